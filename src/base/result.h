@@ -1,0 +1,44 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <tl/expected.hpp>
+#include <utility>
+
+namespace dovetail {
+
+// What went wrong, in the terms of whoever caused it. The message names the file or field, the
+// value and what would be valid; it is one line and stands alone.
+enum class ErrorKind {
+  kInvalid,      // bad input: a malformed file, field or option
+  kNotFound,     // a file, model or id that is not there
+  kUnsupported,  // well-formed, but nothing that Dovetail can do
+  kIo,           // the operating system refused
+  kExhausted,    // a bounded resource is full; trying later may succeed
+  kUnavailable,  // shutting down or failed
+  kInternal,     // a broken invariant of our own
+};
+
+struct Error {
+  ErrorKind kind = ErrorKind::kInternal;
+  std::string message;
+};
+
+template <class T>
+using Result = tl::expected<T, Error>;
+
+using Status = Result<void>;
+
+// Builds the error side of a Result: `return fail(ErrorKind::kInvalid, "{}: ...", path);`
+template <class... Args>
+[[nodiscard]] tl::unexpected<Error> fail(ErrorKind kind, fmt::format_string<Args...> format,
+                                         Args&&... args) {
+  return tl::unexpected<Error>(Error{kind, fmt::format(format, std::forward<Args>(args)...)});
+}
+
+[[nodiscard]] inline tl::unexpected<Error> fail(Error error) {
+  return tl::unexpected<Error>(std::move(error));
+}
+
+}  // namespace dovetail

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "load/data_type.h"
+
+namespace dovetail::kernels {
+
+// Positions per block of the key/value cache, and of the tiles in which attention walks a context.
+inline constexpr std::size_t kBlockSize = 16;
+
+enum class CacheType : std::uint8_t { kF32, kF16 };
+
+constexpr std::size_t cache_element_bytes(CacheType type) {
+  return type == CacheType::kF32 ? 4 : 2;
+}
+
+// y[m][n] = sum over k of x[m][k] * w[n][k], for n in [n_begin, n_end).
+struct MatmulArgs {
+  load::DataType type = load::DataType::kF32;  // of the weights
+  const std::byte* weights = nullptr;  // [N][K], rows of row_bytes(type, K) bytes, any alignment
+  const std::byte* activations =
+      nullptr;  // [M] rows written by prepare() for the same type, 64-byte aligned
+  std::size_t activation_stride = 0;  // bytes between them
+  float* output = nullptr;            // [M][...], element (m, n) at output[m * output_stride + n]
+  std::size_t output_stride = 0;      // floats
+  std::size_t m = 0, k = 0;
+  std::size_t n_begin = 0, n_end = 0;
+};
+
+// Causal attention of `rows` consecutive positions of one sequence, for the query heads that share
+// one key/value head. Softmax(q·k * scale) v over the positions p with  max(0, position - window +
+// 1) <= p <= position. The walk over the context goes in tiles of kBlockSize positions anchored at
+// absolute position 0, so that a row's bits do not depend on the rows beside it. Positions that a
+// row may not see are never multiplied: what lies there may be NaN.
+struct AttentionArgs {
+  CacheType cache_type = CacheType::kF32;
+  // One pointer per block of the context: kBlockSize x head_dim elements each, position-major, of
+  // this layer and key/value head.
+  const std::byte* const* key_blocks = nullptr;
+  const std::byte* const* value_blocks = nullptr;
+  const float* query =
+      nullptr;  // element (row, head, d) at query[row * query_stride + head * head_dim + d]
+  std::size_t query_stride = 0;  // floats
+  float* output = nullptr;       // the same layout
+  std::size_t output_stride = 0;
+  std::size_t rows = 0;            // any number
+  std::size_t heads = 0;           // query heads per key/value head
+  std::size_t head_dim = 0;        // any number, 256 at most
+  std::size_t first_position = 0;  // of row 0
+  std::size_t window = 0;          // 0: all
+  float scale = 1.0F;
+};
+
+// The arithmetic of one instruction set. Every function is pure and thread-safe, and every output
+// element is reduced in one order that depends on its own inputs and on k, n or head_dim alone:
+// never on m, on the rows or columns computed in the same call, nor on alignment. Two instruction
+// sets may differ in the last bits; one does not differ from itself.
+struct Kernels {
+  std::string_view name;  // "portable", "avx2", "avx512"
+
+  // Activations are brought into the form that a weight type multiplies with (F32, BF16 pairs,
+  // 8-bit blocks): once per row, used by all its products. Bytes per prepared row, a multiple
+  // of 64. k must be a multiple of the type's block.
+  std::size_t (*activation_bytes)(load::DataType weights, std::size_t k);
+  void (*prepare)(load::DataType weights, const float* x, std::size_t k, std::byte* out);
+  void (*matmul)(const MatmulArgs& args);
+
+  void (*attention)(const AttentionArgs& args);
+
+  // One row of a weight matrix as floats (embedding look-up).
+  void (*dequantize_row)(load::DataType type, const std::byte* row, std::size_t k, float* out);
+
+  // out[i] = x[i] * weight[i] / sqrt(mean(x^2) + epsilon); out may be x.
+  void (*rms_norm)(const float* x, const float* weight, std::size_t n, float epsilon, float* out);
+  // Rotates one head in place. cos and sin have head_dim/2 elements, already scaled. Pairs are (2i,
+  // 2i+1) if interleaved, else (i, i + head_dim/2).
+  void (*rope)(float* head, const float* cos, const float* sin, std::size_t head_dim,
+               bool interleaved);
+  // out[i] = silu(gate[i]) * up[i]; out may be gate or up. Relative error of the exponential under
+  // 2e-7.
+  void (*silu_mul)(const float* gate, const float* up, std::size_t n, float* out);
+  // x[i] += y[i]
+  void (*add)(float* x, const float* y, std::size_t n);
+  // Floats into cache elements (round to nearest even), n of them.
+  void (*store_cache)(CacheType type, const float* x, std::size_t n, std::byte* out);
+};
+
+// The instruction sets that this build has and this CPU runs, best first; never empty ("portable"
+// is always there).
+std::span<const Kernels* const> available_kernels();
+
+// The best of them.
+const Kernels& best_kernels();
+
+// The one called `name`, or nullptr where the CPU or the build lacks it.
+const Kernels* find_kernels(std::string_view name);
+
+}  // namespace dovetail::kernels

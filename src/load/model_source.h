@@ -1,0 +1,122 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "load/data_type.h"
+
+namespace dovetail::load {
+
+enum class Architecture : std::uint8_t { kLlama, kMistral, kQwen2, kQwen3 };
+
+enum class RopeScaling : std::uint8_t { kNone, kLinear, kLlama3, kYarn };
+
+// Rotary position embedding (Su et al., https://arxiv.org/abs/2104.09864).
+struct RopeConfig {
+  float theta = 10000.0F;
+  // Which elements of a head form a pair: (2i, 2i+1) as in GGUF files of the llama architecture,
+  // or (i, i + head_dim/2) as in Hugging Face checkpoints and GGUF files of the qwen ones.
+  bool interleaved = false;
+  RopeScaling scaling = RopeScaling::kNone;
+  float factor = 1.0F;                 // linear, llama3, YaRN
+  std::uint32_t original_context = 0;  // llama3, YaRN: positions seen in training
+  float low_freq_factor = 1.0F;        // llama3
+  float high_freq_factor = 4.0F;       // llama3
+  float beta_fast = 32.0F;             // YaRN (https://arxiv.org/abs/2309.00071)
+  float beta_slow = 1.0F;              // YaRN
+  float attention_factor = 1.0F;       // YaRN: multiplies cos and sin
+  // Divisors of the base frequencies, head_dim/2 of them, where the file carries them (GGUF's
+  // rope_freqs.weight); empty otherwise. They take the place of `scaling` when present.
+  std::vector<float> frequency_divisors;
+};
+
+// The shape of a dense decoder. All sizes are in elements and already checked to be consistent with
+// the tensors.
+struct ModelConfig {
+  Architecture architecture = Architecture::kLlama;
+  std::uint32_t vocab_size = 0;
+  std::uint32_t hidden_size = 0;
+  std::uint32_t intermediate_size = 0;
+  std::uint32_t layers = 0;
+  std::uint32_t heads = 0;
+  std::uint32_t kv_heads = 0;
+  std::uint32_t head_dim = 0;
+  std::uint32_t max_context = 0;  // positions the model was made for
+  std::uint32_t sliding_window =
+      0;  // 0: full attention; else a query sees this many last positions, itself included
+  float rms_norm_epsilon = 1e-5F;
+  bool attention_bias = false;   // q, k and v have biases
+  bool qk_norm = false;          // per-head RMS norm of q and k before RoPE
+  bool tied_embeddings = false;  // output.weight is token_embd.weight
+  RopeConfig rope;
+};
+
+// A tensor inside a memory-mapped file. `rows` x `columns`, row-major, columns innermost; a vector
+// has rows == 1. `data` is exactly rows * row_bytes(type, columns) bytes and lives as long as the
+// ModelSource; it may be unaligned.
+struct TensorView {
+  DataType type = DataType::kF32;
+  std::size_t rows = 0;
+  std::size_t columns = 0;
+  std::span<const std::byte> data;
+};
+
+// A tokenizer as GGUF metadata describes it.
+struct GgufTokenizer {
+  std::string model;  // tokenizer.ggml.model: "llama" or "gpt2"
+  std::string pre;    // tokenizer.ggml.pre: "default", "llama-bpe", "qwen2", ...
+  std::vector<std::string> tokens;
+  std::vector<float> scores;  // empty where the file has none
+  std::vector<std::int32_t>
+      token_types;  // 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte
+  std::vector<std::string> merges;  // "left right"
+  std::optional<std::int32_t> bos, eos, eot, unknown, padding;
+  std::optional<bool> add_bos, add_eos, add_space_prefix;
+};
+
+// A tokenizer as a Hugging Face folder describes it: the files' texts.
+struct HuggingFaceTokenizer {
+  std::string tokenizer_json;
+  std::string tokenizer_config_json;  // empty where the folder has none
+};
+
+// Defaults that the model's makers recommend (generation_config.json); empty where not given.
+struct GenerationDefaults {
+  std::vector<std::int32_t> eos_ids;  // every id that ends a generation
+  std::optional<float> temperature, top_p, min_p, repetition_penalty;
+  std::optional<std::int32_t> top_k;
+};
+
+// A model as it lies on disk: GGUF (one file, or the first of a split) or a Hugging Face folder.
+// Tensors are named as GGUF names them, whatever the source: token_embd.weight, output_norm.weight,
+// output.weight (absent when tied),
+// blk.N.{attn_norm,attn_q,attn_k,attn_v,attn_output,attn_q_norm,attn_k_norm,ffn_norm,ffn_gate,ffn_up,ffn_down}.weight,
+// blk.N.{attn_q,attn_k,attn_v}.bias. Every tensor that the configuration calls for is there with
+// the right shape. Immutable after open(); safe to share between threads.
+struct ModelSource {
+  std::filesystem::path path;
+  std::string name;    // the file's or folder's name without ending; the default served-model-name
+  std::string format;  // "GGUF v3", "Hugging Face safetensors"
+  ModelConfig config;
+  std::unordered_map<std::string, TensorView> tensors;
+  std::variant<std::monostate, GgufTokenizer, HuggingFaceTokenizer>
+      tokenizer;  // monostate: the source has none
+  std::optional<std::string> chat_template;
+  GenerationDefaults generation;
+  std::vector<std::shared_ptr<const void>> mappings;  // keeps the mapped files alive
+};
+
+// Opens and checks a model. Nothing of the weights is read but what the checks need. An error names
+// the file, the field, the value and what would be valid.
+Result<std::shared_ptr<const ModelSource>> open_model(const std::filesystem::path& path);
+
+}  // namespace dovetail::load

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace dovetail::text {
+
+// A chat template: the subset of Jinja that published models use, parsed once, rendered many times.
+// Blocks are trimmed as `transformers` sets it (trim_blocks and lstrip_blocks on). Immutable; safe
+// to use from several threads at once.
+class ChatTemplate {
+ public:
+  // `name` stands in error messages. What the subset lacks is an error that names it with line and
+  // column.
+  static Result<ChatTemplate> parse(std::string_view source,
+                                    std::string_view name = "chat template");
+
+  // Renders with the given top-level variables (messages, tools, add_generation_prompt, bos_token,
+  // eos_token, and any others). A template's own raise_exception() and run-time errors come back as
+  // kInvalid with line and column. Output is bounded (16 MiB) and so is the number of steps.
+  Result<std::string> render(const nlohmann::ordered_json& variables) const;
+
+  struct Program;
+
+ private:
+  explicit ChatTemplate(std::shared_ptr<const Program> program);
+  std::shared_ptr<const Program> program_;
+};
+
+}  // namespace dovetail::text

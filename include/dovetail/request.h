@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+
+namespace dovetail {
+
+using TokenId = std::int32_t;
+using RequestId = std::uint64_t;
+
+// How the next token is chosen. The order of the steps: logit bias, penalties, temperature, top-k,
+// top-p, min-p, draw.
+struct SamplingParams {
+  float temperature = 1.0F;  // >= 0; 0 is greedy: the highest logit, the lowest id among equals
+  std::int32_t top_k = 0;    // keep the k most probable; 0: all
+  float top_p = 1.0F;        // (0, 1]: keep the smallest set with at least this probability
+  float min_p = 0.0F;        // [0, 1]: keep what is at least this share of the most probable
+  float repetition_penalty =
+      1.0F;  // > 0; over prompt and output (Keskar et al., https://arxiv.org/abs/1909.05858)
+  float presence_penalty = 0.0F;   // [-2, 2]; over the output, as OpenAI's API defines it
+  float frequency_penalty = 0.0F;  // [-2, 2]
+  std::vector<std::pair<TokenId, float>> logit_bias;
+  // The random stream of choice i is a function of (seed, i, position) only. Unset: drawn by the
+  // engine and reported in no event.
+  std::optional<std::uint64_t> seed;
+};
+
+struct Request {
+  std::vector<TokenId> prompt;  // at least one token
+  SamplingParams sampling;
+  std::int32_t max_tokens = 0;  // per choice; 0: up to the end of the context
+  std::int32_t min_tokens = 0;  // no end token or stop string before this many tokens
+  std::vector<std::string>
+      stop;  // non-empty strings; the output ends before the first that appears
+  std::vector<TokenId> stop_ids;  // end the output like an end token
+  bool ignore_eos = false;        // the model's end tokens are tokens like any other
+  std::int32_t logprobs =
+      -1;  // -1: none; else each token's log-probability and this many top alternatives (0..20)
+  std::int32_t n = 1;  // independent choices
+};
+
+enum class FinishReason : std::uint8_t { kStop, kLength, kCancelled, kError };
+
+struct TokenLogprob {
+  TokenId id = 0;
+  float logprob =
+      0.0F;  // natural logarithm, of the unmodified distribution (temperature 1, no penalties)
+};
+
+struct OutputToken {
+  TokenId id = 0;
+  float logprob = 0.0F;           // meaningful where logprobs were asked for
+  std::vector<TokenLogprob> top;  // descending; as many as were asked for
+};
+
+struct Usage {
+  std::uint32_t prompt_tokens = 0;
+  std::uint32_t cached_tokens = 0;      // prompt tokens whose cache was found, not computed
+  std::uint32_t completion_tokens = 0;  // of this choice, the end token included
+};
+
+// One step's news of one choice of one request. Of every choice of every accepted request exactly
+// one event has `finish` set, and it is the choice's last.
+struct OutputEvent {
+  RequestId request = 0;
+  std::int32_t choice = 0;  // 0..n-1
+  std::string text;  // what is new and certain: whole UTF-8 characters, nothing that a stop string
+                     // may yet claim
+  std::vector<OutputToken> tokens;  // sampled in this step; their text may come in a later event.
+                                    // An end token is counted but not listed
+  std::optional<FinishReason> finish;
+  std::string stop_string;  // the one that ended the output, if one did
+  Usage usage;              // so far
+  Error error;              // with FinishReason::kError
+};
+
+// Receives events on the engine's thread, in order; must not block or throw. What it captures lives
+// until the last event was delivered.
+using EventSink = std::function<void(OutputEvent)>;
+
+}  // namespace dovetail

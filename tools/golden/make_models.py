@@ -80,7 +80,7 @@ QWEN3 = COMMON | {
     "tie_word_embeddings": False,
 }
 
-# The older spelling is rope_scaling, rope_theta and torch_dtype; the newer rope_parameters and dtype.
+# Older spelling: rope_scaling, rope_theta, torch_dtype; newer: rope_parameters, dtype.
 CASES = {
     "llama2-tiny": LLAMA
     | {

@@ -10,7 +10,7 @@
 #include <type_traits>
 
 #include "base/result.h"
-#include "load/text_of.h"
+#include "load/quote.h"
 
 namespace dovetail::load {
 

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "load/gguf_fields.h"
-#include "load/text_of.h"
+#include "load/quote.h"
 
 namespace dovetail::load {
 namespace {

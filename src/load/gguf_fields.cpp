@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "load/byte_reader.h"
-#include "load/text_of.h"
+#include "load/quote.h"
 
 namespace dovetail::load {
 namespace {

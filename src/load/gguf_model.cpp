@@ -14,7 +14,7 @@
 #include "load/gguf_tokenizer.h"
 #include "load/mapped_file.h"
 #include "load/tensor_binding.h"
-#include "load/text_of.h"
+#include "load/quote.h"
 
 namespace dovetail::load {
 namespace {

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "load/gguf_fields.h"
-#include "load/text_of.h"
+#include "load/quote.h"
 
 namespace dovetail::load {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "load/json_fields.h"
 #include "load/tensor_binding.h"
-#include "load/text_of.h"
+#include "load/quote.h"
 
 namespace dovetail::load {
 namespace {

@@ -15,7 +15,7 @@
 #include "load/mapped_file.h"
 #include "load/safetensors.h"
 #include "load/tensor_binding.h"
-#include "load/text_of.h"
+#include "load/quote.h"
 
 namespace dovetail::load {
 namespace {

@@ -6,7 +6,7 @@
 #include <limits>
 #include <unordered_set>
 
-#include "load/text_of.h"
+#include "load/quote.h"
 
 namespace dovetail::load {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "load/byte_reader.h"
 #include "load/json_fields.h"
-#include "load/text_of.h"
+#include "load/quote.h"
 
 namespace dovetail::load {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "load/text_of.h"
+#include "load/quote.h"
 
 namespace dovetail::load {
 namespace {

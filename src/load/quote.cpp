@@ -1,4 +1,4 @@
-#include "load/text_of.h"
+#include "load/quote.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -119,4 +119,7 @@ struct ModelSource {
 // the file, the field, the value and what would be valid.
 Result<std::shared_ptr<const ModelSource>> open_model(const std::filesystem::path& path);
 
+// Asks the system to start reading the weights into memory. Returns at once; a hint.
+void prefetch_weights(const ModelSource& source);
+
 }  // namespace dovetail::load

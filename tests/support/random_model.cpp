@@ -102,7 +102,7 @@ class Builder {
 
 }  // namespace
 
-std::shared_ptr<const load::ModelSource> random_model(const RandomModelOptions& options) {
+std::shared_ptr<load::ModelSource> random_model(const RandomModelOptions& options) {
   auto source = std::make_shared<load::ModelSource>();
   source->name = "random";
   source->format = "memory";

@@ -25,6 +25,6 @@ struct RandomModelOptions {
 
 // A model with random weights, in memory: the same options give the same model. It has no
 // tokenizer. Biases and q/k norms are those of the architecture.
-std::shared_ptr<const load::ModelSource> random_model(const RandomModelOptions& options);
+std::shared_ptr<load::ModelSource> random_model(const RandomModelOptions& options);
 
 }  // namespace dovetail::test

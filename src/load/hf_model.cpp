@@ -86,6 +86,13 @@ Status check_index(const NamedText& index, const HuggingFaceFiles& files,
   return {};
 }
 
+// What to name when a tensor is missing.
+std::string place_of_weights(const HuggingFaceFiles& files) {
+  if (files.weights.size() == 1) return files.weights.front().name;
+  if (files.index) return files.index->name;
+  return fs::path(files.config.name).parent_path().string();
+}
+
 // "chat_template" is a string, or a list of {name, template} of which "default" is meant.
 Result<std::optional<std::string>> read_chat_template(const NamedText& config) {
   const auto object = parse_json_object(config.text, config.name, kLargestConfig);
@@ -166,13 +173,17 @@ class Folder {
   std::vector<std::shared_ptr<const void>> weights_;
 };
 
-// Which files hold the weights: model.safetensors, those of the index, or else the only
-// .safetensors file there is.
+// Which files hold the weights: model.safetensors, those of the index, or else the shards that
+// their names show (a folder may hold the weights a second time in another layout), or else all.
 Result<std::vector<std::string>> weight_files(const Folder& folder, const std::string& path,
                                               const std::optional<NamedText>& index) {
   if (folder.has(kSingleFile)) return std::vector<std::string>{std::string(kSingleFile)};
   if (index) return files_of_index(*index);
   std::vector<std::string> names = folder.names_ending(".safetensors");
+  const auto is_shard = [](const std::string& name) { return name.starts_with("model-"); };
+  if (std::any_of(names.begin(), names.end(), is_shard)) {
+    std::erase_if(names, [&](const std::string& name) { return !is_shard(name); });
+  }
   if (names.empty()) {
     return fail(ErrorKind::kNotFound, "{}: no weights; valid: {}, or {} and its files", path,
                 kSingleFile, kIndexFile);
@@ -191,6 +202,10 @@ Result<std::vector<std::string>> files_of_index(const NamedText& index) {
 }
 
 Result<ModelSource> read_hf_model(const HuggingFaceFiles& files) {
+  if (files.weights.empty()) {
+    return fail(ErrorKind::kNotFound, "{}: no weights beside it; valid: *.safetensors",
+                files.config.name);
+  }
   auto config = parse_hf_config(files.config.text, files.config.name);
   if (!config) return fail(config.error());
   std::vector<std::vector<SafetensorsTensor>> shards;
@@ -219,7 +234,7 @@ Result<ModelSource> read_hf_model(const HuggingFaceFiles& files) {
   ModelSource source;
   source.format = "Hugging Face safetensors";
   source.config = std::move(config->model);
-  auto tensors = bind_tensors(source.config, stored, files.weights.front().name);
+  auto tensors = bind_tensors(source.config, stored, place_of_weights(files));
   if (!tensors) return fail(tensors.error());
   source.tensors = *std::move(tensors);
 

@@ -14,13 +14,13 @@
 namespace dovetail::load {
 namespace {
 
-constexpr TinyShape kSmall{.vocabulary = 8,
-                           .hidden = 8,
-                           .inner = 8,
-                           .layers = 1,
-                           .heads = 2,
-                           .kv_heads = 1,
-                           .head_dim = 4};
+const TinyShape kSmall{.vocabulary = 8,
+                       .hidden = 8,
+                       .inner = 8,
+                       .layers = 1,
+                       .heads = 2,
+                       .kv_heads = 1,
+                       .head_dim = 4};
 
 TinyShape small(std::string architecture) {
   TinyShape shape = kSmall;

@@ -26,6 +26,8 @@ using nlohmann::json;
 
 constexpr std::string_view kSingleFile = "model.safetensors";
 constexpr std::string_view kIndexFile = "model.safetensors.index.json";
+// Before the names of tensors that have no GGUF name, so that none can pass for one that has.
+constexpr std::string_view kForeign = "foreign/";
 
 // A file right in the folder, and nothing that leads out of it.
 bool is_shard_name(const json& file) {
@@ -227,7 +229,8 @@ Result<ModelSource> read_hf_model(const HuggingFaceFiles& files) {
     for (const SafetensorsTensor& tensor : shards[i]) {
       const StoredTensor entry{files.weights[i].name, tensor.name,  tensor.stored_type,
                                tensor.type,           tensor.shape, tensor.data};
-      if (!stored.emplace(gguf_name_of(tensor.name).value_or(tensor.name), entry).second) {
+      const auto name = gguf_name_of(tensor.name).value_or(std::string(kForeign) + tensor.name);
+      if (!stored.emplace(name, entry).second) {
         return fail(ErrorKind::kInvalid, "{}: tensor {}: given twice; valid: once",
                     files.weights[i].name, quote(tensor.name));
       }

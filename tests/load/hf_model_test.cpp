@@ -2,8 +2,11 @@
 
 #include <sys/stat.h>
 
+#include <array>
 #include <cmath>
 #include <functional>
+#include <thread>
+#include <vector>
 
 #include "load/expect_error.h"
 #include "load/hf_config.h"
@@ -375,6 +378,9 @@ const BadTensors kBadTensors[] = {
     {"OutputBias",
      [](HfBuilder& b) { b.weights.add("model.layers.0.self_attn.o_proj.bias", {32}); },
      "'model.layers.0.self_attn.o_proj.bias': not a part of the model"},
+    {"NameOfGguf",
+     [](HfBuilder& b) { b.weights.tensor("lm_head.weight").name = "output.weight"; },
+     "'output.weight': missing"},
     {"Experts",
      [](HfBuilder& b) {
        b.weights.add("model.layers.0.block_sparse_moe.gate.weight", {4, 32});
@@ -556,6 +562,18 @@ TEST(OpenModel, SaysWhatAPathMustBe) {
   expect_error(open_model(folder.write("text", "hello, world")), "text: magic: 'hell'",
                "valid: 'GGUF'");
   expect_error(open_model("/dev/null"), "/dev/null", "not a regular file");
+}
+
+TEST(OpenModel, ServesManyThreadsAtOnce) {
+  TempFolder folder;
+  tiny_hf().write(folder);
+  std::vector<std::thread> threads;
+  std::array<bool, 4> opened{};
+  for (std::size_t i = 0; i < opened.size(); ++i) {
+    threads.emplace_back([&, i] { opened[i] = open_model(folder.path()).has_value(); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(opened, testing::Each(true));
 }
 
 TEST(OpenModel, DoesNotWaitForAPipe) {

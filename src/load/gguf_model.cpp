@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <string_view>
@@ -13,8 +14,8 @@
 #include "load/gguf_fields.h"
 #include "load/gguf_tokenizer.h"
 #include "load/mapped_file.h"
-#include "load/tensor_binding.h"
 #include "load/quote.h"
+#include "load/tensor_binding.h"
 
 namespace dovetail::load {
 namespace {
@@ -104,6 +105,7 @@ std::string name_of_model(const std::filesystem::path& path) {
 }  // namespace
 
 Result<ModelSource> read_gguf_model(std::span<const NamedBytes> shards) {
+  if (shards.empty()) return fail(ErrorKind::kInvalid, "no GGUF files; valid: at least one");
   std::vector<GgufFile> files;
   std::optional<SplitInfo> first;
   StoredTensors stored;
@@ -154,9 +156,9 @@ Result<ModelSource> read_gguf_model(std::span<const NamedBytes> shards) {
   auto tokenizer = parse_gguf_tokenizer(head, source.config.vocab_size, name);
   if (!tokenizer) return fail(tokenizer.error());
   if (*tokenizer) {
-    for (const auto& id : {(*tokenizer)->eos, (*tokenizer)->eot}) {
-      auto& ends = source.generation.eos_ids;
-      if (id && (ends.empty() || ends.front() != *id)) ends.push_back(*id);
+    auto& ends = source.generation.eos_ids;
+    for (const auto& id : {(*tokenizer)->eos, (*tokenizer)->eot, (*tokenizer)->eom}) {
+      if (id && std::find(ends.begin(), ends.end(), *id) == ends.end()) ends.push_back(*id);
     }
     source.tokenizer = std::move(**tokenizer);
   }

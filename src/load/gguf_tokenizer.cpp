@@ -72,6 +72,7 @@ Result<std::optional<GgufTokenizer>> parse_gguf_tokenizer(const GgufFile& gguf,
   out.bos = read_id(fields, "tokenizer.ggml.bos_token_id", count);
   out.eos = read_id(fields, "tokenizer.ggml.eos_token_id", count);
   out.eot = read_id(fields, "tokenizer.ggml.eot_token_id", count);
+  out.eom = read_id(fields, "tokenizer.ggml.eom_token_id", count);
   out.unknown = read_id(fields, "tokenizer.ggml.unknown_token_id", count);
   out.padding = read_id(fields, "tokenizer.ggml.padding_token_id", count);
   out.add_bos = fields.optional_bool("tokenizer.ggml.add_bos_token");

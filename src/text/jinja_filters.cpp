@@ -306,12 +306,17 @@ Value format(Context&, const Value& input, Arguments& arguments) {
   return Value::of(format_percent(text, Value::dict(std::move(entries), budget)));
 }
 
-void append_quoted_url(std::string& out, std::string_view text, std::string_view safe) {
+// `is_query` writes + for a space and quotes slashes.
+void append_quoted_url(std::string& out, std::string_view text, bool is_query) {
   for (const char c : text) {
+    if (is_query && c == ' ') {
+      out += '+';
+      continue;
+    }
     const auto byte = static_cast<unsigned char>(c);
     const bool plain = (byte >= '0' && byte <= '9') || ((byte | 32) >= 'a' && (byte | 32) <= 'z') ||
                        std::string_view("_.-~").find(c) != std::string_view::npos ||
-                       safe.find(c) != std::string_view::npos;
+                       (c == '/' && !is_query);
     if (plain) {
       out += c;
     } else {
@@ -323,7 +328,7 @@ void append_quoted_url(std::string& out, std::string_view text, std::string_view
 Value urlencode(Context& context, const Value& input, Arguments&) {
   std::string out;
   if (input.dict() == nullptr && (input.string() != nullptr || input.sequence() == nullptr)) {
-    append_quoted_url(out, to_text(input), "/");
+    append_quoted_url(out, to_text(input), false);
     return Value::of(std::move(out));
   }
   Items pairs;
@@ -338,9 +343,9 @@ Value urlencode(Context& context, const Value& input, Arguments&) {
     const Items parts = iterate(pair, context.budget);
     if (parts.size() != 2) raise("urlencode: expected pairs of a key and a value");
     if (!out.empty()) out += '&';
-    append_quoted_url(out, to_text(parts[0]), "");
+    append_quoted_url(out, to_text(parts[0]), true);
     out += '=';
-    append_quoted_url(out, to_text(parts[1]), "");
+    append_quoted_url(out, to_text(parts[1]), true);
   }
   return Value::of(std::move(out));
 }

@@ -39,7 +39,7 @@ std::vector<std::string_view> split_words(std::string_view text, int64_t most) {
   text = strip(text, "", Side::kLeft);
   while (!text.empty()) {
     if (most >= 0 && static_cast<int64_t>(parts.size()) == most) {
-      parts.push_back(strip(text, "", Side::kRight));
+      parts.push_back(text);
       break;
     }
     size_t end = 0;
@@ -68,7 +68,7 @@ std::vector<std::string_view> split_words_back(std::string_view text, int64_t mo
     parts.push_back(text.substr(start));
     text = strip(text.substr(0, start), "", Side::kRight);
   }
-  if (!(text = strip(text, "", Side::kBoth)).empty()) parts.push_back(text);
+  if (!text.empty()) parts.push_back(text);
   std::reverse(parts.begin(), parts.end());
   return parts;
 }

@@ -649,7 +649,7 @@ class Parser {
     }
     if (std::find(kUnsupportedTags.begin(), kUnsupportedTags.end(), tag) !=
         kUnsupportedTags.end()) {
-      fail_at(offset, fmt::format("the tag '{}' is not supported: a template stands alone", tag),
+      fail_at(offset, fmt::format("the tag '{}' is not supported", tag),
               ErrorKind::kUnsupported);
     }
     if (tag.starts_with("end") || tag == "else" || tag == "elif") {

@@ -136,7 +136,8 @@ Value groupby(Context& context, const Value& input, Arguments& arguments) {
   std::vector<Keyed> keyed;
   for (Value& item : iterate(input, context.budget)) {
     Value key = path.get(context, item, bound[1]);
-    keyed.emplace_back(fold(key), Value::tuple({std::move(key), std::move(item)}));
+    Value folded = fold(key);
+    keyed.emplace_back(std::move(folded), Value::tuple({std::move(key), std::move(item)}));
   }
   sort_keyed(context, keyed, false);
   Items groups;

@@ -83,6 +83,16 @@ inline void float_columns(const MatmulArgs& a, std::size_t m, std::size_t begin,
   for (; n < end; ++n) float_tile<W, M, 1>(a, m, n);
 }
 
+template <class W, std::size_t M>
+inline void float_rest(const MatmulArgs& a, std::size_t m, std::size_t begin, std::size_t end) {
+  if constexpr (M > 1) {
+    if (a.m - m == M) return float_columns<W, M, Vec::kTileN>(a, m, begin, end);
+    float_rest<W, M - 1>(a, m, begin, end);
+  } else {
+    float_columns<W, 1, Vec::kTileSingle>(a, m, begin, end);
+  }
+}
+
 // A block of weight rows that the second-level cache holds while all activations pass it.
 template <class W>
 inline void float_matmul(const MatmulArgs& a) {
@@ -96,7 +106,7 @@ inline void float_matmul(const MatmulArgs& a) {
     for (; m + Vec::kTileM <= a.m; m += Vec::kTileM) {
       float_columns<W, Vec::kTileM, Vec::kTileN>(a, m, n, end);
     }
-    for (; m < a.m; ++m) float_columns<W, 1, Vec::kTileSingle>(a, m, n, end);
+    if (m < a.m) float_rest<W, Vec::kTileM - 1>(a, m, n, end);
   }
 }
 

@@ -20,6 +20,9 @@ struct Ints {
   static I set1(std::int32_t x) { return _mm256_set1_epi32(x); }
   static I load(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
   static void store(void* p, I v) { _mm256_storeu_si256(static_cast<__m256i*>(p), v); }
+  static I widen(const std::int8_t* p) {
+    return _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+  }
   static I add(I a, I b) { return _mm256_add_epi32(a, b); }
   static I mul(I a, I b) { return _mm256_mullo_epi32(a, b); }
   static I add_bytes(I v, std::int32_t x) {

@@ -21,8 +21,10 @@ struct Vec {
   }
   static F set1(float x) { return _mm256_set1_ps(x); }
   static F zero() { return _mm256_setzero_ps(); }
-  static F load(const float* p) { return _mm256_loadu_ps(p); }
-  static F load_n(const float* p, std::size_t n) { return _mm256_maskload_ps(p, mask(n)); }
+  static F load(const void* p) { return _mm256_loadu_ps(static_cast<const float*>(p)); }
+  static F load_n(const void* p, std::size_t n) {
+    return _mm256_maskload_ps(static_cast<const float*>(p), mask(n));
+  }
   static void store(float* p, F v) { _mm256_storeu_ps(p, v); }
   static void store_n(float* p, F v, std::size_t n) { _mm256_maskstore_ps(p, mask(n), v); }
   static __m128i load_16(const std::byte* p) {

@@ -20,6 +20,9 @@ struct Ints {
   static I set1(std::int32_t x) { return _mm512_set1_epi32(x); }
   static I load(const void* p) { return _mm512_loadu_si512(p); }
   static void store(void* p, I v) { _mm512_storeu_si512(p, v); }
+  static I widen(const std::int8_t* p) {
+    return _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
   static I add(I a, I b) { return _mm512_add_epi32(a, b); }
   static I mul(I a, I b) { return _mm512_mullo_epi32(a, b); }
   static I add_bytes(I v, std::int32_t x) {

@@ -17,8 +17,8 @@ struct Vec {
   static __mmask16 mask(std::size_t n) { return static_cast<__mmask16>((1U << n) - 1U); }
   static F set1(float x) { return _mm512_set1_ps(x); }
   static F zero() { return _mm512_setzero_ps(); }
-  static F load(const float* p) { return _mm512_loadu_ps(p); }
-  static F load_n(const float* p, std::size_t n) { return _mm512_maskz_loadu_ps(mask(n), p); }
+  static F load(const void* p) { return _mm512_loadu_ps(p); }
+  static F load_n(const void* p, std::size_t n) { return _mm512_maskz_loadu_ps(mask(n), p); }
   static void store(float* p, F v) { _mm512_storeu_ps(p, v); }
   static void store_n(float* p, F v, std::size_t n) { _mm512_mask_storeu_ps(p, mask(n), v); }
   static F load_f16(const std::byte* p) {

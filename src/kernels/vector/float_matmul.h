@@ -14,10 +14,8 @@ namespace {
 struct WeightF32 {
   using Operand = Vec::F;
   static constexpr std::size_t kStep = Vec::kWidth, kWeightBytes = 4, kActivationBytes = 4;
-  static Operand weight(const std::byte* p) { return Vec::load(reinterpret_cast<const float*>(p)); }
-  static Operand weight_n(const std::byte* p, std::size_t n) {
-    return Vec::load_n(reinterpret_cast<const float*>(p), n);
-  }
+  static Operand weight(const std::byte* p) { return Vec::load(p); }
+  static Operand weight_n(const std::byte* p, std::size_t n) { return Vec::load_n(p, n); }
   static Operand activation(const std::byte* p) { return weight(p); }
   static Operand activation_n(const std::byte* p, std::size_t n) { return weight_n(p, n); }
   static Vec::F multiply_add(Operand a, Operand b, Vec::F c) { return Vec::fma(a, b, c); }

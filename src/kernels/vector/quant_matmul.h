@@ -1,5 +1,7 @@
 #pragma once
 
+#include <immintrin.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -53,54 +55,60 @@ template <DataType T>
 struct Panel {
   using U = Unpack<T>;
   static constexpr std::size_t kRows = Vec::kWidth;
-  static constexpr std::size_t kGroups = U::kElements / U::kGroup;
   // Elements unpacked at a time.
   static constexpr std::size_t kChunk = 256;
 
   explicit Panel(std::size_t k) : blocks(k / U::kElements) {
     const std::size_t quant_bytes = round_up(k, kChunk) * kRows;
     const std::size_t row = kRows * sizeof(float);
-    const std::size_t per_block =
-        row * (1 + (U::kMins ? 1 : 0) + (U::kScales ? kGroups : 0) + (U::kMins ? kGroups : 0));
+    const std::size_t per_block = row * (1 + (U::kMins ? 1 : 0) + (U::kScales ? 16 : 0));
     memory.reset(static_cast<std::byte*>(
         ::operator new(quant_bytes + blocks * per_block, std::align_val_t(64))));
     quants = reinterpret_cast<std::uint8_t*>(memory.get());
     d = reinterpret_cast<float*>(memory.get() + quant_bytes);
     dmin = d + blocks * kRows;
     scales = reinterpret_cast<std::int32_t*>(dmin + (U::kMins ? blocks * kRows : 0));
-    mins = scales + (U::kScales ? blocks * kGroups * kRows : 0);
   }
 
   // Fills the panel from `count` rows of weights, at least one; the lanes of missing ones repeat
-  // the last.
-  void read(const std::byte* weights, std::size_t stride, std::size_t count) {
+  // the last. `ahead` rows follow: those that the next panel takes are asked for meanwhile.
+  void read(const std::byte* weights, std::size_t stride, std::size_t count, std::size_t ahead) {
     constexpr std::size_t kBlocks = kChunk / U::kElements;
+    constexpr std::size_t kLine = 64;
     alignas(64) std::uint8_t rows[kRows][kChunk];
+    alignas(64) std::int8_t whole[kRows][16];
     for (std::size_t b = 0; b < blocks; b += kBlocks) {
       const std::size_t n = smaller(kBlocks, blocks - b);
       for (std::size_t r = 0; r < kRows; ++r) {
-        const std::size_t row = smaller(r, count - 1);
-        const auto* source = reinterpret_cast<const typename U::Block*>(weights + row * stride) + b;
-        for (std::size_t i = 0; i < n; ++i) {
-          auto* q = reinterpret_cast<std::int8_t*>(rows[r] + i * U::kElements);
-          U::quants(source[i], q);
-          read_scales(source[i], b + i, r);
+        const std::byte* at =
+            weights + smaller(r, count - 1) * stride + b * sizeof(typename U::Block);
+        if (r < ahead) {
+          for (std::size_t i = 0; i < n * sizeof(typename U::Block); i += kLine) {
+            _mm_prefetch(reinterpret_cast<const char*>(at + kRows * stride + i), _MM_HINT_T1);
+          }
         }
+        const auto* source = reinterpret_cast<const typename U::Block*>(at);
+        for (std::size_t i = 0; i < n; ++i) {
+          U::quants(source[i], reinterpret_cast<std::int8_t*>(rows[r] + i * U::kElements));
+          d[(b + i) * kRows + r] = Ints::half(source[i].d);
+        }
+        if constexpr (U::kMins) dmin[b * kRows + r] = Ints::half(source->dmin);
+        if constexpr (U::kScales) U::scales(*source, whole[r]);
       }
       interleave(rows, b * U::kElements, n * U::kElements);
+      if constexpr (U::kScales) interleave_scales(whole, scales + b * 16 * kRows);
     }
   }
 
-  void read_scales(const typename U::Block& block, std::size_t b, std::size_t r) {
-    d[b * kRows + r] = Ints::half(block.d);
-    if constexpr (U::kMins) dmin[b * kRows + r] = Ints::half(block.dmin);
-    if constexpr (U::kScales) {
-      std::int32_t s[16];
-      std::int32_t m[8];
-      U::scales(block, s, m);
-      for (std::size_t g = 0; g < kGroups; ++g) {
-        scales[(b * kGroups + g) * kRows + r] = s[g];
-        if constexpr (U::kMins) mins[(b * kGroups + g) * kRows + r] = m[g];
+  static void interleave_scales(const std::int8_t (&whole)[kRows][16], std::int32_t* out) {
+    for (std::size_t g = 0; g < 16; g += kRows) {
+      Vec::F lanes[kRows];
+      for (std::size_t r = 0; r < kRows; ++r) {
+        lanes[r] = Ints::as_float(Ints::widen(whole[r] + g));
+      }
+      Vec::transpose(lanes);
+      for (std::size_t i = 0; i < kRows; ++i) {
+        Ints::store(out + (g + i) * kRows, Ints::as_int(lanes[i]));
       }
     }
   }
@@ -120,9 +128,9 @@ struct Panel {
 
   std::size_t blocks;
   std::unique_ptr<std::byte, FreeAligned> memory;
-  std::uint8_t* quants;         // [k / 4][row][4]
-  float *d, *dmin;              // [block][row]
-  std::int32_t *scales, *mins;  // [group][row]
+  std::uint8_t* quants;  // [k / 4][row][4]
+  float *d, *dmin;       // [block][row]
+  std::int32_t* scales;  // [block][16][row]
 };
 
 // M rows of activations times the panel's rows.
@@ -143,12 +151,14 @@ inline void quant_tile(const MatmulArgs& a, const Panel<T>& panel, std::size_t m
     Ints::I products[M];
     Ints::I offsets[M];
     for (std::size_t i = 0; i < M; ++i) products[i] = offsets[i] = Ints::set1(0);
-    for (std::size_t g = b * kGroups; g < (b + 1) * kGroups; ++g) {
+    const std::int32_t* scales = panel.scales + b * 16 * w;
+    for (std::size_t g = 0; g < kGroups; ++g) {
       Ints::I group[M];
       for (std::size_t i = 0; i < M; ++i) {
-        group[i] = weight_offset(T) == 0 ? Ints::set1(0) : Ints::set1(x[i].sum[g]);
+        group[i] = weight_offset(T) == 0 ? Ints::set1(0) : Ints::set1(x[i].sum[b * kGroups + g]);
       }
-      for (std::size_t e = g * U::kGroup; e < (g + 1) * U::kGroup; e += 4, quants += 4 * w) {
+      const std::size_t first = b * U::kElements + g * U::kGroup;
+      for (std::size_t e = first; e < first + U::kGroup; e += 4, quants += 4 * w) {
         const Ints::I weights = Ints::load(quants);
         for (std::size_t i = 0; i < M; ++i) {
           group[i] = Ints::dot<T == DataType::kQ8_0>(group[i], weights, x[i].q + e);
@@ -156,14 +166,14 @@ inline void quant_tile(const MatmulArgs& a, const Panel<T>& panel, std::size_t m
       }
       for (std::size_t i = 0; i < M; ++i) {
         if constexpr (U::kScales) {
-          products[i] =
-              Ints::add(products[i], Ints::mul(group[i], Ints::load(panel.scales + g * w)));
+          const Ints::I scale = Ints::load(scales + g * w);
+          products[i] = Ints::add(products[i], Ints::mul(group[i], scale));
         } else {
           products[i] = group[i];
         }
         if constexpr (U::kMins) {
-          const Ints::I mins = Ints::load(panel.mins + g * w);
-          offsets[i] = Ints::add(offsets[i], Ints::mul(mins, Ints::set1(x[i].sum[g])));
+          const Ints::I min = Ints::load(scales + (8 + g) * w);
+          offsets[i] = Ints::add(offsets[i], Ints::mul(min, Ints::set1(x[i].sum[b * kGroups + g])));
         }
       }
     }
@@ -198,7 +208,7 @@ inline void quant_multiply(const MatmulArgs& a) {
   Panel<T> panel(a.k);
   for (std::size_t n = a.n_begin; n < a.n_end; n += Vec::kWidth) {
     const std::size_t count = smaller(Vec::kWidth, a.n_end - n);
-    panel.read(a.weights + n * stride, stride, count);
+    panel.read(a.weights + n * stride, stride, count, a.n_end - n - count);
     std::size_t m = 0;
     for (; m + kTile <= a.m; m += kTile) quant_tile<T, kTile>(a, panel, m, n, count);
     quant_rest<T, kTile - 1>(a, panel, m, n, count);

@@ -17,8 +17,7 @@ inline constexpr std::size_t kMaxPairs = 64;
 inline constexpr std::size_t kScoreVecs = kBlockSize / Vec::kWidth;
 
 inline Vec::F load_cache_n(CacheType type, const std::byte* p, std::size_t n) {
-  return type == CacheType::kF32 ? Vec::load_n(reinterpret_cast<const float*>(p), n)
-                                 : Vec::load_f16_n(p, n);
+  return type == CacheType::kF32 ? Vec::load_n(p, n) : Vec::load_f16_n(p, n);
 }
 
 // One block of keys with the positions innermost, and of values as floats.

@@ -11,6 +11,7 @@
 namespace dovetail::kernels {
 namespace {
 
+inline constexpr float kNoScore = -std::numeric_limits<float>::infinity();
 inline constexpr std::size_t kMaxHeadDim = 256;
 // Query-head pairs that share the walk over the context: their sums stay in the first-level cache.
 inline constexpr std::size_t kMaxPairs = 64;
@@ -28,7 +29,7 @@ struct AttentionBlock {
 };
 
 inline void open_block(const AttentionArgs& a, std::size_t block, AttentionBlock& out) {
-  const std::size_t element = cache_element_bytes(a.cache_type);
+  const std::size_t element = a.cache_type == CacheType::kF32 ? 4 : 2;
   const std::byte* keys = a.key_blocks[block];
   const std::byte* values = a.value_blocks[block];
   out.value_stride = (a.head_dim + Vec::kWidth - 1) / Vec::kWidth * Vec::kWidth;
@@ -96,14 +97,13 @@ inline void attention_scores(const AttentionArgs& a, const AttentionBlock& block
 // in `scores`; returns the factor for the sums so far.
 inline float attention_weights(AttentionState& state, std::size_t begin, std::size_t end,
                                float* scores) {
-  constexpr float kNone = -std::numeric_limits<float>::infinity();
   Vec::F s[kScoreVecs];
-  Vec::F top = Vec::set1(kNone);
+  Vec::F top = Vec::set1(kNoScore);
   for (std::size_t v = 0; v < kScoreVecs; ++v) {
     const std::size_t lane = v * Vec::kWidth;
     const std::size_t from = begin > lane ? begin - lane : 0;
     const std::size_t to = end > lane ? end - lane : 0;
-    s[v] = Vec::keep(Vec::load(scores + lane), from, to, Vec::set1(kNone));
+    s[v] = Vec::keep(Vec::load(scores + lane), from, to, Vec::set1(kNoScore));
     top = Vec::max(top, s[v]);
   }
   const float maximum = Vec::max_of(top);
@@ -205,7 +205,7 @@ inline void attention(const AttentionArgs& a) {
       state.output = a.output + row * a.output_stride + head * a.head_dim;
       state.last = position;
       state.first = a.window != 0 && position + 1 > a.window ? position + 1 - a.window : 0;
-      state.maximum = -std::numeric_limits<float>::infinity();
+      state.maximum = kNoScore;
       state.sum = 0.0F;
       std::memset(state.values, 0, sizeof state.values);
       if (count == kMaxPairs || (row + 1 == a.rows && head + 1 == a.heads)) {

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <immintrin.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <new>
@@ -88,7 +86,7 @@ struct Panel {
             weights + smaller(r, count - 1) * stride + b * sizeof(typename U::Block);
         if (r < ahead) {
           for (std::size_t i = 0; i < n * sizeof(typename U::Block); i += kLine) {
-            _mm_prefetch(reinterpret_cast<const char*>(at + kRows * stride + i), _MM_HINT_T1);
+            __builtin_prefetch(at + kRows * stride + i, 0, 2);
           }
         }
         const auto* source = reinterpret_cast<const typename U::Block*>(at);

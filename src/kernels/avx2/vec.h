@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
-// Eight floats of AVX2 with FMA and F16C. See vector/README.md for the interface.
+// Eight floats of AVX2 with FMA and F16C. README.md tells the interface.
 namespace dovetail::kernels {
 namespace {
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-// Sixteen floats of AVX-512 (F, BW, VL, DQ). See vector/README.md for the interface.
+// Sixteen floats of AVX-512 (F, BW, VL, DQ). README.md tells the interface.
 namespace dovetail::kernels {
 namespace {
 

@@ -9,7 +9,7 @@
 #include "kernels/portable/half.h"
 
 // The vector of the portable path: four floats in the compilers' own vector extension, which every
-// 64-bit target has registers for. See vector/README.md for the interface.
+// 64-bit target has registers for. README.md tells the interface.
 namespace dovetail::kernels {
 namespace {
 

@@ -1,10 +1,7 @@
 #pragma once
 
-#include <immintrin.h>
-
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <new>
 
 #include "kernels/kernels.h"
@@ -47,8 +44,13 @@ inline void vector_quant_prepare(DataType weights, const float* x, std::size_t k
 
 constexpr std::size_t smaller(std::size_t a, std::size_t b) { return a < b ? a : b; }
 
-struct FreeAligned {
-  void operator()(std::byte* p) const { ::operator delete(p, std::align_val_t(64)); }
+struct AlignedBytes {
+  explicit AlignedBytes(std::size_t size)
+      : data(static_cast<std::byte*>(::operator new(size, std::align_val_t(64)))) {}
+  ~AlignedBytes() { ::operator delete(data, std::align_val_t(64)); }
+  AlignedBytes(const AlignedBytes&) = delete;
+  AlignedBytes& operator=(const AlignedBytes&) = delete;
+  std::byte* data;
 };
 
 template <DataType T>
@@ -58,17 +60,17 @@ struct Panel {
   // Elements unpacked at a time.
   static constexpr std::size_t kChunk = 256;
 
-  explicit Panel(std::size_t k) : blocks(k / U::kElements) {
-    const std::size_t quant_bytes = round_up(k, kChunk) * kRows;
-    const std::size_t row = kRows * sizeof(float);
-    const std::size_t per_block = row * (1 + (U::kMins ? 1 : 0) + (U::kScales ? 16 : 0));
-    memory.reset(static_cast<std::byte*>(
-        ::operator new(quant_bytes + blocks * per_block, std::align_val_t(64))));
-    quants = reinterpret_cast<std::uint8_t*>(memory.get());
-    d = reinterpret_cast<float*>(memory.get() + quant_bytes);
-    dmin = d + blocks * kRows;
-    scales = reinterpret_cast<std::int32_t*>(dmin + (U::kMins ? blocks * kRows : 0));
-  }
+  static constexpr std::size_t kBlockRow = kRows * sizeof(float);
+  static constexpr std::size_t kBlockBytes =
+      kBlockRow * (1 + (U::kMins ? 1 : 0) + (U::kScales ? 16 : 0));
+
+  explicit Panel(std::size_t k)
+      : blocks(k / U::kElements),
+        memory(round_up(k, kChunk) * kRows + blocks * kBlockBytes),
+        quants(reinterpret_cast<std::uint8_t*>(memory.data)),
+        d(reinterpret_cast<float*>(memory.data + round_up(k, kChunk) * kRows)),
+        dmin(d + blocks * kRows),
+        scales(reinterpret_cast<std::int32_t*>(dmin + (U::kMins ? blocks * kRows : 0))) {}
 
   // Fills the panel from `count` rows of weights, at least one; the lanes of missing ones repeat
   // the last. `ahead` rows follow: those that the next panel takes are asked for meanwhile.
@@ -84,7 +86,7 @@ struct Panel {
             weights + smaller(r, count - 1) * stride + b * sizeof(typename U::Block);
         if (r < ahead) {
           for (std::size_t i = 0; i < n * sizeof(typename U::Block); i += kLine) {
-            _mm_prefetch(reinterpret_cast<const char*>(at + kRows * stride + i), _MM_HINT_T1);
+            __builtin_prefetch(at + kRows * stride + i, 0, 2);
           }
         }
         const auto* source = reinterpret_cast<const typename U::Block*>(at);
@@ -127,7 +129,7 @@ struct Panel {
   }
 
   std::size_t blocks;
-  std::unique_ptr<std::byte, FreeAligned> memory;
+  AlignedBytes memory;
   std::uint8_t* quants;  // [k / 4][row][4]
   float *d, *dmin;       // [block][row]
   std::int32_t* scales;  // [block][16][row]

@@ -1,12 +1,14 @@
 #include <memory>
 #include <utility>
 
+#include "dovetail/server.h"
 #include "load/model_source.h"
 #include "serve/backend.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
-namespace dovetail::serve {
+namespace dovetail {
+namespace serve {
 namespace {
 
 std::string spelled(const text::Tokenizer& tokenizer, std::optional<TokenId> id) {
@@ -66,4 +68,13 @@ Result<Backend> engine_backend(Engine& engine, std::string_view chat_template) {
   return backend;
 }
 
-}  // namespace dovetail::serve
+}  // namespace serve
+
+// Here and not with the rest of the server, so that a server of another backend needs no engine.
+Result<std::unique_ptr<Server>> Server::create(Engine& engine, const ServerOptions& options) {
+  auto backend = serve::engine_backend(engine, options.chat_template);
+  if (!backend) return fail(backend.error());
+  return create(std::move(*backend), options);
+}
+
+}  // namespace dovetail

@@ -215,12 +215,6 @@ Result<std::unique_ptr<Server>> Server::create(serve::Backend backend,
   }
 }
 
-Result<std::unique_ptr<Server>> Server::create(Engine& engine, const ServerOptions& options) {
-  auto backend = serve::engine_backend(engine, options.chat_template);
-  if (!backend) return fail(backend.error());
-  return create(std::move(*backend), options);
-}
-
 std::uint16_t Server::port() const {
   ErrorCode ignored;
   return impl_->acceptor.local_endpoint(ignored).port();

@@ -51,7 +51,8 @@ Backend FakeEngine::backend() {
     return stats;
   };
   backend.health = [this](std::chrono::milliseconds) {
-    return this->health.value_or(EngineHealth{});
+    const std::lock_guard lock(mutex_);
+    return health_.value_or(EngineHealth{});
   };
   backend.encode = [](std::string_view text, bool add_special, bool) {
     std::vector<TokenId> ids;
@@ -104,7 +105,10 @@ Result<RequestId> FakeEngine::submit(Request request, EventSink sink) {
   Accepted accepted;
   {
     const std::lock_guard lock(mutex_);
-    if (refusal) return fail(*refusal);
+    if (refusal_ && accept_first_-- == 0) {
+      accept_first_ = 0;
+      return fail(*refusal_);
+    }
     if (draining_) return fail(ErrorKind::kUnavailable, "the engine is draining");
     accepted = {next_++, request, std::move(sink)};
     Running running;
@@ -180,6 +184,17 @@ bool FakeEngine::drain(std::chrono::milliseconds limit) {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, kPatience, [this] { return running_.empty(); });
   return false;
+}
+
+void FakeEngine::refuse_with(Error error, std::size_t after) {
+  const std::lock_guard lock(mutex_);
+  refusal_ = std::move(error);
+  accept_first_ = after;
+}
+
+void FakeEngine::set_health(EngineHealth health) {
+  const std::lock_guard lock(mutex_);
+  health_ = std::move(health);
 }
 
 bool FakeEngine::wait_submitted(std::size_t count) {

@@ -64,8 +64,9 @@ class FakeEngine {
   Request request(std::size_t index) const;
   RequestId last_id() const;
 
-  std::optional<Error> refusal;  // given by submit(); set before the server runs
-  std::optional<EngineHealth> health;
+  // From now on submit() refuses, after it accepted so many more.
+  void refuse_with(Error error, std::size_t after = 0);
+  void set_health(EngineHealth health);
 
  private:
   struct Running {
@@ -86,6 +87,9 @@ class FakeEngine {
   std::deque<std::function<void()>> tasks_;
   std::map<RequestId, Running> running_;
   std::vector<Request> requests_;
+  std::optional<EngineHealth> health_;
+  std::optional<Error> refusal_;
+  std::size_t accept_first_ = 0;
   RequestId next_ = 1;
   std::size_t cancelled_ = 0;
   bool draining_ = false;

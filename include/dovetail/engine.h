@@ -31,10 +31,11 @@ struct EngineOptions {
       0;                        // of one prompt in one step; 0: no limit but the step's
   std::uint32_t kv_blocks = 0;  // blocks of 16 positions; 0: enough for max_num_seqs sequences of
                                 // max_context, within kv_memory
-  std::uint64_t kv_memory = 4ULL << 30;  // bytes; bounds the automatic number of blocks
-  std::uint32_t max_context = 0;         // positions per sequence; 0: the model's
-  std::uint32_t max_waiting = 1024;      // sequences waiting for admission; beyond: kExhausted
-  std::uint32_t threads = 0;             // 0: the physical cores
+  std::uint64_t kv_memory =
+      0;  // bytes; bounds the automatic kv_blocks; 0: half of the memory, 4 GiB at most
+  std::uint32_t max_context = 0;     // positions per sequence; 0: the model's
+  std::uint32_t max_waiting = 1024;  // sequences waiting for admission; beyond: kExhausted
+  std::uint32_t threads = 0;         // 0: the physical cores
   CacheTypeOption cache_type = CacheTypeOption::kAuto;
   std::string kernels;  // "portable", "avx2", "avx512"; empty: the best that the CPU runs
   bool poison_freed_blocks = false;  // fill freed cache blocks with NaN: shows reads of stale cache

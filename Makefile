@@ -1,0 +1,48 @@
+# What people type. Everything here sets up what it needs by itself.
+PRESET ?= release
+BUILD := build/$(PRESET)
+JOBS ?= $(shell nproc)
+MODEL ?= models/demo-arith
+
+.PHONY: help setup build run test check-long bench format lint clean
+
+help:
+	@echo 'make run         build Dovetail and solve 1,000 sums with the bundled model'
+	@echo 'make test        build and run all tests (PRESET=debug, asan, tsan: the same with checks)'
+	@echo 'make bench       measure speed and memory'
+	@echo 'make check-long  the tests that take long'
+	@echo 'make format      format the sources'
+	@echo 'make lint        check format, include order and common mistakes'
+	@echo 'make setup       install the Debian packages and the Python tools of the tests'
+
+setup:
+	@scripts/setup.sh
+
+build: setup
+	@test -f $(BUILD)/build.ninja || cmake --preset $(PRESET)
+	@cmake --build $(BUILD) -j $(JOBS)
+
+run: setup
+	@test -f build/release/build.ninja || cmake --preset release
+	@cmake --build build/release -j $(JOBS) --target dovetail
+	@scripts/run_demo.sh build/release/dovetail $(MODEL)
+
+test: build
+	@ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure
+
+check-long: build
+	@DOVETAIL_LONG=1 ctest --test-dir $(BUILD) --output-on-failure
+
+bench: setup
+	@test -f build/release/build.ninja || cmake --preset release
+	@cmake --build build/release -j $(JOBS) --target dovetail kernels_bench
+	@scripts/bench.sh build/release
+
+format: setup
+	@git ls-files '*.h' '*.cpp' | xargs clang-format -i
+
+lint: setup
+	@scripts/lint.sh
+
+clean:
+	@rm -rf build

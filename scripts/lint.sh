@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Format, order of folders, and clang-tidy over the sources. Prints what is wrong and where; exit code 1 if anything is.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+status=0
+
+mapfile -t files < <(git ls-files '*.h' '*.cpp')
+if ! clang-format --dry-run --Werror "${files[@]}"; then
+  echo 'lint: run "make format"' >&2
+  status=1
+fi
+
+python3 tools/lint/include_order.py || status=1
+python3 tools/lint/include_order_test.py || status=1
+
+[[ -f build/release/compile_commands.json ]] || cmake --preset release >/dev/null
+mapfile -t sources < <(git ls-files 'src/*.cpp')
+printf '%s\n' "${sources[@]}" | xargs -P "$(nproc)" -n 4 clang-tidy --quiet -p build/release 2>/tmp/dovetail-tidy.$$ || status=1
+rm -f /tmp/dovetail-tidy.$$
+exit $status

@@ -1,0 +1,235 @@
+#include "dovetail/engine.h"
+
+#include <algorithm>
+#include <cassert>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <unordered_set>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "engine/step_loop.h"
+#include "load/model_source.h"
+#include "text/tokenizer.h"
+
+namespace dovetail {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Submission {
+  RequestId id = 0;
+  Request request;
+  EventSink sink;
+};
+
+// Every choice of an accepted request has a last event, also of one that the loop never saw.
+void end_unstarted(const Submission& submission, FinishReason reason, const Error& error) {
+  for (std::int32_t choice = 0; choice < submission.request.n; ++choice) {
+    OutputEvent event;
+    event.request = submission.id;
+    event.choice = choice;
+    event.finish = reason;
+    event.error = error;
+    event.usage.prompt_tokens = static_cast<std::uint32_t>(submission.request.prompt.size());
+    submission.sink(std::move(event));
+  }
+}
+
+}  // namespace
+
+struct Engine::Impl {
+  std::shared_ptr<const load::ModelSource> source;
+  text::Tokenizer tokenizer;
+  std::unique_ptr<engine::StepLoop>
+      loop;  // used by the thread alone, but for options() and validate()
+  EngineOptions options;
+
+  mutable std::mutex mutex;
+  std::condition_variable wake;     // of the loop: there is something to do
+  std::condition_variable settled;  // of drain(): nothing is left
+  std::vector<Submission> arrivals;
+  std::vector<RequestId> cancels;
+  std::uint64_t arriving = 0;  // choices in `arrivals`
+  RequestId next_id = 1;
+  bool draining = false;
+  bool stopping = false;
+  bool busy = false;  // the loop has work that it took from the lists
+  EngineStats stats;
+  Clock::time_point last_progress = Clock::now();
+  std::optional<Error> failure;
+  std::thread thread;
+
+  Impl(std::shared_ptr<const load::ModelSource> model, text::Tokenizer text,
+       std::unique_ptr<engine::StepLoop> steps)
+      : source(std::move(model)),
+        tokenizer(std::move(text)),
+        loop(std::move(steps)),
+        options(loop->options()),
+        stats(loop->stats()) {}
+
+  void run();
+  bool take_work();
+  void make_step();
+  void fail_all(const Error& error);
+};
+
+// Waits for work and takes it. False: the engine stops.
+bool Engine::Impl::take_work() {
+  std::vector<Submission> taken;
+  std::vector<RequestId> cancelled;
+  bool stop = false;
+  {
+    std::unique_lock lock(mutex);
+    const bool was_idle = loop->idle();
+    if (was_idle) {
+      busy = false;
+      settled.notify_all();
+    }
+    wake.wait(lock,
+              [&] { return stopping || !arrivals.empty() || !cancels.empty() || !loop->idle(); });
+    if (was_idle) last_progress = Clock::now();
+    busy = true;
+    stop = stopping;
+    taken.swap(arrivals);
+    cancelled.swap(cancels);
+    arriving = 0;
+  }
+  const std::unordered_set<RequestId> gone(cancelled.begin(), cancelled.end());
+  for (Submission& submission : taken) {
+    if (stop || gone.contains(submission.id)) {
+      end_unstarted(submission, FinishReason::kCancelled, {});
+    } else if (failure) {
+      end_unstarted(submission, FinishReason::kError, *failure);
+    } else if (const Status added = loop->add(submission.id, submission.request, submission.sink);
+               !added) {
+      end_unstarted(submission, FinishReason::kError, added.error());
+    }
+  }
+  for (const RequestId id : cancelled) loop->cancel(id);
+  return !stop;
+}
+
+void Engine::Impl::make_step() {
+  Status done;
+  try {
+    done = loop->step();
+  } catch (const std::exception& exception) {
+    done = fail(ErrorKind::kInternal, "a step failed: {}", exception.what());
+  }
+  if (!done) {
+    loop->abort(done.error());
+    const std::lock_guard lock(mutex);
+    failure = done.error();
+  }
+}
+
+void Engine::Impl::run() {
+  while (take_work()) {
+    if (!loop->idle()) make_step();
+    const std::lock_guard lock(mutex);
+    stats = loop->stats();
+    last_progress = Clock::now();
+  }
+  loop->cancel_all();
+  const std::lock_guard lock(mutex);
+  stats = loop->stats();
+  busy = false;
+  settled.notify_all();
+}
+
+Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Result<std::unique_ptr<Engine>> Engine::create(std::shared_ptr<const load::ModelSource> source,
+                                               const EngineOptions& options) {
+  Result<text::Tokenizer> tokenizer = text::Tokenizer::create(*source);
+  if (!tokenizer) return fail(tokenizer.error());
+  auto loop = engine::StepLoop::create(source, *tokenizer, options);
+  if (!loop) return fail(loop.error());
+  auto impl = std::make_unique<Impl>(std::move(source), *std::move(tokenizer), *std::move(loop));
+  impl->thread = std::thread([running = impl.get()] { running->run(); });
+  return std::unique_ptr<Engine>(new Engine(std::move(impl)));
+}
+
+Engine::~Engine() {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->draining = true;
+    impl_->stopping = true;
+  }
+  impl_->wake.notify_all();
+  impl_->thread.join();
+}
+
+Result<RequestId> Engine::submit(Request request, EventSink sink) {
+  if (const Status valid = impl_->loop->validate(request); !valid) return fail(valid.error());
+  const auto choices = static_cast<std::uint64_t>(request.n);
+  RequestId id = 0;
+  {
+    const std::lock_guard lock(impl_->mutex);
+    if (impl_->failure)
+      return fail(ErrorKind::kUnavailable, "the engine has failed: {}", impl_->failure->message);
+    if (impl_->draining) return fail(ErrorKind::kUnavailable, "the engine is shutting down");
+    const std::uint64_t waiting = impl_->arriving + impl_->stats.waiting;
+    const std::uint64_t unused =
+        impl_->options.max_num_seqs - std::min(impl_->options.max_num_seqs, impl_->stats.running);
+    if (waiting + choices > impl_->options.max_waiting + unused) {
+      return fail(ErrorKind::kExhausted,
+                  "the queue is full: {} sequences are waiting and at most {} may", waiting,
+                  impl_->options.max_waiting);
+    }
+    if (!impl_->busy && impl_->arrivals.empty()) impl_->last_progress = Clock::now();
+    id = impl_->next_id++;
+    impl_->arriving += choices;
+    impl_->arrivals.push_back({id, std::move(request), std::move(sink)});
+  }
+  impl_->wake.notify_one();
+  return id;
+}
+
+void Engine::cancel(RequestId id) {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    if (id == 0 || id >= impl_->next_id) return;
+    impl_->cancels.push_back(id);
+  }
+  impl_->wake.notify_one();
+}
+
+bool Engine::drain(std::chrono::milliseconds limit) {
+  std::unique_lock lock(impl_->mutex);
+  impl_->draining = true;
+  const auto empty = [&] { return !impl_->busy && impl_->arrivals.empty(); };
+  if (impl_->settled.wait_for(lock, limit, empty)) return true;
+  impl_->stopping = true;
+  impl_->wake.notify_all();
+  impl_->settled.wait(lock, empty);
+  return false;
+}
+
+EngineStats Engine::stats() const {
+  const std::lock_guard lock(impl_->mutex);
+  EngineStats stats = impl_->stats;
+  stats.waiting += static_cast<std::uint32_t>(impl_->arriving);
+  return stats;
+}
+
+EngineHealth Engine::health(std::chrono::milliseconds stall) const {
+  const std::lock_guard lock(impl_->mutex);
+  if (impl_->failure) return {false, "the engine has failed: " + impl_->failure->message};
+  const bool has_work = impl_->busy || !impl_->arrivals.empty();
+  const auto quiet =
+      std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - impl_->last_progress);
+  if (has_work && quiet > stall)
+    return {false, fmt::format("work is waiting and no step has ended for {} ms", quiet.count())};
+  return {};
+}
+
+const load::ModelSource& Engine::source() const { return *impl_->source; }
+const text::Tokenizer& Engine::tokenizer() const { return impl_->tokenizer; }
+const EngineOptions& Engine::options() const { return impl_->options; }
+
+}  // namespace dovetail

@@ -1,0 +1,117 @@
+#include "engine/options.h"
+
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "cores/workers.h"
+#include "kv/block_pool.h"
+
+namespace dovetail::engine {
+namespace {
+
+constexpr std::uint32_t kMaxThreads = 1024;
+constexpr std::uint32_t kMaxSeqs = 1U << 16;
+constexpr std::uint32_t kMaxBatchedTokens = 1U << 20;
+constexpr std::uint32_t kMaxBlocks = 1U << 30;
+constexpr auto kBlock = static_cast<std::uint32_t>(kernels::kBlockSize);
+
+std::uint64_t default_cache_memory() {
+  const auto pages = static_cast<std::uint64_t>(std::max(sysconf(_SC_PHYS_PAGES), 1L));
+  const auto page = static_cast<std::uint64_t>(std::max(sysconf(_SC_PAGESIZE), 1L));
+  return std::min<std::uint64_t>(4ULL << 30, pages * page / 2);
+}
+
+Status check(std::string_view name, std::uint32_t value, std::uint32_t low, std::uint32_t high) {
+  if (value >= low && value <= high) return {};
+  return fail(ErrorKind::kInvalid, "{}: {} is out of range, expected {} to {}", name, value, low,
+              high);
+}
+
+Result<const kernels::Kernels*> choose_kernels(const std::string& name) {
+  if (name.empty()) return &kernels::best_kernels();
+  if (const kernels::Kernels* found = kernels::find_kernels(name)) return found;
+  std::vector<std::string_view> names;
+  for (const kernels::Kernels* available : kernels::available_kernels())
+    names.push_back(available->name);
+  return fail(ErrorKind::kInvalid, "kernels: '{}' is not available on this CPU, expected one of {}",
+              name, fmt::join(names, ", "));
+}
+
+kernels::CacheType cache_type(CacheTypeOption option, const load::ModelSource& source) {
+  switch (option) {
+    case CacheTypeOption::kF32:
+      return kernels::CacheType::kF32;
+    case CacheTypeOption::kF16:
+      return kernels::CacheType::kF16;
+    case CacheTypeOption::kAuto:
+      break;
+  }
+  const bool full = source.tensors.at("blk.0.attn_q.weight").type == load::DataType::kF32;
+  return full ? kernels::CacheType::kF32 : kernels::CacheType::kF16;
+}
+
+// Fills in kv_blocks and max_context, which bound each other.
+Status resolve_cache(EngineOptions& options, const load::ModelSource& source,
+                     const model::CacheShape& shape) {
+  const std::uint32_t trained = source.config.max_context;
+  if (options.max_context > 0) {
+    if (const Status ok = check("max_context", options.max_context, 2, trained); !ok) return ok;
+  }
+  const std::uint32_t context = options.max_context > 0 ? options.max_context : trained;
+  if (options.kv_blocks == 0) {
+    const std::uint64_t memory = options.kv_memory > 0 ? options.kv_memory : default_cache_memory();
+    const std::uint64_t affordable = memory / shape.block_bytes();
+    const std::uint64_t useful =
+        std::uint64_t{options.max_num_seqs} * kv::blocks_for(context, kBlock);
+    options.kv_blocks =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>({useful, affordable, kMaxBlocks}));
+    options.kv_memory = memory;
+  }
+  if (const Status ok = check("kv_blocks", options.kv_blocks, 1, kMaxBlocks); !ok) return ok;
+  const std::uint64_t positions = std::uint64_t{options.kv_blocks} * kBlock;
+  if (options.max_context > positions) {
+    return fail(ErrorKind::kInvalid,
+                "max_context: {} positions do not fit {} cache blocks of {}; expected at most {}, "
+                "or more kv_blocks or kv_memory",
+                options.max_context, options.kv_blocks, kBlock, positions);
+  }
+  options.max_context = static_cast<std::uint32_t>(std::min<std::uint64_t>(context, positions));
+  return {};
+}
+
+}  // namespace
+
+Result<ResolvedOptions> resolve(EngineOptions options, const load::ModelSource& source) {
+  if (const Status ok = check("max_num_seqs", options.max_num_seqs, 1, kMaxSeqs); !ok)
+    return fail(ok.error());
+  if (const Status ok = check("max_num_batched_tokens", options.max_num_batched_tokens,
+                              options.max_num_seqs, kMaxBatchedTokens);
+      !ok)
+    return fail(ok.error());
+  if (const Status ok = check("threads", options.threads, 0, kMaxThreads); !ok)
+    return fail(ok.error());
+  if (options.threads == 0) options.threads = cores::physical_cores();
+
+  ResolvedOptions resolved;
+  const Result<const kernels::Kernels*> kernels = choose_kernels(options.kernels);
+  if (!kernels) return fail(kernels.error());
+  resolved.kernels = *kernels;
+  options.kernels = resolved.kernels->name;
+
+  const load::ModelConfig& config = source.config;
+  resolved.cache_shape = {config.layers, config.kv_heads, config.head_dim,
+                          cache_type(options.cache_type, source)};
+  options.cache_type = resolved.cache_shape.type == kernels::CacheType::kF32
+                           ? CacheTypeOption::kF32
+                           : CacheTypeOption::kF16;
+  if (const Status ok = resolve_cache(options, source, resolved.cache_shape); !ok)
+    return fail(ok.error());
+  resolved.options = std::move(options);
+  return resolved;
+}
+
+}  // namespace dovetail::engine

@@ -1,0 +1,150 @@
+#include "engine/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "engine/random.h"
+
+namespace dovetail::engine {
+namespace {
+
+struct Candidate {
+  float logit;
+  TokenId id;
+};
+
+bool before(const Candidate& a, const Candidate& b) {
+  return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
+}
+
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+
+void adjust(std::vector<float>& logits, const SamplingContext& context) {
+  const SamplingParams& params = *context.params;
+  const auto in_range = [&](TokenId id) {
+    return id >= 0 && static_cast<std::size_t>(id) < logits.size();
+  };
+  for (const auto& [id, bias] : params.logit_bias) {
+    if (in_range(id)) logits[static_cast<std::size_t>(id)] += bias;
+  }
+  if (params.repetition_penalty != 1.0F) {
+    const auto punish = [&](TokenId id) {
+      float& logit = logits[static_cast<std::size_t>(id)];
+      logit = logit > 0.0F ? logit / params.repetition_penalty : logit * params.repetition_penalty;
+    };
+    for (const auto& [id, count] : context.counts->prompt) punish(id);
+    for (const auto& [id, count] : context.counts->output) {
+      if (!context.counts->prompt.contains(id)) punish(id);
+    }
+  }
+  if (params.presence_penalty != 0.0F || params.frequency_penalty != 0.0F) {
+    for (const auto& [id, count] : context.counts->output) {
+      logits[static_cast<std::size_t>(id)] -=
+          params.presence_penalty + params.frequency_penalty * static_cast<float>(count);
+    }
+  }
+  for (const TokenId id : context.forbidden) {
+    if (in_range(id)) logits[static_cast<std::size_t>(id)] = kNever;
+  }
+}
+
+// The share of a token relative to the best one.
+double weight(float logit, float best, float temperature) {
+  return std::exp((static_cast<double>(logit) - best) / temperature);
+}
+
+// Keeps the smallest set of the best with at least `top_p` of the total. Sorts no more than it
+// needs: the best few usually suffice.
+void keep_top_p(std::vector<Candidate>& candidates, double total, float best,
+                const SamplingParams& params) {
+  std::size_t sorted = 0;
+  double sum = 0.0;
+  for (std::size_t wanted = 256; sorted < candidates.size(); wanted *= 8) {
+    const std::size_t end = std::min(wanted, candidates.size());
+    std::partial_sort(candidates.begin() + static_cast<std::ptrdiff_t>(sorted),
+                      candidates.begin() + static_cast<std::ptrdiff_t>(end), candidates.end(),
+                      before);
+    for (; sorted < end; ++sorted) {
+      sum += weight(candidates[sorted].logit, best, params.temperature);
+      if (sum >= params.top_p * total) {
+        candidates.resize(sorted + 1);
+        return;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::optional<TokenId> sample(std::span<const float> logits, const SamplingContext& context) {
+  const SamplingParams& params = *context.params;
+  std::vector<float> adjusted(logits.begin(), logits.end());
+  adjust(adjusted, context);
+
+  std::vector<Candidate> candidates;
+  candidates.reserve(params.temperature == 0.0F ? 0 : adjusted.size());
+  Candidate best{kNever, -1};
+  for (std::size_t i = 0; i < adjusted.size(); ++i) {
+    const Candidate candidate{adjusted[i], static_cast<TokenId>(i)};
+    if (!(candidate.logit > kNever)) continue;  // NaN as well
+    if (candidate.logit > best.logit) best = candidate;
+    if (params.temperature != 0.0F) candidates.push_back(candidate);
+  }
+  if (best.id < 0) return std::nullopt;
+  if (params.temperature == 0.0F || !std::isfinite(best.logit)) return best.id;
+
+  if (params.top_k > 0 && static_cast<std::size_t>(params.top_k) < candidates.size()) {
+    const auto end = candidates.begin() + params.top_k;
+    std::nth_element(candidates.begin(), end, candidates.end(), before);
+    candidates.erase(end, candidates.end());
+    std::sort(candidates.begin(), candidates.end(), before);
+  }
+  if (params.top_p < 1.0F) {
+    double total = 0.0;
+    for (const Candidate& candidate : candidates)
+      total += weight(candidate.logit, best.logit, params.temperature);
+    keep_top_p(candidates, total, best.logit, params);
+  }
+
+  double sum = 0.0;
+  std::vector<double> sums;  // running, of the candidates that min-p leaves
+  std::size_t kept = 0;
+  for (const Candidate& candidate : candidates) {
+    const double share = weight(candidate.logit, best.logit, params.temperature);
+    if (share < params.min_p) continue;
+    candidates[kept++] = candidate;
+    sum += share;
+    sums.push_back(sum);
+  }
+  const double target = uniform(context.seed, context.choice, context.position) * sum;
+  const auto hit = std::upper_bound(sums.begin(), sums.end(), target);
+  const auto index =
+      std::min<std::ptrdiff_t>(hit - sums.begin(), static_cast<std::ptrdiff_t>(kept) - 1);
+  return candidates[static_cast<std::size_t>(index)].id;
+}
+
+OutputToken describe(std::span<const float> logits, TokenId chosen, std::int32_t top) {
+  const float best = *std::max_element(logits.begin(), logits.end());
+  double sum = 0.0;
+  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - best);
+  const double log_sum = std::log(sum) + best;
+  const auto logprob = [&](float logit) { return static_cast<float>(logit - log_sum); };
+
+  OutputToken token;
+  token.id = chosen;
+  token.logprob = logprob(logits[static_cast<std::size_t>(chosen)]);
+  const std::size_t count = std::min(static_cast<std::size_t>(std::max(top, 0)), logits.size());
+  if (count == 0) return token;
+  std::vector<Candidate> candidates;
+  candidates.reserve(logits.size());
+  for (std::size_t i = 0; i < logits.size(); ++i)
+    candidates.push_back({logits[i], static_cast<TokenId>(i)});
+  std::partial_sort(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(count),
+                    candidates.end(), before);
+  for (std::size_t i = 0; i < count; ++i)
+    token.top.push_back({candidates[i].id, logprob(candidates[i].logit)});
+  return token;
+}
+
+}  // namespace dovetail::engine

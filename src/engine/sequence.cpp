@@ -1,0 +1,106 @@
+#include "engine/sequence.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace dovetail::engine {
+namespace {
+
+bool uses_counts(const SamplingParams& params) {
+  return params.repetition_penalty != 1.0F || params.presence_penalty != 0.0F ||
+         params.frequency_penalty != 0.0F;
+}
+
+}  // namespace
+
+Sequence::Sequence(std::shared_ptr<const SharedRequest> shared, std::int32_t choice,
+                   const std::optional<text::Tokenizer>& tokenizer)
+    : shared_(std::move(shared)),
+      choice_(choice),
+      tokens_(shared_->request.prompt),
+      stops_(shared_->request.stop) {
+  if (tokenizer) decoder_.emplace(*tokenizer);
+  if (uses_counts(shared_->request.sampling)) {
+    for (const TokenId id : tokens_) ++counts_.prompt[id];
+  }
+}
+
+Sequence::Choice Sequence::choose(std::span<const float> logits) const {
+  const Request& request = shared_->request;
+  SamplingContext context;
+  context.params = &request.sampling;
+  context.seed = shared_->seed;
+  context.choice = static_cast<std::uint32_t>(choice_);
+  context.position = generated();
+  context.counts = &counts_;
+  if (generated() < static_cast<std::uint32_t>(request.min_tokens))
+    context.forbidden = shared_->ends;
+  const std::optional<TokenId> id = sample(logits, context);
+  if (!id) return {};
+  if (request.logprobs < 0) return {OutputToken{*id, 0.0F, {}}};
+  return {describe(logits, *id, request.logprobs)};
+}
+
+bool Sequence::accept(const Choice& choice) {
+  if (!choice.token) {
+    end_early(FinishReason::kError, {ErrorKind::kInternal, "the model's logits are not numbers"});
+    return true;
+  }
+  const Request& request = shared_->request;
+  const TokenId id = choice.token->id;
+  tokens_.push_back(id);
+  if (uses_counts(request.sampling)) ++counts_.output[id];
+
+  OutputEvent news = event();
+  if (std::binary_search(shared_->ends.begin(), shared_->ends.end(), id)) {
+    news.finish = FinishReason::kStop;
+  } else {
+    news.tokens.push_back(*choice.token);
+    const std::string text = decoder_ ? decoder_->push(id) : std::string();
+    if (generated() <= static_cast<std::uint32_t>(request.min_tokens)) {
+      news.text = text;
+    } else {
+      StopMatcher::Found found = stops_.push(text);
+      news.text = std::move(found.text);
+      if (found.stopped) {
+        news.finish = FinishReason::kStop;
+        news.stop_string = *std::move(found.stopped);
+      }
+    }
+    if (!news.finish && generated() == static_cast<std::uint32_t>(request.max_tokens))
+      news.finish = FinishReason::kLength;
+  }
+  // Text that was held back is certain now, but bytes of a character that will never be complete
+  // may complete a stop string.
+  if (news.finish && news.stop_string.empty()) {
+    StopMatcher::Found rest = stops_.push(decoder_ ? decoder_->finish() : std::string());
+    news.text += rest.text;
+    if (rest.stopped) {
+      news.finish = FinishReason::kStop;
+      news.stop_string = *std::move(rest.stopped);
+    } else {
+      news.text += stops_.finish();
+    }
+  }
+  const bool ended = news.finish.has_value();
+  shared_->sink(std::move(news));
+  return ended;
+}
+
+void Sequence::end_early(FinishReason reason, const Error& error) {
+  OutputEvent news = event();
+  news.finish = reason;
+  news.error = error;
+  shared_->sink(std::move(news));
+}
+
+OutputEvent Sequence::event() const {
+  OutputEvent news;
+  news.request = shared_->id;
+  news.choice = choice_;
+  news.usage.prompt_tokens = static_cast<std::uint32_t>(shared_->request.prompt.size());
+  news.usage.completion_tokens = generated();
+  return news;
+}
+
+}  // namespace dovetail::engine

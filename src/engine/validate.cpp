@@ -1,0 +1,94 @@
+#include "engine/validate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+namespace dovetail::engine {
+namespace {
+
+Status check_range(std::string_view field, float value, float low, float high) {
+  if (value >= low && value <= high) return {};
+  return fail(ErrorKind::kInvalid, "{}: {} is out of range, expected {} to {}", field, value, low,
+              high);
+}
+
+Status check_token(std::string_view field, TokenId id, std::uint32_t vocab_size) {
+  if (id >= 0 && static_cast<std::uint32_t>(id) < vocab_size) return {};
+  return fail(ErrorKind::kInvalid, "{}: token id {} is out of range, expected 0 to {}", field, id,
+              vocab_size - 1);
+}
+
+Status check_sampling(const SamplingParams& params, const RequestLimits& limits) {
+  if (const Status ok = check_range("temperature", params.temperature, 0.0F, 100.0F); !ok)
+    return ok;
+  if (params.top_k < 0)
+    return fail(ErrorKind::kInvalid, "top_k: {} is out of range, expected 0 (off) or more",
+                params.top_k);
+  if (!(params.top_p > 0.0F && params.top_p <= 1.0F)) {
+    return fail(ErrorKind::kInvalid, "top_p: {} is out of range, expected above 0 and at most 1",
+                params.top_p);
+  }
+  if (const Status ok = check_range("min_p", params.min_p, 0.0F, 1.0F); !ok) return ok;
+  if (!(params.repetition_penalty > 0.0F && params.repetition_penalty <= 100.0F)) {
+    return fail(ErrorKind::kInvalid,
+                "repetition_penalty: {} is out of range, expected above 0 and at most 100",
+                params.repetition_penalty);
+  }
+  if (const Status ok = check_range("presence_penalty", params.presence_penalty, -2.0F, 2.0F); !ok)
+    return ok;
+  if (const Status ok = check_range("frequency_penalty", params.frequency_penalty, -2.0F, 2.0F);
+      !ok)
+    return ok;
+  for (const auto& [id, bias] : params.logit_bias) {
+    if (const Status ok = check_token("logit_bias", id, limits.vocab_size); !ok) return ok;
+    if (const Status ok = check_range("logit_bias", bias, -100.0F, 100.0F); !ok) return ok;
+  }
+  return {};
+}
+
+}  // namespace
+
+Status validate(const Request& request, const RequestLimits& limits) {
+  if (request.prompt.empty())
+    return fail(ErrorKind::kInvalid, "prompt: it has no tokens, expected at least one");
+  for (const TokenId id : request.prompt) {
+    if (const Status ok = check_token("prompt", id, limits.vocab_size); !ok) return ok;
+  }
+  if (request.max_tokens < 0)
+    return fail(ErrorKind::kInvalid, "max_tokens: {} is out of range, expected 1 or more",
+                request.max_tokens);
+  const std::uint64_t needed =
+      request.prompt.size() + static_cast<std::uint64_t>(std::max(request.max_tokens, 1));
+  if (needed > limits.max_context) {
+    return fail(ErrorKind::kInvalid,
+                "max_tokens: a prompt of {} tokens and {} new ones need {} positions, but the "
+                "context has {}",
+                request.prompt.size(), std::max(request.max_tokens, 1), needed, limits.max_context);
+  }
+  if (request.min_tokens < 0 ||
+      (request.max_tokens > 0 && request.min_tokens > request.max_tokens)) {
+    return fail(ErrorKind::kInvalid,
+                "min_tokens: {} is out of range, expected 0 to max_tokens ({})", request.min_tokens,
+                request.max_tokens);
+  }
+  for (const std::string& stop : request.stop) {
+    if (stop.empty())
+      return fail(ErrorKind::kInvalid,
+                  "stop: an empty string would stop everything, expected non-empty strings");
+  }
+  for (const TokenId id : request.stop_ids) {
+    if (const Status ok = check_token("stop_ids", id, limits.vocab_size); !ok) return ok;
+  }
+  if (request.logprobs < -1 || request.logprobs > 20) {
+    return fail(ErrorKind::kInvalid, "logprobs: {} is out of range, expected 0 to 20",
+                request.logprobs);
+  }
+  const std::uint32_t most = std::max(1U, std::min(limits.max_num_seqs + limits.max_waiting, 128U));
+  if (request.n < 1 || static_cast<std::uint32_t>(request.n) > most) {
+    return fail(ErrorKind::kInvalid, "n: {} is out of range, expected 1 to {}", request.n, most);
+  }
+  return check_sampling(request.sampling, limits);
+}
+
+}  // namespace dovetail::engine

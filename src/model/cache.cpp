@@ -1,0 +1,45 @@
+#include "model/cache.h"
+
+#include <sys/mman.h>
+
+#include <cassert>
+#include <cerrno>
+#include <cstring>
+
+namespace dovetail::model {
+
+Result<Cache> Cache::create(const CacheShape& shape, std::uint32_t blocks) {
+  assert(blocks > 0 && shape.block_bytes() > 0);
+  std::size_t bytes = 0;
+  if (__builtin_mul_overflow(shape.block_bytes(), static_cast<std::size_t>(blocks), &bytes)) {
+    return fail(ErrorKind::kExhausted,
+                "cache: {} blocks of {} bytes are more than this machine can address", blocks,
+                shape.block_bytes());
+  }
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) {
+    return fail(ErrorKind::kExhausted, "cache: no memory for {} blocks of {} bytes: {}", blocks,
+                shape.block_bytes(), std::strerror(errno));
+  }
+  return Cache(shape, blocks,
+               std::unique_ptr<std::byte[], Unmap>(static_cast<std::byte*>(memory), Unmap{bytes}));
+}
+
+void Cache::Unmap::operator()(std::byte* memory) const { munmap(memory, bytes); }
+
+std::byte* Cache::tile(std::uint32_t layer, std::uint32_t head, std::uint32_t block,
+                       std::size_t which) const {
+  assert(layer < shape_.layers && head < shape_.kv_heads && block < blocks_);
+  const std::size_t index =
+      ((static_cast<std::size_t>(block) * shape_.layers + layer) * shape_.kv_heads + head) * 2 +
+      which;
+  return memory_.get() + index * shape_.tile_bytes();
+}
+
+void Cache::poison(std::uint32_t block) const {
+  // All bits set is a NaN in F32 and in F16.
+  std::memset(keys(0, 0, block), 0xff, shape_.block_bytes());
+}
+
+}  // namespace dovetail::model

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "load/model_source.h"
+
+namespace dovetail::model {
+
+// Angle per position of each pair of a head, head_dim/2 of them, with the model's scaling applied:
+// linear (https://arxiv.org/abs/2306.15595), llama3 (Llama 3.1's by-parts scaling) or YaRN
+// (https://arxiv.org/abs/2309.00071).
+std::vector<float> rope_frequencies(const load::RopeConfig& config, std::uint32_t head_dim);
+
+// Cosines and sines of the positions that were asked for so far.
+class RopeTable {
+ public:
+  RopeTable(const load::RopeConfig& config, std::uint32_t head_dim);
+
+  // Makes the positions [0, positions) available. Not to be called while others read.
+  void extend(std::size_t positions);
+
+  // head_dim/2 values each, multiplied by the model's attention factor.
+  std::span<const float> cos(std::size_t position) const { return row(cos_, position); }
+  std::span<const float> sin(std::size_t position) const { return row(sin_, position); }
+
+ private:
+  std::span<const float> row(const std::vector<float>& table, std::size_t position) const {
+    return std::span(table).subspan(position * frequencies_.size(), frequencies_.size());
+  }
+
+  std::vector<float> frequencies_;
+  float magnitude_ = 1.0F;
+  std::size_t positions_ = 0;
+  std::vector<float> cos_, sin_;
+};
+
+}  // namespace dovetail::model

@@ -1,0 +1,256 @@
+"""Writes tiny random models in the Hugging Face layout, with logits from transformers in float32.
+
+Each case is a folder under tests/golden/models with config.json, the weights, and golden.json:
+  prompts  token ids
+  logits   [{prompt, position, row}]: the whole row of logits that follows that position
+  greedy   for each prompt the ids which the largest logit picks, one after the other
+The weights come from numpy's generator, so they do not depend on the version of torch. The goldens
+are computed after reading the folder back, with 16-bit weights widened to float32 first.
+"""
+
+import json
+import pathlib
+import shutil
+import sys
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from transformers import AutoConfig, AutoModelForCausalLM
+
+import reference
+
+SEED = 20260305
+GREEDY = 16
+MARGIN = 4e-3  # least gap of the two best logits, far above the error of any float32 order of sums
+LENGTHS = (1, 7, 40, 100)
+POSITIONS = {1: (0,), 7: (3, 6), 40: (15, 16, 17, 39), 100: (31, 32, 63, 64, 99)}
+
+COMMON = {
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 96,
+    "vocab_size": 192,
+    "hidden_act": "silu",
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "use_cache": True,
+    "initializer_range": 0.02,
+}
+LLAMA = COMMON | {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "attention_bias": False,
+    "mlp_bias": False,
+    "max_position_embeddings": 256,
+    "rms_norm_eps": 1e-5,
+    "tie_word_embeddings": False,
+}
+MISTRAL = COMMON | {
+    "architectures": ["MistralForCausalLM"],
+    "model_type": "mistral",
+    "head_dim": 32,
+    "max_position_embeddings": 256,
+    "rms_norm_eps": 1e-5,
+    "rope_theta": 10000.0,
+    "tie_word_embeddings": False,
+}
+QWEN2 = COMMON | {
+    "architectures": ["Qwen2ForCausalLM"],
+    "model_type": "qwen2",
+    "max_position_embeddings": 256,
+    "max_window_layers": 1,
+    "rms_norm_eps": 1e-6,
+    "rope_theta": 1000000.0,
+    "sliding_window": 16,  # named and off, as in the published configs
+    "use_sliding_window": False,
+    "tie_word_embeddings": True,
+}
+QWEN3 = COMMON | {
+    "architectures": ["Qwen3ForCausalLM"],
+    "model_type": "qwen3",
+    "attention_bias": False,
+    "head_dim": 32,
+    "max_position_embeddings": 256,
+    "rms_norm_eps": 1e-6,
+    "sliding_window": None,
+    "use_sliding_window": False,
+    "tie_word_embeddings": False,
+}
+
+# Older spelling: rope_scaling, rope_theta, torch_dtype; newer: rope_parameters, dtype.
+CASES = {
+    "llama2-tiny": LLAMA
+    | {
+        "num_key_value_heads": 4,
+        "intermediate_size": 160,
+        "rope_scaling": None,
+        "rope_theta": 10000.0,
+        "torch_dtype": "float32",
+    },
+    "llama3-tiny": LLAMA
+    | {
+        "num_hidden_layers": 3,
+        "tie_word_embeddings": True,
+        "rope_theta": 10000.0,
+        "rope_scaling": {
+            "factor": 4.0,
+            "high_freq_factor": 4.0,
+            "low_freq_factor": 1.0,
+            "original_max_position_embeddings": 64,
+            "rope_type": "llama3",
+        },
+        "torch_dtype": "float32",
+    },
+    "llama-linear-tiny": LLAMA
+    | {
+        "rope_theta": 10000.0,
+        "rope_scaling": {"type": "linear", "factor": 4.0},
+        "torch_dtype": "float32",
+    },
+    "llama-yarn-tiny": LLAMA
+    | {
+        "max_position_embeddings": 128,
+        "rope_parameters": {
+            "rope_type": "yarn",
+            "rope_theta": 10000.0,
+            "factor": 4.0,
+            "original_max_position_embeddings": 32,
+        },
+        "dtype": "float32",
+    },
+    "mistral-tiny": MISTRAL | {"sliding_window": 16, "torch_dtype": "float32"},
+    "mistral-f16-tiny": MISTRAL | {"sliding_window": None, "torch_dtype": "float16"},
+    "qwen2-tiny": QWEN2 | {"num_hidden_layers": 3, "torch_dtype": "float32"},
+    "qwen2-bf16-tiny": QWEN2 | {"torch_dtype": "bfloat16"},
+    "qwen3-tiny": QWEN3
+    | {
+        "rope_parameters": {"rope_type": "default", "rope_theta": 1000000.0},
+        "dtype": "float32",
+    },
+    "qwen3-yarn-tiny": QWEN3
+    | {
+        "max_position_embeddings": 128,
+        "rope_theta": 10000.0,
+        "rope_scaling": {
+            "rope_type": "yarn",
+            "factor": 4.0,
+            "original_max_position_embeddings": 32,
+            "beta_fast": 4.0,
+            "beta_slow": 0.5,
+            "attention_factor": 1.25,
+        },
+        "torch_dtype": "float32",
+    },
+}
+SHARDED = {"qwen3-tiny"}
+
+
+def random_weights(config, seed):
+    """Weights by their published names, wide enough that the logits are far from uniform."""
+    random = np.random.default_rng(seed)
+    shapes = AutoModelForCausalLM.from_config(config).state_dict()
+    weights = {}
+    for name, tensor in shapes.items():
+        if name == "lm_head.weight" and config.tie_word_embeddings:
+            continue
+        values = random.standard_normal(tuple(tensor.shape))
+        if "norm" in name:
+            values = 1 + 0.2 * values
+        else:
+            values = values * (0.5 if name.endswith(".bias") else 0.25)
+        weights[name] = torch.tensor(values, dtype=torch.float32)
+    return weights
+
+
+def write_weights(folder, weights, dtype, shards):
+    weights = {name: tensor.to(dtype).contiguous() for name, tensor in weights.items()}
+    if shards == 1:
+        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+        return
+    names = list(weights)
+    place = {}
+    for shard in range(shards):
+        file = f"model-{shard + 1:05}-of-{shards:05}.safetensors"
+        part = names[len(names) * shard // shards : len(names) * (shard + 1) // shards]
+        save_file({n: weights[n] for n in part}, folder / file, metadata={"format": "pt"})
+        place |= dict.fromkeys(part, file)
+    size = sum(tensor.numel() * tensor.element_size() for tensor in weights.values())
+    index = {"metadata": {"total_size": size}, "weight_map": dict(sorted(place.items()))}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=1) + "\n")
+
+
+@torch.no_grad()
+def logits_of(model, ids):
+    return model(torch.tensor([ids])).logits[0].numpy()
+
+
+def greedy(model, prompt):
+    """The ids picked, and the smallest gap between the two best logits on the way."""
+    ids, margin = list(prompt), np.inf
+    for _ in range(GREEDY):
+        row = logits_of(model, ids)[-1]
+        second, best = np.sort(row)[-2:]
+        margin = min(margin, float(best - second))
+        ids.append(int(row.argmax()))
+    return ids[-GREEDY:], margin
+
+
+def pick_prompt(model, random, vocab, length):
+    """A random prompt whose greedy continuation no rounding can turn."""
+    for _ in range(50):
+        prompt = random.integers(3, vocab, length).tolist()
+        ids, margin = greedy(model, prompt)
+        if margin > MARGIN:
+            return prompt, ids
+    sys.exit(f"no prompt of length {length} with a clear greedy continuation")
+
+
+def shortest(row):
+    """The shortest decimals that read back as these float32."""
+    return [float(str(value)) for value in row]
+
+
+def make_case(number, name, config):
+    folder = reference.MODELS / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+
+    dtype = getattr(torch, config.get("dtype") or config["torch_dtype"])
+    parsed = AutoConfig.from_pretrained(folder)
+    weights = random_weights(parsed, [SEED, number])
+    write_weights(folder, weights, dtype, 2 if name in SHARDED else 1)
+
+    # Eager attention is the plain one; it honours the window.
+    model = AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.float32, attn_implementation="eager"
+    ).eval()
+    random = np.random.default_rng([SEED, number, 1])
+    golden = {"prompts": [], "logits": [], "greedy": []}
+    for index, length in enumerate(LENGTHS):
+        prompt, ids = pick_prompt(model, random, config["vocab_size"], length)
+        logits = logits_of(model, prompt)
+        golden["prompts"].append(prompt)
+        golden["greedy"].append(ids)
+        for position in POSITIONS[length]:
+            row = shortest(logits[position])
+            golden["logits"].append({"prompt": index, "position": position, "row": row})
+    text = json.dumps(golden, separators=(",", ":")).replace("{", "\n{")
+    (folder / "golden.json").write_text(text.strip() + "\n")
+    return folder
+
+
+def main():
+    torch.set_num_threads(1)
+    torch.manual_seed(SEED)
+    for number, (name, config) in enumerate(CASES.items()):
+        folder = make_case(number, name, config)
+        size = sum(path.stat().st_size for path in folder.iterdir())
+        print(f"{name}: {size // 1024} KiB", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,220 @@
+"""A second opinion on the golden models: their forward pass in numpy, float64 throughout.
+
+Run alone it checks every committed case: the logits and greedy ids must agree, and they must stop
+agreeing once a feature of the model (rope scaling, window, q/k norms, ...) is taken away, so that a
+runtime which forgets the feature cannot pass. Needs numpy only.
+"""
+
+import json
+import math
+import pathlib
+import sys
+
+import numpy as np
+
+MODELS = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden" / "models"
+
+
+def load_safetensors(path):
+    data = path.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + size])
+    tensors = {}
+    for name, entry in header.items():
+        if name == "__metadata__":
+            continue
+        begin, end = entry["data_offsets"]
+        raw = data[8 + size + begin : 8 + size + end]
+        if entry["dtype"] == "BF16":  # the upper half of a float32
+            values = (np.frombuffer(raw, "<u2").astype(np.uint32) << 16).view(np.float32)
+        else:
+            values = np.frombuffer(raw, {"F32": "<f4", "F16": "<f2"}[entry["dtype"]])
+        tensors[name] = values.astype(np.float64).reshape(entry["shape"])
+    return tensors
+
+
+def load_model(folder):
+    config = json.loads((folder / "config.json").read_text())
+    weights = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        weights |= load_safetensors(path)
+    return config, weights
+
+
+def rope(config):
+    """The rope parameters in the newer spelling, whichever the config uses."""
+    parameters = dict(config.get("rope_parameters") or config.get("rope_scaling") or {})
+    parameters.setdefault("rope_theta", config.get("rope_theta", 10000.0))
+    parameters.setdefault("rope_type", parameters.pop("type", "default"))
+    return parameters
+
+
+def rope_frequencies(config, head_dim):
+    """Angle per position of each dimension pair, and the factor on cos and sin."""
+    parameters = rope(config)
+    kind, theta = parameters["rope_type"], parameters["rope_theta"]
+    pair = np.arange(head_dim // 2)
+    plain = theta ** (-2.0 * pair / head_dim)
+    if kind == "default":
+        return plain, 1.0
+    factor = parameters["factor"]
+    if kind == "linear":
+        return plain / factor, 1.0
+    original = parameters["original_max_position_embeddings"]
+    if kind == "llama3":
+        turns = original * plain / (2 * math.pi)  # turns within the original context
+        low, high = parameters["low_freq_factor"], parameters["high_freq_factor"]
+        keep = np.clip((turns - low) / (high - low), 0, 1)
+        return plain * (keep + (1 - keep) / factor), 1.0
+    if kind == "yarn":
+
+        def pair_that_turns(count):
+            return head_dim * math.log(original / (count * 2 * math.pi)) / (2 * math.log(theta))
+
+        low = max(math.floor(pair_that_turns(parameters.get("beta_fast", 32))), 0)
+        high = min(math.ceil(pair_that_turns(parameters.get("beta_slow", 1))), head_dim - 1)
+        keep = 1 - np.clip((pair - low) / max(high - low, 0.001), 0, 1)
+        scale = parameters.get("attention_factor") or 0.1 * math.log(factor) + 1
+        return plain * (keep + (1 - keep) / factor), scale
+    raise ValueError(f"rope_type {kind}")
+
+
+def rms_norm(x, weight, epsilon):
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + epsilon) * weight
+
+
+def rotate(x, cos, sin):
+    """x: [heads, positions, head_dim], its halves being the two parts of each pair."""
+    half = x.shape[-1] // 2
+    a, b = x[..., :half], x[..., half:]
+    return np.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
+
+
+def window_of(config):
+    if config["model_type"] == "mistral":
+        return config.get("sliding_window")
+    return None  # Qwen configs name a window too, and switch it off with use_sliding_window
+
+
+def forward(config, weights, ids):
+    """Logits [positions, vocab]."""
+    heads = config["num_attention_heads"]
+    kv_heads = config.get("num_key_value_heads") or heads
+    head_dim = config.get("head_dim") or config["hidden_size"] // heads
+    epsilon = config["rms_norm_eps"]
+    count = len(ids)
+
+    frequency, scale = rope_frequencies(config, head_dim)
+    angle = np.arange(count)[:, None] * frequency
+    cos, sin = np.cos(angle) * scale, np.sin(angle) * scale
+    distance = np.arange(count)[:, None] - np.arange(count)
+    visible = distance >= 0
+    if window_of(config):
+        visible &= distance < window_of(config)
+
+    def linear(x, name):
+        return x @ weights[name + ".weight"].T + weights.get(name + ".bias", 0.0)
+
+    x = weights["model.embed_tokens.weight"][list(ids)]
+    for layer in range(config["num_hidden_layers"]):
+        base = f"model.layers.{layer}."
+        h = rms_norm(x, weights[base + "input_layernorm.weight"], epsilon)
+
+        def split(name, parts):
+            return linear(h, base + name).reshape(count, parts, head_dim).transpose(1, 0, 2)
+
+        q, k = split("self_attn.q_proj", heads), split("self_attn.k_proj", kv_heads)
+        v = split("self_attn.v_proj", kv_heads)
+        if base + "self_attn.q_norm.weight" in weights:
+            q = rms_norm(q, weights[base + "self_attn.q_norm.weight"], epsilon)
+            k = rms_norm(k, weights[base + "self_attn.k_norm.weight"], epsilon)
+        q, k = rotate(q, cos, sin), rotate(k, cos, sin)
+        k, v = (np.repeat(t, heads // kv_heads, axis=0) for t in (k, v))
+        score = q @ k.transpose(0, 2, 1) / math.sqrt(head_dim)
+        score = np.where(visible, score, -np.inf)
+        chance = np.exp(score - score.max(-1, keepdims=True))
+        chance /= chance.sum(-1, keepdims=True)
+        mixed = (chance @ v).transpose(1, 0, 2).reshape(count, heads * head_dim)
+        x = x + linear(mixed, base + "self_attn.o_proj")
+
+        h = rms_norm(x, weights[base + "post_attention_layernorm.weight"], epsilon)
+        gate = linear(h, base + "mlp.gate_proj")
+        gated = gate / (1 + np.exp(-gate)) * linear(h, base + "mlp.up_proj")
+        x = x + linear(gated, base + "mlp.down_proj")
+    x = rms_norm(x, weights["model.norm.weight"], epsilon)
+    head = "model.embed_tokens" if config.get("tie_word_embeddings") else "lm_head"
+    return linear(x, head)
+
+
+def relative_error(row, wanted):
+    return float(np.abs(row - wanted).max() / np.abs(wanted).max())
+
+
+def worst_error(config, weights, golden):
+    logits = [forward(config, weights, ids) for ids in golden["prompts"]]
+    return max(
+        relative_error(logits[e["prompt"]][e["position"]], np.array(e["row"]))
+        for e in golden["logits"]
+    )
+
+
+def greedy(config, weights, ids, count):
+    ids = list(ids)
+    for _ in range(count):
+        ids.append(int(forward(config, weights, ids)[-1].argmax()))
+    return ids[-count:]
+
+
+def mutilations(config, weights):
+    """The model with one feature taken away each: (what, config, weights)."""
+
+    def without(*endings):
+        return {n: w for n, w in weights.items() if not n.endswith(endings)}
+
+    parameters = rope(config)
+    if parameters["rope_type"] != "default":
+        plain = {"rope_type": "default", "rope_theta": parameters["rope_theta"]}
+        yield "rope scaling", config | {"rope_parameters": plain}, weights
+    if parameters["rope_type"] == "yarn":
+        flat = parameters | {"attention_factor": 1.0}
+        yield "attention factor", config | {"rope_parameters": flat}, weights
+    if parameters.keys() & {"beta_fast", "beta_slow"}:
+        usual = parameters | {"beta_fast": 32, "beta_slow": 1}
+        yield "betas", config | {"rope_parameters": usual}, weights
+    theta = parameters | {"rope_theta": 20000.0}
+    yield "rope theta", config | {"rope_parameters": theta}, weights
+    if window_of(config):
+        yield "window", config | {"sliding_window": None}, weights
+        off_by_one = config["sliding_window"] + 1
+        yield "window's exact edge", config | {"sliding_window": off_by_one}, weights
+    elif config.get("sliding_window"):
+        unwanted = {"model_type": "mistral"}
+        yield "the window being off", config | unwanted, weights
+    if any(name.endswith("q_norm.weight") for name in weights):
+        yield "q/k norms", config, without("q_norm.weight", "k_norm.weight")
+    if any(name.endswith(".bias") for name in weights):
+        yield "biases", config, without(".bias")
+
+
+def main():
+    failed = False
+    for folder in sorted(path for path in MODELS.iterdir() if path.is_dir()):
+        config, weights = load_model(folder)
+        golden = json.loads((folder / "golden.json").read_text())
+        error = worst_error(config, weights, golden)
+        same = all(
+            greedy(config, weights, ids, len(ids_after)) == ids_after
+            for ids, ids_after in zip(golden["prompts"], golden["greedy"])
+        )
+        ok = error < 1e-5 and same
+        print(f"{folder.name}: error {error:.1e}, greedy {'same' if same else 'DIFFERS'}")
+        for what, other_config, other_weights in mutilations(config, weights):
+            missed = worst_error(other_config, other_weights, golden)
+            print(f"  without {what}: error {missed:.1e}")
+            ok &= missed > 1e-3
+        failed |= not ok
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

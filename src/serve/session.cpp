@@ -367,10 +367,8 @@ Session::Answered Session::generate(const HttpHead& head, Route route,
     if (!id) {
       forget_requests();
       ApiError error = from_engine(id.error());
-      // All but the prompt's length was checked before.
-      if (error.status == 400) {
-        error.param = generation.form == Form::kChat ? "messages" : "prompt";
-      }
+      // The engine knows no messages: what it says of the prompt is said of them.
+      if (generation.form == Form::kChat && error.param == "prompt") error.param = "messages";
       co_await stop_watching();
       if (gone_) co_return false;
       const HttpResponse response = error_response(error);

@@ -49,6 +49,8 @@ void Client::close() {
   socket_ = -1;
 }
 
+void Client::finish_sending() { ::shutdown(socket_, SHUT_WR); }
+
 void Client::reset() {
   const linger hard{1, 0};
   ::setsockopt(socket_, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));

@@ -34,6 +34,7 @@ class Client {
   bool receive_until(std::string_view until);
   // Reads to the end of the connection; false if it does not end in time.
   bool receive_end();
+  void finish_sending();  // half-closes: the server sees the end, answers can still be read
   void close();
   void reset();  // closes with RST
 

@@ -322,6 +322,14 @@ TEST(Server, TellsTheEnginesRefusals) {
   }
 }
 
+TEST(Server, BlamesTheFieldThatTheEngineBlames) {
+  RunningServer running;
+  running.engine.refuse_with({ErrorKind::kInvalid, "prompt: 9 tokens need 3 blocks of 2"});
+  Client client(running.port);
+  EXPECT_EQ(client.post(kChat, kHello)->json()["error"]["param"], "messages");
+  EXPECT_EQ(client.post(kCompletions, R"({"prompt":"a"})")->json()["error"]["param"], "prompt");
+}
+
 TEST(Server, ARefusalOfTheSecondPromptCancelsTheFirst) {
   RunningServer running(FakeEngine::silent);
   running.engine.refuse_with({ErrorKind::kExhausted, "the queue is full"}, 1);

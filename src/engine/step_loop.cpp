@@ -133,17 +133,22 @@ void StepLoop::abort(const Error& error) {
 
 Status StepLoop::step() {
   const auto start = Clock::now();
-  Result<schedule::StepPlan> plan = scheduler_.plan();
+  const Result<schedule::StepPlan> plan = scheduler_.plan();
   if (!plan) return fail(plan.error());
   // A freed block may have a new owner by now, which writes it before it reads it.
   for (const kv::BlockId block : scheduler_.take_freed_blocks()) {
     if (options_.poison_freed_blocks) cache_.poison(block);
   }
-  if (hooks_.before_forward) hooks_.before_forward(*plan);
   if (plan->rows.empty()) return {};
 
   const auto forward_start = Clock::now();
-  forward(*plan);
+  if (hooks_.before_forward) {
+    schedule::StepPlan changed = *plan;
+    hooks_.before_forward(changed);
+    forward(changed);
+  } else {
+    forward(*plan);
+  }
   stats_.forward_seconds += seconds_since(forward_start);
 
   const std::vector<Sequence::Choice> choices = sample(*plan);

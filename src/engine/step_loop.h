@@ -21,6 +21,7 @@ namespace dovetail::engine {
 // Where tests look at a step, or break it to see that others notice. Empty functions are not
 // called.
 struct StepHooks {
+  // Changes what is computed and nothing else. The sampled rows must stay as many.
   std::function<void(schedule::StepPlan& plan)> before_forward;
   // One row of logits per sampled row of the plan, in its order.
   std::function<void(const schedule::StepPlan& plan, std::span<const float> logits)> after_forward;

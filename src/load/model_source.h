@@ -79,7 +79,7 @@ struct GgufTokenizer {
   std::vector<std::int32_t>
       token_types;  // 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte
   std::vector<std::string> merges;  // "left right"
-  std::optional<std::int32_t> bos, eos, eot, unknown, padding;
+  std::optional<std::int32_t> bos, eos, eot, eom, unknown, padding;
   std::optional<bool> add_bos, add_eos, add_space_prefix;
 };
 
@@ -96,7 +96,7 @@ struct GenerationDefaults {
   std::optional<std::int32_t> top_k;
 };
 
-// A model as it lies on disk: GGUF (one file, or the first of a split) or a Hugging Face folder.
+// A model as it lies on disk: GGUF (one file, or any shard of a split) or a Hugging Face folder.
 // Tensors are named as GGUF names them, whatever the source: token_embd.weight, output_norm.weight,
 // output.weight (absent when tied),
 // blk.N.{attn_norm,attn_q,attn_k,attn_v,attn_output,attn_q_norm,attn_k_norm,ffn_norm,ffn_gate,ffn_up,ffn_down}.weight,
@@ -118,5 +118,8 @@ struct ModelSource {
 // Opens and checks a model. Nothing of the weights is read but what the checks need. An error names
 // the file, the field, the value and what would be valid.
 Result<std::shared_ptr<const ModelSource>> open_model(const std::filesystem::path& path);
+
+// Asks the system to start reading the weights into memory. Returns at once; a hint.
+void prefetch_weights(const ModelSource& source);
 
 }  // namespace dovetail::load

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <ctime>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -8,6 +10,12 @@
 #include "base/result.h"
 
 namespace dovetail::text {
+
+struct RenderOptions {
+  // The local time that strftime_now() formats; the system's clock where it is empty. Called on the
+  // thread that renders.
+  std::function<std::tm()> now;
+};
 
 // A chat template: the subset of Jinja that published models use, parsed once, rendered many times.
 // Blocks are trimmed as `transformers` sets it (trim_blocks and lstrip_blocks on). Immutable; safe
@@ -22,7 +30,8 @@ class ChatTemplate {
   // Renders with the given top-level variables (messages, tools, add_generation_prompt, bos_token,
   // eos_token, and any others). A template's own raise_exception() and run-time errors come back as
   // kInvalid with line and column. Output is bounded (16 MiB) and so is the number of steps.
-  Result<std::string> render(const nlohmann::ordered_json& variables) const;
+  Result<std::string> render(const nlohmann::ordered_json& variables,
+                             const RenderOptions& options = {}) const;
 
   struct Program;
 

@@ -1,0 +1,151 @@
+// Speed of the whole engine on one model: tokens per second for prefill, for a single sequence, and
+// for batches; the share of a step that is not the model's forward pass; peak memory.
+//
+// Usage: engine_bench MODEL [THREADS]. Prompts are random tokens, so that any model will do. Each
+// figure is the median of several runs; the runs of all figures take turns, because the machine may
+// be noisy.
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "engine/step_loop.h"
+#include "load/model_source.h"
+#include "model/cache.h"
+
+namespace dovetail {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kRuns = 5;
+constexpr std::uint32_t kPrefillTokens = 512;
+constexpr std::int32_t kDecodeTokens = 64;
+constexpr std::uint32_t kDecodePrompt = 16;
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+Request random_request(std::uint32_t vocab, std::uint32_t prompt, std::int32_t max_tokens,
+                       std::mt19937& random) {
+  Request request;
+  for (std::uint32_t i = 0; i < prompt; ++i)
+    request.prompt.push_back(static_cast<TokenId>(random() % vocab));
+  request.max_tokens = max_tokens;
+  request.ignore_eos = true;
+  request.sampling.temperature = 0.0F;
+  return request;
+}
+
+class Bench {
+ public:
+  Bench(const load::ModelSource& source, engine::StepLoop& loop)
+      : vocab_(source.config.vocab_size), loop_(loop) {}
+
+  // Tokens per second of reading one prompt.
+  double prefill(std::uint32_t tokens) {
+    add(tokens, 1);
+    const auto start = Clock::now();
+    finish();
+    return tokens / std::chrono::duration<double>(Clock::now() - start).count();
+  }
+
+  // Tokens per second over all sequences, after their prompts are read.
+  double decode(int sequences) {
+    for (int i = 0; i < sequences; ++i) add(kDecodePrompt, kDecodeTokens);
+    const auto wanted = loop_.stats().generated_tokens + static_cast<std::uint64_t>(sequences);
+    while (loop_.stats().generated_tokens < wanted) step();
+    const auto before = loop_.stats().generated_tokens;
+    const auto start = Clock::now();
+    finish();
+    return static_cast<double>(loop_.stats().generated_tokens - before) /
+           std::chrono::duration<double>(Clock::now() - start).count();
+  }
+
+ private:
+  void add(std::uint32_t prompt, std::int32_t max_tokens) {
+    const Status added = loop_.add(next_++, random_request(vocab_, prompt, max_tokens, random_),
+                                   [](const OutputEvent&) {});
+    if (!added) die(added.error());
+  }
+  void step() {
+    if (const Status done = loop_.step(); !done) die(done.error());
+  }
+  void finish() {
+    while (!loop_.idle()) step();
+  }
+  [[noreturn]] static void die(const Error& error) {
+    std::fprintf(stderr, "engine_bench: %s\n", error.message.c_str());
+    std::exit(1);
+  }
+
+  std::uint32_t vocab_;
+  engine::StepLoop& loop_;
+  std::mt19937 random_{1};
+  RequestId next_ = 1;
+};
+
+int run(int argc, char** argv) {
+  if (argc < 2) {
+    std::fprintf(stderr, "usage: engine_bench MODEL [THREADS]\n");
+    return 2;
+  }
+  auto source = load::open_model(argv[1]);
+  if (!source) {
+    std::fprintf(stderr, "engine_bench: %s\n", source.error().message.c_str());
+    return 1;
+  }
+  EngineOptions options;
+  options.max_num_seqs = 32;
+  options.threads = argc > 2 ? static_cast<std::uint32_t>(std::strtoul(argv[2], nullptr, 10)) : 0;
+  auto created = engine::StepLoop::create(*source, std::nullopt, options);
+  if (!created) {
+    std::fprintf(stderr, "engine_bench: %s\n", created.error().message.c_str());
+    return 1;
+  }
+  engine::StepLoop& loop = **created;
+  Bench bench(**source, loop);
+
+  const std::uint32_t prompt = std::min(kPrefillTokens, loop.options().max_context - 1);
+  const std::vector<std::pair<std::string, std::function<double()>>> figures = {
+      {"prefill of " + std::to_string(prompt), [&] { return bench.prefill(prompt); }},
+      {"decode, 1 sequence", [&] { return bench.decode(1); }},
+      {"decode, 8 sequences", [&] { return bench.decode(8); }},
+      {"decode, 32 sequences", [&] { return bench.decode(32); }},
+  };
+  std::map<std::string, std::vector<double>> results;
+  for (int i = 0; i < kRuns; ++i) {
+    for (const auto& [name, measure] : figures) results[name].push_back(measure());
+  }
+  std::printf("%s, %s kernels, %u threads\n", argv[1], loop.options().kernels.c_str(),
+              loop.options().threads);
+  for (const auto& [name, measure] : figures)
+    std::printf("  %-24s %10.1f tokens/s\n", name.c_str(), median(results[name]));
+
+  const EngineStats stats = loop.stats();
+  std::printf("  %-24s %10.2f %%\n", "outside the forward pass",
+              100.0 * (stats.step_seconds - stats.forward_seconds) / stats.step_seconds);
+  double weights = 0.0;
+  for (const auto& [name, tensor] : (*source)->tensors)
+    weights += static_cast<double>(tensor.data.size());
+  struct rusage usage {};
+  getrusage(RUSAGE_SELF, &usage);
+  std::printf("  %-24s %10.1f MiB (weights %.1f MiB)\n", "peak memory",
+              static_cast<double>(usage.ru_maxrss) / 1024.0, weights / (1 << 20));
+  return 0;
+}
+
+}  // namespace
+}  // namespace dovetail
+
+int main(int argc, char** argv) { return dovetail::run(argc, argv); }

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+
+// 16-bit floats without hardware for them. Internal linkage on purpose: see README.md, "One
+// definition per instruction set".
+namespace dovetail::kernels {
+namespace {
+
+inline float half_to_float(std::uint16_t half) {
+  const std::uint32_t sign = (half & 0x8000U) << 16U;
+  const std::uint32_t rest = half & 0x7fffU;
+  if (rest >= 0x7c00U) {  // infinity, NaN
+    return std::bit_cast<float>(sign | 0x7f800000U | ((rest & 0x3ffU) << 13U));
+  }
+  if (rest >= 0x400U) return std::bit_cast<float>(sign | ((rest << 13U) + 0x38000000U));
+  // Zero and denormals: an integer times 2^-24, which a float holds exactly.
+  const float value = static_cast<float>(rest) * 0x1p-24F;
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) | sign);
+}
+
+// Rounds to nearest, ties to even.
+inline std::uint16_t float_to_half(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t sign = (bits >> 16U) & 0x8000U;
+  const std::uint32_t rest = bits & 0x7fffffffU;
+  if (rest > 0x7f800000U) {  // a quiet NaN with the payload's top
+    return static_cast<std::uint16_t>(sign | 0x7e00U | ((rest >> 13U) & 0x1ffU));
+  }
+  if (rest >= 0x47800000U) return static_cast<std::uint16_t>(sign | 0x7c00U);  // 65536 and above
+  if (rest < 0x38800000U) {  // below 2^-14: adding 0.5 leaves the denormal in the low bits, rounded
+    const float shifted = std::bit_cast<float>(rest) + 0.5F;
+    return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000U));
+  }
+  const std::uint32_t odd = (rest >> 13U) & 1U;
+  return static_cast<std::uint16_t>(sign | ((rest - 0x38000000U + 0xfffU + odd) >> 13U));
+}
+
+inline float bfloat_to_float(std::uint16_t bits) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U);
+}
+
+inline std::uint16_t read_u16(const void* at) {
+  std::uint16_t value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+
+inline float read_half(const void* at) { return half_to_float(read_u16(at)); }
+
+}  // namespace
+}  // namespace dovetail::kernels

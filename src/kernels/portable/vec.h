@@ -1,0 +1,95 @@
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/portable/half.h"
+
+// The vector of the portable path: four floats in the compilers' own vector extension, which every
+// 64-bit target has registers for. See vector/README.md for the interface.
+namespace dovetail::kernels {
+namespace {
+
+struct Vec {
+  using F = float __attribute__((vector_size(16)));
+  using I = std::int32_t __attribute__((vector_size(16)));
+  static constexpr std::size_t kWidth = 4;
+  // Rows of activations and of weights in a register tile; query-head pairs in one of attention.
+  static constexpr std::size_t kTileM = 2, kTileN = 4, kTileSingle = 8, kTilePairs = 1;
+
+  static F set1(float x) { return F{x, x, x, x}; }
+  static F zero() { return F{}; }
+  static F load(const float* p) {
+    F v;
+    std::memcpy(&v, p, sizeof v);
+    return v;
+  }
+  static F load_n(const float* p, std::size_t n) {
+    F v{};
+    for (std::size_t i = 0; i < n; ++i) v[i] = p[i];
+    return v;
+  }
+  static void store(float* p, F v) { std::memcpy(p, &v, sizeof v); }
+  static void store_n(float* p, F v, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) p[i] = v[i];
+  }
+  static F load_f16(const std::byte* p) { return load_f16_n(p, kWidth); }
+  static F load_f16_n(const std::byte* p, std::size_t n) {
+    F v{};
+    for (std::size_t i = 0; i < n; ++i) v[i] = read_half(p + 2 * i);
+    return v;
+  }
+  static F load_bf16(const std::byte* p) { return load_bf16_n(p, kWidth); }
+  static F load_bf16_n(const std::byte* p, std::size_t n) {
+    F v{};
+    for (std::size_t i = 0; i < n; ++i) v[i] = bfloat_to_float(read_u16(p + 2 * i));
+    return v;
+  }
+  static void store_f16_n(std::byte* p, F v, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::uint16_t half = float_to_half(v[i]);
+      std::memcpy(p + 2 * i, &half, sizeof half);
+    }
+  }
+  static F add(F a, F b) { return a + b; }
+  static F sub(F a, F b) { return a - b; }
+  static F mul(F a, F b) { return a * b; }
+  static F div(F a, F b) { return a / b; }
+  static F fma(F a, F b, F c) { return a * b + c; }
+  // The larger and the smaller; b where one is not a number.
+  static F max(F a, F b) { return a > b ? a : b; }
+  static F min(F a, F b) { return a < b ? a : b; }
+  static float sum(F v) { return (v[0] + v[2]) + (v[1] + v[3]); }
+  static float max_of(F v) {
+    const float a = v[0] > v[2] ? v[0] : v[2];
+    const float b = v[1] > v[3] ? v[1] : v[3];
+    return a > b ? a : b;
+  }
+  static F abs(F v) { return v < 0 ? -v : v; }
+  static void transpose(F (&r)[kWidth]) {
+    const F a = r[0], b = r[1], c = r[2], d = r[3];
+    for (std::size_t i = 0; i < kWidth; ++i) r[i] = F{a[i], b[i], c[i], d[i]};
+  }
+  // Lanes [begin, end) of v, the rest from `other`.
+  static F keep(F v, std::size_t begin, std::size_t end, F other) {
+    for (std::size_t i = 0; i < kWidth; ++i) v[i] = i >= begin && i < end ? v[i] : other[i];
+    return v;
+  }
+  // v * 2^n for whole n in [-200, 200], in two steps so that the ends are reached by rounding.
+  static F scale_by_power(F v, F n) {
+    const I whole = __builtin_convertvector(n, I);
+    const I half = whole >> 1;
+    return v * std::bit_cast<F>((half + 127) << 23) * std::bit_cast<F>((whole - half + 127) << 23);
+  }
+  // Nearest whole number for |v| < 2^22: the sum has no room for a fraction.
+  static F round(F v) {
+    const F magic = set1(0x1.8p23F);
+    return (v + magic) - magic;
+  }
+};
+
+}  // namespace
+}  // namespace dovetail::kernels

@@ -1,0 +1,221 @@
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <limits>
+
+#include "kernels/kernels.h"
+#include "kernels/vector/exp.h"
+
+// Included after an instruction set's vec.h, which defines Vec.
+namespace dovetail::kernels {
+namespace {
+
+inline constexpr std::size_t kMaxHeadDim = 256;
+// Query-head pairs that share the walk over the context: their sums stay in the first-level cache.
+inline constexpr std::size_t kMaxPairs = 64;
+inline constexpr std::size_t kScoreVecs = kBlockSize / Vec::kWidth;
+
+inline Vec::F load_cache_n(CacheType type, const std::byte* p, std::size_t n) {
+  return type == CacheType::kF32 ? Vec::load_n(reinterpret_cast<const float*>(p), n)
+                                 : Vec::load_f16_n(p, n);
+}
+
+// One block of keys with the positions innermost, and of values as floats.
+struct AttentionBlock {
+  alignas(64) float keys[kMaxHeadDim * kBlockSize];
+  alignas(64) float values[kBlockSize * kMaxHeadDim];
+  std::size_t value_stride;
+};
+
+inline void open_block(const AttentionArgs& a, std::size_t block, AttentionBlock& out) {
+  const std::size_t element = cache_element_bytes(a.cache_type);
+  const std::byte* keys = a.key_blocks[block];
+  const std::byte* values = a.value_blocks[block];
+  out.value_stride = (a.head_dim + Vec::kWidth - 1) / Vec::kWidth * Vec::kWidth;
+  for (std::size_t d = 0; d < a.head_dim; d += Vec::kWidth) {
+    const std::size_t n = a.head_dim - d < Vec::kWidth ? a.head_dim - d : Vec::kWidth;
+    for (std::size_t p0 = 0; p0 < kBlockSize; p0 += Vec::kWidth) {
+      Vec::F rows[Vec::kWidth];
+      for (std::size_t p = 0; p < Vec::kWidth; ++p) {
+        rows[p] = load_cache_n(a.cache_type, keys + ((p0 + p) * a.head_dim + d) * element, n);
+      }
+      Vec::transpose(rows);
+      for (std::size_t i = 0; i < n; ++i) Vec::store(out.keys + (d + i) * kBlockSize + p0, rows[i]);
+    }
+    for (std::size_t p = 0; p < kBlockSize; ++p) {
+      Vec::store(out.values + p * out.value_stride + d,
+                 load_cache_n(a.cache_type, values + (p * a.head_dim + d) * element, n));
+    }
+  }
+}
+
+// One query head of one row, on its way through the context: the running maximum of its scores, the
+// sum of their exponentials and the values weighted by them, both relative to that maximum.
+struct AttentionState {
+  const float* query;
+  float* output;
+  std::size_t first, last;  // the positions it sees, both included
+  float maximum, sum;
+  alignas(64) float values[kMaxHeadDim];
+};
+
+// q . k for the block's positions, times the scale. Even and odd dimensions are summed apart, so
+// that two additions are in flight.
+template <std::size_t P>
+inline void attention_scores(const AttentionArgs& a, const AttentionBlock& block,
+                             AttentionState* const* states, float (*scores)[kBlockSize]) {
+  Vec::F even[P][kScoreVecs], odd[P][kScoreVecs];
+  for (std::size_t i = 0; i < P; ++i) {
+    for (std::size_t v = 0; v < kScoreVecs; ++v) even[i][v] = odd[i][v] = Vec::zero();
+  }
+  std::size_t d = 0;
+  for (; d + 2 <= a.head_dim; d += 2) {
+    for (std::size_t v = 0; v < kScoreVecs; ++v) {
+      const float* at = block.keys + d * kBlockSize + v * Vec::kWidth;
+      const Vec::F k0 = Vec::load(at);
+      const Vec::F k1 = Vec::load(at + kBlockSize);
+      for (std::size_t i = 0; i < P; ++i) {
+        even[i][v] = Vec::fma(Vec::set1(states[i]->query[d]), k0, even[i][v]);
+        odd[i][v] = Vec::fma(Vec::set1(states[i]->query[d + 1]), k1, odd[i][v]);
+      }
+    }
+  }
+  const Vec::F scale = Vec::set1(a.scale);
+  for (std::size_t i = 0; i < P; ++i) {
+    for (std::size_t v = 0; v < kScoreVecs; ++v) {
+      if (d < a.head_dim) {
+        const Vec::F k0 = Vec::load(block.keys + d * kBlockSize + v * Vec::kWidth);
+        even[i][v] = Vec::fma(Vec::set1(states[i]->query[d]), k0, even[i][v]);
+      }
+      Vec::store(scores[i] + v * Vec::kWidth, Vec::mul(Vec::add(even[i][v], odd[i][v]), scale));
+    }
+  }
+}
+
+// Takes the scores of positions [begin, end) of the block into the state and leaves their weights
+// in `scores`; returns the factor for the sums so far.
+inline float attention_weights(AttentionState& state, std::size_t begin, std::size_t end,
+                               float* scores) {
+  constexpr float kNone = -std::numeric_limits<float>::infinity();
+  Vec::F s[kScoreVecs];
+  Vec::F top = Vec::set1(kNone);
+  for (std::size_t v = 0; v < kScoreVecs; ++v) {
+    const std::size_t lane = v * Vec::kWidth;
+    const std::size_t from = begin > lane ? begin - lane : 0;
+    const std::size_t to = end > lane ? end - lane : 0;
+    s[v] = Vec::keep(Vec::load(scores + lane), from, to, Vec::set1(kNone));
+    top = Vec::max(top, s[v]);
+  }
+  const float maximum = Vec::max_of(top);
+  float factor = 1.0F;
+  if (maximum > state.maximum) {
+    alignas(64) float lanes[Vec::kWidth];
+    Vec::store(lanes, vec_exp(Vec::set1(state.maximum - maximum)));
+    factor = lanes[0];
+    state.maximum = maximum;
+  }
+  const Vec::F base = Vec::set1(state.maximum);
+  Vec::F total = Vec::zero();
+  for (std::size_t v = 0; v < kScoreVecs; ++v) {
+    s[v] = vec_exp(Vec::sub(s[v], base));
+    Vec::store(scores + v * Vec::kWidth, s[v]);
+    total = Vec::add(total, s[v]);
+  }
+  state.sum = state.sum * factor + Vec::sum(total);
+  return factor;
+}
+
+// values = values * factor + sum over the visible positions, in order, of weight * value.
+template <std::size_t V>
+inline void attention_values(const AttentionBlock& block, AttentionState& state, std::size_t d,
+                             std::size_t begin, std::size_t end, const float* weights,
+                             float factor) {
+  Vec::F sums[V];
+  for (std::size_t v = 0; v < V; ++v) {
+    sums[v] = Vec::mul(Vec::load(state.values + d + v * Vec::kWidth), Vec::set1(factor));
+  }
+  for (std::size_t p = begin; p < end; ++p) {
+    const Vec::F weight = Vec::set1(weights[p]);
+    const float* row = block.values + p * block.value_stride + d;
+    for (std::size_t v = 0; v < V; ++v) {
+      sums[v] = Vec::fma(weight, Vec::load(row + v * Vec::kWidth), sums[v]);
+    }
+  }
+  for (std::size_t v = 0; v < V; ++v) Vec::store(state.values + d + v * Vec::kWidth, sums[v]);
+}
+
+template <std::size_t P>
+inline void attention_step(const AttentionArgs& a, std::size_t base, const AttentionBlock& block,
+                           AttentionState* const* states) {
+  alignas(64) float scores[P][kBlockSize];
+  attention_scores<P>(a, block, states, scores);
+  for (std::size_t i = 0; i < P; ++i) {
+    AttentionState& state = *states[i];
+    const std::size_t begin = state.first > base ? state.first - base : 0;
+    const std::size_t end = state.last - base < kBlockSize ? state.last - base + 1 : kBlockSize;
+    const float factor = attention_weights(state, begin, end, scores[i]);
+    std::size_t d = 0;
+    for (; d + 4 * Vec::kWidth <= block.value_stride; d += 4 * Vec::kWidth) {
+      attention_values<4>(block, state, d, begin, end, scores[i], factor);
+    }
+    for (; d < block.value_stride; d += Vec::kWidth) {
+      attention_values<1>(block, state, d, begin, end, scores[i], factor);
+    }
+  }
+}
+
+// `count` pairs walk the context together; each joins where it sees something.
+inline void attention_walk(const AttentionArgs& a, AttentionState* states, std::size_t count) {
+  std::size_t first = states[0].first;
+  std::size_t last = states[0].last;
+  for (std::size_t i = 1; i < count; ++i) {
+    first = states[i].first < first ? states[i].first : first;
+    last = states[i].last > last ? states[i].last : last;
+  }
+  AttentionBlock block;
+  for (std::size_t b = first / kBlockSize; b <= last / kBlockSize; ++b) {
+    const std::size_t base = b * kBlockSize;
+    open_block(a, b, block);
+    AttentionState* active[kMaxPairs];
+    std::size_t n = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (states[i].first < base + kBlockSize && states[i].last >= base) active[n++] = states + i;
+    }
+    std::size_t i = 0;
+    for (; i + Vec::kTilePairs <= n; i += Vec::kTilePairs) {
+      attention_step<Vec::kTilePairs>(a, base, block, active + i);
+    }
+    for (; i < n; ++i) attention_step<1>(a, base, block, active + i);
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t d = 0; d < a.head_dim; ++d) {
+      states[i].output[d] = states[i].values[d] / states[i].sum;
+    }
+  }
+}
+
+inline void attention(const AttentionArgs& a) {
+  AttentionState states[kMaxPairs];
+  std::size_t count = 0;
+  for (std::size_t row = 0; row < a.rows; ++row) {
+    const std::size_t position = a.first_position + row;
+    for (std::size_t head = 0; head < a.heads; ++head) {
+      AttentionState& state = states[count++];
+      state.query = a.query + row * a.query_stride + head * a.head_dim;
+      state.output = a.output + row * a.output_stride + head * a.head_dim;
+      state.last = position;
+      state.first = a.window != 0 && position + 1 > a.window ? position + 1 - a.window : 0;
+      state.maximum = -std::numeric_limits<float>::infinity();
+      state.sum = 0.0F;
+      std::memset(state.values, 0, sizeof state.values);
+      if (count == kMaxPairs || (row + 1 == a.rows && head + 1 == a.heads)) {
+        attention_walk(a, states, count);
+        count = 0;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dovetail::kernels

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/unpack.h"
+
+// Included after an instruction set's vec.h, which defines Vec.
+namespace dovetail::kernels {
+namespace {
+
+// Rounds a row of activations to bytes, block by block: x = scale * q with |q| <= 127.
+template <DataType T>
+inline void quantize_activations(const float* x, std::size_t k, std::byte* out) {
+  using U = Unpack<T>;
+  const QuantRow row = quant_row<T>(out, k);
+  auto* q = const_cast<std::int8_t*>(row.q);
+  auto* scales = const_cast<float*>(row.scale);
+  auto* sums = const_cast<std::int32_t*>(row.sum);
+  for (std::size_t b = 0; b < k / U::kElements; ++b, x += U::kElements, q += U::kElements) {
+    Vec::F top = Vec::zero();
+    for (std::size_t i = 0; i < U::kElements; i += Vec::kWidth) {
+      top = Vec::max(top, Vec::abs(Vec::load(x + i)));
+    }
+    const float largest = Vec::max_of(top);
+    const float inverse = largest > 0.0F ? 127.0F / largest : 0.0F;
+    scales[b] = largest / 127.0F;
+    for (std::size_t i = 0; i < U::kElements; ++i) {
+      // Adding 1.5 * 2^23 rounds to nearest even and leaves the whole number in the low bits.
+      const auto bits = std::bit_cast<std::uint32_t>(x[i] * inverse + 0x1.8p23F);
+      q[i] = static_cast<std::int8_t>(bits & 0xffU);
+    }
+    for (std::size_t g = 0; g < U::kElements / U::kGroup; ++g) {
+      std::int32_t sum = 0;
+      for (std::size_t i = 0; i < U::kGroup; ++i) sum += q[g * U::kGroup + i];
+      *sums++ = sum;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dovetail::kernels

@@ -1,0 +1,274 @@
+#include "load/gguf_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <optional>
+#include <string>
+
+#include "load/gguf_fields.h"
+#include "load/quote.h"
+
+namespace dovetail::load {
+namespace {
+
+struct Family {
+  std::string_view name;
+  Architecture architecture;
+  // The converter permutes q and k of llama files so that pairs are neighbours.
+  bool interleaved;
+};
+
+constexpr auto kFamilies = std::to_array<Family>({
+    {"llama", Architecture::kLlama, true},
+    {"mistral", Architecture::kMistral, true},
+    {"qwen2", Architecture::kQwen2, false},
+    {"qwen3", Architecture::kQwen3, false},
+});
+
+constexpr float kLargestTheta = 1e15F;
+constexpr float kLargestFactor = 1e6F;
+
+class ConfigReader {
+ public:
+  ConfigReader(const GgufFile& gguf, const StoredTensors& tensors, std::string_view file)
+      : fields_(gguf, std::string(file)), tensors_(tensors), file_(file) {}
+
+  Result<ModelConfig> read() {
+    const auto type = fields_.optional_string("general.type");
+    if (type && *type != "model") {
+      fields_.reject("general.type", quote(*type), "'model'", ErrorKind::kUnsupported);
+    }
+    const auto name = fields_.optional_string("general.architecture");
+    const auto* family = std::find_if(kFamilies.begin(), kFamilies.end(),
+                                      [&](const Family& known) { return name == known.name; });
+    if (family == kFamilies.end()) {
+      fields_.reject("general.architecture", name ? quote(*name) : "missing",
+                     "llama, mistral, qwen2, qwen3", ErrorKind::kUnsupported);
+      return fail(fields_.status().error());
+    }
+    prefix_ = std::string(family->name) + ".";
+    config_.architecture = family->architecture;
+    config_.rope.interleaved = family->interleaved;
+    refuse_unsupported();
+    read_sizes();
+    read_what_tensors_tell();
+    read_rope();
+    if (auto status = fields_.status(); !status) return fail(status.error());
+    if (auto status = check_config(config_, file_); !status) return fail(status.error());
+    if (auto status = read_frequency_divisors(); !status) return fail(status.error());
+    return config_;
+  }
+
+ private:
+  std::string key(std::string_view rest) const { return prefix_ + std::string(rest); }
+
+  void refuse_unsupported() {
+    const auto experts = fields_.optional_count(key("expert_count"), 0, 1U << 20U);
+    if (experts.value_or(0) != 0) {
+      fields_.reject(key("expert_count"), fmt::format("{}", *experts), "0",
+                     ErrorKind::kUnsupported);
+    }
+    if (!fields_.optional_bool(key("attention.causal")).value_or(true)) {
+      fields_.reject(key("attention.causal"), "false", "true", ErrorKind::kUnsupported);
+    }
+    for (const std::string_view rest :
+         {"attention.scale", "attention.sliding_window_pattern", "attention.clamp_kqv",
+          "attention.max_alibi_bias", "attention.temperature_scale", "attn_logit_softcapping",
+          "final_logit_softcapping", "logit_scale", "residual_scale", "embedding_scale"}) {
+      if (fields_.has(key(rest))) {
+        fields_.reject(key(rest), "given", "absent", ErrorKind::kUnsupported);
+      }
+    }
+  }
+
+  void read_sizes() {
+    config_.layers = fields_.required_count(key("block_count"), 1, kMostLayers);
+    config_.max_context = fields_.required_count(key("context_length"), 1, kLargestContext);
+    config_.hidden_size = fields_.required_count(key("embedding_length"), 1, kLargestHiddenSize);
+    config_.intermediate_size = required_uniform("feed_forward_length", kLargestIntermediateSize);
+    config_.heads = required_uniform("attention.head_count", kMostHeads);
+    config_.kv_heads = fields_.optional_uniform_count(key("attention.head_count_kv"), 1, kMostHeads)
+                           .value_or(config_.heads);
+    const auto epsilon =
+        fields_.optional_float(key("attention.layer_norm_rms_epsilon"), 0.0F, 1.0F);
+    if (!epsilon) {
+      fields_.reject(key("attention.layer_norm_rms_epsilon"), "missing", "a float from 0 to 1");
+    }
+    config_.rms_norm_epsilon = epsilon.value_or(0.0F);
+    config_.sliding_window =
+        fields_.optional_count(key("attention.sliding_window"), 0, kLargestContext).value_or(0);
+    read_head_dim();
+  }
+
+  std::uint32_t required_uniform(std::string_view rest, std::uint32_t high) {
+    const auto value = fields_.optional_uniform_count(key(rest), 1, high);
+    if (!value) fields_.reject(key(rest), "missing", fmt::format("an integer from 1 to {}", high));
+    return value.value_or(0);
+  }
+
+  void read_head_dim() {
+    const auto explicit_dim =
+        fields_.optional_count(key("attention.key_length"), 1, kLargestHeadDim);
+    if (!explicit_dim && config_.heads != 0 && config_.hidden_size % config_.heads != 0) {
+      fields_.reject(key("attention.head_count"), fmt::format("{}", config_.heads),
+                     fmt::format("a divisor of embedding_length {}, or an attention.key_length",
+                                 config_.hidden_size));
+    }
+    const std::uint32_t derived = config_.heads == 0 ? 0 : config_.hidden_size / config_.heads;
+    config_.head_dim = explicit_dim.value_or(derived);
+    for (const std::string_view rest : {"attention.value_length", "rope.dimension_count"}) {
+      const auto other = fields_.optional_count(key(rest), 0, 1U << 20U);
+      if (other && *other != config_.head_dim) {
+        fields_.reject(key(rest), fmt::format("{}", *other),
+                       fmt::format("the head size {}", config_.head_dim), ErrorKind::kUnsupported);
+      }
+    }
+  }
+
+  void read_what_tensors_tell() {
+    config_.tied_embeddings = !tensors_.contains("output.weight");
+    config_.attention_bias =
+        config_.architecture == Architecture::kQwen2 || tensors_.contains("blk.0.attn_q.bias");
+    config_.qk_norm = config_.architecture == Architecture::kQwen3;
+    const auto declared = fields_.optional_count(key("vocab_size"), 1, kLargestVocabulary);
+    const auto embedding = tensors_.find("token_embd.weight");
+    if (embedding == tensors_.end()) {
+      // The binding reports what is missing; any size serves until then.
+      config_.vocab_size = declared.value_or(1);
+      return;
+    }
+    const std::uint64_t rows = embedding->second.shape.front();
+    config_.vocab_size =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(rows, kLargestVocabulary + 1ULL));
+    if (declared && *declared != rows) {
+      fields_.reject(key("vocab_size"), fmt::format("{}", *declared),
+                     fmt::format("the {} rows of token_embd.weight", rows));
+    }
+  }
+
+  void read_rope() {
+    RopeConfig& rope = config_.rope;
+    rope.theta =
+        fields_.optional_float(key("rope.freq_base"), 1.0F, kLargestTheta).value_or(rope.theta);
+    const std::string type_key = key("rope.scaling.type");
+    const auto type = fields_.optional_string(type_key);
+    const std::string factor_key = fields_.has(key("rope.scaling.factor"))
+                                       ? key("rope.scaling.factor")
+                                       : key("rope.scale_linear");
+    // 0 is how a converter says "none"; a factor without a type is a linear one.
+    auto factor = fields_.optional_float(factor_key, 0.0F, kLargestFactor);
+    if (factor && *factor == 0.0F) factor.reset();
+    if (factor && *factor < 1.0F) {
+      fields_.reject(factor_key, fmt::format("{}", *factor), "0, or at least 1",
+                     ErrorKind::kUnsupported);
+    }
+    if (type == "yarn") {
+      read_yarn(factor, factor_key);
+      return;
+    }
+    for (const std::string_view rest :
+         {"rope.scaling.attn_factor", "rope.scaling.yarn_attn_factor"}) {
+      const auto attention = fields_.optional_float(key(rest), 0.0F, kLargestFactor);
+      if (attention && *attention != 1.0F) {
+        fields_.reject(key(rest), fmt::format("{}", *attention), "1 unless the type is yarn",
+                       ErrorKind::kUnsupported);
+      }
+    }
+    if (type == "linear" || (!type && factor)) {
+      if (!factor || *factor == 1.0F) return;
+      rope.scaling = RopeScaling::kLinear;
+      rope.factor = *factor;
+    } else if (type && *type != "none") {
+      fields_.reject(type_key, quote(*type), "none, linear, yarn", ErrorKind::kUnsupported);
+    }
+  }
+
+  void read_yarn(std::optional<float> factor, std::string_view factor_key) {
+    RopeConfig& rope = config_.rope;
+    rope.scaling = RopeScaling::kYarn;
+    if (!factor) fields_.reject(factor_key, "missing", "a float of at least 1");
+    rope.factor = factor.value_or(1.0F);
+    rope.original_context =
+        fields_.optional_count(key("rope.scaling.original_context_length"), 1, kLargestContext)
+            .value_or(config_.max_context);
+    rope.beta_fast =
+        fields_.optional_float(key("rope.scaling.yarn_beta_fast"), 0.001F, kLargestFactor)
+            .value_or(32.0F);
+    rope.beta_slow =
+        fields_.optional_float(key("rope.scaling.yarn_beta_slow"), 0.001F, kLargestFactor)
+            .value_or(1.0F);
+    if (rope.beta_fast < rope.beta_slow) {
+      fields_.reject(key("rope.scaling.yarn_beta_fast"), fmt::format("{}", rope.beta_fast),
+                     fmt::format("at least yarn_beta_slow {}", rope.beta_slow));
+    }
+    const auto extrapolation = fields_.optional_float(key("rope.scaling.yarn_ext_factor"),
+                                                      -kLargestFactor, kLargestFactor);
+    if (extrapolation && *extrapolation != 1.0F) {
+      fields_.reject(key("rope.scaling.yarn_ext_factor"), fmt::format("{}", *extrapolation), "1",
+                     ErrorKind::kUnsupported);
+    }
+    const auto multiplier = fields_.optional_float(key("rope.scaling.yarn_log_multiplier"),
+                                                   -kLargestFactor, kLargestFactor);
+    if (multiplier.value_or(0.0F) != 0.0F) {
+      fields_.reject(key("rope.scaling.yarn_log_multiplier"), fmt::format("{}", *multiplier), "0",
+                     ErrorKind::kUnsupported);
+    }
+    // What the file gives multiplies the correction that YaRN itself makes.
+    float given = 1.0F;
+    for (const std::string_view rest :
+         {"rope.scaling.attn_factor", "rope.scaling.yarn_attn_factor"}) {
+      given *= fields_.optional_float(key(rest), 0.001F, kLargestFactor).value_or(1.0F);
+    }
+    rope.attention_factor = given * (1.0F + 0.1F * std::log(rope.factor));
+    const double reach = std::floor(double{rope.factor} * rope.original_context);
+    const double longest = std::min(reach, double{kLargestContext});
+    config_.max_context = std::max(config_.max_context, static_cast<std::uint32_t>(longest));
+  }
+
+  Status read_frequency_divisors() {
+    const auto found = tensors_.find("rope_freqs.weight");
+    if (found == tensors_.end()) return {};
+    const StoredTensor& tensor = found->second;
+    const std::size_t wanted = config_.head_dim / 2;
+    const auto where = [&] {
+      return fmt::format("{}: tensor {}", tensor.file, quote(tensor.stored_name));
+    };
+    if (tensor.type != DataType::kF32 || tensor.shape != std::vector<std::uint64_t>{wanted}) {
+      return fail(ErrorKind::kInvalid, "{}: type {}, shape {}; valid: F32, [{}]", where(),
+                  tensor.stored_type, shape_text(tensor.shape), wanted);
+    }
+    if (!config_.rope.interleaved) {
+      return fail(ErrorKind::kUnsupported, "{}: given; valid: only with architecture llama",
+                  where());
+    }
+    std::vector<float>& divisors = config_.rope.frequency_divisors;
+    divisors.resize(wanted);
+    std::memcpy(divisors.data(), tensor.data.data(), wanted * sizeof(float));
+    for (const float divisor : divisors) {
+      if (!std::isfinite(divisor) || divisor <= 0.0F) {
+        return fail(ErrorKind::kInvalid, "{}: a divisor of {}; valid: finite and above 0", where(),
+                    divisor);
+      }
+    }
+    return {};
+  }
+
+  GgufFields fields_;
+  const StoredTensors& tensors_;
+  std::string_view file_;
+  std::string prefix_;
+  ModelConfig config_;
+};
+
+}  // namespace
+
+Result<ModelConfig> parse_gguf_config(const GgufFile& gguf, const StoredTensors& tensors,
+                                      std::string_view file) {
+  return ConfigReader(gguf, tensors, file).read();
+}
+
+}  // namespace dovetail::load

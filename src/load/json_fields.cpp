@@ -1,0 +1,192 @@
+#include "load/json_fields.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+#include <unordered_set>
+
+#include "load/quote.h"
+
+namespace dovetail::load {
+namespace {
+
+constexpr int kDeepest = 64;
+
+// Whether brackets nest deeper than kDeepest. Asked before the parser builds anything, since the
+// destructor of a deep tree recurses. Strings are skipped; what is not JSON is left to the parser.
+bool nests_too_deep(std::string_view text) {
+  int depth = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') {
+        ++i;
+      } else if (c == '"') {
+        in_string = false;
+      }
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > kDeepest) return true;
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<nlohmann::json> parse_json_object(std::string_view text, std::string_view file,
+                                         std::size_t most_bytes) {
+  using nlohmann::json;
+  if (text.size() > most_bytes) {
+    return fail(ErrorKind::kInvalid, "{}: {} bytes of JSON; valid: at most {}", file, text.size(),
+                most_bytes);
+  }
+  if (nests_too_deep(text)) {
+    return fail(ErrorKind::kInvalid, "{}: JSON nested more than {} deep; valid: at most {}", file,
+                kDeepest, kDeepest);
+  }
+  std::unordered_set<std::string> keys;
+  std::string twice;
+  const json::parser_callback_t watch_keys = [&](int depth, json::parse_event_t event,
+                                                 json& parsed) {
+    if (event == json::parse_event_t::key && depth == 1) {
+      const auto& key = parsed.get_ref<const std::string&>();
+      if (!keys.insert(key).second && twice.empty()) twice = quote(key);
+    }
+    return true;
+  };
+  json parsed;
+  try {
+    parsed = json::parse(text.begin(), text.end(), watch_keys);
+  } catch (const json::parse_error& error) {
+    return fail(ErrorKind::kInvalid, "{}: not JSON from byte {} on; valid: a JSON object", file,
+                error.byte);
+  } catch (const json::exception& error) {
+    // Numbers out of every range end here.
+    return fail(ErrorKind::kInvalid, "{}: not JSON: {}; valid: a JSON object", file,
+                quote(error.what()));
+  }
+  if (!parsed.is_object()) {
+    return fail(ErrorKind::kInvalid, "{}: {}; valid: a JSON object", file, text_of(parsed));
+  }
+  if (!twice.empty()) {
+    return fail(ErrorKind::kInvalid, "{}: {}: given twice; valid: once", file, twice);
+  }
+  return parsed;
+}
+
+std::string text_of(const nlohmann::json& value) {
+  if (value.is_string()) return quote(value.get_ref<const std::string&>());
+  if (value.is_array()) return fmt::format("an array of {}", value.size());
+  if (value.is_object()) return "an object";
+  return value.dump();
+}
+
+const nlohmann::json* JsonFields::find(std::string_view key) const {
+  const auto found = object_.find(key);
+  return found == object_.end() || found->is_null() ? nullptr : &*found;
+}
+
+void JsonFields::reject(std::string_view key, std::string_view value, std::string_view valid,
+                        ErrorKind kind) {
+  if (error_) return;
+  error_ = Error{kind, fmt::format("{}: {}{}: {}; valid: {}", file_, prefix_, key, value, valid)};
+}
+
+void JsonFields::take_failure(const Status& status) {
+  if (!error_ && !status) error_ = status.error();
+}
+
+Status JsonFields::status() const {
+  if (error_) return fail(*error_);
+  return {};
+}
+
+std::optional<std::int64_t> JsonFields::integer(std::string_view key, const nlohmann::json& value,
+                                                std::int64_t low, std::int64_t high) {
+  const bool fits = value.is_number_integer() &&
+                    (!value.is_number_unsigned() ||
+                     value.get<std::uint64_t>() <=
+                         static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()));
+  if (fits) {
+    const auto number = value.get<std::int64_t>();
+    if (number >= low && number <= high) return number;
+  }
+  reject(key, text_of(value), fmt::format("an integer from {} to {}", low, high));
+  return std::nullopt;
+}
+
+std::uint32_t JsonFields::required_count(std::string_view key, std::uint32_t low,
+                                         std::uint32_t high) {
+  const auto value = optional_count(key, low, high);
+  if (!value) reject(key, "missing", fmt::format("an integer from {} to {}", low, high));
+  return value.value_or(0);
+}
+
+std::optional<std::uint32_t> JsonFields::optional_count(std::string_view key, std::uint32_t low,
+                                                        std::uint32_t high) {
+  const auto* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  const auto number = integer(key, *value, low, high);
+  if (!number) return std::nullopt;
+  return static_cast<std::uint32_t>(*number);
+}
+
+std::optional<std::int32_t> JsonFields::optional_int(std::string_view key, std::int32_t low,
+                                                     std::int32_t high) {
+  const auto* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  const auto number = integer(key, *value, low, high);
+  if (!number) return std::nullopt;
+  return static_cast<std::int32_t>(*number);
+}
+
+std::optional<float> JsonFields::optional_float(std::string_view key, float low, float high) {
+  const auto* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (value->is_number()) {
+    const auto number = static_cast<float>(value->get<double>());
+    if (std::isfinite(number) && number >= low && number <= high) return number;
+  }
+  reject(key, text_of(*value), fmt::format("a number from {} to {}", low, high));
+  return std::nullopt;
+}
+
+std::optional<bool> JsonFields::optional_bool(std::string_view key) {
+  const auto* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (value->is_boolean()) return value->get<bool>();
+  reject(key, text_of(*value), "true or false");
+  return std::nullopt;
+}
+
+std::optional<std::string> JsonFields::optional_string(std::string_view key) {
+  const auto* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (value->is_string()) return value->get<std::string>();
+  reject(key, text_of(*value), "a string");
+  return std::nullopt;
+}
+
+std::vector<std::int32_t> JsonFields::optional_ids(std::string_view key, std::uint32_t below) {
+  std::vector<std::int32_t> ids;
+  const auto* value = find(key);
+  if (value == nullptr) return ids;
+  const auto add = [&](const nlohmann::json& id) {
+    const auto number = integer(key, id, 0, std::int64_t{below} - 1);
+    if (number) ids.push_back(static_cast<std::int32_t>(*number));
+  };
+  if (value->is_array()) {
+    for (const auto& id : *value) add(id);
+  } else {
+    add(*value);
+  }
+  return ids;
+}
+
+}  // namespace dovetail::load

@@ -1,0 +1,181 @@
+#include "load/tensor_binding.h"
+
+#include <fmt/format.h>
+
+#include "load/quote.h"
+
+namespace dovetail::load {
+namespace {
+
+bool is_plain(DataType type) { return info(type).elements_per_block == 1; }
+
+class Binder {
+ public:
+  Binder(const ModelConfig& config, const StoredTensors& stored, std::string_view source)
+      : config_(config), stored_(stored), source_(source) {}
+
+  Result<std::unordered_map<std::string, TensorView>> bind() {
+    const std::size_t query = std::size_t{config_.heads} * config_.head_dim;
+    const std::size_t key = std::size_t{config_.kv_heads} * config_.head_dim;
+    const std::size_t hidden = config_.hidden_size;
+    const std::size_t inner = config_.intermediate_size;
+    matrix("token_embd.weight", config_.vocab_size, hidden);
+    vector("output_norm.weight", hidden);
+    if (!config_.tied_embeddings) matrix("output.weight", config_.vocab_size, hidden);
+    for (std::uint32_t layer = 0; layer < config_.layers && !error_; ++layer) {
+      const std::string prefix = fmt::format("blk.{}.", layer);
+      vector(prefix + "attn_norm.weight", hidden);
+      matrix(prefix + "attn_q.weight", query, hidden);
+      matrix(prefix + "attn_k.weight", key, hidden);
+      matrix(prefix + "attn_v.weight", key, hidden);
+      matrix(prefix + "attn_output.weight", hidden, query);
+      if (config_.attention_bias) {
+        vector(prefix + "attn_q.bias", query);
+        vector(prefix + "attn_k.bias", key);
+        vector(prefix + "attn_v.bias", key);
+      }
+      if (config_.qk_norm) {
+        vector(prefix + "attn_q_norm.weight", config_.head_dim);
+        vector(prefix + "attn_k_norm.weight", config_.head_dim);
+      }
+      vector(prefix + "ffn_norm.weight", hidden);
+      matrix(prefix + "ffn_gate.weight", inner, hidden);
+      matrix(prefix + "ffn_up.weight", inner, hidden);
+      matrix(prefix + "ffn_down.weight", hidden, inner);
+    }
+    check_left_over();
+    if (error_) return fail(*std::move(error_));
+    return std::move(bound_);
+  }
+
+ private:
+  void matrix(const std::string& name, std::size_t rows, std::size_t columns) {
+    pick(name, {rows, columns});
+  }
+  void vector(const std::string& name, std::size_t elements) { pick(name, {1, elements}); }
+
+  struct Shape {
+    std::size_t rows;
+    std::size_t columns;
+    friend bool operator==(const Shape&, const Shape&) = default;
+  };
+
+  void pick(const std::string& name, Shape wanted) {
+    if (error_) return;
+    const auto found = stored_.find(name);
+    if (found == stored_.end()) {
+      error_ = Error{ErrorKind::kInvalid,
+                     fmt::format("{}: tensor {}: missing; valid: a tensor of shape {}", source_,
+                                 quote(name), wanted_text(wanted))};
+      return;
+    }
+    const StoredTensor& tensor = found->second;
+    if (!tensor.type) {
+      reject(tensor, fmt::format("type {}", quote(tensor.stored_type)), "F32, F16 or BF16",
+             ErrorKind::kUnsupported);
+      return;
+    }
+    if (shape_of(tensor) != wanted) {
+      reject(tensor, "shape " + shape_text(tensor.shape), wanted_text(wanted), ErrorKind::kInvalid);
+      return;
+    }
+    if (wanted.rows == 1 && !is_plain(*tensor.type)) {
+      reject(tensor, fmt::format("type {}", quote(tensor.stored_type)),
+             "F32, F16 or BF16 for a norm or a bias", ErrorKind::kUnsupported);
+      return;
+    }
+    bound_.emplace(name, TensorView{*tensor.type, wanted.rows, wanted.columns, tensor.data});
+  }
+
+  // Outer dimensions of 1 do not count.
+  static Shape shape_of(const StoredTensor& tensor) {
+    std::span<const std::uint64_t> shape = tensor.shape;
+    while (shape.size() > 2 && shape.front() == 1) shape = shape.subspan(1);
+    if (shape.size() == 1) return {1, static_cast<std::size_t>(shape[0])};
+    if (shape.size() == 2) {
+      return {static_cast<std::size_t>(shape[0]), static_cast<std::size_t>(shape[1])};
+    }
+    return {0, 0};
+  }
+
+  static std::string wanted_text(Shape shape) {
+    return shape.rows == 1 ? fmt::format("[{}]", shape.columns)
+                           : fmt::format("[{}, {}]", shape.rows, shape.columns);
+  }
+
+  bool is_harmless(const std::string& name) const {
+    // Frequencies come from the configuration, and a tied head from the embedding, whether or not
+    // a checkpoint spells them out as well.
+    return name == "rope_freqs.weight" || name.ends_with("rotary_emb.inv_freq") ||
+           (config_.tied_embeddings && name == "output.weight");
+  }
+
+  void check_left_over() {
+    if (error_) return;
+    const StoredTensor* worst = nullptr;
+    for (const auto& [name, tensor] : stored_) {
+      if (bound_.contains(name) || is_harmless(name)) continue;
+      // The smallest name, so that the message does not depend on the map's order.
+      if (worst == nullptr || tensor.stored_name < worst->stored_name) worst = &tensor;
+    }
+    if (worst == nullptr) return;
+    reject(*worst, "not a part of the model that the configuration describes",
+           "only tensors that the model uses, since leaving one out would change its results",
+           ErrorKind::kUnsupported);
+  }
+
+  void reject(const StoredTensor& tensor, std::string_view value, std::string_view valid,
+              ErrorKind kind) {
+    error_ = Error{kind, fmt::format("{}: tensor {}: {}; valid: {}", tensor.file,
+                                     quote(tensor.stored_name), value, valid)};
+  }
+
+  const ModelConfig& config_;
+  const StoredTensors& stored_;
+  std::string_view source_;
+  std::unordered_map<std::string, TensorView> bound_;
+  std::optional<Error> error_;
+};
+
+}  // namespace
+
+Result<std::unordered_map<std::string, TensorView>> bind_tensors(const ModelConfig& config,
+                                                                 const StoredTensors& stored,
+                                                                 std::string_view source) {
+  return Binder(config, stored, source).bind();
+}
+
+Status check_config(const ModelConfig& config, std::string_view source) {
+  struct Size {
+    std::string_view name;
+    std::uint32_t value;
+    std::uint32_t high;
+  };
+  for (const Size& size :
+       {Size{"vocabulary size", config.vocab_size, kLargestVocabulary},
+        Size{"hidden size", config.hidden_size, kLargestHiddenSize},
+        Size{"feed-forward size", config.intermediate_size, kLargestIntermediateSize},
+        Size{"number of layers", config.layers, kMostLayers},
+        Size{"number of heads", config.heads, kMostHeads},
+        Size{"number of key-value heads", config.kv_heads, kMostHeads},
+        Size{"head size", config.head_dim, kLargestHeadDim},
+        Size{"context length", config.max_context, kLargestContext}}) {
+    if (size.value < 1 || size.value > size.high) {
+      return fail(ErrorKind::kUnsupported, "{}: {}: {}; valid: 1 to {}", source, size.name,
+                  size.value, size.high);
+    }
+  }
+  if (config.heads % config.kv_heads != 0) {
+    return fail(ErrorKind::kInvalid,
+                "{}: number of key-value heads: {}; valid: a divisor of the {} heads", source,
+                config.kv_heads, config.heads);
+  }
+  if (config.head_dim % 2 != 0) {
+    return fail(ErrorKind::kUnsupported,
+                "{}: head size: {}; valid: an even number, since rotary embedding turns pairs",
+                source, config.head_dim);
+  }
+  return {};
+}
+
+}  // namespace dovetail::load

@@ -1,0 +1,435 @@
+// Filters of single values: texts, numbers, JSON.
+#include "text/jinja_filters.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+
+#include "text/jinja_format.h"
+#include "text/jinja_unicode.h"
+
+namespace dovetail::text::jinja {
+namespace {
+
+void check_size(size_t size) {
+  if (size > kMaxStringBytes) raise("a string grows beyond {} bytes", kMaxStringBytes);
+}
+
+Value trim(Context&, const Value& input, Arguments& arguments) {
+  const Bound bound(arguments, "trim", {"chars"});
+  const std::string text = to_text(input);
+  if (bound[0] == nullptr || bound[0]->is_none()) return Value::of(strip(text, "", Side::kBoth));
+  const std::string characters = bound.string(0, "");
+  return Value::of(characters.empty() ? text : std::string(strip(text, characters, Side::kBoth)));
+}
+
+Value replace(Context& context, const Value& input, Arguments& arguments) {
+  const Bound bound(arguments, "replace", {"old", "new", "count"}, 2);
+  const std::string text = to_text(input);
+  const std::string from = to_text(*bound[0]);
+  const std::string to = to_text(*bound[1]);
+  const bool all = bound[2] == nullptr || bound[2]->is_none() || bound.integer(2, 0) < 0;
+  int64_t left = all ? INT64_MAX : bound.integer(2, 0);
+  std::string out;
+  if (from.empty()) {
+    // Between all code points, and at both ends.
+    for (size_t at = 0; left > 0; --left) {
+      out += to;
+      check_size(out.size());
+      context.budget.charge(1);
+      if (at >= text.size()) return Value::of(std::move(out));
+      const size_t size = decode(text, at).size;
+      out.append(text, at, size);
+      at += size;
+      if (left == 1) {
+        out.append(text, at);
+        return Value::of(std::move(out));
+      }
+    }
+    return Value::of(text);
+  }
+  size_t done = 0;
+  for (; left > 0; --left) {
+    const size_t at = text.find(from, done);
+    if (at == std::string::npos) break;
+    out.append(text, done, at - done);
+    out += to;
+    check_size(out.size());
+    done = at + from.size();
+  }
+  out.append(text, done);
+  return Value::of(std::move(out));
+}
+
+// Words start behind white space, a dash or an opening bracket.
+Value title(Context&, const Value& input, Arguments&) {
+  const std::string text = to_text(input);
+  std::string out;
+  size_t start = 0;
+  const auto flush = [&](size_t end) {
+    const std::string_view word = std::string_view(text).substr(start, end - start);
+    if (word.empty()) return;
+    const size_t first = decode(word, 0).size;
+    out += to_upper(word.substr(0, first)) + to_lower(word.substr(first));
+  };
+  for (size_t at = 0; at < text.size();) {
+    const CodePoint point = decode(text, at);
+    const bool separates =
+        is_space(point.value) ||
+        (point.value < 0x80 &&
+         std::string_view("-({[<").find(static_cast<char>(point.value)) != std::string_view::npos);
+    if (separates) {
+      flush(at);
+      out.append(text, at, point.size);
+      start = at + point.size;
+    }
+    at += point.size;
+  }
+  flush(text.size());
+  return Value::of(std::move(out));
+}
+
+Value default_value(Context&, const Value& input, Arguments& arguments) {
+  const Bound bound(arguments, "default", {"default_value", "boolean"});
+  if (!input.is_undefined() && (!bound.flag(1, false) || truthy(input))) return input;
+  return bound[0] == nullptr ? Value::of("") : *bound[0];
+}
+
+// Python's int(text, base), or nothing.
+std::optional<int64_t> parse_integer(std::string_view text, int base) {
+  text = strip(text, "", Side::kBoth);
+  bool negative = false;
+  if (!text.empty() && (text[0] == '-' || text[0] == '+')) {
+    negative = text[0] == '-';
+    text.remove_prefix(1);
+  }
+  if (text.size() > 2 && text[0] == '0') {
+    const char prefix = static_cast<char>(text[1] | 32);
+    const int named = prefix == 'x' ? 16 : (prefix == 'o' ? 8 : (prefix == 'b' ? 2 : 0));
+    if (named != 0 && (base == named || base == 0)) {
+      base = named;
+      text.remove_prefix(2);
+    }
+  }
+  std::string digits = negative ? "-" : "";
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '_' && i > 0 && i + 1 < text.size() && text[i - 1] != '_') continue;
+    if (text[i] == '-' || text[i] == '_') return std::nullopt;
+    digits += text[i];
+  }
+  int64_t value = 0;
+  const char* end = digits.data() + digits.size();
+  const auto read = std::from_chars(digits.data(), end, value, base == 0 ? 10 : base);
+  if (read.ec == std::errc::result_out_of_range) raise("integer {} is beyond 64 bits", digits);
+  if (read.ec != std::errc() || read.ptr != end) return std::nullopt;
+  return value;
+}
+
+std::optional<double> parse_real(std::string_view text) {
+  std::string plain(strip(text, "", Side::kBoth));
+  if (plain.find_first_of("xXpP") != std::string::npos || plain.empty()) return std::nullopt;
+  char* end = nullptr;
+  const double value = std::strtod(plain.c_str(), &end);
+  if (end != plain.c_str() + plain.size()) return std::nullopt;
+  return value;
+}
+
+Value to_integer(Context&, const Value& input, Arguments& arguments) {
+  const Bound bound(arguments, "int", {"default", "base"});
+  const Value otherwise = bound[0] == nullptr ? Value::of(int64_t{0}) : *bound[0];
+  std::optional<double> real;
+  if (const std::string* text = input.string()) {
+    const int64_t base = bound.integer(1, 10);
+    if (base != 0 && (base < 2 || base > 36)) raise("int: base {}: expected 2 to 36, or 0", base);
+    if (const auto number = parse_integer(*text, static_cast<int>(base))) return Value::of(*number);
+    real = parse_real(*text);
+  } else if (const auto number = input.integer()) {
+    return Value::of(*number);
+  } else {
+    real = input.number();
+  }
+  if (!real || std::isnan(*real) || std::isinf(*real)) return otherwise;
+  if (std::fabs(*real) >= 9.2e18) raise("int: {} is beyond 64 bits", float_text(*real));
+  return Value::of(static_cast<int64_t>(*real));
+}
+
+Value to_real(Context&, const Value& input, Arguments& arguments) {
+  const Bound bound(arguments, "float", {"default"});
+  const Value otherwise = bound[0] == nullptr ? Value::of(0.0) : *bound[0];
+  const auto number = input.string() != nullptr ? parse_real(*input.string()) : input.number();
+  return number ? Value::of(*number) : otherwise;
+}
+
+double round_half_even(double value, int64_t precision) {
+  if (!std::isfinite(value) || precision > 300) return value;
+  // Printing rounds the exact binary value, half to even, as Python does.
+  if (precision >= 0) {
+    return std::strtod(fmt::format("{:.{}f}", value, precision).c_str(), nullptr);
+  }
+  if (precision < -308) return std::copysign(0.0, value);
+  const double scale = std::pow(10.0, static_cast<double>(-precision));
+  return std::nearbyint(value / scale) * scale;
+}
+
+Value round(Context&, const Value& input, Arguments& arguments) {
+  const Bound bound(arguments, "round", {"precision", "method"});
+  const int64_t precision = bound.integer(0, 0);
+  const std::string method = bound.string(1, "common");
+  if (method != "common" && method != "ceil" && method != "floor") {
+    raise("round: method '{}': expected common, ceil or floor", method);
+  }
+  const auto number = input.number();
+  if (!number) raise("round: expected a number, found '{}'", type_name(input));
+  if (method == "common") {
+    if (input.integer() && precision >= 0) return Value::of(*input.integer());
+    const double rounded = round_half_even(*number, precision);
+    if (input.integer()) return Value::of(static_cast<int64_t>(rounded));
+    return Value::of(rounded);
+  }
+  const double scale = std::pow(10.0, static_cast<double>(precision));
+  const double scaled = *number * scale;
+  return Value::of((method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) / scale);
+}
+
+Value absolute(Context&, const Value& input, Arguments&) {
+  if (const auto number = input.integer()) {
+    return *number < 0 ? negate(Value::of(*number)) : Value::of(*number);
+  }
+  if (const double* real = input.real()) return Value::of(std::fabs(*real));
+  raise("bad operand type for abs(): '{}'", type_name(input));
+}
+
+Value escape(Context&, const Value& input, Arguments&) {
+  std::string out;
+  for (const char c : to_text(input)) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      case '"':
+        out += "&#34;";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return Value::of(std::move(out));
+}
+
+Value indent(Context&, const Value& input, Arguments& arguments) {
+  const Bound bound(arguments, "indent", {"width", "first", "blank"});
+  std::string indentation(4, ' ');
+  if (bound[0] != nullptr && bound[0]->string() != nullptr) {
+    indentation = *bound[0]->string();
+  } else {
+    const int64_t width = bound.integer(0, 4);
+    if (width > 10'000) raise("indent: width {}: expected at most 10000", width);
+    indentation.assign(static_cast<size_t>(std::max<int64_t>(width, 0)), ' ');
+  }
+  const bool blank = bound.flag(2, false);
+  const std::string text = to_text(input) + "\n";
+  std::string out;
+  bool first = true;
+  for (const std::string_view line : split_lines(text)) {
+    if (first) {
+      if (bound.flag(1, false)) out += indentation;
+    } else {
+      out += '\n';
+      if (blank || !line.empty()) out += indentation;
+    }
+    first = false;
+    out += line;
+    check_size(out.size());
+  }
+  return Value::of(std::move(out));
+}
+
+Value center(Context& context, const Value& input, Arguments& arguments) {
+  if (arguments.positional.empty() && arguments.named.empty()) {
+    arguments.positional.push_back(Value::of(int64_t{80}));
+  }
+  return call(*find_method(context, Value::of(to_text(input)), "center"), arguments);
+}
+
+Value word_count(Context&, const Value& input, Arguments&) {
+  const std::string text = to_text(input);
+  int64_t count = 0;
+  bool inside = false;
+  for (size_t at = 0; at < text.size();) {
+    const CodePoint point = decode(text, at);
+    const bool word = point.value == '_' || is_alpha(point.value) || is_numeric(point.value);
+    if (word && !inside) ++count;
+    inside = word;
+    at += point.size;
+  }
+  return Value::of(count);
+}
+
+Value truncate(Context&, const Value& input, Arguments& arguments) {
+  const Bound bound(arguments, "truncate", {"length", "killwords", "end", "leeway"});
+  const std::string text = to_text(input);
+  const std::string end = bound.string(2, "...");
+  const int64_t most = bound.integer(0, 255);
+  const int64_t leeway = bound[3] == nullptr || bound[3]->is_none() ? 5 : bound.integer(3, 5);
+  const auto end_length = static_cast<int64_t>(length(end));
+  if (most < end_length) raise("truncate: expected length >= {}, got {}", end_length, most);
+  if (leeway < 0) raise("truncate: expected leeway >= 0, got {}", leeway);
+  const std::vector<uint32_t> starts = offsets(text);
+  const auto size = static_cast<int64_t>(starts.size()) - 1;
+  if (size <= most || size - most <= leeway) return Value::of(text);
+  std::string kept = text.substr(0, starts[static_cast<size_t>(most - end_length)]);
+  if (!bound.flag(1, false)) {
+    if (const size_t space = kept.rfind(' '); space != std::string::npos) kept.resize(space);
+  }
+  return Value::of(kept + end);
+}
+
+Value format(Context&, const Value& input, Arguments& arguments) {
+  const std::string text = to_text(input);
+  if (arguments.named.empty())
+    return Value::of(format_percent(text, Value::tuple(arguments.positional)));
+  if (!arguments.positional.empty()) raise("format: expected values either in order or by name");
+  std::vector<std::pair<Value, Value>> entries;
+  for (const auto& [name, value] : arguments.named) entries.emplace_back(Value::of(name), value);
+  Budget budget;
+  return Value::of(format_percent(text, Value::dict(std::move(entries), budget)));
+}
+
+// `is_query` writes + for a space and quotes slashes.
+void append_quoted_url(std::string& out, std::string_view text, bool is_query) {
+  for (const char c : text) {
+    if (is_query && c == ' ') {
+      out += '+';
+      continue;
+    }
+    const auto byte = static_cast<unsigned char>(c);
+    const bool plain = (byte >= '0' && byte <= '9') || ((byte | 32) >= 'a' && (byte | 32) <= 'z') ||
+                       std::string_view("_.-~").find(c) != std::string_view::npos ||
+                       (c == '/' && !is_query);
+    if (plain) {
+      out += c;
+    } else {
+      out += fmt::format("%{:02X}", byte);
+    }
+  }
+}
+
+Value urlencode(Context& context, const Value& input, Arguments&) {
+  std::string out;
+  if (input.dict() == nullptr && (input.string() != nullptr || input.sequence() == nullptr)) {
+    append_quoted_url(out, to_text(input), false);
+    return Value::of(std::move(out));
+  }
+  Items pairs;
+  if (input.dict() != nullptr) {
+    for (const auto& [key, value] : input.dict()->entries) {
+      pairs.push_back(Value::tuple({key, value}));
+    }
+  } else {
+    pairs = input.sequence()->items;
+  }
+  for (const Value& pair : pairs) {
+    const Items parts = iterate(pair, context.budget);
+    if (parts.size() != 2) raise("urlencode: expected pairs of a key and a value");
+    if (!out.empty()) out += '&';
+    append_quoted_url(out, to_text(parts[0]), true);
+    out += '=';
+    append_quoted_url(out, to_text(parts[1]), true);
+  }
+  return Value::of(std::move(out));
+}
+
+Value tojson(Context& context, const Value& input, Arguments& arguments) {
+  const Bound bound(arguments, "tojson", {"ensure_ascii", "indent", "separators", "sort_keys"});
+  JsonStyle style;
+  style.ensure_ascii = bound.flag(0, false);
+  style.sort_keys = bound.flag(3, false);
+  if (bound[1] != nullptr && !bound[1]->is_none()) {
+    if (const std::string* text = bound[1]->string()) {
+      style.indent = *text;
+    } else {
+      const int64_t width = bound.integer(1, 0);
+      if (width > 1000) raise("tojson: indent {}: expected at most 1000", width);
+      style.indent = std::string(static_cast<size_t>(std::max<int64_t>(width, 0)), ' ');
+    }
+    style.item_separator = ",";
+  }
+  if (bound[2] != nullptr && !bound[2]->is_none()) {
+    const Items parts = iterate(*bound[2], context.budget);
+    if (parts.size() != 2 || parts[0].string() == nullptr || parts[1].string() == nullptr) {
+      raise("tojson: separators: expected two strings");
+    }
+    style.item_separator = *parts[0].string();
+    style.key_separator = *parts[1].string();
+  }
+  return Value::of(to_json(input, style, context.budget));
+}
+
+constexpr auto kFilters = std::to_array<NamedFilter>({
+    {"abs", absolute},
+    {"attr",
+     [](Context& c, const Value& v, Arguments& a) {
+       // Only attributes, never items; a dict has none but its methods.
+       const std::string name = Bound(a, "attr", {"name"}, 1).string(0, "");
+       if (v.dict() != nullptr) {
+         if (auto method = find_method(c, v, name)) return *std::move(method);
+         return Value::undefined(fmt::format("'dict' object has no attribute '{}'", name));
+       }
+       return get_attribute(c, v, name);
+     }},
+    {"capitalize",
+     [](Context&, const Value& v, Arguments&) { return Value::of(to_capitalized(to_text(v))); }},
+    {"center", center},
+    {"count", [](Context&, const Value& v, Arguments&) { return Value::of(length_of(v)); }},
+    {"d", default_value},
+    {"default", default_value},
+    {"e", escape},
+    {"escape", escape},
+    {"float", to_real},
+    {"forceescape", escape},
+    {"format", format},
+    {"indent", indent},
+    {"int", to_integer},
+    {"length", [](Context&, const Value& v, Arguments&) { return Value::of(length_of(v)); }},
+    {"lower", [](Context&, const Value& v, Arguments&) { return Value::of(to_lower(to_text(v))); }},
+    {"replace", replace},
+    {"round", round},
+    {"safe", [](Context&, const Value& v, Arguments&) { return Value::of(to_text(v)); }},
+    {"string", [](Context&, const Value& v, Arguments&) { return Value::of(to_text(v)); }},
+    {"title", title},
+    {"tojson", tojson},
+    {"trim", trim},
+    {"truncate", truncate},
+    {"upper", [](Context&, const Value& v, Arguments&) { return Value::of(to_upper(to_text(v))); }},
+    {"urlencode", urlencode},
+    {"wordcount", word_count},
+});
+
+Filter find_in(std::span<const NamedFilter> filters, std::string_view name) {
+  const auto found = std::lower_bound(
+      filters.begin(), filters.end(), name,
+      [](const NamedFilter& entry, std::string_view wanted) { return entry.name < wanted; });
+  return found != filters.end() && found->name == name ? found->filter : nullptr;
+}
+
+}  // namespace
+
+std::span<const NamedFilter> scalar_filters() { return kFilters; }
+
+Filter find_filter(std::string_view name) {
+  if (const Filter filter = find_in(scalar_filters(), name)) return filter;
+  return find_in(sequence_filters(), name);
+}
+
+}  // namespace dovetail::text::jinja

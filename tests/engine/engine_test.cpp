@@ -1,0 +1,328 @@
+#include "dovetail/engine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/byte_tokenizer.h"
+#include "support/random_model.h"
+
+namespace dovetail {
+namespace {
+
+using namespace std::chrono_literals;
+
+// What came of one choice.
+struct Answer {
+  std::vector<TokenId> tokens;
+  std::string text;
+  FinishReason finish = FinishReason::kError;
+  std::string stop_string;
+  Usage usage;
+  int last_events = 0;
+};
+
+// Collects the events of any number of requests, and waits for their ends.
+class Collector {
+ public:
+  EventSink sink(int key) {
+    return [this, key](const OutputEvent& event) {
+      const std::lock_guard lock(mutex_);
+      Answer& answer = answers_[{key, event.choice}];
+      for (const OutputToken& token : event.tokens) answer.tokens.push_back(token.id);
+      answer.text += event.text;
+      answer.usage = event.usage;
+      if (!event.finish) return;
+      answer.finish = *event.finish;
+      answer.stop_string = event.stop_string;
+      ++answer.last_events;
+      ++ended_;
+      changed_.notify_all();
+    };
+  }
+
+  void await(int choices) {
+    std::unique_lock lock(mutex_);
+    ASSERT_TRUE(changed_.wait_for(lock, 60s, [&] { return ended_ >= choices; }))
+        << ended_ << " of " << choices << " ended";
+  }
+
+  Answer answer(int key, int choice = 0) {
+    const std::lock_guard lock(mutex_);
+    return answers_[{key, choice}];
+  }
+
+  int ended() {
+    const std::lock_guard lock(mutex_);
+    return ended_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::pair<int, int>, Answer> answers_;
+  int ended_ = 0;
+};
+
+class EngineTest : public testing::Test {
+ protected:
+  EngineTest() {
+    test::RandomModelOptions model;
+    model.vocab_size = 259;
+    auto source = test::random_model(model);
+    source->tokenizer = test::byte_tokenizer();
+    source_ = std::move(source);
+    options_.max_num_seqs = 4;
+    options_.threads = 2;
+    options_.poison_freed_blocks = true;
+  }
+
+  std::unique_ptr<Engine> start() const {
+    auto engine = Engine::create(source_, options_);
+    EXPECT_TRUE(engine.has_value());
+    return *std::move(engine);
+  }
+
+  static Request request(int seed, int max_tokens = 20) {
+    Request request;
+    for (int i = 0; i < 5 + seed % 40; ++i) request.prompt.push_back((seed * 31 + i * 7) % 256);
+    request.max_tokens = max_tokens;
+    request.ignore_eos = true;
+    request.sampling.seed = static_cast<std::uint64_t>(seed);
+    return request;
+  }
+
+  Answer alone(const Request& request) const {
+    const auto engine = start();
+    Collector collector;
+    EXPECT_TRUE(engine->submit(request, collector.sink(0)).has_value());
+    collector.await(1);
+    return collector.answer(0);
+  }
+
+  std::shared_ptr<const load::ModelSource> source_;
+  EngineOptions options_;
+};
+
+TEST_F(EngineTest, AnswersManyThreadsAsIfEachWereAlone) {
+  const auto engine = start();
+  Collector collector;
+  std::vector<std::thread> clients;
+  for (int client = 0; client < 4; ++client) {
+    clients.emplace_back([&, client] {
+      for (int i = 0; i < 10; ++i)
+        ASSERT_TRUE(
+            engine->submit(request(client * 10 + i), collector.sink(client * 10 + i)).has_value());
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  collector.await(40);
+  for (int i = 0; i < 40; ++i) {
+    const Answer together = collector.answer(i);
+    const Answer expected = alone(request(i));
+    EXPECT_EQ(together.tokens, expected.tokens) << i;
+    EXPECT_EQ(together.text, expected.text) << i;
+    EXPECT_EQ(together.finish, FinishReason::kLength);
+    EXPECT_EQ(together.last_events, 1);
+    EXPECT_EQ(together.usage.completion_tokens, 20U);
+    EXPECT_EQ(together.usage.prompt_tokens, request(i).prompt.size());
+  }
+  EXPECT_EQ(engine->stats().requests_finished, 40U);
+  EXPECT_EQ(engine->stats().kv_blocks_used, 0U);
+}
+
+TEST_F(EngineTest, GivesEachChoiceItsOwnRandomStream) {
+  const auto engine = start();
+  Collector collector;
+  Request several = request(3);
+  several.n = 3;
+  ASSERT_TRUE(engine->submit(several, collector.sink(0)).has_value());
+  collector.await(3);
+  EXPECT_EQ(collector.answer(0, 0).tokens, alone(request(3)).tokens);
+  EXPECT_NE(collector.answer(0, 0).tokens, collector.answer(0, 1).tokens);
+  EXPECT_NE(collector.answer(0, 1).tokens, collector.answer(0, 2).tokens);
+}
+
+TEST_F(EngineTest, CancelsOneAndLeavesTheOthersAlone) {
+  const auto engine = start();
+  Collector collector;
+  std::vector<RequestId> ids;
+  for (int i = 0; i < 24; ++i) ids.push_back(*engine->submit(request(i, 40), collector.sink(i)));
+  for (std::size_t i = 0; i < ids.size(); i += 2) engine->cancel(ids[i]);
+  engine->cancel(ids[0]);
+  engine->cancel(999);
+  collector.await(24);
+  for (int i = 0; i < 24; ++i) {
+    const Answer answer = collector.answer(i);
+    EXPECT_EQ(answer.last_events, 1);
+    if (i % 2 == 1) {
+      EXPECT_EQ(answer.finish, FinishReason::kLength);
+      EXPECT_EQ(answer.tokens, alone(request(i, 40)).tokens);
+    }
+  }
+  EXPECT_EQ(engine->stats().kv_blocks_used, 0U);
+}
+
+TEST_F(EngineTest, RefusesWhatNeverFitsAndWhatTheQueueCannotHold) {
+  options_.max_num_seqs = 1;
+  options_.max_waiting = 2;
+  const auto engine = start();
+  Collector collector;
+  const auto too_long = engine->submit(request(1, 1000), collector.sink(0));
+  ASSERT_FALSE(too_long.has_value());
+  EXPECT_EQ(too_long.error().kind, ErrorKind::kInvalid);
+
+  int accepted = 0;
+  std::optional<Error> refusal;
+  for (int i = 0; i < 100 && !refusal; ++i) {
+    const auto id = engine->submit(request(i, 200), collector.sink(i));
+    if (id.has_value()) {
+      ++accepted;
+    } else {
+      refusal = id.error();
+    }
+  }
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_EQ(refusal->kind, ErrorKind::kExhausted);
+  EXPECT_THAT(refusal->message, testing::HasSubstr("the queue is full"));
+  collector.await(accepted);
+}
+
+TEST_F(EngineTest, DrainsAndThenRefuses) {
+  const auto engine = start();
+  Collector collector;
+  for (int i = 0; i < 10; ++i)
+    ASSERT_TRUE(engine->submit(request(i), collector.sink(i)).has_value());
+  EXPECT_TRUE(engine->drain(60s));
+  EXPECT_EQ(collector.ended(), 10);
+  const auto late = engine->submit(request(1), collector.sink(99));
+  ASSERT_FALSE(late.has_value());
+  EXPECT_EQ(late.error().kind, ErrorKind::kUnavailable);
+}
+
+TEST_F(EngineTest, CancelsWhatIsLeftAtTheEndOfADrain) {
+  const auto engine = start();
+  Collector collector;
+  for (int i = 0; i < 40; ++i)
+    ASSERT_TRUE(engine->submit(request(i, 200), collector.sink(i)).has_value());
+  EXPECT_FALSE(engine->drain(1ms));
+  EXPECT_EQ(collector.ended(), 40);
+}
+
+TEST_F(EngineTest, EndsEverythingWhenItIsDestroyed) {
+  Collector collector;
+  {
+    const auto engine = start();
+    for (int i = 0; i < 40; ++i)
+      ASSERT_TRUE(engine->submit(request(i, 200), collector.sink(i)).has_value());
+  }
+  EXPECT_EQ(collector.ended(), 40);
+  for (int i = 0; i < 40; ++i) EXPECT_EQ(collector.answer(i).last_events, 1);
+}
+
+TEST_F(EngineTest, IsNotHealthyWhileAStepHangs) {
+  const auto engine = start();
+  EXPECT_TRUE(engine->health(0ms).ok);
+  std::mutex gate;
+  std::atomic<bool> hanging = false;
+  gate.lock();
+  Collector collector;
+  const EventSink inner = collector.sink(0);
+  ASSERT_TRUE(engine
+                  ->submit(request(1),
+                           [&](const OutputEvent& event) {
+                             hanging = true;
+                             const std::lock_guard lock(gate);
+                             inner(event);
+                           })
+                  .has_value());
+  while (!hanging) std::this_thread::sleep_for(1ms);
+  std::this_thread::sleep_for(20ms);
+  EXPECT_FALSE(engine->health(10ms).ok);
+  EXPECT_THAT(engine->health(10ms).reason, testing::HasSubstr("no step has ended"));
+  gate.unlock();
+  collector.await(1);
+  EXPECT_TRUE(engine->drain(60s));
+  EXPECT_TRUE(engine->health(10ms).ok);
+}
+
+TEST_F(EngineTest, StopsAtAStopStringAndAStopId) {
+  const Answer free = alone(request(5, 60));
+  ASSERT_GT(free.text.size(), 20U);
+  Request stopped = request(5, 60);
+  // From the middle of the text, so that it spans tokens of one byte each.
+  stopped.stop = {free.text.substr(free.text.size() / 2, 3)};
+  const Answer answer = alone(stopped);
+  EXPECT_EQ(answer.finish, FinishReason::kStop);
+  EXPECT_EQ(answer.stop_string, stopped.stop.front());
+  EXPECT_EQ(answer.text, free.text.substr(0, free.text.find(stopped.stop.front())));
+
+  Request by_id = request(5, 60);
+  by_id.stop_ids = {free.tokens[7]};
+  const Answer ended = alone(by_id);
+  EXPECT_EQ(ended.finish, FinishReason::kStop);
+  const auto first = std::find(free.tokens.begin(), free.tokens.end(), free.tokens[7]);
+  EXPECT_EQ(ended.tokens, std::vector<TokenId>(free.tokens.begin(), first));
+
+  by_id.min_tokens = 30;
+  EXPECT_GE(alone(by_id).tokens.size(), 30U);
+}
+
+TEST_F(EngineTest, EndsAtTheModelsEndTokenUnlessToldNotTo) {
+  Request request = EngineTest::request(5, 60);
+  request.ignore_eos = false;
+  request.sampling.logit_bias = {{257, 100.0F}};
+  const Answer answer = alone(request);
+  EXPECT_EQ(answer.finish, FinishReason::kStop);
+  EXPECT_TRUE(answer.tokens.empty());
+  EXPECT_EQ(answer.usage.completion_tokens, 1U);
+  request.ignore_eos = true;
+  EXPECT_EQ(alone(request).finish, FinishReason::kLength);
+  request.ignore_eos = false;
+  request.min_tokens = 10;
+  const Answer later = alone(request);
+  EXPECT_EQ(later.finish, FinishReason::kStop);
+  EXPECT_EQ(later.tokens.size(), 10U);
+}
+
+TEST_F(EngineTest, NamesOptionsThatCannotBe) {
+  struct Case {
+    void (*change)(EngineOptions&);
+    const char* message;
+  };
+  const Case cases[] = {
+      {[](EngineOptions& o) { o.max_num_seqs = 0; }, "max_num_seqs: 0 is out of range"},
+      {[](EngineOptions& o) { o.max_num_batched_tokens = 3; },
+       "max_num_batched_tokens: 3 is out of range, expected 4 to"},
+      {[](EngineOptions& o) { o.max_context = 257; },
+       "max_context: 257 is out of range, expected 2 to 256"},
+      {[](EngineOptions& o) { o.max_context = 200, o.kv_blocks = 12; },
+       "max_context: 200 positions do not fit 12 cache blocks of 16; expected at most 192"},
+      {[](EngineOptions& o) { o.kernels = "abacus"; },
+       "kernels: 'abacus' is not available on this CPU, expected one of "},
+      {[](EngineOptions& o) { o.threads = 5000; }, "threads: 5000 is out of range"},
+      {[](EngineOptions& o) { o.kv_memory = 10; }, "kv_blocks: 0 is out of range"},
+  };
+  for (const Case& c : cases) {
+    EngineOptions options = options_;
+    c.change(options);
+    const auto engine = Engine::create(source_, options);
+    ASSERT_FALSE(engine.has_value()) << c.message;
+    EXPECT_THAT(engine.error().message, testing::HasSubstr(c.message));
+  }
+}
+
+}  // namespace
+}  // namespace dovetail

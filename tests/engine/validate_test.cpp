@@ -1,0 +1,93 @@
+#include "engine/validate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace dovetail::engine {
+namespace {
+
+constexpr RequestLimits kLimits{100, 64, 4, 10};
+
+Request good() {
+  Request request;
+  request.prompt = {1, 2, 3};
+  request.max_tokens = 5;
+  return request;
+}
+
+TEST(Validate, AcceptsWhatFits) {
+  EXPECT_TRUE(validate(good(), kLimits));
+  Request whole = good();
+  whole.max_tokens = 61;
+  EXPECT_TRUE(validate(whole, kLimits));
+  whole.max_tokens = 0;
+  EXPECT_TRUE(validate(whole, kLimits));
+}
+
+TEST(Validate, NamesFieldValueAndWhatIsValid) {
+  struct Case {
+    void (*change)(Request&);
+    const char* message;
+  };
+  const Case cases[] = {
+      {[](Request& r) { r.prompt.clear(); }, "prompt: it has no tokens, expected at least one"},
+      {[](Request& r) { r.prompt[1] = 100; },
+       "prompt: token id 100 is out of range, expected 0 to 99"},
+      {[](Request& r) { r.prompt[1] = -1; },
+       "prompt: token id -1 is out of range, expected 0 to 99"},
+      {[](Request& r) { r.max_tokens = -2; }, "max_tokens: -2 is out of range, expected 1 or more"},
+      {[](Request& r) { r.max_tokens = 62; },
+       "max_tokens: a prompt of 3 tokens and 62 new ones need 65 positions, but the context has "
+       "64"},
+      {[](Request& r) { r.prompt.assign(64, 1), r.max_tokens = 0; },
+       "max_tokens: a prompt of 64 tokens and 1 new ones need 65 positions, but the context has "
+       "64"},
+      {[](Request& r) { r.min_tokens = 6; },
+       "min_tokens: 6 is out of range, expected 0 to max_tokens (5)"},
+      {[](Request& r) {
+         r.stop = {"a", ""};
+       },
+       "stop: an empty string"},
+      {[](Request& r) { r.stop_ids = {100}; },
+       "stop_ids: token id 100 is out of range, expected 0 to 99"},
+      {[](Request& r) { r.logprobs = 21; }, "logprobs: 21 is out of range, expected 0 to 20"},
+      {[](Request& r) { r.n = 0; }, "n: 0 is out of range, expected 1 to 14"},
+      {[](Request& r) { r.n = 15; }, "n: 15 is out of range, expected 1 to 14"},
+      {[](Request& r) { r.sampling.temperature = -1; },
+       "temperature: -1 is out of range, expected 0 to 100"},
+      {[](Request& r) { r.sampling.temperature = std::numeric_limits<float>::quiet_NaN(); },
+       "temperature: nan is out of range, expected 0 to 100"},
+      {[](Request& r) { r.sampling.top_k = -1; },
+       "top_k: -1 is out of range, expected 0 (off) or more"},
+      {[](Request& r) { r.sampling.top_p = 0; },
+       "top_p: 0 is out of range, expected above 0 and at most 1"},
+      {[](Request& r) { r.sampling.min_p = 1.5F; }, "min_p: 1.5 is out of range, expected 0 to 1"},
+      {[](Request& r) { r.sampling.repetition_penalty = 0; },
+       "repetition_penalty: 0 is out of range, expected above 0 and at most 100"},
+      {[](Request& r) { r.sampling.presence_penalty = 3; },
+       "presence_penalty: 3 is out of range, expected -2 to 2"},
+      {[](Request& r) { r.sampling.frequency_penalty = -3; },
+       "frequency_penalty: -3 is out of range, expected -2 to 2"},
+      {[](Request& r) {
+         r.sampling.logit_bias = {{100, 1.0F}};
+       },
+       "logit_bias: token id 100 is out of range, expected 0 to 99"},
+      {[](Request& r) {
+         r.sampling.logit_bias = {{1, 101.0F}};
+       },
+       "logit_bias: 101 is out of range, expected -100 to 100"},
+  };
+  for (const Case& c : cases) {
+    Request request = good();
+    c.change(request);
+    const Status status = validate(request, kLimits);
+    ASSERT_FALSE(status) << c.message;
+    EXPECT_EQ(status.error().kind, ErrorKind::kInvalid);
+    EXPECT_THAT(status.error().message, testing::HasSubstr(c.message));
+  }
+}
+
+}  // namespace
+}  // namespace dovetail::engine

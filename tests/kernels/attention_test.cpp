@@ -1,0 +1,205 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include "kernels/fixture.h"
+#include "kernels/reference.h"
+
+namespace dovetail::kernels {
+namespace {
+
+class Attention : public EachKernels {};
+
+// A sequence of keys and values in cache blocks. Blocks and positions that no row may see hold NaN.
+struct Context {
+  Context(const Kernels& kernels, CacheType type, std::size_t positions, std::size_t dim,
+          std::mt19937& random)
+      : cache_type(type), head_dim(dim), count(positions) {
+    keys = reference::random_floats(positions * dim, random);
+    values = reference::random_floats(positions * dim, random);
+    const std::size_t element = cache_element_bytes(type);
+    const std::size_t blocks = positions / kBlockSize + 1;
+    block_bytes = kBlockSize * dim * element;
+    const std::vector<float> nothing(kBlockSize * dim, NAN);
+    key_bytes.resize(blocks * block_bytes + 1);
+    value_bytes.resize(blocks * block_bytes + 1);
+    for (std::size_t b = 0; b < blocks; ++b) {
+      for (auto* bytes : {&key_bytes, &value_bytes}) {
+        kernels.store_cache(type, nothing.data(), nothing.size(), bytes->data() + b * block_bytes);
+      }
+    }
+    kernels.store_cache(type, keys.data(), keys.size(), key_bytes.data());
+    kernels.store_cache(type, values.data(), values.size(), value_bytes.data());
+    for (std::size_t b = 0; b < blocks; ++b) {
+      key_blocks.push_back(key_bytes.data() + b * block_bytes);
+      value_blocks.push_back(value_bytes.data() + b * block_bytes);
+    }
+  }
+
+  double key(std::size_t p, std::size_t d) const { return at(key_bytes, p, d); }
+  double value(std::size_t p, std::size_t d) const { return at(value_bytes, p, d); }
+  double at(const reference::Bytes& bytes, std::size_t p, std::size_t d) const {
+    const std::size_t element = cache_element_bytes(cache_type);
+    return reference::weight(
+        cache_type == CacheType::kF32 ? load::DataType::kF32 : load::DataType::kF16,
+        bytes.data() + (p * head_dim + d) * element, 0);
+  }
+
+  CacheType cache_type;
+  std::size_t head_dim, count, block_bytes;
+  std::vector<float> keys, values;
+  reference::Bytes key_bytes, value_bytes;
+  std::vector<const std::byte*> key_blocks, value_blocks;
+};
+
+struct Case {
+  std::size_t first, rows, heads, head_dim, window;
+  CacheType type;
+};
+
+AttentionArgs arguments(const Context& context, const Case& c, const std::vector<float>& query,
+                        std::vector<float>& output) {
+  return {.cache_type = c.type,
+          .key_blocks = context.key_blocks.data(),
+          .value_blocks = context.value_blocks.data(),
+          .query = query.data(),
+          .query_stride = c.heads * c.head_dim,
+          .output = output.data(),
+          .output_stride = c.heads * c.head_dim,
+          .rows = c.rows,
+          .heads = c.heads,
+          .head_dim = c.head_dim,
+          .first_position = c.first,
+          .window = c.window,
+          .scale = 1.0F / std::sqrt(static_cast<float>(c.head_dim))};
+}
+
+TEST_P(Attention, IsNearTheSoftmaxInDouble) {
+  const Case cases[] = {{0, 1, 1, 8, 0, CacheType::kF32},      {0, 20, 2, 12, 0, CacheType::kF32},
+                        {15, 3, 3, 64, 0, CacheType::kF32},    {16, 1, 4, 64, 0, CacheType::kF16},
+                        {0, 70, 1, 128, 0, CacheType::kF32},   {5, 50, 5, 33, 7, CacheType::kF32},
+                        {100, 9, 8, 80, 16, CacheType::kF16},  {31, 2, 1, 256, 1, CacheType::kF32},
+                        {63, 33, 2, 96, 48, CacheType::kF16},  {4000, 2, 3, 64, 0, CacheType::kF32},
+                        {9000, 1, 1, 128, 0, CacheType::kF16}, {2, 1, 1, 1, 0, CacheType::kF32}};
+  std::mt19937 random(3);
+  for (const Case& c : cases) {
+    SCOPED_TRACE(fmt::format("first={} rows={} heads={} dim={} window={} {}", c.first, c.rows,
+                             c.heads, c.head_dim, c.window,
+                             c.type == CacheType::kF32 ? "f32" : "f16"));
+    const Context context(kernels(), c.type, c.first + c.rows, c.head_dim, random);
+    const auto query = reference::random_floats(c.rows * c.heads * c.head_dim, random, 2);
+    std::vector<float> output(query.size(), NAN);
+    const AttentionArgs args = arguments(context, c, query, output);
+    kernels().attention(args);
+    for (std::size_t i = 0; i < c.rows * c.heads; ++i) {
+      const std::size_t last = c.first + i / c.heads;
+      const std::size_t first = c.window != 0 && last + 1 > c.window ? last + 1 - c.window : 0;
+      std::vector<double> weights;
+      double top = -INFINITY;
+      for (std::size_t p = first; p <= last; ++p) {
+        double score = 0;
+        for (std::size_t d = 0; d < c.head_dim; ++d) {
+          score += double{query[i * c.head_dim + d]} * context.key(p, d);
+        }
+        weights.push_back(score * double{args.scale});
+        top = std::max(top, weights.back());
+      }
+      double sum = 0;
+      for (double& w : weights) sum += w = std::exp(w - top);
+      for (std::size_t d = 0; d < c.head_dim; ++d) {
+        double expected = 0;
+        for (std::size_t p = first; p <= last; ++p) {
+          expected += weights[p - first] / sum * context.value(p, d);
+        }
+        ASSERT_NEAR(output[i * c.head_dim + d], expected, 1e-5) << "pair " << i << " dim " << d;
+      }
+    }
+  }
+}
+
+// The law: a row has the same bits alone, in a chunk and in the whole prompt, and whatever lies in
+// positions that it may not see: later ones, those outside its window, the rest of its last block.
+TEST_P(Attention, HasTheSameBitsInEveryCompany) {
+  EXPECT_TRUE(rc::check([&] {
+    Case c{};
+    c.type = *rc::gen::element(CacheType::kF32, CacheType::kF16);
+    c.head_dim = *rc::gen::element<std::size_t>(8, 12, 17, 64, 80, 128);
+    c.heads = *rc::gen::inRange<std::size_t>(1, 9);
+    c.window = *rc::gen::element<std::size_t>(0, 0, 1, 5, 16, 40);
+    c.first = *rc::gen::inRange<std::size_t>(0, 90);
+    c.rows = *rc::gen::inRange<std::size_t>(1, 80);
+    std::mt19937 random(*rc::gen::arbitrary<unsigned>());
+    const std::size_t end = c.first + c.rows;
+    const Context context(kernels(), c.type, end, c.head_dim, random);
+    const std::size_t width = c.heads * c.head_dim;
+    const auto query = reference::random_floats(c.rows * width, random, 2);
+    std::vector<float> whole(query.size(), NAN);
+    kernels().attention(arguments(context, c, query, whole));
+
+    const std::size_t from = *rc::gen::inRange<std::size_t>(0, c.rows);
+    const std::size_t to = *rc::gen::inRange<std::size_t>(from + 1, c.rows + 1);
+    Case part = c;
+    part.first = c.first + from;
+    part.rows = to - from;
+    Context narrow = context;
+    const std::size_t seen =
+        c.window != 0 && part.first + 1 > c.window ? part.first + 1 - c.window : 0;
+    const std::vector<float> nothing(c.head_dim, NAN);
+    for (std::size_t p = 0; p < end; ++p) {
+      if (p >= seen && p < part.first + part.rows) continue;
+      const std::size_t at = p * c.head_dim * cache_element_bytes(c.type);
+      kernels().store_cache(c.type, nothing.data(), c.head_dim, narrow.key_bytes.data() + at);
+      kernels().store_cache(c.type, nothing.data(), c.head_dim, narrow.value_bytes.data() + at);
+    }
+    for (std::size_t b = 0; b < narrow.key_blocks.size(); ++b) {
+      // Blocks that no row sees may not even be there.
+      const bool there = (b + 1) * kBlockSize > seen && b * kBlockSize < part.first + part.rows;
+      narrow.key_blocks[b] = there ? narrow.key_bytes.data() + b * narrow.block_bytes : nullptr;
+      narrow.value_blocks[b] = there ? narrow.value_bytes.data() + b * narrow.block_bytes : nullptr;
+    }
+    const std::vector<float> some(query.begin() + static_cast<std::ptrdiff_t>(from * width),
+                                  query.begin() + static_cast<std::ptrdiff_t>(to * width));
+    std::vector<float> output(some.size(), NAN);
+    kernels().attention(arguments(narrow, part, some, output));
+    for (std::size_t i = 0; i < output.size(); ++i) {
+      RC_ASSERT(output[i] == whole[from * width + i]);
+    }
+    // One head alone.
+    Case single = c;
+    single.heads = 1;
+    std::vector<float> one(query.size(), NAN);
+    AttentionArgs args = arguments(context, single, query, one);
+    args.query_stride = args.output_stride = width;
+    kernels().attention(args);
+    for (std::size_t row = 0; row < c.rows; ++row) {
+      for (std::size_t d = 0; d < c.head_dim; ++d) {
+        RC_ASSERT(one[row * width + d] == whole[row * width + d]);
+      }
+    }
+  }));
+}
+
+// Scores far apart: the running maximum moves late and far, early weights vanish without NaN.
+TEST_P(Attention, SurvivesLargeScores) {
+  std::mt19937 random(5);
+  const Case c{
+      .first = 200, .rows = 1, .heads = 1, .head_dim = 16, .window = 0, .type = CacheType::kF32};
+  Context context(kernels(), c.type, 201, 16, random);
+  const std::vector<float> query(16, 100.0F);
+  std::vector<float> key(16);
+  for (std::size_t p = 0; p <= 200; ++p) {
+    for (float& k : key) k = static_cast<float>(p) * 0.5F - 50.0F;
+    kernels().store_cache(c.type, key.data(), 16, context.key_bytes.data() + p * 64);
+  }
+  std::vector<float> output(16, NAN);
+  kernels().attention(arguments(context, c, query, output));
+  for (std::size_t d = 0; d < 16; ++d) EXPECT_FLOAT_EQ(output[d], context.values[200 * 16 + d]);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Attention,
+                         ::testing::ValuesIn(available_kernels().begin(),
+                                             available_kernels().end()),
+                         kernels_name);
+
+}  // namespace
+}  // namespace dovetail::kernels

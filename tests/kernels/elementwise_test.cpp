@@ -1,0 +1,189 @@
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <limits>
+
+#include "kernels/fixture.h"
+#include "kernels/reference.h"
+
+namespace dovetail::kernels {
+namespace {
+
+class Elementwise : public EachKernels {};
+
+constexpr std::size_t kSizes[] = {1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64, 100, 257, 2048, 2817};
+
+TEST_P(Elementwise, RmsNorm) {
+  std::mt19937 random(1);
+  for (const std::size_t n : kSizes) {
+    const auto x = reference::random_floats(n, random, 3);
+    const auto weight = reference::random_floats(n, random);
+    double sum = 0;
+    for (const float v : x) sum += double{v} * v;
+    const double scale = 1 / std::sqrt(sum / static_cast<double>(n) + 1e-5);
+    std::vector<float> out(n, NAN);
+    kernels().rms_norm(x.data(), weight.data(), n, 1e-5F, out.data());
+    for (std::size_t i = 0; i < n; ++i) {
+      EXPECT_NEAR(out[i], x[i] * scale * weight[i], 1e-6 * std::abs(x[i] * scale * weight[i]));
+    }
+    // In place and from another alignment: the same bits.
+    std::vector<float> moved(n + 1);
+    std::copy(x.begin(), x.end(), moved.begin() + 1);
+    kernels().rms_norm(moved.data() + 1, weight.data(), n, 1e-5F, moved.data() + 1);
+    for (std::size_t i = 0; i < n; ++i) EXPECT_EQ(moved[i + 1], out[i]);
+  }
+}
+
+TEST_P(Elementwise, Rope) {
+  std::mt19937 random(2);
+  for (const std::size_t dim : {2, 8, 12, 64, 80, 128}) {
+    for (const bool interleaved : {false, true}) {
+      const auto head = reference::random_floats(dim, random);
+      std::vector<float> cos(dim / 2);
+      std::vector<float> sin(dim / 2);
+      for (std::size_t i = 0; i < dim / 2; ++i) {
+        cos[i] = std::cos(static_cast<float>(i) * 0.7F);
+        sin[i] = std::sin(static_cast<float>(i) * 0.7F);
+      }
+      auto out = head;
+      kernels().rope(out.data(), cos.data(), sin.data(), dim, interleaved);
+      for (std::size_t i = 0; i < dim / 2; ++i) {
+        const std::size_t a = interleaved ? 2 * i : i;
+        const std::size_t b = interleaved ? 2 * i + 1 : i + dim / 2;
+        EXPECT_NEAR(out[a], double{head[a]} * cos[i] - double{head[b]} * sin[i], 1e-6);
+        EXPECT_NEAR(out[b], double{head[a]} * sin[i] + double{head[b]} * cos[i], 1e-6);
+      }
+    }
+  }
+}
+
+TEST_P(Elementwise, SiluMulOverTheWholeRange) {
+  // silu(g) with up = 1 + e^-g gives g back but for the exponential's error.
+  std::vector<float> gate;
+  for (float g = -104.0F; g < 104.0F; g += 0.0007F) gate.push_back(g);
+  std::vector<float> up(gate.size(), 1.0F);
+  std::vector<float> out(gate.size(), NAN);
+  kernels().silu_mul(gate.data(), up.data(), gate.size(), out.data());
+  double worst = 0;
+  for (std::size_t i = 0; i < gate.size(); ++i) {
+    const double expected = gate[i] / (1 + std::exp(-double{gate[i]}));
+    if (std::abs(expected) < 1e-35) {
+      EXPECT_NEAR(out[i], expected, 1e-35);
+    } else {
+      worst = std::max(worst, std::abs(out[i] / expected - 1));
+    }
+  }
+  // The exponential's 2e-7, and three roundings of 6e-8.
+  EXPECT_LT(worst, 3.8e-7);
+  RecordProperty("worst", std::to_string(worst * 1e9));
+
+  for (const std::size_t n : kSizes) {
+    std::vector<float> moved(n + 1, 1.0F);
+    kernels().silu_mul(gate.data() + gate.size() / 2, moved.data() + 1, n, moved.data() + 1);
+    for (std::size_t i = 0; i < n; ++i) EXPECT_EQ(moved[i + 1], out[gate.size() / 2 + i]);
+  }
+  const float ends[] = {-std::numeric_limits<float>::infinity(), -1e30F, 1e30F, NAN, 0.0F};
+  float result[5];
+  kernels().silu_mul(ends, std::vector<float>(5, 1.0F).data(), 5, result);
+  EXPECT_TRUE(std::isnan(result[3]));
+  EXPECT_EQ(result[1], 0.0F);
+  EXPECT_EQ(result[2], 1e30F);
+  EXPECT_EQ(result[4], 0.0F);
+}
+
+TEST_P(Elementwise, Add) {
+  std::mt19937 random(3);
+  for (const std::size_t n : kSizes) {
+    const auto x = reference::random_floats(n, random);
+    const auto y = reference::random_floats(n, random);
+    auto out = x;
+    kernels().add(out.data(), y.data(), n);
+    for (std::size_t i = 0; i < n; ++i) EXPECT_EQ(out[i], x[i] + y[i]);
+  }
+}
+
+TEST_P(Elementwise, StoreCacheF32) {
+  const float x[] = {1.0F, -0.0F, 3.25F};
+  float out[3];
+  kernels().store_cache(CacheType::kF32, x, 3, reinterpret_cast<std::byte*>(out));
+  EXPECT_EQ(std::memcmp(x, out, sizeof x), 0);
+}
+
+// Round to nearest even, against the definition: no half is nearer, and of two equally near ones
+// the even is taken. All halves, the points between them and the floats beside those.
+TEST_P(Elementwise, StoreCacheF16RoundsToNearestEven) {
+  const auto half = [](unsigned bits) {
+    std::byte bytes[2];
+    reference::put_half(bytes, bits);
+    return reference::half_at(bytes);
+  };
+  std::vector<float> x;
+  std::vector<std::uint16_t> expected;
+  for (unsigned bits = 0; bits < 0x7c00; ++bits) {
+    const double next = bits == 0x7bff ? 65536.0 : half(bits + 1);
+    const auto middle = static_cast<float>((half(bits) + next) / 2);  // exact
+    for (const unsigned sign : {0U, 0x8000U}) {
+      const float s = sign != 0 ? -1.0F : 1.0F;
+      x.insert(x.end(), {s * static_cast<float>(half(bits)), s * std::nextafter(middle, 0.0F),
+                         s * middle, s * std::nextafter(middle, 1e9F)});
+      const auto even = static_cast<std::uint16_t>(sign | (bits + (bits & 1)));
+      expected.insert(expected.end(), {static_cast<std::uint16_t>(sign | bits),
+                                       static_cast<std::uint16_t>(sign | bits), even,
+                                       static_cast<std::uint16_t>(sign | (bits + 1))});
+    }
+  }
+  x.insert(x.end(), {std::numeric_limits<float>::infinity(), 1e30F});
+  expected.insert(expected.end(), {0x7c00, 0x7c00});
+  std::vector<std::uint16_t> out(x.size());
+  kernels().store_cache(CacheType::kF16, x.data(), x.size(),
+                        reinterpret_cast<std::byte*>(out.data()));
+  for (std::size_t i = 0; i < x.size(); ++i) ASSERT_EQ(out[i], expected[i]) << x[i];
+  const float nan = NAN;
+  kernels().store_cache(CacheType::kF16, &nan, 1, reinterpret_cast<std::byte*>(out.data()));
+  EXPECT_GT(out[0] & 0x7fff, 0x7c00);
+}
+
+TEST_P(Elementwise, DequantizeRow) {
+  std::mt19937 random(4);
+  for (const load::DataType type : kAllTypes) {
+    const std::size_t k = 1280;
+    const auto weights = reference::random_weights(type, 1, k, random);
+    std::vector<float> out(k, NAN);
+    kernels().dequantize_row(type, weights.data(), k, out.data());
+    for (std::size_t i = 0; i < k; ++i) {
+      ASSERT_NEAR(out[i], reference::weight(type, weights.data(), i), 4e-6)
+          << load::info(type).name << " " << i;
+    }
+  }
+  // Every half.
+  std::vector<std::byte> halves(2 * 65536);
+  for (unsigned i = 0; i < 65536; ++i) reference::put_half(halves.data() + 2 * i, i);
+  std::vector<float> out(65536);
+  kernels().dequantize_row(load::DataType::kF16, halves.data(), 65536, out.data());
+  for (unsigned i = 0; i < 65536; ++i) {
+    if ((i & 0x7fff) > 0x7c00) {
+      ASSERT_TRUE(std::isnan(out[i]));
+    } else if ((i & 0x7fff) == 0x7c00) {
+      ASSERT_TRUE(std::isinf(out[i]));
+    } else {
+      ASSERT_EQ(out[i], reference::half_at(halves.data() + 2 * i)) << i;
+    }
+  }
+}
+
+TEST(Select, OffersThePortablePathLastAndFindsByName) {
+  const auto all = available_kernels();
+  ASSERT_FALSE(all.empty());
+  EXPECT_EQ(all.back()->name, "portable");
+  EXPECT_EQ(&best_kernels(), all.front());
+  for (const Kernels* kernels : all) EXPECT_EQ(find_kernels(kernels->name), kernels);
+  EXPECT_EQ(find_kernels("abacus"), nullptr);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Elementwise,
+                         ::testing::ValuesIn(available_kernels().begin(),
+                                             available_kernels().end()),
+                         kernels_name);
+
+}  // namespace
+}  // namespace dovetail::kernels

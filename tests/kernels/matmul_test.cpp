@@ -1,0 +1,180 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include "kernels/fixture.h"
+#include "kernels/reference.h"
+
+namespace dovetail::kernels {
+namespace {
+
+using load::DataType;
+
+class Matmul : public EachKernels {};
+
+struct Shape {
+  std::size_t m, n, k;
+};
+
+bool takes(DataType type, std::size_t k) { return k % load::info(type).elements_per_block == 0; }
+
+// Relative to the length of the terms |x| |w|: rounding of the inputs (8 bits: 1/254 of a block's
+// largest, bf16: 2^-9), which averages out over k, and of the sum.
+double tolerance(DataType type, const Kernels& kernels) {
+  switch (type) {
+    case DataType::kF32:
+    case DataType::kF16:
+      return 2e-6;
+    case DataType::kBF16:
+      // A prepared row smaller than its floats was rounded to bf16.
+      return kernels.activation_bytes(type, 1024) < 4096 ? 4e-3 : 2e-6;
+    default:
+      return 1.2e-2;
+  }
+}
+
+TEST_P(Matmul, IsNearTheSumInDouble) {
+  const Shape shapes[] = {{1, 1, 1},      {1, 17, 7},    {2, 3, 31},    {3, 5, 32},
+                          {1, 33, 64},    {5, 16, 96},   {17, 19, 256}, {16, 48, 512},
+                          {33, 37, 1024}, {7, 50, 2816}, {64, 21, 768}, {1, 8, 8192},
+                          {40, 9, 14336}};
+  std::mt19937 random(7);
+  for (const DataType type : kAllTypes) {
+    for (const auto [m, n, k] : shapes) {
+      if (!takes(type, k)) continue;
+      SCOPED_TRACE(fmt::format("{} m={} n={} k={}", load::info(type).name, m, n, k));
+      const auto weights = reference::random_weights(type, n, k, random);
+      const auto x = reference::random_floats(m * k, random);
+      const Prepared prepared(kernels(), type, x.data(), m, k);
+      std::vector<float> y(m * n, NAN);
+      kernels().matmul({.type = type,
+                        .weights = weights.data(),
+                        .activations = prepared.data,
+                        .activation_stride = prepared.stride,
+                        .output = y.data(),
+                        .output_stride = n,
+                        .m = m,
+                        .k = k,
+                        .n_begin = 0,
+                        .n_end = n});
+      for (std::size_t j = 0; j < n; ++j) {
+        std::vector<double> row(k);
+        for (std::size_t e = 0; e < k; ++e) {
+          row[e] = reference::weight(type, weights.data() + j * load::row_bytes(type, k), e);
+        }
+        for (std::size_t i = 0; i < m; ++i) {
+          double sum = 0;
+          double xx = 0;
+          double ww = 0;
+          for (std::size_t e = 0; e < k; ++e) {
+            const double v = x[i * k + e];
+            sum += row[e] * v;
+            xx += v * v;
+            ww += row[e] * row[e];
+          }
+          ASSERT_NEAR(y[i * n + j], sum, tolerance(type, kernels()) * std::sqrt(xx * ww))
+              << "at " << i << ", " << j;
+        }
+      }
+    }
+  }
+}
+
+// The law: what an element is does not depend on what is computed beside it, nor on where its
+// inputs and output lie.
+TEST_P(Matmul, HasTheSameBitsInEveryCompany) {
+  for (const DataType type : kAllTypes) {
+    EXPECT_TRUE(rc::check(fmt::format("{} {}", kernels().name, load::info(type).name), [&] {
+      const std::size_t unit = load::info(type).elements_per_block;
+      const std::size_t most = unit == 1 ? 200 : unit == 32 ? 12 : 3;
+      const std::size_t k = unit * *rc::gen::inRange<std::size_t>(1, most);
+      const std::size_t m = *rc::gen::inRange<std::size_t>(1, 70);
+      const std::size_t n = *rc::gen::inRange<std::size_t>(1, 70);
+      const std::size_t m0 = *rc::gen::inRange<std::size_t>(0, m);
+      const std::size_t m1 = *rc::gen::inRange<std::size_t>(m0 + 1, m + 1);
+      const std::size_t n0 = *rc::gen::inRange<std::size_t>(0, n);
+      const std::size_t n1 = *rc::gen::inRange<std::size_t>(n0 + 1, n + 1);
+      std::mt19937 random(*rc::gen::arbitrary<unsigned>());
+      const auto weights = reference::random_weights(type, n, k, random);
+      const auto x = reference::random_floats(m * k, random);
+      const Prepared all(kernels(), type, x.data(), m, k);
+      MatmulArgs args{.type = type,
+                      .weights = weights.data(),
+                      .activations = all.data,
+                      .activation_stride = all.stride,
+                      .output_stride = n,
+                      .m = m,
+                      .k = k,
+                      .n_begin = 0,
+                      .n_end = n};
+      std::vector<float> whole(m * n, NAN);
+      args.output = whole.data();
+      kernels().matmul(args);
+
+      // The same weights one byte further, rows [m0, m1) prepared anew, columns [n0, n1).
+      reference::Bytes moved(weights.size() + 1);
+      std::copy(weights.begin(), weights.end(), moved.begin() + 1);
+      const Prepared some(kernels(), type, x.data() + m0 * k, m1 - m0, k);
+      std::vector<float> part(m * n + 1, NAN);
+      args.weights = moved.data() + 1;
+      args.activations = some.data;
+      args.output = part.data() + 1;
+      args.m = m1 - m0;
+      args.n_begin = n0;
+      args.n_end = n1;
+      kernels().matmul(args);
+      for (std::size_t i = 0; i < m1 - m0; ++i) {
+        for (std::size_t j = 0; j < n; ++j) {
+          const float value = part[1 + i * n + j];
+          if (j < n0 || j >= n1) {
+            RC_ASSERT(std::isnan(value));  // outside the range nothing is written
+          } else {
+            RC_ASSERT(value == whole[(m0 + i) * n + j]);
+          }
+        }
+      }
+    }));
+  }
+}
+
+// Two instruction sets agree but for the last bits; products of quantised blocks are whole numbers.
+TEST_P(Matmul, AgreesWithThePortablePath) {
+  const Kernels& portable = *find_kernels("portable");
+  std::mt19937 random(11);
+  const std::size_t m = 19, n = 37, k = 1536;
+  for (const DataType type : kAllTypes) {
+    const bool rounds = kernels().activation_bytes(type, k) != portable.activation_bytes(type, k);
+    const auto weights = reference::random_weights(type, n, k, random);
+    const auto x = reference::random_floats(m * k, random);
+    std::vector<float> results[2];
+    const Kernels* both[2] = {&portable, &kernels()};
+    for (int i = 0; i < 2; ++i) {
+      const Prepared prepared(*both[i], type, x.data(), m, k);
+      results[i].resize(m * n);
+      both[i]->matmul({.type = type,
+                       .weights = weights.data(),
+                       .activations = prepared.data,
+                       .activation_stride = prepared.stride,
+                       .output = results[i].data(),
+                       .output_stride = n,
+                       .m = m,
+                       .k = k,
+                       .n_begin = 0,
+                       .n_end = n});
+    }
+    double largest = 0;
+    for (const float value : results[0]) largest = std::max(largest, std::abs(double{value}));
+    for (std::size_t i = 0; i < m * n; ++i) {
+      ASSERT_NEAR(results[0][i], results[1][i], largest * (rounds ? 4e-3 : 2e-6))
+          << load::info(type).name << " at " << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Matmul,
+                         ::testing::ValuesIn(available_kernels().begin(),
+                                             available_kernels().end()),
+                         kernels_name);
+
+}  // namespace
+}  // namespace dovetail::kernels

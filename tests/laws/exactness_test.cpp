@@ -1,0 +1,367 @@
+// Law 5: the schedule never changes the answer. Every request's tokens and logits are the same bits
+// as those of its own run with one sequence, one chunk and one thread.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "kernels/kernels.h"
+#include "laws/streams.h"
+#include "support/random_model.h"
+
+namespace dovetail::laws {
+namespace {
+
+using load::Architecture;
+using load::DataType;
+
+std::vector<TokenId> random_prompt(std::size_t length, std::uint32_t vocab, std::mt19937& random) {
+  std::vector<TokenId> prompt(length);
+  for (TokenId& id : prompt) id = static_cast<TokenId>(random() % vocab);
+  return prompt;
+}
+
+// The workload of the source case: lengths alternate between 20 and 33, caps run through 12..39.
+std::vector<Arrival> source_case(std::uint32_t requests, std::uint32_t max_cap,
+                                 std::uint32_t vocab) {
+  std::mt19937 random(7);
+  std::vector<Arrival> arrivals;
+  for (std::uint32_t i = 0; i < requests; ++i) {
+    Arrival arrival;
+    arrival.request.prompt = random_prompt(std::min(46U, 20 + 13 * i % 26), vocab, random);
+    arrival.request.max_tokens = static_cast<std::int32_t>(std::min(max_cap, 12 + 11 * i % 28));
+    arrival.request.sampling.temperature = 0.0F;
+    arrivals.push_back(arrival);
+  }
+  return arrivals;
+}
+
+EngineOptions batch_options(std::uint32_t seqs, std::uint32_t chunk, std::uint32_t threads) {
+  EngineOptions options;
+  options.max_num_seqs = seqs;
+  options.max_num_batched_tokens = 256;
+  options.long_prefill_token_threshold = chunk;
+  options.threads = threads;
+  options.poison_freed_blocks = true;
+  return options;
+}
+
+// Index of the first request whose stream differs from its lone run, or nothing.
+std::optional<std::size_t> first_difference(const std::shared_ptr<const load::ModelSource>& model,
+                                            const EngineOptions& options,
+                                            const std::vector<Arrival>& arrivals,
+                                            const Outcome& outcome) {
+  for (std::size_t i = 0; i < arrivals.size(); ++i) {
+    if (!same_bits(serve_alone(model, options, arrivals[i].request), outcome.streams[i])) return i;
+  }
+  return std::nullopt;
+}
+
+struct SourceCase {
+  std::uint32_t seqs, requests, max_cap;
+  std::vector<std::pair<std::size_t, std::uint32_t>>
+      mid_stream;  // request -> slot, in the order of admission
+};
+
+class SourceCases
+    : public testing::TestWithParam<std::tuple<SourceCase, std::uint32_t, std::uint32_t>> {};
+
+TEST_P(SourceCases, AdmitIntoFreedSlotsAndChangeNothing) {
+  const auto& [source, chunk, threads] = GetParam();
+  const auto model = test::random_model({});
+  const std::vector<Arrival> arrivals =
+      source_case(source.requests, source.max_cap, model->config.vocab_size);
+  const EngineOptions options = batch_options(source.seqs, chunk, threads);
+  const Outcome outcome = serve(model, options, arrivals);
+
+  EXPECT_EQ(first_difference(model, options, arrivals, outcome), std::nullopt);
+  EXPECT_EQ(outcome.blocks_in_use, 0U);
+  ASSERT_EQ(outcome.admissions.size(), source.requests);
+  for (std::size_t i = 0; i < source.requests; ++i) {
+    EXPECT_EQ(outcome.admissions[i].request, i);
+    const std::uint32_t slot =
+        i < source.seqs ? static_cast<std::uint32_t>(i) : source.mid_stream[i - source.seqs].second;
+    EXPECT_EQ(outcome.admissions[i].slot, slot) << "of request " << i;
+    EXPECT_EQ(outcome.streams[i].tokens.size(),
+              static_cast<std::size_t>(arrivals[i].request.max_tokens));
+    EXPECT_EQ(outcome.admissions[i].step > 0, i >= source.seqs);
+  }
+}
+
+const SourceCase kThreeSlots{3, 6, 14, {{3, 0}, {4, 1}, {5, 2}}};
+const SourceCase kFourSlots{4, 8, 48, {{4, 0}, {5, 3}, {6, 1}, {7, 2}}};
+
+INSTANTIATE_TEST_SUITE_P(Whole, SourceCases,
+                         testing::Combine(testing::Values(kThreeSlots, kFourSlots),
+                                          testing::Values(0U), testing::Values(1U, 2U)));
+
+// Chunks delay the first tokens of later requests, so that only the order of slots in the larger
+// case depends on them no more.
+INSTANTIATE_TEST_SUITE_P(Chunked, SourceCases,
+                         testing::Combine(testing::Values(kFourSlots), testing::Values(16U, 64U),
+                                          testing::Values(1U, 2U)));
+
+struct ModelCase {
+  std::string name;
+  test::RandomModelOptions options;
+};
+
+void PrintTo(const ModelCase& model, std::ostream* out) { *out << model.name; }
+
+test::RandomModelOptions of(Architecture architecture, DataType type = DataType::kF32,
+                            std::uint32_t window = 0) {
+  test::RandomModelOptions options;
+  options.architecture = architecture;
+  options.type = type;
+  options.sliding_window = window;
+  options.tied_embeddings = architecture == Architecture::kQwen2;
+  if (load::info(type).elements_per_block == 256) {
+    options.hidden_size = options.intermediate_size = 256;
+    options.head_dim = 64;
+    options.layers = 1;
+  }
+  return options;
+}
+
+std::vector<ModelCase> model_cases() {
+  return {{"LlamaF32", of(Architecture::kLlama)},
+          {"LlamaF16", of(Architecture::kLlama, DataType::kF16)},
+          {"LlamaBF16", of(Architecture::kLlama, DataType::kBF16)},
+          {"LlamaQ8_0", of(Architecture::kLlama, DataType::kQ8_0)},
+          {"LlamaQ4_0", of(Architecture::kLlama, DataType::kQ4_0)},
+          {"LlamaQ4_K", of(Architecture::kLlama, DataType::kQ4_K)},
+          {"LlamaQ5_K", of(Architecture::kLlama, DataType::kQ5_K)},
+          {"LlamaQ6_K", of(Architecture::kLlama, DataType::kQ6_K)},
+          {"MistralWindow", of(Architecture::kMistral, DataType::kBF16, 21)},
+          {"Qwen2", of(Architecture::kQwen2, DataType::kQ8_0)},
+          {"Qwen3", of(Architecture::kQwen3, DataType::kBF16)}};
+}
+
+class Models : public testing::TestWithParam<ModelCase> {};
+
+std::string name_of(const testing::TestParamInfo<ModelCase>& info) { return info.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(Laws, Models, testing::ValuesIn(model_cases()), name_of);
+
+Request random_request(std::mt19937& random, std::uint32_t vocab) {
+  Request request;
+  request.prompt = random_prompt(1 + random() % 70, vocab, random);
+  request.max_tokens = 1 + static_cast<std::int32_t>(random() % 24);
+  if (random() % 3 == 0) {
+    request.sampling.temperature = 0.0F;
+  } else {
+    request.sampling.seed = random();
+    request.sampling.temperature = 0.5F + 0.1F * static_cast<float>(random() % 10);
+    request.sampling.top_k = static_cast<std::int32_t>(random() % 3 * 20);
+    request.sampling.top_p = random() % 2 == 0 ? 1.0F : 0.9F;
+    request.sampling.min_p = random() % 2 == 0 ? 0.0F : 0.05F;
+    request.sampling.repetition_penalty = random() % 2 == 0 ? 1.0F : 1.2F;
+    request.sampling.frequency_penalty = random() % 2 == 0 ? 0.0F : 0.5F;
+  }
+  if (random() % 3 == 0)
+    request.stop_ids = {static_cast<TokenId>(random() % vocab),
+                        static_cast<TokenId>(random() % vocab)};
+  return request;
+}
+
+// Random batches, admission times, cancellations, chunk sizes, budgets, thread counts and pools,
+// some so small that sequences are preempted.
+TEST_P(Models, AnswerTheSameInEverySchedule) {
+  const auto model = test::random_model(GetParam().options);
+  const bool thorough = std::getenv("DOVETAIL_LONG") != nullptr;
+  std::mt19937 random(11);
+  std::uint64_t preemptions = 0;
+  for (int round = 0; round < (thorough ? 300 : 10); ++round) {
+    const std::uint32_t chunks[] = {1, 3, 16, 64, 0};
+    EngineOptions options =
+        batch_options(1 + static_cast<std::uint32_t>(random() % 6), chunks[round % 5],
+                      1 + static_cast<std::uint32_t>(random() % 2));
+    options.max_num_batched_tokens = 8 + static_cast<std::uint32_t>(random() % 90);
+    options.max_context = 96;
+    const bool short_of_memory = round % 2 == 0;
+    if (short_of_memory) {
+      options.max_num_seqs += 2;
+      options.kv_blocks = 6 + static_cast<std::uint32_t>(random() % 3);
+    }
+    std::vector<Arrival> arrivals;
+    for (std::size_t i = 0; i < 4 + random() % 7; ++i) {
+      Arrival arrival{random_request(random, model->config.vocab_size),
+                      static_cast<std::uint32_t>(random() % 20), std::nullopt};
+      if (random() % 8 == 0)
+        arrival.cancel_at = arrival.step + static_cast<std::uint32_t>(random() % 10);
+      arrivals.push_back(std::move(arrival));
+    }
+    const Outcome outcome = serve(model, options, arrivals);
+    preemptions += outcome.preemptions;
+    EXPECT_EQ(outcome.blocks_in_use, 0U);
+    for (std::size_t i = 0; i < arrivals.size(); ++i) {
+      Stream alone = serve_alone(model, options, arrivals[i].request);
+      const Stream& together = outcome.streams[i];
+      ASSERT_TRUE(together.finish.has_value());
+      if (together.finish == FinishReason::kCancelled) {
+        ASSERT_LE(together.tokens.size(), alone.tokens.size());
+        alone.tokens.resize(together.tokens.size());
+        alone.logits.resize(together.logits.size());
+        alone.finish = together.finish;
+      }
+      ASSERT_TRUE(same_bits(alone, together))
+          << "round " << round << ", request " << i << " of " << arrivals.size() << ", chunk "
+          << options.long_prefill_token_threshold << ", threads " << options.threads << ", blocks "
+          << options.kv_blocks;
+    }
+  }
+  EXPECT_GT(preemptions, 0U) << "no history was short of memory";
+}
+
+// Each kind of arithmetic of this CPU obeys the law by itself.
+TEST(Kernels, OfEveryInstructionSetAnswerTheSame) {
+  for (const kernels::Kernels* kernels : kernels::available_kernels()) {
+    for (const DataType type : {DataType::kF32, DataType::kBF16, DataType::kQ8_0}) {
+      const auto model = test::random_model(of(Architecture::kLlama, type));
+      const std::vector<Arrival> arrivals = source_case(8, 48, model->config.vocab_size);
+      EngineOptions options = batch_options(4, 3, 2);
+      options.kernels = kernels->name;
+      EXPECT_EQ(first_difference(model, options, arrivals, serve(model, options, arrivals)),
+                std::nullopt)
+          << kernels->name << " " << load::info(type).name;
+    }
+  }
+}
+
+TEST(Caps, CountTheFirstTokenAndMayEndAtPrefill) {
+  const auto model = test::random_model({});
+  std::mt19937 random(3);
+  Arrival arrival;
+  arrival.request.prompt = random_prompt(20, model->config.vocab_size, random);
+  arrival.request.max_tokens = 1;
+  const Outcome outcome = serve(model, batch_options(2, 0, 1), {arrival, arrival, arrival});
+  EXPECT_EQ(outcome.steps, 2U);  // two at once, then the third
+  for (const Stream& stream : outcome.streams) {
+    EXPECT_EQ(stream.tokens.size(), 1U);
+    EXPECT_EQ(stream.finish, FinishReason::kLength);
+  }
+}
+
+// The tests above must be able to fail: each of these breaks one thing that continuous batching has
+// to get right, and must be seen.
+class Mutations : public testing::Test {
+ protected:
+  Mutations()
+      : model_(test::random_model({})),
+        options_(batch_options(4, 16, 1)),
+        arrivals_(source_case(8, 48, model_->config.vocab_size)) {}
+
+  bool seen(engine::StepHooks hooks) const {
+    return first_difference(model_, options_, arrivals_,
+                            serve(model_, options_, arrivals_, std::move(hooks)))
+        .has_value();
+  }
+
+  std::shared_ptr<const load::ModelSource> model_;
+  EngineOptions options_;
+  std::vector<Arrival> arrivals_;
+};
+
+TEST_F(Mutations, NoneIsNotSeen) { EXPECT_FALSE(seen({})); }
+
+TEST_F(Mutations, StaleBlockTableIsSeen) {
+  // Decode rows in a recycled slot go through the block table of the sequence before.
+  engine::StepHooks hooks;
+  std::map<std::uint32_t, std::pair<schedule::SequenceId, std::vector<kv::BlockId>>> first_of_slot;
+  hooks.before_forward = [&](schedule::StepPlan& plan) {
+    for (std::size_t i = 0; i < plan.rows.size(); ++i) {
+      const schedule::Row& row = plan.rows[i];
+      const auto table = plan.block_table(row);
+      auto& [owner, blocks] =
+          first_of_slot.try_emplace(row.slot, row.sequence, std::vector<kv::BlockId>{})
+              .first->second;
+      if (owner == row.sequence) {
+        blocks.assign(table.begin(), table.end());
+      } else if (i >= plan.prefill_rows) {
+        std::copy_n(blocks.begin(), std::min(blocks.size(), table.size()),
+                    plan.block_tables.begin() + row.table_begin);
+      }
+    }
+  };
+  EXPECT_TRUE(seen(std::move(hooks)));
+}
+
+TEST_F(Mutations, SlotThatIsNotClearedIsSeen) {
+  // The first chunk of a sequence in a recycled slot is not computed: what the slot held stands for
+  // it.
+  engine::StepHooks hooks;
+  std::map<std::uint32_t, schedule::SequenceId> first_of_slot;
+  hooks.before_forward = [&](schedule::StepPlan& plan) {
+    std::erase_if(plan.rows, [&](const schedule::Row& row) {
+      const bool recycled =
+          first_of_slot.try_emplace(row.slot, row.sequence).first->second != row.sequence;
+      return recycled && row.first_position == 0 && !row.sampled;
+    });
+  };
+  EXPECT_TRUE(seen(std::move(hooks)));
+}
+
+kernels::Kernels patched;  // a function pointer cannot carry what it patches
+
+template <class Change>
+const kernels::Kernels* patch(Change change) {
+  patched = kernels::best_kernels();
+  change(patched);
+  return &patched;
+}
+
+TEST_F(Mutations, MaskThatIsOneTooLongIsSeen) {
+  engine::StepHooks hooks;
+  hooks.kernels = patch([](kernels::Kernels& kernels) {
+    kernels.attention = [](const kernels::AttentionArgs& args) {
+      // Each row but the last of a tile also sees the position after its own.
+      kernels::AttentionArgs wrong = args;
+      if (wrong.rows > 1) ++wrong.first_position, --wrong.rows;
+      kernels::best_kernels().attention(args);
+      if (args.rows > 1) kernels::best_kernels().attention(wrong);
+    };
+  });
+  EXPECT_TRUE(seen(std::move(hooks)));
+}
+
+TEST_F(Mutations, MaskThatIsOneTooShortIsSeen) {
+  engine::StepHooks hooks;
+  hooks.kernels = patch([](kernels::Kernels& kernels) {
+    kernels.attention = [](const kernels::AttentionArgs& args) {
+      kernels::AttentionArgs wrong = args;
+      wrong.window = args.first_position > 0 ? args.first_position : 1;
+      kernels::best_kernels().attention(args.rows == 1 ? wrong : args);
+    };
+  });
+  EXPECT_TRUE(seen(std::move(hooks)));
+}
+
+TEST_F(Mutations, SumThatDependsOnTheBatchIsSeen) {
+  // Products of a single row are summed in another order than those of several.
+  engine::StepHooks hooks;
+  hooks.kernels = patch([](kernels::Kernels& kernels) {
+    kernels.matmul = [](const kernels::MatmulArgs& args) {
+      if (args.m > 1) return kernels::best_kernels().matmul(args);
+      const auto* x = reinterpret_cast<const float*>(args.activations);
+      const auto* w = reinterpret_cast<const float*>(args.weights);
+      for (std::size_t n = args.n_begin; n < args.n_end; ++n) {
+        float sum = 0.0F;
+        for (std::size_t k = 0; k < args.k; ++k) sum += x[k] * w[n * args.k + k];
+        args.output[n] = sum;
+      }
+    };
+  });
+  EXPECT_TRUE(seen(std::move(hooks)));
+}
+
+}  // namespace
+}  // namespace dovetail::laws

@@ -1,0 +1,91 @@
+#include "laws/streams.h"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace dovetail::laws {
+
+bool same_bits(const Stream& a, const Stream& b) {
+  const auto equal_rows = [](const std::vector<float>& x, const std::vector<float>& y) {
+    // == sees a NaN, memcmp sees a zero's sign.
+    return x == y && std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0;
+  };
+  return a.tokens == b.tokens && a.finish == b.finish &&
+         std::equal(a.logits.begin(), a.logits.end(), b.logits.begin(), b.logits.end(), equal_rows);
+}
+
+Outcome serve(std::shared_ptr<const load::ModelSource> model, const EngineOptions& options,
+              const std::vector<Arrival>& arrivals, engine::StepHooks hooks) {
+  Outcome outcome;
+  outcome.streams.resize(arrivals.size());
+  std::vector<std::size_t>
+      request_of;  // by sequence id: the loop numbers sequences as they are added
+  const std::size_t vocab = model->config.vocab_size;
+
+  hooks.after_forward = [&](const schedule::StepPlan& plan, std::span<const float> logits) {
+    for (const schedule::SequenceId id : plan.admitted) {
+      const auto row =
+          std::find_if(plan.rows.begin(), plan.rows.end(),
+                       [&](const schedule::Row& candidate) { return candidate.sequence == id; });
+      outcome.admissions.push_back(
+          {request_of.at(id), row == plan.rows.end() ? 0 : row->slot, outcome.steps});
+    }
+    for (const schedule::Row& row : plan.rows) {
+      if (!row.sampled) continue;
+      outcome.streams.at(request_of.at(row.sequence))
+          .logits.emplace_back(logits.begin(), logits.begin() + static_cast<std::ptrdiff_t>(vocab));
+      logits = logits.subspan(vocab);
+    }
+  };
+  auto created =
+      engine::StepLoop::create(std::move(model), std::nullopt, options, std::move(hooks));
+  if (!created) throw std::runtime_error(created.error().message);
+  engine::StepLoop& loop = **created;
+
+  std::uint32_t limit = 1000;
+  for (const Arrival& arrival : arrivals)
+    limit += arrival.step + 64 * static_cast<std::uint32_t>(arrival.request.prompt.size()) +
+             64 * static_cast<std::uint32_t>(arrival.request.max_tokens);
+  std::size_t added = 0;
+  const auto arrives_now = [&](const Arrival& arrival) { return arrival.step == outcome.steps; };
+  while (added < arrivals.size() || !loop.idle()) {
+    for (std::size_t i = 0; i < arrivals.size(); ++i) {
+      const Arrival& arrival = arrivals[i];
+      if (arrives_now(arrival)) {
+        request_of.push_back(i);
+        ++added;
+        const auto sink = [&outcome, i](const OutputEvent& event) {
+          Stream& stream = outcome.streams[i];
+          if (stream.finish) throw std::runtime_error("an event after the last one");
+          for (const OutputToken& token : event.tokens) stream.tokens.push_back(token.id);
+          stream.finish = event.finish;
+        };
+        if (const Status status = loop.add(i, arrival.request, sink); !status)
+          throw std::runtime_error(status.error().message);
+      }
+      if (arrival.cancel_at == outcome.steps) loop.cancel(i);
+    }
+    if (const Status status = loop.step(); !status)
+      throw std::runtime_error(status.error().message);
+    if (++outcome.steps > limit)
+      throw std::runtime_error("no end in sight after " + std::to_string(limit) + " steps");
+  }
+  outcome.preemptions = loop.stats().preemptions;
+  outcome.blocks_in_use = loop.stats().kv_blocks_used;
+  return outcome;
+}
+
+Stream serve_alone(std::shared_ptr<const load::ModelSource> model, EngineOptions options,
+                   const Request& request) {
+  options.max_num_seqs = 1;
+  options.max_num_batched_tokens = model->config.max_context;
+  options.long_prefill_token_threshold = 0;
+  options.threads = 1;
+  options.kv_blocks = 0;
+  return std::move(serve(std::move(model), options, {{request, 0, std::nullopt}}).streams.front());
+}
+
+}  // namespace dovetail::laws

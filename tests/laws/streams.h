@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "dovetail/engine.h"
+#include "engine/step_loop.h"
+#include "load/model_source.h"
+
+namespace dovetail::laws {
+
+// All that a request got: tokens, and for each of them the logits that it was drawn from.
+struct Stream {
+  std::vector<TokenId> tokens;
+  std::vector<std::vector<float>> logits;
+  std::optional<FinishReason> finish;
+};
+
+// Same tokens, same end, same logits bit for bit. A NaN is equal to nothing, not even to itself.
+bool same_bits(const Stream& a, const Stream& b);
+
+// A request and the step before which it comes; `cancel_at`: the step before which it is cancelled.
+struct Arrival {
+  Request request;
+  std::uint32_t step = 0;
+  std::optional<std::uint32_t> cancel_at;
+};
+
+// One admission as the plans showed it.
+struct Admission {
+  std::size_t request = 0;
+  std::uint32_t slot = 0;
+  std::uint32_t step = 0;
+};
+
+struct Outcome {
+  std::vector<Stream> streams;  // in the order of the arrivals
+  std::vector<Admission> admissions;
+  std::uint32_t steps = 0;
+  std::uint64_t preemptions = 0;
+  std::uint32_t blocks_in_use = 0;  // at the end
+};
+
+// Drives a step loop through all arrivals until nothing is left. Requests have n = 1.
+Outcome serve(std::shared_ptr<const load::ModelSource> model, const EngineOptions& options,
+              const std::vector<Arrival>& arrivals, engine::StepHooks hooks = {});
+
+// The stream of a request that is alone: one sequence, its prompt in one chunk, one thread.
+Stream serve_alone(std::shared_ptr<const load::ModelSource> model, EngineOptions options,
+                   const Request& request);
+
+}  // namespace dovetail::laws

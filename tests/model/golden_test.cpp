@@ -1,0 +1,129 @@
+// Logits of tiny random models against those of Hugging Face transformers in float32
+// (tools/golden/make_models.py).
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "cores/workers.h"
+#include "kernels/kernels.h"
+#include "load/model_source.h"
+#include "model/cache.h"
+#include "model/dense.h"
+
+namespace dovetail::model {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kModels = fs::path(DOVETAIL_SOURCE_DIR) / "tests/golden/models";
+
+std::vector<std::string> model_names() {
+  std::vector<std::string> names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(kModels)) {
+    if (entry.is_directory()) names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// Feeds the tokens one chunk after the other, with logits after every token in `positions`.
+class Runner {
+ public:
+  Runner(std::shared_ptr<const load::ModelSource> source, const kernels::Kernels& kernels)
+      : workers_(2),
+        model_(std::move(source), kernels, workers_),
+        cache_(*Cache::create(model_.cache_shape(kernels::CacheType::kF32), 32)),
+        table_(32) {
+    std::iota(table_.begin(), table_.end(), 0U);
+  }
+
+  std::vector<float> logits_at(std::span<const std::int32_t> tokens, std::size_t position) {
+    std::vector<float> logits(model_.config().vocab_size);
+    const Segment segment{tokens.first(position + 1), 0, table_, true};
+    model_.forward(std::span(&segment, 1), cache_, logits);
+    return logits;
+  }
+
+ private:
+  cores::Workers workers_;
+  DenseModel model_;
+  Cache cache_;
+  std::vector<std::uint32_t> table_;
+};
+
+// The largest difference in a row, relative to its largest value.
+double relative_error(std::span<const float> got, std::span<const float> wanted) {
+  double largest = 0.0;
+  double difference = 0.0;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    largest = std::max(largest, std::fabs(static_cast<double>(wanted[i])));
+    difference = std::max(difference, std::fabs(static_cast<double>(got[i]) - wanted[i]));
+  }
+  return difference / largest;
+}
+
+class GoldenModels : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    auto opened = load::open_model(kModels / GetParam());
+    ASSERT_TRUE(opened.has_value()) << opened.error().message;
+    source_ = *std::move(opened);
+    std::ifstream(kModels / GetParam() / "golden.json") >> golden_;
+  }
+
+  std::shared_ptr<const load::ModelSource> source_;
+  nlohmann::json golden_;
+};
+
+TEST_P(GoldenModels, LogitsAgreeWithTransformers) {
+  ASSERT_FALSE(golden_["logits"].empty());
+  for (const kernels::Kernels* kernels : kernels::available_kernels()) {
+    Runner runner(source_, *kernels);
+    // Weights in BF16 may be multiplied with activations that are rounded to BF16, 8 bits of
+    // mantissa.
+    const bool rounded = source_->tensors.at("token_embd.weight").type == load::DataType::kBF16;
+    const double tolerance = rounded ? 3e-2 : 1e-4;
+    for (const nlohmann::json& row : golden_["logits"]) {
+      const auto tokens =
+          golden_["prompts"][row["prompt"].get<std::size_t>()].get<std::vector<std::int32_t>>();
+      const auto wanted = row["row"].get<std::vector<float>>();
+      const std::vector<float> got = runner.logits_at(tokens, row["position"].get<std::size_t>());
+      ASSERT_EQ(got.size(), wanted.size());
+      EXPECT_LT(relative_error(got, wanted), tolerance)
+          << kernels->name << ", prompt " << row["prompt"] << ", position " << row["position"];
+    }
+  }
+}
+
+TEST_P(GoldenModels, GreedyContinuationsAgreeWithTransformers) {
+  if (source_->tensors.at("token_embd.weight").type == load::DataType::kBF16)
+    GTEST_SKIP() << "activations are rounded: the logits are compared, not their order";
+  Runner runner(source_, kernels::best_kernels());
+  for (std::size_t i = 0; i < golden_["prompts"].size(); ++i) {
+    auto tokens = golden_["prompts"][i].get<std::vector<std::int32_t>>();
+    for (const nlohmann::json& wanted : golden_["greedy"][i]) {
+      const std::vector<float> logits = runner.logits_at(tokens, tokens.size() - 1);
+      tokens.push_back(static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) -
+                                                 logits.begin()));
+      ASSERT_EQ(tokens.back(), wanted.get<std::int32_t>())
+          << "prompt " << i << ", position " << tokens.size() - 1;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GoldenModels, testing::ValuesIn(model_names()), [](const auto& name) {
+  std::string identifier = name.param;
+  std::replace(identifier.begin(), identifier.end(), '-', '_');
+  return identifier;
+});
+
+}  // namespace
+}  // namespace dovetail::model

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "load/model_source.h"
+
+namespace dovetail::test {
+
+struct RandomModelOptions {
+  load::Architecture architecture = load::Architecture::kLlama;
+  load::DataType type = load::DataType::kF32;  // of all matrices
+  std::uint32_t hidden_size = 64;
+  std::uint32_t intermediate_size = 96;
+  std::uint32_t layers = 2;
+  std::uint32_t heads = 4;
+  std::uint32_t kv_heads = 2;
+  std::uint32_t head_dim = 16;
+  std::uint32_t vocab_size = 97;
+  std::uint32_t max_context = 256;
+  std::uint32_t sliding_window = 0;
+  bool tied_embeddings = false;
+  std::uint64_t seed = 1;
+};
+
+// A model with random weights, in memory: the same options give the same model. It has no
+// tokenizer. Biases and q/k norms are those of the architecture.
+std::shared_ptr<load::ModelSource> random_model(const RandomModelOptions& options);
+
+}  // namespace dovetail::test

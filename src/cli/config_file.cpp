@@ -1,6 +1,5 @@
 #include "cli/config_file.h"
 
-#define TOML_EXCEPTIONS 0
 #include <fmt/ranges.h>
 #include <toml++/toml.h>
 
@@ -24,15 +23,21 @@ struct Setting {
 using Settings = std::map<CLI::Option*, Setting>;
 
 std::string spelled(const toml::node& node) {
+  if (!node.is_value()) return "a table or an array";
   std::ostringstream text;
-  node.visit([&](const auto& value) {
-    if constexpr (toml::is_value<decltype(value)>) {
-      text << toml::node_view<const toml::node>(value);
-    } else {
-      text << "a table or an array";
-    }
-  });
+  text << toml::toml_formatter(node);
   return text.str();
+}
+
+// The file's table. An error of the library does not leave this function as an exception.
+Result<toml::table> parse(const std::string& path) {
+  try {
+    return toml::parse_file(path);
+  } catch (const toml::parse_error& error) {
+    const auto line = error.source().begin.line;
+    if (line == 0) return fail(ErrorKind::kIo, "{}: {}", path, error.description());
+    return fail(ErrorKind::kInvalid, "{}:{}: {}", path, line, error.description());
+  }
 }
 
 // Options that a file may set, by long name.
@@ -204,15 +209,10 @@ Status apply_config(Command& chosen, const std::vector<Command>& commands) {
   const CLI::Option* config = chosen.options->get_option("--config");
   if (config->count() == 0) return {};
   const std::string path = config->results().back();
-  const toml::parse_result file = toml::parse_file(path);
-  if (!file) {
-    const toml::parse_error& error = file.error();
-    const auto line = error.source().begin.line;
-    if (line == 0) return fail(ErrorKind::kIo, "{}: {}", path, error.description());
-    return fail(ErrorKind::kInvalid, "{}:{}: {}", path, line, error.description());
-  }
+  const Result<toml::table> file = parse(path);
+  if (!file) return fail(file.error());
   Reader reader(path, chosen, commands);
-  if (const Status ok = reader.read(file.table()); !ok) return ok;
+  if (const Status ok = reader.read(*file); !ok) return ok;
   return reader.apply();
 }
 

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace dovetail::cli {
+
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitFailed = 1;
+inline constexpr int kExitUsage = 2;
+
+// One command of the program: its options and what it does once they have been read. An Error of
+// the action is printed by the caller and means kExitFailed; a usage error that only shows when all
+// options are known is returned by usage_error().
+struct Command {
+  std::string name;
+  std::string summary;
+  std::unique_ptr<CLI::App> options;
+  std::function<Result<int>()> action;
+};
+
+// Each in its own file: run_command.cpp and so on.
+Command run_command();
+Command chat_command();
+Command serve_command();
+Command inspect_command();
+Command tokenize_command();
+
+// All of them, in the order of the help.
+std::vector<Command> all_commands();
+
+// Prints "dovetail NAME: MESSAGE" and where to find help; returns kExitUsage.
+int usage_error(std::string_view command, std::string_view message);
+
+}  // namespace dovetail::cli

@@ -1,0 +1,107 @@
+#include "cli/engine_options.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+
+#include "cli/values.h"
+#include "load/model_source.h"
+
+namespace dovetail::cli {
+namespace {
+
+constexpr std::int64_t kMost = std::numeric_limits<std::uint32_t>::max();
+constexpr std::size_t kLongestFile = std::size_t{16} << 20;
+
+Status read_cache_type(const std::string& text, CacheTypeOption& type) {
+  if (text == "auto") {
+    type = CacheTypeOption::kAuto;
+  } else if (text == "f32") {
+    type = CacheTypeOption::kF32;
+  } else if (text == "f16") {
+    type = CacheTypeOption::kF16;
+  } else {
+    return fail(ErrorKind::kInvalid, "'{}' is no cache type, expected auto, f32 or f16", text);
+  }
+  return {};
+}
+
+}  // namespace
+
+void add_model(CLI::App& app, std::string& model) {
+  add_text(app, "-m,--model,MODEL", model, "A GGUF file or a Hugging Face folder", "PATH");
+}
+
+void add_size_options(CLI::App& app, EngineOptions& options) {
+  const std::string group = "Engine";
+  add_integer(app, "--max-num-seqs", options.max_num_seqs, 1, kMost,
+              fmt::format("Sequences computed in one step ({})", options.max_num_seqs))
+      ->group(group);
+  add_integer(app, "--max-num-batched-tokens", options.max_num_batched_tokens, 1, kMost,
+              "Tokens computed in one step, at least --max-num-seqs (512)")
+      ->group(group);
+  add_integer(app, "--max-model-len,--max-context", options.max_context, 0, kMost,
+              "Positions per sequence, prompt and answer (0: as many as the model was made for)")
+      ->group(group);
+  add_integer(app, "--kv-blocks", options.kv_blocks, 0, kMost,
+              "Cache blocks of 16 positions (0: what all sequences need, within --kv-memory)")
+      ->group(group);
+  add_value(
+      app, "--kv-memory", kBytes,
+      [&options](const std::string& text) -> Status {
+        const Result<std::uint64_t> bytes = parse_bytes(text);
+        if (!bytes) return fail(bytes.error());
+        options.kv_memory = *bytes;
+        return {};
+      },
+      "Most memory of the cache, for example 512M or 4G (0: half of the memory, 4G at most)")
+      ->group(group);
+  add_value(
+      app, "--kv-cache-dtype", "auto|f32|f16",
+      [&options](const std::string& text) { return read_cache_type(text, options.cache_type); },
+      "Type of the cache (auto: f32 for models of F32 weights, else f16)")
+      ->group(group);
+}
+
+void add_engine_options(CLI::App& app, EngineOptions& options) {
+  const std::string group = "Engine";
+  add_size_options(app, options);
+  add_integer(app, "--long-prefill-token-threshold", options.long_prefill_token_threshold, 0, kMost,
+              "Tokens of one prompt in one step (0: no limit but the step's)")
+      ->group(group);
+  add_integer(app, "--max-waiting", options.max_waiting, 0, kMost,
+              "Sequences that may wait for a place in the batch (1024)")
+      ->group(group);
+  add_integer(app, "--threads", options.threads, 0, kMost, "Threads (0: the physical cores)")
+      ->group(group);
+  add_text(app, "--kernels", options.kernels,
+           "Instruction set: portable, avx2 or avx512 (the best that the CPU runs)")
+      ->group(group);
+}
+
+Result<std::unique_ptr<Engine>> start_engine(const std::string& model,
+                                             const EngineOptions& options) {
+  const Result<std::shared_ptr<const load::ModelSource>> source = load::open_model(model);
+  if (!source) return fail(source.error());
+  return Engine::create(*source, options);
+}
+
+Result<std::string> read_text_file(const std::string& path) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
+                                                             std::fclose);
+  if (!file) return fail(ErrorKind::kIo, "{}: {}", path, std::strerror(errno));
+  std::string text(kLongestFile + 1, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), file.get()));
+  if (std::ferror(file.get()) != 0)
+    return fail(ErrorKind::kIo, "{}: {}", path, std::strerror(errno));
+  if (text.size() > kLongestFile) {
+    return fail(ErrorKind::kInvalid, "{}: it is too long, expected at most {} bytes", path,
+                kLongestFile);
+  }
+  return text;
+}
+
+}  // namespace dovetail::cli

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "dovetail/engine.h"
+
+namespace dovetail::cli {
+
+// MODEL, also -m and --model.
+void add_model(CLI::App& app, std::string& model);
+inline constexpr const char* kModelMissing =
+    "MODEL is missing, expected a GGUF file or a Hugging Face folder";
+
+// The options of EngineOptions, in the field's usual names. `options` must outlive the parsing.
+void add_engine_options(CLI::App& app, EngineOptions& options);
+
+// Those of them that say how much memory is needed.
+void add_size_options(CLI::App& app, EngineOptions& options);
+
+// Opens the model and starts its engine.
+Result<std::unique_ptr<Engine>> start_engine(const std::string& model,
+                                             const EngineOptions& options);
+
+// The whole of a small text file, 16 MiB at most.
+Result<std::string> read_text_file(const std::string& path);
+
+}  // namespace dovetail::cli

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "cli/prompt_encoder.h"
+#include "dovetail/request.h"
+
+namespace dovetail::cli {
+
+using Json = nlohmann::ordered_json;
+
+// One line of an input file, ready to be submitted.
+struct InputRecord {
+  std::size_t index = 0;              // of the record in the file, from 0
+  Json id;                            // a string or an integer; null: none
+  Json metadata;                      // handed through; null: none
+  std::optional<std::string> expect;  // the text that the answer should be
+  Request request;
+};
+
+// What lines are read against. The encoder must outlive the reading.
+struct RecordContext {
+  Request defaults;  // for what a line leaves out; its seed, if any, is that of record 0
+  const PromptEncoder* encoder = nullptr;
+  std::string system;  // goes before a prompt as a system message, with `chat`
+  bool chat = false;   // "prompt" is a user's message, not plain text
+  bool parse_special = true;
+};
+
+// Reads a line: an object with exactly one of "prompt" (a text, or an array of token ids) and
+// "messages", and any of id, metadata, expect and the fields of Request in the API's names. null
+// stands for "not given". The seed of record i is the default seed plus i. kInvalid names the
+// field, its value and what would be valid; ranges that depend on the model are not checked.
+Result<InputRecord> read_record(std::string_view line, std::size_t index,
+                                const RecordContext& context);
+
+// The request of a prompt, with RecordContext's options.
+Result<std::vector<TokenId>> encode_prompt(const std::string& prompt, const RecordContext& context);
+
+}  // namespace dovetail::cli

@@ -1,0 +1,159 @@
+#include "cli/model_report.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <utility>
+
+#include "engine/options.h"
+#include "kernels/kernels.h"
+
+namespace dovetail::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A split GGUF file's name up to its part's number, "" for others: NAME-00001-of-00003.gguf.
+std::string split_stem(const std::string& name) {
+  constexpr std::string_view kTail = "-00001-of-00001.gguf";
+  if (name.size() <= kTail.size()) return {};
+  const std::string tail = name.substr(name.size() - kTail.size());
+  for (std::size_t i = 0; i < tail.size(); ++i) {
+    const bool digit = std::isdigit(static_cast<unsigned char>(kTail[i])) != 0;
+    const bool same =
+        digit ? std::isdigit(static_cast<unsigned char>(tail[i])) != 0 : tail[i] == kTail[i];
+    if (!same) return {};
+  }
+  return name.substr(0, name.size() - kTail.size());
+}
+
+std::uint64_t disk_bytes(const fs::path& path) {
+  std::error_code error;
+  const bool folder = fs::is_directory(path, error);
+  const std::string stem = folder ? std::string() : split_stem(path.filename().string());
+  if (!folder && stem.empty()) {
+    const std::uintmax_t size = fs::file_size(path, error);
+    return error ? 0 : size;
+  }
+  std::uint64_t sum = 0;
+  fs::directory_iterator entries(folder ? path : fs::absolute(path, error).parent_path(), error);
+  for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
+    const fs::path& file = entries->path();
+    const bool part =
+        folder ? file.extension() == ".safetensors" : split_stem(file.filename().string()) == stem;
+    std::error_code unreadable;
+    const std::uintmax_t size = part ? fs::file_size(file, unreadable) : 0;
+    if (!unreadable) sum += size;
+  }
+  return sum;
+}
+
+std::string tokenizer_kind(const load::ModelSource& source) {
+  if (const auto* gguf = std::get_if<load::GgufTokenizer>(&source.tokenizer)) {
+    const std::string pre = gguf->pre.empty() ? "" : " (" + gguf->pre + ")";
+    return "GGUF " + gguf->model + pre;
+  }
+  if (std::holds_alternative<load::HuggingFaceTokenizer>(source.tokenizer))
+    return "Hugging Face tokenizer.json";
+  return "none";
+}
+
+// What the forward pass keeps per token of a step: residual, normed input, query, key, value,
+// attention's output, two halves of the MLP, the widest row as its products take it; and logits.
+std::uint64_t scratch_bytes(const load::ModelConfig& config, const EngineOptions& options) {
+  const std::uint64_t query = std::uint64_t{config.heads} * config.head_dim;
+  const std::uint64_t kv = std::uint64_t{config.kv_heads} * config.head_dim;
+  const std::uint64_t widest =
+      std::max<std::uint64_t>({config.hidden_size, config.intermediate_size, query});
+  const std::uint64_t floats = 2 * std::uint64_t{config.hidden_size} + 2 * query + 2 * kv +
+                               2 * std::uint64_t{config.intermediate_size} + widest;
+  return 4 * (floats * options.max_num_batched_tokens +
+              std::uint64_t{config.vocab_size} * options.max_num_seqs);
+}
+
+}  // namespace
+
+std::string_view architecture_name(load::Architecture architecture) {
+  switch (architecture) {
+    case load::Architecture::kLlama:
+      return "llama";
+    case load::Architecture::kMistral:
+      return "mistral";
+    case load::Architecture::kQwen2:
+      return "qwen2";
+    case load::Architecture::kQwen3:
+      return "qwen3";
+  }
+  return "unknown";
+}
+
+std::string_view rope_scaling_name(load::RopeScaling scaling) {
+  switch (scaling) {
+    case load::RopeScaling::kNone:
+      return "none";
+    case load::RopeScaling::kLinear:
+      return "linear";
+    case load::RopeScaling::kLlama3:
+      return "llama3";
+    case load::RopeScaling::kYarn:
+      return "yarn";
+  }
+  return "unknown";
+}
+
+std::vector<std::string> tensor_names(const load::ModelSource& source) {
+  // Numbers sort by their length first, then by their digits.
+  const auto key = [](const std::string& name) {
+    std::string sortable;
+    for (std::size_t i = 0; i < name.size();) {
+      std::size_t end = i;
+      while (end < name.size() && std::isdigit(static_cast<unsigned char>(name[end])) != 0) ++end;
+      if (end > i) {
+        sortable += static_cast<char>(1 + std::min<std::size_t>(end - i, 20));
+        sortable.append(name, i, end - i);
+        i = end;
+      } else {
+        sortable += name[i++];
+      }
+    }
+    return sortable;
+  };
+  std::vector<std::pair<std::string, std::string>> keyed;
+  for (const auto& [name, tensor] : source.tensors) keyed.emplace_back(key(name), name);
+  std::sort(keyed.begin(), keyed.end());
+  std::vector<std::string> names;
+  for (auto& [unused, name] : keyed) names.push_back(std::move(name));
+  return names;
+}
+
+Result<ModelReport> report_model(const load::ModelSource& source, const EngineOptions& options) {
+  const Result<engine::ResolvedOptions> resolved = engine::resolve(options, source);
+  if (!resolved) return fail(resolved.error());
+  ModelReport report;
+  report.disk_bytes = disk_bytes(source.path);
+  report.tokenizer = tokenizer_kind(source);
+  report.chat_template = source.chat_template.has_value();
+  MemoryNeed& memory = report.memory;
+  for (const auto& [name, tensor] : source.tensors) {
+    const std::uint64_t elements = std::uint64_t{tensor.rows} * tensor.columns;
+    TypeShare& share = report.types[std::string(load::info(tensor.type).name)];
+    ++share.tensors;
+    share.parameters += elements;
+    share.bytes += tensor.data.size();
+    report.parameters += elements;
+    memory.weights += tensor.data.size();
+  }
+  memory.options = resolved->options;
+  const std::uint64_t block = resolved->cache_shape.block_bytes();
+  const std::uint64_t blocks = memory.options.kv_blocks;
+  const std::uint64_t sequence_blocks =
+      (memory.options.max_context + kernels::kBlockSize - 1) / kernels::kBlockSize;
+  memory.cache_token = block / kernels::kBlockSize;
+  memory.cache_sequence = sequence_blocks * block;
+  memory.cache = blocks * block;
+  memory.full_sequences = blocks / std::max<std::uint64_t>(sequence_blocks, 1);
+  memory.scratch = scratch_bytes(source.config, memory.options);
+  return report;
+}
+
+}  // namespace dovetail::cli

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/input_record.h"
+#include "dovetail/engine.h"
+#include "load/model_source.h"
+
+namespace dovetail::cli {
+
+// The tensors of one type.
+struct TypeShare {
+  std::size_t tensors = 0;
+  std::uint64_t parameters = 0;
+  std::uint64_t bytes = 0;
+};
+
+// What a model takes with given options. Bytes.
+struct MemoryNeed {
+  EngineOptions options;             // with the automatic values filled in
+  std::uint64_t weights = 0;         // mapped from the file, shared between processes
+  std::uint64_t cache_token = 0;     // one position of one sequence
+  std::uint64_t cache_sequence = 0;  // a sequence of options.max_context positions
+  std::uint64_t cache = 0;           // reserved: options.kv_blocks blocks
+  std::uint64_t full_sequences = 0;  // of max_context positions that fit the cache at a time
+  std::uint64_t scratch = 0;         // estimate: activations and logits of a full step
+};
+
+struct ModelReport {
+  std::uint64_t parameters = 0;
+  std::uint64_t disk_bytes = 0;            // all files of the model
+  std::map<std::string, TypeShare> types;  // by name
+  std::string tokenizer;                   // kind, or "none"
+  bool chat_template = false;
+  MemoryNeed memory;
+};
+
+// kInvalid where the options do not fit the model.
+Result<ModelReport> report_model(const load::ModelSource& source, const EngineOptions& options);
+
+// "llama", "qwen3", ...
+std::string_view architecture_name(load::Architecture architecture);
+std::string_view rope_scaling_name(load::RopeScaling scaling);
+
+// The tensors' names with numbers in their numeric order: blk.2 before blk.10.
+std::vector<std::string> tensor_names(const load::ModelSource& source);
+
+// For people, and for programs.
+std::string report_text(const load::ModelSource& source, const ModelReport& report, bool tensors);
+Json report_json(const load::ModelSource& source, const ModelReport& report, bool tensors);
+
+}  // namespace dovetail::cli

@@ -1,0 +1,143 @@
+#include <fmt/format.h>
+
+#include "cli/model_report.h"
+#include "cli/values.h"
+
+namespace dovetail::cli {
+namespace {
+
+// 1234567 as "1.23 million".
+std::string show_count(std::uint64_t count) {
+  const auto value = static_cast<double>(count);
+  if (count >= 1000000000) return fmt::format("{:.2f} billion", value / 1e9);
+  if (count >= 1000000) return fmt::format("{:.2f} million", value / 1e6);
+  return fmt::format("{}", count);
+}
+
+std::string row(std::string_view name, std::string_view value) {
+  return fmt::format("{:<16}{}\n", name, value);
+}
+
+std::string show_rope(const load::RopeConfig& rope) {
+  std::string text = fmt::format("theta {}", rope.theta);
+  if (!rope.frequency_divisors.empty()) return text + ", divisors of its frequencies in the file";
+  if (rope.scaling == load::RopeScaling::kNone) return text;
+  return text + fmt::format(", {} scaling by {}", rope_scaling_name(rope.scaling), rope.factor);
+}
+
+std::string_view cache_type_name(CacheTypeOption type) {
+  return type == CacheTypeOption::kF32 ? "f32" : "f16";
+}
+
+std::string model_part(const load::ModelSource& source, const ModelReport& report) {
+  const load::ModelConfig& config = source.config;
+  std::string text = row("model", source.name);
+  text += row("file", source.path.string());
+  text += row("format", fmt::format("{}, {}", source.format, show_bytes(report.disk_bytes)));
+  text += row("architecture", architecture_name(config.architecture));
+  text +=
+      row("parameters", fmt::format("{} ({})", show_count(report.parameters), report.parameters));
+  text += row("layers", std::to_string(config.layers));
+  text += row("width", fmt::format("{} hidden, {} intermediate", config.hidden_size,
+                                   config.intermediate_size));
+  text += row("heads", fmt::format("{} of {}, {} for keys and values", config.heads,
+                                   config.head_dim, config.kv_heads));
+  const std::string window = config.sliding_window > 0
+                                 ? fmt::format(", sliding window {}", config.sliding_window)
+                                 : std::string();
+  text += row("context", fmt::format("{}{}", config.max_context, window));
+  text += row("rope", show_rope(config.rope));
+  text += row("vocabulary", fmt::format("{}{}", config.vocab_size,
+                                        config.tied_embeddings ? ", embeddings tied" : ""));
+  text += row("tokenizer", report.tokenizer);
+  text += row("chat template", report.chat_template ? "yes" : "no");
+  return text;
+}
+
+std::string memory_part(const MemoryNeed& need) {
+  const EngineOptions& options = need.options;
+  std::string text = fmt::format("\nmemory for {} sequences of {} positions\n",
+                                 options.max_num_seqs, options.max_context);
+  text += row("  weights", show_bytes(need.weights));
+  text += row("  cache", fmt::format("{} ({}): {} blocks of 16 positions", show_bytes(need.cache),
+                                     cache_type_name(options.cache_type), options.kv_blocks));
+  text += row("", fmt::format("{} per position, {} per full sequence; {} full sequences fit",
+                              show_bytes(need.cache_token), show_bytes(need.cache_sequence),
+                              need.full_sequences));
+  text += row("  scratch", fmt::format("about {} ({} tokens in a step)", show_bytes(need.scratch),
+                                       options.max_num_batched_tokens));
+  text += row("  in all", "about " + show_bytes(need.weights + need.cache + need.scratch));
+  return text;
+}
+
+}  // namespace
+
+std::string report_text(const load::ModelSource& source, const ModelReport& report, bool tensors) {
+  std::string text = model_part(source, report);
+  text += "\ntensors\n";
+  for (const auto& [name, share] : report.types) {
+    text += row("  " + name, fmt::format("{:>5}, {} parameters, {}", share.tensors,
+                                         show_count(share.parameters), show_bytes(share.bytes)));
+  }
+  text += memory_part(report.memory);
+  if (!tensors) return text;
+  text += "\n";
+  for (const std::string& name : tensor_names(source)) {
+    const load::TensorView& tensor = source.tensors.at(name);
+    text += fmt::format("{:<32} {:<5} {:>7} x {:<7} {}\n", name, load::info(tensor.type).name,
+                        tensor.rows, tensor.columns, show_bytes(tensor.data.size()));
+  }
+  return text;
+}
+
+Json report_json(const load::ModelSource& source, const ModelReport& report, bool tensors) {
+  const load::ModelConfig& config = source.config;
+  const MemoryNeed& need = report.memory;
+  Json json = {{"name", source.name},
+               {"path", source.path.string()},
+               {"format", source.format},
+               {"disk_bytes", report.disk_bytes},
+               {"architecture", architecture_name(config.architecture)},
+               {"parameters", report.parameters},
+               {"layers", config.layers},
+               {"hidden_size", config.hidden_size},
+               {"intermediate_size", config.intermediate_size},
+               {"heads", config.heads},
+               {"kv_heads", config.kv_heads},
+               {"head_dim", config.head_dim},
+               {"max_context", config.max_context},
+               {"sliding_window", config.sliding_window},
+               {"rope_theta", config.rope.theta},
+               {"rope_scaling", rope_scaling_name(config.rope.scaling)},
+               {"vocab_size", config.vocab_size},
+               {"tied_embeddings", config.tied_embeddings},
+               {"tokenizer", report.tokenizer},
+               {"chat_template", report.chat_template}};
+  for (const auto& [name, share] : report.types) {
+    json["types"][name] = {
+        {"tensors", share.tensors}, {"parameters", share.parameters}, {"bytes", share.bytes}};
+  }
+  json["memory"] = {{"max_num_seqs", need.options.max_num_seqs},
+                    {"max_model_len", need.options.max_context},
+                    {"max_num_batched_tokens", need.options.max_num_batched_tokens},
+                    {"kv_blocks", need.options.kv_blocks},
+                    {"kv_cache_dtype", cache_type_name(need.options.cache_type)},
+                    {"weights_bytes", need.weights},
+                    {"cache_bytes_per_token", need.cache_token},
+                    {"cache_bytes_per_sequence", need.cache_sequence},
+                    {"cache_bytes", need.cache},
+                    {"full_sequences", need.full_sequences},
+                    {"scratch_bytes_estimate", need.scratch}};
+  if (!tensors) return json;
+  for (const std::string& name : tensor_names(source)) {
+    const load::TensorView& tensor = source.tensors.at(name);
+    json["tensors"].push_back({{"name", name},
+                               {"type", load::info(tensor.type).name},
+                               {"rows", tensor.rows},
+                               {"columns", tensor.columns},
+                               {"bytes", tensor.data.size()}});
+  }
+  return json;
+}
+
+}  // namespace dovetail::cli

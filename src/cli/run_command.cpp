@@ -1,0 +1,278 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include "cli/batch.h"
+#include "cli/command.h"
+#include "cli/engine_options.h"
+#include "cli/input_lines.h"
+#include "cli/interrupt.h"
+#include "cli/output_file.h"
+#include "cli/progress.h"
+#include "cli/prompt_encoder.h"
+#include "cli/result_line.h"
+#include "cli/sampling_options.h"
+#include "cli/values.h"
+#include "engine/validate.h"
+
+namespace dovetail::cli {
+namespace {
+
+constexpr const char* kName = "run";
+constexpr float kTemperature = 0.0F;
+constexpr std::size_t kWindow = std::size_t{1} << 14;  // records held at a time
+
+struct RunOptions {
+  std::string model, prompt, input, output, system, chat_template;
+  bool chat = false, no_special = false, quiet = false;
+  std::int32_t logprobs = -1;
+  std::int32_t n = 1;
+  EngineOptions engine;
+  SamplingOptions sampling;
+};
+
+bool interrupted() { return InterruptGuard::signal() != 0; }
+
+// What all ways to run share, once the model is there.
+class Run {
+ public:
+  static Result<Run> start(const RunOptions& options) {
+    std::string chat_template;
+    if (!options.chat_template.empty()) {
+      Result<std::string> text = read_text_file(options.chat_template);
+      if (!text) return fail(text.error());
+      chat_template = *std::move(text);
+    }
+    Result<std::unique_ptr<Engine>> engine = start_engine(options.model, options.engine);
+    if (!engine) return fail(engine.error());
+    Result<PromptEncoder> encoder =
+        PromptEncoder::create((*engine)->source(), (*engine)->tokenizer(), chat_template);
+    if (!encoder) return fail(encoder.error());
+    return Run(options, *std::move(engine), *std::move(encoder));
+  }
+
+  // One prompt, its text as it comes.
+  Result<int> stream() {
+    const RecordContext facts = context();
+    Result<std::vector<TokenId>> prompt = encode_prompt(options_.prompt, facts);
+    if (!prompt) return fail(prompt.error());
+    Request request = facts.defaults;
+    request.prompt = *std::move(prompt);
+
+    Result<OutputFile> output = OutputFile::open("");
+    Status written;
+    const InterruptGuard guard;
+    const Progress clock(1, false);
+    const Result<Answer> answer = stream_answer(
+        engine_generator(*engine_), std::move(request),
+        [&](std::string_view text) {
+          written = output->write(text);
+          return written.has_value();
+        },
+        interrupted);
+    if (!answer) return fail(answer.error());
+    if (written) written = output->write("\n");
+    if (!written) return fail(written.error());
+    if (answer->finish == FinishReason::kError) return fail(answer->error);
+
+    BatchTotals totals;
+    totals.records = 1;
+    totals.cancelled = answer->finish == FinishReason::kCancelled ? 1 : 0;
+    totals.prompt_tokens = answer->usage.prompt_tokens;
+    totals.generated_tokens = answer->usage.completion_tokens;
+    report(totals, clock.seconds());
+    return exit_code(totals);
+  }
+
+  // Everything in `lines`; nothing is generated before all of it was checked.
+  Result<int> file(InputLines& lines) {
+    const RecordContext facts = context();
+    std::size_t records = 0;
+    for (;; ++records) {
+      const Result<std::optional<InputRecord>> record = next_record(lines, records, facts);
+      if (!record) return fail(record.error());
+      if (!*record) break;
+    }
+    if (records == 0)
+      return fail(ErrorKind::kInvalid, "{}: it has no lines, expected JSON lines", lines.name());
+    if (const Status ok = lines.rewind(); !ok) return fail(ok.error());
+    std::size_t index = 0;
+    return batch(records, [&] { return next_record(lines, index++, facts); });
+  }
+
+  // One prompt whose results are JSON lines.
+  Result<int> single() {
+    const RecordContext facts = context();
+    Result<std::vector<TokenId>> prompt = encode_prompt(options_.prompt, facts);
+    if (!prompt) return fail(prompt.error());
+    std::optional<InputRecord> record(std::in_place);
+    record->request = facts.defaults;
+    record->request.prompt = *std::move(prompt);
+    if (const Status ok = check(record->request); !ok) return fail(ok.error());
+    return batch(1, [&]() -> Result<std::optional<InputRecord>> {
+      return std::exchange(record, std::nullopt);
+    });
+  }
+
+ private:
+  Run(const RunOptions& options, std::unique_ptr<Engine> engine, PromptEncoder encoder)
+      : options_(options), engine_(std::move(engine)), encoder_(std::move(encoder)) {}
+
+  RecordContext context() const {
+    RecordContext facts;
+    facts.defaults = default_request(options_.sampling, engine_->source().generation, kTemperature);
+    facts.defaults.n = options_.n;
+    facts.defaults.logprobs = options_.logprobs;
+    facts.encoder = &encoder_;
+    facts.system = options_.system;
+    facts.chat = options_.chat;
+    facts.parse_special = !options_.no_special;
+    return facts;
+  }
+
+  Status check(const Request& request) const {
+    const EngineOptions& limits = engine_->options();
+    return engine::validate(request, {engine_->source().config.vocab_size, limits.max_context,
+                                      limits.max_num_seqs, limits.max_waiting});
+  }
+
+  Result<std::optional<InputRecord>> next_record(InputLines& lines, std::size_t index,
+                                                 const RecordContext& facts) const {
+    const Result<std::optional<InputLines::Line>> line = lines.next();
+    if (!line) return fail(line.error());
+    if (!*line) return std::optional<InputRecord>();
+    Result<InputRecord> record = read_record((*line)->text, index, facts);
+    const Status valid = record ? check(record->request) : fail(record.error());
+    if (!valid) {
+      return fail(valid.error().kind, "{}:{}: {}", lines.name(), (*line)->number,
+                  valid.error().message);
+    }
+    return std::optional<InputRecord>(*std::move(record));
+  }
+
+  Result<int> batch(std::size_t records, std::function<Result<std::optional<InputRecord>>()> next) {
+    Result<OutputFile> output = OutputFile::open(options_.output);
+    if (!output) return fail(output.error());
+    const InterruptGuard guard;
+    Progress progress(records, !options_.quiet);
+    BatchHooks hooks;
+    hooks.next = std::move(next);
+    hooks.format = [&](const InputRecord& record, const std::vector<Answer>& answers) {
+      return result_lines(record, answers, engine_->tokenizer());
+    };
+    hooks.write = [&](std::string_view text) { return output->write(text); };
+    hooks.progress = [&](const BatchTotals& totals) { progress.update(totals); };
+    hooks.stop = interrupted;
+    const Result<BatchTotals> totals = run_batch(engine_generator(*engine_), hooks, kWindow);
+    const double seconds = progress.seconds();
+    progress.clear();
+    if (!totals) return fail(totals.error());
+    if (const Status ok = output->close(); !ok) return fail(ok.error());
+    report(*totals, seconds);
+    return exit_code(*totals);
+  }
+
+  void report(const BatchTotals& totals, double seconds) const {
+    if (!options_.quiet) fmt::print(stderr, "{}\n", summary(totals, seconds));
+  }
+
+  static int exit_code(const BatchTotals& totals) {
+    if (interrupted()) return 128 + InterruptGuard::signal();
+    return totals.failed > 0 ? kExitFailed : kExitOk;
+  }
+
+  const RunOptions& options_;
+  std::unique_ptr<Engine> engine_;
+  PromptEncoder encoder_;
+};
+
+bool same_file(const std::string& left, const std::string& right) {
+  std::error_code error;
+  return std::filesystem::equivalent(left, right, error);
+}
+
+Result<int> run(RunOptions& options, bool has_prompt) {
+  if (options.model.empty()) return usage_error(kName, kModelMissing);
+  if (has_prompt && !options.input.empty())
+    return usage_error(kName, "PROMPT and --input were both given, expected one of them");
+  if (!options.system.empty() && !options.chat)
+    return usage_error(kName, "--system needs --chat: a plain prompt has no system message");
+  if (!options.input.empty()) {
+    if (same_file(options.input, options.output)) {
+      return fail(ErrorKind::kInvalid, "--output: {} is the input file, expected another file",
+                  options.output);
+    }
+    Result<InputLines> lines = InputLines::open(options.input);
+    if (!lines) return fail(lines.error());
+    Result<Run> run = Run::start(options);
+    if (!run) return fail(run.error());
+    return run->file(*lines);
+  }
+  if (!has_prompt) {
+    if (isatty(STDIN_FILENO) == 1)
+      return usage_error(kName, "no PROMPT and no --input, expected one of them or text to read");
+    Result<std::string> text = read_text_file("/dev/stdin");
+    if (!text) return fail(text.error());
+    options.prompt = *std::move(text);
+    if (options.prompt.ends_with('\n')) options.prompt.pop_back();
+  }
+  Result<Run> run = Run::start(options);
+  if (!run) return fail(run.error());
+  const bool plain = options.output.empty() && options.n == 1 && options.logprobs < 0;
+  return plain ? run->stream() : run->single();
+}
+
+}  // namespace
+
+Command run_command() {
+  Command command;
+  command.name = kName;
+  command.summary = "complete one prompt, or a file of prompts in one batch";
+  command.options = std::make_unique<CLI::App>(
+      "Completes PROMPT, or the standard input without one, and prints the text as it comes.\n"
+      "With --input, all prompts of a file run in one continuous batch, and the results are JSON\n"
+      "lines in the order of the input. Each line of the file is an object with \"prompt\" (a "
+      "text)\n"
+      "or \"messages\" (a chat), and optionally id, expect (the exact answer: accuracy is\n"
+      "reported), metadata, and max_tokens, temperature, stop, seed and the like for this line.\n"
+      "All lines are checked before the first one runs. Exit codes: 0 done, 1 bad input or model,\n"
+      "2 usage, 130 interrupted (what was complete is written).\n",
+      "dovetail run");
+  const auto options = std::make_shared<RunOptions>();
+  CLI::App& app = *command.options;
+  add_model(app, options->model);
+  CLI::Option* prompt =
+      add_text(app, "-p,--prompt,PROMPT", options->prompt, "The text to complete");
+  const std::string group = "Input and output";
+  add_text(app, "-i,--input", options->input, "A file of JSON lines; - is the standard input",
+           kFile)
+      ->group(group);
+  add_text(app, "-o,--output", options->output, "Where JSON lines go (standard output)", kFile)
+      ->group(group);
+  app.add_flag("--chat", options->chat, "PROMPT is a user's message: apply the chat template")
+      ->group(group);
+  add_text(app, "--system", options->system, "A system message before it, with --chat")
+      ->group(group);
+  add_text(app, "--chat-template", options->chat_template,
+           "A Jinja template in the place of the model's", kFile)
+      ->group(group);
+  app.add_flag("--no-special", options->no_special,
+               "Control tokens spelled in PROMPT are plain text")
+      ->group(group);
+  add_integer(app, "--logprobs", options->logprobs, 0, 20,
+              "Log-probabilities of the tokens and of N others; prints JSON lines")
+      ->group(group);
+  add_integer(app, "--n", options->n, 1, 128, "Answers per prompt; above 1 prints JSON lines")
+      ->group(group);
+  app.add_flag("-q,--quiet", options->quiet, "No progress and no summary on standard error")
+      ->group(group);
+  add_sampling_options(app, options->sampling, kTemperature);
+  add_engine_options(app, options->engine);
+  command.action = [options, prompt] { return run(*options, prompt->count() > 0); };
+  return command;
+}
+
+}  // namespace dovetail::cli

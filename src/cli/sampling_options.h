@@ -1,0 +1,36 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dovetail/request.h"
+#include "load/model_source.h"
+
+namespace dovetail::cli {
+
+// How to generate, as far as the command line says it.
+struct SamplingOptions {
+  std::optional<float> temperature, top_p, min_p, repetition_penalty;
+  std::optional<float> presence_penalty, frequency_penalty;
+  std::optional<std::int32_t> top_k;
+  std::optional<std::uint64_t> seed;
+  std::vector<std::pair<TokenId, float>> logit_bias;
+  std::int32_t max_tokens = 0;
+  std::int32_t min_tokens = 0;
+  std::vector<std::string> stop;
+  bool ignore_eos = false;
+};
+
+// `fallback_temperature` stands in the help: see default_request().
+void add_sampling_options(CLI::App& app, SamplingOptions& options, float fallback_temperature);
+
+// A request without a prompt. A parameter that the command line leaves out is what the model's
+// makers recommend; without a recommendation the temperature is `fallback_temperature` and the
+// others are off.
+Request default_request(const SamplingOptions& options, const load::GenerationDefaults& recommended,
+                        float fallback_temperature);
+
+}  // namespace dovetail::cli

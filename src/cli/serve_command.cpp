@@ -1,0 +1,89 @@
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "cli/command.h"
+#include "cli/engine_options.h"
+#include "cli/values.h"
+#include "dovetail/server.h"
+
+namespace dovetail::cli {
+namespace {
+
+constexpr const char* kName = "serve";
+
+struct ServeOptions {
+  std::string model, chat_template;
+  EngineOptions engine;
+  ServerOptions server;
+};
+
+CLI::Option* add_seconds(CLI::App& app, const std::string& name, std::chrono::milliseconds& target,
+                         const std::string& description) {
+  constexpr std::int64_t kMost = 24 * 3600;
+  return add_value(
+      app, name, kInteger,
+      [&target](const std::string& text) -> Status {
+        const Result<std::int64_t> seconds = parse_integer(text, 1, kMost);
+        if (!seconds) return fail(seconds.error());
+        target = std::chrono::seconds(*seconds);
+        return {};
+      },
+      description);
+}
+
+Result<int> serve(ServeOptions& options) {
+  if (options.model.empty()) return usage_error(kName, kModelMissing);
+  if (!options.chat_template.empty()) {
+    Result<std::string> text = read_text_file(options.chat_template);
+    if (!text) return fail(text.error());
+    options.server.chat_template = *std::move(text);
+  }
+  const Result<std::unique_ptr<Engine>> engine = start_engine(options.model, options.engine);
+  if (!engine) return fail(engine.error());
+  const Result<std::unique_ptr<Server>> server = Server::create(**engine, options.server);
+  if (!server) return fail(server.error());
+  fmt::print(stderr, "listening on {}\n", (*server)->url());
+  if (const Status ok = (*server)->run(); !ok) return fail(ok.error());
+  return kExitOk;
+}
+
+}  // namespace
+
+Command serve_command() {
+  Command command;
+  command.name = kName;
+  command.summary = "answer requests over HTTP, as OpenAI's API defines them";
+  command.options = std::make_unique<CLI::App>(
+      "Serves the OpenAI-compatible HTTP API until SIGINT or SIGTERM: requests that have been\n"
+      "accepted are finished first, a second signal stops at once.\n",
+      "dovetail serve");
+  const auto options = std::make_shared<ServeOptions>();
+  CLI::App& app = *command.options;
+  ServerOptions& server = options->server;
+  add_model(app, options->model);
+  const std::string group = "Server";
+  add_text(app, "--host", server.host, "Address to listen on (127.0.0.1)")->group(group);
+  add_integer(app, "--port", server.port, 0, 65535, "Port to listen on (8000; 0: any free one)")
+      ->group(group);
+  add_text(app, "--api-key", server.api_key, "Asked for as \"Authorization: Bearer KEY\" (none)")
+      ->envname("DOVETAIL_API_KEY")
+      ->group(group);
+  add_text(app, "--served-model-name", server.served_model_name,
+           "The model's name in requests (the file's)")
+      ->group(group);
+  add_text(app, "--chat-template", options->chat_template,
+           "A Jinja template in the place of the model's", kFile)
+      ->group(group);
+  add_integer(app, "--max-connections", server.max_connections, 1, 1 << 20,
+              "Connections at a time (1024)")
+      ->group(group);
+  add_seconds(app, "--drain-limit", server.drain_limit,
+              "Seconds that accepted requests get after a signal (300)")
+      ->group(group);
+  add_engine_options(app, options->engine);
+  command.action = [options] { return serve(*options); };
+  return command;
+}
+
+}  // namespace dovetail::cli

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+
+namespace dovetail::cli {
+
+// Readers of single values. Errors say what was given and what would be valid.
+Result<std::int64_t> parse_integer(std::string_view text, std::int64_t least, std::int64_t most);
+Result<std::uint64_t> parse_unsigned(std::string_view text);
+// Finite decimal numbers; `least` itself is valid unless `above`.
+Result<float> parse_number(std::string_view text, float least, float most, bool above = false);
+// Bytes: digits with an optional K, M, G or T (powers of 1024; "KB", "KiB" too), for example 512M.
+Result<std::uint64_t> parse_bytes(std::string_view text);
+// "ID=BIAS"
+Result<std::pair<std::int32_t, float>> parse_bias(std::string_view text);
+// "1,2,3", with or without spaces.
+Result<std::vector<std::int32_t>> parse_ids(std::string_view text);
+// "4.0 GiB"
+std::string show_bytes(std::uint64_t bytes);
+
+// What an option takes; also the placeholder in the help and the type in a TOML file.
+inline constexpr const char* kInteger = "N";
+inline constexpr const char* kNumber = "X";
+inline constexpr const char* kBytes = "BYTES";
+inline constexpr const char* kText = "TEXT";
+inline constexpr const char* kFile = "FILE";
+
+using ReadValue = std::function<Status(const std::string&)>;
+
+// Adds an option whose value goes through `read`, once per time it is given; without
+// `repeatable`, twice is an error. An error of `read` becomes "--name: message".
+CLI::Option* add_value(CLI::App& app, const std::string& names, const char* type, ReadValue read,
+                       const std::string& description, bool repeatable = false);
+
+// The common kinds. The target keeps its value when the option is not given.
+CLI::Option* add_text(CLI::App& app, const std::string& names, std::string& target,
+                      const std::string& description, const char* type = kText);
+CLI::Option* add_number(CLI::App& app, const std::string& names, std::optional<float>& target,
+                        float least, float most, bool above, const std::string& description);
+
+template <class T>
+CLI::Option* add_integer(CLI::App& app, const std::string& names, T& target, std::int64_t least,
+                         std::int64_t most, const std::string& description) {
+  return add_value(
+      app, names, kInteger,
+      [&target, least, most](const std::string& text) -> Status {
+        const Result<std::int64_t> value = parse_integer(text, least, most);
+        if (!value) return fail(value.error());
+        if constexpr (std::is_integral_v<T>) {
+          target = static_cast<T>(*value);
+        } else {
+          target = static_cast<typename T::value_type>(*value);
+        }
+        return {};
+      },
+      description);
+}
+
+}  // namespace dovetail::cli

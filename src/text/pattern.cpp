@@ -21,8 +21,8 @@ template <class T, void (*Free)(T*)>
 struct Deleter {
   void operator()(T* object) const { Free(object); }
 };
-using CompileContext = std::unique_ptr<
-    pcre2_compile_context, Deleter<pcre2_compile_context, pcre2_compile_context_free>>;
+using CompileContext = std::unique_ptr<pcre2_compile_context,
+                                       Deleter<pcre2_compile_context, pcre2_compile_context_free>>;
 using MatchContext =
     std::unique_ptr<pcre2_match_context, Deleter<pcre2_match_context, pcre2_match_context_free>>;
 using MatchData =
@@ -142,9 +142,8 @@ std::vector<Span> Pattern::find(std::string_view text, bool& ran_away) const {
       if (begin > end || begin < end_of_last) break;
       if (begin == end && matched_before && end == end_of_last) {
         // No empty match right after a match.
-        from = end < text.size() && from < text.size()
-                   ? from + code_point_at(text, from).size
-                   : text.size() + 1;
+        from = end < text.size() && from < text.size() ? from + code_point_at(text, from).size
+                                                       : text.size() + 1;
         continue;
       }
       add(begin, end);

@@ -20,19 +20,19 @@ struct Span {
 // What to look for in a text: a fixed string or a regular expression. Immutable; copies share the
 // compiled code; safe to use from several threads at once.
 //
-// Regular expressions are written for Oniguruma (Ruby syntax) and run on PCRE2, so the few spellings
-// that mean something else there are rewritten: \s, \w and \h, script names, \uHHHH; ^ and $ stand
-// at every line. What cannot be rewritten (nested sets, &&, a repetition of a counted repetition) is
-// an error.
+// Regular expressions are written for Oniguruma (Ruby syntax) and run on PCRE2, so the few
+// spellings that mean something else there are rewritten: \s, \w and \h, script names, \uHHHH; ^
+// and $ stand at every line. What cannot be rewritten (nested sets, &&, a repetition of a counted
+// repetition) is an error.
 class Pattern {
  public:
   static Pattern literal(std::string_view text);
   // `where` names the field in errors. An expression that runs away on plain probes is an error.
   static Result<Pattern> regex(std::string_view expression, std::string_view where);
 
-  // Cuts valid UTF-8 into matches and what lies between, in order and without gaps; an empty text is
-  // one span that is no match. Empty matches are possible. Where an expression exceeds its limit of
-  // steps the rest of the text is one span that is no match.
+  // Cuts valid UTF-8 into matches and what lies between, in order and without gaps; an empty text
+  // is one span that is no match. Empty matches are possible. Where an expression exceeds its limit
+  // of steps the rest of the text is one span that is no match.
   std::vector<Span> find(std::string_view text) const;
 
   // `text` with every match replaced.

@@ -53,7 +53,8 @@ class Translator {
 
  private:
   tl::unexpected<Error> refuse(std::string_view what) const {
-    return fail(ErrorKind::kUnsupported, "{}: {}: {} at byte {} is not supported; valid: sets without sets "
+    return fail(ErrorKind::kUnsupported,
+                "{}: {}: {} at byte {} is not supported; valid: sets without sets "
                 "inside, intersections, or counted repetitions that are repeated",
                 where_, load::quote(in_), what, at_);
   }

@@ -13,7 +13,8 @@ namespace dovetail::text {
 //   other alphabetics, but of the numbers only Nd and Nl. \h is a hexadecimal digit.
 // - \p{Han} goes by Script, PCRE2's by Script_Extensions.
 // - \uHHHH is spelled \x{HHHH}.
-// - x{n,m}+ repeats the repetition where PCRE2 has a possessive one; a [ within a set opens a nested
+// - x{n,m}+ repeats the repetition where PCRE2 has a possessive one; a [ within a set opens a
+// nested
 //   set; && intersects sets: refused, with `where` in the error.
 Result<std::string> to_pcre2(std::string_view expression, std::string_view where);
 

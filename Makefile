@@ -4,7 +4,7 @@ BUILD := build/$(PRESET)
 JOBS ?= $(shell nproc)
 MODEL ?= models/demo-arith
 
-.PHONY: help setup build run test check-long bench format lint clean
+.PHONY: help setup setup-build build run test check-long bench format lint clean
 
 help:
 	@echo 'make run         build Dovetail and solve 1,000 sums with the bundled model'
@@ -16,13 +16,16 @@ help:
 	@echo 'make setup       install the Debian packages and the Python tools of the tests'
 
 setup:
-	@scripts/setup.sh
+	@scripts/setup.sh all
+
+setup-build:
+	@scripts/setup.sh build
 
 build: setup
 	@test -f $(BUILD)/build.ninja || cmake --preset $(PRESET)
 	@cmake --build $(BUILD) -j $(JOBS)
 
-run: setup
+run: setup-build
 	@test -f build/release/build.ninja || cmake --preset release
 	@cmake --build build/release -j $(JOBS) --target dovetail
 	@scripts/run_demo.sh build/release/dovetail $(MODEL)
@@ -33,7 +36,7 @@ test: build
 check-long: build
 	@DOVETAIL_LONG=1 ctest --test-dir $(BUILD) --output-on-failure
 
-bench: setup
+bench: setup-build
 	@test -f build/release/build.ninja || cmake --preset release
 	@cmake --build build/release -j $(JOBS) --target dovetail kernels_bench
 	@scripts/bench.sh build/release

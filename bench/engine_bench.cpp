@@ -26,9 +26,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kRuns = 5;
+constexpr int kRuns = 3;
 constexpr std::uint32_t kPrefillTokens = 512;
-constexpr std::int32_t kDecodeTokens = 64;
+constexpr std::int32_t kDecodeTokens = 32;
 constexpr std::uint32_t kDecodePrompt = 16;
 
 double median(std::vector<double> values) {

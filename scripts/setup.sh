@@ -1,9 +1,18 @@
 #!/usr/bin/env bash
-# Installs what Dovetail is built and tested with: Debian packages and, under build/venv, Python tools. Does nothing where all are there.
+# Installs what Dovetail needs. Does nothing where all is there.
+#   setup.sh build   the Debian packages to build and run it
+#   setup.sh all     also what tests and lint need, and Python tools under build/venv
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-mapfile -t packages < <(grep -v '^#' scripts/packages.txt)
+lists=(scripts/packages/build.txt)
+case ${1:-all} in
+  build) ;;
+  all) lists+=(scripts/packages/develop.txt) ;;
+  *) echo "setup: '$1' is neither build nor all" >&2; exit 2 ;;
+esac
+
+mapfile -t packages < <(grep -hv '^#' "${lists[@]}")
 missing=()
 for package in "${packages[@]}"; do
   [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true) == installed ]] || missing+=("$package")
@@ -19,4 +28,6 @@ if ((${#missing[@]})); then
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi
 
-scripts/python_env.sh
+if [[ ${1:-all} == all ]]; then
+  scripts/python_env.sh
+fi

@@ -34,8 +34,9 @@ struct MatmulArgs {
 // Causal attention of `rows` consecutive positions of one sequence, for the query heads that share
 // one key/value head. Softmax(q·k * scale) v over the positions p with  max(0, position - window +
 // 1) <= p <= position. The walk over the context goes in tiles of kBlockSize positions anchored at
-// absolute position 0, so that a row's bits do not depend on the rows beside it. Positions that a
-// row may not see are never multiplied: what lies there may be NaN.
+// absolute position 0, so that a row's bits do not depend on the rows beside it. What lies in
+// positions that a row may not see never reaches its output: it may be NaN. Pointers of blocks that
+// no row sees may be null.
 struct AttentionArgs {
   CacheType cache_type = CacheType::kF32;
   // One pointer per block of the context: kBlockSize x head_dim elements each, position-major, of
@@ -60,7 +61,8 @@ struct AttentionArgs {
 // never on m, on the rows or columns computed in the same call, nor on alignment. Two instruction
 // sets may differ in the last bits; one does not differ from itself.
 struct Kernels {
-  std::string_view name;  // "portable", "avx2", "avx512"
+  // "portable", "avx2", "avx512", "avx512_vnni", "avx512_bf16"
+  std::string_view name;
 
   // Activations are brought into the form that a weight type multiplies with (F32, BF16 pairs,
   // 8-bit blocks): once per row, used by all its products. Bytes per prepared row, a multiple

@@ -1,23 +1,18 @@
-#include <array>
+#include <vector>
 
+#include "kernels/candidates.h"
 #include "kernels/kernels.h"
 #include "kernels/portable/portable.h"
 
 namespace dovetail::kernels {
-namespace {
-
-struct Available {
-  std::array<const Kernels*, 1> list{};
-  std::size_t count = 0;
-
-  Available() { list[count++] = &portable::kKernels; }
-};
-
-}  // namespace
 
 std::span<const Kernels* const> available_kernels() {
-  static const Available available;
-  return std::span(available.list).first(available.count);
+  static const std::vector<const Kernels*> available = [] {
+    std::vector<const Kernels*> found = candidates();
+    found.push_back(&portable::kKernels);
+    return found;
+  }();
+  return available;
 }
 
 const Kernels& best_kernels() { return *available_kernels().front(); }

@@ -17,6 +17,7 @@ using load::DataType;
 // kElements of one block share the float scale d; each kGroup of them share a whole scale (where
 // kScales) and a whole minimum times dmin (where kMins):
 //   w = d * scale * q - dmin * minimum.
+// scales() writes 16 whole numbers: the scales, and with kMins the minimums as the last eight.
 template <DataType T>
 struct Unpack;
 
@@ -43,13 +44,14 @@ struct Unpack<DataType::kQ4_0> {
 
 // Eight 6-bit scales and minimums in 12 bytes: the first four of each in the low bits of bytes 0-3
 // and 4-7; the others' low nibbles in bytes 8-11, their tops in the two high bits of bytes 0-7.
-inline void unpack_k_scales(const std::uint8_t* packed, std::int32_t* scales, std::int32_t* mins) {
-  for (std::size_t i = 0; i < 4; ++i) {
-    scales[i] = packed[i] & 63;
-    mins[i] = packed[i + 4] & 63;
-    scales[i + 4] = (packed[i + 8] & 15) | ((packed[i] >> 6) << 4);
-    mins[i + 4] = (packed[i + 8] >> 4) | ((packed[i + 4] >> 6) << 4);
-  }
+// Four at a time, whatever the byte order: no bit crosses from one byte into another.
+inline void unpack_k_scales(const std::uint8_t* packed, std::int8_t* whole) {
+  std::uint32_t in[3];
+  std::memcpy(in, packed, sizeof in);
+  const std::uint32_t out[4] = {
+      in[0] & 0x3f3f3f3fU, (in[2] & 0x0f0f0f0fU) | ((in[0] & 0xc0c0c0c0U) >> 2U),
+      in[1] & 0x3f3f3f3fU, ((in[2] & 0xf0f0f0f0U) >> 4U) | ((in[1] & 0xc0c0c0c0U) >> 2U)};
+  std::memcpy(whole, out, sizeof out);
 }
 
 template <>
@@ -65,9 +67,7 @@ struct Unpack<DataType::kQ4_K> {
       }
     }
   }
-  static void scales(const Block& b, std::int32_t* scales, std::int32_t* mins) {
-    unpack_k_scales(b.scales, scales, mins);
-  }
+  static void scales(const Block& b, std::int8_t* whole) { unpack_k_scales(b.scales, whole); }
 };
 
 template <>
@@ -84,9 +84,7 @@ struct Unpack<DataType::kQ5_K> {
       }
     }
   }
-  static void scales(const Block& b, std::int32_t* scales, std::int32_t* mins) {
-    unpack_k_scales(b.scales, scales, mins);
-  }
+  static void scales(const Block& b, std::int8_t* whole) { unpack_k_scales(b.scales, whole); }
 };
 
 template <>
@@ -107,11 +105,7 @@ struct Unpack<DataType::kQ6_K> {
       }
     }
   }
-  static void scales(const Block& b, std::int32_t* scales, std::int32_t*) {
-    for (std::size_t i = 0; i < 16; ++i) {
-      scales[i] = b.scales[i] < 128 ? b.scales[i] : b.scales[i] - 256;
-    }
-  }
+  static void scales(const Block& b, std::int8_t* whole) { std::memcpy(whole, b.scales, 16); }
 };
 
 // A row of activations for quantised weights: k signed bytes; one float scale per block of the

@@ -649,8 +649,7 @@ class Parser {
     }
     if (std::find(kUnsupportedTags.begin(), kUnsupportedTags.end(), tag) !=
         kUnsupportedTags.end()) {
-      fail_at(offset, fmt::format("the tag '{}' is not supported", tag),
-              ErrorKind::kUnsupported);
+      fail_at(offset, fmt::format("the tag '{}' is not supported", tag), ErrorKind::kUnsupported);
     }
     if (tag.starts_with("end") || tag == "else" || tag == "elif") {
       open_tags_.pop_back();

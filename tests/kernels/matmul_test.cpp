@@ -137,6 +137,40 @@ TEST_P(Matmul, HasTheSameBitsInEveryCompany) {
   }
 }
 
+// The same across the blocks of columns that a large product is cut into.
+TEST_P(Matmul, HasTheSameBitsInALargeProduct) {
+  std::mt19937 random(13);
+  const std::size_t m = 37, n = 301, k = 1536;
+  for (const DataType type : kAllTypes) {
+    const auto weights = reference::random_weights(type, n, k, random);
+    const auto x = reference::random_floats(m * k, random);
+    const Prepared prepared(kernels(), type, x.data(), m, k);
+    std::vector<float> whole(m * n, NAN);
+    std::vector<float> parts(m * n, NAN);
+    MatmulArgs args{.type = type,
+                    .weights = weights.data(),
+                    .activations = prepared.data,
+                    .activation_stride = prepared.stride,
+                    .output = whole.data(),
+                    .output_stride = n,
+                    .m = m,
+                    .k = k,
+                    .n_begin = 0,
+                    .n_end = n};
+    kernels().matmul(args);
+    args.m = 1;
+    for (std::size_t i = 0; i < m; ++i) {
+      args.activations = prepared.data + i * prepared.stride;
+      args.output = parts.data() + i * n;
+      for (args.n_begin = 0; args.n_begin < n; args.n_begin = args.n_end) {
+        args.n_end = std::min(n, args.n_begin + 1 + (i * 29 + args.n_begin) % 83);
+        kernels().matmul(args);
+      }
+    }
+    ASSERT_EQ(parts, whole) << load::info(type).name;
+  }
+}
+
 // Two instruction sets agree but for the last bits; products of quantised blocks are whole numbers.
 TEST_P(Matmul, AgreesWithThePortablePath) {
   const Kernels& portable = *find_kernels("portable");

@@ -378,8 +378,7 @@ const BadTensors kBadTensors[] = {
     {"OutputBias",
      [](HfBuilder& b) { b.weights.add("model.layers.0.self_attn.o_proj.bias", {32}); },
      "'model.layers.0.self_attn.o_proj.bias': not a part of the model"},
-    {"NameOfGguf",
-     [](HfBuilder& b) { b.weights.tensor("lm_head.weight").name = "output.weight"; },
+    {"NameOfGguf", [](HfBuilder& b) { b.weights.tensor("lm_head.weight").name = "output.weight"; },
      "'output.weight': missing"},
     {"Experts",
      [](HfBuilder& b) {

@@ -18,15 +18,14 @@ void dequantize_blocks(const std::byte* row, std::size_t k, float* out) {
     if constexpr (!U::kScales) {
       for (std::size_t i = 0; i < U::kElements; ++i) out[i] = d * static_cast<float>(q[i]);
     } else {
-      std::int32_t scales[16];
-      std::int32_t mins[8] = {};
-      U::scales(blocks[b], scales, mins);
+      std::int8_t scales[16];
+      U::scales(blocks[b], scales);
       float dmin = 0.0F;
       if constexpr (U::kMins) dmin = read_half(blocks[b].dmin);
       for (std::size_t i = 0; i < U::kElements; ++i) {
         const std::size_t group = i / U::kGroup;
         out[i] = d * static_cast<float>(scales[group]) * static_cast<float>(q[i]);
-        if constexpr (U::kMins) out[i] -= dmin * static_cast<float>(mins[group]);
+        if constexpr (U::kMins) out[i] -= dmin * static_cast<float>(scales[8 + group]);
       }
     }
   }

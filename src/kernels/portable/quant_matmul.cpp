@@ -18,20 +18,15 @@ struct UnpackedRow {
         q(k),
         d(blocks),
         dmin(U::kMins ? blocks : 0),
-        scales(U::kScales ? k / U::kGroup : 0),
-        mins(U::kMins ? k / U::kGroup : 0) {}
+        scales(U::kScales ? 16 * blocks : 0) {}
 
   void read(const std::byte* row) {
     const auto* source = reinterpret_cast<const typename U::Block*>(row);
-    constexpr std::size_t kGroups = U::kElements / U::kGroup;
     for (std::size_t b = 0; b < blocks; ++b) {
       U::quants(source[b], q.data() + b * U::kElements);
       d[b] = read_half(source[b].d);
       if constexpr (U::kMins) dmin[b] = read_half(source[b].dmin);
-      if constexpr (U::kScales) {
-        U::scales(source[b], scales.data() + b * kGroups,
-                  U::kMins ? mins.data() + b * kGroups : nullptr);
-      }
+      if constexpr (U::kScales) U::scales(source[b], scales.data() + 16 * b);
     }
   }
 
@@ -42,13 +37,14 @@ struct UnpackedRow {
     for (std::size_t b = 0; b < blocks; ++b) {
       std::int32_t products = 0;
       std::int32_t offsets = 0;
-      for (std::size_t g = b * kGroups; g < (b + 1) * kGroups; ++g) {
+      for (std::size_t g = 0; g < kGroups; ++g) {
+        const std::size_t first = b * U::kElements + g * U::kGroup;
         std::int32_t group = 0;
-        for (std::size_t i = g * U::kGroup; i < (g + 1) * U::kGroup; ++i) {
+        for (std::size_t i = first; i < first + U::kGroup; ++i) {
           group += static_cast<std::int32_t>(q[i]) * static_cast<std::int32_t>(x.q[i]);
         }
-        products += U::kScales ? scales[g] * group : group;
-        if constexpr (U::kMins) offsets += mins[g] * x.sum[g];
+        products += U::kScales ? scales[16 * b + g] * group : group;
+        if constexpr (U::kMins) offsets += scales[16 * b + 8 + g] * x.sum[b * kGroups + g];
       }
       sum += static_cast<float>(products) * (d[b] * x.scale[b]);
       if constexpr (U::kMins) sum -= static_cast<float>(offsets) * (dmin[b] * x.scale[b]);
@@ -59,7 +55,7 @@ struct UnpackedRow {
   std::size_t blocks;
   std::vector<std::int8_t> q;
   std::vector<float> d, dmin;
-  std::vector<std::int32_t> scales, mins;
+  std::vector<std::int8_t> scales;  // 16 per block
 };
 
 template <DataType T>

@@ -9,7 +9,7 @@
 #include "kernels/portable/half.h"
 
 // The vector of the portable path: four floats in the compilers' own vector extension, which every
-// 64-bit target has registers for. See vector/README.md for the interface.
+// 64-bit target has registers for. README.md tells the interface.
 namespace dovetail::kernels {
 namespace {
 
@@ -22,15 +22,15 @@ struct Vec {
 
   static F set1(float x) { return F{x, x, x, x}; }
   static F zero() { return F{}; }
-  static F load(const float* p) {
+  static F load(const void* p) {
     F v;
     std::memcpy(&v, p, sizeof v);
     return v;
   }
-  static F load_n(const float* p, std::size_t n) {
-    F v{};
-    for (std::size_t i = 0; i < n; ++i) v[i] = p[i];
-    return v;
+  static F load_n(const void* p, std::size_t n) {
+    float lanes[kWidth] = {};
+    std::memcpy(lanes, p, n * sizeof(float));
+    return load(lanes);
   }
   static void store(float* p, F v) { std::memcpy(p, &v, sizeof v); }
   static void store_n(float* p, F v, std::size_t n) {

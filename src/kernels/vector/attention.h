@@ -11,28 +11,41 @@
 namespace dovetail::kernels {
 namespace {
 
+inline constexpr float kNoScore = -std::numeric_limits<float>::infinity();
 inline constexpr std::size_t kMaxHeadDim = 256;
 // Query-head pairs that share the walk over the context: their sums stay in the first-level cache.
 inline constexpr std::size_t kMaxPairs = 64;
 inline constexpr std::size_t kScoreVecs = kBlockSize / Vec::kWidth;
 
 inline Vec::F load_cache_n(CacheType type, const std::byte* p, std::size_t n) {
-  return type == CacheType::kF32 ? Vec::load_n(reinterpret_cast<const float*>(p), n)
-                                 : Vec::load_f16_n(p, n);
+  if (n == Vec::kWidth) return type == CacheType::kF32 ? Vec::load(p) : Vec::load_f16(p);
+  return type == CacheType::kF32 ? Vec::load_n(p, n) : Vec::load_f16_n(p, n);
 }
 
-// One block of keys with the positions innermost, and of values as floats.
+// One block of keys with the positions innermost, and of values as floats: the cache's own where
+// they can be read in whole vectors, else a copy.
 struct AttentionBlock {
   alignas(64) float keys[kMaxHeadDim * kBlockSize];
-  alignas(64) float values[kBlockSize * kMaxHeadDim];
+  alignas(64) float copied[kBlockSize * kMaxHeadDim];
+  const float* values;
   std::size_t value_stride;
 };
 
-inline void open_block(const AttentionArgs& a, std::size_t block, AttentionBlock& out) {
-  const std::size_t element = cache_element_bytes(a.cache_type);
+// Opens a block; the next one, if `more`, is asked for meanwhile.
+inline void open_block(const AttentionArgs& a, std::size_t block, bool more, AttentionBlock& out) {
+  const bool floats = a.cache_type == CacheType::kF32;
+  const std::size_t element = floats ? 4 : 2;
   const std::byte* keys = a.key_blocks[block];
   const std::byte* values = a.value_blocks[block];
+  if (more) {
+    for (std::size_t i = 0; i < kBlockSize * a.head_dim * element; i += 64) {
+      __builtin_prefetch(a.key_blocks[block + 1] + i);
+      __builtin_prefetch(a.value_blocks[block + 1] + i);
+    }
+  }
+  const bool copy = !floats || a.head_dim % Vec::kWidth != 0;
   out.value_stride = (a.head_dim + Vec::kWidth - 1) / Vec::kWidth * Vec::kWidth;
+  out.values = copy ? out.copied : reinterpret_cast<const float*>(values);
   for (std::size_t d = 0; d < a.head_dim; d += Vec::kWidth) {
     const std::size_t n = a.head_dim - d < Vec::kWidth ? a.head_dim - d : Vec::kWidth;
     for (std::size_t p0 = 0; p0 < kBlockSize; p0 += Vec::kWidth) {
@@ -43,8 +56,8 @@ inline void open_block(const AttentionArgs& a, std::size_t block, AttentionBlock
       Vec::transpose(rows);
       for (std::size_t i = 0; i < n; ++i) Vec::store(out.keys + (d + i) * kBlockSize + p0, rows[i]);
     }
-    for (std::size_t p = 0; p < kBlockSize; ++p) {
-      Vec::store(out.values + p * out.value_stride + d,
+    for (std::size_t p = 0; copy && p < kBlockSize; ++p) {
+      Vec::store(out.copied + p * out.value_stride + d,
                  load_cache_n(a.cache_type, values + (p * a.head_dim + d) * element, n));
     }
   }
@@ -97,14 +110,13 @@ inline void attention_scores(const AttentionArgs& a, const AttentionBlock& block
 // in `scores`; returns the factor for the sums so far.
 inline float attention_weights(AttentionState& state, std::size_t begin, std::size_t end,
                                float* scores) {
-  constexpr float kNone = -std::numeric_limits<float>::infinity();
   Vec::F s[kScoreVecs];
-  Vec::F top = Vec::set1(kNone);
+  Vec::F top = Vec::set1(kNoScore);
   for (std::size_t v = 0; v < kScoreVecs; ++v) {
     const std::size_t lane = v * Vec::kWidth;
     const std::size_t from = begin > lane ? begin - lane : 0;
     const std::size_t to = end > lane ? end - lane : 0;
-    s[v] = Vec::keep(Vec::load(scores + lane), from, to, Vec::set1(kNone));
+    s[v] = Vec::keep(Vec::load(scores + lane), from, to, Vec::set1(kNoScore));
     top = Vec::max(top, s[v]);
   }
   const float maximum = Vec::max_of(top);
@@ -176,7 +188,7 @@ inline void attention_walk(const AttentionArgs& a, AttentionState* states, std::
   AttentionBlock block;
   for (std::size_t b = first / kBlockSize; b <= last / kBlockSize; ++b) {
     const std::size_t base = b * kBlockSize;
-    open_block(a, b, block);
+    open_block(a, b, b < last / kBlockSize, block);
     AttentionState* active[kMaxPairs];
     std::size_t n = 0;
     for (std::size_t i = 0; i < count; ++i) {
@@ -206,7 +218,7 @@ inline void attention(const AttentionArgs& a) {
       state.output = a.output + row * a.output_stride + head * a.head_dim;
       state.last = position;
       state.first = a.window != 0 && position + 1 > a.window ? position + 1 - a.window : 0;
-      state.maximum = -std::numeric_limits<float>::infinity();
+      state.maximum = kNoScore;
       state.sum = 0.0F;
       std::memset(state.values, 0, sizeof state.values);
       if (count == kMaxPairs || (row + 1 == a.rows && head + 1 == a.heads)) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <cstring>
 
@@ -28,7 +27,7 @@ inline void rms_norm(const float* x, const float* weight, std::size_t n, float e
     sums[j] = Vec::fma(v, v, sums[j]);
   }
   const float sum = Vec::sum(Vec::add(Vec::add(sums[0], sums[1]), Vec::add(sums[2], sums[3])));
-  const float scale = 1.0F / std::sqrt(sum / static_cast<float>(n) + epsilon);
+  const float scale = 1.0F / __builtin_sqrtf(sum / static_cast<float>(n) + epsilon);
   for (i = 0; i < n; ++i) out[i] = x[i] * scale * weight[i];
 }
 

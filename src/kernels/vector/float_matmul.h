@@ -14,10 +14,8 @@ namespace {
 struct WeightF32 {
   using Operand = Vec::F;
   static constexpr std::size_t kStep = Vec::kWidth, kWeightBytes = 4, kActivationBytes = 4;
-  static Operand weight(const std::byte* p) { return Vec::load(reinterpret_cast<const float*>(p)); }
-  static Operand weight_n(const std::byte* p, std::size_t n) {
-    return Vec::load_n(reinterpret_cast<const float*>(p), n);
-  }
+  static Operand weight(const std::byte* p) { return Vec::load(p); }
+  static Operand weight_n(const std::byte* p, std::size_t n) { return Vec::load_n(p, n); }
   static Operand activation(const std::byte* p) { return weight(p); }
   static Operand activation_n(const std::byte* p, std::size_t n) { return weight_n(p, n); }
   static Vec::F multiply_add(Operand a, Operand b, Vec::F c) { return Vec::fma(a, b, c); }
@@ -83,6 +81,16 @@ inline void float_columns(const MatmulArgs& a, std::size_t m, std::size_t begin,
   for (; n < end; ++n) float_tile<W, M, 1>(a, m, n);
 }
 
+template <class W, std::size_t M>
+inline void float_rest(const MatmulArgs& a, std::size_t m, std::size_t begin, std::size_t end) {
+  if constexpr (M > 1) {
+    if (a.m - m == M) return float_columns<W, M, Vec::kTileN>(a, m, begin, end);
+    float_rest<W, M - 1>(a, m, begin, end);
+  } else {
+    float_columns<W, 1, Vec::kTileSingle>(a, m, begin, end);
+  }
+}
+
 // A block of weight rows that the second-level cache holds while all activations pass it.
 template <class W>
 inline void float_matmul(const MatmulArgs& a) {
@@ -96,7 +104,7 @@ inline void float_matmul(const MatmulArgs& a) {
     for (; m + Vec::kTileM <= a.m; m += Vec::kTileM) {
       float_columns<W, Vec::kTileM, Vec::kTileN>(a, m, n, end);
     }
-    for (; m < a.m; ++m) float_columns<W, 1, Vec::kTileSingle>(a, m, n, end);
+    if (m < a.m) float_rest<W, Vec::kTileM - 1>(a, m, n, end);
   }
 }
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -10,9 +9,11 @@
 namespace dovetail::kernels {
 namespace {
 
-// Rounds a row of activations to bytes, block by block: x = scale * q with |q| <= 127.
+// Rounds a row of activations to bytes, block by block: x = scale * q with |q| <= 127. The sums are
+// stored times `sum_factor`.
 template <DataType T>
-inline void quantize_activations(const float* x, std::size_t k, std::byte* out) {
+inline void quantize_activations(const float* x, std::size_t k, std::byte* out,
+                                 std::int32_t sum_factor) {
   using U = Unpack<T>;
   const QuantRow row = quant_row<T>(out, k);
   auto* q = const_cast<std::int8_t*>(row.q);
@@ -28,14 +29,49 @@ inline void quantize_activations(const float* x, std::size_t k, std::byte* out) 
     scales[b] = largest / 127.0F;
     for (std::size_t i = 0; i < U::kElements; ++i) {
       // Adding 1.5 * 2^23 rounds to nearest even and leaves the whole number in the low bits.
-      const auto bits = std::bit_cast<std::uint32_t>(x[i] * inverse + 0x1.8p23F);
+      const auto bits = __builtin_bit_cast(std::uint32_t, x[i] * inverse + 0x1.8p23F);
       q[i] = static_cast<std::int8_t>(bits & 0xffU);
     }
     for (std::size_t g = 0; g < U::kElements / U::kGroup; ++g) {
       std::int32_t sum = 0;
       for (std::size_t i = 0; i < U::kGroup; ++i) sum += q[g * U::kGroup + i];
-      *sums++ = sum;
+      *sums++ = sum * sum_factor;
     }
+  }
+}
+
+inline std::size_t quant_activation_bytes(DataType weights, std::size_t k) {
+  switch (weights) {
+    case DataType::kQ8_0:
+      return quant_activation_bytes<DataType::kQ8_0>(k);
+    case DataType::kQ4_0:
+      return quant_activation_bytes<DataType::kQ4_0>(k);
+    case DataType::kQ4_K:
+      return quant_activation_bytes<DataType::kQ4_K>(k);
+    case DataType::kQ5_K:
+      return quant_activation_bytes<DataType::kQ5_K>(k);
+    case DataType::kQ6_K:
+      return quant_activation_bytes<DataType::kQ6_K>(k);
+    default:
+      return 0;
+  }
+}
+
+inline void quant_prepare(DataType weights, const float* x, std::size_t k, std::byte* out,
+                          std::int32_t sum_factor) {
+  switch (weights) {
+    case DataType::kQ8_0:
+      return quantize_activations<DataType::kQ8_0>(x, k, out, sum_factor);
+    case DataType::kQ4_0:
+      return quantize_activations<DataType::kQ4_0>(x, k, out, sum_factor);
+    case DataType::kQ4_K:
+      return quantize_activations<DataType::kQ4_K>(x, k, out, sum_factor);
+    case DataType::kQ5_K:
+      return quantize_activations<DataType::kQ5_K>(x, k, out, sum_factor);
+    case DataType::kQ6_K:
+      return quantize_activations<DataType::kQ6_K>(x, k, out, sum_factor);
+    default:
+      return;
   }
 }
 

@@ -1,0 +1,79 @@
+#include "serve/api_error.h"
+
+#include <nlohmann/json.hpp>
+
+namespace dovetail::serve {
+
+ApiError from_engine(const Error& error) {
+  ApiError result;
+  result.message = error.message;
+  switch (error.kind) {
+    case ErrorKind::kInvalid:
+    case ErrorKind::kUnsupported:
+      result.status = 400;
+      break;
+    case ErrorKind::kNotFound:
+      result.status = 404;
+      break;
+    case ErrorKind::kExhausted:
+      result.status = 429;
+      result.code = "queue_full";
+      result.retry_after = 1;
+      break;
+    case ErrorKind::kUnavailable:
+      result.status = 503;
+      result.code = "unavailable";
+      result.retry_after = 5;
+      break;
+    case ErrorKind::kIo:
+    case ErrorKind::kInternal:
+      result.status = 500;
+      result.code = "internal";
+      break;
+  }
+  return result;
+}
+
+std::string_view error_type(int status) {
+  switch (status) {
+    case 401:
+      return "authentication_error";
+    case 404:
+      return "not_found_error";
+    case 429:
+      return "rate_limit_error";
+    case 500:
+      return "server_error";
+    case 503:
+      return "service_unavailable_error";
+    default:
+      return "invalid_request_error";
+  }
+}
+
+std::string error_body(const ApiError& error) {
+  using Json = nlohmann::ordered_json;
+  Json detail;
+  detail["message"] = error.message;
+  detail["type"] = std::string(error_type(error.status));
+  detail["param"] = error.param.empty() ? Json(nullptr) : Json(error.param);
+  detail["code"] = error.code.empty() ? Json(nullptr) : Json(error.code);
+  Json body;
+  body["error"] = std::move(detail);
+  // A message may quote what a client sent; whatever is not UTF-8 in it becomes U+FFFD.
+  return body.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+HttpResponse error_response(const ApiError& error) {
+  HttpResponse response;
+  response.status = error.status;
+  response.body = error_body(error);
+  if (error.retry_after) {
+    response.headers.emplace_back("Retry-After", std::to_string(*error.retry_after));
+  }
+  if (!error.allow.empty()) response.headers.emplace_back("Allow", error.allow);
+  if (error.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
+  return response;
+}
+
+}  // namespace dovetail::serve

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <utility>
+
+#include "base/result.h"
+#include "serve/http_message.h"
+
+namespace dovetail::serve {
+
+// An error as OpenAI's API words it: an HTTP status and {"error": {message, type, param, code}}.
+struct ApiError {
+  int status = 400;
+  std::string message;
+  std::string param;               // the field at fault; empty: none (null in the body)
+  std::string code;                // empty: null in the body
+  std::optional<int> retry_after;  // seconds
+  std::string allow;               // of a 405
+};
+
+template <class T>
+using Outcome = tl::expected<T, ApiError>;
+
+// 400 that blames one field. The message begins with the field's name.
+template <class... Args>
+[[nodiscard]] tl::unexpected<ApiError> bad_field(std::string_view field,
+                                                 fmt::format_string<Args...> format,
+                                                 Args&&... args) {
+  ApiError error;
+  error.param = std::string(field);
+  error.message = error.param + ": " + fmt::format(format, std::forward<Args>(args)...);
+  return tl::unexpected<ApiError>(std::move(error));
+}
+
+// An engine's error in HTTP's terms: kInvalid and kUnsupported 400, kNotFound 404, kExhausted 429,
+// kUnavailable 503, the rest 500. A message of kInvalid that begins with "field: " blames that
+// field.
+ApiError from_engine(const Error& error);
+
+// "invalid_request_error" and so on, by status.
+std::string_view error_type(int status);
+
+// {"error": {...}} as JSON text.
+std::string error_body(const ApiError& error);
+
+HttpResponse error_response(const ApiError& error);
+
+}  // namespace dovetail::serve

@@ -1,0 +1,182 @@
+#include "serve/api_request.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "serve/request_fields.h"
+
+namespace dovetail::serve {
+namespace {
+
+constexpr std::int32_t kDefaultCompletionTokens = 16;  // as OpenAI's API defines it
+
+std::optional<ApiError> problem(tl::unexpected<ApiError> error) { return std::move(error.value()); }
+
+// What concerns several fields at once.
+std::optional<ApiError> settle(Form form, Draft& draft) {
+  Request& request = draft.request;
+  if (draft.has_stream_options && !draft.stream) {
+    return problem(bad_field("stream_options", "is allowed only with \"stream\": true"));
+  }
+  if (form == Form::kChat) {
+    if (draft.chat.messages.empty()) return problem(bad_field("messages", "is missing"));
+    if (draft.top_logprobs && !draft.logprobs) {
+      return problem(bad_field("top_logprobs", "is allowed only with \"logprobs\": true"));
+    }
+    if (draft.logprobs) request.logprobs = draft.top_logprobs.value_or(0);
+    if (draft.max_tokens && draft.max_completion_tokens &&
+        *draft.max_tokens != *draft.max_completion_tokens) {
+      return problem(bad_field("max_tokens",
+                               "{} contradicts max_completion_tokens {}; expected one of them",
+                               *draft.max_tokens, *draft.max_completion_tokens));
+    }
+    request.max_tokens =
+        draft.max_completion_tokens ? *draft.max_completion_tokens : draft.max_tokens.value_or(0);
+  } else {
+    if (draft.prompts.empty()) return problem(bad_field("prompt", "is missing"));
+    request.max_tokens = draft.max_tokens.value_or(kDefaultCompletionTokens);
+    const std::size_t choices = draft.prompts.size() * static_cast<std::size_t>(request.n);
+    if (choices > draft.context.max_choices) {
+      return problem(bad_field("n",
+                               "{} prompts of {} choices are too many; expected at most {} choices",
+                               draft.prompts.size(), request.n, draft.context.max_choices));
+    }
+  }
+  if (request.max_tokens > 0 && request.min_tokens > request.max_tokens) {
+    return problem(bad_field("min_tokens", "{} is more than max_tokens; expected at most {}",
+                             request.min_tokens, request.max_tokens));
+  }
+  return std::nullopt;
+}
+
+// The engine's request for one prompt. `field` is the prompt's name in messages.
+Outcome<Request> with_prompt(const Draft& draft, std::string_view field,
+                             std::vector<TokenId> prompt) {
+  const std::uint32_t context = draft.context.backend.model.max_context;
+  if (prompt.empty()) return bad_field(field, "is empty; expected at least one token");
+  if (prompt.size() >= context) {
+    auto error =
+        bad_field(field, "{} tokens leave no room in the context of {}; expected at most {}",
+                  prompt.size(), context, context - 1);
+    error.value().code = "context_length_exceeded";
+    return error;
+  }
+  Request request = draft.request;
+  // More than there is room for ends at the context's end, with finish_reason "length".
+  const auto room = static_cast<std::int32_t>(context - prompt.size());
+  if (request.min_tokens > room) {
+    return bad_field("min_tokens",
+                     "{} do not fit behind a prompt of {} tokens; expected at most {}",
+                     request.min_tokens, prompt.size(), room);
+  }
+  request.max_tokens = request.max_tokens == 0 ? room : std::min(request.max_tokens, room);
+  request.prompt = std::move(prompt);
+  return request;
+}
+
+Outcome<Json> read_fields(std::string_view body, std::initializer_list<std::string_view> known,
+                          const RequestContext& context) {
+  auto json = parse_body(body);
+  if (!json) return json;
+  Draft draft(context);
+  for (const auto& [key, value] : json->items()) {
+    if (key == "model") {
+      if (auto found = read_field(Form::kChat, key, value, draft)) {
+        return tl::unexpected<ApiError>(std::move(*found));
+      }
+    } else if (std::find(known.begin(), known.end(), key) == known.end()) {
+      return bad_field(key, "unknown or unsupported field \"{}\"", key.substr(0, 64));
+    }
+  }
+  return json;
+}
+
+Outcome<bool> optional_bool(const Json& body, const char* field, bool otherwise) {
+  const auto at = body.find(field);
+  if (at == body.end() || at->is_null()) return otherwise;
+  return read_bool(field, *at);
+}
+
+}  // namespace
+
+Outcome<Generation> read_generation(Form form, std::string_view body,
+                                    const RequestContext& context) {
+  const auto json = parse_body(body);
+  if (!json) return tl::unexpected<ApiError>(json.error());
+
+  Draft draft(context);
+  draft.request.sampling = context.backend.model.sampling;
+  for (const auto& [key, value] : json->items()) {
+    if (auto found = read_field(form, key, value, draft)) {
+      return tl::unexpected<ApiError>(std::move(*found));
+    }
+  }
+  if (auto found = settle(form, draft)) return tl::unexpected<ApiError>(std::move(*found));
+
+  Generation generation;
+  generation.form = form;
+  generation.stream = draft.stream;
+  generation.include_usage = draft.include_usage;
+  if (form == Form::kChat) {
+    const auto text = render_chat(draft.chat, context.backend);
+    if (!text) return tl::unexpected<ApiError>(text.error());
+    // The template itself writes BOS where the model wants one.
+    auto request = with_prompt(draft, "messages", context.backend.encode(*text, false, true));
+    if (!request) return tl::unexpected<ApiError>(std::move(request.error()));
+    generation.requests.push_back(std::move(*request));
+    return generation;
+  }
+  for (std::size_t i = 0; i < draft.prompts.size(); ++i) {
+    auto& prompt = draft.prompts[i];
+    auto* ids = std::get_if<std::vector<TokenId>>(&prompt);
+    auto tokens = ids != nullptr
+                      ? std::move(*ids)
+                      : context.backend.encode(std::get<std::string>(prompt), true, true);
+    const std::string field = draft.prompts.size() == 1 ? "prompt" : fmt::format("prompt[{}]", i);
+    auto request = with_prompt(draft, field, std::move(tokens));
+    if (!request) return tl::unexpected<ApiError>(std::move(request.error()));
+    generation.requests.push_back(std::move(*request));
+  }
+  return generation;
+}
+
+Outcome<std::string> tokenize(std::string_view body, const RequestContext& context) {
+  const auto json =
+      read_fields(body, {"content", "prompt", "add_special", "parse_special"}, context);
+  if (!json) return tl::unexpected<ApiError>(json.error());
+  const bool has_content = json->contains("content");
+  if (has_content == json->contains("prompt")) {
+    return bad_field("content", "expected exactly one of \"content\" and \"prompt\"");
+  }
+  const char* field = has_content ? "content" : "prompt";
+  const auto text = read_string(field, json->at(field));
+  if (!text) return tl::unexpected<ApiError>(text.error());
+  const auto add_special = optional_bool(*json, "add_special", true);
+  if (!add_special) return tl::unexpected<ApiError>(add_special.error());
+  const auto parse_special = optional_bool(*json, "parse_special", true);
+  if (!parse_special) return tl::unexpected<ApiError>(parse_special.error());
+
+  Json answer;
+  answer["tokens"] = context.backend.encode(*text, *add_special, *parse_special);
+  answer["count"] = answer["tokens"].size();
+  answer["max_model_len"] = context.backend.model.max_context;
+  return answer.dump();
+}
+
+Outcome<std::string> detokenize(std::string_view body, const RequestContext& context) {
+  const auto json = read_fields(body, {"tokens", "skip_special"}, context);
+  if (!json) return tl::unexpected<ApiError>(json.error());
+  if (!json->contains("tokens")) return bad_field("tokens", "is missing");
+  // A token takes at least two bytes of the body, which is bounded.
+  const auto ids = read_token_ids("tokens", json->at("tokens"), context.backend.model.vocab_size,
+                                  body.size() / 2);
+  if (!ids) return tl::unexpected<ApiError>(ids.error());
+  const auto skip_special = optional_bool(*json, "skip_special", false);
+  if (!skip_special) return tl::unexpected<ApiError>(skip_special.error());
+
+  Json answer;
+  answer["content"] = context.backend.decode(*ids, *skip_special);
+  return answer.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace dovetail::serve

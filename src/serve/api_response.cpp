@@ -1,0 +1,265 @@
+#include "serve/api_response.h"
+
+#include <algorithm>
+#include <cassert>
+#include <chrono>
+#include <cmath>
+#include <random>
+#include <utility>
+
+#include "serve/token_text.h"
+
+namespace dovetail::serve {
+namespace {
+
+// A text that broke the engine's promise of UTF-8 must not break the answer.
+std::string dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string event(const Json& json) { return "data: " + dump(json) + "\n\n"; }
+
+constexpr std::string_view kDone = "data: [DONE]\n\n";
+
+// JSON has no infinity; OpenAI's API shows what has no probability as -9999.
+double shown_logprob(float logprob) {
+  return std::isfinite(logprob) ? static_cast<double>(logprob) : -9999.0;
+}
+
+Json byte_array(std::string_view bytes) {
+  Json array = Json::array();
+  for (const char c : bytes) array.push_back(static_cast<unsigned char>(c));
+  return array;
+}
+
+Json chat_token(std::string_view bytes, float logprob) {
+  Json token;
+  token["token"] = token_label(bytes);
+  token["logprob"] = shown_logprob(logprob);
+  token["bytes"] = byte_array(bytes);
+  return token;
+}
+
+// Appends the arrays inside `more` to those of `to`, which may be null at first.
+void append_arrays(Json& to, Json more) {
+  if (to.is_null()) {
+    to = std::move(more);
+    return;
+  }
+  for (auto& [key, values] : more.items()) {
+    auto& known = to[key];
+    if (!values.is_array()) continue;
+    for (auto& value : values) known.push_back(std::move(value));
+  }
+}
+
+}  // namespace
+
+ReplyLabel make_label(Form form, std::string_view model) {
+  std::random_device random;
+  ReplyLabel label;
+  label.id = fmt::format("{}-{:08x}{:08x}{:08x}", form == Form::kChat ? "chatcmpl" : "cmpl",
+                         random(), random(), random());
+  label.model = std::string(model);
+  label.created = std::chrono::duration_cast<std::chrono::seconds>(
+                      std::chrono::system_clock::now().time_since_epoch())
+                      .count();
+  return label;
+}
+
+Reply::Reply(const Generation& generation, ReplyLabel label,
+             const std::function<std::string(TokenId)>& token_bytes)
+    : generation_(generation), label_(std::move(label)), token_bytes_(token_bytes) {
+  std::size_t choices = 0;
+  for (const Request& request : generation.requests) choices += static_cast<std::size_t>(request.n);
+  choices_.resize(choices);
+  open_choices_ = choices;
+}
+
+Json Reply::envelope(const char* object) const {
+  Json json;
+  json["id"] = label_.id;
+  json["object"] = object;
+  json["created"] = label_.created;
+  json["model"] = label_.model;
+  return json;
+}
+
+std::string Reply::delta(std::size_t index, Json content, Json logprobs, const char* finish) const {
+  const bool chat = generation_.form == Form::kChat;
+  Json choice;
+  choice["index"] = index;
+  choice[chat ? "delta" : "text"] = std::move(content);
+  choice["logprobs"] = std::move(logprobs);
+  choice["finish_reason"] = finish != nullptr ? Json(finish) : Json(nullptr);
+  Json json = envelope(chat ? "chat.completion.chunk" : "text_completion");
+  json["choices"] = Json::array();
+  json["choices"].push_back(std::move(choice));
+  if (generation_.include_usage) json["usage"] = nullptr;
+  return event(json);
+}
+
+Json Reply::chat_logprobs(const std::vector<OutputToken>& tokens) const {
+  Json content = Json::array();
+  for (const OutputToken& token : tokens) {
+    Json entry = chat_token(token_bytes_(token.id), token.logprob);
+    Json top = Json::array();
+    for (const TokenLogprob& other : token.top) {
+      top.push_back(chat_token(token_bytes_(other.id), other.logprob));
+    }
+    entry["top_logprobs"] = std::move(top);
+    content.push_back(std::move(entry));
+  }
+  Json json;
+  json["content"] = std::move(content);
+  json["refusal"] = nullptr;
+  return json;
+}
+
+Json Reply::completion_logprobs(const std::vector<OutputToken>& tokens,
+                                std::size_t& text_offset) const {
+  Json json;
+  json["tokens"] = Json::array();
+  json["token_logprobs"] = Json::array();
+  json["top_logprobs"] = Json::array();
+  json["text_offset"] = Json::array();
+  for (const OutputToken& token : tokens) {
+    const std::string bytes = token_bytes_(token.id);
+    Json top = Json::object();
+    for (const TokenLogprob& other : token.top) {
+      // Two tokens may be spelled alike: the first, more probable one stays.
+      const std::string label = token_label(token_bytes_(other.id));
+      if (!top.contains(label)) top[label] = shown_logprob(other.logprob);
+    }
+    json["tokens"].push_back(token_label(bytes));
+    json["token_logprobs"].push_back(shown_logprob(token.logprob));
+    json["top_logprobs"].push_back(std::move(top));
+    json["text_offset"].push_back(text_offset);
+    text_offset += code_points(bytes);
+  }
+  return json;
+}
+
+std::string Reply::add(std::size_t prompt, OutputEvent event) {
+  assert(prompt < generation_.requests.size());
+  const Request& request = generation_.requests[prompt];
+  const std::size_t index =
+      prompt * static_cast<std::size_t>(request.n) + static_cast<std::size_t>(event.choice);
+  assert(index < choices_.size());
+  Choice& choice = choices_[index];
+  assert(choice.finish == nullptr);
+  choice.usage = event.usage;
+  if (event.finish) {
+    --open_choices_;
+    choice.finish = *event.finish == FinishReason::kLength ? "length" : "stop";
+    if (!failure_ && *event.finish == FinishReason::kError) failure_ = from_engine(event.error);
+    if (!failure_ && *event.finish == FinishReason::kCancelled) {
+      failure_ = from_engine({ErrorKind::kUnavailable, "the request was cancelled by the server"});
+    }
+  }
+  if (failure_) return {};
+
+  const bool chat = generation_.form == Form::kChat;
+  Json logprobs;
+  if (request.logprobs >= 0 && !event.tokens.empty()) {
+    logprobs =
+        chat ? chat_logprobs(event.tokens) : completion_logprobs(event.tokens, choice.text_offset);
+  }
+  if (!generation_.stream) {
+    choice.text += event.text;
+    if (!logprobs.is_null()) append_arrays(choice.logprobs, std::move(logprobs));
+    return {};
+  }
+  std::string out;
+  const bool news = !event.text.empty() || !logprobs.is_null();
+  if (!chat) {
+    if (news || event.finish) {
+      out = delta(index, std::move(event.text), std::move(logprobs), choice.finish);
+    }
+    return out;
+  }
+  if (news) {
+    Json content = Json::object();
+    content["content"] = std::move(event.text);
+    out = delta(index, std::move(content), std::move(logprobs), nullptr);
+  }
+  if (event.finish) out += delta(index, Json::object(), nullptr, choice.finish);
+  return out;
+}
+
+std::string Reply::open() const {
+  std::string out;
+  if (generation_.form != Form::kChat) return out;
+  for (std::size_t index = 0; index < choices_.size(); ++index) {
+    Json content;
+    content["role"] = "assistant";
+    content["content"] = "";
+    out += delta(index, std::move(content), nullptr, nullptr);
+  }
+  return out;
+}
+
+std::string Reply::close() const {
+  std::string out;
+  if (failure_) {
+    out = "data: " + error_body(*failure_) + "\n\n";
+  } else if (generation_.include_usage) {
+    Json json =
+        envelope(generation_.form == Form::kChat ? "chat.completion.chunk" : "text_completion");
+    json["choices"] = Json::array();
+    json["usage"] = usage();
+    out = event(json);
+  }
+  out += kDone;
+  return out;
+}
+
+// The choices of one prompt share it, so a prompt counts once; what its first choice found cached
+// is what the prompt as such found.
+Json Reply::usage() const {
+  std::uint64_t prompt_tokens = 0;
+  std::uint64_t cached_tokens = 0;
+  std::uint64_t completion_tokens = 0;
+  std::size_t index = 0;
+  for (const Request& request : generation_.requests) {
+    prompt_tokens += request.prompt.size();
+    cached_tokens += choices_[index].usage.cached_tokens;
+    for (std::int32_t i = 0; i < request.n; ++i) {
+      completion_tokens += choices_[index++].usage.completion_tokens;
+    }
+  }
+  Json json;
+  json["prompt_tokens"] = prompt_tokens;
+  json["completion_tokens"] = completion_tokens;
+  json["total_tokens"] = prompt_tokens + completion_tokens;
+  json["prompt_tokens_details"]["cached_tokens"] = cached_tokens;
+  return json;
+}
+
+HttpResponse Reply::body() const {
+  assert(complete() && !failure_);
+  const bool chat = generation_.form == Form::kChat;
+  Json json = envelope(chat ? "chat.completion" : "text_completion");
+  json["choices"] = Json::array();
+  for (std::size_t index = 0; index < choices_.size(); ++index) {
+    const Choice& from = choices_[index];
+    Json choice;
+    choice["index"] = index;
+    if (chat) {
+      choice["message"]["role"] = "assistant";
+      choice["message"]["content"] = from.text;
+      choice["message"]["refusal"] = nullptr;
+    } else {
+      choice["text"] = from.text;
+    }
+    choice["logprobs"] = from.logprobs;
+    choice["finish_reason"] = from.finish;
+    json["choices"].push_back(std::move(choice));
+  }
+  json["usage"] = usage();
+  HttpResponse response;
+  response.body = dump(json);
+  return response;
+}
+
+}  // namespace dovetail::serve

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "serve/api_error.h"
+#include "serve/api_request.h"
+
+namespace dovetail::serve {
+
+struct ReplyLabel {
+  std::string id;     // "chatcmpl-..." or "cmpl-..."
+  std::string model;  // the served name
+  std::int64_t created = 0;
+};
+
+// A fresh label: the id is random, `created` is now.
+ReplyLabel make_label(Form form, std::string_view model);
+
+// Turns the events of one Generation into the API's answer, as a stream of server-sent events or as
+// one body. Events of different choices may come in any order; choice c of prompt p has the index
+// p * n + c. One thread at a time.
+class Reply {
+ public:
+  // `generation` and `token_bytes` must outlive the reply.
+  Reply(const Generation& generation, ReplyLabel label,
+        const std::function<std::string(TokenId)>& token_bytes);
+
+  // Takes one event of the prompt with the given index. Returns the events for a streaming client;
+  // for another one it gathers and returns nothing.
+  std::string add(std::size_t prompt, OutputEvent event);
+
+  // What a stream begins with: the role of every choice of a chat.
+  std::string open() const;
+  // What it ends with: the usage where asked for and [DONE]; after a failure the error and [DONE].
+  std::string close() const;
+  // The answer to a client that does not stream; only when complete() and no failure().
+  HttpResponse body() const;
+
+  // Every choice has ended.
+  bool complete() const { return open_choices_ == 0; }
+  // The first choice that was cut short by anything but its own end; nothing further will be sent
+  // but the error.
+  const std::optional<ApiError>& failure() const { return failure_; }
+
+ private:
+  struct Choice {
+    std::string text;
+    nlohmann::ordered_json logprobs;  // as the body's "logprobs"
+    std::size_t text_offset = 0;      // code points of the tokens so far
+    const char* finish = nullptr;
+    Usage usage;
+  };
+
+  nlohmann::ordered_json envelope(const char* object) const;
+  std::string delta(std::size_t index, nlohmann::ordered_json content,
+                    nlohmann::ordered_json logprobs, const char* finish) const;
+  nlohmann::ordered_json chat_logprobs(const std::vector<OutputToken>& tokens) const;
+  nlohmann::ordered_json completion_logprobs(const std::vector<OutputToken>& tokens,
+                                             std::size_t& text_offset) const;
+  nlohmann::ordered_json usage() const;
+
+  const Generation& generation_;
+  ReplyLabel label_;
+  const std::function<std::string(TokenId)>& token_bytes_;
+  std::vector<Choice> choices_;
+  std::size_t open_choices_ = 0;
+  std::optional<ApiError> failure_;
+};
+
+}  // namespace dovetail::serve

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "dovetail/engine.h"
+#include "dovetail/request.h"
+
+namespace dovetail::serve {
+
+// What the server must know of the model; fixed for the server's life.
+struct ModelFacts {
+  std::string name;
+  std::uint32_t max_context = 0;  // positions per sequence
+  std::uint32_t vocab_size = 0;
+  std::string bos_text;  // as the vocabulary spells them; empty: none
+  std::string eos_text;
+  // Used where a request leaves the parameter out: what the model's makers recommend, else OpenAI's
+  // defaults.
+  SamplingParams sampling;
+};
+
+// The seam between HTTP and the engine: everything that the server asks of the world below. Every
+// function may be called from any thread; none may block for long but `drain`.
+struct Backend {
+  ModelFacts model;
+  std::function<Result<RequestId>(Request, EventSink)> submit;          // as Engine::submit
+  std::function<void(RequestId)> cancel;                                // as Engine::cancel
+  std::function<bool(std::chrono::milliseconds)> drain;                 // as Engine::drain; blocks
+  std::function<EngineStats()> stats;                                   // as Engine::stats
+  std::function<EngineHealth(std::chrono::milliseconds stall)> health;  // as Engine::health
+  std::function<std::vector<TokenId>(std::string_view text, bool add_special, bool parse_special)>
+      encode;
+  std::function<std::string(std::span<const TokenId>, bool skip_special)> decode;
+  // The bytes that a token stands for, which need not be whole characters; a special token's
+  // spelling.
+  std::function<std::string(TokenId)> token_bytes;
+  // Renders the chat template; empty where the model has none.
+  std::function<Result<std::string>(const nlohmann::ordered_json& variables)> render_chat;
+};
+
+// The backend of a real engine, which must outlive it. kInvalid: a chat template (the given one, or
+// the model's if none is given) that does not parse.
+Result<Backend> engine_backend(Engine& engine, std::string_view chat_template);
+
+}  // namespace dovetail::serve

@@ -1,0 +1,112 @@
+#include "serve/chat.h"
+
+#include <algorithm>
+#include <array>
+
+namespace dovetail::serve {
+namespace {
+
+Outcome<std::string> read_content(const std::string& field, const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (!value.is_array()) {
+    return bad_field(field, "expected a string or an array of text parts, got {}", shown(value));
+  }
+  std::string text;
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    const Json& part = value[i];
+    const std::string at = fmt::format("{}[{}]", field, i);
+    if (!part.is_object()) return bad_field(at, "expected an object, got {}", shown(part));
+    const auto type = part.find("type");
+    if (type == part.end()) return bad_field(at + ".type", "is missing; expected \"text\"");
+    if (*type != "text") {
+      return bad_field(at + ".type", "{} is not supported; expected \"text\"", shown(*type));
+    }
+    for (const auto& [key, unused] : part.items()) {
+      if (key != "type" && key != "text") {
+        return bad_field(at + "." + key, "unknown or unsupported field \"{}\"", key);
+      }
+    }
+    const auto content = part.find("text");
+    if (content == part.end()) return bad_field(at + ".text", "is missing; expected a string");
+    auto piece = read_string(at + ".text", *content);
+    if (!piece) return tl::unexpected<ApiError>(std::move(piece.error()));
+    text += *piece;
+  }
+  return text;
+}
+
+Outcome<Json> read_message(const std::string& at, const Json& value) {
+  if (!value.is_object()) {
+    return bad_field(at, "expected an object with \"role\" and \"content\", got {}", shown(value));
+  }
+  Json message = Json::object();
+  for (const char* required : {"role", "content"}) {
+    if (!value.contains(required)) return bad_field(at + "." + required, "is missing");
+  }
+  for (const auto& [key, field] : value.items()) {
+    const std::string name = at + "." + key;
+    if (key == "content") {
+      auto content = read_content(name, field);
+      if (!content) return tl::unexpected<ApiError>(std::move(content.error()));
+      message[key] = std::move(*content);
+    } else if (key == "role" ||
+               ((key == "name" || key == "reasoning_content") && !field.is_null())) {
+      auto text = read_string(name, field);
+      if (!text) return tl::unexpected<ApiError>(std::move(text.error()));
+      message[key] = std::move(*text);
+    } else if (!field.is_null()) {
+      // Clients send an assistant's message back as they got it, with nulls for what it lacks.
+      return bad_field(name, "unknown or unsupported field \"{}\"", key);
+    }
+  }
+  return message;
+}
+
+}  // namespace
+
+Outcome<Json> read_messages(const Json& value) {
+  if (!value.is_array() || value.empty()) {
+    return bad_field("messages", "expected a non-empty array of messages, got {}", shown(value));
+  }
+  Json messages = Json::array();
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    auto message = read_message(fmt::format("messages[{}]", i), value[i]);
+    if (!message) return message;
+    messages.push_back(std::move(*message));
+  }
+  return messages;
+}
+
+Outcome<Json> read_template_variables(const Json& value) {
+  constexpr std::string_view kField = "chat_template_kwargs";
+  constexpr std::array<std::string_view, 6> kReserved = {
+      "messages", "tools", "documents", "add_generation_prompt", "bos_token", "eos_token"};
+  if (!value.is_object()) return bad_field(kField, "expected an object, got {}", shown(value));
+  for (const auto& [key, unused] : value.items()) {
+    if (std::find(kReserved.begin(), kReserved.end(), key) != kReserved.end()) {
+      return bad_field(kField, "\"{}\" is set by the server; expected other names", key);
+    }
+  }
+  return value;
+}
+
+Outcome<std::string> render_chat(const Chat& chat, const Backend& backend) {
+  if (!backend.render_chat) {
+    return bad_field("messages",
+                     "the model {} has no chat template; use /v1/completions, or start the server "
+                     "with a template",
+                     backend.model.name);
+  }
+  Json variables = chat.template_variables;
+  variables["messages"] = chat.messages;
+  variables["tools"] = nullptr;
+  variables["documents"] = nullptr;
+  variables["add_generation_prompt"] = chat.add_generation_prompt;
+  variables["bos_token"] = backend.model.bos_text;
+  variables["eos_token"] = backend.model.eos_text;
+  auto text = backend.render_chat(variables);
+  if (!text) return bad_field("messages", "{}", text.error().message);
+  return std::move(*text);
+}
+
+}  // namespace dovetail::serve

@@ -1,0 +1,80 @@
+#include <memory>
+#include <utility>
+
+#include "dovetail/server.h"
+#include "load/model_source.h"
+#include "serve/backend.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace dovetail {
+namespace serve {
+namespace {
+
+std::string spelled(const text::Tokenizer& tokenizer, std::optional<TokenId> id) {
+  return id ? std::string(tokenizer.token_text(*id)) : std::string();
+}
+
+SamplingParams sampling_defaults(const load::GenerationDefaults& defaults) {
+  SamplingParams sampling;
+  sampling.temperature = defaults.temperature.value_or(sampling.temperature);
+  sampling.top_k = defaults.top_k.value_or(sampling.top_k);
+  sampling.top_p = defaults.top_p.value_or(sampling.top_p);
+  sampling.min_p = defaults.min_p.value_or(sampling.min_p);
+  sampling.repetition_penalty = defaults.repetition_penalty.value_or(sampling.repetition_penalty);
+  return sampling;
+}
+
+}  // namespace
+
+Result<Backend> engine_backend(Engine& engine, std::string_view chat_template) {
+  const load::ModelSource& source = engine.source();
+  const text::Tokenizer& tokenizer = engine.tokenizer();
+
+  Backend backend;
+  backend.model.name = source.name;
+  backend.model.max_context = engine.options().max_context;
+  backend.model.vocab_size = source.config.vocab_size;
+  backend.model.bos_text = spelled(tokenizer, tokenizer.bos());
+  backend.model.eos_text = spelled(tokenizer, tokenizer.eos());
+  backend.model.sampling = sampling_defaults(source.generation);
+
+  backend.submit = [&engine](Request request, EventSink sink) {
+    return engine.submit(std::move(request), std::move(sink));
+  };
+  backend.cancel = [&engine](RequestId id) { engine.cancel(id); };
+  backend.drain = [&engine](std::chrono::milliseconds limit) { return engine.drain(limit); };
+  backend.stats = [&engine] { return engine.stats(); };
+  backend.health = [&engine](std::chrono::milliseconds stall) { return engine.health(stall); };
+  backend.encode = [&tokenizer](std::string_view text, bool add_special, bool parse_special) {
+    return tokenizer.encode(text, {add_special, parse_special});
+  };
+  backend.decode = [&tokenizer](std::span<const TokenId> ids, bool skip_special) {
+    return tokenizer.decode(ids, skip_special);
+  };
+  backend.token_bytes = [&tokenizer](TokenId id) {
+    return tokenizer.decode(std::span(&id, 1), false);
+  };
+
+  if (chat_template.empty() && !source.chat_template) return backend;
+  auto parsed = chat_template.empty()
+                    ? text::ChatTemplate::parse(*source.chat_template)
+                    : text::ChatTemplate::parse(chat_template, "the given chat template");
+  if (!parsed) return fail(parsed.error());
+  backend.render_chat = [program = std::make_shared<const text::ChatTemplate>(std::move(*parsed))](
+                            const nlohmann::ordered_json& variables) {
+    return program->render(variables);
+  };
+  return backend;
+}
+
+}  // namespace serve
+
+// Here and not with the rest of the server, so that a server of another backend needs no engine.
+Result<std::unique_ptr<Server>> Server::create(Engine& engine, const ServerOptions& options) {
+  auto backend = serve::engine_backend(engine, options.chat_template);
+  if (!backend) return fail(backend.error());
+  return create(std::move(*backend), options);
+}
+
+}  // namespace dovetail

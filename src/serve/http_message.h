@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace dovetail::serve {
+
+// The head of a request, as far as the server reads it.
+struct HttpHead {
+  std::string method;
+  std::string target;  // path and query, as sent
+  bool keep_alive = true;
+  bool http_1_0 = false;
+  std::string authorization;     // empty: not sent
+  std::string content_type;      // empty: not sent
+  std::string content_encoding;  // empty: not sent
+  std::optional<std::uint64_t> content_length;
+};
+
+struct HttpResponse {
+  int status = 200;
+  std::string body;
+  std::string content_type = "application/json";
+  std::vector<std::pair<std::string, std::string>> headers;  // besides those that framing needs
+};
+
+enum class Framing : std::uint8_t {
+  kLength,   // Content-Length and the body
+  kChunked,  // a stream to an HTTP/1.1 client
+  kClose,    // a stream to an HTTP/1.0 client: ends with the connection
+};
+
+std::string_view reason_phrase(int status);
+
+// The head of a response on the wire, blank line included. `length` is used with kLength.
+std::string response_head(const HttpResponse& response, Framing framing, std::size_t length,
+                          bool keep_alive);
+
+// A whole response on the wire; `head_only` leaves the body out (HEAD).
+std::string response_text(const HttpResponse& response, bool keep_alive, bool head_only);
+
+// `data` as one chunk of a chunked body, and what ends such a body. Empty data gives nothing.
+std::string chunk(std::string_view data);
+inline constexpr std::string_view kLastChunk = "0\r\n\r\n";
+
+}  // namespace dovetail::serve

@@ -1,0 +1,173 @@
+#include "serve/json_input.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+namespace dovetail::serve {
+namespace {
+
+tl::unexpected<ApiError> bad_json(std::string message) {
+  ApiError error;
+  error.message = std::move(message);
+  error.code = "invalid_json";
+  return tl::unexpected<ApiError>(std::move(error));
+}
+
+// Bounds what the parser below may build, in one pass over the bytes. Knows only strings and
+// brackets: what is malformed in any other way is left to the parser.
+class Scan {
+ public:
+  explicit Scan(std::string_view body) : body_(body) {}
+
+  std::optional<std::string> problem() {
+    for (; at_ < body_.size(); ++at_) {
+      const char c = body_[at_];
+      if (c == '"') {
+        if (auto found = string()) return found;
+      } else if (c == '{' || c == '[') {
+        if (depth_ == kMaxJsonDepth) {
+          return fmt::format("the body nests deeper than {} levels at byte {}", kMaxJsonDepth, at_);
+        }
+        levels_[static_cast<std::size_t>(depth_++)] = Level{c == '{', true, 1};
+      } else if (c == '}' || c == ']') {
+        if (depth_ > 0) --depth_;
+      } else if (c == ',' && depth_ > 0) {
+        Level& level = levels_[static_cast<std::size_t>(depth_ - 1)];
+        level.expects_key = true;
+        if (level.is_object && ++level.members > kMaxJsonMembers) {
+          return fmt::format("an object of the body has more than {} members at byte {}",
+                             kMaxJsonMembers, at_);
+        }
+      }
+    }
+    return std::nullopt;
+  }
+
+ private:
+  struct Level {
+    bool is_object = false;
+    bool expects_key = true;
+    int members = 1;
+  };
+
+  std::optional<std::string> string() {
+    const std::size_t begin = at_ + 1;
+    for (++at_; at_ < body_.size() && body_[at_] != '"'; ++at_) {
+      if (body_[at_] == '\\') ++at_;
+    }
+    if (depth_ != 1 || !levels_[0].is_object || !levels_[0].expects_key || at_ >= body_.size()) {
+      return std::nullopt;
+    }
+    levels_[0].expects_key = false;
+    const std::string_view key = body_.substr(begin, at_ - begin);
+    if (std::find(keys_.begin(), keys_.end(), key) != keys_.end()) {
+      return fmt::format("the field \"{}\" appears twice, the second time at byte {}",
+                         key.substr(0, 64), begin);
+    }
+    keys_.push_back(key);
+    return std::nullopt;
+  }
+
+  std::string_view body_;
+  std::size_t at_ = 0;
+  int depth_ = 0;
+  std::array<Level, kMaxJsonDepth> levels_;
+  std::vector<std::string_view> keys_;  // of the body's own fields; few, see kMaxJsonMembers
+};
+
+}  // namespace
+
+Outcome<Json> parse_body(std::string_view body) {
+  if (body.find_first_not_of(" \t\r\n") == std::string_view::npos) {
+    return bad_json("the body is empty; expected a JSON object");
+  }
+  if (auto problem = Scan(body).problem()) return bad_json(std::move(*problem));
+  try {
+    Json json = Json::parse(body.begin(), body.end());
+    if (!json.is_object()) {
+      return bad_json(fmt::format("the body is {}; expected a JSON object", json.type_name()));
+    }
+    return json;
+  } catch (const Json::parse_error& e) {
+    return bad_json(fmt::format("the body is not valid JSON in UTF-8: error at byte {} of {}",
+                                std::min(e.byte, body.size()), body.size()));
+  } catch (const Json::exception&) {  // a number that no double can hold
+    return bad_json("the body is not valid JSON: a number is out of range");
+  }
+}
+
+std::string shown(const Json& value) {
+  constexpr std::size_t kMost = 60;
+  if (value.is_array()) return fmt::format("an array of {} elements", value.size());
+  if (value.is_object()) return fmt::format("an object of {} members", value.size());
+  if (value.is_string()) {
+    const auto& text = value.get_ref<const std::string&>();
+    if (text.size() > kMost)
+      return Json(text.substr(0, kMost)).dump(-1, ' ', false, Json::error_handler_t::ignore) +
+             "...";
+  }
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Outcome<bool> read_bool(std::string_view field, const Json& value) {
+  if (!value.is_boolean()) return bad_field(field, "expected true or false, got {}", shown(value));
+  return value.get<bool>();
+}
+
+Outcome<std::int64_t> read_integer(std::string_view field, const Json& value, std::int64_t least,
+                                   std::int64_t most) {
+  if (!value.is_number_integer()) {
+    return bad_field(field, "expected an integer from {} to {}, got {}", least, most, shown(value));
+  }
+  const bool too_large = value.is_number_unsigned() &&
+                         value.get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX);
+  if (too_large || value.get<std::int64_t>() < least || value.get<std::int64_t>() > most) {
+    return bad_field(field, "{} is out of range; expected an integer from {} to {}", shown(value),
+                     least, most);
+  }
+  return value.get<std::int64_t>();
+}
+
+Outcome<std::string> read_string(std::string_view field, const Json& value) {
+  if (!value.is_string()) return bad_field(field, "expected a string, got {}", shown(value));
+  return value.get<std::string>();
+}
+
+Outcome<float> read_number(std::string_view field, const Json& value, const NumberRange& range) {
+  const auto expected = [&range] {
+    return fmt::format("a number {} {} and at most {}",
+                       range.least_excluded ? "above" : "of at least", range.least, range.most);
+  };
+  if (!value.is_number()) {
+    return bad_field(field, "expected {}, got {}", expected(), shown(value));
+  }
+  // Judged as the float that will be used: what rounds to an excluded bound is out.
+  const float number = value.get<float>();
+  const bool above = range.least_excluded ? number > range.least : number >= range.least;
+  if (!above || !(number <= range.most)) {
+    return bad_field(field, "{} is out of range; expected {}", shown(value), expected());
+  }
+  return number;
+}
+
+Outcome<std::vector<std::int32_t>> read_token_ids(std::string_view field, const Json& value,
+                                                  std::uint32_t vocab_size, std::size_t most) {
+  if (!value.is_array()) {
+    return bad_field(field, "expected an array of token ids, got {}", shown(value));
+  }
+  if (value.size() > most) {
+    return bad_field(field, "{} token ids are too many; expected at most {}", value.size(), most);
+  }
+  std::vector<std::int32_t> ids;
+  ids.reserve(value.size());
+  for (const Json& element : value) {
+    auto id = read_integer(fmt::format("{}[{}]", field, ids.size()), element, 0,
+                           static_cast<std::int64_t>(vocab_size) - 1);
+    if (!id) return tl::unexpected<ApiError>(std::move(id.error()));
+    ids.push_back(static_cast<std::int32_t>(*id));
+  }
+  return ids;
+}
+
+}  // namespace dovetail::serve

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "serve/api_error.h"
+
+namespace dovetail::serve {
+
+using Json = nlohmann::ordered_json;
+
+inline constexpr int kMaxJsonDepth = 64;
+inline constexpr int kMaxJsonMembers = 1024;  // of one object: its look-up is linear
+
+// Parses a request's body, which must be one JSON object in valid UTF-8 whose own fields are
+// distinct. Depth and member counts are checked before anything is built. Errors are 400 and give
+// the byte at fault where there is one.
+Outcome<Json> parse_body(std::string_view body);
+
+// A value as an error message shows it: JSON, cut to a line's worth.
+std::string shown(const Json& value);
+
+// Readers of single values. `field` is the name in messages.
+Outcome<bool> read_bool(std::string_view field, const Json& value);
+Outcome<std::int64_t> read_integer(std::string_view field, const Json& value, std::int64_t least,
+                                   std::int64_t most);
+Outcome<std::string> read_string(std::string_view field, const Json& value);
+
+// A range of numbers for read_number.
+struct NumberRange {
+  double least = 0.0;
+  double most = 0.0;
+  bool least_excluded = false;
+};
+Outcome<float> read_number(std::string_view field, const Json& value, const NumberRange& range);
+
+// Ids in [0, vocab_size), at most `most` of them.
+Outcome<std::vector<std::int32_t>> read_token_ids(std::string_view field, const Json& value,
+                                                  std::uint32_t vocab_size, std::size_t most);
+
+}  // namespace dovetail::serve

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "dovetail/engine.h"
+
+namespace dovetail::serve {
+
+// Counts of the HTTP side. For the event loop's thread only.
+class HttpCounts {
+ public:
+  // `route` is one of a fixed set of names and lives for ever.
+  void answered(std::string_view route, int status) { ++answers_[{route, status}]; }
+  const std::map<std::pair<std::string_view, int>, std::uint64_t>& answers() const {
+    return answers_;
+  }
+
+  std::uint32_t connections = 0;
+  std::uint64_t disconnects = 0;   // clients that went away before their answer was complete
+  std::uint64_t slow_readers = 0;  // streams cut because their client did not read
+
+ private:
+  std::map<std::pair<std::string_view, int>, std::uint64_t> answers_;
+};
+
+// Everything in Prometheus's text format, version 0.0.4.
+std::string metrics_text(const EngineStats& stats, const HttpCounts& http);
+
+}  // namespace dovetail::serve

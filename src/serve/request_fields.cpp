@@ -1,0 +1,322 @@
+#include "serve/request_fields.h"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <utility>
+
+namespace dovetail::serve {
+namespace {
+
+constexpr std::int32_t kMaxTokens = std::numeric_limits<std::int32_t>::max();
+constexpr std::int32_t kMaxN = 128;
+constexpr std::int32_t kMaxTopLogprobs = 20;
+constexpr std::size_t kMaxStops = 32;
+constexpr std::size_t kMaxStopBytes = 1024;
+constexpr std::size_t kMaxStopIds = 256;
+
+using Problem = std::optional<ApiError>;
+
+template <class T, class To>
+Problem store(Outcome<T> value, To& to) {
+  if (!value) return std::move(value.error());
+  to = static_cast<To>(std::move(*value));
+  return std::nullopt;
+}
+
+template <class To>
+Problem store_int(std::string_view field, const Json& value, std::int32_t least, std::int32_t most,
+                  To& to) {
+  auto number = read_integer(field, value, least, most);
+  if (!number) return std::move(number.error());
+  to = static_cast<std::int32_t>(*number);
+  return std::nullopt;
+}
+
+Problem problem(tl::unexpected<ApiError> error) { return std::move(error.value()); }
+
+Problem read_model(std::string_view field, const Json& value, Draft& draft) {
+  auto name = read_string(field, value);
+  if (!name) return std::move(name.error());
+  if (*name == draft.context.served_name) return std::nullopt;
+  ApiError error;
+  error.status = 404;
+  error.param = "model";
+  error.code = "model_not_found";
+  error.message = fmt::format("model: {} is not served here; expected \"{}\"", shown(value),
+                              draft.context.served_name);
+  return error;
+}
+
+// A string, an array of strings, an array of ids, or an array of arrays of ids.
+Problem read_prompt(std::string_view field, const Json& value, Draft& draft) {
+  const std::uint32_t vocab = draft.context.backend.model.vocab_size;
+  const std::size_t longest = draft.context.backend.model.max_context;
+  if (value.is_string()) {
+    draft.prompts.emplace_back(value.get<std::string>());
+    return std::nullopt;
+  }
+  if (!value.is_array() || value.empty()) {
+    return problem(bad_field(field,
+                             "expected a string, an array of strings, an array of token ids or an "
+                             "array of such arrays, got {}",
+                             shown(value)));
+  }
+  if (value.front().is_number()) {
+    auto ids = read_token_ids(field, value, vocab, longest);
+    if (!ids) return std::move(ids.error());
+    draft.prompts.emplace_back(std::move(*ids));
+    return std::nullopt;
+  }
+  if (value.size() > draft.context.max_choices) {
+    return problem(bad_field(field, "{} prompts are too many; expected at most {}", value.size(),
+                             draft.context.max_choices));
+  }
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    const std::string at = fmt::format("{}[{}]", field, i);
+    const Json& element = value[i];
+    if (element.is_string() && value.front().is_string()) {
+      draft.prompts.emplace_back(element.get<std::string>());
+    } else if (element.is_array() && value.front().is_array()) {
+      auto ids = read_token_ids(at, element, vocab, longest);
+      if (!ids) return std::move(ids.error());
+      draft.prompts.emplace_back(std::move(*ids));
+    } else {
+      return problem(bad_field(
+          at, "expected a string or an array of token ids, the same kind as the first, got {}",
+          shown(element)));
+    }
+  }
+  return std::nullopt;
+}
+
+Problem read_stop(std::string_view field, const Json& value, Draft& draft) {
+  const Json list = value.is_array() ? value : Json::array({value});
+  if (list.size() > kMaxStops) {
+    return problem(bad_field(field, "{} stop strings are too many; expected at most {}",
+                             list.size(), kMaxStops));
+  }
+  for (const Json& element : list) {
+    if (!element.is_string()) {
+      return problem(
+          bad_field(field, "expected a string or an array of strings, got {}", shown(element)));
+    }
+    const auto& text = element.get_ref<const std::string&>();
+    if (text.empty() || text.size() > kMaxStopBytes) {
+      return problem(bad_field(field, "{} has {} bytes; expected 1 to {}", shown(element),
+                               text.size(), kMaxStopBytes));
+    }
+    draft.request.stop.push_back(text);
+  }
+  return std::nullopt;
+}
+
+Problem read_seed(std::string_view field, const Json& value, Draft& draft) {
+  if (!value.is_number_integer()) {
+    return problem(bad_field(field, "expected an integer of 64 bits, got {}", shown(value)));
+  }
+  draft.request.sampling.seed = value.is_number_unsigned()
+                                    ? value.get<std::uint64_t>()
+                                    : static_cast<std::uint64_t>(value.get<std::int64_t>());
+  return std::nullopt;
+}
+
+Problem read_logit_bias(std::string_view field, const Json& value, Draft& draft) {
+  if (!value.is_object()) {
+    return problem(
+        bad_field(field, "expected an object from token id to bias, got {}", shown(value)));
+  }
+  const std::uint32_t vocab = draft.context.backend.model.vocab_size;
+  for (const auto& [key, bias] : value.items()) {
+    TokenId id = -1;
+    const auto [end, failure] = std::from_chars(key.data(), key.data() + key.size(), id);
+    if (failure != std::errc() || end != key.data() + key.size() || id < 0 ||
+        static_cast<std::uint32_t>(id) >= vocab) {
+      return problem(bad_field(field, "{} is not a token id; expected \"0\" to \"{}\"",
+                               shown(Json(key)), vocab - 1));
+    }
+    auto number = read_number(fmt::format("{}[\"{}\"]", field, key), bias, {-100.0, 100.0});
+    if (!number) return std::move(number.error());
+    draft.request.sampling.logit_bias.emplace_back(id, *number);
+  }
+  return std::nullopt;
+}
+
+Problem read_stream_options(std::string_view field, const Json& value, Draft& draft) {
+  if (!value.is_object()) {
+    return problem(bad_field(field, "expected an object, got {}", shown(value)));
+  }
+  draft.has_stream_options = true;
+  for (const auto& [key, option] : value.items()) {
+    const std::string name = fmt::format("{}.{}", field, key);
+    if (key == "include_usage") {
+      if (auto found = store(read_bool(name, option), draft.include_usage)) return found;
+    } else if (!(key == "include_obfuscation" && option == false)) {
+      return problem(bad_field(name, "unknown or unsupported field \"{}\"", key));
+    }
+  }
+  return std::nullopt;
+}
+
+// top_k also says -1 for "all".
+Problem read_top_k(std::string_view field, const Json& value, Draft& draft) {
+  auto found = store_int(field, value, -1, kMaxTokens, draft.request.sampling.top_k);
+  draft.request.sampling.top_k = std::max(draft.request.sampling.top_k, 0);
+  return found;
+}
+
+enum Routes : std::uint8_t { kCompletions = 1, kChats = 2, kBoth = 3 };
+
+struct Field {
+  std::string_view name;
+  Routes routes;
+  Problem (*read)(std::string_view field, const Json& value, Draft& draft);
+};
+
+using Name = std::string_view;
+
+constexpr Field kFields[] = {
+    {"model", kBoth, read_model},
+    {"prompt", kCompletions, read_prompt},
+    {"messages", kChats,
+     [](Name, const Json& v, Draft& d) -> Problem {
+       return store(read_messages(v), d.chat.messages);
+     }},
+    {"stream", kBoth,
+     [](Name f, const Json& v, Draft& d) -> Problem { return store(read_bool(f, v), d.stream); }},
+    {"stream_options", kBoth, read_stream_options},
+    {"temperature", kBoth,
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       return store(read_number(f, v, {0.0, 100.0}), d.request.sampling.temperature);
+     }},
+    {"top_p", kBoth,
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       return store(read_number(f, v, {0.0, 1.0, true}), d.request.sampling.top_p);
+     }},
+    {"min_p", kBoth,
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       return store(read_number(f, v, {0.0, 1.0}), d.request.sampling.min_p);
+     }},
+    {"top_k", kBoth, read_top_k},
+    {"repetition_penalty", kBoth,
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       return store(read_number(f, v, {0.0, 100.0, true}), d.request.sampling.repetition_penalty);
+     }},
+    {"presence_penalty", kBoth,
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       return store(read_number(f, v, {-2.0, 2.0}), d.request.sampling.presence_penalty);
+     }},
+    {"frequency_penalty", kBoth,
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       return store(read_number(f, v, {-2.0, 2.0}), d.request.sampling.frequency_penalty);
+     }},
+    {"logit_bias", kBoth, read_logit_bias},
+    {"seed", kBoth, read_seed},
+    {"n", kBoth,
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       return store_int(f, v, 1, kMaxN, d.request.n);
+     }},
+    {"max_tokens", kBoth,
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       return store_int(f, v, 1, kMaxTokens, d.max_tokens);
+     }},
+    {"max_completion_tokens", kChats,
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       return store_int(f, v, 1, kMaxTokens, d.max_completion_tokens);
+     }},
+    {"min_tokens", kBoth,
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       return store_int(f, v, 0, kMaxTokens, d.request.min_tokens);
+     }},
+    {"ignore_eos", kBoth,
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       return store(read_bool(f, v), d.request.ignore_eos);
+     }},
+    {"stop", kBoth, read_stop},
+    {"stop_token_ids", kBoth,
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       return store(read_token_ids(f, v, d.context.backend.model.vocab_size, kMaxStopIds),
+                    d.request.stop_ids);
+     }},
+    {"logprobs", kCompletions,
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       return store_int(f, v, 0, kMaxTopLogprobs, d.request.logprobs);
+     }},
+    {"logprobs", kChats,
+     [](Name f, const Json& v, Draft& d) -> Problem { return store(read_bool(f, v), d.logprobs); }},
+    {"top_logprobs", kChats,
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       return store_int(f, v, 0, kMaxTopLogprobs, d.top_logprobs);
+     }},
+    {"chat_template_kwargs", kChats,
+     [](Name, const Json& v, Draft& d) -> Problem {
+       return store(read_template_variables(v), d.chat.template_variables);
+     }},
+    {"add_generation_prompt", kChats,
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       return store(read_bool(f, v), d.chat.add_generation_prompt);
+     }},
+    // Labels of the client's own; they have no effect on an answer by definition.
+    {"user", kBoth,
+     [](Name f, const Json& v, Draft&) -> Problem {
+       std::string label;
+       return store(read_string(f, v), label);
+     }},
+};
+
+// Fields that are known but do nothing here: accepted at the values that ask for nothing.
+struct Neutral {
+  std::string_view name;
+  Routes routes;
+  std::string_view values;  // a JSON array
+};
+
+constexpr Neutral kNeutral[] = {
+    {"best_of", kCompletions, "[1]"},
+    {"suffix", kCompletions, "[\"\"]"},
+    {"echo", kCompletions, "[false]"},
+    {"tools", kChats, "[[]]"},
+    {"tool_choice", kChats, R"(["none", "auto"])"},
+    {"parallel_tool_calls", kChats, "[false, true]"},
+    {"functions", kChats, "[[]]"},
+    {"function_call", kChats, R"(["none", "auto"])"},
+    {"response_format", kBoth, R"([{"type": "text"}])"},
+    {"modalities", kChats, R"([["text"]])"},
+    {"store", kBoth, "[false]"},
+    {"metadata", kBoth, "[{}]"},
+    {"service_tier", kBoth, R"(["auto", "default"])"},
+    {"audio", kChats, "[]"},
+    {"prediction", kChats, "[]"},
+    {"reasoning_effort", kChats, "[]"},
+    {"verbosity", kChats, "[]"},
+    {"web_search_options", kChats, "[]"},
+    {"continue_final_message", kChats, "[false]"},
+    {"include_stop_str_in_output", kBoth, "[false]"},
+    {"skip_special_tokens", kBoth, "[true]"},
+    {"use_beam_search", kBoth, "[false]"},
+    {"length_penalty", kBoth, "[1]"},
+};
+
+}  // namespace
+
+std::optional<ApiError> read_field(Form form, std::string_view name, const Json& value,
+                                   Draft& draft) {
+  const auto route = form == Form::kChat ? kChats : kCompletions;
+  for (const Field& field : kFields) {
+    if (field.name != name || (field.routes & route) == 0) continue;
+    return value.is_null() ? std::nullopt : field.read(name, value, draft);
+  }
+  for (const Neutral& neutral : kNeutral) {
+    if (neutral.name != name || (neutral.routes & route) == 0) continue;
+    const Json values = Json::parse(neutral.values);
+    if (value.is_null() || std::find(values.begin(), values.end(), value) != values.end()) {
+      return std::nullopt;
+    }
+    std::string accepted = "null";
+    for (const Json& each : values) accepted += " or " + each.dump();
+    return problem(bad_field(name, "{} is not supported; expected {}", shown(value), accepted));
+  }
+  return problem(bad_field(name, "unknown or unsupported field \"{}\"", name.substr(0, 64)));
+}
+
+}  // namespace dovetail::serve

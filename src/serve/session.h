@@ -1,0 +1,104 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "serve/inbox.h"
+#include "serve/router.h"
+
+namespace dovetail::serve {
+
+class Session;
+
+// What all connections of a server share. Belongs to the event loop's thread, but for `pool`, and
+// for what never changes in `state`. Torn down from the last member to the first: the workers, then
+// the loop with its connections, then what those refer to.
+struct Core {
+  Core(Backend the_backend, const ServerOptions& the_options);
+
+  const Backend backend;
+  const ServerOptions options;
+  ServerState state;
+  HttpCounts counts;
+  std::unordered_set<Session*> sessions;
+  bool stopping = false;                  // connections end with the answer that they are at
+  std::function<void()> on_last_session;  // called when no connection is left
+  boost::asio::io_context io{1};
+  boost::asio::thread_pool pool{2};  // parses, renders and tokenises
+};
+
+// One connection: reads requests one after the other and answers each. Lives until its coroutine
+// ends.
+class Session : public std::enable_shared_from_this<Session> {
+ public:
+  // An `overloaded` session answers 503 and ends.
+  Session(Core& core, boost::asio::ip::tcp::socket socket, bool overloaded);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  void start();
+
+  // Ends the connection: at once where it waits for a request, else after the present answer.
+  void finish();
+  // Ends the connection at once; what it generates is cancelled.
+  void abort();
+
+ private:
+  using Task = boost::asio::awaitable<void>;
+  // Of an answer: whether the connection can take another request.
+  using Answered = boost::asio::awaitable<bool>;
+
+  Task run();
+  Answered serve_one();
+  Answered answer_body(const HttpHead& head, Route route, std::string_view body);
+  Answered generate(const HttpHead& head, Route route, const Generation& generation);
+  Answered stream(const HttpHead& head, Route route, class Reply& reply);
+  Answered gather(const HttpHead& head, Route route, class Reply& reply);
+  Answered respond(const HttpHead& head, Route route, const HttpResponse& response);
+  // An answer before the request was read to its end; the connection ends with it.
+  Task refuse(Route route, const ApiError& error);
+  boost::asio::awaitable<bool> send(std::string_view data);
+  Task wait();
+  Task linger();
+
+  // While an answer is made, a read is pending that notices when the client goes away.
+  void watch();
+  Task stop_watching();
+
+  void wake();
+  void forget_requests();
+  void arm(std::chrono::milliseconds limit);
+  void disarm();
+  void await_deadline();
+  bool keeps_alive(const HttpHead& head) const;
+  void ended(const std::exception_ptr& failure);
+
+  Core& core_;
+  boost::asio::ip::tcp::socket socket_;
+  boost::beast::flat_buffer buffer_;  // read, but not yet part of a request
+  boost::asio::steady_timer signal_;  // never expires: cancelled to wake the coroutine
+  boost::asio::steady_timer watchdog_;
+  std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::time_point::max();
+  std::shared_ptr<Inbox> inbox_;  // of the generation under way
+  std::vector<RequestId> requests_;
+  bool overloaded_;
+  bool busy_ = false;      // between a request's head and the end of its answer
+  bool gone_ = false;      // the client went away, or was sent away
+  bool watching_ = false;  // the read of watch() is pending
+  bool stop_watch_ = false;
+};
+
+}  // namespace dovetail::serve

@@ -1,0 +1,73 @@
+// libFuzzer target: whatever the body, reading it ends in engine requests within their limits or in
+// an error of the API. The first byte chooses the route.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "serve/api_request.h"
+
+namespace {
+
+using namespace dovetail;
+
+// A model of one token for each byte; nothing behind it.
+serve::Backend byte_backend() {
+  serve::Backend backend;
+  backend.model.name = "fuzz";
+  backend.model.max_context = 512;
+  backend.model.vocab_size = 256;
+  backend.encode = [](std::string_view text, bool, bool) {
+    std::vector<TokenId> ids;
+    for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
+    return ids;
+  };
+  backend.decode = [](std::span<const TokenId> ids, bool) {
+    std::string text;
+    for (const TokenId id : ids) text += static_cast<char>(id);
+    return text;
+  };
+  backend.render_chat = [](const nlohmann::ordered_json& variables) -> Result<std::string> {
+    std::string text;
+    for (const auto& message : variables["messages"]) {
+      text += message["content"].get_ref<const std::string&>();
+    }
+    return text;
+  };
+  return backend;
+}
+
+void check(const serve::ApiError& error) {
+  if (error.status != 400 && error.status != 404) std::abort();
+  if (error.message.empty()) std::abort();
+  if (!nlohmann::json::accept(serve::error_body(error))) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const serve::Backend backend = byte_backend();
+  static const serve::RequestContext context{backend, "fuzz", 16};
+  if (size == 0) return 0;
+  const std::string_view body(reinterpret_cast<const char*>(data) + 1, size - 1);
+  if (data[0] % 4 >= 2) {
+    const auto answer =
+        data[0] % 4 == 2 ? serve::tokenize(body, context) : serve::detokenize(body, context);
+    if (!answer) check(answer.error());
+    if (answer && !nlohmann::json::accept(*answer)) std::abort();
+    return 0;
+  }
+  const auto form = data[0] % 4 == 0 ? serve::Form::kCompletion : serve::Form::kChat;
+  const auto generation = serve::read_generation(form, body, context);
+  if (!generation) {
+    check(generation.error());
+    return 0;
+  }
+  if (generation->requests.empty() || generation->requests.size() > 16) std::abort();
+  for (const Request& request : generation->requests) {
+    if (request.prompt.empty() || request.max_tokens < 1 || request.n < 1) std::abort();
+    if (request.prompt.size() + static_cast<std::size_t>(request.max_tokens) > 512) std::abort();
+    if (request.min_tokens > request.max_tokens) std::abort();
+  }
+  return 0;
+}

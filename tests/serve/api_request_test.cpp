@@ -1,0 +1,370 @@
+#include "serve/api_request.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "serve/fake_engine.h"
+
+namespace dovetail::serve {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class ApiRequest : public ::testing::Test {
+ protected:
+  Outcome<Generation> read(Form form, std::string_view body) {
+    return read_generation(form, body, {backend_, "fake", 8});
+  }
+  Outcome<Generation> completion(std::string_view body) { return read(Form::kCompletion, body); }
+  Outcome<Generation> chat(std::string_view body) { return read(Form::kChat, body); }
+
+  FakeEngine engine_;
+  Backend backend_ = engine_.backend();
+};
+
+std::string prompt_text(const Request& request) {
+  std::string text;
+  for (const TokenId id : request.prompt) text += static_cast<char>(id);
+  return text;
+}
+
+struct Refused {
+  const char* body;
+  int status;
+  const char* param;
+  const char* message;  // a part of it
+};
+
+void PrintTo(const Refused& refused, std::ostream* out) { *out << refused.body; }
+
+class RefusedCompletion : public ApiRequest, public ::testing::WithParamInterface<Refused> {};
+TEST_P(RefusedCompletion, NamesTheField) {
+  const auto result = completion(GetParam().body);
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().status, GetParam().status);
+  EXPECT_EQ(result.error().param, GetParam().param);
+  EXPECT_THAT(result.error().message, HasSubstr(GetParam().message));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Json, RefusedCompletion,
+    ::testing::Values(Refused{"", 400, "", "the body is empty"},
+                      Refused{"  \n", 400, "", "the body is empty"},
+                      Refused{"{", 400, "", "not valid JSON in UTF-8: error at byte 1"},
+                      Refused{"[1]", 400, "", "the body is array; expected a JSON object"},
+                      Refused{"7", 400, "", "the body is number"},
+                      Refused{"{\"prompt\":\"a\"}x", 400, "", "error at byte 15"},
+                      Refused{"{\"prompt\":\"\xff\"}", 400, "", "error at byte 12"},
+                      Refused{"{\"prompt\":\"\xc0\xaf\"}", 400, "", "error at byte 12"},
+                      Refused{"{\"prompt\":\"\\ud800\"}", 400, "", "not valid JSON"},
+                      Refused{"{\"prompt\":\"a\",\"temperature\":1e999}", 400, "",
+                              "a number is out of range"},
+                      Refused{"{\"prompt\":\"a\",\"n\":1,\"n\":2}", 400, "", "\"n\" appears twice"},
+                      Refused{"{\"prompt\":\"a\",\"n\":NaN}", 400, "", "not valid JSON"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Prompts, RefusedCompletion,
+    ::testing::Values(
+        Refused{"{}", 400, "prompt", "prompt: is missing"},
+        Refused{R"({"prompt":null})", 400, "prompt", "is missing"},
+        Refused{R"({"prompt":7})", 400, "prompt", "got 7"},
+        Refused{R"({"prompt":[]})", 400, "prompt", "an array of 0 elements"},
+        Refused{R"({"prompt":["a",1]})", 400, "prompt[1]", "the same kind as the first, got 1"},
+        Refused{R"({"prompt":[[1],"a"]})", 400, "prompt[1]", "the same kind as the first"},
+        Refused{R"({"prompt":[1,"a"]})", 400, "prompt[1]", "expected an integer from 0 to 255"},
+        Refused{R"({"prompt":[256]})", 400, "prompt[0]", "256 is out of range"},
+        Refused{R"({"prompt":[-1]})", 400, "prompt[0]", "-1 is out of range"},
+        Refused{R"({"prompt":[1.5]})", 400, "prompt[0]", "expected an integer"},
+        Refused{R"({"prompt":[[]]})", 400, "prompt", "is empty; expected at least one token"},
+        Refused{R"({"prompt":[{}]})", 400, "prompt[0]", "an object of 0 members"},
+        Refused{R"({"prompt":["a","a","a"],"n":3})", 400, "n", "at most 8 choices"},
+        Refused{R"({"prompt":["","","","","","","","",""]})", 400, "prompt", "9 prompts are too"},
+        Refused{R"({"model":"other","prompt":"a"})", 404, "model",
+                "\"other\" is not served here; expected \"fake\""},
+        Refused{R"({"model":1,"prompt":"a"})", 400, "model", "expected a string, got 1"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Fields, RefusedCompletion,
+    ::testing::Values(
+        Refused{R"({"prompt":"a","foo":1})", 400, "foo", "unknown or unsupported field \"foo\""},
+        Refused{R"({"prompt":"a","foo":null})", 400, "foo", "unknown or unsupported field"},
+        Refused{R"({"prompt":"a","messages":[]})", 400, "messages", "unknown or unsupported"},
+        Refused{R"({"prompt":"a","top_logprobs":1})", 400, "top_logprobs", "unknown or"},
+        Refused{R"({"prompt":"a","temperature":-0.1})", 400, "temperature", "-0.1 is out of range"},
+        Refused{R"({"prompt":"a","temperature":"hot"})", 400, "temperature", "got \"hot\""},
+        Refused{R"({"prompt":"a","top_p":0})", 400, "top_p", "a number above 0 and at most 1"},
+        Refused{R"({"prompt":"a","top_p":1e-60})", 400, "top_p", "out of range"},
+        Refused{R"({"prompt":"a","top_p":1.1})", 400, "top_p", "1.1 is out of range"},
+        Refused{R"({"prompt":"a","min_p":2})", 400, "min_p", "of at least 0 and at most 1"},
+        Refused{R"({"prompt":"a","top_k":-2})", 400, "top_k", "-2 is out of range"},
+        Refused{R"({"prompt":"a","top_k":true})", 400, "top_k", "got true"},
+        Refused{R"({"prompt":"a","repetition_penalty":0})", 400, "repetition_penalty", "above 0"},
+        Refused{R"({"prompt":"a","presence_penalty":-2.5})", 400, "presence_penalty", "-2"},
+        Refused{R"({"prompt":"a","frequency_penalty":3})", 400, "frequency_penalty", "at most 2"},
+        Refused{R"({"prompt":"a","n":0})", 400, "n", "an integer from 1 to 128"},
+        Refused{R"({"prompt":"a","n":1.0})", 400, "n", "expected an integer"},
+        Refused{R"({"prompt":"a","max_tokens":0})", 400, "max_tokens", "0 is out of range"},
+        Refused{R"({"prompt":"a","max_tokens":18446744073709551615})", 400, "max_tokens",
+                "18446744073709551615 is out of range"},
+        Refused{R"({"prompt":"a","min_tokens":17})", 400, "min_tokens", "more than max_tokens"},
+        Refused{R"({"prompt":"a","seed":1.5})", 400, "seed", "an integer of 64 bits, got 1.5"},
+        Refused{R"({"prompt":"a","seed":99999999999999999999})", 400, "seed", "64 bits"},
+        Refused{R"({"prompt":"a","stop":""})", 400, "stop", "has 0 bytes"},
+        Refused{R"({"prompt":"a","stop":["x",""]})", 400, "stop", "has 0 bytes"},
+        Refused{R"({"prompt":"a","stop":[1]})", 400, "stop", "got 1"},
+        Refused{R"({"prompt":"a","stop_token_ids":[300]})", 400, "stop_token_ids[0]", "300"},
+        Refused{R"({"prompt":"a","stop_token_ids":3})", 400, "stop_token_ids", "an array of token"},
+        Refused{R"({"prompt":"a","ignore_eos":1})", 400, "ignore_eos", "true or false, got 1"},
+        Refused{R"({"prompt":"a","stream":"yes"})", 400, "stream", "true or false"},
+        Refused{R"({"prompt":"a","stream_options":{"include_usage":true}})", 400, "stream_options",
+                "only with \"stream\": true"},
+        Refused{R"({"prompt":"a","stream":true,"stream_options":{"x":1}})", 400, "stream_options.x",
+                "unknown or unsupported field \"x\""},
+        Refused{R"({"prompt":"a","stream":true,"stream_options":[]})", 400, "stream_options",
+                "expected an object"},
+        Refused{R"({"prompt":"a","logit_bias":{"x":1}})", 400, "logit_bias", "\"x\" is not a"},
+        Refused{R"({"prompt":"a","logit_bias":{"256":1}})", 400, "logit_bias", "\"0\" to \"255\""},
+        Refused{R"({"prompt":"a","logit_bias":{"1":101}})", 400, "logit_bias[\"1\"]", "101"},
+        Refused{R"({"prompt":"a","logit_bias":[1]})", 400, "logit_bias", "expected an object"},
+        Refused{R"({"prompt":"a","logprobs":21})", 400, "logprobs", "from 0 to 20"},
+        Refused{R"({"prompt":"a","logprobs":true})", 400, "logprobs", "got true"},
+        Refused{R"({"prompt":"a","best_of":2})", 400, "best_of",
+                "2 is not supported; expected "
+                "null or 1"},
+        Refused{R"({"prompt":"a","echo":true})", 400, "echo", "true is not supported"},
+        Refused{R"({"prompt":"a","suffix":"x"})", 400, "suffix", "\"x\" is not supported"},
+        Refused{R"({"prompt":"a","user":5})", 400, "user", "expected a string"},
+        Refused{R"({"prompt":"a","response_format":{"type":"json_object"}})", 400,
+                "response_format", "expected null or {\"type\":\"text\"}"}));
+
+class RefusedChat : public ApiRequest, public ::testing::WithParamInterface<Refused> {};
+TEST_P(RefusedChat, NamesTheField) {
+  const auto result = chat(GetParam().body);
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().status, GetParam().status);
+  EXPECT_EQ(result.error().param, GetParam().param);
+  EXPECT_THAT(result.error().message, HasSubstr(GetParam().message));
+}
+
+#define HELLO R"("messages":[{"role":"user","content":"hi"}])"
+
+INSTANTIATE_TEST_SUITE_P(
+    Messages, RefusedChat,
+    ::testing::Values(
+        Refused{"{}", 400, "messages", "is missing"},
+        Refused{R"({"messages":[]})", 400, "messages", "a non-empty array"},
+        Refused{R"({"messages":"hi"})", 400, "messages", "got \"hi\""},
+        Refused{R"({"messages":["hi"]})", 400, "messages[0]", "expected an object"},
+        Refused{R"({"messages":[{"content":"x"}]})", 400, "messages[0].role", "is missing"},
+        Refused{R"({"messages":[{"role":"user"}]})", 400, "messages[0].content", "is missing"},
+        Refused{R"({"messages":[{"role":1,"content":"x"}]})", 400, "messages[0].role", "a string"},
+        Refused{R"({"messages":[{"role":"user","content":null}]})", 400, "messages[0].content",
+                "got null"},
+        Refused{R"({"messages":[{"role":"user","content":[{"type":"image_url"}]}]})", 400,
+                "messages[0].content[0].type", "\"image_url\" is not supported"},
+        Refused{R"({"messages":[{"role":"user","content":[{"text":"x"}]}]})", 400,
+                "messages[0].content[0].type", "is missing"},
+        Refused{R"({"messages":[{"role":"user","content":[{"type":"text"}]}]})", 400,
+                "messages[0].content[0].text", "is missing"},
+        Refused{R"({"messages":[{"role":"user","content":[{"type":"text","text":"x","y":1}]}]})",
+                400, "messages[0].content[0].y", "unknown or unsupported field \"y\""},
+        Refused{R"({"messages":[{"role":"user","content":["x"]}]})", 400, "messages[0].content[0]",
+                "expected an object"},
+        Refused{R"({"messages":[{"role":"user","content":"x"},)"
+                R"({"role":"assistant","content":"","tool_calls":[{}]}]})",
+                400, "messages[1].tool_calls", "unknown or unsupported field \"tool_calls\""},
+        Refused{R"({"messages":[{"role":"alien","content":"x"}]})", 400, "messages",
+                "line 1, column 7: no such role"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Fields, RefusedChat,
+    ::testing::Values(
+        Refused{"{" HELLO R"(,"prompt":"a"})", 400, "prompt", "unknown or unsupported"},
+        Refused{"{" HELLO R"(,"tools":[{"type":"function"}]})", 400, "tools", "not supported"},
+        Refused{"{" HELLO R"(,"tool_choice":"required"})", 400, "tool_choice",
+                "\"required\" is not supported; expected null or \"none\" or \"auto\""},
+        Refused{"{" HELLO R"(,"logprobs":3})", 400, "logprobs", "true or false, got 3"},
+        Refused{"{" HELLO R"(,"top_logprobs":3})", 400, "top_logprobs", "\"logprobs\": true"},
+        Refused{"{" HELLO R"(,"logprobs":true,"top_logprobs":21})", 400, "top_logprobs", "21"},
+        Refused{"{" HELLO R"(,"max_tokens":3,"max_completion_tokens":4})", 400, "max_tokens",
+                "3 contradicts max_completion_tokens 4"},
+        Refused{"{" HELLO R"(,"store":true})", 400, "store", "true is not supported"},
+        Refused{"{" HELLO R"(,"metadata":{"a":"b"}})", 400, "metadata", "not supported"},
+        Refused{"{" HELLO R"(,"continue_final_message":true})", 400, "continue_final_message",
+                "true is not supported"},
+        Refused{"{" HELLO R"(,"chat_template_kwargs":{"messages":[]}})", 400,
+                "chat_template_kwargs", "\"messages\" is set by the server"},
+        Refused{"{" HELLO R"(,"chat_template_kwargs":1})", 400, "chat_template_kwargs",
+                "expected an object"},
+        Refused{"{" HELLO R"(,"reasoning_effort":"high"})", 400, "reasoning_effort",
+                "\"high\" is not supported; expected null"}));
+
+TEST_F(ApiRequest, ACompletionTakesOpenAisDefaults) {
+  const auto result = completion(R"({"model":"fake","prompt":"ab"})");
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  ASSERT_EQ(result->requests.size(), 1U);
+  const Request& request = result->requests[0];
+  EXPECT_THAT(request.prompt, ElementsAre(1, 'a', 'b'));
+  EXPECT_EQ(request.max_tokens, 16);
+  EXPECT_EQ(request.n, 1);
+  EXPECT_EQ(request.logprobs, -1);
+  EXPECT_EQ(request.sampling.temperature, 1.0F);
+  EXPECT_FALSE(request.sampling.seed.has_value());
+  EXPECT_THAT(request.stop, IsEmpty());
+  EXPECT_FALSE(result->stream);
+}
+
+TEST_F(ApiRequest, TheModelsDefaultsGoBeforeOpenAis) {
+  backend_.model.sampling.temperature = 0.6F;
+  backend_.model.sampling.top_k = 20;
+  const auto result = completion(R"({"prompt":"ab","top_k":5,"temperature":null})");
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  EXPECT_EQ(result->requests[0].sampling.temperature, 0.6F);
+  EXPECT_EQ(result->requests[0].sampling.top_k, 5);
+}
+
+TEST_F(ApiRequest, EveryFieldArrives) {
+  const auto result = completion(R"({"model":"fake","prompt":"a","stream":true,
+      "stream_options":{"include_usage":true,"include_obfuscation":false},
+      "temperature":0.5,"top_p":0.25,"min_p":0.125,"top_k":7,"repetition_penalty":1.5,
+      "presence_penalty":-0.5,"frequency_penalty":2,"logit_bias":{"7":-100,"8":1.5},"seed":-1,
+      "n":3,"max_tokens":9,"min_tokens":2,"ignore_eos":true,"stop":["x","yz"],
+      "stop_token_ids":[3,4],"logprobs":2,"user":"me","best_of":1,"echo":false,"suffix":null})");
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  const Request& request = result->requests[0];
+  EXPECT_TRUE(result->stream);
+  EXPECT_TRUE(result->include_usage);
+  EXPECT_EQ(request.sampling.temperature, 0.5F);
+  EXPECT_EQ(request.sampling.top_p, 0.25F);
+  EXPECT_EQ(request.sampling.min_p, 0.125F);
+  EXPECT_EQ(request.sampling.top_k, 7);
+  EXPECT_EQ(request.sampling.repetition_penalty, 1.5F);
+  EXPECT_EQ(request.sampling.presence_penalty, -0.5F);
+  EXPECT_EQ(request.sampling.frequency_penalty, 2.0F);
+  EXPECT_THAT(request.sampling.logit_bias, ElementsAre(std::pair(7, -100.0F), std::pair(8, 1.5F)));
+  EXPECT_EQ(request.sampling.seed, ~std::uint64_t{0});
+  EXPECT_EQ(request.n, 3);
+  EXPECT_EQ(request.max_tokens, 9);
+  EXPECT_EQ(request.min_tokens, 2);
+  EXPECT_TRUE(request.ignore_eos);
+  EXPECT_THAT(request.stop, ElementsAre("x", "yz"));
+  EXPECT_THAT(request.stop_ids, ElementsAre(3, 4));
+  EXPECT_EQ(request.logprobs, 2);
+}
+
+TEST_F(ApiRequest, LargeSeedsKeepTheirBits) {
+  const auto result = completion(R"({"prompt":"a","seed":18446744073709551615})");
+  ASSERT_TRUE(result.has_value());
+  EXPECT_EQ(result->requests[0].sampling.seed, ~std::uint64_t{0});
+}
+
+TEST_F(ApiRequest, TopKMinusOneMeansAll) {
+  const auto result = completion(R"({"prompt":"a","top_k":-1})");
+  ASSERT_TRUE(result.has_value());
+  EXPECT_EQ(result->requests[0].sampling.top_k, 0);
+}
+
+TEST_F(ApiRequest, PromptsComeInFourForms) {
+  const auto texts = completion(R"({"prompt":["a","bc"],"n":2})");
+  ASSERT_TRUE(texts.has_value());
+  ASSERT_EQ(texts->requests.size(), 2U);
+  EXPECT_THAT(texts->requests[1].prompt, ElementsAre(1, 'b', 'c'));
+  EXPECT_EQ(texts->requests[1].n, 2);
+  const auto ids = completion(R"({"prompt":[5,6]})");
+  ASSERT_TRUE(ids.has_value());
+  EXPECT_THAT(ids->requests[0].prompt, ElementsAre(5, 6));
+  const auto lists = completion(R"({"prompt":[[5,6],[7]]})");
+  ASSERT_TRUE(lists.has_value());
+  EXPECT_THAT(lists->requests[1].prompt, ElementsAre(7));
+}
+
+TEST_F(ApiRequest, ChatIsRenderedByTheTemplate) {
+  const auto result = chat(R"({"messages":[{"role":"system","content":"S"},
+      {"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},
+      {"role":"assistant","content":"c","refusal":null,"tool_calls":null}],
+      "chat_template_kwargs":{"enable_thinking":true}})");
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  EXPECT_EQ(prompt_text(result->requests[0]), "[system]S[user]ab[assistant]c[think][assistant]");
+  EXPECT_EQ(result->requests[0].max_tokens,
+            4096 - static_cast<std::int32_t>(result->requests[0].prompt.size()));
+}
+
+TEST_F(ApiRequest, ChatLogprobsAreASwitchAndANumber) {
+  const auto on = chat("{" HELLO R"(,"logprobs":true})");
+  ASSERT_TRUE(on.has_value());
+  EXPECT_EQ(on->requests[0].logprobs, 0);
+  const auto top = chat("{" HELLO R"(,"logprobs":true,"top_logprobs":4})");
+  ASSERT_TRUE(top.has_value());
+  EXPECT_EQ(top->requests[0].logprobs, 4);
+  const auto off = chat("{" HELLO R"(,"logprobs":false})");
+  ASSERT_TRUE(off.has_value());
+  EXPECT_EQ(off->requests[0].logprobs, -1);
+}
+
+TEST_F(ApiRequest, NeutralValuesAreAccepted) {
+  const auto result = chat("{" HELLO R"(,"tools":[],"tool_choice":"none","store":false,
+      "metadata":null,"parallel_tool_calls":null,"response_format":{"type":"text"},"audio":null,
+      "modalities":["text"],"service_tier":"auto","add_generation_prompt":false,
+      "continue_final_message":false,"max_completion_tokens":5})");
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  EXPECT_EQ(result->requests[0].max_tokens, 5);
+  EXPECT_EQ(prompt_text(result->requests[0]), "[user]hi");
+}
+
+TEST_F(ApiRequest, APromptThatFillsTheContextIsRefusedAndALongOutputIsCut) {
+  backend_.model.max_context = 10;
+  const auto full = completion(R"({"prompt":"123456789"})");
+  ASSERT_FALSE(full.has_value());
+  EXPECT_EQ(full.error().code, "context_length_exceeded");
+  EXPECT_EQ(full.error().param, "prompt");
+  EXPECT_THAT(full.error().message, HasSubstr("10 tokens leave no room in the context of 10"));
+  const auto fits = completion(R"({"prompt":"12345678","max_tokens":100})");
+  ASSERT_TRUE(fits.has_value());
+  EXPECT_EQ(fits->requests[0].max_tokens, 1);
+  const auto never = completion(R"({"prompt":"12345678","max_tokens":100,"min_tokens":2})");
+  ASSERT_FALSE(never.has_value());
+  EXPECT_EQ(never.error().param, "min_tokens");
+}
+
+TEST_F(ApiRequest, AModelWithoutTemplateRefusesChats) {
+  backend_.render_chat = nullptr;
+  const auto result = chat("{" HELLO "}");
+  ASSERT_FALSE(result.has_value());
+  EXPECT_THAT(result.error().message, HasSubstr("has no chat template"));
+}
+
+TEST_F(ApiRequest, DepthAndWidthAreBounded) {
+  const std::string deep = "{\"prompt\":" + std::string(64, '[') + std::string(64, ']') + "}";
+  const auto bomb = completion(deep);
+  ASSERT_FALSE(bomb.has_value());
+  EXPECT_THAT(bomb.error().message, HasSubstr("deeper than 64 levels at byte 73"));
+  const std::string inner = "{\"prompt\":" + std::string(63, '[') + std::string(63, ']') + "}";
+  const auto allowed = completion(inner);
+  ASSERT_FALSE(allowed.has_value());
+  EXPECT_EQ(allowed.error().param, "prompt[0][0]");
+  std::string wide = "{\"logit_bias\":{\"0\":1";
+  for (int i = 1; i < 1025; ++i) wide += fmt::format(",\"{}\":1", i);
+  const auto members = completion(wide + "}}");
+  ASSERT_FALSE(members.has_value());
+  EXPECT_THAT(members.error().message, HasSubstr("more than 1024 members"));
+}
+
+TEST_F(ApiRequest, TokenizeAndDetokenize) {
+  const RequestContext context{backend_, "fake", 8};
+  EXPECT_EQ(tokenize(R"({"content":"ab"})", context),
+            R"({"tokens":[1,97,98],"count":3,"max_model_len":4096})");
+  EXPECT_EQ(tokenize(R"({"prompt":"ab","add_special":false,"model":"fake"})", context),
+            R"({"tokens":[97,98],"count":2,"max_model_len":4096})");
+  EXPECT_EQ(detokenize(R"({"tokens":[97,98]})", context), R"({"content":"ab"})");
+  EXPECT_EQ(tokenize(R"({"content":"a","prompt":"b"})", context).error().param, "content");
+  EXPECT_EQ(tokenize(R"({"text":"a"})", context).error().param, "text");
+  EXPECT_EQ(tokenize(R"({"content":1})", context).error().param, "content");
+  EXPECT_EQ(tokenize(R"({"content":"a","model":"b"})", context).error().status, 404);
+  EXPECT_EQ(detokenize(R"({})", context).error().param, "tokens");
+  EXPECT_EQ(detokenize(R"({"tokens":[256]})", context).error().param, "tokens[0]");
+}
+
+}  // namespace
+}  // namespace dovetail::serve

@@ -1,0 +1,267 @@
+#include "serve/api_response.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "serve/inbox.h"
+#include "serve/metrics.h"
+#include "serve/token_text.h"
+
+namespace dovetail::serve {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// A model whose token 200 is half a character and token 201 spells the same as token 'a'.
+std::string bytes_of(TokenId id) {
+  if (id == 200) return "\xf0\x9f";
+  return id == 201 ? "a" : std::string(1, static_cast<char>(id));
+}
+const std::function<std::string(TokenId)> kBytes = bytes_of;
+
+Generation generation(Form form, std::size_t prompts, std::int32_t n, std::int32_t logprobs = -1) {
+  Generation result;
+  result.form = form;
+  Request request;
+  request.prompt = {1, 2, 3};
+  request.n = n;
+  request.logprobs = logprobs;
+  result.requests.assign(prompts, request);
+  return result;
+}
+
+OutputEvent text_event(std::int32_t choice, std::string text,
+                       std::optional<FinishReason> finish = std::nullopt) {
+  OutputEvent event;
+  event.choice = choice;
+  event.text = std::move(text);
+  event.finish = finish;
+  event.usage = {3, 2, 5};
+  return event;
+}
+
+OutputEvent token_event(std::string text, TokenId id) {
+  OutputEvent event = text_event(0, std::move(text));
+  event.tokens.push_back({id, -0.5F, {{id, -0.5F}, {201, -1.0F}, {'a', -INFINITY}}});
+  return event;
+}
+
+// The JSON of each event of a stream; [DONE] as a string.
+std::vector<Json> events(const std::string& stream) {
+  std::vector<Json> found;
+  for (std::size_t at = 0; at < stream.size();) {
+    const std::size_t end = stream.find("\n\n", at);
+    EXPECT_EQ(stream.compare(at, 6, "data: "), 0);
+    const std::string data = stream.substr(at + 6, end - at - 6);
+    found.push_back(data == "[DONE]" ? Json(data) : Json::parse(data));
+    at = end + 2;
+  }
+  return found;
+}
+
+const ReplyLabel kLabel{"id-1", "m", 42};
+
+TEST(Reply, AChatStreamHasRoleContentFinishUsageDone) {
+  Generation request = generation(Form::kChat, 1, 1);
+  request.stream = true;
+  request.include_usage = true;
+  Reply reply(request, kLabel, kBytes);
+  std::string stream = reply.open();
+  stream += reply.add(0, text_event(0, "Hi"));
+  stream += reply.add(0, text_event(0, ""));  // nothing new: no event
+  EXPECT_FALSE(reply.complete());
+  stream += reply.add(0, text_event(0, "!", FinishReason::kStop));
+  EXPECT_TRUE(reply.complete());
+  stream += reply.close();
+
+  const auto found = events(stream);
+  ASSERT_EQ(found.size(), 6U);
+  EXPECT_EQ(found[0].dump(),
+            R"({"id":"id-1","object":"chat.completion.chunk","created":42,"model":"m",)"
+            R"("choices":[{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,)"
+            R"("finish_reason":null}],"usage":null})");
+  EXPECT_EQ(found[1]["choices"][0]["delta"].dump(), R"({"content":"Hi"})");
+  EXPECT_EQ(found[2]["choices"][0]["delta"].dump(), R"({"content":"!"})");
+  EXPECT_TRUE(found[2]["choices"][0]["finish_reason"].is_null());
+  EXPECT_EQ(found[3]["choices"][0]["delta"].dump(), "{}");
+  EXPECT_EQ(found[3]["choices"][0]["finish_reason"], "stop");
+  EXPECT_EQ(found[4]["choices"].dump(), "[]");
+  EXPECT_EQ(found[4]["usage"].dump(),
+            R"({"prompt_tokens":3,"completion_tokens":5,"total_tokens":8,)"
+            R"("prompt_tokens_details":{"cached_tokens":2}})");
+  EXPECT_EQ(found[5], "[DONE]");
+}
+
+TEST(Reply, WithoutIncludeUsageNoEventHasUsage) {
+  Generation request = generation(Form::kCompletion, 1, 1);
+  request.stream = true;
+  Reply reply(request, kLabel, kBytes);
+  EXPECT_EQ(reply.open(), "");
+  const std::string stream =
+      reply.add(0, text_event(0, "x", FinishReason::kLength)) + reply.close();
+  EXPECT_EQ(stream,
+            "data: {\"id\":\"id-1\",\"object\":\"text_completion\",\"created\":42,\"model\":\"m\","
+            "\"choices\":[{\"index\":0,\"text\":\"x\",\"logprobs\":null,\"finish_reason\":"
+            "\"length\"}]}\n\ndata: [DONE]\n\n");
+}
+
+TEST(Reply, ChoicesOfSeveralPromptsAreCountedThrough) {
+  const Generation request = generation(Form::kCompletion, 2, 2);
+  Reply reply(request, kLabel, kBytes);
+  for (const std::size_t prompt : {1U, 0U}) {
+    for (const int choice : {1, 0}) {
+      reply.add(prompt,
+                text_event(choice, fmt::format("p{}c{}", prompt, choice), FinishReason::kStop));
+    }
+  }
+  ASSERT_TRUE(reply.complete());
+  const Json body = Json::parse(reply.body().body);
+  ASSERT_EQ(body["choices"].size(), 4U);
+  EXPECT_EQ(body["choices"][3]["text"], "p1c1");
+  EXPECT_EQ(body["choices"][1]["text"], "p0c1");
+  EXPECT_EQ(body["choices"][1]["index"], 1);
+  EXPECT_EQ(body["usage"]["prompt_tokens"], 6);
+  EXPECT_EQ(body["usage"]["completion_tokens"], 20);
+  EXPECT_EQ(body["usage"]["prompt_tokens_details"]["cached_tokens"], 4);
+}
+
+TEST(Reply, ChatLogprobsShowTokensAndBytes) {
+  const Generation request = generation(Form::kChat, 1, 1, 3);
+  Reply reply(request, kLabel, kBytes);
+  reply.add(0, token_event("", 200));
+  reply.add(0, token_event("b", 'b'));
+  reply.add(0, text_event(0, "", FinishReason::kStop));
+  const Json body = Json::parse(reply.body().body);
+  const Json& choice = body["choices"][0];
+  EXPECT_EQ(choice["message"].dump(), R"({"role":"assistant","content":"b","refusal":null})");
+  const Json& content = choice["logprobs"]["content"];
+  ASSERT_EQ(content.size(), 2U);
+  EXPECT_EQ(content[0]["token"], "bytes:\\xf0\\x9f");
+  EXPECT_EQ(content[0]["bytes"].dump(), "[240,159]");
+  EXPECT_EQ(content[1]["token"], "b");
+  EXPECT_EQ(content[1]["logprob"], -0.5);
+  ASSERT_EQ(content[1]["top_logprobs"].size(), 3U);
+  EXPECT_EQ(content[1]["top_logprobs"][2]["logprob"], -9999.0);
+}
+
+TEST(Reply, CompletionLogprobsAreParallelArrays) {
+  const Generation request = generation(Form::kCompletion, 1, 1, 3);
+  Reply reply(request, kLabel, kBytes);
+  reply.add(0, token_event("b", 'b'));
+  reply.add(0, token_event("c", 'c'));
+  reply.add(0, text_event(0, "", FinishReason::kStop));
+  const Json body = Json::parse(reply.body().body);
+  const Json& logprobs = body["choices"][0]["logprobs"];
+  EXPECT_EQ(logprobs["tokens"].dump(), R"(["b","c"])");
+  EXPECT_EQ(logprobs["token_logprobs"].dump(), "[-0.5,-0.5]");
+  EXPECT_EQ(logprobs["text_offset"].dump(), "[0,1]");
+  // Of two tokens that are spelled alike, the more probable one is shown.
+  EXPECT_EQ(logprobs["top_logprobs"][1].dump(), R"({"c":-0.5,"a":-1.0})");
+}
+
+TEST(Reply, StreamedLogprobsComeWithTheirTokens) {
+  Generation request = generation(Form::kChat, 1, 1, 0);
+  request.stream = true;
+  Reply reply(request, kLabel, kBytes);
+  const auto held_back = events(reply.add(0, token_event("", 'b')));
+  ASSERT_EQ(held_back.size(), 1U);
+  EXPECT_EQ(held_back[0]["choices"][0]["delta"]["content"], "");
+  EXPECT_EQ(held_back[0]["choices"][0]["logprobs"]["content"][0]["token"], "b");
+}
+
+TEST(Reply, AFailureAfterTheStartIsAnEventAndTheEnd) {
+  Generation request = generation(Form::kChat, 1, 2);
+  request.stream = true;
+  Reply reply(request, kLabel, kBytes);
+  OutputEvent broken = text_event(1, "", FinishReason::kError);
+  broken.error = {ErrorKind::kInternal, "the model broke"};
+  EXPECT_EQ(reply.add(0, broken), "");
+  ASSERT_TRUE(reply.failure().has_value());
+  EXPECT_EQ(reply.failure()->status, 500);
+  const auto found = events(reply.close());
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].dump(),
+            R"({"error":{"message":"the model broke","type":"server_error","param":null,)"
+            R"("code":"internal"}})");
+  EXPECT_EQ(found[1], "[DONE]");
+}
+
+TEST(Reply, ACancelledChoiceIsAnErrorOf503) {
+  const Generation request = generation(Form::kCompletion, 1, 1);
+  Reply reply(request, kLabel, kBytes);
+  reply.add(0, text_event(0, "x", FinishReason::kCancelled));
+  ASSERT_TRUE(reply.failure().has_value());
+  EXPECT_EQ(reply.failure()->status, 503);
+}
+
+TEST(Reply, LabelsDiffer) {
+  const ReplyLabel first = make_label(Form::kChat, "m");
+  const ReplyLabel second = make_label(Form::kChat, "m");
+  EXPECT_NE(first.id, second.id);
+  EXPECT_THAT(first.id, ::testing::StartsWith("chatcmpl-"));
+  EXPECT_THAT(make_label(Form::kCompletion, "m").id, ::testing::StartsWith("cmpl-"));
+}
+
+TEST(TokenText, JudgesUtf8) {
+  for (const char* good : {"", "a", "\xc2\x80", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xf4\x8f\xbf\xbf",
+                           "h\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"}) {
+    EXPECT_TRUE(is_utf8(good)) << good;
+  }
+  for (const char* bad : {"\x80", "\xc1\x80", "\xc2", "\xc2\x41", "\xe0\x9f\x80", "\xed\xa0\x80",
+                          "\xf0\x8f\x80\x80", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xe2\x82"}) {
+    EXPECT_FALSE(is_utf8(bad)) << bad;
+  }
+  EXPECT_EQ(code_points("h\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"), 4U);
+}
+
+TEST(Inbox, OverflowsInsteadOfGrowing) {
+  int wakes = 0;
+  Inbox inbox([&wakes] { ++wakes; }, 1000);
+  inbox.put(0, text_event(0, std::string(100, 'x')));
+  EXPECT_EQ(wakes, 1);
+  EXPECT_EQ(inbox.take().size(), 1U);
+  EXPECT_FALSE(inbox.overflowed());
+  for (int i = 0; i < 100; ++i) inbox.put(0, text_event(0, std::string(100, 'x')));
+  EXPECT_TRUE(inbox.overflowed());
+  EXPECT_TRUE(inbox.take().empty());
+  EXPECT_EQ(wakes, 3);  // the first of the second lot, and the overflow
+}
+
+TEST(Inbox, WakesNobodyOnceClosed) {
+  int wakes = 0;
+  Inbox inbox([&wakes] { ++wakes; }, 1000);
+  inbox.close();
+  inbox.put(0, text_event(0, "x"));
+  EXPECT_EQ(wakes, 0);
+  EXPECT_TRUE(inbox.take().empty());
+}
+
+TEST(Metrics, EverySampleHasHelpAndType) {
+  HttpCounts counts;
+  counts.answered("/health", 200);
+  counts.answered("/health", 200);
+  counts.answered("unknown", 404);
+  EngineStats stats;
+  stats.steps = 3;
+  stats.kv_blocks_used = 9;
+  const std::string text = metrics_text(stats, counts);
+  EXPECT_THAT(text, HasSubstr("# TYPE dovetail_steps_total counter\ndovetail_steps_total 3\n"));
+  EXPECT_THAT(text, HasSubstr("# TYPE dovetail_kv_blocks_used gauge\ndovetail_kv_blocks_used 9\n"));
+  EXPECT_THAT(text, HasSubstr("dovetail_http_requests_total{code=\"200\",route=\"/health\"} 2\n"));
+  EXPECT_THAT(text, HasSubstr("dovetail_http_requests_total{code=\"404\",route=\"unknown\"} 1\n"));
+  std::string helped;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = text.find('\n', at);
+    ASSERT_NE(end, std::string::npos) << "the text ends with a line's end";
+    const std::string line = text.substr(at, end - at);
+    if (line.rfind("# HELP ", 0) == 0) helped = line.substr(7, line.find(' ', 7) - 7);
+    if (line[0] != '#') {
+      EXPECT_EQ(line.substr(0, line.find_first_of(" {")), helped);
+    }
+    at = end + 1;
+  }
+}
+
+}  // namespace
+}  // namespace dovetail::serve

@@ -1,0 +1,230 @@
+#include "serve/fake_engine.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+namespace dovetail::serve {
+namespace {
+constexpr std::chrono::seconds kPatience{10};
+}
+
+void FakeEngine::counting(FakeEngine& engine, const Accepted& accepted) {
+  const std::int32_t tokens = accepted.request.max_tokens;
+  for (std::int32_t token = 0; token < tokens; ++token) {
+    for (std::int32_t choice = 0; choice < accepted.request.n; ++choice) {
+      OutputEvent event;
+      event.choice = choice;
+      event.text = fmt::format("{}:{} ", choice, token);
+      OutputToken output;
+      output.id = 'a' + token % 26;
+      output.logprob = -0.5F;
+      for (std::int32_t top = 0; top < accepted.request.logprobs; ++top) {
+        output.top.push_back({'a' + (token + top) % 26, -0.5F - static_cast<float>(top)});
+      }
+      event.tokens.push_back(output);
+      if (token + 1 == tokens) event.finish = FinishReason::kLength;
+      engine.emit(accepted.id, std::move(event));
+    }
+  }
+}
+
+Backend FakeEngine::backend() {
+  Backend backend;
+  backend.model.name = "fake";
+  backend.model.max_context = 4096;
+  backend.model.vocab_size = 256;
+  backend.model.bos_text = "<s>";
+  backend.model.eos_text = "</s>";
+  backend.submit = [this](Request request, EventSink sink) {
+    return submit(std::move(request), std::move(sink));
+  };
+  backend.cancel = [this](RequestId id) { cancel(id); };
+  backend.drain = [this](std::chrono::milliseconds limit) { return drain(limit); };
+  backend.stats = [this] {
+    const std::lock_guard lock(mutex_);
+    EngineStats stats;
+    stats.steps = 7;
+    stats.running = static_cast<std::uint32_t>(running_.size());
+    stats.requests_cancelled = cancelled_;
+    stats.step_seconds = 0.25;
+    return stats;
+  };
+  backend.health = [this](std::chrono::milliseconds) {
+    const std::lock_guard lock(mutex_);
+    return health_.value_or(EngineHealth{});
+  };
+  backend.encode = [](std::string_view text, bool add_special, bool) {
+    std::vector<TokenId> ids;
+    if (add_special) ids.push_back(1);
+    for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
+    return ids;
+  };
+  backend.decode = [](std::span<const TokenId> ids, bool) {
+    std::string text;
+    for (const TokenId id : ids) text += static_cast<char>(id);
+    return text;
+  };
+  backend.token_bytes = [](TokenId id) { return std::string(1, static_cast<char>(id)); };
+  backend.render_chat = [](const nlohmann::ordered_json& variables) -> Result<std::string> {
+    std::string text;
+    for (const auto& message : variables["messages"]) {
+      const auto role = message["role"].get<std::string>();
+      if (role == "alien") return fail(ErrorKind::kInvalid, "line 1, column 7: no such role");
+      text += "[" + role + "]" + message["content"].get<std::string>();
+    }
+    if (variables.value("enable_thinking", false)) text += "[think]";
+    if (variables["add_generation_prompt"].get<bool>()) text += "[assistant]";
+    return text;
+  };
+  return backend;
+}
+
+void FakeEngine::loop() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return ending_ || !tasks_.empty(); });
+    if (tasks_.empty()) return;
+    auto task = std::move(tasks_.front());
+    tasks_.pop_front();
+    lock.unlock();
+    task();
+    lock.lock();
+  }
+}
+
+void FakeEngine::run(std::function<void()> task) {
+  {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+  }
+  changed_.notify_all();
+}
+
+Result<RequestId> FakeEngine::submit(Request request, EventSink sink) {
+  Accepted accepted;
+  {
+    const std::lock_guard lock(mutex_);
+    if (refusal_ && accept_first_-- == 0) {
+      accept_first_ = 0;
+      return fail(*refusal_);
+    }
+    if (draining_) return fail(ErrorKind::kUnavailable, "the engine is draining");
+    accepted = {next_++, request, std::move(sink)};
+    Running running;
+    running.accepted = accepted;
+    running.open = request.n;
+    running.completion.assign(static_cast<std::size_t>(request.n), 0);
+    running.ended.assign(static_cast<std::size_t>(request.n), false);
+    running_.emplace(accepted.id, std::move(running));
+    requests_.push_back(std::move(request));
+  }
+  const RequestId id = accepted.id;
+  run([this, accepted = std::move(accepted)] { script_(*this, accepted); });
+  return id;
+}
+
+void FakeEngine::emit(RequestId id, OutputEvent event) {
+  EventSink sink;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = running_.find(id);
+    if (found == running_.end()) return;
+    Running& running = found->second;
+    const auto choice = static_cast<std::size_t>(event.choice);
+    if (running.ended[choice]) return;
+    running.completion[choice] += static_cast<std::uint32_t>(event.tokens.size());
+    event.request = id;
+    event.usage = {static_cast<std::uint32_t>(running.accepted.request.prompt.size()), 2,
+                   running.completion[choice]};
+    sink = running.accepted.sink;
+    if (event.finish) {
+      running.ended[choice] = true;
+      if (--running.open == 0) running_.erase(found);
+    }
+  }
+  sink(std::move(event));
+  changed_.notify_all();
+}
+
+void FakeEngine::finish(RequestId id, std::int32_t choice, FinishReason reason) {
+  OutputEvent event;
+  event.choice = choice;
+  event.finish = reason;
+  if (reason == FinishReason::kError) event.error = {ErrorKind::kInternal, "the model broke"};
+  emit(id, std::move(event));
+}
+
+void FakeEngine::cancel(RequestId id) {
+  std::int32_t n = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = running_.find(id);
+    if (found == running_.end()) return;
+    n = found->second.accepted.request.n;
+    ++cancelled_;
+  }
+  changed_.notify_all();
+  run([this, id, n] {
+    for (std::int32_t choice = 0; choice < n; ++choice) {
+      finish(id, choice, FinishReason::kCancelled);
+    }
+  });
+}
+
+bool FakeEngine::drain(std::chrono::milliseconds limit) {
+  std::vector<RequestId> left;
+  {
+    std::unique_lock lock(mutex_);
+    draining_ = true;
+    if (changed_.wait_for(lock, limit, [this] { return running_.empty(); })) return true;
+    for (const auto& [id, unused] : running_) left.push_back(id);
+  }
+  for (const RequestId id : left) cancel(id);
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, kPatience, [this] { return running_.empty(); });
+  return false;
+}
+
+void FakeEngine::refuse_with(Error error, std::size_t after) {
+  const std::lock_guard lock(mutex_);
+  refusal_ = std::move(error);
+  accept_first_ = after;
+}
+
+void FakeEngine::set_health(EngineHealth health) {
+  const std::lock_guard lock(mutex_);
+  health_ = std::move(health);
+}
+
+bool FakeEngine::wait_submitted(std::size_t count) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, kPatience, [&] { return requests_.size() >= count; });
+}
+
+bool FakeEngine::wait_cancelled(std::size_t count) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, kPatience, [&] { return cancelled_ >= count; });
+}
+
+std::size_t FakeEngine::submitted() const {
+  const std::lock_guard lock(mutex_);
+  return requests_.size();
+}
+
+std::size_t FakeEngine::cancelled() const {
+  const std::lock_guard lock(mutex_);
+  return cancelled_;
+}
+
+Request FakeEngine::request(std::size_t index) const {
+  const std::lock_guard lock(mutex_);
+  return requests_.at(index);
+}
+
+RequestId FakeEngine::last_id() const {
+  const std::lock_guard lock(mutex_);
+  return next_ - 1;
+}
+
+}  // namespace dovetail::serve

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "dovetail/server.h"
+#include "serve/fake_engine.h"
+#include "serve/http_client.h"
+
+namespace dovetail::serve {
+
+// A server on a free port of the loopback, in front of a fake engine.
+class RunningServer {
+ public:
+  explicit RunningServer(FakeEngine::Script script = FakeEngine::counting,
+                         ServerOptions options = {})
+      : engine(std::move(script)) {
+    options.port = 0;
+    options.handle_signals = false;
+    auto created = Server::create(engine.backend(), options);
+    if (!created) {
+      ADD_FAILURE() << created.error().message;
+      return;
+    }
+    server = std::move(*created);
+    port = server->port();
+    thread = std::thread([this] {
+      const Status status = server->run();
+      EXPECT_TRUE(status.has_value());
+    });
+  }
+
+  ~RunningServer() { stop(); }
+
+  void stop() {
+    if (!thread.joinable()) return;
+    server->stop();
+    thread.join();
+  }
+
+  FakeEngine engine;
+  std::unique_ptr<Server> server;
+  std::uint16_t port = 0;
+  std::thread thread;
+};
+
+}  // namespace dovetail::serve

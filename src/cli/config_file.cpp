@@ -126,7 +126,11 @@ class Reader {
       for (std::string& name : option_names(command)) names.push_back(std::move(name));
     }
     if (known) return {};
-    for (const Command& command : commands_) names.push_back(command.name);
+    for (const Command& command : commands_) {
+      if (command.name != key.str()) continue;
+      return fail(ErrorKind::kInvalid, "{}:{}: {}: {} is no valid value, expected a table", path_,
+                  line(key), key.str(), spelled(node));
+    }
     return unknown(key, names, "");
   }
 

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "cli/values.h"
 #include "load/model_source.h"
@@ -87,6 +88,13 @@ Result<std::unique_ptr<Engine>> start_engine(const std::string& model,
   const Result<std::shared_ptr<const load::ModelSource>> source = load::open_model(model);
   if (!source) return fail(source.error());
   return Engine::create(*source, options);
+}
+
+Generator engine_generator(Engine& engine) {
+  return {[&engine](Request request, EventSink sink) {
+            return engine.submit(std::move(request), std::move(sink));
+          },
+          [&engine](RequestId id) { engine.cancel(id); }};
 }
 
 Result<std::string> read_text_file(const std::string& path) {

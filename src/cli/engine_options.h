@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "cli/generation.h"
 #include "dovetail/engine.h"
 
 namespace dovetail::cli {
@@ -23,6 +24,9 @@ void add_size_options(CLI::App& app, EngineOptions& options);
 // Opens the model and starts its engine.
 Result<std::unique_ptr<Engine>> start_engine(const std::string& model,
                                              const EngineOptions& options);
+
+// `engine` must outlive it.
+Generator engine_generator(Engine& engine);
 
 // The whole of a small text file, 16 MiB at most.
 Result<std::string> read_text_file(const std::string& path);

@@ -5,13 +5,6 @@
 
 namespace dovetail::cli {
 
-Generator engine_generator(Engine& engine) {
-  return {[&engine](Request request, EventSink sink) {
-            return engine.submit(std::move(request), std::move(sink));
-          },
-          [&engine](RequestId id) { engine.cancel(id); }};
-}
-
 void Inbox::put(OutputEvent event) {
   {
     const std::lock_guard lock(mutex_);

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/result.h"
-#include "dovetail/engine.h"
 #include "dovetail/request.h"
 
 namespace dovetail::cli {
@@ -19,9 +18,6 @@ struct Generator {
   std::function<Result<RequestId>(Request, EventSink)> submit;  // as Engine::submit
   std::function<void(RequestId)> cancel;                        // as Engine::cancel
 };
-
-// `engine` must outlive it.
-Generator engine_generator(Engine& engine);
 
 // Hands events from the engine's thread to the command's. It holds at most what the accepted
 // requests produce.

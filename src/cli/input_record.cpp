@@ -272,12 +272,12 @@ Status read_field(const std::string& name, const Json& value, Draft& draft) {
 
 Result<std::vector<TokenId>> encode_prompt(const std::string& prompt,
                                            const RecordContext& context) {
-  if (!context.chat) return context.encoder->text(prompt, context.parse_special);
+  if (!context.chat) return context.encode(prompt);
   Json messages = Json::array();
   if (!context.system.empty())
     messages.push_back({{"role", "system"}, {"content", context.system}});
   messages.push_back({{"role", "user"}, {"content", prompt}});
-  return context.encoder->chat(messages);
+  return context.encode_chat(messages);
 }
 
 Result<InputRecord> read_record(std::string_view line, std::size_t index,
@@ -302,7 +302,7 @@ Result<InputRecord> read_record(std::string_view line, std::size_t index,
   }
   Result<std::vector<TokenId>> prompt =
       draft.messages.is_null() ? encode_prompt(draft.prompt.get<std::string>(), context)
-                               : context.encoder->chat(draft.messages);
+                               : context.encode_chat(draft.messages);
   if (!prompt) return fail(prompt.error());
   draft.record.request.prompt = *std::move(prompt);
   return std::move(draft.record);

@@ -2,13 +2,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
-#include "cli/prompt_encoder.h"
 #include "dovetail/request.h"
 
 namespace dovetail::cli {
@@ -24,13 +25,14 @@ struct InputRecord {
   Request request;
 };
 
-// What lines are read against. The encoder must outlive the reading.
+// What lines are read against.
 struct RecordContext {
   Request defaults;  // for what a line leaves out; its seed, if any, is that of record 0
-  const PromptEncoder* encoder = nullptr;
+  // The tokens of a text, and of a chat.
+  std::function<std::vector<TokenId>(const std::string& text)> encode;
+  std::function<Result<std::vector<TokenId>>(const Json& messages)> encode_chat;
   std::string system;  // goes before a prompt as a system message, with `chat`
   bool chat = false;   // "prompt" is a user's message, not plain text
-  bool parse_special = true;
 };
 
 // Reads a line: an object with exactly one of "prompt" (a text, or an array of token ids) and
@@ -40,7 +42,7 @@ struct RecordContext {
 Result<InputRecord> read_record(std::string_view line, std::size_t index,
                                 const RecordContext& context);
 
-// The request of a prompt, with RecordContext's options.
+// A prompt's tokens: those of the text, or with `chat` those of a chat with it.
 Result<std::vector<TokenId>> encode_prompt(const std::string& prompt, const RecordContext& context);
 
 }  // namespace dovetail::cli

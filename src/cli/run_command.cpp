@@ -126,10 +126,12 @@ class Run {
     facts.defaults = default_request(options_.sampling, engine_->source().generation, kTemperature);
     facts.defaults.n = options_.n;
     facts.defaults.logprobs = options_.logprobs;
-    facts.encoder = &encoder_;
+    facts.encode = [this](const std::string& text) {
+      return encoder_.text(text, !options_.no_special);
+    };
+    facts.encode_chat = [this](const Json& messages) { return encoder_.chat(messages); };
     facts.system = options_.system;
     facts.chat = options_.chat;
-    facts.parse_special = !options_.no_special;
     return facts;
   }
 

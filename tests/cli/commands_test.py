@@ -1,0 +1,364 @@
+"""Runs the dovetail program as people do: commands_test.py BINARY SOURCE_DIR SHARED_DIR"""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import urllib.request
+
+BINARY, SOURCE, SHARED = (pathlib.Path(argument).resolve() for argument in sys.argv[1:4])
+DEMO = SOURCE / "models" / "demo-arith"
+STORIES = SHARED / "models" / "stories260K"
+STORIES_GGUF = STORIES / "stories260K-F32.gguf"
+TINY = SOURCE / "tests" / "golden" / "models" / "llama3-tiny"  # has no tokenizer
+SUMS = SOURCE / "examples" / "arithmetic.jsonl"
+
+
+def run(*arguments, code=0, text=None, env=None):
+    """Runs a command and checks its exit code; errors must be one line."""
+    done = subprocess.run([BINARY, *map(str, arguments)], input=text, capture_output=True, text=True,
+                          timeout=300, env=env)
+    if done.returncode != code:
+        raise AssertionError(f"{arguments}: exit code {done.returncode}, expected {code}\n"
+                             f"{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
+    if code == 1 and len(done.stderr.splitlines()) != 1:
+        raise AssertionError(f"{arguments}: expected one line of error, got:\n{done.stderr}")
+    return done
+
+
+def lines_of(text):
+    return [json.loads(line) for line in text.splitlines()]
+
+
+class WithFolder(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def write(self, name, text):
+        path = self.folder / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+
+class Usage(WithFolder):
+    def test_help_lists_the_commands(self):
+        overview = run("--help").stdout
+        for command in ("run", "chat", "serve", "inspect", "tokenize"):
+            self.assertRegex(overview, rf"(?m)^  {command} +\w")
+            own = run(command, "--help").stdout
+            self.assertIn("MODEL", own)
+            self.assertIn("--config", own)
+            self.assertLessEqual(max(map(len, own.splitlines())), 140)
+        self.assertIn("--kv-memory", run("serve", "--help").stdout)
+
+    def test_version(self):
+        self.assertRegex(run("--version").stdout, r"^dovetail \d+\.\d+\.\d+\n$")
+
+    def test_unknown_command(self):
+        self.assertIn("did you mean run", run("rnu", code=2).stderr)
+        self.assertIn("expected one of run, chat", run("frobnicate", code=2).stderr)
+        self.assertIn("Commands:", run(code=2).stderr)
+
+    def test_usage_errors(self):
+        for arguments, message in [
+            (["run"], "MODEL is missing"),
+            (["run", TINY, "x", "--max-num-seqs", "0"], "--max-num-seqs: '0' is out of range"),
+            (["run", TINY, "x", "--temperature", "hot"], "--temperature: 'hot' is not a number"),
+            (["run", TINY, "x", "--kv-memory", "4 gigs"], "'4 gigs' is no size"),
+            (["run", TINY, "x", "--input", "y"], "expected one of them"),
+            (["run", TINY, "x", "--system", "y"], "--system needs --chat"),
+            (["run", TINY, "x", "y"], "y"),
+            (["run", TINY, "x", "--tempature", "1"], "--tempature"),
+            (["serve", TINY, "--port", "65536"], "'65536' is out of range, expected 0 to 65535"),
+            (["tokenize", TINY, "--ids", "1,x"], "'x' is not an integer"),
+        ]:
+            with self.subTest(arguments=arguments):
+                self.assertIn(message, run(*arguments, code=2).stderr)
+
+    def test_missing_files(self):
+        for command in ("run", "chat", "serve", "inspect", "tokenize"):
+            error = run(command, "/nowhere/model.gguf", code=1, text="x").stderr
+            self.assertIn("/nowhere/model.gguf", error)
+        self.assertIn("/nowhere.jsonl", run("run", TINY, "--input", "/nowhere.jsonl", code=1).stderr)
+        self.assertIn("/nowhere.toml", run("inspect", TINY, "--config", "/nowhere.toml", code=1).stderr)
+
+    def test_damaged_models(self):
+        whole = (TINY / "model.safetensors").read_bytes()
+        damaged = self.folder / "model"
+        damaged.mkdir()
+        (damaged / "config.json").write_bytes((TINY / "config.json").read_bytes())
+        (damaged / "model.safetensors").write_bytes(whole[: len(whole) // 2])
+        self.assertIn("model.safetensors", run("inspect", damaged, code=1).stderr)
+        self.assertIn("x.gguf", run("inspect", self.write("x.gguf", b"GGUF\x03"), code=1).stderr)
+
+    def test_a_model_without_tokenizer(self):
+        for command in ("run", "chat", "serve", "tokenize"):
+            self.assertIn("tokenizer", run(command, TINY, code=1, text="x").stderr)
+
+
+class Inspect(WithFolder):
+    def test_report(self):
+        config = json.loads((TINY / "config.json").read_text())
+        report = json.loads(run("inspect", TINY, "--json", "--tensors", "--max-num-seqs", "3",
+                                "--max-model-len", "32", "--kv-cache-dtype", "f16").stdout)
+        self.assertEqual(report["architecture"], "llama")
+        self.assertEqual(report["layers"], config["num_hidden_layers"])
+        self.assertEqual(report["vocab_size"], config["vocab_size"])
+        self.assertEqual(report["tokenizer"], "none")
+        self.assertEqual(report["disk_bytes"], (TINY / "model.safetensors").stat().st_size)
+        self.assertEqual(report["parameters"],
+                         sum(t["rows"] * t["columns"] for t in report["tensors"]))
+        names = [tensor["name"] for tensor in report["tensors"]]
+        self.assertIn("blk.0.attn_q.weight", names)
+        memory = report["memory"]
+        # Keys and values of two bytes.
+        self.assertEqual(memory["cache_bytes_per_token"],
+                         2 * 2 * report["layers"] * report["kv_heads"] * report["head_dim"])
+        self.assertEqual(memory["kv_blocks"], 3 * 2)
+        self.assertEqual(memory["cache_bytes"], 3 * 32 * memory["cache_bytes_per_token"])
+        text = run("inspect", TINY, "--tensors").stdout
+        self.assertRegex(text, r"(?m)^architecture +llama$")
+        for name in names:
+            self.assertIn(name, text)
+
+    def test_config_file(self):
+        config = self.write("own.toml", "max-num-seqs = 5\n[inspect]\nkv-cache-dtype = \"f32\"\n")
+        memory = json.loads(run("inspect", TINY, "--json", "--config", config).stdout)["memory"]
+        self.assertEqual((memory["max_num_seqs"], memory["kv_cache_dtype"]), (5, "f32"))
+        memory = json.loads(run("inspect", TINY, "--json", "--config", config, "--max-num-seqs",
+                                "2").stdout)["memory"]
+        self.assertEqual(memory["max_num_seqs"], 2)
+        config.write_text("\nmax-num-seq = 5\n")
+        self.assertIn("own.toml:2: unknown key max-num-seq, did you mean max-num-seqs",
+                      run("inspect", TINY, "--config", config, code=1).stderr)
+
+    def test_the_examples_file_works(self):
+        example = SOURCE / "examples" / "dovetail.toml"
+        memory = json.loads(run("inspect", TINY, "--json", "--config", example).stdout)["memory"]
+        self.assertEqual(memory["max_num_seqs"], 64)
+
+
+class Model:
+    """What every model with a tokenizer must do; subclasses name the model and prompts."""
+
+    model = None
+    prompts = []
+    options = []
+
+    def input_file(self):
+        lines = [json.dumps({"id": i, "prompt": prompt, "max_tokens": 4 + i % 13})
+                 for i, prompt in enumerate(self.prompts)]
+        return self.write("in.jsonl", "\n".join(lines) + "\n")
+
+    def test_one_prompt(self):
+        done = run("run", self.model, self.prompts[0], "--max-tokens", "8")
+        again = run("run", self.model, "--max-tokens", "8", "--quiet", text=self.prompts[0] + "\n")
+        self.assertEqual(done.stdout, again.stdout)
+        self.assertGreater(len(done.stdout), 1)
+        self.assertIn("1 request, ", done.stderr)
+        self.assertEqual(again.stderr, "")
+
+    def test_a_batch_is_the_same_as_one_after_the_other(self):
+        source = self.input_file()
+        one = run("run", self.model, "--input", source, "--max-num-seqs", "1")
+        many = run("run", self.model, "--input", source, "--max-num-seqs", "64",
+                   "--max-num-batched-tokens", "64", "--threads", "2")
+        self.assertEqual(one.stdout, many.stdout)
+        results = lines_of(one.stdout)
+        self.assertEqual([result["index"] for result in results], list(range(len(self.prompts))))
+        self.assertEqual([result["id"] for result in results], list(range(len(self.prompts))))
+        output = self.folder / "out.jsonl"
+        piped = run("run", self.model, "--input", "-", "--output", output, "--max-waiting", "3",
+                    "--max-num-seqs", "2", text=source.read_text())
+        self.assertEqual(piped.stdout, "")
+        self.assertEqual(output.read_text(), one.stdout)
+        single = run("run", self.model, self.prompts[1], "--max-tokens", "5").stdout
+        self.assertEqual(single, results[1]["text"] + "\n")
+
+    def test_draws_repeat_with_a_seed(self):
+        def draw(seed):
+            return run("run", self.model, self.prompts[0], "--temperature", "1.5", "--seed", seed,
+                       "--n", "3", "--max-tokens", "12", "--ignore-eos").stdout
+        self.assertEqual(draw(7), draw(7))
+        self.assertNotEqual(draw(7), draw(8))
+        self.assertEqual([line["choice"] for line in lines_of(draw(7))], [0, 1, 2])
+
+    def test_logprobs(self):
+        result = lines_of(run("run", self.model, self.prompts[0], "--logprobs", "2", "--max-tokens",
+                              "3").stdout)[0]
+        for token in result["logprobs"]:
+            self.assertEqual(token["top"][0]["logprob"], token["logprob"])  # greedy
+            self.assertEqual(len(token["top"]), 2)
+
+    def test_expectations(self):
+        answer = run("run", self.model, self.prompts[0], "--max-tokens", "4").stdout[:-1]
+        record = {"prompt": self.prompts[0], "max_tokens": 4, "metadata": {"a": 1}}
+        text = "".join(json.dumps(record | {"expect": expect}) + "\n"
+                       for expect in (answer, answer + "?"))
+        done = run("run", self.model, "--input", "-", text=text)
+        self.assertIn("; 1 of 2 as expected", done.stderr)
+        results = lines_of(done.stdout)
+        self.assertEqual([result["as_expected"] for result in results], [True, False])
+        self.assertEqual(results[0]["metadata"], {"a": 1})
+
+    def test_bad_lines_refuse_everything(self):
+        output = self.folder / "out.jsonl"
+        for line, message in [
+            ('{"prompt": "x", "temperature": "hot"}', "bad.jsonl:3: temperature: \"hot\""),
+            ('{"prompt": "x"', "bad.jsonl:3: byte 15"),
+            ('{"prompt": "x", "max_token": 1}', "did you mean max_tokens"),
+            ('{"prompt": "x", "max_tokens": 2000000000}', "bad.jsonl:3: max_tokens: "),
+            ('{"prompt": "x", "logit_bias": {"99999999": 1}}', "bad.jsonl:3: logit_bias: "),
+        ]:
+            with self.subTest(line=line):
+                bad = self.write("bad.jsonl", f'{{"prompt": "x"}}\n\n{line}\n')
+                done = run("run", self.model, "--input", bad, "--output", output, code=1)
+                self.assertIn(message, done.stderr)
+                self.assertFalse(output.exists())
+        self.assertIn("it has no lines",
+                      run("run", self.model, "--input", self.write("no.jsonl", ""), code=1).stderr)
+        source = self.input_file()
+        before = source.read_text()
+        self.assertIn("is the input file",
+                      run("run", self.model, "--input", source, "--output", source, code=1).stderr)
+        self.assertEqual(source.read_text(), before)
+
+    def test_config_file(self):
+        config = self.write("own.toml", f"model = \"{self.model}\"\nprompt = {json.dumps(self.prompts[0])}\n"
+                            "[run]\nmax-tokens = 4\n")
+        self.assertEqual(run("run", "--config", config).stdout,
+                         run("run", self.model, self.prompts[0], "--max-tokens", "4").stdout)
+        self.assertEqual(run("run", "--config", config, "--max-tokens", "2").stdout,
+                         run("run", self.model, self.prompts[0], "--max-tokens", "2").stdout)
+
+    def test_tokenize(self):
+        for text in (self.prompts[0], self.prompts[1] * 3):
+            tokens = json.loads(run("tokenize", self.model, text, "--json").stdout)
+            self.assertEqual(len(tokens["ids"]), len(tokens["pieces"]))
+            ids = ",".join(map(str, tokens["ids"]))
+            self.assertIn(ids, run("tokenize", self.model, text=text).stdout)
+            self.assertEqual(run("tokenize", self.model, "--ids", ids, "--no-special").stdout,
+                             text + "\n")
+        self.assertIn("99999999 is no token id",
+                      run("tokenize", self.model, "--ids", "99999999", code=1).stderr)
+
+    def test_a_reader_that_goes_ends_the_run(self):
+        many = self.write("many.jsonl", "".join(
+            json.dumps({"prompt": self.prompts[0], "max_tokens": 64}) + "\n" for _ in range(2000)))
+        for sigpipe in (signal.SIG_DFL, signal.SIG_IGN):
+            program = subprocess.Popen(
+                [BINARY, "run", self.model, "--input", many, "--ignore-eos"], stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE, restore_signals=False,
+                preexec_fn=lambda: signal.signal(signal.SIGPIPE, sigpipe))
+            program.stdout.readline()
+            program.stdout.close()
+            error = program.stderr.read()
+            program.stderr.close()
+            self.assertIn(program.wait(timeout=60), (-signal.SIGPIPE, 1))
+            self.assertLessEqual(len(error.splitlines()), 1)
+
+    def test_an_interrupt_keeps_what_is_complete(self):
+        many = self.write("many.jsonl", "".join(
+            json.dumps({"prompt": self.prompts[0], "max_tokens": 64}) + "\n" for _ in range(5000)))
+        output = self.folder / "out.jsonl"
+        program = subprocess.Popen([BINARY, "run", self.model, "--input", many, "--ignore-eos",
+                                    "--output", output], stderr=subprocess.PIPE, text=True)
+        while not output.exists() or output.stat().st_size == 0:
+            self.assertIsNone(program.poll())
+            time.sleep(0.01)
+        program.send_signal(signal.SIGINT)
+        error = program.communicate(timeout=60)[1]
+        self.assertEqual(program.returncode, 130)
+        self.assertIn("cancelled", error)
+        indices = [line["index"] for line in lines_of(output.read_text())]
+        self.assertEqual(indices, sorted(indices))
+        self.assertLess(len(indices), 5000)
+
+    def test_chat(self):
+        template = self.write("template.jinja",
+                              "{% for m in messages %}{{ m.content }}{% endfor %}")
+        talk = run("chat", self.model, "--chat-template", template, "--max-tokens", "4",
+                   "--temperature", "0", text=f"{self.prompts[0]}\n/reset\n{self.prompts[0]}\n/quit\nx\n")
+        answer = run("run", self.model, self.prompts[0], "--chat", "--chat-template", template,
+                     "--max-tokens", "4").stdout
+        self.assertEqual(talk.stdout, answer * 2)
+        # The second turn sees the first.
+        second = run("chat", self.model, "--chat-template", template, "--max-tokens", "4",
+                     "--temperature", "0", text=f"{self.prompts[0]}\n{self.prompts[1]}\n").stdout
+        history = self.prompts[0] + answer[:-1] + self.prompts[1]
+        self.assertEqual(second[len(answer):],
+                         run("run", self.model, history, "--chat", "--chat-template", template,
+                             "--max-tokens", "4").stdout)
+
+    def test_serve(self):
+        server = subprocess.Popen([BINARY, "serve", self.model, "--port", "0", "--api-key", "secret",
+                                   "--served-model-name", "mine"], stderr=subprocess.PIPE, text=True)
+        try:
+            url = ""
+            while not url:
+                line = server.stderr.readline()
+                self.assertNotEqual(line, "", "the server ended")
+                if "listening on " in line:
+                    url = line.split("listening on ")[1].strip()
+            request = urllib.request.Request(url + "/v1/completions", headers={
+                "Authorization": "Bearer secret", "Content-Type": "application/json"},
+                data=json.dumps({"model": "mine", "prompt": self.prompts[0], "max_tokens": 4,
+                                 "temperature": 0}).encode())
+            with urllib.request.urlopen(request, timeout=60) as response:
+                text = json.load(response)["choices"][0]["text"]
+            self.assertEqual(text + "\n",
+                             run("run", self.model, self.prompts[0], "--max-tokens", "4").stdout)
+        finally:
+            server.send_signal(signal.SIGTERM)
+            server.stderr.read()
+            server.stderr.close()
+            self.assertEqual(server.wait(timeout=60), 0)
+
+
+@unittest.skipUnless(DEMO.exists(), f"{DEMO} is not there")
+class Demo(Model, WithFolder):
+    model = DEMO
+
+    @classmethod
+    def setUpClass(cls):
+        with SUMS.open() as sums:
+            cls.prompts = [json.loads(next(sums))["prompt"] for _ in range(50)]
+
+    def test_solves_sums(self):
+        with SUMS.open() as sums:
+            text = "".join(next(sums) for _ in range(100))
+        done = run("run", self.model, "--input", "-", text=text)
+        right = sum(line["as_expected"] for line in lines_of(done.stdout))
+        self.assertGreaterEqual(right, 90)
+        self.assertIn(f"; {right} of 100 as expected", done.stderr)
+
+
+@unittest.skipUnless(STORIES_GGUF.exists(), f"{STORIES} is not there")
+class Stories(Model, WithFolder):
+    model = STORIES_GGUF
+    prompts = ["Once upon a time", "The dog"] + [f"Lily saw {i} birds" for i in range(48)]
+
+    def test_golden_text(self):
+        for case in json.loads((STORIES / "stories260K-golden-F32.json").read_text()):
+            done = run("run", self.model, "--max-tokens", str(len(case["ids"])), "--prompt",
+                       case["prompt"])
+            self.assertEqual(done.stdout, case["text"] + "\n")
+
+    def test_a_truncated_file(self):
+        cut = self.write("cut.gguf", STORIES_GGUF.read_bytes()[:500000])
+        self.assertIn("cut.gguf", run("run", cut, "x", code=1).stderr)
+
+    def test_no_chat_template(self):
+        self.assertIn("no chat template", run("chat", self.model, code=1, text="x\n").stderr)
+        self.assertIn("no chat template", run("run", self.model, "x", "--chat", code=1).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]])

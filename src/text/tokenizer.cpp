@@ -1,0 +1,160 @@
+#include "text/tokenizer.h"
+
+#include <algorithm>
+#include <array>
+
+#include "text/tokenizer_gguf.h"
+#include "text/tokenizer_impl.h"
+#include "text/tokenizer_json.h"
+
+namespace dovetail::text {
+namespace {
+
+constexpr std::array<std::string_view, 11> kEndSpellings = {
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|im_end|>",
+    "<|end|>",
+    "<end_of_turn>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<EOT>",
+    "<|EOT|>",
+    "<\xEF\xBD\x9C"
+    "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>",
+    "<\xEF\xBD\x9C"
+    "EOT\xEF\xBD\x9C>",
+};
+
+}  // namespace
+
+void Tokenizer::Impl::collect_end_ids(std::vector<TokenId> more) {
+  if (eos) more.push_back(*eos);
+  for (const std::string_view spelling : kEndSpellings) {
+    const auto id = vocabulary.find(spelling);
+    if (id && is_special(*id)) more.push_back(*id);
+  }
+  std::sort(more.begin(), more.end());
+  more.erase(std::unique(more.begin(), more.end()), more.end());
+  end_ids = std::move(more);
+}
+
+Tokenizer::Tokenizer(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+
+Result<Tokenizer> Tokenizer::create(const load::ModelSource& source) {
+  if (const auto* gguf = std::get_if<load::GgufTokenizer>(&source.tokenizer)) {
+    return from_gguf(*gguf);
+  }
+  if (const auto* folder = std::get_if<load::HuggingFaceTokenizer>(&source.tokenizer)) {
+    return from_json(folder->tokenizer_json, folder->tokenizer_config_json);
+  }
+  return fail(ErrorKind::kNotFound,
+              "{}: no tokenizer; valid: tokenizer.ggml.* metadata in GGUF, or tokenizer.json in a "
+              "Hugging Face folder",
+              source.path.string());
+}
+
+Result<Tokenizer> Tokenizer::from_gguf(const load::GgufTokenizer& data) {
+  auto impl = read_gguf_tokenizer(data);
+  if (!impl) return fail(impl.error());
+  return Tokenizer(std::move(*impl));
+}
+
+Result<Tokenizer> Tokenizer::from_json(std::string_view tokenizer_json,
+                                       std::string_view tokenizer_config_json) {
+  auto impl = read_json_tokenizer(tokenizer_json, tokenizer_config_json);
+  if (!impl) return fail(impl.error());
+  return Tokenizer(std::move(*impl));
+}
+
+std::vector<TokenId> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
+  const Impl& impl = *impl_;
+  std::vector<TokenId> ids;
+  if (options.add_special) ids = impl.before;
+  const auto encode_pieces = [&](std::string_view part, bool at_start) {
+    for (const Piece& piece : impl.pre_tokenizer.split(part, at_start)) {
+      std::visit([&](const auto& model) { model.encode(impl.model_vocabulary, piece.text, ids); },
+                 impl.model);
+    }
+  };
+  const std::string valid = repair_utf8(text);
+  for (const TextPart& raw : impl.added.split(valid, false, options.parse_special)) {
+    if (raw.token) {
+      ids.push_back(*raw.token);
+      continue;
+    }
+    const bool raw_at_start = raw.text.data() == valid.data();
+    const std::string normalized = impl.normalizer.normalize(raw.text);
+    for (const TextPart& part : impl.added.split(normalized, true, options.parse_special)) {
+      if (part.token) {
+        ids.push_back(*part.token);
+      } else {
+        encode_pieces(part.text, raw_at_start && part.text.data() == normalized.data());
+      }
+    }
+  }
+  if (options.add_special) ids.insert(ids.end(), impl.after.begin(), impl.after.end());
+  return ids;
+}
+
+std::string Tokenizer::decode(std::span<const TokenId> ids, bool skip_special,
+                              TextPosition position) const {
+  StreamDecoder stream(*this, skip_special, position);
+  std::string text;
+  for (const TokenId id : ids) text += stream.push(id);
+  return text + stream.finish();
+}
+
+std::size_t Tokenizer::vocab_size() const { return impl_->vocabulary.size(); }
+std::string_view Tokenizer::token_text(TokenId id) const { return impl_->vocabulary.text(id); }
+bool Tokenizer::is_special(TokenId id) const { return impl_->is_special(id); }
+std::optional<TokenId> Tokenizer::find(std::string_view token_text) const {
+  return impl_->vocabulary.find(token_text);
+}
+std::optional<TokenId> Tokenizer::bos() const { return impl_->bos; }
+std::optional<TokenId> Tokenizer::eos() const { return impl_->eos; }
+std::span<const TokenId> Tokenizer::end_ids() const { return impl_->end_ids; }
+bool Tokenizer::adds_bos() const {
+  return impl_->bos && !impl_->before.empty() && impl_->before.front() == *impl_->bos;
+}
+
+struct StreamDecoder::State {
+  Decoder::State decoder;
+};
+
+StreamDecoder::StreamDecoder(Tokenizer tokenizer, bool skip_special, TextPosition position)
+    : tokenizer_(std::move(tokenizer)),
+      skip_special_(skip_special),
+      state_(std::make_unique<State>(
+          State{tokenizer_.impl_->decoder.begin(position == TextPosition::kContinuation)})) {}
+StreamDecoder::StreamDecoder(const StreamDecoder& other)
+    : tokenizer_(other.tokenizer_),
+      skip_special_(other.skip_special_),
+      state_(std::make_unique<State>(*other.state_)) {}
+StreamDecoder::StreamDecoder(StreamDecoder&& other) noexcept = default;
+StreamDecoder& StreamDecoder::operator=(StreamDecoder other) noexcept {
+  tokenizer_ = std::move(other.tokenizer_);
+  skip_special_ = other.skip_special_;
+  state_ = std::move(other.state_);
+  return *this;
+}
+StreamDecoder::~StreamDecoder() = default;
+
+std::string StreamDecoder::push(TokenId id) {
+  std::string out;
+  const Tokenizer::Impl& impl = *tokenizer_.impl_;
+  if (!impl.vocabulary.has(id) || (skip_special_ && impl.is_special(id))) return out;
+  const std::string_view token = impl.decoded.empty()
+                                     ? impl.vocabulary.text(id)
+                                     : std::string_view(impl.decoded[static_cast<std::size_t>(id)]);
+  impl.decoder.push(state_->decoder, token, out);
+  return out;
+}
+
+std::string StreamDecoder::finish() {
+  std::string out;
+  tokenizer_.impl_->decoder.finish(state_->decoder, out);
+  return out;
+}
+
+}  // namespace dovetail::text

@@ -218,10 +218,24 @@ class Reader {
     for (const AddedToken& token : tokens) {
       if (token.special) impl_->special[static_cast<std::size_t>(token.id)] = true;
     }
+    spell_normalized(tokens);
     auto added = AddedTokens::create(std::move(tokens), impl_->normalizer);
     if (!added) return fail(added.error());
     impl_->added = std::move(*added);
     return {};
+  }
+
+  // Added tokens that are looked for in the normalized text are decoded as they stand there.
+  void spell_normalized(const std::vector<AddedToken>& tokens) {
+    if (impl_->normalizer.steps.empty()) return;
+    for (std::size_t id = 0; id < impl_->vocabulary.size(); ++id) {
+      impl_->decoded.emplace_back(impl_->vocabulary.text(static_cast<TokenId>(id)));
+    }
+    for (const AddedToken& token : tokens) {
+      if (!token.normalized) continue;
+      impl_->decoded[static_cast<std::size_t>(token.id)] =
+          impl_->normalizer.normalize(token.content);
+    }
   }
 
   Status read_post_processor(const JsonNode& node) {

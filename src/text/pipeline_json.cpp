@@ -10,6 +10,11 @@ namespace {
 constexpr std::size_t kMostSteps = 64;
 constexpr std::size_t kLongestContent = 256;
 
+// \w+|[^\w\s]+ with the \w of Rust's regular expressions, which the library uses here alone: letters,
+// marks, Nd, Nl, Pc, alphabetic symbols and the joiners.
+constexpr std::string_view kWordsOrSymbols =
+    R"([\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{200c}\x{200d}\x{24b6}-\x{24e9}\x{1f130}-\x{1f149}\x{1f150}-\x{1f169}\x{1f170}-\x{1f189}]+|[^\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{200c}\x{200d}\x{24b6}-\x{24e9}\x{1f130}-\x{1f149}\x{1f150}-\x{1f169}\x{1f170}-\x{1f189}\s]+)";
+
 // {"String": ...} or {"Regex": ...}.
 Result<Pattern> read_pattern(const JsonNode& node) {
   std::string text;
@@ -190,7 +195,7 @@ Status read_pre_tokenizer_step(const JsonNode& node, const std::string& type,
   } else if (type == "WhitespaceSplit") {
     add(CharacterKind::kWhiteSpace, SplitBehavior::kRemoved);
   } else if (type == "Whitespace") {
-    auto pattern = Pattern::regex(R"(\w+|[^\w\s]+)", node.path);
+    auto pattern = Pattern::regex(kWordsOrSymbols, node.path);
     if (!pattern) return fail(pattern.error());
     add(std::move(*pattern), SplitBehavior::kRemoved, true);
   } else if (type == "BertPreTokenizer") {

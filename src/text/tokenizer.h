@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,25 +21,36 @@ struct EncodeOptions {
                               // added tokens always do
 };
 
-// Text to token ids and back. Immutable; safe to use from several threads at once.
+// Whether ids begin a text or follow others: at the start some tokenizers drop a leading space.
+enum class TextPosition : std::uint8_t { kStart, kContinuation };
+
+// Text to token ids and back. Immutable; copies share the data; safe to use from several threads at
+// once. What it gives is what the Hugging Face `tokenizers` library gives for tokenizer.json, and
+// what llama.cpp gives for GGUF; README.md lists where it must decide itself.
 class Tokenizer {
  public:
-  // Builds the tokenizer of a model. The source may be dropped afterwards.
+  // Builds the tokenizer of a model. The source may be dropped afterwards. An error names the field
+  // by its path, the value and what would be valid; whatever is not supported is such an error.
   static Result<Tokenizer> create(const load::ModelSource& source);
   static Result<Tokenizer> from_gguf(const load::GgufTokenizer& data);
+  // The config's text may be empty.
   static Result<Tokenizer> from_json(std::string_view tokenizer_json,
                                      std::string_view tokenizer_config_json);
 
-  // Any byte string is accepted; invalid UTF-8 is handled as the reference implementation handles
-  // it.
+  // Any byte string is accepted; maximal ill-formed parts of UTF-8 are taken as U+FFFD first, as
+  // Python's bytes.decode(errors="replace") does. Never fails; near linear in the text's size for
+  // every tokenizer whose split expressions are.
   std::vector<TokenId> encode(std::string_view text, const EncodeOptions& options = {}) const;
 
-  // The whole text of `ids`; bytes that are no valid UTF-8 become U+FFFD. Ids out of range are
-  // skipped.
-  std::string decode(std::span<const TokenId> ids, bool skip_special = true) const;
+  // The whole text of `ids`, always valid UTF-8: bytes that are not become U+FFFD. Ids out of range
+  // are skipped; with `skip_special` so are control tokens.
+  std::string decode(std::span<const TokenId> ids, bool skip_special = true,
+                     TextPosition position = TextPosition::kStart) const;
 
+  // One more than the largest id; ids in between may have no token.
   std::size_t vocab_size() const;
-  // The token as the vocabulary spells it (for display); empty when out of range.
+  // The token as the vocabulary spells it (for display; bytes of a GGUF file, maybe no UTF-8);
+  // empty when there is none. Lives as long as the tokenizer or a copy of it.
   std::string_view token_text(TokenId id) const;
   bool is_special(TokenId id) const;  // control tokens: BOS, EOS, <|im_end|>, ...
   std::optional<TokenId> find(
@@ -46,8 +58,9 @@ class Tokenizer {
   std::optional<TokenId> bos() const;
   std::optional<TokenId> eos() const;
   // Every token that ends a turn or a text (EOS, EOT, and well-known spellings such as <|eot_id|>,
-  // <|im_end|>, <end_of_turn>), ascending.
+  // <|im_end|>, <end_of_turn> among the special tokens), ascending.
   std::span<const TokenId> end_ids() const;
+  // Whether encode() with add_special begins with BOS.
   bool adds_bos() const;
 
   struct Impl;
@@ -61,18 +74,28 @@ class Tokenizer {
 // Turns a stream of ids into a stream of text that is always whole UTF-8 characters: bytes of an
 // unfinished character are held back until it is complete or can no longer become one (then
 // U+FFFD). Concatenating everything that push() and finish() return gives decode() of the same ids.
-// One stream, one object, one thread; the tokenizer is kept alive.
+// For ids that follow a prompt, kContinuation keeps the space before the first word. Where a
+// tokenizer.json decodes byte tokens with ByteFallback, a run of them is held back until it ends,
+// since one bad byte changes the text of the whole run. One stream, one object, one thread; the
+// tokenizer is kept alive.
 class StreamDecoder {
  public:
-  explicit StreamDecoder(Tokenizer tokenizer, bool skip_special = true);
+  explicit StreamDecoder(Tokenizer tokenizer, bool skip_special = true,
+                         TextPosition position = TextPosition::kStart);
+  StreamDecoder(const StreamDecoder& other);
+  StreamDecoder(StreamDecoder&& other) noexcept;
+  StreamDecoder& operator=(StreamDecoder other) noexcept;
+  ~StreamDecoder();
+
   std::string push(TokenId id);
+  // Ends the stream; nothing may be pushed afterwards.
   std::string finish();
 
  private:
+  struct State;
   Tokenizer tokenizer_;
   bool skip_special_;
-  bool at_start_ = true;  // some tokenizers drop a leading space of the whole text
-  std::string pending_;   // bytes of an unfinished character
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace dovetail::text

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "text/vocabulary.h"
+
+namespace dovetail::text {
+
+struct BpeOptions {
+  std::optional<TokenId> unknown;
+  std::string continuing_subword_prefix;  // before every character of a piece but the first
+  std::string end_of_word_suffix;         // after the last character of a piece
+  bool fuse_unknown = false;
+  bool byte_fallback = false;  // unknown characters become <0xNN> tokens where all are there
+  bool ignore_merges = false;  // a piece that is a token is that token, whatever the merges say
+};
+
+// Byte-pair encoding (Sennrich et al., https://arxiv.org/abs/1508.07909): of all neighbours that
+// may merge, those of the lowest rank do, leftmost first. O(n log n) for a piece of n characters.
+class Bpe {
+ public:
+  // `merges` by rank. A part or result that is no token is an error; `where` names the list.
+  static Result<Bpe> create(const Vocabulary& vocabulary,
+                            std::span<const std::pair<std::string, std::string>> merges,
+                            BpeOptions options, std::string_view where);
+
+  // Appends the ids of one piece, valid UTF-8. Characters without token vanish where there is
+  // neither byte fallback nor an unknown token.
+  void encode(const Vocabulary& vocabulary, std::string_view piece,
+              std::vector<TokenId>& out) const;
+
+ private:
+  struct Merge {
+    std::uint32_t rank = 0;
+    TokenId result = 0;
+  };
+
+  const Merge* find(TokenId left, TokenId right) const;
+  std::vector<TokenId> characters(const Vocabulary& vocabulary, std::string_view piece) const;
+
+  BpeOptions options_;
+  std::unordered_map<std::uint64_t, Merge> merges_;
+  std::vector<std::optional<TokenId>> byte_tokens_;
+};
+
+}  // namespace dovetail::text

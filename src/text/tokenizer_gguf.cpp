@@ -1,0 +1,241 @@
+#include "text/tokenizer_gguf.h"
+
+#include <array>
+#include <cmath>
+
+#include "load/quote.h"
+#include "text/byte_alphabet.h"
+#include "text/gguf_splits.h"
+#include "text/tokenizer_impl.h"
+
+namespace dovetail::text {
+namespace {
+
+constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
+
+enum class TokenType : std::int32_t {
+  kNormal = 1,
+  kUnknown = 2,
+  kControl = 3,
+  kUserDefined = 4,
+  kUnused = 5,
+  kByte = 6,
+};
+
+class Reader {
+ public:
+  explicit Reader(const load::GgufTokenizer& data) : data_(data) {}
+
+  Result<std::shared_ptr<const Tokenizer::Impl>> run() {
+    Status status = read_common();
+    if (status) {
+      if (data_.model == "llama") {
+        status = read_llama();
+      } else if (data_.model == "gpt2") {
+        status = read_gpt2();
+      } else {
+        status = fail(ErrorKind::kUnsupported, "tokenizer.ggml.model: {}; valid: llama, gpt2",
+                      load::quote(data_.model));
+      }
+    }
+    if (status) status = read_added_tokens();
+    if (status) status = add_bos_and_eos();
+    if (!status) return fail(status.error());
+    std::vector<TokenId> ends;
+    if (data_.eot) ends.push_back(*data_.eot);
+    if (data_.eom) ends.push_back(*data_.eom);
+    impl_->collect_end_ids(std::move(ends));
+    return std::shared_ptr<const Tokenizer::Impl>(std::move(impl_));
+  }
+
+ private:
+  TokenType type(std::size_t id) const {
+    return data_.token_types.empty() ? TokenType::kNormal
+                                     : static_cast<TokenType>(data_.token_types[id]);
+  }
+  bool is_control(std::size_t id) const {
+    return type(id) == TokenType::kControl || type(id) == TokenType::kUnknown;
+  }
+
+  Status check_id(std::string_view field, std::optional<std::int32_t> id) const {
+    if (!id || (*id >= 0 && static_cast<std::size_t>(*id) < data_.tokens.size())) return {};
+    return fail(ErrorKind::kInvalid, "{}: {}; valid: 0 to {}", field, *id, data_.tokens.size() - 1);
+  }
+
+  Status read_common() {
+    const std::size_t count = data_.tokens.size();
+    if (count == 0) {
+      return fail(ErrorKind::kInvalid, "tokenizer.ggml.tokens: empty; valid: at least one token");
+    }
+    if (!data_.token_types.empty() && data_.token_types.size() != count) {
+      return fail(ErrorKind::kInvalid, "tokenizer.ggml.token_type: {} types; valid: {}",
+                  data_.token_types.size(), count);
+    }
+    if (!data_.scores.empty() && data_.scores.size() != count) {
+      return fail(ErrorKind::kInvalid, "tokenizer.ggml.scores: {} scores; valid: {}",
+                  data_.scores.size(), count);
+    }
+    for (std::size_t i = 0; i < data_.scores.size(); ++i) {
+      if (std::isnan(data_.scores[i])) {
+        return fail(ErrorKind::kInvalid, "tokenizer.ggml.scores[{}]: not a number; valid: numbers",
+                    i);
+      }
+    }
+    const std::array<std::pair<std::string_view, std::optional<std::int32_t>>, 6> ids = {{
+        {"tokenizer.ggml.bos_token_id", data_.bos},
+        {"tokenizer.ggml.eos_token_id", data_.eos},
+        {"tokenizer.ggml.eot_token_id", data_.eot},
+        {"tokenizer.ggml.eom_token_id", data_.eom},
+        {"tokenizer.ggml.unknown_token_id", data_.unknown},
+        {"tokenizer.ggml.padding_token_id", data_.padding},
+    }};
+    for (const auto& [field, id] : ids) {
+      if (auto status = check_id(field, id); !status) return status;
+    }
+    impl_->special.resize(count);
+    for (std::size_t id = 0; id < count; ++id) {
+      impl_->vocabulary.put(data_.tokens[id], static_cast<TokenId>(id));
+      impl_->special[id] = is_control(id);
+    }
+    impl_->model_vocabulary = impl_->vocabulary;
+    return {};
+  }
+
+  Status read_llama() {
+    const std::size_t count = data_.tokens.size();
+    if (data_.scores.empty()) {
+      return fail(ErrorKind::kInvalid,
+                  "tokenizer.ggml.scores: missing; valid: one for each of the {} tokens", count);
+    }
+    std::vector<std::optional<TokenId>> byte_tokens(256);
+    for (std::size_t byte = 0; byte < 256; ++byte) {
+      byte_tokens[byte] = impl_->vocabulary.find(byte_token(static_cast<std::uint8_t>(byte)));
+      if (!byte_tokens[byte]) {
+        byte_tokens[byte] = impl_->vocabulary.find(std::string(1, static_cast<char>(byte)));
+      }
+    }
+    std::vector<std::optional<char>> byte_of(count);
+    for (std::size_t byte = 0; byte < 256; ++byte) {
+      if (byte_tokens[byte]) {
+        const auto id = static_cast<std::size_t>(*byte_tokens[byte]);
+        if (type(id) == TokenType::kByte) byte_of[id] = static_cast<char>(byte);
+      }
+    }
+    auto model = SentencePieceBpe::create(data_.scores, byte_tokens, data_.unknown);
+    if (!model) return fail(model.error());
+    impl_->model = std::move(*model);
+
+    const Pattern mark = Pattern::literal(kSpaceMark);
+    for (std::size_t id = 0; id < count; ++id) {
+      const std::string& token = data_.tokens[id];
+      if (byte_of[id]) {
+        impl_->decoded.emplace_back(1, *byte_of[id]);
+      } else if (is_control(id) || type(id) == TokenType::kUserDefined) {
+        impl_->decoded.push_back(token);
+      } else {
+        impl_->decoded.push_back(mark.replace(token, " "));
+      }
+    }
+    const bool prefix = data_.add_space_prefix.value_or(true);
+    if (prefix) impl_->normalizer.steps.emplace_back(PrependText{" "});
+    impl_->normalizer.steps.emplace_back(
+        ReplaceText{Pattern::literal(" "), std::string(kSpaceMark)});
+    std::vector<DecoderStep> steps = {DecodeUtf8{}};
+    if (prefix) steps.emplace_back(DecodeStrip{" ", 1, 0});
+    impl_->decoder = Decoder(std::move(steps));
+    default_add_bos_ = true;
+    return {};
+  }
+
+  Status read_gpt2() {
+    auto splits = gguf_splits(data_.pre.empty() ? "default" : std::string_view(data_.pre));
+    if (!splits) return fail(splits.error());
+    impl_->pre_tokenizer = std::move(splits->pre_tokenizer);
+    impl_->normalizer = std::move(splits->normalizer);
+    default_add_bos_ = splits->add_bos;
+
+    std::vector<std::pair<std::string, std::string>> merges;
+    merges.reserve(data_.merges.size());
+    for (std::size_t i = 0; i < data_.merges.size(); ++i) {
+      const std::string& merge = data_.merges[i];
+      const auto space = merge.find(' ', 1);
+      if (space == std::string::npos || space + 1 == merge.size()) {
+        return fail(ErrorKind::kInvalid,
+                    "tokenizer.ggml.merges[{}]: {}; valid: two tokens with a space between", i,
+                    load::quote(merge));
+      }
+      merges.emplace_back(merge.substr(0, space), merge.substr(space + 1));
+    }
+    BpeOptions options;
+    options.ignore_merges = splits->ignore_merges;
+    options.unknown = data_.unknown;
+    auto model = Bpe::create(impl_->vocabulary, merges, options, "tokenizer.ggml.merges");
+    if (!model) return fail(model.error());
+    impl_->model = std::move(*model);
+
+    for (std::size_t id = 0; id < data_.tokens.size(); ++id) {
+      const bool raw = is_control(id) || type(id) == TokenType::kUserDefined;
+      impl_->decoded.push_back(raw ? data_.tokens[id] : alphabet_to_bytes(data_.tokens[id]));
+    }
+    impl_->decoder = Decoder({DecodeUtf8{}});
+    return {};
+  }
+
+  Status read_added_tokens() {
+    std::vector<AddedToken> added;
+    for (std::size_t id = 0; id < data_.tokens.size(); ++id) {
+      const bool user_defined = type(id) == TokenType::kUserDefined;
+      if (!is_control(id) && !user_defined) continue;
+      // Bytes that are no character never stand in a text; looking for them would tear characters.
+      if (!is_valid_utf8(data_.tokens[id])) continue;
+      AddedToken token;
+      token.id = static_cast<TokenId>(id);
+      token.content = data_.tokens[id];
+      token.normalized = false;
+      token.special = !user_defined;
+      added.push_back(std::move(token));
+    }
+    auto tokens = AddedTokens::create(std::move(added), impl_->normalizer);
+    if (!tokens) return fail(tokens.error());
+    impl_->added = std::move(*tokens);
+    return {};
+  }
+
+  Status add_bos_and_eos() {
+    impl_->bos = data_.bos;
+    impl_->eos = data_.eos;
+    if (data_.add_bos.value_or(default_add_bos_)) {
+      if (data_.bos) {
+        impl_->before.push_back(*data_.bos);
+      } else if (data_.add_bos) {
+        return fail(
+            ErrorKind::kInvalid,
+            "tokenizer.ggml.add_bos_token: true without tokenizer.ggml.bos_token_id; valid: "
+            "both or false");
+      }
+    }
+    if (data_.add_eos.value_or(false)) {
+      if (!data_.eos) {
+        return fail(
+            ErrorKind::kInvalid,
+            "tokenizer.ggml.add_eos_token: true without tokenizer.ggml.eos_token_id; valid: "
+            "both or false");
+      }
+      impl_->after.push_back(*data_.eos);
+    }
+    return {};
+  }
+
+  const load::GgufTokenizer& data_;
+  std::shared_ptr<Tokenizer::Impl> impl_ = std::make_shared<Tokenizer::Impl>();
+  bool default_add_bos_ = false;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<const Tokenizer::Impl>> read_gguf_tokenizer(
+    const load::GgufTokenizer& data) {
+  return Reader(data).run();
+}
+
+}  // namespace dovetail::text

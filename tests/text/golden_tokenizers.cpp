@@ -1,0 +1,96 @@
+#include "text/golden_tokenizers.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+
+namespace dovetail::text::testing {
+namespace {
+
+const std::string kFolder = std::string(DOVETAIL_SOURCE_DIR) + "/tests/golden/tokenizers/";
+
+std::string decode_base64(std::string_view text) {
+  static const std::string kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  unsigned bits = 0;
+  unsigned count = 0;
+  for (const char c : text) {
+    if (c == '=') break;
+    bits = (bits << 6U) | static_cast<unsigned>(kDigits.find(c));
+    count += 6;
+    if (count >= 8) {
+      count -= 8;
+      out.push_back(static_cast<char>((bits >> count) & 0xFFU));
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::string> golden_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(kFolder)) {
+    if (entry.is_directory()) names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::runtime_error("cannot read " + path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::vector<std::string> golden_strings() {
+  std::vector<std::string> strings;
+  for (const auto& text : nlohmann::json::parse(read_file(kFolder + "strings.json"))) {
+    strings.push_back(decode_base64(text.get<std::string>()));
+  }
+  return strings;
+}
+
+std::string golden_json(std::string_view name) {
+  return read_file(kFolder + std::string(name) + "/tokenizer.json");
+}
+
+GoldenTokenizer load_golden(std::string_view name) {
+  std::string json = golden_json(name);
+  auto tokenizer = Tokenizer::from_json(json, "");
+  if (!tokenizer) throw std::runtime_error(tokenizer.error().message);
+  return {std::move(json),
+          nlohmann::json::parse(read_file(kFolder + std::string(name) + "/cases.json")),
+          std::move(*tokenizer)};
+}
+
+load::GgufTokenizer to_gguf(const nlohmann::json& tokenizer_json, std::string_view pre) {
+  load::GgufTokenizer out;
+  out.model = "gpt2";
+  out.pre = pre;
+  const auto put = [&](const std::string& token, std::size_t id, std::int32_t type) {
+    if (id >= out.tokens.size()) {
+      out.tokens.resize(id + 1);
+      out.token_types.resize(id + 1, 5);
+    }
+    out.tokens[id] = token;
+    out.token_types[id] = type;
+  };
+  const auto& model = tokenizer_json.at("model");
+  for (const auto& [token, id] : model.at("vocab").items()) put(token, id.get<std::size_t>(), 1);
+  for (const auto& token : tokenizer_json.at("added_tokens")) {
+    put(token.at("content").get<std::string>(), token.at("id").get<std::size_t>(),
+        token.at("special").get<bool>() ? 3 : 4);
+  }
+  for (const auto& merge : model.at("merges")) {
+    out.merges.push_back(merge[0].get<std::string>() + " " + merge[1].get<std::string>());
+  }
+  return out;
+}
+
+}  // namespace dovetail::text::testing

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "load/model_source.h"
+#include "text/tokenizer.h"
+
+namespace dovetail::text::testing {
+
+// The folders of tests/golden/tokenizers, made by tools/golden/make_tokenizers.py.
+struct GoldenTokenizer {
+  std::string json;      // tokenizer.json
+  nlohmann::json cases;  // what the library makes of golden_strings() and of random ids
+  Tokenizer tokenizer;
+};
+
+std::vector<std::string> golden_names();
+std::vector<std::string> golden_strings();
+std::string read_file(const std::string& path);
+std::string golden_json(std::string_view name);
+GoldenTokenizer load_golden(std::string_view name);
+
+// The GGUF metadata that a converter would write for a byte-level tokenizer.json.
+load::GgufTokenizer to_gguf(const nlohmann::json& tokenizer_json, std::string_view pre);
+
+}  // namespace dovetail::text::testing

@@ -1,0 +1,223 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "load/model_source.h"
+#include "text/golden_tokenizers.h"
+#include "text/tokenizer.h"
+#include "text/utf8.h"
+
+namespace dovetail::text {
+namespace {
+
+using testing::golden_json;
+using testing::golden_strings;
+using testing::read_file;
+using testing::to_gguf;
+
+struct Flavour {
+  const char* json;  // the golden tokenizer
+  const char* pre;   // tokenizer.ggml.pre
+
+};
+
+class GgufBytePairs : public ::testing::TestWithParam<Flavour> {};
+
+TEST_P(GgufBytePairs, GivesTheIdsAndTextsOfTheJson) {
+  const auto& flavour = GetParam();
+  auto json = nlohmann::json::parse(golden_json(flavour.json));
+  // GGUF knows no flags of added tokens; take them out on both sides. The library takes the é of an
+  // added token for a stand-in of a byte and tears it, where GGUF's tokens are plain text.
+  auto& added = json["added_tokens"];
+  for (std::size_t i = added.size(); i-- > 0;) {
+    if (added[i]["content"] == "Café") added.erase(i);
+  }
+  for (auto& token : added) {
+    token["lstrip"] = token["rstrip"] = token["single_word"] = token["normalized"] = false;
+  }
+  const auto from_json = Tokenizer::from_json(json.dump(), "");
+  ASSERT_TRUE(from_json) << from_json.error().message;
+  auto data = to_gguf(json, flavour.pre);
+  data.add_bos = false;
+  const auto from_gguf = Tokenizer::from_gguf(data);
+  ASSERT_TRUE(from_gguf) << from_gguf.error().message;
+  std::size_t tokens = 0;
+  for (const std::string& text : golden_strings()) {
+    for (const bool parse : {true, false}) {
+      const EncodeOptions options{.add_special = false, .parse_special = parse};
+      const auto ids = from_json->encode(text, options);
+      EXPECT_EQ(from_gguf->encode(text, options), ids) << repair_utf8(text);
+      EXPECT_EQ(from_gguf->decode(ids, false), from_json->decode(ids, false));
+      EXPECT_EQ(from_gguf->decode(ids, true), from_json->decode(ids, true));
+      tokens += ids.size();
+    }
+  }
+  EXPECT_GT(tokens, 1000U);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GgufBytePairs,
+                         ::testing::Values(Flavour{"gpt2", "gpt-2"}, Flavour{"gpt2", "default"},
+                                           Flavour{"llama3", "llama-bpe"},
+                                           Flavour{"qwen2", "qwen2"},
+                                           Flavour{"deepseek-v3", "deepseek-v3"},
+                                           Flavour{"deepseek-coder", "deepseek-coder"},
+                                           Flavour{"tekken", "tekken"},
+                                           Flavour{"starcoder", "starcoder"}));
+
+// A small SentencePiece vocabulary: unknown, BOS, EOS, 256 bytes, then pieces with scores.
+load::GgufTokenizer sentence_pieces() {
+  load::GgufTokenizer data;
+  data.model = "llama";
+  const auto put = [&](std::string token, float score, std::int32_t type) {
+    data.tokens.push_back(std::move(token));
+    data.scores.push_back(score);
+    data.token_types.push_back(type);
+  };
+  put("<unk>", 0, 2);
+  put("<s>", 0, 3);
+  put("</s>", 0, 3);
+  for (int byte = 0; byte < 256; ++byte) put(fmt::format("<0x{:02X}>", byte), 0, 6);
+  put("<|eot_id|>", 0, 3);
+  put("[TOOL]", 0, 4);
+  float score = -1;
+  for (const char* piece : {"▁a", "b", "▁ab", "ba", "a", "▁", "▁▁", "é", "cd", "c", "d", "bc"}) {
+    put(piece, score--, 1);
+  }
+  data.bos = 1;
+  data.eos = 2;
+  data.unknown = 0;
+  return data;
+}
+
+std::vector<std::string> spelled(const Tokenizer& tokenizer, std::string_view text,
+                                 EncodeOptions options = {}) {
+  std::vector<std::string> out;
+  for (const TokenId id : tokenizer.encode(text, options)) {
+    out.emplace_back(tokenizer.token_text(id));
+  }
+  return out;
+}
+
+TEST(GgufSentencePiece, MergesByScoreAndFallsBackToBytes) {
+  const auto tokenizer = Tokenizer::from_gguf(sentence_pieces());
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  using Strings = std::vector<std::string>;
+  EXPECT_EQ(spelled(*tokenizer, ""), (Strings{"<s>"}));
+  EXPECT_EQ(spelled(*tokenizer, "ab"), (Strings{"<s>", "▁ab"}));
+  EXPECT_EQ(spelled(*tokenizer, "aba"), (Strings{"<s>", "▁ab", "a"}));
+  // "▁a" has a higher score than "▁▁".
+  EXPECT_EQ(spelled(*tokenizer, " a"), (Strings{"<s>", "▁", "▁a"}));
+  // "cd" has a higher score than "bc".
+  EXPECT_EQ(spelled(*tokenizer, "bcd"), (Strings{"<s>", "▁", "b", "cd"}));
+  EXPECT_EQ(spelled(*tokenizer, "é\n"), (Strings{"<s>", "▁", "é", "<0x0A>"}));
+  EXPECT_EQ(spelled(*tokenizer, "ü"), (Strings{"<s>", "▁", "<0xC3>", "<0xBC>"}));
+  EXPECT_EQ(spelled(*tokenizer, "a</s>a"), (Strings{"<s>", "▁a", "</s>", "▁a"}));
+  EXPECT_EQ(spelled(*tokenizer, "</s>a", {.add_special = false, .parse_special = false}).front(),
+            "▁");
+  EXPECT_EQ(spelled(*tokenizer, "[TOOL]a", {.add_special = false, .parse_special = false}),
+            (Strings{"[TOOL]", "▁a"}));
+  EXPECT_TRUE(tokenizer->adds_bos());
+  EXPECT_EQ(std::vector<TokenId>(tokenizer->end_ids().begin(), tokenizer->end_ids().end()),
+            (std::vector<TokenId>{2, 259}));
+}
+
+TEST(GgufSentencePiece, AddsNoSpaceWhereTheFileSaysSo) {
+  auto data = sentence_pieces();
+  data.add_space_prefix = false;
+  data.add_bos = false;
+  data.add_eos = true;
+  const auto tokenizer = Tokenizer::from_gguf(data);
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  EXPECT_EQ(spelled(*tokenizer, "ba"), (std::vector<std::string>{"ba", "</s>"}));
+  EXPECT_EQ(tokenizer->decode(tokenizer->encode(" ba")), " ba");
+  EXPECT_FALSE(tokenizer->adds_bos());
+}
+
+TEST(GgufSentencePiece, DropsTheFirstSpaceOnlyAtTheStart) {
+  const auto tokenizer = Tokenizer::from_gguf(sentence_pieces());
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  const std::vector<TokenId> ids = tokenizer->encode("  a ba");
+  EXPECT_EQ(tokenizer->decode(ids), "  a ba");
+  EXPECT_EQ(tokenizer->decode(ids, false), "<s>   a ba");
+  EXPECT_EQ(tokenizer->decode(ids, true, TextPosition::kContinuation), "   a ba");
+  // Bytes that are no UTF-8.
+  EXPECT_EQ(tokenizer->decode(std::vector<TokenId>{3 + 0xE4, 3 + 0xB8, 3 + 0x41}), "\uFFFDA");
+  EXPECT_EQ(tokenizer->decode(std::vector<TokenId>{-1, 100000, 3 + 0x41}), "A");
+}
+
+TEST(GgufErrors, NameTheFieldAndWhatWouldBeValid) {
+  struct Row {
+    const char* what;
+    void (*damage)(load::GgufTokenizer&);
+    const char* message;
+  };
+  const Row rows[] = {
+      {"model", [](auto& d) { d.model = "bert"; },
+       "tokenizer.ggml.model: 'bert'; valid: llama, gpt2"},
+      {"no tokens", [](auto& d) { d.tokens.clear(); }, "tokenizer.ggml.tokens: empty"},
+      {"scores", [](auto& d) { d.scores.pop_back(); }, "tokenizer.ggml.scores: 272 scores"},
+      {"no scores", [](auto& d) { d.scores.clear(); }, "tokenizer.ggml.scores: missing"},
+      {"types", [](auto& d) { d.token_types.pop_back(); }, "tokenizer.ggml.token_type: 272 types"},
+      {"bos", [](auto& d) { d.bos = 5000; }, "tokenizer.ggml.bos_token_id: 5000; valid: 0 to 272"},
+      {"negative", [](auto& d) { d.eos = -7; }, "tokenizer.ggml.eos_token_id: -7"},
+      {"add_bos", [](auto& d) { d.add_bos = true, d.bos.reset(); }, "tokenizer.ggml.add_bos_token"},
+      {"bytes", [](auto& d) { d.tokens[3 + 0xE4] = std::string("x"); d.unknown.reset(); }, "<0xE4> is missing"},
+      {"pre", [](auto& d) { d.model = "gpt2", d.pre = "falcon-9"; },
+       "tokenizer.ggml.pre: 'falcon-9'; valid: default, gpt-2, gpt2, llama-bpe"},
+      {"merge", [](auto& d) { d.model = "gpt2", d.merges = {"ab"}; },
+       "tokenizer.ggml.merges[0]: 'ab'; valid: two tokens"},
+      {"merge of no token", [](auto& d) { d.model = "gpt2", d.merges = {"b c", "b zz"}; },
+       "tokenizer.ggml.merges[1]: 'zz' is no token"},
+  };
+  for (const Row& row : rows) {
+    auto data = sentence_pieces();
+    row.damage(data);
+    const auto tokenizer = Tokenizer::from_gguf(data);
+    ASSERT_FALSE(tokenizer) << row.what;
+    EXPECT_NE(tokenizer.error().message.find(row.message), std::string::npos)
+        << row.what << ": " << tokenizer.error().message;
+  }
+}
+
+TEST(Stories260K, GivesTheIdsAndTextsOfTheReference) {
+  const std::string folder = std::string(DOVETAIL_SHARED_DIR) + "/models/stories260K";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no " << folder;
+  const auto source = load::open_model(folder + "/stories260K-F32.gguf");
+  ASSERT_TRUE(source) << source.error().message;
+  const auto tokenizer = Tokenizer::create(**source);
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  const auto golden = nlohmann::json::parse(read_file(folder + "/stories260K-golden-F32.json"));
+  ASSERT_EQ(golden.size(), 5U);
+  for (const auto& run : golden) {
+    const auto prompt = run["prompt"].get<std::string>();
+    const auto prompt_ids = run["prompt_ids"].get<std::vector<TokenId>>();
+    EXPECT_EQ(tokenizer->encode(prompt), prompt_ids);
+    EXPECT_EQ(tokenizer->decode(prompt_ids), prompt);
+    StreamDecoder stream(*tokenizer, true, TextPosition::kContinuation);
+    std::string text;
+    for (const auto& id : run["ids"]) text += stream.push(id.get<TokenId>());
+    text += stream.finish();
+    EXPECT_EQ(text, run["text"].get<std::string>());
+  }
+}
+
+TEST(Stories260K, FolderAndGgufAgree) {
+  const std::string folder = std::string(DOVETAIL_SHARED_DIR) + "/models/stories260K";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no " << folder;
+  const auto gguf = load::open_model(folder + "/stories260K-F32.gguf");
+  const auto hf = load::open_model(folder + "/hf");
+  ASSERT_TRUE(gguf && hf);
+  const auto one = Tokenizer::create(**gguf);
+  const auto other = Tokenizer::create(**hf);
+  ASSERT_TRUE(one) << one.error().message;
+  ASSERT_TRUE(other) << other.error().message;
+  EXPECT_EQ(one->vocab_size(), other->vocab_size());
+  EXPECT_EQ(one->bos(), other->bos());
+  EXPECT_EQ(one->eos(), other->eos());
+  for (const char* text : {"Once upon a time", "Lily said: \"Hi!\"\nTom ran.", "été 老", ""}) {
+    EXPECT_EQ(one->encode(text), other->encode(text)) << text;
+  }
+}
+
+}  // namespace
+}  // namespace dovetail::text

@@ -102,7 +102,7 @@ def main():
     parser.add_argument("folder", help="the model folder to write into")
     arguments = parser.parse_args()
     shape = Shape()
-    state = torch.load(arguments.checkpoint)
+    state = torch.load(arguments.checkpoint, weights_only=True)
     # Both files hold the same numbers: Q8_0 is made from the values that BF16 can hold.
     tensors = {name: formats.from_bf16(formats.to_bf16(values.numpy()))
                for name, values in state.items()}

@@ -125,7 +125,7 @@ def _add_learnt(pairs, shown, wanted):
     pairs[-1] = (shown[-1], EOS)
 
 
-def training_row(rng, problems):
+def training_row(rng, problems, graded_share):
     """One row of (token, target) pairs: BOS and one to several problems, some of them graded.
 
     Targets are the right answer (also at the first byte where a wrong answer leaves it), the
@@ -134,7 +134,7 @@ def training_row(rng, problems):
     for _ in range(problems):
         a, op, b = sample_problem(rng, held_out=False)
         right = str(solve(a, op, b))
-        graded = rng.random() < 0.75
+        graded = rng.random() < graded_share
         shown = wrong_answer(rng, a, op, b) if graded and rng.random() < 0.5 else right
         _add(pairs, question_text(a, op, b))
         _add_learnt(pairs, answer_text(shown), answer_text(right))

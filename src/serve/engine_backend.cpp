@@ -4,6 +4,7 @@
 #include "dovetail/server.h"
 #include "load/model_source.h"
 #include "serve/backend.h"
+#include "serve/token_text.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
@@ -13,6 +14,12 @@ namespace {
 
 std::string spelled(const text::Tokenizer& tokenizer, std::optional<TokenId> id) {
   return id ? std::string(tokenizer.token_text(*id)) : std::string();
+}
+
+// Byte-level vocabularies spell a space U+0120, SentencePiece's spell it U+2581; neither has the
+// other's sign.
+bool is_byte_level(const text::Tokenizer& tokenizer) {
+  return tokenizer.find("\u0120").has_value() && !tokenizer.find("\u2581").has_value();
 }
 
 SamplingParams sampling_defaults(const load::GenerationDefaults& defaults) {
@@ -52,8 +59,10 @@ Result<Backend> engine_backend(Engine& engine, std::string_view chat_template) {
   backend.decode = [&tokenizer](std::span<const TokenId> ids, bool skip_special) {
     return tokenizer.decode(ids, skip_special);
   };
-  backend.token_bytes = [&tokenizer](TokenId id) {
-    return tokenizer.decode(std::span(&id, 1), false);
+  backend.token_bytes = [&tokenizer, byte_level = is_byte_level(tokenizer)](TokenId id) {
+    const std::string_view spelling = tokenizer.token_text(id);
+    if (tokenizer.is_special(id)) return std::string(spelling);
+    return byte_level ? byte_level_bytes(spelling) : sentencepiece_bytes(spelling);
   };
 
   if (chat_template.empty() && !source.chat_template) return backend;

@@ -3,9 +3,31 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <iterator>
+#include <optional>
 
 namespace dovetail::serve {
+namespace {
+
+bool prints(unsigned byte) {
+  return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
+}
+
+// The printable bytes of Latin-1 stand for themselves, U+0100 and up for the others in order.
+std::optional<unsigned char> stood_for(unsigned character) {
+  if (character < 0x100) {
+    if (!prints(character)) return std::nullopt;
+    return static_cast<unsigned char>(character);
+  }
+  unsigned next = 0x100;
+  for (unsigned byte = 0; byte < 0x100; ++byte) {
+    if (!prints(byte) && next++ == character) return static_cast<unsigned char>(byte);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
 
 bool is_utf8(std::string_view text) {
   const auto byte = [text](std::size_t at) {
@@ -41,6 +63,44 @@ std::string token_label(std::string_view bytes) {
     fmt::format_to(std::back_inserter(label), "\\x{:02x}", static_cast<unsigned char>(c));
   }
   return label;
+}
+
+std::string byte_level_bytes(std::string_view spelling) {
+  std::string bytes;
+  for (std::size_t at = 0; at < spelling.size();) {
+    const auto lead = static_cast<unsigned char>(spelling[at]);
+    // All stand-ins lie below U+0180: one byte of UTF-8, or two.
+    if (lead < 0x80 || lead > 0xC5 || at + 1 >= spelling.size()) {
+      bytes += spelling[at++];
+      continue;
+    }
+    const unsigned character =
+        (lead & 0x1FU) << 6U | (static_cast<unsigned char>(spelling[at + 1]) & 0x3FU);
+    const std::optional<unsigned char> byte = stood_for(character);
+    if (byte) {
+      bytes += static_cast<char>(*byte);
+    } else {
+      bytes.append(spelling, at, 2);
+    }
+    at += 2;
+  }
+  return bytes;
+}
+
+std::string sentencepiece_bytes(std::string_view spelling) {
+  constexpr std::string_view kSpace = "\u2581";
+  if (spelling.size() == 6 && spelling.substr(0, 3) == "<0x" && spelling[5] == '>') {
+    unsigned byte = 0;
+    const auto [end, failure] = std::from_chars(&spelling[3], &spelling[5], byte, 16);
+    if (failure == std::errc() && end == &spelling[5]) return {static_cast<char>(byte)};
+  }
+  std::string bytes;
+  for (std::size_t at = 0; at < spelling.size();) {
+    const bool space = spelling.substr(at, kSpace.size()) == kSpace;
+    bytes += space ? ' ' : spelling[at];
+    at += space ? kSpace.size() : 1;
+  }
+  return bytes;
 }
 
 std::size_t code_points(std::string_view text) {

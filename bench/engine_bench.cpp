@@ -1,7 +1,8 @@
 // Speed of the whole engine on one model: tokens per second for prefill, for a single sequence, and
 // for batches; the share of a step that is not the model's forward pass; peak memory.
 //
-// Usage: engine_bench MODEL [THREADS]. Prompts are random tokens, so that any model will do. Each
+// Usage: engine_bench MODEL [THREADS]; MODEL is a file or folder, or random:TYPE for random weights
+// of that type (220 million of them). Prompts are random tokens, so that any model will do. Each
 // figure is the median of several runs; the runs of all figures take turns, because the machine may
 // be noisy.
 
@@ -20,6 +21,7 @@
 #include "engine/step_loop.h"
 #include "load/model_source.h"
 #include "model/cache.h"
+#include "support/random_model.h"
 
 namespace dovetail {
 namespace {
@@ -95,12 +97,33 @@ class Bench {
   RequestId next_ = 1;
 };
 
+Result<std::shared_ptr<const load::ModelSource>> open(const std::string& name) {
+  if (!name.starts_with("random:")) return load::open_model(name);
+  test::RandomModelOptions options;
+  options.hidden_size = 1024;
+  options.intermediate_size = 2816;
+  options.layers = 12;
+  options.heads = 16;
+  options.kv_heads = 8;
+  options.head_dim = 64;
+  options.vocab_size = 32000;
+  options.max_context = 4096;
+  for (const auto type : {load::DataType::kF32, load::DataType::kF16, load::DataType::kBF16,
+                          load::DataType::kQ8_0, load::DataType::kQ4_0, load::DataType::kQ4_K,
+                          load::DataType::kQ5_K, load::DataType::kQ6_K}) {
+    options.type = type;
+    if (name.substr(7) == load::info(type).name) return test::random_model(options);
+  }
+  return fail(ErrorKind::kInvalid,
+              "{}: expected random:TYPE with a type such as F32, BF16, Q8_0 or Q4_K", name);
+}
+
 int run(int argc, char** argv) {
   if (argc < 2) {
     std::fprintf(stderr, "usage: engine_bench MODEL [THREADS]\n");
     return 2;
   }
-  auto source = load::open_model(argv[1]);
+  const auto source = open(argv[1]);
   if (!source) {
     std::fprintf(stderr, "engine_bench: %s\n", source.error().message.c_str());
     return 1;

@@ -20,6 +20,17 @@ void pause_briefly() {
 #endif
 }
 
+// The parts of Workers::round_: 16 bits of number, 24 of count, 24 of index.
+constexpr unsigned kIndexBits = 24;
+constexpr std::uint64_t kIndexMask = (std::uint64_t{1} << kIndexBits) - 1;
+
+constexpr std::uint64_t number_of(std::uint64_t round) { return round >> (2 * kIndexBits); }
+constexpr std::size_t count_of(std::uint64_t round) { return (round >> kIndexBits) & kIndexMask; }
+constexpr std::size_t index_of(std::uint64_t round) { return round & kIndexMask; }
+constexpr std::uint64_t next_round(std::uint64_t round, std::size_t count) {
+  return ((number_of(round) + 1) << (2 * kIndexBits)) | (count << kIndexBits);
+}
+
 // Returns once `value` is no longer `old`.
 template <class T>
 void await_change(const std::atomic<T>& value, T old) {
@@ -61,46 +72,56 @@ Workers::Workers(unsigned threads) {
 }
 
 Workers::~Workers() {
-  stop_ = true;
-  round_.fetch_add(1, std::memory_order_release);
+  stop_.store(true, std::memory_order_relaxed);
+  round_.store(next_round(round_.load(std::memory_order_relaxed), 0), std::memory_order_release);
   round_.notify_all();
   for (std::thread& thread : team_) thread.join();
 }
 
 void Workers::run_erased(std::size_t count, Function function, void* context) {
+  assert(count <= kIndexMask);
   if (team_.empty() || count <= 1) {
     for (std::size_t i = 0; i < count; ++i) function(context, i);
     return;
   }
-  count_ = count;
-  function_ = function;
-  context_ = context;
-  next_.store(0, std::memory_order_relaxed);
-  busy_.store(static_cast<std::uint32_t>(team_.size()), std::memory_order_relaxed);
-  round_.fetch_add(1, std::memory_order_release);
+  function_.store(function, std::memory_order_relaxed);
+  context_.store(context, std::memory_order_relaxed);
+  done_.store(0, std::memory_order_relaxed);
+  const std::uint64_t round = next_round(round_.load(std::memory_order_relaxed), count);
+  round_.store(round, std::memory_order_release);
   round_.notify_all();
-  work();
-  for (std::uint32_t left = busy_.load(std::memory_order_acquire); left != 0;
-       left = busy_.load(std::memory_order_acquire)) {
-    await_change(busy_, left);
+  work(round);
+  for (std::size_t done = done_.load(std::memory_order_acquire); done != count;
+       done = done_.load(std::memory_order_acquire)) {
+    await_change(done_, done);
   }
 }
 
-void Workers::work() {
-  for (std::size_t i = next_.fetch_add(1, std::memory_order_relaxed); i < count_;
-       i = next_.fetch_add(1, std::memory_order_relaxed)) {
-    function_(context_, i);
+// Claims and runs tasks of the round that `round` belongs to until none is left.
+void Workers::work(std::uint64_t round) {
+  std::uint64_t current = round_.load(std::memory_order_acquire);
+  while (number_of(current) == number_of(round) && index_of(current) < count_of(current)) {
+    if (!round_.compare_exchange_weak(current, current + 1, std::memory_order_acq_rel,
+                                      std::memory_order_acquire))
+      continue;
+    function_.load(std::memory_order_relaxed)(context_.load(std::memory_order_relaxed),
+                                              index_of(current));
+    const std::size_t count = count_of(current);
+    if (done_.fetch_add(1, std::memory_order_acq_rel) + 1 == count) done_.notify_one();
+    current = round_.load(std::memory_order_acquire);
   }
 }
 
 void Workers::serve() {
-  std::uint32_t seen = 0;
+  std::uint64_t seen = 0;
   while (true) {
-    await_change(round_, seen);
+    for (std::uint64_t current = round_.load(std::memory_order_acquire);
+         number_of(current) == number_of(seen); current = round_.load(std::memory_order_acquire)) {
+      await_change(round_, current);
+    }
     seen = round_.load(std::memory_order_acquire);
-    if (stop_) return;
-    work();
-    if (busy_.fetch_sub(1, std::memory_order_acq_rel) == 1) busy_.notify_one();
+    if (stop_.load(std::memory_order_relaxed)) return;
+    work(seen);
   }
 }
 

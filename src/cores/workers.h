@@ -39,17 +39,19 @@ class Workers {
   using Function = void (*)(void* context, std::size_t index);
 
   void run_erased(std::size_t count, Function function, void* context);
-  void work();
+  void work(std::uint64_t round);
   void serve();
 
-  // A round is published by raising round_; the fields below it are written before and read after.
-  std::atomic<std::uint32_t> round_{0};
-  std::atomic<std::uint32_t> busy_{0};  // threads of the team that have not finished the round
-  std::atomic<std::size_t> next_{0};
-  std::size_t count_ = 0;
-  Function function_ = nullptr;
-  void* context_ = nullptr;
-  bool stop_ = false;
+  // The round under way, as one word, so that a task is claimed by one compare-and-swap that only
+  // succeeds while its round lasts: a number that tells rounds apart, how many tasks it has, and
+  // the next to be claimed. A thread that wakes up late finds nothing to claim; nobody waits for
+  // it.
+  std::atomic<std::uint64_t> round_{0};
+  // Of the round under way; they hold still from its first claim to its last completion.
+  std::atomic<Function> function_{nullptr};
+  std::atomic<void*> context_{nullptr};
+  std::atomic<std::size_t> done_{0};
+  std::atomic<bool> stop_{false};
   std::vector<std::thread> team_;
 };
 

@@ -9,9 +9,14 @@ ApiError from_engine(const Error& error) {
   result.message = error.message;
   switch (error.kind) {
     case ErrorKind::kInvalid:
-    case ErrorKind::kUnsupported:
+    case ErrorKind::kUnsupported: {
       result.status = 400;
+      const std::size_t end = result.message.find_first_not_of("abcdefghijklmnopqrstuvwxyz_");
+      if (end != std::string::npos && end > 0 && result.message.compare(end, 2, ": ") == 0) {
+        result.param = result.message.substr(0, end);
+      }
       break;
+    }
     case ErrorKind::kNotFound:
       result.status = 404;
       break;

@@ -130,6 +130,14 @@ std::optional<int64_t> parse_integer(std::string_view text, int base) {
 std::optional<double> parse_real(std::string_view text) {
   std::string plain(strip(text, "", Side::kBoth));
   if (plain.find_first_of("xXpP") != std::string::npos || plain.empty()) return std::nullopt;
+  // Python lets an underscore stand between two digits.
+  const auto is_digit_at = [&](size_t at) {
+    return at < plain.size() && plain[at] >= '0' && plain[at] <= '9';
+  };
+  for (size_t at = plain.find('_'); at != std::string::npos; at = plain.find('_', at)) {
+    if (at == 0 || !is_digit_at(at - 1) || !is_digit_at(at + 1)) return std::nullopt;
+    plain.erase(at, 1);
+  }
   char* end = nullptr;
   const double value = std::strtod(plain.c_str(), &end);
   if (end != plain.c_str() + plain.size()) return std::nullopt;

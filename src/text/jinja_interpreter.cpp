@@ -511,7 +511,9 @@ class Interpreter {
       given[i] = arguments.positional[i];
     }
     Value caller = Value::undefined("no caller defined: the macro was not called by a call block");
-    for (auto& [name, value] : arguments.named) {
+    for (const auto& argument : arguments.named) {
+      const std::string& name = argument.first;
+      const Value& value = argument.second;
       const auto parameter =
           std::find_if(node.parameters.begin(), node.parameters.end(),
                        [&](const Parameter& candidate) { return candidate.name == name; });

@@ -51,6 +51,8 @@ std::string unescape(std::string_view text, size_t offset) {
     constexpr std::string_view kTo = "\a\b\f\n\r\t\v\\'\"";
     if (const size_t simple = kFrom.find(kind); simple != std::string_view::npos) {
       out += kTo[simple];
+    } else if (kind == 'N') {
+      fail_at(offset + at, "\\N in a string is not supported: write the character or \\u");
     } else if (kind == '\n') {
       continue;
     } else if (kind >= '0' && kind <= '7') {

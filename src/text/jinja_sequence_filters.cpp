@@ -236,9 +236,9 @@ Value last(Context& context, const Value& input, Arguments&) {
 }
 
 Value reverse(Context& context, const Value& input, Arguments&) {
-  if (input.generator() != nullptr) raise("'generator' object is not reversible; use |list first");
   Items items = iterate(input, context.budget);
   std::reverse(items.begin(), items.end());
+  if (input.generator() != nullptr) return Value::list(std::move(items));
   if (input.string() == nullptr) return Value::generator(std::move(items));
   std::string out;
   for (const Value& letter : items) out += *letter.string();

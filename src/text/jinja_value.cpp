@@ -177,7 +177,9 @@ Value Value::sequence(SequenceKind kind, Items items) {
 Value Value::dict(std::vector<std::pair<Value, Value>> entries, Budget& budget) {
   Dict dict;
   int depth = 0;
-  for (auto& [key, value] : entries) {
+  for (auto& entry : entries) {
+    Value& key = entry.first;
+    Value& value = entry.second;
     depth = std::max({depth, key.depth(), value.depth()});
     if (const std::string* text = key.string()) {
       const auto [at, fresh] = dict.strings.try_emplace(*text, dict.entries.size());

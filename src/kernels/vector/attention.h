@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cassert>
 #include <cstddef>
 #include <cstring>
 #include <limits>
@@ -208,6 +209,7 @@ inline void attention_walk(const AttentionArgs& a, AttentionState* states, std::
 }
 
 inline void attention(const AttentionArgs& a) {
+  assert(a.head_dim <= kMaxHeadDim);
   AttentionState states[kMaxPairs];
   std::size_t count = 0;
   for (std::size_t row = 0; row < a.rows; ++row) {

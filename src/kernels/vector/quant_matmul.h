@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <new>
@@ -205,6 +206,7 @@ inline void quant_rest(const MatmulArgs& a, const Panel<T>& panel, std::size_t m
 
 template <DataType T>
 inline void quant_multiply(const MatmulArgs& a) {
+  assert(a.k % Unpack<T>::kElements == 0);
   constexpr std::size_t kTile = Unpack<T>::kMins ? Ints::kTile / 2 : Ints::kTile;
   const std::size_t stride = a.k / Unpack<T>::kElements * sizeof(typename Unpack<T>::Block);
   Panel<T> panel(a.k);

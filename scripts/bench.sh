@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Measures a build: bench.sh BUILD_FOLDER [MODEL...]. Without models: the bundled one, and random weights of a size that does not fit a cache.
+# Two canaries (kernels_bench: one that computes, one that reads memory) say how fast the machine was meanwhile.
+set -euo pipefail
+build=$(realpath "${1:?usage: bench.sh BUILD_FOLDER [MODEL...]}")
+shift
+cd "$(dirname "$0")/.."
+models=("$@")
+((${#models[@]})) || models=(models/demo-arith models/demo-arith/demo-arith-Q8_0.gguf random:BF16 random:Q8_0)
+
+grep -m1 'model name' /proc/cpuinfo || true
+"$build/bench/kernels_bench" --benchmark_min_time=0.1
+for model in "${models[@]}"; do
+  "$build/bench/engine_bench" "$model"
+done

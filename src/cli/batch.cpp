@@ -1,6 +1,5 @@
 #include "cli/batch.h"
 
-#include <chrono>
 #include <memory>
 #include <unordered_map>
 #include <utility>
@@ -81,7 +80,7 @@ class Batch {
   void receive() {
     // While a full queue refuses and nothing is under way, no event will tell when it is free.
     const bool retry = pending_ && flights_.empty();
-    const auto patience = std::chrono::milliseconds(retry ? 1 : 50);
+    const auto patience = retry ? std::chrono::milliseconds(1) : hooks_.patience;
     if (flights_.empty() && !retry) return;
     for (OutputEvent& event : inbox_->take(patience)) {
       const auto found = flights_.find(event.request);

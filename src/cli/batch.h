@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -33,6 +34,8 @@ struct BatchHooks {
   std::function<Status(std::string_view)> write;     // in the order of the records
   std::function<void(const BatchTotals&)> progress;  // several times a second
   std::function<bool()> stop;                        // true: cancel what is left
+  // How long to wait for the generator before the above are called again.
+  std::chrono::milliseconds patience{50};
 };
 
 // Feeds all records to the generator, as many at a time as it accepts, and writes the results in

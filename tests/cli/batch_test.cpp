@@ -98,6 +98,7 @@ BatchHooks hooks(FakeEngine& engine, Written& run, std::size_t records, std::int
     return {};
   };
   made.progress = [](const BatchTotals&) {};
+  made.patience = std::chrono::milliseconds(0);
   made.stop = [&engine, &run] {
     run.most_held = std::max(run.most_held, run.read - run.lines.size());
     engine.step();

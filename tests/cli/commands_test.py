@@ -284,18 +284,17 @@ class Model:
     def test_chat(self):
         template = self.write("template.jinja",
                               "{% for m in messages %}{{ m.content }}{% endfor %}")
-        talk = run("chat", self.model, "--chat-template", template, "--max-tokens", "4",
-                   "--temperature", "0", text=f"{self.prompts[0]}\n/reset\n{self.prompts[0]}\n/quit\nx\n")
-        answer = run("run", self.model, self.prompts[0], "--chat", "--chat-template", template,
-                     "--max-tokens", "4").stdout
+        options = ["--chat-template", template, "--max-tokens", "4"]
+        talk_options = [*options, "--temperature", "0"]
+        first, second = (prompt.replace("\n", " ") for prompt in self.prompts[:2])
+        talk = run("chat", self.model, *talk_options, text=f"{first}\n/reset\n{first}\n/quit\nx\n")
+        answer = run("run", self.model, first, "--chat", *options).stdout
         self.assertEqual(talk.stdout, answer * 2)
         # The second turn sees the first.
-        second = run("chat", self.model, "--chat-template", template, "--max-tokens", "4",
-                     "--temperature", "0", text=f"{self.prompts[0]}\n{self.prompts[1]}\n").stdout
-        history = self.prompts[0] + answer[:-1] + self.prompts[1]
-        self.assertEqual(second[len(answer):],
-                         run("run", self.model, history, "--chat", "--chat-template", template,
-                             "--max-tokens", "4").stdout)
+        both = run("chat", self.model, *talk_options, text=f"{first}\n{second}\n").stdout
+        history = first + answer[:-1] + second
+        self.assertEqual(both[len(answer):],
+                         run("run", self.model, history, "--chat", *options).stdout)
 
     def test_serve(self):
         server = subprocess.Popen([BINARY, "serve", self.model, "--port", "0", "--api-key", "secret",

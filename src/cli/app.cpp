@@ -73,7 +73,8 @@ std::vector<Command> all_commands() {
     command.options->add_option("--config", "A TOML file with options; see the README of src/cli")
         ->type_name("FILE")
         ->group("Other");
-    command.options->get_help_ptr()->description("This text")->group("Other");
+    // Set again, so that it comes last.
+    command.options->set_help_flag("-h,--help", "This text")->group("Other");
     command.options->get_formatter()->column_width(36);
   }
   return commands;

@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -76,7 +78,7 @@ class Chat {
       const InputLine line = read_line();
       if (line.interrupted) {
         const int signal = InterruptGuard::signal();
-        if (warned || !interactive_) return 128 + signal;
+        if (warned || !interactive_ || signal == SIGTERM) return 128 + signal;
         fmt::print(stderr, "\n/quit, Ctrl-D or Ctrl-C again to end\n");
         InterruptGuard::clear();
         warned = true;
@@ -96,6 +98,8 @@ class Chat {
         if (!interactive_ || ok.error().kind == ErrorKind::kIo) return fail(ok.error());
         fmt::print(stderr, "{}\n", ok.error().message);
       }
+      if (InterruptGuard::signal() == SIGTERM) return 128 + SIGTERM;
+      InterruptGuard::clear();  // SIGINT ends an answer, not the talk
     }
   }
 
@@ -137,7 +141,6 @@ class Chat {
       return fail(answer ? answer->error : answer.error());
     }
     messages_.push_back({{"role", "assistant"}, {"content", answer->text}});
-    if (answer->finish == FinishReason::kCancelled) InterruptGuard::clear();
     if (answer->finish == FinishReason::kLength)
       fmt::print(stderr, "(the answer was cut: --max-tokens or the context is used up)\n");
     return {};

@@ -79,7 +79,7 @@ void add_engine_options(CLI::App& app, EngineOptions& options) {
   add_integer(app, "--threads", options.threads, 0, kMost, "Threads (0: the physical cores)")
       ->group(group);
   add_text(app, "--kernels", options.kernels,
-           "Instruction set: portable, avx2 or avx512 (the best that the CPU runs)")
+           "Instruction set, such as portable or avx2 (the best that the CPU runs)")
       ->group(group);
 }
 

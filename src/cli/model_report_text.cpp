@@ -6,11 +6,11 @@
 namespace dovetail::cli {
 namespace {
 
-// 1234567 as "1.23 million".
+// "1.23 million (1234567)"
 std::string show_count(std::uint64_t count) {
   const auto value = static_cast<double>(count);
-  if (count >= 1000000000) return fmt::format("{:.2f} billion", value / 1e9);
-  if (count >= 1000000) return fmt::format("{:.2f} million", value / 1e6);
+  if (count >= 1000000000) return fmt::format("{:.2f} billion ({})", value / 1e9, count);
+  if (count >= 1000000) return fmt::format("{:.2f} million ({})", value / 1e6, count);
   return fmt::format("{}", count);
 }
 
@@ -35,8 +35,7 @@ std::string model_part(const load::ModelSource& source, const ModelReport& repor
   text += row("file", source.path.string());
   text += row("format", fmt::format("{}, {}", source.format, show_bytes(report.disk_bytes)));
   text += row("architecture", architecture_name(config.architecture));
-  text +=
-      row("parameters", fmt::format("{} ({})", show_count(report.parameters), report.parameters));
+  text += row("parameters", show_count(report.parameters));
   text += row("layers", std::to_string(config.layers));
   text += row("width", fmt::format("{} hidden, {} intermediate", config.hidden_size,
                                    config.intermediate_size));

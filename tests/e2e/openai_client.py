@@ -131,7 +131,7 @@ class Answers(ServerTest):
         self.assertTrue(all(c.usage is None for c in chunks[:-1]))
 
     def test_a_seed_fixes_every_choice(self):
-        options = dict(max_tokens=24, temperature=2, n=4, extra_body={"ignore_eos": True})
+        options = dict(max_tokens=24, temperature=20, n=4, extra_body={"ignore_eos": True})
         first = self.complete(sum_prompt(5, 5), seed=11, **options)
         again = self.complete(sum_prompt(5, 5), seed=11, **options)
         other = self.complete(sum_prompt(5, 5), seed=12, **options)
@@ -268,7 +268,7 @@ class ManyClients(ServerTest):
         stream = self.complete(
             sum_prompt(17 * number, 31 + number),
             max_tokens=48,
-            temperature=1.5,
+            temperature=20,
             seed=number,
             stream=True,
             extra_body={"ignore_eos": True},

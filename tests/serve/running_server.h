@@ -16,10 +16,10 @@ namespace dovetail::serve {
 class RunningServer {
  public:
   explicit RunningServer(FakeEngine::Script script = FakeEngine::counting,
-                         ServerOptions options = {})
+                         ServerOptions options = {}, bool handle_signals = false)
       : engine(std::move(script)) {
     options.port = 0;
-    options.handle_signals = false;
+    options.handle_signals = handle_signals;
     auto created = Server::create(engine.backend(), options);
     if (!created) {
       ADD_FAILURE() << created.error().message;

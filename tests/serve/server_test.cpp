@@ -1,5 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
 
 #include "serve/running_server.h"
 
@@ -536,6 +539,20 @@ TEST(Server, StopsAtOnceWithAllThatIsOpen) {
   running.stop();
   EXPECT_TRUE(client.receive_end());
   EXPECT_TRUE(running.engine.wait_cancelled(1));
+}
+
+TEST(Server, TheFirstSignalDrainsAndTheSecondStops) {
+  RunningServer running(FakeEngine::silent, {}, true);
+  Client client(running.port);
+  client.send(post_text(kChat, kStreamed));
+  ASSERT_TRUE(running.engine.wait_submitted(1));
+  ASSERT_EQ(::kill(::getpid(), SIGTERM), 0);
+  for (int status = 0; status != 503;) status = Client(running.port).get("/health")->status;
+  EXPECT_EQ(running.engine.cancelled(), 0U);
+  ASSERT_EQ(::kill(::getpid(), SIGINT), 0);
+  EXPECT_TRUE(client.receive_end());
+  EXPECT_TRUE(running.engine.wait_cancelled(1));
+  running.thread.join();
 }
 
 TEST(Server, MayBeDroppedWithoutRunning) {

@@ -23,7 +23,7 @@ Outcome<std::string> read_content(const std::string& field, const Json& value) {
     }
     for (const auto& [key, unused] : part.items()) {
       if (key != "type" && key != "text") {
-        return bad_field(at + "." + key, "unknown or unsupported field \"{}\"", key);
+        return bad_field(fmt::format("{}.{}", at, key), "unknown or unsupported field \"{}\"", key);
       }
     }
     const auto content = part.find("text");
@@ -44,7 +44,7 @@ Outcome<Json> read_message(const std::string& at, const Json& value) {
     if (!value.contains(required)) return bad_field(at + "." + required, "is missing");
   }
   for (const auto& [key, field] : value.items()) {
-    const std::string name = at + "." + key;
+    const std::string name = fmt::format("{}.{}", at, key);
     if (key == "content") {
       auto content = read_content(name, field);
       if (!content) return tl::unexpected<ApiError>(std::move(content.error()));

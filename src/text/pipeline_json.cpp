@@ -10,8 +10,8 @@ namespace {
 constexpr std::size_t kMostSteps = 64;
 constexpr std::size_t kLongestContent = 256;
 
-// \w+|[^\w\s]+ with the \w of Rust's regular expressions, which the library uses here alone: letters,
-// marks, Nd, Nl, Pc, alphabetic symbols and the joiners.
+// \w+|[^\w\s]+ with the \w of Rust's regular expressions, which the library uses here alone:
+// letters, marks, Nd, Nl, Pc, alphabetic symbols and the joiners.
 constexpr std::string_view kWordsOrSymbols =
     R"([\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{200c}\x{200d}\x{24b6}-\x{24e9}\x{1f130}-\x{1f149}\x{1f150}-\x{1f169}\x{1f170}-\x{1f189}]+|[^\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{200c}\x{200d}\x{24b6}-\x{24e9}\x{1f130}-\x{1f149}\x{1f150}-\x{1f169}\x{1f170}-\x{1f189}\s]+)";
 

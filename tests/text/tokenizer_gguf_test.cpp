@@ -18,7 +18,6 @@ using testing::to_gguf;
 struct Flavour {
   const char* json;  // the golden tokenizer
   const char* pre;   // tokenizer.ggml.pre
-
 };
 
 class GgufBytePairs : public ::testing::TestWithParam<Flavour> {};
@@ -61,6 +60,7 @@ INSTANTIATE_TEST_SUITE_P(All, GgufBytePairs,
                                            Flavour{"qwen2", "qwen2"},
                                            Flavour{"deepseek-v3", "deepseek-v3"},
                                            Flavour{"deepseek-coder", "deepseek-coder"},
+                                           Flavour{"deepseek-llm", "deepseek-llm"},
                                            Flavour{"tekken", "tekken"},
                                            Flavour{"starcoder", "starcoder"}));
 
@@ -161,12 +161,20 @@ TEST(GgufErrors, NameTheFieldAndWhatWouldBeValid) {
       {"bos", [](auto& d) { d.bos = 5000; }, "tokenizer.ggml.bos_token_id: 5000; valid: 0 to 272"},
       {"negative", [](auto& d) { d.eos = -7; }, "tokenizer.ggml.eos_token_id: -7"},
       {"add_bos", [](auto& d) { d.add_bos = true, d.bos.reset(); }, "tokenizer.ggml.add_bos_token"},
-      {"bytes", [](auto& d) { d.tokens[3 + 0xE4] = std::string("x"); d.unknown.reset(); }, "<0xE4> is missing"},
+      {"bytes",
+       [](auto& d) {
+         d.tokens[3 + 0xE4] = std::string("x");
+         d.unknown.reset();
+       },
+       "<0xE4> is missing"},
       {"pre", [](auto& d) { d.model = "gpt2", d.pre = "falcon-9"; },
        "tokenizer.ggml.pre: 'falcon-9'; valid: default, gpt-2, gpt2, llama-bpe"},
       {"merge", [](auto& d) { d.model = "gpt2", d.merges = {"ab"}; },
        "tokenizer.ggml.merges[0]: 'ab'; valid: two tokens"},
-      {"merge of no token", [](auto& d) { d.model = "gpt2", d.merges = {"b c", "b zz"}; },
+      {"merge of no token",
+       [](auto& d) {
+         d.model = "gpt2", d.merges = {"b c", "b zz"};
+       },
        "tokenizer.ggml.merges[1]: 'zz' is no token"},
   };
   for (const Row& row : rows) {

@@ -9,9 +9,9 @@
 namespace dovetail::text {
 namespace {
 
-using testing::GoldenTokenizer;
 using testing::golden_names;
 using testing::golden_strings;
+using testing::GoldenTokenizer;
 using testing::load_golden;
 
 class TokenizerGolden : public ::testing::TestWithParam<std::string> {};
@@ -28,9 +28,8 @@ TEST_P(TokenizerGolden, EncodesAsTheLibraryDoes) {
     SCOPED_TRACE("string " + std::to_string(i) + ": " + repair_utf8(strings[i]));
     EXPECT_EQ(golden.tokenizer.encode(strings[i], {.add_special = false}), plain);
     EXPECT_EQ(golden.tokenizer.encode(strings[i]), expected.value("full", plain));
-    EXPECT_EQ(
-        golden.tokenizer.encode(strings[i], {.add_special = false, .parse_special = false}),
-        expected.value("unparsed", plain));
+    EXPECT_EQ(golden.tokenizer.encode(strings[i], {.add_special = false, .parse_special = false}),
+              expected.value("unparsed", plain));
   }
 }
 

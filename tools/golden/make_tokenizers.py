@@ -35,6 +35,11 @@ TEKKEN = (
     r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
     r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
+DEEPSEEK_LETTERS = (
+    r"\s?(?:(?![\u0560-\u0588\u10c7\u10cd\u10d0-\u10ff\u1c80-\u1c88\u2d00-\u2d2d\ua790-\ua7fa\uab30-\uab68"
+    r"\x{10570}-\x{105bc}\x{16e40}-\x{16e7f}\x{1d400}-\x{1d7ff}\x{1df00}-\x{1dfff}])[\p{Lu}\p{Ll}\p{Lt}])+"
+)
+DEEPSEEK_LLM = [r"[\r\n]", DEEPSEEK_LETTERS, r"\s?[!-/:-~！-／：-～‘-‟　-。]+", r"\s+$", "[一-龥ࠀ-一가-\ud7ff]+"]
 DEEPSEEK_CODER = [r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", "[一-龥ࠀ-一가-\ud7ff]+"]
 
 SENTENCES = """The little boat went out on the morning tide and came back with three fish.
@@ -224,6 +229,13 @@ def deepseek_coder():
     return tok
 
 
+def deepseek_llm():
+    pieces = [split(p) for p in DEEPSEEK_LLM] + [pre_tokenizers.Digits(individual_digits=False), byte_level()]
+    tok = train_byte_level(pre_tokenizers.Sequence(pieces), 700)
+    tok.add_special_tokens(chat_specials())
+    return tok
+
+
 def tekken():
     return train_byte_level(pre_tokenizers.Sequence([split(TEKKEN), byte_level()]), 700)
 
@@ -341,7 +353,7 @@ def bert_split():
 
 MAKERS = {
     "gpt2": gpt2, "gpt2-prefix": gpt2_prefix, "llama3": llama3, "qwen2": qwen2, "deepseek-v3": deepseek,
-    "deepseek-coder": deepseek_coder, "tekken": tekken, "starcoder": starcoder,
+    "deepseek-coder": deepseek_coder, "deepseek-llm": deepseek_llm, "tekken": tekken, "starcoder": starcoder,
     "llama2": lambda: llama2(None), "metaspace-always": lambda: llama2("always"), "metaspace-first": lambda: llama2("first"),
     "unigram-nfkc": lambda: unigram("nfkc"), "unigram-folded": lambda: unigram("folded"), "unigram-charsmap": charsmap,
     "words": words, "bert-split": bert_split,

@@ -14,8 +14,8 @@
 #include "load/gguf_fields.h"
 #include "load/gguf_tokenizer.h"
 #include "load/mapped_file.h"
-#include "load/tensor_binding.h"
 #include "load/quote.h"
+#include "load/tensor_binding.h"
 
 namespace dovetail::load {
 namespace {

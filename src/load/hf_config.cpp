@@ -10,8 +10,8 @@
 #include <string>
 
 #include "load/json_fields.h"
-#include "load/tensor_binding.h"
 #include "load/quote.h"
+#include "load/tensor_binding.h"
 
 namespace dovetail::load {
 namespace {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 #include <system_error>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -13,9 +14,9 @@
 #include "load/hf_names.h"
 #include "load/json_fields.h"
 #include "load/mapped_file.h"
+#include "load/quote.h"
 #include "load/safetensors.h"
 #include "load/tensor_binding.h"
-#include "load/quote.h"
 
 namespace dovetail::load {
 namespace {
@@ -25,6 +26,16 @@ using nlohmann::json;
 
 constexpr std::string_view kSingleFile = "model.safetensors";
 constexpr std::string_view kIndexFile = "model.safetensors.index.json";
+// Before the names of tensors that have no GGUF name, so that none can pass for one that has.
+constexpr std::string_view kForeign = "foreign/";
+
+// A file right in the folder, and nothing that leads out of it.
+bool is_shard_name(const json& file) {
+  if (!file.is_string()) return false;
+  const auto& name = file.get_ref<const std::string&>();
+  return name.ends_with(".safetensors") && name.find('/') == std::string::npos &&
+         name.find('\0') == std::string::npos;
+}
 
 // The weight_map of an index: tensor name to file name.
 Result<json> parse_weight_map(const NamedText& index) {
@@ -37,12 +48,7 @@ Result<json> parse_weight_map(const NamedText& index) {
                 map == object->end() ? "missing" : text_of(*map));
   }
   for (const auto& [tensor, file] : map->items()) {
-    const bool plain = file.is_string() && [&] {
-      const auto& name = file.get_ref<const std::string&>();
-      return name.ends_with(".safetensors") && name.find('/') == std::string::npos &&
-             name.find('\0') == std::string::npos;
-    }();
-    if (!plain) {
+    if (!is_shard_name(file)) {
       return fail(ErrorKind::kInvalid,
                   "{}: weight_map: {} for tensor {}; valid: the name of a .safetensors file in the "
                   "same folder",
@@ -71,13 +77,12 @@ Status check_index(const NamedText& index, const HuggingFaceFiles& files,
     }
   }
   if (found == map->size()) return {};
+  std::unordered_set<std::string_view> present;
+  for (const auto& shard : shards) {
+    for (const SafetensorsTensor& tensor : shard) present.insert(tensor.name);
+  }
   for (const auto& [name, file] : map->items()) {
-    const bool present = std::any_of(shards.begin(), shards.end(), [&](const auto& shard) {
-      return std::any_of(
-          shard.begin(), shard.end(),
-          [&, key = std::string_view(name)](const auto& tensor) { return tensor.name == key; });
-    });
-    if (!present) {
+    if (!present.contains(name)) {
       return fail(ErrorKind::kInvalid,
                   "{}: weight_map: {} for tensor {}; valid: a file that holds the tensor",
                   index.name, text_of(file), quote(name));
@@ -224,7 +229,8 @@ Result<ModelSource> read_hf_model(const HuggingFaceFiles& files) {
     for (const SafetensorsTensor& tensor : shards[i]) {
       const StoredTensor entry{files.weights[i].name, tensor.name,  tensor.stored_type,
                                tensor.type,           tensor.shape, tensor.data};
-      if (!stored.emplace(gguf_name_of(tensor.name).value_or(tensor.name), entry).second) {
+      const auto name = gguf_name_of(tensor.name).value_or(std::string(kForeign) + tensor.name);
+      if (!stored.emplace(name, entry).second) {
         return fail(ErrorKind::kInvalid, "{}: tensor {}: given twice; valid: once",
                     files.weights[i].name, quote(tensor.name));
       }

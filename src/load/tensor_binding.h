@@ -24,7 +24,7 @@ struct StoredTensor {
   std::span<const std::byte> data;
 };
 
-// By GGUF name; a tensor that has none keeps the name that it has in its file.
+// By GGUF name; a tensor that has none is under any other name that ends as in its file.
 using StoredTensors = std::unordered_map<std::string, StoredTensor>;
 
 // Picks the tensors that the configuration calls for and checks type and shape of each. A tensor

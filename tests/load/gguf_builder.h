@@ -18,15 +18,19 @@ namespace dovetail::load {
 
 using Bytes = std::vector<std::byte>;
 
+inline void append_raw(Bytes& out, const void* data, std::size_t size) {
+  const std::size_t before = out.size();
+  out.resize(before + size);
+  if (size != 0) std::memcpy(out.data() + before, data, size);
+}
+
 template <class T>
 void append_number(Bytes& out, T value) {
-  const auto* raw = reinterpret_cast<const std::byte*>(&value);
-  out.insert(out.end(), raw, raw + sizeof(T));
+  append_raw(out, &value, sizeof(value));
 }
 
 inline void append_text(Bytes& out, std::string_view text) {
-  const auto* raw = reinterpret_cast<const std::byte*>(text.data());
-  out.insert(out.end(), raw, raw + text.size());
+  append_raw(out, text.data(), text.size());
 }
 
 inline void append_string(Bytes& out, std::string_view text) {

@@ -1,0 +1,32 @@
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+#include <string_view>
+
+#include "load/hf_model.h"
+
+// A config.json up to the first zero byte, a safetensors file after it. Whatever they say: a model
+// whose tensors lie within the file, or an error.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace dovetail::load;
+  const auto bytes = std::as_bytes(std::span(data, size));
+  const auto zero = std::find(bytes.begin(), bytes.end(), std::byte{0});
+  const auto length = static_cast<std::size_t>(zero - bytes.begin());
+  HuggingFaceFiles files;
+  files.config = {"fuzz/config.json", {reinterpret_cast<const char*>(data), length}};
+  files.weights.push_back(
+      {"fuzz/model.safetensors", bytes.subspan(std::min(length + 1, bytes.size()))});
+  const auto model = read_hf_model(files);
+  if (!model) {
+    if (model.error().message.find("fuzz/") == std::string::npos) std::abort();
+    return 0;
+  }
+  for (const auto& [name, tensor] : model->tensors) {
+    if (tensor.data.size() != tensor.rows * row_bytes(tensor.type, tensor.columns)) std::abort();
+    volatile auto last = tensor.data.back();
+    static_cast<void>(last);
+  }
+  return 0;
+}

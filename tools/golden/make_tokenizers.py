@@ -5,8 +5,8 @@
 
 Writes strings.json (byte strings as base64) and, for each tokenizer, NAME/tokenizer.json and
 NAME/cases.json. Byte strings that are no UTF-8 are decoded with errors="replace" first. Needs the
-packages tokenizers and sentencepiece; everything else, the corpus too, is made here. The same
-versions give the same files.
+packages tokenizers, sentencepiece and protobuf; everything else, the corpus too, is made here. The
+trainers break ties by chance: another run gives other tokenizers, and the cases that fit them.
 """
 
 import base64
@@ -22,9 +22,9 @@ import tokenizers
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers
 from tokenizers import pre_tokenizers, processors, trainers
 
-GPT2_TAIL = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-LLAMA3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}" + GPT2_TAIL
-QWEN2 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}" + GPT2_TAIL
+SPLIT_TAIL = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+LLAMA3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}" + SPLIT_TAIL
+QWEN2 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}" + SPLIT_TAIL
 DEEPSEEK_CJK = "[一-龥\u3040-ゟ゠-ヿ]+"
 DEEPSEEK = (
     r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"""

@@ -24,6 +24,15 @@ constexpr std::string_view kDeepSeek3Cjk =
 constexpr std::string_view kDeepSeekCjk =
     R"([\x{4e00}-\x{9fa5}\x{0800}-\x{4e00}\x{ac00}-\x{d7ff}]+)";
 
+// Cased letters but for those of scripts and blocks that the model's own list of ranges leaves out:
+// Armenian and Georgian small letters, late additions to Latin and Cyrillic, mathematical letters.
+constexpr std::string_view kDeepSeekLetters =
+    R"(\s?(?:(?![\x{560}-\x{588}\x{10c7}\x{10cd}\x{10d0}-\x{10ff}\x{1c80}-\x{1c88}\x{2d00}-\x{2d2d}\x{a790}-\x{a7fa}\x{ab30}-\x{ab68}\x{10570}-\x{105bc}\x{16e40}-\x{16e7f}\x{1d400}-\x{1d7ff}\x{1df00}-\x{1dfff}])[\p{Lu}\p{Ll}\p{Lt}])++)";
+constexpr std::string_view kDeepSeekPunctuation =
+    R"(\s?[!-/:-~\x{ff01}-\x{ff0f}\x{ff1a}-\x{ff5e}\x{2018}-\x{201f}\x{3000}-\x{3002}]+)";
+// \s+$ where no line ends within a piece, without trying every place of a run anew.
+constexpr std::string_view kTrailingSpace = R"((?<!\s)\s++$)";
+
 struct Row {
   std::string_view name;
   std::vector<std::string_view> splits;  // each isolates its matches, one after the other
@@ -42,6 +51,9 @@ const std::vector<Row>& rows() {
       {"llama-v3", {kLlama3}, false, true, true},
       {"qwen2", {kQwen2}, true},
       {"deepseek-r1-qwen", {kQwen2}},
+      {"deepseek-llm",
+       {"[\\r\\n]", kDeepSeekLetters, kDeepSeekPunctuation, kTrailingSpace, kDeepSeekCjk,
+        "\\p{N}+"}},
       {"deepseek-coder", {"[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", kDeepSeekCjk, "\\p{N}"}},
       {"deepseek-v3", {"\\p{N}{1,3}", kDeepSeek3Cjk, kDeepSeek3}},
       {"smollm", {"\\p{N}", kGpt2Expression}},

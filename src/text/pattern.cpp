@@ -14,7 +14,7 @@ namespace dovetail::text {
 namespace {
 
 constexpr std::size_t kLongestExpression = 65536;
-constexpr std::uint32_t kMatchLimit = 10'000'000;
+constexpr std::uint32_t kMatchLimit = 2'000'000;
 constexpr std::uint32_t kHeapLimitKiB = 65'536;
 
 template <class T, void (*Free)(T*)>

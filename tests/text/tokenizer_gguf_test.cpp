@@ -60,6 +60,7 @@ INSTANTIATE_TEST_SUITE_P(All, GgufBytePairs,
                                            Flavour{"qwen2", "qwen2"},
                                            Flavour{"deepseek-v3", "deepseek-v3"},
                                            Flavour{"deepseek-coder", "deepseek-coder"},
+                                           Flavour{"deepseek-llm", "deepseek-llm"},
                                            Flavour{"tekken", "tekken"},
                                            Flavour{"starcoder", "starcoder"}));
 

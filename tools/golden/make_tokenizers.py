@@ -5,8 +5,8 @@
 
 Writes strings.json (byte strings as base64) and, for each tokenizer, NAME/tokenizer.json and
 NAME/cases.json. Byte strings that are no UTF-8 are decoded with errors="replace" first. Needs the
-packages tokenizers and sentencepiece; everything else, the corpus too, is made here. The same
-versions give the same files.
+packages tokenizers, sentencepiece and protobuf; everything else, the corpus too, is made here. The
+trainers break ties by chance: another run gives other tokenizers, and the cases that fit them.
 """
 
 import base64
@@ -22,9 +22,9 @@ import tokenizers
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers
 from tokenizers import pre_tokenizers, processors, trainers
 
-GPT2_TAIL = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-LLAMA3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}" + GPT2_TAIL
-QWEN2 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}" + GPT2_TAIL
+SPLIT_TAIL = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+LLAMA3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}" + SPLIT_TAIL
+QWEN2 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}" + SPLIT_TAIL
 DEEPSEEK_CJK = "[一-龥\u3040-ゟ゠-ヿ]+"
 DEEPSEEK = (
     r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"""
@@ -35,6 +35,11 @@ TEKKEN = (
     r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
     r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
+DEEPSEEK_LETTERS = (
+    r"\s?(?:(?![\u0560-\u0588\u10c7\u10cd\u10d0-\u10ff\u1c80-\u1c88\u2d00-\u2d2d\ua790-\ua7fa\uab30-\uab68"
+    r"\x{10570}-\x{105bc}\x{16e40}-\x{16e7f}\x{1d400}-\x{1d7ff}\x{1df00}-\x{1dfff}])[\p{Lu}\p{Ll}\p{Lt}])+"
+)
+DEEPSEEK_LLM = [r"[\r\n]", DEEPSEEK_LETTERS, r"\s?[!-/:-~！-／：-～‘-‟　-。]+", r"\s+$", "[一-龥ࠀ-一가-\ud7ff]+"]
 DEEPSEEK_CODER = [r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", "[一-龥ࠀ-一가-\ud7ff]+"]
 
 SENTENCES = """The little boat went out on the morning tide and came back with three fish.
@@ -224,6 +229,13 @@ def deepseek_coder():
     return tok
 
 
+def deepseek_llm():
+    pieces = [split(p) for p in DEEPSEEK_LLM] + [pre_tokenizers.Digits(individual_digits=False), byte_level()]
+    tok = train_byte_level(pre_tokenizers.Sequence(pieces), 700)
+    tok.add_special_tokens(chat_specials())
+    return tok
+
+
 def tekken():
     return train_byte_level(pre_tokenizers.Sequence([split(TEKKEN), byte_level()]), 700)
 
@@ -341,7 +353,7 @@ def bert_split():
 
 MAKERS = {
     "gpt2": gpt2, "gpt2-prefix": gpt2_prefix, "llama3": llama3, "qwen2": qwen2, "deepseek-v3": deepseek,
-    "deepseek-coder": deepseek_coder, "tekken": tekken, "starcoder": starcoder,
+    "deepseek-coder": deepseek_coder, "deepseek-llm": deepseek_llm, "tekken": tekken, "starcoder": starcoder,
     "llama2": lambda: llama2(None), "metaspace-always": lambda: llama2("always"), "metaspace-first": lambda: llama2("first"),
     "unigram-nfkc": lambda: unigram("nfkc"), "unigram-folded": lambda: unigram("folded"), "unigram-charsmap": charsmap,
     "words": words, "bert-split": bert_split,

@@ -184,7 +184,8 @@ class Model:
 
     def test_draws_repeat_with_a_seed(self):
         def draw(seed):
-            return run("run", self.model, self.prompts[0], "--temperature", "1.5", "--seed", seed,
+            # Hot: the bundled model is very sure of itself.
+            return run("run", self.model, self.prompts[0], "--temperature", "20", "--seed", seed,
                        "--n", "3", "--max-tokens", "12", "--ignore-eos").stdout
         self.assertEqual(draw(7), draw(7))
         self.assertNotEqual(draw(7), draw(8))

@@ -310,7 +310,7 @@ const std::vector<Damage>& damages() {
          };
          for (auto event = history.events.begin(); event != history.events.end(); ++event) {
            const auto* planned = std::get_if<Planned>(&event->what);
-           if (planned == nullptr || !planned->plan.admitted.empty() ||
+           if (planned == nullptr || planned->plan.prefill_rows > 0 ||
                event->free != std::prev(event)->free || !event[1].freed.empty() ||
                !follows(event[2])) {
              continue;

@@ -19,12 +19,7 @@ Sequence::Sequence(std::shared_ptr<const SharedRequest> shared, std::int32_t cho
       choice_(choice),
       tokens_(shared_->request.prompt),
       stops_(shared_->request.stop) {
-  if (tokenizer) {
-    decoder_.emplace(*tokenizer);
-    // The output goes on where the prompt ends: its first token is not the beginning of a text,
-    // where some tokenizers drop a space.
-    decoder_->push(tokens_.back());
-  }
+  if (tokenizer) decoder_.emplace(*tokenizer, true, text::TextPosition::kContinuation);
   if (uses_counts(shared_->request.sampling)) {
     for (const TokenId id : tokens_) ++counts_.prompt[id];
   }

@@ -310,7 +310,7 @@ const std::vector<Damage>& damages() {
          };
          for (auto event = history.events.begin(); event != history.events.end(); ++event) {
            const auto* planned = std::get_if<Planned>(&event->what);
-           if (planned == nullptr || planned->plan.prefill_rows > 0 ||
+           if (planned == nullptr || !planned->plan.admitted.empty() ||
                event->free != std::prev(event)->free || !event[1].freed.empty() ||
                !follows(event[2])) {
              continue;
@@ -320,7 +320,7 @@ const std::vector<Damage>& damages() {
          }
          return false;
        },
-       "computes from position"},
+       "decode, by arrival"},
       {"LoseTheEnd",
        [](History& history) {
          history.events.resize(history.events.size() - 2);

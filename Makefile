@@ -34,7 +34,7 @@ test: build
 	@ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure
 
 check-long: build
-	@DOVETAIL_LONG=1 ctest --test-dir $(BUILD) --output-on-failure
+	@DOVETAIL_LONG=1 DOVETAIL_HISTORIES=1000000 ctest --test-dir $(BUILD) --output-on-failure
 
 bench: setup-build
 	@test -f build/release/build.ninja || cmake --preset release

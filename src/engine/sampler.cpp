@@ -20,6 +20,13 @@ bool before(const Candidate& a, const Candidate& b) {
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
+bool changes_logits(const SamplingContext& context) {
+  const SamplingParams& params = *context.params;
+  return !params.logit_bias.empty() || !context.forbidden.empty() ||
+         params.repetition_penalty != 1.0F || params.presence_penalty != 0.0F ||
+         params.frequency_penalty != 0.0F;
+}
+
 void adjust(std::vector<float>& logits, const SamplingContext& context) {
   const SamplingParams& params = *context.params;
   const auto in_range = [&](TokenId id) {
@@ -79,8 +86,13 @@ void keep_top_p(std::vector<Candidate>& candidates, double total, float best,
 
 std::optional<TokenId> sample(std::span<const float> logits, const SamplingContext& context) {
   const SamplingParams& params = *context.params;
-  std::vector<float> adjusted(logits.begin(), logits.end());
-  adjust(adjusted, context);
+  std::vector<float> changed;
+  std::span<const float> adjusted = logits;
+  if (changes_logits(context)) {
+    changed.assign(logits.begin(), logits.end());
+    adjust(changed, context);
+    adjusted = changed;
+  }
 
   std::vector<Candidate> candidates;
   candidates.reserve(params.temperature == 0.0F ? 0 : adjusted.size());

@@ -34,7 +34,7 @@ Value changed(LoopState& state, const Arguments& arguments, Context& context) {
 
 }  // namespace
 
-Value make_loop(std::shared_ptr<LoopState> state, std::function<Value(Arguments&)> recurse,
+Value make_loop(const std::shared_ptr<LoopState>& state, std::function<Value(Arguments&)> recurse,
                 Context& context) {
   Object object;
   object.type = "LoopContext";

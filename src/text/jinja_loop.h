@@ -18,7 +18,7 @@ struct LoopState {
 };
 
 // The `loop` variable. `recurse` is empty unless the loop is recursive. Refers to `context`.
-Value make_loop(std::shared_ptr<LoopState> state, std::function<Value(Arguments&)> recurse,
+Value make_loop(const std::shared_ptr<LoopState>& state, std::function<Value(Arguments&)> recurse,
                 Context& context);
 
 }  // namespace dovetail::text::jinja

@@ -89,7 +89,7 @@ void cut(const Piece& piece, const std::vector<Span>& spans, std::vector<Piece>&
   }
 }
 
-void run(const SplitStep& step, Piece piece, std::vector<Piece>& out) {
+void run(const SplitStep& step, const Piece& piece, std::vector<Piece>& out) {
   std::vector<Span> spans;
   if (const auto* pattern = std::get_if<Pattern>(&step.at)) {
     spans = pattern->find(piece.text);

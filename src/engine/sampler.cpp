@@ -1,6 +1,7 @@
 #include "engine/sampler.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -82,6 +83,25 @@ void keep_top_p(std::vector<Candidate>& candidates, double total, float best,
   }
 }
 
+// The lowest id with the highest logit; nothing where no logit is above minus infinity. NaN is
+// above nothing.
+std::optional<TokenId> highest(std::span<const float> logits) {
+  // Several maxima side by side, which compilers turn into vector instructions: for a large
+  // vocabulary this is what greedy sampling costs.
+  constexpr std::size_t kLanes = 16;
+  std::array<float, kLanes> best;
+  best.fill(kNever);
+  std::size_t i = 0;
+  for (; i + kLanes <= logits.size(); i += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane)
+      best[lane] = logits[i + lane] > best[lane] ? logits[i + lane] : best[lane];
+  }
+  for (; i < logits.size(); ++i) best[0] = logits[i] > best[0] ? logits[i] : best[0];
+  const float top = *std::max_element(best.begin(), best.end());
+  if (top == kNever) return std::nullopt;
+  return static_cast<TokenId>(std::find(logits.begin(), logits.end(), top) - logits.begin());
+}
+
 }  // namespace
 
 std::optional<TokenId> sample(std::span<const float> logits, const SamplingContext& context) {
@@ -94,18 +114,16 @@ std::optional<TokenId> sample(std::span<const float> logits, const SamplingConte
     adjusted = changed;
   }
 
-  std::vector<Candidate> candidates;
-  candidates.reserve(params.temperature == 0.0F ? 0 : adjusted.size());
-  Candidate best{kNever, -1};
-  for (std::size_t i = 0; i < adjusted.size(); ++i) {
-    const Candidate candidate{adjusted[i], static_cast<TokenId>(i)};
-    if (!(candidate.logit > kNever)) continue;  // NaN as well
-    if (candidate.logit > best.logit) best = candidate;
-    if (params.temperature != 0.0F) candidates.push_back(candidate);
-  }
-  if (best.id < 0) return std::nullopt;
-  if (params.temperature == 0.0F || !std::isfinite(best.logit)) return best.id;
+  const std::optional<TokenId> top = highest(adjusted);
+  if (!top || params.temperature == 0.0F) return top;
+  const Candidate best{adjusted[static_cast<std::size_t>(*top)], *top};
+  if (!std::isfinite(best.logit)) return top;
 
+  std::vector<Candidate> candidates;
+  candidates.reserve(adjusted.size());
+  for (std::size_t i = 0; i < adjusted.size(); ++i) {
+    if (adjusted[i] > kNever) candidates.push_back({adjusted[i], static_cast<TokenId>(i)});
+  }
   if (params.top_k > 0 && static_cast<std::size_t>(params.top_k) < candidates.size()) {
     const auto end = candidates.begin() + params.top_k;
     std::nth_element(candidates.begin(), end, candidates.end(), before);

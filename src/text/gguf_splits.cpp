@@ -30,6 +30,10 @@ constexpr std::string_view kDeepSeekLetters =
     R"(\s?(?:(?![\x{560}-\x{588}\x{10c7}\x{10cd}\x{10d0}-\x{10ff}\x{1c80}-\x{1c88}\x{2d00}-\x{2d2d}\x{a790}-\x{a7fa}\x{ab30}-\x{ab68}\x{10570}-\x{105bc}\x{16e40}-\x{16e7f}\x{1d400}-\x{1d7ff}\x{1df00}-\x{1dfff}])[\p{Lu}\p{Ll}\p{Lt}])++)";
 constexpr std::string_view kDeepSeekPunctuation =
     R"(\s?[!-/:-~\x{ff01}-\x{ff0f}\x{ff1a}-\x{ff5e}\x{2018}-\x{201f}\x{3000}-\x{3002}]+)";
+// What a file that names "default", or nothing, is split by where such files come from: llama.cpp.
+constexpr std::string_view kDefaultPunctuation = R"([\p{P}$+<=>^~|]+)";
+constexpr std::string_view kDefaultWords =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S))";
 // \s+$ where no line ends within a piece, without trying every place of a run anew.
 constexpr std::string_view kTrailingSpace = R"((?<!\s)\s++$)";
 
@@ -43,7 +47,7 @@ struct Row {
 
 const std::vector<Row>& rows() {
   static const std::vector<Row> table = {
-      {"default", {kGpt2Expression}},
+      {"default", {kDefaultPunctuation, kDefaultWords, "\\p{N}+", "[0-9][0-9][0-9]"}},
       {"gpt-2", {kGpt2Expression}},
       {"gpt2", {kGpt2Expression}},
       {"llama-bpe", {kLlama3}, false, true, true},

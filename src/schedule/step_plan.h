@@ -17,32 +17,58 @@ struct Row {
   std::uint32_t slot = 0;  // of the step's max_num_seqs; the sequence keeps it while it runs
   std::uint32_t first_position = 0;
   std::uint32_t tokens = 0;
-  // The row ends with the sequence's last known token: its logits give the next one. False for
-  // every chunk of a prompt but the final one.
+  // Of a decode row: how many of its tokens, the last ones, are guesses (speculative decoding).
+  std::uint32_t drafts = 0;
+  // Of a prefill row: it ends with the last token that was known when the sequence was let in.
+  bool final_chunk = false;
+  // Its logits give new tokens: of final chunks and decode rows.
   bool sampled = false;
-  std::uint32_t table_begin =
-      0;  // its block table is block_tables[table_begin .. table_begin + table_size)
-  std::uint32_t table_size = 0;  // enough for first_position + tokens positions
+  // The block table, for first_position + tokens positions. Valid until the plan's commit.
+  std::span<const kv::BlockId> blocks;
+
+  // The last so many tokens of the row each have a row of logits.
+  std::uint32_t logit_rows() const { return sampled ? drafts + 1 : 0; }
 };
 
-// One step of the engine: rows in the order [prefill rows | decode rows], each part by arrival.
+struct Admission {
+  SequenceId sequence = 0;
+  std::uint32_t slot = 0;
+  std::uint32_t cached_tokens = 0;  // found in the prefix index, not computed again
+  bool resumed = false;             // it was preempted before
+};
+
+// One step of the engine: rows in the order [prefill rows | decode rows], each part in the
+// scheduler's order. Filled by Scheduler::plan(); reusing one keeps its memory.
 struct StepPlan {
+  std::uint64_t number = 0;  // of the step, from 0
   std::vector<Row> rows;
   std::uint32_t prefill_rows = 0;
   std::uint32_t tokens = 0;  // over all rows
-  std::vector<kv::BlockId> block_tables;
-  std::vector<SequenceId> admitted;   // got a slot in this step
-  std::vector<SequenceId> preempted;  // lost theirs, and their blocks
+  std::uint32_t prefill_tokens = 0;
+  std::uint32_t drafts = 0;  // over all rows
+  std::vector<Admission> admitted;
+  std::vector<SequenceId> preempted;  // lost slot and blocks before this step
 
-  std::span<const kv::BlockId> block_table(const Row& row) const {
-    return std::span(block_tables).subspan(row.table_begin, row.table_size);
+  std::uint32_t decode_rows() const {
+    return static_cast<std::uint32_t>(rows.size()) - prefill_rows;
   }
+  void clear();
 };
 
-// What the engine says of a plan that was carried out: of each sampled row, in the plan's order,
-// whether its sequence is at its end with the new token.
+// What became of a sampled row.
+struct RowResult {
+  std::uint32_t new_tokens = 1;  // 1 .. drafts + 1
+  bool finished = false;         // the last of them is the sequence's end
+  // How many guesses there are for the next step.
+  std::uint32_t next_drafts = 0;
+};
+
+// What the engine says of a plan that was carried out.
 struct StepResult {
-  std::vector<bool> finished;
+  std::vector<RowResult> rows;  // one per sampled row, in the plan's order; of a sequence that has
+                                // ended since the plan was made anything
+  std::vector<std::int32_t> tokens;  // all new tokens of those rows, in order (new_tokens each).
+                                     // Read with a prefix cache only
 };
 
 }  // namespace dovetail::schedule

@@ -1,0 +1,40 @@
+#include "schedule/waiting_queue.h"
+
+#include <cassert>
+
+namespace dovetail::schedule {
+
+void WaitingQueue::push(const Entry& entry, std::uint32_t batch_class, std::uint32_t tenant) {
+  queues_[batch_class][by_tenant_ ? tenant : 0].insert(entry);
+  ++size_;
+}
+
+void WaitingQueue::erase(const Entry& entry, std::uint32_t batch_class, std::uint32_t tenant) {
+  const auto queue = queues_.find(batch_class);
+  const auto lane = queue->second.find(by_tenant_ ? tenant : 0);
+  const bool erased = lane->second.erase(entry) == 1;
+  assert(erased);
+  static_cast<void>(erased);
+  if (lane->second.empty()) queue->second.erase(lane);
+  if (queue->second.empty()) queues_.erase(queue);
+  --size_;
+}
+
+std::optional<WaitingQueue::Entry> WaitingQueue::head(std::uint32_t batch_class,
+                                                      const FairShare& fair) const {
+  const auto queue = queues_.find(batch_class);
+  if (queue == queues_.end()) return std::nullopt;
+  std::optional<Entry> best;
+  std::uint64_t least = 0;
+  for (const auto& [tenant, lane] : queue->second) {
+    const std::uint64_t served = by_tenant_ ? fair.served(tenant) : 0;
+    const Entry& first = *lane.begin();
+    if (!best || served < least || (served == least && first < *best)) {
+      best = first;
+      least = served;
+    }
+  }
+  return best;
+}
+
+}  // namespace dovetail::schedule

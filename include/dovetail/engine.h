@@ -5,9 +5,11 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "dovetail/request.h"
+#include "observe/event_log.h"
 
 namespace dovetail {
 
@@ -24,13 +26,22 @@ enum class CacheTypeOption : std::uint8_t {
   kF16,
 };
 
+// In which order waiting requests are let in; see docs/scheduling.md.
+enum class PolicyOption : std::uint8_t {
+  kFcfs,      // by arrival
+  kPriority,  // by Request::priority, then arrival; what waits long enough becomes more urgent
+  kFair,      // by the tenant that was served least
+};
+
+// Zero means "automatic" where the comment says so.
 struct EngineOptions {
   std::uint32_t max_num_seqs = 64;             // sequences in one step
   std::uint32_t max_num_batched_tokens = 512;  // tokens in one step; at least max_num_seqs
   std::uint32_t long_prefill_token_threshold =
       0;                        // of one prompt in one step; 0: no limit but the step's
-  std::uint32_t kv_blocks = 0;  // blocks of 16 positions; 0: enough for max_num_seqs sequences of
-                                // max_context, within kv_memory
+  std::uint32_t block_size = 16;  // positions of a cache block; the kernels are built for 16
+  std::uint32_t kv_blocks = 0;  // 0: enough for max_num_seqs sequences of max_context, within
+                                // kv_memory
   std::uint64_t kv_memory =
       0;  // bytes; bounds the automatic kv_blocks; 0: half of the memory, 4 GiB at most
   std::uint32_t max_context = 0;     // positions per sequence; 0: the model's
@@ -38,12 +49,32 @@ struct EngineOptions {
   std::uint32_t threads = 0;         // 0: the physical cores
   CacheTypeOption cache_type = CacheTypeOption::kAuto;
   std::string kernels;  // "portable", "avx2", "avx512"; empty: the best that the CPU runs
+
+  PolicyOption policy = PolicyOption::kFcfs;
+  bool mixed = true;                // prefill chunks and decode rows in one step
+  bool prefix_cache = true;         // find the cache of earlier requests with the same beginning
+  bool async_scheduling = false;    // plan the next step while one is computed
+  std::uint32_t speculative_tokens = 0;  // guesses per decode row, looked up in the sequence; 0: off
+  // While sequences decode, a step should take at most so many milliseconds; prompts are cut to
+  // that. 0: twice what its decode rows alone would take.
+  double target_inter_token_ms = 0.0;
+  std::uint32_t min_prefill_tokens = 16;  // that prompts get in any case, in every
+  std::uint32_t prefill_interval = 1;     // prefill_interval-th step
+  std::uint32_t prefill_alignment = 0;    // chunks are cut to multiples; 0: 64; 1: anywhere
+  std::uint32_t ageing_steps = 1000;      // after which a waiting request counts one class up
+
+  std::size_t trace_events = 0;  // events of the log that trace() returns the last of; 0: no log
   bool poison_freed_blocks = false;  // fill freed cache blocks with NaN: shows reads of stale cache
 };
 
 struct EngineStats {
   std::uint64_t steps = 0;
-  std::uint64_t prompt_tokens = 0;      // computed by prefill
+  std::uint64_t prompt_tokens = 0;      // computed by prefill, also again after a preemption
+  std::uint64_t cached_tokens = 0;      // found in the prefix cache instead
+  std::uint64_t recomputed_tokens = 0;  // of prompt_tokens: lost by a preemption
+  std::uint64_t drafted_tokens = 0;     // guesses that were computed
+  std::uint64_t accepted_tokens = 0;    // of them, those that were right
+  std::uint64_t mixed_steps = 0;        // with prefill chunks and decode rows
   std::uint64_t generated_tokens = 0;   // sampled
   std::uint64_t requests_finished = 0;  // by stop or length; counts sequences (choices)
   std::uint64_t requests_cancelled = 0;
@@ -52,6 +83,7 @@ struct EngineStats {
   std::uint32_t waiting = 0;
   std::uint32_t kv_blocks = 0;
   std::uint32_t kv_blocks_used = 0;
+  std::uint32_t kv_blocks_cached = 0;  // held by nobody, but findable by the prefix cache
   double step_seconds = 0.0;     // total time in steps
   double forward_seconds = 0.0;  // of it, in the model's forward pass
 };
@@ -91,6 +123,9 @@ class Engine {
   // ok while steps are made or nothing waits; not ok if work waits and no step has ended for
   // `stall`, or after the loop has failed.
   EngineHealth health(std::chrono::milliseconds stall = std::chrono::seconds(30)) const;
+
+  // The last events of the engine's log (EngineOptions::trace_events), oldest first.
+  std::vector<observe::Event> trace() const;
 
   const load::ModelSource& source() const;
   const text::Tokenizer& tokenizer()

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -43,6 +44,12 @@ struct Request {
   std::int32_t logprobs =
       -1;  // -1: none; else each token's log-probability and this many top alternatives (0..20)
   std::int32_t n = 1;  // independent choices
+
+  std::int32_t priority = 0;  // under the policy `priority`: lower goes first; [-1000, 1000]
+  std::string tenant;         // under the policy `fair`: whose share this request takes
+  std::string cache_salt;  // prefixes are found only among requests with the same tenant and salt
+  // From submit() on; what is unfinished then ends with kError and kTimeout. Unset: none.
+  std::optional<std::chrono::milliseconds> timeout;
 };
 
 enum class FinishReason : std::uint8_t { kStop, kLength, kCancelled, kError };

@@ -17,6 +17,7 @@ enum class ErrorKind {
   kIo,           // the operating system refused
   kExhausted,    // a bounded resource is full; trying later may succeed
   kUnavailable,  // shutting down or failed
+  kTimeout,      // the time that the caller gave it has passed
   kInternal,     // a broken invariant of our own
 };
 

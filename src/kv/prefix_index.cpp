@@ -1,5 +1,7 @@
 #include "kv/prefix_index.h"
 
+// The streaming state lives on the stack.
+#define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
 
 #include <algorithm>

@@ -5,7 +5,8 @@
 
 namespace dovetail::observe {
 
-EventLog::EventLog(std::size_t capacity) : ring_(std::bit_ceil(std::max<std::size_t>(capacity, 1))) {
+EventLog::EventLog(std::size_t capacity)
+    : ring_(std::bit_ceil(std::max<std::size_t>(capacity, 1))) {
   mask_ = ring_.size() - 1;
 }
 

@@ -30,8 +30,8 @@ enum class EventKind : std::uint8_t {
   kPlan,     // a: 1 if the plan before it is still under way
   kRow,      // id: sequence; a: first position, b: tokens, c: guesses among them; flags: RowFlags
   kPlanned,  // a: prefill rows, b: decode rows, c: tokens
-  kAccept,   // id: sequence; of a committed row: a: new tokens, b: positions computed, c: 1: its end
-  kCommit,   // end of a step's commit
+  kAccept,  // id: sequence; of a committed row: a: new tokens, b: positions computed, c: 1: its end
+  kCommit,  // end of a step's commit
 
   // The engine's work on a step; times lie in the events.
   kForward,    // begins

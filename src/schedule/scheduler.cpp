@@ -2,198 +2,304 @@
 
 #include <algorithm>
 #include <cassert>
-#include <iterator>
+#include <limits>
 
 namespace dovetail::schedule {
+namespace {
 
-Scheduler::Scheduler(const SchedulerOptions& options)
-    : options_(options), pool_(options.kv_blocks), slot_taken_(options.max_num_seqs, false) {
-  assert(options.max_num_seqs > 0 && options.max_num_batched_tokens >= options.max_num_seqs);
+using observe::EventKind;
+
+constexpr std::uint32_t kNoHandle = std::numeric_limits<std::uint32_t>::max();
+
+}  // namespace
+
+Scheduler::Scheduler(const SchedulerOptions& options, observe::EventLog* log)
+    : options_(options),
+      log_(log),
+      pool_(options.kv_blocks, options.block_size, options.prefix_cache),
+      slots_(options.max_num_seqs, kNoHandle),
+      waiting_(options.policy == Policy::kFair) {
+  assert(options.max_num_seqs > 0 && options.max_num_batched_tokens > 0);
   assert(options.block_size > 0 && options.max_context > 0);
   assert(kv::blocks_for(options.max_context, options.block_size) <= options.kv_blocks);
+  assert(options.min_prefill_tokens > 0 && options.prefill_interval > 0);
+  order_.reserve(options.max_num_seqs);
+  decodes_.reserve(options.max_num_seqs);
+  drafts_.reserve(options.max_num_seqs);
+  chunks_.reserve(options.max_num_seqs);
+  steps_since_prefill_ = options.prefill_interval;
 }
 
-Status Scheduler::add(SequenceId id, std::uint32_t prompt_tokens) {
-  assert(prompt_tokens > 0 && !arrivals_.contains(id));
-  if (prompt_tokens >= options_.max_context) {
+Status Scheduler::add(const SequenceSpec& spec) {
+  assert(spec.prompt_tokens > 0 && !handles_.contains(spec.id));
+  assert(!options_.prefix_cache || spec.prompt.size() == spec.prompt_tokens);
+  assert(spec.priority >= -kMaxPriority && spec.priority <= kMaxPriority);
+  const std::uint32_t room =
+      options_.max_context - std::min(options_.max_context, spec.prompt_tokens);
+  if (room == 0) {
+    note(EventKind::kRefuse, spec.id);
     return fail(ErrorKind::kInvalid,
                 "prompt: {} tokens and at least one new token do not fit the context of {} "
                 "positions ({} cache blocks of {})",
-                prompt_tokens, options_.max_context, options_.kv_blocks, options_.block_size);
+                spec.prompt_tokens, options_.max_context, options_.kv_blocks, options_.block_size);
   }
   if (waiting_.size() >= options_.max_waiting) {
+    note(EventKind::kRefuse, spec.id);
     return fail(ErrorKind::kExhausted, "the queue is full: {} sequences are waiting",
                 waiting_.size());
   }
-  const Arrival arrival = next_arrival_++;
-  arrivals_.emplace(id, arrival);
-  waiting_.emplace(arrival, Waiting{id, prompt_tokens});
+  const std::uint32_t new_tokens =
+      spec.max_new_tokens == 0 ? room : std::min(spec.max_new_tokens, room);
+
+  if (unused_.empty()) {
+    unused_.push_back(static_cast<Handle>(sequences_.size()));
+    sequences_.emplace_back();
+  }
+  const Handle handle = unused_.back();
+  unused_.pop_back();
+  Sequence& sequence = sequences_[handle];
+  sequence = {};
+  sequence.id = spec.id;
+  sequence.known = sequence.prompt = spec.prompt_tokens;
+  sequence.final_length = spec.prompt_tokens + new_tokens;
+  sequence.key.arrival = next_arrival_++;
+  if (options_.policy == Policy::kPriority) {
+    sequence.key.urgency =
+        static_cast<std::int64_t>(steps_) + std::int64_t{spec.priority} * options_.ageing_steps;
+  }
+  sequence.batch_class = spec.batch_class;
+  sequence.tenant = spec.tenant;
+  sequence.priority = spec.priority;
+  if (options_.prefix_cache) {
+    sequence.tokens.assign(spec.prompt.begin(), spec.prompt.end());
+    sequence.hashes.push_back(spec.root);
+  }
+  handles_.emplace(spec.id, handle);
+  ++class_of(spec.batch_class).alive;
+  if (options_.policy == Policy::kFair) fair_.enter(spec.tenant);
+  waiting_.push({sequence.key, handle}, spec.batch_class, spec.tenant);
+  note(EventKind::kArrive, spec.id, spec.prompt_tokens, new_tokens, spec.tenant);
+  note(EventKind::kPriority, spec.id, static_cast<std::uint32_t>(spec.priority), spec.batch_class);
   return {};
 }
 
 void Scheduler::cancel(SequenceId id) {
-  const auto known = arrivals_.find(id);
-  if (known == arrivals_.end()) return;
-  if (const auto running = running_.find(known->second); running != running_.end()) {
-    release(running->second);
-    running_.erase(running);
-  } else {
-    waiting_.erase(known->second);
+  const auto known = handles_.find(id);
+  if (known == handles_.end()) return;
+  const Handle handle = known->second;
+  const Sequence& sequence = sequences_[handle];
+  note(EventKind::kCancel, id, sequence.in_flight > 0 ? 1 : 0);
+  if (sequence.state == State::kWaiting) {
+    waiting_.erase({sequence.key, handle}, sequence.batch_class, sequence.tenant);
+    forget(handle);
+    unused_.push_back(handle);
+    return;
   }
-  arrivals_.erase(known);
+  end(handle);
+  if (sequence.state == State::kGone) std::erase(order_, handle);
 }
 
-Result<StepPlan> Scheduler::plan() {
-  StepPlan plan;
-
-  // Decoding sequences first: a token, a row and, every block_size tokens, a block for each. A
-  // victim is always younger than whom it gives way to, so that no row that is already planned can
-  // be one.
-  std::vector<Arrival> decoding;
-  for (auto sequence = running_.begin(); sequence != running_.end();) {
-    const Arrival arrival = sequence->first;
-    if (std::holds_alternative<Decoding>(sequence->second.state) &&
-        make_room_for_decode(sequence, plan)) {
-      decoding.push_back(arrival);
-    }
-    sequence = running_.upper_bound(arrival);
-  }
-
-  std::uint32_t budget =
-      options_.max_num_batched_tokens - static_cast<std::uint32_t>(decoding.size());
-  const auto read_chunk = [&](const Running& sequence, const Prefilling& prefill) {
-    const std::uint32_t chunk = std::min({sequence.tokens - prefill.read, chunk_limit(), budget});
-    append_row(plan, sequence, prefill.read, chunk);
-    budget -= chunk;
-  };
-  for (const auto& [arrival, sequence] : running_) {
-    const auto* prefill = std::get_if<Prefilling>(&sequence.state);
-    if (prefill != nullptr && budget > 0) read_chunk(sequence, *prefill);
-  }
-  while (budget > 0 && admit_oldest(plan)) {
-    const Running& sequence = running_.at(arrivals_.at(plan.admitted.back()));
-    read_chunk(sequence, std::get<Prefilling>(sequence.state));
-  }
-  // Admission is oldest first, but one that was preempted may be older than a prompt that is partly
-  // read.
-  std::sort(plan.rows.begin(), plan.rows.end(), [&](const Row& a, const Row& b) {
-    return arrivals_.at(a.sequence) < arrivals_.at(b.sequence);
-  });
-  plan.prefill_rows = static_cast<std::uint32_t>(plan.rows.size());
-
-  for (const Arrival arrival : decoding) {
-    const Running& sequence = running_.at(arrival);
-    append_row(plan, sequence, sequence.tokens - 1, 1);
-  }
-  for (const Row& row : plan.rows) plan.tokens += row.tokens;
-
-  if (plan.rows.empty() && !idle()) {
-    return fail(
-        ErrorKind::kInternal,
-        "scheduler stalled: {} running, {} waiting, {} of {} blocks free, and nothing to plan",
-        running_.size(), waiting_.size(), pool_.free(), pool_.size());
-  }
-  return plan;
+void Scheduler::withhold_blocks(std::uint32_t blocks) {
+  pool_.withhold(blocks);
+  note(EventKind::kWithhold, 0, blocks);
 }
 
 void Scheduler::commit(const StepPlan& plan, const StepResult& result) {
+  if (plan.rows.empty()) return;
+  assert(in_flight_ > 0);
+  --in_flight_;
+  drafts_in_flight_ = false;
   std::size_t sampled = 0;
+  std::span<const std::int32_t> tokens = result.tokens;
+  bool some_gone = false;
   for (const Row& row : plan.rows) {
-    const bool finished = row.sampled && result.finished.at(sampled++);
-    const auto known = arrivals_.find(row.sequence);
-    if (known == arrivals_.end()) continue;  // cancelled after plan()
-    const auto entry = running_.find(known->second);
-    Running& sequence = entry->second;
-    if (!row.sampled) {
-      std::get<Prefilling>(sequence.state).read = row.first_position + row.tokens;
-      continue;
-    }
-    if (finished) {
-      release(sequence);
-      running_.erase(entry);
-      arrivals_.erase(known);
-      continue;
-    }
-    ++sequence.tokens;
-    sequence.state = Decoding{};
+    const RowResult outcome = row.sampled ? result.rows.at(sampled++) : RowResult{0, false, 0};
+    const auto new_tokens = tokens.first(options_.prefix_cache ? outcome.new_tokens : 0);
+    tokens = tokens.subspan(new_tokens.size());
+    some_gone |= commit_row(row, outcome, new_tokens);
   }
-  assert(sampled == result.finished.size());
-}
-
-std::uint32_t Scheduler::chunk_limit() const {
-  return options_.long_prefill_token_threshold > 0 ? options_.long_prefill_token_threshold
-                                                   : options_.max_num_batched_tokens;
-}
-
-// Gives `needy` the block for its next token, if it needs one. False: it was the youngest itself
-// and had to give way.
-bool Scheduler::make_room_for_decode(std::map<Arrival, Running>::iterator needy, StepPlan& plan) {
-  Running& sequence = needy->second;
-  const std::uint32_t wanted = kv::blocks_for(sequence.tokens, options_.block_size);
-  assert(wanted <= sequence.blocks.size() + 1);
-  if (wanted <= sequence.blocks.size()) return true;
-  while (pool_.free() == 0) {
-    const auto youngest = std::prev(running_.end());
-    const bool itself = youngest == needy;
-    preempt(youngest, plan);
-    if (itself) return false;
+  assert(sampled == result.rows.size());
+  if (some_gone) {
+    std::erase_if(order_, [&](Handle handle) { return sequences_[handle].state == State::kGone; });
   }
-  sequence.blocks.push_back(pool_.allocate());
-  return true;
+  note(EventKind::kCommit, plan.number);
 }
 
-void Scheduler::preempt(std::map<Arrival, Running>::iterator victim, StepPlan& plan) {
-  plan.preempted.push_back(victim->second.id);
+// True: the row's sequence is gone.
+bool Scheduler::commit_row(const Row& row, const RowResult& outcome,
+                           std::span<const std::int32_t> new_tokens) {
+  const Handle handle = slots_[row.slot];
+  Sequence& sequence = sequences_[handle];
+  assert(sequence.id == row.sequence && sequence.in_flight > 0);
+  --sequence.in_flight;
+  if (sequence.state == State::kLeaving) {
+    if (sequence.in_flight > 0) return false;
+    vacate(handle);
+    return true;
+  }
+  const bool decode = row.sampled && !row.final_chunk;
+  const std::uint32_t computed = row.first_position + (decode ? outcome.new_tokens : row.tokens);
+  if (row.sampled) {
+    assert(outcome.new_tokens >= 1 && outcome.new_tokens <= row.drafts + 1);
+    --sequence.pending;
+    sequence.known += outcome.new_tokens;
+    assert(sequence.known <= sequence.final_length);
+    if (row.drafts > 0) sequence.planned = computed;
+    sequence.next_drafts = outcome.next_drafts;
+    sequence.tokens.insert(sequence.tokens.end(), new_tokens.begin(), new_tokens.end());
+    if (options_.policy == Policy::kFair) {
+      fair_.charge(sequence.tenant, FairShare::kOutputWeight * outcome.new_tokens);
+    }
+  }
+  const bool ends = row.sampled && (outcome.finished || sequence.known == sequence.final_length);
+  note(EventKind::kAccept, row.sequence, outcome.new_tokens, computed, ends ? 1 : 0);
+  if (options_.prefix_cache) index_blocks(sequence, computed);
+  if (!ends) return false;
+  note(EventKind::kFinish, row.sequence, sequence.known - sequence.prompt);
+  end(handle);
+  return sequence.state == State::kGone;
+}
+
+// The oldest that waits takes a seat and all blocks of what it has to read.
+void Scheduler::admit(const Fit& fit, StepPlan& plan) {
+  Sequence& sequence = sequences_[fit.handle];
+  waiting_.erase({sequence.key, fit.handle}, sequence.batch_class, sequence.tenant);
+  const auto slot = std::find(slots_.begin(), slots_.end(), kNoHandle);
+  assert(slot != slots_.end() && sequence.blocks.empty());
+  *slot = fit.handle;
+  sequence.slot = static_cast<std::uint32_t>(slot - slots_.begin());
+  sequence.state = State::kPrefilling;
+  sequence.target = sequence.known;
+  sequence.planned = fit.cached_blocks * options_.block_size;
+  sequence.indexed = fit.cached_blocks;
+  note(EventKind::kAdmit, sequence.id, sequence.slot, sequence.planned, sequence.preempted ? 1 : 0);
+
+  // Nothing that a running sequence does allocates.
+  sequence.blocks.reserve(kv::blocks_for(positions_needed(sequence), options_.block_size));
+  if (options_.prefix_cache) {
+    sequence.tokens.reserve(sequence.final_length);
+    sequence.hashes.reserve(sequence.final_length / options_.block_size + 1);
+  }
+  for (std::uint32_t i = 0; i < fit.cached_blocks; ++i) {
+    const kv::BlockId block = *find_block(sequence, i);
+    pool_.share(block);
+    note(EventKind::kShareBlock, sequence.id, block, 0, i);
+    sequence.blocks.push_back(block);
+  }
+  while (sequence.blocks.size() < kv::blocks_for(sequence.known, options_.block_size)) {
+    take_block(sequence);
+  }
+  order_.insert(std::upper_bound(
+                    order_.begin(), order_.end(), sequence.key,
+                    [&](const OrderKey& key, Handle other) { return key < sequences_[other].key; }),
+                fit.handle);
+  plan.admitted.push_back({sequence.id, sequence.slot, sequence.planned, sequence.preempted});
+  if (sequence.preempted) {
+    recomputed_tokens_ += sequence.lost - std::min(sequence.lost, sequence.planned);
+  } else if (options_.policy == Policy::kFair) {
+    fair_.charge(sequence.tenant, FairShare::kPromptWeight * sequence.prompt);
+  }
+}
+
+// Back to its place in the queue; what it computed can be found until the blocks are reused.
+void Scheduler::preempt(Handle handle, StepPlan& plan) {
+  Sequence& sequence = sequences_[handle];
+  assert(sequence.in_flight == 0 && order_.back() == handle);
+  note(EventKind::kPreempt, sequence.id, sequence.slot, sequence.planned);
+  plan.preempted.push_back(sequence.id);
   ++preemptions_;
-  waiting_.emplace(victim->first, Waiting{victim->second.id, victim->second.tokens});
-  release(victim->second);
-  running_.erase(victim);
+  sequence.lost = sequence.planned;
+  sequence.preempted = true;
+  sequence.next_drafts = 0;
+  release(sequence);
+  order_.pop_back();
+  sequence.state = State::kWaiting;
+  waiting_.push({sequence.key, handle}, sequence.batch_class, sequence.tenant);
 }
 
-void Scheduler::release(Running& sequence) {
-  for (const kv::BlockId block : sequence.blocks) pool_.release(block);
-  sequence.blocks.clear();
-  slot_taken_[sequence.slot] = false;
-}
-
-// Lets the oldest waiting sequence in if a slot and its blocks are free; nobody overtakes it.
-bool Scheduler::admit_oldest(StepPlan& plan) {
-  if (waiting_.empty() || running_.size() == options_.max_num_seqs) return false;
-  const auto oldest = waiting_.begin();
-  const Waiting& next = oldest->second;
-  if (kv::blocks_for(next.tokens + 1, options_.block_size) > pool_.free()) return false;
-
-  const auto slot = std::find(slot_taken_.begin(), slot_taken_.end(), false);
-  assert(slot != slot_taken_.end());
-  *slot = true;
-  Running sequence{next.id,
-                   static_cast<std::uint32_t>(slot - slot_taken_.begin()),
-                   next.tokens,
-                   {},
-                   Prefilling{}};
-  for (std::uint32_t i = 0; i < kv::blocks_for(next.tokens, options_.block_size); ++i) {
-    sequence.blocks.push_back(pool_.allocate());
+// A sequence that holds a slot has come to its end; order_ is the caller's to mend if it is gone.
+void Scheduler::end(Handle handle) {
+  forget(handle);
+  if (sequences_[handle].in_flight > 0) {
+    sequences_[handle].state = State::kLeaving;
+  } else {
+    vacate(handle);
   }
-  plan.admitted.push_back(next.id);
-  running_.emplace(oldest->first, std::move(sequence));
-  waiting_.erase(oldest);
-  return true;
 }
 
-void Scheduler::append_row(StepPlan& plan, const Running& sequence, std::uint32_t first,
-                           std::uint32_t tokens) const {
-  Row row;
-  row.sequence = sequence.id;
-  row.slot = sequence.slot;
-  row.first_position = first;
-  row.tokens = tokens;
-  row.sampled = first + tokens == sequence.tokens;
-  row.table_begin = static_cast<std::uint32_t>(plan.block_tables.size());
-  row.table_size = kv::blocks_for(first + tokens, options_.block_size);
-  assert(row.table_size <= sequence.blocks.size());
-  plan.block_tables.insert(plan.block_tables.end(), sequence.blocks.begin(),
-                           sequence.blocks.begin() + row.table_size);
-  plan.rows.push_back(row);
+void Scheduler::vacate(Handle handle) {
+  release(sequences_[handle]);
+  sequences_[handle].state = State::kGone;
+  unused_.push_back(handle);
+}
+
+// Gives back slot and blocks, the last block first: the beginnings of sequences, which others may
+// share, stay findable longest.
+void Scheduler::release(Sequence& sequence) {
+  for (auto block = sequence.blocks.rbegin(); block != sequence.blocks.rend(); ++block) {
+    pool_.release(*block);
+    note(EventKind::kReleaseBlock, sequence.id, *block);
+  }
+  sequence.blocks.clear();
+  slots_[sequence.slot] = kNoHandle;
+}
+
+// Its id is unknown from now on, and it counts for nobody.
+void Scheduler::forget(Handle handle) {
+  const Sequence& sequence = sequences_[handle];
+  handles_.erase(sequence.id);
+  if (options_.policy == Policy::kFair) fair_.leave(sequence.tenant);
+  BatchClass& batch_class = class_of(sequence.batch_class);
+  if (--batch_class.alive == 0) {
+    batch_class = classes_.back();
+    classes_.pop_back();
+  }
+}
+
+void Scheduler::take_block(Sequence& sequence) {
+  const kv::BlockPool::Taken taken = pool_.allocate();
+  if (taken.dropped) note(EventKind::kDropBlock, sequence.id, taken.block);
+  note(EventKind::kTakeBlock, sequence.id, taken.block, 0,
+       static_cast<std::uint32_t>(sequence.blocks.size()));
+  sequence.blocks.push_back(taken.block);
+}
+
+// Makes findable what is full and computed.
+void Scheduler::index_blocks(Sequence& sequence, std::uint32_t computed) {
+  for (; sequence.indexed < computed / options_.block_size; ++sequence.indexed) {
+    const std::uint32_t i = sequence.indexed;
+    extend_hashes(sequence, i + 1);
+    const kv::BlockId block = sequence.blocks[i];
+    if (pool_.index(block, sequence.hashes[i], sequence.hashes[i + 1], block_tokens(sequence, i))) {
+      note(EventKind::kIndexBlock, sequence.id, block);
+    }
+  }
+}
+
+// hashes[0 .. blocks] are there afterwards.
+void Scheduler::extend_hashes(Sequence& sequence, std::uint32_t blocks) const {
+  while (sequence.hashes.size() <= blocks) {
+    const auto i = static_cast<std::uint32_t>(sequence.hashes.size() - 1);
+    sequence.hashes.push_back(kv::chain_hash(sequence.hashes.back(), block_tokens(sequence, i)));
+  }
+}
+
+std::span<const std::int32_t> Scheduler::block_tokens(const Sequence& sequence,
+                                                      std::uint32_t i) const {
+  return std::span(sequence.tokens)
+      .subspan(std::size_t{i} * options_.block_size, options_.block_size);
+}
+
+std::optional<kv::BlockId> Scheduler::find_block(Sequence& sequence, std::uint32_t i) const {
+  extend_hashes(sequence, i + 1);
+  return pool_.find(sequence.hashes[i], sequence.hashes[i + 1], block_tokens(sequence, i));
+}
+
+Scheduler::BatchClass& Scheduler::class_of(std::uint32_t id) {
+  for (BatchClass& batch_class : classes_) {
+    if (batch_class.id == id) return batch_class;
+  }
+  return classes_.emplace_back(BatchClass{id, 0, steps_});
 }
 
 }  // namespace dovetail::schedule

@@ -125,21 +125,22 @@ class Scheduler {
     kPrefilling,  // holds slot and blocks; not all of its first `target` tokens are planned
     kDecoding,    // all but its last token is computed or planned
     kLeaving,     // has ended; slot and blocks stay its own until plans under way are committed
+    kGone,        // this record is unused
   };
 
   struct Sequence {
     SequenceId id = 0;
     State state = State::kWaiting;
-    std::uint8_t in_flight = 0;     // plans under way with a row of it
-    std::uint8_t pending = 0;       // new tokens that they are sure to bring
-    bool preempted = false;         // ever
+    std::uint8_t in_flight = 0;  // plans under way with a row of it
+    std::uint8_t pending = 0;    // new tokens that they are sure to bring
+    bool preempted = false;      // ever
     std::uint32_t slot = 0;
-    std::uint32_t known = 0;        // tokens: prompt and generated, of committed steps
-    std::uint32_t planned = 0;      // positions [0, planned) are in the cache after all plans
-    std::uint32_t target = 0;       // tokens known when it was let in: its prefill ends there
-    std::uint32_t final_length = 0; // tokens at its last possible end
+    std::uint32_t known = 0;         // tokens: prompt and generated, of committed steps
+    std::uint32_t planned = 0;       // positions [0, planned) are in the cache after all plans
+    std::uint32_t target = 0;        // tokens known when it was let in: its prefill ends there
+    std::uint32_t final_length = 0;  // tokens at its last possible end
     std::uint32_t next_drafts = 0;
-    std::uint32_t indexed = 0;      // of its blocks, those that went through the index
+    std::uint32_t indexed = 0;  // of its blocks, those that went through the index
     std::vector<kv::BlockId> blocks;
 
     OrderKey key;
@@ -147,9 +148,9 @@ class Scheduler {
     std::uint32_t tenant = 0;
     std::int32_t priority = 0;
     std::uint32_t prompt = 0;
-    std::uint32_t lost = 0;              // positions that were computed when it was preempted
-    std::vector<std::int32_t> tokens;    // known ones; with a prefix cache
-    std::vector<kv::BlockHash> hashes;   // hashes[0] is the root, [i] stands for i full blocks
+    std::uint32_t lost = 0;             // positions that were computed when it was preempted
+    std::vector<std::int32_t> tokens;   // known ones; with a prefix cache
+    std::vector<kv::BlockHash> hashes;  // hashes[0] is the root, [i] stands for i full blocks
   };
 
   struct BatchClass {
@@ -161,60 +162,79 @@ class Scheduler {
   // A prefill row that is decided on.
   struct Chunk {
     Handle handle = 0;
-    std::uint32_t first = 0;
     std::uint32_t tokens = 0;
   };
 
-  // What admitting the head of a queue takes.
+  // The blocks that letting a sequence in takes.
+  struct Need {
+    std::uint32_t cached_blocks = 0;  // found in the index
+    std::uint32_t revived = 0;        // of them, those that nobody holds
+    std::uint32_t fresh = 0;          // beside them, with room for one more token
+  };
+
+  // The head of a queue.
   struct Fit {
     bool fits = false;
     Handle handle = 0;
-    std::uint32_t cached_blocks = 0;  // found in the index
+    std::uint32_t cached_blocks = 0;
   };
 
   // The step under construction.
   struct Draft {
     std::uint32_t batch_class = 0;
     bool ahead = false;
-    bool prefill_due = false;     // this step owes prefill its share
-    std::uint32_t budget = 0;     // tokens left
-    std::uint32_t growing = 0;    // running sequences that will yet need a block
-    bool bounded = false;         // by time
+    bool prefill_due = false;   // this step owes prefill its share
+    bool decodes_only = false;  // no prefill rows
+    bool prefill_full = false;  // an older prompt got nothing
+    std::uint32_t budget = 0;   // tokens left
+    std::uint32_t growing = 0;  // running sequences that will yet need a block
+    bool bounded = false;       // by time
     double limit_us = 0;
     StepLoad load;
   };
 
-  Status build(StepPlan& plan, bool ahead);
-  std::optional<std::uint32_t> next_class(bool ahead) const;
+  // The planning pass, in its order.
+  bool build(std::uint32_t batch_class, bool ahead, StepPlan& plan);
+  std::optional<std::uint32_t> next_class();
+  OrderKey oldest_of(std::uint32_t batch_class) const;
   bool can_go_on(const Sequence& sequence) const;
   bool reserve_decodes(Draft& step, StepPlan& plan);
-  bool take_decode_block(std::size_t index, Draft& step, StepPlan& plan);
-  void share_budget(Draft& step, bool prefill_possible);
+  bool reserve_decode_block(Handle handle, StepPlan& plan);
+  bool prefill_possible(const Draft& step);
+  void share_budget(Draft& step);
   void rotate_decodes(std::uint32_t capacity);
-  void reserve_drafts(Draft& step, std::uint32_t capacity);
+  void reserve_guesses(Draft& step, std::uint32_t most);
+  void bound_time(Draft& step) const;
   void resume_prefills(Draft& step);
   void admit_waiting(Draft& step, StepPlan& plan);
   std::uint32_t chunk(const Draft& step, std::uint32_t first, std::uint32_t remaining) const;
-  void take_chunk(Draft& step, Handle handle, std::uint32_t first, std::uint32_t tokens);
+  void take_chunk(Draft& step, Handle handle, std::uint32_t tokens);
   void emit_rows(const Draft& step, StepPlan& plan);
-  void emit_row(StepPlan& plan, Handle handle, std::uint32_t first, std::uint32_t tokens,
-                std::uint32_t drafts);
+  Row& emit_row(StepPlan& plan, Sequence& sequence, std::uint32_t tokens);
+  void note_row(const Row& row);
 
+  // Admission.
   void make_way_for_priority(StepPlan& plan);
-  std::uint32_t growing() const;
-  Fit fit(std::uint32_t batch_class, std::uint32_t growing) const;
-  Fit fit(Handle handle, std::uint32_t growing, std::uint32_t reserved_blocks,
-          std::uint32_t reserved_slots) const;
-  std::uint32_t find_cached(const Sequence& sequence) const;
+  std::uint32_t count_growing() const;
+  Fit fit(std::uint32_t batch_class, std::uint32_t growing);
+  Need need_of(Sequence& sequence) const;
   void admit(const Fit& fit, StepPlan& plan);
+
   void preempt(Handle handle, StepPlan& plan);
-  void leave(Handle handle);
+  bool commit_row(const Row& row, const RowResult& outcome,
+                  std::span<const std::int32_t> new_tokens);
+  void end(Handle handle);
+  void vacate(Handle handle);
   void release(Sequence& sequence);
   void forget(Handle handle);
   void take_block(Sequence& sequence);
-  void index_blocks(Sequence& sequence);
-  void extend_hashes(Sequence& sequence);
-  std::uint32_t positions_needed(const Sequence& sequence) const { return sequence.final_length - 1; }
+  void index_blocks(Sequence& sequence, std::uint32_t computed);
+  void extend_hashes(Sequence& sequence, std::uint32_t blocks) const;
+  std::span<const std::int32_t> block_tokens(const Sequence& sequence, std::uint32_t i) const;
+  std::optional<kv::BlockId> find_block(Sequence& sequence, std::uint32_t i) const;
+  std::uint32_t positions_needed(const Sequence& sequence) const {
+    return sequence.final_length - 1;
+  }
   bool needs_more_blocks(const Sequence& sequence) const {
     return sequence.blocks.size() < kv::blocks_for(positions_needed(sequence), options_.block_size);
   }

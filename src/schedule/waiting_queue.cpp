@@ -37,4 +37,14 @@ std::optional<WaitingQueue::Entry> WaitingQueue::head(std::uint32_t batch_class,
   return best;
 }
 
+std::optional<OrderKey> WaitingQueue::oldest(std::uint32_t batch_class) const {
+  const auto queue = queues_.find(batch_class);
+  if (queue == queues_.end()) return std::nullopt;
+  std::optional<OrderKey> oldest;
+  for (const auto& [tenant, lane] : queue->second) {
+    if (!oldest || lane.begin()->key < *oldest) oldest = lane.begin()->key;
+  }
+  return oldest;
+}
+
 }  // namespace dovetail::schedule

@@ -41,6 +41,9 @@ class WaitingQueue {
   // Who of a class goes next. `fair` is read with by_tenant only.
   std::optional<Entry> head(std::uint32_t batch_class, const FairShare& fair) const;
 
+  // The smallest key of a class.
+  std::optional<OrderKey> oldest(std::uint32_t batch_class) const;
+
   template <class Visit>  // of each class with its head
   void for_each_head(const FairShare& fair, Visit&& visit) const {
     for (const auto& [batch_class, queue] : queues_) visit(batch_class, *head(batch_class, fair));

@@ -153,7 +153,9 @@ bool Scheduler::commit_row(const Row& row, const RowResult& outcome,
   }
   const bool ends = row.sampled && (outcome.finished || sequence.known == sequence.final_length);
   note(EventKind::kAccept, row.sequence, outcome.new_tokens, computed, ends ? 1 : 0);
-  if (options_.prefix_cache) index_blocks(sequence, computed);
+  if (options_.prefix_cache && computed >= (sequence.indexed + 1) * options_.block_size) {
+    index_blocks(sequence, computed);
+  }
   if (!ends) return false;
   note(EventKind::kFinish, row.sequence, sequence.known - sequence.prompt);
   end(handle);
@@ -266,7 +268,8 @@ void Scheduler::take_block(Sequence& sequence) {
 
 // Makes findable what is full and computed.
 void Scheduler::index_blocks(Sequence& sequence, std::uint32_t computed) {
-  for (; sequence.indexed < computed / options_.block_size; ++sequence.indexed) {
+  const std::uint32_t full = computed / options_.block_size;
+  for (; sequence.indexed < full; ++sequence.indexed) {
     const std::uint32_t i = sequence.indexed;
     extend_hashes(sequence, i + 1);
     const kv::BlockId block = sequence.blocks[i];

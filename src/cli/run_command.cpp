@@ -27,7 +27,7 @@ constexpr std::size_t kWindow = std::size_t{1} << 14;  // records held at a time
 
 struct RunOptions {
   std::string model, prompt, input, output, system, chat_template;
-  bool chat = false, no_special = false, quiet = false;
+  bool chat = false, no_special = false, quiet = false, verbose = false;
   std::int32_t logprobs = -1;
   std::int32_t n = 1;
   EngineOptions engine;
@@ -46,7 +46,8 @@ class Run {
       if (!text) return fail(text.error());
       chat_template = *std::move(text);
     }
-    Result<std::unique_ptr<Engine>> engine = start_engine(options.model, options.engine);
+    Result<std::unique_ptr<Engine>> engine =
+        start_engine(options.model, options.engine, options.verbose);
     if (!engine) return fail(engine.error());
     Result<PromptEncoder> encoder =
         PromptEncoder::create((*engine)->source(), (*engine)->tokenizer(), chat_template);
@@ -270,6 +271,8 @@ Command run_command() {
   add_integer(app, "--n", options->n, 1, 128, "Answers per prompt; above 1 prints JSON lines")
       ->group(group);
   app.add_flag("-q,--quiet", options->quiet, "No progress and no summary on standard error")
+      ->group(group);
+  app.add_flag("-v,--verbose", options->verbose, "Say which options the engine has, and why")
       ->group(group);
   add_sampling_options(app, options->sampling, kTemperature);
   add_engine_options(app, options->engine);

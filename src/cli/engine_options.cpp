@@ -15,6 +15,7 @@ namespace dovetail::cli {
 namespace {
 
 constexpr std::int64_t kMost = std::numeric_limits<std::uint32_t>::max();
+constexpr std::int64_t kMostGuesses = 64;
 constexpr std::size_t kLongestFile = std::size_t{16} << 20;
 
 Status read_cache_type(const std::string& text, CacheTypeOption& type) {
@@ -26,6 +27,19 @@ Status read_cache_type(const std::string& text, CacheTypeOption& type) {
     type = CacheTypeOption::kF16;
   } else {
     return fail(ErrorKind::kInvalid, "'{}' is no cache type, expected auto, f32 or f16", text);
+  }
+  return {};
+}
+
+Status read_policy(const std::string& text, PolicyOption& policy) {
+  if (text == "fcfs") {
+    policy = PolicyOption::kFcfs;
+  } else if (text == "priority") {
+    policy = PolicyOption::kPriority;
+  } else if (text == "fair") {
+    policy = PolicyOption::kFair;
+  } else {
+    return fail(ErrorKind::kInvalid, "'{}' is no policy, expected fcfs, priority or fair", text);
   }
   return {};
 }
@@ -47,6 +61,9 @@ void add_size_options(CLI::App& app, EngineOptions& options) {
   add_integer(app, "--max-model-len,--max-context", options.max_context, 0, kMost,
               "Positions per sequence, prompt and answer (0: as many as the model was made for)")
       ->group(group);
+  add_integer(app, "--block-size", options.block_size, 1, kMost,
+              "Positions of a cache block (16: what the kernels are made for)")
+      ->group(group);
   add_integer(app, "--kv-blocks", options.kv_blocks, 0, kMost,
               "Cache blocks of 16 positions (0: what all sequences need, within --kv-memory)")
       ->group(group);
@@ -67,15 +84,59 @@ void add_size_options(CLI::App& app, EngineOptions& options) {
       ->group(group);
 }
 
-void add_engine_options(CLI::App& app, EngineOptions& options) {
-  const std::string group = "Engine";
-  add_size_options(app, options);
+// Options of who goes when. None of them changes an answer.
+void add_schedule_options(CLI::App& app, EngineOptions& options) {
+  const std::string group = "Schedule";
+  add_value(
+      app, "--policy", "fcfs|priority|fair",
+      [&options](const std::string& text) { return read_policy(text, options.policy); },
+      "Who goes first: by arrival, by \"priority\", or the \"user\" served least (fcfs)")
+      ->group(group);
+  app.add_flag("!--no-mixed", options.mixed, "Steps read prompts or decode, never both")
+      ->group(group);
+  app.add_flag("!--no-prefix-cache", options.prefix_cache,
+               "Compute every prompt whole, also where it begins like one before")
+      ->group(group);
+  app.add_flag("--async-scheduling", options.async_scheduling,
+               "Plan the next step while one is computed")
+      ->group(group);
+  add_integer(app, "--speculative-tokens", options.speculative_tokens, 0, kMostGuesses,
+              "Next tokens guessed by looking the last ones up in the sequence (0: off)")
+      ->group(group);
   add_integer(app, "--long-prefill-token-threshold", options.long_prefill_token_threshold, 0, kMost,
               "Tokens of one prompt in one step (0: no limit but the step's)")
       ->group(group);
-  add_integer(app, "--max-waiting", options.max_waiting, 0, kMost,
-              "Sequences that may wait for a place in the batch (1024)")
+  add_value(
+      app, "--target-inter-token-ms", kNumber,
+      [&options](const std::string& text) -> Status {
+        const Result<float> number = parse_number(text, 0.0F, 1e6F);
+        if (!number) return fail(number.error());
+        options.target_inter_token_ms = static_cast<double>(*number);
+        return {};
+      },
+      "Time of a step while sequences decode, kept by cutting prompts (0: twice the decodes' own)")
       ->group(group);
+  add_integer(app, "--min-prefill-tokens", options.min_prefill_tokens, 1, kMost,
+              "Prompt tokens in every --prefill-interval-th step in any case (16)")
+      ->group(group);
+  add_integer(app, "--prefill-interval", options.prefill_interval, 1, kMost,
+              "See --min-prefill-tokens; with --no-mixed, decode steps between prefill steps (1)")
+      ->group(group);
+  add_integer(app, "--prefill-alignment", options.prefill_alignment, 0, kMost,
+              "Chunks of prompts are multiples of this (0: 64; 1: any length)")
+      ->group(group);
+  add_integer(app, "--ageing-steps", options.ageing_steps, 0, kMost,
+              "Steps of waiting that make a request one class more urgent (1000)")
+      ->group(group);
+  add_integer(app, "--max-queued-requests", options.max_waiting, 0, kMost,
+              "Sequences that may wait for a place in the batch; more are refused (1024)")
+      ->group(group);
+}
+
+void add_engine_options(CLI::App& app, EngineOptions& options) {
+  const std::string group = "Engine";
+  add_size_options(app, options);
+  add_schedule_options(app, options);
   add_integer(app, "--threads", options.threads, 0, kMost, "Threads (0: the physical cores)")
       ->group(group);
   add_text(app, "--kernels", options.kernels,

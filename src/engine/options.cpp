@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <limits>
 #include <string_view>
 #include <vector>
 
@@ -17,6 +18,10 @@ constexpr std::uint32_t kMaxThreads = 1024;
 constexpr std::uint32_t kMaxSeqs = 1U << 16;
 constexpr std::uint32_t kMaxBatchedTokens = 1U << 20;
 constexpr std::uint32_t kMaxBlocks = 1U << 30;
+constexpr std::uint32_t kMaxGuesses = 64;
+constexpr std::uint32_t kMaxTraceEvents = 1U << 27;  // of 32 bytes
+constexpr std::uint32_t kAny = std::numeric_limits<std::uint32_t>::max();
+constexpr double kMaxTargetMs = 1e6;
 constexpr auto kBlock = static_cast<std::uint32_t>(kernels::kBlockSize);
 
 std::uint64_t default_cache_memory() {
@@ -29,6 +34,25 @@ Status check(std::string_view name, std::uint32_t value, std::uint32_t low, std:
   if (value >= low && value <= high) return {};
   return fail(ErrorKind::kInvalid, "{}: {} is out of range, expected {} to {}", name, value, low,
               high);
+}
+
+Status check_schedule(const EngineOptions& options) {
+  if (const Status ok = check("block_size", options.block_size, kBlock, kBlock); !ok) return ok;
+  if (const Status ok = check("speculative_tokens", options.speculative_tokens, 0, kMaxGuesses);
+      !ok)
+    return ok;
+  if (const Status ok = check("min_prefill_tokens", options.min_prefill_tokens, 1, kAny); !ok)
+    return ok;
+  if (const Status ok = check("prefill_interval", options.prefill_interval, 1, kAny); !ok)
+    return ok;
+  if (!(options.target_inter_token_ms >= 0.0 && options.target_inter_token_ms <= kMaxTargetMs)) {
+    return fail(ErrorKind::kInvalid,
+                "target_inter_token_ms: {} is out of range, expected 0 (automatic) to {}",
+                options.target_inter_token_ms, kMaxTargetMs);
+  }
+  return check("trace_events",
+               static_cast<std::uint32_t>(std::min<std::size_t>(options.trace_events, kAny)), 0,
+               kMaxTraceEvents);
 }
 
 Result<const kernels::Kernels*> choose_kernels(const std::string& name) {
@@ -94,6 +118,7 @@ Result<ResolvedOptions> resolve(EngineOptions options, const load::ModelSource& 
     return fail(ok.error());
   if (const Status ok = check("threads", options.threads, 0, kMaxThreads); !ok)
     return fail(ok.error());
+  if (const Status ok = check_schedule(options); !ok) return fail(ok.error());
   if (options.threads == 0) options.threads = cores::physical_cores();
 
   ResolvedOptions resolved;

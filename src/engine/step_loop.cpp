@@ -361,6 +361,8 @@ void StepLoop::conclude(Flight& flight) {
   }
   if (log_) log_->set_time(Clock::now().time_since_epoch().count());
   scheduler_.commit(flight.plan, result_);
+  estimator_.observe(flight.load, 1e6 * seconds_since(flight.launched));
+  scheduler_.set_cost(estimator_.cost());
 }
 
 void StepLoop::count(const Flight& flight) {

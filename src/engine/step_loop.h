@@ -16,6 +16,7 @@
 #include "dovetail/engine.h"
 #include "engine/background.h"
 #include "engine/sequence.h"
+#include "engine/step_cost_estimator.h"
 #include "model/cache.h"
 #include "model/dense.h"
 #include "observe/event_log.h"
@@ -129,6 +130,7 @@ class StepLoop {
   model::Cache cache_;
   std::optional<observe::EventLog> log_;
   schedule::Scheduler scheduler_;
+  StepCostEstimator estimator_;
   std::unordered_map<schedule::SequenceId, Sequence> sequences_;
   std::unordered_map<RequestId, std::vector<schedule::SequenceId>> requests_;
   std::set<std::pair<Clock::time_point, RequestId>> deadlines_;

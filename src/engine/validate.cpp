@@ -4,6 +4,8 @@
 #include <cmath>
 #include <string_view>
 
+#include "schedule/scheduler.h"
+
 namespace dovetail::engine {
 namespace {
 
@@ -87,6 +89,14 @@ Status validate(const Request& request, const RequestLimits& limits) {
   const std::uint32_t most = std::max(1U, std::min(limits.max_num_seqs + limits.max_waiting, 128U));
   if (request.n < 1 || static_cast<std::uint32_t>(request.n) > most) {
     return fail(ErrorKind::kInvalid, "n: {} is out of range, expected 1 to {}", request.n, most);
+  }
+  if (request.priority < -schedule::kMaxPriority || request.priority > schedule::kMaxPriority) {
+    return fail(ErrorKind::kInvalid, "priority: {} is out of range, expected {} to {}",
+                request.priority, -schedule::kMaxPriority, schedule::kMaxPriority);
+  }
+  if (request.timeout && request.timeout->count() <= 0) {
+    return fail(ErrorKind::kInvalid, "timeout: {} ms are out of range, expected 1 or more",
+                request.timeout->count());
   }
   return check_sampling(request.sampling, limits);
 }

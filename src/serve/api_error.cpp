@@ -30,6 +30,11 @@ ApiError from_engine(const Error& error) {
       result.code = "unavailable";
       result.retry_after = 5;
       break;
+    case ErrorKind::kTimeout:
+      result.status = 504;
+      result.param = "timeout";
+      result.code = "timeout";
+      break;
     case ErrorKind::kIo:
     case ErrorKind::kInternal:
       result.status = 500;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -14,6 +16,8 @@ constexpr std::int32_t kMaxTopLogprobs = 20;
 constexpr std::size_t kMaxStops = 32;
 constexpr std::size_t kMaxStopBytes = 1024;
 constexpr std::size_t kMaxStopIds = 256;
+constexpr std::int32_t kMaxPriority = 1000;
+constexpr double kMaxTimeoutSeconds = 7 * 24 * 3600.0;
 
 using Problem = std::optional<ApiError>;
 
@@ -165,6 +169,15 @@ Problem read_top_k(std::string_view field, const Json& value, Draft& draft) {
   return found;
 }
 
+// Seconds, with fractions of a millisecond rounded up.
+Problem read_timeout(std::string_view field, const Json& value, Draft& draft) {
+  auto seconds = read_number(field, value, {0.0, kMaxTimeoutSeconds, true});
+  if (!seconds) return std::move(seconds.error());
+  draft.request.timeout =
+      std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(*seconds * 1000.0)));
+  return std::nullopt;
+}
+
 enum Routes : std::uint8_t { kCompletions = 1, kChats = 2, kBoth = 3 };
 
 struct Field {
@@ -256,12 +269,20 @@ constexpr Field kFields[] = {
      [](Name f, const Json& v, Draft& d) -> Problem {
        return store(read_bool(f, v), d.chat.add_generation_prompt);
      }},
-    // Labels of the client's own; they have no effect on an answer by definition.
+    // Whose share of the machine the request takes; it has no effect on an answer.
     {"user", kBoth,
-     [](Name f, const Json& v, Draft&) -> Problem {
-       std::string label;
-       return store(read_string(f, v), label);
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       return store(read_string(f, v), d.request.tenant);
      }},
+    {"priority", kBoth,
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       return store_int(f, v, -kMaxPriority, kMaxPriority, d.request.priority);
+     }},
+    {"cache_salt", kBoth,
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       return store(read_string(f, v), d.request.cache_salt);
+     }},
+    {"timeout", kBoth, read_timeout},
 };
 
 // Fields that are known but do nothing here: accepted at the values that ask for nothing.

@@ -18,8 +18,7 @@ Status Scheduler::plan(StepPlan& plan) {
   note(EventKind::kPlan, steps_, ahead ? 1 : 0);
   // How far a sequence with guesses under way will get is not known before the commit.
   if (!(ahead && drafts_in_flight_)) {
-    if (!ahead && options_.policy == Policy::kPriority) make_way_for_priority(plan);
-    bool possible = true;
+    bool possible = options_.policy != Policy::kPriority || make_way_for_priority(ahead, plan);
     while (possible && plan.rows.empty()) {
       const std::optional<std::uint32_t> batch_class = next_class();
       possible = batch_class.has_value() && build(*batch_class, ahead, plan);
@@ -374,7 +373,8 @@ std::uint32_t Scheduler::count_growing() const {
 }
 
 // The most urgent head takes the places of the youngest of less urgent classes, if that lets it in.
-void Scheduler::make_way_for_priority(StepPlan& plan) {
+// False: they cannot give way ahead of a plan under way, so that there is no plan yet.
+bool Scheduler::make_way_for_priority(bool ahead, StepPlan& plan) {
   std::optional<WaitingQueue::Entry> head;
   std::uint32_t batch_class = 0;
   waiting_.for_each_head(fair_, [&](std::uint32_t its_class, const WaitingQueue::Entry& its) {
@@ -382,9 +382,9 @@ void Scheduler::make_way_for_priority(StepPlan& plan) {
     head = its;
     batch_class = its_class;
   });
-  if (!head) return;
+  if (!head) return true;
   std::uint32_t growing = count_growing();
-  if (fit(batch_class, growing).fits) return;
+  if (fit(batch_class, growing).fits) return true;
   Sequence& urgent = sequences_[head->handle];
   const Need need = need_of(urgent);
   std::uint64_t available = pool_.available();
@@ -395,9 +395,9 @@ void Scheduler::make_way_for_priority(StepPlan& plan) {
                available;
   };
   while (!fits()) {
-    if (victims == order_.size()) return;
+    if (victims == order_.size()) return true;
     const Sequence& victim = sequences_[order_[order_.size() - 1 - victims]];
-    if (victim.priority <= urgent.priority || victim.key < urgent.key) return;
+    if (victim.priority <= urgent.priority || victim.key < urgent.key) return true;
     ++victims;
     growing -= needs_more_blocks(victim) ? 1 : 0;
     for (std::uint32_t i = 0; i < victim.blocks.size(); ++i) {
@@ -406,7 +406,9 @@ void Scheduler::make_way_for_priority(StepPlan& plan) {
       available += pool_.references(victim.blocks[i]) == 1 && !shared ? 1 : 0;
     }
   }
+  if (ahead) return false;
   for (; victims > 0; --victims) preempt(order_.back(), plan);
+  return true;
 }
 
 }  // namespace dovetail::schedule

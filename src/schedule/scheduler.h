@@ -214,7 +214,7 @@ class Scheduler {
   void note_row(const Row& row);
 
   // Admission.
-  void make_way_for_priority(StepPlan& plan);
+  bool make_way_for_priority(bool ahead, StepPlan& plan);
   std::uint32_t count_growing() const;
   Fit fit(std::uint32_t batch_class, std::uint32_t growing);
   Need need_of(Sequence& sequence) const;

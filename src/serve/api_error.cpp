@@ -32,6 +32,7 @@ ApiError from_engine(const Error& error) {
       break;
     case ErrorKind::kTimeout:
       result.status = 504;
+      result.param = "timeout";
       result.code = "timeout";
       break;
     case ErrorKind::kIo:

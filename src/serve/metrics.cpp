@@ -35,6 +35,8 @@ std::string metrics_text(const EngineStats& stats, const HttpCounts& http) {
   one("requests_finished_total", "counter", "Choices ended by a stop or by length.",
       stats.requests_finished);
   one("cancelled_total", "counter", "Choices cancelled.", stats.requests_cancelled);
+  one("timed_out_total", "counter", "Choices ended by their request's timeout.",
+      stats.requests_timed_out);
   one("preemptions_total", "counter", "Sequences put back to make room for older ones.",
       stats.preemptions);
   one("requests_running", "gauge", "Sequences that hold cache now.", stats.running);

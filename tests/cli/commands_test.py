@@ -175,7 +175,7 @@ class Model:
         self.assertEqual([result["index"] for result in results], list(range(len(self.prompts))))
         self.assertEqual([result["id"] for result in results], list(range(len(self.prompts))))
         output = self.folder / "out.jsonl"
-        piped = run("run", self.model, "--input", "-", "--output", output, "--max-waiting", "3",
+        piped = run("run", self.model, "--input", "-", "--output", output, "--max-queued-requests", "3",
                     "--max-num-seqs", "2", text=source.read_text())
         self.assertEqual(piped.stdout, "")
         self.assertEqual(output.read_text(), one.stdout)

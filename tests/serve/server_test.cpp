@@ -359,9 +359,10 @@ TEST(Server, ATimeoutIsAn504OrTheStreamsLastEventButDone) {
   const auto whole = client.post(kChat, "{" + fields + "}");
   ASSERT_TRUE(whole.has_value());
   EXPECT_EQ(whole->status, 504);
-  EXPECT_EQ(whole->json()["error"].dump(),
-            R"({"code":"timeout","message":"the request took longer than 500 ms","param":null,)"
-            R"("type":"timeout_error"})");
+  EXPECT_EQ(
+      whole->json()["error"].dump(),
+      R"({"code":"timeout","message":"the request took longer than 500 ms","param":"timeout",)"
+      R"("type":"timeout_error"})");
   const auto streamed = client.post(kChat, R"({"stream":true,)" + fields + "}");
   ASSERT_TRUE(streamed.has_value());
   EXPECT_EQ(streamed->status, 200);

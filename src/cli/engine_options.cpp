@@ -77,10 +77,10 @@ void add_scheduling_options(CLI::App& app, EngineOptions& options) {
       "the step would take without prompts)")
       ->group(group);
   add_integer(app, "--min-prefill-tokens", options.min_prefill_tokens, 1, kMost,
-              "Tokens that prompts get however many decode ... (16)")
+              "Prompt tokens of every --prefill-interval-th step, however many decode (16)")
       ->group(group);
   add_integer(app, "--prefill-interval", options.prefill_interval, 1, kMost,
-              "... in each step of so many (1)")
+              "See --min-prefill-tokens; with --no-mixed, decode steps between prefill steps (1)")
       ->group(group);
   add_integer(app, "--prefill-alignment", options.prefill_alignment, 0, kMost,
               "Prompts are cut at multiples of this (0: 64; 1: anywhere)")

@@ -9,7 +9,6 @@
 namespace dovetail::engine {
 namespace {
 
-using schedule::StepCost;
 using schedule::StepLoad;
 
 constexpr std::size_t kTerms = 4;  // a, b, c, d of StepCost

@@ -68,13 +68,13 @@ void add_scheduling_options(CLI::App& app, EngineOptions& options) {
   add_value(
       app, "--target-inter-token-ms", kNumber,
       [&options](const std::string& text) -> Status {
-        const Result<float> value = parse_number(text, 0.0F, 3600e3F);
+        const Result<float> value = parse_number(text, 0.0F, static_cast<float>(engine::kNoTarget));
         if (!value) return fail(value.error());
         options.target_inter_token_ms = static_cast<double>(*value);
         return {};
       },
-      "Milliseconds that a step may take while others decode; cuts prompts (0: twice what\n"
-      "the step would take without prompts)")
+      "Milliseconds that a step may take while others decode; cuts prompts (0: for run\n"
+      "no limit, else twice what the step would take without prompts)")
       ->group(group);
   add_integer(app, "--min-prefill-tokens", options.min_prefill_tokens, 1, kMost,
               "Prompt tokens of every --prefill-interval-th step, however many decode (16)")

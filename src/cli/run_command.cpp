@@ -16,6 +16,7 @@
 #include "cli/result_line.h"
 #include "cli/sampling_options.h"
 #include "cli/values.h"
+#include "engine/options.h"
 #include "engine/validate.h"
 
 namespace dovetail::cli {
@@ -198,6 +199,9 @@ bool same_file(const std::string& left, const std::string& right) {
 }
 
 Result<int> run(RunOptions& options, bool has_prompt) {
+  // Nobody reads along: what counts is when the last answer is there.
+  if (options.engine.target_inter_token_ms == 0.0)
+    options.engine.target_inter_token_ms = engine::kNoTarget;
   if (options.model.empty()) return usage_error(kName, kModelMissing);
   if (has_prompt && !options.input.empty())
     return usage_error(kName, "PROMPT and --input were both given, expected one of them");

@@ -79,11 +79,14 @@ class Explanation {
   }
 
   std::string target_value() const {
+    if (options_.target_inter_token_ms >= kNoTarget) return "none";
     return options_.target_inter_token_ms > 0 ? fmt::format("{}", options_.target_inter_token_ms)
                                               : "auto";
   }
   std::string_view target_reason() const {
     if (!options_.mixed) return "not used without mixed steps";
+    if (options_.target_inter_token_ms >= kNoTarget)
+      return "prompts are read as fast as they can be";
     return options_.target_inter_token_ms > 0
                ? "as given"
                : "prompts at most double the time of a step in which others decode";

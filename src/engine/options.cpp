@@ -22,7 +22,6 @@ constexpr std::uint32_t kMaxBatchedTokens = 1U << 20;
 constexpr std::uint32_t kMaxBlocks = 1U << 30;
 constexpr std::uint32_t kMostDrafts = 64;
 constexpr std::uint32_t kMostSteps = 1U << 30;
-constexpr double kMostMilliseconds = 3600e3;
 constexpr std::size_t kMostEvents = std::size_t{1} << 26;
 constexpr std::uint32_t kAny = std::numeric_limits<std::uint32_t>::max();
 constexpr auto kBlock = static_cast<std::uint32_t>(kernels::kBlockSize);
@@ -79,10 +78,10 @@ Status check_ranges(const EngineOptions& options) {
     if (const Status ok = check(range.name, range.value, range.low, range.high); !ok) return ok;
   }
   const double target = options.target_inter_token_ms;
-  if (!(target >= 0.0 && target <= kMostMilliseconds)) {
+  if (!(target >= 0.0 && target <= kNoTarget)) {
     return fail(ErrorKind::kInvalid,
                 "target_inter_token_ms: {} is out of range, expected 0 (automatic) to {}", target,
-                kMostMilliseconds);
+                kNoTarget);
   }
   if (options.trace_events > kMostEvents) {
     return fail(ErrorKind::kInvalid, "trace_events: {} is out of range, expected 0 (off) to {}",

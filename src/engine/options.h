@@ -22,6 +22,10 @@ struct ResolvedOptions {
 // kInvalid names the option, its value and what would be valid for this model and machine.
 Result<ResolvedOptions> resolve(EngineOptions options, const load::ModelSource& source);
 
+// The longest EngineOptions::target_inter_token_ms: as good as none, for who reads no answer while
+// it grows.
+inline constexpr double kNoTarget = 3600e3;
+
 // One line per option that shapes the engine: its name on the command line, its value and why it is
 // that, for people. `given` is what `resolved` was made from.
 std::vector<std::string> explain(const EngineOptions& given, const ResolvedOptions& resolved,

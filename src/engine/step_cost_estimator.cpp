@@ -9,7 +9,6 @@
 namespace dovetail::engine {
 namespace {
 
-using schedule::StepCost;
 using schedule::StepLoad;
 
 constexpr std::size_t kTerms = 4;  // a, b, c, d of StepCost
@@ -19,7 +18,7 @@ using Matrix = std::array<Vector, kTerms>;
 // Values of StepCost::free_tokens that are tried once there are so many steps with prefill. The
 // least of those whose error is nearly the smallest is taken.
 constexpr std::array<std::uint32_t, 5> kFree = {0, 8, 16, 32, 64};
-constexpr double kFreeGain = 0.95;
+constexpr double kFreeGain = 0.9;
 constexpr std::uint64_t kFewestForFree = 32;
 
 // Relative to the diagonal: terms that the steps cannot tell apart share what they explain.
@@ -123,13 +122,13 @@ void StepCostEstimator::observe(const StepLoad& load, double microseconds) {
   const double tokens = static_cast<double>(load.prefill_tokens) + load.decode_rows;
   if (tokens == 0 || !std::isfinite(microseconds) || !(microseconds > 0)) return;
   Kind& kind = kinds_[kind_of(load)];
-  ++(load.prefill_tokens > 0 ? prefill_ : plain_);
-  const std::uint64_t number = plain_ + prefill_;
+  if (load.prefill_tokens > 0) ++prefill_;
+  const std::uint64_t number = ++steps_;
   kind.steps[kind.seen++ % kPerKind] = {load, microseconds, number};
 
   const double rate = microseconds / tokens;
   if (best_rate_ == 0 || rate < best_rate_) best_rate_ = rate;
-  const bool enough = plain_ >= kFewestPlain && prefill_ >= kFewestPrefill;
+  const bool enough = steps_ >= kFewestSteps && prefill_ >= kFewestPrefill;
   last_[number % kLast] = {load, microseconds, number};
   if (enough && (prefill_ <= kFewestForFree || number % kRefit == 0)) {
     if (fitted_) follow_speed();
@@ -140,7 +139,7 @@ void StepCostEstimator::observe(const StepLoad& load, double microseconds) {
 
 // By age, and by the distance from the last fit as Huber weighs it.
 double StepCostEstimator::weight(const Step& step) const {
-  const double age = static_cast<double>(plain_ + prefill_ - step.number);
+  const double age = static_cast<double>(steps_ - step.number);
   const double recent = std::max(std::exp2(-age / kHalfLife), kLeastWeight);
   if (!fitted_) return recent;
   const double distance = std::abs(1.0 - cost_.predict(step.load) / step.microseconds);
@@ -148,7 +147,7 @@ double StepCostEstimator::weight(const Step& step) const {
 }
 
 void StepCostEstimator::follow_speed() {
-  const std::uint64_t number = plain_ + prefill_;
+  const std::uint64_t number = steps_;
   if (number < speed_since_ + kLast) return;
   std::array<double, kLast> ratios;
   std::transform(last_.begin(), last_.end(), ratios.begin(),

@@ -15,7 +15,7 @@ namespace dovetail::engine {
 // token, prefill or decode, costs as much as it did in the best step so far, its share of the
 // reading of the weights included; so a step of n decode rows is predicted to double with n tokens
 // of prefill, which (the context aside) is the worst that they can do. The fit holds from
-// kFewestPlain steps without and kFewestPrefill steps with prefill on. In it the cautious price
+// kFewestSteps steps on, kFewestPrefill of them with prefill. In it the cautious price
 // weighs as one imagined step, because a few small chunks on a noisy machine say little about a
 // large one.
 //
@@ -28,7 +28,7 @@ namespace dovetail::engine {
 // A call takes nanoseconds, every kRefit-th some 30 microseconds; nothing is allocated.
 class StepCostEstimator {
  public:
-  static constexpr std::uint32_t kFewestPlain = 8;
+  static constexpr std::uint32_t kFewestSteps = 12;
   static constexpr std::uint32_t kFewestPrefill = 4;
   static constexpr std::uint32_t kPerKind = 32;
   static constexpr std::uint32_t kRefit = 8;
@@ -63,9 +63,9 @@ class StepCostEstimator {
   std::array<Kind, 2 * kSizes> kinds_;
   std::array<Step, kLast> last_;
   std::uint64_t speed_since_ = 0;  // step after which the machine has had its present speed
-  std::uint64_t plain_ = 0;        // steps without prefill
-  std::uint64_t prefill_ = 0;      // steps with it
-  double best_rate_ = 0;           // microseconds per token of the best step
+  std::uint64_t steps_ = 0;
+  std::uint64_t prefill_ = 0;  // of them, those with prefill
+  double best_rate_ = 0;       // microseconds per token of the best step
   bool fitted_ = false;
   schedule::StepCost cost_;
 };

@@ -140,6 +140,10 @@ TEST(Options, SaysHowItSchedules) {
   EXPECT_THAT(lines, Contains("prefix-cache on: equal beginnings are computed once"));
   EXPECT_THAT(lines, Contains(StartsWith("speculative-tokens 3: ")));
   EXPECT_THAT(lines, Contains(StartsWith("target-inter-token-ms 40: ")));
+  options.mixed = true;
+  options.target_inter_token_ms = kNoTarget;
+  EXPECT_THAT(explain(options, *resolve(options, *model()), *model()),
+              Contains(StartsWith("target-inter-token-ms none: ")));
   EXPECT_THAT(explain({}, *resolve({}, *model()), *model()),
               Contains("target-inter-token-ms auto: prompts at most double the time of a step in "
                        "which others decode"));

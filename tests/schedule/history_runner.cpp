@@ -1,109 +1,24 @@
 #include "schedule/history_runner.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "schedule/driver.h"
-#include "schedule/law_checker.h"
+#include "schedule/history_script.h"
 
 namespace dovetail::schedule {
 namespace {
 
-struct Statement {
-  std::size_t line = 0;
-  std::vector<std::string> words;  // a quoted text is one word, with its opening quote
-};
+using script::malformed;
+using script::number;
+using script::Statement;
+using script::Words;
 
-using Words = std::vector<std::string>;
-
-tl::unexpected<Error> malformed(std::string message) {
-  return fail(Error{ErrorKind::kInvalid, std::move(message)});
-}
 tl::unexpected<Error> failed(std::string message) {
   return fail(Error{ErrorKind::kInternal, std::move(message)});
-}
-
-Result<std::vector<Statement>> parse(std::string_view script, std::size_t& line) {
-  std::vector<Statement> statements;
-  Statement current;
-  std::string word;
-  bool quoted = false;
-  const auto end_word = [&] {
-    if (!word.empty()) current.words.push_back(std::exchange(word, {}));
-  };
-  const auto end_statement = [&] {
-    end_word();
-    current.line = line;
-    if (!current.words.empty()) statements.push_back(std::exchange(current, {}));
-  };
-  line = 1;
-  bool comment = false;
-  for (const char c : script) {
-    if (c == '\n') {
-      if (quoted) return malformed("a quoted text does not end in its line");
-      end_statement();
-      comment = false;
-      ++line;
-    } else if (comment) {
-      continue;
-    } else if (c == '"') {
-      if (!quoted) end_word();
-      if (!quoted) word.assign(1, '"');
-      if (quoted) end_word();
-      quoted = !quoted;
-    } else if (quoted) {
-      word += c;
-    } else if (c == '#') {
-      comment = true;
-    } else if (c == ';') {
-      end_statement();
-    } else if (c == ' ' || c == '\t' || c == '\r') {
-      end_word();
-    } else {
-      word += c;
-    }
-  }
-  if (quoted) return malformed("a quoted text does not end in its line");
-  end_statement();
-  return statements;
-}
-
-Result<std::uint32_t> number(std::string_view text) {
-  std::uint32_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc{} || end != text.data() + text.size()) {
-    return malformed(fmt::format("'{}' is no number", text));
-  }
-  return value;
-}
-
-bool is_name(std::string_view text) {
-  const auto letter = [](char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'); };
-  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
-  return !text.empty() && letter(text.front()) && text != "none" &&
-         std::all_of(text.begin(), text.end(),
-                     [&](char c) { return letter(c) || digit(c) || c == '_'; });
-}
-
-// The words from `begin` on as key=number, each of `keys` at most once.
-Result<std::map<std::string, std::uint32_t>> settings(const Words& words, std::size_t begin,
-                                                      const std::vector<std::string>& keys) {
-  std::map<std::string, std::uint32_t> values;
-  for (std::size_t i = begin; i < words.size(); ++i) {
-    const std::size_t equals = words[i].find('=');
-    const std::string key = words[i].substr(0, equals);
-    if (equals == std::string::npos || std::find(keys.begin(), keys.end(), key) == keys.end()) {
-      return malformed(
-          fmt::format("'{}': expected {}=NUMBER", words[i], fmt::join(keys, "=NUMBER or ")));
-    }
-    const Result<std::uint32_t> value = number(std::string_view(words[i]).substr(equals + 1));
-    if (!value) return fail(value.error());
-    if (!values.emplace(key, *value).second) return malformed(fmt::format("'{}' twice", key));
-  }
-  return values;
 }
 
 class Runner {
@@ -116,31 +31,45 @@ class Runner {
   Status add(const Words& words);
   Status cancel(const Words& words);
   Status finish_next(const Words& words);
-  Status plan();
-  Status commit();
+  Status drafts(const Words& words);
+  Status withhold(const Words& words);
+  Status plan(const Words& words);
+  Status commit(const Words& words);
   Status step(const Words& words);
   Status until(const Words& words);
   Status expect(const Words& words);
+  Status expect_of_plan(const Words& words);
   Status expect_refused(const Words& words);
-  Status expect_count(const Words& words, std::uint64_t seen) const;
+  Status expect_idle(const Words& words) const;
+  Status expect_class(const Words& words) const;
+  Status expect_cached(const Words& words) const;
+  Status expect_count(const Words& words, std::size_t length, std::uint64_t seen) const;
   Status expect_names(const Words& words, const std::vector<SequenceId>& seen) const;
   Status expect_blocks(const Words& words, std::size_t begin,
-                       const std::vector<kv::BlockId>& seen) const;
+                       std::span<const kv::BlockId> seen) const;
   Status expect_rows(const Words& words) const;
 
+  Status fill_prompt(const script::Arrival& arrival, SequenceId id);
+  std::vector<kv::BlockId> take_released();
   Status judge();
   Result<SequenceId> known(const std::string& name) const;
-  std::string name(SequenceId id) const { return names_.at(id); }
+  const std::string& name(SequenceId id) const { return sequences_.at(id).name; }
   std::string render(const StepPlan& plan) const;
 
+  struct Sequence {
+    std::string name;
+    std::uint32_t batch_class = 0;
+    std::vector<std::int32_t> prompt;  // with a prefix cache
+  };
+
   std::optional<Driver> driver_;
-  std::optional<LawChecker> checker_;
-  std::size_t judged_ = 0;
-  std::vector<std::string> names_;
+  std::vector<Sequence> sequences_;  // by id
   std::map<std::string, SequenceId> ids_;
-  bool planned_ = false;
+  std::size_t under_way_ = 0;
+  bool planned_ = false, committed_ = false;
   std::string refusal_;  // of the add just before, until it is expected
-  std::vector<kv::BlockId> freed_;
+  std::vector<kv::BlockId> released_;
+  std::uint64_t read_ = 0;  // events
 };
 
 Status same(const std::string& what, const std::string& expected, const std::string& seen) {
@@ -164,10 +93,10 @@ Status Runner::run(const Statement& statement) {
   if (verb == "add") return add(words);
   if (verb == "cancel") return cancel(words);
   if (verb == "finish") return finish_next(words);
-  if (verb == "plan" || verb == "commit") {
-    if (const Status ok = argument_count(words, 1, verb); !ok) return ok;
-    return verb == "plan" ? plan() : commit();
-  }
+  if (verb == "drafts") return drafts(words);
+  if (verb == "withhold") return withhold(words);
+  if (verb == "plan") return plan(words);
+  if (verb == "commit") return commit(words);
   if (verb == "step") return step(words);
   if (verb == "until") return until(words);
   if (verb == "expect") return expect(words);
@@ -179,62 +108,64 @@ Status Runner::finish() const {
   if (!refusal_.empty()) {
     return failed(fmt::format("the last add was refused: {}", refusal_));
   }
-  if (driver_->plan_under_way()) return malformed("the script ends between plan and commit");
+  if (under_way_ > 0) return malformed("the script ends between plan and commit");
   return {};
 }
 
 Status Runner::options(const Words& words) {
   if (driver_) return malformed("'options' twice");
-  const auto values =
-      settings(words, 1, {"slots", "budget", "block", "blocks", "context", "threshold", "queue"});
-  if (!values) return fail(values.error());
-  for (const std::string key : {"slots", "budget", "block", "blocks", "context"}) {
-    const auto value = values->find(key);
-    if (value == values->end() || value->second == 0) {
-      return malformed(fmt::format("options need {}=NUMBER, at least 1", key));
-    }
-  }
-  SchedulerOptions options;
-  options.max_num_seqs = values->at("slots");
-  options.max_num_batched_tokens = values->at("budget");
-  options.block_size = values->at("block");
-  options.kv_blocks = values->at("blocks");
-  options.max_context = values->at("context");
-  if (values->contains("threshold")) options.long_prefill_token_threshold = values->at("threshold");
-  if (values->contains("queue")) options.max_waiting = values->at("queue");
-  if (options.max_num_batched_tokens < options.max_num_seqs) {
-    return malformed("the budget must be at least the slots");
-  }
-  constexpr std::uint32_t kMost = 1U << 20;
-  if (options.max_num_seqs > kMost || options.kv_blocks > kMost || options.block_size > kMost) {
-    return malformed(fmt::format("slots, blocks and block must be at most {}", kMost));
-  }
-  if (kv::blocks_for(options.max_context, options.block_size) > options.kv_blocks) {
-    return malformed("the context must fit the blocks");
-  }
-  driver_.emplace(options);
-  checker_.emplace(options);
+  const Result<script::Options> options = script::options(words);
+  if (!options) return fail(options.error());
+  driver_.emplace(options->scheduler);
+  if (options->cost.known()) driver_->scheduler().set_cost(options->cost);
   return {};
 }
 
 Status Runner::add(const Words& words) {
-  if (words.size() < 3 || !is_name(words[1])) {
-    return malformed("expected: add NAME prompt=NUMBER [max=NUMBER]");
+  if (words.size() < 3 || !script::is_name(words[1])) {
+    return malformed("expected: add NAME prompt=NUMBER ...");
   }
-  const auto values = settings(words, 2, {"prompt", "max"});
-  if (!values) return fail(values.error());
-  if (!values->contains("prompt") || values->at("prompt") == 0) {
-    return malformed("add needs prompt=NUMBER, at least 1");
-  }
-  if (values->contains("max") && values->at("max") == 0) return malformed("max must be at least 1");
+  Result<script::Arrival> arrival = script::arrival(words);
+  if (!arrival) return fail(arrival.error());
   if (ids_.contains(words[1])) return malformed(fmt::format("'{}' twice", words[1]));
-  const SequenceId id = names_.size();
-  names_.push_back(words[1]);
+  const SequenceId id = sequences_.size();
+  sequences_.push_back({words[1], arrival->spec.batch_class, {}});
+  SequenceSpec& spec = arrival->spec;
+  spec.id = id;
+  if (driver_->scheduler().options().prefix_cache) {
+    if (const Status ok = fill_prompt(*arrival, id); !ok) return ok;
+    spec.prompt = sequences_[id].prompt;
+    spec.root = kv::root_hash(std::as_bytes(std::span(&spec.tenant, 1)));
+  } else if (arrival->shared > 0 || !arrival->continues.empty()) {
+    return malformed("only with prefix=1 do tokens matter");
+  }
   ids_[words[1]] = id;
-  const Status added =
-      driver_->add(id, values->at("prompt"), values->contains("max") ? values->at("max") : 0);
+  const Status added = driver_->add(spec);
   if (!added) refusal_ = added.error().message;
   return judge();
+}
+
+// At one position the tokens of two prompts are equal only where they are shared.
+Status Runner::fill_prompt(const script::Arrival& arrival, SequenceId id) {
+  std::vector<std::int32_t>& prompt = sequences_[id].prompt;
+  if (!arrival.continues.empty()) {
+    const Result<SequenceId> before = known(arrival.continues);
+    if (!before) return fail(before.error());
+    prompt = sequences_[*before].prompt;
+    for (std::uint32_t k = 0; k < driver_->generated(*before); ++k) {
+      prompt.push_back(Driver::token(*before, k));
+    }
+    if (prompt.size() > arrival.spec.prompt_tokens) {
+      return malformed(fmt::format("{} has {} tokens by now, more than this prompt",
+                                   arrival.continues, prompt.size()));
+    }
+  }
+  for (auto i = static_cast<std::uint32_t>(prompt.size()); i < arrival.spec.prompt_tokens; ++i) {
+    const bool shared = i < arrival.shared;
+    const auto writer = shared ? arrival.family : static_cast<std::uint32_t>(id);
+    prompt.push_back(static_cast<std::int32_t>((shared ? 0x80000000U : 0x40000000U) + writer));
+  }
+  return {};
 }
 
 Status Runner::cancel(const Words& words) {
@@ -254,16 +185,51 @@ Status Runner::finish_next(const Words& words) {
   return {};
 }
 
-Status Runner::plan() {
-  if (driver_->plan_under_way()) return malformed("a plan is under way: commit it first");
-  if (const Status ok = driver_->plan(); !ok) return ok;
+Status Runner::drafts(const Words& words) {
+  constexpr std::string_view kUsage = "drafts NAME NUMBER right=NUMBER";
+  if (const Status ok = argument_count(words, 4, kUsage); !ok) return ok;
+  const Result<SequenceId> id = known(words[1]);
+  if (!id) return fail(id.error());
+  if (!driver_->alive(*id)) return malformed(fmt::format("{} has ended already", words[1]));
+  const Result<std::uint32_t> count = number(words[2]);
+  if (!count) return fail(count.error());
+  const auto values = script::settings(words, 3, {"right"});
+  if (!values) return fail(values.error());
+  std::uint32_t right = 0;
+  if (const Status ok = script::read(*values, "right", right); !ok) return ok;
+  if (right > *count) return malformed("no more guesses can be right than there are");
+  driver_->drafts(*id, *count, right);
+  return {};
+}
+
+Status Runner::withhold(const Words& words) {
+  if (const Status ok = argument_count(words, 2, "withhold NUMBER"); !ok) return ok;
+  const Result<std::uint32_t> blocks = number(words[1]);
+  if (!blocks) return fail(blocks.error());
+  driver_->withhold(*blocks);
+  return judge();
+}
+
+Status Runner::plan(const Words& words) {
+  const bool ahead = words.size() == 2 && words[1] == "ahead";
+  if (words.size() > 1 && !ahead) return malformed("expected: plan or plan ahead");
+  if (!ahead && under_way_ > 0) {
+    return malformed("a plan is under way: commit it first, or plan ahead");
+  }
+  if (ahead && under_way_ == 0) return malformed("no plan is under way to be ahead of");
+  if (under_way_ == 2) return malformed("two plans are under way: commit one first");
+  if (const Status ok = ahead ? driver_->plan_ahead() : driver_->plan(); !ok) return ok;
+  if (!driver_->last_plan().rows.empty()) ++under_way_;
   planned_ = true;
   return judge();
 }
 
-Status Runner::commit() {
-  if (!driver_->plan_under_way()) return malformed("no plan is under way");
+Status Runner::commit(const Words& words) {
+  if (const Status ok = argument_count(words, 1, "commit"); !ok) return ok;
+  if (under_way_ == 0) return malformed("no plan is under way");
   driver_->commit();
+  --under_way_;
+  committed_ = true;
   return judge();
 }
 
@@ -272,23 +238,31 @@ Status Runner::step(const Words& words) {
   const Result<std::uint32_t> times = words.size() == 2 ? number(words[1]) : 1;
   if (!times) return fail(times.error());
   for (std::uint32_t i = 0; i < *times; ++i) {
-    if (const Status ok = plan(); !ok) return ok;
-    if (const Status ok = commit(); !ok) return ok;
+    if (const Status ok = plan({"plan"}); !ok) return ok;
+    // An empty plan needs no commit.
+    if (under_way_ == 0) {
+      committed_ = true;
+    } else if (const Status ok = commit({"commit"}); !ok) {
+      return ok;
+    }
   }
   return {};
 }
 
 Status Runner::until(const Words& words) {
   constexpr std::string_view kUsage =
-      "until idle limit=NUMBER, until finished NAME limit=NUMBER or until preempted NAME "
-      "limit=NUMBER";
-  const bool idle = words.size() > 1 && words[1] == "idle";
+      "until idle limit=NUMBER or until finished|preempted|admitted NAME limit=NUMBER";
+  const std::string what = words.size() > 1 ? words[1] : "";
+  const bool idle = what == "idle";
   const std::size_t length = idle ? 3 : 4;
-  if (words.size() != length || (!idle && words[1] != "finished" && words[1] != "preempted")) {
+  if (words.size() != length ||
+      (!idle && what != "finished" && what != "preempted" && what != "admitted")) {
     return malformed(fmt::format("expected: {}", kUsage));
   }
-  const auto values = settings(words, length - 1, {"limit"});
+  const auto values = script::settings(words, length - 1, {"limit"});
   if (!values) return fail(values.error());
+  std::uint32_t limit = 0;
+  if (const Status ok = script::read(*values, "limit", limit); !ok) return ok;
   SequenceId id = 0;
   if (!idle) {
     const Result<SequenceId> found = known(words[2]);
@@ -297,17 +271,21 @@ Status Runner::until(const Words& words) {
   }
   const auto reached = [&] {
     if (idle) return driver_->scheduler().idle();
-    const auto& seen =
-        words[1] == "finished" ? driver_->finished() : driver_->last_plan().preempted;
-    return planned_ && std::find(seen.begin(), seen.end(), id) != seen.end();
+    const StepPlan& last = driver_->last_plan();
+    if (what == "admitted") {
+      return std::any_of(last.admitted.begin(), last.admitted.end(),
+                         [&](const Admission& admission) { return admission.sequence == id; });
+    }
+    const auto& seen = what == "finished" ? driver_->finished() : last.preempted;
+    return std::find(seen.begin(), seen.end(), id) != seen.end();
   };
   std::uint32_t steps = 0;
   // What the step before brought about is not waited for: only idleness may hold at once.
   bool done = idle && reached();
   while (!done) {
-    if (steps++ == values->at("limit")) {
-      return failed(fmt::format("not {} after {} steps", idle ? "idle" : words[1] + " " + words[2],
-                                values->at("limit")));
+    if (steps++ == limit) {
+      return failed(
+          fmt::format("not {} after {} steps", idle ? "idle" : what + " " + words[2], limit));
     }
     if (const Status ok = step({"step"}); !ok) return ok;
     done = reached();
@@ -320,32 +298,41 @@ Status Runner::expect(const Words& words) {
   const std::string& what = words[1];
   const Scheduler& scheduler = driver_->scheduler();
   if (what == "refused") return expect_refused(words);
-  if (what == "free") return expect_count(words, scheduler.pool().free());
-  if (what == "running") return expect_count(words, scheduler.running());
-  if (what == "waiting") return expect_count(words, scheduler.waiting());
-  if (what == "preemptions") return expect_count(words, scheduler.preemptions());
-  if (what == "freed") return expect_blocks(words, 2, std::exchange(freed_, {}));
-  if (what == "idle") {
-    if (const Status ok = argument_count(words, 2, "expect idle"); !ok) return ok;
-    if (scheduler.idle()) return {};
-    return failed(fmt::format("expected idle, got {} running and {} waiting", scheduler.running(),
-                              scheduler.waiting()));
-  }
+  if (what == "free") return expect_count(words, 3, scheduler.pool().free());
+  if (what == "cached-blocks") return expect_count(words, 3, scheduler.pool().cached());
+  if (what == "running") return expect_count(words, 3, scheduler.running());
+  if (what == "waiting") return expect_count(words, 3, scheduler.waiting());
+  if (what == "preemptions") return expect_count(words, 3, scheduler.preemptions());
+  if (what == "recomputed") return expect_count(words, 3, scheduler.recomputed_tokens());
+  if (what == "released") return expect_blocks(words, 2, take_released());
+  if (what == "idle") return expect_idle(words);
   if (what == "generated") {
     if (const Status ok = argument_count(words, 4, "expect generated NAME NUMBER"); !ok) return ok;
     const Result<SequenceId> id = known(words[2]);
     if (!id) return fail(id.error());
-    return expect_count(words, driver_->generated(*id));
+    return expect_count(words, 4, driver_->generated(*id));
   }
+  return expect_of_plan(words);
+}
 
-  if (!planned_) return malformed(fmt::format("'expect {}' needs a plan before", what));
+Status Runner::expect_of_plan(const Words& words) {
+  const std::string& what = words[1];
   const StepPlan& last = driver_->last_plan();
+  if (!planned_) return malformed(fmt::format("'expect {}' needs a plan before", what));
   if (what == "rows") return expect_rows(words);
-  if (what == "tokens") return expect_count(words, last.tokens);
-  if (what == "admitted") return expect_names(words, last.admitted);
+  if (what == "tokens") return expect_count(words, 3, last.tokens);
+  if (what == "class") return expect_class(words);
+  if (what == "cached") return expect_cached(words);
   if (what == "preempted") return expect_names(words, last.preempted);
+  if (what == "admitted" || what == "resumed") {
+    std::vector<SequenceId> seen;
+    for (const Admission& admission : last.admitted) {
+      if (what == "admitted" || admission.resumed) seen.push_back(admission.sequence);
+    }
+    return expect_names(words, seen);
+  }
   if (what == "finished") {
-    if (driver_->plan_under_way()) return malformed("'expect finished' needs a commit before");
+    if (!committed_) return malformed("'expect finished' needs a commit before");
     return expect_names(words, driver_->finished());
   }
   if (what == "slot" || what == "blocks") {
@@ -354,14 +341,42 @@ Status Runner::expect(const Words& words) {
     if (!id) return fail(id.error());
     const Row* row = driver_->row_of(*id);
     if (row == nullptr) return failed(fmt::format("{} has no row in the last plan", words[2]));
-    if (what == "slot") {
-      if (const Status ok = argument_count(words, 4, "expect slot NAME NUMBER"); !ok) return ok;
-      return expect_count(words, row->slot);
-    }
-    const auto table = last.block_table(*row);
-    return expect_blocks(words, 3, {table.begin(), table.end()});
+    if (what == "slot") return expect_count(words, 4, row->slot);
+    if (under_way_ == 0) return malformed("a block table can be seen between plan and commit only");
+    return expect_blocks(words, 3, row->blocks);
   }
   return malformed(fmt::format("'expect {}' is no statement", what));
+}
+
+Status Runner::expect_idle(const Words& words) const {
+  if (const Status ok = argument_count(words, 2, "expect idle"); !ok) return ok;
+  const Scheduler& scheduler = driver_->scheduler();
+  if (scheduler.idle()) return {};
+  return failed(fmt::format("expected idle, got {} running and {} waiting", scheduler.running(),
+                            scheduler.waiting()));
+}
+
+Status Runner::expect_class(const Words& words) const {
+  const auto& rows = driver_->last_plan().rows;
+  if (rows.empty()) return failed("the last plan is empty");
+  const std::uint32_t first = sequences_[rows.front().sequence].batch_class;
+  for (const Row& row : rows) {
+    if (sequences_[row.sequence].batch_class != first) {
+      return failed(
+          fmt::format("{} and {} share a step", name(rows.front().sequence), name(row.sequence)));
+    }
+  }
+  return expect_count(words, 3, first);
+}
+
+Status Runner::expect_cached(const Words& words) const {
+  if (const Status ok = argument_count(words, 4, "expect cached NAME NUMBER"); !ok) return ok;
+  const Result<SequenceId> id = known(words[2]);
+  if (!id) return fail(id.error());
+  for (const Admission& admission : driver_->last_plan().admitted) {
+    if (admission.sequence == *id) return expect_count(words, 4, admission.cached_tokens);
+  }
+  return failed(fmt::format("{} was not let in by the last plan", words[2]));
 }
 
 Status Runner::expect_refused(const Words& words) {
@@ -375,11 +390,13 @@ Status Runner::expect_refused(const Words& words) {
   return failed(fmt::format("expected a refusal with \"{}\", got \"{}\"", part, refusal));
 }
 
-// The number is the last word.
-Status Runner::expect_count(const Words& words, std::uint64_t seen) const {
+// The number is the last of `length` words.
+Status Runner::expect_count(const Words& words, std::size_t length, std::uint64_t seen) const {
   if (words.size() < 3) return malformed(fmt::format("expected: expect {} NUMBER", words[1]));
-  const std::size_t length = words[1] == "generated" || words[1] == "slot" ? 4 : 3;
-  if (words.size() != length) return malformed("too many words");
+  if (words.size() < length) {
+    return malformed(fmt::format("expected: expect {} NAME NUMBER", words[1]));
+  }
+  if (words.size() > length) return malformed("too many words");
   const Result<std::uint32_t> expected = number(words.back());
   if (!expected) return fail(expected.error());
   return same(words[1], std::to_string(*expected), std::to_string(seen));
@@ -403,7 +420,7 @@ Status Runner::expect_names(const Words& words, const std::vector<SequenceId>& s
 }
 
 Status Runner::expect_blocks(const Words& words, std::size_t begin,
-                             const std::vector<kv::BlockId>& seen) const {
+                             std::span<const kv::BlockId> seen) const {
   if (words.size() <= begin) return malformed("which blocks? (or none)");
   const Words expected(words.begin() + static_cast<std::ptrdiff_t>(begin), words.end());
   if (expected != Words{"none"}) {
@@ -417,7 +434,7 @@ Status Runner::expect_blocks(const Words& words, std::size_t begin,
 
 Status Runner::expect_rows(const Words& words) const {
   constexpr std::string_view kUsage =
-      "expect rows [NAME:FIRST+TOKENS[*]]... [| NAME:FIRST+TOKENS[*]...] or none";
+      "expect rows [NAME:FIRST+TOKENS[~GUESSES][*]]... [| ...] or none";
   if (words.size() < 3) return malformed(fmt::format("expected: {}", kUsage));
   const Words expected(words.begin() + 2, words.end());
   bool bar = false;
@@ -433,25 +450,32 @@ Status Runner::expect_rows(const Words& words) const {
       return malformed(fmt::format("'{}': expected: {}", word, kUsage));
     }
     if (const auto id = known(word.substr(0, colon)); !id) return fail(id.error());
-    const std::string_view text = word;
-    const std::size_t end = text.back() == '*' ? text.size() - 1 : text.size();
-    for (const std::string_view part :
-         {text.substr(colon + 1, plus - colon - 1), text.substr(plus + 1, end - plus - 1)}) {
-      if (const auto value = number(part); !value) return fail(value.error());
+    std::string_view text = word;
+    if (text.back() == '*') text.remove_suffix(1);
+    const std::size_t tilde = std::min(text.find('~', plus), text.size());
+    if (const auto first = number(text.substr(colon + 1, plus - colon - 1)); !first) {
+      return fail(first.error());
     }
+    if (const auto tokens = number(text.substr(plus + 1, tilde - plus - 1)); !tokens) {
+      return fail(tokens.error());
+    }
+    if (tilde == text.size()) continue;
+    if (const auto guesses = number(text.substr(tilde + 1)); !guesses) return fail(guesses.error());
   }
   return same("rows", fmt::format("{}", fmt::join(expected, " ")), render(driver_->last_plan()));
 }
 
-// Lets the checker see what has happened since it last looked.
+// The blocks given back since the last time that somebody asked.
+std::vector<kv::BlockId> Runner::take_released() { return std::exchange(released_, {}); }
+
+// Reads what has happened since it last looked.
 Status Runner::judge() {
-  const std::vector<Event>& events = driver_->history().events;
-  for (; judged_ < events.size(); ++judged_) {
-    checker_->see(events[judged_]);
-    freed_.insert(freed_.end(), events[judged_].freed.begin(), events[judged_].freed.end());
+  const observe::EventLog& log = driver_->log();
+  for (read_ = std::max(read_, log.oldest()); read_ < log.written(); ++read_) {
+    const observe::Event& event = log.at(read_);
+    if (event.kind == observe::EventKind::kReleaseBlock) released_.push_back(event.a);
   }
-  if (checker_->violations().empty()) return {};
-  return failed(fmt::format("a law is broken: {}", checker_->violations().front()));
+  return {};
 }
 
 Result<SequenceId> Runner::known(const std::string& name) const {
@@ -466,7 +490,8 @@ std::string Runner::render(const StepPlan& plan) const {
   for (std::size_t i = 0; i < plan.rows.size(); ++i) {
     const Row& row = plan.rows[i];
     if (i == plan.prefill_rows) parts.push_back("|");
-    parts.push_back(fmt::format("{}:{}+{}{}", name(row.sequence), row.first_position, row.tokens,
+    parts.push_back(fmt::format("{}:{}+{}{}{}", name(row.sequence), row.first_position, row.tokens,
+                                row.drafts > 0 ? fmt::format("~{}", row.drafts) : "",
                                 row.sampled ? "*" : ""));
   }
   return fmt::format("{}", fmt::join(parts, " "));
@@ -474,13 +499,13 @@ std::string Runner::render(const StepPlan& plan) const {
 
 }  // namespace
 
-std::optional<std::string> run_history(std::string_view script, std::string_view name) {
+std::optional<std::string> run_history(std::string_view text, std::string_view name) {
   const auto fault = [&](std::size_t line, const Error& error) {
     return fmt::format("{}:{}: {}{}", name, line,
                        error.kind == ErrorKind::kInvalid ? "malformed: " : "", error.message);
   };
   std::size_t line = 1;
-  const auto statements = parse(script, line);
+  const auto statements = script::parse(text, line);
   if (!statements) return fault(line, statements.error());
   Runner runner;
   for (const Statement& statement : *statements) {

@@ -6,8 +6,8 @@
 
 namespace dovetail::schedule {
 
-// Runs a script in the language of tests/histories/README.md, under the LawChecker. Empty when it
+// Runs a script in the language of tests/histories/README.md, under the law checker. Empty when it
 // holds; else the first fault as "name:line: what".
-std::optional<std::string> run_history(std::string_view script, std::string_view name);
+std::optional<std::string> run_history(std::string_view text, std::string_view name);
 
 }  // namespace dovetail::schedule

@@ -47,9 +47,18 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"add A prompt=4\nstep\nexpect preempted A", "x:4: expected preempted A, got none"},
         Case{"add A prompt=4\nstep\nexpect finished A", "x:4: expected finished A, got none"},
         Case{"add A prompt=4\nstep\nexpect slot A 1", "x:4: expected slot 1, got 0"},
-        Case{"add A prompt=4\nstep\nexpect blocks A 1", "x:4: expected blocks 1, got 0"},
+        Case{"add A prompt=4\nplan\nexpect blocks A 1", "x:4: expected blocks 1, got 0"},
         Case{"add A prompt=4\nstep\nexpect generated A 2", "x:4: expected generated 2, got 1"},
-        Case{"add A prompt=4 max=1\nstep\nexpect freed none", "x:4: expected freed none, got 0"},
+        Case{"add A prompt=4 max=1\nstep\nexpect released none",
+             "x:4: expected released none, got 0"},
+        Case{"expect cached-blocks 1", "x:2: expected cached-blocks 1, got 0"},
+        Case{"expect recomputed 1", "x:2: expected recomputed 1, got 0"},
+        Case{"add A prompt=4 class=2\nstep\nexpect class 1", "x:4: expected class 1, got 2"},
+        Case{"step\nexpect class 0", "x:3: the last plan is empty"},
+        Case{"add A prompt=4\nstep\nexpect resumed A", "x:4: expected resumed A, got none"},
+        Case{"add A prompt=4\nstep\nexpect cached A 4", "x:4: expected cached 4, got 0"},
+        Case{"add A prompt=4\nstep 2\nexpect cached A 0", "x:4: A was not let in by the last plan"},
+        Case{"add A prompt=4\nuntil admitted A limit=0", "x:3: not admitted A after 0 steps"},
         Case{"add A prompt=4\nexpect slot A 0",
              "x:3: malformed: 'expect slot' needs a plan before"},
         Case{"step\nadd A prompt=4\nexpect slot A 0", "x:4: A has no row in the last plan"},
@@ -74,9 +83,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"# a comment\nexpect", "x:3: malformed: expect what?"},
         Case{"step; expect much", "x:2: malformed: 'expect much' is no statement"},
         Case{"options slots=1", "x:2: malformed: 'options' twice"},
-        Case{"add", "x:2: malformed: expected: add NAME prompt=NUMBER [max=NUMBER]"},
-        Case{"add 7 prompt=1", "x:2: malformed: expected: add NAME prompt=NUMBER [max=NUMBER]"},
-        Case{"add none prompt=1", "x:2: malformed: expected: add NAME prompt=NUMBER [max=NUMBER]"},
+        Case{"add", "x:2: malformed: expected: add NAME prompt=NUMBER ..."},
+        Case{"add 7 prompt=1", "x:2: malformed: expected: add NAME prompt=NUMBER ..."},
+        Case{"add none prompt=1", "x:2: malformed: expected: add NAME prompt=NUMBER ..."},
         Case{"add A max=1", "x:2: malformed: add needs prompt=NUMBER, at least 1"},
         Case{"add A prompt=0", "x:2: malformed: add needs prompt=NUMBER, at least 1"},
         Case{"add A prompt=1 max=0", "x:2: malformed: max must be at least 1"},
@@ -85,31 +94,55 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"add A prompt=4x", "x:2: malformed: '4x' is no number"},
         Case{"add A prompt=-4", "x:2: malformed: '-4' is no number"},
         Case{"add A prompt=4294967296", "x:2: malformed: '4294967296' is no number"},
-        Case{"add A tokens=4", "x:2: malformed: 'tokens=4': expected prompt=NUMBER or max=NUMBER"},
+        Case{"add A tokens=4",
+             "x:2: malformed: 'tokens=4': expected prompt=, max=, priority=, tenant=, class=, "
+             "family=, shared=, continues=..."},
+        Case{"add A prompt=4 priority=high", "x:2: malformed: 'high' is no number"},
+        Case{"add A prompt=4 priority=-1001", "x:2: malformed: priority must be in [-1000, 1000]"},
+        Case{"add A prompt=4 shared=2", "x:2: malformed: only with prefix=1 do tokens matter"},
+        Case{"add A prompt=4 shared=5",
+             "x:2: malformed: no more tokens can be shared than the prompt has"},
+        Case{"withhold", "x:2: malformed: expected: withhold NUMBER"},
+        Case{"withhold -1", "x:2: malformed: '-1' is no number"},
+        Case{"drafts A 1 right=1", "x:2: malformed: nothing called 'A' was added"},
+        Case{"add A prompt=4; drafts A 1 right=2",
+             "x:2: malformed: no more guesses can be right than there are"},
+        Case{"add A prompt=4; drafts A",
+             "x:2: malformed: expected: drafts NAME NUMBER right=NUMBER"},
+        Case{"plan ahead", "x:2: malformed: no plan is under way to be ahead of"},
+        Case{"plan soon", "x:2: malformed: expected: plan or plan ahead"},
+        Case{"add A prompt=4\nplan; plan ahead; plan ahead",
+             "x:3: malformed: two plans are under way: commit one first"},
+        Case{"add A prompt=4\nstep\nexpect blocks A 0",
+             "x:4: malformed: a block table can be seen between plan and commit only"},
         Case{"add A prompt=4; add A prompt=4", "x:2: malformed: 'A' twice"},
         Case{"cancel B", "x:2: malformed: nothing called 'B' was added"},
         Case{"add A prompt=1 max=1; step; finish A", "x:2: malformed: A has ended already"},
         Case{"step many", "x:2: malformed: 'many' is no number"},
         Case{"commit", "x:2: malformed: no plan is under way"},
-        Case{"plan\nplan", "x:3: malformed: a plan is under way: commit it first"},
-        Case{"plan\nstep", "x:3: malformed: a plan is under way: commit it first"},
-        Case{"plan", "x:2: malformed: the script ends between plan and commit"},
-        Case{"plan\nexpect finished none",
-             "x:3: malformed: 'expect finished' needs a commit before"},
+        Case{"add A prompt=4\nplan\nplan",
+             "x:4: malformed: a plan is under way: commit it first, or plan ahead"},
+        Case{"add A prompt=4\nplan\nstep",
+             "x:4: malformed: a plan is under way: commit it first, or plan ahead"},
+        Case{"plan; commit", "x:2: malformed: no plan is under way"},
+        Case{"add A prompt=4\nplan", "x:3: malformed: the script ends between plan and commit"},
+        Case{"add A prompt=4\nplan\nexpect finished none",
+             "x:4: malformed: 'expect finished' needs a commit before"},
         Case{"until",
-             "x:2: malformed: expected: until idle limit=NUMBER, until finished NAME limit=NUMBER "
-             "or until preempted NAME limit=NUMBER"},
-        Case{"until idle soon", "x:2: malformed: 'soon': expected limit=NUMBER"},
+             "x:2: malformed: expected: until idle limit=NUMBER or until "
+             "finished|preempted|admitted "
+             "NAME limit=NUMBER"},
+        Case{"until idle soon", "x:2: malformed: 'soon': expected limit=..."},
         Case{"expect free", "x:2: malformed: expected: expect free NUMBER"},
         Case{"expect free 1 2", "x:2: malformed: too many words"},
         Case{"expect rows none", "x:2: malformed: 'expect rows' needs a plan before"},
         Case{"step\nexpect rows A",
-             "x:3: malformed: 'A': expected: expect rows [NAME:FIRST+TOKENS[*]]... [| "
-             "NAME:FIRST+TOKENS[*]...] or none"},
+             "x:3: malformed: 'A': expected: expect rows "
+             "[NAME:FIRST+TOKENS[~GUESSES][*]]... [| ...] or none"},
         Case{"step\nexpect rows B:0+4", "x:3: malformed: nothing called 'B' was added"},
         Case{"add A prompt=4\nstep\nexpect rows A:0+4+", "x:4: malformed: '4+' is no number"},
         Case{"step\nexpect admitted B", "x:3: malformed: nothing called 'B' was added"},
-        Case{"expect freed few", "x:2: malformed: 'few' is no number"},
+        Case{"expect released few", "x:2: malformed: 'few' is no number"},
         Case{"expect refused nothing",
              "x:2: malformed: expected: expect refused \"part of the message\""},
         Case{"expect refused \"half", "x:2: malformed: a quoted text does not end in its line"}));
@@ -126,6 +159,18 @@ TEST(HistoryRunner, OptionsMustBeSound) {
             "x:1: malformed: the budget must be at least the slots");
   EXPECT_EQ(fault("options slots=1 budget=8 block=4 blocks=4 context=17"),
             "x:1: malformed: the context must fit the blocks");
+  const std::string sound = "options slots=1 budget=8 block=4 blocks=4 context=8 ";
+  EXPECT_EQ(fault(sound), "");
+  EXPECT_EQ(fault(sound + "mixed=2"), "x:1: malformed: mixed=2: expected 0 or 1");
+  EXPECT_EQ(fault(sound + "floor=0"), "x:1: malformed: options need floor=NUMBER, at least 1");
+  EXPECT_EQ(fault(sound + "policy=lifo"),
+            "x:1: malformed: policy=lifo: expected fcfs, priority or fair");
+  EXPECT_EQ(fault(sound + "cost=1:2:3"),
+            "x:1: malformed: expected cost=STEP:PREFILL:DECODE:CONTEXT[:FREE]");
+  EXPECT_EQ(fault(sound + "cost=1:-2:3:4"), "x:1: malformed: a cost must be at least 0");
+  EXPECT_EQ(fault(sound + "cost=1:0:3:4"), "x:1: malformed: a prefill token must cost something");
+  EXPECT_EQ(fault(sound + "cost=1:2:3:4:five"), "x:1: malformed: 'five' is no number");
+  EXPECT_EQ(fault(sound + "cost=1:2:3:nan"), "x:1: malformed: a cost must be at least 0");
   EXPECT_EQ(fault("options slots=1 budget=8 block=4 blocks=4000000000 context=17"),
             "x:1: malformed: slots, blocks and block must be at most 1048576");
 }
@@ -143,11 +188,11 @@ TEST(HistoryRunner, AcceptsWhatHolds) {
       *fault,
       "x:5: expected a refusal with \"1 sequences # are waiting\", got \"the queue is full: 1 "
       "sequences are waiting\"");
-  EXPECT_FALSE(
-      run_history("options slots=2 budget=8 block=4 blocks=4 context=16\r\n"
-                  "add A prompt=4 max=2; step; expect admitted A; expect slot A 0\r\n"
-                  "\tuntil idle limit=1; expect generated A 2; expect freed 0 1; expect freed none",
-                  "x"));
+  EXPECT_FALSE(run_history(
+      "options slots=2 budget=8 block=4 blocks=4 context=16\r\n"
+      "add A prompt=4 max=2; step; expect admitted A; expect slot A 0\r\n"
+      "\tuntil idle limit=1; expect generated A 2; expect released 1 0; expect released none",
+      "x"));
 }
 
 }  // namespace

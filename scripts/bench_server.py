@@ -23,6 +23,8 @@ ROUNDS = 5
 
 
 def stretched(model, folder):
+    if not Path(model).is_dir():
+        return model
     copy = Path(folder) / Path(model).name
     shutil.copytree(model, copy, ignore=shutil.ignore_patterns("*.gguf"))
     config = json.loads((copy / "config.json").read_text())

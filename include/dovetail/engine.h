@@ -38,10 +38,10 @@ struct EngineOptions {
   std::uint32_t max_num_seqs = 64;             // sequences in one step
   std::uint32_t max_num_batched_tokens = 512;  // tokens in one step; at least max_num_seqs
   std::uint32_t long_prefill_token_threshold =
-      0;                        // of one prompt in one step; 0: no limit but the step's
+      0;                          // of one prompt in one step; 0: no limit but the step's
   std::uint32_t block_size = 16;  // positions of a cache block; the kernels are built for 16
-  std::uint32_t kv_blocks = 0;  // 0: enough for max_num_seqs sequences of max_context, within
-                                // kv_memory
+  std::uint32_t kv_blocks = 0;    // 0: enough for max_num_seqs sequences of max_context, within
+                                  // kv_memory
   std::uint64_t kv_memory =
       0;  // bytes; bounds the automatic kv_blocks; 0: half of the memory, 4 GiB at most
   std::uint32_t max_context = 0;     // positions per sequence; 0: the model's
@@ -51,10 +51,11 @@ struct EngineOptions {
   std::string kernels;  // "portable", "avx2", "avx512"; empty: the best that the CPU runs
 
   PolicyOption policy = PolicyOption::kFcfs;
-  bool mixed = true;                // prefill chunks and decode rows in one step
-  bool prefix_cache = true;         // find the cache of earlier requests with the same beginning
-  bool async_scheduling = false;    // plan the next step while one is computed
-  std::uint32_t speculative_tokens = 0;  // guesses per decode row, looked up in the sequence; 0: off
+  bool mixed = true;              // prefill chunks and decode rows in one step
+  bool prefix_cache = true;       // find the cache of earlier requests with the same beginning
+  bool async_scheduling = false;  // plan the next step while one is computed
+  std::uint32_t speculative_tokens =
+      0;  // guesses per decode row, looked up in the sequence; 0: off
   // While sequences decode, a step should take at most so many milliseconds; prompts are cut to
   // that. 0: twice what its decode rows alone would take.
   double target_inter_token_ms = 0.0;
@@ -78,14 +79,15 @@ struct EngineStats {
   std::uint64_t generated_tokens = 0;   // sampled
   std::uint64_t requests_finished = 0;  // by stop or length; counts sequences (choices)
   std::uint64_t requests_cancelled = 0;
+  std::uint64_t requests_timed_out = 0;
   std::uint64_t preemptions = 0;
   std::uint32_t running = 0;  // sequences now
   std::uint32_t waiting = 0;
   std::uint32_t kv_blocks = 0;
   std::uint32_t kv_blocks_used = 0;
   std::uint32_t kv_blocks_cached = 0;  // held by nobody, but findable by the prefix cache
-  double step_seconds = 0.0;     // total time in steps
-  double forward_seconds = 0.0;  // of it, in the model's forward pass
+  double step_seconds = 0.0;           // total time in steps
+  double forward_seconds = 0.0;        // of it, in the model's forward pass
 };
 
 struct EngineHealth {
@@ -124,7 +126,8 @@ class Engine {
   // `stall`, or after the loop has failed.
   EngineHealth health(std::chrono::milliseconds stall = std::chrono::seconds(30)) const;
 
-  // The last events of the engine's log (EngineOptions::trace_events), oldest first.
+  // The last events of the engine's log (EngineOptions::trace_events), oldest first. Waits for the
+  // end of the step under way; not for sinks.
   std::vector<observe::Event> trace() const;
 
   const load::ModelSource& source() const;

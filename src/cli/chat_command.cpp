@@ -181,7 +181,7 @@ Result<int> chat(const ChatOptions& options) {
     if (!text) return fail(text.error());
     chat_template = *std::move(text);
   }
-  const Result<std::unique_ptr<Engine>> engine = start_engine(options.model, options.engine);
+  const Result<std::unique_ptr<Engine>> engine = start_engine(options.model, options.engine, false);
   if (!engine) return fail(engine.error());
   const Result<PromptEncoder> encoder =
       PromptEncoder::create((*engine)->source(), (*engine)->tokenizer(), chat_template);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cli/values.h"
+#include "engine/options.h"
 #include "load/model_source.h"
 
 namespace dovetail::cli {
@@ -30,6 +31,74 @@ Status read_cache_type(const std::string& text, CacheTypeOption& type) {
   return {};
 }
 
+Status read_policy(const std::string& text, PolicyOption& policy) {
+  if (text == "fcfs") {
+    policy = PolicyOption::kFcfs;
+  } else if (text == "priority") {
+    policy = PolicyOption::kPriority;
+  } else if (text == "fair") {
+    policy = PolicyOption::kFair;
+  } else {
+    return fail(ErrorKind::kInvalid, "'{}' is no policy, expected fcfs, priority or fair", text);
+  }
+  return {};
+}
+
+// A flag that turns something off; false (in a file) leaves it on.
+void add_off(CLI::App& app, const std::string& name, bool& target, const std::string& description,
+             const std::string& group) {
+  app.add_flag_function(
+         name, [&target](std::int64_t given) { target = given <= 0; }, description)
+      ->group(group);
+}
+
+void add_scheduling_options(CLI::App& app, EngineOptions& options) {
+  const std::string group = "Scheduling";
+  add_value(
+      app, "--policy", "fcfs|priority|fair",
+      [&options](const std::string& text) { return read_policy(text, options.policy); },
+      "Who goes first: by arrival, by the requests' priority, or who was served least (fcfs)")
+      ->group(group);
+  add_integer(app, "--max-queued-requests", options.max_waiting, 0, kMost,
+              "Answers that may wait for a place in the batch; more are refused (1024)")
+      ->group(group);
+  add_integer(app, "--long-prefill-token-threshold", options.long_prefill_token_threshold, 0, kMost,
+              "Tokens of one prompt in one step (0: no limit but the step's)")
+      ->group(group);
+  add_value(
+      app, "--target-inter-token-ms", kNumber,
+      [&options](const std::string& text) -> Status {
+        const Result<float> value = parse_number(text, 0.0F, static_cast<float>(engine::kNoTarget));
+        if (!value) return fail(value.error());
+        options.target_inter_token_ms = static_cast<double>(*value);
+        return {};
+      },
+      "Milliseconds that a step may take while others decode; cuts prompts (0: for run\n"
+      "no limit, else twice what the step would take without prompts)")
+      ->group(group);
+  add_integer(app, "--min-prefill-tokens", options.min_prefill_tokens, 1, kMost,
+              "Prompt tokens of every --prefill-interval-th step, however many decode (16)")
+      ->group(group);
+  add_integer(app, "--prefill-interval", options.prefill_interval, 1, kMost,
+              "See --min-prefill-tokens; with --no-mixed, decode steps between prefill steps (1)")
+      ->group(group);
+  add_integer(app, "--prefill-alignment", options.prefill_alignment, 0, kMost,
+              "Prompts are cut at multiples of this (0: 64; 1: anywhere)")
+      ->group(group);
+  add_integer(app, "--ageing-steps", options.ageing_steps, 1, kMost,
+              "Steps of waiting that make a request one priority more urgent (1000)")
+      ->group(group);
+  add_off(app, "--no-mixed", options.mixed, "A step has prompts or decodes, never both", group);
+  add_off(app, "--no-prefix-cache", options.prefix_cache,
+          "Compute every prompt, also where an earlier one began alike", group);
+  app.add_flag("--async-scheduling", options.async_scheduling,
+               "Plan the next step while one is computed")
+      ->group(group);
+  add_integer(app, "--speculative-tokens", options.speculative_tokens, 0, kMost,
+              "Guesses per step and answer, looked up in prompt and answer (0: none)")
+      ->group(group);
+}
+
 }  // namespace
 
 void add_model(CLI::App& app, std::string& model) {
@@ -43,6 +112,9 @@ void add_size_options(CLI::App& app, EngineOptions& options) {
       ->group(group);
   add_integer(app, "--max-num-batched-tokens", options.max_num_batched_tokens, 1, kMost,
               "Tokens computed in one step, at least --max-num-seqs (512)")
+      ->group(group);
+  add_integer(app, "--block-size", options.block_size, 1, kMost,
+              "Positions of a cache block; 16 is the only size now")
       ->group(group);
   add_integer(app, "--max-model-len,--max-context", options.max_context, 0, kMost,
               "Positions per sequence, prompt and answer (0: as many as the model was made for)")
@@ -70,24 +142,25 @@ void add_size_options(CLI::App& app, EngineOptions& options) {
 void add_engine_options(CLI::App& app, EngineOptions& options) {
   const std::string group = "Engine";
   add_size_options(app, options);
-  add_integer(app, "--long-prefill-token-threshold", options.long_prefill_token_threshold, 0, kMost,
-              "Tokens of one prompt in one step (0: no limit but the step's)")
-      ->group(group);
-  add_integer(app, "--max-waiting", options.max_waiting, 0, kMost,
-              "Sequences that may wait for a place in the batch (1024)")
-      ->group(group);
   add_integer(app, "--threads", options.threads, 0, kMost, "Threads (0: the physical cores)")
       ->group(group);
   add_text(app, "--kernels", options.kernels,
            "Instruction set, such as portable or avx2 (the best that the CPU runs)")
       ->group(group);
+  add_scheduling_options(app, options);
 }
 
-Result<std::unique_ptr<Engine>> start_engine(const std::string& model,
-                                             const EngineOptions& options) {
+Result<std::unique_ptr<Engine>> start_engine(const std::string& model, const EngineOptions& options,
+                                             bool verbose) {
   const Result<std::shared_ptr<const load::ModelSource>> source = load::open_model(model);
   if (!source) return fail(source.error());
-  return Engine::create(*source, options);
+  Result<std::unique_ptr<Engine>> engine = Engine::create(*source, options);
+  if (!engine || !verbose) return engine;
+  const Result<engine::ResolvedOptions> resolved = engine::resolve(options, **source);
+  if (!resolved) return fail(resolved.error());
+  for (const std::string& line : engine::explain(options, *resolved, **source))
+    fmt::print(stderr, "{}\n", line);
+  return engine;
 }
 
 Generator engine_generator(Engine& engine) {

@@ -21,9 +21,10 @@ void add_engine_options(CLI::App& app, EngineOptions& options);
 // Those of them that say how much memory is needed.
 void add_size_options(CLI::App& app, EngineOptions& options);
 
-// Opens the model and starts its engine.
-Result<std::unique_ptr<Engine>> start_engine(const std::string& model,
-                                             const EngineOptions& options);
+// Opens the model and starts its engine. `verbose`: then says on standard error which options it
+// has, and why.
+Result<std::unique_ptr<Engine>> start_engine(const std::string& model, const EngineOptions& options,
+                                             bool verbose);
 
 // `engine` must outlive it.
 Generator engine_generator(Engine& engine);

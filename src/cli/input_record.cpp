@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -17,6 +18,8 @@ namespace {
 
 constexpr int kDeepest = 64;
 constexpr std::size_t kShown = 60;
+constexpr std::int64_t kMaxPriority = 1000;
+constexpr float kMaxTimeout = 365.0F * 24 * 3600;  // seconds
 constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
 
 // A value as a message shows it.
@@ -122,6 +125,15 @@ Status read_logit_bias(std::string_view field, const Json& value, Draft& draft) 
   return {};
 }
 
+// Seconds; what is less than a millisecond is one.
+Status read_timeout(std::string_view field, const Json& value, Draft& draft) {
+  float seconds = 0.0F;
+  if (const Status ok = read_number(field, value, 0.0F, kMaxTimeout, true, seconds); !ok) return ok;
+  const double milliseconds = std::ceil(static_cast<double>(seconds) * 1000.0);
+  draft.record.request.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(milliseconds));
+  return {};
+}
+
 Status read_id(std::string_view field, const Json& value, Draft& draft) {
   if (!value.is_string() && !value.is_number_integer())
     return wrong(field, value, "a string or an integer");
@@ -218,6 +230,15 @@ constexpr std::array kFields = {
                            Draft& d) { return read_bool(f, v, d.record.request.ignore_eos); }},
     Field{"logprobs", [](Name f, const Json& v,
                          Draft& d) { return read_int(f, v, 0, 20, d.record.request.logprobs); }},
+    Field{"priority",
+          [](Name f, const Json& v, Draft& d) {
+            return read_int(f, v, -kMaxPriority, kMaxPriority, d.record.request.priority);
+          }},
+    Field{"timeout", read_timeout},
+    Field{"user", [](Name f, const Json& v,
+                     Draft& d) { return read_string(f, v, d.record.request.tenant); }},
+    Field{"cache_salt", [](Name f, const Json& v,
+                           Draft& d) { return read_string(f, v, d.record.request.cache_salt); }},
     Field{"n", [](Name f, const Json& v,
                   Draft& d) { return read_int(f, v, 1, 128, d.record.request.n); }},
 };

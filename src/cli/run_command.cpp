@@ -16,6 +16,7 @@
 #include "cli/result_line.h"
 #include "cli/sampling_options.h"
 #include "cli/values.h"
+#include "engine/options.h"
 #include "engine/validate.h"
 
 namespace dovetail::cli {
@@ -27,7 +28,7 @@ constexpr std::size_t kWindow = std::size_t{1} << 14;  // records held at a time
 
 struct RunOptions {
   std::string model, prompt, input, output, system, chat_template;
-  bool chat = false, no_special = false, quiet = false;
+  bool chat = false, no_special = false, quiet = false, verbose = false;
   std::int32_t logprobs = -1;
   std::int32_t n = 1;
   EngineOptions engine;
@@ -46,7 +47,8 @@ class Run {
       if (!text) return fail(text.error());
       chat_template = *std::move(text);
     }
-    Result<std::unique_ptr<Engine>> engine = start_engine(options.model, options.engine);
+    Result<std::unique_ptr<Engine>> engine =
+        start_engine(options.model, options.engine, options.verbose);
     if (!engine) return fail(engine.error());
     Result<PromptEncoder> encoder =
         PromptEncoder::create((*engine)->source(), (*engine)->tokenizer(), chat_template);
@@ -197,6 +199,9 @@ bool same_file(const std::string& left, const std::string& right) {
 }
 
 Result<int> run(RunOptions& options, bool has_prompt) {
+  // Nobody reads along: what counts is when the last answer is there.
+  if (options.engine.target_inter_token_ms == 0.0)
+    options.engine.target_inter_token_ms = engine::kNoTarget;
   if (options.model.empty()) return usage_error(kName, kModelMissing);
   if (has_prompt && !options.input.empty())
     return usage_error(kName, "PROMPT and --input were both given, expected one of them");
@@ -270,6 +275,8 @@ Command run_command() {
   add_integer(app, "--n", options->n, 1, 128, "Answers per prompt; above 1 prints JSON lines")
       ->group(group);
   app.add_flag("-q,--quiet", options->quiet, "No progress and no summary on standard error")
+      ->group(group);
+  app.add_flag("-v,--verbose", options->verbose, "Say which options the engine has, and why")
       ->group(group);
   add_sampling_options(app, options->sampling, kTemperature);
   add_engine_options(app, options->engine);

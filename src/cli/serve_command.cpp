@@ -39,7 +39,7 @@ Result<int> serve(ServeOptions& options) {
     if (!text) return fail(text.error());
     options.server.chat_template = *std::move(text);
   }
-  const Result<std::unique_ptr<Engine>> engine = start_engine(options.model, options.engine);
+  const Result<std::unique_ptr<Engine>> engine = start_engine(options.model, options.engine, true);
   if (!engine) return fail(engine.error());
   const Result<std::unique_ptr<Server>> server = Server::create(**engine, options.server);
   if (!server) return fail(server.error());

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <condition_variable>
 #include <exception>
+#include <future>
 #include <mutex>
 #include <thread>
 #include <unordered_set>
@@ -24,6 +25,7 @@ struct Submission {
   RequestId id = 0;
   Request request;
   EventSink sink;
+  Clock::time_point arrived;
 };
 
 // Every choice of an accepted request has a last event, also of one that the loop never saw.
@@ -54,6 +56,8 @@ struct Engine::Impl {
   std::vector<Submission> arrivals;
   std::vector<RequestId> cancels;
   std::uint64_t arriving = 0;  // choices in `arrivals`
+  std::vector<std::promise<std::vector<observe::Event>>> trace_requests;
+  bool stopped = false;  // the thread has come to its end
   RequestId next_id = 1;
   bool draining = false;
   bool stopping = false;
@@ -73,6 +77,7 @@ struct Engine::Impl {
 
   void run();
   bool take_work();
+  bool has_news() const;
   void make_step();
   void fail_all(const Error& error);
 };
@@ -81,6 +86,7 @@ struct Engine::Impl {
 bool Engine::Impl::take_work() {
   std::vector<Submission> taken;
   std::vector<RequestId> cancelled;
+  std::vector<std::promise<std::vector<observe::Event>>> traces;
   bool stop = false;
   {
     std::unique_lock lock(mutex);
@@ -89,28 +95,41 @@ bool Engine::Impl::take_work() {
       busy = false;
       settled.notify_all();
     }
-    wake.wait(lock,
-              [&] { return stopping || !arrivals.empty() || !cancels.empty() || !loop->idle(); });
+    const auto something = [&] { return has_news() || !loop->idle(); };
+    if (const auto deadline = loop->next_deadline(); deadline) {
+      wake.wait_until(lock, *deadline, something);
+    } else {
+      wake.wait(lock, something);
+    }
     if (was_idle) last_progress = Clock::now();
     busy = true;
     stop = stopping;
     taken.swap(arrivals);
     cancelled.swap(cancels);
     arriving = 0;
+    traces.swap(trace_requests);
   }
+  for (auto& trace : traces) trace.set_value(loop->trace());
   const std::unordered_set<RequestId> gone(cancelled.begin(), cancelled.end());
   for (Submission& submission : taken) {
     if (stop || gone.contains(submission.id)) {
       end_unstarted(submission, FinishReason::kCancelled, {});
+      loop->count_cancelled(static_cast<std::uint64_t>(submission.request.n));
     } else if (failure) {
       end_unstarted(submission, FinishReason::kError, *failure);
-    } else if (const Status added = loop->add(submission.id, submission.request, submission.sink);
+    } else if (const Status added = loop->add(submission.id, submission.request, submission.sink,
+                                              submission.arrived);
                !added) {
       end_unstarted(submission, FinishReason::kError, added.error());
     }
   }
   for (const RequestId id : cancelled) loop->cancel(id);
+  loop->expire(Clock::now());
   return !stop;
+}
+
+bool Engine::Impl::has_news() const {
+  return stopping || !arrivals.empty() || !cancels.empty() || !trace_requests.empty();
 }
 
 void Engine::Impl::make_step() {
@@ -138,6 +157,9 @@ void Engine::Impl::run() {
   const std::lock_guard lock(mutex);
   stats = loop->stats();
   busy = false;
+  stopped = true;
+  for (auto& trace : trace_requests) trace.set_value(loop->trace());
+  trace_requests.clear();
   settled.notify_all();
 }
 
@@ -184,7 +206,7 @@ Result<RequestId> Engine::submit(Request request, EventSink sink) {
     if (!impl_->busy && impl_->arrivals.empty()) impl_->last_progress = Clock::now();
     id = impl_->next_id++;
     impl_->arriving += choices;
-    impl_->arrivals.push_back({id, std::move(request), std::move(sink)});
+    impl_->arrivals.push_back({id, std::move(request), std::move(sink), Clock::now()});
   }
   impl_->wake.notify_one();
   return id;
@@ -226,6 +248,17 @@ EngineHealth Engine::health(std::chrono::milliseconds stall) const {
   if (has_work && quiet > stall)
     return {false, fmt::format("work is waiting and no step has ended for {} ms", quiet.count())};
   return {};
+}
+
+std::vector<observe::Event> Engine::trace() const {
+  std::future<std::vector<observe::Event>> events;
+  {
+    const std::lock_guard lock(impl_->mutex);
+    if (impl_->stopped) return impl_->loop->trace();
+    events = impl_->trace_requests.emplace_back().get_future();
+  }
+  impl_->wake.notify_one();
+  return events.get();
 }
 
 const load::ModelSource& Engine::source() const { return *impl_->source; }

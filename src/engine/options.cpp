@@ -4,6 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
+#include <limits>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -17,18 +20,74 @@ constexpr std::uint32_t kMaxThreads = 1024;
 constexpr std::uint32_t kMaxSeqs = 1U << 16;
 constexpr std::uint32_t kMaxBatchedTokens = 1U << 20;
 constexpr std::uint32_t kMaxBlocks = 1U << 30;
+constexpr std::uint32_t kMostDrafts = 64;
+constexpr std::uint32_t kMostSteps = 1U << 30;
+constexpr std::size_t kMostEvents = std::size_t{1} << 26;
+constexpr std::uint32_t kAny = std::numeric_limits<std::uint32_t>::max();
 constexpr auto kBlock = static_cast<std::uint32_t>(kernels::kBlockSize);
 
-std::uint64_t default_cache_memory() {
-  const auto pages = static_cast<std::uint64_t>(std::max(sysconf(_SC_PHYS_PAGES), 1L));
-  const auto page = static_cast<std::uint64_t>(std::max(sysconf(_SC_PAGESIZE), 1L));
-  return std::min<std::uint64_t>(4ULL << 30, pages * page / 2);
+// What a control group of this process, such as a container's, may use; "max" is no number.
+std::uint64_t control_group_memory() {
+  std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
+  for (const char* file :
+       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    std::uint64_t bytes = 0;
+    if (std::ifstream(file) >> bytes && bytes > 0) least = std::min(least, bytes);
+  }
+  return least;
 }
 
 Status check(std::string_view name, std::uint32_t value, std::uint32_t low, std::uint32_t high) {
   if (value >= low && value <= high) return {};
   return fail(ErrorKind::kInvalid, "{}: {} is out of range, expected {} to {}", name, value, low,
               high);
+}
+
+Status check_ranges(const EngineOptions& options) {
+  if (options.block_size != kBlock) {
+    return fail(ErrorKind::kInvalid,
+                "block_size: {} is not available, expected {}: the attention kernels are built for "
+                "blocks of {} positions",
+                options.block_size, kBlock, kBlock);
+  }
+  if (const Status ok = check("max_num_seqs", options.max_num_seqs, 1, kMaxSeqs); !ok) return ok;
+  if (options.max_num_batched_tokens < options.max_num_seqs) {
+    return fail(ErrorKind::kInvalid,
+                "max_num_batched_tokens: {} tokens are less than one for each of {} sequences, "
+                "expected {} to {}, or fewer max_num_seqs",
+                options.max_num_batched_tokens, options.max_num_seqs, options.max_num_seqs,
+                kMaxBatchedTokens);
+  }
+  const std::uint32_t tokens = options.max_num_batched_tokens;
+  struct Range {
+    std::string_view name;
+    std::uint32_t value, low, high;
+  };
+  for (const Range& range : {
+           Range{"max_num_batched_tokens", tokens, 1, kMaxBatchedTokens},
+           Range{"speculative_tokens", options.speculative_tokens, 0,
+                 std::min(kMostDrafts, tokens - 1)},
+           Range{"min_prefill_tokens", options.min_prefill_tokens, 1, kMaxBatchedTokens},
+           Range{"prefill_interval", options.prefill_interval, 1, kMostSteps},
+           Range{"prefill_alignment", options.prefill_alignment, 0, kMaxBatchedTokens},
+           Range{"ageing_steps", options.ageing_steps, 1, kMostSteps},
+           Range{"threads", options.threads, 0, kMaxThreads},
+           Range{"kv_blocks", options.kv_blocks, 0, kMaxBlocks},
+           Range{"max_waiting", options.max_waiting, 0, kAny},
+       }) {
+    if (const Status ok = check(range.name, range.value, range.low, range.high); !ok) return ok;
+  }
+  const double target = options.target_inter_token_ms;
+  if (!(target >= 0.0 && target <= kNoTarget)) {
+    return fail(ErrorKind::kInvalid,
+                "target_inter_token_ms: {} is out of range, expected 0 (automatic) to {}", target,
+                kNoTarget);
+  }
+  if (options.trace_events > kMostEvents) {
+    return fail(ErrorKind::kInvalid, "trace_events: {} is out of range, expected 0 (off) to {}",
+                options.trace_events, kMostEvents);
+  }
+  return {};
 }
 
 Result<const kernels::Kernels*> choose_kernels(const std::string& name) {
@@ -63,8 +122,14 @@ Status resolve_cache(EngineOptions& options, const load::ModelSource& source,
   }
   const std::uint32_t context = options.max_context > 0 ? options.max_context : trained;
   if (options.kv_blocks == 0) {
-    const std::uint64_t memory = options.kv_memory > 0 ? options.kv_memory : default_cache_memory();
+    const std::uint64_t memory = options.kv_memory > 0 ? options.kv_memory : default_kv_memory();
     const std::uint64_t affordable = memory / shape.block_bytes();
+    if (affordable == 0) {
+      return fail(ErrorKind::kInvalid,
+                  "kv_memory: {} bytes hold no cache block, expected at least {} (one block of {} "
+                  "positions)",
+                  memory, shape.block_bytes(), kBlock);
+    }
     const std::uint64_t useful =
         std::uint64_t{options.max_num_seqs} * kv::blocks_for(context, kBlock);
     options.kv_blocks =
@@ -85,15 +150,16 @@ Status resolve_cache(EngineOptions& options, const load::ModelSource& source,
 
 }  // namespace
 
+std::uint64_t usable_memory() {
+  const auto pages = static_cast<std::uint64_t>(std::max(sysconf(_SC_PHYS_PAGES), 1L));
+  const auto page = static_cast<std::uint64_t>(std::max(sysconf(_SC_PAGESIZE), 1L));
+  return std::min(pages * page, control_group_memory());
+}
+
+std::uint64_t default_kv_memory() { return std::min(kMostKvMemory, usable_memory() / 2); }
+
 Result<ResolvedOptions> resolve(EngineOptions options, const load::ModelSource& source) {
-  if (const Status ok = check("max_num_seqs", options.max_num_seqs, 1, kMaxSeqs); !ok)
-    return fail(ok.error());
-  if (const Status ok = check("max_num_batched_tokens", options.max_num_batched_tokens,
-                              options.max_num_seqs, kMaxBatchedTokens);
-      !ok)
-    return fail(ok.error());
-  if (const Status ok = check("threads", options.threads, 0, kMaxThreads); !ok)
-    return fail(ok.error());
+  if (const Status ok = check_ranges(options); !ok) return fail(ok.error());
   if (options.threads == 0) options.threads = cores::physical_cores();
 
   ResolvedOptions resolved;

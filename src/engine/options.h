@@ -1,5 +1,9 @@
 #pragma once
 
+#include <cstdint>
+#include <string>
+#include <vector>
+
 #include "base/result.h"
 #include "dovetail/engine.h"
 #include "kernels/kernels.h"
@@ -17,5 +21,20 @@ struct ResolvedOptions {
 
 // kInvalid names the option, its value and what would be valid for this model and machine.
 Result<ResolvedOptions> resolve(EngineOptions options, const load::ModelSource& source);
+
+// The longest EngineOptions::target_inter_token_ms: as good as none, for who reads no answer while
+// it grows.
+inline constexpr double kNoTarget = 3600e3;
+
+// One line per option that shapes the engine: its name on the command line, its value and why it is
+// that, for people. `given` is what `resolved` was made from.
+std::vector<std::string> explain(const EngineOptions& given, const ResolvedOptions& resolved,
+                                 const load::ModelSource& source);
+
+// Bytes of memory that this process may count on: the machine's, or less in a control group.
+std::uint64_t usable_memory();
+// What the cache takes where nothing is said: half of that, but no more than kMostKvMemory.
+inline constexpr std::uint64_t kMostKvMemory = std::uint64_t{4} << 30;
+std::uint64_t default_kv_memory();
 
 }  // namespace dovetail::engine

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/draft_proposer.h"
+
 namespace dovetail::engine {
 namespace {
 
@@ -25,7 +27,12 @@ Sequence::Sequence(std::shared_ptr<const SharedRequest> shared, std::int32_t cho
   }
 }
 
-Sequence::Choice Sequence::choose(std::span<const float> logits) const {
+void Sequence::guess(std::uint32_t most) {
+  guesses_.clear();
+  if (most > 0) propose(tokens_, most, guesses_);
+}
+
+std::optional<OutputToken> Sequence::choose(std::span<const float> logits) const {
   const Request& request = shared_->request;
   SamplingContext context;
   context.params = &request.sampling;
@@ -36,32 +43,49 @@ Sequence::Choice Sequence::choose(std::span<const float> logits) const {
   if (generated() < static_cast<std::uint32_t>(request.min_tokens))
     context.forbidden = shared_->ends;
   const std::optional<TokenId> id = sample(logits, context);
-  if (!id) return {};
-  if (request.logprobs < 0) return {OutputToken{*id, 0.0F, {}}};
-  return {describe(logits, *id, request.logprobs)};
+  if (!id) return std::nullopt;
+  if (request.logprobs < 0) return OutputToken{*id, 0.0F, {}};
+  return describe(logits, *id, request.logprobs);
 }
 
-bool Sequence::accept(const Choice& choice) {
-  if (!choice.token) {
-    end_early(FinishReason::kError, {ErrorKind::kInternal, "the model's logits are not numbers"});
-    return true;
+Sequence::News Sequence::advance(std::span<const float> logits, std::size_t vocab) {
+  News news;
+  const std::size_t rows = logits.size() / vocab;
+  for (std::size_t row = 0; row < rows && !news.ended; ++row) {
+    if (row > 0 && tokens_.back() != guesses_[row - 1]) break;
+    const std::optional<OutputToken> token = choose(logits.subspan(row * vocab, vocab));
+    ++news.new_tokens;
+    if (token) {
+      news.ended = accept(*token, news.event);
+    } else {
+      news.event.finish = FinishReason::kError;
+      news.event.error = {ErrorKind::kInternal, "the model's logits are not numbers"};
+      news.ended = true;
+    }
   }
+  OutputEvent described = event();
+  news.event.request = described.request;
+  news.event.choice = described.choice;
+  news.event.usage = described.usage;
+  return news;
+}
+
+bool Sequence::accept(const OutputToken& token, OutputEvent& news) {
   const Request& request = shared_->request;
-  const TokenId id = choice.token->id;
+  const TokenId id = token.id;
   tokens_.push_back(id);
   if (uses_counts(request.sampling)) ++counts_.output[id];
 
-  OutputEvent news = event();
   if (std::binary_search(shared_->ends.begin(), shared_->ends.end(), id)) {
     news.finish = FinishReason::kStop;
   } else {
-    news.tokens.push_back(*choice.token);
+    news.tokens.push_back(token);
     const std::string text = decoder_ ? decoder_->push(id) : std::string();
     if (generated() <= static_cast<std::uint32_t>(request.min_tokens)) {
-      news.text = text;
+      news.text += text;
     } else {
       StopMatcher::Found found = stops_.push(text);
-      news.text = std::move(found.text);
+      news.text += found.text;
       if (found.stopped) {
         news.finish = FinishReason::kStop;
         news.stop_string = *std::move(found.stopped);
@@ -82,9 +106,7 @@ bool Sequence::accept(const Choice& choice) {
       news.text += stops_.finish();
     }
   }
-  const bool ended = news.finish.has_value();
-  shared_->sink(std::move(news));
-  return ended;
+  return news.finish.has_value();
 }
 
 void Sequence::end_early(FinishReason reason, const Error& error) {
@@ -99,6 +121,7 @@ OutputEvent Sequence::event() const {
   news.request = shared_->id;
   news.choice = choice_;
   news.usage.prompt_tokens = static_cast<std::uint32_t>(shared_->request.prompt.size());
+  news.usage.cached_tokens = cached_tokens_;
   news.usage.completion_tokens = generated();
   return news;
 }

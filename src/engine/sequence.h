@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -21,6 +22,8 @@ struct SharedRequest {
   std::vector<TokenId> ends;  // tokens that end the output, ascending
   std::uint64_t seed = 0;
   EventSink sink;
+  // When what is unfinished ends with kTimeout.
+  std::optional<std::chrono::steady_clock::time_point> deadline;
 };
 
 // One choice of a request on its way from prompt to end: its tokens, and the text that they make.
@@ -34,15 +37,23 @@ class Sequence {
   const SharedRequest& shared() const { return *shared_; }
   std::int32_t choice() const { return choice_; }
 
-  // What sampling made of a row of logits.
-  struct Choice {
-    std::optional<OutputToken> token;  // nothing: no logit was a number
-  };
-  // Chooses the next token. Does not change the sequence: several may be sampled at once.
-  Choice choose(std::span<const float> logits) const;
+  // Guesses for what follows the last token, at most `most`; computed rows may check them.
+  void guess(std::uint32_t most);
+  std::span<const TokenId> guesses() const { return guesses_; }
 
-  // Takes the token and sends its event. True: the sequence has ended, and has sent its last event.
-  bool accept(const Choice& choice);
+  // What came of a sampled row.
+  struct News {
+    OutputEvent event;  // to be delivered: of all new tokens together
+    std::uint32_t new_tokens = 0;
+    bool ended = false;  // it was the last event
+  };
+  // Takes the next tokens from rows of `vocab` logits: the first follows the last token, each
+  // further one is believed only if the token before it turned out as guessed. What comes out is
+  // what row after row would have given. Touches nothing but this sequence.
+  News advance(std::span<const float> logits, std::size_t vocab);
+
+  // So many of the prompt's tokens were found in the cache.
+  void note_cached(std::uint32_t tokens) { cached_tokens_ = tokens; }
 
   // Sends the last event of a sequence that ends before its time.
   void end_early(FinishReason reason, const Error& error);
@@ -51,11 +62,17 @@ class Sequence {
   std::uint32_t generated() const {
     return static_cast<std::uint32_t>(tokens_.size() - shared_->request.prompt.size());
   }
+  // The token that a row of logits gives; nothing where no logit is a number.
+  std::optional<OutputToken> choose(std::span<const float> logits) const;
+  // True: the sequence has ended with it.
+  bool accept(const OutputToken& token, OutputEvent& news);
   OutputEvent event() const;
 
   std::shared_ptr<const SharedRequest> shared_;
   std::int32_t choice_ = 0;
+  std::uint32_t cached_tokens_ = 0;
   std::vector<TokenId> tokens_;
+  std::vector<TokenId> guesses_;
   TokenCounts counts_;
   std::optional<text::StreamDecoder> decoder_;
   StopMatcher stops_;

@@ -14,10 +14,20 @@
 namespace dovetail::engine {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+double seconds_since(StepLoop::Clock::time_point start) {
+  return std::chrono::duration<double>(StepLoop::Clock::now() - start).count();
+}
 
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
+schedule::Policy policy_of(PolicyOption policy) {
+  switch (policy) {
+    case PolicyOption::kPriority:
+      return schedule::Policy::kPriority;
+    case PolicyOption::kFair:
+      return schedule::Policy::kFair;
+    case PolicyOption::kFcfs:
+      break;
+  }
+  return schedule::Policy::kFcfs;
 }
 
 schedule::SchedulerOptions scheduler_options(const EngineOptions& options) {
@@ -31,6 +41,15 @@ schedule::SchedulerOptions scheduler_options(const EngineOptions& options) {
   // The engine's queue is bounded at its door; what was let in there may always come back here
   // after a preemption.
   result.max_waiting = std::numeric_limits<std::uint32_t>::max();
+  result.mixed = options.mixed;
+  result.prefix_cache = options.prefix_cache;
+  result.speculative_tokens = options.speculative_tokens;
+  result.prefill_alignment = options.prefill_alignment;
+  result.min_prefill_tokens = options.min_prefill_tokens;
+  result.prefill_interval = options.prefill_interval;
+  result.target_step_us = 1000.0 * options.target_inter_token_ms;
+  result.policy = policy_of(options.policy);
+  result.ageing_steps = options.ageing_steps;
   return result;
 }
 
@@ -39,6 +58,22 @@ std::vector<TokenId> end_ids(const load::ModelSource& source,
   std::vector<TokenId> ids(source.generation.eos_ids.begin(), source.generation.eos_ids.end());
   if (tokenizer) ids.insert(ids.end(), tokenizer->end_ids().begin(), tokenizer->end_ids().end());
   return ids;
+}
+
+std::vector<std::byte> bytes_of(std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+// What the hashes of a request's prefixes start with: no other tenant and salt give the same.
+kv::BlockHash prefix_root(const Request& request) {
+  return kv::root_hash(
+      bytes_of(fmt::format("{}:{}{}", request.tenant.size(), request.tenant, request.cache_salt)));
+}
+
+// Tenants are told apart by hash, so that their names need no table.
+std::uint32_t tenant_number(const Request& request) {
+  return static_cast<std::uint32_t>(kv::root_hash(bytes_of(request.tenant)).low);
 }
 
 std::uint64_t random_seed() {
@@ -72,11 +107,19 @@ StepLoop::StepLoop(EngineOptions options, std::shared_ptr<const load::ModelSourc
       workers_(options_.threads),
       model_(source_, kernels, workers_),
       cache_(std::move(cache)),
-      scheduler_(scheduler_options(options_)),
+      log_(options_.trace_events > 0 ? std::make_optional<observe::EventLog>(options_.trace_events)
+                                     : std::nullopt),
+      scheduler_(scheduler_options(options_), log_ ? &*log_ : nullptr),
       hooks_(std::move(hooks)) {
+  if (options_.async_scheduling) background_.emplace();
   if (options_.poison_freed_blocks) {
+    scheduler_.pool().note_stale(true);
     for (std::uint32_t block = 0; block < options_.kv_blocks; ++block) cache_.poison(block);
   }
+}
+
+StepLoop::~StepLoop() {
+  if (flying_ && background_) static_cast<void>(background_->wait());
 }
 
 Status StepLoop::validate(const Request& request) const {
@@ -84,7 +127,7 @@ Status StepLoop::validate(const Request& request) const {
                                     options_.max_num_seqs, options_.max_waiting});
 }
 
-Status StepLoop::add(RequestId id, Request request, EventSink sink) {
+Status StepLoop::add(RequestId id, Request request, EventSink sink, Clock::time_point arrived) {
   assert(!requests_.contains(id) && validate(request));
   auto shared = std::make_shared<SharedRequest>();
   shared->id = id;
@@ -95,12 +138,21 @@ Status StepLoop::add(RequestId id, Request request, EventSink sink) {
   if (request.max_tokens == 0)
     request.max_tokens = static_cast<std::int32_t>(options_.max_context - prompt_tokens);
   shared->seed = request.sampling.seed ? *request.sampling.seed : random_seed();
+  if (request.timeout) shared->deadline = arrived + *request.timeout;
   shared->request = std::move(request);
   shared->sink = std::move(sink);
 
+  schedule::SequenceSpec spec;
+  spec.prompt_tokens = prompt_tokens;
+  spec.max_new_tokens = static_cast<std::uint32_t>(shared->request.max_tokens);
+  spec.priority = shared->request.priority;
+  spec.tenant = tenant_number(shared->request);
+  spec.prompt = shared->request.prompt;
+  spec.root = prefix_root(shared->request);
+  if (log_) log_->set_time(Clock::now().time_since_epoch().count());
   for (std::int32_t choice = 0; choice < shared->request.n; ++choice) {
-    const schedule::SequenceId sequence = next_sequence_++;
-    if (const Status added = scheduler_.add(sequence, prompt_tokens); !added) {
+    const schedule::SequenceId sequence = spec.id = next_sequence_++;
+    if (const Status added = scheduler_.add(spec); !added) {
       for (const schedule::SequenceId earlier : requests_[id]) {
         scheduler_.cancel(earlier);
         sequences_.erase(earlier);
@@ -111,6 +163,7 @@ Status StepLoop::add(RequestId id, Request request, EventSink sink) {
     sequences_.emplace(sequence, Sequence(shared, choice, tokenizer_));
     requests_[id].push_back(sequence);
   }
+  if (shared->deadline) deadlines_.emplace(*shared->deadline, id);
   return {};
 }
 
@@ -123,6 +176,24 @@ void StepLoop::cancel(RequestId id) {
   }
 }
 
+void StepLoop::expire(Clock::time_point now) {
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+    const RequestId id = deadlines_.begin()->second;
+    for (const schedule::SequenceId sequence : std::vector(requests_.at(id))) {
+      const auto allowed = sequences_.at(sequence).shared().request.timeout->count();
+      end(sequence, FinishReason::kError,
+          {ErrorKind::kTimeout,
+           fmt::format("timeout: the request did not end within its {} ms", allowed)});
+      ++stats_.requests_timed_out;
+    }
+  }
+}
+
+std::optional<StepLoop::Clock::time_point> StepLoop::next_deadline() const {
+  if (deadlines_.empty()) return std::nullopt;
+  return deadlines_.begin()->first;
+}
+
 void StepLoop::cancel_all() {
   while (!requests_.empty()) cancel(requests_.begin()->first);
 }
@@ -133,71 +204,194 @@ void StepLoop::abort(const Error& error) {
 
 Status StepLoop::step() {
   const auto start = Clock::now();
-  const Result<schedule::StepPlan> plan = scheduler_.plan();
-  if (!plan) return fail(plan.error());
-  // A freed block may have a new owner by now, which writes it before it reads it.
-  for (const kv::BlockId block : scheduler_.take_freed_blocks()) {
-    if (options_.poison_freed_blocks) cache_.poison(block);
+  Flight& flight = flights_[current_];
+  if (!flying_) {
+    if (const Status planned = make_plan(flight); !planned) return planned;
+    if (flight.plan.rows.empty()) return {};
+    launch(flight);
   }
-  if (plan->rows.empty()) return {};
-
-  const auto forward_start = Clock::now();
-  if (hooks_.before_forward) {
-    schedule::StepPlan changed = *plan;
-    hooks_.before_forward(changed);
-    forward(changed);
-  } else {
-    forward(*plan);
+  // With guesses on offer the next step is planned when it is known what became of them.
+  Flight& next = flights_[1 - current_];
+  next.plan.clear();
+  if (background_ && !guesses_offered_) {
+    if (const Status planned = make_plan(next); !planned) return planned;
   }
-  stats_.forward_seconds += seconds_since(forward_start);
-
-  const std::vector<Sequence::Choice> choices = sample(*plan);
-  if (hooks_.after_forward) hooks_.after_forward(*plan, logits_);
-
-  schedule::StepResult result;
-  std::size_t next = 0;
-  for (const schedule::Row& row : plan->rows) {
-    if (!row.sampled) continue;
-    result.finished.push_back(sequences_.at(row.sequence).accept(choices[next++]));
-  }
-  next = 0;
-  for (const schedule::Row& row : plan->rows) {
-    if (!row.sampled || !result.finished[next++]) continue;
-    forget(row.sequence);
-    ++stats_.requests_finished;
-  }
-  scheduler_.commit(*plan, result);
-  ++stats_.steps;
-  stats_.generated_tokens += result.finished.size();
-  for (std::size_t i = 0; i < plan->prefill_rows; ++i) stats_.prompt_tokens += plan->rows[i].tokens;
+  if (const Status landed = land(flight); !landed) return landed;
+  sample(flight);
+  conclude(flight);
+  flying_ = false;
+  current_ = 1 - current_;
+  if (!next.plan.rows.empty()) launch(next);
+  deliver();
   stats_.step_seconds += seconds_since(start);
   return {};
 }
 
-void StepLoop::forward(const schedule::StepPlan& plan) {
-  segments_.clear();
-  std::size_t sampled = 0;
-  for (const schedule::Row& row : plan.rows) {
-    const std::span<const TokenId> tokens = sequences_.at(row.sequence).tokens();
-    segments_.push_back({tokens.subspan(row.first_position, row.tokens), row.first_position,
-                         plan.block_table(row), row.sampled});
-    if (row.sampled) ++sampled;
+Status StepLoop::make_plan(Flight& flight) {
+  if (log_) log_->set_time(Clock::now().time_since_epoch().count());
+  if (const Status planned = scheduler_.plan(flight.plan); !planned) return planned;
+  for (const schedule::Admission& admission : flight.plan.admitted) {
+    if (admission.resumed) continue;
+    sequences_.at(admission.sequence).note_cached(admission.cached_tokens);
+    stats_.cached_tokens += admission.cached_tokens;
   }
-  logits_.resize(sampled * source_->config.vocab_size);
-  model_.forward(segments_, cache_, logits_);
+  return {};
 }
 
-std::vector<Sequence::Choice> StepLoop::sample(const schedule::StepPlan& plan) {
-  std::vector<const Sequence*> sampled;
-  for (const schedule::Row& row : plan.rows) {
-    if (row.sampled) sampled.push_back(&sequences_.at(row.sequence));
+// Nothing is under way: every sequence has its real last token, and stale blocks are read by
+// nobody.
+void StepLoop::launch(Flight& flight) {
+  assert(!flying_);
+  flying_ = true;
+  stale_blocks_.clear();
+  scheduler_.pool().take_stale(stale_blocks_);
+  for (const kv::BlockId block : stale_blocks_) cache_.poison(block);
+  if (hooks_.before_forward) {
+    schedule::StepPlan changed = flight.plan;
+    hooks_.before_forward(changed);
+    lay_out(changed, flight);
+  } else {
+    lay_out(flight.plan, flight);
   }
-  std::vector<Sequence::Choice> choices(sampled.size());
+  logits_.resize(flight.logit_rows * source_->config.vocab_size);
+  flight.launched = Clock::now();
+  note(observe::EventKind::kForward, flight.plan.number);
+  const auto forward = [this, &flight]() -> Status {
+    if (!flight.segments.empty()) model_.forward(flight.segments, cache_, logits_);
+    flight.forward_seconds = seconds_since(flight.launched);
+    return {};
+  };
+  if (background_) {
+    background_->start(forward);
+  } else {
+    static_cast<void>(forward());
+  }
+}
+
+// The rows as the model takes them, but for those of sequences that have ended since the plan was
+// made. Tokens are copied: a sequence may be cancelled while they are computed.
+void StepLoop::lay_out(const schedule::StepPlan& plan, Flight& flight) {
+  flight.tokens.clear();
+  flight.tokens.reserve(plan.tokens);
+  flight.segments.clear();
+  flight.load = {};
+  for (const schedule::Row& row : plan.rows) {
+    const auto sequence = sequences_.find(row.sequence);
+    if (sequence == sequences_.end()) continue;
+    const std::size_t begin = flight.tokens.size();
+    const auto real =
+        sequence->second.tokens().subspan(row.first_position, row.tokens - row.drafts);
+    const auto guesses = sequence->second.guesses().first(row.drafts);
+    flight.tokens.insert(flight.tokens.end(), real.begin(), real.end());
+    flight.tokens.insert(flight.tokens.end(), guesses.begin(), guesses.end());
+    flight.segments.push_back({std::span(flight.tokens).subspan(begin), row.first_position,
+                               row.blocks, row.logit_rows()});
+    const bool decode = row.sampled && !row.final_chunk;
+    (decode ? flight.load.decode_rows : flight.load.prefill_tokens) += row.tokens;
+    flight.load.context_tokens += schedule::context_read(row.first_position, row.tokens);
+  }
+  // Where each row's logits are; a row that is not computed has none of its own.
+  flight.logits_of.clear();
+  flight.logit_rows = 0;
+  for (const schedule::Row& row : flight.plan.rows) {
+    flight.logits_of.push_back(flight.logit_rows);
+    if (sequences_.contains(row.sequence)) flight.logit_rows += row.logit_rows();
+  }
+}
+
+Status StepLoop::land(Flight& flight) {
+  if (background_) {
+    if (const Status done = background_->wait(); !done) return done;
+  }
+  stats_.forward_seconds += flight.forward_seconds;
+  note(observe::EventKind::kForwarded, flight.plan.number);
+  return {};
+}
+
+void StepLoop::sample(Flight& flight) {
   const std::size_t vocab = source_->config.vocab_size;
-  model::for_each_row(workers_, sampled.size(), 8 * vocab, [&](std::size_t i) {
-    choices[i] = sampled[i]->choose(std::span(logits_).subspan(i * vocab, vocab));
+  sampled_.clear();
+  std::vector<std::span<const float>> logits;
+  for (std::size_t i = 0; i < flight.plan.rows.size(); ++i) {
+    const schedule::Row& row = flight.plan.rows[i];
+    if (!row.sampled) continue;
+    const auto sequence = sequences_.find(row.sequence);
+    sampled_.push_back(sequence == sequences_.end() ? nullptr : &sequence->second);
+    logits.push_back(sampled_.back() == nullptr
+                         ? std::span<const float>()
+                         : std::span<const float>(logits_).subspan(flight.logits_of[i] * vocab,
+                                                                   row.logit_rows() * vocab));
+  }
+  news_.assign(sampled_.size(), {});
+  model::for_each_row(workers_, sampled_.size(), 8 * vocab, [&](std::size_t i) {
+    if (sampled_[i] == nullptr) return;
+    news_[i] = sampled_[i]->advance(logits[i], vocab);
+    if (!news_[i].ended) sampled_[i]->guess(options_.speculative_tokens);
   });
-  return choices;
+  note(observe::EventKind::kSampled, flight.plan.number);
+}
+
+// Tells the scheduler, and puts the events aside.
+void StepLoop::conclude(Flight& flight) {
+  result_.rows.clear();
+  result_.tokens.clear();
+  guesses_offered_ = false;
+  for (std::size_t i = 0; i < sampled_.size(); ++i) {
+    schedule::RowResult& outcome = result_.rows.emplace_back();
+    outcome.new_tokens = 0;
+    if (sampled_[i] == nullptr) continue;
+    const auto tokens = sampled_[i]->tokens();
+    outcome.new_tokens = news_[i].new_tokens;
+    outcome.finished = news_[i].ended;
+    outcome.next_drafts = static_cast<std::uint32_t>(sampled_[i]->guesses().size());
+    guesses_offered_ |= outcome.next_drafts > 0 && !outcome.finished;
+    result_.tokens.insert(result_.tokens.end(), tokens.end() - outcome.new_tokens, tokens.end());
+  }
+  if (hooks_.after_sampling) hooks_.after_sampling(flight.plan, result_, logits_);
+  count(flight);
+  std::size_t next = 0;
+  for (const schedule::Row& row : flight.plan.rows) {
+    if (!row.sampled) continue;
+    const std::size_t i = next++;
+    if (sampled_[i] == nullptr) continue;
+    undelivered_.emplace_back(sampled_[i]->shared().sink, std::move(news_[i].event));
+    if (!news_[i].ended) continue;
+    forget(row.sequence);
+    ++stats_.requests_finished;
+  }
+  if (log_) log_->set_time(Clock::now().time_since_epoch().count());
+  scheduler_.commit(flight.plan, result_);
+  estimator_.observe(flight.load, 1e6 * seconds_since(flight.launched));
+  scheduler_.set_cost(estimator_.cost());
+}
+
+void StepLoop::count(const Flight& flight) {
+  const schedule::StepPlan& plan = flight.plan;
+  ++stats_.steps;
+  stats_.mixed_steps += plan.prefill_rows > 0 && plan.decode_rows() > 0 ? 1 : 0;
+  stats_.prompt_tokens += plan.prefill_tokens;
+  stats_.drafted_tokens += plan.drafts;
+  for (std::size_t i = 0; i < sampled_.size(); ++i) {
+    if (sampled_[i] == nullptr) continue;
+    stats_.generated_tokens += result_.rows[i].new_tokens;
+    stats_.accepted_tokens += result_.rows[i].new_tokens - 1;
+  }
+}
+
+// While the next step computes, if there is one.
+void StepLoop::deliver() {
+  for (auto& [sink, event] : undelivered_) sink(std::move(event));
+  undelivered_.clear();
+}
+
+void StepLoop::note(observe::EventKind kind, std::uint64_t id) {
+  if (!log_) return;
+  log_->set_time(Clock::now().time_since_epoch().count());
+  log_->write(kind, id);
+}
+
+std::vector<observe::Event> StepLoop::trace() const {
+  return log_ ? log_->events() : std::vector<observe::Event>{};
 }
 
 void StepLoop::end(schedule::SequenceId id, FinishReason reason, const Error& error) {
@@ -210,7 +404,11 @@ void StepLoop::forget(schedule::SequenceId id) {
   const auto sequence = sequences_.find(id);
   const auto request = requests_.find(sequence->second.shared().id);
   std::erase(request->second, id);
-  if (request->second.empty()) requests_.erase(request);
+  if (request->second.empty()) {
+    const auto& deadline = sequence->second.shared().deadline;
+    if (deadline) deadlines_.erase({*deadline, request->first});
+    requests_.erase(request);
+  }
   sequences_.erase(sequence);
 }
 
@@ -221,6 +419,8 @@ EngineStats StepLoop::stats() const {
   stats.waiting = scheduler_.waiting();
   stats.kv_blocks = scheduler_.pool().size();
   stats.kv_blocks_used = scheduler_.pool().used();
+  stats.kv_blocks_cached = scheduler_.pool().cached();
+  stats.recomputed_tokens = scheduler_.recomputed_tokens();
   return stats;
 }
 

@@ -1,18 +1,25 @@
 #pragma once
 
+#include <array>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "cores/workers.h"
 #include "dovetail/engine.h"
+#include "engine/background.h"
 #include "engine/sequence.h"
+#include "engine/step_cost_estimator.h"
 #include "model/cache.h"
 #include "model/dense.h"
+#include "observe/event_log.h"
 #include "schedule/scheduler.h"
 #include "text/tokenizer.h"
 
@@ -21,22 +28,29 @@ namespace dovetail::engine {
 // Where tests look at a step, or break it to see that others notice. Empty functions are not
 // called.
 struct StepHooks {
-  // Changes what is computed and nothing else. The sampled rows must stay as many.
+  // Changes what is computed and nothing else. Rows that are not sampled may be removed.
   std::function<void(schedule::StepPlan& plan)> before_forward;
-  // One row of logits per sampled row of the plan, in its order.
-  std::function<void(const schedule::StepPlan& plan, std::span<const float> logits)> after_forward;
+  // After sampling: logit_rows() rows of logits per row of the plan, in its order, and what became
+  // of them; a row of no new tokens was not computed and has no logits.
+  std::function<void(const schedule::StepPlan& plan, const schedule::StepResult& result,
+                     std::span<const float> logits)>
+      after_sampling;
   const kernels::Kernels* kernels = nullptr;  // in place of those that the options name
 };
 
 // The step loop of one model without its thread: plan, execute, sample, emit. A caller that drives
-// it step by step decides when requests arrive. One thread at a time.
+// it step by step decides when requests arrive. One thread at a time; with async_scheduling the
+// loop has a second one of its own, which computes while the caller's plans.
 class StepLoop {
  public:
+  using Clock = std::chrono::steady_clock;
+
   // Loads the weights' views and reserves the cache. `options` may have automatic values. The
   // tokenizer turns tokens into text; without one, text stays empty.
   static Result<std::unique_ptr<StepLoop>> create(std::shared_ptr<const load::ModelSource> source,
                                                   std::optional<text::Tokenizer> tokenizer,
                                                   EngineOptions options, StepHooks hooks = {});
+  ~StepLoop();
 
   // With the automatic values filled in.
   const EngineOptions& options() const { return options_; }
@@ -44,30 +58,66 @@ class StepLoop {
   // Whether the request can be accepted by a loop of this kind; add() requires it. Thread-safe.
   Status validate(const Request& request) const;
 
-  // Queues all choices of a valid request under an id that is new.
-  Status add(RequestId id, Request request, EventSink sink);
+  // Queues all choices of a valid request under an id that is new. `arrived` is when its timeout
+  // starts.
+  Status add(RequestId id, Request request, EventSink sink,
+             Clock::time_point arrived = Clock::now());
 
   // Ends a request: each unfinished choice gets its last event, with kCancelled.
   void cancel(RequestId id);
+
+  // Choices that were cancelled before they came to this loop.
+  void count_cancelled(std::uint64_t choices) { stats_.requests_cancelled += choices; }
+
+  // Ends requests whose time has passed, with kError and kTimeout.
+  void expire(Clock::time_point now);
+  std::optional<Clock::time_point> next_deadline() const;
 
   // Ends everything, with kCancelled or kError.
   void cancel_all();
   void abort(const Error& error);
 
+  // Nothing runs, waits or is under way.
   bool idle() const { return scheduler_.idle(); }
 
-  // Makes one step. kInternal: an invariant is broken and no further step may be made.
+  // Makes one step; with async_scheduling, completes the one under way and starts the next.
+  // kInternal: an invariant is broken and no further step may be made.
   Status step();
 
   EngineStats stats() const;
 
+  // Blocks that the cache is short of from now on; see kv::BlockPool::withhold.
+  void withhold_blocks(std::uint32_t blocks) { scheduler_.withhold_blocks(blocks); }
+
+  // The log's last events; see EngineOptions::trace_events.
+  std::vector<observe::Event> trace() const;
+
  private:
+  // A plan on its way through the model.
+  struct Flight {
+    schedule::StepPlan plan;
+    std::vector<TokenId> tokens;  // of all rows that are computed
+    std::vector<model::Segment> segments;
+    std::vector<std::size_t> logits_of;  // by row of the plan: where its logits begin, in rows
+    std::size_t logit_rows = 0;
+    schedule::StepLoad load;
+    Clock::time_point launched;
+    double forward_seconds = 0;
+  };
+
   StepLoop(EngineOptions options, std::shared_ptr<const load::ModelSource> source,
            std::optional<text::Tokenizer> tokenizer, const kernels::Kernels& kernels,
            model::Cache cache, StepHooks hooks);
 
-  void forward(const schedule::StepPlan& plan);
-  std::vector<Sequence::Choice> sample(const schedule::StepPlan& plan);
+  Status make_plan(Flight& flight);
+  void launch(Flight& flight);
+  void lay_out(const schedule::StepPlan& plan, Flight& flight);
+  Status land(Flight& flight);
+  void sample(Flight& flight);
+  void conclude(Flight& flight);
+  void count(const Flight& flight);
+  void deliver();
+  void note(observe::EventKind kind, std::uint64_t id);
   void end(schedule::SequenceId id, FinishReason reason, const Error& error);
   void forget(schedule::SequenceId id);
 
@@ -78,14 +128,27 @@ class StepLoop {
   cores::Workers workers_;
   model::DenseModel model_;
   model::Cache cache_;
+  std::optional<observe::EventLog> log_;
   schedule::Scheduler scheduler_;
+  StepCostEstimator estimator_;
   std::unordered_map<schedule::SequenceId, Sequence> sequences_;
   std::unordered_map<RequestId, std::vector<schedule::SequenceId>> requests_;
+  std::set<std::pair<Clock::time_point, RequestId>> deadlines_;
   schedule::SequenceId next_sequence_ = 0;
-  std::vector<model::Segment> segments_;
+
+  std::array<Flight, 2> flights_;
+  std::size_t current_ = 0;  // the flight under way, or the next one
+  bool flying_ = false;
+  bool guesses_offered_ = false;  // at the last commit
+  std::vector<kv::BlockId> stale_blocks_;
   std::vector<float> logits_;
+  std::vector<Sequence*> sampled_;    // of the flight, by sampled row; null: it has ended
+  std::vector<Sequence::News> news_;  // by sampled row
+  schedule::StepResult result_;
+  std::vector<std::pair<EventSink, OutputEvent>> undelivered_;
   EngineStats stats_;
   StepHooks hooks_;
+  std::optional<Background> background_;  // last: it works on all of the above
 };
 
 }  // namespace dovetail::engine

@@ -4,8 +4,13 @@
 #include <cmath>
 #include <string_view>
 
+#include "schedule/scheduler.h"
+
 namespace dovetail::engine {
 namespace {
+
+constexpr std::uint64_t kMostChoices = 128;
+constexpr std::size_t kMostNameBytes = 512;
 
 Status check_range(std::string_view field, float value, float low, float high) {
   if (value >= low && value <= high) return {};
@@ -47,6 +52,26 @@ Status check_sampling(const SamplingParams& params, const RequestLimits& limits)
   return {};
 }
 
+Status check_length(std::string_view field, const std::string& text) {
+  if (text.size() <= kMostNameBytes) return {};
+  return fail(ErrorKind::kInvalid, "{}: {} bytes are too long, expected at most {}", field,
+              text.size(), kMostNameBytes);
+}
+
+Status check_scheduling(const Request& request) {
+  if (request.priority < -schedule::kMaxPriority || request.priority > schedule::kMaxPriority) {
+    return fail(ErrorKind::kInvalid, "priority: {} is out of range, expected {} to {}",
+                request.priority, -schedule::kMaxPriority, schedule::kMaxPriority);
+  }
+  if (request.timeout &&
+      !(*request.timeout >= std::chrono::milliseconds(1) && *request.timeout <= kLongestTimeout)) {
+    return fail(ErrorKind::kInvalid, "timeout: {} ms is out of range, expected 1 to {}",
+                request.timeout->count(), std::chrono::milliseconds(kLongestTimeout).count());
+  }
+  if (const Status ok = check_length("tenant", request.tenant); !ok) return ok;
+  return check_length("cache_salt", request.cache_salt);
+}
+
 }  // namespace
 
 Status validate(const Request& request, const RequestLimits& limits) {
@@ -84,10 +109,12 @@ Status validate(const Request& request, const RequestLimits& limits) {
     return fail(ErrorKind::kInvalid, "logprobs: {} is out of range, expected 0 to 20",
                 request.logprobs);
   }
-  const std::uint32_t most = std::max(1U, std::min(limits.max_num_seqs + limits.max_waiting, 128U));
-  if (request.n < 1 || static_cast<std::uint32_t>(request.n) > most) {
+  const std::uint64_t most = std::clamp<std::uint64_t>(
+      std::uint64_t{limits.max_num_seqs} + limits.max_waiting, 1, kMostChoices);
+  if (request.n < 1 || static_cast<std::uint64_t>(request.n) > most) {
     return fail(ErrorKind::kInvalid, "n: {} is out of range, expected 1 to {}", request.n, most);
   }
+  if (const Status ok = check_scheduling(request); !ok) return ok;
   return check_sampling(request.sampling, limits);
 }
 

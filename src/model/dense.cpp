@@ -224,20 +224,21 @@ void DenseModel::mlp(std::uint32_t layer) {
 
 void DenseModel::project_logits(std::span<const Segment> segments, std::span<float> logits) {
   const std::size_t hidden = config_.hidden_size;
-  std::vector<std::size_t> last_rows;
+  std::vector<std::size_t> wanted;
   std::size_t row = 0;
   for (const Segment& segment : segments) {
     row += segment.tokens.size();
-    if (segment.wants_logits) last_rows.push_back(row - 1);
+    assert(segment.logit_rows <= segment.tokens.size());
+    for (std::size_t i = segment.logit_rows; i > 0; --i) wanted.push_back(row - i);
   }
-  if (last_rows.empty()) return;
-  assert(logits.size() == last_rows.size() * config_.vocab_size);
+  if (wanted.empty()) return;
+  assert(logits.size() == wanted.size() * config_.vocab_size);
   const std::array<Product, 1> output = {
       Product{&weights_.output, logits.data(), config_.vocab_size}};
-  prepared_.reset(last_rows.size(), hidden, output);
-  for_each_row(workers_, last_rows.size(), 4 * hidden, [&](std::size_t i) {
-    float* normed = projected_.data() + last_rows[i] * hidden;
-    kernels_.rms_norm(residual_.data() + last_rows[i] * hidden, weights_.output_norm.data(), hidden,
+  prepared_.reset(wanted.size(), hidden, output);
+  for_each_row(workers_, wanted.size(), 4 * hidden, [&](std::size_t i) {
+    float* normed = projected_.data() + wanted[i] * hidden;
+    kernels_.rms_norm(residual_.data() + wanted[i] * hidden, weights_.output_norm.data(), hidden,
                       config_.rms_norm_epsilon, normed);
     prepared_.set(i, normed);
   });

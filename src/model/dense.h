@@ -20,7 +20,7 @@ struct Segment {
   std::span<const std::int32_t> tokens;        // ids in [0, vocab_size)
   std::uint32_t first_position = 0;            // of tokens[0]; everything before it is in the cache
   std::span<const std::uint32_t> block_table;  // covers first_position + tokens.size() positions
-  bool wants_logits = false;                   // of the last token
+  std::uint32_t logit_rows = 0;                // of the last so many tokens
 };
 
 // A dense decoder: RMS norm, grouped-query attention with RoPE, SwiGLU (Llama,
@@ -38,9 +38,9 @@ class DenseModel {
   const load::ModelConfig& config() const { return config_; }
   CacheShape cache_shape(kernels::CacheType type) const;
 
-  // Computes all segments, writes their keys and values into the cache and one row of vocab_size
-  // logits per segment that wants them, in their order. Segments belong to different sequences; a
-  // block that two of their tables share lies wholly before both first positions.
+  // Computes all segments, writes their keys and values into the cache and logit_rows rows of
+  // vocab_size logits per segment, in the order of their tokens. Segments belong to different
+  // sequences; a block that two of their tables share lies wholly before both first positions.
   void forward(std::span<const Segment> segments, const Cache& cache, std::span<float> logits);
 
  private:

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <limits>
 
+#include "schedule/mutation.h"
 #include "schedule/scheduler.h"
 
 namespace dovetail::schedule {
@@ -17,11 +18,14 @@ Status Scheduler::plan(StepPlan& plan) {
   const bool ahead = in_flight_ > 0;
   note(EventKind::kPlan, steps_, ahead ? 1 : 0);
   // How far a sequence with guesses under way will get is not known before the commit.
-  if (!(ahead && drafts_in_flight_)) {
+  if (!(ahead && drafts_in_flight_) || mutated(Mutant::kAheadOfGuesses)) {
     bool possible = options_.policy != Policy::kPriority || make_way_for_priority(ahead, plan);
+    // A class whose only sequence had to give way leaves the step to another.
     while (possible && plan.rows.empty()) {
+      const std::size_t preempted = plan.preempted.size();
       const std::optional<std::uint32_t> batch_class = next_class();
-      possible = batch_class.has_value() && build(*batch_class, ahead, plan);
+      possible = batch_class.has_value() && build(*batch_class, ahead, plan) &&
+                 (!plan.rows.empty() || plan.preempted.size() > preempted);
     }
   }
   note(EventKind::kPlanned, steps_, plan.prefill_rows, plan.decode_rows(), plan.tokens);
@@ -29,7 +33,6 @@ Status Scheduler::plan(StepPlan& plan) {
     ++steps_;
     ++in_flight_;
     drafts_in_flight_ = plan.drafts > 0;
-    steps_since_prefill_ = plan.prefill_rows > 0 ? 0 : steps_since_prefill_ + 1;
     return {};
   }
   if (ahead || idle() || pool_.withheld() > 0) return {};
@@ -84,6 +87,7 @@ bool Scheduler::can_go_on(const Sequence& sequence) const {
 bool Scheduler::build(std::uint32_t batch_class, bool ahead, StepPlan& plan) {
   Draft step;
   step.batch_class = batch_class;
+  step.steps_since_prefill = class_of(batch_class).steps_since_prefill;
   step.ahead = ahead;
   step.budget = options_.max_num_batched_tokens;
   if (!reserve_decodes(step, plan)) return false;
@@ -95,7 +99,11 @@ bool Scheduler::build(std::uint32_t batch_class, bool ahead, StepPlan& plan) {
     admit_waiting(step, plan);
   }
   emit_rows(step, plan);
-  if (!plan.rows.empty()) class_of(batch_class).served = steps_;
+  if (!plan.rows.empty()) {
+    BatchClass& served = class_of(batch_class);
+    served.served = steps_;
+    served.steps_since_prefill = plan.prefill_rows > 0 ? 0 : served.steps_since_prefill + 1;
+  }
   return true;
 }
 
@@ -122,7 +130,7 @@ bool Scheduler::reserve_decodes(Draft& step, StepPlan& plan) {
 
 bool Scheduler::reserve_decode_block(Handle handle, StepPlan& plan) {
   while (pool_.available() == 0) {
-    const Handle youngest = order_.back();
+    const Handle youngest = mutated(Mutant::kOldestGivesWay) ? order_.front() : order_.back();
     preempt(youngest, plan);
     if (youngest == handle) return false;
   }
@@ -143,12 +151,12 @@ void Scheduler::share_budget(Draft& step) {
   const std::uint32_t budget = options_.max_num_batched_tokens;
   const auto count = static_cast<std::uint32_t>(decodes_.size());
   const std::uint32_t interval = std::max(options_.prefill_interval, budget == 1 ? 2U : 1U);
-  step.prefill_due = steps_since_prefill_ + 1 >= interval;
+  step.prefill_due = step.steps_since_prefill + 1 >= interval;
   std::uint32_t capacity = budget;
   if (!options_.mixed) {
     if (count > 0 && prefill_possible(step)) {
       // A prefill step, then prefill_interval steps of decodes.
-      if (steps_since_prefill_ >= options_.prefill_interval) {
+      if (step.steps_since_prefill >= options_.prefill_interval) {
         decodes_.clear();
       } else {
         step.decodes_only = true;
@@ -158,8 +166,10 @@ void Scheduler::share_budget(Draft& step) {
   } else if (step.prefill_due) {
     const std::uint32_t floor = std::min(options_.min_prefill_tokens, std::max(1U, budget / 2));
     const std::uint64_t wanted = std::uint64_t{count} * (1 + options_.speculative_tokens);
-    if (wanted > budget - floor && prefill_possible(step)) capacity = budget - floor;
+    const bool owed = wanted > budget - floor && !mutated(Mutant::kNoFloor);
+    if (owed && prefill_possible(step)) capacity = budget - floor;
   }
+  if (mutated(Mutant::kPrefillFirst) && prefill_possible(step)) decodes_.clear();
   if (decodes_.size() > capacity) rotate_decodes(capacity);
   drafts_.assign(decodes_.size(), 0);
   step.budget -= static_cast<std::uint32_t>(decodes_.size());
@@ -336,6 +346,7 @@ void Scheduler::note_row(const Row& row) {
 Scheduler::Fit Scheduler::fit(std::uint32_t batch_class, std::uint32_t growing) {
   const std::optional<WaitingQueue::Entry> head = waiting_.head(batch_class, fair_);
   if (!head || order_.size() >= options_.max_num_seqs) return {};
+  if (mutated(Mutant::kStaleFrontier) && !order_.empty()) return {};
   const Need need = need_of(sequences_[head->handle]);
   std::uint64_t slots = order_.size() + 1;
   std::uint64_t blocks =
@@ -346,6 +357,7 @@ Scheduler::Fit Scheduler::fit(std::uint32_t batch_class, std::uint32_t growing) 
     slots += 1;
     blocks += need_of(sequences_[its.handle]).fresh;
   });
+  if (mutated(Mutant::kPartOfTheBlocks)) blocks = 1;
   const bool fits = slots <= options_.max_num_seqs && blocks <= pool_.available();
   return {fits, head->handle, need.cached_blocks};
 }
@@ -354,7 +366,8 @@ Scheduler::Need Scheduler::need_of(Sequence& sequence) const {
   Need need;
   if (options_.prefix_cache) {
     // The last token is always computed: its logits are wanted.
-    const std::uint32_t most = (sequence.known - 1) / options_.block_size;
+    const std::uint32_t last = mutated(Mutant::kLastBlockIsAHit) ? 0 : 1;
+    const std::uint32_t most = (sequence.known - last) / options_.block_size;
     for (; need.cached_blocks < most; ++need.cached_blocks) {
       const std::optional<kv::BlockId> block = find_block(sequence, need.cached_blocks);
       if (!block) break;

@@ -4,6 +4,8 @@
 #include <cassert>
 #include <limits>
 
+#include "schedule/mutation.h"
+
 namespace dovetail::schedule {
 namespace {
 
@@ -27,7 +29,6 @@ Scheduler::Scheduler(const SchedulerOptions& options, observe::EventLog* log)
   decodes_.reserve(options.max_num_seqs);
   drafts_.reserve(options.max_num_seqs);
   chunks_.reserve(options.max_num_seqs);
-  steps_since_prefill_ = options.prefill_interval;
 }
 
 Status Scheduler::add(const SequenceSpec& spec) {
@@ -63,6 +64,7 @@ Status Scheduler::add(const SequenceSpec& spec) {
   sequence.known = sequence.prompt = spec.prompt_tokens;
   sequence.final_length = spec.prompt_tokens + new_tokens;
   sequence.key.arrival = next_arrival_++;
+  if (mutated(Mutant::kOvertake)) sequence.key.arrival = ~sequence.key.arrival;
   if (options_.policy == Policy::kPriority) {
     sequence.key.urgency =
         static_cast<std::int64_t>(steps_) + std::int64_t{spec.priority} * options_.ageing_steps;
@@ -145,6 +147,7 @@ bool Scheduler::commit_row(const Row& row, const RowResult& outcome,
     sequence.known += outcome.new_tokens;
     assert(sequence.known <= sequence.final_length);
     if (row.drafts > 0) sequence.planned = computed;
+    if (mutated(Mutant::kWrongGuessesStay)) sequence.planned += row.drafts + 1 - outcome.new_tokens;
     sequence.next_drafts = outcome.next_drafts;
     sequence.tokens.insert(sequence.tokens.end(), new_tokens.begin(), new_tokens.end());
     if (options_.policy == Policy::kFair) {
@@ -171,7 +174,7 @@ void Scheduler::admit(const Fit& fit, StepPlan& plan) {
   *slot = fit.handle;
   sequence.slot = static_cast<std::uint32_t>(slot - slots_.begin());
   sequence.state = State::kPrefilling;
-  sequence.target = sequence.known;
+  sequence.target = mutated(Mutant::kPromptOnlyTarget) ? sequence.prompt : sequence.known;
   sequence.planned = fit.cached_blocks * options_.block_size;
   sequence.indexed = fit.cached_blocks;
   note(EventKind::kAdmit, sequence.id, sequence.slot, sequence.planned, sequence.preempted ? 1 : 0);
@@ -189,6 +192,7 @@ void Scheduler::admit(const Fit& fit, StepPlan& plan) {
     sequence.blocks.push_back(block);
   }
   while (sequence.blocks.size() < kv::blocks_for(sequence.known, options_.block_size)) {
+    if (mutated(Mutant::kPartOfTheBlocks) && pool_.available() == 0) break;
     take_block(sequence);
   }
   order_.insert(std::upper_bound(
@@ -206,7 +210,7 @@ void Scheduler::admit(const Fit& fit, StepPlan& plan) {
 // Back to its place in the queue; what it computed can be found until the blocks are reused.
 void Scheduler::preempt(Handle handle, StepPlan& plan) {
   Sequence& sequence = sequences_[handle];
-  assert(sequence.in_flight == 0 && order_.back() == handle);
+  assert(sequence.in_flight == 0);
   note(EventKind::kPreempt, sequence.id, sequence.slot, sequence.planned);
   plan.preempted.push_back(sequence.id);
   ++preemptions_;
@@ -214,7 +218,12 @@ void Scheduler::preempt(Handle handle, StepPlan& plan) {
   sequence.preempted = true;
   sequence.next_drafts = 0;
   release(sequence);
-  order_.pop_back();
+  std::erase(order_, handle);
+  if (mutated(Mutant::kBackOfTheQueue)) sequence.key.arrival = next_arrival_++;
+  if (mutated(Mutant::kDropOnShortage)) {
+    sequence.state = State::kGone;
+    return forget(handle);
+  }
   sequence.state = State::kWaiting;
   waiting_.push({sequence.key, handle}, sequence.batch_class, sequence.tenant);
 }
@@ -238,6 +247,7 @@ void Scheduler::vacate(Handle handle) {
 // Gives back slot and blocks, the last block first: the beginnings of sequences, which others may
 // share, stay findable longest.
 void Scheduler::release(Sequence& sequence) {
+  if (mutated(Mutant::kBlocksStay)) sequence.blocks.erase(sequence.blocks.begin());
   for (auto block = sequence.blocks.rbegin(); block != sequence.blocks.rend(); ++block) {
     pool_.release(*block);
     note(EventKind::kReleaseBlock, sequence.id, *block);
@@ -302,7 +312,7 @@ Scheduler::BatchClass& Scheduler::class_of(std::uint32_t id) {
   for (BatchClass& batch_class : classes_) {
     if (batch_class.id == id) return batch_class;
   }
-  return classes_.emplace_back(BatchClass{id, 0, steps_});
+  return classes_.emplace_back(BatchClass{id, 0, steps_, options_.prefill_interval});
 }
 
 }  // namespace dovetail::schedule

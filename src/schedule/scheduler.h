@@ -157,6 +157,7 @@ class Scheduler {
     std::uint32_t id = 0;
     std::uint32_t alive = 0;
     std::uint64_t served = 0;  // the last step with a row of it; at first the step it came in
+    std::uint32_t steps_since_prefill = 0;  // of its own; at first as many as are ever asked for
   };
 
   // A prefill row that is decided on.
@@ -182,6 +183,7 @@ class Scheduler {
   // The step under construction.
   struct Draft {
     std::uint32_t batch_class = 0;
+    std::uint32_t steps_since_prefill = 0;
     bool ahead = false;
     bool prefill_due = false;   // this step owes prefill its share
     bool decodes_only = false;  // no prefill rows
@@ -263,7 +265,6 @@ class Scheduler {
   std::uint64_t steps_ = 0;
   std::uint32_t in_flight_ = 0;  // plans
   bool drafts_in_flight_ = false;
-  std::uint32_t steps_since_prefill_ = 0;
   OrderKey rotation_;  // of the last decode row that was served when not all could be
   std::uint64_t preemptions_ = 0;
   std::uint64_t recomputed_tokens_ = 0;

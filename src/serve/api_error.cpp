@@ -30,6 +30,11 @@ ApiError from_engine(const Error& error) {
       result.code = "unavailable";
       result.retry_after = 5;
       break;
+    case ErrorKind::kTimeout:
+      result.status = 504;
+      result.param = "timeout";
+      result.code = "timeout";
+      break;
     case ErrorKind::kIo:
     case ErrorKind::kInternal:
       result.status = 500;
@@ -51,6 +56,8 @@ std::string_view error_type(int status) {
       return "server_error";
     case 503:
       return "service_unavailable_error";
+    case 504:
+      return "timeout_error";
     default:
       return "invalid_request_error";
   }

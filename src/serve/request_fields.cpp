@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -14,6 +16,9 @@ constexpr std::int32_t kMaxTopLogprobs = 20;
 constexpr std::size_t kMaxStops = 32;
 constexpr std::size_t kMaxStopBytes = 1024;
 constexpr std::size_t kMaxStopIds = 256;
+constexpr std::size_t kMaxLabelBytes = 512;
+constexpr std::int32_t kMaxPriority = 1000;
+constexpr double kMaxTimeout = 365.0 * 24 * 3600;  // seconds
 
 using Problem = std::optional<ApiError>;
 
@@ -158,6 +163,26 @@ Problem read_stream_options(std::string_view field, const Json& value, Draft& dr
   return std::nullopt;
 }
 
+Problem read_label(std::string_view field, const Json& value, std::string& to) {
+  auto label = read_string(field, value);
+  if (!label) return std::move(label.error());
+  if (label->size() > kMaxLabelBytes) {
+    return problem(bad_field(field, "{} bytes are too long; expected at most {}", label->size(),
+                             kMaxLabelBytes));
+  }
+  to = *std::move(label);
+  return std::nullopt;
+}
+
+// Seconds; what is less than a millisecond is one.
+Problem read_timeout(std::string_view field, const Json& value, Draft& draft) {
+  const auto seconds = read_number(field, value, {0.0, kMaxTimeout, true});
+  if (!seconds) return seconds.error();
+  const double milliseconds = std::ceil(static_cast<double>(*seconds) * 1000.0);
+  draft.request.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(milliseconds));
+  return std::nullopt;
+}
+
 // top_k also says -1 for "all".
 Problem read_top_k(std::string_view field, const Json& value, Draft& draft) {
   auto found = store_int(field, value, -1, kMaxTokens, draft.request.sampling.top_k);
@@ -256,12 +281,18 @@ constexpr Field kFields[] = {
      [](Name f, const Json& v, Draft& d) -> Problem {
        return store(read_bool(f, v), d.chat.add_generation_prompt);
      }},
-    // Labels of the client's own; they have no effect on an answer by definition.
+    // Who shares the server, and how; none of these changes an answer.
     {"user", kBoth,
-     [](Name f, const Json& v, Draft&) -> Problem {
-       std::string label;
-       return store(read_string(f, v), label);
+     [](Name f, const Json& v, Draft& d) -> Problem { return read_label(f, v, d.request.tenant); }},
+    {"cache_salt", kBoth,
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       return read_label(f, v, d.request.cache_salt);
      }},
+    {"priority", kBoth,
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       return store_int(f, v, -kMaxPriority, kMaxPriority, d.request.priority);
+     }},
+    {"timeout", kBoth, read_timeout},
 };
 
 // Fields that are known but do nothing here: accepted at the values that ask for nothing.

@@ -56,7 +56,14 @@ class Usage(WithFolder):
             self.assertIn("MODEL", own)
             self.assertIn("--config", own)
             self.assertLessEqual(max(map(len, own.splitlines())), 140)
-        self.assertIn("--kv-memory", run("serve", "--help").stdout)
+        for command in ("run", "serve"):
+            own = run(command, "--help").stdout
+            for option in ("max-num-seqs", "max-num-batched-tokens", "long-prefill-token-threshold",
+                           "block-size", "kv-blocks", "kv-memory", "no-mixed", "no-prefix-cache",
+                           "async-scheduling", "speculative-tokens", "policy",
+                           "max-queued-requests", "target-inter-token-ms", "min-prefill-tokens",
+                           "prefill-interval", "prefill-alignment", "ageing-steps"):
+                self.assertRegex(own, rf"(?m)^  --{option}[ ,]")
 
     def test_version(self):
         self.assertRegex(run("--version").stdout, r"^dovetail \d+\.\d+\.\d+\n$")
@@ -77,6 +84,11 @@ class Usage(WithFolder):
             (["run", TINY, "x", "y"], "y"),
             (["run", TINY, "x", "--tempature", "1"], "--tempature"),
             (["serve", TINY, "--port", "65536"], "'65536' is out of range, expected 0 to 65535"),
+            (["run", TINY, "x", "--policy", "lifo"],
+             "--policy: 'lifo' is no policy, expected fcfs, priority or fair"),
+            (["run", TINY, "x", "--min-prefill-tokens", "0"], "'0' is out of range, expected 1"),
+            (["run", TINY, "x", "--target-inter-token-ms", "soon"], "'soon' is not a number"),
+            (["run", TINY, "x", "--max-waiting", "3"], "--max-waiting"),
             (["tokenize", TINY, "--ids", "1,x"], "'x' is not an integer"),
         ]:
             with self.subTest(arguments=arguments):
@@ -175,12 +187,50 @@ class Model:
         self.assertEqual([result["index"] for result in results], list(range(len(self.prompts))))
         self.assertEqual([result["id"] for result in results], list(range(len(self.prompts))))
         output = self.folder / "out.jsonl"
-        piped = run("run", self.model, "--input", "-", "--output", output, "--max-waiting", "3",
+        piped = run("run", self.model, "--input", "-", "--output", output, "--max-queued-requests", "3",
                     "--max-num-seqs", "2", text=source.read_text())
         self.assertEqual(piped.stdout, "")
         self.assertEqual(output.read_text(), one.stdout)
         single = run("run", self.model, self.prompts[1], "--max-tokens", "5").stdout
         self.assertEqual(single, results[1]["text"] + "\n")
+
+    def test_no_way_of_scheduling_changes_an_answer(self):
+        source = self.write("in.jsonl", "".join(
+            json.dumps({"prompt": prompt, "max_tokens": 4 + i % 13, "priority": i % 3,
+                        "user": f"u{i % 2}", "cache_salt": f"s{i % 4}", "timeout": 300}) + "\n"
+            for i, prompt in enumerate(self.prompts[:24])))
+        plain = run("run", self.model, "--input", source)
+        self.assertEqual(plain.stderr.count("\n"), 1)
+        for options in [
+            ["--no-mixed", "--prefill-interval", "3"],
+            ["--no-prefix-cache", "--policy", "priority", "--ageing-steps", "5"],
+            ["--async-scheduling", "--policy", "fair", "--max-num-seqs", "7"],
+            ["--speculative-tokens", "3", "--long-prefill-token-threshold", "5"],
+            ["--target-inter-token-ms", "0.5", "--min-prefill-tokens", "2", "--prefill-alignment",
+             "1", "--max-num-batched-tokens", "64"],
+            ["--kv-blocks", "24", "--async-scheduling", "--speculative-tokens", "2",
+             "--max-queued-requests", "2"],
+        ]:
+            with self.subTest(options=options):
+                self.assertEqual(run("run", self.model, "--input", source, *options).stdout,
+                                 plain.stdout)
+        config = self.write("own.toml", "no-mixed = true\nno-prefix-cache = true\n"
+                            "policy = \"fair\"\ntarget-inter-token-ms = 7.5\n"
+                            "[run]\nspeculative-tokens = 2\nno-prefix-cache = false\n")
+        done = run("run", self.model, "--input", source, "--config", config, "--verbose")
+        self.assertEqual(done.stdout, plain.stdout)
+        for line in ("policy fair: ", "mixed off: ", "prefix-cache on: ", "speculative-tokens 2: ",
+                     "target-inter-token-ms 7.5: ", "async-scheduling off: "):
+            self.assertRegex(done.stderr, rf"(?m)^{line}")
+
+    def test_options_of_the_cache(self):
+        self.assertIn("block_size: 32 is not available, expected 16",
+                      run("run", self.model, "x", "--block-size", "32", code=1).stderr)
+        done = run("run", self.model, self.prompts[0], "--max-tokens", "1", "-v", "--kv-blocks", "9",
+                   "--threads", "1")
+        self.assertRegex(done.stderr, r"(?m)^kv-blocks 9: .*, as given$")
+        self.assertRegex(done.stderr, r"(?m)^max-model-len 144: what the cache holds")
+        self.assertRegex(done.stderr, r"(?m)^threads 1: as given$")
 
     def test_draws_repeat_with_a_seed(self):
         def draw(seed):
@@ -302,11 +352,15 @@ class Model:
                                    "--served-model-name", "mine"], stderr=subprocess.PIPE, text=True)
         try:
             url = ""
+            log = ""
             while not url:
                 line = server.stderr.readline()
                 self.assertNotEqual(line, "", "the server ended")
+                log += line
                 if "listening on " in line:
                     url = line.split("listening on ")[1].strip()
+            self.assertRegex(log, r"(?m)^kv-blocks \d+: ")
+            self.assertRegex(log, r"(?m)^policy fcfs: by arrival$")
             request = urllib.request.Request(url + "/v1/completions", headers={
                 "Authorization": "Bearer secret", "Content-Type": "application/json"},
                 data=json.dumps({"model": "mine", "prompt": self.prompts[0], "max_tokens": 4,

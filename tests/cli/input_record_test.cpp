@@ -47,7 +47,8 @@ TEST(ReadRecord, ReadsEveryField) {
           "max_tokens": 8, "min_tokens": 1, "temperature": 0.5, "top_k": 3, "top_p": 0.9,
           "min_p": 0.1, "repetition_penalty": 1.1, "presence_penalty": -1, "frequency_penalty": 2,
           "logit_bias": {"7": -100}, "seed": 18446744073709551615, "stop": ["a", "b"],
-          "stop_token_ids": [3], "ignore_eos": true, "logprobs": 2, "n": 4})",
+          "stop_token_ids": [3], "ignore_eos": true, "logprobs": 2, "n": 4,
+          "priority": -2, "timeout": 1.5, "user": "me", "cache_salt": "s"})",
       0, context());
   ASSERT_TRUE(record) << record.error().message;
   const Request& request = record->request;
@@ -72,6 +73,10 @@ TEST(ReadRecord, ReadsEveryField) {
   EXPECT_TRUE(request.ignore_eos);
   EXPECT_EQ(request.logprobs, 2);
   EXPECT_EQ(request.n, 4);
+  EXPECT_EQ(request.priority, -2);
+  EXPECT_EQ(request.timeout, std::chrono::milliseconds(1500));
+  EXPECT_EQ(request.tenant, "me");
+  EXPECT_EQ(request.cache_salt, "s");
 }
 
 TEST(ReadRecord, NullIsAsGoodAsNoField) {
@@ -145,6 +150,11 @@ TEST(ReadRecord, NamesFieldValueAndWhatIsValid) {
       {R"({"prompt": "x", "logprobs": 21})",
        "logprobs: 21 is not valid, expected an integer from 0 to 20"},
       {R"({"prompt": "x", "n": 0})", "n: 0 is not valid, expected an integer from 1 to 128"},
+      {R"({"prompt": "x", "priority": 1001})",
+       "priority: 1001 is not valid, expected an integer from -1000 to 1000"},
+      {R"({"prompt": "x", "timeout": 0})",
+       "timeout: 0 is not valid, expected a number above 0 to 31536000"},
+      {R"({"prompt": "x", "user": 1})", "user: 1 is not valid, expected a string"},
       {R"({"prompt": "x", "expect": 3})", "expect: 3 is not valid, expected a string"},
       {R"({"messages": []})", "messages: [] is not valid, expected a non-empty array of messages"},
       {R"({"messages": [{"role": "user"}]})",

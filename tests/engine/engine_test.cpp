@@ -305,7 +305,7 @@ TEST_F(EngineTest, NamesOptionsThatCannotBe) {
   const Case cases[] = {
       {[](EngineOptions& o) { o.max_num_seqs = 0; }, "max_num_seqs: 0 is out of range"},
       {[](EngineOptions& o) { o.max_num_batched_tokens = 3; },
-       "max_num_batched_tokens: 3 is out of range, expected 4 to"},
+       "max_num_batched_tokens: 3 tokens are less than one for each of 4 sequences"},
       {[](EngineOptions& o) { o.max_context = 257; },
        "max_context: 257 is out of range, expected 2 to 256"},
       {[](EngineOptions& o) { o.max_context = 200, o.kv_blocks = 12; },
@@ -313,7 +313,8 @@ TEST_F(EngineTest, NamesOptionsThatCannotBe) {
       {[](EngineOptions& o) { o.kernels = "abacus"; },
        "kernels: 'abacus' is not available on this CPU, expected one of "},
       {[](EngineOptions& o) { o.threads = 5000; }, "threads: 5000 is out of range"},
-      {[](EngineOptions& o) { o.kv_memory = 10; }, "kv_blocks: 0 is out of range"},
+      {[](EngineOptions& o) { o.kv_memory = 10; },
+       "kv_memory: 10 bytes hold no cache block, expected at least 8192"},
   };
   for (const Case& c : cases) {
     EngineOptions options = options_;

@@ -26,6 +26,16 @@ TEST(Validate, AcceptsWhatFits) {
   EXPECT_TRUE(validate(whole, kLimits));
 }
 
+TEST(Validate, AnEndlessQueueIsNoOverflow) {
+  RequestLimits limits = kLimits;
+  limits.max_waiting = std::numeric_limits<std::uint32_t>::max();
+  Request request = good();
+  request.n = 128;
+  EXPECT_TRUE(validate(request, limits));
+  request.n = 129;
+  EXPECT_FALSE(validate(request, limits));
+}
+
 TEST(Validate, NamesFieldValueAndWhatIsValid) {
   struct Case {
     void (*change)(Request&);
@@ -55,6 +65,18 @@ TEST(Validate, NamesFieldValueAndWhatIsValid) {
       {[](Request& r) { r.logprobs = 21; }, "logprobs: 21 is out of range, expected 0 to 20"},
       {[](Request& r) { r.n = 0; }, "n: 0 is out of range, expected 1 to 14"},
       {[](Request& r) { r.n = 15; }, "n: 15 is out of range, expected 1 to 14"},
+      {[](Request& r) { r.priority = 1001; },
+       "priority: 1001 is out of range, expected -1000 to 1000"},
+      {[](Request& r) { r.priority = -1001; },
+       "priority: -1001 is out of range, expected -1000 to 1000"},
+      {[](Request& r) { r.timeout = std::chrono::milliseconds(0); },
+       "timeout: 0 ms is out of range, expected 1 to 31536000000"},
+      {[](Request& r) { r.timeout = std::chrono::milliseconds::max(); },
+       "timeout: 9223372036854775807 ms is out of range"},
+      {[](Request& r) { r.tenant.assign(513, 'x'); },
+       "tenant: 513 bytes are too long, expected at most 512"},
+      {[](Request& r) { r.cache_salt.assign(513, 'x'); },
+       "cache_salt: 513 bytes are too long, expected at most 512"},
       {[](Request& r) { r.sampling.temperature = -1; },
        "temperature: -1 is out of range, expected 0 to 100"},
       {[](Request& r) { r.sampling.temperature = std::numeric_limits<float>::quiet_NaN(); },

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -84,7 +85,7 @@ TEST_P(SourceCases, AdmitIntoFreedSlotsAndChangeNothing) {
   const Outcome outcome = serve(model, options, arrivals);
 
   EXPECT_EQ(first_difference(model, options, arrivals, outcome), std::nullopt);
-  EXPECT_EQ(outcome.blocks_in_use, 0U);
+  EXPECT_EQ(outcome.stats.kv_blocks_used, 0U);
   ASSERT_EQ(outcome.admissions.size(), source.requests);
   for (std::size_t i = 0; i < source.requests; ++i) {
     EXPECT_EQ(outcome.admissions[i].request, i);
@@ -152,10 +153,20 @@ std::string name_of(const testing::TestParamInfo<ModelCase>& info) { return info
 
 INSTANTIATE_TEST_SUITE_P(Laws, Models, testing::ValuesIn(model_cases()), name_of);
 
+// Prompts of one family begin alike, some repeat themselves.
 Request random_request(std::mt19937& random, std::uint32_t vocab) {
   Request request;
-  request.prompt = random_prompt(1 + random() % 70, vocab, random);
-  request.max_tokens = 1 + static_cast<std::int32_t>(random() % 24);
+  request.prompt = random_prompt(1 + random() % 50, vocab, random);
+  if (random() % 3 == 0) {
+    for (std::size_t i = 5; i < request.prompt.size(); ++i)
+      request.prompt[i] = request.prompt[i - 5];
+  }
+  if (random() % 2 == 0) {
+    std::mt19937 family(static_cast<std::uint32_t>(random() % 2));
+    std::vector<TokenId> shared = random_prompt(16 + random() % 20, vocab, family);
+    request.prompt.insert(request.prompt.begin(), shared.begin(), shared.end());
+  }
+  request.max_tokens = 1 + static_cast<std::int32_t>(random() % 45);
   if (random() % 3 == 0) {
     request.sampling.temperature = 0.0F;
   } else {
@@ -166,32 +177,50 @@ Request random_request(std::mt19937& random, std::uint32_t vocab) {
     request.sampling.min_p = random() % 2 == 0 ? 0.0F : 0.05F;
     request.sampling.repetition_penalty = random() % 2 == 0 ? 1.0F : 1.2F;
     request.sampling.frequency_penalty = random() % 2 == 0 ? 0.0F : 0.5F;
+    if (random() % 4 == 0) request.sampling.logit_bias = {{3, 8.0F}, {4, 7.5F}};
   }
   if (random() % 3 == 0)
     request.stop_ids = {static_cast<TokenId>(random() % vocab),
                         static_cast<TokenId>(random() % vocab)};
+  if (random() % 4 == 0) request.min_tokens = std::min(request.max_tokens, 5);
+  request.priority = static_cast<std::int32_t>(random() % 3);
+  request.tenant = std::string(random() % 3, 'x');
   return request;
 }
 
-// Random batches, admission times, cancellations, chunk sizes, budgets, thread counts and pools,
-// some so small that sequences are preempted.
+EngineOptions random_options(std::mt19937& random, int round) {
+  const std::uint32_t chunks[] = {1, 3, 16, 64, 0};
+  EngineOptions options =
+      batch_options(1 + static_cast<std::uint32_t>(random() % 6), chunks[round % 5],
+                    1 + static_cast<std::uint32_t>(random() % 2));
+  options.max_num_batched_tokens = 8 + static_cast<std::uint32_t>(random() % 90);
+  options.max_context = 128;
+  if (round % 2 == 0) {
+    options.max_num_seqs += 2;
+    options.kv_blocks = 8 + static_cast<std::uint32_t>(random() % 3);
+  }
+  options.prefix_cache = random() % 3 != 0;
+  options.speculative_tokens = random() % 2 == 0 ? 0 : 1 + static_cast<std::uint32_t>(random() % 4);
+  options.async_scheduling = random() % 2 == 0;
+  options.mixed = random() % 4 != 0;
+  options.prefill_alignment = static_cast<std::uint32_t>(random() % 3);
+  options.min_prefill_tokens = 1 + static_cast<std::uint32_t>(random() % 20);
+  options.prefill_interval = 1 + static_cast<std::uint32_t>(random() % 3);
+  options.policy = static_cast<PolicyOption>(random() % 3);
+  options.ageing_steps = static_cast<std::uint32_t>(random() % 30);
+  return options;
+}
+
+// Random batches, admission times, cancellations and schedules of every kind, some so short of
+// memory that sequences are preempted.
 TEST_P(Models, AnswerTheSameInEverySchedule) {
   const auto model = test::random_model(GetParam().options);
   const bool thorough = std::getenv("DOVETAIL_LONG") != nullptr;
   std::mt19937 random(11);
-  std::uint64_t preemptions = 0;
-  for (int round = 0; round < (thorough ? 300 : 10); ++round) {
-    const std::uint32_t chunks[] = {1, 3, 16, 64, 0};
-    EngineOptions options =
-        batch_options(1 + static_cast<std::uint32_t>(random() % 6), chunks[round % 5],
-                      1 + static_cast<std::uint32_t>(random() % 2));
-    options.max_num_batched_tokens = 8 + static_cast<std::uint32_t>(random() % 90);
-    options.max_context = 96;
-    const bool short_of_memory = round % 2 == 0;
-    if (short_of_memory) {
-      options.max_num_seqs += 2;
-      options.kv_blocks = 6 + static_cast<std::uint32_t>(random() % 3);
-    }
+  EngineStats total;
+  std::uint64_t cancelled = 0;
+  for (int round = 0; round < (thorough ? 300 : 24); ++round) {
+    const EngineOptions options = random_options(random, round);
     std::vector<Arrival> arrivals;
     for (std::size_t i = 0; i < 4 + random() % 7; ++i) {
       Arrival arrival{random_request(random, model->config.vocab_size),
@@ -201,13 +230,16 @@ TEST_P(Models, AnswerTheSameInEverySchedule) {
       arrivals.push_back(std::move(arrival));
     }
     const Outcome outcome = serve(model, options, arrivals);
-    preemptions += outcome.preemptions;
-    EXPECT_EQ(outcome.blocks_in_use, 0U);
+    total.preemptions += outcome.stats.preemptions;
+    total.cached_tokens += outcome.stats.cached_tokens;
+    total.accepted_tokens += outcome.stats.accepted_tokens;
+    EXPECT_EQ(outcome.stats.kv_blocks_used, 0U);
     for (std::size_t i = 0; i < arrivals.size(); ++i) {
       Stream alone = serve_alone(model, options, arrivals[i].request);
       const Stream& together = outcome.streams[i];
       ASSERT_TRUE(together.finish.has_value());
       if (together.finish == FinishReason::kCancelled) {
+        ++cancelled;
         ASSERT_LE(together.tokens.size(), alone.tokens.size());
         alone.tokens.resize(together.tokens.size());
         alone.logits.resize(together.logits.size());
@@ -216,10 +248,14 @@ TEST_P(Models, AnswerTheSameInEverySchedule) {
       ASSERT_TRUE(same_bits(alone, together))
           << "round " << round << ", request " << i << " of " << arrivals.size() << ", chunk "
           << options.long_prefill_token_threshold << ", threads " << options.threads << ", blocks "
-          << options.kv_blocks;
+          << options.kv_blocks << ", guesses " << options.speculative_tokens << ", async "
+          << options.async_scheduling << ", prefix cache " << options.prefix_cache;
     }
   }
-  EXPECT_GT(preemptions, 0U) << "no history was short of memory";
+  EXPECT_GT(total.preemptions, 0U) << "no history was short of memory";
+  EXPECT_GT(total.cached_tokens, 0U);
+  EXPECT_GT(total.accepted_tokens, 0U);
+  EXPECT_GT(cancelled, 0U);
 }
 
 // Each kind of arithmetic of this CPU obeys the law by itself.
@@ -277,18 +313,20 @@ TEST_F(Mutations, StaleBlockTableIsSeen) {
   // Decode rows in a recycled slot go through the block table of the sequence before.
   engine::StepHooks hooks;
   std::map<std::uint32_t, std::pair<schedule::SequenceId, std::vector<kv::BlockId>>> first_of_slot;
+  std::deque<std::vector<kv::BlockId>> tables;
   hooks.before_forward = [&](schedule::StepPlan& plan) {
     for (std::size_t i = 0; i < plan.rows.size(); ++i) {
-      const schedule::Row& row = plan.rows[i];
-      const auto table = plan.block_table(row);
+      schedule::Row& row = plan.rows[i];
+      const auto table = row.blocks;
       auto& [owner, blocks] =
           first_of_slot.try_emplace(row.slot, row.sequence, std::vector<kv::BlockId>{})
               .first->second;
       if (owner == row.sequence) {
         blocks.assign(table.begin(), table.end());
       } else if (i >= plan.prefill_rows) {
-        std::copy_n(blocks.begin(), std::min(blocks.size(), table.size()),
-                    plan.block_tables.begin() + row.table_begin);
+        auto& wrong = tables.emplace_back(table.begin(), table.end());
+        std::copy_n(blocks.begin(), std::min(blocks.size(), table.size()), wrong.begin());
+        row.blocks = wrong;
       }
     }
   };

@@ -25,19 +25,23 @@ Outcome serve(std::shared_ptr<const load::ModelSource> model, const EngineOption
       request_of;  // by sequence id: the loop numbers sequences as they are added
   const std::size_t vocab = model->config.vocab_size;
 
-  hooks.after_forward = [&](const schedule::StepPlan& plan, std::span<const float> logits) {
-    for (const schedule::SequenceId id : plan.admitted) {
-      const auto row =
-          std::find_if(plan.rows.begin(), plan.rows.end(),
-                       [&](const schedule::Row& candidate) { return candidate.sequence == id; });
+  hooks.after_sampling = [&](const schedule::StepPlan& plan, const schedule::StepResult& result,
+                             std::span<const float> logits) {
+    for (const schedule::Admission& admission : plan.admitted) {
       outcome.admissions.push_back(
-          {request_of.at(id), row == plan.rows.end() ? 0 : row->slot, outcome.steps});
+          {request_of.at(admission.sequence), admission.slot, outcome.steps});
     }
+    std::size_t sampled = 0;
     for (const schedule::Row& row : plan.rows) {
       if (!row.sampled) continue;
-      outcome.streams.at(request_of.at(row.sequence))
-          .logits.emplace_back(logits.begin(), logits.begin() + static_cast<std::ptrdiff_t>(vocab));
-      logits = logits.subspan(vocab);
+      const std::uint32_t new_tokens = result.rows.at(sampled++).new_tokens;
+      if (new_tokens == 0) continue;
+      auto& stream = outcome.streams.at(request_of.at(row.sequence));
+      for (std::uint32_t i = 0; i < new_tokens; ++i) {
+        const auto begin = logits.begin() + static_cast<std::ptrdiff_t>(i * vocab);
+        stream.logits.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(vocab));
+      }
+      logits = logits.subspan(row.logit_rows() * vocab);
     }
   };
   auto created =
@@ -73,8 +77,7 @@ Outcome serve(std::shared_ptr<const load::ModelSource> model, const EngineOption
     if (++outcome.steps > limit)
       throw std::runtime_error("no end in sight after " + std::to_string(limit) + " steps");
   }
-  outcome.preemptions = loop.stats().preemptions;
-  outcome.blocks_in_use = loop.stats().kv_blocks_used;
+  outcome.stats = loop.stats();
   return outcome;
 }
 
@@ -85,6 +88,9 @@ Stream serve_alone(std::shared_ptr<const load::ModelSource> model, EngineOptions
   options.long_prefill_token_threshold = 0;
   options.threads = 1;
   options.kv_blocks = 0;
+  options.prefix_cache = false;
+  options.speculative_tokens = 0;
+  options.async_scheduling = false;
   return std::move(serve(std::move(model), options, {{request, 0, std::nullopt}}).streams.front());
 }
 

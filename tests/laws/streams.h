@@ -40,8 +40,7 @@ struct Outcome {
   std::vector<Stream> streams;  // in the order of the arrivals
   std::vector<Admission> admissions;
   std::uint32_t steps = 0;
-  std::uint64_t preemptions = 0;
-  std::uint32_t blocks_in_use = 0;  // at the end
+  EngineStats stats;  // at the end
 };
 
 // Drives a step loop through all arrivals until nothing is left. Requests have n = 1.

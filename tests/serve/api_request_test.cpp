@@ -136,6 +136,15 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{R"({"prompt":"a","echo":true})", 400, "echo", "true is not supported"},
         Refused{R"({"prompt":"a","suffix":"x"})", 400, "suffix", "\"x\" is not supported"},
         Refused{R"({"prompt":"a","user":5})", 400, "user", "expected a string"},
+        Refused{R"({"prompt":"a","cache_salt":["x"]})", 400, "cache_salt", "expected a string"},
+        Refused{R"({"prompt":"a","priority":1001})", 400, "priority",
+                "1001 is out of range; expected an integer from -1000 to 1000"},
+        Refused{R"({"prompt":"a","priority":"high"})", 400, "priority", "got \"high\""},
+        Refused{R"({"prompt":"a","timeout":0})", 400, "timeout",
+                "0 is out of range; expected a number above 0"},
+        Refused{R"({"prompt":"a","timeout":-1})", 400, "timeout", "-1 is out of range"},
+        Refused{R"({"prompt":"a","timeout":1e9})", 400, "timeout", "at most 31536000"},
+        Refused{R"({"prompt":"a","timeout":"10s"})", 400, "timeout", "got \"10s\""},
         Refused{R"({"prompt":"a","response_format":{"type":"json_object"}})", 400,
                 "response_format", "expected null or {\"type\":\"text\"}"}));
 
@@ -252,6 +261,37 @@ TEST_F(ApiRequest, EveryFieldArrives) {
   EXPECT_THAT(request.stop, ElementsAre("x", "yz"));
   EXPECT_THAT(request.stop_ids, ElementsAre(3, 4));
   EXPECT_EQ(request.logprobs, 2);
+}
+
+TEST_F(ApiRequest, WhoSharesTheServerArrives) {
+  for (const Form form : {Form::kCompletion, Form::kChat}) {
+    const std::string prompt = form == Form::kChat ? HELLO : R"("prompt":["a","b"])";
+    const auto plain = read(form, "{" + prompt + "}");
+    ASSERT_TRUE(plain.has_value()) << plain.error().message;
+    EXPECT_EQ(plain->requests[0].tenant, "");
+    EXPECT_EQ(plain->requests[0].cache_salt, "");
+    EXPECT_EQ(plain->requests[0].priority, 0);
+    EXPECT_FALSE(plain->requests[0].timeout.has_value());
+    const auto result =
+        read(form, "{" + prompt + R"(,"user":"me","cache_salt":"s","priority":-3,"timeout":2.5})");
+    ASSERT_TRUE(result.has_value()) << result.error().message;
+    for (const Request& request : result->requests) {
+      EXPECT_EQ(request.tenant, "me");
+      EXPECT_EQ(request.cache_salt, "s");
+      EXPECT_EQ(request.priority, -3);
+      EXPECT_EQ(request.timeout, std::chrono::milliseconds(2500));
+    }
+  }
+  EXPECT_EQ(completion(R"({"prompt":"a","timeout":1e-9})")->requests[0].timeout,
+            std::chrono::milliseconds(1));
+  const auto longest =
+      completion(fmt::format(R"({{"prompt":"a","user":"{}"}})", std::string(512, 'x')));
+  EXPECT_TRUE(longest.has_value());
+  const auto longer =
+      completion(fmt::format(R"({{"prompt":"a","user":"{}"}})", std::string(513, 'x')));
+  ASSERT_FALSE(longer.has_value());
+  EXPECT_EQ(longer.error().param, "user");
+  EXPECT_THAT(longer.error().message, HasSubstr("513 bytes are too long; expected at most 512"));
 }
 
 TEST_F(ApiRequest, LargeSeedsKeepTheirBits) {

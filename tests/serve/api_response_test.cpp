@@ -255,7 +255,20 @@ TEST(Metrics, EverySampleHasHelpAndType) {
   EngineStats stats;
   stats.steps = 3;
   stats.kv_blocks_used = 9;
+  stats.mixed_steps = 11;
+  stats.cached_tokens = 12;
+  stats.recomputed_tokens = 13;
+  stats.drafted_tokens = 14;
+  stats.accepted_tokens = 15;
+  stats.kv_blocks_cached = 16;
+  stats.requests_timed_out = 17;
   const std::string text = metrics_text(stats, counts);
+  for (const char* line :
+       {"mixed_steps_total 11\n", "cached_tokens_total 12\n", "recomputed_tokens_total 13\n",
+        "drafted_tokens_total 14\n", "accepted_tokens_total 15\n", "kv_blocks_cached 16\n",
+        "timed_out_total 17\n"}) {
+    EXPECT_THAT(text, HasSubstr(std::string("\ndovetail_") + line));
+  }
   EXPECT_THAT(text, HasSubstr("# TYPE dovetail_steps_total counter\ndovetail_steps_total 3\n"));
   EXPECT_THAT(text, HasSubstr("# TYPE dovetail_kv_blocks_used gauge\ndovetail_kv_blocks_used 9\n"));
   EXPECT_THAT(text, HasSubstr("dovetail_http_requests_total{code=\"200\",route=\"/health\"} 2\n"));

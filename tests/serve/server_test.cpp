@@ -312,6 +312,7 @@ TEST(Server, TellsTheEnginesRefusals) {
   for (const Case& each : {Case{{ErrorKind::kExhausted, "the queue is full"}, 429, true},
                            Case{{ErrorKind::kUnavailable, "draining"}, 503, true},
                            Case{{ErrorKind::kInvalid, "can never fit"}, 400, false},
+                           Case{{ErrorKind::kTimeout, "too late"}, 504, false},
                            Case{{ErrorKind::kInternal, "broken"}, 500, false}}) {
     running.engine.refuse_with(each.error);
     for (const char* body : {kHello, kStreamed}) {
@@ -341,6 +342,34 @@ TEST(Server, ARefusalOfTheSecondPromptCancelsTheFirst) {
   ASSERT_TRUE(response.has_value());
   EXPECT_EQ(response->status, 429);
   EXPECT_TRUE(running.engine.wait_cancelled(1));
+}
+
+// The engine ends what is late with kError and kTimeout.
+TEST(Server, ATimeoutIsAn504OrTheStreamsLastEventButDone) {
+  RunningServer running([](FakeEngine& engine, const FakeEngine::Accepted& accepted) {
+    EXPECT_EQ(accepted.request.timeout, std::chrono::milliseconds(500));
+    engine.emit(accepted.id, token("x"));
+    OutputEvent late;
+    late.finish = FinishReason::kError;
+    late.error = {ErrorKind::kTimeout, "the request took longer than 500 ms"};
+    engine.emit(accepted.id, late);
+  });
+  Client client(running.port);
+  const std::string fields = R"("timeout":0.5,"messages":[{"role":"user","content":"hi"}])";
+  const auto whole = client.post(kChat, "{" + fields + "}");
+  ASSERT_TRUE(whole.has_value());
+  EXPECT_EQ(whole->status, 504);
+  EXPECT_EQ(
+      whole->json()["error"].dump(),
+      R"({"code":"timeout","message":"the request took longer than 500 ms","param":"timeout",)"
+      R"("type":"timeout_error"})");
+  const auto streamed = client.post(kChat, R"({"stream":true,)" + fields + "}");
+  ASSERT_TRUE(streamed.has_value());
+  EXPECT_EQ(streamed->status, 200);
+  const auto events = streamed->events();
+  ASSERT_EQ(events.size(), 4U);
+  EXPECT_EQ(nlohmann::json::parse(events[2])["error"]["code"], "timeout");
+  EXPECT_EQ(events[3], "[DONE]");
 }
 
 TEST(Server, AFailureInAStreamIsItsLastEventButDone) {

@@ -1,0 +1,631 @@
+#include "laws/checker/law_checker.h"
+
+#include <algorithm>
+
+namespace dovetail::laws {
+
+using observe::Event;
+using observe::EventKind;
+using schedule::Policy;
+
+LawChecker::LawChecker(const schedule::SchedulerOptions& options, bool timed)
+    : options_(options), timed_(timed), blocks_(options.kv_blocks), unowned_(options.kv_blocks) {}
+
+void LawChecker::see(const Event& event) {
+  if (!violations_.empty()) return;
+  switch (event.kind) {
+    case EventKind::kArrive:
+      arrive(event);
+      break;
+    case EventKind::kPriority:
+      prioritise(event);
+      break;
+    case EventKind::kRefuse:
+      if (sequences_.contains(event.id) || ended_.contains(event.id))
+        violate("law 4: {} was in and is refused", event.id);
+      break;
+    case EventKind::kAdmit:
+      admit(event);
+      break;
+    case EventKind::kPreempt:
+      preempt(event);
+      break;
+    case EventKind::kFinish:
+      end(event, false);
+      break;
+    case EventKind::kCancel:
+      end(event, true);
+      break;
+    case EventKind::kTakeBlock:
+      take(event);
+      break;
+    case EventKind::kShareBlock:
+      share(event);
+      break;
+    case EventKind::kReleaseBlock:
+      release(event);
+      break;
+    case EventKind::kIndexBlock:
+      index(event);
+      break;
+    case EventKind::kDropBlock:
+      drop(event);
+      break;
+    case EventKind::kWithhold:
+      withheld_ = event.a;
+      break;
+    case EventKind::kPlan:
+      begin_plan(event);
+      break;
+    case EventKind::kRow:
+      row(event);
+      break;
+    case EventKind::kPlanned:
+      end_plan(event);
+      break;
+    case EventKind::kAccept:
+      accept(event);
+      break;
+    case EventKind::kCommit:
+      end_commit(event);
+      break;
+    case EventKind::kForward:
+    case EventKind::kForwarded:
+    case EventKind::kSampled:
+      break;
+  }
+  ++seen_;
+}
+
+void LawChecker::finish() {
+  if (!violations_.empty()) return;
+  if (!sequences_.empty()) violate("law 4: {} is lost", sequences_.begin()->first);
+  if (unowned_ != options_.kv_blocks)
+    violate("law 2: {} of {} blocks have an owner at the end", options_.kv_blocks - unowned_,
+            options_.kv_blocks);
+}
+
+LawChecker::Sequence* LawChecker::find(Id id, const char* what) {
+  const auto found = sequences_.find(id);
+  if (found != sequences_.end()) return &found->second;
+  violate("law 4: {} {}, but it is not there", what, id);
+  return nullptr;
+}
+
+void LawChecker::arrive(const Event& event) {
+  if (sequences_.contains(event.id) || ended_.contains(event.id))
+    return violate("law 4: {} arrives twice", event.id);
+  Sequence& sequence = sequences_[event.id];
+  sequence.id = event.id;
+  sequence.prompt = sequence.known = event.a;
+  sequence.final_length = event.a + event.b;
+  sequence.tenant = event.c;
+  sequence.key = {0, arrivals_++};
+  sequence.last_row = steps_;
+  if (event.b == 0 || sequence.final_length > options_.max_context)
+    violate("law 2: {} with {} + {} tokens can never fit {}", event.id, event.a, event.b,
+            options_.max_context);
+  Tenant& tenant = tenants_[event.c];
+  if (tenant.alive++ == 0) {
+    std::optional<std::uint64_t> least;
+    for (const auto& [other, its] : tenants_) {
+      if (other != event.c && its.alive > 0)
+        least = std::min(least.value_or(its.served), its.served);
+    }
+    tenant.served = std::max(tenant.served, least.value_or(0));
+  }
+}
+
+void LawChecker::prioritise(const Event& event) {
+  Sequence* sequence = find(event.id, "a priority for");
+  if (sequence == nullptr) return;
+  sequence->priority = static_cast<std::int32_t>(event.a);
+  sequence->batch_class = event.b;
+  if (options_.policy == Policy::kPriority) {
+    sequence->key.first = static_cast<std::int64_t>(steps_) +
+                          std::int64_t{sequence->priority} * options_.ageing_steps;
+  }
+  classes_.try_emplace(event.b, BatchClass{steps_, options_.prefill_interval});
+  most_classes_ = std::max(most_classes_, classes_.size());
+}
+
+void LawChecker::admit(const Event& event) {
+  Sequence* sequence = find(event.id, "admitted");
+  if (sequence == nullptr) return;
+  if (!planning_) return violate("law 1: {} is let in outside of a plan", event.id);
+  if (sequence->state != State::kWaiting) return violate("law 4: {} is let in twice", event.id);
+  if (rows_ > 0) return violate("law 3: {} is let in after rows were settled", event.id);
+  for (const auto& [id, other] : sequences_) {
+    if (other.state != State::kWaiting || other.batch_class != sequence->batch_class) continue;
+    const bool comparable = options_.policy != Policy::kFair || other.tenant == sequence->tenant;
+    if (comparable && other.key < sequence->key)
+      return violate("law 4: {} overtakes {}", event.id, id);
+  }
+  if (options_.policy == Policy::kFair) judge_tenant(*sequence);
+  if (slots_.size() >= options_.max_num_seqs)
+    return violate("law 2: {} is let in, but all {} slots are taken", event.id, slots_.size());
+  for (std::uint32_t slot = 0; slot < event.a; ++slot) {
+    if (!slots_.contains(slot))
+      return violate("{} gets slot {}, but {} is free", event.id, event.a, slot);
+  }
+  if (!slots_.insert(event.a).second)
+    return violate("law 2: {} gets slot {}, which is taken", event.id, event.a);
+  const std::uint32_t most =
+      options_.prefix_cache ? (sequence->known - 1) / options_.block_size * options_.block_size : 0;
+  if (event.b % options_.block_size != 0 || event.b > most)
+    return violate("law 5: {} finds {} of {} tokens cached", event.id, event.b, sequence->known);
+  if ((event.c != 0) != sequence->preempted)
+    return violate("{} says wrongly whether it was preempted", event.id);
+  if (!sequence->preempted) tenants_[sequence->tenant].served += sequence->prompt;
+  sequence->state = State::kRunning;
+  sequence->slot = event.a;
+  sequence->target = sequence->known;
+  sequence->planned = event.b;
+  sequence->cached_blocks = event.b / options_.block_size;
+  sequence->last_row = steps_;
+  sequence->turns_missed = 0;
+}
+
+void LawChecker::judge_tenant(const Sequence& next) const {
+  for (const auto& [id, other] : sequences_) {
+    if (other.state != State::kWaiting || other.batch_class != next.batch_class) continue;
+    if (tenants_.at(other.tenant).served < tenants_.at(next.tenant).served) {
+      violations_.push_back(
+          fmt::format("law 4: {} of tenant {} goes first, but tenant {} was served less", next.id,
+                      next.tenant, other.tenant));
+      return;
+    }
+  }
+}
+
+void LawChecker::preempt(const Event& event) {
+  Sequence* victim = find(event.id, "preempted");
+  if (victim == nullptr) return;
+  if (!planning_ || ahead_) return violate("law 4: {} gives way ahead of a plan", event.id);
+  if (rows_ > 0) return violate("law 4: {} gives way after rows were planned", event.id);
+  if (victim->state != State::kRunning)
+    return violate("law 4: {} gives way, but it waits", event.id);
+  bool somebody_needs = false;
+  for (const auto& [id, other] : sequences_) {
+    if (other.state == State::kRunning && victim->key < other.key)
+      return violate("law 4: {} gives way, but {} is younger", event.id, id);
+    const bool needs_block =
+        other.state == State::kRunning && decoding(other) && can_go_on(other) &&
+        other.blocks.size() * options_.block_size <= other.planned && available() == 0;
+    const bool more_urgent = options_.policy == Policy::kPriority &&
+                             other.state == State::kWaiting && other.key < victim->key &&
+                             other.priority < victim->priority;
+    somebody_needs |= needs_block || more_urgent;
+  }
+  if (!somebody_needs) return violate("law 4: {} gives way to nobody", event.id);
+  if (!slots_.contains(event.a) || event.a != victim->slot)
+    return violate("law 2: {} loses slot {}, which was not its own", event.id, event.a);
+  if (event.b != victim->planned)
+    return violate("law 5: {} loses {} positions, but had {}", event.id, event.b, victim->planned);
+  slots_.erase(event.a);
+  victim->state = State::kWaiting;
+  victim->preempted = true;
+  victim->planned = victim->target = 0;
+  victim->cached_blocks = 0;
+}
+
+void LawChecker::end(const Event& event, bool cancelled) {
+  Sequence* sequence = find(event.id, cancelled ? "cancelled" : "finished");
+  if (sequence == nullptr) return;
+  if (sequence->state == State::kLeaving) return violate("law 4: {} ends twice", event.id);
+  if (cancelled && (event.a != 0) != !sequence->flying.empty())
+    return violate("law 2: {} says wrongly whether a row of it is under way", event.id);
+  if (!cancelled && event.a != sequence->known - sequence->prompt)
+    return violate("law 5: {} ends with {} new tokens, but it got {}", event.id, event.a,
+                   sequence->known - sequence->prompt);
+  --tenants_[sequence->tenant].alive;
+  const bool last = std::none_of(sequences_.begin(), sequences_.end(), [&](const auto& other) {
+    return other.second.state != State::kLeaving && other.first != event.id &&
+           other.second.batch_class == sequence->batch_class;
+  });
+  if (last) classes_.erase(sequence->batch_class);
+  if (sequence->state == State::kWaiting) {
+    ended_.insert(event.id);
+    sequences_.erase(event.id);
+    return;
+  }
+  sequence->state = State::kLeaving;
+  settle(*sequence);
+}
+
+// Forgets a sequence that has ended and given everything back.
+void LawChecker::settle(Sequence& sequence) {
+  if (sequence.state != State::kLeaving || !sequence.blocks.empty() || !sequence.flying.empty())
+    return;
+  slots_.erase(sequence.slot);
+  ended_.insert(sequence.id);
+  sequences_.erase(sequence.id);
+}
+
+void LawChecker::take(const Event& event) {
+  Sequence* sequence = find(event.id, "a block for");
+  if (sequence == nullptr) return;
+  if (event.a >= blocks_.size()) return violate("law 2: block {} does not exist", event.a);
+  Block& block = blocks_[event.a];
+  if (block.owners > 0)
+    return violate("law 2: {} takes block {}, which is in use", event.id, event.a);
+  if (block.indexed)
+    return violate("law 2: {} takes block {}, which can still be found", event.id, event.a);
+  if (available() == 0) return violate("law 2: {} takes a block that is withheld", event.id);
+  if (sequence->state != State::kRunning || event.c != sequence->blocks.size())
+    return violate("law 2: {} takes block {} for place {}", event.id, event.a, event.c);
+  block.owners = 1;
+  --unowned_;
+  sequence->blocks.push_back(event.a);
+}
+
+void LawChecker::share(const Event& event) {
+  Sequence* sequence = find(event.id, "a block for");
+  if (sequence == nullptr) return;
+  if (event.a >= blocks_.size()) return violate("law 2: block {} does not exist", event.a);
+  Block& block = blocks_[event.a];
+  if (!block.indexed)
+    return violate("law 2: {} shares block {}, which cannot be found", event.id, event.a);
+  if (event.c != sequence->blocks.size() || event.c >= sequence->cached_blocks)
+    return violate("law 2: {} shares block {} for place {}", event.id, event.a, event.c);
+  if (block.owners++ == 0) {
+    if (available() == 0) return violate("law 2: {} takes a block that is withheld", event.id);
+    cached_.erase({block.let_go, event.a});
+    --unowned_;
+  }
+  sequence->blocks.push_back(event.a);
+}
+
+void LawChecker::release(const Event& event) {
+  Sequence* sequence = find(event.id, "a block of");
+  if (sequence == nullptr) return;
+  const auto place = std::find(sequence->blocks.begin(), sequence->blocks.end(), event.a);
+  if (place == sequence->blocks.end())
+    return violate("law 2: {} gives back block {}, which was not its own", event.id, event.a);
+  // Of one that has ended, with the commit of the last plan that has a row of it.
+  const bool in_its_last_commit = sequence->flying.size() == 1 &&
+                                  sequence->flying.front().step == commits_ &&
+                                  sequence->state == State::kLeaving;
+  if (!sequence->flying.empty() && !in_its_last_commit)
+    return violate("law 2: {} gives back block {} while a row of it is under way", event.id,
+                   event.a);
+  if (sequence->state == State::kRunning)
+    return violate("law 2: {} gives back block {} and runs on", event.id, event.a);
+  sequence->blocks.erase(place);
+  Block& block = blocks_[event.a];
+  if (--block.owners == 0) {
+    ++unowned_;
+    block.let_go = ++let_go_;
+    if (block.indexed) cached_.insert({block.let_go, event.a});
+  }
+  settle(*sequence);
+}
+
+void LawChecker::index(const Event& event) {
+  Sequence* sequence = find(event.id, "a block of");
+  if (sequence == nullptr) return;
+  const auto place = std::find(sequence->blocks.begin(), sequence->blocks.end(), event.a);
+  if (place == sequence->blocks.end())
+    return violate("law 2: block {} is indexed, but it is not {}'s", event.a, event.id);
+  const auto end =
+      static_cast<std::uint32_t>(place - sequence->blocks.begin() + 1) * options_.block_size;
+  // What the rows under way will compute is not there yet.
+  const std::uint32_t computed =
+      sequence->flying.empty() ? sequence->planned : sequence->flying.front().first;
+  if (end > computed || end > sequence->known)
+    return violate("law 5: block {} of {} is indexed, but it is not full", event.a, event.id);
+  Block& block = blocks_[event.a];
+  if (block.indexed) return violate("law 2: block {} is indexed twice", event.a);
+  block.indexed = true;
+}
+
+void LawChecker::drop(const Event& event) {
+  Block& block = blocks_.at(event.a);
+  if (!block.indexed || block.owners > 0)
+    return violate("law 2: block {} is dropped, but it is in use", event.a);
+  if (cached_.size() != unowned_)
+    return violate("law 2: block {} is dropped, but others are free", event.a);
+  if (cached_.begin()->second != event.a)
+    return violate("law 2: block {} is dropped, but {} was let go before it", event.a,
+                   cached_.begin()->second);
+  cached_.erase(cached_.begin());
+  block.indexed = false;
+}
+
+void LawChecker::begin_plan(const Event& event) {
+  if (planning_) return violate("a plan within a plan");
+  for (const auto& [id, sequence] : sequences_) {
+    if (sequence.state == State::kLeaving && sequence.flying.empty())
+      return violate("law 2: {} has ended and keeps {} blocks", id, sequence.blocks.size());
+  }
+  planning_ = true;
+  ++plans_;
+  ahead_ = event.a != 0;
+  if (ahead_ != !guesses_under_way_.empty())
+    return violate("plan {} says wrongly whether another is under way", event.id);
+  if (event.id != steps_) return violate("plan {} should be {}", event.id, steps_);
+  plan_class_.reset();
+  last_key_.reset();
+  rows_ = decode_rows_ = tokens_ = prefill_tokens_ = unaligned_ = guesses_ = 0;
+}
+
+void LawChecker::row(const Event& event) {
+  Sequence* sequence = find(event.id, "a row of");
+  if (sequence == nullptr) return;
+  if (!planning_ || sequence->state != State::kRunning)
+    return violate("law 2: {} has a row, but does not run", event.id);
+  if (sequence->row_in_plan == plans_) return violate("{} has two rows in a step", event.id);
+  sequence->row_in_plan = plans_;
+  if (ahead_ && guesses_under_way_.back() > 0)
+    return violate("law 5: {} is planned ahead of guesses", event.id);
+  if (!plan_class_) plan_class_ = sequence->batch_class;
+  if (*plan_class_ != sequence->batch_class)
+    return violate("{} of class {} shares a step with class {}", event.id, sequence->batch_class,
+                   *plan_class_);
+  const bool decode = (event.flags & observe::kRowDecode) != 0;
+  const bool final_chunk = (event.flags & observe::kRowFinalChunk) != 0;
+  const bool sampled = (event.flags & observe::kRowSampled) != 0;
+  if (!decode && decode_rows_ > 0)
+    return violate("the prefill row of {} comes after decode rows", event.id);
+  if (decode && decode_rows_ == 0) last_key_.reset();
+  if (last_key_ && sequence->key < *last_key_)
+    return violate("the row of {} is out of order", event.id);
+  last_key_ = sequence->key;
+  if (event.a != sequence->planned)
+    return violate("law 5: {} computes from position {}, but {} come first", event.id, event.a,
+                   sequence->planned);
+  if (event.b == 0 || (event.a + event.b - 1) / options_.block_size >= sequence->blocks.size())
+    return violate("law 2: {} computes {} positions in {} blocks", event.id, event.a + event.b,
+                   sequence->blocks.size());
+  if (event.a / options_.block_size < sequence->cached_blocks)
+    return violate("law 5: {} writes a block that it found", event.id);
+  for (std::uint32_t place = event.a / options_.block_size;
+       place <= (event.a + event.b - 1) / options_.block_size; ++place) {
+    const Block& block = blocks_[sequence->blocks[place]];
+    if (block.owners != 1 || block.indexed)
+      return violate("law 2: {} writes block {}, which is not its own alone", event.id,
+                     sequence->blocks[place]);
+  }
+  ++rows_;
+  tokens_ += event.b;
+  if (decode) {
+    if (!decoding(*sequence) || !can_go_on(*sequence) ||
+        event.a + 1 != sequence->known + sequence->pending)
+      return violate("law 5: {} decodes at {}, but {} tokens are known", event.id, event.a,
+                     sequence->known);
+    if (event.b != 1 + event.c || event.c > options_.speculative_tokens || !sampled || final_chunk)
+      return violate("law 5: {} decodes {} tokens with {} guesses", event.id, event.b, event.c);
+    if (sequence->known + event.c >= sequence->final_length)
+      return violate("law 5: {} guesses beyond its end", event.id);
+    if (event.c > 0 && ahead_)
+      return violate("law 5: {} guesses ahead of its last token", event.id);
+    ++decode_rows_;
+    guesses_ += event.c;
+    ++sequence->planned;
+    ++sequence->pending;
+    sequence->turns_missed = 0;
+  } else {
+    if (decoding(*sequence) || event.a + event.b > sequence->target)
+      return violate("law 5: {} reads {} positions, but its target is {}", event.id,
+                     event.a + event.b, sequence->target);
+    if (event.c != 0 || final_chunk != (event.a + event.b == sequence->target) ||
+        sampled != final_chunk)
+      return violate("law 5: {} is sampled wrongly at {} of {}", event.id, event.a + event.b,
+                     sequence->target);
+    if (options_.long_prefill_token_threshold > 0 &&
+        event.b > options_.long_prefill_token_threshold)
+      return violate("{} reads {} tokens, the threshold is {}", event.id, event.b,
+                     options_.long_prefill_token_threshold);
+    if (!final_chunk && event.b % alignment() != 0) ++unaligned_;
+    prefill_tokens_ += event.b;
+    sequence->planned += event.b;
+    if (final_chunk) sequence->pending = 1;
+  }
+  sequence->last_row = steps_;
+  sequence->flying.push_back({steps_, event.a, event.b, event.c, event.flags});
+}
+
+void LawChecker::end_plan(const Event& event) {
+  planning_ = false;
+  if (event.a + event.b != rows_ || event.b != decode_rows_ || event.c != tokens_)
+    return violate("plan {} counts {} + {} rows and {} tokens wrongly", event.id, event.a, event.b,
+                   event.c);
+  if (rows_ > options_.max_num_seqs || tokens_ > options_.max_num_batched_tokens)
+    return violate("a step of {} rows and {} tokens", rows_, tokens_);
+  if (!options_.mixed && prefill_tokens_ > 0 && decode_rows_ > 0)
+    return violate("a mixed step, but mixing is off");
+  if (unaligned_ > 1)
+    return violate("{} chunks are cut short of {} tokens", unaligned_, alignment());
+  if (rows_ == 0) {
+    if (!ahead_ && withheld_ == 0 && !sequences_.empty())
+      violate("law 1: an empty step, but {} is there", sequences_.begin()->first);
+    return;
+  }
+  judge_decodes(*plan_class_);
+  if (violations_.empty()) judge_prefill(*plan_class_);
+  if (violations_.empty()) judge_idle_room(*plan_class_);
+  ++steps_;
+  BatchClass& planned = classes_[*plan_class_];
+  planned.served = steps_ - 1;
+  planned.steps_since_prefill = prefill_tokens_ > 0 ? 0 : planned.steps_since_prefill + 1;
+  guesses_under_way_.push_back(guesses_);
+  if (violations_.empty()) judge_waits();
+}
+
+// Law 3. Whoever decodes has a row, or the rows of others fill what the floor leaves.
+void LawChecker::judge_decodes(std::uint32_t batch_class) {
+  if (!options_.mixed && decode_rows_ == 0) {
+    if (classes_[batch_class].steps_since_prefill >= options_.prefill_interval) return;
+    for (const auto& [id, sequence] : sequences_) {
+      if (sequence.state == State::kRunning && sequence.batch_class == batch_class &&
+          decoding(sequence) && can_go_on(sequence) && sequence.row_in_plan != plans_)
+        return violate("law 3: {} waits for a second prefill step", id);
+    }
+    return;
+  }
+  const std::uint32_t capacity = options_.max_num_batched_tokens - (options_.mixed ? floor() : 0);
+  const std::uint32_t turns = options_.max_num_seqs / std::max(1U, capacity) + 1;
+  for (auto& [id, sequence] : sequences_) {
+    const bool left_out = sequence.state == State::kRunning &&
+                          sequence.batch_class == batch_class && sequence.row_in_plan != plans_ &&
+                          decoding(sequence) && can_go_on(sequence);
+    if (!left_out) continue;
+    if (decode_rows_ < capacity)
+      return violate("law 3: {} decodes and has no row, though {} rows of {} are taken", id,
+                     decode_rows_, capacity);
+    // With priorities younger ones may come in before it.
+    if (++sequence.turns_missed > turns * (capacity == 0 ? 2 : 1) &&
+        options_.policy != Policy::kPriority)
+      return violate("law 3: {} decodes and has missed {} turns", id, sequence.turns_missed);
+  }
+}
+
+// Law 3, the other direction: what is partly read goes on in every prefill_interval-th step.
+void LawChecker::judge_prefill(std::uint32_t batch_class) {
+  if (prefill_tokens_ > 0) return;
+  const std::uint32_t since = classes_[batch_class].steps_since_prefill;
+  const std::uint32_t interval =
+      std::max(options_.prefill_interval, options_.max_num_batched_tokens == 1 ? 2U : 1U);
+  const bool due = options_.mixed ? since + 1 >= interval : since >= options_.prefill_interval;
+  if (!due) return;
+  for (const auto& [id, sequence] : sequences_) {
+    if (sequence.state == State::kRunning && sequence.batch_class == batch_class &&
+        sequence.row_in_plan != plans_ && !decoding(sequence))
+      return violate("law 3: {} is partly read and left out for {} steps", id, since + 1);
+  }
+}
+
+// Law 1: nobody waits for room that is there.
+void LawChecker::judge_idle_room(std::uint32_t batch_class) {
+  const std::uint32_t left = options_.max_num_batched_tokens - tokens_;
+  if (timed_ || left == 0 || (!options_.mixed && decode_rows_ > 0)) return;
+  const auto could_use = [&](std::uint32_t remaining) {
+    return prefill_tokens_ == 0 || left >= std::min(remaining, alignment());
+  };
+  const Sequence* head = nullptr;
+  std::uint32_t reserved_slots = 0, reserved_blocks = 0;
+  for (const auto& [id, sequence] : sequences_) {
+    if (sequence.batch_class == batch_class && sequence.state == State::kRunning &&
+        !decoding(sequence) && sequence.row_in_plan != plans_) {
+      if (could_use(sequence.target - sequence.planned))
+        violate("law 1: {} is partly read, and {} tokens of the step are unused", id, left);
+      return;
+    }
+    if (sequence.state != State::kWaiting) continue;
+    if (sequence.batch_class != batch_class) {
+      // At most these are kept for older ones of other classes.
+      ++reserved_slots;
+      reserved_blocks += fresh_blocks(sequence);
+    } else if (options_.policy == Policy::kFair) {
+      return;  // which of the tenants' heads is next is judged when it is let in
+    } else if (head == nullptr || sequence.key < head->key) {
+      head = &sequence;
+    }
+  }
+  if (head == nullptr || !could_use(head->known)) return;
+  const std::uint64_t needed = std::uint64_t{fresh_blocks(*head)} + reserved_blocks +
+                               std::uint64_t{options_.watermark} * growing();
+  if (slots_.size() + 1 + reserved_slots <= options_.max_num_seqs && needed <= available())
+    violate(
+        "law 1: {} waits, though a slot, {} of {} blocks and {} tokens of the step are there for "
+        "it",
+        head->id, available(), needed, left);
+}
+
+// Law 4: nobody that runs is left alone for longer than all others together can take.
+void LawChecker::judge_waits() {
+  const std::uint64_t turns =
+      options_.max_num_seqs / std::max(1U, options_.max_num_batched_tokens - floor()) + 1;
+  const std::uint64_t bound = (std::uint64_t{options_.max_context} * options_.max_num_seqs + 8) *
+                              (options_.prefill_interval + 1) * most_classes_ * turns;
+  for (const auto& [id, sequence] : sequences_) {
+    if (sequence.state == State::kRunning && sequence.flying.empty() &&
+        steps_ - sequence.last_row > bound)
+      return violate("law 4: {} runs and had no row for {} steps", id, bound);
+  }
+  // A class whose sequences can go on waits for one step of each other class, at most; a plan ahead
+  // may find none of them able to.
+  if (classes_.size() < 2 || ahead_) return;
+  for (const auto& [batch_class, its] : classes_) {
+    if (steps_ - its.served <= 2 * most_classes_ + 2) continue;
+    for (const auto& [id, sequence] : sequences_) {
+      if (sequence.batch_class == batch_class && sequence.state == State::kRunning &&
+          can_go_on(sequence) && sequence.flying.empty() &&
+          steps_ - sequence.last_row > 2 * most_classes_ + 2)
+        return violate("law 4: {} of class {} waits for other classes since step {}", id,
+                       batch_class, its.served);
+    }
+  }
+}
+
+void LawChecker::accept(const Event& event) {
+  Sequence* sequence = find(event.id, "a result of");
+  if (sequence == nullptr) return;
+  if (sequence->flying.empty()) return violate("law 5: {} has a result without a row", event.id);
+  const FlyingRow row = sequence->flying.front();
+  sequence->flying.pop_front();
+  const bool sampled = (row.flags & observe::kRowSampled) != 0;
+  const bool decode = (row.flags & observe::kRowDecode) != 0;
+  if (sampled ? event.a < 1 || event.a > row.drafts + 1 : event.a != 0)
+    return violate("law 5: {} gets {} new tokens of a row with {} guesses", event.id, event.a,
+                   row.drafts);
+  if (event.b != row.first + (decode ? event.a : row.tokens))
+    return violate("law 5: {} has {} positions after {} + {}", event.id, event.b, row.first,
+                   row.tokens);
+  if (sampled) {
+    --sequence->pending;
+    sequence->known += event.a;
+    if (row.drafts > 0) sequence->planned = event.b;
+    tenants_[sequence->tenant].served += 2ULL * event.a;
+  }
+  if (sequence->known > sequence->final_length ||
+      (sequence->known == sequence->final_length && event.c == 0))
+    return violate("law 5: {} goes on beyond {} tokens", event.id, sequence->final_length);
+}
+
+void LawChecker::end_commit(const Event& event) {
+  if (event.id != commits_) return violate("commit {} should be {}", event.id, commits_);
+  if (guesses_under_way_.empty()) return violate("commit {} of no plan", event.id);
+  guesses_under_way_.pop_front();
+  // Of those that have ended meanwhile the row is over, too.
+  for (auto next = sequences_.begin(); next != sequences_.end();) {
+    Sequence& sequence = (next++)->second;
+    if (sequence.flying.empty() || sequence.flying.front().step != commits_) continue;
+    if (sequence.state != State::kLeaving)
+      return violate("law 5: the row of {} in step {} has no result", sequence.id, commits_);
+    sequence.flying.pop_front();
+    settle(sequence);
+  }
+  ++commits_;
+}
+
+bool LawChecker::can_go_on(const Sequence& sequence) const {
+  return !decoding(sequence) || sequence.known + sequence.pending < sequence.final_length;
+}
+
+std::uint32_t LawChecker::floor() const {
+  return std::min(options_.min_prefill_tokens, std::max(1U, options_.max_num_batched_tokens / 2));
+}
+
+std::uint32_t LawChecker::alignment() const {
+  const std::uint32_t chosen = options_.prefill_alignment > 0 ? options_.prefill_alignment
+                                                              : std::max(64U, options_.block_size);
+  return options_.long_prefill_token_threshold > 0
+             ? std::min(chosen, options_.long_prefill_token_threshold)
+             : chosen;
+}
+
+std::uint32_t LawChecker::growing() const {
+  return static_cast<std::uint32_t>(
+      std::count_if(sequences_.begin(), sequences_.end(), [&](const auto& entry) {
+        const Sequence& sequence = entry.second;
+        return sequence.state == State::kRunning &&
+               sequence.blocks.size() < blocks_for(sequence.final_length - 1);
+      }));
+}
+
+std::uint32_t LawChecker::fresh_blocks(const Sequence& sequence) const {
+  return blocks_for(std::min(sequence.known + 1, sequence.final_length - 1));
+}
+
+}  // namespace dovetail::laws

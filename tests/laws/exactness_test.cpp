@@ -207,7 +207,7 @@ EngineOptions random_options(std::mt19937& random, int round) {
   options.min_prefill_tokens = 1 + static_cast<std::uint32_t>(random() % 20);
   options.prefill_interval = 1 + static_cast<std::uint32_t>(random() % 3);
   options.policy = static_cast<PolicyOption>(random() % 3);
-  options.ageing_steps = static_cast<std::uint32_t>(random() % 30);
+  options.ageing_steps = 1 + static_cast<std::uint32_t>(random() % 30);
   return options;
 }
 

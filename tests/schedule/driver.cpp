@@ -2,59 +2,78 @@
 
 #include <algorithm>
 #include <cassert>
-#include <utility>
 
 namespace dovetail::schedule {
 
-Driver::Driver(const SchedulerOptions& options) : scheduler_(options), history_{options, {}} {}
+Driver::Driver(const SchedulerOptions& options, std::size_t log_capacity)
+    : log_(log_capacity), scheduler_(options, &log_) {}
 
-Status Driver::add(SequenceId id, std::uint32_t prompt, std::uint32_t max) {
-  const Status status = scheduler_.add(id, prompt);
-  if (status) {
-    alive_[id] = Alive{prompt, max, false};
-    generated_[id] = 0;
-  }
-  record(Added{id, prompt, status.has_value()});
+Status Driver::add(const SequenceSpec& spec) {
+  const Status status = scheduler_.add(spec);
+  if (!status) return status;
+  const std::uint32_t room = scheduler_.options().max_context - spec.prompt_tokens;
+  const std::uint32_t most = spec.max_new_tokens == 0 ? room : spec.max_new_tokens;
+  alive_[spec.id] = Alive{std::min(room, most), false, 0, 0};
+  generated_[spec.id] = 0;
   return status;
 }
 
 void Driver::cancel(SequenceId id) {
   scheduler_.cancel(id);
   alive_.erase(id);
-  record(Cancelled{id});
 }
 
 void Driver::finish_next(SequenceId id) { alive_.at(id).finish_next = true; }
 
+void Driver::drafts(SequenceId id, std::uint32_t count, std::uint32_t right) {
+  alive_.at(id).drafts = count;
+  alive_.at(id).right = right;
+}
+
+Status Driver::plan_any() {
+  const Status status = scheduler_.plan(last_);
+  if (status && !last_.rows.empty()) under_way_.push_back(last_);
+  return status;
+}
 Status Driver::plan() {
-  assert(!under_way_);
-  Result<StepPlan> planned = scheduler_.plan();
-  if (!planned) return fail(planned.error());
-  plan_ = std::move(*planned);
-  under_way_ = true;
-  record(Planned{plan_});
-  return {};
+  assert(under_way_.empty());
+  return plan_any();
+}
+Status Driver::plan_ahead() {
+  assert(under_way_.size() == 1);
+  return plan_any();
 }
 
 void Driver::commit() {
-  assert(under_way_);
-  under_way_ = false;
+  if (under_way_.empty()) return;  // an empty plan needs no commit
+  const StepPlan plan = std::move(under_way_.front());
+  under_way_.pop_front();
   finished_.clear();
   StepResult result;
-  for (const Row& row : plan_.rows) {
+  for (const Row& row : plan.rows) {
     if (!row.sampled) continue;
-    if (!alive_.contains(row.sequence)) {
-      result.finished.push_back(true);  // cancelled since: what is said of it must not matter
+    const auto found = alive_.find(row.sequence);
+    if (found == alive_.end()) {
+      result.rows.push_back({1, true, 0});
+      result.tokens.push_back(-1);
       continue;
     }
-    ++generated_.at(row.sequence);
-    result.finished.push_back(ends(row.sequence));
-    if (!result.finished.back()) continue;
-    alive_.erase(row.sequence);
+    Alive& its = found->second;
+    RowResult outcome;
+    outcome.new_tokens = std::min({1 + std::min(row.drafts, its.right), its.left});
+    if (its.finish_next) outcome.new_tokens = 1;
+    its.left -= outcome.new_tokens;
+    outcome.finished = its.left == 0 || its.finish_next;
+    outcome.next_drafts = its.drafts;
+    for (std::uint32_t i = 0; i < outcome.new_tokens; ++i) {
+      result.tokens.push_back(token(row.sequence, generated_.at(row.sequence)++));
+    }
+    result.rows.push_back(outcome);
+    if (!outcome.finished) continue;
+    alive_.erase(found);
     finished_.push_back(row.sequence);
   }
-  scheduler_.commit(plan_, result);
-  record(Committed{result});
+  scheduler_.commit(plan, result);
 }
 
 Status Driver::step() {
@@ -65,7 +84,7 @@ Status Driver::step() {
 
 Result<std::uint32_t> Driver::run_until_idle(std::uint32_t limit) {
   std::uint32_t steps = 0;
-  while (!alive_.empty()) {
+  while (!scheduler_.idle()) {
     if (steps == limit) {
       return fail(ErrorKind::kInternal, "{} sequences are alive after {} steps", alive_.size(),
                   limit);
@@ -76,28 +95,10 @@ Result<std::uint32_t> Driver::run_until_idle(std::uint32_t limit) {
   return steps;
 }
 
-std::vector<SequenceId> Driver::alive() const {
-  std::vector<SequenceId> ids;
-  for (const auto& [id, sequence] : alive_) ids.push_back(id);
-  return ids;
-}
-
 const Row* Driver::row_of(SequenceId id) const {
-  const auto row = std::find_if(plan_.rows.begin(), plan_.rows.end(),
+  const auto row = std::find_if(last_.rows.begin(), last_.rows.end(),
                                 [&](const Row& other) { return other.sequence == id; });
-  return row == plan_.rows.end() ? nullptr : &*row;
-}
-
-void Driver::record(std::variant<Added, Cancelled, Planned, Committed> what) {
-  history_.events.push_back({std::move(what), scheduler_.take_freed_blocks(),
-                             scheduler_.pool().free(), scheduler_.running(), scheduler_.waiting()});
-}
-
-bool Driver::ends(SequenceId id) const {
-  const Alive& sequence = alive_.at(id);
-  const std::uint32_t generated = generated_.at(id);
-  return sequence.finish_next || generated == sequence.max ||
-         sequence.prompt + generated == history_.options.max_context;
+  return row == last_.rows.end() ? nullptr : &*row;
 }
 
 }  // namespace dovetail::schedule

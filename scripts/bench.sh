@@ -10,6 +10,8 @@ models=("$@")
 
 grep -m1 'model name' /proc/cpuinfo || true
 "$build/bench/kernels_bench" --benchmark_min_time=0.1
+"$build/bench/schedule_bench"
 for model in "${models[@]}"; do
   "$build/bench/engine_bench" "$model"
 done
+scripts/bench_server.py "$build/dovetail"

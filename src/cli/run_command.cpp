@@ -15,6 +15,7 @@
 #include "cli/prompt_encoder.h"
 #include "cli/result_line.h"
 #include "cli/sampling_options.h"
+#include "cli/trace_file.h"
 #include "cli/values.h"
 #include "engine/options.h"
 #include "engine/validate.h"
@@ -27,7 +28,7 @@ constexpr float kTemperature = 0.0F;
 constexpr std::size_t kWindow = std::size_t{1} << 14;  // records held at a time
 
 struct RunOptions {
-  std::string model, prompt, input, output, system, chat_template;
+  std::string model, prompt, input, output, system, chat_template, trace;
   bool chat = false, no_special = false, quiet = false, verbose = false;
   std::int32_t logprobs = -1;
   std::int32_t n = 1;
@@ -40,7 +41,9 @@ bool interrupted() { return InterruptGuard::signal() != 0; }
 // What all ways to run share, once the model is there.
 class Run {
  public:
-  static Result<Run> start(const RunOptions& options) {
+  static Result<Run> start(RunOptions& options) {
+    Result<TraceFile> trace = TraceFile::open(options.trace, options.engine);
+    if (!trace) return fail(trace.error());
     std::string chat_template;
     if (!options.chat_template.empty()) {
       Result<std::string> text = read_text_file(options.chat_template);
@@ -53,7 +56,14 @@ class Run {
     Result<PromptEncoder> encoder =
         PromptEncoder::create((*engine)->source(), (*engine)->tokenizer(), chat_template);
     if (!encoder) return fail(encoder.error());
-    return Run(options, *std::move(engine), *std::move(encoder));
+    return Run(options, *std::move(engine), *std::move(encoder), *std::move(trace));
+  }
+
+  // Work that has come to its end, however: writes what is left to write.
+  Result<int> finish(Result<int> done) {
+    if (!done) return done;
+    if (const Status ok = trace_.write(*engine_); !ok) return fail(ok.error());
+    return done;
   }
 
   // One prompt, its text as it comes.
@@ -120,8 +130,12 @@ class Run {
   }
 
  private:
-  Run(const RunOptions& options, std::unique_ptr<Engine> engine, PromptEncoder encoder)
-      : options_(options), engine_(std::move(engine)), encoder_(std::move(encoder)) {}
+  Run(const RunOptions& options, std::unique_ptr<Engine> engine, PromptEncoder encoder,
+      TraceFile trace)
+      : options_(options),
+        engine_(std::move(engine)),
+        encoder_(std::move(encoder)),
+        trace_(std::move(trace)) {}
 
   RecordContext context() const {
     RecordContext facts;
@@ -191,6 +205,7 @@ class Run {
   const RunOptions& options_;
   std::unique_ptr<Engine> engine_;
   PromptEncoder encoder_;
+  TraceFile trace_;
 };
 
 bool same_file(const std::string& left, const std::string& right) {
@@ -207,6 +222,12 @@ Result<int> run(RunOptions& options, bool has_prompt) {
     return usage_error(kName, "PROMPT and --input were both given, expected one of them");
   if (!options.system.empty() && !options.chat)
     return usage_error(kName, "--system needs --chat: a plain prompt has no system message");
+  if (!options.trace.empty() &&
+      (options.trace == options.output || same_file(options.trace, options.input))) {
+    return fail(ErrorKind::kInvalid,
+                "--trace: {} is the input or the output file, expected another file",
+                options.trace);
+  }
   if (!options.input.empty()) {
     if (same_file(options.input, options.output)) {
       return fail(ErrorKind::kInvalid, "--output: {} is the input file, expected another file",
@@ -216,7 +237,7 @@ Result<int> run(RunOptions& options, bool has_prompt) {
     if (!lines) return fail(lines.error());
     Result<Run> run = Run::start(options);
     if (!run) return fail(run.error());
-    return run->file(*lines);
+    return run->finish(run->file(*lines));
   }
   if (!has_prompt) {
     if (isatty(STDIN_FILENO) == 1)
@@ -229,7 +250,7 @@ Result<int> run(RunOptions& options, bool has_prompt) {
   Result<Run> run = Run::start(options);
   if (!run) return fail(run.error());
   const bool plain = options.output.empty() && options.n == 1 && options.logprobs < 0;
-  return plain ? run->stream() : run->single();
+  return run->finish(plain ? run->stream() : run->single());
 }
 
 }  // namespace
@@ -280,6 +301,7 @@ Command run_command() {
       ->group(group);
   add_sampling_options(app, options->sampling, kTemperature);
   add_engine_options(app, options->engine);
+  add_trace_option(app, options->trace);
   command.action = [options, prompt] { return run(*options, prompt->count() > 0); };
   return command;
 }

@@ -4,6 +4,7 @@
 
 #include "cli/command.h"
 #include "cli/engine_options.h"
+#include "cli/trace_file.h"
 #include "cli/values.h"
 #include "dovetail/server.h"
 
@@ -13,7 +14,7 @@ namespace {
 constexpr const char* kName = "serve";
 
 struct ServeOptions {
-  std::string model, chat_template;
+  std::string model, chat_template, trace;
   EngineOptions engine;
   ServerOptions server;
 };
@@ -39,12 +40,15 @@ Result<int> serve(ServeOptions& options) {
     if (!text) return fail(text.error());
     options.server.chat_template = *std::move(text);
   }
+  Result<TraceFile> trace = TraceFile::open(options.trace, options.engine);
+  if (!trace) return fail(trace.error());
   const Result<std::unique_ptr<Engine>> engine = start_engine(options.model, options.engine, true);
   if (!engine) return fail(engine.error());
   const Result<std::unique_ptr<Server>> server = Server::create(**engine, options.server);
   if (!server) return fail(server.error());
   fmt::print(stderr, "listening on {}\n", (*server)->url());
   if (const Status ok = (*server)->run(); !ok) return fail(ok.error());
+  if (const Status ok = trace->write(**engine); !ok) return fail(ok.error());
   return kExitOk;
 }
 
@@ -82,6 +86,7 @@ Command serve_command() {
               "Seconds that accepted requests get after a signal (300)")
       ->group(group);
   add_engine_options(app, options->engine);
+  add_trace_option(app, options->trace);
   command.action = [options] { return serve(*options); };
   return command;
 }

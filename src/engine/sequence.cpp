@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/draft_proposer.h"
+#include "engine/mutation.h"
 
 namespace dovetail::engine {
 namespace {
@@ -32,13 +33,14 @@ void Sequence::guess(std::uint32_t most) {
   if (most > 0) propose(tokens_, most, guesses_);
 }
 
-std::optional<OutputToken> Sequence::choose(std::span<const float> logits) const {
+std::optional<OutputToken> Sequence::choose(std::span<const float> logits,
+                                            std::uint32_t draw) const {
   const Request& request = shared_->request;
   SamplingContext context;
   context.params = &request.sampling;
   context.seed = shared_->seed;
   context.choice = static_cast<std::uint32_t>(choice_);
-  context.position = generated();
+  context.position = draw;
   context.counts = &counts_;
   if (generated() < static_cast<std::uint32_t>(request.min_tokens))
     context.forbidden = shared_->ends;
@@ -51,11 +53,13 @@ std::optional<OutputToken> Sequence::choose(std::span<const float> logits) const
 Sequence::News Sequence::advance(std::span<const float> logits, std::size_t vocab) {
   News news;
   const std::size_t rows = logits.size() / vocab;
-  for (std::size_t row = 0; row < rows && !news.ended; ++row) {
-    if (row > 0 && tokens_.back() != guesses_[row - 1]) break;
-    const std::optional<OutputToken> token = choose(logits.subspan(row * vocab, vocab));
-    ++news.new_tokens;
+  for (std::size_t row = 0; row < rows; ++row) {
+    if (news.ended && !mutated(Mutant::kReadPastTheEnd)) break;
+    if (row > 0 && tokens_.back() != guesses_[row - 1] && !mutated(Mutant::kBelieveGuesses)) break;
+    const std::uint32_t draw = generated() - (mutated(Mutant::kOneDrawPerStep) ? news.new_tokens : 0);
+    const std::optional<OutputToken> token = choose(logits.subspan(row * vocab, vocab), draw);
     if (token) {
+      ++news.new_tokens;
       news.ended = accept(*token, news.event);
     } else {
       news.event.finish = FinishReason::kError;

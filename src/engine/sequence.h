@@ -35,6 +35,7 @@ class Sequence {
   // Prompt and output so far.
   std::span<const TokenId> tokens() const { return tokens_; }
   const SharedRequest& shared() const { return *shared_; }
+  std::shared_ptr<const SharedRequest> share() const { return shared_; }
   std::int32_t choice() const { return choice_; }
 
   // Guesses for what follows the last token, at most `most`; computed rows may check them.
@@ -44,7 +45,7 @@ class Sequence {
   // What came of a sampled row.
   struct News {
     OutputEvent event;  // to be delivered: of all new tokens together
-    std::uint32_t new_tokens = 0;
+    std::uint32_t new_tokens = 0;  // the last ones of tokens(); none only with an error
     bool ended = false;  // it was the last event
   };
   // Takes the next tokens from rows of `vocab` logits: the first follows the last token, each
@@ -62,8 +63,9 @@ class Sequence {
   std::uint32_t generated() const {
     return static_cast<std::uint32_t>(tokens_.size() - shared_->request.prompt.size());
   }
-  // The token that a row of logits gives; nothing where no logit is a number.
-  std::optional<OutputToken> choose(std::span<const float> logits) const;
+  // The token that a row of logits gives with the random number `draw` of the sequence's stream;
+  // nothing where no logit is a number.
+  std::optional<OutputToken> choose(std::span<const float> logits, std::uint32_t draw) const;
   // True: the sequence has ended with it.
   bool accept(const OutputToken& token, OutputEvent& news);
   OutputEvent event() const;

@@ -7,6 +7,7 @@
 #include <random>
 #include <utility>
 
+#include "engine/mutation.h"
 #include "engine/options.h"
 #include "engine/validate.h"
 #include "kernels/kernels.h"
@@ -18,39 +19,11 @@ double seconds_since(StepLoop::Clock::time_point start) {
   return std::chrono::duration<double>(StepLoop::Clock::now() - start).count();
 }
 
-schedule::Policy policy_of(PolicyOption policy) {
-  switch (policy) {
-    case PolicyOption::kPriority:
-      return schedule::Policy::kPriority;
-    case PolicyOption::kFair:
-      return schedule::Policy::kFair;
-    case PolicyOption::kFcfs:
-      break;
-  }
-  return schedule::Policy::kFcfs;
-}
-
-schedule::SchedulerOptions scheduler_options(const EngineOptions& options) {
-  schedule::SchedulerOptions result;
-  result.max_num_seqs = options.max_num_seqs;
-  result.max_num_batched_tokens = options.max_num_batched_tokens;
-  result.long_prefill_token_threshold = options.long_prefill_token_threshold;
-  result.block_size = static_cast<std::uint32_t>(kernels::kBlockSize);
-  result.kv_blocks = options.kv_blocks;
-  result.max_context = options.max_context;
-  // The engine's queue is bounded at its door; what was let in there may always come back here
-  // after a preemption.
-  result.max_waiting = std::numeric_limits<std::uint32_t>::max();
-  result.mixed = options.mixed;
-  result.prefix_cache = options.prefix_cache;
-  result.speculative_tokens = options.speculative_tokens;
-  result.prefill_alignment = options.prefill_alignment;
-  result.min_prefill_tokens = options.min_prefill_tokens;
-  result.prefill_interval = options.prefill_interval;
-  result.target_step_us = 1000.0 * options.target_inter_token_ms;
-  result.policy = policy_of(options.policy);
-  result.ageing_steps = options.ageing_steps;
-  return result;
+// The engine's queue is bounded at its door; what was let in there may always come back here after
+// a preemption.
+schedule::SchedulerOptions unbounded_queue(schedule::SchedulerOptions options) {
+  options.max_waiting = std::numeric_limits<std::uint32_t>::max();
+  return options;
 }
 
 std::vector<TokenId> end_ids(const load::ModelSource& source,
@@ -109,7 +82,7 @@ StepLoop::StepLoop(EngineOptions options, std::shared_ptr<const load::ModelSourc
       cache_(std::move(cache)),
       log_(options_.trace_events > 0 ? std::make_optional<observe::EventLog>(options_.trace_events)
                                      : std::nullopt),
-      scheduler_(scheduler_options(options_), log_ ? &*log_ : nullptr),
+      scheduler_(unbounded_queue(scheduler_options(options_)), log_ ? &*log_ : nullptr),
       hooks_(std::move(hooks)) {
   if (options_.async_scheduling) background_.emplace();
   if (options_.poison_freed_blocks) {
@@ -199,6 +172,9 @@ void StepLoop::cancel_all() {
 }
 
 void StepLoop::abort(const Error& error) {
+  if (background_) static_cast<void>(background_->wait());
+  deliver();
+  aborted_ = true;
   while (!sequences_.empty()) end(sequences_.begin()->first, FinishReason::kError, error);
 }
 
@@ -287,6 +263,8 @@ void StepLoop::lay_out(const schedule::StepPlan& plan, Flight& flight) {
     flight.segments.push_back({std::span(flight.tokens).subspan(begin), row.first_position,
                                row.blocks, row.logit_rows()});
     const bool decode = row.sampled && !row.final_chunk;
+    if (mutated(Mutant::kPlaceholder) && background_ && decode) flight.tokens[begin] = 0;
+    if (mutated(Mutant::kEarlierGuesses) && row.drafts > 0) flight.tokens.back() = 0;
     (decode ? flight.load.decode_rows : flight.load.prefill_tokens) += row.tokens;
     flight.load.context_tokens += schedule::context_read(row.first_position, row.tokens);
   }
@@ -311,21 +289,21 @@ Status StepLoop::land(Flight& flight) {
 void StepLoop::sample(Flight& flight) {
   const std::size_t vocab = source_->config.vocab_size;
   sampled_.clear();
-  std::vector<std::span<const float>> logits;
+  sampled_logits_.clear();
   for (std::size_t i = 0; i < flight.plan.rows.size(); ++i) {
     const schedule::Row& row = flight.plan.rows[i];
     if (!row.sampled) continue;
     const auto sequence = sequences_.find(row.sequence);
     sampled_.push_back(sequence == sequences_.end() ? nullptr : &sequence->second);
-    logits.push_back(sampled_.back() == nullptr
-                         ? std::span<const float>()
-                         : std::span<const float>(logits_).subspan(flight.logits_of[i] * vocab,
-                                                                   row.logit_rows() * vocab));
+    sampled_logits_.push_back(sampled_.back() == nullptr
+                                  ? std::span<const float>()
+                                  : std::span<const float>(logits_).subspan(
+                                        flight.logits_of[i] * vocab, row.logit_rows() * vocab));
   }
   news_.assign(sampled_.size(), {});
   model::for_each_row(workers_, sampled_.size(), 8 * vocab, [&](std::size_t i) {
     if (sampled_[i] == nullptr) return;
-    news_[i] = sampled_[i]->advance(logits[i], vocab);
+    news_[i] = sampled_[i]->advance(sampled_logits_[i], vocab);
     if (!news_[i].ended) sampled_[i]->guess(options_.speculative_tokens);
   });
   note(observe::EventKind::kSampled, flight.plan.number);
@@ -347,19 +325,21 @@ void StepLoop::conclude(Flight& flight) {
     guesses_offered_ |= outcome.next_drafts > 0 && !outcome.finished;
     result_.tokens.insert(result_.tokens.end(), tokens.end() - outcome.new_tokens, tokens.end());
   }
-  if (hooks_.after_sampling) hooks_.after_sampling(flight.plan, result_, logits_);
+  if (hooks_.after_sampling) hooks_.after_sampling(flight.plan, result_, sampled_logits_);
   count(flight);
+  if (log_) log_->set_time(Clock::now().time_since_epoch().count());
   std::size_t next = 0;
   for (const schedule::Row& row : flight.plan.rows) {
     if (!row.sampled) continue;
     const std::size_t i = next++;
     if (sampled_[i] == nullptr) continue;
-    undelivered_.emplace_back(sampled_[i]->shared().sink, std::move(news_[i].event));
+    // What made logits that are no numbers must not be found by others.
+    if (news_[i].event.finish == FinishReason::kError) scheduler_.cancel(row.sequence);
+    undelivered_.emplace_back(sampled_[i]->share(), std::move(news_[i].event));
     if (!news_[i].ended) continue;
+    stats_.requests_finished += undelivered_.back().second.finish == FinishReason::kError ? 0 : 1;
     forget(row.sequence);
-    ++stats_.requests_finished;
   }
-  if (log_) log_->set_time(Clock::now().time_since_epoch().count());
   scheduler_.commit(flight.plan, result_);
   estimator_.observe(flight.load, 1e6 * seconds_since(flight.launched));
   scheduler_.set_cost(estimator_.cost());
@@ -374,13 +354,13 @@ void StepLoop::count(const Flight& flight) {
   for (std::size_t i = 0; i < sampled_.size(); ++i) {
     if (sampled_[i] == nullptr) continue;
     stats_.generated_tokens += result_.rows[i].new_tokens;
-    stats_.accepted_tokens += result_.rows[i].new_tokens - 1;
+    stats_.accepted_tokens += std::max(result_.rows[i].new_tokens, 1U) - 1;
   }
 }
 
 // While the next step computes, if there is one.
 void StepLoop::deliver() {
-  for (auto& [sink, event] : undelivered_) sink(std::move(event));
+  for (auto& [shared, event] : undelivered_) shared->sink(std::move(event));
   undelivered_.clear();
 }
 

@@ -30,10 +30,10 @@ namespace dovetail::engine {
 struct StepHooks {
   // Changes what is computed and nothing else. Rows that are not sampled may be removed.
   std::function<void(schedule::StepPlan& plan)> before_forward;
-  // After sampling: logit_rows() rows of logits per row of the plan, in its order, and what became
-  // of them; a row of no new tokens was not computed and has no logits.
+  // After sampling: per sampled row of the plan, in its order, what became of it, and its
+  // logit_rows() rows of logits; none where the sequence has ended since the plan was made.
   std::function<void(const schedule::StepPlan& plan, const schedule::StepResult& result,
-                     std::span<const float> logits)>
+                     std::span<const std::span<const float>> logits)>
       after_sampling;
   const kernels::Kernels* kernels = nullptr;  // in place of those that the options name
 };
@@ -73,12 +73,15 @@ class StepLoop {
   void expire(Clock::time_point now);
   std::optional<Clock::time_point> next_deadline() const;
 
-  // Ends everything, with kCancelled or kError.
+  // Ends everything, with kCancelled.
   void cancel_all();
+
+  // Ends everything, with kError: a step has failed. Nothing more may be asked of this loop but its
+  // figures and its trace.
   void abort(const Error& error);
 
   // Nothing runs, waits or is under way.
-  bool idle() const { return scheduler_.idle(); }
+  bool idle() const { return aborted_ || scheduler_.idle(); }
 
   // Makes one step; with async_scheduling, completes the one under way and starts the next.
   // kInternal: an invariant is broken and no further step may be made.
@@ -88,6 +91,9 @@ class StepLoop {
 
   // Blocks that the cache is short of from now on; see kv::BlockPool::withhold.
   void withhold_blocks(std::uint32_t blocks) { scheduler_.withhold_blocks(blocks); }
+
+  // What the scheduler was told.
+  const schedule::SchedulerOptions& scheduling() const { return scheduler_.options(); }
 
   // The log's last events; see EngineOptions::trace_events.
   std::vector<observe::Event> trace() const;
@@ -142,10 +148,13 @@ class StepLoop {
   bool guesses_offered_ = false;  // at the last commit
   std::vector<kv::BlockId> stale_blocks_;
   std::vector<float> logits_;
-  std::vector<Sequence*> sampled_;    // of the flight, by sampled row; null: it has ended
-  std::vector<Sequence::News> news_;  // by sampled row
+  // Of the flight, by sampled row:
+  std::vector<Sequence*> sampled_;  // null: it has ended
+  std::vector<std::span<const float>> sampled_logits_;
+  std::vector<Sequence::News> news_;
   schedule::StepResult result_;
-  std::vector<std::pair<EventSink, OutputEvent>> undelivered_;
+  std::vector<std::pair<std::shared_ptr<const SharedRequest>, OutputEvent>> undelivered_;
+  bool aborted_ = false;
   EngineStats stats_;
   StepHooks hooks_;
   std::optional<Background> background_;  // last: it works on all of the above

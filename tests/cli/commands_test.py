@@ -223,6 +223,25 @@ class Model:
                      "target-inter-token-ms 7.5: ", "async-scheduling off: "):
             self.assertRegex(done.stderr, rf"(?m)^{line}")
 
+    def test_trace(self):
+        source = self.input_file()
+        trace = self.folder / "trace.json"
+        plain = run("run", self.model, "--input", source, "--max-num-seqs", "8")
+        traced = run("run", self.model, "--input", source, "--max-num-seqs", "8", "--trace", trace)
+        self.assertEqual(traced.stdout, plain.stdout)
+        events = json.loads(trace.read_text())["traceEvents"]
+        steps = [event["name"] for event in events if event["ph"] == "X" and event["pid"] == 1
+                 and event["tid"] == 1]
+        self.assertRegex(steps[0], r"^prefill\[p=\d+ chunks?/\d+ tok\]$")
+        self.assertTrue(any(name.startswith("mixed[p=") for name in steps), steps)
+        self.assertTrue(any(name.startswith("decode[d=") for name in steps), steps)
+        ended = [event["name"] for event in events if event["ph"] == "X" and event["pid"] == 2]
+        self.assertGreaterEqual(len(ended), 2 * len(self.prompts))
+        self.assertIn("/nowhere/trace.json", run("run", self.model, "x", "--trace",
+                                                 "/nowhere/trace.json", code=1).stderr)
+        self.assertIn("--trace: ", run("run", self.model, "--input", source, "--trace", source,
+                                       code=1).stderr)
+
     def test_options_of_the_cache(self):
         self.assertIn("block_size: 32 is not available, expected 16",
                       run("run", self.model, "x", "--block-size", "32", code=1).stderr)
@@ -348,8 +367,9 @@ class Model:
                          run("run", self.model, history, "--chat", *options).stdout)
 
     def test_serve(self):
+        trace = self.folder / "trace.json"
         server = subprocess.Popen([BINARY, "serve", self.model, "--port", "0", "--api-key", "secret",
-                                   "--served-model-name", "mine"], stderr=subprocess.PIPE, text=True)
+                                   "--served-model-name", "mine", "--trace", trace], stderr=subprocess.PIPE, text=True)
         try:
             url = ""
             log = ""
@@ -374,6 +394,8 @@ class Model:
             server.stderr.read()
             server.stderr.close()
             self.assertEqual(server.wait(timeout=60), 0)
+        names = [event["name"] for event in json.loads(trace.read_text())["traceEvents"]]
+        self.assertIn("decode[d=1]", names)
 
 
 @unittest.skipUnless(DEMO.exists(), f"{DEMO} is not there")

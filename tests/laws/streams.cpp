@@ -8,17 +8,54 @@
 
 namespace dovetail::laws {
 
+namespace {
+
+template <class T>
+bool same_bytes(const std::vector<T>& x, const std::vector<T>& y) {
+  // == sees a NaN, memcmp sees a zero's sign.
+  return x == y && std::memcmp(x.data(), y.data(), x.size() * sizeof(T)) == 0;
+}
+
+// A token as it was reported, in numbers.
+std::vector<float> numbers(const OutputToken& token) {
+  std::vector<float> result = {static_cast<float>(token.id), token.logprob};
+  for (const TokenLogprob& top : token.top) {
+    result.push_back(static_cast<float>(top.id));
+    result.push_back(top.logprob);
+  }
+  return result;
+}
+
+}  // namespace
+
 bool same_bits(const Stream& a, const Stream& b) {
-  const auto equal_rows = [](const std::vector<float>& x, const std::vector<float>& y) {
-    // == sees a NaN, memcmp sees a zero's sign.
-    return x == y && std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0;
+  return a.tokens == b.tokens && a.text == b.text && a.finish == b.finish &&
+         a.stop_string == b.stop_string &&
+         std::equal(a.logits.begin(), a.logits.end(), b.logits.begin(), b.logits.end(),
+                    same_bytes<float>) &&
+         std::equal(a.reported.begin(), a.reported.end(), b.reported.begin(), b.reported.end(),
+                    [](const OutputToken& x, const OutputToken& y) {
+                      return same_bytes(numbers(x), numbers(y));
+                    });
+}
+
+Stream cut(Stream whole, const Stream& cancelled) {
+  // Without a token of its own an end token has logits.
+  const auto shorten = [](auto& list, std::size_t size) {
+    list.resize(std::min(list.size(), size));
   };
-  return a.tokens == b.tokens && a.finish == b.finish &&
-         std::equal(a.logits.begin(), a.logits.end(), b.logits.begin(), b.logits.end(), equal_rows);
+  shorten(whole.tokens, cancelled.tokens.size());
+  shorten(whole.logits, cancelled.logits.size());
+  shorten(whole.reported, cancelled.reported.size());
+  shorten(whole.text, cancelled.text.size());
+  whole.finish = cancelled.finish;
+  whole.stop_string.clear();
+  return whole;
 }
 
 Outcome serve(std::shared_ptr<const load::ModelSource> model, const EngineOptions& options,
-              const std::vector<Arrival>& arrivals, engine::StepHooks hooks) {
+              const std::vector<Arrival>& arrivals, engine::StepHooks hooks,
+              const std::optional<text::Tokenizer>& tokenizer) {
   Outcome outcome;
   outcome.streams.resize(arrivals.size());
   std::vector<std::size_t>
@@ -26,7 +63,7 @@ Outcome serve(std::shared_ptr<const load::ModelSource> model, const EngineOption
   const std::size_t vocab = model->config.vocab_size;
 
   hooks.after_sampling = [&](const schedule::StepPlan& plan, const schedule::StepResult& result,
-                             std::span<const float> logits) {
+                             std::span<const std::span<const float>> logits) {
     for (const schedule::Admission& admission : plan.admitted) {
       outcome.admissions.push_back(
           {request_of.at(admission.sequence), admission.slot, outcome.steps});
@@ -34,18 +71,16 @@ Outcome serve(std::shared_ptr<const load::ModelSource> model, const EngineOption
     std::size_t sampled = 0;
     for (const schedule::Row& row : plan.rows) {
       if (!row.sampled) continue;
-      const std::uint32_t new_tokens = result.rows.at(sampled++).new_tokens;
-      if (new_tokens == 0) continue;
       auto& stream = outcome.streams.at(request_of.at(row.sequence));
-      for (std::uint32_t i = 0; i < new_tokens; ++i) {
-        const auto begin = logits.begin() + static_cast<std::ptrdiff_t>(i * vocab);
-        stream.logits.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(vocab));
+      for (std::uint32_t i = 0; i < result.rows.at(sampled).new_tokens; ++i) {
+        const std::span<const float> its = logits[sampled].subspan(i * vocab, vocab);
+        stream.logits.emplace_back(its.begin(), its.end());
       }
-      logits = logits.subspan(row.logit_rows() * vocab);
+      ++sampled;
     }
   };
   auto created =
-      engine::StepLoop::create(std::move(model), std::nullopt, options, std::move(hooks));
+      engine::StepLoop::create(std::move(model), tokenizer, options, std::move(hooks));
   if (!created) throw std::runtime_error(created.error().message);
   engine::StepLoop& loop = **created;
 
@@ -65,7 +100,10 @@ Outcome serve(std::shared_ptr<const load::ModelSource> model, const EngineOption
           Stream& stream = outcome.streams[i];
           if (stream.finish) throw std::runtime_error("an event after the last one");
           for (const OutputToken& token : event.tokens) stream.tokens.push_back(token.id);
+          stream.reported.insert(stream.reported.end(), event.tokens.begin(), event.tokens.end());
+          stream.text += event.text;
           stream.finish = event.finish;
+          stream.stop_string = event.stop_string;
         };
         if (const Status status = loop.add(i, arrival.request, sink); !status)
           throw std::runtime_error(status.error().message);
@@ -78,11 +116,13 @@ Outcome serve(std::shared_ptr<const load::ModelSource> model, const EngineOption
       throw std::runtime_error("no end in sight after " + std::to_string(limit) + " steps");
   }
   outcome.stats = loop.stats();
+  outcome.scheduling = loop.scheduling();
+  outcome.events = loop.trace();
   return outcome;
 }
 
 Stream serve_alone(std::shared_ptr<const load::ModelSource> model, EngineOptions options,
-                   const Request& request) {
+                   const Request& request, const std::optional<text::Tokenizer>& tokenizer) {
   options.max_num_seqs = 1;
   options.max_num_batched_tokens = model->config.max_context;
   options.long_prefill_token_threshold = 0;
@@ -91,7 +131,9 @@ Stream serve_alone(std::shared_ptr<const load::ModelSource> model, EngineOptions
   options.prefix_cache = false;
   options.speculative_tokens = 0;
   options.async_scheduling = false;
-  return std::move(serve(std::move(model), options, {{request, 0, std::nullopt}}).streams.front());
+  options.trace_events = 0;
+  return std::move(serve(std::move(model), options, {{request, 0, std::nullopt}}, {}, tokenizer)
+                       .streams.front());
 }
 
 }  // namespace dovetail::laws

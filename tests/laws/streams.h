@@ -4,11 +4,15 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "dovetail/engine.h"
 #include "engine/step_loop.h"
 #include "load/model_source.h"
+#include "observe/event_log.h"
+#include "schedule/scheduler.h"
+#include "text/tokenizer.h"
 
 namespace dovetail::laws {
 
@@ -16,10 +20,13 @@ namespace dovetail::laws {
 struct Stream {
   std::vector<TokenId> tokens;
   std::vector<std::vector<float>> logits;
+  std::vector<OutputToken> reported;  // tokens with their log-probabilities
+  std::string text;                   // with a tokenizer
   std::optional<FinishReason> finish;
+  std::string stop_string;
 };
 
-// Same tokens, same end, same logits bit for bit. A NaN is equal to nothing, not even to itself.
+// Same tokens, same text, same end, same logits and log-probabilities bit for bit. A NaN is equal to nothing, not even to itself.
 bool same_bits(const Stream& a, const Stream& b);
 
 // A request and the step before which it comes; `cancel_at`: the step before which it is cancelled.
@@ -41,14 +48,21 @@ struct Outcome {
   std::vector<Admission> admissions;
   std::uint32_t steps = 0;
   EngineStats stats;  // at the end
+  schedule::SchedulerOptions scheduling;
+  std::vector<observe::Event> events;  // with EngineOptions::trace_events, the last of them
 };
 
 // Drives a step loop through all arrivals until nothing is left. Requests have n = 1.
 Outcome serve(std::shared_ptr<const load::ModelSource> model, const EngineOptions& options,
-              const std::vector<Arrival>& arrivals, engine::StepHooks hooks = {});
+              const std::vector<Arrival>& arrivals, engine::StepHooks hooks = {},
+              const std::optional<text::Tokenizer>& tokenizer = std::nullopt);
 
 // The stream of a request that is alone: one sequence, its prompt in one chunk, one thread.
 Stream serve_alone(std::shared_ptr<const load::ModelSource> model, EngineOptions options,
-                   const Request& request);
+                   const Request& request,
+                   const std::optional<text::Tokenizer>& tokenizer = std::nullopt);
+
+// What a stream that was cancelled must be: the beginning of the whole one.
+Stream cut(Stream whole, const Stream& cancelled);
 
 }  // namespace dovetail::laws

@@ -269,6 +269,34 @@ TEST(FairnessCases, S8_AnOlderOneIsNeverDisplacedForLong) {
   }
 }
 
+// Two classes, each with a decode and a prompt that takes long to read, without mixed steps: turns
+// of classes and turns of kinds must not fall into step, so that one class only reads and one only
+// decodes.
+TEST(FairnessCases, S8_TurnsOfClassesAndOfKindsDoNotFallIntoStep) {
+  for (const std::uint32_t interval : {1U, 2U, 3U}) {
+    SchedulerOptions options = roomy(8, 8, 0, 4096);
+    options.mixed = false;
+    options.prefill_interval = interval;
+    Play play(options, Play::Look::kNotAtTheCache);
+    for (SequenceId id = 0; id < 4; ++id) {
+      SequenceSpec spec = request(id, id < 2 ? 1 : 3000, 1000);
+      spec.batch_class = static_cast<std::uint32_t>(id) % 2;
+      ASSERT_TRUE(play.add(spec));
+    }
+    std::map<SequenceId, std::uint32_t> computed;
+    while (play.steps() < 500) {
+      play.step();
+      for (const Row& row : play.last().rows) computed[row.sequence] += row.tokens;
+    }
+    for (SequenceId id = 0; id < 4; ++id) {
+      const std::uint32_t steps = id < 2 ? interval : 1, each = id < 2 ? 1 : 8;
+      const std::uint32_t fair = 500 / 2 * steps * each / (interval + 1);
+      EXPECT_GE(computed[id], 9 * fair / 10) << id << " of interval " << interval;
+      EXPECT_LE(computed[id], 11 * fair / 10) << id << " of interval " << interval;
+    }
+  }
+}
+
 // A, B, C, D hold 4, 3, 1 and 1 of nine blocks. One comes that is more urgent than all.
 std::vector<SequenceId> victims_of(std::uint32_t blocks_wanted) {
   SchedulerOptions options;

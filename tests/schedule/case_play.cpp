@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <stdexcept>
 
 namespace dovetail::schedule {
 
@@ -51,9 +52,12 @@ void Play::cancel(SequenceId id) {
 
 void Play::judge() {
   const observe::EventLog& log = driver_.log();
-  ASSERT_GE(judged_, log.oldest()) << "events are lost";
+  if (judged_ < log.oldest()) throw std::runtime_error("more happened at once than the log holds");
   for (; judged_ < log.written(); ++judged_) laws_.see(log.at(judged_));
-  ASSERT_TRUE(laws_.violations().empty()) << laws_.violations().front() << " at step " << steps_;
+  if (!laws_.violations().empty()) {
+    throw std::runtime_error(
+        fmt::format("step {}: a law is broken: {}", steps_, laws_.violations().front()));
+  }
 }
 
 void Play::plan() { plan_any(false); }
@@ -61,7 +65,7 @@ void Play::plan_ahead() { plan_any(true); }
 
 void Play::plan_any(bool ahead) {
   const Status status = ahead ? driver_.plan_ahead() : driver_.plan();
-  ASSERT_TRUE(status) << status.error().message << " at step " << steps_;
+  if (!status) throw std::runtime_error(fmt::format("step {}: {}", steps_, status.error().message));
   const StepPlan& plan = driver_.last_plan();
   judge();
   see(plan);

@@ -33,8 +33,8 @@ struct Course {
 // A driver on a virtual clock that looks at every step: budget and rows are kept, nobody has two
 // rows, rows are in order of arrival, a prompt is sampled with its last chunk alone, positions are
 // computed in order, and every position that a row reads was written by that sequence (or, shared,
-// with the same token at the same position). The law checker judges the events. Faults are reported
-// as failures of the test.
+// with the same token at the same position). The law checker judges the events. Faults are failures
+// of the test; a broken law ends it, by an exception, as nothing that follows means anything.
 class Play {
  public:
   enum class Look : std::uint8_t { kEverything, kNotAtTheCache };

@@ -52,6 +52,7 @@ TEST(FailureCases, F2_TheRecomputeTaxIsBoundedAndLoadDoesNotCostGoodput) {
   const double tax = thrash(40, 40 * 11 * 2 / 5).tax;
   EXPECT_LE(tax, 0.35);
   EXPECT_GT(tax, 0.0) << "no pressure";
+  RecordProperty("tax_percent", static_cast<int>(100 * tax));
   double before = 0;
   for (const std::uint32_t clients : {16U, 32U, 48U}) {
     const double goodput = thrash(clients, 16 * 11).goodput;
@@ -474,14 +475,18 @@ TEST(FailureCases, F17_AHundredClientsDoNotCrowdOutOne) {
   // Two slots: one client's demand is half of what there is.
   EXPECT_GE(share_of_last(served({{100}, {1}}, 2, Policy::kFair, 4000)), 0.45);
   // Eight slots and eight clients against a hundred.
-  EXPECT_GE(share_of_last(served({{100}, {8}}, 8, Policy::kFair, 4000)), 0.45);
+  const double share = share_of_last(served({{100}, {8}}, 8, Policy::kFair, 4000));
+  EXPECT_GE(share, 0.45);
+  RecordProperty("share_percent", static_cast<int>(100 * share));
   EXPECT_LT(share_of_last(served({{100}, {8}}, 8, Policy::kFcfs, 4000)), 0.2)
       << "by arrival alone the many win: the case would show nothing";
 }
 
 TEST(FailureCases, F17_EqualTenantsGetEqualShares) {
   const std::vector<Tenant> tenants{{4}, {8}, {16}, {64}};
-  EXPECT_GE(jain(served(tenants, 8, Policy::kFair, 8000)), 0.95);
+  const double index = jain(served(tenants, 8, Policy::kFair, 8000));
+  EXPECT_GE(index, 0.95);
+  RecordProperty("jain_percent", static_cast<int>(100 * index));
   EXPECT_LT(jain(served(tenants, 8, Policy::kFcfs, 8000)), 0.75);
 }
 

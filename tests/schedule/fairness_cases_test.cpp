@@ -135,6 +135,7 @@ TEST(FairnessCases, S2_TheSameLoadStarvesUnderShortestFirst) {
   const Baseline starved(play, kRequests, 16, 176, 1.25 * makespan);
   const auto unfinished = std::count(starved.finished_at.begin(), starved.finished_at.end(), 0.0);
   EXPECT_GE(unfinished, 24) << "the fixture does not bite";
+  RecordProperty("unfinished", static_cast<int>(unfinished));
   // It is no straw man: with room for all it serves them, and in time.
   const Baseline roomy(play, kRequests, 40, 440, 1.25 * makespan);
   EXPECT_EQ(std::count(roomy.finished_at.begin(), roomy.finished_at.end(), 0.0), 0);
@@ -202,6 +203,7 @@ TEST(FairnessCases, S5_Spread) {
   const double mean = std::accumulate(values.begin(), values.end(), 0.0) / kRequests;
   EXPECT_LE(most / least, 3.0);
   EXPECT_LE(mean, (most + least) / 2 * 1.1);
+  RecordProperty("most_over_least_percent", static_cast<int>(100 * most / least));
 }
 
 TEST(FairnessCases, S6_PressureCostsNoThroughput) {
@@ -223,6 +225,7 @@ TEST(FairnessCases, S6_PressureCostsNoThroughput) {
   crowd(free);
   // Equal tokens, so throughputs compare as times do.
   EXPECT_LE(pressed.now(), free.now() / 0.8);
+  RecordProperty("percent_of_unpressed", static_cast<int>(100 * free.now() / pressed.now()));
 }
 
 TEST(FairnessCases, S7_TheOldestRunsThoughShorterOnesKeepComing) {
@@ -263,6 +266,34 @@ TEST(FairnessCases, S8_AnOlderOneIsNeverDisplacedForLong) {
       play.step();
     }
     for (SequenceId id = 0; id < 8; ++id) EXPECT_LE(play.course(id).longest_gap, classes) << id;
+  }
+}
+
+// Two classes, each with a decode and a prompt that takes long to read, without mixed steps: turns
+// of classes and turns of kinds must not fall into step, so that one class only reads and one only
+// decodes.
+TEST(FairnessCases, S8_TurnsOfClassesAndOfKindsDoNotFallIntoStep) {
+  for (const std::uint32_t interval : {1U, 2U, 3U}) {
+    SchedulerOptions options = roomy(8, 8, 0, 4096);
+    options.mixed = false;
+    options.prefill_interval = interval;
+    Play play(options, Play::Look::kNotAtTheCache);
+    for (SequenceId id = 0; id < 4; ++id) {
+      SequenceSpec spec = request(id, id < 2 ? 1 : 3000, 1000);
+      spec.batch_class = static_cast<std::uint32_t>(id) % 2;
+      ASSERT_TRUE(play.add(spec));
+    }
+    std::map<SequenceId, std::uint32_t> computed;
+    while (play.steps() < 500) {
+      play.step();
+      for (const Row& row : play.last().rows) computed[row.sequence] += row.tokens;
+    }
+    for (SequenceId id = 0; id < 4; ++id) {
+      const std::uint32_t steps = id < 2 ? interval : 1, each = id < 2 ? 1 : 8;
+      const std::uint32_t fair = 500 / 2 * steps * each / (interval + 1);
+      EXPECT_GE(computed[id], 9 * fair / 10) << id << " of interval " << interval;
+      EXPECT_LE(computed[id], 11 * fair / 10) << id << " of interval " << interval;
+    }
   }
 }
 
@@ -616,8 +647,13 @@ double against_ideal(const Rooms& rooms) {
 }
 
 TEST(FairnessCases, TwelveRoomsFortyGuests) {
-  EXPECT_LE(against_ideal({kPrompt, kNew, SchedulerOptions{}.watermark}), 1.05);
-  EXPECT_LE(against_ideal({50, 50, SchedulerOptions{}.watermark}), 1.05);
+  for (const Rooms& rooms : {Rooms{kPrompt, kNew, SchedulerOptions{}.watermark},
+                             Rooms{50, 50, SchedulerOptions{}.watermark}}) {
+    const double latency = against_ideal(rooms);
+    EXPECT_LE(latency, 1.05) << rooms.prompt;
+    RecordProperty("last_over_ideal_percent_" + std::to_string(rooms.prompt),
+                   static_cast<int>(100 * latency));
+  }
   for (const std::uint32_t watermark : {0U, 2U, 3U, 4U}) {
     EXPECT_LE(against_ideal({kPrompt, kNew, watermark}), 1.05) << watermark;
   }

@@ -116,13 +116,11 @@ Result<std::vector<Statement>> parse(std::string_view script, std::size_t& line)
       if (!quoted) word.assign(1, '"');
       if (quoted) end_word();
       quoted = !quoted;
-    } else if (quoted) {
-      word += c;
-    } else if (c == '#') {
+    } else if (!quoted && c == '#') {
       comment = true;
-    } else if (c == ';') {
+    } else if (!quoted && c == ';') {
       end_statement();
-    } else if (c == ' ' || c == '\t' || c == '\r') {
+    } else if (!quoted && (c == ' ' || c == '\t' || c == '\r')) {
       end_word();
     } else {
       word += c;

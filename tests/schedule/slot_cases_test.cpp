@@ -13,7 +13,6 @@ namespace dovetail::schedule {
 namespace {
 
 using testing::ElementsAre;
-using testing::IsEmpty;
 
 struct Arrival {
   std::uint32_t step;

@@ -125,7 +125,7 @@ TEST_F(Scheduling, WhatIsNotDoneInTimeEndsWaitingOrRunning) {
     Collector collector;
     const EventSink inner = collector.sink(0);
     Request running = request(10, 200);
-    running.timeout = 150ms;
+    running.timeout = 300ms;
     ASSERT_TRUE(engine
                     ->submit(running,
                              [&](const OutputEvent& event) {
@@ -140,7 +140,7 @@ TEST_F(Scheduling, WhatIsNotDoneInTimeEndsWaitingOrRunning) {
     collector.await(3);
     EXPECT_EQ(collector.answer(0).finish, FinishReason::kError);
     EXPECT_EQ(collector.answer(0).error.kind, ErrorKind::kTimeout);
-    EXPECT_THAT(collector.answer(0).error.message, testing::HasSubstr("150 ms"));
+    EXPECT_THAT(collector.answer(0).error.message, testing::HasSubstr("300 ms"));
     EXPECT_GT(collector.answer(0).tokens.size(), 0U);
     EXPECT_EQ(collector.answer(1).error.kind, ErrorKind::kTimeout);
     EXPECT_THAT(collector.answer(1).error.message, testing::HasSubstr("20 ms"));

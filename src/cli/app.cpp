@@ -69,6 +69,7 @@ std::vector<Command> all_commands() {
   commands.push_back(serve_command());
   commands.push_back(inspect_command());
   commands.push_back(tokenize_command());
+  commands.push_back(simulate_command());
   for (Command& command : commands) {
     command.options->add_option("--config", "A TOML file with options; see the README of src/cli")
         ->type_name("FILE")

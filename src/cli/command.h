@@ -31,6 +31,7 @@ Command chat_command();
 Command serve_command();
 Command inspect_command();
 Command tokenize_command();
+Command simulate_command();
 
 // All of them, in the order of the help.
 std::vector<Command> all_commands();

@@ -52,6 +52,8 @@ void add_off(CLI::App& app, const std::string& name, bool& target, const std::st
       ->group(group);
 }
 
+}  // namespace
+
 void add_scheduling_options(CLI::App& app, EngineOptions& options) {
   const std::string group = "Scheduling";
   add_value(
@@ -98,8 +100,6 @@ void add_scheduling_options(CLI::App& app, EngineOptions& options) {
               "Guesses per step and answer, looked up in prompt and answer (0: none)")
       ->group(group);
 }
-
-}  // namespace
 
 void add_model(CLI::App& app, std::string& model) {
   add_text(app, "-m,--model,MODEL", model, "A GGUF file or a Hugging Face folder", "PATH");

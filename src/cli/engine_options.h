@@ -18,6 +18,9 @@ inline constexpr const char* kModelMissing =
 // The options of EngineOptions, in the field's usual names. `options` must outlive the parsing.
 void add_engine_options(CLI::App& app, EngineOptions& options);
 
+// Those of them that say who goes when.
+void add_scheduling_options(CLI::App& app, EngineOptions& options);
+
 // Those of them that say how much memory is needed.
 void add_size_options(CLI::App& app, EngineOptions& options);
 

@@ -148,6 +148,18 @@ Status resolve_cache(EngineOptions& options, const load::ModelSource& source,
   return {};
 }
 
+schedule::Policy policy_of(PolicyOption policy) {
+  switch (policy) {
+    case PolicyOption::kPriority:
+      return schedule::Policy::kPriority;
+    case PolicyOption::kFair:
+      return schedule::Policy::kFair;
+    case PolicyOption::kFcfs:
+      break;
+  }
+  return schedule::Policy::kFcfs;
+}
+
 }  // namespace
 
 std::uint64_t usable_memory() {
@@ -178,6 +190,27 @@ Result<ResolvedOptions> resolve(EngineOptions options, const load::ModelSource& 
     return fail(ok.error());
   resolved.options = std::move(options);
   return resolved;
+}
+
+schedule::SchedulerOptions scheduler_options(const EngineOptions& options) {
+  schedule::SchedulerOptions result;
+  result.max_num_seqs = options.max_num_seqs;
+  result.max_num_batched_tokens = options.max_num_batched_tokens;
+  result.long_prefill_token_threshold = options.long_prefill_token_threshold;
+  result.block_size = static_cast<std::uint32_t>(kernels::kBlockSize);
+  result.kv_blocks = options.kv_blocks;
+  result.max_context = options.max_context;
+  result.max_waiting = options.max_waiting;
+  result.mixed = options.mixed;
+  result.prefix_cache = options.prefix_cache;
+  result.speculative_tokens = options.speculative_tokens;
+  result.prefill_alignment = options.prefill_alignment;
+  result.min_prefill_tokens = options.min_prefill_tokens;
+  result.prefill_interval = options.prefill_interval;
+  result.target_step_us = 1000.0 * options.target_inter_token_ms;
+  result.policy = policy_of(options.policy);
+  result.ageing_steps = options.ageing_steps;
+  return result;
 }
 
 }  // namespace dovetail::engine

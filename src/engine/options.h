@@ -9,6 +9,7 @@
 #include "kernels/kernels.h"
 #include "load/model_source.h"
 #include "model/cache.h"
+#include "schedule/scheduler.h"
 
 namespace dovetail::engine {
 
@@ -36,5 +37,8 @@ std::uint64_t usable_memory();
 // What the cache takes where nothing is said: half of that, but no more than kMostKvMemory.
 inline constexpr std::uint64_t kMostKvMemory = std::uint64_t{4} << 30;
 std::uint64_t default_kv_memory();
+
+// What the scheduler is told; for options whose automatic values are filled in.
+schedule::SchedulerOptions scheduler_options(const EngineOptions& options);
 
 }  // namespace dovetail::engine

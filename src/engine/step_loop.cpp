@@ -19,39 +19,11 @@ double seconds_since(StepLoop::Clock::time_point start) {
   return std::chrono::duration<double>(StepLoop::Clock::now() - start).count();
 }
 
-schedule::Policy policy_of(PolicyOption policy) {
-  switch (policy) {
-    case PolicyOption::kPriority:
-      return schedule::Policy::kPriority;
-    case PolicyOption::kFair:
-      return schedule::Policy::kFair;
-    case PolicyOption::kFcfs:
-      break;
-  }
-  return schedule::Policy::kFcfs;
-}
-
-schedule::SchedulerOptions scheduler_options(const EngineOptions& options) {
-  schedule::SchedulerOptions result;
-  result.max_num_seqs = options.max_num_seqs;
-  result.max_num_batched_tokens = options.max_num_batched_tokens;
-  result.long_prefill_token_threshold = options.long_prefill_token_threshold;
-  result.block_size = static_cast<std::uint32_t>(kernels::kBlockSize);
-  result.kv_blocks = options.kv_blocks;
-  result.max_context = options.max_context;
-  // The engine's queue is bounded at its door; what was let in there may always come back here
-  // after a preemption.
-  result.max_waiting = std::numeric_limits<std::uint32_t>::max();
-  result.mixed = options.mixed;
-  result.prefix_cache = options.prefix_cache;
-  result.speculative_tokens = options.speculative_tokens;
-  result.prefill_alignment = options.prefill_alignment;
-  result.min_prefill_tokens = options.min_prefill_tokens;
-  result.prefill_interval = options.prefill_interval;
-  result.target_step_us = 1000.0 * options.target_inter_token_ms;
-  result.policy = policy_of(options.policy);
-  result.ageing_steps = options.ageing_steps;
-  return result;
+// The engine's queue is bounded at its door; what was let in there may always come back here after
+// a preemption.
+schedule::SchedulerOptions unbounded_queue(schedule::SchedulerOptions options) {
+  options.max_waiting = std::numeric_limits<std::uint32_t>::max();
+  return options;
 }
 
 std::vector<TokenId> end_ids(const load::ModelSource& source,
@@ -110,7 +82,7 @@ StepLoop::StepLoop(EngineOptions options, std::shared_ptr<const load::ModelSourc
       cache_(std::move(cache)),
       log_(options_.trace_events > 0 ? std::make_optional<observe::EventLog>(options_.trace_events)
                                      : std::nullopt),
-      scheduler_(scheduler_options(options_), log_ ? &*log_ : nullptr),
+      scheduler_(unbounded_queue(scheduler_options(options_)), log_ ? &*log_ : nullptr),
       hooks_(std::move(hooks)) {
   if (options_.async_scheduling) background_.emplace();
   if (options_.poison_freed_blocks) {

@@ -75,27 +75,32 @@ class FortyEqualRequests(Serving):
 
     def run_all(self, *options):
         server = self.serve("--kv-blocks", str(12 * 7), "--max-num-seqs", "64", *options)
-        streams = start(server, self.BODIES)
+        streams = []
+        for number, one in enumerate(self.BODIES):
+            streams.append(Stream(number, server.url, one))
+            server.wait_for(
+                lambda m: m["requests_running"] + m["requests_waiting"] + m["requests_finished_total"] > number
+            )
         order = read_all(streams)
         self.assertEqual([s.status for s in streams], [200] * 40)
         self.assertEqual([s.error for s in streams], [None] * 40)
         self.assertEqual([s.finish for s in streams], ["length"] * 40)
         self.assertTrue(all(s.done for s in streams))
+        self.assert_clean(server)
+        return server, order, [(s.text, s.finish) for s in streams]
+
+    def test_s1_all_finish_in_their_order_with_the_answers_of_lone_ones(self):
+        server, order, together = self.run_all()
         # Waves of 12 end in the order of their arrival.
         place = {number: at for at, number in enumerate(order)}
         for early in range(40):
             for late in range(early + 12, 40):
                 self.assertLess(place[early], place[late], order)
-        self.assert_clean(server)
-        return server, [(s.text, s.finish) for s in streams]
-
-    def test_s1_all_finish_in_their_order_with_the_answers_of_lone_ones(self):
-        server, together = self.run_all()
         self.assertEqual(together, lone(server, self.BODIES))
 
     def test_s1_also_with_everything_switched_on(self):
-        _, plain = self.run_all("--no-mixed", "--no-prefix-cache")
-        _, all_on = self.run_all("--async-scheduling", "--speculative-tokens", "3")
+        _, _, plain = self.run_all("--no-mixed", "--no-prefix-cache")
+        _, _, all_on = self.run_all("--async-scheduling", "--speculative-tokens", "3")
         self.assertEqual(plain, all_on)
 
 

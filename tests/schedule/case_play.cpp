@@ -25,7 +25,9 @@ SequenceSpec request(SequenceId id, std::uint32_t prompt, std::uint32_t max) {
   return spec;
 }
 
-Play::Play(const SchedulerOptions& options, Look look) : look_(look), driver_(options) {
+Play::Play(const SchedulerOptions& options, Look look, const StepCost& cost)
+    : look_(look), driver_(options, 1 << 16), laws_(options, cost.known()) {
+  if (cost.known()) driver_.scheduler().set_cost(cost);
   if (look == Look::kEverything) {
     cells_.resize(std::size_t{options.kv_blocks} * options.block_size);
   }
@@ -42,7 +44,17 @@ Status Play::add(const SequenceSpec& spec) {
   return {};
 }
 
-void Play::cancel(SequenceId id) { driver_.cancel(id); }
+void Play::cancel(SequenceId id) {
+  driver_.cancel(id);
+  judge();
+}
+
+void Play::judge() {
+  const observe::EventLog& log = driver_.log();
+  ASSERT_GE(judged_, log.oldest()) << "events are lost";
+  for (; judged_ < log.written(); ++judged_) laws_.see(log.at(judged_));
+  ASSERT_TRUE(laws_.violations().empty()) << laws_.violations().front() << " at step " << steps_;
+}
 
 void Play::plan() { plan_any(false); }
 void Play::plan_ahead() { plan_any(true); }
@@ -51,6 +63,7 @@ void Play::plan_any(bool ahead) {
   const Status status = ahead ? driver_.plan_ahead() : driver_.plan();
   ASSERT_TRUE(status) << status.error().message << " at step " << steps_;
   const StepPlan& plan = driver_.last_plan();
+  judge();
   see(plan);
   ++steps_;
   if (plan.rows.empty()) return;
@@ -63,6 +76,7 @@ void Play::commit() {
   now_ += step_times_.front();
   step_times_.erase(step_times_.begin());
   driver_.commit();
+  judge();
   for (const SequenceId id : sampled_.front()) {
     Course& course = courses_.at(id);
     if (!course.first_token) {

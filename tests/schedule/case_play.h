@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "laws/checker/law_checker.h"
 #include "schedule/driver.h"
 
 namespace dovetail::schedule {
@@ -32,12 +33,15 @@ struct Course {
 // A driver on a virtual clock that looks at every step: budget and rows are kept, nobody has two
 // rows, rows are in order of arrival, a prompt is sampled with its last chunk alone, positions are
 // computed in order, and every position that a row reads was written by that sequence (or, shared,
-// with the same token at the same position). Faults are reported as failures of the test.
+// with the same token at the same position). The law checker judges the events. Faults are reported
+// as failures of the test.
 class Play {
  public:
   enum class Look : std::uint8_t { kEverything, kNotAtTheCache };
 
-  explicit Play(const SchedulerOptions& options, Look look = Look::kEverything);
+  // `cost`: what the scheduler is told of steps.
+  explicit Play(const SchedulerOptions& options, Look look = Look::kEverything,
+                const StepCost& cost = {});
 
   Status add(const SequenceSpec& spec);
   Status add(SequenceId id, std::uint32_t prompt, std::uint32_t max) {
@@ -91,9 +95,12 @@ class Play {
   void see_row(const StepPlan& plan, const Row& row, bool prefill);
   void see_cache(const Row& row);
   Cell cell_of(SequenceId id, std::uint32_t position) const;
+  void judge();
 
   Look look_;
   Driver driver_;
+  laws::LawChecker laws_;
+  std::uint64_t judged_ = 0;
   std::map<SequenceId, Sequence> sequences_;
   std::map<SequenceId, Course> courses_;
   std::vector<Cell> cells_;

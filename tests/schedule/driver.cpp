@@ -45,10 +45,10 @@ Status Driver::plan_ahead() {
 }
 
 void Driver::commit() {
+  finished_.clear();
   if (under_way_.empty()) return;  // an empty plan needs no commit
   const StepPlan plan = std::move(under_way_.front());
   under_way_.pop_front();
-  finished_.clear();
   StepResult result;
   for (const Row& row : plan.rows) {
     if (!row.sampled) continue;

@@ -150,9 +150,8 @@ TEST(FailureCases, F6_ALongPromptDoesNotStallADecode) {
   SchedulerOptions options = roomy(8, 2048, 0, 40000);
   options.target_step_us = 5000;
   options.min_prefill_tokens = 16;
-  Play play(options, Play::Look::kNotAtTheCache);
   const StepCost cost{1000, 5, 50, 0.001, 0};
-  play.driver().scheduler().set_cost(cost);
+  Play play(options, Play::Look::kNotAtTheCache, cost);
   ASSERT_TRUE(play.add(0, 100, 0));
   play.step();
   ASSERT_TRUE(play.add(1, 32768, 1));

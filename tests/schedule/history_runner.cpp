@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "laws/checker/law_checker.h"
 #include "schedule/driver.h"
 #include "schedule/history_script.h"
 
@@ -63,6 +64,7 @@ class Runner {
   };
 
   std::optional<Driver> driver_;
+  std::optional<laws::LawChecker> checker_;
   std::vector<Sequence> sequences_;  // by id
   std::map<std::string, SequenceId> ids_;
   std::size_t under_way_ = 0;
@@ -117,6 +119,7 @@ Status Runner::options(const Words& words) {
   const Result<script::Options> options = script::options(words);
   if (!options) return fail(options.error());
   driver_.emplace(options->scheduler);
+  checker_.emplace(options->scheduler, options->cost.known());
   if (options->cost.known()) driver_->scheduler().set_cost(options->cost);
   return {};
 }
@@ -241,6 +244,7 @@ Status Runner::step(const Words& words) {
     if (const Status ok = plan({"plan"}); !ok) return ok;
     // An empty plan needs no commit.
     if (under_way_ == 0) {
+      driver_->commit();
       committed_ = true;
     } else if (const Status ok = commit({"commit"}); !ok) {
       return ok;
@@ -468,12 +472,17 @@ Status Runner::expect_rows(const Words& words) const {
 // The blocks given back since the last time that somebody asked.
 std::vector<kv::BlockId> Runner::take_released() { return std::exchange(released_, {}); }
 
-// Reads what has happened since it last looked.
+// Lets the checker see what has happened since it last looked.
 Status Runner::judge() {
   const observe::EventLog& log = driver_->log();
-  for (read_ = std::max(read_, log.oldest()); read_ < log.written(); ++read_) {
+  if (read_ < log.oldest()) return failed("more happened at once than the log holds");
+  for (; read_ < log.written(); ++read_) {
     const observe::Event& event = log.at(read_);
+    checker_->see(event);
     if (event.kind == observe::EventKind::kReleaseBlock) released_.push_back(event.a);
+  }
+  if (!checker_->violations().empty()) {
+    return failed(fmt::format("a law is broken: {}", checker_->violations().front()));
   }
   return {};
 }

@@ -56,7 +56,8 @@ Sequence::News Sequence::advance(std::span<const float> logits, std::size_t voca
   for (std::size_t row = 0; row < rows; ++row) {
     if (news.ended && !mutated(Mutant::kReadPastTheEnd)) break;
     if (row > 0 && tokens_.back() != guesses_[row - 1] && !mutated(Mutant::kBelieveGuesses)) break;
-    const std::uint32_t draw = generated() - (mutated(Mutant::kOneDrawPerStep) ? news.new_tokens : 0);
+    const std::uint32_t draw =
+        generated() - (mutated(Mutant::kOneDrawPerStep) ? news.new_tokens : 0);
     const std::optional<OutputToken> token = choose(logits.subspan(row * vocab, vocab), draw);
     if (token) {
       ++news.new_tokens;

@@ -44,9 +44,9 @@ class Sequence {
 
   // What came of a sampled row.
   struct News {
-    OutputEvent event;  // to be delivered: of all new tokens together
+    OutputEvent event;             // to be delivered: of all new tokens together
     std::uint32_t new_tokens = 0;  // the last ones of tokens(); none only with an error
-    bool ended = false;  // it was the last event
+    bool ended = false;            // it was the last event
   };
   // Takes the next tokens from rows of `vocab` logits: the first follows the last token, each
   // further one is believed only if the token before it turned out as guessed. What comes out is

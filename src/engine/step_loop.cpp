@@ -251,6 +251,7 @@ void StepLoop::lay_out(const schedule::StepPlan& plan, Flight& flight) {
   flight.tokens.reserve(plan.tokens);
   flight.segments.clear();
   flight.load = {};
+  flight.drafts = 0;
   for (const schedule::Row& row : plan.rows) {
     const auto sequence = sequences_.find(row.sequence);
     if (sequence == sequences_.end()) continue;
@@ -266,6 +267,7 @@ void StepLoop::lay_out(const schedule::StepPlan& plan, Flight& flight) {
     if (mutated(Mutant::kPlaceholder) && background_ && decode) flight.tokens[begin] = 0;
     if (mutated(Mutant::kEarlierGuesses) && row.drafts > 0) flight.tokens.back() = 0;
     (decode ? flight.load.decode_rows : flight.load.prefill_tokens) += row.tokens;
+    flight.drafts += row.drafts;
     flight.load.context_tokens += schedule::context_read(row.first_position, row.tokens);
   }
   // Where each row's logits are; a row that is not computed has none of its own.
@@ -349,8 +351,8 @@ void StepLoop::count(const Flight& flight) {
   const schedule::StepPlan& plan = flight.plan;
   ++stats_.steps;
   stats_.mixed_steps += plan.prefill_rows > 0 && plan.decode_rows() > 0 ? 1 : 0;
-  stats_.prompt_tokens += plan.prefill_tokens;
-  stats_.drafted_tokens += plan.drafts;
+  stats_.prompt_tokens += flight.load.prefill_tokens;
+  stats_.drafted_tokens += flight.drafts;
   for (std::size_t i = 0; i < sampled_.size(); ++i) {
     if (sampled_[i] == nullptr) continue;
     stats_.generated_tokens += result_.rows[i].new_tokens;

@@ -106,7 +106,8 @@ class StepLoop {
     std::vector<model::Segment> segments;
     std::vector<std::size_t> logits_of;  // by row of the plan: where its logits begin, in rows
     std::size_t logit_rows = 0;
-    schedule::StepLoad load;
+    schedule::StepLoad load;   // of the rows that are computed
+    std::uint32_t drafts = 0;  // among them
     Clock::time_point launched;
     double forward_seconds = 0;
   };

@@ -2,6 +2,8 @@
 // prefixes, guesses, plans ahead and cancellation. Streams are those of lone runs, bit for bit, and
 // the engine's own events obey the laws. DOVETAIL_DEMO_HISTORIES=N plays N instead of the default.
 
+#include "laws/demo_histories.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,8 +11,6 @@
 #include <cstdlib>
 #include <iostream>
 #include <string>
-
-#include "laws/demo_histories.h"
 
 namespace dovetail::laws {
 namespace {

@@ -79,8 +79,7 @@ Outcome serve(std::shared_ptr<const load::ModelSource> model, const EngineOption
       ++sampled;
     }
   };
-  auto created =
-      engine::StepLoop::create(std::move(model), tokenizer, options, std::move(hooks));
+  auto created = engine::StepLoop::create(std::move(model), tokenizer, options, std::move(hooks));
   if (!created) throw std::runtime_error(created.error().message);
   engine::StepLoop& loop = **created;
 

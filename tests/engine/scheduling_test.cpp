@@ -1,0 +1,308 @@
+// What the engine makes of the scheduler's options and of a request's scheduling fields, with its
+// thread.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "dovetail/engine.h"
+#include "engine/engine_fixture.h"
+#include "engine/step_loop.h"
+
+namespace dovetail {
+namespace {
+
+using namespace std::chrono_literals;
+using test::Answer;
+using test::Collector;
+
+class Scheduling : public test::EngineTest {
+ protected:
+  // A request that says the same over and over, so that guesses are right.
+  static Request repeating(int seed, int max_tokens) {
+    Request request = EngineTest::request(seed, max_tokens);
+    for (int i = 0; i < 24; ++i) request.prompt.push_back(65 + i % 3);
+    request.sampling.logit_bias = {{65, 60.0F}, {66, 59.0F}};
+    request.sampling.temperature = seed % 2 == 0 ? 0.0F : 1.0F;
+    return request;
+  }
+
+  static std::uint64_t kinds(const std::vector<observe::Event>& events, observe::EventKind kind) {
+    return static_cast<std::uint64_t>(std::count_if(
+        events.begin(), events.end(), [&](const auto& event) { return event.kind == kind; }));
+  }
+};
+
+TEST_F(Scheduling, NoOptionChangesAnAnswer) {
+  struct Case {
+    const char* name;
+    void (*change)(EngineOptions&);
+  };
+  const Case cases[] = {
+      {"overlap", [](EngineOptions& o) { o.async_scheduling = true; }},
+      {"guesses", [](EngineOptions& o) { o.speculative_tokens = 4; }},
+      {"both", [](EngineOptions& o) { o.async_scheduling = true, o.speculative_tokens = 3; }},
+      {"no prefix cache", [](EngineOptions& o) { o.prefix_cache = false; }},
+      {"not mixed", [](EngineOptions& o) { o.mixed = false; }},
+      {"fair", [](EngineOptions& o) { o.policy = PolicyOption::kFair; }},
+      {"little memory, overlap",
+       [](EngineOptions& o) { o.kv_blocks = 16, o.async_scheduling = true; }},
+  };
+  std::vector<Answer> expected;
+  const auto ask = [](int i) { return i % 2 == 0 ? request(i, 30) : repeating(i / 2, 30); };
+  for (int i = 0; i < 16; ++i) expected.push_back(alone(ask(i)));
+  for (const Case& c : cases) {
+    const EngineOptions before = options_;
+    c.change(options_);
+    const auto engine = start();
+    options_ = before;
+    Collector collector;
+    std::vector<std::thread> clients;
+    for (int client = 0; client < 2; ++client) {
+      clients.emplace_back([&, client] {
+        for (int i = client; i < 16; i += 2)
+          ASSERT_TRUE(engine->submit(ask(i), collector.sink(i)).has_value());
+      });
+    }
+    for (std::thread& client : clients) client.join();
+    collector.await(16);
+    for (int i = 0; i < 16; ++i) {
+      const Answer answer = collector.answer(i);
+      EXPECT_EQ(answer.tokens, expected[static_cast<std::size_t>(i)].tokens) << c.name << i;
+      EXPECT_EQ(answer.text, expected[static_cast<std::size_t>(i)].text) << c.name << i;
+      EXPECT_EQ(answer.usage.completion_tokens, 30U);
+    }
+    EXPECT_TRUE(engine->drain(60s));
+    EXPECT_EQ(engine->stats().kv_blocks_used, 0U);
+    EXPECT_EQ(engine->stats().generated_tokens, 16U * 30U);
+    if (engine->options().speculative_tokens > 0) {
+      EXPECT_GT(engine->stats().accepted_tokens, 0U) << c.name;
+    }
+  }
+}
+
+TEST_F(Scheduling, CachedTokensAreFoundAndReportedWithinATenantAndSalt) {
+  const auto engine = start();
+  Collector collector;
+  int key = 0;
+  const auto cached = [&](const char* tenant, const char* salt) {
+    Request request = EngineTest::request(35, 20);
+    request.tenant = tenant;
+    request.cache_salt = salt;
+    EXPECT_TRUE(engine->submit(request, collector.sink(key)).has_value());
+    collector.await(key + 1);
+    return collector.answer(key++).usage.cached_tokens;
+  };
+  // 40 tokens: two whole blocks can be found.
+  EXPECT_EQ(cached("ab", "c"), 0U);
+  EXPECT_EQ(cached("ab", "c"), 32U);
+  EXPECT_EQ(cached("a", "bc"), 0U);
+  EXPECT_EQ(cached("ab", ""), 0U);
+  EXPECT_EQ(cached("", "ab"), 0U);
+  EXPECT_EQ(cached("", "abc"), 0U);
+  EXPECT_EQ(cached("a", "bc"), 32U);
+  EXPECT_EQ(engine->stats().cached_tokens, 64U);
+  EXPECT_GT(engine->stats().kv_blocks_cached, 0U);
+  for (int i = 1; i < key; ++i) EXPECT_EQ(collector.answer(i).tokens, collector.answer(0).tokens);
+}
+
+TEST_F(Scheduling, WhatIsNotDoneInTimeEndsWaitingOrRunning) {
+  options_.max_num_seqs = 1;
+  for (const bool async : {false, true}) {
+    options_.async_scheduling = async;
+    const auto engine = start();
+    Collector collector;
+    const EventSink inner = collector.sink(0);
+    Request running = request(10, 200);
+    running.timeout = 300ms;
+    ASSERT_TRUE(engine
+                    ->submit(running,
+                             [&](const OutputEvent& event) {
+                               if (!event.finish) std::this_thread::sleep_for(5ms);
+                               inner(event);
+                             })
+                    .has_value());
+    Request waiting = request(20);
+    waiting.timeout = 20ms;
+    ASSERT_TRUE(engine->submit(waiting, collector.sink(1)).has_value());
+    ASSERT_TRUE(engine->submit(request(21), collector.sink(2)).has_value());
+    collector.await(3);
+    EXPECT_EQ(collector.answer(0).finish, FinishReason::kError);
+    EXPECT_EQ(collector.answer(0).error.kind, ErrorKind::kTimeout);
+    EXPECT_THAT(collector.answer(0).error.message, testing::HasSubstr("300 ms"));
+    EXPECT_GT(collector.answer(0).tokens.size(), 0U);
+    EXPECT_EQ(collector.answer(1).error.kind, ErrorKind::kTimeout);
+    EXPECT_THAT(collector.answer(1).error.message, testing::HasSubstr("20 ms"));
+    EXPECT_TRUE(collector.answer(1).tokens.empty());
+    EXPECT_EQ(collector.answer(2).finish, FinishReason::kLength);
+    EXPECT_TRUE(engine->drain(60s));
+    const EngineStats stats = engine->stats();
+    EXPECT_EQ(stats.prompt_tokens, running.prompt.size() + request(21).prompt.size())
+        << "the one that waited cost no work";
+    EXPECT_EQ(stats.requests_timed_out, 2U);
+    EXPECT_EQ(stats.requests_finished, 1U);
+    EXPECT_EQ(stats.kv_blocks_used, 0U);
+  }
+}
+
+TEST_F(Scheduling, WhatIsCancelledBeforeItIsSeenIsCounted) {
+  const auto engine = start();
+  std::mutex gate;
+  std::atomic<bool> hanging = false;
+  Collector collector;
+  const EventSink inner = collector.sink(0);
+  gate.lock();
+  ASSERT_TRUE(engine
+                  ->submit(request(1),
+                           [&](const OutputEvent& event) {
+                             hanging = true;
+                             const std::lock_guard lock(gate);
+                             inner(event);
+                           })
+                  .has_value());
+  while (!hanging) std::this_thread::sleep_for(1ms);
+  Request two = request(2);
+  two.n = 2;
+  const auto id = engine->submit(two, collector.sink(1));
+  ASSERT_TRUE(id.has_value());
+  engine->cancel(*id);
+  gate.unlock();
+  collector.await(3);
+  EXPECT_TRUE(engine->drain(60s));
+  EXPECT_EQ(collector.answer(1, 0).finish, FinishReason::kCancelled);
+  EXPECT_EQ(collector.answer(1, 1).finish, FinishReason::kCancelled);
+  EXPECT_EQ(engine->stats().requests_cancelled, 2U);
+  EXPECT_EQ(engine->stats().requests_finished, 1U);
+}
+
+TEST_F(Scheduling, CancellationWhileAStepIsUnderWayLeavesTheOthersAlone) {
+  options_.async_scheduling = true;
+  options_.speculative_tokens = 2;
+  const auto engine = start();
+  Collector collector;
+  std::vector<RequestId> ids(24);
+  for (int i = 0; i < 24; ++i) {
+    // Every other one cancels itself with its third token, while the next step computes.
+    auto count = std::make_shared<int>(0);
+    ids[static_cast<std::size_t>(i)] = *engine->submit(
+        request(i, 60), [&, i, count, inner = collector.sink(i)](const OutputEvent& event) {
+          if (i % 2 == 0 && ++*count == 3) engine->cancel(event.request);
+          inner(event);
+        });
+  }
+  collector.await(24);
+  EXPECT_TRUE(engine->drain(60s));
+  for (int i = 0; i < 24; ++i) {
+    const Answer answer = collector.answer(i);
+    EXPECT_EQ(answer.last_events, 1);
+    std::vector<TokenId> whole = alone(request(i, 60)).tokens;
+    if (i % 2 == 0) {
+      EXPECT_EQ(answer.finish, FinishReason::kCancelled);
+      EXPECT_GE(answer.tokens.size(), 3U);
+      whole.resize(std::min(whole.size(), answer.tokens.size()));
+    }
+    EXPECT_EQ(answer.tokens, whole) << i;
+  }
+  EXPECT_EQ(engine->stats().requests_cancelled, 12U);
+  EXPECT_EQ(engine->stats().kv_blocks_used, 0U);
+}
+
+TEST_F(Scheduling, TheTraceHasEveryStep) {
+  EXPECT_TRUE(start()->trace().empty());
+  options_.trace_events = 1U << 14;
+  for (const bool async : {false, true}) {
+    options_.async_scheduling = async;
+    const auto engine = start();
+    Collector collector;
+    for (int i = 0; i < 6; ++i)
+      ASSERT_TRUE(engine->submit(request(i), collector.sink(i)).has_value());
+    EXPECT_LE(kinds(engine->trace(), observe::EventKind::kArrive), 6U);  // while it runs
+    EXPECT_TRUE(engine->drain(60s));
+    const std::vector<observe::Event> events = engine->trace();
+    const std::uint64_t steps = engine->stats().steps;
+    EXPECT_EQ(kinds(events, observe::EventKind::kArrive), 6U);
+    EXPECT_EQ(kinds(events, observe::EventKind::kFinish), 6U);
+    EXPECT_EQ(kinds(events, observe::EventKind::kForward), steps);
+    EXPECT_EQ(kinds(events, observe::EventKind::kForwarded), steps);
+    EXPECT_EQ(kinds(events, observe::EventKind::kSampled), steps);
+    EXPECT_EQ(kinds(events, observe::EventKind::kCommit), steps);
+    EXPECT_TRUE(std::is_sorted(events.begin(), events.end(),
+                               [](const auto& a, const auto& b) { return a.time < b.time; }));
+    EXPECT_GT(events.front().time, 0);
+  }
+}
+
+TEST_F(Scheduling, WithNothingToDoItSleeps) {
+  options_.async_scheduling = true;
+  const auto engine = start();
+  Collector collector;
+  ASSERT_TRUE(engine->submit(request(1), collector.sink(0)).has_value());
+  collector.await(1);
+  const auto used = [] {
+    rusage usage = {};
+    getrusage(RUSAGE_SELF, &usage);
+    const auto microseconds = [](const timeval& time) {
+      return 1'000'000 * time.tv_sec + time.tv_usec;
+    };
+    return microseconds(usage.ru_utime) + microseconds(usage.ru_stime);
+  };
+  std::this_thread::sleep_for(50ms);
+  const auto before = used();
+  std::this_thread::sleep_for(1s);
+  // Of processor time, which does not depend on what else runs: 1 % of a core.
+  EXPECT_LT(used() - before, 10'000);
+}
+
+// After a step that failed everything has one end, nothing is under way, and no step follows.
+TEST_F(Scheduling, AFailedStepEndsEverythingOnce) {
+  for (const bool async : {false, true}) {
+    for (const bool launching : {false, true}) {
+      options_.async_scheduling = async;
+      int steps = 0;
+      engine::StepHooks hooks;
+      const auto throw_at_the_third = [&] {
+        if (++steps == 3) throw std::runtime_error("out of order");
+      };
+      if (launching) {
+        hooks.before_forward = [&](schedule::StepPlan&) { throw_at_the_third(); };
+      } else {
+        hooks.after_sampling = [&](const auto&, const auto&, const auto&) { throw_at_the_third(); };
+      }
+      auto loop = engine::StepLoop::create(source_, std::nullopt, options_, hooks);
+      ASSERT_TRUE(loop.has_value());
+      Collector collector;
+      for (int i = 0; i < 6; ++i)
+        ASSERT_TRUE((*loop)->add(static_cast<RequestId>(i), request(i), collector.sink(i)));
+      bool failed = false;
+      for (int i = 0; i < 10 && !failed; ++i) {
+        try {
+          ASSERT_TRUE((*loop)->step().has_value());
+        } catch (const std::runtime_error&) {
+          failed = true;
+        }
+      }
+      ASSERT_TRUE(failed);
+      (*loop)->abort({ErrorKind::kInternal, "broken"});
+      EXPECT_TRUE((*loop)->idle());
+      EXPECT_EQ(collector.ended(), 6);
+      for (int i = 0; i < 6; ++i) {
+        EXPECT_EQ(collector.answer(i).last_events, 1);
+        EXPECT_EQ(collector.answer(i).error.message, "broken");
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dovetail

@@ -39,7 +39,7 @@ enum Extras : int { kPlain, kPrefixCache, kPrefixCacheAndLog };
 // first token, one after the other.
 class Machine {
  public:
-  Machine(std::uint32_t sequences, bool mixed, Extras extras) : mixed_(mixed) {
+  Machine(std::uint32_t sequences, bool mixed, Extras extras) {
     options_.max_num_seqs = sequences + 1;
     options_.max_num_batched_tokens = sequences + 512;
     options_.max_context = 1U << 20;
@@ -51,6 +51,7 @@ class Machine {
     // Prompts of different lengths, so that blocks fill at different steps.
     for (std::uint32_t i = 0; i < sequences; ++i) add(100 + i % 16, 2500);
     while (scheduler_->waiting() > 0 || plan_.prefill_rows > 0) step();
+    mixed_ = mixed;
     for (int i = 0; i < 40; ++i) step();
   }
 
@@ -81,7 +82,7 @@ class Machine {
     if (!scheduler_->add(spec)) std::abort();
   }
 
-  bool mixed_;
+  bool mixed_ = false;
   schedule::SchedulerOptions options_;
   std::optional<observe::EventLog> log_;
   std::optional<schedule::Scheduler> scheduler_;

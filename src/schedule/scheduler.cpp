@@ -149,7 +149,7 @@ bool Scheduler::commit_row(const Row& row, const RowResult& outcome,
     if (row.drafts > 0) sequence.planned = computed;
     if (mutated(Mutant::kWrongGuessesStay)) sequence.planned += row.drafts + 1 - outcome.new_tokens;
     sequence.next_drafts = outcome.next_drafts;
-    sequence.tokens.insert(sequence.tokens.end(), new_tokens.begin(), new_tokens.end());
+    for (const std::int32_t token : new_tokens) sequence.tokens.push_back(token);
     if (options_.policy == Policy::kFair) {
       fair_.charge(sequence.tenant, FairShare::kOutputWeight * outcome.new_tokens);
     }

@@ -128,7 +128,8 @@ class Scheduler {
     kGone,        // this record is unused
   };
 
-  struct Sequence {
+  // The first two cache lines are what every step touches.
+  struct alignas(64) Sequence {
     SequenceId id = 0;
     State state = State::kWaiting;
     std::uint8_t in_flight = 0;  // plans under way with a row of it
@@ -140,17 +141,17 @@ class Scheduler {
     std::uint32_t target = 0;        // tokens known when it was let in: its prefill ends there
     std::uint32_t final_length = 0;  // tokens at its last possible end
     std::uint32_t next_drafts = 0;
-    std::uint32_t indexed = 0;  // of its blocks, those that went through the index
+    std::uint32_t batch_class = 0;
     std::vector<kv::BlockId> blocks;
 
-    OrderKey key;
-    std::uint32_t batch_class = 0;
-    std::uint32_t tenant = 0;
-    std::int32_t priority = 0;
-    std::uint32_t prompt = 0;
-    std::uint32_t lost = 0;             // positions that were computed when it was preempted
     std::vector<std::int32_t> tokens;   // known ones; with a prefix cache
     std::vector<kv::BlockHash> hashes;  // hashes[0] is the root, [i] stands for i full blocks
+    std::uint32_t indexed = 0;          // of its blocks, those that went through the index
+    std::uint32_t tenant = 0;
+    OrderKey key;
+    std::int32_t priority = 0;
+    std::uint32_t prompt = 0;
+    std::uint32_t lost = 0;  // positions that were computed when it was preempted
   };
 
   struct BatchClass {

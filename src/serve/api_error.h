@@ -38,8 +38,8 @@ template <class... Args>
 }
 
 // An engine's error in HTTP's terms: kInvalid and kUnsupported 400, kNotFound 404, kExhausted 429,
-// kUnavailable 503, kTimeout 504, the rest 500. A message of kInvalid that begins with "field: " blames that
-// field.
+// kUnavailable 503, kTimeout 504, the rest 500. A message of kInvalid that begins with "field: "
+// blames that field.
 ApiError from_engine(const Error& error);
 
 // "invalid_request_error" and so on, by status.

@@ -36,7 +36,7 @@ void Histogram::add(std::int64_t nanoseconds, std::uint64_t times) {
   min_ = count_ == 0 ? nanoseconds : std::min(min_, nanoseconds);
   max_ = std::max(max_, nanoseconds);
   count_ += times;
-  sum_ += static_cast<double>(nanoseconds) * static_cast<double>(times);
+  sum_ += static_cast<Sum>(nanoseconds) * times;
 }
 
 void Histogram::merge(const Histogram& other) {

@@ -14,7 +14,9 @@ class Histogram {
   void merge(const Histogram& other);
 
   std::uint64_t count() const { return count_; }
-  double mean() const { return count_ == 0 ? 0.0 : sum_ / static_cast<double>(count_); }
+  double mean() const {
+    return count_ == 0 ? 0.0 : static_cast<double>(sum_) / static_cast<double>(count_);
+  }
   std::int64_t max() const { return max_; }
   std::int64_t min() const { return count_ == 0 ? 0 : min_; }
 
@@ -23,12 +25,15 @@ class Histogram {
   std::int64_t quantile(double share) const;
 
  private:
+  // Exact, so that merging in another order (by other threads) gives the same mean.
+  __extension__ using Sum = unsigned __int128;
+
   static std::size_t bucket(std::uint64_t value);
   static std::uint64_t upper_end(std::size_t bucket);
 
   std::vector<std::uint64_t> counts_;
   std::uint64_t count_ = 0;
-  double sum_ = 0.0;
+  Sum sum_ = 0;
   std::int64_t max_ = 0;
   std::int64_t min_ = 0;
 };

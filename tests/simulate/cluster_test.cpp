@@ -133,6 +133,48 @@ TEST(Cluster, TheResultDoesNotDependOnTheThreads) {
   EXPECT_EQ(report_json(play(options, busy()), 7), alone);
   options.threads = 16;
   EXPECT_EQ(report_json(play(options, busy()), 7), alone);
+  // Nor where the times are so long that their sum outgrows a double.
+  options.replica.cost = {12345678912.345, 101.13, 203.71, 0.0107, 0};
+  options.threads = 1;
+  const std::string slow = report_json(play(options, busy()), 7);
+  options.threads = 3;
+  EXPECT_EQ(report_json(play(options, busy()), 7), slow);
+}
+
+// Forty requests of 64 + 100 tokens at once. With room for 16 of them they run in three waves of
+// 16, 16 and 8 and nobody gives way; where the pool holds 24 prompts and not what grows from them,
+// some give way, and all end still.
+TEST(Replica, FortyEqualRequestsAllEndUnderMemoryPressure) {
+  ClusterOptions options = machine();
+  options.replica.cost = {1000.0, 10.0, 50.0, 0.0, 0};
+  options.replica.scheduler.max_num_batched_tokens = 2048;
+  options.replica.scheduler.max_context = 176;
+  options.replica.scheduler.max_num_seqs = 16;
+  options.replica.scheduler.kv_blocks = 176;
+  const std::vector<Arrival> requests(40, request(0, 64, 100));
+  const Figures waves = play(options, requests);
+  EXPECT_EQ(waves.finished, 40U);
+  EXPECT_EQ(waves.preemptions, 0U);
+  EXPECT_EQ(waves.prompt_tokens, 40U * 64);
+  // A wave: its prompts in one step (1000 + 10 * 64 a prompt), then 99 steps of 50 a row.
+  EXPECT_EQ(waves.prefill_steps, 3U);
+  EXPECT_EQ(waves.decode_steps, 3U * 99);
+  const std::int64_t full = 1000 + 10 * 64 * 16 + 99 * (1000 + 50 * 16);
+  const std::int64_t last = 1000 + 10 * 64 * 8 + 99 * (1000 + 50 * 8);
+  EXPECT_EQ(waves.end_to_end.min(), full * kMicrosecond);
+  EXPECT_EQ(waves.end_to_end.max(), (2 * full + last) * kMicrosecond);
+  EXPECT_LE(waves.end_to_end.max(), 3 * waves.end_to_end.min());
+
+  options.replica.scheduler.max_num_seqs = 40;
+  options.replica.scheduler.kv_blocks = 120;
+  const Figures growth = play(options, requests);
+  EXPECT_EQ(growth.finished, 40U);
+  EXPECT_EQ(growth.refused, 0U);
+  EXPECT_EQ(growth.new_tokens, 4000U);
+  EXPECT_GT(growth.preemptions, 0U);
+  // Who comes back reads what it lost, and the token that it had got last.
+  EXPECT_EQ(growth.prompt_tokens, 40U * 64 + growth.recomputed_tokens + growth.preemptions);
+  EXPECT_LE(growth.recomputed_tokens, (40U * 64 + 4000) / 2);
 }
 
 TEST(Cluster, PrefixAffinityFindsMoreThanRoundRobin) {

@@ -32,6 +32,23 @@ TEST(Histogram, OneOutlierIsTheMaximumAndNotP99) {
   EXPECT_EQ(histogram.max(), 50000000000);
 }
 
+// Above 2^53 a sum of doubles would depend on the order in which parts are merged.
+TEST(Histogram, TheMeanDoesNotDependOnTheOrderOfMerging) {
+  constexpr std::int64_t kLong = std::int64_t{1} << 53;
+  Histogram one_by_one, in_pairs, pair, far;
+  one_by_one.add(kLong);
+  one_by_one.add(1);
+  one_by_one.add(1);
+  pair.add(1);
+  pair.add(1);
+  in_pairs.add(kLong);
+  in_pairs.merge(pair);
+  EXPECT_EQ(one_by_one.mean(), in_pairs.mean());
+  EXPECT_EQ(one_by_one.mean(), static_cast<double>(kLong + 2) / 3.0);
+  far.add(kLong, std::uint64_t{1} << 20);
+  EXPECT_EQ(far.mean(), static_cast<double>(kLong));
+}
+
 // The stated error: a 1,024th, against the same quantile of the sorted values.
 TEST(Histogram, QuantilesAreOffByAThousandthAtMost) {
   EXPECT_TRUE(rc::check([] {

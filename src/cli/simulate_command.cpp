@@ -98,6 +98,17 @@ Status settle(EngineOptions& options) {
 Result<int> run(SimulateOptions& options) {
   if (!options.cost.empty() && !options.steps_file.empty())
     return usage_error(kName, "--cost and --calibrate were both given, expected one of them");
+  // Options of the engine that a simulation has no use for are not passed over in silence.
+  if (options.engine.async_scheduling) {
+    return usage_error(kName,
+                       "--async-scheduling: planning takes no time under the virtual clock, so "
+                       "there is nothing to overlap; leave it out");
+  }
+  if (options.engine.kv_memory > 0 || options.engine.cache_type != CacheTypeOption::kAuto) {
+    return usage_error(kName,
+                       "--kv-memory, --kv-cache-dtype: without a model the bytes of a cache block "
+                       "are unknown, expected --kv-blocks");
+  }
   if (options.cost.empty()) options.cost = "5000:100:200:0.01";
   const Result<schedule::StepCost> cost = choose_cost(options);
   if (!cost) return fail(cost.error());

@@ -400,16 +400,19 @@ bool Scheduler::make_way_for_priority(bool ahead, StepPlan& plan) {
   if (fit(batch_class, growing).fits) return true;
   Sequence& urgent = sequences_[head->handle];
   const Need need = need_of(urgent);
-  std::uint64_t available = pool_.available();
+  // More may be withheld than is free.
+  std::int64_t available =
+      std::int64_t{pool_.free()} + pool_.cached() - std::int64_t{pool_.withheld()};
   std::size_t victims = 0;
   const auto fits = [&] {
     return order_.size() - victims < options_.max_num_seqs &&
-           std::uint64_t{need.fresh} + need.revived + std::uint64_t{options_.watermark} * growing <=
+           std::int64_t{need.fresh} + need.revived + std::int64_t{options_.watermark} * growing <=
                available;
   };
-  while (!fits()) {
-    if (victims == order_.size()) return true;
-    const Sequence& victim = sequences_[order_[order_.size() - 1 - victims]];
+  for (std::size_t last = order_.size(); !fits(); --last) {
+    if (last == 0) return true;
+    const Sequence& victim = sequences_[order_[last - 1]];
+    if (victim.state == State::kLeaving) continue;
     if (victim.priority <= urgent.priority || victim.key < urgent.key) return true;
     ++victims;
     growing -= needs_more_blocks(victim) ? 1 : 0;

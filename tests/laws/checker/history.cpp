@@ -8,9 +8,11 @@
 #include <deque>
 #include <iterator>
 #include <map>
+#include <optional>
 
 #include "laws/checker/fake_model.h"
 #include "laws/checker/law_checker.h"
+#include "laws/checker/reference_scheduler.h"
 
 namespace dovetail::laws {
 
@@ -22,7 +24,7 @@ namespace {
 
 class Player {
  public:
-  Player(const History& history, std::ostream* story)
+  Player(const History& history, std::ostream* story, bool compare)
       : history_(history),
         options_(history.options),
         story_(story),
@@ -31,6 +33,7 @@ class Player {
         checker_(options_, history.cost.known()),
         model_(options_.kv_blocks, options_.block_size) {
     scheduler_.set_cost(history.cost);
+    if (compare) reference_.emplace(options_, history.cost);
     verdict_.tally.histories = 1;
   }
 
@@ -53,6 +56,7 @@ class Player {
   void plan();
   void commit();
   void judge();
+  void compare(const StepPlan& plan);
   FakeRequest& some(std::uint32_t choice) {
     return std::next(alive_.begin(), static_cast<std::ptrdiff_t>(choice % alive_.size()))->second;
   }
@@ -64,6 +68,7 @@ class Player {
   schedule::Scheduler scheduler_;
   LawChecker checker_;
   FakeModel model_;
+  std::optional<ReferenceScheduler> reference_;
   Verdict verdict_;
   std::uint64_t judged_ = 0;
   std::map<schedule::SequenceId, FakeRequest> alive_;
@@ -101,6 +106,8 @@ void Player::add(const Operation& operation) {
   spec.batch_class = operation.c % 11 == 0 ? 1 : operation.c % 13 == 0 ? 2 : 0;
   spec.prompt = prompt;
   const Status added = scheduler_.add(spec);
+  if (reference_ && reference_->add(spec) != added.has_value())
+    fault(fmt::format("reference: it {} {}", added ? "refuses" : "accepts", spec.id));
   tell("add {} prompt={} max={} family={} shared={} priority={} tenant={} class={} guesses={}/{}{}",
        spec.id, spec.prompt_tokens, max_new, request.family, request.shared, spec.priority,
        spec.tenant, spec.batch_class, request.right, request.guesses,
@@ -132,6 +139,7 @@ void Player::plan() {
   }
   if (!status) fault("law 1: " + status.error().message);
   judge();
+  if (reference_ && sound()) compare(plan);
   Tally& tally = verdict_.tally;
   tally.preempted += plan.preempted.size();
   for (const auto& admission : plan.admitted)
@@ -153,6 +161,7 @@ void Player::commit() {
   under_way_.pop_front();
   ++verdict_.tally.steps;
   StepResult result;
+  std::map<schedule::SequenceId, ReferenceScheduler::Result> results;
   for (const Row& row : plan.rows) {
     const auto found = alive_.find(row.sequence);
     if (found == alive_.end()) {
@@ -168,17 +177,54 @@ void Player::commit() {
         std::min(1 + std::min(row.drafts, request.right), request.final_length - request.tokens);
     if (request.finish_next) outcome.new_tokens = 1;
     verdict_.tally.right += outcome.new_tokens - 1;
-    for (std::uint32_t i = 0; i < outcome.new_tokens; ++i)
+    ReferenceScheduler::Result& same = results[row.sequence];
+    for (std::uint32_t i = 0; i < outcome.new_tokens; ++i) {
       result.tokens.push_back(request.token(request.tokens++));
+      same.tokens.push_back(result.tokens.back());
+    }
     outcome.finished = request.finish_next || request.tokens == request.final_length;
     outcome.next_drafts = request.guesses;
+    same.finished = outcome.finished;
+    same.next_drafts = outcome.next_drafts;
     result.rows.push_back(outcome);
     if (outcome.finished) alive_.erase(found);
   }
   tell("commit {}", plan.number);
   if (!sound()) return;
   scheduler_.commit(plan, result);
+  if (reference_) reference_->commit(results);
   judge();
+}
+
+void Player::compare(const StepPlan& plan) {
+  ReferenceScheduler::Plan same;
+  for (std::size_t i = 0; i < plan.rows.size(); ++i) {
+    const Row& row = plan.rows[i];
+    (i < plan.prefill_rows ? same.prefill : same.decode)
+        .push_back({row.sequence, row.slot, row.first_position, row.tokens, row.drafts,
+                    row.final_chunk, row.sampled});
+  }
+  for (const auto& admission : plan.admitted)
+    same.admitted.push_back(
+        {admission.sequence, admission.slot, admission.cached_tokens, admission.resumed});
+  same.preempted = plan.preempted;
+  const ReferenceScheduler::Plan expected = reference_->plan();
+  if (!(same == expected)) {
+    for (const auto* part : {&expected.prefill, &expected.decode}) {
+      for (const auto& row : *part)
+        tell("  reference: {} {}+{}~{}{}", row.sequence, row.first, row.tokens, row.drafts,
+             row.sampled ? "*" : "");
+    }
+    for (const auto& one : expected.admitted)
+      tell("  reference: admitted {} to slot {}, cached {}", one.sequence, one.slot, one.cached);
+    for (const auto id : expected.preempted) tell("  reference: preempted {}", id);
+    return fault(fmt::format("reference: it would plan step {} otherwise", plan.number));
+  }
+  if (reference_->used_blocks() != scheduler_.pool().used() ||
+      reference_->cached_blocks() != scheduler_.pool().cached())
+    fault(fmt::format("reference: {} blocks used and {} cached, it has {} and {}",
+                      scheduler_.pool().used(), scheduler_.pool().cached(),
+                      reference_->used_blocks(), reference_->cached_blocks()));
 }
 
 void Player::act(const Operation& operation) {
@@ -201,6 +247,7 @@ void Player::act(const Operation& operation) {
         for (const Row& row : plan.rows) verdict_.tally.in_flight += row.sequence == id ? 1 : 0;
       }
       scheduler_.cancel(id);
+      if (reference_) reference_->cancel(id);
       break;
     }
     case Verb::kFinish:
@@ -216,6 +263,7 @@ void Player::act(const Operation& operation) {
     case Verb::kWithhold:
       tell("withhold {}", operation.a % (options_.kv_blocks + 1));
       scheduler_.withhold_blocks(operation.a % (options_.kv_blocks + 1));
+      if (reference_) reference_->withhold(operation.a % (options_.kv_blocks + 1));
       break;
   }
   judge();
@@ -227,6 +275,7 @@ Verdict Player::play() {
     act(operation);
   }
   scheduler_.withhold_blocks(0);
+  if (reference_) reference_->withhold(0);
   std::uint64_t steps = 0;
   while (sound() && !(scheduler_.idle() && under_way_.empty())) {
     if (++steps > bound_ * std::max<std::size_t>(1, alive_.size())) {
@@ -261,7 +310,9 @@ void Tally::add(const Tally& other) {
   turns += other.turns;
 }
 
-Verdict play(const History& history, std::ostream* story) { return Player(history, story).play(); }
+Verdict play(const History& history, std::ostream* story, bool compare) {
+  return Player(history, story, compare).play();
+}
 
 void describe(const History& history, std::ostream& out) {
   const schedule::SchedulerOptions& options = history.options;

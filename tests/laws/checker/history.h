@@ -52,7 +52,8 @@ struct Verdict {
 // request r is r * 100000 + p, or that of a family of requests that begin alike; the fake model
 // keeps a cache of tokens and positions and looks, before each row, whether all that the row may
 // read is there and its own. `story`, where there is one, gets what happens, line by line.
-Verdict play(const History& history, std::ostream* story = nullptr);
+// `compare`: every plan is also made by the reference scheduler, and must be the same.
+Verdict play(const History& history, std::ostream* story = nullptr, bool compare = false);
 
 // Options and story of a history, as readable lines.
 void describe(const History& history, std::ostream& out);

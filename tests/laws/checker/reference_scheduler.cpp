@@ -1,0 +1,484 @@
+#include "laws/checker/reference_scheduler.h"
+
+#include <algorithm>
+
+namespace dovetail::laws {
+
+using schedule::Policy;
+
+ReferenceScheduler::ReferenceScheduler(const schedule::SchedulerOptions& options,
+                                       const schedule::StepCost& cost)
+    : options_(options), cost_(cost), blocks_(options.kv_blocks) {}
+
+std::uint32_t ReferenceScheduler::blocks_for(std::uint32_t tokens) const {
+  return (tokens + options_.block_size - 1) / options_.block_size;
+}
+
+std::uint32_t ReferenceScheduler::used_blocks() const {
+  return static_cast<std::uint32_t>(std::count_if(
+      blocks_.begin(), blocks_.end(), [](const Block& block) { return block.owners > 0; }));
+}
+
+std::uint32_t ReferenceScheduler::cached_blocks() const {
+  return static_cast<std::uint32_t>(
+      std::count_if(blocks_.begin(), blocks_.end(),
+                    [](const Block& block) { return block.owners == 0 && !block.prefix.empty(); }));
+}
+
+std::uint32_t ReferenceScheduler::available() const {
+  const std::uint32_t idle = options_.kv_blocks - used_blocks();
+  return idle - std::min(idle, withheld_);
+}
+
+bool ReferenceScheduler::add(const schedule::SequenceSpec& spec) {
+  if (spec.prompt_tokens >= options_.max_context) return false;
+  const auto waiting = std::count_if(sequences_.begin(), sequences_.end(),
+                                     [](const Sequence& s) { return !s.running && !s.ended; });
+  if (waiting >= options_.max_waiting) return false;
+  Sequence sequence;
+  sequence.id = spec.id;
+  sequence.prompt = spec.prompt_tokens;
+  sequence.tokens.assign(spec.prompt.begin(), spec.prompt.end());
+  sequence.final_length = std::min(spec.prompt_tokens + spec.max_new_tokens, options_.max_context);
+  sequence.key = {0, arrivals_++};
+  if (options_.policy == Policy::kPriority)
+    sequence.key.first =
+        static_cast<std::int64_t>(steps_) + std::int64_t{spec.priority} * options_.ageing_steps;
+  sequence.tenant = spec.tenant;
+  sequence.batch_class = spec.batch_class;
+  sequence.priority = spec.priority;
+  sequences_.push_back(sequence);
+  classes_.try_emplace(spec.batch_class, Class{steps_, options_.prefill_interval});
+  Tenant& tenant = tenants_[spec.tenant];
+  if (tenant.alive++ == 0) {
+    std::optional<std::uint64_t> least;
+    for (const auto& [number, other] : tenants_) {
+      if (number != spec.tenant && other.alive > 0 && (!least || other.served < *least))
+        least = other.served;
+    }
+    if (least && *least > tenant.served) tenant.served = *least;
+  }
+  return true;
+}
+
+// It counts for nobody any more; slot and blocks stay while a row of it is under way.
+void ReferenceScheduler::over(Sequence& sequence) {
+  sequence.ended = true;
+  --tenants_[sequence.tenant].alive;
+  const bool last = std::none_of(sequences_.begin(), sequences_.end(), [&](const Sequence& other) {
+    return !other.ended && other.batch_class == sequence.batch_class;
+  });
+  if (last) classes_.erase(sequence.batch_class);
+  if (sequence.under_way == 0) {
+    give_back(sequence);
+    sequence.running = false;
+  }
+}
+
+void ReferenceScheduler::cancel(std::uint64_t id) {
+  for (Sequence& sequence : sequences_) {
+    if (sequence.id == id && !sequence.ended) over(sequence);
+  }
+}
+
+void ReferenceScheduler::give_back(Sequence& sequence) {
+  while (!sequence.blocks.empty()) {
+    Block& block = blocks_[sequence.blocks.back()];
+    if (--block.owners == 0) block.let_go = ++let_go_;
+    sequence.blocks.pop_back();
+  }
+}
+
+void ReferenceScheduler::take_block(Sequence& sequence) {
+  std::optional<std::size_t> best;
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    if (blocks_[i].owners > 0) continue;
+    if (blocks_[i].prefix.empty()) {
+      best = i;
+      break;
+    }
+    if (!best || blocks_[i].let_go < blocks_[*best].let_go) best = i;
+  }
+  blocks_[*best] = {1, {}, 0};
+  sequence.blocks.push_back(*best);
+}
+
+std::vector<ReferenceScheduler::Sequence*> ReferenceScheduler::running() {
+  std::vector<Sequence*> found;
+  for (Sequence& sequence : sequences_) {
+    if (sequence.running && !sequence.ended) found.push_back(&sequence);
+  }
+  std::sort(found.begin(), found.end(),
+            [](const Sequence* a, const Sequence* b) { return a->key < b->key; });
+  return found;
+}
+
+ReferenceScheduler::Sequence* ReferenceScheduler::head(std::uint32_t batch_class) {
+  Sequence* best = nullptr;
+  const auto rank = [&](const Sequence& sequence) {
+    const std::uint64_t served =
+        options_.policy == Policy::kFair ? tenants_[sequence.tenant].served : 0;
+    return std::pair(served, sequence.key);
+  };
+  for (Sequence& sequence : sequences_) {
+    if (sequence.running || sequence.ended || sequence.batch_class != batch_class) continue;
+    if (best == nullptr || rank(sequence) < rank(*best)) best = &sequence;
+  }
+  return best;
+}
+
+std::vector<std::size_t> ReferenceScheduler::found_blocks(const Sequence& sequence) const {
+  std::vector<std::size_t> found;
+  if (!options_.prefix_cache) return found;
+  while (true) {
+    const std::size_t end = (found.size() + 1) * options_.block_size;
+    if (end > sequence.known() - 1) return found;
+    const std::vector<std::int32_t> prefix(
+        sequence.tokens.begin(), sequence.tokens.begin() + static_cast<std::ptrdiff_t>(end));
+    const auto block = std::find_if(blocks_.begin(), blocks_.end(),
+                                    [&](const Block& other) { return other.prefix == prefix; });
+    if (block == blocks_.end()) return found;
+    found.push_back(static_cast<std::size_t>(block - blocks_.begin()));
+  }
+}
+
+std::uint32_t ReferenceScheduler::taken_slots() const {
+  return static_cast<std::uint32_t>(std::count_if(sequences_.begin(), sequences_.end(),
+                                                  [](const Sequence& s) { return s.running; }));
+}
+
+std::uint32_t ReferenceScheduler::fresh_need(const Sequence& sequence) const {
+  return blocks_for(std::min(sequence.known() + 1, sequence.final_length - 1)) -
+         static_cast<std::uint32_t>(found_blocks(sequence).size());
+}
+
+bool ReferenceScheduler::fits(Sequence* sequence) {
+  if (sequence == nullptr || taken_slots() >= options_.max_num_seqs) return false;
+  std::uint32_t slots = taken_slots() + 1;
+  std::uint32_t blocks = fresh_need(*sequence);
+  for (const std::size_t block : found_blocks(*sequence))
+    blocks += blocks_[block].owners == 0 ? 1 : 0;
+  for (const Sequence* other : running()) {
+    if (other->blocks.size() < blocks_for(other->final_length - 1)) blocks += options_.watermark;
+  }
+  for (const auto& [number, its] : classes_) {
+    Sequence* other = number == sequence->batch_class ? nullptr : head(number);
+    if (other == nullptr || sequence->key < other->key) continue;
+    ++slots;
+    blocks += fresh_need(*other);
+  }
+  return slots <= options_.max_num_seqs && blocks <= available();
+}
+
+bool ReferenceScheduler::can_go_on(const Sequence& sequence) const {
+  return !sequence.decoding() || sequence.known() + sequence.pending < sequence.final_length;
+}
+
+void ReferenceScheduler::preempt(Sequence& sequence, Plan& plan) {
+  give_back(sequence);
+  sequence.running = false;
+  sequence.preempted = true;
+  sequence.planned = sequence.target = sequence.next_drafts = 0;
+  plan.preempted.push_back(sequence.id);
+}
+
+std::optional<std::uint32_t> ReferenceScheduler::choose_class() {
+  std::optional<std::uint32_t> best;
+  const auto oldest = [&](std::uint32_t number) {
+    std::optional<Key> key;
+    for (const Sequence& sequence : sequences_) {
+      if (!sequence.ended && sequence.batch_class == number && (!key || sequence.key < *key))
+        key = sequence.key;
+    }
+    return *key;
+  };
+  for (const auto& [number, its] : classes_) {
+    bool possible = fits(head(number));
+    for (const Sequence* sequence : running())
+      possible |= sequence->batch_class == number && can_go_on(*sequence);
+    if (!possible) continue;
+    if (!best ||
+        std::pair(its.served, oldest(number)) < std::pair(classes_[*best].served, oldest(*best)))
+      best = number;
+  }
+  return best;
+}
+
+ReferenceScheduler::Plan ReferenceScheduler::plan() {
+  Plan plan;
+  const bool ahead = !under_way_.empty();
+  if (ahead) {
+    for (const Row& row : under_way_.back().decode) {
+      if (row.drafts > 0) return plan;
+    }
+  }
+  if (options_.policy == Policy::kPriority) {
+    Sequence* urgent = nullptr;
+    for (const auto& [number, its] : classes_) {
+      Sequence* candidate = head(number);
+      if (candidate != nullptr && (urgent == nullptr || candidate->key < urgent->key))
+        urgent = candidate;
+    }
+    if (urgent != nullptr && !fits(urgent)) {
+      // Tried out: what would be there if the last ones gave way?
+      std::vector<Sequence*> victims;
+      const auto tried = [&] {
+        const auto saved_blocks = blocks_;
+        const auto saved = sequences_;
+        for (Sequence* victim : victims) {
+          give_back(*victim);
+          victim->running = false;
+        }
+        // Who waits in other classes is younger: nothing is reserved for it.
+        const bool enough = fits(urgent);
+        blocks_ = saved_blocks;
+        for (std::size_t i = 0; i < saved.size(); ++i) sequences_[i] = saved[i];
+        return enough;
+      };
+      const std::vector<Sequence*> order = running();
+      bool enough = false;
+      for (auto last = order.rbegin(); last != order.rend() && !enough; ++last) {
+        if ((*last)->priority <= urgent->priority || (*last)->key < urgent->key) break;
+        victims.push_back(*last);
+        enough = tried();
+      }
+      if (enough && ahead) return plan;
+      if (enough) {
+        for (Sequence* victim : victims) preempt(*victim, plan);
+      }
+    }
+  }
+  while (plan.prefill.empty() && plan.decode.empty()) {
+    const std::size_t preempted = plan.preempted.size();
+    const std::optional<std::uint32_t> number = choose_class();
+    if (!number || !build(*number, ahead, plan)) break;
+    const bool empty = plan.prefill.empty() && plan.decode.empty();
+    if (empty && plan.preempted.size() == preempted) break;
+    if (empty) continue;
+    Class& its = classes_[*number];
+    its.served = steps_++;
+    its.since_prefill = plan.prefill.empty() ? its.since_prefill + 1 : 0;
+    under_way_.push_back(plan);
+  }
+  return plan;
+}
+
+// False: it would need somebody to give way, and this plan is ahead.
+bool ReferenceScheduler::build(std::uint32_t batch_class, bool ahead, Plan& plan) {
+  std::vector<Sequence*> decodes;
+  for (Sequence* sequence : running()) {
+    if (!sequence->running || sequence->batch_class != batch_class || !sequence->decoding() ||
+        !can_go_on(*sequence))
+      continue;
+    while (sequence->running && sequence->blocks.size() < blocks_for(sequence->planned + 1)) {
+      if (available() > 0) {
+        take_block(*sequence);
+      } else if (ahead) {
+        return false;
+      } else {
+        preempt(*running().back(), plan);
+      }
+    }
+    if (sequence->running) decodes.push_back(sequence);
+  }
+
+  const auto partly_read = [&] {
+    std::vector<Sequence*> found;
+    for (Sequence* sequence : running()) {
+      if (sequence->batch_class == batch_class && !sequence->decoding()) found.push_back(sequence);
+    }
+    return found;
+  };
+  const std::uint32_t whole = options_.max_num_batched_tokens;
+  const std::uint32_t since = classes_[batch_class].since_prefill;
+  const bool possible = !partly_read().empty() || fits(head(batch_class));
+  const bool due = since + 1 >= std::max(options_.prefill_interval, whole == 1 ? 2U : 1U);
+  std::uint32_t capacity = whole;
+  bool prefill = true;
+  if (options_.mixed) {
+    // Its floor is kept free where decodes and the most guesses could take it.
+    const std::uint32_t floor = std::min(options_.min_prefill_tokens, std::max(1U, whole / 2));
+    const bool pressed = decodes.size() * (1 + options_.speculative_tokens) > whole - floor;
+    if (possible && due && pressed) capacity = whole - floor;
+  } else if (!decodes.empty()) {
+    if (possible && since >= options_.prefill_interval) {
+      decodes.clear();
+    } else {
+      prefill = false;
+    }
+  }
+  if (decodes.size() > capacity) {
+    std::vector<Sequence*> turn;
+    for (const bool behind : {true, false}) {
+      for (Sequence* sequence : decodes) {
+        // At first as if one older than all had been served.
+        if ((sequence->key > rotation_.value_or(Key{0, 0})) == behind && turn.size() < capacity)
+          turn.push_back(sequence);
+      }
+    }
+    if (!turn.empty()) rotation_ = turn.back()->key;
+    std::sort(turn.begin(), turn.end(),
+              [](const Sequence* a, const Sequence* b) { return a->key < b->key; });
+    decodes = turn;
+  }
+  auto left = static_cast<std::uint32_t>(capacity - decodes.size());
+  std::uint32_t budget = whole;
+  schedule::StepLoad load;
+  for (Sequence* sequence : decodes) {
+    std::uint32_t drafts = 0;
+    if (!ahead) {
+      drafts = std::min({sequence->next_drafts, options_.speculative_tokens,
+                         sequence->final_length - sequence->known() - 1, left});
+      while (drafts > 0 && sequence->blocks.size() < blocks_for(sequence->planned + 1 + drafts)) {
+        if (available() > 0) {
+          take_block(*sequence);
+        } else {
+          --drafts;
+        }
+      }
+    }
+    left -= drafts;
+    budget -= 1 + drafts;
+    load.decode_rows += 1 + drafts;
+    load.context_tokens += schedule::context_read(sequence->planned, 1 + drafts);
+    plan.decode.push_back(
+        {sequence->id, sequence->slot, sequence->planned, 1 + drafts, drafts, false, true});
+  }
+
+  const bool bounded = !decodes.empty() && cost_.known();
+  const double limit = options_.target_step_us > 0 ? options_.target_step_us
+                                                   : options_.mixed_slowdown * cost_.predict(load);
+  const std::uint32_t threshold =
+      options_.long_prefill_token_threshold > 0 ? options_.long_prefill_token_threshold : whole;
+  const auto chunk = [&](std::uint32_t first, std::uint32_t remaining) -> std::uint32_t {
+    const std::uint32_t most = std::min({remaining, threshold, budget});
+    std::uint32_t tokens = most;
+    if (bounded) {
+      tokens = 0;
+      for (std::uint32_t n = 1; n <= most; ++n) {
+        schedule::StepLoad with = load;
+        with.prefill_tokens += n;
+        with.context_tokens += schedule::context_read(first, n);
+        if (cost_.predict(with) <= limit) tokens = n;
+      }
+      if (due && load.prefill_tokens == 0)
+        tokens = std::max(tokens, std::min(options_.min_prefill_tokens, most));
+    }
+    if (tokens == remaining) return tokens;
+    std::uint32_t alignment = options_.prefill_alignment > 0 ? options_.prefill_alignment
+                                                             : std::max(64U, options_.block_size);
+    if (options_.long_prefill_token_threshold > 0) alignment = std::min(alignment, threshold);
+    if (tokens >= alignment) return tokens - tokens % alignment;
+    return load.prefill_tokens == 0 ? tokens : 0;
+  };
+  const auto read = [&](Sequence& sequence, std::uint32_t tokens) {
+    plan.prefill.push_back({sequence.id, sequence.slot, sequence.planned, tokens, 0,
+                            sequence.planned + tokens == sequence.target,
+                            sequence.planned + tokens == sequence.target});
+    load.prefill_tokens += tokens;
+    load.context_tokens += schedule::context_read(sequence.planned, tokens);
+    budget -= tokens;
+  };
+  if (prefill) {
+    bool full = false;
+    for (Sequence* sequence : partly_read()) {
+      const std::uint32_t tokens =
+          full ? 0 : chunk(sequence->planned, sequence->target - sequence->planned);
+      full |= tokens == 0;
+      if (tokens > 0) read(*sequence, tokens);
+    }
+    while (!full && budget > 0) {
+      Sequence* next = head(batch_class);
+      if (!fits(next)) break;
+      const std::vector<std::size_t> found = found_blocks(*next);
+      const auto first = static_cast<std::uint32_t>(found.size()) * options_.block_size;
+      const std::uint32_t tokens = chunk(first, next->known() - first);
+      if (tokens == 0) break;
+      std::uint32_t slot = 0;
+      while (std::any_of(sequences_.begin(), sequences_.end(), [&](const Sequence& other) {
+        return other.running && other.slot == slot;
+      }))
+        ++slot;
+      next->running = true;
+      next->slot = slot;
+      next->target = next->known();
+      next->planned = first;
+      for (const std::size_t block : found) {
+        ++blocks_[block].owners;
+        next->blocks.push_back(block);
+      }
+      while (next->blocks.size() < blocks_for(next->known())) take_block(*next);
+      plan.admitted.push_back({next->id, slot, first, next->preempted});
+      if (!next->preempted) tenants_[next->tenant].served += next->prompt;
+      read(*next, tokens);
+    }
+  }
+  const auto key_of = [&](const Row& row) {
+    return std::find_if(sequences_.begin(), sequences_.end(),
+                        [&](const Sequence& s) { return s.id == row.sequence; })
+        ->key;
+  };
+  std::sort(plan.prefill.begin(), plan.prefill.end(),
+            [&](const Row& a, const Row& b) { return key_of(a) < key_of(b); });
+  for (const std::vector<Row>* part : {&plan.prefill, &plan.decode}) {
+    for (const Row& row : *part) {
+      for (Sequence& sequence : sequences_) {
+        if (sequence.id != row.sequence) continue;
+        sequence.planned += row.tokens - row.drafts;
+        sequence.pending += row.sampled ? 1 : 0;
+        sequence.next_drafts = 0;
+        ++sequence.under_way;
+      }
+    }
+  }
+  return true;
+}
+
+void ReferenceScheduler::commit(const std::map<std::uint64_t, Result>& results) {
+  const Plan plan = under_way_.front();
+  under_way_.erase(under_way_.begin());
+  for (const std::vector<Row>* part : {&plan.prefill, &plan.decode}) {
+    for (const Row& row : *part) {
+      for (Sequence& sequence : sequences_) {
+        if (sequence.id != row.sequence) continue;
+        --sequence.under_way;
+        if (sequence.ended) {
+          if (sequence.under_way == 0) {
+            give_back(sequence);
+            sequence.running = false;
+          }
+          continue;
+        }
+        std::uint32_t computed = row.first + row.tokens;
+        bool finished = false;
+        if (row.sampled) {
+          const Result& result = results.at(sequence.id);
+          --sequence.pending;
+          sequence.tokens.insert(sequence.tokens.end(), result.tokens.begin(), result.tokens.end());
+          sequence.next_drafts = result.next_drafts;
+          if (!row.final_chunk)
+            computed = row.first + static_cast<std::uint32_t>(result.tokens.size());
+          if (row.drafts > 0) sequence.planned = computed;
+          finished = result.finished || sequence.known() == sequence.final_length;
+          tenants_[sequence.tenant].served += 2 * result.tokens.size();
+        }
+        for (std::size_t i = 0; options_.prefix_cache && (i + 1) * options_.block_size <= computed;
+             ++i) {
+          Block& block = blocks_[sequence.blocks[i]];
+          const std::vector<std::int32_t> prefix(
+              sequence.tokens.begin(),
+              sequence.tokens.begin() + static_cast<std::ptrdiff_t>((i + 1) * options_.block_size));
+          const bool there = std::any_of(blocks_.begin(), blocks_.end(), [&](const Block& other) {
+            return other.prefix == prefix;
+          });
+          // A block that was not the first with its content is not looked at again.
+          const bool first_time = (i + 1) * options_.block_size > row.first;
+          if (block.prefix.empty() && !there && first_time) block.prefix = prefix;
+        }
+        if (finished) over(sequence);
+      }
+    }
+  }
+}
+
+}  // namespace dovetail::laws

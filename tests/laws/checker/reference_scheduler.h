@@ -1,0 +1,113 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "schedule/scheduler.h"
+
+namespace dovetail::laws {
+
+// The same promises as schedule::Scheduler, kept in the slowest and most obvious way: plain lists,
+// everything searched and counted anew, prefixes kept as whole token lists. Written from the
+// contract, to be compared with the real one plan by plan. Block numbers are its own.
+class ReferenceScheduler {
+ public:
+  struct Row {
+    std::uint64_t sequence = 0;
+    std::uint32_t slot = 0, first = 0, tokens = 0, drafts = 0;
+    bool final_chunk = false, sampled = false;
+    bool operator==(const Row&) const = default;
+  };
+  struct Admitted {
+    std::uint64_t sequence = 0;
+    std::uint32_t slot = 0, cached = 0;
+    bool resumed = false;
+    bool operator==(const Admitted&) const = default;
+  };
+  struct Plan {
+    std::vector<Row> prefill, decode;
+    std::vector<Admitted> admitted;
+    std::vector<std::uint64_t> preempted;
+    bool operator==(const Plan&) const = default;
+  };
+  struct Result {
+    std::vector<std::int32_t> tokens;
+    bool finished = false;
+    std::uint32_t next_drafts = 0;
+  };
+
+  ReferenceScheduler(const schedule::SchedulerOptions& options, const schedule::StepCost& cost);
+
+  bool add(const schedule::SequenceSpec& spec);
+  void cancel(std::uint64_t id);
+  void withhold(std::uint32_t blocks) { withheld_ = blocks; }
+  Plan plan();
+  // Results of the sampled rows of the oldest plan under way, by sequence.
+  void commit(const std::map<std::uint64_t, Result>& results);
+
+  std::uint32_t used_blocks() const;
+  std::uint32_t cached_blocks() const;
+
+ private:
+  using Key = std::pair<std::int64_t, std::uint64_t>;
+
+  struct Block {
+    std::uint32_t owners = 0;
+    std::vector<std::int32_t> prefix;  // all tokens up to its end; empty: it cannot be found
+    std::uint64_t let_go = 0;
+  };
+  struct Sequence {
+    std::uint64_t id = 0;
+    Key key;
+    std::uint32_t prompt = 0, final_length = 0, tenant = 0, batch_class = 0;
+    std::int32_t priority = 0;
+    std::vector<std::int32_t> tokens;
+    bool running = false, ended = false, preempted = false;
+    std::uint32_t slot = 0, target = 0, planned = 0, pending = 0, next_drafts = 0, under_way = 0;
+    std::vector<std::size_t> blocks;
+
+    std::uint32_t known() const { return static_cast<std::uint32_t>(tokens.size()); }
+    bool decoding() const { return running && planned >= target; }
+  };
+  struct Class {
+    std::uint64_t served = 0;
+    std::uint32_t since_prefill = 0;
+  };
+  struct Tenant {
+    std::uint64_t served = 0;
+    std::uint32_t alive = 0;
+  };
+
+  std::vector<Sequence*> running();  // that have not ended, by key
+  Sequence* head(std::uint32_t batch_class);
+  std::vector<std::size_t> found_blocks(const Sequence& sequence) const;
+  std::uint32_t blocks_for(std::uint32_t tokens) const;
+  std::uint32_t available() const;
+  std::uint32_t taken_slots() const;
+  std::uint32_t fresh_need(const Sequence& sequence) const;
+  bool fits(Sequence* sequence);
+  bool can_go_on(const Sequence& sequence) const;
+  void take_block(Sequence& sequence);
+  void give_back(Sequence& sequence);
+  void preempt(Sequence& sequence, Plan& plan);
+  void over(Sequence& sequence);
+  std::optional<std::uint32_t> choose_class();
+  bool build(std::uint32_t batch_class, bool ahead, Plan& plan);
+
+  schedule::SchedulerOptions options_;
+  schedule::StepCost cost_;
+  std::vector<Block> blocks_;
+  std::uint32_t withheld_ = 0;
+  std::uint64_t let_go_ = 0;
+  std::vector<Sequence> sequences_;
+  std::map<std::uint32_t, Class> classes_;
+  std::map<std::uint32_t, Tenant> tenants_;
+  std::uint64_t arrivals_ = 0, steps_ = 0;
+  std::vector<Plan> under_way_;
+  std::optional<Key> rotation_;
+};
+
+}  // namespace dovetail::laws

@@ -417,9 +417,16 @@ bool Scheduler::make_way_for_priority(bool ahead, StepPlan& plan) {
     ++victims;
     growing -= needs_more_blocks(victim) ? 1 : 0;
     for (std::uint32_t i = 0; i < victim.blocks.size(); ++i) {
-      // A block that the urgent one would share comes free and is taken at once.
-      const bool shared = i < need.cached_blocks && find_block(urgent, i) == victim.blocks[i];
-      available += pool_.references(victim.blocks[i]) == 1 && !shared ? 1 : 0;
+      // Those who share a block have it at the same place. It comes free with the last of them,
+      // and is taken at once if the urgent one would share it too.
+      const auto holders = std::count_if(
+          order_.begin() + static_cast<std::ptrdiff_t>(last - 1), order_.end(), [&](Handle other) {
+            const auto& blocks = sequences_[other].blocks;
+            return sequences_[other].state != State::kLeaving && i < blocks.size() &&
+                   blocks[i] == victim.blocks[i];
+          });
+      if (holders != pool_.references(victim.blocks[i])) continue;
+      if (i >= need.cached_blocks || find_block(urgent, i) != victim.blocks[i]) ++available;
     }
   }
   if (ahead) return false;

@@ -170,7 +170,7 @@ void Scheduler::share_budget(Draft& step) {
     if (owed && prefill_possible(step)) capacity = budget - floor;
   }
   if (mutated(Mutant::kPrefillFirst) && prefill_possible(step)) decodes_.clear();
-  if (decodes_.size() > capacity) rotate_decodes(capacity);
+  if (decodes_.size() > capacity) rotate_decodes(step, capacity);
   drafts_.assign(decodes_.size(), 0);
   step.budget -= static_cast<std::uint32_t>(decodes_.size());
   if (!step.ahead && options_.speculative_tokens > 0) {
@@ -179,17 +179,18 @@ void Scheduler::share_budget(Draft& step) {
 }
 
 // Not all can have a row: those go on that come after the one that was served last.
-void Scheduler::rotate_decodes(std::uint32_t capacity) {
+void Scheduler::rotate_decodes(const Draft& step, std::uint32_t capacity) {
   if (capacity == 0) {
     decodes_.clear();
     return;
   }
+  OrderKey& rotation = class_of(step.batch_class).rotation;
   const auto after = std::upper_bound(
-      decodes_.begin(), decodes_.end(), rotation_,
+      decodes_.begin(), decodes_.end(), rotation,
       [&](const OrderKey& key, Handle handle) { return key < sequences_[handle].key; });
   std::rotate(decodes_.begin(), after, decodes_.end());
   decodes_.resize(capacity);
-  rotation_ = sequences_[decodes_.back()].key;
+  rotation = sequences_[decodes_.back()].key;
   std::sort(decodes_.begin(), decodes_.end(),
             [&](Handle a, Handle b) { return sequences_[a].key < sequences_[b].key; });
 }

@@ -170,7 +170,7 @@ void Scheduler::share_budget(Draft& step) {
     if (owed && prefill_possible(step)) capacity = budget - floor;
   }
   if (mutated(Mutant::kPrefillFirst) && prefill_possible(step)) decodes_.clear();
-  if (decodes_.size() > capacity) rotate_decodes(capacity);
+  if (decodes_.size() > capacity) rotate_decodes(step, capacity);
   drafts_.assign(decodes_.size(), 0);
   step.budget -= static_cast<std::uint32_t>(decodes_.size());
   if (!step.ahead && options_.speculative_tokens > 0) {
@@ -179,17 +179,18 @@ void Scheduler::share_budget(Draft& step) {
 }
 
 // Not all can have a row: those go on that come after the one that was served last.
-void Scheduler::rotate_decodes(std::uint32_t capacity) {
+void Scheduler::rotate_decodes(const Draft& step, std::uint32_t capacity) {
   if (capacity == 0) {
     decodes_.clear();
     return;
   }
+  OrderKey& rotation = class_of(step.batch_class).rotation;
   const auto after = std::upper_bound(
-      decodes_.begin(), decodes_.end(), rotation_,
+      decodes_.begin(), decodes_.end(), rotation,
       [&](const OrderKey& key, Handle handle) { return key < sequences_[handle].key; });
   std::rotate(decodes_.begin(), after, decodes_.end());
   decodes_.resize(capacity);
-  rotation_ = sequences_[decodes_.back()].key;
+  rotation = sequences_[decodes_.back()].key;
   std::sort(decodes_.begin(), decodes_.end(),
             [&](Handle a, Handle b) { return sequences_[a].key < sequences_[b].key; });
 }
@@ -417,9 +418,16 @@ bool Scheduler::make_way_for_priority(bool ahead, StepPlan& plan) {
     ++victims;
     growing -= needs_more_blocks(victim) ? 1 : 0;
     for (std::uint32_t i = 0; i < victim.blocks.size(); ++i) {
-      // A block that the urgent one would share comes free and is taken at once.
-      const bool shared = i < need.cached_blocks && find_block(urgent, i) == victim.blocks[i];
-      available += pool_.references(victim.blocks[i]) == 1 && !shared ? 1 : 0;
+      // Those who share a block have it at the same place. It comes free with the last of them,
+      // and is taken at once if the urgent one would share it too.
+      const auto holders = std::count_if(
+          order_.begin() + static_cast<std::ptrdiff_t>(last - 1), order_.end(), [&](Handle other) {
+            const auto& blocks = sequences_[other].blocks;
+            return sequences_[other].state != State::kLeaving && i < blocks.size() &&
+                   blocks[i] == victim.blocks[i];
+          });
+      if (holders != pool_.references(victim.blocks[i])) continue;
+      if (i >= need.cached_blocks || find_block(urgent, i) != victim.blocks[i]) ++available;
     }
   }
   if (ahead) return false;

@@ -312,7 +312,7 @@ Scheduler::BatchClass& Scheduler::class_of(std::uint32_t id) {
   for (BatchClass& batch_class : classes_) {
     if (batch_class.id == id) return batch_class;
   }
-  return classes_.emplace_back(BatchClass{id, 0, steps_, options_.prefill_interval});
+  return classes_.emplace_back(BatchClass{id, 0, steps_, options_.prefill_interval, {}});
 }
 
 }  // namespace dovetail::schedule

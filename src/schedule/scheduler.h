@@ -159,6 +159,7 @@ class Scheduler {
     std::uint32_t alive = 0;
     std::uint64_t served = 0;  // the last step with a row of it; at first the step it came in
     std::uint32_t steps_since_prefill = 0;  // of its own; at first as many as are ever asked for
+    OrderKey rotation;  // of the last decode row that was served when not all could be
   };
 
   // A prefill row that is decided on.
@@ -205,7 +206,7 @@ class Scheduler {
   bool reserve_decode_block(Handle handle, StepPlan& plan);
   bool prefill_possible(const Draft& step);
   void share_budget(Draft& step);
-  void rotate_decodes(std::uint32_t capacity);
+  void rotate_decodes(const Draft& step, std::uint32_t capacity);
   void reserve_guesses(Draft& step, std::uint32_t most);
   void bound_time(Draft& step) const;
   void resume_prefills(Draft& step);
@@ -266,7 +267,6 @@ class Scheduler {
   std::uint64_t steps_ = 0;
   std::uint32_t in_flight_ = 0;  // plans
   bool drafts_in_flight_ = false;
-  OrderKey rotation_;  // of the last decode row that was served when not all could be
   std::uint64_t preemptions_ = 0;
   std::uint64_t recomputed_tokens_ = 0;
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -17,7 +16,10 @@ namespace dovetail::schedule {
 struct OrderKey {
   std::int64_t urgency = 0;
   std::uint64_t arrival = 0;
-  auto operator<=>(const OrderKey&) const = default;
+  friend bool operator==(const OrderKey&, const OrderKey&) = default;
+  friend bool operator<(const OrderKey& a, const OrderKey& b) {
+    return a.urgency != b.urgency ? a.urgency < b.urgency : a.arrival < b.arrival;
+  }
 };
 
 // Sequences that wait for a slot: one queue per batch class, each ordered by key; or, with
@@ -28,7 +30,9 @@ class WaitingQueue {
   struct Entry {
     OrderKey key;
     Handle handle = 0;
-    auto operator<=>(const Entry&) const = default;
+    friend bool operator<(const Entry& a, const Entry& b) {
+      return a.key == b.key ? a.handle < b.handle : a.key < b.key;
+    }
   };
 
   explicit WaitingQueue(bool by_tenant) : by_tenant_(by_tenant) {}

@@ -48,7 +48,7 @@ bool ReferenceScheduler::add(const schedule::SequenceSpec& spec) {
   sequence.batch_class = spec.batch_class;
   sequence.priority = spec.priority;
   sequences_.push_back(sequence);
-  classes_.try_emplace(spec.batch_class, Class{steps_, options_.prefill_interval});
+  classes_.try_emplace(spec.batch_class, Class{steps_, options_.prefill_interval, std::nullopt});
   Tenant& tenant = tenants_[spec.tenant];
   if (tenant.alive++ == 0) {
     std::optional<std::uint64_t> least;
@@ -312,11 +312,12 @@ bool ReferenceScheduler::build(std::uint32_t batch_class, bool ahead, Plan& plan
     for (const bool behind : {true, false}) {
       for (Sequence* sequence : decodes) {
         // At first as if one older than all had been served.
-        if ((sequence->key > rotation_.value_or(Key{0, 0})) == behind && turn.size() < capacity)
+        if ((sequence->key > classes_[batch_class].rotation.value_or(Key{0, 0})) == behind &&
+            turn.size() < capacity)
           turn.push_back(sequence);
       }
     }
-    if (!turn.empty()) rotation_ = turn.back()->key;
+    if (!turn.empty()) classes_[batch_class].rotation = turn.back()->key;
     std::sort(turn.begin(), turn.end(),
               [](const Sequence* a, const Sequence* b) { return a->key < b->key; });
     decodes = turn;

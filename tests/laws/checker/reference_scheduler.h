@@ -75,6 +75,7 @@ class ReferenceScheduler {
   struct Class {
     std::uint64_t served = 0;
     std::uint32_t since_prefill = 0;
+    std::optional<Key> rotation;  // the last one served when not all could be
   };
   struct Tenant {
     std::uint64_t served = 0;
@@ -107,7 +108,6 @@ class ReferenceScheduler {
   std::map<std::uint32_t, Tenant> tenants_;
   std::uint64_t arrivals_ = 0, steps_ = 0;
   std::vector<Plan> under_way_;
-  std::optional<Key> rotation_;
 };
 
 }  // namespace dovetail::laws

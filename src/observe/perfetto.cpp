@@ -6,6 +6,7 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -25,7 +26,7 @@ struct RowOfStep {
 struct Step {
   std::int64_t planned = 0;  // when planning began
   bool ahead = false;
-  std::uint32_t prefill_rows = 0, decode_rows = 0, prefill_tokens = 0;
+  std::uint32_t prefill_rows = 0, decode_rows = 0, prefill_tokens = 0, tokens = 0;
   std::optional<std::int64_t> started;  // the forward pass
   std::vector<RowOfStep> rows;
 };
@@ -62,7 +63,7 @@ class Writer {
   void state(std::uint64_t id, const char* next, std::int64_t time);
   void end_plan(const Event& event);
   void end_step(const Event& event);
-  void counters(std::int64_t time);
+  void counters(std::int64_t time, std::uint32_t tokens);
 
   const std::function<void(std::string_view)>& out_;
   std::string text_;
@@ -70,12 +71,15 @@ class Writer {
   std::int64_t begin_ = 0;
   std::int64_t plan_began_ = 0;
   std::int64_t forwarded_ = 0;
+  std::int64_t step_ended_ = 0;
   bool ahead_ = false;
   std::vector<RowOfStep> rows_;
   std::map<std::uint64_t, Step> steps_;  // not committed
   std::map<std::uint64_t, Sequence> sequences_;
   std::map<std::uint32_t, bool> slots_;            // those that have a name
   std::map<std::uint32_t, std::uint32_t> owners_;  // of blocks in use
+  std::set<std::uint32_t> cached_;                 // blocks in use by nobody, but findable
+  std::set<std::uint32_t> indexed_;                // findable blocks
   std::int64_t running_ = 0, waiting_ = 0;
 };
 
@@ -132,7 +136,7 @@ void Writer::see(const Event& event) {
       break;
     case EventKind::kFinish:
     case EventKind::kCancel: {
-      if (event.kind == EventKind::kCancel) instant(event.id, "cancelled", event.time);
+      instant(event.id, event.kind == EventKind::kCancel ? "cancelled" : "finished", event.time);
       auto& count = sequences_[event.id].slot ? running_ : waiting_;
       count = std::max<std::int64_t>(count - 1, 0);
       state(event.id, nullptr, event.time);
@@ -142,10 +146,21 @@ void Writer::see(const Event& event) {
     case EventKind::kTakeBlock:
     case EventKind::kShareBlock:
       ++owners_[event.a];
+      cached_.erase(event.a);
       break;
     case EventKind::kReleaseBlock:
-      if (const auto owner = owners_.find(event.a); owner != owners_.end() && --owner->second == 0)
+      if (const auto owner = owners_.find(event.a);
+          owner != owners_.end() && --owner->second == 0) {
         owners_.erase(owner);
+        if (indexed_.contains(event.a)) cached_.insert(event.a);
+      }
+      break;
+    case EventKind::kIndexBlock:
+      indexed_.insert(event.a);
+      break;
+    case EventKind::kDropBlock:
+      indexed_.erase(event.a);
+      cached_.erase(event.a);
       break;
     case EventKind::kPlan:
       plan_began_ = event.time;
@@ -192,6 +207,7 @@ void Writer::end_plan(const Event& event) {
   step.ahead = ahead_;
   step.prefill_rows = event.a;
   step.decode_rows = event.b;
+  step.tokens = event.c;
   step.rows = std::exchange(rows_, {});
   for (const RowOfStep& row : step.rows) step.prefill_tokens += row.decode ? 0 : row.tokens;
   if (ahead_) slice(kSteps, kAheadTrack, "plan", plan_began_, event.time);
@@ -202,7 +218,9 @@ void Writer::end_step(const Event& event) {
   if (found == steps_.end()) return;
   const Step& step = found->second;
   // One that was planned ahead begins where the one before it ends.
-  const std::int64_t begin = step.ahead && step.started ? *step.started : step.planned;
+  const std::int64_t begin =
+      std::max(step.ahead && step.started ? *step.started : step.planned, step_ended_);
+  step_ended_ = std::max(begin, event.time);
   std::string name;
   if (step.prefill_rows == 0) {
     name = fmt::format("decode[d={}]", step.decode_rows);
@@ -219,21 +237,24 @@ void Writer::end_step(const Event& event) {
                       row.tokens),
           begin, event.time);
   }
-  counters(event.time);
+  counters(event.time, step.tokens);
   steps_.erase(found);
 }
 
-void Writer::counters(std::int64_t time) {
+void Writer::counters(std::int64_t time, std::uint32_t tokens) {
+  const double ts = us(time);
   item(
       R"({{"ph":"C","name":"sequences","pid":{},"ts":{:.3f},"args":{{"running":{},"waiting":{}}}}})",
-      int{kSteps}, us(time), running_, waiting_);
-  item(R"({{"ph":"C","name":"blocks in use","pid":{},"ts":{:.3f},"args":{{"blocks":{}}}}})",
-       int{kSteps}, us(time), owners_.size());
+      int{kSteps}, ts, running_, waiting_);
+  item(R"({{"ph":"C","name":"blocks","pid":{},"ts":{:.3f},"args":{{"in use":{},"cached":{}}}}})",
+       int{kSteps}, ts, owners_.size(), cached_.size());
+  item(R"({{"ph":"C","name":"tokens of a step","pid":{},"ts":{:.3f},"args":{{"tokens":{}}}}})",
+       int{kSteps}, ts, tokens);
 }
 
 void Writer::write(std::span<const Event> events) {
   out_(R"({"displayTimeUnit":"ms","traceEvents":[)");
-  if (!events.empty()) begin_ = plan_began_ = forwarded_ = events.front().time;
+  if (!events.empty()) begin_ = plan_began_ = forwarded_ = step_ended_ = events.front().time;
   name_process(kSteps, "steps");
   name_thread(kSteps, kStepTrack, "steps");
   name_thread(kSteps, kEngineTrack, "engine");

@@ -13,9 +13,10 @@ namespace dovetail::observe {
 // Event Format). Steps are slices named `mixed[p=2 chunks/1934 tok, d=114]`, `prefill[...]` or
 // `decode[d=114]`, with the engine's forward pass and sampling on a track of their own; every slot
 // has a track with the rows that it ran; every sequence has a track from its arrival to its end,
-// waiting, reading or decoding. Preemptions and cancellations are instants; counters say what runs,
-// waits and is in the cache. Times count from the first event. The beginning may be missing, as in
-// a log that was full: what it would have told is left out. `out` gets the text piece by piece.
+// waiting, reading or decoding. Preemptions, cancellations and ends are instants; counters say what
+// runs, waits, is in the cache, and how many tokens a step had. Times count from the first event.
+// The beginning may be missing, as in a log that was full: what it would have told is left out.
+// Slices of a track never overlap. `out` gets the text piece by piece.
 void write_perfetto(std::span<const Event> events,
                     const std::function<void(std::string_view)>& out);
 

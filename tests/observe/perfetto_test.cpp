@@ -3,11 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "schedule/scheduler.h"
@@ -46,6 +48,8 @@ class Machine {
     spec.id = id;
     spec.prompt_tokens = prompt;
     spec.max_new_tokens = max;
+    const std::vector<std::int32_t> tokens(prompt, static_cast<std::int32_t>(id));
+    if (scheduler_.options().prefix_cache) spec.prompt = tokens;
     EXPECT_TRUE(scheduler_.add(spec));
   }
   void step() {
@@ -53,20 +57,53 @@ class Machine {
     schedule::StepPlan plan;
     EXPECT_TRUE(scheduler_.plan(plan));
     tick();
-    schedule::StepResult result;
-    for (const schedule::Row& row : plan.rows) {
-      if (row.sampled) result.rows.push_back({1, false, 0});
-    }
-    scheduler_.commit(plan, result);
+    commit(plan);
   }
+  // Until all is done; each step but the first is planned while another is under way.
+  void overlapped(bool engine) {
+    schedule::StepPlan plans[2];
+    std::size_t current = 0;
+    const auto launch = [&] {
+      tick();
+      if (engine) log_.write(EventKind::kForward, plans[current].number);
+    };
+    while (!scheduler_.idle()) {
+      EXPECT_TRUE(scheduler_.plan(plans[current]));
+      launch();
+      while (!plans[current].rows.empty()) {
+        tick();
+        EXPECT_TRUE(scheduler_.plan(plans[1 - current]));
+        tick();
+        if (engine) log_.write(EventKind::kForwarded, plans[current].number);
+        tick();
+        if (engine) log_.write(EventKind::kSampled, plans[current].number);
+        commit(plans[current]);
+        current = 1 - current;
+        if (!plans[current].rows.empty()) launch();
+      }
+    }
+  }
+  std::uint64_t steps() const { return steps_; }
+  std::uint32_t cached_blocks() const { return scheduler_.pool().cached(); }
   void cancel(schedule::SequenceId id) { scheduler_.cancel(id); }
   std::vector<Event> events() const { return log_.events(); }
   bool idle() const { return scheduler_.idle(); }
 
  private:
   void tick() { log_.set_time(log_.time() + 1000000); }
+  void commit(const schedule::StepPlan& plan) {
+    schedule::StepResult result;
+    for (const schedule::Row& row : plan.rows) {
+      if (!row.sampled) continue;
+      result.rows.push_back({1, false, 0});
+      result.tokens.push_back(static_cast<std::int32_t>(row.sequence));
+    }
+    scheduler_.commit(plan, result);
+    ++steps_;
+  }
 
   EventLog log_;
+  std::uint64_t steps_ = 0;
   schedule::Scheduler scheduler_;
 };
 
@@ -111,7 +148,70 @@ TEST(Perfetto, NamesMixedStepsAndInstants) {
   for (const json& item : trace.at("traceEvents")) {
     if (item.at("ph") == "i") instants.insert(item.at("name"));
   }
-  EXPECT_THAT(instants, ElementsAre("preempted"));
+  EXPECT_THAT(instants, ElementsAre("finished", "finished", "preempted"));
+}
+
+// The highest value of a counter's series, and the last.
+std::pair<std::uint64_t, std::uint64_t> counted(const json& trace, std::string_view counter,
+                                                std::string_view series) {
+  std::pair<std::uint64_t, std::uint64_t> result;
+  for (const json& item : trace.at("traceEvents")) {
+    if (item.at("ph") != "C" || item.at("name") != counter) continue;
+    result.second = item.at("args").at(std::string(series));
+    result.first = std::max(result.first, result.second);
+  }
+  return result;
+}
+
+TEST(Perfetto, CountsWhatRunsWaitsAndIsCached) {
+  schedule::SchedulerOptions with_cache = options(40);
+  with_cache.prefix_cache = true;
+  Machine run(with_cache);
+  for (schedule::SequenceId id = 1; id <= 6; ++id) run.add(id, 9, 2);
+  while (!run.idle()) run.step();
+  const json trace = json::parse(perfetto_json(run.events()));
+  EXPECT_EQ(counted(trace, "sequences", "running").second, 0U);
+  EXPECT_GE(counted(trace, "sequences", "waiting").first, 4U);
+  EXPECT_EQ(counted(trace, "sequences", "waiting").second, 0U);
+  EXPECT_GE(counted(trace, "blocks", "in use").first, 3U);
+  EXPECT_EQ(counted(trace, "blocks", "in use").second, 0U);
+  EXPECT_EQ(counted(trace, "blocks", "cached").second, run.cached_blocks());
+  EXPECT_GT(run.cached_blocks(), 0U);
+  // A prompt and an answer; a second prompt would have to be cut.
+  EXPECT_EQ(counted(trace, "tokens of a step", "tokens").first, 10U);
+}
+
+// Chrome's viewer nests slices of a track that overlap, and shows nonsense.
+void expect_no_overlap(const json& trace) {
+  std::map<std::pair<int, std::uint64_t>, std::vector<std::pair<double, double>>> tracks;
+  for (const json& item : trace.at("traceEvents")) {
+    if (item.at("ph") != "X") continue;
+    const double begin = item.at("ts");
+    tracks[{item.at("pid"), item.at("tid")}].emplace_back(begin,
+                                                          begin + item.at("dur").get<double>());
+  }
+  for (auto& [track, found] : tracks) {
+    std::sort(found.begin(), found.end());
+    for (std::size_t i = 1; i < found.size(); ++i) {
+      EXPECT_LE(found[i - 1].second, found[i].first + 1e-6)
+          << "process " << track.first << ", track " << track.second;
+    }
+  }
+}
+
+TEST(Perfetto, StepsPlannedAheadBeginWhereTheOneBeforeEnds) {
+  for (const bool engine : {false, true}) {  // writes its own events, or not
+    Machine run(options(40));
+    for (schedule::SequenceId id = 1; id <= 6; ++id) run.add(id, 9, 5);
+    run.overlapped(engine);
+    const json trace = json::parse(perfetto_json(run.events()));
+    expect_no_overlap(trace);
+    EXPECT_GT(slices(trace, kSteps, 3).size(), 3U);  // planned ahead
+    EXPECT_EQ(slices(trace, kSteps, 1).size(), run.steps());
+    EXPECT_EQ(slices(trace, kSteps, 2).size(), engine ? 2 * run.steps() : 0U);
+    for (schedule::SequenceId id = 1; id <= 6; ++id)
+      EXPECT_THAT(slices(trace, kSequences, id), ElementsAre("waiting", "prefill", "decode"));
+  }
 }
 
 // Also of a log that has lost its beginning, and of events that make no sense.
@@ -124,6 +224,7 @@ TEST(Perfetto, IsValidWhateverTheEvents) {
   const std::vector<Event> events = run.events();
   for (std::size_t lost = 0; lost < events.size(); lost += 7) {
     const json trace = json::parse(perfetto_json(std::span(events).subspan(lost)));
+    expect_no_overlap(trace);
     for (const json& item : trace.at("traceEvents")) {
       if (item.contains("ts")) {
         EXPECT_GE(item.at("ts").get<double>(), 0.0);

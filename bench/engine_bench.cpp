@@ -1,10 +1,11 @@
 // Speed of the whole engine on one model: tokens per second for prefill, for a single sequence, and
 // for batches; the share of a step that is not the model's forward pass; peak memory.
 //
-// Usage: engine_bench MODEL [THREADS]; MODEL is a file or folder, or random:TYPE for random weights
-// of that type (220 million of them). Prompts are random tokens, so that any model will do. Each
-// figure is the median of several runs; the runs of all figures take turns, because the machine may
-// be noisy.
+// Usage: engine_bench MODEL [THREADS [STEPS.csv]]; MODEL is a file or folder, or random:TYPE for
+// random weights of that type (220 million of them). STEPS.csv gets the load and the time of every
+// step, for `dovetail simulate --calibrate`. Prompts are random tokens, so that any model will do.
+// Each figure is the median of several runs; the runs of all figures take turns, because the
+// machine may be noisy.
 
 #include <sys/resource.h>
 
@@ -51,8 +52,10 @@ Request random_request(std::uint32_t vocab, std::uint32_t prompt, std::int32_t m
 
 class Bench {
  public:
-  Bench(const load::ModelSource& source, engine::StepLoop& loop)
-      : vocab_(source.config.vocab_size), loop_(loop) {}
+  // `load` is that of the last step; `steps` may be null.
+  Bench(const load::ModelSource& source, engine::StepLoop& loop, const schedule::StepLoad& load,
+        std::FILE* steps)
+      : vocab_(source.config.vocab_size), loop_(loop), load_(load), steps_(steps) {}
 
   // Tokens per second of reading one prompt.
   double prefill(std::uint32_t tokens) {
@@ -60,6 +63,20 @@ class Bench {
     const auto start = Clock::now();
     finish();
     return tokens / std::chrono::duration<double>(Clock::now() - start).count();
+  }
+
+  // Tokens per second of reading one prompt while so many sequences decode.
+  double prefill_beside(std::uint32_t tokens, int sequences) {
+    for (int i = 0; i < sequences; ++i) add(kDecodePrompt, kDecodeTokens);
+    const auto wanted = loop_.stats().generated_tokens + static_cast<std::uint64_t>(sequences);
+    while (loop_.stats().generated_tokens < wanted) step();
+    const auto before = loop_.stats().prompt_tokens;
+    add(tokens, 1);
+    const auto start = Clock::now();
+    while (loop_.stats().prompt_tokens < before + tokens) step();
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    finish();
+    return tokens / seconds;
   }
 
   // Tokens per second over all sequences, after their prompts are read.
@@ -81,7 +98,12 @@ class Bench {
     if (!added) die(added.error());
   }
   void step() {
+    const auto start = Clock::now();
     if (const Status done = loop_.step(); !done) die(done.error());
+    if (steps_ == nullptr) return;
+    std::fprintf(steps_, "%u,%u,%.0f,%.3f\n", load_.prefill_tokens, load_.decode_rows,
+                 load_.context_tokens,
+                 std::chrono::duration<double, std::micro>(Clock::now() - start).count());
   }
   void finish() {
     while (!loop_.idle()) step();
@@ -93,6 +115,8 @@ class Bench {
 
   std::uint32_t vocab_;
   engine::StepLoop& loop_;
+  const schedule::StepLoad& load_;
+  std::FILE* steps_;
   std::mt19937 random_{1};
   RequestId next_ = 1;
 };
@@ -120,7 +144,7 @@ Result<std::shared_ptr<const load::ModelSource>> open(const std::string& name) {
 
 int run(int argc, char** argv) {
   if (argc < 2) {
-    std::fprintf(stderr, "usage: engine_bench MODEL [THREADS]\n");
+    std::fprintf(stderr, "usage: engine_bench MODEL [THREADS [STEPS.csv]]\n");
     return 2;
   }
   const auto source = open(argv[1]);
@@ -131,13 +155,30 @@ int run(int argc, char** argv) {
   EngineOptions options;
   options.max_num_seqs = 32;
   options.threads = argc > 2 ? static_cast<std::uint32_t>(std::strtoul(argv[2], nullptr, 10)) : 0;
-  auto created = engine::StepLoop::create(*source, std::nullopt, options);
+  schedule::StepLoad load;
+  engine::StepHooks hooks;
+  hooks.before_forward = [&load](schedule::StepPlan& plan) {
+    load = {};
+    for (const schedule::Row& row : plan.rows) {
+      (row.sampled && !row.final_chunk ? load.decode_rows : load.prefill_tokens) += row.tokens;
+      load.context_tokens += schedule::context_read(row.first_position, row.tokens);
+    }
+  };
+  std::FILE* steps = argc > 3 ? std::fopen(argv[3], "w") : nullptr;
+  if (argc > 3 && steps == nullptr) {
+    std::fprintf(stderr, "engine_bench: %s cannot be written\n", argv[3]);
+    return 1;
+  }
+  if (steps != nullptr)
+    std::fprintf(steps, "prefill_tokens,decode_rows,context_tokens,microseconds\n");
+  auto created = engine::StepLoop::create(*source, std::nullopt, options,
+                                          steps == nullptr ? engine::StepHooks() : hooks);
   if (!created) {
     std::fprintf(stderr, "engine_bench: %s\n", created.error().message.c_str());
     return 1;
   }
   engine::StepLoop& loop = **created;
-  Bench bench(**source, loop);
+  Bench bench(**source, loop, load, steps);
 
   const std::uint32_t prompt = std::min(kPrefillTokens, loop.options().max_context - 1);
   const std::vector<std::pair<std::string, std::function<double()>>> figures = {
@@ -145,6 +186,7 @@ int run(int argc, char** argv) {
       {"decode, 1 sequence", [&] { return bench.decode(1); }},
       {"decode, 8 sequences", [&] { return bench.decode(8); }},
       {"decode, 32 sequences", [&] { return bench.decode(32); }},
+      {"prefill beside 8", [&] { return bench.prefill_beside(prompt, 8); }},
   };
   std::map<std::string, std::vector<double>> results;
   for (int i = 0; i < kRuns; ++i) {
@@ -165,6 +207,10 @@ int run(int argc, char** argv) {
   getrusage(RUSAGE_SELF, &usage);
   std::printf("  %-24s %10.1f MiB (weights %.1f MiB)\n", "peak memory",
               static_cast<double>(usage.ru_maxrss) / 1024.0, weights / (1 << 20));
+  if (steps != nullptr && std::fclose(steps) != 0) {
+    std::fprintf(stderr, "engine_bench: %s cannot be written\n", argv[3]);
+    return 1;
+  }
   return 0;
 }
 

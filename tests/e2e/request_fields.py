@@ -41,7 +41,7 @@ class RequestFields(unittest.TestCase):
         self.assertGreater(whole, 3 * BLOCK)
         self.assertEqual(second["usage"]["prompt_tokens_details"]["cached_tokens"], whole)
         self.assertEqual(second["choices"], first["choices"])
-        metrics = self.server.metrics()
+        metrics = self.server.wait_for(lambda m: m["requests_finished_total"] == 2)
         self.assertEqual(metrics["cached_tokens_total"], whole)
         self.assertEqual(metrics["prompt_tokens_total"],
                          2 * first["usage"]["prompt_tokens"] - whole)
@@ -87,7 +87,7 @@ class RequestFields(unittest.TestCase):
         self.server = RunningServer(PROGRAM, MODEL, "--speculative-tokens", "3")
         self.addCleanup(self.server.stop)
         self.post(max_tokens=200, ignore_eos=True)
-        metrics = self.server.metrics()
+        metrics = self.server.wait_for(lambda m: m["requests_finished_total"] == 1)
         self.assertGreater(metrics["drafted_tokens_total"], 0)
         self.assertLessEqual(metrics["accepted_tokens_total"], metrics["drafted_tokens_total"])
 

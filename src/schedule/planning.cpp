@@ -265,8 +265,7 @@ std::uint32_t Scheduler::chunk(const Draft& step, std::uint32_t first,
   const bool first_chunk = step.load.prefill_tokens == 0;
   std::uint32_t tokens = most;
   if (step.bounded) {
-    tokens =
-        cost_.affordable_chunk(step.load, first, most, step.limit_us - cost_.predict(step.load));
+    tokens = cost_.affordable_chunk(step.load, first, most, step.limit_us);
     if (first_chunk && step.prefill_due) {
       tokens = std::max(tokens, std::min(options_.min_prefill_tokens, most));
     }

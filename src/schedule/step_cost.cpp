@@ -15,12 +15,11 @@ double StepCost::predict(const StepLoad& load) const {
 
 std::uint32_t StepCost::affordable_chunk(const StepLoad& load, std::uint32_t first_position,
                                          std::uint32_t most, double microseconds) const {
-  const double limit = predict(load) + microseconds;
   const auto fits = [&](std::uint32_t tokens) {
     StepLoad with = load;
     with.prefill_tokens += tokens;
     with.context_tokens += context_read(first_position, tokens);
-    return predict(with) <= limit;
+    return predict(with) <= microseconds;
   };
   // The cost grows with the chunk: bisect.
   std::uint32_t low = 0, high = most;

@@ -31,8 +31,8 @@ struct StepCost {
   bool known() const { return prefill_token > 0; }
   double predict(const StepLoad& load) const;
 
-  // The largest chunk at `first_position`, at most `most`, that lengthens a step of this load by no
-  // more than `microseconds`.
+  // The largest chunk at `first_position`, at most `most`, with which a step of this load beside it
+  // takes no more than `microseconds`.
   std::uint32_t affordable_chunk(const StepLoad& load, std::uint32_t first_position,
                                  std::uint32_t most, double microseconds) const;
 };

@@ -159,7 +159,7 @@ TEST(StepCostEstimator, IsCautiousBeforeItKnows) {
   const StepLoad eight = decodes(8, 100);
   // As much prefill as there are decode rows is the most that can at worst double a step.
   const double step = estimator.cost().predict(eight);
-  EXPECT_EQ(estimator.cost().affordable_chunk(eight, 0, 512, step), 8U);
+  EXPECT_EQ(estimator.cost().affordable_chunk(eight, 0, 512, 2.0 * step), 8U);
   for (std::uint32_t i = 0; i < StepCostEstimator::kFewestSteps - StepCostEstimator::kFewestPrefill;
        ++i)
     estimator.observe(eight, kLinear.predict(eight));
@@ -191,7 +191,7 @@ TEST(StepCostEstimator, BoundsTheFirstLongPrompt) {
         const StepCost& cost = estimator.cost();
         const std::uint32_t tokens =
             std::max(8U, cost.affordable_chunk(beside, read, std::min(4096 - read, 504U),
-                                               (kSlowdown - 1) * cost.predict(beside)));
+                                               kSlowdown * cost.predict(beside)));
         const StepLoad load = chunk(tokens, read, beside);
         EXPECT_LT(truth.predict(load), 1.4 * kSlowdown * truth.predict(beside))
             << "seed " << seed << ", step " << steps << ", " << tokens << " tokens";
@@ -200,9 +200,10 @@ TEST(StepCostEstimator, BoundsTheFirstLongPrompt) {
       }
       // In the end it dares what is allowed.
       const StepLoad beside = decodes(8, 62 + steps);
-      const std::uint32_t ideal = truth.affordable_chunk(beside, 2048, 4096, truth.predict(beside));
-      const std::uint32_t found =
-          estimator.cost().affordable_chunk(beside, 2048, 4096, estimator.cost().predict(beside));
+      const std::uint32_t ideal =
+          truth.affordable_chunk(beside, 2048, 4096, kSlowdown * truth.predict(beside));
+      const std::uint32_t found = estimator.cost().affordable_chunk(
+          beside, 2048, 4096, kSlowdown * estimator.cost().predict(beside));
       EXPECT_GT(found, ideal / 2) << "seed " << seed << " of " << ideal;
     }
   }
@@ -227,7 +228,7 @@ TEST(StepCostEstimator, BoundsStepsUnderALoadWithoutEnd) {
         rows = std::clamp(rows + workload.draw(0, 4) - 2, 8U, 64U);
         const StepLoad beside = decodes(rows, workload.draw(80, 120));
         const auto most = [&](const StepCost& cost) {
-          return cost.affordable_chunk(beside, 0, 448, (kSlowdown - 1) * cost.predict(beside));
+          return cost.affordable_chunk(beside, 0, 448, kSlowdown * cost.predict(beside));
         };
         const std::uint32_t tokens =
             std::max(16U, std::min(most(estimator.cost()), workload.draw(1, 448)));

@@ -312,7 +312,11 @@ Scheduler::BatchClass& Scheduler::class_of(std::uint32_t id) {
   for (BatchClass& batch_class : classes_) {
     if (batch_class.id == id) return batch_class;
   }
-  return classes_.emplace_back(BatchClass{id, 0, steps_, options_.prefill_interval, {}});
+  BatchClass& added = classes_.emplace_back();
+  added.id = id;
+  added.served = steps_;
+  added.steps_since_prefill = options_.prefill_interval;
+  return added;
 }
 
 }  // namespace dovetail::schedule

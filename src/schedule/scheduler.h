@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -159,7 +160,8 @@ class Scheduler {
     std::uint32_t alive = 0;
     std::uint64_t served = 0;  // the last step with a row of it; at first the step it came in
     std::uint32_t steps_since_prefill = 0;  // of its own; at first as many as are ever asked for
-    OrderKey rotation;  // of the last decode row that was served when not all could be
+    // Of the last decode row that was served when not all could be; at first before every key.
+    OrderKey rotation = {std::numeric_limits<std::int64_t>::min(), 0};
   };
 
   // A prefill row that is decided on.

@@ -311,9 +311,8 @@ bool ReferenceScheduler::build(std::uint32_t batch_class, bool ahead, Plan& plan
     std::vector<Sequence*> turn;
     for (const bool behind : {true, false}) {
       for (Sequence* sequence : decodes) {
-        // At first as if one older than all had been served.
-        if ((sequence->key > classes_[batch_class].rotation.value_or(Key{0, 0})) == behind &&
-            turn.size() < capacity)
+        const std::optional<Key>& last = classes_[batch_class].rotation;
+        if ((!last || sequence->key > *last) == behind && turn.size() < capacity)
           turn.push_back(sequence);
       }
     }

@@ -1,5 +1,6 @@
 """Starts the dovetail program as a server on a free port and stops it again."""
 
+import contextlib
 import json
 import re
 import signal
@@ -49,6 +50,15 @@ class RunningServer:
         self.process.wait()
         self.reader.join()
         self.process.stderr.close()
+
+    @contextlib.contextmanager
+    def paused(self):
+        """Nothing moves in the server meanwhile: what is sent inside comes to it at once, however slow the sender is."""
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
 
     def request(self, path, body=None):
         """Status and text of one request without the client."""

@@ -107,8 +107,8 @@ class FortyEqualRequests(Serving):
 class LongPrompt(Serving):
     def test_6_streams_go_on_while_a_long_prompt_is_read(self):
         with tempfile.TemporaryDirectory() as folder:
-            server = self.serve(model=long_model(folder))
-            streams = start(server, [endless(sum_prompt(i, i), 3000) for i in range(8)])
+            server = self.serve("--long-prefill-token-threshold", "128", model=long_model(folder))
+            streams = start(server, [endless(sum_prompt(i, i), 6000) for i in range(8)])
             read_all(streams, until=lambda all_: all(len(s.pieces) > 20 for s in all_))
             before = [len(s.pieces) for s in streams]
             streams.append(Stream(8, server.url, endless("1" * 4096, 1)))
@@ -120,7 +120,7 @@ class LongPrompt(Serving):
 
             read_all(streams, on_event=note, until=lambda all_: all_[8].finish is not None)
             self.assertEqual(streams[8].finish, "length")
-            # Had the prompt been read at one go, nobody would have got anything meanwhile.
+            # Its 32 chunks leave room for as many tokens of each other; at one go nobody would have got anything meanwhile.
             for number in range(8):
                 self.assertGreaterEqual(at_first_token[number] - before[number], 16, number)
             for stream in streams:
@@ -152,22 +152,22 @@ class Leaving(Serving):
         self.assertEqual(after["cancelled_total"], before["cancelled_total"] + 1)
 
     def test_11_queued_requests_that_are_left_cost_nothing(self):
-        server = self.serve("--max-num-seqs", "1")
-        first = Stream(0, server.url, endless(sum_prompt(1, 2), 450))
-        read_all([first], until=lambda all_: len(all_[0].pieces) >= 1)
-        read = server.metrics()["prompt_tokens_total"]
-        queued = start(server, [endless(sum_prompt(i, 3), 450) for i in range(100)])
-        server.wait_for(lambda m: m["requests_waiting"] == 100 or m["requests_running"] == 0)
-        waiting = server.metrics()
-        self.assertEqual(waiting["requests_running"], 1, "the first one ended too soon for this test")
-        for stream in queued:
-            stream.close()
-        server.wait_for(lambda m: m["requests_waiting"] == 0)
-        first.close()
-        self.assert_clean(server)
-        after = server.metrics()
-        self.assertEqual(after["prompt_tokens_total"], read)
-        self.assertEqual(after["cancelled_total"], 101)
+        with tempfile.TemporaryDirectory() as folder:
+            server = self.serve("--max-num-seqs", "1", model=long_model(folder))
+            first = Stream(0, server.url, endless(sum_prompt(1, 2), 8000))
+            read_all([first], until=lambda all_: len(all_[0].pieces) >= 1)
+            with server.paused():
+                queued = start(server, [endless(sum_prompt(i, 3), 450) for i in range(100)])
+            waiting = server.wait_for(lambda m: m["requests_waiting"] == 100 or m["requests_running"] == 0)
+            self.assertEqual(waiting["requests_running"], 1, "the first one ended too soon for this test")
+            for stream in queued:
+                stream.close()
+            server.wait_for(lambda m: m["requests_waiting"] == 0)
+            first.close()
+            self.assert_clean(server)
+            after = server.metrics()
+            self.assertEqual(after["prompt_tokens_total"], waiting["prompt_tokens_total"])
+            self.assertEqual(after["cancelled_total"], 101)
 
     def test_13_who_stays_gets_the_same_answer(self):
         server = self.serve("--kv-blocks", "160", "--max-num-seqs", "16")
@@ -189,7 +189,8 @@ class Leaving(Serving):
 class Overload(Serving):
     def test_23_the_queue_is_bounded_and_says_so(self):
         server = self.serve("--max-num-seqs", "2", "--max-queued-requests", "8")
-        streams = start(server, [endless(sum_prompt(i, 1), 40) for i in range(100)])
+        with server.paused():
+            streams = start(server, [endless(sum_prompt(i, 1), 40) for i in range(100)])
         read_all(streams)
         accepted = [s for s in streams if s.status == 200]
         refused = [s for s in streams if s.status != 200]
@@ -245,13 +246,16 @@ class Requests(Serving):
         self.assertEqual(len({s.text for s in streams}), 1)
 
     def test_16_urgent_ones_go_first(self):
-        server = self.serve("--max-num-seqs", "1", "--policy", "priority")
-        low = start(server, [endless(sum_prompt(i, 1), 200, priority=5) for i in range(3)])
-        read_all(low, until=lambda all_: any(s.pieces for s in all_))
-        high = Stream(3, server.url, endless(sum_prompt(9, 1), 20, priority=0))
-        order = read_all([*low, high])
-        self.assertEqual(order[0], 3)
-        self.assertEqual([s.finish for s in low], ["length"] * 3)
+        with tempfile.TemporaryDirectory() as folder:
+            server = self.serve("--max-num-seqs", "1", "--policy", "priority", model=long_model(folder))
+            running = Stream(0, server.url, endless(sum_prompt(0, 1), 4000, priority=5))
+            read_all([running], until=lambda all_: all_[0].pieces)
+            with server.paused():
+                low = [Stream(i, server.url, endless(sum_prompt(i, 1), 20, priority=5)) for i in (1, 2)]
+                high = Stream(3, server.url, endless(sum_prompt(9, 1), 20, priority=0))
+            order = read_all([running, *low, high])
+            self.assertEqual(order[0], 3)
+            self.assertEqual([s.finish for s in (running, *low, high)], ["length"] * 4)
 
 
 class Idle(Serving):

@@ -1,12 +1,12 @@
 #include "kv/prefix_index.h"
 
-// The streaming state lives on the stack.
-#define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cassert>
+#include <cstring>
 
 namespace dovetail::kv {
 
@@ -16,57 +16,79 @@ BlockHash root_hash(std::span<const std::byte> salt) {
 }
 
 BlockHash chain_hash(const BlockHash& before, std::span<const std::int32_t> tokens) {
-  XXH3_state_t state;
-  XXH3_INITSTATE(&state);
-  XXH3_128bits_reset(&state);
-  XXH3_128bits_update(&state, &before, sizeof before);
-  XXH3_128bits_update(&state, tokens.data(), tokens.size_bytes());
-  const XXH128_hash_t hash = XXH3_128bits_digest(&state);
-  return {hash.low64, hash.high64};
+  // In one call over contiguous bytes, which is several times faster than a streaming state; long
+  // blocks are chains of pieces.
+  constexpr std::size_t kPiece = 64;
+  std::array<std::byte, sizeof(BlockHash) + kPiece * sizeof(std::int32_t)> bytes;
+  BlockHash hash = before;
+  while (!tokens.empty()) {
+    const auto piece = std::as_bytes(tokens.first(std::min(tokens.size(), kPiece)));
+    tokens = tokens.subspan(piece.size() / sizeof(std::int32_t));
+    std::memcpy(bytes.data(), &hash, sizeof hash);
+    std::memcpy(bytes.data() + sizeof hash, piece.data(), piece.size());
+    const XXH128_hash_t digest = XXH3_128bits(bytes.data(), sizeof hash + piece.size());
+    hash = {digest.low64, digest.high64};
+  }
+  return hash;
 }
 
 PrefixIndex::PrefixIndex(std::uint32_t blocks, std::uint32_t block_size)
     : block_size_(block_size),
-      heads_(std::bit_ceil(std::max<std::size_t>(blocks, 1)), kNone),
-      next_(blocks, kNone),
+      table_(2 * std::bit_ceil(std::max<std::size_t>(blocks, 1))),
       before_(blocks),
       hash_(blocks),
       present_(blocks, 0),
       tokens_(std::size_t{blocks} * block_size) {}
 
-std::optional<BlockId> PrefixIndex::find(const BlockHash& before, const BlockHash& hash,
-                                         std::span<const std::int32_t> tokens) const {
+std::size_t PrefixIndex::probe(const BlockHash& before, const BlockHash& hash,
+                               std::span<const std::int32_t> tokens) const {
   assert(tokens.size() == block_size_);
-  for (BlockId block = heads_[bucket_of(hash)]; block != kNone; block = next_[block]) {
-    if (hash_[block] == hash && before_[block] == before &&
+  const std::uint32_t tag = tag_of(hash);
+  std::size_t place = place_of(tag);
+  for (; table_[place].block != kNone; place = after(place)) {
+    const BlockId block = table_[place].block;
+    if (table_[place].tag == tag && hash_[block] == hash && before_[block] == before &&
         std::equal(tokens.begin(), tokens.end(), tokens_of(block).begin())) {
-      return block;
+      break;
     }
   }
-  return std::nullopt;
+  return place;
+}
+
+std::optional<BlockId> PrefixIndex::find(const BlockHash& before, const BlockHash& hash,
+                                         std::span<const std::int32_t> tokens) const {
+  const BlockId block = table_[probe(before, hash, tokens)].block;
+  if (block == kNone) return std::nullopt;
+  return block;
 }
 
 bool PrefixIndex::insert(BlockId block, const BlockHash& before, const BlockHash& hash,
                          std::span<const std::int32_t> tokens) {
   assert(!contains(block));
-  if (find(before, hash, tokens)) return false;
+  Entry& entry = table_[probe(before, hash, tokens)];
+  if (entry.block != kNone) return false;
+  entry = {tag_of(hash), block};
   before_[block] = before;
   hash_[block] = hash;
   present_[block] = 1;
   std::copy(tokens.begin(), tokens.end(),
             tokens_.begin() + static_cast<std::ptrdiff_t>(std::size_t{block} * block_size_));
-  BlockId& head = heads_[bucket_of(hash)];
-  next_[block] = head;
-  head = block;
   ++size_;
   return true;
 }
 
 void PrefixIndex::erase(BlockId block) {
   assert(contains(block));
-  BlockId* link = &heads_[bucket_of(hash_[block])];
-  while (*link != block) link = &next_[*link];
-  *link = next_[block];
+  std::size_t hole = place_of(tag_of(hash_[block]));
+  while (table_[hole].block != block) hole = after(hole);
+  // Whoever was pushed beyond the hole moves into it, so that no probe ends too early.
+  for (std::size_t place = after(hole); table_[place].block != kNone; place = after(place)) {
+    const std::size_t pushed = (place - place_of(table_[place].tag)) & (table_.size() - 1);
+    if (pushed < ((place - hole) & (table_.size() - 1))) continue;
+    table_[hole] = table_[place];
+    hole = place;
+  }
+  table_[hole] = {};
   present_[block] = 0;
   --size_;
 }

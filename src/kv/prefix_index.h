@@ -43,12 +43,27 @@ class PrefixIndex {
  private:
   static constexpr BlockId kNone = ~BlockId{0};
 
+  // An entry of the hash table; the tag is a part of the hash and says where the entry belongs.
+  struct Entry {
+    std::uint32_t tag = 0;
+    BlockId block = kNone;
+  };
+
+  static std::uint32_t tag_of(const BlockHash& hash) {
+    return static_cast<std::uint32_t>(hash.low);
+  }
+  std::size_t place_of(std::uint32_t tag) const { return tag & (table_.size() - 1); }
+  std::size_t after(std::size_t place) const { return (place + 1) & (table_.size() - 1); }
+  // The entry that holds this content, or the empty one where it would go.
+  std::size_t probe(const BlockHash& before, const BlockHash& hash,
+                    std::span<const std::int32_t> tokens) const;
   std::span<const std::int32_t> tokens_of(BlockId block) const;
-  std::size_t bucket_of(const BlockHash& hash) const { return hash.low & (heads_.size() - 1); }
 
   std::uint32_t block_size_;
   std::uint32_t size_ = 0;
-  std::vector<BlockId> heads_, next_;  // chains per bucket
+  // Linear probing, at most half full: a miss costs one read of memory, not one for each block
+  // that shares a bucket.
+  std::vector<Entry> table_;
   std::vector<BlockHash> before_, hash_;
   std::vector<std::uint8_t> present_;
   std::vector<std::int32_t> tokens_;  // [blocks][block_size]

@@ -20,6 +20,9 @@ Scheduler::Scheduler(const SchedulerOptions& options, observe::EventLog* log)
       log_(log),
       pool_(options.kv_blocks, options.block_size, options.prefix_cache),
       slots_(options.max_num_seqs, kNoHandle),
+      last_tokens_(options.prefix_cache ? std::size_t{options.max_num_seqs} * options.block_size
+                                        : 0),
+      chains_(options.prefix_cache ? options.max_num_seqs : 0),
       waiting_(options.policy == Policy::kFair) {
   assert(options.max_num_seqs > 0 && options.max_num_batched_tokens > 0);
   assert(options.block_size > 0 && options.max_context > 0);
@@ -149,15 +152,16 @@ bool Scheduler::commit_row(const Row& row, const RowResult& outcome,
     if (row.drafts > 0) sequence.planned = computed;
     if (mutated(Mutant::kWrongGuessesStay)) sequence.planned += row.drafts + 1 - outcome.new_tokens;
     sequence.next_drafts = outcome.next_drafts;
-    for (const std::int32_t token : new_tokens) sequence.tokens.push_back(token);
     if (options_.policy == Policy::kFair) {
       fair_.charge(sequence.tenant, FairShare::kOutputWeight * outcome.new_tokens);
     }
   }
   const bool ends = row.sampled && (outcome.finished || sequence.known == sequence.final_length);
   note(EventKind::kAccept, row.sequence, outcome.new_tokens, computed, ends ? 1 : 0);
-  if (options_.prefix_cache && computed >= (sequence.indexed + 1) * options_.block_size) {
-    index_blocks(sequence, computed);
+  if (options_.prefix_cache && !decode) index_prefill(sequence, computed);
+  for (std::size_t i = 0; i < new_tokens.size(); ++i) {
+    learn_token(sequence, sequence.known - static_cast<std::uint32_t>(new_tokens.size() - i),
+                new_tokens[i]);
   }
   if (!ends) return false;
   note(EventKind::kFinish, row.sequence, sequence.known - sequence.prompt);
@@ -183,7 +187,10 @@ void Scheduler::admit(const Fit& fit, StepPlan& plan) {
   sequence.blocks.reserve(kv::blocks_for(positions_needed(sequence), options_.block_size));
   if (options_.prefix_cache) {
     sequence.tokens.reserve(sequence.final_length);
-    sequence.hashes.reserve(sequence.final_length / options_.block_size + 1);
+    chains_[sequence.slot] = sequence.hashes[fit.cached_blocks];
+    const std::uint32_t border = sequence.known / options_.block_size * options_.block_size;
+    std::copy(sequence.tokens.begin() + border, sequence.tokens.end(),
+              last_tokens(sequence).begin());
   }
   for (std::uint32_t i = 0; i < fit.cached_blocks; ++i) {
     const kv::BlockId block = *find_block(sequence, i);
@@ -217,6 +224,7 @@ void Scheduler::preempt(Handle handle, StepPlan& plan) {
   sequence.lost = sequence.planned;
   sequence.preempted = true;
   sequence.next_drafts = 0;
+  if (options_.prefix_cache) keep_tokens(sequence, sequence.known);
   release(sequence);
   std::erase(order_, handle);
   if (mutated(Mutant::kBackOfTheQueue)) sequence.key.arrival = next_arrival_++;
@@ -276,17 +284,39 @@ void Scheduler::take_block(Sequence& sequence) {
   sequence.blocks.push_back(taken.block);
 }
 
-// Makes findable what is full and computed.
-void Scheduler::index_blocks(Sequence& sequence, std::uint32_t computed) {
-  const std::uint32_t full = computed / options_.block_size;
-  for (; sequence.indexed < full; ++sequence.indexed) {
-    const std::uint32_t i = sequence.indexed;
-    extend_hashes(sequence, i + 1);
-    const kv::BlockId block = sequence.blocks[i];
-    if (pool_.index(block, sequence.hashes[i], sequence.hashes[i + 1], block_tokens(sequence, i))) {
-      note(EventKind::kIndexBlock, sequence.id, block);
-    }
+// Its token at `position` is known, and everything before it is computed.
+void Scheduler::learn_token(Sequence& sequence, std::uint32_t position, std::int32_t token) {
+  const std::span<std::int32_t> last = last_tokens(sequence);
+  const std::uint32_t place = position % options_.block_size;
+  if (place == 0 && sequence.tokens.size() < position) {
+    keep_tokens(sequence, position);
+    index_block(sequence, last);
   }
+  last[place] = token;
+}
+
+// Moves the tokens before position `end` from the slot to the sequence.
+void Scheduler::keep_tokens(Sequence& sequence, std::uint32_t end) {
+  const std::span<std::int32_t> last = last_tokens(sequence);
+  const std::size_t first = sequence.tokens.size() % options_.block_size;
+  const std::size_t count = end - sequence.tokens.size();
+  sequence.tokens.insert(sequence.tokens.end(), last.begin() + first, last.begin() + first + count);
+}
+
+// Makes findable what is full and computed, up to the prefill target.
+void Scheduler::index_prefill(Sequence& sequence, std::uint32_t computed) {
+  while (sequence.indexed < computed / options_.block_size) {
+    index_block(sequence, block_tokens(sequence, sequence.indexed));
+  }
+}
+
+// The next of its blocks is full of `tokens`.
+void Scheduler::index_block(Sequence& sequence, std::span<const std::int32_t> tokens) {
+  kv::BlockHash& chain = chains_[sequence.slot];
+  const kv::BlockHash hash = kv::chain_hash(chain, tokens);
+  const kv::BlockId block = sequence.blocks[sequence.indexed++];
+  if (pool_.index(block, chain, hash, tokens)) note(EventKind::kIndexBlock, sequence.id, block);
+  chain = hash;
 }
 
 // hashes[0 .. blocks] are there afterwards.

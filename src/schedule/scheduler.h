@@ -129,7 +129,7 @@ class Scheduler {
     kGone,        // this record is unused
   };
 
-  // The first two cache lines are what every step touches.
+  // The first cache line is what every step touches.
   struct alignas(64) Sequence {
     SequenceId id = 0;
     State state = State::kWaiting;
@@ -145,9 +145,12 @@ class Scheduler {
     std::uint32_t batch_class = 0;
     std::vector<kv::BlockId> blocks;
 
-    std::vector<std::int32_t> tokens;   // known ones; with a prefix cache
-    std::vector<kv::BlockHash> hashes;  // hashes[0] is the root, [i] stands for i full blocks
-    std::uint32_t indexed = 0;          // of its blocks, those that went through the index
+    // With a prefix cache: known ones, but for those of the last block that are still with the
+    // slot.
+    std::vector<std::int32_t> tokens;
+    // hashes[0] is the root, [i] stands for i full blocks; as many as anybody has asked for.
+    std::vector<kv::BlockHash> hashes;
+    std::uint32_t indexed = 0;  // of its blocks, those that went through the index
     std::uint32_t tenant = 0;
     OrderKey key;
     std::int32_t priority = 0;
@@ -234,7 +237,14 @@ class Scheduler {
   void release(Sequence& sequence);
   void forget(Handle handle);
   void take_block(Sequence& sequence);
-  void index_blocks(Sequence& sequence, std::uint32_t computed);
+  void learn_token(Sequence& sequence, std::uint32_t position, std::int32_t token);
+  void keep_tokens(Sequence& sequence, std::uint32_t end);
+  void index_prefill(Sequence& sequence, std::uint32_t computed);
+  void index_block(Sequence& sequence, std::span<const std::int32_t> tokens);
+  std::span<std::int32_t> last_tokens(const Sequence& sequence) {
+    return std::span(last_tokens_)
+        .subspan(std::size_t{sequence.slot} * options_.block_size, options_.block_size);
+  }
   void extend_hashes(Sequence& sequence, std::uint32_t blocks) const;
   std::span<const std::int32_t> block_tokens(const Sequence& sequence, std::uint32_t i) const;
   std::optional<kv::BlockId> find_block(Sequence& sequence, std::uint32_t i) const;
@@ -261,6 +271,9 @@ class Scheduler {
   std::unordered_map<SequenceId, Handle> handles_;
   std::vector<Handle> order_;  // of those that hold a slot, by key
   std::vector<Handle> slots_;  // by slot; kNoHandle: free
+  // [slot][position % block_size]: a step touches them for all that decode, so they lie together.
+  std::vector<std::int32_t> last_tokens_;
+  std::vector<kv::BlockHash> chains_;  // by slot: stands for the blocks that went through the index
   WaitingQueue waiting_;
   FairShare fair_;
   std::vector<BatchClass> classes_;

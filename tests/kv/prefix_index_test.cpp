@@ -37,6 +37,24 @@ TEST(BlockHash, DependsOnTheWholeSalt) {
   EXPECT_NE(salted("a"), salted(std::string_view("a\0", 2)));
 }
 
+TEST(BlockHash, DependsOnEveryTokenOfLongBlocks) {
+  for (const std::size_t length : {1U, 63U, 64U, 65U, 130U}) {
+    Tokens tokens(length, 7);
+    std::set<std::pair<std::uint64_t, std::uint64_t>> hashes;
+    const auto note = [&] {
+      const BlockHash hash = chain_hash({1, 2}, tokens);
+      hashes.emplace(hash.low, hash.high);
+    };
+    note();
+    for (std::int32_t& token : tokens) {
+      ++token;
+      note();
+      --token;
+    }
+    EXPECT_EQ(hashes.size(), length + 1);
+  }
+}
+
 TEST(PrefixIndex, FindsWhatWasInserted) {
   PrefixIndex index(4, 3);
   const BlockHash root = salted("");
@@ -75,14 +93,15 @@ TEST(PrefixIndex, ComparesThePrefixToo) {
   EXPECT_EQ(index.find(salted("b"), forged, tokens), BlockId{1});
 }
 
-// Half of the hash decides the bucket; the other half must be compared as well.
+// A part of the hash decides where to look; the rest must be compared as well.
 TEST(PrefixIndex, ComparesBothHalvesOfTheHash) {
   PrefixIndex index(4, 3);
   const BlockHash root = salted("");
   const Tokens tokens{1, 2, 3};
   ASSERT_TRUE(index.insert(0, root, {42, 43}, tokens));
   EXPECT_FALSE(index.find(root, {42, 44}, tokens));
-  EXPECT_FALSE(index.find(root, {42 + 4, 43}, tokens)) << "the same bucket of four";
+  EXPECT_FALSE(index.find(root, {42 + 8, 43}, tokens)) << "the same place of eight";
+  EXPECT_FALSE(index.find(root, {42 + (std::uint64_t{1} << 32), 43}, tokens)) << "the same tag";
 }
 
 TEST(PrefixIndex, KeepsTheFirstOfTwoEqualBlocks) {
@@ -101,7 +120,7 @@ TEST(PrefixIndex, KeepsTheFirstOfTwoEqualBlocks) {
   EXPECT_EQ(index.find(root, hash, tokens), BlockId{1});
 }
 
-// All in one bucket: erasing the first, a middle one or the last leaves the others.
+// All want the same place: erasing the first, a middle one or the last leaves the others.
 TEST(PrefixIndex, ErasesOutOfAChain) {
   for (BlockId erased = 0; erased < 4; ++erased) {
     PrefixIndex index(4, 1);
@@ -132,7 +151,7 @@ TEST(PrefixIndex, FindsLikeAMap) {
     for (const auto& [verb, choice, before, low, first, second] : steps) {
       const BlockId block = choice % kBlocks;
       const Key key{before % 2,
-                    low % 9,
+                    11 + low % 9,  // around the end of a table of 16
                     low % 2,
                     {static_cast<std::int32_t>(first % 2), static_cast<std::int32_t>(second % 2)}};
       const auto& [root, bucket, high, tokens] = key;

@@ -67,6 +67,9 @@ class BlockPool {
     return index_->insert(block, before, hash, tokens);
   }
 
+  // A block with this hash will be indexed soon: what must be read for it is fetched.
+  void prefetch(const BlockHash& hash) const { index_->prefetch(hash); }
+
   // The blocks whose content became stale since the last call (freed, or reused while cached); one
   // may have a new owner by now. Appended to `blocks`. Nothing is noted unless note_stale(true).
   void note_stale(bool on) { note_stale_ = on; }

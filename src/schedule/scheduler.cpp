@@ -187,7 +187,7 @@ void Scheduler::admit(const Fit& fit, StepPlan& plan) {
   sequence.blocks.reserve(kv::blocks_for(positions_needed(sequence), options_.block_size));
   if (options_.prefix_cache) {
     sequence.tokens.reserve(sequence.final_length);
-    chains_[sequence.slot] = sequence.hashes[fit.cached_blocks];
+    chains_[sequence.slot].indexed = sequence.hashes[fit.cached_blocks];
     const std::uint32_t border = sequence.known / options_.block_size * options_.block_size;
     std::copy(sequence.tokens.begin() + border, sequence.tokens.end(),
               last_tokens(sequence).begin());
@@ -290,9 +290,14 @@ void Scheduler::learn_token(Sequence& sequence, std::uint32_t position, std::int
   const std::uint32_t place = position % options_.block_size;
   if (place == 0 && sequence.tokens.size() < position) {
     keep_tokens(sequence, position);
-    index_block(sequence, last);
+    index_block(sequence, last, chains_[sequence.slot].next);
   }
   last[place] = token;
+  if (place + 1 == options_.block_size) {
+    Chain& chain = chains_[sequence.slot];
+    chain.next = kv::chain_hash(chain.indexed, last);
+    pool_.prefetch(chain.next);
+  }
 }
 
 // Moves the tokens before position `end` from the slot to the sequence.
@@ -306,17 +311,18 @@ void Scheduler::keep_tokens(Sequence& sequence, std::uint32_t end) {
 // Makes findable what is full and computed, up to the prefill target.
 void Scheduler::index_prefill(Sequence& sequence, std::uint32_t computed) {
   while (sequence.indexed < computed / options_.block_size) {
-    index_block(sequence, block_tokens(sequence, sequence.indexed));
+    const auto tokens = block_tokens(sequence, sequence.indexed);
+    index_block(sequence, tokens, kv::chain_hash(chains_[sequence.slot].indexed, tokens));
   }
 }
 
 // The next of its blocks is full of `tokens`.
-void Scheduler::index_block(Sequence& sequence, std::span<const std::int32_t> tokens) {
-  kv::BlockHash& chain = chains_[sequence.slot];
-  const kv::BlockHash hash = kv::chain_hash(chain, tokens);
+void Scheduler::index_block(Sequence& sequence, std::span<const std::int32_t> tokens,
+                            const kv::BlockHash& hash) {
+  kv::BlockHash& before = chains_[sequence.slot].indexed;
   const kv::BlockId block = sequence.blocks[sequence.indexed++];
-  if (pool_.index(block, chain, hash, tokens)) note(EventKind::kIndexBlock, sequence.id, block);
-  chain = hash;
+  if (pool_.index(block, before, hash, tokens)) note(EventKind::kIndexBlock, sequence.id, block);
+  before = hash;
 }
 
 // hashes[0 .. blocks] are there afterwards.

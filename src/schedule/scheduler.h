@@ -167,6 +167,12 @@ class Scheduler {
     OrderKey rotation = {std::numeric_limits<std::int64_t>::min(), 0};
   };
 
+  // Hashes of a sequence that holds a slot.
+  struct Chain {
+    kv::BlockHash indexed;  // stands for the blocks that went through the index
+    kv::BlockHash next;     // ... and the block after them, once its tokens are known
+  };
+
   // A prefill row that is decided on.
   struct Chunk {
     Handle handle = 0;
@@ -240,7 +246,8 @@ class Scheduler {
   void learn_token(Sequence& sequence, std::uint32_t position, std::int32_t token);
   void keep_tokens(Sequence& sequence, std::uint32_t end);
   void index_prefill(Sequence& sequence, std::uint32_t computed);
-  void index_block(Sequence& sequence, std::span<const std::int32_t> tokens);
+  void index_block(Sequence& sequence, std::span<const std::int32_t> tokens,
+                   const kv::BlockHash& hash);
   std::span<std::int32_t> last_tokens(const Sequence& sequence) {
     return std::span(last_tokens_)
         .subspan(std::size_t{sequence.slot} * options_.block_size, options_.block_size);
@@ -273,7 +280,7 @@ class Scheduler {
   std::vector<Handle> slots_;  // by slot; kNoHandle: free
   // [slot][position % block_size]: a step touches them for all that decode, so they lie together.
   std::vector<std::int32_t> last_tokens_;
-  std::vector<kv::BlockHash> chains_;  // by slot: stands for the blocks that went through the index
+  std::vector<Chain> chains_;  // by slot
   WaitingQueue waiting_;
   FairShare fair_;
   std::vector<BatchClass> classes_;

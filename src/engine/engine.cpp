@@ -55,7 +55,7 @@ struct Engine::Impl {
   std::condition_variable settled;  // of drain(): nothing is left
   std::vector<Submission> arrivals;
   std::vector<RequestId> cancels;
-  std::uint64_t arriving = 0;  // choices in `arrivals`
+  std::uint64_t arriving = 0;  // choices that `stats` does not know of yet
   std::vector<std::promise<std::vector<observe::Event>>> trace_requests;
   bool stopped = false;  // the thread has come to its end
   RequestId next_id = 1;
@@ -79,7 +79,6 @@ struct Engine::Impl {
   bool take_work();
   bool has_news() const;
   void make_step();
-  void fail_all(const Error& error);
 };
 
 // Waits for work and takes it. False: the engine stops.
@@ -87,6 +86,7 @@ bool Engine::Impl::take_work() {
   std::vector<Submission> taken;
   std::vector<RequestId> cancelled;
   std::vector<std::promise<std::vector<observe::Event>>> traces;
+  std::uint64_t choices = 0;
   bool stop = false;
   {
     std::unique_lock lock(mutex);
@@ -106,7 +106,7 @@ bool Engine::Impl::take_work() {
     stop = stopping;
     taken.swap(arrivals);
     cancelled.swap(cancels);
-    arriving = 0;
+    choices = arriving;
     traces.swap(trace_requests);
   }
   for (auto& trace : traces) trace.set_value(loop->trace());
@@ -125,6 +125,10 @@ bool Engine::Impl::take_work() {
   }
   for (const RequestId id : cancelled) loop->cancel(id);
   loop->expire(Clock::now());
+  // Before the step, which may be long: what was taken counts as waiting all the time.
+  const std::lock_guard lock(mutex);
+  stats = loop->stats();
+  arriving -= choices;
   return !stop;
 }
 

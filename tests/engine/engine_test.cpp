@@ -12,6 +12,7 @@
 #include <mutex>
 #include <optional>
 #include <random>
+#include <semaphore>
 #include <string>
 #include <thread>
 #include <vector>
@@ -108,6 +109,38 @@ TEST_F(EngineTest, RefusesWhatNeverFitsAndWhatTheQueueCannotHold) {
   EXPECT_EQ(refusal->kind, ErrorKind::kExhausted);
   EXPECT_THAT(refusal->message, testing::HasSubstr("the queue is full"));
   collector.await(accepted);
+}
+
+TEST_F(EngineTest, CountsWhatTheLoopHasTakenAndNotYetLetIn) {
+  options_.max_num_seqs = 1;
+  options_.max_waiting = 2;
+  const auto engine = start();
+  Collector collector;
+  std::atomic<int> steps = 0;
+  std::counting_semaphore<> go_on(0);
+  // Every step of the first request ends here, so that the loop is known to be within one.
+  const EventSink inner = collector.sink(0);
+  ASSERT_TRUE(engine
+                  ->submit(request(1, 3),
+                           [&](const OutputEvent& event) {
+                             inner(event);
+                             ++steps;
+                             go_on.acquire();
+                           })
+                  .has_value());
+  while (steps < 1) std::this_thread::sleep_for(1ms);
+  int accepted = 1;
+  while (accepted < 10 && engine->submit(request(accepted), collector.sink(accepted))) ++accepted;
+  EXPECT_EQ(accepted, 3);
+
+  go_on.release();
+  while (steps < 2) std::this_thread::sleep_for(1ms);
+  EXPECT_EQ(engine->stats().waiting, 2U);
+  const auto late = engine->submit(request(1), collector.sink(99));
+  go_on.release(2);
+  ASSERT_FALSE(late.has_value());
+  EXPECT_EQ(late.error().kind, ErrorKind::kExhausted);
+  collector.await(3);
 }
 
 TEST_F(EngineTest, DrainsAndThenRefuses) {

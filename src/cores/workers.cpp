@@ -68,10 +68,17 @@ unsigned physical_cores() {
 
 Workers::Workers(unsigned threads) {
   assert(threads > 0);
-  for (unsigned i = 1; i < threads; ++i) team_.emplace_back([this] { serve(); });
+  try {
+    for (unsigned i = 1; i < threads; ++i) team_.emplace_back([this] { serve(); });
+  } catch (...) {
+    stop();
+    throw;
+  }
 }
 
-Workers::~Workers() {
+Workers::~Workers() { stop(); }
+
+void Workers::stop() {
   stop_.store(true, std::memory_order_relaxed);
   round_.store(next_round(round_.load(std::memory_order_relaxed), 0), std::memory_order_release);
   round_.notify_all();

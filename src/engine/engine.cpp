@@ -6,6 +6,7 @@
 #include <exception>
 #include <future>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <unordered_set>
 #include <utility>
@@ -176,7 +177,12 @@ Result<std::unique_ptr<Engine>> Engine::create(std::shared_ptr<const load::Model
   auto loop = engine::StepLoop::create(source, *tokenizer, options);
   if (!loop) return fail(loop.error());
   auto impl = std::make_unique<Impl>(std::move(source), *std::move(tokenizer), *std::move(loop));
-  impl->thread = std::thread([running = impl.get()] { running->run(); });
+  try {
+    impl->thread = std::thread([running = impl.get()] { running->run(); });
+  } catch (const std::system_error& error) {
+    return fail(ErrorKind::kExhausted, "the system does not start a thread for the engine: {}",
+                error.what());
+  }
   return std::unique_ptr<Engine>(new Engine(std::move(impl)));
 }
 

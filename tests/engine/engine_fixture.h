@@ -19,6 +19,12 @@
 
 namespace dovetail::test {
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
 // What came of one choice.
 struct Answer {
   std::vector<TokenId> tokens;

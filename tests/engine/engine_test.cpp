@@ -2,11 +2,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -238,6 +242,22 @@ TEST_F(EngineTest, EndsAtTheModelsEndTokenUnlessToldNotTo) {
   const Answer later = alone(request);
   EXPECT_EQ(later.finish, FinishReason::kStop);
   EXPECT_EQ(later.tokens.size(), 10U);
+}
+
+// In a process of its own, whose address space is too small for the stacks of so many threads.
+TEST_F(EngineTest, SaysThatTheSystemDoesNotStartSoManyThreads) {
+  if (test::kSanitized) GTEST_SKIP() << "sanitizers do not live with a bounded address space";
+  options_.threads = 512;
+  const auto try_it = [&] {
+    std::uint64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const rlimit limit{pages * 4096 + (64U << 20), RLIM_INFINITY};
+    setrlimit(RLIMIT_AS, &limit);
+    const auto engine = Engine::create(source_, options_);
+    if (!engine) std::cerr << engine.error().message;
+    std::exit(engine ? 1 : 0);
+  };
+  EXPECT_EXIT(try_it(), testing::ExitedWithCode(0), "threads: the system does not start 512: ");
 }
 
 TEST_F(EngineTest, NamesOptionsThatCannotBe) {

@@ -128,7 +128,7 @@ class Engine {
   EngineHealth health(std::chrono::milliseconds stall = std::chrono::seconds(30)) const;
 
   // The last events of the engine's log (EngineOptions::trace_events), oldest first. Waits for the
-  // end of the step under way; not for sinks.
+  // end of the step under way, so that a sink may not call it.
   std::vector<observe::Event> trace() const;
 
   const load::ModelSource& source() const;

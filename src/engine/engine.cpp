@@ -96,12 +96,8 @@ bool Engine::Impl::take_work() {
       busy = false;
       settled.notify_all();
     }
-    const auto something = [&] { return has_news() || !loop->idle(); };
-    if (const auto deadline = loop->next_deadline(); deadline) {
-      wake.wait_until(lock, *deadline, something);
-    } else {
-      wake.wait(lock, something);
-    }
+    // Deadlines need no alarm: who has one is in the loop, which is not idle then.
+    wake.wait(lock, [&] { return has_news() || !loop->idle(); });
     if (was_idle) last_progress = Clock::now();
     busy = true;
     stop = stopping;

@@ -173,11 +173,6 @@ void StepLoop::expire(Clock::time_point now) {
   }
 }
 
-std::optional<StepLoop::Clock::time_point> StepLoop::next_deadline() const {
-  if (deadlines_.empty()) return std::nullopt;
-  return deadlines_.begin()->first;
-}
-
 void StepLoop::cancel_all() {
   while (!requests_.empty()) cancel(requests_.begin()->first);
 }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -251,7 +252,8 @@ TEST_F(EngineTest, SaysThatTheSystemDoesNotStartSoManyThreads) {
   const auto try_it = [&] {
     std::uint64_t pages = 0;
     std::ifstream("/proc/self/statm") >> pages;
-    const rlimit limit{pages * 4096 + (64U << 20), RLIM_INFINITY};
+    const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    const rlimit limit{pages * page + (64U << 20), RLIM_INFINITY};
     setrlimit(RLIMIT_AS, &limit);
     const auto engine = Engine::create(source_, options_);
     if (!engine) std::cerr << engine.error().message;

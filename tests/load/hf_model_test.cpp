@@ -159,6 +159,12 @@ const BadConfig kBad[] = {
            {"rope_type", "yarn"}, {"factor", 4}, {"beta_fast", 1}, {"beta_slow", 2}};
      },
      "rope_scaling.beta_fast: 1; valid: at least beta_slow 2"},
+    {"YarnTheta",
+     [](json& c) {
+       c["rope_theta"] = 1.0;
+       c["rope_scaling"] = {{"rope_type", "yarn"}, {"factor", 4}};
+     },
+     "base of the rotary embedding: 1; valid: above 1"},
     {"WindowOfLlama", [](json& c) { c["sliding_window"] = 16; },
      "sliding_window: 16; valid: null for model_type llama"},
     {"WindowZero", [](json& c) { c["sliding_window"] = 0; },

@@ -35,12 +35,12 @@ std::optional<ApiError> settle(Form form, Draft& draft) {
   } else {
     if (draft.prompts.empty()) return problem(bad_field("prompt", "is missing"));
     request.max_tokens = draft.max_tokens.value_or(kDefaultCompletionTokens);
-    const std::size_t choices = draft.prompts.size() * static_cast<std::size_t>(request.n);
-    if (choices > draft.context.max_choices) {
-      return problem(bad_field("n",
-                               "{} prompts of {} choices are too many; expected at most {} choices",
-                               draft.prompts.size(), request.n, draft.context.max_choices));
-    }
+  }
+  const std::size_t prompts = form == Form::kChat ? 1 : draft.prompts.size();
+  if (prompts * static_cast<std::size_t>(request.n) > draft.context.max_choices) {
+    return problem(bad_field("n",
+                             "{} prompts of {} choices are too many; expected at most {} choices",
+                             prompts, request.n, draft.context.max_choices));
   }
   if (request.max_tokens > 0 && request.min_tokens > request.max_tokens) {
     return problem(bad_field("min_tokens", "{} is more than max_tokens; expected at most {}",

@@ -199,6 +199,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"{" HELLO R"(,"logprobs":true,"top_logprobs":21})", 400, "top_logprobs", "21"},
         Refused{"{" HELLO R"(,"max_tokens":3,"max_completion_tokens":4})", 400, "max_tokens",
                 "3 contradicts max_completion_tokens 4"},
+        Refused{"{" HELLO R"(,"n":9})", 400, "n", "at most 8 choices"},
         Refused{"{" HELLO R"(,"store":true})", 400, "store", "true is not supported"},
         Refused{"{" HELLO R"(,"metadata":{"a":"b"}})", 400, "metadata", "not supported"},
         Refused{"{" HELLO R"(,"continue_final_message":true})", 400, "continue_final_message",

@@ -295,9 +295,9 @@ std::optional<Value> own_attribute(Context& context, const Value& value, std::st
   return find_method(context, value, name);
 }
 
-std::optional<Value> own_item(const Value& value, const Value& key) {
+std::optional<Value> own_item(Context& context, const Value& value, const Value& key) {
   if (const Dict* dict = value.dict()) {
-    if (const Value* found = dict->find(key)) return *found;
+    if (const Value* found = dict->find(key, context.budget)) return *found;
     return std::nullopt;
   }
   const auto index = key.integer();
@@ -393,7 +393,7 @@ Value get_attribute(Context& context, const Value& value, std::string_view name)
 Value get_item(Context& context, const Value& value, const Value& key) {
   if (value.is_undefined()) raise_undefined(value);
   if (value.string() != nullptr) context.budget.charge(value.string()->size() / 64);
-  if (auto found = own_item(value, key)) return *std::move(found);
+  if (auto found = own_item(context, value, key)) return *std::move(found);
   if (const std::string* name = key.string()) {
     if (auto found = own_attribute(context, value, *name)) return *std::move(found);
     return missing_attribute(value, *name);

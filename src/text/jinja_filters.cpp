@@ -193,7 +193,12 @@ Value round(Context&, const Value& input, Arguments& arguments) {
   if (method == "common") {
     if (input.integer() && precision >= 0) return Value::of(*input.integer());
     const double rounded = round_half_even(*number, precision);
-    if (input.integer()) return Value::of(static_cast<int64_t>(rounded));
+    if (input.integer()) {
+      if (!(std::fabs(rounded) < 0x1p63)) {
+        raise("round: {} at precision {} is beyond 64 bits", *input.integer(), precision);
+      }
+      return Value::of(static_cast<int64_t>(rounded));
+    }
     return Value::of(rounded);
   }
   const double scale = std::pow(10.0, static_cast<double>(precision));

@@ -365,9 +365,9 @@ Value dict_view(const Value& self, SequenceKind kind) {
 constexpr auto kDictMethods = std::to_array<NamedMethod>({
     {"copy", [](Context&, const Value& s, Arguments&) { return s; }},
     {"get",
-     [](Context&, const Value& s, Arguments& a) {
+     [](Context& c, const Value& s, Arguments& a) {
        const Bound bound(a, "get", {"key", "default"}, 1);
-       if (const Value* found = s.dict()->find(*bound[0])) return *found;
+       if (const Value* found = s.dict()->find(*bound[0], c.budget)) return *found;
        return bound[1] == nullptr ? Value::none() : *bound[1];
      }},
     {"items",

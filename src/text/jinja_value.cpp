@@ -316,10 +316,9 @@ const Value* Dict::find(std::string_view key) const {
   return found == strings.end() ? nullptr : &entries[found->second].second;
 }
 
-const Value* Dict::find(const Value& key) const {
+const Value* Dict::find(const Value& key, Budget& budget) const {
   if (const std::string* text = key.string()) return find(*text);
   if (strings.size() == entries.size()) return nullptr;
-  Budget budget;
   for (const auto& [held, value] : entries) {
     if (equal(held, key, budget)) return &value;
   }

@@ -137,7 +137,7 @@ struct Dict {
       strings;  // into `entries`, for keys that are strings
   int depth = 1;
 
-  const Value* find(const Value& key) const;
+  const Value* find(const Value& key, Budget& budget) const;
   const Value* find(std::string_view key) const;
 };
 

@@ -178,9 +178,14 @@ TEST(ChatTemplate, BoundsWorkAndMemory) {
        "%}"
        "{% set ns.b = [ns.b, ns.b] %}{% endfor %}{{ ns.a == ns.b }}",
        "steps"},
+      {"{% set ns = namespace(a=(1,), b=(1,)) %}{% for i in range(20) %}"
+       "{% set ns.a = (ns.a, ns.a) %}{% set ns.b = (ns.b, ns.b) %}{% endfor %}"
+       "{% set d = {ns.a: 1} %}{% for i in range(99) %}{{ d[ns.b] }}{% endfor %}",
+       "steps"},
       {"{% set ns = namespace(a=[1]) %}{% for i in range(150) %}{% set ns.a = [ns.a, ns.a] %}"
        "{% endfor %}{{ ns.a|tojson }}",
        "chat template"},
+      {"{{ 9223372036854775807|round(-1) }}", "beyond 64 bits"},
       {"{{ 'x'.center(999999999) }}", "width"},
       {"{{ '%999999999d' % 1 }}", "width"},
       {"{{ 'aaaa'|replace('', 'x' * 16000000) }}", "grows beyond"},

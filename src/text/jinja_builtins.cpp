@@ -162,11 +162,13 @@ const Value& only(Arguments& arguments, std::string_view test) {
 
 bool is_type(const Value& value, bool holds) { return !value.is_undefined() && holds; }
 
-bool has_case(const Value& value, bool upper) {
+bool has_case(Context& context, const Value& value, bool upper) {
   const std::string text = to_text(value);
-  const std::string mapped = upper ? to_upper(text) : to_lower(text);
-  const bool cased = to_upper(text) != text || to_lower(text) != text;
-  return cased && mapped == text;
+  context.budget.charge(text.size() / 4);  // mapping case takes long
+  const bool is_upper_case = to_upper(text) == text;
+  const bool is_lower_case = to_lower(text) == text;
+  if (is_upper_case && is_lower_case) return false;
+  return upper ? is_upper_case : is_lower_case;
 }
 
 bool same(const Value& left, const Value& right) {
@@ -246,7 +248,7 @@ constexpr auto kTests = std::to_array<NamedTest>({
      }},
     {"le", is_less_equal},
     {"lessthan", is_less},
-    {"lower", [](Context&, const Value& v, Arguments&) { return has_case(v, false); }},
+    {"lower", [](Context& c, const Value& v, Arguments&) { return has_case(c, v, false); }},
     {"lt", is_less},
     {"mapping", [](Context&, const Value& v, Arguments&) { return v.dict() != nullptr; }},
     {"ne", is_unequal},
@@ -270,7 +272,7 @@ constexpr auto kTests = std::to_array<NamedTest>({
      }},
     {"true", [](Context&, const Value& v, Arguments&) { return v.boolean() && *v.boolean(); }},
     {"undefined", [](Context&, const Value& v, Arguments&) { return v.is_undefined(); }},
-    {"upper", [](Context&, const Value& v, Arguments&) { return has_case(v, true); }},
+    {"upper", [](Context& c, const Value& v, Arguments&) { return has_case(c, v, true); }},
 });
 
 [[noreturn]] void raise_undefined(const Value& value) {
@@ -372,12 +374,19 @@ Value apply_filter(Context& context, std::string_view name, const Value& input,
                    Arguments& arguments) {
   const Filter filter = find_filter(name);
   if (filter == nullptr) throw unknown_filter(name, std::nullopt);
+  for (const Value& argument : arguments.positional) {
+    if (argument.string() != nullptr) context.budget.charge(weight(argument));
+  }
+  for (const auto& [unused, argument] : arguments.named) {
+    if (argument.string() != nullptr) context.budget.charge(weight(argument));
+  }
   return filter(context, input, arguments);
 }
 
 bool apply_test(Context& context, std::string_view name, const Value& input, Arguments& arguments) {
   const Test test = find_test(name);
   if (test == nullptr) throw unknown_test(name, std::nullopt);
+  if (input.string() != nullptr) context.budget.charge(weight(input));
   return test(context, input, arguments);
 }
 

@@ -50,6 +50,7 @@ Value replace(Context& context, const Value& input, Arguments& arguments) {
     }
     return Value::of(text);
   }
+  context.budget.charge_search(text.size(), from.size());
   size_t done = 0;
   for (; left > 0; --left) {
     const size_t at = text.find(from, done);

@@ -426,6 +426,18 @@ Value refused(const Value& value, std::string_view name, std::string_view why) {
   return Value::undefined(fmt::format("{}.{}: {}", type_name(value), name, why));
 }
 
+// Most methods of a string read the strings they are given, and many look for them.
+void charge_texts(Context& context, const Value& self, const Arguments& arguments) {
+  if (self.string() == nullptr) return;
+  const auto charge = [&](const Value& argument) {
+    if (argument.string() == nullptr) return;
+    context.budget.charge(weight(argument));
+    context.budget.charge_search(text_of(self).size(), argument.string()->size());
+  };
+  for (const Value& argument : arguments.positional) charge(argument);
+  for (const auto& [name, argument] : arguments.named) charge(argument);
+}
+
 }  // namespace
 
 std::optional<Value> find_method(Context& context, const Value& value, std::string_view name) {
@@ -456,6 +468,7 @@ std::optional<Value> find_method(Context& context, const Value& value, std::stri
   object.depth = value.depth() + 1;
   object.call = [&context, method, value](Arguments& arguments) {
     context.budget.charge(weight(value));
+    charge_texts(context, value, arguments);
     return method(context, value, arguments);
   };
   return Value::object(std::move(object));

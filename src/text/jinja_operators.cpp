@@ -345,6 +345,7 @@ bool contains(const Value& container, const Value& item, Budget& budget) {
       raise("'in <string>' requires string as left operand, not {}", type_name(item));
     }
     budget.charge(text->size() / 256);
+    budget.charge_search(text->size(), wanted->size());
     return text->find(*wanted) != std::string::npos;
   }
   if (const Dict* dict = container.dict()) {

@@ -106,6 +106,7 @@ bool Engine::Impl::take_work() {
     stop = stopping;
     taken.swap(arrivals);
     cancelled.swap(cancels);
+    stats.waiting += static_cast<std::uint32_t>(arriving);  // until the loop has counted them
     arriving = 0;
     traces.swap(trace_requests);
   }

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -108,6 +109,31 @@ TEST_F(EngineTest, RefusesWhatNeverFitsAndWhatTheQueueCannotHold) {
   EXPECT_EQ(refusal->kind, ErrorKind::kExhausted);
   EXPECT_THAT(refusal->message, testing::HasSubstr("the queue is full"));
   collector.await(accepted);
+}
+
+TEST_F(EngineTest, CountsWhatTheStepUnderWayTookIn) {
+  options_.max_num_seqs = 1;
+  options_.max_waiting = 1;
+  const auto engine = start();
+  Collector collector;
+  std::promise<void> reached;
+  std::promise<void> gate;
+  std::atomic<bool> first = true;
+  const auto holding = [&, sink = collector.sink(0)](OutputEvent event) {
+    if (first.exchange(false)) {
+      reached.set_value();
+      gate.get_future().wait();  // within the step
+    }
+    sink(std::move(event));
+  };
+  ASSERT_TRUE(engine->submit(request(0), holding).has_value());
+  reached.get_future().wait();
+  EXPECT_TRUE(engine->submit(request(1), collector.sink(1)).has_value());
+  const auto surplus = engine->submit(request(2), collector.sink(2));
+  gate.set_value();
+  ASSERT_FALSE(surplus.has_value());
+  EXPECT_EQ(surplus.error().kind, ErrorKind::kExhausted);
+  collector.await(2);
 }
 
 TEST_F(EngineTest, DrainsAndThenRefuses) {

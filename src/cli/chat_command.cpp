@@ -176,16 +176,12 @@ class Chat {
 
 Result<int> chat(const ChatOptions& options) {
   if (options.model.empty()) return usage_error(kName, kModelMissing);
-  std::string chat_template;
-  if (!options.chat_template.empty()) {
-    Result<std::string> text = read_text_file(options.chat_template);
-    if (!text) return fail(text.error());
-    chat_template = *std::move(text);
-  }
+  const Result<std::string> chat_template = read_template_file(options.chat_template);
+  if (!chat_template) return fail(chat_template.error());
   const Result<std::unique_ptr<Engine>> engine = start_engine(options.model, options.engine, false);
   if (!engine) return fail(engine.error());
   const Result<text::PromptEncoder> encoder =
-      text::PromptEncoder::create((*engine)->source(), (*engine)->tokenizer(), chat_template);
+      text::PromptEncoder::create((*engine)->source(), (*engine)->tokenizer(), *chat_template);
   if (!encoder) return fail(encoder.error());
   if (const Status ok = encoder->can_chat(); !ok) return fail(ok.error());
   Result<OutputFile> output = OutputFile::open("");

@@ -44,17 +44,13 @@ class Run {
   static Result<Run> start(RunOptions& options) {
     Result<TraceFile> trace = TraceFile::open(options.trace, options.engine);
     if (!trace) return fail(trace.error());
-    std::string chat_template;
-    if (!options.chat_template.empty()) {
-      Result<std::string> text = read_text_file(options.chat_template);
-      if (!text) return fail(text.error());
-      chat_template = *std::move(text);
-    }
+    const Result<std::string> chat_template = read_template_file(options.chat_template);
+    if (!chat_template) return fail(chat_template.error());
     Result<std::unique_ptr<Engine>> engine =
         start_engine(options.model, options.engine, options.verbose);
     if (!engine) return fail(engine.error());
     Result<text::PromptEncoder> encoder =
-        text::PromptEncoder::create((*engine)->source(), (*engine)->tokenizer(), chat_template);
+        text::PromptEncoder::create((*engine)->source(), (*engine)->tokenizer(), *chat_template);
     if (!encoder) return fail(encoder.error());
     return Run(options, *std::move(engine), *std::move(encoder), *std::move(trace));
   }

@@ -49,7 +49,9 @@ Json plain_scalar(const std::string& text) {
   }
   // Not what from_chars takes beside: "inf", "nan" and hexadecimal.
   static const std::regex real(R"([-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?)");
-  if (text.size() < 64 && std::regex_match(text, real)) {
+  const bool may_be_real =
+      text.size() < 64 && text.find_first_not_of("+-.eE0123456789") == std::string::npos;
+  if (may_be_real && std::regex_match(text, real)) {
     if (const auto value = number<double>(digits); value && std::isfinite(*value)) return *value;
   }
   return text;

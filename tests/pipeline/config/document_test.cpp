@@ -10,14 +10,14 @@ namespace {
 
 TEST(Document, ReadsScalarsByTheCoreSchema) {
   const auto document = Document::parse(R"(
-null: [~, null, '', ""]
+nulls: [~, null, '', ""]
 flags: [true, False, "true", yes]
 integers: [0, -7, +7, 0x1F, 0o17, 18446744073709551615, "7", 007]
 reals: [1.5, -.5, 1e3, 2., 1_000, .inf, nan, 1e999]
 )",
                                         "file.yaml");
   ASSERT_TRUE(document) << document.error().message;
-  EXPECT_EQ(document->root()["null"].dump(), R"([null,null,"",""])");
+  EXPECT_EQ(document->root()["nulls"].dump(), R"([null,null,"",""])");
   EXPECT_EQ(document->root()["flags"].dump(), R"([true,false,"true","yes"])");
   EXPECT_EQ(document->root()["integers"].dump(), R"([0,-7,7,31,15,18446744073709551615,"7",7])");
   EXPECT_EQ(document->root()["reals"].dump(),

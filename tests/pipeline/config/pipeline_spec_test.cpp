@@ -37,7 +37,7 @@ models:
   judge: {endpoint: "http://127.0.0.1:8000/v1", model: m, api_key_env: KEY, requests_per_minute: 60, timeout: 2.5}
 columns:
   - {name: verdict, type: llm-judge, model: judge, prompt: "{{ question }} {{ answer }}", system_prompt: Judge.,
-     rubrics: [{name: right, description: Is it?, options: {1: no, 5: yes}}]}
+     rubrics: [{name: right, description: "Is it?", options: {1: no, 5: yes}}]}
   - {name: answer, type: llm-text, model: solver, prompt: "{{ question }}", chat: false, retries: 5, on_failure: "null",
      sampling: {max_tokens: 8, stop: "\n"}}
   - {name: same, type: expression, value: "{{ answer == truth }}", as: flag, priority: -3, drop: true}

@@ -78,6 +78,7 @@ class Reader {
       Draft draft;
       draft.spec.name = field;
       draft.spec.what = SeedColumn{field};
+      draft.spec.recipe = field + section.dump();
       draft.pointer = "/seed";
       if (const Status ok = add(std::move(draft)); !ok) return ok;
     }
@@ -116,13 +117,40 @@ class Reader {
     if (fields.has("path")) {
       LocalModel local;
       local.path = spec_.file.parent_path() / fields.required_text("path");
-      if (const Json* engine = fields.object("engine")) local.engine = *engine;
+      local.engine = read_engine(fields);
       model.where = std::move(local);
     } else {
       model.where = read_remote(fields);
     }
     spec_.models.push_back(std::move(model));
+    model_recipes_.push_back(value.dump());
     return fields.finish();
+  }
+
+  // Options of `dovetail run`, by their names there.
+  EngineOptions read_engine(Fields& parent) {
+    EngineOptions options;
+    const Json* value = parent.object("engine");
+    if (value == nullptr) return options;
+    Fields fields(document_, *value, parent.at("engine"));
+    const auto count = [&](std::string_view key, std::uint32_t& option, std::int64_t least) {
+      if (const auto given = fields.integer(key, least, std::numeric_limits<std::int32_t>::max())) {
+        option = static_cast<std::uint32_t>(*given);
+      }
+    };
+    count("max-num-seqs", options.max_num_seqs, 1);
+    count("max-num-batched-tokens", options.max_num_batched_tokens, 1);
+    count("kv-blocks", options.kv_blocks, 1);
+    count("max-model-len", options.max_context, 1);
+    count("threads", options.threads, 1);
+    count("speculative-tokens", options.speculative_tokens, 0);
+    options.prefix_cache = fields.flag("prefix-cache").value_or(true);
+    options.async_scheduling = fields.flag("async-scheduling").value_or(false);
+    // A dataset has nobody who waits for the next token.
+    options.target_inter_token_ms = 0;
+    options.max_num_batched_tokens = std::max(options.max_num_batched_tokens, options.max_num_seqs);
+    if (const Status ok = fields.finish(); !ok) parent.wrong(ok.error());
+    return options;
   }
 
   static RemoteModel read_remote(Fields& fields) {
@@ -220,6 +248,10 @@ class Reader {
       type == 2U ? read_text(fields, draft) : read_judge(fields, draft);
     }
     if (const Status ok = fields.finish(); !ok) return ok;
+    column.recipe = value.dump();
+    if (const std::string* alias = column.model()) {
+      column.recipe += model_recipes_[spec_.model(*alias)];
+    }
     return add(std::move(draft));
   }
 
@@ -369,11 +401,18 @@ class Reader {
   const Document& document_;
   const SeedFields& seed_fields_;
   PipelineSpec spec_;
+  std::vector<std::string> model_recipes_;  // of spec_.models
   std::vector<Draft> drafts_;
   std::map<std::string, std::size_t> by_name_;
 };
 
 }  // namespace
+
+const std::string* ColumnSpec::model() const {
+  if (const auto* text = std::get_if<TextColumn>(&what)) return &text->model;
+  if (const auto* judge = std::get_if<JudgeColumn>(&what)) return &judge->model;
+  return nullptr;
+}
 
 std::size_t PipelineSpec::model(const std::string& alias) const {
   const auto found = std::find_if(models.begin(), models.end(),

@@ -3,11 +3,13 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "dovetail/engine.h"
 #include "pipeline/config/document.h"
 #include "pipeline/flow/column_plan.h"
 #include "text/chat_template.h"
@@ -27,7 +29,7 @@ struct SamplingSpec {
 // A model in this process.
 struct LocalModel {
   std::filesystem::path path;  // as the program runs it: relative ones stood relative to the file
-  Json engine;                 // options of `dovetail run`, by their names without "--"
+  EngineOptions engine;
 };
 
 // The same model behind one or several OpenAI-compatible endpoints.
@@ -110,6 +112,12 @@ struct ColumnSpec {
   bool drop = false;                          // not in the results
   std::int32_t priority = 0;
   std::uint32_t retries = 2;  // further answers when one is not what the column wants
+  // All that the file says of how its values are made, its model included, but for other columns:
+  // another text means other values.
+  std::string recipe;
+
+  // The alias of the model that makes its values; null where no model does.
+  const std::string* model() const;
   FailurePolicy on_failure = FailurePolicy::kDropRecord;
 };
 

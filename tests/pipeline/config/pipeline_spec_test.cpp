@@ -61,6 +61,12 @@ columns:
             std::vector<std::string>{"\n"});
   EXPECT_EQ(std::get<LocalModel>(spec->models[spec->model("solver")].where).path,
             "folder/../model");
+  EXPECT_EQ(std::get<LocalModel>(spec->models[spec->model("solver")].where).engine.max_num_seqs,
+            32U);
+  // Of a column, and of the model that makes it.
+  EXPECT_NE(spec->columns[2].recipe.find("max_tokens"), std::string::npos);
+  EXPECT_NE(spec->columns[2].recipe.find("max-num-seqs"), std::string::npos);
+  EXPECT_NE(spec->columns[0].recipe.find("problems.jsonl"), std::string::npos);
   const auto& remote = std::get<RemoteModel>(spec->models[spec->model("judge")].where);
   EXPECT_EQ(remote.timeout.count(), 2500);
   EXPECT_EQ(remote.api_key_env, "KEY");

@@ -17,7 +17,7 @@ constexpr std::int64_t kMostParallel = 4096;
 
 // A column with what is needed to put it in order.
 struct Draft {
-  ColumnSpec spec;
+  ColumnDescription spec;
   std::vector<std::string> reads;  // names in its templates
   std::string pointer;
 };
@@ -220,7 +220,7 @@ class Reader {
     Draft draft;
     draft.pointer = pointer;
     Fields fields(document_, value, pointer);
-    ColumnSpec& column = draft.spec;
+    ColumnDescription& column = draft.spec;
     column.name = fields.required_text("name");
     const std::vector<std::string> types = {"sampler", "expression", "llm-text", "llm-judge"};
     const auto type = fields.choice("type", types);
@@ -230,7 +230,7 @@ class Reader {
     column.priority =
         static_cast<std::int32_t>(fields.integer("priority", -1000, 1000).value_or(0));
     if (type == 0U) {
-      SamplerColumn sampler;
+      DrawnColumn sampler;
       sampler.kind = fields.required_text("sampler");
       if (const Json* params = fields.object("params")) sampler.params = *params;
       column.what = std::move(sampler);
@@ -408,7 +408,7 @@ class Reader {
 
 }  // namespace
 
-const std::string* ColumnSpec::model() const {
+const std::string* ColumnDescription::model() const {
   if (const auto* text = std::get_if<TextColumn>(&what)) return &text->model;
   if (const auto* judge = std::get_if<JudgeColumn>(&what)) return &judge->model;
   return nullptr;

@@ -55,7 +55,7 @@ struct SeedColumn {
 };
 
 // A value that is drawn; `params` are read by parse_sampler().
-struct SamplerColumn {
+struct DrawnColumn {
   std::string kind;
   Json params;
 };
@@ -104,9 +104,9 @@ struct JudgeColumn {
 
 enum class FailurePolicy : std::uint8_t { kDropRecord, kKeepNull };
 
-struct ColumnSpec {
+struct ColumnDescription {
   std::string name;
-  std::variant<SeedColumn, SamplerColumn, ExpressionColumn, TextColumn, JudgeColumn> what;
+  std::variant<SeedColumn, DrawnColumn, ExpressionColumn, TextColumn, JudgeColumn> what;
   std::vector<ColumnId> needs;
   std::optional<text::ChatTemplate> skip_if;  // "true" or "True": the value is null
   bool drop = false;                          // not in the results
@@ -130,7 +130,7 @@ struct PipelineSpec {
   bool fair = false;
   std::optional<Json> seed_data;  // the section `seed`, read by open_seed()
   std::vector<ModelSpec> models;
-  std::vector<ColumnSpec> columns;  // every one needs only columns before it
+  std::vector<ColumnDescription> columns;  // every one needs only columns before it
 
   // Index in `models`; the alias is known to be there.
   std::size_t model(const std::string& alias) const;

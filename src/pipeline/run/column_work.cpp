@@ -82,12 +82,12 @@ std::string instructions(const JudgeColumn& judge) {
   return text + "\nAnswer with nothing but a JSON object: {" + form + "}";
 }
 
-const PromptSpec& prompt_of(const ColumnSpec& column) {
+const PromptSpec& prompt_of(const ColumnDescription& column) {
   if (const auto* text = std::get_if<TextColumn>(&column.what)) return text->prompt;
   return std::get<JudgeColumn>(column.what).prompt;
 }
 
-const SamplingSpec& sampling_of(const ColumnSpec& column) {
+const SamplingSpec& sampling_of(const ColumnDescription& column) {
   if (const auto* text = std::get_if<TextColumn>(&column.what)) return text->sampling;
   return std::get<JudgeColumn>(column.what).sampling;
 }
@@ -138,7 +138,7 @@ Result<Json> read_verdict(const JudgeColumn& judge, std::string_view text) {
 
 }  // namespace
 
-Result<bool> is_skipped(const ColumnSpec& column, const Json& row) {
+Result<bool> is_skipped(const ColumnDescription& column, const Json& row) {
   if (!column.skip_if) return false;
   const auto text = column.skip_if->render(row);
   if (!text) return fail(text.error());
@@ -151,7 +151,8 @@ Result<Json> evaluate(const ExpressionColumn& column, const Json& row) {
   return typed(*text, column.as);
 }
 
-Result<ModelRequest> make_request(const ColumnSpec& column, const Json& row, std::uint64_t seed) {
+Result<ModelRequest> make_request(const ColumnDescription& column, const Json& row,
+                                  std::uint64_t seed) {
   const PromptSpec& spec = prompt_of(column);
   ModelRequest request;
   auto prompt = spec.prompt.render(row);
@@ -172,7 +173,7 @@ Result<ModelRequest> make_request(const ColumnSpec& column, const Json& row, std
   return request;
 }
 
-Result<Json> read_answer(const ColumnSpec& column, const ModelAnswer& answer) {
+Result<Json> read_answer(const ColumnDescription& column, const ModelAnswer& answer) {
   if (const auto* text = std::get_if<TextColumn>(&column.what)) {
     return Json(text->strip ? std::string(stripped(answer.text)) : answer.text);
   }

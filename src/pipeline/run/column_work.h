@@ -9,14 +9,15 @@ namespace dovetail::pipeline {
 // What single columns do with a record. `row` is an object that holds the columns they need.
 
 // Whether skip_if says so. Errors are the template's.
-Result<bool> is_skipped(const ColumnSpec& column, const Json& row);
+Result<bool> is_skipped(const ColumnDescription& column, const Json& row);
 
 Result<Json> evaluate(const ExpressionColumn& column, const Json& row);
 
 // The question for a column that a model makes.
-Result<ModelRequest> make_request(const ColumnSpec& column, const Json& row, std::uint64_t seed);
+Result<ModelRequest> make_request(const ColumnDescription& column, const Json& row,
+                                  std::uint64_t seed);
 
 // What the answer means. kInvalid: it is not what the column wants, and another might be.
-Result<Json> read_answer(const ColumnSpec& column, const ModelAnswer& answer);
+Result<Json> read_answer(const ColumnDescription& column, const ModelAnswer& answer);
 
 }  // namespace dovetail::pipeline

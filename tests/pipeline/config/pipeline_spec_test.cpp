@@ -49,7 +49,7 @@ columns:
   EXPECT_EQ(spec->window, 50U);
   EXPECT_TRUE(spec->fair);
   std::vector<std::string> names;
-  for (const ColumnSpec& column : spec->columns) names.push_back(column.name);
+  for (const ColumnDescription& column : spec->columns) names.push_back(column.name);
   EXPECT_EQ(names,
             (std::vector<std::string>{"question", "truth", "answer", "verdict", "same", "dice"}));
   EXPECT_EQ(spec->columns[3].needs, (std::vector<ColumnId>{0, 2}));

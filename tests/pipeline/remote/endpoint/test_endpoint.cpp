@@ -1,0 +1,1 @@
+#include "pipeline/remote/endpoint/test_endpoint.h"

@@ -26,10 +26,9 @@ void CircuitBreaker::finished(Ticket ticket, Outcome outcome, Micros now) {
       probing_ = false;
       return;
     case Outcome::kFailure:
+      if (ticket.era != era_) return;
       ++failures_;
-      if (probe || (!open_ && ticket.era == era_ && failures_ >= options_.failures_to_open)) {
-        open(now);
-      }
+      if (probe || (!open_ && failures_ >= options_.failures_to_open)) open(now);
       return;
     case Outcome::kUnknown:
       return;
@@ -38,8 +37,8 @@ void CircuitBreaker::finished(Ticket ticket, Outcome outcome, Micros now) {
 
 void CircuitBreaker::open(Micros now) {
   const double longer = static_cast<double>(pause_) * options_.pause_growth;
-  pause_ = std::min(options_.longest_pause,
-                    std::max(options_.first_pause, static_cast<Micros>(longer)));
+  pause_ =
+      std::min(options_.longest_pause, std::max(options_.first_pause, static_cast<Micros>(longer)));
   until_ = now + pause_;
   open_ = true;
   ++era_;

@@ -24,9 +24,8 @@ bool is_secret_header(std::string_view name) {
   std::string small(name);
   std::transform(small.begin(), small.end(), small.begin(), lower);
   constexpr std::array<std::string_view, 5> kMarks = {"auth", "key", "token", "secret", "cookie"};
-  return std::any_of(kMarks.begin(), kMarks.end(), [&](std::string_view mark) {
-    return small.find(mark) != std::string::npos;
-  });
+  return std::any_of(kMarks.begin(), kMarks.end(),
+                     [&](std::string_view mark) { return small.find(mark) != std::string::npos; });
 }
 
 std::vector<std::string> secrets_of(const HttpRequest& request) {

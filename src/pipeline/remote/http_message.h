@@ -37,7 +37,8 @@ enum class TransportError {
   kInvalid,         // the request could not even be made: a bad URL or header
   kResolve,         // the host's name, or the proxy's, is not known
   kConnect,         // nobody listens, or the network is unreachable
-  kTls,             // no secure connection, or the certificate is not to be trusted
+  kTls,             // the secure connection was not made
+  kUntrusted,       // the server's certificate is not to be trusted
   kConnectTimeout,  // no connection within the connect timeout
   kTimeout,         // no full answer within the total timeout, or too slow
   kDropped,         // the connection ended before the answer did

@@ -28,12 +28,12 @@ TransportError kind_of(CURLcode code, bool sent) {
     case CURLE_COULDNT_CONNECT:
       return TransportError::kConnect;
     case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_SSL_CIPHER:
+      return TransportError::kTls;
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CACERT_BADFILE:
-    case CURLE_SSL_CERTPROBLEM:
-    case CURLE_SSL_CIPHER:
     case CURLE_SSL_ISSUER_ERROR:
-      return TransportError::kTls;
+      return TransportError::kUntrusted;
     case CURLE_OPERATION_TIMEDOUT:
       return sent ? TransportError::kTimeout : TransportError::kConnectTimeout;
     case CURLE_GOT_NOTHING:
@@ -163,8 +163,7 @@ void Transfer::set_timeouts(Micros now) {
     curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT_MS, milliseconds(timeouts.connect));
   }
   if (timeouts.total > 0) {
-    curl_easy_setopt(handle, CURLOPT_TIMEOUT_MS,
-                     milliseconds(timeouts.total - (now - submitted_)));
+    curl_easy_setopt(handle, CURLOPT_TIMEOUT_MS, milliseconds(timeouts.total - (now - submitted_)));
   }
   if (timeouts.slow > 0) {
     curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, timeouts.slow_bytes);
@@ -236,9 +235,8 @@ HttpResult Transfer::result(CURLcode code, Micros now) {
 HttpResult Transfer::failure(TransportError error, std::string_view why, Micros now) {
   HttpResult result;
   result.error = error;
-  result.message = redact(
-      fmt::format("{} {}: {}", request_.method, public_url(request_.url), why),
-      secrets_of(request_));
+  result.message = redact(fmt::format("{} {}: {}", request_.method, public_url(request_.url), why),
+                          secrets_of(request_));
   result.latency = now - submitted_;
   result.on_wire = started_ > 0 ? now - started_ : 0;
   return result;

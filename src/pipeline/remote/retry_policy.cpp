@@ -28,12 +28,13 @@ FailureClass classify(TransportError error, int status, bool has_retry_after,
     case TransportError::kCancelled:
       return FailureClass::kCancelled;
     case TransportError::kInvalid:
-    case TransportError::kTls:
+    case TransportError::kUntrusted:
     case TransportError::kTooLarge:
-      return FailureClass::kNever;
+      return FailureClass::kFinal;
     case TransportError::kResolve:
     case TransportError::kConnect:
     case TransportError::kConnectTimeout:
+    case TransportError::kTls:
     case TransportError::kTimeout:
     case TransportError::kDropped:
     case TransportError::kProtocol:
@@ -43,11 +44,11 @@ FailureClass classify(TransportError error, int status, bool has_retry_after,
   if (status >= 200 && status < 300) return FailureClass::kNone;
   if (status == 429) {
     const bool spent = body.find("insufficient_quota") != std::string_view::npos;
-    return spent ? FailureClass::kNever : FailureClass::kRateLimit;
+    return spent ? FailureClass::kFinal : FailureClass::kRateLimit;
   }
   if (status == 529 || (status == 503 && has_retry_after)) return FailureClass::kRateLimit;
   if (status == 408 || status == 425 || status >= 500) return FailureClass::kRetryable;
-  return FailureClass::kNever;
+  return FailureClass::kFinal;
 }
 
 FailureClass classify(const HttpResult& result) {
@@ -65,7 +66,7 @@ ConcurrencyLimit::Outcome limit_outcome(const HttpResult& result) {
       return Outcome::kRefused;
     case FailureClass::kRetryable:
       return Outcome::kBroken;
-    case FailureClass::kNever:
+    case FailureClass::kFinal:
     case FailureClass::kCancelled:
       return Outcome::kOther;
   }
@@ -97,7 +98,7 @@ Retries::Decision Retries::failed(FailureClass failure, Micros now,
   Decision decision;
   switch (failure) {
     case FailureClass::kNone:
-    case FailureClass::kNever:
+    case FailureClass::kFinal:
       decision.reason = "not worth another try";
       return decision;
     case FailureClass::kCancelled:
@@ -135,8 +136,9 @@ Micros StallWatch::deadline() const { return since_ == kNever ? kNever : since_ 
 
 Status StallWatch::check(Micros now) const {
   if (now < deadline()) return {};
-  return fail(ErrorKind::kTimeout, "{}: no request succeeded for {} s; the last one failed with: {}",
-              name_, bound_ / kSecond, last_failure_.empty() ? "no answer yet" : last_failure_);
+  return fail(ErrorKind::kTimeout,
+              "{}: no request succeeded for {} s; the last one failed with: {}", name_,
+              bound_ / kSecond, last_failure_.empty() ? "no answer yet" : last_failure_);
 }
 
 }  // namespace dovetail::pipeline

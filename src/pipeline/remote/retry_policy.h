@@ -17,7 +17,7 @@ enum class FailureClass {
   kNone,       // an answer: 2xx
   kRateLimit,  // come back later: 429, 529, 503 with Retry-After. Uses up no tries
   kRetryable,  // may work the next time: connection errors, timeouts, 408, 425, other 5xx
-  kNever,      // will fail again: 400, 401, 403, 404, 413, 422, other 4xx, 3xx, an empty quota
+  kFinal,      // will fail again: 400, 401, 403, 404, 413, 422, other 4xx, 3xx, an empty quota
   kCancelled,
 };
 

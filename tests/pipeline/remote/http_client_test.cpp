@@ -38,9 +38,8 @@ std::future<HttpResult> submit(HttpClient& client, HttpRequest request,
                                HttpClient::RequestId* id = nullptr) {
   auto promise = std::make_shared<std::promise<HttpResult>>();
   auto future = promise->get_future();
-  const auto given = client.submit(std::move(request), [promise](HttpResult result) {
-    promise->set_value(std::move(result));
-  });
+  const auto given = client.submit(
+      std::move(request), [promise](HttpResult result) { promise->set_value(std::move(result)); });
   if (id != nullptr) *id = given;
   return future;
 }
@@ -109,16 +108,16 @@ TEST(HttpClient, ReadsRetryAfter) {
     std::vector<std::pair<std::string, std::string>> headers;
     std::optional<Micros> low, high;
   };
-  for (const Case& c :
-       {Case{{}, std::nullopt, std::nullopt}, Case{{{"Retry-After", "7"}}, 7 * kSecond, 7 * kSecond},
-        Case{{{"Retry-After", "7"}, {"retry-after-ms", "250"}}, 250'000, 250'000},
-        Case{{{"retry-after-ms", "x"}}, std::nullopt, std::nullopt},
-        Case{{{"Retry-After", "-3"}}, 0, 0},
-        Case{{{"Retry-After", "99999999999999999999"}}, 0, 86'400 * kSecond},
-        Case{{{"Retry-After", "Fri, 31 Dec 1999 23:59:59 GMT"}}, 0, 0},
-        Case{{{"Retry-After", "Fri, 31 Dec 2199 23:59:59 GMT"}},
-             86'400 * kSecond,
-             86'400 * kSecond}}) {
+  for (const Case& c : {Case{{}, std::nullopt, std::nullopt},
+                        Case{{{"Retry-After", "7"}}, 7 * kSecond, 7 * kSecond},
+                        Case{{{"Retry-After", "7"}, {"retry-after-ms", "250"}}, 250'000, 250'000},
+                        Case{{{"retry-after-ms", "x"}}, std::nullopt, std::nullopt},
+                        Case{{{"Retry-After", "-3"}}, 0, 0},
+                        Case{{{"Retry-After", "99999999999999999999"}}, 0, 86'400 * kSecond},
+                        Case{{{"Retry-After", "Fri, 31 Dec 1999 23:59:59 GMT"}}, 0, 0},
+                        Case{{{"Retry-After", "Fri, 31 Dec 2199 23:59:59 GMT"}},
+                             86'400 * kSecond,
+                             86'400 * kSecond}}) {
     TestEndpoint endpoint([&](const TestRequest&) {
       TestReply reply;
       reply.status = 429;
@@ -156,7 +155,8 @@ TEST(HttpClient, NamesWhatWentWrong) {
          r.drop_after = 500;
        }),
        TransportError::kDropped},
-      {"late", with([](TestReply& r) { r.delay = milliseconds(60'000); }), TransportError::kTimeout},
+      {"late", with([](TestReply& r) { r.delay = milliseconds(60'000); }),
+       TransportError::kTimeout},
       {"silent", with([](TestReply& r) { r.silent = true; }), TransportError::kTimeout},
       {"stops in the body", with([](TestReply& r) {
          r.piece = 100;
@@ -181,7 +181,9 @@ TEST(HttpClient, NamesWhatWentWrong) {
          r.bytes = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n";
        }),
        TransportError::kDropped},
-      {"not gzip", with([](TestReply& r) { r.headers = {{"Content-Encoding", "gzip"}}; }),
+      {"not gzip", with([](TestReply& r) {
+         r.headers = {{"Content-Encoding", "gzip"}};
+       }),
        TransportError::kProtocol},
   };
   const auto client = make_client();
@@ -207,7 +209,9 @@ TEST(HttpClient, NamesWhatWentWrong) {
 TEST(HttpClient, NamesWhatNeverBegan) {
   const auto client = make_client();
   std::uint16_t closed_port = 0;
-  { closed_port = TestEndpoint([](const TestRequest&) { return TestReply{}; }).port(); }
+  {
+    closed_port = TestEndpoint([](const TestRequest&) { return TestReply{}; }).port();
+  }
   EXPECT_EQ(fetch(*client, post(fmt::format("http://127.0.0.1:{}", closed_port))).error,
             TransportError::kConnect);
   EXPECT_EQ(fetch(*client, post("http://name.invalid/")).error, TransportError::kResolve);
@@ -319,8 +323,7 @@ TEST(HttpClient, ManyThreadsSubmitAndCancel) {
     for (int t = 0; t < kThreads; ++t) {
       threads.emplace_back([&] {
         for (int i = 0; i < kEach; ++i) {
-          const auto id =
-              client->submit(post(endpoint.url()), [&](const HttpResult&) { ++ended; });
+          const auto id = client->submit(post(endpoint.url()), [&](const HttpResult&) { ++ended; });
           if (i % 5 == 0) client->cancel(id);
         }
       });
@@ -343,14 +346,14 @@ TEST(HttpClient, SecretsStayOutOfErrors) {
 }
 
 TEST(HttpMessage, PublicUrls) {
-  for (const auto& [url, shown] : std::vector<std::pair<std::string, std::string>>{
-           {"https://h/p?k=v", "https://h/p"},
-           {"https://u:p@h:1/p#f", "https://h:1/p"},
-           {"https://u:p@h", "https://h"},
-           {"https://h/a@b", "https://h/a@b"},
-           {"u:p@h/x", "h/x"},
-           {"", ""},
-           {"://", "://"}}) {
+  for (const auto& [url, shown] :
+       std::vector<std::pair<std::string, std::string>>{{"https://h/p?k=v", "https://h/p"},
+                                                        {"https://u:p@h:1/p#f", "https://h:1/p"},
+                                                        {"https://u:p@h", "https://h"},
+                                                        {"https://h/a@b", "https://h/a@b"},
+                                                        {"u:p@h/x", "h/x"},
+                                                        {"", ""},
+                                                        {"://", "://"}}) {
     EXPECT_EQ(public_url(url), shown);
   }
 }

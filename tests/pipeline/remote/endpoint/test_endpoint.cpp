@@ -53,7 +53,8 @@ bool take_request(std::string& input, TestRequest& request) {
     std::string_view value = field.substr(colon + 1);
     while (value.starts_with(' ')) value.remove_prefix(1);
     const std::string name = lower(field.substr(0, colon));
-    if (name == "content-length") std::from_chars(value.data(), value.data() + value.size(), length);
+    if (name == "content-length")
+      std::from_chars(value.data(), value.data() + value.size(), length);
     request.headers[name] = value;
     at = end + 2;
   }
@@ -75,8 +76,8 @@ std::vector<std::string> pieces_of(const TestReply& reply) {
   head += reply.chunked ? "Transfer-Encoding: chunked\r\n\r\n"
                         : fmt::format("Content-Length: {}\r\n\r\n", reply.body.size());
   std::vector<std::string> pieces = {std::move(head)};
-  const std::size_t step = reply.piece == 0 ? std::max<std::size_t>(1, reply.body.size())
-                                            : reply.piece;
+  const std::size_t step =
+      reply.piece == 0 ? std::max<std::size_t>(1, reply.body.size()) : reply.piece;
   for (std::size_t at = 0; at < reply.body.size(); at += step) {
     const std::string_view part = std::string_view(reply.body).substr(at, step);
     if (at == 0) {
@@ -135,7 +136,7 @@ class TestEndpoint::Server {
     int socket = -1;
     std::string input;
     std::string output;
-    bool busy = false;          // a request has no full answer yet
+    bool busy = false;  // a request has no full answer yet
     bool waits_to_write = false;
     bool close_when_sent = false;
   };
@@ -337,18 +338,17 @@ int TestEndpoint::in_flight() const { return server_->in_flight; }
 int TestEndpoint::most_in_flight() const { return server_->most_in_flight; }
 
 TestReply chat_reply(std::string_view content, int prompt_tokens, int completion_tokens) {
-  const nlohmann::json body = {
-      {"id", "chatcmpl-test"},
-      {"object", "chat.completion"},
-      {"model", "test"},
-      {"choices",
-       {{{"index", 0},
-         {"message", {{"role", "assistant"}, {"content", content}}},
-         {"finish_reason", "stop"}}}},
-      {"usage",
-       {{"prompt_tokens", prompt_tokens},
-        {"completion_tokens", completion_tokens},
-        {"total_tokens", prompt_tokens + completion_tokens}}}};
+  const nlohmann::json body = {{"id", "chatcmpl-test"},
+                               {"object", "chat.completion"},
+                               {"model", "test"},
+                               {"choices",
+                                {{{"index", 0},
+                                  {"message", {{"role", "assistant"}, {"content", content}}},
+                                  {"finish_reason", "stop"}}}},
+                               {"usage",
+                                {{"prompt_tokens", prompt_tokens},
+                                 {"completion_tokens", completion_tokens},
+                                 {"total_tokens", prompt_tokens + completion_tokens}}}};
   TestReply reply;
   reply.headers = {{"Content-Type", "application/json"}};
   reply.body = body.dump();

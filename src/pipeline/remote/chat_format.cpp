@@ -10,6 +10,7 @@ namespace dovetail::pipeline {
 namespace {
 
 using nlohmann::json;
+using nlohmann::ordered_json;
 
 constexpr std::size_t kLongestErrorText = 500;
 // The JSON library walks values by recursion; no answer needs more.
@@ -53,7 +54,7 @@ json parse_shallow(std::string_view text) {
 }
 
 template <class T>
-void set(json& body, const char* name, const std::optional<T>& value) {
+void set(ordered_json& body, const char* name, const std::optional<T>& value) {
   if (value) body[name] = *value;
 }
 
@@ -138,10 +139,10 @@ std::optional<ChatUsage> read_usage(const json& body, Reader& reader) {
   return result;
 }
 
-json messages_of(const ChatRequest& request) {
-  json messages = json::array();
+ordered_json messages_of(const ChatRequest& request) {
+  ordered_json messages = ordered_json::array();
   for (const ChatMessage& message : request.messages) {
-    json one = {{"role", message.role}, {"content", message.content}};
+    ordered_json one = {{"role", message.role}, {"content", message.content}};
     if (!message.name.empty()) one["name"] = message.name;
     messages.push_back(std::move(one));
   }
@@ -165,7 +166,7 @@ void read_message(const json& choice, Reader& reader, ChatAnswer& answer) {
 
 }  // namespace
 
-Status check_extra_body(const json& extra) {
+Status check_extra_body(const ordered_json& extra) {
   if (extra.is_null()) return {};
   if (!extra.is_object()) {
     return fail(ErrorKind::kInvalid, "extra_body: is a {}, not an object", extra.type_name());
@@ -190,7 +191,7 @@ Result<std::string> chat_body(const ChatRequest& request) {
                           : fail(ErrorKind::kInvalid, "messages: there are none");
   }
   if (Status good = check_numbers(request.sampling); !good) return fail(good.error());
-  json body;
+  ordered_json body;
   body["model"] = request.model;
   if (request.prompt) {
     body["prompt"] = *request.prompt;

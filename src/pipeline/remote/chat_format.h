@@ -39,10 +39,11 @@ struct ChatRequest {
   // Instead of messages: a completion of this text as it is, for .../completions.
   std::optional<std::string> prompt;
   ChatSampling sampling;
-  nlohmann::json response_format;  // null: left out
+  // Null: left out. The order of a schema's properties is the order in which models write them.
+  nlohmann::ordered_json response_format;
   // Merged into the body last, as a JSON merge patch (RFC 7396): null removes a field. It must not
   // touch `messages` or `prompt`, ask for a stream or for more than one choice.
-  nlohmann::json extra_body;
+  nlohmann::ordered_json extra_body;
 
   AnswerForm form() const { return prompt ? AnswerForm::kCompletion : AnswerForm::kChat; }
 };
@@ -64,7 +65,7 @@ struct ChatAnswer {
 };
 
 // The extra body as a whole file would have it checked: kInvalid with what must not be in it.
-Status check_extra_body(const nlohmann::json& extra);
+Status check_extra_body(const nlohmann::ordered_json& extra);
 
 // The body of POST .../chat/completions, or .../completions. kInvalid where a field is not what it must be, or a text
 // is not UTF-8; the message names the field.

@@ -59,25 +59,6 @@ Json plain_scalar(const std::string& text) {
 
 }  // namespace
 
-std::string pointer_to(std::string_view parent, std::string_view key) {
-  std::string pointer(parent);
-  pointer += '/';
-  for (const char letter : key) {
-    if (letter == '~') {
-      pointer += "~0";
-    } else if (letter == '/') {
-      pointer += "~1";
-    } else {
-      pointer += letter;
-    }
-  }
-  return pointer;
-}
-
-std::string pointer_to(std::string_view parent, std::size_t index) {
-  return fmt::format("{}/{}", parent, index);
-}
-
 class DocumentReader {
  public:
   explicit DocumentReader(Document& document) : document_(document) {}

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/result.h"
+#include "pipeline/sample/spec_fields.h"
 
 namespace dovetail::pipeline {
 
@@ -37,9 +38,5 @@ class Document {
 
   friend class DocumentReader;
 };
-
-// One step down a JSON pointer (RFC 6901).
-std::string pointer_to(std::string_view parent, std::string_view key);
-std::string pointer_to(std::string_view parent, std::size_t index);
 
 }  // namespace dovetail::pipeline

@@ -157,17 +157,20 @@ Result<ModelRequest> make_request(const ColumnDescription& column, const Json& r
   ModelRequest request;
   auto prompt = spec.prompt.render(row);
   if (!prompt) return fail(prompt.error());
-  request.prompt = *std::move(prompt);
+  if (const auto* judge = std::get_if<JudgeColumn>(&column.what);
+      judge != nullptr && !judge->plain) {
+    *prompt += instructions(*judge);
+  }
   if (spec.system) {
     auto system = spec.system->render(row);
     if (!system) return fail(system.error());
-    request.system = *std::move(system);
+    request.messages.push_back({"system", *std::move(system)});
   }
-  if (const auto* judge = std::get_if<JudgeColumn>(&column.what);
-      judge != nullptr && !judge->plain) {
-    request.prompt += instructions(*judge);
+  if (spec.chat) {
+    request.messages.push_back({"user", *std::move(prompt)});
+  } else {
+    request.prompt = *std::move(prompt);
   }
-  request.chat = spec.chat;
   request.sampling = sampling_of(column);
   request.seed = seed;
   return request;

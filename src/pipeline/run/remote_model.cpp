@@ -507,17 +507,16 @@ Result<std::unique_ptr<RemoteModelHost>> RemoteModelHost::create(
     const char* key = std::getenv(model.api_key_env.c_str());
     if (key == nullptr || *key == 0) {
       return fail(ErrorKind::kInvalid,
-                  "model {}: api_key_env: the environment variable {} is not set, it is to hold the "
-                  "endpoint's key",
-                  alias, model.api_key_env);
+                  "api_key_env: the environment variable {} is not set; it is to hold the endpoint's key",
+                  model.api_key_env);
     }
     endpoint.api_key = key;
   }
   if (const Status good = check_extra_body(model.extra_body); !good) {
-    return fail(good.error().kind, "model {}: {}", alias, good.error().message);
+    return fail(good.error());
   }
   if (model.base_urls.empty()) {
-    return fail(ErrorKind::kInvalid, "model {}: endpoint: there is no URL", alias);
+    return fail(ErrorKind::kInvalid, "endpoint: there is no URL");
   }
   endpoint.headers = model.headers;
   endpoint.timeouts.total = model.timeout.count() * 1000;
@@ -530,7 +529,7 @@ Result<std::unique_ptr<RemoteModelHost>> RemoteModelHost::create(
   for (const std::string& url : model.base_urls) {
     endpoint.base_url = url;
     auto client = ChatClient::create(threads->http(), endpoint);
-    if (!client) return fail(client.error().kind, "model {}: {}", alias, client.error().message);
+    if (!client) return fail(client.error());
     endpoints.push_back({*std::move(client), public_url(url), {}});
     scheduler.endpoints.push_back(url);
   }

@@ -31,9 +31,9 @@ struct ChatOutcome {
   Micros on_wire = 0;
 };
 
-// Sends chats and completions to one endpoint by a shared HttpClient, which must outlive it. The answer
-// comes as bytes, on the HTTP client's thread; read() makes sense of it on whatever thread has the
-// time. Any thread.
+// Sends chats and completions to one endpoint by a shared HttpClient, which must outlive it. The
+// answer comes as bytes, on the HTTP client's thread; read() makes sense of it on whatever thread
+// has the time. Any thread.
 class ChatClient {
  public:
   // kInvalid where the base URL is not http(s)://host....

@@ -67,15 +67,15 @@ struct ChatAnswer {
 // The extra body as a whole file would have it checked: kInvalid with what must not be in it.
 Status check_extra_body(const nlohmann::ordered_json& extra);
 
-// The body of POST .../chat/completions, or .../completions. kInvalid where a field is not what it must be, or a text
-// is not UTF-8; the message names the field.
+// The body of POST .../chat/completions, or .../completions. kInvalid where a field is not what it
+// must be, or a text is not UTF-8; the message names the field.
 Result<std::string> chat_body(const ChatRequest& request);
 
 // The first choice of an answer. Strict: what is there must have its type, and there must
 // be a choice with a message whose content is a string, or null beside reasoning, a refusal or a
-// finish reason; in a completion, a choice whose text is a string. kInvalid with the field and what it is instead; never throws, whatever the body.
-Result<ChatAnswer> parse_chat_answer(std::string_view body,
-                                     AnswerForm form = AnswerForm::kChat);
+// finish reason; in a completion, a choice whose text is a string. kInvalid with the field and what
+// it is instead; never throws, whatever the body.
+Result<ChatAnswer> parse_chat_answer(std::string_view body, AnswerForm form = AnswerForm::kChat);
 
 // What an error body says, in one line: {"error": {"message", "type", "code"}}, {"error": "..."},
 // {"message": "..."}, {"detail": ...}, or the body's own beginning.

@@ -56,8 +56,16 @@ int RemoteScheduler::room(Micros now) {
 std::optional<RemoteScheduler::Sending> RemoteScheduler::begin(const Request& request, Micros now) {
   next_tokens_ = request.tokens;
   if (room(now) == 0) return std::nullopt;
-  Job job{request, Retries(options_.retry, request.seed), 0, false, 0, std::nullopt, {}, {},
-          std::nullopt, false};
+  Job job{request,
+          Retries(options_.retry, request.seed),
+          0,
+          false,
+          0,
+          std::nullopt,
+          {},
+          {},
+          std::nullopt,
+          false};
   const auto endpoint = choose(job, now);
   if (!endpoint) return std::nullopt;
   if (jobs_.empty()) watch_.busy(now);

@@ -41,8 +41,8 @@ struct RetryOptions {
 };
 
 // The tries of one cell. The pauses are exponential with decorrelated jitter: evenly between `base`
-// and three times the pause before, at most the longest (M. Brooker, Exponential Backoff and Jitter,
-// AWS Architecture Blog, 2015). Same seed, same pauses. No clock; single thread.
+// and three times the pause before, at most the longest (M. Brooker, Exponential Backoff and
+// Jitter, AWS Architecture Blog, 2015). Same seed, same pauses. No clock; single thread.
 class Retries {
  public:
   struct Decision {
@@ -71,8 +71,8 @@ class Retries {
 };
 
 // Ends waiting that leads nowhere: when requests have been asked for and none succeeded for
-// `bound`. One per alias. Time during which nothing was asked does not count, but does not start the
-// bound anew: whoever asks for one thing after the other is told as well.
+// `bound`. One per alias. Time during which nothing was asked does not count, but does not start
+// the bound anew: whoever asks for one thing after the other is told as well.
 class StallWatch {
  public:
   StallWatch(std::string name, Micros bound) : name_(std::move(name)), bound_(bound) {}

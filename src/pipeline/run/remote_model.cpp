@@ -221,10 +221,10 @@ ChatRequest RemoteModelHost::Impl::chat_request(const ModelRequest& request) con
 
 double RemoteModelHost::Impl::estimate(const ModelRequest& request) const {
   if (!model_.tokens_per_minute) return 0;
-  const auto limit = request.sampling.max_tokens ? request.sampling.max_tokens
-                                                 : defaults_.max_tokens;
-  const double answer = limit ? std::min(completion_tokens_, static_cast<double>(*limit))
-                              : completion_tokens_;
+  const auto limit =
+      request.sampling.max_tokens ? request.sampling.max_tokens : defaults_.max_tokens;
+  const double answer =
+      limit ? std::min(completion_tokens_, static_cast<double>(*limit)) : completion_tokens_;
   return static_cast<double>(bytes_of(request)) / kBytesPerToken + answer;
 }
 
@@ -235,8 +235,8 @@ Status RemoteModelHost::Impl::submit(const ModelRequest& request, AnswerSink sin
   {
     const std::lock_guard lock(mutex_);
     if (stopped_) return fail(*stopped_);
-    const auto begun = scheduler_.begin({prefix, estimate(request), request.seed},
-                                        Background::now());
+    const auto begun =
+        scheduler_.begin({prefix, estimate(request), request.seed}, Background::now());
     if (!begun) return fail(ErrorKind::kExhausted, "{}: no room for a request now", alias_);
     sending = *begun;
     flight = &flights_[sending.id];
@@ -365,9 +365,9 @@ void RemoteModelHost::Impl::answer(Id id, const ChatAnswer& said, Micros on_wire
     result.attempts = static_cast<std::uint32_t>(scheduler_.sends(id));
     scheduler_.answered(id, tokens, Background::now());
     if (said.usage) {
-      completion_tokens_ += kCompletionTokensWeight *
-                            (static_cast<double>(said.usage->completion_tokens) -
-                             completion_tokens_);
+      completion_tokens_ +=
+          kCompletionTokensWeight *
+          (static_cast<double>(said.usage->completion_tokens) - completion_tokens_);
     }
   }
   finish(id, std::move(result));
@@ -467,7 +467,8 @@ std::vector<ModelState> RemoteModelHost::Impl::state() {
   const std::lock_guard lock(mutex_);
   std::vector<ModelState> result;
   for (const auto& endpoint : scheduler_.state(Background::now())) {
-    result.push_back({endpoints_[result.size()].name, static_cast<std::uint32_t>(endpoint.in_flight),
+    result.push_back({endpoints_[result.size()].name,
+                      static_cast<std::uint32_t>(endpoint.in_flight),
                       static_cast<std::uint32_t>(endpoint.limit), idle_cause(endpoint.hindrance)});
   }
   return result;
@@ -506,9 +507,10 @@ Result<std::unique_ptr<RemoteModelHost>> RemoteModelHost::create(
   if (!model.api_key_env.empty()) {
     const char* key = std::getenv(model.api_key_env.c_str());
     if (key == nullptr || *key == 0) {
-      return fail(ErrorKind::kInvalid,
-                  "api_key_env: the environment variable {} is not set; it is to hold the endpoint's key",
-                  model.api_key_env);
+      return fail(
+          ErrorKind::kInvalid,
+          "api_key_env: the environment variable {} is not set; it is to hold the endpoint's key",
+          model.api_key_env);
     }
     endpoint.api_key = key;
   }
@@ -541,12 +543,11 @@ Result<std::unique_ptr<RemoteModelHost>> RemoteModelHost::create(
   scheduler.retry = options.retry;
   scheduler.group = options.group;
   scheduler.most_off_wire = options.most_off_wire;
-  scheduler.stall_bound = options.stall_bound.value_or(
-      std::max(kShortestStallBound, 2 * endpoint.timeouts.total));
+  scheduler.stall_bound =
+      options.stall_bound.value_or(std::max(kShortestStallBound, 2 * endpoint.timeouts.total));
   auto impl = std::make_shared<Impl>(*threads, alias, model, defaults, std::move(endpoints),
                                      std::move(scheduler));
-  return std::unique_ptr<RemoteModelHost>(
-      new RemoteModelHost(std::move(threads), std::move(impl)));
+  return std::unique_ptr<RemoteModelHost>(new RemoteModelHost(std::move(threads), std::move(impl)));
 }
 
 ModelClient RemoteModelHost::client() {

@@ -46,8 +46,8 @@ struct RemoteHostOptions {
 // caller to see, either way.
 class RemoteModelHost {
  public:
-  // kInvalid where an endpoint's URL, the variable of its key or the extra body is wrong. `alias` is
-  // for messages.
+  // kInvalid where an endpoint's URL, the variable of its key or the extra body is wrong. `alias`
+  // is for messages.
   static Result<std::unique_ptr<RemoteModelHost>> create(std::shared_ptr<RemoteThreads> threads,
                                                          const std::string& alias,
                                                          const RemoteModel& model,

@@ -108,11 +108,13 @@ TEST(PipelineSpec, SaysWhereAndWhatIsWrong) {
       {"records: 1\nmodels: {m: {}}\ncolumns: []", "/models/m: expected either path"},
       {"records: 1\nmodels: {m: {endpoint: 'ftp://x', model: a}}\ncolumns: []",
        "'ftp://x' is no URL"},
-      {"records: 1\nmodels: {m: {endpoint: 'http://x', model: a, headers: {'X Y': b}}}\ncolumns: []",
+      {"records: 1\nmodels: {m: {endpoint: 'http://x', model: a, headers: {'X Y': b}}}\ncolumns: "
+       "[]",
        "f.yaml:2:46: /models/m/headers: \"X Y\" is no name of a header"},
       {"records: 1\nmodels: {m: {endpoint: 'http://x', model: a, headers: {X: 5}}}\ncolumns: []",
        "/models/m/headers: the value of X is no text of one line"},
-      {"records: 1\nmodels: {m: {endpoint: 'http://x', model: a, headers: {X: \"a\\nb\"}}}\ncolumns: []",
+      {"records: 1\nmodels: {m: {endpoint: 'http://x', model: a, headers: {X: "
+       "\"a\\nb\"}}}\ncolumns: []",
        "/models/m/headers: the value of X is no text of one line"},
       {"records: 1\nmodels: {m: {endpoint: 'http://x', model: a, extra_body: {n: 2}}}\ncolumns: []",
        "/models/m/extra_body: n is set by the column"},

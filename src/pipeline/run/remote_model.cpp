@@ -466,10 +466,13 @@ Status RemoteModelHost::Impl::check() {
 std::vector<ModelState> RemoteModelHost::Impl::state() {
   const std::lock_guard lock(mutex_);
   std::vector<ModelState> result;
-  for (const auto& endpoint : scheduler_.state(Background::now())) {
-    result.push_back({endpoints_[result.size()].name,
-                      static_cast<std::uint32_t>(endpoint.in_flight),
-                      static_cast<std::uint32_t>(endpoint.limit), idle_cause(endpoint.hindrance)});
+  for (const auto& state : scheduler_.state(Background::now())) {
+    const Endpoint& endpoint = endpoints_[result.size()];
+    result.push_back({endpoint.name, static_cast<std::uint32_t>(state.in_flight),
+                      static_cast<std::uint32_t>(state.limit), idle_cause(state.hindrance),
+                      endpoint.refused_schemas.empty()
+                          ? ""
+                          : "takes no response_format: answers are only checked"});
   }
   return result;
 }

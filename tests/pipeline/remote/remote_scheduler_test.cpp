@@ -276,7 +276,7 @@ TEST(RemoteScheduler, SaysWhyAnEndpointIsIdle) {
   EXPECT_NEAR(static_cast<double>(refilled), kSecond, 2);
   EXPECT_EQ(scheduler.room(refilled), 1);
   EXPECT_EQ(why(refilled), Hindrance::kNone);
-  scheduler.answered(first->id, 1, 20);
+  scheduler.answered(first->id, 1, refilled);
   const auto second = scheduler.begin({}, refilled);
   ASSERT_TRUE(second.has_value());
   scheduler.ended(second->id, refusal(0).end, refilled);

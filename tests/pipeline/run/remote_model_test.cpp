@@ -416,9 +416,13 @@ TEST_F(RemoteModelTest, BackOffHoldsNoSlot) {
   for (std::int64_t waiting = 1; waiting <= 3; ++waiting) {
     ASSERT_TRUE(client.submit(question("bad"), [](const Result<ModelAnswer>&) {}).has_value());
     // The slot is free again once the endpoint has said no; the request waits for an hour.
-    while (endpoint.requests() < 2 * waiting - 1 || client.state()[0].in_flight > 0) {
+    const auto is_free = [&] {
+      return endpoint.requests() == 2 * waiting - 1 && client.state()[0].in_flight == 0;
+    };
+    for (int i = 0; i < 10'000 && !is_free(); ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
+    ASSERT_TRUE(is_free()) << "a request in back-off has a slot";
     if (waiting == 3) break;
     const auto answer = driver.ask(question("good"));
     EXPECT_TRUE(answer.has_value()) << answer.error().message;

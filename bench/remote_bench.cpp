@@ -89,14 +89,14 @@ void host_requests(benchmark::State& state) {
   model.model = "m";
   model.max_parallel = static_cast<std::uint32_t>(state.range(0));
   model.timeout = std::chrono::seconds(60);
-  const auto host = *RemoteModelHost::create(threads, "m", model, {});
-  const double cpu_before = process_cpu_seconds();
-  ModelClient client = host->client();
   std::mutex mutex;
   std::condition_variable news;
   int ended = 0;
   int failed = 0;
   bool woken = false;
+  const auto host = *RemoteModelHost::create(threads, "m", model, {});
+  const double cpu_before = process_cpu_seconds();
+  ModelClient client = host->client();
   client.on_room([&] {
     const std::lock_guard lock(mutex);
     woken = true;

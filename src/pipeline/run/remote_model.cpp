@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <cstdlib>
+#include <future>
 #include <limits>
 #include <mutex>
 #include <unordered_map>
@@ -106,8 +107,7 @@ Result<std::shared_ptr<RemoteThreads>> RemoteThreads::create(HttpClientOptions o
   return made;
 }
 
-// Lives until the last callback that knows of it is gone, and uses the threads only before close()
-// has returned.
+// Lives until the last callback that knows of it is gone. After close() none of them does anything.
 class RemoteModelHost::Impl : public std::enable_shared_from_this<Impl> {
  public:
   struct Endpoint {
@@ -494,8 +494,14 @@ void RemoteModelHost::Impl::abort(const Error& why) {
 
 void RemoteModelHost::Impl::close() {
   abort({ErrorKind::kUnavailable, alias_ + ": the model was stopped"});
-  std::unique_lock lock(mutex_);
-  emptied_.wait(lock, [this] { return owed_ == 0; });
+  {
+    std::unique_lock lock(mutex_);
+    emptied_.wait(lock, [this] { return owed_ == 0; });
+  }
+  // Whatever calls `wake_` now is done after this; whatever comes later finds no room.
+  std::promise<void> passed;
+  background_.post([&passed] { passed.set_value(); });
+  passed.get_future().wait();
 }
 
 RemoteModelHost::RemoteModelHost(std::shared_ptr<RemoteThreads> threads, std::shared_ptr<Impl> impl)

@@ -53,7 +53,8 @@ class RemoteModelHost {
                                                          const RemoteModel& model,
                                                          const SamplingSpec& defaults,
                                                          const RemoteHostOptions& options = {});
-  // Ends what is under way with kUnavailable and waits for the sinks. Not from a sink.
+  // Ends what is under way with kUnavailable and waits for the sinks. Not from a sink. Nothing of
+  // it is called afterwards.
   ~RemoteModelHost();
 
   // Valid while the host lives. Sinks and `wake` are called on the threads' background thread.

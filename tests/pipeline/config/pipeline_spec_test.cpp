@@ -75,6 +75,26 @@ columns:
   EXPECT_EQ(judge.rubrics.at(0).options.at(1).description, "yes");
 }
 
+TEST(PipelineSpec, ReadsWhatEveryRequestToAnEndpointCarries) {
+  const auto spec = parse_pipeline(R"(
+records: 1
+models:
+  m: {endpoint: "http://a/v1", model: x, headers: {X-Team: data, X-Trace: ""},
+      extra_body: {chat_template_kwargs: {enable_thinking: false}, seed: null}}
+  n: {endpoint: "http://a/v1", model: x}
+columns:
+  - {name: c, type: expression, value: "1"}
+)",
+                                   "f.yaml", two_fields);
+  ASSERT_TRUE(spec) << spec.error().message;
+  const auto& remote = std::get<RemoteModel>(spec->models[0].where);
+  EXPECT_EQ(remote.headers, (std::vector<std::pair<std::string, std::string>>{{"X-Team", "data"},
+                                                                              {"X-Trace", ""}}));
+  EXPECT_EQ(remote.extra_body.dump(),
+            R"({"chat_template_kwargs":{"enable_thinking":false},"seed":null})");
+  EXPECT_TRUE(std::get<RemoteModel>(spec->models[1].where).extra_body.is_null());
+}
+
 TEST(PipelineSpec, SaysWhereAndWhatIsWrong) {
   const std::pair<std::string, std::string> cases[] = {
       {"- 1", "f.yaml:1:1: [1] is no mapping of keys to values"},
@@ -88,6 +108,16 @@ TEST(PipelineSpec, SaysWhereAndWhatIsWrong) {
       {"records: 1\nmodels: {m: {}}\ncolumns: []", "/models/m: expected either path"},
       {"records: 1\nmodels: {m: {endpoint: 'ftp://x', model: a}}\ncolumns: []",
        "'ftp://x' is no URL"},
+      {"records: 1\nmodels: {m: {endpoint: 'http://x', model: a, headers: {'X Y': b}}}\ncolumns: "
+       "[]",
+       "f.yaml:2:46: /models/m/headers: \"X Y\" is no name of a header"},
+      {"records: 1\nmodels: {m: {endpoint: 'http://x', model: a, headers: {X: 5}}}\ncolumns: []",
+       "/models/m/headers: the value of X is no text of one line"},
+      {"records: 1\nmodels: {m: {endpoint: 'http://x', model: a, headers: {X: "
+       "\"a\\nb\"}}}\ncolumns: []",
+       "/models/m/headers: the value of X is no text of one line"},
+      {"records: 1\nmodels: {m: {endpoint: 'http://x', model: a, extra_body: {n: 2}}}\ncolumns: []",
+       "/models/m/extra_body: n is set by the column"},
       {"records: 1\nmodels: {m: {path: x, max_parallel: 3}}\ncolumns: []",
        "f.yaml:2:23: /models/m/max_parallel: unknown key"},
       {with_columns("  - {type: expression}"), "/columns/0/name: expected a text here"},

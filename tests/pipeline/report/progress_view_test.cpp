@@ -33,7 +33,7 @@ ProgressView some_view() {
 TEST(ProgressLines, Wide) {
   EXPECT_EQ(progress_lines(some_view(), {100, false, true}),
             (Lines{
-                "records   ██████████×··················  150/400  2.50/s  1m40s                2 "
+                "records   ███████████×·················  150/400  2.50/s  1m40s                2 "
                 "dropped",
                 "topic     █████████████████████████████  400/400",
                 "question  ██████████████×▒·············  202/400     4/s    49s  16 in flight   2 "

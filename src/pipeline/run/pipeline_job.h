@@ -49,7 +49,7 @@ class PipelineJob {
   // What resuming a changed file has changed.
   const Reconciliation& changes() const { return changes_; }
   const PipelineSpec& spec() const { return spec_; }
-  const Store& store() const { return *store_; }
+  Store& store() const { return *store_; }
   // By model, then endpoint.
   std::vector<std::vector<ModelState>> model_states() const;
 

@@ -8,7 +8,7 @@
 namespace dovetail::pipeline {
 namespace {
 
-Result<std::vector<std::string>> two_fields(const Json&, const std::filesystem::path&) {
+Result<std::vector<std::string>> two_fields(const SeedSpec&, const std::filesystem::path&) {
   return std::vector<std::string>{"question", "truth"};
 }
 
@@ -38,7 +38,7 @@ models:
 columns:
   - {name: verdict, type: llm-judge, model: judge, prompt: "{{ question }} {{ answer }}", system_prompt: Judge.,
      rubrics: [{name: right, description: "Is it?", options: {1: no, 5: yes}}]}
-  - {name: answer, type: llm-text, model: solver, prompt: "{{ question }}", chat: false, retries: 5, on_failure: "null",
+  - {name: answer, type: llm-text, model: solver, prompt: "{{ question }}", chat: false, retries: 5, on_failure: keep,
      sampling: {max_tokens: 8, stop: "\n"}}
   - {name: same, type: expression, value: "{{ answer == truth }}", as: flag, priority: -3, drop: true}
   - {name: dice, type: sampler, sampler: integer, params: {low: 1, high: 6}, skip_if: "{{ same }}"}
@@ -57,7 +57,7 @@ columns:
   EXPECT_EQ(spec->columns[5].needs, (std::vector<ColumnId>{4})) << "skip_if is read as well";
   EXPECT_EQ(spec->columns[2].retries, 5U);
   EXPECT_EQ(spec->columns[2].on_failure, FailurePolicy::kKeepNull);
-  EXPECT_EQ(std::get<TextColumn>(spec->columns[2].what).sampling.stop,
+  EXPECT_EQ(std::get<TextColumn>(spec->columns[2].what).call.sampling.stop,
             std::vector<std::string>{"\n"});
   EXPECT_EQ(std::get<LocalModel>(spec->models[spec->model("solver")].where).path,
             "folder/../model");
@@ -65,7 +65,8 @@ columns:
             32U);
   // Of a column, and of the model that makes it.
   EXPECT_NE(spec->columns[2].recipe.find("max_tokens"), std::string::npos);
-  EXPECT_NE(spec->columns[2].recipe.find("max-num-seqs"), std::string::npos);
+  EXPECT_NE(spec->columns[2].recipe.find("../model"), std::string::npos);
+  EXPECT_EQ(spec->columns[2].recipe.find("max-num-seqs"), std::string::npos);
   EXPECT_NE(spec->columns[0].recipe.find("problems.jsonl"), std::string::npos);
   const auto& remote = std::get<RemoteModel>(spec->models[spec->model("judge")].where);
   EXPECT_EQ(remote.timeout.count(), 2500);
@@ -94,12 +95,12 @@ TEST(PipelineSpec, SaysWhereAndWhatIsWrong) {
       {with_columns("  - {name: a}"), "/columns/0/type: expected one of sampler, expression"},
       {with_columns("  - {name: a, type: llm}"), "'llm' is none of sampler"},
       {with_columns("  - {name: 'a b', type: expression, value: x}"),
-       "'a b' is no name of a column"},
+       "\"a b\" is no name of a column"},
       {with_columns(
            "  - {name: a, type: expression, value: x}\n  - {name: a, type: expression, value: x}"),
-       "f.yaml:11:5: /columns/1: there is a column 'a' already"},
+       "f.yaml:11:6: /columns/1/name: there is a column 'a' already"},
       {with_columns("  - {name: a, type: expression, value: '{{ b }}'}"),
-       "a template reads 'b', which is no column"},
+       "f.yaml:10:33: /columns/0/value: there is no column 'b'; there are a"},
       {with_columns("  - {name: topic, type: expression, value: '{{ topik }}'}"),
        "did you mean topic?"},
       {with_columns("  - {name: a, type: expression, value: '{{ b }}'}\n"
@@ -140,11 +141,11 @@ TEST(PipelineSpec, SaysWhereAndWhatIsWrong) {
 }
 
 TEST(PipelineSpec, PassesOnWhatIsWrongWithSeedData) {
-  const auto spec = parse_pipeline(
-      "records: 1\nseed: {path: nowhere.csv}\ncolumns: []", "f.yaml",
-      [](const Json& section, const auto&) -> Result<std::vector<std::string>> {
-        return fail(ErrorKind::kNotFound, "{}: no such file", section["path"].get<std::string>());
-      });
+  const auto spec =
+      parse_pipeline("records: 1\nseed: {path: nowhere.csv}\ncolumns: []", "f.yaml",
+                     [](const SeedSpec& seed, const auto&) -> Result<std::vector<std::string>> {
+                       return fail(ErrorKind::kNotFound, "{}: no such file", seed.path);
+                     });
   ASSERT_FALSE(spec);
   EXPECT_EQ(spec.error().message, "f.yaml:2:1: /seed: nowhere.csv: no such file");
 }

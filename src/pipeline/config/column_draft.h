@@ -51,12 +51,10 @@ void read_validation_column(const ColumnContext& context, Fields& fields, Column
 void read_sampler_column(const ColumnContext& context, const Json& value, Fields& fields,
                          ColumnDraft& draft);
 
-// What an `llm-` column asks its model; nothing where something is wrong.
+// What an `llm-` column asks its model, and how often; nothing where something is wrong.
+// `corrections`: how many there are where the file does not say; nothing: answers are never wrong.
 std::optional<ModelCall> read_call(const ColumnContext& context, Fields& fields,
-                                   ColumnDraft& draft);
-// The fields `retries` and `corrections`.
-void read_attempts(Fields& fields, const ModelCall& call, std::uint32_t corrections,
-                   ColumnDraft& draft);
+                                   std::optional<std::uint32_t> corrections, ColumnDraft& draft);
 
 // The schema in `schema`, or in the file that `schema_file` names, whose text becomes part of the
 // column's recipe; nothing where there is neither, or something is wrong.

@@ -84,7 +84,7 @@ Json schema_of(const std::vector<Rubric>& rubrics, bool plain) {
 }  // namespace
 
 void read_judge_column(const ColumnContext& context, Fields& fields, ColumnDraft& draft) {
-  auto call = read_call(context, fields, draft);
+  auto call = read_call(context, fields, 1, draft);
   const bool plain = fields.choice("answer", {"json", "option"}).value_or(0) == 1;
   std::vector<Rubric> rubrics = read_rubrics(context, fields);
   if (plain && rubrics.size() > 1) {
@@ -94,7 +94,6 @@ void read_judge_column(const ColumnContext& context, Fields& fields, ColumnDraft
   const bool instruct = fields.flag("instructions").value_or(!plain);
   if (!call || !fields.ok()) return;
   call->instruct = instruct;
-  read_attempts(fields, *call, 1, draft);
   auto schema = JsonSchema::compile(schema_of(rubrics, plain), fields.at("rubrics"));
   if (!schema) {
     fields.wrong("rubrics", "{}", schema.error().message);

@@ -75,27 +75,28 @@ PromptSpec read_prompt(const ColumnContext& context, Fields& fields, ColumnDraft
   return prompt;
 }
 
+void read_attempts(Fields& fields, bool chat, std::optional<std::uint32_t> corrections,
+                   ColumnDescription& column) {
+  column.retries = static_cast<std::uint32_t>(fields.integer("retries", 0, 100).value_or(2));
+  if (!corrections) return;
+  const auto given = fields.integer("corrections", 0, 10);
+  if (!chat && given.value_or(0) > 0) {
+    fields.wrong("corrections", "a prompt without chat has no turns to correct an answer in");
+  }
+  column.corrections = given ? static_cast<std::uint32_t>(*given) : chat ? *corrections : 0;
+}
+
 }  // namespace
 
 std::optional<ModelCall> read_call(const ColumnContext& context, Fields& fields,
-                                   ColumnDraft& draft) {
+                                   std::optional<std::uint32_t> corrections, ColumnDraft& draft) {
   ModelCall call;
   call.model = read_alias(context, fields);
   call.prompt = read_prompt(context, fields, draft);
   call.sampling = read_sampling(context.document, fields, "sampling");
   draft.spec.cache = fields.flag("cache").value_or(true);
+  read_attempts(fields, call.prompt.chat, corrections, draft.spec);
   return fields.ok() ? std::optional(std::move(call)) : std::nullopt;
-}
-
-void read_attempts(Fields& fields, const ModelCall& call, std::uint32_t corrections,
-                   ColumnDraft& draft) {
-  draft.spec.retries = static_cast<std::uint32_t>(fields.integer("retries", 0, 100).value_or(2));
-  const auto given = fields.integer("corrections", 0, 10);
-  if (!call.prompt.chat && given.value_or(0) > 0) {
-    fields.wrong("corrections", "a prompt without chat has no turns to correct an answer in");
-  }
-  const std::uint32_t otherwise = call.prompt.chat ? corrections : 0;
-  draft.spec.corrections = given ? static_cast<std::uint32_t>(*given) : otherwise;
 }
 
 }  // namespace dovetail::pipeline

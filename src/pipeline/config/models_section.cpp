@@ -95,6 +95,7 @@ Result<ModelsSection> read_models(const Document& document, const Json& section,
     model.alias = alias;
     model.sampling = read_sampling(document, fields, "sampling");
     if (fields.ok() && fields.has("path") == fields.has("endpoint")) {
+      fields.any("path");
       fields.wrong(
           "", "expected either path (a model in this process) or endpoint (one or several URLs)");
     }

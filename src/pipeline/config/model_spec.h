@@ -5,10 +5,12 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "dovetail/engine.h"
+#include "pipeline/config/document.h"
 
 namespace dovetail::pipeline {
 
@@ -33,7 +35,9 @@ struct RemoteModel {
   std::uint32_t max_parallel = 0;
   std::optional<double> requests_per_minute, tokens_per_minute;
   std::chrono::milliseconds timeout{};
-  double input_price = 0.0, output_price = 0.0;  // per million tokens
+  double input_price = 0.0, output_price = 0.0;              // per million tokens
+  std::vector<std::pair<std::string, std::string>> headers;  // of every request
+  Json extra_body;  // merged into every request's body; null: nothing
 };
 
 struct ModelSpec {

@@ -45,6 +45,27 @@ EngineOptions read_engine(const Document& document, Fields& parent) {
   return options;
 }
 
+std::vector<std::pair<std::string, std::string>> read_headers(Fields& fields) {
+  std::vector<std::pair<std::string, std::string>> headers;
+  const Json* given = fields.object("headers");
+  if (given == nullptr) return headers;
+  const auto is_one_line = [](std::string_view text) {
+    return std::none_of(text.begin(), text.end(),
+                        [](unsigned char letter) { return letter < 0x20 || letter == 0x7f; });
+  };
+  for (const auto& [name, value] : given->items()) {
+    const auto* text = value.get_ptr<const Json::string_t*>();
+    if (name.empty() || name.find_first_of(": \t") != std::string::npos || !is_one_line(name)) {
+      fields.wrong("headers", "{} is no name of a header", shown(Json(name)));
+    } else if (text == nullptr || !is_one_line(*text)) {
+      fields.wrong("headers", "the value of {} is no text of one line", name);
+    } else {
+      headers.emplace_back(name, *text);
+    }
+  }
+  return headers;
+}
+
 RemoteModel read_remote(Fields& fields) {
   RemoteModel remote;
   remote.base_urls = fields.texts("endpoint").value_or(std::vector<std::string>{});
@@ -63,13 +84,21 @@ RemoteModel read_remote(Fields& fields) {
       static_cast<std::int64_t>(1000.0 * fields.real("timeout", 0.001, 86'400.0).value_or(600.0)));
   remote.input_price = fields.real("input_price", 0.0, 1e6).value_or(0.0);
   remote.output_price = fields.real("output_price", 0.0, 1e6).value_or(0.0);
+  remote.headers = read_headers(fields);
+  if (const Json* extra = fields.object("extra_body")) remote.extra_body = *extra;
+  for (const char* ours : {"messages", "prompt", "stream", "n", "response_format"}) {
+    if (remote.extra_body.contains(ours)) {
+      fields.wrong("extra_body", "{} is set by the column and its model, not here", ours);
+    }
+  }
   return remote;
 }
 
 // How fast and at what price answers come does not change them.
 std::string recipe_of(Json model) {
-  for (const char* key : {"engine", "api_key_env", "max_parallel", "requests_per_minute",
-                          "tokens_per_minute", "timeout", "input_price", "output_price"}) {
+  for (const char* key :
+       {"engine", "api_key_env", "max_parallel", "requests_per_minute", "tokens_per_minute",
+        "timeout", "headers", "input_price", "output_price"}) {
     model.erase(key);
   }
   return model.dump();

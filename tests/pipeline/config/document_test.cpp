@@ -35,6 +35,15 @@ TEST(Document, KnowsWhereValuesStand) {
   EXPECT_EQ(document->where(""), "f:1:1: ");
 }
 
+TEST(Document, PlacesMessagesThatBeginWithAPointer) {
+  const auto document = Document::parse("a: 1\nb:\n  'x: y': 2\n", "f");
+  ASSERT_TRUE(document) << document.error().message;
+  EXPECT_EQ(document->placed("/a: 1: wrong"), "f:1:1: /a: 1: wrong");
+  EXPECT_EQ(document->placed("/b/x: y: wrong"), "f:3:3: /b/x: y: wrong") << "a key with ': '";
+  EXPECT_EQ(document->placed("/b/z: missing"), "f:2:1: /b/z: missing") << "what encloses it";
+  EXPECT_EQ(document->placed("wrong: all"), "f:1:1: wrong: all");
+}
+
 TEST(Document, SaysWhatIsWrong) {
   const std::pair<std::string, std::string> cases[] = {
       {"a: [1, 2", "f:"},

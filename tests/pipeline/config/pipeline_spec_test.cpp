@@ -1,8 +1,10 @@
 #include "pipeline/config/pipeline_spec.h"
 
 #include <gtest/gtest.h>
+#include <rapidcheck.h>
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -183,6 +185,39 @@ TEST(PipelineSpec, KnowsWhatChangesValues) {
   for (const char* column : {", strip: false", ", sampling: {top_k: 3}", ", system_prompt: y"}) {
     EXPECT_NE(recipe("", plain + column), before) << column;
   }
+}
+
+// Columns that read some of the columns before them, put into the file in any order.
+TEST(PipelineSpec, PutsColumnsAfterThoseTheyNeed) {
+  EXPECT_TRUE(rc::check([] {
+    const auto count = *rc::gen::inRange<std::size_t>(1, 12);
+    std::vector<std::set<std::size_t>> needs(count);
+    std::vector<std::string> lines;
+    for (std::size_t i = 0; i < count; ++i) {
+      std::string value = "x";
+      for (std::size_t j = 0; j < i; ++j) {
+        if (*rc::gen::inRange(0, 3) != 0) continue;
+        needs[i].insert(j);
+        value += fmt::format("{{{{ c{} }}}}", j);
+      }
+      lines.push_back(fmt::format("  - {{name: c{}, type: expression, value: '{}'}}\n", i, value));
+    }
+    for (std::size_t i = count; i > 1; --i) {
+      std::swap(lines[i - 1], lines[*rc::gen::inRange<std::size_t>(0, i)]);
+    }
+    const auto spec = parse_pipeline(fmt::format("records: 1\ncolumns:\n{}", fmt::join(lines, "")),
+                                     "f.yaml", two_fields);
+    RC_ASSERT(spec.has_value());
+    RC_ASSERT(spec->columns.size() == count);
+    for (std::size_t i = 0; i < count; ++i) {
+      std::set<std::size_t> read;
+      for (const ColumnId need : spec->columns[i].needs) {
+        RC_ASSERT(need < i);
+        read.insert(std::stoul(spec->columns[need].name.substr(1)));
+      }
+      RC_ASSERT(read == needs[std::stoul(spec->columns[i].name.substr(1))]);
+    }
+  }));
 }
 
 TEST(PipelineSpec, ReadsSchemasFromFiles) {

@@ -283,9 +283,7 @@ TEST(PublishedSchema, RefusesNothingThatTheParserTakes) {
     if (!parse(changed.dump(), kFiles / files[which].name)) return;
     ++taken;
     const Status fits = schema.check(changed);
-    if (!fits)
-      RC_FAIL(pointer + " " +
-              fits.error().message);
+    if (!fits) RC_FAIL(pointer + " " + fits.error().message);
   }));
   EXPECT_GT(taken, 5);
 }

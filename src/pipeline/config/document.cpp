@@ -9,6 +9,8 @@
 #include <regex>
 #include <set>
 
+#include "text/utf8.h"
+
 namespace dovetail::pipeline {
 namespace {
 
@@ -73,6 +75,7 @@ class DocumentReader {
       case YAML::NodeType::Null:
         return Json(nullptr);
       case YAML::NodeType::Scalar:
+        if (!text::is_valid_utf8(node.Scalar())) return wrong(pointer, "the text is no UTF-8");
         // "?" is the tag of what stands there without quotes.
         if (node.Tag() == "?") return plain_scalar(node.Scalar());
         if (node.Tag() == "!" || node.Tag().empty()) return Json(node.Scalar());
@@ -110,6 +113,7 @@ class DocumentReader {
     for (const auto& entry : node) {
       if (!entry.first.IsScalar()) return wrong(pointer, "a key that is no scalar");
       const std::string& key = entry.first.Scalar();
+      if (!text::is_valid_utf8(key)) return wrong(pointer, "a key that is no UTF-8");
       const std::string place = pointer_to(pointer, key);
       auto value = read(entry.second, place, depth + 1);
       if (!value) return value;

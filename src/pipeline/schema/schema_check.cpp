@@ -55,17 +55,17 @@ std::string type_names(std::uint8_t bits) {
   return fmt::format("{}", fmt::join(names, " or "));
 }
 
+Found too_many_steps() {
+  return Failure{"", "the schema takes too many steps on this value", true};
+}
+
 class Checker {
  public:
   explicit Checker(const std::vector<SchemaNode>& nodes) : nodes_(nodes) {}
 
   Found check(NodeId id, const Json& value) {
-    if (++steps_ > kMostSteps || depth_ > kDeepest) {
-      return Failure{"",
-                     steps_ > kMostSteps ? "the schema takes too many steps on this value"
-                                         : "the value nests too deep for the schema",
-                     true};
-    }
+    if (++steps_ > kMostSteps) return too_many_steps();
+    if (depth_ > kDeepest) return Failure{"", "the value nests too deep for the schema", true};
     ++depth_;
     Found found = check_all(nodes_[id], value);
     --depth_;
@@ -171,7 +171,7 @@ class Checker {
   Found check_unique(const Json& value) {
     for (std::size_t i = 1; i < value.size(); ++i) {
       steps_ += i;
-      if (steps_ > kMostSteps) return check(0, value);
+      if (steps_ > kMostSteps) return too_many_steps();
       for (std::size_t j = 0; j < i; ++j) {
         if (same_value(value[i], value[j])) return wrong("items {} and {} are the same", j, i);
       }

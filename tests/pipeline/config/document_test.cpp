@@ -50,6 +50,8 @@ TEST(Document, SaysWhatIsWrong) {
       {"a: 1\nb: 2\na: 3\n", "f:3:1: /a: the key stands here twice"},
       {"a: 1\n---\nb: 2\n", "f: 2 documents, expected one"},
       {"? [1]\n: 2\n", "f:1:1: a key that is no scalar"},
+      {"a: \"\xE9\"\n", "f:1:4: /a: the text is no UTF-8"},
+      {"a: {\"\xE9\": 1}\n", "f:1:4: /a: a key that is no UTF-8"},
       {"a: !!binary aGk=\n", "the tag tag:yaml.org,2002:binary is not supported"},
       {std::string(80, '[') + std::string(80, ']'), "nested deeper than 64 levels"},
   };

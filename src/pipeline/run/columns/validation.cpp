@@ -2,6 +2,7 @@
 #include "pipeline/run/column_work.h"
 #include "pipeline/run/columns/command.h"
 #include "pipeline/run/columns/words.h"
+#include "text/utf8.h"
 
 namespace dovetail::pipeline {
 namespace {
@@ -34,14 +35,13 @@ Result<Objection> object_to(const Regex& regex, const Json& value) {
 
 // What a program wrote, as text that JSON can hold.
 std::string readable(std::string_view output) {
-  const std::string_view cut = stripped(output).substr(0, kMostReasonBytes);
-  const std::string valid =
-      Json(std::string(cut)).dump(-1, ' ', false, Json::error_handler_t::replace);
-  return Json::parse(valid).get<std::string>();
+  return text::repair_utf8(stripped(output).substr(0, kMostReasonBytes));
 }
 
 Result<Objection> object_to(const CommandCheck& check, const Json& value) {
-  const std::string input = value.is_string() ? value.get<std::string>() : value.dump();
+  const std::string input = value.is_string()
+                                ? value.get<std::string>()
+                                : value.dump(-1, ' ', false, Json::error_handler_t::replace);
   const auto ended = run_command(check, input);
   if (!ended) return fail(ended.error());
   if (ended->timed_out) {

@@ -1,6 +1,16 @@
 #include "pipeline/config/column_spec.h"
 
+#include <array>
+
 namespace dovetail::pipeline {
+
+std::string_view ColumnDescription::type() const {
+  // In the order of `what`.
+  constexpr std::array<std::string_view, std::variant_size_v<decltype(what)>> kNames = {
+      "seed",     "sampler",        "expression", "llm-text",
+      "llm-code", "llm-structured", "llm-judge",  "validation"};
+  return kNames[what.index()];
+}
 
 const ModelCall* ColumnDescription::call() const {
   return std::visit(

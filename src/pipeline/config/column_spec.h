@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -131,6 +132,8 @@ struct ColumnDescription {
   // another text means other values.
   std::string recipe;
 
+  // As the file calls it; "seed" for a field of the seed's data.
+  std::string_view type() const;
   // What its model is asked; null where no model makes it.
   const ModelCall* call() const;
   // The alias of the model that makes its values; null where no model does.

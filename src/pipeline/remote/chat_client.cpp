@@ -9,6 +9,7 @@ ChatClient::ChatClient(HttpClient& http, ChatEndpoint endpoint)
   std::string base = endpoint_.base_url;
   while (base.ends_with('/')) base.pop_back();
   url_ = base + "/chat/completions";
+  completion_url_ = base + "/completions";
   if (!endpoint_.api_key.empty()) {
     endpoint_.headers.emplace_back("Authorization", "Bearer " + endpoint_.api_key);
   }
@@ -38,7 +39,7 @@ Result<HttpRequest> ChatClient::prepare(const ChatRequest& request) const {
   Result<std::string> body = chat_body(request);
   if (!body) return fail(body.error());
   HttpRequest prepared;
-  prepared.url = url_;
+  prepared.url = request.form() == AnswerForm::kChat ? url_ : completion_url_;
   prepared.headers = endpoint_.headers;
   prepared.body = std::move(*body);
   prepared.timeouts = endpoint_.timeouts;
@@ -57,14 +58,15 @@ HttpClient::RequestId ChatClient::send(HttpRequest prepared, HttpClient::Callbac
   return http_->submit(std::move(prepared), std::move(done));
 }
 
-ChatOutcome ChatClient::read(const HttpResult& result) const {
+ChatOutcome ChatClient::read(const HttpResult& result, AnswerForm form) const {
+  const std::string& url = form == AnswerForm::kChat ? url_ : completion_url_;
   ChatOutcome outcome;
   outcome.failure = classify(result);
   outcome.retry_after = result.retry_after;
   outcome.status = result.status;
   outcome.on_wire = result.on_wire;
   const auto describe = [&](std::string_view what) {
-    return fmt::format("POST {}: HTTP {}: {}", redact(public_url(url_), secrets_), result.status,
+    return fmt::format("POST {}: HTTP {}: {}", redact(public_url(url), secrets_), result.status,
                        what);
   };
   if (result.error != TransportError::kNone) {
@@ -72,11 +74,11 @@ ChatOutcome ChatClient::read(const HttpResult& result) const {
   } else if (outcome.failure != FailureClass::kNone) {
     // Before it is shortened: half a secret would not be found.
     outcome.message = describe(error_text(redact(result.body, secrets_)));
-  } else if (Result<ChatAnswer> answer = parse_chat_answer(result.body)) {
+  } else if (Result<ChatAnswer> answer = parse_chat_answer(result.body, form)) {
     outcome.answer = std::move(*answer);
   } else {
     outcome.failure = FailureClass::kRetryable;
-    const auto shown = parse_chat_answer(redact(result.body, secrets_));
+    const auto shown = parse_chat_answer(redact(result.body, secrets_), form);
     outcome.message = describe(shown ? "the answer cannot be read" : shown.error().message);
   }
   return outcome;

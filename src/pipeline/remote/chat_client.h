@@ -31,9 +31,9 @@ struct ChatOutcome {
   Micros on_wire = 0;
 };
 
-// Sends chat completions to one endpoint by a shared HttpClient, which must outlive it. The answer
-// comes as bytes, on the HTTP client's thread; read() makes sense of it on whatever thread has the
-// time. Any thread.
+// Sends chats and completions to one endpoint by a shared HttpClient, which must outlive it. The
+// answer comes as bytes, on the HTTP client's thread; read() makes sense of it on whatever thread
+// has the time. Any thread.
 class ChatClient {
  public:
   // kInvalid where the base URL is not http(s)://host....
@@ -48,8 +48,9 @@ class ChatClient {
   void cancel(HttpClient::RequestId id) const { http_->cancel(id); }
 
   // A 2xx that cannot be read is kRetryable: servers under load cut answers off.
-  ChatOutcome read(const HttpResult& result) const;
+  ChatOutcome read(const HttpResult& result, AnswerForm form = AnswerForm::kChat) const;
 
+  // Where chats go.
   const std::string& url() const { return url_; }
 
  private:
@@ -57,7 +58,8 @@ class ChatClient {
 
   HttpClient* http_;
   ChatEndpoint endpoint_;
-  std::string url_;
+  std::string url_;             // of chats
+  std::string completion_url_;  // of completions
   std::vector<std::string> secrets_;
 };
 

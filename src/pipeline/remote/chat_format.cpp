@@ -10,6 +10,7 @@ namespace dovetail::pipeline {
 namespace {
 
 using nlohmann::json;
+using nlohmann::ordered_json;
 
 constexpr std::size_t kLongestErrorText = 500;
 // The JSON library walks values by recursion; no answer needs more.
@@ -53,14 +54,15 @@ json parse_shallow(std::string_view text) {
 }
 
 template <class T>
-void set(json& body, const char* name, const std::optional<T>& value) {
+void set(ordered_json& body, const char* name, const std::optional<T>& value) {
   if (value) body[name] = *value;
 }
 
 Status check_numbers(const ChatSampling& sampling) {
-  const std::array<std::pair<const char*, const std::optional<double>*>, 4> fields = {
+  const std::array<std::pair<const char*, const std::optional<double>*>, 5> fields = {
       {{"temperature", &sampling.temperature},
        {"top_p", &sampling.top_p},
+       {"min_p", &sampling.min_p},
        {"frequency_penalty", &sampling.frequency_penalty},
        {"presence_penalty", &sampling.presence_penalty}}};
   for (const auto& [name, value] : fields) {
@@ -71,24 +73,6 @@ Status check_numbers(const ChatSampling& sampling) {
   if (sampling.max_tokens && *sampling.max_tokens < 1) {
     return fail(ErrorKind::kInvalid, "max_tokens: {} is not positive", *sampling.max_tokens);
   }
-  return {};
-}
-
-Status merge_extra(json& body, const json& extra) {
-  if (extra.is_null()) return {};
-  if (!extra.is_object()) {
-    return fail(ErrorKind::kInvalid, "extra_body: is a {}, not an object", extra.type_name());
-  }
-  if (extra.contains("messages")) {
-    return fail(ErrorKind::kInvalid, "extra_body.messages: the messages come from the column");
-  }
-  if (extra.contains("stream") && extra["stream"] != false && !extra["stream"].is_null()) {
-    return fail(ErrorKind::kInvalid, "extra_body.stream: answers are not streamed");
-  }
-  if (extra.contains("n") && extra["n"] != 1 && !extra["n"].is_null()) {
-    return fail(ErrorKind::kInvalid, "extra_body.n: one choice is read per request");
-  }
-  body.merge_patch(extra);
   return {};
 }
 
@@ -155,18 +139,64 @@ std::optional<ChatUsage> read_usage(const json& body, Reader& reader) {
   return result;
 }
 
-}  // namespace
-
-Result<std::string> chat_body(const ChatRequest& request) {
-  if (request.messages.empty()) return fail(ErrorKind::kInvalid, "messages: there are none");
-  if (Status good = check_numbers(request.sampling); !good) return fail(good.error());
-  json body;
-  body["model"] = request.model;
-  json& messages = body["messages"] = json::array();
+ordered_json messages_of(const ChatRequest& request) {
+  ordered_json messages = ordered_json::array();
   for (const ChatMessage& message : request.messages) {
-    json one = {{"role", message.role}, {"content", message.content}};
+    ordered_json one = {{"role", message.role}, {"content", message.content}};
     if (!message.name.empty()) one["name"] = message.name;
     messages.push_back(std::move(one));
+  }
+  return messages;
+}
+
+// What the first choice of a chat says.
+void read_message(const json& choice, Reader& reader, ChatAnswer& answer) {
+  const json* message = reader.object(choice, "message", "choices[0].");
+  if (message == nullptr) return;
+  answer.content = reader.text(*message, "content", "choices[0].message.");
+  answer.reasoning = reader.text(*message, "reasoning_content", "choices[0].message.");
+  if (answer.reasoning.empty()) {
+    answer.reasoning = reader.text(*message, "reasoning", "choices[0].message.");
+  }
+  const bool says_something = Reader::find(*message, "content") != nullptr ||
+                              Reader::find(*message, "refusal") != nullptr ||
+                              !answer.reasoning.empty() || !answer.finish_reason.empty();
+  if (!says_something) reader.complain("choices[0].message has no content");
+}
+
+}  // namespace
+
+Status check_extra_body(const ordered_json& extra) {
+  if (extra.is_null()) return {};
+  if (!extra.is_object()) {
+    return fail(ErrorKind::kInvalid, "extra_body: is a {}, not an object", extra.type_name());
+  }
+  for (const char* name : {"messages", "prompt"}) {
+    if (extra.contains(name)) {
+      return fail(ErrorKind::kInvalid, "extra_body.{0}: the {0} come from the column", name);
+    }
+  }
+  if (extra.contains("stream") && extra["stream"] != false && !extra["stream"].is_null()) {
+    return fail(ErrorKind::kInvalid, "extra_body.stream: answers are not streamed");
+  }
+  if (extra.contains("n") && extra["n"] != 1 && !extra["n"].is_null()) {
+    return fail(ErrorKind::kInvalid, "extra_body.n: one choice is read per request");
+  }
+  return {};
+}
+
+Result<std::string> chat_body(const ChatRequest& request) {
+  if (request.messages.empty() != request.prompt.has_value()) {
+    return request.prompt ? fail(ErrorKind::kInvalid, "prompt: there are messages, too")
+                          : fail(ErrorKind::kInvalid, "messages: there are none");
+  }
+  if (Status good = check_numbers(request.sampling); !good) return fail(good.error());
+  ordered_json body;
+  body["model"] = request.model;
+  if (request.prompt) {
+    body["prompt"] = *request.prompt;
+  } else {
+    body["messages"] = messages_of(request);
   }
   const ChatSampling& sampling = request.sampling;
   set(body, "temperature", sampling.temperature);
@@ -175,17 +205,21 @@ Result<std::string> chat_body(const ChatRequest& request) {
   set(body, "presence_penalty", sampling.presence_penalty);
   set(body, "max_tokens", sampling.max_tokens);
   set(body, "seed", sampling.seed);
+  set(body, "min_p", sampling.min_p);
+  set(body, "top_k", sampling.top_k);
   if (!sampling.stop.empty()) body["stop"] = sampling.stop;
   if (!request.response_format.is_null()) body["response_format"] = request.response_format;
-  if (Status merged = merge_extra(body, request.extra_body); !merged) return fail(merged.error());
+  if (Status good = check_extra_body(request.extra_body); !good) return fail(good.error());
+  if (!request.extra_body.is_null()) body.merge_patch(request.extra_body);
   try {
     return body.dump();
   } catch (const json::exception&) {
-    return fail(ErrorKind::kInvalid, "messages: a text is not valid UTF-8");
+    return fail(ErrorKind::kInvalid, "{}: a text is not valid UTF-8",
+                request.prompt ? "prompt" : "messages");
   }
 }
 
-Result<ChatAnswer> parse_chat_answer(std::string_view text) {
+Result<ChatAnswer> parse_chat_answer(std::string_view text, AnswerForm form) {
   const json body = parse_shallow(text);
   if (body.is_discarded()) {
     return fail(ErrorKind::kInvalid, "the answer is not JSON: {}",
@@ -201,27 +235,22 @@ Result<ChatAnswer> parse_chat_answer(std::string_view text) {
   if (choices == nullptr || !choices->is_array() || choices->empty()) {
     return fail(ErrorKind::kInvalid, "the answer has no choices: {}", one_line(text));
   }
+  const json& choice = choices->front();
+  const char* part = form == AnswerForm::kChat ? "message" : "text";
+  if (Reader::find(choice, part) == nullptr) {
+    return fail(ErrorKind::kInvalid, "the answer has no choices[0].{}: {}", part, one_line(text));
+  }
   Reader reader;
   ChatAnswer answer;
-  const json& choice = choices->front();
-  const json* message =
-      choice.is_object() ? reader.object(choice, "message", "choices[0].") : nullptr;
-  if (message == nullptr) {
-    return fail(ErrorKind::kInvalid, "the answer has no choices[0].message: {}", one_line(text));
-  }
-  answer.content = reader.text(*message, "content", "choices[0].message.");
-  answer.reasoning = reader.text(*message, "reasoning_content", "choices[0].message.");
-  if (answer.reasoning.empty()) {
-    answer.reasoning = reader.text(*message, "reasoning", "choices[0].message.");
-  }
   answer.finish_reason = reader.text(choice, "finish_reason", "choices[0].");
+  if (form == AnswerForm::kChat) {
+    read_message(choice, reader, answer);
+  } else {
+    answer.content = reader.text(choice, "text", "choices[0].");
+  }
   answer.model = reader.text(body, "model", "");
   answer.id = reader.text(body, "id", "");
   answer.usage = read_usage(body, reader);
-  const bool says_something = Reader::find(*message, "content") != nullptr ||
-                              Reader::find(*message, "refusal") != nullptr ||
-                              !answer.reasoning.empty() || !answer.finish_reason.empty();
-  if (!says_something) reader.complain("choices[0].message has no content");
   if (!reader.problem.empty()) return fail(ErrorKind::kInvalid, "the answer: {}", reader.problem);
   return answer;
 }

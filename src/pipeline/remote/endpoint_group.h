@@ -45,6 +45,7 @@ class EndpointGroup {
 
 // The hash of a prompt's beginning. Prompts made from one template share what comes before its
 // first variable: pass that, or the first `most` bytes of the prompt are taken.
-std::uint64_t prefix_hash(std::string_view prompt, std::size_t most = 1024);
+inline constexpr std::size_t kPrefixBytes = 1024;
+std::uint64_t prefix_hash(std::string_view prompt, std::size_t most = kPrefixBytes);
 
 }  // namespace dovetail::pipeline

@@ -37,6 +37,13 @@ Micros RateBudget::Bucket::time_of(double amount, Micros now) const {
   return now + std::max<Micros>(1, static_cast<Micros>(std::ceil(missing / rate)));
 }
 
+int RateBudget::Bucket::room(double amount, int most, Micros now) const {
+  if (rate <= 0 || amount <= 0) return most;
+  if (time_of(amount, now) > now) return 0;
+  const double times = std::floor((level_at(now) + kRounding) / amount);
+  return std::max(1, static_cast<int>(std::min(times, static_cast<double>(most))));
+}
+
 void RateBudget::Bucket::take(double amount, Micros now) {
   if (rate <= 0) return;
   level = std::min(capacity, level_at(now) - amount);
@@ -51,6 +58,11 @@ void RateBudget::sent(double tokens, Micros now) {
 
 void RateBudget::finished(double reserved, double used, Micros now) {
   tokens_.take(std::max(0.0, used) - std::max(0.0, reserved), now);
+}
+
+int RateBudget::room(double tokens, int most, Micros now) const {
+  if (!may_send(tokens, now)) return 0;
+  return std::min(requests_.room(1, most, now), tokens_.room(tokens, most, now));
 }
 
 Micros RateBudget::next_time(double tokens, Micros now) const {

@@ -31,6 +31,9 @@ class RateBudget {
   // refused before any work.
   void finished(double reserved, double used, Micros now);
 
+  // How many requests of so many tokens it would let through at this moment, at most `most`.
+  int room(double tokens, int most, Micros now) const;
+
   // When may_send() turns true if nothing else happens; `now` where it is already.
   Micros next_time(double tokens, Micros now) const;
 
@@ -43,6 +46,7 @@ class RateBudget {
 
     double level_at(Micros now) const;
     Micros time_of(double amount, Micros now) const;
+    int room(double amount, int most, Micros now) const;
     void take(double amount, Micros now);
   };
 

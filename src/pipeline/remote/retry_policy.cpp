@@ -96,6 +96,7 @@ Retries::Decision Retries::failed(FailureClass failure, Micros now,
                                   std::optional<Micros> retry_after) {
   assert(failure != FailureClass::kNone);
   Decision decision;
+  Micros longest = options_.longest;
   switch (failure) {
     case FailureClass::kNone:
     case FailureClass::kFinal:
@@ -106,6 +107,7 @@ Retries::Decision Retries::failed(FailureClass failure, Micros now,
       return decision;
     case FailureClass::kRateLimit:
       ++rate_limits_;
+      longest = std::min(longest, options_.longest_after_refusal);
       break;
     case FailureClass::kRetryable:
       if (++tries_ >= options_.tries) {
@@ -115,13 +117,13 @@ Retries::Decision Retries::failed(FailureClass failure, Micros now,
       break;
   }
   decision.again = true;
-  decision.at = now + std::max(pause(), retry_after.value_or(0));
+  decision.at = now + std::max(pause(longest), retry_after.value_or(0));
   return decision;
 }
 
-Micros Retries::pause() {
+Micros Retries::pause(Micros longest) {
   const Micros base = std::max<Micros>(1, options_.base);
-  const Micros high = std::min(options_.longest, 3 * std::max(base, last_pause_));
+  const Micros high = std::min(longest, 3 * std::max(base, last_pause_));
   const Micros low = std::min(base, high);
   const auto width = static_cast<std::uint64_t>(high - low) + 1;
   last_pause_ = low + static_cast<Micros>(next_random(random_) % width);
@@ -132,7 +134,19 @@ void StallWatch::busy(Micros now) {
   if (since_ == kNever) since_ = now;
 }
 
-Micros StallWatch::deadline() const { return since_ == kNever ? kNever : since_ + bound_; }
+void StallWatch::idle(Micros now) {
+  if (since_ != kNever) waited_ += now - since_;
+  since_ = kNever;
+}
+
+void StallWatch::succeeded(Micros now) {
+  waited_ = 0;
+  if (since_ != kNever) since_ = now;
+}
+
+Micros StallWatch::deadline() const {
+  return since_ == kNever ? kNever : since_ + std::max<Micros>(0, bound_ - waited_);
+}
 
 Status StallWatch::check(Micros now) const {
   if (now < deadline()) return {};

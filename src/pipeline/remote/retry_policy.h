@@ -35,11 +35,14 @@ struct RetryOptions {
   int tries = 4;  // the first one included
   Micros base = kSecond / 2;
   Micros longest = 60 * kSecond;
+  // After a rate limit: the endpoint's own pause says when it may be asked at all, this one only
+  // spreads the requests.
+  Micros longest_after_refusal = 5 * kSecond;
 };
 
 // The tries of one cell. The pauses are exponential with decorrelated jitter: evenly between `base`
-// and three times the pause before, at most `longest` (M. Brooker, Exponential Backoff and Jitter,
-// AWS Architecture Blog, 2015). Same seed, same pauses. No clock; single thread.
+// and three times the pause before, at most the longest (M. Brooker, Exponential Backoff and
+// Jitter, AWS Architecture Blog, 2015). Same seed, same pauses. No clock; single thread.
 class Retries {
  public:
   struct Decision {
@@ -58,7 +61,7 @@ class Retries {
   int rate_limits() const { return rate_limits_; }  // that do not
 
  private:
-  Micros pause();
+  Micros pause(Micros longest);
 
   RetryOptions options_;
   std::uint64_t random_;
@@ -68,17 +71,16 @@ class Retries {
 };
 
 // Ends waiting that leads nowhere: when requests have been asked for and none succeeded for
-// `bound`. One per endpoint or alias. Time during which nothing was asked does not count.
+// `bound`. One per alias. Time during which nothing was asked does not count, but does not start
+// the bound anew: whoever asks for one thing after the other is told as well.
 class StallWatch {
  public:
   StallWatch(std::string name, Micros bound) : name_(std::move(name)), bound_(bound) {}
 
   // There is something to send, or something on the wire; call when that begins.
   void busy(Micros now);
-  void idle() { since_ = kNever; }
-  void succeeded(Micros now) {
-    if (since_ != kNever) since_ = now;
-  }
+  void idle(Micros now);
+  void succeeded(Micros now);
   void failed(std::string_view why) { last_failure_ = why; }
 
   // kTimeout with the last failure, where the bound has passed.
@@ -91,6 +93,7 @@ class StallWatch {
   std::string name_;
   Micros bound_;
   Micros since_ = kNever;
+  Micros waited_ = 0;  // before `since_`, without a success
   std::string last_failure_;
 };
 

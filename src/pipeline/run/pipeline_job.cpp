@@ -66,15 +66,31 @@ Result<std::unique_ptr<PipelineJob>> PipelineJob::open(PipelineSpec spec,
 
 Status PipelineJob::start_models() {
   for (const ModelSpec& model : spec_.models) {
-    const auto* local = std::get_if<LocalModel>(&model.where);
-    if (local == nullptr) {
-      return fail(ErrorKind::kUnsupported, "model '{}': endpoints are not there yet", model.alias);
+    if (const Status started = start(model); !started) {
+      return fail(started.error().kind, "model '{}': {}", model.alias, started.error().message);
     }
+  }
+  return {};
+}
+
+Status PipelineJob::start(const ModelSpec& model) {
+  if (const auto* local = std::get_if<LocalModel>(&model.where)) {
     auto host = LocalModelHost::create(*local, model.sampling);
-    if (!host) return fail(host.error().kind, "model '{}': {}", model.alias, host.error().message);
+    if (!host) return fail(host.error());
     clients_.push_back((*host)->client());
     local_.push_back(*std::move(host));
+    return {};
   }
+  if (threads_ == nullptr) {
+    auto threads = RemoteThreads::create();
+    if (!threads) return fail(threads.error());
+    threads_ = *std::move(threads);
+  }
+  auto host = RemoteModelHost::create(threads_, model.alias, std::get<RemoteModel>(model.where),
+                                      model.sampling);
+  if (!host) return fail(host.error());
+  clients_.push_back((*host)->client());
+  remote_.push_back(*std::move(host));
   return {};
 }
 

@@ -11,6 +11,7 @@
 #include "pipeline/config/pipeline_spec.h"
 #include "pipeline/run/draws.h"
 #include "pipeline/run/local_model.h"
+#include "pipeline/run/remote_model.h"
 #include "pipeline/run/runner.h"
 #include "pipeline/store/store.h"
 
@@ -39,7 +40,7 @@ class PipelineJob {
   // Opens the store and the seed data, and forgets the cells of columns that have changed.
   static Result<std::unique_ptr<PipelineJob>> open(PipelineSpec spec, const JobOptions& options);
 
-  // Loads the models that cells are to be made with.
+  // Loads the models that cells are to be made with, and prepares those behind endpoints.
   Status start_models();
 
   // Once, after start_models().
@@ -48,11 +49,13 @@ class PipelineJob {
   // What resuming a changed file has changed.
   const Reconciliation& changes() const { return changes_; }
   const PipelineSpec& spec() const { return spec_; }
-  const Store& store() const { return *store_; }
+  Store& store() const { return *store_; }
   // By model, then endpoint.
   std::vector<std::vector<ModelState>> model_states() const;
 
  private:
+  Status start(const ModelSpec& model);
+
   PipelineJob(PipelineSpec spec, Draws draws) : spec_(std::move(spec)), draws_(std::move(draws)) {}
 
   PipelineSpec spec_;
@@ -60,7 +63,9 @@ class PipelineJob {
   std::unique_ptr<Store> store_;
   bool resumes_ = false;
   Reconciliation changes_;
+  std::shared_ptr<RemoteThreads> threads_;  // where a model is remote
   std::vector<std::unique_ptr<LocalModelHost>> local_;
+  std::vector<std::unique_ptr<RemoteModelHost>> remote_;
   std::vector<ModelClient> clients_;
 };
 

@@ -13,6 +13,7 @@
 #include "pipeline/run/column_work.h"
 #include "pipeline/run/error_gate.h"
 #include "pipeline/run/inbox.h"
+#include "pipeline/run/mutation.h"
 #include "pipeline/run/open_records.h"
 
 namespace dovetail::pipeline {
@@ -52,6 +53,12 @@ Price price_of(const ModelSpec& model) {
   const auto* remote = std::get_if<RemoteModel>(&model.where);
   if (remote == nullptr) return {};
   return {1000.0 * remote->input_price, 1000.0 * remote->output_price};
+}
+
+// Nothing is wrong with the request: its model was busy or away.
+bool is_worth_waiting(const Error& error) {
+  return error.kind == ErrorKind::kExhausted || error.kind == ErrorKind::kUnavailable ||
+         error.kind == ErrorKind::kTimeout;
 }
 
 class Run {
@@ -104,8 +111,9 @@ class Run {
   FrontierOptions frontier_options() const {
     FrontierOptions options;
     options.records = spec_.records;
-    options.window = spec_.window;
-    options.order = spec_.fair ? CellOrder::kFair : CellOrder::kFinishFirst;
+    options.window = kRunMutant == RunMutant::kIgnoresWindow ? spec_.records : spec_.window;
+    const bool fair = spec_.fair != (kRunMutant == RunMutant::kOtherOrder);
+    options.order = fair ? CellOrder::kFair : CellOrder::kFinishFirst;
     options.instant = {instant_};
     // Room that comes finds cells that are ready.
     for (const ModelClient& model : ports_.models) {
@@ -130,7 +138,8 @@ class Run {
         more = make_instant_cells();
       }
       hand_over();
-      if (Status ok = emitter_.durable(durable_); !ok) return ok;
+      constexpr bool kEarly = kRunMutant == RunMutant::kEmitsEarly;
+      if (Status ok = emitter_.durable(kEarly ? batches_ : durable_); !ok) return ok;
       if (const auto now = Clock::now(); now - told > kTellEvery) {
         told = now;
         tell();
@@ -168,6 +177,7 @@ class Run {
   std::vector<ColumnId> open(RecordId record) {
     OpenRecord& opened = open_[record];
     opened.absent.assign(spec_.columns.size(), false);
+    note({.kind = RunEventKind::kOpen, .cell = {record, 0}});
     std::vector<ColumnId> ended;
     if (!ports_.resumes) return ended;
     const auto cells = ports_.store->read_record(record);
@@ -182,6 +192,9 @@ class Run {
       if (cell.state == CellState::kValue) ++counts.values;
       if (cell.state == CellState::kSkipped) ++counts.skipped;
       if (cell.state == CellState::kFailed || cell.state == CellState::kDropped) ++counts.failed;
+      note({.kind = RunEventKind::kStored,
+            .cell = {record, cell.column},
+            .number = static_cast<std::uint64_t>(cell.state)});
     }
     // Nothing more of a dropped record is made.
     if (!opened.reason.empty()) {
@@ -194,13 +207,17 @@ class Run {
   // Gives each model what it has room for, from its own queue.
   void begin() {
     for (QueueId model = 0; model < instant_; ++model) {
-      for (std::uint32_t room = ports_.models[model].room(); room > 0;) {
+      std::uint32_t room = ports_.models[model].room();
+      note({.kind = RunEventKind::kRoom, .queue = model, .number = room});
+      while (room > 0) {
         const auto cell = frontier_.take(model);
         if (!cell) break;
         if (skip(*cell)) continue;
-        if (!ask(model, *cell)) break;
+        if (!ask(model, *cell)) room = 1;
         --room;
+        if constexpr (kRunMutant == RunMutant::kLeavesRoom) break;
       }
+      note({.kind = RunEventKind::kPass, .queue = model, .number = room});
     }
   }
 
@@ -263,7 +280,8 @@ class Run {
     const ColumnDescription& column = spec_.columns[cell.column];
     const auto tried = record.tries.find(cell.column);
     const std::uint32_t attempt = tried == record.tries.end() ? 0 : tried->second;
-    const auto request = make_request(column, record.row, seed_of(cell, attempt));
+    const std::uint64_t seed = seed_of(cell, attempt);
+    const auto request = make_request(column, record.row, seed);
     if (!request) {
       fail_for_good(cell, request.error(), {});
       return true;
@@ -275,6 +293,8 @@ class Run {
     if (taken) {
       ++under_way_;
       ++progress_.columns[cell.column].in_flight;
+      ++sent_;
+      note({RunEventKind::kSend, model, cell, seed, attempt});
       return true;
     }
     if (taken.error().kind == ErrorKind::kExhausted) {
@@ -288,6 +308,7 @@ class Run {
   std::uint64_t seed_of(Cell cell, std::uint32_t attempt) const {
     const std::string key = fmt::format("{}/{}/{}/{}", spec_.seed, spec_.columns[cell.column].name,
                                         cell.record, attempt);
+    if constexpr (kRunMutant == RunMutant::kSeedsByTurn) return sent_;
     return XXH3_64bits(key.data(), key.size());
   }
 
@@ -300,6 +321,7 @@ class Run {
   void hear(Durable& durable) {
     if (!durable.status && !failure_) failure_ = durable.status.error();
     durable_ = durable.batch;
+    note({.kind = RunEventKind::kDurable, .number = durable_});
   }
 
   void hear(Came& came) {
@@ -309,6 +331,10 @@ class Run {
     ColumnCounts& counts = progress_.columns[cell.column];
     --under_way_;
     --counts.in_flight;
+    note({.kind = RunEventKind::kAnswer,
+          .queue = model,
+          .cell = cell,
+          .number = came.answer || !is_worth_waiting(came.answer.error()) ? 0U : 1U});
     Provenance provenance;
     std::uint32_t& tries = open_.at(cell.record).tries[cell.column];
     provenance.attempts = ++tries;
@@ -334,7 +360,8 @@ class Run {
     }
     if (tries <= column.retries) {
       ++counts.retries;
-      return frontier_.give_back(cell);
+      if constexpr (kRunMutant == RunMutant::kDefersForAnswer) return defer(cell);
+      return put_back(cell);
     }
     Error error = value.error();
     if (answer.cut) error.message += "; it was cut by max_tokens";
@@ -342,18 +369,26 @@ class Run {
   }
 
   void hear_failure(Cell cell, const Error& error, const Provenance& provenance) {
-    const bool later = error.kind == ErrorKind::kExhausted ||
-                       error.kind == ErrorKind::kUnavailable || error.kind == ErrorKind::kTimeout;
-    if (!later) return fail_for_good(cell, error, provenance);
-    if (!salvaged_.contains({cell.record, cell.column})) return deferred_.push_back(cell);
+    if (!is_worth_waiting(error)) return fail_for_good(cell, error, provenance);
+    if (!salvaged_.contains({cell.record, cell.column})) return defer(cell);
     give_up(cell, error, provenance);
+  }
+
+  void put_back(Cell cell) {
+    note({.kind = RunEventKind::kPutBack, .cell = cell});
+    frontier_.give_back(cell);
+  }
+
+  void defer(Cell cell) {
+    note({.kind = RunEventKind::kDefer, .cell = cell});
+    deferred_.push_back(cell);
   }
 
   // A second chance for cells whose model could not be reached, when there is nothing else to do.
   void salvage() {
     for (const Cell cell : std::exchange(deferred_, {})) {
       salvaged_.insert({cell.record, cell.column});
-      frontier_.give_back(cell);
+      put_back(cell);
     }
   }
 
@@ -382,7 +417,11 @@ class Run {
 
   // Its cell is on its way into the store; what needed it may begin.
   void end(Cell cell, CellState state, std::string json, const Provenance& provenance) {
-    unstored_.push_back({cell.record, cell.column, state, std::move(json), provenance});
+    note({.kind = RunEventKind::kEnd, .cell = cell, .number = static_cast<std::uint64_t>(state)});
+    constexpr bool kForgets = kRunMutant == RunMutant::kForgetsToStore;
+    if (!kForgets || cell.record % 16 != 3 || cell.column != 1) {
+      unstored_.push_back({cell.record, cell.column, state, std::move(json), provenance});
+    }
     if (state == CellState::kDropped) frontier_.drop(cell.record);
     frontier_.end(cell);
   }
@@ -391,13 +430,21 @@ class Run {
   // durable without those that it was made of.
   void hand_over() {
     if (!unstored_.empty()) {
+      std::vector<CellResult> late;
+      if constexpr (kRunMutant == RunMutant::kStoresLate) {
+        if (unstored_.size() > 1) {
+          late.push_back(std::move(unstored_.front()));
+          unstored_.erase(unstored_.begin());
+        }
+      }
       std::sort(unstored_.begin(), unstored_.end(), [](const CellResult& a, const CellResult& b) {
         return std::pair(a.record, a.column) < std::pair(b.record, b.column);
       });
       ports_.store->put(unstored_, [inbox = inbox_, batch = ++batches_](Status status) {
         inbox->put(Durable{batch, std::move(status)});
       });
-      unstored_.clear();
+      if (ports_.observe) note_batch();
+      unstored_ = std::move(late);
     }
     while (const auto record = frontier_.next_ended()) {
       const auto ended = open_.find(*record);
@@ -406,7 +453,20 @@ class Run {
     }
   }
 
+  void note(const RunEvent& event) {
+    if (ports_.observe) ports_.observe(event);
+  }
+
+  void note_batch() {
+    for (const CellResult& cell : unstored_) {
+      note({.kind = RunEventKind::kStore, .cell = {cell.record, cell.column}, .number = batches_});
+    }
+  }
+
   Status emit(const FinishedRecord& record) {
+    note({.kind = RunEventKind::kEmit,
+          .cell = {record.record, 0},
+          .number = record.reason.empty() ? 0U : 1U});
     ++(record.reason.empty() ? progress_.finished : progress_.dropped);
     return ports_.emit(record);
   }
@@ -428,6 +488,7 @@ class Run {
 
   bool closing_ = false;
   std::uint64_t under_way_ = 0;  // requests whose answer has not been taken
+  std::uint64_t sent_ = 0;
   std::vector<Cell> deferred_;
   std::set<std::pair<RecordId, ColumnId>> salvaged_;
   std::vector<CellResult> unstored_;

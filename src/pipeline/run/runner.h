@@ -9,6 +9,7 @@
 #include "pipeline/config/pipeline_spec.h"
 #include "pipeline/run/model_client.h"
 #include "pipeline/run/ordered_emitter.h"
+#include "pipeline/run/run_event.h"
 #include "pipeline/store/store.h"
 
 namespace dovetail::pipeline {
@@ -56,6 +57,7 @@ struct RunPorts {
   std::function<Status(const FinishedRecord&)> emit;  // in the order of their numbers
   std::function<void(const RunProgress&)> progress;   // ten times a second; may be empty
   std::function<StopLevel()> stop;                    // asked all the time; may be empty
+  RunObserver observe;                                // may be empty
 };
 
 // Makes every cell of the spec's records that the store does not have. Each model has a queue of

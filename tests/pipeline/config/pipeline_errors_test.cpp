@@ -59,6 +59,15 @@ TEST(PipelineErrors, OfTheWholeFile) {
        "f.yaml:2:23: /models/m/max_parallel: unknown key, expected one of sampling, path, engine"},
       {"records: 1\nmodels: {m: {path: x, sampling: {temperature: -1}}}\n" + columns,
        "f.yaml:2:34: /models/m/sampling/temperature: -1 is no number from 0 to 100"},
+      {"records: 1\nmodels: {m: {endpoint: 'http://x', model: a, headers: {'X Y': b}}}\n" + columns,
+       "f.yaml:2:46: /models/m/headers: \"X Y\" is no name of a header"},
+      {"records: 1\nmodels: {m: {endpoint: 'http://x', model: a, headers: {X: 5}}}\n" + columns,
+       "f.yaml:2:46: /models/m/headers: the value of X is no text of one line"},
+      {"records: 1\nmodels: {m: {endpoint: 'http://x', model: a, headers: {X: \"a\\nb\"}}}\n" +
+           columns,
+       "f.yaml:2:46: /models/m/headers: the value of X is no text of one line"},
+      {"records: 1\nmodels: {m: {endpoint: 'http://x', model: a, extra_body: {n: 2}}}\n" + columns,
+       "f.yaml:2:46: /models/m/extra_body: n is set by the column and its model, not here"},
       // Seeds.
       {"records: 1\nseed: {path: ''}\n" + columns,
        "f.yaml:2:8: /seed/path: \"\"; valid: a file, a folder or a pattern such as data/*.csv"},

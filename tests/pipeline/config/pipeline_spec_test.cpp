@@ -69,6 +69,26 @@ columns:
   EXPECT_EQ(judge.rubrics.at(0).options.at(1).description, "yes");
 }
 
+TEST(PipelineSpec, ReadsWhatEveryRequestToAnEndpointCarries) {
+  const auto spec = parse_pipeline(R"(
+records: 1
+models:
+  m: {endpoint: "http://a/v1", model: x, headers: {X-Team: data, X-Trace: ""},
+      extra_body: {chat_template_kwargs: {enable_thinking: false}, seed: null}}
+  n: {endpoint: "http://a/v1", model: x}
+columns:
+  - {name: c, type: expression, value: "1"}
+)",
+                                   "f.yaml", two_fields);
+  ASSERT_TRUE(spec) << spec.error().message;
+  const auto& remote = std::get<RemoteModel>(spec->models[0].where);
+  EXPECT_EQ(remote.headers, (std::vector<std::pair<std::string, std::string>>{{"X-Team", "data"},
+                                                                              {"X-Trace", ""}}));
+  EXPECT_EQ(remote.extra_body.dump(),
+            R"({"chat_template_kwargs":{"enable_thinking":false},"seed":null})");
+  EXPECT_TRUE(std::get<RemoteModel>(spec->models[1].where).extra_body.is_null());
+}
+
 const std::string kSamplers = R"(
 records: 10
 random_seed: 3
@@ -149,11 +169,14 @@ columns:
   ASSERT_TRUE(spec) << spec.error().message;
   using Attempts = std::pair<std::uint32_t, std::uint32_t>;
   const std::vector<Attempts> attempts = {{2, 0}, {2, 1}, {0, 3}, {2, 0}, {0, 0}, {0, 0}};
+  const std::vector<std::string> types = {"llm-text", "llm-code",   "llm-structured",
+                                          "llm-code", "validation", "validation"};
   for (std::size_t i = 0; i < attempts.size(); ++i) {
     EXPECT_EQ(Attempts(spec->columns[i].retries, spec->columns[i].corrections), attempts[i]) << i;
     EXPECT_EQ(spec->columns[i].cache, i != 1);
     EXPECT_EQ(spec->columns[i].propagate_skip, i != 1);
     EXPECT_EQ(spec->columns[i].blocks(), i == 4);
+    EXPECT_EQ(spec->columns[i].type(), types[i]);
     EXPECT_EQ(spec->columns[i].model() == nullptr, i >= 4);
     EXPECT_EQ(spec->columns[i].on_failure == FailurePolicy::kKeepNull, i == 4);
   }

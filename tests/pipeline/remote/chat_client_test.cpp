@@ -29,15 +29,30 @@ TEST(ChatBody, HoldsWhatWasSetAndNothingElse) {
             json::parse(R"({"model": "m", "messages": [{"role": "user", "content": "hello"}]})"));
   ChatRequest request = hello();
   request.messages.insert(request.messages.begin(), {"system", "be \"brief\"\n", "boss"});
-  request.sampling = {0.5, 0.9, 0.1, -0.1, 20, 7, {"END"}};
+  request.sampling = {0.5, 0.9, 0.1, -0.1, 20, 7, {"END"}, 0.05, 40};
   request.response_format = {{"type", "json_object"}};
   request.extra_body = json::parse(R"({"top_k": 5, "chat": {"think": false}, "seed": null})");
   EXPECT_EQ(json::parse(*chat_body(request)), json::parse(R"({
       "model": "m", "temperature": 0.5, "top_p": 0.9, "frequency_penalty": 0.1,
-      "presence_penalty": -0.1, "max_tokens": 20, "stop": ["END"], "top_k": 5,
+      "presence_penalty": -0.1, "max_tokens": 20, "stop": ["END"], "top_k": 5, "min_p": 0.05,
       "chat": {"think": false}, "response_format": {"type": "json_object"},
       "messages": [{"role": "system", "content": "be \"brief\"\n", "name": "boss"},
                    {"role": "user", "content": "hello"}]})"));
+}
+
+TEST(ChatBody, IsACompletionWhereThereIsAPrompt) {
+  ChatRequest request;
+  request.model = "m";
+  request.prompt = "Once upon";
+  request.sampling.max_tokens = 5;
+  EXPECT_EQ(json::parse(*chat_body(request)),
+            json::parse(R"({"model": "m", "prompt": "Once upon", "max_tokens": 5})"));
+  request.prompt = "\xff";
+  EXPECT_THAT(chat_body(request).error().message, HasSubstr("prompt: a text is not valid UTF-8"));
+  request.prompt = "";
+  EXPECT_TRUE(chat_body(request).has_value()) << "an empty prompt is one, too";
+  request.messages = hello().messages;
+  EXPECT_THAT(chat_body(request).error().message, HasSubstr("prompt: there are messages"));
 }
 
 TEST(ChatBody, NamesTheFieldThatIsWrong) {
@@ -67,6 +82,26 @@ TEST(ChatBody, NamesTheFieldThatIsWrong) {
                 r.extra_body = {{"messages", json::array()}};
               }),
               HasSubstr("extra_body.messages"));
+  EXPECT_THAT(complaint([](ChatRequest& r) {
+                r.extra_body = {{"prompt", "x"}};
+              }),
+              HasSubstr("extra_body.prompt"));
+}
+
+TEST(ChatAnswer, ReadsACompletion) {
+  const auto answer = parse_chat_answer(
+      R"({"choices": [{"text": " a time", "finish_reason": "length"}],
+          "usage": {"prompt_tokens": 2, "completion_tokens": 3}})",
+      AnswerForm::kCompletion);
+  ASSERT_TRUE(answer.has_value()) << answer.error().message;
+  EXPECT_EQ(answer->content, " a time");
+  EXPECT_EQ(answer->finish_reason, "length");
+  EXPECT_EQ(answer->usage->completion_tokens, 3);
+  for (const char* body : {R"({"choices": [{"message": {"content": "x"}}]})",
+                           R"({"choices": [{"text": 3}]})", R"({"choices": [3]})"}) {
+    EXPECT_FALSE(parse_chat_answer(body, AnswerForm::kCompletion).has_value()) << body;
+  }
+  EXPECT_FALSE(parse_chat_answer(R"({"choices": [{"text": "x"}]})").has_value());
 }
 
 TEST(ChatAnswer, ReadsAllOfIt) {
@@ -116,7 +151,8 @@ TEST(ChatAnswer, NamesWhatIsWrong) {
            Case{R"({"choices": {"0": 1}})", "no choices"},
            Case{R"({"choices": [5]})", "no choices[0].message"},
            Case{R"({"choices": [{"text": "x"}]})", "no choices[0].message"},
-           Case{R"({"choices": [{"message": "x"}]})", "no choices[0].message"},
+           Case{R"({"choices": [{"message": "x"}]})",
+                "choices[0].message is a string, not an object"},
            Case{R"({"choices": [{"message": {}}]})", "has no content"},
            Case{R"({"choices": [{"message": {"content": 5}}]})",
                 "choices[0].message.content is a number, not a string"},

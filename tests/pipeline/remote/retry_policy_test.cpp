@@ -140,10 +140,20 @@ TEST(StallWatch, EndsWaitingThatLeadsNowhere) {
   EXPECT_EQ(status.error().message,
             "model \"judge\": no request succeeded for 600 s; the last one failed with: HTTP 429: "
             "slow down");
-  watch.idle();
+  watch.idle(1000 * kSecond);
   EXPECT_TRUE(watch.check(2000 * kSecond).has_value());
   watch.succeeded(2000 * kSecond);
   EXPECT_EQ(watch.deadline(), kNever);
+}
+
+TEST(StallWatch, CountsTheTimeOfOneRequestAfterTheOther) {
+  StallWatch watch("m", 100 * kSecond);
+  watch.busy(0);
+  watch.idle(60 * kSecond);
+  watch.busy(1000 * kSecond);
+  EXPECT_EQ(watch.deadline(), 1040 * kSecond);
+  watch.succeeded(1010 * kSecond);
+  EXPECT_EQ(watch.deadline(), 1110 * kSecond);
 }
 
 }  // namespace

@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -122,6 +124,14 @@ class TestEndpoint::Server {
     ::close(listener_);
     ::close(epoll_);
     ::close(wake_);
+  }
+
+  double cpu_seconds() {
+    clockid_t clock{};
+    timespec used{};
+    if (::pthread_getcpuclockid(thread_.native_handle(), &clock) != 0) return 0;
+    ::clock_gettime(clock, &used);
+    return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
   }
 
   std::uint16_t port = 0;
@@ -336,6 +346,7 @@ std::int64_t TestEndpoint::requests() const { return server_->requests; }
 int TestEndpoint::connections() const { return server_->opened; }
 int TestEndpoint::in_flight() const { return server_->in_flight; }
 int TestEndpoint::most_in_flight() const { return server_->most_in_flight; }
+double TestEndpoint::cpu_seconds() const { return server_->cpu_seconds(); }
 
 TestReply chat_reply(std::string_view content, int prompt_tokens, int completion_tokens) {
   const nlohmann::json body = {{"id", "chatcmpl-test"},

@@ -61,6 +61,8 @@ class TestEndpoint {
   int connections() const;
   int in_flight() const;
   int most_in_flight() const;
+  // Processor time of its thread.
+  double cpu_seconds() const;
 
  private:
   class Server;

@@ -120,8 +120,8 @@ class Collector {
 
  private:
   bool is_sample(std::uint64_t record) const {
-    return options_.samples > 0 && (samples_.size() < options_.samples ||
-                                    mixed(record) < samples_.rbegin()->first);
+    return options_.samples > 0 &&
+           (samples_.size() < options_.samples || mixed(record) < samples_.rbegin()->first);
   }
 
   void finish_record() {
@@ -183,8 +183,8 @@ class Collector {
         return;
       }
       found = errors_
-                  .emplace(key, ErrorReport{place, beginning(cell.json, kLongestReason),
-                                            cell.record, 0})
+                  .emplace(key,
+                           ErrorReport{place, beginning(cell.json, kLongestReason), cell.record, 0})
                   .first;
     }
     ++found->second.count;
@@ -214,20 +214,12 @@ class Collector {
   Sample current_;
 };
 
-std::string_view type_of(const ColumnDescription& column) {
-  if (std::holds_alternative<SeedColumn>(column.what)) return "seed";
-  if (std::holds_alternative<DrawnColumn>(column.what)) return "sampler";
-  if (std::holds_alternative<ExpressionColumn>(column.what)) return "expression";
-  if (std::holds_alternative<JudgeColumn>(column.what)) return "llm-judge";
-  return column.model() == nullptr ? "column" : "llm-text";
-}
-
 }  // namespace
 
 std::vector<ColumnInfo> column_infos(const PipelineSpec& spec) {
   std::vector<ColumnInfo> infos;
   for (const ColumnDescription& column : spec.columns) {
-    ColumnInfo info{column.name, std::string(type_of(column)), "", {}};
+    ColumnInfo info{column.name, std::string(column.type()), "", {}};
     if (const std::string* model = column.model()) info.model = *model;
     if (const auto* judge = std::get_if<JudgeColumn>(&column.what)) {
       for (const Rubric& rubric : judge->rubrics) {

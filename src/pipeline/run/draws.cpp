@@ -8,39 +8,20 @@ namespace dovetail::pipeline {
 Result<Draws> Draws::open(const PipelineSpec& spec) {
   Draws draws;
   if (spec.seed_data) {
-    const auto seed = parse_seed(*spec.seed_data, "/seed");
-    if (!seed) return fail(seed.error());
-    auto source = open_seed(*seed, spec.file.parent_path(), spec.seed);
+    auto source = open_seed(*spec.seed_data, spec.file.parent_path(), spec.seed);
     if (!source) return fail(std::move(source.error()));
     draws.seed_ = *std::move(source);
-    if (!seed->wrap && draws.seed_->count() < spec.records) {
+    if (!spec.seed_data->wrap && draws.seed_->count() < spec.records) {
       return fail(ErrorKind::kInvalid,
                   "{}: the seed data has {} rows and {} records are asked for; expected at most as "
                   "many records as rows, or `wrap: true`",
                   spec.file.string(), draws.seed_->count(), spec.records);
     }
   }
-  std::vector<SamplerColumn> columns;
-  std::vector<std::string> others;
-  std::vector<std::size_t> places;
+  draws.samplers_ = spec.samplers;
   for (const ColumnDescription& column : spec.columns) {
     const auto* drawn = std::get_if<DrawnColumn>(&column.what);
-    places.push_back(columns.size());
-    if (drawn == nullptr) {
-      others.push_back(column.name);
-      continue;
-    }
-    auto parsed = parse_sampler_column(
-        column.name, Json{{"sampler", drawn->kind}, {"params", drawn->params}}, column.name);
-    if (!parsed) return fail(std::move(parsed.error()));
-    columns.push_back(*std::move(parsed));
-  }
-  auto samplers = SamplerSet::make(std::move(columns), {}, others, {.run_seed = spec.seed});
-  if (!samplers) return fail(std::move(samplers.error()));
-  draws.samplers_ = *std::move(samplers);
-  for (std::size_t column = 0; column < spec.columns.size(); ++column) {
-    const bool drawn = std::holds_alternative<DrawnColumn>(spec.columns[column].what);
-    draws.groups_.push_back(drawn ? draws.samplers_->group_of(places[column]) : SIZE_MAX);
+    draws.groups_.push_back(drawn == nullptr ? SIZE_MAX : drawn->group);
   }
   return draws;
 }

@@ -21,11 +21,9 @@ Result<std::string> read_text(const std::filesystem::path& file) {
   return std::move(text).str();
 }
 
-Result<std::vector<std::string>> seed_fields(const Json& section,
+Result<std::vector<std::string>> seed_fields(const SeedSpec& seed,
                                              const std::filesystem::path& folder) {
-  const auto seed = parse_seed(section, "/seed");
-  if (!seed) return fail(seed.error());
-  const auto source = open_seed(*seed, folder, 0);
+  const auto source = open_seed(seed, folder, 0);
   if (!source) return fail(source.error());
   return (*source)->columns();
 }

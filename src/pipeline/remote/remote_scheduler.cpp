@@ -70,7 +70,7 @@ std::optional<RemoteScheduler::Sending> RemoteScheduler::begin(const Request& re
   if (!endpoint) return std::nullopt;
   if (jobs_.empty()) watch_.busy(now);
   const Id id = next_id_++;
-  return send(id, jobs_.emplace(id, std::move(job)).first->second, *endpoint, now);
+  return send(id, jobs_.emplace(id, job).first->second, *endpoint, now);
 }
 
 std::optional<RemoteScheduler::Sending> RemoteScheduler::resume(Micros now) {

@@ -160,7 +160,7 @@ class RemoteModelHost::Impl : public std::enable_shared_from_this<Impl> {
   Status send(RemoteScheduler::Sending sending, Flight& flight);
   void ended(Id id, HttpResult result);
   void work();
-  bool read(Arrived arrived);
+  bool read(const Arrived& arrived);
   void answer(Id id, const ChatAnswer& said, Micros on_wire);
   bool ask_without_schema(Id id, Flight& flight);
   void finish(Id id, Result<ModelAnswer> result);
@@ -311,7 +311,7 @@ void RemoteModelHost::Impl::work() {
   for (const Arrived& one : arrived) bytes += one.result.body.size();
   if (bytes > kLongReading) tell_room();
   bool grew = false;
-  for (Arrived& one : arrived) grew = !read(std::move(one)) || grew;
+  for (const Arrived& one : arrived) grew = !read(one) || grew;
   resume();
   if (grew) tell_room();
   arm();
@@ -323,7 +323,7 @@ RemoteModelHost::Impl::Flight* RemoteModelHost::Impl::find(Id id) {
 }
 
 // Whether its sink was called.
-bool RemoteModelHost::Impl::read(Arrived arrived) {
+bool RemoteModelHost::Impl::read(const Arrived& arrived) {
   Flight& flight = *find(arrived.id);
   const ChatOutcome outcome =
       endpoints_[flight.endpoint].client.read(arrived.result, flight.request.form());

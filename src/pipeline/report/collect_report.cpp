@@ -120,8 +120,8 @@ class Collector {
 
  private:
   bool is_sample(std::uint64_t record) const {
-    return options_.samples > 0 && (samples_.size() < options_.samples ||
-                                    mixed(record) < samples_.rbegin()->first);
+    return options_.samples > 0 &&
+           (samples_.size() < options_.samples || mixed(record) < samples_.rbegin()->first);
   }
 
   void finish_record() {
@@ -183,8 +183,8 @@ class Collector {
         return;
       }
       found = errors_
-                  .emplace(key, ErrorReport{place, beginning(cell.json, kLongestReason),
-                                            cell.record, 0})
+                  .emplace(key,
+                           ErrorReport{place, beginning(cell.json, kLongestReason), cell.record, 0})
                   .first;
     }
     ++found->second.count;

@@ -144,7 +144,7 @@ std::string histogram_chart(const LogHistogram& histogram, Unit unit, const Char
     tick.place *= scale;
   }
   std::erase_if(ticks, [&](const Tick& tick) {
-    return tick.place > scale || (binning.above > 0 && tick.place > 0.84);
+    return tick.place > scale || (binning.above > 0 && tick.place > 0.72);
   });
   if (binning.above > 0) ticks.push_back({1.0, "more"});
   return columns_chart(columns, text, ticks);

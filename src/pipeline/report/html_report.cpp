@@ -444,8 +444,9 @@ class Page {
     if (cell.value.is_string()) {
       return fmt::format("<div class=\"value\">{}</div>", escaped(cell.value.get<std::string>()));
     }
-    return fmt::format("<div class=\"value mono\">{}</div>",
-                       escaped(json_text(cell.value, cell.value.is_structured() ? 2 : -1)));
+    const bool nested = cell.value.is_structured();
+    return fmt::format("<div class=\"value{}\">{}</div>", nested ? " mono" : "",
+                       escaped(json_text(cell.value, nested ? 2 : -1)));
   }
 
   static std::string verdict(const Json& value) {

@@ -62,7 +62,7 @@ table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nu
 .chart { margin: 0; min-width: 0; }
 figcaption { font-size: 14px; margin: 0 0 6px; }
 figcaption b { font-weight: 600; }
-figcaption span { color: var(--soft); font-variant-numeric: tabular-nums; }
+figcaption span { display: block; color: var(--soft); font-variant-numeric: tabular-nums; }
 .ylab, .xlab { color: var(--soft); font-size: 12px; line-height: 1.2; margin: 0; }
 .ylab { margin: 0 0 9px; }
 .xlab { text-align: right; margin: 3px 0 0; }
@@ -88,12 +88,14 @@ figcaption span { color: var(--soft); font-variant-numeric: tabular-nums; }
 .legend span { display: inline-flex; align-items: center; gap: 6px; }
 .k-area { width: 16px; height: 10px; background: var(--area); border-top: 2px solid var(--bar); }
 .k-limit { width: 16px; border-top: 2px dashed var(--limit-line); }
-.bars th { font-weight: 400; text-align: left; padding: 2px 10px 2px 0; overflow-wrap: anywhere; line-height: 1.3; }
-.bars .track { padding: 2px 0; width: 55%; }
+.bars table { table-layout: fixed; max-width: 560px; }
+.bars th { width: 30%; font-weight: 400; text-align: left; padding: 2px 10px 2px 0; overflow-wrap: break-word; line-height: 1.3; }
+.bars .track { padding: 2px 0; }
 .bars .track i { display: block; height: 14px; min-width: 1px; background: var(--bar); border-radius: 0 3px 3px 0; }
 .bars .muted i { background: var(--muted); }
-.bars .n { text-align: right; padding: 2px 0 2px 10px; width: 1%; white-space: nowrap; }
-.bars .share { color: var(--soft); min-width: 52px; }
+.bars .n { text-align: right; padding: 2px 0 2px 8px; width: 4.4em; white-space: nowrap; }
+.bars .share { color: var(--soft); width: 4em; }
+.data + .chart { margin-top: 18px; }
 .stack { display: flex; height: 20px; border-radius: 5px; overflow: hidden; margin: 4px 0 10px; }
 .stack i { display: block; }
 .swatch { display: inline-block; width: 11px; height: 11px; border-radius: 3px; margin-right: 8px; vertical-align: -1px; }

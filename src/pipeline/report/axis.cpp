@@ -22,7 +22,9 @@ std::string time_label(double us) {
   if (us == 0) return "0";
   if (us < 1e3) return trimmed(us, 3) + " µs";
   if (us < 1e6) return trimmed(us / 1e3, 3) + " ms";
-  if (us < 60e6) return trimmed(us / 1e6, 3) + " s";
+  // "100 s", but "1.5 min".
+  const bool seconds = us < 60e6 || (us < 1000e6 && std::fmod(us, 30e6) != 0);
+  if (seconds) return trimmed(us / 1e6, 3) + " s";
   if (us < 2 * kHour) return trimmed(us / 60e6, 3) + " min";
   if (us < 72 * kHour) return trimmed(us / kHour, 3) + " h";
   return trimmed(us / (24 * kHour), 3) + " d";
@@ -81,6 +83,7 @@ std::vector<Tick> linear_ticks(double from, double to, Unit unit, int wanted) {
     if (value > to + step * 1e-6) break;
     ticks.push_back({(value - from) / (to - from), label_of(value, unit)});
   }
+  keep_apart(ticks);
   return ticks;
 }
 

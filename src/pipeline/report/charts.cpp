@@ -137,7 +137,7 @@ std::string histogram_chart(const LogHistogram& histogram, Unit unit, const Char
     columns.push_back({1 - 1 / slots, 1, binning.above, label_of(to, unit) + " and above", true});
   }
   std::vector<Tick> ticks =
-      binning.logarithmic ? log_ticks(from, to, unit) : linear_ticks(from, to, unit, 4);
+      binning.logarithmic ? log_ticks(from, to, unit) : linear_ticks(from, to, unit, 5);
   const bool ones = whole && bins.front().to - bins.front().from == 1;
   for (Tick& tick : ticks) {
     if (ones) tick.place += 0.5 / static_cast<double>(bins.size());

@@ -174,5 +174,17 @@ TEST(CollectReport, TheFileNamesTheOrderAndColumnsThatAreNotThereYet) {
   EXPECT_TRUE(data.samples.empty());
 }
 
+TEST(CollectReport, IsAlsoHowFarTheRunIs) {
+  const TempFolder folder;
+  const auto store = example_store(folder / "run.db", 100);
+  ReportData data = collect_report(*store, example_infos()).value();
+  data.records = 250;
+  data.wall_us = 12'000'000;
+  EXPECT_THAT(
+      progress_line(progress_of(data)),
+      testing::StartsWith("records 100/250 (40.0%), 2 dropped; topic 100; difficulty 100; seconds "
+                          "100; id 100; question 100; answer 100, 2 failed; verdict 98"));
+}
+
 }  // namespace
 }  // namespace dovetail::pipeline

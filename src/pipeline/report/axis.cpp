@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "pipeline/report/histogram.h"
 #include "pipeline/report/terminal_text.h"
 
 namespace dovetail::pipeline {
@@ -23,25 +22,12 @@ std::string time_label(double us) {
   if (us == 0) return "0";
   if (us < 1e3) return trimmed(us, 3) + " µs";
   if (us < 1e6) return trimmed(us / 1e3, 3) + " ms";
-  if (us < 120e6) return trimmed(us / 1e6, 3) + " s";
+  // "100 s", but "1.5 min".
+  const bool seconds = us < 60e6 || (us < 1000e6 && std::fmod(us, 30e6) != 0);
+  if (seconds) return trimmed(us / 1e6, 3) + " s";
   if (us < 2 * kHour) return trimmed(us / 60e6, 3) + " min";
   if (us < 72 * kHour) return trimmed(us / kHour, 3) + " h";
   return trimmed(us / (24 * kHour), 3) + " d";
-}
-
-// What a unit's round numbers are multiples of.
-double round_step(double step, Unit unit) {
-  if (unit == Unit::kMicros && step > 5e6) {
-    for (const double seconds : {10., 20., 30., 60., 120., 300., 600., 1200., 1800., 3600., 7200.,
-                                 14400., 21600., 43200., 86400.}) {
-      if (seconds * 1e6 >= step * 0.999) return seconds * 1e6;
-    }
-  }
-  const double base = std::pow(10.0, std::floor(std::log10(step)));
-  for (const double factor : {1.0, 2.0, 5.0}) {
-    if (base * factor >= step * 0.999) return base * factor;
-  }
-  return base * 10;
 }
 
 void keep_apart(std::vector<Tick>& ticks) {
@@ -61,14 +47,29 @@ std::string label_of(double value, Unit unit) {
     case Unit::kMicros:
       return time_label(value);
     case Unit::kCount:
-      return value < 10'000 ? grouped(static_cast<std::uint64_t>(std::llround(std::max(value, 0.0))))
-                            : compact(value);
+      return value < 10'000
+                 ? grouped(static_cast<std::uint64_t>(std::llround(std::max(value, 0.0))))
+                 : compact(value);
     case Unit::kNumber:
       break;
   }
   const double size = std::abs(value);
   if (size >= 1e6 || (size > 0 && size < 1e-4)) return trimmed(value, 3);
-  return trimmed(std::round(value * 1e6) / 1e6, 6);
+  return trimmed(value, size >= 1000 ? 6 : 4);
+}
+
+double round_step(double least, Unit unit) {
+  if (unit == Unit::kMicros && least > 5e6) {
+    for (const double seconds : {10., 20., 30., 60., 120., 300., 600., 1200., 1800., 3600., 7200.,
+                                 14400., 21600., 43200., 86400.}) {
+      if (seconds * 1e6 >= least * 0.999) return seconds * 1e6;
+    }
+  }
+  const double base = std::pow(10.0, std::floor(std::log10(least)));
+  for (const double factor : {1.0, 2.0, 5.0}) {
+    if (base * factor >= least * 0.999) return base * factor;
+  }
+  return base * 10;
 }
 
 std::vector<Tick> linear_ticks(double from, double to, Unit unit, int wanted) {
@@ -82,35 +83,20 @@ std::vector<Tick> linear_ticks(double from, double to, Unit unit, int wanted) {
     if (value > to + step * 1e-6) break;
     ticks.push_back({(value - from) / (to - from), label_of(value, unit)});
   }
+  keep_apart(ticks);
   return ticks;
 }
 
-std::vector<Tick> log_ticks(std::size_t first, std::size_t count, Unit unit) {
-  const auto from = static_cast<double>(LogHistogram::begin_of(first));
-  const auto to = static_cast<double>(LogHistogram::begin_of(first + count));
-  const auto place = [&](double value) {
-    return (LogHistogram::place_of(value) - static_cast<double>(first)) /
-           static_cast<double>(count);
-  };
-  std::vector<double> values;
-  if (to < 10 * from || to <= 64) {
-    const double step = std::max(1.0, round_step((to - from) / 5, unit));
-    for (double value = std::ceil(from / step) * step; value <= to && values.size() < 32;
-         value += step) {
-      values.push_back(value);
-    }
-  } else {
-    if (from == 0) values.push_back(0);
-    for (double decade = 1; decade <= to; decade *= 10) {
-      for (const double factor : {1.0, 2.0, 5.0}) {
-        const double value = decade * factor;
-        const bool wide = to > 500 * std::max(from, 8.0) && factor != 1.0;
-        if (value >= from && value <= to && !wide) values.push_back(value);
-      }
+std::vector<Tick> log_ticks(double from, double to, Unit unit) {
+  const double decades = std::log10(to / from);
+  std::vector<Tick> ticks;
+  for (double decade = std::pow(10.0, std::floor(std::log10(from))); decade <= to; decade *= 10) {
+    for (const double factor : {1.0, 2.0, 5.0}) {
+      const double value = decade * factor;
+      if (value < from || value > to || (factor != 1.0 && decades > 2.5)) continue;
+      ticks.push_back({std::log10(value / from) / decades, label_of(value, unit)});
     }
   }
-  std::vector<Tick> ticks;
-  for (const double value : values) ticks.push_back({place(value), label_of(value, unit)});
   keep_apart(ticks);
   return ticks;
 }

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <numeric>
 
+#include "pipeline/report/binning.h"
 #include "pipeline/report/terminal_text.h"
 #include "pipeline/report/xml_text.h"
 
@@ -22,6 +23,7 @@ struct Column {
   double from = 0, to = 0;  // 0 to 1
   std::uint64_t count = 0;
   std::string range;
+  bool muted = false;
 };
 
 std::string caption(const ChartText& text) {
@@ -80,10 +82,11 @@ std::string columns_chart(const std::vector<Column>& columns, const ChartText& t
     // What is there can be seen, however rare it is.
     const double tall = std::max(static_cast<double>(column.count) / end * kHeight, 0.8);
     drawing += fmt::format(
-        "<rect class=\"bar\" x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\">"
+        "<rect class=\"{}\" x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\">"
         "<title>{}: {} ({})</title></rect>",
-        column.from * kWidth + wide * 0.06, kHeight - tall, wide * 0.88, tall,
-        escaped(column.range), grouped(column.count), percent_text(column.count, total));
+        column.muted ? "bar rest" : "bar", column.from * kWidth + wide * 0.06, kHeight - tall,
+        wide * 0.88, tall, escaped(column.range), grouped(column.count),
+        percent_text(column.count, total));
   }
   return frame(text, end, drawing, ticks);
 }
@@ -117,25 +120,34 @@ double mean(std::uint64_t sum, const Activity::Bucket& step) {
 }  // namespace
 
 std::string histogram_chart(const LogHistogram& histogram, Unit unit, const ChartText& text) {
-  const LogHistogram::Bins bins = histogram.bins();
-  if (bins.counts.empty()) return "";
-  const std::size_t merged = (bins.counts.size() + kMostBars - 1) / kMostBars;
-  const std::size_t bars = (bins.counts.size() + merged - 1) / merged;
+  const Binning binning = bins_of(histogram, unit);
+  if (binning.bins.empty()) return "";
+  const std::vector<HistogramBin>& bins = binning.bins;
+  // What is above has a bar of its own, apart from the others.
+  const auto slots = static_cast<double>(bins.size()) + (binning.above > 0 ? 2.0 : 0.0);
+  const double scale = static_cast<double>(bins.size()) / slots;
+  const bool whole = unit == Unit::kCount && !binning.logarithmic;
   std::vector<Column> columns;
-  for (std::size_t i = 0; i < bars; ++i) {
-    const std::size_t begin = i * merged;
-    const auto first = bins.counts.begin() + static_cast<std::ptrdiff_t>(begin);
-    const auto last = bins.counts.begin() + static_cast<std::ptrdiff_t>(std::min(
-                                                begin + merged, bins.counts.size()));
-    columns.push_back(
-        {static_cast<double>(i) / static_cast<double>(bars),
-         static_cast<double>(i + 1) / static_cast<double>(bars),
-         std::accumulate(first, last, std::uint64_t{0}),
-         range_text(static_cast<double>(LogHistogram::begin_of(bins.first + begin)),
-                    static_cast<double>(LogHistogram::begin_of(bins.first + begin + merged)), unit,
-                    unit == Unit::kCount)});
+  for (std::size_t i = 0; i < bins.size(); ++i) {
+    columns.push_back({static_cast<double>(i) / slots, static_cast<double>(i + 1) / slots,
+                       bins[i].count, range_text(bins[i].from, bins[i].to, unit, whole), false});
   }
-  return columns_chart(columns, text, log_ticks(bins.first, bars * merged, unit));
+  const double from = bins.front().from, to = bins.back().to;
+  if (binning.above > 0) {
+    columns.push_back({1 - 1 / slots, 1, binning.above, label_of(to, unit) + " and above", true});
+  }
+  std::vector<Tick> ticks =
+      binning.logarithmic ? log_ticks(from, to, unit) : linear_ticks(from, to, unit, 5);
+  const bool ones = whole && bins.front().to - bins.front().from == 1;
+  for (Tick& tick : ticks) {
+    if (ones) tick.place += 0.5 / static_cast<double>(bins.size());
+    tick.place *= scale;
+  }
+  std::erase_if(ticks, [&](const Tick& tick) {
+    return tick.place > scale || (binning.above > 0 && tick.place > 0.72);
+  });
+  if (binning.above > 0) ticks.push_back({1.0, "more"});
+  return columns_chart(columns, text, ticks);
 }
 
 std::string number_chart(const NumberHistogram& histogram, const ChartText& text) {
@@ -152,7 +164,7 @@ std::string number_chart(const NumberHistogram& histogram, const ChartText& text
   std::vector<Column> columns;
   for (const HistogramBin& bar : bars) {
     columns.push_back({(bar.from - from) / (to - from), (bar.to - from) / (to - from), bar.count,
-                       range_text(bar.from, bar.to, Unit::kNumber, histogram.whole())});
+                       range_text(bar.from, bar.to, Unit::kNumber, histogram.whole()), false});
   }
   auto ticks = linear_ticks(from, to, Unit::kNumber, 5);
   if (histogram.whole() && to - from <= static_cast<double>(kMostBars)) {
@@ -245,11 +257,10 @@ std::string cause_bar(const Activity& activity) {
   std::string out = "<div class=\"stack\" aria-hidden=\"true\">";
   for (std::size_t cause = 0; cause < kSlotCauses; ++cause) {
     if (total.by[cause] == 0) continue;
-    out += fmt::format("<i class=\"c-{}\" style=\"width:{:.3f}%\" title=\"{}: {}\"></i>",
-                       class_of(cause),
-                       100.0 * static_cast<double>(total.by[cause]) / static_cast<double>(time),
-                       words_of(static_cast<SlotCause>(cause)),
-                       percent_text(total.by[cause], time));
+    out += fmt::format(
+        "<i class=\"c-{}\" style=\"width:{:.3f}%\" title=\"{}: {}\"></i>", class_of(cause),
+        100.0 * static_cast<double>(total.by[cause]) / static_cast<double>(time),
+        words_of(static_cast<SlotCause>(cause)), percent_text(total.by[cause], time));
   }
   return out + "</div>\n";
 }

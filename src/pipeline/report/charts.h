@@ -22,7 +22,7 @@ struct ChartText {
   std::string_view y_axis;  // "cells"
 };
 
-// On an axis that is nearly logarithmic. Empty without values.
+// On the axis that bins_of() chooses. Empty without values.
 std::string histogram_chart(const LogHistogram& histogram, Unit unit, const ChartText& text);
 
 std::string number_chart(const NumberHistogram& histogram, const ChartText& text);

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
+#include <chrono>
 #include <map>
 #include <utility>
 
@@ -269,6 +269,27 @@ Result<ReportData> collect_report(const Store& store, std::span<const ColumnInfo
                                                       origin.parameters.low)});
   }
   return data;
+}
+
+ProgressView progress_of(const ReportData& data) {
+  ProgressView view;
+  for (const ColumnReport& column : data.columns) {
+    const auto state = [&](CellState s) { return column.states[static_cast<std::size_t>(s)]; };
+    ColumnProgress& progress = view.columns.emplace_back();
+    progress.name = column.info.name;
+    progress.done = state(CellState::kValue);
+    progress.failed = state(CellState::kFailed) + state(CellState::kDropped);
+    progress.skipped = state(CellState::kSkipped);
+    progress.total = data.records;
+  }
+  view.records_done = data.finished;
+  view.records_dropped = data.dropped;
+  view.records_total = data.records;
+  view.elapsed = std::chrono::microseconds(static_cast<std::int64_t>(data.wall_us.value_or(0)));
+  view.tokens_in = data.prompt_tokens;
+  view.tokens_out = data.completion_tokens;
+  view.cost = data.cost;
+  return view;
 }
 
 }  // namespace dovetail::pipeline

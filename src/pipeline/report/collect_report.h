@@ -4,6 +4,7 @@
 
 #include "base/result.h"
 #include "pipeline/config/pipeline_spec.h"
+#include "pipeline/report/progress_view.h"
 #include "pipeline/report/report_data.h"
 #include "pipeline/store/store.h"
 
@@ -24,5 +25,8 @@ std::vector<ColumnInfo> column_infos(const PipelineSpec& spec);
 // the same whenever it is made. The caller fills in what only it knows. Errors are the store's.
 Result<ReportData> collect_report(const Store& store, std::span<const ColumnInfo> infos,
                                   const CollectOptions& options = {});
+
+// How far the run is, of what has been collected: nothing is in flight, and there are no rates.
+ProgressView progress_of(const ReportData& data);
 
 }  // namespace dovetail::pipeline

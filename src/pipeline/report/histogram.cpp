@@ -41,14 +41,6 @@ std::uint64_t LogHistogram::begin_of(std::size_t bin) {
   return static_cast<std::uint64_t>(bin - (shift << kSubBits)) << shift;
 }
 
-double LogHistogram::place_of(double value) {
-  const double whole = std::clamp(value, 0.0, 9.2e18);
-  const std::size_t bin = bin_of(static_cast<std::uint64_t>(whole));
-  const auto begin = static_cast<double>(begin_of(bin));
-  const auto end = static_cast<double>(begin_of(bin + 1));
-  return static_cast<double>(bin) + (whole - begin) / (end - begin);
-}
-
 void LogHistogram::add(std::uint64_t value) {
   const std::size_t bin = bin_of(value);
   if (bin >= counts_.size()) counts_.resize(bin + 1);
@@ -71,12 +63,18 @@ std::uint64_t LogHistogram::quantile(double share) const {
   return greatest_;
 }
 
-LogHistogram::Bins LogHistogram::bins() const {
-  Bins bins;
-  if (count_ == 0) return bins;
-  bins.first = bin_of(least_);
-  bins.counts.assign(counts_.begin() + static_cast<std::ptrdiff_t>(bins.first), counts_.end());
-  return bins;
+std::uint64_t LogHistogram::below(double value) const {
+  if (count_ == 0 || value <= static_cast<double>(least_)) return 0;
+  if (value > static_cast<double>(greatest_)) return count_;
+  double sum = 0;
+  for (std::size_t bin = bin_of(least_); bin < counts_.size(); ++bin) {
+    const auto begin = static_cast<double>(begin_of(bin));
+    const auto end = static_cast<double>(begin_of(bin + 1));
+    if (value <= begin) break;
+    const double share = std::min(1.0, (value - begin) / (end - begin));
+    sum += share * static_cast<double>(counts_[bin]);
+  }
+  return std::min(count_, static_cast<std::uint64_t>(std::llround(sum)));
 }
 
 void NumberHistogram::add(double value) {

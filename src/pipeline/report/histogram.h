@@ -30,16 +30,12 @@ class LogHistogram {
   // The smallest value that at least this share (0 to 1) of all is not above, to within its bin.
   std::uint64_t quantile(double share) const;
 
-  // From the least value's bin to the greatest's, empty ones included.
-  struct Bins {
-    std::size_t first = 0;
-    std::vector<std::uint64_t> counts;
-  };
-  Bins bins() const;
+  // How many values are below `value`; exact where it is at most 64 or the beginning of a bin,
+  // else as if the values of its bin were spread evenly.
+  std::uint64_t below(double value) const;
+
   static std::size_t bin_of(std::uint64_t value);
   static std::uint64_t begin_of(std::size_t bin);
-  // Where a value stands on an axis on which every bin is one wide.
-  static double place_of(double value);
 
  private:
   std::vector<std::uint64_t> counts_;

@@ -30,6 +30,14 @@ std::string plain(const std::string& json) {
   return value.is_string() ? value.get<std::string>() : json;
 }
 
+// Numbers by value, other texts by the alphabet.
+bool by_score(const TopValues::Entry& a, const TopValues::Entry& b) {
+  const Json x = Json::parse(a.text, nullptr, false), y = Json::parse(b.text, nullptr, false);
+  if (x.is_number() != y.is_number()) return x.is_number();
+  if (x.is_number() && x != y) return x.get<double>() < y.get<double>();
+  return a.text < b.text;
+}
+
 std::uint64_t state(const ColumnReport& column, CellState state) {
   return column.states[static_cast<std::size_t>(state)];
 }
@@ -65,9 +73,8 @@ class Table {
         out_ += fmt::format("<th scope=\"row\">{}</th>", cells[i]);
         continue;
       }
-      out_ += fmt::format("<td{} data-label=\"{}\">{}</td>",
-                          heads_[i].number ? " class=\"n\"" : "", escaped(heads_[i].text),
-                          cells[i]);
+      out_ += fmt::format("<td{} data-label=\"{}\">{}</td>", heads_[i].number ? " class=\"n\"" : "",
+                          escaped(heads_[i].text), cells[i]);
     }
     out_ += "</tr>\n";
   }
@@ -85,8 +92,8 @@ class Page {
   std::string make() {
     head();
     tiles();
-    endpoints();
     overview();
+    endpoints();
     columns();
     errors();
     samples();
@@ -106,17 +113,19 @@ class Page {
 
   void head() {
     const std::string title = escaped(data_.title.empty() ? "Pipeline" : data_.title);
-    out_ += "<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\"><head>"
-            "<meta charset=\"utf-8\"/>"
-            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src &#39;none&#39;; "
-            "style-src &#39;unsafe-inline&#39;\"/>"
-            "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>"
-            "<meta name=\"generator\" content=\"dovetail\"/>";
+    out_ +=
+        "<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\"><head>"
+        "<meta charset=\"utf-8\"/>"
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src &#39;none&#39;; "
+        "style-src &#39;unsafe-inline&#39;\"/>"
+        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>"
+        "<meta name=\"generator\" content=\"dovetail\"/>";
     add("<title>{}</title><style>{}</style></head>\n<body><main>\n", title, kReportStyle);
     add("<h1>{}</h1><p class=\"soft\">{}</p>\n", title, escaped(data_.made));
     out_ += "<nav aria-label=\"Sections\">";
+    out_ += "<a href=\"#overview\">Overview</a>";
     if (!data_.endpoints.empty()) out_ += "<a href=\"#endpoints\">Endpoints</a>";
-    out_ += "<a href=\"#overview\">Overview</a><a href=\"#columns\">Columns</a>";
+    out_ += "<a href=\"#columns\">Columns</a>";
     if (!data_.errors.empty()) out_ += "<a href=\"#errors\">Errors</a>";
     if (!data_.samples.empty()) out_ += "<a href=\"#samples\">Samples</a>";
     if (!data_.origins.empty()) out_ += "<a href=\"#origins\">Provenance</a>";
@@ -126,7 +135,7 @@ class Page {
   void tile(std::string_view name, std::string_view value, std::string_view more,
             std::string_view style = "tile") {
     add("<div class=\"{}\"><dt>{}</dt><dd>{}</dd>{}</div>\n", style, escaped(name), escaped(value),
-        more.empty() ? "" : fmt::format("<dd><p>{}</p></dd>", escaped(more)));
+        more.empty() ? "" : fmt::format("<dd class=\"more\">{}</dd>", escaped(more)));
   }
 
   void tiles() {
@@ -182,33 +191,34 @@ class Page {
       out_ += "<p class=\"soft\">Nothing was recorded.</p>\n";
       return;
     }
-    const double mean_in_flight =
-        static_cast<double>(total.in_flight) / static_cast<double>(time);
+    const double mean_in_flight = static_cast<double>(total.in_flight) / static_cast<double>(time);
     const double mean_limit = static_cast<double>(total.limit) / static_cast<double>(time);
     out_ += "<div class=\"occupancy\">";
-    out_ += occupancy_chart(
-        activity, {"Occupancy",
-                   fmt::format("{} in flight on average, of {}", compact(std::round(mean_in_flight * 100) / 100),
-                               compact(std::round(mean_limit * 100) / 100)),
-                   "time of the run", "requests"});
-    out_ += "</div><div class=\"legend\"><span><i class=\"k-area\"></i>in flight</span>"
-            "<span><i class=\"k-limit\"></i>limit</span>"
-            "<span>strip below: what it was doing, as in the table</span></div>\n";
+    out_ += occupancy_chart(activity, {"Occupancy",
+                                       fmt::format("{} in flight on average, of {}",
+                                                   label_of(mean_in_flight, Unit::kNumber),
+                                                   label_of(mean_limit, Unit::kNumber)),
+                                       "time of the run", "requests"});
+    out_ +=
+        "</div><div class=\"legend\"><span><i class=\"k-area\"></i>in flight</span>"
+        "<span><i class=\"k-limit\"></i>limit</span>"
+        "<span>strip below: what it was doing, as in the table</span></div>\n";
     out_ += cause_bar(activity);
     Table table("stacked",
                 {{"What it was doing"}, {"Time", true}, {"Share", true}, {"Free slots", true}});
     for (std::size_t cause = 0; cause < kSlotCauses; ++cause) {
       if (total.by[cause] == 0) continue;
       const auto what = static_cast<SlotCause>(cause);
-      const double free = static_cast<double>(activity.free_slots()[cause]) /
-                          static_cast<double>(total.by[cause]);
+      const double free =
+          static_cast<double>(activity.free_slots()[cause]) / static_cast<double>(total.by[cause]);
       table.row({fmt::format("<i class=\"swatch c-{}\"></i>{}", name_of(what), words_of(what)),
                  duration(total.by[cause]), percent_text(total.by[cause], time),
-                 compact(std::round(free * 10) / 10)});
+                 fmt::format("{:.1f}", free)});
     }
     out_ += std::move(table).finish();
-    out_ += "<p class=\"soft\">Free slots: the limit less what was in flight, on average over that "
-            "time.</p>\n";
+    out_ +=
+        "<p class=\"soft\">Free slots: the limit less what was in flight, on average over that "
+        "time.</p>\n";
   }
 
   void overview() {
@@ -233,18 +243,16 @@ class Page {
       const auto tokens = [&](std::uint64_t n) {
         return asked ? compact(static_cast<double>(n)) : std::string();
       };
-      table.row({fmt::format("<a href=\"#column-{}\">{}</a>", i, escaped(column.info.name)),
-                 escaped(column.info.type), escaped(column.info.model),
-                 grouped(state(column, CellState::kValue)),
-                 number(state(column, CellState::kSkipped)),
-                 failed == 0 ? "" : fmt::format("<span class=\"bad\">{}</span>", grouped(failed)),
-                 number(column.retried), tokens(column.prompt_tokens),
-                 tokens(column.completion_tokens),
-                 asked ? label_of(static_cast<double>(column.latency_us.quantile(0.5)), Unit::kMicros)
-                       : "",
-                 asked ? label_of(static_cast<double>(column.latency_us.quantile(0.95)),
-                                  Unit::kMicros)
-                       : ""});
+      table.row(
+          {fmt::format("<a href=\"#column-{}\">{}</a>", i, escaped(column.info.name)),
+           escaped(column.info.type), escaped(column.info.model),
+           grouped(state(column, CellState::kValue)), number(state(column, CellState::kSkipped)),
+           failed == 0 ? "" : fmt::format("<span class=\"bad\">{}</span>", grouped(failed)),
+           number(column.retried), tokens(column.prompt_tokens), tokens(column.completion_tokens),
+           asked ? label_of(static_cast<double>(column.latency_us.quantile(0.5)), Unit::kMicros)
+                 : "",
+           asked ? label_of(static_cast<double>(column.latency_us.quantile(0.95)), Unit::kMicros)
+                 : ""});
     }
     out_ += std::move(table).finish() + "</div></section>\n";
   }
@@ -255,19 +263,25 @@ class Page {
 
   void columns() {
     out_ += "<section id=\"columns\"><h2>Columns</h2>\n";
+    out_ += "<div class=\"columns\">\n";
     for (std::size_t i = 0; i < data_.columns.size(); ++i) column_card(i);
-    out_ += "</section>\n";
+    out_ += "</div></section>\n";
   }
 
   void column_card(std::size_t index) {
     const ColumnReport& column = data_.columns[index];
-    add("<article class=\"card\" id=\"column-{}\"><header><h3>{}</h3>", index,
-        escaped(column.info.name));
+    // What a model made has several charts side by side.
+    add("<article class=\"card{}\" id=\"column-{}\"><header><h3>{}</h3>",
+        column.asked > 0 ? " full" : "", index, escaped(column.info.name));
     for (const std::string& chip : {column.info.type, column.info.model}) {
       if (!chip.empty()) add("<span class=\"chip\">{}</span>", escaped(chip));
     }
     out_ += "</header><dl class=\"facts\">";
     fact("values", grouped(state(column, CellState::kValue)));
+    if (column.texts.count() > 0) {
+      fact("different",
+           (column.texts.others() > 0 ? "more than " : "") + grouped(column.texts.distinct()));
+    }
     if (const auto n = state(column, CellState::kSkipped); n > 0) fact("skipped", grouped(n));
     if (const auto n = state(column, CellState::kFailed); n > 0) fact("failed", grouped(n));
     if (column.records_dropped > 0) fact("records dropped", grouped(column.records_dropped));
@@ -276,17 +290,18 @@ class Page {
         fact("answered again", fmt::format("{} ({})", grouped(column.retried),
                                            percent_text(column.retried, column.asked)));
       }
-      fact("tokens", fmt::format("{} in, {} out", compact(static_cast<double>(column.prompt_tokens)),
-                                 compact(static_cast<double>(column.completion_tokens))));
+      fact("tokens",
+           fmt::format("{} in, {} out", compact(static_cast<double>(column.prompt_tokens)),
+                       compact(static_cast<double>(column.completion_tokens))));
       if (column.cost > 0) fact("cost", money(column.cost, data_.currency));
     }
     out_ += "</dl><div class=\"charts\">\n";
     for (const RubricReport& rubric : column.rubrics) scores(rubric);
     values(column);
     if (column.asked > 0) {
-      out_ += histogram_chart(column.latency_us, Unit::kMicros,
-                              {"Latency", quantiles(column.latency_us, Unit::kMicros),
-                               "time per cell", "cells"});
+      out_ += histogram_chart(
+          column.latency_us, Unit::kMicros,
+          {"Latency", quantiles(column.latency_us, Unit::kMicros), "time per cell", "cells"});
       if (column.completion_size.greatest() > 0) {
         out_ += histogram_chart(column.completion_size, Unit::kCount,
                                 {"Answers", quantiles(column.completion_size, Unit::kCount),
@@ -315,11 +330,7 @@ class Page {
     }
     // Scores that are no options of the file as it is now.
     std::vector<TopValues::Entry> others = rubric.scores.top(kMostBars);
-    std::sort(others.begin(), others.end(), [](const auto& a, const auto& b) {
-      const Json x = Json::parse(a.text, nullptr, false), y = Json::parse(b.text, nullptr, false);
-      if (x.is_number() && y.is_number()) return x.get<double>() < y.get<double>();
-      return a.text < b.text;
-    });
+    std::sort(others.begin(), others.end(), by_score);
     std::uint64_t left = rubric.scores.count();
     for (const TopValues::Entry& entry : others) {
       if (std::find(known.begin(), known.end(), entry.text) != known.end()) continue;
@@ -339,35 +350,32 @@ class Page {
     const TopValues& texts = column.texts;
     if (column.numbers.count() > 0 && column.numbers.count() == texts.count() &&
         (!column.numbers.whole() || texts.distinct() > kMostBars)) {
-      out_ += number_chart(column.numbers,
-                           {"Values",
-                            fmt::format("{} to {}, mean {}",
-                                        label_of(column.numbers.least(), Unit::kNumber),
-                                        label_of(column.numbers.greatest(), Unit::kNumber),
-                                        label_of(column.numbers.mean(), Unit::kNumber)),
-                            "value", "cells"});
+      out_ += number_chart(
+          column.numbers,
+          {"Values",
+           fmt::format("{} to {}, mean {}", label_of(column.numbers.least(), Unit::kNumber),
+                       label_of(column.numbers.greatest(), Unit::kNumber),
+                       label_of(column.numbers.mean(), Unit::kNumber)),
+           "value", "cells"});
       return;
     }
-    const std::vector<TopValues::Entry> top = texts.top(kMostBars);
+    std::vector<TopValues::Entry> top = texts.top(kMostBars);
+    if (column.numbers.count() > 0) std::sort(top.begin(), top.end(), by_score);
     std::uint64_t shown = 0;
     for (const TopValues::Entry& entry : top) shown += entry.count;
     // Where nearly every value is another, a list of some says nothing.
-    if (!top.empty() && (shown * 2 >= texts.count() || top.front().count * 20 >= texts.count()) &&
+    if (!top.empty() &&
+        (shown * 2 >= texts.count() || texts.top(1)[0].count * 20 >= texts.count()) &&
         texts.count() > texts.distinct()) {
       std::vector<Bar> bars;
       for (const TopValues::Entry& entry : top) bars.push_back({entry.text, entry.count, false});
       if (texts.count() > shown) bars.push_back({"others", texts.count() - shown, true});
-      out_ += bar_chart(bars, texts.count(),
-                        {"Values",
-                         texts.others() > 0 ? fmt::format("more than {} different",
-                                                          grouped(texts.distinct()))
-                                            : fmt::format("{} different", grouped(texts.distinct())),
-                         "", ""});
+      out_ += bar_chart(bars, texts.count(), {"Values", "", "", ""});
     }
     if (column.length.count() > 0 && column.length.greatest() > 24) {
-      out_ += histogram_chart(column.length, Unit::kCount,
-                              {"Length", quantiles(column.length, Unit::kCount),
-                               "characters per value", "cells"});
+      out_ += histogram_chart(
+          column.length, Unit::kCount,
+          {"Length", quantiles(column.length, Unit::kCount), "characters per value", "cells"});
     }
   }
 
@@ -436,20 +444,21 @@ class Page {
     if (cell.value.is_string()) {
       return fmt::format("<div class=\"value\">{}</div>", escaped(cell.value.get<std::string>()));
     }
-    return fmt::format("<div class=\"value mono\">{}</div>",
-                       escaped(json_text(cell.value, cell.value.is_structured() ? 2 : -1)));
+    const bool nested = cell.value.is_structured();
+    return fmt::format("<div class=\"value{}\">{}</div>", nested ? " mono" : "",
+                       escaped(json_text(cell.value, nested ? 2 : -1)));
   }
 
   static std::string verdict(const Json& value) {
     std::string out;
     for (const auto& [rubric, one] : value.items()) {
       const auto reasoning = one.find("reasoning");
-      out += fmt::format(
-          "<div class=\"verdict\">{} <span class=\"score\">{}</span>{}</div>", escaped(rubric),
-          escaped(plain(json_text(one["score"]))),
-          reasoning == one.end() || reasoning->is_null()
-              ? ""
-              : fmt::format("<div class=\"value soft\">{}</div>", escaped(plain(json_text(*reasoning)))));
+      out += fmt::format("<div class=\"verdict\">{} <span class=\"score\">{}</span>{}</div>",
+                         escaped(rubric), escaped(plain(json_text(one["score"]))),
+                         reasoning == one.end() || reasoning->is_null()
+                             ? ""
+                             : fmt::format("<div class=\"value soft\">{}</div>",
+                                           escaped(plain(json_text(*reasoning)))));
     }
     return out;
   }
@@ -467,9 +476,10 @@ class Page {
       }
     }
     out_ += std::move(table).finish();
-    out_ += "<p class=\"soft\">Parameters: a hash of all that the file says of how the column is "
-            "made. Two rows for a column: its cells come from different settings.</p>"
-            "</div></section>\n";
+    out_ +=
+        "<p class=\"soft\">Parameters: a hash of all that the file says of how the column is "
+        "made. Two rows for a column: its cells come from different settings.</p>"
+        "</div></section>\n";
   }
 
   const ReportData& data_;

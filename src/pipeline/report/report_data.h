@@ -66,8 +66,8 @@ struct ErrorReport {
 struct SampleCell {
   std::size_t column = 0;
   CellState state = CellState::kValue;
-  Json value;                // of kValue
-  std::string text;          // the reason; or a value too long to be kept whole, its beginning
+  Json value;                  // of kValue
+  std::string text;            // the reason; or a value too long to be kept whole, its beginning
   std::uint64_t left_out = 0;  // bytes of `text` that were cut
 };
 
@@ -93,7 +93,7 @@ struct OriginReport {
 struct ReportData {
   // By the caller.
   std::string title;
-  std::string made;  // when
+  std::string made;           // when
   std::uint64_t records = 0;  // that the run is to have
   std::optional<std::uint64_t> accepted;
   std::string accepted_means;  // the criterion
@@ -106,9 +106,9 @@ struct ReportData {
   std::uint64_t finished = 0, dropped = 0, open = 0;  // records; open: not all cells are there
   std::uint64_t prompt_tokens = 0, completion_tokens = 0, cost = 0;
   std::vector<ColumnReport> columns;
-  std::vector<ErrorReport> errors;  // the most frequent first
-  std::uint64_t other_errors = 0;   // of kinds beyond those
-  std::vector<Sample> samples;      // by record
+  std::vector<ErrorReport> errors;    // the most frequent first
+  std::uint64_t other_errors = 0;     // of kinds beyond those
+  std::vector<Sample> samples;        // by record
   std::vector<OriginReport> origins;  // n is at n - 1
 };
 

@@ -38,7 +38,7 @@ a:hover, a:focus-visible { text-decoration: underline; }
 .tile { padding: 12px 14px; }
 .tile dt { color: var(--soft); font-size: 13px; }
 .tile dd { margin: 0; font-size: 23px; line-height: 1.3; font-weight: 600; font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
-.tile p { margin: 2px 0 0; color: var(--soft); font-size: 13px; }
+.tile dd.more { color: var(--soft); font-size: 13px; font-weight: 400; line-height: 1.4; }
 .tile.key { border-left: 3px solid var(--bar); }
 .card { padding: 16px 18px; margin: 0 0 14px; }
 .card header { display: flex; flex-wrap: wrap; align-items: baseline; gap: 4px 10px; margin: 0 0 10px; }
@@ -55,11 +55,14 @@ table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nu
 .data .n { text-align: right; white-space: nowrap; }
 .data td { overflow-wrap: anywhere; }
 .wide { overflow-x: auto; }
-.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(290px, 1fr)); gap: 18px 26px; }
+.columns { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(330px, 100%), 1fr)); gap: 14px; }
+.columns .card { margin: 0; min-width: 0; }
+.columns .full { grid-column: 1 / -1; }
+.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(235px, 1fr)); gap: 18px 24px; }
 .chart { margin: 0; min-width: 0; }
 figcaption { font-size: 14px; margin: 0 0 6px; }
 figcaption b { font-weight: 600; }
-figcaption span { color: var(--soft); font-variant-numeric: tabular-nums; }
+figcaption span { display: block; color: var(--soft); font-variant-numeric: tabular-nums; }
 .ylab, .xlab { color: var(--soft); font-size: 12px; line-height: 1.2; margin: 0; }
 .ylab { margin: 0 0 9px; }
 .xlab { text-align: right; margin: 3px 0 0; }
@@ -77,6 +80,7 @@ figcaption span { color: var(--soft); font-variant-numeric: tabular-nums; }
 .grid, .base { fill: none; stroke: var(--grid); stroke-width: 1; vector-effect: non-scaling-stroke; }
 .base { stroke: var(--muted); }
 .bar { fill: var(--bar); }
+.rest { fill: var(--muted); }
 .bar:hover { opacity: .75; }
 .area { fill: var(--area); stroke: var(--bar); stroke-width: 1.5; vector-effect: non-scaling-stroke; }
 .limit { fill: none; stroke: var(--limit-line); stroke-width: 1.5; stroke-dasharray: 5 3; vector-effect: non-scaling-stroke; }
@@ -84,12 +88,14 @@ figcaption span { color: var(--soft); font-variant-numeric: tabular-nums; }
 .legend span { display: inline-flex; align-items: center; gap: 6px; }
 .k-area { width: 16px; height: 10px; background: var(--area); border-top: 2px solid var(--bar); }
 .k-limit { width: 16px; border-top: 2px dashed var(--limit-line); }
-.bars th { font-weight: 400; text-align: left; padding: 2px 10px 2px 0; width: 1%; min-width: 72px; max-width: 190px; overflow-wrap: anywhere; line-height: 1.3; }
+.bars table { table-layout: fixed; max-width: 560px; }
+.bars th { width: 30%; font-weight: 400; text-align: left; padding: 2px 10px 2px 0; overflow-wrap: break-word; line-height: 1.3; }
 .bars .track { padding: 2px 0; }
 .bars .track i { display: block; height: 14px; min-width: 1px; background: var(--bar); border-radius: 0 3px 3px 0; }
 .bars .muted i { background: var(--muted); }
-.bars .n { text-align: right; padding: 2px 0 2px 10px; width: 1%; white-space: nowrap; }
-.bars .share { color: var(--soft); min-width: 58px; }
+.bars .n { text-align: right; padding: 2px 0 2px 8px; width: 4.4em; white-space: nowrap; }
+.bars .share { color: var(--soft); width: 4em; }
+.data + .chart { margin-top: 18px; }
 .stack { display: flex; height: 20px; border-radius: 5px; overflow: hidden; margin: 4px 0 10px; }
 .stack i { display: block; }
 .swatch { display: inline-block; width: 11px; height: 11px; border-radius: 3px; margin-right: 8px; vertical-align: -1px; }
@@ -114,7 +120,7 @@ footer { margin-top: 40px; color: var(--soft); font-size: 13px; overflow-wrap: a
   main { padding: 18px 12px 40px; }
   h1 { font-size: 22px; }
   .tiles { grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 8px; }
-  .tile dd { font-size: 19px; }
+  .tile dd:not(.more) { font-size: 19px; }
   .card { padding: 12px; }
   .stacked thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
   .stacked, .stacked tbody, .stacked tr, .stacked td, .stacked th { display: block; }

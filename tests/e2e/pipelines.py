@@ -32,6 +32,7 @@ columns:
     type: llm-judge
     model: judge
     answer: option
+    corrections: 0
     prompt: "{verb} {{{{ text }}}}"
     rubrics: [{{name: good, description: is it, options: {{"yes": it is, "no": it is not}}}}]
   - {{name: size, type: expression, as: integer, value: "{{{{ text | length }}}}"}}

@@ -67,6 +67,9 @@ class Frontier {
   // is told once, in the order in which they ended.
   std::optional<RecordId> next_ended();
 
+  // From now on at most so many records are open at the same time; those that are stay so.
+  void set_window(std::uint64_t window) { options_.window = window; }
+
   std::uint64_t opened() const { return opened_; }  // records [0, opened()) have been opened
   std::uint64_t open() const { return open_; }      // of them, those that have not ended
   std::uint64_t ended() const { return opened_ - open_; }

@@ -8,9 +8,9 @@ namespace dovetail::pipeline {
 
 struct BreakerOptions {
   int failures_to_open = 5;  // in a row
-  Micros first_pause = kSecond;
+  Micros first_pause = kOneSecond;
   double pause_growth = 2;
-  Micros longest_pause = 60 * kSecond;
+  Micros longest_pause = 60 * kOneSecond;
 };
 
 // Keeps requests from an endpoint that is down. Opens after some failures in a row (connection

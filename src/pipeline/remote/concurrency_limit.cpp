@@ -15,7 +15,7 @@ constexpr double kForgetShare = 2;
 // Without a latency signal, how long a new level beyond the ceiling is looked at.
 constexpr int kRoundTripsPerStep = 12;
 // A server that asks for more is obeyed up to here; the stall bound of the run ends it before.
-constexpr Micros kLongestCoolDown = 24 * 3600 * kSecond;
+constexpr Micros kLongestCoolDown = 24 * 3600 * kOneSecond;
 
 }  // namespace
 

@@ -15,14 +15,14 @@ struct LimitOptions {
   // limit per round trip, as TCP's slow start (RFC 5681).
   bool ramp = true;
   double cut = 0.75;
-  Micros default_cool_down = 2 * kSecond;
+  Micros default_cool_down = 2 * kOneSecond;
   int successes_per_raise = 25;
   // One burst of refusals is one cut. False cuts at every refusal.
   bool one_cut_per_burst = true;
   // After a level was refused the limit stays one below for this long before it is tried again,
   // twice as long after each further refusal, up to the longest hold.
-  Micros hold = 15 * kSecond;
-  Micros longest_hold = 600 * kSecond;
+  Micros hold = 15 * kOneSecond;
+  Micros longest_hold = 600 * kOneSecond;
   LatencyOptions latency;
 };
 

@@ -11,8 +11,8 @@
 namespace dovetail::pipeline {
 
 struct HttpTimeouts {
-  Micros connect = 10 * kSecond;
-  Micros total = 600 * kSecond;  // from submit() to the last byte; 0: none
+  Micros connect = 10 * kOneSecond;
+  Micros total = 600 * kOneSecond;  // from submit() to the last byte; 0: none
   // Gives up where fewer than `slow_bytes` per second moved for so long; 0: never. An answer that
   // is not streamed is silent until it is done, so this is off by default.
   Micros slow = 0;

@@ -12,7 +12,7 @@ namespace dovetail::pipeline {
 namespace {
 
 constexpr std::size_t kMostHeaderBytes = 64 * 1024;
-constexpr Micros kLongestWait = 24 * 3600 * kSecond;
+constexpr Micros kLongestWait = 24 * 3600 * kOneSecond;
 
 TransportError kind_of(CURLcode code, bool sent) {
   switch (code) {
@@ -77,7 +77,7 @@ std::optional<Micros> retry_after_of(const HttpResult& answer, CURL* easy) {
   if (answer.header("retry-after").empty()) return std::nullopt;
   curl_off_t seconds = 0;
   if (curl_easy_getinfo(easy, CURLINFO_RETRY_AFTER, &seconds) != CURLE_OK) return std::nullopt;
-  return std::clamp<Micros>(seconds, 0, kLongestWait / kSecond) * kSecond;
+  return std::clamp<Micros>(seconds, 0, kLongestWait / kOneSecond) * kOneSecond;
 }
 
 int version_number(long version) {

@@ -27,11 +27,11 @@ struct LatencyOptions {
   std::size_t max_samples = 2048;
   // After a trial nothing is tried for this long, or for so many windows where they take longer;
   // twice as long after each further trial, up to the longest pause.
-  Micros trial_pause = 30 * kSecond;
+  Micros trial_pause = 30 * kOneSecond;
   int trial_pause_windows = 50;
   // The same after a trial whose throughput proves neither, as a share of those.
   double unclear_pause = 0.1;
-  Micros longest_pause = 1800 * kSecond;
+  Micros longest_pause = 1800 * kOneSecond;
 };
 
 // Finds out from latencies alone where a server that never answers 429 is saturated.

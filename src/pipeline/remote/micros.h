@@ -9,7 +9,7 @@ namespace dovetail::pipeline {
 // of this folder have no clock of their own.
 using Micros = std::int64_t;
 
-inline constexpr Micros kSecond = 1'000'000;
+inline constexpr Micros kOneSecond = 1'000'000;
 
 // "No moment known": only another event can change the answer.
 inline constexpr Micros kNever = std::numeric_limits<Micros>::max();

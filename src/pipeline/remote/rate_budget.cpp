@@ -20,7 +20,7 @@ RateBudget::RateBudget(RateOptions options)
 RateBudget::Bucket RateBudget::bucket(double per_minute, Micros burst, double least) {
   Bucket made;
   if (per_minute <= 0) return made;
-  made.rate = per_minute / static_cast<double>(60 * kSecond);
+  made.rate = per_minute / static_cast<double>(60 * kOneSecond);
   made.capacity = std::max(least, made.rate * static_cast<double>(burst));
   made.level = made.capacity;
   return made;

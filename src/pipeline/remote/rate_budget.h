@@ -9,7 +9,7 @@ struct RateOptions {
   double tokens_per_minute = 0;
   // How much of a budget that was not used may be spent at once. Over any span T at most
   // rate * (T + burst) is sent, plus the one request that is let through a full bucket.
-  Micros burst = kSecond;
+  Micros burst = kOneSecond;
 };
 
 // Requests and tokens per minute of one endpoint as two token buckets. A request takes its

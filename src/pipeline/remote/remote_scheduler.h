@@ -31,7 +31,7 @@ struct RemoteSchedulerOptions {
   // answer. 0: four times what all endpoints may have in flight.
   std::size_t most_off_wire = 0;
   // check() fails when nothing succeeded for so long.
-  Micros stall_bound = 600 * kSecond;
+  Micros stall_bound = 600 * kOneSecond;
   // A fault on purpose, for tests: the slot stays taken until the back-off ends.
   bool slot_is_kept_in_back_off = false;
 };

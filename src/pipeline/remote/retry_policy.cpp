@@ -152,7 +152,7 @@ Status StallWatch::check(Micros now) const {
   if (now < deadline()) return {};
   return fail(ErrorKind::kTimeout,
               "{}: no request succeeded for {} s; the last one failed with: {}", name_,
-              bound_ / kSecond, last_failure_.empty() ? "no answer yet" : last_failure_);
+              bound_ / kOneSecond, last_failure_.empty() ? "no answer yet" : last_failure_);
 }
 
 }  // namespace dovetail::pipeline

@@ -33,11 +33,11 @@ CircuitBreaker::Outcome breaker_outcome(const HttpResult& result);
 
 struct RetryOptions {
   int tries = 4;  // the first one included
-  Micros base = kSecond / 2;
-  Micros longest = 60 * kSecond;
+  Micros base = kOneSecond / 2;
+  Micros longest = 60 * kOneSecond;
   // After a rate limit: the endpoint's own pause says when it may be asked at all, this one only
   // spreads the requests.
-  Micros longest_after_refusal = 5 * kSecond;
+  Micros longest_after_refusal = 5 * kOneSecond;
 };
 
 // The tries of one cell. The pauses are exponential with decorrelated jitter: evenly between `base`

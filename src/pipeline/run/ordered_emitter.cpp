@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "pipeline/run/column_work.h"
+
 namespace dovetail::pipeline {
 
 void OrderedEmitter::add(RecordId record, std::uint64_t batch, OpenRecord&& what) {
@@ -16,6 +18,7 @@ void OrderedEmitter::add(RecordId record, std::uint64_t batch, OpenRecord&& what
 Status OrderedEmitter::durable(std::uint64_t batch) {
   for (auto next = waiting_.find(next_); next != waiting_.end() && next->second.batch <= batch;
        next = waiting_.find(next_)) {
+    if (reached()) return {};
     if (Status ok = pass_on(next->second); !ok) return ok;
     waiting_.erase(next);
     ++next_;
@@ -35,6 +38,15 @@ Status OrderedEmitter::pass_on(Waiting& waiting) {
   }
   OpenRecord& record = *waiting.record;
   FinishedRecord finished{next_, Json::object(), std::move(record.reason)};
+  if (finished.reason.empty() && spec_.target) {
+    const auto accepted = is_accepted(*spec_.target, record.row);
+    if (!accepted) {
+      finished.reason = fmt::format("target_accepted: {}", accepted.error().message);
+    } else if (!*accepted) {
+      finished.reason = "target_accepted: it does not meet the condition";
+    }
+  }
+  if (finished.reason.empty()) ++accepted_;
   for (const ColumnDescription& column : spec_.columns) {
     if (column.drop) continue;
     const auto value = record.row.find(column.name);

@@ -16,7 +16,7 @@ struct FinishedRecord {
   RecordId record = 0;
   Json row;            // the columns that are in the results, in their order; null for what was
                        // skipped or has failed
-  std::string reason;  // why it was dropped; empty: it was not
+  std::string reason;  // why it was dropped, or not accepted; empty: it was not
 };
 
 // Passes on records in the order of their numbers, each once it is durable. Those that wait for an
@@ -32,11 +32,15 @@ class OrderedEmitter {
   // A record all of whose cells are durable once batch `batch` is; batches are counted from 1.
   void add(RecordId record, std::uint64_t batch, OpenRecord&& what);
 
-  // Batches up to this one are durable. Errors: emit's, the store's.
+  // Batches up to this one are durable. Errors: emit's, the store's. With a target, nothing is
+  // passed on once it is reached.
   Status durable(std::uint64_t batch);
 
   // Records [0, next()) have been passed on.
   RecordId next() const { return next_; }
+  // Of them, those that were neither dropped nor refused by the target's condition.
+  std::uint64_t accepted() const { return accepted_; }
+  bool reached() const { return spec_.target && accepted_ >= spec_.target->count; }
 
  private:
   struct Waiting {
@@ -53,6 +57,7 @@ class OrderedEmitter {
   std::size_t rows_ = 0;  // held in memory
   std::unordered_map<RecordId, Waiting> waiting_;
   RecordId next_ = 0;
+  std::uint64_t accepted_ = 0;
 };
 
 }  // namespace dovetail::pipeline

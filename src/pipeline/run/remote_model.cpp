@@ -15,7 +15,7 @@
 namespace dovetail::pipeline {
 namespace {
 
-constexpr Micros kShortestStallBound = 600 * kSecond;
+constexpr Micros kShortestStallBound = 600 * kOneSecond;
 // Answers of more bytes than these take long enough to read that free slots are told of before.
 constexpr std::size_t kLongReading = 256 * 1024;
 // A pipeline has one schema per column. An endpoint that refused so many takes none.

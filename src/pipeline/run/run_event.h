@@ -12,6 +12,7 @@ enum class RunEventKind : std::uint8_t {
   kStored,   // cell: the store has it from an earlier run
   kSend,     // cell; queue: model, number: seed, attempt
   kAnswer,   // cell; queue: model, number: 1 where the model was busy or away
+  kCached,   // cell: its answer is known from an earlier session
   kPutBack,  // cell: it waits again
   kDefer,    // cell: it waits until nothing else can be done
   kEnd,      // cell; number: its CellState

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <memory>
 #include <set>
+#include <thread>
 #include <utility>
 #include <variant>
 
@@ -15,6 +16,8 @@
 #include "pipeline/run/inbox.h"
 #include "pipeline/run/mutation.h"
 #include "pipeline/run/open_records.h"
+#include "pipeline/run/response_cache.h"
+#include "pipeline/run/work_pool.h"
 
 namespace dovetail::pipeline {
 namespace {
@@ -26,18 +29,25 @@ constexpr auto kTellEvery = std::chrono::milliseconds(100);
 // Cells without a model that are made before models are looked after again: a fraction of a
 // millisecond.
 constexpr int kInstantCells = 64;
-constexpr std::size_t kErrorWindow = 50;
-constexpr double kErrorShare = 0.5;
+// Commands that run at the same time wait for something, more often than not.
+constexpr std::uint32_t kWorkersPerCore = 2;
+// With a target, so many records are open beside those that it is likely to need.
+constexpr std::uint64_t kSpareRecords = 8;
 
 struct Came {
   Cell cell;
+  Hash128 key;  // of the answer in the cache
   Result<ModelAnswer> answer;
+};
+struct Worked {
+  Cell cell;
+  Result<Json> value;
 };
 struct Durable {
   std::uint64_t batch = 0;
   Status status;
 };
-using News = std::variant<Came, Durable>;
+using News = std::variant<Came, Worked, Durable>;
 
 Hash128 hash_of(std::string_view text) {
   const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
@@ -66,22 +76,23 @@ class Run {
   Run(const PipelineSpec& spec, const RunPorts& ports)
       : spec_(spec),
         ports_(ports),
-        instant_(static_cast<QueueId>(spec.models.size())),
+        blocking_(static_cast<QueueId>(spec.models.size())),
+        instant_(blocking_ + 1),
+        models_(queues_of(spec)),
         frontier_(plans(), instant_ + 1, frontier_options(),
                   [this](RecordId record) { return open(record); }),
         emitter_(spec, *ports.store, [this](const FinishedRecord& record) { return emit(record); }),
-        gate_(kErrorWindow, kErrorShare),
-        inbox_(std::make_shared<Inbox<News>>()) {
+        gate_(spec.limits.error_window, spec.limits.error_share),
+        inbox_(std::make_shared<Inbox<News>>()),
+        pool_(kWorkersPerCore * std::max(1U, std::thread::hardware_concurrency())) {
     progress_.records = spec.records;
     progress_.columns.resize(spec.columns.size());
     progress_.ready.resize(spec.models.size());
     for (const ColumnDescription& column : spec.columns) {
-      const std::string* alias = column.model();
-      models_.push_back(alias == nullptr ? instant_ : static_cast<QueueId>(spec.model(*alias)));
       recipes_.push_back(hash_of(column.recipe));
     }
-    needs_models_ = std::any_of(models_.begin(), models_.end(),
-                                [&](QueueId queue) { return queue != instant_; });
+    opens_by_demand_ = std::any_of(models_.begin(), models_.end(),
+                                   [&](QueueId queue) { return queue != instant_; });
     for (const ModelClient& model : ports.models) {
       model.on_room([inbox = inbox_] { inbox->wake(); });
     }
@@ -98,12 +109,22 @@ class Run {
   }
 
  private:
+  static std::vector<QueueId> queues_of(const PipelineSpec& spec) {
+    const auto models = static_cast<QueueId>(spec.models.size());
+    std::vector<QueueId> queues;
+    for (const ColumnDescription& column : spec.columns) {
+      const std::string* alias = column.model();
+      queues.push_back(alias != nullptr  ? static_cast<QueueId>(spec.model(*alias))
+                       : column.blocks() ? models
+                                         : models + 1);
+    }
+    return queues;
+  }
+
   std::vector<ColumnPlan> plans() const {
     std::vector<ColumnPlan> result;
-    for (const ColumnDescription& column : spec_.columns) {
-      const std::string* alias = column.model();
-      const auto queue = alias == nullptr ? instant_ : static_cast<QueueId>(spec_.model(*alias));
-      result.push_back({column.needs, queue, column.priority});
+    for (std::size_t i = 0; i < models_.size(); ++i) {
+      result.push_back({spec_.columns[i].needs, models_[i], spec_.columns[i].priority});
     }
     return result;
   }
@@ -128,10 +149,17 @@ class Run {
       const StopLevel asked = ports_.stop ? ports_.stop() : StopLevel::kNone;
       if (asked != StopLevel::kNone) close(RunEnd::kStopped, "it was asked to stop");
       if (gate_.shut()) {
-        close(RunEnd::kErrors, fmt::format("{} of the last {} cells failed for good",
+        close(RunEnd::kErrors, fmt::format("{} of the last {} cells of models failed for good",
                                            gate_.failures(), gate_.window()));
       }
+      if (spec_.limits.cost && progress_.cost >= *spec_.limits.cost) {
+        close(RunEnd::kCost, fmt::format("it has cost {:.4f}, limits.cost is {}", progress_.cost,
+                                         *spec_.limits.cost));
+      }
       if (asked == StopLevel::kNow) return {};
+      // What is still under way is of records beyond the target.
+      if (emitter_.reached()) return {};
+      if (spec_.target) aim();
       bool more = false;
       if (!closing_) {
         begin();
@@ -148,12 +176,32 @@ class Run {
         }
       }
       if (!failure_ && under_way_ == 0 && !more && durable_ == batches_) {
-        if (closing_ || frontier_.done()) return {};
+        if (closing_) return {};
+        if (frontier_.done()) return end_complete();
         salvage();
       }
       take_news(more ? std::chrono::milliseconds(0) : kPatience);
       if (failure_) return fail(*failure_);
     }
+  }
+
+  // As many records are open as the target is likely to need, at the share accepted so far.
+  void aim() {
+    const double share = (static_cast<double>(emitter_.accepted()) + 1.0) /
+                         (static_cast<double>(emitter_.next()) + 1.0);
+    const auto missing = static_cast<double>(spec_.target->count - emitter_.accepted());
+    const double needed = std::min(missing / share, static_cast<double>(spec_.window));
+    frontier_.set_window(
+        std::min(spec_.window, static_cast<std::uint64_t>(needed) + kSpareRecords));
+  }
+
+  Status end_complete() {
+    if (spec_.target && !emitter_.reached()) {
+      close(RunEnd::kTargetMissed,
+            fmt::format("{} of {} candidates were accepted, target_accepted.count is {}",
+                        emitter_.accepted(), spec_.records, spec_.target->count));
+    }
+    return {};
   }
 
   void close(RunEnd end, std::string why) {
@@ -167,7 +215,7 @@ class Run {
     if (!ports_.progress) return;
     progress_.opened = frontier_.opened();
     progress_.window_is_full = frontier_.open() >= spec_.window;
-    for (QueueId model = 0; model < instant_; ++model) {
+    for (QueueId model = 0; model < blocking_; ++model) {
       progress_.ready[model] = frontier_.ready(model);
     }
     ports_.progress(progress_);
@@ -206,14 +254,18 @@ class Run {
 
   // Gives each model what it has room for, from its own queue.
   void begin() {
-    for (QueueId model = 0; model < instant_; ++model) {
-      std::uint32_t room = ports_.models[model].room();
+    for (QueueId model = 0; model <= blocking_; ++model) {
+      std::uint32_t room = model == blocking_ ? pool_.room() : ports_.models[model].room();
       note({.kind = RunEventKind::kRoom, .queue = model, .number = room});
       while (room > 0) {
         const auto cell = frontier_.take(model);
         if (!cell) break;
         if (skip(*cell)) continue;
-        if (!ask(model, *cell)) room = 1;
+        if (model == blocking_) {
+          work(*cell);
+        } else if (!ask(model, *cell)) {
+          room = 1;
+        }
         --room;
         if constexpr (kRunMutant == RunMutant::kLeavesRoom) break;
       }
@@ -225,7 +277,7 @@ class Run {
   bool make_instant_cells() {
     for (int count = 0; count < kInstantCells; ++count) {
       // Models open the records that they need; without models, whatever is next is opened.
-      if (needs_models_ && frontier_.ready(instant_) == 0) return false;
+      if (opens_by_demand_ && frontier_.ready(instant_) == 0) return false;
       const auto cell = frontier_.take(instant_);
       if (!cell) return false;
       if (!skip(*cell)) make(*cell);
@@ -236,8 +288,9 @@ class Run {
   void make(Cell cell) {
     OpenRecord& record = open_.at(cell.record);
     const ColumnDescription& column = spec_.columns[cell.column];
-    if (const auto* expression = std::get_if<ExpressionColumn>(&column.what)) {
-      auto value = evaluate(*expression, record.row);
+    if (!std::holds_alternative<SeedColumn>(column.what) &&
+        !std::holds_alternative<DrawnColumn>(column.what)) {
+      auto value = evaluate(column, record.row);
       return value ? keep(cell, *std::move(value), {}) : give_up(cell, value.error());
     }
     // It may have been drawn together with another.
@@ -250,12 +303,32 @@ class Run {
     keep(cell, std::move(value), {});
   }
 
+  // Makes a cell on another thread.
+  void work(Cell cell) {
+    const ColumnDescription& column = spec_.columns[cell.column];
+    ++under_way_;
+    ++progress_.columns[cell.column].in_flight;
+    note({.kind = RunEventKind::kSend, .queue = blocking_, .cell = cell});
+    pool_.submit([inbox = inbox_, cell, &column, row = open_.at(cell.record).row] {
+      inbox->put(Worked{cell, evaluate(column, row)});
+    });
+  }
+
+  void hear(Worked& worked) {
+    --under_way_;
+    --progress_.columns[worked.cell.column].in_flight;
+    note({.kind = RunEventKind::kAnswer, .queue = blocking_, .cell = worked.cell});
+    worked.value ? keep(worked.cell, *std::move(worked.value), {})
+                 : give_up(worked.cell, worked.value.error());
+  }
+
   // True: the cell is skipped, by its own condition or since something that it needs is not there.
   bool skip(Cell cell) {
     const ColumnDescription& column = spec_.columns[cell.column];
     OpenRecord& record = open_.at(cell.record);
-    const bool lacks = std::any_of(column.needs.begin(), column.needs.end(),
-                                   [&](ColumnId need) { return record.absent[need]; });
+    const bool lacks =
+        column.propagate_skip && std::any_of(column.needs.begin(), column.needs.end(),
+                                             [&](ColumnId need) { return record.absent[need]; });
     const Result<bool> skipped = lacks ? Result<bool>(true) : is_skipped(column, record.row);
     if (!skipped) {
       give_up(cell, skipped.error());
@@ -278,17 +351,22 @@ class Run {
   bool ask(QueueId model, Cell cell) {
     OpenRecord& record = open_.at(cell.record);
     const ColumnDescription& column = spec_.columns[cell.column];
-    const auto tried = record.tries.find(cell.column);
-    const std::uint32_t attempt = tried == record.tries.end() ? 0 : tried->second;
+    const std::vector<FailedAttempt>& failed = record.failed[cell.column];
+    const auto attempt = static_cast<std::uint32_t>(failed.size());
     const std::uint64_t seed = seed_of(cell, attempt);
-    const auto request = make_request(column, record.row, seed);
+    const auto request = make_request(column, record.row, seed, failed);
     if (!request) {
       fail_for_good(cell, request.error(), {});
       return true;
     }
-    const Status taken =
-        ports_.models[model].submit(*request, [inbox = inbox_, cell](Result<ModelAnswer> answer) {
-          inbox->put(Came{cell, std::move(answer)});
+    Hash128 key;
+    if (column.cache) {
+      key = response_key(spec_.models[model], *request);
+      if (answer_from_cache(cell, key)) return true;
+    }
+    const Status taken = ports_.models[model].submit(
+        *request, [inbox = inbox_, cell, key](Result<ModelAnswer> answer) {
+          inbox->put(Came{cell, key, std::move(answer)});
         });
     if (taken) {
       ++under_way_;
@@ -302,6 +380,20 @@ class Run {
       return false;
     }
     fail_for_good(cell, taken.error(), {});
+    return true;
+  }
+
+  // An answer of an earlier session whose cell has been forgotten, or was not what its column
+  // wants.
+  bool answer_from_cache(Cell cell, const Hash128& key) {
+    if (!ports_.resumes) return false;
+    const auto text = ports_.store->cached(key);
+    if (!text || !*text) return false;
+    const auto answer = read_response(**text);
+    if (!answer) return false;
+    ++progress_.columns[cell.column].from_cache;
+    note({.kind = RunEventKind::kCached, .cell = cell});
+    take_answer(cell, *answer, {});
     return true;
   }
 
@@ -326,7 +418,6 @@ class Run {
 
   void hear(Came& came) {
     const Cell cell = came.cell;
-    const ColumnDescription& column = spec_.columns[cell.column];
     const QueueId model = models_[cell.column];
     ColumnCounts& counts = progress_.columns[cell.column];
     --under_way_;
@@ -335,43 +426,49 @@ class Run {
           .queue = model,
           .cell = cell,
           .number = came.answer || !is_worth_waiting(came.answer.error()) ? 0U : 1U});
-    Provenance provenance;
-    std::uint32_t& tries = open_.at(cell.record).tries[cell.column];
-    provenance.attempts = ++tries;
-    if (!came.answer) return hear_failure(cell, came.answer.error(), provenance);
-
+    if (!came.answer) return hear_failure(cell, came.answer.error());
     const ModelAnswer& answer = *came.answer;
-    provenance.prompt_tokens = answer.usage.prompt_tokens;
-    provenance.completion_tokens = answer.usage.completion_tokens;
-    provenance.latency_us = answer.on_wire_us;
-    provenance.origin = ports_.store->origin({spec_.models[model].alias, recipes_[cell.column]});
+    if (spec_.columns[cell.column].cache) {
+      ports_.store->remember(came.key, response_text(answer));
+    }
     const Price price = price_of(spec_.models[model]);
     const double cost =
-        price.input * provenance.prompt_tokens + price.output * provenance.completion_tokens;
-    provenance.cost = static_cast<std::uint64_t>(cost);
+        price.input * answer.usage.prompt_tokens + price.output * answer.usage.completion_tokens;
     progress_.cost += 1e-9 * cost;
-    counts.prompt_tokens += provenance.prompt_tokens;
-    counts.completion_tokens += provenance.completion_tokens;
+    counts.prompt_tokens += answer.usage.prompt_tokens;
+    counts.completion_tokens += answer.usage.completion_tokens;
+    Provenance provenance;
+    provenance.latency_us = answer.on_wire_us;
+    provenance.cost = static_cast<std::uint64_t>(cost);
+    take_answer(cell, answer, provenance);
+  }
 
+  // Makes a value of an answer, or asks again.
+  void take_answer(Cell cell, const ModelAnswer& answer, Provenance provenance) {
+    const ColumnDescription& column = spec_.columns[cell.column];
+    std::vector<FailedAttempt>& failed = open_.at(cell.record).failed[cell.column];
+    provenance.attempts = static_cast<std::uint32_t>(failed.size()) + 1;
+    provenance.prompt_tokens = answer.usage.prompt_tokens;
+    provenance.completion_tokens = answer.usage.completion_tokens;
+    provenance.origin = ports_.store->origin({*column.model(), recipes_[cell.column]});
     auto value = read_answer(column, answer);
     if (value) {
       gate_.ended(false);
       return keep(cell, *std::move(value), provenance);
     }
-    if (tries <= column.retries) {
-      ++counts.retries;
-      if constexpr (kRunMutant == RunMutant::kDefersForAnswer) return defer(cell);
-      return put_back(cell);
-    }
     Error error = value.error();
     if (answer.cut) error.message += "; it was cut by max_tokens";
-    fail_for_good(cell, error, provenance);
+    failed.push_back({answer.text, error.message});
+    if (!may_ask_again(column, failed)) return fail_for_good(cell, error, provenance);
+    ++progress_.columns[cell.column].retries;
+    if constexpr (kRunMutant == RunMutant::kDefersForAnswer) return defer(cell);
+    put_back(cell);
   }
 
-  void hear_failure(Cell cell, const Error& error, const Provenance& provenance) {
-    if (!is_worth_waiting(error)) return fail_for_good(cell, error, provenance);
+  void hear_failure(Cell cell, const Error& error) {
+    if (!is_worth_waiting(error)) return fail_for_good(cell, error, {});
     if (!salvaged_.contains({cell.record, cell.column})) return defer(cell);
-    give_up(cell, error, provenance);
+    give_up(cell, error);
   }
 
   void put_back(Cell cell) {
@@ -473,10 +570,11 @@ class Run {
 
   const PipelineSpec& spec_;
   const RunPorts& ports_;
-  QueueId instant_;              // of cells that need no model
-  std::vector<QueueId> models_;  // by column
+  QueueId blocking_;             // of cells that need no model, and another thread
+  QueueId instant_;              // of the others that need no model
+  std::vector<QueueId> models_;  // by column: its queue
   std::vector<Hash128> recipes_;
-  bool needs_models_ = false;
+  bool opens_by_demand_ = false;
 
   std::unordered_map<RecordId, OpenRecord> open_;
   std::optional<Error> failure_;
@@ -493,6 +591,7 @@ class Run {
   std::set<std::pair<RecordId, ColumnId>> salvaged_;
   std::vector<CellResult> unstored_;
   std::uint64_t batches_ = 0, durable_ = 0;
+  WorkPool pool_;  // its threads end before what they use
 };
 
 }  // namespace

@@ -18,13 +18,16 @@ struct ColumnCounts {
   std::uint64_t values = 0, skipped = 0, failed = 0;  // of this run, and of those it resumes
   std::uint64_t in_flight = 0;
   std::uint64_t retries = 0;                               // of this run
+  std::uint64_t from_cache = 0;                            // of this run: answers
   std::uint64_t prompt_tokens = 0, completion_tokens = 0;  // of this run
 };
 
 enum class RunEnd : std::uint8_t {
   kComplete,
-  kStopped,  // by the port `stop`: what was under way has been kept
-  kErrors,   // too many of the last cells failed for good
+  kStopped,       // by the port `stop`: what was under way has been kept
+  kErrors,        // limits.errors: too many of the last cells failed for good
+  kCost,          // limits.cost
+  kTargetMissed,  // all candidates have been tried
 };
 
 struct RunProgress {

@@ -9,7 +9,9 @@ namespace dovetail::pipeline {
 RunLaws::RunLaws(const PipelineSpec& spec) : spec_(spec), depths_(spec.columns.size(), 0) {
   for (const ColumnDescription& column : spec.columns) {
     const std::string* alias = column.model();
-    models_.push_back(alias == nullptr ? -1 : static_cast<int>(spec.model(*alias)));
+    models_.push_back(alias != nullptr  ? static_cast<int>(spec.model(*alias))
+                      : column.blocks() ? static_cast<int>(spec.models.size())
+                                        : -1);
   }
   for (std::size_t column = spec.columns.size(); column-- > 0;) {
     for (const ColumnId need : spec.columns[column].needs) {
@@ -21,7 +23,7 @@ RunLaws::RunLaws(const PipelineSpec& spec) : spec_(spec), depths_(spec.columns.s
 
 void RunLaws::begin() {
   records_.clear();
-  room_.assign(spec_.models.size(), 0);
+  room_.assign(spec_.models.size() + 1, 0);
   served_.assign(spec_.columns.size(), 0);
   opened_ = emitted_ = durable_ = 0;
 }
@@ -48,6 +50,13 @@ void RunLaws::see(const RunEvent& event) {
       return send(event);
     case RunEventKind::kAnswer:
       return answer(event);
+    case RunEventKind::kCached:
+      if (!ready(records_.at(event.cell.record), event.cell.column)) {
+        violate("law 5: {} is answered, but is not ready", name(event.cell));
+      }
+      ++served_[event.cell.column];
+      book(event.cell).state = State::kHeld;
+      return;
     case RunEventKind::kPutBack:
       if (book(event.cell).state != State::kHeld && book(event.cell).state != State::kDeferred) {
         violate("law 4: {} is put back, but was not taken", name(event.cell));
@@ -205,7 +214,9 @@ void RunLaws::pass(const RunEvent& event) {
                                       record.cells[column].state != State::kEnded);
     }
   }
-  if (more_to_come || opened_ == spec_.records || open_records() >= spec_.window) return;
+  // A target narrows the window.
+  if (spec_.target || more_to_come) return;
+  if (opened_ == spec_.records || open_records() >= spec_.window) return;
   for (ColumnId column = 0; column < spec_.columns.size(); ++column) {
     if (models_[column] == static_cast<int>(event.queue) && brings(column)) {
       return violate("law 1: model {} has room for {}, and record {} could be opened", event.queue,

@@ -37,7 +37,7 @@ TEST(Background, EndsWithWhatIsPostedButNotWithWhatIsForLater) {
   int later = 0;
   {
     auto background = *Background::create();
-    background->post_at(Background::now() + 3600 * kSecond, [&] { ++later; });
+    background->post_at(Background::now() + 3600 * kOneSecond, [&] { ++later; });
     for (int i = 0; i < 100; ++i) background->post([&] { ++posted; });
   }
   EXPECT_EQ(posted, 100);

@@ -218,7 +218,7 @@ class ChatClientTest : public ::testing::Test {
     where.base_url = endpoint.url("/v1/");
     where.api_key = "sk-0123456789";
     where.headers = {{"X-Team", "blue"}};
-    where.timeouts.total = 2 * kSecond;
+    where.timeouts.total = 2 * kOneSecond;
     where.max_response = 100'000;
     const auto client = ChatClient::create(*http_, where);
     EXPECT_TRUE(client.has_value());
@@ -247,7 +247,7 @@ TEST_F(ChatClientTest, AsksAndReads) {
 TEST_F(ChatClientTest, FailuresHaveAClassAndAMessage) {
   ChatOutcome outcome = ask(error_reply(429, "slow down", "rate_limit", 3));
   EXPECT_EQ(outcome.failure, FailureClass::kRateLimit);
-  EXPECT_EQ(outcome.retry_after, 3 * kSecond);
+  EXPECT_EQ(outcome.retry_after, 3 * kOneSecond);
   EXPECT_THAT(outcome.message, HasSubstr("/v1/chat/completions: HTTP 429: slow down (rate_limit)"));
 
   outcome = ask(error_reply(404, "no such model"));

@@ -28,7 +28,7 @@ TEST(CircuitBreaker, OpensAfterFailuresInARow) {
   fail_times(breaker, 1, 0);
   EXPECT_EQ(breaker.state(0), State::kOpen);
   EXPECT_FALSE(breaker.may_send(0));
-  EXPECT_EQ(breaker.next_time(0), kSecond);
+  EXPECT_EQ(breaker.next_time(0), kOneSecond);
 }
 
 TEST(CircuitBreaker, ProbesOneAtATimeWithGrowingPauses) {
@@ -36,8 +36,8 @@ TEST(CircuitBreaker, ProbesOneAtATimeWithGrowingPauses) {
   fail_times(breaker, 5, 0);
   Micros now = 0;
   for (const Micros pause : {1, 2, 4, 8, 16, 32, 60, 60}) {
-    EXPECT_FALSE(breaker.may_send(now + pause * kSecond - 1));
-    now += pause * kSecond;
+    EXPECT_FALSE(breaker.may_send(now + pause * kOneSecond - 1));
+    now += pause * kOneSecond;
     EXPECT_EQ(breaker.state(now), State::kHalfOpen);
     const auto probe = breaker.sent(now);
     EXPECT_FALSE(breaker.may_send(now)) << "one probe";
@@ -50,16 +50,16 @@ TEST(CircuitBreaker, ProbesOneAtATimeWithGrowingPauses) {
   breaker.finished(breaker.sent(now), Outcome::kSuccess, now);
   EXPECT_EQ(breaker.state(now), State::kClosed);
   fail_times(breaker, 5, now);
-  EXPECT_EQ(breaker.next_time(now), now + kSecond) << "the pause starts anew";
+  EXPECT_EQ(breaker.next_time(now), now + kOneSecond) << "the pause starts anew";
 }
 
 TEST(CircuitBreaker, LateFailuresDoNotLengthenThePause) {
   CircuitBreaker breaker(BreakerOptions{});
   const auto late = breaker.sent(0);
   fail_times(breaker, 50, 0);
-  EXPECT_EQ(breaker.next_time(0), kSecond);
-  breaker.finished(late, Outcome::kFailure, kSecond / 2);
-  EXPECT_EQ(breaker.next_time(0), kSecond);
+  EXPECT_EQ(breaker.next_time(0), kOneSecond);
+  breaker.finished(late, Outcome::kFailure, kOneSecond / 2);
+  EXPECT_EQ(breaker.next_time(0), kOneSecond);
 }
 
 TEST(CircuitBreaker, ALateSuccessClosesIt) {
@@ -77,7 +77,7 @@ RC_GTEST_PROP(CircuitBreaker, NeverLocksUp, ()) {
   const auto steps =
       *rc::gen::container<std::vector<std::uint16_t>>(300, rc::gen::arbitrary<std::uint16_t>());
   for (const std::uint16_t step : steps) {
-    now += step % 5 == 0 ? kSecond : 10;
+    now += step % 5 == 0 ? kOneSecond : 10;
     if (step % 2 == 0 && breaker.may_send(now)) {
       flying.push_back(breaker.sent(now));
     } else if (!flying.empty()) {
@@ -91,7 +91,7 @@ RC_GTEST_PROP(CircuitBreaker, NeverLocksUp, ()) {
     const Micros next = breaker.next_time(now);
     RC_ASSERT(breaker.may_send(now) == (next == now));
     RC_ASSERT(next != kNever || !flying.empty());
-    if (next != kNever) RC_ASSERT(breaker.may_send(next) && next <= now + 60 * kSecond);
+    if (next != kNever) RC_ASSERT(breaker.may_send(next) && next <= now + 60 * kOneSecond);
   }
 }
 

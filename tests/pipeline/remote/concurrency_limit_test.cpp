@@ -74,11 +74,11 @@ TEST(ConcurrencyLimit, ALateRefusalOfAnOldBurstDoesNotCutAgain) {
   const auto burst = fill(limit, 0);
   limit.finished(burst[0], Outcome::kRefused, 10);
   ASSERT_EQ(limit.limit(), 3);
-  limit.finished(burst[1], Outcome::kRefused, 60 * kSecond);
+  limit.finished(burst[1], Outcome::kRefused, 60 * kOneSecond);
   EXPECT_EQ(limit.limit(), 3);
-  EXPECT_FALSE(limit.cooling(60 * kSecond)) << "nor cool anew";
-  limit.finished(burst[2], Outcome::kRefused, 60 * kSecond, 5 * kSecond);
-  EXPECT_EQ(limit.cool_until(), 65 * kSecond) << "unless the server names a time";
+  EXPECT_FALSE(limit.cooling(60 * kOneSecond)) << "nor cool anew";
+  limit.finished(burst[2], Outcome::kRefused, 60 * kOneSecond, 5 * kOneSecond);
+  EXPECT_EQ(limit.cool_until(), 65 * kOneSecond) << "unless the server names a time";
 }
 
 TEST(ConcurrencyLimit, CoolsDownForTheServersTimeOrTwoSeconds) {
@@ -86,8 +86,9 @@ TEST(ConcurrencyLimit, CoolsDownForTheServersTimeOrTwoSeconds) {
     std::optional<Micros> retry_after;
     Micros until;
   };
-  for (const Case& c : {Case{std::nullopt, 10 + 2 * kSecond}, Case{7 * kSecond, 10 + 7 * kSecond},
-                        Case{0, 10}, Case{-5, 10}, Case{kNever, 10 + 86'400 * kSecond}}) {
+  for (const Case& c :
+       {Case{std::nullopt, 10 + 2 * kOneSecond}, Case{7 * kOneSecond, 10 + 7 * kOneSecond},
+        Case{0, 10}, Case{-5, 10}, Case{kNever, 10 + 86'400 * kOneSecond}}) {
     ConcurrencyLimit limit(plain(8, 8));
     limit.finished(limit.sent(0), Outcome::kRefused, 10, c.retry_after);
     EXPECT_EQ(limit.next_time(10), c.until);
@@ -156,8 +157,8 @@ TEST(ConcurrencyLimit, RampsUpByOnePerSuccessUntilRefused) {
   EXPECT_EQ(limit.limit(), 4);
   tickets.pop_back();
   for (const Ticket& ticket : tickets) limit.finished(ticket, Outcome::kSuccess, 4);
-  for (const Ticket& ticket : fill(limit, 10 * kSecond)) {
-    limit.finished(ticket, Outcome::kSuccess, 10 * kSecond + 1);
+  for (const Ticket& ticket : fill(limit, 10 * kOneSecond)) {
+    limit.finished(ticket, Outcome::kSuccess, 10 * kOneSecond + 1);
   }
   EXPECT_EQ(limit.limit(), 4);
 }
@@ -182,9 +183,9 @@ TEST(ConcurrencyLimit, HoldsBelowARefusedLevelLongerEachTime) {
     }
   }
   for (std::size_t i = 1; i < refused_at.size(); ++i) {
-    const Micros hold = (15 * kSecond) << (i - 1);
+    const Micros hold = (15 * kOneSecond) << (i - 1);
     EXPECT_GE(refused_at[i] - refused_at[i - 1], hold);
-    EXPECT_LE(refused_at[i] - refused_at[i - 1], hold + 5 * kSecond);
+    EXPECT_LE(refused_at[i] - refused_at[i - 1], hold + 5 * kOneSecond);
   }
 }
 

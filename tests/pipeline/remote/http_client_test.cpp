@@ -109,15 +109,15 @@ TEST(HttpClient, ReadsRetryAfter) {
     std::optional<Micros> low, high;
   };
   for (const Case& c : {Case{{}, std::nullopt, std::nullopt},
-                        Case{{{"Retry-After", "7"}}, 7 * kSecond, 7 * kSecond},
+                        Case{{{"Retry-After", "7"}}, 7 * kOneSecond, 7 * kOneSecond},
                         Case{{{"Retry-After", "7"}, {"retry-after-ms", "250"}}, 250'000, 250'000},
                         Case{{{"retry-after-ms", "x"}}, std::nullopt, std::nullopt},
                         Case{{{"Retry-After", "-3"}}, 0, 0},
-                        Case{{{"Retry-After", "99999999999999999999"}}, 0, 86'400 * kSecond},
+                        Case{{{"Retry-After", "99999999999999999999"}}, 0, 86'400 * kOneSecond},
                         Case{{{"Retry-After", "Fri, 31 Dec 1999 23:59:59 GMT"}}, 0, 0},
                         Case{{{"Retry-After", "Fri, 31 Dec 2199 23:59:59 GMT"}},
-                             86'400 * kSecond,
-                             86'400 * kSecond}}) {
+                             86'400 * kOneSecond,
+                             86'400 * kOneSecond}}) {
     TestEndpoint endpoint([&](const TestRequest&) {
       TestReply reply;
       reply.status = 429;
@@ -193,7 +193,7 @@ TEST(HttpClient, NamesWhatWentWrong) {
         return request.target == "/bad" ? c.reply : TestReply{};
       });
       HttpRequest request = post(endpoint.url("/bad"));
-      request.timeouts.total = kSecond / 4;
+      request.timeouts.total = kOneSecond / 4;
       request.max_response = 4000;
       if (reused) {
         EXPECT_EQ(fetch(*client, post(endpoint.url("/good"))).status, 200);

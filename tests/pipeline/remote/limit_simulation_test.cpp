@@ -47,15 +47,15 @@ TEST(LimitSimulation, FindsAndHoldsTheLevelThatIsNotRefused) {
     for (const int start : {0, 4, 200}) {
       LimitOptions options = up_to(200);
       options.start = start;
-      const auto run = simulate(options, refusing_above(20, latency), 60'000, 600 * kSecond);
+      const auto run = simulate(options, refusing_above(20, latency), 60'000, 600 * kOneSecond);
       SCOPED_TRACE(::testing::Message() << latency << " us from " << start);
-      EXPECT_GT(run.share_within(120 * kSecond, 18, 22), 0.9);
+      EXPECT_GT(run.share_within(120 * kOneSecond, 18, 22), 0.9);
       EXPECT_LE(run.cuts, 16);
       EXPECT_LE(run.refused, 600);
 
       options.hold = 0;  // forgets the level that was refused
-      const auto mutant = simulate(options, refusing_above(20, latency), 60'000, 600 * kSecond);
-      EXPECT_LT(mutant.share_within(120 * kSecond, 18, 22), 0.9);
+      const auto mutant = simulate(options, refusing_above(20, latency), 60'000, 600 * kOneSecond);
+      EXPECT_LT(mutant.share_within(120 * kOneSecond, 18, 22), 0.9);
     }
   }
 }
@@ -73,16 +73,16 @@ TEST(LimitSimulation, SettlesAtTheKneeOfAServerThatOnlyGetsSlow) {
         LimitOptions options = up_to(200);
         options.start = start;
         const auto server = slowing_above(20, 100 * kMs, jitter);
-        const auto run = simulate(options, server, 1'000'000, 900 * kSecond, seed);
+        const auto run = simulate(options, server, 1'000'000, 900 * kOneSecond, seed);
         SCOPED_TRACE(::testing::Message() << "jitter " << jitter << " from " << start);
-        EXPECT_GT(run.share_within(300 * kSecond, 20 / 1.3, 20 * 1.3), 0.9);
-        EXPECT_NEAR(run.mean_limit(300 * kSecond), 20, 4);
+        EXPECT_GT(run.share_within(300 * kOneSecond, 20 / 1.3, 20 * 1.3), 0.9);
+        EXPECT_NEAR(run.mean_limit(300 * kOneSecond), 20, 4);
         const double bound = 20.0 / (100 * kMs) * static_cast<double>(run.end);
         EXPECT_GT(static_cast<double>(run.succeeded), 0.93 * bound);
 
         options.latency.enabled = false;
-        const auto mutant = simulate(options, server, 1'000'000, 900 * kSecond, seed);
-        EXPECT_LT(mutant.share_within(120 * kSecond, 20 / 1.3, 20 * 1.3), 0.1);
+        const auto mutant = simulate(options, server, 1'000'000, 900 * kOneSecond, seed);
+        EXPECT_LT(mutant.share_within(120 * kOneSecond, 20 / 1.3, 20 * 1.3), 0.1);
       }
     }
   }
@@ -99,11 +99,11 @@ TEST(LimitSimulation, DoesNotStarveAServerThatBatches) {
   LimitOptions options = up_to(64);
   options.start = 4;
   options.ramp = false;  // so that the reference is that of an idle server
-  const auto run = simulate(options, server, 1'000'000, 1800 * kSecond);
-  EXPECT_GT(run.mean_limit(600 * kSecond), 0.9 * 64);
+  const auto run = simulate(options, server, 1'000'000, 1800 * kOneSecond);
+  EXPECT_GT(run.mean_limit(600 * kOneSecond), 0.9 * 64);
   options.latency.confirm = false;
-  const auto mutant = simulate(options, server, 1'000'000, 1800 * kSecond);
-  EXPECT_LT(mutant.mean_limit(600 * kSecond), 0.8 * 64);
+  const auto mutant = simulate(options, server, 1'000'000, 1800 * kOneSecond);
+  EXPECT_LT(mutant.mean_limit(600 * kOneSecond), 0.8 * 64);
 }
 
 TEST(LimitSimulation, CostsNextToNothingWhereNothingIsWrong) {
@@ -122,15 +122,15 @@ TEST(LimitSimulation, GoesOnAfterAStall) {
   // What arrives, or is under way, between 20 s and 50 s is answered at 50 s and later.
   const ServerModel server = [](int, Micros now, std::mt19937_64&) {
     const Micros end = now + 100 * kMs;
-    const bool stalled = end > 20 * kSecond && now < 50 * kSecond;
-    return ServerAnswer{Outcome::kSuccess, (stalled ? 50 * kSecond + 100 * kMs : end) - now,
+    const bool stalled = end > 20 * kOneSecond && now < 50 * kOneSecond;
+    return ServerAnswer{Outcome::kSuccess, (stalled ? 50 * kOneSecond + 100 * kMs : end) - now,
                         std::nullopt};
   };
   const auto run = simulate(up_to(64), server, 64'000);
   EXPECT_TRUE(each_once(run));
   EXPECT_EQ(run.cuts, 0);
-  EXPECT_GT(run.mean_limit(60 * kSecond), 60);
-  EXPECT_LT(static_cast<double>(run.end), 1.02 * 130 * kSecond);
+  EXPECT_GT(run.mean_limit(60 * kOneSecond), 60);
+  EXPECT_LT(static_cast<double>(run.end), 1.02 * 130 * kOneSecond);
 }
 
 TEST(LimitSimulation, DroppedConnectionsDoNotKeepItDown) {
@@ -144,35 +144,35 @@ TEST(LimitSimulation, DroppedConnectionsDoNotKeepItDown) {
   const auto run = simulate(up_to(64), server, 100'000);
   EXPECT_TRUE(each_once(run));
   EXPECT_GT(run.broken, 4'000);
-  EXPECT_GT(run.share_within(100 * kSecond, 36, 44), 0.85);
+  EXPECT_GT(run.share_within(100 * kOneSecond, 36, 44), 0.85);
 }
 
 TEST(LimitSimulation, AStormIsOneCut) {
   // For an instant at 10 s the server refuses everybody.
   const ServerModel server = [](int, Micros now, std::mt19937_64&) {
-    if (now >= 10 * kSecond && now < 10 * kSecond + 500 * kMs) {
+    if (now >= 10 * kOneSecond && now < 10 * kOneSecond + 500 * kMs) {
       return ServerAnswer{Outcome::kRefused, 400 * kMs, std::nullopt};
     }
     return ServerAnswer{Outcome::kSuccess, 450 * kMs, std::nullopt};
   };
   LimitOptions options = up_to(400);
   options.latency.enabled = false;
-  const auto run = simulate(options, server, 100'000, 60 * kSecond);
+  const auto run = simulate(options, server, 100'000, 60 * kOneSecond);
   EXPECT_GT(run.refused, 300);
   EXPECT_EQ(run.cuts, 1);
   options.one_cut_per_burst = false;
-  EXPECT_GT(simulate(options, server, 100'000, 60 * kSecond).cuts, 300);
+  EXPECT_GT(simulate(options, server, 100'000, 60 * kOneSecond).cuts, 300);
 }
 
 TEST(LimitSimulation, FollowsAServerThatGrows) {
   const ServerModel server = [](int in_flight, Micros now, std::mt19937_64&) {
-    if (in_flight > (now < 60 * kSecond ? 20 : 60)) {
+    if (in_flight > (now < 60 * kOneSecond ? 20 : 60)) {
       return ServerAnswer{Outcome::kRefused, kMs, std::nullopt};
     }
     return ServerAnswer{Outcome::kSuccess, 100 * kMs, std::nullopt};
   };
-  const auto run = simulate(up_to(64), server, 1'000'000, 600 * kSecond);
-  EXPECT_GT(run.share_within(300 * kSecond, 54, 64), 0.9);
+  const auto run = simulate(up_to(64), server, 1'000'000, 600 * kOneSecond);
+  EXPECT_GT(run.share_within(300 * kOneSecond, 54, 64), 0.9);
 }
 
 }  // namespace

@@ -51,14 +51,14 @@ SimulatedRun half_off_wire(bool slot_is_kept) {
 TEST(RemoteScheduler, BackOffHoldsNoSlot) {
   const SimulatedRun run = half_off_wire(false);
   EXPECT_THAT(run.succeeded, Each(1));
-  EXPECT_GE(run.end, 40 * kSecond);
-  EXPECT_LE(run.end, 40 * kSecond + 400 * kMs);
+  EXPECT_GE(run.end, 40 * kOneSecond);
+  EXPECT_LE(run.end, 40 * kOneSecond + 400 * kMs);
 }
 
 TEST(RemoteScheduler, ASlotThatIsKeptInBackOffIsSeen) {
   const SimulatedRun run = half_off_wire(true);
   EXPECT_THAT(run.succeeded, Each(1));
-  EXPECT_GE(run.end, 60 * kSecond) << "the fault costs what it must";
+  EXPECT_GE(run.end, 60 * kOneSecond) << "the fault costs what it must";
 }
 
 TEST(RemoteScheduler, ReadingAnAnswerHoldsNoSlot) {
@@ -70,7 +70,7 @@ TEST(RemoteScheduler, ReadingAnAnswerHoldsNoSlot) {
         return answer;
       },
       1000);
-  EXPECT_EQ(run.end, 20 * kSecond + 200 * kMs);
+  EXPECT_EQ(run.end, 20 * kOneSecond + 200 * kMs);
 }
 
 TEST(RemoteScheduler, WhatHasWaitedGoesFirst) {
@@ -91,10 +91,10 @@ TEST(RemoteScheduler, BeginsNothingWhileTooManyWait) {
   RemoteSchedulerOptions options = fixed(1, 4);
   options.most_off_wire = 6;
   options.retry.tries = 1000;
-  options.retry.base = options.retry.longest = 10 * kSecond;
+  options.retry.base = options.retry.longest = 10 * kOneSecond;
   const SimulatedRun run = run_scheduler(
       options, [](const SimulatedRequest&, std::mt19937_64&) { return unreadable(100 * kMs); },
-      1000, 9 * kSecond);
+      1000, 9 * kOneSecond);
   EXPECT_LE(run.left, 6U + 4U);
   EXPECT_GE(run.left, 6U);
 }
@@ -121,7 +121,7 @@ TEST(RemoteScheduler, EndpointsShareTheLoadByTheirRoom) {
       },
       4000);
   // 100 a second and 33 a second, both always full.
-  EXPECT_NEAR(static_cast<double>(run.end) / kSecond, 30.0, 0.5);
+  EXPECT_NEAR(static_cast<double>(run.end) / kOneSecond, 30.0, 0.5);
   EXPECT_NEAR(static_cast<double>(run.sent_to(0)), 3000, 30);
 }
 
@@ -129,13 +129,13 @@ TEST(RemoteScheduler, AStalledEndpointHoldsNothingUpButItsOwnRequests) {
   const SimulatedRun run = run_scheduler(
       fixed(2, 10),
       [](const SimulatedRequest& request, std::mt19937_64&) {
-        const bool stalls = request.endpoint == 1 && request.now < 30 * kSecond;
-        return stalls ? time_out(30 * kSecond) : success(100 * kMs);
+        const bool stalls = request.endpoint == 1 && request.now < 30 * kOneSecond;
+        return stalls ? time_out(30 * kOneSecond) : success(100 * kMs);
       },
       2900);
   EXPECT_THAT(run.succeeded, Each(1));
   // The other endpoint alone makes 100 a second meanwhile.
-  EXPECT_LE(run.end, 31 * kSecond + 2 * kSecond);
+  EXPECT_LE(run.end, 31 * kOneSecond + 2 * kOneSecond);
 }
 
 TEST(RemoteScheduler, ARetryGoesToAnotherEndpoint) {
@@ -156,46 +156,46 @@ TEST(RemoteScheduler, ARateLimitPausesItsEndpointAlone) {
   const SimulatedRun run = run_scheduler(
       fixed(2, 4),
       [](const SimulatedRequest& request, std::mt19937_64&) {
-        const bool refuses = request.endpoint == 0 && request.now < 10 * kSecond;
-        return refuses ? refusal(10 * kMs, 20 * kSecond) : success(100 * kMs);
+        const bool refuses = request.endpoint == 0 && request.now < 10 * kOneSecond;
+        return refuses ? refusal(10 * kMs, 20 * kOneSecond) : success(100 * kMs);
       },
       2000);
   EXPECT_THAT(run.succeeded, Each(1));
   for (const SimulatedRequest& request : run.requests) {
-    EXPECT_TRUE(request.endpoint == 1 || request.now == 0 || request.now >= 20 * kSecond);
+    EXPECT_TRUE(request.endpoint == 1 || request.now == 0 || request.now >= 20 * kOneSecond);
   }
   const auto refused_came_back =
       std::find_if(run.requests.begin(), run.requests.end(),
                    [](const SimulatedRequest& request) { return request.send == 2; });
   ASSERT_NE(refused_came_back, run.requests.end());
   EXPECT_EQ(refused_came_back->endpoint, 1U);
-  EXPECT_LE(refused_came_back->now, 2 * kSecond) << "the other endpoint has no reason to wait";
+  EXPECT_LE(refused_came_back->now, 2 * kOneSecond) << "the other endpoint has no reason to wait";
 }
 
 TEST(RemoteScheduler, RateLimitsUseUpNoTries) {
   const SimulatedRun run = run_scheduler(
       fixed(1, 4),
       [](const SimulatedRequest& request, std::mt19937_64&) {
-        return request.now < 300 * kSecond ? refusal(10 * kMs) : success(100 * kMs);
+        return request.now < 300 * kOneSecond ? refusal(10 * kMs) : success(100 * kMs);
       },
       20);
   EXPECT_THAT(run.succeeded, Each(1));
-  EXPECT_LE(run.end, 330 * kSecond);
+  EXPECT_LE(run.end, 330 * kOneSecond);
 }
 
 TEST(RemoteScheduler, AnOpenBreakerIsProbedAndNoMore) {
   RemoteSchedulerOptions options = fixed(1, 8);
-  options.stall_bound = 3600 * kSecond;
+  options.stall_bound = 3600 * kOneSecond;
   options.retry.tries = 100;
   const SimulatedRun run = run_scheduler(
       options,
       [](const SimulatedRequest& request, std::mt19937_64&) {
-        return request.now < 100 * kSecond ? breakage(10 * kMs) : success(100 * kMs);
+        return request.now < 100 * kOneSecond ? breakage(10 * kMs) : success(100 * kMs);
       },
       100);
   EXPECT_THAT(run.succeeded, Each(1));
   const auto before = std::count_if(run.requests.begin(), run.requests.end(),
-                                    [](const auto& r) { return r.now < 100 * kSecond; });
+                                    [](const auto& r) { return r.now < 100 * kOneSecond; });
   // The eight of the beginning, four in the place of the first that failed, then one after 1, 2, 4,
   // 8, 16, 32 and 60 s.
   EXPECT_GE(before, 12 + 5);
@@ -221,18 +221,18 @@ TEST(RemoteScheduler, SomethingThatIsRefusedForGoodIsNotTriedAgain) {
 
 TEST(RemoteScheduler, SaysWhenNothingSucceedsForTooLong) {
   RemoteSchedulerOptions options = fixed(1, 8);
-  options.stall_bound = 100 * kSecond;
+  options.stall_bound = 100 * kOneSecond;
   const SimulatedRun run = run_scheduler(
       options,
       [](const SimulatedRequest& request, std::mt19937_64&) {
-        return request.now < 50 * kSecond ? success(100 * kMs) : refusal(10 * kMs);
+        return request.now < 50 * kOneSecond ? success(100 * kMs) : refusal(10 * kMs);
       },
       100'000);
   ASSERT_FALSE(run.stalled.has_value());
   EXPECT_EQ(run.stalled.error().kind, ErrorKind::kTimeout);
   EXPECT_THAT(run.stalled.error().message, HasSubstr("model m: no request succeeded for 100 s"));
-  EXPECT_GE(run.end, 150 * kSecond);
-  EXPECT_LE(run.end, 156 * kSecond);
+  EXPECT_GE(run.end, 150 * kOneSecond);
+  EXPECT_LE(run.end, 156 * kOneSecond);
   EXPECT_EQ(sum(run.failed), 0) << "a rate limit drops nothing";
 }
 
@@ -242,8 +242,8 @@ TEST(RemoteScheduler, KeepsTheBudgets) {
   const SimulatedRun requests = run_scheduler(
       options, [](const SimulatedRequest&, std::mt19937_64&) { return success(10 * kMs); }, 600);
   // Ten at once, then ten a second.
-  EXPECT_GE(requests.end, 59 * kSecond);
-  EXPECT_LE(requests.end, 59 * kSecond + 100 * kMs);
+  EXPECT_GE(requests.end, 59 * kOneSecond);
+  EXPECT_LE(requests.end, 59 * kOneSecond + 100 * kMs);
   EXPECT_LE(requests.idle_wake_ups, 10);
 
   options.rate = {};
@@ -256,7 +256,7 @@ TEST(RemoteScheduler, KeepsTheBudgets) {
         return answer;
       },
       300, kNever, 1, 100);
-  EXPECT_NEAR(static_cast<double>(tokens.end) / kSecond, 59.0, 1.5)
+  EXPECT_NEAR(static_cast<double>(tokens.end) / kOneSecond, 59.0, 1.5)
       << "300 x 200 at 1,000 a second";
 }
 
@@ -273,7 +273,7 @@ TEST(RemoteScheduler, SaysWhyAnEndpointIsIdle) {
   scheduler.ended(first->id, success(0).end, 10);
   EXPECT_EQ(why(10), Hindrance::kBudget);
   const Micros refilled = scheduler.next_time(10);
-  EXPECT_NEAR(static_cast<double>(refilled), kSecond, 2);
+  EXPECT_NEAR(static_cast<double>(refilled), kOneSecond, 2);
   EXPECT_EQ(scheduler.room(refilled), 1);
   EXPECT_EQ(why(refilled), Hindrance::kNone);
   scheduler.answered(first->id, 1, refilled);
@@ -330,7 +330,7 @@ RC_GTEST_PROP(RemoteScheduler, EveryJobEndsOnce, ()) {
             return request.endpoint == 0 ? breakage(latency) : success(latency);
         }
       },
-      300, 24 * 3600 * kSecond, seed);
+      300, 24 * 3600 * kOneSecond, seed);
   for (std::size_t i = 0; i < 300; ++i) RC_ASSERT(run.succeeded[i] + run.failed[i] == 1);
   RC_ASSERT(run.left == 0U);
   for (const int most : run.most_in_flight) RC_ASSERT(most <= limit);

@@ -54,7 +54,7 @@ TEST(Classify, EveryAnswer) {
       {answer(500), kRetryable, Limit::kBroken, Health::kFailure},
       {answer(502), kRetryable, Limit::kBroken, Health::kFailure},
       {answer(503), kRetryable, Limit::kRefused, Health::kFailure},
-      {answer(503, "", kSecond), FailureClass::kRateLimit, Limit::kRefused, Health::kSuccess},
+      {answer(503, "", kOneSecond), FailureClass::kRateLimit, Limit::kRefused, Health::kSuccess},
       {answer(504), kRetryable, Limit::kBroken, Health::kFailure},
       {answer(529), FailureClass::kRateLimit, Limit::kRefused, Health::kSuccess},
       {broken(TransportError::kCancelled), FailureClass::kCancelled, Limit::kOther,
@@ -104,8 +104,8 @@ TEST(Retries, RateLimitsUseUpNoTries) {
 
 TEST(Retries, WaitAtLeastAsLongAsTheServerAsks) {
   Retries retries(RetryOptions{}, 1);
-  EXPECT_EQ(retries.failed(FailureClass::kRateLimit, 7, 90 * kSecond).at, 7 + 90 * kSecond);
-  EXPECT_GE(retries.failed(FailureClass::kRateLimit, 7, 0).at, 7 + kSecond / 2);
+  EXPECT_EQ(retries.failed(FailureClass::kRateLimit, 7, 90 * kOneSecond).at, 7 + 90 * kOneSecond);
+  EXPECT_GE(retries.failed(FailureClass::kRateLimit, 7, 0).at, 7 + kOneSecond / 2);
 }
 
 RC_GTEST_PROP(Retries, PausesAreBoundedDecorrelatedAndRepeatable, (std::uint64_t seed)) {
@@ -126,34 +126,34 @@ RC_GTEST_PROP(Retries, PausesAreBoundedDecorrelatedAndRepeatable, (std::uint64_t
 }
 
 TEST(StallWatch, EndsWaitingThatLeadsNowhere) {
-  StallWatch watch("model \"judge\"", 600 * kSecond);
+  StallWatch watch("model \"judge\"", 600 * kOneSecond);
   EXPECT_TRUE(watch.check(kNever - 1).has_value()) << "nothing was asked for";
   watch.busy(10);
-  watch.busy(500 * kSecond);
-  EXPECT_EQ(watch.deadline(), 10 + 600 * kSecond);
-  watch.succeeded(400 * kSecond);
+  watch.busy(500 * kOneSecond);
+  EXPECT_EQ(watch.deadline(), 10 + 600 * kOneSecond);
+  watch.succeeded(400 * kOneSecond);
   watch.failed("HTTP 429: slow down");
-  EXPECT_TRUE(watch.check(1000 * kSecond - 1).has_value());
-  const Status status = watch.check(1000 * kSecond);
+  EXPECT_TRUE(watch.check(1000 * kOneSecond - 1).has_value());
+  const Status status = watch.check(1000 * kOneSecond);
   ASSERT_FALSE(status.has_value());
   EXPECT_EQ(status.error().kind, ErrorKind::kTimeout);
   EXPECT_EQ(status.error().message,
             "model \"judge\": no request succeeded for 600 s; the last one failed with: HTTP 429: "
             "slow down");
-  watch.idle(1000 * kSecond);
-  EXPECT_TRUE(watch.check(2000 * kSecond).has_value());
-  watch.succeeded(2000 * kSecond);
+  watch.idle(1000 * kOneSecond);
+  EXPECT_TRUE(watch.check(2000 * kOneSecond).has_value());
+  watch.succeeded(2000 * kOneSecond);
   EXPECT_EQ(watch.deadline(), kNever);
 }
 
 TEST(StallWatch, CountsTheTimeOfOneRequestAfterTheOther) {
-  StallWatch watch("m", 100 * kSecond);
+  StallWatch watch("m", 100 * kOneSecond);
   watch.busy(0);
-  watch.idle(60 * kSecond);
-  watch.busy(1000 * kSecond);
-  EXPECT_EQ(watch.deadline(), 1040 * kSecond);
-  watch.succeeded(1010 * kSecond);
-  EXPECT_EQ(watch.deadline(), 1110 * kSecond);
+  watch.idle(60 * kOneSecond);
+  watch.busy(1000 * kOneSecond);
+  EXPECT_EQ(watch.deadline(), 1040 * kOneSecond);
+  watch.succeeded(1010 * kOneSecond);
+  EXPECT_EQ(watch.deadline(), 1110 * kOneSecond);
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ struct SimulatedRun {
 
 // `jobs` jobs are ready at 0. Ends when all have ended, at `until`, or when check() fails.
 SimulatedRun run_scheduler(RemoteSchedulerOptions options, const SimulatedServer& server, int jobs,
-                           Micros until = 24 * 3600 * kSecond, std::uint64_t seed = 1,
+                           Micros until = 24 * 3600 * kOneSecond, std::uint64_t seed = 1,
                            double tokens = 0);
 
 }  // namespace dovetail::pipeline

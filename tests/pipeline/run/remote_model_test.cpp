@@ -303,7 +303,7 @@ TEST_F(RemoteModelTest, AnEndpointThatIsGoneForGoodEndsTheRun) {
   }
   RemoteHostOptions options = quick_options();
   options.retry.tries = 1000;
-  options.stall_bound = kSecond;
+  options.stall_bound = kOneSecond;
   const auto made = host(model, options);
   Driver driver(made->client());
   const auto outcome =
@@ -323,7 +323,7 @@ TEST_F(RemoteModelTest, AfterTheStallEverySinkIsCalled) {
     return reply;
   });
   RemoteHostOptions options = quick_options();
-  options.stall_bound = kSecond / 2;
+  options.stall_bound = kOneSecond / 2;
   const auto made = host(remote_model({&endpoint}, 8), options);
   ModelClient client = made->client();
   std::atomic<int> ended{0};
@@ -408,7 +408,7 @@ TEST_F(RemoteModelTest, BackOffHoldsNoSlot) {
     return last_message(request) == "bad" ? error_reply(500, "no") : chat_reply("ok");
   });
   RemoteHostOptions options = quick_options();
-  options.retry.base = options.retry.longest = 3600 * kSecond;
+  options.retry.base = options.retry.longest = 3600 * kOneSecond;
   options.most_off_wire = 3;
   const auto made = host(remote_model({&endpoint}, 1), options);
   ModelClient client = made->client();

@@ -22,6 +22,8 @@ columns:
     type: llm-judge
     model: judge
     answer: option
+    corrections: 0
+    retries: 2
     prompt: "grade {{ text }}"
     rubrics: [{name: good, description: is it, options: {"yes": it is, "no": it is not}}]
   - {name: size, type: expression, as: integer, value: "{{ text | length }}"}
@@ -131,6 +133,136 @@ TEST(Runner, AsksAgainForAnInvalidAnswerWithAnotherSeed) {
   }
 }
 
+TEST(Runner, TellsTheModelWhatIsWrongWithItsAnswer) {
+  std::string columns = kColumns;
+  columns.replace(columns.find("corrections: 0"), 14, "corrections: 1");
+  const PipelineSpec spec = spec_of(pipeline(6, "", columns));
+  const RunFolder folder;
+  ScriptedModel gen(4, writes());
+  ScriptedModel judge(4, [&](const ModelRequest& request) {
+    if (request.messages.size() == 1) return answer("maybe");
+    EXPECT_EQ(request.messages.size(), 3U);
+    EXPECT_EQ(request.messages[1].role, "assistant");
+    EXPECT_EQ(request.messages[1].content, "maybe");
+    EXPECT_NE(request.messages[2].content.find("none of yes, no"), std::string::npos);
+    return answer("yes");
+  });
+  const Session session = run_session(spec, folder.path(), {gen.client(), judge.client()});
+  ASSERT_TRUE(is_lawful(session));
+  EXPECT_EQ(session.progress->finished, 6U);
+  EXPECT_EQ(session.progress->columns[2].retries, 6U);
+  EXPECT_EQ(judge.asked().size(), 12U);
+}
+
+// Answers are kept: a session that has lost the cells made of them asks nobody.
+TEST(Runner, TakesAnswersFromTheCache) {
+  const RunFolder folder;
+  ScriptedModel gen(4, writes()), judge(4, grades());
+  const PipelineSpec spec = spec_of(pipeline(40));
+  const Session first = run_session(spec, folder.path(), {gen.client(), judge.client()});
+  ASSERT_TRUE(is_lawful(first));
+  std::string columns = kColumns;
+  columns.replace(columns.find("retries: 2"), 10, "retries: 3");  // asks for the same, but is new
+  ScriptedModel silent(4, writes());
+  const Session again = run_session(spec_of(pipeline(40, "", columns)), folder.path(),
+                                    {silent.client(), silent.client()});
+  ASSERT_TRUE(is_lawful(again));
+  EXPECT_EQ(again.lines, first.lines);
+  EXPECT_TRUE(silent.asked().empty());
+  EXPECT_EQ(again.progress->columns[2].from_cache, 40U);
+  columns.replace(columns.find("corrections: 0"), 14, "corrections: 0\n    cache: false");
+  ScriptedModel asked(4, grades());
+  const Session third = run_session(spec_of(pipeline(40, "", columns)), folder.path(),
+                                    {silent.client(), asked.client()});
+  ASSERT_TRUE(is_lawful(third));
+  EXPECT_EQ(third.lines, first.lines);
+  EXPECT_EQ(asked.asked().size(), 40U);
+}
+
+// The first records by number that are accepted, whatever ended first, and few candidates beyond.
+TEST(Runner, MakesAsManyRecordsAsAreToBeAccepted) {
+  for (const std::uint32_t slots : {1U, 8U}) {
+    const PipelineSpec spec = spec_of(fmt::format(
+        "target_accepted: {{count: 30, candidates: 500, when: \"{{{{ grade.good.score == 'yes' "
+        "}}}}\"}}\n{}{}",
+        kModels, kColumns));
+    const RunFolder folder;
+    ScriptedModel gen(slots, writes());
+    ScriptedModel judge(slots, [](const ModelRequest& request) {
+      const char last = prompt_of(request)[prompt_of(request).size() - 2];
+      return answer(last < '5' ? "yes" : "no");  // half of them
+    });
+    const Session session = run_session(spec, folder.path(), {gen.client(), judge.client()});
+    ASSERT_TRUE(session.progress);
+    EXPECT_EQ(session.violations, std::vector<std::string>());
+    EXPECT_EQ(session.progress->end, RunEnd::kComplete);
+    EXPECT_EQ(session.progress->finished, 30U);
+    ASSERT_EQ(session.lines.size(), 55U) << "0 to 4, 10 to 14, ... 50 to 54";
+    EXPECT_EQ(session.lines[54].substr(0, 7), R"({"i":54)");
+    EXPECT_EQ(session.lines[5], "- target_accepted: it does not meet the condition");
+    EXPECT_LT(gen.asked().size(), 55U + 60U);
+  }
+}
+
+TEST(Runner, SaysWhereTheTargetIsMissed) {
+  const PipelineSpec spec = spec_of(
+      fmt::format("target_accepted: {{count: 30, candidates: 40, when: \"false\"}}\n{}{}", kModels,
+                  kColumns));
+  const RunFolder folder;
+  ScriptedModel gen(4, writes()), judge(4, grades());
+  const Session session = run_session(spec, folder.path(), {gen.client(), judge.client()});
+  ASSERT_TRUE(session.progress);
+  EXPECT_EQ(session.progress->end, RunEnd::kTargetMissed);
+  EXPECT_EQ(session.progress->why,
+            "0 of 40 candidates were accepted, target_accepted.count is 30");
+}
+
+TEST(Runner, EndsWhereItHasCostEnough) {
+  const PipelineSpec spec = spec_of(pipeline(1000, "limits: {cost: 0.0007}\n"));
+  const RunFolder folder;
+  ScriptedModel gen(4, writes()), judge(4, grades());
+  const Session session = run_session(spec, folder.path(), {gen.client(), judge.client()});
+  ASSERT_TRUE(session.progress);
+  EXPECT_EQ(session.progress->end, RunEnd::kCost);
+  EXPECT_GE(gen.asked().size(), 10U);  // of 0.00007 each
+  EXPECT_LE(gen.asked().size(), 10U + 4U + 4U);
+}
+
+TEST(Runner, RunsCommandsBesideEverythingElse) {
+  const std::string columns = R"(
+columns:
+  - {name: i, type: sampler, sampler: integer, params: {low: 0, high: 1}}
+  - {name: text, type: llm-text, model: gen, prompt: "write {{ i }}"}
+  - name: checked
+    type: validation
+    column: text
+    command: [grep, -q, "3"]
+)";
+  const PipelineSpec spec = spec_of(pipeline(40, "", columns));
+  const RunFolder folder;
+  ScriptedModel gen(4, writes());
+  const Session session = run_session(spec, folder.path(), {gen.client(), gen.client()});
+  ASSERT_TRUE(is_lawful(session));
+  EXPECT_NE(session.lines[31].find(R"("valid":true)"), std::string::npos) << session.lines[31];
+  EXPECT_NE(session.lines[2].find(R"("valid":false)"), std::string::npos) << session.lines[2];
+}
+
+TEST(Runner, SeesNullInsteadOfBeingSkippedWhereTheColumnSaysSo) {
+  const std::string columns = R"(
+columns:
+  - {name: i, type: sampler, sampler: integer, params: {low: 0, high: 1}}
+  - {name: text, type: llm-text, model: gen, prompt: "write {{ i }}", skip_if: "{{ i % 2 == 1 }}"}
+  - {name: has, type: expression, propagate_skip: false, value: "{{ 'no' if text is none else 'yes' }}"}
+)";
+  const PipelineSpec spec = spec_of(pipeline(2, "", columns));
+  const RunFolder folder;
+  ScriptedModel gen(4, writes());
+  const Session session = run_session(spec, folder.path(), {gen.client(), gen.client()});
+  ASSERT_TRUE(is_lawful(session));
+  EXPECT_EQ(session.lines[0], R"({"i":0,"text":"<write 0>","has":"yes"})");
+  EXPECT_EQ(session.lines[1], R"({"i":1,"text":null,"has":"no"})");
+}
+
 TEST(Runner, DropsRecordsWithTheReason) {
   const PipelineSpec spec = spec_of(pipeline(9));
   const RunFolder folder;
@@ -215,8 +347,8 @@ TEST(Runner, EndsEarlyWhereEverythingFails) {
   const Session session = run_session(spec, folder.path(), {gen.client(), judge.client()});
   ASSERT_TRUE(is_lawful(session));
   EXPECT_EQ(session.progress->end, RunEnd::kErrors);
-  EXPECT_EQ(session.progress->why, "50 of the last 50 cells failed for good");
-  EXPECT_LT(gen.asked().size(), 200U);
+  EXPECT_EQ(session.progress->why, "100 of the last 100 cells of models failed for good");
+  EXPECT_LT(gen.asked().size(), 300U);
 }
 
 TEST(Runner, SkipsWhatDependsOnASkippedCell) {

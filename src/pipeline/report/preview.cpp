@@ -8,7 +8,7 @@ namespace dovetail::pipeline {
 namespace {
 
 constexpr std::string_view kBold = "\x1b[1m", kDim = "\x1b[2m", kRed = "\x1b[31m",
-                           kCyan = "\x1b[36m", kNone = "";
+                           kCyan = "\x1b[36m", kNone;
 
 struct Line {
   std::string text;

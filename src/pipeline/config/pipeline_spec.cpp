@@ -132,7 +132,7 @@ class Reader {
     if (const auto order = order_of(document_, drafts_); !order) return fail(order.error());
     auto samplers = link_samplers(document_, *std::move(constraints), spec_.seed, drafts_);
     if (!samplers) return fail(samplers.error());
-    spec_.samplers = *std::move(samplers);
+    if (*samplers) spec_.samplers = std::make_shared<const SamplerSet>(**std::move(samplers));
     const auto order = order_of(document_, drafts_);
     if (!order) return fail(order.error());
     for (const std::size_t i : *order) {

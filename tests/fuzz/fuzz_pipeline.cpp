@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "pipeline/config/pipeline_spec.h"
+#include "pipeline/sample/sampler_set.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace dovetail;

@@ -132,7 +132,7 @@ class Reader {
     if (const auto order = order_of(document_, drafts_); !order) return fail(order.error());
     auto samplers = link_samplers(document_, *std::move(constraints), spec_.seed, drafts_);
     if (!samplers) return fail(samplers.error());
-    spec_.samplers = *std::move(samplers);
+    if (*samplers) spec_.samplers = std::make_shared<const SamplerSet>(**std::move(samplers));
     const auto order = order_of(document_, drafts_);
     if (!order) return fail(order.error());
     for (const std::size_t i : *order) {
@@ -169,6 +169,19 @@ class Reader {
   std::vector<ColumnRead> target_reads_;
 };
 
+// What stands in the file may stand in a message, line ends and all.
+Error on_one_line(const Error& error) {
+  Error result{error.kind, ""};
+  for (const char letter : error.message) {
+    if (static_cast<unsigned char>(letter) < 0x20) {
+      result.message += fmt::format("\\x{:02x}", static_cast<unsigned char>(letter));
+    } else {
+      result.message += letter;
+    }
+  }
+  return result;
+}
+
 }  // namespace
 
 std::size_t PipelineSpec::model(const std::string& alias) const {
@@ -180,8 +193,10 @@ std::size_t PipelineSpec::model(const std::string& alias) const {
 Result<PipelineSpec> parse_pipeline(std::string_view yaml, const std::filesystem::path& file,
                                     const SeedFields& seed_fields) {
   const auto document = Document::parse(yaml, file.string());
-  if (!document) return fail(document.error());
-  return Reader(*document, file, seed_fields).read();
+  if (!document) return fail(on_one_line(document.error()));
+  auto spec = Reader(*document, file, seed_fields).read();
+  if (!spec) return fail(on_one_line(spec.error()));
+  return spec;
 }
 
 }  // namespace dovetail::pipeline

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,10 +12,11 @@
 #include "pipeline/config/column_spec.h"
 #include "pipeline/config/document.h"
 #include "pipeline/config/model_spec.h"
-#include "pipeline/sample/sampler_set.h"
 #include "pipeline/sample/seed_spec.h"
 
 namespace dovetail::pipeline {
+
+class SamplerSet;
 
 // What a pipeline file says, checked as far as it can be without opening models and data. The text
 // of a template is parsed here, and every name in it is a column.
@@ -43,8 +45,8 @@ struct PipelineSpec {
   std::uint64_t window = 0;    // open records, at most
   bool fair = false;
   std::optional<SeedSpec> seed_data;
-  // The sampler columns and their constraints; nothing where there are none.
-  std::optional<SamplerSet> samplers;
+  // The sampler columns and their constraints; null where there are none.
+  std::shared_ptr<const SamplerSet> samplers;
   std::vector<ModelSpec> models;
   std::vector<ColumnDescription> columns;  // every one needs only columns before it
   std::optional<TargetSpec> target;

@@ -3,6 +3,8 @@
 #include <utility>
 #include <variant>
 
+#include "pipeline/sample/sampler_set.h"
+
 namespace dovetail::pipeline {
 
 Result<Draws> Draws::open(const PipelineSpec& spec) {

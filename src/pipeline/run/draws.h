@@ -1,12 +1,10 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "base/result.h"
 #include "pipeline/config/pipeline_spec.h"
-#include "pipeline/sample/sampler_set.h"
 #include "pipeline/sample/seed.h"
 
 namespace dovetail::pipeline {
@@ -28,7 +26,7 @@ class Draws {
   Draws() = default;
 
   std::shared_ptr<const SeedSource> seed_;
-  std::optional<SamplerSet> samplers_;
+  std::shared_ptr<const SamplerSet> samplers_;
   std::vector<std::size_t> groups_;  // by column, of those that are drawn
 };
 

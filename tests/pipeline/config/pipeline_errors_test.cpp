@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
+#include <rapidcheck.h>
 
+#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,6 +39,8 @@ TEST(PipelineErrors, OfTheWholeFile) {
        "f.yaml:2:1: /record: unknown key, did you mean records?"},
       {"records: 1\norder: random\n" + columns,
        "f.yaml:2:1: /order: 'random' is none of finish-first, fair"},
+      {"records: 1\norder: \"fa\\nir\"\n" + columns,
+       "f.yaml:2:1: /order: 'fa\\x0air' is none of finish-first, fair"},
       {"records: 1\nwindow: 1.5\n" + columns,
        "f.yaml:2:1: /window: 1.5 is no whole number from 1 to 1000000000"},
       {"records: 1\nmodels: {m: {}}\n" + columns,
@@ -364,6 +368,42 @@ TEST(PipelineErrors, BetweenColumns) {
        "columns is drawn with them, so it has no propagate_skip"},
   };
   for (const auto& [yaml, message] : cases) EXPECT_EQ(error_of(head + yaml), message) << yaml;
+}
+
+// Bytes and lines of a file that has every key, changed and moved.
+TEST(PipelineErrors, TakesAnyBytes) {
+  std::ifstream in(DOVETAIL_SOURCE_DIR "/tests/pipeline/config/files/every_key.yaml");
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line + "\n");
+  ASSERT_GT(lines.size(), 100U);
+  EXPECT_TRUE(rc::check([&] {
+    std::vector<std::string> bad = lines;
+    const auto line = [&] { return *rc::gen::inRange<std::size_t>(0, bad.size()); };
+    const int edits = *rc::gen::inRange(1, 4);
+    for (int i = 0; i < edits; ++i) {
+      std::string& text = bad[line()];
+      switch (*rc::gen::inRange(0, 4)) {
+        case 0:
+          text[*rc::gen::inRange<std::size_t>(0, text.size())] =
+              static_cast<char>(*rc::gen::inRange(0, 256));
+          break;
+        case 1:
+          text.erase(*rc::gen::inRange<std::size_t>(0, text.size()), 1);
+          break;
+        case 2:
+          std::swap(text, bad[line()]);
+          break;
+        default:
+          text += bad[line()];
+          break;
+      }
+    }
+    const std::string yaml = fmt::format("{}", fmt::join(bad, ""));
+    const auto spec = parse_pipeline(yaml, "f.yaml", two_fields);
+    if (spec) return;
+    RC_ASSERT(spec.error().message.starts_with("f.yaml:"));
+    RC_ASSERT(spec.error().message.find('\n') == std::string::npos);
+  }));
 }
 
 }  // namespace

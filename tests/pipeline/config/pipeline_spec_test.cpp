@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "pipeline/sample/sampler_set.h"
 #include "pipeline/sample/temp_folder.h"
 
 namespace dovetail::pipeline {

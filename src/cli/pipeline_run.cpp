@@ -33,6 +33,7 @@ using pipeline::RunProgress;
 // Properties of a run's store.
 constexpr std::string_view kElapsed = "elapsed_us";
 constexpr std::string_view kActivity = "activity";
+constexpr std::string_view kFigures = "figures";
 constexpr std::uint64_t kPreviewRecords = 3;
 
 struct RunFiles {
@@ -108,17 +109,36 @@ void tell_changes(const PipelineJob& job) {
   tell("no longer there", changes.removed);
 }
 
-Result<pipeline::ReportData> collect(const pipeline::Store& store, const PipelineSpec& spec,
-                                     std::vector<pipeline::EndpointReport> endpoints) {
-  const auto infos = pipeline::column_infos(spec);
-  auto data = pipeline::collect_report(store, infos);
-  if (!data) return data;
-  data->title = spec.name;
-  data->made = fmt::format("{:%Y-%m-%d %H:%M}", fmt::localtime(std::time(nullptr)));
-  data->records = spec.records;
-  data->wall_us = stored_number(store, kElapsed);
-  data->endpoints = std::move(endpoints);
-  return data;
+// [{"name": ..., "hits": ..., "of": ...}], in the order of the file.
+pipeline::Json figures_json(const PipelineSpec& spec, const RunProgress& progress) {
+  pipeline::Json all = pipeline::Json::array();
+  for (std::size_t i = 0; i < spec.figures.size(); ++i) {
+    const pipeline::FigureCount& count = progress.figures[i];
+    all.push_back({{"name", spec.figures[i].name}, {"hits", count.hits}, {"of", count.of}});
+  }
+  return all;
+}
+
+std::string figure_text(const pipeline::Json& figure) {
+  const auto hits = figure.value("hits", std::uint64_t{0}),
+             of = figure.value("of", std::uint64_t{0});
+  if (of == 0) return "no record counts";
+  return fmt::format("{:.2f} % ({} of {})",
+                     100.0 * static_cast<double>(hits) / static_cast<double>(of), hits, of);
+}
+
+// Of the last session.
+std::vector<pipeline::KeyFigure> stored_figures(const pipeline::Store& store,
+                                                const PipelineSpec& spec) {
+  std::vector<pipeline::KeyFigure> figures;
+  const pipeline::Json all = stored_json(store, kFigures);
+  for (const pipeline::FigureSpec& figure : spec.figures) {
+    for (const pipeline::Json& stored : all) {
+      if (!stored.is_object() || stored.value("name", "") != figure.name) continue;
+      figures.push_back({figure.name, figure_text(stored), figure.about});
+    }
+  }
+  return figures;
 }
 
 std::vector<pipeline::EndpointReport> stored_endpoints(const pipeline::Store& store) {
@@ -134,23 +154,52 @@ std::vector<pipeline::EndpointReport> stored_endpoints(const pipeline::Store& st
   return endpoints;
 }
 
+Result<pipeline::ReportData> collect(const pipeline::Store& store, const PipelineSpec& spec,
+                                     std::vector<pipeline::EndpointReport> endpoints) {
+  const auto infos = pipeline::column_infos(spec);
+  auto data = pipeline::collect_report(store, infos);
+  if (!data) return data;
+  data->title = spec.name;
+  data->made = fmt::format("{:%Y-%m-%d %H:%M}", fmt::localtime(std::time(nullptr)));
+  data->records = spec.records;
+  data->wall_us = stored_number(store, kElapsed);
+  data->endpoints = std::move(endpoints);
+  data->key_figures = stored_figures(store, spec);
+  if (spec.target) data->accepted_means = "target_accepted";
+  return data;
+}
+
+const char* end_name(RunEnd end) {
+  switch (end) {
+    case RunEnd::kComplete:
+      return "complete";
+    case RunEnd::kStopped:
+      return "stopped";
+    case RunEnd::kErrors:
+      return "errors";
+    case RunEnd::kCost:
+      return "cost";
+    case RunEnd::kTargetMissed:
+      break;
+  }
+  return "target_missed";
+}
+
 // What a run says at its end; its exit code.
 int conclude(const PipelineOptions& options, const RunFiles& files, const RunProgress& progress,
-             std::chrono::microseconds elapsed) {
+             const pipeline::Json& figures, std::chrono::microseconds elapsed) {
   std::uint64_t tokens_in = 0, tokens_out = 0;
   for (const pipeline::ColumnCounts& counts : progress.columns) {
     tokens_in += counts.prompt_tokens;
     tokens_out += counts.completion_tokens;
   }
   if (options.json) {
-    const char* end = progress.end == RunEnd::kComplete ? "complete"
-                      : progress.end == RunEnd::kErrors ? "errors"
-                                                        : "stopped";
     pipeline::Json event = {{"event", "end"},
-                            {"end", end},
+                            {"end", end_name(progress.end)},
                             {"why", progress.why},
                             {"records", progress.finished},
                             {"dropped", progress.dropped},
+                            {"figures", figures},
                             {"results", files.results.string()}};
     fmt::print("{}\n", event.dump());
   } else if (!options.quiet) {
@@ -162,9 +211,17 @@ int conclude(const PipelineOptions& options, const RunFiles& files, const RunPro
                seconds_text(elapsed));
     if (progress.cost > 0) fmt::print(stderr, ", cost {:.4f}", progress.cost);
     fmt::print(stderr, "\n");
+    for (const pipeline::Json& figure : figures) {
+      fmt::print(stderr, "{}: {}\n", figure["name"].get_ref<const std::string&>(),
+                 figure_text(figure));
+    }
     if (!options.no_report) fmt::print(stderr, "report: {}\n", files.report.string());
   }
   if (progress.end == RunEnd::kComplete) return kExitOk;
+  if (progress.end == RunEnd::kTargetMissed) {
+    fmt::print(stderr, "dovetail pipeline: {}\n", progress.why);
+    return kExitFailed;
+  }
   fmt::print(stderr, "dovetail pipeline: it ended early: {}; go on with: {}\n", progress.why,
              resume_command(options));
   return progress.end == RunEnd::kStopped ? 128 + std::max(InterruptGuard::signal(), 1)
@@ -228,12 +285,14 @@ Result<int> run_pipeline_file(const PipelineOptions& options, bool resume) {
   Status ok = progress->end == RunEnd::kComplete ? writer->finish() : writer->sync();
   if (ok) ok = store.set_property(kElapsed, std::to_string(elapsed.count()));
   if (ok) ok = store.set_property(kActivity, shown.activity().dump());
+  const pipeline::Json figures = figures_json((*job)->spec(), *progress);
+  if (ok) ok = store.set_property(kFigures, figures.dump());
   if (ok && !options.no_report) {
     const auto data = collect(store, (*job)->spec(), shown.endpoints());
     ok = data ? pipeline::write_html_report(*data, files.report) : Status(fail(data.error()));
   }
   if (!ok) return fail(ok.error());
-  return conclude(options, files, *progress, elapsed);
+  return conclude(options, files, *progress, figures, elapsed);
 }
 
 Result<int> preview_pipeline_file(const PipelineOptions& options) {

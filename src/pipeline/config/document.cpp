@@ -6,7 +6,6 @@
 #include <cmath>
 #include <limits>
 #include <optional>
-#include <regex>
 #include <set>
 
 #include "text/utf8.h"
@@ -37,8 +36,9 @@ Json plain_scalar(const std::string& text) {
     return nullptr;
   if (text == "true" || text == "True" || text == "TRUE") return true;
   if (text == "false" || text == "False" || text == "FALSE") return false;
-  const std::string_view digits =
-      text[0] == '+' ? std::string_view(text).substr(1) : std::string_view(text);
+  std::string_view digits = text;
+  if (digits.starts_with('+')) digits.remove_prefix(1);
+  if (digits.empty() || (text[0] == '+' && digits[0] == '-')) return text;
   if (const auto integer = number<std::int64_t>(digits)) return *integer;
   if (const auto integer = number<std::uint64_t>(digits)) return *integer;
   if (text.starts_with("0x")) {
@@ -50,10 +50,7 @@ Json plain_scalar(const std::string& text) {
       return *integer;
   }
   // Not what from_chars takes beside: "inf", "nan" and hexadecimal.
-  static const std::regex real(R"([-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?)");
-  const bool may_be_real =
-      text.size() < 64 && text.find_first_not_of("+-.eE0123456789") == std::string::npos;
-  if (may_be_real && std::regex_match(text, real)) {
+  if (text.find_first_not_of("+-.eE0123456789") == std::string::npos) {
     if (const auto value = number<double>(digits); value && std::isfinite(*value)) return *value;
   }
   return text;

@@ -6,6 +6,7 @@
 #include "pipeline/config/column_order.h"
 #include "pipeline/config/columns_section.h"
 #include "pipeline/config/fields.h"
+#include "pipeline/config/figures_section.h"
 #include "pipeline/config/limits_section.h"
 #include "pipeline/config/models_section.h"
 #include "pipeline/config/samplers_section.h"
@@ -46,6 +47,7 @@ class Reader {
     columns_ = top.array("columns");
     constraints_ = top.array("constraints");
     spec_.limits = read_limits(document_, top);
+    spec_.figures = read_figures(document_, top, figure_reads_);
     const Json* target = top.object("target_accepted");
     if (target != nullptr) {
       read_target(*target, top);
@@ -126,6 +128,7 @@ class Reader {
       if (const Status ok = check_reads(document_, draft.reads, drafts_); !ok) return ok;
     }
     if (const Status ok = check_reads(document_, target_reads_, drafts_); !ok) return ok;
+    if (const Status ok = check_reads(document_, figure_reads_, drafts_); !ok) return ok;
     auto constraints = read_constraints(document_, constraints_, drafts_);
     if (!constraints) return fail(constraints.error());
     // A circle is reported as the file has it before constraints add needs of their own.
@@ -166,7 +169,7 @@ class Reader {
   const Json* constraints_ = nullptr;
   PipelineSpec spec_;
   std::vector<ColumnDraft> drafts_;
-  std::vector<ColumnRead> target_reads_;
+  std::vector<ColumnRead> target_reads_, figure_reads_;
 };
 
 // What stands in the file may stand in a message, line ends and all.

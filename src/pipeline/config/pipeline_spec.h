@@ -37,6 +37,15 @@ struct TargetSpec {
   std::vector<ColumnId> needs;  // what `when` reads
 };
 
+// A figure of the report: of the records for which `among` says true (all, where it is absent), the
+// share for which `share_of` does. A record for which either says neither true nor false does not
+// count.
+struct FigureSpec {
+  std::string name, about;
+  text::ChatTemplate share_of;
+  std::optional<text::ChatTemplate> among;
+};
+
 struct PipelineSpec {
   std::string name;
   std::filesystem::path file;  // relative paths in it start at its folder
@@ -51,6 +60,7 @@ struct PipelineSpec {
   std::vector<ColumnDescription> columns;  // every one needs only columns before it
   std::optional<TargetSpec> target;
   LimitsSpec limits;
+  std::vector<FigureSpec> figures;  // of the report
 
   // Index in `models`; the alias is known to be there.
   std::size_t model(const std::string& alias) const;

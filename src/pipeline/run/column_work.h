@@ -19,6 +19,9 @@ Result<bool> is_skipped(const ColumnDescription& column, const Json& row);
 // Whether the record counts towards the target.
 Result<bool> is_accepted(const TargetSpec& target, const Json& row);
 
+// Whether a record is of the share that the figure is; nothing: it does not count.
+std::optional<bool> counts_for(const FigureSpec& figure, const Json& row);
+
 Result<Json> evaluate(const ExpressionColumn& column, const Json& row);
 
 // {"valid": ..., "reason": ...}. Errors: the value cannot be judged, or, where the column requires

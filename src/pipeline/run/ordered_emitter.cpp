@@ -46,7 +46,14 @@ Status OrderedEmitter::pass_on(Waiting& waiting) {
       finished.reason = "target_accepted: it does not meet the condition";
     }
   }
-  if (finished.reason.empty()) ++accepted_;
+  if (finished.reason.empty()) {
+    ++accepted_;
+    for (std::size_t i = 0; i < figures_.size(); ++i) {
+      const auto counts = counts_for(spec_.figures[i], record.row);
+      figures_[i].of += counts ? 1 : 0;
+      figures_[i].hits += counts == true ? 1 : 0;
+    }
+  }
   for (const ColumnDescription& column : spec_.columns) {
     if (column.drop) continue;
     const auto value = record.row.find(column.name);

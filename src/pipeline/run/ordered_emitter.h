@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <unordered_map>
+#include <vector>
 
 #include "base/result.h"
 #include "pipeline/run/open_records.h"
@@ -19,6 +20,11 @@ struct FinishedRecord {
   std::string reason;  // why it was dropped, or not accepted; empty: it was not
 };
 
+// What a figure of the report comes to.
+struct FigureCount {
+  std::uint64_t hits = 0, of = 0;  // records
+};
+
 // Passes on records in the order of their numbers, each once it is durable. Those that wait for an
 // earlier one are kept in memory up to a bound; beyond it they are read from the store again.
 class OrderedEmitter {
@@ -27,7 +33,11 @@ class OrderedEmitter {
 
   OrderedEmitter(const PipelineSpec& spec, const Store& store, Emit emit,
                  std::size_t most_rows = 4096)
-      : spec_(spec), store_(store), emit_(std::move(emit)), most_rows_(most_rows) {}
+      : spec_(spec),
+        store_(store),
+        emit_(std::move(emit)),
+        most_rows_(most_rows),
+        figures_(spec.figures.size()) {}
 
   // A record all of whose cells are durable once batch `batch` is; batches are counted from 1.
   void add(RecordId record, std::uint64_t batch, OpenRecord&& what);
@@ -40,6 +50,8 @@ class OrderedEmitter {
   RecordId next() const { return next_; }
   // Of them, those that were neither dropped nor refused by the target's condition.
   std::uint64_t accepted() const { return accepted_; }
+  // Of the spec's figures, over the accepted records passed on.
+  const std::vector<FigureCount>& figures() const { return figures_; }
   bool reached() const { return spec_.target && accepted_ >= spec_.target->count; }
 
  private:
@@ -58,6 +70,7 @@ class OrderedEmitter {
   std::unordered_map<RecordId, Waiting> waiting_;
   RecordId next_ = 0;
   std::uint64_t accepted_ = 0;
+  std::vector<FigureCount> figures_;
 };
 
 }  // namespace dovetail::pipeline

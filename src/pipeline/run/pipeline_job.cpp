@@ -86,8 +86,11 @@ Status PipelineJob::start(const ModelSpec& model) {
     if (!threads) return fail(threads.error());
     threads_ = *std::move(threads);
   }
+  RemoteHostOptions options;
+  options.stall_bound =
+      std::chrono::duration_cast<std::chrono::microseconds>(spec_.limits.stall).count();
   auto host = RemoteModelHost::create(threads_, model.alias, std::get<RemoteModel>(model.where),
-                                      model.sampling);
+                                      model.sampling, options);
   if (!host) return fail(host.error());
   clients_.push_back((*host)->client());
   remote_.push_back(*std::move(host));

@@ -104,6 +104,7 @@ class Run {
     // error, or when asked to stop at once.
     if (const Status stored = ports_.store->flush(); ended && !stored) ended = stored;
     if (!ended) return fail(ended.error());
+    progress_.figures = emitter_.figures();
     tell();
     return progress_;
   }

@@ -37,6 +37,7 @@ struct RunProgress {
   std::vector<ColumnCounts> columns;
   std::vector<std::uint64_t> ready;  // cells that wait for their model, by model
   bool window_is_full = false;       // no record is begun before another has ended
+  std::vector<FigureCount> figures;  // of the spec
   double cost = 0.0;                 // of this run, by the models' prices
   RunEnd end = RunEnd::kComplete;
   std::string why;  // the run ended early

@@ -97,8 +97,9 @@ std::string language_of(std::string_view info) {
   while (!info.empty() && (info.front() == '{' || info.front() == '.')) info.remove_prefix(1);
   const auto end = info.find_first_of(" \t,:;{}=(");
   std::string name(info.substr(0, end));
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  std::transform(name.begin(), name.end(), name.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
   return name;
 }
 
@@ -107,8 +108,8 @@ std::string language_of(std::string_view info) {
 std::vector<CodeBlock> find_code_blocks(std::string_view text) {
   std::vector<CodeBlock> blocks;
   std::optional<Fence> open;
-  std::size_t list_indent = 0;    // where the text of the latest list item starts
-  std::size_t block_indent = 0;   // that of the item which the open block is in
+  std::size_t list_indent = 0;   // where the text of the latest list item starts
+  std::size_t block_indent = 0;  // that of the item which the open block is in
   for (std::size_t at = 0; at < text.size();) {
     const auto end = text.find('\n', at);
     std::string_view line = text.substr(at, end - at);
@@ -148,16 +149,14 @@ std::vector<CodeBlock> find_code_blocks(std::string_view text) {
 
 std::string canonical_language(std::string_view name) {
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 29> kAliases = {{
-      {"py", "python"},         {"python3", "python"},    {"py3", "python"},
-      {"js", "javascript"},     {"node", "javascript"},   {"mjs", "javascript"},
-      {"jsx", "javascript"},    {"ts", "typescript"},     {"tsx", "typescript"},
-      {"c++", "cpp"},           {"cxx", "cpp"},           {"cc", "cpp"},
-      {"c#", "csharp"},         {"cs", "csharp"},         {"sh", "bash"},
-      {"shell", "bash"},        {"zsh", "bash"},          {"golang", "go"},
-      {"rs", "rust"},           {"rb", "ruby"},           {"kt", "kotlin"},
-      {"yml", "yaml"},          {"md", "markdown"},       {"postgres", "sql"},
-      {"postgresql", "sql"},    {"mysql", "sql"},         {"sqlite", "sql"},
-      {"tsql", "sql"},          {"json5", "json"},
+      {"py", "python"},       {"python3", "python"}, {"py3", "python"},     {"js", "javascript"},
+      {"node", "javascript"}, {"mjs", "javascript"}, {"jsx", "javascript"}, {"ts", "typescript"},
+      {"tsx", "typescript"},  {"c++", "cpp"},        {"cxx", "cpp"},        {"cc", "cpp"},
+      {"c#", "csharp"},       {"cs", "csharp"},      {"sh", "bash"},        {"shell", "bash"},
+      {"zsh", "bash"},        {"golang", "go"},      {"rs", "rust"},        {"rb", "ruby"},
+      {"kt", "kotlin"},       {"yml", "yaml"},       {"md", "markdown"},    {"postgres", "sql"},
+      {"postgresql", "sql"},  {"mysql", "sql"},      {"sqlite", "sql"},     {"tsql", "sql"},
+      {"json5", "json"},
   }};
   std::string language = language_of(name);
   // "sql:postgres" and the like name a dialect behind the language, which language_of() cuts.
@@ -197,8 +196,8 @@ Result<std::string> extract_code(std::string_view answer, const CodeFenceOptions
                 load::quote(answer), valid);
   }
   if (found.size() > 200) found = found.substr(0, 200) + "...";
-  return fail(ErrorKind::kInvalid, "answer with code blocks in {}{}; valid: {}",
-              load::quote(found), cut ? ", one of them cut off" : "", valid);
+  return fail(ErrorKind::kInvalid, "answer with code blocks in {}{}; valid: {}", load::quote(found),
+              cut ? ", one of them cut off" : "", valid);
 }
 
 }  // namespace dovetail::pipeline

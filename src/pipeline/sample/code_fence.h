@@ -13,8 +13,8 @@ namespace dovetail::pipeline {
 struct CodeBlock {
   std::string info;      // what stands behind the opening fence, trimmed
   std::string language;  // its first word in lower case, without {, . and what follows a : or ,
-  std::string code;      // without the fences and their indentation; ends in a line end if any lines
-  bool closed = true;    // false where the text ends first: the answer was cut off
+  std::string code;    // without the fences and their indentation; ends in a line end if any lines
+  bool closed = true;  // false where the text ends first: the answer was cut off
 };
 
 // All fenced blocks of a text, in order. Fences may be indented by up to three spaces, or by more
@@ -28,8 +28,9 @@ struct CodeFenceOptions {
   bool unclosed = true;     // whether a block that the text's end cuts off counts
 };
 
-// The code in an answer: of the blocks in the language, or, where there are none, of those that name
-// no language, the last or first. kInvalid where nothing fits; the message names the languages found.
+// The code in an answer: of the blocks in the language, or, where there are none, of those that
+// name no language, the last or first. kInvalid where nothing fits; the message names the languages
+// found.
 Result<std::string> extract_code(std::string_view answer, const CodeFenceOptions& options);
 
 // The name under which languages are compared: "py" and "Python3" are "python".

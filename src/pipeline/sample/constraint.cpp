@@ -13,8 +13,8 @@ namespace {
 using nlohmann::ordered_json;
 
 // In the order of Comparison, twice.
-constexpr std::array<std::string_view, 12> kOperators = {"<",  "<=", ">",  ">=", "==", "!=",
-                                                         "lt", "le", "gt", "ge", "eq", "ne"};
+constexpr std::array<std::string_view, 12> kOperators = {
+    "<", "<=", ">", ">=", "==", "!=", "lt", "le", "gt", "ge", "eq", "ne"};
 
 template <class T>
 bool compare(const T& left, const T& right, Comparison comparison) {
@@ -85,8 +85,10 @@ Result<Constraint> parse_constraint(const ordered_json& given, std::string_view 
   const ordered_json* value = fields.find("value");
   const auto other = fields.optional_string("other");
   if (value != nullptr && other) fields.reject("other", "only one of value and other");
-  if (value == nullptr && !other) fields.require("value", "a number or text, or another column in "
-                                                          "'other'");
+  if (value == nullptr && !other)
+    fields.require("value",
+                   "a number or text, or another column in "
+                   "'other'");
   if (value != nullptr && value->is_structured()) fields.reject("value", "a number or text");
   if (other && *other == constraint.column) fields.reject("other", "another column");
   if (const Status status = fields.finish(); !status) return fail(status.error());

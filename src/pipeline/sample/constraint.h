@@ -26,13 +26,14 @@ struct Constraint {
   std::string text() const;
   // The columns it reads.
   std::vector<std::string> columns() const;
-  // Numbers are compared as numbers, strings by their bytes (so ISO 8601 dates by time). Anything can
-  // be equal or not; an order between two kinds of values, or a column that is not there, is an
+  // Numbers are compared as numbers, strings by their bytes (so ISO 8601 dates by time). Anything
+  // can be equal or not; an order between two kinds of values, or a column that is not there, is an
   // error.
   Result<bool> holds(const nlohmann::ordered_json& record) const;
 };
 
-// Reads {"column": NAME, "operator": "<", "value": SCALAR} or {..., "other": NAME}. Operators: < <= >
+// Reads {"column": NAME, "operator": "<", "value": SCALAR} or {..., "other": NAME}. Operators: < <=
+// >
 // >= == !=, or lt le gt ge eq ne.
 Result<Constraint> parse_constraint(const nlohmann::ordered_json& given, std::string_view pointer);
 

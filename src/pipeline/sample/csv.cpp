@@ -39,7 +39,8 @@ void parse_csv_record(std::string_view text, char delimiter, bool last, CsvRecor
         const bool cut = quote == std::string_view::npos || quote + 1 == text.size();
         if (cut && !last) return;
         if (quote == std::string_view::npos) {
-          return set_error(out, opening, "a quoted field that does not end; valid: a closing quote");
+          return set_error(out, opening,
+                           "a quoted field that does not end; valid: a closing quote");
         }
         field.append(text.substr(at, quote - at));
         at = quote + 1;

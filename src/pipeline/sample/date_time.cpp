@@ -30,8 +30,8 @@ std::optional<Seconds> to_seconds(const Civil& civil) {
   const year_month_day date{year{civil.year}, month{civil.month}, day{civil.day}};
   if (civil.year < 1 || civil.year > 9999 || !date.ok()) return std::nullopt;
   if (civil.hour > 23 || civil.minute > 59 || civil.second > 59) return std::nullopt;
-  return std::int64_t{sys_days{date}.time_since_epoch().count()} * kDaySeconds +
-         civil.hour * 3600 + civil.minute * 60 + civil.second;
+  return std::int64_t{sys_days{date}.time_since_epoch().count()} * kDaySeconds + civil.hour * 3600 +
+         civil.minute * 60 + civil.second;
 }
 
 std::int64_t days_of(Seconds moment) {
@@ -100,8 +100,9 @@ bool take_date(std::string_view& text, Civil& civil) {
 }
 
 bool take_time(std::string_view& text, Civil& civil) {
-  return take_number(text, 2, civil.hour) && take(text, ':') && take_number(text, 2, civil.minute) &&
-         take(text, ':') && take_number(text, 2, civil.second);
+  return take_number(text, 2, civil.hour) && take(text, ':') &&
+         take_number(text, 2, civil.minute) && take(text, ':') &&
+         take_number(text, 2, civil.second);
 }
 
 std::int64_t seconds_of(DateUnit unit) {
@@ -210,9 +211,7 @@ std::int64_t units_between(Seconds start, Seconds end, DateUnit unit) {
 std::string format_date(Seconds moment, std::string_view format) {
   const Civil civil = to_civil(moment);
   std::string out;
-  const auto number = [&](auto value, int width) {
-    out += fmt::format("{:0{}}", value, width);
-  };
+  const auto number = [&](auto value, int width) { out += fmt::format("{:0{}}", value, width); };
   const auto full_date = [&] {
     number(civil.year, 4);
     out += '-';

@@ -37,8 +37,8 @@ std::string format_date(Seconds moment, std::string_view format);
 // An error names the conversion that is not among those.
 Status check_date_format(std::string_view format, std::string_view pointer);
 
-// The way back, for formats that name a day with %Y, %m, %b, %B, %d, %j, %H, %M, %S, %s, %F, %T (names
-// of weekdays are skipped). Nothing where the text does not fit.
+// The way back, for formats that name a day with %Y, %m, %b, %B, %d, %j, %H, %M, %S, %s, %F, %T
+// (names of weekdays are skipped). Nothing where the text does not fit.
 std::optional<Seconds> parse_date(std::string_view text, std::string_view format);
 
 }  // namespace dovetail::pipeline

@@ -74,8 +74,7 @@ double draw_truncated_normal(Stream& stream, double low, double high) {
   if (low > 0) {
     // The two candidates' chances to be taken cross here (Robert, section 2.2).
     const double root = std::sqrt(low * low + 4);
-    const double border =
-        low + 2 / (low + root) * portable_exp((low * low - low * root) / 4 + 0.5);
+    const double border = low + 2 / (low + root) * portable_exp((low * low - low * root) / 4 + 0.5);
     return high > border ? draw_tail(stream, low, high) : draw_flat(stream, low, high);
   }
   if (high < 0) return -draw_truncated_normal(stream, -high, -low);

@@ -137,7 +137,8 @@ Status walk(Walk& state, const std::string& folder, std::span<const std::string_
     }
   }
   fs::directory_iterator entries(place, error);
-  if (error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory) return {};
+  if (error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory)
+    return {};
   for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
     const std::string name = entries->path().filename().string();
     std::error_code ignored;

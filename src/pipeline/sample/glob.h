@@ -15,9 +15,10 @@ namespace dovetail::pipeline {
 bool glob_matches(std::string_view pattern, std::string_view path);
 bool has_wildcards(std::string_view text);
 
-// The regular files that fit a pattern, relative to `base` as the pattern is (absolute patterns stay
-// absolute), sorted by their bytes. Folders reached by a symbolic link are not entered below "**"; hidden
-// names match only where the pattern's part starts with a dot. An error names what cannot be read.
+// The regular files that fit a pattern, relative to `base` as the pattern is (absolute patterns
+// stay absolute), sorted by their bytes. Folders reached by a symbolic link are not entered below
+// "**"; hidden names match only where the pattern's part starts with a dot. An error names what
+// cannot be read.
 Result<std::vector<std::string>> expand_glob(const std::filesystem::path& base,
                                              std::string_view pattern);
 

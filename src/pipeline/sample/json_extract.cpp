@@ -96,7 +96,8 @@ Result<ExtractedJson> extract_json(std::string_view answer, const JsonExtractOpt
   if (start == std::string_view::npos) {
     return fail(ErrorKind::kInvalid, "answer: empty; valid: a JSON value");
   }
-  // A value that the answer starts with comes first, since its strings may hold fences and brackets.
+  // A value that the answer starts with comes first, since its strings may hold fences and
+  // brackets.
   const char first = answer[start];
   if (first == '{' || first == '[') {
     if (auto found = search.value_at(answer, start, false)) return finish(*std::move(found));

@@ -46,8 +46,8 @@ class Events : public nlohmann::json_sax<json> {
 
   bool parse_error(std::size_t position, const std::string&,
                    const nlohmann::detail::exception& exception) override {
-    // "[json.exception.parse_error.101] parse error at line 1, column 5: syntax error ...": the place
-    // is the caller's to name, in the file's terms.
+    // "[json.exception.parse_error.101] parse error at line 1, column 5: syntax error ...": the
+    // place is the caller's to name, in the file's terms.
     std::string_view message = exception.what();
     const auto bracket = message.find("] ");
     if (bracket != std::string_view::npos) message.remove_prefix(bracket + 2);

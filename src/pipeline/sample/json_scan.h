@@ -18,8 +18,8 @@ struct JsonScanError {
 };
 
 // Reads a text that must be one JSON object, without building it. Hands over each key of the object
-// itself. Returns false and fills `error` at the first thing that is wrong; values nested deeper and
-// objects with more keys than the limits count as such.
+// itself. Returns false and fills `error` at the first thing that is wrong; values nested deeper
+// and objects with more keys than the limits count as such.
 bool scan_json_object(std::string_view text, const JsonScanLimits& limits,
                       const std::function<void(const std::string&)>& on_key, JsonScanError& error);
 

@@ -9,8 +9,8 @@
 
 namespace dovetail::pipeline {
 
-// A reader of one JSON value that mends what it can and keeps a list of what it mended. An empty list
-// means that the text was JSON as RFC 8259 has it.
+// A reader of one JSON value that mends what it can and keeps a list of what it mended. An empty
+// list means that the text was JSON as RFC 8259 has it.
 class LenientJson {
  public:
   static constexpr int kDeepest = 64;

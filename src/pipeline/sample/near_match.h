@@ -7,8 +7,8 @@
 
 namespace dovetail::pipeline {
 
-// The candidate that `word` is most likely a misspelling of (insertions, deletions, replacements and
-// swaps of neighbours, at most a third of the word), or empty where none is near. The first of
+// The candidate that `word` is most likely a misspelling of (insertions, deletions, replacements
+// and swaps of neighbours, at most a third of the word), or empty where none is near. The first of
 // several equally near ones.
 std::string_view near_match(std::string_view word, std::span<const std::string_view> candidates);
 

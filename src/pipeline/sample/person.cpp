@@ -19,41 +19,40 @@ constexpr std::array kFieldNames = {"first_name"sv, "last_name"sv,  "full_name"s
 constexpr std::array kSexes = {"any"sv, "female"sv, "male"sv};
 
 constexpr std::array kFemaleNames = {
-    "Ada"sv,    "Aisha"sv, "Amara"sv, "Anna"sv,   "Beatriz"sv, "Carmen"sv, "Chloe"sv, "Dana"sv,
-    "Elena"sv,  "Emma"sv,  "Fatima"sv, "Freya"sv, "Grace"sv,   "Hana"sv,   "Ingrid"sv, "Isabel"sv,
-    "Julia"sv,  "Kavya"sv, "Keiko"sv, "Leila"sv,  "Lucy"sv,    "Maria"sv,  "Mei"sv,   "Nadia"sv,
-    "Noor"sv,   "Olga"sv,  "Priya"sv, "Rosa"sv,   "Sara"sv,    "Yuna"sv};
+    "Ada"sv,   "Aisha"sv, "Amara"sv,  "Anna"sv,  "Beatriz"sv, "Carmen"sv, "Chloe"sv,  "Dana"sv,
+    "Elena"sv, "Emma"sv,  "Fatima"sv, "Freya"sv, "Grace"sv,   "Hana"sv,   "Ingrid"sv, "Isabel"sv,
+    "Julia"sv, "Kavya"sv, "Keiko"sv,  "Leila"sv, "Lucy"sv,    "Maria"sv,  "Mei"sv,    "Nadia"sv,
+    "Noor"sv,  "Olga"sv,  "Priya"sv,  "Rosa"sv,  "Sara"sv,    "Yuna"sv};
 constexpr std::array kMaleNames = {
     "Adam"sv,  "Ahmed"sv, "Andre"sv, "Arjun"sv,  "Ben"sv,   "Carlos"sv, "Chen"sv,  "Daniel"sv,
     "David"sv, "Emil"sv,  "Felix"sv, "George"sv, "Hiro"sv,  "Hugo"sv,   "Ivan"sv,  "Jamal"sv,
     "Jonas"sv, "Kofi"sv,  "Lars"sv,  "Luis"sv,   "Marco"sv, "Min"sv,    "Nikos"sv, "Omar"sv,
     "Oscar"sv, "Paul"sv,  "Ravi"sv,  "Samuel"sv, "Tomas"sv, "Yusuf"sv};
 constexpr std::array kLastNames = {
-    "Abebe"sv,  "Ali"sv,    "Andersen"sv, "Baker"sv,  "Bauer"sv,   "Carter"sv,  "Chandra"sv,
-    "Costa"sv,  "Dubois"sv, "Evans"sv,    "Fischer"sv, "Garcia"sv, "Haddad"sv,  "Hansen"sv,
-    "Ito"sv,    "Jensen"sv, "Kaya"sv,     "Kim"sv,    "Kowalski"sv, "Larsen"sv, "Li"sv,
-    "Lopez"sv,  "Mensah"sv, "Meyer"sv,    "Moreau"sv, "Nguyen"sv,  "Novak"sv,   "Okafor"sv,
-    "Patel"sv,  "Petrov"sv, "Rossi"sv,    "Santos"sv, "Sato"sv,    "Shaw"sv,    "Silva"sv,
-    "Singh"sv,  "Taylor"sv, "Virtanen"sv, "Walker"sv, "Wang"sv};
+    "Abebe"sv, "Ali"sv,    "Andersen"sv, "Baker"sv,   "Bauer"sv,    "Carter"sv, "Chandra"sv,
+    "Costa"sv, "Dubois"sv, "Evans"sv,    "Fischer"sv, "Garcia"sv,   "Haddad"sv, "Hansen"sv,
+    "Ito"sv,   "Jensen"sv, "Kaya"sv,     "Kim"sv,     "Kowalski"sv, "Larsen"sv, "Li"sv,
+    "Lopez"sv, "Mensah"sv, "Meyer"sv,    "Moreau"sv,  "Nguyen"sv,   "Novak"sv,  "Okafor"sv,
+    "Patel"sv, "Petrov"sv, "Rossi"sv,    "Santos"sv,  "Sato"sv,     "Shaw"sv,   "Silva"sv,
+    "Singh"sv, "Taylor"sv, "Virtanen"sv, "Walker"sv,  "Wang"sv};
 constexpr std::array kOccupations = {
-    "accountant"sv,   "architect"sv,  "baker"sv,       "bus driver"sv,  "carpenter"sv,
-    "chef"sv,         "civil engineer"sv, "dentist"sv, "electrician"sv, "farmer"sv,
-    "firefighter"sv,  "gardener"sv,   "journalist"sv,  "judge"sv,       "librarian"sv,
-    "mechanic"sv,     "midwife"sv,    "musician"sv,    "nurse"sv,       "painter"sv,
-    "pharmacist"sv,   "photographer"sv, "physician"sv, "pilot"sv,       "plumber"sv,
-    "police officer"sv, "programmer"sv, "sales clerk"sv, "scientist"sv, "tailor"sv,
-    "teacher"sv,      "translator"sv, "veterinarian"sv, "waiter"sv};
-constexpr std::array kStreets = {"Bridge Street"sv, "Canal Road"sv,   "Cedar Lane"sv,
-                                 "Church Street"sv, "Garden Road"sv,  "Harbour Street"sv,
-                                 "Hill Street"sv,   "Lake Avenue"sv,  "Market Square"sv,
-                                 "Mill Lane"sv,     "Orchard Road"sv, "Park Avenue"sv,
-                                 "River Street"sv,  "School Lane"sv,  "Station Road"sv,
-                                 "Willow Way"sv};
+    "accountant"sv,     "architect"sv,      "baker"sv,        "bus driver"sv,  "carpenter"sv,
+    "chef"sv,           "civil engineer"sv, "dentist"sv,      "electrician"sv, "farmer"sv,
+    "firefighter"sv,    "gardener"sv,       "journalist"sv,   "judge"sv,       "librarian"sv,
+    "mechanic"sv,       "midwife"sv,        "musician"sv,     "nurse"sv,       "painter"sv,
+    "pharmacist"sv,     "photographer"sv,   "physician"sv,    "pilot"sv,       "plumber"sv,
+    "police officer"sv, "programmer"sv,     "sales clerk"sv,  "scientist"sv,   "tailor"sv,
+    "teacher"sv,        "translator"sv,     "veterinarian"sv, "waiter"sv};
+constexpr std::array kStreets = {
+    "Bridge Street"sv, "Canal Road"sv,     "Cedar Lane"sv,   "Church Street"sv,
+    "Garden Road"sv,   "Harbour Street"sv, "Hill Street"sv,  "Lake Avenue"sv,
+    "Market Square"sv, "Mill Lane"sv,      "Orchard Road"sv, "Park Avenue"sv,
+    "River Street"sv,  "School Lane"sv,    "Station Road"sv, "Willow Way"sv};
 constexpr std::array kCities = {
-    "Accra"sv,  "Athens"sv, "Bergen"sv, "Bogota"sv,   "Bristol"sv, "Busan"sv,  "Cairo"sv,
-    "Chicago"sv, "Dublin"sv, "Graz"sv,  "Hamburg"sv,  "Hanoi"sv,   "Jaipur"sv, "Krakow"sv,
-    "Kyoto"sv,  "Lagos"sv,  "Lima"sv,   "Lyon"sv,     "Mombasa"sv, "Osaka"sv,  "Porto"sv,
-    "Quito"sv,  "Tampere"sv, "Toronto"sv, "Turin"sv,  "Valencia"sv};
+    "Accra"sv,   "Athens"sv,  "Bergen"sv,  "Bogota"sv,  "Bristol"sv, "Busan"sv,  "Cairo"sv,
+    "Chicago"sv, "Dublin"sv,  "Graz"sv,    "Hamburg"sv, "Hanoi"sv,   "Jaipur"sv, "Krakow"sv,
+    "Kyoto"sv,   "Lagos"sv,   "Lima"sv,    "Lyon"sv,    "Mombasa"sv, "Osaka"sv,  "Porto"sv,
+    "Quito"sv,   "Tampere"sv, "Toronto"sv, "Turin"sv,   "Valencia"sv};
 constexpr std::array kDomains = {"example.com"sv, "example.net"sv, "example.org"sv};
 
 std::vector<std::string> list_of(SpecFields& fields, std::string_view key,
@@ -183,7 +182,8 @@ nlohmann::ordered_json draw_person(const PersonSpec& spec, Stream& stream) {
         // The birthdays with that age are those after the one of age + 1, up to that of age.
         const Seconds youngest = *add_units(*spec.as_of, -age, DateUnit::kYear);
         const Seconds oldest = *add_units(*spec.as_of, -age - 1, DateUnit::kYear);
-        const auto days = static_cast<std::uint64_t>(units_between(oldest, youngest, DateUnit::kDay));
+        const auto days =
+            static_cast<std::uint64_t>(units_between(oldest, youngest, DateUnit::kDay));
         const auto back = static_cast<std::int64_t>(day_draw % days);
         value = format_date(*add_units(youngest, -back, DateUnit::kDay), "%Y-%m-%d");
         break;

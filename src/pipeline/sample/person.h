@@ -29,7 +29,8 @@ enum class PersonField {
 
 // People who do not exist. Names, places and occupations come from the lists; where the description
 // gives none, from short built-in ones. E-mail addresses end in domains that are reserved for
-// examples (RFC 2606), telephone numbers lie in a range reserved for fiction (555-0100 to 555-0199).
+// examples (RFC 2606), telephone numbers lie in a range reserved for fiction (555-0100 to
+// 555-0199).
 struct PersonSpec {
   std::vector<PersonField> fields;  // in the order of the result
   std::vector<std::string> female_names, male_names, last_names;
@@ -43,8 +44,8 @@ struct PersonSpec {
 // last_names, occupations, streets, cities, email_domains.
 PersonSpec parse_person(SpecFields& fields);
 
-// An object with the fields. All of them are drawn whatever is asked for, so that a person stays the
-// same when a field is added.
+// An object with the fields. All of them are drawn whatever is asked for, so that a person stays
+// the same when a field is added.
 nlohmann::ordered_json draw_person(const PersonSpec& spec, Stream& stream);
 
 }  // namespace dovetail::pipeline

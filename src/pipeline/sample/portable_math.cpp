@@ -53,7 +53,8 @@ double log_factorial(double k) {
   static constexpr std::array<double, kTable> kFactorials = {
       1,     1,      2,       6,        24,        120,         720,          5040,
       40320, 362880, 3628800, 39916800, 479001600, 6227020800., 87178291200., 1307674368000.};
-  if (k < static_cast<double>(kTable)) return portable_log(kFactorials[static_cast<std::size_t>(k)]);
+  if (k < static_cast<double>(kTable))
+    return portable_log(kFactorials[static_cast<std::size_t>(k)]);
   const double inverse = 1 / k;
   const double square = inverse * inverse;
   const double correction =

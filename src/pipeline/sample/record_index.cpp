@@ -134,7 +134,8 @@ class RecordIndex::Scan {
         buffer.resize(held + wanted);
         const auto read = file.read_at(start + held, std::span(buffer).subspan(held));
         if (!read) return fail(read.error());
-        if (*read < wanted) return file.check_unchanged() ? too_short(file) : file.check_unchanged();
+        if (*read < wanted)
+          return file.check_unchanged() ? too_short(file) : file.check_unchanged();
         XXH3_64bits_update(hash_.get(), buffer.data() + held, wanted);
         last = wanted == left;
         if (!begun) {
@@ -207,8 +208,8 @@ class RecordIndex::Scan {
         if (forced_[i]) {
           if (!typed_field(record_.fields[i], *forced_[i])) {
             return wrong(file, whole, 0,
-                         fmt::format("column {}: {}; valid: {}",
-                                     load::quote(index_.columns_[i]), load::quote(record_.fields[i]),
+                         fmt::format("column {}: {}; valid: {}", load::quote(index_.columns_[i]),
+                                     load::quote(record_.fields[i]),
                                      kTypeNames[static_cast<std::size_t>(*forced_[i])]));
           }
         } else if (spec_.infer_types) {
@@ -263,8 +264,7 @@ class RecordIndex::Scan {
         },
         error);
     if (!fine) {
-      return wrong(file, whole, error.at,
-                   error.message + "; valid: one JSON object on each line");
+      return wrong(file, whole, error.at, error.message + "; valid: one JSON object on each line");
     }
     if (index_.columns_.size() > kMostColumns) {
       return wrong(file, whole, 0, fmt::format("more than {} columns", kMostColumns));
@@ -274,8 +274,8 @@ class RecordIndex::Scan {
 
   Status set_types() {
     for (std::size_t i = 0; i < guesses_.size(); ++i) {
-      index_.types_.push_back(forced_[i].value_or(
-          spec_.infer_types ? guesses_[i].type() : SeedType::kString));
+      index_.types_.push_back(
+          forced_[i].value_or(spec_.infer_types ? guesses_[i].type() : SeedType::kString));
     }
     return {};
   }
@@ -361,7 +361,8 @@ ordered_json RecordIndex::csv_row(const CsvRecord& record) const {
   auto& fields = row.get_ref<ordered_json::object_t&>();
   fields.reserve(columns_.size());
   for (std::size_t i = 0; i < columns_.size(); ++i) {
-    fields.push_back({columns_[i], typed_field(record.fields[i], types_[i]).value_or(ordered_json())});
+    fields.push_back(
+        {columns_[i], typed_field(record.fields[i], types_[i]).value_or(ordered_json())});
   }
   return row;
 }

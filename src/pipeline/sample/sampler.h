@@ -81,8 +81,8 @@ struct DatetimeSpec {
   std::int64_t steps = 0;  // units between start and end
   std::string format;
 };
-// The moment in another column plus least to most units. Text in `format`; the column's text is read
-// by `reference_format`, or as ISO 8601 where that is empty.
+// The moment in another column plus least to most units. Text in `format`; the column's text is
+// read by `reference_format`, or as ISO 8601 where that is empty.
 struct TimedeltaSpec {
   std::int64_t least = 0, most = 0;
   DateUnit unit = DateUnit::kDay;
@@ -130,11 +130,12 @@ Result<SamplerSpec> parse_sampler(std::string_view kind, const nlohmann::ordered
 // bool. kInvalid where some value could not be converted.
 Status set_conversion(SamplerSpec& spec, std::string_view convert_to, std::string_view pointer);
 
-// The column that the sampler reads, if it reads one: a subcategory's parent, a timedelta's reference.
+// The column that the sampler reads, if it reads one: a subcategory's parent, a timedelta's
+// reference.
 std::optional<std::string> parent_of(const SamplerSpec& spec);
 
-// One value. `record` is an object that holds the parent column, if there is one; an error says what
-// is wrong with the value there. Without a parent it cannot fail.
+// One value. `record` is an object that holds the parent column, if there is one; an error says
+// what is wrong with the value there. Without a parent it cannot fail.
 Result<nlohmann::ordered_json> draw(const SamplerSpec& spec, const nlohmann::ordered_json& record,
                                     Stream& stream);
 

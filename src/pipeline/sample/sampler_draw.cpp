@@ -53,11 +53,10 @@ class Draw {
     const double low = spec.min.value_or(-kInfinity);
     const double high = spec.max.value_or(kInfinity);
     if (spec.stddev == 0) return rounded(spec.mean, low, high);
-    const double x =
-        spec.min || spec.max
-            ? draw_truncated_normal(stream_, (low - spec.mean) / spec.stddev,
-                                    (high - spec.mean) / spec.stddev)
-            : draw_normal(stream_);
+    const double x = spec.min || spec.max
+                         ? draw_truncated_normal(stream_, (low - spec.mean) / spec.stddev,
+                                                 (high - spec.mean) / spec.stddev)
+                         : draw_normal(stream_);
     return rounded(std::clamp(spec.mean + spec.stddev * x, low, high), low, high);
   }
 
@@ -96,8 +95,8 @@ class Draw {
   }
 
   Result<ordered_json> operator()(const DatetimeSpec& spec) {
-    const auto count = static_cast<std::int64_t>(
-        stream_.below(static_cast<std::uint64_t>(spec.steps) + 1));
+    const auto count =
+        static_cast<std::int64_t>(stream_.below(static_cast<std::uint64_t>(spec.steps) + 1));
     const auto moment = add_units(spec.start, count, spec.unit);
     return ordered_json(format_date(moment.value_or(spec.end), spec.format));
   }
@@ -128,8 +127,8 @@ class Draw {
 
   Result<ordered_json> operator()(const UuidSpec& spec) {
     const std::uint64_t high = (stream_.bits() & ~std::uint64_t{0xf000}) | 0x4000;
-    const std::uint64_t low =
-        (stream_.bits() & (~std::uint64_t{0} >> 2U)) | std::uint64_t{1} << 63U;
+    const std::uint64_t low = (stream_.bits() & (~std::uint64_t{0} >> 2U)) | std::uint64_t{1}
+                                                                                 << 63U;
     std::array<char, 36> text{};
     const std::string_view digits = spec.uppercase ? "0123456789ABCDEF" : "0123456789abcdef";
     std::size_t at = 0;
@@ -156,9 +155,7 @@ class Draw {
     return static_cast<std::int64_t>(static_cast<std::uint64_t>(low) + offset);
   }
 
-  ordered_json real(double x) const {
-    return decimals_ < 0 ? x : round_decimals(x, decimals_);
-  }
+  ordered_json real(double x) const { return decimals_ < 0 ? x : round_decimals(x, decimals_); }
 
   // Rounding must not leave the interval. That there is a rounded number in it was checked before.
   ordered_json rounded(double x, double low, double high) const {
@@ -186,8 +183,7 @@ Result<ordered_json> draw(const SamplerSpec& spec, const ordered_json& record, S
   return *std::move(converted);
 }
 
-Result<ordered_json> draw(const SamplerColumn& column, const ordered_json& record,
-                          Stream& stream) {
+Result<ordered_json> draw(const SamplerColumn& column, const ordered_json& record, Stream& stream) {
   const SamplerSpec* spec = &column.otherwise;
   for (const auto& [condition, other] : column.conditional) {
     const auto holds = condition.holds(record);

@@ -288,8 +288,10 @@ Status convert_list(CategorySpec& list, Conversion conversion, std::string_view 
   for (ordered_json& value : list.values) {
     auto converted = convert(value, conversion);
     if (!converted) {
-      return fail(ErrorKind::kInvalid, "{}: '{}' does not fit the value {}; valid: str, or values "
-                  "that are numbers", pointer, convert_to, text_of(value));
+      return fail(ErrorKind::kInvalid,
+                  "{}: '{}' does not fit the value {}; valid: str, or values "
+                  "that are numbers",
+                  pointer, convert_to, text_of(value));
     }
     value = *std::move(converted);
   }

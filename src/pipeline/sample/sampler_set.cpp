@@ -152,8 +152,10 @@ Status SamplerSet::check_names(const std::vector<std::string>& others) const {
                   load::quote(name), valid_names(name, known));
     }
     if (!sampled) {
-      return fail(ErrorKind::kInvalid, "constraint '{}': no sampler column, so nothing can be drawn "
-                  "again; valid: at least one", constraint.text());
+      return fail(ErrorKind::kInvalid,
+                  "constraint '{}': no sampler column, so nothing can be drawn "
+                  "again; valid: at least one",
+                  constraint.text());
     }
   }
   return {};
@@ -165,8 +167,8 @@ Status SamplerSet::check_cycles() const {
   std::vector<bool> fine(columns_.size());
   for (const std::size_t i : order) fine[i] = true;
   // From a column that could not be placed, each step to another such one ends in a cycle.
-  std::size_t at = static_cast<std::size_t>(std::find(fine.begin(), fine.end(), false) -
-                                            fine.begin());
+  std::size_t at =
+      static_cast<std::size_t>(std::find(fine.begin(), fine.end(), false) - fine.begin());
   std::vector<std::size_t> path;
   while (std::find(path.begin(), path.end(), at) == path.end()) {
     path.push_back(at);
@@ -279,13 +281,14 @@ Status SamplerSet::draw_group(std::size_t number, std::uint64_t record_number,
   for (std::size_t c = 0; c < failures.size(); ++c) {
     if (failures[c] == 0) continue;
     if (!counts.empty()) counts += ", ";
-    counts += fmt::format("'{}' failed {} times", constraints_[group.constraints[c]].text(),
-                          failures[c]);
+    counts +=
+        fmt::format("'{}' failed {} times", constraints_[group.constraints[c]].text(), failures[c]);
   }
-  return give_up({ErrorKind::kExhausted,
-                  fmt::format("constraints were not met in {} attempts: {}; valid: constraints that "
-                              "a fair share of the draws meets",
-                              most_attempts_, counts)});
+  return give_up(
+      {ErrorKind::kExhausted,
+       fmt::format("constraints were not met in {} attempts: {}; valid: constraints that "
+                   "a fair share of the draws meets",
+                   most_attempts_, counts)});
 }
 
 Status SamplerSet::draw_all(std::uint64_t record_number, ordered_json& record) const {

@@ -19,8 +19,8 @@ struct SamplerSetOptions {
 
 // All sampler columns of a pipeline together with their constraints. Columns that a constraint ties
 // together (and those that lie between them) form a group: they are drawn together until all of the
-// group's constraints hold, so that the result is the joint distribution under that condition. Every
-// other column is a group of its own. Immutable; may be used from several threads at once.
+// group's constraints hold, so that the result is the joint distribution under that condition.
+// Every other column is a group of its own. Immutable; may be used from several threads at once.
 class SamplerSet {
  public:
   struct Group {
@@ -45,9 +45,9 @@ class SamplerSet {
   std::size_t group_of(std::size_t column) const { return group_of_[column]; }
 
   // Sets the group's columns in `record`, an object that holds all that the group needs. A pure
-  // function of the run's seed, the record's number and what it needs. On an error (a constraint that
-  // was not met in most_attempts, with its count of failures; a value that a column cannot work
-  // with) the record lacks the group's columns. Messages do not name the record.
+  // function of the run's seed, the record's number and what it needs. On an error (a constraint
+  // that was not met in most_attempts, with its count of failures; a value that a column cannot
+  // work with) the record lacks the group's columns. Messages do not name the record.
   Status draw_group(std::size_t group, std::uint64_t record_number,
                     nlohmann::ordered_json& record) const;
   // All groups, in order.

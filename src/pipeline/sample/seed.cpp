@@ -57,7 +57,8 @@ Result<std::vector<SeedFile>> open_files(const SeedSpec& spec, const fs::path& b
 std::uint64_t fingerprint_of(const std::vector<SeedFile>& files) {
   std::uint64_t hash = 0;
   for (const SeedFile& file : files) {
-    const std::string facts = fmt::format("{}\n{}\n{}\n", file.name(), file.size(), file.modified());
+    const std::string facts =
+        fmt::format("{}\n{}\n{}\n", file.name(), file.size(), file.modified());
     hash = XXH3_64bits_withSeed(facts.data(), facts.size(), hash);
   }
   return hash;
@@ -191,8 +192,8 @@ Result<ordered_json> SeedSource::row(std::uint64_t index) const {
                 load::quote(path_), index, count_, count_);
   }
   if (shuffled_) {
-    place = epoch == 0 ? (*first_order_)(place)
-                       : Permutation(run_seed_, path_, epoch, count_)(place);
+    place =
+        epoch == 0 ? (*first_order_)(place) : Permutation(run_seed_, path_, epoch, count_)(place);
   }
   auto stored = stored_row(begin_ + place);
   if (!stored || all_columns_) return stored;

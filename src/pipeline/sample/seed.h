@@ -28,8 +28,8 @@ class SeedSource {
   // The row of a record, an object with the columns. kInvalid where there are fewer rows and `wrap`
   // is off, where a file has changed since open_seed(), or where a single file is no UTF-8.
   Result<nlohmann::ordered_json> row(std::uint64_t index) const;
-  // A hash that tells this seed's rows from others': of all bytes of CSV and JSON lines, of names, sizes
-  // and times of change of single files.
+  // A hash that tells this seed's rows from others': of all bytes of CSV and JSON lines, of names,
+  // sizes and times of change of single files.
   std::uint64_t fingerprint() const { return fingerprint_; }
 
  private:
@@ -50,7 +50,7 @@ class SeedSource {
   bool shuffled_ = false;
   bool wrap_ = false;
   std::uint64_t run_seed_ = 0;
-  std::uint64_t begin_ = 0, count_ = 0;      // the range of stored rows
+  std::uint64_t begin_ = 0, count_ = 0;     // the range of stored rows
   std::optional<Permutation> first_order_;  // of the rows' first use
   std::uint64_t fingerprint_ = 0;
 };

@@ -94,8 +94,8 @@ Result<std::size_t> SeedFile::read_at(std::uint64_t offset, std::span<char> out)
   std::size_t done = 0;
   Status status;
   while (done < out.size()) {
-    const ssize_t count = ::pread(*opened, out.data() + done, out.size() - done,
-                                  static_cast<off_t>(offset + done));
+    const ssize_t count =
+        ::pread(*opened, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) status = fail(ErrorKind::kIo, "{}: {}", name_, reason());
     if (count <= 0) break;

@@ -9,8 +9,8 @@
 
 namespace dovetail::pipeline {
 
-// A regular file that is read at any place, and that must stay what it was when it was opened first.
-// Movable; read_at() may be called from several threads at once.
+// A regular file that is read at any place, and that must stay what it was when it was opened
+// first. Movable; read_at() may be called from several threads at once.
 class SeedFile {
  public:
   // `name` stands in errors.

@@ -29,11 +29,13 @@ std::optional<SeedFormat> format_of(std::string_view path) {
 
 void read_range(SpecFields& fields, const ordered_json& given, SeedSpec& spec) {
   SpecFields range(given, fields.pointer("range"));
-  spec.start = static_cast<std::uint64_t>(range.optional_integer("start", 0, kMostRows).value_or(0));
+  spec.start =
+      static_cast<std::uint64_t>(range.optional_integer("start", 0, kMostRows).value_or(0));
   if (const auto end = range.optional_integer("end", 1, kMostRows)) {
     spec.end = static_cast<std::uint64_t>(*end);
     if (*spec.end <= spec.start) {
-      range.reject("end", fmt::format("more than start, {} (the row of end is left out)", spec.start));
+      range.reject("end",
+                   fmt::format("more than start, {} (the row of end is left out)", spec.start));
     }
   }
   if (const Status status = range.finish(); !status) fields.take_failure(status.error());
@@ -71,7 +73,8 @@ Result<SeedSpec> parse_seed(const ordered_json& given, std::string_view pointer)
   } else if (const auto known = format_of(spec.path)) {
     spec.format = *known;
   } else {
-    fields.reject("path", "a path that ends in .csv, .tsv, .jsonl or .ndjson, or a format (csv, jsonl, "
+    fields.reject("path",
+                  "a path that ends in .csv, .tsv, .jsonl or .ndjson, or a format (csv, jsonl, "
                   "files) next to it");
   }
   const auto delimiter = fields.optional_string("delimiter");
@@ -107,7 +110,8 @@ Result<SeedSpec> parse_seed(const ordered_json& given, std::string_view pointer)
   spec.shuffled = fields.optional_choice("order", kOrders).value_or(0) == 1;
   spec.wrap = fields.boolean("wrap", false);
   if (delimiter && spec.format != SeedFormat::kCsv) fields.reject("delimiter", "csv files only");
-  if (!spec.types.empty() && spec.format != SeedFormat::kCsv) fields.reject("types", "csv files only");
+  if (!spec.types.empty() && spec.format != SeedFormat::kCsv)
+    fields.reject("types", "csv files only");
   if (const Status status = fields.finish(); !status) return fail(status.error());
   return spec;
 }

@@ -70,9 +70,9 @@ void SpecFields::reject(std::string_view key, std::string_view valid) {
   if (failure_) return;
   const auto found = object_.find(key);
   const ordered_json missing;
-  failure_ = invalid_field(pointer_to(pointer_, key), found == object_.end() ? missing : *found,
-                           valid)
-                 .value();
+  failure_ =
+      invalid_field(pointer_to(pointer_, key), found == object_.end() ? missing : *found, valid)
+          .value();
 }
 
 void SpecFields::take_failure(Error error) {
@@ -101,10 +101,10 @@ std::optional<std::int64_t> SpecFields::optional_integer(std::string_view key, s
                                                          std::int64_t high) {
   const ordered_json* value = find(key);
   if (value == nullptr) return std::nullopt;
-  const bool fits = value->is_number_integer() &&
-                    (!value->is_number_unsigned() ||
-                     value->get<std::uint64_t>() <= std::uint64_t{INT64_MAX}) &&
-                    value->get<std::int64_t>() >= low && value->get<std::int64_t>() <= high;
+  const bool fits =
+      value->is_number_integer() &&
+      (!value->is_number_unsigned() || value->get<std::uint64_t>() <= std::uint64_t{INT64_MAX}) &&
+      value->get<std::int64_t>() >= low && value->get<std::int64_t>() <= high;
   if (fits) return value->get<std::int64_t>();
   reject(key, fmt::format("an integer from {} to {}", low, high));
   return std::nullopt;

@@ -10,9 +10,10 @@ namespace dovetail::pipeline {
 std::uint64_t stream_key(std::uint64_t run_seed, std::string_view column);
 
 // Random bits that are a pure function of (run seed, column, record, attempt), whatever the order
-// in which they are asked for and on whatever machine: Philox4x32-10 (Salmon et al., "Parallel random
-// numbers: as easy as 1, 2, 3", SC 2011), keyed by stream_key(), over the counter (block, attempt,
-// low and high half of the record). A value object; different streams are independent of each other.
+// in which they are asked for and on whatever machine: Philox4x32-10 (Salmon et al., "Parallel
+// random numbers: as easy as 1, 2, 3", SC 2011), keyed by stream_key(), over the counter (block,
+// attempt, low and high half of the record). A value object; different streams are independent of
+// each other.
 class Stream {
  public:
   Stream(std::uint64_t key, std::uint64_t record, std::uint32_t attempt = 0);

@@ -205,16 +205,14 @@ TEST(Runner, MakesAsManyRecordsAsAreToBeAccepted) {
 }
 
 TEST(Runner, SaysWhereTheTargetIsMissed) {
-  const PipelineSpec spec = spec_of(
-      fmt::format("target_accepted: {{count: 30, candidates: 40, when: \"false\"}}\n{}{}", kModels,
-                  kColumns));
+  const PipelineSpec spec = spec_of(fmt::format(
+      "target_accepted: {{count: 30, candidates: 40, when: \"false\"}}\n{}{}", kModels, kColumns));
   const RunFolder folder;
   ScriptedModel gen(4, writes()), judge(4, grades());
   const Session session = run_session(spec, folder.path(), {gen.client(), judge.client()});
   ASSERT_TRUE(session.progress);
   EXPECT_EQ(session.progress->end, RunEnd::kTargetMissed);
-  EXPECT_EQ(session.progress->why,
-            "0 of 40 candidates were accepted, target_accepted.count is 30");
+  EXPECT_EQ(session.progress->why, "0 of 40 candidates were accepted, target_accepted.count is 30");
 }
 
 TEST(Runner, EndsWhereItHasCostEnough) {

@@ -57,6 +57,15 @@ Result<bool> is_accepted(const TargetSpec& target, const Json& row) {
   return says_true(target.when, row);
 }
 
+std::optional<bool> counts_for(const FigureSpec& figure, const Json& row) {
+  const auto says = [&](const text::ChatTemplate& condition) -> std::optional<bool> {
+    const auto text = condition.render(row);
+    return text ? flag_of(stripped(*text)) : std::nullopt;
+  };
+  if (figure.among && says(*figure.among) != true) return std::nullopt;
+  return says(figure.share_of);
+}
+
 Result<Json> evaluate(const ExpressionColumn& column, const Json& row) {
   const auto text = column.value.render(row);
   if (!text) return fail(text.error());

@@ -8,6 +8,7 @@ enum class StoreMutant {
   kNone,
   kDoneBeforeCommit,  // cells count as finished before they are durable
   kForgetFailed,      // a batch whose commit failed is dropped instead of tried again
+  kSyncSeldom,        // commits do not wait for the disk
   kCount
 };
 

@@ -87,7 +87,6 @@ Status Store::Impl::commit() {
 }
 
 Status Store::Impl::retry(Status status) {
-  if constexpr (kStoreMutant == StoreMutant::kForgetFailed) return {};
   const auto give_up = Clock::now() + options.retry_for;
   auto pause = std::chrono::milliseconds{20};
   bool told = false;
@@ -98,6 +97,7 @@ Status Store::Impl::retry(Status status) {
       return status;
     }
     if (!std::exchange(told, true) && options.on_waiting) options.on_waiting(status.error());
+    if constexpr (kStoreMutant == StoreMutant::kForgetFailed) return {};
     const auto left = give_up - Clock::now();
     if (left <= Clock::duration::zero()) return status;
     bool last = false;

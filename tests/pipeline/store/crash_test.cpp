@@ -1,0 +1,243 @@
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "pipeline/store/hunt/run_shape.h"
+#include "pipeline/store/mutation.h"
+#include "pipeline/store/store_fixture.h"
+
+extern char** environ;
+
+namespace dovetail::pipeline {
+namespace {
+
+// The hunt as a process of its own; what it says is read from a pipe.
+class Hunt {
+ public:
+  Hunt(StoreMutant mutant, const std::string& mode, const std::filesystem::path& file,
+       std::uint64_t number) {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("pipe");
+    posix_spawn_file_actions_t actions;
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    std::string program = DOVETAIL_STORE_HUNT + std::to_string(static_cast<int>(mutant));
+    std::string word = mode;
+    std::string path = file.string();
+    std::string last = std::to_string(number);
+    std::array<char*, 5> words = {program.data(), word.data(), path.data(), last.data(), nullptr};
+    const int failed =
+        ::posix_spawn(&process_, program.c_str(), &actions, nullptr, words.data(), environ);
+    ::posix_spawn_file_actions_destroy(&actions);
+    ::close(ends[1]);
+    out_ = ends[0];
+    if (failed != 0) throw std::runtime_error("cannot start " + program);
+  }
+  Hunt(const Hunt&) = delete;
+  Hunt& operator=(const Hunt&) = delete;
+  ~Hunt() {
+    if (process_ > 0) kill();
+    ::close(out_);
+  }
+
+  // All that it says until it ends, or until so many microseconds after its first word, when it is
+  // killed.
+  std::string listen(std::optional<std::chrono::microseconds> life) {
+    std::string said;
+    std::array<char, 65536> some;
+    const ssize_t first = ::read(out_, some.data(), some.size());
+    if (first > 0) said.append(some.data(), static_cast<std::size_t>(first));
+    std::thread killer;
+    if (life) {
+      killer = std::thread([this, life] {
+        std::this_thread::sleep_for(*life);
+        ::kill(process_, SIGKILL);
+      });
+    }
+    for (ssize_t size = 1; size > 0;) {
+      size = ::read(out_, some.data(), some.size());
+      if (size > 0) said.append(some.data(), static_cast<std::size_t>(size));
+    }
+    if (killer.joinable()) killer.join();
+    return said;
+  }
+  void kill() {
+    ::kill(process_, SIGKILL);
+    wait();
+  }
+  int wait() {
+    int status = 0;
+    ::waitpid(process_, &status, 0);
+    process_ = -1;
+    return status;
+  }
+
+ private:
+  pid_t process_ = -1;
+  int out_ = -1;
+};
+
+// What is in the file against what was said to be finished; empty where all is well.
+std::string check(const std::filesystem::path& file, const std::set<std::uint64_t>& promised,
+                  std::uint64_t& next_record) {
+  auto store = Store::open(file, OpenMode::kResume);
+  if (!store) return store.error().message;
+  std::uint64_t kept = 0;
+  std::optional<std::uint64_t> last;
+  std::string wrong;
+  const auto ok = (*store)->for_each_cell([&](const CellView& cell) {
+    const std::uint64_t number = cell.record * 8 + cell.column;
+    if (last && number <= *last) wrong = "a cell is there twice";
+    if (!is_run_cell(cell)) wrong = "a cell is not what was put";
+    last = number;
+    kept += promised.count(number);
+    next_record = std::max(next_record, cell.record + 1);
+    return true;
+  });
+  if (!ok) return ok.error().message;
+  if (!wrong.empty()) return wrong;
+  if (kept != promised.size()) return std::to_string(promised.size() - kept) + " cells are lost";
+  return {};
+}
+
+void add_promises(const std::string& said, std::set<std::uint64_t>& promised) {
+  for (std::size_t at = 0; at + 8 <= said.size(); at += 8) {
+    std::uint64_t cell = 0;
+    std::memcpy(&cell, said.data() + at, 8);
+    promised.insert(promised.end(), cell);
+  }
+}
+
+// One run, killed and resumed again and again.
+std::string killed_at(StoreMutant mutant, int moments) {
+  const Folder folder;
+  std::mt19937_64 random(20'241'121);
+  std::set<std::uint64_t> promised;
+  std::uint64_t next_record = 0;
+  for (int moment = 0; moment < moments; ++moment) {
+    Hunt hunt(mutant, "write", folder.run(), next_record);
+    const auto life = std::chrono::microseconds{random() % 40'000};
+    const std::size_t before = promised.size();
+    add_promises(hunt.listen(life), promised);
+    hunt.kill();
+    if (promised.size() == before) return "nothing was written";
+    if (auto wrong = check(folder.run(), promised, next_record); !wrong.empty()) return wrong;
+  }
+  return {};
+}
+
+TEST(StoreCrash, KilledAtFiftyMoments) { EXPECT_EQ(killed_at(StoreMutant::kNone, 50), ""); }
+
+TEST(StoreCrash, KillingNoticesAnEarlyDone) {
+  EXPECT_NE(killed_at(StoreMutant::kDoneBeforeCommit, 50), "");
+}
+
+TEST(StoreCrash, KilledWhileColumnsAreRemade) {
+  const Folder folder;
+  const auto file = folder.run();
+  constexpr std::uint64_t kRecords = 20'000;
+  std::mt19937_64 random(7);
+  const auto fill = [&](bool all, Store& store) {
+    for (std::uint64_t record = 0; record < kRecords; ++record) {
+      if (all) {
+        store.put(std::vector{run_cell(record, 0), run_cell(record, 1), run_cell(record, 2)}, {});
+      } else {
+        store.put(run_cell(record, 2), {});
+      }
+    }
+    ASSERT_TRUE(store.flush());
+  };
+  std::uint64_t print = 1;
+  {
+    auto store = open_store(file, OpenMode::kCreate);
+    ASSERT_TRUE(store->reconcile(run_columns(print)));
+    fill(true, *store);
+  }
+  int undone = 0;
+  for (int round = 0; round < 12; ++round) {
+    {
+      Hunt hunt(StoreMutant::kNone, "reconcile", file, print + 1);
+      std::this_thread::sleep_for(std::chrono::microseconds{random() % 60'000});
+      hunt.kill();
+    }
+    auto store = open_store(file, OpenMode::kResume);
+    ASSERT_NE(store, nullptr);
+    const auto columns = store->columns();
+    ASSERT_TRUE(columns);
+    const bool remade = columns->at(2).fingerprint.low == print + 1;
+    const auto counts = store->counts();
+    ASSERT_TRUE(counts) << counts.error().message;
+    const auto cells = [&](std::size_t column) {
+      std::uint64_t sum = 0;
+      for (const std::uint64_t count : counts->at(column)) sum += count;
+      return sum;
+    };
+    EXPECT_EQ(cells(0), kRecords);
+    EXPECT_EQ(cells(1), kRecords);
+    EXPECT_EQ(cells(2), remade ? 0 : kRecords);
+    if (remade) {
+      ++print;
+      ASSERT_TRUE(store->reconcile(run_columns(print)));
+      fill(false, *store);
+    } else {
+      ++undone;
+    }
+  }
+  RecordProperty("killed_before_the_end", undone);
+}
+
+// A disk that is full for a while.
+std::string starved(StoreMutant mutant) {
+  const Folder folder;
+  std::set<std::uint64_t> promised;
+  Hunt hunt(mutant, "full", folder.run(), 0);
+  add_promises(hunt.listen(std::nullopt), promised);
+  if (const int status = hunt.wait(); status != 0) return "ended with " + std::to_string(status);
+  if (promised.size() != 4000) return "not all cells were finished";
+  std::uint64_t next_record = 0;
+  return check(folder.run(), promised, next_record);
+}
+
+TEST(StoreCrash, WaitsWhileTheDiskIsFull) { EXPECT_EQ(starved(StoreMutant::kNone), ""); }
+
+TEST(StoreCrash, AFullDiskNoticesAForgottenBatch) {
+  EXPECT_NE(starved(StoreMutant::kForgetFailed), "");
+}
+
+// Twenty cuts of power under load; what was not synced is gone, torn or there.
+int power_cut(StoreMutant mutant, std::uint64_t seed, std::string& said) {
+  const Folder folder;
+  Hunt hunt(mutant, "power", folder.path(), seed);
+  said = hunt.listen(std::nullopt);
+  return hunt.wait();
+}
+
+TEST(StoreCrash, SurvivesCutsOfPower) {
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    std::string said;
+    EXPECT_EQ(power_cut(StoreMutant::kNone, seed, said), 0) << said;
+  }
+}
+
+TEST(StoreCrash, CutsOfPowerNoticeAMissingSync) {
+  std::string said;
+  EXPECT_NE(power_cut(StoreMutant::kSyncSeldom, 1, said), 0);
+  EXPECT_NE(said, "");
+}
+
+}  // namespace
+}  // namespace dovetail::pipeline

@@ -1,6 +1,8 @@
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <spawn.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -8,12 +10,15 @@
 #include <chrono>
 #include <csignal>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <random>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "pipeline/store/hunt/run_shape.h"
@@ -237,6 +242,53 @@ TEST(StoreCrash, CutsOfPowerNoticeAMissingSync) {
   std::string said;
   EXPECT_NE(power_cut(StoreMutant::kSyncSeldom, 1, said), 0);
   EXPECT_NE(said, "");
+}
+
+// Gives up root's right to write everywhere, for a while; nothing where there is none.
+class Commoner {
+ public:
+  Commoner() : root_(::geteuid() == 0) {
+    constexpr uid_t kNobody = 65534;
+    if (root_ && ::seteuid(kNobody) != 0) throw std::runtime_error("cannot give up root");
+  }
+  Commoner(const Commoner&) = delete;
+  Commoner& operator=(const Commoner&) = delete;
+  ~Commoner() {
+    if (root_ && ::seteuid(0) != 0) std::abort();
+  }
+
+ private:
+  bool root_;
+};
+
+TEST(StoreCrash, SaysThatTheFolderIsReadOnly) {
+  const Folder folder;
+  const std::vector<CellResult> cells = {run_cell(0, 0), run_cell(0, 2), run_cell(7, 3)};
+  {
+    auto store = open_store(folder.run(), OpenMode::kCreate);
+    ASSERT_TRUE(store->reconcile(run_columns(1)));
+    ASSERT_TRUE(put_and_wait(*store, cells));
+  }
+  ASSERT_EQ(::chmod(folder.path().c_str(), 0555), 0);
+  {
+    const Commoner commoner;
+    for (const auto& [file, mode] : {std::pair{folder.run(), OpenMode::kResume},
+                                     std::pair{folder.path() / "new.db", OpenMode::kCreate}}) {
+      const auto refused = Store::open(file, mode);
+      ASSERT_FALSE(refused);
+      EXPECT_EQ(refused.error().kind, ErrorKind::kIo);
+      EXPECT_THAT(refused.error().message, testing::HasSubstr(folder.path().string()));
+      EXPECT_THAT(refused.error().message, testing::HasSubstr("writable"));
+    }
+    // What is there can still be looked at.
+    auto store = open_store(folder.run(), OpenMode::kReadOnly);
+    ASSERT_NE(store, nullptr);
+    EXPECT_EQ(all_cells(*store), cells);
+  }
+  ASSERT_EQ(::chmod(folder.path().c_str(), 0755), 0);
+  auto store = open_store(folder.run(), OpenMode::kResume);
+  ASSERT_NE(store, nullptr);
+  EXPECT_EQ(all_cells(*store), cells);
 }
 
 }  // namespace

@@ -41,6 +41,7 @@ class Stores : public testing::TestWithParam<Backend> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Sqlite, Stores, testing::Values(Backend::kSqlite));
+INSTANTIATE_TEST_SUITE_P(Postgres, Stores, testing::Values(Backend::kPostgres));
 
 std::vector<ColumnSpec> four_columns() {
   return {column("seed", 1, true), column("text", 2), column("score", 3, true), column("judge", 4)};

@@ -1,7 +1,9 @@
 #include "pipeline/store/postgres_writer.h"
 
 #include <algorithm>
+#include <chrono>
 #include <random>
+#include <thread>
 #include <unordered_map>
 #include <utility>
 
@@ -16,6 +18,7 @@ namespace {
 // One statement takes less than a gigabyte.
 constexpr std::size_t kStatementBytes = std::size_t{64} << 20;
 constexpr std::size_t kStatementRows = 65'536;
+constexpr auto kLockPatience = std::chrono::seconds{2};
 
 std::uint64_t new_epoch() {
   std::random_device device;
@@ -33,15 +36,30 @@ Result<PostgresWriter> PostgresWriter::open(const PostgresPlace& place, OpenMode
   writer.shared_ = mode == OpenMode::kShare;
   writer.cache_bytes_ = cache_bytes;
   writer.cached_since_ = cache_bytes;
-  if (auto ok = writer.begin(mode); !ok) return fail(std::move(ok.error()));
+  auto ok = writer.patiently([&] { return writer.begin(mode); });
+  if (!ok) return fail(std::move(ok.error()));
   return writer;
+}
+
+// The server takes a moment to notice that a process was killed, and gives its locks back then.
+template <class Attempt>
+auto PostgresWriter::patiently(Attempt attempt) -> decltype(attempt()) {
+  const auto give_up = std::chrono::steady_clock::now() + kLockPatience;
+  for (;;) {
+    auto result = attempt();
+    if (result || result.error().kind != ErrorKind::kUnavailable || !connected() ||
+        std::chrono::steady_clock::now() > give_up) {
+      return result;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds{50});
+  }
 }
 
 Status PostgresWriter::begin(OpenMode mode) {
   auto connection = PgConnection::open(place_);
   if (!connection) return fail(std::move(connection.error()));
   connection_ = *std::move(connection);
-  return connection_.transaction("BEGIN", [&]() -> Status {
+  auto status = connection_.transaction("BEGIN", [&]() -> Status {
     if (auto ok = wait_for_plan_lock(connection_, place_); !ok) return ok;
     const auto there = check_run(connection_, place_);
     if (!there) return fail(there.error());
@@ -68,13 +86,12 @@ Status PostgresWriter::begin(OpenMode mode) {
     if (!epoch) return fail(epoch.error());
     epoch_ = *epoch;
     if (shared_) return {};
-    const auto got = try_work_lock(connection_, place_, true);
-    if (!got) return fail(got.error());
-    if (!*got) return fail(held_by_others(connection_, place_));
-    at_work_ = true;
+    if (auto ok = take_work_lock(true); !ok) return ok;
     epoch_ = new_epoch();
     return write_epoch(connection_, epoch_);
   });
+  at_work_ = status && !shared_;
+  return status;
 }
 
 Status PostgresWriter::connect() {
@@ -89,26 +106,37 @@ Status PostgresWriter::connect() {
 
 Status PostgresWriter::attach() {
   if (!at_work_) return {};
-  const auto got = try_work_lock(connection_, place_, !shared_);
+  return connection_.transaction("BEGIN", [&]() -> Status {
+    if (auto ok = wait_for_plan_lock(connection_, place_); !ok) return ok;
+    if (auto ok = take_work_lock(!shared_); !ok) return ok;
+    const auto epoch = read_epoch(connection_, place_);
+    if (!epoch) return fail(epoch.error());
+    // It may not be known whether the columns were changed.
+    if (next_epoch_ && *epoch == *next_epoch_) epoch_ = *next_epoch_;
+    next_epoch_.reset();
+    if (*epoch == epoch_) return {};
+    return fail(ErrorKind::kInvalid,
+                "{}: while the database could not be reached, another process took over the run or "
+                "changed its columns; this one ends, and may be started again",
+                place_.shown);
+  });
+}
+
+Status PostgresWriter::take_work_lock(bool alone) {
+  const auto got = try_work_lock(connection_, place_, alone);
   if (!got) return fail(got.error());
-  if (!*got) return fail(held_by_others(connection_, place_));
-  const auto epoch = read_epoch(connection_, place_);
-  if (!epoch) return fail(epoch.error());
-  // It may not be known whether the columns were changed.
-  if (next_epoch_ && *epoch == *next_epoch_) epoch_ = *next_epoch_;
-  next_epoch_.reset();
-  if (*epoch == epoch_) return {};
-  return fail(ErrorKind::kInvalid,
-              "{}: while the database could not be reached, another process took over the run or "
-              "changed its columns; this one ends, and may be started again",
-              place_.shown);
+  return *got ? Status{} : fail(held_by_others(connection_, place_));
 }
 
 Result<Reconciliation> PostgresWriter::reconcile(std::span<const ColumnSpec> columns) {
+  return patiently([&] { return try_reconcile(columns); });
+}
+
+Result<Reconciliation> PostgresWriter::try_reconcile(std::span<const ColumnSpec> columns) {
   if (auto ok = connect(); !ok) return fail(std::move(ok.error()));
   ColumnPlan plan;
-  bool raised = false;
-  bool joined = false;
+  bool alone = false;   // has the lock alone, for the time of the change
+  bool joined = false;  // has come to share it
   auto ok = connection_.transaction("BEGIN", [&]() -> Status {
     if (auto locked = wait_for_plan_lock(connection_, place_); !locked) return locked;
     auto stored = read_columns(connection_, place_);
@@ -120,31 +148,28 @@ Result<Reconciliation> PostgresWriter::reconcile(std::span<const ColumnSpec> col
     auto made = plan_columns(columns_, columns);
     if (!made) return fail(std::move(made.error()));
     plan = *std::move(made);
-    if (!*stored || plan.next != columns_) {
-      if (shared_) {
-        const auto got = try_work_lock(connection_, place_, true);
-        if (!got) return fail(got.error());
-        if (!*got) {
-          Error error = held_by_others(connection_, place_);
-          error.message += "; with the columns that they work on, this process can join them";
-          return fail(std::move(error));
-        }
-        raised = true;
+    const bool changed = !*stored || plan.next != columns_;
+    if (changed && shared_) {
+      if (auto taken = take_work_lock(true); !taken) {
+        taken.error().message += "; with the columns that they work on, this process can join them";
+        return taken;
       }
-      if (auto changed = change_columns(plan); !changed) return changed;
+      alone = true;
     }
-    if (!shared_ || at_work_) return {};
-    const auto got = try_work_lock(connection_, place_, false);
-    if (!got) return fail(got.error());
-    if (!*got) return fail(held_by_others(connection_, place_));
-    joined = true;
-    return {};
+    if (changed) {
+      if (auto written = change_columns(plan); !written) return written;
+    }
+    if (shared_ && !at_work_) {
+      if (auto taken = take_work_lock(false); !taken) return taken;
+      joined = true;
+    }
+    // Until the end of the transaction the plan lock keeps others out.
+    if (!std::exchange(alone, false) || !shared_) return {};
+    return drop_work_lock(connection_, place_, true);
   });
-  if (raised && connection_.good()) {
-    if (auto dropped = drop_work_lock(connection_, place_, true); ok && !dropped) ok = dropped;
-  }
   if (!ok) {
-    if (joined && connection_.good()) (void)drop_work_lock(connection_, place_, false);
+    if (alone && connected()) (void)drop_work_lock(connection_, place_, true);
+    if (joined && connected()) (void)drop_work_lock(connection_, place_, false);
     return fail(std::move(ok.error()));
   }
   at_work_ = at_work_ || joined;

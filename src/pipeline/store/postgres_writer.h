@@ -51,6 +51,10 @@ class PostgresWriter {
   Status begin(OpenMode mode);
   Status connect();
   Status attach();
+  Status take_work_lock(bool alone);
+  template <class Attempt>
+  auto patiently(Attempt attempt) -> decltype(attempt());
+  Result<Reconciliation> try_reconcile(std::span<const ColumnSpec> columns);
   Status change_columns(ColumnPlan& plan);
   Result<std::uint64_t> remove_slots(const std::vector<bool>& gone);
   Result<std::uint64_t> remove_shared(const std::vector<bool>& gone);

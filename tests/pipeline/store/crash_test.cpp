@@ -1,17 +1,12 @@
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <spawn.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <optional>
 #include <random>
 #include <set>
@@ -22,84 +17,18 @@
 #include <vector>
 
 #include "pipeline/store/hunt/run_shape.h"
+#include "pipeline/store/hunt_process.h"
 #include "pipeline/store/mutation.h"
 #include "pipeline/store/store_fixture.h"
-
-extern char** environ;
+#include "pipeline/store/test_run.h"
 
 namespace dovetail::pipeline {
 namespace {
 
-// The hunt as a process of its own; what it says is read from a pipe.
-class Hunt {
- public:
-  Hunt(StoreMutant mutant, const std::string& mode, const std::filesystem::path& file,
-       std::uint64_t number) {
-    std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("pipe");
-    posix_spawn_file_actions_t actions;
-    ::posix_spawn_file_actions_init(&actions);
-    ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    std::string program = DOVETAIL_STORE_HUNT + std::to_string(static_cast<int>(mutant));
-    std::string word = mode;
-    std::string path = file.string();
-    std::string last = std::to_string(number);
-    std::array<char*, 5> words = {program.data(), word.data(), path.data(), last.data(), nullptr};
-    const int failed =
-        ::posix_spawn(&process_, program.c_str(), &actions, nullptr, words.data(), environ);
-    ::posix_spawn_file_actions_destroy(&actions);
-    ::close(ends[1]);
-    out_ = ends[0];
-    if (failed != 0) throw std::runtime_error("cannot start " + program);
-  }
-  Hunt(const Hunt&) = delete;
-  Hunt& operator=(const Hunt&) = delete;
-  ~Hunt() {
-    if (process_ > 0) kill();
-    ::close(out_);
-  }
-
-  // All that it says until it ends, or until so many microseconds after its first word, when it is
-  // killed.
-  std::string listen(std::optional<std::chrono::microseconds> life) {
-    std::string said;
-    std::array<char, 65536> some;
-    const ssize_t first = ::read(out_, some.data(), some.size());
-    if (first > 0) said.append(some.data(), static_cast<std::size_t>(first));
-    std::thread killer;
-    if (life) {
-      killer = std::thread([this, life] {
-        std::this_thread::sleep_for(*life);
-        ::kill(process_, SIGKILL);
-      });
-    }
-    for (ssize_t size = 1; size > 0;) {
-      size = ::read(out_, some.data(), some.size());
-      if (size > 0) said.append(some.data(), static_cast<std::size_t>(size));
-    }
-    if (killer.joinable()) killer.join();
-    return said;
-  }
-  void kill() {
-    ::kill(process_, SIGKILL);
-    wait();
-  }
-  int wait() {
-    int status = 0;
-    ::waitpid(process_, &status, 0);
-    process_ = -1;
-    return status;
-  }
-
- private:
-  pid_t process_ = -1;
-  int out_ = -1;
-};
-
-// What is in the file against what was said to be finished; empty where all is well.
-std::string check(const std::filesystem::path& file, const std::set<std::uint64_t>& promised,
+// What is in the run against what was said to be finished; empty where all is well.
+std::string check(TestRun& run, const std::set<std::uint64_t>& promised,
                   std::uint64_t& next_record) {
-  auto store = Store::open(file, OpenMode::kResume);
+  auto store = run.try_open(OpenMode::kResume);
   if (!store) return store.error().message;
   std::uint64_t kept = 0;
   std::optional<std::uint64_t> last;
@@ -119,36 +48,40 @@ std::string check(const std::filesystem::path& file, const std::set<std::uint64_
   return {};
 }
 
-void add_promises(const std::string& said, std::set<std::uint64_t>& promised) {
-  for (std::size_t at = 0; at + 8 <= said.size(); at += 8) {
-    std::uint64_t cell = 0;
-    std::memcpy(&cell, said.data() + at, 8);
-    promised.insert(promised.end(), cell);
-  }
-}
-
 // One run, killed and resumed again and again.
-std::string killed_at(StoreMutant mutant, int moments) {
-  const Folder folder;
+std::string killed_at(Backend backend, StoreMutant mutant, int moments) {
+  TestRun run(backend);
   std::mt19937_64 random(20'241'121);
   std::set<std::uint64_t> promised;
   std::uint64_t next_record = 0;
   for (int moment = 0; moment < moments; ++moment) {
-    Hunt hunt(mutant, "write", folder.run(), next_record);
+    Hunt hunt(mutant, "write", run.where(), next_record, run.options.run_name);
     const auto life = std::chrono::microseconds{random() % 40'000};
-    const std::size_t before = promised.size();
-    add_promises(hunt.listen(life), promised);
+    const auto said = cells_said(hunt.listen(life));
     hunt.kill();
-    if (promised.size() == before) return "nothing was written";
-    if (auto wrong = check(folder.run(), promised, next_record); !wrong.empty()) return wrong;
+    if (said.empty()) return "nothing was written";
+    promised.insert(said.begin(), said.end());
+    if (auto wrong = check(run, promised, next_record); !wrong.empty()) return wrong;
   }
   return {};
 }
 
-TEST(StoreCrash, KilledAtFiftyMoments) { EXPECT_EQ(killed_at(StoreMutant::kNone, 50), ""); }
+class StoreKill : public testing::TestWithParam<Backend> {
+ protected:
+  void SetUp() override {
+    if (auto why = missing(GetParam()); !why.empty()) GTEST_SKIP() << why;
+  }
+};
 
-TEST(StoreCrash, KillingNoticesAnEarlyDone) {
-  EXPECT_NE(killed_at(StoreMutant::kDoneBeforeCommit, 50), "");
+INSTANTIATE_TEST_SUITE_P(Sqlite, StoreKill, testing::Values(Backend::kSqlite));
+INSTANTIATE_TEST_SUITE_P(Postgres, StoreKill, testing::Values(Backend::kPostgres));
+
+TEST_P(StoreKill, KilledAtFiftyMoments) {
+  EXPECT_EQ(killed_at(GetParam(), StoreMutant::kNone, 50), "");
+}
+
+TEST_P(StoreKill, KillingNoticesAnEarlyDone) {
+  EXPECT_NE(killed_at(GetParam(), StoreMutant::kDoneBeforeCommit, 50), "");
 }
 
 TEST(StoreCrash, KilledWhileColumnsAreRemade) {
@@ -207,14 +140,14 @@ TEST(StoreCrash, KilledWhileColumnsAreRemade) {
 
 // A disk that is full for a while.
 std::string starved(StoreMutant mutant) {
-  const Folder folder;
-  std::set<std::uint64_t> promised;
-  Hunt hunt(mutant, "full", folder.run(), 0);
-  add_promises(hunt.listen(std::nullopt), promised);
+  TestRun run(Backend::kSqlite);
+  Hunt hunt(mutant, "full", run.where(), 0);
+  const auto said = cells_said(hunt.listen(std::nullopt));
+  const std::set<std::uint64_t> promised(said.begin(), said.end());
   if (const int status = hunt.wait(); status != 0) return "ended with " + std::to_string(status);
   if (promised.size() != 4000) return "not all cells were finished";
   std::uint64_t next_record = 0;
-  return check(folder.run(), promised, next_record);
+  return check(run, promised, next_record);
 }
 
 TEST(StoreCrash, WaitsWhileTheDiskIsFull) { EXPECT_EQ(starved(StoreMutant::kNone), ""); }

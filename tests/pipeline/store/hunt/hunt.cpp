@@ -1,12 +1,16 @@
 // A program that writes a run and tells, cell by cell, what counts as finished. Tests kill it.
 //
-//   hunt write FILE START        cells of records from START on, without an end
-//   hunt full FILE START         1,000 records with a limit on file sizes that is lifted once the
-//                                store has complained
-//   hunt reconcile FILE PRINT    resumes with fingerprint PRINT for column c
-//   hunt power FOLDER SEED       cuts power at 20 moments; 1 and a line where a cell is lost
+//   hunt write WHERE START RUN       cells of records from START on, without an end
+//   hunt some WHERE RECORDS RUN      a number of records, not too fast
+//   hunt full FILE START RUN         1,000 records with a limit on file sizes that is lifted once
+//   the
+//                                    store has complained
+//   hunt reconcile WHERE PRINT RUN   resumes with fingerprint PRINT for column c
+//   hunt power FOLDER SEED RUN       cuts power at 20 moments; 1 and a line where a cell is lost
+//   hunt work WHERE RECORDS RUN      one of several workers (share.h); also stale, contend, expire
 //
-// The first two write eight bytes to the standard output per finished cell: record * 8 + column.
+// write, some, full and work put eight bytes on the standard output per finished cell:
+// record * 8 + column. RUN names the run where WHERE is a connection string.
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -25,20 +29,19 @@
 
 #include "pipeline/store/hunt/power_vfs.h"
 #include "pipeline/store/hunt/run_shape.h"
+#include "pipeline/store/hunt/share.h"
 #include "pipeline/store/store.h"
 
 namespace dovetail::pipeline {
 namespace {
 
-[[noreturn]] void die(const std::string& message) {
-  std::fprintf(stderr, "%s\n", message.c_str());
-  std::_Exit(2);
-}
-
-std::unique_ptr<Store> open_run(const std::filesystem::path& file, std::uint64_t print,
-                                StoreOptions options = {}) {
-  const bool there = std::filesystem::exists(file);
-  auto store = Store::open(file, there ? OpenMode::kResume : OpenMode::kCreate, std::move(options));
+std::unique_ptr<Store> open_run(const std::string& where, const std::string& run,
+                                std::uint64_t print, StoreOptions options = {}) {
+  options.run_name = run;
+  auto store = Store::open(where, OpenMode::kResume, options);
+  if (!store && store.error().kind == ErrorKind::kNotFound) {
+    store = Store::open(where, OpenMode::kCreate, options);
+  }
   if (!store) die(store.error().message);
   if (auto found = (*store)->reconcile(run_columns(print)); !found) die(found.error().message);
   return *std::move(store);
@@ -59,16 +62,22 @@ void put_record(Store& store, std::uint64_t record, Told told) {
   put({run_cell(record, 3)});
 }
 
-void tell(std::uint64_t cell) {
-  if (::write(STDOUT_FILENO, &cell, sizeof cell) != ssize_t{sizeof cell}) std::_Exit(3);
-}
-
-int write_cells(const std::filesystem::path& file, std::uint64_t start) {
-  auto store = open_run(file, 1);
+int write_cells(const std::string& where, std::uint64_t start, const std::string& run) {
+  auto store = open_run(where, run, 1);
   for (std::uint64_t record = start;; ++record) put_record(*store, record, tell);
 }
 
-int fill_disk(const std::filesystem::path& file, std::uint64_t start) {
+int write_some(const std::string& where, std::uint64_t records, const std::string& run) {
+  auto store = open_run(where, run, 1);
+  for (std::uint64_t record = 0; record < records; ++record) {
+    put_record(*store, record, tell);
+    std::this_thread::sleep_for(std::chrono::microseconds{500});
+  }
+  if (auto ok = store->flush(); !ok) die(ok.error().message);
+  return 0;
+}
+
+int fill_disk(const std::string& file, std::uint64_t start) {
   std::signal(SIGXFSZ, SIG_IGN);
   StoreOptions options;
   options.on_waiting = [](const Error& error) {
@@ -78,7 +87,7 @@ int fill_disk(const std::filesystem::path& file, std::uint64_t start) {
     limit.rlim_cur = limit.rlim_max;
     ::setrlimit(RLIMIT_FSIZE, &limit);
   };
-  auto store = open_run(file, 1, options);
+  auto store = open_run(file, "", 1, options);
   rlimit limit{};
   ::getrlimit(RLIMIT_FSIZE, &limit);
   limit.rlim_cur = 200'000;
@@ -95,7 +104,7 @@ int fill_disk(const std::filesystem::path& file, std::uint64_t start) {
 int cut_often(const std::filesystem::path& folder, std::uint64_t seed) {
   watch_power();
   std::mt19937_64 random(seed);
-  auto store = open_run(folder / "run.db", 1);
+  auto store = open_run(folder / "run.db", "", 1);
   std::atomic<std::uint64_t> finished{0};
   std::atomic<bool> stop{false};
   std::thread writing([&] {
@@ -143,12 +152,18 @@ int cut_often(const std::filesystem::path& folder, std::uint64_t seed) {
 
 int main(int count, char** words) {
   using namespace dovetail::pipeline;
-  if (count != 4) return 2;
+  if (count != 5) return 2;
   const std::string mode = words[1];
   const std::uint64_t number = std::strtoull(words[3], nullptr, 10);
-  if (mode == "write") return write_cells(words[2], number);
+  const std::string run = words[4];
+  if (mode == "write") return write_cells(words[2], number, run);
+  if (mode == "some") return write_some(words[2], number, run);
   if (mode == "full") return fill_disk(words[2], number);
-  if (mode == "reconcile") return open_run(words[2], number) != nullptr ? 0 : 2;
+  if (mode == "reconcile") return open_run(words[2], run, number) != nullptr ? 0 : 2;
   if (mode == "power") return cut_often(words[2], number);
+  if (mode == "work") return work(words[2], number, run);
+  if (mode == "stale") return use_stale_lease(words[2], run);
+  if (mode == "contend") return contend(words[2], run);
+  if (mode == "expire") return let_expire(words[2], run);
   return 2;
 }

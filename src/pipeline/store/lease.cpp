@@ -22,6 +22,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::string_view kRangesMeta = "ranges";
+constexpr std::size_t kMaxWorkerName = 200;
 constexpr auto kPause = std::chrono::milliseconds{200};
 
 // How the records were laid out: of a range, and all.
@@ -260,6 +261,12 @@ Result<std::unique_ptr<Leases>> Leases::open(Store& store, LeaseOptions options)
                 "leases: {} records in ranges of {}; both at most {}, and a "
                 "range of at least 1",
                 options.records, options.range_records, kMaxRecord);
+  }
+  const auto shown = [](char c) { return c >= ' ' && c <= '~'; };
+  if (options.worker.size() > kMaxWorkerName ||
+      !std::all_of(options.worker.begin(), options.worker.end(), shown)) {
+    return fail(ErrorKind::kInvalid, "leases: a worker's name is up to {} ASCII characters",
+                kMaxWorkerName);
   }
   if (options.duration < std::chrono::milliseconds{1}) {
     return fail(ErrorKind::kInvalid, "leases: a duration of {} ms; at least 1",

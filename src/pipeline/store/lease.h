@@ -23,7 +23,8 @@ struct LeaseOptions {
   std::uint64_t records = 0;  // of the run, the same for all workers; may grow from run to run
   // Of a range. The first worker of a run settles it, the others take it over.
   std::uint64_t range_records = 256;
-  std::string worker;  // its name for people; empty: its process and host
+  // Its name for people, in ASCII; empty: its process and host.
+  std::string worker;
   // A lease that was not renewed for so long returns to the pool. Also what a worker has to renew
   // its leases after the server was away.
   std::chrono::milliseconds duration{60'000};

@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -53,11 +54,14 @@ class Hunt {
 
   // All that it says until it ends, or until so many microseconds after its first word, when it is
   // killed.
-  std::string listen(std::optional<std::chrono::microseconds> life) {
+  // `begun` is called at its first word.
+  std::string listen(std::optional<std::chrono::microseconds> life,
+                     const std::function<void()>& begun = {}) {
     std::string said;
     std::array<char, 65536> some;
     const ssize_t first = ::read(out_, some.data(), some.size());
     if (first > 0) said.append(some.data(), static_cast<std::size_t>(first));
+    if (begun) begun();
     std::thread killer;
     if (life) {
       killer = std::thread([this, life] {

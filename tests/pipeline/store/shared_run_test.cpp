@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <latch>
 #include <memory>
 #include <random>
 #include <set>
@@ -101,13 +102,15 @@ std::string without_server(StoreMutant mutant, const std::string& mode, int work
   std::vector<std::unique_ptr<Hunt>> hunts;
   std::vector<std::string> heard(static_cast<std::size_t>(workers));
   std::vector<std::thread> listeners;
+  std::latch begun(workers);
   for (int i = 0; i < workers; ++i) {
     hunts.push_back(
         std::make_unique<Hunt>(mutant, mode, run.where(), kRecords, run.options.run_name));
     listeners.emplace_back([&, i, hunt = hunts.back().get()] {
-      heard[static_cast<std::size_t>(i)] = hunt->listen(std::nullopt);
+      heard[static_cast<std::size_t>(i)] = hunt->listen(std::nullopt, [&] { begun.count_down(); });
     });
   }
+  begun.wait();
   std::mt19937_64 random(5);
   for (int i = 0; i < 3; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds{150 + random() % 200});

@@ -12,10 +12,13 @@
 #include <mutex>
 #include <thread>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "pipeline/store/hunt/run_shape.h"
 #include "pipeline/store/lease.h"
+#include "pipeline/store/place.h"
+#include "pipeline/store/postgres_handle.h"
 #include "pipeline/store/store.h"
 
 namespace dovetail::pipeline {
@@ -164,28 +167,54 @@ int use_stale_lease(const std::string& where, const std::string& run) {
   return 0;
 }
 
+namespace {
+
+// All take at once, `times` each; how often each range was taken.
+std::map<std::uint64_t, int> take_at_once(const std::vector<Member>& members, int times,
+                                          std::atomic<int>& ended) {
+  std::mutex mutex;
+  std::map<std::uint64_t, int> taken;
+  std::vector<std::thread> threads;
+  for (const Member& member : members) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < times; ++i) {
+        auto range = member.leases->take();
+        if (!range) die(range.error().message);
+        if (!*range) break;
+        const std::lock_guard lock(mutex);
+        ++taken[(*range)->first];
+      }
+      ++ended;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return taken;
+}
+
+}  // namespace
+
 int contend(const std::string& where, const std::string& run) {
   constexpr std::uint64_t kRanges = 200;
   LeaseOptions options;
   options.records = kRanges * 4 - 1;
   options.range_records = 4;
-  std::mutex mutex;
-  std::map<std::uint64_t, int> taken;
   std::vector<Member> members;
   for (int i = 0; i < 4; ++i) members.push_back(join(where, run, options));
-  std::vector<std::thread> threads;
-  for (const Member& member : members) {
-    threads.emplace_back([&] {
-      for (;;) {
-        auto range = member.leases->take();
-        if (!range) die(range.error().message);
-        if (!*range) return;
-        const std::lock_guard lock(mutex);
-        ++taken[(*range)->first];
-      }
-    });
+  const auto place = parse_place(where, run);
+  auto session = PgConnection::open(std::get<PostgresPlace>(*place));
+  if (!session) die(session.error().message);
+  // While someone is about to take the first range, others are not held up, and take others.
+  if (auto ok = session->execute("BEGIN; SELECT * FROM ranges WHERE number = 0 FOR UPDATE"); !ok) {
+    die(ok.error().message);
   }
-  for (std::thread& thread : threads) thread.join();
+  std::atomic<int> ended{0};
+  std::thread holder([&] {
+    for (int i = 0; i < 300 && ended < 4; ++i) std::this_thread::sleep_for(milliseconds{10});
+    if (auto ok = session->execute("ROLLBACK"); !ok) die(ok.error().message);
+  });
+  auto taken = take_at_once(members, 1, ended);
+  holder.join();
+  for (const auto& [first, times] : take_at_once(members, kRanges, ended)) taken[first] += times;
   for (const auto& [first, times] : taken) {
     if (times != 1) return complain("a range is held by two");
   }

@@ -226,16 +226,16 @@ int let_expire(const std::string& where, const std::string& run) {
   LeaseOptions options;
   options.records = 20;
   options.range_records = 10;
-  options.duration = milliseconds{300};
-  options.renew_every = milliseconds{50};
+  options.duration = milliseconds{1000};
+  options.renew_every = milliseconds{100};
   const Member lively = join(where, run, options);
   const RecordRange kept = take(*lively.leases);
   options.renew_every = std::chrono::hours{1};
   const Member dead = join(where, run, options);
-  const RecordRange left = take(*dead.leases);
   const Member heir = join(where, run, options);
+  const RecordRange left = take(*dead.leases);
   if (auto early = heir.leases->take(); !early || *early) return complain("taken before its time");
-  std::this_thread::sleep_for(milliseconds{1000});
+  std::this_thread::sleep_for(milliseconds{2000});
   const auto first = heir.leases->take();
   if (!first || !*first || **first != left) return complain("a lease does not run out");
   if (auto second = heir.leases->take(); !second || *second) {

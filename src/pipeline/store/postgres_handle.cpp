@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <utility>
@@ -35,9 +34,13 @@ void append_array_head(std::string& out, Oid type, std::size_t count) {
 
 // A message of the server or the library as one line without the password.
 std::string cleaned(std::string_view message, const std::string& password) {
-  std::string text(message);
-  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
-  std::replace(text.begin(), text.end(), '\n', ' ');
+  std::string text;
+  for (const char c : message) {
+    const bool space = c == '\n' || c == '\t' || c == ' ';
+    if (!space) text.push_back(c);
+    if (space && !text.empty() && text.back() != ' ') text.push_back(' ');
+  }
+  if (!text.empty() && text.back() == ' ') text.pop_back();
   for (std::size_t at = 0; !password.empty();) {
     at = text.find(password, at);
     if (at == std::string::npos) break;

@@ -113,7 +113,8 @@ std::string without_server(StoreMutant mutant, const std::string& mode, int work
   begun.wait();
   std::mt19937_64 random(5);
   for (int i = 0; i < 3; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds{150 + random() % 200});
+    // At work for a while: who waits asks again every second.
+    std::this_thread::sleep_for(away / 8 + std::chrono::milliseconds{150 + random() % 200});
     PgServer::shared().stop();
     std::this_thread::sleep_for(
         std::chrono::milliseconds{static_cast<std::uint64_t>(away.count()) + random() % 150});

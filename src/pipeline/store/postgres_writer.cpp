@@ -134,7 +134,7 @@ Result<Reconciliation> PostgresWriter::reconcile(std::span<const ColumnSpec> col
 
 Result<Reconciliation> PostgresWriter::try_reconcile(std::span<const ColumnSpec> columns) {
   if (auto ok = connect(); !ok) return fail(std::move(ok.error()));
-  ColumnPlan plan;
+  SlotPlan plan;
   bool alone = false;   // has the lock alone, for the time of the change
   bool joined = false;  // has come to share it
   auto ok = connection_.transaction("BEGIN", [&]() -> Status {
@@ -145,7 +145,7 @@ Result<Reconciliation> PostgresWriter::try_reconcile(std::span<const ColumnSpec>
     if (!epoch) return fail(epoch.error());
     epoch_ = *epoch;
     columns_ = stored->value_or(std::vector<StoredColumn>{});
-    auto made = plan_columns(columns_, columns);
+    auto made = plan_slots(columns_, columns);
     if (!made) return fail(std::move(made.error()));
     plan = *std::move(made);
     const bool changed = !*stored || plan.next != columns_;
@@ -178,7 +178,7 @@ Result<Reconciliation> PostgresWriter::try_reconcile(std::span<const ColumnSpec>
   return std::move(plan.found);
 }
 
-Status PostgresWriter::change_columns(ColumnPlan& plan) {
+Status PostgresWriter::change_columns(SlotPlan& plan) {
   if (plan.deletes) {
     const auto removed = remove_slots(plan.gone);
     if (!removed) return fail(removed.error());

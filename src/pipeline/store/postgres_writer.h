@@ -14,6 +14,7 @@
 #include "pipeline/store/place.h"
 #include "pipeline/store/postgres_handle.h"
 #include "pipeline/store/reconciliation.h"
+#include "pipeline/store/slot_plan.h"
 
 namespace dovetail::pipeline {
 
@@ -55,7 +56,7 @@ class PostgresWriter {
   template <class Attempt>
   auto patiently(Attempt attempt) -> decltype(attempt());
   Result<Reconciliation> try_reconcile(std::span<const ColumnSpec> columns);
-  Status change_columns(ColumnPlan& plan);
+  Status change_columns(SlotPlan& plan);
   Result<std::uint64_t> remove_slots(const std::vector<bool>& gone);
   Result<std::uint64_t> remove_shared(const std::vector<bool>& gone);
   Status refuse_lost(Batch& batch);

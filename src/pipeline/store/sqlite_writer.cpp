@@ -10,7 +10,7 @@
 
 #include "pipeline/store/meta_codec.h"
 #include "pipeline/store/mutation.h"
-#include "pipeline/store/reconciliation.h"
+#include "pipeline/store/slot_plan.h"
 
 namespace dovetail::pipeline {
 namespace {
@@ -154,7 +154,7 @@ Status SqliteWriter::prepare(bool resume) {
 }
 
 Result<Reconciliation> SqliteWriter::reconcile(std::span<const ColumnSpec> columns) {
-  auto plan = plan_columns(columns_, columns);
+  auto plan = plan_slots(columns_, columns);
   if (!plan) return fail(std::move(plan.error()));
   Counters counters = counters_;
   auto ok = transaction([&]() -> Status {

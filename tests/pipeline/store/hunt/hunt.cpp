@@ -107,8 +107,10 @@ int cut_often(const std::filesystem::path& folder, std::uint64_t seed) {
   auto store = open_run(folder / "run.db", "", 1);
   std::atomic<std::uint64_t> finished{0};
   std::atomic<bool> stop{false};
+  std::atomic<bool> looking{false};  // at what is left: on a slow machine the run would only grow
   std::thread writing([&] {
     for (std::uint64_t record = 0; !stop; ++record) {
+      while (looking && !stop) std::this_thread::sleep_for(std::chrono::milliseconds{1});
       put_record(*store, record, [&finished](std::uint64_t cell) {
         // In the order of the puts, so that one number says it all.
         finished = cell + 1;
@@ -123,6 +125,7 @@ int cut_often(const std::filesystem::path& folder, std::uint64_t seed) {
     const auto left = folder / ("cut" + std::to_string(cut));
     std::filesystem::create_directory(left);
     cut_power(left, random);
+    looking = true;
     std::uint64_t found = 0;
     auto after = Store::open(left / "run.db", OpenMode::kResume);
     if (after) {
@@ -140,6 +143,7 @@ int cut_often(const std::filesystem::path& folder, std::uint64_t seed) {
                   static_cast<unsigned long long>(found), static_cast<unsigned long long>(wanted));
       lost = 1;
     }
+    looking = false;
   }
   stop = true;
   writing.join();

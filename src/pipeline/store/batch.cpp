@@ -1,5 +1,7 @@
 #include "pipeline/store/batch.h"
 
+#include <utility>
+
 namespace dovetail::pipeline {
 namespace {
 
@@ -24,6 +26,14 @@ Status check(const CellResult& cell, std::span<const StoredColumn> columns) {
 }
 
 }  // namespace
+
+Error lease_lost(const Lease& lease) {
+  return {
+      ErrorKind::kTimeout,
+      fmt::format("records {} to {}: the lease on them ran out and went to another worker, which "
+                  "makes them; what this one made of them meanwhile is not kept",
+                  lease.range * lease.size, (lease.range + 1) * lease.size - 1)};
+}
 
 void Batch::close_row(RowKey key, std::size_t start) {
   seal_row(bytes, start, static_cast<std::uint64_t>(key));
@@ -68,6 +78,10 @@ Status Batch::add(std::span<const CellResult> cells, std::span<const StoredColum
   return {};
 }
 
+void Batch::wait(std::function<void(Status)> done, std::optional<Error> refusal) {
+  waiting.push_back({std::move(done), std::move(refusal), rows.size(), leases.size()});
+}
+
 std::size_t Batch::size() const {
   return bytes.size() + rows.size() * sizeof(Row) + waiting.size() * sizeof(Waiting) +
          response_bytes + responses.size() * sizeof(Response);
@@ -77,7 +91,7 @@ void Batch::clear() {
   bytes.clear();
   rows.clear();
   responses.clear();
-  origins.clear();
+  leases.clear();
   waiting.clear();
   response_bytes = 0;
 }

@@ -67,6 +67,7 @@ struct ColumnSpec {
   // Values of a few bytes that come together (samplers, expressions): such columns of a record
   // share a row of the database, which makes them several times cheaper.
   bool small = false;
+  friend bool operator==(const ColumnSpec&, const ColumnSpec&) = default;
 };
 
 }  // namespace dovetail::pipeline

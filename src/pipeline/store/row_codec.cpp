@@ -143,4 +143,20 @@ Result<std::string> merge_rows(std::string_view older, std::string_view newer, R
   return merged;
 }
 
+Result<std::uint64_t> drop_slots(std::string_view sealed, RowKey key, const std::vector<bool>& gone,
+                                 std::string& rest) {
+  std::vector<SlotCell> cells;
+  if (auto ok = decode_row(sealed, key, cells); !ok) return fail(ok.error());
+  const std::size_t before = cells.size();
+  std::erase_if(cells, [&](const SlotCell& cell) { return gone[cell.slot]; });
+  if (cells.size() == before) return std::uint64_t{0};
+  rest.clear();
+  if (!cells.empty()) {
+    open_row(rest);
+    for (const SlotCell& cell : cells) append_cell(rest, cell);
+    seal_row(rest, 0, static_cast<std::uint64_t>(key));
+  }
+  return before - cells.size();
+}
+
 }  // namespace dovetail::pipeline

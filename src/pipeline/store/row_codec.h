@@ -53,6 +53,11 @@ Status decode_row(std::string_view sealed, RowKey key, std::vector<SlotCell>& ce
 // The row of all cells of both; where both have a slot, that of `newer` counts.
 Result<std::string> merge_rows(std::string_view older, std::string_view newer, RowKey key);
 
+// Sets `rest` to the row without the cells of slots that are gone, empty where none is left. Says
+// how many went; 0: `rest` is not set.
+Result<std::uint64_t> drop_slots(std::string_view sealed, RowKey key, const std::vector<bool>& gone,
+                                 std::string& rest);
+
 // LEB128, for the store's other records.
 void append_number(std::string& out, std::uint64_t value);
 // Takes a number off the front; false where there is none.

@@ -40,11 +40,6 @@ Status write_counters(Connection& connection, const Counters& counters);
 Result<std::optional<std::vector<StoredColumn>>> read_columns(Connection& connection);
 Status write_columns(Connection& connection, const std::vector<StoredColumn>& columns);
 
-// The name of a property's record; the key of a response as its index orders it.
-std::string property_name(std::string_view name);
-std::string response_key(const Hash128& key);
-
 Result<std::vector<Origin>> read_origins(Connection& connection);
-std::string encode_origin(std::uint32_t id, const Origin& origin);
 
 }  // namespace dovetail::pipeline

@@ -11,6 +11,21 @@ bool is_full(int system_error) {
   return system_error == ENOSPC || system_error == EDQUOT || system_error == EFBIG;
 }
 
+// The system's error number behind a failure, where it is known. A commit that fails leaves it with
+// the log's file alone.
+int system_error_of(sqlite3* connection, int code) {
+  const int kind = code & 0xff;
+  if (kind != SQLITE_IOERR && kind != SQLITE_CANTOPEN && kind != SQLITE_FULL) return 0;
+  int number = sqlite3_system_errno(connection);
+  if (number != 0 || code != SQLITE_IOERR_WRITE) return number;
+  sqlite3_file* log = nullptr;
+  sqlite3_file_control(connection, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
+  if (log != nullptr && log->pMethods != nullptr) {
+    log->pMethods->xFileControl(log, SQLITE_FCNTL_LAST_ERRNO, &number);
+  }
+  return number;
+}
+
 }  // namespace
 
 Error damaged(const std::string& file, std::string_view detail) {
@@ -74,10 +89,8 @@ Error sqlite_error(const std::string& file, int code, int system_error, std::str
 
 Error sqlite_error(sqlite3* connection, int code) {
   const char* file = sqlite3_db_filename(connection, "main");
-  const int kind = code & 0xff;
-  const bool system = kind == SQLITE_IOERR || kind == SQLITE_CANTOPEN || kind == SQLITE_FULL;
-  return sqlite_error(file == nullptr ? "" : file, code,
-                      system ? sqlite3_system_errno(connection) : 0, sqlite3_errmsg(connection));
+  return sqlite_error(file == nullptr ? "" : file, code, system_error_of(connection, code),
+                      sqlite3_errmsg(connection));
 }
 
 void Statement::bind(int index, std::int64_t value) {

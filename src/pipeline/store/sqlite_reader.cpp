@@ -1,14 +1,12 @@
 #include "pipeline/store/sqlite_reader.h"
 
-#include <algorithm>
-#include <limits>
 #include <system_error>
 #include <utility>
 
+#include "pipeline/store/meta_codec.h"
+
 namespace dovetail::pipeline {
 namespace {
-
-constexpr std::uint32_t kNoColumn = std::numeric_limits<std::uint32_t>::max();
 
 // A file name as SQLite's URIs want it.
 std::string immutable_uri(const std::string& file) {
@@ -85,27 +83,24 @@ Status SqliteReader::prepare() {
   return {};
 }
 
-Status SqliteReader::load_columns() {
+Result<std::vector<ColumnSpec>> SqliteReader::columns() {
   auto columns = read_columns(connection_);
   if (!columns) return fail(std::move(columns.error()));
-  columns_ = columns->has_value() ? **std::move(columns) : std::vector<StoredColumn>{};
-  column_of_slot_.clear();
-  for (std::size_t i = 0; i < columns_.size(); ++i) {
-    const std::size_t slot = columns_[i].slot;
-    if (slot >= column_of_slot_.size()) column_of_slot_.resize(slot + 1, kNoColumn);
-    if (column_of_slot_[slot] != kNoColumn) {
-      return fail(damaged(connection_.file(), "two columns in one place"));
-    }
-    column_of_slot_[slot] = static_cast<std::uint32_t>(i);
-  }
-  return {};
+  std::vector<ColumnSpec> specs;
+  if (!*columns) return specs;
+  for (StoredColumn& column : **columns) specs.push_back(std::move(column.spec));
+  return specs;
 }
 
-Result<std::vector<ColumnSpec>> SqliteReader::columns() {
-  if (auto ok = load_columns(); !ok) return fail(std::move(ok.error()));
-  std::vector<ColumnSpec> specs;
-  for (const StoredColumn& column : columns_) specs.push_back(column.spec);
-  return specs;
+Status SqliteReader::start_rows() {
+  auto columns = read_columns(connection_);
+  if (!columns) return fail(std::move(columns.error()));
+  auto ok = rows_.start(columns->value_or(std::vector<StoredColumn>{}));
+  return ok ? ok : fail(broken(ok.error()));
+}
+
+Error SqliteReader::broken(const Error& error) const {
+  return damaged(connection_.file(), error.message);
 }
 
 Result<std::vector<Origin>> SqliteReader::origins() { return read_origins(connection_); }
@@ -114,69 +109,25 @@ Result<std::optional<std::string>> SqliteReader::property(std::string_view name)
   return read_meta(connection_, property_name(name));
 }
 
-Result<bool> SqliteReader::emit(const std::vector<std::string>& rows,
-                                const std::vector<RowKey>& keys,
-                                const std::function<bool(const CellView&)>& cell) {
-  const auto broken = [&](std::string_view what) {
-    return fail(
-        damaged(connection_.file(), fmt::format("record {}: {}", record_of(keys[0]), what)));
-  };
-  cells_.clear();
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    if (auto ok = decode_row(rows[i], keys[i], cells_); !ok) return broken(ok.error().message);
-  }
-  for (SlotCell& found : cells_) {
-    if (found.slot >= column_of_slot_.size() || column_of_slot_[found.slot] == kNoColumn) {
-      return broken("a cell of no column");
-    }
-    found.slot = column_of_slot_[found.slot];
-  }
-  const auto by_column = [](const SlotCell& a, const SlotCell& b) { return a.slot < b.slot; };
-  if (!std::is_sorted(cells_.begin(), cells_.end(), by_column)) {
-    std::sort(cells_.begin(), cells_.end(), by_column);
-  }
-  for (std::size_t i = 1; i < cells_.size(); ++i) {
-    if (cells_[i - 1].slot == cells_[i].slot) return broken("a cell is there twice");
-  }
-  for (const SlotCell& found : cells_) {
-    if (!cell({record_of(keys[0]), found.slot, found.state, found.json, found.provenance})) {
-      return false;
-    }
-  }
-  return true;
-}
-
-Status SqliteReader::for_each_cell(const std::function<bool(const CellView&)>& cell) {
+Status SqliteReader::for_each_cell(const RowReader::Sink& cell) {
   return snapshot([&] { return scan(cell); });
 }
 
-Status SqliteReader::scan(const std::function<bool(const CellView&)>& cell) {
-  if (auto ok = load_columns(); !ok) return ok;
+Status SqliteReader::scan(const RowReader::Sink& cell) {
+  if (auto ok = start_rows(); !ok) return ok;
   const auto counters = read_counters(connection_);
   if (!counters) return fail(counters.error());
   auto select = connection_.prepare("SELECT key, body FROM cells ORDER BY key");
   if (!select) return fail(std::move(select.error()));
-  // The rows of a record, copied because the next step takes a row away; the strings are reused.
-  std::vector<std::string> rows;
-  std::vector<RowKey> keys;
   std::uint64_t seen = 0;
-  RowKey last = -1;
   for (;;) {
     const auto row = select->step();
     if (!row) return fail(row.error());
-    const RowKey key = *row ? select->integer(0) : 0;
-    if (*row && key <= last) return fail(damaged(connection_.file(), "rows out of order"));
-    if (!keys.empty() && (!*row || record_of(key) != record_of(keys[0]))) {
-      const auto more = emit(rows, keys, cell);
-      if (!more) return fail(more.error());
-      if (!*more) return {};
-      keys.clear();
-    }
+    const auto more =
+        *row ? rows_.add(select->integer(0), select->bytes(1), cell) : rows_.end(cell);
+    if (!more) return fail(broken(more.error()));
+    if (!*more) return {};
     if (!*row) break;
-    if (rows.size() == keys.size()) rows.emplace_back();
-    rows[keys.size()].assign(select->bytes(1));
-    keys.push_back(key);
-    last = key;
     ++seen;
   }
   if (seen != counters->rows) {
@@ -189,30 +140,22 @@ Status SqliteReader::scan(const std::function<bool(const CellView&)>& cell) {
 Result<std::vector<CellResult>> SqliteReader::read_record(std::uint64_t record) {
   std::vector<CellResult> found;
   if (record > kMaxRecord) return found;
+  const auto append = append_to(found);
   auto ok = snapshot([&]() -> Status {
-    if (auto loaded = load_columns(); !loaded) return loaded;
-    std::vector<std::string> rows;
-    std::vector<RowKey> keys;
+    if (auto started = start_rows(); !started) return started;
     record_.bind(1, row_key(record, kSharedSlot));
     record_.bind(2, row_key(record, kMaxSlot));
     for (;;) {
       const auto row = record_.step();
       if (!row) return fail(row.error());
-      if (!*row) break;
-      keys.push_back(record_.integer(0));
-      rows.emplace_back(record_.bytes(1));
-      if (record_of(keys.back()) != record) {
+      const auto added =
+          *row ? rows_.add(record_.integer(0), record_.bytes(1), append) : rows_.end(append);
+      if (!added) {
         record_.reset();
-        return fail(damaged(connection_.file(), "rows out of order"));
+        return fail(broken(added.error()));
       }
+      if (!*row) return {};
     }
-    if (keys.empty()) return {};
-    const auto emitted = emit(rows, keys, [&](const CellView& cell) {
-      found.push_back(
-          {cell.record, cell.column, cell.state, std::string(cell.json), cell.provenance});
-      return true;
-    });
-    return emitted ? Status{} : fail(emitted.error());
   });
   if (!ok) return fail(std::move(ok.error()));
   return found;
@@ -224,7 +167,7 @@ Result<std::optional<std::string>> SqliteReader::cached(const Hash128& key) {
   const auto row = response_.step();
   if (!row) return fail(row.error());
   if (!*row) return std::nullopt;
-  const auto json = unseal(response_.bytes(0), key.high ^ key.low);
+  const auto json = unseal_response(key, response_.bytes(0));
   std::optional<std::string> found;
   if (json) found = std::string(*json);
   response_.reset();

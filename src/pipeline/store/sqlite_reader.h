@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,7 +9,7 @@
 
 #include "base/result.h"
 #include "pipeline/store/cell.h"
-#include "pipeline/store/row_codec.h"
+#include "pipeline/store/row_reader.h"
 #include "pipeline/store/run_meta.h"
 #include "pipeline/store/sqlite_handle.h"
 
@@ -24,26 +23,22 @@ class SqliteReader {
   Result<std::vector<ColumnSpec>> columns();
   Result<std::vector<Origin>> origins();
   Result<std::optional<std::string>> property(std::string_view name);
-  Status for_each_cell(const std::function<bool(const CellView&)>& cell);
+  Status for_each_cell(const RowReader::Sink& cell);
   Result<std::vector<CellResult>> read_record(std::uint64_t record);
   Result<std::optional<std::string>> cached(const Hash128& key);
 
  private:
   SqliteReader() = default;
   Status prepare();
-  Status load_columns();
-  Status scan(const std::function<bool(const CellView&)>& cell);
-  // Hands out the cells of the rows of one record, by column; false: no more, please.
-  Result<bool> emit(const std::vector<std::string>& rows, const std::vector<RowKey>& keys,
-                    const std::function<bool(const CellView&)>& cell);
+  Status start_rows();
+  Status scan(const RowReader::Sink& cell);
+  Error broken(const Error& error) const;
   template <class Work>
   Status snapshot(Work&& work);
 
   Connection connection_;
   Statement begin_, end_, record_, response_;
-  std::vector<StoredColumn> columns_;
-  std::vector<std::uint32_t> column_of_slot_;
-  std::vector<SlotCell> cells_;
+  RowReader rows_;
 };
 
 }  // namespace dovetail::pipeline

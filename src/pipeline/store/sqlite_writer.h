@@ -26,13 +26,14 @@ class SqliteWriter {
   // As Store::reconcile().
   Result<Reconciliation> reconcile(std::span<const ColumnSpec> columns);
   const std::vector<StoredColumn>& columns() const { return columns_; }
-  const std::vector<Origin>& origins() const { return origins_; }
 
   // One durable transaction. After a failure nothing of it counts, and it may be tried again.
   Status commit(const Batch& batch);
-  // Moves what was committed from the log into the database where the log has grown long. Loses
-  // nothing where it fails.
-  void shorten_log();
+  // The number of an origin, durable on return.
+  Result<std::uint32_t> add_origin(const Origin& origin);
+  // Work that may wait until those who wait have their answer: moves what was committed from the
+  // log into the database where the log has grown long. Loses nothing where it fails.
+  void tidy();
   Status set_property(std::string_view name, std::string_view value);
 
  private:
@@ -41,7 +42,7 @@ class SqliteWriter {
   Status write(const Batch& batch, Counters& counters);
   Status write_row(RowKey key, std::string_view sealed, Counters& counters);
   Status write_responses(const Batch& batch, Counters& counters);
-  Result<std::uint64_t> remove_slots(std::span<const std::uint32_t> slots, Counters& counters);
+  Result<std::uint64_t> remove_slots(const std::vector<bool>& gone, Counters& counters);
   template <class Work>
   Status transaction(Work&& work);
 

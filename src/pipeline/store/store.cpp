@@ -2,13 +2,19 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <filesystem>
 #include <future>
 #include <mutex>
 #include <thread>
 #include <utility>
+#include <variant>
 
 #include "pipeline/store/batch.h"
+#include "pipeline/store/lease_book.h"
 #include "pipeline/store/mutation.h"
+#include "pipeline/store/place.h"
+#include "pipeline/store/postgres_reader.h"
+#include "pipeline/store/postgres_writer.h"
 #include "pipeline/store/reconciliation.h"
 #include "pipeline/store/sqlite_reader.h"
 #include "pipeline/store/sqlite_writer.h"
@@ -17,16 +23,76 @@ namespace dovetail::pipeline {
 
 using Clock = std::chrono::steady_clock;
 
-// The queue and the writer thread; what is behind them knows SQLite, they do not.
+namespace {
+
+using Writer = std::variant<SqliteWriter, PostgresWriter>;
+using Reader = std::variant<SqliteReader, PostgresReader>;
+
+// What may pass by itself.
+bool is_passing(const Error& error) {
+  return error.kind == ErrorKind::kExhausted || error.kind == ErrorKind::kIo ||
+         error.kind == ErrorKind::kUnavailable;
+}
+
+template <class Database>
+bool is_cut_off(const Database& database) {
+  if constexpr (requires { database.connected(); }) {
+    return !database.connected();
+  } else {
+    return false;
+  }
+}
+
+Result<Writer> open_writer(const Place& place, OpenMode mode, std::uint64_t cache_bytes) {
+  if (const auto* file = std::get_if<std::filesystem::path>(&place)) {
+    auto writer = SqliteWriter::open(*file, mode == OpenMode::kResume, cache_bytes);
+    if (!writer) return fail(std::move(writer.error()));
+    return Writer(*std::move(writer));
+  }
+  auto writer = PostgresWriter::open(std::get<PostgresPlace>(place), mode, cache_bytes);
+  if (!writer) return fail(std::move(writer.error()));
+  return Writer(*std::move(writer));
+}
+
+Result<Reader> open_reader(const Place& place) {
+  if (const auto* file = std::get_if<std::filesystem::path>(&place)) {
+    auto reader = SqliteReader::open(*file);
+    if (!reader) return fail(std::move(reader.error()));
+    return Reader(*std::move(reader));
+  }
+  auto reader = PostgresReader::open(std::get<PostgresPlace>(place));
+  if (!reader) return fail(std::move(reader.error()));
+  return Reader(*std::move(reader));
+}
+
+// Calls `attempt` until it succeeds, fails for good by the word of `again`, or the time is up.
+template <class Attempt, class Again>
+auto insist(std::chrono::milliseconds time, Attempt attempt, Again again) -> decltype(attempt()) {
+  const auto give_up = Clock::now() + time;
+  auto pause = std::chrono::milliseconds{20};
+  for (;;) {
+    auto result = attempt();
+    if (result || !again(result.error())) return result;
+    const auto left = give_up - Clock::now();
+    if (left <= Clock::duration::zero()) return result;
+    std::this_thread::sleep_for(std::min<Clock::duration>(pause, left));
+    pause = std::min(2 * pause, std::chrono::milliseconds{1000});
+  }
+}
+
+}  // namespace
+
+// The queue and the writer thread; what is behind them knows databases, they do not.
 struct Store::Impl {
-  std::filesystem::path file;
+  Place place;
   StoreOptions options;
+  std::optional<Sharing> sharing;
 
   // The database. `writing` is held for a whole transaction, `reading` for one question.
   std::mutex writing;
-  std::optional<SqliteWriter> writer;
+  std::optional<Writer> writer;
   std::mutex reading;
-  std::optional<SqliteReader> reader;
+  std::optional<Reader> reader;
 
   // The queue.
   std::mutex mutex;
@@ -34,7 +100,8 @@ struct Store::Impl {
   std::condition_variable room;  // for those who put
   Batch queue;
   std::vector<StoredColumn> columns;
-  std::vector<Origin> origins;
+  std::vector<std::pair<Origin, std::uint32_t>> origins;
+  std::optional<Error> doom;  // of everything put from now on
   bool sleeping = false;
   bool ending = false;
   std::thread::id writer_id;  // its own thread never waits for room
@@ -48,9 +115,52 @@ struct Store::Impl {
   Status commit();
   Status retry(Status status);
   void answer(const Status& status);
-  void enqueue(std::unique_lock<std::mutex>& lock, Batch::Waiting waiting);
+  Status add(std::span<const CellResult> cells);
+  void wake_writer(std::unique_lock<std::mutex>& lock);
   void wait_for_room(std::unique_lock<std::mutex>& lock);
+  Status try_commit();
+  // Asks the reader; waits for a server that cannot be reached.
+  template <class Question>
+  auto ask(Question question);
+  // Has the writer do something; waits for a server that cannot be reached, or for all that passes.
+  template <class Act>
+  auto write(Act act, bool whatever_passes);
 };
+
+template <class Question>
+auto Store::Impl::ask(Question question) {
+  bool cut_off = false;
+  return insist(
+      options.retry_for,
+      [&] {
+        const std::lock_guard held(reading);
+        auto answer = std::visit(question, *reader);
+        cut_off = std::visit([](const auto& r) { return is_cut_off(r); }, *reader);
+        return answer;
+      },
+      [&](const Error& error) { return cut_off && error.kind == ErrorKind::kUnavailable; });
+}
+
+template <class Act>
+auto Store::Impl::write(Act act, bool whatever_passes) {
+  using Done = decltype(act(std::get<SqliteWriter>(*writer)));
+  bool cut_off = false;
+  return insist(
+      options.retry_for,
+      [&]() -> Done {
+        const std::lock_guard held(writing);
+        if (!writer) return fail(*failure);
+        auto done = std::visit(act, *writer);
+        cut_off = std::visit([](const auto& w) { return is_cut_off(w); }, *writer);
+        return done;
+      },
+      [&](const Error& error) { return (whatever_passes || cut_off) && is_passing(error); });
+}
+
+Status Store::Impl::try_commit() {
+  const std::lock_guard held(writing);
+  return std::visit([&](auto& database) { return database.commit(batch); }, *writer);
+}
 
 void Store::Impl::run() {
   for (;;) {
@@ -61,6 +171,7 @@ void Store::Impl::run() {
       sleeping = false;
       if (queue.empty()) return;
       std::swap(queue, batch);
+      if (doom && !failure) failure = doom;
     }
     room.notify_all();
     if constexpr (kStoreMutant == StoreMutant::kDoneBeforeCommit) answer({});
@@ -69,35 +180,27 @@ void Store::Impl::run() {
     batch.clear();
     if (status) {
       const std::lock_guard held(writing);
-      writer->shorten_log();
+      std::visit([](auto& database) { database.tidy(); }, *writer);
     }
   }
 }
 
 Status Store::Impl::commit() {
   if (failure) return fail(*failure);
-  Status status;
-  {
-    const std::lock_guard held(writing);
-    status = writer->commit(batch);
-  }
+  Status status = try_commit();
   if (!status) status = retry(std::move(status));
   if (!status) failure = status.error();
   return status;
 }
 
 Status Store::Impl::retry(Status status) {
-  if constexpr (kStoreMutant == StoreMutant::kForgetFailed) return {};
   const auto give_up = Clock::now() + options.retry_for;
   auto pause = std::chrono::milliseconds{20};
   bool told = false;
   while (!status) {
-    const ErrorKind kind = status.error().kind;
-    if (kind != ErrorKind::kExhausted && kind != ErrorKind::kIo &&
-        kind != ErrorKind::kUnavailable) {
-      return status;
-    }
+    if (!is_passing(status.error())) return status;
     if (!std::exchange(told, true) && options.on_waiting) options.on_waiting(status.error());
+    if constexpr (kStoreMutant == StoreMutant::kForgetFailed) return {};
     const auto left = give_up - Clock::now();
     if (left <= Clock::duration::zero()) return status;
     bool last = false;
@@ -106,10 +209,7 @@ Status Store::Impl::retry(Status status) {
       last = work.wait_for(lock, std::min<Clock::duration>(pause, left), [&] { return ending; });
     }
     pause = std::min(2 * pause, std::chrono::milliseconds{1000});
-    {
-      const std::lock_guard held(writing);
-      status = writer->commit(batch);
-    }
+    status = try_commit();
     if (last) return status;
   }
   return status;
@@ -127,38 +227,53 @@ void Store::Impl::wait_for_room(std::unique_lock<std::mutex>& lock) {
   room.wait(lock, [&] { return queue.size() < options.queue_bytes; });
 }
 
-void Store::Impl::enqueue(std::unique_lock<std::mutex>& lock, Batch::Waiting waiting) {
-  if (waiting.done) queue.waiting.push_back(std::move(waiting));
+void Store::Impl::wake_writer(std::unique_lock<std::mutex>& lock) {
   const bool wake = std::exchange(sleeping, false);
   lock.unlock();
   if (wake) work.notify_one();
 }
 
+Status Store::Impl::add(std::span<const CellResult> cells) {
+  const std::size_t before = queue.leases.size();
+  if (sharing) {
+    if (auto ok = sharing->book->cover(cells, queue.leases); !ok) return ok;
+  }
+  auto ok = queue.add(cells, columns);
+  if (!ok) queue.leases.resize(before);
+  return ok;
+}
+
 Store::Store(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
-Result<std::unique_ptr<Store>> Store::open(const std::filesystem::path& file, OpenMode mode,
+Result<std::unique_ptr<Store>> Store::open(const std::string& where, OpenMode mode,
                                            StoreOptions options) {
+  auto place = parse_place(where, options.run_name);
+  if (!place) return fail(std::move(place.error()));
   auto impl = std::make_unique<Impl>();
-  impl->file = file;
+  impl->place = *std::move(place);
   impl->options = std::move(options);
+  const auto* server = std::get_if<PostgresPlace>(&impl->place);
+  if (mode == OpenMode::kShare && server == nullptr) {
+    return fail(ErrorKind::kUnsupported,
+                "{}: a run in a file is made by one process; several can share one in a PostgreSQL "
+                "database (postgresql://host/database)",
+                where);
+  }
+  if (mode == OpenMode::kShare) {
+    impl->sharing = Sharing{*server, impl->options.retry_for, std::make_shared<LeaseBook>()};
+  }
   if (mode == OpenMode::kReadOnly) {
-    impl->failure =
-        Error{ErrorKind::kInvalid, fmt::format("{}: was opened to be read only", file.string())};
+    impl->failure = Error{ErrorKind::kInvalid,
+                          fmt::format("{}: was opened to be read only", shown_place(where))};
   } else {
-    auto writer = SqliteWriter::open(file, mode == OpenMode::kResume, impl->options.cache_bytes);
+    auto writer = open_writer(impl->place, mode, impl->options.cache_bytes);
     if (!writer) return fail(std::move(writer.error()));
-    impl->columns = writer->columns();
-    impl->origins = writer->origins();
+    impl->columns = std::visit([](const auto& database) { return database.columns(); }, *writer);
     impl->writer = *std::move(writer);
   }
-  auto reader = SqliteReader::open(file);
+  auto reader = open_reader(impl->place);
   if (!reader) return fail(std::move(reader.error()));
   impl->reader = *std::move(reader);
-  if (mode == OpenMode::kReadOnly) {
-    auto origins = impl->reader->origins();
-    if (!origins) return fail(std::move(origins.error()));
-    impl->origins = *std::move(origins);
-  }
   {
     // The thread looks at nothing before its number is known.
     const std::lock_guard lock(impl->mutex);
@@ -167,6 +282,8 @@ Result<std::unique_ptr<Store>> Store::open(const std::filesystem::path& file, Op
   }
   return std::unique_ptr<Store>(new Store(std::move(impl)));
 }
+
+const Sharing* Store::sharing() const { return impl_->sharing ? &*impl_->sharing : nullptr; }
 
 Store::~Store() {
   {
@@ -181,12 +298,17 @@ Store::~Store() {
 
 Result<Reconciliation> Store::reconcile(std::span<const ColumnSpec> columns) {
   if (auto ok = flush(); !ok) return fail(std::move(ok.error()));
-  const std::lock_guard held(impl_->writing);
-  if (!impl_->writer) return fail(*impl_->failure);
-  auto found = impl_->writer->reconcile(columns);
+  std::vector<StoredColumn> now;
+  auto found = impl_->write(
+      [&](auto& database) {
+        auto done = database.reconcile(columns);
+        if (done) now = database.columns();
+        return done;
+      },
+      false);
   if (found) {
     const std::lock_guard lock(impl_->mutex);
-    impl_->columns = impl_->writer->columns();
+    impl_->columns = std::move(now);
   }
   return found;
 }
@@ -198,16 +320,16 @@ Result<Reconciliation> Store::compare(std::span<const ColumnSpec> columns) const
 }
 
 Result<std::vector<ColumnSpec>> Store::columns() const {
-  const std::lock_guard held(impl_->reading);
-  return impl_->reader->columns();
+  return impl_->ask([](auto& database) { return database.columns(); });
 }
 
 void Store::put(std::span<const CellResult> cells, std::function<void(Status)> done) {
   std::unique_lock lock(impl_->mutex);
   impl_->wait_for_room(lock);
-  Batch::Waiting waiting{std::move(done), std::nullopt};
-  if (auto ok = impl_->queue.add(cells, impl_->columns); !ok) waiting.refusal = ok.error();
-  impl_->enqueue(lock, std::move(waiting));
+  std::optional<Error> refusal;
+  if (auto ok = impl_->add(cells); !ok) refusal = std::move(ok.error());
+  if (done || impl_->sharing) impl_->queue.wait(std::move(done), std::move(refusal));
+  impl_->wake_writer(lock);
 }
 
 Status Store::flush() {
@@ -221,32 +343,46 @@ Status Store::flush() {
 }
 
 std::uint32_t Store::origin(const Origin& origin) {
-  const std::lock_guard lock(impl_->mutex);
-  auto& known = impl_->origins;
-  const auto place = std::find(known.begin(), known.end(), origin);
-  const auto id = static_cast<std::uint32_t>(place - known.begin()) + 1;
-  if (place == known.end()) {
-    known.push_back(origin);
-    impl_->queue.origins.push_back({id, origin});
+  {
+    const std::lock_guard lock(impl_->mutex);
+    for (const auto& [known, id] : impl_->origins) {
+      if (known == origin) return id;
+    }
   }
-  return id;
+  const auto id = impl_->write([&](auto& database) { return database.add_origin(origin); }, true);
+  const std::lock_guard lock(impl_->mutex);
+  if (!id) {
+    impl_->doom = id.error();
+    return 0;
+  }
+  impl_->origins.emplace_back(origin, *id);
+  return *id;
 }
 
 Result<std::vector<Origin>> Store::origins() const {
-  const std::lock_guard lock(impl_->mutex);
-  return impl_->origins;
+  return impl_->ask([](auto& database) { return database.origins(); });
 }
 
 Status Store::for_each_cell(const std::function<bool(const CellView&)>& cell) const {
+  bool begun = false;
+  const RowReader::Sink sink = [&](const CellView& view) {
+    begun = true;
+    return cell(view);
+  };
   // With a connection of its own, so that `cell` may ask other questions, and others meanwhile.
-  auto reader = SqliteReader::open(impl_->file);
-  if (!reader) return fail(std::move(reader.error()));
-  return reader->for_each_cell(cell);
+  const auto attempt = [&]() -> Status {
+    auto reader = open_reader(impl_->place);
+    if (!reader) return fail(std::move(reader.error()));
+    return std::visit([&](auto& database) { return database.for_each_cell(sink); }, *reader);
+  };
+  return insist(impl_->options.retry_for, attempt, [&](const Error& error) {
+    return !begun && error.kind == ErrorKind::kUnavailable &&
+           std::holds_alternative<PostgresPlace>(impl_->place);
+  });
 }
 
 Result<std::vector<CellResult>> Store::read_record(std::uint64_t record) const {
-  const std::lock_guard held(impl_->reading);
-  return impl_->reader->read_record(record);
+  return impl_->ask([&](auto& database) { return database.read_record(record); });
 }
 
 Result<std::vector<std::array<std::uint64_t, kCellStates>>> Store::counts() const {
@@ -264,8 +400,7 @@ Result<std::vector<std::array<std::uint64_t, kCellStates>>> Store::counts() cons
 }
 
 Result<std::optional<std::string>> Store::cached(const Hash128& key) const {
-  const std::lock_guard held(impl_->reading);
-  return impl_->reader->cached(key);
+  return impl_->ask([&](auto& database) { return database.cached(key); });
 }
 
 void Store::remember(const Hash128& key, std::string json) {
@@ -273,18 +408,15 @@ void Store::remember(const Hash128& key, std::string json) {
   impl_->wait_for_room(lock);
   impl_->queue.response_bytes += json.size();
   impl_->queue.responses.push_back({key, std::move(json)});
-  impl_->enqueue(lock, {});
+  impl_->wake_writer(lock);
 }
 
 Status Store::set_property(std::string_view name, std::string_view value) {
-  const std::lock_guard held(impl_->writing);
-  if (!impl_->writer) return fail(*impl_->failure);
-  return impl_->writer->set_property(name, value);
+  return impl_->write([&](auto& database) { return database.set_property(name, value); }, false);
 }
 
 Result<std::optional<std::string>> Store::property(std::string_view name) const {
-  const std::lock_guard held(impl_->reading);
-  return impl_->reader->property(name);
+  return impl_->ask([&](auto& database) { return database.property(name); });
 }
 
 }  // namespace dovetail::pipeline

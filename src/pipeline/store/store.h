@@ -3,7 +3,6 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -14,23 +13,24 @@
 
 #include "base/result.h"
 #include "pipeline/store/cell.h"
+#include "pipeline/store/open_mode.h"
 #include "pipeline/store/reconciliation.h"
 
 namespace dovetail::pipeline {
 
-enum class OpenMode {
-  kCreate,    // a new run; an error where there is one
-  kResume,    // a run that is there
-  kReadOnly,  // to look at one, also while it is being made by another process
-};
+struct Sharing;
 
 struct StoreOptions {
+  // Names a run in a PostgreSQL database, which may hold several: up to 48 letters, digits, '_',
+  // '-' or '.'. A run in a file is named by the file.
+  std::string run_name;
   // What may wait for the writer: about this many bytes, and as many again in the transaction under
   // way.
   std::size_t queue_bytes = std::size_t{32} << 20;
-  // How long a commit is tried again (disk full, locked) before all that wait get the error.
+  // How long a commit is tried again (disk full, locked, a database that cannot be reached) before
+  // all that wait get the error. Questions to a database that cannot be reached wait as long.
   std::chrono::milliseconds retry_for{60'000};
-  // Responses kept in the cache; the oldest go first.
+  // Responses kept in the cache, give or take a sixteenth; the oldest go first.
   std::uint64_t cache_bytes = std::uint64_t{4} << 30;
   // Told once when commits begin to fail and are tried again; on the writer's thread.
   std::function<void(const Error&)> on_waiting;
@@ -42,10 +42,13 @@ struct StoreOptions {
 // before the first put().
 class Store {
  public:
-  // `file` is the path of an SQLite database. Errors say what is there and what to do: kNotFound,
-  // kInvalid (a run where there should be none, no database, a damaged one), kUnavailable (another
-  // process works on the run; it is named), kUnsupported (a newer version), kIo.
-  static Result<std::unique_ptr<Store>> open(const std::filesystem::path& file, OpenMode mode,
+  // `where` is the path of an SQLite database, or a connection string of PostgreSQL that begins
+  // with postgresql:// or postgres://, which no message repeats. Errors say what is there and what
+  // to do: kNotFound, kInvalid (a run where there should be none, no database, a damaged one),
+  // kUnavailable (another process works on the run, and is named; a server that cannot be reached),
+  // kUnsupported (a newer version; sharing a file), kIo. With kShare, cells are taken under leases
+  // (lease.h).
+  static Result<std::unique_ptr<Store>> open(const std::string& where, OpenMode mode,
                                              StoreOptions options = {});
   // Commits what is queued; commits that fail now are not waited for any longer.
   ~Store();
@@ -55,7 +58,8 @@ class Store {
   // The columns of the run from now on. Cells of columns that are not named any more, and of those
   // with another fingerprint, are deleted in the same transaction; the caller has put into a
   // fingerprint whatever the column depends on. A column that was renamed is a removed one and an
-  // added one. compare() tells the same and changes nothing.
+  // added one. compare() tells the same and changes nothing. Where processes share a run, the first
+  // one may change its columns; others join with the same ones, else kUnavailable.
   Result<Reconciliation> reconcile(std::span<const ColumnSpec> columns);
   Result<Reconciliation> compare(std::span<const ColumnSpec> columns) const;
   Result<std::vector<ColumnSpec>> columns() const;
@@ -72,14 +76,16 @@ class Store {
   // Waits until everything put before is durable, and its `done` has been called.
   Status flush();
 
-  // The number of an origin for Provenance, the same for equal ones; it is durable with the first
-  // cells put after it.
+  // The number of an origin for Provenance, the same for equal ones, also where processes share a
+  // run. New ones are written at once, and waited for as a commit is; where that is in vain it is
+  // 0, and everything put from then on gets the error.
   std::uint32_t origin(const Origin& origin);
   // Origin n is at index n - 1.
   Result<std::vector<Origin>> origins() const;
 
   // All durable cells by record, then column, as of one moment, in bounded memory; ends early where
-  // `cell` returns false. A damaged or incomplete file is an error, possibly after some cells.
+  // `cell` returns false. A damaged or incomplete file and a server that is gone are errors,
+  // possibly after some cells.
   Status for_each_cell(const std::function<bool(const CellView&)>& cell) const;
   // The durable cells of a record by column.
   Result<std::vector<CellResult>> read_record(std::uint64_t record) const;
@@ -98,6 +104,10 @@ class Store {
   Result<std::optional<std::string>> property(std::string_view name) const;
 
  private:
+  friend class Leases;
+  // Null where the run is not shared.
+  const Sharing* sharing() const;
+
   struct Impl;
   explicit Store(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;

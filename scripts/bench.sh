@@ -11,6 +11,7 @@ models=("$@")
 grep -m1 'model name' /proc/cpuinfo || true
 "$build/bench/kernels_bench" --benchmark_min_time=0.1
 "$build/bench/schedule_bench"
+"$build/bench/frontier_bench"
 for model in "${models[@]}"; do
   "$build/bench/engine_bench" "$model"
 done

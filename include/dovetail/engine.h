@@ -48,7 +48,8 @@ struct EngineOptions {
   std::uint32_t max_waiting = 1024;  // sequences waiting for admission; beyond: kExhausted
   std::uint32_t threads = 0;         // 0: the physical cores
   CacheTypeOption cache_type = CacheTypeOption::kAuto;
-  std::string kernels;  // "portable", "avx2", "avx512"; empty: the best that the CPU runs
+  std::string kernels;  // "portable", "avx2", "avx512", "avx512_vnni", "avx512_bf16"; empty: the
+                        // best that the CPU runs
 
   PolicyOption policy = PolicyOption::kFcfs;
   bool mixed = true;              // prefill chunks and decode rows in one step
@@ -127,7 +128,7 @@ class Engine {
   EngineHealth health(std::chrono::milliseconds stall = std::chrono::seconds(30)) const;
 
   // The last events of the engine's log (EngineOptions::trace_events), oldest first. Waits for the
-  // end of the step under way; not for sinks.
+  // end of the step under way, so that a sink may not call it.
   std::vector<observe::Event> trace() const;
 
   const load::ModelSource& source() const;

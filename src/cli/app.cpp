@@ -7,7 +7,7 @@
 
 #include "cli/command.h"
 #include "cli/config_file.h"
-#include "cli/near_match.h"
+#include "base/near_match.h"
 
 namespace dovetail::cli {
 namespace {

@@ -185,4 +185,13 @@ Result<std::string> read_text_file(const std::string& path) {
   return text;
 }
 
+Result<std::string> read_template_file(const std::string& path) {
+  if (path.empty()) return std::string();
+  Result<std::string> text = read_text_file(path);
+  if (text && text->empty())
+    return fail(ErrorKind::kInvalid, "--chat-template: {}: it is empty, expected a Jinja template",
+                path);
+  return text;
+}
+
 }  // namespace dovetail::cli

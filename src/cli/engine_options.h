@@ -35,4 +35,8 @@ Generator engine_generator(Engine& engine);
 // The whole of a small text file, 16 MiB at most.
 Result<std::string> read_text_file(const std::string& path);
 
+// The chat template in the file that --chat-template names; empty where `path` is. A file without
+// text is an error: an empty template would stand for the model's own.
+Result<std::string> read_template_file(const std::string& path);
+
 }  // namespace dovetail::cli

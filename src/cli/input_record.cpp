@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "cli/near_match.h"
+#include "base/near_match.h"
 #include "cli/values.h"
 
 namespace dovetail::cli {
@@ -261,6 +261,9 @@ Result<Json> parse_object(std::string_view line) {
   } catch (const Json::parse_error& error) {
     return fail(ErrorKind::kInvalid, "byte {}: it is no valid JSON, expected one object per line",
                 error.byte);
+  } catch (const Json::exception&) {
+    return fail(ErrorKind::kInvalid,
+                "a number is out of range, expected numbers that 64 bits can hold");
   }
   if (too_deep)
     return fail(ErrorKind::kInvalid, "it is nested too deeply, expected at most {} levels",

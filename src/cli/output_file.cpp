@@ -1,5 +1,7 @@
 #include "cli/output_file.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -21,9 +23,17 @@ OutputFile::OutputFile(OutputFile&& other) noexcept
     : name_(std::move(other.name_)), file_(std::exchange(other.file_, nullptr)) {}
 
 Status OutputFile::write(std::string_view text) {
-  if (std::fwrite(text.data(), 1, text.size(), file_) == text.size() && std::fflush(file_) == 0)
-    return {};
-  return fail(ErrorKind::kIo, "{}: {}", name_, std::strerror(errno));
+  // Not by way of the stream's buffer: a signal that interrupts it loses what was in it, and a
+  // signal stops a batch, whose results are yet to be written.
+  while (!text.empty()) {
+    const ssize_t size = ::write(fileno(file_), text.data(), text.size());
+    if (size >= 0) {
+      text.remove_prefix(static_cast<std::size_t>(size));
+    } else if (errno != EINTR) {
+      return fail(ErrorKind::kIo, "{}: {}", name_, std::strerror(errno));
+    }
+  }
+  return {};
 }
 
 Status OutputFile::close() {

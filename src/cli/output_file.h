@@ -18,7 +18,7 @@ class OutputFile {
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&&) = delete;
 
-  // Writes and flushes, so that readers see whole lines at once.
+  // Writes at once, so that readers see whole lines; goes on where a signal interrupts it.
   Status write(std::string_view text);
   // Closes a file; later writes are not allowed.
   Status close();

@@ -35,11 +35,9 @@ CLI::Option* add_seconds(CLI::App& app, const std::string& name, std::chrono::mi
 
 Result<int> serve(ServeOptions& options) {
   if (options.model.empty()) return usage_error(kName, kModelMissing);
-  if (!options.chat_template.empty()) {
-    Result<std::string> text = read_text_file(options.chat_template);
-    if (!text) return fail(text.error());
-    options.server.chat_template = *std::move(text);
-  }
+  Result<std::string> chat_template = read_template_file(options.chat_template);
+  if (!chat_template) return fail(chat_template.error());
+  options.server.chat_template = *std::move(chat_template);
   Result<TraceFile> trace = TraceFile::open(options.trace, options.engine);
   if (!trace) return fail(trace.error());
   const Result<std::unique_ptr<Engine>> engine = start_engine(options.model, options.engine, true);

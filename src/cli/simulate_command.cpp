@@ -155,8 +155,10 @@ Result<int> run(SimulateOptions& options) {
     if (!written) return fail(written.error());
     if (const Status ok = trace->close(); !ok) return fail(ok.error());
   }
-  fmt::print("{}", options.json ? simulate::report_json(*figures, cluster.replicas)
-                                : simulate::report_text(*figures, cluster.replicas));
+  Result<OutputFile> output = OutputFile::open("");
+  const Status ok = output->write(options.json ? simulate::report_json(*figures, cluster.replicas)
+                                               : simulate::report_text(*figures, cluster.replicas));
+  if (!ok) return fail(ok.error());
   return kExitOk;
 }
 

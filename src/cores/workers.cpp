@@ -68,10 +68,17 @@ unsigned physical_cores() {
 
 Workers::Workers(unsigned threads) {
   assert(threads > 0);
-  for (unsigned i = 1; i < threads; ++i) team_.emplace_back([this] { serve(); });
+  try {
+    for (unsigned i = 1; i < threads; ++i) team_.emplace_back([this] { serve(); });
+  } catch (...) {
+    stop();
+    throw;
+  }
 }
 
-Workers::~Workers() {
+Workers::~Workers() { stop(); }
+
+void Workers::stop() {
   stop_.store(true, std::memory_order_relaxed);
   round_.store(next_round(round_.load(std::memory_order_relaxed), 0), std::memory_order_release);
   round_.notify_all();
@@ -79,7 +86,24 @@ Workers::~Workers() {
 }
 
 void Workers::run_erased(std::size_t count, Function function, void* context) {
-  assert(count <= kIndexMask);
+  if (count > kIndexMask) {
+    struct Part {
+      Function function;
+      void* context;
+      std::size_t first;
+    };
+    for (std::size_t first = 0; first < count; first += kIndexMask) {
+      Part part{function, context, first};
+      run_erased(
+          std::min<std::size_t>(kIndexMask, count - first),
+          [](void* of, std::size_t index) {
+            const auto& its = *static_cast<const Part*>(of);
+            its.function(its.context, its.first + index);
+          },
+          &part);
+    }
+    return;
+  }
   if (team_.empty() || count <= 1) {
     for (std::size_t i = 0; i < count; ++i) function(context, i);
     return;
@@ -115,11 +139,13 @@ void Workers::work(std::uint64_t round) {
 void Workers::serve() {
   std::uint64_t seen = 0;
   while (true) {
-    for (std::uint64_t current = round_.load(std::memory_order_acquire);
-         number_of(current) == number_of(seen); current = round_.load(std::memory_order_acquire)) {
+    // The end is also seen by a thread that slept until the rounds' numbers came round again.
+    std::uint64_t current = round_.load(std::memory_order_acquire);
+    while (number_of(current) == number_of(seen) && !stop_.load(std::memory_order_relaxed)) {
       await_change(round_, current);
+      current = round_.load(std::memory_order_acquire);
     }
-    seen = round_.load(std::memory_order_acquire);
+    seen = current;
     if (stop_.load(std::memory_order_relaxed)) return;
     work(seen);
   }

@@ -17,6 +17,7 @@ unsigned physical_cores();
 // results may not depend on it. One caller at a time.
 class Workers {
  public:
+  // Throws std::system_error where the system does not start that many threads.
   explicit Workers(unsigned threads);
   ~Workers();
   Workers(const Workers&) = delete;
@@ -41,6 +42,7 @@ class Workers {
   void run_erased(std::size_t count, Function function, void* context);
   void work(std::uint64_t round);
   void serve();
+  void stop();
 
   // The round under way, as one word, so that a task is claimed by one compare-and-swap that only
   // succeeds while its round lasts: a number that tells rounds apart, how many tasks it has, and

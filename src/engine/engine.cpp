@@ -6,6 +6,7 @@
 #include <exception>
 #include <future>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <unordered_set>
 #include <utility>
@@ -55,7 +56,7 @@ struct Engine::Impl {
   std::condition_variable settled;  // of drain(): nothing is left
   std::vector<Submission> arrivals;
   std::vector<RequestId> cancels;
-  std::uint64_t arriving = 0;  // choices in `arrivals`
+  std::uint64_t arriving = 0;  // choices that `stats` does not know of yet
   std::vector<std::promise<std::vector<observe::Event>>> trace_requests;
   bool stopped = false;  // the thread has come to its end
   RequestId next_id = 1;
@@ -79,7 +80,6 @@ struct Engine::Impl {
   bool take_work();
   bool has_news() const;
   void make_step();
-  void fail_all(const Error& error);
 };
 
 // Waits for work and takes it. False: the engine stops.
@@ -87,6 +87,7 @@ bool Engine::Impl::take_work() {
   std::vector<Submission> taken;
   std::vector<RequestId> cancelled;
   std::vector<std::promise<std::vector<observe::Event>>> traces;
+  std::uint64_t choices = 0;
   bool stop = false;
   {
     std::unique_lock lock(mutex);
@@ -95,18 +96,14 @@ bool Engine::Impl::take_work() {
       busy = false;
       settled.notify_all();
     }
-    const auto something = [&] { return has_news() || !loop->idle(); };
-    if (const auto deadline = loop->next_deadline(); deadline) {
-      wake.wait_until(lock, *deadline, something);
-    } else {
-      wake.wait(lock, something);
-    }
+    // Deadlines need no alarm: who has one is in the loop, which is not idle then.
+    wake.wait(lock, [&] { return has_news() || !loop->idle(); });
     if (was_idle) last_progress = Clock::now();
     busy = true;
     stop = stopping;
     taken.swap(arrivals);
     cancelled.swap(cancels);
-    arriving = 0;
+    choices = arriving;
     traces.swap(trace_requests);
   }
   for (auto& trace : traces) trace.set_value(loop->trace());
@@ -125,6 +122,10 @@ bool Engine::Impl::take_work() {
   }
   for (const RequestId id : cancelled) loop->cancel(id);
   loop->expire(Clock::now());
+  // Before the step, which may be long: what was taken counts as waiting all the time.
+  const std::lock_guard lock(mutex);
+  stats = loop->stats();
+  arriving -= choices;
   return !stop;
 }
 
@@ -172,7 +173,12 @@ Result<std::unique_ptr<Engine>> Engine::create(std::shared_ptr<const load::Model
   auto loop = engine::StepLoop::create(source, *tokenizer, options);
   if (!loop) return fail(loop.error());
   auto impl = std::make_unique<Impl>(std::move(source), *std::move(tokenizer), *std::move(loop));
-  impl->thread = std::thread([running = impl.get()] { running->run(); });
+  try {
+    impl->thread = std::thread([running = impl.get()] { running->run(); });
+  } catch (const std::system_error& error) {
+    return fail(ErrorKind::kExhausted, "the system does not start a thread for the engine: {}",
+                error.what());
+  }
   return std::unique_ptr<Engine>(new Engine(std::move(impl)));
 }
 

@@ -121,7 +121,8 @@ Status resolve_cache(EngineOptions& options, const load::ModelSource& source,
     if (const Status ok = check("max_context", options.max_context, 2, trained); !ok) return ok;
   }
   const std::uint32_t context = options.max_context > 0 ? options.max_context : trained;
-  if (options.kv_blocks == 0) {
+  const bool as_given = options.kv_blocks > 0;
+  if (!as_given) {
     const std::uint64_t memory = options.kv_memory > 0 ? options.kv_memory : default_kv_memory();
     const std::uint64_t affordable = memory / shape.block_bytes();
     if (affordable == 0) {
@@ -137,6 +138,14 @@ Status resolve_cache(EngineOptions& options, const load::ModelSource& source,
     options.kv_memory = memory;
   }
   if (const Status ok = check("kv_blocks", options.kv_blocks, 1, kMaxBlocks); !ok) return ok;
+  const std::uint64_t memory = usable_memory();
+  if (options.kv_blocks > memory / shape.block_bytes()) {
+    return fail(ErrorKind::kInvalid,
+                "{}: {} cache blocks of {} bytes do not fit the memory of {} bytes, expected at "
+                "most {}",
+                as_given ? "kv_blocks" : "kv_memory", options.kv_blocks, shape.block_bytes(),
+                memory, as_given ? memory / shape.block_bytes() : memory);
+  }
   const std::uint64_t positions = std::uint64_t{options.kv_blocks} * kBlock;
   if (options.max_context > positions) {
     return fail(ErrorKind::kInvalid,

@@ -4,7 +4,9 @@
 #include <cassert>
 #include <chrono>
 #include <limits>
+#include <new>
 #include <random>
+#include <system_error>
 #include <utility>
 
 #include "engine/mutation.h"
@@ -64,10 +66,19 @@ Result<std::unique_ptr<StepLoop>> StepLoop::create(std::shared_ptr<const load::M
   Result<model::Cache> cache =
       model::Cache::create(resolved->cache_shape, resolved->options.kv_blocks);
   if (!cache) return fail(cache.error());
-  return std::unique_ptr<StepLoop>(
-      new StepLoop(std::move(resolved->options), std::move(source), std::move(tokenizer),
-                   hooks.kernels != nullptr ? *hooks.kernels : *resolved->kernels,
-                   *std::move(cache), std::move(hooks)));
+  const std::uint32_t threads = resolved->options.threads;
+  try {
+    return std::unique_ptr<StepLoop>(
+        new StepLoop(std::move(resolved->options), std::move(source), std::move(tokenizer),
+                     hooks.kernels != nullptr ? *hooks.kernels : *resolved->kernels,
+                     *std::move(cache), std::move(hooks)));
+  } catch (const std::system_error& error) {
+    return fail(ErrorKind::kExhausted, "threads: the system does not start {}: {}", threads,
+                error.what());
+  } catch (const std::bad_alloc&) {
+    return fail(ErrorKind::kExhausted,
+                "the engine does not fit the memory; expected fewer kv_blocks or max_num_seqs");
+  }
 }
 
 StepLoop::StepLoop(EngineOptions options, std::shared_ptr<const load::ModelSource> source,
@@ -160,11 +171,6 @@ void StepLoop::expire(Clock::time_point now) {
       ++stats_.requests_timed_out;
     }
   }
-}
-
-std::optional<StepLoop::Clock::time_point> StepLoop::next_deadline() const {
-  if (deadlines_.empty()) return std::nullopt;
-  return deadlines_.begin()->first;
 }
 
 void StepLoop::cancel_all() {

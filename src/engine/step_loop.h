@@ -71,7 +71,6 @@ class StepLoop {
 
   // Ends requests whose time has passed, with kError and kTimeout.
   void expire(Clock::time_point now);
-  std::optional<Clock::time_point> next_deadline() const;
 
   // Ends everything, with kCancelled.
   void cancel_all();

@@ -18,7 +18,9 @@ Result<GenerationDefaults> parse_generation_config(std::string_view text, std::s
   defaults.top_p = fields.optional_float("top_p", 0.0F, 1.0F);
   defaults.min_p = fields.optional_float("min_p", 0.0F, 1.0F);
   defaults.repetition_penalty = fields.optional_float("repetition_penalty", 0.01F, 100.0F);
+  if (defaults.top_p == 0.0F) fields.reject("top_p", "0", "a number above 0 and at most 1");
   defaults.top_k = fields.optional_int("top_k", -1, std::numeric_limits<std::int32_t>::max());
+  if (defaults.top_k == -1) defaults.top_k = 0;  // both say "all"; a request says it with 0
   if (auto status = fields.status(); !status) return fail(status.error());
   return defaults;
 }

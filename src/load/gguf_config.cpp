@@ -242,8 +242,8 @@ class ConfigReader {
                   tensor.stored_type, shape_text(tensor.shape), wanted);
     }
     if (!config_.rope.interleaved) {
-      return fail(ErrorKind::kUnsupported, "{}: given; valid: only with architecture llama",
-                  where());
+      return fail(ErrorKind::kUnsupported,
+                  "{}: given; valid: only with architecture llama or mistral", where());
     }
     std::vector<float>& divisors = config_.rope.frequency_divisors;
     divisors.resize(wanted);

@@ -93,7 +93,7 @@ struct HuggingFaceTokenizer {
 struct GenerationDefaults {
   std::vector<std::int32_t> eos_ids;  // every id that ends a generation
   std::optional<float> temperature, top_p, min_p, repetition_penalty;
-  std::optional<std::int32_t> top_k;
+  std::optional<std::int32_t> top_k;  // 0: all
 };
 
 // A model as it lies on disk: GGUF (one file, or any shard of a split) or a Hugging Face folder.

@@ -170,6 +170,12 @@ Status check_config(const ModelConfig& config, std::string_view source) {
                 "{}: number of key-value heads: {}; valid: a divisor of the {} heads", source,
                 config.kv_heads, config.heads);
   }
+  if (config.rope.scaling == RopeScaling::kYarn && config.rope.theta <= 1.0F) {
+    return fail(ErrorKind::kInvalid,
+                "{}: base of the rotary embedding: {}; valid: above 1, since YaRN divides by its "
+                "logarithm",
+                source, config.rope.theta);
+  }
   if (config.head_dim % 2 != 0) {
     return fail(ErrorKind::kUnsupported,
                 "{}: head size: {}; valid: an even number, since rotary embedding turns pairs",

@@ -302,10 +302,9 @@ void Scheduler::learn_token(Sequence& sequence, std::uint32_t position, std::int
 
 // Moves the tokens before position `end` from the slot to the sequence.
 void Scheduler::keep_tokens(Sequence& sequence, std::uint32_t end) {
-  const std::span<std::int32_t> last = last_tokens(sequence);
-  const std::size_t first = sequence.tokens.size() % options_.block_size;
-  const std::size_t count = end - sequence.tokens.size();
-  sequence.tokens.insert(sequence.tokens.end(), last.begin() + first, last.begin() + first + count);
+  const std::size_t known = sequence.tokens.size();
+  const auto kept = last_tokens(sequence).subspan(known % options_.block_size, end - known);
+  sequence.tokens.insert(sequence.tokens.end(), kept.begin(), kept.end());
 }
 
 // Makes findable what is full and computed, up to the prefill target.

@@ -35,12 +35,12 @@ std::optional<ApiError> settle(Form form, Draft& draft) {
   } else {
     if (draft.prompts.empty()) return problem(bad_field("prompt", "is missing"));
     request.max_tokens = draft.max_tokens.value_or(kDefaultCompletionTokens);
-    const std::size_t choices = draft.prompts.size() * static_cast<std::size_t>(request.n);
-    if (choices > draft.context.max_choices) {
-      return problem(bad_field("n",
-                               "{} prompts of {} choices are too many; expected at most {} choices",
-                               draft.prompts.size(), request.n, draft.context.max_choices));
-    }
+  }
+  const std::size_t prompts = form == Form::kChat ? 1 : draft.prompts.size();
+  if (prompts * static_cast<std::size_t>(request.n) > draft.context.max_choices) {
+    return problem(bad_field("n",
+                             "{} prompts of {} choices are too many; expected at most {} choices",
+                             prompts, request.n, draft.context.max_choices));
   }
   if (request.max_tokens > 0 && request.min_tokens > request.max_tokens) {
     return problem(bad_field("min_tokens", "{} is more than max_tokens; expected at most {}",
@@ -91,10 +91,14 @@ Outcome<Json> read_fields(std::string_view body, std::initializer_list<std::stri
   return json;
 }
 
-Outcome<bool> optional_bool(const Json& body, const char* field, bool otherwise) {
+bool has(const Json& body, const char* field) {
   const auto at = body.find(field);
-  if (at == body.end() || at->is_null()) return otherwise;
-  return read_bool(field, *at);
+  return at != body.end() && !at->is_null();
+}
+
+Outcome<bool> optional_bool(const Json& body, const char* field, bool otherwise) {
+  if (!has(body, field)) return otherwise;
+  return read_bool(field, body.at(field));
 }
 
 }  // namespace
@@ -144,8 +148,8 @@ Outcome<std::string> tokenize(std::string_view body, const RequestContext& conte
   const auto json =
       read_fields(body, {"content", "prompt", "add_special", "parse_special"}, context);
   if (!json) return tl::unexpected<ApiError>(json.error());
-  const bool has_content = json->contains("content");
-  if (has_content == json->contains("prompt")) {
+  const bool has_content = has(*json, "content");
+  if (has_content == has(*json, "prompt")) {
     return bad_field("content", "expected exactly one of \"content\" and \"prompt\"");
   }
   const char* field = has_content ? "content" : "prompt";
@@ -166,7 +170,7 @@ Outcome<std::string> tokenize(std::string_view body, const RequestContext& conte
 Outcome<std::string> detokenize(std::string_view body, const RequestContext& context) {
   const auto json = read_fields(body, {"tokens", "skip_special"}, context);
   if (!json) return tl::unexpected<ApiError>(json.error());
-  if (!json->contains("tokens")) return bad_field("tokens", "is missing");
+  if (!has(*json, "tokens")) return bad_field("tokens", "is missing");
   // A token takes at least two bytes of the body, which is bounded.
   const auto ids = read_token_ids("tokens", json->at("tokens"), context.backend.model.vocab_size,
                                   body.size() / 2);

@@ -155,8 +155,9 @@ Problem read_stream_options(std::string_view field, const Json& value, Draft& dr
   for (const auto& [key, option] : value.items()) {
     const std::string name = fmt::format("{}.{}", field, key);
     if (key == "include_usage") {
+      if (option.is_null()) continue;
       if (auto found = store(read_bool(name, option), draft.include_usage)) return found;
-    } else if (!(key == "include_obfuscation" && option == false)) {
+    } else if (!(key == "include_obfuscation" && (option.is_null() || option == false))) {
       return problem(bad_field(name, "unknown or unsupported field \"{}\"", key));
     }
   }

@@ -146,6 +146,7 @@ void Session::wake() {
   if (inbox_ && inbox_->overflowed()) {
     // The coroutine may hang in a write that will never end: only closing the socket ends it.
     ++core_.counts.slow_readers;
+    sent_away_ = true;
     abort();
     return;
   }
@@ -380,7 +381,8 @@ Session::Answered Session::generate(const HttpHead& head, Route route,
               core_.backend.token_bytes);
   const bool next =
       generation.stream ? co_await stream(head, route, reply) : co_await gather(head, route, reply);
-  if (gone_ && !reply.complete()) ++core_.counts.disconnects;
+  const bool left = gone_ && !sent_away_ && !core_.stopping;
+  if (left && !reply.complete()) ++core_.counts.disconnects;
   co_return next;
 }
 

@@ -95,9 +95,10 @@ class Session : public std::enable_shared_from_this<Session> {
   std::shared_ptr<Inbox> inbox_;  // of the generation under way
   std::vector<RequestId> requests_;
   bool overloaded_;
-  bool busy_ = false;      // between a request's head and the end of its answer
-  bool gone_ = false;      // the client went away, or was sent away
-  bool watching_ = false;  // the read of watch() is pending
+  bool busy_ = false;       // between a request's head and the end of its answer
+  bool gone_ = false;       // the client went away, or was sent away
+  bool sent_away_ = false;  // for not reading
+  bool watching_ = false;   // the read of watch() is pending
   bool stop_watch_ = false;
 };
 

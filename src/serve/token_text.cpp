@@ -69,8 +69,9 @@ std::string byte_level_bytes(std::string_view spelling) {
   std::string bytes;
   for (std::size_t at = 0; at < spelling.size();) {
     const auto lead = static_cast<unsigned char>(spelling[at]);
-    // All stand-ins lie below U+0180: one byte of UTF-8, or two.
-    if (lead < 0x80 || lead > 0xC5 || at + 1 >= spelling.size()) {
+    // All stand-ins lie below U+0180: one byte of UTF-8, or two. Below 0xC2 is ASCII, or what goes
+    // on in a longer character.
+    if (lead < 0xC2 || lead > 0xC5 || at + 1 >= spelling.size()) {
       bytes += spelling[at++];
       continue;
     }

@@ -162,11 +162,13 @@ const Value& only(Arguments& arguments, std::string_view test) {
 
 bool is_type(const Value& value, bool holds) { return !value.is_undefined() && holds; }
 
-bool has_case(const Value& value, bool upper) {
+bool has_case(Context& context, const Value& value, bool upper) {
   const std::string text = to_text(value);
-  const std::string mapped = upper ? to_upper(text) : to_lower(text);
-  const bool cased = to_upper(text) != text || to_lower(text) != text;
-  return cased && mapped == text;
+  context.budget.charge(text.size() / 4);  // mapping case takes long
+  const bool is_upper_case = to_upper(text) == text;
+  const bool is_lower_case = to_lower(text) == text;
+  if (is_upper_case && is_lower_case) return false;
+  return upper ? is_upper_case : is_lower_case;
 }
 
 bool same(const Value& left, const Value& right) {
@@ -246,7 +248,7 @@ constexpr auto kTests = std::to_array<NamedTest>({
      }},
     {"le", is_less_equal},
     {"lessthan", is_less},
-    {"lower", [](Context&, const Value& v, Arguments&) { return has_case(v, false); }},
+    {"lower", [](Context& c, const Value& v, Arguments&) { return has_case(c, v, false); }},
     {"lt", is_less},
     {"mapping", [](Context&, const Value& v, Arguments&) { return v.dict() != nullptr; }},
     {"ne", is_unequal},
@@ -270,7 +272,7 @@ constexpr auto kTests = std::to_array<NamedTest>({
      }},
     {"true", [](Context&, const Value& v, Arguments&) { return v.boolean() && *v.boolean(); }},
     {"undefined", [](Context&, const Value& v, Arguments&) { return v.is_undefined(); }},
-    {"upper", [](Context&, const Value& v, Arguments&) { return has_case(v, true); }},
+    {"upper", [](Context& c, const Value& v, Arguments&) { return has_case(c, v, true); }},
 });
 
 [[noreturn]] void raise_undefined(const Value& value) {
@@ -295,9 +297,9 @@ std::optional<Value> own_attribute(Context& context, const Value& value, std::st
   return find_method(context, value, name);
 }
 
-std::optional<Value> own_item(const Value& value, const Value& key) {
+std::optional<Value> own_item(Context& context, const Value& value, const Value& key) {
   if (const Dict* dict = value.dict()) {
-    if (const Value* found = dict->find(key)) return *found;
+    if (const Value* found = dict->find(key, context.budget)) return *found;
     return std::nullopt;
   }
   const auto index = key.integer();
@@ -372,12 +374,19 @@ Value apply_filter(Context& context, std::string_view name, const Value& input,
                    Arguments& arguments) {
   const Filter filter = find_filter(name);
   if (filter == nullptr) throw unknown_filter(name, std::nullopt);
+  for (const Value& argument : arguments.positional) {
+    if (argument.string() != nullptr) context.budget.charge(weight(argument));
+  }
+  for (const auto& [unused, argument] : arguments.named) {
+    if (argument.string() != nullptr) context.budget.charge(weight(argument));
+  }
   return filter(context, input, arguments);
 }
 
 bool apply_test(Context& context, std::string_view name, const Value& input, Arguments& arguments) {
   const Test test = find_test(name);
   if (test == nullptr) throw unknown_test(name, std::nullopt);
+  if (input.string() != nullptr) context.budget.charge(weight(input));
   return test(context, input, arguments);
 }
 
@@ -393,7 +402,7 @@ Value get_attribute(Context& context, const Value& value, std::string_view name)
 Value get_item(Context& context, const Value& value, const Value& key) {
   if (value.is_undefined()) raise_undefined(value);
   if (value.string() != nullptr) context.budget.charge(value.string()->size() / 64);
-  if (auto found = own_item(value, key)) return *std::move(found);
+  if (auto found = own_item(context, value, key)) return *std::move(found);
   if (const std::string* name = key.string()) {
     if (auto found = own_attribute(context, value, *name)) return *std::move(found);
     return missing_attribute(value, *name);

@@ -50,6 +50,7 @@ Value replace(Context& context, const Value& input, Arguments& arguments) {
     }
     return Value::of(text);
   }
+  context.budget.charge_search(text.size(), from.size());
   size_t done = 0;
   for (; left > 0; --left) {
     const size_t at = text.find(from, done);
@@ -122,21 +123,29 @@ std::optional<int64_t> parse_integer(std::string_view text, int base) {
   int64_t value = 0;
   const char* end = digits.data() + digits.size();
   const auto read = std::from_chars(digits.data(), end, value, base == 0 ? 10 : base);
-  if (read.ec == std::errc::result_out_of_range) raise("integer {} is beyond 64 bits", digits);
+  if (read.ec == std::errc::result_out_of_range) {
+    constexpr size_t kShown = 40;
+    raise("integer {}{} is beyond 64 bits", digits.substr(0, kShown),
+          digits.size() > kShown ? "..." : "");
+  }
   if (read.ec != std::errc() || read.ptr != end) return std::nullopt;
   return value;
 }
 
 std::optional<double> parse_real(std::string_view text) {
-  std::string plain(strip(text, "", Side::kBoth));
-  if (plain.find_first_of("xXpP") != std::string::npos || plain.empty()) return std::nullopt;
+  text = strip(text, "", Side::kBoth);
+  if (text.find_first_of("xXpP") != std::string_view::npos || text.empty()) return std::nullopt;
   // Python lets an underscore stand between two digits.
   const auto is_digit_at = [&](size_t at) {
-    return at < plain.size() && plain[at] >= '0' && plain[at] <= '9';
+    return at < text.size() && text[at] >= '0' && text[at] <= '9';
   };
-  for (size_t at = plain.find('_'); at != std::string::npos; at = plain.find('_', at)) {
-    if (at == 0 || !is_digit_at(at - 1) || !is_digit_at(at + 1)) return std::nullopt;
-    plain.erase(at, 1);
+  std::string plain;
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (text[at] != '_') {
+      plain += text[at];
+    } else if (at == 0 || !is_digit_at(at - 1) || !is_digit_at(at + 1)) {
+      return std::nullopt;
+    }
   }
   char* end = nullptr;
   const double value = std::strtod(plain.c_str(), &end);
@@ -193,7 +202,12 @@ Value round(Context&, const Value& input, Arguments& arguments) {
   if (method == "common") {
     if (input.integer() && precision >= 0) return Value::of(*input.integer());
     const double rounded = round_half_even(*number, precision);
-    if (input.integer()) return Value::of(static_cast<int64_t>(rounded));
+    if (input.integer()) {
+      if (!(std::fabs(rounded) < 0x1p63)) {
+        raise("round: {} at precision {} is beyond 64 bits", *input.integer(), precision);
+      }
+      return Value::of(static_cast<int64_t>(rounded));
+    }
     return Value::of(rounded);
   }
   const double scale = std::pow(10.0, static_cast<double>(precision));

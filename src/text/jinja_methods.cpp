@@ -365,9 +365,9 @@ Value dict_view(const Value& self, SequenceKind kind) {
 constexpr auto kDictMethods = std::to_array<NamedMethod>({
     {"copy", [](Context&, const Value& s, Arguments&) { return s; }},
     {"get",
-     [](Context&, const Value& s, Arguments& a) {
+     [](Context& c, const Value& s, Arguments& a) {
        const Bound bound(a, "get", {"key", "default"}, 1);
-       if (const Value* found = s.dict()->find(*bound[0])) return *found;
+       if (const Value* found = s.dict()->find(*bound[0], c.budget)) return *found;
        return bound[1] == nullptr ? Value::none() : *bound[1];
      }},
     {"items",
@@ -426,6 +426,24 @@ Value refused(const Value& value, std::string_view name, std::string_view why) {
   return Value::undefined(fmt::format("{}.{}: {}", type_name(value), name, why));
 }
 
+// Methods that look for a string within another; replace() charges for itself.
+constexpr auto kSearching = std::to_array<std::string_view>(
+    {"count", "find", "index", "partition", "rfind", "rindex", "rpartition", "rsplit", "split"});
+
+// Most methods of a string read the strings they are given.
+void charge_texts(Context& context, const Value& self, const Arguments& arguments, bool searches) {
+  if (self.string() == nullptr) return;
+  const auto charge = [&](const Value& argument) {
+    if (argument.string() == nullptr) return;
+    context.budget.charge(weight(argument));
+    if (searches) {
+      context.budget.charge_search(text_of(self).size(), argument.string()->size());
+    }
+  };
+  for (const Value& argument : arguments.positional) charge(argument);
+  for (const auto& [name, argument] : arguments.named) charge(argument);
+}
+
 }  // namespace
 
 std::optional<Value> find_method(Context& context, const Value& value, std::string_view name) {
@@ -454,8 +472,10 @@ std::optional<Value> find_method(Context& context, const Value& value, std::stri
   object.type = "method";
   object.name = name;
   object.depth = value.depth() + 1;
-  object.call = [&context, method, value](Arguments& arguments) {
+  const bool searches = among(kSearching, name);
+  object.call = [&context, method, value, searches](Arguments& arguments) {
     context.budget.charge(weight(value));
+    charge_texts(context, value, arguments, searches);
     return method(context, value, arguments);
   };
   return Value::object(std::move(object));

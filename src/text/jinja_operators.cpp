@@ -303,8 +303,8 @@ bool equal(const Value& left, const Value& right, Budget& budget) {
     if (a->entries.size() != b->entries.size()) return false;
     if (a == b) return true;
     for (const auto& [key, value] : a->entries) {
-      budget.charge(key.string() != nullptr ? 1 : b->entries.size());
-      const Value* other = b->find(key);
+      budget.charge(1);
+      const Value* other = b->find(key, budget);
       if (other == nullptr || !equal(value, *other, budget)) return false;
     }
     return true;
@@ -345,11 +345,11 @@ bool contains(const Value& container, const Value& item, Budget& budget) {
       raise("'in <string>' requires string as left operand, not {}", type_name(item));
     }
     budget.charge(text->size() / 256);
+    budget.charge_search(text->size(), wanted->size());
     return text->find(*wanted) != std::string::npos;
   }
   if (const Dict* dict = container.dict()) {
-    if (item.string() == nullptr) budget.charge(dict->entries.size());
-    return dict->find(item) != nullptr;
+    return dict->find(item, budget) != nullptr;
   }
   if (container.is_undefined()) return false;
   if (container.sequence() == nullptr && container.generator() == nullptr) {

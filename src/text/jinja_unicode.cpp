@@ -236,8 +236,10 @@ std::string_view strip(std::string_view text, std::string_view characters, Side 
     wanted += point.value;
     at += point.size;
   }
+  std::sort(wanted.begin(), wanted.end());
   const auto goes = [&](char32_t value) {
-    return characters.empty() ? is_space(value) : wanted.find(value) != std::u32string::npos;
+    return characters.empty() ? is_space(value)
+                              : std::binary_search(wanted.begin(), wanted.end(), value);
   };
   if (side != Side::kRight) {
     while (!text.empty()) {

@@ -75,7 +75,8 @@ void append_sequence(std::string& out, const Sequence& sequence, int nesting) {
     case SequenceKind::kRange: {
       const int64_t start = items.empty() ? 0 : *items.front().integer();
       const int64_t step = items.size() < 2 ? 1 : *items[1].integer() - start;
-      const int64_t stop = start + step * static_cast<int64_t>(items.size());
+      // One of the bounds that end there; the next element may lie beyond 64 bits.
+      const int64_t stop = items.empty() ? 0 : *items.back().integer() + (step < 0 ? -1 : 1);
       out += fmt::format("range({}, {}", start, stop);
       out += step == 1 ? std::string(")") : fmt::format(", {})", step);
       return;
@@ -316,10 +317,9 @@ const Value* Dict::find(std::string_view key) const {
   return found == strings.end() ? nullptr : &entries[found->second].second;
 }
 
-const Value* Dict::find(const Value& key) const {
+const Value* Dict::find(const Value& key, Budget& budget) const {
   if (const std::string* text = key.string()) return find(*text);
   if (strings.size() == entries.size()) return nullptr;
-  Budget budget;
   for (const auto& [held, value] : entries) {
     if (equal(held, key, budget)) return &value;
   }

@@ -49,6 +49,10 @@ class Budget {
     }
     left_ -= steps;
   }
+  // Looking for one text within another may compare each byte of the one with each of the other.
+  void charge_search(size_t text_bytes, size_t wanted_bytes) {
+    if (wanted_bytes <= text_bytes) charge((text_bytes / 32) * (wanted_bytes / 32));
+  }
 
  private:
   uint64_t left_ = kMaxSteps;
@@ -137,7 +141,7 @@ struct Dict {
       strings;  // into `entries`, for keys that are strings
   int depth = 1;
 
-  const Value* find(const Value& key) const;
+  const Value* find(const Value& key, Budget& budget) const;
   const Value* find(std::string_view key) const;
 };
 

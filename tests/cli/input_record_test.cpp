@@ -115,6 +115,8 @@ TEST(ReadRecord, NamesFieldValueAndWhatIsValid) {
       {"{\"prompt\": \"x\"", "byte 15: it is no valid JSON, expected one object per line"},
       {"{\"prompt\": \"\xFF\"}", "byte 13: it is no valid JSON, expected one object per line"},
       {R"({"prompt": "x"} {})", "byte 17: it is no valid JSON, expected one object per line"},
+      {R"({"prompt": "x", "temperature": 1e999})",
+       "a number is out of range, expected numbers that 64 bits can hold"},
       {R"(["x"])", R"(["x"] is not valid, expected an object with "prompt")"},
       {"7", R"(7 is not valid, expected an object with "prompt")"},
       {"{}", R"(it has neither, expected one of "prompt" and "messages")"},

@@ -38,6 +38,13 @@ class Simulate(unittest.TestCase):
         self.assertEqual(done.stdout, "")
         self.assertIn(expected, done.stderr)
 
+    def test_a_report_that_cannot_be_written_is_an_error(self):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([BINARY, "simulate", *map(str, LOAD)], stdout=full, stderr=subprocess.PIPE,
+                                  text=True, timeout=120, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("standard output: No space left on device", done.stderr)
+
     # The prompt of 100 tokens takes 1,000 + 100 * 10 us, every further token 1,000 + 50 us.
     def test_a_trace_gives_the_times_of_its_steps(self):
         requests = self.file("r.csv", "arrival,prompt_tokens,output_tokens\n0.5,100,3\n")

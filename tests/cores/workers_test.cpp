@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -35,6 +36,20 @@ TEST_P(WorkersOf, WakeUpAfterSleeping) {
     workers.run(8, [&](std::size_t) { ++calls; });
     EXPECT_EQ(calls, 8);
   }
+}
+
+// More tasks than the index within a round can tell apart.
+TEST(Workers, TakeAnyNumberOfTasks) {
+  Workers workers(2);
+  const std::size_t count = (std::size_t{1} << 24) + 5;
+  std::atomic<std::uint64_t> calls = 0;
+  std::atomic<std::uint64_t> sum = 0;
+  workers.run(count, [&](std::size_t i) {
+    calls.fetch_add(1, std::memory_order_relaxed);
+    sum.fetch_add(i, std::memory_order_relaxed);
+  });
+  EXPECT_EQ(calls, count);
+  EXPECT_EQ(sum, std::uint64_t{count} * (count - 1) / 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, WorkersOf, testing::Values(1U, 2U, 3U, 8U));

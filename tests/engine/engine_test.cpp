@@ -2,16 +2,22 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <random>
+#include <semaphore>
 #include <string>
 #include <thread>
 #include <vector>
@@ -110,6 +116,38 @@ TEST_F(EngineTest, RefusesWhatNeverFitsAndWhatTheQueueCannotHold) {
   collector.await(accepted);
 }
 
+TEST_F(EngineTest, CountsWhatTheLoopHasTakenAndNotYetLetIn) {
+  options_.max_num_seqs = 1;
+  options_.max_waiting = 2;
+  const auto engine = start();
+  Collector collector;
+  std::atomic<int> steps = 0;
+  std::counting_semaphore<> go_on(0);
+  // Every step of the first request ends here, so that the loop is known to be within one.
+  const EventSink inner = collector.sink(0);
+  ASSERT_TRUE(engine
+                  ->submit(request(1, 3),
+                           [&](const OutputEvent& event) {
+                             inner(event);
+                             ++steps;
+                             go_on.acquire();
+                           })
+                  .has_value());
+  while (steps < 1) std::this_thread::sleep_for(1ms);
+  int accepted = 1;
+  while (accepted < 10 && engine->submit(request(accepted), collector.sink(accepted))) ++accepted;
+  EXPECT_EQ(accepted, 3);
+
+  go_on.release();
+  while (steps < 2) std::this_thread::sleep_for(1ms);
+  EXPECT_EQ(engine->stats().waiting, 2U);
+  const auto late = engine->submit(request(1), collector.sink(99));
+  go_on.release(2);
+  ASSERT_FALSE(late.has_value());
+  EXPECT_EQ(late.error().kind, ErrorKind::kExhausted);
+  collector.await(3);
+}
+
 TEST_F(EngineTest, DrainsAndThenRefuses) {
   const auto engine = start();
   Collector collector;
@@ -205,6 +243,23 @@ TEST_F(EngineTest, EndsAtTheModelsEndTokenUnlessToldNotTo) {
   const Answer later = alone(request);
   EXPECT_EQ(later.finish, FinishReason::kStop);
   EXPECT_EQ(later.tokens.size(), 10U);
+}
+
+// In a process of its own, whose address space is too small for the stacks of so many threads.
+TEST_F(EngineTest, SaysThatTheSystemDoesNotStartSoManyThreads) {
+  if (test::kSanitized) GTEST_SKIP() << "sanitizers do not live with a bounded address space";
+  options_.threads = 512;
+  const auto try_it = [&] {
+    std::uint64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    const rlimit limit{pages * page + (64U << 20), RLIM_INFINITY};
+    setrlimit(RLIMIT_AS, &limit);
+    const auto engine = Engine::create(source_, options_);
+    if (!engine) std::cerr << engine.error().message;
+    std::exit(engine ? 1 : 0);
+  };
+  EXPECT_EXIT(try_it(), testing::ExitedWithCode(0), "threads: the system does not start 512: ");
 }
 
 TEST_F(EngineTest, NamesOptionsThatCannotBe) {

@@ -1,5 +1,6 @@
 #include "engine/options.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -58,6 +59,8 @@ TEST(Options, EveryRangeNamesOptionValueAndWhatIsValid) {
       {[](EngineOptions& o) { o.threads = 2000; }, "threads: 2000 is out of range, expected 0 to"},
       {[](EngineOptions& o) { o.kernels = "abacus"; }, "kernels: 'abacus' is not available"},
       {[](EngineOptions& o) { o.kv_blocks = 0xffffffff; }, "kv_blocks: 4294967295 is out of range"},
+      {[](EngineOptions& o) { o.kv_blocks = 1U << 30; },
+       "kv_blocks: 1073741824 cache blocks of 8192 bytes do not fit the memory of "},
       {[](EngineOptions& o) { o.kv_memory = 100; },
        "kv_memory: 100 bytes hold no cache block, expected at least 8192 (one block of 16"},
       {[](EngineOptions& o) { o.max_context = 257; },
@@ -116,6 +119,20 @@ TEST(Options, TheCacheHoldsAllSequencesOrFillsItsMemory) {
   EXPECT_THAT(lines,
               Contains(testing::AllOf(StartsWith("threads "), HasSubstr(": the physical cores"))));
   EXPECT_THAT(lines, Contains("max-num-seqs 7: as given"));
+}
+
+TEST(Options, TheCacheIsNotLargerThanTheMemory) {
+  EngineOptions options;
+  options.kv_memory = std::uint64_t{1} << 50;
+  EXPECT_TRUE(resolve(options, *model()));
+  const auto endless = model();
+  endless->config.max_context = 1U << 30;
+  const Result<ResolvedOptions> resolved = resolve(options, *endless);
+  ASSERT_FALSE(resolved);
+  EXPECT_EQ(resolved.error().kind, ErrorKind::kInvalid);
+  EXPECT_THAT(resolved.error().message,
+              testing::AllOf(StartsWith("kv_memory: 1073741824 cache blocks of 8192 bytes"),
+                             HasSubstr(fmt::format("expected at most {}", usable_memory()))));
 }
 
 TEST(Options, TheDefaultCacheIsBoundedByTheMemory) {

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include <limits>
+
 #include "kernels/fixture.h"
 #include "kernels/reference.h"
 
@@ -134,6 +136,38 @@ TEST_P(Matmul, HasTheSameBitsInEveryCompany) {
         }
       }
     }));
+  }
+}
+
+// A fault upstream shows in every product of the row, wherever it lies, and in no other row.
+TEST_P(Matmul, KeepsWhatIsNotANumber) {
+  std::mt19937 random(17);
+  const std::size_t m = 3, n = 5, k = 512;
+  for (const DataType type : kAllTypes) {
+    const auto weights = reference::random_weights(type, n, k, random);
+    for (const float fault :
+         {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+      for (std::size_t at = 0; at < k; at += 13) {
+        auto x = reference::random_floats(m * k, random);
+        x[k + at] = fault;
+        const Prepared prepared(kernels(), type, x.data(), m, k);
+        std::vector<float> y(m * n);
+        kernels().matmul({.type = type,
+                          .weights = weights.data(),
+                          .activations = prepared.data,
+                          .activation_stride = prepared.stride,
+                          .output = y.data(),
+                          .output_stride = n,
+                          .m = m,
+                          .k = k,
+                          .n_begin = 0,
+                          .n_end = n});
+        for (std::size_t i = 0; i < y.size(); ++i) {
+          ASSERT_EQ(std::isfinite(y[i]), i / n != 1)
+              << load::info(type).name << ", " << fault << " at " << at << ", element " << i;
+        }
+      }
+    }
   }
 }
 

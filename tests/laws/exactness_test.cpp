@@ -133,6 +133,19 @@ test::RandomModelOptions of(Architecture architecture, DataType type = DataType:
   return options;
 }
 
+// No size is a multiple of any vector's width, and a tile of queries needs several walks over the
+// context.
+test::RandomModelOptions odd(DataType type) {
+  test::RandomModelOptions options = of(Architecture::kQwen3, type, 37);
+  options.hidden_size = 70;
+  options.intermediate_size = 53;
+  options.heads = 10;
+  options.kv_heads = 2;
+  options.head_dim = 22;
+  options.vocab_size = 101;
+  return options;
+}
+
 std::vector<ModelCase> model_cases() {
   return {{"LlamaF32", of(Architecture::kLlama)},
           {"LlamaF16", of(Architecture::kLlama, DataType::kF16)},
@@ -144,7 +157,9 @@ std::vector<ModelCase> model_cases() {
           {"LlamaQ6_K", of(Architecture::kLlama, DataType::kQ6_K)},
           {"MistralWindow", of(Architecture::kMistral, DataType::kBF16, 21)},
           {"Qwen2", of(Architecture::kQwen2, DataType::kQ8_0)},
-          {"Qwen3", of(Architecture::kQwen3, DataType::kBF16)}};
+          {"Qwen3", of(Architecture::kQwen3, DataType::kBF16)},
+          {"OddSizesF32", odd(DataType::kF32)},
+          {"OddSizesBF16", odd(DataType::kBF16)}};
 }
 
 class Models : public testing::TestWithParam<ModelCase> {};

@@ -104,6 +104,13 @@ const BadModel kBad[] = {
      "'llama.rope.scaling.type': 'longrope'; valid: none, linear, yarn"},
     {"YarnWithoutFactor", [](GgufBuilder& b) { b.set_string("llama.rope.scaling.type", "yarn"); },
      "missing; valid: a float of at least 1"},
+    {"YarnTheta",
+     [](GgufBuilder& b) {
+       b.set_f32("llama.rope.freq_base", 1.0F);
+       b.set_string("llama.rope.scaling.type", "yarn");
+       b.set_f32("llama.rope.scaling.factor", 4.0F);
+     },
+     "base of the rotary embedding: 1; valid: above 1"},
     {"RopeFactor", [](GgufBuilder& b) { b.set_f32("llama.rope.scaling.factor", 0.5F); },
      "'llama.rope.scaling.factor': 0.5; valid: 0, or at least 1"},
     {"VocabularySize", [](GgufBuilder& b) { b.set_u32("llama.vocab_size", 17); },

@@ -159,6 +159,12 @@ const BadConfig kBad[] = {
            {"rope_type", "yarn"}, {"factor", 4}, {"beta_fast", 1}, {"beta_slow", 2}};
      },
      "rope_scaling.beta_fast: 1; valid: at least beta_slow 2"},
+    {"YarnTheta",
+     [](json& c) {
+       c["rope_theta"] = 1.0;
+       c["rope_scaling"] = {{"rope_type", "yarn"}, {"factor", 4}};
+     },
+     "base of the rotary embedding: 1; valid: above 1"},
     {"WindowOfLlama", [](json& c) { c["sliding_window"] = 16; },
      "sliding_window: 16; valid: null for model_type llama"},
     {"WindowZero", [](json& c) { c["sliding_window"] = 0; },
@@ -439,6 +445,11 @@ TEST(HfFolder, ReadsWhatLiesBeside) {
   EXPECT_EQ((*model)->chat_template, "old");
   EXPECT_EQ(std::get<HuggingFaceTokenizer>((*model)->tokenizer).tokenizer_json, R"({"model": {}})");
 
+  folder.write("generation_config.json", R"({"top_k": -1})");
+  model = open_model(folder.path());
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ((*model)->generation.top_k, 0);  // what a request calls "all"
+
   folder.write("tokenizer_config.json",
                R"({"chat_template": [{"name": "tool_use", "template": "no"},
                                      {"name": "default", "template": "yes"}]})");
@@ -458,6 +469,8 @@ TEST(HfFolder, RefusesBadFilesBeside) {
                    "temperature: 'hot'; valid: a number from 0 to 100"},
         std::tuple{"generation_config.json", R"({"top_p": 1.5})",
                    "top_p: 1.5; valid: a number from 0 to 1"},
+        std::tuple{"generation_config.json", R"({"top_p": 0.0})",
+                   "top_p: 0; valid: a number above 0 and at most 1"},
         std::tuple{"generation_config.json", R"({"eos_token_id": [99]})",
                    "eos_token_id: 99; valid: an integer from 0 to 15"},
         std::tuple{"generation_config.json", "{", "not JSON from byte 2 on"},

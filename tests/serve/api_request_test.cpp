@@ -199,6 +199,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"{" HELLO R"(,"logprobs":true,"top_logprobs":21})", 400, "top_logprobs", "21"},
         Refused{"{" HELLO R"(,"max_tokens":3,"max_completion_tokens":4})", 400, "max_tokens",
                 "3 contradicts max_completion_tokens 4"},
+        Refused{"{" HELLO R"(,"n":9})", 400, "n", "at most 8 choices"},
         Refused{"{" HELLO R"(,"store":true})", 400, "store", "true is not supported"},
         Refused{"{" HELLO R"(,"metadata":{"a":"b"}})", 400, "metadata", "not supported"},
         Refused{"{" HELLO R"(,"continue_final_message":true})", 400, "continue_final_message",
@@ -209,6 +210,14 @@ INSTANTIATE_TEST_SUITE_P(
                 "expected an object"},
         Refused{"{" HELLO R"(,"reasoning_effort":"high"})", 400, "reasoning_effort",
                 "\"high\" is not supported; expected null"}));
+
+TEST_F(ApiRequest, NullIsNotGivenWithinStreamOptionsToo) {
+  const auto result =
+      completion(R"({"prompt":"a","stream":true,)"
+                 R"("stream_options":{"include_usage":null,"include_obfuscation":null}})");
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  EXPECT_FALSE(result->include_usage);
+}
 
 TEST_F(ApiRequest, ACompletionTakesOpenAisDefaults) {
   const auto result = completion(R"({"model":"fake","prompt":"ab"})");
@@ -398,6 +407,9 @@ TEST_F(ApiRequest, TokenizeAndDetokenize) {
   EXPECT_EQ(tokenize(R"({"prompt":"ab","add_special":false,"model":"fake"})", context),
             R"({"tokens":[97,98],"count":2,"max_model_len":4096})");
   EXPECT_EQ(detokenize(R"({"tokens":[97,98]})", context), R"({"content":"ab"})");
+  EXPECT_TRUE(tokenize(R"({"content":"a","prompt":null,"add_special":null})", context));
+  EXPECT_EQ(tokenize(R"({"content":null})", context).error().param, "content");
+  EXPECT_THAT(detokenize(R"({"tokens":null})", context).error().message, HasSubstr("is missing"));
   EXPECT_EQ(tokenize(R"({"content":"a","prompt":"b"})", context).error().param, "content");
   EXPECT_EQ(tokenize(R"({"text":"a"})", context).error().param, "text");
   EXPECT_EQ(tokenize(R"({"content":1})", context).error().param, "content");

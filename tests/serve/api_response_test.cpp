@@ -220,6 +220,7 @@ TEST(TokenText, ReadsSpellings) {
   EXPECT_EQ(byte_level_bytes("\u00f0\u0141\u013a\u0122"), "\xf0\x9f\x98\x80");
   EXPECT_EQ(byte_level_bytes("\u0100\u00a1\u0143"), std::string("\0\xa1\xad", 3));
   EXPECT_EQ(byte_level_bytes("\u2581"), "\u2581");  // stands for no bytes
+  EXPECT_EQ(byte_level_bytes("\u3021"), "\u3021");  // whose last two bytes look like a sign
   EXPECT_EQ(sentencepiece_bytes("\u2581the\u2581"), " the ");
   EXPECT_EQ(sentencepiece_bytes("<0xF0>"), "\xf0");
   EXPECT_EQ(sentencepiece_bytes("<0xG0>"), "<0xG0>");

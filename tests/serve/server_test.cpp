@@ -448,6 +448,7 @@ TEST(Server, AReaderThatDoesNotReadIsCutOff) {
   EXPECT_TRUE(running.engine.wait_cancelled(1));
   EXPECT_EQ(metric(running.port, "http_slow_readers_total"), "1");
   EXPECT_TRUE(client.receive_end());
+  EXPECT_EQ(metric(running.port, "http_disconnects_total"), "0");  // it was sent away
 }
 
 TEST(Server, ASlowHeadIsCutOff) {

@@ -128,6 +128,9 @@ TEST(ChatTemplate, CountsCodePoints) {
       {"{{ 'aé😀'|length }}{{ 'aé😀'[1:] }}{{ 'aé😀'[::-1] }}{{ 'é😀'[-1] }}", "3é😀😀éa😀"},
       {"{{ 'straße ﬁ'.upper() }} {{ 'ΟΔΟΣ ΟΣΑ'|lower }}", "STRASSE FI οδος οσα"},
       {"{{ ' \u3000é\u00A0'.strip() }}.{{ 'é'.center(5, '｜') }}", "é.｜｜é｜｜"},
+      {"{{ ('a' * 200000).startswith('a' * 150000) }}", "True"},
+      {"{{ range(0, 9223372036854775807, 4611686018427387904) }}",
+       "range(0, 4611686018427387905, 4611686018427387904)"},
       {"{{ ['é', '\\n', '\\u200b', 'it\\'s'] }}", "['é', '\\n', '\\u200b', \"it's\"]"},
       {"{{ 'é😀\\u0001'|tojson }}", "\"é😀\\u0001\""},
       {"{{ 'é😀'|tojson(ensure_ascii=true) }}", "\"\\u00e9\\ud83d\\ude00\""},
@@ -178,9 +181,21 @@ TEST(ChatTemplate, BoundsWorkAndMemory) {
        "%}"
        "{% set ns.b = [ns.b, ns.b] %}{% endfor %}{{ ns.a == ns.b }}",
        "steps"},
+      {"{% set ns = namespace(a=(1,), b=(1,)) %}{% for i in range(20) %}"
+       "{% set ns.a = (ns.a, ns.a) %}{% set ns.b = (ns.b, ns.b) %}{% endfor %}"
+       "{% set d = {ns.a: 1} %}{% for i in range(99) %}{{ d[ns.b] }}{% endfor %}",
+       "steps"},
       {"{% set ns = namespace(a=[1]) %}{% for i in range(150) %}{% set ns.a = [ns.a, ns.a] %}"
        "{% endfor %}{{ ns.a|tojson }}",
        "chat template"},
+      {"{{ 9223372036854775807|round(-1) }}", "beyond 64 bits"},
+      {"{{ ('a' * 1200000).find('a' * 600000 + 'b') }}", "steps"},
+      {"{{ ('a' * 600000 + 'b') in 'a' * 1200000 }}", "steps"},
+      {"{{ ('a' * 1200000)|replace('a' * 600000 + 'b', '') }}", "steps"},
+      {"{% set s = 'a' * 16000000 %}{% for i in range(999) %}{{ 'x'|replace(s, '') }}{% endfor %}",
+       "steps"},
+      {"{% set s = 'a' * 1600000 %}{% for i in range(99) %}{{ s is upper }}{% endfor %}", "steps"},
+      {"{{ ('9' * 1000000)|int }}", "integer 9999999999999999999999999999999999999999... is"},
       {"{{ 'x'.center(999999999) }}", "width"},
       {"{{ '%999999999d' % 1 }}", "width"},
       {"{{ 'aaaa'|replace('', 'x' * 16000000) }}", "grows beyond"},

@@ -10,7 +10,8 @@ namespace dovetail::kernels {
 namespace {
 
 // Rounds a row of activations to bytes, block by block: x = scale * q with |q| <= 127. The sums are
-// stored times `sum_factor`.
+// stored times `sum_factor`. A block with an infinity or a NaN, which bytes cannot hold, has NaN
+// for its scale.
 template <DataType T>
 inline void quantize_activations(const float* x, std::size_t k, std::byte* out,
                                  std::int32_t sum_factor) {
@@ -21,12 +22,15 @@ inline void quantize_activations(const float* x, std::size_t k, std::byte* out,
   auto* sums = const_cast<std::int32_t*>(row.sum);
   for (std::size_t b = 0; b < k / U::kElements; ++b, x += U::kElements, q += U::kElements) {
     Vec::F top = Vec::zero();
+    Vec::F fault = Vec::zero();  // 0, or NaN
     for (std::size_t i = 0; i < U::kElements; i += Vec::kWidth) {
-      top = Vec::max(top, Vec::abs(Vec::load(x + i)));
+      const Vec::F v = Vec::load(x + i);
+      top = Vec::max(top, Vec::abs(v));
+      fault = Vec::fma(v, Vec::zero(), fault);
     }
     const float largest = Vec::max_of(top);
     const float inverse = largest > 0.0F ? 127.0F / largest : 0.0F;
-    scales[b] = largest / 127.0F;
+    scales[b] = largest / 127.0F + Vec::sum(fault);
     for (std::size_t i = 0; i < U::kElements; ++i) {
       // Adding 1.5 * 2^23 rounds to nearest even and leaves the whole number in the low bits.
       const auto bits = __builtin_bit_cast(std::uint32_t, x[i] * inverse + 0x1.8p23F);

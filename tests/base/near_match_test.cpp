@@ -1,8 +1,8 @@
-#include "cli/near_match.h"
+#include "base/near_match.h"
 
 #include <gmock/gmock.h>
 
-namespace dovetail::cli {
+namespace dovetail {
 namespace {
 
 using testing::ElementsAre;
@@ -25,4 +25,4 @@ TEST(NearMatches, PutTheNearestFirst) {
 }
 
 }  // namespace
-}  // namespace dovetail::cli
+}  // namespace dovetail

@@ -1,11 +1,11 @@
-#include "cli/near_match.h"
+#include "base/near_match.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
 #include <utility>
 
-namespace dovetail::cli {
+namespace dovetail {
 namespace {
 
 constexpr std::size_t kMost = 3;
@@ -47,4 +47,4 @@ std::vector<std::string> near_matches(std::string_view given,
   return near;
 }
 
-}  // namespace dovetail::cli
+}  // namespace dovetail

@@ -7,20 +7,18 @@
 #include <vector>
 
 #include "base/result.h"
-#include "dovetail/request.h"
 #include "load/model_source.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
-namespace dovetail::cli {
+namespace dovetail::text {
 
 // Texts and chats as prompts of one model. Immutable; the tokenizer must outlive it.
 class PromptEncoder {
  public:
   // `chat_template` replaces the model's where it is not empty. kInvalid: it does not parse; that
   // of a model is an error only when a chat is asked for.
-  static Result<PromptEncoder> create(const load::ModelSource& source,
-                                      const text::Tokenizer& tokenizer,
+  static Result<PromptEncoder> create(const load::ModelSource& source, const Tokenizer& tokenizer,
                                       const std::string& chat_template);
 
   // The tokens of a text, with BOS where the tokenizer puts it.
@@ -34,12 +32,12 @@ class PromptEncoder {
   Result<std::vector<TokenId>> chat(const nlohmann::ordered_json& messages) const;
 
  private:
-  PromptEncoder(const text::Tokenizer& tokenizer, std::string model);
+  PromptEncoder(const Tokenizer& tokenizer, std::string model);
 
-  const text::Tokenizer* tokenizer_;
+  const Tokenizer* tokenizer_;
   std::string model_;
-  std::optional<text::ChatTemplate> template_;
+  std::optional<ChatTemplate> template_;
   std::string template_error_;
 };
 
-}  // namespace dovetail::cli
+}  // namespace dovetail::text

@@ -1,26 +1,26 @@
-#include "cli/prompt_encoder.h"
+#include "text/prompt_encoder.h"
 
 #include <utility>
 
-namespace dovetail::cli {
+namespace dovetail::text {
 namespace {
 
-std::string token_text(const text::Tokenizer& tokenizer, std::optional<TokenId> id) {
+std::string token_text(const Tokenizer& tokenizer, std::optional<TokenId> id) {
   return id ? std::string(tokenizer.token_text(*id)) : std::string();
 }
 
 }  // namespace
 
-PromptEncoder::PromptEncoder(const text::Tokenizer& tokenizer, std::string model)
+PromptEncoder::PromptEncoder(const Tokenizer& tokenizer, std::string model)
     : tokenizer_(&tokenizer), model_(std::move(model)) {}
 
 Result<PromptEncoder> PromptEncoder::create(const load::ModelSource& source,
-                                            const text::Tokenizer& tokenizer,
+                                            const Tokenizer& tokenizer,
                                             const std::string& chat_template) {
   PromptEncoder encoder(tokenizer, source.path.string());
   const bool given = !chat_template.empty();
   if (!given && !source.chat_template) return encoder;
-  auto parsed = text::ChatTemplate::parse(given ? chat_template : *source.chat_template);
+  auto parsed = ChatTemplate::parse(given ? chat_template : *source.chat_template);
   if (parsed) {
     encoder.template_ = *std::move(parsed);
   } else if (given) {
@@ -59,4 +59,4 @@ Result<std::vector<TokenId>> PromptEncoder::chat(const nlohmann::ordered_json& m
   return tokenizer_->encode(*rendered, {.add_special = false, .parse_special = true});
 }
 
-}  // namespace dovetail::cli
+}  // namespace dovetail::text

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "pipeline/store/cell.h"
+#include "pipeline/store/row_codec.h"
+#include "pipeline/store/run_meta.h"
+#include "pipeline/store/sqlite_handle.h"
+
+namespace dovetail::pipeline {
+
+// A connection that reads what is durable; it keeps no lock between calls. One thread at a time.
+class SqliteReader {
+ public:
+  static Result<SqliteReader> open(const std::filesystem::path& file);
+
+  Result<std::vector<ColumnSpec>> columns();
+  Result<std::vector<Origin>> origins();
+  Result<std::optional<std::string>> property(std::string_view name);
+  Status for_each_cell(const std::function<bool(const CellView&)>& cell);
+  Result<std::vector<CellResult>> read_record(std::uint64_t record);
+  Result<std::optional<std::string>> cached(const Hash128& key);
+
+ private:
+  SqliteReader() = default;
+  Status prepare();
+  Status load_columns();
+  Status scan(const std::function<bool(const CellView&)>& cell);
+  // Hands out the cells of the rows of one record, by column; false: no more, please.
+  Result<bool> emit(const std::vector<std::string>& rows, const std::vector<RowKey>& keys,
+                    const std::function<bool(const CellView&)>& cell);
+  template <class Work>
+  Status snapshot(Work&& work);
+
+  Connection connection_;
+  Statement begin_, end_, record_, response_;
+  std::vector<StoredColumn> columns_;
+  std::vector<std::uint32_t> column_of_slot_;
+  std::vector<SlotCell> cells_;
+};
+
+}  // namespace dovetail::pipeline

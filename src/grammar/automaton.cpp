@@ -1,5 +1,6 @@
 #include "grammar/automaton.h"
 
+#include <algorithm>
 #include <map>
 #include <unordered_map>
 #include <utility>
@@ -9,7 +10,7 @@ namespace {
 
 // The states of the product; the second automaton may be in no state at all (kNone).
 Result<Automaton> product(const Automaton& a, const Automaton& b, bool negate_b,
-                          std::size_t max_states, std::string_view where) {
+                          std::string_view where, Work& work) {
   Automaton out;
   std::map<std::pair<std::uint8_t, std::uint8_t>, std::uint8_t> classes;
   std::vector<std::uint8_t> example;
@@ -30,9 +31,12 @@ Result<Automaton> product(const Automaton& a, const Automaton& b, bool negate_b,
   };
   out.start = id_of(a.start, b.start);
   for (std::size_t i = 0; i < states.size(); ++i) {
-    if (states.size() > max_states) {
-      return fail(ErrorKind::kUnsupported, "{}: needs more than {} states", where, max_states);
+    if (states.size() > kMaxStates || states.size() * out.classes > kMaxTableEntries) {
+      return fail(ErrorKind::kUnsupported, "{}: needs more than {} states", where,
+                  std::min(kMaxStates, kMaxTableEntries / out.classes));
     }
+    work.spend(out.classes);
+    if (const Status enough = work.check(where); !enough) return fail(enough.error());
     const auto [qa, qb] = states[i];
     const bool in_b = qb != Automaton::kNone && b.is_final[qb] != 0;
     out.is_final.push_back(a.is_final[qa] != 0 && in_b != negate_b ? 1 : 0);
@@ -88,7 +92,7 @@ std::vector<std::uint32_t> frames_needed(const Automaton& automaton,
     if (automaton.is_final[q] != 0) ready.push_back(q);
   }
   // Level by level: with `level` frames more, calls can be used whose start needs one less.
-  for (std::uint32_t level = 0; !ready.empty(); ++level) {
+  for (std::uint32_t level = 0; !ready.empty() && level <= Automaton::kMaxFrames; ++level) {
     for (const std::uint32_t q : ready) need[q] = level;
     while (!ready.empty()) {
       const std::uint32_t q = ready.back();
@@ -131,14 +135,14 @@ void prune(Automaton& automaton) {
   }
 }
 
-Result<Automaton> intersection(const Automaton& a, const Automaton& b, std::size_t max_states,
-                               std::string_view where) {
-  return product(a, b, false, max_states, where);
+Result<Automaton> intersection(const Automaton& a, const Automaton& b, std::string_view where,
+                               Work& work) {
+  return product(a, b, false, where, work);
 }
 
-Result<Automaton> difference(const Automaton& a, const Automaton& b, std::size_t max_states,
-                             std::string_view where) {
-  return product(a, b, true, max_states, where);
+Result<Automaton> difference(const Automaton& a, const Automaton& b, std::string_view where,
+                             Work& work) {
+  return product(a, b, true, where, work);
 }
 
 bool matches(const Automaton& automaton, std::string_view text) {

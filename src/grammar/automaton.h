@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "grammar/work.h"
 
 namespace dovetail::grammar {
 
@@ -19,6 +20,7 @@ struct Automaton {
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
   static constexpr std::uint32_t kCallBit = 1U << 31U;
   static constexpr std::uint32_t kNever = std::numeric_limits<std::uint32_t>::max() / 2;
+  static constexpr std::uint32_t kMaxFrames = 512;  // ways that take more are none
 
   struct Call {
     std::uint32_t start = 0;
@@ -32,7 +34,7 @@ struct Automaton {
   std::vector<std::uint8_t> is_final;
   std::vector<Call> calls;
   // Per state, how many more frames than now the cheapest way to its rule's end takes; kNever
-  // where there is no such way.
+  // where there is no such way within kMaxFrames.
   std::vector<std::uint32_t> need;
 
   std::size_t states() const { return is_final.size(); }
@@ -50,11 +52,11 @@ std::vector<std::uint32_t> frames_needed(const Automaton& automaton,
 void prune(Automaton& automaton);
 
 // Of two automata without calls: what both accept, and what only the first accepts. An error when
-// that takes more than `max_states`, naming `where`.
-Result<Automaton> intersection(const Automaton& a, const Automaton& b, std::size_t max_states,
-                               std::string_view where);
-Result<Automaton> difference(const Automaton& a, const Automaton& b, std::size_t max_states,
-                             std::string_view where);
+// that takes more than kMaxStates or the work that is left, naming `where`.
+Result<Automaton> intersection(const Automaton& a, const Automaton& b, std::string_view where,
+                               Work& work);
+Result<Automaton> difference(const Automaton& a, const Automaton& b, std::string_view where,
+                             Work& work);
 
 // Whether an automaton without calls accepts `text`.
 bool matches(const Automaton& automaton, std::string_view text);

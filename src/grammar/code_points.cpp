@@ -74,8 +74,10 @@ void CodePointSet::put(char32_t first, char32_t last) {
 
 void CodePointSet::add(char32_t first, char32_t last) {
   last = std::min(last, kLast);
-  if (first < kFirstSurrogate && first <= last) put(first, std::min<char32_t>(last, kFirstSurrogate - 1));
-  if (last > kLastSurrogate && first <= last) put(std::max<char32_t>(first, kLastSurrogate + 1), last);
+  if (first < kFirstSurrogate && first <= last)
+    put(first, std::min<char32_t>(last, kFirstSurrogate - 1));
+  if (last > kLastSurrogate && first <= last)
+    put(std::max<char32_t>(first, kLastSurrogate + 1), last);
 }
 
 void CodePointSet::add(const CodePointSet& other) {

@@ -48,8 +48,13 @@ struct CallGroup {
 
 class Construction {
  public:
-  Construction(const Nfa& nfa, std::span<const Rule> rules, std::string_view where)
-      : nfa_(nfa), rules_(rules), where_(where), ends_(nfa.size(), 0), only_end_(nfa.size(), 0) {
+  Construction(const Nfa& nfa, std::span<const Rule> rules, std::string_view where, Work& work)
+      : nfa_(nfa),
+        rules_(rules),
+        where_(where),
+        work_(work),
+        ends_(nfa.size(), 0),
+        only_end_(nfa.size(), 0) {
     for (const Rule& rule : rules) ends_[rule.end] = 1;
     contexts_.push_back({});
     visited_.resize(nfa.size(), 0);
@@ -60,8 +65,8 @@ class Construction {
 
   Result<Automaton> run(std::uint32_t root) {
     out_.start = state_of(closed({{rules_[root].start, 0}}));
-    for (std::size_t i = 0; i < work_.size(); ++i) {
-      if (work_.size() > kMaxStates || work_.size() * out_.classes > kMaxTableEntries) {
+    for (std::size_t i = 0; i < queue_.size(); ++i) {
+      if (queue_.size() > kMaxStates || queue_.size() * out_.classes > kMaxTableEntries) {
         return fail(ErrorKind::kUnsupported, "{}: needs more than {} states", where_,
                     std::min(kMaxStates, kMaxTableEntries / out_.classes));
       }
@@ -70,7 +75,8 @@ class Construction {
                     "{}: needs more than {} combinations of alternatives that begin alike", where_,
                     kMaxSubsetItems);
       }
-      const Items items = *work_[i];
+      if (const Status enough = work_.check(where_); !enough) return fail(enough.error());
+      const Items items = *queue_[i];
       if (const Status built = build(items); !built) return fail(built.error());
     }
     prune(out_);
@@ -98,9 +104,9 @@ class Construction {
   }
 
   std::uint32_t state_of(const Items& items) {
-    const auto [at, fresh] = ids_.try_emplace(items, static_cast<std::uint32_t>(work_.size()));
+    const auto [at, fresh] = ids_.try_emplace(items, static_cast<std::uint32_t>(queue_.size()));
     if (fresh) {
-      work_.push_back(&at->first);
+      queue_.push_back(&at->first);
       items_ += items.size() + 1;
     }
     return at->second;
@@ -154,6 +160,7 @@ class Construction {
     while (!todo.empty()) {
       const Item item = todo.back();
       todo.pop_back();
+      work_.spend(1);
       bool keep = false;
       const auto go = [&](Item next) {
         if (visit(next)) todo.push_back(next);
@@ -286,7 +293,7 @@ class Construction {
       }
       items = closed(std::move(more));
       items_ += items.size();
-      if (items_ > kMaxSubsetItems) break;  // run() says so
+      if (items_ > kMaxSubsetItems || work_.exhausted()) break;  // run() says so
       groups = groups_of(items);
     }
     emit(items, groups);
@@ -294,6 +301,7 @@ class Construction {
   }
 
   void emit(const Items& items, const std::vector<CallGroup>& groups) {
+    work_.spend(out_.classes);
     const std::size_t row = out_.next.size();
     out_.next.resize(row + out_.classes, Automaton::kNone);
     std::vector<Items> targets(out_.classes);
@@ -304,6 +312,7 @@ class Construction {
            e = nfa_.edge(e).next) {
         const Nfa::Edge& edge = nfa_.edge(e);
         if (edge.kind != Nfa::EdgeKind::kBytes) continue;
+        work_.spend(1U + out_.class_of[edge.bytes.last] - out_.class_of[edge.bytes.first]);
         for (std::uint32_t c = out_.class_of[edge.bytes.first]; c <= out_.class_of[edge.bytes.last];
              ++c) {
           targets[c].push_back({edge.target, item.context});
@@ -338,6 +347,7 @@ class Construction {
   const Nfa& nfa_;
   std::span<const Rule> rules_;
   std::string_view where_;
+  Work& work_;
   std::vector<std::uint8_t> ends_;
   std::vector<std::uint8_t> only_end_;  // 0 unknown, 1 no, 2 yes
   std::vector<std::uint32_t> visited_;
@@ -348,7 +358,7 @@ class Construction {
   std::vector<Bytes> first_;
   std::vector<bool> known_first_;
   std::unordered_map<Items, std::uint32_t, ItemsHash> ids_;
-  std::vector<const Items*> work_;
+  std::vector<const Items*> queue_;
   std::size_t items_ = 0;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> call_ids_;
   std::vector<std::uint8_t> example_;
@@ -390,11 +400,12 @@ bool ends_are_clear(const Automaton& automaton) {
 }  // namespace
 
 Result<Automaton> determinize(const Nfa& nfa, std::span<const Rule> rules, std::uint32_t root,
-                              std::string_view where) {
+                              std::string_view where, Work& work) {
+  work.spend(nfa.size());
   if (nfa.full()) {
     return fail(ErrorKind::kUnsupported, "{}: needs more than {} states", where, kMaxNfaStates);
   }
-  auto out = Construction(nfa, rules, where).run(root);
+  auto out = Construction(nfa, rules, where, work).run(root);
   if (out && !ends_are_clear(*out)) {
     return fail(ErrorKind::kUnsupported, "{}: where a nested value ends depends on what follows it",
                 where);

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -8,14 +7,9 @@
 #include "base/result.h"
 #include "grammar/automaton.h"
 #include "grammar/nfa.h"
+#include "grammar/work.h"
 
 namespace dovetail::grammar {
-
-// Bounds on what one schema or regular expression may cost.
-constexpr std::size_t kMaxNfaStates = 1U << 20U;
-constexpr std::size_t kMaxStates = 1U << 18U;
-constexpr std::size_t kMaxTableEntries = 1U << 24U;
-constexpr std::size_t kMaxSubsetItems = 1U << 23U;
 
 // The subset construction over rules. A call stays a call where its bytes tell it apart; calls that
 // begin alike are merged into one where the same follows, and copied in place otherwise, each with
@@ -23,7 +17,7 @@ constexpr std::size_t kMaxSubsetItems = 1U << 23U;
 // bound on the stack that its user sets. Errors: `where` needs more than the bounds; alternatives
 // that stay alike through kMaxInlined nested rules. No rule but the root may match nothing.
 Result<Automaton> determinize(const Nfa& nfa, std::span<const Rule> rules, std::uint32_t root,
-                              std::string_view where);
+                              std::string_view where, Work& work);
 
 constexpr std::uint32_t kMaxInlined = 24;
 

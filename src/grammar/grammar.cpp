@@ -9,6 +9,8 @@
 
 namespace dovetail::grammar {
 
+static_assert(Grammar::kMaxDepth == Automaton::kMaxFrames);
+
 Grammar::Grammar(Automaton automaton)
     : automaton_(std::make_shared<const Automaton>(std::move(automaton))) {}
 
@@ -20,7 +22,8 @@ Result<Grammar> Grammar::from_json_schema(const nlohmann::ordered_json& schema,
 }
 
 Result<Grammar> Grammar::from_regex(std::string_view pattern) {
-  auto automaton = compile_regex(pattern, "regex");
+  Work work;
+  auto automaton = compile_regex(pattern, "regex", work);
   if (!automaton) return fail(std::move(automaton.error()));
   if (automaton->empty()) {
     return fail(ErrorKind::kInvalid, "regex: no text matches");

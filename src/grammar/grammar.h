@@ -29,7 +29,7 @@ struct SchemaOptions {
 class Grammar {
  public:
   // How many values may nest; a value is only opened if it can be closed within the bound.
-  static constexpr std::uint32_t kMaxDepth = 512;
+  static constexpr std::uint32_t kMaxDepth = 512;  // Automaton::kMaxFrames
 
   static Result<Grammar> from_json_schema(const nlohmann::ordered_json& schema,
                                           const SchemaOptions& options = {});

@@ -162,7 +162,7 @@ int compare(const Decimal& a, const Decimal& b) {
   return a.negative ? -out : out;
 }
 
-Result<Automaton> compile_range(const NumberRange& asked, std::string_view where) {
+Result<Automaton> compile_range(const NumberRange& asked, std::string_view where, Work& work) {
   NumberRange range = asked;
   for (std::optional<Bound>* bound : {&range.low, &range.high}) {
     if (!*bound) continue;
@@ -177,11 +177,11 @@ Result<Automaton> compile_range(const NumberRange& asked, std::string_view where
     }
   }
   const bool bounded = range.low || range.high;
-  auto out = compile_regex(range.integer ? kInteger : bounded ? kPlain : kNumber, where);
+  auto out = compile_regex(range.integer ? kInteger : bounded ? kPlain : kNumber, where, work);
   const auto also = [&](const std::string& pattern) {
     if (!out) return;
-    const auto part = compile_regex(pattern, where);
-    out = part ? intersection(*out, *part, kMaxStates, where) : part;
+    const auto part = compile_regex(pattern, where, work);
+    out = part ? intersection(*out, *part, where, work) : part;
   };
   if (range.integer) {
     also(above(whole_bound("9223372036854775808", true)));

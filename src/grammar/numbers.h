@@ -41,6 +41,6 @@ struct NumberRange {
 // bounds an exponent after one digit before the point, below 1e308, so that every one can be read
 // back as a double. Where a bound is exclusive, at most 15 digits in all, so that none is rounded
 // to the bound.
-Result<Automaton> compile_range(const NumberRange& range, std::string_view where);
+Result<Automaton> compile_range(const NumberRange& range, std::string_view where, Work& work);
 
 }  // namespace dovetail::grammar

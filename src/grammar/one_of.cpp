@@ -22,7 +22,7 @@ bool apart(const Bound& high, const Bound& low) {
 // Whether no value satisfies both of two schemas, as far as can be shown.
 class Disjointness {
  public:
-  explicit Disjointness(SchemaReader& reader) : reader_(reader) {}
+  Disjointness(SchemaReader& reader, Work& work) : reader_(reader), work_(work) {}
 
   Result<bool> of(const std::vector<SchemaRef>& a, const std::vector<SchemaRef>& b, int depth) {
     if (depth > kMaxDepth) return false;
@@ -41,9 +41,9 @@ class Disjointness {
 
  private:
   Result<bool> bundles(const Bundle& a, const Bundle& b, int depth) {
-    const auto left = read_facts(a, kLiteral);
+    const auto left = read_facts(a, kLiteral, work_);
     if (!left) return fail(left.error());
-    const auto right = read_facts(b, kLiteral);
+    const auto right = read_facts(b, kLiteral, work_);
     if (!right) return fail(right.error());
     if (left->values) return values(*left, *right);
     if (right->values) return values(*right, *left);
@@ -71,9 +71,10 @@ class Disjointness {
   }
 
   // Whether none of a list of values is among the others.
-  static Result<bool> values(const Facts& list, const Facts& other) {
+  Result<bool> values(const Facts& list, const Facts& other) {
     for (const Json* value : *list.values) {
-      const auto own = allows(list, *value);
+      work_.spend(1 + (other.values ? other.values->size() : 0));
+      const auto own = allows(list, *value, work_);
       if (!own) return own;
       if (!*own) continue;
       if (other.values && std::none_of(other.values->begin(), other.values->end(),
@@ -87,29 +88,30 @@ class Disjointness {
         }
         return false;
       }
-      const auto good = allows(other, *value);
+      const auto good = allows(other, *value, work_);
       if (!good) return good;
       if (*good) return false;
     }
     return true;
   }
 
-  static Result<bool> strings(const Facts& a, const Facts& b) {
-    const auto left = string_language(a);
+  Result<bool> strings(const Facts& a, const Facts& b) {
+    const auto left = string_language(a, work_);
     if (!left) return fail(left.error());
-    const auto right = string_language(b);
+    const auto right = string_language(b, work_);
     if (!right) return fail(right.error());
-    const auto both = intersection(*left, *right, kMaxStates, a.where);
+    const auto both = intersection(*left, *right, a.where, work_);
     if (!both) return fail(both.error());
     return both->empty();
   }
 
   // A member that both need, with values that differ; or that one needs and the other forbids.
   Result<bool> objects(const Bundle& a, const Bundle& b, int depth) {
-    const auto left = read_members(a, kLiteral);
+    const auto left = read_members(a, kLiteral, work_);
     if (!left) return fail(left.error());
-    const auto right = read_members(b, kLiteral);
+    const auto right = read_members(b, kLiteral, work_);
     if (!right) return fail(right.error());
+    work_.spend(left->named.size() * right->named.size());
     for (const NamedMember& x : left->named) {
       for (const NamedMember& y : right->named) {
         if (x.name != y.name || !(x.required || y.required)) continue;
@@ -154,14 +156,15 @@ class Disjointness {
   }
 
   SchemaReader& reader_;
+  Work& work_;
 };
 
 }  // namespace
 
-Status check_one_of(SchemaReader& reader, const SchemaRef& one_of) {
+Status check_one_of(SchemaReader& reader, const SchemaRef& one_of, Work& work) {
   for (std::size_t i = 0; i < one_of.at->size(); ++i) {
     for (std::size_t j = i + 1; j < one_of.at->size(); ++j) {
-      const auto good = Disjointness(reader).of({one_of.child(i)}, {one_of.child(j)}, 0);
+      const auto good = Disjointness(reader, work).of({one_of.child(i)}, {one_of.child(j)}, 0);
       if (!good) return fail(good.error());
       if (!*good) {
         return fail(

@@ -101,18 +101,18 @@ Nfa::State add_regex(Nfa& nfa, Nfa::State from, const Regex& regex, Spelling spe
   return to;
 }
 
-Result<Automaton> compile_regex(std::string_view pattern, std::string_view where) {
+Result<Automaton> compile_regex(std::string_view pattern, std::string_view where, Work& work) {
   const auto regex = parse_regex(pattern);
   if (!regex) return fail(regex.error().kind, "{}: {}", where, regex.error().message);
   Nfa nfa(kMaxNfaStates);
   const Nfa::State start = nfa.add_state();
   const Nfa::State end = add_regex(nfa, start, *regex, Spelling::kPlain, Span::kWhole);
   const std::array<Rule, 1> rules = {{{start, end, std::string(where)}}};
-  return determinize(nfa, rules, 0, where);
+  return determinize(nfa, rules, 0, where, work);
 }
 
-Result<Automaton> compile_json_pattern(std::string_view pattern, Span span,
-                                       std::string_view where) {
+Result<Automaton> compile_json_pattern(std::string_view pattern, Span span, std::string_view where,
+                                       Work& work) {
   const auto regex = parse_regex(pattern);
   if (!regex) return fail(regex.error().kind, "{}: {}", where, regex.error().message);
   Nfa nfa(kMaxNfaStates);
@@ -120,7 +120,7 @@ Result<Automaton> compile_json_pattern(std::string_view pattern, Span span,
   const Nfa::State text = nfa.literal(start, "\"");
   const Nfa::State end = nfa.literal(add_regex(nfa, text, *regex, Spelling::kJson, span), "\"");
   const std::array<Rule, 1> rules = {{{start, end, std::string(where)}}};
-  return determinize(nfa, rules, 0, where);
+  return determinize(nfa, rules, 0, where, work);
 }
 
 Nfa::State add_json_character(Nfa& nfa, Nfa::State from, const CodePointSet& set) {

@@ -48,10 +48,11 @@ enum class Span { kWhole, kPart };
 Nfa::State add_regex(Nfa& nfa, Nfa::State from, const Regex& regex, Spelling spelling, Span span);
 
 // The text as an automaton without calls; `where` begins the messages.
-Result<Automaton> compile_regex(std::string_view pattern, std::string_view where);
+Result<Automaton> compile_regex(std::string_view pattern, std::string_view where, Work& work);
 
 // A whole JSON string, quotes included, whose text `pattern` matches, in canonical spelling.
-Result<Automaton> compile_json_pattern(std::string_view pattern, Span span, std::string_view where);
+Result<Automaton> compile_json_pattern(std::string_view pattern, Span span, std::string_view where,
+                                       Work& work);
 
 // One character of a JSON string in canonical spelling: as it is, but for quotes, backslashes and
 // control characters, which take their short escape or \u00xx in lower case. So every text has

@@ -29,7 +29,7 @@ enum class RuleKind { kString, kValue, kArray, kObject };
 class Compiler {
  public:
   Compiler(const Json& schema, const SchemaOptions& options)
-      : reader_(schema), options_(options), nfa_(kMaxNfaStates) {}
+      : reader_(schema, work_), options_(options), nfa_(kMaxNfaStates) {}
 
   Result<Automaton> compile() {
     const auto root = value_rule({reader_.root()});
@@ -47,10 +47,15 @@ class Compiler {
     }
     for (std::size_t i = 0; i < reader_.one_ofs().size(); ++i) {
       const SchemaRef one_of = reader_.one_ofs()[i];
-      if (const Status good = check_one_of(reader_, one_of); !good) return fail(good.error());
+      if (const Status good = check_one_of(reader_, one_of, work_); !good)
+        return fail(good.error());
     }
-    auto out = determinize(nfa_, rules_, *root, "#");
-    if (out && out->empty()) return fail(ErrorKind::kInvalid, "#: no value satisfies the schema");
+    auto out = determinize(nfa_, rules_, *root, "#", work_);
+    if (out && out->empty()) {
+      return fail(ErrorKind::kInvalid,
+                  "#: no value satisfies the schema (with at most {} nested values)",
+                  Automaton::kMaxFrames);
+    }
     return out;
   }
 
@@ -108,12 +113,12 @@ class Compiler {
   }
 
   Result<State> alternative(State from, const Bundle& bundle) {
-    const auto facts = read_facts(bundle, options_);
+    const auto facts = read_facts(bundle, options_, work_);
     if (!facts) return fail(facts.error());
     const State to = nfa_.add_state();
     if (facts->values) {
       for (const Json* value : *facts->values) {
-        const auto good = allows(*facts, *value);
+        const auto good = allows(*facts, *value, work_);
         if (!good) return fail(good.error());
         if (!*good) continue;
         const auto end = literal(from, *value, (facts->types & kFraction) == 0, facts->where, 0);
@@ -129,7 +134,7 @@ class Compiler {
       nfa_.nothing(nfa_.literal(from, "false"), to);
     }
     if (has(kNumber)) {
-      const auto language = compile_range(facts->numbers, facts->where);
+      const auto language = compile_range(facts->numbers, facts->where, work_);
       if (!language) return fail(language.error());
       nfa_.nothing(nfa_.copy(from, *language), to);
     }
@@ -146,7 +151,7 @@ class Compiler {
   Result<State> string(State from, const Facts& facts) {
     const Counts& length = facts.length;
     if (!facts.patterns.empty()) {
-      const auto language = string_language(facts);
+      const auto language = string_language(facts, work_);
       if (!language) return fail(language.error());
       return nfa_.copy(from, *language);
     }
@@ -211,7 +216,7 @@ class Compiler {
   }
 
   Result<State> array(State from, const Bundle& bundle) {
-    const auto facts = read_facts(bundle, options_);
+    const auto facts = read_facts(bundle, options_, work_);
     if (!facts) return fail(facts.error());
     const Counts& count = facts->items;
     if (count.max && *count.max < count.min) return nfa_.add_state();
@@ -264,7 +269,7 @@ class Compiler {
   }
 
   Result<State> object(State from, const Bundle& bundle) {
-    const auto members = read_members(bundle, options_);
+    const auto members = read_members(bundle, options_, work_);
     if (!members) return fail(members.error());
     const State close = nfa_.add_state();
     // Two ways through the members: nothing written yet, or a comma due before the next.
@@ -307,6 +312,7 @@ class Compiler {
     return nfa_.literal(close, "}");
   }
 
+  Work work_;
   SchemaReader reader_;
   SchemaOptions options_;
   Nfa nfa_;

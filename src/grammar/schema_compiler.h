@@ -12,6 +12,6 @@ Result<Automaton> compile_schema(const Json& schema, const SchemaOptions& option
 
 // Checks that no value can satisfy two branches of the given oneOf; an error that names them if
 // that cannot be shown.
-Status check_one_of(SchemaReader& reader, const SchemaRef& one_of);
+Status check_one_of(SchemaReader& reader, const SchemaRef& one_of, Work& work);
 
 }  // namespace dovetail::grammar

@@ -86,15 +86,16 @@ void tighten(std::optional<Bound>& bound, const Json* value, bool exclusive, boo
   bound = next;
 }
 
-Status keep_common(Facts& facts, std::vector<const Json*> values) {
+void keep_common(Facts& facts, std::vector<const Json*> values, Work& work) {
+  work.spend(values.size());
   if (facts.values) {
+    work.spend(values.size() * facts.values->size());
     std::erase_if(values, [&](const Json* value) {
       return std::none_of(facts.values->begin(), facts.values->end(),
                           [&](const Json* other) { return *other == *value; });
     });
   }
   facts.values = std::move(values);
-  return {};
 }
 
 std::uint64_t code_points(std::string_view utf8) {
@@ -107,17 +108,17 @@ bool within(const Counts& counts, std::uint64_t count) {
   return count >= counts.min && (!counts.max || count <= *counts.max);
 }
 
-Result<Automaton> pattern_language(const SchemaRef& pattern) {
+Result<Automaton> pattern_language(const SchemaRef& pattern, Work& work) {
   const auto& text = pattern.at->get_ref<const std::string&>();
   if (!pattern.where.ends_with("/format")) {
-    return compile_json_pattern(text, Span::kPart, pattern.where);
+    return compile_json_pattern(text, Span::kPart, pattern.where, work);
   }
   const std::string_view regex = format_pattern(text);
   if (regex.empty()) {
     return fail(ErrorKind::kUnsupported, "{}: the format \"{}\" is not supported; there are {}",
                 pattern.where, text, kFormats);
   }
-  return compile_json_pattern(regex, Span::kWhole, pattern.where);
+  return compile_json_pattern(regex, Span::kWhole, pattern.where, work);
 }
 
 }  // namespace
@@ -131,12 +132,14 @@ std::uint32_t type_of(const Json& value) {
   return decimal_of(value).fraction.empty() ? kInteger : kFraction;
 }
 
-Result<Facts> read_facts(const Bundle& bundle, const SchemaOptions& options) {
+Result<Facts> read_facts(const Bundle& bundle, const SchemaOptions& options, Work& work) {
   Facts facts;
   if (!bundle.empty()) facts.where = bundle[0].where;
   std::uint32_t implied = 0;
   bool typed = false;
   for (const SchemaRef& schema : bundle) {
+    work.spend(100);
+    if (const Status enough = work.check(schema.where); !enough) return fail(enough.error());
     for (const auto& [name, value] : schema.at->items()) {
       implied |= types_of_keyword(name);
       if (types_of_keyword(name) == kObject) facts.object_keyword = schema.where + "/" + name;
@@ -153,13 +156,9 @@ Result<Facts> read_facts(const Bundle& bundle, const SchemaOptions& options) {
     if (const Json* list = schema.find("enum")) {
       std::vector<const Json*> values;
       for (const Json& value : *list) values.push_back(&value);
-      if (const Status good = keep_common(facts, std::move(values)); !good) {
-        return fail(good.error());
-      }
+      keep_common(facts, std::move(values), work);
     }
-    if (const Json* value = schema.find("const")) {
-      if (const Status good = keep_common(facts, {value}); !good) return fail(good.error());
-    }
+    if (const Json* value = schema.find("const")) keep_common(facts, {value}, work);
     read_counts(schema, "minLength", "maxLength", facts.length);
     read_counts(schema, "minItems", "maxItems", facts.items);
     tighten(facts.numbers.low, schema.find("minimum"), false, true);
@@ -174,7 +173,7 @@ Result<Facts> read_facts(const Bundle& bundle, const SchemaOptions& options) {
   return facts;
 }
 
-Result<Automaton> string_language(const Facts& facts) {
+Result<Automaton> string_language(const Facts& facts, Work& work) {
   const Counts& length = facts.length;
   const std::string where = facts.where;
   std::string counted = "[\\s\\S]*";
@@ -185,24 +184,25 @@ Result<Automaton> string_language(const Facts& facts) {
   } else if (length.min > 0) {
     counted = fmt::format("[\\s\\S]{{{},}}", length.min);
   }
-  auto out = compile_json_pattern(counted, Span::kWhole, where);
+  auto out = compile_json_pattern(counted, Span::kWhole, where, work);
   for (const SchemaRef& pattern : facts.patterns) {
     if (!out) return out;
-    const auto part = pattern_language(pattern);
+    const auto part = pattern_language(pattern, work);
     if (!part) return part;
-    out = intersection(*out, *part, kMaxStates, pattern.where);
+    out = intersection(*out, *part, pattern.where, work);
   }
   return out;
 }
 
-Result<bool> allows(const Facts& facts, const Json& value) {
+Result<bool> allows(const Facts& facts, const Json& value, Work& work) {
+  work.spend(1);
   const std::uint32_t type = type_of(value);
   if ((facts.types & type) == 0) return false;
   if (type == kString) {
     const auto& text = value.get_ref<const std::string&>();
     if (!within(facts.length, code_points(text))) return false;
     for (const SchemaRef& pattern : facts.patterns) {
-      const auto language = pattern_language(pattern);
+      const auto language = pattern_language(pattern, work);
       if (!language) return fail(language.error());
       if (!matches(*language, write_json_string(text))) return false;
     }

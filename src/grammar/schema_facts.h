@@ -43,15 +43,15 @@ struct Facts {
   std::string object_keyword;
 };
 
-Result<Facts> read_facts(const Bundle& bundle, const SchemaOptions& options);
+Result<Facts> read_facts(const Bundle& bundle, const SchemaOptions& options, Work& work);
 
 std::uint32_t type_of(const Json& value);
 
 // Strings as they are in JSON: those of the facts, in canonical spelling.
-Result<Automaton> string_language(const Facts& facts);
+Result<Automaton> string_language(const Facts& facts, Work& work);
 
 // Whether a value is one of those that the facts allow, `values` aside. An error where that
 // depends on members of arrays and objects.
-Result<bool> allows(const Facts& facts, const Json& value);
+Result<bool> allows(const Facts& facts, const Json& value, Work& work);
 
 }  // namespace dovetail::grammar

@@ -17,7 +17,7 @@ struct Pattern {
   Automaton names;
 };
 
-Result<std::vector<Pattern>> read_patterns(const Bundle& bundle) {
+Result<std::vector<Pattern>> read_patterns(const Bundle& bundle, Work& work) {
   std::vector<Pattern> out;
   for (const SchemaRef& schema : bundle) {
     const Json* patterns = schema.find("patternProperties");
@@ -28,10 +28,10 @@ Result<std::vector<Pattern>> read_patterns(const Bundle& bundle) {
         continue;
       }
       const std::string where = schema.child("patternProperties").child(text).where;
-      auto names = compile_json_pattern(text, Span::kPart, where);
+      auto names = compile_json_pattern(text, Span::kPart, where, work);
       if (!names) return fail(names.error());
       for (const Pattern& other : out) {
-        const auto both = intersection(*names, other.names, kMaxStates, where);
+        const auto both = intersection(*names, other.names, where, work);
         if (!both) return fail(both.error());
         if (!both->empty()) {
           return fail(ErrorKind::kUnsupported,
@@ -45,7 +45,8 @@ Result<std::vector<Pattern>> read_patterns(const Bundle& bundle) {
   return out;
 }
 
-Result<Automaton> language_of(const std::vector<NamedMember>& members, const std::string& where) {
+Result<Automaton> language_of(const std::vector<NamedMember>& members, const std::string& where,
+                              Work& work) {
   Nfa nfa(kMaxNfaStates);
   const Nfa::State start = nfa.add_state();
   const Nfa::State end = nfa.add_state();
@@ -53,7 +54,7 @@ Result<Automaton> language_of(const std::vector<NamedMember>& members, const std
     nfa.nothing(nfa.literal(start, write_json_string(member.name)), end);
   }
   const std::array<Rule, 1> rules = {{{start, end, where}}};
-  return determinize(nfa, rules, 0, where);
+  return determinize(nfa, rules, 0, where, work);
 }
 
 // All that the bundle says of members called `name`.
@@ -98,10 +99,10 @@ std::vector<SchemaRef> value_of(const Bundle& bundle, const Pattern* pattern) {
 
 }  // namespace
 
-Result<Members> read_members(const Bundle& bundle, const SchemaOptions& options) {
+Result<Members> read_members(const Bundle& bundle, const SchemaOptions& options, Work& work) {
   Members out;
   const std::string where = bundle.empty() ? "#" : bundle[0].where;
-  const auto patterns = read_patterns(bundle);
+  const auto patterns = read_patterns(bundle, work);
   if (!patterns) return fail(patterns.error());
   std::vector<std::string> names;
   std::set<std::string, std::less<>> seen;
@@ -127,6 +128,9 @@ Result<Members> read_members(const Bundle& bundle, const SchemaOptions& options)
     }
   }
   for (const std::string& name : names) {
+    // Looking a member up goes through all of them.
+    work.spend(1 + bundle.size() * names.size() / 8 + patterns->size());
+    if (const Status enough = work.check(where); !enough) return fail(enough.error());
     out.named.push_back({name, required.contains(name), value_of(bundle, name, *patterns)});
   }
 
@@ -136,18 +140,18 @@ Result<Members> read_members(const Bundle& bundle, const SchemaOptions& options)
     return out;
   }
   if (!rest && patterns->empty()) return out;
-  const auto named = language_of(out.named, where);
+  const auto named = language_of(out.named, where, work);
   if (!named) return fail(named.error());
   for (const Pattern& pattern : *patterns) {
-    auto left = difference(pattern.names, *named, kMaxStates, pattern.where);
+    auto left = difference(pattern.names, *named, pattern.where, work);
     if (!left) return fail(left.error());
     out.others.push_back({std::move(*left), value_of(bundle, &pattern)});
   }
   if (!rest) return out;
-  auto left = compile_json_pattern("[\\s\\S]*", Span::kWhole, where);
-  if (left) left = difference(*left, *named, kMaxStates, where);
+  auto left = compile_json_pattern("[\\s\\S]*", Span::kWhole, where, work);
+  if (left) left = difference(*left, *named, where, work);
   for (const Pattern& pattern : *patterns) {
-    if (left) left = difference(*left, pattern.names, kMaxStates, where);
+    if (left) left = difference(*left, pattern.names, where, work);
   }
   if (!left) return fail(left.error());
   out.others.push_back({std::move(*left), value_of(bundle, nullptr)});

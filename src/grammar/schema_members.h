@@ -31,6 +31,6 @@ struct Members {
 };
 
 // Errors: names that two patterns of patternProperties may match; patterns that are not supported.
-Result<Members> read_members(const Bundle& bundle, const SchemaOptions& options);
+Result<Members> read_members(const Bundle& bundle, const SchemaOptions& options, Work& work);
 
 }  // namespace dovetail::grammar

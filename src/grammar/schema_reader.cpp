@@ -277,6 +277,9 @@ Result<SchemaRef> SchemaReader::resolve(const SchemaRef& schema, const Json& ref
 
 Result<std::vector<Bundle>> SchemaReader::flatten_one(const SchemaRef& schema,
                                                       std::vector<const Json*>& path) {
+  // With room for what looking around in the schema takes.
+  work_.spend(100);
+  if (const Status enough = work_.check(schema.where); !enough) return fail(enough.error());
   if (schema.at->is_boolean()) {
     return schema.at->get<bool>() ? std::vector<Bundle>{{}} : std::vector<Bundle>{};
   }
@@ -302,6 +305,7 @@ Result<std::vector<Bundle>> SchemaReader::flatten_one(const SchemaRef& schema,
   const auto also = [&](const SchemaRef& part) -> Status {
     auto bundles = flatten_one(part, path);
     if (!bundles) return fail(std::move(bundles.error()));
+    work_.spend(out.size() * bundles->size());
     auto both = combine(std::move(out), *bundles, schema.where);
     if (!both) return fail(std::move(both.error()));
     out = std::move(*both);
@@ -351,6 +355,7 @@ Result<std::vector<Bundle>> SchemaReader::flatten(const std::vector<SchemaRef>& 
     out = std::move(*both);
   }
   // Alternatives that come to the same are one.
+  work_.spend(out.size() * out.size());
   std::vector<std::vector<const Json*>> keys;
   std::erase_if(out, [&](const Bundle& bundle) {
     auto key = key_of(bundle);

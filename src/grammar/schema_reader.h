@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "grammar/work.h"
 
 namespace dovetail::grammar {
 
@@ -32,7 +33,7 @@ std::vector<const Json*> key_of(const Bundle& bundle);
 
 class SchemaReader {
  public:
-  explicit SchemaReader(const Json& document) : document_(document) {}
+  SchemaReader(const Json& document, Work& work) : document_(document), work_(work) {}
 
   SchemaRef root() const { return {&document_, "#"}; }
 
@@ -50,6 +51,7 @@ class SchemaReader {
   Result<SchemaRef> resolve(const SchemaRef& schema, const Json& reference) const;
 
   const Json& document_;
+  Work& work_;
   std::vector<SchemaRef> one_ofs_;
   std::map<const Json*, bool> checked_;
 };

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <regex>
 #include <string>
 #include <vector>
 
@@ -39,7 +38,7 @@ TEST(Regex, AcceptsWholeTexts) {
       {"{\"a\": ?\\d}", {"{\"a\":1}", "{\"a\": 1}"}, {"{\"a\":}"}},
       {"a{,b}", {"a{,b}"}, {"a", "ab"}},
       {"\\d\\D", {"1a", "1é"}, {"11", "a1"}},
-      {"\\w+\\W", {"a_9Z-", "ab é"}, {"-", "aé9"}},
+      {"\\w+\\W", {"a_9Z-", "abé"}, {"-", "aé9", "ab é"}},
       {"\\s\\S", {" x", "\tx", "\xc2\xa0y"}, {"xx", "  "}},
       {"[a-cx]", {"a", "b", "c", "x"}, {"d", "", "ab"}},
       {"[^a-c\\n]", {"d", "é", "\xf0\x9f\x98\x80"}, {"a", "\n", "\xc3", "\xff"}},
@@ -50,17 +49,17 @@ TEST(Regex, AcceptsWholeTexts) {
       {"\\x41\\u00e9\\t\\/\\.", {"A\xc3\xa9\t/."}, {"A\xe9\t/."}},
       {"\\ud83d\\ude00", {"\xf0\x9f\x98\x80"}, {""}},
       {"[\xc3\xa0-\xc3\xbf]", {"\xc3\xa9"}, {"\xc3", "e", "\xc4\x80"}},
-      {"[\\u07ff-\\u0801\\uffff-\\u{1}]?", {}, {}},
       {"é+", {"é", "éé"}, {"\xc3\xa9\xa9"}},
       {"\\0", {std::string(1, '\0')}, {"0"}},
   };
   for (const Case& c : cases) {
-    if (c.good.empty() && c.bad.empty()) continue;
     const auto grammar = Grammar::from_regex(c.pattern);
     ASSERT_TRUE(grammar) << c.pattern << ": " << grammar.error().message;
     const Matcher matcher = test::matcher_of(*grammar);
-    for (const std::string& text : c.good) EXPECT_TRUE(test::accepts(matcher, text)) << c.pattern << " on " << text;
-    for (const std::string& text : c.bad) EXPECT_FALSE(test::accepts(matcher, text)) << c.pattern << " on " << text;
+    for (const std::string& text : c.good)
+      EXPECT_TRUE(test::accepts(matcher, text)) << c.pattern << " on " << text;
+    for (const std::string& text : c.bad)
+      EXPECT_FALSE(test::accepts(matcher, text)) << c.pattern << " on " << text;
   }
 }
 
@@ -81,6 +80,7 @@ TEST(Regex, RefusesWithTheOffset) {
       {"\\cA", "offset 0: \\c"},
       {"\\A", "offset 0: \\A"},
       {"\\xg0", "offset 0: \\x"},
+      {"\\u{1}", "offset 0: \\u"},
       {"\\u12", "offset 0: \\u"},
       {"\\ud800", "offset 0: half of a surrogate pair"},
       {"\\01", "offset 0: \\0"},
@@ -118,8 +118,8 @@ TEST(Regex, RefusesWithTheOffset) {
 
 TEST(Regex, BoundsWhatItCosts) {
   for (const std::string pattern :
-       {"(a{1000}){1000}", "((a{100}){100}){100}", "((?:){1000000}){1000000}",
-        "(a|b)*a(a|b){40}", "(\\w{1,900}x){900}"}) {
+       {"(a{1000}){1000}", "((a{100}){100}){100}", "((?:){1000000}){1000000}", "(a|b)*a(a|b){40}",
+        "(\\w{1,900}x){900}"}) {
     const auto grammar = Grammar::from_regex(pattern);
     ASSERT_FALSE(grammar) << pattern;
     EXPECT_THAT(grammar.error().message, HasSubstr("needs more than")) << pattern;

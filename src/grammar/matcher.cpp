@@ -57,6 +57,20 @@ bool Matcher::can_end() const {
                 static_cast<std::uint32_t>(stack_.size())});
 }
 
+bool Matcher::must_end() const {
+  if (ended_) return true;
+  if (!can_end()) return false;
+  // Frames of the stack end one after the other, so what could follow is what one of them reads.
+  const Automaton& automaton = masks_->automaton();
+  const auto reads = [&](std::uint32_t state) {
+    for (std::size_t byte = 0; byte < 256; ++byte) {
+      if (automaton.at(state, static_cast<std::uint8_t>(byte)) != Automaton::kNone) return true;
+    }
+    return false;
+  };
+  return !reads(state_) && std::none_of(stack_.begin(), stack_.end(), reads);
+}
+
 bool Matcher::is_dead() const { return masks_->need()[state_] == Automaton::kNever && !can_end(); }
 
 }  // namespace dovetail::grammar

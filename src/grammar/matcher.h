@@ -31,6 +31,8 @@ class Matcher {
   bool accept_bytes(std::string_view bytes);
 
   bool can_end() const;
+  // Whether the text may end and nothing else can follow.
+  bool must_end() const;
   // Whether an end token was accepted.
   bool ended() const { return ended_; }
   // Whether nothing can come next, not even the end. Never, by construction.

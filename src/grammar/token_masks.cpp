@@ -249,14 +249,15 @@ void TokenMasks::allowed(std::uint32_t state, std::span<const std::uint32_t> sta
     std::copy(known.mask.begin(), known.mask.end(), mask.begin());
   }
   if (stack.empty() || known.rests.empty()) return;
-  // The rests in order; places[n] is where their first n bytes led.
+  // The rests in order, each from where the value around this one goes on; levels[n] is where their
+  // first n bytes led.
   Walk walk(automaton(), need_, stack, Grammar::kMaxDepth);
   struct Level {
     Place place;
     std::size_t mark;
   };
   std::vector<Level> levels(vocabulary_->longest() + 1);
-  levels[0] = {walk.begin(state), 0};
+  levels[0] = {walk.below(), 0};
   std::size_t good = 0;  // bytes of the rest before that could be read
   bool rests = false;    // whether a token may end there
   for (const Entry::Rest& rest : known.rests) {

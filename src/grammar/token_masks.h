@@ -43,6 +43,7 @@ class TokenMasks {
 
   const Automaton& automaton() const { return grammar_.automaton(); }
   const Vocabulary& vocabulary() const { return *vocabulary_; }
+  std::shared_ptr<const Vocabulary> share_vocabulary() const { return vocabulary_; }
   // Automaton::need by the bytes that are tokens.
   std::span<const std::uint32_t> need() const { return need_; }
   std::size_t kept_bytes() const { return kept_.load(std::memory_order_relaxed); }

@@ -36,6 +36,12 @@ class Walk {
     return {state, 0, frames, frames};
   }
 
+  // Where the text goes on behind the end of the stack's uppermost frame, of which there is one.
+  Place below() const {
+    const auto frames = static_cast<std::uint32_t>(stack_.size()) - 1;
+    return {stack_[frames], 0, frames, frames};
+  }
+
   // kNo and kBelow leave `place` in an unspecified state; kBelow: the byte belongs to a frame below
   // those known.
   Step step(Place& place, std::uint8_t byte) {

@@ -4,7 +4,7 @@
 #include <array>
 #include <charconv>
 
-#include "grammar/determinize.h"
+#include "grammar/mutation.h"
 #include "grammar/regex.h"
 
 namespace dovetail::grammar {
@@ -175,6 +175,10 @@ Result<Automaton> compile_range(const NumberRange& asked, std::string_view where
     if (value.whole.size() > kMaxWhole) {
       value = {value.negative, "1" + std::string(kMaxWhole, '0'), ""};
     }
+  }
+  if (mutated(Mutant::kBoundsIncluded)) {
+    if (range.low) range.low->exclusive = false;
+    if (range.high) range.high->exclusive = false;
   }
   const bool bounded = range.low || range.high;
   auto out = compile_regex(range.integer ? kInteger : bounded ? kPlain : kNumber, where, work);

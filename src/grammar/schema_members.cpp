@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "grammar/determinize.h"
+#include "grammar/mutation.h"
 #include "grammar/regex.h"
 
 namespace dovetail::grammar {
@@ -149,7 +150,9 @@ Result<Members> read_members(const Bundle& bundle, const SchemaOptions& options,
   }
   if (!rest) return out;
   auto left = compile_json_pattern("[\\s\\S]*", Span::kWhole, where, work);
-  if (left) left = difference(*left, *named, where, work);
+  if (left && !mutated(Mutant::kAdditionalLikeNamed)) {
+    left = difference(*left, *named, where, work);
+  }
   for (const Pattern& pattern : *patterns) {
     if (left) left = difference(*left, pattern.names, where, work);
   }

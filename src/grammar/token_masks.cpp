@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "grammar/mutation.h"
 #include "grammar/walk.h"
 
 namespace dovetail::grammar {
@@ -257,11 +258,12 @@ void TokenMasks::allowed(std::uint32_t state, std::span<const std::uint32_t> sta
     std::size_t mark;
   };
   std::vector<Level> levels(vocabulary_->longest() + 1);
-  levels[0] = {walk.below(), 0};
+  levels[0] = {mutated(Mutant::kRestsFromHere) ? walk.begin(state) : walk.below(), 0};
   std::size_t good = 0;  // bytes of the rest before that could be read
   bool rests = false;    // whether a token may end there
   for (const Entry::Rest& rest : known.rests) {
-    if (rest.same > good) continue;  // the byte that failed is in this one, too
+    if (rest.same > good || (mutated(Mutant::kSkipRests) && rest.same > 0))
+      continue;  // the byte that failed is in this one, too
     if (rest.same == good && rest.same == rest.size && good != 0) {
       if (rests) set(mask, rest.token);
       continue;

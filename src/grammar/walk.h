@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "grammar/automaton.h"
+#include "grammar/mutation.h"
 
 namespace dovetail::grammar {
 
@@ -64,12 +65,15 @@ class Walk {
       if ((to & Automaton::kCallBit) == 0) {
         place.state = to;
         high_ = std::max(high_, place.depth + automaton_->need[to]);
-        return place.depth + automaton_->need[to] <= limit_ ? Step::kOk : Step::kNo;
+        const bool fits = place.depth + automaton_->need[to] <= limit_;
+        return fits || mutated(Mutant::kOpenTooMuch) ? Step::kOk : Step::kNo;
       }
       const Automaton::Call& call = automaton_->calls[to & ~Automaton::kCallBit];
       if (need_[call.after] == Automaton::kNever) return Step::kNo;
       high_ = std::max(high_, place.depth + need_[call.after]);
-      if (place.depth + need_[call.after] > limit_) return Step::kNo;
+      if (place.depth + need_[call.after] > limit_ && !mutated(Mutant::kOpenTooMuch)) {
+        return Step::kNo;
+      }
       arena_.push_back({call.after, place.top});
       place.top = static_cast<std::uint32_t>(arena_.size());
       ++place.depth;
@@ -79,15 +83,17 @@ class Walk {
 
   // Whether a token may end here: the text can go on or end from here by usable bytes alone.
   bool can_rest(const Place& place) {
+    if (mutated(Mutant::kRestAnywhere)) return true;
     if (need_[place.state] == Automaton::kNever) return false;
     high_ = std::max(high_, place.depth + need_[place.state]);
-    return place.depth + need_[place.state] <= limit_;
+    return place.depth + need_[place.state] <= limit_ || mutated(Mutant::kOpenTooMuch);
   }
 
   // Whether the text may end here.
   bool can_end(Place place) const {
     for (;;) {
       if (automaton_->is_final[place.state] == 0) return false;
+      if (mutated(Mutant::kEndInside)) return true;
       if (place.top != 0) {
         place.state = arena_[place.top - 1].after;
         place.top = arena_[place.top - 1].below;

@@ -193,6 +193,10 @@ TEST(Vocabulary, WithoutTheBytesThatATextNeeds) {
       TokenMasks::create(Grammar::from_regex("ab|ac").value(), vocabulary({"a", "b", "", "ac"}))
           .value());
   EXPECT_THAT(allowed(matcher), testing::ElementsAre(0, 3));
+  const Matcher other(
+      TokenMasks::create(Grammar::from_regex("ab|cd").value(), vocabulary({"a", "b", "", "c"}))
+          .value());
+  EXPECT_THAT(allowed(other), testing::ElementsAre(0));
 }
 
 TEST(Vocabulary, RefusesWhatItCannotHold) {

@@ -111,6 +111,13 @@ TokenMasks::TokenMasks(Grammar grammar, std::shared_ptr<const Vocabulary> vocabu
   }
 }
 
+std::size_t TokenMasks::bytes() const {
+  const Automaton& a = automaton();
+  return sizeof(TokenMasks) + sizeof(Automaton) + kept_bytes() + a.next.size() * sizeof(a.next[0]) +
+         a.calls.size() * sizeof(a.calls[0]) +
+         a.states() * (sizeof(a.is_final[0]) + 2 * sizeof(a.need[0]) + sizeof(entries_[0]));
+}
+
 TokenMasks::~TokenMasks() {
   for (std::size_t q = 0; q < automaton().states(); ++q) delete entries_[q].load();
 }

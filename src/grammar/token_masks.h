@@ -47,6 +47,8 @@ class TokenMasks {
   // Automaton::need by the bytes that are tokens.
   std::span<const std::uint32_t> need() const { return need_; }
   std::size_t kept_bytes() const { return kept_.load(std::memory_order_relaxed); }
+  // All memory but the vocabulary's.
+  std::size_t bytes() const;
 
  private:
   struct Entry;

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <string>
@@ -37,6 +38,7 @@ class Grammars : public test::EngineTest {
   // Every third is plain; the others take turns in how they sample.
   static Request mixed(Engine& engine, int i) {
     Request out = request(i, 120);
+    out.logprobs = 2;
     if (i % 3 == 2) {
       out.max_tokens = 40;
       return out;
@@ -46,6 +48,18 @@ class Grammars : public test::EngineTest {
     out.sampling.temperature = i % 2 == 0 ? 0.0F : 1.5F;
     if (i % 4 == 1) out.sampling.top_p = 0.9F, out.sampling.top_k = 20;
     return out;
+  }
+
+  // Every bit of the logits' effect that an event shows, beside what the collector takes.
+  using Logprobs = std::map<int, std::vector<float>>;
+  static EventSink noting(EventSink sink, Logprobs& all, int key) {
+    return [sink = std::move(sink), &mine = all[key]](const OutputEvent& event) {
+      for (const OutputToken& token : event.tokens) {
+        mine.push_back(token.logprob);
+        for (const TokenLogprob& top : token.top) mine.push_back(top.logprob);
+      }
+      sink(event);
+    };
   }
 
   static void expect_instance(const Answer& answer) {
@@ -72,19 +86,21 @@ TEST_F(Grammars, AnswersAreInstancesWhateverTheOptionsAndTheNeighbours) {
       {"guesses", [](EngineOptions& o) { o.speculative_tokens = 4; }, false},
       {"both", [](EngineOptions& o) { o.async_scheduling = true, o.speculative_tokens = 3; },
        false},
-      {"little memory", [](EngineOptions& o) { o.kv_blocks = 14; }, true},
+      {"little memory", [](EngineOptions& o) { o.kv_blocks = 11; }, true},
       {"little memory, guesses, overlap",
        [](EngineOptions& o) {
-         o.kv_blocks = 14, o.speculative_tokens = 2, o.async_scheduling = true;
+         o.kv_blocks = 11, o.speculative_tokens = 2, o.async_scheduling = true;
        },
        true},
   };
   constexpr int kRequests = 12;
   std::vector<Answer> expected;
+  Logprobs expected_logprobs;
   for (int i = 0; i < kRequests; ++i) {
     const auto engine = start();
     Collector collector;
-    ASSERT_TRUE(engine->submit(mixed(*engine, i), collector.sink(0)).has_value());
+    ASSERT_TRUE(engine->submit(mixed(*engine, i), noting(collector.sink(0), expected_logprobs, i))
+                    .has_value());
     collector.await(1);
     expected.push_back(collector.answer(0));
     if (i % 3 != 2) expect_instance(expected.back());
@@ -95,8 +111,11 @@ TEST_F(Grammars, AnswersAreInstancesWhateverTheOptionsAndTheNeighbours) {
     const auto engine = start();
     options_ = before;
     Collector collector;
+    Logprobs logprobs;
     for (int i = 0; i < kRequests; ++i) {
-      ASSERT_TRUE(engine->submit(mixed(*engine, i), collector.sink(i)).has_value()) << c.name;
+      ASSERT_TRUE(
+          engine->submit(mixed(*engine, i), noting(collector.sink(i), logprobs, i)).has_value())
+          << c.name;
     }
     collector.await(kRequests);
     for (int i = 0; i < kRequests; ++i) {
@@ -105,6 +124,7 @@ TEST_F(Grammars, AnswersAreInstancesWhateverTheOptionsAndTheNeighbours) {
       EXPECT_EQ(answer.text, expected[static_cast<std::size_t>(i)].text) << c.name << " " << i;
       EXPECT_EQ(answer.finish, expected[static_cast<std::size_t>(i)].finish) << c.name << " " << i;
     }
+    EXPECT_EQ(logprobs, expected_logprobs) << c.name;
     if (c.preempts) {
       EXPECT_GT(engine->stats().preemptions, 0U) << c.name;
     }

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "engine/step_loop.h"
+#include "grammar/compiler.h"
 #include "load/model_source.h"
 #include "model/cache.h"
 #include "support/random_model.h"
@@ -80,8 +81,8 @@ class Bench {
   }
 
   // Tokens per second over all sequences, after their prompts are read.
-  double decode(int sequences) {
-    for (int i = 0; i < sequences; ++i) add(kDecodePrompt, kDecodeTokens);
+  double decode(int sequences, const CompiledGrammar& grammar = nullptr) {
+    for (int i = 0; i < sequences; ++i) add(kDecodePrompt, kDecodeTokens, grammar);
     const auto wanted = loop_.stats().generated_tokens + static_cast<std::uint64_t>(sequences);
     while (loop_.stats().generated_tokens < wanted) step();
     const auto before = loop_.stats().generated_tokens;
@@ -92,9 +93,12 @@ class Bench {
   }
 
  private:
-  void add(std::uint32_t prompt, std::int32_t max_tokens) {
-    const Status added = loop_.add(next_++, random_request(vocab_, prompt, max_tokens, random_),
-                                   [](const OutputEvent&) {});
+  void add(std::uint32_t prompt, std::int32_t max_tokens,
+           const CompiledGrammar& grammar = nullptr) {
+    Request request = random_request(vocab_, prompt, max_tokens, random_);
+    request.grammar = grammar;
+    if (grammar) request.sampling.logit_bias = {{'!', -100.0F}};  // without end
+    const Status added = loop_.add(next_++, std::move(request), [](const OutputEvent&) {});
     if (!added) die(added.error());
   }
   void step() {
@@ -120,6 +124,26 @@ class Bench {
   std::mt19937 random_{1};
   RequestId next_ = 1;
 };
+
+// Strings, one after the other up to an exclamation mark, over a made-up vocabulary of bytes and
+// words: masks of two kinds, nearly all tokens and nearly none.
+CompiledGrammar strings(std::uint32_t vocab) {
+  std::mt19937 random(2);
+  std::vector<std::string> tokens;
+  for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
+  while (tokens.size() < vocab) {
+    std::string token;
+    for (std::size_t i = 1 + random() % 8; i > 0; --i)
+      token += static_cast<char>(random() % 20 == 0 ? '"' : 'a' + random() % 26);
+    tokens.push_back(std::move(token));
+  }
+  tokens.resize(vocab);
+  auto vocabulary = grammar::Vocabulary::create(tokens, {});
+  if (!vocabulary) return nullptr;
+  grammar::Compiler compiler(std::make_shared<const grammar::Vocabulary>(*std::move(vocabulary)));
+  auto out = compiler.compile(grammar::SourceKind::kRegex, R"((?:"[^"]+")*!)");
+  return out ? *out : nullptr;
+}
 
 Result<std::shared_ptr<const load::ModelSource>> open(const std::string& name) {
   if (!name.starts_with("random:")) return load::open_model(name);
@@ -180,12 +204,18 @@ int run(int argc, char** argv) {
   engine::StepLoop& loop = **created;
   Bench bench(**source, loop, load, steps);
 
+  const CompiledGrammar in_grammar = strings((*source)->config.vocab_size);
+  if (!in_grammar) {
+    std::fprintf(stderr, "engine_bench: no grammar for %u tokens\n", (*source)->config.vocab_size);
+    return 1;
+  }
   const std::uint32_t prompt = std::min(kPrefillTokens, loop.options().max_context - 1);
   const std::vector<std::pair<std::string, std::function<double()>>> figures = {
       {"prefill of " + std::to_string(prompt), [&] { return bench.prefill(prompt); }},
       {"decode, 1 sequence", [&] { return bench.decode(1); }},
       {"decode, 8 sequences", [&] { return bench.decode(8); }},
       {"decode, 32 sequences", [&] { return bench.decode(32); }},
+      {"the same in a grammar", [&] { return bench.decode(32, in_grammar); }},
       {"prefill beside 8", [&] { return bench.prefill_beside(prompt, 8); }},
   };
   std::map<std::string, std::vector<double>> results;

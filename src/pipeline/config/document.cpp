@@ -9,6 +9,8 @@
 #include <regex>
 #include <set>
 
+#include "text/utf8.h"
+
 namespace dovetail::pipeline {
 namespace {
 
@@ -59,25 +61,6 @@ Json plain_scalar(const std::string& text) {
 
 }  // namespace
 
-std::string pointer_to(std::string_view parent, std::string_view key) {
-  std::string pointer(parent);
-  pointer += '/';
-  for (const char letter : key) {
-    if (letter == '~') {
-      pointer += "~0";
-    } else if (letter == '/') {
-      pointer += "~1";
-    } else {
-      pointer += letter;
-    }
-  }
-  return pointer;
-}
-
-std::string pointer_to(std::string_view parent, std::size_t index) {
-  return fmt::format("{}/{}", parent, index);
-}
-
 class DocumentReader {
  public:
   explicit DocumentReader(Document& document) : document_(document) {}
@@ -92,6 +75,7 @@ class DocumentReader {
       case YAML::NodeType::Null:
         return Json(nullptr);
       case YAML::NodeType::Scalar:
+        if (!text::is_valid_utf8(node.Scalar())) return wrong(pointer, "the text is no UTF-8");
         // "?" is the tag of what stands there without quotes.
         if (node.Tag() == "?") return plain_scalar(node.Scalar());
         if (node.Tag() == "!" || node.Tag().empty()) return Json(node.Scalar());
@@ -129,6 +113,7 @@ class DocumentReader {
     for (const auto& entry : node) {
       if (!entry.first.IsScalar()) return wrong(pointer, "a key that is no scalar");
       const std::string& key = entry.first.Scalar();
+      if (!text::is_valid_utf8(key)) return wrong(pointer, "a key that is no UTF-8");
       const std::string place = pointer_to(pointer, key);
       auto value = read(entry.second, place, depth + 1);
       if (!value) return value;
@@ -176,6 +161,17 @@ std::string Document::where(std::string_view pointer) const {
       return fmt::format("{}: {}{}", name_, pointer, pointer.empty() ? "" : ": ");
     nearest = nearest.substr(0, nearest.rfind('/'));
   }
+}
+
+std::string Document::placed(std::string_view message) const {
+  // A key may hold ": " itself, so the longest pointer that is a place is the one.
+  std::size_t end = message.starts_with('/') ? message.find(": ") : std::string_view::npos;
+  std::size_t known = end;
+  for (std::size_t at = end; at != std::string_view::npos; at = message.find(": ", at + 1)) {
+    if (places_.contains(std::string(message.substr(0, at)))) known = at;
+  }
+  if (known == std::string_view::npos) return where("") + std::string(message);
+  return where(message.substr(0, known)) + std::string(message.substr(known + 2));
 }
 
 }  // namespace dovetail::pipeline

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/result.h"
+#include "pipeline/sample/spec_fields.h"
 
 namespace dovetail::pipeline {
 
@@ -15,7 +16,7 @@ using Json = nlohmann::ordered_json;
 // say where it stands. Scalars have the types of YAML 1.2's core schema; quoted ones are strings.
 class Document {
  public:
-  // `name` stands in errors. kInvalid with line and column: not YAML, more than one document,
+  // `name` stands in errors. kInvalid with line and column: not YAML, not UTF-8, several documents,
   // a key twice or that is no string, an alias that holds itself, deeper than 64 levels, or more
   // than a million values (aliases are counted each time).
   static Result<Document> parse(std::string_view yaml, std::string name);
@@ -25,6 +26,9 @@ class Document {
 
   // "NAME:LINE:COLUMN: POINTER: " for the value at a JSON pointer, or the nearest that encloses it.
   std::string where(std::string_view pointer) const;
+  // A message that begins with a JSON pointer and ": ", as the readers of JSON write them, with the
+  // place in front.
+  std::string placed(std::string_view message) const;
 
  private:
   struct Place {
@@ -37,9 +41,5 @@ class Document {
 
   friend class DocumentReader;
 };
-
-// One step down a JSON pointer (RFC 6901).
-std::string pointer_to(std::string_view parent, std::string_view key);
-std::string pointer_to(std::string_view parent, std::size_t index);
 
 }  // namespace dovetail::pipeline

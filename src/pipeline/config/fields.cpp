@@ -136,6 +136,10 @@ Status Fields::finish() {
     for (const auto& [key, value] : object_->items()) {
       if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
       const std::vector<std::string> near = near_matches(key, known_);
+      if (is_missing_ && !near.empty()) {
+        error_.reset();
+        is_missing_ = false;
+      }
       note(at(key), near.empty()
                         ? fmt::format("unknown key, expected one of {}", fmt::join(known_, ", "))
                         : fmt::format("unknown key, did you mean {}?", fmt::join(near, " or ")));

@@ -41,13 +41,15 @@ class Fields {
   // Notes that something is wrong with a field, or with the object where `key` is empty.
   template <class... Args>
   void wrong(std::string_view key, fmt::format_string<Args...> format, Args&&... args) {
+    if (!error_) is_missing_ = key.empty() || !has(key);
     note(key.empty() ? pointer_ : at(key), fmt::format(format, std::forward<Args>(args)...));
   }
   // An error that already says where.
   void wrong(Error error);
   bool ok() const { return !error_; }
 
-  // Also wrong: keys that nobody has asked for.
+  // Also wrong: keys that nobody has asked for. One that is spelled nearly like a known key is told
+  // first where something is missing.
   Status finish();
 
  private:
@@ -59,6 +61,7 @@ class Fields {
   std::string pointer_;
   std::vector<std::string> known_;
   std::optional<Error> error_;
+  bool is_missing_ = false;  // the error is of what is not there
 };
 
 // A value as an error message shows it: JSON, cut to a line's worth.

@@ -2,417 +2,174 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
-#include <set>
 
-#include "base/near_match.h"
+#include "pipeline/config/column_order.h"
+#include "pipeline/config/columns_section.h"
 #include "pipeline/config/fields.h"
+#include "pipeline/config/limits_section.h"
+#include "pipeline/config/models_section.h"
+#include "pipeline/config/samplers_section.h"
 
 namespace dovetail::pipeline {
 namespace {
 
 constexpr std::int64_t kMostRecords = 1'000'000'000;
-constexpr std::size_t kMostColumns = 1000;
-constexpr std::int64_t kMostParallel = 4096;
-
-// A column with what is needed to put it in order.
-struct Draft {
-  ColumnSpec spec;
-  std::vector<std::string> reads;  // names in its templates
-  std::string pointer;
-};
 
 class Reader {
  public:
   Reader(const Document& document, const std::filesystem::path& file, const SeedFields& seed_fields)
-      : document_(document), seed_fields_(seed_fields) {
+      : document_(document), seed_fields_(seed_fields), folder_(file.parent_path()) {
     spec_.file = file;
   }
 
   Result<PipelineSpec> read() {
+    const Status ok = read_top()
+                          .and_then([this] { return read_seed(); })
+                          .and_then([this] { return read_sections(); })
+                          .and_then([this] { return put_in_order(); });
+    if (!ok) return fail(ok.error());
+    return std::move(spec_);
+  }
+
+ private:
+  Status read_top() {
     Fields top(document_, document_.root(), "");
     spec_.name = top.text("name").value_or(spec_.file.stem().string());
-    spec_.records = static_cast<std::uint64_t>(top.integer("records", 1, kMostRecords).value_or(0));
-    if (top.ok() && spec_.records == 0) top.wrong("records", "expected the number of records here");
+    const auto records = top.integer("records", 1, kMostRecords);
     spec_.seed = static_cast<std::uint64_t>(
         top.integer("random_seed", 0, std::numeric_limits<std::int64_t>::max()).value_or(0));
     spec_.window =
         static_cast<std::uint64_t>(top.integer("window", 1, kMostRecords).value_or(10'000));
     spec_.fair = top.choice("order", {"finish-first", "fair"}).value_or(0) == 1;
-    const Json* seed = top.object("seed");
-    const Json* models = top.object("models");
-    const Json* columns = top.array("columns");
-    if (top.ok() && columns == nullptr) top.wrong("columns", "expected a list of columns here");
-    if (const Status ok = top.finish(); !ok) return fail(ok.error());
-    if (seed != nullptr) {
-      if (const Status ok = read_seed(*seed); !ok) return fail(ok.error());
+    seed_ = top.object("seed");
+    models_ = top.object("models");
+    columns_ = top.array("columns");
+    constraints_ = top.array("constraints");
+    spec_.limits = read_limits(document_, top);
+    const Json* target = top.object("target_accepted");
+    if (target != nullptr) {
+      read_target(*target, top);
+      if (records) top.wrong("records", "target_accepted says how many: candidates");
+    } else {
+      spec_.records = static_cast<std::uint64_t>(records.value_or(0));
+      if (top.ok() && !records) top.wrong("records", "expected the number of records here");
     }
-    if (models != nullptr) {
-      for (const auto& [alias, model] : models->items()) {
-        if (const Status ok = read_model(alias, model); !ok) return fail(ok.error());
-      }
-    }
-    if (columns->size() > kMostColumns) {
-      return fail(ErrorKind::kInvalid, "{}{} columns, at most {} are possible",
-                  document_.where("/columns"), columns->size(), kMostColumns);
-    }
-    for (std::size_t i = 0; i < columns->size(); ++i) {
-      const Status ok = read_column((*columns)[i], pointer_to("/columns", i));
-      if (!ok) return fail(ok.error());
-    }
-    if (drafts_.empty()) {
-      return fail(ErrorKind::kInvalid, "{}there are no columns", document_.where("/columns"));
-    }
-    if (const Status ok = put_in_order(); !ok) return fail(ok.error());
-    return std::move(spec_);
+    if (top.ok() && columns_ == nullptr) top.wrong("columns", "expected a list of columns here");
+    return top.finish();
   }
 
- private:
-  Status read_seed(const Json& section) {
-    spec_.seed_data = section;
-    const auto fields = seed_fields_(section, spec_.file.parent_path());
+  void read_target(const Json& section, Fields& top) {
+    Fields fields(document_, section, top.at("target_accepted"));
+    const auto count = fields.integer("count", 1, kMostRecords);
+    auto when = required_template(fields, "when", target_reads_);
+    const auto candidates = fields.integer("candidates", 1, kMostRecords);
+    if (fields.ok() && !count)
+      fields.wrong("count", "expected the number of accepted records here");
+    if (fields.ok() && !candidates) {
+      fields.wrong("candidates", "expected the most records that are tried here");
+    }
+    if (fields.ok() && *candidates < *count) {
+      fields.wrong("candidates", "{} are fewer than count, {}", *candidates, *count);
+    }
+    if (const Status ok = fields.finish(); !ok) return top.wrong(ok.error());
+    spec_.target = TargetSpec{static_cast<std::uint64_t>(*count), *std::move(when), {}};
+    spec_.records = static_cast<std::uint64_t>(*candidates);
+  }
+
+  Status read_seed() {
+    if (seed_ == nullptr) return {};
+    auto seed = parse_seed(*seed_, "/seed");
+    if (!seed) return fail(ErrorKind::kInvalid, "{}", document_.placed(seed.error().message));
+    const auto fields = seed_fields_(*seed, folder_);
     if (!fields) {
       return fail(fields.error().kind, "{}{}", document_.where("/seed"), fields.error().message);
     }
     for (const std::string& field : *fields) {
-      Draft draft;
+      ColumnDraft draft;
       draft.spec.name = field;
       draft.spec.what = SeedColumn{field};
-      draft.spec.recipe = field + section.dump();
+      draft.spec.recipe = field + seed_->dump();
       draft.pointer = "/seed";
-      if (const Status ok = add(std::move(draft)); !ok) return ok;
+      if (const Status ok = add_column(document_, std::move(draft), drafts_); !ok) return ok;
     }
+    spec_.seed_data = *std::move(seed);
     return {};
   }
 
-  static SamplingSpec read_sampling(Fields& fields) {
-    SamplingSpec sampling;
-    sampling.temperature = fields.real("temperature", 0.0, 100.0);
-    sampling.top_p = fields.real("top_p", 1e-6, 1.0);
-    sampling.min_p = fields.real("min_p", 0.0, 1.0);
-    sampling.top_k = fields.integer("top_k", 0, 1'000'000);
-    sampling.max_tokens = fields.integer("max_tokens", 1, 10'000'000);
-    sampling.stop = fields.texts("stop").value_or(std::vector<std::string>{});
-    return sampling;
-  }
-
-  SamplingSpec read_sampling(Fields& parent, std::string_view key) {
-    const Json* value = parent.object(key);
-    if (value == nullptr) return {};
-    Fields fields(document_, *value, parent.at(key));
-    SamplingSpec sampling = read_sampling(fields);
-    if (const Status ok = fields.finish(); !ok) parent.wrong(ok.error());
-    return sampling;
-  }
-
-  Status read_model(const std::string& alias, const Json& value) {
-    Fields fields(document_, value, pointer_to("/models", alias));
-    ModelSpec model;
-    model.alias = alias;
-    model.sampling = read_sampling(fields, "sampling");
-    if (fields.has("path") == fields.has("endpoint")) {
-      fields.wrong(
-          "", "expected either path (a model in this process) or endpoint (one or several URLs)");
+  Status read_sections() {
+    ModelsSection models;
+    if (models_ != nullptr) {
+      auto read = read_models(document_, *models_, folder_);
+      if (!read) return fail(read.error());
+      models = *std::move(read);
     }
-    if (fields.has("path")) {
-      LocalModel local;
-      local.path = spec_.file.parent_path() / fields.required_text("path");
-      local.engine = read_engine(fields);
-      model.where = std::move(local);
-    } else {
-      model.where = read_remote(fields);
-    }
-    spec_.models.push_back(std::move(model));
-    model_recipes_.push_back(value.dump());
-    return fields.finish();
+    const Status ok = read_columns({document_, folder_, models}, *columns_, drafts_);
+    spec_.models = std::move(models.models);
+    if (!ok) return ok;
+    return check_cost();
   }
 
-  // Options of `dovetail run`, by their names there.
-  EngineOptions read_engine(Fields& parent) {
-    EngineOptions options;
-    const Json* value = parent.object("engine");
-    if (value == nullptr) return options;
-    Fields fields(document_, *value, parent.at("engine"));
-    const auto count = [&](std::string_view key, std::uint32_t& option, std::int64_t least) {
-      if (const auto given = fields.integer(key, least, std::numeric_limits<std::int32_t>::max())) {
-        option = static_cast<std::uint32_t>(*given);
-      }
+  // A limit that nothing counts towards would not be one.
+  Status check_cost() const {
+    const auto has_price = [](const ModelSpec& model) {
+      const auto* remote = std::get_if<RemoteModel>(&model.where);
+      return remote != nullptr && (remote->input_price > 0.0 || remote->output_price > 0.0);
     };
-    count("max-num-seqs", options.max_num_seqs, 1);
-    count("max-num-batched-tokens", options.max_num_batched_tokens, 1);
-    count("kv-blocks", options.kv_blocks, 1);
-    count("max-model-len", options.max_context, 1);
-    count("threads", options.threads, 1);
-    count("speculative-tokens", options.speculative_tokens, 0);
-    options.prefix_cache = fields.flag("prefix-cache").value_or(true);
-    options.async_scheduling = fields.flag("async-scheduling").value_or(false);
-    // A dataset has nobody who waits for the next token.
-    options.target_inter_token_ms = 0;
-    options.max_num_batched_tokens = std::max(options.max_num_batched_tokens, options.max_num_seqs);
-    if (const Status ok = fields.finish(); !ok) parent.wrong(ok.error());
-    return options;
+    if (!spec_.limits.cost || std::any_of(spec_.models.begin(), spec_.models.end(), has_price))
+      return {};
+    return fail(ErrorKind::kInvalid, "{}no model has a price: input_price, output_price",
+                document_.where("/limits/cost"));
   }
 
-  static RemoteModel read_remote(Fields& fields) {
-    RemoteModel remote;
-    remote.base_urls = fields.texts("endpoint").value_or(std::vector<std::string>{});
-    for (const std::string& url : remote.base_urls) {
-      if (!url.starts_with("http://") && !url.starts_with("https://")) {
-        fields.wrong("endpoint", "'{}' is no URL that begins with http:// or https://", url);
-      }
-    }
-    remote.model = fields.required_text("model");
-    remote.api_key_env = fields.text("api_key_env").value_or("");
-    remote.max_parallel =
-        static_cast<std::uint32_t>(fields.integer("max_parallel", 1, kMostParallel).value_or(16));
-    remote.requests_per_minute = fields.real("requests_per_minute", 1e-3, 1e9);
-    remote.tokens_per_minute = fields.real("tokens_per_minute", 1.0, 1e12);
-    remote.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(
-        1000.0 * fields.real("timeout", 0.001, 86'400.0).value_or(600.0)));
-    remote.input_price = fields.real("input_price", 0.0, 1e6).value_or(0.0);
-    remote.output_price = fields.real("output_price", 0.0, 1e6).value_or(0.0);
-    return remote;
-  }
-
-  // Parses a template and notes what it reads.
-  std::optional<text::ChatTemplate> read_template(Fields& fields, std::string_view key,
-                                                  Draft& draft) {
-    const auto source = fields.text(key);
-    if (!source) return std::nullopt;
-    auto parsed = text::ChatTemplate::parse(*source, key);
-    if (!parsed) {
-      fields.wrong(key, "{}", parsed.error().message);
-      return std::nullopt;
-    }
-    for (std::string& name : parsed->free_names()) draft.reads.push_back(std::move(name));
-    return *std::move(parsed);
-  }
-
-  std::optional<text::ChatTemplate> required_template(Fields& fields, std::string_view key,
-                                                      Draft& draft) {
-    auto parsed = read_template(fields, key, draft);
-    if (!parsed && fields.ok()) fields.wrong(key, "expected a template here");
-    return parsed;
-  }
-
-  std::string read_alias(Fields& fields) {
-    const std::string alias = fields.required_text("model");
-    std::vector<std::string> aliases;
-    for (const ModelSpec& model : spec_.models) aliases.push_back(model.alias);
-    if (fields.ok() && std::find(aliases.begin(), aliases.end(), alias) == aliases.end()) {
-      fields.wrong("model", "there is no model '{}', expected one of: {}", alias,
-                   fmt::join(aliases, ", "));
-    }
-    return alias;
-  }
-
-  // Nothing where the fields are wrong.
-  std::optional<PromptSpec> read_prompt(Fields& fields, Draft& draft) {
-    auto prompt = required_template(fields, "prompt", draft);
-    auto system = read_template(fields, "system_prompt", draft);
-    const bool chat = fields.flag("chat").value_or(true);
-    if (!chat && system) fields.wrong("system_prompt", "a prompt without chat has none");
-    if (!prompt) return std::nullopt;
-    return PromptSpec{*std::move(prompt), std::move(system), chat};
-  }
-
-  Status read_column(const Json& value, const std::string& pointer) {
-    Draft draft;
-    draft.pointer = pointer;
-    Fields fields(document_, value, pointer);
-    ColumnSpec& column = draft.spec;
-    column.name = fields.required_text("name");
-    const std::vector<std::string> types = {"sampler", "expression", "llm-text", "llm-judge"};
-    const auto type = fields.choice("type", types);
-    if (!type && fields.ok()) fields.wrong("type", "expected one of {}", fmt::join(types, ", "));
-    column.skip_if = read_template(fields, "skip_if", draft);
-    column.drop = fields.flag("drop").value_or(false);
-    column.priority =
-        static_cast<std::int32_t>(fields.integer("priority", -1000, 1000).value_or(0));
-    if (type == 0U) {
-      SamplerColumn sampler;
-      sampler.kind = fields.required_text("sampler");
-      if (const Json* params = fields.object("params")) sampler.params = *params;
-      column.what = std::move(sampler);
-    } else if (type == 1U) {
-      auto expression = required_template(fields, "value", draft);
-      const auto as = fields.choice("as", {"text", "integer", "real", "flag", "json"});
-      if (expression)
-        column.what =
-            ExpressionColumn{*std::move(expression), static_cast<ValueType>(as.value_or(0))};
-    } else if (type) {
-      column.retries = static_cast<std::uint32_t>(fields.integer("retries", 0, 100).value_or(2));
-      column.on_failure = fields.choice("on_failure", {"drop", "null"}).value_or(0) == 0
-                              ? FailurePolicy::kDropRecord
-                              : FailurePolicy::kKeepNull;
-      type == 2U ? read_text(fields, draft) : read_judge(fields, draft);
-    }
-    if (const Status ok = fields.finish(); !ok) return ok;
-    column.recipe = value.dump();
-    if (const std::string* alias = column.model()) {
-      column.recipe += model_recipes_[spec_.model(*alias)];
-    }
-    return add(std::move(draft));
-  }
-
-  void read_text(Fields& fields, Draft& draft) {
-    std::string model = read_alias(fields);
-    auto prompt = read_prompt(fields, draft);
-    SamplingSpec sampling = read_sampling(fields, "sampling");
-    const bool strip = fields.flag("strip").value_or(true);
-    if (prompt)
-      draft.spec.what =
-          TextColumn{std::move(model), *std::move(prompt), std::move(sampling), strip};
-  }
-
-  void read_judge(Fields& fields, Draft& draft) {
-    std::string model = read_alias(fields);
-    auto prompt = read_prompt(fields, draft);
-    SamplingSpec sampling = read_sampling(fields, "sampling");
-    const bool plain = fields.choice("answer", {"json", "option"}).value_or(0) == 1;
-    std::vector<Rubric> rubrics;
-    const Json* list = fields.array("rubrics");
-    for (std::size_t i = 0; list != nullptr && i < list->size(); ++i) {
-      rubrics.push_back(read_rubric((*list)[i], pointer_to(fields.at("rubrics"), i), fields));
-    }
-    if (fields.ok() && rubrics.empty()) fields.wrong("rubrics", "expected a list of rubrics here");
-    if (plain && rubrics.size() > 1) {
-      fields.wrong("answer", "an answer that is an option has one rubric, not {}", rubrics.size());
-    }
-    if (prompt) {
-      draft.spec.what = JudgeColumn{std::move(model), *std::move(prompt), std::move(sampling),
-                                    std::move(rubrics), plain};
-    }
-  }
-
-  Rubric read_rubric(const Json& value, const std::string& pointer, Fields& parent) {
-    Fields fields(document_, value, pointer);
-    Rubric rubric;
-    rubric.name = fields.required_text("name");
-    rubric.description = fields.text("description").value_or("");
-    const Json* options = fields.any("options");
-    if (options != nullptr && options->is_object()) {
-      for (const auto& [score, description] : options->items()) {
-        if (!description.is_string()) fields.wrong("options", "{} is no text", shown(description));
-        // Keys of a mapping are texts; scores are numbers if they look like numbers.
-        const auto number = Json::parse(score, nullptr, false);
-        rubric.options.push_back({number.is_number() ? number : Json(score),
-                                  description.is_string() ? description.get<std::string>() : ""});
-      }
-    } else if (options != nullptr && options->is_array()) {
-      for (const Json& score : *options) rubric.options.push_back({score, ""});
-    }
-    if (fields.ok() && rubric.options.empty()) {
-      fields.wrong("options", "expected a list of scores, or a mapping of scores to descriptions");
-    }
-    if (const Status ok = fields.finish(); !ok) parent.wrong(ok.error());
-    return rubric;
-  }
-
-  Status add(Draft draft) {
-    const std::string& name = draft.spec.name;
-    const bool is_name = !name.empty() && name.size() <= 128 &&
-                         std::all_of(name.begin(), name.end(),
-                                     [](unsigned char letter) {
-                                       return std::isalnum(letter) != 0 || letter == '_';
-                                     }) &&
-                         std::isdigit(static_cast<unsigned char>(name[0])) == 0;
-    if (!is_name) {
-      return fail(ErrorKind::kInvalid,
-                  "{}'{}' is no name of a column: letters, digits and _, not a digit first",
-                  document_.where(draft.pointer), name);
-    }
-    if (!by_name_.emplace(name, drafts_.size()).second) {
-      return fail(ErrorKind::kInvalid, "{}there is a column '{}' already",
-                  document_.where(draft.pointer), name);
-    }
-    drafts_.push_back(std::move(draft));
-    return {};
-  }
-
-  // Each after what it needs, else in the order of the file (Kahn's algorithm on the smallest
-  // index).
   Status put_in_order() {
-    std::vector<std::vector<std::size_t>> needs(drafts_.size()), needed_by(drafts_.size());
-    std::vector<std::size_t> missing(drafts_.size());
-    for (std::size_t i = 0; i < drafts_.size(); ++i) {
-      std::set<std::size_t> distinct;
-      for (const std::string& name : drafts_[i].reads) {
-        const auto found = by_name_.find(name);
-        if (found == by_name_.end()) return unknown_name(drafts_[i], name);
-        distinct.insert(found->second);
-      }
-      needs[i].assign(distinct.begin(), distinct.end());
-      missing[i] = needs[i].size();
-      for (const std::size_t need : needs[i]) needed_by[need].push_back(i);
+    for (const ColumnDraft& draft : drafts_) {
+      if (const Status ok = check_reads(document_, draft.reads, drafts_); !ok) return ok;
     }
-    std::set<std::size_t> free;
-    for (std::size_t i = 0; i < drafts_.size(); ++i) {
-      if (missing[i] == 0) free.insert(i);
-    }
-    std::vector<ColumnId> place(drafts_.size());
-    std::vector<std::size_t> order;
-    while (!free.empty()) {
-      const std::size_t next = *free.begin();
-      free.erase(free.begin());
-      place[next] = static_cast<ColumnId>(order.size());
-      order.push_back(next);
-      for (const std::size_t other : needed_by[next]) {
-        if (--missing[other] == 0) free.insert(other);
-      }
-    }
-    if (order.size() < drafts_.size()) return cycle(needs, missing);
-    for (const std::size_t i : order) {
-      for (const std::size_t need : needs[i]) drafts_[i].spec.needs.push_back(place[need]);
+    if (const Status ok = check_reads(document_, target_reads_, drafts_); !ok) return ok;
+    auto constraints = read_constraints(document_, constraints_, drafts_);
+    if (!constraints) return fail(constraints.error());
+    // A circle is reported as the file has it before constraints add needs of their own.
+    if (const auto order = order_of(document_, drafts_); !order) return fail(order.error());
+    auto samplers = link_samplers(document_, *std::move(constraints), spec_.seed, drafts_);
+    if (!samplers) return fail(samplers.error());
+    spec_.samplers = *std::move(samplers);
+    const auto order = order_of(document_, drafts_);
+    if (!order) return fail(order.error());
+    for (const std::size_t i : *order) {
+      drafts_[i].spec.needs = ids_of(drafts_[i].reads);
       spec_.columns.push_back(std::move(drafts_[i].spec));
     }
+    if (spec_.target) spec_.target->needs = ids_of(target_reads_);
     return {};
   }
 
-  Status unknown_name(const Draft& draft, const std::string& name) {
-    std::vector<std::string> names;
-    for (const auto& [known, index] : by_name_) names.push_back(known);
-    const std::vector<std::string> near = near_matches(name, names);
-    return fail(ErrorKind::kInvalid, "{}a template reads '{}', which is no column{}",
-                document_.where(draft.pointer), name,
-                near.empty() ? fmt::format("; there are {}", fmt::join(names, ", "))
-                             : fmt::format("; did you mean {}?", fmt::join(near, " or ")));
-  }
-
-  // Follows unmet needs until a column comes twice.
-  Status cycle(const std::vector<std::vector<std::size_t>>& needs,
-               const std::vector<std::size_t>& missing) {
-    std::size_t at = 0;
-    while (missing[at] == 0) ++at;
-    std::vector<std::size_t> path;
-    while (std::find(path.begin(), path.end(), at) == path.end()) {
-      path.push_back(at);
-      at = *std::find_if(needs[at].begin(), needs[at].end(),
-                         [&](std::size_t need) { return missing[need] > 0; });
+  // Of columns that have their place already; sorted, each once.
+  std::vector<ColumnId> ids_of(const std::vector<ColumnRead>& reads) const {
+    std::vector<ColumnId> ids;
+    for (const ColumnRead& read : reads) {
+      const auto found =
+          std::find_if(spec_.columns.begin(), spec_.columns.end(),
+                       [&](const ColumnDescription& column) { return column.name == read.name; });
+      ids.push_back(static_cast<ColumnId>(found - spec_.columns.begin()));
     }
-    std::string text;
-    for (auto step = std::find(path.begin(), path.end(), at); step != path.end(); ++step) {
-      text += drafts_[*step].spec.name + " needs ";
-    }
-    return fail(ErrorKind::kInvalid, "{}columns need each other in a circle: {}{}",
-                document_.where(drafts_[at].pointer), text, drafts_[at].spec.name);
+    std::sort(ids.begin(), ids.end());
+    ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+    return ids;
   }
 
   const Document& document_;
   const SeedFields& seed_fields_;
+  std::filesystem::path folder_;
+  const Json* seed_ = nullptr;
+  const Json* models_ = nullptr;
+  const Json* columns_ = nullptr;
+  const Json* constraints_ = nullptr;
   PipelineSpec spec_;
-  std::vector<std::string> model_recipes_;  // of spec_.models
-  std::vector<Draft> drafts_;
-  std::map<std::string, std::size_t> by_name_;
+  std::vector<ColumnDraft> drafts_;
+  std::vector<ColumnRead> target_reads_;
 };
 
 }  // namespace
-
-const std::string* ColumnSpec::model() const {
-  if (const auto* text = std::get_if<TextColumn>(&what)) return &text->model;
-  if (const auto* judge = std::get_if<JudgeColumn>(&what)) return &judge->model;
-  return nullptr;
-}
 
 std::size_t PipelineSpec::model(const std::string& alias) const {
   const auto found = std::find_if(models.begin(), models.end(),

@@ -1,6 +1,8 @@
 #include "pipeline/run/local_model.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <utility>
 
 #include "dovetail/engine.h"
@@ -10,6 +12,8 @@
 
 namespace dovetail::pipeline {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 template <class T>
 void fill(std::optional<T>& value, const std::optional<T>& otherwise) {
@@ -50,16 +54,20 @@ struct LocalModelHost::Impl {
   SamplingSpec defaults;
   std::unique_ptr<Engine> engine;
   std::optional<text::PromptEncoder> encoder;
+  std::string name;
+  std::uint32_t slots = 0;
+  std::atomic<std::uint32_t> in_flight{0};
 
   Result<std::vector<TokenId>> encode(const ModelRequest& request) const {
-    if (!request.chat) return encoder->text(request.prompt, false);
+    if (request.messages.empty()) return encoder->text(request.prompt, false);
     Json messages = Json::array();
-    if (request.system) messages.push_back({{"role", "system"}, {"content", *request.system}});
-    messages.push_back({{"role", "user"}, {"content", request.prompt}});
+    for (const ModelMessage& message : request.messages) {
+      messages.push_back({{"role", message.role}, {"content", message.content}});
+    }
     return encoder->chat(messages);
   }
 
-  Status submit(const ModelRequest& given, AnswerSink sink) const {
+  Status submit(const ModelRequest& given, AnswerSink sink) {
     auto prompt = encode(given);
     if (!prompt) return fail(std::move(prompt.error()));
     const SamplingSpec sampling = merged(given.sampling, defaults);
@@ -69,11 +77,16 @@ struct LocalModelHost::Impl {
     request.max_tokens = static_cast<std::int32_t>(sampling.max_tokens.value_or(0));
     request.stop = sampling.stop;
     auto answer = std::make_shared<ModelAnswer>();
+    in_flight.fetch_add(1);
     const auto accepted = engine->submit(
-        std::move(request), [answer, sink = std::move(sink)](const OutputEvent& event) {
+        std::move(request),
+        [this, answer, sink = std::move(sink), sent = Clock::now()](const OutputEvent& event) {
           answer->text += event.text;
           answer->usage = event.usage;
           if (!event.finish) return;
+          in_flight.fetch_sub(1);
+          answer->on_wire_us = static_cast<std::uint64_t>(
+              std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - sent).count());
           switch (*event.finish) {
             case FinishReason::kStop:
             case FinishReason::kLength:
@@ -85,9 +98,12 @@ struct LocalModelHost::Impl {
               return sink(fail(event.error));
           }
         });
-    if (!accepted) return fail(accepted.error());
-    return {};
+    if (accepted) return {};
+    in_flight.fetch_sub(1);
+    return fail(accepted.error());
   }
+
+  std::uint32_t room() const { return slots - std::min(slots, in_flight.load()); }
 };
 
 LocalModelHost::LocalModelHost(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -99,9 +115,13 @@ Result<std::unique_ptr<LocalModelHost>> LocalModelHost::create(const LocalModel&
   if (!source) return fail(source.error());
   auto impl = std::make_unique<Impl>();
   impl->defaults = defaults;
+  impl->name = model.path.filename().string();
   auto engine = Engine::create(*source, model.engine);
   if (!engine) return fail(engine.error());
   impl->engine = *std::move(engine);
+  // One round of requests beside those that run, so that a row that ends is followed at once.
+  const EngineOptions& options = impl->engine->options();
+  impl->slots = std::min(2 * options.max_num_seqs, options.max_waiting);
   auto encoder = text::PromptEncoder::create(impl->engine->source(), impl->engine->tokenizer(), "");
   if (!encoder) return fail(encoder.error());
   impl->encoder = *std::move(encoder);
@@ -109,11 +129,19 @@ Result<std::unique_ptr<LocalModelHost>> LocalModelHost::create(const LocalModel&
 }
 
 ModelClient LocalModelHost::client() {
-  const EngineOptions& options = impl_->engine->options();
+  Impl* impl = impl_.get();
   ModelClient client;
-  client.slots = std::min(2 * options.max_num_seqs, options.max_waiting);
-  client.submit = [impl = impl_.get()](const ModelRequest& request, AnswerSink sink) {
+  client.slots = impl->slots;
+  client.room = [impl] { return impl->room(); };
+  client.on_room = [](const std::function<void()>&) {};  // only answers make room
+  client.submit = [impl](const ModelRequest& request, AnswerSink sink) {
     return impl->submit(request, std::move(sink));
+  };
+  client.check = [] { return Status(); };
+  client.state = [impl] {
+    const std::uint32_t now = impl->in_flight.load();
+    const IdleCause cause = now < impl->slots ? IdleCause::kNone : IdleCause::kLimit;
+    return std::vector<ModelState>{{impl->name, now, impl->slots, cause}};
   };
   return client;
 }

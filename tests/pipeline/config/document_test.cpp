@@ -35,12 +35,23 @@ TEST(Document, KnowsWhereValuesStand) {
   EXPECT_EQ(document->where(""), "f:1:1: ");
 }
 
+TEST(Document, PlacesMessagesThatBeginWithAPointer) {
+  const auto document = Document::parse("a: 1\nb:\n  'x: y': 2\n", "f");
+  ASSERT_TRUE(document) << document.error().message;
+  EXPECT_EQ(document->placed("/a: 1: wrong"), "f:1:1: /a: 1: wrong");
+  EXPECT_EQ(document->placed("/b/x: y: wrong"), "f:3:3: /b/x: y: wrong") << "a key with ': '";
+  EXPECT_EQ(document->placed("/b/z: missing"), "f:2:1: /b/z: missing") << "what encloses it";
+  EXPECT_EQ(document->placed("wrong: all"), "f:1:1: wrong: all");
+}
+
 TEST(Document, SaysWhatIsWrong) {
   const std::pair<std::string, std::string> cases[] = {
       {"a: [1, 2", "f:"},
       {"a: 1\nb: 2\na: 3\n", "f:3:1: /a: the key stands here twice"},
       {"a: 1\n---\nb: 2\n", "f: 2 documents, expected one"},
       {"? [1]\n: 2\n", "f:1:1: a key that is no scalar"},
+      {"a: \"\xE9\"\n", "f:1:4: /a: the text is no UTF-8"},
+      {"a: {\"\xE9\": 1}\n", "f:1:4: /a: a key that is no UTF-8"},
       {"a: !!binary aGk=\n", "the tag tag:yaml.org,2002:binary is not supported"},
       {std::string(80, '[') + std::string(80, ']'), "nested deeper than 64 levels"},
   };

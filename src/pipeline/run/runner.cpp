@@ -1,0 +1,517 @@
+#include "pipeline/run/runner.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <set>
+#include <utility>
+#include <variant>
+
+#include "pipeline/flow/frontier.h"
+#include "pipeline/run/column_work.h"
+#include "pipeline/run/error_gate.h"
+#include "pipeline/run/inbox.h"
+#include "pipeline/run/mutation.h"
+#include "pipeline/run/open_records.h"
+
+namespace dovetail::pipeline {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kPatience = std::chrono::milliseconds(50);
+constexpr auto kTellEvery = std::chrono::milliseconds(100);
+// Cells without a model that are made before models are looked after again: a fraction of a
+// millisecond.
+constexpr int kInstantCells = 64;
+constexpr std::size_t kErrorWindow = 50;
+constexpr double kErrorShare = 0.5;
+
+struct Came {
+  Cell cell;
+  Result<ModelAnswer> answer;
+};
+struct Durable {
+  std::uint64_t batch = 0;
+  Status status;
+};
+using News = std::variant<Came, Durable>;
+
+Hash128 hash_of(std::string_view text) {
+  const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
+  return {hash.high64, hash.low64};
+}
+
+// Of one token, in 1e-9 of the currency; prices are per million tokens.
+struct Price {
+  double input = 0.0, output = 0.0;
+};
+
+Price price_of(const ModelSpec& model) {
+  const auto* remote = std::get_if<RemoteModel>(&model.where);
+  if (remote == nullptr) return {};
+  return {1000.0 * remote->input_price, 1000.0 * remote->output_price};
+}
+
+// Nothing is wrong with the request: its model was busy or away.
+bool is_worth_waiting(const Error& error) {
+  return error.kind == ErrorKind::kExhausted || error.kind == ErrorKind::kUnavailable ||
+         error.kind == ErrorKind::kTimeout;
+}
+
+class Run {
+ public:
+  Run(const PipelineSpec& spec, const RunPorts& ports)
+      : spec_(spec),
+        ports_(ports),
+        instant_(static_cast<QueueId>(spec.models.size())),
+        frontier_(plans(), instant_ + 1, frontier_options(),
+                  [this](RecordId record) { return open(record); }),
+        emitter_(spec, *ports.store, [this](const FinishedRecord& record) { return emit(record); }),
+        gate_(kErrorWindow, kErrorShare),
+        inbox_(std::make_shared<Inbox<News>>()) {
+    progress_.records = spec.records;
+    progress_.columns.resize(spec.columns.size());
+    progress_.ready.resize(spec.models.size());
+    for (const ColumnDescription& column : spec.columns) {
+      const std::string* alias = column.model();
+      models_.push_back(alias == nullptr ? instant_ : static_cast<QueueId>(spec.model(*alias)));
+      recipes_.push_back(hash_of(column.recipe));
+    }
+    needs_models_ = std::any_of(models_.begin(), models_.end(),
+                                [&](QueueId queue) { return queue != instant_; });
+    for (const ModelClient& model : ports.models) {
+      model.on_room([inbox = inbox_] { inbox->wake(); });
+    }
+  }
+
+  Result<RunProgress> run() {
+    Status ended = play();
+    // Sinks hold the inbox, not the run: nothing that is still under way is waited for after an
+    // error, or when asked to stop at once.
+    if (const Status stored = ports_.store->flush(); ended && !stored) ended = stored;
+    if (!ended) return fail(ended.error());
+    tell();
+    return progress_;
+  }
+
+ private:
+  std::vector<ColumnPlan> plans() const {
+    std::vector<ColumnPlan> result;
+    for (const ColumnDescription& column : spec_.columns) {
+      const std::string* alias = column.model();
+      const auto queue = alias == nullptr ? instant_ : static_cast<QueueId>(spec_.model(*alias));
+      result.push_back({column.needs, queue, column.priority});
+    }
+    return result;
+  }
+
+  FrontierOptions frontier_options() const {
+    FrontierOptions options;
+    options.records = spec_.records;
+    options.window = kRunMutant == RunMutant::kIgnoresWindow ? spec_.records : spec_.window;
+    const bool fair = spec_.fair != (kRunMutant == RunMutant::kOtherOrder);
+    options.order = fair ? CellOrder::kFair : CellOrder::kFinishFirst;
+    options.instant = {instant_};
+    // Room that comes finds cells that are ready.
+    for (const ModelClient& model : ports_.models) {
+      options.low_water = std::max(options.low_water, model.slots);
+    }
+    return options;
+  }
+
+  Status play() {
+    auto told = Clock::now();
+    for (;;) {
+      const StopLevel asked = ports_.stop ? ports_.stop() : StopLevel::kNone;
+      if (asked != StopLevel::kNone) close(RunEnd::kStopped, "it was asked to stop");
+      if (gate_.shut()) {
+        close(RunEnd::kErrors, fmt::format("{} of the last {} cells failed for good",
+                                           gate_.failures(), gate_.window()));
+      }
+      if (asked == StopLevel::kNow) return {};
+      bool more = false;
+      if (!closing_) {
+        begin();
+        more = make_instant_cells();
+      }
+      hand_over();
+      constexpr bool kEarly = kRunMutant == RunMutant::kEmitsEarly;
+      if (Status ok = emitter_.durable(kEarly ? batches_ : durable_); !ok) return ok;
+      if (const auto now = Clock::now(); now - told > kTellEvery) {
+        told = now;
+        tell();
+        for (const ModelClient& model : ports_.models) {
+          if (Status ok = model.check(); !ok) return ok;
+        }
+      }
+      if (!failure_ && under_way_ == 0 && !more && durable_ == batches_) {
+        if (closing_ || frontier_.done()) return {};
+        salvage();
+      }
+      take_news(more ? std::chrono::milliseconds(0) : kPatience);
+      if (failure_) return fail(*failure_);
+    }
+  }
+
+  void close(RunEnd end, std::string why) {
+    if (closing_) return;
+    closing_ = true;
+    progress_.end = end;
+    progress_.why = std::move(why);
+  }
+
+  void tell() {
+    if (!ports_.progress) return;
+    progress_.opened = frontier_.opened();
+    progress_.window_is_full = frontier_.open() >= spec_.window;
+    for (QueueId model = 0; model < instant_; ++model) {
+      progress_.ready[model] = frontier_.ready(model);
+    }
+    ports_.progress(progress_);
+  }
+
+  // What the store has of a record.
+  std::vector<ColumnId> open(RecordId record) {
+    OpenRecord& opened = open_[record];
+    opened.absent.assign(spec_.columns.size(), false);
+    note({.kind = RunEventKind::kOpen, .cell = {record, 0}});
+    std::vector<ColumnId> ended;
+    if (!ports_.resumes) return ended;
+    const auto cells = ports_.store->read_record(record);
+    if (!cells) {
+      failure_ = cells.error();
+      return ended;
+    }
+    for (const CellResult& cell : *cells) {
+      ended.push_back(cell.column);
+      if (const Status ok = apply(spec_, cell, opened); !ok) failure_ = ok.error();
+      ColumnCounts& counts = progress_.columns[cell.column];
+      if (cell.state == CellState::kValue) ++counts.values;
+      if (cell.state == CellState::kSkipped) ++counts.skipped;
+      if (cell.state == CellState::kFailed || cell.state == CellState::kDropped) ++counts.failed;
+      note({.kind = RunEventKind::kStored,
+            .cell = {record, cell.column},
+            .number = static_cast<std::uint64_t>(cell.state)});
+    }
+    // Nothing more of a dropped record is made.
+    if (!opened.reason.empty()) {
+      ended.resize(spec_.columns.size());
+      for (ColumnId column = 0; column < ended.size(); ++column) ended[column] = column;
+    }
+    return ended;
+  }
+
+  // Gives each model what it has room for, from its own queue.
+  void begin() {
+    for (QueueId model = 0; model < instant_; ++model) {
+      std::uint32_t room = ports_.models[model].room();
+      note({.kind = RunEventKind::kRoom, .queue = model, .number = room});
+      while (room > 0) {
+        const auto cell = frontier_.take(model);
+        if (!cell) break;
+        if (skip(*cell)) continue;
+        if (!ask(model, *cell)) room = 1;
+        --room;
+        if constexpr (kRunMutant == RunMutant::kLeavesRoom) break;
+      }
+      note({.kind = RunEventKind::kPass, .queue = model, .number = room});
+    }
+  }
+
+  // Makes some of the cells that need no model; true: there are more.
+  bool make_instant_cells() {
+    for (int count = 0; count < kInstantCells; ++count) {
+      // Models open the records that they need; without models, whatever is next is opened.
+      if (needs_models_ && frontier_.ready(instant_) == 0) return false;
+      const auto cell = frontier_.take(instant_);
+      if (!cell) return false;
+      if (!skip(*cell)) make(*cell);
+    }
+    return true;
+  }
+
+  void make(Cell cell) {
+    OpenRecord& record = open_.at(cell.record);
+    const ColumnDescription& column = spec_.columns[cell.column];
+    if (const auto* expression = std::get_if<ExpressionColumn>(&column.what)) {
+      auto value = evaluate(*expression, record.row);
+      return value ? keep(cell, *std::move(value), {}) : give_up(cell, value.error());
+    }
+    // It may have been drawn together with another.
+    if (!record.row.contains(column.name)) {
+      if (const Status drawn = ports_.draw(cell.column, cell.record, record.row); !drawn) {
+        return give_up(cell, drawn.error());
+      }
+    }
+    Json value = record.row.at(column.name);
+    keep(cell, std::move(value), {});
+  }
+
+  // True: the cell is skipped, by its own condition or since something that it needs is not there.
+  bool skip(Cell cell) {
+    const ColumnDescription& column = spec_.columns[cell.column];
+    OpenRecord& record = open_.at(cell.record);
+    const bool lacks = std::any_of(column.needs.begin(), column.needs.end(),
+                                   [&](ColumnId need) { return record.absent[need]; });
+    const Result<bool> skipped = lacks ? Result<bool>(true) : is_skipped(column, record.row);
+    if (!skipped) {
+      give_up(cell, skipped.error());
+      return true;
+    }
+    if (!*skipped) return false;
+    set_absent(cell);
+    ++progress_.columns[cell.column].skipped;
+    end(cell, CellState::kSkipped, "", {});
+    return true;
+  }
+
+  void set_absent(Cell cell) {
+    OpenRecord& record = open_.at(cell.record);
+    record.absent[cell.column] = true;
+    record.row[spec_.columns[cell.column].name] = nullptr;
+  }
+
+  // False: the model takes no more now.
+  bool ask(QueueId model, Cell cell) {
+    OpenRecord& record = open_.at(cell.record);
+    const ColumnDescription& column = spec_.columns[cell.column];
+    const auto tried = record.tries.find(cell.column);
+    const std::uint32_t attempt = tried == record.tries.end() ? 0 : tried->second;
+    const std::uint64_t seed = seed_of(cell, attempt);
+    const auto request = make_request(column, record.row, seed);
+    if (!request) {
+      fail_for_good(cell, request.error(), {});
+      return true;
+    }
+    const Status taken =
+        ports_.models[model].submit(*request, [inbox = inbox_, cell](Result<ModelAnswer> answer) {
+          inbox->put(Came{cell, std::move(answer)});
+        });
+    if (taken) {
+      ++under_way_;
+      ++progress_.columns[cell.column].in_flight;
+      ++sent_;
+      note({RunEventKind::kSend, model, cell, seed, attempt});
+      return true;
+    }
+    if (taken.error().kind == ErrorKind::kExhausted) {
+      frontier_.give_back(cell);
+      return false;
+    }
+    fail_for_good(cell, taken.error(), {});
+    return true;
+  }
+
+  std::uint64_t seed_of(Cell cell, std::uint32_t attempt) const {
+    const std::string key = fmt::format("{}/{}/{}/{}", spec_.seed, spec_.columns[cell.column].name,
+                                        cell.record, attempt);
+    if constexpr (kRunMutant == RunMutant::kSeedsByTurn) return sent_;
+    return XXH3_64bits(key.data(), key.size()) >> 1;  // what JSON takes everywhere
+  }
+
+  void take_news(std::chrono::milliseconds limit) {
+    for (News& news : inbox_->take(limit)) {
+      std::visit([this](auto& one) { hear(one); }, news);
+    }
+  }
+
+  void hear(Durable& durable) {
+    if (!durable.status && !failure_) failure_ = durable.status.error();
+    durable_ = durable.batch;
+    note({.kind = RunEventKind::kDurable, .number = durable_});
+  }
+
+  void hear(Came& came) {
+    const Cell cell = came.cell;
+    const ColumnDescription& column = spec_.columns[cell.column];
+    const QueueId model = models_[cell.column];
+    ColumnCounts& counts = progress_.columns[cell.column];
+    --under_way_;
+    --counts.in_flight;
+    note({.kind = RunEventKind::kAnswer,
+          .queue = model,
+          .cell = cell,
+          .number = came.answer || !is_worth_waiting(came.answer.error()) ? 0U : 1U});
+    Provenance provenance;
+    std::uint32_t& tries = open_.at(cell.record).tries[cell.column];
+    provenance.attempts = ++tries;
+    if (!came.answer) return hear_failure(cell, came.answer.error(), provenance);
+
+    const ModelAnswer& answer = *came.answer;
+    provenance.prompt_tokens = answer.usage.prompt_tokens;
+    provenance.completion_tokens = answer.usage.completion_tokens;
+    provenance.latency_us = answer.on_wire_us;
+    provenance.origin = ports_.store->origin({spec_.models[model].alias, recipes_[cell.column]});
+    const Price price = price_of(spec_.models[model]);
+    const double cost =
+        price.input * provenance.prompt_tokens + price.output * provenance.completion_tokens;
+    provenance.cost = static_cast<std::uint64_t>(cost);
+    progress_.cost += 1e-9 * cost;
+    counts.prompt_tokens += provenance.prompt_tokens;
+    counts.completion_tokens += provenance.completion_tokens;
+
+    auto value = read_answer(column, answer);
+    if (value) {
+      gate_.ended(false);
+      return keep(cell, *std::move(value), provenance);
+    }
+    if (tries <= column.retries) {
+      ++counts.retries;
+      if constexpr (kRunMutant == RunMutant::kDefersForAnswer) return defer(cell);
+      return put_back(cell);
+    }
+    Error error = value.error();
+    if (answer.cut) error.message += "; it was cut by max_tokens";
+    fail_for_good(cell, error, provenance);
+  }
+
+  void hear_failure(Cell cell, const Error& error, const Provenance& provenance) {
+    if (!is_worth_waiting(error)) return fail_for_good(cell, error, provenance);
+    if (!salvaged_.contains({cell.record, cell.column})) return defer(cell);
+    give_up(cell, error, provenance);
+  }
+
+  void put_back(Cell cell) {
+    note({.kind = RunEventKind::kPutBack, .cell = cell});
+    frontier_.give_back(cell);
+  }
+
+  void defer(Cell cell) {
+    note({.kind = RunEventKind::kDefer, .cell = cell});
+    deferred_.push_back(cell);
+  }
+
+  // A second chance for cells whose model could not be reached, when there is nothing else to do.
+  void salvage() {
+    for (const Cell cell : std::exchange(deferred_, {})) {
+      salvaged_.insert({cell.record, cell.column});
+      put_back(cell);
+    }
+  }
+
+  void fail_for_good(Cell cell, const Error& error, const Provenance& provenance) {
+    gate_.ended(true);
+    give_up(cell, error, provenance);
+  }
+
+  void keep(Cell cell, Json value, const Provenance& provenance) {
+    std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+    open_.at(cell.record).row[spec_.columns[cell.column].name] = std::move(value);
+    ++progress_.columns[cell.column].values;
+    end(cell, CellState::kValue, std::move(text), provenance);
+  }
+
+  void give_up(Cell cell, const Error& error, const Provenance& provenance = {}) {
+    const ColumnDescription& column = spec_.columns[cell.column];
+    OpenRecord& record = open_.at(cell.record);
+    set_absent(cell);
+    ++progress_.columns[cell.column].failed;
+    const bool drops = column.on_failure == FailurePolicy::kDropRecord;
+    std::string reason = fmt::format("{}: {}", column.name, error.message);
+    if (drops && record.reason.empty()) record.reason = reason;
+    end(cell, drops ? CellState::kDropped : CellState::kFailed, std::move(reason), provenance);
+  }
+
+  // Its cell is on its way into the store; what needed it may begin.
+  void end(Cell cell, CellState state, std::string json, const Provenance& provenance) {
+    note({.kind = RunEventKind::kEnd, .cell = cell, .number = static_cast<std::uint64_t>(state)});
+    constexpr bool kForgets = kRunMutant == RunMutant::kForgetsToStore;
+    if (!kForgets || cell.record % 16 != 3 || cell.column != 1) {
+      unstored_.push_back({cell.record, cell.column, state, std::move(json), provenance});
+    }
+    if (state == CellState::kDropped) frontier_.drop(cell.record);
+    frontier_.end(cell);
+  }
+
+  // Hands over what has ended since the last time. The store commits in this order: no cell is
+  // durable without those that it was made of.
+  void hand_over() {
+    if (!unstored_.empty()) {
+      std::vector<CellResult> late;
+      if constexpr (kRunMutant == RunMutant::kStoresLate) {
+        if (unstored_.size() > 1) {
+          late.push_back(std::move(unstored_.front()));
+          unstored_.erase(unstored_.begin());
+        }
+      }
+      std::sort(unstored_.begin(), unstored_.end(), [](const CellResult& a, const CellResult& b) {
+        return std::pair(a.record, a.column) < std::pair(b.record, b.column);
+      });
+      ports_.store->put(unstored_, [inbox = inbox_, batch = ++batches_](Status status) {
+        inbox->put(Durable{batch, std::move(status)});
+      });
+      if (ports_.observe) note_batch();
+      unstored_ = std::move(late);
+    }
+    while (const auto record = frontier_.next_ended()) {
+      const auto ended = open_.find(*record);
+      emitter_.add(*record, batches_, std::move(ended->second));
+      open_.erase(ended);
+    }
+  }
+
+  void note(const RunEvent& event) {
+    if (ports_.observe) ports_.observe(event);
+  }
+
+  void note_batch() {
+    for (const CellResult& cell : unstored_) {
+      note({.kind = RunEventKind::kStore, .cell = {cell.record, cell.column}, .number = batches_});
+    }
+  }
+
+  Status emit(const FinishedRecord& record) {
+    note({.kind = RunEventKind::kEmit,
+          .cell = {record.record, 0},
+          .number = record.reason.empty() ? 0U : 1U});
+    ++(record.reason.empty() ? progress_.finished : progress_.dropped);
+    return ports_.emit(record);
+  }
+
+  const PipelineSpec& spec_;
+  const RunPorts& ports_;
+  QueueId instant_;              // of cells that need no model
+  std::vector<QueueId> models_;  // by column
+  std::vector<Hash128> recipes_;
+  bool needs_models_ = false;
+
+  std::unordered_map<RecordId, OpenRecord> open_;
+  std::optional<Error> failure_;
+  RunProgress progress_;
+  Frontier frontier_;
+  OrderedEmitter emitter_;
+  ErrorGate gate_;
+  std::shared_ptr<Inbox<News>> inbox_;
+
+  bool closing_ = false;
+  std::uint64_t under_way_ = 0;  // requests whose answer has not been taken
+  std::uint64_t sent_ = 0;
+  std::vector<Cell> deferred_;
+  std::set<std::pair<RecordId, ColumnId>> salvaged_;
+  std::vector<CellResult> unstored_;
+  std::uint64_t batches_ = 0, durable_ = 0;
+};
+
+}  // namespace
+
+Result<RunProgress> run_pipeline(const PipelineSpec& spec, const RunPorts& ports) {
+  return Run(spec, ports).run();
+}
+
+std::vector<Hash128> fingerprints(const PipelineSpec& spec, std::uint64_t seed_data) {
+  std::vector<Hash128> result;
+  for (const ColumnDescription& column : spec.columns) {
+    std::string all = fmt::format("{}\n{}\n{}", spec.seed, column.name, column.recipe);
+    if (std::holds_alternative<SeedColumn>(column.what)) all += fmt::format("\n{:016x}", seed_data);
+    for (const ColumnId need : column.needs) {
+      all += fmt::format("\n{:016x}{:016x}", result[need].high, result[need].low);
+    }
+    result.push_back(hash_of(all));
+  }
+  return result;
+}
+
+}  // namespace dovetail::pipeline

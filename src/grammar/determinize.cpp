@@ -17,7 +17,10 @@ using Bytes = std::bitset<256>;
 struct Item {
   Nfa::State state = 0;
   std::uint32_t context = 0;
-  auto operator<=>(const Item&) const = default;
+  bool operator==(const Item&) const = default;
+  bool operator<(const Item& other) const {
+    return state != other.state ? state < other.state : context < other.context;
+  }
 };
 using Items = std::vector<Item>;
 
@@ -141,7 +144,7 @@ class Construction {
 
   // What `items` reach by nothing: ends, and states with bytes or calls. A call that ends its rule
   // becomes a jump.
-  Items closed(Items stack) {
+  Items closed(const Items& from) {
     Items out;
     ++round_;
     const auto visit = [&](Item item) {
@@ -154,7 +157,7 @@ class Construction {
     };
     with_context_.clear();
     Items todo;
-    for (const Item& item : stack) {
+    for (const Item& item : from) {
       if (visit(item)) todo.push_back(item);
     }
     while (!todo.empty()) {
@@ -229,8 +232,8 @@ class Construction {
       }
     }
     std::vector<CallGroup> groups;
-    for (auto& [rule, after] : by_rule) {
-      CallGroup group{{rule}, closed(std::move(after)), first_of(rule), false};
+    for (const auto& [rule, after] : by_rule) {
+      CallGroup group{{rule}, closed(after), first_of(rule), false};
       for (std::size_t i = 0; i < groups.size();) {
         if ((groups[i].first & group.first).any() && groups[i].after == group.after) {
           group.rules.insert(group.rules.end(), groups[i].rules.begin(), groups[i].rules.end());
@@ -291,7 +294,7 @@ class Construction {
         if (!context) return fail(context.error());
         more.push_back({rules_[edge.rule].start, *context});
       }
-      items = closed(std::move(more));
+      items = closed(more);
       items_ += items.size();
       if (items_ > kMaxSubsetItems || work_.exhausted()) break;  // run() says so
       groups = groups_of(items);
@@ -333,7 +336,7 @@ class Construction {
     for (const CallGroup& group : groups) {
       Items starts;
       for (const std::uint32_t rule : group.rules) starts.push_back({rules_[rule].start, 0});
-      const std::uint32_t start = state_of(closed(std::move(starts)));
+      const std::uint32_t start = state_of(closed(starts));
       const std::uint32_t after = state_of(group.after);
       const auto [at, fresh] =
           call_ids_.try_emplace({start, after}, static_cast<std::uint32_t>(out_.calls.size()));

@@ -41,6 +41,10 @@ Command pipeline_command() {
   const auto add_output = [&](CLI::App* app) {
     app->add_option("-o,--output", options.output, "The run's folder; without it, the name in FILE")
         ->type_name("FOLDER");
+    app->add_option("--database", options.database,
+                    "Where finished cells are kept, instead of run.db in the folder: a file, or "
+                    "postgresql://...")
+        ->type_name("WHERE");
   };
   const auto add_run = [&](CLI::App* app) {
     add_output(app);

@@ -85,6 +85,7 @@ std::string resume_command(const PipelineOptions& options) {
   if (!options.output.empty()) command += fmt::format(" --output {}", options.output);
   if (options.records != 0) command += fmt::format(" --records {}", options.records);
   if (options.format == "csv") command += " --format csv";
+  if (!options.database.empty()) command += " --database ...";
   return command;
 }
 
@@ -237,7 +238,7 @@ Result<int> run_pipeline_file(const PipelineOptions& options, bool resume) {
   if (const Status ok = make_folder(files.folder); !ok) return fail(ok.error());
 
   pipeline::JobOptions job_options;
-  job_options.store = files.store;
+  job_options.store = options.database.empty() ? files.store.string() : options.database;
   job_options.mode = resume ? pipeline::OpenMode::kResume : pipeline::OpenMode::kCreate;
   job_options.store_options.on_waiting = [](const Error& error) {
     fmt::print(stderr, "waiting: {}\n", error.message);
@@ -309,7 +310,7 @@ Result<int> preview_pipeline_file(const PipelineOptions& options) {
     fs::remove_all(folder, ignored);
   });
   pipeline::JobOptions job_options;
-  job_options.store = fs::path(folder) / "run.db";
+  job_options.store = (fs::path(folder) / "run.db").string();
   auto job = PipelineJob::open(*std::move(spec), job_options);
   if (!job) return fail(job.error());
   if (const Status ok = (*job)->start_models(); !ok) return fail(ok.error());
@@ -361,7 +362,9 @@ Result<int> report_on_pipeline(const PipelineOptions& options) {
   const auto spec = read(options);
   if (!spec) return fail(spec.error());
   const RunFiles files = files_of(options, *spec);
-  const auto store = pipeline::Store::open(files.store, pipeline::OpenMode::kReadOnly);
+  const auto store =
+      pipeline::Store::open(options.database.empty() ? files.store.string() : options.database,
+                            pipeline::OpenMode::kReadOnly);
   if (!store) return fail(store.error());
   const auto data = collect(**store, *spec, stored_endpoints(**store));
   if (!data) return fail(data.error());
@@ -376,7 +379,9 @@ Result<int> status_of_pipeline(const PipelineOptions& options) {
   const auto spec = read(options);
   if (!spec) return fail(spec.error());
   const RunFiles files = files_of(options, *spec);
-  const auto store = pipeline::Store::open(files.store, pipeline::OpenMode::kReadOnly);
+  const auto store =
+      pipeline::Store::open(options.database.empty() ? files.store.string() : options.database,
+                            pipeline::OpenMode::kReadOnly);
   if (!store) return fail(store.error());
   const auto columns = (*store)->columns();
   if (!columns) return fail(columns.error());

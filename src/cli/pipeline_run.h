@@ -13,6 +13,7 @@ struct PipelineOptions {
   std::string file;
   std::string output;         // the run's folder; empty: the pipeline's name
   std::string format;         // "jsonl" or "csv"
+  std::string database;       // of the run; empty: run.db in its folder
   std::uint64_t records = 0;  // 0: what the file says
   bool json = false, quiet = false, no_report = false;
 };

@@ -42,6 +42,9 @@ struct FailedAttempt {
 // 1 + retries fresh answers there are up to so many corrections of it.
 bool may_ask_again(const ColumnDescription& column, std::span<const FailedAttempt> failed);
 
+// The JSON schema that a column's answers are to be instances of; null: any text.
+const Json* answer_schema(const ColumnDescription& column);
+
 // The question for a column that a model makes: a fresh one, or, where the last attempts are to be
 // corrected, one that goes on with these answers and what is wrong with them.
 Result<ModelRequest> make_request(const ColumnDescription& column, const Json& row,

@@ -76,6 +76,11 @@ struct LocalModelHost::Impl {
     request.sampling = sampling_params(sampling, engine->source().generation, given.seed);
     request.max_tokens = static_cast<std::int32_t>(sampling.max_tokens.value_or(0));
     request.stop = sampling.stop;
+    if (!given.schema.is_null()) {
+      auto compiled = engine->compile(GrammarKind::kJsonSchema, given.schema.dump());
+      if (!compiled) return fail(std::move(compiled.error()));
+      request.grammar = *std::move(compiled);
+    }
     auto answer = std::make_shared<ModelAnswer>();
     in_flight.fetch_add(1);
     const auto accepted = engine->submit(
@@ -126,6 +131,12 @@ Result<std::unique_ptr<LocalModelHost>> LocalModelHost::create(const LocalModel&
   if (!encoder) return fail(encoder.error());
   impl->encoder = *std::move(encoder);
   return std::unique_ptr<LocalModelHost>(new LocalModelHost(std::move(impl)));
+}
+
+Status LocalModelHost::check(const Json& schema) {
+  const auto compiled = impl_->engine->compile(GrammarKind::kJsonSchema, schema.dump());
+  if (!compiled) return fail(compiled.error());
+  return {};
 }
 
 ModelClient LocalModelHost::client() {

@@ -17,6 +17,9 @@ class LocalModelHost {
   // Stops the engine; requests under way end as cancelled first.
   ~LocalModelHost();
 
+  // Whether answers can be held to a JSON schema; an error names what in it cannot.
+  Status check(const Json& schema);
+
   // Valid while the host lives. `submit` may be called from any thread.
   ModelClient client();
 

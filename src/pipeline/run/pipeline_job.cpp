@@ -7,6 +7,8 @@
 #include <utility>
 #include <variant>
 
+#include "pipeline/run/column_work.h"
+
 namespace dovetail::pipeline {
 namespace {
 
@@ -77,6 +79,13 @@ Status PipelineJob::start(const ModelSpec& model) {
   if (const auto* local = std::get_if<LocalModel>(&model.where)) {
     auto host = LocalModelHost::create(*local, model.sampling);
     if (!host) return fail(host.error());
+    for (const ColumnDescription& column : spec_.columns) {
+      const Json* schema = answer_schema(column);
+      if (schema == nullptr || *column.model() != model.alias) continue;
+      if (const Status ok = (*host)->check(*schema); !ok) {
+        return fail(ok.error().kind, "column '{}': {}", column.name, ok.error().message);
+      }
+    }
     clients_.push_back((*host)->client());
     local_.push_back(*std::move(host));
     return {};

@@ -22,7 +22,7 @@ Result<PipelineSpec> read_pipeline(const std::filesystem::path& file,
                                    std::optional<std::uint64_t> records = std::nullopt);
 
 struct JobOptions {
-  std::filesystem::path store;        // the SQLite file of the run
+  std::string store;                  // see Store::open()
   OpenMode mode = OpenMode::kCreate;  // or kResume
   StoreOptions store_options;
 };

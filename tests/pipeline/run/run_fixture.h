@@ -152,7 +152,7 @@ inline Session run_session(const PipelineSpec& spec, const std::filesystem::path
   RunLaws own(spec);
   if (laws == nullptr) laws = &own;
   laws->begin();
-  const std::filesystem::path file = folder / "run.db";
+  const std::string file = (folder / "run.db").string();
   RunPorts ports;
   ports.resumes = std::filesystem::exists(file);
   auto store =

@@ -397,7 +397,7 @@ TEST(Runner, AnErrorOfTheWriterEndsTheRun) {
   const PipelineSpec spec = spec_of(pipeline(100));
   const RunFolder folder;
   ScriptedModel gen(4, writes()), judge(4, grades());
-  auto store = Store::open(folder.path() / "run.db", OpenMode::kCreate);
+  auto store = Store::open((folder.path() / "run.db").string(), OpenMode::kCreate);
   ASSERT_TRUE(store);
   std::vector<ColumnSpec> columns;
   for (const ColumnDescription& column : spec.columns) columns.push_back({column.name, {}, false});
@@ -468,7 +468,7 @@ RC_GTEST_PROP(RunnerProperty, StopsAndResumes, ()) {
 TEST(OrderedEmitter, ReadsBackWhatItDidNotKeep) {
   const PipelineSpec spec = spec_of(pipeline(50));
   const RunFolder folder;
-  auto store = Store::open(folder.path() / "run.db", OpenMode::kCreate);
+  auto store = Store::open((folder.path() / "run.db").string(), OpenMode::kCreate);
   ASSERT_TRUE(store);
   std::vector<ColumnSpec> columns;
   for (const ColumnDescription& column : spec.columns) columns.push_back({column.name, {}, false});

@@ -65,15 +65,15 @@ std::optional<std::span<const FailedAttempt>> corrected(const ColumnDescription&
   return failed.last(chain);
 }
 
-const Json* schema_of(const ColumnDescription& column) {
+}  // namespace
+
+const Json* answer_schema(const ColumnDescription& column) {
   if (const auto* structured = std::get_if<StructuredColumn>(&column.what)) {
     return &structured->schema.source();
   }
   const auto* judge = std::get_if<JudgeColumn>(&column.what);
   return judge != nullptr && !judge->plain ? &judge->schema.source() : nullptr;
 }
-
-}  // namespace
 
 bool may_ask_again(const ColumnDescription& column, std::span<const FailedAttempt> failed) {
   return corrected(column, failed).has_value();
@@ -85,7 +85,7 @@ Result<ModelRequest> make_request(const ColumnDescription& column, const Json& r
   ModelRequest request;
   request.sampling = call.sampling;
   request.seed = seed;
-  if (const Json* schema = schema_of(column)) request.schema = *schema;
+  if (const Json* schema = answer_schema(column)) request.schema = *schema;
   for (const PromptMessage& message : call.prompt.messages) {
     auto content = message.content.render(row);
     if (!content) return fail(content.error());

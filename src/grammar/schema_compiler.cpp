@@ -76,7 +76,7 @@ class Compiler {
     }
     return at->second;
   }
-  Result<std::uint32_t> value_rule(std::vector<SchemaRef> schemas) {
+  Result<std::uint32_t> value_rule(const std::vector<SchemaRef>& schemas) {
     return rule(RuleKind::kValue, schemas);
   }
 

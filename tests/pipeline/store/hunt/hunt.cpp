@@ -115,7 +115,7 @@ int cut_often(const std::filesystem::path& folder, std::uint64_t seed) {
         // In the order of the puts, so that one number says it all.
         finished = cell + 1;
       });
-      std::this_thread::sleep_for(std::chrono::microseconds{100});
+      std::this_thread::sleep_for(std::chrono::microseconds{400});
     }
   });
   int lost = 0;

@@ -162,7 +162,8 @@ TEST(Runner, TakesAnswersFromTheCache) {
   const Session first = run_session(spec, folder.path(), {gen.client(), judge.client()});
   ASSERT_TRUE(is_lawful(first));
   std::string columns = kColumns;
-  columns.replace(columns.find("retries: 2"), 10, "retries: 3");  // asks for the same, but is new
+  // Another column that asks for the same.
+  columns.replace(columns.find("description: is it"), 18, "description: or not");
   ScriptedModel silent(4, writes());
   const Session again = run_session(spec_of(pipeline(40, "", columns)), folder.path(),
                                     {silent.client(), silent.client()});
@@ -170,6 +171,7 @@ TEST(Runner, TakesAnswersFromTheCache) {
   EXPECT_EQ(again.lines, first.lines);
   EXPECT_TRUE(silent.asked().empty());
   EXPECT_EQ(again.progress->columns[2].from_cache, 40U);
+  columns.replace(columns.find("description: or not"), 19, "description: whatever");
   columns.replace(columns.find("corrections: 0"), 14, "corrections: 0\n    cache: false");
   ScriptedModel asked(4, grades());
   const Session third = run_session(spec_of(pipeline(40, "", columns)), folder.path(),

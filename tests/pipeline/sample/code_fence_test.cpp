@@ -76,7 +76,7 @@ TEST(CodeFence, WhatIsMissingIsSaid) {
   EXPECT_EQ(*extract_code("  x = 1\n\n", {.language = "python", .whole_text = true}), "x = 1\n");
   // A fence of another language is no permission to take the prose around it.
   EXPECT_FALSE(extract_code("```js\nb\n```", {.language = "python", .whole_text = true}));
-  EXPECT_FALSE(extract_code(" \n", {.whole_text = true}));
+  EXPECT_FALSE(extract_code(" \n", {.language = "", .whole_text = true}));
   EXPECT_EQ(*extract_code("```py\nx", {.language = "python"}), "x\n");
   EXPECT_THAT(extract_code("```py\nx", {.language = "python", .unclosed = false}).error().message,
               HasSubstr("cut off"));

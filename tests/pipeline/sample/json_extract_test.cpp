@@ -91,7 +91,9 @@ TEST(JsonExtract, RepairsAndSaysWhat) {
     EXPECT_EQ(found->value.dump(), c.value) << c.text;
     EXPECT_EQ(fmt::format("{}", fmt::join(found->repairs, ", ")), c.repairs) << c.text;
     const auto strict = extract_json(c.text, {.repair = false});
-    if (strict) EXPECT_NE(strict->value.dump(), c.value) << c.text;
+    if (strict) {
+      EXPECT_NE(strict->value.dump(), c.value) << c.text;
+    }
   }
 }
 
@@ -132,7 +134,9 @@ TEST(JsonExtract, HostileTextsStayLinear) {
     std::string text;
     while (text.size() < 300000) text += unit;
     const auto found = extract_json(text);
-    if (found) EXPECT_NO_THROW((void)found->value.dump());
+    if (found) {
+      EXPECT_NO_THROW((void)found->value.dump());
+    }
   }
 }
 

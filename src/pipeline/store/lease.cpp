@@ -168,14 +168,14 @@ Result<std::optional<Lease>> Leases::Impl::take(std::int64_t token, bool again) 
   constexpr std::string_view kExpired =
       kStoreMutant == StoreMutant::kLeaseForever
           ? "false"
-          : "greatest(expires, pg_postmaster_start_time() + $1 * interval '1 millisecond') < "
+          : "greatest(expires, pg_postmaster_start_time() + lasts * interval '1 millisecond') < "
             "clock_timestamp()";
   constexpr std::string_view kLock =
       kStoreMutant == StoreMutant::kLeaseUnlocked ? "" : "FOR UPDATE SKIP LOCKED";
   const std::string statement = fmt::format(
       "WITH next AS (SELECT number FROM ranges WHERE state < 2 AND number < $2 AND "
       "(state = 0 OR {}) ORDER BY number LIMIT 1 {}) "
-      "UPDATE ranges SET state = 1, token = $3, worker = $4, "
+      "UPDATE ranges SET state = 1, token = $3, worker = $4, lasts = $1, "
       "expires = clock_timestamp() + $1 * interval '1 millisecond' "
       "FROM next WHERE ranges.number = next.number RETURNING ranges.number",
       kExpired, kLock);

@@ -69,7 +69,7 @@ Status create_run(PgConnection& connection, const PostgresPlace& place) {
       " key bytea NOT NULL UNIQUE, size bigint NOT NULL, body bytea NOT NULL);"
       "CREATE TABLE ranges(number bigint PRIMARY KEY, state bigint NOT NULL DEFAULT 0,"
       " token bigint NOT NULL DEFAULT 0, worker text NOT NULL DEFAULT '',"
-      " expires timestamptz NOT NULL DEFAULT '-infinity');"
+      " expires timestamptz NOT NULL DEFAULT '-infinity', lasts bigint NOT NULL DEFAULT 0);"
       "CREATE INDEX ranges_open ON ranges(number) WHERE state < 2");
   if (ok) ok = write_epoch(connection, 0);
   return ok ? write_number(connection, kLayoutMeta, kLayout) : ok;

@@ -21,7 +21,7 @@ namespace dovetail::pipeline {
 //   meta(name, body)                  columns, properties, the epoch
 //   origins(id, body)
 //   responses(age, key, size, body)   by age, because the oldest goes first
-//   ranges(number, state, token, worker, expires)   lease.h
+//   ranges(number, state, token, worker, expires, lasts)   lease.h
 
 // True: a run of this version is there; false: none. Anything else is an error that says what it
 // is.

@@ -50,6 +50,15 @@ Member join(const std::string& where, const std::string& run, LeaseOptions optio
   return {*std::move(store), *std::move(leases)};
 }
 
+// To see and change the run's tables.
+PgConnection open_session(const std::string& where, const std::string& run) {
+  const auto place = parse_place(where, run);
+  if (!place) die(place.error().message);
+  auto session = PgConnection::open(std::get<PostgresPlace>(*place));
+  if (!session) die(session.error().message);
+  return *std::move(session);
+}
+
 Status put_and_wait(Store& store, const CellResult& cell) {
   Status answer;
   store.put(cell, [&](Status status) { answer = std::move(status); });
@@ -136,7 +145,7 @@ int use_stale_lease(const std::string& where, const std::string& run) {
   asleep.duration = milliseconds{300};
   asleep.renew_every = std::chrono::hours{1};
   LeaseOptions awake = asleep;
-  awake.renew_every = milliseconds{50};
+  awake.duration = std::chrono::hours{1};
   const Member slow = join(where, run, asleep);
   const RecordRange mine = take(*slow.leases);
   if (mine != RecordRange{0, 10}) return complain("the first range is not the lowest");
@@ -200,17 +209,15 @@ int contend(const std::string& where, const std::string& run) {
   options.range_records = 4;
   std::vector<Member> members;
   for (int i = 0; i < 4; ++i) members.push_back(join(where, run, options));
-  const auto place = parse_place(where, run);
-  auto session = PgConnection::open(std::get<PostgresPlace>(*place));
-  if (!session) die(session.error().message);
+  auto session = open_session(where, run);
   // While someone is about to take the first range, others are not held up, and take others.
-  if (auto ok = session->execute("BEGIN; SELECT * FROM ranges WHERE number = 0 FOR UPDATE"); !ok) {
+  if (auto ok = session.execute("BEGIN; SELECT * FROM ranges WHERE number = 0 FOR UPDATE"); !ok) {
     die(ok.error().message);
   }
   std::atomic<int> ended{0};
   std::thread holder([&] {
     for (int i = 0; i < 300 && ended < 4; ++i) std::this_thread::sleep_for(milliseconds{10});
-    if (auto ok = session->execute("ROLLBACK"); !ok) die(ok.error().message);
+    if (auto ok = session.execute("ROLLBACK"); !ok) die(ok.error().message);
   });
   auto taken = take_at_once(members, 1, ended);
   holder.join();
@@ -226,16 +233,25 @@ int let_expire(const std::string& where, const std::string& run) {
   LeaseOptions options;
   options.records = 20;
   options.range_records = 10;
-  options.duration = milliseconds{1000};
-  options.renew_every = milliseconds{100};
+  options.duration = std::chrono::hours{1};
+  options.renew_every = milliseconds{20};
   const Member lively = join(where, run, options);
   const RecordRange kept = take(*lively.leases);
   options.renew_every = std::chrono::hours{1};
   const Member dead = join(where, run, options);
-  const Member heir = join(where, run, options);
   const RecordRange left = take(*dead.leases);
+  const Member heir = join(where, run, options);
   if (auto early = heir.leases->take(); !early || *early) return complain("taken before its time");
-  std::this_thread::sleep_for(milliseconds{2000});
+  // The hour passes for both; one of them renews its lease.
+  auto session = open_session(where, run);
+  if (!session.execute("UPDATE ranges SET expires = '-infinity', lasts = 0")) return 2;
+  for (bool renewed = false; !renewed;) {
+    const auto rows =
+        session.run("SELECT expires > clock_timestamp() FROM ranges WHERE number = 0");
+    if (!rows) die(rows.error().message);
+    renewed = rows->integer(0, 0) != 0;
+    std::this_thread::sleep_for(milliseconds{10});
+  }
   const auto first = heir.leases->take();
   if (!first || !*first || **first != left) return complain("a lease does not run out");
   if (auto second = heir.leases->take(); !second || *second) {

@@ -192,8 +192,10 @@ class Run {
                          (static_cast<double>(emitter_.next()) + 1.0);
     const auto missing = static_cast<double>(spec_.target->count - emitter_.accepted());
     const double needed = std::min(missing / share, static_cast<double>(spec_.window));
-    frontier_.set_window(
-        std::min(spec_.window, static_cast<std::uint64_t>(needed) + kSpareRecords));
+    // Those that have ended and wait for an earlier one count, too.
+    const std::uint64_t waiting = frontier_.ended() - emitter_.next();
+    const std::uint64_t open = static_cast<std::uint64_t>(needed) + kSpareRecords;
+    frontier_.set_window(std::min(spec_.window, open - std::min(open, waiting)));
   }
 
   Status end_complete() {

@@ -27,6 +27,7 @@ class Search {
         value.reset();
       }
     }
+    end_ = reader.position();
     const std::size_t cost = reader.position() - at + 1;
     budget_ = cost < budget_ ? budget_ - cost : 0;
     if (!value) {
@@ -44,16 +45,21 @@ class Search {
     return ExtractedJson{*std::move(value), reader.repairs()};
   }
 
-  // The first object or array anywhere in the text.
+  // The first object or array anywhere in the text that is JSON as it stands, else the first one.
   std::optional<ExtractedJson> first_in(std::string_view text) {
     const std::string_view openings = options_.wanted == JsonWanted::kObject  ? "{"
                                       : options_.wanted == JsonWanted::kArray ? "["
                                                                               : "{[";
+    std::optional<ExtractedJson> mended;
     for (std::size_t at = text.find_first_of(openings); at != std::string_view::npos && budget_ > 0;
-         at = text.find_first_of(openings, at + 1)) {
-      if (auto found = value_at(text, at, false)) return found;
+         at = text.find_first_of(openings, at)) {
+      auto found = value_at(text, at, false);
+      if (found && found->repairs.empty()) return found;
+      // What is within a value that can be mended is a part of it.
+      at = found ? end_ : at + 1;
+      if (found && !mended) mended = std::move(found);
     }
-    return std::nullopt;
+    return mended;
   }
 
   const std::string& problem() const { return problem_; }
@@ -74,6 +80,7 @@ class Search {
   std::size_t budget_;  // bytes that may still be read: fresh starts cost time
   std::string problem_;
   std::size_t problem_at_ = 0;
+  std::size_t end_ = 0;  // of the value that was read last
 };
 
 }  // namespace
@@ -102,6 +109,12 @@ Result<ExtractedJson> extract_json(std::string_view answer, const JsonExtractOpt
   if (first == '{' || first == '[') {
     if (auto found = search.value_at(answer, start, false)) return finish(*std::move(found));
   }
+  // So does one that is the whole answer as it stands: a string may hold brackets, too.
+  const bool may_be_scalar = options.wanted == JsonWanted::kAny && first != '{' && first != '[';
+  if (may_be_scalar) {
+    auto found = search.value_at(answer, start, true);
+    if (found && found->repairs.empty()) return finish(*std::move(found));
+  }
   for (const CodeBlock& block : find_code_blocks(answer)) {
     if (!block.language.empty() && canonical_language(block.language) != "json") continue;
     const auto inner = block.code.find_first_not_of(" \t\r\n");
@@ -110,7 +123,7 @@ Result<ExtractedJson> extract_json(std::string_view answer, const JsonExtractOpt
     if (auto found = search.first_in(block.code)) return finish(*std::move(found));
   }
   if (auto found = search.first_in(answer)) return finish(*std::move(found));
-  if (options.wanted == JsonWanted::kAny && first != '{' && first != '[') {
+  if (may_be_scalar) {
     if (auto found = search.value_at(answer, start, true)) return finish(*std::move(found));
   }
   return fail(ErrorKind::kInvalid, "answer {}: {} at byte {}; valid: {}", load::quote(answer),

@@ -239,8 +239,10 @@ bool LenientJson::ends_string(std::string_view closing, bool is_key) const {
 }
 
 bool LenientJson::read_string(std::string& out, std::string_view closing, bool is_key) {
-  for (;;) {
+  for (bool was_quoted = false;;) {
     if (end()) {
+      // It is a key whose colon is missing, rather than one that was cut off.
+      if (is_key && was_quoted) return fail_with("no colon behind a key");
       repaired("missing closing quote");
       return true;
     }
@@ -251,6 +253,7 @@ bool LenientJson::read_string(std::string& out, std::string_view closing, bool i
         return true;
       }
       repaired("unescaped quote");
+      was_quoted = true;
       out += closing;
       at_ += closing.size();
     } else if (c == '\\') {
@@ -280,7 +283,7 @@ void LenientJson::read_escape(std::string& out) {
   if (peek() == 'u' && read_unicode(out)) return;
   repaired("invalid escape");
   // \' is a quote; any other backslash most likely stands for itself, as in formulas.
-  if (peek() != '\'') out += '\\';
+  out += peek() == '\'' ? text_[at_++] : '\\';
 }
 
 bool LenientJson::read_unicode(std::string& out) {

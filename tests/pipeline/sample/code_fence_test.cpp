@@ -52,14 +52,15 @@ TEST(CodeFence, FollowsCommonMark) {
 
 TEST(CodeFence, ExtractsByLanguage) {
   const char* answer =
-      "First:\n```python\na\n```\nthen\n```js\nb\n```\nplain\n```\nc\n```\nand\n```Python3\nd\n```\n";
+      "First:\n```python\na\n```\nthen\n```js\nb\n```\nplain\n```\nc\n```\nand\n```Python3\nd\n```"
+      "\n";
   struct Case {
     const char* language;
     bool last;
     const char* code;
   };
-  const Case cases[] = {{"python", true, "d\n"}, {"py", false, "a\n"},   {"javascript", true, "b\n"},
-                        {"", true, "d\n"},       {"", false, "a\n"},     {"rust", true, "c\n"},
+  const Case cases[] = {{"python", true, "d\n"}, {"py", false, "a\n"}, {"javascript", true, "b\n"},
+                        {"", true, "d\n"},       {"", false, "a\n"},   {"rust", true, "c\n"},
                         {"JS", true, "b\n"}};
   for (const Case& c : cases) {
     const auto code = extract_code(answer, {.language = c.language, .last = c.last});

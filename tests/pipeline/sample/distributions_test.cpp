@@ -66,13 +66,15 @@ std::vector<double> collect(const std::function<double(Stream&)>& draw) {
   return values;
 }
 
-TEST(Normal, FollowsItsDistribution) { EXPECT_LT(kolmogorov(collect(draw_normal), normal_cdf), 2.2); }
+TEST(Normal, FollowsItsDistribution) {
+  EXPECT_LT(kolmogorov(collect(draw_normal), normal_cdf), 2.2);
+}
 
 TEST(TruncatedNormal, FollowsItsDistributionAndStaysInside) {
   const std::pair<double, double> intervals[] = {
-      {-kInfinity, 0.5}, {-1, 1},   {-1, 3},      {0, kInfinity}, {0.3, 0.4}, {2, kInfinity},
-      {2, 2.1},          {-3, -2},  {1, 8},       {-0.01, 4},     {5, 5.5},   {-kInfinity, -4},
-      {-2, kInfinity},   {-0.1, 0}, {0.2, kInfinity}};
+      {-kInfinity, 0.5}, {-1, 1},          {-1, 3},         {0, kInfinity}, {0.3, 0.4},
+      {2, kInfinity},    {2, 2.1},         {-3, -2},        {1, 8},         {-0.01, 4},
+      {5, 5.5},          {-kInfinity, -4}, {-2, kInfinity}, {-0.1, 0},      {0.2, kInfinity}};
   for (const auto& [low, high] : intervals) {
     const auto values = collect([low = low, high = high](Stream& stream) {
       return draw_truncated_normal(stream, low, high);
@@ -83,9 +85,10 @@ TEST(TruncatedNormal, FollowsItsDistributionAndStaysInside) {
     const bool right = low > 0;
     const double from = right ? normal_cdf(-low) : normal_cdf(low);
     const double to = right ? normal_cdf(-high) : normal_cdf(high);
-    EXPECT_LT(kolmogorov(values,
-                         [&](double x) { return (normal_cdf(right ? -x : x) - from) / (to - from); }),
-              2.2)
+    EXPECT_LT(
+        kolmogorov(values,
+                   [&](double x) { return (normal_cdf(right ? -x : x) - from) / (to - from); }),
+        2.2)
         << low << " to " << high;
   }
 }
@@ -130,8 +133,8 @@ TEST(Gamma, FollowsItsDistribution) {
             2.2);
 }
 
-// Chi-square over cells of at least 20 expected draws, in deviations from its mean; the chance to be
-// above 5 is about 1e-5.
+// Chi-square over cells of at least 20 expected draws, in deviations from its mean; the chance to
+// be above 5 is about 1e-5.
 double chi_square_excess(const std::vector<double>& values,
                          const std::function<double(double)>& log_chance, double most) {
   double chi = 0;
@@ -164,11 +167,10 @@ double chi_square_excess(const std::vector<double>& values,
 
 TEST(Poisson, FollowsItsDistribution) {
   for (const double mean : {0.3, 4.0, 9.99, 10.0, 12.5, 100.0, 3000.0}) {
-    const auto values = collect(
-        [=](Stream& stream) { return static_cast<double>(draw_poisson(stream, mean)); });
+    const auto values =
+        collect([=](Stream& stream) { return static_cast<double>(draw_poisson(stream, mean)); });
     EXPECT_LT(chi_square_excess(
-                  values,
-                  [=](double k) { return k * std::log(mean) - mean - std::lgamma(k + 1); },
+                  values, [=](double k) { return k * std::log(mean) - mean - std::lgamma(k + 1); },
                   mean + 20 * std::sqrt(mean) + 20),
               5)
         << mean;
@@ -192,8 +194,16 @@ TEST(Binomial, FollowsItsDistribution) {
     std::int64_t n;
     double p;
   };
-  for (const Case c : {Case{1, 0.3}, {10, 0.5}, {15, 0.9}, {25, 0.4}, {25, 0.39}, {100, 0.1},
-                       {100, 0.73}, {1000, 0.5}, {100000, 0.00003}, {1000000, 0.001}}) {
+  for (const Case c : {Case{1, 0.3},
+                       {10, 0.5},
+                       {15, 0.9},
+                       {25, 0.4},
+                       {25, 0.39},
+                       {100, 0.1},
+                       {100, 0.73},
+                       {1000, 0.5},
+                       {100000, 0.00003},
+                       {1000000, 0.001}}) {
     const auto values = collect(
         [=](Stream& stream) { return static_cast<double>(draw_binomial(stream, c.n, c.p)); });
     ASSERT_GE(*std::min_element(values.begin(), values.end()), 0);

@@ -64,7 +64,8 @@ TEST(JsonExtract, RepairsAndSaysWhat) {
       {R"({'a': 'it's'})", R"({"a":"it's"})", "single quotes, unescaped quote"},
       {R"({a: 1, b-c: 2})", R"({"a":1,"b-c":2})", "unquoted key"},
       {"{\u201Ca\u201D: \u201Cb\u201D}", R"({"a":"b"})", "typographic quotes"},
-      {R"({"a": True, "b": None, "c": False})", R"({"a":true,"b":null,"c":false})", "Python literal"},
+      {R"({"a": True, "b": None, "c": False})", R"({"a":true,"b":null,"c":false})",
+       "Python literal"},
       {R"({"a": NaN, "b": -Infinity})", R"({"a":null,"b":null})", "value that JSON lacks"},
       {R"({"a": [1, {"b": 2)", R"({"a":[1,{"b":2}]})", "missing closing bracket"},
       {R"({"a": "b)", R"({"a":"b"})", "missing closing quote, missing closing bracket"},
@@ -128,9 +129,10 @@ TEST(JsonExtract, Errors) {
 }
 
 TEST(JsonExtract, HostileTextsStayLinear) {
-  for (const std::string& unit : {std::string("["), std::string("{"), std::string("{\"a\":"), std::string("[\""),
-                                  std::string("[1,"), std::string("{'"), std::string("[//"), std::string("```\n{"),
-                                  std::string("- "), std::string("\"\\"), std::string("[{}x")}) {
+  for (const std::string& unit :
+       {std::string("["), std::string("{"), std::string("{\"a\":"), std::string("[\""),
+        std::string("[1,"), std::string("{'"), std::string("[//"), std::string("```\n{"),
+        std::string("- "), std::string("\"\\"), std::string("[{}x")}) {
     std::string text;
     while (text.size() < 300000) text += unit;
     const auto found = extract_json(text);
@@ -196,8 +198,9 @@ TEST(JsonExtract, NothingUnrepairedThatAnotherReaderRefuses) {
   const auto below = [&](std::size_t bound) { return bound == 0 ? 0 : random() % bound; };
   const std::string start =
       R"({"a": [1, -2.5e3, true, null, "x\n\u00e9"], "b": {"c": {}, "d": []}, "e": "\"q\""})";
-  const std::string_view pieces[] = {"\"", "'", ",", ":", "{", "}", "[", "]", "\\", "\\u12", "0", "-",
-                                     ".", "e", "True", "//", "/*", "*/", "\n", "\t", "\xC3\xA9", "\xFF"};
+  const std::string_view pieces[] = {"\"", "'",     ",",  ":",  "{",        "}",   "[",    "]",
+                                     "\\", "\\u12", "0",  "-",  ".",        "e",   "True", "//",
+                                     "/*", "*/",    "\n", "\t", "\xC3\xA9", "\xFF"};
   int strict = 0;
   int repaired = 0;
   for (int round = 0; round < 20000; ++round) {

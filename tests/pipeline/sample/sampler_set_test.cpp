@@ -120,14 +120,14 @@ TEST(SamplerSet, Errors) {
   const std::tuple<const char*, const char*, const char*> cases[] = {
       {R"({"a": {"sampler": "timedelta", "params": {"min": 1, "max": 2, "reference": "b"}},
            "b": {"sampler": "timedelta", "params": {"min": 1, "max": 2, "reference": "c"}},
-           "c": {"sampler": "timedelta", "params": {"min": 1, "max": 2, "reference": "b"}}})", "[]",
-       "sampler columns need each other: b -> c -> b"},
-      {R"({"a": {"sampler": "timedelta", "params": {"min": 1, "max": 2, "reference": "sed"}}})", "[]",
-       "column 'a' needs 'sed', an unknown column; valid: seed, a (did you mean 'seed'?)"},
+           "c": {"sampler": "timedelta", "params": {"min": 1, "max": 2, "reference": "b"}}})",
+       "[]", "sampler columns need each other: b -> c -> b"},
+      {R"({"a": {"sampler": "timedelta", "params": {"min": 1, "max": 2, "reference": "sed"}}})",
+       "[]", "column 'a' needs 'sed', an unknown column; valid: seed, a (did you mean 'seed'?)"},
       {R"({"seed": {"sampler": "uuid"}})", "[]", "column 'seed' is there twice"},
       {R"({"k": {"sampler": "category", "params": {"values": ["x", 2]}},
-           "s": {"sampler": "subcategory", "params": {"category": "k", "values": {"x": [1]}}}})", "[]",
-       "column 's': no list for the value 2 of its category 'k'"},
+           "s": {"sampler": "subcategory", "params": {"category": "k", "values": {"x": [1]}}}})",
+       "[]", "column 's': no list for the value 2 of its category 'k'"},
       {R"({"a": {"sampler": "uuid"}})", R"([{"column": "q", "operator": "<", "value": 1}])",
        "constraint 'q < 1': unknown column 'q'; valid: seed, a"},
       {R"({"a": {"sampler": "uuid"}})", R"([{"column": "seed", "operator": "<", "value": 1}])",
@@ -136,7 +136,8 @@ TEST(SamplerSet, Errors) {
        "/constraints/0/operator: \"=<\"; valid: <, <="},
       {R"({"a": {"sampler": "uuid"}})", R"([{"column": "a", "operator": "<"}])",
        "/constraints/0/value: missing"},
-      {R"({"a": {"sampler": "uuid"}})", R"([{"column": "a", "operator": "<", "value": 1, "other": "b"}])",
+      {R"({"a": {"sampler": "uuid"}})",
+       R"([{"column": "a", "operator": "<", "value": 1, "other": "b"}])",
        "/constraints/0/other: \"b\"; valid: only one"},
       {R"({"a": {"sampler": "uuid"}})", R"([{"column": "a", "operator": "<", "value": [1]}])",
        "/constraints/0/value: [1]; valid: a number or text"},
@@ -146,11 +147,12 @@ TEST(SamplerSet, Errors) {
     ASSERT_FALSE(set) << columns << constraints;
     EXPECT_THAT(set.error().message, HasSubstr(message));
   }
-  const auto set = make(R"({"a": {"sampler": "uuid"}})",
-                        R"([{"column": "a", "operator": "<", "value": 1}])");
+  const auto set =
+      make(R"({"a": {"sampler": "uuid"}})", R"([{"column": "a", "operator": "<", "value": 1}])");
   ASSERT_TRUE(set);
   auto record = ordered_json::object();
-  EXPECT_THAT(set->draw_all(0, record).error().message, HasSubstr("have no order; valid: two numbers"));
+  EXPECT_THAT(set->draw_all(0, record).error().message,
+              HasSubstr("have no order; valid: two numbers"));
 }
 
 }  // namespace

@@ -32,7 +32,8 @@ ordered_json draw_one(const SamplerSpec& spec, std::uint64_t record,
 }
 
 TEST(Sampler, CategoryFollowsItsWeights) {
-  const auto spec = spec_of("category", R"({"values": ["a", 2, null, true], "weights": [1, 0, 2.5, 0.5]})");
+  const auto spec =
+      spec_of("category", R"({"values": ["a", 2, null, true], "weights": [1, 0, 2.5, 0.5]})");
   std::map<std::string, int> counts;
   for (std::uint64_t i = 0; i < 40000; ++i) ++counts[draw_one(spec, i).dump()];
   EXPECT_EQ(counts.count("2"), 0U);
@@ -77,15 +78,16 @@ TEST(Sampler, NumbersStayInRangeAndAreRounded) {
       {"uniform", R"({"low": 0.04, "high": 0.96, "decimal_places": 1})", 0.1, 0.9, 1, 0.5},
       {"uniform", R"({"low": 5, "high": 5})", 5, 5, -1, 5},
       {"gaussian", R"({"mean": 10, "stddev": 2})", -10, 30, -1, 10},
-      {"gaussian", R"({"mean": 10, "stddev": 2, "min": 8, "max": 12, "decimals": 1})", 8, 12, 1, 10},
-      {"gaussian", R"({"mean": 0, "stddev": 1, "min": 0.37, "max": 0.41, "decimals": 2})", 0.37, 0.41,
-       2, 0.39},
+      {"gaussian", R"({"mean": 10, "stddev": 2, "min": 8, "max": 12, "decimals": 1})", 8, 12, 1,
+       10},
+      {"gaussian", R"({"mean": 0, "stddev": 1, "min": 0.37, "max": 0.41, "decimals": 2})", 0.37,
+       0.41, 2, 0.39},
       {"gaussian", R"({"mean": 1.25, "stddev": 0, "decimals": 1})", 1.2, 1.2, 1, 1.2},
       {"integer", R"({"low": -3, "high": 3})", -3, 3, 0, 0},
       {"bernoulli", R"({"p": 0.25})", 0, 1, 0, 0.25},
       {"bernoulli_mixture",
-       R"({"p": 0.5, "sampler": "uniform", "params": {"low": 1, "high": 3, "decimals": 1}})", 0, 3, 1,
-       1},
+       R"({"p": 0.5, "sampler": "uniform", "params": {"low": 1, "high": 3, "decimals": 1}})", 0, 3,
+       1, 1},
       {"binomial", R"({"n": 20, "p": 0.5})", 0, 20, 0, 10},
       {"poisson", R"({"mean": 4})", 0, 40, 0, 4},
       {"exponential", R"({"mean": 2, "decimals": 3})", 0, 60, 3, 2},
@@ -121,7 +123,8 @@ TEST(Sampler, NumbersStayInRangeAndAreRounded) {
 }
 
 TEST(Sampler, WholeRangeOfIntegers) {
-  const auto spec = spec_of("integer", R"({"low": -9223372036854775808, "high": 9223372036854775807})");
+  const auto spec =
+      spec_of("integer", R"({"low": -9223372036854775808, "high": 9223372036854775807})");
   int negative = 0;
   for (std::uint64_t i = 0; i < 1000; ++i) negative += draw_one(spec, i).get<std::int64_t>() < 0;
   EXPECT_NEAR(negative, 500, 80);
@@ -166,14 +169,16 @@ TEST(Sampler, TimedeltaAddsToItsReference) {
       R"({"min": -1, "max": -1, "reference": "t", "unit": "M", "reference_format": "%d.%m.%Y", "format": "%F"})");
   EXPECT_EQ(draw_one(formats, 0, {{"t", "31.03.2024"}}), "2024-02-29");
 
-  for (const char* text : {"\"31.03.2024\"", "\"2024-13-01\"", "\"2023-02-29\"", "7", "null", "\"\""}) {
+  for (const char* text :
+       {"\"31.03.2024\"", "\"2024-13-01\"", "\"2023-02-29\"", "7", "null", "\"\""}) {
     Stream stream(1, 1);
     const auto value = draw(spec, {{"t", ordered_json::parse(text)}}, stream);
     ASSERT_FALSE(value) << text;
     EXPECT_THAT(value.error().message, HasSubstr("column 't' has"));
   }
   Stream stream(1, 1);
-  EXPECT_THAT(draw(spec, {{"t", "9999-12-31"}}, stream).error().message, HasSubstr("years 1 to 9999"));
+  EXPECT_THAT(draw(spec, {{"t", "9999-12-31"}}, stream).error().message,
+              HasSubstr("years 1 to 9999"));
 }
 
 TEST(DateTime, ParsesWhatItFormats) {
@@ -188,7 +193,8 @@ TEST(DateTime, ParsesWhatItFormats) {
       ASSERT_EQ(parse_date(format_date(moment, format), format), moment) << format;
     }
     const auto count = static_cast<std::int64_t>(stream.below(1000));
-    for (const DateUnit unit : {DateUnit::kYear, DateUnit::kMonth, DateUnit::kWeek, DateUnit::kHour}) {
+    for (const DateUnit unit :
+         {DateUnit::kYear, DateUnit::kMonth, DateUnit::kWeek, DateUnit::kHour}) {
       const auto later = add_units(moment, count, unit);
       if (!later) continue;
       const auto between = units_between(moment, *later, unit);
@@ -202,13 +208,15 @@ TEST(Sampler, Uuids) {
   std::set<std::string> seen;
   for (std::uint64_t i = 0; i < 1000; ++i) {
     const std::string text = draw_one(spec, i);
-    EXPECT_THAT(text, testing::MatchesRegex("[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"));
+    EXPECT_THAT(text, testing::MatchesRegex(
+                          "[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"));
     seen.insert(text);
   }
   EXPECT_EQ(seen.size(), 1000U);
-  EXPECT_THAT(draw_one(spec_of("uuid", R"({"prefix": "id_", "short_form": true, "uppercase": true})"), 3)
-                  .get<std::string>(),
-              testing::MatchesRegex("id_[0-9A-F]{8}"));
+  EXPECT_THAT(
+      draw_one(spec_of("uuid", R"({"prefix": "id_", "short_form": true, "uppercase": true})"), 3)
+          .get<std::string>(),
+      testing::MatchesRegex("id_[0-9A-F]{8}"));
 }
 
 TEST(Sampler, People) {
@@ -221,7 +229,8 @@ TEST(Sampler, People) {
                                        person["last_name"].get<std::string>());
     EXPECT_THAT(person["email"].get<std::string>(),
                 testing::MatchesRegex("[a-z]+\\.[a-z]+[0-9]+@example\\.(com|org|net)"));
-    EXPECT_THAT(person["phone"].get<std::string>(), testing::MatchesRegex("\\+1 [2-9][0-9][0-9] 555 01[0-9][0-9]"));
+    EXPECT_THAT(person["phone"].get<std::string>(),
+                testing::MatchesRegex("\\+1 [2-9][0-9][0-9] 555 01[0-9][0-9]"));
     const int age = person["age"];
     const Seconds born = *parse_iso_date(person["birth_date"].get<std::string>());
     EXPECT_EQ(units_between(born, *parse_iso_date("2026-03-01"), DateUnit::kYear), age) << person;
@@ -262,11 +271,13 @@ TEST(Sampler, Conversions) {
     EXPECT_EQ(draw_one(spec, 0, {{"c", "k"}}).dump(), c.value) << c.kind << c.params;
   }
   const std::tuple<const char*, const char*, const char*, const char*> wrong[] = {
-      {"category", R"({"values": ["12", "x"]})", "int", "/convert_to: 'int' does not fit the value \"x\""},
+      {"category", R"({"values": ["12", "x"]})", "int",
+       "/convert_to: 'int' does not fit the value \"x\""},
       {"category", R"({"values": [[1]]})", "float", "does not fit the value [1]"},
       {"category", R"({"values": [1e300]})", "int", "does not fit the value 1e+300"},
       {"uuid", "{}", "int", "'int' for a sampler without numbers; valid: str"},
-      {"integer", R"({"low": 1, "high": 2})", "integer", "/convert_to: 'integer'; valid: int, float, str, bool"},
+      {"integer", R"({"low": 1, "high": 2})", "integer",
+       "/convert_to: 'integer'; valid: int, float, str, bool"},
   };
   for (const auto& [kind, params, to, message] : wrong) {
     SamplerSpec spec = spec_of(kind, params);
@@ -279,39 +290,63 @@ TEST(Sampler, Conversions) {
 TEST(SamplerParse, ErrorsNameThePlaceTheValueAndWhatIsValid) {
   const std::tuple<const char*, const char*, const char*> cases[] = {
       {"uniform", R"({"low": 0, "hihg": 1})",
-       "/c/params/hihg: unknown key; valid: decimal_places, decimals, high, low (did you mean 'high'?)"},
+       "/c/params/hihg: unknown key; valid: decimal_places, decimals, high, low (did you mean "
+       "'high'?)"},
       {"uniform", R"({"low": 0})", "/c/params/high: missing; valid: a number"},
       {"uniform", R"({"low": "0", "high": 1})", "/c/params/low: \"0\"; valid: a number"},
       {"uniform", R"({"low": 2, "high": 1})", "/c/params/high: 1; valid: at least low, 2"},
       {"uniform", R"({"low": 0, "high": 1e300})", "/c/params/high: 1e+300; valid: a number from"},
-      {"uniform", R"({"low": 0.11, "high": 0.19, "decimals": 1})", "/c/params/decimals: 1; valid: enough"},
-      {"uniform", R"({"low": 0, "high": 1, "decimals": 16})", "/c/params/decimals: 16; valid: an integer from 0 to 15"},
+      {"uniform", R"({"low": 0.11, "high": 0.19, "decimals": 1})",
+       "/c/params/decimals: 1; valid: enough"},
+      {"uniform", R"({"low": 0, "high": 1, "decimals": 16})",
+       "/c/params/decimals: 16; valid: an integer from 0 to 15"},
       {"uniform", "[]", "/c/params: []; valid: an object"},
       {"gaussian", R"({"mean": 0, "stddev": -1})", "/c/params/stddev: -1; valid: a number from 0"},
-      {"gaussian", R"({"mean": 0, "stddev": 1, "min": 3, "max": 3})", "/c/params/max: 3; valid: more than min"},
-      {"gaussian", R"({"mean": 0, "stddev": 1e-9, "min": 3})", "/c/params/min: 3; valid: at most a million"},
+      {"gaussian", R"({"mean": 0, "stddev": 1, "min": 3, "max": 3})",
+       "/c/params/max: 3; valid: more than min"},
+      {"gaussian", R"({"mean": 0, "stddev": 1e-9, "min": 3})",
+       "/c/params/min: 3; valid: at most a million"},
       {"integer", R"({"low": 0, "high": 1.5})", "/c/params/high: 1.5; valid: an integer"},
-      {"integer", R"({"low": 0, "high": 18446744073709551615})", "/c/params/high: 18446744073709551615"},
-      {"category", R"({"values": []})", "/c/params/values: []; valid: a list of at least one value"},
-      {"category", R"({"values": [1, 2], "weights": [1]})", "/c/params/weights: [1]; valid: a list of 2 numbers"},
-      {"category", R"({"values": [1, 2], "weights": [1, -1]})", "/c/params/weights/1: -1; valid: a number of at least 0"},
-      {"category", R"({"values": [1, 2], "weights": [0, 0]})", "/c/params/weights: [0,0]; valid: at least one"},
-      {"subcategory", R"({"category": "x", "values": {"a/b": []}})", "/c/params/values/a~1b: []; valid"},
-      {"subcategory", R"({"category": "x", "values": {"a": {"vals": [1]}}})", "/c/params/values/a/vals: unknown key"},
+      {"integer", R"({"low": 0, "high": 18446744073709551615})",
+       "/c/params/high: 18446744073709551615"},
+      {"category", R"({"values": []})",
+       "/c/params/values: []; valid: a list of at least one value"},
+      {"category", R"({"values": [1, 2], "weights": [1]})",
+       "/c/params/weights: [1]; valid: a list of 2 numbers"},
+      {"category", R"({"values": [1, 2], "weights": [1, -1]})",
+       "/c/params/weights/1: -1; valid: a number of at least 0"},
+      {"category", R"({"values": [1, 2], "weights": [0, 0]})",
+       "/c/params/weights: [0,0]; valid: at least one"},
+      {"subcategory", R"({"category": "x", "values": {"a/b": []}})",
+       "/c/params/values/a~1b: []; valid"},
+      {"subcategory", R"({"category": "x", "values": {"a": {"vals": [1]}}})",
+       "/c/params/values/a/vals: unknown key"},
       {"bernoulli", R"({"p": 1.5})", "/c/params/p: 1.5; valid: a number from 0 to 1"},
-      {"bernoulli_mixture", R"({"p": 0.5, "sampler": "uniform", "params": {"low": 1}})", "/c/params/params/high: missing"},
-      {"bernoulli_mixture", R"({"p": 0.5, "sampler": "timedelta", "params": {}})", "/c/params/sampler: \"timedelta\"; valid"},
-      {"binomial", R"({"n": -1, "p": 0.5})", "/c/params/n: -1; valid: an integer from 0 to 1000000000"},
-      {"poisson", R"({"mean": 1e10})", "/c/params/mean: 10000000000.0; valid: a number from 0 to 1000000000"},
-      {"datetime", R"({"start": "2024-01-01", "end": "2023-01-01"})", "/c/params/end: \"2023-01-01\"; valid: a date that is not before"},
-      {"datetime", R"({"start": "1.1.2024", "end": "2023-01-01"})", "/c/params/start: \"1.1.2024\"; valid: a date such as"},
-      {"datetime", R"({"start": "2024-01-01", "end": "2024-01-01", "unit": "q"})", "/c/params/unit: \"q\"; valid: Y, M, W"},
-      {"datetime", R"({"start": "2024-01-01", "end": "2024-01-01", "format": "%Q"})", "/c/params/format: '%Q'; valid: text with %Y"},
-      {"timedelta", R"({"min": 2, "max": 1, "reference": "t"})", "/c/params/max: 1; valid: at least min, 2"},
-      {"person", R"({"fields": ["shoe_size"]})", "/c/params/fields: [\"shoe_size\"]; valid: first_name"},
+      {"bernoulli_mixture", R"({"p": 0.5, "sampler": "uniform", "params": {"low": 1}})",
+       "/c/params/params/high: missing"},
+      {"bernoulli_mixture", R"({"p": 0.5, "sampler": "timedelta", "params": {}})",
+       "/c/params/sampler: \"timedelta\"; valid"},
+      {"binomial", R"({"n": -1, "p": 0.5})",
+       "/c/params/n: -1; valid: an integer from 0 to 1000000000"},
+      {"poisson", R"({"mean": 1e10})",
+       "/c/params/mean: 10000000000.0; valid: a number from 0 to 1000000000"},
+      {"datetime", R"({"start": "2024-01-01", "end": "2023-01-01"})",
+       "/c/params/end: \"2023-01-01\"; valid: a date that is not before"},
+      {"datetime", R"({"start": "1.1.2024", "end": "2023-01-01"})",
+       "/c/params/start: \"1.1.2024\"; valid: a date such as"},
+      {"datetime", R"({"start": "2024-01-01", "end": "2024-01-01", "unit": "q"})",
+       "/c/params/unit: \"q\"; valid: Y, M, W"},
+      {"datetime", R"({"start": "2024-01-01", "end": "2024-01-01", "format": "%Q"})",
+       "/c/params/format: '%Q'; valid: text with %Y"},
+      {"timedelta", R"({"min": 2, "max": 1, "reference": "t"})",
+       "/c/params/max: 1; valid: at least min, 2"},
+      {"person", R"({"fields": ["shoe_size"]})",
+       "/c/params/fields: [\"shoe_size\"]; valid: first_name"},
       {"person", R"({"fields": ["birth_date"]})", "birth_date only together with as_of"},
-      {"person", R"({"age_range": [5, 4]})", "/c/params/age_range: [5,4]; valid: [youngest, oldest]"},
-      {"person", R"({"sex": "femal"})", "/c/params/sex: \"femal\"; valid: any, female, male (did you mean 'female'?)"},
+      {"person", R"({"age_range": [5, 4]})",
+       "/c/params/age_range: [5,4]; valid: [youngest, oldest]"},
+      {"person", R"({"sex": "femal"})",
+       "/c/params/sex: \"femal\"; valid: any, female, male (did you mean 'female'?)"},
       {"gausian", "{}", "/c/params: no sampler 'gausian'; valid: category"},
   };
   for (const auto& [kind, params, message] : cases) {
@@ -328,12 +363,14 @@ TEST(SamplerColumn, FirstConditionThatHoldsCounts) {
       "conditional_params": {"kind == 'car' and year >= 2000": {"low": 2, "high": 2},
                              "{{ kind == 'car' }}": {"low": 1, "high": 1},
                              "kind is undefined": {"low": 3, "high": 3},
-                             "'tr' ~ 'ue' if kind == 'boat'": {"low": 4, "high": 4}}})"), "/columns/0");
+                             "'tr' ~ 'ue' if kind == 'boat'": {"low": 4, "high": 4}}})"),
+                                           "/columns/0");
   ASSERT_TRUE(column) << column.error().message;
   EXPECT_EQ(column->needs(), (std::vector<std::string>{"kind", "year"}));
-  const std::pair<const char*, const char*> cases[] = {
-      {R"({"kind": "car", "year": 2001})", "2"}, {R"({"kind": "car", "year": 1999})", "1"},
-      {R"({"kind": "bike", "year": 2001})", "0"}, {R"({"kind": "boat", "year": 1})", "4"}};
+  const std::pair<const char*, const char*> cases[] = {{R"({"kind": "car", "year": 2001})", "2"},
+                                                       {R"({"kind": "car", "year": 1999})", "1"},
+                                                       {R"({"kind": "bike", "year": 2001})", "0"},
+                                                       {R"({"kind": "boat", "year": 1})", "4"}};
   for (const auto& [record, value] : cases) {
     Stream stream(1, 1);
     EXPECT_EQ(*draw(*column, ordered_json::parse(record), stream), value) << record;
@@ -341,18 +378,25 @@ TEST(SamplerColumn, FirstConditionThatHoldsCounts) {
   Stream stream(1, 1);
   const auto mixed = draw(*column, {{"kind", "car"}, {"year", "new"}}, stream);
   ASSERT_FALSE(mixed);
-  EXPECT_THAT(mixed.error().message, HasSubstr("/columns/0/conditional_params: condition 'kind =="));
+  EXPECT_THAT(mixed.error().message,
+              HasSubstr("/columns/0/conditional_params: condition 'kind =="));
 }
 
 TEST(SamplerColumn, Errors) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"params": {}})", "/k/sampler: missing"},
-      {R"({"sampler": "uuid", "parms": {}})", "/k/parms: unknown key; valid: conditional_params, convert_to, params, sampler (did you mean 'params'?)"},
+      {R"({"sampler": "uuid", "parms": {}})",
+       "/k/parms: unknown key; valid: conditional_params, convert_to, params, sampler (did you "
+       "mean 'params'?)"},
       {R"({"sampler": "uid"})", "/k/sampler: 'uid'; valid: category, subcategory"},
-      {R"({"sampler": "bernoulli", "params": {"p": 1}, "conditional_params": {"a >": {"p": 0}}})", "/k/conditional_params: condition 'a >'"},
-      {R"({"sampler": "bernoulli", "params": {"p": 1}, "conditional_params": {"a }} {{ b": {"p": 0}}})", "valid: one expression"},
-      {R"({"sampler": "bernoulli", "params": {"p": 1}, "conditional_params": {"a > 1": {"q": 0}}})", "/k/conditional_params/a > 1/q: unknown key"},
-      {R"({"sampler": "bernoulli", "params": {"p": 1}, "convert_to": 3})", "/k/convert_to: 3; valid: a string"},
+      {R"({"sampler": "bernoulli", "params": {"p": 1}, "conditional_params": {"a >": {"p": 0}}})",
+       "/k/conditional_params: condition 'a >'"},
+      {R"({"sampler": "bernoulli", "params": {"p": 1}, "conditional_params": {"a }} {{ b": {"p": 0}}})",
+       "valid: one expression"},
+      {R"({"sampler": "bernoulli", "params": {"p": 1}, "conditional_params": {"a > 1": {"q": 0}}})",
+       "/k/conditional_params/a > 1/q: unknown key"},
+      {R"({"sampler": "bernoulli", "params": {"p": 1}, "convert_to": 3})",
+       "/k/convert_to: 3; valid: a string"},
   };
   for (const auto& [fields, message] : cases) {
     const auto column = parse_sampler_column("x", ordered_json::parse(fields), "/k");
@@ -367,7 +411,8 @@ TEST(Rounding, DecimalsAreTheNearestAndInside) {
   EXPECT_FALSE(std::signbit(round_decimals(-0.04, 1)));
   EXPECT_EQ(round_decimals(1e300, 2), 1e300);
   EXPECT_TRUE(rc::check([] {
-    const double x = static_cast<double>(*rc::gen::inRange<std::int64_t>(-1000000000, 1000000000)) / 977;
+    const double x =
+        static_cast<double>(*rc::gen::inRange<std::int64_t>(-1000000000, 1000000000)) / 977;
     const int decimals = *rc::gen::inRange(0, 8);
     RC_ASSERT(ceil_decimals(x, decimals) >= x);
     RC_ASSERT(floor_decimals(x, decimals) <= x);

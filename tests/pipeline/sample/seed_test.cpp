@@ -43,7 +43,9 @@ TEST(SeedCsv, Reads) {
   const Case cases[] = {
       {"a,b\n1,x\n2,y\n", "{\"a\":1,\"b\":\"x\"}\n{\"a\":2,\"b\":\"y\"}\n"},
       {"a,b\r\n1,x\r\n2,y", "{\"a\":1,\"b\":\"x\"}\n{\"a\":2,\"b\":\"y\"}\n"},
-      {"\xEF\xBB\xBF" "a\n\"x\ny\"\n\n\"q\"\"r\"\n\"\"\n", "{\"a\":\"x\\ny\"}\n{\"a\":\"q\\\"r\"}\n{\"a\":\"\"}\n"},
+      {"\xEF\xBB\xBF"
+       "a\n\"x\ny\"\n\n\"q\"\"r\"\n\"\"\n",
+       "{\"a\":\"x\\ny\"}\n{\"a\":\"q\\\"r\"}\n{\"a\":\"\"}\n"},
       {"a,b\n1,\n,2.5\n", "{\"a\":1,\"b\":null}\n{\"a\":null,\"b\":2.5}\n"},
       {"zip,n,t\n01234,-7,true\n9,1e3,FALSE\n",
        "{\"zip\":\"01234\",\"n\":-7.0,\"t\":true}\n{\"zip\":\"9\",\"n\":1000.0,\"t\":false}\n"},
@@ -75,7 +77,9 @@ TEST(SeedCsv, ErrorsNameFileLineAndColumn) {
       {"a,\n1,2\n", "x.csv:1: column 2 is named ''"},
       {"a,b\n1,2\n\xFFx,2\n", "x.csv:3:1: byte 0xff is no UTF-8"},
       {"a\n\"l1\nl2 \xC3\"\n", "x.csv:3:4: byte 0xc3 is no UTF-8"},
-      {"\xFF\xFE" "a\0,\0", "x.csv: UTF-16; valid: text in UTF-8"},
+      {"\xFF\xFE"
+       "a\0,\0",
+       "x.csv: UTF-16; valid: text in UTF-8"},
   };
   for (const auto& [content, message] : cases) {
     const TempFolder folder;
@@ -89,7 +93,8 @@ TEST(SeedCsv, ErrorsNameFileLineAndColumn) {
 TEST(SeedCsv, TypesAndDelimiterAndColumns) {
   const TempFolder folder;
   folder.write("x.tsv", "a\tb\tc\n1\t2\tx,y\n3\t\tz\n");
-  const auto seed = open(folder, R"({"path": "x.tsv", "types": {"a": "str", "b": "float"}, "columns": ["b", "a"]})");
+  const auto seed = open(
+      folder, R"({"path": "x.tsv", "types": {"a": "str", "b": "float"}, "columns": ["b", "a"]})");
   ASSERT_TRUE(seed) << seed.error().message;
   EXPECT_EQ(rows_of(**seed), "{\"b\":2.0,\"a\":\"1\"}\n{\"b\":null,\"a\":\"3\"}\n");
   const auto plain = open(folder, R"({"path": "x.tsv", "infer_types": false})");
@@ -180,13 +185,15 @@ TEST(SeedCsv, RecordsLargerThanABlock) {
 
 TEST(SeedJsonl, Reads) {
   const TempFolder folder;
-  folder.write("x.jsonl",
-               "\xEF\xBB\xBF{\"a\": 1, \"b\": {\"c\": [1, 2]}}\r\n\n   \n{\"d\": null, \"a\": \"\\u00e9\"}");
+  folder.write(
+      "x.jsonl",
+      "\xEF\xBB\xBF{\"a\": 1, \"b\": {\"c\": [1, 2]}}\r\n\n   \n{\"d\": null, \"a\": \"\\u00e9\"}");
   const auto seed = open(folder, R"({"path": "x.jsonl"})");
   ASSERT_TRUE(seed) << seed.error().message;
   EXPECT_THAT((*seed)->columns(), ElementsAre("a", "b", "d"));
-  EXPECT_EQ(rows_of(**seed),
-            "{\"a\":1,\"b\":{\"c\":[1,2]},\"d\":null}\n{\"a\":\"\xC3\xA9\",\"b\":null,\"d\":null}\n");
+  EXPECT_EQ(
+      rows_of(**seed),
+      "{\"a\":1,\"b\":{\"c\":[1,2]},\"d\":null}\n{\"a\":\"\xC3\xA9\",\"b\":null,\"d\":null}\n");
 }
 
 TEST(SeedJsonl, ErrorsNameFileLineAndColumn) {
@@ -228,7 +235,8 @@ TEST(SeedFiles, ReadsFolders) {
   const auto binary = open(folder, R"({"path": "docs"})");
   ASSERT_TRUE(binary);
   EXPECT_THAT((*binary)->row(2).error().message, HasSubstr("docs/skip.bin: no UTF-8"));
-  const auto filtered = open(folder, R"({"path": "docs", "content": false, "filter": "size > 1 and name != 'b.md'"})");
+  const auto filtered = open(
+      folder, R"({"path": "docs", "content": false, "filter": "size > 1 and name != 'b.md'"})");
   ASSERT_TRUE(filtered) << filtered.error().message;
   EXPECT_EQ((*filtered)->count(), 1U);
 }
@@ -237,8 +245,10 @@ TEST(Seed, SeveralFilesAreOne) {
   const TempFolder folder;
   std::string expected;
   for (int i = 0; i < 100; ++i) {
-    folder.write(fmt::format("part-{:03}.csv", i), fmt::format("n,t\n{},a\n{},b", 2 * i, 2 * i + 1));
-    expected += fmt::format("{{\"n\":{},\"t\":\"a\"}}\n{{\"n\":{},\"t\":\"b\"}}\n", 2 * i, 2 * i + 1);
+    folder.write(fmt::format("part-{:03}.csv", i),
+                 fmt::format("n,t\n{},a\n{},b", 2 * i, 2 * i + 1));
+    expected +=
+        fmt::format("{{\"n\":{},\"t\":\"a\"}}\n{{\"n\":{},\"t\":\"b\"}}\n", 2 * i, 2 * i + 1);
   }
   const auto seed = open(folder, R"({"path": "part-*.csv"})");
   ASSERT_TRUE(seed) << seed.error().message;
@@ -271,7 +281,8 @@ TEST(Seed, SelectsAndShufflesAndWraps) {
 
   std::vector<int> together;
   for (int i = 0; i < 7; ++i) {
-    const auto part = open(folder, fmt::format(R"({{"path": "x.csv", "partition": {{"index": {}, "of": 7}}}})", i));
+    const auto part = open(
+        folder, fmt::format(R"({{"path": "x.csv", "partition": {{"index": {}, "of": 7}}}})", i));
     ASSERT_TRUE(part) << part.error().message;
     for (const int n : values_of(**part, 0, (*part)->count())) together.push_back(n);
   }
@@ -279,7 +290,8 @@ TEST(Seed, SelectsAndShufflesAndWraps) {
   for (int i = 0; i < 100; ++i) all[static_cast<std::size_t>(i)] = i;
   EXPECT_EQ(together, all);
 
-  const auto filtered = open(folder, R"({"path": "x.csv", "filter": "n % 10 == 3", "range": {"start": 1, "end": 4}})");
+  const auto filtered = open(
+      folder, R"({"path": "x.csv", "filter": "n % 10 == 3", "range": {"start": 1, "end": 4}})");
   EXPECT_THAT(values_of(**filtered, 0, (*filtered)->count()), ElementsAre(13, 23, 33));
 
   const auto shuffled = open(folder, R"({"path": "x.csv", "order": "shuffled", "wrap": true})");
@@ -289,15 +301,17 @@ TEST(Seed, SelectsAndShufflesAndWraps) {
   EXPECT_NE(first, all);
   EXPECT_NE(first, second);
   EXPECT_EQ(first, values_of(**open(folder, R"({"path": "x.csv", "order": "shuffled"})"), 0, 100));
-  EXPECT_NE(first, values_of(**open(folder, R"({"path": "x.csv", "order": "shuffled"})", 2), 0, 100));
+  EXPECT_NE(first,
+            values_of(**open(folder, R"({"path": "x.csv", "order": "shuffled"})", 2), 0, 100));
   std::sort(first.begin(), first.end());
   std::sort(second.begin(), second.end());
   EXPECT_EQ(first, all);
   EXPECT_EQ(second, all);
 
   const auto once = open(folder, R"({"path": "x.csv"})");
-  EXPECT_THAT((*once)->row(100).error().message,
-              HasSubstr("seed 'x.csv': record 100 of 100 rows; valid: at most 100 records, or wrap"));
+  EXPECT_THAT(
+      (*once)->row(100).error().message,
+      HasSubstr("seed 'x.csv': record 100 of 100 rows; valid: at most 100 records, or wrap"));
   const auto again = open(folder, R"({"path": "x.csv", "wrap": true})");
   EXPECT_THAT(values_of(**again, 99, 102), ElementsAre(99, 0, 1));
 }
@@ -310,7 +324,8 @@ TEST(Seed, AChangedFileIsAnError) {
   std::ofstream(folder.path() / "x.csv", std::ios::app) << "11\n";
   const auto row = (*seed)->row(3);
   ASSERT_FALSE(row);
-  EXPECT_THAT(row.error().message, HasSubstr("x.csv: has changed since it was read first (22 bytes then, 25 now)"));
+  EXPECT_THAT(row.error().message,
+              HasSubstr("x.csv: has changed since it was read first (22 bytes then, 25 now)"));
   EXPECT_NE((*seed)->fingerprint(), (*open(folder, R"({"path": "x.csv"})"))->fingerprint());
 }
 
@@ -334,18 +349,27 @@ TEST(Seed, ErrorsOfTheDescription) {
       {R"({"path": "*.jsonl"})", "no file in"},
       {R"({"path": "x.parquet"})", "/seed/path: \"x.parquet\"; valid: a path that ends in .csv"},
       {R"({"pth": "x.csv"})", "/seed/pth: unknown key; valid: columns, content"},
-      {R"({"path": "x.csv", "order": "shufled"})", "/seed/order: \"shufled\"; valid: ordered, shuffled (did you mean 'shuffled'?)"},
-      {R"({"path": "x.csv", "range": {"start": 2, "end": 2}})", "/seed/range/end: 2; valid: more than start"},
-      {R"({"path": "x.csv", "range": {"start": 3}})", "no rows are left of 3; valid: a range or partition"},
-      {R"({"path": "x.csv", "partition": {"index": 2, "of": 2}})", "/seed/partition/index: 2; valid: an integer from 0 to 1"},
-      {R"({"path": "x.csv", "range": {}, "partition": {"index": 0, "of": 2}})", "/seed/partition: {\"index\":0,\"of\":2}; valid: only one"},
-      {R"({"path": "x.csv", "filter": "m > 1"})", "/seed/filter: condition 'm > 1': unknown column 'm'; valid: n"},
+      {R"({"path": "x.csv", "order": "shufled"})",
+       "/seed/order: \"shufled\"; valid: ordered, shuffled (did you mean 'shuffled'?)"},
+      {R"({"path": "x.csv", "range": {"start": 2, "end": 2}})",
+       "/seed/range/end: 2; valid: more than start"},
+      {R"({"path": "x.csv", "range": {"start": 3}})",
+       "no rows are left of 3; valid: a range or partition"},
+      {R"({"path": "x.csv", "partition": {"index": 2, "of": 2}})",
+       "/seed/partition/index: 2; valid: an integer from 0 to 1"},
+      {R"({"path": "x.csv", "range": {}, "partition": {"index": 0, "of": 2}})",
+       "/seed/partition: {\"index\":0,\"of\":2}; valid: only one"},
+      {R"({"path": "x.csv", "filter": "m > 1"})",
+       "/seed/filter: condition 'm > 1': unknown column 'm'; valid: n"},
       {R"({"path": "x.csv", "filter": "n >"})", "/seed/filter: condition 'n >'"},
       {R"({"path": "x.csv", "filter": "n > 'a'"})", "seed 'x.csv', row 0: /seed/filter"},
-      {R"({"path": "x.csv", "filter": "n > 7"})", "no rows are left of 0; valid: a filter with rows"},
+      {R"({"path": "x.csv", "filter": "n > 7"})",
+       "no rows are left of 0; valid: a filter with rows"},
       {R"({"path": "x.csv", "delimiter": "ab"})", "/seed/delimiter: \"ab\"; valid: one ASCII"},
-      {R"({"path": "x.csv", "types": {"n": "integer"}})", "/seed/types/n: \"integer\"; valid: str, int, float, bool"},
-      {R"({"path": "x.csv", "format": "json"})", "/seed/format: \"json\"; valid: csv, jsonl, files (did you mean 'jsonl'?)"},
+      {R"({"path": "x.csv", "types": {"n": "integer"}})",
+       "/seed/types/n: \"integer\"; valid: str, int, float, bool"},
+      {R"({"path": "x.csv", "format": "json"})",
+       "/seed/format: \"json\"; valid: csv, jsonl, files (did you mean 'jsonl'?)"},
   };
   for (const auto& [spec, message] : cases) {
     const auto seed = open(folder, spec);
@@ -355,10 +379,26 @@ TEST(Seed, ErrorsOfTheDescription) {
 }
 
 TEST(SeedMutation, BrokenFilesEndInRowsOrInAnErrorWithItsPlace) {
-  const std::string csv = "id,\"na,me\",t\r\n1,\"a \"\"b\"\"\nc\",true\r\n2,\xC3\xA9,\r\n\"3\",,false\n";
-  const std::string jsonl = "{\"a\": 1, \"b\": [true, {\"c\": \"\\u00e9\"}]}\n{\"a\": -2.5e3}\n\n{\"d\": \"\xC3\xA9\"}\n";
-  const std::string_view pieces[] = {"\"", "\"\"", ",", "\n", "\r", "\r\n", "\xFF", "{", "}", "[", "\\u",
-                                     "\\", "1e999", "\xEF\xBB\xBF", std::string_view("\0", 1), ":"};
+  const std::string csv =
+      "id,\"na,me\",t\r\n1,\"a \"\"b\"\"\nc\",true\r\n2,\xC3\xA9,\r\n\"3\",,false\n";
+  const std::string jsonl =
+      "{\"a\": 1, \"b\": [true, {\"c\": \"\\u00e9\"}]}\n{\"a\": -2.5e3}\n\n{\"d\": \"\xC3\xA9\"}\n";
+  const std::string_view pieces[] = {"\"",
+                                     "\"\"",
+                                     ",",
+                                     "\n",
+                                     "\r",
+                                     "\r\n",
+                                     "\xFF",
+                                     "{",
+                                     "}",
+                                     "[",
+                                     "\\u",
+                                     "\\",
+                                     "1e999",
+                                     "\xEF\xBB\xBF",
+                                     std::string_view("\0", 1),
+                                     ":"};
   std::mt19937 random(17);
   const auto below = [&](std::size_t bound) { return bound == 0 ? 0 : random() % bound; };
   const TempFolder folder;

@@ -60,8 +60,8 @@ TEST(Stream, UnitsStayInTheirIntervals) {
 
 TEST(Stream, BelowIsEvenAndInRange) {
   // 99.99 % quantiles of chi-square with bound - 1 degrees of freedom.
-  const std::pair<std::uint64_t, double> cases[] = {{1, 0.1}, {2, 15.1}, {3, 18.4}, {10, 33.7},
-                                                    {100, 161.3}};
+  const std::pair<std::uint64_t, double> cases[] = {
+      {1, 0.1}, {2, 15.1}, {3, 18.4}, {10, 33.7}, {100, 161.3}};
   for (const auto& [bound, limit] : cases) {
     Stream stream(11, bound);
     std::vector<double> counts(bound);

@@ -165,7 +165,7 @@ bool Frontier::before(ColumnId a, ColumnId b) const {
 // Opens records while the queue runs low and a new record would feed it.
 void Frontier::refill(Queue& queue) {
   while (queue.opens_records && queue.ready + queue.coming < options_.low_water &&
-         opened_ < options_.records && open_ < options_.window) {
+         opened_ < options_.records && open_ < options_.window && untold() < kMostUntold) {
     open_record();
   }
 }

@@ -84,8 +84,12 @@ class Frontier {
   struct Column;
 
   static constexpr std::uint64_t kPageRecords = 1024;
+  // No record is opened while so many that have ended wait for next_ended(): their caller keeps
+  // what is in them.
+  static constexpr std::uint64_t kMostUntold = 4096;
   enum Mask : std::size_t { kEnded, kBegun, kTaken, kMasks };
 
+  std::uint64_t untold() const { return ended_.size() - told_; }
   bool before(ColumnId a, ColumnId b) const;
   void refill(Queue& queue);
   void open_record();

@@ -163,8 +163,11 @@ class Run {
       if (spec_.target) aim();
       bool more = false;
       if (!closing_) {
+        const std::uint64_t opened = frontier_.opened();
         begin();
         more = make_instant_cells();
+        // Records that an earlier session has finished bring nobody anything: the next ones may.
+        more = more || frontier_.opened() > opened;
       }
       hand_over();
       constexpr bool kEarly = kRunMutant == RunMutant::kEmitsEarly;

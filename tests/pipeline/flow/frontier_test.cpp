@@ -94,6 +94,21 @@ TEST(Frontier, OpensNoMoreThanTheWindow) {
   EXPECT_EQ(frontier.take(0), (Cell{2, 0}));
 }
 
+// Records whose cells an earlier run has made are opened in portions, not all at once.
+TEST(Frontier, WaitsForEndedRecordsToBeTaken) {
+  Frontier frontier(Columns{{{}, 0}}, 1, options(20'000, 10),
+                    [](RecordId) { return std::vector<ColumnId>{0}; });
+  std::uint64_t told = 0, most = 0;
+  while (!frontier.done() || told < 20'000) {
+    EXPECT_FALSE(frontier.take(0));
+    const std::uint64_t before = told;
+    while (frontier.next_ended()) ++told;
+    most = std::max(most, told - before);
+    ASSERT_GT(told, before);
+  }
+  EXPECT_LE(most, 4096U);
+}
+
 // Behind a sampler on queue 2 a generator is fed as if it were first: neither the whole window is
 // opened for it nor too little.
 TEST(Frontier, OpensRecordsForWhatInstantColumnsBring) {

@@ -442,7 +442,7 @@ RC_GTEST_PROP(RunnerProperty, StopsAndResumes, ()) {
   std::size_t kept = 0;
   for (int session_number = 0;; ++session_number) {
     RC_ASSERT(session_number < 400);
-    const int stop_after = *rc::gen::inRange(5, 90);
+    const int stop_after = *rc::gen::inRange(20, 160);
     const StopLevel level = *rc::gen::element(StopLevel::kFinish, StopLevel::kNow);
     answers = 0;
     const auto counts = [&](ScriptedModel::Script script) {

@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "pipeline/run/column_work.h"
+#include "pipeline/run/fingerprints.h"
 
 namespace dovetail::pipeline {
 namespace {

@@ -13,10 +13,13 @@
 #include "pipeline/flow/frontier.h"
 #include "pipeline/run/column_work.h"
 #include "pipeline/run/error_gate.h"
+#include "pipeline/run/fingerprints.h"
 #include "pipeline/run/inbox.h"
 #include "pipeline/run/mutation.h"
 #include "pipeline/run/open_records.h"
+#include "pipeline/run/price.h"
 #include "pipeline/run/response_cache.h"
+#include "pipeline/run/run_queues.h"
 #include "pipeline/run/work_pool.h"
 
 namespace dovetail::pipeline {
@@ -49,22 +52,6 @@ struct Durable {
 };
 using News = std::variant<Came, Worked, Durable>;
 
-Hash128 hash_of(std::string_view text) {
-  const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
-  return {hash.high64, hash.low64};
-}
-
-// Of one token, in 1e-9 of the currency; prices are per million tokens.
-struct Price {
-  double input = 0.0, output = 0.0;
-};
-
-Price price_of(const ModelSpec& model) {
-  const auto* remote = std::get_if<RemoteModel>(&model.where);
-  if (remote == nullptr) return {};
-  return {1000.0 * remote->input_price, 1000.0 * remote->output_price};
-}
-
 // Nothing is wrong with the request: its model was busy or away.
 bool is_worth_waiting(const Error& error) {
   return error.kind == ErrorKind::kExhausted || error.kind == ErrorKind::kUnavailable ||
@@ -76,10 +63,8 @@ class Run {
   Run(const PipelineSpec& spec, const RunPorts& ports)
       : spec_(spec),
         ports_(ports),
-        blocking_(static_cast<QueueId>(spec.models.size())),
-        instant_(blocking_ + 1),
-        models_(queues_of(spec)),
-        frontier_(plans(), instant_ + 1, frontier_options(),
+        queues_(spec),
+        frontier_(queues_.plans, queues_.instant + 1, frontier_options(),
                   [this](RecordId record) { return open(record); }),
         emitter_(spec, *ports.store, [this](const FinishedRecord& record) { return emit(record); }),
         gate_(spec.limits.error_window, spec.limits.error_share),
@@ -91,8 +76,8 @@ class Run {
     for (const ColumnDescription& column : spec.columns) {
       recipes_.push_back(hash_of(column.recipe));
     }
-    opens_by_demand_ = std::any_of(models_.begin(), models_.end(),
-                                   [&](QueueId queue) { return queue != instant_; });
+    opens_by_demand_ = std::any_of(queues_.of_column.begin(), queues_.of_column.end(),
+                                   [&](QueueId queue) { return queue != queues_.instant; });
     for (const ModelClient& model : ports.models) {
       model.on_room([inbox = inbox_] { inbox->wake(); });
     }
@@ -110,33 +95,13 @@ class Run {
   }
 
  private:
-  static std::vector<QueueId> queues_of(const PipelineSpec& spec) {
-    const auto models = static_cast<QueueId>(spec.models.size());
-    std::vector<QueueId> queues;
-    for (const ColumnDescription& column : spec.columns) {
-      const std::string* alias = column.model();
-      queues.push_back(alias != nullptr  ? static_cast<QueueId>(spec.model(*alias))
-                       : column.blocks() ? models
-                                         : models + 1);
-    }
-    return queues;
-  }
-
-  std::vector<ColumnPlan> plans() const {
-    std::vector<ColumnPlan> result;
-    for (std::size_t i = 0; i < models_.size(); ++i) {
-      result.push_back({spec_.columns[i].needs, models_[i], spec_.columns[i].priority});
-    }
-    return result;
-  }
-
   FrontierOptions frontier_options() const {
     FrontierOptions options;
     options.records = spec_.records;
     options.window = kRunMutant == RunMutant::kIgnoresWindow ? spec_.records : spec_.window;
     const bool fair = spec_.fair != (kRunMutant == RunMutant::kOtherOrder);
     options.order = fair ? CellOrder::kFair : CellOrder::kFinishFirst;
-    options.instant = {instant_};
+    options.instant = {queues_.instant};
     // Room that comes finds cells that are ready.
     for (const ModelClient& model : ports_.models) {
       options.low_water = std::max(options.low_water, model.slots);
@@ -221,7 +186,7 @@ class Run {
     if (!ports_.progress) return;
     progress_.opened = frontier_.opened();
     progress_.window_is_full = frontier_.open() >= spec_.window;
-    for (QueueId model = 0; model < blocking_; ++model) {
+    for (QueueId model = 0; model < queues_.blocking; ++model) {
       progress_.ready[model] = frontier_.ready(model);
     }
     ports_.progress(progress_);
@@ -260,14 +225,14 @@ class Run {
 
   // Gives each model what it has room for, from its own queue.
   void begin() {
-    for (QueueId model = 0; model <= blocking_; ++model) {
-      std::uint32_t room = model == blocking_ ? pool_.room() : ports_.models[model].room();
+    for (QueueId model = 0; model <= queues_.blocking; ++model) {
+      std::uint32_t room = model == queues_.blocking ? pool_.room() : ports_.models[model].room();
       note({.kind = RunEventKind::kRoom, .queue = model, .number = room});
       while (room > 0) {
         const auto cell = frontier_.take(model);
         if (!cell) break;
         if (skip(*cell)) continue;
-        if (model == blocking_) {
+        if (model == queues_.blocking) {
           work(*cell);
         } else if (!ask(model, *cell)) {
           room = 1;
@@ -283,8 +248,8 @@ class Run {
   bool make_instant_cells() {
     for (int count = 0; count < kInstantCells; ++count) {
       // Models open the records that they need; without models, whatever is next is opened.
-      if (opens_by_demand_ && frontier_.ready(instant_) == 0) return false;
-      const auto cell = frontier_.take(instant_);
+      if (opens_by_demand_ && frontier_.ready(queues_.instant) == 0) return false;
+      const auto cell = frontier_.take(queues_.instant);
       if (!cell) return false;
       if (!skip(*cell)) make(*cell);
     }
@@ -314,7 +279,7 @@ class Run {
     const ColumnDescription& column = spec_.columns[cell.column];
     ++under_way_;
     ++progress_.columns[cell.column].in_flight;
-    note({.kind = RunEventKind::kSend, .queue = blocking_, .cell = cell});
+    note({.kind = RunEventKind::kSend, .queue = queues_.blocking, .cell = cell});
     pool_.submit([inbox = inbox_, cell, &column, row = open_.at(cell.record).row] {
       inbox->put(Worked{cell, evaluate(column, row)});
     });
@@ -323,7 +288,7 @@ class Run {
   void hear(Worked& worked) {
     --under_way_;
     --progress_.columns[worked.cell.column].in_flight;
-    note({.kind = RunEventKind::kAnswer, .queue = blocking_, .cell = worked.cell});
+    note({.kind = RunEventKind::kAnswer, .queue = queues_.blocking, .cell = worked.cell});
     worked.value ? keep(worked.cell, *std::move(worked.value), {})
                  : give_up(worked.cell, worked.value.error());
   }
@@ -424,7 +389,7 @@ class Run {
 
   void hear(Came& came) {
     const Cell cell = came.cell;
-    const QueueId model = models_[cell.column];
+    const QueueId model = queues_.of_column[cell.column];
     ColumnCounts& counts = progress_.columns[cell.column];
     --under_way_;
     --counts.in_flight;
@@ -437,9 +402,7 @@ class Run {
     if (spec_.columns[cell.column].cache) {
       ports_.store->remember(came.key, response_text(answer));
     }
-    const Price price = price_of(spec_.models[model]);
-    const double cost =
-        price.input * answer.usage.prompt_tokens + price.output * answer.usage.completion_tokens;
+    const double cost = cost_of(spec_.models[model], answer.usage);
     progress_.cost += 1e-9 * cost;
     counts.prompt_tokens += answer.usage.prompt_tokens;
     counts.completion_tokens += answer.usage.completion_tokens;
@@ -576,9 +539,7 @@ class Run {
 
   const PipelineSpec& spec_;
   const RunPorts& ports_;
-  QueueId blocking_;             // of cells that need no model, and another thread
-  QueueId instant_;              // of the others that need no model
-  std::vector<QueueId> models_;  // by column: its queue
+  RunQueues queues_;
   std::vector<Hash128> recipes_;
   bool opens_by_demand_ = false;
 
@@ -604,19 +565,6 @@ class Run {
 
 Result<RunProgress> run_pipeline(const PipelineSpec& spec, const RunPorts& ports) {
   return Run(spec, ports).run();
-}
-
-std::vector<Hash128> fingerprints(const PipelineSpec& spec, std::uint64_t seed_data) {
-  std::vector<Hash128> result;
-  for (const ColumnDescription& column : spec.columns) {
-    std::string all = fmt::format("{}\n{}\n{}", spec.seed, column.name, column.recipe);
-    if (std::holds_alternative<SeedColumn>(column.what)) all += fmt::format("\n{:016x}", seed_data);
-    for (const ColumnId need : column.needs) {
-      all += fmt::format("\n{:016x}{:016x}", result[need].high, result[need].low);
-    }
-    result.push_back(hash_of(all));
-  }
-  return result;
 }
 
 }  // namespace dovetail::pipeline

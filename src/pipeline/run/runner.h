@@ -72,8 +72,4 @@ struct RunPorts {
 // ended. Errors: the store's, emit()'s, a model's check().
 Result<RunProgress> run_pipeline(const PipelineSpec& spec, const RunPorts& ports);
 
-// 128 bits of all that a column's values depend on, by column; `seed_data` stands for the rows of
-// the seed.
-std::vector<Hash128> fingerprints(const PipelineSpec& spec, std::uint64_t seed_data);
-
 }  // namespace dovetail::pipeline

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "pipeline/laws/run_laws.h"
+#include "pipeline/run/fingerprints.h"
 #include "pipeline/run/runner.h"
 
 namespace dovetail::pipeline {

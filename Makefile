@@ -37,7 +37,7 @@ check-long: build
 
 bench: setup-build
 	@test -f build/release/build.ninja || cmake --preset release
-	@cmake --build build/release -j $(JOBS) --target dovetail kernels_bench engine_bench grammar_bench schedule_bench frontier_bench
+	@cmake --build build/release -j $(JOBS) --target dovetail kernels_bench engine_bench grammar_bench schedule_bench frontier_bench run_bench
 	@scripts/bench.sh build/release
 
 format: setup

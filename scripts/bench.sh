@@ -13,6 +13,7 @@ grep -m1 'model name' /proc/cpuinfo || true
 "$build/bench/schedule_bench"
 "$build/bench/frontier_bench"
 "$build/bench/grammar_bench"
+"$build/bench/run_bench"
 for model in "${models[@]}"; do
   "$build/bench/engine_bench" "$model"
 done

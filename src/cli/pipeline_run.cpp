@@ -50,6 +50,10 @@ RunFiles files_of(const PipelineOptions& options, const PipelineSpec& spec) {
   return files;
 }
 
+std::string store_of(const PipelineOptions& options, const RunFiles& files) {
+  return options.database.empty() ? files.store.string() : options.database;
+}
+
 Result<PipelineSpec> read(const PipelineOptions& options) {
   return pipeline::read_pipeline(
       options.file, options.records == 0 ? std::nullopt : std::optional(options.records));
@@ -238,7 +242,7 @@ Result<int> run_pipeline_file(const PipelineOptions& options, bool resume) {
   if (const Status ok = make_folder(files.folder); !ok) return fail(ok.error());
 
   pipeline::JobOptions job_options;
-  job_options.store = options.database.empty() ? files.store.string() : options.database;
+  job_options.store = store_of(options, files);
   job_options.mode = resume ? pipeline::OpenMode::kResume : pipeline::OpenMode::kCreate;
   job_options.store_options.on_waiting = [](const Error& error) {
     fmt::print(stderr, "waiting: {}\n", error.message);
@@ -362,9 +366,7 @@ Result<int> report_on_pipeline(const PipelineOptions& options) {
   const auto spec = read(options);
   if (!spec) return fail(spec.error());
   const RunFiles files = files_of(options, *spec);
-  const auto store =
-      pipeline::Store::open(options.database.empty() ? files.store.string() : options.database,
-                            pipeline::OpenMode::kReadOnly);
+  const auto store = pipeline::Store::open(store_of(options, files), pipeline::OpenMode::kReadOnly);
   if (!store) return fail(store.error());
   const auto data = collect(**store, *spec, stored_endpoints(**store));
   if (!data) return fail(data.error());
@@ -379,9 +381,7 @@ Result<int> status_of_pipeline(const PipelineOptions& options) {
   const auto spec = read(options);
   if (!spec) return fail(spec.error());
   const RunFiles files = files_of(options, *spec);
-  const auto store =
-      pipeline::Store::open(options.database.empty() ? files.store.string() : options.database,
-                            pipeline::OpenMode::kReadOnly);
+  const auto store = pipeline::Store::open(store_of(options, files), pipeline::OpenMode::kReadOnly);
   if (!store) return fail(store.error());
   const auto columns = (*store)->columns();
   if (!columns) return fail(columns.error());

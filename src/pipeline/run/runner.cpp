@@ -281,7 +281,7 @@ class Run {
     ++progress_.columns[cell.column].in_flight;
     note({.kind = RunEventKind::kSend, .queue = queues_.blocking, .cell = cell});
     pool_.submit([inbox = inbox_, cell, &column, row = open_.at(cell.record).row] {
-      inbox->put(Worked{cell, evaluate(column, row)});
+      return [inbox, worked = Worked{cell, evaluate(column, row)}] { inbox->put(worked); };
     });
   }
 

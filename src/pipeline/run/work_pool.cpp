@@ -19,7 +19,7 @@ std::uint32_t WorkPool::room() const {
   return busy_ < most_ ? most_ - busy_ : 0;
 }
 
-void WorkPool::submit(std::function<void()> work) {
+void WorkPool::submit(std::function<std::function<void()>()> work) {
   {
     const std::lock_guard lock(mutex_);
     queue_.push_back(std::move(work));
@@ -36,12 +36,15 @@ void WorkPool::run() {
   for (;;) {
     filled_.wait(lock, [&] { return ends_ || !queue_.empty(); });
     if (queue_.empty()) return;
-    const std::function<void()> work = std::move(queue_.front());
+    const auto work = std::move(queue_.front());
     queue_.pop_front();
     lock.unlock();
-    work();
+    const std::function<void()> tell = work();
     lock.lock();
     --busy_;
+    lock.unlock();
+    tell();
+    lock.lock();
   }
 }
 

@@ -22,8 +22,9 @@ class WorkPool {
 
   // Threads that have nothing to do, and would begin at once.
   std::uint32_t room() const;
-  // `work` must not throw.
-  void submit(std::function<void()> work);
+  // Does `work` on a thread and calls what it returns there, when the thread has room again.
+  // Neither may throw.
+  void submit(std::function<std::function<void()>()> work);
 
  private:
   void run();
@@ -31,7 +32,7 @@ class WorkPool {
   std::uint32_t most_;
   mutable std::mutex mutex_;
   std::condition_variable filled_;
-  std::deque<std::function<void()>> queue_;
+  std::deque<std::function<std::function<void()>()>> queue_;
   std::uint32_t busy_ = 0;  // work that was submitted and has not ended
   bool ends_ = false;
   std::vector<std::thread> threads_;

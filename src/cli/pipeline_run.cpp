@@ -54,6 +54,13 @@ std::string store_of(const PipelineOptions& options, const RunFiles& files) {
   return options.database.empty() ? files.store.string() : options.database;
 }
 
+// In a database that several runs share, the pipeline's name tells them apart.
+pipeline::StoreOptions store_options(const PipelineSpec& spec) {
+  pipeline::StoreOptions options;
+  options.run_name = spec.name;
+  return options;
+}
+
 Result<PipelineSpec> read(const PipelineOptions& options) {
   return pipeline::read_pipeline(
       options.file, options.records == 0 ? std::nullopt : std::optional(options.records));
@@ -244,6 +251,7 @@ Result<int> run_pipeline_file(const PipelineOptions& options, bool resume) {
   pipeline::JobOptions job_options;
   job_options.store = store_of(options, files);
   job_options.mode = resume ? pipeline::OpenMode::kResume : pipeline::OpenMode::kCreate;
+  job_options.store_options = store_options(*spec);
   job_options.store_options.on_waiting = [](const Error& error) {
     fmt::print(stderr, "waiting: {}\n", error.message);
   };
@@ -366,7 +374,8 @@ Result<int> report_on_pipeline(const PipelineOptions& options) {
   const auto spec = read(options);
   if (!spec) return fail(spec.error());
   const RunFiles files = files_of(options, *spec);
-  const auto store = pipeline::Store::open(store_of(options, files), pipeline::OpenMode::kReadOnly);
+  const auto store = pipeline::Store::open(store_of(options, files), pipeline::OpenMode::kReadOnly,
+                                           store_options(*spec));
   if (!store) return fail(store.error());
   const auto data = collect(**store, *spec, stored_endpoints(**store));
   if (!data) return fail(data.error());
@@ -381,7 +390,8 @@ Result<int> status_of_pipeline(const PipelineOptions& options) {
   const auto spec = read(options);
   if (!spec) return fail(spec.error());
   const RunFiles files = files_of(options, *spec);
-  const auto store = pipeline::Store::open(store_of(options, files), pipeline::OpenMode::kReadOnly);
+  const auto store = pipeline::Store::open(store_of(options, files), pipeline::OpenMode::kReadOnly,
+                                           store_options(*spec));
   if (!store) return fail(store.error());
   const auto columns = (*store)->columns();
   if (!columns) return fail(columns.error());

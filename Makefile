@@ -2,12 +2,11 @@
 PRESET ?= release
 BUILD := build/$(PRESET)
 JOBS ?= $(shell nproc)
-MODEL ?= models/demo-arith
 
 .PHONY: help setup setup-build build run test check-long bench format lint clean
 
 help:
-	@echo 'make run         build Dovetail and solve 1,000 sums with the bundled model'
+	@echo 'make run         build Dovetail, make and judge a dataset with the bundled model'
 	@echo 'make test        build and run all tests (PRESET=debug, asan, tsan: the same with checks)'
 	@echo 'make bench       measure speed and memory'
 	@echo 'make check-long  the tests that take long'
@@ -28,7 +27,7 @@ build: setup
 run: setup-build
 	@test -f build/release/build.ninja || cmake --preset release
 	@cmake --build build/release -j $(JOBS) --target dovetail
-	@scripts/run_demo.sh build/release/dovetail $(MODEL)
+	@scripts/run_demo.sh build/release/dovetail
 
 test: build
 	@ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure
@@ -38,7 +37,7 @@ check-long: build
 
 bench: setup-build
 	@test -f build/release/build.ninja || cmake --preset release
-	@cmake --build build/release -j $(JOBS) --target dovetail kernels_bench engine_bench schedule_bench
+	@cmake --build build/release -j $(JOBS) --target dovetail kernels_bench engine_bench grammar_bench schedule_bench frontier_bench run_bench
 	@scripts/bench.sh build/release
 
 format: setup

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "engine/step_loop.h"
+#include "grammar/compiler.h"
 #include "load/model_source.h"
 #include "model/cache.h"
 #include "support/random_model.h"
@@ -80,21 +81,31 @@ class Bench {
   }
 
   // Tokens per second over all sequences, after their prompts are read.
-  double decode(int sequences) {
-    for (int i = 0; i < sequences; ++i) add(kDecodePrompt, kDecodeTokens);
+  double decode(int sequences, const CompiledGrammar& grammar = nullptr) {
+    for (int i = 0; i < sequences; ++i) add(kDecodePrompt, kDecodeTokens, grammar);
     const auto wanted = loop_.stats().generated_tokens + static_cast<std::uint64_t>(sequences);
     while (loop_.stats().generated_tokens < wanted) step();
-    const auto before = loop_.stats().generated_tokens;
+    const EngineStats before = loop_.stats();
     const auto start = Clock::now();
     finish();
-    return static_cast<double>(loop_.stats().generated_tokens - before) /
-           std::chrono::duration<double>(Clock::now() - start).count();
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    const EngineStats after = loop_.stats();
+    const double steps_took = after.step_seconds - before.step_seconds;
+    const double forward_took = after.forward_seconds - before.forward_seconds;
+    outside_ = 100.0 * (steps_took - forward_took) / steps_took;
+    return static_cast<double>(after.generated_tokens - before.generated_tokens) / seconds;
   }
 
+  // Percent of the last decode()'s steps that is not the model's forward pass.
+  double outside() const { return outside_; }
+
  private:
-  void add(std::uint32_t prompt, std::int32_t max_tokens) {
-    const Status added = loop_.add(next_++, random_request(vocab_, prompt, max_tokens, random_),
-                                   [](const OutputEvent&) {});
+  void add(std::uint32_t prompt, std::int32_t max_tokens,
+           const CompiledGrammar& grammar = nullptr) {
+    Request request = random_request(vocab_, prompt, max_tokens, random_);
+    request.grammar = grammar;
+    if (grammar) request.sampling.logit_bias = {{'!', -100.0F}};  // without end
+    const Status added = loop_.add(next_++, std::move(request), [](const OutputEvent&) {});
     if (!added) die(added.error());
   }
   void step() {
@@ -119,7 +130,28 @@ class Bench {
   std::FILE* steps_;
   std::mt19937 random_{1};
   RequestId next_ = 1;
+  double outside_ = 0.0;
 };
+
+// Strings, one after the other up to an exclamation mark, over a made-up vocabulary of bytes and
+// words: masks of two kinds, nearly all tokens and nearly none.
+CompiledGrammar strings(std::uint32_t vocab) {
+  std::mt19937 random(2);
+  std::vector<std::string> tokens;
+  for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
+  while (tokens.size() < vocab) {
+    std::string token;
+    for (std::size_t i = 1 + random() % 8; i > 0; --i)
+      token += static_cast<char>(random() % 20 == 0 ? '"' : 'a' + random() % 26);
+    tokens.push_back(std::move(token));
+  }
+  tokens.resize(vocab);
+  auto vocabulary = grammar::Vocabulary::create(tokens, {});
+  if (!vocabulary) return nullptr;
+  grammar::Compiler compiler(std::make_shared<const grammar::Vocabulary>(*std::move(vocabulary)));
+  auto out = compiler.compile(grammar::SourceKind::kRegex, R"((?:"[^"]+")*!)");
+  return out ? *out : nullptr;
+}
 
 Result<std::shared_ptr<const load::ModelSource>> open(const std::string& name) {
   if (!name.starts_with("random:")) return load::open_model(name);
@@ -180,12 +212,20 @@ int run(int argc, char** argv) {
   engine::StepLoop& loop = **created;
   Bench bench(**source, loop, load, steps);
 
+  const CompiledGrammar in_grammar = strings((*source)->config.vocab_size);
+  if (!in_grammar) {
+    std::fprintf(stderr, "engine_bench: no grammar for %u tokens\n", (*source)->config.vocab_size);
+    return 1;
+  }
   const std::uint32_t prompt = std::min(kPrefillTokens, loop.options().max_context - 1);
   const std::vector<std::pair<std::string, std::function<double()>>> figures = {
       {"prefill of " + std::to_string(prompt), [&] { return bench.prefill(prompt); }},
       {"decode, 1 sequence", [&] { return bench.decode(1); }},
       {"decode, 8 sequences", [&] { return bench.decode(8); }},
       {"decode, 32 sequences", [&] { return bench.decode(32); }},
+      {"outside the forward pass", [&] { return bench.outside(); }},
+      {"decode, 32 in a grammar", [&] { return bench.decode(32, in_grammar); }},
+      {"outside, in a grammar", [&] { return bench.outside(); }},
       {"prefill beside 8", [&] { return bench.prefill_beside(prompt, 8); }},
   };
   std::map<std::string, std::vector<double>> results;
@@ -195,11 +235,9 @@ int run(int argc, char** argv) {
   std::printf("%s, %s kernels, %u threads\n", argv[1], loop.options().kernels.c_str(),
               loop.options().threads);
   for (const auto& [name, measure] : figures)
-    std::printf("  %-24s %10.1f tokens/s\n", name.c_str(), median(results[name]));
+    std::printf("  %-24s %10.2f %s\n", name.c_str(), median(results[name]),
+                name.starts_with("outside") ? "% of a step" : "tokens/s");
 
-  const EngineStats stats = loop.stats();
-  std::printf("  %-24s %10.2f %%\n", "outside the forward pass",
-              100.0 * (stats.step_seconds - stats.forward_seconds) / stats.step_seconds);
   double weights = 0.0;
   for (const auto& [name, tensor] : (*source)->tensors)
     weights += static_cast<double>(tensor.data.size());

@@ -11,6 +11,9 @@ models=("$@")
 grep -m1 'model name' /proc/cpuinfo || true
 "$build/bench/kernels_bench" --benchmark_min_time=0.1
 "$build/bench/schedule_bench"
+"$build/bench/frontier_bench"
+"$build/bench/grammar_bench"
+"$build/bench/run_bench"
 for model in "${models[@]}"; do
   "$build/bench/engine_bench" "$model"
 done

@@ -15,5 +15,5 @@ python3 tools/lint/include_order_test.py || status=1
 
 [[ -f build/release/compile_commands.json ]] || cmake --preset release >/dev/null
 mapfile -t sources < <(git ls-files 'src/*.cpp')
-printf '%s\n' "${sources[@]}" | xargs -P "$(nproc)" -n 4 clang-tidy --quiet -p build/release --extra-arg=-Wno-unknown-warning-option 2>/dev/null || status=1
+python3 tools/lint/tidy.py build/release "${sources[@]}" || status=1
 exit $status

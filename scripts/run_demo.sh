@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Solves examples/arithmetic.jsonl with a model and says how fast and how well: run_demo.sh BINARY MODEL
+# Makes the dataset of examples/arithmetic/pipeline.yaml and says how good it is: run_demo.sh BINARY
 set -euo pipefail
-if (($# != 2)); then
-  echo "usage: $0 BINARY MODEL" >&2
+if (($# != 1)); then
+  echo "usage: $0 BINARY" >&2
   exit 2
 fi
 binary=$(realpath "$1")
-model=$(realpath "$2")
 cd "$(dirname "$0")/.."
-answers=build/arithmetic-answers.jsonl
-mkdir -p build
+out=build/arithmetic
 
-echo "Solving the $(grep -c . examples/arithmetic.jsonl) sums of examples/arithmetic.jsonl, 64 at a time:"
-"$binary" run "$model" --input examples/arithmetic.jsonl --max-num-seqs 64 --output "$answers"
-echo "The first answers, all are in $answers:"
-head -n 3 "$answers"
+echo "Sums that a model answers and a model judges, by examples/arithmetic/pipeline.yaml:"
+rm -rf "$out"
+"$binary" pipeline run examples/arithmetic/pipeline.yaml --output "$out"
+echo "The first records, all are in $out/results.jsonl:"
+head -n 3 "$out/results.jsonl"
+echo "Open $out/report.html in a browser."

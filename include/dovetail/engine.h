@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -113,6 +114,12 @@ class Engine {
   // message has the numbers); kExhausted: the queue is full; kUnavailable: draining. On an error
   // the sink is never called.
   Result<RequestId> submit(Request request, EventSink sink);
+
+  // What a request's output must be, for Request::grammar: `text` is the JSON schema or the regular
+  // expression, empty for kJsonObject. Runs on the calling thread, up to a second or two; the last
+  // ones are kept. kInvalid and kUnsupported: a message that names the keyword by its JSON pointer
+  // or the place in the expression; nothing of them is ever ignored.
+  Result<CompiledGrammar> compile(GrammarKind kind, std::string_view text);
 
   // Ends a request and frees its blocks before the next step; its choices end with kCancelled. An
   // unknown or finished id is ignored.

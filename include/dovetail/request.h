@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,11 +13,21 @@
 
 namespace dovetail {
 
+namespace grammar {
+class TokenMasks;
+}
+
 using TokenId = std::int32_t;
 using RequestId = std::uint64_t;
 
-// How the next token is chosen. The order of the steps: logit bias, penalties, temperature, top-k,
-// top-p, min-p, draw.
+// What a text must be: an instance of a JSON schema, a whole match of a regular expression, or any
+// JSON object. src/grammar/README.md says what is supported and how values are written.
+enum class GrammarKind : std::uint8_t { kJsonSchema, kRegex, kJsonObject };
+// Made by Engine::compile() for that engine's model; immutable, and used by any number of requests.
+using CompiledGrammar = std::shared_ptr<const grammar::TokenMasks>;
+
+// How the next token is chosen. The order of the steps: logit bias, penalties, the grammar (what it
+// does not allow is taken out), temperature, top-k, top-p, min-p, draw.
 struct SamplingParams {
   float temperature = 1.0F;  // >= 0; 0 is greedy: the highest logit, the lowest id among equals
   std::int32_t top_k = 0;    // keep the k most probable; 0: all
@@ -36,7 +47,8 @@ struct Request {
   std::vector<TokenId> prompt;  // at least one token
   SamplingParams sampling;
   std::int32_t max_tokens = 0;  // per choice; 0: up to the end of the context
-  std::int32_t min_tokens = 0;  // no end token or stop string before this many tokens
+  std::int32_t min_tokens = 0;  // no end token or stop string before this many tokens; a grammar
+                                // that is at its end ends the output all the same
   std::vector<std::string>
       stop;  // non-empty strings; the output ends before the first that appears
   std::vector<TokenId> stop_ids;  // end the output like an end token
@@ -44,6 +56,9 @@ struct Request {
   std::int32_t logprobs =
       -1;  // -1: none; else each token's log-probability and this many top alternatives (0..20)
   std::int32_t n = 1;  // independent choices
+  // The output is a text of the grammar, unless max_tokens or a stop cuts it, and ends when nothing
+  // can follow; end tokens come only where the text may end. Null: any text.
+  CompiledGrammar grammar;
 
   std::int32_t priority = 0;  // under the policy `priority`: lower goes first; [-1000, 1000]
   std::string tenant;         // under the policy `fair`: whose share this request takes
@@ -56,8 +71,8 @@ enum class FinishReason : std::uint8_t { kStop, kLength, kCancelled, kError };
 
 struct TokenLogprob {
   TokenId id = 0;
-  float logprob =
-      0.0F;  // natural logarithm, of the unmodified distribution (temperature 1, no penalties)
+  float logprob = 0.0F;  // natural logarithm, of the unmodified distribution (temperature 1, no
+                         // penalties, no grammar)
 };
 
 struct OutputToken {

@@ -5,9 +5,9 @@
 
 #include <cstdio>
 
+#include "base/near_match.h"
 #include "cli/command.h"
 #include "cli/config_file.h"
-#include "cli/near_match.h"
 
 namespace dovetail::cli {
 namespace {
@@ -65,6 +65,7 @@ int run_chosen(Command& command, const std::vector<Command>& commands,
 std::vector<Command> all_commands() {
   std::vector<Command> commands;
   commands.push_back(run_command());
+  commands.push_back(pipeline_command());
   commands.push_back(chat_command());
   commands.push_back(serve_command());
   commands.push_back(inspect_command());

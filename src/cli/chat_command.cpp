@@ -16,9 +16,9 @@
 #include "cli/input_record.h"
 #include "cli/interrupt.h"
 #include "cli/output_file.h"
-#include "cli/prompt_encoder.h"
 #include "cli/sampling_options.h"
 #include "cli/values.h"
+#include "text/prompt_encoder.h"
 
 namespace dovetail::cli {
 namespace {
@@ -60,7 +60,8 @@ InputLine read_line() {
 
 class Chat {
  public:
-  Chat(const ChatOptions& options, Engine& engine, const PromptEncoder& encoder, OutputFile output)
+  Chat(const ChatOptions& options, Engine& engine, const text::PromptEncoder& encoder,
+       OutputFile output)
       : engine_(engine),
         encoder_(encoder),
         output_(std::move(output)),
@@ -165,7 +166,7 @@ class Chat {
   }
 
   Engine& engine_;
-  const PromptEncoder& encoder_;
+  const text::PromptEncoder& encoder_;
   OutputFile output_;
   Request defaults_;
   bool interactive_;
@@ -179,8 +180,8 @@ Result<int> chat(const ChatOptions& options) {
   if (!chat_template) return fail(chat_template.error());
   const Result<std::unique_ptr<Engine>> engine = start_engine(options.model, options.engine, false);
   if (!engine) return fail(engine.error());
-  const Result<PromptEncoder> encoder =
-      PromptEncoder::create((*engine)->source(), (*engine)->tokenizer(), *chat_template);
+  const Result<text::PromptEncoder> encoder =
+      text::PromptEncoder::create((*engine)->source(), (*engine)->tokenizer(), *chat_template);
   if (!encoder) return fail(encoder.error());
   if (const Status ok = encoder->can_chat(); !ok) return fail(ok.error());
   Result<OutputFile> output = OutputFile::open("");

@@ -27,6 +27,7 @@ struct Command {
 
 // Each in its own file: run_command.cpp and so on.
 Command run_command();
+Command pipeline_command();
 Command chat_command();
 Command serve_command();
 Command inspect_command();

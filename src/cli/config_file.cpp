@@ -8,7 +8,7 @@
 #include <optional>
 #include <sstream>
 
-#include "cli/near_match.h"
+#include "base/near_match.h"
 #include "cli/values.h"
 
 namespace dovetail::cli {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "cli/near_match.h"
+#include "base/near_match.h"
 #include "cli/values.h"
 
 namespace dovetail::cli {

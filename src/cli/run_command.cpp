@@ -12,13 +12,13 @@
 #include "cli/interrupt.h"
 #include "cli/output_file.h"
 #include "cli/progress.h"
-#include "cli/prompt_encoder.h"
 #include "cli/result_line.h"
 #include "cli/sampling_options.h"
 #include "cli/trace_file.h"
 #include "cli/values.h"
 #include "engine/options.h"
 #include "engine/validate.h"
+#include "text/prompt_encoder.h"
 
 namespace dovetail::cli {
 namespace {
@@ -49,8 +49,8 @@ class Run {
     Result<std::unique_ptr<Engine>> engine =
         start_engine(options.model, options.engine, options.verbose);
     if (!engine) return fail(engine.error());
-    Result<PromptEncoder> encoder =
-        PromptEncoder::create((*engine)->source(), (*engine)->tokenizer(), *chat_template);
+    Result<text::PromptEncoder> encoder =
+        text::PromptEncoder::create((*engine)->source(), (*engine)->tokenizer(), *chat_template);
     if (!encoder) return fail(encoder.error());
     return Run(options, *std::move(engine), *std::move(encoder), *std::move(trace));
   }
@@ -126,7 +126,7 @@ class Run {
   }
 
  private:
-  Run(const RunOptions& options, std::unique_ptr<Engine> engine, PromptEncoder encoder,
+  Run(const RunOptions& options, std::unique_ptr<Engine> engine, text::PromptEncoder encoder,
       TraceFile trace)
       : options_(options),
         engine_(std::move(engine)),
@@ -200,7 +200,7 @@ class Run {
 
   const RunOptions& options_;
   std::unique_ptr<Engine> engine_;
-  PromptEncoder encoder_;
+  text::PromptEncoder encoder_;
   TraceFile trace_;
 };
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "engine/step_loop.h"
+#include "grammar/compiler.h"
 #include "load/model_source.h"
 #include "text/tokenizer.h"
 
@@ -68,6 +69,9 @@ struct Engine::Impl {
   std::optional<Error> failure;
   std::thread thread;
 
+  std::once_flag compiler_made;  // with the first grammar: it takes a while
+  Result<std::unique_ptr<grammar::Compiler>> compiler;
+
   Impl(std::shared_ptr<const load::ModelSource> model, text::Tokenizer text,
        std::unique_ptr<engine::StepLoop> steps)
       : source(std::move(model)),
@@ -76,11 +80,23 @@ struct Engine::Impl {
         options(loop->options()),
         stats(loop->stats()) {}
 
+  Result<std::unique_ptr<grammar::Compiler>> make_compiler() const;
   void run();
   bool take_work();
   bool has_news() const;
   void make_step();
 };
+
+Result<std::unique_ptr<grammar::Compiler>> Engine::Impl::make_compiler() const {
+  auto tokens = tokenizer.token_bytes();
+  if (!tokens) return fail(std::move(tokens.error()));
+  // One bit for each logit: models have some that are no tokens.
+  tokens->resize(source->config.vocab_size);
+  auto vocabulary = grammar::Vocabulary::create(*tokens, loop->end_ids());
+  if (!vocabulary) return fail(std::move(vocabulary.error()));
+  return std::make_unique<grammar::Compiler>(
+      std::make_shared<const grammar::Vocabulary>(*std::move(vocabulary)));
+}
 
 // Waits for work and takes it. False: the engine stops.
 bool Engine::Impl::take_work() {
@@ -216,6 +232,21 @@ Result<RequestId> Engine::submit(Request request, EventSink sink) {
   }
   impl_->wake.notify_one();
   return id;
+}
+
+Result<CompiledGrammar> Engine::compile(GrammarKind kind, std::string_view text) {
+  std::call_once(impl_->compiler_made, [&] { impl_->compiler = impl_->make_compiler(); });
+  if (!impl_->compiler) return fail(impl_->compiler.error());
+  grammar::Compiler& compiler = **impl_->compiler;
+  switch (kind) {
+    case GrammarKind::kJsonSchema:
+      return compiler.compile(grammar::SourceKind::kJsonSchema, text);
+    case GrammarKind::kRegex:
+      return compiler.compile(grammar::SourceKind::kRegex, text);
+    case GrammarKind::kJsonObject:
+      return compiler.compile(grammar::SourceKind::kJsonObject, {});
+  }
+  return fail(ErrorKind::kInvalid, "grammar: an unknown kind");
 }
 
 void Engine::cancel(RequestId id) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cmath>
 #include <limits>
 
@@ -23,9 +24,28 @@ constexpr float kNever = -std::numeric_limits<float>::infinity();
 
 bool changes_logits(const SamplingContext& context) {
   const SamplingParams& params = *context.params;
-  return !params.logit_bias.empty() || !context.forbidden.empty() ||
+  return !params.logit_bias.empty() || !context.forbidden.empty() || !context.allowed.empty() ||
          params.repetition_penalty != 1.0F || params.presence_penalty != 0.0F ||
          params.frequency_penalty != 0.0F;
+}
+
+// Takes out what has no bit. Whole words are usually alike: inside of a string nearly every token
+// may come next, elsewhere nearly none.
+void keep_allowed(std::span<float> logits, std::span<const std::uint64_t> allowed) {
+  assert(allowed.size() * 64 >= logits.size());
+  for (std::size_t first = 0; first < logits.size(); first += 64) {
+    const std::uint64_t word = allowed[first / 64];
+    if (word == ~std::uint64_t{0}) continue;
+    const std::span<float> some =
+        logits.subspan(first, std::min<std::size_t>(64, logits.size() - first));
+    if (word == 0) {
+      std::fill(some.begin(), some.end(), kNever);
+      continue;
+    }
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      some[i] = ((word >> i) & 1U) != 0 ? some[i] : kNever;
+    }
+  }
 }
 
 void adjust(std::vector<float>& logits, const SamplingContext& context) {
@@ -55,6 +75,7 @@ void adjust(std::vector<float>& logits, const SamplingContext& context) {
   for (const TokenId id : context.forbidden) {
     if (in_range(id)) logits[static_cast<std::size_t>(id)] = kNever;
   }
+  if (!context.allowed.empty()) keep_allowed(logits, context.allowed);
 }
 
 // The share of a token relative to the best one.

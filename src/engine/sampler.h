@@ -23,6 +23,8 @@ struct SamplingContext {
   std::uint32_t position = 0;               // of the new token in the output, from 0
   const TokenCounts* counts = nullptr;      // read only where a penalty is on
   std::span<const TokenId> forbidden = {};  // never chosen
+  // One bit per token, those that may be chosen; empty: all.
+  std::span<const std::uint64_t> allowed = {};
 };
 
 // The next token for one row of logits, or nothing where no logit is a number above minus infinity.

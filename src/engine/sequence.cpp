@@ -1,6 +1,7 @@
 #include "engine/sequence.h"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 #include "engine/draft_proposer.h"
@@ -22,6 +23,10 @@ Sequence::Sequence(std::shared_ptr<const SharedRequest> shared, std::int32_t cho
       choice_(choice),
       tokens_(shared_->request.prompt),
       stops_(shared_->request.stop) {
+  if (const auto& grammar = shared_->request.grammar) {
+    grammar_.emplace(grammar);
+    allowed_.resize(grammar->vocabulary().words());
+  }
   if (tokenizer) decoder_.emplace(*tokenizer, true, text::TextPosition::kContinuation);
   if (uses_counts(shared_->request.sampling)) {
     for (const TokenId id : tokens_) ++counts_.prompt[id];
@@ -33,8 +38,7 @@ void Sequence::guess(std::uint32_t most) {
   if (most > 0) propose(tokens_, most, guesses_);
 }
 
-std::optional<OutputToken> Sequence::choose(std::span<const float> logits,
-                                            std::uint32_t draw) const {
+std::optional<OutputToken> Sequence::choose(std::span<const float> logits, std::uint32_t draw) {
   const Request& request = shared_->request;
   SamplingContext context;
   context.params = &request.sampling;
@@ -44,10 +48,28 @@ std::optional<OutputToken> Sequence::choose(std::span<const float> logits,
   context.counts = &counts_;
   if (generated() < static_cast<std::uint32_t>(request.min_tokens))
     context.forbidden = shared_->ends;
-  const std::optional<TokenId> id = sample(logits, context);
+  if (grammar_) {
+    allow_next();
+    context.allowed = allowed_;
+  }
+  std::optional<TokenId> id = sample(logits, context);
+  if (!id && grammar_ && !context.forbidden.empty()) {
+    // The grammar leaves nothing else.
+    context.forbidden = {};
+    id = sample(logits, context);
+  }
   if (!id) return std::nullopt;
   if (request.logprobs < 0) return OutputToken{*id, 0.0F, {}};
   return describe(logits, *id, request.logprobs);
+}
+
+void Sequence::allow_next() {
+  grammar_->allowed(allowed_);
+  if (!shared_->request.ignore_eos) return;
+  for (const TokenId end : shared_->request.grammar->vocabulary().ends()) {
+    const auto id = static_cast<std::size_t>(end);
+    allowed_[id / 64] &= ~(std::uint64_t{1} << (id % 64));
+  }
 }
 
 Sequence::News Sequence::advance(std::span<const float> logits, std::size_t vocab) {
@@ -80,6 +102,10 @@ bool Sequence::accept(const OutputToken& token, OutputEvent& news) {
   const TokenId id = token.id;
   tokens_.push_back(id);
   if (uses_counts(request.sampling)) ++counts_.output[id];
+  if (grammar_) {
+    [[maybe_unused]] const bool allowed = grammar_->accept(id);
+    assert(allowed);
+  }
 
   if (std::binary_search(shared_->ends.begin(), shared_->ends.end(), id)) {
     news.finish = FinishReason::kStop;
@@ -96,6 +122,7 @@ bool Sequence::accept(const OutputToken& token, OutputEvent& news) {
         news.stop_string = *std::move(found.stopped);
       }
     }
+    if (!news.finish && grammar_ && grammar_->must_end()) news.finish = FinishReason::kStop;
     if (!news.finish && generated() == static_cast<std::uint32_t>(request.max_tokens))
       news.finish = FinishReason::kLength;
   }

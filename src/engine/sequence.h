@@ -11,6 +11,7 @@
 #include "dovetail/request.h"
 #include "engine/sampler.h"
 #include "engine/stop_matcher.h"
+#include "grammar/matcher.h"
 #include "text/tokenizer.h"
 
 namespace dovetail::engine {
@@ -65,7 +66,9 @@ class Sequence {
   }
   // The token that a row of logits gives with the random number `draw` of the sequence's stream;
   // nothing where no logit is a number.
-  std::optional<OutputToken> choose(std::span<const float> logits, std::uint32_t draw) const;
+  std::optional<OutputToken> choose(std::span<const float> logits, std::uint32_t draw);
+  // What the grammar allows, into allowed_.
+  void allow_next();
   // True: the sequence has ended with it.
   bool accept(const OutputToken& token, OutputEvent& news);
   OutputEvent event() const;
@@ -78,6 +81,10 @@ class Sequence {
   TokenCounts counts_;
   std::optional<text::StreamDecoder> decoder_;
   StopMatcher stops_;
+  // Where the text is in the request's grammar. Moves with tokens_, so that what a preemption costs
+  // is the cache alone.
+  std::optional<grammar::Matcher> grammar_;
+  std::vector<std::uint64_t> allowed_;  // by choose()
 };
 
 }  // namespace dovetail::engine

@@ -28,10 +28,13 @@ schedule::SchedulerOptions unbounded_queue(schedule::SchedulerOptions options) {
   return options;
 }
 
-std::vector<TokenId> end_ids(const load::ModelSource& source,
-                             const std::optional<text::Tokenizer>& tokenizer) {
+std::vector<TokenId> find_end_ids(const load::ModelSource& source,
+                                  const std::optional<text::Tokenizer>& tokenizer) {
   std::vector<TokenId> ids(source.generation.eos_ids.begin(), source.generation.eos_ids.end());
   if (tokenizer) ids.insert(ids.end(), tokenizer->end_ids().begin(), tokenizer->end_ids().end());
+  std::erase_if(ids, [&](TokenId id) {
+    return id < 0 || static_cast<std::uint32_t>(id) >= source.config.vocab_size;
+  });
   return ids;
 }
 
@@ -87,7 +90,7 @@ StepLoop::StepLoop(EngineOptions options, std::shared_ptr<const load::ModelSourc
     : options_(std::move(options)),
       source_(std::move(source)),
       tokenizer_(std::move(tokenizer)),
-      end_ids_(end_ids(*source_, tokenizer_)),
+      end_ids_(find_end_ids(*source_, tokenizer_)),
       workers_(options_.threads),
       model_(source_, kernels, workers_),
       cache_(std::move(cache)),

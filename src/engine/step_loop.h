@@ -55,6 +55,9 @@ class StepLoop {
   // With the automatic values filled in.
   const EngineOptions& options() const { return options_; }
 
+  // The tokens that end an output: those of the model and of its tokenizer that have a logit.
+  std::span<const TokenId> end_ids() const { return end_ids_; }
+
   // Whether the request can be accepted by a loop of this kind; add() requires it. Thread-safe.
   Status validate(const Request& request) const;
 

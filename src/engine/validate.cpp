@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "grammar/token_masks.h"
 #include "schedule/scheduler.h"
 
 namespace dovetail::engine {
@@ -113,6 +114,12 @@ Status validate(const Request& request, const RequestLimits& limits) {
       std::uint64_t{limits.max_num_seqs} + limits.max_waiting, 1, kMostChoices);
   if (request.n < 1 || static_cast<std::uint64_t>(request.n) > most) {
     return fail(ErrorKind::kInvalid, "n: {} is out of range, expected 1 to {}", request.n, most);
+  }
+  if (request.grammar && request.grammar->vocabulary().size() != limits.vocab_size) {
+    return fail(ErrorKind::kInvalid,
+                "grammar: compiled for {} tokens, but the model has {}; expected one of this "
+                "engine's compile()",
+                request.grammar->vocabulary().size(), limits.vocab_size);
   }
   if (const Status ok = check_scheduling(request); !ok) return ok;
   return check_sampling(request.sampling, limits);

@@ -117,6 +117,13 @@ Outcome<Generation> read_generation(Form form, std::string_view body,
   }
   if (auto found = settle(form, draft)) return tl::unexpected<ApiError>(std::move(*found));
 
+  // Last of the fields: it takes longest.
+  if (draft.format) {
+    auto grammar = compile(*draft.format, context.backend);
+    if (!grammar) return tl::unexpected<ApiError>(std::move(grammar.error()));
+    draft.request.grammar = *std::move(grammar);
+  }
+
   Generation generation;
   generation.form = form;
   generation.stream = draft.stream;

@@ -43,6 +43,8 @@ struct Backend {
   // The bytes that a token stands for, which need not be whole characters; a special token's
   // spelling.
   std::function<std::string(TokenId)> token_bytes;
+  // As Engine::compile(), which takes up to a second or two; empty where it is not supported.
+  std::function<Result<CompiledGrammar>(GrammarKind kind, std::string_view text)> compile;
   // Renders the chat template; empty where the model has none.
   std::function<Result<std::string>(const nlohmann::ordered_json& variables)> render_chat;
 };

@@ -59,6 +59,9 @@ Result<Backend> engine_backend(Engine& engine, std::string_view chat_template) {
   backend.decode = [&tokenizer](std::span<const TokenId> ids, bool skip_special) {
     return tokenizer.decode(ids, skip_special);
   };
+  backend.compile = [&engine](GrammarKind kind, std::string_view text) {
+    return engine.compile(kind, text);
+  };
   backend.token_bytes = [&tokenizer, byte_level = is_byte_level(tokenizer)](TokenId id) {
     const std::string_view spelling = tokenizer.token_text(id);
     if (tokenizer.is_special(id)) return std::string(spelling);

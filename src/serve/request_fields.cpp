@@ -40,6 +40,17 @@ Problem store_int(std::string_view field, const Json& value, std::int32_t least,
 
 Problem problem(tl::unexpected<ApiError> error) { return std::move(error.value()); }
 
+Problem store_format(Outcome<std::optional<OutputFormat>> asked, Draft& draft) {
+  if (!asked) return std::move(asked.error());
+  if (!*asked) return std::nullopt;
+  if (draft.format) {
+    return problem(
+        bad_field((*asked)->field, "contradicts {}; expected one of them", draft.format->field));
+  }
+  draft.format = *std::move(*asked);
+  return std::nullopt;
+}
+
 Problem read_model(std::string_view field, const Json& value, Draft& draft) {
   auto name = read_string(field, value);
   if (!name) return std::move(name.error());
@@ -274,6 +285,12 @@ constexpr Field kFields[] = {
      [](Name f, const Json& v, Draft& d) -> Problem {
        return store_int(f, v, 0, kMaxTopLogprobs, d.top_logprobs);
      }},
+    {"response_format", kBoth,
+     [](Name f, const Json& v, Draft& d) { return store_format(read_response_format(f, v), d); }},
+    {"guided_json", kBoth,
+     [](Name f, const Json& v, Draft& d) { return store_format(read_guided_json(f, v), d); }},
+    {"guided_regex", kBoth,
+     [](Name f, const Json& v, Draft& d) { return store_format(read_guided_regex(f, v), d); }},
     {"chat_template_kwargs", kChats,
      [](Name, const Json& v, Draft& d) -> Problem {
        return store(read_template_variables(v), d.chat.template_variables);
@@ -312,7 +329,6 @@ constexpr Neutral kNeutral[] = {
     {"parallel_tool_calls", kChats, "[false, true]"},
     {"functions", kChats, "[[]]"},
     {"function_call", kChats, R"(["none", "auto"])"},
-    {"response_format", kBoth, R"([{"type": "text"}])"},
     {"modalities", kChats, R"([["text"]])"},
     {"store", kBoth, "[false]"},
     {"metadata", kBoth, "[{}]"},

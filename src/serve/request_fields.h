@@ -7,6 +7,7 @@
 
 #include "serve/api_request.h"
 #include "serve/chat.h"
+#include "serve/output_format.h"
 
 namespace dovetail::serve {
 
@@ -26,6 +27,7 @@ struct Draft {
   std::optional<std::int32_t> top_logprobs;
   std::optional<std::int32_t> max_tokens;
   std::optional<std::int32_t> max_completion_tokens;
+  std::optional<OutputFormat> format;  // not yet compiled
 };
 
 // Reads one field into the draft; null is as good as no field. Errors as read_generation().

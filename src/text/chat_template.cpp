@@ -1,5 +1,6 @@
 #include "text/chat_template.h"
 
+#include "text/jinja_free_names.h"
 #include "text/jinja_interpreter.h"
 #include "text/jinja_parser.h"
 
@@ -20,6 +21,10 @@ Result<ChatTemplate> ChatTemplate::parse(std::string_view source, std::string_vi
 Result<std::string> ChatTemplate::render(const nlohmann::ordered_json& variables,
                                          const RenderOptions& options) const {
   return jinja::render_template(*program_->parsed, variables, {options.now});
+}
+
+std::vector<std::string> ChatTemplate::free_names() const {
+  return jinja::free_names(*program_->parsed);
 }
 
 }  // namespace dovetail::text

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 
@@ -32,6 +33,10 @@ class ChatTemplate {
   // kInvalid with line and column. Output is bounded (16 MiB) and so is the number of steps.
   Result<std::string> render(const nlohmann::ordered_json& variables,
                              const RenderOptions& options = {}) const;
+
+  // The names that it reads and does not bind itself, without the global functions: the variables
+  // that render() should be given. Sorted.
+  std::vector<std::string> free_names() const;
 
   struct Program;
 

@@ -59,6 +59,40 @@ void Decoder::push(State& state, std::string_view token, std::string& out) const
 
 void Decoder::finish(State& state, std::string& out) const { end_all(state, 0, out); }
 
+std::optional<std::string> Decoder::token_bytes(std::string_view token) const {
+  std::string out(token);
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    const DecoderStep& kind = steps_[i];
+    if (std::holds_alternative<DecodeByteLevel>(kind)) {
+      out = alphabet_to_bytes(out);
+    } else if (std::holds_alternative<DecodeByteFallback>(kind)) {
+      if (fused_[i]) return std::nullopt;
+      if (const auto byte = byte_of(out)) out = std::string(1, *byte);
+    } else if (std::holds_alternative<DecodeSpaces>(kind)) {
+      if (!fused_[i]) out.insert(out.begin(), ' ');
+    } else if (const auto* metaspace = std::get_if<DecodeMetaspace>(&kind)) {
+      out = Pattern::literal(metaspace->replacement).replace(out, " ");
+    } else if (const auto* replace = std::get_if<DecodeReplace>(&kind)) {
+      if (fused_[i] && !replace->pattern.is_single_character()) return std::nullopt;
+      out = replace->pattern.replace(out, replace->content);
+    } else if (const auto* rule = std::get_if<DecodeStrip>(&kind)) {
+      if (fused_[i]) {
+        if (rule->stop > 0) return std::nullopt;
+        continue;
+      }
+      std::string_view rest = out;
+      for (std::size_t n = 0; n < rule->start && rest.starts_with(rule->content); ++n) {
+        rest.remove_prefix(rule->content.size());
+      }
+      for (std::size_t n = 0; n < rule->stop && rest.ends_with(rule->content); ++n) {
+        rest.remove_suffix(rule->content.size());
+      }
+      out = std::string(rest);
+    }
+  }
+  return out;
+}
+
 void Decoder::text(State& state, std::size_t step, std::string_view part, std::string& out) const {
   if (step == steps_.size()) {
     out.append(part);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -53,6 +54,10 @@ class Decoder {
   State begin(bool continues) const;
   void push(State& state, std::string_view token, std::string& out) const;
   void finish(State& state, std::string& out) const;
+
+  // The bytes that a token adds to a text that it continues, before repair of the UTF-8. Nothing
+  // where that depends on the tokens around it.
+  std::optional<std::string> token_bytes(std::string_view token) const;
 
  private:
   void text(State& state, std::size_t step, std::string_view part, std::string& out) const;

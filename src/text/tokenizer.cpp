@@ -118,6 +118,22 @@ bool Tokenizer::adds_bos() const {
   return impl_->bos && !impl_->before.empty() && impl_->before.front() == *impl_->bos;
 }
 
+Result<std::vector<std::string>> Tokenizer::token_bytes() const {
+  std::vector<std::string> out(vocab_size());
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const auto id = static_cast<TokenId>(i);
+    if (!impl_->vocabulary.has(id) || impl_->is_special(id)) continue;
+    auto bytes = impl_->decoder.token_bytes(impl_->spelling(id));
+    if (!bytes) {
+      return fail(
+          ErrorKind::kUnsupported,
+          "the tokenizer's decoder: what a token stands for depends on the tokens around it");
+    }
+    out[i] = *std::move(bytes);
+  }
+  return out;
+}
+
 struct StreamDecoder::State {
   Decoder::State decoder;
 };
@@ -144,10 +160,7 @@ std::string StreamDecoder::push(TokenId id) {
   std::string out;
   const Tokenizer::Impl& impl = *tokenizer_.impl_;
   if (!impl.vocabulary.has(id) || (skip_special_ && impl.is_special(id))) return out;
-  const std::string_view token = impl.decoded.empty()
-                                     ? impl.vocabulary.text(id)
-                                     : std::string_view(impl.decoded[static_cast<std::size_t>(id)]);
-  impl.decoder.push(state_->decoder, token, out);
+  impl.decoder.push(state_->decoder, impl.spelling(id), out);
   return out;
 }
 

@@ -60,6 +60,10 @@ class Tokenizer {
   // Every token that ends a turn or a text (EOS, EOT, and well-known spellings such as <|eot_id|>,
   // <|im_end|>, <end_of_turn> among the special tokens), ascending.
   std::span<const TokenId> end_ids() const;
+  // By id, the bytes that each token adds to a text that it continues; none for control tokens and
+  // ids without a token. Together they are decode(), wherever that needs no repair of the UTF-8.
+  // kUnsupported where the tokenizer's decoder makes that depend on other tokens.
+  Result<std::vector<std::string>> token_bytes() const;
   // Whether encode() with add_special begins with BOS.
   bool adds_bos() const;
 

@@ -36,6 +36,11 @@ struct Tokenizer::Impl {
 
   // Fills end_ids from eos, `more` and the well-known spellings. Needs vocabulary and special.
   void collect_end_ids(std::vector<TokenId> more);
+  // What the decoder starts from, of an id with a token.
+  std::string_view spelling(TokenId id) const {
+    return decoded.empty() ? vocabulary.text(id)
+                           : std::string_view(decoded[static_cast<std::size_t>(id)]);
+  }
   bool is_special(TokenId id) const {
     return id >= 0 && static_cast<std::size_t>(id) < special.size() &&
            special[static_cast<std::size_t>(id)];

@@ -70,7 +70,7 @@ class Usage(WithFolder):
 
     def test_unknown_command(self):
         self.assertIn("did you mean run", run("rnu", code=2).stderr)
-        self.assertIn("expected one of run, chat", run("frobnicate", code=2).stderr)
+        self.assertIn("expected one of run, pipeline, chat", run("frobnicate", code=2).stderr)
         self.assertIn("Commands:", run(code=2).stderr)
 
     def test_usage_errors(self):

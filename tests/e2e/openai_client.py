@@ -130,6 +130,65 @@ class Answers(ServerTest):
         self.assertEqual(chunks[-1].usage.completion_tokens, whole.usage.completion_tokens)
         self.assertTrue(all(c.usage is None for c in chunks[:-1]))
 
+    def test_a_schema_holds_whatever_the_model_would_say(self):
+        person = {
+            "type": "object",
+            "properties": {
+                "name": {"type": "string", "maxLength": 6},
+                "age": {"type": "integer", "minimum": 0, "maximum": 120},
+                "tags": {"type": "array", "items": {"enum": ["a", "bc"]}, "maxItems": 2},
+            },
+            "required": ["name", "age", "tags"],
+            "additionalProperties": False,
+        }
+        format = {
+            "type": "json_schema",
+            "json_schema": {"name": "person", "strict": True, "schema": person},
+        }
+        options = dict(response_format=format, max_tokens=100, n=3, seed=7, temperature=1.5)
+        whole = self.chat("39+324", **options)
+        for choice in whole.choices:
+            self.assertEqual(choice.finish_reason, "stop")
+            value = json.loads(choice.message.content)
+            self.assertEqual(list(value), ["name", "age", "tags"])
+            self.assertLessEqual(len(value["name"]), 6)
+            self.assertIn(value["age"], range(121))
+            self.assertLessEqual(set(value["tags"]), {"a", "bc"})
+        stream = self.chat("39+324", stream=True, **{**options, "n": 1})
+        text = "".join(c.choices[0].delta.content or "" for c in stream)
+        self.assertEqual(text, whole.choices[0].message.content)
+
+        cut = self.chat("39+324", **{**options, "n": 1, "max_tokens": 4})
+        self.assertEqual(cut.choices[0].finish_reason, "length")
+        any_object = self.chat(
+            "39+324", response_format={"type": "json_object"}, max_tokens=3, temperature=0
+        )
+        self.assertTrue(any_object.choices[0].message.content.startswith("{"))
+
+    def test_a_regular_expression_holds(self):
+        answer = self.complete(
+            sum_prompt(39, 324),
+            max_tokens=30,
+            temperature=0,
+            extra_body={"guided_regex": "the sum is \\d{3}[.]"},
+        )
+        self.assertRegex(answer.choices[0].text, "^the sum is \\d{3}[.]$")
+        self.assertEqual(answer.choices[0].finish_reason, "stop")
+        answer = self.complete(
+            sum_prompt(39, 324), max_tokens=30, temperature=0, extra_body={"guided_json": {"enum": [1, 23]}}
+        )
+        self.assertIn(answer.choices[0].text, ("1", "23"))
+
+    def test_what_a_schema_cannot_say_is_refused_by_its_place(self):
+        schema = {"properties": {"a": {"multipleOf": 3}}}
+        with self.assertRaises(openai.BadRequestError) as refused:
+            self.chat(
+                "hi",
+                response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": schema}},
+            )
+        self.assertEqual(refused.exception.param, "response_format.json_schema.schema")
+        self.assertIn("#/properties/a/multipleOf", str(refused.exception))
+
     def test_a_seed_fixes_every_choice(self):
         options = dict(max_tokens=24, temperature=20, n=4, extra_body={"ignore_eos": True})
         first = self.complete(sum_prompt(5, 5), seed=11, **options)

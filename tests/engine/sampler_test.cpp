@@ -20,6 +20,7 @@ struct Setting {
   SamplingParams params;
   TokenCounts counts;
   std::vector<TokenId> forbidden;
+  std::vector<std::uint64_t> allowed;
 };
 
 std::optional<TokenId> draw(const std::vector<float>& logits, const Setting& setting,
@@ -32,6 +33,7 @@ std::optional<TokenId> draw(const std::vector<float>& logits, const Setting& set
   context.position = position;
   context.counts = &setting.counts;
   context.forbidden = setting.forbidden;
+  context.allowed = setting.allowed;
   return sample(logits, context);
 }
 
@@ -61,6 +63,42 @@ TEST(Greedy, FindsNothingWhereNothingIsANumber) {
   EXPECT_EQ(draw({kNan, kNan}, greedy()), std::nullopt);
   EXPECT_EQ(draw({kNever, kNan}, greedy()), std::nullopt);
   EXPECT_EQ(draw({kNan, kNan}, Setting{}), std::nullopt);
+}
+
+TEST(Masks, KeepTheAllowedAndNothingElse) {
+  std::vector<float> logits(200);
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    logits[i] = static_cast<float>((i * 37) % 101) / 40.0F - 1.0F;
+  }
+  // Words that are full, empty and mixed, and one that ends with the logits.
+  const std::vector<std::vector<std::uint64_t>> masks = {
+      {~0ULL, 0, 0xF0F0F0F0F0F0F0F0ULL, 0x81},
+      {0, 0, 0, 1ULL << 7},
+      {1, 0, 0, 0},
+      {~0ULL, ~0ULL, ~0ULL, ~0ULL},
+  };
+  for (const auto& mask : masks) {
+    // As if what is not allowed had never been possible.
+    std::vector<float> taken_out = logits;
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+      if (((mask[i / 64] >> (i % 64)) & 1U) == 0) taken_out[i] = kNever;
+    }
+    std::vector<Setting> settings(4);
+    settings[0] = greedy();
+    settings[2].params.top_k = 3;
+    settings[3].params.top_p = 0.8F;
+    settings[3].params.logit_bias = {{3, 2.0F}, {130, 1.0F}};
+    for (const Setting& setting : settings) {
+      Setting masked = setting;
+      masked.allowed = mask;
+      for (std::uint32_t i = 0; i < 200; ++i) {
+        EXPECT_EQ(draw(logits, masked, 7, i), draw(taken_out, setting, 7, i));
+      }
+    }
+  }
+  Setting none;
+  none.allowed = {0, 0, 0, 0};
+  EXPECT_EQ(draw(logits, none), std::nullopt);
 }
 
 TEST(Adjustments, ApplyBeforeTheChoice) {

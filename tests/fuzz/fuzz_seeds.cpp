@@ -2,6 +2,8 @@
 #include <filesystem>
 #include <fstream>
 #include <span>
+#include <string>
+#include <utility>
 
 #include "load/gguf_builder.h"
 #include "load/safetensors_builder.h"
@@ -14,9 +16,31 @@ void write(const std::filesystem::path& path, const dovetail::load::Bytes& bytes
             static_cast<std::streamsize>(bytes.size()));
 }
 
+// The tests' pipeline files, and the schema of such files with one of them as its value.
+void write_pipelines(const std::filesystem::path& folder) {
+  const std::filesystem::path source = DOVETAIL_SOURCE_DIR;
+  std::filesystem::create_directories(folder / "pipeline");
+  for (const char* name : {"every_key.yaml", "target.yaml"}) {
+    std::filesystem::copy_file(source / "tests/pipeline/config/files" / name,
+                               folder / "pipeline" / name,
+                               std::filesystem::copy_options::overwrite_existing);
+  }
+  std::filesystem::create_directories(folder / "json_schema");
+  const std::pair<const char*, const char*> schemas[] = {
+      {R"({"type":"object","required":["a"],"properties":{"a":{"minimum":1}}})", R"({"a":2})"},
+      {R"({"$ref":"#/$defs/t","$defs":{"t":{"items":{"$ref":"#/$defs/t"}}}})", "[[],[[]]]"},
+      {R"({"anyOf":[{"pattern":"^a+$"},{"not":{"enum":[1]}}],"uniqueItems":true})", R"("aab")"},
+  };
+  int number = 0;
+  for (const auto& [schema, value] : schemas) {
+    std::ofstream out(folder / "json_schema" / std::to_string(number++), std::ios::binary);
+    out << schema << '\0' << value;
+  }
+}
+
 }  // namespace
 
-// Writes small valid models for the fuzz targets to begin with.
+// Writes small valid models and pipelines for the fuzz targets to begin with.
 int main(int argc, char** argv) {
   using namespace dovetail::load;
   if (argc != 2) {
@@ -26,6 +50,7 @@ int main(int argc, char** argv) {
   const std::filesystem::path folder = argv[1];
   std::filesystem::create_directories(folder / "gguf");
   std::filesystem::create_directories(folder / "safetensors");
+  write_pipelines(folder);
   for (const char* architecture : {"llama", "mistral", "qwen2", "qwen3"}) {
     TinyShape shape{.architecture = architecture,
                     .vocabulary = 8,

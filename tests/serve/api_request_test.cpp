@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "grammar/matcher.h"
 #include "serve/fake_engine.h"
 
 namespace dovetail::serve {
@@ -145,8 +146,47 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{R"({"prompt":"a","timeout":-1})", 400, "timeout", "-1 is out of range"},
         Refused{R"({"prompt":"a","timeout":1e9})", 400, "timeout", "at most 31536000"},
         Refused{R"({"prompt":"a","timeout":"10s"})", 400, "timeout", "got \"10s\""},
-        Refused{R"({"prompt":"a","response_format":{"type":"json_object"}})", 400,
-                "response_format", "expected null or {\"type\":\"text\"}"}));
+        Refused{R"({"prompt":"a","response_format":"json"})", 400, "response_format",
+                "expected an object with a \"type\""},
+        Refused{R"({"prompt":"a","response_format":{"type":"xml"}})", 400, "response_format.type",
+                "\"json_object\" or \"json_schema\", got \"xml\""},
+        Refused{R"({"prompt":"a","response_format":{"type":"json_object","x":1}})", 400,
+                "response_format.x", "unknown or unsupported field \"x\""},
+        Refused{R"({"prompt":"a","response_format":{"type":"json_object","json_schema":{}}})", 400,
+                "response_format.json_schema", "unknown or unsupported field"},
+        Refused{R"({"prompt":"a","response_format":{"type":"json_schema"}})", 400,
+                "response_format.json_schema", "is missing"},
+        Refused{R"({"prompt":"a","response_format":{"type":"json_schema","json_schema":[]}})", 400,
+                "response_format.json_schema", "expected an object"},
+        Refused{
+            R"({"prompt":"a","response_format":{"type":"json_schema","json_schema":{"name":"x"}}})",
+            400, "response_format.json_schema.schema", "is missing"},
+        Refused{
+            R"({"prompt":"a","response_format":{"type":"json_schema","json_schema":{"name":3,"schema":{}}}})",
+            400, "response_format.json_schema.name", "expected a string, got 3"},
+        Refused{
+            R"({"prompt":"a","response_format":{"type":"json_schema","json_schema":{"strict":false,"schema":{}}}})",
+            400, "response_format.json_schema.strict", "expected true or null"},
+        Refused{
+            R"({"prompt":"a","response_format":{"type":"json_schema","json_schema":{"schemas":{}}}})",
+            400, "response_format.json_schema.schemas", "unknown or unsupported field"},
+        Refused{
+            R"({"prompt":"a","response_format":{"type":"json_schema","json_schema":{"schema":3}}})",
+            400, "response_format.json_schema.schema", "#: a schema must be an object"},
+        Refused{
+            R"({"prompt":"a","response_format":{"type":"json_schema","json_schema":{"schema":{"properties":{"a":{"multipleOf":2}}}}}})",
+            400, "response_format.json_schema.schema", "#/properties/a/multipleOf: the keyword"},
+        Refused{R"({"prompt":"a","guided_json":{"type":"strin"}})", 400, "guided_json",
+                "#/type: \"strin\" is no type"},
+        Refused{R"({"prompt":"a","guided_json":"{\"type\":"})", 400, "guided_json",
+                "not valid JSON in UTF-8: error at byte 9"},
+        Refused{R"({"prompt":"a","guided_json":3})", 400, "guided_json",
+                "a JSON schema or its text"},
+        Refused{R"j({"prompt":"a","guided_regex":"a(?=b)"})j", 400, "guided_regex",
+                "offset 1: look-around"},
+        Refused{R"({"prompt":"a","guided_regex":["a"]})", 400, "guided_regex", "expected a string"},
+        Refused{R"({"prompt":"a","guided_regex":"a","guided_json":{}})", 400, "guided_json",
+                "contradicts guided_regex"}));
 
 class RefusedChat : public ApiRequest, public ::testing::WithParamInterface<Refused> {};
 TEST_P(RefusedChat, NamesTheField) {
@@ -350,6 +390,37 @@ TEST_F(ApiRequest, ChatLogprobsAreASwitchAndANumber) {
   const auto off = chat("{" HELLO R"(,"logprobs":false})");
   ASSERT_TRUE(off.has_value());
   EXPECT_EQ(off->requests[0].logprobs, -1);
+}
+
+TEST_F(ApiRequest, AFormatIsAGrammarOfEachPrompt) {
+  const auto starts = [](const Request& request, std::string_view text) {
+    return request.grammar && grammar::Matcher(request.grammar).accept_bytes(text);
+  };
+  const auto schema = chat("{" HELLO R"(,"response_format":{"type":"json_schema","json_schema":
+      {"name":"n","description":null,"strict":true,"schema":{"const":"x"}}}})");
+  ASSERT_TRUE(schema.has_value()) << schema.error().message;
+  EXPECT_TRUE(starts(schema->requests[0], "\"x\""));
+  EXPECT_FALSE(starts(schema->requests[0], "\"y"));
+  const auto object = chat("{" HELLO R"(,"response_format":{"type":"json_object"}})");
+  ASSERT_TRUE(object.has_value()) << object.error().message;
+  EXPECT_TRUE(starts(object->requests[0], "{\"a\":[1"));
+  EXPECT_FALSE(starts(object->requests[0], "["));
+  const auto regex = completion(R"({"prompt":["a","b"],"guided_regex":"[ab]+"})");
+  ASSERT_TRUE(regex.has_value()) << regex.error().message;
+  ASSERT_EQ(regex->requests.size(), 2U);
+  for (const Request& request : regex->requests) {
+    EXPECT_TRUE(starts(request, "ab"));
+    EXPECT_FALSE(starts(request, "c"));
+  }
+  // The same text twice is compiled once, in both spellings.
+  const auto again = completion(R"({"prompt":"a","guided_json":{"const":"x"}})");
+  const auto text = completion(R"({"prompt":"a","guided_json":"{\"const\":\"x\"}"})");
+  ASSERT_TRUE(again.has_value() && text.has_value());
+  EXPECT_EQ(again->requests[0].grammar, schema->requests[0].grammar);
+  EXPECT_EQ(text->requests[0].grammar, schema->requests[0].grammar);
+  const auto none = chat("{" HELLO R"(,"response_format":{"type":"text"},"guided_regex":null})");
+  ASSERT_TRUE(none.has_value());
+  EXPECT_EQ(none->requests[0].grammar, nullptr);
 }
 
 TEST_F(ApiRequest, NeutralValuesAreAccepted) {

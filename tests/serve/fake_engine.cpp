@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <memory>
+
+#include "grammar/compiler.h"
 
 namespace dovetail::serve {
 namespace {
@@ -64,6 +67,19 @@ Backend FakeEngine::backend() {
     std::string text;
     for (const TokenId id : ids) text += static_cast<char>(id);
     return text;
+  };
+  static grammar::Compiler compiler([] {
+    std::vector<std::string> tokens;
+    for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
+    const std::vector<TokenId> ends = {0};
+    return std::make_shared<const grammar::Vocabulary>(
+        grammar::Vocabulary::create(tokens, ends).value());
+  }());
+  backend.compile = [](GrammarKind kind, std::string_view text) -> Result<CompiledGrammar> {
+    return compiler.compile(kind == GrammarKind::kRegex        ? grammar::SourceKind::kRegex
+                            : kind == GrammarKind::kJsonSchema ? grammar::SourceKind::kJsonSchema
+                                                               : grammar::SourceKind::kJsonObject,
+                            text);
   };
   backend.token_bytes = [](TokenId id) { return std::string(1, static_cast<char>(id)); };
   backend.render_chat = [](const nlohmann::ordered_json& variables) -> Result<std::string> {

@@ -15,6 +15,9 @@ const std::vector<std::string> kBodies = {
     R"({"prompt":[[1,2],[3]],"n":2,"max_tokens":1,"logprobs":2,"seed":-5,"temperature":0.5})",
     R"({"prompt":["a","\u00e9\ud83d\ude00"],"max_tokens":1,"stream":false,"top_p":1e-1})",
     R"({"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}],"max_tokens":2})",
+    R"({"prompt":"a","max_tokens":1,"response_format":{"type":"json_schema","json_schema":{"name":)"
+    R"("n","strict":true,"schema":{"properties":{"a":{"type":"integer","maximum":9}}}}}})",
+    R"({"prompt":"a","max_tokens":1,"guided_regex":"a+[b-d]{2}|\\d?"})",
     R"({"messages":[{"role":"system","content":"s"},{"role":"user","content":"u","name":null}],)"
     R"("logprobs":true,"top_logprobs":1,"max_tokens":1,"chat_template_kwargs":{"x":[{}]}})"};
 

@@ -164,5 +164,29 @@ TEST(Utf8Repair, ReplacesEveryMaximalPart) {
   for (const auto& [bytes, text] : rows) EXPECT_EQ(repair_utf8(bytes), text);
 }
 
+TEST(TokenBytes, AddUpToTheText) {
+  for (const Named& named : all_tokenizers()) {
+    SCOPED_TRACE(named.name);
+    const auto bytes = named.tokenizer.token_bytes();
+    ASSERT_TRUE(bytes) << bytes.error().message;
+    ASSERT_EQ(bytes->size(), named.tokenizer.vocab_size());
+    int compared = 0;
+    const auto compare = [&](const std::vector<TokenId>& ids) {
+      std::string text;
+      for (const TokenId id : ids) text += (*bytes)[static_cast<std::size_t>(id)];
+      if (!is_valid_utf8(text)) return;
+      ++compared;
+      EXPECT_EQ(text, named.tokenizer.decode(ids, true, TextPosition::kContinuation));
+    };
+    for (const std::string& text : golden_strings()) compare(named.tokenizer.encode(text));
+    EXPECT_GT(compared, 0);
+    for (std::size_t id = 0; id < bytes->size(); ++id) compare({static_cast<TokenId>(id)});
+    const auto size = static_cast<TokenId>(named.tokenizer.vocab_size());
+    EXPECT_TRUE(rc::check(named.name, [&] {
+      compare(*rc::gen::container<std::vector<TokenId>>(rc::gen::inRange<TokenId>(0, size)));
+    }));
+  }
+}
+
 }  // namespace
 }  // namespace dovetail::text

@@ -9,8 +9,8 @@ import re
 import sys
 
 # From the highest level to the lowest (docs/design.md, "The house"). `base` and `observe` may be used by everyone.
-ORDER = ["cli", "pipeline", "serve", "engine", "simulate", "schedule", "kv", "model", "kernels", "cores", "text", "load",
-         "observe", "base"]
+ORDER = ["cli", "pipeline", "serve", "engine", "simulate", "schedule", "kv", "model", "kernels", "cores", "text", "grammar",
+         "load", "observe", "base"]
 ANYWHERE = {"base", "observe"}
 # The public API, include/dovetail/: which folder each header speaks for.
 PUBLIC = {"request.h": "engine", "engine.h": "engine", "server.h": "serve", "pipeline.h": "pipeline"}

@@ -1,0 +1,50 @@
+#include "base/near_match.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <utility>
+
+namespace dovetail {
+namespace {
+
+constexpr std::size_t kMost = 3;
+constexpr std::size_t kLongest = 64;  // no option is near anything longer
+
+char folded(char letter) { return letter == '_' ? '-' : letter; }
+
+std::size_t distance(std::string_view left, std::string_view right) {
+  std::vector<std::size_t> row(right.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (std::size_t j = 0; j < right.size(); ++j) {
+      const std::size_t replaced = diagonal + (folded(left[i]) == folded(right[j]) ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+std::vector<std::string> near_matches(std::string_view given,
+                                      const std::vector<std::string>& names) {
+  if (given.size() > kLongest) return {};
+  const std::size_t allowed = std::max<std::size_t>(2, given.size() / 3);
+  std::vector<std::pair<std::size_t, std::string>> found;
+  for (const std::string& name : names) {
+    const std::size_t apart = distance(given, name);
+    if (apart <= allowed && apart < name.size()) found.emplace_back(apart, name);
+  }
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  std::vector<std::string> near;
+  for (std::size_t i = 0; i < found.size() && i < kMost; ++i)
+    near.push_back(std::move(found[i].second));
+  return near;
+}
+
+}  // namespace dovetail

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dovetail {
+
+// Up to three of `names` that `given` may be a slip of, nearest first: at most a third of its
+// letters apart (Levenshtein distance; '-' and '_' count as the same).
+std::vector<std::string> near_matches(std::string_view given,
+                                      const std::vector<std::string>& names);
+
+}  // namespace dovetail

@@ -1,0 +1,40 @@
+#include "grammar/grammar.h"
+
+#include <cstdlib>
+#include <utility>
+
+#include "grammar/automaton.h"
+#include "grammar/regex.h"
+#include "grammar/schema_compiler.h"
+
+namespace dovetail::grammar {
+
+static_assert(Grammar::kMaxDepth == Automaton::kMaxFrames);
+
+Grammar::Grammar(Automaton automaton)
+    : automaton_(std::make_shared<const Automaton>(std::move(automaton))) {}
+
+Result<Grammar> Grammar::from_json_schema(const nlohmann::ordered_json& schema,
+                                          const SchemaOptions& options) {
+  auto automaton = compile_schema(schema, options);
+  if (!automaton) return fail(std::move(automaton.error()));
+  return Grammar(std::move(*automaton));
+}
+
+Result<Grammar> Grammar::from_regex(std::string_view pattern) {
+  Work work;
+  auto automaton = compile_regex(pattern, "regex", work);
+  if (!automaton) return fail(std::move(automaton.error()));
+  if (automaton->empty()) {
+    return fail(ErrorKind::kInvalid, "regex: no text matches");
+  }
+  return Grammar(std::move(*automaton));
+}
+
+Grammar Grammar::any_json() {
+  auto automaton = compile_schema({{"type", "object"}}, {});
+  if (!automaton) std::abort();  // a constant
+  return Grammar(std::move(*automaton));
+}
+
+}  // namespace dovetail::grammar

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace dovetail::grammar {
+
+struct Automaton;
+
+struct SchemaOptions {
+  // The reading of the specification: objects take members that the schema does not name unless
+  // additionalProperties forbids them, and a keyword such as "minLength" says nothing of values of
+  // other types. Otherwise members that the schema does not name are written only where it names
+  // none at all or speaks of additionalProperties or patternProperties, and keywords for one type
+  // alone imply that type. All that is written is valid by the specification either way.
+  bool literal = false;
+};
+
+// A language of texts: all texts that match a regular expression, or all that are instances of a
+// JSON schema written in one way (src/grammar/README.md says which). Immutable; copies share.
+//
+// What cannot be expressed exactly is an error that names the keyword by its JSON pointer, or the
+// part of the regular expression by its byte offset; so is a schema without any instance. Time and
+// memory are bounded whatever the input.
+class Grammar {
+ public:
+  // How many values may nest; a value is only opened if it can be closed within the bound.
+  static constexpr std::uint32_t kMaxDepth = 512;  // Automaton::kMaxFrames
+
+  static Result<Grammar> from_json_schema(const nlohmann::ordered_json& schema,
+                                          const SchemaOptions& options = {});
+  // The whole text matches; see regex.h for what is supported.
+  static Result<Grammar> from_regex(std::string_view pattern);
+  // Any JSON object.
+  static Grammar any_json();
+
+  const Automaton& automaton() const { return *automaton_; }
+
+ private:
+  explicit Grammar(Automaton automaton);
+  std::shared_ptr<const Automaton> automaton_;
+};
+
+}  // namespace dovetail::grammar

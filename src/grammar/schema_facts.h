@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "grammar/automaton.h"
+#include "grammar/grammar.h"
+#include "grammar/numbers.h"
+#include "grammar/schema_reader.h"
+
+namespace dovetail::grammar {
+
+// Types as bits. A whole number is kInteger however it is written; kFraction are all others.
+constexpr std::uint32_t kNull = 1;
+constexpr std::uint32_t kBoolean = 2;
+constexpr std::uint32_t kInteger = 4;
+constexpr std::uint32_t kFraction = 8;
+constexpr std::uint32_t kString = 16;
+constexpr std::uint32_t kArray = 32;
+constexpr std::uint32_t kObject = 64;
+constexpr std::uint32_t kNumber = kInteger | kFraction;
+constexpr std::uint32_t kAllTypes = 127;
+
+struct Counts {
+  std::uint64_t min = 0;
+  std::optional<std::uint64_t> max;
+};
+
+// What a bundle says of values, but for the members of arrays and objects.
+struct Facts {
+  std::string where;  // of the first schema
+  std::uint32_t types = kAllTypes;
+  std::optional<std::vector<const Json*>> values;  // of enum and const
+  NumberRange numbers;                             // `integer` from types
+  Counts length;                                   // of strings, in code points
+  Counts items;
+  std::vector<SchemaRef> patterns;  // the keywords "pattern" and "format"
+  // A keyword about the members of arrays or objects; empty if there is none.
+  std::string array_keyword;
+  std::string object_keyword;
+};
+
+Result<Facts> read_facts(const Bundle& bundle, const SchemaOptions& options, Work& work);
+
+std::uint32_t type_of(const Json& value);
+
+// Strings as they are in JSON: those of the facts, in canonical spelling.
+Result<Automaton> string_language(const Facts& facts, Work& work);
+
+// Whether a value is one of those that the facts allow, `values` aside. An error where that
+// depends on members of arrays and objects.
+Result<bool> allows(const Facts& facts, const Json& value, Work& work);
+
+}  // namespace dovetail::grammar

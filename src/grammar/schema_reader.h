@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "grammar/work.h"
+
+namespace dovetail::grammar {
+
+using Json = nlohmann::ordered_json;
+
+// A schema within the document, and where it stands (a JSON pointer that begins with #).
+struct SchemaRef {
+  const Json* at = nullptr;
+  std::string where;
+
+  SchemaRef child(std::string_view key) const;  // a member that is there
+  SchemaRef child(std::size_t index) const;
+  const Json* find(std::string_view key) const;  // null unless an object with this member
+};
+
+// Schemas of which all must hold, none of them true or false and each once. Their own keywords
+// count; $ref, allOf, anyOf and oneOf have been followed.
+using Bundle = std::vector<SchemaRef>;
+
+// The bundles' schemas sorted, to find bundles that are the same.
+std::vector<const Json*> key_of(const Bundle& bundle);
+
+class SchemaReader {
+ public:
+  SchemaReader(const Json& document, Work& work) : document_(document), work_(work) {}
+
+  SchemaRef root() const { return {&document_, "#"}; }
+
+  // Alternatives that together are what all of `schemas` allow; none if one of them is false.
+  // Errors: keywords that are not supported or that have the wrong type, by pointer; references
+  // that lead nowhere or to themselves; too many combinations.
+  Result<std::vector<Bundle>> flatten(const std::vector<SchemaRef>& schemas);
+
+  // The oneOf keywords met by flatten(), each once. Their branches are treated as alternatives,
+  // which is right only where no two can hold at once.
+  const std::vector<SchemaRef>& one_ofs() const { return one_ofs_; }
+
+ private:
+  Result<std::vector<Bundle>> flatten_one(const SchemaRef& schema, std::vector<const Json*>& path);
+  Result<SchemaRef> resolve(const SchemaRef& schema, const Json& reference) const;
+
+  const Json& document_;
+  Work& work_;
+  std::vector<SchemaRef> one_ofs_;
+  std::map<const Json*, bool> checked_;
+};
+
+}  // namespace dovetail::grammar

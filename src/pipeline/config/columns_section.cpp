@@ -1,0 +1,143 @@
+#include "pipeline/config/columns_section.h"
+
+#include <algorithm>
+#include <cctype>
+
+namespace dovetail::pipeline {
+namespace {
+
+enum Type : std::size_t {
+  kSampler,
+  kExpression,
+  kText,
+  kCode,
+  kStructured,
+  kJudge,
+  kValidation,
+};
+const std::vector<std::string>& type_names() {
+  static const std::vector<std::string> names = {
+      "sampler", "expression", "llm-text", "llm-code", "llm-structured", "llm-judge", "validation"};
+  return names;
+}
+
+void read_expression(Fields& fields, ColumnDraft& draft) {
+  auto expression = required_template(fields, "value", draft.reads);
+  const auto as = fields.choice("as", {"text", "integer", "real", "flag", "json"});
+  if (expression) {
+    draft.spec.what =
+        ExpressionColumn{*std::move(expression), static_cast<ValueType>(as.value_or(0))};
+  }
+}
+
+// When and where cells are made, and what becomes of them, does not change their values.
+std::string recipe_of(Json column) {
+  for (const char* key : {"drop", "priority", "retries", "corrections", "cache"}) {
+    column.erase(key);
+  }
+  return column.dump();
+}
+
+Result<ColumnDraft> read_column(const ColumnContext& context, const Json& value,
+                                const std::string& pointer) {
+  ColumnDraft draft;
+  draft.pointer = pointer;
+  Fields fields(context.document, value, pointer);
+  ColumnDescription& column = draft.spec;
+  column.name = fields.required_text("name");
+  const auto type = fields.choice("type", type_names());
+  if (!type && fields.ok()) {
+    fields.wrong("type", "expected one of {}", fmt::join(type_names(), ", "));
+  }
+  column.skip_if = read_template(fields, "skip_if", draft.reads);
+  column.propagate_skip = fields.flag("propagate_skip").value_or(true);
+  column.drop = fields.flag("drop").value_or(false);
+  column.priority = static_cast<std::int32_t>(fields.integer("priority", -1000, 1000).value_or(0));
+  column.on_failure = fields.choice("on_failure", {"drop", "keep"}).value_or(0) == 0
+                          ? FailurePolicy::kDropRecord
+                          : FailurePolicy::kKeepNull;
+  // Readers of files add what they have read.
+  if (value.is_object()) column.recipe = recipe_of(value);
+  if (!type) {
+    // Without a type nobody knows which other keys there are.
+    if (const Status ok = fields.finish(); !ok) return fail(ok.error());
+  }
+  switch (static_cast<Type>(*type)) {
+    case kSampler:
+      read_sampler_column(context, value, fields, draft);
+      break;
+    case kExpression:
+      read_expression(fields, draft);
+      break;
+    case kText:
+      read_text_column(context, fields, draft);
+      break;
+    case kCode:
+      read_code_column(context, fields, draft);
+      break;
+    case kStructured:
+      read_structured_column(context, fields, draft);
+      break;
+    case kJudge:
+      read_judge_column(context, fields, draft);
+      break;
+    case kValidation:
+      read_validation_column(context, fields, draft);
+      break;
+  }
+  if (const Status ok = fields.finish(); !ok) return fail(ok.error());
+  if (const std::string* alias = column.model()) {
+    const auto& models = context.models.models;
+    const auto found = std::find_if(models.begin(), models.end(),
+                                    [&](const ModelSpec& model) { return model.alias == *alias; });
+    column.recipe += context.models.recipes[static_cast<std::size_t>(found - models.begin())];
+  }
+  return draft;
+}
+
+}  // namespace
+
+Status add_column(const Document& document, ColumnDraft draft, std::vector<ColumnDraft>& drafts) {
+  const std::string& name = draft.spec.name;
+  // Fields of the seed's data are named there, not in this file.
+  const bool is_seed = std::holds_alternative<SeedColumn>(draft.spec.what);
+  const std::string place =
+      document.where(is_seed ? draft.pointer : pointer_to(draft.pointer, "name"));
+  const bool is_name = !name.empty() && name.size() <= 128 &&
+                       std::all_of(name.begin(), name.end(),
+                                   [](unsigned char letter) {
+                                     return std::isalnum(letter) != 0 || letter == '_';
+                                   }) &&
+                       std::isdigit(static_cast<unsigned char>(name[0])) == 0;
+  if (!is_name) {
+    return fail(ErrorKind::kInvalid,
+                "{}{} is no name of a column: letters, digits and _, not a digit first", place,
+                shown(Json(name)));
+  }
+  if (std::any_of(drafts.begin(), drafts.end(),
+                  [&](const ColumnDraft& other) { return other.spec.name == name; })) {
+    return fail(ErrorKind::kInvalid, "{}there is a column '{}' already", place, name);
+  }
+  drafts.push_back(std::move(draft));
+  return {};
+}
+
+Status read_columns(const ColumnContext& context, const Json& section,
+                    std::vector<ColumnDraft>& drafts) {
+  const Document& document = context.document;
+  for (std::size_t i = 0; i < section.size(); ++i) {
+    auto draft = read_column(context, section[i], pointer_to("/columns", i));
+    if (!draft) return fail(draft.error());
+    if (const Status ok = add_column(document, *std::move(draft), drafts); !ok) return ok;
+  }
+  if (drafts.empty()) {
+    return fail(ErrorKind::kInvalid, "{}there are no columns", document.where("/columns"));
+  }
+  if (drafts.size() > kMostColumns) {
+    return fail(ErrorKind::kInvalid, "{}{} columns, at most {} are possible",
+                document.where("/columns"), drafts.size(), kMostColumns);
+  }
+  return {};
+}
+
+}  // namespace dovetail::pipeline

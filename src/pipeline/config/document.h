@@ -1,0 +1,45 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "base/result.h"
+#include "pipeline/sample/spec_fields.h"
+
+namespace dovetail::pipeline {
+
+using Json = nlohmann::ordered_json;
+
+// A YAML (or JSON) file as JSON, with the place of every value, so that whoever reads a value can
+// say where it stands. Scalars have the types of YAML 1.2's core schema; quoted ones are strings.
+class Document {
+ public:
+  // `name` stands in errors. kInvalid with line and column: not YAML, not UTF-8, several documents,
+  // a key twice or that is no string, an alias that holds itself, deeper than 64 levels, or more
+  // than a million values (aliases are counted each time).
+  static Result<Document> parse(std::string_view yaml, std::string name);
+
+  const std::string& name() const { return name_; }
+  const Json& root() const { return root_; }
+
+  // "NAME:LINE:COLUMN: POINTER: " for the value at a JSON pointer, or the nearest that encloses it.
+  std::string where(std::string_view pointer) const;
+  // A message that begins with a JSON pointer and ": ", as the readers of JSON write them, with the
+  // place in front.
+  std::string placed(std::string_view message) const;
+
+ private:
+  struct Place {
+    int line = 0, column = 0;  // from 1
+  };
+
+  std::string name_;
+  Json root_;
+  std::unordered_map<std::string, Place> places_;
+
+  friend class DocumentReader;
+};
+
+}  // namespace dovetail::pipeline

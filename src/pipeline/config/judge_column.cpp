@@ -1,0 +1,105 @@
+#include <algorithm>
+#include <set>
+
+#include "pipeline/config/column_draft.h"
+
+namespace dovetail::pipeline {
+namespace {
+
+// A mapping of scores to what they mean, or a list of scores.
+std::vector<RubricOption> read_options(Fields& fields) {
+  std::vector<RubricOption> options;
+  const Json* given = fields.any("options");
+  if (given != nullptr && given->is_object()) {
+    for (const auto& [score, description] : given->items()) {
+      if (!description.is_string()) fields.wrong("options", "{} is no text", shown(description));
+      // Keys of a mapping are texts; scores are numbers if they look like numbers.
+      const auto number = Json::parse(score, nullptr, false);
+      options.push_back({number.is_number() ? number : Json(score),
+                         description.is_string() ? description.get<std::string>() : ""});
+    }
+  } else if (given != nullptr && given->is_array()) {
+    for (const Json& score : *given) {
+      if (score.is_structured() || score.is_null()) {
+        fields.wrong("options", "{} is no score: expected a number, a text, true or false",
+                     shown(score));
+      }
+      options.push_back({score, ""});
+    }
+  }
+  if (fields.ok() && options.empty()) {
+    fields.wrong("options", "expected a list of scores, or a mapping of scores to descriptions");
+  }
+  std::set<std::string> seen;
+  for (const RubricOption& option : options) {
+    const Json& score = option.score;
+    if (!seen.insert(score.is_string() ? score.get<std::string>() : score.dump()).second) {
+      fields.wrong("options", "the score {} is there twice", shown(score));
+    }
+  }
+  return options;
+}
+
+std::vector<Rubric> read_rubrics(const ColumnContext& context, Fields& parent) {
+  std::vector<Rubric> rubrics;
+  const Json* list = parent.array("rubrics");
+  for (std::size_t i = 0; list != nullptr && i < list->size(); ++i) {
+    Fields fields(context.document, (*list)[i], pointer_to(parent.at("rubrics"), i));
+    Rubric rubric;
+    rubric.name = fields.required_text("name");
+    rubric.description = fields.text("description").value_or("");
+    rubric.options = read_options(fields);
+    if (std::any_of(rubrics.begin(), rubrics.end(),
+                    [&](const Rubric& other) { return other.name == rubric.name; })) {
+      fields.wrong("name", "there is a rubric '{}' already", rubric.name);
+    }
+    if (const Status ok = fields.finish(); !ok) parent.wrong(ok.error());
+    rubrics.push_back(std::move(rubric));
+  }
+  if (parent.ok() && rubrics.empty()) parent.wrong("rubrics", "expected a list of rubrics here");
+  return rubrics;
+}
+
+// The reasoning comes first, so that a model which writes in order thinks before it decides.
+Json schema_of(const std::vector<Rubric>& rubrics, bool plain) {
+  Json schema = {{"type", "object"}, {"properties", Json::object()}, {"required", Json::array()}};
+  for (const Rubric& rubric : rubrics) {
+    Json scores = Json::array();
+    for (const RubricOption& option : rubric.options) scores.push_back(option.score);
+    Json one = {{"type", "object"}, {"properties", Json::object()}, {"required", Json::array()}};
+    if (!plain) {
+      one["properties"]["reasoning"] = {{"type", "string"}};
+      one["required"].push_back("reasoning");
+    }
+    one["properties"]["score"] = {{"enum", std::move(scores)}};
+    one["required"].push_back("score");
+    one["additionalProperties"] = false;
+    schema["properties"][rubric.name] = std::move(one);
+    schema["required"].push_back(rubric.name);
+  }
+  schema["additionalProperties"] = false;
+  return schema;
+}
+
+}  // namespace
+
+void read_judge_column(const ColumnContext& context, Fields& fields, ColumnDraft& draft) {
+  auto call = read_call(context, fields, 1, draft);
+  const bool plain = fields.choice("answer", {"json", "option"}).value_or(0) == 1;
+  std::vector<Rubric> rubrics = read_rubrics(context, fields);
+  if (plain && rubrics.size() > 1) {
+    fields.wrong("answer", "an answer that is an option has one rubric, not {}", rubrics.size());
+  }
+  // A bare option is asked for by the prompt itself.
+  const bool instruct = fields.flag("instructions").value_or(!plain);
+  if (!call || !fields.ok()) return;
+  call->instruct = instruct;
+  auto schema = JsonSchema::compile(schema_of(rubrics, plain), fields.at("rubrics"));
+  if (!schema) {
+    fields.wrong("rubrics", "{}", schema.error().message);
+    return;
+  }
+  draft.spec.what = JudgeColumn{*std::move(call), std::move(rubrics), plain, *std::move(schema)};
+}
+
+}  // namespace dovetail::pipeline

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "pipeline/config/fields.h"
+#include "pipeline/config/model_spec.h"
+
+namespace dovetail::pipeline {
+
+struct ModelsSection {
+  std::vector<ModelSpec> models;
+  std::vector<std::string> recipes;  // by model: all of it that its answers depend on
+};
+
+// Reads the section `models`, an object by alias at /models. Relative paths start at `folder`.
+Result<ModelsSection> read_models(const Document& document, const Json& section,
+                                  const std::filesystem::path& folder);
+
+// The field of another object that holds sampling parameters; none where it is absent.
+SamplingSpec read_sampling(const Document& document, Fields& parent, std::string_view key);
+
+}  // namespace dovetail::pipeline

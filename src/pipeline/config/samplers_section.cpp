@@ -1,0 +1,140 @@
+#include "pipeline/config/samplers_section.h"
+
+#include <algorithm>
+
+#include "pipeline/config/column_order.h"
+
+namespace dovetail::pipeline {
+namespace {
+
+// A list for every value that the parent can have: of each column alone, so that an error has a
+// place.
+Status check_lists(const Document& document, const std::vector<ColumnDraft>& drafts) {
+  for (const ColumnDraft& draft : drafts) {
+    if (!draft.sampler) continue;
+    const auto parent_name = parent_of(draft.sampler->otherwise);
+    const auto parent = std::find_if(drafts.begin(), drafts.end(), [&](const ColumnDraft& other) {
+      return other.sampler && parent_name == other.spec.name;
+    });
+    if (parent == drafts.end()) continue;
+    std::vector<std::string> others;
+    for (const ColumnDraft& other : drafts) {
+      if (&other != &draft && &other != &*parent) others.push_back(other.spec.name);
+    }
+    const auto set = SamplerSet::make({*parent->sampler, *draft.sampler}, {}, others);
+    if (set) continue;
+    return fail(ErrorKind::kInvalid, "{}{}", document.where(pointer_to(draft.pointer, "params")),
+                set.error().message);
+  }
+  return {};
+}
+
+// Members of a group are drawn at once, by whoever comes first: none of them can stay away.
+Status check_member(const Document& document, const ColumnDraft& draft) {
+  const bool skips = draft.spec.skip_if.has_value();
+  if (!skips && draft.spec.propagate_skip) return {};
+  const char* key = skips ? "skip_if" : "propagate_skip";
+  return fail(ErrorKind::kInvalid,
+              "{}a column that constraints tie to other sampler columns is drawn with them, so it "
+              "has no {}",
+              document.where(pointer_to(draft.pointer, key)), key);
+}
+
+}  // namespace
+
+void read_sampler_column(const ColumnContext& context, const Json& value, Fields& fields,
+                         ColumnDraft& draft) {
+  Json sampler = Json::object();
+  for (const char* key : {"sampler", "params", "conditional_params", "convert_to"}) {
+    if (fields.any(key) != nullptr) sampler[key] = value[key];
+  }
+  if (!fields.ok()) return;
+  auto parsed = parse_sampler_column(draft.spec.name, sampler, draft.pointer);
+  if (!parsed) {
+    fields.wrong(Error{ErrorKind::kInvalid, context.document.placed(parsed.error().message)});
+    return;
+  }
+  const auto parent = parent_of(parsed->otherwise);
+  for (std::string& name : parsed->needs()) {
+    const char* key = name == parent ? "params" : "conditional_params";
+    draft.reads.push_back({std::move(name), fields.at(key)});
+  }
+  draft.sampler = *std::move(parsed);
+  draft.spec.what = DrawnColumn{};
+}
+
+Result<std::vector<Constraint>> read_constraints(const Document& document, const Json* section,
+                                                 const std::vector<ColumnDraft>& drafts) {
+  std::vector<Constraint> constraints;
+  for (std::size_t i = 0; section != nullptr && i < section->size(); ++i) {
+    const std::string pointer = pointer_to("/constraints", i);
+    auto constraint = parse_constraint((*section)[i], pointer);
+    if (!constraint) {
+      return fail(ErrorKind::kInvalid, "{}", document.placed(constraint.error().message));
+    }
+    const std::vector<std::string> names = constraint->columns();
+    bool drawn = false;
+    for (std::size_t side = 0; side < names.size(); ++side) {
+      const char* key = side == 0 ? "column" : "other";
+      const Status known = check_reads(document, {{names[side], pointer_to(pointer, key)}}, drafts);
+      if (!known) return fail(known.error());
+      drawn |= std::any_of(drafts.begin(), drafts.end(), [&](const ColumnDraft& draft) {
+        return draft.sampler && draft.spec.name == names[side];
+      });
+    }
+    if (!drawn) {
+      return fail(ErrorKind::kInvalid,
+                  "{}no column of '{}' is a sampler, so nothing can be drawn again",
+                  document.where(pointer), constraint->text());
+    }
+    constraints.push_back(*std::move(constraint));
+  }
+  return constraints;
+}
+
+Result<std::optional<SamplerSet>> link_samplers(const Document& document,
+                                                std::vector<Constraint> constraints,
+                                                std::uint64_t run_seed,
+                                                std::vector<ColumnDraft>& drafts) {
+  if (const Status ok = check_lists(document, drafts); !ok) return fail(ok.error());
+  std::vector<SamplerColumn> columns;
+  std::vector<std::string> others;
+  std::vector<ColumnDraft*> drawn;  // by index in `columns`
+  for (ColumnDraft& draft : drafts) {
+    if (draft.sampler) {
+      columns.push_back(*draft.sampler);
+      drawn.push_back(&draft);
+    } else {
+      others.push_back(draft.spec.name);
+    }
+  }
+  if (columns.empty()) return std::nullopt;
+  auto set =
+      SamplerSet::make(std::move(columns), std::move(constraints), others, {.run_seed = run_seed});
+  if (!set) {
+    return fail(ErrorKind::kInvalid, "{}{}", document.where("/columns"), set.error().message);
+  }
+  for (std::size_t number = 0; number < set->groups().size(); ++number) {
+    const SamplerSet::Group& group = set->groups()[number];
+    std::string recipe;
+    for (const std::size_t column : group.columns) recipe += drawn[column]->spec.recipe;
+    for (const std::size_t constraint : group.constraints) {
+      recipe += set->constraints()[constraint].text();
+    }
+    for (const std::size_t column : group.columns) {
+      ColumnDraft& draft = *drawn[column];
+      draft.spec.what = DrawnColumn{column, number};
+      if (group.columns.size() > 1) {
+        if (const Status ok = check_member(document, draft); !ok) return fail(ok.error());
+        // What the others of the group read is read by whoever draws it; the group's own columns
+        // are not needed beforehand.
+        draft.reads.clear();
+      }
+      for (const std::string& name : group.needs) draft.reads.push_back({name, draft.pointer});
+      if (!group.constraints.empty()) draft.spec.recipe = recipe;
+    }
+  }
+  return std::optional(*std::move(set));
+}
+
+}  // namespace dovetail::pipeline

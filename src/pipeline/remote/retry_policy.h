@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "pipeline/remote/circuit_breaker.h"
+#include "pipeline/remote/concurrency_limit.h"
+#include "pipeline/remote/http_message.h"
+#include "pipeline/remote/micros.h"
+
+namespace dovetail::pipeline {
+
+enum class FailureClass {
+  kNone,       // an answer: 2xx
+  kRateLimit,  // come back later: 429, 529, 503 with Retry-After. Uses up no tries
+  kRetryable,  // may work the next time: connection errors, timeouts, 408, 425, other 5xx
+  kFinal,      // will fail again: 400, 401, 403, 404, 413, 422, other 4xx, 3xx, an empty quota
+  kCancelled,
+};
+
+// The class of an answer, or of its absence. The body matters for 429 alone: a quota that is used
+// up ("insufficient_quota") does not come back by waiting.
+FailureClass classify(TransportError error, int status, bool has_retry_after,
+                      std::string_view body = {});
+FailureClass classify(const HttpResult& result);
+
+// What the same answer tells a ConcurrencyLimit and a CircuitBreaker.
+ConcurrencyLimit::Outcome limit_outcome(const HttpResult& result);
+CircuitBreaker::Outcome breaker_outcome(const HttpResult& result);
+
+struct RetryOptions {
+  int tries = 4;  // the first one included
+  Micros base = kOneSecond / 2;
+  Micros longest = 60 * kOneSecond;
+  // After a rate limit: the endpoint's own pause says when it may be asked at all, this one only
+  // spreads the requests.
+  Micros longest_after_refusal = 5 * kOneSecond;
+};
+
+// The tries of one cell. The pauses are exponential with decorrelated jitter: evenly between `base`
+// and three times the pause before, at most the longest (M. Brooker, Exponential Backoff and
+// Jitter, AWS Architecture Blog, 2015). Same seed, same pauses. No clock; single thread.
+class Retries {
+ public:
+  struct Decision {
+    bool again = false;
+    Micros at = 0;       // earliest moment of the next try
+    std::string reason;  // why not again; one line
+  };
+
+  Retries(RetryOptions options, std::uint64_t seed) : options_(options), random_(seed) {}
+
+  // Precondition: `failure` is not kNone.
+  Decision failed(FailureClass failure, Micros now,
+                  std::optional<Micros> retry_after = std::nullopt);
+
+  int tries() const { return tries_; }              // that count
+  int rate_limits() const { return rate_limits_; }  // that do not
+
+ private:
+  Micros pause(Micros longest);
+
+  RetryOptions options_;
+  std::uint64_t random_;
+  int tries_ = 0;
+  int rate_limits_ = 0;
+  Micros last_pause_ = 0;
+};
+
+// Ends waiting that leads nowhere: when requests have been asked for and none succeeded for
+// `bound`. One per alias. Time during which nothing was asked does not count, but does not start
+// the bound anew: whoever asks for one thing after the other is told as well.
+class StallWatch {
+ public:
+  StallWatch(std::string name, Micros bound) : name_(std::move(name)), bound_(bound) {}
+
+  // There is something to send, or something on the wire; call when that begins.
+  void busy(Micros now);
+  void idle(Micros now);
+  void succeeded(Micros now);
+  void failed(std::string_view why) { last_failure_ = why; }
+
+  // kTimeout with the last failure, where the bound has passed.
+  Status check(Micros now) const;
+
+  // When check() will fail if nothing succeeds, kNever where idle.
+  Micros deadline() const;
+
+ private:
+  std::string name_;
+  Micros bound_;
+  Micros since_ = kNever;
+  Micros waited_ = 0;  // before `since_`, without a success
+  std::string last_failure_;
+};
+
+}  // namespace dovetail::pipeline

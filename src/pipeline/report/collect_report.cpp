@@ -1,0 +1,295 @@
+#include "pipeline/report/collect_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <utility>
+
+#include "pipeline/report/preview.h"
+#include "text/utf8.h"
+
+namespace dovetail::pipeline {
+namespace {
+
+constexpr std::size_t kLongestKind = 200;
+constexpr std::size_t kMostRubrics = 64;
+constexpr std::size_t kLongestReason = 2000;
+
+// splitmix64's finish: any record may be first.
+std::uint64_t mixed(std::uint64_t value) {
+  value += 0x9E3779B97F4A7C15U;
+  value = (value ^ (value >> 30U)) * 0xBF58476D1CE4E5B9U;
+  value = (value ^ (value >> 27U)) * 0x94D049BB133111EBU;
+  return value ^ (value >> 31U);
+}
+
+std::string json_text(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::uint64_t characters(std::string_view text) {
+  return static_cast<std::uint64_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
+  }));
+}
+
+// A reason without what differs from case to case.
+std::string kind_of(std::string_view reason) {
+  std::string kind;
+  for (std::size_t at = 0; at < reason.size() && kind.size() < kLongestKind; ++at) {
+    const char c = reason[at];
+    if (c >= '0' && c <= '9') {
+      if (!kind.ends_with('#')) kind += '#';
+    } else if (c == '"' && reason.find('"', at + 1) != std::string_view::npos) {
+      kind += "\"\"";
+      at = reason.find('"', at + 1);
+    } else {
+      kind += c;
+    }
+  }
+  return kind;
+}
+
+std::string beginning(std::string_view text, std::size_t most) {
+  if (text.size() <= most) return std::string(text);
+  // Not within a character.
+  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xC0U) == 0x80U) --most;
+  return std::string(text.substr(0, most));
+}
+
+RubricReport& rubric_of(ColumnReport& column, const std::string& name) {
+  for (RubricReport& rubric : column.rubrics) {
+    if (rubric.name == name) return rubric;
+  }
+  RubricReport& rubric = column.rubrics.emplace_back();
+  rubric.name = name;
+  return rubric;
+}
+
+class Collector {
+ public:
+  Collector(std::vector<ColumnReport> columns, std::vector<std::size_t> place,
+            const CollectOptions& options)
+      : place_(std::move(place)), options_(options) {
+    data_.columns = std::move(columns);
+  }
+
+  void take(const CellView& cell) {
+    if (!started_ || cell.record != record_) {
+      finish_record();
+      started_ = true;
+      record_ = cell.record;
+      sampled_ = is_sample(record_);
+    }
+    if (cell.column >= place_.size()) return;
+    const std::size_t place = place_[cell.column];
+    ColumnReport& column = data_.columns[place];
+    ++cells_;
+    ++column.states[static_cast<std::size_t>(cell.state)];
+    count_cost(cell.provenance, column);
+    Json value;
+    if (cell.state == CellState::kValue) {
+      value = Json::parse(cell.json, nullptr, false);
+      count_value(value, column);
+    } else if (cell.state == CellState::kFailed || cell.state == CellState::kDropped) {
+      count_error(place, cell);
+      if (cell.state == CellState::kDropped && !std::exchange(is_dropped_, true)) {
+        ++column.records_dropped;
+      }
+    }
+    if (sampled_) current_.cells.push_back(sample_of(place, cell, std::move(value)));
+  }
+
+  ReportData finish() {
+    finish_record();
+    for (auto& [hash, sample] : samples_) data_.samples.push_back(std::move(sample));
+    std::sort(data_.samples.begin(), data_.samples.end(),
+              [](const Sample& a, const Sample& b) { return a.record < b.record; });
+    for (auto& [key, error] : errors_) data_.errors.push_back(std::move(error));
+    std::stable_sort(data_.errors.begin(), data_.errors.end(),
+                     [](const ErrorReport& a, const ErrorReport& b) { return a.count > b.count; });
+    for (const ColumnReport& column : data_.columns) {
+      data_.prompt_tokens += column.prompt_tokens;
+      data_.completion_tokens += column.completion_tokens;
+      data_.cost += column.cost;
+    }
+    return std::move(data_);
+  }
+
+ private:
+  bool is_sample(std::uint64_t record) const {
+    return options_.samples > 0 &&
+           (samples_.size() < options_.samples || mixed(record) < samples_.rbegin()->first);
+  }
+
+  void finish_record() {
+    if (!started_) return;
+    const bool whole = cells_ == place_.size();
+    ++(is_dropped_ ? data_.dropped : whole ? data_.finished : data_.open);
+    if (sampled_ && whole && !is_dropped_) {
+      current_.record = record_;
+      std::sort(current_.cells.begin(), current_.cells.end(),
+                [](const SampleCell& a, const SampleCell& b) { return a.column < b.column; });
+      samples_.emplace(mixed(record_), std::move(current_));
+      if (samples_.size() > options_.samples) samples_.erase(std::prev(samples_.end()));
+    }
+    current_ = {};
+    cells_ = 0;
+    is_dropped_ = false;
+  }
+
+  static void count_cost(const Provenance& provenance, ColumnReport& column) {
+    column.prompt_tokens += provenance.prompt_tokens;
+    column.completion_tokens += provenance.completion_tokens;
+    column.cost += provenance.cost;
+    if (provenance.attempts == 0) return;
+    ++column.asked;
+    if (provenance.attempts > 1) ++column.retried;
+    column.latency_us.add(provenance.latency_us);
+    column.prompt_size.add(provenance.prompt_tokens);
+    column.completion_size.add(provenance.completion_tokens);
+    if (provenance.origin > 0) ++column.origins[provenance.origin];
+  }
+
+  static void count_value(const Json& value, ColumnReport& column) {
+    if (value.is_string()) {
+      const auto& text = value.get_ref<const std::string&>();
+      column.length.add(characters(text));
+      column.texts.add(text);
+    } else if (value.is_number() || value.is_boolean()) {
+      if (value.is_number()) column.numbers.add(value.get<double>());
+      column.texts.add(json_text(value));
+    } else if (is_verdict(value)) {
+      for (const auto& [name, verdict] : value.items()) {
+        if (column.rubrics.size() >= kMostRubrics) break;
+        RubricReport& rubric = rubric_of(column, name);
+        const Json& score = verdict["score"];
+        rubric.scores.add(json_text(score));
+        if (!score.is_number()) continue;
+        rubric.sum += score.get<double>();
+        ++rubric.numbers;
+      }
+    }
+  }
+
+  void count_error(std::size_t place, const CellView& cell) {
+    const std::pair key(place, kind_of(cell.json));
+    auto found = errors_.find(key);
+    if (found == errors_.end()) {
+      if (errors_.size() >= options_.most_errors) {
+        ++data_.other_errors;
+        return;
+      }
+      found = errors_
+                  .emplace(key,
+                           ErrorReport{place, beginning(cell.json, kLongestReason), cell.record, 0})
+                  .first;
+    }
+    ++found->second.count;
+  }
+
+  SampleCell sample_of(std::size_t place, const CellView& cell, Json value) const {
+    SampleCell sample{place, cell.state, nullptr, "", 0};
+    if (cell.state == CellState::kValue && cell.json.size() <= options_.most_value) {
+      sample.value = std::move(value);
+      return sample;
+    }
+    const std::string whole = value.is_string() ? value.get<std::string>() : std::string(cell.json);
+    sample.text = beginning(whole, options_.most_value);
+    sample.left_out = whole.size() - sample.text.size();
+    return sample;
+  }
+
+  std::vector<std::size_t> place_;  // in the report, by column of the store
+  const CollectOptions& options_;
+  ReportData data_;
+  std::map<std::pair<std::size_t, std::string>, ErrorReport> errors_;
+  std::map<std::uint64_t, Sample> samples_;  // by hash: the greatest goes first
+
+  bool started_ = false, sampled_ = false, is_dropped_ = false;
+  std::uint64_t record_ = 0;
+  std::size_t cells_ = 0;  // of the record
+  Sample current_;
+};
+
+}  // namespace
+
+std::vector<ColumnInfo> column_infos(const PipelineSpec& spec) {
+  std::vector<ColumnInfo> infos;
+  for (const ColumnDescription& column : spec.columns) {
+    ColumnInfo info{column.name, std::string(column.type()), "", {}};
+    if (const std::string* model = column.model()) info.model = *model;
+    if (const auto* judge = std::get_if<JudgeColumn>(&column.what)) {
+      for (const Rubric& rubric : judge->rubrics) {
+        RubricInfo& added = info.rubrics.emplace_back();
+        added.name = rubric.name;
+        for (const RubricOption& option : rubric.options) {
+          added.options.push_back(json_text(option.score));
+        }
+      }
+    }
+    infos.push_back(std::move(info));
+  }
+  return infos;
+}
+
+Result<ReportData> collect_report(const Store& store, std::span<const ColumnInfo> infos,
+                                  const CollectOptions& options) {
+  const auto stored = store.columns();
+  if (!stored) return fail(stored.error());
+  std::vector<ColumnReport> columns;
+  std::map<std::string, std::size_t> by_name;
+  const auto add = [&](ColumnInfo info) {
+    by_name.emplace(info.name, columns.size());
+    ColumnReport& column = columns.emplace_back();
+    for (const RubricInfo& rubric : info.rubrics) {
+      rubric_of(column, rubric.name).options = rubric.options;
+    }
+    column.info = std::move(info);
+  };
+  for (const ColumnInfo& info : infos) add(info);
+  std::vector<std::size_t> place;
+  for (const ColumnSpec& column : *stored) {
+    if (!by_name.contains(column.name)) add({column.name, "", "", {}});
+    place.push_back(by_name.at(column.name));
+  }
+  Collector collector(std::move(columns), std::move(place), options);
+  const Status read = store.for_each_cell([&](const CellView& cell) {
+    collector.take(cell);
+    return true;
+  });
+  if (!read) return fail(read.error());
+  ReportData data = collector.finish();
+  const auto origins = store.origins();
+  if (!origins) return fail(origins.error());
+  for (const Origin& origin : *origins) {
+    data.origins.push_back({origin.model, fmt::format("{:016x}{:016x}", origin.parameters.high,
+                                                      origin.parameters.low)});
+  }
+  return data;
+}
+
+ProgressView progress_of(const ReportData& data) {
+  ProgressView view;
+  for (const ColumnReport& column : data.columns) {
+    const auto state = [&](CellState s) { return column.states[static_cast<std::size_t>(s)]; };
+    ColumnProgress& progress = view.columns.emplace_back();
+    progress.name = column.info.name;
+    progress.done = state(CellState::kValue);
+    progress.failed = state(CellState::kFailed) + state(CellState::kDropped);
+    progress.skipped = state(CellState::kSkipped);
+    progress.total = data.records;
+  }
+  view.records_done = data.finished;
+  view.records_dropped = data.dropped;
+  view.records_total = data.records;
+  view.elapsed = std::chrono::microseconds(static_cast<std::int64_t>(data.wall_us.value_or(0)));
+  view.tokens_in = data.prompt_tokens;
+  view.tokens_out = data.completion_tokens;
+  view.cost = data.cost;
+  return view;
+}
+
+}  // namespace dovetail::pipeline

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <span>
+
+#include "base/result.h"
+#include "pipeline/config/pipeline_spec.h"
+#include "pipeline/report/progress_view.h"
+#include "pipeline/report/report_data.h"
+#include "pipeline/store/store.h"
+
+namespace dovetail::pipeline {
+
+struct CollectOptions {
+  std::size_t samples = 8;
+  std::size_t most_value = 4000;  // bytes of a value of a sample
+  std::size_t most_errors = 40;   // kinds
+};
+
+// What the file says of its columns.
+std::vector<ColumnInfo> column_infos(const PipelineSpec& spec);
+
+// Reads all cells of a run once; memory does not grow with their number. `infos`: of columns by
+// name, in the order that the report has; those of the store that are not named come behind. The
+// samples are the finished records whose numbers come first by a fixed hash, so that a report is
+// the same whenever it is made. The caller fills in what only it knows. Errors are the store's.
+Result<ReportData> collect_report(const Store& store, std::span<const ColumnInfo> infos,
+                                  const CollectOptions& options = {});
+
+// How far the run is, of what has been collected: nothing is in flight, and there are no rates.
+ProgressView progress_of(const ReportData& data);
+
+}  // namespace dovetail::pipeline

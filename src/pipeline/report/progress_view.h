@@ -1,0 +1,61 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pipeline/report/activity.h"
+#include "pipeline/report/terminal_text.h"
+
+namespace dovetail::pipeline {
+
+struct ColumnProgress {
+  std::string name;
+  std::uint64_t done = 0;       // cells that have a value
+  std::uint64_t in_flight = 0;  // being made
+  std::uint64_t failed = 0, skipped = 0;
+  std::uint64_t total = 0;     // that the column has in the end
+  std::optional<double> rate;  // cells that end per second, lately (RateMeter)
+};
+
+struct EndpointProgress {
+  std::string name;
+  std::uint32_t in_flight = 0, limit = 0;
+  SlotCause cause = SlotCause::kTaking;
+};
+
+// A run at one moment.
+struct ProgressView {
+  std::vector<ColumnProgress> columns;
+  std::vector<EndpointProgress> endpoints;
+  std::uint64_t records_done = 0;  // not dropped
+  std::uint64_t records_dropped = 0;
+  std::uint64_t records_total = 0;
+  std::optional<double> record_rate;  // per second, lately
+  std::chrono::microseconds elapsed{};
+  std::uint64_t tokens_in = 0, tokens_out = 0;
+  std::uint64_t cost = 0;  // in 1e-9 of the currency
+};
+
+// Until all of it has ended, at the rates there are: the longest of the records and the columns.
+// Absent where a rate is not known or zero.
+std::optional<std::chrono::microseconds> time_left(const ProgressView& view);
+
+// Lines of at most the terminal's width, without line ends: the records, a line per column with a
+// bar (done, failed, in flight, to do), a line per endpoint, the sums. A narrow terminal gets a
+// shorter bar, then none, then lines that are cut.
+std::vector<std::string> progress_lines(const ProgressView& view, const TerminalStyle& style);
+
+// What to write so that `lines` take the place of the `shown` lines that the last call has put on
+// the terminal: in one write, so that nothing flickers.
+std::string redraw(const std::vector<std::string>& lines, std::size_t shown);
+
+// The same as one line for a log, without a line end.
+std::string progress_line(const ProgressView& view);
+
+// The same as one line of JSON, without a line end: {"event": "progress", ...}.
+std::string progress_event(const ProgressView& view);
+
+}  // namespace dovetail::pipeline

@@ -1,0 +1,115 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "pipeline/config/document.h"
+#include "pipeline/report/activity.h"
+#include "pipeline/report/histogram.h"
+#include "pipeline/store/cell.h"
+
+namespace dovetail::pipeline {
+
+// What a report shows of a run.
+
+struct RubricInfo {
+  std::string name;
+  std::vector<std::string> options;  // scores as JSON texts, in the order of the file
+};
+
+// What the file says of a column.
+struct ColumnInfo {
+  std::string name;
+  std::string type;   // "llm-text"
+  std::string model;  // alias; empty: none
+  std::vector<RubricInfo> rubrics;
+};
+
+struct RubricReport {
+  std::string name;
+  std::vector<std::string> options;  // that the file gives
+  TopValues scores{64};              // as JSON texts
+  double sum = 0;                    // of scores that are numbers
+  std::uint64_t numbers = 0;
+};
+
+struct ColumnReport {
+  ColumnInfo info;
+  std::array<std::uint64_t, kCellStates> states{};
+  std::uint64_t records_dropped = 0;  // because of this column
+  // Of cells that a model made.
+  std::uint64_t asked = 0;    // cells
+  std::uint64_t retried = 0;  // of them, those that took more than one answer
+  std::uint64_t prompt_tokens = 0, completion_tokens = 0, cost = 0;  // cost in 1e-9
+  LogHistogram latency_us, prompt_size, completion_size;             // sizes in tokens
+  // Of values.
+  LogHistogram length;      // characters of texts
+  NumberHistogram numbers;  // numbers
+  TopValues texts;          // short texts, flags and numbers as JSON texts
+  std::vector<RubricReport> rubrics;
+  std::map<std::uint32_t, std::uint64_t> origins;  // cells by Provenance::origin
+};
+
+// Failures of a column that differ in nothing but numbers and quoted parts.
+struct ErrorReport {
+  std::size_t column = 0;
+  std::string example;
+  std::uint64_t record = 0;  // of the example
+  std::uint64_t count = 0;
+};
+
+struct SampleCell {
+  std::size_t column = 0;
+  CellState state = CellState::kValue;
+  Json value;                  // of kValue
+  std::string text;            // the reason; or a value too long to be kept whole, its beginning
+  std::uint64_t left_out = 0;  // bytes of `text` that were cut
+};
+
+struct Sample {
+  std::uint64_t record = 0;
+  std::vector<SampleCell> cells;
+};
+
+struct EndpointReport {
+  std::string name, model;
+  Activity activity;
+};
+
+// A figure that the caller has computed: a judge's precision, an accuracy.
+struct KeyFigure {
+  std::string name, value, explanation;
+};
+
+struct OriginReport {
+  std::string model, parameters;  // the hash in hexadecimal
+};
+
+struct ReportData {
+  // By the caller.
+  std::string title;
+  std::string made;           // when
+  std::uint64_t records = 0;  // that the run is to have
+  std::optional<std::uint64_t> accepted;
+  std::string accepted_means;  // the criterion
+  std::optional<std::uint64_t> wall_us;
+  std::string currency;
+  std::vector<EndpointReport> endpoints;
+  std::vector<KeyFigure> key_figures;
+
+  // By collect_report().
+  std::uint64_t finished = 0, dropped = 0, open = 0;  // records; open: not all cells are there
+  std::uint64_t prompt_tokens = 0, completion_tokens = 0, cost = 0;
+  std::vector<ColumnReport> columns;
+  std::vector<ErrorReport> errors;    // the most frequent first
+  std::uint64_t other_errors = 0;     // of kinds beyond those
+  std::vector<Sample> samples;        // by record
+  std::vector<OriginReport> origins;  // n is at n - 1
+};
+
+}  // namespace dovetail::pipeline

@@ -1,0 +1,160 @@
+#include "pipeline/run/local_model.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <utility>
+
+#include "dovetail/engine.h"
+#include "load/model_source.h"
+#include "text/prompt_encoder.h"
+#include "text/tokenizer.h"
+
+namespace dovetail::pipeline {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+template <class T>
+void fill(std::optional<T>& value, const std::optional<T>& otherwise) {
+  if (!value) value = otherwise;
+}
+
+SamplingParams sampling_params(const SamplingSpec& spec, const load::GenerationDefaults& model,
+                               std::uint64_t seed) {
+  SamplingParams params;
+  const auto real = [](const std::optional<double>& given, const std::optional<float>& maker,
+                       float otherwise) {
+    return given ? static_cast<float>(*given) : maker.value_or(otherwise);
+  };
+  params.temperature = real(spec.temperature, model.temperature, params.temperature);
+  params.top_p = real(spec.top_p, model.top_p, params.top_p);
+  params.min_p = real(spec.min_p, model.min_p, params.min_p);
+  params.top_k =
+      spec.top_k ? static_cast<std::int32_t>(*spec.top_k) : model.top_k.value_or(params.top_k);
+  params.repetition_penalty = model.repetition_penalty.value_or(params.repetition_penalty);
+  params.seed = seed;
+  return params;
+}
+
+}  // namespace
+
+SamplingSpec merged(const SamplingSpec& column, const SamplingSpec& model) {
+  SamplingSpec result = column;
+  fill(result.temperature, model.temperature);
+  fill(result.top_p, model.top_p);
+  fill(result.min_p, model.min_p);
+  fill(result.top_k, model.top_k);
+  fill(result.max_tokens, model.max_tokens);
+  if (result.stop.empty()) result.stop = model.stop;
+  return result;
+}
+
+struct LocalModelHost::Impl {
+  SamplingSpec defaults;
+  std::unique_ptr<Engine> engine;
+  std::optional<text::PromptEncoder> encoder;
+  std::string name;
+  std::uint32_t slots = 0;
+  std::atomic<std::uint32_t> in_flight{0};
+
+  Result<std::vector<TokenId>> encode(const ModelRequest& request) const {
+    if (request.messages.empty()) return encoder->text(request.prompt, false);
+    Json messages = Json::array();
+    for (const ModelMessage& message : request.messages) {
+      messages.push_back({{"role", message.role}, {"content", message.content}});
+    }
+    return encoder->chat(messages);
+  }
+
+  Status submit(const ModelRequest& given, AnswerSink sink) {
+    auto prompt = encode(given);
+    if (!prompt) return fail(std::move(prompt.error()));
+    const SamplingSpec sampling = merged(given.sampling, defaults);
+    Request request;
+    request.prompt = *std::move(prompt);
+    request.sampling = sampling_params(sampling, engine->source().generation, given.seed);
+    request.max_tokens = static_cast<std::int32_t>(sampling.max_tokens.value_or(0));
+    request.stop = sampling.stop;
+    if (!given.schema.is_null()) {
+      auto compiled = engine->compile(GrammarKind::kJsonSchema, given.schema.dump());
+      if (!compiled) return fail(std::move(compiled.error()));
+      request.grammar = *std::move(compiled);
+    }
+    auto answer = std::make_shared<ModelAnswer>();
+    in_flight.fetch_add(1);
+    const auto accepted = engine->submit(
+        std::move(request),
+        [this, answer, sink = std::move(sink), sent = Clock::now()](const OutputEvent& event) {
+          answer->text += event.text;
+          answer->usage = event.usage;
+          if (!event.finish) return;
+          in_flight.fetch_sub(1);
+          answer->on_wire_us = static_cast<std::uint64_t>(
+              std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - sent).count());
+          switch (*event.finish) {
+            case FinishReason::kStop:
+            case FinishReason::kLength:
+              answer->cut = *event.finish == FinishReason::kLength;
+              return sink(std::move(*answer));
+            case FinishReason::kCancelled:
+              return sink(fail(ErrorKind::kUnavailable, "the model was stopped"));
+            case FinishReason::kError:
+              return sink(fail(event.error));
+          }
+        });
+    if (accepted) return {};
+    in_flight.fetch_sub(1);
+    return fail(accepted.error());
+  }
+
+  std::uint32_t room() const { return slots - std::min(slots, in_flight.load()); }
+};
+
+LocalModelHost::LocalModelHost(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+LocalModelHost::~LocalModelHost() = default;
+
+Result<std::unique_ptr<LocalModelHost>> LocalModelHost::create(const LocalModel& model,
+                                                               const SamplingSpec& defaults) {
+  auto source = load::open_model(model.path.string());
+  if (!source) return fail(source.error());
+  auto impl = std::make_unique<Impl>();
+  impl->defaults = defaults;
+  impl->name = model.path.filename().string();
+  auto engine = Engine::create(*source, model.engine);
+  if (!engine) return fail(engine.error());
+  impl->engine = *std::move(engine);
+  // One round of requests beside those that run, so that a row that ends is followed at once.
+  const EngineOptions& options = impl->engine->options();
+  impl->slots = std::min(2 * options.max_num_seqs, options.max_waiting);
+  auto encoder = text::PromptEncoder::create(impl->engine->source(), impl->engine->tokenizer(), "");
+  if (!encoder) return fail(encoder.error());
+  impl->encoder = *std::move(encoder);
+  return std::unique_ptr<LocalModelHost>(new LocalModelHost(std::move(impl)));
+}
+
+Status LocalModelHost::check(const Json& schema) {
+  const auto compiled = impl_->engine->compile(GrammarKind::kJsonSchema, schema.dump());
+  if (!compiled) return fail(compiled.error());
+  return {};
+}
+
+ModelClient LocalModelHost::client() {
+  Impl* impl = impl_.get();
+  ModelClient client;
+  client.slots = impl->slots;
+  client.room = [impl] { return impl->room(); };
+  client.on_room = [](const std::function<void()>&) {};  // only answers make room
+  client.submit = [impl](const ModelRequest& request, AnswerSink sink) {
+    return impl->submit(request, std::move(sink));
+  };
+  client.check = [] { return Status(); };
+  client.state = [impl] {
+    const std::uint32_t now = impl->in_flight.load();
+    const IdleCause cause = now < impl->slots ? IdleCause::kNone : IdleCause::kLimit;
+    return std::vector<ModelState>{{impl->name, now, impl->slots, cause}};
+  };
+  return client;
+}
+
+}  // namespace dovetail::pipeline

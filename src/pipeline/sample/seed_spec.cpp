@@ -1,0 +1,119 @@
+#include "pipeline/sample/seed_spec.h"
+
+#include <array>
+
+#include "pipeline/sample/glob.h"
+#include "pipeline/sample/spec_fields.h"
+
+namespace dovetail::pipeline {
+namespace {
+
+using namespace std::string_view_literals;
+using nlohmann::ordered_json;
+
+constexpr std::array kFormats = {"csv"sv, "jsonl"sv, "files"sv};
+constexpr std::array kOrders = {"ordered"sv, "shuffled"sv};
+constexpr std::array kTypes = {"str"sv, "int"sv, "float"sv, "bool"sv};
+constexpr std::int64_t kMostRows = INT64_MAX;
+
+std::optional<SeedFormat> format_of(std::string_view path) {
+  if (path.ends_with(".csv") || path.ends_with(".tsv")) return SeedFormat::kCsv;
+  if (path.ends_with(".jsonl") || path.ends_with(".ndjson")) return SeedFormat::kJsonl;
+  const auto name = path.substr(path.find_last_of('/') + 1);
+  // A folder, or a pattern for the names of files of another kind.
+  if (has_wildcards(path) || name.find('.') == std::string_view::npos || path.ends_with('/')) {
+    return SeedFormat::kFiles;
+  }
+  return std::nullopt;
+}
+
+void read_range(SpecFields& fields, const ordered_json& given, SeedSpec& spec) {
+  SpecFields range(given, fields.pointer("range"));
+  spec.start =
+      static_cast<std::uint64_t>(range.optional_integer("start", 0, kMostRows).value_or(0));
+  if (const auto end = range.optional_integer("end", 1, kMostRows)) {
+    spec.end = static_cast<std::uint64_t>(*end);
+    if (*spec.end <= spec.start) {
+      range.reject("end",
+                   fmt::format("more than start, {} (the row of end is left out)", spec.start));
+    }
+  }
+  if (const Status status = range.finish(); !status) fields.take_failure(status.error());
+}
+
+void read_partition(SpecFields& fields, const ordered_json& given, SeedSpec& spec) {
+  SpecFields partition(given, fields.pointer("partition"));
+  spec.parts = static_cast<std::uint64_t>(partition.integer("of", 1, 1'000'000));
+  spec.part = static_cast<std::uint64_t>(partition.integer("index", 0, 999'999));
+  if (spec.part >= spec.parts) {
+    partition.reject("index", fmt::format("an integer from 0 to {}", spec.parts - 1));
+  }
+  if (const Status status = partition.finish(); !status) fields.take_failure(status.error());
+}
+
+void read_types(SpecFields& fields, const ordered_json& given, SeedSpec& spec) {
+  if (!given.is_object()) return fields.reject("types", "an object: column -> type");
+  SpecFields types(given, fields.pointer("types"));
+  for (const auto& [column, type] : given.items()) {
+    spec.types.emplace_back(column, static_cast<SeedType>(types.choice(column, kTypes)));
+  }
+  if (const Status status = types.finish(); !status) fields.take_failure(status.error());
+}
+
+}  // namespace
+
+Result<SeedSpec> parse_seed(const ordered_json& given, std::string_view pointer) {
+  SeedSpec spec;
+  SpecFields fields(given, std::string(pointer));
+  spec.path = fields.string("path");
+  if (spec.path.empty()) fields.reject("path", "a file, a folder or a pattern such as data/*.csv");
+  const auto format = fields.optional_choice("format", kFormats);
+  if (format) {
+    spec.format = static_cast<SeedFormat>(*format);
+  } else if (const auto known = format_of(spec.path)) {
+    spec.format = *known;
+  } else {
+    fields.reject("path",
+                  "a path that ends in .csv, .tsv, .jsonl or .ndjson, or a format (csv, jsonl, "
+                  "files) next to it");
+  }
+  const auto delimiter = fields.optional_string("delimiter");
+  if (delimiter) {
+    const bool fits = delimiter->size() == 1 && *delimiter != "\"" && *delimiter != "\n" &&
+                      *delimiter != "\r" && static_cast<signed char>(delimiter->front()) > 0;
+    if (fits) {
+      spec.delimiter = delimiter->front();
+    } else {
+      fields.reject("delimiter", "one ASCII character that is no quote and no line end");
+    }
+  } else if (spec.path.ends_with(".tsv")) {
+    spec.delimiter = '\t';
+  }
+  spec.infer_types = fields.boolean("infer_types", true);
+  if (const auto* types = fields.find("types")) read_types(fields, *types, spec);
+  spec.columns = fields.optional_strings("columns");
+  spec.content = fields.boolean("content", true);
+  if (const auto filter = fields.optional_string("filter")) {
+    auto condition = Condition::parse(*filter, fields.pointer("filter"));
+    if (condition) {
+      spec.filter = *std::move(condition);
+    } else {
+      fields.take_failure(condition.error());
+    }
+  }
+  const ordered_json* range = fields.find("range");
+  if (range != nullptr) read_range(fields, *range, spec);
+  if (const auto* partition = fields.find("partition")) {
+    if (range != nullptr) fields.reject("partition", "only one of range and partition");
+    read_partition(fields, *partition, spec);
+  }
+  spec.shuffled = fields.optional_choice("order", kOrders).value_or(0) == 1;
+  spec.wrap = fields.boolean("wrap", false);
+  if (delimiter && spec.format != SeedFormat::kCsv) fields.reject("delimiter", "csv files only");
+  if (!spec.types.empty() && spec.format != SeedFormat::kCsv)
+    fields.reject("types", "csv files only");
+  if (const Status status = fields.finish(); !status) return fail(status.error());
+  return spec;
+}
+
+}  // namespace dovetail::pipeline

@@ -1,0 +1,90 @@
+#include "serve/output_format.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace dovetail::serve {
+namespace {
+
+using Asked = Outcome<std::optional<OutputFormat>>;
+
+constexpr std::array<std::string_view, 4> kSchemaFields = {"name", "description", "schema",
+                                                           "strict"};
+
+Asked read_json_schema(const std::string& field, const Json& value) {
+  if (!value.is_object()) return bad_field(field, "expected an object, got {}", shown(value));
+  for (const auto& [key, member] : value.items()) {
+    const std::string at = fmt::format("{}.{}", field, key.substr(0, 64));
+    if (std::find(kSchemaFields.begin(), kSchemaFields.end(), key) == kSchemaFields.end()) {
+      return bad_field(at, "unknown or unsupported field \"{}\"", key.substr(0, 64));
+    }
+    if (member.is_null() || key == "schema") continue;
+    if (key == "strict") {
+      if (member != Json(true)) {
+        return bad_field(at, "expected true or null, as the schema always holds; got {}",
+                         shown(member));
+      }
+    } else if (!member.is_string()) {
+      return bad_field(at, "expected a string, got {}", shown(member));
+    }
+  }
+  const std::string at = field + ".schema";
+  const auto schema = value.find("schema");
+  if (schema == value.end() || schema->is_null()) return bad_field(at, "is missing");
+  return OutputFormat{at, GrammarKind::kJsonSchema, schema->dump()};
+}
+
+}  // namespace
+
+Asked read_response_format(std::string_view field, const Json& value) {
+  constexpr std::string_view kTypes = "\"text\", \"json_object\" or \"json_schema\"";
+  const auto type = value.is_object() ? value.find("type") : value.end();
+  if (!value.is_object() || type == value.end()) {
+    return bad_field(field, "expected an object with a \"type\": {}, got {}", kTypes, shown(value));
+  }
+  const bool has_schema = *type == Json("json_schema");
+  for (const auto& [key, member] : value.items()) {
+    if (key == "type" || (key == "json_schema" && (has_schema || member.is_null()))) continue;
+    return bad_field(fmt::format("{}.{}", field, key.substr(0, 64)),
+                     "unknown or unsupported field \"{}\"", key.substr(0, 64));
+  }
+  if (*type == Json("text")) return std::optional<OutputFormat>();
+  if (*type == Json("json_object")) {
+    return OutputFormat{std::string(field), GrammarKind::kJsonObject, ""};
+  }
+  if (!has_schema) {
+    return bad_field(fmt::format("{}.type", field), "expected {}, got {}", kTypes, shown(*type));
+  }
+  const std::string inside = fmt::format("{}.json_schema", field);
+  const auto schema = value.find("json_schema");
+  if (schema == value.end()) return bad_field(inside, "is missing");
+  return read_json_schema(inside, *schema);
+}
+
+Asked read_guided_json(std::string_view field, const Json& value) {
+  if (!value.is_object() && !value.is_string()) {
+    return bad_field(field, "expected a JSON schema or its text, got {}", shown(value));
+  }
+  return OutputFormat{std::string(field), GrammarKind::kJsonSchema,
+                      value.is_string() ? value.get<std::string>() : value.dump()};
+}
+
+Asked read_guided_regex(std::string_view field, const Json& value) {
+  auto text = read_string(field, value);
+  if (!text) return tl::unexpected<ApiError>(std::move(text.error()));
+  return OutputFormat{std::string(field), GrammarKind::kRegex, std::move(*text)};
+}
+
+Outcome<CompiledGrammar> compile(const OutputFormat& format, const Backend& backend) {
+  if (!backend.compile) return bad_field(format.field, "not supported here");
+  auto grammar = backend.compile(format.kind, format.text);
+  if (grammar) return *std::move(grammar);
+  const Error& error = grammar.error();
+  if (error.kind == ErrorKind::kInvalid || error.kind == ErrorKind::kUnsupported) {
+    return bad_field(format.field, "{}", error.message);
+  }
+  return tl::unexpected<ApiError>(from_engine(error));
+}
+
+}  // namespace dovetail::serve

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "dovetail/request.h"
+#include "serve/api_error.h"
+#include "serve/backend.h"
+#include "serve/json_input.h"
+
+namespace dovetail::serve {
+
+// What a request's output must be, as it was asked for.
+struct OutputFormat {
+  std::string field;  // that asked, for messages: "response_format.json_schema.schema"
+  GrammarKind kind = GrammarKind::kJsonObject;
+  std::string text;  // as Engine::compile() takes it
+};
+
+// OpenAI's "response_format": nothing for {"type": "text"}.
+Outcome<std::optional<OutputFormat>> read_response_format(std::string_view field,
+                                                          const Json& value);
+// vLLM's "guided_json" (a schema, or its text) and "guided_regex".
+Outcome<std::optional<OutputFormat>> read_guided_json(std::string_view field, const Json& value);
+Outcome<std::optional<OutputFormat>> read_guided_regex(std::string_view field, const Json& value);
+
+// A 400 that blames the field, and in it what cannot be expressed by its JSON pointer. Takes up to
+// a second or two.
+Outcome<CompiledGrammar> compile(const OutputFormat& format, const Backend& backend);
+
+}  // namespace dovetail::serve

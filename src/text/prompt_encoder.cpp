@@ -1,0 +1,62 @@
+#include "text/prompt_encoder.h"
+
+#include <utility>
+
+namespace dovetail::text {
+namespace {
+
+std::string token_text(const Tokenizer& tokenizer, std::optional<TokenId> id) {
+  return id ? std::string(tokenizer.token_text(*id)) : std::string();
+}
+
+}  // namespace
+
+PromptEncoder::PromptEncoder(const Tokenizer& tokenizer, std::string model)
+    : tokenizer_(&tokenizer), model_(std::move(model)) {}
+
+Result<PromptEncoder> PromptEncoder::create(const load::ModelSource& source,
+                                            const Tokenizer& tokenizer,
+                                            const std::string& chat_template) {
+  PromptEncoder encoder(tokenizer, source.path.string());
+  const bool given = !chat_template.empty();
+  if (!given && !source.chat_template) return encoder;
+  auto parsed = ChatTemplate::parse(given ? chat_template : *source.chat_template);
+  if (parsed) {
+    encoder.template_ = *std::move(parsed);
+  } else if (given) {
+    return fail(parsed.error());
+  } else {
+    encoder.template_error_ = parsed.error().message;
+  }
+  return encoder;
+}
+
+std::vector<TokenId> PromptEncoder::text(std::string_view prompt, bool parse_special) const {
+  return tokenizer_->encode(prompt, {.add_special = true, .parse_special = parse_special});
+}
+
+Status PromptEncoder::can_chat() const {
+  if (template_) return {};
+  if (!template_error_.empty()) return fail(ErrorKind::kInvalid, "{}: {}", model_, template_error_);
+  return fail(ErrorKind::kUnsupported,
+              "{}: the model has no chat template, expected one in the model or --chat-template; a "
+              "plain prompt needs none",
+              model_);
+}
+
+Result<std::vector<TokenId>> PromptEncoder::chat(const nlohmann::ordered_json& messages) const {
+  if (const Status ok = can_chat(); !ok) return fail(ok.error());
+  nlohmann::ordered_json variables;
+  variables["messages"] = messages;
+  variables["tools"] = nullptr;
+  variables["documents"] = nullptr;
+  variables["add_generation_prompt"] = true;
+  variables["bos_token"] = token_text(*tokenizer_, tokenizer_->bos());
+  variables["eos_token"] = token_text(*tokenizer_, tokenizer_->eos());
+  const Result<std::string> rendered = template_->render(variables);
+  if (!rendered) return fail(rendered.error());
+  // The template itself writes BOS.
+  return tokenizer_->encode(*rendered, {.add_special = false, .parse_special = true});
+}
+
+}  // namespace dovetail::text

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "load/model_source.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace dovetail::text {
+
+// Texts and chats as prompts of one model. Immutable; the tokenizer must outlive it.
+class PromptEncoder {
+ public:
+  // `chat_template` replaces the model's where it is not empty. kInvalid: it does not parse; that
+  // of a model is an error only when a chat is asked for.
+  static Result<PromptEncoder> create(const load::ModelSource& source, const Tokenizer& tokenizer,
+                                      const std::string& chat_template);
+
+  // The tokens of a text, with BOS where the tokenizer puts it.
+  std::vector<TokenId> text(std::string_view prompt, bool parse_special) const;
+
+  // Whether there is a template to chat with: kUnsupported or kInvalid where there is none.
+  Status can_chat() const;
+
+  // The tokens of a chat, {"role", "content", ...} each, up to where the answer begins. Errors:
+  // those of can_chat(), and kInvalid where the template refuses the messages.
+  Result<std::vector<TokenId>> chat(const nlohmann::ordered_json& messages) const;
+
+ private:
+  PromptEncoder(const Tokenizer& tokenizer, std::string model);
+
+  const Tokenizer* tokenizer_;
+  std::string model_;
+  std::optional<ChatTemplate> template_;
+  std::string template_error_;
+};
+
+}  // namespace dovetail::text

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "grammar/grammar.h"
+#include "grammar/matcher.h"
+#include "grammar/token_masks.h"
+#include "grammar/vocabulary.h"
+
+namespace dovetail::grammar::test {
+
+using Json = nlohmann::ordered_json;
+
+// One token for every byte (token id = byte), and 256 for the end.
+inline std::shared_ptr<const Vocabulary> byte_vocabulary() {
+  static const auto vocabulary = [] {
+    std::vector<std::string> tokens;
+    for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
+    tokens.emplace_back("</s>");
+    const std::vector<TokenId> ends = {256};
+    return std::make_shared<const Vocabulary>(Vocabulary::create(tokens, ends).value());
+  }();
+  return vocabulary;
+}
+
+inline Matcher matcher_of(const Grammar& grammar) {
+  return Matcher(TokenMasks::create(grammar, byte_vocabulary()).value());
+}
+
+inline bool accepts(const Matcher& start, std::string_view text) {
+  Matcher matcher = start;
+  return matcher.accept_bytes(text) && matcher.can_end();
+}
+
+inline bool has(const std::vector<std::uint64_t>& mask, TokenId token) {
+  const auto id = static_cast<std::size_t>(token);
+  return ((mask[id / 64] >> (id % 64)) & 1U) != 0;
+}
+
+inline std::vector<std::uint64_t> mask_of(const Matcher& matcher) {
+  // Whatever was there before must not matter.
+  std::vector<std::uint64_t> mask(matcher.masks().vocabulary().words(), 0xA5A5A5A5A5A5A5A5U);
+  matcher.allowed(mask);
+  return mask;
+}
+
+}  // namespace dovetail::grammar::test

@@ -1,0 +1,292 @@
+// docs/pipeline.schema.json is what editors know of pipeline files: it must say what the parser
+// does.
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "pipeline/config/pipeline_spec.h"
+#include "pipeline/sample/code_fence.h"
+
+namespace dovetail::pipeline {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kSource = DOVETAIL_SOURCE_DIR;
+const fs::path kFiles = kSource / "tests/pipeline/config/files";
+const std::string kStrange = "zzzzqqqq";
+
+std::string read(const fs::path& path) {
+  std::ifstream in(path);
+  std::ostringstream text;
+  text << in.rdbuf();
+  EXPECT_TRUE(in) << path;
+  return text.str();
+}
+
+Json published() { return Json::parse(read(kSource / "docs/pipeline.schema.json")); }
+
+JsonSchema checker() {
+  auto schema = JsonSchema::compile(published(), "");
+  EXPECT_TRUE(schema) << schema.error().message;
+  return schema.value();
+}
+
+Result<PipelineSpec> parse(const std::string& yaml, const fs::path& file) {
+  return parse_pipeline(yaml, file, [](const SeedSpec& seed, const fs::path&) {
+    const bool files = seed.format == SeedFormat::kFiles;
+    return Result<std::vector<std::string>>(files ? std::vector<std::string>{"content"}
+                                                  : std::vector<std::string>{"person", "age"});
+  });
+}
+
+struct File {
+  std::string name;
+  Json root;
+};
+std::vector<File> sample_files() {
+  std::vector<File> files;
+  for (const char* name : {"every_key.yaml", "target.yaml"}) {
+    const auto document = Document::parse(read(kFiles / name), name);
+    EXPECT_TRUE(document) << document.error().message;
+    files.push_back({name, document->root()});
+  }
+  return files;
+}
+
+// Follows an object through the published schema, and calls `visit` with each object in it that is
+// described there, its pointer, and the pointer of the schema that lists its keys.
+class Walk {
+ public:
+  using Visit = std::function<void(const Json& value, const std::string& pointer,
+                                   const std::set<std::string>& closed)>;
+  Walk(const Json& schema, Visit visit) : schema_(schema), visit_(std::move(visit)) {}
+
+  void value(const Json& value, const std::string& pointer, const std::set<std::string>& at) {
+    std::set<std::string> schemas;
+    for (const std::string& one : at) expand(value, one, schemas);
+    if (value.is_object()) {
+      std::set<std::string> closed;
+      for (const std::string& one : schemas) {
+        if (node(one).value("additionalProperties", Json()) == Json(false)) closed.insert(one);
+      }
+      visit_(value, pointer, closed);
+      for (const auto& [name, member] : value.items()) {
+        children(member, pointer_to(pointer, name), schemas, name);
+      }
+    } else if (value.is_array()) {
+      for (std::size_t i = 0; i < value.size(); ++i) {
+        children(value[i], pointer_to(pointer, i), schemas, std::nullopt);
+      }
+    }
+  }
+
+ private:
+  const Json& node(const std::string& pointer) const {
+    return schema_.at(Json::json_pointer(pointer));
+  }
+
+  void children(const Json& member, const std::string& pointer,
+                const std::set<std::string>& schemas, const std::optional<std::string>& name) {
+    std::set<std::string> next;
+    for (const std::string& one : schemas) {
+      const Json& schema = node(one);
+      if (!schema.is_object()) continue;
+      if (!name) {
+        if (schema.contains("items")) next.insert(one + "/items");
+      } else if (schema.contains("properties") && schema["properties"].contains(*name)) {
+        next.insert(pointer_to(one + "/properties", *name));
+      } else if (schema.contains("additionalProperties")) {
+        next.insert(one + "/additionalProperties");
+      }
+    }
+    value(member, pointer, next);
+  }
+
+  // The schemas that apply to a value by way of one.
+  void expand(const Json& value, const std::string& at, std::set<std::string>& into) {
+    const Json& schema = node(at);
+    if (!schema.is_object() || !into.insert(at).second) return;
+    if (schema.contains("$ref")) {
+      expand(value, schema["$ref"].get<std::string>().substr(1), into);
+    }
+    for (const char* list : {"allOf", "anyOf", "oneOf"}) {
+      if (!schema.contains(list)) continue;
+      for (std::size_t i = 0; i < schema[list].size(); ++i) {
+        const std::string branch = fmt::format("{}/{}/{}", at, list, i);
+        // Alternatives are told apart by their type, if at all.
+        const Json type = node(branch).value("type", Json());
+        if (type == Json("array") && !value.is_array()) continue;
+        expand(value, branch, into);
+      }
+    }
+    if (schema.contains("if")) {
+      const bool holds = JsonSchema::compile(schema["if"], "").value().check(value).has_value();
+      const char* next = holds ? "then" : "else";
+      if (schema.contains(next)) expand(value, at + "/" + next, into);
+    }
+  }
+
+  const Json& schema_;
+  Visit visit_;
+};
+
+// The keys that the parser knows where one that nobody knows is put, or nothing if it takes any.
+std::optional<std::set<std::string>> known_keys(const File& file, const std::string& pointer) {
+  Json changed = file.root;
+  changed[Json::json_pointer(pointer)][kStrange] = 1;
+  const auto spec = parse(changed.dump(), kFiles / file.name);
+  if (spec) return std::nullopt;
+  const std::string& message = spec.error().message;
+  for (const std::string before : {"unknown key, expected one of ", "unknown key; valid: "}) {
+    const std::size_t at = message.find(before);
+    if (at == std::string::npos) continue;
+    std::set<std::string> keys;
+    std::istringstream list(message.substr(at + before.size()));
+    for (std::string key; std::getline(list >> std::ws, key, ',');) keys.insert(key);
+    return keys;
+  }
+  return std::nullopt;
+}
+
+TEST(PublishedSchema, HasTheKeysThatTheParserKnows) {
+  const Json schema = published();
+  std::map<std::string, std::set<std::string>> used;  // keys by the schema that lists them
+  for (const File& file : sample_files()) {
+    const auto spec = parse(file.root.dump(), kFiles / file.name);
+    ASSERT_TRUE(spec) << spec.error().message;
+    Walk walk(schema, [&](const Json& value, const std::string& pointer,
+                          const std::set<std::string>& closed) {
+      ASSERT_LE(closed.size(), 1U) << pointer;
+      const auto known = known_keys(file, pointer);
+      if (closed.empty()) {
+        EXPECT_FALSE(known) << file.name << pointer << ": the parser lists keys, the schema none";
+        return;
+      }
+      const Json& properties = schema.at(Json::json_pointer(*closed.begin() + "/properties"));
+      std::set<std::string> described;
+      for (const auto& [name, property] : properties.items()) described.insert(name);
+      ASSERT_TRUE(known) << file.name << pointer << ": the schema lists keys, the parser none";
+      EXPECT_EQ(*known, described) << file.name << pointer;
+      for (const auto& [name, member] : value.items()) used[*closed.begin()].insert(name);
+    });
+    walk.value(file.root, "", {""});
+  }
+  // Nothing in the schema has been left out.
+  const Json flat = schema.flatten();
+  for (const auto& [path, unused] : flat.items()) {
+    const std::size_t end = path.rfind("/additionalProperties");
+    if (end == std::string::npos || end + 21 != path.size() || unused != Json(false)) continue;
+    const std::string at = path.substr(0, end);
+    std::set<std::string> described;
+    for (const auto& [name, property] : schema.at(Json::json_pointer(at + "/properties")).items()) {
+      described.insert(name);
+    }
+    // Fields that all columns have are used by some of them.
+    for (const char* common : {"skip_if", "propagate_skip", "drop", "priority", "on_failure"}) {
+      if (described.contains(common)) used[at].insert(common);
+    }
+    for (const char* common : {"messages", "prompt", "system_prompt", "chat", "sampling", "retries",
+                               "cache", "decimals", "decimal_places", "schema_file"}) {
+      if (described.contains(common)) used[at].insert(common);
+    }
+    EXPECT_EQ(used[at], described) << at;
+  }
+}
+
+TEST(PublishedSchema, TakesTheExamples) {
+  const JsonSchema schema = checker();
+  std::size_t count = 0;
+  const auto check = [&](const std::string& yaml, const std::string& name) {
+    const auto document = Document::parse(yaml, name);
+    ASSERT_TRUE(document) << document.error().message;
+    const Status fits = schema.check(document->root());
+    EXPECT_TRUE(fits) << name << ": " << fits.error().message;
+    ++count;
+  };
+  for (const char* folder : {"examples", "tests/pipeline/config/files"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(kSource / folder)) {
+      if (entry.path().extension() == ".yaml") check(read(entry.path()), entry.path().string());
+    }
+  }
+  for (const auto& entry : fs::recursive_directory_iterator(kSource / "docs")) {
+    if (entry.path().extension() != ".md") continue;
+    for (const CodeBlock& block : find_code_blocks(read(entry.path()))) {
+      const bool whole = ("\n" + block.code).find("\ncolumns:") != std::string::npos;
+      if (block.language == "yaml" && whole) check(block.code, entry.path().string());
+    }
+  }
+  EXPECT_GE(count, 3U);
+}
+
+std::vector<std::string> pointers_of(const Json& value) {
+  std::vector<std::string> all;
+  const std::function<void(const Json&, const std::string&)> add = [&](const Json& at,
+                                                                       const std::string& pointer) {
+    if (!pointer.empty()) all.push_back(pointer);
+    if (at.is_object()) {
+      for (const auto& [name, member] : at.items()) add(member, pointer_to(pointer, name));
+    }
+    for (std::size_t i = 0; at.is_array() && i < at.size(); ++i) add(at[i], pointer_to(pointer, i));
+  };
+  add(value, "");
+  return all;
+}
+
+void erase(Json& root, const std::string& pointer) {
+  const Json::json_pointer at(pointer);
+  Json& parent = root[at.parent_pointer()];
+  if (parent.is_array()) {
+    parent.erase(std::stoul(at.back()));
+  } else {
+    parent.erase(at.back());
+  }
+}
+
+// What the parser takes must not be marked as wrong in an editor.
+TEST(PublishedSchema, RefusesNothingThatTheParserTakes) {
+  const std::vector<File> files = sample_files();
+  const JsonSchema schema = checker();
+  const std::vector<Json> others = {0,
+                                    1,
+                                    -1,
+                                    3.5,
+                                    true,
+                                    "x",
+                                    "{{ topic }}",
+                                    Json::array(),
+                                    Json::object(),
+                                    Json::array({"x"}),
+                                    Json{{"x", 1}}};
+  std::vector<std::vector<std::string>> pointers;
+  for (const File& file : files) pointers.push_back(pointers_of(file.root));
+  int taken = 0;
+  EXPECT_TRUE(rc::check([&] {
+    const std::size_t which = *rc::gen::weightedOneOf<std::size_t>(
+        {{4, rc::gen::just<std::size_t>(0)}, {1, rc::gen::just<std::size_t>(1)}});
+    const std::string& pointer = *rc::gen::elementOf(pointers[which]);
+    Json changed = files[which].root;
+    const std::size_t other = *rc::gen::inRange<std::size_t>(0, others.size() + 3);
+    if (other < others.size()) {
+      changed[Json::json_pointer(pointer)] = others[other];
+    } else {
+      erase(changed, pointer);
+    }
+    if (!parse(changed.dump(), kFiles / files[which].name)) return;
+    ++taken;
+    const Status fits = schema.check(changed);
+    if (!fits) RC_FAIL(pointer + " " + fits.error().message);
+  }));
+  EXPECT_GT(taken, 5);
+}
+
+}  // namespace
+}  // namespace dovetail::pipeline

@@ -1,0 +1,232 @@
+#include "pipeline/remote/concurrency_limit.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace dovetail::pipeline {
+namespace {
+
+using Outcome = ConcurrencyLimit::Outcome;
+using Ticket = ConcurrencyLimit::Ticket;
+
+// A limit that only moves by cuts and raises.
+LimitOptions plain(int start, int max_parallel) {
+  LimitOptions options;
+  options.start = start;
+  options.max_parallel = max_parallel;
+  options.ramp = false;
+  options.latency.enabled = false;
+  return options;
+}
+
+std::vector<Ticket> fill(ConcurrencyLimit& limit, Micros now) {
+  std::vector<Ticket> tickets;
+  while (limit.may_send(now)) tickets.push_back(limit.sent(now));
+  return tickets;
+}
+
+TEST(ConcurrencyLimit, SendsUpToTheLimit) {
+  ConcurrencyLimit limit(plain(3, 10));
+  EXPECT_EQ(fill(limit, 0).size(), 3U);
+  EXPECT_EQ(limit.next_time(5), kNever);
+  EXPECT_EQ(limit.in_flight(), 3);
+}
+
+TEST(ConcurrencyLimit, StartsBelowTheCap) {
+  EXPECT_EQ(ConcurrencyLimit(plain(0, 10)).limit(), 10);
+  EXPECT_EQ(ConcurrencyLimit(plain(0, 200)).limit(), 32);
+  EXPECT_EQ(ConcurrencyLimit(plain(500, 200)).limit(), 200);
+  EXPECT_EQ(ConcurrencyLimit(plain(0, 0)).limit(), 1);
+}
+
+TEST(ConcurrencyLimit, CutsToThreeQuartersButNeverToNothing) {
+  struct Case {
+    int before;
+    int after;
+  };
+  for (const Case& c : {Case{64, 48}, Case{48, 36}, Case{21, 15}, Case{2, 1}, Case{1, 1}}) {
+    ConcurrencyLimit limit(plain(c.before, 100));
+    limit.finished(limit.sent(0), Outcome::kRefused, 10);
+    EXPECT_EQ(limit.limit(), c.after) << c.before;
+  }
+}
+
+TEST(ConcurrencyLimit, OneBurstIsOneCut) {
+  for (const bool mutant : {false, true}) {
+    LimitOptions options = plain(400, 400);
+    options.one_cut_per_burst = !mutant;
+    ConcurrencyLimit limit(options);
+    Micros now = 0;
+    for (const Ticket& ticket : fill(limit, now)) {
+      limit.finished(ticket, Outcome::kRefused, ++now);
+    }
+    EXPECT_EQ(limit.cuts() == 1, !mutant);
+    EXPECT_EQ(limit.limit() == 300, !mutant) << limit.limit();
+  }
+}
+
+TEST(ConcurrencyLimit, ALateRefusalOfAnOldBurstDoesNotCutAgain) {
+  ConcurrencyLimit limit(plain(4, 4));
+  const auto burst = fill(limit, 0);
+  limit.finished(burst[0], Outcome::kRefused, 10);
+  ASSERT_EQ(limit.limit(), 3);
+  limit.finished(burst[1], Outcome::kRefused, 60 * kOneSecond);
+  EXPECT_EQ(limit.limit(), 3);
+  EXPECT_FALSE(limit.cooling(60 * kOneSecond)) << "nor cool anew";
+  limit.finished(burst[2], Outcome::kRefused, 60 * kOneSecond, 5 * kOneSecond);
+  EXPECT_EQ(limit.cool_until(), 65 * kOneSecond) << "unless the server names a time";
+}
+
+TEST(ConcurrencyLimit, CoolsDownForTheServersTimeOrTwoSeconds) {
+  struct Case {
+    std::optional<Micros> retry_after;
+    Micros until;
+  };
+  for (const Case& c :
+       {Case{std::nullopt, 10 + 2 * kOneSecond}, Case{7 * kOneSecond, 10 + 7 * kOneSecond},
+        Case{0, 10}, Case{-5, 10}, Case{kNever, 10 + 86'400 * kOneSecond}}) {
+    ConcurrencyLimit limit(plain(8, 8));
+    limit.finished(limit.sent(0), Outcome::kRefused, 10, c.retry_after);
+    EXPECT_EQ(limit.next_time(10), c.until);
+    if (c.until > 10) {
+      EXPECT_FALSE(limit.may_send(c.until - 1));
+    }
+    EXPECT_TRUE(limit.may_send(c.until));
+  }
+}
+
+TEST(ConcurrencyLimit, RisesByOneAfterTwentyFiveSuccessesInARow) {
+  ConcurrencyLimit limit(plain(1, 3));
+  Micros now = 0;
+  const auto succeed = [&](int times) {
+    for (int i = 0; i < times; ++i, ++now) {
+      limit.finished(limit.sent(now), Outcome::kSuccess, now + 1);
+    }
+  };
+  succeed(24);
+  EXPECT_EQ(limit.limit(), 1);
+  succeed(1);
+  EXPECT_EQ(limit.limit(), 2);
+
+  auto both = fill(limit, now);
+  limit.finished(both[1], Outcome::kSuccess, ++now);
+  limit.finished(both[0], Outcome::kBroken, ++now);
+  for (int i = 0; i < 24; ++i) {
+    both = fill(limit, now);
+    limit.finished(both[0], Outcome::kOther, ++now);
+    limit.finished(both[1], Outcome::kSuccess, ++now);
+  }
+  EXPECT_EQ(limit.limit(), 2) << "the broken one ended the row, others do not";
+  both = fill(limit, now);
+  limit.finished(both[0], Outcome::kOther, ++now);
+  limit.finished(both[1], Outcome::kSuccess, ++now);
+  EXPECT_EQ(limit.limit(), 3);
+  for (int i = 0; i < 100; ++i) {
+    for (const Ticket& ticket : fill(limit, now)) limit.finished(ticket, Outcome::kSuccess, ++now);
+  }
+  EXPECT_EQ(limit.limit(), 3) << "the cap";
+}
+
+TEST(ConcurrencyLimit, AnIdleEndpointTeachesNothing) {
+  ConcurrencyLimit limit(plain(10, 20));
+  for (Micros now = 0; now < 1000; ++now) limit.finished(limit.sent(now), Outcome::kSuccess, now);
+  EXPECT_EQ(limit.limit(), 10);
+}
+
+TEST(ConcurrencyLimit, SuccessesInTheCoolDownDoNotCount) {
+  ConcurrencyLimit limit(plain(40, 100));
+  auto burst = fill(limit, 0);
+  limit.finished(burst.back(), Outcome::kRefused, 1);
+  burst.pop_back();
+  for (const Ticket& ticket : burst) limit.finished(ticket, Outcome::kSuccess, 2);
+  EXPECT_EQ(limit.limit(), 30);
+}
+
+TEST(ConcurrencyLimit, RampsUpByOnePerSuccessUntilRefused) {
+  LimitOptions options = plain(4, 100);
+  options.ramp = true;
+  ConcurrencyLimit limit(options);
+  for (const Ticket& ticket : fill(limit, 0)) limit.finished(ticket, Outcome::kSuccess, 1);
+  EXPECT_EQ(limit.limit(), 6) << "two of the four were sent while the limit was half used";
+  auto tickets = fill(limit, 2);
+  limit.finished(tickets.back(), Outcome::kRefused, 3);
+  EXPECT_EQ(limit.limit(), 4);
+  tickets.pop_back();
+  for (const Ticket& ticket : tickets) limit.finished(ticket, Outcome::kSuccess, 4);
+  for (const Ticket& ticket : fill(limit, 10 * kOneSecond)) {
+    limit.finished(ticket, Outcome::kSuccess, 10 * kOneSecond + 1);
+  }
+  EXPECT_EQ(limit.limit(), 4);
+}
+
+TEST(ConcurrencyLimit, HoldsBelowARefusedLevelLongerEachTime) {
+  ConcurrencyLimit limit(plain(4, 100));
+  Micros now = 0;
+  const auto round = [&] {
+    for (const Ticket& ticket : fill(limit, now)) {
+      limit.finished(ticket, Outcome::kSuccess, now + 1000);
+    }
+    now += 1000;
+  };
+  std::vector<Micros> refused_at;
+  while (refused_at.size() < 4) {
+    round();
+    if (limit.limit() >= 4) {
+      limit.finished(limit.sent(now), Outcome::kRefused, now);
+      refused_at.push_back(now);
+      ASSERT_EQ(limit.limit(), 3);
+      now = limit.cool_until();
+    }
+  }
+  for (std::size_t i = 1; i < refused_at.size(); ++i) {
+    const Micros hold = (15 * kOneSecond) << (i - 1);
+    EXPECT_GE(refused_at[i] - refused_at[i - 1], hold);
+    EXPECT_LE(refused_at[i] - refused_at[i - 1], hold + 5 * kOneSecond);
+  }
+}
+
+// Whatever happens: never above the cap, below 1, never anything sent in a cool-down, and the
+// number in flight is what was sent and has not finished.
+RC_GTEST_PROP(ConcurrencyLimit, StaysWithinItsBounds, ()) {
+  LimitOptions options;
+  options.max_parallel = *rc::gen::inRange(1, 300);
+  options.start = *rc::gen::inRange(0, 300);
+  options.ramp = *rc::gen::arbitrary<bool>();
+  options.latency.min_samples = 4;
+  options.latency.trial_pause = *rc::gen::inRange(0, 1000);
+  ConcurrencyLimit limit(options);
+  std::vector<Ticket> flying;
+  Micros now = 0;
+  const auto steps =
+      *rc::gen::container<std::vector<std::uint16_t>>(400, rc::gen::arbitrary<std::uint16_t>());
+  for (const std::uint16_t step : steps) {
+    now += step % 97;
+    if (step % 3 != 0) {
+      for (int i = 0; i < step % 40 && limit.may_send(now); ++i) flying.push_back(limit.sent(now));
+    } else if (!flying.empty()) {
+      for (std::size_t i = 0; i < step % 50U && !flying.empty(); ++i) {
+        const std::size_t which = (step / 7U) % flying.size();
+        const auto outcome = step % 41 == 0  ? Outcome::kRefused
+                             : step % 7 == 0 ? Outcome::kBroken
+                             : step % 5 == 0 ? Outcome::kTimedOut
+                                             : Outcome::kSuccess;
+        limit.finished(flying[which], outcome, now,
+                       step % 2 == 0 ? std::optional<Micros>(step) : std::nullopt);
+        flying.erase(flying.begin() + static_cast<std::ptrdiff_t>(which));
+      }
+    }
+    RC_ASSERT(limit.limit() >= 1);
+    RC_ASSERT(limit.limit() <= options.max_parallel);
+    RC_ASSERT(limit.in_flight() == static_cast<int>(flying.size()));
+    const Micros next = limit.next_time(now);
+    RC_ASSERT(limit.may_send(now) == (next == now));
+    if (next != kNever) RC_ASSERT(limit.may_send(next));
+  }
+}
+
+}  // namespace
+}  // namespace dovetail::pipeline

@@ -1,0 +1,189 @@
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "pipeline/laws/run_laws.h"
+#include "pipeline/run/fingerprints.h"
+#include "pipeline/run/runner.h"
+
+namespace dovetail::pipeline {
+
+// A model that answers by a function, on threads of its own, and remembers what it was asked.
+class ScriptedModel {
+ public:
+  using Script = std::function<Result<ModelAnswer>(const ModelRequest&)>;
+
+  ScriptedModel(std::uint32_t slots, Script script) : slots_(slots), script_(std::move(script)) {
+    for (std::uint32_t i = 0; i < slots; ++i) {
+      threads_.emplace_back([this] { work(); });
+    }
+  }
+  ~ScriptedModel() {
+    {
+      const std::lock_guard lock(mutex_);
+      ends_ = true;
+    }
+    filled_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  ModelClient client() {
+    ModelClient client;
+    client.slots = slots_;
+    client.room = [this] {
+      const std::lock_guard lock(mutex_);
+      return slots_ - in_flight_;
+    };
+    client.on_room = [](const std::function<void()>&) {};
+    client.submit = [this](const ModelRequest& request, AnswerSink sink) -> Status {
+      const std::lock_guard lock(mutex_);
+      if (in_flight_ == slots_) return fail(ErrorKind::kExhausted, "no slot is free");
+      ++in_flight_;
+      asked_.push_back(request);
+      queue_.emplace_back(request, std::move(sink));
+      filled_.notify_one();
+      return {};
+    };
+    client.check = [] { return Status(); };
+    client.state = [] { return std::vector<ModelState>(); };
+    return client;
+  }
+
+  std::vector<ModelRequest> asked() const {
+    const std::lock_guard lock(mutex_);
+    return asked_;
+  }
+
+ private:
+  void work() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      filled_.wait(lock, [&] { return ends_ || !queue_.empty(); });
+      if (queue_.empty()) return;
+      auto [request, sink] = std::move(queue_.front());
+      queue_.pop_front();
+      lock.unlock();
+      auto answer = script_(request);
+      lock.lock();
+      --in_flight_;
+      lock.unlock();
+      sink(std::move(answer));
+      lock.lock();
+    }
+  }
+
+  std::uint32_t slots_;
+  Script script_;
+  mutable std::mutex mutex_;
+  std::condition_variable filled_;
+  std::deque<std::pair<ModelRequest, AnswerSink>> queue_;
+  std::vector<ModelRequest> asked_;
+  std::uint32_t in_flight_ = 0;
+  bool ends_ = false;
+  std::vector<std::thread> threads_;
+};
+
+inline ModelAnswer answer(std::string text) {
+  ModelAnswer result;
+  result.text = std::move(text);
+  result.usage.prompt_tokens = 10;
+  result.usage.completion_tokens = 5;
+  result.on_wire_us = 7;
+  return result;
+}
+
+inline std::string prompt_of(const ModelRequest& request) {
+  return request.messages.empty() ? request.prompt : request.messages.back().content;
+}
+
+class RunFolder {
+ public:
+  RunFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "dovetail-run-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make " + name);
+    path_ = name;
+  }
+  ~RunFolder() {
+    std::error_code error;
+    std::filesystem::remove_all(path_, error);
+  }
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// The columns of the test's pipelines: {{ i }} is the number of the record.
+inline PipelineSpec spec_of(const std::string& yaml) {
+  auto spec = parse_pipeline(yaml, "test.yaml", {});
+  if (!spec) throw std::runtime_error(spec.error().message);
+  return *std::move(spec);
+}
+
+// One run, or the continuation of one, of a spec whose drawn columns hold the record's number.
+struct Session {
+  std::vector<std::string> lines;  // records as they were emitted; dropped ones as "- REASON"
+  Result<RunProgress> progress = fail(ErrorKind::kInternal, "not run");
+  std::vector<std::string> violations;
+};
+
+// `laws` judges several sessions of a run; without it they are judged one by one.
+inline Session run_session(const PipelineSpec& spec, const std::filesystem::path& folder,
+                           std::vector<ModelClient> models,
+                           std::function<StopLevel()> stop = nullptr, RunLaws* laws = nullptr) {
+  Session session;
+  RunLaws own(spec);
+  if (laws == nullptr) laws = &own;
+  laws->begin();
+  const std::string file = (folder / "run.db").string();
+  RunPorts ports;
+  ports.resumes = std::filesystem::exists(file);
+  auto store =
+      Store::open(file, ports.resumes ? OpenMode::kResume : OpenMode::kCreate, StoreOptions{});
+  if (!store) throw std::runtime_error(store.error().message);
+  std::vector<ColumnSpec> columns;
+  const std::vector<Hash128> hashes = fingerprints(spec, 0);
+  for (std::size_t i = 0; i < spec.columns.size(); ++i) {
+    columns.push_back({spec.columns[i].name, hashes[i], false});
+  }
+  if (const auto changes = (*store)->reconcile(columns); !changes) {
+    throw std::runtime_error(changes.error().message);
+  }
+  ports.models = std::move(models);
+  ports.draw = [&](ColumnId column, RecordId record, Json& row) -> Status {
+    row[spec.columns[column].name] = record;
+    return {};
+  };
+  ports.store = store->get();
+  ports.emit = [&](const FinishedRecord& record) -> Status {
+    session.lines.push_back(record.reason.empty() ? record.row.dump()
+                                                  : fmt::format("- {}", record.reason));
+    return {};
+  };
+  ports.stop = std::move(stop);
+  ports.observe = [laws](const RunEvent& event) { laws->see(event); };
+  session.progress = run_pipeline(spec, ports);
+  if (session.progress && session.progress->end == RunEnd::kComplete) laws->finish();
+  for (const std::string& violation : laws->violations()) session.violations.push_back(violation);
+  return session;
+}
+
+}  // namespace dovetail::pipeline

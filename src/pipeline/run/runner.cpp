@@ -32,6 +32,7 @@ constexpr auto kTellEvery = std::chrono::milliseconds(100);
 // Cells without a model that are made before models are looked after again: a fraction of a
 // millisecond.
 constexpr int kInstantCells = 64;
+constexpr std::size_t kHeardAtOnce = 8;
 // Commands that run at the same time wait for something, more often than not.
 constexpr std::uint32_t kWorkersPerCore = 2;
 // With a target, so many records are open beside those that it is likely to need.
@@ -73,8 +74,11 @@ class Run {
     progress_.records = spec.records;
     progress_.columns.resize(spec.columns.size());
     progress_.ready.resize(spec.models.size());
+    // Before the first answer: a new origin is written at once.
     for (const ColumnDescription& column : spec.columns) {
-      recipes_.push_back(hash_of(column.recipe));
+      const std::string* model = column.model();
+      origins_.push_back(model == nullptr ? 0
+                                          : ports.store->origin({*model, hash_of(column.recipe)}));
     }
     opens_by_demand_ = std::any_of(queues_.of_column.begin(), queues_.of_column.end(),
                                    [&](QueueId queue) { return queue != queues_.instant; });
@@ -376,8 +380,11 @@ class Run {
   }
 
   void take_news(std::chrono::milliseconds limit) {
+    std::size_t heard = 0;
     for (News& news : inbox_->take(limit)) {
       std::visit([this](auto& one) { hear(one); }, news);
+      // Models with room do not wait until all of a burst is read.
+      if (++heard % kHeardAtOnce == 0 && !closing_) begin();
     }
   }
 
@@ -419,7 +426,7 @@ class Run {
     provenance.attempts = static_cast<std::uint32_t>(failed.size()) + 1;
     provenance.prompt_tokens = answer.usage.prompt_tokens;
     provenance.completion_tokens = answer.usage.completion_tokens;
-    provenance.origin = ports_.store->origin({*column.model(), recipes_[cell.column]});
+    provenance.origin = origins_[cell.column];
     auto value = read_answer(column, answer);
     if (value) {
       gate_.ended(false);
@@ -540,7 +547,7 @@ class Run {
   const PipelineSpec& spec_;
   const RunPorts& ports_;
   RunQueues queues_;
-  std::vector<Hash128> recipes_;
+  std::vector<std::uint32_t> origins_;  // by column; 0: no model's
   bool opens_by_demand_ = false;
 
   std::unordered_map<RecordId, OpenRecord> open_;

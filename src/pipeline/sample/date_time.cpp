@@ -11,6 +11,8 @@
 namespace dovetail::pipeline {
 namespace {
 
+namespace chrono = std::chrono;
+
 constexpr std::array<std::string_view, 12> kMonths = {
     "January", "February", "March",     "April",   "May",      "June",
     "July",    "August",   "September", "October", "November", "December"};
@@ -26,12 +28,12 @@ struct Civil {
 };
 
 std::optional<Seconds> to_seconds(const Civil& civil) {
-  using namespace std::chrono;
-  const year_month_day date{year{civil.year}, month{civil.month}, day{civil.day}};
+  const chrono::year_month_day date{chrono::year{civil.year}, chrono::month{civil.month},
+                                    chrono::day{civil.day}};
   if (civil.year < 1 || civil.year > 9999 || !date.ok()) return std::nullopt;
   if (civil.hour > 23 || civil.minute > 59 || civil.second > 59) return std::nullopt;
-  return std::int64_t{sys_days{date}.time_since_epoch().count()} * kDaySeconds + civil.hour * 3600 +
-         civil.minute * 60 + civil.second;
+  return std::int64_t{chrono::sys_days{date}.time_since_epoch().count()} * kDaySeconds +
+         civil.hour * 3600 + civil.minute * 60 + civil.second;
 }
 
 std::int64_t days_of(Seconds moment) {
@@ -39,10 +41,9 @@ std::int64_t days_of(Seconds moment) {
 }
 
 Civil to_civil(Seconds moment) {
-  using namespace std::chrono;
   const std::int64_t days_since = days_of(moment);
   const auto rest = static_cast<int>(moment - days_since * kDaySeconds);
-  const year_month_day date{sys_days{days{static_cast<int>(days_since)}}};
+  const chrono::year_month_day date{chrono::sys_days{chrono::days{static_cast<int>(days_since)}}};
   return {static_cast<int>(date.year()),
           static_cast<unsigned>(date.month()),
           static_cast<unsigned>(date.day()),
@@ -186,8 +187,8 @@ std::optional<Seconds> add_units(Seconds start, std::int64_t count, DateUnit uni
     if (months < 12 || months >= 10000 * 12) return std::nullopt;
     civil.year = static_cast<int>(months / 12);
     civil.month = static_cast<unsigned>(months % 12) + 1;
-    using namespace std::chrono;
-    const year_month_day_last last{year{civil.year}, month_day_last{month{civil.month}}};
+    const chrono::year_month_day_last last{chrono::year{civil.year},
+                                           chrono::month_day_last{chrono::month{civil.month}}};
     civil.day = std::min(civil.day, static_cast<unsigned>(last.day()));
     return to_seconds(civil);
   }

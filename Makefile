@@ -3,22 +3,29 @@ PRESET ?= release
 BUILD := build/$(PRESET)
 JOBS ?= $(shell nproc)
 
-.PHONY: help setup setup-build build run test check-long bench format lint clean
+.PHONY: help setup setup-build setup-database build run run-endpoints test check-long bench bench-against bench-peer format lint clean
 
 help:
-	@echo 'make run         build Dovetail, make and judge a dataset with the bundled model'
-	@echo 'make test        build and run all tests (PRESET=debug, asan, tsan: the same with checks)'
-	@echo 'make bench       measure speed and memory'
-	@echo 'make check-long  the tests that take long'
-	@echo 'make format      format the sources'
-	@echo 'make lint        check format, include order and common mistakes'
-	@echo 'make setup       install the Debian packages and the Python tools of the tests'
+	@echo 'make run            build Dovetail, make and judge a dataset with the bundled model'
+	@echo 'make run-endpoints  the same with models behind two servers and the cells in PostgreSQL'
+	@echo 'make test           build and run all tests (PRESET=debug, asan, tsan: the same with checks)'
+	@echo 'make bench          measure speed and memory'
+	@echo 'make bench-against REVISION=...  compare the speed of models with that of another revision'
+	@echo 'make bench-peer     compare the task runtime with oneTBB, StarPU and OpenMP'
+	@echo 'make check-long     the tests that take long'
+	@echo 'make format         format the sources'
+	@echo 'make lint           check format, include order and common mistakes'
+	@echo 'make setup          install the Debian packages and the Python tools of the tests'
 
 setup:
 	@scripts/setup.sh all
 
 setup-build:
 	@scripts/setup.sh build
+
+# A server for the run, unless a database was named.
+setup-database:
+	@scripts/setup.sh $(if $(DATABASE_URL),build,database)
 
 build: setup
 	@test -f $(BUILD)/build.ninja || cmake --preset $(PRESET)
@@ -29,6 +36,11 @@ run: setup-build
 	@cmake --build build/release -j $(JOBS) --target dovetail
 	@scripts/run_demo.sh build/release/dovetail
 
+run-endpoints: setup-database
+	@test -f build/release/build.ninja || cmake --preset release
+	@cmake --build build/release -j $(JOBS) --target dovetail
+	@scripts/run_endpoints.sh build/release/dovetail
+
 test: build
 	@ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure
 
@@ -37,8 +49,17 @@ check-long: build
 
 bench: setup-build
 	@test -f build/release/build.ninja || cmake --preset release
-	@cmake --build build/release -j $(JOBS) --target dovetail kernels_bench engine_bench grammar_bench schedule_bench frontier_bench run_bench
+	@cmake --build build/release -j $(JOBS) --target dovetail kernels_bench engine_bench grammar_bench schedule_bench frontier_bench run_bench executor_bench
 	@scripts/bench.sh build/release
+
+bench-against: setup-build
+	@scripts/bench_against.py $(or $(REVISION),$(error usage: make bench-against REVISION=...)) $(MODELS)
+
+bench-peer:
+	@scripts/setup.sh peers
+	@cmake --preset release >/dev/null
+	@cmake --build build/release -j $(JOBS) --target dovetail_tasks tbb_tasks starpu_tasks openmp_tasks
+	@scripts/bench_peers.py build/release
 
 format: setup
 	@git ls-files '*.h' '*.cpp' | xargs clang-format -i

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/options.h"
 #include "engine/step_loop.h"
 #include "grammar/compiler.h"
 #include "load/model_source.h"
@@ -78,6 +79,23 @@ class Bench {
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     finish();
     return tokens / seconds;
+  }
+
+  // Milliseconds of a step that reads a whole prompt while so many sequences decode. Requires that
+  // steps may be that large.
+  double mixed_step(std::uint32_t tokens, int sequences) {
+    for (int i = 0; i < sequences; ++i) add(kDecodePrompt, kDecodeTokens);
+    const auto wanted = loop_.stats().generated_tokens + static_cast<std::uint64_t>(sequences);
+    while (loop_.stats().generated_tokens < wanted) step();
+    const auto before = loop_.stats();
+    add(tokens, 1);
+    const auto start = Clock::now();
+    step();
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    if (loop_.stats().prompt_tokens != before.prompt_tokens + tokens)
+      die({ErrorKind::kInternal, "the prompt was not read in one step"});
+    finish();
+    return 1e3 * seconds;
   }
 
   // Tokens per second over all sequences, after their prompts are read.
@@ -245,6 +263,20 @@ int run(int argc, char** argv) {
   getrusage(RUSAGE_SELF, &usage);
   std::printf("  %-24s %10.1f MiB (weights %.1f MiB)\n", "peak memory",
               static_cast<double>(usage.ru_maxrss) / 1024.0, weights / (1 << 20));
+
+  // An engine that lets a prompt in whole, however long the step takes.
+  options.max_num_batched_tokens = 1024;
+  options.target_inter_token_ms = engine::kNoTarget;
+  const auto patient = engine::StepLoop::create(*source, std::nullopt, options);
+  if (!patient) {
+    std::fprintf(stderr, "engine_bench: %s\n", patient.error().message.c_str());
+    return 1;
+  }
+  Bench patient_bench(**source, **patient, load, nullptr);
+  std::vector<double> milliseconds;
+  for (int i = 0; i < kRuns; ++i) milliseconds.push_back(patient_bench.mixed_step(prompt, 31));
+  std::printf("  %-24s %10.2f ms\n", "step, prompt beside 31", median(milliseconds));
+
   if (steps != nullptr && std::fclose(steps) != 0) {
     std::fprintf(stderr, "engine_bench: %s cannot be written\n", argv[3]);
     return 1;

@@ -14,6 +14,7 @@ grep -m1 'model name' /proc/cpuinfo || true
 "$build/bench/frontier_bench"
 "$build/bench/grammar_bench"
 "$build/bench/run_bench"
+"$build/bench/executor_bench"
 for model in "${models[@]}"; do
   "$build/bench/engine_bench" "$model"
 done

@@ -13,7 +13,6 @@ fi
 python3 tools/lint/include_order.py || status=1
 python3 tools/lint/include_order_test.py || status=1
 
-[[ -f build/release/compile_commands.json ]] || cmake --preset release >/dev/null
-mapfile -t sources < <(git ls-files 'src/*.cpp')
-python3 tools/lint/tidy.py build/release "${sources[@]}" || status=1
+cmake --preset lint >/dev/null || status=1
+python3 tools/lint/tidy.py build/lint || status=1
 exit $status

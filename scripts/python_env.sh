@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes build/venv, where the tests find the official OpenAI client. Does nothing where it is there and up to date; the tests themselves are offline.
+# Makes build/venv, where the tests find the official OpenAI client and make lint finds clang-tidy. Does nothing where it is there and up to date; the tests themselves are offline.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

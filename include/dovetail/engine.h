@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "dovetail/request.h"
 #include "observe/event_log.h"
+#include "observe/lane_log.h"
 
 namespace dovetail {
 
@@ -48,6 +49,7 @@ struct EngineOptions {
   std::uint32_t max_context = 0;     // positions per sequence; 0: the model's
   std::uint32_t max_waiting = 1024;  // sequences waiting for admission; beyond: kExhausted
   std::uint32_t threads = 0;         // 0: the physical cores
+  bool pin_threads = false;          // all but the one that plans stay on a physical core each
   CacheTypeOption cache_type = CacheTypeOption::kAuto;
   std::string kernels;  // "portable", "avx2", "avx512", "avx512_vnni", "avx512_bf16"; empty: the
                         // best that the CPU runs
@@ -66,7 +68,9 @@ struct EngineOptions {
   std::uint32_t prefill_alignment = 0;    // chunks are cut to multiples; 0: 64; 1: anywhere
   std::uint32_t ageing_steps = 1000;      // after which a waiting request counts one class up
 
-  std::size_t trace_events = 0;  // events of the log that trace() returns the last of; 0: no log
+  // Events of the log, and slices of the executor's lanes, that trace() returns the last of; 0: no
+  // log.
+  std::size_t trace_events = 0;
   bool poison_freed_blocks = false;  // fill freed cache blocks with NaN: shows reads of stale cache
 };
 
@@ -95,6 +99,12 @@ struct EngineStats {
 struct EngineHealth {
   bool ok = true;      // steps are being made, or nothing waits
   std::string reason;  // where not
+};
+
+// What an engine did last.
+struct EngineTrace {
+  std::vector<observe::Event> events;     // oldest first
+  std::vector<observe::LaneSlice> lanes;  // in no order
 };
 
 // One model and its step loop: plan, execute, sample, emit. One thread of its own makes the steps;
@@ -134,9 +144,9 @@ class Engine {
   // `stall`, or after the loop has failed.
   EngineHealth health(std::chrono::milliseconds stall = std::chrono::seconds(30)) const;
 
-  // The last events of the engine's log (EngineOptions::trace_events), oldest first. Waits for the
-  // end of the step under way, so that a sink may not call it.
-  std::vector<observe::Event> trace() const;
+  // The last events and slices (EngineOptions::trace_events). Waits for the end of the step under
+  // way, so that a sink may not call it.
+  EngineTrace trace() const;
 
   const load::ModelSource& source() const;
   const text::Tokenizer& tokenizer()

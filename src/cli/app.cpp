@@ -71,6 +71,7 @@ std::vector<Command> all_commands() {
   commands.push_back(inspect_command());
   commands.push_back(tokenize_command());
   commands.push_back(simulate_command());
+  commands.push_back(cores_command());
   for (Command& command : commands) {
     command.options->add_option("--config", "A TOML file with options; see the README of src/cli")
         ->type_name("FILE")

@@ -23,8 +23,8 @@
 namespace dovetail::cli {
 namespace {
 
-constexpr const char* kName = "chat";
-constexpr float kTemperature = 1.0F;
+constexpr const char* kChatName = "chat";
+constexpr float kChatTemperature = 1.0F;
 constexpr const char* kHelp =
     "/system TEXT  start over with this system message\n"
     "/reset        start over\n"
@@ -65,7 +65,7 @@ class Chat {
       : engine_(engine),
         encoder_(encoder),
         output_(std::move(output)),
-        defaults_(default_request(options.sampling, engine.source().generation, kTemperature)),
+        defaults_(default_request(options.sampling, engine.source().generation, kChatTemperature)),
         interactive_(isatty(STDIN_FILENO) == 1) {
     start_over(options.system);
   }
@@ -175,7 +175,7 @@ class Chat {
 };
 
 Result<int> chat(const ChatOptions& options) {
-  if (options.model.empty()) return usage_error(kName, kModelMissing);
+  if (options.model.empty()) return usage_error(kChatName, kModelMissing);
   const Result<std::string> chat_template = read_template_file(options.chat_template);
   if (!chat_template) return fail(chat_template.error());
   const Result<std::unique_ptr<Engine>> engine = start_engine(options.model, options.engine, false);
@@ -192,7 +192,7 @@ Result<int> chat(const ChatOptions& options) {
 
 Command chat_command() {
   Command command;
-  command.name = kName;
+  command.name = kChatName;
   command.summary = "talk with a model";
   command.options = std::make_unique<CLI::App>(
       "Reads messages line by line and prints the model's answers as they come. The history is\n"
@@ -206,7 +206,7 @@ Command chat_command() {
   add_text(app, "--chat-template", options->chat_template,
            "A Jinja template in the place of the model's", kFile)
       ->group("Chat");
-  add_sampling_options(app, options->sampling, kTemperature);
+  add_sampling_options(app, options->sampling, kChatTemperature);
   add_engine_options(app, options->engine);
   command.action = [options] { return chat(*options); };
   return command;

@@ -33,6 +33,7 @@ Command serve_command();
 Command inspect_command();
 Command tokenize_command();
 Command simulate_command();
+Command cores_command();
 
 // All of them, in the order of the help.
 std::vector<Command> all_commands();

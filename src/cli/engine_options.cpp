@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <limits>
 #include <utility>
 
 #include "cli/values.h"
@@ -15,7 +14,6 @@
 namespace dovetail::cli {
 namespace {
 
-constexpr std::int64_t kMost = std::numeric_limits<std::uint32_t>::max();
 constexpr std::size_t kLongestFile = std::size_t{16} << 20;
 
 Status read_cache_type(const std::string& text, CacheTypeOption& type) {
@@ -61,11 +59,11 @@ void add_scheduling_options(CLI::App& app, EngineOptions& options) {
       [&options](const std::string& text) { return read_policy(text, options.policy); },
       "Who goes first: by arrival, by the requests' priority, or who was served least (fcfs)")
       ->group(group);
-  add_integer(app, "--max-queued-requests", options.max_waiting, 0, kMost,
+  add_integer(app, "--max-queued-requests", options.max_waiting, 0, kMostUint32,
               "Answers that may wait for a place in the batch; more are refused (1024)")
       ->group(group);
-  add_integer(app, "--long-prefill-token-threshold", options.long_prefill_token_threshold, 0, kMost,
-              "Tokens of one prompt in one step (0: no limit but the step's)")
+  add_integer(app, "--long-prefill-token-threshold", options.long_prefill_token_threshold, 0,
+              kMostUint32, "Tokens of one prompt in one step (0: no limit but the step's)")
       ->group(group);
   add_value(
       app, "--target-inter-token-ms", kNumber,
@@ -78,16 +76,16 @@ void add_scheduling_options(CLI::App& app, EngineOptions& options) {
       "Milliseconds that a step may take while others decode; cuts prompts (0: for run\n"
       "no limit, else twice what the step would take without prompts)")
       ->group(group);
-  add_integer(app, "--min-prefill-tokens", options.min_prefill_tokens, 1, kMost,
+  add_integer(app, "--min-prefill-tokens", options.min_prefill_tokens, 1, kMostUint32,
               "Prompt tokens of every --prefill-interval-th step, however many decode (16)")
       ->group(group);
-  add_integer(app, "--prefill-interval", options.prefill_interval, 1, kMost,
+  add_integer(app, "--prefill-interval", options.prefill_interval, 1, kMostUint32,
               "See --min-prefill-tokens; with --no-mixed, decode steps between prefill steps (1)")
       ->group(group);
-  add_integer(app, "--prefill-alignment", options.prefill_alignment, 0, kMost,
+  add_integer(app, "--prefill-alignment", options.prefill_alignment, 0, kMostUint32,
               "Prompts are cut at multiples of this (0: 64; 1: anywhere)")
       ->group(group);
-  add_integer(app, "--ageing-steps", options.ageing_steps, 1, kMost,
+  add_integer(app, "--ageing-steps", options.ageing_steps, 1, kMostUint32,
               "Steps of waiting that make a request one priority more urgent (1000)")
       ->group(group);
   add_off(app, "--no-mixed", options.mixed, "A step has prompts or decodes, never both", group);
@@ -96,7 +94,7 @@ void add_scheduling_options(CLI::App& app, EngineOptions& options) {
   app.add_flag("--async-scheduling", options.async_scheduling,
                "Plan the next step while one is computed")
       ->group(group);
-  add_integer(app, "--speculative-tokens", options.speculative_tokens, 0, kMost,
+  add_integer(app, "--speculative-tokens", options.speculative_tokens, 0, kMostUint32,
               "Guesses per step and answer, looked up in prompt and answer (0: none)")
       ->group(group);
 }
@@ -107,19 +105,19 @@ void add_model(CLI::App& app, std::string& model) {
 
 void add_size_options(CLI::App& app, EngineOptions& options) {
   const std::string group = "Engine";
-  add_integer(app, "--max-num-seqs", options.max_num_seqs, 1, kMost,
+  add_integer(app, "--max-num-seqs", options.max_num_seqs, 1, kMostUint32,
               fmt::format("Sequences computed in one step ({})", options.max_num_seqs))
       ->group(group);
-  add_integer(app, "--max-num-batched-tokens", options.max_num_batched_tokens, 1, kMost,
+  add_integer(app, "--max-num-batched-tokens", options.max_num_batched_tokens, 1, kMostUint32,
               "Tokens computed in one step, at least --max-num-seqs (512)")
       ->group(group);
-  add_integer(app, "--block-size", options.block_size, 1, kMost,
+  add_integer(app, "--block-size", options.block_size, 1, kMostUint32,
               "Positions of a cache block; 16 is the only size now")
       ->group(group);
-  add_integer(app, "--max-model-len,--max-context", options.max_context, 0, kMost,
+  add_integer(app, "--max-model-len,--max-context", options.max_context, 0, kMostUint32,
               "Positions per sequence, prompt and answer (0: as many as the model was made for)")
       ->group(group);
-  add_integer(app, "--kv-blocks", options.kv_blocks, 0, kMost,
+  add_integer(app, "--kv-blocks", options.kv_blocks, 0, kMostUint32,
               "Cache blocks of 16 positions (0: what all sequences need, within --kv-memory)")
       ->group(group);
   add_value(
@@ -142,7 +140,10 @@ void add_size_options(CLI::App& app, EngineOptions& options) {
 void add_engine_options(CLI::App& app, EngineOptions& options) {
   const std::string group = "Engine";
   add_size_options(app, options);
-  add_integer(app, "--threads", options.threads, 0, kMost, "Threads (0: the physical cores)")
+  add_integer(app, "--threads", options.threads, 0, kMostUint32, "Threads (0: the physical cores)")
+      ->group(group);
+  app.add_flag("--pin-threads", options.pin_threads,
+               "Each thread but the one that plans stays on a core of its own")
       ->group(group);
   add_text(app, "--kernels", options.kernels,
            "Instruction set, such as portable or avx2 (the best that the CPU runs)")

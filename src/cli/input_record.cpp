@@ -20,7 +20,6 @@ constexpr int kDeepest = 64;
 constexpr std::size_t kShown = 60;
 constexpr std::int64_t kMaxPriority = 1000;
 constexpr float kMaxTimeout = 365.0F * 24 * 3600;  // seconds
-constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
 
 // A value as a message shows it.
 std::string shown(const Json& value) {
@@ -56,7 +55,7 @@ Status read_int(std::string_view field, const Json& value, std::int64_t least, s
                 std::int32_t& to) {
   const bool fits = value.is_number_integer() &&
                     (!value.is_number_unsigned() ||
-                     value.get<std::uint64_t>() <= static_cast<std::uint64_t>(kMost));
+                     value.get<std::uint64_t>() <= static_cast<std::uint64_t>(kMostInt32));
   const std::int64_t number = fits ? value.get<std::int64_t>() : 0;
   if (!fits || number < least || number > most)
     return wrong(field, value, fmt::format("an integer from {} to {}", least, most));
@@ -85,7 +84,7 @@ Status read_ids(std::string_view field, const Json& value, std::vector<TokenId>&
   for (const Json& element : value) {
     TokenId id = 0;
     const std::string at = fmt::format("{}[{}]", field, to.size());
-    if (const Status ok = read_int(at, element, 0, kMost, id); !ok) return ok;
+    if (const Status ok = read_int(at, element, 0, kMostInt32, id); !ok) return ok;
     to.push_back(id);
   }
   return {};
@@ -115,7 +114,7 @@ Status read_logit_bias(std::string_view field, const Json& value, Draft& draft) 
   auto& biases = draft.record.request.sampling.logit_bias;
   biases.clear();
   for (const auto& [key, bias] : value.items()) {
-    const Result<std::int64_t> id = parse_integer(key, 0, kMost);
+    const Result<std::int64_t> id = parse_integer(key, 0, kMostInt32);
     if (!id) return fail(ErrorKind::kInvalid, "{}: {}", field, id.error().message);
     float number = 0.0F;
     const std::string at = fmt::format("{}.{}", field, key);
@@ -184,11 +183,11 @@ constexpr std::array kFields = {
           }},
     Field{"max_tokens",
           [](Name f, const Json& v, Draft& d) {
-            return read_int(f, v, 0, kMost, d.record.request.max_tokens);
+            return read_int(f, v, 0, kMostInt32, d.record.request.max_tokens);
           }},
     Field{"min_tokens",
           [](Name f, const Json& v, Draft& d) {
-            return read_int(f, v, 0, kMost, d.record.request.min_tokens);
+            return read_int(f, v, 0, kMostInt32, d.record.request.min_tokens);
           }},
     Field{"temperature",
           [](Name f, const Json& v, Draft& d) {
@@ -196,7 +195,7 @@ constexpr std::array kFields = {
           }},
     Field{"top_k",
           [](Name f, const Json& v, Draft& d) {
-            return read_int(f, v, 0, kMost, d.record.request.sampling.top_k);
+            return read_int(f, v, 0, kMostInt32, d.record.request.sampling.top_k);
           }},
     Field{"top_p",
           [](Name f, const Json& v, Draft& d) {

@@ -9,7 +9,7 @@
 namespace dovetail::cli {
 namespace {
 
-constexpr const char* kName = "inspect";
+constexpr const char* kInspectName = "inspect";
 
 struct InspectOptions {
   std::string model;
@@ -18,7 +18,7 @@ struct InspectOptions {
 };
 
 Result<int> inspect(const InspectOptions& options) {
-  if (options.model.empty()) return usage_error(kName, kModelMissing);
+  if (options.model.empty()) return usage_error(kInspectName, kModelMissing);
   const Result<std::shared_ptr<const load::ModelSource>> source = load::open_model(options.model);
   if (!source) return fail(source.error());
   const Result<ModelReport> report = report_model(**source, options.engine);
@@ -37,7 +37,7 @@ Result<int> inspect(const InspectOptions& options) {
 
 Command inspect_command() {
   Command command;
-  command.name = kName;
+  command.name = kInspectName;
   command.summary = "show a model's architecture, tensors and need of memory";
   command.options = std::make_unique<CLI::App>(
       "Shows what a model is and what it takes with the given options, without running it.\n",

@@ -80,7 +80,7 @@ std::string report_text(const load::ModelSource& source, const ModelReport& repo
   }
   text += memory_part(report.memory);
   if (!tensors) return text;
-  text += "\n";
+  text += '\n';
   for (const std::string& name : tensor_names(source)) {
     const load::TensorView& tensor = source.tensors.at(name);
     text += fmt::format("{:<32} {:<5} {:>7} x {:<7} {}\n", name, load::info(tensor.type).name,

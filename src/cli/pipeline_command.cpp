@@ -2,23 +2,32 @@
 #include <string>
 
 #include "cli/command.h"
+#include "cli/output_file.h"
 #include "cli/pipeline_run.h"
+#include "pipeline/config/published_schema.h"
 
 namespace dovetail::cli {
 namespace {
 
-constexpr const char* kName = "pipeline";
+constexpr const char* kPipelineName = "pipeline";
 
 struct Chosen {
   PipelineOptions options;
   std::function<Result<int>()> action;
 };
 
+Result<int> print_schema() {
+  Result<OutputFile> output = OutputFile::open("");
+  if (!output) return fail(output.error());
+  if (const Status ok = output->write(pipeline::published_schema()); !ok) return fail(ok.error());
+  return kExitOk;
+}
+
 }  // namespace
 
 Command pipeline_command() {
   Command command;
-  command.name = kName;
+  command.name = kPipelineName;
   command.summary = "makes and judges datasets";
   command.options = std::make_unique<CLI::App>(
       "Makes a dataset from a pipeline file: columns that are drawn, computed, written by models "
@@ -54,16 +63,37 @@ Command pipeline_command() {
     app->add_flag("-q,--quiet", options.quiet, "No progress");
     app->add_flag("--no-report", options.no_report, "No report.html at the end");
   };
-  add_run(add("run", "Makes the dataset",
-              [](const PipelineOptions& given) { return run_pipeline_file(given, false); }));
-  add_run(add("resume", "Goes on with a run that was stopped, also after FILE was changed",
-              [](const PipelineOptions& given) { return run_pipeline_file(given, true); }));
+  CLI::App* run = add("run", "Makes the dataset", [](const PipelineOptions& given) {
+    return given.share ? share_pipeline_file(given) : run_pipeline_file(given, false);
+  });
+  add_run(run);
+  CLI::Option* share =
+      run->add_flag("--share", options.share,
+                    "Makes it together with all others that are started like this, on any machine, "
+                    "with the same FILE and PostgreSQL database; writes no results: resume does, "
+                    "when the run is complete");
+  run->add_option("--lease", options.lease,
+                  "With --share: after so many seconds without a word from this process, its "
+                  "records are made by others")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.1, 86'400.0))
+      ->needs(share)
+      ->capture_default_str();
+  CLI::App* resume =
+      add("resume", "Goes on with a run that was stopped, also after FILE was changed",
+          [](const PipelineOptions& given) { return run_pipeline_file(given, true); });
+  add_run(resume);
+  resume->add_flag("--retry-failed", options.retry_failed,
+                   "Make cells that have failed, and the records they dropped, once more");
   add("preview", "Makes and shows some records, and keeps nothing", preview_pipeline_file);
   add("validate", "Checks FILE", validate_pipeline_file);
   add_output(add("report", "Writes the report of a run again", report_on_pipeline));
   CLI::App* status = add("status", "Says how far a run is", status_of_pipeline);
   add_output(status);
   status->add_flag("--json", options.json, "As JSON");
+  command.options
+      ->add_subcommand("schema", "Prints the JSON schema of pipeline files, which editors check by")
+      ->callback([chosen = chosen.get()] { chosen->action = print_schema; });
   command.options->require_subcommand(1);
   command.action = [chosen] { return chosen->action(); };
   return command;

@@ -1,13 +1,11 @@
 #include "cli/pipeline_run.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cstdlib>
-#include <ctime>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -15,11 +13,10 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/pipeline_progress.h"
+#include "pipeline/face/run_facts.h"
+#include "pipeline/face/session.h"
 #include "pipeline/report/collect_report.h"
-#include "pipeline/report/html_report.h"
 #include "pipeline/report/preview.h"
-#include "pipeline/results/results_writer.h"
-#include "pipeline/run/pipeline_job.h"
 
 namespace dovetail::cli {
 namespace {
@@ -28,37 +25,18 @@ namespace fs = std::filesystem;
 using pipeline::PipelineJob;
 using pipeline::PipelineSpec;
 using pipeline::RunEnd;
+using pipeline::RunFiles;
 using pipeline::RunProgress;
 
-// Properties of a run's store.
-constexpr std::string_view kElapsed = "elapsed_us";
-constexpr std::string_view kActivity = "activity";
-constexpr std::string_view kFigures = "figures";
 constexpr std::uint64_t kPreviewRecords = 3;
 
-struct RunFiles {
-  fs::path folder, store, results, dropped, report;
-};
+pipeline::ResultsFormat format_of(const PipelineOptions& options) {
+  return options.format == "csv" ? pipeline::ResultsFormat::kCsv
+                                 : pipeline::ResultsFormat::kJsonLines;
+}
 
 RunFiles files_of(const PipelineOptions& options, const PipelineSpec& spec) {
-  RunFiles files;
-  files.folder = options.output.empty() ? fs::path(spec.name) : fs::path(options.output);
-  files.store = files.folder / "run.db";
-  files.results = files.folder / (options.format == "csv" ? "results.csv" : "results.jsonl");
-  files.dropped = files.folder / "dropped.jsonl";
-  files.report = files.folder / "report.html";
-  return files;
-}
-
-std::string store_of(const PipelineOptions& options, const RunFiles& files) {
-  return options.database.empty() ? files.store.string() : options.database;
-}
-
-// In a database that several runs share, the pipeline's name tells them apart.
-pipeline::StoreOptions store_options(const PipelineSpec& spec) {
-  pipeline::StoreOptions options;
-  options.run_name = spec.name;
-  return options;
+  return pipeline::files_of(spec, options.output, options.database, format_of(options));
 }
 
 Result<PipelineSpec> read(const PipelineOptions& options) {
@@ -66,37 +44,13 @@ Result<PipelineSpec> read(const PipelineOptions& options) {
       options.file, options.records == 0 ? std::nullopt : std::optional(options.records));
 }
 
-ProgressStyle progress_style(const PipelineOptions& options) {
-  if (options.json) return ProgressStyle::kEvents;
-  if (options.quiet) return ProgressStyle::kNone;
-  return isatty(STDERR_FILENO) != 0 ? ProgressStyle::kTerminal : ProgressStyle::kLog;
-}
-
-pipeline::Json stored_json(const pipeline::Store& store, std::string_view name) {
-  const auto text = store.property(name);
-  if (!text || !*text) return nullptr;
-  pipeline::Json value = pipeline::Json::parse(**text, nullptr, false);
-  return value.is_discarded() ? pipeline::Json() : value;
-}
-
-std::uint64_t stored_number(const pipeline::Store& store, std::string_view name) {
-  const pipeline::Json value = stored_json(store, name);
-  return value.is_number_unsigned() ? value.get<std::uint64_t>() : 0;
-}
-
-Status make_folder(const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) return fail(ErrorKind::kIo, "{}: {}", folder.string(), error.message());
-  return {};
-}
-
-std::string resume_command(const PipelineOptions& options) {
+std::string resume_command(const PipelineOptions& options, bool retry_failed = false) {
   std::string command = fmt::format("dovetail pipeline resume {}", options.file);
   if (!options.output.empty()) command += fmt::format(" --output {}", options.output);
   if (options.records != 0) command += fmt::format(" --records {}", options.records);
   if (options.format == "csv") command += " --format csv";
   if (!options.database.empty()) command += " --database ...";
+  if (retry_failed) command += " --retry-failed";
   return command;
 }
 
@@ -121,66 +75,6 @@ void tell_changes(const PipelineJob& job) {
   tell("no longer there", changes.removed);
 }
 
-// [{"name": ..., "hits": ..., "of": ...}], in the order of the file.
-pipeline::Json figures_json(const PipelineSpec& spec, const RunProgress& progress) {
-  pipeline::Json all = pipeline::Json::array();
-  for (std::size_t i = 0; i < spec.figures.size(); ++i) {
-    const pipeline::FigureCount& count = progress.figures[i];
-    all.push_back({{"name", spec.figures[i].name}, {"hits", count.hits}, {"of", count.of}});
-  }
-  return all;
-}
-
-std::string figure_text(const pipeline::Json& figure) {
-  const auto hits = figure.value("hits", std::uint64_t{0}),
-             of = figure.value("of", std::uint64_t{0});
-  if (of == 0) return "no record counts";
-  return fmt::format("{:.2f} % ({} of {})",
-                     100.0 * static_cast<double>(hits) / static_cast<double>(of), hits, of);
-}
-
-// Of the last session.
-std::vector<pipeline::KeyFigure> stored_figures(const pipeline::Store& store,
-                                                const PipelineSpec& spec) {
-  std::vector<pipeline::KeyFigure> figures;
-  const pipeline::Json all = stored_json(store, kFigures);
-  for (const pipeline::FigureSpec& figure : spec.figures) {
-    for (const pipeline::Json& stored : all) {
-      if (!stored.is_object() || stored.value("name", "") != figure.name) continue;
-      figures.push_back({figure.name, figure_text(stored), figure.about});
-    }
-  }
-  return figures;
-}
-
-std::vector<pipeline::EndpointReport> stored_endpoints(const pipeline::Store& store) {
-  std::vector<pipeline::EndpointReport> endpoints;
-  const pipeline::Json all = stored_json(store, kActivity);
-  if (!all.is_object()) return endpoints;
-  for (const auto& [key, value] : all.items()) {
-    auto activity = pipeline::Activity::from_json(value);
-    const std::size_t slash = key.find('/');
-    if (!activity || slash == std::string::npos) continue;
-    endpoints.push_back({key.substr(slash + 1), key.substr(0, slash), *std::move(activity)});
-  }
-  return endpoints;
-}
-
-Result<pipeline::ReportData> collect(const pipeline::Store& store, const PipelineSpec& spec,
-                                     std::vector<pipeline::EndpointReport> endpoints) {
-  const auto infos = pipeline::column_infos(spec);
-  auto data = pipeline::collect_report(store, infos);
-  if (!data) return data;
-  data->title = spec.name;
-  data->made = fmt::format("{:%Y-%m-%d %H:%M}", fmt::localtime(std::time(nullptr)));
-  data->records = spec.records;
-  data->wall_us = stored_number(store, kElapsed);
-  data->endpoints = std::move(endpoints);
-  data->key_figures = stored_figures(store, spec);
-  if (spec.target) data->accepted_means = "target_accepted";
-  return data;
-}
-
 const char* end_name(RunEnd end) {
   switch (end) {
     case RunEnd::kComplete:
@@ -198,8 +92,10 @@ const char* end_name(RunEnd end) {
 }
 
 // What a run says at its end; its exit code.
-int conclude(const PipelineOptions& options, const RunFiles& files, const RunProgress& progress,
-             const pipeline::Json& figures, std::chrono::microseconds elapsed) {
+int conclude(const PipelineOptions& options, const pipeline::Session& session,
+             const RunProgress& progress) {
+  const RunFiles& files = session.files();
+  const pipeline::Json figures = pipeline::figures_json(session.spec(), progress);
   std::uint64_t tokens_in = 0, tokens_out = 0;
   for (const pipeline::ColumnCounts& counts : progress.columns) {
     tokens_in += counts.prompt_tokens;
@@ -220,12 +116,12 @@ int conclude(const PipelineOptions& options, const RunFiles& files, const RunPro
       fmt::print(stderr, ", {} dropped ones in {}", progress.dropped, files.dropped.string());
     }
     fmt::print(stderr, "; {} prompt and {} generated tokens, {}", tokens_in, tokens_out,
-               seconds_text(elapsed));
+               seconds_text(session.log().elapsed()));
     if (progress.cost > 0) fmt::print(stderr, ", cost {:.4f}", progress.cost);
     fmt::print(stderr, "\n");
     for (const pipeline::Json& figure : figures) {
       fmt::print(stderr, "{}: {}\n", figure["name"].get_ref<const std::string&>(),
-                 figure_text(figure));
+                 pipeline::figure_text(figure));
     }
     if (!options.no_report) fmt::print(stderr, "report: {}\n", files.report.string());
   }
@@ -235,77 +131,64 @@ int conclude(const PipelineOptions& options, const RunFiles& files, const RunPro
     return kExitFailed;
   }
   fmt::print(stderr, "dovetail pipeline: it ended early: {}; go on with: {}\n", progress.why,
-             resume_command(options));
+             resume_command(options, progress.end == RunEnd::kErrors));
   return progress.end == RunEnd::kStopped ? 128 + std::max(InterruptGuard::signal(), 1)
                                           : kExitFailed;
 }
 
 }  // namespace
 
-Result<int> run_pipeline_file(const PipelineOptions& options, bool resume) {
-  auto spec = read(options);
-  if (!spec) return fail(spec.error());
-  const RunFiles files = files_of(options, *spec);
-  if (const Status ok = make_folder(files.folder); !ok) return fail(ok.error());
+ProgressStyle progress_style(const PipelineOptions& options) {
+  if (options.json) return ProgressStyle::kEvents;
+  if (options.quiet) return ProgressStyle::kNone;
+  return isatty(STDERR_FILENO) != 0 ? ProgressStyle::kTerminal : ProgressStyle::kLog;
+}
 
-  pipeline::JobOptions job_options;
-  job_options.store = store_of(options, files);
-  job_options.mode = resume ? pipeline::OpenMode::kResume : pipeline::OpenMode::kCreate;
-  job_options.store_options = store_options(*spec);
-  job_options.store_options.on_waiting = [](const Error& error) {
-    fmt::print(stderr, "waiting: {}\n", error.message);
-  };
-  auto job = PipelineJob::open(*std::move(spec), job_options);
-  if (!job) return fail(job.error());
-  if (resume && !options.quiet) tell_changes(**job);
-
-  pipeline::ResultsOptions results;
-  results.file = files.results;
-  results.dropped_file = files.dropped;
-  results.resume = resume;
-  for (const pipeline::ColumnDescription& column : (*job)->spec().columns) {
-    if (!column.drop) results.columns.push_back(column.name);
-  }
-  auto writer = pipeline::ResultsWriter::open(std::move(results));
-  if (!writer) return fail(writer.error());
-  if (const Status ok = (*job)->start_models(); !ok) return fail(ok.error());
-
-  pipeline::Store& store = (*job)->store();
-  PipelineProgress shown(**job, progress_style(options),
-                         std::chrono::microseconds(stored_number(store, kElapsed)),
-                         stored_json(store, kActivity));
-  const InterruptGuard guard;
-  bool told = false;
-  pipeline::JobPorts ports;
-  ports.emit = [&](const pipeline::FinishedRecord& record) {
-    return writer->add(record.record, record.row, record.reason);
-  };
-  ports.progress = [&](const RunProgress& progress) { shown.update(progress); };
-  ports.stop = [&] {
+std::function<pipeline::StopLevel()> finish_when_interrupted() {
+  return [told = false]() mutable {
     if (InterruptGuard::signal() == 0) return pipeline::StopLevel::kNone;
     if (!std::exchange(told, true)) {
       fmt::print(stderr, "\nfinishing what is under way; once more stops at once\n");
     }
     return pipeline::StopLevel::kFinish;
   };
-  const auto progress = (*job)->run(ports);
+}
+
+Result<int> run_pipeline_file(const PipelineOptions& options, bool resume) {
+  auto spec = read(options);
+  if (!spec) return fail(spec.error());
+  pipeline::SessionOptions session_options;
+  session_options.folder = options.output;
+  session_options.database = options.database;
+  session_options.resume = resume;
+  session_options.retry_failed = options.retry_failed;
+  session_options.format = format_of(options);
+  session_options.report = !options.no_report;
+  session_options.on_waiting = [](const Error& error) {
+    fmt::print(stderr, "waiting: {}\n", error.message);
+  };
+  const auto session = pipeline::Session::open(*std::move(spec), session_options);
+  if (!session) return fail(session.error());
+  const PipelineJob& job = (*session)->job();
+  if (resume && !options.quiet) tell_changes(job);
+  if (job.forgotten() > 0 && !options.quiet) {
+    fmt::print(stderr, "made anew, since they had failed: {} cells\n", job.forgotten());
+  }
+  if (const Status ok = (*session)->start(); !ok) return fail(ok.error());
+
+  PipelineProgress shown(job.spec(), (*session)->log(), progress_style(options));
+  const InterruptGuard guard;
+  pipeline::JobPorts ports;
+  ports.progress = [&](const RunProgress& progress) { shown.update(progress); };
+  ports.stop = finish_when_interrupted();
+  const auto progress = (*session)->run(ports);
   if (!progress) {
     return fail(progress.error().kind, "{}; go on with: {}", progress.error().message,
                 resume_command(options));
   }
   shown.finish(*progress);
-  const std::chrono::microseconds elapsed = shown.elapsed();
-  Status ok = progress->end == RunEnd::kComplete ? writer->finish() : writer->sync();
-  if (ok) ok = store.set_property(kElapsed, std::to_string(elapsed.count()));
-  if (ok) ok = store.set_property(kActivity, shown.activity().dump());
-  const pipeline::Json figures = figures_json((*job)->spec(), *progress);
-  if (ok) ok = store.set_property(kFigures, figures.dump());
-  if (ok && !options.no_report) {
-    const auto data = collect(store, (*job)->spec(), shown.endpoints());
-    ok = data ? pipeline::write_html_report(*data, files.report) : Status(fail(data.error()));
-  }
-  if (!ok) return fail(ok.error());
-  return conclude(options, files, *progress, figures, elapsed);
+  if (const Status ok = (*session)->finish(*progress); !ok) return fail(ok.error());
+  return conclude(options, **session, *progress);
 }
 
 Result<int> preview_pipeline_file(const PipelineOptions& options) {
@@ -374,12 +257,9 @@ Result<int> report_on_pipeline(const PipelineOptions& options) {
   const auto spec = read(options);
   if (!spec) return fail(spec.error());
   const RunFiles files = files_of(options, *spec);
-  const auto store = pipeline::Store::open(store_of(options, files), pipeline::OpenMode::kReadOnly,
-                                           store_options(*spec));
+  const auto store = pipeline::look_at(*spec, files);
   if (!store) return fail(store.error());
-  const auto data = collect(**store, *spec, stored_endpoints(**store));
-  if (!data) return fail(data.error());
-  if (const Status ok = pipeline::write_html_report(*data, files.report); !ok) {
+  if (const Status ok = pipeline::write_report(**store, *spec, files); !ok) {
     return fail(ok.error());
   }
   fmt::print("{}\n", files.report.string());
@@ -389,9 +269,7 @@ Result<int> report_on_pipeline(const PipelineOptions& options) {
 Result<int> status_of_pipeline(const PipelineOptions& options) {
   const auto spec = read(options);
   if (!spec) return fail(spec.error());
-  const RunFiles files = files_of(options, *spec);
-  const auto store = pipeline::Store::open(store_of(options, files), pipeline::OpenMode::kReadOnly,
-                                           store_options(*spec));
+  const auto store = pipeline::look_at(*spec, files_of(options, *spec));
   if (!store) return fail(store.error());
   const auto columns = (*store)->columns();
   if (!columns) return fail(columns.error());

@@ -23,8 +23,8 @@
 namespace dovetail::cli {
 namespace {
 
-constexpr const char* kName = "run";
-constexpr float kTemperature = 0.0F;
+constexpr const char* kRunName = "run";
+constexpr float kRunTemperature = 0.0F;
 constexpr std::size_t kWindow = std::size_t{1} << 14;  // records held at a time
 
 struct RunOptions {
@@ -135,7 +135,8 @@ class Run {
 
   RecordContext context() const {
     RecordContext facts;
-    facts.defaults = default_request(options_.sampling, engine_->source().generation, kTemperature);
+    facts.defaults =
+        default_request(options_.sampling, engine_->source().generation, kRunTemperature);
     facts.defaults.n = options_.n;
     facts.defaults.logprobs = options_.logprobs;
     facts.encode = [this](const std::string& text) {
@@ -213,11 +214,11 @@ Result<int> run(RunOptions& options, bool has_prompt) {
   // Nobody reads along: what counts is when the last answer is there.
   if (options.engine.target_inter_token_ms == 0.0)
     options.engine.target_inter_token_ms = engine::kNoTarget;
-  if (options.model.empty()) return usage_error(kName, kModelMissing);
+  if (options.model.empty()) return usage_error(kRunName, kModelMissing);
   if (has_prompt && !options.input.empty())
-    return usage_error(kName, "PROMPT and --input were both given, expected one of them");
+    return usage_error(kRunName, "PROMPT and --input were both given, expected one of them");
   if (!options.system.empty() && !options.chat)
-    return usage_error(kName, "--system needs --chat: a plain prompt has no system message");
+    return usage_error(kRunName, "--system needs --chat: a plain prompt has no system message");
   if (!options.trace.empty() &&
       (options.trace == options.output || same_file(options.trace, options.input))) {
     return fail(ErrorKind::kInvalid,
@@ -237,7 +238,8 @@ Result<int> run(RunOptions& options, bool has_prompt) {
   }
   if (!has_prompt) {
     if (isatty(STDIN_FILENO) == 1)
-      return usage_error(kName, "no PROMPT and no --input, expected one of them or text to read");
+      return usage_error(kRunName,
+                         "no PROMPT and no --input, expected one of them or text to read");
     Result<std::string> text = read_text_file("/dev/stdin");
     if (!text) return fail(text.error());
     options.prompt = *std::move(text);
@@ -253,7 +255,7 @@ Result<int> run(RunOptions& options, bool has_prompt) {
 
 Command run_command() {
   Command command;
-  command.name = kName;
+  command.name = kRunName;
   command.summary = "complete one prompt, or a file of prompts in one batch";
   command.options = std::make_unique<CLI::App>(
       "Completes PROMPT, or the standard input without one, and prints the text as it comes.\n"
@@ -295,7 +297,7 @@ Command run_command() {
       ->group(group);
   app.add_flag("-v,--verbose", options->verbose, "Say which options the engine has, and why")
       ->group(group);
-  add_sampling_options(app, options->sampling, kTemperature);
+  add_sampling_options(app, options->sampling, kRunTemperature);
   add_engine_options(app, options->engine);
   add_trace_option(app, options->trace);
   command.action = [options, prompt] { return run(*options, prompt->count() > 0); };

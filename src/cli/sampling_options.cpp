@@ -2,24 +2,17 @@
 
 #include <fmt/format.h>
 
-#include <limits>
-
 #include "cli/values.h"
 
 namespace dovetail::cli {
-namespace {
-
-constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-
-}  // namespace
-
 void add_sampling_options(CLI::App& app, SamplingOptions& options, float fallback_temperature) {
   const std::string group = "Sampling (defaults: what the model's makers recommend, else off)";
   add_number(app, "--temperature", options.temperature, 0.0F, 100.0F, false,
              fmt::format("0: always the likeliest token; above: draw (without a recommendation {})",
                          fallback_temperature))
       ->group(group);
-  add_integer(app, "--top-k", options.top_k, 0, kMost, "Draw from the K likeliest (0: from all)")
+  add_integer(app, "--top-k", options.top_k, 0, kMostInt32,
+              "Draw from the K likeliest (0: from all)")
       ->group(group);
   add_number(app, "--top-p", options.top_p, 0.0F, 1.0F, true,
              "Draw from the fewest that have this probability together")
@@ -58,10 +51,10 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options, float fallbac
       ->group(group);
 
   const std::string length = "Length";
-  add_integer(app, "--max-tokens", options.max_tokens, 0, kMost,
+  add_integer(app, "--max-tokens", options.max_tokens, 0, kMostInt32,
               "Most new tokens (0: until the model ends or its context is full)")
       ->group(length);
-  add_integer(app, "--min-tokens", options.min_tokens, 0, kMost,
+  add_integer(app, "--min-tokens", options.min_tokens, 0, kMostInt32,
               "No end before this many new tokens (0)")
       ->group(length);
   add_value(

@@ -11,7 +11,7 @@
 namespace dovetail::cli {
 namespace {
 
-constexpr const char* kName = "serve";
+constexpr const char* kServeName = "serve";
 
 struct ServeOptions {
   std::string model, chat_template, trace;
@@ -34,7 +34,7 @@ CLI::Option* add_seconds(CLI::App& app, const std::string& name, std::chrono::mi
 }
 
 Result<int> serve(ServeOptions& options) {
-  if (options.model.empty()) return usage_error(kName, kModelMissing);
+  if (options.model.empty()) return usage_error(kServeName, kModelMissing);
   Result<std::string> chat_template = read_template_file(options.chat_template);
   if (!chat_template) return fail(chat_template.error());
   options.server.chat_template = *std::move(chat_template);
@@ -54,7 +54,7 @@ Result<int> serve(ServeOptions& options) {
 
 Command serve_command() {
   Command command;
-  command.name = kName;
+  command.name = kServeName;
   command.summary = "answer requests over HTTP, as OpenAI's API defines them";
   command.options = std::make_unique<CLI::App>(
       "Serves the OpenAI-compatible HTTP API until SIGINT or SIGTERM: requests that have been\n"

@@ -22,9 +22,8 @@
 namespace dovetail::cli {
 namespace {
 
-constexpr const char* kName = "simulate";
+constexpr const char* kSimulateName = "simulate";
 constexpr std::size_t kTraceEvents = std::size_t{1} << 22;
-constexpr std::int64_t kMost = 4294967295;
 
 struct SimulateOptions {
   EngineOptions engine;
@@ -97,15 +96,16 @@ Status settle(EngineOptions& options) {
 
 Result<int> run(SimulateOptions& options) {
   if (!options.cost.empty() && !options.steps_file.empty())
-    return usage_error(kName, "--cost and --calibrate were both given, expected one of them");
+    return usage_error(kSimulateName,
+                       "--cost and --calibrate were both given, expected one of them");
   // Options of the engine that a simulation has no use for are not passed over in silence.
   if (options.engine.async_scheduling) {
-    return usage_error(kName,
+    return usage_error(kSimulateName,
                        "--async-scheduling: planning takes no time under the virtual clock, so "
                        "there is nothing to overlap; leave it out");
   }
   if (options.engine.kv_memory > 0 || options.engine.cache_type != CacheTypeOption::kAuto) {
-    return usage_error(kName,
+    return usage_error(kSimulateName,
                        "--kv-memory, --kv-cache-dtype: without a model the bytes of a cache block "
                        "are unknown, expected --kv-blocks");
   }
@@ -119,7 +119,7 @@ Result<int> run(SimulateOptions& options) {
   cluster.replica.knows_cost = !options.blind;
   cluster.replica.seed = options.workload.seed;
   if (cluster.threads > 1 && cluster.router != simulate::Router::kRoundRobin) {
-    return usage_error(kName,
+    return usage_error(kSimulateName,
                        "--threads: a router that looks at its replicas cannot be shared out, "
                        "expected --router round-robin or --threads 1");
   }
@@ -149,7 +149,7 @@ Result<int> run(SimulateOptions& options) {
     if (log->oldest() > 0)
       fmt::print(stderr, "the trace has the last {} of {} events\n", kTraceEvents, log->written());
     Status written;
-    observe::write_perfetto(log->events(), [&](std::string_view text) {
+    observe::write_perfetto(log->events(), {}, [&](std::string_view text) {
       if (written) written = trace->write(text);
     });
     if (!written) return fail(written.error());
@@ -196,12 +196,13 @@ void add_workload_options(CLI::App& app, SimulateOptions& options) {
       ->group(group);
   add_text(app, "--output", load.output, "Lengths of the answers, likewise (fixed:128)")
       ->group(group);
-  add_integer(app, "--tenants", load.tenants, 1, kMost, "Users that requests are drawn from (1)")
+  add_integer(app, "--tenants", load.tenants, 1, kMostUint32,
+              "Users that requests are drawn from (1)")
       ->group(group);
-  add_integer(app, "--families", load.families, 0, kMost,
+  add_integer(app, "--families", load.families, 0, kMostUint32,
               "Kinds of prompts that begin alike (0: none do)")
       ->group(group);
-  add_integer(app, "--shared-tokens", load.shared_tokens, 0, kMost,
+  add_integer(app, "--shared-tokens", load.shared_tokens, 0, kMostUint32,
               "Tokens that the prompts of a family have in common (0)")
       ->group(group);
   add_integer(app, "--seed", load.seed, 0, std::int64_t{1} << 62, "Of all that is drawn (1)")
@@ -248,7 +249,7 @@ void add_machine_options(CLI::App& app, SimulateOptions& options) {
 
 Command simulate_command() {
   Command command;
-  command.name = kName;
+  command.name = kSimulateName;
   command.summary = "say how a load would fare, with the same scheduler under a virtual clock";
   command.options = std::make_unique<CLI::App>(
       "Plays a load through the scheduler of run and serve under a virtual clock, on machines "

@@ -15,7 +15,7 @@
 namespace dovetail::cli {
 namespace {
 
-constexpr const char* kName = "tokenize";
+constexpr const char* kTokenizeName = "tokenize";
 
 struct TokenizeOptions {
   std::string model, text;
@@ -57,9 +57,9 @@ std::string encoded(const TokenizeOptions& options, const text::Tokenizer& token
 }
 
 Result<int> tokenize(TokenizeOptions& options, bool has_text) {
-  if (options.model.empty()) return usage_error(kName, kModelMissing);
+  if (options.model.empty()) return usage_error(kTokenizeName, kModelMissing);
   if (has_text && options.ids)
-    return usage_error(kName, "TEXT and --ids were both given, expected one of them");
+    return usage_error(kTokenizeName, "TEXT and --ids were both given, expected one of them");
   const Result<std::shared_ptr<const load::ModelSource>> source = load::open_model(options.model);
   if (!source) return fail(source.error());
   const Result<text::Tokenizer> tokenizer = text::Tokenizer::create(**source);
@@ -83,7 +83,7 @@ Result<int> tokenize(TokenizeOptions& options, bool has_text) {
 
 Command tokenize_command() {
   Command command;
-  command.name = kName;
+  command.name = kTokenizeName;
   command.summary = "show a text's tokens, or the text of token ids";
   command.options = std::make_unique<CLI::App>(
       "Prints the ids and pieces of TEXT, or of the standard input without one, as the model's\n"

@@ -1,6 +1,7 @@
 #include "cli/trace_file.h"
 
 #include <cstddef>
+#include <string>
 #include <utility>
 
 #include "cli/values.h"
@@ -15,7 +16,8 @@ constexpr std::size_t kEvents = std::size_t{1} << 20;  // of 32 bytes
 
 void add_trace_option(CLI::App& app, std::string& path) {
   add_text(app, "--trace", path,
-           "Write the last million events of the scheduler, when all is done: for ui.perfetto.dev",
+           "Write the scheduler's last million events and what every lane did, at the end, for "
+           "ui.perfetto.dev",
            kFile)
       ->group("Scheduling");
 }
@@ -32,7 +34,9 @@ Result<TraceFile> TraceFile::open(const std::string& path, EngineOptions& option
 
 Status TraceFile::write(const Engine& engine) {
   if (!file_) return {};
-  if (const Status ok = file_->write(observe::perfetto_json(engine.trace())); !ok) return ok;
+  const EngineTrace trace = engine.trace();
+  const std::string text = observe::perfetto_json(trace.events, trace.lanes);
+  if (const Status ok = file_->write(text); !ok) return ok;
   return file_->close();
 }
 

@@ -14,6 +14,10 @@
 
 namespace dovetail::cli {
 
+// The most that options with 32 bits take, with and without a sign.
+inline constexpr std::int64_t kMostInt32 = std::numeric_limits<std::int32_t>::max();
+inline constexpr std::int64_t kMostUint32 = std::numeric_limits<std::uint32_t>::max();
+
 // Readers of single values. Errors say what was given and what would be valid.
 Result<std::int64_t> parse_integer(std::string_view text, std::int64_t least, std::int64_t most);
 Result<std::uint64_t> parse_unsigned(std::string_view text);

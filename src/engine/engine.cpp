@@ -58,7 +58,7 @@ struct Engine::Impl {
   std::vector<Submission> arrivals;
   std::vector<RequestId> cancels;
   std::uint64_t arriving = 0;  // choices that `stats` does not know of yet
-  std::vector<std::promise<std::vector<observe::Event>>> trace_requests;
+  std::vector<std::promise<EngineTrace>> trace_requests;
   bool stopped = false;  // the thread has come to its end
   RequestId next_id = 1;
   bool draining = false;
@@ -102,7 +102,7 @@ Result<std::unique_ptr<grammar::Compiler>> Engine::Impl::make_compiler() const {
 bool Engine::Impl::take_work() {
   std::vector<Submission> taken;
   std::vector<RequestId> cancelled;
-  std::vector<std::promise<std::vector<observe::Event>>> traces;
+  std::vector<std::promise<EngineTrace>> traces;
   std::uint64_t choices = 0;
   bool stop = false;
   {
@@ -287,15 +287,15 @@ EngineHealth Engine::health(std::chrono::milliseconds stall) const {
   return {};
 }
 
-std::vector<observe::Event> Engine::trace() const {
-  std::future<std::vector<observe::Event>> events;
+EngineTrace Engine::trace() const {
+  std::future<EngineTrace> trace;
   {
     const std::lock_guard lock(impl_->mutex);
     if (impl_->stopped) return impl_->loop->trace();
-    events = impl_->trace_requests.emplace_back().get_future();
+    trace = impl_->trace_requests.emplace_back().get_future();
   }
   impl_->wake.notify_one();
-  return events.get();
+  return trace.get();
 }
 
 const load::ModelSource& Engine::source() const { return *impl_->source; }

@@ -22,7 +22,9 @@ class Explanation {
       : given_(given), options_(resolved.options), resolved_(resolved), source_(source) {}
 
   std::vector<std::string> lines() {
-    add("threads", options_.threads, given_.threads > 0 ? "as given" : "the physical cores");
+    add("threads", options_.threads,
+        fmt::format("{}{}", given_.threads > 0 ? "as given" : "the physical cores",
+                    options_.pin_threads ? ", pinned" : ""));
     add("kernels", options_.kernels,
         given_.kernels.empty() ? "the best that this CPU runs" : "as given");
     add("kv-cache-dtype", options_.cache_type == CacheTypeOption::kF32 ? "f32" : "f16",

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cores/workers.h"
+#include "cores/topology.h"
 #include "kv/block_pool.h"
 
 namespace dovetail::engine {
@@ -181,7 +181,8 @@ std::uint64_t default_kv_memory() { return std::min(kMostKvMemory, usable_memory
 
 Result<ResolvedOptions> resolve(EngineOptions options, const load::ModelSource& source) {
   if (const Status ok = check_ranges(options); !ok) return fail(ok.error());
-  if (options.threads == 0) options.threads = cores::physical_cores();
+  if (options.threads == 0)
+    options.threads = static_cast<std::uint32_t>(cores::Topology::of_machine().lanes());
 
   ResolvedOptions resolved;
   const Result<const kernels::Kernels*> kernels = choose_kernels(options.kernels);

@@ -1,6 +1,7 @@
 #include "engine/step_loop.h"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <chrono>
 #include <limits>
@@ -9,10 +10,12 @@
 #include <system_error>
 #include <utility>
 
+#include "cores/trace.h"
 #include "engine/mutation.h"
 #include "engine/options.h"
 #include "engine/validate.h"
 #include "kernels/kernels.h"
+#include "model/share.h"
 
 namespace dovetail::engine {
 namespace {
@@ -54,6 +57,16 @@ std::uint32_t tenant_number(const Request& request) {
   return static_cast<std::uint32_t>(kv::root_hash(bytes_of(request.tenant)).low);
 }
 
+cores::ExecutorOptions executor_options(const load::ModelConfig& config,
+                                        const EngineOptions& engine) {
+  cores::ExecutorOptions options;
+  // Everything that it runs is recorded.
+  options.graph = {std::bit_ceil(model::DenseModel::max_tasks(config)), 1, 1};
+  options.pin = engine.pin_threads;
+  options.trace = engine.trace_events > 0;
+  return options;
+}
+
 std::uint64_t random_seed() {
   std::random_device device;
   return (std::uint64_t{device()} << 32) | device();
@@ -91,13 +104,23 @@ StepLoop::StepLoop(EngineOptions options, std::shared_ptr<const load::ModelSourc
       source_(std::move(source)),
       tokenizer_(std::move(tokenizer)),
       end_ids_(find_end_ids(*source_, tokenizer_)),
-      workers_(options_.threads),
-      model_(source_, kernels, workers_),
+      executor_(cores::Topology::of_lanes(options_.threads),
+                executor_options(source_->config, options_)),
+      model_(source_, kernels, executor_),
       cache_(std::move(cache)),
       log_(options_.trace_events > 0 ? std::make_optional<observe::EventLog>(options_.trace_events)
                                      : std::nullopt),
+      lanes_(options_.trace_events > 0 ? std::make_optional<observe::LaneLog>(options_.trace_events)
+                                       : std::nullopt),
       scheduler_(unbounded_queue(scheduler_options(options_)), log_ ? &*log_ : nullptr),
+      seeds_(random_seed()),
       hooks_(std::move(hooks)) {
+  cores::Recorder recorder(1, 1);
+  static_cast<void>(recorder.add({cores::kVectorTask}, [this](const cores::Part& part) {
+    const model::Range rows = model::part_of(sampled_.size(), part.block, sampling_.spec(0).blocks);
+    for (std::uint32_t row = rows.begin; row < rows.end; ++row) advance(row);
+  }));
+  sampling_ = std::move(recorder).finish();
   if (options_.async_scheduling) background_.emplace();
   if (options_.poison_freed_blocks) {
     scheduler_.pool().note_stale(true);
@@ -124,7 +147,7 @@ Status StepLoop::add(RequestId id, Request request, EventSink sink, Clock::time_
   const auto prompt_tokens = static_cast<std::uint32_t>(request.prompt.size());
   if (request.max_tokens == 0)
     request.max_tokens = static_cast<std::int32_t>(options_.max_context - prompt_tokens);
-  shared->seed = request.sampling.seed ? *request.sampling.seed : random_seed();
+  shared->seed = request.sampling.seed ? *request.sampling.seed : seeds_();
   if (request.timeout) shared->deadline = arrived + *request.timeout;
   shared->request = std::move(request);
   shared->sink = std::move(sink);
@@ -293,6 +316,9 @@ Status StepLoop::land(Flight& flight) {
     if (const Status done = background_->wait(); !done) return done;
   }
   stats_.forward_seconds += flight.forward_seconds;
+  if (lanes_) {
+    for (const cores::Span& span : executor_.take_spans()) lanes_->write(model_.slice(span));
+  }
   note(observe::EventKind::kForwarded, flight.plan.number);
   return {};
 }
@@ -312,12 +338,22 @@ void StepLoop::sample(Flight& flight) {
                                         flight.logits_of[i] * vocab, row.logit_rows() * vocab));
   }
   news_.assign(sampled_.size(), {});
-  model::for_each_row(workers_, sampled_.size(), 8 * vocab, [&](std::size_t i) {
-    if (sampled_[i] == nullptr) return;
-    news_[i] = sampled_[i]->advance(sampled_logits_[i], vocab);
-    if (!news_[i].ended) sampled_[i]->guess(options_.speculative_tokens);
-  });
+  sampling_.set_blocks(
+      0, model::share(sampled_.size(), 8 * vocab * sampled_.size(), executor_.topology().lanes()));
+  [[maybe_unused]] const Status ran = executor_.run(sampling_);
+  assert(ran);
+  if (lanes_) {
+    for (const cores::Span& span : executor_.take_spans())
+      lanes_->write(cores::lane_slice(span, executor_.topology(), "sample"));
+  }
   note(observe::EventKind::kSampled, flight.plan.number);
+}
+
+// What its logits mean to the sequence of a sampled row.
+void StepLoop::advance(std::size_t row) {
+  if (sampled_[row] == nullptr) return;
+  news_[row] = sampled_[row]->advance(sampled_logits_[row], source_->config.vocab_size);
+  if (!news_[row].ended) sampled_[row]->guess(options_.speculative_tokens);
 }
 
 // Tells the scheduler, and puts the events aside.
@@ -381,8 +417,9 @@ void StepLoop::note(observe::EventKind kind, std::uint64_t id) {
   log_->write(kind, id);
 }
 
-std::vector<observe::Event> StepLoop::trace() const {
-  return log_ ? log_->events() : std::vector<observe::Event>{};
+EngineTrace StepLoop::trace() const {
+  if (!log_) return {};
+  return {log_->events(), lanes_->slices()};
 }
 
 void StepLoop::end(schedule::SequenceId id, FinishReason reason, const Error& error) {

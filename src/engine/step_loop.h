@@ -6,13 +6,15 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <random>
 #include <set>
 #include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "cores/workers.h"
+#include "cores/executor.h"
+#include "cores/recording.h"
 #include "dovetail/engine.h"
 #include "engine/background.h"
 #include "engine/sequence.h"
@@ -20,6 +22,7 @@
 #include "model/cache.h"
 #include "model/dense.h"
 #include "observe/event_log.h"
+#include "observe/lane_log.h"
 #include "schedule/scheduler.h"
 #include "text/tokenizer.h"
 
@@ -97,8 +100,8 @@ class StepLoop {
   // What the scheduler was told.
   const schedule::SchedulerOptions& scheduling() const { return scheduler_.options(); }
 
-  // The log's last events; see EngineOptions::trace_events.
-  std::vector<observe::Event> trace() const;
+  // See EngineOptions::trace_events.
+  EngineTrace trace() const;
 
  private:
   // A plan on its way through the model.
@@ -123,6 +126,7 @@ class StepLoop {
   void lay_out(const schedule::StepPlan& plan, Flight& flight);
   Status land(Flight& flight);
   void sample(Flight& flight);
+  void advance(std::size_t row);
   void conclude(Flight& flight);
   void count(const Flight& flight);
   void deliver();
@@ -134,16 +138,18 @@ class StepLoop {
   std::shared_ptr<const load::ModelSource> source_;
   std::optional<text::Tokenizer> tokenizer_;
   std::vector<TokenId> end_ids_;
-  cores::Workers workers_;
+  cores::Executor executor_;
   model::DenseModel model_;
   model::Cache cache_;
   std::optional<observe::EventLog> log_;
+  std::optional<observe::LaneLog> lanes_;
   schedule::Scheduler scheduler_;
   StepCostEstimator estimator_;
   std::unordered_map<schedule::SequenceId, Sequence> sequences_;
   std::unordered_map<RequestId, std::vector<schedule::SequenceId>> requests_;
   std::set<std::pair<Clock::time_point, RequestId>> deadlines_;
   schedule::SequenceId next_sequence_ = 0;
+  std::mt19937_64 seeds_;  // for requests that bring none
 
   std::array<Flight, 2> flights_;
   std::size_t current_ = 0;  // the flight under way, or the next one
@@ -155,6 +161,7 @@ class StepLoop {
   std::vector<Sequence*> sampled_;  // null: it has ended
   std::vector<std::span<const float>> sampled_logits_;
   std::vector<Sequence::News> news_;
+  cores::Recording sampling_;  // advance() for all rows
   schedule::StepResult result_;
   std::vector<std::pair<std::shared_ptr<const SharedRequest>, OutputEvent>> undelivered_;
   bool aborted_ = false;

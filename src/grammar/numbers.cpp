@@ -10,9 +10,9 @@
 namespace dovetail::grammar {
 namespace {
 
-constexpr std::string_view kInteger = "0|-?[1-9][0-9]{0,18}";
-constexpr std::string_view kPlain = "-?(?:0|[1-9][0-9]{0,19})(?:\\.[0-9]{1,24})?";
-constexpr std::string_view kNumber =
+constexpr std::string_view kIntegerRegex = "0|-?[1-9][0-9]{0,18}";
+constexpr std::string_view kPlainRegex = "-?(?:0|[1-9][0-9]{0,19})(?:\\.[0-9]{1,24})?";
+constexpr std::string_view kNumberRegex =
     "-?(?:0|[1-9][0-9]{0,19})(?:\\.[0-9]{1,24})?|"
     "-?[0-9](?:\\.[0-9]{1,24})?[eE](?:-[0-9]{1,3}|\\+?(?:[0-9]{1,2}|[0-2][0-9]{2}|30[0-7]))";
 constexpr std::string_view kFifteenDigits = "-?(?:\\.?[0-9]){1,15}";
@@ -181,7 +181,10 @@ Result<Automaton> compile_range(const NumberRange& asked, std::string_view where
     if (range.high) range.high->exclusive = false;
   }
   const bool bounded = range.low || range.high;
-  auto out = compile_regex(range.integer ? kInteger : bounded ? kPlain : kNumber, where, work);
+  auto out = compile_regex(range.integer ? kIntegerRegex
+                           : bounded     ? kPlainRegex
+                                         : kNumberRegex,
+                           where, work);
   const auto also = [&](const std::string& pattern) {
     if (!out) return;
     const auto part = compile_regex(pattern, where, work);

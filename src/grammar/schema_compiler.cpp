@@ -26,9 +26,9 @@ constexpr std::size_t kMaxRules = 1U << 14U;
 
 enum class RuleKind { kString, kValue, kArray, kObject };
 
-class Compiler {
+class SchemaCompiler {
  public:
-  Compiler(const Json& schema, const SchemaOptions& options)
+  SchemaCompiler(const Json& schema, const SchemaOptions& options)
       : reader_(schema, work_), options_(options), nfa_(kMaxNfaStates) {}
 
   Result<Automaton> compile() {
@@ -324,7 +324,7 @@ class Compiler {
 }  // namespace
 
 Result<Automaton> compile_schema(const Json& schema, const SchemaOptions& options) {
-  return Compiler(schema, options).compile();
+  return SchemaCompiler(schema, options).compile();
 }
 
 }  // namespace dovetail::grammar

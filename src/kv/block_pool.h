@@ -67,6 +67,9 @@ class BlockPool {
     return index_->insert(block, before, hash, tokens);
   }
 
+  // The tokens that a block in use was given to index() with.
+  std::span<const std::int32_t> tokens(BlockId block) const { return index_->tokens(block); }
+
   // A block with this hash will be indexed soon: what must be read for it is fetched.
   void prefetch(const BlockHash& hash) const { index_->prefetch(hash); }
 

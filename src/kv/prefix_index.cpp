@@ -35,9 +35,8 @@ BlockHash chain_hash(const BlockHash& before, std::span<const std::int32_t> toke
 PrefixIndex::PrefixIndex(std::uint32_t blocks, std::uint32_t block_size)
     : block_size_(block_size),
       table_(2 * std::bit_ceil(std::max<std::size_t>(blocks, 1))),
-      before_(blocks),
-      hash_(blocks),
-      present_(blocks, 0),
+      chained_(blocks),
+      present_(blocks, false),
       tokens_(std::size_t{blocks} * block_size) {}
 
 std::size_t PrefixIndex::probe(const BlockHash& before, const BlockHash& hash,
@@ -47,8 +46,9 @@ std::size_t PrefixIndex::probe(const BlockHash& before, const BlockHash& hash,
   std::size_t place = place_of(tag);
   for (; table_[place].block != kNone; place = after(place)) {
     const BlockId block = table_[place].block;
-    if (table_[place].tag == tag && hash_[block] == hash && before_[block] == before &&
-        std::equal(tokens.begin(), tokens.end(), tokens_of(block).begin())) {
+    if (table_[place].tag == tag && chained_[block].hash == hash &&
+        chained_[block].before == before &&
+        std::equal(tokens.begin(), tokens.end(), this->tokens(block).begin())) {
       break;
     }
   }
@@ -65,21 +65,20 @@ std::optional<BlockId> PrefixIndex::find(const BlockHash& before, const BlockHas
 bool PrefixIndex::insert(BlockId block, const BlockHash& before, const BlockHash& hash,
                          std::span<const std::int32_t> tokens) {
   assert(!contains(block));
+  std::copy(tokens.begin(), tokens.end(),
+            tokens_.begin() + static_cast<std::ptrdiff_t>(std::size_t{block} * block_size_));
   Entry& entry = table_[probe(before, hash, tokens)];
   if (entry.block != kNone) return false;
   entry = {tag_of(hash), block};
-  before_[block] = before;
-  hash_[block] = hash;
-  present_[block] = 1;
-  std::copy(tokens.begin(), tokens.end(),
-            tokens_.begin() + static_cast<std::ptrdiff_t>(std::size_t{block} * block_size_));
+  chained_[block] = {before, hash};
+  present_[block] = true;
   ++size_;
   return true;
 }
 
 void PrefixIndex::erase(BlockId block) {
   assert(contains(block));
-  std::size_t hole = place_of(tag_of(hash_[block]));
+  std::size_t hole = place_of(tag_of(chained_[block].hash));
   while (table_[hole].block != block) hole = after(hole);
   // Whoever was pushed beyond the hole moves into it, so that no probe ends too early.
   for (std::size_t place = after(hole); table_[place].block != kNone; place = after(place)) {
@@ -89,12 +88,8 @@ void PrefixIndex::erase(BlockId block) {
     hole = place;
   }
   table_[hole] = {};
-  present_[block] = 0;
+  present_[block] = false;
   --size_;
-}
-
-std::span<const std::int32_t> PrefixIndex::tokens_of(BlockId block) const {
-  return std::span(tokens_).subspan(std::size_t{block} * block_size_, block_size_);
 }
 
 }  // namespace dovetail::kv

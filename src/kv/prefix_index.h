@@ -41,7 +41,12 @@ class PrefixIndex {
     __builtin_prefetch(&table_[place_of(tag_of(hash))], 1);
   }
 
-  bool contains(BlockId block) const { return present_[block] != 0; }
+  // What the last insert() of this block was given, whether it made the block findable or not.
+  std::span<const std::int32_t> tokens(BlockId block) const {
+    return std::span(tokens_).subspan(std::size_t{block} * block_size_, block_size_);
+  }
+
+  bool contains(BlockId block) const { return present_[block]; }
   std::uint32_t size() const { return size_; }
   void erase(BlockId block);  // which must be in
 
@@ -54,6 +59,11 @@ class PrefixIndex {
     BlockId block = kNone;
   };
 
+  // Where a block stands: what it follows, and itself. Read together, so they lie together.
+  struct alignas(32) Chained {
+    BlockHash before, hash;
+  };
+
   static std::uint32_t tag_of(const BlockHash& hash) {
     return static_cast<std::uint32_t>(hash.low);
   }
@@ -62,15 +72,14 @@ class PrefixIndex {
   // The entry that holds this content, or the empty one where it would go.
   std::size_t probe(const BlockHash& before, const BlockHash& hash,
                     std::span<const std::int32_t> tokens) const;
-  std::span<const std::int32_t> tokens_of(BlockId block) const;
 
   std::uint32_t block_size_;
   std::uint32_t size_ = 0;
   // Linear probing, at most half full: a miss costs one read of memory, not one for each block
   // that shares a bucket.
   std::vector<Entry> table_;
-  std::vector<BlockHash> before_, hash_;
-  std::vector<std::uint8_t> present_;
+  std::vector<Chained> chained_;  // by block
+  std::vector<bool> present_;
   std::vector<std::int32_t> tokens_;  // [blocks][block_size]
 };
 

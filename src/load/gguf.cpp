@@ -25,14 +25,14 @@ constexpr int kDeepestArray = 8;
 constexpr std::size_t kSmallestPair = 8 + 1 + 4 + 1;
 constexpr std::size_t kSmallestTensorInfo = 8 + 1 + 4 + 8 + 4 + 8;
 
-struct StoredType {
+struct GgufTensorType {
   std::uint32_t number;
   std::string_view name;
   std::optional<DataType> type;
 };
 
 // The numbers of ggml's tensor types; those without a DataType are known by name only.
-constexpr auto kStoredTypes = std::to_array<StoredType>({
+constexpr auto kGgufTensorTypes = std::to_array<GgufTensorType>({
     {0, "F32", DataType::kF32},
     {1, "F16", DataType::kF16},
     {2, "Q4_0", DataType::kQ4_0},
@@ -118,9 +118,9 @@ void skip_elements(ByteReader& reader, GgufType type, std::uint64_t count, int d
   }
 }
 
-class Parser {
+class GgufParser {
  public:
-  Parser(std::span<const std::byte> bytes, std::string_view file)
+  GgufParser(std::span<const std::byte> bytes, std::string_view file)
       : bytes_(bytes), file_(file), reader_(bytes, file) {}
 
   Result<GgufFile> parse() {
@@ -258,13 +258,13 @@ class Parser {
     const auto number = reader_.number<std::uint32_t>(tensor.name);
     if (!reader_.ok()) return fail(reader_.error());
     const auto* stored =
-        std::find_if(kStoredTypes.begin(), kStoredTypes.end(),
-                     [number](const StoredType& known) { return known.number == number; });
-    if (stored == kStoredTypes.end() || !stored->type) {
+        std::find_if(kGgufTensorTypes.begin(), kGgufTensorTypes.end(),
+                     [number](const GgufTensorType& known) { return known.number == number; });
+    if (stored == kGgufTensorTypes.end() || !stored->type) {
       return fail(
           ErrorKind::kUnsupported,
           "{}: tensor {}: type {} ({}); valid: F32, F16, BF16, Q8_0, Q4_0, Q4_K, Q5_K, Q6_K", file_,
-          quote(tensor.name), number, stored == kStoredTypes.end() ? "unknown" : stored->name);
+          quote(tensor.name), number, stored == kGgufTensorTypes.end() ? "unknown" : stored->name);
     }
     tensor.type = *stored->type;
     const DataTypeInfo layout = info(tensor.type);
@@ -357,7 +357,7 @@ std::size_t size_of(GgufType type) {
 }
 
 Result<GgufFile> parse_gguf(std::span<const std::byte> bytes, std::string_view file) {
-  return Parser(bytes, file).parse();
+  return GgufParser(bytes, file).parse();
 }
 
 }  // namespace dovetail::load

@@ -15,22 +15,19 @@
 namespace dovetail::load {
 namespace {
 
-struct Family {
+struct GgufFamily {
   std::string_view name;
   Architecture architecture;
   // The converter permutes q and k of llama files so that pairs are neighbours.
   bool interleaved;
 };
 
-constexpr auto kFamilies = std::to_array<Family>({
+constexpr auto kGgufFamilies = std::to_array<GgufFamily>({
     {"llama", Architecture::kLlama, true},
     {"mistral", Architecture::kMistral, true},
     {"qwen2", Architecture::kQwen2, false},
     {"qwen3", Architecture::kQwen3, false},
 });
-
-constexpr float kLargestTheta = 1e15F;
-constexpr float kLargestFactor = 1e6F;
 
 class ConfigReader {
  public:
@@ -43,9 +40,9 @@ class ConfigReader {
       fields_.reject("general.type", quote(*type), "'model'", ErrorKind::kUnsupported);
     }
     const auto name = fields_.optional_string("general.architecture");
-    const auto* family = std::find_if(kFamilies.begin(), kFamilies.end(),
-                                      [&](const Family& known) { return name == known.name; });
-    if (family == kFamilies.end()) {
+    const auto* family = std::find_if(kGgufFamilies.begin(), kGgufFamilies.end(),
+                                      [&](const GgufFamily& known) { return name == known.name; });
+    if (family == kGgufFamilies.end()) {
       fields_.reject("general.architecture", name ? quote(*name) : "missing",
                      "llama, mistral, qwen2, qwen3", ErrorKind::kUnsupported);
       return fail(fields_.status().error());

@@ -52,7 +52,7 @@ std::optional<Integer> integer_of(GgufType type, std::span<const std::byte> byte
   }
 }
 
-std::string text_of(const Integer& value) {
+std::string digits_of(const Integer& value) {
   return value.negative ? fmt::format("{}", static_cast<std::int64_t>(value.magnitude))
                         : fmt::format("{}", value.magnitude);
 }
@@ -93,7 +93,7 @@ std::optional<std::uint32_t> GgufFields::count_of(std::string_view key, GgufType
     return std::nullopt;
   }
   if (integer->negative || integer->magnitude < low || integer->magnitude > high) {
-    reject(key, text_of(*integer), valid());
+    reject(key, digits_of(*integer), valid());
     return std::nullopt;
   }
   return static_cast<std::uint32_t>(integer->magnitude);

@@ -18,28 +18,25 @@ namespace {
 
 using nlohmann::json;
 
-struct Family {
+struct HfFamily {
   std::string_view model_type;
   std::string_view class_name;
   Architecture architecture;
 };
 
-constexpr auto kFamilies = std::to_array<Family>({
+constexpr auto kHfFamilies = std::to_array<HfFamily>({
     {"llama", "LlamaForCausalLM", Architecture::kLlama},
     {"mistral", "MistralForCausalLM", Architecture::kMistral},
     {"qwen2", "Qwen2ForCausalLM", Architecture::kQwen2},
     {"qwen3", "Qwen3ForCausalLM", Architecture::kQwen3},
 });
 
-constexpr float kLargestTheta = 1e15F;
-constexpr float kLargestFactor = 1e6F;
-
-const Family* find_family(JsonFields& fields) {
+const HfFamily* find_family(JsonFields& fields) {
   const auto type = fields.optional_string("model_type");
-  const auto* found = std::find_if(kFamilies.begin(), kFamilies.end(), [&](const Family& family) {
-    return type && *type == family.model_type;
-  });
-  if (found == kFamilies.end()) {
+  const auto* found =
+      std::find_if(kHfFamilies.begin(), kHfFamilies.end(),
+                   [&](const HfFamily& family) { return type && *type == family.model_type; });
+  if (found == kHfFamilies.end()) {
     fields.reject("model_type", type ? quote(*type) : "missing", "llama, mistral, qwen2, qwen3",
                   ErrorKind::kUnsupported);
     return nullptr;
@@ -312,7 +309,7 @@ Result<HuggingFaceConfig> parse_hf_config(std::string_view text, std::string_vie
   const std::string name(file);
   JsonFields fields(*object, name);
   HuggingFaceConfig out;
-  const Family* family = find_family(fields);
+  const HfFamily* family = find_family(fields);
   if (auto status = fields.status(); !status) return fail(status.error());
   out.model.architecture = family->architecture;
   out.model.attention_bias = family->architecture == Architecture::kQwen2;

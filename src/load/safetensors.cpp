@@ -16,15 +16,15 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMostDimensions = 8;
+constexpr std::size_t kMostShape = 8;
 
-struct StoredType {
+struct SafetensorsType {
   std::string_view name;
   std::uint64_t bytes;
   std::optional<DataType> type;
 };
 
-constexpr auto kStoredTypes = std::to_array<StoredType>({
+constexpr auto kSafetensorsTypes = std::to_array<SafetensorsType>({
     {"F32", 4, DataType::kF32},
     {"F16", 2, DataType::kF16},
     {"BF16", 2, DataType::kBF16},
@@ -42,9 +42,10 @@ constexpr auto kStoredTypes = std::to_array<StoredType>({
     {"F8_E5M2", 1, {}},
 });
 
-class Parser {
+class SafetensorsParser {
  public:
-  Parser(std::span<const std::byte> data, std::string_view file) : data_(data), file_(file) {}
+  SafetensorsParser(std::span<const std::byte> data, std::string_view file)
+      : data_(data), file_(file) {}
 
   Result<std::vector<SafetensorsTensor>> parse(const json& header) {
     std::vector<SafetensorsTensor> tensors;
@@ -70,12 +71,12 @@ class Parser {
     SafetensorsTensor out;
     out.name = name;
     const auto dtype = description.find("dtype");
-    const StoredType* stored = kStoredTypes.end();
+    const SafetensorsType* stored = kSafetensorsTypes.end();
     if (dtype != description.end() && dtype->is_string()) {
-      stored = std::find_if(kStoredTypes.begin(), kStoredTypes.end(),
-                            [&](const StoredType& known) { return *dtype == known.name; });
+      stored = std::find_if(kSafetensorsTypes.begin(), kSafetensorsTypes.end(),
+                            [&](const SafetensorsType& known) { return *dtype == known.name; });
     }
-    if (stored == kStoredTypes.end()) {
+    if (stored == kSafetensorsTypes.end()) {
       return reject(name, "dtype " + (dtype == description.end() ? "missing" : text_of(*dtype)),
                     "F32, F16, BF16", ErrorKind::kUnsupported);
     }
@@ -84,12 +85,12 @@ class Parser {
 
     const auto shape = description.find("shape");
     const bool is_list =
-        shape != description.end() && shape->is_array() && shape->size() <= kMostDimensions &&
+        shape != description.end() && shape->is_array() && shape->size() <= kMostShape &&
         std::all_of(shape->begin(), shape->end(),
                     [](const json& dimension) { return dimension.is_number_unsigned(); });
     if (!is_list) {
       return reject(name, "shape " + (shape == description.end() ? "missing" : text_of(*shape)),
-                    fmt::format("a list of at most {} sizes", kMostDimensions));
+                    fmt::format("a list of at most {} sizes", kMostShape));
     }
     std::uint64_t elements = 1;
     bool empty = false;
@@ -188,7 +189,7 @@ Result<std::vector<SafetensorsTensor>> parse_safetensors(std::span<const std::by
   const auto header = parse_json_object({reinterpret_cast<const char*>(text.data()), text.size()},
                                         file, kLargestSafetensorsHeader);
   if (!header) return fail(header.error());
-  return Parser(bytes.subspan(reader.offset()), file).parse(*header);
+  return SafetensorsParser(bytes.subspan(reader.offset()), file).parse(*header);
 }
 
 }  // namespace dovetail::load

@@ -45,5 +45,7 @@ inline constexpr std::uint32_t kLargestHiddenSize = 1U << 18U;
 inline constexpr std::uint32_t kLargestIntermediateSize = 1U << 20U;
 inline constexpr std::uint32_t kLargestVocabulary = 1U << 24U;
 inline constexpr std::uint32_t kLargestContext = 1U << 30U;
+inline constexpr float kLargestTheta = 1e15F;
+inline constexpr float kLargestFactor = 1e6F;
 
 }  // namespace dovetail::load

@@ -1,16 +1,20 @@
 #include "model/dense.h"
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <cmath>
 #include <utility>
 
+#include "cores/trace.h"
+#include "model/mutation.h"
+
 namespace dovetail::model {
 namespace {
 
-// Query rows per attention task: enough that keys and values are read for several at a time.
-constexpr std::uint32_t kQueryTile = 16;
+// What tasks of a pass share, a byte for each tile: the rows that the tile works on, and from
+// kKeys on the keys and values of a layer.
+constexpr cores::BufferId kRows = 0;
+constexpr cores::BufferId kKeys = 1;
 
 void grow(std::vector<float>& buffer, std::size_t size) {
   if (buffer.size() < size) buffer.resize(size);
@@ -19,15 +23,32 @@ void grow(std::vector<float>& buffer, std::size_t size) {
 }  // namespace
 
 DenseModel::DenseModel(std::shared_ptr<const load::ModelSource> source,
-                       const kernels::Kernels& kernels, cores::Workers& workers)
+                       const kernels::Kernels& kernels, cores::Executor& executor)
     : config_(source->config),
       kernels_(kernels),
-      workers_(workers),
+      executor_(executor),
+      lanes_(executor.topology().lanes()),
       weights_(bind_weights(std::move(source), kernels)),
+      logits_product_(kernels, {&weights_.output}),
       rope_(config_.rope, config_.head_dim),
       query_size_(std::size_t{config_.heads} * config_.head_dim),
-      kv_size_(std::size_t{config_.kv_heads} * config_.head_dim),
-      prepared_(kernels) {}
+      kv_size_(std::size_t{config_.kv_heads} * config_.head_dim) {
+  products_.reserve(weights_.layers.size());
+  for (const LayerWeights& layer : weights_.layers) {
+    const LayerProducts& products = products_.emplace_back(
+        LayerProducts{Linear(kernels, {&layer.query, &layer.key, &layer.value}),
+                      Linear(kernels, {&layer.attention_output}),
+                      Linear(kernels, {&layer.gate, &layer.up}), Linear(kernels, {&layer.down})});
+    for (const Linear* linear :
+         {&products.query_key_value, &products.output, &products.gate_up, &products.down}) {
+      prepared_row_bytes_ = std::max(prepared_row_bytes_, linear->row_bytes());
+    }
+  }
+}
+
+std::uint32_t DenseModel::max_tasks(const load::ModelConfig& config) {
+  return Pass::kMostTiles * (10 * config.layers + 2) + 1;
+}
 
 CacheShape DenseModel::cache_shape(kernels::CacheType type) const {
   return {config_.layers, config_.kv_heads, config_.head_dim, type};
@@ -35,214 +56,354 @@ CacheShape DenseModel::cache_shape(kernels::CacheType type) const {
 
 void DenseModel::forward(std::span<const Segment> segments, const Cache& cache,
                          std::span<float> logits) {
-  begin_pass(segments);
-  for (std::uint32_t layer = 0; layer < config_.layers; ++layer) {
-    attention(layer, segments, cache);
-    mlp(layer);
+  pass_.lay_out(segments, static_cast<std::uint32_t>(lanes_));
+  assert(logits.size() == pass_.wanted().size() * config_.vocab_size);
+  cache_ = &cache;
+  logits_ = logits;
+  rope_.extend(pass_.positions());
+  const std::size_t rows = pass_.rows().size();
+  grow(residual_, rows * config_.hidden_size);
+  grow(projected_, rows * config_.hidden_size);
+  grow(query_, rows * query_size_);
+  grow(attended_, rows * query_size_);
+  grow(key_, rows * kv_size_);
+  grow(value_, rows * kv_size_);
+  grow(gate_, rows * config_.intermediate_size);
+  grow(up_, rows * config_.intermediate_size);
+  prepared_.reserve(rows * prepared_row_bytes_);
+  prepared_logit_rows_.reserve(pass_.wanted().size() * logits_product_.row_bytes());
+  share_out();
+
+  const auto tiles = static_cast<std::uint32_t>(pass_.tiles().size());
+  std::optional<Graph>& graph = graphs_[tiles - 1];
+  if (!graph) graph = record(tiles);
+  for (std::size_t number = 0; number < graph->tasks.size(); ++number) {
+    const Graph::Task& task = graph->tasks[number];
+    graph->recording.set_blocks(number, blocks_of(task.stage, task.layer, task.tile));
   }
-  project_logits(segments, logits);
+  // Its tasks do not fail, and the executor has their lanes and room for them.
+  [[maybe_unused]] const Status ran = executor_.run(graph->recording);
+  assert(ran);
+  last_ = &*graph;
 }
 
-void DenseModel::begin_pass(std::span<const Segment> segments) {
-  places_.clear();
-  tiles_.clear();
-  std::size_t positions = 0;
-  for (std::uint32_t s = 0; s < segments.size(); ++s) {
-    const Segment& segment = segments[s];
-    const auto count = static_cast<std::uint32_t>(segment.tokens.size());
-    for (std::uint32_t done = 0; done < count; done += kQueryTile) {
-      tiles_.push_back({s, static_cast<std::uint32_t>(places_.size()) + done,
-                        segment.first_position + done, std::min(kQueryTile, count - done)});
+observe::LaneSlice DenseModel::slice(const cores::Span& span) const {
+  static constexpr std::array<const char*, kStages> kNames = {
+      "embed",    "norm",    "query-key-value", "place", "attend",     "attended", "output",
+      "mlp-norm", "gate-up", "activate",        "down",  "logit-rows", "logits"};
+  assert(last_ != nullptr);
+  const Graph::Task& task = last_->tasks[span.task];
+  observe::LaneSlice slice =
+      cores::lane_slice(span, executor_.topology(), kNames[static_cast<std::size_t>(task.stage)]);
+  const bool in_layer = task.stage != Stage::kEmbed && task.stage < Stage::kLogitRows;
+  slice.layer = in_layer ? static_cast<std::int32_t>(task.layer) : -1;
+  slice.tile = task.tile;
+  return slice;
+}
+
+DenseModel::Graph DenseModel::record(std::uint32_t tiles) {
+  Graph graph;
+  cores::Recorder recorder(max_tasks(config_), 4 * max_tasks(config_));
+  const auto add = [&](Stage stage, std::uint32_t layer, std::uint32_t tile,
+                       std::initializer_list<cores::Access> accesses) {
+    const auto function = [this, stage, layer, tile](const cores::Part& part) {
+      run(stage, layer, tile, part.block);
+    };
+    [[maybe_unused]] const auto number =
+        recorder.add({cores::kVectorTask}, function, std::span(accesses.begin(), accesses.size()));
+    assert(number && *number == graph.tasks.size());
+    graph.tasks.push_back({stage, layer, tile});
+  };
+  const auto own = [](cores::BufferId buffer, std::uint32_t tile, cores::AccessMode mode) {
+    return cores::Access{cores::Region(buffer, tile, 1), mode};
+  };
+  using enum cores::AccessMode;
+  for (std::uint32_t t = 0; t < tiles; ++t) add(Stage::kEmbed, 0, t, {own(kRows, t, kWrite)});
+  for (std::uint32_t layer = 0; layer < config_.layers; ++layer) {
+    const cores::BufferId keys = kKeys + layer;
+    for (std::uint32_t t = 0; t < tiles; ++t) {
+      const cores::Access rows = own(kRows, t, kReadWrite);
+      add(Stage::kNorm, layer, t, {rows});
+      add(Stage::kQueryKeyValue, layer, t, {rows});
+      add(Stage::kPlace, layer, t, {rows, own(keys, t, kWrite)});
+      // A row sees none of the tiles behind its own.
+      const std::uint32_t first = mutated(Mutant::kOwnKeysOnly) ? t : 0;
+      add(Stage::kAttend, layer, t, {rows, {cores::Region(keys, first, t + 1 - first), kRead}});
+      for (const Stage stage : {Stage::kAttended, Stage::kOutput, Stage::kMlpNorm, Stage::kGateUp,
+                                Stage::kActivate, Stage::kDown}) {
+        add(stage, layer, t, {rows});
+      }
     }
-    for (std::uint32_t i = 0; i < count; ++i) places_.push_back({s, segment.first_position + i});
-    positions = std::max<std::size_t>(positions, segment.first_position + count);
-    assert(segment.block_table.size() * kernels::kBlockSize >= segment.first_position + count);
   }
-  rope_.extend(positions);
+  for (std::uint32_t t = 0; t < tiles; ++t)
+    add(Stage::kLogitRows, 0, t, {own(kRows, t, kReadWrite)});
+  add(Stage::kLogits, 0, 0, {{cores::Region(kRows, 0, tiles), kRead}});
+  graph.recording = std::move(recorder).finish();
+  return graph;
+}
 
-  const std::size_t tokens = places_.size();
-  grow(residual_, tokens * config_.hidden_size);
-  grow(projected_, tokens * config_.hidden_size);
-  grow(query_, tokens * query_size_);
-  grow(attended_, tokens * query_size_);
-  grow(key_, tokens * kv_size_);
-  grow(value_, tokens * kv_size_);
-  grow(gate_, tokens * config_.intermediate_size);
-  grow(up_, tokens * config_.intermediate_size);
+// How many rows a layer computes beyond keys and values: the last one those that have logits.
+std::uint32_t DenseModel::rows_of(std::uint32_t layer, const RowTile& tile) const {
+  return layer + 1 == config_.layers ? tile.wanted.size() : tile.rows.size();
+}
 
-  std::size_t row = 0;
+// The pass's row that is the tile's `index`-th of these.
+std::uint32_t DenseModel::row_at(std::uint32_t layer, const RowTile& tile,
+                                 std::uint32_t index) const {
+  return layer + 1 == config_.layers ? pass_.wanted()[tile.wanted.begin + index]
+                                     : tile.rows.begin + index;
+}
+
+// Where a tile's rows are prepared.
+std::byte* DenseModel::prepared(const RowTile& tile) const {
+  if (mutated(Mutant::kSharedRows)) return prepared_.data();
+  return prepared_.data() + tile.rows.begin * prepared_row_bytes_;
+}
+
+void DenseModel::share_out() {
+  const std::size_t tiles = pass_.tiles().size();
+  const auto share = [&](std::size_t items, std::size_t work) {
+    return model::share(items, work, lanes_, tiles);
+  };
+  const auto share_product = [&](const Linear& linear, std::size_t rows) {
+    return share(linear.outputs(), rows * linear.columns() * linear.outputs());
+  };
+  const auto index = [](Stage stage) { return static_cast<std::size_t>(stage); };
+  const std::size_t hidden = config_.hidden_size;
+  const std::size_t intermediate = config_.intermediate_size;
+  const LayerProducts& products = products_.front();
+  blocks_.clear();
+  last_blocks_.clear();
+  for (const RowTile& tile : pass_.tiles()) {
+    const std::size_t all = tile.rows.size();
+    const auto blocks = [&](std::size_t rows, const Range& queries) {
+      std::size_t reads = 0;
+      for (const QueryTile& query : pass_.queries().subspan(queries.begin, queries.size()))
+        reads += std::size_t{query.rows} * (query.position + query.rows);
+      Blocks made;
+      made[index(Stage::kEmbed)] = share(all, all * hidden);
+      made[index(Stage::kNorm)] = share(all, all * 4 * hidden);
+      made[index(Stage::kQueryKeyValue)] = share_product(products.query_key_value, all);
+      made[index(Stage::kPlace)] = share(all, all * 4 * (query_size_ + kv_size_));
+      made[index(Stage::kAttend)] =
+          share(queries.size() * config_.kv_heads, 2 * reads * query_size_);
+      made[index(Stage::kAttended)] = share(rows, rows * 2 * query_size_);
+      made[index(Stage::kOutput)] = share_product(products.output, rows);
+      made[index(Stage::kMlpNorm)] = share(rows, rows * 4 * hidden);
+      made[index(Stage::kGateUp)] = share_product(products.gate_up, rows);
+      made[index(Stage::kActivate)] = share(rows, rows * 8 * intermediate);
+      made[index(Stage::kDown)] = share_product(products.down, rows);
+      made[index(Stage::kLogitRows)] = share(tile.wanted.size(), tile.wanted.size() * 4 * hidden);
+      return made;
+    };
+    blocks_.push_back(blocks(all, tile.queries));
+    last_blocks_.push_back(blocks(tile.wanted.size(), tile.wanted_queries));
+  }
+  // After all tiles, with all lanes to itself.
+  blocks_.front()[index(Stage::kLogits)] = share_product(logits_product_, pass_.wanted().size());
+}
+
+std::uint32_t DenseModel::blocks_of(Stage stage, std::uint32_t layer, std::uint32_t tile) const {
+  const bool last =
+      layer + 1 == config_.layers && stage != Stage::kEmbed && stage < Stage::kLogitRows;
+  return (last ? last_blocks_ : blocks_)[tile][static_cast<std::size_t>(stage)];
+}
+
+void DenseModel::run(Stage stage, std::uint32_t layer, std::uint32_t index, std::uint32_t block) {
+  const RowTile& tile = pass_.tiles()[index];
+  const std::uint32_t blocks = blocks_of(stage, layer, index);
+  const LayerProducts& products = products_[layer];
+  const std::uint32_t all = tile.rows.size();
+  const std::uint32_t rows = rows_of(layer, tile);
+  const auto part = [&](std::uint32_t count) { return part_of(count, block, blocks); };
+  // Where the tile's rows lie in a matrix of so many columns.
+  const auto at = [&](std::vector<float>& matrix, std::size_t stride) {
+    return Linear::Output{matrix.data() + tile.rows.begin * stride, stride};
+  };
+  const std::size_t hidden = config_.hidden_size;
+  const std::size_t intermediate = config_.intermediate_size;
+  switch (stage) {
+    case Stage::kEmbed:
+      return embed(tile, part(all));
+    case Stage::kNorm:
+      return norm(layer, tile, part(all));
+    case Stage::kQueryKeyValue:
+      return products.query_key_value.multiply(
+          block, blocks, all, prepared(tile),
+          {at(query_, query_size_), at(key_, kv_size_), at(value_, kv_size_)});
+    case Stage::kPlace:
+      return place(layer, tile, part(all));
+    case Stage::kAttend:
+      return attend(layer, tile, block, blocks);
+    case Stage::kAttended:
+      return take_attended(layer, tile, part(rows));
+    case Stage::kOutput:
+      return products.output.multiply(block, blocks, rows, prepared(tile),
+                                      {at(projected_, hidden)});
+    case Stage::kMlpNorm:
+      return mlp_norm(layer, tile, part(rows));
+    case Stage::kGateUp:
+      return products.gate_up.multiply(block, blocks, rows, prepared(tile),
+                                       {at(gate_, intermediate), at(up_, intermediate)});
+    case Stage::kActivate:
+      return activate(layer, tile, part(rows));
+    case Stage::kDown:
+      return products.down.multiply(block, blocks, rows, prepared(tile), {at(projected_, hidden)});
+    case Stage::kLogitRows:
+      return logit_rows(tile, part(tile.wanted.size()));
+    case Stage::kLogits:
+      return logits_product_.multiply(block, blocks, pass_.wanted().size(),
+                                      prepared_logit_rows_.data(),
+                                      {{logits_.data(), config_.vocab_size}});
+  }
+}
+
+void DenseModel::embed(const RowTile& tile, const Range& rows) {
   const Matrix& embedding = weights_.embedding;
   const std::size_t bytes = load::row_bytes(embedding.type, embedding.columns);
-  for (const Segment& segment : segments) {
-    for (const std::int32_t token : segment.tokens) {
-      assert(token >= 0 && static_cast<std::size_t>(token) < embedding.rows);
-      kernels_.dequantize_row(embedding.type,
-                              embedding.data.data() + static_cast<std::size_t>(token) * bytes,
-                              embedding.columns, residual_.data() + row++ * config_.hidden_size);
+  for (std::uint32_t i = rows.begin; i < rows.end; ++i) {
+    const std::uint32_t row = tile.rows.begin + i;
+    const std::int32_t token = pass_.rows()[row].token;
+    assert(token >= 0 && static_cast<std::size_t>(token) < embedding.rows);
+    kernels_.dequantize_row(embedding.type,
+                            embedding.data.data() + static_cast<std::size_t>(token) * bytes,
+                            embedding.columns, residual_.data() + row * config_.hidden_size);
+  }
+}
+
+void DenseModel::norm(std::uint32_t layer, const RowTile& tile, const Range& rows) {
+  const std::size_t hidden = config_.hidden_size;
+  for (std::uint32_t i = rows.begin; i < rows.end; ++i) {
+    const std::uint32_t row = tile.rows.begin + i;
+    float* residual = residual_.data() + row * hidden;
+    float* projected = projected_.data() + row * hidden;
+    if (layer > 0) kernels_.add(residual, projected, hidden);
+    kernels_.rms_norm(residual, weights_.layers[layer].attention_norm.data(), hidden,
+                      config_.rms_norm_epsilon, projected);
+    products_[layer].query_key_value.prepare(projected, i, tile.rows.size(), prepared(tile));
+  }
+}
+
+void DenseModel::place(std::uint32_t layer, const RowTile& tile, const Range& rows) {
+  const LayerWeights& weights = weights_.layers[layer];
+  const std::size_t dim = config_.head_dim;
+  const kernels::CacheType type = cache_->shape().type;
+  for (std::uint32_t i = rows.begin; i < rows.end; ++i) {
+    const std::uint32_t row = tile.rows.begin + i;
+    const std::uint32_t position = pass_.rows()[row].position;
+    float* query = query_.data() + row * query_size_;
+    float* key = key_.data() + row * kv_size_;
+    float* value = value_.data() + row * kv_size_;
+    if (config_.attention_bias) {
+      kernels_.add(query, weights.query_bias.data(), query_size_);
+      kernels_.add(key, weights.key_bias.data(), kv_size_);
+      kernels_.add(value, weights.value_bias.data(), kv_size_);
+    }
+    const float* cos = rope_.cos(position).data();
+    const float* sin = rope_.sin(position).data();
+    const auto turn = [&](float* head, const std::vector<float>& norm) {
+      if (config_.qk_norm)
+        kernels_.rms_norm(head, norm.data(), dim, config_.rms_norm_epsilon, head);
+      kernels_.rope(head, cos, sin, dim, config_.rope.interleaved);
+    };
+    for (std::size_t head = 0; head < config_.heads; ++head)
+      turn(query + head * dim, weights.query_norm);
+
+    const Segment& segment = pass_.segments()[pass_.rows()[row].segment];
+    const std::uint32_t block = segment.block_table[position / kernels::kBlockSize];
+    const std::size_t offset =
+        position % kernels::kBlockSize * dim * kernels::cache_element_bytes(type);
+    for (std::uint32_t head = 0; head < config_.kv_heads; ++head) {
+      turn(key + head * dim, weights.key_norm);
+      kernels_.store_cache(type, key + head * dim, dim, cache_->keys(layer, head, block) + offset);
+      kernels_.store_cache(type, value + head * dim, dim,
+                           cache_->values(layer, head, block) + offset);
     }
   }
 }
 
-void DenseModel::attention(std::uint32_t layer, std::span<const Segment> segments,
-                           const Cache& cache) {
-  const LayerWeights& weights = weights_.layers[layer];
-  const std::size_t tokens = places_.size();
-  const std::size_t hidden = config_.hidden_size;
-
-  const std::array<Product, 3> inputs = {Product{&weights.query, query_.data(), query_size_},
-                                         Product{&weights.key, key_.data(), kv_size_},
-                                         Product{&weights.value, value_.data(), kv_size_}};
-  prepared_.reset(tokens, hidden, inputs);
-  for_each_row(workers_, tokens, 4 * hidden, [&](std::size_t row) {
-    float* normed = projected_.data() + row * hidden;
-    kernels_.rms_norm(residual_.data() + row * hidden, weights.attention_norm.data(), hidden,
-                      config_.rms_norm_epsilon, normed);
-    prepared_.set(row, normed);
-  });
-  prepared_.multiply(workers_, inputs);
-
-  // All keys and values of the pass are stored before any attention reads them.
-  for_each_row(workers_, tokens, 4 * (query_size_ + kv_size_), [&](std::size_t row) {
-    place_heads(layer, row, segments[places_[row].segment], cache);
-  });
-
-  std::size_t cost = 0;
-  for (const QueryTile& tile : tiles_)
-    cost += 2 * std::size_t{tile.rows} * (tile.position + tile.rows) * query_size_;
-  const std::size_t tasks = tiles_.size() * config_.kv_heads;
-  for_each_row(workers_, tasks, cost / tasks, [&](std::size_t task) {
-    const QueryTile& tile = tiles_[task / config_.kv_heads];
-    attend(layer, static_cast<std::uint32_t>(task % config_.kv_heads), tile, segments[tile.segment],
-           cache);
-  });
-
-  const std::array<Product, 1> output = {
-      Product{&weights.attention_output, projected_.data(), hidden}};
-  prepared_.reset(tokens, query_size_, output);
-  for_each_row(workers_, tokens, 2 * query_size_,
-               [&](std::size_t row) { prepared_.set(row, attended_.data() + row * query_size_); });
-  prepared_.multiply(workers_, output);
-}
-
-// Biases, norms and rotation of one token's heads; its keys and values go into the cache.
-void DenseModel::place_heads(std::uint32_t layer, std::size_t row, const Segment& segment,
-                             const Cache& cache) {
-  const LayerWeights& weights = weights_.layers[layer];
-  const std::size_t dim = config_.head_dim;
-  const std::uint32_t position = places_[row].position;
-  float* query = query_.data() + row * query_size_;
-  float* key = key_.data() + row * kv_size_;
-  float* value = value_.data() + row * kv_size_;
-  if (config_.attention_bias) {
-    kernels_.add(query, weights.query_bias.data(), query_size_);
-    kernels_.add(key, weights.key_bias.data(), kv_size_);
-    kernels_.add(value, weights.value_bias.data(), kv_size_);
-  }
-  const float* cos = rope_.cos(position).data();
-  const float* sin = rope_.sin(position).data();
-  const auto turn = [&](float* head, const std::vector<float>& norm) {
-    if (config_.qk_norm) kernels_.rms_norm(head, norm.data(), dim, config_.rms_norm_epsilon, head);
-    kernels_.rope(head, cos, sin, dim, config_.rope.interleaved);
-  };
-  for (std::size_t head = 0; head < config_.heads; ++head)
-    turn(query + head * dim, weights.query_norm);
-
-  const kernels::CacheType type = cache.shape().type;
-  const std::uint32_t block = segment.block_table[position / kernels::kBlockSize];
-  const std::size_t offset =
-      position % kernels::kBlockSize * dim * kernels::cache_element_bytes(type);
-  for (std::uint32_t head = 0; head < config_.kv_heads; ++head) {
-    turn(key + head * dim, weights.key_norm);
-    kernels_.store_cache(type, key + head * dim, dim, cache.keys(layer, head, block) + offset);
-    kernels_.store_cache(type, value + head * dim, dim, cache.values(layer, head, block) + offset);
+// The longer contexts lie together, so blocks take what they do in turns.
+void DenseModel::attend(std::uint32_t layer, const RowTile& tile, std::uint32_t block,
+                        std::uint32_t blocks) {
+  const Range& queries = layer + 1 == config_.layers ? tile.wanted_queries : tile.queries;
+  const std::uint32_t items = queries.size() * config_.kv_heads;
+  for (std::uint32_t item = block; item < items; item += blocks) {
+    attend(layer, item % config_.kv_heads,
+           pass_.queries()[queries.begin + item / config_.kv_heads]);
   }
 }
 
-void DenseModel::attend(std::uint32_t layer, std::uint32_t kv_head, const QueryTile& tile,
-                        const Segment& segment, const Cache& cache) {
+void DenseModel::attend(std::uint32_t layer, std::uint32_t kv_head, const QueryTile& queries) {
+  const Segment& segment = pass_.segments()[queries.segment];
   const std::size_t blocks =
-      (tile.position + tile.rows + kernels::kBlockSize - 1) / kernels::kBlockSize;
+      (queries.position + queries.rows + kernels::kBlockSize - 1) / kernels::kBlockSize;
   // One pair of pointer lists per thread, kept between calls.
   thread_local std::vector<const std::byte*> keys;
   thread_local std::vector<const std::byte*> values;
   keys.resize(blocks);
   values.resize(blocks);
   for (std::size_t i = 0; i < blocks; ++i) {
-    keys[i] = cache.keys(layer, kv_head, segment.block_table[i]);
-    values[i] = cache.values(layer, kv_head, segment.block_table[i]);
+    keys[i] = cache_->keys(layer, kv_head, segment.block_table[i]);
+    values[i] = cache_->values(layer, kv_head, segment.block_table[i]);
   }
   const std::size_t group = config_.heads / config_.kv_heads;
-  const std::size_t offset = tile.row * query_size_ + kv_head * group * config_.head_dim;
+  const std::size_t offset = queries.row * query_size_ + kv_head * group * config_.head_dim;
   kernels::AttentionArgs args;
-  args.cache_type = cache.shape().type;
+  args.cache_type = cache_->shape().type;
   args.key_blocks = keys.data();
   args.value_blocks = values.data();
   args.query = query_.data() + offset;
   args.query_stride = query_size_;
   args.output = attended_.data() + offset;
   args.output_stride = query_size_;
-  args.rows = tile.rows;
+  args.rows = queries.rows;
   args.heads = group;
   args.head_dim = config_.head_dim;
-  args.first_position = tile.position;
+  args.first_position = queries.position;
   args.window = config_.sliding_window;
   args.scale = 1.0F / std::sqrt(static_cast<float>(config_.head_dim));
   kernels_.attention(args);
 }
 
-void DenseModel::mlp(std::uint32_t layer) {
-  const LayerWeights& weights = weights_.layers[layer];
-  const std::size_t tokens = places_.size();
-  const std::size_t hidden = config_.hidden_size;
-  const std::size_t intermediate = config_.intermediate_size;
-
-  const std::array<Product, 2> inputs = {Product{&weights.gate, gate_.data(), intermediate},
-                                         Product{&weights.up, up_.data(), intermediate}};
-  prepared_.reset(tokens, hidden, inputs);
-  for_each_row(workers_, tokens, 4 * hidden, [&](std::size_t row) {
-    float* residual = residual_.data() + row * hidden;
-    float* projected = projected_.data() + row * hidden;
-    kernels_.add(residual, projected, hidden);
-    kernels_.rms_norm(residual, weights.mlp_norm.data(), hidden, config_.rms_norm_epsilon,
-                      projected);
-    prepared_.set(row, projected);
-  });
-  prepared_.multiply(workers_, inputs);
-
-  const std::array<Product, 1> output = {Product{&weights.down, projected_.data(), hidden}};
-  prepared_.reset(tokens, intermediate, output);
-  for_each_row(workers_, tokens, 8 * intermediate, [&](std::size_t row) {
-    float* gate = gate_.data() + row * intermediate;
-    kernels_.silu_mul(gate, up_.data() + row * intermediate, intermediate, gate);
-    prepared_.set(row, gate);
-  });
-  prepared_.multiply(workers_, output);
-  for_each_row(workers_, tokens, hidden, [&](std::size_t row) {
-    kernels_.add(residual_.data() + row * hidden, projected_.data() + row * hidden, hidden);
-  });
+void DenseModel::take_attended(std::uint32_t layer, const RowTile& tile, const Range& rows) {
+  for (std::uint32_t i = rows.begin; i < rows.end; ++i) {
+    products_[layer].output.prepare(attended_.data() + row_at(layer, tile, i) * query_size_, i,
+                                    rows_of(layer, tile), prepared(tile));
+  }
 }
 
-void DenseModel::project_logits(std::span<const Segment> segments, std::span<float> logits) {
+void DenseModel::mlp_norm(std::uint32_t layer, const RowTile& tile, const Range& rows) {
   const std::size_t hidden = config_.hidden_size;
-  std::vector<std::size_t> wanted;
-  std::size_t row = 0;
-  for (const Segment& segment : segments) {
-    row += segment.tokens.size();
-    assert(segment.logit_rows <= segment.tokens.size());
-    for (std::size_t i = segment.logit_rows; i > 0; --i) wanted.push_back(row - i);
+  for (std::uint32_t i = rows.begin; i < rows.end; ++i) {
+    float* residual = residual_.data() + row_at(layer, tile, i) * hidden;
+    float* projected = projected_.data() + (tile.rows.begin + i) * hidden;
+    kernels_.add(residual, projected, hidden);
+    kernels_.rms_norm(residual, weights_.layers[layer].mlp_norm.data(), hidden,
+                      config_.rms_norm_epsilon, projected);
+    products_[layer].gate_up.prepare(projected, i, rows_of(layer, tile), prepared(tile));
   }
-  if (wanted.empty()) return;
-  assert(logits.size() == wanted.size() * config_.vocab_size);
-  const std::array<Product, 1> output = {
-      Product{&weights_.output, logits.data(), config_.vocab_size}};
-  prepared_.reset(wanted.size(), hidden, output);
-  for_each_row(workers_, wanted.size(), 4 * hidden, [&](std::size_t i) {
-    float* normed = projected_.data() + wanted[i] * hidden;
-    kernels_.rms_norm(residual_.data() + wanted[i] * hidden, weights_.output_norm.data(), hidden,
-                      config_.rms_norm_epsilon, normed);
-    prepared_.set(i, normed);
-  });
-  prepared_.multiply(workers_, output);
+}
+
+void DenseModel::activate(std::uint32_t layer, const RowTile& tile, const Range& rows) {
+  const std::size_t size = config_.intermediate_size;
+  for (std::uint32_t i = rows.begin; i < rows.end; ++i) {
+    float* gate = gate_.data() + (tile.rows.begin + i) * size;
+    kernels_.silu_mul(gate, up_.data() + (tile.rows.begin + i) * size, size, gate);
+    products_[layer].down.prepare(gate, i, rows_of(layer, tile), prepared(tile));
+  }
+}
+
+void DenseModel::logit_rows(const RowTile& tile, const Range& rows) {
+  const std::size_t hidden = config_.hidden_size;
+  for (std::uint32_t i = rows.begin; i < rows.end; ++i) {
+    const std::uint32_t wanted = tile.wanted.begin + i;
+    float* residual = residual_.data() + pass_.wanted()[wanted] * hidden;
+    float* projected = projected_.data() + (tile.rows.begin + i) * hidden;
+    kernels_.add(residual, projected, hidden);
+    kernels_.rms_norm(residual, weights_.output_norm.data(), hidden, config_.rms_norm_epsilon,
+                      projected);
+    logits_product_.prepare(projected, wanted, pass_.wanted().size(), prepared_logit_rows_.data());
+  }
 }
 
 }  // namespace dovetail::model

@@ -1,39 +1,48 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
-#include "cores/workers.h"
+#include "base/aligned_buffer.h"
+#include "cores/executor.h"
+#include "cores/recording.h"
 #include "kernels/kernels.h"
 #include "load/model_source.h"
 #include "model/cache.h"
 #include "model/linear.h"
+#include "model/pass.h"
 #include "model/rope.h"
 #include "model/weights.h"
+#include "observe/lane_log.h"
 
 namespace dovetail::model {
-
-// Consecutive tokens of one sequence in one forward pass: a prefill chunk or a decode row.
-struct Segment {
-  std::span<const std::int32_t> tokens;        // ids in [0, vocab_size)
-  std::uint32_t first_position = 0;            // of tokens[0]; everything before it is in the cache
-  std::span<const std::uint32_t> block_table;  // covers first_position + tokens.size() positions
-  std::uint32_t logit_rows = 0;                // of the last so many tokens
-};
 
 // A dense decoder: RMS norm, grouped-query attention with RoPE, SwiGLU (Llama,
 // https://arxiv.org/abs/2302.13971; Mistral, Qwen2 and Qwen3 differ by configuration alone).
 //
+// A forward pass is a graph of tasks: its rows go through the layers in tiles, each a chain of
+// tasks of its own, which wait for each other only where a row attends to keys of another tile. The
+// graph is recorded once for each number of tiles; a pass sets the numbers of blocks.
+//
 // Every value of a token depends on that token's own sequence only, and is reduced in an order that
 // depends on the model only: the segments that share a pass, the way a prompt is cut into segments
-// and the number of workers leave no trace in the bits. One thread at a time.
+// or a pass into tiles, and the number of lanes leave no trace in the bits. One thread at a time.
 class DenseModel {
  public:
-  // `kernels` and `workers` must outlive the model.
+  // `kernels` and `executor`, which has room for max_tasks(), must outlive the model.
   DenseModel(std::shared_ptr<const load::ModelSource> source, const kernels::Kernels& kernels,
-             cores::Workers& workers);
+             cores::Executor& executor);
+
+  DenseModel(const DenseModel&) = delete;
+  DenseModel& operator=(const DenseModel&) = delete;
+
+  // Tasks that the executor must have room for (GraphOptions::tasks).
+  static std::uint32_t max_tasks(const load::ModelConfig& config);
 
   const load::ModelConfig& config() const { return config_; }
   CacheShape cache_shape(kernels::CacheType type) const;
@@ -41,43 +50,89 @@ class DenseModel {
   // Computes all segments, writes their keys and values into the cache and logit_rows rows of
   // vocab_size logits per segment, in the order of their tokens. Segments belong to different
   // sequences; a block that two of their tables share lies wholly before both first positions.
+  // Nothing else may run on the executor.
   void forward(std::span<const Segment> segments, const Cache& cache, std::span<float> logits);
 
+  // What a lane did in the last pass, by what the executor says of it (Executor::take_spans()).
+  observe::LaneSlice slice(const cores::Span& span) const;
+
  private:
-  // Where a token of the pass belongs.
-  struct Place {
-    std::uint32_t segment = 0;
-    std::uint32_t position = 0;
+  // The tasks of a tile, in their order: kEmbed, from kNorm to kDown in every layer, kLogitRows.
+  // kLogits follows once, after all tiles.
+  enum class Stage : std::uint8_t {
+    kEmbed,
+    kNorm,           // what the layer before gave is added; attention norm
+    kQueryKeyValue,  // products
+    kPlace,          // biases, head norms and rotation; keys and values into the cache
+    kAttend,         // query tiles x key/value heads
+    kAttended,       // what attention gave is prepared
+    kOutput,         // product
+    kMlpNorm,        // what attention gave is added; norm
+    kGateUp,         // products
+    kActivate,       // SwiGLU
+    kDown,           // product
+    kLogitRows,      // what the last layer gave is added; norm of the rows that have logits
+    kLogits,         // product
   };
-  // Tokens of one segment whose attention is one task per key/value head.
-  struct QueryTile {
-    std::uint32_t segment = 0;
-    std::uint32_t row = 0;  // of its first token in the pass
-    std::uint32_t position = 0;
-    std::uint32_t rows = 0;
+  static constexpr std::size_t kStages = 13;
+
+  struct LayerProducts {
+    Linear query_key_value, output, gate_up, down;
   };
 
-  void begin_pass(std::span<const Segment> segments);
-  void attention(std::uint32_t layer, std::span<const Segment> segments, const Cache& cache);
-  void place_heads(std::uint32_t layer, std::size_t row, const Segment& segment,
-                   const Cache& cache);
-  void attend(std::uint32_t layer, std::uint32_t kv_head, const QueryTile& tile,
-              const Segment& segment, const Cache& cache);
-  void mlp(std::uint32_t layer);
-  void project_logits(std::span<const Segment> segments, std::span<float> logits);
+  using Blocks = std::array<std::uint32_t, kStages>;  // of the stages of a tile
+
+  // A recorded pass.
+  struct Graph {
+    struct Task {
+      Stage stage = Stage::kEmbed;
+      std::uint32_t layer = 0, tile = 0;
+    };
+    std::vector<Task> tasks;  // by number
+    cores::Recording recording;
+  };
+
+  Graph record(std::uint32_t tiles);
+  void share_out();
+  std::uint32_t blocks_of(Stage stage, std::uint32_t layer, std::uint32_t tile) const;
+
+  void run(Stage stage, std::uint32_t layer, std::uint32_t tile, std::uint32_t block);
+  void embed(const RowTile& tile, const Range& rows);
+  void norm(std::uint32_t layer, const RowTile& tile, const Range& rows);
+  void place(std::uint32_t layer, const RowTile& tile, const Range& rows);
+  void attend(std::uint32_t layer, const RowTile& tile, std::uint32_t block, std::uint32_t blocks);
+  void attend(std::uint32_t layer, std::uint32_t kv_head, const QueryTile& queries);
+  void take_attended(std::uint32_t layer, const RowTile& tile, const Range& rows);
+  void mlp_norm(std::uint32_t layer, const RowTile& tile, const Range& rows);
+  void activate(std::uint32_t layer, const RowTile& tile, const Range& rows);
+  void logit_rows(const RowTile& tile, const Range& rows);
+
+  std::uint32_t rows_of(std::uint32_t layer, const RowTile& tile) const;
+  std::uint32_t row_at(std::uint32_t layer, const RowTile& tile, std::uint32_t index) const;
+  std::byte* prepared(const RowTile& tile) const;
 
   load::ModelConfig config_;
   const kernels::Kernels& kernels_;
-  cores::Workers& workers_;
+  cores::Executor& executor_;
+  std::size_t lanes_;
   DenseWeights weights_;
+  std::vector<LayerProducts> products_;
+  Linear logits_product_;
   RopeTable rope_;
   std::size_t query_size_, kv_size_;  // of all heads of a token
+  std::size_t prepared_row_bytes_ = 0;
+  std::array<std::optional<Graph>, Pass::kMostTiles> graphs_;
+  const Graph* last_ = nullptr;  // that ran
 
-  // Of the pass under way; [tokens][...].
-  std::vector<Place> places_;
-  std::vector<QueryTile> tiles_;
-  PreparedRows prepared_;
+  // Of the pass under way. Matrices are [rows of the pass][...]. Where a layer has fewer rows than
+  // the pass, those of a tile lie together from its first row on in all but residual_, query_ and
+  // attended_.
+  Pass pass_;
+  const Cache* cache_ = nullptr;
+  std::span<float> logits_;
+  std::vector<Blocks> blocks_, last_blocks_;  // by tile; the latter of the last layer
   std::vector<float> residual_, query_, key_, value_, attended_, gate_, up_, projected_;
+  AlignedBuffer prepared_, prepared_logit_rows_;
 };
 
 }  // namespace dovetail::model

@@ -6,86 +6,79 @@
 namespace dovetail::model {
 namespace {
 
-// Output columns are shared out in multiples of a cache line of floats, so that no two threads
-// write to one.
-constexpr std::size_t kColumnGrain = 16;
+// Output columns are shared out in units of a cache line of floats.
+constexpr std::size_t kUnit = 16;
 
-struct Part {
-  const Product* product;
-  std::size_t begin, end;
-};
-
-std::vector<Part> split_columns(std::span<const Product> products, std::size_t grain) {
-  std::vector<Part> parts;
-  for (const Product& product : products) {
-    for (std::size_t begin = 0; begin < product.weights->rows; begin += grain) {
-      parts.push_back({&product, begin, std::min(begin + grain, product.weights->rows)});
-    }
-  }
-  return parts;
-}
+std::size_t units_of(const Matrix& matrix) { return (matrix.rows + kUnit - 1) / kUnit; }
 
 }  // namespace
 
-void PreparedRows::reset(std::size_t rows, std::size_t k, std::span<const Product> products) {
-  rows_ = rows;
-  k_ = k;
-  forms_.clear();
-  std::size_t bytes = 0;
-  for (const Product& product : products) {
-    const load::DataType type = product.weights->type;
-    assert(product.weights->columns == k);
-    if (std::any_of(forms_.begin(), forms_.end(),
-                    [&](const Form& form) { return form.type == type; }))
+Linear::Linear(const kernels::Kernels& kernels, std::initializer_list<const Matrix*> weights)
+    : kernels_(&kernels), columns_((*weights.begin())->columns) {
+  assert(weights.size() <= kMost);
+  for (const Matrix* matrix : weights) {
+    assert(matrix->columns == columns_);
+    weights_[count_++] = matrix;
+    outputs_ += matrix->rows;
+    units_ += units_of(*matrix);
+    const auto known = std::span(forms_).first(form_count_);
+    if (std::any_of(known.begin(), known.end(),
+                    [&](const Form& form) { return form.type == matrix->type; })) {
       continue;
-    const std::size_t stride = kernels_.activation_bytes(type, k);
-    forms_.push_back({type, stride, bytes});
-    bytes += stride * rows;
+    }
+    const std::size_t bytes = kernels.activation_bytes(matrix->type, columns_);
+    forms_[form_count_++] = {matrix->type, bytes, row_bytes_};
+    row_bytes_ += bytes;
   }
-  buffer_.reserve(bytes);
 }
 
-void PreparedRows::set(std::size_t row, const float* x) {
-  assert(row < rows_);
-  for (const Form& form : forms_)
-    kernels_.prepare(form.type, x, k_, buffer_.data() + form.begin + row * form.stride);
+void Linear::prepare(const float* x, std::size_t row, std::size_t rows, std::byte* prepared) const {
+  assert(row < rows);
+  for (const Form& form : std::span(forms_).first(form_count_)) {
+    kernels_->prepare(form.type, x, columns_, prepared + form.before * rows + form.row_bytes * row);
+  }
 }
 
-const PreparedRows::Form& PreparedRows::form(load::DataType type) const {
+void Linear::multiply(std::uint32_t block, std::uint32_t blocks, std::size_t rows,
+                      const std::byte* prepared, std::initializer_list<Output> outputs) const {
+  assert(outputs.size() == count_);
+  if (rows == 0) return;
+  const std::size_t begin = units_ * block / blocks;
+  const std::size_t end = units_ * (block + 1) / blocks;
+  std::size_t first = 0;  // unit of the matrix
+  for (std::size_t which = 0; which < count_; ++which) {
+    const Matrix& matrix = *weights_[which];
+    const std::size_t last = first + units_of(matrix);
+    const std::size_t from = std::max(begin, first);
+    const std::size_t to = std::min(end, last);
+    if (from < to) {
+      multiply(matrix, (from - first) * kUnit, std::min((to - first) * kUnit, matrix.rows), rows,
+               prepared, outputs.begin()[which]);
+    }
+    first = last;
+  }
+}
+
+void Linear::multiply(const Matrix& matrix, std::size_t begin, std::size_t end, std::size_t rows,
+                      const std::byte* prepared, const Output& output) const {
+  const Form& rows_form = form(matrix.type);
+  kernels::MatmulArgs args;
+  args.type = matrix.type;
+  args.weights = matrix.data.data();
+  args.activations = prepared + rows_form.before * rows;
+  args.activation_stride = rows_form.row_bytes;
+  args.output = output.data;
+  args.output_stride = output.stride;
+  args.m = rows;
+  args.k = columns_;
+  args.n_begin = begin;
+  args.n_end = end;
+  kernels_->matmul(args);
+}
+
+const Linear::Form& Linear::form(load::DataType type) const {
   return *std::find_if(forms_.begin(), forms_.end(),
                        [&](const Form& candidate) { return candidate.type == type; });
-}
-
-void PreparedRows::multiply(cores::Workers& workers, std::span<const Product> products) const {
-  std::size_t columns = 0;
-  for (const Product& product : products) columns += product.weights->rows;
-  const bool shared = workers.size() > 1 && rows_ * k_ * columns >= kWorthSharing;
-  // Some parts per thread, so that a slow one does not hold up the others.
-  const std::size_t wanted = shared ? columns / (workers.size() * 4) : columns;
-  const std::size_t grain =
-      std::max(kColumnGrain, (wanted + kColumnGrain - 1) / kColumnGrain * kColumnGrain);
-  const std::vector<Part> parts = split_columns(products, grain);
-  const auto compute = [&](std::size_t index) {
-    const Part& part = parts[index];
-    const Form& rows = form(part.product->weights->type);
-    kernels::MatmulArgs args;
-    args.type = rows.type;
-    args.weights = part.product->weights->data.data();
-    args.activations = buffer_.data() + rows.begin;
-    args.activation_stride = rows.stride;
-    args.output = part.product->output;
-    args.output_stride = part.product->output_stride;
-    args.m = rows_;
-    args.k = k_;
-    args.n_begin = part.begin;
-    args.n_end = part.end;
-    kernels_.matmul(args);
-  };
-  if (shared) {
-    workers.run(parts.size(), compute);
-  } else {
-    for (std::size_t i = 0; i < parts.size(); ++i) compute(i);
-  }
 }
 
 }  // namespace dovetail::model

@@ -1,66 +1,67 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
-#include <vector>
 
-#include "base/aligned_buffer.h"
-#include "cores/workers.h"
 #include "kernels/kernels.h"
 #include "model/weights.h"
 
 namespace dovetail::model {
 
-// One of several products of the same rows: output[row][i] = sum over k of rows[row][k] *
-// weights[i][k].
-struct Product {
-  const Matrix* weights = nullptr;
-  float* output = nullptr;        // [rows][output_stride]
-  std::size_t output_stride = 0;  // floats
-};
-
-// Rows of activations in the forms in which the weights of a group of products take them. Scratch
-// memory that is used again for every group of a pass.
-class PreparedRows {
+// Matrices that multiply the same rows: output[row][i] = sum over k of rows[row][k] *
+// weights[i][k]. Rows are brought into the forms that the matrices' types take first, once per type
+// (prepare()); then the outputs' columns, those of all matrices in a row, are computed in blocks
+// that may run on any threads.
+//
+// Prepared rows lie in memory of the caller's: rows * row_bytes() bytes at a multiple of 64. A
+// small value; the kernels and the matrices must outlive it. Thread-safe.
+class Linear {
  public:
-  explicit PreparedRows(const kernels::Kernels& kernels) : kernels_(kernels) {}
+  static constexpr std::size_t kMost = 3;
 
-  // Makes room for `rows` rows of `k` columns, once per weight type among the products.
-  void reset(std::size_t rows, std::size_t k, std::span<const Product> products);
+  // Where the products of one matrix go: [rows][stride] floats.
+  struct Output {
+    float* data = nullptr;
+    std::size_t stride = 0;
+  };
 
-  // Row `row` is x, k floats. Different rows may be set by different threads.
-  void set(std::size_t row, const float* x);
+  // From one to kMost matrices with equally many columns.
+  Linear(const kernels::Kernels& kernels, std::initializer_list<const Matrix*> weights);
 
-  // All products of all rows, shared out over the workers by output columns.
-  void multiply(cores::Workers& workers, std::span<const Product> products) const;
+  std::size_t columns() const { return columns_; }      // of a row that comes in
+  std::size_t outputs() const { return outputs_; }      // of a row, of all matrices
+  std::size_t row_bytes() const { return row_bytes_; }  // of a prepared row
+
+  // Prepares row `row` of `rows` from x, columns() floats.
+  void prepare(const float* x, std::size_t row, std::size_t rows, std::byte* prepared) const;
+
+  // Computes block `block` of `blocks` for `rows` prepared rows; an output for each matrix, in
+  // their order. Blocks are about equal and share no cache line of floats of an output.
+  void multiply(std::uint32_t block, std::uint32_t blocks, std::size_t rows,
+                const std::byte* prepared, std::initializer_list<Output> outputs) const;
 
  private:
+  // Of the rows of one form come first all of them, then those of the next.
   struct Form {
     load::DataType type = load::DataType::kF32;
-    std::size_t stride = 0;  // bytes per row
-    std::size_t begin = 0;   // of row 0 in buffer_
+    std::size_t row_bytes = 0;
+    std::size_t before = 0;  // bytes of a row in the forms before this one
   };
+
   const Form& form(load::DataType type) const;
+  void multiply(const Matrix& matrix, std::size_t begin, std::size_t end, std::size_t rows,
+                const std::byte* prepared, const Output& output) const;
 
-  const kernels::Kernels& kernels_;
-  std::size_t rows_ = 0, k_ = 0;
-  std::vector<Form> forms_;
-  AlignedBuffer buffer_;
+  const kernels::Kernels* kernels_;
+  std::array<const Matrix*, kMost> weights_{};
+  std::size_t count_ = 0;
+  std::array<Form, kMost> forms_{};
+  std::size_t form_count_ = 0;
+  std::size_t columns_ = 0, outputs_ = 0, row_bytes_ = 0;
+  std::size_t units_ = 0;  // of output columns
 };
-
-// Work below this many multiplications is not worth waking other threads for.
-inline constexpr std::size_t kWorthSharing = std::size_t{1} << 17;
-
-// Calls task(i) for i < count, on all workers if count * cost (in multiplications) is worth it.
-template <class Task>
-void for_each_row(cores::Workers& workers, std::size_t count, std::size_t cost, const Task& task) {
-  if (count * cost < kWorthSharing) {
-    for (std::size_t i = 0; i < count; ++i) task(i);
-  } else {
-    workers.run(count, task);
-  }
-}
 
 }  // namespace dovetail::model

@@ -14,7 +14,7 @@ namespace dovetail::observe {
 namespace {
 
 // Groups of tracks.
-enum Process : int { kSteps = 1, kSlots = 2, kSequences = 3 };
+enum Process : int { kSteps = 1, kSlots = 2, kSequences = 3, kLanes = 4 };
 enum StepTrack : int { kStepTrack = 1, kEngineTrack = 2, kAheadTrack = 3 };
 
 struct RowOfStep {
@@ -41,7 +41,7 @@ class Writer {
  public:
   explicit Writer(const std::function<void(std::string_view)>& out) : out_(out) {}
 
-  void write(std::span<const Event> events);
+  void write(std::span<const Event> events, std::span<const LaneSlice> lanes);
 
  private:
   template <class... Args>
@@ -64,6 +64,7 @@ class Writer {
   void end_plan(const Event& event);
   void end_step(const Event& event);
   void counters(std::int64_t time, std::uint32_t tokens);
+  void write_lanes(std::span<const LaneSlice> lanes);
 
   const std::function<void(std::string_view)>& out_;
   std::string text_;
@@ -252,7 +253,24 @@ void Writer::counters(std::int64_t time, std::uint32_t tokens) {
        int{kSteps}, ts, tokens);
 }
 
-void Writer::write(std::span<const Event> events) {
+// Those that began before the log does are left out.
+void Writer::write_lanes(std::span<const LaneSlice> lanes) {
+  if (lanes.empty()) return;
+  name_process(kLanes, "lanes");
+  std::set<std::uint32_t> named;
+  for (const LaneSlice& lane : lanes) {
+    if (lane.start < begin_) continue;
+    if (named.insert(lane.lane).second)
+      name_thread(kLanes, lane.lane, fmt::format("lane {}", lane.lane));
+    const std::string layer = lane.layer < 0 ? std::string() : fmt::format("layer {} ", lane.layer);
+    item(
+        R"({{"ph":"X","name":"{}{}","pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f},"args":{{"tile":{},"block":{}}}}})",
+        layer, lane.task, int{kLanes}, lane.lane, us(lane.start),
+        static_cast<double>(lane.end - lane.start) / 1000.0, lane.tile, lane.block);
+  }
+}
+
+void Writer::write(std::span<const Event> events, std::span<const LaneSlice> lanes) {
   out_(R"({"displayTimeUnit":"ms","traceEvents":[)");
   if (!events.empty()) begin_ = plan_began_ = forwarded_ = step_ended_ = events.front().time;
   name_process(kSteps, "steps");
@@ -267,19 +285,20 @@ void Writer::write(std::span<const Event> events) {
     if (sequence.state != nullptr)
       slice(kSequences, id, sequence.state, sequence.since, events.back().time);
   }
+  if (!events.empty()) write_lanes(lanes);
   out_("\n]}\n");
 }
 
 }  // namespace
 
-void write_perfetto(std::span<const Event> events,
+void write_perfetto(std::span<const Event> events, std::span<const LaneSlice> lanes,
                     const std::function<void(std::string_view)>& out) {
-  Writer(out).write(events);
+  Writer(out).write(events, lanes);
 }
 
-std::string perfetto_json(std::span<const Event> events) {
+std::string perfetto_json(std::span<const Event> events, std::span<const LaneSlice> lanes) {
   std::string text;
-  write_perfetto(events, [&](std::string_view piece) { text += piece; });
+  write_perfetto(events, lanes, [&](std::string_view piece) { text += piece; });
   return text;
 }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "observe/event_log.h"
+#include "observe/lane_log.h"
 
 namespace dovetail::observe {
 
@@ -16,11 +17,13 @@ namespace dovetail::observe {
 // waiting, reading or decoding. Preemptions, cancellations and ends are instants; counters say what
 // runs, waits, is in the cache, and how many tokens a step had. Times count from the first event.
 // The beginning may be missing, as in a log that was full: what it would have told is left out.
-// Slices of a track never overlap. `out` gets the text piece by piece.
-void write_perfetto(std::span<const Event> events,
+// `lanes` (in any order) are what the lanes of the executor did meanwhile: a track each, with
+// slices named `layer 3 gate-up`. Slices of a track never overlap. `out` gets the text piece by
+// piece.
+void write_perfetto(std::span<const Event> events, std::span<const LaneSlice> lanes,
                     const std::function<void(std::string_view)>& out);
 
 // The same as one string.
-std::string perfetto_json(std::span<const Event> events);
+std::string perfetto_json(std::span<const Event> events, std::span<const LaneSlice> lanes = {});
 
 }  // namespace dovetail::observe

@@ -186,7 +186,6 @@ void Scheduler::admit(const Fit& fit, StepPlan& plan) {
   // Nothing that a running sequence does allocates.
   sequence.blocks.reserve(kv::blocks_for(positions_needed(sequence), options_.block_size));
   if (options_.prefix_cache) {
-    sequence.tokens.reserve(sequence.final_length);
     chains_[sequence.slot].indexed = sequence.hashes[fit.cached_blocks];
     const std::uint32_t border = sequence.known / options_.block_size * options_.block_size;
     std::copy(sequence.tokens.begin() + border, sequence.tokens.end(),
@@ -224,7 +223,7 @@ void Scheduler::preempt(Handle handle, StepPlan& plan) {
   sequence.lost = sequence.planned;
   sequence.preempted = true;
   sequence.next_drafts = 0;
-  if (options_.prefix_cache) keep_tokens(sequence, sequence.known);
+  if (options_.prefix_cache) collect_tokens(sequence);
   release(sequence);
   std::erase(order_, handle);
   if (mutated(Mutant::kBackOfTheQueue)) sequence.key.arrival = next_arrival_++;
@@ -288,8 +287,7 @@ void Scheduler::take_block(Sequence& sequence) {
 void Scheduler::learn_token(Sequence& sequence, std::uint32_t position, std::int32_t token) {
   const std::span<std::int32_t> last = last_tokens(sequence);
   const std::uint32_t place = position % options_.block_size;
-  if (place == 0 && sequence.tokens.size() < position) {
-    keep_tokens(sequence, position);
+  if (place == 0 && sequence.indexed < position / options_.block_size) {
     index_block(sequence, last, chains_[sequence.slot].next);
   }
   last[place] = token;
@@ -300,11 +298,18 @@ void Scheduler::learn_token(Sequence& sequence, std::uint32_t position, std::int
   }
 }
 
-// Moves the tokens before position `end` from the slot to the sequence.
-void Scheduler::keep_tokens(Sequence& sequence, std::uint32_t end) {
-  const std::size_t known = sequence.tokens.size();
-  const auto kept = last_tokens(sequence).subspan(known % options_.block_size, end - known);
-  sequence.tokens.insert(sequence.tokens.end(), kept.begin(), kept.end());
+// What it generated while it held the slot comes back from its blocks and from the slot.
+void Scheduler::collect_tokens(Sequence& sequence) {
+  while (sequence.tokens.size() < sequence.known) {
+    const auto at = static_cast<std::uint32_t>(sequence.tokens.size());
+    const std::uint32_t block = at / options_.block_size;
+    const std::span<const std::int32_t> from =
+        block < sequence.indexed ? pool_.tokens(sequence.blocks[block]) : last_tokens(sequence);
+    const std::uint32_t first = at % options_.block_size;
+    const std::uint32_t count = std::min(options_.block_size - first, sequence.known - at);
+    const auto part = from.subspan(first, count);
+    sequence.tokens.insert(sequence.tokens.end(), part.begin(), part.end());
+  }
 }
 
 // Makes findable what is full and computed, up to the prefill target.

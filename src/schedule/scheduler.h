@@ -145,8 +145,8 @@ class Scheduler {
     std::uint32_t batch_class = 0;
     std::vector<kv::BlockId> blocks;
 
-    // With a prefix cache: known ones, but for those of the last block that are still with the
-    // slot.
+    // With a prefix cache: those that were known when it last waited. What it has generated since
+    // is in the index, block by block, and with the slot.
     std::vector<std::int32_t> tokens;
     // hashes[0] is the root, [i] stands for i full blocks; as many as anybody has asked for.
     std::vector<kv::BlockHash> hashes;
@@ -244,7 +244,7 @@ class Scheduler {
   void forget(Handle handle);
   void take_block(Sequence& sequence);
   void learn_token(Sequence& sequence, std::uint32_t position, std::int32_t token);
-  void keep_tokens(Sequence& sequence, std::uint32_t end);
+  void collect_tokens(Sequence& sequence);
   void index_prefill(Sequence& sequence, std::uint32_t computed);
   void index_block(Sequence& sequence, std::span<const std::int32_t> tokens,
                    const kv::BlockHash& hash);

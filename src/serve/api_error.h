@@ -37,6 +37,10 @@ template <class... Args>
   return tl::unexpected<ApiError>(std::move(error));
 }
 
+// What is wrong with a field, if anything is.
+using Problem = std::optional<ApiError>;
+inline Problem problem(tl::unexpected<ApiError> error) { return std::move(error.value()); }
+
 // An engine's error in HTTP's terms: kInvalid and kUnsupported 400, kNotFound 404, kExhausted 429,
 // kUnavailable 503, kTimeout 504, the rest 500. A message of kInvalid that begins with "field: "
 // blames that field.

@@ -10,10 +10,8 @@ namespace {
 
 constexpr std::int32_t kDefaultCompletionTokens = 16;  // as OpenAI's API defines it
 
-std::optional<ApiError> problem(tl::unexpected<ApiError> error) { return std::move(error.value()); }
-
 // What concerns several fields at once.
-std::optional<ApiError> settle(Form form, Draft& draft) {
+Problem settle(Form form, Draft& draft) {
   Request& request = draft.request;
   if (draft.has_stream_options && !draft.stream) {
     return problem(bad_field("stream_options", "is allowed only with \"stream\": true"));

@@ -20,8 +20,6 @@ constexpr std::size_t kMaxLabelBytes = 512;
 constexpr std::int32_t kMaxPriority = 1000;
 constexpr double kMaxTimeout = 365.0 * 24 * 3600;  // seconds
 
-using Problem = std::optional<ApiError>;
-
 template <class T, class To>
 Problem store(Outcome<T> value, To& to) {
   if (!value) return std::move(value.error());
@@ -37,8 +35,6 @@ Problem store_int(std::string_view field, const Json& value, std::int32_t least,
   to = static_cast<std::int32_t>(*number);
   return std::nullopt;
 }
-
-Problem problem(tl::unexpected<ApiError> error) { return std::move(error.value()); }
 
 Problem store_format(Outcome<std::optional<OutputFormat>> asked, Draft& draft) {
   if (!asked) return std::move(asked.error());
@@ -347,8 +343,7 @@ constexpr Neutral kNeutral[] = {
 
 }  // namespace
 
-std::optional<ApiError> read_field(Form form, std::string_view name, const Json& value,
-                                   Draft& draft) {
+Problem read_field(Form form, std::string_view name, const Json& value, Draft& draft) {
   const auto route = form == Form::kChat ? kChats : kCompletions;
   for (const Field& field : kFields) {
     if (field.name != name || (field.routes & route) == 0) continue;

@@ -31,7 +31,6 @@ struct Draft {
 };
 
 // Reads one field into the draft; null is as good as no field. Errors as read_generation().
-std::optional<ApiError> read_field(Form form, std::string_view name, const Json& value,
-                                   Draft& draft);
+Problem read_field(Form form, std::string_view name, const Json& value, Draft& draft);
 
 }  // namespace dovetail::serve

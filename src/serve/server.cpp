@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -108,7 +109,11 @@ Status Server::Impl::listen() {
   if (failure || found.empty()) {
     return fail(ErrorKind::kIo, "host {}: cannot be resolved: {}", options.host, failure.message());
   }
-  const tcp::endpoint endpoint = found.begin()->endpoint();
+  // Clients that are given a name of both kinds (localhost) come by either; more know IPv4.
+  const auto v4 = std::find_if(found.begin(), found.end(), [](const auto& entry) {
+    return entry.endpoint().address().is_v4();
+  });
+  const tcp::endpoint endpoint = (v4 == found.end() ? found.begin() : v4)->endpoint();
   acceptor.open(endpoint.protocol(), failure);
   if (!failure) acceptor.set_option(tcp::acceptor::reuse_address(true), failure);
   if (!failure) acceptor.bind(endpoint, failure);
@@ -194,7 +199,8 @@ void Server::Impl::stop_now() {
   core.stopping = true;
   ErrorCode ignored;
   acceptor.close(ignored);
-  signals.cancel(ignored);
+  // A step under way is still waited for; a further signal ends the process.
+  signals.clear(ignored);
   flush_timer.cancel();
   const std::vector<Session*> open(core.sessions.begin(), core.sessions.end());
   for (Session* session : open) session->abort();

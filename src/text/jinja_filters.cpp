@@ -13,10 +13,6 @@
 namespace dovetail::text::jinja {
 namespace {
 
-void check_size(size_t size) {
-  if (size > kMaxStringBytes) raise("a string grows beyond {} bytes", kMaxStringBytes);
-}
-
 Value trim(Context&, const Value& input, Arguments& arguments) {
   const Bound bound(arguments, "trim", {"chars"});
   const std::string text = to_text(input);

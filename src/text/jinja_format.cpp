@@ -23,10 +23,6 @@ struct Spec {
   char type = '\0';
 };
 
-void check_size(const std::string& out) {
-  if (out.size() > kMaxStringBytes) raise("a string grows beyond {} bytes", kMaxStringBytes);
-}
-
 std::string pad(std::string_view text, const Spec& spec, char otherwise, size_t sign_bytes = 0) {
   const size_t size = length(text);
   if (size >= spec.width) return std::string(text);
@@ -162,7 +158,7 @@ class PercentFormat {
       out_ += format_.substr(at_, percent - at_);
       at_ = percent;
       if (at_ < format_.size()) directive();
-      check_size(out_);
+      check_size(out_.size());
     }
     if (used_ < items_.size() && !by_name_ && (is_tuple_ || values_.dict() == nullptr)) {
       raise("not all arguments converted during string formatting");
@@ -371,7 +367,7 @@ class JsonWriter {
  private:
   void write(const Value& value, size_t level) {
     budget_.charge(1);
-    check_size(out_);
+    check_size(out_.size());
     if (value.is_none()) {
       out_ += "null";
     } else if (const bool* flag = value.boolean()) {
@@ -401,7 +397,7 @@ class JsonWriter {
     if (!style_.indent) return;
     out_ += '\n';
     for (size_t i = 0; i < level; ++i) out_ += *style_.indent;
-    check_size(out_);
+    check_size(out_.size());
   }
 
   void write_items(const Items& items, size_t level) {
@@ -480,7 +476,7 @@ class JsonWriter {
       at += point.size;
     }
     out_ += '"';
-    check_size(out_);
+    check_size(out_.size());
   }
 
   const JsonStyle& style_;
@@ -549,7 +545,7 @@ std::string format_braces(std::string_view format, const Arguments& arguments) {
       raise("conversion '!{}' is not supported", conversion);
     }
     out += format_value(value, spec);
-    check_size(out);
+    check_size(out.size());
   }
   return out;
 }

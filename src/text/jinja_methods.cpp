@@ -244,7 +244,7 @@ Value zfill(const Value& self, Arguments& arguments) {
                    text.substr(sign));
 }
 
-Value join(Context& context, const Value& self, Arguments& arguments) {
+Value join_method(Context& context, const Value& self, Arguments& arguments) {
   const Bound bound(arguments, "join", {"iterable"}, 1);
   std::string out;
   bool first = true;
@@ -255,7 +255,7 @@ Value join(Context& context, const Value& self, Arguments& arguments) {
     if (!first) out += text_of(self);
     first = false;
     out += text_of(item);
-    if (out.size() > kMaxStringBytes) raise("a string grows beyond {} bytes", kMaxStringBytes);
+    check_size(out.size());
   }
   return Value::of(std::move(out));
 }
@@ -308,7 +308,7 @@ constexpr auto kStringMethods = std::to_array<NamedMethod>({
      }},
     {"isspace", [](Context&, const Value& s, Arguments&) { return every(s, is_space); }},
     {"isupper", [](Context&, const Value& s, Arguments&) { return cased(s, true); }},
-    {"join", join},
+    {"join", join_method},
     {"ljust", [](Context&, const Value& s, Arguments& a) { return justify(s, a, "ljust"); }},
     {"lower", [](Context&, const Value& s, Arguments&) { return Value::of(to_lower(text_of(s))); }},
     {"lstrip",

@@ -214,7 +214,7 @@ Value join(Context& context, const Value& input, Arguments& arguments) {
     if (!first) out += separator;
     first = false;
     out += to_text(path ? path->get(context, item) : item);
-    if (out.size() > kMaxStringBytes) raise("a string grows beyond {} bytes", kMaxStringBytes);
+    check_size(out.size());
   }
   return Value::of(std::move(out));
 }
@@ -355,7 +355,7 @@ Value slices(Context& context, const Value& input, Arguments& arguments) {
   return Value::generator(std::move(result));
 }
 
-constexpr auto kFilters = std::to_array<NamedFilter>({
+constexpr auto kSequenceFilters = std::to_array<NamedFilter>({
     {"batch", batch},
     {"dictsort", dictsort},
     {"first", first},
@@ -385,6 +385,6 @@ constexpr auto kFilters = std::to_array<NamedFilter>({
 
 }  // namespace
 
-std::span<const NamedFilter> sequence_filters() { return kFilters; }
+std::span<const NamedFilter> sequence_filters() { return kSequenceFilters; }
 
 }  // namespace dovetail::text::jinja

@@ -20,10 +20,6 @@ int depth_of(const Items& items) {
   return checked_depth(depth + 1);
 }
 
-void check_size(const std::string& out) {
-  if (out.size() > kMaxStringBytes) raise("a string grows beyond {} bytes", kMaxStringBytes);
-}
-
 void append_quoted(std::string& out, std::string_view text) {
   const bool has_single = text.find('\'') != std::string_view::npos;
   const char quote = has_single && text.find('"') == std::string_view::npos ? '"' : '\'';
@@ -126,7 +122,7 @@ void append_entries(std::string& out, const std::vector<std::pair<Key, Value>>& 
 }
 
 void append_repr(std::string& out, const Value& value, int nesting) {
-  check_size(out);
+  check_size(out.size());
   if (nesting > 2 * kMaxValueDepth) raise("a value nests too deep to be printed");
   const int deeper = nesting + 1;
   if (value.is_undefined()) {
@@ -156,7 +152,7 @@ void append_repr(std::string& out, const Value& value, int nesting) {
     const Object* object = value.object();
     out += fmt::format("<{} '{}'>", object->type, object->name);
   }
-  check_size(out);
+  check_size(out.size());
 }
 
 }  // namespace

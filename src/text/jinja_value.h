@@ -31,6 +31,9 @@ template <class... Args>
 
 // Longest string (and output) a template may make, in bytes.
 inline constexpr size_t kMaxStringBytes = size_t{16} << 20;
+inline void check_size(size_t bytes) {
+  if (bytes > kMaxStringBytes) raise("a string grows beyond {} bytes", kMaxStringBytes);
+}
 // Deepest nesting of lists and dicts.
 inline constexpr int kMaxValueDepth = 200;
 // Steps of one rendering: one per node evaluated, one per element touched, one per 256 bytes read

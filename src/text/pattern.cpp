@@ -78,7 +78,7 @@ Result<Pattern> Pattern::regex(std::string_view expression, std::string_view whe
   for (const std::string_view unit : {"a", " ", "1", ".", "\n", "aA", "a ", "\xE4\xB8\xAD"}) {
     std::string probe;
     while (probe.size() < 2048) probe += unit;
-    probe += "\x01";  // what an expression that backtracks most often fails on
+    probe += '\x01';  // what an expression that backtracks most often fails on
     bool ran_away = false;
     static_cast<void>(pattern.find(probe, ran_away));
     if (ran_away) {

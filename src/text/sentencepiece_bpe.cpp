@@ -8,20 +8,20 @@
 namespace dovetail::text {
 namespace {
 
-struct Symbol {
+struct Part {
   std::size_t begin = 0;  // bytes within the piece
   std::size_t size = 0;   // 0: merged into its left neighbour
   std::int32_t previous = -1;
   std::int32_t next = -1;
 };
 
-struct Candidate {
+struct Merge {
   float score = 0;
   std::int32_t left = 0;
   std::int32_t right = 0;
   std::size_t size = 0;  // of both together; tells whether one has changed since
 
-  bool operator<(const Candidate& other) const {  // the heap's top is the largest
+  bool operator<(const Merge& other) const {  // the heap's top is the largest
     return score != other.score ? score < other.score : left > other.left;
   }
 };
@@ -50,14 +50,14 @@ Result<SentencePieceBpe> SentencePieceBpe::create(
 
 void SentencePieceBpe::encode(const Vocabulary& vocabulary, std::string_view piece,
                               std::vector<TokenId>& out) const {
-  std::vector<Symbol> symbols;
+  std::vector<Part> symbols;
   for (std::size_t at = 0; at < piece.size();) {
     const std::size_t size = code_point_at(piece, at).size;
     const auto place = static_cast<std::int32_t>(symbols.size());
     symbols.push_back({at, size, place - 1, at + size < piece.size() ? place + 1 : -1});
     at += size;
   }
-  std::priority_queue<Candidate> heap;
+  std::priority_queue<Merge> heap;
   const auto index = [](std::int32_t at) { return static_cast<std::size_t>(at); };
   const auto offer = [&](std::int32_t left, std::int32_t right) {
     if (left < 0 || right < 0) return;
@@ -67,14 +67,14 @@ void SentencePieceBpe::encode(const Vocabulary& vocabulary, std::string_view pie
       heap.push({scores_[index(*token)], left, right, size});
     }
   };
-  for (const Symbol& symbol : symbols) {
+  for (const Part& symbol : symbols) {
     if (symbol.next >= 0) offer(symbol.next - 1, symbol.next);
   }
   while (!heap.empty()) {
-    const Candidate top = heap.top();
+    const Merge top = heap.top();
     heap.pop();
-    Symbol& left = symbols[index(top.left)];
-    Symbol& right = symbols[index(top.right)];
+    Part& left = symbols[index(top.left)];
+    Part& right = symbols[index(top.right)];
     if (left.size == 0 || right.size == 0 || left.size + right.size != top.size) continue;
     left.size = top.size;
     left.next = right.next;

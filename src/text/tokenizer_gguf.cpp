@@ -22,9 +22,9 @@ enum class TokenType : std::int32_t {
   kByte = 6,
 };
 
-class Reader {
+class TokenizerGgufReader {
  public:
-  explicit Reader(const load::GgufTokenizer& data) : data_(data) {}
+  explicit TokenizerGgufReader(const load::GgufTokenizer& data) : data_(data) {}
 
   Result<std::shared_ptr<const Tokenizer::Impl>> run() {
     Status status = read_common();
@@ -235,7 +235,7 @@ class Reader {
 
 Result<std::shared_ptr<const Tokenizer::Impl>> read_gguf_tokenizer(
     const load::GgufTokenizer& data) {
-  return Reader(data).run();
+  return TokenizerGgufReader(data).run();
 }
 
 }  // namespace dovetail::text

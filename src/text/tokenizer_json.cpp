@@ -14,9 +14,9 @@ namespace {
 // A template of more ids than this around a text is no tokenizer's.
 constexpr std::size_t kMostTemplateIds = 4096;
 
-class Reader {
+class TokenizerJsonReader {
  public:
-  Reader(const nlohmann::json& root, const nlohmann::json* config)
+  TokenizerJsonReader(const nlohmann::json& root, const nlohmann::json* config)
       : root_{&root, "tokenizer.json"}, config_{config, "tokenizer_config.json"} {}
 
   Result<std::shared_ptr<const Tokenizer::Impl>> run() {
@@ -375,11 +375,11 @@ Result<std::shared_ptr<const Tokenizer::Impl>> read_json_tokenizer(
     std::string_view tokenizer_json, std::string_view tokenizer_config_json) {
   auto root = load::parse_json_object(tokenizer_json, "tokenizer.json", load::kLargestTokenizer);
   if (!root) return fail(root.error());
-  if (tokenizer_config_json.empty()) return Reader(*root, nullptr).run();
+  if (tokenizer_config_json.empty()) return TokenizerJsonReader(*root, nullptr).run();
   auto config =
       load::parse_json_object(tokenizer_config_json, "tokenizer_config.json", load::kLargestConfig);
   if (!config) return fail(config.error());
-  return Reader(*root, &*config).run();
+  return TokenizerJsonReader(*root, &*config).run();
 }
 
 }  // namespace dovetail::text

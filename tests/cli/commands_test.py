@@ -6,12 +6,13 @@ import pathlib
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 import urllib.request
 
-BINARY, SOURCE, SHARED = (pathlib.Path(argument).resolve() for argument in sys.argv[1:4])
+from cases import BINARY, WithFolder
+
+SOURCE, SHARED = (pathlib.Path(argument).resolve() for argument in sys.argv[2:4])
 DEMO = SOURCE / "models" / "demo-arith"
 STORIES = SHARED / "models" / "stories260K"
 STORIES_GGUF = STORIES / "stories260K-F32.gguf"
@@ -35,18 +36,6 @@ def lines_of(text):
     return [json.loads(line) for line in text.splitlines()]
 
 
-class WithFolder(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-
-    def write(self, name, text):
-        path = self.folder / name
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return path
-
-
 class Usage(WithFolder):
     def test_help_lists_the_commands(self):
         overview = run("--help").stdout
@@ -67,6 +56,11 @@ class Usage(WithFolder):
 
     def test_version(self):
         self.assertRegex(run("--version").stdout, r"^dovetail \d+\.\d+\.\d+\n$")
+
+    def test_schema_of_pipeline_files(self):
+        published = (SOURCE / "docs" / "pipeline.schema.json").read_text()
+        self.assertEqual(run("pipeline", "schema").stdout, published)
+        self.assertIn("a.yaml", run("pipeline", "schema", "a.yaml", code=2).stderr)
 
     def test_unknown_command(self):
         self.assertIn("did you mean run", run("rnu", code=2).stderr)

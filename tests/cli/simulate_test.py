@@ -1,53 +1,28 @@
 """Runs `dovetail simulate` as people do: simulate_test.py BINARY"""
 
 import json
-import pathlib
 import subprocess
 import sys
-import tempfile
 import unittest
 
-BINARY = pathlib.Path(sys.argv[1]).resolve()
+import cases
+
 LOAD = ["--requests", 300, "--arrivals", "poisson:40", "--prompt", "uniform:20-200", "--output", "longtail:8"]
 
 
-def simulate(*arguments):
-    return subprocess.run([BINARY, "simulate", *map(str, arguments)], capture_output=True, text=True, timeout=120,
-                          check=False)
-
-
-class Simulate(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-
-    def file(self, name, text):
-        path = self.folder / name
-        path.write_text(text)
-        return path
-
-    def output(self, *arguments):
-        done = simulate(*arguments)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return done.stdout
-
-    def refused(self, expected, *arguments):
-        done = simulate(*arguments)
-        self.assertIn(done.returncode, (1, 2), arguments)
-        self.assertEqual(done.stdout, "")
-        self.assertIn(expected, done.stderr)
+class Simulate(cases.OfCommand):
+    COMMAND = "simulate"
 
     def test_a_report_that_cannot_be_written_is_an_error(self):
         with open("/dev/full", "wb") as full:
-            done = subprocess.run([BINARY, "simulate", *map(str, LOAD)], stdout=full, stderr=subprocess.PIPE,
+            done = subprocess.run([cases.BINARY, "simulate", *map(str, LOAD)], stdout=full, stderr=subprocess.PIPE,
                                   text=True, timeout=120, check=False)
         self.assertEqual(done.returncode, 1)
         self.assertIn("standard output: No space left on device", done.stderr)
 
     # The prompt of 100 tokens takes 1,000 + 100 * 10 us, every further token 1,000 + 50 us.
     def test_a_trace_gives_the_times_of_its_steps(self):
-        requests = self.file("r.csv", "arrival,prompt_tokens,output_tokens\n0.5,100,3\n")
+        requests = self.write("r.csv", "arrival,prompt_tokens,output_tokens\n0.5,100,3\n")
         found = json.loads(self.output("--requests-file", requests, "--cost", "1000:10:50:0", "--json"))
         self.assertAlmostEqual(found["time_to_first_token"]["max"], 0.002)
         self.assertAlmostEqual(found["inter_token_latency"]["max"], 0.00105)
@@ -79,7 +54,7 @@ class Simulate(unittest.TestCase):
         for i in range(40):
             prefill, rows, context = i * 13 % 64, 1 + i * 7 % 32, i * i * 17 % 5000
             lines.append(f"{prefill},{rows},{context},{300 + 12 * prefill + 40 * rows + 0.25 * context}")
-        done = simulate("--calibrate", self.file("steps.csv", "\n".join(lines)), "--requests", 5)
+        done = self.run_command("--calibrate", self.write("steps.csv", "\n".join(lines)), "--requests", 5)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("cost 300.000:12.0000:40.0000:0.250000 us from 40 steps", done.stderr)
 
@@ -90,7 +65,7 @@ class Simulate(unittest.TestCase):
         self.assertTrue(any("mixed[" in event.get("name", "") for event in events))
 
     def test_bad_input_is_named(self):
-        bad = self.file("bad.csv", "arrival,prompt_tokens,output_tokens\n0,5,1\n0,5,x\n")
+        bad = self.write("bad.csv", "arrival,prompt_tokens,output_tokens\n0,5,1\n0,5,x\n")
         self.refused("bad.csv:3: output_tokens: 'x' is no number", "--requests-file", bad)
         self.refused("missing.csv", "--requests-file", self.folder / "missing.csv")
         self.refused("makes every step free", "--cost", "0:0:0:0")

@@ -1,80 +1,14 @@
-"""Pipelines as people run them: pipelines.py BINARY MODEL. DOVETAIL_LONG: more kills."""
+"""Pipelines as people run them: pipelines.py BINARY MODEL."""
 
-import collections
 import json
 import os
-import pathlib
-import random
-import signal
 import subprocess
-import sys
-import tempfile
-import time
-import unittest
 
+from pipeline_run import BINARY, MODEL, WithFolder, answer, files_of, main, run
 from running_server import API_KEY, PATIENCE, RunningServer
 from scripted_endpoint import ScriptedEndpoint
 
-BINARY, MODEL = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
-LONG = bool(os.environ.get("DOVETAIL_LONG"))
 EXAMPLE = MODEL.parent.parent / "examples" / "arithmetic" / "pipeline.yaml"
-
-JUDGED = """
-name: judged
-records: {records}
-models:
-  writer: {{endpoint: "{url}", model: w, max_parallel: 8}}
-  judge: {{endpoint: "{url}", model: j, max_parallel: 8}}
-columns:
-  - {{name: number, type: sampler, sampler: integer, params: {{low: 0, high: 1000000000000}}}}
-  - {{name: text, type: llm-text, model: writer, prompt: "write about {{{{ number }}}}"}}
-  - name: grade
-    type: llm-judge
-    model: judge
-    answer: option
-    corrections: 0
-    prompt: "{verb} {{{{ text }}}}"
-    rubrics: [{{name: good, description: is it, options: {{"yes": it is, "no": it is not}}}}]
-  - {{name: size, type: expression, as: integer, value: "{{{{ text | length }}}}"}}
-"""
-
-
-def answer(prompt):
-    verb, _, rest = prompt.partition(" ")
-    if verb == "write":
-        return f"<{rest} is a number>"
-    if "13" in rest:
-        return "hardly"  # no option: the record is dropped
-    return "no" if "7" in rest else "yes"
-
-
-def run(*arguments, code=0):
-    done = subprocess.run([BINARY, "pipeline", *map(str, arguments)], capture_output=True, text=True,
-                          timeout=PATIENCE)
-    if done.returncode != code:
-        raise AssertionError(f"{arguments}: exit code {done.returncode}, expected {code}\n"
-                             f"{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
-    return done
-
-
-class WithFolder(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-
-    def write(self, name, text):
-        path = self.folder / name
-        path.write_text(text)
-        return path
-
-    def judged(self, endpoint, records=300, verb="grade", name="judged.yaml"):
-        return self.write(name, JUDGED.format(url=endpoint.url, records=records, verb=verb))
-
-
-def files_of(folder):
-    names = ("results.jsonl", "dropped.jsonl")
-    return {name: (folder / name).read_bytes() for name in names if (folder / name).exists()}
 
 
 class Commands(WithFolder):
@@ -123,6 +57,78 @@ class Commands(WithFolder):
         self.assertIn("bad.yaml:3:", run("validate", bad, code=1).stderr)
 
 
+OPTIONS = """
+name: options
+records: 200
+models:
+  judge:
+    path: {model}
+    engine: {{max-num-seqs: {rows}}}
+    sampling: {{temperature: 3, max_tokens: 1, stop: ["\\n", "0"]}}
+columns:
+  - {{name: n, type: sampler, sampler: integer, params: {{low: 0, high: 99999}}}}
+  - name: verdict
+    type: llm-judge
+    model: judge
+    chat: false
+    answer: option
+    corrections: 0
+    prompt: "{{{{ n }}}}"
+    rubrics: [{{name: r, options: {options}}}]
+"""
+
+
+class Options(WithFolder):
+    def test_a_model_here_says_nothing_else(self):
+        options = ["1", "10", "100", "1 or 2", "a.b|(c"]
+        outs = {rows: self.folder / f"rows{rows}" for rows in (1, 7, 64)}
+        for rows, out in outs.items():
+            text = OPTIONS.format(model=MODEL, rows=rows, options=json.dumps(options))
+            run("run", self.write("options.yaml", text), "-o", out, "--quiet")
+        lines = (outs[1] / "results.jsonl").read_text().splitlines()
+        scores = {json.loads(line)["verdict"]["r"]["score"] for line in lines}
+        self.assertEqual(len(lines), 200)
+        self.assertLessEqual(scores, set(options))
+        self.assertLess({"1", "10"}, scores, "an option that is the beginning of another")
+        self.assertFalse((outs[1] / "dropped.jsonl").exists())
+        for out in outs.values():
+            self.assertEqual(files_of(out), files_of(outs[1]))
+
+        changed = OPTIONS.format(model=MODEL, rows=7, options='["1", "10"]')
+        done = run("resume", self.write("options.yaml", changed), "-o", outs[7])
+        self.assertIn("made anew, since they or what they need have changed: verdict", done.stderr)
+        lines = (outs[7] / "results.jsonl").read_text().splitlines()
+        self.assertEqual({json.loads(line)["verdict"]["r"]["score"] for line in lines}, {"1", "10"})
+
+
+class Reports(WithFolder):
+    def test_dropped_records_and_their_reasons(self):
+        file = self.write("target.yaml", """
+target_accepted: {count: 30, when: "{{ n > 4 }}", candidates: 1000}
+columns:
+  - {name: n, type: sampler, sampler: integer, params: {low: 0, high: 9}}
+  - {name: text, type: expression, value: "<{{ n }} & more>"}
+  - {name: check, type: validation, column: text, regex: "^<[^7]", require: true}
+""")
+        out = self.folder / "out"
+        run("run", file, "-o", out, "--quiet")
+        dropped = [json.loads(line) for line in (out / "dropped.jsonl").read_text().splitlines()]
+        refused = sum("target_accepted" in record["reason"] for record in dropped)
+        self.assertGreater(min(refused, len(dropped) - refused), 0)
+        page = (out / "report.html").read_text()
+        self.assertIn("<dt>Accepted</dt><dd>30</dd>", page)
+        section = page[page.index('id="dropped"'):page.index('id="samples"')]
+        first = next(i for i, record in enumerate(dropped) if "target" in record["reason"])
+        self.assertIn(f'<th scope="row">target_accepted</th><td class="n" data-label="Records">{refused}</td>'
+                      f'<td class="n" data-label="Record">{dropped[first]["record"]}</td>', section)
+        shown = section.split("<summary>")[1:]
+        self.assertEqual(len(shown), 5)
+        for text, record in zip(shown, dropped):
+            self.assertTrue(text.startswith(f"Record {record['record']} <span>"), text)
+            self.assertIn(record["reason"][:20], text.replace("&quot;", '"').replace("&lt;", "<"))
+            self.assertIn(f"&lt;{record['row']['n']} &amp; more&gt;", text)
+
+
 class Endpoints(WithFolder):
     def test_a_model_here_and_behind_a_server_say_the_same(self):
         text = EXAMPLE.read_text()
@@ -156,85 +162,5 @@ class Endpoints(WithFolder):
             self.assertLess(len(endpoint.take_asked()), 500)
 
 
-class Interruptions(WithFolder):
-    def start(self, *arguments):
-        process = subprocess.Popen([BINARY, "pipeline", *map(str, arguments), "--quiet"],
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.addCleanup(process.kill)
-        return process
-
-    def test_one_interrupt_keeps_what_is_under_way(self):
-        def slowly(prompt):
-            time.sleep(0.02)
-            return answer(prompt)
-
-        with ScriptedEndpoint(slowly) as endpoint:
-            whole, out = self.folder / "whole", self.folder / "out"
-            file = self.judged(endpoint)
-            run("run", file, "-o", whole, "--quiet")
-            endpoint.take_asked()
-            process = self.start("run", file, "-o", out)
-            while len(endpoint.asked) < 100:
-                time.sleep(0.01)
-            process.send_signal(signal.SIGINT)
-            said = process.communicate(timeout=PATIENCE)[1]
-            self.assertEqual(process.returncode, 128 + signal.SIGINT)
-            self.assertIn("go on with: dovetail pipeline resume", said)
-            before = collections.Counter(endpoint.take_asked())
-            run("resume", file, "-o", out, "--quiet")
-            after = collections.Counter(endpoint.take_asked())
-            # A prompt whose answer was no option is asked again, in the same session.
-            repeated = {prompt for prompt in before if prompt in after and "13" not in prompt}
-            self.assertEqual(repeated, set(), "what was under way was kept")
-            self.assertEqual(files_of(out), files_of(whole))
-
-    def test_kill_at_any_moment(self):
-        """No record is lost, none that was finished is asked for again, and the files are those of a run
-        that nobody killed."""
-        random.seed(20)
-        kills = 50 if LONG else 8
-        with ScriptedEndpoint(answer) as endpoint:
-            whole, out = self.folder / "whole", self.folder / "out"
-            file = self.judged(endpoint, 150 * kills)
-            start = time.monotonic()
-            run("run", file, "-o", whole, "--quiet", "--no-report")
-            duration = (time.monotonic() - start) / kills
-            calls = len(endpoint.take_asked())
-            finished = set()
-            total = killed = 0
-            command = "run"
-            while True:
-                process = self.start(command, file, "-o", out, "--no-report")
-                try:
-                    # Some while it starts, most in the middle.
-                    process.wait(timeout=random.uniform(0.01, 0.05 + 1.5 * duration)
-                                 if killed < kills else PATIENCE)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
-                    killed += 1
-                said = process.communicate()[1]
-                if process.returncode != -signal.SIGKILL:
-                    self.assertEqual(process.returncode, 0, said)
-                asked = endpoint.take_asked()
-                total += len(asked)
-                again = [prompt for prompt in asked if prompt in finished]
-                self.assertEqual(again, [], f"finished before kill {killed}")
-                if process.returncode == 0:
-                    break
-                if (out / "run.db").exists():
-                    command = "resume"
-                if (out / "results.jsonl").exists():
-                    for line in (out / "results.jsonl").read_text().splitlines(keepends=True):
-                        if line.endswith("\n"):
-                            number = json.loads(line)["number"]
-                            text = f"<about {number} is a number>"
-                            finished |= {f"write about {number}", f"grade {text}"}
-            self.assertGreater(killed, 0)
-            self.assertGreater(total, calls, "some kills met requests under way")
-            self.assertEqual(files_of(out), files_of(whole))
-            print(f"{killed} kills, {calls} requests of the whole run, {total} with the kills")
-
-
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], verbosity=2)
+    main()

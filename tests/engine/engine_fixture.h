@@ -16,17 +16,9 @@
 #include "dovetail/engine.h"
 #include "support/byte_tokenizer.h"
 #include "support/random_model.h"
+#include "support/sanitized.h"
 
 namespace dovetail::test {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-inline constexpr bool kSanitized =
-    __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-inline constexpr bool kSanitized = false;
-#endif
 
 // What came of one choice.
 struct Answer {

@@ -102,8 +102,13 @@ TEST(Options, TheCacheHoldsAllSequencesOrFillsItsMemory) {
   EXPECT_THAT(lines, Contains("max-num-seqs 64: the default"));
   EXPECT_THAT(lines, Contains("kv-cache-dtype f32: as the weights are"));
 
+  options.pin_threads = true;
+  EXPECT_THAT(explain(options, *resolve(options, *model()), *model()),
+              Contains("threads 2: as given, pinned"));
+
   options.kv_memory = 10 * kBlockBytes + 1;
   options.threads = 0;
+  options.pin_threads = false;
   options.max_num_seqs = 7;
   resolved = resolve(options, *model());
   ASSERT_TRUE(resolved) << resolved.error().message;

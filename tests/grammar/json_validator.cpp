@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <regex>
 #include <stdexcept>
 #include <string>
 
@@ -50,7 +49,9 @@ std::size_t length(const std::string& utf8) {
 }
 
 bool has_format(const std::string& text, const std::string& format) {
-  const auto is = [&](const char* pattern) { return std::regex_match(text, std::regex(pattern)); };
+  const auto is = [&](const char* pattern) {
+    return std::regex_match(text, regex_for_long_texts(pattern));
+  };
   int year = 0, month = 0, day = 0;
   const auto is_date = [&](const std::string& date) {
     if (!std::regex_match(date, std::regex("\\d{4}-\\d\\d-\\d\\d"))) return false;
@@ -109,7 +110,7 @@ bool members_hold(const Json& root, const Json& schema, const Json& value) {
       if (!is_instance(root, properties[name], member)) return false;
     }
     for (const auto& [pattern, inner] : patterns.items()) {
-      if (!std::regex_search(name, std::regex(pattern))) continue;
+      if (!std::regex_search(name, regex_for_long_texts(pattern))) continue;
       known = true;
       if (!is_instance(root, inner, member)) return false;
     }
@@ -151,13 +152,17 @@ bool string_holds(const Json& schema, const std::string& text) {
   if (schema.contains("minLength") && length(text) < schema["minLength"]) return false;
   if (schema.contains("maxLength") && length(text) > schema["maxLength"]) return false;
   if (schema.contains("pattern") &&
-      !std::regex_search(text, std::regex(schema["pattern"].get<std::string>()))) {
+      !std::regex_search(text, regex_for_long_texts(schema["pattern"].get<std::string>()))) {
     return false;
   }
   return !schema.contains("format") || has_format(text, schema["format"]);
 }
 
 }  // namespace
+
+std::regex regex_for_long_texts(const std::string& expression) {
+  return std::regex(expression, std::regex::ECMAScript | std::regex_constants::__polynomial);
+}
 
 bool is_instance(const Json& root, const Json& schema, const Json& value) {
   if (schema.is_boolean()) return schema.get<bool>();

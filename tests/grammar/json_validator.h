@@ -1,8 +1,14 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <regex>
+#include <string>
 
 namespace dovetail::grammar::test {
+
+// Of an expression, for texts of any length: std::regex's usual way takes stack for every
+// character.
+std::regex regex_for_long_texts(const std::string& expression);
 
 // Whether `value` is an instance of `schema`, by the book: JSON Schema draft 2020-12, the keywords
 // that grammars know, nothing shared with them. Patterns go to std::regex, so texts must be ASCII

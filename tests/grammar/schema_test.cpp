@@ -12,14 +12,14 @@ namespace {
 
 using test::Json;
 
-struct Case {
+struct SchemaCase {
   std::string schema;
   std::vector<std::string> good;
   std::vector<std::string> bad;
 };
 
-void check(const std::vector<Case>& cases, const SchemaOptions& options = {}) {
-  for (const Case& c : cases) {
+void check(const std::vector<SchemaCase>& cases, const SchemaOptions& options = {}) {
+  for (const SchemaCase& c : cases) {
     const Json schema = Json::parse(c.schema);
     const auto grammar = Grammar::from_json_schema(schema, options);
     ASSERT_TRUE(grammar) << c.schema << ": " << grammar.error().message;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <random>
 #include <stdexcept>
 #include <utility>
@@ -91,7 +92,7 @@ DemoHistory DemoModel::history(std::uint32_t number) const {
   options.long_prefill_token_threshold = below(random, 2) == 0 ? 0 : 1 + below(random, 80);
   options.max_context = kContext;
   options.kv_blocks = kContext / 16 + below(random, crowded ? 3 : 60);
-  options.threads = 1 + below(random, 2);
+  options.threads = std::array{1U, 2U, 3U, 2U, 1U, 2U, 3U, 8U}[below(random, 8)];
   options.policy = static_cast<PolicyOption>(below(random, 3));
   options.mixed = below(random, 4) != 0;
   options.prefix_cache = below(random, 4) != 0;

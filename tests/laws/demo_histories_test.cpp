@@ -1,6 +1,7 @@
 // Law 5 with a trained model and everything at once: random histories with preemption, cached
 // prefixes, guesses, plans ahead and cancellation. Streams are those of lone runs, bit for bit, and
-// the engine's own events obey the laws. DOVETAIL_DEMO_HISTORIES=N plays N instead of the default.
+// the engine's own events obey the laws. DOVETAIL_DEMO_HISTORIES=N plays N instead of
+// 200 (60 with a sanitizer).
 
 #include "laws/demo_histories.h"
 
@@ -12,20 +13,22 @@
 #include <iostream>
 #include <string>
 
+#include "support/sanitized.h"
+
 namespace dovetail::laws {
 namespace {
 
-std::uint32_t histories() {
+std::uint32_t demo_histories() {
   const char* text = std::getenv("DOVETAIL_DEMO_HISTORIES");
   const int count = text == nullptr ? 0 : std::atoi(text);
-  return count > 0 ? static_cast<std::uint32_t>(count) : 200;
+  return count > 0 ? static_cast<std::uint32_t>(count) : test::kSanitized ? 60 : 200;
 }
 
 TEST(DemoHistories, AnswerAsIfEachRequestWereAlone) {
   DemoModel model;
   EngineStats total;
   std::uint64_t cancelled_under_way = 0, ahead = 0, sampled_guesses = 0;
-  for (std::uint32_t number = 0; number < histories(); ++number) {
+  for (std::uint32_t number = 0; number < demo_histories(); ++number) {
     const DemoHistory history = model.history(number);
     const Outcome outcome = model.play(history);
     const std::string fault = model.judge(history, outcome);

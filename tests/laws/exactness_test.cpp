@@ -103,13 +103,13 @@ const SourceCase kFourSlots{4, 8, 48, {{4, 0}, {5, 3}, {6, 1}, {7, 2}}};
 
 INSTANTIATE_TEST_SUITE_P(Whole, SourceCases,
                          testing::Combine(testing::Values(kThreeSlots, kFourSlots),
-                                          testing::Values(0U), testing::Values(1U, 2U)));
+                                          testing::Values(0U), testing::Values(1U, 2U, 3U, 8U)));
 
 // Chunks delay the first tokens of later requests, so that only the order of slots in the larger
 // case depends on them no more.
 INSTANTIATE_TEST_SUITE_P(Chunked, SourceCases,
                          testing::Combine(testing::Values(kFourSlots), testing::Values(16U, 64U),
-                                          testing::Values(1U, 2U)));
+                                          testing::Values(1U, 2U, 3U, 8U)));
 
 struct ModelCase {
   std::string name;
@@ -205,9 +205,9 @@ Request random_request(std::mt19937& random, std::uint32_t vocab) {
 
 EngineOptions random_options(std::mt19937& random, int round) {
   const std::uint32_t chunks[] = {1, 3, 16, 64, 0};
-  EngineOptions options =
-      batch_options(1 + static_cast<std::uint32_t>(random() % 6), chunks[round % 5],
-                    1 + static_cast<std::uint32_t>(random() % 2));
+  const std::uint32_t lanes[] = {1, 2, 3, 8};
+  EngineOptions options = batch_options(1 + static_cast<std::uint32_t>(random() % 6),
+                                        chunks[round % 5], lanes[random() % 4]);
   options.max_num_batched_tokens = 8 + static_cast<std::uint32_t>(random() % 90);
   options.max_context = 128;
   if (round % 2 == 0) {

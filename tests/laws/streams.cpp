@@ -116,7 +116,7 @@ Outcome serve(std::shared_ptr<const load::ModelSource> model, const EngineOption
   }
   outcome.stats = loop.stats();
   outcome.scheduling = loop.scheduling();
-  outcome.events = loop.trace();
+  outcome.events = loop.trace().events;
   return outcome;
 }
 

@@ -5,7 +5,7 @@
 
 #include "load/expect_error.h"
 #include "load/gguf_builder.h"
-#include "load/temp_folder.h"
+#include "support/temp_folder.h"
 
 namespace dovetail::load {
 namespace {
@@ -31,7 +31,7 @@ TEST_P(GgufModel, IsRefusedByName) {
   expect_error(read(bytes), "m.gguf: ", GetParam().message);
 }
 
-const BadModel kBad[] = {
+const BadModel kBadModels[] = {
     {"NoArchitecture", [](GgufBuilder& b) { b.erase("general.architecture"); },
      "'general.architecture': missing; valid: llama, mistral, qwen2, qwen3"},
     {"Architecture", [](GgufBuilder& b) { b.set_string("general.architecture", "gemma3"); },
@@ -208,7 +208,7 @@ const BadModel kBad[] = {
      "'split.no': 1; valid: an integer from 0 to 0"},
 };
 
-INSTANTIATE_TEST_SUITE_P(Bad, GgufModel, testing::ValuesIn(kBad),
+INSTANTIATE_TEST_SUITE_P(Bad, GgufModel, testing::ValuesIn(kBadModels),
                          [](const auto& run) { return run.param.name; });
 
 class GgufTypes : public testing::TestWithParam<DataType> {};
@@ -397,7 +397,7 @@ class GgufSplit : public testing::Test {
   }
   auto open(std::size_t shard) const { return open_model(folder_.path() / name_of(shard)); }
 
-  TempFolder folder_;
+  test::TempFolder folder_{test::kInMemory};
   std::vector<GgufBuilder> shards_;
   std::size_t total_ = 0;
 };

@@ -12,7 +12,7 @@
 #include "load/hf_config.h"
 #include "load/json_fields.h"
 #include "load/safetensors_builder.h"
-#include "load/temp_folder.h"
+#include "support/temp_folder.h"
 
 namespace dovetail::load {
 namespace {
@@ -34,7 +34,7 @@ TEST_P(HfConfig, IsRefusedByName) {
   expect_error(parse_hf_config(config.dump(), "config.json"), "config.json: ", GetParam().message);
 }
 
-const BadConfig kBad[] = {
+const BadConfig kBadConfigs[] = {
     {"Family", [](json& c) { c["model_type"] = "gemma3"; },
      "model_type: 'gemma3'; valid: llama, mistral, qwen2, qwen3"},
     {"NoFamily", [](json& c) { c.erase("model_type"); }, "model_type: missing; valid: llama"},
@@ -204,7 +204,7 @@ const BadConfig kBad[] = {
      "eos_token_id: '</s>'; valid: an integer from 0 to 15"},
 };
 
-INSTANTIATE_TEST_SUITE_P(Bad, HfConfig, testing::ValuesIn(kBad),
+INSTANTIATE_TEST_SUITE_P(Bad, HfConfig, testing::ValuesIn(kBadConfigs),
                          [](const auto& run) { return run.param.name; });
 
 TEST(HfConfigText, MustBeJson) {
@@ -358,7 +358,7 @@ class HfTensors : public testing::TestWithParam<BadTensors> {};
 TEST_P(HfTensors, AreRefusedByName) {
   HfBuilder builder = tiny_hf(GetParam().shape);
   GetParam().change(builder);
-  TempFolder folder;
+  test::TempFolder folder{test::kInMemory};
   builder.write(folder);
   expect_error(open_model(folder.path()), "model.safetensors: tensor ", GetParam().message);
 }
@@ -414,7 +414,7 @@ TEST(HfFolder, TakesTensorsThatChangeNothing) {
   HfBuilder builder = tiny_hf({.tied = true});
   builder.weights.add("model.layers.0.self_attn.rotary_emb.inv_freq", {4});
   builder.weights.add("lm_head.weight", {16, 32});
-  TempFolder folder;
+  test::TempFolder folder{test::kInMemory};
   builder.write(folder);
   const auto model = open_model(folder.path());
   ASSERT_TRUE(model) << model.error().message;
@@ -425,7 +425,7 @@ TEST(HfFolder, TakesTensorsThatChangeNothing) {
 }
 
 TEST(HfFolder, ReadsWhatLiesBeside) {
-  TempFolder folder;
+  test::TempFolder folder{test::kInMemory};
   tiny_hf().write(folder);
   folder.write("generation_config.json",
                R"({"eos_token_id": [3, 4], "temperature": 0.6, "top_p": 0.9, "top_k": 20,
@@ -478,7 +478,7 @@ TEST(HfFolder, RefusesBadFilesBeside) {
                    "chat_template: 5; valid: a string, or a list"},
         std::tuple{"tokenizer_config.json", R"({"chat_template": [5]})",
                    "chat_template: 5; valid: a string, or a list"}}) {
-    TempFolder folder;
+    test::TempFolder folder{test::kInMemory};
     tiny_hf().write(folder);
     folder.write(name, text);
     expect_error(open_model(folder.path()), name, message);
@@ -505,7 +505,7 @@ class HfIndex : public testing::Test {
   static constexpr const char* kNames[] = {"model-00001-of-00002.safetensors",
                                            "model-00002-of-00002.safetensors"};
   static constexpr const char* kNorm = "model.norm.weight";
-  TempFolder folder_;
+  test::TempFolder folder_{test::kInMemory};
   SafetensorsBuilder parts_[2];
   json map_;
 };
@@ -560,7 +560,7 @@ TEST_F(HfIndex, NeedsAWeightMap) {
 }
 
 TEST(OpenModel, SaysWhatAPathMustBe) {
-  TempFolder folder;
+  test::TempFolder folder{test::kInMemory};
   const auto missing = open_model(folder.path() / "nothing");
   expect_error(missing, "nothing: no such file or folder", "valid: a .gguf file or a Hugging Face");
   EXPECT_EQ(missing.error().kind, ErrorKind::kNotFound);
@@ -577,7 +577,7 @@ TEST(OpenModel, SaysWhatAPathMustBe) {
 }
 
 TEST(OpenModel, ServesManyThreadsAtOnce) {
-  TempFolder folder;
+  test::TempFolder folder{test::kInMemory};
   tiny_hf().write(folder);
   std::vector<std::thread> threads;
   std::array<bool, 4> opened{};
@@ -589,7 +589,7 @@ TEST(OpenModel, ServesManyThreadsAtOnce) {
 }
 
 TEST(OpenModel, DoesNotWaitForAPipe) {
-  TempFolder folder;
+  test::TempFolder folder{test::kInMemory};
   const auto pipe = folder.path() / "pipe.gguf";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   expect_error(open_model(pipe), "pipe.gguf", "not a regular file");

@@ -9,7 +9,7 @@
 #include "load/model_source.h"
 #include "load/mutator.h"
 #include "load/safetensors_builder.h"
-#include "load/temp_folder.h"
+#include "support/temp_folder.h"
 
 namespace dovetail::load {
 namespace {
@@ -38,7 +38,7 @@ class Outcomes {
   // `factor`: how many times what lies on disk a single allocation may have.
   explicit Outcomes(std::size_t factor = 2) : factor_(factor) {}
 
-  void open(const TempFolder& folder, const std::filesystem::path& path) {
+  void open(const test::TempFolder& folder, const std::filesystem::path& path) {
     std::size_t on_disk = 0;
     for (const auto& file : std::filesystem::directory_iterator(folder.path())) {
       on_disk += file.file_size();
@@ -111,7 +111,7 @@ TEST(Mutation, GgufFilesOpenOrFailCleanly) {
   wide.head_dim = 16;
   bases.push_back(tiny_gguf(wide, DataType::kQ8_0));
 
-  const TempFolder folder;
+  const test::TempFolder folder{test::kInMemory};
   Mutator mutator(20240501);
   Outcomes outcomes;
   for (int run = 0; run < kRuns && !testing::Test::HasFatalFailure(); ++run) {
@@ -136,7 +136,7 @@ TEST(Mutation, SplitGgufFilesOpenOrFailCleanly) {
     shards[i].set_number("split.count", GgufType::kUint16, std::uint16_t{2});
     shards[i].set_number("split.tensors.count", GgufType::kInt32, static_cast<std::int32_t>(total));
   }
-  const TempFolder folder;
+  const test::TempFolder folder{test::kInMemory};
   Mutator mutator(20240502);
   Outcomes outcomes;
   for (int run = 0; run < kRuns && !testing::Test::HasFatalFailure(); ++run) {
@@ -154,7 +154,7 @@ TEST(Mutation, SplitGgufFilesOpenOrFailCleanly) {
 
 TEST(Mutation, SafetensorsFilesOpenOrFailCleanly) {
   constexpr int kRuns = 2500;
-  const TempFolder folder;
+  const test::TempFolder folder{test::kInMemory};
   Mutator mutator(20240503);
   Outcomes outcomes;
   for (int run = 0; run < kRuns && !testing::Test::HasFatalFailure(); ++run) {
@@ -189,7 +189,7 @@ TEST(Mutation, JsonFilesOpenOrFailCleanly) {
   const std::string tokenizer =
       R"({"chat_template": [{"name": "default", "template": "{{ messages }}"}], "eos": "x"})";
 
-  const TempFolder folder;
+  const test::TempFolder folder{test::kInMemory};
   Mutator mutator(20240504);
   Outcomes outcomes;
   for (int run = 0; run < kRuns && !testing::Test::HasFatalFailure(); ++run) {
@@ -218,7 +218,7 @@ TEST(Mutation, DensestFilesCostASmallMultiple) {
   for (int i = 0; i < 100000; ++i) numbers += ",0";
   numbers += "]";
   {
-    const TempFolder folder;
+    const test::TempFolder folder{test::kInMemory};
     HfBuilder model = tiny_hf(kSmall);
     model.write(folder);
     std::string config = model.config.dump();
@@ -227,7 +227,7 @@ TEST(Mutation, DensestFilesCostASmallMultiple) {
     Outcomes(16).open(folder, folder.path());
   }
   {
-    const TempFolder folder;
+    const test::TempFolder folder{test::kInMemory};
     GgufBuilder model = tiny_gguf(kSmall);
     model.set_strings("tokenizer.ggml.tokens", std::vector<std::string>(100000));
     Outcomes(5).open(folder, folder.write("m.gguf", model.bytes()));
@@ -244,7 +244,7 @@ TEST(AllocationWatchOf, SeesWhatIsAllocated) {
 
 // What the file claims is never what is allocated.
 TEST(Mutation, ClaimsOfTerabytesCostNothing) {
-  const TempFolder folder;
+  const test::TempFolder folder{test::kInMemory};
   Outcomes outcomes;
   for (const GgufType element : {GgufType::kUint8, GgufType::kFloat32, GgufType::kString,
                                  GgufType::kArray, GgufType::kFloat64}) {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "load/gguf_builder.h"
-#include "load/temp_folder.h"
+#include "support/temp_folder.h"
 
 namespace dovetail::load {
 
@@ -68,7 +68,7 @@ struct HfBuilder {
   nlohmann::json config;
   SafetensorsBuilder weights;
 
-  void write(const TempFolder& folder) const {
+  void write(const test::TempFolder& folder) const {
     folder.write("config.json", config.dump());
     folder.write("model.safetensors", weights.bytes());
   }

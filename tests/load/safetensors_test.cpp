@@ -33,7 +33,7 @@ TEST_P(SafetensorsHeader, IsRefusedByName) {
   expect_error(parse_safetensors(bytes, "m.safetensors"), "m.safetensors: ", GetParam().message);
 }
 
-const BadHeader kBad[] = {
+const BadHeader kBadHeaders[] = {
     {"NotAnObject", [](json& h) { h = json::array({1}); }, "an array of 1; valid: a JSON object"},
     {"Metadata", [](json& h) { h["__metadata__"] = 7; }, "__metadata__: 7; valid: an object"},
     {"TensorIsANumber", [](json& h) { h["a"] = 7; }, "tensor 'a': 7; valid: an object"},
@@ -110,7 +110,7 @@ const BadHeader kBad[] = {
     {"BytesLeft", [](json& h) { h.erase("b"); }, "16 bytes after the last tensor; valid: a file"},
 };
 
-INSTANTIATE_TEST_SUITE_P(Bad, SafetensorsHeader, testing::ValuesIn(kBad),
+INSTANTIATE_TEST_SUITE_P(Bad, SafetensorsHeader, testing::ValuesIn(kBadHeaders),
                          [](const auto& run) { return run.param.name; });
 
 TEST(Safetensors, EveryShorterFileIsRefused) {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "cores/workers.h"
+#include "cores/executor.h"
 #include "kernels/kernels.h"
 #include "load/model_source.h"
 #include "model/cache.h"
@@ -38,8 +38,8 @@ std::vector<std::string> model_names() {
 class Runner {
  public:
   Runner(std::shared_ptr<const load::ModelSource> source, const kernels::Kernels& kernels)
-      : workers_(2),
-        model_(std::move(source), kernels, workers_),
+      : executor_(cores::Topology::of_lanes(2), {}),
+        model_(std::move(source), kernels, executor_),
         cache_(*Cache::create(model_.cache_shape(kernels::CacheType::kF32), 32)),
         table_(32) {
     std::iota(table_.begin(), table_.end(), 0U);
@@ -53,7 +53,7 @@ class Runner {
   }
 
  private:
-  cores::Workers workers_;
+  cores::Executor executor_;
   DenseModel model_;
   Cache cache_;
   std::vector<std::uint32_t> table_;

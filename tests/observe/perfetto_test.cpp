@@ -254,5 +254,33 @@ TEST(Perfetto, IsValidWhateverTheEvents) {
   }
 }
 
+TEST(Perfetto, DrawsLanes) {
+  std::vector<Event> events(2);
+  events[0].time = 1000;
+  events[1].time = 9000;
+  const std::vector<LaneSlice> lanes = {{3000, 4500, "gate-up", 3, 1, 2, 1},
+                                        {2000, 3000, "logits", -1, 0, 0, 0},
+                                        {500, 900, "logits", -1, 0, 0, 0}};  // before the log
+  const json trace = json::parse(perfetto_json(events, lanes));
+  EXPECT_THAT(slices(trace, 4, 1), ElementsAre("layer 3 gate-up"));
+  EXPECT_THAT(slices(trace, 4, 0), ElementsAre("logits"));
+  for (const json& item : trace.at("traceEvents")) {
+    if (item.at("name") != "layer 3 gate-up") continue;
+    EXPECT_EQ(item.at("ts"), 2.0);
+    EXPECT_EQ(item.at("dur"), 1.5);
+    EXPECT_EQ(item.at("args"), (json{{"tile", 1}, {"block", 2}}));
+  }
+}
+
+// The last ones are kept.
+TEST(LaneLog, ForgetsTheOldest) {
+  LaneLog log(3);
+  EXPECT_TRUE(log.slices().empty());
+  for (std::uint32_t lane = 0; lane < 5; ++lane) log.write({0, 0, "", -1, 0, 0, lane});
+  std::set<std::uint32_t> left;
+  for (const LaneSlice& slice : log.slices()) left.insert(slice.lane);
+  EXPECT_THAT(left, ElementsAre(2, 3, 4));
+}
+
 }  // namespace
 }  // namespace dovetail::observe

@@ -18,9 +18,9 @@ constexpr std::array<std::string_view, 40> kPieces = {
     " not ",     "**",    "//",      "~",         "%",        "::-1",        "loop",     "caller()",
     "{% raw %}", "|list", "|tojson", "|map('a')", "range(9)", "99999999999", "\xF0\x9F", "\xFF"};
 
-class Mutator {
+class TemplateMutator {
  public:
-  explicit Mutator(uint32_t seed) : random_(seed) {}
+  explicit TemplateMutator(uint32_t seed) : random_(seed) {}
 
   size_t below(size_t bound) { return bound == 0 ? 0 : random_() % bound; }
 
@@ -59,7 +59,7 @@ TEST(ChatTemplateMutation, BrokenTemplatesEndInTextOrInAnErrorWithItsPlace) {
   std::ifstream file(std::string(DOVETAIL_SOURCE_DIR) + "/tests/golden/templates/cases.json");
   ASSERT_TRUE(file);
   const auto cases = nlohmann::ordered_json::parse(file);
-  Mutator mutator(20240607);
+  TemplateMutator mutator(20240607);
   size_t refused = 0;
   size_t failed = 0;
   size_t rendered = 0;

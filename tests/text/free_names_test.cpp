@@ -8,13 +8,13 @@
 namespace dovetail::text {
 namespace {
 
-struct Case {
+struct NamesCase {
   const char* source;
   std::vector<std::string> names;
 };
 
 TEST(FreeNames, AreWhatATemplateNeeds) {
-  const Case cases[] = {
+  const NamesCase cases[] = {
       {"plain", {}},
       {"{{ b }} {{ a.b[c] }} {{ a }}", {"a", "b", "c"}},
       {"{{ range(n) | join(sep) }}", {"n", "sep"}},
@@ -38,7 +38,7 @@ TEST(FreeNames, AreWhatATemplateNeeds) {
       {"{% filter upper %}{{ a }}{% endfilter %}", {"a"}},
       {"{{ true }}{{ none }}{{ False }}", {}},
   };
-  for (const Case& one : cases) {
+  for (const NamesCase& one : cases) {
     const auto parsed = ChatTemplate::parse(one.source);
     ASSERT_TRUE(parsed) << one.source << ": " << parsed.error().message;
     EXPECT_EQ(parsed->free_names(), one.names) << one.source;

@@ -19,9 +19,9 @@ using testing::to_gguf;
 constexpr int kJsonMutants = 2400;
 constexpr int kGgufMutants = 1000;
 
-class Mutator {
+class TokenizerMutator {
  public:
-  explicit Mutator(std::uint32_t seed) : random_(seed) {}
+  explicit TokenizerMutator(std::uint32_t seed) : random_(seed) {}
 
   std::size_t below(std::size_t bound) {
     return std::uniform_int_distribution<std::size_t>(0, bound - 1)(random_);
@@ -165,7 +165,7 @@ class Mutator {
 
 // What every tokenizer must do, however odd the file it came from.
 void exercise(const Result<Tokenizer>& tokenizer, const std::vector<std::string>& texts,
-              Mutator& mutator, int& built) {
+              TokenizerMutator& mutator, int& built) {
   if (!tokenizer) {
     EXPECT_FALSE(tokenizer.error().message.empty());
     EXPECT_EQ(tokenizer.error().message.find('\n'), std::string::npos) << tokenizer.error().message;
@@ -192,7 +192,7 @@ void exercise(const Result<Tokenizer>& tokenizer, const std::vector<std::string>
 }
 
 TEST(TokenizerMutation, DamagedJsonGivesAnErrorOrATokenizer) {
-  Mutator mutator(20240229);
+  TokenizerMutator mutator(20240229);
   const auto texts = golden_strings();
   std::vector<std::string> files;
   std::vector<json> trees;
@@ -220,7 +220,7 @@ TEST(TokenizerMutation, DamagedJsonGivesAnErrorOrATokenizer) {
 }
 
 TEST(TokenizerMutation, DamagedGgufGivesAnErrorOrATokenizer) {
-  Mutator mutator(7);
+  TokenizerMutator mutator(7);
   const auto texts = golden_strings();
   std::vector<load::GgufTokenizer> sources;
   for (const char* name : {"gpt2", "qwen2", "deepseek-v3"}) {

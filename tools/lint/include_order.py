@@ -13,7 +13,8 @@ ORDER = ["cli", "pipeline", "serve", "engine", "simulate", "schedule", "kv", "mo
          "load", "observe", "base"]
 ANYWHERE = {"base", "observe"}
 # The public API, include/dovetail/: which folder each header speaks for.
-PUBLIC = {"request.h": "engine", "engine.h": "engine", "server.h": "serve", "pipeline.h": "pipeline"}
+PUBLIC = {"request.h": "engine", "engine.h": "engine", "server.h": "serve", "pipeline.h": "pipeline",
+          "column_type.h": "pipeline"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 
 

@@ -1,4 +1,6 @@
-"""Runs clang-tidy over sources, and remembers which have passed: tidy.py BUILD_FOLDER SOURCE...
+"""Runs clang-tidy over the sources of src/ that a build folder compiles, and remembers which have passed: tidy.py BUILD_FOLDER
+
+The folder is one of a unity build: sources that are read together share the time that their headers take.
 
 A source that has passed is not looked at again until it, a header of the project that it includes, the settings or the
 tool change. What is remembered lies in $XDG_CACHE_HOME/dovetail-lint (or ~/.cache/dovetail-lint). Exit code 1: something
@@ -7,14 +9,18 @@ is wrong.
 
 import concurrent.futures
 import hashlib
+import json
 import os
 import pathlib
 import re
 import subprocess
 import sys
 
+TIDY = pathlib.Path(__file__).parents[2] / "build/venv/bin/clang-tidy"
 INCLUDE = re.compile(rb'^\s*#\s*include\s+"([^"]+)"', re.M)
-ROOTS = [pathlib.Path("src"), pathlib.Path("include")]
+# Unity sources name the others by their whole paths.
+HERE = str(pathlib.Path.cwd()).encode()
+ROOTS = [pathlib.Path("."), pathlib.Path("src"), pathlib.Path("include")]
 
 
 class Keys:
@@ -26,9 +32,9 @@ class Keys:
 
     def text(self, path):
         if path not in self.texts:
-            data = path.read_bytes()
-            names = [name.decode() for name in INCLUDE.findall(data)]
-            places = [path.parent / name for name in names] + [root / name for root in ROOTS for name in names]
+            data = path.read_bytes().replace(HERE, b"")
+            names = [name.decode().lstrip("/") for name in INCLUDE.findall(data)]
+            places = [root / name for root in [path.parent, *ROOTS] for name in names]
             included = sorted({place for place in places if place.is_file()})
             self.texts[path] = (data, included)
         return self.texts[path]
@@ -47,14 +53,18 @@ class Keys:
 
 
 def tidy(build, source):
-    done = subprocess.run(["clang-tidy", "--quiet", "-p", build, "--extra-arg=-Wno-unknown-warning-option", source],
-                          capture_output=True, text=True)
+    # Newer than the compiler: it knows warnings of its own, and finds libstdc++ 12 using what has become deprecated.
+    done = subprocess.run([TIDY, "--quiet", "-p", build, "--extra-arg=-Wno-unknown-warning-option",
+                           "--extra-arg=-Wno-deprecated-declarations", source], capture_output=True, text=True)
     return done.returncode == 0, done.stdout
 
 
 def main():
-    build, sources = sys.argv[1], [pathlib.Path(name) for name in sys.argv[2:]]
-    version = subprocess.run(["clang-tidy", "--version"], capture_output=True, check=True).stdout
+    build = pathlib.Path(sys.argv[1])
+    commands = json.loads((build / "compile_commands.json").read_text())
+    compiled = sorted({pathlib.Path(os.path.relpath(entry["file"])) for entry in commands})
+    sources = [path for path in compiled if path.is_relative_to("src") or path.is_relative_to(build / "src")]
+    version = subprocess.run([TIDY, "--version"], capture_output=True, check=True).stdout
     keys = Keys(version + pathlib.Path(".clang-tidy").read_bytes())
     home = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
     passed = home / "dovetail-lint"
@@ -63,7 +73,7 @@ def main():
     due = [(source, stamp) for source, stamp in due if not stamp.exists()]
     status = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for (_, stamp), (ok, said) in zip(due, pool.map(lambda one: tidy(build, str(one[0])), due)):
+        for (_, stamp), (ok, said) in zip(due, pool.map(lambda one: tidy(build, one[0]), due)):
             print(said, end="", flush=True)
             if ok:
                 stamp.touch()

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,7 @@ struct ColumnContext {
   const Document& document;
   const std::filesystem::path& folder;  // where relative paths start
   const ModelsSection& models;
+  std::span<const ColumnType> types = {};  // of the program
 };
 
 // A template, and what it reads; nothing where it is absent or wrong.

@@ -4,11 +4,16 @@
 
 namespace dovetail::pipeline {
 
+std::string spelled(const Json& score) {
+  return score.is_string() ? score.get<std::string>() : score.dump();
+}
+
 std::string_view ColumnDescription::type() const {
   // In the order of `what`.
-  constexpr std::array<std::string_view, std::variant_size_v<decltype(what)>> kNames = {
+  constexpr std::array<std::string_view, std::variant_size_v<decltype(what)> - 1> kNames = {
       "seed",     "sampler",        "expression", "llm-text",
       "llm-code", "llm-structured", "llm-judge",  "validation"};
+  if (const auto* own = std::get_if<OwnColumn>(&what)) return own->type;
   return kNames[what.index()];
 }
 
@@ -27,6 +32,7 @@ const std::string* ColumnDescription::model() const {
 }
 
 bool ColumnDescription::blocks() const {
+  if (const auto* own = std::get_if<OwnColumn>(&what)) return own->blocks;
   const auto* validation = std::get_if<ValidationColumn>(&what);
   return validation != nullptr && std::holds_alternative<CommandCheck>(validation->check);
 }

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "dovetail/column_type.h"
 #include "pipeline/config/document.h"
 #include "pipeline/config/model_spec.h"
 #include "pipeline/flow/column_plan.h"
@@ -80,9 +81,18 @@ struct RubricOption {
   std::string description;
 };
 
+// A score as a model may write it.
+std::string spelled(const Json& score);
+
 struct Rubric {
   std::string name, description;
   std::vector<RubricOption> options;
+};
+
+// The texts that an answer may be, white space before them included.
+struct AnswerPattern {
+  std::string regex;        // of the whole answer; empty: any text will do
+  std::uint32_t bytes = 0;  // of the longest of them
 };
 
 // A model's verdict: {RUBRIC: {"reasoning": ..., "score": ...}, ...}. With `plain` the answer is
@@ -91,7 +101,8 @@ struct JudgeColumn {
   ModelCall call;
   std::vector<Rubric> rubrics;
   bool plain = false;
-  JsonSchema schema;  // of the verdict
+  AnswerPattern pattern;  // of the answer, with `plain`: white space, and an option
+  JsonSchema schema;      // of the verdict
 };
 
 // A program that gets a value on its standard input and ends with 0 where it is valid.
@@ -110,12 +121,25 @@ struct ValidationColumn {
   bool require = false;
 };
 
+// A value that a program's own code makes.
+struct OwnColumn {
+  struct Text {
+    std::string field;
+    text::ChatTemplate value;
+  };
+  std::string type;
+  ColumnMaker make;
+  std::vector<std::string> needs;  // columns that make() is given, by name
+  std::vector<Text> texts;
+  bool blocks = false;
+};
+
 enum class FailurePolicy : std::uint8_t { kDropRecord, kKeepNull };
 
 struct ColumnDescription {
   std::string name;
   std::variant<SeedColumn, DrawnColumn, ExpressionColumn, TextColumn, CodeColumn, StructuredColumn,
-               JudgeColumn, ValidationColumn>
+               JudgeColumn, ValidationColumn, OwnColumn>
       what;
   std::vector<ColumnId> needs;
   std::optional<text::ChatTemplate> skip_if;  // "true" or "True": the value is null

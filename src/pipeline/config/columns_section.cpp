@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "pipeline/config/own_column.h"
+
 namespace dovetail::pipeline {
 namespace {
 
@@ -15,9 +17,19 @@ enum Type : std::size_t {
   kJudge,
   kValidation,
 };
-const std::vector<std::string>& type_names() {
-  static const std::vector<std::string> names = {
-      "sampler", "expression", "llm-text", "llm-code", "llm-structured", "llm-judge", "validation"};
+constexpr std::size_t kBuiltIn = kValidation + 1;
+
+std::vector<std::string> type_names(std::span<const ColumnType> own) {
+  std::vector<std::string> names = {"sampler",        "expression", "llm-text",  "llm-code",
+                                    "llm-structured", "llm-judge",  "validation"};
+  for (const ColumnType& type : own) names.push_back(type.name);
+  return names;
+}
+
+// "seed" is what the fields of the seed's data are called.
+std::vector<std::string> reserved_names() {
+  std::vector<std::string> names = type_names({});
+  names.emplace_back("seed");
   return names;
 }
 
@@ -30,10 +42,12 @@ void read_expression(Fields& fields, ColumnDraft& draft) {
   }
 }
 
-// When and where cells are made, and what becomes of them, does not change their values.
-std::string recipe_of(Json column) {
-  for (const char* key : {"drop", "priority", "retries", "corrections", "cache"}) {
-    column.erase(key);
+// When and where cells are made, and what becomes of them, does not change their values. An own
+// type may have fields with the names of those that models' columns have.
+std::string recipe_of(Json column, bool is_own) {
+  for (const char* key : {"drop", "priority"}) column.erase(key);
+  if (!is_own) {
+    for (const char* key : {"retries", "corrections", "cache"}) column.erase(key);
   }
   return column.dump();
 }
@@ -45,9 +59,10 @@ Result<ColumnDraft> read_column(const ColumnContext& context, const Json& value,
   Fields fields(context.document, value, pointer);
   ColumnDescription& column = draft.spec;
   column.name = fields.required_text("name");
-  const auto type = fields.choice("type", type_names());
+  const std::vector<std::string> types = type_names(context.types);
+  const auto type = fields.choice("type", types);
   if (!type && fields.ok()) {
-    fields.wrong("type", "expected one of {}", fmt::join(type_names(), ", "));
+    fields.wrong("type", "expected one of {}", fmt::join(types, ", "));
   }
   column.skip_if = read_template(fields, "skip_if", draft.reads);
   column.propagate_skip = fields.flag("propagate_skip").value_or(true);
@@ -57,10 +72,17 @@ Result<ColumnDraft> read_column(const ColumnContext& context, const Json& value,
                           ? FailurePolicy::kDropRecord
                           : FailurePolicy::kKeepNull;
   // Readers of files add what they have read.
-  if (value.is_object()) column.recipe = recipe_of(value);
+  if (value.is_object()) {
+    column.recipe = recipe_of(value, type && *type >= kBuiltIn);
+  }
   if (!type) {
     // Without a type nobody knows which other keys there are.
     if (const Status ok = fields.finish(); !ok) return fail(ok.error());
+  }
+  if (*type >= kBuiltIn) {
+    read_own_column(context, context.types[*type - kBuiltIn], fields, draft);
+    if (const Status ok = fields.finish(); !ok) return fail(ok.error());
+    return draft;
   }
   switch (static_cast<Type>(*type)) {
     case kSampler:
@@ -91,6 +113,11 @@ Result<ColumnDraft> read_column(const ColumnContext& context, const Json& value,
     const auto found = std::find_if(models.begin(), models.end(),
                                     [&](const ModelSpec& model) { return model.alias == *alias; });
     column.recipe += context.models.recipes[static_cast<std::size_t>(found - models.begin())];
+    const auto* judge = std::get_if<JudgeColumn>(&column.what);
+    // Models behind endpoints are not held to it.
+    if (judge != nullptr && judge->plain && std::holds_alternative<LocalModel>(found->where)) {
+      column.recipe += "\n" + judge->pattern.regex;
+    }
   }
   return draft;
 }
@@ -125,6 +152,7 @@ Status add_column(const Document& document, ColumnDraft draft, std::vector<Colum
 Status read_columns(const ColumnContext& context, const Json& section,
                     std::vector<ColumnDraft>& drafts) {
   const Document& document = context.document;
+  if (Status ok = check_column_types(context.types, reserved_names()); !ok) return ok;
   for (std::size_t i = 0; i < section.size(); ++i) {
     auto draft = read_column(context, section[i], pointer_to("/columns", i));
     if (!draft) return fail(draft.error());

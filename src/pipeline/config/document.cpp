@@ -1,5 +1,6 @@
 #include "pipeline/config/document.h"
 
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <charconv>
@@ -7,6 +8,7 @@
 #include <limits>
 #include <optional>
 #include <set>
+#include <sstream>
 
 #include "text/utf8.h"
 
@@ -55,6 +57,47 @@ Json plain_scalar(const std::string& text) {
   }
   return text;
 }
+
+// On some texts ("," is one) the library tells of empty documents without end, where it cannot go
+// on. This watches it before anything is kept: a text has no more parts than characters.
+class Watcher : public YAML::EventHandler {
+ public:
+  explicit Watcher(std::size_t characters) : most_(2 * (characters + 1)) {}
+
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    const bool stuck = documents_ > 0 && mark.pos == start_;
+    if (stuck) throw YAML::ParserException(mark, "this is no YAML");
+    if (++documents_ > 1) throw YAML::ParserException(mark, "a second document, expected one");
+    start_ = mark.pos;
+  }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t) override { count(mark); }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override { count(mark); }
+  void OnScalar(const YAML::Mark& mark, const std::string&, YAML::anchor_t,
+                const std::string&) override {
+    count(mark);
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {
+    count(mark);
+  }
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {
+    count(mark);
+  }
+  void OnMapEnd() override {}
+
+ private:
+  // A key without a value is a character and two parts.
+  void count(const YAML::Mark& mark) {
+    if (++parts_ > most_) throw YAML::ParserException(mark, "this is no YAML");
+  }
+
+  std::size_t most_;
+  std::size_t parts_ = 0, documents_ = 0;
+  int start_ = 0;  // of the last document
+};
 
 }  // namespace
 
@@ -131,13 +174,13 @@ Result<Document> Document::parse(std::string_view yaml, std::string name) {
   Document document;
   document.name_ = std::move(name);
   try {
-    const std::vector<YAML::Node> all = YAML::LoadAll(std::string(yaml));
-    if (all.size() > 1) {
-      return fail(ErrorKind::kInvalid, "{}: {} documents, expected one", document.name_,
-                  all.size());
-    }
+    const std::string text(yaml);
+    std::istringstream stream(text);
+    YAML::Parser parser(stream);
+    Watcher watcher(text.size());
+    while (parser.HandleNextDocument(watcher)) continue;
     DocumentReader reader(document);
-    auto root = reader.read(all.empty() ? YAML::Node() : all.front(), "", 0);
+    auto root = reader.read(YAML::Load(text), "", 0);
     if (!root) return fail(std::move(root.error()));
     document.root_ = *std::move(root);
   } catch (const YAML::Exception& error) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <set>
+#include <string_view>
 
 #include "pipeline/config/column_draft.h"
 
@@ -32,9 +33,8 @@ std::vector<RubricOption> read_options(Fields& fields) {
   }
   std::set<std::string> seen;
   for (const RubricOption& option : options) {
-    const Json& score = option.score;
-    if (!seen.insert(score.is_string() ? score.get<std::string>() : score.dump()).second) {
-      fields.wrong("options", "the score {} is there twice", shown(score));
+    if (!seen.insert(spelled(option.score)).second) {
+      fields.wrong("options", "the score {} is there twice", shown(option.score));
     }
   }
   return options;
@@ -81,6 +81,43 @@ Json schema_of(const std::vector<Rubric>& rubrics, bool plain) {
   return schema;
 }
 
+// Of an answer that is nothing but an option. Models begin with a space or a line break, more often
+// than not; without a bound, one could go on with them for ever.
+constexpr std::string_view kLead = "[ \\n]{0,2}";
+constexpr std::uint32_t kLeadBytes = 2;
+
+AnswerPattern pattern_of(const Rubric& rubric) {
+  AnswerPattern pattern;
+  pattern.regex = fmt::format("{}(?:", kLead);
+  std::size_t longest = 0;
+  for (const RubricOption& option : rubric.options) {
+    const std::string text = spelled(option.score);
+    if (&option != &rubric.options.front()) pattern.regex += '|';
+    for (const char letter : text) {
+      constexpr std::string_view kSpecial = "\\^$.*+?()[]{}|";
+      if (kSpecial.find(letter) != std::string_view::npos) pattern.regex += '\\';
+      pattern.regex += letter;
+    }
+    longest = std::max(longest, text.size());
+  }
+  pattern.regex += ')';
+  pattern.bytes = kLeadBytes + static_cast<std::uint32_t>(longest);
+  return pattern;
+}
+
+// Answers are read without the white space around them.
+void check_plain(const Rubric& rubric, Fields& fields) {
+  for (const RubricOption& option : rubric.options) {
+    const std::string text = spelled(option.score);
+    constexpr std::string_view kSpace = " \t\r\n\f\v";
+    if (!text.empty() && (kSpace.find(text.front()) != std::string_view::npos ||
+                          kSpace.find(text.back()) != std::string_view::npos)) {
+      fields.wrong("rubrics", "{}: with answer: option, no option has white space at an end",
+                   shown(option.score));
+    }
+  }
+}
+
 }  // namespace
 
 void read_judge_column(const ColumnContext& context, Fields& fields, ColumnDraft& draft) {
@@ -90,6 +127,7 @@ void read_judge_column(const ColumnContext& context, Fields& fields, ColumnDraft
   if (plain && rubrics.size() > 1) {
     fields.wrong("answer", "an answer that is an option has one rubric, not {}", rubrics.size());
   }
+  if (plain && fields.ok()) check_plain(rubrics.front(), fields);
   // A bare option is asked for by the prompt itself.
   const bool instruct = fields.flag("instructions").value_or(!plain);
   if (!call || !fields.ok()) return;
@@ -99,7 +137,9 @@ void read_judge_column(const ColumnContext& context, Fields& fields, ColumnDraft
     fields.wrong("rubrics", "{}", schema.error().message);
     return;
   }
-  draft.spec.what = JudgeColumn{*std::move(call), std::move(rubrics), plain, *std::move(schema)};
+  AnswerPattern pattern = plain ? pattern_of(rubrics.front()) : AnswerPattern();
+  draft.spec.what = JudgeColumn{*std::move(call), std::move(rubrics), plain, std::move(pattern),
+                                *std::move(schema)};
 }
 
 }  // namespace dovetail::pipeline

@@ -38,8 +38,6 @@ EngineOptions read_engine(const Document& document, Fields& parent) {
   count("speculative-tokens", options.speculative_tokens, 0);
   options.prefix_cache = fields.flag("prefix-cache").value_or(true);
   options.async_scheduling = fields.flag("async-scheduling").value_or(false);
-  // A dataset has nobody who waits for the next token.
-  options.target_inter_token_ms = 0;
   options.max_num_batched_tokens = std::max(options.max_num_batched_tokens, options.max_num_seqs);
   if (const Status ok = fields.finish(); !ok) parent.wrong(ok.error());
   return options;
@@ -94,11 +92,11 @@ RemoteModel read_remote(Fields& fields) {
   return remote;
 }
 
-// How fast and at what price answers come does not change them.
+// Where, how fast and at what price answers come does not change them.
 std::string recipe_of(Json model) {
   for (const char* key :
-       {"engine", "api_key_env", "max_parallel", "requests_per_minute", "tokens_per_minute",
-        "timeout", "headers", "input_price", "output_price"}) {
+       {"engine", "endpoint", "api_key_env", "max_parallel", "requests_per_minute",
+        "tokens_per_minute", "timeout", "headers", "input_price", "output_price"}) {
     model.erase(key);
   }
   return model.dump();

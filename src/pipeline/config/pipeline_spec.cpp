@@ -18,8 +18,9 @@ constexpr std::int64_t kMostRecords = 1'000'000'000;
 
 class Reader {
  public:
-  Reader(const Document& document, const std::filesystem::path& file, const SeedFields& seed_fields)
-      : document_(document), seed_fields_(seed_fields), folder_(file.parent_path()) {
+  Reader(const Document& document, const std::filesystem::path& file, const SeedFields& seed_fields,
+         std::span<const ColumnType> types)
+      : document_(document), seed_fields_(seed_fields), types_(types), folder_(file.parent_path()) {
     spec_.file = file;
   }
 
@@ -105,7 +106,7 @@ class Reader {
       if (!read) return fail(read.error());
       models = *std::move(read);
     }
-    const Status ok = read_columns({document_, folder_, models}, *columns_, drafts_);
+    const Status ok = read_columns({document_, folder_, models, types_}, *columns_, drafts_);
     spec_.models = std::move(models.models);
     if (!ok) return ok;
     return check_cost();
@@ -162,6 +163,7 @@ class Reader {
 
   const Document& document_;
   const SeedFields& seed_fields_;
+  std::span<const ColumnType> types_;
   std::filesystem::path folder_;
   const Json* seed_ = nullptr;
   const Json* models_ = nullptr;
@@ -194,10 +196,11 @@ std::size_t PipelineSpec::model(const std::string& alias) const {
 }
 
 Result<PipelineSpec> parse_pipeline(std::string_view yaml, const std::filesystem::path& file,
-                                    const SeedFields& seed_fields) {
+                                    const SeedFields& seed_fields,
+                                    std::span<const ColumnType> types) {
   const auto document = Document::parse(yaml, file.string());
   if (!document) return fail(on_one_line(document.error()));
-  auto spec = Reader(*document, file, seed_fields).read();
+  auto spec = Reader(*document, file, seed_fields, types).read();
   if (!spec) return fail(on_one_line(spec.error()));
   return spec;
 }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -71,6 +72,7 @@ struct PipelineSpec {
 using SeedFields = std::function<Result<std::vector<std::string>>(
     const SeedSpec& seed, const std::filesystem::path& folder)>;
 Result<PipelineSpec> parse_pipeline(std::string_view yaml, const std::filesystem::path& file,
-                                    const SeedFields& seed_fields);
+                                    const SeedFields& seed_fields,
+                                    std::span<const ColumnType> types = {});
 
 }  // namespace dovetail::pipeline

@@ -78,7 +78,13 @@ Frontier::Frontier(std::vector<ColumnPlan> columns, std::uint32_t queues, Fronti
   if (!only_instant) {
     for (const QueueId queue : options_.instant) queues_[queue].opens_records = false;
   }
-  pages_.resize((options_.records + kPageRecords - 1) / kPageRecords);
+  set_records(options_.records);
+}
+
+void Frontier::set_records(std::uint64_t records) {
+  assert(records >= options_.records);
+  options_.records = records;
+  pages_.resize((records + kPageRecords - 1) / kPageRecords);
 }
 
 Frontier::~Frontier() = default;
@@ -121,7 +127,7 @@ void Frontier::end(Cell cell) {
 }
 
 void Frontier::drop(RecordId record) {
-  if (is_gone(record)) return;
+  if (is_gone(record) || has_ended(record)) return;
   pages_[record / kPageRecords]->dropped[record % kPageRecords] = 1;
   for (ColumnId id = 0; id < columns_.size(); ++id) {
     Column& column = columns_[id];
@@ -279,22 +285,27 @@ void Frontier::settle(RecordId record) {
   if (page->dropped[in_page] != 0) {
     const std::uint64_t* taken = mask(record, kTaken);
     if (std::any_of(taken, taken + words_, [](std::uint64_t word) { return word != 0; })) return;
-  } else {
-    for (ColumnId column = 0; column < columns_.size(); ++column) {
-      if (!test(record, kEnded, column)) return;
-    }
+  } else if (!has_ended(record)) {
+    return;
   }
   ended_.push_back(record);
   --open_;
   --page->open;
-  const std::uint64_t size = std::min(kPageRecords, options_.records - (record - in_page));
-  if (page->open == 0 && page->opened == size) spare_.push_back(std::move(page));
+  if (page->open == 0 && page->opened == kPageRecords) spare_.push_back(std::move(page));
 }
 
 // It was dropped; its page may have been given back.
 bool Frontier::is_gone(RecordId record) const {
   const std::unique_ptr<Page>& page = pages_[record / kPageRecords];
   return page == nullptr || page->dropped[record % kPageRecords] != 0;
+}
+
+// All of its cells have.
+bool Frontier::has_ended(RecordId record) const {
+  for (ColumnId column = 0; column < columns_.size(); ++column) {
+    if (!test(record, kEnded, column)) return false;
+  }
+  return true;
 }
 
 std::uint64_t* Frontier::mask(RecordId record, Mask which) const {

@@ -18,8 +18,8 @@ enum class CellOrder : std::uint8_t {
 };
 
 struct FrontierOptions {
-  std::uint64_t records = 0;
-  std::uint64_t window = 0;  // records that are open at the same time, at most; at least 1
+  std::uint64_t records = 0;  // may grow: set_records()
+  std::uint64_t window = 0;   // records that are open at the same time, at most; at least 1
   // A queue with fewer ready cells than this opens records, if there are columns whose cells a new
   // record brings to it.
   std::uint32_t low_water = 1;
@@ -60,12 +60,16 @@ class Frontier {
   // A taken cell has ended, with a value or without; what needed only it becomes ready.
   void end(Cell cell);
 
-  // Nothing more of an open record is to be begun; its taken cells still end.
+  // Nothing more of an open record is to be begun; its taken cells still end. One that has ended is
+  // left as it is.
   void drop(RecordId record);
 
   // Records all of whose cells have ended, or that were dropped and have no taken cell left; each
   // is told once, in the order in which they ended.
   std::optional<RecordId> next_ended();
+
+  // There are so many records now, at least as many as before.
+  void set_records(std::uint64_t records);
 
   // From now on at most so many records are open at the same time; those that are stay so.
   void set_window(std::uint64_t window) { options_.window = window; }
@@ -102,6 +106,7 @@ class Frontier {
   void settle(RecordId record);
 
   bool is_gone(RecordId record) const;
+  bool has_ended(RecordId record) const;
   std::uint64_t* mask(RecordId record, Mask which) const;
   bool test(RecordId record, Mask which, ColumnId column) const;
   void set(RecordId record, Mask which, ColumnId column, bool value = true);

@@ -9,7 +9,7 @@ namespace dovetail::pipeline {
 namespace {
 
 constexpr int kDefaultStart = 32;
-constexpr int kMostDoublings = 16;
+constexpr int kMostHoldDoublings = 16;
 // A limit that rose so far past the level once refused has met another server than then.
 constexpr double kForgetShare = 2;
 // Without a latency signal, how long a new level beyond the ceiling is looked at.
@@ -120,7 +120,7 @@ void ConcurrencyLimit::hold_below(int level, Micros now) {
   ceiling_ = level;
   step_ = 0;
   hold_until_ = now + std::min(options_.longest_hold,
-                               options_.hold << std::clamp(holds_ - 1, 0, kMostDoublings));
+                               options_.hold << std::clamp(holds_ - 1, 0, kMostHoldDoublings));
 }
 
 Micros ConcurrencyLimit::next_time(Micros now) const {

@@ -13,6 +13,7 @@
 #include <system_error>
 #include <thread>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -75,11 +76,13 @@ class HttpClient::Worker {
   };
 
   static int on_socket(CURL* easy, curl_socket_t socket, int what, void* self, void* known);
+  static int on_close(void* self, curl_socket_t socket);
   static int on_timer(CURLM* multi, long milliseconds, void* self);
 
   void run();
   int wait_milliseconds() const;
   bool read_inbox();
+  void unwatch(curl_socket_t socket);
   void begin(std::unique_ptr<Transfer> transfer);
   void collect();
   void end(std::unordered_map<RequestId, std::unique_ptr<Transfer>>::iterator which,
@@ -94,7 +97,9 @@ class HttpClient::Worker {
   Inbox inbox_;
   RequestId next_id_ = 1;
 
-  // The client's thread alone. `in_flight_` goes before `multi_`: curl points into transfers.
+  // The client's thread alone. `in_flight_` goes before `multi_`: curl points into transfers, and
+  // its end closes sockets.
+  std::unordered_set<curl_socket_t> watched_;  // in the set of epoll_
   MultiHandle multi_;
   std::unordered_map<RequestId, std::unique_ptr<Transfer>> in_flight_;
   std::vector<EasyHandle> spare_;
@@ -165,24 +170,34 @@ void HttpClient::Worker::cancel(RequestId id) {
   wake();
 }
 
-int HttpClient::Worker::on_socket(CURL*, curl_socket_t socket, int what, void* self, void* known) {
+int HttpClient::Worker::on_socket(CURL*, curl_socket_t socket, int what, void* self, void*) {
   auto& worker = *static_cast<Worker*>(self);
   if (what == CURL_POLL_REMOVE) {
-    // The descriptor may be closed already, and has left the set by that.
-    ::epoll_ctl(worker.epoll_.get(), EPOLL_CTL_DEL, socket, nullptr);
+    worker.unwatch(socket);
     return 0;
   }
   epoll_event event{};
   event.data.fd = socket;
   if (what == CURL_POLL_IN || what == CURL_POLL_INOUT) event.events |= EPOLLIN;
   if (what == CURL_POLL_OUT || what == CURL_POLL_INOUT) event.events |= EPOLLOUT;
-  const int operation = known == nullptr ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
+  const bool is_new = worker.watched_.insert(socket).second;
+  const int operation = is_new ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
   if (::epoll_ctl(worker.epoll_.get(), operation, socket, &event) != 0) {
     const int other = errno == EEXIST ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
     if (::epoll_ctl(worker.epoll_.get(), other, socket, &event) != 0) return -1;
   }
-  if (known == nullptr) curl_multi_assign(worker.multi_.get(), socket, self);
   return 0;
+}
+
+// Sockets of connections are closed here. Some without on_socket()'s having been told; by then the
+// number may be another thread's.
+int HttpClient::Worker::on_close(void* self, curl_socket_t socket) {
+  static_cast<Worker*>(self)->unwatch(socket);
+  return ::close(socket);
+}
+
+void HttpClient::Worker::unwatch(curl_socket_t socket) {
+  if (watched_.erase(socket) > 0) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, socket, nullptr);
 }
 
 int HttpClient::Worker::on_timer(CURLM*, long milliseconds, void* self) {
@@ -268,6 +283,8 @@ void HttpClient::Worker::begin(std::unique_ptr<Transfer> transfer) {
     return;
   }
   CURL* handle = transfer->easy();
+  curl_easy_setopt(handle, CURLOPT_CLOSESOCKETFUNCTION, &Worker::on_close);
+  curl_easy_setopt(handle, CURLOPT_CLOSESOCKETDATA, this);
   const auto [place, added] = in_flight_.emplace(transfer->id(), std::move(transfer));
   const CURLMcode code = curl_multi_add_handle(multi_.get(), handle);
   if (code == CURLM_OK) return;

@@ -13,7 +13,7 @@ constexpr double kReferencePull = 0.5;
 constexpr double kBusyShare = 0.75;
 // So many times the reference without any answer is a stall.
 constexpr double kStallLatencies = 4;
-constexpr int kMostDoublings = 16;
+constexpr int kMostPauseDoublings = 16;
 
 }  // namespace
 
@@ -146,7 +146,7 @@ LatencySignal::Advice LatencySignal::judge_trial(const Window& window, Micros no
 
 Micros LatencySignal::pause_after(Micros window_length, int times) const {
   const Micros unit = std::max(options_.trial_pause, options_.trial_pause_windows * window_length);
-  return std::min(options_.longest_pause, unit << std::min(times, kMostDoublings));
+  return std::min(options_.longest_pause, unit << std::min(times, kMostPauseDoublings));
 }
 
 }  // namespace dovetail::pipeline

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "pipeline/report/preview.h"
@@ -59,6 +60,66 @@ std::string beginning(std::string_view text, std::size_t most) {
   return std::string(text.substr(0, most));
 }
 
+SampleCell sample_of(std::size_t place, CellState state, std::string_view json, Json value,
+                     std::size_t most) {
+  SampleCell sample{place, state, nullptr, "", 0};
+  if (state == CellState::kValue && json.size() <= most) {
+    sample.value = std::move(value);
+    return sample;
+  }
+  const std::string whole = value.is_string() ? value.get<std::string>() : std::string(json);
+  sample.text = beginning(whole, most);
+  sample.left_out = whole.size() - sample.text.size();
+  return sample;
+}
+
+void sort_cells(Sample& sample) {
+  std::sort(sample.cells.begin(), sample.cells.end(),
+            [](const SampleCell& a, const SampleCell& b) { return a.column < b.column; });
+}
+
+// Reasons by kind, of which there are so many at most.
+class Reasons {
+ public:
+  explicit Reasons(std::size_t most) : most_(most) {}
+
+  void add(std::optional<std::size_t> column, std::string_view reason, std::uint64_t record) {
+    const std::pair key(column, kind_of(reason));
+    auto found = kinds_.find(key);
+    if (found == kinds_.end()) {
+      if (kinds_.size() >= most_) {
+        ++others_;
+        return;
+      }
+      const ErrorReport kind{column, beginning(reason, kLongestReason), record, 0};
+      found = kinds_.emplace(key, kind).first;
+    }
+    ++found->second.count;
+  }
+
+  // The most frequent first.
+  std::vector<ErrorReport> sorted() const {
+    std::vector<ErrorReport> all;
+    for (const auto& [key, kind] : kinds_) all.push_back(kind);
+    std::stable_sort(all.begin(), all.end(),
+                     [](const ErrorReport& a, const ErrorReport& b) { return a.count > b.count; });
+    return all;
+  }
+  std::uint64_t others() const { return others_; }
+
+ private:
+  std::size_t most_;
+  std::map<std::pair<std::optional<std::size_t>, std::string>, ErrorReport> kinds_;
+  std::uint64_t others_ = 0;
+};
+
+// Of the record, and why it was dropped.
+struct Drop {
+  std::uint64_t record = 0;
+  std::uint32_t column = 0;  // of the store
+  std::string reason;
+};
+
 RubricReport& rubric_of(ColumnReport& column, const std::string& name) {
   for (RubricReport& rubric : column.rubrics) {
     if (rubric.name == name) return rubric;
@@ -72,7 +133,10 @@ class Collector {
  public:
   Collector(std::vector<ColumnReport> columns, std::vector<std::size_t> place,
             const CollectOptions& options)
-      : place_(std::move(place)), options_(options) {
+      : place_(std::move(place)),
+        options_(options),
+        errors_(options.most_errors),
+        drops_(options.most_errors) {
     data_.columns = std::move(columns);
   }
 
@@ -94,12 +158,16 @@ class Collector {
       value = Json::parse(cell.json, nullptr, false);
       count_value(value, column);
     } else if (cell.state == CellState::kFailed || cell.state == CellState::kDropped) {
-      count_error(place, cell);
-      if (cell.state == CellState::kDropped && !std::exchange(is_dropped_, true)) {
-        ++column.records_dropped;
+      errors_.add(place, cell.json, cell.record);
+      // Of several, the first column's is the record's.
+      if (cell.state == CellState::kDropped && (!drop_ || cell.column < drop_->column)) {
+        drop_ = Drop{record_, cell.column, std::string(cell.json)};
       }
     }
-    if (sampled_) current_.cells.push_back(sample_of(place, cell, std::move(value)));
+    if (options_.refusal) row_[column.info.name] = value;
+    if (!sampled_) return;
+    current_.cells.push_back(
+        sample_of(place, cell.state, cell.json, std::move(value), options_.most_value));
   }
 
   ReportData finish() {
@@ -107,9 +175,11 @@ class Collector {
     for (auto& [hash, sample] : samples_) data_.samples.push_back(std::move(sample));
     std::sort(data_.samples.begin(), data_.samples.end(),
               [](const Sample& a, const Sample& b) { return a.record < b.record; });
-    for (auto& [key, error] : errors_) data_.errors.push_back(std::move(error));
-    std::stable_sort(data_.errors.begin(), data_.errors.end(),
-                     [](const ErrorReport& a, const ErrorReport& b) { return a.count > b.count; });
+    data_.errors = errors_.sorted();
+    data_.other_errors = errors_.others();
+    data_.drops = drops_.sorted();
+    data_.other_drops = drops_.others();
+    if (options_.refusal) data_.accepted = accepted_;
     for (const ColumnReport& column : data_.columns) {
       data_.prompt_tokens += column.prompt_tokens;
       data_.completion_tokens += column.completion_tokens;
@@ -117,6 +187,9 @@ class Collector {
     }
     return std::move(data_);
   }
+
+  // Of the first dropped records, by record.
+  const std::vector<Drop>& first_dropped() const { return first_dropped_; }
 
  private:
   bool is_sample(std::uint64_t record) const {
@@ -127,17 +200,39 @@ class Collector {
   void finish_record() {
     if (!started_) return;
     const bool whole = cells_ == place_.size();
-    ++(is_dropped_ ? data_.dropped : whole ? data_.finished : data_.open);
-    if (sampled_ && whole && !is_dropped_) {
+    ++(drop_ ? data_.dropped : whole ? data_.finished : data_.open);
+    if (drop_) {
+      const std::size_t place = place_[drop_->column];
+      ++data_.columns[place].records_dropped;
+      dropped(place, *drop_);
+    } else if (whole) {
+      compare_to_target();
+    }
+    if (sampled_ && whole && !drop_) {
       current_.record = record_;
-      std::sort(current_.cells.begin(), current_.cells.end(),
-                [](const SampleCell& a, const SampleCell& b) { return a.column < b.column; });
+      sort_cells(current_);
       samples_.emplace(mixed(record_), std::move(current_));
       if (samples_.size() > options_.samples) samples_.erase(std::prev(samples_.end()));
     }
     current_ = {};
+    row_ = Json::object();
     cells_ = 0;
-    is_dropped_ = false;
+    drop_.reset();
+  }
+
+  void dropped(std::optional<std::size_t> by, const Drop& drop) {
+    drops_.add(by, drop.reason, drop.record);
+    if (first_dropped_.size() < options_.dropped) first_dropped_.push_back(drop);
+  }
+
+  void compare_to_target() {
+    if (!options_.refusal || accepted_ >= options_.target) return;
+    const std::string reason = options_.refusal(row_);
+    if (reason.empty()) {
+      ++accepted_;
+    } else {
+      dropped(std::nullopt, {record_, 0, reason});
+    }
   }
 
   static void count_cost(const Provenance& provenance, ColumnReport& column) {
@@ -174,45 +269,43 @@ class Collector {
     }
   }
 
-  void count_error(std::size_t place, const CellView& cell) {
-    const std::pair key(place, kind_of(cell.json));
-    auto found = errors_.find(key);
-    if (found == errors_.end()) {
-      if (errors_.size() >= options_.most_errors) {
-        ++data_.other_errors;
-        return;
-      }
-      found = errors_
-                  .emplace(key,
-                           ErrorReport{place, beginning(cell.json, kLongestReason), cell.record, 0})
-                  .first;
-    }
-    ++found->second.count;
-  }
-
-  SampleCell sample_of(std::size_t place, const CellView& cell, Json value) const {
-    SampleCell sample{place, cell.state, nullptr, "", 0};
-    if (cell.state == CellState::kValue && cell.json.size() <= options_.most_value) {
-      sample.value = std::move(value);
-      return sample;
-    }
-    const std::string whole = value.is_string() ? value.get<std::string>() : std::string(cell.json);
-    sample.text = beginning(whole, options_.most_value);
-    sample.left_out = whole.size() - sample.text.size();
-    return sample;
-  }
-
   std::vector<std::size_t> place_;  // in the report, by column of the store
   const CollectOptions& options_;
   ReportData data_;
-  std::map<std::pair<std::size_t, std::string>, ErrorReport> errors_;
+  Reasons errors_, drops_;
   std::map<std::uint64_t, Sample> samples_;  // by hash: the greatest goes first
+  std::vector<Drop> first_dropped_;
+  std::uint64_t accepted_ = 0;
 
-  bool started_ = false, sampled_ = false, is_dropped_ = false;
+  bool started_ = false, sampled_ = false;
   std::uint64_t record_ = 0;
-  std::size_t cells_ = 0;  // of the record
+  // Of the record.
+  std::size_t cells_ = 0;
+  std::optional<Drop> drop_;
   Sample current_;
+  Json row_ = Json::object();  // where the run has a target
 };
+
+// The cells of a dropped record; nothing where it is made anew meanwhile.
+Result<std::optional<Sample>> dropped_sample(const Store& store, const Drop& drop,
+                                             const std::vector<std::size_t>& place,
+                                             std::size_t most) {
+  const auto cells = store.read_record(drop.record);
+  if (!cells) return fail(cells.error());
+  if (cells->empty()) return std::optional<Sample>();
+  Sample sample;
+  sample.record = drop.record;
+  sample.reason = beginning(drop.reason, kLongestReason);
+  for (const CellResult& cell : *cells) {
+    if (cell.column >= place.size()) continue;
+    Json value;
+    if (cell.state == CellState::kValue) value = Json::parse(cell.json, nullptr, false);
+    sample.cells.push_back(
+        sample_of(place[cell.column], cell.state, cell.json, std::move(value), most));
+  }
+  sort_cells(sample);
+  return std::optional(std::move(sample));
+}
 
 }  // namespace
 
@@ -255,13 +348,18 @@ Result<ReportData> collect_report(const Store& store, std::span<const ColumnInfo
     if (!by_name.contains(column.name)) add({column.name, "", "", {}});
     place.push_back(by_name.at(column.name));
   }
-  Collector collector(std::move(columns), std::move(place), options);
+  Collector collector(std::move(columns), place, options);
   const Status read = store.for_each_cell([&](const CellView& cell) {
     collector.take(cell);
     return true;
   });
   if (!read) return fail(read.error());
   ReportData data = collector.finish();
+  for (const Drop& drop : collector.first_dropped()) {
+    auto sample = dropped_sample(store, drop, place, options.most_value);
+    if (!sample) return fail(std::move(sample.error()));
+    if (*sample) data.first_dropped.push_back(**std::move(sample));
+  }
   const auto origins = store.origins();
   if (!origins) return fail(origins.error());
   for (const Origin& origin : *origins) {

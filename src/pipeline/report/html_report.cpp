@@ -18,9 +18,9 @@
 namespace dovetail::pipeline {
 namespace {
 
-constexpr std::size_t kMostBars = 14;
+constexpr std::size_t kMostRows = 14;
 
-std::string json_text(const Json& value, int indent = -1) {
+std::string indented(const Json& value, int indent = -1) {
   return value.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -96,6 +96,7 @@ class Page {
     endpoints();
     columns();
     errors();
+    dropped();
     samples();
     origins();
     out_ += fmt::format(
@@ -127,6 +128,7 @@ class Page {
     if (!data_.endpoints.empty()) out_ += "<a href=\"#endpoints\">Endpoints</a>";
     out_ += "<a href=\"#columns\">Columns</a>";
     if (!data_.errors.empty()) out_ += "<a href=\"#errors\">Errors</a>";
+    if (!data_.drops.empty()) out_ += "<a href=\"#dropped\">Dropped</a>";
     if (!data_.samples.empty()) out_ += "<a href=\"#samples\">Samples</a>";
     if (!data_.origins.empty()) out_ += "<a href=\"#origins\">Provenance</a>";
     out_ += "</nav>\n";
@@ -329,7 +331,7 @@ class Page {
       bars.push_back({plain(option), rubric.scores.count_of(option), false});
     }
     // Scores that are no options of the file as it is now.
-    std::vector<TopValues::Entry> others = rubric.scores.top(kMostBars);
+    std::vector<TopValues::Entry> others = rubric.scores.top(kMostRows);
     std::sort(others.begin(), others.end(), by_score);
     std::uint64_t left = rubric.scores.count();
     for (const TopValues::Entry& entry : others) {
@@ -349,7 +351,7 @@ class Page {
   void values(const ColumnReport& column) {
     const TopValues& texts = column.texts;
     if (column.numbers.count() > 0 && column.numbers.count() == texts.count() &&
-        (!column.numbers.whole() || texts.distinct() > kMostBars)) {
+        (!column.numbers.whole() || texts.distinct() > kMostRows)) {
       out_ += number_chart(
           column.numbers,
           {"Values",
@@ -359,7 +361,7 @@ class Page {
            "value", "cells"});
       return;
     }
-    std::vector<TopValues::Entry> top = texts.top(kMostBars);
+    std::vector<TopValues::Entry> top = texts.top(kMostRows);
     if (column.numbers.count() > 0) std::sort(top.begin(), top.end(), by_score);
     std::uint64_t shown = 0;
     for (const TopValues::Entry& entry : top) shown += entry.count;
@@ -379,46 +381,74 @@ class Page {
     }
   }
 
+  // Whose reasons these are.
+  std::string source_of(const ErrorReport& error) const {
+    return error.column ? escaped(data_.columns[*error.column].info.name) : "target_accepted";
+  }
+
+  void reasons(const std::vector<ErrorReport>& all, std::uint64_t others, std::string_view what) {
+    Table table("stacked", {{"Column"}, {what, true}, {"Record", true}, {"For example"}});
+    for (const ErrorReport& error : all) {
+      table.row(
+          {source_of(error), grouped(error.count), grouped(error.record), escaped(error.example)});
+    }
+    out_ += std::move(table).finish();
+    if (others > 0) add("<p class=\"soft\">And {} of other kinds.</p>\n", grouped(others));
+  }
+
   void errors() {
     if (data_.errors.empty()) return;
     out_ += "<section id=\"errors\"><h2>Errors</h2><div class=\"card\">\n";
-    Table table("stacked", {{"Column"}, {"Cells", true}, {"Record", true}, {"For example"}});
-    for (const ErrorReport& error : data_.errors) {
-      table.row({escaped(data_.columns[error.column].info.name), grouped(error.count),
-                 grouped(error.record), escaped(error.example)});
+    reasons(data_.errors, data_.other_errors, "Cells");
+    out_ += "</div></section>\n";
+  }
+
+  void dropped() {
+    if (data_.drops.empty()) return;
+    out_ += "<section id=\"dropped\"><h2>Dropped records</h2><div class=\"card\">\n";
+    reasons(data_.drops, data_.other_drops, "Records");
+    std::vector<Bar> bars;
+    for (const ColumnReport& column : data_.columns) {
+      if (column.records_dropped == 0) continue;
+      bars.push_back({column.info.name, column.records_dropped, false});
     }
-    out_ += std::move(table).finish();
-    if (data_.other_errors > 0) {
-      add("<p class=\"soft\">And {} of other kinds.</p>\n", grouped(data_.other_errors));
-    }
-    const bool dropped = std::any_of(data_.columns.begin(), data_.columns.end(),
-                                     [](const auto& c) { return c.records_dropped > 0; });
-    if (dropped) {
-      std::vector<Bar> bars;
-      for (const ColumnReport& column : data_.columns) {
-        if (column.records_dropped == 0) continue;
-        bars.push_back({column.info.name, column.records_dropped, false});
-      }
+    if (!bars.empty()) {
       out_ += bar_chart(bars, data_.dropped,
                         {"Dropped records", "by the column that dropped them", "", ""});
     }
-    out_ += "</div></section>\n";
+    out_ += "</div>\n";
+    if (!data_.first_dropped.empty()) {
+      add("<p class=\"soft\">The first {}, with what had been made of them:</p>\n",
+          data_.first_dropped.size());
+    }
+    for (const Sample& sample : data_.first_dropped) {
+      const std::string reason = shorten(printable(sample.reason), 90);
+      record(sample, " <span>" + escaped(reason) + "</span>", false);
+    }
+    out_ += "</section>\n";
   }
 
   void samples() {
     if (data_.samples.empty()) return;
     out_ += "<section id=\"samples\"><h2>Samples</h2>\n";
-    for (std::size_t i = 0; i < data_.samples.size(); ++i) {
-      const Sample& sample = data_.samples[i];
-      add("<details{}><summary>Record {}{}</summary><dl class=\"row\">\n",
-          i == 0 ? " open=\"open\"" : "", grouped(sample.record), teaser(sample));
-      for (const SampleCell& cell : sample.cells) {
-        add("<dt>{}</dt><dd>{}</dd>\n", escaped(data_.columns[cell.column].info.name),
-            sample_value(cell));
-      }
-      out_ += "</dl></details>\n";
+    for (const Sample& sample : data_.samples) {
+      record(sample, teaser(sample), &sample == &data_.samples.front());
     }
     out_ += "</section>\n";
+  }
+
+  void record(const Sample& sample, const std::string& teaser, bool open) {
+    add("<details{}><summary>Record {}{}</summary><dl class=\"row\">\n",
+        open ? " open=\"open\"" : "", grouped(sample.record), teaser);
+    if (!sample.reason.empty()) {
+      add("<dt>dropped because</dt><dd><span class=\"bad\">{}</span></dd>\n",
+          escaped(sample.reason));
+    }
+    for (const SampleCell& cell : sample.cells) {
+      add("<dt>{}</dt><dd>{}</dd>\n", escaped(data_.columns[cell.column].info.name),
+          sample_value(cell));
+    }
+    out_ += "</dl></details>\n";
   }
 
   static std::string teaser(const Sample& sample) {
@@ -446,7 +476,7 @@ class Page {
     }
     const bool nested = cell.value.is_structured();
     return fmt::format("<div class=\"value{}\">{}</div>", nested ? " mono" : "",
-                       escaped(json_text(cell.value, nested ? 2 : -1)));
+                       escaped(indented(cell.value, nested ? 2 : -1)));
   }
 
   static std::string verdict(const Json& value) {
@@ -454,11 +484,11 @@ class Page {
     for (const auto& [rubric, one] : value.items()) {
       const auto reasoning = one.find("reasoning");
       out += fmt::format("<div class=\"verdict\">{} <span class=\"score\">{}</span>{}</div>",
-                         escaped(rubric), escaped(plain(json_text(one["score"]))),
+                         escaped(rubric), escaped(plain(indented(one["score"]))),
                          reasoning == one.end() || reasoning->is_null()
                              ? ""
                              : fmt::format("<div class=\"value soft\">{}</div>",
-                                           escaped(plain(json_text(*reasoning)))));
+                                           escaped(plain(indented(*reasoning)))));
     }
     return out;
   }

@@ -63,6 +63,8 @@ std::vector<Line> lines_of(const PreviewCell& cell, std::size_t width) {
     case CellState::kFailed:
       add_wrapped("failed: " + cell.reason, width, kRed, lines);
       break;
+    case CellState::kForgotten:
+      break;
     case CellState::kSkipped:
       lines.push_back({"skipped", kDim});
       break;
@@ -122,7 +124,7 @@ std::string preview(std::uint64_t record, const std::vector<PreviewCell>& cells,
       } else if (!text.empty()) {
         out += std::string(indent, ' ') + text;
       }
-      out += "\n";
+      out += '\n';
     }
   }
   return out;

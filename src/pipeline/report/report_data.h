@@ -57,7 +57,7 @@ struct ColumnReport {
 
 // Failures of a column that differ in nothing but numbers and quoted parts.
 struct ErrorReport {
-  std::size_t column = 0;
+  std::optional<std::size_t> column;  // nothing: records that do not meet the target's condition
   std::string example;
   std::uint64_t record = 0;  // of the example
   std::uint64_t count = 0;
@@ -73,6 +73,7 @@ struct SampleCell {
 
 struct Sample {
   std::uint64_t record = 0;
+  std::string reason;  // of a dropped record
   std::vector<SampleCell> cells;
 };
 
@@ -93,9 +94,8 @@ struct OriginReport {
 struct ReportData {
   // By the caller.
   std::string title;
-  std::string made;           // when
-  std::uint64_t records = 0;  // that the run is to have
-  std::optional<std::uint64_t> accepted;
+  std::string made;            // when
+  std::uint64_t records = 0;   // that the run is to have
   std::string accepted_means;  // the criterion
   std::optional<std::uint64_t> wall_us;
   std::string currency;
@@ -104,11 +104,15 @@ struct ReportData {
 
   // By collect_report().
   std::uint64_t finished = 0, dropped = 0, open = 0;  // records; open: not all cells are there
+  std::optional<std::uint64_t> accepted;  // of the finished ones, where the run has a target
   std::uint64_t prompt_tokens = 0, completion_tokens = 0, cost = 0;
   std::vector<ColumnReport> columns;
   std::vector<ErrorReport> errors;    // the most frequent first
   std::uint64_t other_errors = 0;     // of kinds beyond those
   std::vector<Sample> samples;        // by record
+  std::vector<ErrorReport> drops;     // why records were dropped, the most frequent reason first
+  std::uint64_t other_drops = 0;      // records, for reasons of kinds beyond those
+  std::vector<Sample> first_dropped;  // by record
   std::vector<OriginReport> origins;  // n is at n - 1
 };
 

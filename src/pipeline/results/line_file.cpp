@@ -13,6 +13,8 @@ namespace dovetail::pipeline {
 namespace {
 
 constexpr std::size_t kReadAhead = std::size_t{1} << 20;
+// Of lines that wait to be written.
+constexpr std::size_t kMostKept = std::size_t{64} << 10;
 
 tl::unexpected<Error> fail_on(const std::filesystem::path& path, std::string_view doing,
                               int number) {
@@ -98,6 +100,7 @@ LineFile::LineFile(LineFile&& other) noexcept
       descriptor_(std::exchange(other.descriptor_, -1)),
       size_(other.size_),
       position_(other.position_),
+      kept_(std::exchange(other.kept_, {})),
       ahead_(std::move(other.ahead_)),
       ahead_at_(other.ahead_at_) {}
 
@@ -106,13 +109,16 @@ LineFile& LineFile::operator=(LineFile&& other) noexcept {
   std::swap(descriptor_, other.descriptor_);
   std::swap(size_, other.size_);
   std::swap(position_, other.position_);
+  std::swap(kept_, other.kept_);
   std::swap(ahead_, other.ahead_);
   std::swap(ahead_at_, other.ahead_at_);
   return *this;
 }
 
 LineFile::~LineFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+  if (descriptor_ < 0) return;
+  (void)write();  // whoever wanted to know has asked
+  ::close(descriptor_);
 }
 
 Result<std::uint64_t> LineFile::end_of_whole_lines(LineEnds ends) const {
@@ -166,7 +172,7 @@ Status LineFile::truncate(std::uint64_t size) {
 }
 
 Status LineFile::append(std::string_view line) {
-  if (position_ < size_) {
+  if (kept_.empty() && position_ < size_) {
     const auto there = holds(line);
     if (!there) return fail(there.error());
     if (*there) {
@@ -175,24 +181,37 @@ Status LineFile::append(std::string_view line) {
     }
     if (const Status ok = cut(); !ok) return ok;
   }
-  if (const std::size_t written = write_all(descriptor_, line, position_); written < line.size()) {
+  if (!kept_.empty() && kept_.size() + line.size() > kMostKept) {
+    if (const Status ok = write(); !ok) return ok;
+  }
+  kept_ += line;
+  return {};
+}
+
+Status LineFile::write() {
+  if (kept_.empty()) return {};
+  if (const std::size_t written = write_all(descriptor_, kept_, position_);
+      written < kept_.size()) {
     const int number = errno;
     size_ += written;
     // No half line stays behind; that this fails, too, would say nothing new.
     (void)truncate(position_);
     return fail_on(path_, "write", number);
   }
-  position_ += line.size();
+  position_ += kept_.size();
   size_ = position_;
+  kept_.clear();
   return {};
 }
 
 Status LineFile::cut() {
+  if (const Status ok = write(); !ok) return ok;
   ahead_.clear();
   return truncate(position_);
 }
 
 Status LineFile::sync() {
+  if (const Status ok = write(); !ok) return ok;
   if (::fsync(descriptor_) != 0) return fail_on(path_, "make durable", errno);
   std::filesystem::path folder = path_.parent_path();
   if (folder.empty()) folder = ".";

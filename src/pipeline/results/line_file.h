@@ -13,7 +13,7 @@ namespace dovetail::pipeline {
 // Where lines end: behind every LF, or, in CSV, behind those outside of quotes.
 enum class LineEnds : std::uint8_t { kEvery, kOutsideQuotes };
 
-// A file that is written a whole line at a time, and written again from its beginning when a run is
+// A file that is written in whole lines, and written again from its beginning when a run is
 // resumed: lines that are in the file already are compared, not written; from the first that
 // differs on the file is cut and written anew. Not thread-safe.
 class LineFile {
@@ -27,17 +27,20 @@ class LineFile {
   LineFile& operator=(LineFile&& other) noexcept;
   ~LineFile();
 
-  // The next line, with its end, in one write. An error leaves the file as it was before, with
-  // whole lines, and the line may be given again.
+  // The next line, with its end. It is kept until write(), or until many lines are. After an error
+  // the file has the lines of before, and this one has not been taken.
   Status append(std::string_view line);
+  // The lines that were kept, in one write. An error leaves the file as it was before, with whole
+  // lines, and keeps the others: it may be called again.
+  Status write();
   // Cuts what is left behind the last line.
   Status cut();
   // What was appended survives a loss of power, the file's name included.
   Status sync();
 
   const std::filesystem::path& path() const { return path_; }
-  // Of lines, in bytes, from the beginning.
-  std::uint64_t written() const { return position_; }
+  // Of lines, in bytes, from the beginning, those that are kept included.
+  std::uint64_t size() const { return position_ + kept_.size(); }
 
  private:
   LineFile(std::filesystem::path path, int descriptor, std::uint64_t size)
@@ -49,7 +52,8 @@ class LineFile {
   std::filesystem::path path_;
   int descriptor_ = -1;
   std::uint64_t size_ = 0;      // of the file
-  std::uint64_t position_ = 0;  // behind the last appended line; <= size_
+  std::uint64_t position_ = 0;  // behind the last line that is in the file; <= size_
+  std::string kept_;            // what follows it, not written yet; then position_ == size_
   std::vector<char> ahead_;     // read from the file: what stands at ahead_at_
   std::uint64_t ahead_at_ = 0;
 };

@@ -54,6 +54,7 @@ Result<ResultsWriter> ResultsWriter::open(ResultsOptions options) {
     std::string header;
     append_csv_header(writer.options_.columns, header);
     if (const Status ok = writer.file_.append(header); !ok) return fail(ok.error());
+    if (const Status ok = writer.write(); !ok) return fail(ok.error());
   }
   return writer;
 }
@@ -86,6 +87,11 @@ Status ResultsWriter::add(std::uint64_t record, const Json& row, std::string_vie
   return {};
 }
 
+Status ResultsWriter::write() {
+  if (const Status ok = file_.write(); !ok) return ok;
+  return dropped_file_ ? dropped_file_->write() : Status();
+}
+
 Status ResultsWriter::sync() {
   if (const Status ok = file_.sync(); !ok) return ok;
   return dropped_file_ ? dropped_file_->sync() : Status();
@@ -98,7 +104,7 @@ Status ResultsWriter::finish() {
   }
   if (const Status ok = sync(); !ok) return ok;
   // None was dropped now, whatever an earlier run of this file has thought.
-  if (dropped_file_ && dropped_file_->written() == 0) {
+  if (dropped_file_ && dropped_file_->size() == 0) {
     dropped_file_.reset();
     std::error_code gone;
     std::filesystem::remove(options_.dropped_file, gone);

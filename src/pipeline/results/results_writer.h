@@ -28,18 +28,21 @@ struct ResultsOptions {
   bool resume = false;
 };
 
-// Writes the records of a run, in order, to a file that can be read while it grows: one write per
-// record, each of whole lines. A resumed run hands over its records from the first again; the files
-// end up with the bytes of an uninterrupted one. Not thread-safe. Errors (kIo, kNotFound, kInvalid)
-// name the file; after one from add() the files hold whole records and the same add() may be tried
+// Writes the records of a run, in order, to a file that can be read while it grows, in writes of
+// whole lines. A resumed run hands over its records from the first again; the files end up with the
+// bytes of an uninterrupted one. Not thread-safe. Errors (kIo, kNotFound, kInvalid) name the file;
+// after one from add() or write() the files hold whole records and the same call may be tried
 // again.
 class ResultsWriter {
  public:
   static Result<ResultsWriter> open(ResultsOptions options);
 
   // The next record. `row` is an object by column. `reason`: why it was dropped; empty: it was not.
+  // It may be kept until write().
   Status add(std::uint64_t record, const Json& row, std::string_view reason);
 
+  // What was added is in the files, where anybody can read it.
+  Status write();
   // What was added is durable. Leaves what a resumed run has not come to yet.
   Status sync();
   // There are no further records: cuts what older lines there may be behind the last, and syncs.

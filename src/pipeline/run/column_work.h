@@ -18,6 +18,8 @@ Result<bool> is_skipped(const ColumnDescription& column, const Json& row);
 
 // Whether the record counts towards the target.
 Result<bool> is_accepted(const TargetSpec& target, const Json& row);
+// Why it is dropped, where it does not; else empty.
+std::string refusal(const TargetSpec& target, const Json& row);
 
 // Whether a record is of the share that the figure is; nothing: it does not count.
 std::optional<bool> counts_for(const FigureSpec& figure, const Json& row);
@@ -28,8 +30,15 @@ Result<Json> evaluate(const ExpressionColumn& column, const Json& row);
 // it, is not valid. A command is waited for: see ColumnDescription::blocks().
 Result<Json> evaluate(const ValidationColumn& column, const Json& row);
 
-// The value of a column that neither a model makes nor chance or the seed's data.
-Result<Json> evaluate(const ColumnDescription& column, const Json& row);
+// What the program's code makes of the columns that it needs, of which the rest of the row is kept.
+// Errors: its own, what it throws, and a value that JSON text cannot hold.
+Result<Json> evaluate(const OwnColumn& column, const Json& row, RecordId record,
+                      std::uint64_t seed);
+
+// The value of a column that neither a model makes nor chance or the seed's data. `seed` is the
+// cell's.
+Result<Json> evaluate(const ColumnDescription& column, const Json& row, RecordId record,
+                      std::uint64_t seed);
 
 // An attempt at a cell that came to nothing.
 struct FailedAttempt {
@@ -44,6 +53,8 @@ bool may_ask_again(const ColumnDescription& column, std::span<const FailedAttemp
 
 // The JSON schema that a column's answers are to be instances of; null: any text.
 const Json* answer_schema(const ColumnDescription& column);
+// What a model in this process is held to beside; without a regular expression: to nothing.
+AnswerPattern answer_pattern(const ColumnDescription& column);
 
 // The question for a column that a model makes: a fresh one, or, where the last attempts are to be
 // corrected, one that goes on with these answers and what is wrong with them.

@@ -12,30 +12,36 @@ namespace dovetail::pipeline {
 template <class News>
 class Inbox {
  public:
-  void put(News news) {
+  // What is not urgent does not end a take() that waits for urgent news only.
+  void put(News news, bool urgent = true) {
+    bool wakes = true;
     {
       const std::lock_guard lock(mutex_);
       news_.push_back(std::move(news));
+      urgent_ = urgent_ || urgent;
+      wakes = urgent || !patient_;
     }
-    filled_.notify_one();
+    if (wakes) filled_.notify_one();
   }
 
   // Ends a take() that waits, without news.
   void wake() {
     {
       const std::lock_guard lock(mutex_);
-      woken_ = true;
+      urgent_ = true;
     }
     filled_.notify_one();
   }
 
-  // All that is there, oldest first; waits for something until `limit` has passed.
-  std::vector<News> take(std::chrono::milliseconds limit) {
+  // All that is there, oldest first; waits until `limit` has passed for something, or, if it is
+  // `patient`, for something urgent.
+  std::vector<News> take(std::chrono::milliseconds limit, bool patient = false) {
     std::unique_lock lock(mutex_);
+    patient_ = patient;
     if (limit.count() > 0) {
-      filled_.wait_for(lock, limit, [&] { return woken_ || !news_.empty(); });
+      filled_.wait_for(lock, limit, [&] { return urgent_ || (!patient && !news_.empty()); });
     }
-    woken_ = false;
+    urgent_ = false;
     return std::exchange(news_, {});
   }
 
@@ -43,7 +49,8 @@ class Inbox {
   std::mutex mutex_;
   std::condition_variable filled_;
   std::vector<News> news_;
-  bool woken_ = false;
+  bool urgent_ = false;
+  bool patient_ = false;  // the take() that waits
 };
 
 }  // namespace dovetail::pipeline

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "dovetail/engine.h"
+#include "engine/options.h"
 #include "load/model_source.h"
 #include "text/prompt_encoder.h"
 #include "text/tokenizer.h"
@@ -56,6 +57,7 @@ struct LocalModelHost::Impl {
   std::optional<text::PromptEncoder> encoder;
   std::string name;
   std::uint32_t slots = 0;
+  std::uint32_t plenty = 0;  // in flight: more than can end in some steps
   std::atomic<std::uint32_t> in_flight{0};
 
   Result<std::vector<TokenId>> encode(const ModelRequest& request) const {
@@ -80,6 +82,15 @@ struct LocalModelHost::Impl {
       auto compiled = engine->compile(GrammarKind::kJsonSchema, given.schema.dump());
       if (!compiled) return fail(std::move(compiled.error()));
       request.grammar = *std::move(compiled);
+    }
+    if (!given.pattern.regex.empty()) {
+      auto compiled = engine->compile(GrammarKind::kRegex, given.pattern.regex);
+      if (!compiled) return fail(std::move(compiled.error()));
+      request.grammar = *std::move(compiled);
+      // A part of an option may be another option: nothing but the pattern ends the answer. Each
+      // token is a byte at least, but for the one that is the end.
+      request.max_tokens = static_cast<std::int32_t>(given.pattern.bytes + 1);
+      request.stop.clear();
     }
     auto answer = std::make_shared<ModelAnswer>();
     in_flight.fetch_add(1);
@@ -121,12 +132,16 @@ Result<std::unique_ptr<LocalModelHost>> LocalModelHost::create(const LocalModel&
   auto impl = std::make_unique<Impl>();
   impl->defaults = defaults;
   impl->name = model.path.filename().string();
-  auto engine = Engine::create(*source, model.engine);
+  // A dataset has nobody who waits for the next token.
+  EngineOptions wanted = model.engine;
+  wanted.target_inter_token_ms = engine::kNoTarget;
+  auto engine = Engine::create(*source, wanted);
   if (!engine) return fail(engine.error());
   impl->engine = *std::move(engine);
   // One round of requests beside those that run, so that a row that ends is followed at once.
   const EngineOptions& options = impl->engine->options();
   impl->slots = std::min(2 * options.max_num_seqs, options.max_waiting);
+  impl->plenty = options.max_num_seqs + options.max_num_seqs / 2;
   auto encoder = text::PromptEncoder::create(impl->engine->source(), impl->engine->tokenizer(), "");
   if (!encoder) return fail(encoder.error());
   impl->encoder = *std::move(encoder);
@@ -139,11 +154,18 @@ Status LocalModelHost::check(const Json& schema) {
   return {};
 }
 
+Status LocalModelHost::check(const AnswerPattern& pattern) {
+  const auto compiled = impl_->engine->compile(GrammarKind::kRegex, pattern.regex);
+  if (!compiled) return fail(compiled.error());
+  return {};
+}
+
 ModelClient LocalModelHost::client() {
   Impl* impl = impl_.get();
   ModelClient client;
   client.slots = impl->slots;
   client.room = [impl] { return impl->room(); };
+  client.busy = [impl] { return impl->in_flight.load() >= impl->plenty; };
   client.on_room = [](const std::function<void()>&) {};  // only answers make room
   client.submit = [impl](const ModelRequest& request, AnswerSink sink) {
     return impl->submit(request, std::move(sink));

@@ -19,6 +19,8 @@ class LocalModelHost {
 
   // Whether answers can be held to a JSON schema; an error names what in it cannot.
   Status check(const Json& schema);
+  // The same for a pattern.
+  Status check(const AnswerPattern& pattern);
 
   // Valid while the host lives. `submit` may be called from any thread.
   ModelClient client();

@@ -24,6 +24,9 @@ struct ModelRequest {
   SamplingSpec sampling;
   std::uint64_t seed = 0;
   Json schema;  // that the answer must be an instance of; null: any text
+  // That the whole answer must match. Models in this process are held to it, whatever `sampling`
+  // says of the end of an answer; those behind endpoints are not told.
+  AnswerPattern pattern = {};
 };
 
 struct ModelAnswer {
@@ -64,6 +67,9 @@ struct ModelClient {
   // How many requests it would begin now. A request whose answer is being read, that waits for a
   // further try or for anything but the model does not count as under way.
   std::function<std::uint32_t()> room;
+  // Whether it has so much to do that it does not run dry in the next milliseconds, whatever of it
+  // ends: its answers need not be heard at once. Empty: never.
+  std::function<bool()> busy;
   // Called once, before the first submit(): `wake` is to be called, from any thread, when room may
   // have grown without an answer; it does not block.
   std::function<void(std::function<void()> wake)> on_room;

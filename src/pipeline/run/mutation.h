@@ -15,6 +15,9 @@ enum class RunMutant {
   kIgnoresWindow,    // opens records without bound
   kSeedsByTurn,      // a cell's seed depends on how many were sent before it
   kDefersForAnswer,  // an invalid answer waits until nothing else can be done
+  kSeedsByPlace,     // in a shared run, a cell's seed depends on when its record came to the worker
+  kCompletesEarly,   // a range of a shared run is complete before it is durable
+  kKeepsLost,        // the records of a range that was lost are made as if it were not
   kCount
 };
 

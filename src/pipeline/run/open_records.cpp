@@ -1,6 +1,14 @@
 #include "pipeline/run/open_records.h"
 
+#include <utility>
+
 namespace dovetail::pipeline {
+
+void OpenRecord::drop(ColumnId column, std::string why) {
+  if (!reason.empty() && dropped_by < column) return;
+  reason = std::move(why);
+  dropped_by = column;
+}
 
 Status apply(const PipelineSpec& spec, const CellResult& cell, OpenRecord& record) {
   Json& value = record.row[spec.columns[cell.column].name];
@@ -11,10 +19,11 @@ Status apply(const PipelineSpec& spec, const CellResult& cell, OpenRecord& recor
       return fail(ErrorKind::kIo, "the stored value of record {}, column '{}' is no JSON: {}",
                   cell.record, spec.columns[cell.column].name, cell.json.substr(0, 100));
     case CellState::kDropped:
-      record.reason = cell.json;
+      record.drop(cell.column, cell.json);
       break;
     case CellState::kFailed:
     case CellState::kSkipped:
+    case CellState::kForgotten:
       break;
   }
   value = nullptr;

@@ -17,6 +17,10 @@ struct OpenRecord {
   std::vector<bool> absent;   // by column: skipped or failed
   std::map<ColumnId, std::vector<FailedAttempt>> failed;  // of cells that are asked for again
   std::string reason;                                     // why it was dropped; empty: it was not
+  ColumnId dropped_by = 0;                                // where it was
+
+  // Of several columns that drop it, the first one says why, whichever was heard first.
+  void drop(ColumnId column, std::string why);
 };
 
 // Puts an ended cell into a record. kIo: the text of a value is no JSON.

@@ -15,15 +15,16 @@ void OrderedEmitter::add(RecordId record, std::uint64_t batch, OpenRecord&& what
   waiting_.emplace(record, std::move(waiting));
 }
 
-Status OrderedEmitter::durable(std::uint64_t batch) {
+Result<bool> OrderedEmitter::durable(std::uint64_t batch, std::size_t most) {
   for (auto next = waiting_.find(next_); next != waiting_.end() && next->second.batch <= batch;
        next = waiting_.find(next_)) {
-    if (reached()) return {};
-    if (Status ok = pass_on(next->second); !ok) return ok;
+    if (reached()) return false;
+    if (most-- == 0) return true;
+    if (Status ok = pass_on(next->second); !ok) return fail(std::move(ok.error()));
     waiting_.erase(next);
     ++next_;
   }
-  return {};
+  return false;
 }
 
 Status OrderedEmitter::pass_on(Waiting& waiting) {
@@ -39,12 +40,7 @@ Status OrderedEmitter::pass_on(Waiting& waiting) {
   OpenRecord& record = *waiting.record;
   FinishedRecord finished{next_, Json::object(), std::move(record.reason)};
   if (finished.reason.empty() && spec_.target) {
-    const auto accepted = is_accepted(*spec_.target, record.row);
-    if (!accepted) {
-      finished.reason = fmt::format("target_accepted: {}", accepted.error().message);
-    } else if (!*accepted) {
-      finished.reason = "target_accepted: it does not meet the condition";
-    }
+    finished.reason = refusal(*spec_.target, record.row);
   }
   if (finished.reason.empty()) {
     ++accepted_;

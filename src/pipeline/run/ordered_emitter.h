@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -42,9 +43,10 @@ class OrderedEmitter {
   // A record all of whose cells are durable once batch `batch` is; batches are counted from 1.
   void add(RecordId record, std::uint64_t batch, OpenRecord&& what);
 
-  // Batches up to this one are durable. Errors: emit's, the store's. With a target, nothing is
-  // passed on once it is reached.
-  Status durable(std::uint64_t batch);
+  // Batches up to this one are durable: passes on up to `most` of the records that are; true: there
+  // are more. Errors: emit's, the store's. With a target, nothing is passed on once it is reached.
+  Result<bool> durable(std::uint64_t batch,
+                       std::size_t most = std::numeric_limits<std::size_t>::max());
 
   // Records [0, next()) have been passed on.
   RecordId next() const { return next_; }

@@ -2,6 +2,7 @@
 
 #include <xxhash.h>
 
+#include <iterator>
 #include <variant>
 
 namespace dovetail::pipeline {
@@ -20,7 +21,11 @@ Json json_of(const SamplingSpec& sampling) {
 Json json_of(const ModelSpec& model) {
   if (const auto* local = std::get_if<LocalModel>(&model.where)) return local->path.string();
   const auto& remote = std::get<RemoteModel>(model.where);
-  return {remote.base_urls, remote.model, remote.extra_body};
+  return {remote.model, remote.extra_body};
+}
+
+std::string json_text(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::uint32_t count_of(const Json& value, const char* key) {
@@ -30,25 +35,42 @@ std::uint32_t count_of(const Json& value, const char* key) {
 
 }  // namespace
 
-Hash128 response_key(const ModelSpec& model, const ModelRequest& request) {
-  Json messages = Json::array();
+ResponseKeys::ResponseKeys(const ModelSpec& model, const SamplingSpec& sampling, const Json& schema,
+                           const AnswerPattern& pattern)
+    : head_(fmt::format("[{},{},", json_text(json_of(model)), json_text(json_of(model.sampling)))),
+      sampling_(json_text(json_of(sampling))),
+      tail_(json_text(schema)) {
+  // Only models of this process are held to it.
+  const bool is_local = std::holds_alternative<LocalModel>(model.where);
+  if (is_local && !pattern.regex.empty()) tail_ += fmt::format(",{}", json_text(pattern.regex));
+  tail_ += ']';
+}
+
+Hash128 ResponseKeys::of(const ModelRequest& request) const {
+  std::string text = head_;
+  text += '[';
   for (const ModelMessage& message : request.messages) {
-    messages.push_back({message.role, message.content});
+    if (text.back() != '[') text += ',';
+    text += '[';
+    text += json_text(message.role);
+    text += ',';
+    text += json_text(message.content);
+    text += ']';
   }
-  const Json all = {json_of(model), json_of(model.sampling),   messages,
-                    request.prompt, json_of(request.sampling), request.seed,
-                    request.schema};
-  const std::string text = all.dump(-1, ' ', false, Json::error_handler_t::replace);
+  text += "],";
+  text += json_text(request.prompt);
+  text += ',';
+  text += sampling_;
+  fmt::format_to(std::back_inserter(text), ",{},", request.seed);
+  text += tail_;
   const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
   return {hash.high64, hash.low64};
 }
 
 std::string response_text(const ModelAnswer& answer) {
-  const Json all = {{"text", answer.text},
-                    {"cut", answer.cut},
-                    {"prompt_tokens", answer.usage.prompt_tokens},
-                    {"completion_tokens", answer.usage.completion_tokens}};
-  return all.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return fmt::format(R"({{"text":{},"cut":{},"prompt_tokens":{},"completion_tokens":{}}})",
+                     json_text(answer.text), answer.cut, answer.usage.prompt_tokens,
+                     answer.usage.completion_tokens);
 }
 
 std::optional<ModelAnswer> read_response(std::string_view text) {

@@ -10,9 +10,21 @@
 
 namespace dovetail::pipeline {
 
-// Of all that an answer depends on: the model and where it is, how it samples, what it is asked and
-// with which seed.
-Hash128 response_key(const ModelSpec& model, const ModelRequest& request);
+// The keys of one column's answers: of all that an answer depends on, the model and where it is,
+// how it samples, what it is asked and with which seed. What all requests of the column have in
+// common is put into words once.
+class ResponseKeys {
+ public:
+  // The model, and what the column asks of every answer.
+  ResponseKeys(const ModelSpec& model, const SamplingSpec& sampling, const Json& schema,
+               const AnswerPattern& pattern);
+
+  // Of a request with that sampling, schema and pattern.
+  Hash128 of(const ModelRequest& request) const;
+
+ private:
+  std::string head_, sampling_, tail_;
+};
 
 // An answer as the cache keeps it, and back; nothing where the text is none.
 std::string response_text(const ModelAnswer& answer);

@@ -21,13 +21,17 @@ enum class RunEventKind : std::uint8_t {
   kEmit,     // record; number: 1 where it was dropped
   kRoom,     // queue: model, number: requests that it would begin; it is offered cells
   kPass,     // queue: model, number: room that is left after that
+  kLease,    // of a shared run: records from `record` up to `number`, not included, are this
+             // worker's; nothing of what came earlier under these numbers counts any more
+  kLost,     // such a range is another worker's now
+  kComplete  // such a range is, in the store
 };
 
 // What a run did, in order; for whoever wants to judge it.
 struct RunEvent {
   RunEventKind kind = RunEventKind::kOpen;
   QueueId queue = 0;
-  Cell cell = {};
+  Cell cell = {};  // its record is the run's, also where several processes share it
   std::uint64_t number = 0;
   std::uint32_t attempt = 0;
 };

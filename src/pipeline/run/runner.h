@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "pipeline/config/pipeline_spec.h"
+#include "pipeline/run/lease_port.h"
 #include "pipeline/run/model_client.h"
 #include "pipeline/run/ordered_emitter.h"
 #include "pipeline/run/run_event.h"
@@ -31,14 +32,14 @@ enum class RunEnd : std::uint8_t {
 };
 
 struct RunProgress {
-  std::uint64_t records = 0;  // in all
-  std::uint64_t opened = 0;   // begun
-  std::uint64_t finished = 0, dropped = 0;
+  std::uint64_t records = 0;                // in all
+  std::uint64_t opened = 0;                 // begun
+  std::uint64_t finished = 0, dropped = 0;  // of a shared run: those that were made here
   std::vector<ColumnCounts> columns;
   std::vector<std::uint64_t> ready;  // cells that wait for their model, by model
   bool window_is_full = false;       // no record is begun before another has ended
   std::vector<FigureCount> figures;  // of the spec
-  double cost = 0.0;                 // of this run, by the models' prices
+  double cost = 0.0;                 // of this run and those it resumes, by the models' prices
   RunEnd end = RunEnd::kComplete;
   std::string why;  // the run ended early
 };
@@ -58,7 +59,9 @@ struct RunPorts {
   std::function<Status(ColumnId, RecordId, Json& row)> draw;
   Store* store = nullptr;                             // whose columns are the spec's
   bool resumes = false;                               // the store may hold cells
+  const LeasePort* leases = nullptr;                  // where several processes share the run
   std::function<Status(const FinishedRecord&)> emit;  // in the order of their numbers
+  std::function<Status()> emitted;                    // after some of them; may be empty
   std::function<void(const RunProgress&)> progress;   // ten times a second; may be empty
   std::function<StopLevel()> stop;                    // asked all the time; may be empty
   RunObserver observe;                                // may be empty
@@ -69,7 +72,10 @@ struct RunPorts {
 // while it works, not while its answer is read. A cell is stored before its record is emitted, and
 // is never stored before those that it was made of, so that a run that is killed at any moment goes
 // on where it was. Cells whose model could not be reached are tried once more when all others have
-// ended. Errors: the store's, emit()'s, a model's check().
+// ended. With `leases`, the records are those of ranges that this process leases, one after the
+// other, until all ranges of the run are complete; nothing is emitted, and what has become another
+// worker's is forgotten. Errors: the store's, the leases', those of emit() and emitted(), a model's
+// check().
 Result<RunProgress> run_pipeline(const PipelineSpec& spec, const RunPorts& ports);
 
 }  // namespace dovetail::pipeline

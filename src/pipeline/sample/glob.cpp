@@ -12,7 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Far more than any data set in single files has; a pattern such as /** must end.
-constexpr std::size_t kMostFiles = 10'000'000;
+constexpr std::size_t kMostFound = 10'000'000;
 
 std::vector<std::string_view> split(std::string_view text) {
   std::vector<std::string_view> parts;
@@ -153,9 +153,9 @@ Status walk(Walk& state, const std::string& folder, std::span<const std::string_
           return status;
         }
       } else if (entries->is_regular_file(ignored)) {
-        if (state.found.size() >= kMostFiles) {
+        if (state.found.size() >= kMostFound) {
           return fail(ErrorKind::kInvalid, "{}: more than {} files; valid: a narrower pattern",
-                      load::quote(place.string()), kMostFiles);
+                      load::quote(place.string()), kMostFound);
         }
         state.found.push_back(join(folder, name));
       }

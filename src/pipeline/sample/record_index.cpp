@@ -331,7 +331,7 @@ Result<ordered_json> RecordIndex::row(std::uint64_t number) const {
     wanted = std::min(longest_, wanted * 2);
   }
   // Bytes that fit the index no more although size and time do: written to while this read.
-  const auto changed = [&]() {
+  const auto changed = [&] {
     return fail(ErrorKind::kInvalid,
                 "{}: has changed since it was read first; valid: a file that stays as it is during "
                 "a run",

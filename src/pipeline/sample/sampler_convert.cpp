@@ -26,7 +26,7 @@ double to_even(double x) { return std::nearbyint(x); }
 double up(double x) { return std::ceil(x); }
 double down(double x) { return std::floor(x); }
 
-std::optional<double> number_in(const std::string& text) {
+std::optional<double> number_of(const std::string& text) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(number)) {
@@ -45,7 +45,7 @@ std::optional<ordered_json> to_int(const ordered_json& value) {
     std::int64_t whole = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), whole);
     if (error == std::errc() && end == text.data() + text.size()) return ordered_json(whole);
-    number = number_in(text);
+    number = number_of(text);
   }
   if (!number || !(std::abs(*number) < 0x1p63)) return std::nullopt;
   return ordered_json(static_cast<std::int64_t>(std::nearbyint(*number)));
@@ -80,7 +80,7 @@ std::optional<ordered_json> convert(const ordered_json& value, Conversion conver
       if (value.is_number()) return ordered_json(value.get<double>());
       if (value.is_boolean()) return ordered_json(value.get<bool>() ? 1.0 : 0.0);
       if (value.is_string()) {
-        const auto number = number_in(value.get_ref<const std::string&>());
+        const auto number = number_of(value.get_ref<const std::string&>());
         if (number) return ordered_json(*number);
       }
       return std::nullopt;

@@ -8,7 +8,7 @@
 namespace dovetail::pipeline {
 namespace {
 
-constexpr std::uint32_t kMostSteps = 2'000'000;
+constexpr std::uint32_t kMostMatchSteps = 2'000'000;
 constexpr std::uint32_t kMostHeapKib = 20'000;
 
 const unsigned char* bytes_of(std::string_view text) {
@@ -57,7 +57,7 @@ Result<bool> Regex::is_in(std::string_view text) const {
   const std::unique_ptr<pcre2_match_data, DataDeleter> data(pcre2_match_data_create(1, nullptr));
   const std::unique_ptr<pcre2_match_context, DataDeleter> context(
       pcre2_match_context_create(nullptr));
-  pcre2_set_match_limit(context.get(), kMostSteps);
+  pcre2_set_match_limit(context.get(), kMostMatchSteps);
   pcre2_set_heap_limit(context.get(), kMostHeapKib);
   const int matched =
       pcre2_match(code, bytes_of(text), text.size(), 0, 0, data.get(), context.get());

@@ -94,6 +94,7 @@ void Batch::clear() {
   leases.clear();
   waiting.clear();
   response_bytes = 0;
+  spent = 0;
 }
 
 }  // namespace dovetail::pipeline

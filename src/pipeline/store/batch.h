@@ -58,6 +58,7 @@ struct Batch {
   std::vector<Lease> leases;     // under which the cells were made, where machines share the run
   std::vector<Waiting> waiting;  // all puts, where machines share the run, else those with `done`
   std::size_t response_bytes = 0;
+  std::uint64_t spent = 0;
 
   // Encodes the cells. Nothing is added where one of them is refused.
   Status add(std::span<const CellResult> cells, std::span<const StoredColumn> columns);
@@ -65,7 +66,7 @@ struct Batch {
   // Takes a put's `done` and how it began.
   void wait(std::function<void(Status)> done, std::optional<Error> refusal);
 
-  bool changes_nothing() const { return rows.empty() && responses.empty(); }
+  bool changes_nothing() const { return rows.empty() && responses.empty() && spent == 0; }
   bool empty() const { return changes_nothing() && waiting.empty(); }
   // About the memory it takes.
   std::size_t size() const;

@@ -20,8 +20,11 @@ enum class CellState : std::uint8_t {
   kFailed,   // `json` is the reason
   kSkipped,  // by its condition or by a column before it
   kDropped,  // its record was dropped
+  // As if it had never been there: put() takes it for cells that are to be made anew, and reading
+  // never hands it out.
+  kForgotten,
 };
-inline constexpr std::size_t kCellStates = 4;
+inline constexpr std::size_t kCellStates = 4;  // of cells that are read
 
 // Who made a value: kept once per run, not per cell (Store::origin()).
 struct Origin {

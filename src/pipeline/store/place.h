@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <string>
 #include <variant>
@@ -15,6 +16,7 @@ struct PostgresPlace {
   std::string shown;       // for messages: the server, the database, the run
   std::string run;
   std::string schema;
+  std::chrono::milliseconds silence{20'000};  // see StoreOptions
 };
 
 using Place = std::variant<std::filesystem::path, PostgresPlace>;

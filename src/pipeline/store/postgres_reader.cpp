@@ -1,5 +1,6 @@
 #include "pipeline/store/postgres_reader.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "pipeline/store/meta_codec.h"
@@ -54,6 +55,11 @@ Result<std::optional<std::string>> PostgresReader::property(std::string_view nam
   return read_meta(connection_, place_, property_name(name));
 }
 
+Result<std::uint64_t> PostgresReader::spent() {
+  if (auto ok = connect(); !ok) return fail(std::move(ok.error()));
+  return read_spent(connection_, place_);
+}
+
 Status PostgresReader::start_rows(std::string_view sealed_columns) {
   const auto contents = unseal_meta(kColumnsMeta, sealed_columns);
   auto columns = contents ? decode_columns(*contents) : std::nullopt;
@@ -86,14 +92,16 @@ Status PostgresReader::for_each_cell(const RowReader::Sink& cell) {
   return ended ? Status{} : fail(damaged(place_, ended.error().message));
 }
 
-Result<std::vector<CellResult>> PostgresReader::read_record(std::uint64_t record) {
+Result<std::vector<CellResult>> PostgresReader::read_records(std::uint64_t first,
+                                                             std::uint64_t end) {
   std::vector<CellResult> found;
-  if (record > kMaxRecord) return found;
+  end = std::min(end, kMaxRecord + 1);
+  if (first >= end) return found;
   if (auto ok = connect(); !ok) return fail(std::move(ok.error()));
   const auto rows = connection_.run(
       "SELECT -1::bigint AS key, body FROM meta WHERE name = 'columns' "
       "UNION ALL SELECT key, body FROM cells WHERE key BETWEEN $1 AND $2 ORDER BY key",
-      PgParams().integer(row_key(record, kSharedSlot)).integer(row_key(record, kMaxSlot)));
+      PgParams().integer(row_key(first, kSharedSlot)).integer(row_key(end - 1, kMaxSlot)));
   if (!rows) return fail(rows.error());
   if (rows->count() < 2) return found;
   if (auto ok = start_rows(rows->bytes(0, 1)); !ok) return fail(std::move(ok.error()));

@@ -23,8 +23,9 @@ class PostgresReader {
   Result<std::vector<ColumnSpec>> columns();
   Result<std::vector<Origin>> origins();
   Result<std::optional<std::string>> property(std::string_view name);
+  Result<std::uint64_t> spent();
   Status for_each_cell(const RowReader::Sink& cell);
-  Result<std::vector<CellResult>> read_record(std::uint64_t record);
+  Result<std::vector<CellResult>> read_records(std::uint64_t first, std::uint64_t end);
   Result<std::optional<std::string>> cached(const Hash128& key);
 
   bool connected() const { return connection_.good(); }

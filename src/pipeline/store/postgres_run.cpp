@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::string_view kLayoutMeta = "layout";
 constexpr std::string_view kEpochMeta = "epoch";
+constexpr std::string_view kSpentMeta = "spent";
 constexpr std::uint64_t kLayout = 1;
 
 Result<std::optional<std::uint64_t>> read_number(PgConnection& connection,
@@ -146,6 +147,21 @@ Result<std::uint64_t> read_epoch(PgConnection& connection, const PostgresPlace& 
 
 Status write_epoch(PgConnection& connection, std::uint64_t epoch) {
   return write_number(connection, kEpochMeta, epoch);
+}
+
+Result<std::uint64_t> read_spent(PgConnection& connection, const PostgresPlace& place) {
+  const auto spent = read_number(connection, place, kSpentMeta);
+  if (!spent) return fail(spent.error());
+  return spent->value_or(0);
+}
+
+Result<std::uint64_t> add_spent(PgConnection& connection, const PostgresPlace& place,
+                                std::uint64_t more) {
+  const auto spent = read_spent(connection, place);
+  if (!spent) return fail(spent.error());
+  const std::uint64_t all = *spent + more;
+  if (auto ok = write_number(connection, kSpentMeta, all); !ok) return fail(ok.error());
+  return all;
 }
 
 Result<std::optional<std::vector<StoredColumn>>> read_columns(PgConnection& connection,

@@ -49,6 +49,12 @@ Status write_meta(PgConnection& connection, std::string_view name, std::string_v
 Result<std::uint64_t> read_epoch(PgConnection& connection, const PostgresPlace& place);
 Status write_epoch(PgConnection& connection, std::uint64_t epoch);
 
+// See Store::spend().
+Result<std::uint64_t> read_spent(PgConnection& connection, const PostgresPlace& place);
+// What it comes to. Inside a transaction that has kPlan, where the run is shared.
+Result<std::uint64_t> add_spent(PgConnection& connection, const PostgresPlace& place,
+                                std::uint64_t more);
+
 // Nothing where no columns have been written yet.
 Result<std::optional<std::vector<StoredColumn>>> read_columns(PgConnection& connection,
                                                               const PostgresPlace& place);

@@ -270,8 +270,21 @@ Status PostgresWriter::commit(Batch& batch) {
       if (auto ok = write_rows(left.first(count)); !ok) return ok;
       left = left.subspan(count);
     }
+    if (batch.spent > 0) {
+      if (auto ok = write_spent(batch.spent); !ok) return ok;
+    }
     return batch.responses.empty() ? Status{} : write_responses(batch);
   });
+}
+
+Status PostgresWriter::write_spent(std::uint64_t more) {
+  if (shared_) {
+    if (auto ok = wait_for_plan_lock(connection_, place_); !ok) return ok;
+  }
+  const auto spent = add_spent(connection_, place_, more);
+  if (!spent) return fail(spent.error());
+  spent_ = *spent;
+  return {};
 }
 
 // Until this transaction has ended, nobody can take over the leases that are looked at here.

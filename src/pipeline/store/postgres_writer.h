@@ -34,6 +34,8 @@ class PostgresWriter {
   // same rows under the same keys. Puts whose lease belongs to another one now are left out, and
   // get their refusal.
   Status commit(Batch& batch);
+  // Of the run, by all who work on it, as of the last commit that cost something.
+  std::uint64_t spent() const { return spent_; }
   Result<std::uint32_t> add_origin(const Origin& origin);
   // Lets the oldest responses go where there are too many.
   void tidy();
@@ -64,6 +66,7 @@ class PostgresWriter {
   Result<std::vector<Row>> one_row_per_key(std::vector<Row> rows);
   Status write_rows(std::span<const Row> rows);
   Status replace_rows(std::span<const Row> rows);
+  Status write_spent(std::uint64_t more);
   Status write_responses(const Batch& batch);
 
   PostgresPlace place_;
@@ -73,6 +76,7 @@ class PostgresWriter {
   std::uint64_t epoch_ = 0;
   std::optional<std::uint64_t> next_epoch_;  // of columns that may have been changed
   std::vector<StoredColumn> columns_;
+  std::uint64_t spent_ = 0;
   std::uint64_t cache_bytes_ = 0;
   std::uint64_t cached_since_ = 0;  // bytes of responses since the last tidy()
   std::deque<std::string> merged_;  // rows that one transaction made from several

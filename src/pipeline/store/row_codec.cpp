@@ -10,6 +10,13 @@ namespace {
 
 constexpr std::uint8_t kStateMask = 3;
 constexpr std::uint8_t kHasProvenance = 4;
+constexpr std::uint8_t kIsForgotten = 8;
+
+std::uint8_t tag_of(CellState state, bool has_provenance) {
+  if (state == CellState::kForgotten) return kIsForgotten;
+  return static_cast<std::uint8_t>(static_cast<std::uint8_t>(state) |
+                                   (has_provenance ? kHasProvenance : 0));
+}
 
 std::uint32_t checksum(std::string_view bytes, std::uint64_t key) {
   return static_cast<std::uint32_t>(XXH3_64bits_withSeed(bytes.data(), bytes.size(), key));
@@ -28,8 +35,9 @@ bool take_cell(std::string_view& in, SlotCell& cell) {
   if (in.empty()) return false;
   const auto tag = static_cast<std::uint8_t>(in.front());
   in.remove_prefix(1);
-  if (tag > (kStateMask | kHasProvenance)) return false;
-  cell.state = static_cast<CellState>(tag & kStateMask);
+  if (tag > kIsForgotten) return false;
+  cell.state =
+      tag == kIsForgotten ? CellState::kForgotten : static_cast<CellState>(tag & kStateMask);
   cell.provenance = {};
   if (!take_number32(in, cell.slot) || cell.slot == kSharedSlot || cell.slot > kMaxSlot)
     return false;
@@ -74,9 +82,9 @@ void open_row(std::string& out) { out.append(kSealBytes, '\0'); }
 
 void append_cell(std::string& out, const SlotCell& cell) {
   assert(cell.slot != kSharedSlot && cell.slot <= kMaxSlot);
+  assert(cell.state != CellState::kForgotten || cell.provenance == Provenance{});
   const bool known = cell.provenance != Provenance{};
-  out.push_back(static_cast<char>(static_cast<std::uint8_t>(cell.state) |
-                                  (known ? kHasProvenance : std::uint8_t{0})));
+  out.push_back(static_cast<char>(tag_of(cell.state, known)));
   append_number(out, cell.slot);
   if (known) {
     append_number(out, cell.provenance.origin);

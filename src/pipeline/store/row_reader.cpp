@@ -67,6 +67,7 @@ Result<bool> RowReader::end(const Sink& sink) {
     if (cells_[i - 1].slot == cells_[i].slot) return broken("a cell is there twice");
   }
   for (const SlotCell& found : cells_) {
+    if (found.state == CellState::kForgotten) continue;
     if (!sink({record, found.slot, found.state, found.json, found.provenance})) return false;
   }
   return true;

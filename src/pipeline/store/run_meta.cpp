@@ -79,7 +79,8 @@ Result<Counters> read_counters(Connection& connection) {
   Counters counters;
   if (!*contents) return counters;
   std::string_view in = **contents;
-  if (!take_number(in, counters.rows) || !take_number(in, counters.cache_bytes) || !in.empty()) {
+  if (!take_number(in, counters.rows) || !take_number(in, counters.cache_bytes) ||
+      !take_number(in, counters.spent) || !in.empty()) {
     return fail(damaged(connection.file(), "counters"));
   }
   return counters;
@@ -89,6 +90,7 @@ Status write_counters(Connection& connection, const Counters& counters) {
   std::string contents;
   append_number(contents, counters.rows);
   append_number(contents, counters.cache_bytes);
+  append_number(contents, counters.spent);
   return write_meta(connection, kCounters, contents);
 }
 

@@ -15,10 +15,11 @@ namespace dovetail::pipeline {
 inline constexpr std::int64_t kApplicationId = 0x44765461;
 inline constexpr std::int64_t kSchemaVersion = 1;
 
-// Kept beside the rows, so that one that vanished from a damaged file is noticed.
+// Kept beside the rows; the first, so that one that vanished from a damaged file is noticed.
 struct Counters {
   std::uint64_t rows = 0;
   std::uint64_t cache_bytes = 0;
+  std::uint64_t spent = 0;
   friend bool operator==(const Counters&, const Counters&) = default;
 };
 

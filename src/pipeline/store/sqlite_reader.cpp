@@ -1,5 +1,6 @@
 #include "pipeline/store/sqlite_reader.h"
 
+#include <algorithm>
 #include <system_error>
 #include <utility>
 
@@ -74,7 +75,8 @@ Status SqliteReader::prepare() {
   }
   for (const auto& [statement, text] :
        {std::pair{&begin_, "BEGIN"}, std::pair{&end_, "COMMIT"},
-        std::pair{&record_, "SELECT key, body FROM cells WHERE key BETWEEN ?1 AND ?2 ORDER BY key"},
+        std::pair{&records_,
+                  "SELECT key, body FROM cells WHERE key BETWEEN ?1 AND ?2 ORDER BY key"},
         std::pair{&response_, "SELECT body FROM responses WHERE key=?1"}}) {
     auto made = connection_.prepare(text);
     if (!made) return fail(std::move(made.error()));
@@ -109,6 +111,12 @@ Result<std::optional<std::string>> SqliteReader::property(std::string_view name)
   return read_meta(connection_, property_name(name));
 }
 
+Result<std::uint64_t> SqliteReader::spent() {
+  const auto counters = read_counters(connection_);
+  if (!counters) return fail(counters.error());
+  return counters->spent;
+}
+
 Status SqliteReader::for_each_cell(const RowReader::Sink& cell) {
   return snapshot([&] { return scan(cell); });
 }
@@ -137,21 +145,22 @@ Status SqliteReader::scan(const RowReader::Sink& cell) {
   return {};
 }
 
-Result<std::vector<CellResult>> SqliteReader::read_record(std::uint64_t record) {
+Result<std::vector<CellResult>> SqliteReader::read_records(std::uint64_t first, std::uint64_t end) {
   std::vector<CellResult> found;
-  if (record > kMaxRecord) return found;
+  end = std::min(end, kMaxRecord + 1);
+  if (first >= end) return found;
   const auto append = append_to(found);
   auto ok = snapshot([&]() -> Status {
     if (auto started = start_rows(); !started) return started;
-    record_.bind(1, row_key(record, kSharedSlot));
-    record_.bind(2, row_key(record, kMaxSlot));
+    records_.bind(1, row_key(first, kSharedSlot));
+    records_.bind(2, row_key(end - 1, kMaxSlot));
     for (;;) {
-      const auto row = record_.step();
+      const auto row = records_.step();
       if (!row) return fail(row.error());
       const auto added =
-          *row ? rows_.add(record_.integer(0), record_.bytes(1), append) : rows_.end(append);
+          *row ? rows_.add(records_.integer(0), records_.bytes(1), append) : rows_.end(append);
       if (!added) {
-        record_.reset();
+        records_.reset();
         return fail(broken(added.error()));
       }
       if (!*row) return {};

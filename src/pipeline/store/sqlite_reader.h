@@ -23,8 +23,9 @@ class SqliteReader {
   Result<std::vector<ColumnSpec>> columns();
   Result<std::vector<Origin>> origins();
   Result<std::optional<std::string>> property(std::string_view name);
+  Result<std::uint64_t> spent();
   Status for_each_cell(const RowReader::Sink& cell);
-  Result<std::vector<CellResult>> read_record(std::uint64_t record);
+  Result<std::vector<CellResult>> read_records(std::uint64_t first, std::uint64_t end);
   Result<std::optional<std::string>> cached(const Hash128& key);
 
  private:
@@ -37,7 +38,7 @@ class SqliteReader {
   Status snapshot(Work&& work);
 
   Connection connection_;
-  Statement begin_, end_, record_, response_;
+  Statement begin_, end_, records_, response_;
   RowReader rows_;
 };
 

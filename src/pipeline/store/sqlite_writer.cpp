@@ -231,6 +231,7 @@ Status SqliteWriter::commit(const Batch& batch) {
   Counters counters = counters_;
   auto ok = transaction([&]() -> Status {
     if (auto written = write(batch, counters); !written) return written;
+    counters.spent += batch.spent;
     return counters == counters_ ? Status{} : write_counters(connection_, counters);
   });
   if (ok) counters_ = counters;

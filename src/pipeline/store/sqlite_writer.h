@@ -29,6 +29,8 @@ class SqliteWriter {
 
   // One durable transaction. After a failure nothing of it counts, and it may be tried again.
   Status commit(const Batch& batch);
+  // Of the run, as of the last commit.
+  std::uint64_t spent() const { return counters_.spent; }
   // The number of an origin, durable on return.
   Result<std::uint32_t> add_origin(const Origin& origin);
   // Work that may wait until those who wait have their answer: moves what was committed from the

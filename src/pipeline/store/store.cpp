@@ -1,9 +1,11 @@
 #include "pipeline/store/store.h"
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <filesystem>
 #include <future>
+#include <iterator>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -101,10 +103,17 @@ struct Store::Impl {
   Batch queue;
   std::vector<StoredColumn> columns;
   std::vector<std::pair<Origin, std::uint32_t>> origins;
-  std::optional<Error> doom;  // of everything put from now on
+  std::optional<Error> doom;           // of everything put from now on
+  std::vector<Batch::Response> later;  // responses that wait for others
+  std::size_t later_bytes = 0;
+  Clock::time_point later_due;  // of the first of them
   bool sleeping = false;
+  bool hurry = false;       // somebody waits for the next commit
+  bool with_later = false;  // and for the responses, too
   bool ending = false;
   std::thread::id writer_id;  // its own thread never waits for room
+
+  std::atomic<std::uint64_t> known_spent{0};
 
   // Of the writer thread. Once it has given up a batch, order would be lost by taking another.
   Batch batch;
@@ -118,6 +127,9 @@ struct Store::Impl {
   Status add(std::span<const CellResult> cells);
   void wake_writer(std::unique_lock<std::mutex>& lock);
   void wait_for_room(std::unique_lock<std::mutex>& lock);
+  bool has_room() const { return queue.size() + later_bytes < options.queue_bytes; }
+  void wait_for_work(std::unique_lock<std::mutex>& lock, Clock::time_point next_commit);
+  void take_queue();
   Status try_commit();
   // Asks the reader; waits for a server that cannot be reached.
   template <class Question>
@@ -162,17 +174,38 @@ Status Store::Impl::try_commit() {
   return std::visit([&](auto& database) { return database.commit(batch); }, *writer);
 }
 
+// Returns when a commit may begin, or with nothing at the end.
+void Store::Impl::wait_for_work(std::unique_lock<std::mutex>& lock, Clock::time_point next_commit) {
+  sleeping = true;
+  work.wait(lock, [&] { return ending || !queue.empty() || !later.empty(); });
+  sleeping = true;
+  work.wait_until(lock, later_due, [&] { return ending || with_later || !queue.empty(); });
+  sleeping = false;
+  work.wait_until(lock, next_commit, [&] { return ending || hurry; });
+}
+
+void Store::Impl::take_queue() {
+  std::swap(queue, batch);
+  if (ending || with_later || Clock::now() >= later_due) {
+    std::move(later.begin(), later.end(), std::back_inserter(batch.responses));
+    batch.response_bytes += std::exchange(later_bytes, 0);
+    later.clear();
+  }
+  hurry = false;
+  with_later = false;
+}
+
 void Store::Impl::run() {
+  Clock::time_point next_commit;
   for (;;) {
     {
       std::unique_lock lock(mutex);
-      sleeping = true;
-      work.wait(lock, [&] { return ending || !queue.empty(); });
-      sleeping = false;
-      if (queue.empty()) return;
-      std::swap(queue, batch);
+      wait_for_work(lock, next_commit);
+      if (queue.empty() && later.empty()) return;
+      take_queue();
       if (doom && !failure) failure = doom;
     }
+    next_commit = Clock::now() + options.commit_every;
     room.notify_all();
     if constexpr (kStoreMutant == StoreMutant::kDoneBeforeCommit) answer({});
     const Status status = commit();
@@ -190,6 +223,10 @@ Status Store::Impl::commit() {
   Status status = try_commit();
   if (!status) status = retry(std::move(status));
   if (!status) failure = status.error();
+  if (status && batch.spent > 0) {
+    const std::lock_guard held(writing);
+    known_spent = std::visit([](const auto& database) { return database.spent(); }, *writer);
+  }
   return status;
 }
 
@@ -223,8 +260,11 @@ void Store::Impl::answer(const Status& status) {
 }
 
 void Store::Impl::wait_for_room(std::unique_lock<std::mutex>& lock) {
-  if (std::this_thread::get_id() == writer_id) return;
-  room.wait(lock, [&] { return queue.size() < options.queue_bytes; });
+  if (std::this_thread::get_id() == writer_id || has_room()) return;
+  hurry = true;
+  with_later = true;
+  work.notify_one();
+  room.wait(lock, [&] { return has_room(); });
 }
 
 void Store::Impl::wake_writer(std::unique_lock<std::mutex>& lock) {
@@ -252,7 +292,8 @@ Result<std::unique_ptr<Store>> Store::open(const std::string& where, OpenMode mo
   auto impl = std::make_unique<Impl>();
   impl->place = *std::move(place);
   impl->options = std::move(options);
-  const auto* server = std::get_if<PostgresPlace>(&impl->place);
+  auto* server = std::get_if<PostgresPlace>(&impl->place);
+  if (server != nullptr) server->silence = impl->options.silence;
   if (mode == OpenMode::kShare && server == nullptr) {
     return fail(ErrorKind::kUnsupported,
                 "{}: a run in a file is made by one process; several can share one in a PostgreSQL "
@@ -336,10 +377,28 @@ Status Store::flush() {
   if (std::this_thread::get_id() == impl_->writer_id) {
     return fail(ErrorKind::kInternal, "flush() on the writer's thread would wait for itself");
   }
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->with_later = true;
+  }
   std::promise<Status> answered;
   auto answer = answered.get_future();
   put(std::span<const CellResult>{}, [&](Status status) { answered.set_value(std::move(status)); });
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->hurry = true;
+  }
+  impl_->work.notify_one();
   return answer.get();
+}
+
+void Store::hurry() {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    if (impl_->queue.empty()) return;
+    impl_->hurry = true;
+  }
+  impl_->work.notify_one();
 }
 
 std::uint32_t Store::origin(const Origin& origin) {
@@ -382,7 +441,11 @@ Status Store::for_each_cell(const std::function<bool(const CellView&)>& cell) co
 }
 
 Result<std::vector<CellResult>> Store::read_record(std::uint64_t record) const {
-  return impl_->ask([&](auto& database) { return database.read_record(record); });
+  return read_records(record, record + 1);
+}
+
+Result<std::vector<CellResult>> Store::read_records(std::uint64_t first, std::uint64_t end) const {
+  return impl_->ask([&](auto& database) { return database.read_records(first, end); });
 }
 
 Result<std::vector<std::array<std::uint64_t, kCellStates>>> Store::counts() const {
@@ -410,6 +473,29 @@ void Store::remember(const Hash128& key, std::string json) {
   impl_->queue.responses.push_back({key, std::move(json)});
   impl_->wake_writer(lock);
 }
+
+void Store::remember_later(const Hash128& key, std::string json) {
+  std::unique_lock lock(impl_->mutex);
+  impl_->wait_for_room(lock);
+  const bool is_first = impl_->later.empty();
+  if (is_first) impl_->later_due = Clock::now() + impl_->options.responses_every;
+  impl_->later_bytes += json.size() + sizeof(Batch::Response);
+  impl_->later.push_back({key, std::move(json)});
+  if (is_first) impl_->wake_writer(lock);
+}
+
+void Store::spend(std::uint64_t amount) {
+  if (amount == 0) return;
+  std::unique_lock lock(impl_->mutex);
+  impl_->queue.spent += amount;
+  impl_->wake_writer(lock);
+}
+
+Result<std::uint64_t> Store::spent() const {
+  return impl_->ask([](auto& database) { return database.spent(); });
+}
+
+std::uint64_t Store::known_spent() const { return impl_->known_spent; }
 
 Status Store::set_property(std::string_view name, std::string_view value) {
   return impl_->write([&](auto& database) { return database.set_property(name, value); }, false);

@@ -27,9 +27,17 @@ struct StoreOptions {
   // What may wait for the writer: about this many bytes, and as many again in the transaction under
   // way.
   std::size_t queue_bytes = std::size_t{32} << 20;
+  // From the beginning of one commit to the next, so that what comes meanwhile shares it; less
+  // where somebody waits: in flush(), for room, or by hurry().
+  std::chrono::milliseconds commit_every{40};
+  // From one response of remember_later() to the commit that takes it and all that came meanwhile.
+  std::chrono::milliseconds responses_every{250};
   // How long a commit is tried again (disk full, locked, a database that cannot be reached) before
   // all that wait get the error. Questions to a database that cannot be reached wait as long.
   std::chrono::milliseconds retry_for{60'000};
+  // A database server ends a transaction in which this process says nothing for so long (it is
+  // stopped, or cut off), so that others who share the run need not wait for it.
+  std::chrono::milliseconds silence{20'000};
   // Responses kept in the cache, give or take a sixteenth; the oldest go first.
   std::uint64_t cache_bytes = std::uint64_t{4} << 30;
   // Told once when commits begin to fail and are tried again; on the writer's thread.
@@ -75,6 +83,9 @@ class Store {
   }
   // Waits until everything put before is durable, and its `done` has been called.
   Status flush();
+  // Has what is queued committed at once, and waits for nothing: for callers that have nothing else
+  // to do until then.
+  void hurry();
 
   // The number of an origin for Provenance, the same for equal ones, also where processes share a
   // run. New ones are written at once, and waited for as a commit is; where that is in vain it is
@@ -89,6 +100,8 @@ class Store {
   Status for_each_cell(const std::function<bool(const CellView&)>& cell) const;
   // The durable cells of a record by column.
   Result<std::vector<CellResult>> read_record(std::uint64_t record) const;
+  // Those of records [first, end), by record, then column.
+  Result<std::vector<CellResult>> read_records(std::uint64_t first, std::uint64_t end) const;
   // By column, then state. Reads the whole run.
   Result<std::vector<std::array<std::uint64_t, kCellStates>>> counts() const;
 
@@ -98,6 +111,18 @@ class Store {
   // Queued like a cell; what a later put() of the caller waits for includes it. The first response
   // under a key stays. One that could not be written is not cached, which is no error.
   void remember(const Hash128& key, std::string json);
+  // The same for a response whose cell holds all that it was paid for: durable a moment later
+  // (StoreOptions::responses_every), or with the next flush(). A commit with many responses costs
+  // little more than one with a few, since their keys lie all over the index.
+  void remember_later(const Hash128& key, std::string json);
+
+  // Adds to what the run has spent, in 1e-9 of the currency; queued like a cell. Nothing takes it
+  // away again. After a connection was lost in a commit, what was in it may count twice.
+  void spend(std::uint64_t amount);
+  // As far as it is durable, by all who ever worked on the run.
+  Result<std::uint64_t> spent() const;
+  // The same as of this process's last commit that cost something; 0 before the first. Asks nobody.
+  std::uint64_t known_spent() const;
 
   // Small facts about the run (the text of its file, its seed), durable on return.
   Status set_property(std::string_view name, std::string_view value);

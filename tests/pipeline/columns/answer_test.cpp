@@ -1,7 +1,13 @@
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
+#include <rapidcheck.h>
 
+#include <algorithm>
+#include <set>
 #include <string>
+#include <vector>
 
+#include "grammar/support.h"
 #include "pipeline/columns/one_column.h"
 #include "pipeline/run/column_work.h"
 
@@ -82,6 +88,50 @@ TEST(ReadAnswer, VerdictsFitTheRubrics) {
   expect_answers(
       "type: llm-judge, model: m, prompt: x, answer: option, rubrics: [{name: r, options: [0, 1]}]",
       {{" 1\n", R"({"r":{"score":1}})", ""}, {"yes", "", "the answer \"yes\" is none of 0, 1"}});
+}
+
+// What a model in this process is let write is exactly what is read as an option.
+TEST(ReadAnswer, TakesWhatThePatternLetsThrough) {
+  using grammar::test::accepts;
+  EXPECT_TRUE(rc::check([] {
+    const auto letter = rc::gen::element<std::string>("1", "0", "a", ".", "*", "|", "\\", "(", "[",
+                                                      "]", "{", "^", "$", "?", "é", " ", "\n", "-");
+    const auto text = [&](std::size_t most) {
+      const auto letters = *rc::gen::resize(static_cast<int>(most),
+                                            rc::gen::container<std::vector<std::string>>(letter));
+      return fmt::format("{}", fmt::join(letters, ""));
+    };
+    std::set<std::string> distinct;
+    while (distinct.size() < 3) {
+      const std::string option = fmt::format("x{}x", text(4));
+      distinct.insert({option, option + "0"});  // each is the beginning of another
+    }
+    const std::vector<std::string> options(distinct.begin(), distinct.end());
+    const ColumnDescription column = one_column(
+        "type: llm-judge, model: m, prompt: x, answer: option, rubrics: [{name: r, "
+        "options: " +
+        Json(options).dump() + "}]");
+    const AnswerPattern pattern = answer_pattern(column);
+    const auto grammar = grammar::Grammar::from_regex(pattern.regex);
+    RC_ASSERT(grammar.has_value());
+    const grammar::Matcher start = grammar::test::matcher_of(*grammar);
+    std::size_t longest = 0;
+    for (const std::string& option : options) {
+      for (const std::string before : {"", " ", "\n", " \n"}) {
+        RC_ASSERT(accepts(start, before + option));
+        longest = std::max(longest, before.size() + option.size());
+        const auto verdict = read_answer(column, {.text = before + option, .usage = {}});
+        RC_ASSERT(verdict.has_value());
+        RC_ASSERT((*verdict)["r"]["score"] == Json(option));
+      }
+      RC_ASSERT(!accepts(start, "   " + option));
+      RC_ASSERT(!accepts(start, option + " "));
+      RC_ASSERT(!accepts(start, option.substr(0, 1)));
+    }
+    RC_ASSERT(pattern.bytes == longest);
+    const std::string other = fmt::format("x{}x", text(4));
+    RC_ASSERT(accepts(start, other) == distinct.contains(other));
+  }));
 }
 
 }  // namespace

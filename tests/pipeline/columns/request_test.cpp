@@ -80,6 +80,22 @@ TEST(MakeRequest, HasTheSchemaOfTheAnswer) {
   }
 }
 
+TEST(MakeRequest, HasThePatternOfAnAnswerThatIsAnOption) {
+  const std::tuple<std::string, std::string, std::uint32_t> cases[] = {
+      {"type: llm-text, model: m, prompt: x", "", 0},
+      {"type: llm-judge, model: m, prompt: x, rubrics: [{name: r, options: [1, a]}]", "", 0},
+      {"type: llm-judge, model: m, prompt: x, answer: option, rubrics: [{name: r, options: [1, 10, "
+       "true, 'a.b|c']}]",
+       "[ \\n]{0,2}(?:1|10|true|a\\.b\\|c)", 7},
+  };
+  for (const auto& [fields, regex, bytes] : cases) {
+    const auto request = make_request(one_column(fields), kRow, 0);
+    ASSERT_TRUE(request);
+    EXPECT_EQ(request->pattern.regex, regex);
+    EXPECT_EQ(request->pattern.bytes, bytes);
+  }
+}
+
 TEST(MakeRequest, CorrectsInFurtherTurns) {
   const ColumnDescription column = one_column(
       "type: llm-structured, model: m, prompt: q, instructions: false, corrections: 2, retries: 1, "

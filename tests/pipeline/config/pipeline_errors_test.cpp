@@ -11,12 +11,12 @@
 namespace dovetail::pipeline {
 namespace {
 
-Result<std::vector<std::string>> two_fields(const SeedSpec&, const std::filesystem::path&) {
+Result<std::vector<std::string>> question_and_truth(const SeedSpec&, const std::filesystem::path&) {
   return std::vector<std::string>{"question", "truth"};
 }
 
 std::string error_of(const std::string& yaml, const std::filesystem::path& file = "f.yaml") {
-  const auto spec = parse_pipeline(yaml, file, two_fields);
+  const auto spec = parse_pipeline(yaml, file, question_and_truth);
   if (spec) return "";
   EXPECT_EQ(spec.error().kind, ErrorKind::kInvalid);
   EXPECT_EQ(spec.error().message.find('\n'), std::string::npos);
@@ -246,6 +246,9 @@ TEST(PipelineErrors, OfColumns) {
        "f.yaml:5:5: /columns/0/model: expected a text here"},
       {judge + "answer: option, rubrics: [{name: r, options: [1]}, {name: s, options: [1]}]",
        "f.yaml:5:57: /columns/0/answer: an answer that is an option has one rubric, not 2"},
+      {judge + "answer: option, rubrics: [{name: r, options: [a, ' b']}]",
+       "f.yaml:5:73: /columns/0/rubrics: \" b\": with answer: option, no option has white space at "
+       "an end"},
       {"name: a, type: validation, regex: x",
        "f.yaml:5:5: /columns/0/column: expected a text here"},
       {"name: a, type: validation, column: trut, regex: x",
@@ -399,7 +402,7 @@ TEST(PipelineErrors, TakesAnyBytes) {
       }
     }
     const std::string yaml = fmt::format("{}", fmt::join(bad, ""));
-    const auto spec = parse_pipeline(yaml, "f.yaml", two_fields);
+    const auto spec = parse_pipeline(yaml, "f.yaml", question_and_truth);
     if (spec) return;
     RC_ASSERT(spec.error().message.starts_with("f.yaml:"));
     RC_ASSERT(spec.error().message.find('\n') == std::string::npos);

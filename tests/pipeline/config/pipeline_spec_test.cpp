@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "pipeline/sample/sampler_set.h"
-#include "pipeline/sample/temp_folder.h"
+#include "support/temp_folder.h"
 
 namespace dovetail::pipeline {
 namespace {
@@ -63,6 +63,11 @@ columns:
   EXPECT_EQ(spec->columns[2].recipe.find("max-num-seqs"), std::string::npos);
   EXPECT_NE(spec->columns[0].recipe.find("problems.jsonl"), std::string::npos);
   const auto& remote = std::get<RemoteModel>(spec->models[spec->model("judge")].where);
+  // A model that moves is the same model.
+  EXPECT_NE(spec->columns[3].recipe.find(remote.model), std::string::npos);
+  for (const std::string& url : remote.base_urls) {
+    EXPECT_EQ(spec->columns[3].recipe.find(url), std::string::npos);
+  }
   EXPECT_EQ(remote.timeout.count(), 2500);
   EXPECT_EQ(remote.api_key_env, "KEY");
   const auto& judge = std::get<JudgeColumn>(spec->columns[3].what);
@@ -211,6 +216,23 @@ TEST(PipelineSpec, KnowsWhatChangesValues) {
   }
 }
 
+// A model in this process is held to the options, which makes other answers.
+TEST(PipelineSpec, KnowsThatAModelHereIsHeldToOptions) {
+  const auto recipe = [](const std::string& where, const std::string& answer) {
+    const auto spec = parse_pipeline("records: 1\nmodels: {m: {" + where +
+                                         "}}\ncolumns: [{name: a, type: llm-judge, model: m, "
+                                         "prompt: x, answer: " +
+                                         answer + ", rubrics: [{name: r, options: [1, 2]}]}]",
+                                     "f.yaml", two_fields);
+    EXPECT_TRUE(spec) << spec.error().message;
+    return spec.value().columns.front().recipe;
+  };
+  const std::string pattern = "(?:1|2)";
+  EXPECT_NE(recipe("path: x", "option").find(pattern), std::string::npos);
+  EXPECT_EQ(recipe("path: x", "json").find(pattern), std::string::npos);
+  EXPECT_EQ(recipe("endpoint: 'http://h', model: b", "option").find(pattern), std::string::npos);
+}
+
 // Columns that read some of the columns before them, put into the file in any order.
 TEST(PipelineSpec, PutsColumnsAfterThoseTheyNeed) {
   EXPECT_TRUE(rc::check([] {
@@ -245,7 +267,7 @@ TEST(PipelineSpec, PutsColumnsAfterThoseTheyNeed) {
 }
 
 TEST(PipelineSpec, ReadsSchemasFromFiles) {
-  const TempFolder folder;
+  const test::TempFolder folder;
   const auto parse = [&](const std::string& schema) {
     folder.write("s.json", schema);
     return parse_pipeline(

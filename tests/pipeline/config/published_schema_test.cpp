@@ -1,5 +1,7 @@
 // docs/pipeline.schema.json is what editors know of pipeline files: it must say what the parser
 // does.
+#include "pipeline/config/published_schema.h"
+
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -32,7 +34,7 @@ std::string read(const fs::path& path) {
   return text.str();
 }
 
-Json published() { return Json::parse(read(kSource / "docs/pipeline.schema.json")); }
+Json published() { return Json::parse(published_schema()); }
 
 JsonSchema checker() {
   auto schema = JsonSchema::compile(published(), "");
@@ -157,6 +159,10 @@ std::optional<std::set<std::string>> known_keys(const File& file, const std::str
   return std::nullopt;
 }
 
+TEST(PublishedSchema, IsTheFileInTheDocuments) {
+  EXPECT_EQ(published_schema(), read(kSource / "docs/pipeline.schema.json"));
+}
+
 TEST(PublishedSchema, HasTheKeysThatTheParserKnows) {
   const Json schema = published();
   std::map<std::string, std::set<std::string>> used;  // keys by the schema that lists them
@@ -214,6 +220,10 @@ TEST(PublishedSchema, TakesTheExamples) {
   };
   for (const char* folder : {"examples", "tests/pipeline/config/files"}) {
     for (const auto& entry : fs::recursive_directory_iterator(kSource / folder)) {
+      // The published schema knows the built-in types, and not those of a program's own; graphs of
+      // tasks are something else.
+      const std::string of = entry.path().parent_path().filename();
+      if (of == "library" || of == "core_groups") continue;
       if (entry.path().extension() == ".yaml") check(read(entry.path()), entry.path().string());
     }
   }

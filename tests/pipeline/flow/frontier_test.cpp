@@ -139,6 +139,29 @@ TEST(Frontier, WhatHasEndedBeforeIsNotMadeAgain) {
   EXPECT_EQ(ended(frontier), std::vector<RecordId>{0});
 }
 
+// Over the border of a page, with records that end before and after others have come.
+TEST(Frontier, RecordsMayBeAddedAtTheEnd) {
+  constexpr std::uint64_t kStep = 700, kSteps = 5;
+  Frontier frontier(Columns{{{}, 0}, {{0}, 1}}, 2, options(0, 2 * kStep));
+  EXPECT_TRUE(frontier.done());
+  EXPECT_FALSE(frontier.take(0));
+  std::vector<RecordId> told;
+  for (std::uint64_t records = kStep; records <= kSteps * kStep; records += kStep) {
+    frontier.set_records(records);
+    EXPECT_FALSE(frontier.done());
+    for (const Cell cell : take_all(frontier, 0)) frontier.end(cell);
+    for (const Cell cell : take_all(frontier, 1)) {
+      if (cell.record % 3 == 0) frontier.drop(cell.record);
+      frontier.end(cell);
+      frontier.drop(cell.record);  // it has ended
+    }
+    for (const RecordId record : ended(frontier)) told.push_back(record);
+    EXPECT_TRUE(frontier.done());
+  }
+  ASSERT_EQ(told.size(), kSteps * kStep);
+  for (RecordId record = 0; record < told.size(); ++record) EXPECT_EQ(told[record], record);
+}
+
 TEST(Frontier, ADroppedRecordEndsWithItsLastTakenCell) {
   FrontierOptions eager = options(3);
   eager.low_water = 10;

@@ -2,9 +2,12 @@
 // is seen broken. Exit code 0: it was seen; or this is mutant 0, the runner as it is, and nothing
 // was.
 
+#include <algorithm>
 #include <cstdio>
+#include <numeric>
 #include <random>
 
+#include "pipeline/run/lease_board.h"
 #include "pipeline/run/run_fixture.h"
 
 namespace dovetail::pipeline {
@@ -27,6 +30,48 @@ columns:
     rubrics: [{name: good, description: is it, options: {"yes": it is, "no": it is not}}]
   - {name: e, type: llm-text, model: one, prompt: "e {{ i }}"}
 )";
+
+// The first violation of a run that two workers make, one after the other, while ranges are taken
+// from them; empty: none.
+std::string play_shared(std::uint32_t number) {
+  std::mt19937 random(number);
+  const auto below = [&](std::uint32_t bound) {
+    return static_cast<std::uint32_t>(random()) % bound;
+  };
+  const std::uint32_t records = 1 + below(60), size = 1 + below(12), slots = 1 + below(6);
+  const PipelineSpec spec =
+      spec_of(fmt::format("records: {}\nwindow: {}\norder: {}\n{}", records, 1 + below(30),
+                          below(2) == 0 ? "fair" : "finish-first", kPipeline));
+  std::vector<std::size_t> order((records + size - 1) / size);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::shuffle(order.begin(), order.end(), random);
+  LeaseBoard board(records, size, order);
+  const RunFolder folder;
+  const auto store = open_run(spec, folder.path(), OpenMode::kCreate);
+  RunLaws laws(spec);
+  const int stop_after = static_cast<int>(below(100));
+  std::atomic<int> answers{0};
+  std::mutex mutex;
+  const auto script = [&](const ModelRequest&) -> Result<ModelAnswer> {
+    ++answers;
+    const std::lock_guard lock(mutex);
+    if (below(20) == 0) board.take_away(below(static_cast<std::uint32_t>(order.size())));
+    if (below(20) == 0) return fail(ErrorKind::kTimeout, "away");
+    return answer(below(10) == 0 ? "perhaps" : "yes");
+  };
+  for (int session = 0; session < 2; ++session) {
+    ScriptedModel one(slots, script), two(slots, script);
+    const auto stop = [&] {
+      return session == 0 && answers.load() >= stop_after ? StopLevel::kFinish : StopLevel::kNone;
+    };
+    const Session result =
+        run_worker(spec, *store, {one.client(), two.client()}, board.port(), stop, &laws);
+    if (!result.progress) return result.progress.error().message;
+    if (!result.violations.empty()) return result.violations.front();
+    for (std::size_t range = 0; range < order.size(); ++range) board.take_away(range);
+  }
+  return "";
+}
 
 // The first violation of one run in up to two sessions; empty: none.
 std::string play(std::uint32_t number) {
@@ -75,7 +120,8 @@ int main(int argc, char** argv) {
   if (argc != 2) return 2;
   const bool is_product = std::string(argv[1]) == "0";
   for (std::uint32_t number = 0; number < kMost; ++number) {
-    const std::string fault = dovetail::pipeline::play(number);
+    std::string fault = dovetail::pipeline::play(number);
+    if (fault.empty()) fault = dovetail::pipeline::play_shared(number);
     if (fault.empty()) continue;
     std::printf("mutant %s is seen in run %u: %s\n", argv[1], number, fault.c_str());
     return is_product ? 1 : 0;

@@ -21,11 +21,14 @@ RunLaws::RunLaws(const PipelineSpec& spec) : spec_(spec), depths_(spec.columns.s
   begin();
 }
 
-void RunLaws::begin() {
+void RunLaws::begin(bool shared) {
   records_.clear();
   room_.assign(spec_.models.size() + 1, 0);
   served_.assign(spec_.columns.size(), 0);
   opened_ = emitted_ = durable_ = 0;
+  shared_ = shared;
+  leased_.clear();
+  lost_ = 0;
 }
 
 std::string RunLaws::name(Cell cell) const {
@@ -37,7 +40,7 @@ void RunLaws::see(const RunEvent& event) {
   if (!violations_.empty()) return;
   const bool of_cell = event.kind != RunEventKind::kOpen && event.kind != RunEventKind::kDurable &&
                        event.kind != RunEventKind::kEmit && event.kind != RunEventKind::kRoom &&
-                       event.kind != RunEventKind::kPass;
+                       event.kind != RunEventKind::kPass && event.kind < RunEventKind::kLease;
   if (of_cell && !records_.contains(event.cell.record)) {
     return violate("law 4: {} is none of an open record", name(event.cell));
   }
@@ -62,7 +65,8 @@ void RunLaws::see(const RunEvent& event) {
         violate("law 4: {} is put back, but was not taken", name(event.cell));
       }
       book(event.cell).state = State::kOpen;
-      --served_[event.cell.column];
+      // Of a dropped record, it does not wait for another turn.
+      if (!records_.at(event.cell.record).gone) --served_[event.cell.column];
       return settle(event.cell.record);
     case RunEventKind::kDefer:
       if (!book(event.cell).away) {
@@ -85,18 +89,47 @@ void RunLaws::see(const RunEvent& event) {
       return;
     case RunEventKind::kPass:
       return pass(event);
+    case RunEventKind::kLease:
+      return lease(event);
+    case RunEventKind::kLost:
+      return lose(event);
+    case RunEventKind::kComplete:
+      return complete(event);
+  }
+}
+
+void RunLaws::lease(const RunEvent& event) {
+  for (RecordId record = event.cell.record; record < event.number; ++record) {
+    if (records_.contains(record)) violate("law 4: record {} is leased twice", record);
+    leased_.push_back(record);
+  }
+}
+
+void RunLaws::lose(const RunEvent& event) {
+  const auto is_lost = [&](RecordId record) {
+    return event.cell.record <= record && record < event.number;
+  };
+  std::erase_if(leased_, is_lost);
+  lost_ += std::erase_if(records_, [&](const auto& entry) { return is_lost(entry.first); });
+}
+
+void RunLaws::complete(const RunEvent& event) {
+  for (RecordId record = event.cell.record; record < event.number; ++record) {
+    check_durable(record, "complete");
+    records_.erase(record);
   }
 }
 
 void RunLaws::open(RecordId record) {
-  if (record != opened_) {
-    violate("law 4: record {} is opened, but {} comes first", record, opened_);
-  }
+  if (!any_unopened()) return violate("law 4: record {} is opened, and is none", record);
+  const RecordId first = shared_ ? leased_.front() : opened_;
+  if (record != first) violate("law 4: record {} is opened, but {} comes first", record, first);
+  if (shared_) leased_.pop_front();
   if (open_records() >= spec_.window) {
     violate("law 2: record {} is opened beyond the window of {}", record, spec_.window);
   }
-  ++opened_;
   records_[record].cells.resize(spec_.columns.size());
+  records_[record].turn = opened_++;
 }
 
 void RunLaws::stored(const RunEvent& event) {
@@ -181,25 +214,29 @@ void RunLaws::emit(const RunEvent& event) {
   ++emitted_;
   const auto found = records_.find(id);
   if (found == records_.end()) return violate("law 4: record {} was never open", id);
-  const RecordBook& record = found->second;
   // A target refuses whole records.
-  if (record.gone ? event.number == 0 : event.number == 1 && !spec_.target) {
+  if (found->second.gone ? event.number == 0 : event.number == 1 && !spec_.target) {
     violate("law 4: record {} is dropped or not", id);
   }
-  bool any_dropped = false;
+  check_durable(id, "emitted");
+  records_.erase(found);
+}
+
+void RunLaws::check_durable(RecordId id, const char* what) {
+  const auto found = records_.find(id);
+  if (found == records_.end()) return violate("law 4: record {} is {}, never open", id, what);
+  const RecordBook& record = found->second;
   for (ColumnId column = 0; column < spec_.columns.size(); ++column) {
     const CellBook& cell = record.cells[column];
-    any_dropped = any_dropped || cell.dropped;
     if (record.gone && cell.state != State::kEnded) continue;
     if (cell.state != State::kEnded) {
-      violate("law 4: record {} is emitted without {}", id, name({id, column}));
+      violate("law 4: record {} is {} without {}", id, what, name({id, column}));
     } else if (cell.batch > durable_) {
-      violate("law 4: record {} is emitted, but {} is not durable", id, name({id, column}));
+      violate("law 4: record {} is {}, but {} is not durable", id, what, name({id, column}));
     } else if (cell.batch == 0 && !cell.from_before) {
-      violate("law 4: record {} is emitted, but {} was never stored", id, name({id, column}));
+      violate("law 4: record {} is {}, but {} was never stored", id, what, name({id, column}));
     }
   }
-  records_.erase(found);
 }
 
 // A model has been offered what there is.
@@ -219,18 +256,18 @@ void RunLaws::pass(const RunEvent& event) {
   }
   // A target narrows the window.
   if (spec_.target || more_to_come) return;
-  if (opened_ == spec_.records || open_records() >= spec_.window) return;
+  if (!any_unopened() || open_records() + lost_ >= spec_.window) return;
   for (ColumnId column = 0; column < spec_.columns.size(); ++column) {
     if (models_[column] == static_cast<int>(event.queue) && brings(column)) {
       return violate("law 1: model {} has room for {}, and record {} could be opened", event.queue,
-                     event.number, opened_);
+                     event.number, shared_ ? leased_.front() : opened_);
     }
   }
 }
 
 void RunLaws::finish() {
   if (!violations_.empty()) return;
-  if (!spec_.target && emitted_ != spec_.records) {
+  if (!shared_ && !spec_.target && emitted_ != spec_.records) {
     violate("law 4: {} of {} records were emitted", emitted_, spec_.records);
   }
 }
@@ -250,7 +287,7 @@ bool RunLaws::goes_before(Cell a, Cell b) const {
   if (key(a) != key(b)) return key(a) < key(b);
   // Fair order says nothing of two columns that have been served alike.
   if (spec_.fair && a.column != b.column) return false;
-  return a.record < b.record;
+  return records_.at(a.record).turn < records_.at(b.record).turn;
 }
 
 // Whether a new record brings a cell of this column once its instant columns are made.

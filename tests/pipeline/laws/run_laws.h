@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <string>
 #include <utility>
@@ -26,15 +27,17 @@ namespace dovetail::pipeline {
 //   law 3  in flight first of the ready cells of a model the one that finishes a record first goes
 //                          first (or, with fair order, that of the column served least)
 //   law 4  oldest first,   records are opened and emitted in order, each once; every cell ends once
-//          nothing lost    and is durable before its record is emitted
+//          nothing lost    and is durable before its record is emitted. In a shared run they are
+//                          opened in the order of their leases, the cells of a range are durable
+//                          before it is complete, and of a lost one nothing more is heard
 //   law 5  same answer     a cell is made when all that it needs has ended, stored no earlier than
 //                          that, and asked for with a seed that is always the same
 class RunLaws {
  public:
   explicit RunLaws(const PipelineSpec& spec);
 
-  // A session begins: what was not durable is forgotten.
-  void begin();
+  // A session begins: what was not durable is forgotten. `shared`: with leases.
+  void begin(bool shared = false);
   void see(const RunEvent& event);
   // The last session has ended with all that there is to do.
   void finish();
@@ -55,7 +58,8 @@ class RunLaws {
   };
   struct RecordBook {
     std::vector<CellBook> cells;
-    bool gone = false;  // dropped
+    std::size_t turn = 0;  // in which it was opened
+    bool gone = false;     // dropped
     bool ended = false;
   };
 
@@ -73,7 +77,13 @@ class RunLaws {
   void store(const RunEvent& event);
   void emit(const RunEvent& event);
   void pass(const RunEvent& event);
+  void lease(const RunEvent& event);
+  void lose(const RunEvent& event);
+  void complete(const RunEvent& event);
 
+  void check_durable(RecordId id, const char* what);
+  // Records that could be opened.
+  bool any_unopened() const { return shared_ ? !leased_.empty() : opened_ < spec_.records; }
   CellBook& book(Cell cell) { return records_.at(cell.record).cells[cell.column]; }
   bool ready(const RecordBook& record, ColumnId column) const;
   bool goes_before(Cell a, Cell b) const;
@@ -95,6 +105,10 @@ class RunLaws {
   std::vector<std::uint64_t> room_;    // by model
   std::vector<std::uint64_t> served_;  // by column
   RecordId opened_ = 0, emitted_ = 0;
+  // Of a shared run.
+  bool shared_ = false;
+  std::deque<RecordId> leased_;  // not opened yet, in the order of the leases
+  std::size_t lost_ = 0;         // open records that were; their answers may still hold a place
   std::uint64_t durable_ = 0;
 };
 

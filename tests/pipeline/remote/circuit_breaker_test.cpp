@@ -9,21 +9,21 @@
 namespace dovetail::pipeline {
 namespace {
 
-using Outcome = CircuitBreaker::Outcome;
+using BreakerOutcome = CircuitBreaker::Outcome;
 using State = CircuitBreaker::State;
 
 void fail_times(CircuitBreaker& breaker, int times, Micros now) {
   std::vector<CircuitBreaker::Ticket> tickets;
   for (int i = 0; i < times; ++i) tickets.push_back(breaker.sent(now));
-  for (const auto& ticket : tickets) breaker.finished(ticket, Outcome::kFailure, now);
+  for (const auto& ticket : tickets) breaker.finished(ticket, BreakerOutcome::kFailure, now);
 }
 
 TEST(CircuitBreaker, OpensAfterFailuresInARow) {
   CircuitBreaker breaker(BreakerOptions{});
   fail_times(breaker, 4, 0);
-  breaker.finished(breaker.sent(0), Outcome::kSuccess, 0);
+  breaker.finished(breaker.sent(0), BreakerOutcome::kSuccess, 0);
   fail_times(breaker, 4, 0);
-  breaker.finished(breaker.sent(0), Outcome::kUnknown, 0);
+  breaker.finished(breaker.sent(0), BreakerOutcome::kUnknown, 0);
   EXPECT_EQ(breaker.state(0), State::kClosed);
   fail_times(breaker, 1, 0);
   EXPECT_EQ(breaker.state(0), State::kOpen);
@@ -42,12 +42,12 @@ TEST(CircuitBreaker, ProbesOneAtATimeWithGrowingPauses) {
     const auto probe = breaker.sent(now);
     EXPECT_FALSE(breaker.may_send(now)) << "one probe";
     EXPECT_EQ(breaker.next_time(now), kNever);
-    breaker.finished(probe, Outcome::kFailure, now);
+    breaker.finished(probe, BreakerOutcome::kFailure, now);
   }
   now = breaker.next_time(now);
-  breaker.finished(breaker.sent(now), Outcome::kUnknown, now);
+  breaker.finished(breaker.sent(now), BreakerOutcome::kUnknown, now);
   EXPECT_TRUE(breaker.may_send(now)) << "a cancelled probe makes room for another";
-  breaker.finished(breaker.sent(now), Outcome::kSuccess, now);
+  breaker.finished(breaker.sent(now), BreakerOutcome::kSuccess, now);
   EXPECT_EQ(breaker.state(now), State::kClosed);
   fail_times(breaker, 5, now);
   EXPECT_EQ(breaker.next_time(now), now + kOneSecond) << "the pause starts anew";
@@ -58,7 +58,7 @@ TEST(CircuitBreaker, LateFailuresDoNotLengthenThePause) {
   const auto late = breaker.sent(0);
   fail_times(breaker, 50, 0);
   EXPECT_EQ(breaker.next_time(0), kOneSecond);
-  breaker.finished(late, Outcome::kFailure, kOneSecond / 2);
+  breaker.finished(late, BreakerOutcome::kFailure, kOneSecond / 2);
   EXPECT_EQ(breaker.next_time(0), kOneSecond);
 }
 
@@ -66,7 +66,7 @@ TEST(CircuitBreaker, ALateSuccessClosesIt) {
   CircuitBreaker breaker(BreakerOptions{});
   const auto late = breaker.sent(0);
   fail_times(breaker, 5, 0);
-  breaker.finished(late, Outcome::kSuccess, 10);
+  breaker.finished(late, BreakerOutcome::kSuccess, 10);
   EXPECT_TRUE(breaker.may_send(10));
 }
 
@@ -82,9 +82,9 @@ RC_GTEST_PROP(CircuitBreaker, NeverLocksUp, ()) {
       flying.push_back(breaker.sent(now));
     } else if (!flying.empty()) {
       const std::size_t which = step % flying.size();
-      const auto outcome = step % 7 == 0   ? Outcome::kSuccess
-                           : step % 3 == 0 ? Outcome::kUnknown
-                                           : Outcome::kFailure;
+      const auto outcome = step % 7 == 0   ? BreakerOutcome::kSuccess
+                           : step % 3 == 0 ? BreakerOutcome::kUnknown
+                                           : BreakerOutcome::kFailure;
       breaker.finished(flying[which], outcome, now);
       flying.erase(flying.begin() + static_cast<std::ptrdiff_t>(which));
     }

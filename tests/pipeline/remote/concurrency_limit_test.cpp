@@ -10,7 +10,7 @@
 namespace dovetail::pipeline {
 namespace {
 
-using Outcome = ConcurrencyLimit::Outcome;
+using LimitOutcome = ConcurrencyLimit::Outcome;
 using Ticket = ConcurrencyLimit::Ticket;
 
 // A limit that only moves by cuts and raises.
@@ -50,7 +50,7 @@ TEST(ConcurrencyLimit, CutsToThreeQuartersButNeverToNothing) {
   };
   for (const Case& c : {Case{64, 48}, Case{48, 36}, Case{21, 15}, Case{2, 1}, Case{1, 1}}) {
     ConcurrencyLimit limit(plain(c.before, 100));
-    limit.finished(limit.sent(0), Outcome::kRefused, 10);
+    limit.finished(limit.sent(0), LimitOutcome::kRefused, 10);
     EXPECT_EQ(limit.limit(), c.after) << c.before;
   }
 }
@@ -62,7 +62,7 @@ TEST(ConcurrencyLimit, OneBurstIsOneCut) {
     ConcurrencyLimit limit(options);
     Micros now = 0;
     for (const Ticket& ticket : fill(limit, now)) {
-      limit.finished(ticket, Outcome::kRefused, ++now);
+      limit.finished(ticket, LimitOutcome::kRefused, ++now);
     }
     EXPECT_EQ(limit.cuts() == 1, !mutant);
     EXPECT_EQ(limit.limit() == 300, !mutant) << limit.limit();
@@ -72,12 +72,12 @@ TEST(ConcurrencyLimit, OneBurstIsOneCut) {
 TEST(ConcurrencyLimit, ALateRefusalOfAnOldBurstDoesNotCutAgain) {
   ConcurrencyLimit limit(plain(4, 4));
   const auto burst = fill(limit, 0);
-  limit.finished(burst[0], Outcome::kRefused, 10);
+  limit.finished(burst[0], LimitOutcome::kRefused, 10);
   ASSERT_EQ(limit.limit(), 3);
-  limit.finished(burst[1], Outcome::kRefused, 60 * kOneSecond);
+  limit.finished(burst[1], LimitOutcome::kRefused, 60 * kOneSecond);
   EXPECT_EQ(limit.limit(), 3);
   EXPECT_FALSE(limit.cooling(60 * kOneSecond)) << "nor cool anew";
-  limit.finished(burst[2], Outcome::kRefused, 60 * kOneSecond, 5 * kOneSecond);
+  limit.finished(burst[2], LimitOutcome::kRefused, 60 * kOneSecond, 5 * kOneSecond);
   EXPECT_EQ(limit.cool_until(), 65 * kOneSecond) << "unless the server names a time";
 }
 
@@ -90,7 +90,7 @@ TEST(ConcurrencyLimit, CoolsDownForTheServersTimeOrTwoSeconds) {
        {Case{std::nullopt, 10 + 2 * kOneSecond}, Case{7 * kOneSecond, 10 + 7 * kOneSecond},
         Case{0, 10}, Case{-5, 10}, Case{kNever, 10 + 86'400 * kOneSecond}}) {
     ConcurrencyLimit limit(plain(8, 8));
-    limit.finished(limit.sent(0), Outcome::kRefused, 10, c.retry_after);
+    limit.finished(limit.sent(0), LimitOutcome::kRefused, 10, c.retry_after);
     EXPECT_EQ(limit.next_time(10), c.until);
     if (c.until > 10) {
       EXPECT_FALSE(limit.may_send(c.until - 1));
@@ -104,7 +104,7 @@ TEST(ConcurrencyLimit, RisesByOneAfterTwentyFiveSuccessesInARow) {
   Micros now = 0;
   const auto succeed = [&](int times) {
     for (int i = 0; i < times; ++i, ++now) {
-      limit.finished(limit.sent(now), Outcome::kSuccess, now + 1);
+      limit.finished(limit.sent(now), LimitOutcome::kSuccess, now + 1);
     }
   };
   succeed(24);
@@ -113,36 +113,38 @@ TEST(ConcurrencyLimit, RisesByOneAfterTwentyFiveSuccessesInARow) {
   EXPECT_EQ(limit.limit(), 2);
 
   auto both = fill(limit, now);
-  limit.finished(both[1], Outcome::kSuccess, ++now);
-  limit.finished(both[0], Outcome::kBroken, ++now);
+  limit.finished(both[1], LimitOutcome::kSuccess, ++now);
+  limit.finished(both[0], LimitOutcome::kBroken, ++now);
   for (int i = 0; i < 24; ++i) {
     both = fill(limit, now);
-    limit.finished(both[0], Outcome::kOther, ++now);
-    limit.finished(both[1], Outcome::kSuccess, ++now);
+    limit.finished(both[0], LimitOutcome::kOther, ++now);
+    limit.finished(both[1], LimitOutcome::kSuccess, ++now);
   }
   EXPECT_EQ(limit.limit(), 2) << "the broken one ended the row, others do not";
   both = fill(limit, now);
-  limit.finished(both[0], Outcome::kOther, ++now);
-  limit.finished(both[1], Outcome::kSuccess, ++now);
+  limit.finished(both[0], LimitOutcome::kOther, ++now);
+  limit.finished(both[1], LimitOutcome::kSuccess, ++now);
   EXPECT_EQ(limit.limit(), 3);
   for (int i = 0; i < 100; ++i) {
-    for (const Ticket& ticket : fill(limit, now)) limit.finished(ticket, Outcome::kSuccess, ++now);
+    for (const Ticket& ticket : fill(limit, now))
+      limit.finished(ticket, LimitOutcome::kSuccess, ++now);
   }
   EXPECT_EQ(limit.limit(), 3) << "the cap";
 }
 
 TEST(ConcurrencyLimit, AnIdleEndpointTeachesNothing) {
   ConcurrencyLimit limit(plain(10, 20));
-  for (Micros now = 0; now < 1000; ++now) limit.finished(limit.sent(now), Outcome::kSuccess, now);
+  for (Micros now = 0; now < 1000; ++now)
+    limit.finished(limit.sent(now), LimitOutcome::kSuccess, now);
   EXPECT_EQ(limit.limit(), 10);
 }
 
 TEST(ConcurrencyLimit, SuccessesInTheCoolDownDoNotCount) {
   ConcurrencyLimit limit(plain(40, 100));
   auto burst = fill(limit, 0);
-  limit.finished(burst.back(), Outcome::kRefused, 1);
+  limit.finished(burst.back(), LimitOutcome::kRefused, 1);
   burst.pop_back();
-  for (const Ticket& ticket : burst) limit.finished(ticket, Outcome::kSuccess, 2);
+  for (const Ticket& ticket : burst) limit.finished(ticket, LimitOutcome::kSuccess, 2);
   EXPECT_EQ(limit.limit(), 30);
 }
 
@@ -150,15 +152,15 @@ TEST(ConcurrencyLimit, RampsUpByOnePerSuccessUntilRefused) {
   LimitOptions options = plain(4, 100);
   options.ramp = true;
   ConcurrencyLimit limit(options);
-  for (const Ticket& ticket : fill(limit, 0)) limit.finished(ticket, Outcome::kSuccess, 1);
+  for (const Ticket& ticket : fill(limit, 0)) limit.finished(ticket, LimitOutcome::kSuccess, 1);
   EXPECT_EQ(limit.limit(), 6) << "two of the four were sent while the limit was half used";
   auto tickets = fill(limit, 2);
-  limit.finished(tickets.back(), Outcome::kRefused, 3);
+  limit.finished(tickets.back(), LimitOutcome::kRefused, 3);
   EXPECT_EQ(limit.limit(), 4);
   tickets.pop_back();
-  for (const Ticket& ticket : tickets) limit.finished(ticket, Outcome::kSuccess, 4);
+  for (const Ticket& ticket : tickets) limit.finished(ticket, LimitOutcome::kSuccess, 4);
   for (const Ticket& ticket : fill(limit, 10 * kOneSecond)) {
-    limit.finished(ticket, Outcome::kSuccess, 10 * kOneSecond + 1);
+    limit.finished(ticket, LimitOutcome::kSuccess, 10 * kOneSecond + 1);
   }
   EXPECT_EQ(limit.limit(), 4);
 }
@@ -168,7 +170,7 @@ TEST(ConcurrencyLimit, HoldsBelowARefusedLevelLongerEachTime) {
   Micros now = 0;
   const auto round = [&] {
     for (const Ticket& ticket : fill(limit, now)) {
-      limit.finished(ticket, Outcome::kSuccess, now + 1000);
+      limit.finished(ticket, LimitOutcome::kSuccess, now + 1000);
     }
     now += 1000;
   };
@@ -176,7 +178,7 @@ TEST(ConcurrencyLimit, HoldsBelowARefusedLevelLongerEachTime) {
   while (refused_at.size() < 4) {
     round();
     if (limit.limit() >= 4) {
-      limit.finished(limit.sent(now), Outcome::kRefused, now);
+      limit.finished(limit.sent(now), LimitOutcome::kRefused, now);
       refused_at.push_back(now);
       ASSERT_EQ(limit.limit(), 3);
       now = limit.cool_until();
@@ -210,10 +212,10 @@ RC_GTEST_PROP(ConcurrencyLimit, StaysWithinItsBounds, ()) {
     } else if (!flying.empty()) {
       for (std::size_t i = 0; i < step % 50U && !flying.empty(); ++i) {
         const std::size_t which = (step / 7U) % flying.size();
-        const auto outcome = step % 41 == 0  ? Outcome::kRefused
-                             : step % 7 == 0 ? Outcome::kBroken
-                             : step % 5 == 0 ? Outcome::kTimedOut
-                                             : Outcome::kSuccess;
+        const auto outcome = step % 41 == 0  ? LimitOutcome::kRefused
+                             : step % 7 == 0 ? LimitOutcome::kBroken
+                             : step % 5 == 0 ? LimitOutcome::kTimedOut
+                                             : LimitOutcome::kSuccess;
         limit.finished(flying[which], outcome, now,
                        step % 2 == 0 ? std::optional<Micros>(step) : std::nullopt);
         flying.erase(flying.begin() + static_cast<std::ptrdiff_t>(which));

@@ -8,8 +8,8 @@
 namespace dovetail::pipeline {
 namespace {
 
-using Outcome = ConcurrencyLimit::Outcome;
-constexpr Micros kMs = 1000;
+using LimitOutcome = ConcurrencyLimit::Outcome;
+constexpr Micros kMillisecond = 1000;
 
 bool each_once(const SimulationResult& result) {
   return std::all_of(result.times_succeeded.begin(), result.times_succeeded.end(),
@@ -19,8 +19,8 @@ bool each_once(const SimulationResult& result) {
 // Accepts `room` in flight and refuses the rest at once.
 ServerModel refusing_above(int room, Micros latency) {
   return [=](int in_flight, Micros, std::mt19937_64&) {
-    if (in_flight > room) return ServerAnswer{Outcome::kRefused, kMs, std::nullopt};
-    return ServerAnswer{Outcome::kSuccess, latency, std::nullopt};
+    if (in_flight > room) return ServerAnswer{LimitOutcome::kRefused, kMillisecond, std::nullopt};
+    return ServerAnswer{LimitOutcome::kSuccess, latency, std::nullopt};
   };
 }
 
@@ -30,7 +30,7 @@ ServerModel slowing_above(int knee, Micros base, double jitter) {
   return [=](int in_flight, Micros, std::mt19937_64& random) {
     const double load = std::max(1.0, static_cast<double>(in_flight) / knee);
     std::uniform_real_distribution<double> scatter(1 - jitter, 1 + jitter);
-    return ServerAnswer{Outcome::kSuccess,
+    return ServerAnswer{LimitOutcome::kSuccess,
                         std::llround(static_cast<double>(base) * load * scatter(random)),
                         std::nullopt};
   };
@@ -43,7 +43,7 @@ LimitOptions up_to(int cap) {
 }
 
 TEST(LimitSimulation, FindsAndHoldsTheLevelThatIsNotRefused) {
-  for (const Micros latency : {50 * kMs, 500 * kMs}) {
+  for (const Micros latency : {50 * kMillisecond, 500 * kMillisecond}) {
     for (const int start : {0, 4, 200}) {
       LimitOptions options = up_to(200);
       options.start = start;
@@ -61,7 +61,7 @@ TEST(LimitSimulation, FindsAndHoldsTheLevelThatIsNotRefused) {
 }
 
 TEST(LimitSimulation, LosesNothingToRefusals) {
-  const auto run = simulate(up_to(64), refusing_above(20, 50 * kMs), 10'000);
+  const auto run = simulate(up_to(64), refusing_above(20, 50 * kMillisecond), 10'000);
   EXPECT_TRUE(each_once(run));
   EXPECT_GT(run.refused, 0);
 }
@@ -72,12 +72,12 @@ TEST(LimitSimulation, SettlesAtTheKneeOfAServerThatOnlyGetsSlow) {
       for (const std::uint64_t seed : {1U, 2U, 3U}) {
         LimitOptions options = up_to(200);
         options.start = start;
-        const auto server = slowing_above(20, 100 * kMs, jitter);
+        const auto server = slowing_above(20, 100 * kMillisecond, jitter);
         const auto run = simulate(options, server, 1'000'000, 900 * kOneSecond, seed);
         SCOPED_TRACE(::testing::Message() << "jitter " << jitter << " from " << start);
         EXPECT_GT(run.share_within(300 * kOneSecond, 20 / 1.3, 20 * 1.3), 0.9);
         EXPECT_NEAR(run.mean_limit(300 * kOneSecond), 20, 4);
-        const double bound = 20.0 / (100 * kMs) * static_cast<double>(run.end);
+        const double bound = 20.0 / (100 * kMillisecond) * static_cast<double>(run.end);
         EXPECT_GT(static_cast<double>(run.succeeded), 0.93 * bound);
 
         options.latency.enabled = false;
@@ -94,7 +94,7 @@ TEST(LimitSimulation, DoesNotStarveAServerThatBatches) {
   const ServerModel server = [](int in_flight, Micros, std::mt19937_64& random) {
     std::uniform_real_distribution<double> scatter(0.5, 1.5);
     const double latency = 1e6 * (1 + in_flight / 64.0) * scatter(random);
-    return ServerAnswer{Outcome::kSuccess, std::llround(latency), std::nullopt};
+    return ServerAnswer{LimitOutcome::kSuccess, std::llround(latency), std::nullopt};
   };
   LimitOptions options = up_to(64);
   options.start = 4;
@@ -108,7 +108,7 @@ TEST(LimitSimulation, DoesNotStarveAServerThatBatches) {
 
 TEST(LimitSimulation, CostsNextToNothingWhereNothingIsWrong) {
   for (const double jitter : {0.0, 0.8}) {
-    for (const Micros latency : {50 * kMs, 500 * kMs}) {
+    for (const Micros latency : {50 * kMillisecond, 500 * kMillisecond}) {
       const auto run = simulate(up_to(64), slowing_above(1000, latency, jitter), 30'000);
       const double bound = 30'000.0 / 64 * static_cast<double>(latency);
       EXPECT_LT(static_cast<double>(run.end), 1.02 * bound + 2 * static_cast<double>(latency))
@@ -121,10 +121,10 @@ TEST(LimitSimulation, CostsNextToNothingWhereNothingIsWrong) {
 TEST(LimitSimulation, GoesOnAfterAStall) {
   // What arrives, or is under way, between 20 s and 50 s is answered at 50 s and later.
   const ServerModel server = [](int, Micros now, std::mt19937_64&) {
-    const Micros end = now + 100 * kMs;
+    const Micros end = now + 100 * kMillisecond;
     const bool stalled = end > 20 * kOneSecond && now < 50 * kOneSecond;
-    return ServerAnswer{Outcome::kSuccess, (stalled ? 50 * kOneSecond + 100 * kMs : end) - now,
-                        std::nullopt};
+    return ServerAnswer{LimitOutcome::kSuccess,
+                        (stalled ? 50 * kOneSecond + 100 * kMillisecond : end) - now, std::nullopt};
   };
   const auto run = simulate(up_to(64), server, 64'000);
   EXPECT_TRUE(each_once(run));
@@ -136,10 +136,10 @@ TEST(LimitSimulation, GoesOnAfterAStall) {
 TEST(LimitSimulation, DroppedConnectionsDoNotKeepItDown) {
   const ServerModel server = [](int in_flight, Micros, std::mt19937_64& random) {
     if (std::uniform_real_distribution<double>()(random) < 0.05) {
-      return ServerAnswer{Outcome::kBroken, 20 * kMs, std::nullopt};
+      return ServerAnswer{LimitOutcome::kBroken, 20 * kMillisecond, std::nullopt};
     }
-    if (in_flight > 40) return ServerAnswer{Outcome::kRefused, kMs, std::nullopt};
-    return ServerAnswer{Outcome::kSuccess, 100 * kMs, std::nullopt};
+    if (in_flight > 40) return ServerAnswer{LimitOutcome::kRefused, kMillisecond, std::nullopt};
+    return ServerAnswer{LimitOutcome::kSuccess, 100 * kMillisecond, std::nullopt};
   };
   const auto run = simulate(up_to(64), server, 100'000);
   EXPECT_TRUE(each_once(run));
@@ -150,10 +150,10 @@ TEST(LimitSimulation, DroppedConnectionsDoNotKeepItDown) {
 TEST(LimitSimulation, AStormIsOneCut) {
   // For an instant at 10 s the server refuses everybody.
   const ServerModel server = [](int, Micros now, std::mt19937_64&) {
-    if (now >= 10 * kOneSecond && now < 10 * kOneSecond + 500 * kMs) {
-      return ServerAnswer{Outcome::kRefused, 400 * kMs, std::nullopt};
+    if (now >= 10 * kOneSecond && now < 10 * kOneSecond + 500 * kMillisecond) {
+      return ServerAnswer{LimitOutcome::kRefused, 400 * kMillisecond, std::nullopt};
     }
-    return ServerAnswer{Outcome::kSuccess, 450 * kMs, std::nullopt};
+    return ServerAnswer{LimitOutcome::kSuccess, 450 * kMillisecond, std::nullopt};
   };
   LimitOptions options = up_to(400);
   options.latency.enabled = false;
@@ -167,9 +167,9 @@ TEST(LimitSimulation, AStormIsOneCut) {
 TEST(LimitSimulation, FollowsAServerThatGrows) {
   const ServerModel server = [](int in_flight, Micros now, std::mt19937_64&) {
     if (in_flight > (now < 60 * kOneSecond ? 20 : 60)) {
-      return ServerAnswer{Outcome::kRefused, kMs, std::nullopt};
+      return ServerAnswer{LimitOutcome::kRefused, kMillisecond, std::nullopt};
     }
-    return ServerAnswer{Outcome::kSuccess, 100 * kMs, std::nullopt};
+    return ServerAnswer{LimitOutcome::kSuccess, 100 * kMillisecond, std::nullopt};
   };
   const auto run = simulate(up_to(64), server, 1'000'000, 600 * kOneSecond);
   EXPECT_GT(run.share_within(300 * kOneSecond, 54, 64), 0.9);

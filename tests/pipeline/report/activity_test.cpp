@@ -50,14 +50,14 @@ TEST(Activity, CausesHaveNames) {
   EXPECT_EQ(words_of(SlotCause::kWindow), "window full");
 }
 
-struct Sample {
+struct Seen {
   std::uint64_t time = 0;
   std::uint32_t in_flight = 0, limit = 0;
   SlotCause cause = SlotCause::kTaking;
 };
 
-std::vector<Sample> some_samples() {
-  std::vector<Sample> samples;
+std::vector<Seen> some_samples() {
+  std::vector<Seen> samples;
   std::uint64_t time = 0;
   const auto count = *rc::gen::inRange(1, 60);
   for (int i = 0; i < count; ++i) {
@@ -70,21 +70,21 @@ std::vector<Sample> some_samples() {
   return samples;
 }
 
-Activity record(const std::vector<Sample>& samples, std::size_t most_buckets) {
+Activity record(const std::vector<Seen>& samples, std::size_t most_buckets) {
   Activity activity(most_buckets);
-  for (const Sample& s : samples) activity.sample(s.time, s.in_flight, s.limit, s.cause);
+  for (const Seen& s : samples) activity.sample(s.time, s.in_flight, s.limit, s.cause);
   activity.end(samples.back().time);
   return activity;
 }
 
 RC_GTEST_PROP(Activity, SumsAreThoseOfTheSamples, ()) {
-  const std::vector<Sample> samples = some_samples();
+  const std::vector<Seen> samples = some_samples();
   const auto most = *rc::gen::inRange<std::size_t>(2, 40);
   const Activity activity = record(samples, most);
   Activity::Bucket expected;
   Times free{};
   for (std::size_t i = 0; i + 1 < samples.size(); ++i) {
-    const Sample& s = samples[i];
+    const Seen& s = samples[i];
     const std::uint64_t time = samples[i + 1].time - s.time;
     const auto cause = static_cast<std::size_t>(s.cause);
     expected.in_flight += time * s.in_flight;
@@ -98,7 +98,7 @@ RC_GTEST_PROP(Activity, SumsAreThoseOfTheSamples, ()) {
 }
 
 RC_GTEST_PROP(Activity, EveryBucketIsTheIntegralOverItsTime, ()) {
-  const std::vector<Sample> samples = some_samples();
+  const std::vector<Seen> samples = some_samples();
   const Activity activity = record(samples, *rc::gen::inRange<std::size_t>(2, 40));
   const std::uint64_t width = activity.bucket_width();
   for (std::size_t b = 0; b < activity.buckets().size(); ++b) {
@@ -116,12 +116,12 @@ RC_GTEST_PROP(Activity, EveryBucketIsTheIntegralOverItsTime, ()) {
 }
 
 RC_GTEST_PROP(Activity, GoesOnAfterBeingKept, ()) {
-  const std::vector<Sample> samples = some_samples();
+  const std::vector<Seen> samples = some_samples();
   const Activity whole = record(samples, 16);
   const auto cut = *rc::gen::inRange<std::size_t>(0, samples.size());
   Activity first(16);
   for (std::size_t i = 0; i <= cut; ++i) {
-    const Sample& s = samples[i];
+    const Seen& s = samples[i];
     first.sample(s.time, s.in_flight, s.limit, s.cause);
   }
   first.end(samples[cut].time);
@@ -129,7 +129,7 @@ RC_GTEST_PROP(Activity, GoesOnAfterBeingKept, ()) {
   auto second = Activity::from_json(Json::parse(text));
   RC_ASSERT(second.has_value());
   for (std::size_t i = cut; i < samples.size(); ++i) {
-    const Sample& s = samples[i];
+    const Seen& s = samples[i];
     second->sample(s.time, s.in_flight, s.limit, s.cause);
   }
   second->end(samples.back().time);

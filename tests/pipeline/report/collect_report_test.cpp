@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "example_run.h"
-#include "temp_folder.h"
+#include "support/temp_folder.h"
 
 namespace dovetail::pipeline {
 namespace {
@@ -35,12 +35,12 @@ class OneColumn {
   }
 
  private:
-  TempFolder folder_;
+  test::TempFolder folder_;
   std::unique_ptr<Store> store_;
 };
 
 TEST(CollectReport, CountsEveryCell) {
-  const TempFolder folder;
+  const test::TempFolder folder;
   const auto store = example_store(folder / "run.db", 1000);
   const ReportData data = collect_report(*store, example_infos()).value();
   const auto counts = store->counts().value();
@@ -79,7 +79,7 @@ TEST(CollectReport, CountsEveryCell) {
 }
 
 TEST(CollectReport, KnowsValuesScoresAndOrigins) {
-  const TempFolder folder;
+  const test::TempFolder folder;
   const auto store = example_store(folder / "run.db", 1000);
   const ReportData data = collect_report(*store, example_infos()).value();
   EXPECT_EQ(column(data, "topic").texts.distinct(), 5U);
@@ -99,7 +99,7 @@ TEST(CollectReport, KnowsValuesScoresAndOrigins) {
 }
 
 TEST(CollectReport, GroupsErrorsThatDifferInNumbersOnly) {
-  const TempFolder folder;
+  const test::TempFolder folder;
   const auto store = example_store(folder / "run.db", 1000);
   const ReportData data = collect_report(*store, example_infos()).value();
   ASSERT_EQ(data.errors.size(), 2U);
@@ -110,7 +110,7 @@ TEST(CollectReport, GroupsErrorsThatDifferInNumbersOnly) {
 }
 
 TEST(CollectReport, SamplesAreWholeRecordsAndAlwaysTheSame) {
-  const TempFolder folder;
+  const test::TempFolder folder;
   const auto store = example_store(folder / "run.db", 500);
   CollectOptions options;
   options.samples = 5;
@@ -127,6 +127,80 @@ TEST(CollectReport, SamplesAreWholeRecordsAndAlwaysTheSame) {
       EXPECT_NE(cell.state, CellState::kDropped);
     }
   }
+}
+
+TEST(CollectReport, ShowsTheFirstDroppedRecordsAndCountsReasons) {
+  const test::TempFolder folder;
+  const auto store = example_store(folder / "run.db", 500);
+  CollectOptions options;
+  options.dropped = 3;
+  const ReportData data = collect_report(*store, example_infos(), options).value();
+  ASSERT_EQ(data.drops.size(), 1U) << "cells that failed have dropped no record";
+  EXPECT_EQ(data.drops[0].column, 5U);
+  EXPECT_EQ(data.drops[0].count, 12U);
+  EXPECT_EQ(data.drops[0].record, 40U);
+  EXPECT_EQ(data.accepted, std::nullopt);
+  ASSERT_EQ(data.first_dropped.size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const Sample& sample = data.first_dropped[i];
+    EXPECT_EQ(sample.record, 40 + 41 * i);
+    EXPECT_THAT(sample.reason, testing::EndsWith(fmt::format("found \"{}\"", sample.record)));
+    ASSERT_EQ(sample.cells.size(), 6U) << "what had been made of it";
+    EXPECT_TRUE(sample.cells[4].value.is_string());
+    EXPECT_EQ(sample.cells[5].state, CellState::kDropped);
+  }
+}
+
+TEST(CollectReport, CountsWhatTheTargetRefuses) {
+  OneColumn run;
+  for (std::uint64_t i = 0; i < 20; ++i) run.put(i, CellState::kValue, std::to_string(i));
+  CollectOptions options;
+  options.target = 6;
+  options.dropped = 2;
+  options.refusal = [](const Json& row) {
+    return row["a"].get<int>() % 2 == 0 ? "" : "target_accepted: odd";
+  };
+  const ReportData data = run.report(options);
+  EXPECT_EQ(data.accepted, 6U);
+  ASSERT_EQ(data.drops.size(), 1U);
+  EXPECT_EQ(data.drops[0].column, std::nullopt);
+  EXPECT_EQ(data.drops[0].count, 5U) << "10 is the sixth that counts: nothing behind it does";
+  ASSERT_EQ(data.first_dropped.size(), 2U);
+  EXPECT_EQ(data.first_dropped[1].record, 3U);
+  EXPECT_EQ(data.first_dropped[1].cells[0].value, Json(3));
+}
+
+// The first column's reason is the record's, as in the file of dropped records.
+TEST(CollectReport, ARecordIsDroppedForOneReason) {
+  const test::TempFolder folder;
+  const auto store = Store::open(folder / "run.db", OpenMode::kCreate).value();
+  const std::vector<ColumnSpec> columns{{"a", {1, 1}, false}, {"b", {2, 2}, false}};
+  ASSERT_TRUE(store->reconcile(columns));
+  store->put(CellResult{0, 1, CellState::kDropped, "late", {}}, {});
+  store->put(CellResult{0, 0, CellState::kDropped, "early", {}}, {});
+  ASSERT_TRUE(store->flush());
+  const ReportData data = collect_report(*store, {}).value();
+  ASSERT_EQ(data.drops.size(), 1U);
+  EXPECT_EQ(data.drops[0].example, "early");
+  EXPECT_EQ(data.first_dropped[0].reason, "early");
+  EXPECT_EQ(data.columns[0].records_dropped, 1U);
+  EXPECT_EQ(data.columns[1].records_dropped, 0U);
+}
+
+TEST(CollectReport, ManyKindsOfReasonsAreCounted) {
+  OneColumn run;
+  for (std::uint64_t i = 0; i < 50; ++i) {
+    run.put(i, CellState::kDropped, fmt::format("error {:x>{}}", "", 1 + i));
+  }
+  CollectOptions options;
+  options.most_errors = 10;
+  options.most_value = 8;
+  const ReportData data = run.report(options);
+  EXPECT_EQ(data.drops.size(), 10U);
+  EXPECT_EQ(data.other_drops, 40U);
+  ASSERT_EQ(data.first_dropped.size(), 5U);
+  EXPECT_EQ(data.first_dropped[4].cells[0].text, "error xx");
+  EXPECT_EQ(data.first_dropped[4].cells[0].left_out, 3U);
 }
 
 TEST(CollectReport, LongValuesAreCutBetweenCharacters) {
@@ -156,7 +230,7 @@ TEST(CollectReport, ManyKindsOfErrorsAreCounted) {
 TEST(CollectReport, TheFileNamesTheOrderAndColumnsThatAreNotThereYet) {
   OneColumn run;
   run.put(3, CellState::kValue, "true");
-  const TempFolder folder;
+  const test::TempFolder folder;
   const auto store = Store::open(folder / "run.db", OpenMode::kCreate).value();
   const std::vector<ColumnSpec> columns{{"a", {1, 1}, false}, {"b", {2, 2}, false}};
   ASSERT_TRUE(store->reconcile(columns));
@@ -175,7 +249,7 @@ TEST(CollectReport, TheFileNamesTheOrderAndColumnsThatAreNotThereYet) {
 }
 
 TEST(CollectReport, IsAlsoHowFarTheRunIs) {
-  const TempFolder folder;
+  const test::TempFolder folder;
   const auto store = example_store(folder / "run.db", 100);
   ReportData data = collect_report(*store, example_infos()).value();
   data.records = 250;

@@ -12,7 +12,7 @@
 #include "pipeline/report/collect_report.h"
 #include "pipeline/report/report_style.h"
 #include "pipeline/report/xml_text.h"
-#include "temp_folder.h"
+#include "support/temp_folder.h"
 #include "xml_check.h"
 
 namespace dovetail::pipeline {
@@ -22,7 +22,7 @@ using testing::HasSubstr;
 using testing::Not;
 
 ReportData example_report(std::uint64_t records) {
-  const TempFolder folder;
+  const test::TempFolder folder;
   const auto store = example_store(folder / "run.db", records);
   ReportData data = collect_report(*store, example_infos()).value();
   data.title = "Sums";
@@ -110,6 +110,9 @@ TEST(HtmlReport, TellsWhatHappened) {
         "answer: no JSON at position",
         "cooking &lt;fast &amp; &quot;slow&quot;&gt;",
         "<summary>Record ",
+        "<h2>Dropped records</h2>",
+        "<summary>Record 40 <span>answer: no JSON at position 280: found &quot;40&quot;</span>",
+        "<dt>dropped because</dt><dd><span class=\"bad\">answer: no JSON at position 280",
         "&lt; ",
         "<code>00000000000012340000000000005678</code>"}) {
     EXPECT_THAT(page, HasSubstr(part));
@@ -161,17 +164,21 @@ RC_GTEST_PROP(HtmlReport, IsWellFormedWhateverTheDataSays, ()) {
   data.endpoints.push_back({text(), text(), activity});
   const Json verdict = {{text(), {{"score", text()}, {"reasoning", text()}}}};
   data.samples.push_back({1,
+                          "",
                           {{0, CellState::kValue, text(), "", 0},
                            {0, CellState::kValue, verdict, "", 0},
                            {0, CellState::kValue, {{text(), text()}}, "", 0},
                            {0, CellState::kValue, nullptr, text(), 3},
                            {0, CellState::kFailed, nullptr, text(), 0}}});
+  data.drops = {{0, text(), 1, 1}, {std::nullopt, text(), 1, 1}};
+  data.first_dropped = {data.samples[0]};
+  data.first_dropped[0].reason = text();
   const auto fault = xml_fault(html_report(data));
   RC_ASSERT(fault == std::nullopt);
 }
 
 TEST(HtmlReport, IsWrittenWholeOrNotAtAll) {
-  const TempFolder folder;
+  const test::TempFolder folder;
   const ReportData data = example_report(20);
   ASSERT_TRUE(write_html_report(data, folder / "report.html"));
   std::ifstream in(folder / "report.html", std::ios::binary);

@@ -9,14 +9,15 @@
 #include <csignal>
 #include <cstdlib>
 
-#include "folder.h"
+#include "support/temp_folder.h"
 
 namespace dovetail::pipeline {
 namespace {
 
 using testing::HasSubstr;
 
-ResultsOptions options_in(const Folder& folder, const std::string& name, bool resume = false) {
+ResultsOptions options_in(const test::TempFolder& folder, const std::string& name,
+                          bool resume = false) {
   return {folder / name, std::nullopt, {"n", "text"}, folder / "dropped.jsonl", resume};
 }
 
@@ -33,15 +34,18 @@ TEST(ResultsWriter, FormatComesFromTheSuffix) {
               HasSubstr("b.parquet: the suffix \".parquet\" names no format"));
 }
 
-TEST(ResultsWriter, EveryRecordIsThereAtOnce) {
-  const Folder folder;
+TEST(ResultsWriter, WriteBringsAllRecordsIntoTheFilesInTheirOrder) {
+  const test::TempFolder folder;
   auto writer = ResultsWriter::open(options_in(folder, "out.jsonl")).value();
   ASSERT_TRUE(writer.add(0, row_of(0, "x"), ""));
-  EXPECT_EQ(content(folder / "out.jsonl"), "{\"n\":0,\"text\":\"x\"}\n");
+  ASSERT_TRUE(writer.write());
+  EXPECT_EQ(test::read_bytes(folder / "out.jsonl"), "{\"n\":0,\"text\":\"x\"}\n");
   ASSERT_TRUE(writer.add(1, row_of(1, "y"), "text: too short"));
   ASSERT_TRUE(writer.add(2, row_of(2, "z"), ""));
-  EXPECT_EQ(content(folder / "out.jsonl"), "{\"n\":0,\"text\":\"x\"}\n{\"n\":2,\"text\":\"z\"}\n");
-  EXPECT_EQ(content(folder / "dropped.jsonl"),
+  ASSERT_TRUE(writer.write());
+  EXPECT_EQ(test::read_bytes(folder / "out.jsonl"),
+            "{\"n\":0,\"text\":\"x\"}\n{\"n\":2,\"text\":\"z\"}\n");
+  EXPECT_EQ(test::read_bytes(folder / "dropped.jsonl"),
             "{\"record\":1,\"reason\":\"text: too short\",\"row\":{\"n\":1,\"text\":\"y\"}}\n");
   EXPECT_EQ(writer.accepted(), 2U);
   EXPECT_EQ(writer.dropped(), 1U);
@@ -49,34 +53,34 @@ TEST(ResultsWriter, EveryRecordIsThereAtOnce) {
 }
 
 TEST(ResultsWriter, CsvBeginsWithItsHeaderAlsoWithoutRecords) {
-  const Folder folder;
+  const test::TempFolder folder;
   auto writer = ResultsWriter::open(options_in(folder, "out.csv")).value();
-  EXPECT_EQ(content(folder / "out.csv"), "n,text\r\n");
+  EXPECT_EQ(test::read_bytes(folder / "out.csv"), "n,text\r\n");
   ASSERT_TRUE(writer.finish());
-  EXPECT_EQ(content(folder / "out.csv"), "n,text\r\n");
+  EXPECT_EQ(test::read_bytes(folder / "out.csv"), "n,text\r\n");
   EXPECT_FALSE(std::filesystem::exists(folder / "dropped.jsonl"));
 }
 
 TEST(ResultsWriter, OptionBeatsSuffix) {
-  const Folder folder;
+  const test::TempFolder folder;
   ResultsOptions options = options_in(folder, "out.txt");
   options.format = ResultsFormat::kCsv;
   ASSERT_TRUE(ResultsWriter::open(options));
-  EXPECT_EQ(content(folder / "out.txt"), "n,text\r\n");
+  EXPECT_EQ(test::read_bytes(folder / "out.txt"), "n,text\r\n");
 }
 
 TEST(ResultsWriter, NewRunLeavesWhatIsThere) {
-  const Folder folder;
+  const test::TempFolder folder;
   std::ofstream(folder / "out.jsonl") << "mine\n";
   const auto writer = ResultsWriter::open(options_in(folder, "out.jsonl"));
   ASSERT_FALSE(writer);
   EXPECT_EQ(writer.error().kind, ErrorKind::kInvalid);
   EXPECT_THAT(writer.error().message, HasSubstr("out.jsonl: there is such a file already"));
-  EXPECT_EQ(content(folder / "out.jsonl"), "mine\n");
+  EXPECT_EQ(test::read_bytes(folder / "out.jsonl"), "mine\n");
 }
 
 TEST(ResultsWriter, ErrorsNameTheFile) {
-  const Folder folder;
+  const test::TempFolder folder;
   const auto nowhere = ResultsWriter::open(options_in(folder, "no/out.jsonl"));
   ASSERT_FALSE(nowhere);
   EXPECT_THAT(nowhere.error().message,
@@ -114,7 +118,7 @@ class Nobody {
 };
 
 TEST(ResultsWriter, ReadOnlyFolder) {
-  const Folder folder;
+  const test::TempFolder folder;
   std::filesystem::permissions(folder.path(), std::filesystem::perms(0555));
   const auto writer = [&] {
     const Nobody nobody;
@@ -150,22 +154,52 @@ class SizeLimit {
 };
 
 TEST(ResultsWriter, NoRoomLeavesWholeLinesAndCanBeTriedAgain) {
-  const Folder folder;
+  const test::TempFolder folder;
   auto writer = ResultsWriter::open(options_in(folder, "out.jsonl")).value();
   ASSERT_TRUE(writer.add(0, row_of(0, "x"), ""));
-  const std::string before = content(folder / "out.jsonl");
+  ASSERT_TRUE(writer.write());
+  const std::string before = test::read_bytes(folder / "out.jsonl");
   const Json big = row_of(1, std::string(5000, 'y'));
+  ASSERT_TRUE(writer.add(1, big, ""));
   {
     const SizeLimit limit(1000);
-    const Status full = writer.add(1, big, "");
+    const Status full = writer.write();
     ASSERT_FALSE(full);
     EXPECT_EQ(full.error().kind, ErrorKind::kIo);
     EXPECT_THAT(full.error().message, HasSubstr("out.jsonl: cannot write"));
-    EXPECT_EQ(content(folder / "out.jsonl"), before);
+    EXPECT_EQ(test::read_bytes(folder / "out.jsonl"), before);
   }
-  ASSERT_TRUE(writer.add(1, big, ""));
-  EXPECT_EQ(content(folder / "out.jsonl"), before + big.dump() + "\n");
+  ASSERT_TRUE(writer.write());
+  EXPECT_EQ(test::read_bytes(folder / "out.jsonl"), before + big.dump() + "\n");
   EXPECT_EQ(writer.accepted(), 2U);
+}
+
+// Records that are kept are bounded, and what cannot be kept can be given again.
+TEST(ResultsWriter, ManyRecordsAreWrittenUnasked) {
+  const test::TempFolder folder;
+  auto writer = ResultsWriter::open(options_in(folder, "out.jsonl")).value();
+  std::string lines;
+  std::uint64_t record = 0;
+  const auto row = [&] { return row_of(record, std::string(1000, 'a')); };
+  const SizeLimit limit(500'000);
+  Status added;
+  for (; record < 10'000; ++record) {
+    added = writer.add(record, row(), "");
+    if (!added) break;
+    lines += row().dump() + "\n";
+  }
+  ASSERT_FALSE(added);
+  const std::string written = test::read_bytes(folder / "out.jsonl");
+  EXPECT_GT(written.size(), 400'000U);
+  EXPECT_EQ(written.back(), '\n');
+  EXPECT_TRUE(lines.starts_with(written));
+  rlimit none{};
+  ::getrlimit(RLIMIT_FSIZE, &none);
+  none.rlim_cur = none.rlim_max;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
+  ASSERT_TRUE(writer.add(record, row(), ""));
+  ASSERT_TRUE(writer.write());
+  EXPECT_TRUE(test::read_bytes(folder / "out.jsonl") == lines + row().dump() + "\n");
 }
 
 struct Written {
@@ -173,8 +207,8 @@ struct Written {
   bool operator==(const Written&) const = default;
 };
 
-Written files_in(const Folder& folder, const std::string& name) {
-  return {content(folder / name), content(folder / "dropped.jsonl")};
+Written files_in(const test::TempFolder& folder, const std::string& name) {
+  return {test::read_bytes(folder / name), test::read_bytes(folder / "dropped.jsonl")};
 }
 
 void write_records(ResultsWriter& writer, const std::vector<std::string>& texts,
@@ -183,19 +217,21 @@ void write_records(ResultsWriter& writer, const std::vector<std::string>& texts,
     // A third of them is dropped.
     const bool drop = texts[i].size() % 3 == 2;
     RC_ASSERT(writer.add(i, row_of(i, texts[i]), drop ? "why" : "").has_value());
+    if (texts[i].size() % 2 == 1) RC_ASSERT(writer.write().has_value());
   }
+  RC_ASSERT(writer.write().has_value());
 }
 
 // However a run was ended, and whatever of its last write has reached the file.
 RC_GTEST_PROP(ResultsWriter, ResumedFilesAreThoseOfAnUninterruptedRun,
               (const std::vector<std::string>& texts)) {
   const std::string name = *rc::gen::element<std::string>("out.jsonl", "out.csv");
-  const Folder whole;
+  const test::TempFolder whole;
   auto uninterrupted = ResultsWriter::open(options_in(whole, name)).value();
   write_records(uninterrupted, texts, texts.size());
   RC_ASSERT(uninterrupted.finish().has_value());
 
-  const Folder folder;
+  const test::TempFolder folder;
   const int kills = *rc::gen::inRange(1, 4);
   for (int i = 0; i < kills; ++i) {
     auto writer = ResultsWriter::open(options_in(folder, name, i > 0)).value();
@@ -217,7 +253,7 @@ RC_GTEST_PROP(ResultsWriter, ResumedFilesAreThoseOfAnUninterruptedRun,
 RC_GTEST_PROP(ResultsWriter, ChangedRowsReplaceFormerOnes,
               (const std::vector<std::string>& before, const std::vector<std::string>& after)) {
   const std::string name = *rc::gen::element<std::string>("out.jsonl", "out.csv");
-  const Folder whole, folder;
+  const test::TempFolder whole, folder;
   auto fresh = ResultsWriter::open(options_in(whole, name)).value();
   write_records(fresh, after, after.size());
   RC_ASSERT(fresh.finish().has_value());
@@ -231,30 +267,30 @@ RC_GTEST_PROP(ResultsWriter, ChangedRowsReplaceFormerOnes,
 }
 
 TEST(ResultsWriter, ResumedRunCutsHalfALineAtOnceAndKeepsTheRest) {
-  const Folder folder;
+  const test::TempFolder folder;
   std::ofstream(folder / "out.csv", std::ios::binary) << "n,text\r\n0,\"a\nb\"\r\n1,\"c\nd";
   auto writer = ResultsWriter::open(options_in(folder, "out.csv", true)).value();
-  EXPECT_EQ(content(folder / "out.csv"), "n,text\r\n0,\"a\nb\"\r\n");
+  EXPECT_EQ(test::read_bytes(folder / "out.csv"), "n,text\r\n0,\"a\nb\"\r\n");
   ASSERT_TRUE(writer.add(0, row_of(0, "a\nb"), ""));
   ASSERT_TRUE(writer.sync());
-  EXPECT_EQ(content(folder / "out.csv"), "n,text\r\n0,\"a\nb\"\r\n");
+  EXPECT_EQ(test::read_bytes(folder / "out.csv"), "n,text\r\n0,\"a\nb\"\r\n");
 }
 
 TEST(ResultsWriter, SyncKeepsLinesThatAResumedRunHasNotComeTo) {
-  const Folder folder;
+  const test::TempFolder folder;
   std::ofstream(folder / "out.jsonl", std::ios::binary)
       << "{\"n\":0,\"text\":\"x\"}\n{\"n\":1,\"text\":\"y\"}\n";
   auto writer = ResultsWriter::open(options_in(folder, "out.jsonl", true)).value();
   ASSERT_TRUE(writer.add(0, row_of(0, "x"), ""));
   ASSERT_TRUE(writer.sync());
-  EXPECT_THAT(content(folder / "out.jsonl"), HasSubstr("\"y\""));
+  EXPECT_THAT(test::read_bytes(folder / "out.jsonl"), HasSubstr("\"y\""));
   ASSERT_TRUE(writer.finish());
-  EXPECT_EQ(content(folder / "out.jsonl"), "{\"n\":0,\"text\":\"x\"}\n");
+  EXPECT_EQ(test::read_bytes(folder / "out.jsonl"), "{\"n\":0,\"text\":\"x\"}\n");
 }
 
 // More than is read ahead at a time.
 TEST(ResultsWriter, ComparesLongFiles) {
-  const Folder folder;
+  const test::TempFolder folder;
   const auto write = [&](bool resume, std::uint64_t changed) {
     auto writer = ResultsWriter::open(options_in(folder, "out.jsonl", resume)).value();
     for (std::uint64_t i = 0; i < 300; ++i) {
@@ -264,13 +300,13 @@ TEST(ResultsWriter, ComparesLongFiles) {
     ASSERT_TRUE(writer.finish());
   };
   write(false, 250);
-  const std::string expected = content(folder / "out.jsonl");
+  const std::string expected = test::read_bytes(folder / "out.jsonl");
   write(true, 250);
-  EXPECT_TRUE(content(folder / "out.jsonl") == expected);
+  EXPECT_TRUE(test::read_bytes(folder / "out.jsonl") == expected);
   write(true, 120);
-  EXPECT_FALSE(content(folder / "out.jsonl") == expected);
+  EXPECT_FALSE(test::read_bytes(folder / "out.jsonl") == expected);
   write(true, 250);
-  EXPECT_TRUE(content(folder / "out.jsonl") == expected);
+  EXPECT_TRUE(test::read_bytes(folder / "out.jsonl") == expected);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <condition_variable>
@@ -19,8 +19,10 @@
 #include <vector>
 
 #include "pipeline/laws/run_laws.h"
+#include "pipeline/run/failed_cells.h"
 #include "pipeline/run/fingerprints.h"
 #include "pipeline/run/runner.h"
+#include "support/temp_folder.h"
 
 namespace dovetail::pipeline {
 
@@ -112,26 +114,30 @@ inline std::string prompt_of(const ModelRequest& request) {
   return request.messages.empty() ? request.prompt : request.messages.back().content;
 }
 
-class RunFolder {
- public:
-  RunFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "dovetail-run-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make " + name);
-    path_ = name;
-  }
-  ~RunFolder() {
-    std::error_code error;
-    std::filesystem::remove_all(path_, error);
-  }
-  RunFolder(const RunFolder&) = delete;
-  RunFolder& operator=(const RunFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
+inline ScriptedModel::Script writes() {
+  return
+      [](const ModelRequest& request) { return answer(fmt::format("<{}>", prompt_of(request))); };
+}
 
- private:
-  std::filesystem::path path_;
-};
+using RunFolder = test::TempFolder;
 
-// The columns of the test's pipelines: {{ i }} is the number of the record.
+// A column that writes and one that judges: {{ i }} is the number of the record.
+inline constexpr const char* kJudgedColumns = R"(
+columns:
+  - {name: i, type: sampler, sampler: integer, params: {low: 0, high: 1}}
+  - {name: text, type: llm-text, model: gen, prompt: "write {{ i }}"}
+  - name: grade
+    type: llm-judge
+    model: judge
+    answer: option
+    corrections: 0
+    retries: 2
+    prompt: "grade {{ text }}"
+    rubrics: [{name: good, description: is it, options: {"yes": it is, "no": it is not}}]
+  - {name: size, type: expression, as: integer, value: "{{ text | length }}"}
+)";
+
+// Of a pipeline's text, in which {{ i }} is the number of the record.
 inline PipelineSpec spec_of(const std::string& yaml) {
   auto spec = parse_pipeline(yaml, "test.yaml", {});
   if (!spec) throw std::runtime_error(spec.error().message);
@@ -145,19 +151,16 @@ struct Session {
   std::vector<std::string> violations;
 };
 
-// `laws` judges several sessions of a run; without it they are judged one by one.
-inline Session run_session(const PipelineSpec& spec, const std::filesystem::path& folder,
-                           std::vector<ModelClient> models,
-                           std::function<StopLevel()> stop = nullptr, RunLaws* laws = nullptr) {
-  Session session;
-  RunLaws own(spec);
-  if (laws == nullptr) laws = &own;
-  laws->begin();
-  const std::string file = (folder / "run.db").string();
-  RunPorts ports;
-  ports.resumes = std::filesystem::exists(file);
-  auto store =
-      Store::open(file, ports.resumes ? OpenMode::kResume : OpenMode::kCreate, StoreOptions{});
+inline testing::AssertionResult is_lawful(const Session& session) {
+  if (!session.progress) return testing::AssertionFailure() << session.progress.error().message;
+  if (session.violations.empty()) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << session.violations.front();
+}
+
+// The store of the spec's run in a folder.
+inline std::unique_ptr<Store> open_run(const PipelineSpec& spec,
+                                       const std::filesystem::path& folder, OpenMode mode) {
+  auto store = Store::open((folder / "run.db").string(), mode, StoreOptions{});
   if (!store) throw std::runtime_error(store.error().message);
   std::vector<ColumnSpec> columns;
   const std::vector<Hash128> hashes = fingerprints(spec, 0);
@@ -167,23 +170,60 @@ inline Session run_session(const PipelineSpec& spec, const std::filesystem::path
   if (const auto changes = (*store)->reconcile(columns); !changes) {
     throw std::runtime_error(changes.error().message);
   }
-  ports.models = std::move(models);
+  return *std::move(store);
+}
+
+// Runs with what `ports` has, and a session's own.
+inline Session run_with(const PipelineSpec& spec, RunPorts ports, RunLaws* laws = nullptr) {
+  Session session;
+  RunLaws own(spec);
+  if (laws == nullptr) laws = &own;
+  laws->begin(ports.leases != nullptr);
   ports.draw = [&](ColumnId column, RecordId record, Json& row) -> Status {
     row[spec.columns[column].name] = record;
     return {};
   };
-  ports.store = store->get();
   ports.emit = [&](const FinishedRecord& record) -> Status {
     session.lines.push_back(record.reason.empty() ? record.row.dump()
                                                   : fmt::format("- {}", record.reason));
     return {};
   };
-  ports.stop = std::move(stop);
   ports.observe = [laws](const RunEvent& event) { laws->see(event); };
   session.progress = run_pipeline(spec, ports);
   if (session.progress && session.progress->end == RunEnd::kComplete) laws->finish();
   for (const std::string& violation : laws->violations()) session.violations.push_back(violation);
   return session;
+}
+
+// `laws` judges several sessions of a run; without it they are judged one by one.
+inline Session run_session(const PipelineSpec& spec, const std::filesystem::path& folder,
+                           std::vector<ModelClient> models,
+                           std::function<StopLevel()> stop = nullptr, RunLaws* laws = nullptr,
+                           bool retry_failed = false) {
+  RunPorts ports;
+  ports.resumes = std::filesystem::exists(folder / "run.db");
+  const auto store = open_run(spec, folder, ports.resumes ? OpenMode::kResume : OpenMode::kCreate);
+  if (retry_failed) {
+    if (const auto forgotten = forget_failed_cells(spec, *store); !forgotten) {
+      throw std::runtime_error(forgotten.error().message);
+    }
+  }
+  ports.store = store.get();
+  ports.models = std::move(models);
+  ports.stop = std::move(stop);
+  return run_with(spec, std::move(ports), laws);
+}
+
+// A worker of a run that several share, all with this store.
+inline Session run_worker(const PipelineSpec& spec, Store& store, std::vector<ModelClient> models,
+                          const LeasePort& leases, std::function<StopLevel()> stop = nullptr,
+                          RunLaws* laws = nullptr) {
+  RunPorts ports;
+  ports.store = &store;
+  ports.models = std::move(models);
+  ports.stop = std::move(stop);
+  ports.leases = &leases;
+  return run_with(spec, std::move(ports), laws);
 }
 
 }  // namespace dovetail::pipeline

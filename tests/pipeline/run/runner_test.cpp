@@ -14,35 +14,9 @@ models:
   judge: {endpoint: "http://localhost:1/v1", model: j}
 )";
 
-constexpr const char* kColumns = R"(
-columns:
-  - {name: i, type: sampler, sampler: integer, params: {low: 0, high: 1}}
-  - {name: text, type: llm-text, model: gen, prompt: "write {{ i }}"}
-  - name: grade
-    type: llm-judge
-    model: judge
-    answer: option
-    corrections: 0
-    retries: 2
-    prompt: "grade {{ text }}"
-    rubrics: [{name: good, description: is it, options: {"yes": it is, "no": it is not}}]
-  - {name: size, type: expression, as: integer, value: "{{ text | length }}"}
-)";
-
 std::string pipeline(int records, const std::string& more = "",
-                     const std::string& columns = kColumns) {
+                     const std::string& columns = kJudgedColumns) {
   return fmt::format("records: {}\n{}{}{}", records, more, kModels, columns);
-}
-
-testing::AssertionResult is_lawful(const Session& session) {
-  if (!session.progress) return testing::AssertionFailure() << session.progress.error().message;
-  if (session.violations.empty()) return testing::AssertionSuccess();
-  return testing::AssertionFailure() << session.violations.front();
-}
-
-ScriptedModel::Script writes() {
-  return
-      [](const ModelRequest& request) { return answer(fmt::format("<{}>", prompt_of(request))); };
 }
 
 ScriptedModel::Script grades() {
@@ -134,7 +108,7 @@ TEST(Runner, AsksAgainForAnInvalidAnswerWithAnotherSeed) {
 }
 
 TEST(Runner, TellsTheModelWhatIsWrongWithItsAnswer) {
-  std::string columns = kColumns;
+  std::string columns = kJudgedColumns;
   columns.replace(columns.find("corrections: 0"), 14, "corrections: 1");
   const PipelineSpec spec = spec_of(pipeline(6, "", columns));
   const RunFolder folder;
@@ -161,7 +135,7 @@ TEST(Runner, TakesAnswersFromTheCache) {
   const PipelineSpec spec = spec_of(pipeline(40));
   const Session first = run_session(spec, folder.path(), {gen.client(), judge.client()});
   ASSERT_TRUE(is_lawful(first));
-  std::string columns = kColumns;
+  std::string columns = kJudgedColumns;
   // Another column that asks for the same.
   columns.replace(columns.find("description: is it"), 18, "description: or not");
   ScriptedModel silent(4, writes());
@@ -187,7 +161,7 @@ TEST(Runner, MakesAsManyRecordsAsAreToBeAccepted) {
     const PipelineSpec spec = spec_of(fmt::format(
         "target_accepted: {{count: 30, candidates: 500, when: \"{{{{ grade.good.score == 'yes' "
         "}}}}\"}}\n{}{}",
-        kModels, kColumns));
+        kModels, kJudgedColumns));
     const RunFolder folder;
     ScriptedModel gen(slots, writes());
     ScriptedModel judge(slots, [](const ModelRequest& request) {
@@ -207,8 +181,9 @@ TEST(Runner, MakesAsManyRecordsAsAreToBeAccepted) {
 }
 
 TEST(Runner, SaysWhereTheTargetIsMissed) {
-  const PipelineSpec spec = spec_of(fmt::format(
-      "target_accepted: {{count: 30, candidates: 40, when: \"false\"}}\n{}{}", kModels, kColumns));
+  const PipelineSpec spec =
+      spec_of(fmt::format("target_accepted: {{count: 30, candidates: 40, when: \"false\"}}\n{}{}",
+                          kModels, kJudgedColumns));
   const RunFolder folder;
   ScriptedModel gen(4, writes()), judge(4, grades());
   const Session session = run_session(spec, folder.path(), {gen.client(), judge.client()});
@@ -217,6 +192,10 @@ TEST(Runner, SaysWhereTheTargetIsMissed) {
   EXPECT_EQ(session.progress->why, "0 of 40 candidates were accepted, target_accepted.count is 30");
 }
 
+// An answer costs 70,000 billionths. A thread of the model that has made room counts as one more
+// request until it has handed its answer over.
+constexpr std::size_t kInFlight = 4U + 4U;
+
 TEST(Runner, EndsWhereItHasCostEnough) {
   const PipelineSpec spec = spec_of(pipeline(1000, "limits: {cost: 0.0007}\n"));
   const RunFolder folder;
@@ -224,8 +203,93 @@ TEST(Runner, EndsWhereItHasCostEnough) {
   const Session session = run_session(spec, folder.path(), {gen.client(), judge.client()});
   ASSERT_TRUE(session.progress);
   EXPECT_EQ(session.progress->end, RunEnd::kCost);
-  EXPECT_GE(gen.asked().size(), 10U);  // of 0.00007 each
-  EXPECT_LE(gen.asked().size(), 10U + 4U + 4U);
+  EXPECT_GE(gen.asked().size(), 10U);
+  EXPECT_LE(gen.asked().size(), 9U + kInFlight);
+}
+
+// What has been answered and not been heard counts: no pause of the runner's thread makes it ask
+// for more. Room comes after the answer here.
+TEST(Runner, AsksForNoMoreThanItMayWhileItIsSlow) {
+  const PipelineSpec spec = spec_of(pipeline(1000, "limits: {cost: 0.0007}\n"));
+  const RunFolder folder;
+  const auto store = open_run(spec, folder.path(), OpenMode::kCreate);
+  std::atomic<std::uint32_t> in_flight{0};
+  std::function<void()> wake;
+  ScriptedModel gen(4, writes()), judge(4, grades());
+  ModelClient slow = gen.client();
+  slow.on_room = [&](std::function<void()> given) { wake = std::move(given); };
+  slow.room = [&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    return 4 - in_flight.load();
+  };
+  slow.submit = [&, submit = slow.submit](const ModelRequest& request, AnswerSink sink) {
+    ++in_flight;
+    return submit(request, [&, sink = std::move(sink)](Result<ModelAnswer> answer) {
+      sink(std::move(answer));
+      --in_flight;
+      wake();
+    });
+  };
+  RunPorts ports;
+  ports.store = store.get();
+  ports.models = {slow, judge.client()};
+  const Session session = run_with(spec, std::move(ports));
+  ASSERT_TRUE(session.progress);
+  EXPECT_EQ(session.progress->end, RunEnd::kCost);
+  EXPECT_GE(gen.asked().size(), 10U);
+  EXPECT_LE(gen.asked().size(), 9U + 4U);
+}
+
+TEST(Runner, WhatEarlierSessionsCostCounts) {
+  const char* const limit = "limits: {cost: 0.007}\n";  // 100 answers
+  const PipelineSpec spec = spec_of(pipeline(1000, limit));
+  const auto answers_of = [](const Session& session) {
+    return static_cast<std::size_t>(session.progress->cost / 0.00007 + 0.5);
+  };
+  const RunFolder folder;
+  ScriptedModel gen(4, writes()), judge(4, grades());
+  const Session first =
+      run_session(spec_of(pipeline(60, limit)), folder.path(), {gen.client(), judge.client()});
+  ASSERT_TRUE(is_lawful(first));
+  EXPECT_EQ(answers_of(first), 60U);
+  // Killed, so to speak, sooner or later.
+  ScriptedModel gen2(4, writes());
+  const auto stop = [&] { return gen2.asked().size() >= 10 ? StopLevel::kNow : StopLevel::kNone; };
+  const Session killed = run_session(spec, folder.path(), {gen2.client(), judge.client()}, stop);
+  ASSERT_TRUE(killed.progress);
+  const std::size_t paid = answers_of(killed);
+  EXPECT_GE(paid, 60U);
+  EXPECT_LE(paid, 60U + gen2.asked().size());
+  ScriptedModel gen3(4, writes());
+  const Session last = run_session(spec, folder.path(), {gen3.client(), judge.client()});
+  ASSERT_TRUE(last.progress);
+  EXPECT_EQ(last.progress->end, RunEnd::kCost);
+  EXPECT_EQ(answers_of(last), paid + gen3.asked().size());
+  EXPECT_GE(answers_of(last), 100U);
+  EXPECT_LE(answers_of(last), paid < 100 ? 99U + kInFlight : paid);
+  EXPECT_GE(last.lines.size(), 60U);
+  ScriptedModel silent(4, writes());
+  const Session again = run_session(spec, folder.path(), {silent.client(), silent.client()});
+  ASSERT_TRUE(again.progress);
+  EXPECT_EQ(again.progress->end, RunEnd::kCost);
+  EXPECT_EQ(again.progress->cost, last.progress->cost);
+  EXPECT_TRUE(silent.asked().empty());
+  EXPECT_EQ(again.lines, last.lines) << "what has been made is passed on all the same";
+  EXPECT_EQ(again.violations, std::vector<std::string>());
+}
+
+TEST(Runner, ARunThatCostAllItMayIsComplete) {
+  const RunFolder folder;
+  ScriptedModel gen(4, writes()), judge(4, grades());
+  const Session made =
+      run_session(spec_of(pipeline(2000, "")), folder.path(), {gen.client(), judge.client()});
+  ASSERT_TRUE(made.progress);
+  const PipelineSpec spec = spec_of(pipeline(2000, "limits: {cost: 0.0007}\n"));
+  const Session again = run_session(spec, folder.path(), {gen.client(), judge.client()});
+  ASSERT_TRUE(again.progress);
+  EXPECT_EQ(again.progress->end, RunEnd::kComplete);
+  EXPECT_EQ(again.lines, made.lines);
+  EXPECT_EQ(again.violations, std::vector<std::string>());
 }
 
 TEST(Runner, RunsCommandsBesideEverythingElse) {
@@ -284,7 +348,7 @@ TEST(Runner, DropsRecordsWithTheReason) {
 }
 
 TEST(Runner, KeepsNullWhereThePolicySaysSo) {
-  std::string columns = kColumns;
+  std::string columns = kJudgedColumns;
   columns.replace(columns.find("answer: option"), 0, "on_failure: keep\n    ");
   const PipelineSpec spec = spec_of(pipeline(3, "", columns));
   const RunFolder folder;
@@ -351,6 +415,47 @@ TEST(Runner, EndsEarlyWhereEverythingFails) {
   EXPECT_LT(gen.asked().size(), 300U);
 }
 
+// By both policies: what was made without the failed cell goes with it, everything else stays.
+TEST(Runner, MakesFailedCellsAnewWhereItIsAsked) {
+  const auto columns = [](const char* policy) {
+    return fmt::format(R"(
+columns:
+  - {{name: i, type: sampler, sampler: integer, params: {{low: 0, high: 1}}}}
+  - {{name: text, type: llm-text, model: gen, prompt: "write {{{{ i }}}}", on_failure: {0}}}
+  - {{name: other, type: llm-text, model: judge, prompt: "other {{{{ i }}}}"}}
+  - {{name: more, type: llm-text, model: judge, prompt: "more {{{{ text }}}}"}}
+  - {{name: size, type: expression, as: integer, value: "{{{{ text | length if text else 0 }}}}",
+      propagate_skip: false}}
+)",
+                       policy);
+  };
+  for (const char* policy : {"keep", "drop"}) {
+    const PipelineSpec spec = spec_of(pipeline(20, "", columns(policy)));
+    const RunFolder folder, undisturbed;
+    ScriptedModel judge(4, writes()), good(4, writes());
+    ScriptedModel bad(4, [&](const ModelRequest& request) -> Result<ModelAnswer> {
+      if (prompt_of(request).back() == '3') return fail(ErrorKind::kInvalid, "401 no such key");
+      return writes()(request);
+    });
+    const Session first = run_session(spec, folder.path(), {bad.client(), judge.client()});
+    ASSERT_TRUE(is_lawful(first));
+    EXPECT_EQ(first.progress->columns[1].failed, 2U);
+    const Session again = run_session(spec, folder.path(), {good.client(), judge.client()});
+    ASSERT_TRUE(is_lawful(again));
+    EXPECT_EQ(again.lines, first.lines);
+    EXPECT_TRUE(good.asked().empty());
+    RunLaws laws(spec);
+    const Session retried =
+        run_session(spec, folder.path(), {good.client(), judge.client()}, nullptr, &laws, true);
+    ASSERT_TRUE(is_lawful(retried));
+    EXPECT_EQ(good.asked().size(), 2U);
+    const Session whole = run_session(spec, undisturbed.path(), {good.client(), judge.client()});
+    EXPECT_EQ(retried.lines, whole.lines);
+    const Session resumed = run_session(spec, folder.path(), {bad.client(), judge.client()});
+    EXPECT_EQ(resumed.lines, whole.lines);
+  }
+}
+
 TEST(Runner, SkipsWhatDependsOnASkippedCell) {
   const std::string columns = R"(
 columns:
@@ -376,7 +481,7 @@ TEST(Runner, AChangedColumnIsMadeAnewWithWhatDependsOnIt) {
   const Session first =
       run_session(spec_of(pipeline(30)), folder.path(), {gen.client(), judge.client()});
   ASSERT_TRUE(is_lawful(first));
-  std::string columns = kColumns;
+  std::string columns = kJudgedColumns;
   columns.replace(columns.find("grade {{"), 5, "judge");
   ScriptedModel gen2(4, writes()), judge2(4, grades());
   const Session second = run_session(spec_of(pipeline(30, "", columns)), folder.path(),
@@ -418,6 +523,47 @@ TEST(Runner, AnErrorOfTheWriterEndsTheRun) {
   const auto ended = run_pipeline(spec, ports);
   ASSERT_FALSE(ended);
   EXPECT_EQ(ended.error().message, "results.jsonl: no space left");
+}
+
+TEST(Runner, AnErrorAfterRecordsWerePassedOnEndsTheRun) {
+  const PipelineSpec spec = spec_of(pipeline(100));
+  const RunFolder folder;
+  ScriptedModel gen(4, writes()), judge(4, grades());
+  const auto store = open_run(spec, folder.path(), OpenMode::kCreate);
+  RunPorts ports;
+  ports.models = {gen.client(), judge.client()};
+  ports.store = store.get();
+  ports.emitted = [] { return Status(fail(ErrorKind::kIo, "results.jsonl: no space left")); };
+  const Session session = run_with(spec, std::move(ports));
+  ASSERT_FALSE(session.progress);
+  EXPECT_EQ(session.progress.error().message, "results.jsonl: no space left");
+  EXPECT_FALSE(session.lines.empty());
+}
+
+// With commits an hour apart, nothing but haste ends it.
+TEST(Runner, TheEndWaitsForNoFurtherCommit) {
+  const PipelineSpec spec = spec_of(pipeline(20));
+  const RunFolder folder;
+  ScriptedModel gen(4, writes()), judge(4, grades());
+  StoreOptions options;
+  options.commit_every = std::chrono::hours(1);
+  const auto store = Store::open((folder.path() / "run.db").string(), OpenMode::kCreate, options);
+  ASSERT_TRUE(store);
+  std::vector<ColumnSpec> columns;
+  for (const ColumnDescription& column : spec.columns) columns.push_back({column.name, {}, false});
+  ASSERT_TRUE((*store)->reconcile(columns));
+  std::size_t emitted = 0;
+  RunPorts ports;
+  ports.models = {gen.client(), judge.client()};
+  ports.store = store->get();
+  ports.emitted = [&] {
+    ++emitted;
+    return Status();
+  };
+  const Session session = run_with(spec, std::move(ports));
+  ASSERT_TRUE(is_lawful(session));
+  EXPECT_EQ(session.lines.size(), 20U);
+  EXPECT_GE(emitted, 1U);
 }
 
 // Stopped at any number of answers, by either way to stop, and resumed until it is complete: the
@@ -504,7 +650,9 @@ TEST(OrderedEmitter, ReadsBackWhatItDidNotKeep) {
     EXPECT_TRUE(lines.empty());
   }
   EXPECT_TRUE(lines.empty()) << "the last batch is not durable";
-  ASSERT_TRUE(emitter.durable(50));
+  EXPECT_TRUE(emitter.durable(50, 20).value());
+  EXPECT_EQ(lines.size(), 20U);
+  EXPECT_FALSE(emitter.durable(50, 30).value());
   ASSERT_EQ(lines.size(), 50U);
   EXPECT_EQ(lines[7], "why");
   EXPECT_EQ(lines[49], R"({"i":49,"text":"t","grade":null,"size":1})");

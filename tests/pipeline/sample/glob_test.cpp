@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pipeline/sample/temp_folder.h"
+#include "support/temp_folder.h"
 
 namespace dovetail::pipeline {
 namespace {
@@ -50,7 +50,7 @@ TEST(Glob, ManyStarsDoNotRunAway) {
 }
 
 TEST(Glob, FindsWhatMatches) {
-  const TempFolder folder;
+  const test::TempFolder folder;
   const char* files[] = {"a.txt",      "b.csv",      "d/a.txt",          "d/e/c.txt",
                          "d/e/.h.txt", ".git/x.txt", "z/a.txt/inner.txt"};
   for (const char* file : files) folder.write(file, "x");

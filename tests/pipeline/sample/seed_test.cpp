@@ -9,7 +9,7 @@
 #include <set>
 #include <thread>
 
-#include "pipeline/sample/temp_folder.h"
+#include "support/temp_folder.h"
 
 namespace dovetail::pipeline {
 namespace {
@@ -18,7 +18,7 @@ using nlohmann::ordered_json;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-Result<std::unique_ptr<SeedSource>> open(const TempFolder& folder, const std::string& spec,
+Result<std::unique_ptr<SeedSource>> open(const test::TempFolder& folder, const std::string& spec,
                                          std::uint64_t run_seed = 1) {
   const auto parsed = parse_seed(ordered_json::parse(spec), "/seed");
   if (!parsed) return fail(parsed.error());
@@ -55,7 +55,7 @@ TEST(SeedCsv, Reads) {
       {"a\n\xC3\xA9\xE2\x82\xAC\n", "{\"a\":\"\xC3\xA9\xE2\x82\xAC\"}\n"},
   };
   for (const Case& c : cases) {
-    const TempFolder folder;
+    const test::TempFolder folder;
     folder.write("x.csv", c.content);
     const auto seed = open(folder, R"({"path": "x.csv"})");
     ASSERT_TRUE(seed) << c.content << seed.error().message;
@@ -82,7 +82,7 @@ TEST(SeedCsv, ErrorsNameFileLineAndColumn) {
        "x.csv: UTF-16; valid: text in UTF-8"},
   };
   for (const auto& [content, message] : cases) {
-    const TempFolder folder;
+    const test::TempFolder folder;
     folder.write("x.csv", content);
     const auto seed = open(folder, R"({"path": "x.csv"})");
     ASSERT_FALSE(seed) << content;
@@ -91,7 +91,7 @@ TEST(SeedCsv, ErrorsNameFileLineAndColumn) {
 }
 
 TEST(SeedCsv, TypesAndDelimiterAndColumns) {
-  const TempFolder folder;
+  const test::TempFolder folder;
   folder.write("x.tsv", "a\tb\tc\n1\t2\tx,y\n3\t\tz\n");
   const auto seed = open(
       folder, R"({"path": "x.tsv", "types": {"a": "str", "b": "float"}, "columns": ["b", "a"]})");
@@ -146,7 +146,7 @@ TEST(SeedCsv, RoundTripsAgainstASlowWriter) {
     std::string text = slow_csv(all, delimiter, line_end, *rc::gen::arbitrary<bool>());
     if (*rc::gen::arbitrary<bool>()) text.resize(text.size() - line_end.size());
 
-    const TempFolder folder;
+    const test::TempFolder folder;
     folder.write("x.csv", text);
     ordered_json spec = {{"path", "x.csv"}, {"infer_types", false}};
     spec["delimiter"] = std::string(1, delimiter);
@@ -164,7 +164,7 @@ TEST(SeedCsv, RoundTripsAgainstASlowWriter) {
 }
 
 TEST(SeedCsv, RecordsLargerThanABlock) {
-  const TempFolder folder;
+  const test::TempFolder folder;
   std::string text = "a,b\n";
   std::vector<std::string> fields;
   for (const std::size_t size : {10UL, 3000000UL, 5UL, 1048576UL, 70000UL, 0UL}) {
@@ -184,7 +184,7 @@ TEST(SeedCsv, RecordsLargerThanABlock) {
 }
 
 TEST(SeedJsonl, Reads) {
-  const TempFolder folder;
+  const test::TempFolder folder;
   folder.write(
       "x.jsonl",
       "\xEF\xBB\xBF{\"a\": 1, \"b\": {\"c\": [1, 2]}}\r\n\n   \n{\"d\": null, \"a\": \"\\u00e9\"}");
@@ -210,7 +210,7 @@ TEST(SeedJsonl, ErrorsNameFileLineAndColumn) {
       {"", "no rows are left of 0"},
   };
   for (const auto& [content, message] : cases) {
-    const TempFolder folder;
+    const test::TempFolder folder;
     folder.write("x.jsonl", content);
     const auto seed = open(folder, R"({"path": "x.jsonl"})");
     ASSERT_FALSE(seed) << content;
@@ -219,7 +219,7 @@ TEST(SeedJsonl, ErrorsNameFileLineAndColumn) {
 }
 
 TEST(SeedFiles, ReadsFolders) {
-  const TempFolder folder;
+  const test::TempFolder folder;
   folder.write("docs/b.md", "B\n");
   folder.write("docs/a/c.md", "\xC3\xA9");
   folder.write("docs/skip.bin", "\xFF");
@@ -242,7 +242,7 @@ TEST(SeedFiles, ReadsFolders) {
 }
 
 TEST(Seed, SeveralFilesAreOne) {
-  const TempFolder folder;
+  const test::TempFolder folder;
   std::string expected;
   for (int i = 0; i < 100; ++i) {
     folder.write(fmt::format("part-{:03}.csv", i),
@@ -271,7 +271,7 @@ std::vector<int> values_of(const SeedSource& seed, std::uint64_t from, std::uint
 }
 
 TEST(Seed, SelectsAndShufflesAndWraps) {
-  const TempFolder folder;
+  const test::TempFolder folder;
   folder.write("x.csv", numbers(100));
   const auto range = open(folder, R"({"path": "x.csv", "range": {"start": 10, "end": 13}})");
   ASSERT_TRUE(range) << range.error().message;
@@ -317,7 +317,7 @@ TEST(Seed, SelectsAndShufflesAndWraps) {
 }
 
 TEST(Seed, AChangedFileIsAnError) {
-  const TempFolder folder;
+  const test::TempFolder folder;
   folder.write("x.csv", numbers(10));
   const auto seed = open(folder, R"({"path": "x.csv"})");
   ASSERT_TRUE((*seed)->row(3));
@@ -330,7 +330,7 @@ TEST(Seed, AChangedFileIsAnError) {
 }
 
 TEST(Seed, RowsFromSeveralThreads) {
-  const TempFolder folder;
+  const test::TempFolder folder;
   folder.write("x.csv", numbers(2000));
   const auto seed = open(folder, R"({"path": "x.csv", "order": "shuffled"})");
   const auto expected = values_of(**seed, 0, 2000);
@@ -342,7 +342,7 @@ TEST(Seed, RowsFromSeveralThreads) {
 }
 
 TEST(Seed, ErrorsOfTheDescription) {
-  const TempFolder folder;
+  const test::TempFolder folder;
   folder.write("x.csv", numbers(3));
   const std::pair<const char*, const char*> cases[] = {
       {R"({"path": "y.csv"})", "seed 'y.csv': no such file or folder in"},
@@ -401,7 +401,7 @@ TEST(SeedMutation, BrokenFilesEndInRowsOrInAnErrorWithItsPlace) {
                                      ":"};
   std::mt19937 random(17);
   const auto below = [&](std::size_t bound) { return bound == 0 ? 0 : random() % bound; };
-  const TempFolder folder;
+  const test::TempFolder folder;
   int fine = 0;
   int refused = 0;
   for (int round = 0; round < 3000; ++round) {

@@ -179,6 +179,10 @@ TEST_F(SharedRun, LeasesRunOut) {
   EXPECT_THAT(scene(StoreMutant::kLeaseForever, "expire"), HasSubstr("does not run out"));
 }
 
+TEST_F(SharedRun, ASilentWorkerHoldsNobodyBack) {
+  EXPECT_EQ(scene(StoreMutant::kNone, "silent"), "");
+}
+
 TEST_F(SharedRun, WorkersHaveTheSameColumns) {
   TestRun run(Backend::kPostgres);
   auto first = run.open(OpenMode::kShare);
@@ -221,6 +225,25 @@ TEST_F(SharedRun, WorkersHaveTheSameColumns) {
   auto leases = Leases::open(*store, options);
   EXPECT_EQ(**(*leases)->take(), (RecordRange{0, 256}));
   EXPECT_EQ(**(*leases)->take(), (RecordRange{256, 300}));
+}
+
+TEST_F(SharedRun, WorkersKnowWhatAllHaveSpent) {
+  TestRun run(Backend::kPostgres);
+  auto first = run.open(OpenMode::kShare);
+  ASSERT_TRUE(first->reconcile(run_columns(1)));
+  auto second = run.open(OpenMode::kShare);
+  ASSERT_TRUE(second->reconcile(run_columns(1)));
+  const auto spends = [](Store& store, std::uint64_t amount) {
+    store.spend(amount);
+    ASSERT_TRUE(store.flush());
+  };
+  spends(*first, 5);
+  spends(*second, 7);
+  EXPECT_EQ(first->known_spent(), 5U) << "as of its own last commit";
+  EXPECT_EQ(second->known_spent(), 12U);
+  EXPECT_EQ(*first->spent(), 12U);
+  spends(*first, 1);
+  EXPECT_EQ(first->known_spent(), 13U);
 }
 
 TEST_F(SharedRun, ARunThatWasTakenOverIsNotWrittenTo) {

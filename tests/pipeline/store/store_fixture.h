@@ -1,53 +1,24 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "pipeline/store/store.h"
+#include "support/temp_folder.h"
 
 namespace dovetail::pipeline {
 
-// A folder that is gone with the object, on the disk that temporary files are on.
-class Folder {
- public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "dovetail-store-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make " + name);
-    path_ = name;
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() {
-    std::error_code error;
-    std::filesystem::remove_all(path_, error);
-  }
-  const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path run() const { return path_ / "run.db"; }
+using test::read_bytes;
+using test::write_bytes;
 
- private:
-  std::filesystem::path path_;
+struct Folder : test::TempFolder {
+  std::filesystem::path run() const { return path() / "run.db"; }
 };
-
-inline std::string read_bytes(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-inline void write_bytes(const std::filesystem::path& file, const std::string& bytes) {
-  std::ofstream out(file, std::ios::binary | std::ios::trunc);
-  out << bytes;
-  if (!out.flush()) throw std::runtime_error("cannot write " + file.string());
-}
 
 inline ColumnSpec column(std::string name, std::uint64_t fingerprint, bool small = false) {
   return {std::move(name), {fingerprint, ~fingerprint}, small};

@@ -6,10 +6,13 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <future>
 #include <map>
 #include <memory>
 #include <random>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -126,6 +129,9 @@ TEST_P(Stores, ReplacesCellsAndMergesSmallOnes) {
   EXPECT_EQ(*record, std::vector(wanted.begin() + 3, wanted.end()));
   EXPECT_TRUE(store->read_record(0)->empty());
   EXPECT_TRUE(store->read_record(~std::uint64_t{0})->empty());
+  EXPECT_EQ(*store->read_records(0, ~std::uint64_t{0}), wanted);
+  EXPECT_EQ(*store->read_records(0, 2), std::vector(wanted.begin(), wanted.begin() + 3));
+  EXPECT_TRUE(store->read_records(2, 2)->empty());
 }
 
 TEST_P(Stores, RefusesWhatTheRunCannotHold) {
@@ -237,6 +243,30 @@ TEST_P(Stores, KeepsProperties) {
   EXPECT_FALSE(store->property("columns")->has_value());
 }
 
+TEST_P(Stores, AddsUpWhatIsSpent) {
+  {
+    auto store = create(four_columns());
+    store->spend(5);
+    store->put(value(0, 1, "x"), {});
+    store->spend(0);
+    store->spend(7);
+    ASSERT_TRUE(store->flush());
+    EXPECT_EQ(*store->spent(), 12U);
+    EXPECT_EQ(store->known_spent(), 12U);
+  }
+  {
+    auto store = open(OpenMode::kResume);
+    std::vector<ColumnSpec> changed = four_columns();
+    changed[1].fingerprint.low = 77;
+    ASSERT_TRUE(store->reconcile(changed));
+    EXPECT_EQ(store->known_spent(), 0U) << "nobody has asked";
+    store->spend(1);
+    ASSERT_TRUE(store->flush());
+    EXPECT_EQ(store->known_spent(), 13U);
+  }
+  EXPECT_EQ(*open(OpenMode::kReadOnly)->spent(), 13U) << "what was paid for is paid for";
+}
+
 TEST_P(Stores, RemembersResponsesAndForgetsTheOldest) {
   run().options.cache_bytes = 2500;
   {
@@ -260,6 +290,56 @@ TEST_P(Stores, RemembersResponsesAndForgetsTheOldest) {
   EXPECT_EQ(**store->cached({4, 4}), std::string(1000, 'd'));
 }
 
+// With an hour between two commits, whoever has nothing else to do need not wait for it.
+TEST_P(Stores, CommitsAtOnceWhereItIsHurried) {
+  run().options.commit_every = std::chrono::hours(1);
+  auto store = create(four_columns());
+  store->hurry();
+  ASSERT_TRUE(put_and_wait(*store, {value(0, 1, "\"first\"")}));
+  std::promise<Status> answered;
+  store->put(value(1, 1, "\"second\""), [&](Status status) { answered.set_value(status); });
+  store->hurry();
+  EXPECT_TRUE(answered.get_future().get());
+  EXPECT_EQ(store->read_record(1)->size(), 1U);
+}
+
+TEST_P(Stores, RemembersLaterWhatCellsHold) {
+  run().options.responses_every = std::chrono::hours(1);
+  {
+    auto store = create(four_columns());
+    store->remember_later({1, 2}, "one");
+    store->remember({2, 2}, "two");
+    std::promise<Status> answered;
+    store->put(value(0, 1, "\"x\""), [&](Status status) { answered.set_value(status); });
+    store->hurry();
+    ASSERT_TRUE(answered.get_future().get());
+    EXPECT_FALSE(store->cached({1, 2})->has_value()) << "it waits for others";
+    EXPECT_TRUE(store->cached({2, 2})->has_value());
+    ASSERT_TRUE(store->flush());
+    EXPECT_EQ(store->cached({1, 2})->value_or(""), "one");
+    store->remember_later({3, 2}, "three");
+  }
+  run().options.responses_every = std::chrono::milliseconds(1);
+  auto store = open(OpenMode::kResume);
+  EXPECT_EQ(store->cached({3, 2})->value_or(""), "three") << "closing commits it";
+  store->remember_later({4, 2}, "four");
+  const auto late = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!store->cached({4, 2})->has_value() && std::chrono::steady_clock::now() < late) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(store->cached({4, 2})->value_or(""), "four") << "nothing else is written";
+}
+
+// Many responses and nothing else: those who put wait for room, and the writer for nothing.
+TEST_P(Stores, ResponsesThatWaitAreBounded) {
+  run().options.responses_every = std::chrono::hours(1);
+  run().options.commit_every = std::chrono::hours(1);
+  run().options.queue_bytes = 1000;
+  auto store = create(four_columns());
+  for (std::uint64_t i = 0; i < 100; ++i) store->remember_later({i, i}, std::string(100, 'a'));
+  EXPECT_TRUE(store->cached({0, 0})->has_value());
+}
+
 // Random puts, columns and reopenings against a map.
 TEST_P(Stores, IsAMapThatLasts) {
   std::mt19937_64 random(19);
@@ -272,9 +352,14 @@ TEST_P(Stores, IsAMapThatLasts) {
       for (std::uint64_t count = random() % 6; count > 0; --count) {
         CellResult cell = value(random() % 12, static_cast<std::uint32_t>(random() % 4),
                                 std::string(random() % 50, static_cast<char>(random())));
-        cell.state = static_cast<CellState>(random() % kCellStates);
-        if (random() % 2 == 0) cell.provenance.latency_us = random();
-        wanted[{cell.record, cell.column}] = cell;
+        cell.state = static_cast<CellState>(random() % (kCellStates + 1));
+        if (cell.state == CellState::kForgotten) {
+          cell.json.clear();
+          wanted.erase({cell.record, cell.column});
+        } else {
+          if (random() % 2 == 0) cell.provenance.latency_us = random();
+          wanted[{cell.record, cell.column}] = cell;
+        }
         cells.push_back(std::move(cell));
       }
       store->put(cells, [](const Status& status) { EXPECT_TRUE(status); });

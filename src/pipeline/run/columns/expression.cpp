@@ -57,6 +57,12 @@ Result<bool> is_accepted(const TargetSpec& target, const Json& row) {
   return says_true(target.when, row);
 }
 
+std::string refusal(const TargetSpec& target, const Json& row) {
+  const auto accepted = is_accepted(target, row);
+  if (!accepted) return fmt::format("target_accepted: {}", accepted.error().message);
+  return *accepted ? "" : "target_accepted: it does not meet the condition";
+}
+
 std::optional<bool> counts_for(const FigureSpec& figure, const Json& row) {
   const auto says = [&](const text::ChatTemplate& condition) -> std::optional<bool> {
     const auto text = condition.render(row);
@@ -72,7 +78,11 @@ Result<Json> evaluate(const ExpressionColumn& column, const Json& row) {
   return typed(*text, column.as);
 }
 
-Result<Json> evaluate(const ColumnDescription& column, const Json& row) {
+Result<Json> evaluate(const ColumnDescription& column, const Json& row, RecordId record,
+                      std::uint64_t seed) {
+  if (const auto* own = std::get_if<OwnColumn>(&column.what)) {
+    return evaluate(*own, row, record, seed);
+  }
   if (const auto* validation = std::get_if<ValidationColumn>(&column.what)) {
     return evaluate(*validation, row);
   }

@@ -75,6 +75,11 @@ const Json* answer_schema(const ColumnDescription& column) {
   return judge != nullptr && !judge->plain ? &judge->schema.source() : nullptr;
 }
 
+AnswerPattern answer_pattern(const ColumnDescription& column) {
+  const auto* judge = std::get_if<JudgeColumn>(&column.what);
+  return judge == nullptr ? AnswerPattern() : judge->pattern;
+}
+
 bool may_ask_again(const ColumnDescription& column, std::span<const FailedAttempt> failed) {
   return corrected(column, failed).has_value();
 }
@@ -86,6 +91,7 @@ Result<ModelRequest> make_request(const ColumnDescription& column, const Json& r
   request.sampling = call.sampling;
   request.seed = seed;
   if (const Json* schema = answer_schema(column)) request.schema = *schema;
+  request.pattern = answer_pattern(column);
   for (const PromptMessage& message : call.prompt.messages) {
     auto content = message.content.render(row);
     if (!content) return fail(content.error());

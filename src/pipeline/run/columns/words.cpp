@@ -17,10 +17,6 @@ std::optional<bool> flag_of(std::string_view text) {
   return std::nullopt;
 }
 
-std::string spelled(const Json& score) {
-  return score.is_string() ? score.get<std::string>() : score.dump();
-}
-
 std::string options_of(const Rubric& rubric) {
   std::vector<std::string> options;
   for (const RubricOption& option : rubric.options) options.push_back(spelled(option.score));

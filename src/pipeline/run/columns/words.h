@@ -13,8 +13,6 @@ std::string_view stripped(std::string_view text);
 // True and False as templates write them, or as JSON has them.
 std::optional<bool> flag_of(std::string_view text);
 
-// A score as a model may write it.
-std::string spelled(const Json& score);
 // The scores of a rubric, "1, 2, 3".
 std::string options_of(const Rubric& rubric);
 

@@ -7,7 +7,8 @@
 //                                    store has complained
 //   hunt reconcile WHERE PRINT RUN   resumes with fingerprint PRINT for column c
 //   hunt power FOLDER SEED RUN       cuts power at 20 moments; 1 and a line where a cell is lost
-//   hunt work WHERE RECORDS RUN      one of several workers (share.h); also stale, contend, expire
+//   hunt work WHERE RECORDS RUN      one of several workers (share.h); also stale, contend, expire,
+//                                    silent
 //
 // write, some, full and work put eight bytes on the standard output per finished cell:
 // record * 8 + column. RUN names the run where WHERE is a connection string.
@@ -104,8 +105,9 @@ int fill_disk(const std::string& file, std::uint64_t start) {
 int cut_often(const std::filesystem::path& folder, std::uint64_t seed) {
   watch_power();
   std::mt19937_64 random(seed);
-  auto store = open_run(folder / "run.db", "", 1);
+  // Outlives the store, which tells of the last cells as it ends.
   std::atomic<std::uint64_t> finished{0};
+  auto store = open_run(folder / "run.db", "", 1);
   std::atomic<bool> stop{false};
   std::atomic<bool> looking{false};  // at what is left: on a slow machine the run would only grow
   std::thread writing([&] {
@@ -169,5 +171,6 @@ int main(int count, char** words) {
   if (mode == "stale") return use_stale_lease(words[2], run);
   if (mode == "contend") return contend(words[2], run);
   if (mode == "expire") return let_expire(words[2], run);
+  if (mode == "silent") return fall_silent(words[2], run);
   return 2;
 }

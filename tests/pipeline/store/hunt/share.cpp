@@ -51,10 +51,13 @@ Member join(const std::string& where, const std::string& run, LeaseOptions optio
 }
 
 // To see and change the run's tables.
-PgConnection open_session(const std::string& where, const std::string& run) {
-  const auto place = parse_place(where, run);
+PgConnection open_session(const std::string& where, const std::string& run,
+                          milliseconds silence = milliseconds{20'000}) {
+  auto place = parse_place(where, run);
   if (!place) die(place.error().message);
-  auto session = PgConnection::open(std::get<PostgresPlace>(*place));
+  auto& server = std::get<PostgresPlace>(*place);
+  server.silence = silence;
+  auto session = PgConnection::open(server);
   if (!session) die(session.error().message);
   return *std::move(session);
 }
@@ -266,6 +269,27 @@ int let_expire(const std::string& where, const std::string& run) {
     return complain("the progress is wrong");
   }
   return 0;
+}
+
+int fall_silent(const std::string& where, const std::string& run) {
+  LeaseOptions options;
+  options.records = 10;
+  options.range_records = 10;
+  options.duration = milliseconds{1};
+  options.renew_every = std::chrono::hours{1};
+  const Member stopped = join(where, run, options);
+  const RecordRange left = take(*stopped.leases);
+  auto commit = open_session(where, run, milliseconds{200});
+  if (!commit.execute("BEGIN; SELECT * FROM ranges FOR SHARE")) return 2;
+  const Member heir = join(where, run, options);
+  constexpr int kAttempts = 600;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const auto range = heir.leases->take();
+    if (!range) die(range.error().message);
+    if (*range) return **range == left ? 0 : complain("it got something else");
+    std::this_thread::sleep_for(milliseconds{50});
+  }
+  return complain("a silent worker keeps its range");
 }
 
 }  // namespace dovetail::pipeline

@@ -20,5 +20,7 @@ int use_stale_lease(const std::string& where, const std::string& run);
 int contend(const std::string& where, const std::string& run);
 // Who does not renew loses its range, who does keeps it.
 int let_expire(const std::string& where, const std::string& run);
+// One is stopped in the middle of a commit, and others get its range nevertheless.
+int fall_silent(const std::string& where, const std::string& run);
 
 }  // namespace dovetail::pipeline

@@ -1,0 +1,453 @@
+#include "cores/dispatcher.h"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <limits>
+#include <utility>
+
+#include "cores/mutation.h"
+
+namespace dovetail::cores {
+namespace {
+
+// How many mixed tasks behind one that has to wait are looked at: a smaller one may find room.
+constexpr std::size_t kLookahead = 16;
+
+constexpr bool mutated(DispatchMutant mutant) { return kDispatchMutant == mutant; }
+
+template <class Visit>
+void for_each_lane(LaneMask lanes, Visit visit) {
+  for (; lanes != 0; lanes &= lanes - 1) visit(static_cast<unsigned>(std::countr_zero(lanes)));
+}
+
+}  // namespace
+
+Dispatcher::Dispatcher(const Topology& topology, const DispatchOptions& options)
+    : options_(options), tracker_(topology) {
+  std::size_t lanes = 0;
+  for (const GroupSpec& spec : topology.groups()) {
+    first_lane_.push_back(lanes);
+    lanes += static_cast<std::size_t>(std::bit_width(spec.all()));
+  }
+  lanes_.resize(lanes);
+}
+
+Status Dispatcher::check(const ReadyTask& task) const {
+  const TaskShape& shape = task.shape;
+  if (task.blocks == 0 || (!shape.whole_group && shape.lanes() == 0)) {
+    return fail(ErrorKind::kInvalid, "task {}: it has no {}", task.id,
+                task.blocks == 0 ? "blocks" : "lanes");
+  }
+  std::size_t count = 0;
+  for (GroupId group = 0; group < tracker_.groups(); ++group) {
+    const std::size_t needed = task.together ? task.blocks : 1;
+    count += places(shape, group, tracker_.spec(group).all(), needed - count);
+    if (count >= needed) return {};
+  }
+  if (count == 0) {
+    return fail(ErrorKind::kInvalid,
+                "task {}: no group has {} matrix and {} vector lanes at the same time", task.id,
+                shape.matrix, shape.vector);
+  }
+  return fail(ErrorKind::kInvalid,
+              "task {}: {} blocks are to start together, and the machine has places for {}",
+              task.id, task.blocks, count);
+}
+
+void Dispatcher::add(const ReadyTask& task) {
+  assert(check(task));
+  Queue& queue = task.together && task.blocks > 1 ? cohorts_
+                 : task.shape.is_mixed()          ? mixed_
+                                                  : singles_[kind_of(task.shape)];
+  if (mutated(DispatchMutant::kYoungestFirst) && !task.shape.is_mixed()) {
+    return queue.push_front({task, next_order_++, task.first_block});
+  }
+  queue.push_back({task, next_order_++, task.first_block});
+}
+
+void Dispatcher::occupy(GroupId group, LaneMask lanes) {
+  tracker_.run(group, lanes);
+  for_each_lane(lanes, [&](unsigned index) { lane(group, index).running = {}; });
+}
+
+std::size_t Dispatcher::waiting() const {
+  return cohorts_.size() + mixed_.size() + singles_[kMatrix].size() + singles_[kVector].size();
+}
+
+void Dispatcher::plan(Ticks now, Plan& plan) {
+  serve_overdue(now, plan);
+  serve_cohorts(now, plan);
+  serve_mixed(now, plan);
+  serve_singles(now, plan);
+  if (options_.parks) park_singles(now, plan);
+}
+
+std::optional<Dispatcher::Part> Dispatcher::finish(GroupId group, unsigned index, Ticks now) {
+  Lane& ended = lane(group, index);
+  if (!tracker_.finish(group, index)) return std::nullopt;
+  if (!ended.parked.shape.is_mixed()) {
+    bypassed_[kind_of(ended.parked.shape)] = 0;
+    // What is parked elsewhere may be older.
+    const auto oldest = oldest_parked(ended.parked.shape);
+    if (oldest && oldest->work->order < ended.parked.order) {
+      std::swap(ended.parked, *oldest->work);
+    }
+  }
+  ended.running = std::exchange(ended.parked, {});
+  ended.running.start = now;
+  if (!ended.running.shape.is_mixed()) --parked_[kind_of(ended.running.shape)];
+  return ended.running.part;
+}
+
+// Gives the next block of a task to these lanes: idle ones run it, busy ones have it parked.
+void Dispatcher::place(Waiting& waiting, GroupId group, LaneMask lanes, Ticks now, Plan& plan) {
+  const LaneMask running = lanes & tracker_.idle(group);
+  const LaneMask parked = lanes & ~running;
+  const ReadyTask& task = waiting.task;
+  const Work work = {{task.id, waiting.next_block}, waiting.order, task.shape, task.cost, now};
+  tracker_.run(group, running);
+  tracker_.park(group, parked);
+  for_each_lane(running, [&](unsigned index) { lane(group, index).running = work; });
+  for_each_lane(parked, [&](unsigned index) { lane(group, index).parked = work; });
+  plan.placements.push_back({task.id, waiting.next_block++, group, running, parked});
+  if (task.shape.is_mixed()) {
+    count_bypass();
+  } else if (parked != 0) {
+    ++parked_[kind_of(task.shape)];
+  }
+}
+
+void Dispatcher::count_bypass() {
+  for (const Kind kind : {kMatrix, kVector}) {
+    if (!singles_[kind].empty() || parked_[kind] > 0) ++bypassed_[kind];
+  }
+}
+
+// Tasks of a single lane that mixed ones have passed over often enough: any idle lane will do, also
+// one that is kept for a mixed task.
+void Dispatcher::serve_overdue(Ticks now, Plan& plan) {
+  if (mutated(DispatchMutant::kNoPatience)) return;
+  for (const Kind kind : {kMatrix, kVector}) {
+    if (bypassed_[kind] < options_.patience || !oldest_order(kind)) continue;
+    if (serve_single(kind, now, plan)) continue;
+    for (const Kept& kept : kept_for_mixed_) {
+      const LaneMask lanes = choose_lanes(tracker_.spec(kept.group), shape_of(kind),
+                                          kept.lanes & tracker_.idle(kept.group));
+      if (lanes == 0) continue;
+      give(kind, kept.group, lanes, now, plan);
+      break;
+    }
+  }
+}
+
+// Disjoint places for the shape among lanes of a group, counted up to `most`.
+std::size_t Dispatcher::places(const TaskShape& shape, GroupId group, LaneMask from,
+                               std::size_t most) const {
+  std::size_t count = 0;
+  while (count < most) {
+    const LaneMask lanes = choose_lanes(tracker_.spec(group), shape, from);
+    if (lanes == 0) break;
+    from &= ~lanes;
+    ++count;
+  }
+  return count;
+}
+
+void Dispatcher::serve_cohorts(Ticks now, Plan& plan) {
+  while (!cohorts_.empty()) {
+    if (!start_cohort(cohorts_.front(), now, plan)) {
+      if (!kept_for_cohort_.empty()) return;
+      keep_for_cohort(cohorts_.front());
+      // Lanes that had been kept for a mixed task may be all that was missing.
+      if (!start_cohort(cohorts_.front(), now, plan)) return;
+    }
+    cohorts_.pop_front();
+    serve_overdue(now, plan);
+  }
+}
+
+// All blocks, or none.
+bool Dispatcher::start_cohort(Waiting& waiting, Ticks now, Plan& plan) {
+  const TaskShape& shape = waiting.task.shape;
+  std::vector<LaneMask> own(tracker_.groups(), 0);
+  for (const Kept& kept : kept_for_cohort_) own[kept.group] |= kept.lanes;
+  const auto usable = [&](GroupId group) {
+    return tracker_.open(group) | (tracker_.idle(group) & own[group]);
+  };
+  std::size_t count = 0;
+  for (GroupId group = 0; group < tracker_.groups() && count < waiting.task.blocks; ++group) {
+    count += places(shape, group, usable(group), waiting.task.blocks - count);
+  }
+  if (count < waiting.task.blocks && !mutated(DispatchMutant::kCohortInParts)) return false;
+  release(kept_for_cohort_);
+  for (GroupId group = 0; group < tracker_.groups(); ++group) {
+    while (waiting.next_block < waiting.task.blocks) {
+      const LaneMask lanes = choose_lanes(tracker_.spec(group), shape, tracker_.open(group));
+      if (lanes == 0) break;
+      place(waiting, group, lanes, now, plan);
+    }
+  }
+  return waiting.next_block == waiting.task.blocks;
+}
+
+// As many places as it needs are kept, those with the least to do before the others.
+void Dispatcher::keep_for_cohort(const Waiting& waiting) {
+  release(kept_for_mixed_);
+  std::vector<std::pair<int, GroupId>> groups;
+  for (GroupId group = 0; group < tracker_.groups(); ++group) {
+    const GroupState& state = tracker_.state(group);
+    groups.emplace_back(std::popcount(state.running) + std::popcount(state.pending), group);
+  }
+  std::sort(groups.begin(), groups.end());
+  std::size_t count = 0;
+  for (const auto& [load, group] : groups) {
+    LaneMask pool = tracker_.spec(group).all();
+    while (count < waiting.task.blocks) {
+      const LaneMask lanes = choose_lanes(tracker_.spec(group), waiting.task.shape, pool);
+      if (lanes == 0) break;
+      pool &= ~lanes;
+      tracker_.keep(group, lanes);
+      kept_for_cohort_.push_back({group, lanes});
+      ++count;
+    }
+  }
+}
+
+void Dispatcher::serve_mixed(Ticks now, Plan& plan) {
+  bool first_waits = false;
+  for (std::size_t i = 0; i < mixed_.size() && i < kLookahead;) {
+    Waiting& waiting = mixed_[i];
+    const bool oldest = i == 0;
+    bool placed = true;
+    while (placed && waiting.next_block < waiting.task.blocks) {
+      placed = place_mixed(waiting, now, plan);
+      if (placed) serve_overdue(now, plan);
+    }
+    if (placed) {
+      if (oldest) release(kept_for_mixed_);
+      mixed_.erase(mixed_.begin() + static_cast<std::ptrdiff_t>(i));
+      continue;
+    }
+    if (mutated(DispatchMutant::kBackOfTheQueue) && oldest && !first_waits) {
+      first_waits = true;
+      std::rotate(mixed_.begin(), mixed_.begin() + 1, mixed_.end());
+      continue;
+    }
+    if (oldest && !first_waits) {
+      first_waits = true;
+      if (kept_for_mixed_.empty()) keep_for_mixed(waiting);
+    }
+    if (options_.policy == AdmissionPolicy::kStrict && !tracker_.any_open()) return;
+    ++i;
+  }
+}
+
+bool Dispatcher::place_mixed(Waiting& waiting, Ticks now, Plan& plan) {
+  const TaskShape& shape = waiting.task.shape;
+  const bool oldest = &waiting == &mixed_.front();
+  if (const auto open = tracker_.find_open(shape)) {
+    if (oldest) release(kept_for_mixed_);
+    place(waiting, open->group, open->lanes, now, plan);
+    return true;
+  }
+  if (oldest && !kept_for_mixed_.empty()) {
+    const Kept kept = kept_for_mixed_.front();
+    const LaneMask usable = tracker_.open(kept.group) | (tracker_.idle(kept.group) & kept.lanes);
+    if (const LaneMask lanes = choose_lanes(tracker_.spec(kept.group), shape, usable)) {
+      release(kept_for_mixed_);
+      place(waiting, kept.group, lanes, now, plan);
+      return true;
+    }
+  }
+  const AdmissionPolicy policy =
+      mutated(DispatchMutant::kAdmitsInParts) ? AdmissionPolicy::kPerCore : options_.policy;
+  if (policy == AdmissionPolicy::kStrict) return false;
+  for (GroupId group = 0; group < tracker_.groups(); ++group) {
+    const GroupState& state = tracker_.state(group);
+    LaneMask pool = tracker_.parkable(group);
+    if (policy == AdmissionPolicy::kPerCore) pool |= tracker_.open(group);
+    const LaneMask lanes = choose_lanes(tracker_.spec(group), shape, pool);
+    if (admit(policy, state, lanes) == Admission::kRefused) continue;
+    place(waiting, group, lanes, now, plan);
+    return true;
+  }
+  return false;
+}
+
+// The lanes of the group with the least to do that are kept for nobody. Under the other policies
+// nothing is: the parts go where they are admitted.
+void Dispatcher::keep_for_mixed(const Waiting& waiting) {
+  if (options_.policy != AdmissionPolicy::kStrict) return;
+  if (mutated(DispatchMutant::kKeepsNothing)) return;
+  Kept best;
+  int least = std::numeric_limits<int>::max();
+  for (GroupId group = 0; group < tracker_.groups(); ++group) {
+    const LaneMask lanes = least_busy(group, waiting.task.shape);
+    if (lanes == 0) continue;
+    const GroupState& state = tracker_.state(group);
+    const int load = std::popcount(state.running & lanes) + std::popcount(state.pending & lanes);
+    if (load < least) best = {group, lanes};
+    least = std::min(least, load);
+  }
+  if (best.lanes == 0) return;
+  tracker_.keep(best.group, best.lanes);
+  kept_for_mixed_.push_back(best);
+}
+
+// Lanes for the shape: idle ones before busy ones before those with something parked. 0: there are
+// not enough that are kept for nobody.
+LaneMask Dispatcher::least_busy(GroupId group, const TaskShape& shape) const {
+  const GroupSpec& spec = tracker_.spec(group);
+  const LaneMask free = spec.all() & ~tracker_.kept(group);
+  if (shape.whole_group) return choose_lanes(spec, shape, free);
+  const LaneMask tiers[] = {tracker_.idle(group), ~tracker_.state(group).pending, ~LaneMask{0}};
+  LaneMask lanes = 0;
+  const auto add = [&](TaskShape one, unsigned count) {
+    for (; count > 0; --count) {
+      LaneMask found = 0;
+      for (const LaneMask tier : tiers) {
+        found = choose_lanes(spec, one, free & tier & ~lanes);
+        if (found != 0) break;
+      }
+      if (found == 0) return false;
+      lanes |= found;
+    }
+    return true;
+  };
+  return add(kMatrixTask, shape.matrix) && add(kVectorTask, shape.vector) ? lanes : 0;
+}
+
+void Dispatcher::release(std::vector<Kept>& kept) {
+  for (const Kept& one : kept) tracker_.release(one.group, one.lanes);
+  kept.clear();
+}
+
+std::optional<Dispatcher::Parked> Dispatcher::oldest_parked(const TaskShape& shape) {
+  std::optional<Parked> oldest;
+  for (GroupId group = 0; group < tracker_.groups(); ++group) {
+    for_each_lane(tracker_.state(group).pending, [&](unsigned index) {
+      Work& work = lane(group, index).parked;
+      if (work.shape != shape || (oldest && oldest->work->order < work.order)) return;
+      oldest = Parked{group, index, &work};
+    });
+  }
+  return oldest;
+}
+
+// When the oldest task of one lane that is not running became ready, as a number; nothing: there is
+// none. What is parked came before what waits.
+std::optional<std::uint64_t> Dispatcher::oldest_order(Kind kind) {
+  if (parked_[kind] > 0 && !mutated(DispatchMutant::kStaysParked)) {
+    return oldest_parked(shape_of(kind))->work->order;
+  }
+  if (singles_[kind].empty()) return std::nullopt;
+  return singles_[kind].front().order;
+}
+
+// Gives an idle lane to the oldest task of its kind.
+void Dispatcher::give(Kind kind, GroupId group, LaneMask lanes, Ticks now, Plan& plan) {
+  bypassed_[kind] = 0;
+  if (parked_[kind] == 0 || mutated(DispatchMutant::kStaysParked)) {
+    Queue& queue = singles_[kind];
+    Waiting& oldest = queue.front();
+    place(oldest, group, lanes, now, plan);
+    if (mutated(DispatchMutant::kLosesABlock) && oldest.task.blocks > 4) --oldest.task.blocks;
+    if (oldest.next_block == oldest.task.blocks) queue.pop_front();
+    return;
+  }
+  const Parked oldest = *oldest_parked(shape_of(kind));
+  const auto index = static_cast<unsigned>(std::countr_zero(lanes));
+  Work work = std::exchange(*oldest.work, {});
+  work.start = now;
+  tracker_.unpark(oldest.group, oldest.lane);
+  tracker_.run(group, lanes);
+  lane(group, index).running = work;
+  --parked_[kind];
+  plan.moves.push_back({work.part.task, work.part.block, oldest.group, group, oldest.lane, index});
+}
+
+void Dispatcher::serve_singles(Ticks now, Plan& plan) {
+  std::array<bool, 2> stuck{};
+  for (;;) {
+    std::optional<Kind> next;
+    std::uint64_t least = 0;
+    for (const Kind kind : {kMatrix, kVector}) {
+      const auto order = stuck[kind] ? std::nullopt : oldest_order(kind);
+      if (!order || (next && *order > least)) continue;
+      next = kind;
+      least = *order;
+    }
+    if (!next) return;
+    if (!serve_single(*next, now, plan) && !(options_.backfills && backfill(*next, now, plan))) {
+      stuck[*next] = true;
+    }
+  }
+}
+
+bool Dispatcher::serve_single(Kind kind, Ticks now, Plan& plan) {
+  const auto open = tracker_.find_open(shape_of(kind));
+  if (open) give(kind, open->group, open->lanes, now, plan);
+  return open.has_value();
+}
+
+// When the lanes that are kept in a group will all be idle; nothing: nobody knows.
+std::optional<Ticks> Dispatcher::kept_free_at(GroupId group) const {
+  Ticks free = 0;
+  bool known = true;
+  for_each_lane(tracker_.kept(group) & tracker_.state(group).running, [&](unsigned index) {
+    const Lane& busy = lane(group, index);
+    const bool parked = (tracker_.state(group).pending >> index & 1) != 0;
+    known = known && busy.running.cost > 0 && (!parked || busy.parked.cost > 0);
+    free = std::max(free, busy.running.start + busy.running.cost + busy.parked.cost);
+  });
+  return known ? std::optional(free) : std::nullopt;
+}
+
+bool Dispatcher::backfill(Kind kind, Ticks now, Plan& plan) {
+  const bool is_parked = parked_[kind] > 0 && !mutated(DispatchMutant::kStaysParked);
+  const Ticks cost =
+      is_parked ? oldest_parked(shape_of(kind))->work->cost : singles_[kind].front().task.cost;
+  if (cost == 0) return false;
+  for (const std::vector<Kept>* all : {&kept_for_mixed_, &kept_for_cohort_}) {
+    for (const Kept& kept : *all) {
+      const LaneMask lanes = choose_lanes(tracker_.spec(kept.group), shape_of(kind),
+                                          kept.lanes & tracker_.idle(kept.group));
+      if (lanes == 0) continue;
+      const auto free = kept_free_at(kept.group);
+      if (!free || now + cost > *free) continue;
+      give(kind, kept.group, lanes, now, plan);
+      return true;
+    }
+  }
+  return false;
+}
+
+// What found no idle lane waits behind what has run longest.
+void Dispatcher::park_singles(Ticks now, Plan& plan) {
+  for (const Kind kind : {kMatrix, kVector}) {
+    Queue& queue = singles_[kind];
+    while (!queue.empty()) {
+      GroupId best = 0;
+      unsigned best_lane = 0;
+      const Work* longest = nullptr;
+      for (GroupId group = 0; group < tracker_.groups(); ++group) {
+        const GroupSpec& spec = tracker_.spec(group);
+        const LaneMask lanes =
+            tracker_.parkable(group) & (kind == kMatrix ? spec.matrix : spec.vector);
+        for_each_lane(lanes, [&](unsigned index) {
+          const Work& work = lane(group, index).running;
+          if (longest != nullptr && longest->start <= work.start) return;
+          longest = &work;
+          best = group;
+          best_lane = index;
+        });
+      }
+      if (longest == nullptr) break;
+      place(queue.front(), best, LaneMask{1} << best_lane, now, plan);
+      if (queue.front().next_block == queue.front().task.blocks) queue.pop_front();
+    }
+  }
+}
+
+}  // namespace dovetail::cores

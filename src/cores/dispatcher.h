@@ -1,0 +1,173 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "base/result.h"
+#include "cores/group_tracker.h"
+
+namespace dovetail::cores {
+
+using TaskId = std::uint64_t;
+using Ticks = std::uint64_t;  // of whatever clock the executor has
+
+// A task whose producers have ended.
+struct ReadyTask {
+  TaskId id = 0;
+  TaskShape shape;
+  std::uint32_t blocks = 1;       // one function over so many blocks, each of this shape;
+  bool together = false;          // a cohort: no block starts before all of them have their lanes
+  Ticks cost = 0;                 // how long a block takes, about; 0: nobody knows
+  std::uint32_t first_block = 0;  // those before it have been given lanes already
+};
+
+// A block is given to lanes of a group.
+struct Placement {
+  TaskId task = 0;
+  std::uint32_t block = 0;
+  GroupId group = 0;
+  LaneMask running = 0;  // parts that start now
+  LaneMask parked = 0;   // parts that start when what runs on their lanes has ended
+};
+
+// A parked part of a single-lane task found an idle lane and starts there.
+struct Move {
+  TaskId task = 0;
+  std::uint32_t block = 0;
+  GroupId from_group = 0, to_group = 0;
+  unsigned from_lane = 0, to_lane = 0;
+};
+
+struct DispatchOptions {
+  AdmissionPolicy policy = AdmissionPolicy::kStrict;
+  // So many mixed tasks may start while a single-lane task waits; then it is its turn.
+  std::uint32_t patience = 8;
+  // Single-lane tasks are given to busy lanes, behind what runs there.
+  bool parks = true;
+  // Single-lane tasks whose cost is known may use lanes that are kept for a mixed task, as long as
+  // the lanes it waits for are sure to be busy longer.
+  bool backfills = true;
+};
+
+// Decides which ready task is given to which lanes: first cohorts, then mixed tasks, then tasks of
+// a single lane; among equals the oldest first; idle lanes before pending slots, and a pending slot
+// only where no lane of the kind is idle. Waiting is bounded in both directions: the oldest cohort
+// and the oldest mixed task have lanes kept for them as these come free, and a task of a single
+// lane is passed over by so many mixed ones and no more. A pure state machine: no thread, no clock.
+class Dispatcher {
+ public:
+  Dispatcher(const Topology& topology, const DispatchOptions& options);
+
+  // kInvalid: no group has such lanes, or a cohort has more blocks than the machine has places.
+  Status check(const ReadyTask& task) const;
+
+  // Requires check().
+  void add(const ReadyTask& task);
+
+  struct Plan {
+    std::vector<Move>
+        moves;  // to be carried out before the placements, which may park in their place
+    std::vector<Placement> placements;
+    void clear() {
+      placements.clear();
+      moves.clear();
+    }
+  };
+  // Everything that can be given to lanes at this moment, in the order of the decisions; appended.
+  void plan(Ticks now, Plan& plan);
+
+  // What runs on a lane has ended. What is parked there, or what is parked elsewhere and older,
+  // runs from now on, and is returned; the two have changed places.
+  struct Part {
+    TaskId task = 0;
+    std::uint32_t block = 0;
+    friend bool operator==(const Part&, const Part&) = default;
+  };
+  std::optional<Part> finish(GroupId group, unsigned lane, Ticks now);
+
+  // Idle lanes that are kept for nobody take single-lane work by themselves, one after the other,
+  // until finish().
+  void occupy(GroupId group, LaneMask lanes);
+
+  const GroupTracker& tracker() const { return tracker_; }
+  std::size_t waiting() const;  // tasks with blocks that have no lanes yet
+  // ... of them those of a single lane, for matrix work or for vector work.
+  std::size_t waiting_singles(bool matrix) const {
+    return singles_[matrix ? kMatrix : kVector].size();
+  }
+
+ private:
+  struct Waiting {
+    ReadyTask task;
+    std::uint64_t order = 0;
+    std::uint32_t next_block = 0;
+  };
+  using Queue = std::deque<Waiting>;
+  enum Kind : std::size_t { kMatrix, kVector };
+
+  struct Work {
+    Part part;
+    std::uint64_t order = 0;
+    TaskShape shape;
+    Ticks cost = 0;
+    Ticks start = 0;
+  };
+  struct Lane {
+    Work running, parked;
+  };
+  struct Kept {
+    GroupId group = 0;
+    LaneMask lanes = 0;
+  };
+
+  struct Parked {
+    GroupId group = 0;
+    unsigned lane = 0;
+    Work* work = nullptr;
+  };
+
+  static Kind kind_of(const TaskShape& shape) { return shape.matrix > 0 ? kMatrix : kVector; }
+  static TaskShape shape_of(Kind kind) { return kind == kMatrix ? kMatrixTask : kVectorTask; }
+  Lane& lane(GroupId group, unsigned index) { return lanes_[first_lane_[group] + index]; }
+  const Lane& lane(GroupId group, unsigned index) const {
+    return lanes_[first_lane_[group] + index];
+  }
+
+  void serve_cohorts(Ticks now, Plan& plan);
+  void serve_mixed(Ticks now, Plan& plan);
+  void serve_singles(Ticks now, Plan& plan);
+  void serve_overdue(Ticks now, Plan& plan);
+  std::optional<Parked> oldest_parked(const TaskShape& shape);
+  void park_singles(Ticks now, Plan& plan);
+  std::optional<std::uint64_t> oldest_order(Kind kind);
+  void give(Kind kind, GroupId group, LaneMask lanes, Ticks now, Plan& plan);
+  bool serve_single(Kind kind, Ticks now, Plan& plan);
+  bool backfill(Kind kind, Ticks now, Plan& plan);
+  bool place_mixed(Waiting& waiting, Ticks now, Plan& plan);
+  bool start_cohort(Waiting& waiting, Ticks now, Plan& plan);
+  void keep_for_cohort(const Waiting& waiting);
+  void keep_for_mixed(const Waiting& waiting);
+  void release(std::vector<Kept>& kept);
+  std::size_t places(const TaskShape& shape, GroupId group, LaneMask from, std::size_t most) const;
+  std::optional<Ticks> kept_free_at(GroupId group) const;
+  LaneMask least_busy(GroupId group, const TaskShape& shape) const;
+  void place(Waiting& waiting, GroupId group, LaneMask lanes, Ticks now, Plan& plan);
+  void count_bypass();
+
+  DispatchOptions options_;
+  GroupTracker tracker_;
+  std::vector<std::size_t> first_lane_;  // by group
+  std::vector<Lane> lanes_;
+  std::uint64_t next_order_ = 0;
+
+  Queue cohorts_, mixed_;
+  std::array<Queue, 2> singles_;
+  std::array<std::uint32_t, 2> bypassed_{};  // mixed tasks that started while its oldest waited
+  std::vector<Kept> kept_for_cohort_, kept_for_mixed_;
+  std::array<std::size_t, 2> parked_{};  // parts of tasks of one lane, which may move
+};
+
+}  // namespace dovetail::cores

@@ -1,0 +1,346 @@
+// What whoever holds the lock of an executor does for all.
+
+#include <bit>
+#include <cassert>
+#include <utility>
+
+#include "cores/executor.h"
+
+namespace dovetail::cores {
+
+// The caller's lanes are closed, unless one of them has been given something meanwhile.
+bool Executor::leave_lanes(Thread& self) {
+  for (Lane* lane : self.lanes) {
+    if (lane->signal.load(std::memory_order_relaxed) == Signal::kRun) return false;
+  }
+  for (Lane* lane : self.lanes) {
+    const bool idle = !lane->takes && lane->signal.load(std::memory_order_relaxed) == Signal::kNone;
+    if (idle) {
+      dispatcher_.occupy(lane->group, LaneMask{1} << lane->index);
+      --idle_lanes_;
+    }
+    lane->takes = false;
+    lane->signal.store(Signal::kNone, std::memory_order_relaxed);
+  }
+  count_idle();
+  self.searching = true;  // also for lanes that have not seen that they were sent kTake
+  stop_searching(self);
+  submitting_.store(true, std::memory_order_relaxed);
+  return true;
+}
+
+// Hears of all that has ended; what became ready is in the rings or with the dispatcher.
+void Executor::collect() {
+  since_collect_ = 0;
+  for (const auto& thread : threads_) {
+    std::uint64_t head = thread->ended_head.load(std::memory_order_relaxed);
+    const std::uint64_t tail = thread->ended_tail.load(std::memory_order_seq_cst);
+    if (head == tail) continue;
+    for (; head != tail; ++head) {
+      const std::uint64_t what = thread->ended[head & ended_mask_].load(std::memory_order_relaxed);
+      (what & kGateEnded) != 0 ? end_gate(static_cast<std::uint32_t>(what & ~kGateEnded))
+                               : end_task(what);
+    }
+    thread->ended_head.store(head, std::memory_order_relaxed);
+  }
+  make_ready();
+}
+
+void Executor::end_gate(std::uint32_t gate) {
+  const auto free = [&](std::uint32_t index) {
+    gates_[index].next_free = std::exchange(free_gate_, index);
+  };
+  const TaskNumber task = gates_[gate].task;
+  const std::uint32_t start = gates_[gate].start;
+  // The first one of a cohort is looked at by all of its blocks.
+  if (gate != start) free(gate);
+  if (blocks_left(task).fetch_sub(1, std::memory_order_relaxed) > 1) return;
+  if (start != kNone) free(start);
+  end_task(task);
+}
+
+void Executor::end_task(TaskNumber task) {
+  ++ended_;
+  if (recording_ == nullptr) return graph_.finish(task);
+  const auto successors = recording_->successors(task);
+  if (successors.empty()) sinks_left_.fetch_sub(1, std::memory_order_acq_rel);
+  for (const std::uint32_t successor : successors) {
+    if (are_last(progress_[successor].waits)) newly_ready_.push_back(successor);
+  }
+}
+
+// Puts ready tasks where lanes find them.
+void Executor::make_ready() {
+  while (const auto task = graph_.take_ready()) make_ready(*task);
+  // Tasks that only join others end at once, and may add to it.
+  for (std::size_t i = 0; i < newly_ready_.size(); ++i) make_ready(newly_ready_[i]);
+  newly_ready_.clear();
+}
+
+void Executor::make_ready(TaskNumber task) {
+  const TaskSpec& spec = spec_of(task);
+  if (spec.is_wide()) wide_.fetch_sub(1, std::memory_order_relaxed);
+  const bool nothing_to_run = !spec.shape.whole_group && spec.shape.lanes() == 0;
+  const Condition* condition = nothing_to_run ? nullptr : condition_of(task);
+  if (nothing_to_run || (condition != nullptr && !condition->holds())) {
+    end_task(task);
+  } else if (spec.is_wide()) {
+    close_rings();
+    dispatcher_.add({task, spec.shape, spec.blocks, spec.together, spec.cost});
+  } else {
+    ring_of(spec.shape).push(task, spec.blocks, next_order_++);
+  }
+}
+
+const Condition* Executor::condition_of(TaskNumber task) const {
+  if (recording_ != nullptr) return recording_->condition(task);
+  return body(task).conditional ? &conditions_[task & (options_.graph.tasks - 1)] : nullptr;
+}
+
+ReadyRing& Executor::ring_of(const TaskShape& shape) {
+  return shape.matrix > 0 && !uniform_ ? matrix_ring_ : vector_ring_;
+}
+
+// For whoever has the lock, before it publishes: the next block of the oldest task, if the lane can
+// do it and nobody else knows of that task.
+std::optional<ReadyRing::Claim> Executor::take_unpublished(const Lane& lane) {
+  if (relay_.blocks() > 0) return std::nullopt;
+  const auto matrix = lane.matrix ? matrix_ring_.oldest() : std::nullopt;
+  const auto vector = lane.vector ? vector_ring_.oldest() : std::nullopt;
+  if (matrix && (!vector || *matrix < *vector)) return matrix_ring_.take_unpublished();
+  return vector ? vector_ring_.take_unpublished() : std::nullopt;
+}
+
+void Executor::close_rings() {
+  if (std::exchange(closed_, true)) return;
+  relay_.close();
+  matrix_ring_.close();
+  vector_ring_.close();
+}
+
+// The lane has nothing to do any more, as far as it knows.
+void Executor::free_lane(Lane& lane) {
+  const auto next = dispatcher_.finish(lane.group, lane.index, now());
+  if (!next) {
+    ++idle_lanes_;
+    return;
+  }
+  Assigned parked = lane.parked;
+  if (parked.task != next->task || parked.part.block != next->block) {
+    // Another lane's is older; it has got this lane's instead.
+    for (std::size_t index = 0; index < lane_count_; ++index) {
+      Lane& other = lanes_[index];
+      const bool is_it =
+          (dispatcher_.tracker().state(other.group).pending >> other.index & 1) != 0 &&
+          other.parked.task == next->task && other.parked.part.block == next->block;
+      if (is_it) std::swap(parked, other.parked);
+    }
+  }
+  move_to(parked, lane);
+  lane.assigned = parked;
+  send(lane, Signal::kRun);
+}
+
+// Costs are in nanoseconds; where none is known, nobody asks what time it is.
+Ticks Executor::now() const { return costs_known_ ? clock() : 0; }
+
+// Everything that can be given to lanes. So many blocks in the rings are not worth waking anybody,
+// since who calls takes them at once.
+void Executor::dispatch(const Kinds& takers) {
+  if (closed_) {
+    // Without idle lanes only those under other policies than the default are given anything.
+    while (idle_lanes_ > 0 || options_.dispatch.parks ||
+           options_.dispatch.policy != AdmissionPolicy::kStrict) {
+      const bool more = refill();
+      plan_.clear();
+      dispatcher_.plan(now(), plan_);
+      deliver();
+      if (!more || plan_.placements.empty()) break;
+    }
+  }
+  // Before they are opened: refill() takes also what has not been published, and a head that lies
+  // beyond what is published would look like work.
+  matrix_ring_.publish();
+  vector_ring_.publish();
+  if (closed_ && dispatcher_.waiting() == 0 && dispatcher_.tracker().parked() == 0) {
+    closed_ = false;
+    matrix_ring_.open();
+    vector_ring_.open();
+    relay_.open();
+  }
+  if (!closed_ && idle_lanes_ > 0) {
+    wake_takers(true, takers.matrix);
+    wake_takers(false, takers.vector);
+  }
+  count_idle();
+  wake_caller();
+}
+
+// If it sleeps and need not wait any longer.
+void Executor::wake_caller() {
+  if (until_ == nullptr || !reached(*until_)) return;
+  until_ = nullptr;
+  wake(*threads_[0]);
+}
+
+// The dispatcher knows of as many single-lane tasks of each kind as there are lanes, and hears of
+// them in the order in which they became ready. True: there are more.
+bool Executor::refill() {
+  const auto add = [&](const ReadyRing::Claim& rest) {
+    const TaskSpec& spec = spec_of(rest.task);
+    dispatcher_.add({rest.task, spec.shape, spec.blocks, false, spec.cost, rest.block});
+  };
+  if (const auto rest = relay_.take_rest()) add(*rest);
+  for (;;) {
+    const std::size_t matrix = dispatcher_.waiting_singles(true);
+    const std::size_t vector = dispatcher_.waiting_singles(false);
+    const bool matrix_fits = matrix < lane_count_;
+    const bool vector_fits = (uniform_ ? matrix + vector : vector) < lane_count_;
+    const auto of_matrix = matrix_ring_.oldest();
+    const auto of_vector = vector_ring_.oldest();
+    ReadyRing* from = nullptr;
+    if (of_matrix && matrix_fits) from = &matrix_ring_;
+    if (of_vector && vector_fits && (from == nullptr || *of_vector < *of_matrix)) {
+      from = &vector_ring_;
+    }
+    if (from == nullptr) return of_matrix || of_vector;
+    add(*from->take_rest());
+  }
+}
+
+void Executor::deliver() {
+  for (const Move& move : plan_.moves) {
+    Lane& to = lane(move.to_group, move.to_lane);
+    to.assigned = lane(move.from_group, move.from_lane).parked;
+    move_to(to.assigned, to);
+    --idle_lanes_;
+    send(to, Signal::kRun);
+  }
+  for (std::size_t i = 0; i < plan_.placements.size();) {
+    const Placement& first = plan_.placements[i];
+    const TaskSpec& spec = spec_of(first.task);
+    const bool cohort = spec.together && spec.blocks > 1;
+    std::size_t end = i + 1;
+    // A cohort's blocks are placed all at once.
+    while (cohort && end < plan_.placements.size() && plan_.placements[end].task == first.task) {
+      ++end;
+    }
+    std::uint32_t start = kNone;
+    std::uint32_t parts = 0;
+    for (std::size_t j = i; j < end; ++j) {
+      parts += static_cast<std::uint32_t>(
+          std::popcount(plan_.placements[j].running | plan_.placements[j].parked));
+    }
+    if (cohort) start = open_gate(first, kNone, parts);
+    for (; i < end; ++i) {
+      const Placement& placement = plan_.placements[i];
+      std::uint32_t gate = kNone;
+      if (cohort || spec.shape.is_mixed()) {
+        gate = cohort && &placement == &first ? start : open_gate(placement, start, parts);
+      }
+      give(placement, gate);
+    }
+  }
+}
+
+std::uint32_t Executor::open_gate(const Placement& placement, std::uint32_t start,
+                                  std::uint32_t together) {
+  assert(free_gate_ != kNone);
+  const std::uint32_t index = std::exchange(free_gate_, gates_[free_gate_].next_free);
+  Gate& gate = gates_[index];
+  const TaskSpec& spec = spec_of(placement.task);
+  gate.task = placement.task;
+  gate.start = start == kNone && spec.together && spec.blocks > 1 ? index : start;
+  gate.arrived.store(0, std::memory_order_relaxed);
+  gate.left.store(static_cast<std::uint32_t>(std::popcount(placement.running | placement.parked)),
+                  std::memory_order_relaxed);
+  gate.expected = gated_ ? together : 0;
+  gate.skip = failed_.load(std::memory_order_relaxed);
+  return index;
+}
+
+void Executor::give(const Placement& placement, std::uint32_t gate) {
+  const GroupSpec& group = topology_.groups()[placement.group];
+  const LaneMask all = placement.running | placement.parked;
+  Part part;
+  part.task = placement.task;
+  part.block = placement.block;
+  part.parts = static_cast<std::uint32_t>(std::popcount(all));
+  // Lanes for matrix work come first, as far as the shape asks for them.
+  for (const LaneMask kind : {all & group.matrix, all & ~group.matrix}) {
+    for (LaneMask rest = kind; rest != 0; rest &= rest - 1, ++part.part) {
+      const auto index = static_cast<unsigned>(std::countr_zero(rest));
+      Lane& one = lane(placement.group, index);
+      Assigned assigned = {placement.task, part, gate};
+      move_to(assigned, one);
+      if ((placement.parked >> index & 1) != 0) {
+        one.parked = assigned;
+        continue;
+      }
+      one.assigned = assigned;
+      --idle_lanes_;
+      send(one, Signal::kRun);
+    }
+  }
+}
+
+void Executor::move_to(Assigned& work, const Lane& lane) {
+  work.part.group = lane.group;
+  work.part.lane = lane.index;
+  work.part.thread = lane.thread;
+}
+
+void Executor::send(Lane& lane, Signal signal) {
+  lane.signal.store(signal, std::memory_order_release);
+  wake(*threads_[lane.thread]);
+}
+
+// Either this sees that the thread sleeps, or that sees that it was woken before it does.
+void Executor::wake(Thread& thread) {
+  thread.wake.fetch_add(1, std::memory_order_seq_cst);
+  if (thread.asleep.load(std::memory_order_seq_cst)) woken_.push_back(&thread);
+}
+
+// Idle lanes for what is in a ring, as far as no thread looks for it already.
+void Executor::wake_takers(bool matrix, std::uint64_t takers) {
+  const ReadyRing& ring = matrix ? matrix_ring_ : vector_ring_;
+  const std::uint64_t blocks = (matrix ? 0 : relay_.blocks()) + ring.blocks(takers + lane_count_);
+  std::uint64_t counted_on = takers;
+  const std::uint32_t kind = matrix ? kLooksForMatrix : kLooksForVector;
+  for (const auto& thread : threads_) {
+    if (counted_on >= blocks) return;
+    // After it was published: whoever stops to look afterwards, sees it (step()).
+    if ((thread->looks_for.load(std::memory_order_seq_cst) & kind) != 0) ++counted_on;
+  }
+  for (; counted_on < blocks; ++counted_on) {
+    const auto place = dispatcher_.tracker().find_open(matrix ? kMatrixTask : kVectorTask);
+    if (!place) return;
+    dispatcher_.occupy(place->group, place->lanes);
+    --idle_lanes_;
+    Lane& woken = lane(place->group, static_cast<unsigned>(std::countr_zero(place->lanes)));
+    Thread& thread = *threads_[woken.thread];
+    // It has nothing else to do, where it has no other lanes.
+    if (thread.lanes.size() == 1) thread.looks_for.fetch_or(kind, std::memory_order_relaxed);
+    send(woken, Signal::kTake);
+  }
+}
+
+bool Executor::reached(const Until& until) const {
+  if (recording_ != nullptr) return sinks_left_.load(std::memory_order_acquire) == 0;
+  return graph_.running() == 0 || (!until.all && ended_ >= until.ended);
+}
+
+// Tasks, at least those of which something that the caller has seen depends.
+std::uint64_t Executor::ended() const {
+  std::uint64_t sum = ended_;
+  for (const auto& thread : threads_) sum += thread->finished.load(std::memory_order_relaxed);
+  return sum;
+}
+
+void Executor::count_idle() {
+  if (idle_.load(std::memory_order_relaxed) != idle_lanes_) {
+    idle_.store(idle_lanes_, std::memory_order_seq_cst);
+  }
+}
+
+}  // namespace dovetail::cores

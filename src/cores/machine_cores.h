@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace dovetail::cores {
+
+// The physical cores of this machine that the process may use, in hwloc's order: those that share a
+// cache follow each other.
+
+// How many there are by L3 cache; nothing where the system does not say.
+std::vector<std::uint32_t> cores_by_cache();
+
+// From now on the calling thread runs on one of them alone: that with this number, modulo how many
+// there are. False where the system does not say which there are, or does not let it: the thread
+// runs where the system puts it.
+bool stay_on_core(std::size_t number);
+
+}  // namespace dovetail::cores

@@ -1,0 +1,42 @@
+#pragma once
+
+namespace dovetail::cores {
+
+// Ways to break the dispatcher on purpose, to see that tests notice. A build with the compile
+// definition DOVETAIL_DISPATCH_MUTANT=N has the N-th; the product has none.
+enum class DispatchMutant {
+  kNone,
+  kAdmitsInParts,   // law 2: a mixed task is let into a group where foreign work still runs
+  kCohortInParts,   // law 2: a cohort starts with the blocks that find lanes
+  kKeepsNothing,    // law 4: lanes that a mixed task waits for go to whoever comes
+  kBackOfTheQueue,  // law 4: a mixed task that finds no lanes queues again behind all others
+  kNoPatience,      // law 4: mixed tasks pass over the others for ever
+  kYoungestFirst,   // law 4: of equal tasks of a single lane
+  kStaysParked,     // law 1: what is parked stays there, whatever comes free
+  kLosesABlock,     // law 4: the last of some
+  kCount
+};
+
+#ifdef DOVETAIL_DISPATCH_MUTANT
+inline constexpr auto kDispatchMutant = static_cast<DispatchMutant>(DOVETAIL_DISPATCH_MUTANT);
+#else
+inline constexpr auto kDispatchMutant = DispatchMutant::kNone;
+#endif
+
+// The same for the ring of output memory, by DOVETAIL_RING_MUTANT=N.
+enum class RingMutant {
+  kNone,
+  kFullIsEmpty,    // where head and tail are in one place, as if nothing was held
+  kStraddles,      // a request that does not fit before the end begins there
+  kKeepsItsPlace,  // an empty ring goes on where it was
+  kGapTwice,       // what is lost at the end counts twice
+  kCount
+};
+
+#ifdef DOVETAIL_RING_MUTANT
+inline constexpr auto kRingMutant = static_cast<RingMutant>(DOVETAIL_RING_MUTANT);
+#else
+inline constexpr auto kRingMutant = RingMutant::kNone;
+#endif
+
+}  // namespace dovetail::cores

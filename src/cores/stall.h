@@ -1,0 +1,67 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "cores/admission.h"
+#include "cores/tensor_map.h"
+
+namespace dovetail::cores {
+
+// The option that says how long nothing may end before a run counts as stalled.
+inline constexpr std::string_view kStallOption = "ExecutorOptions::stall_limit";
+
+// What an executor knows of a run in which nothing has ended for a while. Counts are of tasks; what
+// is not known of single ones is left out.
+struct StallFacts {
+  std::chrono::nanoseconds since{0};  // the last end of a task, or the start
+  std::uint64_t running = 0;          // have lanes and have started
+  std::uint64_t ready = 0;            // wait for nobody and have not started
+  std::uint64_t waiting = 0;          // for other tasks
+  bool submitted_all = true;          // the submitter has said that no more come
+  std::uint32_t idle_lanes = 0, lanes = 0;
+
+  struct Running {
+    TaskNumber task = 0;
+    std::string name;  // may be empty, here and below
+    std::uint32_t block = 0;
+    std::string lane;  // lane_name()
+    std::chrono::nanoseconds lasts{0};
+  };
+  struct Ready {
+    TaskNumber task = 0;
+    std::string name;
+    TaskShape shape;
+  };
+  struct Waiting {
+    TaskNumber task = 0;
+    std::string name;
+    std::uint32_t left = 0;               // so many have not ended, as far as it has been told
+    std::optional<TaskNumber> waits_for;  // one of them
+  };
+  std::optional<Running> longest_running;
+  std::optional<Ready> oldest_ready;
+  std::optional<Waiting> oldest_waiting;
+  std::string refusal;  // why the submitter's last task was not taken; empty: it was
+};
+
+enum class StallKind : std::uint8_t {
+  kRunsTooLong,       // something runs
+  kReadyButIdle,      // nothing runs, something could
+  kWaitsForNobody,    // nothing runs or could, something waits
+  kSubmitterStarves,  // all that was submitted has ended, and more is to come
+  kUnknown,           // nothing is left
+};
+
+struct Stall {
+  StallKind kind = StallKind::kUnknown;
+  std::string message;  // one line: what stalls where, and what to look at or to change
+};
+
+// Why nothing goes on: the first that holds, in the order of StallKind.
+Stall classify_stall(const StallFacts& facts);
+
+}  // namespace dovetail::cores

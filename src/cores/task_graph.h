@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "cores/tensor_map.h"
+
+namespace dovetail::cores {
+
+struct GraphOptions {
+  std::uint32_t tasks = 16'384;     // that have not been given up: a power of two
+  std::uint32_t accesses = 65'536;  // of tasks that have not ended
+  std::uint32_t edges = 65'536;     // to tasks that wait
+};
+
+// Which tasks have to wait for which. Tasks are submitted in the order in which a serial program
+// would run them; each waits for those before it that it shares memory with, and for those it
+// names. All memory is taken at the start, in rings: a full one is no error but a reason to finish
+// tasks first. A scope keeps the places of its tasks until it ends, so that what they made can be
+// named meanwhile; places are given up in the order of the tasks. One thread.
+class TaskGraph {
+ public:
+  explicit TaskGraph(const GraphOptions& options);
+
+  // What a task waits for. `after` names tasks that have been submitted, also ended ones.
+  // kExhausted: there is no room before older tasks have ended; nothing was submitted, ask again
+  // then. kInvalid: there will never be room: the message names the option and who holds its
+  // places.
+  Result<TaskNumber> submit(std::span<const Access> accesses,
+                            std::span<const TaskNumber> after = {});
+
+  void begin_scope();
+  void end_scope();  // the innermost
+
+  // The next task that has nothing to wait for any more, each once; in the order in which they came
+  // to be so.
+  std::optional<TaskNumber> take_ready();
+
+  // A task that was taken has ended. Who waited for nothing else is ready now.
+  void finish(TaskNumber task);
+
+  // Submitted and not ended.
+  std::uint64_t running() const { return submitted_ - ended_; }
+  std::uint64_t submitted() const { return submitted_; }
+  // The oldest task whose place has not been given up; all before it have ended.
+  TaskNumber oldest() const { return oldest_; }
+  // The first task that keeps its place, whatever ends, until the submitter goes on: the first of
+  // the outermost scope; without a scope the next to be submitted.
+  TaskNumber held_from() const { return scopes_.empty() ? submitted_ : scopes_.front(); }
+
+  // The most that were ever in use.
+  struct HighWater {
+    std::uint32_t tasks = 0, accesses = 0, edges = 0;
+  };
+  const HighWater& high_water() const { return high_water_; }
+
+ private:
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+
+  struct Slot {
+    std::uint32_t waits = 0;           // for so many tasks
+    std::uint32_t first_edge = kNone;  // to those that wait for it
+    std::uint32_t last_edge = kNone;
+    bool ended = true;
+  };
+  struct Edge {
+    TaskNumber to = 0;
+    std::uint32_t next = kNone;
+  };
+
+  Slot& slot(TaskNumber task) { return slots_[task & (slots_.size() - 1)]; }
+  bool has_ended(TaskNumber task) { return task < live_ || slot(task).ended; }
+  Status room(std::size_t accesses, std::size_t edges) const;
+  void reclaim();
+
+  std::vector<Slot> slots_;
+  std::vector<Edge> edges_;
+  std::uint32_t free_edge_ = 0;
+  std::uint32_t edges_used_ = 0;
+  TensorMap map_;
+  std::vector<TaskNumber> scopes_;  // by depth: the first task of each
+  std::vector<TaskNumber> ready_;   // a ring as large as the slots
+  std::uint64_t ready_begin_ = 0, ready_end_ = 0;
+  std::vector<TaskNumber> before_;  // of the task that is submitted
+  TaskNumber live_ = 0;             // the first that has not ended
+  TaskNumber oldest_ = 0;           // the first that keeps its place
+  std::uint64_t submitted_ = 0, ended_ = 0;
+  HighWater high_water_;
+};
+
+}  // namespace dovetail::cores

@@ -1,0 +1,112 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <queue>
+#include <utility>
+#include <vector>
+
+#include "cores/dispatcher.h"
+
+namespace dovetail::cores {
+
+// What a lane did from `start` to `end`.
+struct Span {
+  TaskId task = 0;
+  std::uint32_t block = 0;
+  GroupId group = 0;
+  unsigned lane = 0;
+  Ticks start = 0, end = 0;
+  friend bool operator==(const Span&, const Span&) = default;
+};
+
+// A block's time from being ready to the start of its last part.
+struct Wait {
+  TaskId task = 0;
+  std::uint32_t block = 0;
+  TaskShape shape;
+  Ticks ready = 0, start = 0;
+};
+
+// A lane was idle and kept for a task that waited for others of its group.
+struct KeptSpan {
+  GroupId group = 0;
+  unsigned lane = 0;
+  Ticks start = 0, end = 0;
+  friend bool operator==(const KeptSpan&, const KeptSpan&) = default;
+};
+
+// Plays tasks on the lanes of any machine under a virtual clock: the same dispatcher as for
+// threads, with durations that are given. The same calls give the same spans.
+class VirtualMachine {
+ public:
+  // How long the part of a block takes on a lane; at least 1.
+  using Duration =
+      std::function<Ticks(TaskId task, std::uint32_t block, GroupId group, unsigned lane)>;
+  // All parts of all blocks of a task have ended; may submit().
+  using Ended = std::function<void(TaskId task, Ticks now)>;
+
+  VirtualMachine(const Topology& topology, const DispatchOptions& options, Duration duration,
+                 Ended ended = nullptr);
+
+  // From here on also what lanes have parked and for how long they are kept, below.
+  void watch_slots();
+
+  // A task becomes ready at a time that is not over. kInvalid: see Dispatcher::check().
+  Status submit(const ReadyTask& task, Ticks at);
+
+  // Until nothing is left to end. Returns what is left without lanes: 0, or the dispatcher is at
+  // fault.
+  std::size_t run();
+
+  const std::vector<Span>& spans() const { return spans_; }  // by end
+  const std::vector<Move>& moves() const { return moves_; }
+  const std::vector<Wait>& waits() const { return waits_; }
+  const std::vector<Span>& parked() const { return parked_; }  // in pending slots, by end
+  const std::vector<KeptSpan>& kept() const { return kept_; }
+  Ticks now() const { return now_; }
+
+ private:
+  struct Event {
+    Ticks time = 0;
+    std::uint64_t order = 0;  // ends before arrivals, then in the order in which they came about
+    std::size_t span = 0;     // that ends; kNoSpan: an arrival
+    ReadyTask task;
+    bool operator>(const Event& other) const {
+      return std::pair(time, order) > std::pair(other.time, other.order);
+    }
+  };
+  static constexpr std::size_t kNoSpan = ~std::size_t{0};
+
+  void start(Dispatcher::Part part, GroupId group, unsigned lane);
+  void end(const Span& span);
+  void see_parked(Dispatcher::Part part, GroupId group, unsigned lane);
+  void see_unparked(GroupId group, unsigned lane);
+  void see_started_from(GroupId group, unsigned lane, Dispatcher::Part part);
+  void see_kept();
+
+  Dispatcher dispatcher_;
+  Duration duration_;
+  Ended ended_;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  std::uint64_t next_order_ = 0;
+  Ticks now_ = 0;
+  std::vector<Span> started_;
+  std::vector<Span> spans_;
+  std::vector<Move> moves_;
+  std::vector<Wait> waits_;
+  std::map<TaskId, std::uint64_t> parts_left_;  // of all blocks
+  std::map<TaskId, std::uint64_t> blocks_unplaced_;
+  std::map<TaskId, std::size_t> first_wait_;  // in waits_: of its first block
+
+  using LaneKey = std::pair<GroupId, unsigned>;
+  bool watches_ = false;
+  std::map<LaneKey, Span> parked_now_;
+  std::vector<LaneMask> kept_now_;  // by group: idle ones
+  std::map<LaneKey, Ticks> kept_since_;
+  std::vector<Span> parked_;
+  std::vector<KeptSpan> kept_;
+};
+
+}  // namespace dovetail::cores

@@ -1,0 +1,24 @@
+#pragma once
+
+namespace dovetail::model {
+
+// Ways to break the forward pass's graph on purpose, to see that tests notice. A build with the
+// compile definition DOVETAIL_MODEL_MUTANT=N has the N-th; the product has none.
+enum class Mutant {
+  kNone,
+  kOwnKeysOnly,      // a tile does not wait for the keys of the tiles before it
+  kSharedRows,       // tiles prepare their rows in one place
+  kTileIsASequence,  // the positions of a tile's query tiles begin with the segment's
+  kFirstRowOnly,     // of the rows of a tile that have logits, the last layer attends for some
+  kCount
+};
+
+#ifdef DOVETAIL_MODEL_MUTANT
+inline constexpr Mutant kMutant = static_cast<Mutant>(DOVETAIL_MODEL_MUTANT);
+#else
+inline constexpr Mutant kMutant = Mutant::kNone;
+#endif
+
+constexpr bool mutated(Mutant mutant) { return kMutant == mutant; }
+
+}  // namespace dovetail::model

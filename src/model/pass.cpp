@@ -1,0 +1,96 @@
+#include "model/pass.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "kernels/kernels.h"
+#include "model/mutation.h"
+
+namespace dovetail::model {
+namespace {
+
+// Query rows per attention task: enough that keys and values are read for several at a time.
+constexpr std::uint32_t kQueryTile = 16;
+
+// Rows below which a tile of its own is not worth reading the weights once more for it.
+constexpr std::uint32_t kFewestRows = 192;
+static_assert(kFewestRows > kernels::kBlockSize);
+
+std::uint32_t tiles_for(std::uint32_t rows, std::uint32_t lanes) {
+  if (lanes == 1) return 1;
+  return std::clamp(rows / kFewestRows, 1U, Pass::kMostTiles);
+}
+
+}  // namespace
+
+void Pass::lay_out(std::span<const Segment> segments, std::uint32_t lanes) {
+  segments_ = segments;
+  rows_.clear();
+  tiles_.clear();
+  queries_.clear();
+  wanted_.clear();
+  positions_ = 0;
+  for (std::uint32_t s = 0; s < segments.size(); ++s) {
+    const Segment& segment = segments[s];
+    const auto count = static_cast<std::uint32_t>(segment.tokens.size());
+    assert(segment.logit_rows <= count);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      if (i + segment.logit_rows >= count)
+        wanted_.push_back(static_cast<std::uint32_t>(rows_.size()));
+      rows_.push_back({segment.tokens[i], s, segment.first_position + i});
+    }
+    positions_ = std::max(positions_, segment.first_position + count);
+    assert(segment.block_table.size() * kernels::kBlockSize >= segment.first_position + count);
+  }
+  assert(!rows_.empty());
+
+  const auto rows = static_cast<std::uint32_t>(rows_.size());
+  const std::uint32_t tiles = tiles_for(rows, lanes);
+  for (std::uint32_t t = 0, begin = 0, wanted = 0; t < tiles; ++t) {
+    RowTile tile;
+    tile.rows = {begin, border_near(rows * (t + 1) / tiles)};
+    begin = tile.rows.end;
+    tile.queries = cut(tile.rows);
+    tile.wanted = {wanted, wanted};
+    while (tile.wanted.end < wanted_.size() && wanted_[tile.wanted.end] < tile.rows.end)
+      ++tile.wanted.end;
+    wanted = tile.wanted.end;
+    tile.wanted_queries = {tile.queries.end, tile.queries.end};
+    for (std::uint32_t i = tile.wanted.begin; i < tile.wanted.end;) {
+      std::uint32_t end = i + 1;
+      while (end < tile.wanted.end && wanted_[end] == wanted_[end - 1] + 1) ++end;
+      tile.wanted_queries.end = cut({wanted_[i], wanted_[end - 1] + 1}).end;
+      i = mutated(Mutant::kFirstRowOnly) ? tile.wanted.end : end;
+    }
+    tiles_.push_back(tile);
+  }
+}
+
+// The next row from `row` on with which a tile may begin. Attention reads blocks of the cache as a
+// whole, so no other tile may write to one meanwhile.
+std::uint32_t Pass::border_near(std::uint32_t row) const {
+  while (row < rows_.size() && rows_[row].segment == rows_[row - 1].segment &&
+         rows_[row].position % kernels::kBlockSize != 0) {
+    ++row;
+  }
+  return row;
+}
+
+// Query tiles of rows that follow each other.
+Range Pass::cut(Range rows) {
+  Range made = {static_cast<std::uint32_t>(queries_.size()), 0};
+  for (std::uint32_t row = rows.begin; row < rows.end;) {
+    const PassRow& first = rows_[row];
+    std::uint32_t end = row + 1;
+    while (end < rows.end && end < row + kQueryTile && rows_[end].segment == first.segment) ++end;
+    const std::uint32_t position = mutated(Mutant::kTileIsASequence)
+                                       ? segments_[first.segment].first_position
+                                       : first.position;
+    queries_.push_back({first.segment, row, position, end - row});
+    row = end;
+  }
+  made.end = static_cast<std::uint32_t>(queries_.size());
+  return made;
+}
+
+}  // namespace dovetail::model

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "model/share.h"
+
+namespace dovetail::model {
+
+// Consecutive tokens of one sequence in one forward pass: a prefill chunk or a decode row.
+struct Segment {
+  std::span<const std::int32_t> tokens;        // ids in [0, vocab_size)
+  std::uint32_t first_position = 0;            // of tokens[0]; everything before it is in the cache
+  std::span<const std::uint32_t> block_table;  // covers first_position + tokens.size() positions
+  std::uint32_t logit_rows = 0;                // of the last so many tokens
+};
+
+// A token of a pass.
+struct PassRow {
+  std::int32_t token = 0;
+  std::uint32_t segment = 0;
+  std::uint32_t position = 0;
+};
+
+// Rows of one segment that follow each other and whose attention is computed together, for one
+// key/value head at a time.
+struct QueryTile {
+  std::uint32_t segment = 0;
+  std::uint32_t row = 0;       // its first
+  std::uint32_t position = 0;  // of that
+  std::uint32_t rows = 0;
+};
+
+// Rows that go through the layers together, as a chain of tasks of their own. No block of the cache
+// is written by two tiles.
+struct RowTile {
+  Range rows;
+  Range queries;         // of Pass::queries: those of all its rows,
+  Range wanted_queries;  // and those of the rows that have logits
+  Range wanted;          // of Pass::wanted
+};
+
+// How the rows of a forward pass are laid out: what tasks it takes, but not what they do. Memory is
+// used again from pass to pass.
+class Pass {
+ public:
+  // Tiles that a pass has at most.
+  static constexpr std::uint32_t kMostTiles = 8;
+
+  // `lanes` work on it. Requires at least one token.
+  void lay_out(std::span<const Segment> segments, std::uint32_t lanes);
+
+  std::span<const Segment> segments() const { return segments_; }
+  std::span<const PassRow> rows() const { return rows_; }
+  std::span<const RowTile> tiles() const { return tiles_; }
+  std::span<const QueryTile> queries() const { return queries_; }
+  // Rows that have logits, in their order.
+  std::span<const std::uint32_t> wanted() const { return wanted_; }
+  // The first position that no row has.
+  std::uint32_t positions() const { return positions_; }
+
+ private:
+  std::uint32_t border_near(std::uint32_t row) const;
+  Range cut(Range rows);
+
+  std::span<const Segment> segments_;
+  std::vector<PassRow> rows_;
+  std::vector<RowTile> tiles_;
+  std::vector<QueryTile> queries_;
+  std::vector<std::uint32_t> wanted_;
+  std::uint32_t positions_ = 0;
+};
+
+}  // namespace dovetail::model

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace dovetail::model {
+
+// A half-open range of indices.
+struct Range {
+  std::uint32_t begin = 0, end = 0;
+  std::uint32_t size() const { return end - begin; }
+};
+
+// What block `block` of `blocks` has of `count` items.
+inline Range part_of(std::size_t count, std::uint32_t block, std::uint32_t blocks) {
+  return {static_cast<std::uint32_t>(count * block / blocks),
+          static_cast<std::uint32_t>(count * (block + 1) / blocks)};
+}
+
+// In how many blocks `items` items of `work` multiplications in all are worth being cut for so many
+// lanes, beside `tasks - 1` others like it: several for each lane, so that a slow one does not hold
+// up the others.
+inline std::uint32_t share(std::size_t items, std::size_t work, std::size_t lanes,
+                           std::size_t tasks = 1) {
+  constexpr std::size_t kWorthSharing = std::size_t{1} << 17;
+  constexpr std::size_t kBlocksPerLane = 2;
+  if (lanes == 1 || items <= 1 || work < kWorthSharing) return 1;
+  return static_cast<std::uint32_t>(
+      std::clamp<std::size_t>(kBlocksPerLane * lanes / tasks, 1, items));
+}
+
+}  // namespace dovetail::model

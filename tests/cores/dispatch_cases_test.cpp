@@ -1,0 +1,369 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <random>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "cores/laws/play.h"
+
+namespace dovetail::cores {
+namespace {
+
+constexpr AdmissionPolicy kPolicies[] = {AdmissionPolicy::kStrict, AdmissionPolicy::kUniform,
+                                         AdmissionPolicy::kPerCore};
+const std::vector<std::string> kNothing;
+
+DispatchOptions with(AdmissionPolicy policy) {
+  DispatchOptions options;
+  options.policy = policy;
+  return options;
+}
+
+// A vector task of 30 runs; a task of all three lanes becomes ready.
+TEST(MixedTask, StartsTogetherOnceItsLastLaneIsFree) {
+  const std::vector<Job> jobs = {{0, kVectorTask, 0, 30}, {1, k1C2V, 5, 10}};
+  const Played strict = play("1x(1C2V)", jobs);
+  EXPECT_EQ(violations("1x(1C2V)", jobs, strict), kNothing);
+  for (const Span& span : strict.spans) {
+    if (span.task != 1) continue;
+    EXPECT_EQ(span.start, 30U);
+  }
+  // Part by part, two lanes would have burnt 25 each, waiting for the third.
+  const Played per_core = play("1x(1C2V)", jobs, with(AdmissionPolicy::kPerCore));
+  std::multiset<Ticks> starts;
+  for (const Span& span : per_core.spans) {
+    if (span.task == 1) starts.insert(span.start);
+  }
+  EXPECT_EQ(starts, (std::multiset<Ticks>{5, 5, 30}));
+}
+
+TEST(MixedTask, ALaneThatItDoesNotUseMayBeBusy) {
+  for (const AdmissionPolicy policy : kPolicies) {
+    const std::vector<Job> jobs = {{0, kVectorTask, 0, 30}, {1, k1C1V, 5, 10}};
+    EXPECT_EQ(play("1x(1C2V)", jobs, with(policy)).start_of(1), 5U);
+  }
+}
+
+TEST(MixedTask, TwoVectorLanesLeaveTheMatrixLaneToOthers) {
+  const std::vector<Job> jobs = {{0, kMatrixTask, 0, 30}, {1, k2V, 1, 10}};
+  EXPECT_EQ(play("1x(1C2V)", jobs).start_of(1), 1U);
+}
+
+TEST(MixedTask, NothingYoungerEntersTheGroupThatItWaitsFor) {
+  const std::vector<Job> jobs = {
+      {0, kVectorTask, 0, 30}, {1, k1C2V, 5, 10}, {2, kVectorTask, 6, 100}};
+  const Played played = play("1x(1C2V)", jobs);
+  EXPECT_EQ(played.start_of(1), 30U);
+  EXPECT_GE(played.start_of(2), 30U);
+}
+
+TEST(MixedTask, GoesToAnotherGroupThatIsWhole) {
+  const std::vector<Job> jobs = {{0, kVectorTask, 0, 30}, {1, k1C2V, 5, 10}};
+  const Played played = play("2x(1C2V)", jobs);
+  EXPECT_EQ(played.start_of(1), 5U);
+  EXPECT_EQ(played.only_part(0).group, 0U);
+  EXPECT_EQ(played.spans[0].group, 1U);
+}
+
+TEST(MixedTask, LeavesTheGroupThatWasKeptForItWhenAnotherIsFreeFirst) {
+  const std::vector<Job> jobs = {
+      {0, kVectorTask, 0, 100}, {1, k1C2V, 0, 10}, {2, k1C2V, 1, 5}};  // waits for either
+  const Played played = play("2x(1C2V)", jobs);
+  EXPECT_EQ(played.start_of(2), 10U);
+}
+
+TEST(SingleLanes, PackIntoOneGroup) {
+  const std::vector<Job> jobs = {
+      {0, kVectorTask, 0, 10}, {1, kVectorTask, 0, 10}, {2, k1C2V, 1, 5}};
+  const Played played = play("2x(1C2V)", jobs);
+  EXPECT_EQ(played.only_part(0).group, 0U);
+  EXPECT_EQ(played.only_part(1).group, 0U);
+  EXPECT_EQ(played.start_of(2), 1U);
+}
+
+TEST(Order, CohortsThenMixedThenSingleLanes) {
+  const std::vector<Job> jobs = {{0, k1C2V, 0, 10, 2},         // fills both groups
+                                 {1, kVectorTask, 1, 10},      //
+                                 {2, k1C2V, 2, 10},            //
+                                 {3, k1C2V, 3, 10, 2, true}};  // a cohort
+  DispatchOptions options;
+  options.parks = false;
+  const Played played = play("2x(1C2V)", jobs, options);
+  EXPECT_EQ(violations("2x(1C2V)", jobs, played), kNothing);
+  EXPECT_EQ(played.start_of(3), 10U);
+  EXPECT_EQ(played.start_of(2), 20U);
+  EXPECT_EQ(played.start_of(1), 20U);
+}
+
+TEST(Order, EqualMixedTasksRunInTheirOrder) {
+  std::vector<Job> jobs = {{0, k1C2V, 0, 10}};
+  for (TaskId id = 1; id <= 3; ++id) jobs.push_back({id, k1C2V, id, 10});
+  for (const AdmissionPolicy policy : kPolicies) {
+    EXPECT_EQ(play("1x(1C2V)", jobs, with(policy)).order(), (std::vector<TaskId>{0, 1, 2, 3}));
+  }
+}
+
+// The source system runs it after all hundred.
+TEST(Waiting, OneVectorTaskAmongAHundredMixedOnes) {
+  std::vector<Job> jobs;
+  for (TaskId id = 0; id < 100; ++id) jobs.push_back({id, k1C2V, 0, 10});
+  jobs.push_back({100, kVectorTask, 0, 10});
+  const Played played = play("1x(1C2V)", jobs);
+  EXPECT_EQ(violations("1x(1C2V)", jobs, played), kNothing);
+  EXPECT_LE(played.start_of(100), 80U) << "after eight at most";
+  EXPECT_LE(played.end, 1010U);
+}
+
+TEST(Waiting, OneMixedTaskBehindAHundredVectorTasks) {
+  std::vector<Job> jobs;
+  for (TaskId id = 0; id < 100; ++id) jobs.push_back({id, kVectorTask, 0, 10});
+  jobs.push_back({100, k1C2V, 1, 10});
+  const Played played = play("1x(1C2V)", jobs);
+  EXPECT_EQ(violations("1x(1C2V)", jobs, played), kNothing);
+  const Ticks start = played.start_of(100);
+  const auto before = std::count_if(played.spans.begin(), played.spans.end(),
+                                    [&](const Span& span) { return span.start < start; });
+  EXPECT_LE(before, 4) << "what ran, and what was parked";
+}
+
+TEST(Waiting, AStreamOfEachKeepsBothGoing) {
+  std::vector<Job> jobs;
+  for (TaskId id = 0; id < 600; ++id) {
+    jobs.push_back({id, id % 3 == 0 ? k1C2V : id % 3 == 1 ? kVectorTask : kMatrixTask, id, 7});
+  }
+  const Played played = play("2x(1C2V)", jobs);
+  EXPECT_EQ(violations("2x(1C2V)", jobs, played), kNothing);
+}
+
+TEST(Parking, NothingIsParkedWhileALaneIsIdle) {
+  std::vector<Job> jobs;
+  for (TaskId id = 0; id < 4; ++id) jobs.push_back({id, kVectorTask, 0, 10});
+  const Played played = play("4x(1C2V)", jobs);
+  EXPECT_EQ(played.end, 10U);
+  std::set<std::pair<GroupId, unsigned>> lanes;
+  for (const Span& span : played.spans) lanes.insert({span.group, span.lane});
+  EXPECT_EQ(lanes.size(), 4U);
+}
+
+TEST(Parking, WhatIsParkedMovesToALaneThatComesFree) {
+  // Lanes V0 and V1; task 2 is parked behind the one that has run longest, which is the longer one.
+  const std::vector<Job> jobs = {
+      {0, kVectorTask, 0, 1000}, {1, kVectorTask, 1, 10}, {2, kVectorTask, 2, 10}};
+  const Played played = play("1x(1C2V)", jobs);
+  EXPECT_EQ(played.start_of(2), 11U);
+  EXPECT_EQ(played.moves.size(), 1U);
+}
+
+TEST(Parking, TheOldestParkedTaskMovesFirst) {
+  const std::vector<Job> jobs = {{0, kVectorTask, 0, 1000}, {1, kVectorTask, 0, 1000},
+                                 {2, kVectorTask, 1, 10},   {3, kVectorTask, 2, 10},
+                                 {4, kVectorTask, 3, 10},   {5, k1C2V, 0, 20}};
+  const Played played = play("2x(1C2V)", jobs);
+  EXPECT_EQ(violations("2x(1C2V)", jobs, played), kNothing);
+  EXPECT_EQ(played.start_of(2), 20U);
+  EXPECT_EQ(played.start_of(3), 20U);
+}
+
+TEST(Backfill, ShortWorkUsesLanesThatAMixedTaskCannotUseYet) {
+  std::vector<Job> jobs = {{0, kVectorTask, 0, 30, 1, false, 30},
+                           {1, k1C2V, 1, 10},
+                           {2, kMatrixTask, 2, 20, 1, false, 20},   // ends in time
+                           {3, kMatrixTask, 3, 20, 1, false, 20}};  // would not
+  DispatchOptions options;
+  Played played = play("1x(1C2V)", jobs, options);
+  EXPECT_EQ(played.start_of(1), 30U);
+  EXPECT_EQ(played.start_of(2), 2U);
+  EXPECT_EQ(played.start_of(3), 40U);
+  options.backfills = false;
+  played = play("1x(1C2V)", jobs, options);
+  EXPECT_EQ(played.start_of(1), 30U);
+  EXPECT_EQ(played.start_of(2), 40U);
+}
+
+TEST(Backfill, WorkOfUnknownLengthDoesNot) {
+  const std::vector<Job> jobs = {
+      {0, kVectorTask, 0, 30, 1, false, 30}, {1, k1C2V, 1, 10}, {2, kMatrixTask, 2, 20}};
+  const Played played = play("1x(1C2V)", jobs);
+  EXPECT_EQ(played.start_of(1), 30U);
+  EXPECT_EQ(played.start_of(2), 40U);
+}
+
+TEST(Blocks, EachRunsOnce) {
+  for (const std::uint32_t blocks : {2U, 8U, 12U, 24U, 48U}) {
+    const std::vector<Job> jobs = {{0, k1C2V, 0, 10, blocks}, {1, k1C2V, 0, 10, blocks}};
+    const Played played = play("24x(1C2V)", jobs);
+    EXPECT_EQ(violations("24x(1C2V)", jobs, played), kNothing);
+    EXPECT_EQ(played.end, 10U * ((2 * blocks + 23) / 24));
+  }
+  for (const std::uint32_t blocks : {4U, 16U, 24U, 48U, 96U}) {
+    const std::vector<Job> jobs = {{0, kVectorTask, 0, 10, blocks}};
+    const Played played = play("24x(1C2V)", jobs);
+    EXPECT_EQ(violations("24x(1C2V)", jobs, played), kNothing);
+    EXPECT_EQ(played.end, 10U * ((blocks + 47) / 48));
+  }
+}
+
+TEST(Cohort, StartsAsOneWhenTheLastGroupIsFree) {
+  std::vector<Job> jobs = {{0, kVectorTask, 0, 100}, {1, k1C2V, 1, 10, 24, true}};
+  for (TaskId id = 2; id < 40; ++id) jobs.push_back({id, kMatrixTask, 2, 10});
+  const Played played = play("24x(1C2V)", jobs);
+  EXPECT_EQ(violations("24x(1C2V)", jobs, played), kNothing);
+  EXPECT_EQ(played.start_of(1), 100U);
+}
+
+TEST(Cohort, OthersGoOnWhereItDoesNotWait) {
+  const std::vector<Job> jobs = {{0, kVectorTask, 0, 100},
+                                 {1, k1C2V, 0, 100, 2},
+                                 {2, k1C2V, 1, 10, 3, true},
+                                 {3, k1C2V, 2, 10}};
+  const Played played = play("5x(1C2V)", jobs);
+  EXPECT_EQ(violations("5x(1C2V)", jobs, played), kNothing);
+  EXPECT_EQ(played.start_of(2), 100U);
+}
+
+TEST(Cohort, OfMoreBlocksThanPlacesIsRefused) {
+  const auto machine = *Topology::parse("24x(1C2V)");
+  VirtualMachine player(machine, {}, [](TaskId, std::uint32_t, GroupId, unsigned) { return 1U; });
+  EXPECT_TRUE(player.submit({0, k1C2V, 24, true, 0}, 0));
+  EXPECT_TRUE(player.submit({1, kVectorTask, 48, true, 0}, 0));
+  const Status refused = player.submit({2, k1C2V, 25, true, 0}, 0);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message,
+            "task 2: 25 blocks are to start together, and the machine has places for 24");
+  EXPECT_EQ(player.submit({3, {2, 0, false}, 1, false, 0}, 0).error().message,
+            "task 3: no group has 2 matrix and 0 vector lanes at the same time");
+  EXPECT_EQ(player.submit({4, kMatrixTask, 0, false, 0}, 0).error().message,
+            "task 4: it has no blocks");
+  EXPECT_EQ(player.run(), 0U);
+}
+
+// What was kept for a mixed task is all that it needs.
+TEST(Cohort, TakesAtOnceWhatAMixedTaskGivesUp) {
+  Dispatcher dispatcher(*Topology::parse("1x(2L)"), {});
+  Dispatcher::Plan plan;
+  dispatcher.add({1, kVectorTask, 1, false, 0, 0});
+  dispatcher.plan(0, plan);
+  dispatcher.add({2, kWholeGroup, 1, false, 0, 0});
+  dispatcher.plan(0, plan);
+  ASSERT_EQ(plan.placements.size(), 1U);
+  plan.clear();
+  dispatcher.add({3, kVectorTask, 2, true, 0, 0});
+  dispatcher.finish(0, 0, 0);
+  dispatcher.plan(0, plan);
+  ASSERT_EQ(plan.placements.size(), 2U) << "nobody would ask again";
+  EXPECT_EQ(plan.placements[0].task, 3U);
+}
+
+TEST(Cohort, OfOneBlockIsATaskLikeOthers) {
+  const std::vector<Job> jobs = {{0, k1C2V, 0, 10}, {1, k1C2V, 0, 10, 1, true}};
+  EXPECT_EQ(play("1x(1C2V)", jobs).order(), (std::vector<TaskId>{0, 1}));
+}
+
+// 18 mixed tasks of 4 blocks and two cohorts of 6, in three waves.
+TEST(Cohort, IsNotStarvedByOrdinaryWork) {
+  std::vector<Job> jobs;
+  for (Ticks wave = 0; wave < 3; ++wave) {
+    for (int i = 0; i < 6; ++i) jobs.push_back({jobs.size(), k1C2V, 10 * wave, 7, 4});
+    if (wave < 2) jobs.push_back({jobs.size(), k1C2V, 10 * wave, 7, 6, true});
+  }
+  const Played played = play("8x(1C2V)", jobs);
+  EXPECT_EQ(violations("8x(1C2V)", jobs, played), kNothing);
+  EXPECT_EQ(played.spans.size(), 3U * (18 * 4 + 2 * 6));
+  EXPECT_LE(played.start_of(6), 14U);
+}
+
+TEST(Cpu, AnyLaneOrTheWholeGroupTogether) {
+  const std::vector<Job> jobs = {{0, kMatrixTask, 0, 10},
+                                 {1, kVectorTask, 0, 10},
+                                 {2, kWholeGroup, 1, 5},
+                                 {3, kMatrixTask, 2, 10}};
+  const Played played = play("1x(4L)", jobs);
+  EXPECT_EQ(violations("1x(4L)", jobs, played), kNothing);
+  EXPECT_EQ(played.start_of(1), 0U);
+  EXPECT_EQ(played.start_of(2), 10U);
+  EXPECT_EQ(played.start_of(3), 15U);
+}
+
+TEST(Histories, KeepTheLaws) {
+  for (std::uint64_t seed = 0; seed < 3000; ++seed) {
+    const History history = random_history(seed);
+    const Played played = play(history.topology, history.jobs, history.options);
+    ASSERT_EQ(violations(history.topology, history.jobs, played, history.options), kNothing)
+        << "seed " << seed;
+    for (const AdmissionPolicy policy : {AdmissionPolicy::kUniform, AdmissionPolicy::kPerCore}) {
+      DispatchOptions other = history.options;
+      other.policy = policy;
+      ASSERT_EQ(violations(history.topology, history.jobs,
+                           play(history.topology, history.jobs, other), other),
+                kNothing)
+          << "seed " << seed;
+    }
+  }
+}
+
+// Several things may happen before anybody plans; nobody plans again while all lanes are idle.
+TEST(Histories, OnePlanGivesAllThatCanBeGiven) {
+  static constexpr const char* kMachines[] = {"1x(2L)", "1x(1C2V)", "2x(1C2V)", "3x(1C1V)"};
+  static constexpr TaskShape kShapes[] = {
+      kVectorTask, kVectorTask, kMatrixTask, kWholeGroup, {1, 1, false}};
+  for (std::uint32_t seed = 0; seed < 4000; ++seed) {
+    std::mt19937 random(seed);
+    const Topology topology = *Topology::parse(kMachines[random() % 4]);
+    DispatchOptions options;
+    options.parks = random() % 2 == 0;
+    options.patience = static_cast<std::uint32_t>(1 + random() % 4);
+    Dispatcher dispatcher(topology, options);
+    Dispatcher::Plan plan;
+    TaskId next = 0;
+    for (Ticks time = 0; time < 60; ++time) {
+      for (auto events = 1 + random() % 4; events > 0; --events) {
+        std::vector<std::pair<GroupId, unsigned>> running;
+        for (GroupId group = 0; group < topology.groups().size(); ++group) {
+          LaneMask lanes = dispatcher.tracker().state(group).running;
+          for (; lanes != 0; lanes &= lanes - 1) {
+            running.emplace_back(group, static_cast<unsigned>(std::countr_zero(lanes)));
+          }
+        }
+        if (random() % 2 == 0 && time < 40) {
+          ReadyTask task = {next, kShapes[random() % 5], 1, random() % 3 == 0, 0, 0};
+          if (random() % 3 == 0) task.blocks = static_cast<std::uint32_t>(1 + random() % 3);
+          if (!dispatcher.check(task)) continue;
+          dispatcher.add(task);
+          ++next;
+        } else if (!running.empty()) {
+          const auto [group, lane] = running[random() % running.size()];
+          dispatcher.finish(group, lane, time);
+        }
+      }
+      plan.clear();
+      dispatcher.plan(time, plan);
+      bool idle = true;
+      for (GroupId group = 0; group < topology.groups().size(); ++group) {
+        idle = idle && dispatcher.tracker().state(group).running == 0;
+      }
+      ASSERT_TRUE(!idle || dispatcher.waiting() == 0) << "seed " << seed << " at " << time;
+    }
+  }
+}
+
+TEST(Histories, AreTheSameEveryTime) {
+  const History history = random_history(7);
+  EXPECT_EQ(play(history.topology, history.jobs, history.options).spans,
+            play(history.topology, history.jobs, history.options).spans);
+}
+
+TEST(Machines, OfAThousandGroups) {
+  std::vector<Job> jobs;
+  for (TaskId id = 0; id < 3000; ++id) {
+    jobs.push_back({id, id % 2 == 0 ? k1C2V : kVectorTask, id / 100, 50 + id % 7});
+  }
+  const Played played = play("1000x(1C2V)", jobs);
+  EXPECT_EQ(played.left, 0U);
+  EXPECT_EQ(played.spans.size(), 1500U * 3 + 1500U);
+}
+
+}  // namespace
+}  // namespace dovetail::cores

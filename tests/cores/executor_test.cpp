@@ -1,0 +1,326 @@
+#include "cores/executor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <ctime>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+#include "cores/machines.h"
+
+namespace dovetail::cores {
+namespace {
+
+using testing::HasSubstr;
+using testing::SizeIs;
+
+INSTANTIATE_TEST_SUITE_P(Machines, OnMachines, testing::ValuesIn(kMachines));
+
+TEST_P(OnMachines, EachBlockRunsOnce) {
+  Executor executor(machine(), options());
+  for (int round = 0; round < 3; ++round) {
+    std::vector<std::atomic<int>> runs(1000);
+    for (std::size_t task = 0; task < 10; ++task) {
+      auto* first = runs.data() + 100 * task;
+      expect_submits(executor, {task % 2 == 0 ? kMatrixTask : kVectorTask, false, 100, 0},
+                     [first](const Part& part) { ++first[part.block]; });
+    }
+    ASSERT_TRUE(executor.wait());
+    for (const auto& count : runs) EXPECT_EQ(count, 1);
+  }
+}
+
+TEST_P(OnMachines, TasksSeeWhatTheyWaitFor) {
+  Executor executor(machine(), options());
+  std::vector<int> values(200, 0);
+  for (int step = 1; step <= 50; ++step) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      int* value = &values[i];
+      expect_submits(executor, i % 2 == 0 ? kMatrix : kVector,
+                     [value, step](const Part&) { *value = *value == step - 1 ? step : -1000; },
+                     {access_of(i, AccessMode::kReadWrite)});
+    }
+  }
+  ASSERT_TRUE(executor.wait());
+  EXPECT_EQ(values, std::vector<int>(200, 50));
+}
+
+TEST_P(OnMachines, AChainThroughDummiesAndBlocks) {
+  Executor executor(machine(), options());
+  std::atomic<int> sum{0};
+  TaskNumber last = 0;
+  for (int step = 0; step < 300; ++step) {
+    const std::vector<TaskNumber> after = step == 0 ? std::vector<TaskNumber>{} : std::vector{last};
+    const auto wide = executor.submit(
+        {kVectorTask, false, 7, 0},
+        [&sum, step](const Part&) {
+          if (sum.load() / 7 >= step) ++sum;
+        },
+        {}, after);
+    ASSERT_TRUE(wide);
+    const TaskNumber before[] = {*wide};
+    const auto join = executor.submit({{0, 0, false}, false, 1, 0}, {}, {}, before);
+    ASSERT_TRUE(join);
+    last = *join;
+  }
+  ASSERT_TRUE(executor.wait());
+  EXPECT_EQ(sum, 300 * 7);
+}
+
+// Ends of tasks that are kept from being given up, and as few places as can be.
+TEST_P(OnMachines, SmallRingsHoldBackWhoSubmits) {
+  ExecutorOptions small = options();
+  small.graph = {16, 64, 64};
+  Executor executor(machine(), small);
+  std::vector<int> values(5, 0);
+  for (int step = 0; step < 2000; ++step) {
+    int* value = &values[static_cast<std::size_t>(step % 5)];
+    expect_submits(executor, step % 3 == 0 ? kMatrix : kVector, [value](const Part&) { ++*value; },
+                   {access_of(static_cast<BufferId>(step % 5), AccessMode::kReadWrite)});
+  }
+  ASSERT_TRUE(executor.wait());
+  EXPECT_THAT(values, testing::Each(400));
+  EXPECT_LE(executor.high_water().tasks, 16U);
+}
+
+TEST_P(OnMachines, AFailureIsReportedOnceAndLeavesACleanExecutor) {
+  Executor executor(machine(), options());
+  std::atomic<int> ran{0};
+  std::atomic<int> joined{0};
+  for (int i = 0; i < 20; ++i) {
+    const auto done = executor.submit(
+        kVector,
+        [&](const Part& part) {
+          ++ran;
+          executor.fail(part, {ErrorKind::kInternal, "the first one"});
+        },
+        std::vector{access_of(1, AccessMode::kReadWrite)});
+    if (!done) {
+      EXPECT_EQ(done.error().message, "task 0: the first one");
+      break;
+    }
+    (void)executor.submit(
+        kMatrix, [&](const Part&) { ++joined; }, std::vector{access_of(1, AccessMode::kRead)});
+  }
+  const Status failed = executor.wait();
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().message, "task 0: the first one");
+  EXPECT_EQ(ran, 1);
+  EXPECT_EQ(joined, 0) << "it waits for what has failed";
+  expect_submits(executor, kVector, [&](const Part&) { ++joined; });
+  EXPECT_TRUE(executor.wait());
+  EXPECT_EQ(joined, 1);
+}
+
+TEST_P(OnMachines, NothingIsAWaitForNothing) {
+  Executor executor(machine(), options());
+  EXPECT_TRUE(executor.wait());
+  EXPECT_TRUE(executor.wait());
+}
+
+// Case 47: 42 stays or becomes 999.
+TEST_P(OnMachines, AConditionDecidesWhenTheTaskIsDue) {
+  Executor executor(machine(), options());
+  for (const bool holds : {false, true}) {
+    std::int32_t flag = 0;
+    int value = 42, seen = 0;
+    Recorder recorder;
+    for (const bool records : {false, true}) {
+      const auto add = [&](const TaskFunction& function, const std::vector<Access>& accesses,
+                           const Condition& condition) {
+        const auto task = records ? recorder.add(kVector, function, accesses, {}, condition)
+                                  : executor.submit(kVector, function, accesses, {}, condition);
+        ASSERT_TRUE(task);
+      };
+      add([&flag, holds](const Part&) { flag = holds ? 1 : 0; }, {access_of(1, AccessMode::kWrite)},
+          {});
+      add([&value](const Part&) { value = 999; },
+          {access_of(1, AccessMode::kRead), access_of(2, AccessMode::kReadWrite)},
+          Condition::on(&flag, Comparison::kEqual, 1));
+      add([&](const Part&) { seen = value; }, {access_of(2, AccessMode::kRead)}, {});
+    }
+    ASSERT_TRUE(executor.wait());
+    EXPECT_EQ(seen, holds ? 999 : 42);
+    value = 42;
+    const Recording recording = std::move(recorder).finish();
+    ASSERT_TRUE(executor.run(recording));
+    EXPECT_EQ(seen, holds ? 999 : 42);
+  }
+}
+
+TEST(Executor, SpansSayWhatRanWhere) {
+  ExecutorOptions options;
+  options.trace = true;
+  Executor executor(topology("2x(1C2V)"), options);
+  for (int i = 0; i < 200; ++i) {
+    expect_submits(executor,
+                   i % 3 == 0   ? kMixed
+                   : i % 3 == 1 ? kVector
+                                : kMatrix,
+                   [](const Part&) {});
+  }
+  ASSERT_TRUE(executor.wait());
+  std::vector<Span> spans = executor.take_spans();
+  EXPECT_THAT(spans, SizeIs(67 * 3 + 133));
+  std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) {
+    return std::tuple(a.group, a.lane, a.start) < std::tuple(b.group, b.lane, b.start);
+  });
+  for (std::size_t i = 1; i < spans.size(); ++i) {
+    const Span &a = spans[i - 1], &b = spans[i];
+    EXPECT_TRUE(a.group != b.group || a.lane != b.lane || a.end <= b.start);
+  }
+  EXPECT_THAT(executor.take_spans(), SizeIs(0));
+}
+
+TEST(Executor, TheWatchdogSaysWhatRunsTooLong) {
+  ExecutorOptions options;
+  options.stall_limit = std::chrono::milliseconds(20);
+  std::mutex lock;
+  std::vector<Stall> stalls;
+  std::atomic<bool> told{false};
+  options.on_stall = [&](const Stall& stall) {
+    const std::lock_guard guard(lock);
+    stalls.push_back(stall);
+    told = true;
+  };
+  Executor executor(topology("1x(1C2V)"), options);
+  for (int i = 0; i < 10; ++i) expect_submits(executor, kMatrix, [](const Part&) {});
+  ASSERT_TRUE(executor.wait());
+  expect_submits(executor, kVector, [&told](const Part&) {
+    while (!told) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  });
+  ASSERT_TRUE(executor.wait());
+  const std::lock_guard guard(lock);
+  ASSERT_THAT(stalls, testing::Not(testing::IsEmpty()));
+  EXPECT_EQ(stalls.front().kind, StallKind::kRunsTooLong);
+  EXPECT_THAT(stalls.front().message, HasSubstr("task 10, block 0, on group 0 · vector"));
+}
+
+TEST(Executor, OnOneLaneTasksRunInTheirOrder) {
+  ExecutorOptions options;
+  Executor executor(topology("1x(1L)"), options);
+  std::vector<int> order;
+  for (int task = 0; task < 100; ++task) {
+    expect_submits(executor, task % 3 == 0 ? kMatrix : kVector,
+                   [&order, task](const Part&) { order.push_back(task); });
+  }
+  ASSERT_TRUE(executor.wait());
+  ASSERT_THAT(order, SizeIs(100));
+  EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
+}
+
+TEST(Executor, RefusesWhatNeverCouldRun) {
+  Executor executor(topology("2x(1C2V)"), {});
+  const auto refused = [&](const TaskSpec& spec) {
+    const auto task = executor.submit(spec, [](const Part&) {});
+    return task ? "" : task.error().message;
+  };
+  EXPECT_THAT(refused({{2, 0, false}, false, 1, 0}), HasSubstr("no group has 2 matrix"));
+  EXPECT_THAT(refused({{1, 2, false}, true, 3, 0}), HasSubstr("places for 2"));
+  EXPECT_THAT(refused({kVectorTask, false, 0, 0}), HasSubstr("it has no blocks"));
+  EXPECT_THAT(refused({kVectorTask, false, 1U << 20, 0}), HasSubstr("1048575 at most"));
+  EXPECT_TRUE(executor.wait());
+}
+
+// An idle executor uses no CPU to speak of.
+TEST(Executor, SleepsWhenThereIsNothingToDo) {
+  Executor executor(topology("4x(1C2V)"), {});
+  for (int i = 0; i < 100; ++i) expect_submits(executor, kMixed, [](const Part&) {});
+  ASSERT_TRUE(executor.wait());
+  // On a busy machine its threads come to rest late.
+  const auto used = [] {
+    const std::clock_t before = std::clock();
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    return std::clock() - before;
+  };
+  bool rests = false;
+  for (int i = 0; i < 30 && !rests; ++i) rests = used() < CLOCKS_PER_SEC / 50;
+  EXPECT_TRUE(rests);
+}
+
+// What a task makes of what it reads: depends on the order of tasks that share memory.
+std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
+  a = (a ^ b) * 0x9E3779B97F4A7C15U;
+  return a ^ (a >> 29);
+}
+
+TEST(Executor, RandomGraphsGiveWhatASerialProgramGives) {
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    std::mt19937 random(seed);
+    const char* machines[] = {"1x(2L)", "2x(1C2V)", "3x(1C2V)", "1x(4L)", "1x(1C1V)"};
+    ExecutorOptions options;
+    options.threads = random() % 4;
+    options.caller_serves = random() % 2 == 0;
+    const std::uint32_t sizes[] = {4, 64, 16'384};
+    options.graph.tasks = sizes[random() % 3];
+    options.dispatch.policy = static_cast<AdmissionPolicy>(random() % 3);
+    Executor executor(topology(machines[seed % 5]), options);
+    const std::size_t tasks = 10 + random() % (seed % 10 == 0 ? 5000 : 300);
+    const std::size_t buffers = 1 + random() % 12;
+    std::vector<std::uint64_t> serial(buffers, 1), threaded(buffers, 1);
+    // Recorded as well where that has room.
+    const bool records = options.graph.tasks >= tasks;
+    Recorder recorder;
+    for (std::size_t task = 0; task < tasks; ++task) {
+      const std::size_t from = random() % buffers, to = random() % buffers;
+      TaskSpec spec = {random() % 2 == 0 ? kMatrixTask : kVectorTask, false, 1, 0};
+      if (random() % 6 == 0) spec.shape = {1, 1, false};
+      struct Step {
+        std::uint16_t from, to, task;
+        bool slow;
+        void operator()(std::vector<std::uint64_t>& values) const {
+          values[to] = mix(values[to] + task, values[from]);
+        }
+      };
+      const Step step = {static_cast<std::uint16_t>(from), static_cast<std::uint16_t>(to),
+                         static_cast<std::uint16_t>(task), random() % 100 == 0};
+      step(serial);
+      const Access accesses[] = {access_of(from, AccessMode::kRead),
+                                 access_of(to, AccessMode::kReadWrite)};
+      const auto function = [&threaded, step](const Part& part) {
+        if (step.slow) std::this_thread::sleep_for(std::chrono::microseconds(300));
+        if (part.part == 0) step(threaded);
+      };
+      ASSERT_TRUE(executor.submit(spec, function, accesses));
+      if (records) {
+        ASSERT_TRUE(recorder.add(spec, function, accesses));
+      }
+    }
+    ASSERT_TRUE(executor.wait());
+    EXPECT_EQ(threaded, serial) << "seed " << seed;
+    if (!records) continue;
+    const Recording recording = std::move(recorder).finish();
+    for (int time = 0; time < 3; ++time) {
+      std::fill(threaded.begin(), threaded.end(), 1);
+      ASSERT_TRUE(executor.run(recording));
+      ASSERT_EQ(threaded, serial) << "seed " << seed << ", time " << time;
+    }
+  }
+}
+
+// Threads that have just been started, or have just gone idle, hear of the end.
+TEST(Executor, MayBeDestroyedAtAnyMoment) {
+  for (int round = 0; round < 500; ++round) {
+    std::atomic<int> ran{0};
+    {
+      Executor executor(*Topology::parse("4x(1L)"), {});
+      for (int i = 0; i < round % 5; ++i) {
+        ASSERT_TRUE(executor.submit({kVectorTask}, [&ran](const Part&) { ++ran; }));
+      }
+      if (round % 5 > 0) {
+        ASSERT_TRUE(executor.wait());
+      }
+    }
+    EXPECT_EQ(ran.load(), round % 5);
+  }
+}
+
+}  // namespace
+}  // namespace dovetail::cores

@@ -1,0 +1,23 @@
+// Looks for a fault of the dispatcher that it is built with: dovetail_dispatch_mutant_N N ends with
+// 0 where the laws notice mutant N within some thousand random histories, or, for 0, notice
+// nothing.
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "cores/laws/play.h"
+
+int main(int argc, char** argv) {
+  using namespace dovetail::cores;
+  const bool has_fault = argc > 1 && std::atoi(argv[1]) != 0;
+  for (std::uint64_t seed = 0; seed < 3000; ++seed) {
+    const History history = random_history(seed);
+    const Played played = play(history.topology, history.jobs, history.options);
+    const auto found = violations(history.topology, history.jobs, played, history.options);
+    if (found.empty()) continue;
+    std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), found.front().c_str());
+    return has_fault ? 0 : 1;
+  }
+  std::printf("nothing was noticed\n");
+  return has_fault ? 1 : 0;
+}

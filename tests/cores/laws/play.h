@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cores/virtual_machine.h"
+
+namespace dovetail::cores {
+
+// A task of a test: when it becomes ready and how long each of its parts takes.
+struct Job {
+  TaskId id = 0;
+  TaskShape shape;
+  Ticks at = 0;
+  Ticks takes = 1;
+  std::uint32_t blocks = 1;
+  bool together = false;
+  Ticks cost = 0;  // as the dispatcher is told it; 0: it is not
+};
+
+inline constexpr TaskShape k1C1V = {1, 1, false};
+inline constexpr TaskShape k1C2V = {1, 2, false};
+inline constexpr TaskShape k2V = {0, 2, false};
+
+struct Played {
+  std::vector<Span> spans;
+  std::vector<Move> moves;
+  std::vector<Wait> waits;
+  std::size_t left = 0;  // tasks that never found lanes
+  Ticks end = 0;
+
+  // The first start and the last end of a task's parts.
+  Ticks start_of(TaskId id) const;
+  Ticks end_of(TaskId id) const;
+  const Span& only_part(TaskId id) const;
+  // Tasks by the order in which they started.
+  std::vector<TaskId> order() const;
+};
+
+// Plays jobs, whose ids are 0, 1, ..., on a machine; throws where one can never run.
+Played play(const std::string& topology, const std::vector<Job>& jobs,
+            const DispatchOptions& options = {});
+
+// What the spans break of the laws that hold for every history: every part of every block runs
+// once, on lanes that fit its shape, not before its task is ready; no lane does two things at a
+// time; the parts of a mixed block start together (unless the policy says otherwise), those of a
+// cohort all; equal tasks start in the order in which they became ready (mixed ones under the
+// strict policy); nothing is left. Under the strict policy also: no lane is idle beside a task that
+// could use it, and waiting is bounded both ways.
+std::vector<std::string> violations(const std::string& topology, const std::vector<Job>& jobs,
+                                    const Played& played, const DispatchOptions& options = {});
+
+// The same for spans of threads, as far as their clocks can tell: parts that start together overlap
+// (where `together`: every lane has a thread of its own); who overtakes whom is not looked at.
+std::vector<std::string> violations_of_threads(const Topology& machine,
+                                               const std::vector<Job>& jobs,
+                                               const std::vector<Span>& spans, bool together);
+
+// A machine and jobs, drawn by a seed.
+struct History {
+  std::string topology;
+  std::vector<Job> jobs;
+  DispatchOptions options;
+};
+History random_history(std::uint64_t seed);
+
+}  // namespace dovetail::cores

@@ -1,0 +1,190 @@
+#include "cores/program.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <random>
+
+#include "cores/laws/play.h"
+
+namespace dovetail::cores {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+ProgramTask task(TaskShape shape, Ticks takes, std::uint32_t blocks = 1,
+                 std::vector<TaskNumber> after = {}) {
+  return {"a task", shape, blocks, false, takes, {}, std::move(after)};
+}
+constexpr auto kNone = TaskShape{};
+
+TEST(Program, Bounds) {
+  struct Case {
+    const char* topology;
+    std::vector<ProgramTask> program;
+    Ticks critical_path, work;
+    const char* scarce;
+  };
+  const std::vector<Case> cases = {
+      {"1x(1C2V)", {}, 0, 0, ""},
+      {"1x(1C2V)", {task(kNone, 1)}, 0, 0, ""},
+      {"2x(1C2V)", {task(kMatrixTask, 7), task(kMatrixTask, 4)}, 7, 6, "matrix lanes"},
+      {"2x(1C2V)", {task(kVectorTask, 10, 8)}, 20, 20, "vector lanes"},
+      // 9 blocks in three rounds of four places.
+      {"2x(1C2V)", {task(kVectorTask, 10, 9)}, 30, 23, "vector lanes"},
+      {"1x(1C2V)",
+       {task(k1C2V, 5), task(kNone, 1, 1, {0}), task(k1C2V, 6, 1, {1}), task(kVectorTask, 1)},
+       11,
+       12,
+       "vector lanes"},
+      // Of three vector lanes a pair of two leaves one over.
+      {"1x(1C3V)", {task(k2V, 10), task(k2V, 10), task(k2V, 10)}, 10, 30, "places for 2V"},
+      // Lanes for both do either, but not at the same time.
+      {"1x(2L)",
+       {task(kMatrixTask, 10), task(kVectorTask, 10), task(kVectorTask, 4)},
+       10,
+       12,
+       "lanes"},
+      {"2x(4L)", {task(kWholeGroup, 10, 3)}, 20, 15, "lanes"},
+  };
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const Case& one = cases[i];
+    const ProgramBounds bounds = bounds_of(*Topology::parse(one.topology), one.program);
+    EXPECT_EQ(bounds.critical_path, one.critical_path) << "case " << i;
+    EXPECT_EQ(bounds.work, one.work) << "case " << i;
+    EXPECT_EQ(bounds.scarce, one.scarce) << "case " << i;
+  }
+}
+
+TEST(Program, MemoryIsPartOfTheCriticalPath) {
+  std::vector<ProgramTask> program = {task(kMatrixTask, 3), task(kVectorTask, 4),
+                                      task(kVectorTask, 5)};
+  program[0].accesses = {{Region(1, 0, 8), AccessMode::kWrite}};
+  program[1].accesses = {{Region(1, 4, 8), AccessMode::kRead}};
+  program[2].accesses = {{Region(1, 8, 8), AccessMode::kRead}};
+  EXPECT_EQ(bounds_of(*Topology::parse("1x(1C2V)"), program).critical_path, 7U);
+}
+
+TEST(Program, SaysWhichTaskHasNoPlace) {
+  std::vector<ProgramTask> program = {task(kMatrixTask, 3), task({2, 0, false}, 4)};
+  program[1].name = "wide";
+  const auto played = play_program(*Topology::parse("3x(1C2V)"), program, {});
+  ASSERT_FALSE(played);
+  EXPECT_EQ(played.error().kind, ErrorKind::kInvalid);
+  EXPECT_THAT(played.error().message, AllOf(HasSubstr("'wide'"), HasSubstr("2 matrix")));
+}
+
+TEST(Program, OfNothing) {
+  const auto played = play_program(*Topology::parse("1x(1C2V)"), {}, {});
+  ASSERT_TRUE(played);
+  EXPECT_EQ(played->makespan, 0U);
+}
+
+// Random programs on small rings: every block runs once, nobody before those that it waits for, and
+// never faster than the bounds.
+TEST(Program, PlaysEverythingInOrder) {
+  std::mt19937_64 random(17);
+  const auto below = [&](std::uint64_t n) { return random() % n; };
+  static constexpr TaskShape kShapes[] = {kNone, kMatrixTask, kVectorTask, k1C1V, k1C2V, k2V};
+  static constexpr const char* kMachines[] = {"1x(1C2V)", "3x(1C2V)", "2x(3L)",
+                                              "1x(2C2V)+1x(1C3V)+1x(4L)"};
+  for (int round = 0; round < 200; ++round) {
+    const auto topology = *Topology::parse(kMachines[below(4)]);
+    std::vector<ProgramTask> program(1 + below(150));
+    for (TaskNumber number = 0; number < program.size(); ++number) {
+      ProgramTask& one = program[number];
+      one = task(kShapes[below(6)], 1 + below(30), static_cast<std::uint32_t>(1 + below(4)));
+      for (std::uint64_t i = below(3); i > 0 && number > 0; --i) {
+        one.after.push_back(below(number));
+      }
+      const auto mode = below(2) == 0 ? AccessMode::kRead : AccessMode::kReadWrite;
+      one.accesses = {{Region(below(20), 0, 8), mode}};
+    }
+    PlayOptions options;
+    options.graph = {std::uint32_t{2} << below(8), static_cast<std::uint32_t>(1 + below(300)),
+                     static_cast<std::uint32_t>(160 + below(300))};
+    options.costs_known = below(2) == 0;
+    const auto played = play_program(topology, program, options);
+    ASSERT_TRUE(played) << played.error().message;
+
+    std::vector<Ticks> starts(program.size(), ~Ticks{0}), ends(program.size(), 0);
+    std::vector<std::uint64_t> parts(program.size(), 0);
+    for (const Span& span : played->spans) {
+      starts[span.task] = std::min(starts[span.task], span.start);
+      ends[span.task] = std::max(ends[span.task], span.end);
+      ++parts[span.task];
+    }
+    for (TaskNumber number = 0; number < program.size(); ++number) {
+      const ProgramTask& one = program[number];
+      ASSERT_EQ(parts[number], one.shape.lanes() * std::uint64_t{one.blocks});
+      for (const TaskNumber earlier : one.after) ASSERT_LE(ends[earlier], starts[number]);
+    }
+    ASSERT_GE(played->makespan, bounds_of(topology, program).most()) << "round " << round;
+    ASSERT_FALSE(played->rings.empty());
+    ASSERT_LE(played->rings.back().high.tasks, options.graph.tasks);
+  }
+}
+
+// What is recorded of pending slots and kept lanes fits what ran: a lane has one thing parked at a
+// time, only while it is busy, and is kept only while it is idle; what was parked runs later on.
+TEST(Program, SlotsAreWatched) {
+  std::size_t parked = 0, kept = 0;
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    History history = random_history(seed);
+    history.options.policy = static_cast<AdmissionPolicy>(seed % 3);
+    VirtualMachine machine(
+        *Topology::parse(history.topology), history.options,
+        [&](TaskId id, std::uint32_t, GroupId, unsigned) { return history.jobs[id].takes; });
+    machine.watch_slots();
+    for (const Job& job : history.jobs) {
+      ASSERT_TRUE(machine.submit({job.id, job.shape, job.blocks, job.together, job.cost}, job.at));
+    }
+    ASSERT_EQ(machine.run(), 0U);
+    using Key = std::pair<GroupId, unsigned>;
+    const auto by_lane = [](const auto& spans) {
+      std::map<Key, std::vector<std::pair<Ticks, Ticks>>> lanes;
+      for (const auto& span : spans) {
+        lanes[{span.group, span.lane}].emplace_back(span.start, span.end);
+      }
+      for (auto& [lane, times] : lanes) std::sort(times.begin(), times.end());
+      return lanes;
+    };
+    const auto overlap = [](const auto& all, const std::pair<Ticks, Ticks>& one) {
+      Ticks time = 0;
+      for (const auto& [start, end] : all) {
+        const Ticks from = std::max(start, one.first), to = std::min(end, one.second);
+        time += to > from ? to - from : 0;
+      }
+      return time;
+    };
+    auto running = by_lane(machine.spans());
+    for (const auto& [lane, times] : by_lane(machine.parked())) {
+      for (const auto& one : times) {
+        ASSERT_EQ(overlap(running[lane], one), one.second - one.first) << "seed " << seed;
+        ASSERT_EQ(overlap(times, one), one.second - one.first) << "seed " << seed;
+      }
+    }
+    for (const auto& [lane, times] : by_lane(machine.kept())) {
+      for (const auto& one : times) ASSERT_EQ(overlap(running[lane], one), 0U) << "seed " << seed;
+    }
+    std::map<std::pair<TaskId, std::uint32_t>, Ticks> starts;
+    for (const Span& span : machine.spans()) {
+      Ticks& start = starts[{span.task, span.block}];
+      start = std::max(start, span.start);
+    }
+    for (const Span& span : machine.parked()) {
+      ASSERT_LE(span.end, starts.at({span.task, span.block})) << "seed " << seed;
+    }
+    parked += machine.parked().size();
+    kept += machine.kept().size();
+  }
+  EXPECT_GT(parked, 1000U);
+  EXPECT_GT(kept, 100U);
+}
+
+}  // namespace
+}  // namespace dovetail::cores

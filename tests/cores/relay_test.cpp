@@ -1,0 +1,112 @@
+#include "cores/relay.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace dovetail::cores {
+namespace {
+
+std::pair<std::uint64_t, std::uint32_t> two_of(const std::optional<ReadyRing::Claim>& claim) {
+  return claim ? std::pair(claim->task, claim->block) : std::pair(~std::uint64_t{0}, ~0U);
+}
+
+TEST(Relay, GivesWhatIsLeftToWhoeverComes) {
+  Relay relay;
+  EXPECT_FALSE(relay.has_work());
+  EXPECT_FALSE(relay.take());
+  EXPECT_FALSE(relay.take_of(0));
+  ASSERT_TRUE(relay.offer(7, 4));
+  EXPECT_TRUE(relay.has_work());
+  EXPECT_EQ(relay.blocks(), 3U);
+  EXPECT_FALSE(relay.offer(8, 2)) << "blocks are left";
+  EXPECT_EQ(two_of(relay.take()), std::pair(std::uint64_t{7}, 1U));
+  EXPECT_FALSE(relay.take_of(8));
+  EXPECT_EQ(two_of(relay.take_of(7)), std::pair(std::uint64_t{7}, 2U));
+  EXPECT_EQ(two_of(relay.take()), std::pair(std::uint64_t{7}, 3U));
+  EXPECT_FALSE(relay.take());
+  EXPECT_FALSE(relay.take_of(7));
+  EXPECT_TRUE(relay.offer(8, 2));
+}
+
+TEST(Relay, HoldsTheLargestOfAll) {
+  Relay relay;
+  ASSERT_TRUE(relay.offer(Relay::kMaxTasks - 1, ReadyRing::kMaxBlocks));
+  EXPECT_EQ(relay.blocks(), ReadyRing::kMaxBlocks - 1);
+  EXPECT_EQ(two_of(relay.take()), std::pair(Relay::kMaxTasks - 1, 1U));
+  relay.close();
+  EXPECT_EQ(two_of(relay.take_rest()), std::pair(Relay::kMaxTasks - 1, 2U));
+}
+
+TEST(Relay, WhileItIsClosedOnlyItsKeeperTakes) {
+  Relay relay;
+  ASSERT_TRUE(relay.offer(1, 3));
+  relay.close();
+  EXPECT_FALSE(relay.take());
+  EXPECT_FALSE(relay.take_of(1));
+  EXPECT_FALSE(relay.has_work());
+  EXPECT_EQ(relay.blocks(), 2U);
+  EXPECT_EQ(two_of(relay.take_rest()), std::pair(std::uint64_t{1}, 1U));
+  EXPECT_FALSE(relay.take_rest());
+  EXPECT_FALSE(relay.offer(2, 2));
+  relay.open();
+  EXPECT_FALSE(relay.take());
+  EXPECT_TRUE(relay.offer(2, 2));
+}
+
+// Whoever ends the last block offers the next task; another thread closes it now and then.
+TEST(Relay, EachBlockOfAChainIsTakenOnce) {
+  constexpr std::uint64_t kTasks = 20'000;
+  const auto blocks_of = [](std::uint64_t task) {
+    return static_cast<std::uint32_t>(2 + task % 3);
+  };
+  Relay relay;
+  std::vector<std::uint32_t> taken(kTasks, 0);  // each under the order that the relay makes
+  std::vector<std::atomic<std::uint32_t>> left(kTasks);
+  for (std::uint64_t task = 0; task < kTasks; ++task) left[task] = blocks_of(task);
+  std::atomic<bool> ends{false};
+  const auto run = [&](ReadyRing::Claim claim) {
+    for (;;) {
+      if (claim.block == 0) taken[claim.task] = claim.task == 0 ? 1 : taken[claim.task - 1] + 1;
+      if (left[claim.task].fetch_sub(1) > 1) return;
+      if (++claim.task == kTasks) {
+        ends = true;
+        return;
+      }
+      claim.block = 0;
+      while (!relay.offer(claim.task, blocks_of(claim.task))) std::this_thread::yield();
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&, i] {
+      if (i == 0 && relay.offer(0, blocks_of(0))) run({0, 0});
+      while (!ends) {
+        const auto claim = relay.take();
+        claim ? run(*claim) : std::this_thread::yield();
+      }
+    });
+  }
+  std::thread keeper([&] {
+    while (!ends) {
+      relay.close();
+      const auto rest = relay.take_rest();
+      relay.open();
+      for (std::uint32_t block = rest ? rest->block : 0; rest && block < blocks_of(rest->task);
+           ++block) {
+        run({rest->task, block});
+      }
+      std::this_thread::yield();
+    }
+  });
+  for (std::thread& thread : threads) thread.join();
+  keeper.join();
+  EXPECT_EQ(taken.back(), kTasks);
+  for (const auto& blocks : left) ASSERT_EQ(blocks, 0U);
+}
+
+}  // namespace
+}  // namespace dovetail::cores

@@ -1,0 +1,99 @@
+#include "cores/trace.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "cores/program.h"
+#include "cores/swimlanes.h"
+
+namespace dovetail::cores {
+namespace {
+
+using Json = nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+LaneTrace small_trace() {
+  LaneTrace trace;
+  trace.running = {{0, 0, 0, 0, 0, 2500}, {0, 0, 0, 1, 0, 2500}, {1, 3, 1, 2, 1000, 4000}};
+  trace.parked = {{2, 0, 0, 1, 500, 2500}};
+  trace.kept = {{1, 0, 0, 1000}};
+  trace.counters = {{"tasks", {{0, 1.0}, {1000, 3.0}}}};
+  trace.name = [](TaskId task) {
+    return task == 0 ? "say \"a\\b\" <&>" : fmt::format("t{}", task);
+  };
+  return trace;
+}
+
+std::string written(const Topology& topology, const LaneTrace& trace) {
+  std::string text;
+  write_lane_trace(topology, trace, [&](std::string_view piece) { text += piece; });
+  return text;
+}
+
+std::string drawn(const Topology& topology, const LaneTrace& trace,
+                  const SwimlaneOptions& options) {
+  std::string text;
+  write_swimlanes(topology, trace, options, [&](std::string_view piece) { text += piece; });
+  return text;
+}
+
+TEST(LaneTrace, HasATrackForEachLane) {
+  const auto topology = *Topology::parse("2x(1C2V)");
+  const Json trace = Json::parse(written(topology, small_trace()));
+  std::map<std::pair<int, int>, std::string> tracks;
+  std::map<std::string, std::vector<Json>> slices;
+  for (const Json& event : trace["traceEvents"]) {
+    const auto key = std::pair(event.value("pid", 0), event.value("tid", 0));
+    if (event["name"] == "thread_name") tracks[key] = event["args"]["name"];
+    if (event["ph"] == "X") slices[tracks.at(key)].push_back(event);
+  }
+  EXPECT_EQ(tracks.size(), 6U + 2U);
+  ASSERT_EQ(slices["group 0 · matrix 0"].size(), 1U);
+  const Json& slice = slices["group 0 · matrix 0"][0];
+  EXPECT_EQ(slice["name"], "say \"a\\b\" <&>");
+  EXPECT_EQ(slice["ts"], 0.0);
+  EXPECT_EQ(slice["dur"], 2.5);
+  ASSERT_EQ(slices["group 1 · vector 1"].size(), 1U);
+  EXPECT_EQ(slices["group 1 · vector 1"][0]["args"], Json({{"task", 1}, {"block", 3}}));
+  ASSERT_EQ(slices["group 0 · vector 0 · parked"].size(), 1U);
+  EXPECT_EQ(slices["group 0 · vector 0 · parked"][0]["name"], "t2");
+  EXPECT_EQ(slices["group 1 · matrix 0 · kept"].size(), 1U);
+}
+
+TEST(LaneTrace, HasCounters) {
+  const Json trace = Json::parse(written(*Topology::parse("2x(1C2V)"), small_trace()));
+  std::vector<std::pair<double, double>> samples;
+  for (const Json& event : trace["traceEvents"]) {
+    if (event["ph"] == "C") samples.emplace_back(event["ts"], event["args"]["value"]);
+  }
+  EXPECT_EQ(samples, (std::vector<std::pair<double, double>>{{0.0, 1.0}, {1.0, 3.0}}));
+}
+
+TEST(LaneTrace, OfNothing) {
+  const Json trace = Json::parse(written(*Topology::parse("1x(2L)"), {}));
+  EXPECT_EQ(trace["traceEvents"].size(), 2U + 2U * 2U) << "names and places of tracks";
+}
+
+TEST(Swimlanes, DrawEachPart) {
+  const std::string svg = drawn(*Topology::parse("2x(1C2V)"), small_trace(), {"A & B", 1000, 256});
+  EXPECT_THAT(svg, AllOf(HasSubstr("A &amp; B"), HasSubstr("group 1 · vector 1"),
+                         HasSubstr("&lt;&amp;&gt;, block 0, 0.000 to 2.500 us"),
+                         HasSubstr("t1, block 3, 1.000 to 4.000 us"),
+                         HasSubstr("t2, block 0, parked"), Not(HasSubstr("of 6 lanes"))));
+}
+
+TEST(Swimlanes, DrawSoManyLanes) {
+  const std::string svg = drawn(*Topology::parse("2x(1C2V)"), small_trace(), {"", 1000, 2});
+  EXPECT_THAT(svg, AllOf(HasSubstr("the first 2 of 6 lanes"), HasSubstr("group 0 · vector 0"),
+                         Not(HasSubstr("group 0 · vector 1")), Not(HasSubstr("t1, block 3"))));
+}
+
+}  // namespace
+}  // namespace dovetail::cores

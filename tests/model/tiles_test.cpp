@@ -1,0 +1,147 @@
+// A pass that many lanes work on, in tiles, against every segment alone on a single lane: the same
+// bits.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "cores/executor.h"
+#include "kernels/kernels.h"
+#include "model/cache.h"
+#include "model/dense.h"
+#include "support/random_model.h"
+
+namespace dovetail::model {
+namespace {
+
+constexpr std::uint32_t kContext = 640;
+constexpr std::uint32_t kBlocks = 160;
+
+struct Sequence {
+  std::vector<std::int32_t> tokens;
+  std::vector<std::uint32_t> blocks;
+};
+
+// A sequence's part of a pass.
+struct Part {
+  std::size_t sequence = 0;
+  std::uint32_t first = 0, count = 0, logit_rows = 0;
+};
+
+class Machine {
+ public:
+  Machine(std::shared_ptr<const load::ModelSource> source, std::uint32_t lanes)
+      : executor_(cores::Topology::of_lanes(lanes), {}),
+        model_(std::move(source), kernels::best_kernels(), executor_),
+        cache_(*Cache::create(model_.cache_shape(kernels::CacheType::kF32), kBlocks)) {
+    for (std::uint32_t block = 0; block < kBlocks; ++block) cache_.poison(block);
+  }
+
+  std::vector<float> compute(std::span<const Sequence> sequences, std::span<const Part> parts) {
+    std::vector<Segment> segments;
+    std::size_t rows = 0;
+    for (const Part& part : parts) {
+      const Sequence& sequence = sequences[part.sequence];
+      segments.push_back({std::span(sequence.tokens).subspan(part.first, part.count), part.first,
+                          sequence.blocks, part.logit_rows});
+      rows += part.logit_rows;
+    }
+    std::vector<float> logits(rows * model_.config().vocab_size);
+    model_.forward(segments, cache_, logits);
+    return logits;
+  }
+
+  bool has_cache_of(const Machine& other) const {
+    const CacheShape& shape = cache_.shape();
+    for (std::uint32_t layer = 0; layer < shape.layers; ++layer) {
+      for (std::uint32_t head = 0; head < shape.kv_heads; ++head) {
+        for (std::uint32_t block = 0; block < kBlocks; ++block) {
+          if (std::memcmp(cache_.keys(layer, head, block), other.cache_.keys(layer, head, block),
+                          shape.tile_bytes()) != 0 ||
+              std::memcmp(cache_.values(layer, head, block),
+                          other.cache_.values(layer, head, block), shape.tile_bytes()) != 0)
+            return false;
+        }
+      }
+    }
+    return true;
+  }
+
+ private:
+  cores::Executor executor_;
+  DenseModel model_;
+  Cache cache_;
+};
+
+// Some long prompts and some short ones, each computed in one to four passes.
+struct History {
+  std::vector<Sequence> sequences;
+  std::vector<std::vector<Part>> passes;
+};
+
+History random_history(std::mt19937& random, std::uint32_t vocab) {
+  const auto below = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); };
+  History history;
+  std::uint32_t next_block = 0;
+  history.passes.resize(1 + below(4));
+  for (std::uint32_t i = 1 + below(40); i > 0; --i) {
+    const std::uint32_t length = below(4) == 0 ? 1 + below(kContext - 1) : 1 + below(40);
+    const auto blocks =
+        static_cast<std::uint32_t>((length + kernels::kBlockSize - 1) / kernels::kBlockSize);
+    if (next_block + blocks > kBlocks) continue;
+    Sequence& sequence = history.sequences.emplace_back();
+    for (std::uint32_t k = 0; k < length; ++k)
+      sequence.tokens.push_back(static_cast<std::int32_t>(below(vocab)));
+    for (std::uint32_t k = 0; k < blocks; ++k) sequence.blocks.push_back(next_block++);
+    std::uint32_t done = 0;
+    for (std::vector<Part>& pass : history.passes) {
+      const bool last = &pass == &history.passes.back();
+      const std::uint32_t count = last ? length - done : below(length - done + 1);
+      if (count == 0) continue;
+      pass.push_back({history.sequences.size() - 1, done, count, below(std::min(count, 6U) + 1)});
+      done += count;
+    }
+  }
+  std::erase_if(history.passes, [](const std::vector<Part>& pass) { return pass.empty(); });
+  return history;
+}
+
+// Histories out of `rounds` that `lanes` answer in other bits than one lane does.
+int differences(std::uint32_t lanes, int rounds) {
+  test::RandomModelOptions options;
+  options.layers = 3;
+  options.max_context = kContext;
+  const auto source = test::random_model(options);
+  std::mt19937 random(lanes);
+  int differ = 0;
+  for (int round = 0; round < rounds; ++round) {
+    const History history = random_history(random, options.vocab_size);
+    Machine together(source, lanes), alone(source, 1);
+    bool same = true;
+    for (const std::vector<Part>& pass : history.passes) {
+      const std::vector<float> logits = together.compute(history.sequences, pass);
+      std::vector<float> wanted;
+      for (const Part& part : pass) {
+        const std::vector<float> some = alone.compute(history.sequences, std::span(&part, 1));
+        wanted.insert(wanted.end(), some.begin(), some.end());
+      }
+      same = same && logits.size() == wanted.size() &&
+             std::memcmp(logits.data(), wanted.data(), logits.size() * sizeof(float)) == 0;
+    }
+    if (!same || !together.has_cache_of(alone)) ++differ;
+  }
+  return differ;
+}
+
+class Tiles : public testing::TestWithParam<std::uint32_t> {};
+
+TEST_P(Tiles, LeaveNoTrace) { EXPECT_EQ(differences(GetParam(), 10), 0); }
+
+INSTANTIATE_TEST_SUITE_P(Lanes, Tiles, testing::Values(1U, 2U, 3U, 8U));
+
+}  // namespace
+}  // namespace dovetail::model

@@ -1,7 +1,6 @@
 #include "model/decoder.h"
 
 #include <algorithm>
-#include <bit>
 #include <cassert>
 #include <cmath>
 #include <utility>
@@ -107,6 +106,11 @@ void Decoder::forward(std::span<const Segment> segments, const Cache& cache,
   for (std::size_t number = 0; number < graph->tasks.size(); ++number) {
     const Graph::Task& task = graph->tasks[number];
     graph->recording.set_blocks(number, blocks_of(task.stage, task.layer, task.tile));
+    if (task.stage == Stage::kExperts) {
+      const std::uint32_t count = rows_of(task.layer, pass_.tiles()[task.tile]);
+      graph->recording.set_shape(
+          number, experts_->join(count, lanes_) ? cores::kWholeGroup : cores::kVectorTask);
+    }
   }
   // Its tasks do not fail, and the executor has their lanes and room for them.
   [[maybe_unused]] const Status ran = executor_.run(graph->recording);
@@ -132,19 +136,13 @@ observe::LaneSlice Decoder::slice(const cores::Span& span) const {
 Decoder::Graph Decoder::record(std::uint32_t tiles) {
   Graph graph;
   cores::Recorder recorder(max_tasks(config_), 4 * max_tasks(config_));
-  int widest = 0;
-  for (const cores::GroupSpec& group : executor_.topology().groups())
-    widest = std::max(widest, std::popcount(group.all()));
   const auto add = [&](Stage stage, std::uint32_t layer, std::uint32_t tile,
                        std::initializer_list<cores::Access> accesses) {
     const auto function = [this, stage, layer, tile](const cores::Part& part) {
       run(stage, layer, tile, part);
     };
-    // A group of one lane has nobody to wait for.
-    const cores::TaskShape shape =
-        stage == Stage::kExperts && widest > 1 ? cores::kWholeGroup : cores::kVectorTask;
     [[maybe_unused]] const auto number =
-        recorder.add({shape}, function, std::span(accesses.begin(), accesses.size()));
+        recorder.add({cores::kVectorTask}, function, std::span(accesses.begin(), accesses.size()));
     assert(number && *number == graph.tasks.size());
     graph.tasks.push_back({stage, layer, tile});
   };

@@ -126,6 +126,10 @@ std::uint32_t Experts::blocks(std::uint32_t rows) const {
   return static_cast<std::uint32_t>(std::clamp<std::size_t>(std::size_t{rows} * used_, 1, count_));
 }
 
+bool Experts::join(std::uint32_t rows, std::size_t lanes) const {
+  return worth_joining(blocks(rows), 3 * hidden_ * inner_ * used_ * rows, lanes);
+}
+
 void Experts::compute(std::uint32_t layer, const Rows& rows, const float* x,
                       const cores::Part& part) {
   const Tile& tile = tiles_[rows.tile];

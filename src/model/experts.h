@@ -33,9 +33,10 @@ void choose_experts(std::span<const float> logits, bool normalized, std::span<Ch
 
 // The layers of experts of a forward pass, each in place of a feed-forward (Mixtral,
 // https://arxiv.org/abs/2401.04088; Qwen3, https://arxiv.org/abs/2505.09388). A tile's rows choose
-// their experts; each expert that was chosen computes its rows, as one mixed task on all lanes of a
-// group; every row adds up what its experts gave, in the order of their numbers, so that its bits
-// depend on nothing but the row. No expert has a limit of rows.
+// their experts; each expert that was chosen computes its rows, as a mixed task on all lanes of a
+// group or, where there are plenty of experts, on one lane; every row adds up what its experts
+// gave, in the order of their numbers, so that its bits depend on nothing but the row. No expert
+// has a limit of rows.
 //
 // The functions after reserve() are what tasks do, in their order; those of different tiles may run
 // at the same time. Matrices are [rows of the pass][...]; a tile's rows lie together.
@@ -65,7 +66,9 @@ class Experts {
 
   // Blocks that compute() has at most: experts that may have been chosen; at least one.
   std::uint32_t blocks(std::uint32_t rows) const;
-  // Block b is the expert with the b-th most rows, if so many were chosen; its parts start
+  // Whether a block is for a whole group, where there are so many lanes, and not for one.
+  bool join(std::uint32_t rows, std::size_t lanes) const;
+  // Block b is the expert with the b-th most rows, if so many were chosen. Its parts start
   // together. x: [count][hidden size], the rows' input.
   void compute(std::uint32_t layer, const Rows& rows, const float* x, const cores::Part& part);
 

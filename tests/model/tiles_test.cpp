@@ -119,7 +119,7 @@ int differences(const char* topology, std::uint32_t experts, int rounds) {
   if (experts > 0) {
     options.experts = experts;
     options.experts_used = 3;
-    options.intermediate_size = 48;
+    options.intermediate_size = 256;
   }
   const auto source = test::random_model(options);
   std::mt19937 random(7);

@@ -145,8 +145,6 @@ void read_sliding_window(JsonFields& fields, ModelConfig& model) {
                       "null for model_type llama", ErrorKind::kUnsupported);
       }
       return;
-    case Architecture::kMixtral:
-    case Architecture::kQwen3Moe:
     case Architecture::kMistral:
       slides = window.has_value();
       break;

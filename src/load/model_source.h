@@ -16,13 +16,7 @@
 
 namespace dovetail::load {
 
-enum class Architecture : std::uint8_t { kLlama, kMistral, kQwen2, kQwen3, kMixtral, kQwen3Moe };
-
-struct ExpertsConfig {
-  std::uint32_t count = 0;
-  std::uint32_t used = 0;
-  bool normalized = false;
-};
+enum class Architecture : std::uint8_t { kLlama, kMistral, kQwen2, kQwen3 };
 
 enum class RopeScaling : std::uint8_t { kNone, kLinear, kLlama3, kYarn };
 
@@ -64,7 +58,6 @@ struct ModelConfig {
   bool qk_norm = false;          // per-head RMS norm of q and k before RoPE
   bool tied_embeddings = false;  // output.weight is token_embd.weight
   RopeConfig rope;
-  ExpertsConfig experts;
 };
 
 // A tensor inside a memory-mapped file. `rows` x `columns`, row-major, columns innermost; a vector

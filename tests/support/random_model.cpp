@@ -121,9 +121,6 @@ std::shared_ptr<load::ModelSource> random_model(const RandomModelOptions& option
   config.qk_norm = options.architecture == load::Architecture::kQwen3;
   config.tied_embeddings = options.tied_embeddings;
 
-  if (options.experts > 0)
-    config.experts = {options.experts, options.experts_used, options.experts_normalized};
-
   Builder build(*source, options.seed);
   const std::size_t hidden = options.hidden_size;
   const std::size_t query = std::size_t{options.heads} * options.head_dim;
@@ -149,18 +146,6 @@ std::shared_ptr<load::ModelSource> random_model(const RandomModelOptions& option
       build.vector(name("attn_k_norm.weight"), options.head_dim, 1.0F, 0.1F);
     }
     build.vector(name("ffn_norm.weight"), hidden, 1.0F, 0.1F);
-    if (options.experts > 0) {
-      build.matrix(name("ffn_gate_inp.weight"), DataType::kF32, options.experts, hidden);
-      for (std::uint32_t e = 0; e < options.experts; ++e) {
-        const auto of = [&](const char* tensor) {
-          return fmt::format("blk.{}.{}.{}.weight", layer, tensor, e);
-        };
-        build.matrix(of("ffn_gate"), options.type, options.intermediate_size, hidden);
-        build.matrix(of("ffn_up"), options.type, options.intermediate_size, hidden);
-        build.matrix(of("ffn_down"), options.type, hidden, options.intermediate_size);
-      }
-      continue;
-    }
     build.matrix(name("ffn_gate.weight"), options.type, options.intermediate_size, hidden);
     build.matrix(name("ffn_up.weight"), options.type, options.intermediate_size, hidden);
     build.matrix(name("ffn_down.weight"), options.type, hidden, options.intermediate_size);

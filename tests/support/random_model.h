@@ -20,8 +20,6 @@ struct RandomModelOptions {
   std::uint32_t max_context = 256;
   std::uint32_t sliding_window = 0;
   bool tied_embeddings = false;
-  std::uint32_t experts = 0, experts_used = 2;
-  bool experts_normalized = true;
   std::uint64_t seed = 1;
 };
 

@@ -1,0 +1,631 @@
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "load/expect_error.h"
+#include "load/gguf_builder.h"
+#include "load/gguf_model.h"
+#include "load/hf_config.h"
+#include "load/safetensors_builder.h"
+#include "load/tensor_binding.h"
+#include "support/temp_folder.h"
+
+namespace dovetail::load {
+namespace {
+
+const TinyShape kMixtralGguf{.architecture = "llama", .experts = 4};
+const TinyShape kOldMixtralGguf{.architecture = "llama", .experts = 4, .split_experts = true};
+const TinyShape kQwen3MoeGguf{
+    .architecture = "qwen3moe", .inner = 96, .qk_norm = true, .experts = 5, .experts_used = 3};
+const TinyShape kMixtralHf{.architecture = "mixtral", .experts = 4};
+const TinyShape kQwen3MoeHf{
+    .architecture = "qwen3_moe", .inner = 96, .qk_norm = true, .experts = 5, .experts_used = 3};
+
+Result<ModelSource> read_experts_of(const Bytes& bytes) {
+  const NamedBytes shard{"m.gguf", bytes};
+  return read_gguf_model({&shard, 1});
+}
+
+// Matrices of every expert and the router of every layer, and nothing of a dense feed-forward.
+void expect_experts(const ModelSource& model, const TinyShape& shape) {
+  EXPECT_EQ(model.config.experts.count, shape.experts);
+  EXPECT_EQ(model.config.experts.used, shape.experts_used);
+  EXPECT_TRUE(model.config.experts.normalized);
+  EXPECT_EQ(model.config.intermediate_size, shape.inner);
+  EXPECT_EQ(model.config.qk_norm, shape.qk_norm);
+  const std::size_t of_a_layer = (shape.qk_norm ? 9 : 7) + 3 * shape.experts;
+  EXPECT_EQ(model.tensors.size(), 3 + shape.layers * of_a_layer);
+  for (std::uint32_t layer = 0; layer < shape.layers; ++layer) {
+    const TensorView& router = model.tensors.at(fmt::format("blk.{}.ffn_gate_inp.weight", layer));
+    EXPECT_EQ(router.rows, shape.experts);
+    EXPECT_EQ(router.columns, shape.hidden);
+    for (const char* stem : {"ffn_gate", "ffn_up", "ffn_down"}) {
+      for (std::uint32_t expert = 0; expert < shape.experts; ++expert) {
+        const TensorView& view =
+            model.tensors.at(fmt::format("blk.{}.{}.{}.weight", layer, stem, expert));
+        const bool down = std::string_view(stem) == "ffn_down";
+        EXPECT_EQ(view.rows, down ? shape.hidden : shape.inner);
+        EXPECT_EQ(view.columns, down ? shape.inner : shape.hidden);
+        EXPECT_EQ(view.data.size(), view.rows * row_bytes(view.type, view.columns));
+      }
+    }
+  }
+}
+
+TEST(GgufExperts, OpenMergedOrOneByOne) {
+  for (const TinyShape& shape : {kMixtralGguf, kOldMixtralGguf, kQwen3MoeGguf}) {
+    for (const DataType type : {DataType::kF32, DataType::kQ8_0}) {
+      SCOPED_TRACE(fmt::format("{} {}", shape.architecture, shape.split_experts));
+      const Bytes bytes = tiny_gguf(shape, type).bytes();
+      const auto model = read_experts_of(bytes);
+      ASSERT_TRUE(model) << model.error().message;
+      const bool mixtral = shape.architecture == "llama";
+      EXPECT_EQ(model->config.architecture,
+                mixtral ? Architecture::kMixtral : Architecture::kQwen3Moe);
+      EXPECT_EQ(model->config.rope.interleaved, mixtral);
+      expect_experts(*model, shape);
+    }
+  }
+}
+
+// The views of a merged tensor follow each other without a gap, in the order of the experts.
+TEST(GgufExperts, AreCutInOrder) {
+  const GgufBuilder builder = tiny_gguf(kMixtralGguf, DataType::kQ8_0);
+  const Bytes bytes = builder.bytes();
+  const auto model = read_experts_of(bytes);
+  ASSERT_TRUE(model) << model.error().message;
+  for (const GgufBuilder::Tensor& tensor : builder.tensors) {
+    const std::size_t end = tensor.name.find("_exps.weight");
+    if (end == std::string::npos) continue;
+    std::size_t at = 0;
+    for (std::uint32_t expert = 0; expert < kMixtralGguf.experts; ++expert) {
+      const TensorView& view =
+          model->tensors.at(fmt::format("{}.{}.weight", tensor.name.substr(0, end), expert));
+      EXPECT_EQ(ggml_number(view.type), tensor.type);
+      ASSERT_LE(at + view.data.size(), tensor.data.size());
+      EXPECT_TRUE(std::equal(view.data.begin(), view.data.end(),
+                             tensor.data.begin() + static_cast<std::ptrdiff_t>(at)));
+      at += view.data.size();
+    }
+    EXPECT_EQ(at, tensor.data.size());
+  }
+}
+
+TEST(GgufExperts, AreReadInEverySpelling) {
+  struct Row {
+    std::string name;
+    std::function<void(GgufBuilder&)> change;
+    TinyShape shape = kMixtralGguf;
+  };
+  const Row rows[] = {
+      {"what changes nothing",
+       [](GgufBuilder& b) {
+         b.set_u32("llama.expert_gating_func", 1);
+         b.set_f32("llama.expert_weights_scale", 1.0F);
+         b.set_bool("llama.expert_weights_norm", true);
+         b.set_u32("llama.expert_shared_count", 0);
+         b.set_u32("llama.expert_group_count", 1);
+         b.set_u32("llama.leading_dense_block_count", 0);
+       }},
+      {"no scale", [](GgufBuilder& b) { b.set_f32("llama.expert_weights_scale", 0.0F); }},
+      {"a size of the experts' own",
+       [](GgufBuilder& b) {
+         b.set_u32("llama.feed_forward_length", 1);
+         b.set_u32("llama.expert_feed_forward_length", 64);
+       }},
+      {"no size of a dense layer", [](GgufBuilder& b) { b.erase("qwen3moe.feed_forward_length"); },
+       kQwen3MoeGguf},
+      {"one expert, whose dimension is left out",
+       [](GgufBuilder& b) {
+         for (GgufBuilder::Tensor& tensor : b.tensors) {
+           if (tensor.name.ends_with("_exps.weight")) tensor.dimensions.pop_back();
+         }
+       },
+       TinyShape{.experts = 1, .experts_used = 1}},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    GgufBuilder builder = tiny_gguf(row.shape);
+    row.change(builder);
+    const Bytes bytes = builder.bytes();
+    const auto model = read_experts_of(bytes);
+    ASSERT_TRUE(model) << model.error().message;
+    expect_experts(*model, row.shape);
+  }
+}
+
+TEST(GgufExperts, MayHaveWeightsThatAreNotNormalized) {
+  GgufBuilder builder = tiny_gguf(kQwen3MoeGguf);
+  builder.set_bool("qwen3moe.expert_weights_norm", false);
+  const Bytes bytes = builder.bytes();
+  const auto model = read_experts_of(bytes);
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_FALSE(model->config.experts.normalized);
+}
+
+struct BadExperts {
+  std::string name;
+  std::function<void(GgufBuilder&)> change;
+  std::string message;
+  TinyShape shape = kMixtralGguf;
+  ErrorKind kind = ErrorKind::kInvalid;
+};
+
+class GgufExpertModel : public testing::TestWithParam<BadExperts> {};
+
+TEST_P(GgufExpertModel, IsRefusedByName) {
+  GgufBuilder builder = tiny_gguf(GetParam().shape);
+  GetParam().change(builder);
+  const Bytes bytes = builder.bytes();
+  const auto model = read_experts_of(bytes);
+  expect_error(model, "m.gguf: ", GetParam().message);
+  EXPECT_EQ(model.error().kind, GetParam().kind);
+}
+
+BadExperts unsupported(std::string name, std::function<void(GgufBuilder&)> change,
+                       std::string message, const TinyShape& shape = kMixtralGguf) {
+  return {std::move(name), std::move(change), std::move(message), shape, ErrorKind::kUnsupported};
+}
+
+const BadExperts kBadExpertModels[] = {
+    unsupported(
+        "CountOfAnotherFamily", [](GgufBuilder& b) { b.set_u32("qwen2.expert_count", 8); },
+        "'qwen2.expert_count': 8; valid: 0 unless the architecture is llama or qwen3moe",
+        TinyShape{.architecture = "qwen2", .attention_bias = true}),
+    {"NoCount", [](GgufBuilder& b) { b.erase("qwen3moe.expert_count"); },
+     "'qwen3moe.expert_count': missing; valid: an integer from 1 to 1024", kQwen3MoeGguf},
+    {"CountZero", [](GgufBuilder& b) { b.set_u32("qwen3moe.expert_count", 0); },
+     "'qwen3moe.expert_count': 0; valid: an integer from 1 to 1024", kQwen3MoeGguf},
+    {"CountHuge", [](GgufBuilder& b) { b.set_u32("llama.expert_count", 1025); },
+     "'llama.expert_count': 1025; valid: an integer from 0 to 1024"},
+    {"NotUsed", [](GgufBuilder& b) { b.erase("llama.expert_used_count"); },
+     "'llama.expert_used_count': missing; valid: an integer from 1 to 64"},
+    {"UsedZero", [](GgufBuilder& b) { b.set_u32("llama.expert_used_count", 0); },
+     "'llama.expert_used_count': 0; valid: an integer from 1 to 64"},
+    {"UsedHuge", [](GgufBuilder& b) { b.set_u32("llama.expert_used_count", 65); },
+     "'llama.expert_used_count': 65; valid: an integer from 1 to 64"},
+    {"MoreUsedThanThereAre", [](GgufBuilder& b) { b.set_u32("llama.expert_used_count", 5); },
+     "experts used by a token: 5; valid: 1 to 4"},
+    {"SizeMissing", [](GgufBuilder& b) { b.erase("qwen3moe.expert_feed_forward_length"); },
+     "'qwen3moe.expert_feed_forward_length': missing; valid: an integer from 1", kQwen3MoeGguf},
+    unsupported(
+        "NotNormalized", [](GgufBuilder& b) { b.set_bool("llama.expert_weights_norm", false); },
+        "'llama.expert_weights_norm': false; valid: true for architecture llama"),
+    unsupported(
+        "Shared", [](GgufBuilder& b) { b.set_u32("llama.expert_shared_count", 1); },
+        "'llama.expert_shared_count': 1; valid: 0"),
+    unsupported(
+        "SharedSize",
+        [](GgufBuilder& b) { b.set_u32("qwen3moe.expert_shared_feed_forward_length", 64); },
+        "'qwen3moe.expert_shared_feed_forward_length': 64; valid: 0", kQwen3MoeGguf),
+    unsupported(
+        "ChunkSize",
+        [](GgufBuilder& b) { b.set_u32("llama.expert_chunk_feed_forward_length", 64); },
+        "'llama.expert_chunk_feed_forward_length': 64; valid: 0"),
+    unsupported(
+        "LeadingDenseLayers",
+        [](GgufBuilder& b) { b.set_u32("qwen3moe.leading_dense_block_count", 1); },
+        "'qwen3moe.leading_dense_block_count': 1; valid: 0", kQwen3MoeGguf),
+    unsupported(
+        "Groups", [](GgufBuilder& b) { b.set_u32("llama.expert_group_count", 2); },
+        "'llama.expert_group_count': 2; valid: 0 or 1"),
+    unsupported(
+        "GroupsUsed", [](GgufBuilder& b) { b.set_u32("llama.expert_group_used_count", 2); },
+        "'llama.expert_group_used_count': 2; valid: 0 or 1"),
+    unsupported(
+        "GroupSize", [](GgufBuilder& b) { b.set_u32("llama.experts_per_group", 2); },
+        "'llama.experts_per_group': 2; valid: 0"),
+    unsupported(
+        "EveryOtherLayer", [](GgufBuilder& b) { b.set_u32("llama.moe_every_n_layers", 2); },
+        "'llama.moe_every_n_layers': 2; valid: 0 or 1"),
+    unsupported(
+        "LayerStep", [](GgufBuilder& b) { b.set_u32("llama.interleave_moe_layer_step", 2); },
+        "'llama.interleave_moe_layer_step': 2; valid: 0 or 1"),
+    unsupported(
+        "Latent", [](GgufBuilder& b) { b.set_u32("llama.moe_latent_size", 16); },
+        "'llama.moe_latent_size': 16; valid: 0"),
+    unsupported(
+        "LayersThatPredict", [](GgufBuilder& b) { b.set_u32("llama.nextn_predict_layers", 1); },
+        "'llama.nextn_predict_layers': 1; valid: 0"),
+    unsupported(
+        "Gating", [](GgufBuilder& b) { b.set_u32("qwen3moe.expert_gating_func", 2); },
+        "'qwen3moe.expert_gating_func': 2; valid: 1, which is softmax", kQwen3MoeGguf),
+    unsupported(
+        "Scale", [](GgufBuilder& b) { b.set_f32("llama.expert_weights_scale", 2.5F); },
+        "'llama.expert_weights_scale': 2.5; valid: 0 or 1"),
+    unsupported(
+        "GroupScale", [](GgufBuilder& b) { b.set_f32("llama.expert_group_scale", 0.5F); },
+        "'llama.expert_group_scale': given; valid: absent"),
+    unsupported(
+        "SoftCap", [](GgufBuilder& b) { b.set_f32("llama.router_logit_softcapping", 30.0F); },
+        "'llama.router_logit_softcapping': given; valid: absent"),
+    unsupported(
+        "Clamp",
+        [](GgufBuilder& b) {
+          b.set_numbers<float>("llama.swiglu_clamp_exp", GgufType::kFloat32, {7.0F, 7.0F});
+        },
+        "'llama.swiglu_clamp_exp': given; valid: absent"),
+    {"RouterMissing", [](GgufBuilder& b) { b.erase_tensor("blk.1.ffn_gate_inp.weight"); },
+     "tensor 'blk.1.ffn_gate_inp.weight': missing; valid: a tensor of shape [4, 32]"},
+    {"RouterOfOneExpertMore",
+     [](GgufBuilder& b) {
+       b.erase_tensor("blk.1.ffn_gate_inp.weight");
+       b.add_tensor("blk.1.ffn_gate_inp.weight", DataType::kF32, {5, 32});
+     },
+     "tensor 'blk.1.ffn_gate_inp.weight': shape [5, 32]; valid: [4, 32]"},
+    {"MergedMissing", [](GgufBuilder& b) { b.erase_tensor("blk.1.ffn_up_exps.weight"); },
+     "tensor 'blk.1.ffn_up.0.weight': missing; valid: a tensor of shape [64, 32]"},
+    {"MergedOfOneExpertMore",
+     [](GgufBuilder& b) {
+       b.erase_tensor("blk.0.ffn_up_exps.weight");
+       b.add_tensor("blk.0.ffn_up_exps.weight", DataType::kF32, {5, 64, 32});
+     },
+     "tensor 'blk.0.ffn_up_exps.weight': shape [5, 64, 32]; valid: [4, 64, 32]"},
+    {"MergedTurned",
+     [](GgufBuilder& b) {
+       std::swap(b.tensor("blk.0.ffn_down_exps.weight").dimensions[0],
+                 b.tensor("blk.0.ffn_down_exps.weight").dimensions[1]);
+     },
+     "tensor 'blk.0.ffn_down_exps.weight': shape [4, 64, 32]; valid: [4, 32, 64]"},
+    {"MergedFlat",
+     [](GgufBuilder& b) {
+       b.tensor("blk.0.ffn_gate_exps.weight").dimensions = {32, 256};
+     },
+     "tensor 'blk.0.ffn_gate_exps.weight': shape [256, 32]; valid: [4, 64, 32]"},
+    {"MergedOfOneAndWantedOfMore",
+     [](GgufBuilder& b) {
+       b.erase_tensor("blk.0.ffn_up_exps.weight");
+       b.add_tensor("blk.0.ffn_up_exps.weight", DataType::kF32, {64, 32});
+     },
+     "tensor 'blk.0.ffn_up_exps.weight': shape [64, 32]; valid: [4, 64, 32]"},
+    {"CountBeyondTheTensors", [](GgufBuilder& b) { b.set_u32("llama.expert_count", 1024); },
+     "tensor 'blk.0.ffn_gate_inp.weight': shape [4, 32]; valid: [1024, 32]"},
+    {"MergedAndOneByOne",
+     [](GgufBuilder& b) {
+       b.add_tensor("blk.1.ffn_up.3.weight", DataType::kF32, {64, 32});
+     },
+     "tensor 'blk.1.ffn_up.3.weight': given beside 'blk.1.ffn_up_exps.weight'; valid: one of the "
+     "two"},
+    unsupported(
+        "Bias",
+        [](GgufBuilder& b) {
+          b.add_tensor("blk.0.ffn_up_exps.bias", DataType::kF32, {4, 64});
+        },
+        "tensor 'blk.0.ffn_up_exps.bias': not a part of the model"),
+    unsupported(
+        "SharedTensor",
+        [](GgufBuilder& b) {
+          b.add_tensor("blk.0.ffn_up_shexp.weight", DataType::kF32, {64, 32});
+        },
+        "tensor 'blk.0.ffn_up_shexp.weight': not a part of the model"),
+    unsupported(
+        "DenseToo",
+        [](GgufBuilder& b) {
+          b.add_tensor("blk.0.ffn_up.weight", DataType::kF32, {64, 32});
+        },
+        "tensor 'blk.0.ffn_up.weight': not a part of the model"),
+    unsupported(
+        "MergedOfADenseModel",
+        [](GgufBuilder& b) {
+          b.add_tensor("blk.0.ffn_up_exps.weight", DataType::kF32, {4, 64, 32});
+        },
+        "tensor 'blk.0.ffn_up_exps.weight': not a part of the model", TinyShape{}),
+    {"OldExpertMissing", [](GgufBuilder& b) { b.erase_tensor("blk.1.ffn_down.3.weight"); },
+     "tensor 'blk.1.ffn_down.3.weight': missing; valid: a tensor of shape [32, 64]",
+     kOldMixtralGguf},
+    unsupported(
+        "OldExpertBeyondTheLast",
+        [](GgufBuilder& b) {
+          b.add_tensor("blk.1.ffn_up.4.weight", DataType::kF32, {64, 32});
+        },
+        "tensor 'blk.1.ffn_up.4.weight': not a part of the model", kOldMixtralGguf),
+    unsupported(
+        "OldExpertWithZeroBefore",
+        [](GgufBuilder& b) {
+          b.add_tensor("blk.1.ffn_up.03.weight", DataType::kF32, {64, 32});
+        },
+        "tensor 'blk.1.ffn_up.03.weight': not a part of the model", kOldMixtralGguf),
+    {"OldExpertShape",
+     [](GgufBuilder& b) {
+       b.tensor("blk.1.ffn_up.2.weight").dimensions = {64, 32};
+     },
+     "tensor 'blk.1.ffn_up.2.weight': shape [32, 64]; valid: [64, 32]", kOldMixtralGguf},
+    unsupported(
+        "OldTypesMixed",
+        [](GgufBuilder& b) {
+          b.erase_tensor("blk.1.ffn_up.2.weight");
+          b.add_tensor("blk.1.ffn_up.2.weight", DataType::kQ8_0, {64, 32});
+        },
+        "tensor 'blk.1.ffn_up.2.weight': type 'Q8_0'; valid: F32, as of expert 0", kOldMixtralGguf),
+};
+
+INSTANTIATE_TEST_SUITE_P(Bad, GgufExpertModel, testing::ValuesIn(kBadExpertModels),
+                         [](const auto& run) { return run.param.name; });
+
+// Types may differ from layer to layer and from projection to projection, as quantisers make them.
+TEST(GgufExperts, MayDifferInTypeByLayer) {
+  GgufBuilder builder = tiny_gguf(kMixtralGguf);
+  builder.erase_tensor("blk.1.ffn_down_exps.weight");
+  builder.add_tensor("blk.1.ffn_down_exps.weight", DataType::kQ8_0, {4, 32, 64});
+  const Bytes bytes = builder.bytes();
+  const auto model = read_experts_of(bytes);
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(model->tensors.at("blk.0.ffn_down.3.weight").type, DataType::kF32);
+  EXPECT_EQ(model->tensors.at("blk.1.ffn_down.3.weight").type, DataType::kQ8_0);
+}
+
+TEST(HfExperts, Open) {
+  for (const TinyShape& shape : {kMixtralHf, kQwen3MoeHf}) {
+    SCOPED_TRACE(shape.architecture);
+    const test::TempFolder folder{test::kInMemory};
+    tiny_hf(shape).write(folder);
+    const auto model = open_model(folder.path());
+    ASSERT_TRUE(model) << model.error().message;
+    EXPECT_EQ((*model)->config.architecture,
+              shape.architecture == "mixtral" ? Architecture::kMixtral : Architecture::kQwen3Moe);
+    EXPECT_FALSE((*model)->config.rope.interleaved);
+    expect_experts(**model, shape);
+  }
+}
+
+TEST(HfExperts, HaveTheirOwnBytes) {
+  const test::TempFolder folder{test::kInMemory};
+  HfBuilder builder = tiny_hf(kMixtralHf);
+  const auto fill = [&](const char* name, int value) {
+    SafetensorsBuilder::Tensor& tensor = builder.weights.tensor(name);
+    tensor.data.assign(tensor.data.size(), static_cast<std::byte>(value));
+  };
+  fill("model.layers.1.block_sparse_moe.gate.weight", 1);
+  fill("model.layers.1.block_sparse_moe.experts.3.w1.weight", 2);
+  fill("model.layers.1.block_sparse_moe.experts.3.w2.weight", 3);
+  fill("model.layers.1.block_sparse_moe.experts.3.w3.weight", 4);
+  builder.write(folder);
+  const auto model = open_model(folder.path());
+  ASSERT_TRUE(model) << model.error().message;
+  const auto first = [&](const char* name) { return (*model)->tensors.at(name).data.front(); };
+  EXPECT_EQ(first("blk.1.ffn_gate_inp.weight"), std::byte{1});
+  EXPECT_EQ(first("blk.1.ffn_gate.3.weight"), std::byte{2});
+  EXPECT_EQ(first("blk.1.ffn_down.3.weight"), std::byte{3});
+  EXPECT_EQ(first("blk.1.ffn_up.3.weight"), std::byte{4});
+}
+
+TEST(HfExperts, AreReadInEverySpelling) {
+  using nlohmann::json;
+  struct Row {
+    std::string name;
+    TinyShape shape;
+    std::function<void(json&)> change;
+    std::function<void(const ModelConfig&)> check;
+  };
+  const Row rows[] = {
+      {"weights as they are", kQwen3MoeHf, [](json& c) { c["norm_topk_prob"] = false; },
+       [](const ModelConfig& config) { EXPECT_FALSE(config.experts.normalized); }},
+      {"weights where nothing is said", kQwen3MoeHf, [](json& c) { c.erase("norm_topk_prob"); },
+       [](const ModelConfig& config) { EXPECT_FALSE(config.experts.normalized); }},
+      {"the count as newer versions write it", kQwen3MoeHf,
+       [](json& c) {
+         c.erase("num_experts");
+         c["num_local_experts"] = 7;
+       },
+       [](const ModelConfig& config) { EXPECT_EQ(config.experts.count, 7U); }},
+      {"the count twice", kMixtralHf, [](json& c) { c["num_experts"] = 4; },
+       [](const ModelConfig& config) { EXPECT_EQ(config.experts.count, 4U); }},
+      {"every layer with experts where nothing is said", kQwen3MoeHf,
+       [](json& c) {
+         c.erase("decoder_sparse_step");
+         c["mlp_only_layers"] = nullptr;
+       },
+       [](const ModelConfig& config) { EXPECT_EQ(config.experts.used, 3U); }},
+      {"head size from the hidden size", kQwen3MoeHf, [](json& c) { c.erase("head_dim"); },
+       [](const ModelConfig& config) { EXPECT_EQ(config.head_dim, 8U); }},
+      {"theta and epsilon of Mixtral", kMixtralHf,
+       [](json& c) {
+         c.erase("rope_theta");
+         c.erase("rms_norm_eps");
+       },
+       [](const ModelConfig& config) {
+         EXPECT_EQ(config.rope.theta, 1e6F);
+         EXPECT_EQ(config.rms_norm_epsilon, 1e-5F);
+       }},
+      {"theta and epsilon of Qwen3 MoE", kQwen3MoeHf,
+       [](json& c) {
+         c.erase("rope_theta");
+         c.erase("rms_norm_eps");
+       },
+       [](const ModelConfig& config) {
+         EXPECT_EQ(config.rope.theta, 1e4F);
+         EXPECT_EQ(config.rms_norm_epsilon, 1e-6F);
+       }},
+      {"window of Mixtral", kMixtralHf, [](json& c) { c["sliding_window"] = 16; },
+       [](const ModelConfig& config) { EXPECT_EQ(config.sliding_window, 16U); }},
+      {"window switched off", kQwen3MoeHf,
+       [](json& c) {
+         c["use_sliding_window"] = false;
+         c["sliding_window"] = 16;
+         c["max_window_layers"] = 48;
+       },
+       [](const ModelConfig& config) { EXPECT_EQ(config.sliding_window, 0U); }},
+      {"window in all layers", kQwen3MoeHf,
+       [](json& c) {
+         c["use_sliding_window"] = true;
+         c["sliding_window"] = 16;
+       },
+       [](const ModelConfig& config) { EXPECT_EQ(config.sliding_window, 16U); }},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    json config = tiny_hf(row.shape).config;
+    row.change(config);
+    const auto parsed = parse_hf_config(config.dump(), "config.json");
+    ASSERT_TRUE(parsed) << parsed.error().message;
+    row.check(parsed->model);
+  }
+}
+
+struct BadExpertConfig {
+  std::string name;
+  std::function<void(nlohmann::json&)> change;
+  std::string message;
+  ErrorKind kind = ErrorKind::kInvalid;
+  TinyShape shape = kQwen3MoeHf;
+};
+
+class HfExpertConfig : public testing::TestWithParam<BadExpertConfig> {};
+
+TEST_P(HfExpertConfig, IsRefusedByName) {
+  nlohmann::json config = tiny_hf(GetParam().shape).config;
+  GetParam().change(config);
+  const auto parsed = parse_hf_config(config.dump(), "config.json");
+  expect_error(parsed, "config.json: ", GetParam().message);
+  EXPECT_EQ(parsed.error().kind, GetParam().kind);
+}
+
+const BadExpertConfig kBadExpertConfigs[] = {
+    {"ClassOfDense",
+     [](auto& c) { c["architectures"] = nlohmann::json::array({"Qwen3ForCausalLM"}); },
+     "architectures: 'Qwen3ForCausalLM'; valid: [\"Qwen3MoeForCausalLM\"]",
+     ErrorKind::kUnsupported},
+    {"SomeLayersDenseByStep", [](auto& c) { c["decoder_sparse_step"] = 2; },
+     "decoder_sparse_step: 2; valid: 1, so that every layer has experts", ErrorKind::kUnsupported},
+    {"SomeLayersDenseByName", [](auto& c) { c["mlp_only_layers"] = nlohmann::json::array({0}); },
+     "mlp_only_layers: an array of 1; valid: [], so that every layer has experts",
+     ErrorKind::kUnsupported},
+    {"LayersOfNoList", [](auto& c) { c["mlp_only_layers"] = 0; }, "mlp_only_layers: 0; valid: []",
+     ErrorKind::kUnsupported},
+    {"AttentionBias", [](auto& c) { c["attention_bias"] = true; },
+     "attention_bias: true; valid: false", ErrorKind::kUnsupported},
+    {"NoCount", [](auto& c) { c.erase("num_experts"); },
+     "num_experts: missing; valid: an integer from 1 to 1024"},
+    {"NoCountOfMixtral", [](auto& c) { c.erase("num_local_experts"); },
+     "num_local_experts: missing; valid: an integer from 1 to 1024", ErrorKind::kInvalid,
+     kMixtralHf},
+    {"CountZero", [](auto& c) { c["num_experts"] = 0; },
+     "num_experts: 0; valid: an integer from 1 to 1024"},
+    {"CountHuge", [](auto& c) { c["num_experts"] = 1025; },
+     "num_experts: 1025; valid: an integer from 1 to 1024"},
+    {"CountsDiffer", [](auto& c) { c["num_local_experts"] = 6; },
+     "num_local_experts: 6; valid: the same as num_experts 5"},
+    {"NotUsed", [](auto& c) { c.erase("num_experts_per_tok"); },
+     "num_experts_per_tok: missing; valid: an integer from 1 to 64"},
+    {"UsedZero", [](auto& c) { c["num_experts_per_tok"] = 0; },
+     "num_experts_per_tok: 0; valid: an integer from 1 to 64"},
+    {"MoreUsedThanThereAre", [](auto& c) { c["num_experts_per_tok"] = 6; },
+     "experts used by a token: 6; valid: 1 to 5"},
+    {"NoSize", [](auto& c) { c.erase("moe_intermediate_size"); },
+     "moe_intermediate_size: missing; valid: an integer from 1"},
+    {"Normalized", [](auto& c) { c["norm_topk_prob"] = 1; },
+     "norm_topk_prob: 1; valid: true or false"},
+    {"WindowInSomeLayers",
+     [](auto& c) {
+       c["use_sliding_window"] = true;
+       c["sliding_window"] = 16;
+       c["max_window_layers"] = 1;
+     },
+     "max_window_layers: 1; valid: 0 or absent where use_sliding_window is true",
+     ErrorKind::kUnsupported},
+};
+
+INSTANTIATE_TEST_SUITE_P(Bad, HfExpertConfig, testing::ValuesIn(kBadExpertConfigs),
+                         [](const auto& run) { return run.param.name; });
+
+struct BadExpertTensors {
+  std::string name;
+  std::function<void(HfBuilder&)> change;
+  std::string message;
+  TinyShape shape = kQwen3MoeHf;
+};
+
+class HfExpertTensors : public testing::TestWithParam<BadExpertTensors> {};
+
+TEST_P(HfExpertTensors, AreRefusedByName) {
+  HfBuilder builder = tiny_hf(GetParam().shape);
+  GetParam().change(builder);
+  const test::TempFolder folder{test::kInMemory};
+  builder.write(folder);
+  expect_error(open_model(folder.path()), "model.safetensors: tensor ", GetParam().message);
+}
+
+const BadExpertTensors kBadExpertTensors[] = {
+    {"RouterMissing", [](HfBuilder& b) { b.weights.erase("model.layers.0.mlp.gate.weight"); },
+     "'blk.0.ffn_gate_inp.weight': missing; valid: a tensor of shape [5, 32]"},
+    {"Missing",
+     [](HfBuilder& b) { b.weights.erase("model.layers.1.mlp.experts.4.up_proj.weight"); },
+     "'blk.1.ffn_up.4.weight': missing; valid: a tensor of shape [96, 32]"},
+    {"MissingOfMixtral",
+     [](HfBuilder& b) { b.weights.erase("model.layers.1.block_sparse_moe.experts.3.w2.weight"); },
+     "'blk.1.ffn_down.3.weight': missing; valid: a tensor of shape [32, 64]", kMixtralHf},
+    {"Shape",
+     [](HfBuilder& b) {
+       b.weights.tensor("model.layers.1.mlp.experts.2.down_proj.weight").shape = {96, 32};
+     },
+     "'model.layers.1.mlp.experts.2.down_proj.weight': shape [96, 32]; valid: [32, 96]"},
+    {"TypesMixed",
+     [](HfBuilder& b) {
+       auto& tensor = b.weights.tensor("model.layers.1.mlp.experts.2.gate_proj.weight");
+       tensor.dtype = "BF16";
+       tensor.data.resize(tensor.data.size() / 2);
+     },
+     "'model.layers.1.mlp.experts.2.gate_proj.weight': type 'BF16'; valid: F32, as of expert 0"},
+    {"BeyondTheLast",
+     [](HfBuilder& b) {
+       b.weights.add("model.layers.0.mlp.experts.5.up_proj.weight", {96, 32});
+     },
+     "'model.layers.0.mlp.experts.5.up_proj.weight': not a part of the model"},
+    {"NumberWithZeroBefore",
+     [](HfBuilder& b) {
+       b.weights.add("model.layers.0.mlp.experts.04.up_proj.weight", {96, 32});
+     },
+     "'model.layers.0.mlp.experts.04.up_proj.weight': not a part of the model"},
+    {"NoNumber",
+     [](HfBuilder& b) {
+       b.weights.add("model.layers.0.mlp.experts..up_proj.weight", {96, 32});
+     },
+     "'model.layers.0.mlp.experts..up_proj.weight': not a part of the model"},
+    {"NumberOfSomethingElse",
+     [](HfBuilder& b) {
+       b.weights.add("model.layers.0.mlp.experts.4_.up_proj.weight", {96, 32});
+     },
+     "'model.layers.0.mlp.experts.4_.up_proj.weight': not a part of the model"},
+    {"Bias", [](HfBuilder& b) { b.weights.add("model.layers.0.mlp.experts.4.up_proj.bias", {96}); },
+     "'model.layers.0.mlp.experts.4.up_proj.bias': not a part of the model"},
+    {"Shared",
+     [](HfBuilder& b) {
+       b.weights.add("model.layers.0.mlp.shared_expert.up_proj.weight", {96, 32});
+     },
+     "'model.layers.0.mlp.shared_expert.up_proj.weight': not a part of the model"},
+    {"DenseToo",
+     [](HfBuilder& b) {
+       b.weights.add("model.layers.0.mlp.up_proj.weight", {96, 32});
+     },
+     "'model.layers.0.mlp.up_proj.weight': not a part of the model"},
+    {"NameOfTheOtherFamily",
+     [](HfBuilder& b) {
+       b.weights.add("model.layers.0.block_sparse_moe.experts.4.w3.weight", {96, 32});
+     },
+     "given twice; valid: once"},
+};
+
+INSTANTIATE_TEST_SUITE_P(Bad, HfExpertTensors, testing::ValuesIn(kBadExpertTensors),
+                         [](const auto& run) { return run.param.name; });
+
+// The readers refuse such numbers before; a configuration may come from elsewhere.
+TEST(ExpertsOfAConfig, AreChecked) {
+  const auto parsed = parse_hf_config(tiny_hf(kQwen3MoeHf).config.dump(), "config.json");
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  const auto check = [&](std::uint32_t count, std::uint32_t used) {
+    ModelConfig config = parsed->model;
+    config.experts.count = count;
+    config.experts.used = used;
+    return check_config(config, "m");
+  };
+  EXPECT_TRUE(check(0, 0));
+  EXPECT_TRUE(check(1, 1));
+  EXPECT_TRUE(check(kMostExperts, kMostUsedExperts));
+  expect_error(check(kMostExperts + 1, 1), "m: number of experts: 1025", "valid: 0 to 1024");
+  expect_error(check(8, 0), "m: experts used by a token: 0", "valid: 1 to 8");
+  expect_error(check(8, 9), "m: experts used by a token: 9", "valid: 1 to 8");
+  expect_error(check(128, 65), "m: experts used by a token: 65", "valid: 1 to 64");
+}
+
+}  // namespace
+}  // namespace dovetail::load

@@ -246,6 +246,17 @@ TEST(Mutation, DensestFilesCostASmallMultiple) {
     model.set_strings("tokenizer.ggml.tokens", std::vector<std::string>(100000));
     Outcomes(5).open(folder, folder.write("m.gguf", model.bytes()));
   }
+  {
+    // Two bytes of an expert give a view and its name.
+    const test::TempFolder folder{test::kInMemory};
+    TinyShape thin = with_experts("qwen3moe");
+    thin.hidden = 1;
+    thin.inner = 1;
+    thin.experts = 1024;
+    const auto path = folder.write("m.gguf", tiny_gguf(thin, DataType::kF16).bytes());
+    Outcomes(20).open(folder, path);
+    EXPECT_TRUE(open_model(path));
+  }
 }
 
 TEST(AllocationWatchOf, SeesWhatIsAllocated) {

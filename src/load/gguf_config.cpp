@@ -79,8 +79,6 @@ class ConfigReader {
     }
   }
 
-  // Keys are those of llama.cpp, which also knows defaults: all of these are absent from a plain
-  // layer of experts.
   void read_experts() {
     ExpertsConfig& experts = config_.experts;
     if (config_.architecture == Architecture::kQwen3Moe) {
@@ -104,7 +102,7 @@ class ConfigReader {
     refuse_other_experts();
   }
 
-  // Refuses by name what is done to experts and is not computed.
+  // Refuses by name what llama.cpp's keys can ask of experts and the model code does not compute.
   void refuse_other_experts() {
     struct Key {
       std::string_view rest;

@@ -2,7 +2,8 @@
 // for batches; the share of a step that is not the model's forward pass; peak memory.
 //
 // Usage: engine_bench MODEL [THREADS [STEPS.csv]]; MODEL is a file or folder, or random:TYPE for
-// random weights of that type (220 million of them). STEPS.csv gets the load and the time of every
+// random weights of that type (220 million of them), or random-experts:TYPE with layers of 32
+// experts (690 million, of which a token uses 150). STEPS.csv gets the load and the time of every
 // step, for `dovetail simulate --calibrate`. Prompts are random tokens, so that any model will do.
 // Each figure is the median of several runs; the runs of all figures take turns, because the
 // machine may be noisy.
@@ -172,7 +173,8 @@ CompiledGrammar strings(std::uint32_t vocab) {
 }
 
 Result<std::shared_ptr<const load::ModelSource>> open(const std::string& name) {
-  if (!name.starts_with("random:")) return load::open_model(name);
+  const bool experts = name.starts_with("random-experts:");
+  if (!experts && !name.starts_with("random:")) return load::open_model(name);
   test::RandomModelOptions options;
   options.hidden_size = 1024;
   options.intermediate_size = 2816;
@@ -182,14 +184,23 @@ Result<std::shared_ptr<const load::ModelSource>> open(const std::string& name) {
   options.head_dim = 64;
   options.vocab_size = 32000;
   options.max_context = 4096;
+  if (experts) {
+    options.intermediate_size = 768;
+    options.layers = 8;
+    options.experts = 32;
+    options.experts_used = 4;
+  }
+  const std::string type_name = name.substr(name.find(':') + 1);
   for (const auto type : {load::DataType::kF32, load::DataType::kF16, load::DataType::kBF16,
                           load::DataType::kQ8_0, load::DataType::kQ4_0, load::DataType::kQ4_K,
                           load::DataType::kQ5_K, load::DataType::kQ6_K}) {
     options.type = type;
-    if (name.substr(7) == load::info(type).name) return test::random_model(options);
+    if (type_name == load::info(type).name) return test::random_model(options);
   }
   return fail(ErrorKind::kInvalid,
-              "{}: expected random:TYPE with a type such as F32, BF16, Q8_0 or Q4_K", name);
+              "{}: expected random:TYPE or random-experts:TYPE with a type such as F32, BF16, Q8_0 "
+              "or Q4_K",
+              name);
 }
 
 int run(int argc, char** argv) {

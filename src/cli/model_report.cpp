@@ -59,14 +59,16 @@ std::string tokenizer_kind(const load::ModelSource& source) {
 }
 
 // What the forward pass keeps per token of a step: residual, normed input, query, key, value,
-// attention's output, two halves of the MLP, the widest row as its products take it; and logits.
+// attention's output, two halves of the MLP (of each expert that it uses, and the router's logits),
+// the widest row as its products take it; and logits.
 std::uint64_t scratch_bytes(const load::ModelConfig& config, const EngineOptions& options) {
   const std::uint64_t query = std::uint64_t{config.heads} * config.head_dim;
   const std::uint64_t kv = std::uint64_t{config.kv_heads} * config.head_dim;
-  const std::uint64_t widest =
-      std::max<std::uint64_t>({config.hidden_size, config.intermediate_size, query});
+  const std::uint64_t inner =
+      std::uint64_t{config.intermediate_size} * std::max(config.experts.used, 1U);
+  const std::uint64_t widest = std::max<std::uint64_t>({config.hidden_size, inner, query});
   const std::uint64_t floats = 2 * std::uint64_t{config.hidden_size} + 2 * query + 2 * kv +
-                               2 * std::uint64_t{config.intermediate_size} + widest;
+                               2 * inner + config.experts.count + widest;
   return 4 * (floats * options.max_num_batched_tokens +
               std::uint64_t{config.vocab_size} * options.max_num_seqs);
 }
@@ -83,6 +85,10 @@ std::string_view architecture_name(load::Architecture architecture) {
       return "qwen2";
     case load::Architecture::kQwen3:
       return "qwen3";
+    case load::Architecture::kMixtral:
+      return "mixtral";
+    case load::Architecture::kQwen3Moe:
+      return "qwen3_moe";
   }
   return "unknown";
 }

@@ -39,6 +39,10 @@ std::string model_part(const load::ModelSource& source, const ModelReport& repor
   text += row("layers", std::to_string(config.layers));
   text += row("width", fmt::format("{} hidden, {} intermediate", config.hidden_size,
                                    config.intermediate_size));
+  if (config.experts.count > 0) {
+    text += row("experts", fmt::format("{} in a layer, {} used by a token", config.experts.count,
+                                       config.experts.used));
+  }
   text += row("heads", fmt::format("{} of {}, {} for keys and values", config.heads,
                                    config.head_dim, config.kv_heads));
   const std::string window = config.sliding_window > 0
@@ -101,6 +105,8 @@ Json report_json(const load::ModelSource& source, const ModelReport& report, boo
                {"layers", config.layers},
                {"hidden_size", config.hidden_size},
                {"intermediate_size", config.intermediate_size},
+               {"experts", config.experts.count},
+               {"experts_used", config.experts.used},
                {"heads", config.heads},
                {"kv_heads", config.kv_heads},
                {"head_dim", config.head_dim},

@@ -26,6 +26,8 @@ class Recording {
     assert(blocks > 0);
     tasks_[task].spec.blocks = blocks;
   }
+  // Likewise; a task that has lanes keeps having some.
+  void set_shape(TaskNumber task, const TaskShape& shape) { tasks_[task].spec.shape = shape; }
 
  private:
   friend class Recorder;

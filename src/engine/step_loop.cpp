@@ -61,7 +61,7 @@ cores::ExecutorOptions executor_options(const load::ModelConfig& config,
                                         const EngineOptions& engine) {
   cores::ExecutorOptions options;
   // Everything that it runs is recorded.
-  options.graph = {std::bit_ceil(model::DenseModel::max_tasks(config)), 1, 1};
+  options.graph = {std::bit_ceil(model::Decoder::max_tasks(config)), 1, 1};
   options.pin = engine.pin_threads;
   options.trace = engine.trace_events > 0;
   return options;

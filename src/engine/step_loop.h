@@ -20,7 +20,7 @@
 #include "engine/sequence.h"
 #include "engine/step_cost_estimator.h"
 #include "model/cache.h"
-#include "model/dense.h"
+#include "model/decoder.h"
 #include "observe/event_log.h"
 #include "observe/lane_log.h"
 #include "schedule/scheduler.h"
@@ -139,7 +139,7 @@ class StepLoop {
   std::optional<text::Tokenizer> tokenizer_;
   std::vector<TokenId> end_ids_;
   cores::Executor executor_;
-  model::DenseModel model_;
+  model::Decoder model_;
   model::Cache cache_;
   std::optional<observe::EventLog> log_;
   std::optional<observe::LaneLog> lanes_;

@@ -87,6 +87,8 @@ struct Kernels {
   void (*silu_mul)(const float* gate, const float* up, std::size_t n, float* out);
   // x[i] += y[i]
   void (*add)(float* x, const float* y, std::size_t n);
+  // x[i] += y[i] * factor, rounded twice
+  void (*add_scaled)(float* x, const float* y, float factor, std::size_t n);
   // Floats into cache elements (round to nearest even), n of them.
   void (*store_cache)(CacheType type, const float* x, std::size_t n, std::byte* out);
 };

@@ -27,6 +27,7 @@ constexpr auto kGgufFamilies = std::to_array<GgufFamily>({
     {"mistral", Architecture::kMistral, true},
     {"qwen2", Architecture::kQwen2, false},
     {"qwen3", Architecture::kQwen3, false},
+    {"qwen3moe", Architecture::kQwen3Moe, false},
 });
 
 class ConfigReader {
@@ -44,13 +45,14 @@ class ConfigReader {
                                       [&](const GgufFamily& known) { return name == known.name; });
     if (family == kGgufFamilies.end()) {
       fields_.reject("general.architecture", name ? quote(*name) : "missing",
-                     "llama, mistral, qwen2, qwen3", ErrorKind::kUnsupported);
+                     "llama, mistral, qwen2, qwen3, qwen3moe", ErrorKind::kUnsupported);
       return fail(fields_.status().error());
     }
     prefix_ = std::string(family->name) + ".";
     config_.architecture = family->architecture;
     config_.rope.interleaved = family->interleaved;
     refuse_unsupported();
+    read_experts();
     read_sizes();
     read_what_tensors_tell();
     read_rope();
@@ -64,11 +66,6 @@ class ConfigReader {
   std::string key(std::string_view rest) const { return prefix_ + std::string(rest); }
 
   void refuse_unsupported() {
-    const auto experts = fields_.optional_count(key("expert_count"), 0, 1U << 20U);
-    if (experts.value_or(0) != 0) {
-      fields_.reject(key("expert_count"), fmt::format("{}", *experts), "0",
-                     ErrorKind::kUnsupported);
-    }
     if (!fields_.optional_bool(key("attention.causal")).value_or(true)) {
       fields_.reject(key("attention.causal"), "false", "true", ErrorKind::kUnsupported);
     }
@@ -82,11 +79,77 @@ class ConfigReader {
     }
   }
 
+  void read_experts() {
+    ExpertsConfig& experts = config_.experts;
+    if (config_.architecture == Architecture::kQwen3Moe) {
+      experts.count = fields_.required_count(key("expert_count"), 1, kMostExperts);
+    } else {
+      experts.count = fields_.optional_count(key("expert_count"), 0, kMostExperts).value_or(0);
+      if (experts.count == 0) return;
+      // Mixtral has no architecture of its own.
+      if (config_.architecture != Architecture::kLlama) {
+        fields_.reject(key("expert_count"), fmt::format("{}", experts.count),
+                       "0 unless the architecture is llama or qwen3moe", ErrorKind::kUnsupported);
+      }
+      config_.architecture = Architecture::kMixtral;
+    }
+    experts.used = fields_.required_count(key("expert_used_count"), 1, kMostUsedExperts);
+    experts.normalized = fields_.optional_bool(key("expert_weights_norm")).value_or(true);
+    if (!experts.normalized && config_.architecture == Architecture::kMixtral) {
+      fields_.reject(key("expert_weights_norm"), "false", "true for architecture llama",
+                     ErrorKind::kUnsupported);
+    }
+    refuse_other_experts();
+  }
+
+  // Refuses by name what llama.cpp's keys can ask of experts and the model code does not compute.
+  void refuse_other_experts() {
+    struct Key {
+      std::string_view rest;
+      std::uint32_t high;  // up to this it changes nothing
+    };
+    for (const Key& known :
+         {Key{"expert_shared_count", 0}, Key{"expert_shared_feed_forward_length", 0},
+          Key{"expert_chunk_feed_forward_length", 0}, Key{"leading_dense_block_count", 0},
+          Key{"expert_group_count", 1}, Key{"expert_group_used_count", 1},
+          Key{"experts_per_group", 0}, Key{"moe_every_n_layers", 1},
+          Key{"interleave_moe_layer_step", 1}, Key{"moe_latent_size", 0},
+          Key{"nextn_predict_layers", 0}}) {
+      const auto value = fields_.optional_count(key(known.rest), 0, 1U << 30U);
+      if (value && *value > known.high) {
+        fields_.reject(key(known.rest), fmt::format("{}", *value), known.high == 0 ? "0" : "0 or 1",
+                       ErrorKind::kUnsupported);
+      }
+    }
+    const auto gating = fields_.optional_count(key("expert_gating_func"), 0, 1U << 30U);
+    if (gating && *gating != 1) {
+      fields_.reject(key("expert_gating_func"), fmt::format("{}", *gating), "1, which is softmax",
+                     ErrorKind::kUnsupported);
+    }
+    const auto scale =
+        fields_.optional_float(key("expert_weights_scale"), -kLargestFactor, kLargestFactor);
+    if (scale && *scale != 0.0F && *scale != 1.0F) {
+      fields_.reject(key("expert_weights_scale"), fmt::format("{}", *scale), "0 or 1",
+                     ErrorKind::kUnsupported);
+    }
+    for (const std::string_view rest :
+         {"expert_group_scale", "router_logit_softcapping", "swiglu_clamp_exp"}) {
+      if (fields_.has(key(rest))) {
+        fields_.reject(key(rest), "given", "absent", ErrorKind::kUnsupported);
+      }
+    }
+  }
+
   void read_sizes() {
     config_.layers = fields_.required_count(key("block_count"), 1, kMostLayers);
     config_.max_context = fields_.required_count(key("context_length"), 1, kLargestContext);
     config_.hidden_size = fields_.required_count(key("embedding_length"), 1, kLargestHiddenSize);
-    config_.intermediate_size = required_uniform("feed_forward_length", kLargestIntermediateSize);
+    // In files of Mixtral the size of the feed-forward is that of an expert.
+    const bool of_expert =
+        config_.architecture == Architecture::kQwen3Moe ||
+        (config_.experts.count > 0 && fields_.has(key("expert_feed_forward_length")));
+    config_.intermediate_size = required_uniform(
+        of_expert ? "expert_feed_forward_length" : "feed_forward_length", kLargestIntermediateSize);
     config_.heads = required_uniform("attention.head_count", kMostHeads);
     config_.kv_heads = fields_.optional_uniform_count(key("attention.head_count_kv"), 1, kMostHeads)
                            .value_or(config_.heads);
@@ -130,7 +193,8 @@ class ConfigReader {
     config_.tied_embeddings = !tensors_.contains("output.weight");
     config_.attention_bias =
         config_.architecture == Architecture::kQwen2 || tensors_.contains("blk.0.attn_q.bias");
-    config_.qk_norm = config_.architecture == Architecture::kQwen3;
+    config_.qk_norm = config_.architecture == Architecture::kQwen3 ||
+                      config_.architecture == Architecture::kQwen3Moe;
     const auto declared = fields_.optional_count(key("vocab_size"), 1, kLargestVocabulary);
     const auto embedding = tensors_.find("token_embd.weight");
     if (embedding == tensors_.end()) {

@@ -27,8 +27,10 @@ struct HfFamily {
 constexpr auto kHfFamilies = std::to_array<HfFamily>({
     {"llama", "LlamaForCausalLM", Architecture::kLlama},
     {"mistral", "MistralForCausalLM", Architecture::kMistral},
+    {"mixtral", "MixtralForCausalLM", Architecture::kMixtral},
     {"qwen2", "Qwen2ForCausalLM", Architecture::kQwen2},
     {"qwen3", "Qwen3ForCausalLM", Architecture::kQwen3},
+    {"qwen3_moe", "Qwen3MoeForCausalLM", Architecture::kQwen3Moe},
 });
 
 const HfFamily* find_family(JsonFields& fields) {
@@ -37,8 +39,8 @@ const HfFamily* find_family(JsonFields& fields) {
       std::find_if(kHfFamilies.begin(), kHfFamilies.end(),
                    [&](const HfFamily& family) { return type && *type == family.model_type; });
   if (found == kHfFamilies.end()) {
-    fields.reject("model_type", type ? quote(*type) : "missing", "llama, mistral, qwen2, qwen3",
-                  ErrorKind::kUnsupported);
+    fields.reject("model_type", type ? quote(*type) : "missing",
+                  "llama, mistral, mixtral, qwen2, qwen3, qwen3_moe", ErrorKind::kUnsupported);
     return nullptr;
   }
   const json* classes = fields.find("architectures");
@@ -85,13 +87,17 @@ void refuse_unsupported(JsonFields& fields) {
 void read_sizes(JsonFields& fields, ModelConfig& model) {
   model.vocab_size = fields.required_count("vocab_size", 1, kLargestVocabulary);
   model.hidden_size = fields.required_count("hidden_size", 1, kLargestHiddenSize);
-  model.intermediate_size = fields.required_count("intermediate_size", 1, kLargestIntermediateSize);
+  // Qwen3's experts have a size of their own; that of a dense layer stands beside it.
+  model.intermediate_size = fields.required_count(
+      model.architecture == Architecture::kQwen3Moe ? "moe_intermediate_size" : "intermediate_size",
+      1, kLargestIntermediateSize);
   model.layers = fields.required_count("num_hidden_layers", 1, kMostLayers);
   model.heads = fields.required_count("num_attention_heads", 1, kMostHeads);
   model.kv_heads =
       fields.optional_count("num_key_value_heads", 1, kMostHeads).value_or(model.heads);
   model.max_context = fields.required_count("max_position_embeddings", 1, kLargestContext);
-  model.rms_norm_epsilon = fields.optional_float("rms_norm_eps", 0.0F, 1.0F).value_or(1e-6F);
+  const float epsilon = model.architecture == Architecture::kMixtral ? 1e-5F : 1e-6F;
+  model.rms_norm_epsilon = fields.optional_float("rms_norm_eps", 0.0F, 1.0F).value_or(epsilon);
   model.tied_embeddings = fields.optional_bool("tie_word_embeddings").value_or(false);
 
   const auto head_dim = fields.optional_count("head_dim", 1, kLargestHeadDim);
@@ -107,6 +113,42 @@ void read_sizes(JsonFields& fields, ModelConfig& model) {
     }
     model.head_dim = model.hidden_size / model.heads;
   }
+}
+
+// How many experts, under the name that the family's configs have, or the one that newer versions
+// of transformers write for all.
+std::uint32_t read_expert_count(JsonFields& fields, std::string_view key, std::string_view other) {
+  const auto count = fields.optional_count(key, 1, kMostExperts);
+  const auto again = fields.optional_count(other, 1, kMostExperts);
+  if (count && again && *count != *again) {
+    fields.reject(other, fmt::format("{}", *again), fmt::format("the same as {} {}", key, *count));
+  }
+  if (!count && !again) return fields.required_count(key, 1, kMostExperts);
+  return count ? *count : *again;
+}
+
+void read_experts(JsonFields& fields, ModelConfig& model) {
+  ExpertsConfig& experts = model.experts;
+  if (model.architecture == Architecture::kMixtral) {
+    experts.count = read_expert_count(fields, "num_local_experts", "num_experts");
+    experts.normalized = true;
+  } else if (model.architecture == Architecture::kQwen3Moe) {
+    experts.count = read_expert_count(fields, "num_experts", "num_local_experts");
+    experts.normalized = fields.optional_bool("norm_topk_prob").value_or(false);
+    const auto step = fields.optional_count("decoder_sparse_step", 0, kLargestContext);
+    if (step && *step != 1) {
+      fields.reject("decoder_sparse_step", fmt::format("{}", *step),
+                    "1, so that every layer has experts", ErrorKind::kUnsupported);
+    }
+    const json* dense = fields.find("mlp_only_layers");
+    if (dense != nullptr && !(dense->is_array() && dense->empty())) {
+      fields.reject("mlp_only_layers", text_of(*dense), "[], so that every layer has experts",
+                    ErrorKind::kUnsupported);
+    }
+  } else {
+    return;
+  }
+  experts.used = fields.required_count("num_experts_per_tok", 1, kMostUsedExperts);
 }
 
 enum class LayerKind { kNotGiven, kFull, kSliding };
@@ -146,8 +188,19 @@ void read_sliding_window(JsonFields& fields, ModelConfig& model) {
       }
       return;
     case Architecture::kMistral:
+    case Architecture::kMixtral:
       slides = window.has_value();
       break;
+    case Architecture::kQwen3Moe: {
+      slides = fields.optional_bool("use_sliding_window").value_or(false) && window.has_value();
+      // Old versions of transformers keep so many layers from sliding, newer ones let all slide.
+      const auto full = fields.optional_count("max_window_layers", 0, kLargestContext);
+      if (slides && full.value_or(0) != 0) {
+        fields.reject("max_window_layers", fmt::format("{}", *full),
+                      "0 or absent where use_sliding_window is true", ErrorKind::kUnsupported);
+      }
+      break;
+    }
     case Architecture::kQwen2:
     case Architecture::kQwen3: {
       slides = fields.optional_bool("use_sliding_window").value_or(false) && window.has_value();
@@ -242,6 +295,7 @@ void read_llama3(JsonFields& fields, RopeConfig& rope, std::optional<std::uint32
 void read_rope(JsonFields& fields, ModelConfig& model, const std::string& file) {
   RopeConfig& rope = model.rope;
   rope.interleaved = false;
+  const float usual_theta = model.architecture == Architecture::kMixtral ? 1e6F : 1e4F;
   const auto top_theta = fields.optional_float("rope_theta", 1.0F, kLargestTheta);
   const bool both = fields.has("rope_parameters") && fields.has("rope_scaling");
   if (both && *fields.find("rope_parameters") != *fields.find("rope_scaling")) {
@@ -252,7 +306,7 @@ void read_rope(JsonFields& fields, ModelConfig& model, const std::string& file) 
   const std::string_view key = fields.has("rope_parameters") ? "rope_parameters" : "rope_scaling";
   const json* object = fields.find(key);
   if (object == nullptr) {
-    rope.theta = top_theta.value_or(10000.0F);
+    rope.theta = top_theta.value_or(usual_theta);
     return;
   }
   if (!object->is_object()) {
@@ -268,7 +322,7 @@ void read_rope(JsonFields& fields, ModelConfig& model, const std::string& file) 
   }
   const std::optional<std::string> type = new_spelling ? new_spelling : old_spelling;
   rope.theta = inner.optional_float("rope_theta", 1.0F, kLargestTheta)
-                   .value_or(top_theta.value_or(10000.0F));
+                   .value_or(top_theta.value_or(usual_theta));
   const auto rotary = inner.optional_float("partial_rotary_factor", 0.0F, 1.0F);
   if (rotary && *rotary != 1.0F) {
     inner.reject("partial_rotary_factor", fmt::format("{}", *rotary), "1", ErrorKind::kUnsupported);
@@ -313,9 +367,11 @@ Result<HuggingFaceConfig> parse_hf_config(std::string_view text, std::string_vie
   if (auto status = fields.status(); !status) return fail(status.error());
   out.model.architecture = family->architecture;
   out.model.attention_bias = family->architecture == Architecture::kQwen2;
-  out.model.qk_norm = family->architecture == Architecture::kQwen3;
+  out.model.qk_norm = family->architecture == Architecture::kQwen3 ||
+                      family->architecture == Architecture::kQwen3Moe;
   refuse_unsupported(fields);
   read_sizes(fields, out.model);
+  read_experts(fields, out.model);
   read_sliding_window(fields, out.model);
   read_rope(fields, out.model, name);
   out.eos_ids = fields.optional_ids("eos_token_id", out.model.vocab_size);

@@ -14,9 +14,10 @@ struct HuggingFaceConfig {
   std::vector<std::int32_t> eos_ids;
 };
 
-// Reads the text of a config.json of a Llama, Mistral, Qwen2 or Qwen3 model. What would change the
-// model's results and is not implemented is an error that names the field. `file` names the text in
-// errors. Field names and defaults are those of the transformers library, old and new spellings.
+// Reads the text of a config.json of a Llama, Mistral, Mixtral, Qwen2, Qwen3 or Qwen3 MoE model.
+// What would change the model's results and is not implemented is an error that names the field.
+// `file` names the text in errors. Field names and defaults are those of the transformers library,
+// old and new spellings.
 Result<HuggingFaceConfig> parse_hf_config(std::string_view text, std::string_view file);
 
 }  // namespace dovetail::load

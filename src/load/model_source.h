@@ -16,7 +16,7 @@
 
 namespace dovetail::load {
 
-enum class Architecture : std::uint8_t { kLlama, kMistral, kQwen2, kQwen3 };
+enum class Architecture : std::uint8_t { kLlama, kMistral, kQwen2, kQwen3, kMixtral, kQwen3Moe };
 
 enum class RopeScaling : std::uint8_t { kNone, kLinear, kLlama3, kYarn };
 
@@ -39,13 +39,22 @@ struct RopeConfig {
   std::vector<float> frequency_divisors;
 };
 
-// The shape of a dense decoder. All sizes are in elements and already checked to be consistent with
-// the tensors.
+// A layer of experts in place of the dense feed-forward (https://arxiv.org/abs/1701.06538). A
+// token's router takes the softmax of its logits over all experts in float and picks the `used`
+// largest; the token gets the sum of their outputs by these weights.
+struct ExpertsConfig {
+  std::uint32_t count = 0;  // of a layer; 0: the feed-forward is dense
+  std::uint32_t used = 0;   // by a token
+  bool normalized = false;  // weights of a token's experts are divided by their sum
+};
+
+// The shape of a decoder. All sizes are in elements and already checked to be consistent with the
+// tensors.
 struct ModelConfig {
   Architecture architecture = Architecture::kLlama;
   std::uint32_t vocab_size = 0;
   std::uint32_t hidden_size = 0;
-  std::uint32_t intermediate_size = 0;
+  std::uint32_t intermediate_size = 0;  // with experts: of one of them
   std::uint32_t layers = 0;
   std::uint32_t heads = 0;
   std::uint32_t kv_heads = 0;
@@ -57,6 +66,7 @@ struct ModelConfig {
   bool attention_bias = false;   // q, k and v have biases
   bool qk_norm = false;          // per-head RMS norm of q and k before RoPE
   bool tied_embeddings = false;  // output.weight is token_embd.weight
+  ExpertsConfig experts;
   RopeConfig rope;
 };
 
@@ -100,8 +110,11 @@ struct GenerationDefaults {
 // Tensors are named as GGUF names them, whatever the source: token_embd.weight, output_norm.weight,
 // output.weight (absent when tied),
 // blk.N.{attn_norm,attn_q,attn_k,attn_v,attn_output,attn_q_norm,attn_k_norm,ffn_norm,ffn_gate,ffn_up,ffn_down}.weight,
-// blk.N.{attn_q,attn_k,attn_v}.bias. Every tensor that the configuration calls for is there with
-// the right shape. Immutable after open(); safe to share between threads.
+// blk.N.{attn_q,attn_k,attn_v}.bias. With experts, blk.N.ffn_gate_inp.weight (the router, a row for
+// each expert) and blk.N.{ffn_gate,ffn_up,ffn_down}.E.weight for each expert E from 0 take the
+// place of blk.N.{ffn_gate,ffn_up,ffn_down}.weight; those of one layer and projection are of one
+// type. Every tensor that the configuration calls for is there with the right shape. Immutable
+// after open(); safe to share between threads.
 struct ModelSource {
   std::filesystem::path path;
   std::string name;    // the file's or folder's name without ending; the default served-model-name

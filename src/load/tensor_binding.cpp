@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <unordered_set>
+
 #include "load/quote.h"
 
 namespace dovetail::load {
@@ -39,6 +42,13 @@ class Binder {
         vector(prefix + "attn_k_norm.weight", config_.head_dim);
       }
       vector(prefix + "ffn_norm.weight", hidden);
+      if (config_.experts.count > 0) {
+        matrix(prefix + "ffn_gate_inp.weight", config_.experts.count, hidden);
+        experts(prefix + "ffn_gate", {inner, hidden});
+        experts(prefix + "ffn_up", {inner, hidden});
+        experts(prefix + "ffn_down", {hidden, inner});
+        continue;
+      }
       matrix(prefix + "ffn_gate.weight", inner, hidden);
       matrix(prefix + "ffn_up.weight", inner, hidden);
       matrix(prefix + "ffn_down.weight", hidden, inner);
@@ -59,6 +69,65 @@ class Binder {
     std::size_t columns;
     friend bool operator==(const Shape&, const Shape&) = default;
   };
+
+  // The matrices of all experts of a layer: one tensor of them all, or a tensor for each.
+  void experts(const std::string& stem, Shape wanted) {
+    if (error_) return;
+    if (const auto merged = stored_.find(stem + "_exps.weight"); merged != stored_.end()) {
+      cut(stem, merged->second, wanted);
+      cut_.insert(merged->first);
+      return;
+    }
+    std::optional<DataType> type;
+    for (std::uint32_t expert = 0; expert < config_.experts.count; ++expert) {
+      const std::string name = expert_name(stem, expert);
+      matrix(name, wanted.rows, wanted.columns);
+      if (error_) return;
+      const StoredTensor& tensor = stored_.at(name);
+      if (!type) type = tensor.type;
+      if (*tensor.type == *type) continue;
+      reject(tensor, fmt::format("type {}", quote(tensor.stored_type)),
+             fmt::format("{}, as of expert 0 of the layer", info(*type).name),
+             ErrorKind::kUnsupported);
+      return;
+    }
+  }
+
+  void cut(const std::string& stem, const StoredTensor& tensor, Shape wanted) {
+    const std::uint32_t count = config_.experts.count;
+    if (!tensor.type) {
+      reject(tensor, fmt::format("type {}", quote(tensor.stored_type)), "F32, F16 or BF16",
+             ErrorKind::kUnsupported);
+      return;
+    }
+    const std::vector<std::uint64_t> shape = {count, wanted.rows, wanted.columns};
+    if (!same_shape(tensor.shape, shape)) {
+      reject(tensor, "shape " + shape_text(tensor.shape), shape_text(shape), ErrorKind::kInvalid);
+      return;
+    }
+    const std::size_t bytes = wanted.rows * row_bytes(*tensor.type, wanted.columns);
+    for (std::uint32_t expert = 0; expert < count; ++expert) {
+      std::string name = expert_name(stem, expert);
+      if (const auto twice = stored_.find(name); twice != stored_.end()) {
+        reject(twice->second, fmt::format("given beside {}", quote(tensor.stored_name)),
+               "one of the two", ErrorKind::kInvalid);
+        return;
+      }
+      bound_.emplace(std::move(name), TensorView{*tensor.type, wanted.rows, wanted.columns,
+                                                 tensor.data.subspan(expert * bytes, bytes)});
+    }
+  }
+
+  static std::string expert_name(std::string_view stem, std::uint32_t expert) {
+    return fmt::format("{}.{}.weight", stem, expert);
+  }
+
+  // Outer dimensions of 1 do not count.
+  static bool same_shape(std::span<const std::uint64_t> a, std::span<const std::uint64_t> b) {
+    while (a.size() > 1 && a.front() == 1) a = a.subspan(1);
+    while (b.size() > 1 && b.front() == 1) b = b.subspan(1);
+    return std::equal(a.begin(), a.end(), b.begin(), b.end());
+  }
 
   void pick(const std::string& name, Shape wanted) {
     if (error_) return;
@@ -114,7 +183,7 @@ class Binder {
     if (error_) return;
     const StoredTensor* worst = nullptr;
     for (const auto& [name, tensor] : stored_) {
-      if (bound_.contains(name) || is_harmless(name)) continue;
+      if (bound_.contains(name) || cut_.contains(name) || is_harmless(name)) continue;
       // The smallest name, so that the message does not depend on the map's order.
       if (worst == nullptr || tensor.stored_name < worst->stored_name) worst = &tensor;
     }
@@ -134,6 +203,7 @@ class Binder {
   const StoredTensors& stored_;
   std::string_view source_;
   std::unordered_map<std::string, TensorView> bound_;
+  std::unordered_set<std::string_view> cut_;  // names in stored_
   std::optional<Error> error_;
 };
 
@@ -164,6 +234,16 @@ Status check_config(const ModelConfig& config, std::string_view source) {
       return fail(ErrorKind::kUnsupported, "{}: {}: {}; valid: 1 to {}", source, size.name,
                   size.value, size.high);
     }
+  }
+  const ExpertsConfig& experts = config.experts;
+  if (experts.count > kMostExperts) {
+    return fail(ErrorKind::kUnsupported, "{}: number of experts: {}; valid: 0 to {}", source,
+                experts.count, kMostExperts);
+  }
+  const std::uint32_t most_used = std::min(experts.count, kMostUsedExperts);
+  if (experts.count > 0 && (experts.used < 1 || experts.used > most_used)) {
+    return fail(ErrorKind::kInvalid, "{}: experts used by a token: {}; valid: 1 to {}, of {}",
+                source, experts.used, most_used, experts.count);
   }
   if (config.heads % config.kv_heads != 0) {
     return fail(ErrorKind::kInvalid,

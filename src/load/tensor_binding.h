@@ -27,9 +27,10 @@ struct StoredTensor {
 // By GGUF name; a tensor that has none is under any other name that ends as in its file.
 using StoredTensors = std::unordered_map<std::string, StoredTensor>;
 
-// Picks the tensors that the configuration calls for and checks type and shape of each. A tensor
-// that is left over is an error if leaving it out would change what the model computes. `source`
-// names the model in errors about a tensor that is missing.
+// Picks the tensors that the configuration calls for and checks type and shape of each; a tensor
+// of all experts of a layer is cut into one view for each. A tensor that is left over is an error
+// if leaving it out would change what the model computes. `source` names the model in errors about
+// a tensor that is missing.
 Result<std::unordered_map<std::string, TensorView>> bind_tensors(const ModelConfig& config,
                                                                  const StoredTensors& stored,
                                                                  std::string_view source);
@@ -39,6 +40,8 @@ Result<std::unordered_map<std::string, TensorView>> bind_tensors(const ModelConf
 Status check_config(const ModelConfig& config, std::string_view source);
 
 inline constexpr std::uint32_t kMostLayers = 1024;
+inline constexpr std::uint32_t kMostExperts = 1024;    // of a layer
+inline constexpr std::uint32_t kMostUsedExperts = 64;  // by a token
 inline constexpr std::uint32_t kLargestHeadDim = 256;
 inline constexpr std::uint32_t kMostHeads = 4096;
 inline constexpr std::uint32_t kLargestHiddenSize = 1U << 18U;

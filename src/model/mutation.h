@@ -10,6 +10,8 @@ enum class Mutant {
   kSharedRows,       // tiles prepare their rows in one place
   kTileIsASequence,  // the positions of a tile's query tiles begin with the segment's
   kFirstRowOnly,     // of the rows of a tile that have logits, the last layer attends for some
+  kPartsDoNotMeet,   // the parts of an expert's task go on before the others are there
+  kCapacity,         // an expert takes no more rows than the mean of a tile's
   kCount
 };
 

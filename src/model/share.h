@@ -30,4 +30,12 @@ inline std::uint32_t share(std::size_t items, std::size_t work, std::size_t lane
       std::clamp<std::size_t>(kBlocksPerLane * lanes / tasks, 1, items));
 }
 
+// Whether blocks of a whole each, of `work` multiplications in all, are too few to keep so many
+// lanes busy one by one: then several lanes work on each of them together.
+inline bool worth_joining(std::size_t blocks, std::size_t work, std::size_t lanes) {
+  constexpr std::size_t kWorthJoining = std::size_t{1} << 15;  // of a block
+  constexpr std::size_t kBlocksPerLane = 2;
+  return lanes > 1 && blocks < kBlocksPerLane * lanes && work >= kWorthJoining * blocks;
+}
+
 }  // namespace dovetail::model

@@ -38,11 +38,11 @@ class Binder {
 
 }  // namespace
 
-DenseWeights bind_weights(std::shared_ptr<const load::ModelSource> source,
-                          const kernels::Kernels& kernels) {
+DecoderWeights bind_weights(std::shared_ptr<const load::ModelSource> source,
+                            const kernels::Kernels& kernels) {
   const load::ModelConfig& config = source->config;
   const Binder bind(*source, kernels);
-  DenseWeights weights;
+  DecoderWeights weights;
   weights.embedding = bind.matrix("token_embd.weight");
   weights.output = config.tied_embeddings ? weights.embedding : bind.matrix("output.weight");
   weights.output_norm = bind.vector("output_norm.weight");
@@ -60,9 +60,18 @@ DenseWeights bind_weights(std::shared_ptr<const load::ModelSource> source,
     layer.key = bind.matrix(name("attn_k.weight"));
     layer.value = bind.matrix(name("attn_v.weight"));
     layer.attention_output = bind.matrix(name("attn_output.weight"));
-    layer.gate = bind.matrix(name("ffn_gate.weight"));
-    layer.up = bind.matrix(name("ffn_up.weight"));
-    layer.down = bind.matrix(name("ffn_down.weight"));
+    const auto feed_forward = [&](const std::string& expert) {
+      const auto of = [&](const char* tensor) { return name(tensor) + expert + ".weight"; };
+      return FeedForward{bind.matrix(of("ffn_gate")), bind.matrix(of("ffn_up")),
+                         bind.matrix(of("ffn_down"))};
+    };
+    if (config.experts.count == 0) {
+      layer.feed_forward.push_back(feed_forward(""));
+    } else {
+      layer.router = bind.matrix(name("ffn_gate_inp.weight"));
+      for (std::uint32_t e = 0; e < config.experts.count; ++e)
+        layer.feed_forward.push_back(feed_forward(fmt::format(".{}", e)));
+    }
     weights.layers.push_back(std::move(layer));
   }
   weights.source = std::move(source);

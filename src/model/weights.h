@@ -11,17 +11,22 @@ namespace dovetail::model {
 // A weight matrix as it lies in the file: `rows` outputs of `columns` inputs.
 using Matrix = load::TensorView;
 
+// A gated feed-forward (SwiGLU): the whole of a dense layer's, or one expert.
+struct FeedForward {
+  Matrix gate, up, down;
+};
+
 // Weights of one layer. Vectors are small and kept as floats; empty where the model has none.
 struct LayerWeights {
   std::vector<float> attention_norm, query_norm, key_norm, mlp_norm;
   std::vector<float> query_bias, key_bias, value_bias;
   Matrix query, key, value, attention_output;
-  Matrix gate, up, down;
+  Matrix router;                          // experts x hidden; of layers of experts alone
+  std::vector<FeedForward> feed_forward;  // one, or the experts
 };
 
-// Weights of a dense decoder (Llama, Mistral, Qwen2, Qwen3). Matrices stay in the mapped file,
-// which `source` keeps alive.
-struct DenseWeights {
+// Weights of a decoder. Matrices stay in the mapped file, which `source` keeps alive.
+struct DecoderWeights {
   std::shared_ptr<const load::ModelSource> source;
   Matrix embedding, output;
   std::vector<float> output_norm;
@@ -29,7 +34,7 @@ struct DenseWeights {
 };
 
 // Requires a source that open_model() made: every tensor is there and has its shape.
-DenseWeights bind_weights(std::shared_ptr<const load::ModelSource> source,
-                          const kernels::Kernels& kernels);
+DecoderWeights bind_weights(std::shared_ptr<const load::ModelSource> source,
+                            const kernels::Kernels& kernels);
 
 }  // namespace dovetail::model

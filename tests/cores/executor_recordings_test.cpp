@@ -191,6 +191,8 @@ class Layers {
       task.spec.blocks =
           random_() % 2 == 0 ? 1 : 1 + static_cast<std::uint32_t>(random_() % kBlocks);
       recording_.set_blocks(number, task.spec.blocks);
+      if (number % 8 == 0)
+        recording_.set_shape(number, random_() % 4 == 0 ? kWholeGroup : kVectorTask);
     }
     ASSERT_TRUE(executor.run(recording_));
     for (const Task& task : tasks_) ASSERT_TRUE(has_run(task));

@@ -51,24 +51,36 @@ int main(int argc, char** argv) {
   std::filesystem::create_directories(folder / "gguf");
   std::filesystem::create_directories(folder / "safetensors");
   write_pipelines(folder);
-  for (const char* architecture : {"llama", "mistral", "qwen2", "qwen3"}) {
-    TinyShape shape{.architecture = architecture,
+  struct Seed {
+    std::string gguf;
+    std::string hugging_face;
+    std::uint32_t experts;
+    bool split;
+  };
+  for (const auto& [gguf, hugging_face, experts, split] :
+       {Seed{"llama", "llama", 0, false}, Seed{"mistral", "mistral", 0, false},
+        Seed{"qwen2", "qwen2", 0, false}, Seed{"qwen3", "qwen3", 0, false},
+        Seed{"llama", "mixtral", 3, true}, Seed{"qwen3moe", "qwen3_moe", 3, false}}) {
+    TinyShape shape{.architecture = gguf,
                     .vocabulary = 8,
                     .hidden = 8,
                     .inner = 8,
                     .layers = 1,
                     .heads = 2,
                     .kv_heads = 1,
-                    .head_dim = 4};
+                    .head_dim = 4,
+                    .experts = experts,
+                    .split_experts = split};
     shape.attention_bias = shape.architecture == "qwen2";
-    shape.qk_norm = shape.architecture == "qwen3";
-    write(folder / "gguf" / architecture, tiny_gguf(shape).bytes());
+    shape.qk_norm = shape.architecture.starts_with("qwen3");
+    write(folder / "gguf" / hugging_face, tiny_gguf(shape).bytes());
+    shape.architecture = hugging_face;
     const HfBuilder model = tiny_hf(shape);
     Bytes bytes;
     append_text(bytes, model.config.dump());
     bytes.push_back(std::byte{0});
     const Bytes weights = model.weights.bytes();
     append_raw(bytes, weights.data(), weights.size());
-    write(folder / "safetensors" / architecture, bytes);
+    write(folder / "safetensors" / hugging_face, bytes);
   }
 }

@@ -102,6 +102,17 @@ TEST_P(Elementwise, Add) {
   }
 }
 
+TEST_P(Elementwise, AddScaled) {
+  std::mt19937 random(4);
+  for (const std::size_t n : kSizes) {
+    const auto x = reference::random_floats(n, random);
+    const auto y = reference::random_floats(n, random);
+    auto out = x;
+    kernels().add_scaled(out.data(), y.data(), 0.3F, n);
+    for (std::size_t i = 0; i < n; ++i) EXPECT_EQ(out[i], x[i] + y[i] * 0.3F);
+  }
+}
+
 TEST_P(Elementwise, StoreCacheF32) {
   const float x[] = {1.0F, -0.0F, 3.25F};
   float out[3];

@@ -199,6 +199,9 @@ struct TinyShape {
   bool tied = false;
   bool attention_bias = false;
   bool qk_norm = false;
+  std::uint32_t experts = 0;  // of a layer; then `inner` is the size of one
+  std::uint32_t experts_used = 2;
+  bool split_experts = false;  // GGUF: a tensor for each expert, as old files have it
 };
 
 // A valid model with a tokenizer; matrices have the type given, vectors are F32.
@@ -210,7 +213,16 @@ inline GgufBuilder tiny_gguf(const TinyShape& shape = {}, DataType type = DataTy
   out.set_u32(prefix + "block_count", shape.layers);
   out.set_u32(prefix + "context_length", 128);
   out.set_u32(prefix + "embedding_length", shape.hidden);
-  out.set_u32(prefix + "feed_forward_length", shape.inner);
+  if (shape.architecture == "qwen3moe") {
+    out.set_u32(prefix + "feed_forward_length", 3 * shape.inner);  // of no layer
+    out.set_u32(prefix + "expert_feed_forward_length", shape.inner);
+  } else {
+    out.set_u32(prefix + "feed_forward_length", shape.inner);
+  }
+  if (shape.experts > 0) {
+    out.set_u32(prefix + "expert_count", shape.experts);
+    out.set_u32(prefix + "expert_used_count", shape.experts_used);
+  }
   out.set_u32(prefix + "attention.head_count", shape.heads);
   out.set_u32(prefix + "attention.head_count_kv", shape.kv_heads);
   out.set_u32(prefix + "attention.key_length", shape.head_dim);
@@ -253,9 +265,27 @@ inline GgufBuilder tiny_gguf(const TinyShape& shape = {}, DataType type = DataTy
       out.add_tensor(block + "attn_k_norm.weight", DataType::kF32, {shape.head_dim});
     }
     out.add_tensor(block + "ffn_norm.weight", DataType::kF32, {shape.hidden});
-    out.add_tensor(block + "ffn_gate.weight", type, {shape.inner, shape.hidden});
-    out.add_tensor(block + "ffn_up.weight", type, {shape.inner, shape.hidden});
-    out.add_tensor(block + "ffn_down.weight", type, {shape.hidden, shape.inner});
+    if (shape.experts == 0) {
+      out.add_tensor(block + "ffn_gate.weight", type, {shape.inner, shape.hidden});
+      out.add_tensor(block + "ffn_up.weight", type, {shape.inner, shape.hidden});
+      out.add_tensor(block + "ffn_down.weight", type, {shape.hidden, shape.inner});
+      continue;
+    }
+    out.add_tensor(block + "ffn_gate_inp.weight", DataType::kF32, {shape.experts, shape.hidden});
+    for (std::uint32_t i = 0; shape.split_experts && i < shape.experts; ++i) {
+      out.add_tensor(fmt::format("{}ffn_gate.{}.weight", block, i), type,
+                     {shape.inner, shape.hidden});
+      out.add_tensor(fmt::format("{}ffn_up.{}.weight", block, i), type,
+                     {shape.inner, shape.hidden});
+      out.add_tensor(fmt::format("{}ffn_down.{}.weight", block, i), type,
+                     {shape.hidden, shape.inner});
+    }
+    if (shape.split_experts) continue;
+    out.add_tensor(block + "ffn_gate_exps.weight", type,
+                   {shape.experts, shape.inner, shape.hidden});
+    out.add_tensor(block + "ffn_up_exps.weight", type, {shape.experts, shape.inner, shape.hidden});
+    out.add_tensor(block + "ffn_down_exps.weight", type,
+                   {shape.experts, shape.hidden, shape.inner});
   }
   out.add_tensor("output_norm.weight", DataType::kF32, {shape.hidden});
   if (!shape.tied) out.add_tensor("output.weight", type, {shape.vocabulary, shape.hidden});

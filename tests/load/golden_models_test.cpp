@@ -20,6 +20,7 @@ struct Golden {
   std::uint32_t sliding_window = 0;
   DataType type = DataType::kF32;
   float attention_factor = 1.0F;
+  ExpertsConfig experts = {};
 };
 
 class GoldenModels : public testing::TestWithParam<Golden> {};
@@ -38,7 +39,11 @@ TEST_P(GoldenModels, OpenAsTheyWereMade) {
   EXPECT_FALSE(config.rope.interleaved);
   EXPECT_TRUE(config.rope.frequency_divisors.empty());
   EXPECT_EQ(config.attention_bias, golden.architecture == Architecture::kQwen2);
-  EXPECT_EQ(config.qk_norm, golden.architecture == Architecture::kQwen3);
+  EXPECT_EQ(config.qk_norm, golden.architecture == Architecture::kQwen3 ||
+                                golden.architecture == Architecture::kQwen3Moe);
+  EXPECT_EQ(config.experts.count, golden.experts.count);
+  EXPECT_EQ(config.experts.used, golden.experts.used);
+  EXPECT_EQ(config.experts.normalized, golden.experts.normalized);
   EXPECT_TRUE(std::holds_alternative<std::monostate>(model.tokenizer));
   EXPECT_EQ(model.tensors.at("blk.0.attn_q.weight").type, golden.type);
   EXPECT_EQ(model.tensors.contains("output.weight"), !config.tied_embeddings);
@@ -62,6 +67,15 @@ const Golden kGolden[] = {
     {"qwen2-bf16-tiny", Architecture::kQwen2, RopeScaling::kNone, 0, DataType::kBF16},
     {"qwen3-tiny", Architecture::kQwen3},
     {"qwen3-yarn-tiny", Architecture::kQwen3, RopeScaling::kYarn, 0, DataType::kF32, 1.25F},
+    {.folder = "qwen3-moe-tiny",
+     .architecture = Architecture::kQwen3Moe,
+     .experts = {.count = 8, .used = 3, .normalized = true}},
+    {.folder = "qwen3-moe-raw-tiny",
+     .architecture = Architecture::kQwen3Moe,
+     .experts = {.count = 6, .used = 2, .normalized = false}},
+    {.folder = "mixtral-tiny",
+     .architecture = Architecture::kMixtral,
+     .experts = {.count = 4, .used = 2, .normalized = true}},
 };
 
 INSTANTIATE_TEST_SUITE_P(All, GoldenModels, testing::ValuesIn(kGolden), [](const auto& run) {

@@ -36,7 +36,7 @@ TEST_P(HfConfig, IsRefusedByName) {
 
 const BadConfig kBadConfigs[] = {
     {"Family", [](json& c) { c["model_type"] = "gemma3"; },
-     "model_type: 'gemma3'; valid: llama, mistral, qwen2, qwen3"},
+     "model_type: 'gemma3'; valid: llama, mistral, mixtral, qwen2, qwen3, qwen3_moe"},
     {"NoFamily", [](json& c) { c.erase("model_type"); }, "model_type: missing; valid: llama"},
     {"Class",
      [](json& c) {

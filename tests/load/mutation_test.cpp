@@ -25,9 +25,15 @@ const TinyShape kSmall{.vocabulary = 8,
 TinyShape small(std::string architecture) {
   TinyShape shape = kSmall;
   shape.attention_bias = architecture == "qwen2";
-  shape.qk_norm = architecture == "qwen3";
+  shape.qk_norm = architecture.starts_with("qwen3");
   shape.tied = architecture == "qwen2";
   shape.architecture = std::move(architecture);
+  return shape;
+}
+
+TinyShape with_experts(std::string architecture) {
+  TinyShape shape = small(std::move(architecture));
+  shape.experts = 3;
   return shape;
 }
 
@@ -101,6 +107,10 @@ TEST(Mutation, GgufFilesOpenOrFailCleanly) {
   for (const char* name : {"llama", "mistral", "qwen2", "qwen3"}) {
     bases.push_back(tiny_gguf(small(name)));
   }
+  bases.push_back(tiny_gguf(with_experts("qwen3moe")));
+  TinyShape old = with_experts("llama");
+  old.split_experts = true;
+  bases.push_back(tiny_gguf(old));
   bases[0].set_string("llama.rope.scaling.type", "yarn");
   bases[0].set_f32("llama.rope.scaling.factor", 4.0F);
   bases[1].add_tensor("rope_freqs.weight", DataType::kBF16, {2});
@@ -158,7 +168,10 @@ TEST(Mutation, SafetensorsFilesOpenOrFailCleanly) {
   Mutator mutator(20240503);
   Outcomes outcomes;
   for (int run = 0; run < kRuns && !testing::Test::HasFatalFailure(); ++run) {
-    const HfBuilder model = tiny_hf(small(mutator.one_in(2) ? "llama" : "qwen2"));
+    const HfBuilder model =
+        tiny_hf(mutator.one_in(3)   ? with_experts(mutator.one_in(2) ? "mixtral" : "qwen3_moe")
+                : mutator.one_in(2) ? small("llama")
+                                    : small("qwen2"));
     const std::string header = model.weights.header().dump();
     // Half of the headers keep a right length, so that what lies behind it is reached.
     const Bytes bytes = mutator.one_in(2)
@@ -173,8 +186,9 @@ TEST(Mutation, SafetensorsFilesOpenOrFailCleanly) {
 
 TEST(Mutation, JsonFilesOpenOrFailCleanly) {
   constexpr int kRuns = 2500;
-  HfBuilder bases[4] = {tiny_hf(small("llama")), tiny_hf(small("mistral")), tiny_hf(small("qwen2")),
-                        tiny_hf(small("qwen3"))};
+  HfBuilder bases[] = {tiny_hf(small("llama")),          tiny_hf(small("mistral")),
+                       tiny_hf(small("qwen2")),          tiny_hf(small("qwen3")),
+                       tiny_hf(with_experts("mixtral")), tiny_hf(with_experts("qwen3_moe"))};
   bases[0].config["rope_scaling"] = {{"rope_type", "llama3"},
                                      {"factor", 8.0},
                                      {"low_freq_factor", 1.0},
@@ -193,7 +207,7 @@ TEST(Mutation, JsonFilesOpenOrFailCleanly) {
   Mutator mutator(20240504);
   Outcomes outcomes;
   for (int run = 0; run < kRuns && !testing::Test::HasFatalFailure(); ++run) {
-    const HfBuilder& base = bases[mutator.below(4)];
+    const HfBuilder& base = bases[mutator.below(std::size(bases))];
     const std::string shard = "model-00001-of-00001.safetensors";
     nlohmann::json map;
     for (const auto& tensor : base.weights.tensors) map[tensor.name] = shard;
@@ -231,6 +245,17 @@ TEST(Mutation, DensestFilesCostASmallMultiple) {
     GgufBuilder model = tiny_gguf(kSmall);
     model.set_strings("tokenizer.ggml.tokens", std::vector<std::string>(100000));
     Outcomes(5).open(folder, folder.write("m.gguf", model.bytes()));
+  }
+  {
+    // Two bytes of an expert give a view and its name.
+    const test::TempFolder folder{test::kInMemory};
+    TinyShape thin = with_experts("qwen3moe");
+    thin.hidden = 1;
+    thin.inner = 1;
+    thin.experts = 1024;
+    const auto path = folder.write("m.gguf", tiny_gguf(thin, DataType::kF16).bytes());
+    Outcomes(20).open(folder, path);
+    EXPECT_TRUE(open_model(path));
   }
 }
 

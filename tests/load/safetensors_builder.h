@@ -77,10 +77,9 @@ struct HfBuilder {
 // A valid model without a tokenizer.
 inline HfBuilder tiny_hf(const TinyShape& shape = {}) {
   const std::vector<std::pair<std::string, std::string>> classes = {
-      {"llama", "LlamaForCausalLM"},
-      {"mistral", "MistralForCausalLM"},
-      {"qwen2", "Qwen2ForCausalLM"},
-      {"qwen3", "Qwen3ForCausalLM"}};
+      {"llama", "LlamaForCausalLM"},     {"mistral", "MistralForCausalLM"},
+      {"mixtral", "MixtralForCausalLM"}, {"qwen2", "Qwen2ForCausalLM"},
+      {"qwen3", "Qwen3ForCausalLM"},     {"qwen3_moe", "Qwen3MoeForCausalLM"}};
   HfBuilder out;
   for (const auto& [type, name] : classes) {
     if (type == shape.architecture) out.config["architectures"] = nlohmann::json::array({name});
@@ -88,7 +87,21 @@ inline HfBuilder tiny_hf(const TinyShape& shape = {}) {
   out.config["model_type"] = shape.architecture;
   out.config["vocab_size"] = shape.vocabulary;
   out.config["hidden_size"] = shape.hidden;
-  out.config["intermediate_size"] = shape.inner;
+  if (shape.architecture == "qwen3_moe") {
+    out.config["intermediate_size"] = 3 * shape.inner;  // of no layer
+    out.config["moe_intermediate_size"] = shape.inner;
+    out.config["num_experts"] = shape.experts;
+    out.config["num_experts_per_tok"] = shape.experts_used;
+    out.config["norm_topk_prob"] = true;
+    out.config["decoder_sparse_step"] = 1;
+    out.config["mlp_only_layers"] = nlohmann::json::array();
+  } else {
+    out.config["intermediate_size"] = shape.inner;
+  }
+  if (shape.architecture == "mixtral") {
+    out.config["num_local_experts"] = shape.experts;
+    out.config["num_experts_per_tok"] = shape.experts_used;
+  }
   out.config["num_hidden_layers"] = shape.layers;
   out.config["num_attention_heads"] = shape.heads;
   out.config["num_key_value_heads"] = shape.kv_heads;
@@ -122,9 +135,23 @@ inline HfBuilder tiny_hf(const TinyShape& shape = {}) {
       weights.add(block + "self_attn.k_norm.weight", {shape.head_dim});
     }
     weights.add(block + "post_attention_layernorm.weight", {shape.hidden});
-    weights.add(block + "mlp.gate_proj.weight", {shape.inner, shape.hidden});
-    weights.add(block + "mlp.up_proj.weight", {shape.inner, shape.hidden});
-    weights.add(block + "mlp.down_proj.weight", {shape.hidden, shape.inner});
+    if (shape.experts == 0) {
+      weights.add(block + "mlp.gate_proj.weight", {shape.inner, shape.hidden});
+      weights.add(block + "mlp.up_proj.weight", {shape.inner, shape.hidden});
+      weights.add(block + "mlp.down_proj.weight", {shape.hidden, shape.inner});
+      continue;
+    }
+    const bool mixtral = shape.architecture == "mixtral";
+    const std::string layer_of_experts = block + (mixtral ? "block_sparse_moe." : "mlp.");
+    weights.add(layer_of_experts + "gate.weight", {shape.experts, shape.hidden});
+    for (std::uint32_t i = 0; i < shape.experts; ++i) {
+      const std::string expert = fmt::format("{}experts.{}.", layer_of_experts, i);
+      weights.add(expert + (mixtral ? "w1.weight" : "gate_proj.weight"),
+                  {shape.inner, shape.hidden});
+      weights.add(expert + (mixtral ? "w3.weight" : "up_proj.weight"), {shape.inner, shape.hidden});
+      weights.add(expert + (mixtral ? "w2.weight" : "down_proj.weight"),
+                  {shape.hidden, shape.inner});
+    }
   }
   weights.add("model.norm.weight", {shape.hidden});
   if (!shape.tied) weights.add("lm_head.weight", {shape.vocabulary, shape.hidden});

@@ -16,7 +16,7 @@
 #include "kernels/kernels.h"
 #include "load/model_source.h"
 #include "model/cache.h"
-#include "model/dense.h"
+#include "model/decoder.h"
 
 namespace dovetail::model {
 namespace {
@@ -54,7 +54,7 @@ class Runner {
 
  private:
   cores::Executor executor_;
-  DenseModel model_;
+  Decoder model_;
   Cache cache_;
   std::vector<std::uint32_t> table_;
 };

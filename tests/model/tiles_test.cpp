@@ -10,9 +10,10 @@
 #include <vector>
 
 #include "cores/executor.h"
+#include "cores/topology.h"
 #include "kernels/kernels.h"
 #include "model/cache.h"
-#include "model/dense.h"
+#include "model/decoder.h"
 #include "support/random_model.h"
 
 namespace dovetail::model {
@@ -34,8 +35,8 @@ struct Part {
 
 class Machine {
  public:
-  Machine(std::shared_ptr<const load::ModelSource> source, std::uint32_t lanes)
-      : executor_(cores::Topology::of_lanes(lanes), {}),
+  Machine(std::shared_ptr<const load::ModelSource> source, const char* topology)
+      : executor_(*cores::Topology::parse(topology), {}),
         model_(std::move(source), kernels::best_kernels(), executor_),
         cache_(*Cache::create(model_.cache_shape(kernels::CacheType::kF32), kBlocks)) {
     for (std::uint32_t block = 0; block < kBlocks; ++block) cache_.poison(block);
@@ -73,7 +74,7 @@ class Machine {
 
  private:
   cores::Executor executor_;
-  DenseModel model_;
+  Decoder model_;
   Cache cache_;
 };
 
@@ -110,17 +111,22 @@ History random_history(std::mt19937& random, std::uint32_t vocab) {
   return history;
 }
 
-// Histories out of `rounds` that `lanes` answer in other bits than one lane does.
-int differences(std::uint32_t lanes, int rounds) {
+// Histories out of `rounds` that a machine answers in other bits than one lane does.
+int differences(const char* topology, std::uint32_t experts, int rounds) {
   test::RandomModelOptions options;
   options.layers = 3;
   options.max_context = kContext;
+  if (experts > 0) {
+    options.experts = experts;
+    options.experts_used = 3;
+    options.intermediate_size = 256;
+  }
   const auto source = test::random_model(options);
-  std::mt19937 random(lanes);
+  std::mt19937 random(7);
   int differ = 0;
   for (int round = 0; round < rounds; ++round) {
     const History history = random_history(random, options.vocab_size);
-    Machine together(source, lanes), alone(source, 1);
+    Machine together(source, topology), alone(source, "1x(1L)");
     bool same = true;
     for (const std::vector<Part>& pass : history.passes) {
       const std::vector<float> logits = together.compute(history.sequences, pass);
@@ -137,11 +143,15 @@ int differences(std::uint32_t lanes, int rounds) {
   return differ;
 }
 
-class Tiles : public testing::TestWithParam<std::uint32_t> {};
+class Tiles : public testing::TestWithParam<const char*> {};
 
-TEST_P(Tiles, LeaveNoTrace) { EXPECT_EQ(differences(GetParam(), 10), 0); }
+TEST_P(Tiles, LeaveNoTrace) { EXPECT_EQ(differences(GetParam(), 0, 10), 0); }
 
-INSTANTIATE_TEST_SUITE_P(Lanes, Tiles, testing::Values(1U, 2U, 3U, 8U));
+TEST_P(Tiles, LeaveNoTraceWithExperts) { EXPECT_EQ(differences(GetParam(), 8, 10), 0); }
+
+INSTANTIATE_TEST_SUITE_P(Lanes, Tiles,
+                         testing::Values("1x(1L)", "1x(2L)", "1x(3L)", "1x(8L)", "3x(1L)", "2x(2L)",
+                                         "1x(3L)+1x(1L)"));
 
 }  // namespace
 }  // namespace dovetail::model

@@ -118,8 +118,11 @@ std::shared_ptr<load::ModelSource> random_model(const RandomModelOptions& option
   config.max_context = options.max_context;
   config.sliding_window = options.sliding_window;
   config.attention_bias = options.architecture == load::Architecture::kQwen2;
-  config.qk_norm = options.architecture == load::Architecture::kQwen3;
+  config.qk_norm = options.architecture == load::Architecture::kQwen3 ||
+                   options.architecture == load::Architecture::kQwen3Moe;
   config.tied_embeddings = options.tied_embeddings;
+  if (options.experts > 0)
+    config.experts = {options.experts, options.experts_used, options.experts_normalized};
 
   Builder build(*source, options.seed);
   const std::size_t hidden = options.hidden_size;
@@ -146,9 +149,22 @@ std::shared_ptr<load::ModelSource> random_model(const RandomModelOptions& option
       build.vector(name("attn_k_norm.weight"), options.head_dim, 1.0F, 0.1F);
     }
     build.vector(name("ffn_norm.weight"), hidden, 1.0F, 0.1F);
-    build.matrix(name("ffn_gate.weight"), options.type, options.intermediate_size, hidden);
-    build.matrix(name("ffn_up.weight"), options.type, options.intermediate_size, hidden);
-    build.matrix(name("ffn_down.weight"), options.type, hidden, options.intermediate_size);
+    const auto feed_forward = [&](const std::string& ending) {
+      const auto part = [&](const char* stem) { return name(stem) + ending; };
+      build.matrix(part("ffn_gate"), options.type, options.intermediate_size, hidden);
+      build.matrix(part("ffn_up"), options.type, options.intermediate_size, hidden);
+      build.matrix(part("ffn_down"), options.type, hidden, options.intermediate_size);
+    };
+    if (options.experts == 0) {
+      feed_forward(".weight");
+      continue;
+    }
+    // Files of quantised experts keep their routers plain.
+    const bool plain = load::info(options.type).elements_per_block == 1;
+    build.matrix(name("ffn_gate_inp.weight"), plain ? options.type : DataType::kF32,
+                 options.experts, hidden);
+    for (std::uint32_t expert = 0; expert < options.experts; ++expert)
+      feed_forward(fmt::format(".{}.weight", expert));
   }
   return source;
 }

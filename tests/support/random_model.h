@@ -11,7 +11,7 @@ struct RandomModelOptions {
   load::Architecture architecture = load::Architecture::kLlama;
   load::DataType type = load::DataType::kF32;  // of all matrices
   std::uint32_t hidden_size = 64;
-  std::uint32_t intermediate_size = 96;
+  std::uint32_t intermediate_size = 96;  // with experts: of one of them
   std::uint32_t layers = 2;
   std::uint32_t heads = 4;
   std::uint32_t kv_heads = 2;
@@ -21,6 +21,9 @@ struct RandomModelOptions {
   std::uint32_t sliding_window = 0;
   bool tied_embeddings = false;
   std::uint64_t seed = 1;
+  std::uint32_t experts = 0;  // of a layer; 0: the feed-forward is dense
+  std::uint32_t experts_used = 2;
+  bool experts_normalized = true;
 };
 
 // A model with random weights, in memory: the same options give the same model. It has no

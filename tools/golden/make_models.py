@@ -23,6 +23,7 @@ import reference
 SEED = 20260305
 GREEDY = 16
 MARGIN = 4e-3  # least gap of the two best logits, far above the error of any float32 order of sums
+ROUTER_MARGIN = 1e-3  # least gap of the logits of the last expert that is used and the next one
 LENGTHS = (1, 7, 40, 100)
 POSITIONS = {1: (0,), 7: (3, 6), 40: (15, 16, 17, 39), 100: (31, 32, 63, 64, 99)}
 
@@ -80,7 +81,30 @@ QWEN3 = COMMON | {
     "tie_word_embeddings": False,
 }
 
-# Older spelling: rope_scaling, rope_theta, torch_dtype; newer: rope_parameters, dtype.
+QWEN3_MOE = COMMON | {
+    "architectures": ["Qwen3MoeForCausalLM"],
+    "model_type": "qwen3_moe",
+    "attention_bias": False,
+    "decoder_sparse_step": 1,
+    "max_position_embeddings": 256,
+    "mlp_only_layers": [],
+    "rms_norm_eps": 1e-6,
+    "sliding_window": None,
+    "use_sliding_window": False,
+    "tie_word_embeddings": False,
+}
+MIXTRAL = COMMON | {
+    "architectures": ["MixtralForCausalLM"],
+    "model_type": "mixtral",
+    "max_position_embeddings": 256,
+    "rms_norm_eps": 1e-5,
+    "rope_theta": 1000000.0,
+    "sliding_window": None,
+    "tie_word_embeddings": False,
+}
+
+# Older spelling: rope_scaling, rope_theta, torch_dtype; newer: rope_parameters, dtype, and
+# num_local_experts in place of num_experts. New cases go to the end: a place is a part of the seed.
 CASES = {
     "llama2-tiny": LLAMA
     | {
@@ -144,19 +168,66 @@ CASES = {
         },
         "torch_dtype": "float32",
     },
+    "qwen3-moe-tiny": QWEN3_MOE
+    | {
+        "head_dim": 32,
+        "moe_intermediate_size": 16,
+        "norm_topk_prob": True,
+        "num_experts": 8,
+        "num_experts_per_tok": 3,
+        "rope_theta": 1000000.0,
+        "torch_dtype": "float32",
+    },
+    "qwen3-moe-raw-tiny": QWEN3_MOE
+    | {
+        "moe_intermediate_size": 24,
+        "norm_topk_prob": False,
+        "num_local_experts": 6,
+        "num_experts_per_tok": 2,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
+        "dtype": "float32",
+    },
+    "mixtral-tiny": MIXTRAL
+    | {
+        "intermediate_size": 32,
+        "num_local_experts": 4,
+        "num_experts_per_tok": 2,
+        "torch_dtype": "float32",
+    },
 }
 SHARDED = {"qwen3-tiny"}
+
+
+def published_shapes(config):
+    """Shapes by the names that published models have: a tensor for each matrix of each expert."""
+    for name, tensor in AutoModelForCausalLM.from_config(config).state_dict().items():
+        mixtral = config.model_type == "mixtral"
+        shape = tuple(tensor.shape)
+        if mixtral:
+            name = name.replace(".mlp.", ".block_sparse_moe.")
+        if name.endswith("experts.gate_up_proj"):
+            count, rows, columns = shape
+            parts = {"w1" if mixtral else "gate_proj": (rows // 2, columns)}
+            parts |= {"w3" if mixtral else "up_proj": (rows // 2, columns)}
+        elif name.endswith("experts.down_proj"):
+            count = shape[0]
+            parts = {"w2" if mixtral else "down_proj": shape[1:]}
+        else:
+            yield name, shape
+            continue
+        for expert in range(count):
+            for part, of_one in parts.items():
+                yield f"{name.rpartition('.')[0]}.{expert}.{part}.weight", of_one
 
 
 def random_weights(config, seed):
     """Weights by their published names, wide enough that the logits are far from uniform."""
     random = np.random.default_rng(seed)
-    shapes = AutoModelForCausalLM.from_config(config).state_dict()
     weights = {}
-    for name, tensor in shapes.items():
+    for name, shape in published_shapes(config):
         if name == "lm_head.weight" and config.tie_word_embeddings:
             continue
-        values = random.standard_normal(tuple(tensor.shape))
+        values = random.standard_normal(shape)
         if "norm" in name:
             values = 1 + 0.2 * values
         else:
@@ -198,12 +269,23 @@ def greedy(model, prompt):
     return ids[-GREEDY:], margin
 
 
+@torch.no_grad()
+def router_margin(model, ids):
+    """The smallest gap between the experts that a token uses and those that it does not."""
+    if not hasattr(model.config, "num_experts_per_tok"):
+        return np.inf
+    used = model.config.num_experts_per_tok
+    routers = model(torch.tensor([ids]), output_router_logits=True).router_logits
+    ranked = [np.sort(logits.numpy())[:, ::-1] for logits in routers]
+    return min(float((layer[:, used - 1] - layer[:, used]).min()) for layer in ranked)
+
+
 def pick_prompt(model, random, vocab, length):
     """A random prompt whose greedy continuation no rounding can turn."""
     for _ in range(50):
         prompt = random.integers(3, vocab, length).tolist()
         ids, margin = greedy(model, prompt)
-        if margin > MARGIN:
+        if margin > MARGIN and router_margin(model, prompt + ids) > ROUTER_MARGIN:
             return prompt, ids
     sys.exit(f"no prompt of length {length} with a clear greedy continuation")
 

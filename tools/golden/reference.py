@@ -91,9 +91,21 @@ def rotate(x, cos, sin):
 
 
 def window_of(config):
-    if config["model_type"] == "mistral":
+    if config["model_type"] in ("mistral", "mixtral"):
         return config.get("sliding_window")
     return None  # Qwen configs name a window too, and switch it off with use_sliding_window
+
+
+def expert_weights(config, logits):
+    """[positions, experts]: the weight of each expert that a position uses, 0 for the others."""
+    chance = np.exp(logits - logits.max(-1, keepdims=True))
+    chance /= chance.sum(-1, keepdims=True)
+    order = np.argsort(-logits, -1, kind="stable")[:, : config["num_experts_per_tok"]]
+    used = np.zeros_like(chance)
+    np.put_along_axis(used, order, np.take_along_axis(chance, order, -1), -1)
+    if config.get("norm_topk_prob", config["model_type"] == "mixtral"):
+        used /= used.sum(-1, keepdims=True)
+    return used
 
 
 def forward(config, weights, ids):
@@ -138,9 +150,21 @@ def forward(config, weights, ids):
         x = x + linear(mixed, base + "self_attn.o_proj")
 
         h = rms_norm(x, weights[base + "post_attention_layernorm.weight"], epsilon)
-        gate = linear(h, base + "mlp.gate_proj")
-        gated = gate / (1 + np.exp(-gate)) * linear(h, base + "mlp.up_proj")
-        x = x + linear(gated, base + "mlp.down_proj")
+
+        def feed_forward(gate_name, up_name, down_name):
+            gate = linear(h, base + gate_name)
+            return linear(gate / (1 + np.exp(-gate)) * linear(h, base + up_name), base + down_name)
+
+        if "num_experts_per_tok" not in config:
+            x = x + feed_forward("mlp.gate_proj", "mlp.up_proj", "mlp.down_proj")
+            continue
+        mixtral = config["model_type"] == "mixtral"
+        block = "block_sparse_moe." if mixtral else "mlp."
+        parts = ("w1", "w3", "w2") if mixtral else ("gate_proj", "up_proj", "down_proj")
+        used = expert_weights(config, linear(h, base + block + "gate"))
+        for expert in range(used.shape[1]):
+            names = [f"{block}experts.{expert}.{part}" for part in parts]
+            x = x + used[:, expert : expert + 1] * feed_forward(*names)
     x = rms_norm(x, weights["model.norm.weight"], epsilon)
     head = "model.embed_tokens" if config.get("tie_word_embeddings") else "lm_head"
     return linear(x, head)
@@ -194,6 +218,13 @@ def mutilations(config, weights):
         yield "q/k norms", config, without("q_norm.weight", "k_norm.weight")
     if any(name.endswith(".bias") for name in weights):
         yield "biases", config, without(".bias")
+    if "num_experts_per_tok" in config:
+        norm = config.get("norm_topk_prob", config["model_type"] == "mixtral")
+        what = "dividing experts' weights by their sum" if norm else "experts' weights as they are"
+        yield what, config | {"norm_topk_prob": not norm}, weights
+        used = config["num_experts_per_tok"]
+        yield "a token's last expert", config | {"num_experts_per_tok": used - 1}, weights
+        yield "exactly so many experts", config | {"num_experts_per_tok": used + 1}, weights
 
 
 def main():

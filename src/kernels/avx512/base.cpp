@@ -32,6 +32,7 @@ const Kernels kBase = {
     .rope = rope,
     .silu_mul = silu_mul,
     .add = add,
+    .add_scaled = add_scaled,
     .store_cache = store_cache,
 };
 

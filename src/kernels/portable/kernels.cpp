@@ -25,6 +25,7 @@ const Kernels kKernels = {
     .rope = rope,
     .silu_mul = silu_mul,
     .add = add,
+    .add_scaled = add_scaled,
     .store_cache = store_cache,
 };
 

@@ -62,6 +62,10 @@ inline void add(float* x, const float* y, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) x[i] += y[i];
 }
 
+inline void add_scaled(float* x, const float* y, float factor, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) x[i] += y[i] * factor;
+}
+
 inline void store_cache(CacheType type, const float* x, std::size_t n, std::byte* out) {
   if (type == CacheType::kF32) {
     std::memcpy(out, x, n * sizeof(float));

@@ -1,4 +1,4 @@
-#include "model/dense.h"
+#include "model/decoder.h"
 
 #include <algorithm>
 #include <cassert>
@@ -22,8 +22,8 @@ void grow(std::vector<float>& buffer, std::size_t size) {
 
 }  // namespace
 
-DenseModel::DenseModel(std::shared_ptr<const load::ModelSource> source,
-                       const kernels::Kernels& kernels, cores::Executor& executor)
+Decoder::Decoder(std::shared_ptr<const load::ModelSource> source, const kernels::Kernels& kernels,
+                 cores::Executor& executor)
     : config_(source->config),
       kernels_(kernels),
       executor_(executor),
@@ -33,29 +33,51 @@ DenseModel::DenseModel(std::shared_ptr<const load::ModelSource> source,
       rope_(config_.rope, config_.head_dim),
       query_size_(std::size_t{config_.heads} * config_.head_dim),
       kv_size_(std::size_t{config_.kv_heads} * config_.head_dim) {
+  assert(executor.threads() == lanes_);
   products_.reserve(weights_.layers.size());
+  if (config_.experts.count > 0)
+    experts_.emplace(config_, weights_.layers, kernels, executor.topology().groups().size());
+  else
+    feed_forward_.reserve(weights_.layers.size());
   for (const LayerWeights& layer : weights_.layers) {
+    const auto prepares = [&](const Linear& linear) {
+      prepared_row_bytes_ = std::max(prepared_row_bytes_, linear.row_bytes());
+    };
     const LayerProducts& products = products_.emplace_back(
         LayerProducts{Linear(kernels, {&layer.query, &layer.key, &layer.value}),
-                      Linear(kernels, {&layer.attention_output}),
-                      Linear(kernels, {&layer.gate, &layer.up}), Linear(kernels, {&layer.down})});
-    for (const Linear* linear :
-         {&products.query_key_value, &products.output, &products.gate_up, &products.down}) {
-      prepared_row_bytes_ = std::max(prepared_row_bytes_, linear->row_bytes());
+                      Linear(kernels, {&layer.attention_output})});
+    prepares(products.query_key_value);
+    prepares(products.output);
+    if (experts_) {
+      prepares(experts_->router(static_cast<std::uint32_t>(products_.size() - 1)));
+    } else {
+      const FeedForwardProducts& dense =
+          feed_forward_.emplace_back(layer.feed_forward.front(), kernels);
+      prepares(dense.gate_up);
+      prepares(dense.down);
     }
   }
 }
 
-std::uint32_t DenseModel::max_tasks(const load::ModelConfig& config) {
-  return Pass::kMostTiles * (10 * config.layers + 2) + 1;
+std::span<const Decoder::Stage> Decoder::mlp_stages(const load::ModelConfig& config) {
+  using enum Stage;
+  static constexpr std::array kDense = {kGateUp, kActivate, kDown};
+  static constexpr std::array kSparse = {kRouter, kChoose, kSort, kExperts, kCombine};
+  if (config.experts.count > 0) return kSparse;
+  return kDense;
 }
 
-CacheShape DenseModel::cache_shape(kernels::CacheType type) const {
+std::uint32_t Decoder::max_tasks(const load::ModelConfig& config) {
+  const auto of_layer = static_cast<std::uint32_t>(kLayerStages.size() + mlp_stages(config).size());
+  return Pass::kMostTiles * (of_layer * config.layers + 2) + 1;
+}
+
+CacheShape Decoder::cache_shape(kernels::CacheType type) const {
   return {config_.layers, config_.kv_heads, config_.head_dim, type};
 }
 
-void DenseModel::forward(std::span<const Segment> segments, const Cache& cache,
-                         std::span<float> logits) {
+void Decoder::forward(std::span<const Segment> segments, const Cache& cache,
+                      std::span<float> logits) {
   pass_.lay_out(segments, static_cast<std::uint32_t>(lanes_));
   assert(logits.size() == pass_.wanted().size() * config_.vocab_size);
   cache_ = &cache;
@@ -68,8 +90,12 @@ void DenseModel::forward(std::span<const Segment> segments, const Cache& cache,
   grow(attended_, rows * query_size_);
   grow(key_, rows * kv_size_);
   grow(value_, rows * kv_size_);
-  grow(gate_, rows * config_.intermediate_size);
-  grow(up_, rows * config_.intermediate_size);
+  if (experts_) {
+    experts_->reserve(rows);
+  } else {
+    grow(gate_, rows * config_.intermediate_size);
+    grow(up_, rows * config_.intermediate_size);
+  }
   prepared_.reserve(rows * prepared_row_bytes_);
   prepared_logit_rows_.reserve(pass_.wanted().size() * logits_product_.row_bytes());
   share_out();
@@ -80,6 +106,11 @@ void DenseModel::forward(std::span<const Segment> segments, const Cache& cache,
   for (std::size_t number = 0; number < graph->tasks.size(); ++number) {
     const Graph::Task& task = graph->tasks[number];
     graph->recording.set_blocks(number, blocks_of(task.stage, task.layer, task.tile));
+    if (task.stage == Stage::kExperts) {
+      const std::uint32_t count = rows_of(task.layer, pass_.tiles()[task.tile]);
+      graph->recording.set_shape(
+          number, experts_->join(count, lanes_) ? cores::kWholeGroup : cores::kVectorTask);
+    }
   }
   // Its tasks do not fail, and the executor has their lanes and room for them.
   [[maybe_unused]] const Status ran = executor_.run(graph->recording);
@@ -87,10 +118,11 @@ void DenseModel::forward(std::span<const Segment> segments, const Cache& cache,
   last_ = &*graph;
 }
 
-observe::LaneSlice DenseModel::slice(const cores::Span& span) const {
+observe::LaneSlice Decoder::slice(const cores::Span& span) const {
   static constexpr std::array<const char*, kStages> kNames = {
-      "embed",    "norm",    "query-key-value", "place", "attend",     "attended", "output",
-      "mlp-norm", "gate-up", "activate",        "down",  "logit-rows", "logits"};
+      "embed",  "norm",     "query-key-value", "place",    "attend",     "attended",
+      "output", "mlp-norm", "gate-up",         "activate", "down",       "router",
+      "choose", "sort",     "experts",         "combine",  "logit-rows", "logits"};
   assert(last_ != nullptr);
   const Graph::Task& task = last_->tasks[span.task];
   observe::LaneSlice slice =
@@ -101,13 +133,13 @@ observe::LaneSlice DenseModel::slice(const cores::Span& span) const {
   return slice;
 }
 
-DenseModel::Graph DenseModel::record(std::uint32_t tiles) {
+Decoder::Graph Decoder::record(std::uint32_t tiles) {
   Graph graph;
   cores::Recorder recorder(max_tasks(config_), 4 * max_tasks(config_));
   const auto add = [&](Stage stage, std::uint32_t layer, std::uint32_t tile,
                        std::initializer_list<cores::Access> accesses) {
     const auto function = [this, stage, layer, tile](const cores::Part& part) {
-      run(stage, layer, tile, part.block);
+      run(stage, layer, tile, part);
     };
     [[maybe_unused]] const auto number =
         recorder.add({cores::kVectorTask}, function, std::span(accesses.begin(), accesses.size()));
@@ -123,16 +155,22 @@ DenseModel::Graph DenseModel::record(std::uint32_t tiles) {
     const cores::BufferId keys = kKeys + layer;
     for (std::uint32_t t = 0; t < tiles; ++t) {
       const cores::Access rows = own(kRows, t, kReadWrite);
-      add(Stage::kNorm, layer, t, {rows});
-      add(Stage::kQueryKeyValue, layer, t, {rows});
-      add(Stage::kPlace, layer, t, {rows, own(keys, t, kWrite)});
       // A row sees none of the tiles behind its own.
       const std::uint32_t first = mutated(Mutant::kOwnKeysOnly) ? t : 0;
-      add(Stage::kAttend, layer, t, {rows, {cores::Region(keys, first, t + 1 - first), kRead}});
-      for (const Stage stage : {Stage::kAttended, Stage::kOutput, Stage::kMlpNorm, Stage::kGateUp,
-                                Stage::kActivate, Stage::kDown}) {
-        add(stage, layer, t, {rows});
+      const cores::Access seen = {cores::Region(keys, first, t + 1 - first), kRead};
+      for (const Stage stage : kLayerStages) {
+        switch (stage) {
+          case Stage::kPlace:
+            add(stage, layer, t, {rows, own(keys, t, kWrite)});
+            break;
+          case Stage::kAttend:
+            add(stage, layer, t, {rows, seen});
+            break;
+          default:
+            add(stage, layer, t, {rows});
+        }
       }
+      for (const Stage stage : mlp_stages(config_)) add(stage, layer, t, {rows});
     }
   }
   for (std::uint32_t t = 0; t < tiles; ++t)
@@ -143,24 +181,33 @@ DenseModel::Graph DenseModel::record(std::uint32_t tiles) {
 }
 
 // How many rows a layer computes beyond keys and values: the last one those that have logits.
-std::uint32_t DenseModel::rows_of(std::uint32_t layer, const RowTile& tile) const {
+std::uint32_t Decoder::rows_of(std::uint32_t layer, const RowTile& tile) const {
   return layer + 1 == config_.layers ? tile.wanted.size() : tile.rows.size();
 }
 
 // The pass's row that is the tile's `index`-th of these.
-std::uint32_t DenseModel::row_at(std::uint32_t layer, const RowTile& tile,
-                                 std::uint32_t index) const {
+std::uint32_t Decoder::row_at(std::uint32_t layer, const RowTile& tile, std::uint32_t index) const {
   return layer + 1 == config_.layers ? pass_.wanted()[tile.wanted.begin + index]
                                      : tile.rows.begin + index;
 }
 
 // Where a tile's rows are prepared.
-std::byte* DenseModel::prepared(const RowTile& tile) const {
+std::byte* Decoder::prepared(const RowTile& tile) const {
   if (mutated(Mutant::kSharedRows)) return prepared_.data();
   return prepared_.data() + tile.rows.begin * prepared_row_bytes_;
 }
 
-void DenseModel::share_out() {
+// What mlp_norm() prepares its rows for.
+const Linear& Decoder::mlp_input(std::uint32_t layer) const {
+  return experts_ ? experts_->router(layer) : feed_forward_[layer].gate_up;
+}
+
+Experts::Rows Decoder::expert_rows(std::uint32_t layer, std::uint32_t tile) const {
+  const RowTile& rows = pass_.tiles()[tile];
+  return {tile, rows.rows.begin, rows_of(layer, rows)};
+}
+
+void Decoder::share_out() {
   const std::size_t tiles = pass_.tiles().size();
   const auto share = [&](std::size_t items, std::size_t work) {
     return model::share(items, work, lanes_, tiles);
@@ -170,7 +217,6 @@ void DenseModel::share_out() {
   };
   const auto index = [](Stage stage) { return static_cast<std::size_t>(stage); };
   const std::size_t hidden = config_.hidden_size;
-  const std::size_t intermediate = config_.intermediate_size;
   const LayerProducts& products = products_.front();
   blocks_.clear();
   last_blocks_.clear();
@@ -180,7 +226,7 @@ void DenseModel::share_out() {
       std::size_t reads = 0;
       for (const QueryTile& query : pass_.queries().subspan(queries.begin, queries.size()))
         reads += std::size_t{query.rows} * (query.position + query.rows);
-      Blocks made;
+      Blocks made = {};
       made[index(Stage::kEmbed)] = share(all, all * hidden);
       made[index(Stage::kNorm)] = share(all, all * 4 * hidden);
       made[index(Stage::kQueryKeyValue)] = share_product(products.query_key_value, all);
@@ -190,9 +236,17 @@ void DenseModel::share_out() {
       made[index(Stage::kAttended)] = share(rows, rows * 2 * query_size_);
       made[index(Stage::kOutput)] = share_product(products.output, rows);
       made[index(Stage::kMlpNorm)] = share(rows, rows * 4 * hidden);
-      made[index(Stage::kGateUp)] = share_product(products.gate_up, rows);
-      made[index(Stage::kActivate)] = share(rows, rows * 8 * intermediate);
-      made[index(Stage::kDown)] = share_product(products.down, rows);
+      if (experts_) {
+        made[index(Stage::kRouter)] = share_product(experts_->router(0), rows);
+        made[index(Stage::kChoose)] = share(rows, rows * 32 * config_.experts.count);
+        made[index(Stage::kSort)] = 1;
+        made[index(Stage::kExperts)] = experts_->blocks(static_cast<std::uint32_t>(rows));
+        made[index(Stage::kCombine)] = share(rows, rows * config_.experts.used * hidden);
+      } else {
+        made[index(Stage::kGateUp)] = share_product(feed_forward_.front().gate_up, rows);
+        made[index(Stage::kActivate)] = share(rows, rows * 8 * config_.intermediate_size);
+        made[index(Stage::kDown)] = share_product(feed_forward_.front().down, rows);
+      }
       made[index(Stage::kLogitRows)] = share(tile.wanted.size(), tile.wanted.size() * 4 * hidden);
       return made;
     };
@@ -203,13 +257,14 @@ void DenseModel::share_out() {
   blocks_.front()[index(Stage::kLogits)] = share_product(logits_product_, pass_.wanted().size());
 }
 
-std::uint32_t DenseModel::blocks_of(Stage stage, std::uint32_t layer, std::uint32_t tile) const {
+std::uint32_t Decoder::blocks_of(Stage stage, std::uint32_t layer, std::uint32_t tile) const {
   const bool last =
       layer + 1 == config_.layers && stage != Stage::kEmbed && stage < Stage::kLogitRows;
   return (last ? last_blocks_ : blocks_)[tile][static_cast<std::size_t>(stage)];
 }
 
-void DenseModel::run(Stage stage, std::uint32_t layer, std::uint32_t index, std::uint32_t block) {
+void Decoder::run(Stage stage, std::uint32_t layer, std::uint32_t index, const cores::Part& task) {
+  const std::uint32_t block = task.block;
   const RowTile& tile = pass_.tiles()[index];
   const std::uint32_t blocks = blocks_of(stage, layer, index);
   const LayerProducts& products = products_[layer];
@@ -243,12 +298,24 @@ void DenseModel::run(Stage stage, std::uint32_t layer, std::uint32_t index, std:
     case Stage::kMlpNorm:
       return mlp_norm(layer, tile, part(rows));
     case Stage::kGateUp:
-      return products.gate_up.multiply(block, blocks, rows, prepared(tile),
-                                       {at(gate_, intermediate), at(up_, intermediate)});
+      return feed_forward_[layer].gate_up.multiply(
+          block, blocks, rows, prepared(tile), {at(gate_, intermediate), at(up_, intermediate)});
     case Stage::kActivate:
       return activate(layer, tile, part(rows));
     case Stage::kDown:
-      return products.down.multiply(block, blocks, rows, prepared(tile), {at(projected_, hidden)});
+      return feed_forward_[layer].down.multiply(block, blocks, rows, prepared(tile),
+                                                {at(projected_, hidden)});
+    case Stage::kRouter:
+      return experts_->router(layer).multiply(block, blocks, rows, prepared(tile),
+                                              {experts_->logits(expert_rows(layer, index))});
+    case Stage::kChoose:
+      return experts_->choose(expert_rows(layer, index), part(rows));
+    case Stage::kSort:
+      return experts_->sort(expert_rows(layer, index));
+    case Stage::kExperts:
+      return experts_->compute(layer, expert_rows(layer, index), at(projected_, hidden).data, task);
+    case Stage::kCombine:
+      return experts_->combine(expert_rows(layer, index), part(rows), at(projected_, hidden).data);
     case Stage::kLogitRows:
       return logit_rows(tile, part(tile.wanted.size()));
     case Stage::kLogits:
@@ -258,7 +325,7 @@ void DenseModel::run(Stage stage, std::uint32_t layer, std::uint32_t index, std:
   }
 }
 
-void DenseModel::embed(const RowTile& tile, const Range& rows) {
+void Decoder::embed(const RowTile& tile, const Range& rows) {
   const Matrix& embedding = weights_.embedding;
   const std::size_t bytes = load::row_bytes(embedding.type, embedding.columns);
   for (std::uint32_t i = rows.begin; i < rows.end; ++i) {
@@ -271,7 +338,7 @@ void DenseModel::embed(const RowTile& tile, const Range& rows) {
   }
 }
 
-void DenseModel::norm(std::uint32_t layer, const RowTile& tile, const Range& rows) {
+void Decoder::norm(std::uint32_t layer, const RowTile& tile, const Range& rows) {
   const std::size_t hidden = config_.hidden_size;
   for (std::uint32_t i = rows.begin; i < rows.end; ++i) {
     const std::uint32_t row = tile.rows.begin + i;
@@ -284,7 +351,7 @@ void DenseModel::norm(std::uint32_t layer, const RowTile& tile, const Range& row
   }
 }
 
-void DenseModel::place(std::uint32_t layer, const RowTile& tile, const Range& rows) {
+void Decoder::place(std::uint32_t layer, const RowTile& tile, const Range& rows) {
   const LayerWeights& weights = weights_.layers[layer];
   const std::size_t dim = config_.head_dim;
   const kernels::CacheType type = cache_->shape().type;
@@ -323,8 +390,8 @@ void DenseModel::place(std::uint32_t layer, const RowTile& tile, const Range& ro
 }
 
 // The longer contexts lie together, so blocks take what they do in turns.
-void DenseModel::attend(std::uint32_t layer, const RowTile& tile, std::uint32_t block,
-                        std::uint32_t blocks) {
+void Decoder::attend(std::uint32_t layer, const RowTile& tile, std::uint32_t block,
+                     std::uint32_t blocks) {
   const Range& queries = layer + 1 == config_.layers ? tile.wanted_queries : tile.queries;
   const std::uint32_t items = queries.size() * config_.kv_heads;
   for (std::uint32_t item = block; item < items; item += blocks) {
@@ -333,7 +400,7 @@ void DenseModel::attend(std::uint32_t layer, const RowTile& tile, std::uint32_t 
   }
 }
 
-void DenseModel::attend(std::uint32_t layer, std::uint32_t kv_head, const QueryTile& queries) {
+void Decoder::attend(std::uint32_t layer, std::uint32_t kv_head, const QueryTile& queries) {
   const Segment& segment = pass_.segments()[queries.segment];
   const std::size_t blocks =
       (queries.position + queries.rows + kernels::kBlockSize - 1) / kernels::kBlockSize;
@@ -365,14 +432,14 @@ void DenseModel::attend(std::uint32_t layer, std::uint32_t kv_head, const QueryT
   kernels_.attention(args);
 }
 
-void DenseModel::take_attended(std::uint32_t layer, const RowTile& tile, const Range& rows) {
+void Decoder::take_attended(std::uint32_t layer, const RowTile& tile, const Range& rows) {
   for (std::uint32_t i = rows.begin; i < rows.end; ++i) {
     products_[layer].output.prepare(attended_.data() + row_at(layer, tile, i) * query_size_, i,
                                     rows_of(layer, tile), prepared(tile));
   }
 }
 
-void DenseModel::mlp_norm(std::uint32_t layer, const RowTile& tile, const Range& rows) {
+void Decoder::mlp_norm(std::uint32_t layer, const RowTile& tile, const Range& rows) {
   const std::size_t hidden = config_.hidden_size;
   for (std::uint32_t i = rows.begin; i < rows.end; ++i) {
     float* residual = residual_.data() + row_at(layer, tile, i) * hidden;
@@ -380,20 +447,20 @@ void DenseModel::mlp_norm(std::uint32_t layer, const RowTile& tile, const Range&
     kernels_.add(residual, projected, hidden);
     kernels_.rms_norm(residual, weights_.layers[layer].mlp_norm.data(), hidden,
                       config_.rms_norm_epsilon, projected);
-    products_[layer].gate_up.prepare(projected, i, rows_of(layer, tile), prepared(tile));
+    mlp_input(layer).prepare(projected, i, rows_of(layer, tile), prepared(tile));
   }
 }
 
-void DenseModel::activate(std::uint32_t layer, const RowTile& tile, const Range& rows) {
+void Decoder::activate(std::uint32_t layer, const RowTile& tile, const Range& rows) {
   const std::size_t size = config_.intermediate_size;
   for (std::uint32_t i = rows.begin; i < rows.end; ++i) {
     float* gate = gate_.data() + (tile.rows.begin + i) * size;
     kernels_.silu_mul(gate, up_.data() + (tile.rows.begin + i) * size, size, gate);
-    products_[layer].down.prepare(gate, i, rows_of(layer, tile), prepared(tile));
+    feed_forward_[layer].down.prepare(gate, i, rows_of(layer, tile), prepared(tile));
   }
 }
 
-void DenseModel::logit_rows(const RowTile& tile, const Range& rows) {
+void Decoder::logit_rows(const RowTile& tile, const Range& rows) {
   const std::size_t hidden = config_.hidden_size;
   for (std::uint32_t i = rows.begin; i < rows.end; ++i) {
     const std::uint32_t wanted = tile.wanted.begin + i;

@@ -14,6 +14,7 @@
 #include "kernels/kernels.h"
 #include "load/model_source.h"
 #include "model/cache.h"
+#include "model/experts.h"
 #include "model/linear.h"
 #include "model/pass.h"
 #include "model/rope.h"
@@ -22,8 +23,9 @@
 
 namespace dovetail::model {
 
-// A dense decoder: RMS norm, grouped-query attention with RoPE, SwiGLU (Llama,
-// https://arxiv.org/abs/2302.13971; Mistral, Qwen2 and Qwen3 differ by configuration alone).
+// A decoder: RMS norm, grouped-query attention with RoPE, SwiGLU (Llama,
+// https://arxiv.org/abs/2302.13971; Mistral, Qwen2 and Qwen3 differ by configuration alone), or
+// experts in its place (Mixtral, Qwen3's mixtures).
 //
 // A forward pass is a graph of tasks: its rows go through the layers in tiles, each a chain of
 // tasks of its own, which wait for each other only where a row attends to keys of another tile. The
@@ -32,14 +34,15 @@ namespace dovetail::model {
 // Every value of a token depends on that token's own sequence only, and is reduced in an order that
 // depends on the model only: the segments that share a pass, the way a prompt is cut into segments
 // or a pass into tiles, and the number of lanes leave no trace in the bits. One thread at a time.
-class DenseModel {
+class Decoder {
  public:
-  // `kernels` and `executor`, which has room for max_tasks(), must outlive the model.
-  DenseModel(std::shared_ptr<const load::ModelSource> source, const kernels::Kernels& kernels,
-             cores::Executor& executor);
+  // `kernels` and `executor`, which has room for max_tasks() and a thread for each lane, must
+  // outlive the model.
+  Decoder(std::shared_ptr<const load::ModelSource> source, const kernels::Kernels& kernels,
+          cores::Executor& executor);
 
-  DenseModel(const DenseModel&) = delete;
-  DenseModel& operator=(const DenseModel&) = delete;
+  Decoder(const Decoder&) = delete;
+  Decoder& operator=(const Decoder&) = delete;
 
   // Tasks that the executor must have room for (GraphOptions::tasks).
   static std::uint32_t max_tasks(const load::ModelConfig& config);
@@ -57,8 +60,9 @@ class DenseModel {
   observe::LaneSlice slice(const cores::Span& span) const;
 
  private:
-  // The tasks of a tile, in their order: kEmbed, from kNorm to kDown in every layer, kLogitRows.
-  // kLogits follows once, after all tiles.
+  // The tasks of a tile, in their order: kEmbed; in every layer from kNorm to kMlpNorm, and then
+  // kGateUp to kDown or, where there are experts, kRouter to kCombine; kLogitRows. kLogits follows
+  // once, after all tiles.
   enum class Stage : std::uint8_t {
     kEmbed,
     kNorm,           // what the layer before gave is added; attention norm
@@ -71,13 +75,24 @@ class DenseModel {
     kGateUp,         // products
     kActivate,       // SwiGLU
     kDown,           // product
+    kRouter,         // product
+    kChoose,         // the rows' experts
+    kSort,           // the experts' rows
+    kExperts,        // a block for each: all their products and SwiGLU
+    kCombine,        // what the experts gave, by row
     kLogitRows,      // what the last layer gave is added; norm of the rows that have logits
     kLogits,         // product
   };
-  static constexpr std::size_t kStages = 13;
+  static constexpr std::size_t kStages = 18;
+
+  // Of every layer, and then of its feed-forward.
+  static constexpr std::array kLayerStages = {Stage::kNorm,   Stage::kQueryKeyValue, Stage::kPlace,
+                                              Stage::kAttend, Stage::kAttended,      Stage::kOutput,
+                                              Stage::kMlpNorm};
+  static std::span<const Stage> mlp_stages(const load::ModelConfig& config);
 
   struct LayerProducts {
-    Linear query_key_value, output, gate_up, down;
+    Linear query_key_value, output;
   };
 
   using Blocks = std::array<std::uint32_t, kStages>;  // of the stages of a tile
@@ -96,7 +111,7 @@ class DenseModel {
   void share_out();
   std::uint32_t blocks_of(Stage stage, std::uint32_t layer, std::uint32_t tile) const;
 
-  void run(Stage stage, std::uint32_t layer, std::uint32_t tile, std::uint32_t block);
+  void run(Stage stage, std::uint32_t layer, std::uint32_t tile, const cores::Part& part);
   void embed(const RowTile& tile, const Range& rows);
   void norm(std::uint32_t layer, const RowTile& tile, const Range& rows);
   void place(std::uint32_t layer, const RowTile& tile, const Range& rows);
@@ -107,6 +122,8 @@ class DenseModel {
   void activate(std::uint32_t layer, const RowTile& tile, const Range& rows);
   void logit_rows(const RowTile& tile, const Range& rows);
 
+  const Linear& mlp_input(std::uint32_t layer) const;
+  Experts::Rows expert_rows(std::uint32_t layer, std::uint32_t tile) const;
   std::uint32_t rows_of(std::uint32_t layer, const RowTile& tile) const;
   std::uint32_t row_at(std::uint32_t layer, const RowTile& tile, std::uint32_t index) const;
   std::byte* prepared(const RowTile& tile) const;
@@ -115,8 +132,10 @@ class DenseModel {
   const kernels::Kernels& kernels_;
   cores::Executor& executor_;
   std::size_t lanes_;
-  DenseWeights weights_;
-  std::vector<LayerProducts> products_;
+  DecoderWeights weights_;
+  std::vector<LayerProducts> products_;            // by layer
+  std::vector<FeedForwardProducts> feed_forward_;  // by layer, where there are no
+  std::optional<Experts> experts_;
   Linear logits_product_;
   RopeTable rope_;
   std::size_t query_size_, kv_size_;  // of all heads of a token

@@ -1,0 +1,105 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/aligned_buffer.h"
+#include "cores/rendezvous.h"
+#include "cores/task.h"
+#include "kernels/kernels.h"
+#include "load/model_source.h"
+#include "model/linear.h"
+#include "model/pass.h"
+#include "model/share.h"
+#include "model/weights.h"
+
+namespace dovetail::model {
+
+// One of a token's experts, and what its result counts.
+struct Choice {
+  std::uint32_t expert = 0;
+  float weight = 0;
+};
+
+// A token's experts, by its router's logit for each expert there is: as many as there are
+// `choices`, those with the largest logits, the lower number among equals; in the order of their
+// numbers. Weights are shares of the softmax over all experts or, if `normalized`, over the chosen
+// ones. Requires 1 <= choices.size() <= logits.size(); logits that are no numbers give some choice.
+void choose_experts(std::span<const float> logits, bool normalized, std::span<Choice> choices);
+
+// The layers of experts of a forward pass, each in place of a feed-forward (Mixtral,
+// https://arxiv.org/abs/2401.04088; Qwen3, https://arxiv.org/abs/2505.09388). A tile's rows choose
+// their experts; each expert that was chosen computes its rows, as a mixed task on all lanes of a
+// group or, where there are plenty of experts, on one lane; every row adds up what its experts
+// gave, in the order of their numbers, so that its bits depend on nothing but the row. No expert
+// has a limit of rows.
+//
+// The functions after reserve() are what tasks do, in their order; those of different tiles may run
+// at the same time. Matrices are [rows of the pass][...]; a tile's rows lie together.
+class Experts {
+ public:
+  // `layers` and `kernels` must outlive it. The lanes come in so many groups.
+  Experts(const load::ModelConfig& config, std::span<const LayerWeights> layers,
+          const kernels::Kernels& kernels, std::size_t groups);
+
+  // For a pass of so many rows.
+  void reserve(std::size_t rows);
+
+  // Rows of a tile that a layer computes.
+  struct Rows {
+    std::uint32_t tile = 0;
+    std::uint32_t first = 0;  // of the pass
+    std::uint32_t count = 0;
+  };
+
+  // Gives logits().
+  const Linear& router(std::uint32_t layer) const { return routers_[layer]; }
+  Linear::Output logits(const Rows& rows);
+
+  // The rows' choices: a part of them, then all.
+  void choose(const Rows& rows, const Range& part);
+  void sort(const Rows& rows);
+
+  // Blocks that compute() has at most: experts that may have been chosen; at least one.
+  std::uint32_t blocks(std::uint32_t rows) const;
+  // Whether a block is for a whole group, where there are so many lanes, and not for one.
+  bool join(std::uint32_t rows, std::size_t lanes) const;
+  // Block b is the expert with the b-th most rows, if so many were chosen. Its parts start
+  // together. x: [count][hidden size], the rows' input.
+  void compute(std::uint32_t layer, const Rows& rows, const float* x, const cores::Part& part);
+
+  // out: [count][hidden size], what a part of the rows gets.
+  void combine(const Rows& rows, const Range& part, float* out) const;
+
+ private:
+  // Of a tile. An entry is one row's use of one expert; those of an expert lie together.
+  struct Tile {
+    std::vector<std::uint32_t> begins;  // its entries by expert, and the end
+    std::vector<std::uint32_t> chosen;  // experts with entries, those with the most first
+  };
+
+  std::size_t first_entry(const Rows& rows) const { return std::size_t{rows.first} * used_; }
+
+  const kernels::Kernels& kernels_;
+  std::size_t hidden_, inner_;
+  std::uint32_t count_, used_;
+  bool normalized_;
+  std::vector<Linear> routers_;                // by layer
+  std::vector<FeedForwardProducts> products_;  // by layer and expert
+  std::size_t prepared_row_bytes_ = 0;
+  std::unique_ptr<cores::Rendezvous[]> parts_;  // by group
+
+  std::array<Tile, Pass::kMostTiles> tiles_;
+  std::vector<float> logits_;               // [row][expert]
+  std::vector<Choice> choices_;             // [row][used]
+  std::vector<std::uint32_t> entries_;      // of the choices, counted from the tile's first
+  std::vector<std::uint32_t> rows_;         // of the entries, counted from the tile's first
+  std::vector<float> gate_, up_, results_;  // by entry
+  AlignedBuffer prepared_;                  // by entry
+};
+
+}  // namespace dovetail::model

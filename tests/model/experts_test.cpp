@@ -1,0 +1,82 @@
+#include "model/experts.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+namespace dovetail::model {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+std::vector<Choice> choose(std::vector<float> logits, std::size_t used, bool normalized) {
+  std::vector<Choice> choices(used);
+  choose_experts(logits, normalized, choices);
+  return choices;
+}
+
+TEST(ChooseExperts, TakesTheLargest) {
+  struct Case {
+    std::vector<float> logits;
+    std::vector<std::uint32_t> wanted;  // in the order of their numbers
+  };
+  for (const Case& one : {
+           Case{{3}, {0}},
+           Case{{1, 2, 3, 4}, {3}},
+           Case{{4, 3, 2, 1}, {0, 1}},
+           Case{{1, 4, 2, 3}, {1, 3}},
+           Case{{1, 4, 2, 3}, {1, 2, 3}},
+           Case{{1, 4, 2, 3}, {0, 1, 2, 3}},
+           Case{{-1, -4, -2, -3}, {0, 2}},
+           Case{{5, 5, 5, 5}, {0, 1}},  // the lower number among equals
+           Case{{1, 5, 7, 5, 5}, {1, 2}},
+           Case{{0, -kInfinity, 0, -kInfinity}, {0, 2}},
+           Case{{0, -kInfinity, 0, kInfinity}, {0, 3}},
+       }) {
+    for (const bool normalized : {false, true}) {
+      std::vector<std::uint32_t> got;
+      for (const Choice& choice : choose(one.logits, one.wanted.size(), normalized))
+        got.push_back(choice.expert);
+      EXPECT_EQ(got, one.wanted) << testing::PrintToString(one.logits);
+    }
+  }
+}
+
+TEST(ChooseExperts, WeighsByTheSoftmax) {
+  const std::vector<float> logits = {0.5F, -2.0F, 3.25F, 1.0F, 2.0F, -90.0F};
+  double all = 0;
+  for (const float logit : logits) all += std::exp(double{logit});
+  const double chosen = std::exp(3.25) + std::exp(2.0) + std::exp(1.0);
+  for (const bool normalized : {false, true}) {
+    for (const Choice& choice : choose(logits, 3, normalized)) {
+      const double share = std::exp(double{logits[choice.expert]}) / (normalized ? chosen : all);
+      EXPECT_NEAR(choice.weight, share, 1e-6);
+    }
+  }
+  // Without an overflow on the way.
+  for (const Choice& choice : choose({3e38F, 3e38F, -3e38F}, 2, false))
+    EXPECT_EQ(choice.weight, 0.5F);
+}
+
+// Weights of a broken file may give anything: still every choice is an expert, and none is twice.
+TEST(ChooseExperts, TakesAnything) {
+  for (const std::vector<float>& logits :
+       {std::vector<float>{kNan, kNan, kNan, kNan}, std::vector<float>{kNan, 1, 2, 3},
+        std::vector<float>{1, 2, kNan, 3}, std::vector<float>{kInfinity, kInfinity, 0, kNan}}) {
+    for (std::size_t used = 1; used <= logits.size(); ++used) {
+      const std::vector<Choice> choices = choose(logits, used, used % 2 == 0);
+      for (std::size_t i = 0; i < used; ++i) {
+        EXPECT_LT(choices[i].expert, logits.size());
+        if (i > 0) {
+          EXPECT_LT(choices[i - 1].expert, choices[i].expert);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dovetail::model

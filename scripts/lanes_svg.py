@@ -12,6 +12,7 @@ import re
 import sys
 
 STEPS, STEP_TRACK, LANES = 1, 1, 4
+FULL = 0.9  # of the tokens of the step with the most
 WIDTH, LABELS, RIGHT = 960, 64, 12
 TOP, LANE, GAP = 34, 28, 10
 
@@ -45,6 +46,41 @@ def kind_of(name):
 def tokens_of(step):
     """Of a step called `mixed[p=2 chunks/1934 tok, d=114]`, `prefill[p=2 chunks/1934 tok]` or `decode[d=114]`."""
     return sum(int(read or decoded) for read, decoded in re.findall(r"(\d+) tok|d=(\d+)", step))
+
+
+def lanes_of(items, step):
+    """What each lane did in a step: (begin, end, name, tile) of every block."""
+    begin, end, _ = step
+    lanes = {}
+    for item in items:
+        if item["pid"] == LANES and begin <= item["ts"] < end:
+            slice_ = (item["ts"], item["ts"] + item["dur"], item["name"], item["args"]["tile"])
+            lanes.setdefault(item["tid"], []).append(slice_)
+    return lanes
+
+
+def extent(lanes):
+    first = min(at for slices in lanes.values() for at, *_ in slices)
+    last = max(until for slices in lanes.values() for _, until, *_ in slices)
+    return first, last
+
+
+def share_busy(lanes):
+    first, last = extent(lanes)
+    busy = sum(until - at for slices in lanes.values() for at, until, *_ in slices)
+    return busy / (len(lanes) * (last - first))
+
+
+def choose(which, items, steps):
+    """The number of a step: as given, or of those with nearly the most tokens."""
+    full = [i for i, (_, _, name) in enumerate(steps) if tokens_of(name) >= FULL * max(tokens_of(s[2]) for s in steps)]
+    if which == "latest":
+        return full[-1]
+    if which == "fastest":
+        return min(full, key=lambda i: (steps[i][1] - steps[i][0]) / tokens_of(steps[i][2]))
+    if not which.isdigit() or int(which) >= len(steps):
+        sys.exit(f"--step: {which} is none of the trace's {len(steps)} steps, from 0, nor latest or fastest")
+    return int(which)
 
 
 def draw(lanes, begin, end, title):
@@ -82,7 +118,12 @@ def draw(lanes, begin, end, title):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("trace")
-    parser.add_argument("--step", type=int, help="which of the trace, from 0 (the one with the most tokens)")
+    parser.add_argument(
+        "--step",
+        default="latest",
+        help="which of the trace, from 0; or of those with nearly the most tokens the latest one, or the fastest, which "
+        "whatever else the machine did has held up least: latest, fastest (latest)",
+    )
     parser.add_argument("--title", default="What the lanes did in a step")
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
@@ -93,24 +134,16 @@ def main():
         for item in items
         if item["pid"] == STEPS and item["tid"] == STEP_TRACK
     )
-    if args.step is None:
-        args.step = max(range(len(steps)), key=lambda i: tokens_of(steps[i][2]), default=0)
-    if not 0 <= args.step < len(steps):
-        sys.exit(f"--step: {args.step} is out of range, the trace has {len(steps)} steps")
-    begin, end, name = steps[args.step]
-    lanes = {}
-    for item in items:
-        if item["pid"] == LANES and begin <= item["ts"] < end:
-            slice_ = (item["ts"], item["ts"] + item["dur"], item["name"], item["args"]["tile"])
-            lanes.setdefault(item["tid"], []).append(slice_)
+    if not steps:
+        sys.exit(f"{args.trace}: it has no steps")
+    step = choose(args.step, items, steps)
+    lanes = lanes_of(items, steps[step])
     if not lanes:
-        sys.exit(f"{args.trace}: no lane did anything in step {args.step}")
-    first = min(slices[0][0] for slices in map(sorted, lanes.values()))
-    last = max(until for slices in lanes.values() for _, until, _, _ in slices)
-    busy = sum(until - at for slices in lanes.values() for at, until, _, _ in slices)
-    share = busy / (len(lanes) * (last - first))
+        sys.exit(f"{args.trace}: no lane did anything in step {step}")
+    title = f"{args.title}: {steps[step][2]}, lanes busy {100 * share_busy(lanes):.0f} %"
     with open(args.output, "w", encoding="utf-8") as file:
-        file.write(draw(lanes, first, last, f"{args.title}: {name}, lanes busy {100 * share:.0f} %"))
+        file.write(draw(lanes, *extent(lanes), title))
+    print(f"step {step} of {len(steps)}: {title}")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -71,6 +72,13 @@ struct EngineOptions {
   // Events of the log, and slices of the executor's lanes, that trace() returns the last of; 0: no
   // log.
   std::size_t trace_events = 0;
+
+  // Where nothing has gone on for so long in a step, on_stall is told what stands still, in a line
+  // for a person, once for each time; zero milliseconds, or no function: nobody looks. Called on a
+  // thread of its own; it may not wait for the engine.
+  std::chrono::milliseconds stall_limit{10'000};
+  std::function<void(const std::string& message)> on_stall;
+
   bool poison_freed_blocks = false;  // fill freed cache blocks with NaN: shows reads of stale cache
 };
 

@@ -145,6 +145,16 @@ void add_engine_options(CLI::App& app, EngineOptions& options) {
   app.add_flag("--pin-threads", options.pin_threads,
                "Each thread but the one that plans stays on a core of its own")
       ->group(group);
+  add_value(
+      app, "--stall-limit", kInteger,
+      [&options](const std::string& text) -> Status {
+        const Result<std::int64_t> limit = parse_integer(text, 0, engine::kMostStall.count());
+        if (!limit) return fail(limit.error());
+        options.stall_limit = std::chrono::milliseconds(*limit);
+        return {};
+      },
+      "Milliseconds in which a step may stand still before it is reported (10000; 0: never)")
+      ->group(group);
   add_text(app, "--kernels", options.kernels,
            "Instruction set, such as portable or avx2 (the best that the CPU runs)")
       ->group(group);
@@ -155,7 +165,13 @@ Result<std::unique_ptr<Engine>> start_engine(const std::string& model, const Eng
                                              bool verbose) {
   const Result<std::shared_ptr<const load::ModelSource>> source = load::open_model(model);
   if (!source) return fail(source.error());
-  Result<std::unique_ptr<Engine>> engine = Engine::create(*source, options);
+  EngineOptions told = options;
+  if (!told.on_stall) {
+    told.on_stall = [](const std::string& message) {
+      fmt::print(stderr, "dovetail: warning: {}\n", message);
+    };
+  }
+  Result<std::unique_ptr<Engine>> engine = Engine::create(*source, told);
   if (!engine || !verbose) return engine;
   const Result<engine::ResolvedOptions> resolved = engine::resolve(options, **source);
   if (!resolved) return fail(resolved.error());

@@ -25,7 +25,7 @@ void add_scheduling_options(CLI::App& app, EngineOptions& options);
 void add_size_options(CLI::App& app, EngineOptions& options);
 
 // Opens the model and starts its engine. `verbose`: then says on standard error which options it
-// has, and why.
+// has, and why. Without EngineOptions::on_stall, what stands still is said there too.
 Result<std::unique_ptr<Engine>> start_engine(const std::string& model, const EngineOptions& options,
                                              bool verbose);
 

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <memory>
 
@@ -40,6 +41,7 @@ Result<int> serve(ServeOptions& options) {
   options.server.chat_template = *std::move(chat_template);
   Result<TraceFile> trace = TraceFile::open(options.trace, options.engine);
   if (!trace) return fail(trace.error());
+  options.engine.on_stall = [](const std::string& message) { spdlog::warn("{}", message); };
   const Result<std::unique_ptr<Engine>> engine = start_engine(options.model, options.engine, true);
   if (!engine) return fail(engine.error());
   const Result<std::unique_ptr<Server>> server = Server::create(**engine, options.server);

@@ -80,7 +80,8 @@ Executor::Executor(const Topology& topology, const ExecutorOptions& options)
 
   const auto start = [this](Thread& thread) {
     thread.thread = std::thread([this, &thread] {
-      if (options_.pin) stay_on_core(static_cast<std::size_t>(thread.lanes.front() - lanes_.get()));
+      const auto lane = static_cast<std::size_t>(thread.lanes.front() - lanes_.get());
+      if (options_.pin) stay_on_core(topology_.core_of(lane));
       serve(thread, nullptr);
     });
   };
@@ -136,6 +137,7 @@ Result<TaskNumber> Executor::submit(const TaskSpec& spec, const TaskFunction& fu
   for (;;) {
     Until room;
     {
+      const Waker waker{*this};
       const Keeper guard(*this, threads_[0]->to_notify);
       if (failed_.load(std::memory_order_relaxed)) {
         const std::lock_guard status(status_lock_);
@@ -218,6 +220,7 @@ Status Executor::run(const Recording& recording) {
   }
   if (chain) return run_chain(recording);
   {
+    const Waker waker{*this};
     const Keeper guard(*this, threads_[0]->to_notify);
     assert(graph_.running() == 0);
     costs_known_ |= costs_known;
@@ -249,6 +252,7 @@ Status Executor::run_chain(const Recording& recording) {
   Thread& self = *threads_[0];
   Lane& lane = *self.lanes.front();
   const auto replay = [&](const Recording* what) {
+    const Waker waker{*this};
     const std::lock_guard guard(lock_);
     assert(graph_.running() == 0);
     if (what != nullptr) ended_before_ = ended();

@@ -36,14 +36,14 @@ struct ExecutorOptions {
   unsigned threads = 0;
   // The caller's thread serves lanes while it waits; otherwise it only submits.
   bool caller_serves = true;
-  // Threads that the executor starts stay on a core each, where the system lets them: the one with
-  // the number of their first lane. The caller's is the caller's affair.
+  // Threads that the executor starts stay on a core each, where the system lets them: the one to
+  // which their first lane belongs (Topology::core_of()). The caller's is the caller's affair.
   bool pin = false;
   // Keeps what ran when on which lane, for take_spans().
   bool trace = false;
-  // Where nothing has ended for so long although something was submitted, on_stall is told why,
-  // once for each time; 0: nobody looks. Called on a thread of its own, which the destructor waits
-  // for: it may not wait for whoever destroys the executor.
+  // Where no block has started or ended for so long although something was submitted, on_stall is
+  // told why, once for each time; 0: nobody looks. It may take a quarter longer. Called on a thread
+  // of its own, which the destructor waits for: it may not wait for whoever destroys the executor.
   std::chrono::milliseconds stall_limit{0};
   std::function<void(const Stall&)> on_stall;
 };
@@ -104,6 +104,8 @@ class Executor {
   // What a thread reports: a task that ended, or with this bit a gate whose last part has.
   static constexpr std::uint64_t kGateEnded = std::uint64_t{1} << 63;
   static constexpr std::uint32_t kLooksForMatrix = 1, kLooksForVector = 2;
+  static constexpr unsigned kBlockBits = 20;
+  static_assert(ReadyRing::kMaxBlocks < std::uint64_t{1} << kBlockBits);
 
   // What is known of a task between submit() and its end.
   struct alignas(64) Body {
@@ -155,10 +157,15 @@ class Executor {
     Assigned parked;
     // Of the lane's thread: it takes from the rings; the dispatcher counts it as running.
     bool takes = false;
-    // What it runs, for the watchdog; 0: nothing, else one more than the task.
-    alignas(64) std::atomic<TaskNumber> task{0};
-    std::atomic<std::uint32_t> block{0};
-    std::atomic<Ticks> since{0};
+    // What it runs, for the watchdog: 0 for nothing, else one more than the task, and the block in
+    // the lowest kBlockBits.
+    alignas(64) std::atomic<std::uint64_t> runs{0};
+  };
+
+  // What the watchdog saw of a lane: Lane::runs, and since when.
+  struct Watched {
+    std::uint64_t runs = 0;
+    Ticks since = 0;
   };
 
   // By kind of work: what lanes can take.
@@ -215,6 +222,12 @@ class Executor {
     std::vector<Thread*>& to_notify_;
   };
 
+  // Before a Keeper that starts something: the watchdog is woken when the lock has been let go.
+  struct Waker {
+    Executor& executor;
+    ~Waker() { executor.wake_watchdog(); }
+  };
+
   Body& body(TaskNumber task) const { return bodies_[task & (options_.graph.tasks - 1)]; }
   // Of submitted tasks and of those of the recording. A thread that asks has a block of the task or
   // holds the lock: recording_ changes only while nothing runs, before anything is published.
@@ -235,7 +248,8 @@ class Executor {
   Status end_run();
   void stop();
   void watch();
-  StallFacts facts(Ticks last_end);
+  void wake_watchdog();
+  StallFacts facts(Ticks time, Ticks last_change, std::span<const Watched> lanes) const;
 
   // Of the threads.
   void serve(Thread& self, const Until* until);
@@ -345,6 +359,9 @@ class Executor {
   std::atomic<bool> failed_{false};
   std::mutex status_lock_;
   RunStatus status_;
+  // Nothing was left when the watchdog looked: it sleeps until whoever starts something wakes it.
+  // Changes under watch_lock_; becomes true under lock_, too.
+  std::atomic<bool> watchdog_sleeps_{false};
   std::mutex watch_lock_;
   std::condition_variable watch_ends_;
   std::thread watchdog_;

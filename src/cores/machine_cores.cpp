@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 namespace dovetail::cores {
 namespace {
@@ -13,57 +14,61 @@ struct Destroy {
   void operator()(hwloc_bitmap_t set) const { hwloc_bitmap_free(set); }
 };
 
+// What the machine is, which does not change; null where the system does not say. Read once: that
+// takes milliseconds, and each thread that is pinned looks at it.
+hwloc_topology_t whole_machine() {
+  static const std::unique_ptr<hwloc_topology, Destroy> known = [] {
+    hwloc_topology_t topology = nullptr;
+    if (hwloc_topology_init(&topology) != 0) topology = nullptr;
+    std::unique_ptr<hwloc_topology, Destroy> loaded(topology);
+    if (loaded != nullptr && hwloc_topology_load(topology) != 0) loaded.reset();
+    return loaded;
+  }();
+  return known.get();
+}
+
+// What the process may use of it now.
 struct Machine {
-  std::unique_ptr<hwloc_topology, Destroy> topology;
-  std::unique_ptr<hwloc_bitmap_s, Destroy> allowed;
-  std::vector<hwloc_obj_t> cores;  // none: they are not known
+  hwloc_topology_t topology = whole_machine();
+  std::unique_ptr<hwloc_bitmap_s, Destroy> allowed{hwloc_bitmap_alloc()};
+  std::vector<hwloc_obj_t> cores;     // none: they are not known
+  std::vector<std::uint32_t> counts;  // of them, by cache
 };
 
 Machine look() {
   Machine machine;
-  hwloc_topology_t topology = nullptr;
-  if (hwloc_topology_init(&topology) != 0) return machine;
-  machine.topology.reset(topology);
-  machine.allowed.reset(hwloc_bitmap_alloc());
+  hwloc_topology_t topology = machine.topology;
   hwloc_bitmap_t allowed = machine.allowed.get();
-  if (hwloc_topology_load(topology) != 0 ||
-      hwloc_get_cpubind(topology, allowed, HWLOC_CPUBIND_PROCESS) != 0) {
+  if (topology == nullptr || hwloc_get_cpubind(topology, allowed, HWLOC_CPUBIND_PROCESS) != 0)
     return machine;
-  }
+  // Cores without such a cache count as near each other; on some machines others lie between them.
+  std::vector<std::pair<hwloc_obj_t, std::vector<hwloc_obj_t>>> caches;
   for (hwloc_obj_t core = nullptr;
        (core = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_CORE, core)) != nullptr;) {
-    if (hwloc_bitmap_intersects(core->cpuset, allowed) != 0) machine.cores.push_back(core);
+    if (hwloc_bitmap_intersects(core->cpuset, allowed) == 0) continue;
+    const hwloc_obj_t cache = hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_L3CACHE, core);
+    auto found = std::find_if(caches.begin(), caches.end(),
+                              [cache](const auto& known) { return known.first == cache; });
+    if (found == caches.end()) found = caches.insert(found, {cache, {}});
+    found->second.push_back(core);
+  }
+  for (const auto& [cache, cores] : caches) {
+    machine.counts.push_back(static_cast<std::uint32_t>(cores.size()));
+    machine.cores.insert(machine.cores.end(), cores.begin(), cores.end());
   }
   return machine;
 }
 
 }  // namespace
 
-std::vector<std::uint32_t> cores_by_cache() {
-  const Machine machine = look();
-  std::vector<std::uint32_t> counts;
-  std::vector<hwloc_obj_t> caches;
-  for (const hwloc_obj_t core : machine.cores) {
-    // Where there is no such cache, all cores count as near each other.
-    const hwloc_obj_t cache =
-        hwloc_get_ancestor_obj_by_type(machine.topology.get(), HWLOC_OBJ_L3CACHE, core);
-    const auto found = std::find(caches.begin(), caches.end(), cache);
-    if (found == caches.end()) {
-      caches.push_back(cache);
-      counts.push_back(1);
-    } else {
-      ++counts[static_cast<std::size_t>(found - caches.begin())];
-    }
-  }
-  return counts;
-}
+std::vector<std::uint32_t> cores_by_cache() { return look().counts; }
 
 bool stay_on_core(std::size_t number) {
   const Machine machine = look();
   if (machine.cores.empty()) return false;
   hwloc_bitmap_t set = machine.allowed.get();
   hwloc_bitmap_and(set, set, machine.cores[number % machine.cores.size()]->cpuset);
-  return hwloc_set_cpubind(machine.topology.get(), set, HWLOC_CPUBIND_THREAD) == 0;
+  return hwloc_set_cpubind(machine.topology, set, HWLOC_CPUBIND_THREAD) == 0;
 }
 
 }  // namespace dovetail::cores

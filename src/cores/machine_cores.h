@@ -6,10 +6,10 @@
 
 namespace dovetail::cores {
 
-// The physical cores of this machine that the process may use, in hwloc's order: those that share a
-// cache follow each other.
+// The physical cores of this machine that the process may use, in hwloc's order, but those that
+// share an L3 cache follow each other.
 
-// How many there are by L3 cache; nothing where the system does not say.
+// How many there are by L3 cache, in that order; nothing where the system does not say.
 std::vector<std::uint32_t> cores_by_cache();
 
 // From now on the calling thread runs on one of them alone: that with this number, modulo how many

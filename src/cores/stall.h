@@ -11,13 +11,14 @@
 
 namespace dovetail::cores {
 
-// The option that says how long nothing may end before a run counts as stalled.
-inline constexpr std::string_view kStallOption = "ExecutorOptions::stall_limit";
+// The option that says how long nothing may end before a run counts as stalled: of an executor, and
+// of an engine that has one.
+inline constexpr std::string_view kStallOption = "stall_limit";
 
 // What an executor knows of a run in which nothing has ended for a while. Counts are of tasks; what
 // is not known of single ones is left out.
 struct StallFacts {
-  std::chrono::nanoseconds since{0};  // the last end of a task, or the start
+  std::chrono::nanoseconds since{0};  // a block ended or started last
   std::uint64_t running = 0;          // have lanes and have started
   std::uint64_t ready = 0;            // wait for nobody and have not started
   std::uint64_t waiting = 0;          // for other tasks

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cassert>
 #include <charconv>
+#include <numeric>
 #include <optional>
 #include <thread>
 
@@ -120,9 +121,37 @@ std::string lanes_text(const GroupSpec& spec) {
 }
 
 void add_general_lanes(std::uint32_t lanes, std::vector<GroupSpec>& groups) {
-  for (; lanes > Topology::kMaxLanes; lanes -= Topology::kMaxLanes)
-    groups.push_back(general_group(Topology::kMaxLanes));
-  groups.push_back(general_group(lanes));
+  std::uint32_t parts = (lanes + Topology::kMaxLanes - 1) / Topology::kMaxLanes;
+  for (; parts > 0; --parts) {
+    const std::uint32_t part = (lanes + parts - 1) / parts;
+    groups.push_back(general_group(part));
+    lanes -= part;
+  }
+}
+
+// How many lanes belong to each cache. Of more cores than lanes the first ones have one: those that
+// share a cache are near each other. Of fewer, each has as many as the others, and what is left
+// over is dealt to the caches in turn.
+std::vector<std::uint32_t> lanes_by_cache(std::span<const std::uint32_t> cores,
+                                          std::uint32_t lanes) {
+  const auto all = std::accumulate(cores.begin(), cores.end(), std::uint32_t{0});
+  std::vector<std::uint32_t> counts;
+  for (const std::uint32_t count : cores) counts.push_back(lanes / all * count);
+  std::uint32_t left = lanes % all;
+  if (lanes < all) {
+    for (std::size_t cache = 0; cache < cores.size(); ++cache) {
+      counts[cache] = std::min(left, cores[cache]);
+      left -= counts[cache];
+    }
+  }
+  for (std::uint32_t round = 0; left > 0; ++round) {
+    for (std::size_t cache = 0; cache < cores.size() && left > 0; ++cache) {
+      if (round >= cores[cache]) continue;
+      ++counts[cache];
+      --left;
+    }
+  }
+  return counts;
 }
 
 }  // namespace
@@ -134,11 +163,26 @@ Result<Topology> Topology::parse(std::string_view text) {
 }
 
 Topology Topology::of_machine() {
-  std::vector<std::uint32_t> counts = cores_by_cache();
-  if (counts.empty()) counts.push_back(std::max(1U, std::thread::hardware_concurrency()));
-  std::vector<GroupSpec> groups;
-  for (const std::uint32_t count : counts) add_general_lanes(count, groups);
-  return Topology(std::move(groups));
+  const std::vector<std::uint32_t> cores = cores_by_cache();
+  const auto all = std::accumulate(cores.begin(), cores.end(), std::uint32_t{0});
+  return of_caches(cores, all > 0 ? all : std::max(1U, std::thread::hardware_concurrency()));
+}
+
+Topology Topology::of_machine(std::uint32_t lanes) { return of_caches(cores_by_cache(), lanes); }
+
+Topology Topology::of_caches(std::span<const std::uint32_t> cores, std::uint32_t lanes) {
+  assert(lanes > 0);
+  if (cores.empty()) return of_lanes(lanes);
+  const std::vector<std::uint32_t> counts = lanes_by_cache(cores, lanes);
+  Topology topology({});
+  std::size_t first = 0;
+  for (std::size_t cache = 0; cache < cores.size(); ++cache) {
+    add_general_lanes(counts[cache], topology.groups_);
+    for (std::uint32_t lane = 0; lane < counts[cache]; ++lane)
+      topology.cores_.push_back(first + lane % cores[cache]);
+    first += cores[cache];
+  }
+  return topology;
 }
 
 Topology Topology::of_lanes(std::uint32_t lanes) {

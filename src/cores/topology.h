@@ -38,11 +38,23 @@ class Topology {
   // may use; caches of more cores count as several groups.
   static Topology of_machine();
 
+  // So many lanes for both, at least one, on this machine: one for each physical core, in the order
+  // of machine_cores.h, and a group per L3 cache. Where the system does not say: as of_lanes().
+  static Topology of_machine(std::uint32_t lanes);
+
+  // As of_machine(), of a machine with so many cores by cache; none: as of_lanes(). Lanes beyond
+  // the cores go round them again, the last of these to one cache after the other; caches with more
+  // than kMaxLanes count as several groups of much the same size.
+  static Topology of_caches(std::span<const std::uint32_t> cores, std::uint32_t lanes);
+
   // So many lanes for both, at least one, in as few groups as there can be.
   static Topology of_lanes(std::uint32_t lanes);
 
   std::span<const GroupSpec> groups() const { return groups_; }
   std::size_t lanes() const;
+  // Where a lane belongs, by its number over all groups: that core's number (machine_cores.h). Its
+  // own for topologies that say nothing of cores.
+  std::size_t core_of(std::size_t lane) const { return cores_.empty() ? lane : cores_[lane]; }
   // In the form that parse() reads.
   std::string text() const;
 
@@ -50,6 +62,7 @@ class Topology {
   explicit Topology(std::vector<GroupSpec> groups) : groups_(std::move(groups)) {}
 
   std::vector<GroupSpec> groups_;
+  std::vector<std::size_t> cores_;  // by lane; none: core_of() says
 };
 
 }  // namespace dovetail::cores

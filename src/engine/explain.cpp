@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cores/topology.h"
 #include "engine/options.h"
 #include "kv/block_pool.h"
 
@@ -25,6 +26,8 @@ class Explanation {
     add("threads", options_.threads,
         fmt::format("{}{}", given_.threads > 0 ? "as given" : "the physical cores",
                     options_.pin_threads ? ", pinned" : ""));
+    add("lanes", cores::Topology::of_machine(options_.threads).text(),
+        "one for each thread, in a group per L3 cache");
     add("kernels", options_.kernels,
         given_.kernels.empty() ? "the best that this CPU runs" : "as given");
     add("kv-cache-dtype", options_.cache_type == CacheTypeOption::kF32 ? "f32" : "f16",

@@ -83,6 +83,10 @@ Status check_ranges(const EngineOptions& options) {
                 "target_inter_token_ms: {} is out of range, expected 0 (automatic) to {}", target,
                 kNoTarget);
   }
+  if (options.stall_limit < std::chrono::milliseconds(0) || options.stall_limit > kMostStall) {
+    return fail(ErrorKind::kInvalid, "stall_limit: {} ms is out of range, expected 0 (off) to {}",
+                options.stall_limit.count(), kMostStall.count());
+  }
   if (options.trace_events > kMostEvents) {
     return fail(ErrorKind::kInvalid, "trace_events: {} is out of range, expected 0 (off) to {}",
                 options.trace_events, kMostEvents);

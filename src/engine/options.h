@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -26,6 +27,9 @@ Result<ResolvedOptions> resolve(EngineOptions options, const load::ModelSource& 
 // The longest EngineOptions::target_inter_token_ms: as good as none, for who reads no answer while
 // it grows.
 inline constexpr double kNoTarget = 3600e3;
+
+// The longest EngineOptions::stall_limit: a day.
+inline constexpr std::chrono::milliseconds kMostStall = std::chrono::hours(24);
 
 // One line per option that shapes the engine: its name on the command line, its value and why it is
 // that, for people. `given` is what `resolved` was made from.

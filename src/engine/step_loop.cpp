@@ -58,12 +58,19 @@ std::uint32_t tenant_number(const Request& request) {
 }
 
 cores::ExecutorOptions executor_options(const load::ModelConfig& config,
-                                        const EngineOptions& engine) {
+                                        const EngineOptions& engine,
+                                        const std::atomic<std::uint64_t>& step) {
   cores::ExecutorOptions options;
   // Everything that it runs is recorded.
   options.graph = {std::bit_ceil(model::Decoder::max_tasks(config)), 1, 1};
   options.pin = engine.pin_threads;
   options.trace = engine.trace_events > 0;
+  if (engine.on_stall) {
+    options.stall_limit = engine.stall_limit;
+    options.on_stall = [&step, tell = engine.on_stall](const cores::Stall& stall) {
+      tell(fmt::format("step {}: {}", step.load(std::memory_order_relaxed), stall.message));
+    };
+  }
   return options;
 }
 
@@ -104,8 +111,8 @@ StepLoop::StepLoop(EngineOptions options, std::shared_ptr<const load::ModelSourc
       source_(std::move(source)),
       tokenizer_(std::move(tokenizer)),
       end_ids_(find_end_ids(*source_, tokenizer_)),
-      executor_(cores::Topology::of_lanes(options_.threads),
-                executor_options(source_->config, options_)),
+      executor_(cores::Topology::of_machine(options_.threads),
+                executor_options(source_->config, options_, step_)),
       model_(source_, kernels, executor_),
       cache_(std::move(cache)),
       log_(options_.trace_events > 0 ? std::make_optional<observe::EventLog>(options_.trace_events)
@@ -251,6 +258,7 @@ Status StepLoop::make_plan(Flight& flight) {
 void StepLoop::launch(Flight& flight) {
   assert(!flying_);
   flying_ = true;
+  step_.store(flight.plan.number, std::memory_order_relaxed);
   stale_blocks_.clear();
   scheduler_.pool().take_stale(stale_blocks_);
   for (const kv::BlockId block : stale_blocks_) cache_.poison(block);

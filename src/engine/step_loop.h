@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -138,6 +139,7 @@ class StepLoop {
   std::shared_ptr<const load::ModelSource> source_;
   std::optional<text::Tokenizer> tokenizer_;
   std::vector<TokenId> end_ids_;
+  std::atomic<std::uint64_t> step_{0};  // launched last, for the executor's watchdog
   cores::Executor executor_;
   model::Decoder model_;
   model::Cache cache_;

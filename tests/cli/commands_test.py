@@ -51,7 +51,7 @@ class Usage(WithFolder):
                            "block-size", "kv-blocks", "kv-memory", "no-mixed", "no-prefix-cache",
                            "async-scheduling", "speculative-tokens", "policy",
                            "max-queued-requests", "target-inter-token-ms", "min-prefill-tokens",
-                           "prefill-interval", "prefill-alignment", "ageing-steps"):
+                           "prefill-interval", "prefill-alignment", "ageing-steps", "stall-limit"):
                 self.assertRegex(own, rf"(?m)^  --{option}[ ,]")
 
     def test_version(self):
@@ -244,6 +244,15 @@ class Model:
         self.assertRegex(done.stderr, r"(?m)^kv-blocks 9: .*, as given$")
         self.assertRegex(done.stderr, r"(?m)^max-model-len 144: what the cache holds")
         self.assertRegex(done.stderr, r"(?m)^threads 1: as given$")
+        self.assertRegex(done.stderr, r"(?m)^lanes 1x\(1L\): ")
+        # hwloc is told of a machine whose cores have a cache each.
+        mine = os.sched_getaffinity(0)
+        caches = {"HWLOC_SYNTHETIC": f"l3:{max(mine) + 1} core:1 pu:1", "HWLOC_THISSYSTEM": "1"}
+        done = run("run", self.model, "x", "--max-tokens", "1", "-v", "--threads", len(mine),
+                   env=os.environ | caches)
+        self.assertRegex(done.stderr, rf"(?m)^lanes {len(mine)}x\(1L\): ")
+        self.assertIn("--stall-limit: ", run("run", self.model, "x", "--stall-limit", "-1",
+                                             code=2).stderr)
 
     def test_draws_repeat_with_a_seed(self):
         def draw(seed):

@@ -203,6 +203,22 @@ TEST(Executor, TheWatchdogSaysWhatRunsTooLong) {
   EXPECT_THAT(stalls.front().message, HasSubstr("task 10, block 0, on group 0 · vector"));
 }
 
+TEST(Executor, TheWatchdogWakesWithEachTask) {
+  ExecutorOptions options;
+  options.stall_limit = std::chrono::milliseconds(1);
+  std::atomic<int> told{0};
+  options.on_stall = [&told](const Stall&) { ++told; };
+  Executor executor(topology("1x(2L)"), options);
+  for (int time = 0; time < 10; ++time) {
+    // Long enough, as a rule, for the watchdog to find nothing to do.
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    expect_submits(executor, kVector, [&told, before = told.load()](const Part&) {
+      while (told == before) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    });
+    ASSERT_TRUE(executor.wait());
+  }
+}
+
 TEST(Executor, OnOneLaneTasksRunInTheirOrder) {
   ExecutorOptions options;
   Executor executor(topology("1x(1L)"), options);
@@ -229,9 +245,11 @@ TEST(Executor, RefusesWhatNeverCouldRun) {
   EXPECT_TRUE(executor.wait());
 }
 
-// An idle executor uses no CPU to speak of.
+// An idle executor uses no CPU to speak of, and neither does its watchdog.
 TEST(Executor, SleepsWhenThereIsNothingToDo) {
-  Executor executor(topology("4x(1C2V)"), {});
+  ExecutorOptions options;
+  options.stall_limit = std::chrono::milliseconds(1);
+  Executor executor(topology("4x(1C2V)"), options);
   for (int i = 0; i < 100; ++i) expect_submits(executor, kMixed, [](const Part&) {});
   ASSERT_TRUE(executor.wait());
   // On a busy machine its threads come to rest late.
@@ -258,6 +276,7 @@ TEST(Executor, RandomGraphsGiveWhatASerialProgramGives) {
     ExecutorOptions options;
     options.threads = random() % 4;
     options.caller_serves = random() % 2 == 0;
+    options.stall_limit = std::chrono::milliseconds(seed % 2);
     const std::uint32_t sizes[] = {4, 64, 16'384};
     options.graph.tasks = sizes[random() % 3];
     options.dispatch.policy = static_cast<AdmissionPolicy>(random() % 3);

@@ -74,6 +74,24 @@ TEST(MachineCores, OnlyThoseThatTheProcessMayUse) {
   EXPECT_EXIT(alone(), testing::ExitedWithCode(0), "");
 }
 
+TEST(MachineCores, LanesBelongToTheCoresOfTheirCache) {
+  const auto cores = static_cast<std::uint32_t>(cores_here());
+  if (cores == 0) GTEST_SKIP() << "hwloc knows no cores here";
+  // As if each core had a cache of its own.
+  const Topology machine = Topology::of_caches(std::vector<std::uint32_t>(cores, 1), 3 * cores);
+  ExecutorOptions options;
+  options.pin = true;
+  options.caller_serves = false;
+  Executor executor(machine, options);
+  std::vector<Cpus> lanes(3 * cores);
+  // All lanes at once, so that each thread has one.
+  expect_submits(executor, {kWholeGroup, true, cores, 0},
+                 [&lanes](const Part& part) { lanes[3 * part.group + part.lane] = own_cpus(); });
+  ASSERT_TRUE(executor.wait());
+  for (std::size_t lane = 0; lane < lanes.size(); ++lane)
+    EXPECT_EQ(lanes[lane], cpus_of_core(lane / 3)) << lane;
+}
+
 TEST(MachineCores, ThreadsOfAnExecutorStayOnTheCoresOfTheirLanes) {
   if (cores_here() == 0) GTEST_SKIP() << "hwloc knows no cores here";
   ExecutorOptions options;

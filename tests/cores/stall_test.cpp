@@ -50,7 +50,7 @@ TEST(Stall, NamesWhatRuns) {
   facts.longest_running = {17, "gate", 2, "group 0 · matrix 0", 9800ms};
   EXPECT_THAT(classify_stall(facts).message,
               AllOf(HasSubstr("longest task 17 'gate', block 2, on group 0 · matrix 0, for 9.8 s"),
-                    HasSubstr("raise ExecutorOptions::stall_limit")));
+                    HasSubstr("raise stall_limit")));
 }
 
 TEST(Stall, NamesWhatIsReady) {

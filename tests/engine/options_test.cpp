@@ -6,11 +6,13 @@
 
 #include <limits>
 
+#include "cores/topology.h"
 #include "support/random_model.h"
 
 namespace dovetail::engine {
 namespace {
 
+using namespace std::chrono_literals;
 using testing::Contains;
 using testing::HasSubstr;
 using testing::StartsWith;
@@ -54,6 +56,8 @@ TEST(Options, EveryRangeNamesOptionValueAndWhatIsValid) {
        "target_inter_token_ms: -1 is out of range, expected 0 (automatic) to 3600000"},
       {[](EngineOptions& o) { o.target_inter_token_ms = std::numeric_limits<double>::quiet_NaN(); },
        "target_inter_token_ms: nan is out of range"},
+      {[](EngineOptions& o) { o.stall_limit = -1ms; },
+       "stall_limit: -1 ms is out of range, expected 0 (off) to 86400000"},
       {[](EngineOptions& o) { o.trace_events = std::size_t{1} << 40; },
        "trace_events: 1099511627776 is out of range, expected 0 (off) to 67108864"},
       {[](EngineOptions& o) { o.threads = 2000; }, "threads: 2000 is out of range, expected 0 to"},
@@ -99,6 +103,8 @@ TEST(Options, TheCacheHoldsAllSequencesOrFillsItsMemory) {
                               "MiB of 15.6 MiB (kv-memory)"));
   EXPECT_THAT(lines, Contains("max-model-len 256: what the model was made for"));
   EXPECT_THAT(lines, Contains("threads 2: as given"));
+  EXPECT_THAT(lines, Contains("lanes " + cores::Topology::of_machine(2).text() +
+                              ": one for each thread, in a group per L3 cache"));
   EXPECT_THAT(lines, Contains("max-num-seqs 64: the default"));
   EXPECT_THAT(lines, Contains("kv-cache-dtype f32: as the weights are"));
 

@@ -291,6 +291,8 @@ TEST_F(Scheduling, TheTraceHasWhatEveryLaneDid) {
 
 TEST_F(Scheduling, WithNothingToDoItSleeps) {
   options_.async_scheduling = true;
+  options_.stall_limit = 1ms;
+  options_.on_stall = [](const std::string&) {};
   const auto engine = start();
   Collector collector;
   ASSERT_TRUE(engine->submit(request(1), collector.sink(0)).has_value());

@@ -59,16 +59,21 @@ std::string tokenizer_kind(const load::ModelSource& source) {
 }
 
 // What the forward pass keeps per token of a step: residual, normed input, query, key, value,
-// attention's output, two halves of the MLP (of each expert that it uses, and the router's logits),
-// the widest row as its products take it; and logits.
+// attention's output, two halves of the MLP, the widest row as its products take it; and logits.
+// With experts there is an MLP for each that a token uses, what it gives, and the router's logits.
 std::uint64_t scratch_bytes(const load::ModelConfig& config, const EngineOptions& options) {
   const std::uint64_t query = std::uint64_t{config.heads} * config.head_dim;
   const std::uint64_t kv = std::uint64_t{config.kv_heads} * config.head_dim;
-  const std::uint64_t inner =
-      std::uint64_t{config.intermediate_size} * std::max(config.experts.used, 1U);
-  const std::uint64_t widest = std::max<std::uint64_t>({config.hidden_size, inner, query});
-  const std::uint64_t floats = 2 * std::uint64_t{config.hidden_size} + 2 * query + 2 * kv +
-                               2 * inner + config.experts.count + widest;
+  const std::uint64_t hidden = config.hidden_size;
+  const std::uint64_t inner = config.intermediate_size;
+  const std::uint64_t mlp =
+      config.experts.count == 0
+          ? 2 * inner
+          : config.experts.count +
+                config.experts.used * (2 * inner + hidden + std::max(hidden, inner));
+  const std::uint64_t widest =
+      std::max({hidden, query, config.experts.count == 0 ? inner : std::uint64_t{0}});
+  const std::uint64_t floats = 2 * hidden + 2 * query + 2 * kv + mlp + widest;
   return 4 * (floats * options.max_num_batched_tokens +
               std::uint64_t{config.vocab_size} * options.max_num_seqs);
 }

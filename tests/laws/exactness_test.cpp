@@ -146,6 +146,17 @@ test::RandomModelOptions odd(DataType type) {
   return options;
 }
 
+// Experts of enough work that several lanes share one where few rows choose them.
+test::RandomModelOptions with_experts(Architecture architecture, DataType type,
+                                      std::uint32_t experts, std::uint32_t used) {
+  test::RandomModelOptions options = of(architecture, type);
+  options.intermediate_size = 192;
+  options.experts = experts;
+  options.experts_used = used;
+  options.experts_normalized = architecture == Architecture::kMixtral;
+  return options;
+}
+
 std::vector<ModelCase> model_cases() {
   return {{"LlamaF32", of(Architecture::kLlama)},
           {"LlamaF16", of(Architecture::kLlama, DataType::kF16)},
@@ -158,6 +169,8 @@ std::vector<ModelCase> model_cases() {
           {"MistralWindow", of(Architecture::kMistral, DataType::kBF16, 21)},
           {"Qwen2", of(Architecture::kQwen2, DataType::kQ8_0)},
           {"Qwen3", of(Architecture::kQwen3, DataType::kBF16)},
+          {"Mixtral", with_experts(Architecture::kMixtral, DataType::kBF16, 4, 2)},
+          {"Qwen3Moe", with_experts(Architecture::kQwen3Moe, DataType::kQ8_0, 7, 3)},
           {"OddSizesF32", odd(DataType::kF32)},
           {"OddSizesBF16", odd(DataType::kBF16)}};
 }

@@ -1,25 +1,18 @@
-// What the engine makes of its executor: lanes in any groups give the same bits, and what stands
-// still is told.
+// A step that stands still is told, and changes nothing.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>
-#include <cstdint>
-#include <cstring>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "cores/executor.h"
 #include "engine/engine_fixture.h"
 #include "engine/step_loop.h"
 #include "kernels/kernels.h"
-#include "model/cache.h"
-#include "model/dense.h"
 
 namespace dovetail {
 namespace {
@@ -27,45 +20,6 @@ namespace {
 using namespace std::chrono_literals;
 using test::Answer;
 using test::Collector;
-
-constexpr std::uint32_t kPrompt = 600;  // several tiles of rows
-constexpr std::uint32_t kSequences = 5;
-
-// The logits of a long prompt beside short ones, and of a decode step of all of them.
-std::vector<float> logits_on(const char* lanes, const std::shared_ptr<load::ModelSource>& source) {
-  cores::Executor executor(*cores::Topology::parse(lanes), {});
-  model::DenseModel model(source, kernels::best_kernels(), executor);
-  const auto blocks = static_cast<std::uint32_t>(kPrompt / kernels::kBlockSize + 1);
-  const auto cache =
-      model::Cache::create(model.cache_shape(kernels::CacheType::kF32), kSequences * blocks);
-  std::vector<std::int32_t> tokens;
-  for (std::uint32_t i = 0; i < kPrompt + 1; ++i)
-    tokens.push_back(static_cast<std::int32_t>(i * 31 % source->config.vocab_size));
-  std::vector<std::vector<std::uint32_t>> tables(kSequences);
-  for (std::uint32_t i = 0; i < kSequences * blocks; ++i) tables[i / blocks].push_back(i);
-  std::vector<model::Segment> read, decode;
-  for (std::uint32_t i = 0; i < kSequences; ++i) {
-    const std::uint32_t length = i == 0 ? kPrompt : 3 + 7 * i;
-    read.push_back({std::span(tokens).first(length), 0, tables[i], 1});
-    decode.push_back({std::span(tokens).subspan(length, 1), length, tables[i], 1});
-  }
-  const std::size_t each = kSequences * source->config.vocab_size;
-  std::vector<float> logits(2 * each);
-  model.forward(read, *cache, std::span(logits).first(each));
-  model.forward(decode, *cache, std::span(logits).last(each));
-  return logits;
-}
-
-TEST(EngineLanes, InAnyGroupsGiveTheSameBits) {
-  test::RandomModelOptions options;
-  options.max_context = kPrompt + 1;
-  const auto source = test::random_model(options);
-  const std::vector<float> alone = logits_on("1x(1L)", source);
-  for (const char* lanes : {"1x(4L)", "2x(2L)", "3x(1L)", "1x(3L)+1x(1L)"}) {
-    const std::vector<float> grouped = logits_on(lanes, source);
-    EXPECT_EQ(std::memcmp(grouped.data(), alone.data(), alone.size() * sizeof(float)), 0) << lanes;
-  }
-}
 
 // Called by kernels, which know of nobody else.
 std::atomic<void (*)()> before_norm{nullptr};

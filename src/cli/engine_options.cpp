@@ -161,16 +161,16 @@ void add_engine_options(CLI::App& app, EngineOptions& options) {
   add_scheduling_options(app, options);
 }
 
+void print_stall(const std::string& message) {
+  fmt::print(stderr, "dovetail: warning: {}\n", message);
+}
+
 Result<std::unique_ptr<Engine>> start_engine(const std::string& model, const EngineOptions& options,
                                              bool verbose) {
   const Result<std::shared_ptr<const load::ModelSource>> source = load::open_model(model);
   if (!source) return fail(source.error());
   EngineOptions told = options;
-  if (!told.on_stall) {
-    told.on_stall = [](const std::string& message) {
-      fmt::print(stderr, "dovetail: warning: {}\n", message);
-    };
-  }
+  if (!told.on_stall) told.on_stall = print_stall;
   Result<std::unique_ptr<Engine>> engine = Engine::create(*source, told);
   if (!engine || !verbose) return engine;
   const Result<engine::ResolvedOptions> resolved = engine::resolve(options, **source);

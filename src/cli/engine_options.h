@@ -24,8 +24,11 @@ void add_scheduling_options(CLI::App& app, EngineOptions& options);
 // Those of them that say how much memory is needed.
 void add_size_options(CLI::App& app, EngineOptions& options);
 
+// An EngineOptions::on_stall that says it on standard error.
+void print_stall(const std::string& message);
+
 // Opens the model and starts its engine. `verbose`: then says on standard error which options it
-// has, and why. Without EngineOptions::on_stall, what stands still is said there too.
+// has, and why. Without EngineOptions::on_stall there is print_stall().
 Result<std::unique_ptr<Engine>> start_engine(const std::string& model, const EngineOptions& options,
                                              bool verbose);
 

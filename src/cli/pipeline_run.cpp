@@ -9,8 +9,10 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <variant>
 
 #include "cli/command.h"
+#include "cli/engine_options.h"
 #include "cli/interrupt.h"
 #include "cli/pipeline_progress.h"
 #include "pipeline/face/run_facts.h"
@@ -37,11 +39,6 @@ pipeline::ResultsFormat format_of(const PipelineOptions& options) {
 
 RunFiles files_of(const PipelineOptions& options, const PipelineSpec& spec) {
   return pipeline::files_of(spec, options.output, options.database, format_of(options));
-}
-
-Result<PipelineSpec> read(const PipelineOptions& options) {
-  return pipeline::read_pipeline(
-      options.file, options.records == 0 ? std::nullopt : std::optional(options.records));
 }
 
 std::string resume_command(const PipelineOptions& options, bool retry_failed = false) {
@@ -138,6 +135,17 @@ int conclude(const PipelineOptions& options, const pipeline::Session& session,
 
 }  // namespace
 
+Result<PipelineSpec> read_pipeline_file(const PipelineOptions& options) {
+  auto spec = pipeline::read_pipeline(
+      options.file, options.records == 0 ? std::nullopt : std::optional(options.records));
+  if (!spec) return spec;
+  for (pipeline::ModelSpec& model : spec->models) {
+    if (auto* local = std::get_if<pipeline::LocalModel>(&model.where))
+      local->engine.on_stall = print_stall;
+  }
+  return spec;
+}
+
 ProgressStyle progress_style(const PipelineOptions& options) {
   if (options.json) return ProgressStyle::kEvents;
   if (options.quiet) return ProgressStyle::kNone;
@@ -155,7 +163,7 @@ std::function<pipeline::StopLevel()> finish_when_interrupted() {
 }
 
 Result<int> run_pipeline_file(const PipelineOptions& options, bool resume) {
-  auto spec = read(options);
+  auto spec = read_pipeline_file(options);
   if (!spec) return fail(spec.error());
   pipeline::SessionOptions session_options;
   session_options.folder = options.output;
@@ -194,7 +202,7 @@ Result<int> run_pipeline_file(const PipelineOptions& options, bool resume) {
 Result<int> preview_pipeline_file(const PipelineOptions& options) {
   PipelineOptions some = options;
   if (some.records == 0) some.records = kPreviewRecords;
-  auto spec = read(some);
+  auto spec = read_pipeline_file(some);
   if (!spec) return fail(spec.error());
   std::string folder = (fs::temp_directory_path() / "dovetail-preview-XXXXXX").string();
   if (::mkdtemp(folder.data()) == nullptr) {
@@ -240,7 +248,7 @@ Result<int> preview_pipeline_file(const PipelineOptions& options) {
 }
 
 Result<int> validate_pipeline_file(const PipelineOptions& options) {
-  const auto spec = read(options);
+  const auto spec = read_pipeline_file(options);
   if (!spec) return fail(spec.error());
   const auto draws = pipeline::Draws::open(*spec);
   if (!draws) return fail(draws.error());
@@ -254,7 +262,7 @@ Result<int> validate_pipeline_file(const PipelineOptions& options) {
 }
 
 Result<int> report_on_pipeline(const PipelineOptions& options) {
-  const auto spec = read(options);
+  const auto spec = read_pipeline_file(options);
   if (!spec) return fail(spec.error());
   const RunFiles files = files_of(options, *spec);
   const auto store = pipeline::look_at(*spec, files);
@@ -267,7 +275,7 @@ Result<int> report_on_pipeline(const PipelineOptions& options) {
 }
 
 Result<int> status_of_pipeline(const PipelineOptions& options) {
-  const auto spec = read(options);
+  const auto spec = read_pipeline_file(options);
   if (!spec) return fail(spec.error());
   const auto store = pipeline::look_at(*spec, files_of(options, *spec));
   if (!store) return fail(store.error());

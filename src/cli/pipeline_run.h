@@ -22,6 +22,9 @@ struct PipelineOptions {
   bool json = false, quiet = false, no_report = false;
 };
 
+// The pipeline of the file. What stands still in its models is said on standard error.
+Result<pipeline::PipelineSpec> read_pipeline_file(const PipelineOptions& options);
+
 ProgressStyle progress_style(const PipelineOptions& options);
 
 // Says once that a run ends, where it was interrupted; an InterruptGuard must be there.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -70,8 +69,7 @@ int conclude(const PipelineOptions& options, const RunProgress& progress,
 }  // namespace
 
 Result<int> share_pipeline_file(const PipelineOptions& options) {
-  auto spec = pipeline::read_pipeline(
-      options.file, options.records == 0 ? std::nullopt : std::optional(options.records));
+  auto spec = read_pipeline_file(options);
   if (!spec) return fail(spec.error());
   if (options.database.empty()) {
     return fail(ErrorKind::kInvalid,

@@ -1,7 +1,9 @@
 #include "pipeline/remote/http_client.h"
 
+#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,7 +15,6 @@
 #include <system_error>
 #include <thread>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -76,6 +77,7 @@ class HttpClient::Worker {
   };
 
   static int on_socket(CURL* easy, curl_socket_t socket, int what, void* self, void* known);
+  static curl_socket_t on_open(void* self, curlsocktype purpose, curl_sockaddr* address);
   static int on_close(void* self, curl_socket_t socket);
   static int on_timer(CURLM* multi, long milliseconds, void* self);
 
@@ -99,7 +101,9 @@ class HttpClient::Worker {
 
   // The client's thread alone. `in_flight_` goes before `multi_`: curl points into transfers, and
   // its end closes sockets.
-  std::unordered_set<curl_socket_t> watched_;  // in the set of epoll_
+  // In the set of epoll_, each by a number of its own: curl closes a socket that is still
+  // connecting without a word, and by the time it says so the number may be another thread's.
+  std::unordered_map<curl_socket_t, Descriptor> watched_;
   MultiHandle multi_;
   std::unordered_map<RequestId, std::unique_ptr<Transfer>> in_flight_;
   std::vector<EasyHandle> spare_;
@@ -180,24 +184,37 @@ int HttpClient::Worker::on_socket(CURL*, curl_socket_t socket, int what, void* s
   event.data.fd = socket;
   if (what == CURL_POLL_IN || what == CURL_POLL_INOUT) event.events |= EPOLLIN;
   if (what == CURL_POLL_OUT || what == CURL_POLL_INOUT) event.events |= EPOLLOUT;
-  const bool is_new = worker.watched_.insert(socket).second;
-  const int operation = is_new ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
-  if (::epoll_ctl(worker.epoll_.get(), operation, socket, &event) != 0) {
-    const int other = errno == EEXIST ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
-    if (::epoll_ctl(worker.epoll_.get(), other, socket, &event) != 0) return -1;
-  }
-  return 0;
+  const auto known = worker.watched_.find(socket);
+  if (known != worker.watched_.end())
+    return ::epoll_ctl(worker.epoll_.get(), EPOLL_CTL_MOD, known->second.get(), &event);
+  const int own = ::fcntl(socket, F_DUPFD_CLOEXEC, 0);
+  if (own < 0) return -1;
+  const auto added = worker.watched_.try_emplace(socket, own).first;
+  if (::epoll_ctl(worker.epoll_.get(), EPOLL_CTL_ADD, own, &event) == 0) return 0;
+  worker.watched_.erase(added);
+  return -1;
 }
 
-// Sockets of connections are closed here. Some without on_socket()'s having been told; by then the
-// number may be another thread's.
+// A new socket may have the number of one that was closed without a word.
+curl_socket_t HttpClient::Worker::on_open(void* self, curlsocktype, curl_sockaddr* address) {
+  const int opened = ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+  if (opened < 0) return CURL_SOCKET_BAD;
+  static_cast<Worker*>(self)->unwatch(opened);
+  return opened;
+}
+
+// Sockets of connections are closed here, some without on_socket()'s having been told: the other
+// number would keep the connection open.
 int HttpClient::Worker::on_close(void* self, curl_socket_t socket) {
   static_cast<Worker*>(self)->unwatch(socket);
   return ::close(socket);
 }
 
 void HttpClient::Worker::unwatch(curl_socket_t socket) {
-  if (watched_.erase(socket) > 0) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, socket, nullptr);
+  const auto known = watched_.find(socket);
+  if (known == watched_.end()) return;
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, known->second.get(), nullptr);
+  watched_.erase(known);
 }
 
 int HttpClient::Worker::on_timer(CURLM*, long milliseconds, void* self) {
@@ -283,6 +300,8 @@ void HttpClient::Worker::begin(std::unique_ptr<Transfer> transfer) {
     return;
   }
   CURL* handle = transfer->easy();
+  curl_easy_setopt(handle, CURLOPT_OPENSOCKETFUNCTION, &Worker::on_open);
+  curl_easy_setopt(handle, CURLOPT_OPENSOCKETDATA, this);
   curl_easy_setopt(handle, CURLOPT_CLOSESOCKETFUNCTION, &Worker::on_close);
   curl_easy_setopt(handle, CURLOPT_CLOSESOCKETDATA, this);
   const auto [place, added] = in_flight_.emplace(transfer->id(), std::move(transfer));

@@ -1,3 +1,5 @@
+#include <sys/resource.h>
+
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -5,7 +7,21 @@
 
 #include "cli/app.h"
 
+namespace {
+
+// Each connection to an endpoint takes two descriptors while it is watched, and the usual limit of
+// 1,024 is for programs that call select().
+void allow_many_connections() {
+  rlimit files = {};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == files.rlim_max) return;
+  files.rlim_cur = files.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &files);  // where it may not, fewer have to do
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
+  allow_many_connections();
   try {
     return dovetail::cli::run_app(std::vector<std::string>(argv + 1, argv + argc));
   } catch (const std::exception& exception) {

@@ -1,21 +1,18 @@
 // Speed of the whole engine on one model: tokens per second for prefill, for a single sequence, and
 // for batches; the share of a step that is not the model's forward pass; peak memory.
 //
-// Usage: engine_bench MODEL [THREADS [STEPS.csv]]; MODEL is a file or folder, or random:TYPE for
-// random weights of that type (220 million of them), or random-experts:TYPE with layers of 32
-// experts (690 million, of which a token uses 150). STEPS.csv gets the load and the time of every
-// step, for `dovetail simulate --calibrate`. Prompts are random tokens, so that any model will do.
-// Each figure is the median of several runs; the runs of all figures take turns, because the
-// machine may be noisy.
+// Usage: engine_bench MODEL [OPTIONS] (--help says which). Prompts are random tokens, so that any
+// model will do. Each figure is the median of several runs; the runs of all figures take turns,
+// because the machine may be noisy.
 
 #include <sys/resource.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
-#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -212,19 +209,34 @@ Result<std::shared_ptr<const load::ModelSource>> open(const std::string& name) {
               name);
 }
 
-int run(int argc, char** argv) {
-  if (argc < 2) {
-    std::fprintf(stderr, "usage: engine_bench MODEL [THREADS [STEPS.csv]]\n");
-    return 2;
-  }
-  const auto source = open(argv[1]);
+struct Arguments {
+  std::string model;
+  std::string only;
+  std::string steps;
+  std::uint32_t threads = 0;
+  bool pin = false;
+};
+
+// As add_experts().
+template <class Options>
+bool pin_threads(Options& options) {
+  if constexpr (requires { options.pin_threads; }) return options.pin_threads = true;
+  return false;
+}
+
+int run(const Arguments& arguments) {
+  const auto source = open(arguments.model);
   if (!source) {
     std::fprintf(stderr, "engine_bench: %s\n", source.error().message.c_str());
     return 1;
   }
   EngineOptions options;
   options.max_num_seqs = 32;
-  options.threads = argc > 2 ? static_cast<std::uint32_t>(std::strtoul(argv[2], nullptr, 10)) : 0;
+  options.threads = arguments.threads;
+  if (arguments.pin && !pin_threads(options)) {
+    std::fprintf(stderr, "engine_bench: --pin-threads: this tree does not pin\n");
+    return 1;
+  }
   schedule::StepLoad load;
   engine::StepHooks hooks;
   hooks.before_forward = [&load](schedule::StepPlan& plan) {
@@ -234,9 +246,10 @@ int run(int argc, char** argv) {
       load.context_tokens += schedule::context_read(row.first_position, row.tokens);
     }
   };
-  std::FILE* steps = argc > 3 ? std::fopen(argv[3], "w") : nullptr;
-  if (argc > 3 && steps == nullptr) {
-    std::fprintf(stderr, "engine_bench: %s cannot be written\n", argv[3]);
+  const char* const steps_path = arguments.steps.c_str();
+  std::FILE* steps = arguments.steps.empty() ? nullptr : std::fopen(steps_path, "w");
+  if (!arguments.steps.empty() && steps == nullptr) {
+    std::fprintf(stderr, "engine_bench: %s cannot be written\n", steps_path);
     return 1;
   }
   if (steps != nullptr)
@@ -256,25 +269,37 @@ int run(int argc, char** argv) {
     return 1;
   }
   const std::uint32_t prompt = std::min(kPrefillTokens, loop.options().max_context - 1);
-  const std::vector<std::pair<std::string, std::function<double()>>> figures = {
-      {"prefill of " + std::to_string(prompt), [&] { return bench.prefill(prompt); }},
-      {"decode, 1 sequence", [&] { return bench.decode(1); }},
-      {"decode, 8 sequences", [&] { return bench.decode(8); }},
-      {"decode, 32 sequences", [&] { return bench.decode(32); }},
-      {"outside the forward pass", [&] { return bench.outside(); }},
-      {"decode, 32 in a grammar", [&] { return bench.decode(32, in_grammar); }},
-      {"outside, in a grammar", [&] { return bench.outside(); }},
-      {"prefill beside 8", [&] { return bench.prefill_beside(prompt, 8); }},
+  const auto selected = [&](const std::string& name) {
+    return name.find(arguments.only) != std::string::npos;
   };
-  std::map<std::string, std::vector<double>> results;
+  struct Figure {
+    std::string name;
+    std::function<double()> measure;
+    std::vector<double> results, outside;
+  };
+  std::vector<Figure> figures = {
+      {"prefill of " + std::to_string(prompt), [&] { return bench.prefill(prompt); }, {}, {}},
+      {"decode, 1 sequence", [&] { return bench.decode(1); }, {}, {}},
+      {"decode, 8 sequences", [&] { return bench.decode(8); }, {}, {}},
+      {"decode, 32 sequences", [&] { return bench.decode(32); }, {}, {}},
+      {"decode, 32 in a grammar", [&] { return bench.decode(32, in_grammar); }, {}, {}},
+      {"prefill beside 8", [&] { return bench.prefill_beside(prompt, 8); }, {}, {}},
+  };
+  std::erase_if(figures, [&](const Figure& figure) { return !selected(figure.name); });
   for (int i = 0; i < kRuns; ++i) {
-    for (const auto& [name, measure] : figures) results[name].push_back(measure());
+    for (Figure& figure : figures) {
+      figure.results.push_back(figure.measure());
+      figure.outside.push_back(bench.outside());
+    }
   }
-  std::printf("%s, %s kernels, %u threads\n", argv[1], loop.options().kernels.c_str(),
-              loop.options().threads);
-  for (const auto& [name, measure] : figures)
-    std::printf("  %-24s %10.2f %s\n", name.c_str(), median(results[name]),
-                name.starts_with("outside") ? "% of a step" : "tokens/s");
+  std::printf("%s, %s kernels, %u threads\n", arguments.model.c_str(),
+              loop.options().kernels.c_str(), loop.options().threads);
+  for (const Figure& figure : figures) {
+    std::printf("  %-24s %10.2f tokens/s", figure.name.c_str(), median(figure.results));
+    if (figure.name.starts_with("decode"))
+      std::printf(", %.2f %% of a step outside the forward pass", median(figure.outside));
+    std::printf("\n");
+  }
 
   double weights = 0.0;
   for (const auto& [name, tensor] : (*source)->tensors)
@@ -284,21 +309,24 @@ int run(int argc, char** argv) {
   std::printf("  %-24s %10.1f MiB (weights %.1f MiB)\n", "peak memory",
               static_cast<double>(usage.ru_maxrss) / 1024.0, weights / (1 << 20));
 
-  // An engine that lets a prompt in whole, however long the step takes.
-  options.max_num_batched_tokens = 1024;
-  options.target_inter_token_ms = engine::kNoTarget;
-  const auto patient = engine::StepLoop::create(*source, std::nullopt, options);
-  if (!patient) {
-    std::fprintf(stderr, "engine_bench: %s\n", patient.error().message.c_str());
-    return 1;
+  const std::string whole = "step, prompt beside 31";
+  if (selected(whole)) {
+    // An engine that lets a prompt in whole, however long the step takes.
+    options.max_num_batched_tokens = 1024;
+    options.target_inter_token_ms = engine::kNoTarget;
+    const auto patient = engine::StepLoop::create(*source, std::nullopt, options);
+    if (!patient) {
+      std::fprintf(stderr, "engine_bench: %s\n", patient.error().message.c_str());
+      return 1;
+    }
+    Bench patient_bench(**source, **patient, load, nullptr);
+    std::vector<double> milliseconds;
+    for (int i = 0; i < kRuns; ++i) milliseconds.push_back(patient_bench.mixed_step(prompt, 31));
+    std::printf("  %-24s %10.2f ms\n", whole.c_str(), median(milliseconds));
   }
-  Bench patient_bench(**source, **patient, load, nullptr);
-  std::vector<double> milliseconds;
-  for (int i = 0; i < kRuns; ++i) milliseconds.push_back(patient_bench.mixed_step(prompt, 31));
-  std::printf("  %-24s %10.2f ms\n", "step, prompt beside 31", median(milliseconds));
 
   if (steps != nullptr && std::fclose(steps) != 0) {
-    std::fprintf(stderr, "engine_bench: %s cannot be written\n", argv[3]);
+    std::fprintf(stderr, "engine_bench: %s cannot be written\n", steps_path);
     return 1;
   }
   return 0;
@@ -307,4 +335,19 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace dovetail
 
-int main(int argc, char** argv) { return dovetail::run(argc, argv); }
+int main(int argc, char** argv) {
+  dovetail::Arguments arguments;
+  CLI::App app("Speed of the whole engine on one model");
+  app.add_option("MODEL", arguments.model,
+                 "A file or folder, or random:TYPE for random weights of that type (220 million of "
+                 "them), or random-experts:TYPE with layers of 32 experts (690 million, of which a "
+                 "token uses 150)")
+      ->required();
+  app.add_option("--threads", arguments.threads, "As the engine's; 0: all physical cores");
+  app.add_flag("--pin-threads", arguments.pin, "As the engine's");
+  app.add_option("--only", arguments.only, "Measure only figures whose names contain this");
+  app.add_option("--steps", arguments.steps,
+                 "Write the load and the time of every step there, for `simulate --calibrate`");
+  CLI11_PARSE(app, argc, argv);
+  return dovetail::run(arguments);
+}

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Compares the engine's speed with that of another revision, in one run.
 
-usage: bench_against.py REVISION [--rounds N] [MODEL...]
+usage: bench_against.py REVISION [MODEL...] [--rounds N] [--only TEXT] [--own=OPTION...]
 
 Builds REVISION in a worktree of its own under build/against/, with this tree's engine_bench, and
-lets the two programs take turns. Prints the medians, and the median of the rounds' ratios with its
-quartiles: this tree's speed by the other's, so more than 1 is faster (steps are given in ms and
-turned round). The machine may be noisy: compare what stands in one line, never two runs.
+lets the two programs take turns; "." is this tree itself. --only measures the figures whose names
+contain TEXT; --own gives this tree's program one more option (--own=--pin-threads).
+
+Prints the medians, and the median of the rounds' ratios with its quartiles: this tree's speed by
+the other's, so more than 1 is faster (steps are given in ms and turned round). The machine may be
+noisy: compare what stands in one line, never two runs.
 """
 
 import argparse
@@ -17,7 +20,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FIGURE = re.compile(r"  (.{24}) +([0-9.]+) (tokens/s|ms)$")
+FIGURE = re.compile(r"  (.{24}) +([0-9.]+) (tokens/s|ms)(,|$)")
 
 
 def build(tree: Path) -> Path:
@@ -41,8 +44,8 @@ def other_tree(revision: str) -> Path:
     return tree
 
 
-def measure(program: Path, model: str, figures: dict[str, list[float]]) -> None:
-    out = subprocess.run([program, model], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+def measure(command: list[str | Path], figures: dict[str, list[float]]) -> None:
+    out = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     for line in out.splitlines():
         if match := FIGURE.match(line):
             speed = float(match[2]) if match[3] == "tokens/s" else 1000.0 / float(match[2])
@@ -54,15 +57,19 @@ def main() -> int:
     parser.add_argument("revision")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("models", nargs="*", default=["models/demo-arith", "random:Q8_0", "random:BF16"])
-    args = parser.parse_args()
-    other, own = build(other_tree(args.revision)), build(ROOT)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--own", action="append", default=[])
+    args = parser.parse_intermixed_args()
+    own = build(ROOT)
+    other = own if args.revision == "." else build(other_tree(args.revision))
     for model in args.models:
         before: dict[str, list[float]] = {}
         after: dict[str, list[float]] = {}
         for turn in range(args.rounds):
             # Who goes first takes turns, too.
-            for program, figures in [(other, before), (own, after)][:: 1 if turn % 2 else -1]:
-                measure(program, model, figures)
+            sides = [(other, [], before), (own, args.own, after)]
+            for program, options, figures in sides if turn % 2 else reversed(sides):
+                measure([program, model, "--only", args.only, *options], figures)
         print(f"{model}, medians of {args.rounds} rounds: {args.revision}, this tree, ratio (quartiles)")
         for name, speeds in after.items():
             ratios = [new / old for old, new in zip(before[name], speeds)]

@@ -5,8 +5,6 @@
 #include <cassert>
 #include <utility>
 
-#include "cores/machine_cores.h"
-
 namespace dovetail::cores {
 namespace {
 
@@ -81,7 +79,8 @@ Executor::Executor(const Topology& topology, const ExecutorOptions& options)
   const auto start = [this](Thread& thread) {
     thread.thread = std::thread([this, &thread] {
       const auto lane = static_cast<std::size_t>(thread.lanes.front() - lanes_.get());
-      if (options_.pin) stay_on_core(topology_.core_of(lane));
+      if (options_.binding == Binding::kCache) stay_near_core(topology_.core_of(lane));
+      if (options_.binding == Binding::kCore) stay_on_core(topology_.core_of(lane));
       serve(thread, nullptr);
     });
   };

@@ -15,6 +15,7 @@
 #include "base/result.h"
 #include "cores/condition.h"
 #include "cores/dispatcher.h"
+#include "cores/machine_cores.h"
 #include "cores/ready_ring.h"
 #include "cores/recording.h"
 #include "cores/relay.h"
@@ -36,9 +37,9 @@ struct ExecutorOptions {
   unsigned threads = 0;
   // The caller's thread serves lanes while it waits; otherwise it only submits.
   bool caller_serves = true;
-  // Threads that the executor starts stay on a core each, where the system lets them: the one to
-  // which their first lane belongs (Topology::core_of()). The caller's is the caller's affair.
-  bool pin = false;
+  // Of the threads that the executor starts, where the system lets them, to the core to which their
+  // first lane belongs (Topology::core_of()). The caller's is the caller's affair.
+  Binding binding = Binding::kNone;
   // Keeps what ran when on which lane, for take_spans().
   bool trace = false;
   // Where no block has started or ended for so long although something was submitted, on_stall is

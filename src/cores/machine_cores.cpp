@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <utility>
 
 namespace dovetail::cores {
@@ -59,6 +60,13 @@ Machine look() {
   return machine;
 }
 
+bool stay_on(const Machine& machine, std::span<const hwloc_obj_t> cores) {
+  const std::unique_ptr<hwloc_bitmap_s, Destroy> set(hwloc_bitmap_alloc());
+  for (const hwloc_obj_t core : cores) hwloc_bitmap_or(set.get(), set.get(), core->cpuset);
+  hwloc_bitmap_and(set.get(), set.get(), machine.allowed.get());
+  return hwloc_set_cpubind(machine.topology, set.get(), HWLOC_CPUBIND_THREAD) == 0;
+}
+
 }  // namespace
 
 std::vector<std::uint32_t> cores_by_cache() { return look().counts; }
@@ -66,9 +74,16 @@ std::vector<std::uint32_t> cores_by_cache() { return look().counts; }
 bool stay_on_core(std::size_t number) {
   const Machine machine = look();
   if (machine.cores.empty()) return false;
-  hwloc_bitmap_t set = machine.allowed.get();
-  hwloc_bitmap_and(set, set, machine.cores[number % machine.cores.size()]->cpuset);
-  return hwloc_set_cpubind(machine.topology, set, HWLOC_CPUBIND_THREAD) == 0;
+  return stay_on(machine, {&machine.cores[number % machine.cores.size()], 1});
+}
+
+bool stay_near_core(std::size_t number) {
+  const Machine machine = look();
+  if (machine.cores.empty()) return false;
+  std::size_t begin = 0, cache = 0;
+  while (begin + machine.counts[cache] <= number % machine.cores.size())
+    begin += machine.counts[cache++];
+  return stay_on(machine, std::span(machine.cores).subspan(begin, machine.counts[cache]));
 }
 
 }  // namespace dovetail::cores

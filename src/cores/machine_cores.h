@@ -17,4 +17,14 @@ std::vector<std::uint32_t> cores_by_cache();
 // runs where the system puts it.
 bool stay_on_core(std::size_t number);
 
+// The same, on any of those that share an L3 cache with that one.
+bool stay_near_core(std::size_t number);
+
+// Where a thread that works for a core stays.
+enum class Binding : std::uint8_t {
+  kNone,   // where the system puts it
+  kCache,  // stay_near_core()
+  kCore,   // stay_on_core()
+};
+
 }  // namespace dovetail::cores

@@ -27,7 +27,8 @@ class Explanation {
         fmt::format("{}{}", given_.threads > 0 ? "as given" : "the physical cores",
                     options_.pin_threads ? ", pinned" : ""));
     add("lanes", cores::Topology::of_machine(options_.threads).text(),
-        "one for each thread, in a group per L3 cache");
+        fmt::format("one for each thread, in a group per L3 cache{}",
+                    binding(options_) == cores::Binding::kCache ? ", where it stays" : ""));
     add("kernels", options_.kernels,
         given_.kernels.empty() ? "the best that this CPU runs" : "as given");
     add("kv-cache-dtype", options_.cache_type == CacheTypeOption::kF32 ? "f32" : "f16",

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <fstream>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -182,6 +183,13 @@ std::uint64_t usable_memory() {
 }
 
 std::uint64_t default_kv_memory() { return std::min(kMostKvMemory, usable_memory() / 2); }
+
+cores::Binding binding(const EngineOptions& options) {
+  if (options.pin_threads) return cores::Binding::kCore;
+  const std::vector<std::uint32_t> cores = cores::cores_by_cache();
+  const bool all = options.threads >= std::accumulate(cores.begin(), cores.end(), 0U);
+  return cores.size() > 1 && all ? cores::Binding::kCache : cores::Binding::kNone;
+}
 
 Result<ResolvedOptions> resolve(EngineOptions options, const load::ModelSource& source) {
   if (const Status ok = check_ranges(options); !ok) return fail(ok.error());

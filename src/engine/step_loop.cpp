@@ -63,7 +63,7 @@ cores::ExecutorOptions executor_options(const load::ModelConfig& config,
   cores::ExecutorOptions options;
   // Everything that it runs is recorded.
   options.graph = {std::bit_ceil(model::Decoder::max_tasks(config)), 1, 1};
-  options.pin = engine.pin_threads;
+  options.binding = binding(engine);
   options.trace = engine.trace_events > 0;
   if (engine.on_stall) {
     options.stall_limit = engine.stall_limit;

@@ -7,6 +7,7 @@
 
 #include "cores/trace.h"
 #include "model/mutation.h"
+#include "model/scratch.h"
 
 namespace dovetail::model {
 namespace {
@@ -15,10 +16,6 @@ namespace {
 // kKeys on the keys and values of a layer.
 constexpr cores::BufferId kRows = 0;
 constexpr cores::BufferId kKeys = 1;
-
-void grow(std::vector<float>& buffer, std::size_t size) {
-  if (buffer.size() < size) buffer.resize(size);
-}
 
 }  // namespace
 
@@ -36,7 +33,7 @@ Decoder::Decoder(std::shared_ptr<const load::ModelSource> source, const kernels:
   assert(executor.threads() == lanes_);
   products_.reserve(weights_.layers.size());
   if (config_.experts.count > 0)
-    experts_.emplace(config_, weights_.layers, kernels, executor.topology().groups().size());
+    experts_.emplace(config_, weights_.layers, kernels, executor.topology());
   else
     feed_forward_.reserve(weights_.layers.size());
   for (const LayerWeights& layer : weights_.layers) {
@@ -108,8 +105,8 @@ void Decoder::forward(std::span<const Segment> segments, const Cache& cache,
     graph->recording.set_blocks(number, blocks_of(task.stage, task.layer, task.tile));
     if (task.stage == Stage::kExperts) {
       const std::uint32_t count = rows_of(task.layer, pass_.tiles()[task.tile]);
-      graph->recording.set_shape(
-          number, experts_->join(count, lanes_) ? cores::kWholeGroup : cores::kVectorTask);
+      graph->recording.set_shape(number,
+                                 experts_->join(count) ? cores::kWholeGroup : cores::kVectorTask);
     }
   }
   // Its tasks do not fail, and the executor has their lanes and room for them.

@@ -6,16 +6,9 @@
 #include <numeric>
 
 #include "model/mutation.h"
+#include "model/scratch.h"
 
 namespace dovetail::model {
-namespace {
-
-template <class T>
-void grow(std::vector<T>& buffer, std::size_t size) {
-  if (buffer.size() < size) buffer.resize(size);
-}
-
-}  // namespace
 
 void choose_experts(std::span<const float> logits, bool normalized, std::span<Choice> choices) {
   assert(!choices.empty() && choices.size() <= logits.size());
@@ -47,14 +40,16 @@ void choose_experts(std::span<const float> logits, bool normalized, std::span<Ch
 }
 
 Experts::Experts(const load::ModelConfig& config, std::span<const LayerWeights> layers,
-                 const kernels::Kernels& kernels, std::size_t groups)
+                 const kernels::Kernels& kernels, const cores::Topology& topology)
     : kernels_(kernels),
       hidden_(config.hidden_size),
       inner_(config.intermediate_size),
       count_(config.experts.count),
       used_(config.experts.used),
       normalized_(config.experts.normalized),
-      parts_(std::make_unique<cores::Rendezvous[]>(groups)) {
+      lanes_(topology.lanes()),
+      groups_(topology.groups().size()),
+      parts_(std::make_unique<cores::Rendezvous[]>(groups_)) {
   routers_.reserve(layers.size());
   products_.reserve(layers.size() * count_);
   for (const LayerWeights& layer : layers) {
@@ -126,8 +121,10 @@ std::uint32_t Experts::blocks(std::uint32_t rows) const {
   return static_cast<std::uint32_t>(std::clamp<std::size_t>(std::size_t{rows} * used_, 1, count_));
 }
 
-bool Experts::join(std::uint32_t rows, std::size_t lanes) const {
-  return worth_joining(blocks(rows), 3 * hidden_ * inner_ * used_ * rows, lanes);
+bool Experts::join(std::uint32_t rows) const {
+  // The experts of a single row have that one each.
+  return worth_joining(blocks(rows), rows == 1, 3 * hidden_ * inner_ * used_ * rows, lanes_,
+                       groups_);
 }
 
 void Experts::compute(std::uint32_t layer, const Rows& rows, const float* x,

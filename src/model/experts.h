@@ -10,6 +10,7 @@
 #include "base/aligned_buffer.h"
 #include "cores/rendezvous.h"
 #include "cores/task.h"
+#include "cores/topology.h"
 #include "kernels/kernels.h"
 #include "load/model_source.h"
 #include "model/linear.h"
@@ -42,9 +43,9 @@ void choose_experts(std::span<const float> logits, bool normalized, std::span<Ch
 // at the same time. Matrices are [rows of the pass][...]; a tile's rows lie together.
 class Experts {
  public:
-  // `layers` and `kernels` must outlive it. The lanes come in so many groups.
+  // `layers` and `kernels` must outlive it.
   Experts(const load::ModelConfig& config, std::span<const LayerWeights> layers,
-          const kernels::Kernels& kernels, std::size_t groups);
+          const kernels::Kernels& kernels, const cores::Topology& topology);
 
   // For a pass of so many rows.
   void reserve(std::size_t rows);
@@ -66,8 +67,8 @@ class Experts {
 
   // Blocks that compute() has at most: experts that may have been chosen; at least one.
   std::uint32_t blocks(std::uint32_t rows) const;
-  // Whether a block is for a whole group, where there are so many lanes, and not for one.
-  bool join(std::uint32_t rows, std::size_t lanes) const;
+  // Whether a block is for a whole group and not for one lane.
+  bool join(std::uint32_t rows) const;
   // Block b is the expert with the b-th most rows, if so many were chosen. Its parts start
   // together. x: [count][hidden size], the rows' input.
   void compute(std::uint32_t layer, const Rows& rows, const float* x, const cores::Part& part);
@@ -88,6 +89,7 @@ class Experts {
   std::size_t hidden_, inner_;
   std::uint32_t count_, used_;
   bool normalized_;
+  std::size_t lanes_, groups_;
   std::vector<Linear> routers_;                // by layer
   std::vector<FeedForwardProducts> products_;  // by layer and expert
   std::size_t prepared_row_bytes_ = 0;

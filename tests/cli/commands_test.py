@@ -250,7 +250,8 @@ class Model:
         caches = {"HWLOC_SYNTHETIC": f"l3:{max(mine) + 1} core:1 pu:1", "HWLOC_THISSYSTEM": "1"}
         done = run("run", self.model, "x", "--max-tokens", "1", "-v", "--threads", len(mine),
                    env=os.environ | caches)
-        self.assertRegex(done.stderr, rf"(?m)^lanes {len(mine)}x\(1L\): ")
+        stays = ", where it stays$" if len(mine) > 1 else ""
+        self.assertRegex(done.stderr, rf"(?m)^lanes {len(mine)}x\(1L\): .*cache{stays}")
         self.assertIn("--stall-limit: ", run("run", self.model, "x", "--stall-limit", "-1",
                                              code=2).stderr)
 

@@ -1,11 +1,13 @@
 #include "cores/machine_cores.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 
 #include <cstdlib>
 #include <numeric>
 #include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -74,13 +76,59 @@ TEST(MachineCores, OnlyThoseThatTheProcessMayUse) {
   EXPECT_EXIT(alone(), testing::ExitedWithCode(0), "");
 }
 
+TEST(MachineCores, NearACoreAreThoseOfItsCache) {
+  if (test::kSanitized) GTEST_SKIP() << "a sanitizer's own thread may use all cores";
+  const Cpus mine = own_cpus();
+  const auto all = static_cast<std::size_t>(*mine.rbegin()) + 1;
+  if (mine.size() < all || all % 2 != 0) GTEST_SKIP() << "not all cores, or an odd number of them";
+  // In a process of its own, where hwloc is told that so many caches share the cores.
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto with_caches = [&](std::size_t caches) {
+    const std::string machine = fmt::format("l3:{} core:{} pu:1", caches, all / caches);
+    setenv("HWLOC_SYNTHETIC", machine.c_str(), 1);
+    setenv("HWLOC_THISSYSTEM", "1", 1);
+    const auto of_cache = [&](std::size_t number) {
+      Cpus cpus;
+      const std::size_t first = number % all / (all / caches) * (all / caches);
+      for (std::size_t cpu = first; cpu < first + all / caches; ++cpu)
+        cpus.insert(static_cast<int>(cpu));
+      return cpus;
+    };
+    for (std::size_t number = 0; number < 2 * all; ++number) {
+      Cpus near;
+      std::thread([&] {
+        if (!stay_near_core(number)) std::exit(1);
+        near = own_cpus();
+      }).join();
+      if (near != of_cache(number)) std::exit(2);
+    }
+    ExecutorOptions options;
+    options.binding = Binding::kCache;
+    options.caller_serves = false;
+    Executor executor(Topology::of_machine(static_cast<std::uint32_t>(all)), options);
+    std::vector<Cpus> lanes(all);
+    // All lanes at once, so that each thread has one.
+    expect_submits(
+        executor, {kWholeGroup, true, static_cast<std::uint32_t>(caches), 0},
+        [&](const Part& part) { lanes[all / caches * part.group + part.lane] = own_cpus(); });
+    if (!executor.wait()) std::exit(3);
+    for (std::size_t lane = 0; lane < all; ++lane) {
+      if (lanes[lane] != of_cache(lane)) std::exit(4);
+    }
+    std::exit(0);
+  };
+  for (const std::size_t caches : {std::size_t{1}, std::size_t{2}, all}) {
+    EXPECT_EXIT(with_caches(caches), testing::ExitedWithCode(0), "") << caches << " caches";
+  }
+}
+
 TEST(MachineCores, LanesBelongToTheCoresOfTheirCache) {
   const auto cores = static_cast<std::uint32_t>(cores_here());
   if (cores == 0) GTEST_SKIP() << "hwloc knows no cores here";
   // As if each core had a cache of its own.
   const Topology machine = Topology::of_caches(std::vector<std::uint32_t>(cores, 1), 3 * cores);
   ExecutorOptions options;
-  options.pin = true;
+  options.binding = Binding::kCore;
   options.caller_serves = false;
   Executor executor(machine, options);
   std::vector<Cpus> lanes(3 * cores);
@@ -95,7 +143,7 @@ TEST(MachineCores, LanesBelongToTheCoresOfTheirCache) {
 TEST(MachineCores, ThreadsOfAnExecutorStayOnTheCoresOfTheirLanes) {
   if (cores_here() == 0) GTEST_SKIP() << "hwloc knows no cores here";
   ExecutorOptions options;
-  options.pin = true;
+  options.binding = Binding::kCore;
   for (const bool caller_serves : {false, true}) {
     options.caller_serves = caller_serves;
     const Cpus before = own_cpus();

@@ -1,0 +1,79 @@
+#include "model/share.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace dovetail::model {
+namespace {
+
+constexpr std::size_t kPlenty = std::size_t{1} << 30;
+
+TEST(Share, PartsMeetWithoutGaps) {
+  for (const std::size_t count : {0U, 1U, 7U, 8U, 1000U}) {
+    for (const std::uint32_t blocks : {1U, 2U, 3U, 8U}) {
+      std::uint32_t next = 0;
+      for (std::uint32_t block = 0; block < blocks; ++block) {
+        const Range part = part_of(count, block, blocks);
+        EXPECT_EQ(part.begin, next);
+        EXPECT_LE(part.size(), count / blocks + 1);
+        next = part.end;
+      }
+      EXPECT_EQ(next, count);
+    }
+  }
+}
+
+TEST(Share, BlocksForAllLanes) {
+  struct Case {
+    std::size_t items, work, lanes, tasks;
+    std::uint32_t wanted;
+  };
+  for (const Case& one : {
+           Case{100, kPlenty, 4, 1, 8},                              // two for each lane
+           Case{100, kPlenty, 4, 2, 4},                              // as many in all
+           Case{100, kPlenty, 4, 99, 1}, Case{5, kPlenty, 4, 1, 5},  // no more than there is
+           Case{1, kPlenty, 4, 1, 1}, Case{0, kPlenty, 4, 1, 1},
+           Case{100, kPlenty, 1, 1, 1},  // for whom?
+           Case{100, 1000, 4, 1, 1},     // not worth it
+       }) {
+    EXPECT_EQ(share(one.items, one.work, one.lanes, one.tasks), one.wanted)
+        << one.items << " items for " << one.lanes << " lanes, " << one.tasks << " tasks";
+  }
+}
+
+// For how many blocks, up to sixteen, lanes work together.
+std::set<std::size_t> joined(bool alike, std::size_t lanes, std::size_t groups) {
+  std::set<std::size_t> out;
+  for (std::size_t blocks = 1; blocks <= 16; ++blocks) {
+    if (worth_joining(blocks, alike, kPlenty, lanes, groups)) out.insert(blocks);
+  }
+  return out;
+}
+
+TEST(Share, LanesJoinWhereSomeWouldHaveNothing) {
+  using Set = std::set<std::size_t>;
+  EXPECT_EQ(joined(true, 1, 1), Set());
+  EXPECT_EQ(joined(true, 2, 1), Set({1, 3, 5, 7}));
+  EXPECT_EQ(joined(true, 4, 1), Set({1, 2, 3, 5, 6, 7, 9, 10, 13, 14}));
+  EXPECT_EQ(joined(true, 8, 1), Set({1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14}));
+  EXPECT_EQ(joined(true, 4, 2), Set({1, 2, 5, 6, 9, 10, 13, 14}));
+  // Four lanes of a group each: nobody is near enough.
+  EXPECT_EQ(joined(true, 4, 4), Set());
+  EXPECT_EQ(joined(false, 4, 4), Set());
+}
+
+TEST(Share, LanesJoinForFewBlocksThatDiffer) {
+  using Set = std::set<std::size_t>;
+  EXPECT_EQ(joined(false, 2, 1), Set({1, 2, 3}));
+  EXPECT_EQ(joined(false, 4, 1), Set({1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(joined(false, 4, 2), Set({1, 2, 3, 4, 5, 6, 7}));
+}
+
+TEST(Share, LanesDoNotJoinForNextToNothing) {
+  EXPECT_FALSE(worth_joining(1, true, 1000, 8, 1));
+  EXPECT_FALSE(worth_joining(10, false, 10'000, 8, 1));
+}
+
+}  // namespace
+}  // namespace dovetail::model

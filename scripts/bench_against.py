@@ -45,8 +45,10 @@ def other_tree(revision: str) -> Path:
 
 
 def measure(command: list[str | Path], figures: dict[str, list[float]]) -> None:
-    out = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    for line in out.splitlines():
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        sys.exit(f"bench_against: {' '.join(map(str, command))} ended with {done.returncode}")
+    for line in done.stdout.splitlines():
         if match := FIGURE.match(line):
             speed = float(match[2]) if match[3] == "tokens/s" else 1000.0 / float(match[2])
             figures.setdefault(match[1].strip(), []).append(speed)

@@ -50,7 +50,8 @@ struct EngineOptions {
   std::uint32_t max_context = 0;     // positions per sequence; 0: the model's
   std::uint32_t max_waiting = 1024;  // sequences waiting for admission; beyond: kExhausted
   std::uint32_t threads = 0;         // 0: the physical cores
-  bool pin_threads = false;          // all but the one that plans stay on a physical core each
+  bool pin_threads = false;          // those that compute stay on a physical core each, and so do
+                                     // threads that an event sink starts
   CacheTypeOption cache_type = CacheTypeOption::kAuto;
   std::string kernels;  // "portable", "avx2", "avx512", "avx512_vnni", "avx512_bf16"; empty: the
                         // best that the CPU runs

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -20,7 +21,8 @@ namespace dovetail::cli {
 namespace {
 
 constexpr const char* kCoresName = "cores";
-constexpr std::size_t kMostLanes = 65'536;  // of a machine that is played
+constexpr std::size_t kMostLanes = 65'536;   // of a machine that is played
+constexpr std::size_t kMostRunLanes = 4096;  // of one that threads serve
 constexpr int kMostThreads = 1024;
 
 struct CoresOptions {
@@ -102,6 +104,9 @@ Result<cores::PlayedProgram> run_on_threads(const cores::Topology& topology,
   } catch (const std::system_error& error) {
     return fail(ErrorKind::kExhausted, "--threads: the system does not start {}: {}",
                 options.threads, error.what());
+  } catch (const std::bad_alloc&) {
+    return fail(ErrorKind::kExhausted, "--threads: {} threads for {} lanes do not fit the memory",
+                options.threads, topology.lanes());
   }
 }
 
@@ -114,6 +119,12 @@ Result<int> run(CoresOptions& options) {
   if (topology->lanes() > kMostLanes) {
     return fail(ErrorKind::kInvalid, "--topology: {} has {} lanes, expected at most {}",
                 options.topology, topology->lanes(), kMostLanes);
+  }
+  if (options.threads > 0 && topology->lanes() > kMostRunLanes) {
+    return fail(ErrorKind::kInvalid,
+                "--topology: {} has {} lanes, expected at most {} with --threads; without it the "
+                "graph is played",
+                options.topology, topology->lanes(), kMostRunLanes);
   }
   const Result<std::string> text = read_text_file(options.graph);
   if (!text) return fail(text.error());

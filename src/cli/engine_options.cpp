@@ -143,7 +143,7 @@ void add_engine_options(CLI::App& app, EngineOptions& options) {
   add_integer(app, "--threads", options.threads, 0, kMostUint32, "Threads (0: the physical cores)")
       ->group(group);
   app.add_flag("--pin-threads", options.pin_threads,
-               "Each thread but the one that plans stays on a core of its own")
+               "Each thread that computes stays on a core of its own")
       ->group(group);
   add_value(
       app, "--stall-limit", kInteger,

@@ -23,6 +23,7 @@ using pipeline::Json;
 
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 48;  // of a buffer
 constexpr std::uint64_t kMostBlocks = 1'000'000;            // of all tasks together
+constexpr std::size_t kMostAccesses = 10'000;               // of a task
 constexpr double kMostCost = 1e7;                           // microseconds
 
 struct Buffer {
@@ -125,6 +126,11 @@ class GraphReader {
   void read_accesses(Fields& fields, std::string_view key, AccessMode mode, ProgramTask& task) {
     const Json* value = fields.any(key);
     if (value == nullptr) return;
+    const std::size_t count = task.accesses.size() + (value->is_array() ? value->size() : 1);
+    if (count > kMostAccesses) {
+      return fields.wrong(key, "{} accesses of this task with those before, expected at most {}",
+                          count, kMostAccesses);
+    }
     if (!value->is_array()) return read_access(fields, key, *value, fields.at(key), mode, task);
     for (std::size_t i = 0; fields.ok() && i < value->size(); ++i) {
       const std::string pointer = pipeline::pointer_to(fields.at(key), i);

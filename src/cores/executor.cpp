@@ -79,8 +79,7 @@ Executor::Executor(const Topology& topology, const ExecutorOptions& options)
   const auto start = [this](Thread& thread) {
     thread.thread = std::thread([this, &thread] {
       const auto lane = static_cast<std::size_t>(thread.lanes.front() - lanes_.get());
-      if (options_.binding == Binding::kCache) stay_near_core(topology_.core_of(lane));
-      if (options_.binding == Binding::kCore) stay_on_core(topology_.core_of(lane));
+      bind_thread(options_.binding, topology_.core_of(lane));
       serve(thread, nullptr);
     });
   };

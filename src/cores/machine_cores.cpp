@@ -86,4 +86,16 @@ bool stay_near_core(std::size_t number) {
   return stay_on(machine, std::span(machine.cores).subspan(begin, machine.counts[cache]));
 }
 
+bool bind_thread(Binding binding, std::size_t core) {
+  switch (binding) {
+    case Binding::kNone:
+      break;
+    case Binding::kCache:
+      return stay_near_core(core);
+    case Binding::kCore:
+      return stay_on_core(core);
+  }
+  return true;
+}
+
 }  // namespace dovetail::cores

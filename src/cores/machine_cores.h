@@ -27,4 +27,8 @@ enum class Binding : std::uint8_t {
   kCore,   // stay_on_core()
 };
 
+// From now on the calling thread, which works for that core, stays there, and so do threads that it
+// starts. False as above.
+bool bind_thread(Binding binding, std::size_t core);
+
 }  // namespace dovetail::cores

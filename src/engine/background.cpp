@@ -6,7 +6,11 @@
 
 namespace dovetail::engine {
 
-Background::Background() : thread_([this] { run(); }) {}
+Background::Background(cores::Binding binding)
+    : thread_([this, binding] {
+        cores::bind_thread(binding, 0);
+        run();
+      }) {}
 
 Background::~Background() {
   {

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/result.h"
+#include "cores/machine_cores.h"
 
 namespace dovetail::engine {
 
@@ -13,7 +14,8 @@ namespace dovetail::engine {
 // the work, and what the work wrote is seen after wait(). start() and wait() belong to one thread.
 class Background {
  public:
-  Background();
+  // The thread stays where the first lane's belongs.
+  explicit Background(cores::Binding binding);
   // Waits for work under way.
   ~Background();
   Background(const Background&) = delete;

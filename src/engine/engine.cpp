@@ -190,7 +190,12 @@ Result<std::unique_ptr<Engine>> Engine::create(std::shared_ptr<const load::Model
   if (!loop) return fail(loop.error());
   auto impl = std::make_unique<Impl>(std::move(source), *std::move(tokenizer), *std::move(loop));
   try {
-    impl->thread = std::thread([running = impl.get()] { running->run(); });
+    impl->thread = std::thread([running = impl.get()] {
+      // Unless another thread computes, this one is the first lane's.
+      if (!running->options.async_scheduling)
+        cores::bind_thread(engine::binding(running->options), 0);
+      running->run();
+    });
   } catch (const std::system_error& error) {
     return fail(ErrorKind::kExhausted, "the system does not start a thread for the engine: {}",
                 error.what());

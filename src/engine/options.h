@@ -43,9 +43,9 @@ std::uint64_t usable_memory();
 inline constexpr std::uint64_t kMostKvMemory = std::uint64_t{4} << 30;
 std::uint64_t default_kv_memory();
 
-// Of the engine's threads; for options whose automatic values are filled in. Where they take all
-// cores of a machine with several caches, each stays behind the cache of its group: there is room
-// for all of them, and what a group shares would not be near for who moves away.
+// Of the threads that compute; for options whose automatic values are filled in. Where they take
+// all cores of a machine with several caches, each stays behind the cache of its group: there is
+// room for all of them, and what a group shares would not be near for who moves away.
 cores::Binding binding(const EngineOptions& options);
 
 // What the scheduler is told; for options whose automatic values are filled in.

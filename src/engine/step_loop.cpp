@@ -128,7 +128,7 @@ StepLoop::StepLoop(EngineOptions options, std::shared_ptr<const load::ModelSourc
     for (std::uint32_t row = rows.begin; row < rows.end; ++row) advance(row);
   }));
   sampling_ = std::move(recorder).finish();
-  if (options_.async_scheduling) background_.emplace();
+  if (options_.async_scheduling) background_.emplace(binding(options_));
   if (options_.poison_freed_blocks) {
     scheduler_.pool().note_stale(true);
     for (std::uint32_t block = 0; block < options_.kv_blocks; ++block) cache_.poison(block);

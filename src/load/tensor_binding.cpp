@@ -62,7 +62,14 @@ class Binder {
   void matrix(const std::string& name, std::size_t rows, std::size_t columns) {
     pick(name, {rows, columns});
   }
-  void vector(const std::string& name, std::size_t elements) { pick(name, {1, elements}); }
+  void vector(const std::string& name, std::size_t elements) {
+    pick(name, {1, elements});
+    if (error_) return;
+    const StoredTensor& tensor = stored_.at(name);
+    if (is_plain(*tensor.type)) return;
+    reject(tensor, fmt::format("type {}", quote(tensor.stored_type)),
+           "F32, F16 or BF16 for a norm or a bias", ErrorKind::kUnsupported);
+  }
 
   struct Shape {
     std::size_t rows;
@@ -146,11 +153,6 @@ class Binder {
     }
     if (shape_of(tensor) != wanted) {
       reject(tensor, "shape " + shape_text(tensor.shape), wanted_text(wanted), ErrorKind::kInvalid);
-      return;
-    }
-    if (wanted.rows == 1 && !is_plain(*tensor.type)) {
-      reject(tensor, fmt::format("type {}", quote(tensor.stored_type)),
-             "F32, F16 or BF16 for a norm or a bias", ErrorKind::kUnsupported);
       return;
     }
     bound_.emplace(name, TensorView{*tensor.type, wanted.rows, wanted.columns, tensor.data});

@@ -329,9 +329,9 @@ void Decoder::embed(const RowTile& tile, const Range& rows) {
     const std::uint32_t row = tile.rows.begin + i;
     const std::int32_t token = pass_.rows()[row].token;
     assert(token >= 0 && static_cast<std::size_t>(token) < embedding.rows);
-    kernels_.dequantize_row(embedding.type,
-                            embedding.data.data() + static_cast<std::size_t>(token) * bytes,
-                            embedding.columns, residual_.data() + row * config_.hidden_size);
+    kernels_.dequantize_row(
+        embedding.type, embedding.data.data() + static_cast<std::size_t>(token) * bytes,
+        embedding.columns, residual_.data() + std::size_t{row} * config_.hidden_size);
   }
 }
 

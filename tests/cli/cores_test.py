@@ -94,6 +94,8 @@ class Cores(cases.OfCommand):
         self.refused("--graph is missing", *NPU)
         self.refused("--topology: topology '24x(1C', character 7", "--topology", "24x(1C", "--graph", graph)
         self.refused("expected at most 65536", "--topology", "65536x(64L)", "--graph", graph)
+        self.refused("has 4098 lanes, expected at most 4096 with --threads",
+                     "--topology", "1366x(1C2V)", "--graph", graph, "--threads", "2")
         self.refused("'fused': task 2: no group has 1 matrix and 2 vector lanes", "--topology", "8x(1C1V)", "--graph",
                      graph)
         self.refused("'loose' is no policy, expected strict, uniform or per-core", *NPU, "--graph", graph, "--policy",

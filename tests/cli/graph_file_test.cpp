@@ -67,10 +67,12 @@ tasks:
 
 TEST(GraphFile, SaysWhatIsWrongWhere) {
   struct Case {
-    const char* text;  // of the tasks' list, or of the whole where it begins with a letter
+    std::string text;  // of the tasks' list, or of the whole where it begins with a letter
     const char* place;
     const char* says;
   };
+  std::string many = "x";
+  for (int i = 1; i < 10'000; ++i) many += ", x";
   for (const Case& one : {
            Case{"tasks: []", "g.yaml:1:1: /tasks: ", "expected a list of tasks"},
            Case{"buffers: {x: 1}", "g.yaml:1:1: /tasks: ", "expected a list of tasks"},
@@ -101,6 +103,8 @@ TEST(GraphFile, SaysWhatIsWrongWhere) {
            Case{"- {name: a, shape: V, cost: 1, reads: 7}", "/tasks/0/reads: ", "7 is no buffer"},
            Case{"- {name: a, shape: V, cost: 1, reads: [x, 'x[0:65]']}",
                 "g.yaml:3:43: /tasks/0/reads/1: ", "expected x[BEGIN:END] with 0 <= BEGIN < END"},
+           Case{"- {name: a, shape: V, cost: 1, reads: x, writes: [" + many + "]}",
+                "g.yaml:3:42: /tasks/0/writes: ", "10001 accesses of this task with those before"},
            Case{"- {name: a, shape: V, cost: 1, reads: 'x[8:8]'}", "/reads: ", "BEGIN < END <= 64"},
            Case{"- {name: a, shape: V, cost: 1, reads: 'x['}", "/reads: ", "BEGIN < END <= 64"},
            Case{"- {name: a, shape: V, cost: 1, reads: 'x[1:'}", "/reads: ", "BEGIN < END <= 64"},

@@ -286,6 +286,53 @@ TEST_P(Models, AnswerTheSameInEverySchedule) {
   EXPECT_GT(cancelled, 0U);
 }
 
+// Steps of so many rows that they are several tiles.
+TEST_P(Models, AnswerTheSameInLargeSteps) {
+  if (test::kThreadSanitized && load::info(GetParam().options.type).elements_per_block == 256)
+    GTEST_SKIP() << "much arithmetic, and threads do what they do for other types";
+  const auto model = [] {
+    test::RandomModelOptions options = GetParam().options;
+    options.max_context = 640;
+    return test::random_model(options);
+  }();
+  std::mt19937 random(13);
+  const std::vector<TokenId> shared = random_prompt(150, model->config.vocab_size, random);
+  std::uint64_t large = 0, cached = 0, preemptions = 0;
+  for (const std::uint32_t lanes : {2U, 3U, 8U}) {
+    EngineOptions options = batch_options(4, 0, lanes);
+    options.max_num_batched_tokens = 900;
+    options.target_inter_token_ms = engine::kNoTarget;
+    options.speculative_tokens = lanes == 3 ? 2 : 0;
+    options.async_scheduling = lanes == 8;
+    if (lanes != 2) options.kv_blocks = 60;
+    std::vector<Arrival> arrivals;
+    for (std::uint32_t i = 0; i < 6; ++i) {
+      Arrival arrival{random_request(random, model->config.vocab_size), 3 * (i / 4), std::nullopt};
+      Request& request = arrival.request;
+      const std::vector<TokenId> own =
+          random_prompt(50 + random() % 350, model->config.vocab_size, random);
+      request.prompt = i % 2 == 0 ? shared : std::vector<TokenId>();
+      request.prompt.insert(request.prompt.end(), own.begin(), own.end());
+      request.max_tokens = 2 + static_cast<std::int32_t>(random() % 20);
+      arrivals.push_back(std::move(arrival));
+    }
+    engine::StepHooks hooks;
+    hooks.before_forward = [&large](schedule::StepPlan& plan) {
+      std::uint32_t rows = 0;
+      for (const schedule::Row& row : plan.rows) rows += row.tokens;
+      if (rows >= 400) ++large;
+    };
+    const Outcome outcome = serve(model, options, arrivals, hooks);
+    EXPECT_EQ(first_difference(model, options, arrivals, outcome), std::nullopt)
+        << lanes << " lanes";
+    cached += outcome.stats.cached_tokens;
+    preemptions += outcome.stats.preemptions;
+  }
+  EXPECT_GE(large, 4U) << "steps of two tiles or more";
+  EXPECT_GT(cached, 0U);
+  EXPECT_GT(preemptions, 0U);
+}
+
 // Each kind of arithmetic of this CPU obeys the law by itself.
 TEST(Kernels, OfEveryInstructionSetAnswerTheSame) {
   for (const kernels::Kernels* kernels : kernels::available_kernels()) {

@@ -90,6 +90,14 @@ TEST(GgufExperts, AreReadInEverySpelling) {
          }
        },
        TinyShape{.experts = 1, .experts_used = 1}},
+      {"one expert, whose router is quantised: a matrix of one row",
+       [](GgufBuilder& b) {
+         for (const char* name : {"blk.0.ffn_gate_inp.weight", "blk.1.ffn_gate_inp.weight"}) {
+           b.erase_tensor(name);
+           b.add_tensor(name, DataType::kQ8_0, {1, 32});
+         }
+       },
+       TinyShape{.experts = 1, .experts_used = 1}},
   };
   for (const Row& row : rows) {
     SCOPED_TRACE(row.name);

@@ -191,8 +191,10 @@ Command cores_command() {
       [options](const std::string& text) { return read_policy(text, *options); },
       "When mixed tasks are given lanes: strict, uniform or per-core (strict)")
       ->group(group);
-  add_integer(app, "--patience", options->play.dispatch.patience, 1, 1 << 30,
-              "Mixed blocks that may start while a task of a single lane waits (8)")
+  add_integer(
+      app, "--patience", options->play.dispatch.patience, 1, 1 << 30,
+      "Blocks of mixed tasks and cohorts that may start while a task of a single lane waits, and "
+      "later cohorts while a mixed task does (8)")
       ->group(group);
   app.add_flag("--blind", options->blind, "The dispatcher does not know what blocks cost")
       ->group(group);

@@ -16,6 +16,8 @@ constexpr std::size_t kLookahead = 16;
 
 constexpr bool mutated(DispatchMutant mutant) { return kDispatchMutant == mutant; }
 
+bool is_cohort(const ReadyTask& task) { return task.together && task.blocks > 1; }
+
 template <class Visit>
 void for_each_lane(LaneMask lanes, Visit visit) {
   for (; lanes != 0; lanes &= lanes - 1) visit(static_cast<unsigned>(std::countr_zero(lanes)));
@@ -57,9 +59,9 @@ Status Dispatcher::check(const ReadyTask& task) const {
 
 void Dispatcher::add(const ReadyTask& task) {
   assert(check(task));
-  Queue& queue = task.together && task.blocks > 1 ? cohorts_
-                 : task.shape.is_mixed()          ? mixed_
-                                                  : singles_[kind_of(task.shape)];
+  Queue& queue = is_cohort(task)         ? cohorts_
+                 : task.shape.is_mixed() ? mixed_
+                                         : singles_[kind_of(task.shape)];
   if (mutated(DispatchMutant::kYoungestFirst) && !task.shape.is_mixed()) {
     return queue.push_front({task, next_order_++, task.first_block});
   }
@@ -111,7 +113,7 @@ void Dispatcher::place(Waiting& waiting, GroupId group, LaneMask lanes, Ticks no
   for_each_lane(running, [&](unsigned index) { lane(group, index).running = work; });
   for_each_lane(parked, [&](unsigned index) { lane(group, index).parked = work; });
   plan.placements.push_back({task.id, waiting.next_block++, group, running, parked});
-  if (task.shape.is_mixed()) {
+  if (task.shape.is_mixed() || is_cohort(task)) {
     count_bypass();
   } else if (parked != 0) {
     ++parked_[kind_of(task.shape)];
@@ -124,20 +126,24 @@ void Dispatcher::count_bypass() {
   }
 }
 
-// Tasks of a single lane that mixed ones have passed over often enough: any idle lane will do, also
-// one that is kept for a mixed task.
+// Tasks of a single lane that others have passed over often enough: any idle lane will do, also one
+// that is kept for somebody.
 void Dispatcher::serve_overdue(Ticks now, Plan& plan) {
   if (mutated(DispatchMutant::kNoPatience)) return;
   for (const Kind kind : {kMatrix, kVector}) {
     if (bypassed_[kind] < options_.patience || !oldest_order(kind)) continue;
     if (serve_single(kind, now, plan)) continue;
-    for (const Kept& kept : kept_for_mixed_) {
-      const LaneMask lanes = choose_lanes(tracker_.spec(kept.group), shape_of(kind),
-                                          kept.lanes & tracker_.idle(kept.group));
-      if (lanes == 0) continue;
-      give(kind, kept.group, lanes, now, plan);
-      break;
-    }
+    const auto give_kept = [&](const std::vector<Kept>& all) {
+      for (const Kept& kept : all) {
+        const LaneMask lanes = choose_lanes(tracker_.spec(kept.group), shape_of(kind),
+                                            kept.lanes & tracker_.idle(kept.group));
+        if (lanes == 0) continue;
+        give(kind, kept.group, lanes, now, plan);
+        return true;
+      }
+      return false;
+    };
+    if (!give_kept(kept_for_mixed_)) give_kept(kept_for_cohort_);
   }
 }
 
@@ -156,15 +162,23 @@ std::size_t Dispatcher::places(const TaskShape& shape, GroupId group, LaneMask f
 
 void Dispatcher::serve_cohorts(Ticks now, Plan& plan) {
   while (!cohorts_.empty()) {
+    if (mixed_overdue()) serve_overdue_mixed(now, plan);
     if (!start_cohort(cohorts_.front(), now, plan)) {
-      if (!kept_for_cohort_.empty()) return;
+      if (!kept_for_cohort_.empty() || mixed_overdue()) return;
       keep_for_cohort(cohorts_.front());
       // Lanes that had been kept for a mixed task may be all that was missing.
       if (!start_cohort(cohorts_.front(), now, plan)) return;
     }
+    if (!mixed_.empty() && mixed_.front().order < cohorts_.front().order) ++mixed_bypassed_;
     cohorts_.pop_front();
     serve_overdue(now, plan);
   }
+}
+
+// Whether cohorts have passed over the oldest mixed task often enough.
+bool Dispatcher::mixed_overdue() const {
+  return !mixed_.empty() && mixed_bypassed_ >= options_.patience &&
+         options_.policy == AdmissionPolicy::kStrict && !mutated(DispatchMutant::kCohortsForEver);
 }
 
 // All blocks, or none.
@@ -214,6 +228,18 @@ void Dispatcher::keep_for_cohort(const Waiting& waiting) {
   }
 }
 
+// The next block of the oldest mixed task goes before the cohorts.
+void Dispatcher::serve_overdue_mixed(Ticks now, Plan& plan) {
+  release(kept_for_cohort_);
+  Waiting& oldest = mixed_.front();
+  if (!place_mixed(oldest, now, plan)) {
+    if (kept_for_mixed_.empty()) keep_for_mixed(oldest);
+    return;
+  }
+  if (oldest.next_block == oldest.task.blocks) mixed_.pop_front();
+  serve_overdue(now, plan);
+}
+
 void Dispatcher::serve_mixed(Ticks now, Plan& plan) {
   bool first_waits = false;
   for (std::size_t i = 0; i < mixed_.size() && i < kLookahead;) {
@@ -246,8 +272,10 @@ void Dispatcher::serve_mixed(Ticks now, Plan& plan) {
 bool Dispatcher::place_mixed(Waiting& waiting, Ticks now, Plan& plan) {
   const TaskShape& shape = waiting.task.shape;
   const bool oldest = &waiting == &mixed_.front();
+  if (mutated(DispatchMutant::kForgets) && waiting.order + 1 < next_order_) return false;
   if (const auto open = tracker_.find_open(shape)) {
     if (oldest) release(kept_for_mixed_);
+    if (oldest) mixed_bypassed_ = 0;
     place(waiting, open->group, open->lanes, now, plan);
     return true;
   }
@@ -256,6 +284,7 @@ bool Dispatcher::place_mixed(Waiting& waiting, Ticks now, Plan& plan) {
     const LaneMask usable = tracker_.open(kept.group) | (tracker_.idle(kept.group) & kept.lanes);
     if (const LaneMask lanes = choose_lanes(tracker_.spec(kept.group), shape, usable)) {
       release(kept_for_mixed_);
+      mixed_bypassed_ = 0;
       place(waiting, kept.group, lanes, now, plan);
       return true;
     }

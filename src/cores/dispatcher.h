@@ -43,7 +43,8 @@ struct Move {
 
 struct DispatchOptions {
   AdmissionPolicy policy = AdmissionPolicy::kStrict;
-  // So many mixed tasks may start while a single-lane task waits; then it is its turn.
+  // So many mixed blocks and blocks of cohorts may start while a single-lane task waits, and so
+  // many younger cohorts while a mixed task does; then it is its turn.
   std::uint32_t patience = 8;
   // Single-lane tasks are given to busy lanes, behind what runs there.
   bool parks = true;
@@ -55,8 +56,9 @@ struct DispatchOptions {
 // Decides which ready task is given to which lanes: first cohorts, then mixed tasks, then tasks of
 // a single lane; among equals the oldest first; idle lanes before pending slots, and a pending slot
 // only where no lane of the kind is idle. Waiting is bounded in both directions: the oldest cohort
-// and the oldest mixed task have lanes kept for them as these come free, and a task of a single
-// lane is passed over by so many mixed ones and no more. A pure state machine: no thread, no clock.
+// and the oldest mixed task have lanes kept for them as these come free, a task of a single lane is
+// passed over by so many mixed ones and no more, and a mixed task by so many younger cohorts. A
+// pure state machine: no thread, no clock.
 class Dispatcher {
  public:
   Dispatcher(const Topology& topology, const DispatchOptions& options);
@@ -146,6 +148,8 @@ class Dispatcher {
   void give(Kind kind, GroupId group, LaneMask lanes, Ticks now, Plan& plan);
   bool serve_single(Kind kind, Ticks now, Plan& plan);
   bool backfill(Kind kind, Ticks now, Plan& plan);
+  bool mixed_overdue() const;
+  void serve_overdue_mixed(Ticks now, Plan& plan);
   bool place_mixed(Waiting& waiting, Ticks now, Plan& plan);
   bool start_cohort(Waiting& waiting, Ticks now, Plan& plan);
   void keep_for_cohort(const Waiting& waiting);
@@ -165,7 +169,8 @@ class Dispatcher {
 
   Queue cohorts_, mixed_;
   std::array<Queue, 2> singles_;
-  std::array<std::uint32_t, 2> bypassed_{};  // mixed tasks that started while its oldest waited
+  std::array<std::uint32_t, 2> bypassed_{};  // blocks that started while its oldest waited
+  std::uint32_t mixed_bypassed_ = 0;  // younger cohorts that started while the oldest mixed waited
   std::vector<Kept> kept_for_cohort_, kept_for_mixed_;
   std::array<std::size_t, 2> parked_{};  // parts of tasks of one lane, which may move
 };

@@ -14,6 +14,8 @@ enum class DispatchMutant {
   kYoungestFirst,   // law 4: of equal tasks of a single lane
   kStaysParked,     // law 1: what is parked stays there, whatever comes free
   kLosesABlock,     // law 4: the last of some
+  kCohortsForEver,  // law 4: cohorts pass over older mixed tasks for ever
+  kForgets,         // law 4: a mixed task that has waited, once something else has come
   kCount
 };
 

@@ -275,6 +275,26 @@ TEST(Cohort, IsNotStarvedByOrdinaryWork) {
   EXPECT_LE(played.start_of(6), 14U);
 }
 
+// Cohorts of both lanes, one after the other without end, and one task of another kind.
+TEST(Cohort, PassesOverOthersSoOftenAndNoMore) {
+  DispatchOptions options;
+  for (const bool parks : {true, false}) {
+    options.parks = parks;
+    for (const TaskShape shape : {kWholeGroup, kVectorTask}) {
+      std::vector<Job> jobs = {{0, kVectorTask, 0, 10, 2, true}, {1, shape, 1, 10}};
+      for (TaskId id = 2; id < 40; ++id) jobs.push_back({id, kVectorTask, 2, 10, 2, true});
+      const Played played = play("1x(2L)", jobs, options);
+      EXPECT_EQ(violations("1x(2L)", jobs, played, options), kNothing);
+      if (shape.is_mixed()) {
+        EXPECT_EQ(played.start_of(1), 90U) << "after eight of those that came later";
+      } else {
+        EXPECT_LE(played.start_of(1), 50U) << "after eight blocks";
+      }
+      EXPECT_EQ(played.end, 400U);
+    }
+  }
+}
+
 TEST(Cpu, AnyLaneOrTheWholeGroupTogether) {
   const std::vector<Job> jobs = {{0, kMatrixTask, 0, 10},
                                  {1, kVectorTask, 0, 10},

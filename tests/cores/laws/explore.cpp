@@ -25,12 +25,14 @@ using Part = Dispatcher::Part;
 struct State {
   Dispatcher dispatcher;
   std::size_t arrived = 0;
+  std::set<TaskId> waiting;
   std::map<Lane, TaskId> running, parked;
   bool planned = true;  // since the last event
 
   // States with the same key go on in the same way.
   std::string key() const {
     std::string text = fmt::format("{}{}", arrived, planned ? "p" : "");
+    for (const TaskId task : waiting) text += fmt::format(" {}", task);
     for (const auto& [lane, task] : running) {
       text += fmt::format(" {}.{}:{}", lane.first, lane.second, task);
     }
@@ -51,7 +53,7 @@ class Explorer {
 
   // What goes wrong in some order of events; nothing: nothing does.
   std::optional<std::string> run() {
-    visit(State{Dispatcher(topology_, {}), 0, {}, {}, true});
+    visit(State{Dispatcher(topology_, {}), 0, {}, {}, {}, true});
     return wrong_;
   }
   std::size_t states() const { return seen_.size(); }
@@ -67,6 +69,7 @@ class Explorer {
     if (state.arrived < shapes_.size()) {
       State next = state;
       next.dispatcher.add({next.arrived, shapes_[next.arrived], 1, false, 0});
+      next.waiting.insert(next.arrived);
       ++next.arrived;
       next.planned = false;
       visit(std::move(next));
@@ -77,7 +80,8 @@ class Explorer {
       next.planned = false;
       visit(std::move(next));
     }
-    if (state.running.empty() && state.planned && state.dispatcher.waiting() > 0) {
+    if (state.dispatcher.waiting() != state.waiting.size()) say("a task is lost, or there twice");
+    if (state.running.empty() && state.planned && !state.waiting.empty()) {
       say("nothing runs, and a task waits");
     }
   }
@@ -95,6 +99,7 @@ class Explorer {
   }
 
   void place(State& state, const Placement& placed) {
+    if (state.waiting.erase(placed.task) == 0) say("a task is given lanes that does not wait");
     const TaskShape& shape = shapes_[placed.task];
     const LaneMask lanes = placed.running | placed.parked;
     if (choose_lanes(topology_.groups()[placed.group], shape, lanes) != lanes) {

@@ -97,8 +97,8 @@ class Moments {
     }
   }
 
-  // While a task of one lane is the oldest of its kind that waits, few mixed blocks that use such
-  // lanes start.
+  // While a task of one lane is the oldest of its kind that waits, few blocks of mixed tasks and
+  // cohorts that use such lanes start.
   void check_patience(std::uint32_t patience, std::vector<std::string>& found) const {
     std::uint32_t most = patience;
     for (const Job& job : jobs_) {
@@ -112,7 +112,7 @@ class Moments {
         const Job& other = jobs_[span.task];
         const bool uses = other.shape.whole_group ||
                           (job.shape.matrix > 0 ? other.shape.matrix > 0 : other.shape.vector > 0);
-        if (!other.shape.is_mixed() || !uses || span.start <= job.at ||
+        if (!(other.shape.is_mixed() || is_cohort(other)) || !uses || span.start <= job.at ||
             span.start >= last_start_[job.id] || !seen.insert({span.task, span.block}).second) {
           continue;
         }
@@ -124,7 +124,28 @@ class Moments {
         passed += oldest == &job ? 1 : 0;
       }
       if (passed > most) {
-        found.push_back(fmt::format("task {} was passed over by {} mixed blocks", job.id, passed));
+        found.push_back(fmt::format("task {} was passed over by {} blocks", job.id, passed));
+      }
+    }
+  }
+
+  // On a machine of one group: while a mixed task that needs all of it is the oldest that waits,
+  // few younger cohorts start.
+  void check_cohorts(std::uint32_t patience, std::vector<std::string>& found) const {
+    if (machine_.groups().size() != 1) return;
+    for (const Job& job : jobs_) {
+      if (!is_mixed(job) || !needs_all(job) || job.blocks > 1) continue;
+      std::set<TaskId> passed;
+      for (const Span& span : played_.spans) {
+        const Job& other = jobs_[span.task];
+        if (!is_cohort(other) || other.at <= job.at || span.start >= last_start_[job.id]) continue;
+        const Job* oldest =
+            oldest_waiting(span.start - 1, [](const Job& one) { return is_mixed(one); });
+        if (oldest == &job) passed.insert(other.id);
+      }
+      if (passed.size() > patience) {
+        found.push_back(
+            fmt::format("mixed task {} was passed over by {} cohorts", job.id, passed.size()));
       }
     }
   }
@@ -135,8 +156,7 @@ class Moments {
     // Cohorts go first, and what is kept for them is nobody else's.
     if (machine_.groups().size() != 1 || std::any_of(jobs_.begin(), jobs_.end(), is_cohort)) return;
     for (const Job& job : jobs_) {
-      const bool needs_all = job.shape.whole_group || job.shape.lanes() == machine_.lanes();
-      if (!is_mixed(job) || !needs_all || job.blocks > 1) continue;
+      if (!is_mixed(job) || !needs_all(job) || job.blocks > 1) continue;
       std::size_t before = 0;
       for (const Span& span : played_.spans) {
         if (jobs_[span.task].shape.is_mixed() || span.start <= job.at ||
@@ -157,6 +177,9 @@ class Moments {
  private:
   static bool is_cohort(const Job& job) { return job.together && job.blocks > 1; }
   static bool is_mixed(const Job& job) { return job.shape.is_mixed() && !is_cohort(job); }
+  bool needs_all(const Job& job) const {
+    return job.shape.whole_group || job.shape.lanes() == machine_.lanes();
+  }
 
   template <class Which>
   const Job* oldest_waiting(Ticks now, Which which) const {
@@ -324,6 +347,7 @@ std::vector<std::string> violations(const std::string& topology, const std::vect
     const Moments moments(machine, jobs, played);
     moments.check_idle_lanes(found);
     moments.check_patience(options.patience, found);
+    moments.check_cohorts(options.patience, found);
     const bool lengths_known =
         std::any_of(jobs.begin(), jobs.end(), [](const Job& job) { return job.cost > 0; });
     if (!lengths_known) moments.check_turns(found);
@@ -344,7 +368,7 @@ History random_history(std::uint64_t seed) {
   static constexpr TaskShape kShapes[] = {kMatrixTask, kVectorTask, kVectorTask, k1C1V,
                                           k1C2V,       k2V,         kWholeGroup};
   const bool costs_known = below(3) == 0;
-  const bool cohorts = below(2) == 0;
+  const bool cohorts = below(2) == 0, many_cohorts = cohorts && below(2) == 0;
   const std::uint64_t mixed_share = 1 + below(6);
   const Ticks spread = 1 + below(100);
   const std::uint64_t count = 1 + below(60);
@@ -357,8 +381,8 @@ History random_history(std::uint64_t seed) {
     job.at = at;
     job.takes = 1 + below(40);
     if (costs_known) job.cost = job.takes;
-    if (below(5) == 0) job.blocks = static_cast<std::uint32_t>(2 + below(6));
-    job.together = cohorts && below(3) == 0;
+    if (below(many_cohorts ? 2 : 5) == 0) job.blocks = static_cast<std::uint32_t>(2 + below(6));
+    job.together = cohorts && below(many_cohorts ? 2 : 3) == 0;
     if (dispatcher.check({job.id, job.shape, job.blocks, job.together, job.cost})) {
       history.jobs.push_back(job);
     }

@@ -29,6 +29,10 @@ Executor::Executor(const Topology& topology, const ExecutorOptions& options)
       vector_ring_(options.graph.tasks),
       graph_(options.graph),
       dispatcher_(topology, options.dispatch) {
+  if (options.outputs) {
+    outputs_.emplace(*options.outputs);
+    output_memory_.reserve(outputs_->capacity());
+  }
   const auto lanes = static_cast<unsigned>(lane_count_);
   const unsigned serving = options.threads == 0 ? lanes : std::min(options.threads, lanes);
   gated_ = serving == lanes && options.dispatch.policy == AdmissionPolicy::kStrict;
@@ -128,6 +132,13 @@ Status Executor::check(const TaskSpec& spec) const {
   return dispatcher_.check({0, spec.shape, spec.blocks, spec.together, spec.cost});
 }
 
+// The error of the run, if a task has failed.
+Status Executor::may_submit() {
+  if (!failed_.load(std::memory_order_relaxed)) return {};
+  const std::lock_guard status(status_lock_);
+  return status_.may_submit();
+}
+
 Result<TaskNumber> Executor::submit(const TaskSpec& spec, const TaskFunction& function,
                                     std::span<const Access> accesses,
                                     std::span<const TaskNumber> after, const Condition& condition) {
@@ -137,10 +148,7 @@ Result<TaskNumber> Executor::submit(const TaskSpec& spec, const TaskFunction& fu
     {
       const Waker waker{*this};
       const Keeper guard(*this, threads_[0]->to_notify);
-      if (failed_.load(std::memory_order_relaxed)) {
-        const std::lock_guard status(status_lock_);
-        if (const Status ok = status_.may_submit(); !ok) return dovetail::fail(ok.error());
-      }
+      if (const Status ok = may_submit(); !ok) return dovetail::fail(ok.error());
       if (++since_collect_ >= kSubmitsPerCollect) collect();
       const auto task = graph_.submit(accesses, after);
       if (task) {
@@ -164,6 +172,31 @@ Result<TaskNumber> Executor::submit(const TaskSpec& spec, const TaskFunction& fu
         dispatch({});
         return dovetail::fail(task.error());
       }
+      room = {false, ended_ + 1 + graph_.running() / 4};
+    }
+    serve(*threads_[0], &room);
+  }
+}
+
+Result<Executor::Output> Executor::allocate_output(std::uint64_t bytes) {
+  if (!outputs_) {
+    return dovetail::fail(ErrorKind::kInvalid,
+                          "{} bytes of output memory, and ExecutorOptions::outputs gives none",
+                          bytes);
+  }
+  for (;;) {
+    Until room;
+    {
+      const Waker waker{*this};
+      const Keeper guard(*this, threads_[0]->to_notify);
+      if (const Status ok = may_submit(); !ok) return dovetail::fail(ok.error());
+      collect();
+      outputs_->give_up_before(graph_.oldest());
+      const auto offset = outputs_->allocate(graph_.submitted(), bytes, graph_.held_from());
+      if (offset) return Output{*offset, {output_memory_.data() + *offset, bytes}};
+      // Nobody else may be looking for what can be given to lanes.
+      dispatch({});
+      if (offset.error().kind != ErrorKind::kExhausted) return dovetail::fail(offset.error());
       room = {false, ended_ + 1 + graph_.running() / 4};
     }
     serve(*threads_[0], &room);

@@ -12,10 +12,12 @@
 #include <thread>
 #include <vector>
 
+#include "base/aligned_buffer.h"
 #include "base/result.h"
 #include "cores/condition.h"
 #include "cores/dispatcher.h"
 #include "cores/machine_cores.h"
+#include "cores/output_ring.h"
 #include "cores/ready_ring.h"
 #include "cores/recording.h"
 #include "cores/relay.h"
@@ -30,6 +32,9 @@ namespace dovetail::cores {
 
 struct ExecutorOptions {
   GraphOptions graph;
+  // Memory for what tasks write (Executor::allocate_output()); nothing: none. Requires
+  // OutputRing::check().
+  std::optional<OutputRingOptions> outputs;
   DispatchOptions dispatch;
   // Threads that serve the lanes, the caller's among them; 0: one for each lane. With fewer than
   // lanes a thread serves several, one after the other: parts of a mixed task may not wait for each
@@ -73,6 +78,18 @@ class Executor {
                             std::span<const Access> accesses = {},
                             std::span<const TaskNumber> after = {},
                             const Condition& condition = {});
+
+  // Bytes for what the task that is submitted next writes; it may have several. They are its own
+  // until it and all tasks before it have ended, and their scope has; then a later task may get
+  // them. Whoever writes or reads them says so, as Region(buffer, offset, size) of one buffer: who
+  // gets the same bytes later then waits for those who still read them. Waits for room where they
+  // are all in use. kInvalid: there will never be room, or ExecutorOptions::outputs gives none.
+  // After a task has failed: its error, until wait(). The caller's thread.
+  struct Output {
+    std::uint64_t offset = 0;
+    std::span<std::byte> bytes;
+  };
+  Result<Output> allocate_output(std::uint64_t bytes);
 
   // As TaskGraph's.
   void begin_scope();
@@ -245,6 +262,7 @@ class Executor {
   Lane& lane(GroupId group, unsigned index) { return lanes_[first_lane_[group] + index]; }
 
   Status check(const TaskSpec& spec) const;
+  Status may_submit();
   Status run_chain(const Recording& recording);
   Status end_run();
   void stop();
@@ -336,6 +354,8 @@ class Executor {
   SpinLock lock_;
   // Guarded by lock_.
   TaskGraph graph_;
+  std::optional<OutputRing> outputs_;
+  AlignedBuffer output_memory_;
   Dispatcher dispatcher_;
   Dispatcher::Plan plan_;
   std::unique_ptr<Gate[]> gates_;

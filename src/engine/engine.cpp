@@ -13,6 +13,8 @@
 #include <variant>
 #include <vector>
 
+#include "cores/machine_cores.h"
+#include "engine/options.h"
 #include "engine/step_loop.h"
 #include "grammar/compiler.h"
 #include "load/model_source.h"

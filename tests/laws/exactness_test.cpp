@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/options.h"
 #include "kernels/kernels.h"
 #include "laws/streams.h"
 #include "support/random_model.h"
@@ -298,13 +299,13 @@ TEST_P(Models, AnswerTheSameInLargeSteps) {
   std::mt19937 random(13);
   const std::vector<TokenId> shared = random_prompt(150, model->config.vocab_size, random);
   std::uint64_t large = 0, cached = 0, preemptions = 0;
-  for (const std::uint32_t lanes : {2U, 3U, 8U}) {
+  for (const std::uint32_t lanes : {2U, 3U, 8U, 2U, 3U, 8U}) {
     EngineOptions options = batch_options(4, 0, lanes);
     options.max_num_batched_tokens = 900;
     options.target_inter_token_ms = engine::kNoTarget;
     options.speculative_tokens = lanes == 3 ? 2 : 0;
     options.async_scheduling = lanes == 8;
-    if (lanes != 2) options.kv_blocks = 60;
+    if (lanes != 2) options.kv_blocks = 64;
     std::vector<Arrival> arrivals;
     for (std::uint32_t i = 0; i < 6; ++i) {
       Arrival arrival{random_request(random, model->config.vocab_size), 3 * (i / 4), std::nullopt};
@@ -313,7 +314,7 @@ TEST_P(Models, AnswerTheSameInLargeSteps) {
           random_prompt(50 + random() % 350, model->config.vocab_size, random);
       request.prompt = i % 2 == 0 ? shared : std::vector<TokenId>();
       request.prompt.insert(request.prompt.end(), own.begin(), own.end());
-      request.max_tokens = 2 + static_cast<std::int32_t>(random() % 20);
+      request.max_tokens = 2 + static_cast<std::int32_t>(random() % 80);
       arrivals.push_back(std::move(arrival));
     }
     engine::StepHooks hooks;

@@ -252,5 +252,39 @@ TEST_P(FailuresOnMachines, AllPartsOfARecordingRunOrNone) {
   check([](FailingProgram& program, bool fails) { return program.run(fails); });
 }
 
+// The blocks of a cohort are given to lanes one after the other, and all of them run or none. A
+// failure between two of them is rare: a fault here shows in every other run of the test.
+TEST(ExecutorFailures, AFailureDividesNoCohort) {
+  constexpr std::uint32_t kBlocks = 11;
+  ExecutorOptions options;
+  options.caller_serves = false;
+  Executor executor(topology("12x(1L)"), options);
+  std::atomic<bool> due{false};
+  std::atomic<std::uint32_t> ran{0};
+  std::uint32_t patience = 0;
+  bool fails = true;
+  Recorder recorder;
+  ASSERT_TRUE(recorder.add(kVector, [&](const Part& part) {
+    // Fails about when the cohort starts.
+    while (!due) std::this_thread::yield();
+    for (std::uint32_t i = 0; i < patience; ++i) due = true;
+    if (fails) executor.fail(part, {ErrorKind::kInternal, "on purpose"});
+  }));
+  ASSERT_TRUE(recorder.add(kVector, [&](const Part&) { due = true; }));
+  ASSERT_TRUE(recorder.add(
+      {kVectorTask, true, kBlocks, 0}, [&](const Part&) { ++ran; }, {},
+      std::vector<TaskNumber>{1}));
+  const Recording recording = std::move(recorder).finish();
+  std::mt19937 random(3);
+  for (int time = 0; time < 400; ++time) {
+    due = false;
+    ran = 0;
+    patience = static_cast<std::uint32_t>(random() % (1U << random() % 12));
+    fails = time % 8 != 0;
+    ASSERT_EQ(executor.run(recording).has_value(), !fails);
+    ASSERT_TRUE(ran == kBlocks || (fails && ran == 0)) << "time " << time << ": " << ran;
+  }
+}
+
 }  // namespace
 }  // namespace dovetail::cores

@@ -24,7 +24,7 @@ struct FailingKind {
   std::uint32_t parts;
 };
 
-// A kind of each is on all machines below.
+// All machines below can do them.
 constexpr std::array kWideKinds = {
     FailingKind{{{1, 2, false}, false, 1, 0}, 3},  // mixed
     FailingKind{{{1, 1, false}, false, 3, 0}, 2}, FailingKind{{{0, 2, false}, false, 1, 0}, 2},
@@ -99,7 +99,7 @@ class FailingProgram {
     return executor_.run(recording_);
   }
 
-  // Tasks, of which some had failed if it `fails`, with `ended` at the end.
+  // After a run that ended with `ended`, as one has to in which tasks fail if it `fails`.
   void check(bool fails, const Status& ended) const {
     ASSERT_FALSE(stuck_) << "a part waited for one that was not run";
     ASSERT_EQ(ended.has_value(), !fails);
@@ -126,7 +126,7 @@ class FailingProgram {
     ASSERT_EQ(faults_, 0);
   }
 
-  // Tasks of several parts that ran, and those that did not, when some task had failed.
+  // Mixed tasks and cohorts that ran, and those that did not.
   std::pair<int, int> wide() const {
     std::pair<int, int> counts;
     for (const Task& task : tasks_) {
@@ -188,7 +188,7 @@ class FailingProgram {
   void meet(std::atomic<std::uint32_t>& came, std::uint32_t parts) {
     ++meetings_;
     ++came;
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (came < parts && !stuck_) {
       std::this_thread::yield();
       if (std::chrono::steady_clock::now() > end) stuck_ = true;

@@ -1,13 +1,14 @@
 // Tasks that fail while others start: the parts of a mixed task or a cohort run all or not at all,
 // since those that run may wait for each other.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <bit>
 #include <chrono>
+#include <cstdint>
 #include <random>
 #include <thread>
 #include <utility>

@@ -91,7 +91,9 @@ class Executor {
   };
   Result<Output> allocate_output(std::uint64_t bytes);
 
-  // As TaskGraph's.
+  // As TaskGraph's: an inner scope frees nothing when it ends, only the outermost does. wait() ends
+  // no scope. A submit() for which open scopes leave no place is kInvalid, which is no failure of
+  // the run: what was submitted runs, and end_scope() makes room.
   void begin_scope();
   void end_scope();
 

@@ -44,6 +44,7 @@ class ReadyRing {
       published_.store(pushed_, std::memory_order_seq_cst);
     }
   }
+  // Keeper: tasks that were pushed since publish(), also those that it has taken itself.
   std::uint64_t unpublished() const {
     return (pushed_ - published_.load(std::memory_order_relaxed)) & kIndexMask;
   }
@@ -55,6 +56,7 @@ class ReadyRing {
     assert(published_.load(std::memory_order_relaxed) == pushed_);
     head_.fetch_and(~kClosed, std::memory_order_acq_rel);
   }
+  // Any thread: whether it was closed a moment ago; the keeper's answer holds until it opens it.
   bool closed() const { return (head_.load(std::memory_order_acquire) & kClosed) != 0; }
 
   // Any thread: whether there is something to take.

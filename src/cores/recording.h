@@ -72,6 +72,7 @@ class Recorder {
                          std::span<const Access> accesses = {},
                          std::span<const TaskNumber> after = {}, const Condition& condition = {});
 
+  // All that was added, ready to be run. Once, by whoever added it: the recorder is spent.
   Recording finish() &&;
 
  private:

@@ -32,6 +32,10 @@ class TaskGraph {
   Result<TaskNumber> submit(std::span<const Access> accesses,
                             std::span<const TaskNumber> after = {});
 
+  // From here on tasks keep their places until end_scope(), of which there is one for each
+  // begin_scope(). They nest, but an inner scope frees nothing when it ends: places are given up in
+  // order, and the outermost holds all from its first task on. All that is submitted while any is
+  // open has to fit GraphOptions::tasks; scopes one after the other need room for the largest.
   void begin_scope();
   void end_scope();  // the innermost
 

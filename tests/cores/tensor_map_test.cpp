@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <bitset>
 #include <random>
 #include <vector>
 
@@ -94,63 +96,72 @@ TEST(TensorMap, AHundredThousandTasksFitFewEntries) {
 }
 
 // Against every pair of tasks, byte by byte: whoever conflicts with an earlier task waits for it,
-// directly or for one that does; and nobody waits for a task that it has nothing to do with.
+// directly or for one that does; and nobody waits for a task that it has nothing to do with. Parts
+// of two tensors of five dimensions, with gaps in each of them.
 TEST(TensorMap, OrdersConflictsAndNothingElse) {
+  constexpr std::array<std::uint64_t, 5> kTensor = {2, 2, 2, 3, 3}, kStrides = {100, 48, 23, 7, 2};
+  constexpr std::size_t kTasks = 40;
+  constexpr std::size_t kBytes = 200;
+  struct Task {
+    std::bitset<2 * kBytes> reads, writes;
+    bool conflicts(const Task& other) const {
+      return ((reads | writes) & other.writes).any() || (writes & other.reads).any();
+    }
+  };
   std::mt19937_64 random(5);
   const auto below = [&](std::uint64_t n) { return random() % n; };
   std::uint64_t edges = 0;
-  for (int round = 0; round < 300; ++round) {
-    constexpr std::size_t kTasks = 40;
-    constexpr std::size_t kBytes = 48;
-    struct Task {
-      std::vector<Access> accesses;
-      std::vector<int> uses;  // by byte: 0, 1 for read, 2 for written
-    };
+  for (int round = 0; round < 600; ++round) {
     TensorMap map(512);
     std::vector<Task> tasks;
-    std::vector<std::vector<bool>> waits(kTasks, std::vector<bool>(kTasks, false));
+    std::vector<std::bitset<kTasks>> waits(kTasks);
+    // Small parts as a rule in every other round, so that fewer tasks meet.
+    const std::uint64_t most = round % 2 == 0 ? 2 : 4;
     for (TaskNumber task = 0; task < kTasks; ++task) {
       Task made;
-      made.uses.assign(2 * kBytes, 0);
+      std::vector<Access> accesses;
       for (std::uint64_t i = 0; i <= below(3); ++i) {
         const std::uint64_t buffer = below(2);
-        const std::uint64_t rows = 1 + below(4), columns = 1 + below(4);
-        const std::uint64_t offset = 12 * below(5 - rows) + below(9);
-        const std::uint64_t counts[] = {rows, columns}, strides[] = {12, 1};
+        std::vector<std::uint64_t> counts, strides;
+        std::uint64_t offset = below(5) == 0 ? below(8) : 0;
+        for (std::size_t dimension = 0; dimension < kTensor.size(); ++dimension) {
+          const std::uint64_t first = below(kTensor[dimension]);
+          offset += first * kStrides[dimension];
+          if (below(4) == 0) continue;  // a view of fewer
+          counts.push_back(1 + below(std::min(most, kTensor[dimension] - first)));
+          strides.push_back(kStrides[dimension]);
+        }
+        if (!counts.empty() && below(20) == 0) counts[below(counts.size())] = 0;
         const auto mode = static_cast<AccessMode>(below(3));
-        made.accesses.push_back({Region(buffer, offset, 1, counts, strides), mode});
-        for (std::uint64_t row = 0; row < rows; ++row) {
-          for (std::uint64_t column = 0; column < columns; ++column) {
-            int& use = made.uses[kBytes * buffer + offset + 12 * row + column];
-            use = std::max(use, mode == kReads ? 1 : 2);
+        accesses.push_back({Region(buffer, offset, 1, counts, strides), mode});
+        std::vector<std::uint64_t> elements = {kBytes * buffer + offset};
+        for (std::size_t dimension = 0; dimension < counts.size(); ++dimension) {
+          std::vector<std::uint64_t> more;
+          for (const std::uint64_t element : elements) {
+            for (std::uint64_t row = 0; row < counts[dimension]; ++row) {
+              more.push_back(element + row * strides[dimension]);
+            }
           }
+          elements.swap(more);
+        }
+        for (const std::uint64_t element : elements) {
+          (mode == kReads ? made.reads : made.writes).set(element);
         }
       }
-      for (const TaskNumber before : enter(map, task, made.accesses)) {
+      for (const TaskNumber before : enter(map, task, accesses)) {
         ASSERT_LT(before, task);
         ++edges;
-        waits[task][before] = true;
-        bool conflict = false;
-        for (std::size_t byte = 0; byte < 2 * kBytes; ++byte) {
-          const int one = made.uses[byte], other = tasks[before].uses[byte];
-          conflict = conflict || (one > 0 && other > 0 && one + other > 2);
-        }
-        ASSERT_TRUE(conflict) << task << " waits for " << before;
+        waits[task].set(before);
+        ASSERT_TRUE(made.conflicts(tasks[before])) << task << " waits for " << before;
       }
-      for (TaskNumber middle = 0; middle < task; ++middle) {
-        if (!waits[task][middle]) continue;
-        for (TaskNumber first = 0; first < middle; ++first) {
-          if (waits[middle][first]) waits[task][first] = true;
-        }
+      for (TaskNumber middle = task; middle-- > 0;) {
+        if (waits[task].test(middle)) waits[task] |= waits[middle];
       }
       for (TaskNumber before = 0; before < task; ++before) {
-        for (std::size_t byte = 0; byte < 2 * kBytes; ++byte) {
-          const int one = made.uses[byte], other = tasks[before].uses[byte];
-          if (one == 0 || other == 0 || one + other <= 2) continue;
-          ASSERT_TRUE(waits[task][before]) << task << " does not wait for " << before;
-        }
+        ASSERT_TRUE(waits[task].test(before) || !made.conflicts(tasks[before]))
+            << task << " does not wait for " << before;
       }
-      tasks.push_back(std::move(made));
+      tasks.push_back(made);
     }
   }
   EXPECT_GT(edges, 10'000U);

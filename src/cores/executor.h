@@ -47,9 +47,10 @@ struct ExecutorOptions {
   Binding binding = Binding::kNone;
   // Keeps what ran when on which lane, for take_spans().
   bool trace = false;
-  // Where no block has started or ended for so long although something was submitted, on_stall is
-  // told why, once for each time; 0: nobody looks. It may take a quarter longer. Called on a thread
-  // of its own, which the destructor waits for: it may not wait for whoever destroys the executor.
+  // Where no block has started or ended for so long although something was submitted for which
+  // wait() has not returned, on_stall is told why, once for each time; 0: nobody looks. It may take
+  // a quarter longer. Called on a thread of its own, which the destructor waits for: it may not
+  // wait for whoever destroys the executor.
   std::chrono::milliseconds stall_limit{0};
   std::function<void(const Stall&)> on_stall;
 };
@@ -120,6 +121,8 @@ class Executor {
   TaskGraph::HighWater high_water();
 
  private:
+  friend struct ExecutorFaults;  // of the tests: loses what an executor never should
+
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   // What a thread reports: a task that ended, or with this bit a gate whose last part has.
   static constexpr std::uint64_t kGateEnded = std::uint64_t{1} << 63;
@@ -270,7 +273,13 @@ class Executor {
   void stop();
   void watch();
   void wake_watchdog();
+  bool nothing_left() const;
+  bool submitter_is_late() const;
   StallFacts facts(Ticks time, Ticks last_change, std::span<const Watched> lanes) const;
+  void see_running(Ticks time, std::span<const Watched> lanes, StallFacts& known) const;
+  void see_ready(StallFacts& known) const;
+  void see_waiting(StallFacts& known) const;
+  std::size_t add_waiting_for_lanes(std::vector<TaskNumber>& tasks) const;
 
   // Of the threads.
   void serve(Thread& self, const Until* until);
@@ -365,6 +374,7 @@ class Executor {
   std::uint64_t next_order_ = 0;
   std::uint64_t ended_ = 0;              // tasks, of which a keeper has heard
   std::uint64_t ended_before_ = 0;       // tasks, when the recording was started
+  std::uint64_t waited_for_ = 0;         // tasks that had been submitted when wait() returned
   std::vector<TaskNumber> newly_ready_;  // of the recording
   std::vector<Thread*> woken_;           // that sleep and are to be notified
   bool closed_ = false;                  // the rings are

@@ -316,6 +316,7 @@ bool Executor::come_by(Thread& self, const Until* until, bool gives_up) {
   }
   if (until != nullptr && reached(*until) && leave_lanes(self)) {
     until_ = nullptr;
+    if (until->all) waited_for_ = graph_.submitted();
     dispatch({});
     return true;
   }

@@ -12,6 +12,13 @@ namespace {
 
 // Between two looks, at least.
 constexpr std::chrono::milliseconds kShortestWatch{1};
+// How often a copy of the dispatcher is asked for more.
+constexpr int kMostRounds = 1000;
+
+void keep_one_of_each(std::vector<TaskNumber>& tasks) {
+  std::sort(tasks.begin(), tasks.end());
+  tasks.erase(std::unique(tasks.begin(), tasks.end()), tasks.end());
+}
 
 }  // namespace
 
@@ -38,10 +45,9 @@ void Executor::watch() {
       collect();
       dispatch({});
       const Ticks time = clock();
-      const bool nothing_left =
-          recording_ != nullptr ? sinks_left_.load() == 0 : graph_.running() == 0;
-      if (nothing_left) watchdog_sleeps_.store(true);
-      bool changed = nothing_left || ended() != ended_then;
+      const bool rests = nothing_left() && (told || !submitter_is_late());
+      if (rests) watchdog_sleeps_.store(true);
+      bool changed = rests || ended() != ended_then;
       ended_then = ended();
       // Each run of a recording has tasks of the same numbers.
       const bool other_run = std::exchange(run_then, ended_before_) != ended_before_;
@@ -56,9 +62,9 @@ void Executor::watch() {
         told = false;
         continue;
       }
+      if (told || std::chrono::nanoseconds(time - last_change) < options_.stall_limit) continue;
       known = facts(time, last_change, lanes);
     }
-    if (told || known.since < options_.stall_limit) continue;
     told = true;
     if (options_.on_stall) options_.on_stall(classify_stall(known));
   }
@@ -75,11 +81,30 @@ void Executor::wake_watchdog() {
   watch_ends_.notify_one();
 }
 
+bool Executor::nothing_left() const {
+  return recording_ != nullptr ? sinks_left_.load() == 0 : graph_.running() == 0;
+}
+
+// Whether the caller has submitted something and does not wait for it.
+bool Executor::submitter_is_late() const {
+  return recording_ == nullptr && graph_.submitted() > waited_for_ &&
+         submitting_.load(std::memory_order_relaxed);
+}
+
+// As much as it takes to tell which kind of stall it is, and to say what to look at: whoever asks
+// holds the lock.
 StallFacts Executor::facts(Ticks time, Ticks last_change, std::span<const Watched> lanes) const {
   StallFacts known;
   known.since = std::chrono::nanoseconds(time - last_change);
   known.lanes = static_cast<std::uint32_t>(lane_count_);
   known.idle_lanes = idle_lanes_;
+  see_running(time, lanes, known);
+  if (known.running == 0) see_ready(known);
+  if (known.running == 0 && known.ready == 0) see_waiting(known);
+  return known;
+}
+
+void Executor::see_running(Ticks time, std::span<const Watched> lanes, StallFacts& known) const {
   std::vector<TaskNumber> running;
   for (std::size_t index = 0; index < lane_count_; ++index) {
     const Watched& watched = lanes[index];
@@ -89,20 +114,74 @@ StallFacts Executor::facts(Ticks time, Ticks last_change, std::span<const Watche
     const std::chrono::nanoseconds lasts(time - watched.since);
     if (known.longest_running && known.longest_running->lasts >= lasts) continue;
     const Lane& one = lanes_[index];
-    known.longest_running = {task, "",
-                             static_cast<std::uint32_t>(watched.runs & ReadyRing::kMaxBlocks),
+    known.longest_running = {task, static_cast<std::uint32_t>(watched.runs & ReadyRing::kMaxBlocks),
                              lane_name(topology_.groups()[one.group], one.group, one.index), lasts};
   }
-  std::sort(running.begin(), running.end());
-  known.running =
-      static_cast<std::uint64_t>(std::unique(running.begin(), running.end()) - running.begin());
-  known.ready = (relay_.blocks() > 0 ? 1 : 0) + matrix_ring_.tasks() + vector_ring_.tasks() +
-                dispatcher_.waiting();
-  const std::uint64_t all =
-      recording_ != nullptr ? recording_->size() - (ended() - ended_before_) : graph_.running();
-  known.waiting = all - std::min(all, known.running + known.ready);
-  known.submitted_all = !submitting_.load(std::memory_order_relaxed);
-  return known;
+  keep_one_of_each(running);
+  known.running = running.size();
+}
+
+// In the rings, with the dispatcher, parked, or given to lanes that have not come to it.
+void Executor::see_ready(StallFacts& known) const {
+  std::vector<TaskNumber> ready;
+  const auto add = [&](TaskNumber task) { ready.push_back(task); };
+  if (const auto task = relay_.front()) add(*task);
+  matrix_ring_.for_each(add);
+  vector_ring_.for_each(add);
+  for (std::size_t index = 0; index < lane_count_; ++index) {
+    const Lane& lane = lanes_[index];
+    const GroupState& state = dispatcher_.tracker().state(lane.group);
+    if ((state.pending >> lane.index & 1) != 0) add(lane.parked.task);
+    if (lane.signal.load(std::memory_order_relaxed) == Signal::kRun) add(lane.assigned.task);
+  }
+  const std::size_t unnamed = add_waiting_for_lanes(ready);
+  keep_one_of_each(ready);
+  known.ready = ready.size() + unnamed;
+  if (!ready.empty()) known.oldest_ready = {ready.front(), spec_of(ready.front()).shape};
+  if (submitting_.load(std::memory_order_relaxed)) {
+    known.caller_lanes = static_cast<std::uint32_t>(threads_[0]->lanes.size());
+  }
+}
+
+// Tasks with blocks that the dispatcher has given to no lane: those that a copy of it gives away,
+// whose lanes end whatever they have. The others' number, if there are too many to ask for.
+std::size_t Executor::add_waiting_for_lanes(std::vector<TaskNumber>& tasks) const {
+  if (dispatcher_.waiting() == 0) return 0;
+  Dispatcher asked = dispatcher_;
+  Dispatcher::Plan plan;
+  for (int round = 0; round < kMostRounds && asked.waiting() > 0; ++round) {
+    for (std::size_t index = 0; index < lane_count_; ++index) {
+      const Lane& lane = lanes_[index];
+      const GroupState& state = asked.tracker().state(lane.group);
+      while ((state.running >> lane.index & 1) != 0) asked.finish(lane.group, lane.index, now());
+    }
+    plan.clear();
+    asked.plan(now(), plan);
+    for (const Placement& placement : plan.placements) tasks.push_back(placement.task);
+  }
+  return asked.waiting();
+}
+
+// What is left: waits for others, or was taken by a lane that has not said that it ended.
+void Executor::see_waiting(StallFacts& known) const {
+  if (recording_ == nullptr) {
+    known.waiting = graph_.running();
+    if (const auto oldest = graph_.oldest_waiting()) {
+      known.oldest_waiting = {oldest->task, oldest->left, oldest->waits_for};
+    }
+    if (graph_.held_from() < graph_.submitted()) known.scope = graph_.held_from();
+    return;
+  }
+  // Some end may be counted that is not one of the last yet.
+  known.waiting = std::max<std::uint64_t>(1, recording_->size() - (ended() - ended_before_));
+  // Whoever ends the last task that another one waits for need not write that down, so that those
+  // that seem to wait for one may have ended.
+  for (TaskNumber task = 0; task < recording_->size(); ++task) {
+    const std::uint32_t left = progress_[task].waits.load(std::memory_order_relaxed);
+    if (left < 2) continue;
+    known.oldest_waiting = {task, left, std::nullopt};
+    return;
+  }
 }
 
 }  // namespace dovetail::cores

@@ -147,6 +147,15 @@ class ReadyRing {
     return (pushed_ - index_of(head_.load(std::memory_order_acquire))) & kIndexMask;
   }
 
+  // Keeper: these tasks, the oldest first.
+  template <class Visit>
+  void for_each(Visit visit) const {
+    for (std::uint64_t index = index_of(head_.load(std::memory_order_acquire)); index != pushed_;
+         index = next(index)) {
+      visit(entries_[index & mask_].task.load(std::memory_order_relaxed));
+    }
+  }
+
   // Keeper: blocks that nobody has taken, counted up to `enough`; others take meanwhile.
   std::uint64_t blocks(std::uint64_t enough) const {
     const std::uint64_t head = head_.load(std::memory_order_acquire);

@@ -47,6 +47,12 @@ class Relay {
   // Blocks, whether it is closed or not.
   std::uint32_t blocks() const { return left(word_.load(std::memory_order_seq_cst)); }
 
+  // The task that has them.
+  std::optional<std::uint64_t> front() const {
+    const std::uint64_t word = word_.load(std::memory_order_acquire);
+    return left(word) > 0 ? std::optional(task_of(word)) : std::nullopt;
+  }
+
   // For whoever keeps the rings. While it is closed nobody else takes or offers.
   void close() { word_.fetch_or(kClosed, std::memory_order_acq_rel); }
   void open() { word_.fetch_and(~kClosed, std::memory_order_acq_rel); }

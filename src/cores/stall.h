@@ -21,44 +21,41 @@ struct StallFacts {
   std::chrono::nanoseconds since{0};  // a block ended or started last
   std::uint64_t running = 0;          // have lanes and have started
   std::uint64_t ready = 0;            // wait for nobody and have not started
-  std::uint64_t waiting = 0;          // for other tasks
-  bool submitted_all = true;          // the submitter has said that no more come
+  std::uint64_t waiting = 0;          // have not ended either
   std::uint32_t idle_lanes = 0, lanes = 0;
+  std::uint32_t caller_lanes = 0;  // closed, since the caller does not wait
 
   struct Running {
     TaskNumber task = 0;
-    std::string name;  // may be empty, here and below
     std::uint32_t block = 0;
     std::string lane;  // lane_name()
     std::chrono::nanoseconds lasts{0};
   };
   struct Ready {
     TaskNumber task = 0;
-    std::string name;
     TaskShape shape;
   };
   struct Waiting {
     TaskNumber task = 0;
-    std::string name;
-    std::uint32_t left = 0;               // so many have not ended, as far as it has been told
+    std::uint32_t left =
+        0;  // so many have not ended, as far as it has been told; 0: a lane took it
     std::optional<TaskNumber> waits_for;  // one of them
   };
   std::optional<Running> longest_running;
   std::optional<Ready> oldest_ready;
   std::optional<Waiting> oldest_waiting;
-  std::string refusal;  // why the submitter's last task was not taken; empty: it was
+  std::optional<TaskNumber> scope;  // that is open: its first task
 };
 
 enum class StallKind : std::uint8_t {
   kRunsTooLong,       // something runs
   kReadyButIdle,      // nothing runs, something could
-  kWaitsForNobody,    // nothing runs or could, something waits
-  kSubmitterStarves,  // all that was submitted has ended, and more is to come
-  kUnknown,           // nothing is left
+  kWaitsForNobody,    // nothing runs or could, something has not ended
+  kSubmitterStarves,  // all that was submitted has ended, and the submitter does not wait for it
 };
 
 struct Stall {
-  StallKind kind = StallKind::kUnknown;
+  StallKind kind = StallKind::kRunsTooLong;
   std::string message;  // one line: what stalls where, and what to look at or to change
 };
 

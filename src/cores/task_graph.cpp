@@ -104,6 +104,20 @@ void TaskGraph::finish(TaskNumber task) {
   reclaim();
 }
 
+std::optional<TaskGraph::Waiting> TaskGraph::oldest_waiting() const {
+  if (running() == 0) return std::nullopt;
+  TaskNumber task = live_;
+  while (task < submitted_ && (slot(task).ended || slot(task).waits == 0)) ++task;
+  if (task == submitted_) return Waiting{live_, 0, std::nullopt};
+  for (TaskNumber earlier = live_; earlier < task; ++earlier) {
+    for (std::uint32_t index = slot(earlier).first_edge; index != kNone;
+         index = edges_[index].next) {
+      if (edges_[index].to == task) return Waiting{task, slot(task).waits, earlier};
+    }
+  }
+  return Waiting{task, slot(task).waits, std::nullopt};
+}
+
 void TaskGraph::reclaim() {
   while (live_ < submitted_ && slot(live_).ended) ++live_;
   oldest_ = scopes_.empty() ? live_ : std::min(live_, scopes_.front());

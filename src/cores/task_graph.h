@@ -55,6 +55,15 @@ class TaskGraph {
   // the outermost scope; without a scope the next to be submitted.
   TaskNumber held_from() const { return scopes_.empty() ? submitted_ : scopes_.front(); }
 
+  // The oldest task that waits, for so many that have not ended, and the oldest of these; where
+  // none waits the oldest task that has not ended, if any. Looks at all of them.
+  struct Waiting {
+    TaskNumber task = 0;
+    std::uint32_t left = 0;
+    std::optional<TaskNumber> waits_for;
+  };
+  std::optional<Waiting> oldest_waiting() const;
+
   // The most that were ever in use.
   struct HighWater {
     std::uint32_t tasks = 0, accesses = 0, edges = 0;
@@ -76,7 +85,8 @@ class TaskGraph {
   };
 
   Slot& slot(TaskNumber task) { return slots_[task & (slots_.size() - 1)]; }
-  bool has_ended(TaskNumber task) { return task < live_ || slot(task).ended; }
+  const Slot& slot(TaskNumber task) const { return slots_[task & (slots_.size() - 1)]; }
+  bool has_ended(TaskNumber task) const { return task < live_ || slot(task).ended; }
   Status room(std::size_t accesses, std::size_t edges) const;
   void reclaim();
 

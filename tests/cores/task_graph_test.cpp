@@ -34,6 +34,32 @@ std::vector<TaskNumber> take_all(TaskGraph& graph) {
   return ready;
 }
 
+TEST(TaskGraph, KnowsTheOldestThatWaitsAndForWhom) {
+  TaskGraph graph({16, 64, 64});
+  EXPECT_FALSE(graph.oldest_waiting());
+  const auto expect = [&](TaskNumber task, std::uint32_t left,
+                          std::optional<TaskNumber> waits_for) {
+    const auto oldest = graph.oldest_waiting();
+    ASSERT_TRUE(oldest);
+    EXPECT_EQ(oldest->task, task);
+    EXPECT_EQ(oldest->left, left);
+    EXPECT_EQ(oldest->waits_for, waits_for);
+  };
+  for (int i = 0; i < 3; ++i) submit(graph, {});
+  expect(0, 0, std::nullopt);
+  submit(graph, {}, {1, 2});
+  submit(graph, {}, {0, 2, 3});
+  take_all(graph);
+  expect(3, 2, 1);
+  graph.finish(1);
+  expect(3, 1, 2);
+  graph.finish(2);
+  expect(4, 2, 0);
+  take_all(graph);
+  graph.finish(0);
+  expect(4, 1, 3);
+}
+
 TEST(TaskGraph, TasksAreReadyWhenWhatTheyWaitForHasEnded) {
   TaskGraph graph({16, 64, 64});
   submit(graph, {access(1, kWrite)});

@@ -10,7 +10,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -32,15 +31,6 @@ using namespace std::chrono_literals;
 using test::Answer;
 using test::Collector;
 using test::EngineTest;
-
-// Of the process or thread that /proc describes there; nothing once it has ended.
-std::string allowed_cpus(const std::filesystem::path& folder) {
-  std::ifstream status(folder / "status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.rfind("Cpus_allowed_list:", 0) == 0) return line;
-  }
-  return "";
-}
 
 TEST_F(EngineTest, AnswersManyThreadsAsIfEachWereAlone) {
   const auto engine = start();
@@ -253,33 +243,6 @@ TEST_F(EngineTest, EndsAtTheModelsEndTokenUnlessToldNotTo) {
   const Answer later = alone(request);
   EXPECT_EQ(later.finish, FinishReason::kStop);
   EXPECT_EQ(later.tokens.size(), 10U);
-}
-
-TEST_F(EngineTest, PinsThreadsWhereItIsAsked) {
-  const std::string everywhere = allowed_cpus("/proc/self");
-  if (everywhere.find_first_of(",-") == std::string::npos) GTEST_SKIP() << "a machine of one core";
-  const auto pinned = [&] {
-    int count = 0;
-    for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
-      const std::string cpus = allowed_cpus(thread.path());
-      count += cpus.empty() || cpus == everywhere ? 0 : 1;
-    }
-    return count;
-  };
-  options_.threads = 3;
-  for (const bool pins : {false, true}) {
-    options_.pin_threads = pins;
-    const auto engine = start();
-    const int expected = pins ? 2 : 0;
-    // They do it when they come to run, and the list has gaps while threads end.
-    const auto limit = std::chrono::steady_clock::now() + 20s;
-    int found = pinned();
-    while (found != expected && std::chrono::steady_clock::now() < limit) {
-      std::this_thread::sleep_for(1ms);
-      found = pinned();
-    }
-    EXPECT_EQ(found, expected);
-  }
 }
 
 // In a process of its own, whose address space is too small for the stacks of so many threads.

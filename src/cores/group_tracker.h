@@ -18,7 +18,6 @@ class GroupSet {
     const std::uint64_t bit = std::uint64_t{1} << (group % 64);
     in ? words_[group / 64] |= bit : words_[group / 64] &= ~bit;
   }
-  bool contains(GroupId group) const { return (words_[group / 64] >> (group % 64) & 1) != 0; }
   std::span<const std::uint64_t> words() const { return words_; }
 
  private:

@@ -314,7 +314,7 @@ TEST_P(Models, AnswerTheSameInLargeSteps) {
           random_prompt(50 + random() % 350, model->config.vocab_size, random);
       request.prompt = i % 2 == 0 ? shared : std::vector<TokenId>();
       request.prompt.insert(request.prompt.end(), own.begin(), own.end());
-      request.max_tokens = 2 + static_cast<std::int32_t>(random() % 80);
+      request.max_tokens = 5 + static_cast<std::int32_t>(random() % 75);
       arrivals.push_back(std::move(arrival));
     }
     engine::StepHooks hooks;

@@ -305,7 +305,7 @@ TEST_P(Models, AnswerTheSameInLargeSteps) {
     options.target_inter_token_ms = engine::kNoTarget;
     options.speculative_tokens = lanes == 3 ? 2 : 0;
     options.async_scheduling = lanes == 8;
-    if (lanes != 2) options.kv_blocks = 64;
+    if (lanes != 2) options.kv_blocks = 48;
     std::vector<Arrival> arrivals;
     for (std::uint32_t i = 0; i < 6; ++i) {
       Arrival arrival{random_request(random, model->config.vocab_size), 3 * (i / 4), std::nullopt};
@@ -314,7 +314,9 @@ TEST_P(Models, AnswerTheSameInLargeSteps) {
           random_prompt(50 + random() % 350, model->config.vocab_size, random);
       request.prompt = i % 2 == 0 ? shared : std::vector<TokenId>();
       request.prompt.insert(request.prompt.end(), own.begin(), own.end());
-      request.max_tokens = 5 + static_cast<std::int32_t>(random() % 75);
+      request.max_tokens = 20 + static_cast<std::int32_t>(random() % 60);
+      request.ignore_eos = true;
+      request.stop_ids.clear();
       arrivals.push_back(std::move(arrival));
     }
     engine::StepHooks hooks;

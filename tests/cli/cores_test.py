@@ -79,6 +79,15 @@ class Cores(cases.OfCommand):
         self.assertGreaterEqual(found["reached"], 0.95)
         self.assertLessEqual(found["reached"], 1.0)
 
+    def test_the_example_runs_on_threads(self):
+        trace = self.folder / "threads.json"
+        found = json.loads(self.output(*NPU, "--graph", EXAMPLE / "moe_layer.yaml", "--json", "--threads", "3",
+                                       "--trace", trace))
+        self.assertEqual((found["tasks"], found["blocks"], found["lanes"]), (480, 1168, 72))
+        # Fewer threads than lanes need longer than the lanes would: three at a time, at most.
+        self.assertGreater(found["makespan"], found["work"])
+        self.assertIn("gate_up 3", trace.read_text())
+
     def test_the_example_is_what_its_script_writes(self):
         made = subprocess.run([sys.executable, EXAMPLE / "moe_layer.py"], capture_output=True, text=True, check=True)
         self.assertEqual(made.stdout, (EXAMPLE / "moe_layer.yaml").read_text())

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cores/executor.h"
+#include "cores/mutation.h"
 
 namespace dovetail::cores {
 
@@ -162,7 +163,8 @@ void Executor::dispatch(const Kinds& takers) {
   // beyond what is published would look like work.
   matrix_ring_.publish();
   vector_ring_.publish();
-  if (closed_ && dispatcher_.waiting() == 0 && dispatcher_.tracker().parked() == 0) {
+  const bool opens = dispatcher_.waiting() == 0 && dispatcher_.tracker().parked() == 0;
+  if (closed_ && (opens || kExecutorMutant == ExecutorMutant::kOpensTooEarly)) {
     closed_ = false;
     matrix_ring_.open();
     vector_ring_.open();
@@ -303,6 +305,7 @@ void Executor::wake(Thread& thread) {
 
 // Idle lanes for what is in a ring, as far as no thread looks for it already.
 void Executor::wake_takers(bool matrix, std::uint64_t takers) {
+  if (kExecutorMutant == ExecutorMutant::kLetsSleep) return;
   const ReadyRing& ring = matrix ? matrix_ring_ : vector_ring_;
   const std::uint64_t blocks = (matrix ? 0 : relay_.blocks()) + ring.blocks(takers + lane_count_);
   std::uint64_t counted_on = takers;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cores/executor.h"
+#include "cores/mutation.h"
 
 namespace dovetail::cores {
 namespace {
@@ -155,7 +156,8 @@ std::optional<ReadyRing::Claim> Executor::take(const Lane& lane) {
   if (!lane.vector) return matrix_ring_.take();
   const auto matrix = matrix_ring_.front();
   const auto vector = vector_ring_.front();
-  if (matrix && (!vector || *matrix < *vector)) return matrix_ring_.take();
+  const bool first = kExecutorMutant == ExecutorMutant::kMatrixFirst;
+  if (matrix && (!vector || *matrix < *vector || first)) return matrix_ring_.take();
   return vector ? vector_ring_.take() : std::nullopt;
 }
 

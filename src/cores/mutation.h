@@ -25,6 +25,21 @@ inline constexpr auto kDispatchMutant = static_cast<DispatchMutant>(DOVETAIL_DIS
 inline constexpr auto kDispatchMutant = DispatchMutant::kNone;
 #endif
 
+// The same for executors, by DOVETAIL_EXECUTOR_MUTANT=N.
+enum class ExecutorMutant {
+  kNone,
+  kLetsSleep,      // law 1: lanes that sleep are not woken for what is in the rings
+  kMatrixFirst,    // law 4: a lane that does both kinds does matrix work first, whatever its age
+  kOpensTooEarly,  // law 4: lanes take from the rings while a mixed task waits
+  kCount
+};
+
+#ifdef DOVETAIL_EXECUTOR_MUTANT
+inline constexpr auto kExecutorMutant = static_cast<ExecutorMutant>(DOVETAIL_EXECUTOR_MUTANT);
+#else
+inline constexpr auto kExecutorMutant = ExecutorMutant::kNone;
+#endif
+
 // The same for the ring of output memory, by DOVETAIL_RING_MUTANT=N.
 enum class RingMutant {
   kNone,

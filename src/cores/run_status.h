@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <optional>
 
 #include "base/result.h"
@@ -15,23 +14,15 @@ class RunStatus {
  public:
   // The first error, for who wants to submit.
   Status may_submit() const;
-  // Tasks end without being run.
-  bool drains() const { return error_.has_value(); }
 
   // A task's function has failed; the error gets the task in front.
   void fail_task(TaskNumber task, const Error& error);
-  // Something else has: the watchdog, say.
-  void fail_run(Error error);
-
-  // Errors of this run, also those behind the first.
-  std::uint64_t failures() const { return failures_; }
 
   // What the run, of which all tasks have ended, ends with; the next is clean.
   Status end_run();
 
  private:
   std::optional<Error> error_;
-  std::uint64_t failures_ = 0;
 };
 
 }  // namespace dovetail::cores

@@ -83,6 +83,7 @@ class Order {
  public:
   explicit Order(std::size_t tasks) : begun_(tasks), started_(tasks) {}
 
+  // Its place, for the first of its parts.
   std::size_t start(std::uint32_t task) {
     if (begun_[task].exchange(true)) return 0;
     const std::size_t place = count_++;
@@ -146,15 +147,15 @@ class Trial {
     struct Kind {
       const char* topology;
       TaskSpec wide;
-      std::uint32_t wide_parts, matrix, vector;  // beside it
-      std::uint32_t all_matrix, all_vector;      // without it
+      std::uint32_t matrix, vector;          // beside it
+      std::uint32_t all_matrix, all_vector;  // without it
     };
     static constexpr Kind kKinds[] = {
-        {"2x(1C2V)", {kGroupOf1C2V}, 3, 1, 2, 2, 4},
-        {"2x(1C2V)", {kVectorTask, true, 4}, 4, 2, 0, 2, 4},
-        {"2x(1C2V)", {kBothVectors, true, 2}, 4, 2, 0, 2, 4},
-        {"1x(4L)", {kWholeGroup}, 4, 0, 0, 2, 2},
-        {"2x(2L)", {kWholeGroup}, 2, 1, 1, 3, 1},
+        {"2x(1C2V)", {kGroupOf1C2V}, 1, 2, 2, 4},
+        {"2x(1C2V)", {kVectorTask, true, 4}, 2, 0, 2, 4},
+        {"2x(1C2V)", {kBothVectors, true, 2}, 2, 0, 2, 4},
+        {"1x(4L)", {kWholeGroup}, 0, 0, 2, 2},
+        {"2x(2L)", {kWholeGroup}, 1, 1, 3, 1},
     };
     const Kind& kind = kKinds[below(std::size(kKinds))];
     Stage stage = on(kind.topology, below(2) == 0);

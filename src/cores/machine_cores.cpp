@@ -3,8 +3,10 @@
 #include <hwloc.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <span>
+#include <system_error>
 #include <utility>
 
 namespace dovetail::cores {
@@ -15,6 +17,14 @@ struct Destroy {
   void operator()(hwloc_bitmap_t set) const { hwloc_bitmap_free(set); }
 };
 
+// Where nothing of the machine's cores is to be seen, as in some sandboxes, hwloc's Linux part
+// would only complain on stderr.
+bool system_tells() {
+  std::error_code none;
+  return std::filesystem::exists("/sys/bus/cpu/devices", none) ||
+         std::filesystem::exists("/sys/devices/system/cpu", none);
+}
+
 // What the machine is, which does not change; null where the system does not say. Read once: that
 // takes milliseconds, and each thread that is pinned looks at it.
 hwloc_topology_t whole_machine() {
@@ -22,6 +32,9 @@ hwloc_topology_t whole_machine() {
     hwloc_topology_t topology = nullptr;
     if (hwloc_topology_init(&topology) != 0) topology = nullptr;
     std::unique_ptr<hwloc_topology, Destroy> loaded(topology);
+    if (loaded != nullptr && !system_tells()) {
+      hwloc_topology_set_components(topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "linux");
+    }
     if (loaded != nullptr && hwloc_topology_load(topology) != 0) loaded.reset();
     return loaded;
   }();

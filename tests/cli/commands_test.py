@@ -255,6 +255,17 @@ class Model:
         self.assertIn("--stall-limit: ", run("run", self.model, "x", "--stall-limit", "-1",
                                              code=2).stderr)
 
+    def test_a_sandbox_that_tells_nothing_of_cores(self):
+        without = ["unshare", "--map-root-user", "--mount", "sh", "-c",
+                   'mount -t tmpfs none /sys && exec "$@"', "sh"]
+        if subprocess.run([*without, "true"], capture_output=True).returncode != 0:
+            self.skipTest("the system does not let this user hide /sys")
+        done = subprocess.run([*without, BINARY, "run", self.model, "x", "--max-tokens", "1", "-v"],
+                              text=True, capture_output=True, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, r"(?m)^lanes 1x\(\d+L\): ")
+        self.assertNotIn("hwloc", done.stderr)
+
     def test_draws_repeat_with_a_seed(self):
         def draw(seed):
             # Hot: the bundled model is very sure of itself.

@@ -230,10 +230,16 @@ Status Executor::run(const Recording& recording) {
                           "a recording of {} tasks, and GraphOptions::tasks has room for {}",
                           recording.size(), options_.graph.tasks);
   }
+  const auto on_one_lane = [&](const Recording::Task& task) {
+    return task.spec.blocks == 1 && fits(*threads_[0]->lanes.front(), task.spec);
+  };
+  if (recording.chain_ && options_.caller_serves &&
+      std::all_of(recording.tasks_.begin(), recording.tasks_.end(), on_one_lane)) {
+    return run_chain(recording);
+  }
   // Nothing runs, so nobody looks at any of this before something is published.
   const TaskSpec* checked = nullptr;
   bool costs_known = false;
-  bool chain = options_.caller_serves && recording.conditions_.empty();
   std::uint32_t wide = 0;
   for (TaskNumber task = 0; task < recording.size(); ++task) {
     const Recording::Task& from = recording.tasks_[task];
@@ -245,11 +251,7 @@ Status Executor::run(const Recording& recording) {
     progress_[task].waits.store(from.waits, std::memory_order_relaxed);
     costs_known |= from.spec.cost > 0;
     wide += from.spec.is_wide() ? 1 : 0;
-    chain = chain && from.spec.blocks == 1 && from.waits == (task == 0 ? 0U : 1U) &&
-            recording.successors(task).size() == (task + 1 < recording.size() ? 1U : 0U) &&
-            fits(*threads_[0]->lanes.front(), from.spec);
   }
-  if (chain) return run_chain(recording);
   {
     const Waker waker{*this};
     const Keeper guard(*this, threads_[0]->to_notify);

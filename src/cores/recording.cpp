@@ -42,7 +42,10 @@ Recording Recorder::finish() && {
     recording_.sinks_ += successors_[task].empty() ? 1 : 0;
     recording_.successors_.insert(recording_.successors_.end(), successors_[task].begin(),
                                   successors_[task].end());
+    recording_.chain_ &= recording_.tasks_[task].waits == (task > 0 ? 1U : 0U) &&
+                         successors_[task].size() == (task + 1 < successors_.size() ? 1U : 0U);
   }
+  recording_.chain_ &= recording_.conditions_.empty();
   return std::move(recording_);
 }
 

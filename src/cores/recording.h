@@ -55,7 +55,8 @@ class Recording {
 
   std::vector<Task> tasks_;
   std::vector<std::uint32_t> successors_;
-  std::uint32_t sinks_ = 0;                                   // tasks for which nobody waits
+  std::uint32_t sinks_ = 0;  // tasks for which nobody waits
+  bool chain_ = true;        // each task waits for the one before it alone, and always runs
   std::vector<std::pair<TaskNumber, Condition>> conditions_;  // of few tasks, in their order
 };
 

@@ -100,19 +100,29 @@ void Decoder::forward(std::span<const Segment> segments, const Cache& cache,
   const auto tiles = static_cast<std::uint32_t>(pass_.tiles().size());
   std::optional<Graph>& graph = graphs_[tiles - 1];
   if (!graph) graph = record(tiles);
-  for (std::size_t number = 0; number < graph->tasks.size(); ++number) {
-    const Graph::Task& task = graph->tasks[number];
-    graph->recording.set_blocks(number, blocks_of(task.stage, task.layer, task.tile));
-    if (task.stage == Stage::kExperts) {
-      const std::uint32_t count = rows_of(task.layer, pass_.tiles()[task.tile]);
-      graph->recording.set_shape(number,
-                                 experts_->join(count) ? cores::kWholeGroup : cores::kVectorTask);
-    }
-  }
+  cut(*graph);
   // Its tasks do not fail, and the executor has their lanes and room for them.
   [[maybe_unused]] const Status ran = executor_.run(graph->recording);
   assert(ran);
   last_ = &*graph;
+}
+
+// Says in how many blocks its tasks are cut, and which experts lanes share.
+void Decoder::cut(Graph& graph) const {
+  // Steps of one token for each sequence are often like the one before. What experts share depends
+  // on more than the blocks.
+  if (!experts_ && graph.blocks == blocks_ && graph.last_blocks == last_blocks_) return;
+  graph.blocks = blocks_;
+  graph.last_blocks = last_blocks_;
+  for (std::size_t number = 0; number < graph.tasks.size(); ++number) {
+    const Graph::Task& task = graph.tasks[number];
+    graph.recording.set_blocks(number, blocks_of(task.stage, task.layer, task.tile));
+    if (task.stage == Stage::kExperts) {
+      const std::uint32_t count = rows_of(task.layer, pass_.tiles()[task.tile]);
+      graph.recording.set_shape(number,
+                                experts_->join(count) ? cores::kWholeGroup : cores::kVectorTask);
+    }
+  }
 }
 
 observe::LaneSlice Decoder::slice(const cores::Span& span) const {

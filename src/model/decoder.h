@@ -105,10 +105,12 @@ class Decoder {
     };
     std::vector<Task> tasks;  // by number
     cores::Recording recording;
+    std::vector<Blocks> blocks, last_blocks;  // the Decoder's that the recording has
   };
 
   Graph record(std::uint32_t tiles);
   void share_out();
+  void cut(Graph& graph) const;
   std::uint32_t blocks_of(Stage stage, std::uint32_t layer, std::uint32_t tile) const;
 
   void run(Stage stage, std::uint32_t layer, std::uint32_t tile, const cores::Part& part);

@@ -92,16 +92,18 @@ class Order {
   }
   std::size_t count() const { return count_; }
   std::span<const std::uint32_t> started() const { return started_; }
-  std::size_t place_of(std::uint32_t task) const {
-    return static_cast<std::size_t>(std::find(started_.begin(), started_.end(), task) -
-                                    started_.begin());
-  }
 
  private:
   std::atomic<std::size_t> count_{0};
   std::vector<std::atomic<bool>> begun_;  // by task
   std::vector<std::uint32_t> started_;
 };
+
+// How many started before it.
+std::size_t before(std::uint32_t task, std::span<const std::uint32_t> started) {
+  return static_cast<std::size_t>(std::find(started.begin(), started.end(), task) -
+                                  started.begin());
+}
 
 class Trial {
  public:
@@ -235,65 +237,60 @@ class Trial {
       broken("1x(1C1L): started in the order {}", order.started());
   }
 
-  // All lanes of the only group are held, and then busy with one task after the other, so that the
-  // order of starts is certain.
-  void single_among_mixed() {
+  // In which order so many tasks start on 1x(1C2V), all of which are ready before the first of them
+  // starts: of those that have a lane in common it is certain.
+  template <class SpecOf>
+  std::vector<std::uint32_t> order_of_starts(std::uint32_t tasks, SpecOf spec_of) {
     Stage stage = on("1x(1C2V)");
-    static constexpr std::uint32_t kMixed = 40;
-    Order order(kMixed + 1);
+    Order order(tasks);
     std::atomic<bool> open{false};
-    hold_all(stage, open);
-    for (std::uint32_t task = 0; task <= kMixed; ++task) {
-      stage.submit({task < kMixed ? kGroupOf1C2V : kVectorTask},
-                   [&order, task](const Part&) { order.start(task); });
+    const auto opened = [&open](const Part&) { return open.load(); };
+    stage.hold(kMatrixTask, 1, opened);
+    stage.hold(kVectorTask, 2, opened);
+    for (std::uint32_t task = 0; task < tasks; ++task) {
+      // Of several lengths, so that the lanes do not come free at the same time.
+      const auto yields = static_cast<std::uint32_t>(below(20));
+      stage.submit(spec_of(task), [&order, task, yields](const Part&) {
+        order.start(task);
+        for (std::uint32_t i = 0; i < yields; ++i) std::this_thread::yield();
+      });
     }
     open = true;
     stage.wait();
-    const std::size_t waited = order.place_of(kMixed);
+    return {order.started().begin(), order.started().end()};
+  }
+
+  void single_among_mixed() {
+    static constexpr std::uint32_t kMixed = 40;
+    std::vector<std::uint32_t> started = order_of_starts(kMixed + 1, [](std::uint32_t task) {
+      return TaskSpec{task < kMixed ? kGroupOf1C2V : kVectorTask};
+    });
+    const std::size_t waited = before(kMixed, started);
     if (waited > dispatch_.patience) {
       broken("1x(1C2V): a vector task waited for {} mixed ones, patience {}", waited,
              dispatch_.patience);
     }
-    std::vector<std::uint32_t> mixed(order.started().begin(), order.started().end());
-    mixed.erase(mixed.begin() + static_cast<std::ptrdiff_t>(waited));
-    if (!std::is_sorted(mixed.begin(), mixed.end()))
-      broken("1x(1C2V): mixed tasks started in the order {}", mixed);
+    std::erase(started, kMixed);
+    if (!std::is_sorted(started.begin(), started.end()))
+      broken("1x(1C2V): mixed tasks started in the order {}", started);
   }
 
   void mixed_among_singles() {
-    Stage stage = on("1x(1C2V)");
     static constexpr std::uint32_t kSingles = 100, kMixed = 50;
-    Order order(kSingles + 1);
-    std::atomic<bool> open{false};
-    hold_all(stage, open);
-    for (std::uint32_t task = 0; task <= kSingles; ++task) {
-      // Of several lengths, so that the lanes do not come free at the same time.
-      const auto yields = static_cast<std::uint32_t>(below(20));
-      stage.submit({task == kMixed ? kGroupOf1C2V : kVectorTask},
-                   [&order, task, yields](const Part&) {
-                     order.start(task);
-                     for (std::uint32_t i = 0; i < yields; ++i) std::this_thread::yield();
-                   });
-    }
-    open = true;
-    stage.wait();
-    const std::size_t waited = order.place_of(kMixed);
+    const std::vector<std::uint32_t> started = order_of_starts(
+        kSingles + 1,
+        [](std::uint32_t task) { return TaskSpec{task == kMixed ? kGroupOf1C2V : kVectorTask}; });
+    const std::size_t waited = before(kMixed, started);
     if (waited > 4) broken("1x(1C2V): a mixed task waited for {} vector ones", waited);
   }
 
   void mixed_among_cohorts() {
-    Stage stage = on("1x(1C2V)");
     static constexpr std::uint32_t kCohorts = 40;
-    Order order(kCohorts + 1);
-    std::atomic<bool> open{false};
-    hold_all(stage, open);
-    for (std::uint32_t task = 0; task <= kCohorts; ++task) {
-      stage.submit(task == 0 ? TaskSpec{kGroupOf1C2V} : TaskSpec{kVectorTask, true, 2},
-                   [&order, task](const Part&) { order.start(task); });
-    }
-    open = true;
-    stage.wait();
-    const std::size_t waited = order.place_of(0);
+    const std::vector<std::uint32_t> started =
+        order_of_starts(kCohorts + 1, [](std::uint32_t task) {
+          return task == 0 ? TaskSpec{kGroupOf1C2V} : TaskSpec{kVectorTask, true, 2};
+        });
+    const std::size_t waited = before(0, started);
     if (waited > dispatch_.patience) {
       broken("1x(1C2V): a mixed task waited for {} younger cohorts, patience {}", waited,
              dispatch_.patience);
@@ -317,13 +314,12 @@ class Trial {
     if (ran != blocks) broken("1x(2L): {} blocks ran instead of {}", ran.load(), blocks);
   }
 
-  // Single tasks are parked in the second group, where nothing ends before they have run; the mixed
-  // one and they find lanes in the first.
+  // The mixed task waits for the first group. The others, which came after it, are parked in the
+  // second, where nothing ends before they have run: they have to find lanes in the first.
   void parked_work_moves() {
     Stage stage = on("2x(2L)");
     std::atomic<std::uint32_t> ran{0};
     std::atomic<bool> open{false};
-    // Of the groups, that whose lanes are let go: the first has one that the mixed task waits for.
     stage.hold(kVectorTask, 4,
                [&](const Part& part) { return part.group == 0 ? open.load() : ran == 2; });
     stage.submit({kWholeGroup}, [](const Part&) {});
@@ -366,12 +362,6 @@ class Trial {
       broken("2x(1C2V): a cohort started where {} of its lanes were taken", held);
       return;
     }
-  }
-
-  // All lanes of 1x(1C2V).
-  static void hold_all(Stage& stage, const std::atomic<bool>& open) {
-    stage.hold(kMatrixTask, 1, [&open](const Part&) { return open.load(); });
-    stage.hold(kVectorTask, 2, [&open](const Part&) { return open.load(); });
   }
 
   std::mt19937_64 random_;

@@ -63,6 +63,32 @@ struct Vec {
     const __m128 c = _mm_add_ps(b, _mm_movehl_ps(b, b));
     return _mm_cvtss_f32(_mm_add_ss(c, _mm_movehdup_ps(c)));
   }
+  // As sum() of each, with all of them in the same instructions.
+  template <std::size_t N>
+  static void sums(const F (&v)[N], float* out) {
+    static_assert(N <= 8);
+    F halves[4];  // of two vectors: one of each
+    for (std::size_t i = 0; i < 4; ++i) {
+      const F a = v[2 * i < N ? 2 * i : N - 1];
+      const F b = v[2 * i + 1 < N ? 2 * i + 1 : N - 1];
+      halves[i] = add(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
+    }
+    F pairs[2];  // of four vectors: of 0 and 2 in the lower half, of 1 and 3 in the upper
+    for (std::size_t i = 0; i < 2; ++i) {
+      const __m256d a = _mm256_castps_pd(halves[2 * i]);
+      const __m256d b = _mm256_castps_pd(halves[2 * i + 1]);
+      pairs[i] = add(_mm256_castpd_ps(_mm256_unpacklo_pd(a, b)),
+                     _mm256_castpd_ps(_mm256_unpackhi_pd(a, b)));
+    }
+    const F all = add(_mm256_shuffle_ps(pairs[0], pairs[1], 0x88),
+                      _mm256_shuffle_ps(pairs[0], pairs[1], 0xdd));
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    const F sorted = _mm256_permutevar8x32_ps(all, order);
+    if constexpr (N == 8)
+      store(out, sorted);
+    else
+      store_n(out, sorted, N);
+  }
   static float max_of(F v) {
     const __m128 b = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
     const __m128 c = _mm_max_ps(b, _mm_movehl_ps(b, b));
@@ -83,25 +109,29 @@ struct Vec {
     };
     return _mm256_mul_ps(_mm256_mul_ps(v, power(half)), power(_mm256_sub_epi32(whole, half)));
   }
+  // Unrolled, so that they stay in registers.
   static void transpose(F (&r)[kWidth]) {
-    F t[kWidth];
+    F t[kWidth], u[kWidth];
+#pragma GCC unroll 16
     for (std::size_t i = 0; i < kWidth; i += 2) {
       t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
       t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
     }
+#pragma GCC unroll 16
     for (std::size_t i = 0; i < kWidth; i += 4) {
+#pragma GCC unroll 16
       for (std::size_t j = 0; j < 2; ++j) {
         const __m256d a = _mm256_castps_pd(t[i + j]);
         const __m256d b = _mm256_castps_pd(t[i + j + 2]);
-        r[i + 2 * j] = _mm256_castpd_ps(_mm256_unpacklo_pd(a, b));
-        r[i + 2 * j + 1] = _mm256_castpd_ps(_mm256_unpackhi_pd(a, b));
+        u[i + 2 * j] = _mm256_castpd_ps(_mm256_unpacklo_pd(a, b));
+        u[i + 2 * j + 1] = _mm256_castpd_ps(_mm256_unpackhi_pd(a, b));
       }
     }
+#pragma GCC unroll 16
     for (std::size_t j = 0; j < 4; ++j) {
-      t[j] = _mm256_permute2f128_ps(r[j], r[j + 4], 0x20);
-      t[j + 4] = _mm256_permute2f128_ps(r[j], r[j + 4], 0x31);
+      r[j] = _mm256_permute2f128_ps(u[j], u[j + 4], 0x20);
+      r[j + 4] = _mm256_permute2f128_ps(u[j], u[j + 4], 0x31);
     }
-    for (std::size_t i = 0; i < kWidth; ++i) r[i] = t[i];
   }
 };
 

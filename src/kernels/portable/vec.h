@@ -63,6 +63,10 @@ struct Vec {
   static F max(F a, F b) { return a > b ? a : b; }
   static F min(F a, F b) { return a < b ? a : b; }
   static float sum(F v) { return (v[0] + v[2]) + (v[1] + v[3]); }
+  template <std::size_t N>
+  static void sums(const F (&v)[N], float* out) {
+    for (std::size_t i = 0; i < N; ++i) out[i] = sum(v[i]);
+  }
   static float max_of(F v) {
     const float a = v[0] > v[2] ? v[0] : v[2];
     const float b = v[1] > v[3] ? v[1] : v[3];

@@ -18,9 +18,18 @@ inline constexpr std::size_t kMaxHeadDim = 256;
 inline constexpr std::size_t kMaxPairs = 64;
 inline constexpr std::size_t kScoreVecs = kBlockSize / Vec::kWidth;
 
-inline Vec::F load_cache_n(CacheType type, const std::byte* p, std::size_t n) {
-  if (n == Vec::kWidth) return type == CacheType::kF32 ? Vec::load(p) : Vec::load_f16(p);
-  return type == CacheType::kF32 ? Vec::load_n(p, n) : Vec::load_f16_n(p, n);
+inline std::size_t whole_vectors(std::size_t n) {
+  return (n + Vec::kWidth - 1) / Vec::kWidth * Vec::kWidth;
+}
+
+template <CacheType T>
+inline Vec::F load_cache(const std::byte* p) {
+  return T == CacheType::kF32 ? Vec::load(p) : Vec::load_f16(p);
+}
+
+template <CacheType T>
+inline Vec::F load_cache_n(const std::byte* p, std::size_t n) {
+  return T == CacheType::kF32 ? Vec::load_n(p, n) : Vec::load_f16_n(p, n);
 }
 
 // One block of keys with the positions innermost, and of values as floats: the cache's own where
@@ -33,34 +42,50 @@ struct AttentionBlock {
 };
 
 // Opens a block; the next one, if `more`, is asked for meanwhile.
+template <CacheType T>
 inline void open_block(const AttentionArgs& a, std::size_t block, bool more, AttentionBlock& out) {
-  const bool floats = a.cache_type == CacheType::kF32;
-  const std::size_t element = floats ? 4 : 2;
+  constexpr std::size_t w = Vec::kWidth;
+  constexpr std::size_t kElement = T == CacheType::kF32 ? 4 : 2;
   const std::byte* keys = a.key_blocks[block];
   const std::byte* values = a.value_blocks[block];
   if (more) {
-    for (std::size_t i = 0; i < kBlockSize * a.head_dim * element; i += 64) {
+    for (std::size_t i = 0; i < kBlockSize * a.head_dim * kElement; i += 64) {
       __builtin_prefetch(a.key_blocks[block + 1] + i);
       __builtin_prefetch(a.value_blocks[block + 1] + i);
     }
   }
-  const bool copy = !floats || a.head_dim % Vec::kWidth != 0;
-  out.value_stride = (a.head_dim + Vec::kWidth - 1) / Vec::kWidth * Vec::kWidth;
+  const bool copy = T != CacheType::kF32 || a.head_dim % w != 0;
+  out.value_stride = whole_vectors(a.head_dim);
   out.values = copy ? out.copied : reinterpret_cast<const float*>(values);
-  for (std::size_t d = 0; d < a.head_dim; d += Vec::kWidth) {
-    const std::size_t n = a.head_dim - d < Vec::kWidth ? a.head_dim - d : Vec::kWidth;
-    for (std::size_t p0 = 0; p0 < kBlockSize; p0 += Vec::kWidth) {
-      Vec::F rows[Vec::kWidth];
-      for (std::size_t p = 0; p < Vec::kWidth; ++p) {
-        rows[p] = load_cache_n(a.cache_type, keys + ((p0 + p) * a.head_dim + d) * element, n);
-      }
+  std::size_t d = 0;
+  for (; d + w <= a.head_dim; d += w) {
+    for (std::size_t p0 = 0; p0 < kBlockSize; p0 += w) {
+      Vec::F rows[w];
+// Unrolled, so that they stay in registers.
+#pragma GCC unroll 16
+      for (std::size_t p = 0; p < w; ++p)
+        rows[p] = load_cache<T>(keys + ((p0 + p) * a.head_dim + d) * kElement);
       Vec::transpose(rows);
-      for (std::size_t i = 0; i < n; ++i) Vec::store(out.keys + (d + i) * kBlockSize + p0, rows[i]);
+#pragma GCC unroll 16
+      for (std::size_t i = 0; i < w; ++i) Vec::store(out.keys + (d + i) * kBlockSize + p0, rows[i]);
     }
     for (std::size_t p = 0; copy && p < kBlockSize; ++p) {
       Vec::store(out.copied + p * out.value_stride + d,
-                 load_cache_n(a.cache_type, values + (p * a.head_dim + d) * element, n));
+                 load_cache<T>(values + (p * a.head_dim + d) * kElement));
     }
+  }
+  if (d == a.head_dim) return;
+  const std::size_t n = a.head_dim - d;
+  for (std::size_t p0 = 0; p0 < kBlockSize; p0 += w) {
+    Vec::F rows[w];
+    for (std::size_t p = 0; p < w; ++p)
+      rows[p] = load_cache_n<T>(keys + ((p0 + p) * a.head_dim + d) * kElement, n);
+    Vec::transpose(rows);
+    for (std::size_t i = 0; i < n; ++i) Vec::store(out.keys + (d + i) * kBlockSize + p0, rows[i]);
+  }
+  for (std::size_t p = 0; p < kBlockSize; ++p) {
+    Vec::store(out.copied + p * out.value_stride + d,
+               load_cache_n<T>(values + (p * a.head_dim + d) * kElement, n));
   }
 }
 
@@ -172,9 +197,23 @@ inline void attention_step(const AttentionArgs& a, std::size_t base, const Atten
     for (; d + 4 * Vec::kWidth <= block.value_stride; d += 4 * Vec::kWidth) {
       attention_values<4>(block, state, d, begin, end, scores[i], factor);
     }
-    for (; d < block.value_stride; d += Vec::kWidth) {
+    if (d + 2 * Vec::kWidth <= block.value_stride) {
+      attention_values<2>(block, state, d, begin, end, scores[i], factor);
+      d += 2 * Vec::kWidth;
+    }
+    if (d < block.value_stride) {
       attention_values<1>(block, state, d, begin, end, scores[i], factor);
     }
+  }
+}
+
+// The last pairs, fewer than kTilePairs.
+template <std::size_t P>
+inline void attention_rest(const AttentionArgs& a, std::size_t base, const AttentionBlock& block,
+                           AttentionState* const* states, std::size_t count) {
+  if constexpr (P > 0) {
+    if (count == P) return attention_step<P>(a, base, block, states);
+    attention_rest<P - 1>(a, base, block, states, count);
   }
 }
 
@@ -189,7 +228,11 @@ inline void attention_walk(const AttentionArgs& a, AttentionState* states, std::
   AttentionBlock block;
   for (std::size_t b = first / kBlockSize; b <= last / kBlockSize; ++b) {
     const std::size_t base = b * kBlockSize;
-    open_block(a, b, b < last / kBlockSize, block);
+    const bool more = b < last / kBlockSize;
+    if (a.cache_type == CacheType::kF32)
+      open_block<CacheType::kF32>(a, b, more, block);
+    else
+      open_block<CacheType::kF16>(a, b, more, block);
     AttentionState* active[kMaxPairs];
     std::size_t n = 0;
     for (std::size_t i = 0; i < count; ++i) {
@@ -199,7 +242,7 @@ inline void attention_walk(const AttentionArgs& a, AttentionState* states, std::
     for (; i + Vec::kTilePairs <= n; i += Vec::kTilePairs) {
       attention_step<Vec::kTilePairs>(a, base, block, active + i);
     }
-    for (; i < n; ++i) attention_step<1>(a, base, block, active + i);
+    attention_rest<Vec::kTilePairs - 1>(a, base, block, active + i, n - i);
   }
   for (std::size_t i = 0; i < count; ++i) {
     for (std::size_t d = 0; d < a.head_dim; ++d) {
@@ -222,7 +265,7 @@ inline void attention(const AttentionArgs& a) {
       state.first = a.window != 0 && position + 1 > a.window ? position + 1 - a.window : 0;
       state.maximum = kNoScore;
       state.sum = 0.0F;
-      std::memset(state.values, 0, sizeof state.values);
+      std::memset(state.values, 0, whole_vectors(a.head_dim) * sizeof(float));
       if (count == kMaxPairs || (row + 1 == a.rows && head + 1 == a.heads)) {
         attention_walk(a, states, count);
         count = 0;

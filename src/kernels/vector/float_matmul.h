@@ -58,6 +58,8 @@ inline void float_tile(const MatmulArgs& a, std::size_t m, std::size_t n) {
     }
   }
   if (k < a.k) {
+// Unrolled, or the sums would be kept in memory even where there is no tail.
+#pragma GCC unroll 8
     for (std::size_t j = 0; j < N; ++j) {
       const auto w = W::weight_n(weights + j * weight_stride + k * W::kWeightBytes, a.k - k);
       for (std::size_t i = 0; i < M; ++i) {
@@ -68,9 +70,11 @@ inline void float_tile(const MatmulArgs& a, std::size_t m, std::size_t n) {
     }
   }
   for (std::size_t i = 0; i < M; ++i) {
-    for (std::size_t j = 0; j < N; ++j) {
-      a.output[(m + i) * a.output_stride + n + j] = Vec::sum(sums[i][j]);
-    }
+    float* output = a.output + (m + i) * a.output_stride + n;
+    if constexpr (N == 1)
+      *output = Vec::sum(sums[i][0]);
+    else
+      Vec::sums(sums[i], output);
   }
 }
 

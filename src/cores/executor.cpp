@@ -230,13 +230,7 @@ Status Executor::run(const Recording& recording) {
                           "a recording of {} tasks, and GraphOptions::tasks has room for {}",
                           recording.size(), options_.graph.tasks);
   }
-  const auto on_one_lane = [&](const Recording::Task& task) {
-    return task.spec.blocks == 1 && fits(*threads_[0]->lanes.front(), task.spec);
-  };
-  if (recording.chain_ && options_.caller_serves &&
-      std::all_of(recording.tasks_.begin(), recording.tasks_.end(), on_one_lane)) {
-    return run_chain(recording);
-  }
+  if (is_chain(recording)) return run_chain(recording);
   // Nothing runs, so nobody looks at any of this before something is published.
   const TaskSpec* checked = nullptr;
   bool costs_known = false;
@@ -277,6 +271,16 @@ Status Executor::run(const Recording& recording) {
   const std::lock_guard guard(lock_);
   recording_ = nullptr;
   return done;
+}
+
+// Of single blocks that the caller's lane can do.
+bool Executor::is_chain(const Recording& recording) const {
+  if (!recording.chain_ || !options_.caller_serves) return false;
+  const Lane& own = *threads_[0]->lanes.front();
+  const Recording::Kinds& kinds = recording.kinds_;
+  assert(kinds.matrix + kinds.vector + kinds.others == recording.size());
+  return kinds.others == 0 && (kinds.matrix == 0 || own.matrix) &&
+         (kinds.vector == 0 || own.vector);
 }
 
 // One task after the other, each of one block, on the caller's lane, which no placement can take

@@ -268,6 +268,7 @@ class Executor {
 
   Status check(const TaskSpec& spec) const;
   Status may_submit();
+  bool is_chain(const Recording& recording) const;
   Status run_chain(const Recording& recording);
   Status end_run();
   void stop();

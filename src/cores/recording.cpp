@@ -40,6 +40,7 @@ Recording Recorder::finish() && {
     recording_.tasks_[task].first_successor =
         static_cast<std::uint32_t>(recording_.successors_.size());
     recording_.sinks_ += successors_[task].empty() ? 1 : 0;
+    ++recording_.kinds_.of(recording_.tasks_[task].spec);
     recording_.successors_.insert(recording_.successors_.end(), successors_[task].begin(),
                                   successors_[task].end());
     recording_.chain_ &= recording_.tasks_[task].waits == (task > 0 ? 1U : 0U) &&

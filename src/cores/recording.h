@@ -24,10 +24,12 @@ class Recording {
   // For the runs that follow. Requires at least one.
   void set_blocks(TaskNumber task, std::uint32_t blocks) {
     assert(blocks > 0);
-    tasks_[task].spec.blocks = blocks;
+    change(task, [&](TaskSpec& spec) { spec.blocks = blocks; });
   }
   // Likewise; a task that has lanes keeps having some.
-  void set_shape(TaskNumber task, const TaskShape& shape) { tasks_[task].spec.shape = shape; }
+  void set_shape(TaskNumber task, const TaskShape& shape) {
+    change(task, [&](TaskSpec& spec) { spec.shape = shape; });
+  }
 
  private:
   friend class Recorder;
@@ -39,6 +41,23 @@ class Recording {
     std::uint32_t waits = 0;            // for so many others
     std::uint32_t first_successor = 0;  // up to the next task's
   };
+
+  // How many tasks are a single block on a single lane, by its kind, and how many are not.
+  struct Kinds {
+    std::uint32_t matrix = 0, vector = 0, others = 0;
+    std::uint32_t& of(const TaskSpec& spec) {
+      if (spec.blocks != 1 || spec.shape.whole_group || spec.shape.lanes() != 1) return others;
+      return spec.shape.matrix > 0 ? matrix : vector;
+    }
+  };
+
+  template <class Change>
+  void change(TaskNumber task, const Change& how) {
+    TaskSpec& spec = tasks_[task].spec;
+    --kinds_.of(spec);
+    how(spec);
+    ++kinds_.of(spec);
+  }
 
   std::span<const std::uint32_t> successors(TaskNumber task) const {
     const std::size_t end =
@@ -56,7 +75,8 @@ class Recording {
   std::vector<Task> tasks_;
   std::vector<std::uint32_t> successors_;
   std::uint32_t sinks_ = 0;  // tasks for which nobody waits
-  bool chain_ = true;        // each task waits for the one before it alone, and always runs
+  Kinds kinds_;
+  bool chain_ = true;  // each task waits for the one before it alone, and always runs
   std::vector<std::pair<TaskNumber, Condition>> conditions_;  // of few tasks, in their order
 };
 

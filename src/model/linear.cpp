@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include "model/share.h"
+
 namespace dovetail::model {
 namespace {
 
@@ -43,14 +45,13 @@ void Linear::multiply(std::uint32_t block, std::uint32_t blocks, std::size_t row
                       const std::byte* prepared, std::initializer_list<Output> outputs) const {
   assert(outputs.size() == count_);
   if (rows == 0) return;
-  const std::size_t begin = units_ * block / blocks;
-  const std::size_t end = units_ * (block + 1) / blocks;
+  const auto [begin, end] = part_of(units_, block, blocks);
   std::size_t first = 0;  // unit of the matrix
   for (std::size_t which = 0; which < count_; ++which) {
     const Matrix& matrix = *weights_[which];
     const std::size_t last = first + units_of(matrix);
-    const std::size_t from = std::max(begin, first);
-    const std::size_t to = std::min(end, last);
+    const std::size_t from = std::max<std::size_t>(begin, first);
+    const std::size_t to = std::min<std::size_t>(end, last);
     if (from < to) {
       multiply(matrix, (from - first) * kUnit, std::min((to - first) * kUnit, matrix.rows), rows,
                prepared, outputs.begin()[which]);

@@ -14,6 +14,8 @@ struct Range {
 
 // What block `block` of `blocks` has of `count` items.
 inline Range part_of(std::size_t count, std::uint32_t block, std::uint32_t blocks) {
+  // Tasks of small steps have one, and divisions take longer than all else here.
+  if (blocks == 1) return {0, static_cast<std::uint32_t>(count)};
   return {static_cast<std::uint32_t>(count * block / blocks),
           static_cast<std::uint32_t>(count * (block + 1) / blocks)};
 }

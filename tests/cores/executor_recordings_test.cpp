@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 #include <chrono>
@@ -112,6 +113,39 @@ TEST_P(RecordingsOnMachines, AChainRunsInItsOrderOnLanesThatFit) {
       EXPECT_THAT(executor.take_spans(), testing::SizeIs(20));
     }
     EXPECT_EQ(others, 60);
+  }
+}
+
+TEST_P(RecordingsOnMachines, AChainThatIsChangedRunsAsItIs) {
+  Executor executor(machine(), options());
+  constexpr TaskNumber kLinks = 10, kChanged = 4;
+  struct Seen {
+    const Topology& topology;
+    bool whole = false;  // what the changed link is
+    std::array<std::atomic<std::uint32_t>, kLinks> blocks{};
+  } seen{executor.topology()};
+  Recorder recorder;
+  std::vector<TaskNumber> last;
+  for (TaskNumber link = 0; link < kLinks; ++link) {
+    const auto function = [&seen](const Part& part) {
+      const GroupSpec& group = seen.topology.groups()[part.group];
+      const bool joined = seen.whole && part.task == kChanged;
+      EXPECT_EQ(part.parts, joined ? std::popcount(group.all()) : 1);
+      if (part.part == 0) ++seen.blocks[part.task];
+    };
+    last = {*recorder.add(kVector, function, {}, last)};
+  }
+  Recording recording = std::move(recorder).finish();
+  for (const auto& [blocks, whole] :
+       {std::pair(1U, false), std::pair(7U, false), std::pair(1U, true), std::pair(3U, true),
+        std::pair(1U, false)}) {
+    seen.whole = whole;
+    for (auto& count : seen.blocks) count = 0;
+    recording.set_blocks(kChanged, blocks);
+    recording.set_shape(kChanged, whole ? kWholeGroup : kVectorTask);
+    ASSERT_TRUE(executor.run(recording));
+    for (TaskNumber link = 0; link < kLinks; ++link)
+      EXPECT_EQ(seen.blocks[link], link == kChanged ? blocks : 1) << link;
   }
 }
 

@@ -18,11 +18,6 @@ constexpr bool mutated(DispatchMutant mutant) { return kDispatchMutant == mutant
 
 bool is_cohort(const ReadyTask& task) { return task.together && task.blocks > 1; }
 
-template <class Visit>
-void for_each_lane(LaneMask lanes, Visit visit) {
-  for (; lanes != 0; lanes &= lanes - 1) visit(static_cast<unsigned>(std::countr_zero(lanes)));
-}
-
 }  // namespace
 
 Dispatcher::Dispatcher(const Topology& topology, const DispatchOptions& options)
@@ -147,19 +142,6 @@ void Dispatcher::serve_overdue(Ticks now, Plan& plan) {
   }
 }
 
-// Disjoint places for the shape among lanes of a group, counted up to `most`.
-std::size_t Dispatcher::places(const TaskShape& shape, GroupId group, LaneMask from,
-                               std::size_t most) const {
-  std::size_t count = 0;
-  while (count < most) {
-    const LaneMask lanes = choose_lanes(tracker_.spec(group), shape, from);
-    if (lanes == 0) break;
-    from &= ~lanes;
-    ++count;
-  }
-  return count;
-}
-
 void Dispatcher::serve_cohorts(Ticks now, Plan& plan) {
   while (!cohorts_.empty()) {
     if (mixed_overdue()) serve_overdue_mixed(now, plan);
@@ -205,9 +187,11 @@ bool Dispatcher::start_cohort(Waiting& waiting, Ticks now, Plan& plan) {
   return waiting.next_block == waiting.task.blocks;
 }
 
-// As many places as it needs are kept, those with the least to do before the others.
+// As many places as it needs are kept: those that come free first, as far as that is known, and of
+// these those with the least to do before the others.
 void Dispatcher::keep_for_cohort(const Waiting& waiting) {
   release(kept_for_mixed_);
+  const Ticks start = start_of_cohort(waiting.task);
   std::vector<std::pair<int, GroupId>> groups;
   for (GroupId group = 0; group < tracker_.groups(); ++group) {
     const GroupState& state = tracker_.state(group);
@@ -216,7 +200,7 @@ void Dispatcher::keep_for_cohort(const Waiting& waiting) {
   std::sort(groups.begin(), groups.end());
   std::size_t count = 0;
   for (const auto& [load, group] : groups) {
-    LaneMask pool = tracker_.spec(group).all();
+    LaneMask pool = free_by(group, start);
     while (count < waiting.task.blocks) {
       const LaneMask lanes = choose_lanes(tracker_.spec(group), waiting.task.shape, pool);
       if (lanes == 0) break;
@@ -304,47 +288,31 @@ bool Dispatcher::place_mixed(Waiting& waiting, Ticks now, Plan& plan) {
   return false;
 }
 
-// The lanes of the group with the least to do that are kept for nobody. Under the other policies
-// nothing is: the parts go where they are admitted.
+// Lanes that are kept for nobody, of the group where they come free first, or where that is not
+// known of all groups, of the one with the least to do. Under the other policies nothing is kept:
+// the parts go where they are admitted.
 void Dispatcher::keep_for_mixed(const Waiting& waiting) {
   if (options_.policy != AdmissionPolicy::kStrict) return;
   if (mutated(DispatchMutant::kKeepsNothing)) return;
-  Kept best;
-  int least = std::numeric_limits<int>::max();
+  Kept least, first;
+  int least_load = std::numeric_limits<int>::max();
+  Ticks first_at = kParkedUnknown;
+  bool known = true;
   for (GroupId group = 0; group < tracker_.groups(); ++group) {
-    const LaneMask lanes = least_busy(group, waiting.task.shape);
+    const auto [lanes, at] = soonest(group, waiting.task.shape);
     if (lanes == 0) continue;
     const GroupState& state = tracker_.state(group);
     const int load = std::popcount(state.running & lanes) + std::popcount(state.pending & lanes);
-    if (load < least) best = {group, lanes};
-    least = std::min(least, load);
+    if (load < least_load) least = {group, lanes};
+    if (at < first_at) first = {group, lanes};
+    least_load = std::min(least_load, load);
+    first_at = std::min(first_at, at);
+    known &= at < kUnknown;
   }
-  if (best.lanes == 0) return;
+  if (least.lanes == 0) return;
+  const Kept& best = known ? first : least;
   tracker_.keep(best.group, best.lanes);
   kept_for_mixed_.push_back(best);
-}
-
-// Lanes for the shape: idle ones before busy ones before those with something parked. 0: there are
-// not enough that are kept for nobody.
-LaneMask Dispatcher::least_busy(GroupId group, const TaskShape& shape) const {
-  const GroupSpec& spec = tracker_.spec(group);
-  const LaneMask free = spec.all() & ~tracker_.kept(group);
-  if (shape.whole_group) return choose_lanes(spec, shape, free);
-  const LaneMask tiers[] = {tracker_.idle(group), ~tracker_.state(group).pending, ~LaneMask{0}};
-  LaneMask lanes = 0;
-  const auto add = [&](TaskShape one, unsigned count) {
-    for (; count > 0; --count) {
-      LaneMask found = 0;
-      for (const LaneMask tier : tiers) {
-        found = choose_lanes(spec, one, free & tier & ~lanes);
-        if (found != 0) break;
-      }
-      if (found == 0) return false;
-      lanes |= found;
-    }
-    return true;
-  };
-  return add(kMatrixTask, shape.matrix) && add(kVectorTask, shape.vector) ? lanes : 0;
 }
 
 void Dispatcher::release(std::vector<Kept>& kept) {
@@ -420,36 +388,29 @@ bool Dispatcher::serve_single(Kind kind, Ticks now, Plan& plan) {
   return open.has_value();
 }
 
-// When the lanes that are kept in a group will all be idle; nothing: nobody knows.
-std::optional<Ticks> Dispatcher::kept_free_at(GroupId group) const {
-  Ticks free = 0;
-  bool known = true;
-  for_each_lane(tracker_.kept(group) & tracker_.state(group).running, [&](unsigned index) {
-    const Lane& busy = lane(group, index);
-    const bool parked = (tracker_.state(group).pending >> index & 1) != 0;
-    known = known && busy.running.cost > 0 && (!parked || busy.parked.cost > 0);
-    free = std::max(free, busy.running.start + busy.running.cost + busy.parked.cost);
-  });
-  return known ? std::optional(free) : std::nullopt;
-}
-
 bool Dispatcher::backfill(Kind kind, Ticks now, Plan& plan) {
   const bool is_parked = parked_[kind] > 0 && !mutated(DispatchMutant::kStaysParked);
   const Ticks cost =
       is_parked ? oldest_parked(shape_of(kind))->work->cost : singles_[kind].front().task.cost;
   if (cost == 0) return false;
-  for (const std::vector<Kept>* all : {&kept_for_mixed_, &kept_for_cohort_}) {
-    for (const Kept& kept : *all) {
+  const Ticks end = now + cost;
+  const bool careful = !mutated(DispatchMutant::kBackfillsLate);
+  const auto give_kept = [&](const std::vector<Kept>& all, const auto& may_start) {
+    for (const Kept& kept : all) {
       const LaneMask lanes = choose_lanes(tracker_.spec(kept.group), shape_of(kind),
                                           kept.lanes & tracker_.idle(kept.group));
-      if (lanes == 0) continue;
-      const auto free = kept_free_at(kept.group);
-      if (!free || now + cost > *free) continue;
+      if (lanes == 0 || may_start(kept.group)) continue;
       give(kind, kept.group, lanes, now, plan);
       return true;
     }
+    return false;
+  };
+  if (give_kept(kept_for_mixed_,
+                [&](GroupId group) { return careful && mixed_may_start(group, end); })) {
+    return true;
   }
-  return false;
+  if (kept_for_cohort_.empty() || (careful && cohort_may_start(end))) return false;
+  return give_kept(kept_for_cohort_, [](GroupId) { return false; });
 }
 
 // What found no idle lane waits behind what has run longest.

@@ -48,8 +48,8 @@ struct DispatchOptions {
   std::uint32_t patience = 8;
   // Single-lane tasks are given to busy lanes, behind what runs there.
   bool parks = true;
-  // Single-lane tasks whose cost is known may use lanes that are kept for a mixed task, as long as
-  // the lanes it waits for are sure to be busy longer.
+  // Single-lane tasks whose cost is known may use lanes that are kept for a mixed task or a cohort,
+  // as long as it is sure that it could not start before they end.
   bool backfills = true;
 };
 
@@ -155,11 +155,26 @@ class Dispatcher {
   void keep_for_cohort(const Waiting& waiting);
   void keep_for_mixed(const Waiting& waiting);
   void release(std::vector<Kept>& kept);
-  std::size_t places(const TaskShape& shape, GroupId group, LaneMask from, std::size_t most) const;
-  std::optional<Ticks> kept_free_at(GroupId group) const;
-  LaneMask least_busy(GroupId group, const TaskShape& shape) const;
   void place(Waiting& waiting, GroupId group, LaneMask lanes, Ticks now, Plan& plan);
   void count_bypass();
+
+  // When lanes come free whose work has no cost, and then those where such work is parked.
+  static constexpr Ticks kParkedUnknown = ~Ticks{0};
+  static constexpr Ticks kUnknown = kParkedUnknown - 1;
+  struct Soonest {
+    LaneMask lanes = 0;
+    Ticks at = 0;
+  };
+  std::size_t places(const TaskShape& shape, GroupId group, LaneMask from, std::size_t most) const;
+  Ticks free_at(GroupId group, unsigned index) const;
+  template <class When>
+  LaneMask lanes_where(GroupId group, const When& when) const;
+  LaneMask free_by(GroupId group, Ticks time) const;
+  LaneMask free_before(GroupId group, Ticks time) const;
+  Soonest soonest(GroupId group, const TaskShape& shape) const;
+  Ticks start_of_cohort(const ReadyTask& cohort) const;
+  bool mixed_may_start(GroupId group, Ticks before) const;
+  bool cohort_may_start(Ticks before) const;
 
   DispatchOptions options_;
   GroupTracker tracker_;

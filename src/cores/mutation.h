@@ -16,6 +16,7 @@ enum class DispatchMutant {
   kLosesABlock,     // law 4: the last of some
   kCohortsForEver,  // law 4: cohorts pass over older mixed tasks for ever
   kForgets,         // law 4: a mixed task that has waited, once something else has come
+  kBackfillsLate,   // law 4: lanes that a mixed task waits for go to work that ends after that
   kCount
 };
 

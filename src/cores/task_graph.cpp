@@ -20,11 +20,6 @@ Status TaskGraph::room(std::size_t accesses, std::size_t edges) const {
                 "task {}: {} accesses, and GraphOptions::accesses has room for {}", submitted_,
                 accesses, map_.capacity());
   }
-  if (edges > edges_.size()) {
-    return fail(ErrorKind::kInvalid,
-                "task {}: it waits for {} tasks, and GraphOptions::edges has room for {}",
-                submitted_, edges, edges_.size());
-  }
   if (submitted_ - oldest_ == slots_.size()) {
     // Whoever submits cannot end the scope while it waits for the scope's tasks to make room.
     if (!scopes_.empty() && scopes_.front() == oldest_) {
@@ -36,7 +31,9 @@ Status TaskGraph::room(std::size_t accesses, std::size_t edges) const {
     return fail(ErrorKind::kExhausted, "{} tasks have not ended", running());
   }
   if (edges > edges_.size() - edges_used_) {
-    return fail(ErrorKind::kExhausted, "{} edges are in use", edges_used_);
+    // Also where there are fewer in all: those that it waits for end.
+    return fail(ErrorKind::kExhausted, "task {} waits for {} tasks, and {} of {} edges are in use",
+                submitted_, edges, edges_used_, edges_.size());
   }
   return {};
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -13,6 +14,12 @@ namespace dovetail::cores {
 
 // Lanes of one group, one bit each.
 using LaneMask = std::uint64_t;
+
+// Calls `visit` with each lane's index, the lowest first.
+template <class Visit>
+void for_each_lane(LaneMask lanes, Visit visit) {
+  for (; lanes != 0; lanes &= lanes - 1) visit(static_cast<unsigned>(std::countr_zero(lanes)));
+}
 using GroupId = std::uint32_t;
 
 // Lanes that share a near memory. A lane does matrix work, vector work or both.

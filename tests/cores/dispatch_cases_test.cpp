@@ -191,6 +191,48 @@ TEST(Backfill, WorkOfUnknownLengthDoesNot) {
   EXPECT_EQ(played.start_of(2), 40U);
 }
 
+// V1 is free long before V0, which is kept for the mixed task.
+TEST(Backfill, LanesThatAreNotKeptMayLetTheMixedTaskStart) {
+  std::vector<Job> jobs = {{0, kVectorTask, 0, 100, 1, false, 100},
+                           {1, kVectorTask, 0, 10, 1, false, 10},
+                           {2, k1C1V, 1, 5},
+                           {3, kMatrixTask, 2, 50, 1, false, 50},
+                           {4, kMatrixTask, 3, 7, 1, false, 7}};
+  const Played played = play("1x(1C2V)", jobs);
+  EXPECT_EQ(played.start_of(2), 10U);
+  EXPECT_EQ(played.start_of(3), 15U);
+  jobs.pop_back();
+  jobs[3].takes = jobs[3].cost = 8;  // just in time
+  EXPECT_EQ(play("1x(1C2V)", jobs).start_of(3), 2U);
+  EXPECT_EQ(play("1x(1C2V)", jobs).start_of(2), 10U);
+  jobs[1].cost = 0;  // may end at any time
+  EXPECT_EQ(play("1x(1C2V)", jobs).start_of(3), 15U);
+}
+
+// Where it is known when lanes come free, those are kept that do so first.
+TEST(Keeping, TheLanesThatComeFreeFirst) {
+  const std::vector<Job> jobs = {{0, kVectorTask, 0, 100, 1, false, 100},
+                                 {1, kVectorTask, 0, 60, 1, false, 60},
+                                 {2, kVectorTask, 0, 20, 1, false, 20},
+                                 {3, kVectorTask, 0, 30, 1, false, 30},
+                                 {4, k2V, 1, 5, 1, false, 5},
+                                 {5, kVectorTask, 2, 500, 1, false, 500}};
+  for (const char* machine : {"1x(1C4V)", "2x(1C2V)"}) {
+    const Played played = play(machine, jobs);
+    EXPECT_EQ(played.start_of(4), 30U) << machine;
+    EXPECT_EQ(played.start_of(5), 35U) << machine;
+  }
+  std::vector<Job> cohort = jobs;
+  cohort[4] = {4, kVectorTask, 1, 5, 2, true, 5};
+  EXPECT_EQ(play("2x(1C2V)", cohort).start_of(4), 30U);
+  EXPECT_EQ(play("4x(1C1V)", cohort).start_of(4), 30U);
+}
+
+TEST(Backfill, NeverDelaysWhoWaits) {
+  for (std::uint64_t seed = 0; seed < 5000; ++seed)
+    ASSERT_EQ(violations_of_backfill(seed), kNothing) << "seed " << seed;
+}
+
 TEST(Blocks, EachRunsOnce) {
   for (const std::uint32_t blocks : {2U, 8U, 12U, 24U, 48U}) {
     const std::vector<Job> jobs = {{0, k1C2V, 0, 10, blocks}, {1, k1C2V, 0, 10, blocks}};

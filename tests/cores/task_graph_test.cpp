@@ -201,11 +201,23 @@ TEST(TaskGraph, WhatCanNeverFitIsRefusedByItsOption) {
   ASSERT_FALSE(wide);
   EXPECT_EQ(wide.error().kind, ErrorKind::kInvalid);
   EXPECT_THAT(wide.error().message, HasSubstr("GraphOptions::accesses has room for 2"));
-  for (int i = 0; i < 3; ++i) submit(graph, {});
-  const auto joined = graph.submit({}, std::vector<TaskNumber>{0, 1, 2});
-  ASSERT_FALSE(joined);
-  EXPECT_EQ(joined.error().kind, ErrorKind::kInvalid);
-  EXPECT_THAT(joined.error().message, HasSubstr("GraphOptions::edges has room for 2"));
+}
+
+// Whether it fits may depend on when others end, but not whether it ever does.
+TEST(TaskGraph, WhoWaitsForMoreThanThereAreEdgesFitsLater) {
+  for (const std::uint32_t edges : {0U, 1U, 2U}) {
+    TaskGraph graph({16, 2, edges});
+    for (int i = 0; i < 3; ++i) submit(graph, {});
+    take_all(graph);
+    const std::vector<TaskNumber> all = {0, 1, 2};
+    for (TaskNumber next = 0; next + edges < 3; ++next) {
+      const auto joined = graph.submit({}, all);
+      ASSERT_FALSE(joined);
+      EXPECT_EQ(joined.error().kind, ErrorKind::kExhausted);
+      graph.finish(next);
+    }
+    EXPECT_EQ(submit(graph, {}, all), 3U);
+  }
 }
 
 TEST(TaskGraph, ARefusalLeavesNoTrace) {

@@ -13,7 +13,8 @@ int main(int argc, char** argv) {
   for (std::uint64_t seed = 0; seed < 3000; ++seed) {
     const History history = random_history(seed);
     const Played played = play(history.topology, history.jobs, history.options);
-    const auto found = violations(history.topology, history.jobs, played, history.options);
+    auto found = violations(history.topology, history.jobs, played, history.options);
+    if (found.empty()) found = violations_of_backfill(seed);
     if (found.empty()) continue;
     std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), found.front().c_str());
     return has_fault ? 0 : 1;

@@ -355,6 +355,36 @@ std::vector<std::string> violations(const std::string& topology, const std::vect
   return found;
 }
 
+std::vector<std::string> violations_of_backfill(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto below = [&](std::uint64_t n) { return random() % n; };
+  static constexpr const char* kMachines[] = {"1x(1C2V)", "2x(1C2V)", "1x(4L)",
+                                              "2x(3L)",   "1x(2C4V)", "1x(2C2V)+2x(1C1V)"};
+  const std::string topology = kMachines[below(std::size(kMachines))];
+  DispatchOptions options;
+  options.parks = false;  // the younger one may not push what is parked to other lanes, either
+  std::vector<Job> jobs;
+  const auto add = [&](const TaskShape& shape, Ticks at, std::uint32_t blocks = 1) {
+    const Ticks takes = 1 + below(40);
+    jobs.push_back({jobs.size(), shape, at, takes, blocks, blocks > 1, takes});
+  };
+  const std::uint64_t before = 1 + below(8);
+  for (std::uint64_t i = 0; i < before; ++i)
+    add(below(3) == 0 ? kMatrixTask : kVectorTask, below(10));
+  const Dispatcher dispatcher(*Topology::parse(topology), options);
+  static constexpr TaskShape kWide[] = {k1C1V, k1C2V, k2V, kWholeGroup};
+  const TaskId wide = jobs.size();
+  const bool cohort = below(3) == 0;
+  add(cohort ? kVectorTask : kWide[below(4)], 10, cohort ? 2 + below(4) : 1);
+  if (!dispatcher.check({wide, jobs[wide].shape, jobs[wide].blocks, cohort, 0})) return {};
+  const Ticks without = play(topology, jobs, options).start_of(wide);
+  add(below(2) == 0 ? kMatrixTask : kVectorTask, 11 + below(20));
+  const Ticks with = play(topology, jobs, options).start_of(wide);
+  if (with <= without) return {};
+  return {fmt::format("{}: with task {} at {} task {} starts at {} and not at {}", topology,
+                      wide + 1, jobs.back().at, wide, with, without)};
+}
+
 History random_history(std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto below = [&](std::uint64_t n) { return random() % n; };

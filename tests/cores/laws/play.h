@@ -51,8 +51,14 @@ Played play(const std::string& topology, const std::vector<Job>& jobs,
 std::vector<std::string> violations(const std::string& topology, const std::vector<Job>& jobs,
                                     const Played& played, const DispatchOptions& options = {});
 
-// The same for spans of threads, as far as their clocks can tell: parts that start together overlap
-// (where `together`: every lane has a thread of its own); who overtakes whom is not looked at.
+// Plays a mixed task or a cohort that has to wait, with and without a younger task of a single
+// lane, on a machine and behind tasks that are drawn by a seed. All costs are known and nothing is
+// parked: then the younger one may not make the other start later.
+std::vector<std::string> violations_of_backfill(std::uint64_t seed);
+
+// As violations(), for spans of threads, as far as their clocks can tell: parts that start together
+// overlap (where `together`: every lane has a thread of its own); who overtakes whom is not looked
+// at.
 std::vector<std::string> violations_of_threads(const Topology& machine,
                                                const std::vector<Job>& jobs,
                                                const std::vector<Span>& spans, bool together);

@@ -11,9 +11,6 @@
 namespace dovetail::cores {
 namespace {
 
-// How many mixed tasks behind one that has to wait are looked at: a smaller one may find room.
-constexpr std::size_t kLookahead = 16;
-
 constexpr bool mutated(DispatchMutant mutant) { return kDispatchMutant == mutant; }
 
 bool is_cohort(const ReadyTask& task) { return task.together && task.blocks > 1; }
@@ -54,13 +51,37 @@ Status Dispatcher::check(const ReadyTask& task) const {
 
 void Dispatcher::add(const ReadyTask& task) {
   assert(check(task));
-  Queue& queue = is_cohort(task)         ? cohorts_
-                 : task.shape.is_mixed() ? mixed_
-                                         : singles_[kind_of(task.shape)];
-  if (mutated(DispatchMutant::kYoungestFirst) && !task.shape.is_mixed()) {
-    return queue.push_front({task, next_order_++, task.first_block});
+  Queue& queue = queue_of(task);
+  const Waiting waiting = {task, next_order_++, task.first_block};
+  if (mutated(DispatchMutant::kYoungestFirst) && !task.shape.is_mixed())
+    queue.push_front(waiting);
+  else
+    queue.push_back(waiting);
+}
+
+Dispatcher::Queue& Dispatcher::queue_of(const ReadyTask& task) {
+  if (is_cohort(task)) return cohorts_;
+  if (!task.shape.is_mixed()) return singles_[kind_of(task.shape)];
+  for (ShapeQueue& of : mixed_) {
+    if (of.shape == task.shape) return of.tasks;
   }
-  queue.push_back({task, next_order_++, task.first_block});
+  return mixed_.emplace_back(ShapeQueue{task.shape, {}}).tasks;
+}
+
+// Which of mixed_ has the oldest task; nothing: there is none.
+std::optional<std::size_t> Dispatcher::oldest_mixed(bool stuck_too) const {
+  std::optional<std::size_t> oldest;
+  for (std::size_t shape = 0; shape < mixed_.size(); ++shape) {
+    const Queue& tasks = mixed_[shape].tasks;
+    if (tasks.empty() || (mixed_[shape].stuck && !stuck_too)) continue;
+    if (!oldest || tasks.front().order < mixed_[*oldest].tasks.front().order) oldest = shape;
+  }
+  return oldest;
+}
+
+bool Dispatcher::is_oldest_mixed(const Waiting& waiting) const {
+  const auto oldest = oldest_mixed();
+  return oldest && &waiting == &mixed_[*oldest].tasks.front();
 }
 
 void Dispatcher::occupy(GroupId group, LaneMask lanes) {
@@ -69,7 +90,9 @@ void Dispatcher::occupy(GroupId group, LaneMask lanes) {
 }
 
 std::size_t Dispatcher::waiting() const {
-  return cohorts_.size() + mixed_.size() + singles_[kMatrix].size() + singles_[kVector].size();
+  std::size_t count = cohorts_.size() + singles_[kMatrix].size() + singles_[kVector].size();
+  for (const ShapeQueue& of : mixed_) count += of.tasks.size();
+  return count;
 }
 
 void Dispatcher::plan(Ticks now, Plan& plan) {
@@ -97,9 +120,18 @@ std::optional<Dispatcher::Part> Dispatcher::finish(GroupId group, unsigned index
   return ended.running.part;
 }
 
-// Gives the next block of a task to these lanes: idle ones run it, busy ones have it parked.
+AdmissionPolicy Dispatcher::policy() const {
+  return mutated(DispatchMutant::kAdmitsInParts) ? AdmissionPolicy::kPerCore : options_.policy;
+}
+
+// Gives the next block of a task to these lanes, which admit it: idle ones run it, busy ones have
+// it parked.
 void Dispatcher::place(Waiting& waiting, GroupId group, LaneMask lanes, Ticks now, Plan& plan) {
-  const LaneMask running = lanes & tracker_.idle(group);
+  const Admission how = admit(policy(), tracker_.state(group), lanes);
+  assert(how != Admission::kRefused);
+  const LaneMask running = how == Admission::kRun    ? lanes
+                           : how == Admission::kPend ? 0
+                                                     : lanes & tracker_.idle(group);
   const LaneMask parked = lanes & ~running;
   const ReadyTask& task = waiting.task;
   const Work work = {{task.id, waiting.next_block}, waiting.order, task.shape, task.cost, now};
@@ -151,7 +183,8 @@ void Dispatcher::serve_cohorts(Ticks now, Plan& plan) {
       // Lanes that had been kept for a mixed task may be all that was missing.
       if (!start_cohort(cohorts_.front(), now, plan)) return;
     }
-    if (!mixed_.empty() && mixed_.front().order < cohorts_.front().order) ++mixed_bypassed_;
+    const auto mixed = oldest_mixed();
+    if (mixed && mixed_[*mixed].tasks.front().order < cohorts_.front().order) ++mixed_bypassed_;
     cohorts_.pop_front();
     serve_overdue(now, plan);
   }
@@ -159,8 +192,8 @@ void Dispatcher::serve_cohorts(Ticks now, Plan& plan) {
 
 // Whether cohorts have passed over the oldest mixed task often enough.
 bool Dispatcher::mixed_overdue() const {
-  return !mixed_.empty() && mixed_bypassed_ >= options_.patience &&
-         options_.policy == AdmissionPolicy::kStrict && !mutated(DispatchMutant::kCohortsForEver);
+  return mixed_bypassed_ >= options_.patience && options_.policy == AdmissionPolicy::kStrict &&
+         oldest_mixed() && !mutated(DispatchMutant::kCohortsForEver);
 }
 
 // All blocks, or none.
@@ -215,20 +248,24 @@ void Dispatcher::keep_for_cohort(const Waiting& waiting) {
 // The next block of the oldest mixed task goes before the cohorts.
 void Dispatcher::serve_overdue_mixed(Ticks now, Plan& plan) {
   release(kept_for_cohort_);
-  Waiting& oldest = mixed_.front();
+  Queue& queue = mixed_[*oldest_mixed()].tasks;
+  Waiting& oldest = queue.front();
   if (!place_mixed(oldest, now, plan)) {
     if (kept_for_mixed_.empty()) keep_for_mixed(oldest);
     return;
   }
-  if (oldest.next_block == oldest.task.blocks) mixed_.pop_front();
+  if (oldest.next_block == oldest.task.blocks) queue.pop_front();
   serve_overdue(now, plan);
 }
 
+// The oldest first, but those that find no lanes hold up none of another shape.
 void Dispatcher::serve_mixed(Ticks now, Plan& plan) {
+  for (ShapeQueue& of : mixed_) of.stuck = false;
   bool first_waits = false;
-  for (std::size_t i = 0; i < mixed_.size() && i < kLookahead;) {
-    Waiting& waiting = mixed_[i];
-    const bool oldest = i == 0;
+  while (const auto next = oldest_mixed(false)) {
+    Queue& queue = mixed_[*next].tasks;
+    Waiting& waiting = queue.front();
+    const bool oldest = is_oldest_mixed(waiting);
     bool placed = true;
     while (placed && waiting.next_block < waiting.task.blocks) {
       placed = place_mixed(waiting, now, plan);
@@ -236,12 +273,13 @@ void Dispatcher::serve_mixed(Ticks now, Plan& plan) {
     }
     if (placed) {
       if (oldest) release(kept_for_mixed_);
-      mixed_.erase(mixed_.begin() + static_cast<std::ptrdiff_t>(i));
+      queue.pop_front();
       continue;
     }
     if (mutated(DispatchMutant::kBackOfTheQueue) && oldest && !first_waits) {
       first_waits = true;
-      std::rotate(mixed_.begin(), mixed_.begin() + 1, mixed_.end());
+      waiting.order = next_order_++;
+      std::rotate(queue.begin(), queue.begin() + 1, queue.end());
       continue;
     }
     if (oldest && !first_waits) {
@@ -249,13 +287,13 @@ void Dispatcher::serve_mixed(Ticks now, Plan& plan) {
       if (kept_for_mixed_.empty()) keep_for_mixed(waiting);
     }
     if (options_.policy == AdmissionPolicy::kStrict && !tracker_.any_open()) return;
-    ++i;
+    mixed_[*next].stuck = true;
   }
 }
 
 bool Dispatcher::place_mixed(Waiting& waiting, Ticks now, Plan& plan) {
   const TaskShape& shape = waiting.task.shape;
-  const bool oldest = &waiting == &mixed_.front();
+  const bool oldest = is_oldest_mixed(waiting);
   if (mutated(DispatchMutant::kForgets) && waiting.order + 1 < next_order_) return false;
   if (const auto open = tracker_.find_open(shape)) {
     if (oldest) release(kept_for_mixed_);
@@ -273,15 +311,13 @@ bool Dispatcher::place_mixed(Waiting& waiting, Ticks now, Plan& plan) {
       return true;
     }
   }
-  const AdmissionPolicy policy =
-      mutated(DispatchMutant::kAdmitsInParts) ? AdmissionPolicy::kPerCore : options_.policy;
-  if (policy == AdmissionPolicy::kStrict) return false;
+  if (policy() == AdmissionPolicy::kStrict) return false;
   for (GroupId group = 0; group < tracker_.groups(); ++group) {
     const GroupState& state = tracker_.state(group);
     LaneMask pool = tracker_.parkable(group);
-    if (policy == AdmissionPolicy::kPerCore) pool |= tracker_.open(group);
+    if (policy() == AdmissionPolicy::kPerCore) pool |= tracker_.open(group);
     const LaneMask lanes = choose_lanes(tracker_.spec(group), shape, pool);
-    if (admit(policy, state, lanes) == Admission::kRefused) continue;
+    if (admit(policy(), state, lanes) == Admission::kRefused) continue;
     place(waiting, group, lanes, now, plan);
     return true;
   }

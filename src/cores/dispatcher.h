@@ -110,6 +110,13 @@ class Dispatcher {
   using Queue = std::deque<Waiting>;
   enum Kind : std::size_t { kMatrix, kVector };
 
+  // Mixed tasks of one shape: where the oldest finds no lanes, none of them does.
+  struct ShapeQueue {
+    TaskShape shape;
+    Queue tasks;
+    bool stuck = false;  // in the plan that is being made
+  };
+
   struct Work {
     Part part;
     std::uint64_t order = 0;
@@ -148,6 +155,9 @@ class Dispatcher {
   void give(Kind kind, GroupId group, LaneMask lanes, Ticks now, Plan& plan);
   bool serve_single(Kind kind, Ticks now, Plan& plan);
   bool backfill(Kind kind, Ticks now, Plan& plan);
+  Queue& queue_of(const ReadyTask& task);
+  std::optional<std::size_t> oldest_mixed(bool stuck_too = true) const;
+  bool is_oldest_mixed(const Waiting& waiting) const;
   bool mixed_overdue() const;
   void serve_overdue_mixed(Ticks now, Plan& plan);
   bool place_mixed(Waiting& waiting, Ticks now, Plan& plan);
@@ -155,6 +165,7 @@ class Dispatcher {
   void keep_for_cohort(const Waiting& waiting);
   void keep_for_mixed(const Waiting& waiting);
   void release(std::vector<Kept>& kept);
+  AdmissionPolicy policy() const;
   void place(Waiting& waiting, GroupId group, LaneMask lanes, Ticks now, Plan& plan);
   void count_bypass();
 
@@ -182,7 +193,8 @@ class Dispatcher {
   std::vector<Lane> lanes_;
   std::uint64_t next_order_ = 0;
 
-  Queue cohorts_, mixed_;
+  Queue cohorts_;
+  std::vector<ShapeQueue> mixed_;  // one for each shape that there was
   std::array<Queue, 2> singles_;
   std::array<std::uint32_t, 2> bypassed_{};  // blocks that started while its oldest waited
   std::uint32_t mixed_bypassed_ = 0;  // younger cohorts that started while the oldest mixed waited

@@ -209,6 +209,16 @@ TEST(Backfill, LanesThatAreNotKeptMayLetTheMixedTaskStart) {
   EXPECT_EQ(play("1x(1C2V)", jobs).start_of(3), 15U);
 }
 
+// However many mixed tasks wait that need what is busy.
+TEST(Mixed, OfAnotherShapeDoNotWaitForThoseThatFindNoLanes) {
+  std::vector<Job> jobs = {{0, kMatrixTask, 0, 1000}, {1, kMatrixTask, 0, 1000}};
+  while (jobs.size() < 42) jobs.push_back({jobs.size(), k1C2V, 1, 10});
+  jobs.push_back({42, k2V, 2, 10});
+  const Played played = play("2x(1C2V)", jobs);
+  EXPECT_EQ(violations("2x(1C2V)", jobs, played), kNothing);
+  EXPECT_EQ(played.start_of(42), 2U);
+}
+
 // Where it is known when lanes come free, those are kept that do so first.
 TEST(Keeping, TheLanesThatComeFreeFirst) {
   const std::vector<Job> jobs = {{0, kVectorTask, 0, 100, 1, false, 100},

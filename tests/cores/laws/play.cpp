@@ -73,7 +73,8 @@ class Moments {
   }
 
   // No lane is idle while a task that needs no more waits, and no group while the oldest mixed one
-  // does; except where lanes may be kept for somebody.
+  // does; except where lanes may be kept for somebody. For a mixed task they are so many as it
+  // needs, of one group. Which ones are kept for cohorts is not known here.
   void check_idle_lanes(std::vector<std::string>& found) const {
     for (const Ticks now : times_) {
       const Job* mixed = oldest_waiting(now, [](const Job& job) { return is_mixed(job); });
@@ -86,13 +87,12 @@ class Moments {
           found.push_back(
               fmt::format("at {} mixed task {} waits beside idle lanes", now, mixed->id));
         }
-        continue;
       }
-      for (const TaskShape shape : {kMatrixTask, kVectorTask}) {
-        const Job* single = oldest_waiting(
-            now, [&](const Job& job) { return job.shape == shape && !is_cohort(job); });
-        if (single == nullptr || !fits_anywhere(shape, idle)) continue;
-        found.push_back(fmt::format("at {} task {} waits beside idle lanes", now, single->id));
+      for (const TaskShape shape : {kMatrixTask, kVectorTask, k1C1V, k1C2V, k2V, kWholeGroup}) {
+        const Job* job = oldest_waiting(
+            now, [&](const Job& one) { return one.shape == shape && !is_cohort(one); });
+        if (job == nullptr || job == mixed || !fits_beside(mixed, shape, idle)) continue;
+        found.push_back(fmt::format("at {} task {} waits beside idle lanes", now, job->id));
       }
     }
   }
@@ -205,6 +205,22 @@ class Moments {
   bool fits_anywhere(const TaskShape& shape, const std::vector<LaneMask>& idle) const {
     for (std::size_t group = 0; group < idle.size(); ++group) {
       if (choose_lanes(machine_.groups()[group], shape, idle[group]) != 0) return true;
+    }
+    return false;
+  }
+
+  // Whether there is room for the shape whichever lanes are kept for the mixed task, if there is
+  // one.
+  bool fits_beside(const Job* mixed, const TaskShape& shape,
+                   const std::vector<LaneMask>& idle) const {
+    std::size_t groups = 0;
+    for (GroupId group = 0; group < idle.size(); ++group) {
+      const GroupSpec& spec = machine_.groups()[group];
+      if (choose_lanes(spec, shape, idle[group]) == 0) continue;
+      if (mixed == nullptr || ++groups > 1) return true;
+      if (mixed->shape.whole_group || shape.is_mixed()) continue;
+      const LaneMask usable = idle[group] & (shape.matrix > 0 ? spec.matrix : spec.vector);
+      if (static_cast<unsigned>(std::popcount(usable)) > mixed->shape.lanes()) return true;
     }
     return false;
   }

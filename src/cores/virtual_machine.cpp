@@ -48,6 +48,8 @@ std::size_t VirtualMachine::run() {
       parts_left_[placed.task] +=
           static_cast<std::uint64_t>(std::popcount(placed.running | placed.parked));
       --blocks_unplaced_[placed.task];
+      const auto parts = static_cast<unsigned>(std::popcount(placed.running | placed.parked));
+      if (parts > 1 && placed.parked != 0) in_parts_[{placed.task, placed.block}] = {parts, {}};
       for (LaneMask lanes = placed.running; lanes != 0; lanes &= lanes - 1) {
         start({placed.task, placed.block}, placed.group,
               static_cast<unsigned>(std::countr_zero(lanes)));
@@ -66,8 +68,22 @@ void VirtualMachine::start(Dispatcher::Part part, GroupId group, unsigned lane) 
   const Ticks takes = duration_(part.task, part.block, group, lane);
   waits_[first_wait_.at(part.task) + part.block].start = now_;
   assert(takes > 0);
-  events_.push({now_ + takes, next_order_++, started_.size(), {}});
   started_.push_back({part.task, part.block, group, lane, now_, now_ + takes});
+  const auto found = in_parts_.find({part.task, part.block});
+  if (found == in_parts_.end()) return end_at(started_.size() - 1);
+  InParts& parts = found->second;
+  parts.started.push_back(started_.size() - 1);
+  if (--parts.to_start > 0) return;
+  for (const std::size_t index : parts.started) {
+    Span& span = started_[index];
+    span.end = now_ + (span.end - span.start);
+    end_at(index);
+  }
+  in_parts_.erase(found);
+}
+
+void VirtualMachine::end_at(std::size_t span) {
+  events_.push({started_[span].end, next_order_++, span, {}});
 }
 
 void VirtualMachine::end(const Span& ended) {

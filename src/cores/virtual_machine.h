@@ -38,7 +38,9 @@ struct KeptSpan {
 };
 
 // Plays tasks on the lanes of any machine under a virtual clock: the same dispatcher as for
-// threads, with durations that are given. The same calls give the same spans.
+// threads, with durations that are given. The parts of a mixed block work together: where a policy
+// lets some of them start sooner, they have their lanes and wait until the last one has started.
+// The same calls give the same spans.
 class VirtualMachine {
  public:
   // How long the part of a block takes on a lane; at least 1.
@@ -80,6 +82,7 @@ class VirtualMachine {
   static constexpr std::size_t kNoSpan = ~std::size_t{0};
 
   void start(Dispatcher::Part part, GroupId group, unsigned lane);
+  void end_at(std::size_t span);
   void end(const Span& span);
   void see_parked(Dispatcher::Part part, GroupId group, unsigned lane);
   void see_unparked(GroupId group, unsigned lane);
@@ -99,6 +102,13 @@ class VirtualMachine {
   std::map<TaskId, std::uint64_t> parts_left_;  // of all blocks
   std::map<TaskId, std::uint64_t> blocks_unplaced_;
   std::map<TaskId, std::size_t> first_wait_;  // in waits_: of its first block
+
+  // Mixed blocks that start in parts.
+  struct InParts {
+    unsigned to_start = 0;
+    std::vector<std::size_t> started;  // in started_
+  };
+  std::map<std::pair<TaskId, std::uint32_t>, InParts> in_parts_;
 
   using LaneKey = std::pair<GroupId, unsigned>;
   bool watches_ = false;

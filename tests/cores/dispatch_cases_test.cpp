@@ -209,6 +209,20 @@ TEST(Backfill, LanesThatAreNotKeptMayLetTheMixedTaskStart) {
   EXPECT_EQ(play("1x(1C2V)", jobs).start_of(3), 15U);
 }
 
+// Under the policy that lets its parts start apart, they wait for each other.
+TEST(Policies, PartsThatStartSoonerHoldTheirLanes) {
+  const std::vector<Job> jobs = {{0, kVectorTask, 0, 30}, {1, k1C2V, 5, 10}};
+  DispatchOptions options;
+  options.policy = AdmissionPolicy::kPerCore;
+  std::vector<Ticks> starts;
+  for (const Span& span : play("1x(1C2V)", jobs, options).spans) {
+    if (span.task != 1) continue;
+    starts.push_back(span.start);
+    EXPECT_EQ(span.end, 40U);
+  }
+  EXPECT_EQ(starts, (std::vector<Ticks>{5, 5, 30}));
+}
+
 // However many mixed tasks wait that need what is busy.
 TEST(Mixed, OfAnotherShapeDoNotWaitForThoseThatFindNoLanes) {
   std::vector<Job> jobs = {{0, kMatrixTask, 0, 1000}, {1, kMatrixTask, 0, 1000}};

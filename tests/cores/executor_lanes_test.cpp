@@ -49,6 +49,8 @@ class Account {
     expect(lane(group, part.lane).exchange(number + 1) == 0);
     expect((block.entered.fetch_or(bit) & bit) == 0);
     check_lanes(number, group);
+    // Others come by while it is there.
+    for (std::size_t i = 0; i < number % 4; ++i) std::this_thread::yield();
     if (block.parts > 0) {
       // All have come before any goes on, and while all are there the lanes are theirs.
       meet(blocks[block.meeting], block.parts);

@@ -76,47 +76,56 @@ TEST_P(OnMachines, AChainThroughDummiesAndBlocks) {
   EXPECT_EQ(sum, 300 * 7);
 }
 
-// Levels of one and of four tasks in turns that only join, between two that do something; the first
-// has ended when the others are submitted, or has not.
+// Levels of four tasks and of one in turns that only join, behind four that do something and before
+// one that sees it. When they are submitted the four have ended, or have not.
 TEST_P(OnMachines, AChainOfNothingButDummies) {
   constexpr TaskSpec kDummy = {{0, 0, false}, false, 1, 0};
   Executor executor(machine(), options());
-  for (int round = 0; round < 20; ++round) {
-    Recorder recorder;
-    std::atomic<int> value{0}, seen{0};
-    std::atomic<bool> submitted{false};
-    const auto build = [&](const auto& add) {
-      const auto first = [&](const Part&) {
-        while (round % 2 == 0 && !submitted) std::this_thread::yield();
+  std::atomic<int> value{0}, seen{0};
+  std::atomic<bool> goes{false};
+  const auto build = [&](const auto& add) {
+    std::vector<TaskNumber> before;
+    for (int i = 0; i < 4; ++i) {
+      // One after the other, so that joining fewer of them shows.
+      const auto function = [&, i](const Part&) {
+        while (!goes || value < i) std::this_thread::yield();
         ++value;
       };
-      std::vector<TaskNumber> before = {add(kMatrix, first, {})};
-      for (int level = 0; level < 18; ++level) {
-        std::vector<TaskNumber> now;
-        for (int i = 0; i < (level % 2 == 0 ? 1 : 4); ++i) now.push_back(add(kDummy, {}, before));
-        before = now;
+      before.push_back(add(kMatrix, function, {}));
+    }
+    for (int level = 0; level < 18; ++level) {
+      std::vector<TaskNumber> now;
+      for (std::size_t i = 0; i < (level % 2 == 0 ? 4 : 1); ++i) {
+        now.push_back(add(kDummy, {}, level == 0 ? std::vector<TaskNumber>{before[i]} : before));
       }
-      add(
-          kVector, [&](const Part&) { seen = value.load(); }, before);
-    };
+      before = now;
+    }
+    add(
+        kVector, [&](const Part&) { seen = value.load(); }, before);
+  };
+  for (int round = 0; round < 20; ++round) {
+    value = 0;
+    goes = round % 2 == 0;
     build([&](const TaskSpec& spec, const TaskFunction& function,
               const std::vector<TaskNumber>& after) {
       const auto task = executor.submit(spec, function, {}, after);
       EXPECT_TRUE(task);
       return task.value_or(0);
     });
-    submitted = true;
+    goes = true;
     ASSERT_TRUE(executor.wait());
-    EXPECT_EQ(seen, 1);
+    ASSERT_EQ(seen.exchange(0), 4);
+    Recorder recorder;
     build([&](const TaskSpec& spec, const TaskFunction& function,
               const std::vector<TaskNumber>& after) {
       const auto task = recorder.add(spec, function, {}, after);
       EXPECT_TRUE(task);
       return task.value_or(0);
     });
+    value = 0;
     const Recording recording = std::move(recorder).finish();
     ASSERT_TRUE(executor.run(recording));
-    EXPECT_EQ(seen, 2);
+    ASSERT_EQ(seen.exchange(0), 4);
   }
 }
 

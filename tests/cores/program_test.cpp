@@ -160,6 +160,7 @@ TEST(Program, ParkedTasksCostNoTime) {
     const auto makespan = [&](const char* machine, const TaskShape& shape, AdmissionPolicy policy) {
       PlayOptions options;
       options.dispatch.policy = policy;
+      options.graph = {256, 16, 256};
       const auto played =
           play_program(*Topology::parse(machine), rounds_for_six_places(shape, seed), options);
       EXPECT_TRUE(played);
@@ -181,27 +182,30 @@ TEST(Program, ParkedTasksCostNoTime) {
   EXPECT_EQ(late, 100) << "otherwise these programs do not need what is tested";
 }
 
-// A task, 18 that only join, one after the other, at times four of them, and a task.
+// Behind four tasks of different length 18 levels of four and of one that only join, and a task.
 TEST(Program, AChainOfDummies) {
-  std::vector<ProgramTask> program = {task(kVectorTask, 10)};
-  std::vector<TaskNumber> before = {0};
+  std::vector<ProgramTask> program;
+  std::vector<TaskNumber> before;
+  for (const Ticks takes : {3, 10, 5, 7}) {
+    before.push_back(program.size());
+    program.push_back(task(kVectorTask, takes));
+  }
   for (int level = 0; level < 18; ++level) {
     std::vector<TaskNumber> now;
-    for (int i = 0; i < (level % 2 == 0 ? 1 : 4); ++i) {
+    for (std::size_t i = 0; i < (level % 2 == 0 ? 4 : 1); ++i) {
       now.push_back(program.size());
-      program.push_back(task(kNone, 1, 1, before));
+      program.push_back(
+          task(kNone, 1, 1, level == 0 ? std::vector<TaskNumber>{before[i]} : before));
     }
     before = now;
   }
   program.push_back(task(kMatrixTask, 5, 1, before));
-  program.push_back(task(kVectorTask, 3));
-  const auto played = play_program(*Topology::parse("1x(1C2V)"), program, {});
+  const auto played = play_program(*Topology::parse("2x(1C2V)"), program, {});
   ASSERT_TRUE(played) << played.error().message;
-  ASSERT_EQ(played->spans.size(), 3U) << "those that join have no spans";
+  ASSERT_EQ(played->spans.size(), 5U) << "those that join have no spans";
   EXPECT_EQ(played->makespan, 15U);
-  for (const Span& span : played->spans) {
-    EXPECT_EQ(span.start, span.task + 2 == program.size() ? 10U : 0U) << span.task;
-  }
+  EXPECT_EQ(played->spans.back().task + 1, program.size());
+  EXPECT_EQ(played->spans.back().start, 10U) << "after the longest of the four";
 }
 
 // What is recorded of pending slots and kept lanes fits what ran: a lane has one thing parked at a

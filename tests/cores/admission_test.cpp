@@ -108,6 +108,10 @@ TEST(GroupTracker, CountsWhatFits) {
   EXPECT_EQ(capacity(kVectorTask, AdmissionPolicy::kStrict, true), 4U);
   tracker.park(1, 0b010);
   EXPECT_EQ(capacity(kVectorTask, AdmissionPolicy::kStrict, true), 3U);
+  // A group counts as long as no lane that the shape uses has both slots taken.
+  EXPECT_EQ(capacity({1, 2, false}, AdmissionPolicy::kPerCore, true), 1U);
+  EXPECT_EQ(capacity({1, 2, false}, AdmissionPolicy::kUniform, true), 0U);
+  EXPECT_EQ(capacity(kMatrixTask, AdmissionPolicy::kPerCore, true), 2U);
   tracker.finish(1, 1);
   tracker.finish(0, 1);
   EXPECT_EQ(capacity({1, 2, false}, AdmissionPolicy::kStrict, false), 1U);

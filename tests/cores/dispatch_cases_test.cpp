@@ -52,6 +52,13 @@ TEST(MixedTask, TwoVectorLanesLeaveTheMatrixLaneToOthers) {
   EXPECT_EQ(play("1x(1C2V)", jobs).start_of(1), 1U);
 }
 
+TEST(MixedTask, AMatrixTaskStartsBesideTwoVectorLanes) {
+  for (const AdmissionPolicy policy : kPolicies) {
+    const std::vector<Job> jobs = {{0, k2V, 0, 30}, {1, kMatrixTask, 1, 10}};
+    EXPECT_EQ(play("1x(1C2V)", jobs, with(policy)).start_of(1), 1U);
+  }
+}
+
 TEST(MixedTask, NothingYoungerEntersTheGroupThatItWaitsFor) {
   const std::vector<Job> jobs = {
       {0, kVectorTask, 0, 30}, {1, k1C2V, 5, 10}, {2, kVectorTask, 6, 100}};
@@ -280,14 +287,24 @@ TEST(Cohort, StartsAsOneWhenTheLastGroupIsFree) {
   EXPECT_EQ(played.start_of(1), 100U);
 }
 
+// The cohort waits for groups 0, 3 and 4; the matrix lanes of 1 and 2 are idle.
 TEST(Cohort, OthersGoOnWhereItDoesNotWait) {
-  const std::vector<Job> jobs = {{0, kVectorTask, 0, 100},
-                                 {1, k1C2V, 0, 100, 2},
+  const std::vector<Job> jobs = {{0, k2V, 0, 50},
+                                 {1, k2V, 0, 100, 2},
                                  {2, k1C2V, 1, 10, 3, true},
-                                 {3, k1C2V, 2, 10}};
-  const Played played = play("5x(1C2V)", jobs);
-  EXPECT_EQ(violations("5x(1C2V)", jobs, played), kNothing);
-  EXPECT_EQ(played.start_of(2), 100U);
+                                 {3, kMatrixTask, 2, 60},
+                                 {4, kMatrixTask, 3, 60},
+                                 {5, k2V, 4, 10},          // has a group that the cohort cannot use
+                                 {6, kMatrixTask, 5, 10},  // finds no lane that is not kept
+                                 {7, k1C2V, 6, 10}};       // the same
+  const Played played = play("5x(1C2V)+1x(2V)", jobs);
+  EXPECT_EQ(violations("5x(1C2V)+1x(2V)", jobs, played), kNothing);
+  EXPECT_EQ(played.start_of(2), 50U);
+  EXPECT_EQ(played.start_of(3), 2U);
+  EXPECT_EQ(played.start_of(4), 3U);
+  EXPECT_EQ(played.start_of(5), 4U);
+  EXPECT_EQ(played.start_of(6), 60U);
+  EXPECT_EQ(played.start_of(7), 60U);
 }
 
 TEST(Cohort, OfMoreBlocksThanPlacesIsRefused) {
@@ -390,6 +407,21 @@ TEST(Histories, KeepTheLaws) {
   }
 }
 
+// More tasks than lanes: of one lane and of several, in one block and in up to 24, cohorts.
+TEST(Histories, KeepTheLawsOnTwentyFourGroups) {
+  const Load load = {"24x(1C2V)", 250, 25, 24};
+  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+    const History history = random_history(seed, load);
+    for (const AdmissionPolicy policy : kPolicies) {
+      DispatchOptions options = history.options;
+      options.policy = policy;
+      const Played played = play(history.topology, history.jobs, options);
+      ASSERT_EQ(violations(history.topology, history.jobs, played, options), kNothing)
+          << "seed " << seed << ", policy " << static_cast<int>(policy);
+    }
+  }
+}
+
 // Several things may happen before anybody plans; nobody plans again while all lanes are idle.
 TEST(Histories, OnePlanGivesAllThatCanBeGiven) {
   static constexpr const char* kMachines[] = {"1x(2L)", "1x(1C2V)", "2x(1C2V)", "3x(1C1V)"};
@@ -447,7 +479,7 @@ TEST(Machines, OfAThousandGroups) {
     jobs.push_back({id, id % 2 == 0 ? k1C2V : kVectorTask, id / 100, 50 + id % 7});
   }
   const Played played = play("1000x(1C2V)", jobs);
-  EXPECT_EQ(played.left, 0U);
+  EXPECT_EQ(violations("1000x(1C2V)", jobs, played), kNothing);
   EXPECT_EQ(played.spans.size(), 1500U * 3 + 1500U);
 }
 

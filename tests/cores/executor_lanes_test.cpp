@@ -1,9 +1,13 @@
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
+#include <bit>
+#include <chrono>
 #include <cstdlib>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "cores/executor.h"
@@ -12,69 +16,222 @@
 namespace dovetail::cores {
 namespace {
 
-// Keeps an account of who is on which lane, and remembers what may not be.
+// Keeps an account of who is on which lane, by blocks, and remembers what may not be.
 class Account {
  public:
-  Account(std::size_t lanes, std::size_t tasks) : lanes_(lanes), ended_(tasks) {}
-
-  void enter(std::size_t lane, TaskNumber task) {
-    if (lanes_[lane].exchange(task + 1) != 0) ++faults_;
-  }
-  void leave(std::size_t lane, TaskNumber task) {
-    ended_[task].fetch_or(static_cast<std::uint16_t>(1U << lane));
-    if (lanes_[lane].exchange(0) != task + 1) ++faults_;
-  }
-  // No foreign task is on a lane of the group, unless the task's own part there has ended.
-  void whole(std::size_t first, std::size_t count, TaskNumber task) {
-    for (std::size_t lane = first; lane < first + count; ++lane) {
-      const TaskNumber other = lanes_[lane].load();
-      if (other == 0 || other == task + 1) continue;
-      if ((ended_[task].load() >> lane & 1) == 0) ++faults_;
+  explicit Account(const Topology& topology) {
+    std::size_t lanes = 0;
+    for (const GroupSpec& group : topology.groups()) {
+      groups_.push_back({lanes, group});
+      lanes += static_cast<std::size_t>(std::popcount(group.all()));
     }
+    lanes_ = std::vector<std::atomic<std::uint64_t>>(lanes);
+  }
+
+  // A block of a task; those of a cohort have the same meeting. `parts`: that are to meet, 0 for
+  // nobody waits.
+  struct Block {
+    TaskShape shape;
+    std::size_t meeting = 0;
+    std::uint32_t parts = 0;
+    std::atomic<std::uint32_t> ran{0};
+    std::atomic<LaneMask> entered{0}, left{0};  // lanes of its group
+
+    Block() = default;
+    Block(const Block& other) : shape(other.shape), meeting(other.meeting), parts(other.parts) {}
+  };
+  std::vector<Block> blocks;
+
+  void run(std::size_t number, const Part& part) {
+    Block& block = blocks[number];
+    const Group& group = groups_[part.group];
+    const LaneMask bit = LaneMask{1} << part.lane;
+    expect(lane(group, part.lane).exchange(number + 1) == 0);
+    expect((block.entered.fetch_or(bit) & bit) == 0);
+    check_lanes(number, group);
+    // Others come by while it is there.
+    for (std::size_t i = 0; i < number % 4; ++i) std::this_thread::yield();
+    if (block.parts > 0) {
+      // All have come before any goes on, and while all are there the lanes are theirs.
+      meet(blocks[block.meeting], block.parts);
+      check_lanes(number, group);
+      expect(block.left == 0);
+      expect(choose_lanes(group.spec, block.shape, block.entered) == block.entered);
+      meet(blocks[block.meeting], 2 * block.parts);
+    } else {
+      ++blocks[block.meeting].ran;
+    }
+    check_lanes(number, group);
+    block.left.fetch_or(bit);
+    expect(lane(group, part.lane).exchange(0) == number + 1);
+  }
+
+  // After everything has ended: each part of each block ran, once.
+  void expect_all_ran() {
+    for (Block& block : blocks) {
+      const LaneMask lanes = block.entered;
+      const auto count = static_cast<unsigned>(std::popcount(lanes));
+      expect(block.left == lanes);
+      expect(block.shape.whole_group ? count > 1 : count == block.shape.lanes());
+    }
+    for (const auto& lane : lanes_) expect(lane == 0);
   }
   int faults() const { return faults_; }
 
  private:
-  std::vector<std::atomic<TaskNumber>> lanes_;
-  std::vector<std::atomic<std::uint16_t>> ended_;  // lanes by task
+  struct Group {
+    std::size_t first_lane = 0;
+    GroupSpec spec;
+  };
+
+  void expect(bool holds) {
+    if (!holds) ++faults_;
+  }
+  std::atomic<std::uint64_t>& lane(const Group& group, unsigned index) {
+    return lanes_[group.first_lane + index];
+  }
+
+  // Nobody else is on a lane of the block: one that its part has not left. Which of several lanes
+  // it has, those parts that have come say.
+  void check_lanes(std::size_t number, const Group& group) {
+    const Block& block = blocks[number];
+    if (!block.shape.is_mixed()) return;
+    const GroupSpec& spec = group.spec;
+    LaneMask lanes = block.entered;
+    const auto all_of = [&](LaneMask kind, unsigned count) {
+      if (static_cast<unsigned>(std::popcount(kind)) == count) lanes |= kind;
+    };
+    all_of(spec.matrix, block.shape.matrix);
+    all_of(spec.vector, block.shape.vector);
+    if (block.shape.whole_group) lanes = spec.all();
+    for (unsigned index = 0; lanes >> index != 0; ++index) {
+      if ((lanes >> index & 1) == 0) continue;
+      const std::uint64_t other = lane(group, index);
+      if (other == 0 || other == number + 1) continue;
+      expect((block.left >> index & 1) != 0);
+    }
+  }
+
+  // Where the others never come that is a fault, and nobody waits any longer.
+  void meet(Block& meeting, std::uint32_t parts) {
+    meeting.ran.fetch_add(1);
+    const auto start = std::chrono::steady_clock::now();
+    while (meeting.ran < parts && faults_ == 0) {
+      std::this_thread::yield();
+      expect(std::chrono::steady_clock::now() - start < std::chrono::seconds(20));
+    }
+  }
+
+  std::vector<Group> groups_;
+  std::vector<std::atomic<std::uint64_t>> lanes_;  // the block's number + 1; 0: nobody
   std::atomic<int> faults_{0};
 };
 
-// Case 16: lanes are never shared, and a mixed task has its lanes to itself.
+// Case 16: lanes are never shared, and a mixed task has its lanes to itself. With a thread for each
+// lane its parts start together, too.
 TEST(ExecutorLanes, MixedTasksHaveTheirLanesToThemselves) {
+  struct Case {
+    const char* topology;
+    unsigned threads;
+    bool together;
+  };
   const bool many = std::getenv("DOVETAIL_LONG") != nullptr;
-  for (const unsigned threads : {0U, 8U}) {
+  for (const Case& one :
+       {Case{"2x(1C2V)+1x(2V)", 8, true}, Case{"3x(1C2V)", 0, true}, Case{"3x(1C2V)", 8, false}}) {
     ExecutorOptions options;
-    options.threads = threads;
-    Executor executor(topology("3x(1C2V)"), options);
-    std::atomic<std::uint64_t> parts{0};
-    std::uint64_t expected = 0;
-    std::mt19937 random(threads);
-    const TaskNumber tasks = many ? 1'000'000 : 20'000;
-    Account account(9, tasks);
-    for (TaskNumber task = 0; task < tasks; ++task) {
-      const auto kind = random() % 10;
-      const auto blocks = static_cast<std::uint32_t>(random() % 8 == 0 ? 1 + random() % 5 : 1);
-      TaskSpec spec = {kVectorTask, false, blocks, 0};
-      if (kind < 3) spec.shape = kMatrixTask;
-      if (kind == 7) spec.shape = {1, 1, false};
-      if (kind == 8) spec.shape = {1, 2, false};
-      if (kind == 9) spec.shape = kWholeGroup;
-      if (blocks > 1 && blocks <= 3 && random() % 4 == 0) spec.together = true;
-      const std::uint64_t lanes = spec.shape.whole_group ? 3 : spec.shape.lanes();
-      expected += lanes * spec.blocks;
-      expect_submits(executor, spec, [&, task, whole = lanes == 3](const Part& part) {
-        const std::size_t first = 3 * part.group;
-        account.enter(first + part.lane, task);
-        if (whole) account.whole(first, 3, task);
-        ++parts;
-        if (whole) account.whole(first, 3, task);
-        account.leave(first + part.lane, task);
+    options.threads = one.threads;
+    const Topology lanes = topology(one.topology);
+    Executor executor(lanes, options);
+    const Dispatcher dispatcher(lanes, {});
+    std::mt19937 random(one.threads);
+    Account account(lanes);
+    const std::size_t tasks = many ? 350'000 : 10'000;
+    std::vector<TaskSpec> specs;
+    while (specs.size() < tasks) {
+      static constexpr TaskShape kShapes[] = {
+          kMatrixTask, kMatrixTask,   kMatrixTask,   kVectorTask,   kVectorTask,
+          kVectorTask, {1, 1, false}, {1, 2, false}, {0, 2, false}, kWholeGroup};
+      TaskSpec spec = {kShapes[random() % 10], false, 1, 0};
+      if (random() % 8 == 0) spec.blocks = static_cast<std::uint32_t>(1 + random() % 5);
+      spec.together = spec.blocks > 1 && !spec.shape.whole_group && random() % 4 == 0;
+      if (!dispatcher.check({0, spec.shape, spec.blocks, spec.together, 0, 0})) continue;
+      specs.push_back(spec);
+      const bool meets = one.together && !spec.shape.whole_group && spec.is_wide();
+      const std::uint32_t parts = spec.shape.lanes() * (spec.together ? spec.blocks : 1);
+      for (std::uint32_t block = 0; block < spec.blocks; ++block) {
+        Account::Block added;
+        added.shape = spec.shape;
+        added.meeting = account.blocks.size() - (spec.together ? block : 0);
+        added.parts = meets ? parts : 0;
+        account.blocks.push_back(added);
+      }
+    }
+    std::size_t first = 0;
+    for (const TaskSpec& spec : specs) {
+      expect_submits(executor, spec, [&account, first](const Part& part) {
+        account.run(first + part.block, part);
       });
+      first += spec.blocks;
     }
     ASSERT_TRUE(executor.wait());
-    EXPECT_EQ(account.faults(), 0);
-    EXPECT_EQ(parts, expected);
+    account.expect_all_ran();
+    EXPECT_EQ(account.faults(), 0) << one.topology << ", " << one.threads << " threads";
+  }
+}
+
+// Chains of tasks of many blocks: who took them, and whether any began too early.
+struct Taken {
+  static constexpr std::size_t kTasks = 40, kMostBlocks = 100;
+  static std::uint32_t blocks_of(std::size_t task) {
+    return static_cast<std::uint32_t>(kMostBlocks - task % 3);
+  }
+
+  explicit Taken(std::size_t number) : chains(number), taken(kTasks), ended(kTasks) {}
+
+  void run(std::size_t task, const Part& part) {
+    ++taken[task][part.block];
+    if (task >= chains && ended[task - chains] != blocks_of(task - chains)) ++early;
+    ++ended[task];
+  }
+  void expect_once() {
+    EXPECT_EQ(early, 0);
+    for (std::size_t task = 0; task < kTasks; ++task) {
+      ended[task] = 0;
+      for (std::size_t block = 0; block < kMostBlocks; ++block) {
+        ASSERT_EQ(taken[task][block].exchange(0), block < blocks_of(task) ? 1 : 0)
+            << "task " << task << ", block " << block << ", " << chains << " chains";
+      }
+    }
+  }
+
+  std::size_t chains;
+  std::vector<std::array<std::atomic<int>, kMostBlocks>> taken;
+  std::vector<std::atomic<std::uint32_t>> ended;  // blocks, by task
+  std::atomic<int> early{0};
+};
+
+// Case 34: eight threads take the blocks of one task, or of several, submitted and of a recording.
+TEST(ExecutorLanes, EightThreadsTakeEachBlockOnce) {
+  ExecutorOptions options;
+  options.threads = 8;
+  Executor executor(topology("1x(8L)"), options);
+  for (const std::size_t chains : {1U, 3U}) {
+    Taken all(chains);
+    Recorder recorder;
+    for (std::size_t task = 0; task < Taken::kTasks; ++task) {
+      const TaskSpec spec = {kVectorTask, false, Taken::blocks_of(task), 0};
+      const auto function = [&all, task](const Part& part) { all.run(task, part); };
+      const std::vector<Access> accesses = {access_of(task % chains, AccessMode::kReadWrite)};
+      expect_submits(executor, spec, function, accesses);
+      ASSERT_TRUE(recorder.add(spec, function, accesses));
+    }
+    ASSERT_TRUE(executor.wait());
+    all.expect_once();
+    const Recording recording = std::move(recorder).finish();
+    for (int time = 0; time < 10; ++time) {
+      ASSERT_TRUE(executor.run(recording));
+      all.expect_once();
+    }
   }
 }
 

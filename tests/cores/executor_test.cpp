@@ -1,9 +1,11 @@
 #include "cores/executor.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <ctime>
@@ -72,6 +74,59 @@ TEST_P(OnMachines, AChainThroughDummiesAndBlocks) {
   }
   ASSERT_TRUE(executor.wait());
   EXPECT_EQ(sum, 300 * 7);
+}
+
+// Levels of four tasks and of one in turns that only join, behind four that do something and before
+// one that sees it. When they are submitted the four have ended, or have not.
+TEST_P(OnMachines, AChainOfNothingButDummies) {
+  constexpr TaskSpec kDummy = {{0, 0, false}, false, 1, 0};
+  Executor executor(machine(), options());
+  std::atomic<int> value{0}, seen{0};
+  std::atomic<bool> goes{false};
+  const auto build = [&](const auto& add) {
+    std::vector<TaskNumber> before;
+    for (int i = 0; i < 4; ++i) {
+      // One after the other, so that joining fewer of them shows.
+      const auto function = [&, i](const Part&) {
+        while (!goes || value < i) std::this_thread::yield();
+        ++value;
+      };
+      before.push_back(add(kMatrix, function, {}));
+    }
+    for (int level = 0; level < 18; ++level) {
+      std::vector<TaskNumber> now;
+      for (std::size_t i = 0; i < (level % 2 == 0 ? 4 : 1); ++i) {
+        now.push_back(add(kDummy, {}, level == 0 ? std::vector<TaskNumber>{before[i]} : before));
+      }
+      before = now;
+    }
+    add(
+        kVector, [&](const Part&) { seen = value.load(); }, before);
+  };
+  for (int round = 0; round < 20; ++round) {
+    value = 0;
+    goes = round % 2 == 0;
+    build([&](const TaskSpec& spec, const TaskFunction& function,
+              const std::vector<TaskNumber>& after) {
+      const auto task = executor.submit(spec, function, {}, after);
+      EXPECT_TRUE(task);
+      return task.value_or(0);
+    });
+    goes = true;
+    ASSERT_TRUE(executor.wait());
+    ASSERT_EQ(seen.exchange(0), 4);
+    Recorder recorder;
+    build([&](const TaskSpec& spec, const TaskFunction& function,
+              const std::vector<TaskNumber>& after) {
+      const auto task = recorder.add(spec, function, {}, after);
+      EXPECT_TRUE(task);
+      return task.value_or(0);
+    });
+    value = 0;
+    const Recording recording = std::move(recorder).finish();
+    ASSERT_TRUE(executor.run(recording));
+    ASSERT_EQ(seen.exchange(0), 4);
+  }
 }
 
 // Ends of tasks that are kept from being given up, and as few places as can be.
@@ -269,58 +324,199 @@ std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
   return a ^ (a >> 29);
 }
 
+// Tasks over buffers of one number for each part of each block, and what a serial program makes of
+// them.
+class RandomGraph {
+ public:
+  static constexpr std::size_t kBlocks = 4, kParts = 3;
+  using Values = std::vector<std::array<std::uint64_t, kBlocks * kParts>>;
+
+  struct Step {
+    TaskSpec spec;
+    std::uint16_t from = 0, to = 0;
+    bool slow = false;
+  };
+
+  RandomGraph(std::mt19937& random, const Topology& topology, std::size_t tasks)
+      : buffers_(1 + random() % 12), ran_(tasks) {
+    static constexpr TaskShape kMixedShapes[] = {{1, 1, false}, {1, 2, false}, {0, 2, false}};
+    const Dispatcher dispatcher(topology, {});
+    while (steps_.size() < tasks) {
+      Step step;
+      step.spec = {random() % 2 == 0 ? kMatrixTask : kVectorTask, false, 1, 0};
+      if (random() % 4 == 0) step.spec.shape = kMixedShapes[random() % 3];
+      if (random() % 4 == 0) step.spec.blocks = static_cast<std::uint32_t>(2 + random() % 3);
+      step.spec.together = random() % 4 == 0;
+      step.from = static_cast<std::uint16_t>(random() % buffers_);
+      step.to = static_cast<std::uint16_t>(random() % buffers_);
+      step.slow = random() % 100 == 0;
+      const ReadyTask ready = {0, step.spec.shape, step.spec.blocks, step.spec.together, 0, 0};
+      if (dispatcher.check(ready)) steps_.push_back(step);
+    }
+  }
+
+  const std::vector<Step>& steps() const { return steps_; }
+
+  void clear() {
+    threaded_.assign(buffers_, {});
+    for (auto& count : ran_) count = 0;
+  }
+
+  // Parts of a block share nothing but what the task reads.
+  static void run(const Step& step, std::size_t task, std::size_t block, std::size_t part,
+                  Values& values) {
+    std::uint64_t& value = values[step.to][kParts * block + part];
+    value = mix(value, task + 1);
+    if (step.from == step.to) return;
+    for (const std::uint64_t read : values[step.from]) value = mix(value, read);
+  }
+
+  Values serial() const {
+    Values values(buffers_);
+    for (std::size_t task = 0; task < steps_.size(); ++task) {
+      const Step& step = steps_[task];
+      for (std::size_t block = 0; block < step.spec.blocks; ++block) {
+        for (std::size_t part = 0; part < step.spec.shape.lanes(); ++part) {
+          run(step, task, block, part, values);
+        }
+      }
+    }
+    return values;
+  }
+  const Values& threaded() const { return threaded_; }
+
+  // Of a task: what an executor calls.
+  auto function(std::size_t task) {
+    return [this, task](const Part& part) {
+      const Step& step = steps_[task];
+      if (step.slow) std::this_thread::sleep_for(std::chrono::microseconds(300));
+      ++ran_[task];
+      run(step, task, part.block, part.part, threaded_);
+    };
+  }
+  std::array<Access, 2> accesses(std::size_t task) const {
+    return {access_of(steps_[task].from, AccessMode::kRead),
+            access_of(steps_[task].to, AccessMode::kReadWrite)};
+  }
+
+  // How many parts of tasks ran that wait for this one.
+  int ran_after(std::size_t task) const {
+    std::vector<bool> written(buffers_), read(buffers_);
+    int ran = 0;
+    for (std::size_t one = task; one < steps_.size(); ++one) {
+      const Step& step = steps_[one];
+      const bool waits = written[step.from] || written[step.to] || read[step.to];
+      if (one > task && !waits) continue;
+      if (one > task) ran += ran_[one];
+      written[step.to] = true;
+      read[step.from] = true;
+    }
+    return ran;
+  }
+
+ private:
+  std::size_t buffers_;
+  std::vector<Step> steps_;
+  Values threaded_;
+  std::vector<std::atomic<int>> ran_;  // parts, by task
+};
+
+ExecutorOptions random_options(std::mt19937& random) {
+  ExecutorOptions options;
+  options.threads = random() % 4;
+  options.caller_serves = random() % 2 == 0;
+  options.stall_limit = std::chrono::milliseconds(random() % 2);
+  // A task has two accesses, and waits for fewer than 64 others: those that read what it writes.
+  const std::uint32_t tasks[] = {4, 64, 16'384};
+  options.graph.tasks = tasks[random() % 3];
+  const std::uint32_t rings[] = {65'536, 2 * options.graph.tasks, options.graph.tasks, 64};
+  options.graph.accesses = rings[random() % 4];
+  options.graph.edges = rings[random() % 4];
+  options.dispatch.policy = static_cast<AdmissionPolicy>(random() % 3);
+  return options;
+}
+
+constexpr const char* kGraphMachines[] = {"1x(2L)", "2x(1C2V)", "3x(1C2V)", "1x(4L)", "1x(1C1V)"};
+
 TEST(Executor, RandomGraphsGiveWhatASerialProgramGives) {
   for (unsigned seed = 0; seed < 60; ++seed) {
     std::mt19937 random(seed);
-    const char* machines[] = {"1x(2L)", "2x(1C2V)", "3x(1C2V)", "1x(4L)", "1x(1C1V)"};
-    ExecutorOptions options;
-    options.threads = random() % 4;
-    options.caller_serves = random() % 2 == 0;
-    options.stall_limit = std::chrono::milliseconds(seed % 2);
-    const std::uint32_t sizes[] = {4, 64, 16'384};
-    options.graph.tasks = sizes[random() % 3];
-    options.dispatch.policy = static_cast<AdmissionPolicy>(random() % 3);
-    Executor executor(topology(machines[seed % 5]), options);
-    const std::size_t tasks = 10 + random() % (seed % 10 == 0 ? 5000 : 300);
-    const std::size_t buffers = 1 + random() % 12;
-    std::vector<std::uint64_t> serial(buffers, 1), threaded(buffers, 1);
+    const Topology lanes = topology(kGraphMachines[seed % 5]);
+    const ExecutorOptions options = random_options(random);
+    Executor executor(lanes, options);
+    RandomGraph graph(random, lanes, 10 + random() % (seed % 10 == 0 ? 5000 : 300));
     // Recorded as well where that has room.
-    const bool records = options.graph.tasks >= tasks;
+    const bool records = options.graph.tasks >= graph.steps().size();
     Recorder recorder;
-    for (std::size_t task = 0; task < tasks; ++task) {
-      const std::size_t from = random() % buffers, to = random() % buffers;
-      TaskSpec spec = {random() % 2 == 0 ? kMatrixTask : kVectorTask, false, 1, 0};
-      if (random() % 6 == 0) spec.shape = {1, 1, false};
-      struct Step {
-        std::uint16_t from, to, task;
-        bool slow;
-        void operator()(std::vector<std::uint64_t>& values) const {
-          values[to] = mix(values[to] + task, values[from]);
-        }
-      };
-      const Step step = {static_cast<std::uint16_t>(from), static_cast<std::uint16_t>(to),
-                         static_cast<std::uint16_t>(task), random() % 100 == 0};
-      step(serial);
-      const Access accesses[] = {access_of(from, AccessMode::kRead),
-                                 access_of(to, AccessMode::kReadWrite)};
-      const auto function = [&threaded, step](const Part& part) {
-        if (step.slow) std::this_thread::sleep_for(std::chrono::microseconds(300));
-        if (part.part == 0) step(threaded);
-      };
-      ASSERT_TRUE(executor.submit(spec, function, accesses));
+    graph.clear();
+    for (std::size_t task = 0; task < graph.steps().size(); ++task) {
+      const TaskSpec& spec = graph.steps()[task].spec;
+      const auto submitted = executor.submit(spec, graph.function(task), graph.accesses(task));
+      ASSERT_TRUE(submitted) << submitted.error().message << ", seed " << seed;
       if (records) {
-        ASSERT_TRUE(recorder.add(spec, function, accesses));
+        ASSERT_TRUE(recorder.add(spec, graph.function(task), graph.accesses(task)));
       }
     }
     ASSERT_TRUE(executor.wait());
-    EXPECT_EQ(threaded, serial) << "seed " << seed;
+    const RandomGraph::Values serial = graph.serial();
+    EXPECT_EQ(graph.threaded(), serial) << "seed " << seed;
+    EXPECT_LE(executor.high_water().accesses, options.graph.accesses);
+    EXPECT_LE(executor.high_water().edges, options.graph.edges);
     if (!records) continue;
     const Recording recording = std::move(recorder).finish();
     for (int time = 0; time < 3; ++time) {
-      std::fill(threaded.begin(), threaded.end(), 1);
+      graph.clear();
       ASSERT_TRUE(executor.run(recording));
-      ASSERT_EQ(threaded, serial) << "seed " << seed << ", time " << time;
+      ASSERT_EQ(graph.threaded(), serial) << "seed " << seed << ", time " << time;
     }
+  }
+}
+
+// One of the tasks fails: whoever waits for it does not run, its error is what wait() returns, and
+// the same executor runs the graph again.
+TEST(Executor, RandomGraphsThatFailLeaveNothingBehind) {
+  for (unsigned seed = 0; seed < 40; ++seed) {
+    std::mt19937 random(1000 + seed);
+    const Topology lanes = topology(kGraphMachines[seed % 5]);
+    Executor executor(lanes, random_options(random));
+    RandomGraph graph(random, lanes, 10 + random() % 200);
+    const std::size_t failing = random() % graph.steps().size();
+    graph.clear();
+    TaskNumber number = 0;
+    bool refused = false;
+    for (std::size_t task = 0; task < graph.steps().size() && !refused; ++task) {
+      struct Failing {
+        Executor* executor;
+        RandomGraph* graph;
+        std::size_t task;
+        void operator()(const Part& part) const {
+          graph->function(task)(part);
+          executor->fail(part, {ErrorKind::kInternal, "it is the one"});
+        }
+      };
+      const TaskSpec& spec = graph.steps()[task].spec;
+      const auto submitted =
+          task == failing
+              ? executor.submit(spec, Failing{&executor, &graph, task}, graph.accesses(task))
+              : executor.submit(spec, graph.function(task), graph.accesses(task));
+      refused = !submitted;
+      if (refused) {
+        EXPECT_GT(task, failing) << submitted.error().message;
+      } else if (task == failing) {
+        number = *submitted;
+      }
+    }
+    const Status failed = executor.wait();
+    ASSERT_FALSE(failed) << "seed " << seed;
+    EXPECT_EQ(failed.error().message, fmt::format("task {}: it is the one", number));
+    EXPECT_EQ(graph.ran_after(failing), 0) << "seed " << seed;
+    graph.clear();
+    for (std::size_t task = 0; task < graph.steps().size(); ++task) {
+      expect_submits(executor, graph.steps()[task].spec, graph.function(task),
+                     {graph.accesses(task)[0], graph.accesses(task)[1]});
+    }
+    ASSERT_TRUE(executor.wait());
+    EXPECT_EQ(graph.threaded(), graph.serial()) << "seed " << seed;
   }
 }
 

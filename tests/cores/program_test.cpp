@@ -129,6 +129,85 @@ TEST(Program, PlaysEverythingInOrder) {
   }
 }
 
+// Rounds, in each of which a seventh task finds six places taken, one of them for long, and others
+// follow it. What tasks take differs by a tenth from one seed to another.
+std::vector<ProgramTask> rounds_for_six_places(TaskShape shape, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  const auto about = [&](Ticks takes) { return takes - takes / 10 + random() % (takes / 5); };
+  std::vector<ProgramTask> program;
+  for (int round = 0; round < 10; ++round) {
+    std::vector<TaskNumber> join;
+    if (round > 0) join = {program.size() - 1};
+    const auto add = [&](Ticks takes, const std::vector<TaskNumber>& after) {
+      program.push_back(task(shape, about(takes), 1, after));
+      return program.size() - 1;
+    };
+    std::vector<TaskNumber> ends = {add(300, join)};
+    for (int i = 0; i < 5; ++i) ends.push_back(add(100, join));
+    TaskNumber last = add(50, join);
+    for (int i = 0; i < 5; ++i) last = add(50, {last});
+    ends.push_back(last);
+    program.push_back(task(kNone, 1, 1, ends));
+  }
+  return program;
+}
+
+// No place is idle while a task waits: at any moment all of them work, or the longest chain of what
+// is left goes on. So the makespan is never more than both together, however long tasks take.
+TEST(Program, ParkedTasksCostNoTime) {
+  int late = 0;
+  for (std::uint32_t seed = 0; seed < 100; ++seed) {
+    const auto makespan = [&](const char* machine, const TaskShape& shape, AdmissionPolicy policy) {
+      PlayOptions options;
+      options.dispatch.policy = policy;
+      options.graph = {256, 16, 256};
+      const auto played =
+          play_program(*Topology::parse(machine), rounds_for_six_places(shape, seed), options);
+      EXPECT_TRUE(played);
+      return played->makespan;
+    };
+    const auto most = [&](const char* machine, const TaskShape& shape) {
+      const auto bounds = bounds_of(*Topology::parse(machine), rounds_for_six_places(shape, seed));
+      return bounds.critical_path + bounds.work;
+    };
+    ASSERT_LE(makespan("3x(1C2V)", kVectorTask, AdmissionPolicy::kStrict),
+              most("3x(1C2V)", kVectorTask))
+        << "seed " << seed;
+    ASSERT_LE(makespan("6x(1C2V)", k1C2V, AdmissionPolicy::kStrict), most("6x(1C2V)", k1C2V))
+        << "seed " << seed;
+    // Mixed tasks that are parked stay where they are.
+    const Ticks parked = makespan("6x(1C2V)", k1C2V, AdmissionPolicy::kPerCore);
+    late += parked > most("6x(1C2V)", k1C2V) ? 1 : 0;
+  }
+  EXPECT_EQ(late, 100) << "otherwise these programs do not need what is tested";
+}
+
+// Behind four tasks of different length 18 levels of four and of one that only join, and a task.
+TEST(Program, AChainOfDummies) {
+  std::vector<ProgramTask> program;
+  std::vector<TaskNumber> before;
+  for (const Ticks takes : {3, 10, 5, 7}) {
+    before.push_back(program.size());
+    program.push_back(task(kVectorTask, takes));
+  }
+  for (int level = 0; level < 18; ++level) {
+    std::vector<TaskNumber> now;
+    for (std::size_t i = 0; i < (level % 2 == 0 ? 4 : 1); ++i) {
+      now.push_back(program.size());
+      program.push_back(
+          task(kNone, 1, 1, level == 0 ? std::vector<TaskNumber>{before[i]} : before));
+    }
+    before = now;
+  }
+  program.push_back(task(kMatrixTask, 5, 1, before));
+  const auto played = play_program(*Topology::parse("2x(1C2V)"), program, {});
+  ASSERT_TRUE(played) << played.error().message;
+  ASSERT_EQ(played->spans.size(), 5U) << "those that join have no spans";
+  EXPECT_EQ(played->makespan, 15U);
+  EXPECT_EQ(played->spans.back().task + 1, program.size());
+  EXPECT_EQ(played->spans.back().start, 10U) << "after the longest of the four";
+}
+
 // What is recorded of pending slots and kept lanes fits what ran: a lane has one thing parked at a
 // time, only while it is busy, and is kept only while it is idle; what was parked runs later on.
 TEST(Program, SlotsAreWatched) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "cores/virtual_machine.h"
@@ -127,20 +128,48 @@ TEST(TaskGraph, AFullRingWaitsForTheOldestTask) {
 }
 
 // 208 tasks in a window of 16: most of them have to wait for a place.
+// Each task appends to one buffer what it finds in another; a serial program shows what that gives.
 TEST(TaskGraph, ManyTasksInAFewPlaces) {
-  TaskGraph graph({16, 64, 64});
-  int waits = 0;
-  std::vector<TaskNumber> running;
-  for (int i = 0; i < 208; ++i) {
-    while (!graph.submit(std::vector<Access>{access(static_cast<BufferId>(i % 5), kWrite)})) {
-      ++waits;
-      for (const TaskNumber task : take_all(graph)) running.push_back(task);
-      ASSERT_FALSE(running.empty());
-      graph.finish(running.front());
-      running.erase(running.begin());
-    }
+  std::mt19937 random(42);
+  std::vector<std::pair<BufferId, BufferId>> tasks(208);
+  for (auto& [from, to] : tasks) {
+    from = random() % 5;
+    to = random() % 5;
   }
+  std::vector<std::vector<std::uint64_t>> serial(5), made(5);
+  const auto run = [&](TaskNumber task, std::vector<std::vector<std::uint64_t>>& buffers) {
+    const auto [from, to] = tasks[task];
+    buffers[to].push_back(1000 * task + buffers[from].size());
+  };
+  TaskGraph graph({16, 64, 64});
+  std::vector<TaskNumber> running;
+  // What is ready at the same time runs in any order; the youngest first shows who should not be.
+  const auto take = [&] {
+    const std::vector<TaskNumber> ready = take_all(graph);
+    running.insert(running.end(), ready.begin(), ready.end());
+    for (std::size_t i = ready.size(); i > 0; --i) run(ready[i - 1], made);
+  };
+  const auto finish_oldest = [&] {
+    const auto oldest = std::min_element(running.begin(), running.end());
+    graph.finish(*oldest);
+    running.erase(oldest);
+  };
+  int waits = 0;
+  for (TaskNumber i = 0; i < tasks.size(); ++i) {
+    const auto [from, to] = tasks[i];
+    const std::vector<Access> accesses = {access(from, kRead), access(to, kWrite)};
+    while (!graph.submit(accesses)) {
+      ++waits;
+      take();
+      ASSERT_FALSE(running.empty());
+      finish_oldest();
+    }
+    run(i, serial);
+  }
+  for (take(); !running.empty(); take()) finish_oldest();
   EXPECT_EQ(waits, 192);
+  EXPECT_EQ(graph.running(), 0U);
+  EXPECT_EQ(made, serial);
 }
 
 TEST(TaskGraph, HalfAMillionTasksAreNoDeadlock) {

@@ -347,6 +347,10 @@ std::vector<std::string> violations(const std::string& topology, const std::vect
   check_safety(machine, jobs, played.spans,
                policy == AdmissionPolicy::kStrict ? Together::kAtOnce : Together::kAnyhow,
                Together::kAtOnce, found);
+  std::vector<Ticks> starts(jobs.size(), ~Ticks{0});
+  for (const Span& span : played.spans) {
+    starts[span.task] = std::min(starts[span.task], span.start);
+  }
   for (const Job& older : jobs) {
     for (const Job& younger : jobs) {
       const bool equal = older.shape == younger.shape && older.together == younger.together &&
@@ -354,7 +358,7 @@ std::vector<std::string> violations(const std::string& topology, const std::vect
       // Mixed tasks that are parked in parts are bound to their group.
       if (older.shape.is_mixed() && policy != AdmissionPolicy::kStrict) continue;
       if (!equal || std::pair(older.at, older.id) >= std::pair(younger.at, younger.id)) continue;
-      if (played.start_of(older.id) > played.start_of(younger.id)) {
+      if (starts[older.id] > starts[younger.id]) {
         found.push_back(fmt::format("task {} overtakes its equal {}", younger.id, older.id));
       }
     }
@@ -401,13 +405,12 @@ std::vector<std::string> violations_of_backfill(std::uint64_t seed) {
                       wide + 1, jobs.back().at, wide, with, without)};
 }
 
-History random_history(std::uint64_t seed) {
-  std::mt19937_64 random(seed);
+namespace {
+
+History draw(std::mt19937_64& random, const Load& load) {
   const auto below = [&](std::uint64_t n) { return random() % n; };
-  static constexpr const char* kMachines[] = {"1x(1C2V)", "2x(1C2V)", "5x(1C2V)",
-                                              "1x(4L)",   "2x(3L)",   "1x(2C2V)+2x(1C1V)"};
   History history;
-  history.topology = kMachines[below(std::size(kMachines))];
+  history.topology = load.topology;
   history.options.patience = static_cast<std::uint32_t>(1 + below(8));
   history.options.parks = below(4) != 0;
   const Dispatcher dispatcher(*Topology::parse(history.topology), history.options);
@@ -417,23 +420,41 @@ History random_history(std::uint64_t seed) {
   const bool cohorts = below(2) == 0, many_cohorts = cohorts && below(2) == 0;
   const std::uint64_t mixed_share = 1 + below(6);
   const Ticks spread = 1 + below(100);
-  const std::uint64_t count = 1 + below(60);
+  const std::uint64_t count = 1 + below(load.jobs);
   Ticks at = 0;
   while (history.jobs.size() < count) {
     Job job;
     job.id = history.jobs.size();
     job.shape = below(mixed_share) == 0 ? kShapes[3 + below(4)] : kShapes[below(3)];
-    at += below(spread);
+    if (job.id % load.burst == 0) at += below(spread);
     job.at = at;
     job.takes = 1 + below(40);
     if (costs_known) job.cost = job.takes;
-    if (below(many_cohorts ? 2 : 5) == 0) job.blocks = static_cast<std::uint32_t>(2 + below(6));
+    if (below(many_cohorts ? 2 : 5) == 0) {
+      job.blocks = static_cast<std::uint32_t>(2 + below(load.blocks - 1));
+    }
     job.together = cohorts && below(many_cohorts ? 2 : 3) == 0;
     if (dispatcher.check({job.id, job.shape, job.blocks, job.together, job.cost})) {
       history.jobs.push_back(job);
     }
   }
   return history;
+}
+
+}  // namespace
+
+History random_history(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  static constexpr const char* kMachines[] = {"1x(1C2V)", "2x(1C2V)", "5x(1C2V)",
+                                              "1x(4L)",   "2x(3L)",   "1x(2C2V)+2x(1C1V)"};
+  Load load;
+  load.topology = kMachines[random() % std::size(kMachines)];
+  return draw(random, load);
+}
+
+History random_history(std::uint64_t seed, const Load& load) {
+  std::mt19937_64 random(seed);
+  return draw(random, load);
 }
 
 }  // namespace dovetail::cores

@@ -71,4 +71,13 @@ struct History {
 };
 History random_history(std::uint64_t seed);
 
+// How much there is to do on a machine that is given.
+struct Load {
+  const char* topology = "";
+  std::uint64_t jobs = 60;   // at most
+  std::uint64_t burst = 1;   // so many become ready at a time
+  std::uint64_t blocks = 7;  // at most, of a job
+};
+History random_history(std::uint64_t seed, const Load& load);
+
 }  // namespace dovetail::cores

@@ -97,14 +97,38 @@ void Decoder::forward(std::span<const Segment> segments, const Cache& cache,
   prepared_logit_rows_.reserve(pass_.wanted().size() * logits_product_.row_bytes());
   share_out();
 
-  const auto tiles = static_cast<std::uint32_t>(pass_.tiles().size());
-  std::optional<Graph>& graph = graphs_[tiles - 1];
-  if (!graph) graph = record(tiles);
-  cut(*graph);
+  Graph& graph = graph_of(shape());
+  cut(graph);
   // Its tasks do not fail, and the executor has their lanes and room for them.
-  [[maybe_unused]] const Status ran = executor_.run(graph->recording);
+  [[maybe_unused]] const Status ran = executor_.run(graph.recording);
   assert(ran);
-  last_ = &*graph;
+}
+
+Decoder::Shape Decoder::shape() const {
+  Shape shape;
+  for (const RowTile& tile : pass_.tiles())
+    shape.first_shared[shape.tiles++] = static_cast<std::uint8_t>(tile.first_shared);
+  return shape;
+}
+
+// Steps are often of the shape of the one before, so that the first graph is it.
+Decoder::Graph& Decoder::graph_of(const Shape& shape) {
+  const auto found = std::find_if(graphs_.begin(), graphs_.end(), [&](const Graph& graph) {
+    if (mutated(Mutant::kTilesAreTheShape)) return graph.shape.tiles == shape.tiles;
+    return graph.shape == shape;
+  });
+  if (found != graphs_.end()) {
+    graphs_.splice(graphs_.begin(), graphs_, found);
+  } else {
+    if (graphs_.size() == kMostGraphs) graphs_.pop_back();
+    graphs_.push_front(record(shape));
+  }
+  return graphs_.front();
+}
+
+const cores::Recording& Decoder::last_graph() const {
+  assert(!graphs_.empty());
+  return graphs_.front().recording;
 }
 
 // Says in how many blocks its tasks are cut, and which experts lanes share.
@@ -130,8 +154,8 @@ observe::LaneSlice Decoder::slice(const cores::Span& span) const {
       "embed",  "norm",     "query-key-value", "place",    "attend",     "attended",
       "output", "mlp-norm", "gate-up",         "activate", "down",       "router",
       "choose", "sort",     "experts",         "combine",  "logit-rows", "logits"};
-  assert(last_ != nullptr);
-  const Graph::Task& task = last_->tasks[span.task];
+  assert(!graphs_.empty());
+  const Graph::Task& task = graphs_.front().tasks[span.task];
   observe::LaneSlice slice =
       cores::lane_slice(span, executor_.topology(), kNames[static_cast<std::size_t>(task.stage)]);
   const bool in_layer = task.stage != Stage::kEmbed && task.stage < Stage::kLogitRows;
@@ -140,8 +164,10 @@ observe::LaneSlice Decoder::slice(const cores::Span& span) const {
   return slice;
 }
 
-Decoder::Graph Decoder::record(std::uint32_t tiles) {
+Decoder::Graph Decoder::record(const Shape& shape) {
+  const std::uint32_t tiles = shape.tiles;
   Graph graph;
+  graph.shape = shape;
   cores::Recorder recorder(max_tasks(config_), 4 * max_tasks(config_));
   const auto add = [&](Stage stage, std::uint32_t layer, std::uint32_t tile,
                        std::initializer_list<cores::Access> accesses) {
@@ -162,8 +188,9 @@ Decoder::Graph Decoder::record(std::uint32_t tiles) {
     const cores::BufferId keys = kKeys + layer;
     for (std::uint32_t t = 0; t < tiles; ++t) {
       const cores::Access rows = own(kRows, t, kReadWrite);
-      // A row sees none of the tiles behind its own.
-      const std::uint32_t first = mutated(Mutant::kOwnKeysOnly) ? t : 0;
+      // A row sees nothing of the tiles behind its own, nor of those without its sequence.
+      std::uint32_t first = shape.first_shared[t];
+      if (mutated(Mutant::kOneTileTooLate)) first = std::min(first + 1, t);
       const cores::Access seen = {cores::Region(keys, first, t + 1 - first), kRead};
       for (const Stage stage : kLayerStages) {
         switch (stage) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -28,8 +29,10 @@ namespace dovetail::model {
 // experts in its place (Mixtral, Qwen3's mixtures).
 //
 // A forward pass is a graph of tasks: its rows go through the layers in tiles, each a chain of
-// tasks of its own, which wait for each other only where a row attends to keys of another tile. The
-// graph is recorded once for each number of tiles; a pass sets the numbers of blocks.
+// tasks of its own, which wait for each other only where a row attends to keys of another tile: one
+// with rows of the same sequence. A graph is recorded when its shape first comes (how many tiles,
+// and which of them share sequences), and run again when it comes again; a pass sets the numbers of
+// blocks.
 //
 // Every value of a token depends on that token's own sequence only, and is reduced in an order that
 // depends on the model only: the segments that share a pass, the way a prompt is cut into segments
@@ -52,12 +55,19 @@ class Decoder {
 
   // Computes all segments, writes their keys and values into the cache and logit_rows rows of
   // vocab_size logits per segment, in the order of their tokens. Segments belong to different
-  // sequences; a block that two of their tables share lies wholly before both first positions.
-  // Nothing else may run on the executor.
+  // sequences; a block that two of their tables share lies wholly before both first positions: no
+  // row of the pass writes to it, so that sequences need not wait for each other. Nothing else may
+  // run on the executor.
   void forward(std::span<const Segment> segments, const Cache& cache, std::span<float> logits);
 
   // What a lane did in the last pass, by what the executor says of it (Executor::take_spans()).
   observe::LaneSlice slice(const cores::Span& span) const;
+
+  // The graph of the last pass. Valid until the next one.
+  const cores::Recording& last_graph() const;
+
+  // Graphs that are kept; the one that was not run for the longest time makes room.
+  static constexpr std::size_t kMostGraphs = 16;
 
  private:
   // The tasks of a tile, in their order: kEmbed; in every layer from kNorm to kMlpNorm, and then
@@ -97,18 +107,28 @@ class Decoder {
 
   using Blocks = std::array<std::uint32_t, kStages>;  // of the stages of a tile
 
+  // What of a pass its graph depends on.
+  struct Shape {
+    std::uint32_t tiles = 0;
+    std::array<std::uint8_t, Pass::kMostTiles> first_shared = {};  // by tile
+    bool operator==(const Shape&) const = default;
+  };
+
   // A recorded pass.
   struct Graph {
     struct Task {
       Stage stage = Stage::kEmbed;
       std::uint32_t layer = 0, tile = 0;
     };
+    Shape shape;
     std::vector<Task> tasks;  // by number
     cores::Recording recording;
     std::vector<Blocks> blocks, last_blocks;  // the Decoder's that the recording has
   };
 
-  Graph record(std::uint32_t tiles);
+  Shape shape() const;
+  Graph& graph_of(const Shape& shape);
+  Graph record(const Shape& shape);
   void share_out();
   void cut(Graph& graph) const;
   std::uint32_t blocks_of(Stage stage, std::uint32_t layer, std::uint32_t tile) const;
@@ -142,8 +162,7 @@ class Decoder {
   RopeTable rope_;
   std::size_t query_size_, kv_size_;  // of all heads of a token
   std::size_t prepared_row_bytes_ = 0;
-  std::array<std::optional<Graph>, Pass::kMostTiles> graphs_;
-  const Graph* last_ = nullptr;  // that ran
+  std::list<Graph> graphs_;  // the one that ran last first
 
   // Of the pass under way. Matrices are [rows of the pass][...]. Where a layer has fewer rows than
   // the pass, those of a tile lie together from its first row on in all but residual_, query_ and

@@ -49,6 +49,7 @@ void Pass::lay_out(std::span<const Segment> segments, std::uint32_t lanes) {
   for (std::uint32_t t = 0, begin = 0, wanted = 0; t < tiles; ++t) {
     RowTile tile;
     tile.rows = {begin, border_near(rows * (t + 1) / tiles)};
+    tile.first_shared = first_sharing(begin);
     begin = tile.rows.end;
     tile.queries = cut(tile.rows);
     tile.wanted = {wanted, wanted};
@@ -74,6 +75,16 @@ std::uint32_t Pass::border_near(std::uint32_t row) const {
     ++row;
   }
   return row;
+}
+
+// The first tile with rows of the sequence that a new tile's first row is of: all later rows are of
+// the same one or of sequences that begin here.
+std::uint32_t Pass::first_sharing(std::uint32_t row) const {
+  const auto tiles = static_cast<std::uint32_t>(tiles_.size());
+  const std::uint32_t segment = rows_[row].segment;
+  if (row == 0 || rows_[row - 1].segment != segment) return tiles;
+  const RowTile& before = tiles_.back();
+  return rows_[before.rows.begin].segment == segment ? before.first_shared : tiles - 1;
 }
 
 // Query tiles of rows that follow each other.

@@ -39,6 +39,9 @@ struct RowTile {
   Range queries;         // of Pass::queries: those of all its rows,
   Range wanted_queries;  // and those of the rows that have logits
   Range wanted;          // of Pass::wanted
+  // The first tile with rows of a sequence that this one has rows of; at most its own index. All
+  // tiles between the two have such rows as well.
+  std::uint32_t first_shared = 0;
 };
 
 // How the rows of a forward pass are laid out: what tasks it takes, but not what they do. Memory is
@@ -62,6 +65,7 @@ class Pass {
 
  private:
   std::uint32_t border_near(std::uint32_t row) const;
+  std::uint32_t first_sharing(std::uint32_t row) const;
   Range cut(Range rows);
 
   std::span<const Segment> segments_;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "cores/executor.h"
@@ -14,6 +15,7 @@
 #include "kernels/kernels.h"
 #include "model/cache.h"
 #include "model/decoder.h"
+#include "model/pass.h"
 #include "support/random_model.h"
 
 namespace dovetail::model {
@@ -112,6 +114,19 @@ History random_history(std::mt19937& random, std::uint32_t vocab) {
   return history;
 }
 
+// Whether a pass gives the logits that its parts give one by one on another machine.
+bool same_logits(Machine& together, Machine& alone, std::span<const Sequence> sequences,
+                 std::span<const Part> pass) {
+  const std::vector<float> logits = together.compute(sequences, pass);
+  std::vector<float> wanted;
+  for (const Part& part : pass) {
+    const std::vector<float> some = alone.compute(sequences, std::span(&part, 1));
+    wanted.insert(wanted.end(), some.begin(), some.end());
+  }
+  return logits.size() == wanted.size() &&
+         std::memcmp(logits.data(), wanted.data(), logits.size() * sizeof(float)) == 0;
+}
+
 // Histories out of `rounds` that a machine answers in other bits than one lane does.
 int differences(const char* topology, test::RandomModelOptions options, int rounds,
                 kernels::CacheType cache = kernels::CacheType::kF32) {
@@ -124,17 +139,90 @@ int differences(const char* topology, test::RandomModelOptions options, int roun
     const History history = random_history(random, options.vocab_size);
     Machine together(source, cache, topology), alone(source, cache, "1x(1L)");
     bool same = true;
-    for (const std::vector<Part>& pass : history.passes) {
-      const std::vector<float> logits = together.compute(history.sequences, pass);
-      std::vector<float> wanted;
-      for (const Part& part : pass) {
-        const std::vector<float> some = alone.compute(history.sequences, std::span(&part, 1));
-        wanted.insert(wanted.end(), some.begin(), some.end());
-      }
-      same = same && logits.size() == wanted.size() &&
-             std::memcmp(logits.data(), wanted.data(), logits.size() * sizeof(float)) == 0;
-    }
+    for (const std::vector<Part>& pass : history.passes)
+      same = same_logits(together, alone, history.sequences, pass) && same;
     if (!same || !together.has_cache_of(alone)) ++differ;
+  }
+  return differ;
+}
+
+// Of the rows of a pass, by sequence: each has as many half tiles as it says.
+using Cut = std::vector<std::uint32_t>;
+
+constexpr std::uint32_t kHalfTile = 96;
+constexpr std::uint32_t kPrefix = 2 * kernels::kBlockSize;  // that all sequences have in common
+
+// Sequences that share the blocks of their prefix.
+std::vector<Sequence> cut_sequences(const Cut& cut, const Sequence& prefix, std::mt19937& random,
+                                    std::uint32_t vocab) {
+  std::vector<Sequence> sequences;
+  auto next_block = static_cast<std::uint32_t>(prefix.blocks.size());
+  for (const std::uint32_t halves : cut) {
+    Sequence& sequence = sequences.emplace_back(prefix);
+    for (std::uint32_t i = 0; i < halves * kHalfTile; ++i)
+      sequence.tokens.push_back(static_cast<std::int32_t>(random() % vocab));
+    for (std::uint32_t i = 0; i < halves * kHalfTile / kernels::kBlockSize; ++i)
+      sequence.blocks.push_back(next_block++);
+  }
+  return sequences;
+}
+
+// One for each graph that passes of two to four tiles may have; of as many tiles, those that wait
+// for nobody first.
+std::vector<Cut> cuts_with_graphs_of_their_own() {
+  std::vector<Cut> cuts;
+  std::set<std::vector<std::uint32_t>> seen;
+  const std::vector<std::int32_t> tokens(8 * kHalfTile);
+  const std::vector<std::uint32_t> blocks(8 * kHalfTile / kernels::kBlockSize);
+  for (const std::uint32_t halves : {4U, 6U, 8U}) {
+    for (std::uint32_t ends = 1U << (halves - 1); ends-- > 0;) {
+      Cut cut = {1};
+      for (std::uint32_t i = 0; i + 1 < halves; ++i) {
+        if ((ends >> i & 1) != 0)
+          cut.push_back(1);
+        else
+          ++cut.back();
+      }
+      std::vector<Segment> segments;
+      for (const std::uint32_t of_one : cut)
+        segments.push_back({std::span(tokens).first(of_one * kHalfTile), 0, blocks, 1});
+      Pass pass;
+      pass.lay_out(segments, 2);
+      std::vector<std::uint32_t> first_shared;
+      for (const RowTile& tile : pass.tiles()) first_shared.push_back(tile.first_shared);
+      if (seen.insert(first_shared).second) cuts.push_back(cut);
+    }
+  }
+  return cuts;
+}
+
+// Passes, each of which runs another graph than the one before, that a machine answers in other
+// bits than one lane does: there and back again, so that graphs come again soon after they ran,
+// and others after they had to make room.
+int differences_between_graphs(const char* topology) {
+  test::RandomModelOptions options;
+  options.layers = 3;
+  options.max_context = kPrefix + 8 * kHalfTile;
+  const auto source = test::random_model(options);
+  std::vector<Cut> cuts = cuts_with_graphs_of_their_own();
+  EXPECT_GT(cuts.size(), Decoder::kMostGraphs);
+  for (std::size_t i = cuts.size() - 1; i-- > 0;) cuts.push_back(cuts[i]);
+
+  constexpr auto kCache = kernels::CacheType::kF32;
+  Machine together(source, kCache, topology), alone(source, kCache, "1x(1L)");
+  const Sequence prefix = {std::vector<std::int32_t>(kPrefix, 7), {0, 1}};
+  const Part of_prefix = {0, 0, kPrefix, 0};
+  for (Machine* machine : {&together, &alone})
+    machine->compute(std::span(&prefix, 1), std::span(&of_prefix, 1));
+
+  std::mt19937 random(11);
+  int differ = 0;
+  for (const Cut& cut : cuts) {
+    const std::vector<Sequence> sequences = cut_sequences(cut, prefix, random, options.vocab_size);
+    std::vector<Part> pass;
+    for (std::size_t i = 0; i < cut.size(); ++i)
+      pass.push_back({i, kPrefix, cut[i] * kHalfTile, 6});
+    if (!same_logits(together, alone, sequences, pass) || !together.has_cache_of(alone)) ++differ;
   }
   return differ;
 }
@@ -142,6 +230,10 @@ int differences(const char* topology, test::RandomModelOptions options, int roun
 class Tiles : public testing::TestWithParam<const char*> {};
 
 TEST_P(Tiles, LeaveNoTrace) { EXPECT_EQ(differences(GetParam(), {}, 10), 0); }
+
+TEST_P(Tiles, LeaveNoTraceWhicheverShareSequences) {
+  EXPECT_EQ(differences_between_graphs(GetParam()), 0);
+}
 
 TEST_P(Tiles, LeaveNoTraceWithExperts) {
   test::RandomModelOptions options;

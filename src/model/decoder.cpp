@@ -131,6 +131,22 @@ const cores::Recording& Decoder::last_graph() const {
   return graphs_.front().recording;
 }
 
+// Products are matrix work, of which the lanes of a CPU do as well as of the rest.
+cores::TaskShape Decoder::lanes_for(Stage stage) {
+  switch (stage) {
+    case Stage::kQueryKeyValue:
+    case Stage::kOutput:
+    case Stage::kGateUp:
+    case Stage::kDown:
+    case Stage::kRouter:
+    case Stage::kExperts:
+    case Stage::kLogits:
+      return cores::kMatrixTask;
+    default:
+      return cores::kVectorTask;
+  }
+}
+
 // Says in how many blocks its tasks are cut, and which experts lanes share.
 void Decoder::cut(Graph& graph) const {
   // Steps of one token for each sequence are often like the one before. What experts share depends
@@ -144,7 +160,7 @@ void Decoder::cut(Graph& graph) const {
     if (task.stage == Stage::kExperts) {
       const std::uint32_t count = rows_of(task.layer, pass_.tiles()[task.tile]);
       graph.recording.set_shape(number,
-                                experts_->join(count) ? cores::kWholeGroup : cores::kVectorTask);
+                                experts_->join(count) ? cores::kWholeGroup : lanes_for(task.stage));
     }
   }
 }
@@ -175,7 +191,7 @@ Decoder::Graph Decoder::record(const Shape& shape) {
       run(stage, layer, tile, part);
     };
     [[maybe_unused]] const auto number =
-        recorder.add({cores::kVectorTask}, function, std::span(accesses.begin(), accesses.size()));
+        recorder.add({lanes_for(stage)}, function, std::span(accesses.begin(), accesses.size()));
     assert(number && *number == graph.tasks.size());
     graph.tasks.push_back({stage, layer, tile});
   };

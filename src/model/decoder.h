@@ -129,6 +129,7 @@ class Decoder {
   Shape shape() const;
   Graph& graph_of(const Shape& shape);
   Graph record(const Shape& shape);
+  static cores::TaskShape lanes_for(Stage stage);
   void share_out();
   void cut(Graph& graph) const;
   std::uint32_t blocks_of(Stage stage, std::uint32_t layer, std::uint32_t tile) const;
@@ -156,7 +157,7 @@ class Decoder {
   std::size_t lanes_;
   DecoderWeights weights_;
   std::vector<LayerProducts> products_;            // by layer
-  std::vector<FeedForwardProducts> feed_forward_;  // by layer, where there are no
+  std::vector<FeedForwardProducts> feed_forward_;  // by layer, where there are no experts
   std::optional<Experts> experts_;
   Linear logits_product_;
   RopeTable rope_;

@@ -139,11 +139,11 @@ TEST(ReadyRing, EightTakeEachBlockOfALargeTaskOnce) {
     taken.emplace_back(kBlocks);
     ring.push(task, kBlocks, task);
   }
-  std::atomic<bool> wrong{false};
+  std::atomic<bool> goes{false}, wrong{false};
   std::vector<std::thread> takers;
   for (int i = 0; i < 8; ++i) {
     takers.emplace_back([&] {
-      while (!ring.has_work()) std::this_thread::yield();
+      while (!goes) std::this_thread::yield();
       ReadyRing::Claim last;
       for (auto claim = ring.take(); claim; claim = ring.take()) {
         if (std::pair(claim->task, claim->block) < std::pair(last.task, last.block)) wrong = true;
@@ -154,6 +154,7 @@ TEST(ReadyRing, EightTakeEachBlockOfALargeTaskOnce) {
     });
   }
   ring.publish();
+  goes = true;
   for (std::thread& taker : takers) taker.join();
   EXPECT_FALSE(wrong) << "blocks are given in their order";
   for (const auto& blocks : taken) {

@@ -79,11 +79,6 @@ std::optional<std::size_t> Dispatcher::oldest_mixed(bool stuck_too) const {
   return oldest;
 }
 
-bool Dispatcher::is_oldest_mixed(const Waiting& waiting) const {
-  const auto oldest = oldest_mixed();
-  return oldest && &waiting == &mixed_[*oldest].tasks.front();
-}
-
 void Dispatcher::occupy(GroupId group, LaneMask lanes) {
   tracker_.run(group, lanes);
   for_each_lane(lanes, [&](unsigned index) { lane(group, index).running = {}; });
@@ -250,7 +245,7 @@ void Dispatcher::serve_overdue_mixed(Ticks now, Plan& plan) {
   release(kept_for_cohort_);
   Queue& queue = mixed_[*oldest_mixed()].tasks;
   Waiting& oldest = queue.front();
-  if (!place_mixed(oldest, now, plan)) {
+  if (!place_mixed(oldest, true, now, plan)) {
     if (kept_for_mixed_.empty()) keep_for_mixed(oldest);
     return;
   }
@@ -261,14 +256,15 @@ void Dispatcher::serve_overdue_mixed(Ticks now, Plan& plan) {
 // The oldest first, but those that find no lanes hold up none of another shape.
 void Dispatcher::serve_mixed(Ticks now, Plan& plan) {
   for (ShapeQueue& of : mixed_) of.stuck = false;
+  bool none_stuck = true;  // those that are stuck are older than those that are not
   bool first_waits = false;
   while (const auto next = oldest_mixed(false)) {
     Queue& queue = mixed_[*next].tasks;
     Waiting& waiting = queue.front();
-    const bool oldest = is_oldest_mixed(waiting);
+    const bool oldest = none_stuck;
     bool placed = true;
     while (placed && waiting.next_block < waiting.task.blocks) {
-      placed = place_mixed(waiting, now, plan);
+      placed = place_mixed(waiting, oldest, now, plan);
       if (placed) serve_overdue(now, plan);
     }
     if (placed) {
@@ -288,12 +284,12 @@ void Dispatcher::serve_mixed(Ticks now, Plan& plan) {
     }
     if (options_.policy == AdmissionPolicy::kStrict && !tracker_.any_open()) return;
     mixed_[*next].stuck = true;
+    none_stuck = false;
   }
 }
 
-bool Dispatcher::place_mixed(Waiting& waiting, Ticks now, Plan& plan) {
+bool Dispatcher::place_mixed(Waiting& waiting, bool oldest, Ticks now, Plan& plan) {
   const TaskShape& shape = waiting.task.shape;
-  const bool oldest = is_oldest_mixed(waiting);
   if (mutated(DispatchMutant::kForgets) && waiting.order + 1 < next_order_) return false;
   if (const auto open = tracker_.find_open(shape)) {
     if (oldest) release(kept_for_mixed_);

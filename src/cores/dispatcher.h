@@ -157,10 +157,9 @@ class Dispatcher {
   bool backfill(Kind kind, Ticks now, Plan& plan);
   Queue& queue_of(const ReadyTask& task);
   std::optional<std::size_t> oldest_mixed(bool stuck_too = true) const;
-  bool is_oldest_mixed(const Waiting& waiting) const;
   bool mixed_overdue() const;
   void serve_overdue_mixed(Ticks now, Plan& plan);
-  bool place_mixed(Waiting& waiting, Ticks now, Plan& plan);
+  bool place_mixed(Waiting& waiting, bool oldest, Ticks now, Plan& plan);
   bool start_cohort(Waiting& waiting, Ticks now, Plan& plan);
   void keep_for_cohort(const Waiting& waiting);
   void keep_for_mixed(const Waiting& waiting);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <vector>
 
 #include "cores/dispatcher.h"
@@ -57,23 +58,33 @@ LaneMask Dispatcher::free_before(GroupId group, Ticks time) const {
 Dispatcher::Soonest Dispatcher::soonest(GroupId group, const TaskShape& shape) const {
   const GroupSpec& spec = tracker_.spec(group);
   const LaneMask all = spec.all() & ~tracker_.kept(group);
-  std::array<Ticks, 64> times;
+  std::array<Soonest, Topology::kMaxLanes> order;  // one lane each
   std::size_t count = 0;
-  for_each_lane(all, [&](unsigned index) { times[count++] = free_at(group, index); });
-  std::sort(times.begin(), times.begin() + count);
-  const auto by = [&](Ticks time) { return all & free_by(group, time); };
-  const auto end = times.begin() + count;
-  const auto at = std::find_if(
-      times.begin(), end, [&](Ticks time) { return choose_lanes(spec, shape, by(time)) != 0; });
-  if (at == end) return {};
+  for_each_lane(all, [&](unsigned index) {
+    order[count++] = {LaneMask{1} << index, free_at(group, index)};
+  });
+  const std::span known(order.data(), count);
+  std::sort(known.begin(), known.end(),
+            [](const Soonest& a, const Soonest& b) { return a.at < b.at; });
+  // From here on those that are free by then, too.
+  for (std::size_t i = 1; i < count; ++i) known[i].lanes |= known[i - 1].lanes;
+  for (std::size_t i = count; i-- > 1;) {
+    if (known[i - 1].at == known[i].at) known[i - 1].lanes = known[i].lanes;
+  }
+  const auto first = std::find_if(known.begin(), known.end(), [&](const Soonest& by) {
+    return choose_lanes(spec, shape, by.lanes) != 0;
+  });
+  if (first == known.end()) return {};
+  const LaneMask any = choose_lanes(spec, shape, first->lanes);
+  if (any == first->lanes || shape.whole_group) return {any, first->at};
   // Lanes that are free sooner first, so that others can have the rest.
   LaneMask lanes = 0;
   const auto add = [&](const TaskShape& one, unsigned more) {
-    auto time = times.begin();
-    while (more > 0 && time <= at) {
-      const LaneMask found = choose_lanes(spec, one, by(*time) & ~lanes);
+    auto by = known.begin();
+    while (more > 0 && by <= first) {
+      const LaneMask found = choose_lanes(spec, one, by->lanes & ~lanes);
       if (found == 0) {
-        ++time;
+        ++by;
       } else {
         lanes |= found;
         --more;
@@ -81,9 +92,8 @@ Dispatcher::Soonest Dispatcher::soonest(GroupId group, const TaskShape& shape) c
     }
     return more == 0;
   };
-  const bool chosen =
-      !shape.whole_group && add(kMatrixTask, shape.matrix) && add(kVectorTask, shape.vector);
-  return {chosen ? lanes : choose_lanes(spec, shape, by(*at)), *at};
+  const bool chosen = add(kMatrixTask, shape.matrix) && add(kVectorTask, shape.vector);
+  return {chosen ? lanes : any, first->at};
 }
 
 // When there are places for all its blocks, if nothing else comes; kParkedUnknown: nobody knows.

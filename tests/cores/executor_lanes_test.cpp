@@ -3,7 +3,6 @@
 #include <array>
 #include <atomic>
 #include <bit>
-#include <chrono>
 #include <cstdlib>
 #include <random>
 #include <thread>
@@ -112,14 +111,10 @@ class Account {
     }
   }
 
-  // Where the others never come that is a fault, and nobody waits any longer.
+  // Where the others never come, the test does not end.
   void meet(Block& meeting, std::uint32_t parts) {
     meeting.ran.fetch_add(1);
-    const auto start = std::chrono::steady_clock::now();
-    while (meeting.ran < parts && faults_ == 0) {
-      std::this_thread::yield();
-      expect(std::chrono::steady_clock::now() - start < std::chrono::seconds(20));
-    }
+    while (meeting.ran < parts && faults_ == 0) std::this_thread::yield();
   }
 
   std::vector<Group> groups_;

@@ -28,14 +28,6 @@ Ticks Played::start_of(TaskId id) const {
   return start;
 }
 
-Ticks Played::end_of(TaskId id) const {
-  Ticks end = 0;
-  for (const Span& span : spans) {
-    if (span.task == id) end = std::max(end, span.end);
-  }
-  return end;
-}
-
 const Span& Played::only_part(TaskId id) const {
   const auto is_its = [&](const Span& span) { return span.task == id; };
   if (std::count_if(spans.begin(), spans.end(), is_its) != 1) {

@@ -30,9 +30,8 @@ struct Played {
   std::size_t left = 0;  // tasks that never found lanes
   Ticks end = 0;
 
-  // The first start and the last end of a task's parts.
+  // The first start of a task's parts.
   Ticks start_of(TaskId id) const;
-  Ticks end_of(TaskId id) const;
   const Span& only_part(TaskId id) const;
   // Tasks by the order in which they started.
   std::vector<TaskId> order() const;

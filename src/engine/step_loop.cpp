@@ -301,9 +301,9 @@ void StepLoop::lay_out(const schedule::StepPlan& plan, Flight& flight) {
     const auto guesses = sequence->second.guesses().first(row.drafts);
     flight.tokens.insert(flight.tokens.end(), real.begin(), real.end());
     flight.tokens.insert(flight.tokens.end(), guesses.begin(), guesses.end());
-    flight.segments.push_back({std::span(flight.tokens).subspan(begin), row.first_position,
-                               row.blocks, row.logit_rows()});
     const bool decode = row.sampled && !row.final_chunk;
+    flight.segments.push_back({std::span(flight.tokens).subspan(begin), row.first_position,
+                               row.blocks, row.logit_rows(), decode});
     if (mutated(Mutant::kPlaceholder) && background_ && decode) flight.tokens[begin] = 0;
     if (mutated(Mutant::kEarlierGuesses) && row.drafts > 0) flight.tokens.back() = 0;
     (decode ? flight.load.decode_rows : flight.load.prefill_tokens) += row.tokens;

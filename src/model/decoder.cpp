@@ -258,9 +258,9 @@ Experts::Rows Decoder::expert_rows(std::uint32_t layer, std::uint32_t tile) cons
 }
 
 void Decoder::share_out() {
-  const std::size_t tiles = pass_.tiles().size();
+  Share of_tile;  // of all rows
   const auto share = [&](std::size_t items, std::size_t work) {
-    return model::share(items, work, lanes_, tiles);
+    return model::share(items, work, lanes_, of_tile);
   };
   const auto share_product = [&](const Linear& linear, std::size_t rows) {
     return share(linear.outputs(), rows * linear.columns() * linear.outputs());
@@ -272,6 +272,7 @@ void Decoder::share_out() {
   last_blocks_.clear();
   for (const RowTile& tile : pass_.tiles()) {
     const std::size_t all = tile.rows.size();
+    of_tile = {all, pass_.rows().size()};
     const auto blocks = [&](std::size_t rows, const Range& queries) {
       std::size_t reads = 0;
       for (const QueryTile& query : pass_.queries().subspan(queries.begin, queries.size()))
@@ -304,6 +305,7 @@ void Decoder::share_out() {
     last_blocks_.push_back(blocks(tile.wanted.size(), tile.wanted_queries));
   }
   // After all tiles, with all lanes to itself.
+  of_tile = {};
   blocks_.front()[index(Stage::kLogits)] = share_product(logits_product_, pass_.wanted().size());
 }
 

@@ -30,9 +30,12 @@ void Pass::lay_out(std::span<const Segment> segments, std::uint32_t lanes) {
   queries_.clear();
   wanted_.clear();
   positions_ = 0;
+  std::uint32_t decodes = 0;  // rows
   for (std::uint32_t s = 0; s < segments.size(); ++s) {
     const Segment& segment = segments[s];
     const auto count = static_cast<std::uint32_t>(segment.tokens.size());
+    assert(segment.decode || decodes == 0);
+    if (segment.decode) decodes += count;
     assert(segment.logit_rows <= count);
     for (std::uint32_t i = 0; i < count; ++i) {
       if (i + segment.logit_rows >= count)
@@ -44,18 +47,29 @@ void Pass::lay_out(std::span<const Segment> segments, std::uint32_t lanes) {
   }
   assert(!rows_.empty());
 
+  // Decode rows have tiles of their own, which wait for no prompt and fill the lanes where those of
+  // the prompts wait for each other.
   const auto rows = static_cast<std::uint32_t>(rows_.size());
-  const std::uint32_t tiles = tiles_for(rows, lanes);
-  for (std::uint32_t t = 0, begin = 0, wanted = 0; t < tiles; ++t) {
+  const std::uint32_t prefill = rows - decodes;
+  const bool both = prefill > 0 && decodes > 0 && lanes > 1 && rows >= kFewestRows;
+  if (!both) return add_tiles({0, rows}, tiles_for(rows, lanes));
+  const std::uint32_t of_decodes = std::min(tiles_for(decodes, lanes), kMostTiles - 1);
+  add_tiles({0, prefill}, std::min(tiles_for(prefill, lanes), kMostTiles - of_decodes));
+  add_tiles({prefill, rows}, of_decodes);
+}
+
+// Cuts rows into so many tiles.
+void Pass::add_tiles(Range rows, std::uint32_t tiles) {
+  for (std::uint32_t t = 0, begin = rows.begin; t < tiles; ++t) {
     RowTile tile;
-    tile.rows = {begin, border_near(rows * (t + 1) / tiles)};
+    tile.rows = {begin, border_near(rows.begin + rows.size() * (t + 1) / tiles)};
     tile.first_shared = first_sharing(begin);
     begin = tile.rows.end;
     tile.queries = cut(tile.rows);
+    const std::uint32_t wanted = tiles_.empty() ? 0 : tiles_.back().wanted.end;
     tile.wanted = {wanted, wanted};
     while (tile.wanted.end < wanted_.size() && wanted_[tile.wanted.end] < tile.rows.end)
       ++tile.wanted.end;
-    wanted = tile.wanted.end;
     tile.wanted_queries = {tile.queries.end, tile.queries.end};
     for (std::uint32_t i = tile.wanted.begin; i < tile.wanted.end;) {
       std::uint32_t end = i + 1;

@@ -14,6 +14,7 @@ struct Segment {
   std::uint32_t first_position = 0;            // of tokens[0]; everything before it is in the cache
   std::span<const std::uint32_t> block_table;  // covers first_position + tokens.size() positions
   std::uint32_t logit_rows = 0;                // of the last so many tokens
+  bool decode = false;                         // decode rows, which follow all prefill chunks
 };
 
 // A token of a pass.
@@ -32,8 +33,9 @@ struct QueryTile {
   std::uint32_t rows = 0;
 };
 
-// Rows that go through the layers together, as a chain of tasks of their own. No block of the cache
-// is written by two tiles.
+// Rows that go through the layers together, as a chain of tasks of their own. Where there are
+// several tiles, none has rows of prefill chunks and decode rows. No block of the cache is written
+// by two tiles.
 struct RowTile {
   Range rows;
   Range queries;         // of Pass::queries: those of all its rows,
@@ -51,7 +53,7 @@ class Pass {
   // Tiles that a pass has at most.
   static constexpr std::uint32_t kMostTiles = 8;
 
-  // `lanes` work on it. Requires at least one token.
+  // `lanes` work on it. Requires at least one token, and decode rows behind all others.
   void lay_out(std::span<const Segment> segments, std::uint32_t lanes);
 
   std::span<const Segment> segments() const { return segments_; }
@@ -67,6 +69,7 @@ class Pass {
   std::uint32_t border_near(std::uint32_t row) const;
   std::uint32_t first_sharing(std::uint32_t row) const;
   Range cut(Range rows);
+  void add_tiles(Range rows, std::uint32_t tiles);
 
   std::span<const Segment> segments_;
   std::vector<PassRow> rows_;

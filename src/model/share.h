@@ -20,16 +20,21 @@ inline Range part_of(std::size_t count, std::uint32_t block, std::uint32_t block
           static_cast<std::uint32_t>(count * (block + 1) / blocks)};
 }
 
+// So much of what lanes have to do.
+struct Share {
+  std::size_t part = 1, whole = 1;
+};
+
 // In how many blocks `items` items of `work` multiplications in all are worth being cut for so many
-// lanes, beside `tasks - 1` others like it: several for each lane, so that a slow one does not hold
-// up the others.
+// lanes, where they are `of` of what can run at the time: several for each lane, so that a slow
+// one does not hold up the others.
 inline std::uint32_t share(std::size_t items, std::size_t work, std::size_t lanes,
-                           std::size_t tasks = 1) {
+                           const Share& of = {}) {
   constexpr std::size_t kWorthSharing = std::size_t{1} << 17;
   constexpr std::size_t kBlocksPerLane = 2;
   if (lanes == 1 || items <= 1 || work < kWorthSharing) return 1;
-  return static_cast<std::uint32_t>(
-      std::clamp<std::size_t>(kBlocksPerLane * lanes / tasks, 1, items));
+  const std::size_t blocks = (kBlocksPerLane * lanes * of.part + of.whole / 2) / of.whole;
+  return static_cast<std::uint32_t>(std::clamp<std::size_t>(blocks, 1, items));
 }
 
 // Whether `blocks` blocks, of `work` multiplications in all, end sooner if the lanes of a group do

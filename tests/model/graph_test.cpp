@@ -24,15 +24,18 @@ constexpr std::uint32_t kRows = 4 * kTile;
 
 class Graph : public testing::Test {
  protected:
-  // Of a pass in which a sequence begins at row 0 and at each of these.
-  const cores::Recording& graph_of(std::vector<std::uint32_t> begins, std::uint32_t rows = kRows) {
+  // Of a pass in which a sequence begins at row 0 and at each of these; the last `decodes` of them
+  // have decode rows.
+  const cores::Recording& graph_of(std::vector<std::uint32_t> begins, std::uint32_t rows = kRows,
+                                   std::size_t decodes = 0) {
     begins.insert(begins.begin(), 0);
     begins.push_back(rows);
     std::vector<Segment> segments;
     for (std::size_t i = 0; i + 1 < begins.size(); ++i) {
       const std::uint32_t count = begins[i + 1] - begins[i];
       segments.push_back({std::span(tokens_).first(count), 0,
-                          std::span(blocks_).subspan(begins[i] / kernels::kBlockSize), 1});
+                          std::span(blocks_).subspan(begins[i] / kernels::kBlockSize), 1,
+                          i + 1 + decodes >= begins.size()});
     }
     std::vector<float> logits(segments.size() * model_.config().vocab_size);
     model_.forward(segments, cache_, logits);
@@ -77,6 +80,15 @@ TEST_F(Graph, TilesWaitForThoseOfTheirSequencesAlone) {
   EXPECT_EQ(waits({kTile}), kLayers * (1 + 2));
   EXPECT_EQ(waits({kTile / 2, 3 * kTile}), kLayers * (1 + 2));
   EXPECT_EQ(waits({3 * kTile / 2, 5 * kTile / 2}), kLayers * (1 + 1 + 1));
+}
+
+// Whatever a prompt's tiles wait for, decode rows beside it go on.
+TEST_F(Graph, DecodeRowsWaitForNoPrompt) {
+  const cores::Recording& graph = graph_of({2 * kTile}, 2 * kTile + kernels::kBlockSize, 1);
+  EXPECT_EQ(graph.edges() - (graph.size() - 1), kLayers);  // of the prompt's second tile
+  std::set<std::uint32_t> tiles;
+  for (const cores::Span& span : executor_.take_spans()) tiles.insert(model_.slice(span).tile);
+  EXPECT_EQ(tiles, (std::set<std::uint32_t>{0, 1, 2}));
 }
 
 TEST_F(Graph, OfTheLastPassIsWhatSlicesAreOf) {

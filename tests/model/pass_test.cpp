@@ -16,6 +16,7 @@ namespace {
 // A sequence's part of a pass.
 struct Stretch {
   std::uint32_t first = 0, count = 0;
+  bool decode = false;
 };
 
 class PassOf {
@@ -26,7 +27,8 @@ class PassOf {
     tokens_.resize(most);
     blocks_.resize(most / kernels::kBlockSize + 1);
     for (const Stretch& part : parts)
-      segments_.push_back({std::span(tokens_).first(part.count), part.first, blocks_, 1});
+      segments_.push_back(
+          {std::span(tokens_).first(part.count), part.first, blocks_, 1, part.decode});
     pass_.lay_out(segments_, lanes);
   }
 
@@ -48,7 +50,9 @@ class PassOf {
   Pass pass_;
 };
 
-std::vector<Stretch> decode_rows(std::size_t count) { return std::vector<Stretch>(count, {77, 1}); }
+std::vector<Stretch> decode_rows(std::size_t count) {
+  return std::vector<Stretch>(count, {77, 1, true});
+}
 
 std::vector<Stretch> together(std::vector<Stretch> parts, const std::vector<Stretch>& more) {
   parts.insert(parts.end(), more.begin(), more.end());
@@ -86,19 +90,37 @@ TEST(Pass, KnowsWhichTilesShareASequence) {
        {0, 1, 1, 1}},
       {"a border moves to the sequence's end", {{5, 195}, {0, 189}}, {0, 195}, {0, 1}},
       {"a border moves to the next block", {{5, 384}}, {0, 203}, {0, 0}},
-      {"a prompt, then decode rows",
-       together({{0, 300}}, decode_rows(276)),
-       {0, 192, 384},
-       {0, 0, 2}},
-      {"decode rows, then a prompt",
-       together(decode_rows(96), {{0, 672}}),
+      {"chunks of one row, then a prompt",
+       together(std::vector<Stretch>(96, {77, 1}), {{0, 672}}),
        {0, 192, 384, 576},
        {0, 0, 0, 0}},
+      {"a prompt beside decode rows",
+       together({{0, 512}}, decode_rows(31)),
+       {0, 256, 512},
+       {0, 0, 2}},
+      {"a short one beside decode rows", together({{0, 161}}, decode_rows(31)), {0, 161}, {0, 1}},
+      {"too little of both", together({{0, 160}}, decode_rows(31)), {0}, {0}},
+      {"two prompts beside one decode row",
+       together({{0, 192}, {16, 192}}, decode_rows(1)),
+       {0, 192, 384},
+       {0, 1, 2}},
+      {"a prompt beside decode rows of several tiles",
+       together({{0, 64}}, decode_rows(384)),
+       {0, 64, 256},
+       {0, 1, 2}},
+      {"a decode row with guesses at a border",
+       together({{0, 64}}, together(decode_rows(190), together({{77, 5, true}}, decode_rows(189)))),
+       {0, 64, 257},
+       {0, 1, 1}},
       {"decode rows", decode_rows(768), {0, 192, 384, 576}, {0, 1, 2, 3}},
       {"as many tiles as there may be",
        together({{0, 768}}, decode_rows(768)),
        {0, 192, 384, 576, 768, 960, 1152, 1344},
        {0, 0, 0, 0, 4, 5, 6, 7}},
+      {"no more of them beside many decode rows",
+       together({{0, 384}}, decode_rows(8 * 192)),
+       {0, 384, 603, 822, 1042, 1261, 1481, 1700},
+       {0, 1, 2, 3, 4, 5, 6, 7}},
   };
   for (const Case& example : cases) {
     SCOPED_TRACE(example.name);
@@ -109,7 +131,7 @@ TEST(Pass, KnowsWhichTilesShareASequence) {
 }
 
 TEST(Pass, IsOneTileForOneLane) {
-  const PassOf pass({{0, 384}, {0, 384}}, 1);
+  const PassOf pass(together({{0, 384}, {0, 384}}, decode_rows(200)), 1);
   EXPECT_EQ(pass.begins(), std::vector<std::uint32_t>{0});
   EXPECT_EQ(pass.first_shared(), std::vector<std::uint32_t>{0});
 }

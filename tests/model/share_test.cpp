@@ -26,19 +26,23 @@ TEST(Share, PartsMeetWithoutGaps) {
 
 TEST(Share, BlocksForAllLanes) {
   struct Case {
-    std::size_t items, work, lanes, tasks;
+    std::size_t items, work, lanes;
+    Share of;
     std::uint32_t wanted;
   };
   for (const Case& one : {
-           Case{100, kPlenty, 4, 1, 8},                              // two for each lane
-           Case{100, kPlenty, 4, 2, 4},                              // as many in all
-           Case{100, kPlenty, 4, 99, 1}, Case{5, kPlenty, 4, 1, 5},  // no more than there is
-           Case{1, kPlenty, 4, 1, 1}, Case{0, kPlenty, 4, 1, 1},
-           Case{100, kPlenty, 1, 1, 1},  // for whom?
-           Case{100, 1000, 4, 1, 1},     // not worth it
+           Case{100, kPlenty, 4, {}, 8},         // two for each lane
+           Case{100, kPlenty, 4, {1, 2}, 4},     // as many in all
+           Case{100, kPlenty, 4, {20, 300}, 1},  // few beside many
+           Case{100, kPlenty, 4, {280, 300}, 7}, Case{100, kPlenty, 4, {1, 99}, 1},  // at least one
+           Case{5, kPlenty, 4, {}, 5},  // no more than there is
+           Case{1, kPlenty, 4, {}, 1}, Case{0, kPlenty, 4, {}, 1},
+           Case{100, kPlenty, 1, {}, 1},  // for whom?
+           Case{100, 1000, 4, {}, 1},     // not worth it
        }) {
-    EXPECT_EQ(share(one.items, one.work, one.lanes, one.tasks), one.wanted)
-        << one.items << " items for " << one.lanes << " lanes, " << one.tasks << " tasks";
+    EXPECT_EQ(share(one.items, one.work, one.lanes, one.of), one.wanted)
+        << one.items << " items for " << one.lanes << " lanes, " << one.of.part << " of "
+        << one.of.whole;
   }
 }
 

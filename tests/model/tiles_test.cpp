@@ -33,6 +33,7 @@ struct Sequence {
 struct Part {
   std::size_t sequence = 0;
   std::uint32_t first = 0, count = 0, logit_rows = 0;
+  bool decode = false;
 };
 
 class Machine {
@@ -51,7 +52,7 @@ class Machine {
     for (const Part& part : parts) {
       const Sequence& sequence = sequences[part.sequence];
       segments.push_back({std::span(sequence.tokens).subspan(part.first, part.count), part.first,
-                          sequence.blocks, part.logit_rows});
+                          sequence.blocks, part.logit_rows, part.decode});
       rows += part.logit_rows;
     }
     std::vector<float> logits(rows * model_.config().vocab_size);
@@ -81,7 +82,7 @@ class Machine {
   Cache cache_;
 };
 
-// Some long prompts and some short ones, each computed in one to four passes.
+// Some long prompts and some short ones, each computed in one to four passes, some in decode rows.
 struct History {
   std::vector<Sequence> sequences;
   std::vector<std::vector<Part>> passes;
@@ -106,9 +107,13 @@ History random_history(std::mt19937& random, std::uint32_t vocab) {
       const bool last = &pass == &history.passes.back();
       const std::uint32_t count = last ? length - done : below(length - done + 1);
       if (count == 0) continue;
-      pass.push_back({history.sequences.size() - 1, done, count, below(std::min(count, 6U) + 1)});
+      pass.push_back({history.sequences.size() - 1, done, count, below(std::min(count, 6U) + 1),
+                      below(3) == 0});
       done += count;
     }
+  }
+  for (std::vector<Part>& pass : history.passes) {
+    std::stable_partition(pass.begin(), pass.end(), [](const Part& part) { return !part.decode; });
   }
   std::erase_if(history.passes, [](const std::vector<Part>& pass) { return pass.empty(); });
   return history;

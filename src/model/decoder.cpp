@@ -159,8 +159,9 @@ void Decoder::cut(Graph& graph) const {
     graph.recording.set_blocks(number, blocks_of(task.stage, task.layer, task.tile));
     if (task.stage == Stage::kExperts) {
       const std::uint32_t count = rows_of(task.layer, pass_.tiles()[task.tile]);
-      graph.recording.set_shape(number,
-                                experts_->join(count) ? cores::kWholeGroup : lanes_for(task.stage));
+      // Beside other tiles no lane is without work.
+      const bool joins = pass_.tiles().size() == 1 && experts_->join(count);
+      graph.recording.set_shape(number, joins ? cores::kWholeGroup : lanes_for(task.stage));
     }
   }
 }

@@ -67,7 +67,7 @@ class Experts {
 
   // Blocks that compute() has at most: experts that may have been chosen; at least one.
   std::uint32_t blocks(std::uint32_t rows) const;
-  // Whether a block is for a whole group and not for one lane.
+  // Whether a block is for a whole group and not for one lane, if nothing else is there to do.
   bool join(std::uint32_t rows) const;
   // Block b is the expert with the b-th most rows, if so many were chosen. Its parts start
   // together. x: [count][hidden size], the rows' input.

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <numeric>
 #include <set>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "cores/executor.h"
@@ -13,6 +15,7 @@
 #include "kernels/kernels.h"
 #include "model/cache.h"
 #include "model/decoder.h"
+#include "observe/lane_log.h"
 #include "support/random_model.h"
 
 namespace dovetail::model {
@@ -22,8 +25,31 @@ constexpr std::uint32_t kTile = 192;  // rows
 constexpr std::uint32_t kLayers = 3;
 constexpr std::uint32_t kRows = 4 * kTile;
 
-class Graph : public testing::Test {
- protected:
+test::RandomModelOptions options() {
+  test::RandomModelOptions options;
+  options.layers = kLayers;
+  options.max_context = kRows;
+  return options;
+}
+
+cores::ExecutorOptions traced() {
+  cores::ExecutorOptions options;
+  options.trace = true;
+  return options;
+}
+
+std::vector<std::uint32_t> all_blocks() {
+  std::vector<std::uint32_t> blocks(kRows / kernels::kBlockSize);
+  std::iota(blocks.begin(), blocks.end(), 0U);
+  return blocks;
+}
+
+// A model on two lanes.
+class TracedMachine {
+ public:
+  explicit TracedMachine(const test::RandomModelOptions& options)
+      : model_(test::random_model(options), kernels::best_kernels(), executor_) {}
+
   // Of a pass in which a sequence begins at row 0 and at each of these; the last `decodes` of them
   // have decode rows.
   const cores::Recording& graph_of(std::vector<std::uint32_t> begins, std::uint32_t rows = kRows,
@@ -42,36 +68,33 @@ class Graph : public testing::Test {
     return model_.last_graph();
   }
 
-  static test::RandomModelOptions options() {
-    test::RandomModelOptions options;
-    options.layers = kLayers;
-    options.max_context = kRows;
-    return options;
+  // What the lanes did in the last pass.
+  std::vector<observe::LaneSlice> slices() {
+    std::vector<observe::LaneSlice> slices;
+    for (const cores::Span& span : executor_.take_spans()) slices.push_back(model_.slice(span));
+    return slices;
   }
-  static cores::ExecutorOptions traced() {
-    cores::ExecutorOptions options;
-    options.trace = true;
-    return options;
-  }
-  static std::vector<std::uint32_t> all_blocks() {
-    std::vector<std::uint32_t> blocks(kRows / kernels::kBlockSize);
-    std::iota(blocks.begin(), blocks.end(), 0U);
-    return blocks;
+  std::set<std::uint32_t> tiles() {
+    std::set<std::uint32_t> tiles;
+    for (const observe::LaneSlice& slice : slices()) tiles.insert(slice.tile);
+    return tiles;
   }
 
+ private:
   const std::vector<std::int32_t> tokens_ = std::vector<std::int32_t>(kRows, 1);
   const std::vector<std::uint32_t> blocks_ = all_blocks();
   cores::Executor executor_{*cores::Topology::parse("1x(2L)"), traced()};
-  Decoder model_{test::random_model(options()), kernels::best_kernels(), executor_};
+  Decoder model_;
   Cache cache_ =
       *Cache::create(model_.cache_shape(kernels::CacheType::kF32), kRows / kernels::kBlockSize);
 };
 
 // Each tile is a chain, and the logits wait for them all; what there is beyond that are waits for
 // keys, one in each layer for each earlier tile that a tile shares a sequence with.
-TEST_F(Graph, TilesWaitForThoseOfTheirSequencesAlone) {
+TEST(Graph, TilesWaitForThoseOfTheirSequencesAlone) {
+  TracedMachine machine(options());
   const auto waits = [&](const std::vector<std::uint32_t>& begins) {
-    const cores::Recording& graph = graph_of(begins);
+    const cores::Recording& graph = machine.graph_of(begins);
     return graph.edges() - (graph.size() - 1);
   };
   EXPECT_EQ(waits({kTile, 2 * kTile, 3 * kTile}), 0);
@@ -83,36 +106,51 @@ TEST_F(Graph, TilesWaitForThoseOfTheirSequencesAlone) {
 }
 
 // Whatever a prompt's tiles wait for, decode rows beside it go on.
-TEST_F(Graph, DecodeRowsWaitForNoPrompt) {
-  const cores::Recording& graph = graph_of({2 * kTile}, 2 * kTile + kernels::kBlockSize, 1);
+TEST(Graph, DecodeRowsWaitForNoPrompt) {
+  TracedMachine machine(options());
+  const cores::Recording& graph = machine.graph_of({2 * kTile}, 2 * kTile + kernels::kBlockSize, 1);
   EXPECT_EQ(graph.edges() - (graph.size() - 1), kLayers);  // of the prompt's second tile
-  std::set<std::uint32_t> tiles;
-  for (const cores::Span& span : executor_.take_spans()) tiles.insert(model_.slice(span).tile);
-  EXPECT_EQ(tiles, (std::set<std::uint32_t>{0, 1, 2}));
+  EXPECT_EQ(machine.tiles(), (std::set<std::uint32_t>{0, 1, 2}));
 }
 
-TEST_F(Graph, OfTheLastPassIsWhatSlicesAreOf) {
-  const auto tiles = [&] {
-    std::set<std::uint32_t> tiles;
-    for (const cores::Span& span : executor_.take_spans()) tiles.insert(model_.slice(span).tile);
-    return tiles;
+// A row's experts are for both lanes together where they are all there is to do.
+TEST(Graph, ExpertsAreMixedTasksWhereNothingElseRuns) {
+  test::RandomModelOptions sparse = options();
+  sparse.experts = 8;
+  sparse.experts_used = 3;
+  sparse.intermediate_size = 256;
+  TracedMachine machine(sparse);
+  const auto parts = [&](std::uint32_t tile) {
+    const std::vector<observe::LaneSlice> slices = machine.slices();
+    return std::count_if(slices.begin(), slices.end(), [&](const observe::LaneSlice& slice) {
+      return slice.task == std::string_view("experts") && slice.tile == tile;
+    });
   };
-  graph_of({kTile, 2 * kTile});
-  EXPECT_EQ(tiles(), (std::set<std::uint32_t>{0, 1, 2, 3}));
-  graph_of({}, 2 * kTile);
-  EXPECT_EQ(tiles(), (std::set<std::uint32_t>{0, 1}));
-  graph_of({kTile, 2 * kTile});
-  EXPECT_EQ(tiles(), (std::set<std::uint32_t>{0, 1, 2, 3}));
+  machine.graph_of({}, 1, 1);
+  EXPECT_EQ(parts(0), 2 * 3 * kLayers);
+  machine.graph_of({kTile}, kTile + 1, 1);
+  EXPECT_EQ(parts(1), 3 * kLayers);
 }
 
-TEST_F(Graph, IsRunAgainForAPassOfTheSameShape) {
-  const cores::Recording* two = &graph_of({2 * kTile});
-  const cores::Recording* one = &graph_of({});
+TEST(Graph, OfTheLastPassIsWhatSlicesAreOf) {
+  TracedMachine machine(options());
+  machine.graph_of({kTile, 2 * kTile});
+  EXPECT_EQ(machine.tiles(), (std::set<std::uint32_t>{0, 1, 2, 3}));
+  machine.graph_of({}, 2 * kTile);
+  EXPECT_EQ(machine.tiles(), (std::set<std::uint32_t>{0, 1}));
+  machine.graph_of({kTile, 2 * kTile});
+  EXPECT_EQ(machine.tiles(), (std::set<std::uint32_t>{0, 1, 2, 3}));
+}
+
+TEST(Graph, IsRunAgainForAPassOfTheSameShape) {
+  TracedMachine machine(options());
+  const cores::Recording* two = &machine.graph_of({2 * kTile});
+  const cores::Recording* one = &machine.graph_of({});
   EXPECT_NE(one, two);
-  EXPECT_EQ(&graph_of({2 * kTile}), two);
-  EXPECT_EQ(&graph_of({kTile / 2, 2 * kTile}), two);  // other rows, the same shape
-  EXPECT_EQ(&graph_of({}), one);
-  EXPECT_NE(&graph_of({}, 3 * kTile), one);
+  EXPECT_EQ(&machine.graph_of({2 * kTile}), two);
+  EXPECT_EQ(&machine.graph_of({kTile / 2, 2 * kTile}), two);  // other rows, the same shape
+  EXPECT_EQ(&machine.graph_of({}), one);
+  EXPECT_NE(&machine.graph_of({}, 3 * kTile), one);
 }
 
 }  // namespace

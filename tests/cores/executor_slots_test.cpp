@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -186,6 +187,42 @@ TEST(ExecutorSlots, PartsOfAMixedTaskAreParked) {
   EXPECT_THAT(lanes_of(spans.parked), ElementsAre(0U, 1U, 2U));
   for (const Span& parked : spans.parked) EXPECT_EQ(parked.task, 3U);
   EXPECT_THAT(spans.kept, IsEmpty());
+}
+
+// The caller's lane is kept while it waits for room, and then the caller's again: it is no longer
+// idle, though nobody has given anything to lanes since.
+TEST(ExecutorSlots, ALaneThatTheCallerTakesBackIsNotKept) {
+  ExecutorOptions options;
+  options.trace = true;
+  options.dispatch.parks = false;
+  options.graph.edges = 4;
+  Executor executor(topology("1x(1C1V)+1x(1V)"), options);
+  std::array<Held, 3> held;
+  expect_submits(executor, kVector, held[0].function());
+  held[0].lane_of();
+  expect_submits(executor, kVector, held[1].function());
+  held[1].lane_of();
+  expect_submits(executor, kPair, nothing);
+  expect_submits(executor, kVector, held[2].function());  // follows the second
+  const auto join = [&](TaskNumber task) {
+    expect_submits(executor, {{}, false, 1, 0}, nothing, {}, {task});
+  };
+  for (std::uint32_t edge = 0; edge < options.graph.edges; ++edge) join(1);
+  // Usually when the caller waits for an edge already.
+  std::thread later([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    held[1].ends = true;
+  });
+  join(0);
+  const Ticks left = steady_now(), waits = steady_now();
+  later.join();
+  for (Held& one : held) one.ends = true;
+  ASSERT_TRUE(executor.wait());
+  for (const KeptSpan& kept : executor.take_spans().kept) {
+    if (kept.group == 0 && kept.lane == 0) {
+      EXPECT_TRUE(kept.end <= left || kept.start >= waits);
+    }
+  }
 }
 
 }  // namespace

@@ -33,6 +33,7 @@ class Cores(cases.OfCommand):
         text = self.output("--topology", "1x(1C2V)", "--graph", WAITING)
         self.assertIn("makespan  45.000 us", text)
         self.assertIn("bound     35.000 us: critical path 35.000 us, work 35.000 us (vector lanes)", text)
+        self.assertIn("kept      matrix 55.6 %, vector 5.6 % (", text)
         self.assertIn("longest 25.000 us ('fused' block 0)", text)
 
     def lanes_of(self, path):

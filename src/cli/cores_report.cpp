@@ -28,17 +28,22 @@ CoresReport report_on(const cores::Topology& topology, std::span<const cores::Pr
     matrix_lanes += std::popcount(group.matrix);
     vector_lanes += std::popcount(group.vector);
   }
-  for (const cores::Span& span : played.spans) {
-    const cores::GroupSpec& group = topology.groups()[span.group];
-    const auto lasts = static_cast<double>(span.end - span.start);
-    if ((group.matrix >> span.lane & 1) != 0) report.matrix_busy += lasts;
-    if ((group.vector >> span.lane & 1) != 0) report.vector_busy += lasts;
-  }
-  const auto share = [&](double busy, double lanes) {
-    return lanes * makespan > 0.0 ? busy / (lanes * makespan) : 0.0;
+  const auto add_shares = [&](const auto& spans, double& matrix, double& vector) {
+    const double all_matrix = matrix_lanes * makespan, all_vector = vector_lanes * makespan;
+    for (const auto& span : spans) {
+      const cores::GroupSpec& group = topology.groups()[span.group];
+      const auto lasts = static_cast<double>(span.end - span.start);
+      if ((group.matrix >> span.lane & 1) != 0) matrix += lasts / all_matrix;
+      if ((group.vector >> span.lane & 1) != 0) vector += lasts / all_vector;
+    }
   };
-  report.matrix_busy = share(report.matrix_busy, matrix_lanes);
-  report.vector_busy = share(report.vector_busy, vector_lanes);
+  add_shares(played.spans, report.matrix_busy, report.vector_busy);
+  add_shares(played.kept, report.matrix_kept, report.vector_kept);
+  report.parked = played.parked.size();
+  for (const cores::Span& span : played.parked) {
+    report.mean_parked +=
+        static_cast<double>(span.end - span.start) / static_cast<double>(report.parked);
+  }
   report.lost = cores::overhead_of(topology, played.spans, played.waits);
   double waited = 0.0;
   for (const cores::Wait& wait : played.waits) {
@@ -64,6 +69,11 @@ std::string cores_report_text(const CoresReport& report) {
   text += fmt::format("reached   {:.1f} % of what the bound allows\n", 100.0 * report.ratio);
   text += fmt::format("busy      matrix {:.1f} %, vector {:.1f} %\n", 100.0 * report.matrix_busy,
                       100.0 * report.vector_busy);
+  text +=
+      fmt::format("kept      matrix {:.1f} %, vector {:.1f} % (idle, for tasks of several lanes)\n",
+                  100.0 * report.matrix_kept, 100.0 * report.vector_kept);
+  text += fmt::format("parked    {} parts, mean {:.3f} us\n", report.parked,
+                      report.mean_parked / 1000.0);
   text += fmt::format(
       "lost      matrix {:.1f} %, vector {:.1f} %, either {:.1f} %, all {:.1f} % of the time (a "
       "lane is idle, and a task that needs one is ready)\n",
@@ -91,6 +101,8 @@ std::string cores_report_json(const CoresReport& report) {
       {"scarce", report.bounds.scarce},
       {"reached", report.ratio},
       {"busy", {{"matrix", report.matrix_busy}, {"vector", report.vector_busy}}},
+      {"kept", {{"matrix", report.matrix_kept}, {"vector", report.vector_kept}}},
+      {"parked", {{"parts", report.parked}, {"mean", seconds(report.mean_parked)}}},
       {"lost",
        {{"matrix", report.lost.matrix},
         {"vector", report.lost.vector},

@@ -15,6 +15,9 @@ struct CoresReport {
   cores::ProgramBounds bounds;
   double ratio = 1.0;                       // of the larger bound to the makespan
   double matrix_busy = 0, vector_busy = 0;  // of the lanes that can do such work
+  double matrix_kept = 0, vector_kept = 0;  // ... while they were idle
+  std::size_t parked = 0;                   // parts
+  double mean_parked = 0;                   // for how long
   cores::Overhead lost;
   double mean_wait = 0;  // of a block, from being ready to its start
   cores::Ticks longest_wait = 0;

@@ -28,7 +28,8 @@ Executor::Executor(const Topology& topology, const ExecutorOptions& options)
       matrix_ring_(options.graph.tasks),
       vector_ring_(options.graph.tasks),
       graph_(options.graph),
-      dispatcher_(topology, options.dispatch) {
+      dispatcher_(topology, options.dispatch),
+      slots_(topology.groups().size()) {
   if (options.outputs) {
     outputs_.emplace(*options.outputs);
     output_memory_.reserve(outputs_->capacity());
@@ -213,9 +214,9 @@ void Executor::end_scope() {
   graph_.end_scope();
 }
 
-TaskGraph::HighWater Executor::high_water() {
+Executor::HighWater Executor::high_water() {
   const std::lock_guard guard(lock_);
-  return graph_.high_water();
+  return {graph_.high_water(), outputs_ ? outputs_->high_water() : OutputRing::HighWater{}};
 }
 
 Status Executor::wait() {
@@ -320,12 +321,15 @@ void Executor::fail(const Part& part, const Error& error) {
   failed_.store(true, std::memory_order_release);
 }
 
-std::vector<Span> Executor::take_spans() {
-  std::vector<Span> all;
+LaneSpans Executor::take_spans() {
+  LaneSpans all;
   for (const auto& thread : threads_) {
-    all.insert(all.end(), thread->spans.begin(), thread->spans.end());
+    all.running.insert(all.running.end(), thread->spans.begin(), thread->spans.end());
     thread->spans.clear();
   }
+  const std::lock_guard guard(lock_);
+  all.parked = slots_.take_parked();
+  all.kept = slots_.take_kept();
   return all;
 }
 

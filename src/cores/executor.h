@@ -22,10 +22,10 @@
 #include "cores/recording.h"
 #include "cores/relay.h"
 #include "cores/run_status.h"
+#include "cores/slot_watch.h"
 #include "cores/stall.h"
 #include "cores/task.h"
 #include "cores/task_graph.h"
-#include "cores/virtual_machine.h"
 #include "cores/waiting.h"
 
 namespace dovetail::cores {
@@ -45,7 +45,7 @@ struct ExecutorOptions {
   // Of the threads that the executor starts, where the system lets them, to the core to which their
   // first lane belongs (Topology::core_of()). The caller's is the caller's affair.
   Binding binding = Binding::kNone;
-  // Keeps what ran when on which lane, for take_spans().
+  // Keeps what ran when on which lane, what was parked and which lanes were kept, for take_spans().
   bool trace = false;
   // Where no block has started or ended for so long although something was submitted for which
   // wait() has not returned, on_stall is told why, once for each time; 0: nobody looks. It may take
@@ -111,14 +111,22 @@ class Executor {
   // From within a task: it has failed. Tasks that have not started will not run.
   void fail(const Part& part, const Error& error);
 
-  // What ran since the last call, in nanoseconds of the steady clock, in no order. A part of a
-  // mixed task or a cohort has its lane from the time at which it came to wait for the others, so
-  // that parts that start together overlap. Requires `trace` and that everything has ended.
-  std::vector<Span> take_spans();
+  // What lanes were at since the last call, in nanoseconds of the steady clock, in no order. A part
+  // of a mixed task or a cohort runs on its lane from the time at which it came to wait for the
+  // others, so that parts that start together overlap. What is parked or kept ends before what
+  // follows on the lane is told to start. Nothing without `trace`. Requires that everything has
+  // ended.
+  LaneSpans take_spans();
 
   const Topology& topology() const { return topology_; }
   unsigned threads() const { return static_cast<unsigned>(threads_.size()); }
-  TaskGraph::HighWater high_water();
+  // The most that was ever in use: of the graph's rings, by what was submitted, and of the output
+  // memory, if there is any.
+  struct HighWater {
+    TaskGraph::HighWater graph;
+    OutputRing::HighWater outputs;
+  };
+  HighWater high_water();
 
  private:
   friend struct ExecutorFaults;  // of the tests: loses what an executor never should
@@ -370,6 +378,7 @@ class Executor {
   AlignedBuffer output_memory_;
   Dispatcher dispatcher_;
   Dispatcher::Plan plan_;
+  SlotWatch slots_;  // with `trace`
   std::unique_ptr<Gate[]> gates_;
   std::uint32_t free_gate_ = kNone;
   std::uint64_t next_order_ = 0;

@@ -23,6 +23,7 @@ bool Executor::leave_lanes(Thread& self) {
     lane->takes = false;
     lane->signal.store(Signal::kNone, std::memory_order_relaxed);
   }
+  if (options_.trace) slots_.see_kept(dispatcher_.tracker(), clock());
   count_idle();
   self.searching = true;  // also for lanes that have not seen that they were sent kTake
   stop_searching(self);
@@ -126,6 +127,7 @@ void Executor::free_lane(Lane& lane) {
     ++idle_lanes_;
     return;
   }
+  if (options_.trace) slots_.start(*next, lane.group, lane.index, clock());
   Assigned parked = lane.parked;
   if (parked.task != next->task || parked.part.block != next->block) {
     // Another lane's is older; it has got this lane's instead.
@@ -155,6 +157,7 @@ void Executor::dispatch(const Kinds& takers) {
       const bool more = refill();
       plan_.clear();
       dispatcher_.plan(now(), plan_);
+      if (options_.trace) slots_.see_kept(dispatcher_.tracker(), clock());
       deliver();
       if (!more || plan_.placements.empty()) break;
     }
@@ -215,6 +218,7 @@ void Executor::deliver() {
     Lane& to = lane(move.to_group, move.to_lane);
     to.assigned = lane(move.from_group, move.from_lane).parked;
     move_to(to.assigned, to);
+    if (options_.trace) slots_.unpark(move.from_group, move.from_lane, clock());
     --idle_lanes_;
     send(to, Signal::kRun);
   }
@@ -277,6 +281,9 @@ void Executor::give(const Placement& placement, std::uint32_t gate) {
       move_to(assigned, one);
       if ((placement.parked >> index & 1) != 0) {
         one.parked = assigned;
+        if (options_.trace) {
+          slots_.park({placement.task, placement.block}, placement.group, index, clock());
+        }
         continue;
       }
       one.assigned = assigned;

@@ -120,13 +120,7 @@ class Player {
       submit();
       more = start(now);
     }
-    const TaskGraph::HighWater& high = graph_.high_water();
-    const auto fields = [](const TaskGraph::HighWater& one) {
-      return std::tuple(one.tasks, one.accesses, one.edges);
-    };
-    if (played_.rings.empty() || fields(played_.rings.back().high) != fields(high)) {
-      played_.rings.push_back({now, high});
-    }
+    sample_rings(played_.rings, now, graph_.high_water());
   }
 
   void submit() {
@@ -202,6 +196,10 @@ ProgramBounds bounds_of(const Topology& topology, std::span<const ProgramTask> p
   }
   work.settle(bounds);
   return bounds;
+}
+
+void sample_rings(std::vector<RingSample>& rings, Ticks now, const TaskGraph::HighWater& high) {
+  if (rings.empty() || rings.back().high != high) rings.push_back({now, high});
 }
 
 Result<PlayedProgram> play_program(const Topology& topology, std::span<const ProgramTask> program,

@@ -42,6 +42,9 @@ struct RingSample {
   TaskGraph::HighWater high;
 };
 
+// Adds a sample if it says anything new.
+void sample_rings(std::vector<RingSample>& rings, Ticks now, const TaskGraph::HighWater& high);
+
 // What playing a program on a machine gave.
 struct PlayedProgram {
   std::vector<Span> spans, parked;
@@ -71,7 +74,7 @@ struct RunOptions {
 };
 
 // The same on threads in real time (Executor): each part of a block is busy until as many
-// nanoseconds as it takes have passed. What lanes had parked and when they were kept is not known.
+// nanoseconds as it takes have passed.
 // Throws std::system_error where the system does not start that many threads.
 Result<PlayedProgram> run_program(const Topology& topology, std::span<const ProgramTask> program,
                                   const RunOptions& options);

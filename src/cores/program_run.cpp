@@ -26,6 +26,18 @@ void be_busy(Ticks duration) {
   }
 }
 
+// Times from `begin` on, by end.
+template <class AnySpan>
+void count_from(Ticks begin, std::vector<AnySpan>& spans) {
+  for (AnySpan& span : spans) {
+    span.start -= begin;
+    span.end -= begin;
+  }
+  std::sort(spans.begin(), spans.end(), [](const AnySpan& a, const AnySpan& b) {
+    return std::pair(a.end, a.start) < std::pair(b.end, b.start);
+  });
+}
+
 // From a block's being ready, when the last of those that its task waits for has ended, or the task
 // was submitted, to the start of its last part.
 std::vector<Wait> waits_of(std::span<const ProgramTask> program, std::span<const Span> spans,
@@ -65,7 +77,9 @@ Result<PlayedProgram> run_program(const Topology& topology, std::span<const Prog
   Executor executor(topology, how);
   std::vector<Ticks> submitted;
   submitted.reserve(program.size());
+  PlayedProgram run;
   const Ticks begin = nanoseconds();
+  sample_rings(run.rings, 0, {});
   for (const ProgramTask& task : program) {
     const TaskSpec spec = {task.shape, task.together, task.blocks,
                            options.costs_known ? task.takes : 0};
@@ -75,20 +89,19 @@ Result<PlayedProgram> run_program(const Topology& topology, std::span<const Prog
       static_cast<void>(executor.wait());
       return fail(number.error().kind, "'{}': {}", task.name, number.error().message);
     }
+    // Only submitting takes places, so that no mark is missed.
+    sample_rings(run.rings, nanoseconds() - begin, executor.high_water().graph);
   }
   if (const Status ended = executor.wait(); !ended) return fail(ended.error());
-  PlayedProgram run;
-  run.spans = executor.take_spans();
-  for (Span& span : run.spans) {
-    span.start -= begin;
-    span.end -= begin;
-    run.makespan = std::max(run.makespan, span.end);
-  }
-  std::sort(run.spans.begin(), run.spans.end(), [](const Span& a, const Span& b) {
-    return std::pair(a.end, a.start) < std::pair(b.end, b.start);
-  });
+  LaneSpans lanes = executor.take_spans();
+  count_from(begin, lanes.running);
+  count_from(begin, lanes.parked);
+  count_from(begin, lanes.kept);
+  run.spans = std::move(lanes.running);
+  run.parked = std::move(lanes.parked);
+  run.kept = std::move(lanes.kept);
+  if (!run.spans.empty()) run.makespan = run.spans.back().end;
   run.waits = waits_of(program, run.spans, submitted);
-  run.rings.push_back({run.makespan, executor.high_water()});
   return run;
 }
 

@@ -67,6 +67,7 @@ class TaskGraph {
   // The most that were ever in use.
   struct HighWater {
     std::uint32_t tasks = 0, accesses = 0, edges = 0;
+    friend bool operator==(const HighWater&, const HighWater&) = default;
   };
   const HighWater& high_water() const { return high_water_; }
 

@@ -124,16 +124,35 @@ void write_lane_trace(const Topology& topology, const LaneTrace& trace,
   Writer(topology, trace, out).write();
 }
 
+namespace {
+
+// By its number over all groups.
+std::uint32_t lane_number(const Topology& topology, GroupId group, unsigned lane) {
+  int before = 0;
+  for (GroupId other = 0; other < group; ++other)
+    before += std::popcount(topology.groups()[other].all());
+  return static_cast<std::uint32_t>(before) + lane;
+}
+
+}  // namespace
+
 observe::LaneSlice lane_slice(const Span& span, const Topology& topology, const char* task) {
-  std::size_t before = 0;
-  for (GroupId group = 0; group < span.group; ++group)
-    before += static_cast<std::size_t>(std::popcount(topology.groups()[group].all()));
   observe::LaneSlice slice;
   slice.start = static_cast<std::int64_t>(span.start);
   slice.end = static_cast<std::int64_t>(span.end);
   slice.task = task;
   slice.block = span.block;
-  slice.lane = static_cast<std::uint32_t>(before + span.lane);
+  slice.lane = lane_number(topology, span.group, span.lane);
+  return slice;
+}
+
+observe::LaneSlice lane_slice(const KeptSpan& span, const Topology& topology) {
+  observe::LaneSlice slice;
+  slice.start = static_cast<std::int64_t>(span.start);
+  slice.end = static_cast<std::int64_t>(span.end);
+  slice.task = "kept";
+  slice.lane = lane_number(topology, span.group, span.lane);
+  slice.track = observe::LaneTrack::kKept;
   return slice;
 }
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "cores/virtual_machine.h"
+#include "cores/spans.h"
 #include "observe/lane_log.h"
 
 namespace dovetail::cores {
@@ -37,5 +37,7 @@ void write_lane_trace(const Topology& topology, const LaneTrace& trace,
 // A span for the engine's trace, whose lanes are numbered through all groups; `task` in static
 // storage.
 observe::LaneSlice lane_slice(const Span& span, const Topology& topology, const char* task);
+// When a lane was kept: its task is "kept".
+observe::LaneSlice lane_slice(const KeptSpan& span, const Topology& topology);
 
 }  // namespace dovetail::cores

@@ -1,6 +1,5 @@
 #include "cores/virtual_machine.h"
 
-#include <algorithm>
 #include <bit>
 #include <cassert>
 #include <utility>
@@ -9,7 +8,10 @@ namespace dovetail::cores {
 
 VirtualMachine::VirtualMachine(const Topology& topology, const DispatchOptions& options,
                                Duration duration, Ended ended)
-    : dispatcher_(topology, options), duration_(std::move(duration)), ended_(std::move(ended)) {}
+    : dispatcher_(topology, options),
+      duration_(std::move(duration)),
+      ended_(std::move(ended)),
+      slots_(topology.groups().size()) {}
 
 Status VirtualMachine::submit(const ReadyTask& task, Ticks at) {
   assert(at >= now_);
@@ -40,7 +42,7 @@ std::size_t VirtualMachine::run() {
     plan.clear();
     dispatcher_.plan(now_, plan);
     for (const Move& move : plan.moves) {
-      if (watches_) see_unparked(move.from_group, move.from_lane);
+      if (watches_) slots_.unpark(move.from_group, move.from_lane, now_);
       start({move.task, move.block}, move.to_group, move.to_lane);
       moves_.push_back(move);
     }
@@ -55,11 +57,11 @@ std::size_t VirtualMachine::run() {
               static_cast<unsigned>(std::countr_zero(lanes)));
       }
       for (LaneMask lanes = watches_ ? placed.parked : 0; lanes != 0; lanes &= lanes - 1) {
-        see_parked({placed.task, placed.block}, placed.group,
-                   static_cast<unsigned>(std::countr_zero(lanes)));
+        slots_.park({placed.task, placed.block}, placed.group,
+                    static_cast<unsigned>(std::countr_zero(lanes)), now_);
       }
     }
-    if (watches_) see_kept();
+    if (watches_) slots_.see_kept(dispatcher_.tracker(), now_);
   }
   return dispatcher_.waiting();
 }
@@ -90,7 +92,7 @@ void VirtualMachine::end(const Span& ended) {
   const Span span = ended;
   spans_.push_back(span);
   if (const auto next = dispatcher_.finish(span.group, span.lane, now_)) {
-    if (watches_) see_started_from(span.group, span.lane, *next);
+    if (watches_) slots_.start(*next, span.group, span.lane, now_);
     start(*next, span.group, span.lane);
   }
   if (--parts_left_[span.task] > 0 || blocks_unplaced_[span.task] > 0) return;
@@ -98,55 +100,6 @@ void VirtualMachine::end(const Span& ended) {
   blocks_unplaced_.erase(span.task);
   first_wait_.erase(span.task);
   if (ended_) ended_(span.task, now_);
-}
-
-void VirtualMachine::watch_slots() {
-  watches_ = true;
-  kept_now_.assign(dispatcher_.tracker().groups(), 0);
-}
-
-void VirtualMachine::see_parked(Dispatcher::Part part, GroupId group, unsigned lane) {
-  parked_now_[{group, lane}] = {part.task, part.block, group, lane, now_, now_};
-}
-
-void VirtualMachine::see_unparked(GroupId group, unsigned lane) {
-  const auto found = parked_now_.find({group, lane});
-  found->second.end = now_;
-  if (found->second.end > found->second.start) parked_.push_back(found->second);
-  parked_now_.erase(found);
-}
-
-// What was parked on the lane runs there, or it has changed places with an older one, which does.
-void VirtualMachine::see_started_from(GroupId group, unsigned lane, Dispatcher::Part part) {
-  const auto is_it = [&](const Span& parked) {
-    return parked.task == part.task && parked.block == part.block;
-  };
-  const Span own = parked_now_.at({group, lane});
-  see_unparked(group, lane);
-  if (is_it(own)) return;
-  const auto other = std::find_if(parked_now_.begin(), parked_now_.end(),
-                                  [&](const auto& one) { return is_it(one.second); });
-  const auto [other_group, other_lane] = other->first;
-  see_unparked(other_group, other_lane);
-  see_parked({own.task, own.block}, other_group, other_lane);
-}
-
-void VirtualMachine::see_kept() {
-  const GroupTracker& tracker = dispatcher_.tracker();
-  for (GroupId group = 0; group < tracker.groups(); ++group) {
-    const LaneMask kept = tracker.kept(group) & tracker.idle(group);
-    LaneMask changed = std::exchange(kept_now_[group], kept) ^ kept;
-    for (; changed != 0; changed &= changed - 1) {
-      const auto lane = static_cast<unsigned>(std::countr_zero(changed));
-      if ((kept >> lane & 1) != 0) {
-        kept_since_[{group, lane}] = now_;
-        continue;
-      }
-      const auto since = kept_since_.find({group, lane});
-      if (since->second < now_) kept_.push_back({group, lane, since->second, now_});
-      kept_since_.erase(since);
-    }
-  }
 }
 
 }  // namespace dovetail::cores

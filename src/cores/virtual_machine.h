@@ -7,19 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "cores/dispatcher.h"
+#include "cores/slot_watch.h"
 
 namespace dovetail::cores {
-
-// What a lane did from `start` to `end`.
-struct Span {
-  TaskId task = 0;
-  std::uint32_t block = 0;
-  GroupId group = 0;
-  unsigned lane = 0;
-  Ticks start = 0, end = 0;
-  friend bool operator==(const Span&, const Span&) = default;
-};
 
 // A block's time from being ready to the start of its last part.
 struct Wait {
@@ -27,14 +17,6 @@ struct Wait {
   std::uint32_t block = 0;
   TaskShape shape;
   Ticks ready = 0, start = 0;
-};
-
-// A lane was idle and kept for a task that waited for others of its group.
-struct KeptSpan {
-  GroupId group = 0;
-  unsigned lane = 0;
-  Ticks start = 0, end = 0;
-  friend bool operator==(const KeptSpan&, const KeptSpan&) = default;
 };
 
 // Plays tasks on the lanes of any machine under a virtual clock: the same dispatcher as for
@@ -53,7 +35,7 @@ class VirtualMachine {
                  Ended ended = nullptr);
 
   // From here on also what lanes have parked and for how long they are kept, below.
-  void watch_slots();
+  void watch_slots() { watches_ = true; }
 
   // A task becomes ready at a time that is not over. kInvalid: see Dispatcher::check().
   Status submit(const ReadyTask& task, Ticks at);
@@ -65,8 +47,8 @@ class VirtualMachine {
   const std::vector<Span>& spans() const { return spans_; }  // by end
   const std::vector<Move>& moves() const { return moves_; }
   const std::vector<Wait>& waits() const { return waits_; }
-  const std::vector<Span>& parked() const { return parked_; }  // in pending slots, by end
-  const std::vector<KeptSpan>& kept() const { return kept_; }
+  const std::vector<Span>& parked() const { return slots_.parked(); }  // in pending slots, by end
+  const std::vector<KeptSpan>& kept() const { return slots_.kept(); }
   Ticks now() const { return now_; }
 
  private:
@@ -84,10 +66,6 @@ class VirtualMachine {
   void start(Dispatcher::Part part, GroupId group, unsigned lane);
   void end_at(std::size_t span);
   void end(const Span& span);
-  void see_parked(Dispatcher::Part part, GroupId group, unsigned lane);
-  void see_unparked(GroupId group, unsigned lane);
-  void see_started_from(GroupId group, unsigned lane, Dispatcher::Part part);
-  void see_kept();
 
   Dispatcher dispatcher_;
   Duration duration_;
@@ -110,13 +88,8 @@ class VirtualMachine {
   };
   std::map<std::pair<TaskId, std::uint32_t>, InParts> in_parts_;
 
-  using LaneKey = std::pair<GroupId, unsigned>;
   bool watches_ = false;
-  std::map<LaneKey, Span> parked_now_;
-  std::vector<LaneMask> kept_now_;  // by group: idle ones
-  std::map<LaneKey, Ticks> kept_since_;
-  std::vector<Span> parked_;
-  std::vector<KeptSpan> kept_;
+  SlotWatch slots_;
 };
 
 }  // namespace dovetail::cores

@@ -319,14 +319,27 @@ void StepLoop::lay_out(const schedule::StepPlan& plan, Flight& flight) {
   }
 }
 
+// What the lanes were at in the last run, if there is a trace; `slice_of` says what a span is.
+template <class SliceOf>
+void StepLoop::write_lanes(const SliceOf& slice_of) {
+  if (!lanes_) return;
+  const cores::LaneSpans spans = executor_.take_spans();
+  for (const cores::Span& span : spans.running) lanes_->write(slice_of(span));
+  for (const cores::Span& span : spans.parked) {
+    observe::LaneSlice slice = slice_of(span);
+    slice.track = observe::LaneTrack::kParked;
+    lanes_->write(slice);
+  }
+  for (const cores::KeptSpan& span : spans.kept)
+    lanes_->write(cores::lane_slice(span, executor_.topology()));
+}
+
 Status StepLoop::land(Flight& flight) {
   if (background_) {
     if (const Status done = background_->wait(); !done) return done;
   }
   stats_.forward_seconds += flight.forward_seconds;
-  if (lanes_) {
-    for (const cores::Span& span : executor_.take_spans()) lanes_->write(model_.slice(span));
-  }
+  write_lanes([this](const cores::Span& span) { return model_.slice(span); });
   note(observe::EventKind::kForwarded, flight.plan.number);
   return {};
 }
@@ -350,10 +363,9 @@ void StepLoop::sample(Flight& flight) {
       0, model::share(sampled_.size(), 8 * vocab * sampled_.size(), executor_.topology().lanes()));
   [[maybe_unused]] const Status ran = executor_.run(sampling_);
   assert(ran);
-  if (lanes_) {
-    for (const cores::Span& span : executor_.take_spans())
-      lanes_->write(cores::lane_slice(span, executor_.topology(), "sample"));
-  }
+  write_lanes([this](const cores::Span& span) {
+    return cores::lane_slice(span, executor_.topology(), "sample");
+  });
   note(observe::EventKind::kSampled, flight.plan.number);
 }
 

@@ -125,6 +125,8 @@ class StepLoop {
   Status make_plan(Flight& flight);
   void launch(Flight& flight);
   void lay_out(const schedule::StepPlan& plan, Flight& flight);
+  template <class SliceOf>
+  void write_lanes(const SliceOf& slice_of);
   Status land(Flight& flight);
   void sample(Flight& flight);
   void advance(std::size_t row);

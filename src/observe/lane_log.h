@@ -6,13 +6,21 @@
 
 namespace dovetail::observe {
 
-// What a lane did for a step: a block of a task.
+// What a slice says of its lane.
+enum class LaneTrack : std::uint8_t {
+  kRunning,
+  kParked,  // in its pending slot, behind what it runs
+  kKept,    // idle, for a task that waits for other lanes of its group, too
+};
+
+// What a lane was at for a step: a block of a task; where it was kept, of none.
 struct LaneSlice {
   std::int64_t start = 0, end = 0;  // nanoseconds, as Event::time
   const char* task = "";            // static storage
   std::int32_t layer = -1;          // -1: of none
   std::uint32_t tile = 0, block = 0;
   std::uint32_t lane = 0;
+  LaneTrack track = LaneTrack::kRunning;
 };
 
 // The last slices of a run; older ones are overwritten. One thread at a time.

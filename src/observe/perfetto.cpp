@@ -15,6 +15,7 @@ namespace {
 
 // Groups of tracks.
 enum Process : int { kSteps = 1, kSlots = 2, kSequences = 3, kLanes = 4 };
+constexpr std::uint32_t kTracksOfLane = 3;
 enum StepTrack : int { kStepTrack = 1, kEngineTrack = 2, kAheadTrack = 3 };
 
 struct RowOfStep {
@@ -64,6 +65,7 @@ class Writer {
   void end_plan(const Event& event);
   void end_step(const Event& event);
   void counters(std::int64_t time, std::uint32_t tokens);
+  void name_lane(std::uint64_t thread, const LaneSlice& lane);
   void write_lanes(std::span<const LaneSlice> lanes);
 
   const std::function<void(std::string_view)>& out_;
@@ -253,19 +255,30 @@ void Writer::counters(std::int64_t time, std::uint32_t tokens) {
        int{kSteps}, ts, tokens);
 }
 
+// Below a lane what it had parked and when it was kept, where there was any.
+void Writer::name_lane(std::uint64_t thread, const LaneSlice& lane) {
+  const std::string_view what = lane.track == LaneTrack::kParked ? " · parked"
+                                : lane.track == LaneTrack::kKept ? " · kept"
+                                                                 : "";
+  name_thread(kLanes, thread, fmt::format("lane {}{}", lane.lane, what));
+  item(R"({{"ph":"M","name":"thread_sort_index","pid":{},"tid":{},"args":{{"sort_index":{}}}}})",
+       int{kLanes}, thread, thread);
+}
+
 // Those that began before the log does are left out.
 void Writer::write_lanes(std::span<const LaneSlice> lanes) {
   if (lanes.empty()) return;
   name_process(kLanes, "lanes");
-  std::set<std::uint32_t> named;
+  std::set<std::uint64_t> named;
   for (const LaneSlice& lane : lanes) {
     if (lane.start < begin_) continue;
-    if (named.insert(lane.lane).second)
-      name_thread(kLanes, lane.lane, fmt::format("lane {}", lane.lane));
+    const auto thread =
+        std::uint64_t{lane.lane} * kTracksOfLane + static_cast<std::uint64_t>(lane.track);
+    if (named.insert(thread).second) name_lane(thread, lane);
     const std::string layer = lane.layer < 0 ? std::string() : fmt::format("layer {} ", lane.layer);
     item(
         R"({{"ph":"X","name":"{}{}","pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f},"args":{{"tile":{},"block":{}}}}})",
-        layer, lane.task, int{kLanes}, lane.lane, us(lane.start),
+        layer, lane.task, int{kLanes}, thread, us(lane.start),
         static_cast<double>(lane.end - lane.start) / 1000.0, lane.tile, lane.block);
   }
 }

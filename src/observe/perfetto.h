@@ -17,9 +17,9 @@ namespace dovetail::observe {
 // waiting, reading or decoding. Preemptions, cancellations and ends are instants; counters say what
 // runs, waits, is in the cache, and how many tokens a step had. Times count from the first event.
 // The beginning may be missing, as in a log that was full: what it would have told is left out.
-// `lanes` (in any order) are what the lanes of the executor did meanwhile: a track each, with
-// slices named `layer 3 gate-up`. Slices of a track never overlap. `out` gets the text piece by
-// piece.
+// `lanes` (in any order) are what the lanes of the executor were at meanwhile: a track each, with
+// slices named `layer 3 gate-up`, and below it tracks of what it had parked and when it was kept,
+// where there was any. Slices of a track never overlap. `out` gets the text piece by piece.
 void write_perfetto(std::span<const Event> events, std::span<const LaneSlice> lanes,
                     const std::function<void(std::string_view)>& out);
 

@@ -27,10 +27,13 @@ class Cores(cases.OfCommand):
         self.assertEqual(found["scarce"], "vector lanes")
         self.assertAlmostEqual(found["reached"], 35 / 45)
         self.assertAlmostEqual(found["busy"]["matrix"], 20 / 45)
+        self.assertAlmostEqual(found["kept"]["matrix"], 25 / 45)
+        self.assertEqual(found["parked"], {"parts": 0, "mean": 0})
         self.assertAlmostEqual(found["wait"]["max"], 25e-6)
         text = self.output("--topology", "1x(1C2V)", "--graph", WAITING)
         self.assertIn("makespan  45.000 us", text)
         self.assertIn("bound     35.000 us: critical path 35.000 us, work 35.000 us (vector lanes)", text)
+        self.assertIn("kept      matrix 55.6 %, vector 5.6 % (", text)
         self.assertIn("longest 25.000 us ('fused' block 0)", text)
 
     def lanes_of(self, path):
@@ -88,6 +91,37 @@ class Cores(cases.OfCommand):
         # Fewer threads than lanes need longer than the lanes would: three at a time, at most.
         self.assertGreater(found["makespan"], found["work"])
         self.assertIn("gate_up 3", trace.read_text())
+
+    def test_threads_show_what_is_kept_and_parked(self):
+        # When the pair comes, both vector lanes have been busy for long and will be: one of them and the matrix lane
+        # are kept for it, and the short task is parked behind the other.
+        graph = self.write("graph.yaml", """
+tasks:
+  - {name: long, shape: V, blocks: 2, cost: 400000}
+  - {name: first, shape: C, cost: 100000}
+  - {name: pair, shape: 1C1V, cost: 10, after: first}
+  - {name: short, shape: V, cost: 10, after: first}
+""")
+        trace, picture = self.folder / "t.json", self.folder / "p.svg"
+        found = json.loads(self.output("--topology", "1x(1C2V)", "--threads", "3", "--graph", graph, "--json",
+                                       "--trace", trace, "--svg", picture))
+        lanes = self.lanes_of(trace)
+        (name, start, end), = lanes["group 0 · matrix 0 · kept"]
+        self.assertEqual(name, "kept")
+        self.assertGreaterEqual(start, 100000)
+        self.assertLessEqual(end, next(start for name, start, _ in lanes["group 0 · matrix 0"] if name == "pair"))
+        parked = [one for lane in lanes if lane.endswith(" · parked") for one in lanes[lane]]
+        self.assertEqual([name for name, _, _ in parked], ["short"])
+        self.assertGreater(found["kept"]["matrix"], 0)
+        self.assertEqual(found["parked"]["parts"], 1)
+        self.assertIn("short, block 0, parked", picture.read_text())
+        self.assertEqual(picture.read_text().count('fill="url(#kept)"'), 1 + sum(
+            len(slices) for lane, slices in lanes.items() if lane.endswith(" · kept")))
+        samples = [event["args"]["value"] for event in json.loads(trace.read_text())["traceEvents"]
+                   if event["ph"] == "C" and event["name"] == "tasks, high-water mark"]
+        self.assertEqual(samples, sorted(samples))
+        self.assertEqual((samples[0], samples[-1]), (0, found["high_water"]["tasks"]))
+        self.assertGreater(len(set(samples)), 2)
 
     def test_the_example_is_what_its_script_writes(self):
         made = subprocess.run([sys.executable, EXAMPLE / "moe_layer.py"], capture_output=True, text=True, check=True)

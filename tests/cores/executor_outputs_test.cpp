@@ -100,6 +100,23 @@ TEST_P(ExecutorOutputs, ThatCanNeverFitAreRefusedAndNothingIsLost) {
   }
 }
 
+TEST(ExecutorOutputMemory, SaysHowMuchWasInUse) {
+  ExecutorOptions options;
+  options.outputs = OutputRingOptions{1024, 64, 8};
+  Executor executor(topology("1x(2L)"), options);
+  executor.begin_scope();
+  for (const std::uint64_t bytes : {128U, 64U}) {
+    ASSERT_TRUE(executor.allocate_output(bytes));
+    expect_submits(executor, kVector, [](const Part&) {});
+  }
+  executor.end_scope();
+  ASSERT_TRUE(executor.wait());
+  ASSERT_TRUE(executor.allocate_output(64));
+  EXPECT_EQ(executor.high_water().outputs.bytes, 192U);
+  EXPECT_EQ(executor.high_water().outputs.tasks, 2U);
+  EXPECT_EQ(Executor(topology("1x(2L)"), {}).high_water().outputs.bytes, 0U);
+}
+
 TEST(ExecutorOutputMemory, IsThereWhereItIsAskedFor) {
   Executor executor(topology("1x(2L)"), {});
   const auto output = executor.allocate_output(8);

@@ -142,7 +142,7 @@ TEST_P(OnMachines, SmallRingsHoldBackWhoSubmits) {
   }
   ASSERT_TRUE(executor.wait());
   EXPECT_THAT(values, testing::Each(400));
-  EXPECT_LE(executor.high_water().tasks, 16U);
+  EXPECT_LE(executor.high_water().graph.tasks, 16U);
 }
 
 TEST_P(OnMachines, AFailureIsReportedOnceAndLeavesACleanExecutor) {
@@ -222,7 +222,7 @@ TEST(Executor, SpansSayWhatRanWhere) {
                    [](const Part&) {});
   }
   ASSERT_TRUE(executor.wait());
-  std::vector<Span> spans = executor.take_spans();
+  std::vector<Span> spans = executor.take_spans().running;
   EXPECT_THAT(spans, SizeIs(67 * 3 + 133));
   std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) {
     return std::tuple(a.group, a.lane, a.start) < std::tuple(b.group, b.lane, b.start);
@@ -231,7 +231,7 @@ TEST(Executor, SpansSayWhatRanWhere) {
     const Span &a = spans[i - 1], &b = spans[i];
     EXPECT_TRUE(a.group != b.group || a.lane != b.lane || a.end <= b.start);
   }
-  EXPECT_THAT(executor.take_spans(), SizeIs(0));
+  EXPECT_THAT(executor.take_spans().running, SizeIs(0));
 }
 
 TEST(Executor, TheWatchdogSaysWhatRunsTooLong) {
@@ -460,8 +460,8 @@ TEST(Executor, RandomGraphsGiveWhatASerialProgramGives) {
     ASSERT_TRUE(executor.wait());
     const RandomGraph::Values serial = graph.serial();
     EXPECT_EQ(graph.threaded(), serial) << "seed " << seed;
-    EXPECT_LE(executor.high_water().accesses, options.graph.accesses);
-    EXPECT_LE(executor.high_water().edges, options.graph.edges);
+    EXPECT_LE(executor.high_water().graph.accesses, options.graph.accesses);
+    EXPECT_LE(executor.high_water().graph.edges, options.graph.edges);
     if (!records) continue;
     const Recording recording = std::move(recorder).finish();
     for (int time = 0; time < 3; ++time) {

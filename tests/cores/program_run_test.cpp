@@ -33,10 +33,60 @@ std::vector<Job> jobs_of(const std::vector<ProgramTask>& program, const PlayedPr
   return jobs;
 }
 
+// A lane is kept while it runs nothing, and has one thing parked at a time, which runs later on.
+testing::AssertionResult slots_fit(const PlayedProgram& run) {
+  const auto meet = [](const auto& a, const auto& b) {
+    return a.group == b.group && a.lane == b.lane && a.start < b.end && b.start < a.end;
+  };
+  const auto fault = [](const auto& span, const char* what) {
+    return testing::AssertionFailure() << "group " << span.group << " lane " << span.lane << ", "
+                                       << span.start << " to " << span.end << ": " << what;
+  };
+  for (std::size_t i = 0; i < run.kept.size(); ++i) {
+    const KeptSpan& kept = run.kept[i];
+    if (kept.start >= kept.end || kept.end > run.makespan) return fault(kept, "no time of the run");
+    for (const Span& span : run.spans) {
+      if (meet(kept, span)) return fault(kept, "runs something while it is kept");
+    }
+    for (std::size_t j = 0; j < i; ++j) {
+      if (meet(kept, run.kept[j])) return fault(kept, "is kept twice");
+    }
+    for (const Span& parked : run.parked) {
+      if (meet(kept, parked)) return fault(kept, "is idle and has something parked");
+    }
+  }
+  for (std::size_t i = 0; i < run.parked.size(); ++i) {
+    const Span& parked = run.parked[i];
+    if (parked.start >= parked.end) return fault(parked, "no time");
+    for (std::size_t j = 0; j < i; ++j) {
+      if (meet(parked, run.parked[j])) return fault(parked, "has two things parked");
+    }
+    const bool runs = std::any_of(run.spans.begin(), run.spans.end(), [&](const Span& span) {
+      return span.task == parked.task && span.block == parked.block && span.start >= parked.end;
+    });
+    if (!runs) return fault(parked, "what was parked does not run afterwards");
+  }
+  return testing::AssertionSuccess();
+}
+
+// Marks from the beginning on, each of which says something new.
+void expect_rising(const PlayedProgram& run) {
+  ASSERT_THAT(run.rings, testing::Not(IsEmpty()));
+  EXPECT_EQ(run.rings.front().time, 0U);
+  EXPECT_EQ(run.rings.front().high, TaskGraph::HighWater{});
+  for (std::size_t i = 1; i < run.rings.size(); ++i) {
+    const RingSample &a = run.rings[i - 1], &b = run.rings[i];
+    EXPECT_LE(a.time, b.time);
+    EXPECT_TRUE(a.high.tasks <= b.high.tasks && a.high.accesses <= b.high.accesses &&
+                a.high.edges <= b.high.edges && a.high != b.high);
+  }
+}
+
 TEST(ProgramRun, ObeysTheLawsOnThreads) {
   std::mt19937_64 random(23);
   const auto below = [&](std::uint64_t n) { return random() % n; };
   int mixed = 0, cohorts = 0;
+  std::size_t parked = 0, kept = 0;
   for (std::uint64_t round = 0; round < 60; ++round) {
     const History history = random_history(random());
     const auto machine = *Topology::parse(history.topology);
@@ -68,14 +118,36 @@ TEST(ProgramRun, ObeysTheLawsOnThreads) {
                 IsEmpty())
         << "round " << round << " on " << history.topology << " with " << options.threads
         << " threads";
+    ASSERT_TRUE(slots_fit(*run)) << "round " << round << " on " << history.topology;
+    parked += run->parked.size();
+    kept += run->kept.size();
     for (const Span& span : run->spans) {
       EXPECT_GE(span.end - span.start, program[span.task].takes);
       EXPECT_LE(span.end, run->makespan);
     }
     EXPECT_LE(run->rings.back().high.tasks, options.graph.tasks);
+    expect_rising(*run);
   }
   EXPECT_GT(mixed, 0);
   EXPECT_GT(cohorts, 0);
+  EXPECT_GT(parked, 0U);
+  EXPECT_GT(kept, 0U);
+}
+
+// A chain, each link of which reads more than the one before.
+TEST(ProgramRun, SaysHowFullTheRingsWereWhen) {
+  std::vector<ProgramTask> program(5);
+  for (std::size_t i = 0; i < program.size(); ++i) {
+    program[i] = {"link", kVectorTask, 1, false, 1000, {}, {}};
+    for (BufferId buffer = 0; buffer <= i; ++buffer)
+      program[i].accesses.push_back({Region(buffer, 0, 8), AccessMode::kRead});
+    if (i > 0) program[i].after = {i - 1};
+  }
+  const auto run = run_program(*Topology::parse("1x(2L)"), program, {});
+  ASSERT_TRUE(run);
+  ASSERT_NO_FATAL_FAILURE(expect_rising(*run));
+  ASSERT_EQ(run->rings.size(), 1 + program.size());
+  EXPECT_LT(run->rings[1].time, run->makespan) << "the others come later";
 }
 
 TEST(ProgramRun, SaysWhichTaskHasNoPlace) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "cores/program.h"
 #include "cores/swimlanes.h"
@@ -79,6 +80,17 @@ TEST(LaneTrace, HasCounters) {
 TEST(LaneTrace, OfNothing) {
   const Json trace = Json::parse(written(*Topology::parse("1x(2L)"), {}));
   EXPECT_EQ(trace["traceEvents"].size(), 2U + 2U * 2U) << "names and places of tracks";
+}
+
+TEST(LaneTrace, NumbersLanesThroughAllGroups) {
+  const auto topology = *Topology::parse("2x(1C2V)+1x(2L)");
+  const observe::LaneSlice ran = lane_slice(Span{7, 3, 2, 1, 10, 20}, topology, "norm");
+  EXPECT_EQ(std::tuple(ran.lane, ran.block, ran.start, ran.end), std::tuple(7U, 3U, 10, 20));
+  EXPECT_EQ(ran.track, observe::LaneTrack::kRunning);
+  const observe::LaneSlice kept = lane_slice(KeptSpan{1, 2, 30, 40}, topology);
+  EXPECT_EQ(std::tuple(kept.lane, kept.start, kept.end), std::tuple(5U, 30, 40));
+  EXPECT_EQ(kept.track, observe::LaneTrack::kKept);
+  EXPECT_STREQ(kept.task, "kept");
 }
 
 TEST(Swimlanes, DrawEachPart) {

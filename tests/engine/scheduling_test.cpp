@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "cores/topology.h"
 #include "dovetail/engine.h"
 #include "engine/engine_fixture.h"
 #include "engine/step_loop.h"
@@ -287,6 +288,40 @@ TEST_F(Scheduling, TheTraceHasWhatEveryLaneDid) {
       EXPECT_EQ((first_blocks[{task, -1}]), steps) << task;
     EXPECT_EQ(first_blocks.size(), 10U * source_->config.layers + 4U);
   }
+}
+
+// Lanes that share an expert wait for each other: the first that is free is kept meanwhile.
+TEST_F(Scheduling, TheTraceHasWhenLanesWereKept) {
+  if (cores::Topology::of_machine(options_.threads).groups().size() > 1)
+    GTEST_SKIP() << "no two lanes are of one group";
+  test::RandomModelOptions model;
+  model.vocab_size = 259;
+  model.experts = 4;
+  model.experts_used = 1;
+  model.intermediate_size = 256;
+  auto source = test::random_model(model);
+  source->tokenizer = test::byte_tokenizer();
+  source_ = std::move(source);
+  options_.trace_events = 1U << 16;
+  const auto engine = start();
+  Collector collector;
+  ASSERT_TRUE(engine->submit(request(1), collector.sink(0)).has_value());
+  EXPECT_TRUE(engine->drain(60s));
+  const EngineTrace trace = engine->trace();
+  std::size_t kept = 0, experts = 0;
+  for (const observe::LaneSlice& slice : trace.lanes) {
+    EXPECT_LE(slice.end, trace.events.back().time);
+    experts += slice.task == std::string("experts") ? 1 : 0;
+    if (slice.track != observe::LaneTrack::kKept) continue;
+    ++kept;
+    EXPECT_STREQ(slice.task, "kept");
+    for (const observe::LaneSlice& other : trace.lanes) {
+      if (other.lane != slice.lane || other.track != observe::LaneTrack::kRunning) continue;
+      EXPECT_TRUE(other.end <= slice.start || slice.end <= other.start);
+    }
+  }
+  EXPECT_GT(experts, 0U);
+  EXPECT_GT(kept, 0U);
 }
 
 TEST_F(Scheduling, WithNothingToDoItSleeps) {

@@ -71,7 +71,8 @@ class TracedMachine {
   // What the lanes did in the last pass.
   std::vector<observe::LaneSlice> slices() {
     std::vector<observe::LaneSlice> slices;
-    for (const cores::Span& span : executor_.take_spans()) slices.push_back(model_.slice(span));
+    for (const cores::Span& span : executor_.take_spans().running)
+      slices.push_back(model_.slice(span));
     return slices;
   }
   std::set<std::uint32_t> tiles() {

@@ -260,10 +260,22 @@ TEST(Perfetto, DrawsLanes) {
   events[1].time = 9000;
   const std::vector<LaneSlice> lanes = {{3000, 4500, "gate-up", 3, 1, 2, 1},
                                         {2000, 3000, "logits", -1, 0, 0, 0},
+                                        {3500, 4500, "down", 3, 1, 0, 1, LaneTrack::kParked},
+                                        {4500, 5000, "kept", -1, 0, 0, 1, LaneTrack::kKept},
                                         {500, 900, "logits", -1, 0, 0, 0}};  // before the log
   const json trace = json::parse(perfetto_json(events, lanes));
-  EXPECT_THAT(slices(trace, 4, 1), ElementsAre("layer 3 gate-up"));
+  EXPECT_THAT(slices(trace, 4, 3), ElementsAre("layer 3 gate-up"));
+  EXPECT_THAT(slices(trace, 4, 4), ElementsAre("layer 3 down"));
+  EXPECT_THAT(slices(trace, 4, 5), ElementsAre("kept"));
   EXPECT_THAT(slices(trace, 4, 0), ElementsAre("logits"));
+  std::map<std::int64_t, std::string> names;
+  for (const json& item : trace.at("traceEvents")) {
+    if (item.at("name") == "thread_name" && item.at("pid") == 4)
+      names[item.at("tid")] = item.at("args").at("name");
+  }
+  EXPECT_EQ(names,
+            (std::map<std::int64_t, std::string>{
+                {0, "lane 0"}, {3, "lane 1"}, {4, "lane 1 · parked"}, {5, "lane 1 · kept"}}));
   for (const json& item : trace.at("traceEvents")) {
     if (item.at("name") != "layer 3 gate-up") continue;
     EXPECT_EQ(item.at("ts"), 2.0);

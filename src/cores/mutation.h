@@ -41,6 +41,24 @@ inline constexpr auto kExecutorMutant = static_cast<ExecutorMutant>(DOVETAIL_EXE
 inline constexpr auto kExecutorMutant = ExecutorMutant::kNone;
 #endif
 
+// The same for the gates at which parts of mixed tasks and cohorts meet and are counted, by
+// DOVETAIL_GATE_MUTANT=N.
+enum class GateMutant {
+  kNone,
+  kFirstPartEnds,   // a block ends with the first of its parts
+  kFirstBlockEnds,  // a task ends with the first of its blocks
+  kFreesTheFirst,   // the first gate of a cohort is freed while other blocks look at it
+  kBlockOfItsOwn,   // parts of a cohort wait for as many as their own block has
+  kStaysArrived,    // who came to a gate before it was freed, counts when it is opened again
+  kCount
+};
+
+#ifdef DOVETAIL_GATE_MUTANT
+inline constexpr auto kGateMutant = static_cast<GateMutant>(DOVETAIL_GATE_MUTANT);
+#else
+inline constexpr auto kGateMutant = GateMutant::kNone;
+#endif
+
 // The same for the ring of output memory, by DOVETAIL_RING_MUTANT=N.
 enum class RingMutant {
   kNone,

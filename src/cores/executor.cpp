@@ -29,7 +29,8 @@ Executor::Executor(const Topology& topology, const ExecutorOptions& options)
       vector_ring_(options.graph.tasks),
       graph_(options.graph),
       dispatcher_(topology, options.dispatch),
-      slots_(topology.groups().size()) {
+      slots_(topology.groups().size()),
+      gates_(4 * static_cast<std::uint32_t>(lane_count_) + 4) {
   if (options.outputs) {
     outputs_.emplace(*options.outputs);
     output_memory_.reserve(outputs_->capacity());
@@ -39,13 +40,8 @@ Executor::Executor(const Topology& topology, const ExecutorOptions& options)
   gated_ = serving == lanes && options.dispatch.policy == AdmissionPolicy::kStrict;
 
   // Each thread reports a task or a gate at most once while it lives.
-  const std::size_t gates = 4 * lane_count_ + 4;
-  const std::uint64_t reports = std::bit_ceil(std::uint64_t{options.graph.tasks} + gates);
+  const std::uint64_t reports = std::bit_ceil(std::uint64_t{options.graph.tasks} + gates_.size());
   ended_mask_ = reports - 1;
-  gates_ = std::make_unique<Gate[]>(gates);
-  for (std::uint32_t gate = 0; gate < gates; ++gate) {
-    gates_[gate].next_free = std::exchange(free_gate_, gate);
-  }
 
   for (unsigned index = 0; index < serving + (options.caller_serves ? 0 : 1); ++index) {
     threads_.push_back(std::make_unique<Thread>());
@@ -98,7 +94,7 @@ Executor::Executor(const Topology& topology, const ExecutorOptions& options)
 }
 
 Executor::~Executor() {
-  assert(graph_.running() == 0);
+  assert(graph_.running() == 0 && gates_.in_use() == 0);
   stop();
 }
 

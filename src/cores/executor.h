@@ -16,6 +16,7 @@
 #include "base/result.h"
 #include "cores/condition.h"
 #include "cores/dispatcher.h"
+#include "cores/gates.h"
 #include "cores/machine_cores.h"
 #include "cores/output_ring.h"
 #include "cores/ready_ring.h"
@@ -131,7 +132,6 @@ class Executor {
  private:
   friend struct ExecutorFaults;  // of the tests: loses what an executor never should
 
-  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   // What a thread reports: a task that ended, or with this bit a gate whose last part has.
   static constexpr std::uint64_t kGateEnded = std::uint64_t{1} << 63;
   static constexpr std::uint32_t kLooksForMatrix = 1, kLooksForVector = 2;
@@ -152,22 +152,11 @@ class Executor {
     std::atomic<std::uint32_t> waits{0};  // for so many other tasks
   };
 
-  // A block of a mixed task, or a block of a cohort, that is on lanes.
-  struct alignas(64) Gate {
-    std::atomic<std::uint32_t> arrived{0};  // parts that are on their lanes (of the whole cohort)
-    std::atomic<std::uint32_t> left{0};     // parts of the block that have not ended
-    std::uint32_t expected = 0;             // parts that start together; 0: each when it likes
-    bool skip = false;                      // the run had failed before they started
-    std::uint32_t start = kNone;            // of a cohort: the gate of its first block
-    TaskNumber task = 0;
-    std::uint32_t next_free = kNone;
-  };
-
   // A part that was given to a lane.
   struct Assigned {
     TaskNumber task = 0;
     Part part;
-    std::uint32_t gate = kNone;  // of its block, where that has several parts or is of a cohort
+    std::uint32_t gate = Gates::kNone;  // of its block, if that is a mixed task's or a cohort's
   };
 
   enum class Signal : std::uint32_t {
@@ -338,13 +327,6 @@ class Executor {
   void send(Lane& lane, Signal signal);
   void wake(Thread& thread);
   void wake_takers(bool matrix, std::uint64_t takers);
-  // Whether the caller's are the last of so many ends, each of which is counted once. It sees what
-  // was written before the others: each releases that to the next one. Where only the caller's are
-  // left, nobody else writes the number.
-  static bool are_last(std::atomic<std::uint32_t>& left, std::uint32_t ends = 1) {
-    return left.load(std::memory_order_acquire) == ends ||
-           left.fetch_sub(ends, std::memory_order_acq_rel) == ends;
-  }
   void wake_caller();
   bool reached(const Until& until) const;
   void count_idle();
@@ -379,8 +361,7 @@ class Executor {
   Dispatcher dispatcher_;
   Dispatcher::Plan plan_;
   SlotWatch slots_;  // with `trace`
-  std::unique_ptr<Gate[]> gates_;
-  std::uint32_t free_gate_ = kNone;
+  Gates gates_;
   std::uint64_t next_order_ = 0;
   std::uint64_t ended_ = 0;              // tasks, of which a keeper has heard
   std::uint64_t ended_before_ = 0;       // tasks, when the recording was started

@@ -49,16 +49,8 @@ void Executor::collect() {
 }
 
 void Executor::end_gate(std::uint32_t gate) {
-  const auto free = [&](std::uint32_t index) {
-    gates_[index].next_free = std::exchange(free_gate_, index);
-  };
-  const TaskNumber task = gates_[gate].task;
-  const std::uint32_t start = gates_[gate].start;
-  // The first one of a cohort is looked at by all of its blocks.
-  if (gate != start) free(gate);
-  if (blocks_left(task).fetch_sub(1, std::memory_order_relaxed) > 1) return;
-  if (start != kNone) free(start);
-  end_task(task);
+  const TaskNumber task = gates_.task(gate);
+  if (gates_.close(gate, blocks_left(task))) end_task(task);
 }
 
 void Executor::end_task(TaskNumber task) {
@@ -231,16 +223,16 @@ void Executor::deliver() {
     while (cohort && end < plan_.placements.size() && plan_.placements[end].task == first.task) {
       ++end;
     }
-    std::uint32_t start = kNone;
+    std::uint32_t start = Gates::kNone;
     std::uint32_t parts = 0;
     for (std::size_t j = i; j < end; ++j) {
       parts += static_cast<std::uint32_t>(
           std::popcount(plan_.placements[j].running | plan_.placements[j].parked));
     }
-    if (cohort) start = open_gate(first, kNone, parts);
+    if (cohort) start = open_gate(first, Gates::kNone, parts);
     for (; i < end; ++i) {
       const Placement& placement = plan_.placements[i];
-      std::uint32_t gate = kNone;
+      std::uint32_t gate = Gates::kNone;
       if (cohort || spec.shape.is_mixed()) {
         gate = cohort && &placement == &first ? start : open_gate(placement, start, parts);
       }
@@ -251,18 +243,12 @@ void Executor::deliver() {
 
 std::uint32_t Executor::open_gate(const Placement& placement, std::uint32_t start,
                                   std::uint32_t together) {
-  assert(free_gate_ != kNone);
-  const std::uint32_t index = std::exchange(free_gate_, gates_[free_gate_].next_free);
-  Gate& gate = gates_[index];
+  const auto parts =
+      static_cast<std::uint32_t>(std::popcount(placement.running | placement.parked));
+  if (start != Gates::kNone) return gates_.join(start, parts);
   const TaskSpec& spec = spec_of(placement.task);
-  gate.task = placement.task;
-  gate.start = start == kNone && spec.together && spec.blocks > 1 ? index : start;
-  gate.arrived.store(0, std::memory_order_relaxed);
-  gate.left.store(static_cast<std::uint32_t>(std::popcount(placement.running | placement.parked)),
-                  std::memory_order_relaxed);
-  gate.expected = gated_ ? together : 0;
-  gate.skip = failed_.load(std::memory_order_relaxed);
-  return index;
+  return gates_.open(placement.task, parts, gated_ ? together : 0,
+                     failed_.load(std::memory_order_relaxed), spec.together && spec.blocks > 1);
 }
 
 void Executor::give(const Placement& placement, std::uint32_t gate) {

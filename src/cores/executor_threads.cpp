@@ -194,23 +194,17 @@ void Executor::call(Thread& self, Lane& lane, const Part& part, Ticks arrived) {
 
 void Executor::run_assigned(Thread& self, Lane& lane) {
   const Assigned work = lane.assigned;
-  if (work.gate == kNone) {
+  if (work.gate == Gates::kNone) {
     if (!failed_.load(std::memory_order_relaxed)) call(self, lane, work.part);
     if (are_last(blocks_left(work.task))) report(self, work.task);
   } else {
-    Gate& gate = gates_[work.gate];
-    Gate& start = gate.start == kNone ? gate : gates_[gate.start];
     const Ticks arrived = options_.trace ? clock() : 0;
-    if (start.expected > 0) {
-      start.arrived.fetch_add(1, std::memory_order_acq_rel);
-      for (int spin = 0; start.arrived.load(std::memory_order_acquire) < start.expected; ++spin) {
-        spin < kSpins ? pause_briefly() : std::this_thread::yield();
-      }
+    gates_.arrive(work.gate);
+    for (int spin = 0; !gates_.may_start(work.gate); ++spin) {
+      spin < kSpins ? pause_briefly() : std::this_thread::yield();
     }
-    if (!start.skip) call(self, lane, work.part, arrived);
-    if (gate.left.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-      report(self, kGateEnded | work.gate);
-    }
+    if (!gates_.skips(work.gate)) call(self, lane, work.part, arrived);
+    if (gates_.end_part(work.gate)) report(self, kGateEnded | work.gate);
   }
 }
 

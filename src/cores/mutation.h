@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 namespace dovetail::cores {
 
 // Ways to break the dispatcher on purpose, to see that tests notice. A build with the compile
@@ -40,6 +42,45 @@ inline constexpr auto kExecutorMutant = static_cast<ExecutorMutant>(DOVETAIL_EXE
 #else
 inline constexpr auto kExecutorMutant = ExecutorMutant::kNone;
 #endif
+
+// The same for the gates at which parts of mixed tasks and cohorts meet and are counted, by
+// DOVETAIL_GATE_MUTANT=N.
+enum class GateMutant {
+  kNone,
+  kFirstPartEnds,   // a block ends with the first of its parts
+  kFirstBlockEnds,  // a task ends with the first of its blocks
+  kFreesTheFirst,   // the first gate of a cohort is freed while other blocks look at it
+  kBlockOfItsOwn,   // parts of a cohort wait for as many as their own block has
+  kStaysArrived,    // who came to a gate before it was freed, counts when it is opened again
+  kCount
+};
+
+#ifdef DOVETAIL_GATE_MUTANT
+inline constexpr auto kGateMutant = static_cast<GateMutant>(DOVETAIL_GATE_MUTANT);
+#else
+inline constexpr auto kGateMutant = GateMutant::kNone;
+#endif
+
+// The same for what threads take blocks from, ReadyRing and Relay, by DOVETAIL_CLAIM_MUTANT=N.
+enum class ClaimMutant {
+  kNone,
+  kTwoSteps,    // a block is looked up and then taken, and others may come in between
+  kOneTooMany,  // a block after the last one of a task
+  kOneTooFew,   // the last one of several is left out
+  kCount
+};
+
+#ifdef DOVETAIL_CLAIM_MUTANT
+inline constexpr auto kClaimMutant = static_cast<ClaimMutant>(DOVETAIL_CLAIM_MUTANT);
+#else
+inline constexpr auto kClaimMutant = ClaimMutant::kNone;
+#endif
+
+// So many blocks, for whoever counts them.
+constexpr std::uint32_t mutated_blocks(std::uint32_t blocks) {
+  if (kClaimMutant == ClaimMutant::kOneTooMany) return blocks + 1;
+  return kClaimMutant == ClaimMutant::kOneTooFew && blocks > 1 ? blocks - 1 : blocks;
+}
 
 // The same for the ring of output memory, by DOVETAIL_RING_MUTANT=N.
 enum class RingMutant {

@@ -5,6 +5,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <thread>
+
+#include "cores/mutation.h"
 
 namespace dovetail::cores {
 
@@ -33,7 +36,7 @@ class ReadyRing {
     Entry& entry = entries_[pushed_ & mask_];
     entry.task.store(task, std::memory_order_relaxed);
     entry.order.store(order, std::memory_order_relaxed);
-    entry.blocks.store(blocks, std::memory_order_relaxed);
+    entry.blocks.store(mutated_blocks(blocks), std::memory_order_relaxed);
     pushed_ = next(pushed_);
     // Takers have read the line that is written soon.
     __builtin_prefetch(&entries_[(pushed_ + kAhead) & mask_], 1);
@@ -93,6 +96,11 @@ class ReadyRing {
       const Claim claim = {entry.task.load(std::memory_order_relaxed), block_of(head)};
       const bool last = claim.block + 1 >= entry.blocks.load(std::memory_order_relaxed);
       const std::uint64_t after = last ? next(index) << kBlockBits : head + 1;
+      if (kClaimMutant == ClaimMutant::kTwoSteps) {
+        std::this_thread::yield();
+        head_.store(after, std::memory_order_seq_cst);
+        return claim;
+      }
       if (head_.compare_exchange_weak(head, after, std::memory_order_seq_cst,
                                       std::memory_order_acquire)) {
         return claim;

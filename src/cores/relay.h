@@ -4,7 +4,9 @@
 #include <cassert>
 #include <cstdint>
 #include <optional>
+#include <thread>
 
+#include "cores/mutation.h"
 #include "cores/ready_ring.h"
 
 namespace dovetail::cores {
@@ -27,7 +29,7 @@ class Relay {
     std::uint64_t word = word_.load(std::memory_order_relaxed);
     if ((word & kClosed) != 0 || left(word) > 0) return false;
     return word_.compare_exchange_strong(
-        word, task << 2 * kBlockBits | std::uint64_t{blocks} << kBlockBits | 1,
+        word, task << 2 * kBlockBits | std::uint64_t{mutated_blocks(blocks)} << kBlockBits | 1,
         std::memory_order_seq_cst, std::memory_order_relaxed);
   }
 
@@ -83,6 +85,11 @@ class Relay {
   std::optional<ReadyRing::Claim> take_if(Wanted wanted) {
     std::uint64_t word = word_.load(std::memory_order_acquire);
     while ((word & kClosed) == 0 && left(word) > 0 && wanted(word)) {
+      if (kClaimMutant == ClaimMutant::kTwoSteps) {
+        std::this_thread::yield();
+        word_.store(word + 1, std::memory_order_seq_cst);
+        return ReadyRing::Claim{task_of(word), next_of(word)};
+      }
       if (word_.compare_exchange_weak(word, word + 1, std::memory_order_seq_cst,
                                       std::memory_order_acquire)) {
         return ReadyRing::Claim{task_of(word), next_of(word)};

@@ -1,15 +1,14 @@
 #include <gtest/gtest.h>
 
-#include <array>
 #include <atomic>
 #include <bit>
 #include <cstdlib>
 #include <random>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "cores/executor.h"
+#include "cores/laws/claims.h"
 #include "cores/machines.h"
 
 namespace dovetail::cores {
@@ -174,60 +173,9 @@ TEST(ExecutorLanes, MixedTasksHaveTheirLanesToThemselves) {
   }
 }
 
-// Chains of tasks of many blocks: who took them, and whether any began too early.
-struct Taken {
-  static constexpr std::size_t kTasks = 40, kMostBlocks = 100;
-  static std::uint32_t blocks_of(std::size_t task) {
-    return static_cast<std::uint32_t>(kMostBlocks - task % 3);
-  }
-
-  explicit Taken(std::size_t number) : chains(number), taken(kTasks), ended(kTasks) {}
-
-  void run(std::size_t task, const Part& part) {
-    ++taken[task][part.block];
-    if (task >= chains && ended[task - chains] != blocks_of(task - chains)) ++early;
-    ++ended[task];
-  }
-  void expect_once() {
-    EXPECT_EQ(early, 0);
-    for (std::size_t task = 0; task < kTasks; ++task) {
-      ended[task] = 0;
-      for (std::size_t block = 0; block < kMostBlocks; ++block) {
-        ASSERT_EQ(taken[task][block].exchange(0), block < blocks_of(task) ? 1 : 0)
-            << "task " << task << ", block " << block << ", " << chains << " chains";
-      }
-    }
-  }
-
-  std::size_t chains;
-  std::vector<std::array<std::atomic<int>, kMostBlocks>> taken;
-  std::vector<std::atomic<std::uint32_t>> ended;  // blocks, by task
-  std::atomic<int> early{0};
-};
-
 // Case 34: eight threads take the blocks of one task, or of several, submitted and of a recording.
 TEST(ExecutorLanes, EightThreadsTakeEachBlockOnce) {
-  ExecutorOptions options;
-  options.threads = 8;
-  Executor executor(topology("1x(8L)"), options);
-  for (const std::size_t chains : {1U, 3U}) {
-    Taken all(chains);
-    Recorder recorder;
-    for (std::size_t task = 0; task < Taken::kTasks; ++task) {
-      const TaskSpec spec = {kVectorTask, false, Taken::blocks_of(task), 0};
-      const auto function = [&all, task](const Part& part) { all.run(task, part); };
-      const std::vector<Access> accesses = {access_of(task % chains, AccessMode::kReadWrite)};
-      expect_submits(executor, spec, function, accesses);
-      ASSERT_TRUE(recorder.add(spec, function, accesses));
-    }
-    ASSERT_TRUE(executor.wait());
-    all.expect_once();
-    const Recording recording = std::move(recorder).finish();
-    for (int time = 0; time < 10; ++time) {
-      ASSERT_TRUE(executor.run(recording));
-      all.expect_once();
-    }
-  }
+  EXPECT_EQ(eight_take_from_executor().value_or(""), "");
 }
 
 // Each part waits for the others: without their starting together this would never end.

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -14,40 +13,35 @@
 #include <string>
 #include <vector>
 
-#include "cores/dispatcher.h"
+#include "cores/laws/exploring.h"
 
 namespace dovetail::cores {
 namespace {
 
-using Lane = std::pair<GroupId, unsigned>;
-
-struct Kind {
-  TaskShape shape;
-  std::uint32_t blocks = 1;
-  bool together = false;
+struct Block {
+  TaskId task = 0;
+  std::uint32_t block = 0;
 };
-
-// A block as a number, for what runs or is parked.
-constexpr std::uint64_t kMostBlocks = 8;
-std::uint64_t block_of(TaskId task, std::uint32_t block) { return task * kMostBlocks + block; }
 
 // Everything that an executor knows at one moment.
 struct State {
   Dispatcher dispatcher;
   std::size_t arrived = 0;
-  std::map<TaskId, std::uint32_t> waiting;        // the next block of each
-  std::map<Lane, std::uint64_t> running, parked;  // blocks
-  bool planned = true;                            // since the last event
+  std::map<TaskId, std::uint32_t> waiting;  // the next block of each
+  Floor<Block> floor;
+  bool planned = true;  // since the last event
 
   // States with the same key go on in the same way.
   std::string key() const {
     std::string text = fmt::format("{}{}", arrived, planned ? "p" : "");
     for (const auto& [task, next] : waiting) text += fmt::format(" {}/{}", task, next);
-    for (const auto& [lane, block] : running) {
-      text += fmt::format(" {}.{}:{}", lane.first, lane.second, block);
-    }
-    for (const auto& [lane, block] : parked) {
-      text += fmt::format(" {}.{}+{}", lane.first, lane.second, block);
+    for (std::size_t lane = 0; lane < Floor<Block>::kLanes; ++lane) {
+      if (const auto& on = floor.running[lane]) {
+        text += fmt::format(" {}:{}/{}", lane, on->task, on->block);
+      }
+      if (const auto& on = floor.parked[lane]) {
+        text += fmt::format(" {}+{}/{}", lane, on->task, on->block);
+      }
     }
     for (GroupId group = 0; group < dispatcher.tracker().groups(); ++group) {
       text += fmt::format(" {:x}", dispatcher.tracker().kept(group));
@@ -63,7 +57,7 @@ class Explorer {
 
   // What goes wrong in some order of events; nothing: nothing does.
   std::optional<std::string> run() {
-    visit(State{Dispatcher(topology_, {}), 0, {}, {}, {}, true});
+    visit(State{Dispatcher(topology_, {}), 0, {}, {}, true});
     return wrong_;
   }
   std::size_t states() const { return seen_.size(); }
@@ -85,14 +79,16 @@ class Explorer {
       next.planned = false;
       visit(std::move(next));
     }
-    for (const auto& [lane, block] : state.running) {
+    for (std::size_t lane = 0; lane < Floor<Block>::kLanes; ++lane) {
+      if (!state.floor.running[lane]) continue;
       State next = state;
-      end(next, lane);
+      check(next.floor.finish(lane, next.dispatcher.finish(Floor<Block>::group_of(lane),
+                                                           Floor<Block>::index_of(lane), 0)));
       next.planned = false;
       visit(std::move(next));
     }
     if (state.dispatcher.waiting() != state.waiting.size()) say("a task is lost, or there twice");
-    if (state.running.empty() && state.planned && !state.waiting.empty()) {
+    if (state.floor.idle() && state.planned && !state.waiting.empty()) {
       say("nothing runs, and a task waits");
     }
   }
@@ -101,11 +97,7 @@ class Explorer {
     Dispatcher::Plan plan;
     state.dispatcher.plan(0, plan);
     state.planned = true;
-    for (const Move& move : plan.moves) {
-      const Lane from{move.from_group, move.from_lane}, to{move.to_group, move.to_lane};
-      if (state.parked.erase(from) == 0) say("what moves was not parked there");
-      start(state, to, block_of(move.task, move.block));
-    }
+    for (const Move& move : plan.moves) check(state.floor.move(move));
     for (const Placement& placed : plan.placements) place(state, placed);
     for (const auto& [task, next] : state.waiting) {
       if (kinds_[task].together && next > 0) say("a cohort starts in parts");
@@ -116,58 +108,19 @@ class Explorer {
     const auto waiting = state.waiting.find(placed.task);
     if (waiting == state.waiting.end()) return say("a task is given lanes that does not wait");
     if (placed.block != waiting->second) say("not the next block of a task");
-    const auto& [shape, blocks, together] = kinds_[placed.task];
-    if (++waiting->second == blocks) state.waiting.erase(waiting);
-    if (together && placed.parked != 0) say("a block of a cohort has to wait");
-    const std::uint64_t block = block_of(placed.task, placed.block);
-    const LaneMask lanes = placed.running | placed.parked;
-    if (choose_lanes(topology_.groups()[placed.group], shape, lanes) != lanes) {
-      say("lanes that do not fit the shape");
-    }
-    if (shape.is_mixed() && placed.parked != 0) {
-      say("a mixed task shares its lanes with foreign work");
-    }
-    for (LaneMask left = placed.running; left != 0; left &= left - 1) {
-      start(state, {placed.group, static_cast<unsigned>(std::countr_zero(left))}, block);
-    }
-    for (LaneMask left = placed.parked; left != 0; left &= left - 1) {
-      const Lane lane{placed.group, static_cast<unsigned>(std::countr_zero(left))};
-      if (!state.running.contains(lane)) say("something is parked behind an idle lane");
-      if (!state.parked.emplace(lane, block).second) say("a pending slot is taken twice");
-    }
+    if (++waiting->second == kinds_[placed.task].blocks) state.waiting.erase(waiting);
+    check(state.floor.place(topology_.groups()[placed.group], kinds_[placed.task], placed,
+                            {placed.task, placed.block}));
   }
 
-  void start(State& state, const Lane& lane, std::uint64_t block) {
-    if (!state.running.emplace(lane, block).second) say("a lane runs two tasks");
-  }
-
-  void end(State& state, const Lane& lane) {
-    state.running.erase(lane);
-    const auto next = state.dispatcher.finish(lane.first, lane.second, 0);
-    const auto parked = state.parked.find(lane);
-    if (!next) {
-      if (parked != state.parked.end()) say("what was parked is forgotten");
-      return;
-    }
-    if (parked == state.parked.end()) return say("something runs that was not parked here");
-    const std::uint64_t started = block_of(next->task, next->block);
-    for (auto& [other, block] : state.parked) {
-      if (block != started || other == lane) continue;
-      std::swap(block, parked->second);  // it was older
-      break;
-    }
-    if (parked->second != started) say("something runs that was parked nowhere");
-    state.parked.erase(parked);
-    start(state, lane, started);
+  void check(const char* wrong) {
+    if (wrong != nullptr) say(wrong);
   }
 
   void say(const char* what) {
     if (wrong_) return;
     wrong_ = fmt::format("{}:", what);
-    for (const auto& [shape, blocks, together] : kinds_) {
-      *wrong_ += fmt::format(" {}C{}V", shape.matrix, shape.vector);
-      if (blocks > 1) *wrong_ += fmt::format("*{}{}", blocks, together ? "!" : "");
-    }
+    for (const Kind& kind : kinds_) *wrong_ += fmt::format(" {}", describe(kind));
   }
 
   const Topology& topology_;
@@ -187,20 +140,16 @@ int explore(bool has_fault) {
     const Topology topology = *Topology::parse(text);
     for (std::size_t count = 1; count <= 4; ++count) {
       const std::size_t choice = count < 4 ? std::size(kKinds) : kSingle;
-      std::size_t all = 1;
-      for (std::size_t i = 0; i < count; ++i) all *= choice;
-      for (std::size_t number = 0; number < all; ++number) {
-        std::vector<Kind> kinds;
-        for (std::size_t rest = number; kinds.size() < count; rest /= choice)
-          kinds.push_back(kKinds[rest % choice]);
-        Explorer explorer(topology, kinds);
-        const auto wrong = explorer.run();
-        ++sequences;
-        states += explorer.states();
-        if (!wrong) continue;
-        fmt::print("{}: {}\n", text, *wrong);
-        return has_fault ? 0 : 1;
-      }
+      const bool found =
+          for_each_sequence(std::span(kKinds).first(choice), count, [&](auto& kinds) {
+            Explorer explorer(topology, kinds);
+            const auto wrong = explorer.run();
+            ++sequences;
+            states += explorer.states();
+            if (wrong) fmt::print("{}: {}\n", text, *wrong);
+            return wrong.has_value();
+          });
+      if (found) return has_fault ? 0 : 1;
     }
   }
   fmt::print("{} sequences of tasks, {} states, nothing wrong\n", sequences, states);

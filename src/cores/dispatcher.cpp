@@ -95,6 +95,7 @@ void Dispatcher::plan(Ticks now, Plan& plan) {
   std::size_t placed = 0;
   do {
     serve_cohorts(now, plan);
+    if (mutated(DispatchMutant::kAllForACohort) && !cohorts_.empty()) return;
     placed = plan.placements.size();
     serve_mixed(now, plan);
     // Lanes that were kept for a mixed task which found others may be all that a cohort misses.

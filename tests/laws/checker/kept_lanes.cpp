@@ -17,7 +17,15 @@ struct Counts {
   Counts operator-(const Counts& other) const {
     return {matrix - other.matrix, vector - other.vector, both - other.both};
   }
+  Counts operator+(const Counts& other) const {
+    return {matrix + other.matrix, vector + other.vector, both + other.both};
+  }
+  unsigned sum() const { return matrix + vector + both; }
   friend bool operator==(const Counts&, const Counts&) = default;
+};
+
+struct Lanes {
+  Counts idle, busy;
 };
 
 Counts count(const GroupSpec& group, LaneMask lanes) {
@@ -46,7 +54,7 @@ class Group {
   // `dearly` places or more.
   std::optional<unsigned> needed(unsigned most, bool for_mixed, unsigned dearly) const {
     if (!for_mixed && !somebody_fits()) return 0;
-    for (unsigned places = 0; places <= most && exist(places, for_mixed); ++places) {
+    for (unsigned places = 0; places <= most; ++places) {
       if (suffices(places, for_mixed, dearly)) return places;
     }
     return std::nullopt;
@@ -74,33 +82,26 @@ class Group {
     return places;
   }
 
-  // Whether the group has so many places of the cohort, and one for the mixed task, idle or not.
-  bool exist(unsigned places, bool for_mixed) const {
-    unsigned matrix = 0, vector = 0;
-    if (places > 0) {
-      const TaskShape& shape = waiting_.cohort->shape;
-      if (shape.whole_group) return places == 1 && !for_mixed;
-      matrix = places * shape.matrix;
-      vector = places * shape.vector;
-    }
-    if (for_mixed) {
-      if (waiting_.mixed->whole_group) return places == 0;
-      matrix += waiting_.mixed->matrix;
-      vector += waiting_.mixed->vector;
-    }
-    return are_enough(all_, matrix, vector);
+  // Calls holds() with all that so many places of a shape can be, of the idle and of the busy lanes
+  // `from`, until it holds.
+  template <class Holds>
+  bool any(const TaskShape& shape, unsigned places, const Lanes& from, const Holds& holds) const {
+    if (places > 0 && shape.whole_group)
+      return places == 1 && from.idle + from.busy == all_ && holds(from);
+    const unsigned matrix = places * shape.matrix, vector = places * shape.vector;
+    return any_of(from.idle, matrix, vector, [&](const Counts& idle) {
+      return any_of(from.busy, matrix - idle.matrix, vector - idle.vector, [&](const Counts& busy) {
+        return (idle + busy).sum() == matrix + vector && holds(Lanes{idle, busy});
+      });
+    });
   }
 
-  // Calls holds() with every part of the idle lanes `from` that so many places can take, until it
-  // does.
+  // ... with all parts of some lanes that can be among so many for matrix and for vector work.
   template <class Holds>
-  static bool any_taken(const TaskShape& shape, unsigned places, const Counts& from,
-                        const Holds& holds) {
-    if (shape.whole_group && places > 0) return holds(from);
-    const unsigned most_matrix = places * shape.matrix, most_vector = places * shape.vector;
-    for (unsigned m = 0; m <= std::min(from.matrix, most_matrix); ++m) {
-      for (unsigned v = 0; v <= std::min(from.vector, most_vector); ++v) {
-        for (unsigned b = 0; b <= std::min(from.both, most_matrix + most_vector - m - v); ++b) {
+  static bool any_of(const Counts& from, unsigned matrix, unsigned vector, const Holds& holds) {
+    for (unsigned m = 0; m <= std::min(from.matrix, matrix); ++m) {
+      for (unsigned v = 0; v <= std::min(from.vector, vector); ++v) {
+        for (unsigned b = 0; b <= std::min(from.both, matrix + vector - m - v); ++b) {
           if (holds(Counts{m, v, b})) return true;
         }
       }
@@ -110,13 +111,14 @@ class Group {
 
   bool suffices(unsigned places, bool for_mixed, unsigned dearly) const {
     const TaskShape of_cohort = waiting_.cohort ? waiting_.cohort->shape : TaskShape{};
-    return any_taken(of_cohort, places, idle_, [&](const Counts& cohorts) {
-      const Counts rest = idle_ - cohorts;
-      if (!for_mixed) return !somebody_fits_in(rest, waiting_.mixed.has_value());
-      if (fits(*waiting_.mixed, rest)) return false;
-      return any_taken(*waiting_.mixed, 1, rest, [&](const Counts& mixeds) {
-        return !somebody_fits_in(rest - mixeds, false) &&
-               (dearly == 0 || places_of_cohort() >= places_of_cohort(idle_ - mixeds) + dearly);
+    return any(of_cohort, places, {idle_, all_ - idle_}, [&](const Lanes& cohorts) {
+      const Lanes rest = {idle_ - cohorts.idle, all_ - idle_ - cohorts.busy};
+      if (!for_mixed) return !somebody_fits_in(rest.idle, waiting_.mixed.has_value());
+      if (fits(*waiting_.mixed, rest.idle)) return false;
+      return any(*waiting_.mixed, 1, rest, [&](const Lanes& mixeds) {
+        return !somebody_fits_in(rest.idle - mixeds.idle, false) &&
+               (dearly == 0 ||
+                places_of_cohort() >= places_of_cohort(idle_ - mixeds.idle) + dearly);
       });
     });
   }

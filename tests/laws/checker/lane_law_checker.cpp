@@ -292,10 +292,8 @@ void LaneLawChecker::judge_patience(Kind kind) {
     blocks += task->started;
     largest = std::max(largest, task->started);
   }
-  if (blocks == 0) return;
-  const bool overdue = passed >= rules_.patience;
   passed += blocks;
-  if (!overdue && passed < rules_.patience + largest) return;
+  if (blocks == 0 || passed < rules_.patience + largest) return;
   violate("law 4: task {} was passed over by {} blocks", single_waits_[kind]->is.id, passed);
 }
 

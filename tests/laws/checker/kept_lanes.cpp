@@ -45,15 +45,13 @@ class Group {
   Group(const GroupSpec& spec, LaneMask idle, const Waiting& waiting)
       : all_(count(spec, spec.all())), idle_(count(spec, idle)), waiting_(waiting) {}
 
-  bool somebody_fits() const { return somebody_fits_in(idle_, waiting_.mixed.has_value()); }
-
   unsigned places_of_cohort() const { return places_of_cohort(idle_); }
 
   // The fewest places of the cohort that are to be kept here, so that nobody fits in the rest;
   // nothing: more than `most`. With lanes for the mixed task, these have to cost the cohort
   // `dearly` places or more.
   std::optional<unsigned> needed(unsigned most, bool for_mixed, unsigned dearly) const {
-    if (!for_mixed && !somebody_fits()) return 0;
+    if (!for_mixed && !somebody_fits_in(idle_, waiting_.mixed.has_value())) return 0;
     for (unsigned places = 0; places <= most; ++places) {
       if (suffices(places, for_mixed, dearly)) return places;
     }

@@ -342,6 +342,57 @@ TEST(LaneLawChecker, DoesNotCountWhatNeedsOtherLanes) {
   EXPECT_EQ(judge_lanes(k1, patience_of(2), events), "");
 }
 
+TEST(LaneLawChecker, DoesNotCountCohortsThatNeedOtherLanes) {
+  std::string events = "0 ready 1 C; 0 start 1 0.0; 0 ready 2 C;";
+  for (int i = 0; i < 6; ++i) {
+    events += fmt::format(
+        "{0} ready 1{1} V 2!; {0} start 1{1}.0 0.1; {0} start 1{1}.1 0.2; {2} end 1{1}.0 0.1; {2} "
+        "end 1{1}.1 0.2;",
+        10 * i, i, 10 * i + 10);
+  }
+  events += "60 end 1 0.0; 60 start 2 0.0; 61 end 2 0.0";
+  EXPECT_EQ(judge_lanes(k1, patience_of(2), events), "");
+}
+
+// So does the count of those that pass over a mixed task.
+TEST(LaneLawChecker, CountsAgainForTheNextBlock) {
+  const auto in_turns = [](const std::string& one, const std::string& lanes,
+                           const std::string& others) {
+    std::string events = "0 ready 9 2V; 0 start 9 0.0 0.1; 1 ready 0 " + one + " 2;";
+    for (int i = 1; i <= 4; ++i) events += fmt::format("2 ready {} {};", i, others);
+    events += "9 end 9 0.0 0.1;";
+    int number = 1;
+    for (int i = 0; i < 6; ++i) {
+      const int at = 9 + 10 * i;
+      if (i % 3 == 2) {
+        events += fmt::format("{0} start 0.{1} {2}; {3} end 0.{1} {2};", at, i / 3, lanes, at + 10);
+        continue;
+      }
+      const bool cohort = others.back() == '!';
+      for (const auto& [what, when] : {std::pair{"start", at}, std::pair{"end", at + 10}}) {
+        events += cohort ? fmt::format("{0} {1} {2}.0 0.0; {0} {1} {2}.1 0.1;", when, what, number)
+                         : fmt::format("{} {} {} 0.0 0.1;", when, what, number);
+      }
+      ++number;
+    }
+    return events;
+  };
+  EXPECT_EQ(judge_lanes("1x(2L)", patience_of(2), in_turns("V", "0.0", "2V")), "");
+  EXPECT_EQ(judge_lanes("1x(2L)", patience_of(2), in_turns("group", "0.0 0.1", "V 2!")), "");
+}
+
+TEST(LaneLawChecker, DoesNotCountOlderCohorts) {
+  std::string events;
+  for (int i = 1; i <= 4; ++i) events += fmt::format("0 ready {} V 2!;", i);
+  for (int i = 1; i <= 4; ++i) {
+    events += fmt::format("{0} start {1}.0 0.0; {0} start {1}.1 0.1;", 10 * (i - 1), i);
+    if (i == 1) events += "1 ready 0 group;";
+    events += fmt::format("{0} end {1}.0 0.0; {0} end {1}.1 0.1;", 10 * i, i);
+  }
+  events += "40 start 0 0.0 0.1; 50 end 0 0.0 0.1";
+  EXPECT_EQ(judge_lanes("1x(2L)", patience_of(2), events), "");
+}
+
 TEST(LaneLawChecker, CountsCohortsThatPassOverAMixedTask) {
   const auto judge = [](const std::vector<std::string>& others) {
     return judge_lanes("1x(2L)", patience_of(2), one_waits("group", others));

@@ -128,6 +128,7 @@ void LaneLawChecker::ready(const LaneEvent& event) {
   task.blocks.resize(task.is.blocks);
   if (task.is.blocks == 0) return;  // it only joins others
   task.line = &line_of(task.is);
+  cohort_came_ |= is_cohort(task);
   task.line->waiting.emplace(order, &task);
   ++unended_;
 }
@@ -205,7 +206,6 @@ void LaneLawChecker::begin_moment() {
   for (const Kind kind : {kMatrix, kVector}) single_waits_[kind] = singles_[kind].oldest();
   const Line* mixed = oldest_mixed();
   mixed_waits_ = mixed == nullptr ? nullptr : mixed->oldest();
-  cohort_waits_ = !cohorts_.waiting.empty();
 }
 
 void LaneLawChecker::judge_moment() {
@@ -324,14 +324,14 @@ void LaneLawChecker::judge_cohorts() {
 
 // While a mixed task waits that needs all of the machine's only group.
 void LaneLawChecker::judge_turns() {
-  if (mixed_waits_ == nullptr || mixed_waits_->started > 0 || cohort_waits_ ||
-      cohorts_.started > 0) {
+  if (mixed_waits_ == nullptr || mixed_waits_->started > 0) {
     passed_by_singles_ = 0;
     return;
   }
   const TaskShape& shape = mixed_waits_->is.shape;
   if (groups_.size() != 1 || (!shape.whole_group && shape.lanes() != lane_count_)) return;
   if (rules_.patience == 0) return;  // then it is always theirs
+  if (cohort_came_) return;
   for (const Line& line : singles_) passed_by_singles_ += line.of_unknown_cost;
   if (passed_by_singles_ <= lane_count_ + 2) return;
   violate("law 4: mixed task {} waited for {} tasks of a single lane", mixed_waits_->is.id,

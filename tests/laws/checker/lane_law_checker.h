@@ -50,7 +50,7 @@ struct LaneRules {
 // order in which they became ready. Waiting is bounded: a task of one lane is passed over by
 // `patience` blocks of mixed tasks and cohorts (a cohort that has begun to be counted counts
 // whole), a mixed one by `patience` younger cohorts that leave it no room. On a machine of one
-// group, all of which it needs, a mixed task that no cohort interferes with waits for no more tasks
+// group, all of which it needs, a mixed task waits, in a run without cohorts, for no more tasks
 // of one lane than were parked, and those whose turn it is (those of known cost, which may be sure
 // to end in time, are not counted).
 //
@@ -138,6 +138,7 @@ class LaneLawChecker {
 
   std::map<cores::TaskId, Task> tasks_;
   std::size_t unended_ = 0;
+  bool cohort_came_ = false;
   std::vector<std::vector<Running>> running_;  // by group and lane
   std::vector<cores::LaneMask> idle_;          // by group
   Line cohorts_;
@@ -148,8 +149,7 @@ class LaneLawChecker {
   std::vector<std::pair<Task*, std::uint32_t>> starts_, ends_;  // blocks, one for each part
   std::vector<Task*> started_cohorts_;
   std::array<Task*, 2> single_waits_{};  // the oldest that waited when it began,
-  Task* mixed_waits_ = nullptr;          // the same of mixed tasks,
-  bool cohort_waits_ = false;            // and whether any cohort did
+  Task* mixed_waits_ = nullptr;          // and the same of mixed tasks
 
   // How often whoever waits as the oldest has been passed over.
   std::array<std::uint32_t, 2> passed_by_blocks_{};

@@ -92,8 +92,14 @@ std::size_t Dispatcher::waiting() const {
 
 void Dispatcher::plan(Ticks now, Plan& plan) {
   serve_overdue(now, plan);
-  serve_cohorts(now, plan);
-  serve_mixed(now, plan);
+  std::size_t placed = 0;
+  do {
+    serve_cohorts(now, plan);
+    if (mutated(DispatchMutant::kAllForACohort) && !cohorts_.empty()) return;
+    placed = plan.placements.size();
+    serve_mixed(now, plan);
+    // Lanes that were kept for a mixed task which found others may be all that a cohort misses.
+  } while (!cohorts_.empty() && plan.placements.size() > placed);
   serve_singles(now, plan);
   if (options_.parks) park_singles(now, plan);
 }

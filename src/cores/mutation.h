@@ -19,6 +19,7 @@ enum class DispatchMutant {
   kCohortsForEver,  // law 4: cohorts pass over older mixed tasks for ever
   kForgets,         // law 4: a mixed task that has waited, once something else has come
   kBackfillsLate,   // law 4: lanes that a mixed task waits for go to work that ends after that
+  kAllForACohort,   // law 1: while a cohort waits, lanes that it does not need stay idle
   kCount
 };
 

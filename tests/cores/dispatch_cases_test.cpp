@@ -340,6 +340,19 @@ TEST(Cohort, TakesAtOnceWhatAMixedTaskGivesUp) {
   EXPECT_EQ(plan.placements[0].task, 3U);
 }
 
+// It waits for a group's vector lanes, the mixed task for the matrix lane of another, where one of
+// two idle vector lanes is kept for it; at 30 that one finds a place in a third group.
+TEST(Cohort, TakesAtOnceWhatIsNoLongerKeptForAMixedTask) {
+  const std::vector<Job> jobs = {
+      {0, kMatrixTask, 0, 100}, {1, k2V, 1, 19},          {2, kMatrixTask, 2, 28},
+      {3, kVectorTask, 3, 27},  {4, kVectorTask, 4, 100}, {5, kMatrixTask, 5, 100},
+      {6, kVectorTask, 6, 100}, {7, k2V, 7, 10, 2, true}, {8, k1C1V, 8, 10}};
+  const Played played = play("4x(1C2V)", jobs);
+  EXPECT_EQ(violations("4x(1C2V)", jobs, played), kNothing);
+  EXPECT_EQ(played.start_of(8), 30U);
+  EXPECT_EQ(played.start_of(7), 30U) << "nobody would ask again before 40";
+}
+
 TEST(Cohort, OfOneBlockIsATaskLikeOthers) {
   const std::vector<Job> jobs = {{0, k1C2V, 0, 10}, {1, k1C2V, 0, 10, 1, true}};
   EXPECT_EQ(play("1x(1C2V)", jobs).order(), (std::vector<TaskId>{0, 1}));

@@ -172,15 +172,19 @@ TEST(ProgramRun, BrokenLawsAreSeen) {
     return violations_of_threads(machine, jobs, spans, true);
   };
   EXPECT_THAT(violations_of_threads(machine, jobs, good, true), IsEmpty());
-  EXPECT_THAT(with(0, {0, 0, 1, 0, 9, 15}), ElementsAre("task 0 ran before it was ready"));
-  EXPECT_THAT(with(0, {0, 0, 1, 1, 10, 15}), ElementsAre(HasSubstr("ran on lanes 10 of group 1")));
+  EXPECT_THAT(with(0, {0, 0, 1, 0, 9, 15}),
+              ElementsAre(HasSubstr("law 1: task 0 starts before it is ready")));
+  EXPECT_THAT(with(0, {0, 0, 1, 1, 10, 15}),
+              ElementsAre(HasSubstr("law 2: task 0 block 0 runs on lanes 10 of group 1")));
   EXPECT_THAT(with(0, {0, 0, 0, 0, 10, 15}), IsEmpty());
-  EXPECT_THAT(with(1, {1, 0, 0, 0, 10, 15}), ElementsAre(HasSubstr("its parts start apart")));
+  EXPECT_THAT(with(1, {1, 0, 0, 0, 10, 15}),
+              ElementsAre(HasSubstr("law 2: task 1 block 0: its parts start apart")));
   EXPECT_THAT(with(2, {1, 0, 0, 0, 4, 9}),
-              testing::Contains(HasSubstr("runs tasks 1 and 1 at a time")));
-  EXPECT_THAT(with(2, {1, 0, 1, 1, 4, 9}), testing::Contains(HasSubstr("in two groups")));
+              ElementsAre(HasSubstr("law 2: group 0 lane 0 runs tasks 1 and 1 at a time")));
+  EXPECT_THAT(with(2, {1, 0, 1, 1, 4, 9}),
+              ElementsAre(HasSubstr("law 2: task 1 block 0 runs in two groups")));
   EXPECT_THAT(violations_of_threads(machine, jobs, {good.begin() + 1, good.end()}, true),
-              ElementsAre("task 0 block 0 did not run"));
+              ElementsAre(HasSubstr("law 4: task 0 block 0 did not run")));
 }
 
 }  // namespace

@@ -41,12 +41,8 @@ struct Played {
 Played play(const std::string& topology, const std::vector<Job>& jobs,
             const DispatchOptions& options = {});
 
-// What the spans break of the laws that hold for every history: every part of every block runs
-// once, on lanes that fit its shape, not before its task is ready; no lane does two things at a
-// time; the parts of a mixed block start together (unless the policy says otherwise), those of a
-// cohort all; equal tasks start in the order in which they became ready (mixed ones under the
-// strict policy); nothing is left. Under the strict policy also: no lane is idle beside a task that
-// could use it, and waiting is bounded both ways.
+// What the spans break of the laws, as laws::LaneLawChecker sees it: nothing, or what is seen
+// first.
 std::vector<std::string> violations(const std::string& topology, const std::vector<Job>& jobs,
                                     const Played& played, const DispatchOptions& options = {});
 
@@ -55,9 +51,8 @@ std::vector<std::string> violations(const std::string& topology, const std::vect
 // parked: then the younger one may not make the other start later.
 std::vector<std::string> violations_of_backfill(std::uint64_t seed);
 
-// As violations(), for spans of threads, as far as their clocks can tell: parts that start together
-// overlap (where `together`: every lane has a thread of its own); who overtakes whom is not looked
-// at.
+// As violations(), for spans of threads, as far as their clocks can tell
+// (laws::LaneRules::on_threads(): `together`: every lane has a thread of its own).
 std::vector<std::string> violations_of_threads(const Topology& machine,
                                                const std::vector<Job>& jobs,
                                                const std::vector<Span>& spans, bool together);

@@ -4,7 +4,6 @@
 #include <cassert>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "cores/mutation.h"

@@ -75,7 +75,8 @@ CacheShape Decoder::cache_shape(kernels::CacheType type) const {
 
 void Decoder::forward(std::span<const Segment> segments, const Cache& cache,
                       std::span<float> logits) {
-  pass_.lay_out(segments, static_cast<std::uint32_t>(lanes_));
+  // A few rows for each expert are too little to read all experts once more for.
+  pass_.lay_out(segments, static_cast<std::uint32_t>(lanes_), !experts_);
   assert(logits.size() == pass_.wanted().size() * config_.vocab_size);
   cache_ = &cache;
   logits_ = logits;

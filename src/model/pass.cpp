@@ -23,7 +23,7 @@ std::uint32_t tiles_for(std::uint32_t rows, std::uint32_t lanes) {
 
 }  // namespace
 
-void Pass::lay_out(std::span<const Segment> segments, std::uint32_t lanes) {
+void Pass::lay_out(std::span<const Segment> segments, std::uint32_t lanes, bool apart) {
   segments_ = segments;
   rows_.clear();
   tiles_.clear();
@@ -52,7 +52,7 @@ void Pass::lay_out(std::span<const Segment> segments, std::uint32_t lanes) {
   const auto rows = static_cast<std::uint32_t>(rows_.size());
   const std::uint32_t prefill = rows - decodes;
   const bool both = prefill > 0 && decodes > 0 && lanes > 1 && rows >= kFewestRows;
-  if (!both) return add_tiles({0, rows}, tiles_for(rows, lanes));
+  if (!both || !apart) return add_tiles({0, rows}, tiles_for(rows, lanes));
   const std::uint32_t of_decodes = std::min(tiles_for(decodes, lanes), kMostTiles - 1);
   add_tiles({0, prefill}, std::min(tiles_for(prefill, lanes), kMostTiles - of_decodes));
   add_tiles({prefill, rows}, of_decodes);

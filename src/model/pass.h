@@ -33,9 +33,8 @@ struct QueryTile {
   std::uint32_t rows = 0;
 };
 
-// Rows that go through the layers together, as a chain of tasks of their own. Where there are
-// several tiles, none has rows of prefill chunks and decode rows. No block of the cache is written
-// by two tiles.
+// Rows that go through the layers together, as a chain of tasks of their own. No block of the cache
+// is written by two tiles.
 struct RowTile {
   Range rows;
   Range queries;         // of Pass::queries: those of all its rows,
@@ -53,8 +52,9 @@ class Pass {
   // Tiles that a pass has at most.
   static constexpr std::uint32_t kMostTiles = 8;
 
-  // `lanes` work on it. Requires at least one token, and decode rows behind all others.
-  void lay_out(std::span<const Segment> segments, std::uint32_t lanes);
+  // `lanes` work on it. Requires at least one token, and decode rows behind all others. `apart`:
+  // where there are several tiles, none has rows of prefill chunks and decode rows.
+  void lay_out(std::span<const Segment> segments, std::uint32_t lanes, bool apart = true);
 
   std::span<const Segment> segments() const { return segments_; }
   std::span<const PassRow> rows() const { return rows_; }

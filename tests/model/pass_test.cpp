@@ -21,7 +21,7 @@ struct Stretch {
 
 class PassOf {
  public:
-  PassOf(const std::vector<Stretch>& parts, std::uint32_t lanes) {
+  PassOf(const std::vector<Stretch>& parts, std::uint32_t lanes, bool apart = true) {
     std::uint32_t most = 0;
     for (const Stretch& part : parts) most = std::max(most, part.first + part.count);
     tokens_.resize(most);
@@ -29,7 +29,7 @@ class PassOf {
     for (const Stretch& part : parts)
       segments_.push_back(
           {std::span(tokens_).first(part.count), part.first, blocks_, 1, part.decode});
-    pass_.lay_out(segments_, lanes);
+    pass_.lay_out(segments_, lanes, apart);
   }
 
   std::vector<std::uint32_t> begins() const {
@@ -128,6 +128,11 @@ TEST(Pass, KnowsWhichTilesShareASequence) {
     EXPECT_EQ(pass.begins(), example.begins);
     EXPECT_EQ(pass.first_shared(), example.first_shared);
   }
+}
+
+TEST(Pass, LeavesDecodeRowsBesideAPromptWhereTheyNeedNotBeApart) {
+  const PassOf pass(together({{0, 512}}, decode_rows(31)), 2, false);
+  EXPECT_EQ(pass.begins(), (std::vector<std::uint32_t>{0, 272}));
 }
 
 TEST(Pass, IsOneTileForOneLane) {

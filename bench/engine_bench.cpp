@@ -223,7 +223,12 @@ struct Arguments {
 // As add_experts().
 template <class Options>
 bool pin_threads(Options& options) {
-  if constexpr (requires { options.pin_threads; }) return options.pin_threads = true;
+  if constexpr (requires { decltype(options.pin_threads)::kAlways; }) {
+    options.pin_threads = decltype(options.pin_threads)::kAlways;
+    return true;
+  } else if constexpr (requires { options.pin_threads; }) {
+    return options.pin_threads = true;
+  }
   return false;
 }
 

@@ -36,6 +36,14 @@ enum class PolicyOption : std::uint8_t {
   kFair,      // by the tenant that was served least
 };
 
+// Whether threads that compute stay on a physical core each, and so do threads that an event sink
+// starts.
+enum class PinOption : std::uint8_t {
+  kAuto,  // as long as nobody else wants these cores
+  kAlways,
+  kNever,
+};
+
 // Zero means "automatic" where the comment says so.
 struct EngineOptions {
   std::uint32_t max_num_seqs = 64;             // sequences in one step
@@ -50,8 +58,7 @@ struct EngineOptions {
   std::uint32_t max_context = 0;     // positions per sequence; 0: the model's
   std::uint32_t max_waiting = 1024;  // sequences waiting for admission; beyond: kExhausted
   std::uint32_t threads = 0;         // 0: the physical cores
-  bool pin_threads = false;          // those that compute stay on a physical core each, and so do
-                                     // threads that an event sink starts
+  PinOption pin_threads = PinOption::kAuto;
   CacheTypeOption cache_type = CacheTypeOption::kAuto;
   std::string kernels;  // "portable", "avx2", "avx512", "avx512_vnni", "avx512_bf16"; empty: the
                         // best that the CPU runs
@@ -101,6 +108,7 @@ struct EngineStats {
   std::uint32_t kv_blocks = 0;
   std::uint32_t kv_blocks_used = 0;
   std::uint32_t kv_blocks_cached = 0;  // held by nobody, but findable by the prefix cache
+  bool threads_pinned = false;         // to a core each, now
   double step_seconds = 0.0;           // total time in steps
   double forward_seconds = 0.0;        // of it, in the model's forward pass
 };

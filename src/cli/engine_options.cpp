@@ -16,6 +16,19 @@ namespace {
 
 constexpr std::size_t kLongestFile = std::size_t{16} << 20;
 
+Status read_pinning(const std::string& text, PinOption& pinning) {
+  if (text == "auto") {
+    pinning = PinOption::kAuto;
+  } else if (text == "always") {
+    pinning = PinOption::kAlways;
+  } else if (text == "never") {
+    pinning = PinOption::kNever;
+  } else {
+    return fail(ErrorKind::kInvalid, "'{}' is no pinning, expected auto, always or never", text);
+  }
+  return {};
+}
+
 Status read_cache_type(const std::string& text, CacheTypeOption& type) {
   if (text == "auto") {
     type = CacheTypeOption::kAuto;
@@ -142,8 +155,10 @@ void add_engine_options(CLI::App& app, EngineOptions& options) {
   add_size_options(app, options);
   add_integer(app, "--threads", options.threads, 0, kMostUint32, "Threads (0: the physical cores)")
       ->group(group);
-  app.add_flag("--pin-threads", options.pin_threads,
-               "Each thread that computes stays on a core of its own")
+  add_value(
+      app, "--pin-threads", "auto|always|never",
+      [&options](const std::string& text) { return read_pinning(text, options.pin_threads); },
+      "Whether threads that compute stay on a core each (auto: while nobody else wants it)")
       ->group(group);
   add_value(
       app, "--stall-limit", kInteger,

@@ -80,7 +80,8 @@ Executor::Executor(const Topology& topology, const ExecutorOptions& options)
   const auto start = [this](Thread& thread) {
     thread.thread = std::thread([this, &thread] {
       const auto lane = static_cast<std::size_t>(thread.lanes.front() - lanes_.get());
-      bind_thread(options_.binding, topology_.core_of(lane));
+      std::optional<ThreadPins::Member> member;
+      if (options_.pins != nullptr) member.emplace(*options_.pins, topology_.core_of(lane));
       serve(thread, nullptr);
     });
   };

@@ -17,7 +17,6 @@
 #include "cores/condition.h"
 #include "cores/dispatcher.h"
 #include "cores/gates.h"
-#include "cores/machine_cores.h"
 #include "cores/output_ring.h"
 #include "cores/ready_ring.h"
 #include "cores/recording.h"
@@ -27,6 +26,7 @@
 #include "cores/stall.h"
 #include "cores/task.h"
 #include "cores/task_graph.h"
+#include "cores/thread_pins.h"
 #include "cores/waiting.h"
 
 namespace dovetail::cores {
@@ -43,9 +43,9 @@ struct ExecutorOptions {
   unsigned threads = 0;
   // The caller's thread serves lanes while it waits; otherwise it only submits.
   bool caller_serves = true;
-  // Of the threads that the executor starts, where the system lets them, to the core to which their
-  // first lane belongs (Topology::core_of()). The caller's is the caller's affair.
-  Binding binding = Binding::kNone;
+  // Of the threads that the executor starts, each of which works for the core to which its first
+  // lane belongs (Topology::core_of()); outlives the executor. The caller's is the caller's affair.
+  ThreadPins* pins = nullptr;
   // Keeps what ran when on which lane, what was parked and which lanes were kept, for take_spans().
   bool trace = false;
   // Where no block has started or ended for so long although something was submitted for which

@@ -73,42 +73,25 @@ Machine look() {
   return machine;
 }
 
-bool stay_on(const Machine& machine, std::span<const hwloc_obj_t> cores) {
-  const std::unique_ptr<hwloc_bitmap_s, Destroy> set(hwloc_bitmap_alloc());
-  for (const hwloc_obj_t core : cores) hwloc_bitmap_or(set.get(), set.get(), core->cpuset);
-  hwloc_bitmap_and(set.get(), set.get(), machine.allowed.get());
-  return hwloc_set_cpubind(machine.topology, set.get(), HWLOC_CPUBIND_THREAD) == 0;
-}
-
 }  // namespace
 
 std::vector<std::uint32_t> cores_by_cache() { return look().counts; }
 
-bool stay_on_core(std::size_t number) {
+bool bind_thread(Binding binding, std::size_t core, pthread_t thread) {
   const Machine machine = look();
   if (machine.cores.empty()) return false;
-  return stay_on(machine, {&machine.cores[number % machine.cores.size()], 1});
-}
-
-bool stay_near_core(std::size_t number) {
-  const Machine machine = look();
-  if (machine.cores.empty()) return false;
-  std::size_t begin = 0, cache = 0;
-  while (begin + machine.counts[cache] <= number % machine.cores.size())
-    begin += machine.counts[cache++];
-  return stay_on(machine, std::span(machine.cores).subspan(begin, machine.counts[cache]));
-}
-
-bool bind_thread(Binding binding, std::size_t core) {
-  switch (binding) {
-    case Binding::kNone:
-      break;
-    case Binding::kCache:
-      return stay_near_core(core);
-    case Binding::kCore:
-      return stay_on_core(core);
+  std::span<const hwloc_obj_t> cores = machine.cores;
+  const std::size_t number = core % cores.size();
+  if (binding == Binding::kCore) cores = cores.subspan(number, 1);
+  if (binding == Binding::kCache) {
+    std::size_t begin = 0, cache = 0;
+    while (begin + machine.counts[cache] <= number) begin += machine.counts[cache++];
+    cores = cores.subspan(begin, machine.counts[cache]);
   }
-  return true;
+  const std::unique_ptr<hwloc_bitmap_s, Destroy> set(hwloc_bitmap_alloc());
+  for (const hwloc_obj_t one : cores) hwloc_bitmap_or(set.get(), set.get(), one->cpuset);
+  hwloc_bitmap_and(set.get(), set.get(), machine.allowed.get());
+  return hwloc_set_thread_cpubind(machine.topology, thread, set.get(), 0) == 0;
 }
 
 }  // namespace dovetail::cores

@@ -6,9 +6,9 @@
 
 namespace dovetail::engine {
 
-Background::Background(cores::Binding binding)
-    : thread_([this, binding] {
-        cores::bind_thread(binding, 0);
+Background::Background(cores::ThreadPins& pins)
+    : thread_([this, &pins] {
+        const cores::ThreadPins::Member member(pins, 0);
         run();
       }) {}
 

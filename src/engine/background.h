@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "base/result.h"
-#include "cores/machine_cores.h"
+#include "cores/thread_pins.h"
 
 namespace dovetail::engine {
 
@@ -14,8 +14,8 @@ namespace dovetail::engine {
 // the work, and what the work wrote is seen after wait(). start() and wait() belong to one thread.
 class Background {
  public:
-  // The thread stays where the first lane's belongs.
-  explicit Background(cores::Binding binding);
+  // The thread works for the first lane's core. `pins` outlives this.
+  explicit Background(cores::ThreadPins& pins);
   // Waits for work under way.
   ~Background();
   Background(const Background&) = delete;

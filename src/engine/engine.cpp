@@ -194,8 +194,8 @@ Result<std::unique_ptr<Engine>> Engine::create(std::shared_ptr<const load::Model
   try {
     impl->thread = std::thread([running = impl.get()] {
       // Unless another thread computes, this one is the first lane's.
-      if (!running->options.async_scheduling)
-        cores::bind_thread(engine::binding(running->options), 0);
+      std::optional<cores::ThreadPins::Member> member;
+      if (!running->options.async_scheduling) member.emplace(running->loop->pins(), 0);
       running->run();
     });
   } catch (const std::system_error& error) {

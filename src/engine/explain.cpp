@@ -16,6 +16,18 @@ std::string mebibytes(std::uint64_t bytes) {
   return mib < 1024 ? fmt::format("{:.1f} MiB", mib) : fmt::format("{:.1f} GiB", mib / 1024);
 }
 
+std::string_view pinning_text(PinOption option) {
+  switch (option) {
+    case PinOption::kAuto:
+      return ", each on a core of its own while nobody else wants it";
+    case PinOption::kAlways:
+      return ", pinned";
+    case PinOption::kNever:
+      break;
+  }
+  return "";
+}
+
 class Explanation {
  public:
   Explanation(const EngineOptions& given, const ResolvedOptions& resolved,
@@ -25,7 +37,7 @@ class Explanation {
   std::vector<std::string> lines() {
     add("threads", options_.threads,
         fmt::format("{}{}", given_.threads > 0 ? "as given" : "the physical cores",
-                    options_.pin_threads ? ", pinned" : ""));
+                    pinning_text(options_.pin_threads)));
     add("lanes", cores::Topology::of_machine(options_.threads).text(),
         fmt::format("one for each thread, in a group per L3 cache{}",
                     binding(options_) == cores::Binding::kCache ? ", where it stays" : ""));

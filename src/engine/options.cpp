@@ -185,10 +185,21 @@ std::uint64_t usable_memory() {
 std::uint64_t default_kv_memory() { return std::min(kMostKvMemory, usable_memory() / 2); }
 
 cores::Binding binding(const EngineOptions& options) {
-  if (options.pin_threads) return cores::Binding::kCore;
   const std::vector<std::uint32_t> cores = cores::cores_by_cache();
   const bool all = options.threads >= std::accumulate(cores.begin(), cores.end(), 0U);
   return cores.size() > 1 && all ? cores::Binding::kCache : cores::Binding::kNone;
+}
+
+cores::Pinning pinning(const EngineOptions& options) {
+  switch (options.pin_threads) {
+    case PinOption::kAlways:
+      return cores::Pinning::kAlways;
+    case PinOption::kNever:
+      return cores::Pinning::kNever;
+    case PinOption::kAuto:
+      break;
+  }
+  return cores::Pinning::kAuto;
 }
 
 Result<ResolvedOptions> resolve(EngineOptions options, const load::ModelSource& source) {

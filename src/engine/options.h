@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "cores/machine_cores.h"
+#include "cores/thread_pins.h"
 #include "dovetail/engine.h"
 #include "kernels/kernels.h"
 #include "load/model_source.h"
@@ -43,10 +43,12 @@ std::uint64_t usable_memory();
 inline constexpr std::uint64_t kMostKvMemory = std::uint64_t{4} << 30;
 std::uint64_t default_kv_memory();
 
-// Of the threads that compute; for options whose automatic values are filled in. Where they take
-// all cores of a machine with several caches, each stays behind the cache of its group: there is
-// room for all of them, and what a group shares would not be near for who moves away.
+// Where threads that compute stay that have no core of their own; for options whose automatic
+// values are filled in. Where they take all cores of a machine with several caches, each stays
+// behind the cache of its group: there is room for all of them, and what a group shares would not
+// be near for who moves away.
 cores::Binding binding(const EngineOptions& options);
+cores::Pinning pinning(const EngineOptions& options);
 
 // What the scheduler is told; for options whose automatic values are filled in.
 schedule::SchedulerOptions scheduler_options(const EngineOptions& options);

@@ -58,12 +58,12 @@ std::uint32_t tenant_number(const Request& request) {
 }
 
 cores::ExecutorOptions executor_options(const load::ModelConfig& config,
-                                        const EngineOptions& engine,
+                                        const EngineOptions& engine, cores::ThreadPins& pins,
                                         const std::atomic<std::uint64_t>& step) {
   cores::ExecutorOptions options;
   // Everything that it runs is recorded.
   options.graph = {std::bit_ceil(model::Decoder::max_tasks(config)), 1, 1};
-  options.binding = binding(engine);
+  options.pins = &pins;
   options.trace = engine.trace_events > 0;
   if (engine.on_stall) {
     options.stall_limit = engine.stall_limit;
@@ -111,8 +111,9 @@ StepLoop::StepLoop(EngineOptions options, std::shared_ptr<const load::ModelSourc
       source_(std::move(source)),
       tokenizer_(std::move(tokenizer)),
       end_ids_(find_end_ids(*source_, tokenizer_)),
+      pins_(pinning(options_), binding(options_)),
       executor_(cores::Topology::of_machine(options_.threads),
-                executor_options(source_->config, options_, step_)),
+                executor_options(source_->config, options_, pins_, step_)),
       model_(source_, kernels, executor_),
       cache_(std::move(cache)),
       log_(options_.trace_events > 0 ? std::make_optional<observe::EventLog>(options_.trace_events)
@@ -128,7 +129,7 @@ StepLoop::StepLoop(EngineOptions options, std::shared_ptr<const load::ModelSourc
     for (std::uint32_t row = rows.begin; row < rows.end; ++row) advance(row);
   }));
   sampling_ = std::move(recorder).finish();
-  if (options_.async_scheduling) background_.emplace(binding(options_));
+  if (options_.async_scheduling) background_.emplace(pins_);
   if (options_.poison_freed_blocks) {
     scheduler_.pool().note_stale(true);
     for (std::uint32_t block = 0; block < options_.kv_blocks; ++block) cache_.poison(block);
@@ -219,6 +220,7 @@ void StepLoop::abort(const Error& error) {
 
 Status StepLoop::step() {
   const auto start = Clock::now();
+  look_at_cores(start);
   Flight& flight = flights_[current_];
   if (!flying_) {
     if (const Status planned = make_plan(flight); !planned) return planned;
@@ -240,6 +242,16 @@ Status StepLoop::step() {
   deliver();
   stats_.step_seconds += seconds_since(start);
   return {};
+}
+
+void StepLoop::look_at_cores(Clock::time_point now) {
+  const auto ticks =
+      static_cast<cores::Ticks>(now.time_since_epoch() / std::chrono::nanoseconds(1));
+  if (hooks_.waited_for_cores) {
+    pins_.look(ticks, hooks_.waited_for_cores());
+  } else {
+    pins_.look(ticks);
+  }
 }
 
 Status StepLoop::make_plan(Flight& flight) {
@@ -467,6 +479,7 @@ EngineStats StepLoop::stats() const {
   stats.waiting = scheduler_.waiting();
   stats.kv_blocks = scheduler_.pool().size();
   stats.kv_blocks_used = scheduler_.pool().used();
+  stats.threads_pinned = pins_.pinned();
   stats.kv_blocks_cached = scheduler_.pool().cached();
   stats.recomputed_tokens = scheduler_.recomputed_tokens();
   return stats;

@@ -16,6 +16,7 @@
 
 #include "cores/executor.h"
 #include "cores/recording.h"
+#include "cores/thread_pins.h"
 #include "dovetail/engine.h"
 #include "engine/background.h"
 #include "engine/sequence.h"
@@ -39,6 +40,8 @@ struct StepHooks {
   std::function<void(const schedule::StepPlan& plan, const schedule::StepResult& result,
                      std::span<const std::span<const float>> logits)>
       after_sampling;
+  // In place of what the system says of the threads; see cores::PinRule::look().
+  std::function<std::optional<double>()> waited_for_cores;
   const kernels::Kernels* kernels = nullptr;  // in place of those that the options name
 };
 
@@ -101,6 +104,10 @@ class StepLoop {
   // What the scheduler was told.
   const schedule::SchedulerOptions& scheduling() const { return scheduler_.options(); }
 
+  // Of the threads that compute. Whoever calls step() works for the core of the first lane, unless
+  // with async_scheduling.
+  cores::ThreadPins& pins() { return pins_; }
+
   // See EngineOptions::trace_events.
   EngineTrace trace() const;
 
@@ -122,6 +129,7 @@ class StepLoop {
            std::optional<text::Tokenizer> tokenizer, const kernels::Kernels& kernels,
            model::Cache cache, StepHooks hooks);
 
+  void look_at_cores(Clock::time_point now);
   Status make_plan(Flight& flight);
   void launch(Flight& flight);
   void lay_out(const schedule::StepPlan& plan, Flight& flight);
@@ -142,6 +150,7 @@ class StepLoop {
   std::optional<text::Tokenizer> tokenizer_;
   std::vector<TokenId> end_ids_;
   std::atomic<std::uint64_t> step_{0};  // launched last, for the executor's watchdog
+  cores::ThreadPins pins_;
   cores::Executor executor_;
   model::Decoder model_;
   model::Cache cache_;

@@ -45,6 +45,8 @@ std::string metrics_text(const EngineStats& stats, const HttpCounts& http) {
   one("kv_blocks_used", "gauge", "Blocks that sequences hold now.", stats.kv_blocks_used);
   one("kv_blocks_cached", "gauge", "Blocks that nobody holds, but the prefix cache can find.",
       stats.kv_blocks_cached);
+  one("threads_pinned", "gauge", "1 while threads that compute stay on a core each.",
+      stats.threads_pinned ? 1 : 0);
   one("http_connections", "gauge", "Open connections.", http.connections);
   one("http_disconnects_total", "counter", "Clients that left before their answer was complete.",
       http.disconnects);

@@ -34,7 +34,7 @@ Cpus own_cpus() {
 Cpus cpus_of_core(std::size_t number) {
   Cpus cpus;
   std::thread([&] {
-    EXPECT_TRUE(stay_on_core(number));
+    EXPECT_TRUE(bind_thread(Binding::kCore, number));
     cpus = own_cpus();
   }).join();
   return cpus;
@@ -68,7 +68,7 @@ TEST(MachineCores, OnlyThoseThatTheProcessMayUse) {
   if (test::kSanitized) GTEST_SKIP() << "a sanitizer's own thread may use all cores";
   const Cpus last = cpus_of_core(cores - 1);
   const auto alone = [&] {
-    if (!stay_on_core(cores - 1)) std::exit(1);
+    if (!bind_thread(Binding::kCore, cores - 1)) std::exit(1);
     // Each thread starts with the cores of the one that starts it: they are all that there are now.
     const bool one = cores_here() == 1;
     std::exit(one && cpus_of_core(0) == last && cpus_of_core(1) == last ? 0 : 2);
@@ -97,13 +97,14 @@ TEST(MachineCores, NearACoreAreThoseOfItsCache) {
     for (std::size_t number = 0; number < 2 * all; ++number) {
       Cpus near;
       std::thread([&] {
-        if (!stay_near_core(number)) std::exit(1);
+        if (!bind_thread(Binding::kCache, number)) std::exit(1);
         near = own_cpus();
       }).join();
       if (near != of_cache(number)) std::exit(2);
     }
+    ThreadPins pins(Pinning::kNever, Binding::kCache);
     ExecutorOptions options;
-    options.binding = Binding::kCache;
+    options.pins = &pins;
     options.caller_serves = false;
     Executor executor(Topology::of_machine(static_cast<std::uint32_t>(all)), options);
     std::vector<Cpus> lanes(all);
@@ -127,8 +128,9 @@ TEST(MachineCores, LanesBelongToTheCoresOfTheirCache) {
   if (cores == 0) GTEST_SKIP() << "hwloc knows no cores here";
   // As if each core had a cache of its own.
   const Topology machine = Topology::of_caches(std::vector<std::uint32_t>(cores, 1), 3 * cores);
+  ThreadPins pins(Pinning::kAlways, Binding::kNone);
   ExecutorOptions options;
-  options.binding = Binding::kCore;
+  options.pins = &pins;
   options.caller_serves = false;
   Executor executor(machine, options);
   std::vector<Cpus> lanes(3 * cores);
@@ -142,8 +144,9 @@ TEST(MachineCores, LanesBelongToTheCoresOfTheirCache) {
 
 TEST(MachineCores, ThreadsOfAnExecutorStayOnTheCoresOfTheirLanes) {
   if (cores_here() == 0) GTEST_SKIP() << "hwloc knows no cores here";
+  ThreadPins pins(Pinning::kAlways, Binding::kNone);
   ExecutorOptions options;
-  options.binding = Binding::kCore;
+  options.pins = &pins;
   for (const bool caller_serves : {false, true}) {
     options.caller_serves = caller_serves;
     const Cpus before = own_cpus();

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -13,6 +14,7 @@
 #include "cores/machine_cores.h"
 #include "engine/engine_fixture.h"
 #include "engine/options.h"
+#include "engine/step_loop.h"
 
 namespace dovetail {
 namespace {
@@ -52,38 +54,73 @@ std::uint32_t count(const std::vector<std::uint32_t>& cores) {
 
 class EngineBinding : public test::EngineTest {};
 
+// Waits until the threads are where they are expected: they bind themselves when they begin, and
+// those of an engine before may still be ending.
+template <class Expected>
+void expect_bound(const Expected& as_expected) {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  std::multiset<Cpus> bound = bound_threads();
+  while (!as_expected(bound) && std::chrono::steady_clock::now() < limit) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    bound = bound_threads();
+  }
+  EXPECT_TRUE(as_expected(bound)) << testing::PrintToString(bound);
+}
+
 TEST_F(EngineBinding, ThreadsThatComputeHaveACoreEach) {
   const std::uint32_t cores = count(cores_here());
   if (cores < 2) GTEST_SKIP() << "a machine of one core, or hwloc knows none";
   ASSERT_TRUE(bound_threads().empty());
   for (const bool pin : {false, true}) {
     for (const bool async : {false, true}) {
+      SCOPED_TRACE(testing::Message() << "pinned: " << pin << ", planning ahead: " << async);
       EngineOptions options = options_;
       options.threads = cores;
-      options.pin_threads = pin;
+      options.pin_threads = pin ? PinOption::kAlways : PinOption::kNever;
       options.async_scheduling = async;
       const auto engine = Engine::create(source_, options);
       ASSERT_TRUE(engine) << engine.error().message;
       test::Collector collector;
       ASSERT_TRUE((*engine)->submit(request(7, 5), collector.sink(0)));
       collector.await(1);
-      // Near their caches, if there are several, or on cores of their own. Threads bind themselves
-      // when they begin, and those of the engine before this one may still be ending.
+      EXPECT_EQ((*engine)->stats().threads_pinned, pin);
+      // Near their caches, if there are several, or on cores of their own.
       const std::size_t expected = pin || cores_here().size() > 1 ? cores : 0;
-      const auto as_expected = [&](const std::multiset<Cpus>& bound) {
+      expect_bound([&](const std::multiset<Cpus>& bound) {
         return bound.size() == expected &&
                (!pin || std::set<Cpus>(bound.begin(), bound.end()).size() == cores);
-      };
-      const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-      std::multiset<Cpus> bound = bound_threads();
-      while (!as_expected(bound) && std::chrono::steady_clock::now() < limit) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        bound = bound_threads();
-      }
-      EXPECT_TRUE(as_expected(bound)) << "pinned: " << pin << ", planning ahead: " << async << ", "
-                                      << testing::PrintToString(bound);
+      });
     }
   }
+}
+
+TEST_F(EngineBinding, ByThemselvesTheyStayOnTheirCoresWhileNobodyElseWantsThem) {
+  const std::uint32_t cores = count(cores_here());
+  if (cores < 2) GTEST_SKIP() << "a machine of one core, or hwloc knows none";
+  ASSERT_TRUE(bound_threads().empty());
+  options_.threads = cores;
+  options_.async_scheduling = true;  // the thread that steps is this one, which computes nothing
+  std::optional<double> waited;
+  engine::StepHooks hooks;
+  hooks.waited_for_cores = [&waited] { return waited; };
+  const auto loop = engine::StepLoop::create(source_, std::nullopt, options_, hooks);
+  ASSERT_TRUE(loop) << loop.error().message;
+  RequestId next = 0;
+  const auto expect_pinned = [&](std::optional<double> share, bool pinned) {
+    waited = share;
+    ASSERT_TRUE((*loop)->add(next++, request(3, 5), [](const OutputEvent&) {}));
+    while (!(*loop)->idle()) ASSERT_TRUE((*loop)->step());
+    EXPECT_EQ((*loop)->stats().threads_pinned, pinned);
+    const std::size_t expected = pinned || cores_here().size() > 1 ? cores : 0;
+    expect_bound([&](const std::multiset<Cpus>& bound) {
+      return bound.size() == expected &&
+             (!pinned || std::set<Cpus>(bound.begin(), bound.end()).size() == cores);
+    });
+  };
+  expect_pinned(std::nullopt, false);
+  expect_pinned(0.0, true);
+  expect_pinned(std::nullopt, true);
+  expect_pinned(0.5, false);
 }
 
 TEST(EngineOptions, BindThreadsToCachesWhereThereIsRoomForAll) {
@@ -96,8 +133,6 @@ TEST(EngineOptions, BindThreadsToCachesWhereThereIsRoomForAll) {
     --options.threads;
     EXPECT_EQ(engine::binding(options), cores::Binding::kNone);
   }
-  options.pin_threads = true;
-  EXPECT_EQ(engine::binding(options), cores::Binding::kCore);
 }
 
 }  // namespace

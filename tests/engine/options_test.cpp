@@ -102,19 +102,23 @@ TEST(Options, TheCacheHoldsAllSequencesOrFillsItsMemory) {
   EXPECT_THAT(lines, Contains("kv-blocks 1024: 64 sequences of 256 positions need that many; 8.0 "
                               "MiB of 15.6 MiB (kv-memory)"));
   EXPECT_THAT(lines, Contains("max-model-len 256: what the model was made for"));
-  EXPECT_THAT(lines, Contains("threads 2: as given"));
+  EXPECT_THAT(lines, Contains("threads 2: as given, each on a core of its own while nobody else "
+                              "wants it"));
   EXPECT_THAT(lines, Contains("lanes " + cores::Topology::of_machine(2).text() +
                               ": one for each thread, in a group per L3 cache"));
   EXPECT_THAT(lines, Contains("max-num-seqs 64: the default"));
   EXPECT_THAT(lines, Contains("kv-cache-dtype f32: as the weights are"));
 
-  options.pin_threads = true;
+  options.pin_threads = PinOption::kAlways;
   EXPECT_THAT(explain(options, *resolve(options, *model()), *model()),
               Contains("threads 2: as given, pinned"));
+  options.pin_threads = PinOption::kNever;
+  EXPECT_THAT(explain(options, *resolve(options, *model()), *model()),
+              Contains("threads 2: as given"));
 
   options.kv_memory = 10 * kBlockBytes + 1;
   options.threads = 0;
-  options.pin_threads = false;
+  options.pin_threads = PinOption::kAuto;
   options.max_num_seqs = 7;
   resolved = resolve(options, *model());
   ASSERT_TRUE(resolved) << resolved.error().message;

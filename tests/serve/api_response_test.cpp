@@ -263,11 +263,12 @@ TEST(Metrics, EverySampleHasHelpAndType) {
   stats.accepted_tokens = 15;
   stats.kv_blocks_cached = 16;
   stats.requests_timed_out = 17;
+  stats.threads_pinned = true;
   const std::string text = metrics_text(stats, counts);
   for (const char* line :
        {"mixed_steps_total 11\n", "cached_tokens_total 12\n", "recomputed_tokens_total 13\n",
         "drafted_tokens_total 14\n", "accepted_tokens_total 15\n", "kv_blocks_cached 16\n",
-        "timed_out_total 17\n"}) {
+        "timed_out_total 17\n", "threads_pinned 1\n"}) {
     EXPECT_THAT(text, HasSubstr(std::string("\ndovetail_") + line));
   }
   EXPECT_THAT(text, HasSubstr("# TYPE dovetail_steps_total counter\ndovetail_steps_total 3\n"));

@@ -13,8 +13,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <memory>
 #include <random>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "engine/options.h"
@@ -217,19 +219,34 @@ struct Arguments {
   std::string only;
   std::string steps;
   std::uint32_t threads = 0;
-  bool pin = false;
+  std::string pinning;
 };
 
-// As add_experts().
+// As add_experts(): whether this tree has such threads.
 template <class Options>
-bool pin_threads(Options& options) {
-  if constexpr (requires { decltype(options.pin_threads)::kAlways; }) {
-    options.pin_threads = decltype(options.pin_threads)::kAlways;
+bool set_pinning(Options& options, const std::string& text) {
+  if constexpr (requires { decltype(options.pin_threads)::kAuto; }) {
+    using Pinning = decltype(options.pin_threads);
+    options.pin_threads = text == "always"  ? Pinning::kAlways
+                          : text == "never" ? Pinning::kNever
+                                            : Pinning::kAuto;
     return true;
   } else if constexpr (requires { options.pin_threads; }) {
-    return options.pin_threads = true;
+    options.pin_threads = text == "always";
+    return text != "auto";
   }
-  return false;
+  return text == "never";
+}
+
+// The calling thread computes for the first lane. As add_experts().
+template <class Loop>
+auto join(Loop& loop) {
+  if constexpr (requires { loop.pins(); }) {
+    using Member = typename std::remove_reference_t<decltype(loop.pins())>::Member;
+    return std::make_unique<Member>(loop.pins(), 0);
+  } else {
+    return nullptr;
+  }
 }
 
 int run(const Arguments& arguments) {
@@ -241,8 +258,9 @@ int run(const Arguments& arguments) {
   EngineOptions options;
   options.max_num_seqs = 32;
   options.threads = arguments.threads;
-  if (arguments.pin && !pin_threads(options)) {
-    std::fprintf(stderr, "engine_bench: --pin-threads: this tree does not pin\n");
+  if (!arguments.pinning.empty() && !set_pinning(options, arguments.pinning)) {
+    std::fprintf(stderr, "engine_bench: this tree has no --pin-threads %s\n",
+                 arguments.pinning.c_str());
     return 1;
   }
   schedule::StepLoad load;
@@ -269,6 +287,7 @@ int run(const Arguments& arguments) {
     return 1;
   }
   engine::StepLoop& loop = **created;
+  [[maybe_unused]] const auto member = join(loop);
   Bench bench(**source, loop, load, steps);
 
   const CompiledGrammar in_grammar = strings((*source)->config.vocab_size);
@@ -353,7 +372,8 @@ int main(int argc, char** argv) {
                  "token uses 150)")
       ->required();
   app.add_option("--threads", arguments.threads, "As the engine's; 0: all physical cores");
-  app.add_flag("--pin-threads", arguments.pin, "As the engine's");
+  app.add_option("--pin-threads", arguments.pinning, "As the engine's")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
   app.add_option("--only", arguments.only, "Measure only figures whose names contain this");
   app.add_option("--steps", arguments.steps,
                  "Write the load and the time of every step there, for `simulate --calibrate`");

@@ -5,7 +5,7 @@ usage: bench_against.py REVISION [MODEL...] [--rounds N] [--only TEXT] [--own=OP
 
 Builds REVISION in a worktree of its own under build/against/, with this tree's engine_bench, and
 lets the two programs take turns; "." is this tree itself. --only measures the figures whose names
-contain TEXT; --own gives this tree's program one more option (--own=--pin-threads).
+contain TEXT; --own gives this tree's program one more option (--own=--pin-threads=never).
 
 Prints the medians, and the median of the rounds' ratios with its quartiles: this tree's speed by
 the other's, so more than 1 is faster (steps are given in ms and turned round). The machine may be

@@ -353,6 +353,24 @@ TEST(Cohort, TakesAtOnceWhatIsNoLongerKeptForAMixedTask) {
   EXPECT_EQ(played.start_of(7), 30U) << "nobody would ask again before 40";
 }
 
+// A mixed task needs the whole machine and cannot start before the cohort, which waits for the
+// matrix lanes: the vector lanes that were kept for it are of use to others until the cohort has
+// started, and then are kept again.
+TEST(Cohort, LeavesToOthersWhatAMixedTaskCannotUseBeforeIt) {
+  const std::vector<Job> jobs = {{0, kMatrixTask, 0, 20},    {1, kMatrixTask, 0, 30},
+                                 {2, kVectorTask, 0, 5, 2},  {3, kWholeGroup, 1, 10},
+                                 {4, kVectorTask, 6, 10, 4}, {5, kMatrixTask, 10, 10, 2, true},
+                                 {6, kVectorTask, 25, 10},  // parked when the cohort starts
+                                 {7, kVectorTask, 31, 10}};
+  const Played played = play("1x(2C2V)", jobs);
+  EXPECT_EQ(violations("1x(2C2V)", jobs, played), kNothing);
+  EXPECT_EQ(played.start_of(4), 10U);
+  EXPECT_EQ(played.start_of(5), 30U);
+  EXPECT_EQ(played.start_of(6), 30U);
+  EXPECT_EQ(played.start_of(3), 40U);
+  EXPECT_EQ(played.start_of(7), 50U);
+}
+
 TEST(Cohort, OfOneBlockIsATaskLikeOthers) {
   const std::vector<Job> jobs = {{0, k1C2V, 0, 10}, {1, k1C2V, 0, 10, 1, true}};
   EXPECT_EQ(play("1x(1C2V)", jobs).order(), (std::vector<TaskId>{0, 1}));

@@ -418,9 +418,11 @@ TEST(LaneLawChecker, DoesNotCountCohortsThatLeaveRoom) {
   EXPECT_EQ(judge_lanes("2x(2L)", patience_of(2), events), "");
 }
 
-// 1x(2L): after the two that run when task 0 comes, so many start that need a lane each.
-std::string single_ones_first(int count, cores::Ticks cost) {
-  std::string events = "0 ready 1 V; 0 start 1 0.0; 0 ready 2 V; 0 start 2 0.1; 1 ready 0 group;";
+// 1x(2L): after the two that run when task 0 comes, the second since so long before, so many start
+// that need a lane each.
+std::string single_ones_first(int count, cores::Ticks cost, cores::Ticks second = 0) {
+  std::string events = fmt::format(
+      "0 ready 1 V; 0 start 1 0.0; {0} ready 2 V; {0} start 2 0.1; 1 ready 0 group;", second);
   for (int i = 3; i < count + 3; ++i) {
     const int lane = (i - 1) % 2, before = i - 2;
     events += fmt::format("{0} ready {1} V 1 {4}; {0} end {2} 0.{3}; {0} start {1} 0.{3};", 10 * i,
@@ -432,11 +434,136 @@ std::string single_ones_first(int count, cores::Ticks cost) {
                       count + 1, count % 2, count + 2, (count + 1) % 2);
 }
 
+LaneRules without_parking(std::uint32_t patience) {
+  LaneRules rules = patience_of(patience);
+  rules.parks = false;
+  return rules;
+}
+
 TEST(LaneLawChecker, CountsSinglesThatAMixedTaskWaitsFor) {
-  EXPECT_EQ(judge_lanes("1x(2L)", kStrict, single_ones_first(4, 0)), "");
-  EXPECT_EQ(judge_lanes("1x(2L)", kStrict, single_ones_first(5, 0)),
-            "at 70: law 4: mixed task 0 waited for 5 tasks of a single lane");
+  EXPECT_EQ(judge_lanes("1x(2L)", kStrict, single_ones_first(2, 0)), "");
+  EXPECT_EQ(judge_lanes("1x(2L)", kStrict, single_ones_first(3, 0)),
+            "at 50: law 4: mixed task 0 waited for 3 tasks of a single lane");
   EXPECT_EQ(judge_lanes("1x(2L)", kStrict, single_ones_first(20, 3)), "") << "sure to end in time";
+  EXPECT_EQ(judge_lanes("1x(2L)", patience_of(0), single_ones_first(20, 0)), "") << "their turn";
+}
+
+// Nothing is parked behind a block of its own.
+TEST(LaneLawChecker, CountsSinglesAgainForTheNextBlock) {
+  const std::string events =
+      "0 ready 1 V 2; 0 start 1.0 0.0; 0 start 1.1 0.1; 1 ready 0 group 2; 2 ready 2 V 2;"
+      "10 end 1.0 0.0; 10 start 2.0 0.0; 12 end 1.1 0.1; 15 end 2.0 0.0; 15 start 0.0 0.0 0.1;"
+      "25 end 0.0 0.0 0.1; 25 start 2.1 0.0; 35 end 2.1 0.0; 35 start 0.1 0.0 0.1;"
+      "45 end 0.1 0.0 0.1";
+  EXPECT_EQ(judge_lanes("1x(2L)", patience_of(1), events), "");
+  EXPECT_EQ(judge_lanes("1x(2L)", patience_of(2), events),
+            "at 25: law 4: mixed task 0 waited for 1 tasks of a single lane");
+}
+
+// What begins when the mixed task comes has nothing parked behind it.
+TEST(LaneLawChecker, CountsWhatCanHaveBeenParked) {
+  EXPECT_EQ(judge_lanes("1x(2L)", kStrict, single_ones_first(1, 0, 1)), "");
+  EXPECT_EQ(judge_lanes("1x(2L)", kStrict, single_ones_first(2, 0, 1)),
+            "at 40: law 4: mixed task 0 waited for 2 tasks of a single lane");
+  EXPECT_EQ(judge_lanes("1x(2L)", without_parking(8), single_ones_first(0, 0)), "");
+  EXPECT_EQ(judge_lanes("1x(2L)", without_parking(8), single_ones_first(1, 0)),
+            "at 30: law 4: mixed task 0 waited for 1 tasks of a single lane");
+}
+
+// Three blocks of task 1 on all of 1x(2L), the last two of which pass over those of one lane; task
+// 0 waits from the second on. Then these start, one after the other, and the mixed task.
+std::string after_three_blocks(const std::string& others, const std::vector<int>& first) {
+  std::string events = "0 ready 1 2V 3; 0 start 1.0 0.0 0.1;" + others + "2 ready 0 group;";
+  events += "10 end 1.0 0.0 0.1; 10 start 1.1 0.0 0.1; 20 end 1.1 0.0 0.1; 20 start 1.2 0.0 0.1;";
+  events += "30 end 1.2 0.0 0.1;";
+  int at = 30;
+  for (const int task : first) {
+    events += fmt::format("{0} start {1} 0.0; {2} end {1} 0.0;", at, task, at + 10);
+    at += 10;
+  }
+  events += fmt::format("{0} start 0 0.0 0.1; {1} end 0 0.0 0.1;", at, at + 1);
+  return events;
+}
+
+TEST(LaneLawChecker, CountsTurnsOfSingles) {
+  const auto judge = [](std::uint32_t patience, const std::string& others,
+                        const std::vector<int>& first) {
+    return judge_lanes("1x(2L)", patience_of(patience), after_three_blocks(others, first));
+  };
+  EXPECT_EQ(judge(2, "1 ready 2 V;", {2}), "");
+  EXPECT_EQ(judge(3, "1 ready 2 V;", {2}),
+            "at 30: law 4: mixed task 0 waited for 1 tasks of a single lane");
+  EXPECT_EQ(judge(2, "1 ready 2 V; 1 ready 3 V;", {2, 3}),
+            "at 40: law 4: mixed task 0 waited for 2 tasks of a single lane");
+  EXPECT_EQ(judge(2, "1 ready 2 V; 1 ready 3 C;", {2, 3}), "") << "one of each kind";
+  EXPECT_EQ(judge(2, "1 ready 2 V; 1 ready 3 C; 1 ready 4 C;", {2, 3, 4}),
+            "at 50: law 4: mixed task 0 waited for 3 tasks of a single lane");
+}
+
+// Of the two blocks of mixed tasks only the second counts for the last single one.
+TEST(LaneLawChecker, CountsTurnsFromTheLastOne) {
+  const std::string events =
+      "0 ready 1 2V; 0 start 1 0.0 0.1; 0 ready 2 V 3; 10 end 1 0.0 0.1; 10 start 2.0 0.0;"
+      "10 start 2.1 0.1; 12 ready 3 2V; 20 end 2.0 0.0; 20 end 2.1 0.1; 20 start 3 0.0 0.1;"
+      "20 ready 0 group; 30 end 3 0.0 0.1; 30 start 2.2 0.0; 40 end 2.2 0.0; 40 start 0 0.0 0.1;"
+      "41 end 0 0.0 0.1";
+  EXPECT_EQ(judge_lanes("1x(2L)", patience_of(1), events), "");
+  EXPECT_EQ(judge_lanes("1x(2L)", patience_of(2), events),
+            "at 30: law 4: mixed task 0 waited for 1 tasks of a single lane");
+}
+
+// 1x(3L), whose first two lanes are busy when a cohort comes that needs two: it goes before task 0,
+// and the third lane is for anybody until it starts.
+std::string cohort_waits(bool one_more) {
+  std::string events =
+      "0 ready 1 V 3; 0 start 1.0 0.0; 0 start 1.1 0.1; 0 start 1.2 0.2; 1 ready 0 group;"
+      "5 end 1.2 0.2; 10 ready 2 V 2!; 10 ready 3 V 3; 10 start 3.0 0.2; 15 end 3.0 0.2;"
+      "15 start 3.1 0.2; 18 end 3.1 0.2; 18 start 3.2 0.2; 20 end 1.1 0.1; 35 end 1.0 0.0;"
+      "35 start 2.0 0.0; 35 start 2.1 0.1; 40 end 3.2 0.2;";
+  if (one_more) events += "40 ready 4 V; 40 start 4 0.2; 44 end 4 0.2;";
+  return events + "45 end 2.0 0.0; 45 end 2.1 0.1; 45 start 0 0.0 0.1 0.2; 46 end 0 0.0 0.1 0.2";
+}
+
+TEST(LaneLawChecker, CountsSinglesOnceNoCohortWaits) {
+  EXPECT_EQ(judge_lanes("1x(3L)", without_parking(8), cohort_waits(false)), "");
+  EXPECT_EQ(judge_lanes("1x(3L)", without_parking(8), cohort_waits(true)),
+            "at 40: law 4: mixed task 0 waited for 1 tasks of a single lane");
+}
+
+// 1x(3L), where a cohort comes that finds two lanes kept for task 0 and starts at once, and then
+// another one, which waits; on the third lane so many start that need one lane. Those that `wait`
+// do so from the beginning, the others come when they start.
+std::string cohort_starts(int count, bool wait) {
+  std::string events =
+      "0 ready 1 V 3; 0 start 1.0 0.0; 0 start 1.1 0.1; 0 start 1.2 0.2; 1 ready 0 group;";
+  if (wait) events += fmt::format("2 ready 4 V {};", count);
+  events +=
+      "10 end 1.1 0.1; 10 end 1.2 0.2; 20 ready 2 V 2!; 20 start 2.0 0.1; 20 start 2.1 0.2;"
+      "30 end 2.0 0.1; 30 end 2.1 0.2; 31 ready 3 V 2!;";
+  std::string before = "1.0";
+  for (int i = 0; i < count; ++i) {
+    const std::string task = wait ? fmt::format("4.{}", i) : fmt::format("{}", 4 + i);
+    events += fmt::format("{} end {} 0.0;", 40 + 10 * i, before);
+    if (!wait) events += fmt::format("{} ready {} V;", 40 + 10 * i, task);
+    events += fmt::format("{} start {} 0.0;", 40 + 10 * i, task);
+    before = task;
+  }
+  const int end = 40 + 10 * count;
+  return events + fmt::format(
+                      "{0} end {1} 0.0; {0} start 0 0.0 0.1 0.2; {2} end 0 0.0 0.1 0.2;"
+                      "{2} start 3.0 0.0; {2} start 3.1 0.1; {3} end 3.0 0.0; {3} end 3.1 0.1",
+                      end, before, end + 1, end + 2);
+}
+
+// The second cohort does not go first: as many as may have passed over the mixed task.
+TEST(LaneLawChecker, CountsSinglesAcrossACohortThatDidNotWait) {
+  EXPECT_EQ(judge_lanes("1x(3L)", patience_of(1), cohort_starts(3, false)), "");
+  EXPECT_EQ(judge_lanes("1x(3L)", patience_of(1), cohort_starts(4, false)),
+            "at 70: law 4: mixed task 0 waited for 4 tasks of a single lane");
+  // By its two blocks it brings those that it passes over two turns.
+  EXPECT_EQ(judge_lanes("1x(3L)", patience_of(1), cohort_starts(5, true)), "");
+  EXPECT_EQ(judge_lanes("1x(3L)", patience_of(1), cohort_starts(6, true)),
+            "at 90: law 4: mixed task 0 waited for 6 tasks of a single lane");
 }
 
 TEST(LaneEvents, EndsComeFirstAndStartsLast) {

@@ -34,6 +34,7 @@ bool uses(const TaskShape& shape, bool matrix) {
 LaneRules LaneRules::of(const cores::DispatchOptions& options) {
   LaneRules rules;
   rules.patience = options.patience;
+  rules.parks = options.parks;
   if (options.policy == cores::AdmissionPolicy::kStrict) return rules;
   // Parts of mixed tasks are given to lanes one by one, and bound to their group where they are
   // parked.
@@ -128,7 +129,6 @@ void LaneLawChecker::ready(const LaneEvent& event) {
   task.blocks.resize(task.is.blocks);
   if (task.is.blocks == 0) return;  // it only joins others
   task.line = &line_of(task.is);
-  cohort_came_ |= is_cohort(task);
   task.line->waiting.emplace(order, &task);
   ++unended_;
 }
@@ -159,7 +159,7 @@ void LaneLawChecker::start(const LaneEvent& event) {
     return violate("law 2: task {} block {} runs on lanes {:b} of group {}", id, number,
                    block.lanes, event.group);
   }
-  lane = {&task, number};
+  lane = {&task, number, now_};
   idle_[event.group] &= ~bit(event.lane);
   starts_.emplace_back(&task, number);
   if (!begins) return;
@@ -322,19 +322,47 @@ void LaneLawChecker::judge_cohorts() {
           passed_by_cohorts_);
 }
 
-// While a mixed task waits that needs all of the machine's only group.
+// The oldest mixed task, if it needs all of the machine's only group and no cohort goes first:
+// those that wait do, until as many younger ones have started as may.
+const LaneLawChecker::Task* LaneLawChecker::has_every_lane_kept() const {
+  const Line* line = oldest_mixed();
+  if (line == nullptr || groups_.size() != 1) return nullptr;
+  if (!line->shape.whole_group && line->shape.lanes() != lane_count_) return nullptr;
+  if (rules_.patience == 0) return nullptr;  // then it is always the turn of those of one lane
+  if (!cohorts_.waiting.empty() && passed_by_cohorts_ < rules_.patience) return nullptr;
+  return line->oldest();
+}
+
+// Once every lane is kept for a mixed task, nothing more is parked. Something can be parked behind
+// what began before that moment, and nothing else: lanes are kept before tasks are parked, and a
+// lane that has just begun what was parked there has nothing more.
 void LaneLawChecker::judge_turns() {
-  if (mixed_waits_ == nullptr || mixed_waits_->started > 0) {
+  std::size_t blocks = cohorts_.started;
+  for (const auto& [shape, line] : mixed_) blocks += line.started;
+  for (const Kind kind : {kMatrix, kVector}) {
+    const Line& line = singles_[kind];
+    if (line.started > 0) since_single_[kind] = 0;
+    if (line.started == 0 && line.waiting.empty()) continue;
+    since_single_[kind] += blocks;
+    for_a_turn_[kind] += blocks;
+  }
+  const Task* keeps_all = has_every_lane_kept();
+  if (keeps_all == nullptr || keeps_all != keeps_all_ || keeps_all->started > 0) {
+    keeps_all_ = keeps_all;
     passed_by_singles_ = 0;
+    for_a_turn_ = since_single_;
+    const auto from_before = [&](const Running& lane) {
+      return lane.task != nullptr && lane.since < now_;
+    };
+    const std::vector<Running>& lanes = running_.front();
+    may_be_parked_ = rules_.parks ? std::count_if(lanes.begin(), lanes.end(), from_before) : 0;
     return;
   }
-  const TaskShape& shape = mixed_waits_->is.shape;
-  if (groups_.size() != 1 || (!shape.whole_group && shape.lanes() != lane_count_)) return;
-  if (rules_.patience == 0) return;  // then it is always theirs
-  if (cohort_came_) return;
+  std::size_t may_pass = may_be_parked_;
+  for (const std::size_t passed : for_a_turn_) may_pass += passed / rules_.patience;
   for (const Line& line : singles_) passed_by_singles_ += line.of_unknown_cost;
-  if (passed_by_singles_ <= lane_count_ + 2) return;
-  violate("law 4: mixed task {} waited for {} tasks of a single lane", mixed_waits_->is.id,
+  if (passed_by_singles_ <= may_pass) return;
+  violate("law 4: mixed task {} waited for {} tasks of a single lane", keeps_all->is.id,
           passed_by_singles_);
 }
 

@@ -30,7 +30,9 @@ struct LaneRules {
   bool oldest_mixed_first = true;  // and among mixed tasks of one shape.
   // No lane is idle beside a task that could use it, and waiting is bounded both ways.
   bool bounded = true;
-  std::uint32_t patience = 8;  // as in cores::DispatchOptions
+  // As in cores::DispatchOptions.
+  std::uint32_t patience = 8;
+  bool parks = true;
 
   // What the dispatcher promises, on lanes of a clock that shows it.
   static LaneRules of(const cores::DispatchOptions& options);
@@ -50,9 +52,12 @@ struct LaneRules {
 // order in which they became ready. Waiting is bounded: a task of one lane is passed over by
 // `patience` blocks of mixed tasks and cohorts (a cohort that has begun to be counted counts
 // whole), a mixed one by `patience` younger cohorts that leave it no room. On a machine of one
-// group, all of which it needs, a mixed task waits, in a run without cohorts, for no more tasks
-// of one lane than were parked, and those whose turn it is (those of known cost, which may be sure
-// to end in time, are not counted).
+// group, all of which it needs, the oldest mixed task has every lane kept for it, but while a
+// cohort waits that goes first: what that does not need, anybody may use. From the moment at which
+// its lanes are kept it waits for no more tasks of one lane than can have been parked, one on each
+// lane that still does what it did before, and those whose turn it is, one for each `patience`
+// blocks of mixed tasks and cohorts that have started since one for the same kind of work did
+// (those of known cost, which may be sure to end in time, are not counted).
 //
 // Events come in the order of lane_events.h. What has the same time is judged together, when time
 // goes on: nobody knows in which order decisions of one moment were made.
@@ -100,6 +105,7 @@ class LaneLawChecker {
   struct Running {
     Task* task = nullptr;
     std::uint32_t block = 0;
+    cores::Ticks since = 0;
   };
 
   enum Kind : std::size_t { kMatrix, kVector };
@@ -129,6 +135,7 @@ class LaneLawChecker {
   bool leaves_no_room(const Task& cohort, const cores::TaskShape& shape) const;
   Line& line_of(const cores::ReadyTask& task);
   const Line* oldest_mixed() const;
+  const Task* has_every_lane_kept() const;
 
   std::vector<cores::GroupSpec> groups_;
   std::size_t lane_count_;
@@ -138,7 +145,6 @@ class LaneLawChecker {
 
   std::map<cores::TaskId, Task> tasks_;
   std::size_t unended_ = 0;
-  bool cohort_came_ = false;
   std::vector<std::vector<Running>> running_;  // by group and lane
   std::vector<cores::LaneMask> idle_;          // by group
   Line cohorts_;
@@ -154,7 +160,14 @@ class LaneLawChecker {
   // How often whoever waits as the oldest has been passed over.
   std::array<std::uint32_t, 2> passed_by_blocks_{};
   std::uint32_t passed_by_cohorts_ = 0;
+
+  // Who has every lane kept for it, and how many of a single lane have started since.
+  const Task* keeps_all_ = nullptr;
   std::size_t passed_by_singles_ = 0;
+  std::size_t may_be_parked_ = 0;            // behind what ran when that began
+  std::array<std::size_t, 2> for_a_turn_{};  // blocks, with those from before that began
+  // Blocks of mixed tasks and cohorts since one of a single lane started, while one waited.
+  std::array<std::size_t, 2> since_single_{};
 };
 
 }  // namespace dovetail::laws

@@ -159,7 +159,9 @@ void Dispatcher::count_bypass() {
 void Dispatcher::serve_overdue(Ticks now, Plan& plan) {
   if (mutated(DispatchMutant::kNoPatience)) return;
   for (const Kind kind : {kMatrix, kVector}) {
-    if (bypassed_[kind] < options_.patience || !oldest_order(kind)) continue;
+    const std::uint32_t patience =
+        mutated(DispatchMutant::kHalfThePatience) ? (options_.patience + 1) / 2 : options_.patience;
+    if (bypassed_[kind] < patience || !oldest_order(kind)) continue;
     if (serve_single(kind, now, plan)) continue;
     const auto give_kept = [&](const std::vector<Kept>& all) {
       for (const Kept& kept : all) {

@@ -8,18 +8,19 @@ namespace dovetail::cores {
 // definition DOVETAIL_DISPATCH_MUTANT=N has the N-th; the product has none.
 enum class DispatchMutant {
   kNone,
-  kAdmitsInParts,   // law 2: a mixed task is let into a group where foreign work still runs
-  kCohortInParts,   // law 2: a cohort starts with the blocks that find lanes
-  kKeepsNothing,    // law 4: lanes that a mixed task waits for go to whoever comes
-  kBackOfTheQueue,  // law 4: a mixed task that finds no lanes queues again behind all others
-  kNoPatience,      // law 4: mixed tasks pass over the others for ever
-  kYoungestFirst,   // law 4: of equal tasks of a single lane
-  kStaysParked,     // law 1: what is parked stays there, whatever comes free
-  kLosesABlock,     // law 4: the last of some
-  kCohortsForEver,  // law 4: cohorts pass over older mixed tasks for ever
-  kForgets,         // law 4: a mixed task that has waited, once something else has come
-  kBackfillsLate,   // law 4: lanes that a mixed task waits for go to work that ends after that
-  kAllForACohort,   // law 1: while a cohort waits, lanes that it does not need stay idle
+  kAdmitsInParts,    // law 2: a mixed task is let into a group where foreign work still runs
+  kCohortInParts,    // law 2: a cohort starts with the blocks that find lanes
+  kKeepsNothing,     // law 4: lanes that a mixed task waits for go to whoever comes
+  kBackOfTheQueue,   // law 4: a mixed task that finds no lanes queues again behind all others
+  kNoPatience,       // law 4: mixed tasks pass over the others for ever
+  kYoungestFirst,    // law 4: of equal tasks of a single lane
+  kStaysParked,      // law 1: what is parked stays there, whatever comes free
+  kLosesABlock,      // law 4: the last of some
+  kCohortsForEver,   // law 4: cohorts pass over older mixed tasks for ever
+  kForgets,          // law 4: a mixed task that has waited, once something else has come
+  kBackfillsLate,    // law 4: lanes that a mixed task waits for go to work that ends after that
+  kAllForACohort,    // law 1: while a cohort waits, lanes that it does not need stay idle
+  kHalfThePatience,  // law 4: a task of one lane has its turn twice as often, beside one that waits
   kCount
 };
 

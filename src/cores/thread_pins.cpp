@@ -43,8 +43,8 @@ ThreadPins::Member::Member(ThreadPins& pins, std::size_t core)
     : pins_(pins), core_(core), seen_(clock_.read().value_or(CoreTimes{})) {
   const std::lock_guard guard(pins_.mutex_);
   pins_.members_.push_back(this);
-  // Threads run anywhere as it is.
-  if (pins_.binding() != Binding::kNone) bind_thread(pins_.binding(), core_);
+  // Also where it may run anywhere: who started it may have been one of other pins' threads.
+  bind_thread(pins_.binding(), core_);
 }
 
 ThreadPins::Member::~Member() {

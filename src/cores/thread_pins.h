@@ -57,7 +57,7 @@ class ThreadPins {
   ThreadPins& operator=(const ThreadPins&) = delete;
 
   // The calling thread, which works for that core, is one of the threads until the member is gone,
-  // which has to happen on the same thread. Where it runs then is not changed again.
+  // which has to happen on the same thread. Where it runs is not changed then.
   class Member {
    public:
     Member(ThreadPins& pins, std::size_t core);

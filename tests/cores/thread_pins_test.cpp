@@ -118,6 +118,16 @@ TEST_F(ThreadPinsTest, WhoHasLeftIsNotMoved) {
   EXPECT_EQ(cpus_of(pthread_self()), all_);
 }
 
+TEST_F(ThreadPinsTest, WhoIsStartedByAThreadOfOthersRunsWhereItsOwnDo) {
+  ThreadPins always(Pinning::kAlways, Binding::kNone), never(Pinning::kNever, Binding::kNone);
+  std::thread([&] {
+    const ThreadPins::Member member(always, 0);
+    EXPECT_EQ(cpus_of(pthread_self()), first_);
+    Worker worker(never, 1);
+    EXPECT_EQ(worker.cpus(), all_);
+  }).join();
+}
+
 TEST_F(ThreadPinsTest, TwoThreadsThatComputeOnOneCoreLeaveIt) {
   if (!CoreClock().read()) GTEST_SKIP() << "the system does not say how long threads wait";
   ThreadPins pins(Pinning::kAuto, Binding::kNone);

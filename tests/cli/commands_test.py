@@ -80,6 +80,8 @@ class Usage(WithFolder):
             (["serve", TINY, "--port", "65536"], "'65536' is out of range, expected 0 to 65535"),
             (["run", TINY, "x", "--policy", "lifo"],
              "--policy: 'lifo' is no policy, expected fcfs, priority or fair"),
+            (["run", TINY, "x", "--pin-threads", "yes"],
+             "--pin-threads: 'yes' is no pinning, expected auto, always or never"),
             (["run", TINY, "x", "--min-prefill-tokens", "0"], "'0' is out of range, expected 1"),
             (["run", TINY, "x", "--target-inter-token-ms", "soon"], "'soon' is not a number"),
             (["run", TINY, "x", "--max-waiting", "3"], "--max-waiting"),
@@ -243,11 +245,14 @@ class Model:
                    "--threads", "1")
         self.assertRegex(done.stderr, r"(?m)^kv-blocks 9: .*, as given$")
         self.assertRegex(done.stderr, r"(?m)^max-model-len 144: what the cache holds")
-        self.assertRegex(done.stderr, r"(?m)^threads 1: as given$")
+        self.assertRegex(done.stderr, r"(?m)^threads 1: as given, each on a core of its own while nobody else wants it$")
         self.assertRegex(done.stderr, r"(?m)^lanes 1x\(1L\): ")
         # hwloc is told of a machine whose cores have a cache each.
         mine = os.sched_getaffinity(0)
         caches = {"HWLOC_SYNTHETIC": f"l3:{max(mine) + 1} core:1 pu:1", "HWLOC_THISSYSTEM": "1"}
+        for pinning, words in (("never", ""), ("always", ", pinned")):
+            done = run("run", self.model, "x", "--max-tokens", "1", "-v", "--threads", "1", "--pin-threads", pinning)
+            self.assertRegex(done.stderr, rf"(?m)^threads 1: as given{words}$")
         done = run("run", self.model, "x", "--max-tokens", "1", "-v", "--threads", len(mine),
                    env=os.environ | caches)
         stays = ", where it stays$" if len(mine) > 1 else ""

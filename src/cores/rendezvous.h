@@ -13,15 +13,21 @@ namespace dovetail::cores {
 // enough, since a group does one such task at a time.
 class Rendezvous {
  public:
-  // Returns when all `parts` have come, which is the same number for all of them.
-  void meet(std::uint32_t parts) {
-    if (parts == 1) return;
+  // Returns when all `parts` have come, which is the same number for all of them. The last to come
+  // calls `last()` before any of them goes on.
+  template <class Last>
+  void meet(std::uint32_t parts, Last last) {
+    if (parts == 1) return last();
     const std::uint32_t met =
         met_.load(std::memory_order_relaxed);  // no more before this one comes
     if (come_.fetch_add(1, std::memory_order_acq_rel) + 1 < parts) return await_change(met_, met);
+    last();
     come_.store(0, std::memory_order_relaxed);
     met_.store(met + 1, std::memory_order_release);
     met_.notify_all();
+  }
+  void meet(std::uint32_t parts) {
+    meet(parts, [] {});
   }
 
  private:

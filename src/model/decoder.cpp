@@ -75,8 +75,9 @@ CacheShape Decoder::cache_shape(kernels::CacheType type) const {
 
 void Decoder::forward(std::span<const Segment> segments, const Cache& cache,
                       std::span<float> logits) {
-  // A few rows for each expert are too little to read all experts once more for.
-  pass_.lay_out(segments, static_cast<std::uint32_t>(lanes_), !experts_);
+  TileRows worth;
+  if (experts_) worth = experts_->tile_rows();
+  pass_.lay_out(segments, static_cast<std::uint32_t>(lanes_), worth);
   assert(logits.size() == pass_.wanted().size() * config_.vocab_size);
   cache_ = &cache;
   logits_ = logits;
@@ -159,10 +160,8 @@ void Decoder::cut(Graph& graph) const {
     const Graph::Task& task = graph.tasks[number];
     graph.recording.set_blocks(number, blocks_of(task.stage, task.layer, task.tile));
     if (task.stage == Stage::kExperts) {
-      const std::uint32_t count = rows_of(task.layer, pass_.tiles()[task.tile]);
-      // Beside other tiles no lane is without work.
-      const bool joins = pass_.tiles().size() == 1 && experts_->join(count);
-      graph.recording.set_shape(number, joins ? cores::kWholeGroup : lanes_for(task.stage));
+      const bool mixed = experts_->mixed(rows_of(task.layer, pass_.tiles()[task.tile]));
+      graph.recording.set_shape(number, mixed ? cores::kWholeGroup : lanes_for(task.stage));
     }
   }
 }

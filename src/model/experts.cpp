@@ -9,6 +9,31 @@
 #include "model/scratch.h"
 
 namespace dovetail::model {
+namespace {
+
+// Several for each group, so that a slow one does not hold up the others.
+constexpr std::size_t kBlocksPerGroup = 4;
+
+// Rows that an expert has on average in a tile, and of each kind where they have tiles of their
+// own.
+constexpr std::uint32_t kRowsOfTile = 64;
+constexpr std::uint32_t kRowsOfKind = 32;
+
+// How finely the parts of a task share its products: into so many blocks for each of them, of so
+// many units at least. Finer ones cost more than parts wait for each other.
+constexpr std::size_t kBlocksPerPart = 8;
+constexpr std::size_t kFewestUnits = 24;
+
+// In how many blocks each of so many experts' product is cut for so many parts.
+std::uint32_t blocks_of(const Linear& product, std::size_t experts, std::size_t parts) {
+  if (parts == 1) return 1;
+  const auto for_each = [&](std::size_t blocks) { return (blocks + experts - 1) / experts; };
+  const std::size_t most =
+      std::max(product.units() / kFewestUnits, std::min(product.units(), for_each(parts)));
+  return static_cast<std::uint32_t>(std::min(for_each(kBlocksPerPart * parts), most));
+}
+
+}  // namespace
 
 void choose_experts(std::span<const float> logits, bool normalized, std::span<Choice> choices) {
   assert(!choices.empty() && choices.size() <= logits.size());
@@ -49,7 +74,7 @@ Experts::Experts(const load::ModelConfig& config, std::span<const LayerWeights> 
       normalized_(config.experts.normalized),
       lanes_(topology.lanes()),
       groups_(topology.groups().size()),
-      parts_(std::make_unique<cores::Rendezvous[]>(groups_)) {
+      shared_(std::make_unique<Group[]>(groups_)) {
   routers_.reserve(layers.size());
   products_.reserve(layers.size() * count_);
   for (const LayerWeights& layer : layers) {
@@ -65,6 +90,11 @@ Experts::Experts(const load::ModelConfig& config, std::span<const LayerWeights> 
     tile.begins.resize(std::size_t{count_} + 1);
     tile.chosen.reserve(count_);
   }
+}
+
+TileRows Experts::tile_rows() const {
+  const auto for_each = [&](std::uint32_t rows) { return (rows * count_ + used_ - 1) / used_; };
+  return {std::max(TileRows().fewest, for_each(kRowsOfTile)), for_each(kRowsOfKind)};
 }
 
 void Experts::reserve(std::size_t rows) {
@@ -117,44 +147,96 @@ void Experts::sort(const Rows& rows) {
   tile.begins.front() = 0;
 }
 
-std::uint32_t Experts::blocks(std::uint32_t rows) const {
-  return static_cast<std::uint32_t>(std::clamp<std::size_t>(std::size_t{rows} * used_, 1, count_));
+bool Experts::mixed(std::uint32_t rows) const {
+  return lanes_ > 1 && 3 * hidden_ * inner_ * used_ * rows >= kWorthSharing;
 }
 
-bool Experts::join(std::uint32_t rows) const {
-  // The experts of a single row have that one each.
-  return worth_joining(blocks(rows), rows == 1, 3 * hidden_ * inner_ * used_ * rows, lanes_,
-                       groups_);
+std::uint32_t Experts::blocks(std::uint32_t rows) const {
+  // The lanes of one group share all there is. Several take what is there as they come.
+  if (groups_ == 1 || !mixed(rows)) return 1;
+  return static_cast<std::uint32_t>(
+      std::min({kBlocksPerGroup * groups_, std::size_t{rows} * used_, std::size_t{count_}}));
 }
 
 void Experts::compute(std::uint32_t layer, const Rows& rows, const float* x,
                       const cores::Part& part) {
   const Tile& tile = tiles_[rows.tile];
+  const std::uint32_t blocks = this->blocks(rows.count);
   if (part.block >= tile.chosen.size()) return;
-  const std::uint32_t expert = tile.chosen[part.block];
-  const std::size_t first = first_entry(rows) + tile.begins[expert];
-  const std::uint32_t count = tile.begins[expert + 1] - tile.begins[expert];
-  const FeedForwardProducts& products = products_[std::size_t{layer} * count_ + expert];
-  const Range own = part_of(count, part.part, part.parts);
-  std::byte* prepared = prepared_.data() + first * prepared_row_bytes_;
-  float* gate = gate_.data() + first * inner_;
-  float* up = up_.data() + first * inner_;
-  const auto meet = [&] {
-    if (!mutated(Mutant::kPartsDoNotMeet)) parts_[part.group].meet(part.parts);
+  const auto experts =
+      (static_cast<std::uint32_t>(tile.chosen.size()) - part.block + blocks - 1) / blocks;
+
+  struct Expert {
+    const FeedForwardProducts& products;
+    std::size_t first;  // entry
+    std::uint32_t count;
   };
-  for (std::uint32_t i = own.begin; i < own.end; ++i)
-    products.gate_up.prepare(x + rows_[first + i] * hidden_, i, count, prepared);
+  const auto expert_at = [&](std::uint32_t index) -> Expert {
+    const std::uint32_t number = tile.chosen[part.block + index * blocks];
+    return {products_[std::size_t{layer} * count_ + number],
+            first_entry(rows) + tile.begins[number], tile.begins[number + 1] - tile.begins[number]};
+  };
+  const auto prepared = [&](const Expert& expert) {
+    return prepared_.data() + expert.first * prepared_row_bytes_;
+  };
+  const auto gate = [&](const Expert& expert) { return gate_.data() + expert.first * inner_; };
+  const auto up = [&](const Expert& expert) { return up_.data() + expert.first * inner_; };
+
+  std::uint32_t all = 0;  // rows
+  for (std::uint32_t i = 0; i < experts; ++i) all += expert_at(i).count;
+  const Range own = part_of(all, part.part, part.parts);
+  // What one row after the other takes, shared out by their number.
+  const auto each_row = [&](const auto& function) {
+    std::uint32_t before = 0;
+    for (std::uint32_t i = 0; i < experts && before < own.end; ++i) {
+      const Expert expert = expert_at(i);
+      const std::uint32_t end = std::min(before + expert.count, own.end);
+      for (std::uint32_t row = std::max(before, own.begin); row < end; ++row)
+        function(expert, row - before);
+      before += expert.count;
+    }
+  };
+
+  Group& group = shared_[part.group];
+  std::atomic<std::uint32_t> mine{0};
+  std::atomic<std::uint32_t>& next = part.parts == 1 ? mine : group.next;
+  const auto meet = [&] {
+    const auto reset = [&] { next.store(0, std::memory_order_relaxed); };
+    if (mutated(Mutant::kPartsDoNotMeet)) return reset();
+    group.parts.meet(part.parts, reset);
+  };
+  // Products, in blocks that the parts take as they come to them: none waits long for another one.
+  const auto share_products = [&](const Linear& any, const auto& function) {
+    const std::uint32_t of_each = blocks_of(any, experts, part.parts);
+    for (;;) {
+      const std::uint32_t index = next.fetch_add(1, std::memory_order_relaxed);
+      if (index >= experts * of_each) return;
+      function(expert_at(index / of_each), index % of_each, of_each);
+    }
+  };
+
+  each_row([&](const Expert& expert, std::uint32_t row) {
+    expert.products.gate_up.prepare(x + rows_[expert.first + row] * hidden_, row, expert.count,
+                                    prepared(expert));
+  });
   meet();
-  products.gate_up.multiply(part.part, part.parts, count, prepared, {{gate, inner_}, {up, inner_}});
+  share_products(products_.front().gate_up,
+                 [&](const Expert& expert, std::uint32_t block, std::uint32_t of) {
+                   expert.products.gate_up.multiply(block, of, expert.count, prepared(expert),
+                                                    {{gate(expert), inner_}, {up(expert), inner_}});
+                 });
   meet();
-  for (std::uint32_t i = own.begin; i < own.end; ++i) {
-    float* row = gate + i * inner_;
-    kernels_.silu_mul(row, up + i * inner_, inner_, row);
-    products.down.prepare(row, i, count, prepared);
-  }
+  each_row([&](const Expert& expert, std::uint32_t row) {
+    float* activated = gate(expert) + row * inner_;
+    kernels_.silu_mul(activated, up(expert) + row * inner_, inner_, activated);
+    expert.products.down.prepare(activated, row, expert.count, prepared(expert));
+  });
   meet();
-  products.down.multiply(part.part, part.parts, count, prepared,
-                         {{results_.data() + first * hidden_, hidden_}});
+  share_products(
+      products_.front().down, [&](const Expert& expert, std::uint32_t block, std::uint32_t of) {
+        expert.products.down.multiply(block, of, expert.count, prepared(expert),
+                                      {{results_.data() + expert.first * hidden_, hidden_}});
+      });
 }
 
 void Experts::combine(const Rows& rows, const Range& part, float* out) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -34,10 +35,9 @@ void choose_experts(std::span<const float> logits, bool normalized, std::span<Ch
 
 // The layers of experts of a forward pass, each in place of a feed-forward (Mixtral,
 // https://arxiv.org/abs/2401.04088; Qwen3, https://arxiv.org/abs/2505.09388). A tile's rows choose
-// their experts; each expert that was chosen computes its rows, as a mixed task on all lanes of a
-// group or, where there are plenty of experts, on one lane; every row adds up what its experts
-// gave, in the order of their numbers, so that its bits depend on nothing but the row. No expert
-// has a limit of rows.
+// their experts; each expert that was chosen computes its rows, in a mixed task on all lanes of a
+// group, which share its products; every row adds up what its experts gave, in the order of their
+// numbers, so that its bits depend on nothing but the row. No expert has a limit of rows.
 //
 // The functions after reserve() are what tasks do, in their order; those of different tiles may run
 // at the same time. Matrices are [rows of the pass][...]; a tile's rows lie together.
@@ -46,6 +46,9 @@ class Experts {
   // `layers` and `kernels` must outlive it.
   Experts(const load::ModelConfig& config, std::span<const LayerWeights> layers,
           const kernels::Kernels& kernels, const cores::Topology& topology);
+
+  // Rows that are worth reading the experts once more for: by how many each of them gets.
+  TileRows tile_rows() const;
 
   // For a pass of so many rows.
   void reserve(std::size_t rows);
@@ -65,12 +68,12 @@ class Experts {
   void choose(const Rows& rows, const Range& part);
   void sort(const Rows& rows);
 
-  // Blocks that compute() has at most: experts that may have been chosen; at least one.
+  // Whether the experts of so many rows are a mixed task, for all lanes of a group: where they are
+  // worth sharing. And in how many blocks.
+  bool mixed(std::uint32_t rows) const;
   std::uint32_t blocks(std::uint32_t rows) const;
-  // Whether a block is for a whole group and not for one lane, if nothing else is there to do.
-  bool join(std::uint32_t rows) const;
-  // Block b is the expert with the b-th most rows, if so many were chosen. Its parts start
-  // together. x: [count][hidden size], the rows' input.
+  // Computes the experts of a block: of those that were chosen, in the order of their rows' number,
+  // every blocks()-th. Its parts start together. x: [count][hidden size], the rows' input.
   void compute(std::uint32_t layer, const Rows& rows, const float* x, const cores::Part& part);
 
   // out: [count][hidden size], what a part of the rows gets.
@@ -83,6 +86,12 @@ class Experts {
     std::vector<std::uint32_t> chosen;  // experts with entries, those with the most first
   };
 
+  // What the parts of a mixed task have in common.
+  struct Group {
+    cores::Rendezvous parts;
+    std::atomic<std::uint32_t> next{0};  // block of a product that none of them has begun
+  };
+
   std::size_t first_entry(const Rows& rows) const { return std::size_t{rows.first} * used_; }
 
   const kernels::Kernels& kernels_;
@@ -93,7 +102,7 @@ class Experts {
   std::vector<Linear> routers_;                // by layer
   std::vector<FeedForwardProducts> products_;  // by layer and expert
   std::size_t prepared_row_bytes_ = 0;
-  std::unique_ptr<cores::Rendezvous[]> parts_;  // by group
+  std::unique_ptr<Group[]> shared_;  // by group
 
   std::array<Tile, Pass::kMostTiles> tiles_;
   std::vector<float> logits_;               // [row][expert]

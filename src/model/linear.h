@@ -34,6 +34,7 @@ class Linear {
   std::size_t columns() const { return columns_; }      // of a row that comes in
   std::size_t outputs() const { return outputs_; }      // of a row, of all matrices
   std::size_t row_bytes() const { return row_bytes_; }  // of a prepared row
+  std::size_t units() const { return units_; }          // of outputs: what blocks share out
 
   // Prepares row `row` of `rows` from x, columns() floats.
   void prepare(const float* x, std::size_t row, std::size_t rows, std::byte* prepared) const;

@@ -12,18 +12,15 @@ namespace {
 // Query rows per attention task: enough that keys and values are read for several at a time.
 constexpr std::uint32_t kQueryTile = 16;
 
-// Rows below which a tile of its own is not worth reading the weights once more for it.
-constexpr std::uint32_t kFewestRows = 192;
-static_assert(kFewestRows > kernels::kBlockSize);
-
-std::uint32_t tiles_for(std::uint32_t rows, std::uint32_t lanes) {
+std::uint32_t tiles_for(std::uint32_t rows, std::uint32_t lanes, const TileRows& worth) {
   if (lanes == 1) return 1;
-  return std::clamp(rows / kFewestRows, 1U, Pass::kMostTiles);
+  return std::clamp(rows / worth.fewest, 1U, Pass::kMostTiles);
 }
 
 }  // namespace
 
-void Pass::lay_out(std::span<const Segment> segments, std::uint32_t lanes, bool apart) {
+void Pass::lay_out(std::span<const Segment> segments, std::uint32_t lanes, const TileRows& worth) {
+  assert(worth.fewest > kernels::kBlockSize && worth.of_a_kind > 0);
   segments_ = segments;
   rows_.clear();
   tiles_.clear();
@@ -51,10 +48,11 @@ void Pass::lay_out(std::span<const Segment> segments, std::uint32_t lanes, bool 
   // the prompts wait for each other.
   const auto rows = static_cast<std::uint32_t>(rows_.size());
   const std::uint32_t prefill = rows - decodes;
-  const bool both = prefill > 0 && decodes > 0 && lanes > 1 && rows >= kFewestRows;
-  if (!both || !apart) return add_tiles({0, rows}, tiles_for(rows, lanes));
-  const std::uint32_t of_decodes = std::min(tiles_for(decodes, lanes), kMostTiles - 1);
-  add_tiles({0, prefill}, std::min(tiles_for(prefill, lanes), kMostTiles - of_decodes));
+  const bool apart =
+      lanes > 1 && rows >= worth.fewest && std::min(prefill, decodes) >= worth.of_a_kind;
+  if (!apart) return add_tiles({0, rows}, tiles_for(rows, lanes, worth));
+  const std::uint32_t of_decodes = std::min(tiles_for(decodes, lanes, worth), kMostTiles - 1);
+  add_tiles({0, prefill}, std::min(tiles_for(prefill, lanes, worth), kMostTiles - of_decodes));
   add_tiles({prefill, rows}, of_decodes);
 }
 

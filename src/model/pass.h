@@ -45,6 +45,13 @@ struct RowTile {
   std::uint32_t first_shared = 0;
 };
 
+// How many rows are worth reading the weights once more for.
+struct TileRows {
+  std::uint32_t fewest = 192;  // of a pass's tiles, but for those with rows of one kind alone
+  std::uint32_t of_a_kind =
+      1;  // rows of prefill chunks, and decode rows, so that neither share tiles
+};
+
 // How the rows of a forward pass are laid out: what tasks it takes, but not what they do. Memory is
 // used again from pass to pass.
 class Pass {
@@ -52,9 +59,8 @@ class Pass {
   // Tiles that a pass has at most.
   static constexpr std::uint32_t kMostTiles = 8;
 
-  // `lanes` work on it. Requires at least one token, and decode rows behind all others. `apart`:
-  // where there are several tiles, none has rows of prefill chunks and decode rows.
-  void lay_out(std::span<const Segment> segments, std::uint32_t lanes, bool apart = true);
+  // `lanes` work on it. Requires at least one token, and decode rows behind all others.
+  void lay_out(std::span<const Segment> segments, std::uint32_t lanes, const TileRows& fewest = {});
 
   std::span<const Segment> segments() const { return segments_; }
   std::span<const PassRow> rows() const { return rows_; }

@@ -44,11 +44,12 @@ std::vector<std::uint32_t> all_blocks() {
   return blocks;
 }
 
-// A model on two lanes.
+// A model on two lanes, or others.
 class TracedMachine {
  public:
-  explicit TracedMachine(const test::RandomModelOptions& options)
-      : model_(test::random_model(options), kernels::best_kernels(), executor_) {}
+  explicit TracedMachine(const test::RandomModelOptions& options, const char* lanes = "1x(2L)")
+      : executor_(*cores::Topology::parse(lanes), traced()),
+        model_(test::random_model(options), kernels::best_kernels(), executor_) {}
 
   // Of a pass in which a sequence begins at row 0 and at each of these; the last `decodes` of them
   // have decode rows.
@@ -84,7 +85,7 @@ class TracedMachine {
  private:
   const std::vector<std::int32_t> tokens_ = std::vector<std::int32_t>(kRows, 1);
   const std::vector<std::uint32_t> blocks_ = all_blocks();
-  cores::Executor executor_{*cores::Topology::parse("1x(2L)"), traced()};
+  cores::Executor executor_;
   Decoder model_;
   Cache cache_ =
       *Cache::create(model_.cache_shape(kernels::CacheType::kF32), kRows / kernels::kBlockSize);
@@ -114,24 +115,56 @@ TEST(Graph, DecodeRowsWaitForNoPrompt) {
   EXPECT_EQ(machine.tiles(), (std::set<std::uint32_t>{0, 1, 2}));
 }
 
-// A row's experts are for both lanes together where they are all there is to do.
-TEST(Graph, ExpertsAreMixedTasksWhereNothingElseRuns) {
+test::RandomModelOptions with_experts() {
   test::RandomModelOptions sparse = options();
   sparse.experts = 8;
   sparse.experts_used = 3;
   sparse.intermediate_size = 256;
-  TracedMachine machine(sparse);
-  const auto parts = [&](std::uint32_t tile) {
-    const std::vector<observe::LaneSlice> slices = machine.slices();
-    return std::count_if(slices.begin(), slices.end(), [&](const observe::LaneSlice& slice) {
-      return slice.task == std::string_view("experts") && slice.tile == tile;
-    });
-  };
+  return sparse;
+}
+
+// Where each expert gets enough rows for the reading of its weights.
+TEST(Graph, DecodeRowsWaitForNoPromptBesideExperts) {
+  TracedMachine machine(with_experts());
+  const cores::Recording* graph = &machine.graph_of({2 * kTile}, 2 * kTile + 96, 1);
+  EXPECT_EQ(graph->edges() - (graph->size() - 1), kLayers);
+  EXPECT_EQ(machine.tiles(), (std::set<std::uint32_t>{0, 1, 2}));
+  graph = &machine.graph_of({2 * kTile}, 2 * kTile + 80, 1);
+  EXPECT_EQ(graph->edges() - (graph->size() - 1), kLayers);  // of the second tile's other rows
+  EXPECT_EQ(machine.tiles(), (std::set<std::uint32_t>{0, 1}));
+}
+
+// On how many lanes tasks of experts of one tile began, in the last pass.
+std::ptrdiff_t parts_of_experts(TracedMachine& machine, std::uint32_t tile) {
+  const std::vector<observe::LaneSlice> slices = machine.slices();
+  return std::count_if(slices.begin(), slices.end(), [&](const observe::LaneSlice& slice) {
+    return slice.task == std::string_view("experts") && slice.tile == tile;
+  });
+}
+
+TEST(Graph, ExpertsAreMixedTasks) {
+  TracedMachine machine(with_experts());
   machine.graph_of({}, 1, 1);
-  EXPECT_EQ(parts(0), 2 * 3 * kLayers);
-  // The last layer has one row of the second tile, the others have rows for all experts.
+  EXPECT_EQ(parts_of_experts(machine, 0), 2 * kLayers);
   machine.graph_of({}, 2 * kTile);
-  EXPECT_EQ(parts(1), 8 * (kLayers - 1) + 3);
+  EXPECT_EQ(parts_of_experts(machine, 1), 2 * kLayers);
+}
+
+TEST(Graph, GroupsShareExpertsAmongThem) {
+  TracedMachine machine(with_experts(), "2x(2L)");
+  machine.graph_of({}, 1, 1);
+  EXPECT_EQ(parts_of_experts(machine, 0), 2 * 3 * kLayers);  // of a row
+  machine.graph_of({}, 2 * kTile);
+  // Four for each group; the last layer has one row of the second tile.
+  EXPECT_EQ(parts_of_experts(machine, 1), 2 * (8 * (kLayers - 1) + 3));
+}
+
+TEST(Graph, ExpertsOfNextToNothingAreForOneLane) {
+  test::RandomModelOptions small = with_experts();
+  small.intermediate_size = 32;
+  TracedMachine machine(small);
+  machine.graph_of({}, 1, 1);
+  EXPECT_EQ(parts_of_experts(machine, 0), kLayers);
 }
 
 TEST(Graph, OfTheLastPassIsWhatSlicesAreOf) {

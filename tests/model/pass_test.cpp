@@ -21,7 +21,7 @@ struct Stretch {
 
 class PassOf {
  public:
-  PassOf(const std::vector<Stretch>& parts, std::uint32_t lanes, bool apart = true) {
+  PassOf(const std::vector<Stretch>& parts, std::uint32_t lanes, const TileRows& worth = {}) {
     std::uint32_t most = 0;
     for (const Stretch& part : parts) most = std::max(most, part.first + part.count);
     tokens_.resize(most);
@@ -29,7 +29,7 @@ class PassOf {
     for (const Stretch& part : parts)
       segments_.push_back(
           {std::span(tokens_).first(part.count), part.first, blocks_, 1, part.decode});
-    pass_.lay_out(segments_, lanes, apart);
+    pass_.lay_out(segments_, lanes, worth);
   }
 
   std::vector<std::uint32_t> begins() const {
@@ -130,9 +130,24 @@ TEST(Pass, KnowsWhichTilesShareASequence) {
   }
 }
 
-TEST(Pass, LeavesDecodeRowsBesideAPromptWhereTheyNeedNotBeApart) {
-  const PassOf pass(together({{0, 512}}, decode_rows(31)), 2, false);
-  EXPECT_EQ(pass.begins(), (std::vector<std::uint32_t>{0, 272}));
+// Where weights cost more to read once more.
+TEST(Pass, HasTilesOfSoManyRowsAsAreWorthIt) {
+  struct Case {
+    std::uint32_t prompt = 0;
+    std::size_t decodes = 0;
+    std::vector<std::uint32_t> begins;
+  };
+  const std::vector<Case> cases = {
+      {1023, 0, {0}},      {1024, 0, {0, 512}},  {512, 63, {0}},
+      {512, 64, {0, 512}}, {63, 512, {0}},       {64, 512, {0, 64}},
+      {447, 64, {0}},      {1024, 63, {0, 544}}, {1024, 1024, {0, 512, 1024, 1536}},
+  };
+  for (const Case& example : cases) {
+    const PassOf pass(together({{0, example.prompt}}, decode_rows(example.decodes)), 2,
+                      TileRows{.fewest = 512, .of_a_kind = 64});
+    EXPECT_EQ(pass.begins(), example.begins)
+        << example.prompt << " beside " << example.decodes << " decode rows";
+  }
 }
 
 TEST(Pass, IsOneTileForOneLane) {

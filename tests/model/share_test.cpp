@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
-
 namespace dovetail::model {
 namespace {
 
@@ -44,39 +42,6 @@ TEST(Share, BlocksForAllLanes) {
         << one.items << " items for " << one.lanes << " lanes, " << one.of.part << " of "
         << one.of.whole;
   }
-}
-
-// For how many blocks, up to sixteen, lanes work together.
-std::set<std::size_t> joined(bool alike, std::size_t lanes, std::size_t groups) {
-  std::set<std::size_t> out;
-  for (std::size_t blocks = 1; blocks <= 16; ++blocks) {
-    if (worth_joining(blocks, alike, kPlenty, lanes, groups)) out.insert(blocks);
-  }
-  return out;
-}
-
-TEST(Share, LanesJoinWhereSomeWouldHaveNothing) {
-  using Set = std::set<std::size_t>;
-  EXPECT_EQ(joined(true, 1, 1), Set());
-  EXPECT_EQ(joined(true, 2, 1), Set({1, 3, 5, 7}));
-  EXPECT_EQ(joined(true, 4, 1), Set({1, 2, 3, 5, 6, 7, 9, 10, 13, 14}));
-  EXPECT_EQ(joined(true, 8, 1), Set({1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14}));
-  EXPECT_EQ(joined(true, 4, 2), Set({1, 2, 5, 6, 9, 10, 13, 14}));
-  // Four lanes of a group each: nobody is near enough.
-  EXPECT_EQ(joined(true, 4, 4), Set());
-  EXPECT_EQ(joined(false, 4, 4), Set());
-}
-
-TEST(Share, LanesJoinForFewBlocksThatDiffer) {
-  using Set = std::set<std::size_t>;
-  EXPECT_EQ(joined(false, 2, 1), Set({1, 2, 3}));
-  EXPECT_EQ(joined(false, 4, 1), Set({1, 2, 3, 4, 5, 6, 7}));
-  EXPECT_EQ(joined(false, 4, 2), Set({1, 2, 3, 4, 5, 6, 7}));
-}
-
-TEST(Share, LanesDoNotJoinForNextToNothing) {
-  EXPECT_FALSE(worth_joining(1, true, 1000, 8, 1));
-  EXPECT_FALSE(worth_joining(10, false, 10'000, 8, 1));
 }
 
 }  // namespace

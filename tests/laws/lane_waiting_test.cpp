@@ -1,0 +1,294 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "laws/checker/lane_law_checker.h"
+#include "laws/lane_runs.h"
+
+// Bounded waiting, as the checker of lanes judges it: what may pass over a task of a single lane,
+// and what a mixed task may have to wait for.
+
+namespace dovetail::laws {
+namespace {
+
+// Lanes 0 and 1 of 1x(2L) run tasks of both, ready at 0, one after the other for 10 each, while
+// task 0 waits, ready at 1: it starts after so many others. Their shapes, as in lane_events().
+std::string one_waits(const std::string& shape_of_0, const std::vector<std::string>& others) {
+  std::string events = fmt::format("0 ready 1 {};", others[0]);
+  const auto both = [&](std::size_t task, const char* what, std::size_t at) {
+    const std::string& shape = others[task - 1];
+    if (shape.back() == '!') {
+      events += fmt::format("{0} {1} {2}.0 0.0; {0} {1} {2}.1 0.1;", at, what, task);
+    } else {
+      events += fmt::format("{} {} {} 0.0 0.1;", at, what, task);
+    }
+  };
+  both(1, "start", 0);
+  events += fmt::format("1 ready 0 {};", shape_of_0);
+  for (std::size_t task = 2; task <= others.size(); ++task)
+    events += fmt::format("2 ready {} {};", task, others[task - 1]);
+  for (std::size_t task = 2; task <= others.size(); ++task) {
+    both(task - 1, "end", 10 * (task - 1));
+    both(task, "start", 10 * (task - 1));
+  }
+  const std::size_t end = 10 * others.size();
+  events += fmt::format("{} ready {} V 0;", end - 1, others.size() + 1);
+  both(others.size(), "end", end);
+  const bool wide = shape_of_0 == "group";
+  events += fmt::format("{0} start 0 0.0{2}; {1} end 0 0.0{2};", end, end + 1, wide ? " 0.1" : "");
+  return events;
+}
+
+TEST(LaneLawChecker, CountsBlocksThatPassOverASingle) {
+  const auto judge = [](std::uint32_t patience, const std::vector<std::string>& others) {
+    return judge_lanes("1x(2L)", patience_of(patience), one_waits("V", others));
+  };
+  // Those after the first.
+  EXPECT_EQ(judge(2, {"2V", "2V", "2V"}), "");
+  EXPECT_EQ(judge(2, {"2V", "2V", "2V", "2V"}), "at 30: law 4: task 0 was passed over by 3 blocks");
+  // A cohort that has begun to be counted counts whole.
+  EXPECT_EQ(judge(2, {"2V", "2V", "V 2!"}), "");
+  EXPECT_EQ(judge(2, {"2V", "V 2!", "2V"}), "at 20: law 4: task 0 was passed over by 3 blocks");
+  EXPECT_EQ(judge(1, {"V 2!", "V 2!"}), "");
+  EXPECT_EQ(judge(1, {"V 2!", "V 2!", "V 2!"}), "at 20: law 4: task 0 was passed over by 4 blocks");
+}
+
+TEST(LaneLawChecker, DoesNotCountWhatNeedsOtherLanes) {
+  std::string events =
+      "0 ready 1 C; 0 start 1 0.0; 0 ready 2 C; 0 ready 3 2V 6; 0 start 3.0 0.1 0.2;";
+  for (int i = 1; i < 6; ++i) {
+    events += fmt::format("{0} end 3.{1} 0.1 0.2; {0} start 3.{2} 0.1 0.2;", 10 * i, i - 1, i);
+  }
+  events += "60 end 3.5 0.1 0.2; 60 end 1 0.0; 60 start 2 0.0; 61 end 2 0.0";
+  EXPECT_EQ(judge_lanes("1x(1C2V)", patience_of(2), events), "");
+}
+
+TEST(LaneLawChecker, DoesNotCountCohortsThatNeedOtherLanes) {
+  std::string events = "0 ready 1 C; 0 start 1 0.0; 0 ready 2 C;";
+  for (int i = 0; i < 6; ++i) {
+    events += fmt::format(
+        "{0} ready 1{1} V 2!; {0} start 1{1}.0 0.1; {0} start 1{1}.1 0.2; {2} end 1{1}.0 0.1; {2} "
+        "end 1{1}.1 0.2;",
+        10 * i, i, 10 * i + 10);
+  }
+  events += "60 end 1 0.0; 60 start 2 0.0; 61 end 2 0.0";
+  EXPECT_EQ(judge_lanes("1x(1C2V)", patience_of(2), events), "");
+}
+
+// So does the count of those that pass over a mixed task.
+TEST(LaneLawChecker, CountsAgainForTheNextBlock) {
+  const auto in_turns = [](const std::string& one, const std::string& lanes,
+                           const std::string& others) {
+    std::string events = "0 ready 9 2V; 0 start 9 0.0 0.1; 1 ready 0 " + one + " 2;";
+    for (int i = 1; i <= 4; ++i) events += fmt::format("2 ready {} {};", i, others);
+    events += "9 end 9 0.0 0.1;";
+    int number = 1;
+    for (int i = 0; i < 6; ++i) {
+      const int at = 9 + 10 * i;
+      if (i % 3 == 2) {
+        events += fmt::format("{0} start 0.{1} {2}; {3} end 0.{1} {2};", at, i / 3, lanes, at + 10);
+        continue;
+      }
+      const bool cohort = others.back() == '!';
+      for (const auto& [what, when] : {std::pair{"start", at}, std::pair{"end", at + 10}}) {
+        events += cohort ? fmt::format("{0} {1} {2}.0 0.0; {0} {1} {2}.1 0.1;", when, what, number)
+                         : fmt::format("{} {} {} 0.0 0.1;", when, what, number);
+      }
+      ++number;
+    }
+    return events;
+  };
+  EXPECT_EQ(judge_lanes("1x(2L)", patience_of(2), in_turns("V", "0.0", "2V")), "");
+  EXPECT_EQ(judge_lanes("1x(2L)", patience_of(2), in_turns("group", "0.0 0.1", "V 2!")), "");
+}
+
+TEST(LaneLawChecker, DoesNotCountOlderCohorts) {
+  std::string events;
+  for (int i = 1; i <= 4; ++i) events += fmt::format("0 ready {} V 2!;", i);
+  for (int i = 1; i <= 4; ++i) {
+    events += fmt::format("{0} start {1}.0 0.0; {0} start {1}.1 0.1;", 10 * (i - 1), i);
+    if (i == 1) events += "1 ready 0 group;";
+    events += fmt::format("{0} end {1}.0 0.0; {0} end {1}.1 0.1;", 10 * i, i);
+  }
+  events += "40 start 0 0.0 0.1; 50 end 0 0.0 0.1";
+  EXPECT_EQ(judge_lanes("1x(2L)", patience_of(2), events), "");
+}
+
+TEST(LaneLawChecker, CountsCohortsThatPassOverAMixedTask) {
+  const auto judge = [](const std::vector<std::string>& others) {
+    return judge_lanes("1x(2L)", patience_of(2), one_waits("group", others));
+  };
+  EXPECT_EQ(judge({"V 2!", "V 2!", "V 2!"}), "");
+  EXPECT_EQ(judge({"V 2!", "V 2!", "V 2!", "V 2!"}),
+            "at 30: law 4: mixed task 0 was passed over by 3 cohorts");
+}
+
+// The group that the mixed task waits for is another one.
+TEST(LaneLawChecker, DoesNotCountCohortsThatLeaveRoom) {
+  std::string events =
+      "0 ready 9 2V; 0 start 9 1.0 1.1; 0 ready 1 V 2!; 0 start 1.0 0.0; 0 start 1.1 0.1;"
+      "1 ready 0 group;";
+  for (int i = 2; i < 8; ++i) {
+    events += fmt::format(
+        "{0} ready {1} V 2!; {0} end {2}.0 0.0; {0} end {2}.1 0.1; {0} start {1}.0 0.0; {0} start "
+        "{1}.1 0.1;",
+        10 * i, i, i - 1);
+  }
+  events +=
+      "80 end 9 1.0 1.1; 80 start 0 1.0 1.1; 81 end 0 1.0 1.1; 81 end 7.0 0.0; 81 end 7.1 0.1";
+  EXPECT_EQ(judge_lanes("2x(2L)", patience_of(2), events), "");
+}
+
+// 1x(2L): after the two that run when task 0 comes, the second since so long before, so many start
+// that need a lane each.
+std::string single_ones_first(int count, cores::Ticks cost, cores::Ticks second = 0) {
+  std::string events = fmt::format(
+      "0 ready 1 V; 0 start 1 0.0; {0} ready 2 V; {0} start 2 0.1; 1 ready 0 group;", second);
+  for (int i = 3; i < count + 3; ++i) {
+    const int lane = (i - 1) % 2, before = i - 2;
+    events += fmt::format("{0} ready {1} V 1 {4}; {0} end {2} 0.{3}; {0} start {1} 0.{3};", 10 * i,
+                          i, before, lane, cost);
+  }
+  return events + fmt::format(
+                      "900 end {0} 0.{1}; 900 end {2} 0.{3}; 900 start 0 0.0 0.1; 901 end 0 "
+                      "0.0 0.1",
+                      count + 1, count % 2, count + 2, (count + 1) % 2);
+}
+
+LaneRules without_parking(std::uint32_t patience) {
+  LaneRules rules = patience_of(patience);
+  rules.parks = false;
+  return rules;
+}
+
+TEST(LaneLawChecker, CountsSinglesThatAMixedTaskWaitsFor) {
+  EXPECT_EQ(judge_lanes("1x(2L)", LaneRules(), single_ones_first(2, 0)), "");
+  EXPECT_EQ(judge_lanes("1x(2L)", LaneRules(), single_ones_first(3, 0)),
+            "at 50: law 4: mixed task 0 waited for 3 tasks of a single lane");
+  EXPECT_EQ(judge_lanes("1x(2L)", LaneRules(), single_ones_first(20, 3)), "")
+      << "sure to end in time";
+  EXPECT_EQ(judge_lanes("1x(2L)", patience_of(0), single_ones_first(20, 0)), "") << "their turn";
+}
+
+// Nothing is parked behind a block of its own.
+TEST(LaneLawChecker, CountsSinglesAgainForTheNextBlock) {
+  const std::string events =
+      "0 ready 1 V 2; 0 start 1.0 0.0; 0 start 1.1 0.1; 1 ready 0 group 2; 2 ready 2 V 2;"
+      "10 end 1.0 0.0; 10 start 2.0 0.0; 12 end 1.1 0.1; 15 end 2.0 0.0; 15 start 0.0 0.0 0.1;"
+      "25 end 0.0 0.0 0.1; 25 start 2.1 0.0; 35 end 2.1 0.0; 35 start 0.1 0.0 0.1;"
+      "45 end 0.1 0.0 0.1";
+  EXPECT_EQ(judge_lanes("1x(2L)", patience_of(1), events), "");
+  EXPECT_EQ(judge_lanes("1x(2L)", patience_of(2), events),
+            "at 25: law 4: mixed task 0 waited for 1 tasks of a single lane");
+}
+
+// What begins when the mixed task comes has nothing parked behind it.
+TEST(LaneLawChecker, CountsWhatCanHaveBeenParked) {
+  EXPECT_EQ(judge_lanes("1x(2L)", LaneRules(), single_ones_first(1, 0, 1)), "");
+  EXPECT_EQ(judge_lanes("1x(2L)", LaneRules(), single_ones_first(2, 0, 1)),
+            "at 40: law 4: mixed task 0 waited for 2 tasks of a single lane");
+  EXPECT_EQ(judge_lanes("1x(2L)", without_parking(8), single_ones_first(0, 0)), "");
+  EXPECT_EQ(judge_lanes("1x(2L)", without_parking(8), single_ones_first(1, 0)),
+            "at 30: law 4: mixed task 0 waited for 1 tasks of a single lane");
+}
+
+// Three blocks of task 1 on all of 1x(2L), the last two of which pass over those of one lane; task
+// 0 waits from the second on. Then these start, one after the other, and the mixed task.
+std::string after_three_blocks(const std::string& others, const std::vector<int>& first) {
+  std::string events = "0 ready 1 2V 3; 0 start 1.0 0.0 0.1;" + others + "2 ready 0 group;";
+  events += "10 end 1.0 0.0 0.1; 10 start 1.1 0.0 0.1; 20 end 1.1 0.0 0.1; 20 start 1.2 0.0 0.1;";
+  events += "30 end 1.2 0.0 0.1;";
+  int at = 30;
+  for (const int task : first) {
+    events += fmt::format("{0} start {1} 0.0; {2} end {1} 0.0;", at, task, at + 10);
+    at += 10;
+  }
+  events += fmt::format("{0} start 0 0.0 0.1; {1} end 0 0.0 0.1;", at, at + 1);
+  return events;
+}
+
+TEST(LaneLawChecker, CountsTurnsOfSingles) {
+  const auto judge = [](std::uint32_t patience, const std::string& others,
+                        const std::vector<int>& first) {
+    return judge_lanes("1x(2L)", patience_of(patience), after_three_blocks(others, first));
+  };
+  EXPECT_EQ(judge(2, "1 ready 2 V;", {2}), "");
+  EXPECT_EQ(judge(3, "1 ready 2 V;", {2}),
+            "at 30: law 4: mixed task 0 waited for 1 tasks of a single lane");
+  EXPECT_EQ(judge(2, "1 ready 2 V; 1 ready 3 V;", {2, 3}),
+            "at 40: law 4: mixed task 0 waited for 2 tasks of a single lane");
+  EXPECT_EQ(judge(2, "1 ready 2 V; 1 ready 3 C;", {2, 3}), "") << "one of each kind";
+  EXPECT_EQ(judge(2, "1 ready 2 V; 1 ready 3 C; 1 ready 4 C;", {2, 3, 4}),
+            "at 50: law 4: mixed task 0 waited for 3 tasks of a single lane");
+}
+
+// Of the two blocks of mixed tasks only the second counts for the last single one.
+TEST(LaneLawChecker, CountsTurnsFromTheLastOne) {
+  const std::string events =
+      "0 ready 1 2V; 0 start 1 0.0 0.1; 0 ready 2 V 3; 10 end 1 0.0 0.1; 10 start 2.0 0.0;"
+      "10 start 2.1 0.1; 12 ready 3 2V; 20 end 2.0 0.0; 20 end 2.1 0.1; 20 start 3 0.0 0.1;"
+      "20 ready 0 group; 30 end 3 0.0 0.1; 30 start 2.2 0.0; 40 end 2.2 0.0; 40 start 0 0.0 0.1;"
+      "41 end 0 0.0 0.1";
+  EXPECT_EQ(judge_lanes("1x(2L)", patience_of(1), events), "");
+  EXPECT_EQ(judge_lanes("1x(2L)", patience_of(2), events),
+            "at 30: law 4: mixed task 0 waited for 1 tasks of a single lane");
+}
+
+// 1x(3L), whose first two lanes are busy when a cohort comes that needs two: it goes before task 0,
+// and the third lane is for anybody until it starts.
+std::string cohort_waits(bool one_more) {
+  std::string events =
+      "0 ready 1 V 3; 0 start 1.0 0.0; 0 start 1.1 0.1; 0 start 1.2 0.2; 1 ready 0 group;"
+      "5 end 1.2 0.2; 10 ready 2 V 2!; 10 ready 3 V 3; 10 start 3.0 0.2; 15 end 3.0 0.2;"
+      "15 start 3.1 0.2; 18 end 3.1 0.2; 18 start 3.2 0.2; 20 end 1.1 0.1; 35 end 1.0 0.0;"
+      "35 start 2.0 0.0; 35 start 2.1 0.1; 40 end 3.2 0.2;";
+  if (one_more) events += "40 ready 4 V; 40 start 4 0.2; 44 end 4 0.2;";
+  return events + "45 end 2.0 0.0; 45 end 2.1 0.1; 45 start 0 0.0 0.1 0.2; 46 end 0 0.0 0.1 0.2";
+}
+
+TEST(LaneLawChecker, CountsSinglesOnceNoCohortWaits) {
+  EXPECT_EQ(judge_lanes("1x(3L)", without_parking(8), cohort_waits(false)), "");
+  EXPECT_EQ(judge_lanes("1x(3L)", without_parking(8), cohort_waits(true)),
+            "at 40: law 4: mixed task 0 waited for 1 tasks of a single lane");
+}
+
+// 1x(3L), where a cohort comes that finds two lanes kept for task 0 and starts at once, and then
+// another one, which waits; on the third lane so many start that need one lane. Those that `wait`
+// do so from the beginning, the others come when they start.
+std::string cohort_starts(int count, bool wait) {
+  std::string events =
+      "0 ready 1 V 3; 0 start 1.0 0.0; 0 start 1.1 0.1; 0 start 1.2 0.2; 1 ready 0 group;";
+  if (wait) events += fmt::format("2 ready 4 V {};", count);
+  events +=
+      "10 end 1.1 0.1; 10 end 1.2 0.2; 20 ready 2 V 2!; 20 start 2.0 0.1; 20 start 2.1 0.2;"
+      "30 end 2.0 0.1; 30 end 2.1 0.2; 31 ready 3 V 2!;";
+  std::string before = "1.0";
+  for (int i = 0; i < count; ++i) {
+    const std::string task = wait ? fmt::format("4.{}", i) : fmt::format("{}", 4 + i);
+    events += fmt::format("{} end {} 0.0;", 40 + 10 * i, before);
+    if (!wait) events += fmt::format("{} ready {} V;", 40 + 10 * i, task);
+    events += fmt::format("{} start {} 0.0;", 40 + 10 * i, task);
+    before = task;
+  }
+  const int end = 40 + 10 * count;
+  return events + fmt::format(
+                      "{0} end {1} 0.0; {0} start 0 0.0 0.1 0.2; {2} end 0 0.0 0.1 0.2;"
+                      "{2} start 3.0 0.0; {2} start 3.1 0.1; {3} end 3.0 0.0; {3} end 3.1 0.1",
+                      end, before, end + 1, end + 2);
+}
+
+// The second cohort does not go first: as many as may have passed over the mixed task.
+TEST(LaneLawChecker, CountsSinglesAcrossACohortThatDidNotWait) {
+  EXPECT_EQ(judge_lanes("1x(3L)", patience_of(1), cohort_starts(3, false)), "");
+  EXPECT_EQ(judge_lanes("1x(3L)", patience_of(1), cohort_starts(4, false)),
+            "at 70: law 4: mixed task 0 waited for 4 tasks of a single lane");
+  // By its two blocks it brings those that it passes over two turns.
+  EXPECT_EQ(judge_lanes("1x(3L)", patience_of(1), cohort_starts(5, true)), "");
+  EXPECT_EQ(judge_lanes("1x(3L)", patience_of(1), cohort_starts(6, true)),
+            "at 90: law 4: mixed task 0 waited for 6 tasks of a single lane");
+}
+
+}  // namespace
+}  // namespace dovetail::laws

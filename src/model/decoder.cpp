@@ -273,7 +273,8 @@ void Decoder::share_out() {
   last_blocks_.clear();
   for (const RowTile& tile : pass_.tiles()) {
     const std::size_t all = tile.rows.size();
-    of_tile = {all, pass_.rows().size()};
+    // All lanes gather for experts, and none should be long in coming.
+    if (!experts_) of_tile = {all, pass_.rows().size()};
     const auto blocks = [&](std::size_t rows, const Range& queries) {
       std::size_t reads = 0;
       for (const QueryTile& query : pass_.queries().subspan(queries.begin, queries.size()))

@@ -14,10 +14,8 @@ namespace {
 // Several for each group, so that a slow one does not hold up the others.
 constexpr std::size_t kBlocksPerGroup = 4;
 
-// Rows that an expert has on average in a tile, and of each kind where they have tiles of their
-// own.
-constexpr std::uint32_t kRowsOfTile = 64;
-constexpr std::uint32_t kRowsOfKind = 32;
+// Rows that an expert has on average of each kind, where they have tiles of their own.
+constexpr std::uint32_t kRowsOfEach = 16;
 
 // How finely the parts of a task share its products: into so many blocks for each of them, of so
 // many units at least. Finer ones cost more than parts wait for each other.
@@ -93,8 +91,7 @@ Experts::Experts(const load::ModelConfig& config, std::span<const LayerWeights> 
 }
 
 TileRows Experts::tile_rows() const {
-  const auto for_each = [&](std::uint32_t rows) { return (rows * count_ + used_ - 1) / used_; };
-  return {std::max(TileRows().fewest, for_each(kRowsOfTile)), for_each(kRowsOfKind)};
+  return {TileRows::kAll, 1, (kRowsOfEach * count_ + used_ - 1) / used_};
 }
 
 void Experts::reserve(std::size_t rows) {

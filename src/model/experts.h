@@ -47,7 +47,8 @@ class Experts {
   Experts(const load::ModelConfig& config, std::span<const LayerWeights> layers,
           const kernels::Kernels& kernels, const cores::Topology& topology);
 
-  // Rows that are worth reading the experts once more for: by how many each of them gets.
+  // One tile, or one for prompts and one for decode rows, where each expert gets rows enough of
+  // both: tiles beside it would stand still whenever its lanes gather for them.
   TileRows tile_rows() const;
 
   // For a pass of so many rows.

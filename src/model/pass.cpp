@@ -14,13 +14,13 @@ constexpr std::uint32_t kQueryTile = 16;
 
 std::uint32_t tiles_for(std::uint32_t rows, std::uint32_t lanes, const TileRows& worth) {
   if (lanes == 1) return 1;
-  return std::clamp(rows / worth.fewest, 1U, Pass::kMostTiles);
+  return std::clamp(rows / worth.of_tile, 1U, Pass::kMostTiles);
 }
 
 }  // namespace
 
 void Pass::lay_out(std::span<const Segment> segments, std::uint32_t lanes, const TileRows& worth) {
-  assert(worth.fewest > kernels::kBlockSize && worth.of_a_kind > 0);
+  assert(worth.of_tile > kernels::kBlockSize && worth.of_each > 0);
   segments_ = segments;
   rows_.clear();
   tiles_.clear();
@@ -49,7 +49,7 @@ void Pass::lay_out(std::span<const Segment> segments, std::uint32_t lanes, const
   const auto rows = static_cast<std::uint32_t>(rows_.size());
   const std::uint32_t prefill = rows - decodes;
   const bool apart =
-      lanes > 1 && rows >= worth.fewest && std::min(prefill, decodes) >= worth.of_a_kind;
+      lanes > 1 && rows >= worth.of_both && std::min(prefill, decodes) >= worth.of_each;
   if (!apart) return add_tiles({0, rows}, tiles_for(rows, lanes, worth));
   const std::uint32_t of_decodes = std::min(tiles_for(decodes, lanes, worth), kMostTiles - 1);
   add_tiles({0, prefill}, std::min(tiles_for(prefill, lanes, worth), kMostTiles - of_decodes));

@@ -47,9 +47,11 @@ struct RowTile {
 
 // How many rows are worth reading the weights once more for.
 struct TileRows {
-  std::uint32_t fewest = 192;  // of a pass's tiles, but for those with rows of one kind alone
-  std::uint32_t of_a_kind =
-      1;  // rows of prefill chunks, and decode rows, so that neither share tiles
+  static constexpr std::uint32_t kAll = 0xffffffff;
+
+  std::uint32_t of_tile = 192;  // where there are several of a kind; kAll: there are not
+  // Rows of a pass, and of prefill chunks and decode rows each, so that the two share no tile.
+  std::uint32_t of_both = 192, of_each = 1;
 };
 
 // How the rows of a forward pass are laid out: what tasks it takes, but not what they do. Memory is

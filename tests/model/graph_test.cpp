@@ -123,15 +123,14 @@ test::RandomModelOptions with_experts() {
   return sparse;
 }
 
-// Where each expert gets enough rows for the reading of its weights.
+// Of prompts there is one tile, and of decode rows another one where each expert gets rows enough.
 TEST(Graph, DecodeRowsWaitForNoPromptBesideExperts) {
   TracedMachine machine(with_experts());
-  const cores::Recording* graph = &machine.graph_of({2 * kTile}, 2 * kTile + 96, 1);
-  EXPECT_EQ(graph->edges() - (graph->size() - 1), kLayers);
-  EXPECT_EQ(machine.tiles(), (std::set<std::uint32_t>{0, 1, 2}));
-  graph = &machine.graph_of({2 * kTile}, 2 * kTile + 80, 1);
-  EXPECT_EQ(graph->edges() - (graph->size() - 1), kLayers);  // of the second tile's other rows
+  const cores::Recording* graph = &machine.graph_of({2 * kTile}, 2 * kTile + 48, 1);
+  EXPECT_EQ(graph->edges(), graph->size() - 1);
   EXPECT_EQ(machine.tiles(), (std::set<std::uint32_t>{0, 1}));
+  machine.graph_of({2 * kTile}, 2 * kTile + 32, 1);
+  EXPECT_EQ(machine.tiles(), std::set<std::uint32_t>{0});
 }
 
 // On how many lanes tasks of experts of one tile began, in the last pass.
@@ -146,7 +145,9 @@ TEST(Graph, ExpertsAreMixedTasks) {
   TracedMachine machine(with_experts());
   machine.graph_of({}, 1, 1);
   EXPECT_EQ(parts_of_experts(machine, 0), 2 * kLayers);
-  machine.graph_of({}, 2 * kTile);
+  machine.graph_of({kTile}, 2 * kTile, 1);
+  EXPECT_EQ(parts_of_experts(machine, 0), 2 * kLayers);
+  machine.graph_of({kTile}, 2 * kTile, 1);
   EXPECT_EQ(parts_of_experts(machine, 1), 2 * kLayers);
 }
 
@@ -154,9 +155,9 @@ TEST(Graph, GroupsShareExpertsAmongThem) {
   TracedMachine machine(with_experts(), "2x(2L)");
   machine.graph_of({}, 1, 1);
   EXPECT_EQ(parts_of_experts(machine, 0), 2 * 3 * kLayers);  // of a row
-  machine.graph_of({}, 2 * kTile);
-  // Four for each group; the last layer has one row of the second tile.
-  EXPECT_EQ(parts_of_experts(machine, 1), 2 * (8 * (kLayers - 1) + 3));
+  machine.graph_of({}, kTile);
+  // Four for each group; the last layer has one row.
+  EXPECT_EQ(parts_of_experts(machine, 0), 2 * (8 * (kLayers - 1) + 3));
 }
 
 TEST(Graph, ExpertsOfNextToNothingAreForOneLane) {

@@ -133,18 +133,31 @@ TEST(Pass, KnowsWhichTilesShareASequence) {
 // Where weights cost more to read once more.
 TEST(Pass, HasTilesOfSoManyRowsAsAreWorthIt) {
   struct Case {
+    TileRows worth;
     std::uint32_t prompt = 0;
     std::size_t decodes = 0;
     std::vector<std::uint32_t> begins;
   };
+  const TileRows several = {512, 512, 64};
+  const TileRows one = {TileRows::kAll, 1, 64};
   const std::vector<Case> cases = {
-      {1023, 0, {0}},      {1024, 0, {0, 512}},  {512, 63, {0}},
-      {512, 64, {0, 512}}, {63, 512, {0}},       {64, 512, {0, 64}},
-      {447, 64, {0}},      {1024, 63, {0, 544}}, {1024, 1024, {0, 512, 1024, 1536}},
+      {several, 1023, 0, {0}},
+      {several, 1024, 0, {0, 512}},
+      {several, 512, 63, {0}},
+      {several, 512, 64, {0, 512}},
+      {several, 63, 512, {0}},
+      {several, 64, 512, {0, 64}},
+      {several, 447, 64, {0}},
+      {several, 1024, 63, {0, 544}},
+      {several, 1024, 1024, {0, 512, 1024, 1536}},
+      {one, 4096, 63, {0}},
+      {one, 63, 4096, {0}},
+      {one, 64, 64, {0, 64}},
+      {one, 4096, 1000, {0, 4096}},
   };
   for (const Case& example : cases) {
     const PassOf pass(together({{0, example.prompt}}, decode_rows(example.decodes)), 2,
-                      TileRows{.fewest = 512, .of_a_kind = 64});
+                      example.worth);
     EXPECT_EQ(pass.begins(), example.begins)
         << example.prompt << " beside " << example.decodes << " decode rows";
   }

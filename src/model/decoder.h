@@ -88,7 +88,7 @@ class Decoder {
     kRouter,         // product
     kChoose,         // the rows' experts
     kSort,           // the experts' rows
-    kExperts,        // a block for each: all their products and SwiGLU
+    kExperts,        // all their products and SwiGLU
     kCombine,        // what the experts gave, by row
     kLogitRows,      // what the last layer gave is added; norm of the rows that have logits
     kLogits,         // product

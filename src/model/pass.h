@@ -62,7 +62,7 @@ class Pass {
   static constexpr std::uint32_t kMostTiles = 8;
 
   // `lanes` work on it. Requires at least one token, and decode rows behind all others.
-  void lay_out(std::span<const Segment> segments, std::uint32_t lanes, const TileRows& fewest = {});
+  void lay_out(std::span<const Segment> segments, std::uint32_t lanes, const TileRows& worth = {});
 
   std::span<const Segment> segments() const { return segments_; }
   std::span<const PassRow> rows() const { return rows_; }

@@ -14,8 +14,8 @@ namespace {
 // Several for each group, so that a slow one does not hold up the others.
 constexpr std::size_t kBlocksPerGroup = 4;
 
-// Rows that an expert has on average of each kind, where they have tiles of their own.
-constexpr std::uint32_t kRowsOfEach = 16;
+// Rows that an expert has on average in a pass in which it is worth being read twice.
+constexpr std::uint32_t kRowsOfExpert = 64;
 
 // How finely the parts of a task share its products: into so many blocks for each of them, of so
 // many units at least. Finer ones cost more than parts wait for each other.
@@ -91,7 +91,7 @@ Experts::Experts(const load::ModelConfig& config, std::span<const LayerWeights> 
 }
 
 TileRows Experts::tile_rows() const {
-  return {TileRows::kAll, 1, (kRowsOfEach * count_ + used_ - 1) / used_};
+  return {TileRows::kAll, (kRowsOfExpert * count_ + used_ - 1) / used_};
 }
 
 void Experts::reserve(std::size_t rows) {

@@ -47,8 +47,8 @@ class Experts {
   Experts(const load::ModelConfig& config, std::span<const LayerWeights> layers,
           const kernels::Kernels& kernels, const cores::Topology& topology);
 
-  // One tile, or one for prompts and one for decode rows, where each expert gets rows enough of
-  // both: tiles beside it would stand still whenever its lanes gather for them.
+  // One tile, or one for prompts and one for decode rows, where each expert gets rows enough: more
+  // would stand still whenever lanes gather for one of them.
   TileRows tile_rows() const;
 
   // For a pass of so many rows.

@@ -20,7 +20,7 @@ std::uint32_t tiles_for(std::uint32_t rows, std::uint32_t lanes, const TileRows&
 }  // namespace
 
 void Pass::lay_out(std::span<const Segment> segments, std::uint32_t lanes, const TileRows& worth) {
-  assert(worth.of_tile > kernels::kBlockSize && worth.of_each > 0);
+  assert(worth.of_tile > kernels::kBlockSize);
   segments_ = segments;
   rows_.clear();
   tiles_.clear();
@@ -48,9 +48,8 @@ void Pass::lay_out(std::span<const Segment> segments, std::uint32_t lanes, const
   // the prompts wait for each other.
   const auto rows = static_cast<std::uint32_t>(rows_.size());
   const std::uint32_t prefill = rows - decodes;
-  const bool apart =
-      lanes > 1 && rows >= worth.of_both && std::min(prefill, decodes) >= worth.of_each;
-  if (!apart) return add_tiles({0, rows}, tiles_for(rows, lanes, worth));
+  if (lanes == 1 || rows < worth.of_both || std::min(prefill, decodes) == 0)
+    return add_tiles({0, rows}, tiles_for(rows, lanes, worth));
   const std::uint32_t of_decodes = std::min(tiles_for(decodes, lanes, worth), kMostTiles - 1);
   add_tiles({0, prefill}, std::min(tiles_for(prefill, lanes, worth), kMostTiles - of_decodes));
   add_tiles({prefill, rows}, of_decodes);

@@ -50,8 +50,7 @@ struct TileRows {
   static constexpr std::uint32_t kAll = 0xffffffff;
 
   std::uint32_t of_tile = 192;  // where there are several of a kind; kAll: there are not
-  // Rows of a pass, and of prefill chunks and decode rows each, so that the two share no tile.
-  std::uint32_t of_both = 192, of_each = 1;
+  std::uint32_t of_both = 192;  // of a pass, so that prefill chunks and decode rows share no tile
 };
 
 // How the rows of a forward pass are laid out: what tasks it takes, but not what they do. Memory is

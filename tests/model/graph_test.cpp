@@ -123,13 +123,16 @@ test::RandomModelOptions with_experts() {
   return sparse;
 }
 
-// Of prompts there is one tile, and of decode rows another one where each expert gets rows enough.
+// Of prompts there is one tile, and of decode rows another one where each expert gets rows enough:
+// of 171 rows, 64 each.
 TEST(Graph, DecodeRowsWaitForNoPromptBesideExperts) {
   TracedMachine machine(with_experts());
-  const cores::Recording* graph = &machine.graph_of({2 * kTile}, 2 * kTile + 48, 1);
-  EXPECT_EQ(graph->edges(), graph->size() - 1);
+  const cores::Recording& graph = machine.graph_of({4 * kTile - 64}, 4 * kTile, 1);
+  EXPECT_EQ(graph.edges(), graph.size() - 1);
   EXPECT_EQ(machine.tiles(), (std::set<std::uint32_t>{0, 1}));
-  machine.graph_of({2 * kTile}, 2 * kTile + 32, 1);
+  machine.graph_of({160}, 171, 1);
+  EXPECT_EQ(machine.tiles(), (std::set<std::uint32_t>{0, 1}));
+  machine.graph_of({160}, 170, 1);
   EXPECT_EQ(machine.tiles(), std::set<std::uint32_t>{0});
 }
 

@@ -138,21 +138,20 @@ TEST(Pass, HasTilesOfSoManyRowsAsAreWorthIt) {
     std::size_t decodes = 0;
     std::vector<std::uint32_t> begins;
   };
-  const TileRows several = {512, 512, 64};
-  const TileRows one = {TileRows::kAll, 1, 64};
+  const TileRows several = {512, 256};
+  const TileRows one = {TileRows::kAll, 256};
   const std::vector<Case> cases = {
       {several, 1023, 0, {0}},
       {several, 1024, 0, {0, 512}},
-      {several, 512, 63, {0}},
-      {several, 512, 64, {0, 512}},
-      {several, 63, 512, {0}},
-      {several, 64, 512, {0, 64}},
-      {several, 447, 64, {0}},
-      {several, 1024, 63, {0, 544}},
+      {several, 254, 1, {0}},
+      {several, 255, 1, {0, 255}},
+      {several, 1, 254, {0}},
+      {several, 1, 255, {0, 1}},
+      {several, 1024, 63, {0, 512, 1024}},
       {several, 1024, 1024, {0, 512, 1024, 1536}},
-      {one, 4096, 63, {0}},
-      {one, 63, 4096, {0}},
-      {one, 64, 64, {0, 64}},
+      {one, 4096, 0, {0}},
+      {one, 255, 1, {0, 255}},
+      {one, 254, 1, {0}},
       {one, 4096, 1000, {0, 4096}},
   };
   for (const Case& example : cases) {

@@ -288,6 +288,7 @@ void Dispatcher::serve_mixed(Ticks now, Plan& plan) {
     }
     if (oldest && !first_waits) {
       first_waits = true;
+      if (mutated(DispatchMutant::kChoosesAgain)) release(kept_for_mixed_);
       if (kept_for_mixed_.empty()) keep_for_mixed(waiting);
     }
     if (options_.policy == AdmissionPolicy::kStrict && !tracker_.any_open()) return;

@@ -21,6 +21,7 @@ enum class DispatchMutant {
   kBackfillsLate,    // law 4: lanes that a mixed task waits for go to work that ends after that
   kAllForACohort,    // law 1: while a cohort waits, lanes that it does not need stay idle
   kHalfThePatience,  // law 4: a task of one lane has its turn twice as often, beside one that waits
+  kChoosesAgain,     // law 4: other lanes are kept for a mixed task whenever these look better
   kCount
 };
 

@@ -166,7 +166,7 @@ LaneRules without_parking(std::uint32_t patience) {
 TEST(LaneLawChecker, CountsSinglesThatAMixedTaskWaitsFor) {
   EXPECT_EQ(judge_lanes("1x(2L)", LaneRules(), single_ones_first(2, 0)), "");
   EXPECT_EQ(judge_lanes("1x(2L)", LaneRules(), single_ones_first(3, 0)),
-            "at 50: law 4: mixed task 0 waited for 3 tasks of a single lane");
+            "at 50: law 4: mixed task 0 waited for 3 others, whichever lanes were kept for it");
   EXPECT_EQ(judge_lanes("1x(2L)", LaneRules(), single_ones_first(20, 3)), "")
       << "sure to end in time";
   EXPECT_EQ(judge_lanes("1x(2L)", patience_of(0), single_ones_first(20, 0)), "") << "their turn";
@@ -181,17 +181,17 @@ TEST(LaneLawChecker, CountsSinglesAgainForTheNextBlock) {
       "45 end 0.1 0.0 0.1";
   EXPECT_EQ(judge_lanes("1x(2L)", patience_of(1), events), "");
   EXPECT_EQ(judge_lanes("1x(2L)", patience_of(2), events),
-            "at 25: law 4: mixed task 0 waited for 1 tasks of a single lane");
+            "at 25: law 4: mixed task 0 waited for 1 others, whichever lanes were kept for it");
 }
 
 // What begins when the mixed task comes has nothing parked behind it.
 TEST(LaneLawChecker, CountsWhatCanHaveBeenParked) {
   EXPECT_EQ(judge_lanes("1x(2L)", LaneRules(), single_ones_first(1, 0, 1)), "");
   EXPECT_EQ(judge_lanes("1x(2L)", LaneRules(), single_ones_first(2, 0, 1)),
-            "at 40: law 4: mixed task 0 waited for 2 tasks of a single lane");
+            "at 40: law 4: mixed task 0 waited for 2 others, whichever lanes were kept for it");
   EXPECT_EQ(judge_lanes("1x(2L)", without_parking(8), single_ones_first(0, 0)), "");
   EXPECT_EQ(judge_lanes("1x(2L)", without_parking(8), single_ones_first(1, 0)),
-            "at 30: law 4: mixed task 0 waited for 1 tasks of a single lane");
+            "at 30: law 4: mixed task 0 waited for 1 others, whichever lanes were kept for it");
 }
 
 // Three blocks of task 1 on all of 1x(2L), the last two of which pass over those of one lane; task
@@ -216,12 +216,12 @@ TEST(LaneLawChecker, CountsTurnsOfSingles) {
   };
   EXPECT_EQ(judge(2, "1 ready 2 V;", {2}), "");
   EXPECT_EQ(judge(3, "1 ready 2 V;", {2}),
-            "at 30: law 4: mixed task 0 waited for 1 tasks of a single lane");
+            "at 30: law 4: mixed task 0 waited for 1 others, whichever lanes were kept for it");
   EXPECT_EQ(judge(2, "1 ready 2 V; 1 ready 3 V;", {2, 3}),
-            "at 40: law 4: mixed task 0 waited for 2 tasks of a single lane");
+            "at 40: law 4: mixed task 0 waited for 2 others, whichever lanes were kept for it");
   EXPECT_EQ(judge(2, "1 ready 2 V; 1 ready 3 C;", {2, 3}), "") << "one of each kind";
   EXPECT_EQ(judge(2, "1 ready 2 V; 1 ready 3 C; 1 ready 4 C;", {2, 3, 4}),
-            "at 50: law 4: mixed task 0 waited for 3 tasks of a single lane");
+            "at 50: law 4: mixed task 0 waited for 3 others, whichever lanes were kept for it");
 }
 
 // Of the two blocks of mixed tasks only the second counts for the last single one.
@@ -233,7 +233,7 @@ TEST(LaneLawChecker, CountsTurnsFromTheLastOne) {
       "41 end 0 0.0 0.1";
   EXPECT_EQ(judge_lanes("1x(2L)", patience_of(1), events), "");
   EXPECT_EQ(judge_lanes("1x(2L)", patience_of(2), events),
-            "at 30: law 4: mixed task 0 waited for 1 tasks of a single lane");
+            "at 30: law 4: mixed task 0 waited for 1 others, whichever lanes were kept for it");
 }
 
 // 1x(3L), whose first two lanes are busy when a cohort comes that needs two: it goes before task 0,
@@ -251,7 +251,7 @@ std::string cohort_waits(bool one_more) {
 TEST(LaneLawChecker, CountsSinglesOnceNoCohortWaits) {
   EXPECT_EQ(judge_lanes("1x(3L)", without_parking(8), cohort_waits(false)), "");
   EXPECT_EQ(judge_lanes("1x(3L)", without_parking(8), cohort_waits(true)),
-            "at 40: law 4: mixed task 0 waited for 1 tasks of a single lane");
+            "at 40: law 4: mixed task 0 waited for 1 others, whichever lanes were kept for it");
 }
 
 // 1x(3L), where a cohort comes that finds two lanes kept for task 0 and starts at once, and then
@@ -283,11 +283,11 @@ std::string cohort_starts(int count, bool wait) {
 TEST(LaneLawChecker, CountsSinglesAcrossACohortThatDidNotWait) {
   EXPECT_EQ(judge_lanes("1x(3L)", patience_of(1), cohort_starts(3, false)), "");
   EXPECT_EQ(judge_lanes("1x(3L)", patience_of(1), cohort_starts(4, false)),
-            "at 70: law 4: mixed task 0 waited for 4 tasks of a single lane");
+            "at 70: law 4: mixed task 0 waited for 4 others, whichever lanes were kept for it");
   // By its two blocks it brings those that it passes over two turns.
   EXPECT_EQ(judge_lanes("1x(3L)", patience_of(1), cohort_starts(5, true)), "");
   EXPECT_EQ(judge_lanes("1x(3L)", patience_of(1), cohort_starts(6, true)),
-            "at 90: law 4: mixed task 0 waited for 6 tasks of a single lane");
+            "at 90: law 4: mixed task 0 waited for 6 others, whichever lanes were kept for it");
 }
 
 }  // namespace

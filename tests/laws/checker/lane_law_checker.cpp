@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
+#include "laws/checker/cheapest_lanes.h"
 #include "laws/checker/kept_lanes.h"
 
 namespace dovetail::laws {
@@ -52,12 +54,11 @@ LaneRules LaneRules::on_threads(bool together) {
 }
 
 LaneLawChecker::LaneLawChecker(const cores::Topology& machine, const LaneRules& rules)
-    : groups_(machine.groups().begin(), machine.groups().end()),
-      lane_count_(machine.lanes()),
-      rules_(rules) {
+    : groups_(machine.groups().begin(), machine.groups().end()), rules_(rules) {
   for (const GroupSpec& group : groups_) {
     idle_.push_back(group.all());
     running_.emplace_back(static_cast<std::size_t>(std::bit_width(group.all())));
+    since_kept_.emplace_back(running_.back().size());
   }
   singles_[kMatrix].shape = cores::kMatrixTask;
   singles_[kVector].shape = cores::kVectorTask;
@@ -162,11 +163,12 @@ void LaneLawChecker::start(const LaneEvent& event) {
   lane = {&task, number, now_};
   idle_[event.group] &= ~bit(event.lane);
   starts_.emplace_back(&task, number);
+  if (!is_cohort(task) && (task.is.shape.is_mixed() || task.is.cost == 0))
+    ++since_kept_[event.group][event.lane].started;
   if (!begins) return;
   Line& line = *task.line;
   if (++task.started == 1 && is_cohort(task)) started_cohorts_.push_back(&task);
   ++line.started;
-  if (task.is.cost == 0) ++line.of_unknown_cost;
   if (line.youngest == nullptr || line.youngest->order < task.order) line.youngest = &task;
   if (++task.begun == task.blocks.size()) line.waiting.erase(task.order);
 }
@@ -198,7 +200,7 @@ void LaneLawChecker::begin_moment() {
   started_cohorts_.clear();
   const auto begin = [](Line& line) {
     line.youngest = nullptr;
-    line.started = line.of_unknown_cost = 0;
+    line.started = 0;
   };
   begin(cohorts_);
   for (Line& line : singles_) begin(line);
@@ -215,7 +217,8 @@ void LaneLawChecker::judge_moment() {
   judge_idle_lanes();
   for (const Kind kind : {kMatrix, kVector}) judge_patience(kind);
   judge_cohorts();
-  judge_turns();
+  count_turns();
+  judge_kept();
 }
 
 // Where parts start at once, all that have started in this moment are whole; where they overlap,
@@ -322,21 +325,27 @@ void LaneLawChecker::judge_cohorts() {
           passed_by_cohorts_);
 }
 
-// The oldest mixed task, if it needs all of the machine's only group and no cohort goes first:
-// those that wait do, until as many younger ones have started as may.
-const LaneLawChecker::Task* LaneLawChecker::has_every_lane_kept() const {
+// The oldest mixed task, if no cohort goes first: those that wait do, until as many younger ones
+// have started as may.
+const LaneLawChecker::Task* LaneLawChecker::has_lanes_kept() const {
   const Line* line = oldest_mixed();
-  if (line == nullptr || groups_.size() != 1) return nullptr;
-  if (!line->shape.whole_group && line->shape.lanes() != lane_count_) return nullptr;
+  if (line == nullptr) return nullptr;
   if (rules_.patience == 0) return nullptr;  // then it is always the turn of those of one lane
   if (!cohorts_.waiting.empty() && passed_by_cohorts_ < rules_.patience) return nullptr;
   return line->oldest();
 }
 
-// Once every lane is kept for a mixed task, nothing more is parked. Something can be parked behind
-// what began before that moment, and nothing else: lanes are kept before tasks are parked, and a
-// lane that has just begun what was parked there has nothing more.
-void LaneLawChecker::judge_turns() {
+bool LaneLawChecker::has_one_choice(const TaskShape& shape) const {
+  std::size_t groups = 0, whole = 0;
+  for (const GroupSpec& group : groups_) {
+    const LaneMask lanes = choose_lanes(group, shape, group.all());
+    groups += lanes != 0;
+    whole += lanes == group.all();
+  }
+  return groups == 1 && whole == 1;
+}
+
+void LaneLawChecker::count_turns() {
   std::size_t blocks = cohorts_.started;
   for (const auto& [shape, line] : mixed_) blocks += line.started;
   for (const Kind kind : {kMatrix, kVector}) {
@@ -346,24 +355,50 @@ void LaneLawChecker::judge_turns() {
     since_single_[kind] += blocks;
     for_a_turn_[kind] += blocks;
   }
-  const Task* keeps_all = has_every_lane_kept();
-  if (keeps_all == nullptr || keeps_all != keeps_all_ || keeps_all->started > 0) {
-    keeps_all_ = keeps_all;
-    passed_by_singles_ = 0;
+}
+
+// Once lanes are kept for a mixed task, nothing more is parked there. Something can be parked
+// behind what began before that moment, and nothing else: lanes are kept before tasks are parked,
+// and a lane that has just begun what was parked there has nothing more.
+void LaneLawChecker::judge_kept() {
+  const Task* has_kept = has_lanes_kept();
+  const bool same = has_kept == has_kept_ && has_kept != nullptr && has_kept->started == 0 &&
+                    (cohorts_.started == 0 || has_one_choice(has_kept->is.shape));
+  has_kept_ = has_kept;
+  if (has_kept == nullptr) return;
+  if (!same) {
     for_a_turn_ = since_single_;
-    const auto from_before = [&](const Running& lane) {
-      return lane.task != nullptr && lane.since < now_;
-    };
-    const std::vector<Running>& lanes = running_.front();
-    may_be_parked_ = rules_.parks ? std::count_if(lanes.begin(), lanes.end(), from_before) : 0;
+    for (GroupId group = 0; group < groups_.size(); ++group) {
+      for (unsigned index = 0; index < running_[group].size(); ++index) {
+        const Running& lane = running_[group][index];
+        const bool from_before = lane.task != nullptr && lane.since < now_;
+        since_kept_[group][index] = {0, rules_.parks && from_before};
+      }
+    }
     return;
   }
-  std::size_t may_pass = may_be_parked_;
-  for (const std::size_t passed : for_a_turn_) may_pass += passed / rules_.patience;
-  for (const Line& line : singles_) passed_by_singles_ += line.of_unknown_cost;
-  if (passed_by_singles_ <= may_pass) return;
-  violate("law 4: mixed task {} waited for {} tasks of a single lane", keeps_all->is.id,
-          passed_by_singles_);
+  std::int64_t turns = 0;
+  for (const std::size_t passed : for_a_turn_)
+    turns += static_cast<std::int64_t>(passed / rules_.patience);
+  std::int64_t least = std::numeric_limits<std::int64_t>::max(), others = 0;
+  for (GroupId group = 0; group < groups_.size() && least > turns; ++group) {
+    std::vector<std::int64_t> too_many;
+    for (const Since& lane : since_kept_[group])
+      too_many.push_back(std::int64_t{lane.started} - (lane.may_have_parked ? 1 : 0));
+    const LaneMask lanes = cheapest_lanes(groups_[group], has_kept->is.shape, too_many);
+    if (lanes == 0) continue;
+    std::int64_t sum = 0, started = 0;
+    cores::for_each_lane(lanes, [&](unsigned lane) {
+      sum += too_many[lane];
+      started += since_kept_[group][lane].started;
+    });
+    if (sum >= least) continue;
+    least = sum;
+    others = started;
+  }
+  if (least <= turns) return;
+  violate("law 4: mixed task {} waited for {} others, whichever lanes were kept for it",
+          has_kept->is.id, others);
 }
 
 }  // namespace dovetail::laws

@@ -51,13 +51,14 @@ struct LaneRules {
 // 4 (oldest first, nothing lost): every part of every block runs once; equal tasks start in the
 // order in which they became ready. Waiting is bounded: a task of one lane is passed over by
 // `patience` blocks of mixed tasks and cohorts (a cohort that has begun to be counted counts
-// whole), a mixed one by `patience` younger cohorts that leave it no room. On a machine of one
-// group, all of which it needs, the oldest mixed task has every lane kept for it, but while a
-// cohort waits that goes first: what that does not need, anybody may use. From the moment at which
-// its lanes are kept it waits for no more tasks of one lane than can have been parked, one on each
-// lane that still does what it did before, and those whose turn it is, one for each `patience`
-// blocks of mixed tasks and cohorts that have started since one for the same kind of work did
-// (those of known cost, which may be sure to end in time, are not counted).
+// whole), a mixed one by `patience` younger cohorts that leave it no room. The oldest mixed task
+// has lanes of one group kept for it, the same ones until it starts, but while a cohort waits that
+// goes first: what that does not need, anybody may use. (Where it could have other lanes, they may
+// be others once a cohort has started.) So there has to be a choice of lanes on which, from the
+// moment at which they are kept, it waits for no more others than can have been parked, one on each
+// lane that still does what it did before, and those of one lane whose turn it is, one for each
+// `patience` blocks of mixed tasks and cohorts that have started since one for the same kind of
+// work did (those of known cost, which may be sure to end in time, are not counted).
 //
 // Events come in the order of lane_events.h. What has the same time is judged together, when time
 // goes on: nobody knows in which order decisions of one moment were made.
@@ -88,7 +89,6 @@ class LaneLawChecker {
     std::map<std::uint64_t, Task*> waiting;  // those with blocks that have not started, by age
     Task* youngest = nullptr;                // of those that had a block start
     std::uint32_t started = 0;               // blocks
-    std::uint32_t of_unknown_cost = 0;       // ... of these
 
     Task* oldest() const { return waiting.empty() ? nullptr : waiting.begin()->second; }
   };
@@ -106,6 +106,12 @@ class LaneLawChecker {
     Task* task = nullptr;
     std::uint32_t block = 0;
     cores::Ticks since = 0;
+  };
+
+  // What a lane has done since lanes are kept for the oldest mixed task.
+  struct Since {
+    std::uint32_t started = 0;  // parts of others
+    bool may_have_parked = false;
   };
 
   enum Kind : std::size_t { kMatrix, kVector };
@@ -127,7 +133,8 @@ class LaneLawChecker {
   void judge_idle_lanes();
   void judge_patience(Kind kind);
   void judge_cohorts();
-  void judge_turns();
+  void count_turns();
+  void judge_kept();
   void begin_moment();
 
   static bool is_cohort(const Task& task) { return task.is.together && task.is.blocks > 1; }
@@ -135,10 +142,10 @@ class LaneLawChecker {
   bool leaves_no_room(const Task& cohort, const cores::TaskShape& shape) const;
   Line& line_of(const cores::ReadyTask& task);
   const Line* oldest_mixed() const;
-  const Task* has_every_lane_kept() const;
+  const Task* has_lanes_kept() const;
+  bool has_one_choice(const cores::TaskShape& shape) const;
 
   std::vector<cores::GroupSpec> groups_;
-  std::size_t lane_count_;
   LaneRules rules_;
   std::vector<std::string> violations_;
   cores::Ticks now_ = 0;
@@ -161,10 +168,9 @@ class LaneLawChecker {
   std::array<std::uint32_t, 2> passed_by_blocks_{};
   std::uint32_t passed_by_cohorts_ = 0;
 
-  // Who has every lane kept for it, and how many of a single lane have started since.
-  const Task* keeps_all_ = nullptr;
-  std::size_t passed_by_singles_ = 0;
-  std::size_t may_be_parked_ = 0;            // behind what ran when that began
+  // For whom lanes are kept, and what lanes have done since, by group and lane.
+  const Task* has_kept_ = nullptr;
+  std::vector<std::vector<Since>> since_kept_;
   std::array<std::size_t, 2> for_a_turn_{};  // blocks, with those from before that began
   // Blocks of mixed tasks and cohorts since one of a single lane started, while one waited.
   std::array<std::size_t, 2> since_single_{};

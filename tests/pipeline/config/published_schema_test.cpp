@@ -3,7 +3,6 @@
 #include "pipeline/config/published_schema.h"
 
 #include <gtest/gtest.h>
-#include <rapidcheck.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -276,26 +275,28 @@ TEST(PublishedSchema, RefusesNothingThatTheParserTakes) {
                                     Json::object(),
                                     Json::array({"x"}),
                                     Json{{"x", 1}}};
-  std::vector<std::vector<std::string>> pointers;
-  for (const File& file : files) pointers.push_back(pointers_of(file.root));
-  int taken = 0;
-  EXPECT_TRUE(rc::check([&] {
-    const std::size_t which = *rc::gen::weightedOneOf<std::size_t>(
-        {{4, rc::gen::just<std::size_t>(0)}, {1, rc::gen::just<std::size_t>(1)}});
-    const std::string& pointer = *rc::gen::elementOf(pointers[which]);
-    Json changed = files[which].root;
-    const std::size_t other = *rc::gen::inRange<std::size_t>(0, others.size() + 3);
-    if (other < others.size()) {
-      changed[Json::json_pointer(pointer)] = others[other];
-    } else {
+  std::size_t taken = 0, all = 0;
+  for (const File& file : files) {
+    const auto check = [&](const Json& changed, const std::string& what) {
+      ++all;
+      if (!parse(changed.dump(), kFiles / file.name)) return;
+      ++taken;
+      const Status fits = schema.check(changed);
+      EXPECT_TRUE(fits) << file.name << " with " << what << ": " << fits.error().message;
+    };
+    for (const std::string& pointer : pointers_of(file.root)) {
+      Json changed = file.root;
+      for (const Json& other : others) {
+        changed[Json::json_pointer(pointer)] = other;
+        check(changed, pointer + " " + other.dump());
+      }
+      changed = file.root;
       erase(changed, pointer);
+      check(changed, "no " + pointer);
     }
-    if (!parse(changed.dump(), kFiles / files[which].name)) return;
-    ++taken;
-    const Status fits = schema.check(changed);
-    if (!fits) RC_FAIL(pointer + " " + fits.error().message);
-  }));
-  EXPECT_GT(taken, 5);
+  }
+  // Far fewer would say that the changes no longer reach what the parser takes.
+  EXPECT_GT(taken, all / 20);
 }
 
 }  // namespace

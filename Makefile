@@ -3,15 +3,17 @@ PRESET ?= release
 BUILD := build/$(PRESET)
 JOBS ?= $(shell nproc)
 
-.PHONY: help setup setup-build setup-database build run run-endpoints test check-long bench bench-against bench-peer format lint clean
+.PHONY: help setup setup-build setup-database build run run-endpoints test fuzz check-long bench bench-against bench-peer bench-peer-models format lint clean
 
 help:
 	@echo 'make run            build Dovetail, make and judge a dataset with the bundled model'
 	@echo 'make run-endpoints  the same with models behind two servers and the cells in PostgreSQL'
 	@echo 'make test           build and run all tests (PRESET=debug, asan, tsan: the same with checks)'
+	@echo 'make fuzz           throw damaged input at all that parses, ten seconds each (FUZZ_SECONDS=...)'
 	@echo 'make bench          measure speed and memory'
 	@echo 'make bench-against REVISION=...  compare the speed of models with that of another revision'
 	@echo 'make bench-peer     compare the task runtime with oneTBB, StarPU and OpenMP'
+	@echo 'make bench-peer-models MODELS="a.gguf ..."  compare the speed of models with that of llama.cpp'
 	@echo 'make check-long     the tests that take long'
 	@echo 'make format         format the sources'
 	@echo 'make lint           check format, include order and common mistakes'
@@ -47,6 +49,9 @@ test: build
 check-long: build
 	@DOVETAIL_LONG=1 DOVETAIL_HISTORIES=1000000 ctest --test-dir $(BUILD) --output-on-failure
 
+fuzz: setup
+	@scripts/fuzz.sh $(or $(FUZZ_SECONDS),10)
+
 bench: setup-build
 	@test -f build/release/build.ninja || cmake --preset release
 	@cmake --build build/release -j $(JOBS) --target dovetail kernels_bench engine_bench grammar_bench schedule_bench frontier_bench run_bench executor_bench
@@ -60,6 +65,11 @@ bench-peer:
 	@cmake --preset release >/dev/null
 	@cmake --build build/release -j $(JOBS) --target dovetail_tasks tbb_tasks starpu_tasks openmp_tasks
 	@scripts/bench_peers.py build/release
+
+bench-peer-models: setup-build
+	@test -f build/release/build.ninja || cmake --preset release
+	@cmake --build build/release -j $(JOBS) --target dovetail
+	@scripts/bench_peer_models.py build/release $(or $(MODELS),$(error usage: make bench-peer-models MODELS="FILE.gguf ..."))
 
 format: setup
 	@git ls-files '*.h' '*.cpp' | xargs clang-format -i

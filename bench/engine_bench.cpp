@@ -202,11 +202,11 @@ Result<std::shared_ptr<const load::ModelSource>> open(const std::string& name) {
   if (experts && !add_experts(options))
     return fail(ErrorKind::kUnsupported, "{}: this tree has no models with experts", name);
   const std::string type_name = name.substr(name.find(':') + 1);
-  for (const auto type : {load::DataType::kF32, load::DataType::kF16, load::DataType::kBF16,
-                          load::DataType::kQ8_0, load::DataType::kQ4_0, load::DataType::kQ4_K,
-                          load::DataType::kQ5_K, load::DataType::kQ6_K}) {
+#define DOVETAIL_LISTED(name) kernels::DataType::k##name,
+  for (const auto type : {DOVETAIL_WEIGHT_TYPES(DOVETAIL_LISTED)}) {
+#undef DOVETAIL_LISTED
     options.type = type;
-    if (type_name == load::info(type).name) return test::random_model(options);
+    if (type_name == kernels::info(type).name) return test::random_model(options);
   }
   return fail(ErrorKind::kInvalid,
               "{}: expected random:TYPE or random-experts:TYPE with a type such as F32, BF16, Q8_0 "

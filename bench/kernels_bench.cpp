@@ -1,7 +1,7 @@
 // Products and attention of one core, per instruction set. FLOP/s count two per multiply-add;
 // bytes/s are those of the weights or of the cache.
 #include <benchmark/benchmark.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstring>
 #include <random>
@@ -12,10 +12,11 @@
 namespace dovetail::kernels {
 namespace {
 
-using load::DataType;
+using kernels::DataType;
 
-constexpr DataType kTypes[] = {DataType::kF32,  DataType::kF16,  DataType::kBF16, DataType::kQ8_0,
-                               DataType::kQ4_0, DataType::kQ4_K, DataType::kQ5_K, DataType::kQ6_K};
+#define DOVETAIL_LISTED(name) DataType::k##name,
+constexpr DataType kTypes[] = {DOVETAIL_WEIGHT_TYPES(DOVETAIL_LISTED)};
+#undef DOVETAIL_LISTED
 
 struct Buffer {
   explicit Buffer(std::size_t bytes) : storage(bytes + 64) {
@@ -29,11 +30,21 @@ struct Buffer {
 // Weights larger than the caches are walked matrix by matrix, as a model's layers are.
 void matmul(benchmark::State& state, const Kernels& kernels, DataType type, std::size_t m,
             std::size_t n, std::size_t k) {
-  const std::size_t matrix = n * load::row_bytes(type, k);
+  // Small positive 16-bit floats wherever one may be read as such, and no NaN in any type.
+  Buffer rows(n * row_bytes(type, k));
+  std::memset(rows.data, 0x2a, n * row_bytes(type, k));
+  const std::size_t panel = kernels.panel_bytes(type, k);
+  const std::size_t matrix =
+      panel == 0 ? n * row_bytes(type, k) : (n + kPanelRows - 1) / kPanelRows * panel;
   const std::size_t matrices = m <= 32 ? (std::size_t{192} << 20) / matrix + 1 : 1;
   Buffer weights(matrices * matrix);
-  // Small positive 16-bit floats wherever one may be read as such, and no NaN in any type.
-  std::memset(weights.data, 0x2a, matrices * matrix);
+  for (std::size_t i = 0; i < matrices; ++i) {
+    if (panel == 0) {
+      std::memcpy(weights.data + i * matrix, rows.data, matrix);
+    } else {
+      kernels.pack(type, rows.data, n, k, weights.data + i * matrix);
+    }
+  }
   const std::size_t stride = kernels.activation_bytes(type, k);
   Buffer activations(m * stride);
   std::mt19937 random(1);
@@ -48,6 +59,7 @@ void matmul(benchmark::State& state, const Kernels& kernels, DataType type, std:
   for (auto _ : state) {
     kernels.matmul({.type = type,
                     .weights = weights.data + next * matrix,
+                    .packed = panel != 0,
                     .activations = activations.data,
                     .activation_stride = stride,
                     .output = output.data(),
@@ -130,7 +142,7 @@ void declare() {
       for (const std::size_t m : {1, 8, 32, 512}) {
         for (const std::size_t k : {1024, 2816}) {
           benchmark::RegisterBenchmark(
-              fmt::format("matmul/{}/{}/m:{}/k:{}", kernels->name, load::info(type).name, m, k)
+              fmt::format("matmul/{}/{}/m:{}/k:{}", kernels->name, kernels::info(type).name, m, k)
                   .c_str(),
               [=](benchmark::State& state) { matmul(state, *kernels, type, m, 1024, k); });
         }

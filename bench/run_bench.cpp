@@ -4,7 +4,7 @@
 // the window; the first judge is asked at most 1 ms after the first answer. The ratio "met" is to
 // the bound of the latencies that the models met, whose clocks are late on a busy machine.
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <chrono>
 #include <condition_variable>

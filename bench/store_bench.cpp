@@ -6,7 +6,7 @@
 // they stay there, in schemas that begin with dovetail_bench-.
 
 #include <benchmark/benchmark.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/resource.h>
 #include <unistd.h>
 

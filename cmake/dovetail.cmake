@@ -37,7 +37,7 @@ target_link_libraries(dovetail_test_options INTERFACE dovetail_test_warnings)
 # Most of what the compiler reads for a test is headers of libraries: they are parsed once.
 set(DOVETAIL_HEADERS <algorithm> <array> <atomic> <chrono> <condition_variable> <deque> <filesystem> <fstream> <functional> <map>
     <memory> <mutex> <optional> <span> <sstream> <string> <string_view> <thread> <unordered_map> <variant> <vector>
-    <fmt/format.h> <tl/expected.hpp>)
+    <fmt/core.h> <tl/expected.hpp>)
 
 # dovetail_header_set(NAME OPTIONS headers...): a set of headers for targets with these options.
 function(dovetail_header_set name options)
@@ -59,20 +59,37 @@ function(dovetail_precompile target set)
   target_precompile_headers(${target} REUSE_FROM ${set})
 endfunction()
 
+# What the fuzz targets of tests/fuzz are aimed at. Programs without a fuzzer take the same libraries: AddressSanitizer's runtime has
+# empty functions for what the compiler inserts.
+set(DOVETAIL_FUZZED grammar kv load observe pipeline_config pipeline_sample pipeline_schema schedule serve text)
+
+# The rooms whose speed is the product's. The others wait for them, for a network or for a disk, and are compiled in half the
+# time with -O1.
+set(DOVETAIL_OPTIMIZED base grammar cores kernels model kv schedule engine)
+
 # dovetail_library(FOLDER [targets it uses...]): a static library of all sources right in the folder.
 function(dovetail_library name)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.h)
   if(sources)
     add_library(dovetail_${name} STATIC ${sources} ${headers})
-    # Mutants replace the objects of these sources by their own.
-    foreach(source IN LISTS sources)
-      file(STRINGS ${source} asks REGEX "/mutation.h")
-      if(asks)
-        set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-      endif()
-    endforeach()
+    # In a unity build most of a unit's time goes to headers and their templates: few units, half the time.
+    set_target_properties(dovetail_${name} PROPERTIES UNITY_BUILD_BATCH_SIZE 24)
     target_link_libraries(dovetail_${name} PUBLIC dovetail_options ${ARGN} PRIVATE dovetail_warnings)
+    if(NOT name IN_LIST DOVETAIL_OPTIMIZED)
+      target_compile_options(dovetail_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+    endif()
+    if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/mutation.h)
+      # The folder once more, with the faults of its mutation.h. Their objects come before the library's, so that the
+      # linker takes none of it. A fault is the checkers' to find, not an assertion's.
+      add_library(dovetail_${name}_mutants OBJECT EXCLUDE_FROM_ALL ${sources})
+      target_compile_definitions(dovetail_${name}_mutants PRIVATE NDEBUG PUBLIC DOVETAIL_MUTANTS)
+      target_compile_options(dovetail_${name}_mutants PRIVATE -O1)
+      target_link_libraries(dovetail_${name}_mutants PUBLIC dovetail_options ${ARGN} PRIVATE dovetail_warnings)
+    endif()
+    if(DOVETAIL_FUZZ AND name IN_LIST DOVETAIL_FUZZED)
+      target_compile_options(dovetail_${name} PRIVATE -fsanitize=fuzzer-no-link)
+    endif()
   else()
     add_library(dovetail_${name} INTERFACE)
     target_link_libraries(dovetail_${name} INTERFACE dovetail_options ${ARGN})
@@ -101,24 +118,44 @@ function(dovetail_test name)
                        PROPERTIES TIMEOUT 600)
 endfunction()
 
-# dovetail_mutants(NAMES LAST): the numbers of the mutants to build, 0 (no fault) to LAST; 0 alone without DOVETAIL_MUTANTS.
-function(dovetail_mutants names last)
-  set(numbers 0)
-  if(DOVETAIL_MUTANTS)
-    foreach(number RANGE 1 ${last})
-      list(APPEND numbers ${number})
-    endforeach()
-  endif()
-  set(${names} ${numbers} PARENT_SCOPE)
-endfunction()
-
-# dovetail_mutant(TARGET FAULT NUMBER): the target is compiled with one fault. It is the checkers' to find, not an assertion's.
-function(dovetail_mutant target fault number)
-  target_compile_definitions(${target} PRIVATE ${fault}=${number} NDEBUG)
-  target_link_libraries(${target} PRIVATE dovetail_test_warnings)
+# dovetail_mutant_program(TARGET ROOM sources...): a program of the sources and of src/ROOM with its faults, which takes the
+# number of one as its first argument; 0: no fault.
+function(dovetail_mutant_program target room)
+  add_executable(${target} ${ARGN})
+  target_compile_definitions(${target} PRIVATE NDEBUG)
+  target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+  target_link_libraries(${target} PRIVATE dovetail_${room}_mutants dovetail_test_warnings)
   # The headers are compiled with NDEBUG only where all is.
   if(CMAKE_BUILD_TYPE STREQUAL "Release")
-    get_target_property(sources ${target} SOURCES)
-    dovetail_precompile(${target} dovetail_headers ${sources})
+    dovetail_precompile(${target} dovetail_headers ${ARGN})
   endif()
+endfunction()
+
+# dovetail_mutant_tests(PREFIX TARGET ENUM [WILL_FAIL] [ONLY numbers...] [EXCEPT numbers...] [ARGUMENTS words...]): a test for
+# each fault that the enum lists, named PREFIX_<number>; number 0, without a fault, alone where DOVETAIL_MUTANTS is off. A
+# program that is a test itself must fail with a fault (WILL_FAIL); others look for it.
+function(dovetail_mutant_tests prefix target enum)
+  cmake_parse_arguments(PARSE_ARGV 3 arg "WILL_FAIL" "" "ONLY;EXCEPT;ARGUMENTS")
+  get_target_property(rooms ${target} LINK_LIBRARIES)
+  string(REGEX MATCH "dovetail_([a-z_]+)_mutants" room "${rooms}")
+  get_target_property(folder ${room} SOURCE_DIR)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${folder}/mutation.h)
+  file(READ ${folder}/mutation.h text)
+  string(REGEX MATCH "enum class ${enum} {[^}]*}" text "${text}")
+  string(REGEX MATCHALL "\n  k[A-Za-z]+" faults "${text}")
+  list(LENGTH faults count)
+  if(count LESS 3)
+    message(FATAL_ERROR "${folder}/mutation.h: ${enum} lists no faults")
+  endif()
+  math(EXPR last "${count} - 2")  # without kNone and kCount
+  foreach(number RANGE 0 ${last})
+    if((arg_ONLY AND NOT number IN_LIST arg_ONLY) OR number IN_LIST arg_EXCEPT OR (number GREATER 0 AND NOT DOVETAIL_MUTANTS))
+      continue()
+    endif()
+    add_test(NAME ${prefix}_${number} COMMAND ${target} ${number} ${arg_ARGUMENTS})
+    set_tests_properties(${prefix}_${number} PROPERTIES TIMEOUT 600)
+    if(arg_WILL_FAIL AND number GREATER 0)
+      set_tests_properties(${prefix}_${number} PROPERTIES WILL_FAIL TRUE)
+    endif()
+  endforeach()
 endfunction()

@@ -12,6 +12,7 @@ fi
 
 python3 tools/lint/include_order.py || status=1
 python3 tools/lint/include_order_test.py || status=1
+python3 tools/docs/sampler_table.py --check || status=1
 
 cmake --preset lint >/dev/null || status=1
 python3 tools/lint/tidy.py build/lint || status=1

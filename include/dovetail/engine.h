@@ -1,10 +1,12 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,7 +14,6 @@
 #include "base/result.h"
 #include "dovetail/request.h"
 #include "observe/event_log.h"
-#include "observe/lane_log.h"
 
 namespace dovetail {
 
@@ -29,7 +30,7 @@ enum class CacheTypeOption : std::uint8_t {
   kF16,
 };
 
-// In which order waiting requests are let in; see docs/scheduling.md.
+// The order in which waiting requests are admitted; see docs/scheduling.md.
 enum class PolicyOption : std::uint8_t {
   kFcfs,      // by arrival
   kPriority,  // by Request::priority, then arrival; what waits long enough becomes more urgent
@@ -39,7 +40,7 @@ enum class PolicyOption : std::uint8_t {
 // Whether threads that compute stay on a physical core each, and so do threads that an event sink
 // starts.
 enum class PinOption : std::uint8_t {
-  kAuto,  // as long as nobody else wants these cores
+  kAuto,  // while these cores are uncontested
   kAlways,
   kNever,
 };
@@ -60,15 +61,22 @@ struct EngineOptions {
   std::uint32_t threads = 0;         // 0: the physical cores
   PinOption pin_threads = PinOption::kAuto;
   CacheTypeOption cache_type = CacheTypeOption::kAuto;
-  std::string kernels;  // "portable", "avx2", "avx512", "avx512_vnni", "avx512_bf16"; empty: the
-                        // best that the CPU runs
+  std::string kernels;  // "portable", "avx2", "avx512", "avx512_vnni", "avx512_bf16"; empty: what
+                        // DOVETAIL_ISA names, else the best that the CPU runs
+
+  // Weights of block types are repacked at load into memory of their own, in which they take about
+  // the file's size and products read them faster; else they stay in the mapped file, and every
+  // product packs what it reads. The same bits either way.
+  bool pack_weights = true;
+  // Told while weights are packed how many bytes of all are done; may be empty.
+  std::function<void(std::size_t done, std::size_t all)> on_pack;
 
   PolicyOption policy = PolicyOption::kFcfs;
   bool mixed = true;              // prefill chunks and decode rows in one step
   bool prefix_cache = true;       // find the cache of earlier requests with the same beginning
   bool async_scheduling = false;  // plan the next step while one is computed
   std::uint32_t speculative_tokens =
-      0;  // guesses per decode row, looked up in the sequence; 0: off
+      0;  // draft tokens per decode row, looked up in the sequence; 0: off
   // While sequences decode, a step should take at most so many milliseconds; prompts are cut to
   // that. 0: twice what its decode rows alone would take.
   double target_inter_token_ms = 0.0;
@@ -81,9 +89,9 @@ struct EngineOptions {
   // log.
   std::size_t trace_events = 0;
 
-  // Where nothing has gone on for so long in a step, on_stall is told what stands still, in a line
-  // for a person, once for each time; zero milliseconds, or no function: nobody looks. Called on a
-  // thread of its own; it may not wait for the engine.
+  // Where a step has made no progress for so long, on_stall is told what stands still, in a line
+  // for a person, once for each time; zero milliseconds, or no function: no watchdog. Called on the
+  // watchdog's thread; it may not wait for the engine.
   std::chrono::milliseconds stall_limit{10'000};
   std::function<void(const std::string& message)> on_stall;
 
@@ -95,8 +103,8 @@ struct EngineStats {
   std::uint64_t prompt_tokens = 0;      // computed by prefill, also again after a preemption
   std::uint64_t cached_tokens = 0;      // found in the prefix cache instead
   std::uint64_t recomputed_tokens = 0;  // of prompt_tokens: lost by a preemption
-  std::uint64_t drafted_tokens = 0;     // guesses that were computed
-  std::uint64_t accepted_tokens = 0;    // of them, those that were right
+  std::uint64_t drafted_tokens = 0;     // draft tokens that were computed
+  std::uint64_t accepted_tokens = 0;    // of them, those that were accepted
   std::uint64_t mixed_steps = 0;        // with prefill chunks and decode rows
   std::uint64_t generated_tokens = 0;   // sampled
   std::uint64_t requests_finished = 0;  // by stop or length; counts sequences (choices)
@@ -107,7 +115,7 @@ struct EngineStats {
   std::uint32_t waiting = 0;
   std::uint32_t kv_blocks = 0;
   std::uint32_t kv_blocks_used = 0;
-  std::uint32_t kv_blocks_cached = 0;  // held by nobody, but findable by the prefix cache
+  std::uint32_t kv_blocks_cached = 0;  // free, but findable by the prefix cache
   bool threads_pinned = false;         // to a core each, now
   double step_seconds = 0.0;           // total time in steps
   double forward_seconds = 0.0;        // of it, in the model's forward pass
@@ -145,8 +153,15 @@ class Engine {
   // What a request's output must be, for Request::grammar: `text` is the JSON schema or the regular
   // expression, empty for kJsonObject. Runs on the calling thread, up to a second or two; the last
   // ones are kept. kInvalid and kUnsupported: a message that names the keyword by its JSON pointer
-  // or the place in the expression; nothing of them is ever ignored.
-  Result<CompiledGrammar> compile(GrammarKind kind, std::string_view text);
+  // or the place in the expression; nothing of them is ever ignored. Once `stop` is set, from any
+  // thread, it returns within milliseconds with kUnavailable. Each thread inside takes up to some
+  // 200 MiB.
+  Result<CompiledGrammar> compile(GrammarKind kind, std::string_view text,
+                                  const std::atomic<bool>* stop = nullptr);
+
+  // The outcome of an earlier compile(), while it is kept; takes microseconds.
+  std::optional<Result<CompiledGrammar>> find_grammar(GrammarKind kind,
+                                                      std::string_view text) const;
 
   // Ends a request and frees its blocks before the next step; its choices end with kCancelled. An
   // unknown or finished id is ignored.

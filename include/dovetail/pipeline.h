@@ -31,8 +31,10 @@ struct PipelineColumn {
 // A record all of whose cells are durable.
 struct PipelineRecord {
   std::uint64_t record = 0;  // its number, from 0
-  const Json& row;           // the columns of the results; null for what was skipped or has failed
-  std::string_view reason;   // why it was dropped, or not accepted; empty: it is in the results
+  // The columns of the results; null for what was skipped or has failed. Behind a text that a model
+  // wrote stands NAME_cut: whether it was ended by its limit of tokens.
+  const Json& row;
+  std::string_view reason;  // why it was dropped, or not accepted; empty: it is in the results
 };
 
 // Cells of a column, in the order of Pipeline::columns().
@@ -70,6 +72,9 @@ struct PipelineRunOptions {
   bool retry_failed = false;  // with resume: cells that have failed are made again
   PipelineFormat format = PipelineFormat::kJsonLines;
   bool report = true;
+  // Records are written and told as they finish, not in the order of their numbers; kInvalid with
+  // a target.
+  bool unordered = false;
 
   // May be empty; all but on_waiting are called on the thread of run(). What they throw ends the
   // run with an error, and so does an error of on_record. Each record once, in the order of their
@@ -110,8 +115,9 @@ struct PipelineSummary {
 // called from any thread.
 class Pipeline {
  public:
-  // Reads a file, and the names of its seed data's columns. kInvalid: a message with the line and
-  // column of what is wrong; also an own type with the name of a built-in one.
+  // Reads a file, and the names of its seed data's columns. kInvalid: a message with a line for
+  // each mistake, with the line and column where it stands; also an own type with the name of a
+  // built-in one.
   static Result<Pipeline> read(const std::filesystem::path& file, PipelineReadOptions options = {});
 
   ~Pipeline();

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -25,16 +26,50 @@ struct ServerOptions {
   bool handle_signals = true;      // SIGTERM and SIGINT drain; the second one stops at once
 
   std::size_t max_body_bytes = std::size_t{8} << 20;  // of a request; beyond: 413
+  // Of all requests that are being read or parsed, together; beyond: 503.
+  std::size_t max_pending_body_bytes = std::size_t{256} << 20;
   std::size_t max_stream_bytes = std::size_t{1}
                                  << 20;  // events that a slow reader may leave unread
   std::uint32_t max_connections = 1024;  // beyond: 503
   std::uint32_t max_choices = 512;       // prompts times n of one request
+  // Of an answer that is not streamed and so is held until its end: choices times max_tokens times
+  // (1 + logprobs). An entry takes up to some 150 bytes.
+  std::uint64_t max_answer_entries = std::uint64_t{1} << 20;
+  // Requests whose bodies wait to be read (large bodies beside small ones), and those that wait for
+  // a new grammar, of all users and of one; beyond: 429.
+  std::uint32_t max_queued_bodies = 512;
+  std::uint32_t max_queued_grammars = 256;
+  std::uint32_t max_queued_grammars_per_user = 64;
 
   std::chrono::milliseconds header_timeout = std::chrono::seconds(30);  // idle time included
   std::chrono::milliseconds body_timeout = std::chrono::seconds(120);
   std::chrono::milliseconds write_timeout = std::chrono::seconds(60);  // without any progress
   std::chrono::milliseconds drain_limit = std::chrono::minutes(5);     // then what is left is cut
   std::chrono::milliseconds stall = std::chrono::seconds(30);  // no step for so long: not healthy
+};
+
+// An address that is bound but not listened on: another program cannot get it any more, and clients
+// are refused until a server takes it over. To be had before a model is loaded.
+class BoundAddress {
+ public:
+  // Of `host` and `port`. kIo: an error that names them and what the system said.
+  static Result<BoundAddress> bind(const ServerOptions& options);
+
+  BoundAddress(BoundAddress&& other) noexcept;
+  BoundAddress& operator=(BoundAddress&& other) noexcept;
+  BoundAddress(const BoundAddress&) = delete;
+  BoundAddress& operator=(const BoundAddress&) = delete;
+  ~BoundAddress();
+
+  bool is_loopback() const { return is_loopback_; }  // out of reach of other machines
+  bool is_v6() const { return is_v6_; }
+  int release();  // the socket, which is the caller's from now on
+
+ private:
+  BoundAddress() = default;
+  int socket_ = -1;
+  bool is_v6_ = false;
+  bool is_loopback_ = false;
 };
 
 // The OpenAI-compatible HTTP server of one engine. create() binds and listens, run() serves on the
@@ -45,9 +80,14 @@ class Server {
   // `engine` must outlive the server. kInvalid: an option out of range or a chat template that does
   // not parse; kIo: the address cannot be bound.
   static Result<std::unique_ptr<Server>> create(Engine& engine, const ServerOptions& options);
+  // Listens on an address that was bound before.
+  static Result<std::unique_ptr<Server>> create(Engine& engine, const ServerOptions& options,
+                                                BoundAddress address);
   // The same for anything that can stand for an engine.
   static Result<std::unique_ptr<Server>> create(serve::Backend backend,
                                                 const ServerOptions& options);
+  static Result<std::unique_ptr<Server>> create(serve::Backend backend,
+                                                const ServerOptions& options, BoundAddress address);
 
   ~Server();
   Server(const Server&) = delete;
@@ -56,9 +96,13 @@ class Server {
   std::uint16_t port() const;  // the port that is bound
   std::string url() const;     // "http://127.0.0.1:8000"
 
-  // Returns when drained or stopped, with no connection left. An error only if the event loop
-  // itself failed.
+  // Returns when drained or stopped, with no connection left. A failure while a connection is
+  // served (memory that runs out, say) costs that connection alone.
   Status run();
+
+  // The signal that stopped everything at once, the second one after a first that drained; nothing:
+  // there was none. After run().
+  std::optional<int> stopped_by() const;
 
   // New requests get 503 from now on, accepted ones are finished (at most
   // ServerOptions::drain_limit long), then run() returns.

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <string>
 #include <tl/expected.hpp>
@@ -31,11 +31,14 @@ using Result = tl::expected<T, Error>;
 
 using Status = Result<void>;
 
+// The error of this kind whose message is the formatted text: one place formats for all that fail.
+[[nodiscard]] Error make_error(ErrorKind kind, fmt::string_view format, fmt::format_args args);
+
 // Builds the error side of a Result: `return fail(ErrorKind::kInvalid, "{}: ...", path);`
 template <class... Args>
 [[nodiscard]] tl::unexpected<Error> fail(ErrorKind kind, fmt::format_string<Args...> format,
                                          Args&&... args) {
-  return tl::unexpected<Error>(Error{kind, fmt::format(format, std::forward<Args>(args)...)});
+  return tl::unexpected<Error>(make_error(kind, format, fmt::make_format_args(args...)));
 }
 
 [[nodiscard]] inline tl::unexpected<Error> fail(Error error) {

@@ -1,6 +1,6 @@
 #include "cli/app.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <cstdio>
@@ -70,6 +70,7 @@ std::vector<Command> all_commands() {
   commands.push_back(serve_command());
   commands.push_back(inspect_command());
   commands.push_back(tokenize_command());
+  commands.push_back(bench_command());
   commands.push_back(simulate_command());
   commands.push_back(cores_command());
   for (Command& command : commands) {

@@ -1,4 +1,4 @@
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -65,7 +65,8 @@ class Chat {
       : engine_(engine),
         encoder_(encoder),
         output_(std::move(output)),
-        defaults_(default_request(options.sampling, engine.source().generation, kChatTemperature)),
+        defaults_(default_request(options.sampling, load::conversation_defaults(engine.source()),
+                                  kChatTemperature)),
         interactive_(isatty(STDIN_FILENO) == 1) {
     start_over(options.system);
   }
@@ -73,7 +74,10 @@ class Chat {
   Result<int> talk() {
     const InterruptGuard guard;
     bool warned = false;
-    if (interactive_) fmt::print(stderr, "{} (/help)\n", engine_.source().name);
+    if (interactive_) {
+      fmt::print(stderr, "{}\n{} (/help)\n", load::explain_conversation_defaults(engine_.source()),
+                 engine_.source().name);
+    }
     for (;;) {
       if (interactive_) fmt::print(stderr, "> ");
       const InputLine line = read_line();
@@ -196,7 +200,9 @@ Command chat_command() {
   command.summary = "talk with a model";
   command.options = std::make_unique<CLI::App>(
       "Reads messages line by line and prints the model's answers as they come. The history is\n"
-      "kept. Commands: /system TEXT, /reset, /help, /quit. Ctrl-C stops an answer.\n",
+      "kept. Commands: /system TEXT, /reset, /help, /quit. Ctrl-C stops an answer.\n"
+      "A GGUF file that recommends no sampling is drawn from with temperature 0.8, top-k 40,\n"
+      "top-p 0.95 and min-p 0.05.\n",
       "dovetail chat");
   const auto options = std::make_shared<ChatOptions>();
   options->engine.max_num_seqs = 1;
@@ -206,7 +212,7 @@ Command chat_command() {
   add_text(app, "--chat-template", options->chat_template,
            "A Jinja template in the place of the model's", kFile)
       ->group("Chat");
-  add_sampling_options(app, options->sampling, kChatTemperature);
+  add_sampling_options(app, options->sampling, "0.8 for a GGUF file, else 1");
   add_engine_options(app, options->engine);
   command.action = [options] { return chat(*options); };
   return command;

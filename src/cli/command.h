@@ -32,6 +32,7 @@ Command chat_command();
 Command serve_command();
 Command inspect_command();
 Command tokenize_command();
+Command bench_command();
 Command simulate_command();
 Command cores_command();
 

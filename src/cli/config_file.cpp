@@ -4,6 +4,7 @@
 #include <toml++/toml.h>
 
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <sstream>
@@ -31,6 +32,16 @@ std::string spelled(const toml::node& node) {
 
 // The file's table. An error of the library does not leave this function as an exception.
 Result<toml::table> parse(const std::string& path) {
+  // A device or a pipe may never end, and could not be read again.
+  std::error_code unknown;
+  const auto kind = std::filesystem::status(path, unknown).type();
+  if (kind != std::filesystem::file_type::regular &&
+      kind != std::filesystem::file_type::not_found && kind != std::filesystem::file_type::none) {
+    return fail(ErrorKind::kInvalid, "--config: {} is no regular file, expected a TOML file", path);
+  }
+  if (path.empty()) {
+    return fail(ErrorKind::kInvalid, "--config: the name is empty, expected a TOML file");
+  }
   try {
     return toml::parse_file(path);
   } catch (const toml::parse_error& error) {

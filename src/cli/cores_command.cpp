@@ -1,4 +1,4 @@
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <filesystem>
 #include <memory>
@@ -14,8 +14,8 @@
 #include "cli/graph_file.h"
 #include "cli/output_file.h"
 #include "cli/values.h"
-#include "cores/swimlanes.h"
 #include "cores/trace.h"
+#include "study/swimlanes.h"
 
 namespace dovetail::cli {
 namespace {
@@ -27,7 +27,7 @@ constexpr int kMostThreads = 1024;
 
 struct CoresOptions {
   std::string topology, graph, trace, svg;
-  cores::PlayOptions play;
+  study::PlayOptions play;
   std::string policy = "strict";
   bool json = false;
   bool blind = false;
@@ -36,30 +36,31 @@ struct CoresOptions {
 
 Status read_policy(const std::string& text, CoresOptions& options) {
   using cores::AdmissionPolicy;
-  if (text == "strict") {
+  options.play.dispatch.stages = text == "staged";
+  if (text == "strict" || text == "staged") {
     options.play.dispatch.policy = AdmissionPolicy::kStrict;
   } else if (text == "uniform") {
     options.play.dispatch.policy = AdmissionPolicy::kUniform;
   } else if (text == "per-core") {
     options.play.dispatch.policy = AdmissionPolicy::kPerCore;
   } else {
-    return fail(ErrorKind::kInvalid, "'{}' is no policy, expected strict, uniform or per-core",
-                text);
+    return fail(ErrorKind::kInvalid,
+                "'{}' is no policy, expected strict, staged, uniform or per-core", text);
   }
   options.policy = text;
   return {};
 }
 
-cores::LaneTrace trace_of(const std::vector<cores::ProgramTask>& program,
-                          cores::PlayedProgram played) {
+cores::LaneTrace trace_of(const std::vector<study::ProgramTask>& program,
+                          study::PlayedProgram played) {
   cores::LaneTrace trace;
   trace.running = std::move(played.spans);
-  trace.parked = std::move(played.parked);
-  trace.kept = std::move(played.kept);
+  trace.pending = std::move(played.pending);
+  trace.reserved = std::move(played.reserved);
   trace.counters = {{"tasks, high-water mark", {}},
                     {"accesses, high-water mark", {}},
                     {"edges, high-water mark", {}}};
-  for (const cores::RingSample& sample : played.rings) {
+  for (const study::RingSample& sample : played.rings) {
     trace.counters[0].samples.emplace_back(sample.time, sample.high.tasks);
     trace.counters[1].samples.emplace_back(sample.time, sample.high.accesses);
     trace.counters[2].samples.emplace_back(sample.time, sample.high.edges);
@@ -94,12 +95,12 @@ Status fill(std::optional<OutputFile>& file, Write write) {
   return file->close();
 }
 
-Result<cores::PlayedProgram> run_on_threads(const cores::Topology& topology,
-                                            const std::vector<cores::ProgramTask>& program,
+Result<study::PlayedProgram> run_on_threads(const cores::Topology& topology,
+                                            const std::vector<study::ProgramTask>& program,
                                             const CoresOptions& options) {
-  const cores::PlayOptions& play = options.play;
+  const study::PlayOptions& play = options.play;
   try {
-    return cores::run_program(topology, program,
+    return study::run_program(topology, program,
                               {play.dispatch, play.graph, play.costs_known, options.threads});
   } catch (const std::system_error& error) {
     return fail(ErrorKind::kExhausted, "--threads: the system does not start {}: {}",
@@ -136,7 +137,7 @@ Result<int> run(CoresOptions& options) {
   if (!svg_file) return fail(svg_file.error());
 
   options.play.costs_known = !options.blind;
-  auto played = options.threads == 0 ? cores::play_program(*topology, *program, options.play)
+  auto played = options.threads == 0 ? study::play_program(*topology, *program, options.play)
                                      : run_on_threads(*topology, *program, options);
   if (!played) return fail(played.error().kind, "{}: {}", options.graph, played.error().message);
   const CoresReport report = report_on(*topology, *program, *played);
@@ -144,13 +145,13 @@ Result<int> run(CoresOptions& options) {
   const Status traced =
       fill(*trace_file, [&](const auto& out) { cores::write_lane_trace(*topology, trace, out); });
   if (!traced) return fail(traced.error());
-  cores::SwimlaneOptions picture;
+  study::SwimlaneOptions picture;
   picture.title = fmt::format("{} on {}, {}: {:.1f} us, {:.1f} % of what the bound allows",
                               std::filesystem::path(options.graph).filename().string(),
                               topology->text(), options.policy,
                               static_cast<double>(report.makespan) / 1000.0, 100.0 * report.ratio);
   const Status drawn = fill(
-      *svg_file, [&](const auto& out) { cores::write_swimlanes(*topology, trace, picture, out); });
+      *svg_file, [&](const auto& out) { study::write_swimlanes(*topology, trace, picture, out); });
   if (!drawn) return fail(drawn.error());
 
   Result<OutputFile> output = OutputFile::open("");
@@ -189,12 +190,12 @@ Command cores_command() {
   add_value(
       app, "--policy", "POLICY",
       [options](const std::string& text) { return read_policy(text, *options); },
-      "When mixed tasks are given lanes: strict, uniform or per-core (strict)")
+      "When mixed tasks are given lanes: strict, staged, uniform or per-core (strict)")
       ->group(group);
   add_integer(
-      app, "--patience", options->play.dispatch.patience, 1, 1 << 30,
-      "Blocks of mixed tasks and cohorts that may start while a task of a single lane waits, and "
-      "later cohorts while a mixed task does (8)")
+      app, "--patience", options->play.dispatch.starvation_bound, 1, 1 << 30,
+      "Rounds of the machine of mixed tasks and cohorts that may start while a task of a single "
+      "lane waits, and later cohorts while a mixed task does (8)")
       ->group(group);
   app.add_flag("--blind", options->blind, "The dispatcher does not know what blocks cost")
       ->group(group);

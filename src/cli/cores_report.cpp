@@ -1,6 +1,6 @@
 #include "cli/cores_report.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <bit>
 #include <nlohmann/json.hpp>
@@ -12,15 +12,15 @@ double us(cores::Ticks time) { return static_cast<double>(time) / 1000.0; }
 
 }  // namespace
 
-CoresReport report_on(const cores::Topology& topology, std::span<const cores::ProgramTask> program,
-                      const cores::PlayedProgram& played) {
+CoresReport report_on(const cores::Topology& topology, std::span<const study::ProgramTask> program,
+                      const study::PlayedProgram& played) {
   CoresReport report;
   report.groups = topology.groups().size();
   report.lanes = topology.lanes();
   report.tasks = program.size();
   report.blocks = played.waits.size();
   report.makespan = played.makespan;
-  report.bounds = cores::bounds_of(topology, program);
+  report.bounds = study::bounds_of(topology, program);
   const auto makespan = static_cast<double>(played.makespan);
   if (played.makespan > 0) report.ratio = static_cast<double>(report.bounds.most()) / makespan;
   double matrix_lanes = 0.0, vector_lanes = 0.0;
@@ -38,15 +38,15 @@ CoresReport report_on(const cores::Topology& topology, std::span<const cores::Pr
     }
   };
   add_shares(played.spans, report.matrix_busy, report.vector_busy);
-  add_shares(played.kept, report.matrix_kept, report.vector_kept);
-  report.parked = played.parked.size();
-  for (const cores::Span& span : played.parked) {
+  add_shares(played.reserved, report.matrix_kept, report.vector_kept);
+  report.parked = played.pending.size();
+  for (const cores::Span& span : played.pending) {
     report.mean_parked +=
         static_cast<double>(span.end - span.start) / static_cast<double>(report.parked);
   }
-  report.lost = cores::overhead_of(topology, played.spans, played.waits);
+  report.lost = study::overhead_of(topology, played.spans, played.waits);
   double waited = 0.0;
-  for (const cores::Wait& wait : played.waits) {
+  for (const study::Wait& wait : played.waits) {
     const cores::Ticks lasts = wait.start - wait.ready;
     waited += static_cast<double>(lasts);
     if (lasts <= report.longest_wait) continue;

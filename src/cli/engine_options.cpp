@@ -1,12 +1,15 @@
 #include "cli/engine_options.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <utility>
 
+#include "cli/notice.h"
 #include "cli/values.h"
 #include "engine/options.h"
 #include "load/model_source.h"
@@ -102,6 +105,10 @@ void add_scheduling_options(CLI::App& app, EngineOptions& options) {
               "Steps of waiting that make a request one priority more urgent (1000)")
       ->group(group);
   add_off(app, "--no-mixed", options.mixed, "A step has prompts or decodes, never both", group);
+  add_off(
+      app, "--no-pack", options.pack_weights,
+      "Leave weights in the mapped file, for machines short of memory: slower, the same answers",
+      group);
   add_off(app, "--no-prefix-cache", options.prefix_cache,
           "Compute every prompt, also where an earlier one began alike", group);
   app.add_flag("--async-scheduling", options.async_scheduling,
@@ -114,6 +121,19 @@ void add_scheduling_options(CLI::App& app, EngineOptions& options) {
 
 void add_model(CLI::App& app, std::string& model) {
   add_text(app, "-m,--model,MODEL", model, "A GGUF file or a Hugging Face folder", "PATH");
+}
+
+void add_cache_memory(CLI::App& app, EngineOptions& options) {
+  add_value(
+      app, "--kv-memory", kBytes,
+      [&options](const std::string& text) -> Status {
+        const Result<std::uint64_t> bytes = parse_bytes(text);
+        if (!bytes) return fail(bytes.error());
+        options.kv_memory = *bytes;
+        return {};
+      },
+      "Most memory of the cache, for example 512M or 4G (0: half of the memory, 4G at most)")
+      ->group("Engine");
 }
 
 void add_size_options(CLI::App& app, EngineOptions& options) {
@@ -133,16 +153,7 @@ void add_size_options(CLI::App& app, EngineOptions& options) {
   add_integer(app, "--kv-blocks", options.kv_blocks, 0, kMostUint32,
               "Cache blocks of 16 positions (0: what all sequences need, within --kv-memory)")
       ->group(group);
-  add_value(
-      app, "--kv-memory", kBytes,
-      [&options](const std::string& text) -> Status {
-        const Result<std::uint64_t> bytes = parse_bytes(text);
-        if (!bytes) return fail(bytes.error());
-        options.kv_memory = *bytes;
-        return {};
-      },
-      "Most memory of the cache, for example 512M or 4G (0: half of the memory, 4G at most)")
-      ->group(group);
+  add_cache_memory(app, options);
   add_value(
       app, "--kv-cache-dtype", "auto|f32|f16",
       [&options](const std::string& text) { return read_cache_type(text, options.cache_type); },
@@ -150,9 +161,8 @@ void add_size_options(CLI::App& app, EngineOptions& options) {
       ->group(group);
 }
 
-void add_engine_options(CLI::App& app, EngineOptions& options) {
+void add_lane_options(CLI::App& app, EngineOptions& options) {
   const std::string group = "Engine";
-  add_size_options(app, options);
   add_integer(app, "--threads", options.threads, 0, kMostUint32, "Threads (0: the physical cores)")
       ->group(group);
   add_value(
@@ -160,25 +170,44 @@ void add_engine_options(CLI::App& app, EngineOptions& options) {
       [&options](const std::string& text) { return read_pinning(text, options.pin_threads); },
       "Whether threads that compute stay on a core each (auto: while nobody else wants it)")
       ->group(group);
+  add_text(app, "--kernels", options.kernels,
+           "Instruction set, such as portable or avx2 (the best that the CPU runs)")
+      ->group(group);
+}
+
+void add_engine_options(CLI::App& app, EngineOptions& options) {
+  const std::string group = "Engine";
+  add_size_options(app, options);
+  add_lane_options(app, options);
   add_value(
       app, "--stall-limit", kInteger,
       [&options](const std::string& text) -> Status {
-        const Result<std::int64_t> limit = parse_integer(text, 0, engine::kMostStall.count());
+        const Result<std::int64_t> limit = parse_integer(text, 0, engine::kMaxStall.count());
         if (!limit) return fail(limit.error());
         options.stall_limit = std::chrono::milliseconds(*limit);
         return {};
       },
       "Milliseconds in which a step may stand still before it is reported (10000; 0: never)")
       ->group(group);
-  add_text(app, "--kernels", options.kernels,
-           "Instruction set, such as portable or avx2 (the best that the CPU runs)")
-      ->group(group);
   add_scheduling_options(app, options);
 }
 
-void print_stall(const std::string& message) {
-  fmt::print(stderr, "dovetail: warning: {}\n", message);
+void print_stall(const std::string& message) { notice("dovetail: warning: " + message); }
+
+namespace {
+
+// A line a second while a large model's weights are packed; nothing of what takes less.
+std::function<void(std::size_t, std::size_t)> pack_progress() {
+  using Clock = std::chrono::steady_clock;
+  return [last = Clock::now()](std::size_t done, std::size_t all) mutable {
+    const Clock::time_point now = Clock::now();
+    if (now - last < std::chrono::seconds(1)) return;
+    last = now;
+    notice(fmt::format("packing weights: {} of {} MB", done >> 20U, all >> 20U));
+  };
 }
+
+}  // namespace
 
 Result<std::unique_ptr<Engine>> start_engine(const std::string& model, const EngineOptions& options,
                                              bool verbose) {
@@ -186,12 +215,12 @@ Result<std::unique_ptr<Engine>> start_engine(const std::string& model, const Eng
   if (!source) return fail(source.error());
   EngineOptions told = options;
   if (!told.on_stall) told.on_stall = print_stall;
+  if (!told.on_pack) told.on_pack = pack_progress();
   Result<std::unique_ptr<Engine>> engine = Engine::create(*source, told);
   if (!engine || !verbose) return engine;
   const Result<engine::ResolvedOptions> resolved = engine::resolve(options, **source);
   if (!resolved) return fail(resolved.error());
-  for (const std::string& line : engine::explain(options, *resolved, **source))
-    fmt::print(stderr, "{}\n", line);
+  for (const std::string& line : engine::explain(options, *resolved, **source)) notice(line);
   return engine;
 }
 

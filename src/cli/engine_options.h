@@ -24,6 +24,12 @@ void add_scheduling_options(CLI::App& app, EngineOptions& options);
 // Those of them that say how much memory is needed.
 void add_size_options(CLI::App& app, EngineOptions& options);
 
+// Those of them that say who computes: threads and instruction set.
+void add_lane_options(CLI::App& app, EngineOptions& options);
+
+// --kv-memory.
+void add_cache_memory(CLI::App& app, EngineOptions& options);
+
 // An EngineOptions::on_stall that says it on standard error.
 void print_stall(const std::string& message);
 

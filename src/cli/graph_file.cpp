@@ -1,5 +1,7 @@
 #include "cli/graph_file.h"
 
+#include <fmt/format.h>
+
 #include <charconv>
 #include <cmath>
 #include <map>
@@ -15,11 +17,11 @@ namespace dovetail::cli {
 namespace {
 
 using cores::AccessMode;
-using cores::ProgramTask;
 using cores::Region;
 using pipeline::Document;
 using pipeline::Fields;
 using pipeline::Json;
+using study::ProgramTask;
 
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 48;  // of a buffer
 constexpr std::uint64_t kMostBlocks = 1'000'000;            // of all tasks together
@@ -81,7 +83,7 @@ class GraphReader {
     task.blocks =
         static_cast<std::uint32_t>(fields.integer("blocks", 1, kMostBlocks).value_or(task.blocks));
     task.together = fields.flag("together").value_or(false);
-    if (has_lanes(task.shape)) {
+    if (study::has_lanes(task.shape)) {
       blocks_ += task.blocks;
       if (blocks_ > kMostBlocks) {
         fields.wrong("blocks", "{} blocks up to here, expected at most {} in a graph", blocks_,
@@ -99,7 +101,7 @@ class GraphReader {
 
   void read_cost(Fields& fields, ProgramTask& task) {
     const auto cost = fields.real("cost", 0.001, kMostCost);
-    if (!has_lanes(task.shape)) {
+    if (!study::has_lanes(task.shape)) {
       if (cost) fields.wrong("cost", "a task of shape none takes no time; leave it out");
       return;
     }

@@ -4,8 +4,8 @@
 
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
+#include <utility>
 
 namespace dovetail::cli {
 namespace {
@@ -15,13 +15,26 @@ tl::unexpected<Error> system_error(const std::string& name) {
               std::strerror(errno));
 }
 
+tl::unexpected<Error> too_long(const std::string& name, std::size_t line) {
+  return fail(ErrorKind::kInvalid, "{}:{}: the line is too long, expected at most {} bytes", name,
+              line, InputLines::kLongestLine);
+}
+
 }  // namespace
 
 Result<InputLines::File> InputLines::spool(const std::string& name, std::FILE* from) {
   File copy(std::tmpfile());
   if (!copy) return system_error("a temporary file");
   std::array<char, std::size_t{1} << 16> buffer{};
+  std::size_t line = 1;
+  std::size_t in_line = 0;  // bytes so far; what never ends (/dev/zero) is not copied for ever
   while (const std::size_t count = std::fread(buffer.data(), 1, buffer.size(), from)) {
+    for (std::size_t i = 0; i < count; ++i) {
+      if (++in_line > kLongestLine) return too_long(name, line);
+      if (buffer[i] != '\n') continue;
+      ++line;
+      in_line = 0;
+    }
     if (std::fwrite(buffer.data(), 1, count, copy.get()) != count)
       return system_error("a temporary file");
   }
@@ -52,27 +65,21 @@ Result<InputLines> InputLines::open(const std::string& path) {
 }
 
 Result<std::optional<InputLines::Line>> InputLines::next() {
-  char* buffer = nullptr;
-  std::size_t capacity = 0;
-  std::optional<Line> found;
-  bool failed = false;
-  while (!found) {
-    const ssize_t length = getline(&buffer, &capacity, file_.get());
-    if (length < 0) {
-      failed = std::feof(file_.get()) == 0;
-      break;
+  while (true) {
+    std::string text;
+    int c = 0;
+    while ((c = getc_unlocked(file_.get())) != EOF) {
+      text += static_cast<char>(c);
+      if (text.size() > kLongestLine) return too_long(name_, line_ + 1);
+      if (c == '\n') break;
     }
+    if (std::ferror(file_.get()) != 0) return system_error(name_);
+    if (text.empty()) return std::optional<Line>();
     ++line_;
-    std::string text(buffer, static_cast<std::size_t>(length));
     if (line_ == 1 && text.compare(0, 3, "\xEF\xBB\xBF") == 0) text.erase(0, 3);
     text.erase(text.find_last_not_of(" \t\r\n") + 1);
-    if (!text.empty()) found = Line{line_, std::move(text)};
+    if (!text.empty()) return std::optional<Line>({line_, std::move(text)});
   }
-  const int error = errno;
-  std::free(buffer);
-  errno = error;
-  if (failed) return system_error(name_);
-  return found;
 }
 
 Status InputLines::rewind() {

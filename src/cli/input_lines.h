@@ -17,6 +17,8 @@ class InputLines {
     std::string text;        // without its end
   };
 
+  static constexpr std::size_t kLongestLine = std::size_t{16} << 20;  // bytes, its end included
+
   // "-" is the standard input. What cannot be rewound (pipes) is copied to a temporary file first.
   static Result<InputLines> open(const std::string& path);
 

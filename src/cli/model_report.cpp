@@ -147,7 +147,7 @@ Result<ModelReport> report_model(const load::ModelSource& source, const EngineOp
   MemoryNeed& memory = report.memory;
   for (const auto& [name, tensor] : source.tensors) {
     const std::uint64_t elements = std::uint64_t{tensor.rows} * tensor.columns;
-    TypeShare& share = report.types[std::string(load::info(tensor.type).name)];
+    TypeShare& share = report.types[std::string(kernels::info(tensor.type).name)];
     ++share.tensors;
     share.parameters += elements;
     share.bytes += tensor.data.size();

@@ -1,4 +1,4 @@
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "cli/model_report.h"
 #include "cli/values.h"
@@ -87,7 +87,7 @@ std::string report_text(const load::ModelSource& source, const ModelReport& repo
   text += '\n';
   for (const std::string& name : tensor_names(source)) {
     const load::TensorView& tensor = source.tensors.at(name);
-    text += fmt::format("{:<32} {:<5} {:>7} x {:<7} {}\n", name, load::info(tensor.type).name,
+    text += fmt::format("{:<32} {:<5} {:>7} x {:<7} {}\n", name, kernels::info(tensor.type).name,
                         tensor.rows, tensor.columns, show_bytes(tensor.data.size()));
   }
   return text;
@@ -137,7 +137,7 @@ Json report_json(const load::ModelSource& source, const ModelReport& report, boo
   for (const std::string& name : tensor_names(source)) {
     const load::TensorView& tensor = source.tensors.at(name);
     json["tensors"].push_back({{"name", name},
-                               {"type", load::info(tensor.type).name},
+                               {"type", kernels::info(tensor.type).name},
                                {"rows", tensor.rows},
                                {"columns", tensor.columns},
                                {"bytes", tensor.data.size()}});

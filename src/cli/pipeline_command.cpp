@@ -59,6 +59,8 @@ Command pipeline_command() {
     add_output(app);
     app->add_option("--format", options.format, "Of the results: jsonl or csv")
         ->check(CLI::IsMember({"jsonl", "csv"}));
+    app->add_flag("--unordered", options.unordered,
+                  "Writes records as they finish, not in the order of their numbers");
     app->add_flag("--json", options.json, "Progress as JSON lines on standard output");
     app->add_flag("-q,--quiet", options.quiet, "No progress");
     app->add_flag("--no-report", options.no_report, "No report.html at the end");
@@ -71,7 +73,8 @@ Command pipeline_command() {
       run->add_flag("--share", options.share,
                     "Makes it together with all others that are started like this, on any machine, "
                     "with the same FILE and PostgreSQL database; writes no results: resume does, "
-                    "when the run is complete");
+                    "when the run is complete")
+          ->excludes("--unordered");
   run->add_option("--lease", options.lease,
                   "With --share: after so many seconds without a word from this process, its "
                   "records are made by others")

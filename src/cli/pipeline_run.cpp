@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "pipeline/face/session.h"
 #include "pipeline/report/collect_report.h"
 #include "pipeline/report/preview.h"
+#include "pipeline/report/terminal_text.h"
 
 namespace dovetail::cli {
 namespace {
@@ -47,6 +49,7 @@ std::string resume_command(const PipelineOptions& options, bool retry_failed = f
   if (options.records != 0) command += fmt::format(" --records {}", options.records);
   if (options.format == "csv") command += " --format csv";
   if (!options.database.empty()) command += " --database ...";
+  if (options.unordered) command += " --unordered";
   if (retry_failed) command += " --retry-failed";
   return command;
 }
@@ -88,6 +91,42 @@ const char* end_name(RunEnd end) {
   return "target_missed";
 }
 
+// Columns of which some answers were cut.
+void tell_cut(const PipelineSpec& spec, const RunProgress& progress) {
+  for (std::size_t i = 0; i < progress.columns.size(); ++i) {
+    const pipeline::ColumnCounts& counts = progress.columns[i];
+    if (counts.cut == 0) continue;
+    fmt::print(stderr, "{}: {} of {} answers were cut by max_tokens\n", spec.columns[i].name,
+               counts.cut, counts.values + counts.failed);
+  }
+}
+
+// Endpoints that the file's max_parallel held back.
+void tell_held(const pipeline::Session& session) {
+  const pipeline::Json kept = pipeline::stored_session(session.job().store());
+  for (const auto& endpoint : pipeline::endpoints_in(kept, session.spec())) {
+    const std::string held = pipeline::held_text(endpoint);
+    if (!held.empty()) fmt::print(stderr, "{} ({}): {}\n", endpoint.model, endpoint.name, held);
+  }
+}
+
+// Why the first record was dropped; empty where no file says so.
+std::string first_reason(const RunFiles& files) {
+  std::ifstream dropped(files.dropped);
+  std::string line;
+  if (!std::getline(dropped, line)) return "";
+  const pipeline::Json first = pipeline::Json::parse(line, nullptr, false);
+  const bool tells = first.is_object() && first.value("reason", pipeline::Json()).is_string();
+  return tells ? first["reason"].get<std::string>() : "";
+}
+
+// A dataset without a record is a failure, whatever became of its cells.
+int tell_nothing_kept(std::uint64_t dropped, const std::string& why) {
+  fmt::print(stderr, "dovetail pipeline: no record was kept: all {} were dropped{}{}\n", dropped,
+             why.empty() ? "" : ", the first one since ", why);
+  return kExitFailed;
+}
+
 // What a run says at its end; its exit code.
 int conclude(const PipelineOptions& options, const pipeline::Session& session,
              const RunProgress& progress) {
@@ -120,9 +159,14 @@ int conclude(const PipelineOptions& options, const pipeline::Session& session,
       fmt::print(stderr, "{}: {}\n", figure["name"].get_ref<const std::string&>(),
                  pipeline::figure_text(figure));
     }
+    tell_cut(session.spec(), progress);
+    tell_held(session);
     if (!options.no_report) fmt::print(stderr, "report: {}\n", files.report.string());
   }
-  if (progress.end == RunEnd::kComplete) return kExitOk;
+  if (progress.end == RunEnd::kComplete) {
+    return progress.finished > 0 ? kExitOk
+                                 : tell_nothing_kept(progress.dropped, first_reason(files));
+  }
   if (progress.end == RunEnd::kTargetMissed) {
     fmt::print(stderr, "dovetail pipeline: {}\n", progress.why);
     return kExitFailed;
@@ -131,6 +175,60 @@ int conclude(const PipelineOptions& options, const pipeline::Session& session,
              resume_command(options, progress.end == RunEnd::kErrors));
   return progress.end == RunEnd::kStopped ? 128 + std::max(InterruptGuard::signal(), 1)
                                           : kExitFailed;
+}
+
+std::uint64_t cells_of(const pipeline::ColumnTally& column, pipeline::CellState state) {
+  return column.cells[static_cast<std::size_t>(state)];
+}
+
+void print_status_json(const PipelineSpec& spec, const std::vector<pipeline::ColumnTally>& columns,
+                       const std::vector<pipeline::EndpointReport>& endpoints) {
+  using pipeline::CellState;
+  pipeline::Json all = pipeline::Json::array();
+  for (const pipeline::ColumnTally& column : columns) {
+    pipeline::Json& one =
+        all.emplace_back(pipeline::Json{{"column", column.name},
+                                        {"values", cells_of(column, CellState::kValue)},
+                                        {"skipped", cells_of(column, CellState::kSkipped)},
+                                        {"failed", cells_of(column, CellState::kFailed)},
+                                        {"dropped", cells_of(column, CellState::kDropped)},
+                                        {"cut", column.cut}});
+    if (column.passed) one["valid"] = {{"hits", column.passed->hits}, {"of", column.passed->of}};
+  }
+  pipeline::Json places = pipeline::Json::array();
+  for (const pipeline::EndpointReport& endpoint : endpoints) {
+    const auto total = endpoint.activity.total();
+    places.push_back(
+        {{"model", endpoint.model},
+         {"endpoint", endpoint.name},
+         {"max_parallel", endpoint.max_parallel},
+         {"time_us", total.covered()},
+         {"held_us", total.by[static_cast<std::size_t>(pipeline::SlotCause::kMaxParallel)]}});
+  }
+  const pipeline::Json status = {
+      {"records", spec.records}, {"columns", all}, {"endpoints", places}};
+  fmt::print("{}\n", status.dump());
+}
+
+void print_status(const PipelineSpec& spec, const std::vector<pipeline::ColumnTally>& columns,
+                  const std::vector<pipeline::EndpointReport>& endpoints) {
+  using pipeline::CellState;
+  fmt::print("{:<24} {:>12} {:>10} {:>10} {:>10} of {}\n", "column", "values", "skipped", "failed",
+             "dropped", spec.records);
+  for (const pipeline::ColumnTally& column : columns) {
+    fmt::print("{:<24} {:>12} {:>10} {:>10} {:>10}", column.name,
+               cells_of(column, CellState::kValue), cells_of(column, CellState::kSkipped),
+               cells_of(column, CellState::kFailed), cells_of(column, CellState::kDropped));
+    if (column.passed && column.passed->of > 0) {
+      fmt::print("  {} valid", pipeline::percent_text(column.passed->hits, column.passed->of));
+    }
+    if (column.cut > 0) fmt::print("  {} cut by max_tokens", column.cut);
+    fmt::print("\n");
+  }
+  for (const pipeline::EndpointReport& endpoint : endpoints) {
+    const std::string held = pipeline::held_text(endpoint);
+    if (!held.empty()) fmt::print("{} ({}): {}\n", endpoint.model, endpoint.name, held);
+  }
 }
 
 }  // namespace
@@ -172,6 +270,7 @@ Result<int> run_pipeline_file(const PipelineOptions& options, bool resume) {
   session_options.retry_failed = options.retry_failed;
   session_options.format = format_of(options);
   session_options.report = !options.no_report;
+  session_options.unordered = options.unordered;
   session_options.on_waiting = [](const Error& error) {
     fmt::print(stderr, "waiting: {}\n", error.message);
   };
@@ -225,7 +324,9 @@ Result<int> preview_pipeline_file(const PipelineOptions& options) {
   style.colour = terminal && std::getenv("NO_COLOR") == nullptr;
   const InterruptGuard guard;
   pipeline::JobPorts ports;
+  std::string first_drop;
   ports.emit = [&](const pipeline::FinishedRecord& record) -> Status {
+    if (first_drop.empty()) first_drop = record.reason;
     const auto cells = (*job)->store().read_record(record.record);
     if (!cells) return fail(cells.error());
     std::vector<pipeline::PreviewCell> shown;
@@ -244,7 +345,15 @@ Result<int> preview_pipeline_file(const PipelineOptions& options) {
   };
   const auto progress = (*job)->run(ports);
   if (!progress) return fail(progress.error());
-  return kExitOk;
+  tell_cut((*job)->spec(), *progress);
+  if (progress->end == RunEnd::kStopped) return 128 + std::max(InterruptGuard::signal(), 1);
+  if (progress->end == RunEnd::kErrors || progress->end == RunEnd::kCost) {
+    fmt::print(stderr, "dovetail pipeline: it ended early: {}\n", progress->why);
+    return kExitFailed;
+  }
+  // A target is for the whole run; a few candidates need not meet it.
+  if (progress->finished > 0) return kExitOk;
+  return tell_nothing_kept(progress->dropped, first_drop);
 }
 
 Result<int> validate_pipeline_file(const PipelineOptions& options) {
@@ -279,32 +388,13 @@ Result<int> status_of_pipeline(const PipelineOptions& options) {
   if (!spec) return fail(spec.error());
   const auto store = pipeline::look_at(*spec, files_of(options, *spec));
   if (!store) return fail(store.error());
-  const auto columns = (*store)->columns();
+  const auto columns = pipeline::tally(**store, *spec);
   if (!columns) return fail(columns.error());
-  const auto counts = (*store)->counts();
-  if (!counts) return fail(counts.error());
-  using pipeline::CellState;
-  const auto count = [&](std::size_t column, CellState state) {
-    return (*counts)[column][static_cast<std::size_t>(state)];
-  };
+  const auto endpoints = pipeline::endpoints_in(pipeline::stored_session(**store), *spec);
   if (options.json) {
-    pipeline::Json all = pipeline::Json::array();
-    for (std::size_t i = 0; i < columns->size(); ++i) {
-      all.push_back({{"column", (*columns)[i].name},
-                     {"values", count(i, CellState::kValue)},
-                     {"skipped", count(i, CellState::kSkipped)},
-                     {"failed", count(i, CellState::kFailed)},
-                     {"dropped", count(i, CellState::kDropped)}});
-    }
-    fmt::print("{}\n", pipeline::Json{{"records", spec->records}, {"columns", all}}.dump());
-    return kExitOk;
-  }
-  fmt::print("{:<24} {:>12} {:>10} {:>10} {:>10} of {}\n", "column", "values", "skipped", "failed",
-             "dropped", spec->records);
-  for (std::size_t i = 0; i < columns->size(); ++i) {
-    fmt::print("{:<24} {:>12} {:>10} {:>10} {:>10}\n", (*columns)[i].name,
-               count(i, CellState::kValue), count(i, CellState::kSkipped),
-               count(i, CellState::kFailed), count(i, CellState::kDropped));
+    print_status_json(*spec, *columns, endpoints);
+  } else {
+    print_status(*spec, *columns, endpoints);
   }
   return kExitOk;
 }

@@ -19,6 +19,7 @@ struct PipelineOptions {
   bool retry_failed = false;  // of resume
   double lease = 60.0;        // seconds; see share_pipeline_file()
   bool share = false;
+  bool unordered = false;
   bool json = false, quiet = false, no_report = false;
 };
 

@@ -1,4 +1,4 @@
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -17,7 +17,6 @@
 #include "cli/trace_file.h"
 #include "cli/values.h"
 #include "engine/options.h"
-#include "engine/validate.h"
 #include "text/prompt_encoder.h"
 
 namespace dovetail::cli {
@@ -297,7 +296,7 @@ Command run_command() {
       ->group(group);
   app.add_flag("-v,--verbose", options->verbose, "Say which options the engine has, and why")
       ->group(group);
-  add_sampling_options(app, options->sampling, kRunTemperature);
+  add_sampling_options(app, options->sampling, fmt::format("{}", kRunTemperature));
   add_engine_options(app, options->engine);
   add_trace_option(app, options->trace);
   command.action = [options, prompt] { return run(*options, prompt->count() > 0); };

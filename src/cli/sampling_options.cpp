@@ -1,15 +1,15 @@
 #include "cli/sampling_options.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "cli/values.h"
 
 namespace dovetail::cli {
-void add_sampling_options(CLI::App& app, SamplingOptions& options, float fallback_temperature) {
+void add_sampling_options(CLI::App& app, SamplingOptions& options, std::string_view fallback) {
   const std::string group = "Sampling (defaults: what the model's makers recommend, else off)";
   add_number(app, "--temperature", options.temperature, 0.0F, 100.0F, false,
              fmt::format("0: always the likeliest token; above: draw (without a recommendation {})",
-                         fallback_temperature))
+                         fallback))
       ->group(group);
   add_integer(app, "--top-k", options.top_k, 0, kMostInt32,
               "Draw from the K likeliest (0: from all)")

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dovetail/request.h"
@@ -24,8 +25,8 @@ struct SamplingOptions {
   bool ignore_eos = false;
 };
 
-// `fallback_temperature` stands in the help: see default_request().
-void add_sampling_options(CLI::App& app, SamplingOptions& options, float fallback_temperature);
+// `fallback` stands in the help: the temperature without a recommendation.
+void add_sampling_options(CLI::App& app, SamplingOptions& options, std::string_view fallback);
 
 // A request without a prompt. A parameter that the command line leaves out is what the model's
 // makers recommend; without a recommendation the temperature is `fallback_temperature` and the

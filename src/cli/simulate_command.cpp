@@ -1,6 +1,7 @@
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -24,6 +25,7 @@ namespace {
 
 constexpr const char* kSimulateName = "simulate";
 constexpr std::size_t kTraceEvents = std::size_t{1} << 22;
+constexpr std::uint32_t kMostSequences = std::uint32_t{1} << 20;  // of one machine, in one step
 
 struct SimulateOptions {
   EngineOptions engine;
@@ -78,6 +80,12 @@ Result<schedule::StepCost> choose_cost(const SimulateOptions& options) {
 
 // Options that depend on a model where there is one.
 Status settle(EngineOptions& options) {
+  if (options.max_num_seqs > kMostSequences) {
+    return fail(ErrorKind::kInvalid,
+                "--max-num-seqs: {} sequences in one step are too many to simulate, expected at "
+                "most {}",
+                options.max_num_seqs, kMostSequences);
+  }
   if (options.max_context == 0) options.max_context = 8192;
   if (options.kv_blocks == 0) {
     const std::uint64_t useful = std::uint64_t{options.max_num_seqs} *
@@ -142,8 +150,16 @@ Result<int> run(SimulateOptions& options) {
     trace.emplace(*std::move(file));
     log.emplace(kTraceEvents);
   }
-  const Result<simulate::Figures> figures =
-      simulate::simulate(cluster, workload, log ? &*log : nullptr);
+  const Result<simulate::Figures> figures = [&]() -> Result<simulate::Figures> {
+    try {
+      return simulate::simulate(cluster, workload, log ? &*log : nullptr);
+    } catch (const std::bad_alloc&) {
+      return fail(ErrorKind::kExhausted,
+                  "there is not enough memory for {} machines of {} sequences and {} cache blocks, "
+                  "expected fewer of --replicas, --max-num-seqs or --kv-blocks",
+                  cluster.replicas, options.engine.max_num_seqs, options.engine.kv_blocks);
+    }
+  }();
   if (!figures) return fail(figures.error());
   if (trace) {
     if (log->oldest() > 0)

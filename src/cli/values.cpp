@@ -1,6 +1,6 @@
 #include "cli/values.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

@@ -23,11 +23,11 @@ concept ConditionElement = std::same_as<T, std::int8_t> || std::same_as<T, std::
     std::same_as<T, std::uint8_t> || std::same_as<T, std::uint16_t> ||
     std::same_as<T, std::uint32_t> || std::same_as<T, std::uint64_t> || std::same_as<T, float>;
 
-// Whether a task is to run, read from memory when all that it waits for has ended, before it is
-// given to lanes; until it has ended nobody writes there. Where it does not hold, the task's
-// function is not called; the task ends at once and lets go on who waits for it. Who submits it
-// lists the element among what the task reads, so that who writes it is waited for, and lives on
-// until the task ends. A small value.
+// Whether a task is to run: an element of memory, read when all predecessors of the task have
+// ended, before the task gets lanes. No other task writes the element until the task has ended.
+// Where the condition does not hold, the task ends without a call of its function, and its
+// successors go on. The submitter lists the element among the task's reads, so that the task waits
+// for the element's writers, and keeps the element alive until the task ends. A small value.
 class Condition {
  public:
   // Always holds.

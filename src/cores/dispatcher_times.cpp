@@ -28,10 +28,10 @@ Ticks Dispatcher::free_at(GroupId group, unsigned index) const {
   const LaneMask bit = LaneMask{1} << index;
   if ((state.running & bit) == 0) return 0;
   const Lane& busy = lane(group, index);
-  const bool parked = (state.pending & bit) != 0;
-  if (parked && busy.parked.cost == 0) return kParkedUnknown;
-  if (busy.running.cost == 0) return parked ? kParkedUnknown : kUnknown;
-  return busy.running.start + busy.running.cost + busy.parked.cost;
+  const bool pending = (state.pending & bit) != 0;
+  if (pending && busy.pending.cost == 0) return kPendingUnknown;
+  if (busy.running.cost == 0 || busy.running.staged) return pending ? kPendingUnknown : kUnknown;
+  return busy.running.start + busy.running.cost + busy.pending.cost;
 }
 
 template <class When>
@@ -43,7 +43,7 @@ LaneMask Dispatcher::lanes_where(GroupId group, const When& when) const {
   return lanes;
 }
 
-// Lanes that will be free at that time, with kUnknown and kParkedUnknown those, too.
+// Lanes that will be free at that time, with kUnknown and kPendingUnknown those, too.
 LaneMask Dispatcher::free_by(GroupId group, Ticks time) const {
   return lanes_where(group, [time](Ticks at) { return at <= time; });
 }
@@ -53,11 +53,10 @@ LaneMask Dispatcher::free_before(GroupId group, Ticks time) const {
   return lanes_where(group, [time](Ticks at) { return at < time || at >= kUnknown; });
 }
 
-// Of the lanes that are kept for nobody, those for the shape that come free first, and when. None:
-// there are not enough.
-Dispatcher::Soonest Dispatcher::soonest(GroupId group, const TaskShape& shape) const {
+// Of the lanes `all`, those for the shape that come free first, and when. None: there are not
+// enough.
+Dispatcher::Soonest Dispatcher::soonest(GroupId group, const TaskShape& shape, LaneMask all) const {
   const GroupSpec& spec = tracker_.spec(group);
-  const LaneMask all = spec.all() & ~tracker_.kept(group);
   std::array<Soonest, Topology::kMaxLanes> order;  // one lane each
   std::size_t count = 0;
   for_each_lane(all, [&](unsigned index) {
@@ -96,8 +95,8 @@ Dispatcher::Soonest Dispatcher::soonest(GroupId group, const TaskShape& shape) c
   return {chosen ? lanes : any, first->at};
 }
 
-// When there are places for all its blocks, if nothing else comes; kParkedUnknown: nobody knows.
-Ticks Dispatcher::start_of_cohort(const ReadyTask& cohort) const {
+// When there are places for all its blocks, if nothing else comes; kPendingUnknown: unknown.
+Ticks Dispatcher::start_of_gang(const ReadyTask& gang) const {
   std::vector<Ticks> times;
   for (GroupId group = 0; group < tracker_.groups(); ++group) {
     for_each_lane(tracker_.spec(group).all(),
@@ -105,12 +104,12 @@ Ticks Dispatcher::start_of_cohort(const ReadyTask& cohort) const {
   }
   std::sort(times.begin(), times.end());
   times.erase(std::unique(times.begin(), times.end()), times.end());
-  if (times.back() >= kUnknown) return kParkedUnknown;
+  if (times.back() >= kUnknown) return kPendingUnknown;
   return *std::partition_point(times.begin(), times.end() - 1, [&](Ticks time) {
     std::size_t count = 0;
-    for (GroupId group = 0; group < tracker_.groups() && count < cohort.blocks; ++group)
-      count += places(cohort.shape, group, free_by(group, time), cohort.blocks - count);
-    return count < cohort.blocks;
+    for (GroupId group = 0; group < tracker_.groups() && count < gang.blocks; ++group)
+      count += places(gang.shape, group, free_by(group, time), gang.blocks - count);
+    return count < gang.blocks;
   });
 }
 
@@ -120,13 +119,13 @@ bool Dispatcher::mixed_may_start(GroupId group, Ticks before) const {
                       free_before(group, before)) != 0;
 }
 
-// Likewise the oldest cohort, anywhere.
-bool Dispatcher::cohort_may_start(Ticks before) const {
-  const ReadyTask& cohort = cohorts_.front().task;
+// Likewise the oldest gang, anywhere.
+bool Dispatcher::gang_may_start(Ticks before) const {
+  const ReadyTask& gang = gangs_.front().task;
   std::size_t count = 0;
-  for (GroupId group = 0; group < tracker_.groups() && count < cohort.blocks; ++group)
-    count += places(cohort.shape, group, free_before(group, before), cohort.blocks - count);
-  return count == cohort.blocks;
+  for (GroupId group = 0; group < tracker_.groups() && count < gang.blocks; ++group)
+    count += places(gang.shape, group, free_before(group, before), gang.blocks - count);
+  return count == gang.blocks;
 }
 
 }  // namespace dovetail::cores

@@ -8,8 +8,8 @@
 namespace dovetail::cores {
 namespace {
 
-// Ready tasks that a submitting caller holds back while nobody sleeps, so that lanes that look for
-// work do not have its cache lines fetched for each of them.
+// Ready tasks that a submitting caller holds back while no thread sleeps: lanes that look for work
+// fetch the caller's cache lines once for all of these, not once for each.
 constexpr std::uint64_t kHeldBack = 8;
 // Tasks that it submits before it looks at what has ended.
 constexpr std::uint32_t kSubmitsPerCollect = 32;
@@ -19,64 +19,7 @@ constexpr TaskNumber kBodiesAhead = 4;
 }  // namespace
 
 Executor::Executor(const Topology& topology, const ExecutorOptions& options)
-    : topology_(topology),
-      options_(options),
-      lane_count_(topology.lanes()),
-      bodies_(std::make_unique<Body[]>(options.graph.tasks)),
-      conditions_(std::make_unique<Condition[]>(options.graph.tasks)),
-      progress_(std::make_unique<Progress[]>(options.graph.tasks)),
-      matrix_ring_(options.graph.tasks),
-      vector_ring_(options.graph.tasks),
-      graph_(options.graph),
-      dispatcher_(topology, options.dispatch),
-      slots_(topology.groups().size()),
-      gates_(4 * static_cast<std::uint32_t>(lane_count_) + 4) {
-  if (options.outputs) {
-    outputs_.emplace(*options.outputs);
-    output_memory_.reserve(outputs_->capacity());
-  }
-  const auto lanes = static_cast<unsigned>(lane_count_);
-  const unsigned serving = options.threads == 0 ? lanes : std::min(options.threads, lanes);
-  gated_ = serving == lanes && options.dispatch.policy == AdmissionPolicy::kStrict;
-
-  // Each thread reports a task or a gate at most once while it lives.
-  const std::uint64_t reports = std::bit_ceil(std::uint64_t{options.graph.tasks} + gates_.size());
-  ended_mask_ = reports - 1;
-
-  for (unsigned index = 0; index < serving + (options.caller_serves ? 0 : 1); ++index) {
-    threads_.push_back(std::make_unique<Thread>());
-    threads_.back()->index = index;
-    threads_.back()->ended = std::make_unique<std::atomic<std::uint64_t>[]>(reports);
-  }
-  for (const auto& thread : threads_) thread->to_notify.reserve(lane_count_);
-  woken_.reserve(lane_count_);
-  uniform_ = true;
-  lanes_ = std::make_unique<Lane[]>(lane_count_);
-  std::size_t number = 0;
-  for (GroupId group = 0; group < topology.groups().size(); ++group) {
-    const GroupSpec& spec = topology.groups()[group];
-    first_lane_.push_back(number);
-    for (unsigned index = 0; index < static_cast<unsigned>(std::bit_width(spec.all())); ++index) {
-      Lane& lane = lanes_[number];
-      lane.group = group;
-      lane.index = index;
-      lane.matrix = (spec.matrix >> index & 1) != 0;
-      lane.vector = (spec.vector >> index & 1) != 0;
-      // Lanes of a group on different threads, as far as there are.
-      lane.thread = static_cast<unsigned>(number % serving) + (options.caller_serves ? 0 : 1);
-      threads_[lane.thread]->lanes.push_back(&lane);
-      uniform_ &= lane.matrix && lane.vector;
-      ++number;
-    }
-  }
-  assert(number == lane_count_);
-
-  for (Lane* lane : threads_[0]->lanes) {
-    dispatcher_.occupy(lane->group, LaneMask{1} << lane->index);
-  }
-  idle_lanes_ = lanes - static_cast<std::uint32_t>(threads_[0]->lanes.size());
-  count_idle();
-
+    : LaneThreads(topology, options) {
   const auto start = [this](Thread& thread) {
     thread.thread = std::thread([this, &thread] {
       const auto lane = static_cast<std::size_t>(thread.lanes.front() - lanes_.get());
@@ -87,7 +30,7 @@ Executor::Executor(const Topology& topology, const ExecutorOptions& options)
   };
   try {
     for (std::size_t index = 1; index < threads_.size(); ++index) start(*threads_[index]);
-    if (options_.stall_limit.count() > 0) watchdog_ = std::thread([this] { watch(); });
+    watchdog_.start();
   } catch (...) {
     stop();
     throw;
@@ -99,21 +42,11 @@ Executor::~Executor() {
   stop();
 }
 
-Ticks Executor::clock() {
-  return static_cast<Ticks>(std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                std::chrono::steady_clock::now().time_since_epoch())
-                                .count());
-}
-
 void Executor::stop() {
+  watchdog_.stop();
+  stop_.store(true, std::memory_order_release);
   {
-    const std::lock_guard guard(watch_lock_);
-    stop_.store(true, std::memory_order_release);
-  }
-  watch_ends_.notify_one();
-  if (watchdog_.joinable()) watchdog_.join();
-  {
-    const Keeper guard(*this, threads_[0]->to_notify);
+    const Lock guard(*this, threads_[0]->to_notify);
     for (const auto& thread : threads_) wake(*thread);
   }
   for (const auto& thread : threads_) {
@@ -145,7 +78,7 @@ Result<TaskNumber> Executor::submit(const TaskSpec& spec, const TaskFunction& fu
     Until room;
     {
       const Waker waker{*this};
-      const Keeper guard(*this, threads_[0]->to_notify);
+      const Lock guard(*this, threads_[0]->to_notify);
       if (const Status ok = may_submit(); !ok) return dovetail::fail(ok.error());
       if (++since_collect_ >= kSubmitsPerCollect) collect();
       const auto task = graph_.submit(accesses, after);
@@ -186,13 +119,13 @@ Result<Executor::Output> Executor::allocate_output(std::uint64_t bytes) {
     Until room;
     {
       const Waker waker{*this};
-      const Keeper guard(*this, threads_[0]->to_notify);
+      const Lock guard(*this, threads_[0]->to_notify);
       if (const Status ok = may_submit(); !ok) return dovetail::fail(ok.error());
       collect();
       outputs_->give_up_before(graph_.oldest());
       const auto offset = outputs_->allocate(graph_.submitted(), bytes, graph_.held_from());
       if (offset) return Output{*offset, {output_memory_.data() + *offset, bytes}};
-      // Nobody else may be looking for what can be given to lanes.
+      // No other thread may be looking for work that lanes can get.
       dispatch({});
       if (offset.error().kind != ErrorKind::kExhausted) return dovetail::fail(offset.error());
       room = {false, ended_ + 1 + graph_.running() / 4};
@@ -229,7 +162,7 @@ Status Executor::run(const Recording& recording) {
                           recording.size(), options_.graph.tasks);
   }
   if (is_chain(recording)) return run_chain(recording);
-  // Nothing runs, so nobody looks at any of this before something is published.
+  // Nothing runs, so no other thread reads any of this before something is published.
   const TaskSpec* checked = nullptr;
   bool costs_known = false;
   std::uint32_t wide = 0;
@@ -246,7 +179,7 @@ Status Executor::run(const Recording& recording) {
   }
   {
     const Waker waker{*this};
-    const Keeper guard(*this, threads_[0]->to_notify);
+    const Lock guard(*this, threads_[0]->to_notify);
     assert(graph_.running() == 0);
     costs_known_ |= costs_known;
     wide_.fetch_add(wide, std::memory_order_relaxed);
@@ -281,8 +214,8 @@ bool Executor::is_chain(const Recording& recording) const {
          (kinds.vector == 0 || own.vector);
 }
 
-// One task after the other, each of one block, on the caller's lane, which no placement can take
-// while the caller has not come to wait: nobody else could do any of it sooner.
+// One task after the other, each of one block, on the caller's lane. No placement can take that
+// lane before the caller waits, and no other lane could begin any of the tasks sooner.
 Status Executor::run_chain(const Recording& recording) {
   Thread& self = *threads_[0];
   Lane& lane = *self.lanes.front();
@@ -325,8 +258,8 @@ LaneSpans Executor::take_spans() {
     thread->spans.clear();
   }
   const std::lock_guard guard(lock_);
-  all.parked = slots_.take_parked();
-  all.kept = slots_.take_kept();
+  all.pending = slots_.take_pending();
+  all.reserved = slots_.take_reserved();
   return all;
 }
 

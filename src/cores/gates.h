@@ -11,18 +11,18 @@
 
 namespace dovetail::cores {
 
-// Whether the caller's are the last of so many ends, each of which is counted once. It sees what
-// was written before the others: each releases that to the next one. Where only the caller's are
-// left, nobody else writes the number.
+// Whether the caller's ends are the last of so many, each of which is counted once. The last caller
+// sees what was written before the other ends: each releases that to the next one. Where only the
+// caller's ends are left, no other thread writes the number.
 inline bool are_last(std::atomic<std::uint32_t>& left, std::uint32_t ends = 1) {
   return left.load(std::memory_order_acquire) == ends ||
          left.fetch_sub(ends, std::memory_order_acq_rel) == ends;
 }
 
 // Where parts that start together wait for each other, and where the parts of a block are counted:
-// a gate for each block of a mixed task or a cohort that is on lanes. One thread at a time is the
-// keeper (it holds a lock that all keepers share): it opens gates and closes them. The thread of
-// each part calls arrive(), may_start() until that is so, skips() and end_part(), in this order.
+// a gate for each block of a mixed task or a gang that is on lanes. One thread at a time is the
+// combiner (it holds a lock that all combiners share): it opens gates and closes them. The thread
+// of each part calls arrive(), may_start() until that is so, skips() and end_part(), in this order.
 class Gates {
  public:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
@@ -52,21 +52,21 @@ class Gates {
   }
   Gates& operator=(const Gates&) = delete;
 
-  // Keeper: for a block of so many parts. `together`: parts that start at the same time, of the
-  // whole cohort; 0: each when it likes. `skip`: they are not to run. The first of a cohort's
+  // Combiner: for a block of so many parts. `together`: parts that start at the same time, of the
+  // whole gang; 0: each when it likes. `skip`: they are not to run. The first of a gang's
   // blocks has its gate opened before the others, which join it.
   std::uint32_t open(TaskNumber task, std::uint32_t parts, std::uint32_t together, bool skip,
-                     bool cohort) {
+                     bool gang) {
     const std::uint32_t index = take(task, parts);
     Gate& gate = gates_[index];
-    // Nobody has seen it yet: a lane does when it is sent a part.
+    // No lane has seen the gate yet: a lane does when it is sent a part.
     if (!mutated(GateMutant::kStaysArrived)) gate.arrived.store(0, std::memory_order_relaxed);
     gate.expected = mutated(GateMutant::kBlockOfItsOwn) && together > 0 ? parts : together;
     gate.skip = skip;
-    gate.start = cohort ? index : kNone;
+    gate.start = gang ? index : kNone;
     return index;
   }
-  // Keeper: for another block of the cohort whose first gate is `start`.
+  // Combiner: for another block of the gang whose first gate is `start`.
   std::uint32_t join(std::uint32_t start, std::uint32_t parts) {
     assert(gates_[start].start == start);
     const std::uint32_t index = take(gates_[start].task, parts);
@@ -86,8 +86,8 @@ class Gates {
   }
   // Whether the run had failed before they started.
   bool skips(std::uint32_t gate) const { return start_of(gate).skip; }
-  // A part has ended. True: it was the block's last, and a keeper has to close the gate, once. For
-  // the others' threads the gate is gone.
+  // A part has ended. True: it was the block's last, and a combiner has to close the gate, once.
+  // For the others' threads the gate is gone.
   bool end_part(std::uint32_t gate) {
     return gates_[gate].left.fetch_sub(1, std::memory_order_acq_rel) == 1;
   }
@@ -95,11 +95,11 @@ class Gates {
   // Of a gate that is open.
   TaskNumber task(std::uint32_t gate) const { return gates_[gate].task; }
 
-  // Keeper: all parts of the block have ended. `blocks_left`: of its task, those of which no keeper
-  // had heard that they ended. True: the task has ended with it.
+  // Combiner: all parts of the block have ended. `blocks_left`: of its task, those of which no
+  // combiner had heard that they ended. True: the task has ended with it.
   bool close(std::uint32_t gate, std::atomic<std::uint32_t>& blocks_left) {
     const std::uint32_t start = gates_[gate].start;
-    // The first one of a cohort is looked at by all of its blocks.
+    // The first one of a gang is looked at by all of its blocks.
     const bool all_look = gate == start && !mutated(GateMutant::kFreesTheFirst);
     if (!all_look) free(gate);
     if (mutated(GateMutant::kFirstBlockEnds)) return true;
@@ -109,21 +109,19 @@ class Gates {
   }
 
   std::uint32_t size() const { return size_; }
-  // Keeper: those that are open.
+  // Combiner: those that are open.
   std::uint32_t in_use() const { return in_use_; }
 
  private:
   struct alignas(64) Gate {
-    std::atomic<std::uint32_t> arrived{0};  // parts that are on their lanes (of the whole cohort)
+    std::atomic<std::uint32_t> arrived{0};  // parts that are on their lanes (of the whole gang)
     std::atomic<std::uint32_t> left{0};     // parts of the block that have not ended
     std::uint32_t expected = 0;             // parts that start together; 0: each when it likes
     bool skip = false;
-    std::uint32_t start = kNone;  // of a cohort: the gate of its first block, which has the above
+    std::uint32_t start = kNone;  // of a gang: the gate of its first block, which has the above
     TaskNumber task = 0;
     std::uint32_t next_free = kNone;
   };
-
-  static constexpr bool mutated(GateMutant mutant) { return kGateMutant == mutant; }
 
   std::uint32_t take(TaskNumber task, std::uint32_t parts) {
     assert(free_ != kNone);

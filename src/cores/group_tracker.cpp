@@ -8,7 +8,7 @@ namespace dovetail::cores {
 GroupTracker::GroupTracker(const Topology& topology)
     : specs_(topology.groups().begin(), topology.groups().end()),
       states_(specs_.size()),
-      kept_(specs_.size(), 0),
+      reserved_(specs_.size(), 0),
       open_matrix_(specs_.size()),
       open_vector_(specs_.size()),
       busy_(specs_.size()) {
@@ -28,10 +28,10 @@ void GroupTracker::run(GroupId group, LaneMask lanes) {
   update(group);
 }
 
-void GroupTracker::park(GroupId group, LaneMask lanes) {
+void GroupTracker::pend(GroupId group, LaneMask lanes) {
   assert((lanes & ~(states_[group].running & ~states_[group].pending)) == 0);
   states_[group].pending |= lanes;
-  parked_ += static_cast<std::size_t>(std::popcount(lanes));
+  pending_ += static_cast<std::size_t>(std::popcount(lanes));
   update(group);
 }
 
@@ -41,27 +41,27 @@ bool GroupTracker::finish(GroupId group, unsigned lane) {
   assert((state.running & bit) != 0);
   const bool next = (state.pending & bit) != 0;
   (next ? state.pending : state.running) &= ~bit;
-  if (next) --parked_;
+  if (next) --pending_;
   update(group);
   return next;
 }
 
-void GroupTracker::unpark(GroupId group, unsigned lane) {
+void GroupTracker::unpend(GroupId group, unsigned lane) {
   assert((states_[group].pending >> lane & 1) != 0);
   states_[group].pending &= ~(LaneMask{1} << lane);
-  --parked_;
+  --pending_;
   update(group);
 }
 
-void GroupTracker::keep(GroupId group, LaneMask lanes) {
-  assert((kept_[group] & lanes) == 0);
-  kept_[group] |= lanes;
+void GroupTracker::reserve(GroupId group, LaneMask lanes) {
+  assert((reserved_[group] & lanes) == 0);
+  reserved_[group] |= lanes;
   update(group);
 }
 
 void GroupTracker::release(GroupId group, LaneMask lanes) {
-  assert((lanes & ~kept_[group]) == 0);
-  kept_[group] &= ~lanes;
+  assert((lanes & ~reserved_[group]) == 0);
+  reserved_[group] &= ~lanes;
   update(group);
 }
 

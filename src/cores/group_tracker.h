@@ -24,8 +24,8 @@ class GroupSet {
   std::vector<std::uint64_t> words_;
 };
 
-// The states of all lanes: what runs where, what is parked, and which idle lanes are kept for a
-// task that waits for others of their group. Pure bookkeeping; nothing here decides who gets a
+// The states of all lanes: what runs where, what is pending, and which idle lanes are reserved for
+// a task that waits for others of their group. Pure bookkeeping; nothing here decides who gets a
 // lane.
 class GroupTracker {
  public:
@@ -38,24 +38,24 @@ class GroupTracker {
   LaneMask idle(GroupId group) const {
     return specs_[group].all() & ~(states_[group].running | states_[group].pending);
   }
-  // Idle lanes that are kept for nobody.
-  LaneMask open(GroupId group) const { return idle(group) & ~kept_[group]; }
-  LaneMask kept(GroupId group) const { return kept_[group]; }
-  // Busy lanes with a free pending slot, kept for nobody.
-  LaneMask parkable(GroupId group) const {
-    return states_[group].running & ~states_[group].pending & ~kept_[group];
+  // Idle lanes that are not reserved.
+  LaneMask open(GroupId group) const { return idle(group) & ~reserved_[group]; }
+  LaneMask reserved(GroupId group) const { return reserved_[group]; }
+  // Busy lanes with a free pending slot that are not reserved.
+  LaneMask open_pending(GroupId group) const {
+    return states_[group].running & ~states_[group].pending & ~reserved_[group];
   }
 
   // Slots are taken at once, before the lanes know of it.
   void run(GroupId group, LaneMask lanes);   // idle ones
-  void park(GroupId group, LaneMask lanes);  // into free pending slots
-  // What ran on a lane has ended; true: what was parked there runs now.
+  void pend(GroupId group, LaneMask lanes);  // into free pending slots
+  // What ran on a lane has ended; true: what was pending there runs now.
   bool finish(GroupId group, unsigned lane);
-  void unpark(GroupId group, unsigned lane);
+  void unpend(GroupId group, unsigned lane);
 
-  std::size_t parked() const { return parked_; }  // parts, on all lanes
+  std::size_t pending() const { return pending_; }  // parts, on all lanes
 
-  void keep(GroupId group, LaneMask lanes);
+  void reserve(GroupId group, LaneMask lanes);
   void release(GroupId group, LaneMask lanes);
 
   // The lowest group with open lanes for the shape, groups that are in part busy first for single
@@ -66,7 +66,7 @@ class GroupTracker {
   };
   std::optional<Place> find_open(const TaskShape& shape) const;
 
-  // Whether any lane is idle and kept for nobody.
+  // Whether any lane is idle and not reserved.
   bool any_open() const;
 
   // How many tasks of the shape could be given lanes of their own now: idle ones, or with `pending`
@@ -79,8 +79,8 @@ class GroupTracker {
 
   std::vector<GroupSpec> specs_;
   std::vector<GroupState> states_;
-  std::vector<LaneMask> kept_;
-  std::size_t parked_ = 0;
+  std::vector<LaneMask> reserved_;
+  std::size_t pending_ = 0;
   GroupSet open_matrix_, open_vector_;  // groups with such a lane that is open
   GroupSet busy_;                       // groups with a lane that is not idle
 };

@@ -2,36 +2,32 @@
 
 #include <cstdint>
 
+#include "base/mutant.h"
+
 namespace dovetail::cores {
 
-// Ways to break the dispatcher on purpose, to see that tests notice. A build with the compile
-// definition DOVETAIL_DISPATCH_MUTANT=N has the N-th; the product has none.
+// Faults of the dispatcher that tests build in (base/mutant.h).
 enum class DispatchMutant {
   kNone,
-  kAdmitsInParts,    // law 2: a mixed task is let into a group where foreign work still runs
-  kCohortInParts,    // law 2: a cohort starts with the blocks that find lanes
-  kKeepsNothing,     // law 4: lanes that a mixed task waits for go to whoever comes
-  kBackOfTheQueue,   // law 4: a mixed task that finds no lanes queues again behind all others
-  kNoPatience,       // law 4: mixed tasks pass over the others for ever
-  kYoungestFirst,    // law 4: of equal tasks of a single lane
-  kStaysParked,      // law 1: what is parked stays there, whatever comes free
-  kLosesABlock,      // law 4: the last of some
-  kCohortsForEver,   // law 4: cohorts pass over older mixed tasks for ever
-  kForgets,          // law 4: a mixed task that has waited, once something else has come
-  kBackfillsLate,    // law 4: lanes that a mixed task waits for go to work that ends after that
-  kAllForACohort,    // law 1: while a cohort waits, lanes that it does not need stay idle
-  kHalfThePatience,  // law 4: a task of one lane has its turn twice as often, beside one that waits
-  kChoosesAgain,     // law 4: other lanes are kept for a mixed task whenever these look better
+  kAdmitsInParts,      // law 2: a mixed task is let into a group where foreign work still runs
+  kGangInParts,        // law 2: a gang starts with the blocks that find lanes
+  kReservesNothing,    // law 4: lanes that a mixed task waits for go to any other task
+  kBackOfTheQueue,     // law 4: a mixed task that finds no lanes queues again behind all others
+  kNoStarvationBound,  // law 4: mixed tasks pass over the others for ever
+  kYoungestFirst,      // law 4: of equal tasks of a single lane
+  kStaysPending,       // law 1: what is pending stays there, whatever comes free
+  kLosesABlock,        // law 4: the last of some
+  kGangsForEver,       // law 4: gangs pass over older mixed tasks for ever
+  kForgets,            // law 4: a mixed task that has waited, once something else has come
+  kBackfillsLate,      // law 4: lanes that a mixed task waits for go to work that ends after that
+  kAllForAGang,        // law 1: while a gang waits, lanes that it does not need stay idle
+  kHalfTheBound,  // law 4: a task of one lane has its turn twice as often, beside one that waits
+  kChoosesAgain,  // law 4: other lanes are reserved for a mixed task whenever these look better
+  kKindsApart,    // law 4: on lanes of both kinds matrix work goes before older vector work
   kCount
 };
 
-#ifdef DOVETAIL_DISPATCH_MUTANT
-inline constexpr auto kDispatchMutant = static_cast<DispatchMutant>(DOVETAIL_DISPATCH_MUTANT);
-#else
-inline constexpr auto kDispatchMutant = DispatchMutant::kNone;
-#endif
-
-// The same for executors, by DOVETAIL_EXECUTOR_MUTANT=N.
+// The same for executors.
 enum class ExecutorMutant {
   kNone,
   kLetsSleep,      // law 1: lanes that sleep are not woken for what is in the rings
@@ -40,31 +36,18 @@ enum class ExecutorMutant {
   kCount
 };
 
-#ifdef DOVETAIL_EXECUTOR_MUTANT
-inline constexpr auto kExecutorMutant = static_cast<ExecutorMutant>(DOVETAIL_EXECUTOR_MUTANT);
-#else
-inline constexpr auto kExecutorMutant = ExecutorMutant::kNone;
-#endif
-
-// The same for the gates at which parts of mixed tasks and cohorts meet and are counted, by
-// DOVETAIL_GATE_MUTANT=N.
+// The same for the gates at which parts of mixed tasks and gangs meet and are counted.
 enum class GateMutant {
   kNone,
   kFirstPartEnds,   // a block ends with the first of its parts
   kFirstBlockEnds,  // a task ends with the first of its blocks
-  kFreesTheFirst,   // the first gate of a cohort is freed while other blocks look at it
-  kBlockOfItsOwn,   // parts of a cohort wait for as many as their own block has
+  kFreesTheFirst,   // the first gate of a gang is freed while other blocks look at it
+  kBlockOfItsOwn,   // parts of a gang wait for as many as their own block has
   kStaysArrived,    // who came to a gate before it was freed, counts when it is opened again
   kCount
 };
 
-#ifdef DOVETAIL_GATE_MUTANT
-inline constexpr auto kGateMutant = static_cast<GateMutant>(DOVETAIL_GATE_MUTANT);
-#else
-inline constexpr auto kGateMutant = GateMutant::kNone;
-#endif
-
-// The same for what threads take blocks from, ReadyRing and Relay, by DOVETAIL_CLAIM_MUTANT=N.
+// The same for what threads take blocks from: ReadyRing and Handoff.
 enum class ClaimMutant {
   kNone,
   kTwoSteps,    // a block is looked up and then taken, and others may come in between
@@ -73,19 +56,13 @@ enum class ClaimMutant {
   kCount
 };
 
-#ifdef DOVETAIL_CLAIM_MUTANT
-inline constexpr auto kClaimMutant = static_cast<ClaimMutant>(DOVETAIL_CLAIM_MUTANT);
-#else
-inline constexpr auto kClaimMutant = ClaimMutant::kNone;
-#endif
-
-// So many blocks, for whoever counts them.
-constexpr std::uint32_t mutated_blocks(std::uint32_t blocks) {
-  if (kClaimMutant == ClaimMutant::kOneTooMany) return blocks + 1;
-  return kClaimMutant == ClaimMutant::kOneTooFew && blocks > 1 ? blocks - 1 : blocks;
+// The number of blocks that the ring and the handoff count, of a task with that many.
+inline std::uint32_t mutated_blocks(std::uint32_t blocks) {
+  if (mutated(ClaimMutant::kOneTooMany)) return blocks + 1;
+  return mutated(ClaimMutant::kOneTooFew) && blocks > 1 ? blocks - 1 : blocks;
 }
 
-// The same for the ring of output memory, by DOVETAIL_RING_MUTANT=N.
+// The same for the ring of output memory.
 enum class RingMutant {
   kNone,
   kFullIsEmpty,    // where head and tail are in one place, as if nothing was held
@@ -94,11 +71,5 @@ enum class RingMutant {
   kGapTwice,       // what is lost at the end counts twice
   kCount
 };
-
-#ifdef DOVETAIL_RING_MUTANT
-inline constexpr auto kRingMutant = static_cast<RingMutant>(DOVETAIL_RING_MUTANT);
-#else
-inline constexpr auto kRingMutant = RingMutant::kNone;
-#endif
 
 }  // namespace dovetail::cores

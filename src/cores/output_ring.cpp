@@ -7,11 +7,7 @@
 #include "cores/mutation.h"
 
 namespace dovetail::cores {
-namespace {
-
-constexpr bool mutated(RingMutant mutant) { return kRingMutant == mutant; }
-
-}  // namespace
+namespace {}  // namespace
 
 Status OutputRing::check(const OutputRingOptions& options) {
   if (!std::has_single_bit(options.alignment)) {

@@ -27,18 +27,18 @@ class OutputRing {
   // Requires check().
   explicit OutputRing(const OutputRingOptions& options);
 
-  // The offset of `bytes` bytes for a task, at least as young as whoever asked last; a task may ask
-  // several times. `held_from`: the first task that keeps its output for sure until the asker goes
-  // on, TaskGraph::held_from(). kExhausted: there is no room before older tasks are given up;
-  // nothing has changed, ask again then. kInvalid: there will never be room: the message names the
-  // option, and who holds the bytes.
+  // The offset of `bytes` bytes for a task that is no older than the task of the last call; a task
+  // may ask several times. `held_from`: the first task that keeps its output for sure until the
+  // caller goes on, TaskGraph::held_from(). kExhausted: there is no room before older tasks are
+  // given up; nothing has changed, ask again then. kInvalid: there will never be room: the message
+  // names the option and the tasks that hold the bytes.
   Result<std::uint64_t> allocate(TaskNumber task, std::uint64_t bytes, TaskNumber held_from);
 
   // What tasks before this one hold is free again, as TaskGraph::oldest() says.
   void give_up_before(TaskNumber oldest);
 
   std::uint64_t capacity() const { return options_.bytes; }
-  // Bytes that nobody can get at the moment: outputs, what alignment adds to them, and the gap.
+  // Bytes that allocate() cannot give out now: outputs, what alignment adds to them, and the gap.
   std::uint64_t used() const;
   // Before the end, where the last request that went back to 0 did not fit; a part of used().
   std::uint64_t gap() const;

@@ -7,17 +7,17 @@
 
 namespace dovetail::cores {
 
-// Whether threads stay on cores of their own: from when nobody else wants these until somebody
-// does, and then again after a pause, which grows as long as that happens soon. A thread that stays
-// cannot get out of the way of another one, and others in the same program or another one may have
-// chosen the same cores. Pure: no clock, no thread.
+// Whether threads stay on cores of their own: while these cores are uncontested, and after a
+// contention again after a pause. The pause grows while contention returns soon. A pinned thread
+// cannot get out of the way of another thread, and threads of the same program or of another one
+// may have chosen the same cores. Pure: no clock, no thread.
 class PinRule {
  public:
-  // Of the time for which a thread wants a core, the share for which it waits for one: so much
-  // tells that others want it, too, and with less than that nobody does.
+  // Of the time for which a thread wants a core, the share for which it waits for one: from
+  // kContested on the cores are contested, below kCalm they are not.
   static constexpr double kContested = 0.10, kCalm = 0.05;
-  // Nanoseconds until the next try after somebody wanted the cores: at first, and at most; and for
-  // how long nobody may have wanted them so that it counts as the first time again.
+  // Nanoseconds from a contention to the next try: at first, and at most; and how long the cores
+  // have to be uncontested for the pause to start from kFirstPause again.
   static constexpr Ticks kFirstPause = 1'000'000'000;
   static constexpr Ticks kLongestPause = 64 * kFirstPause;
   static constexpr Ticks kTrusted = 10 * kFirstPause;

@@ -12,8 +12,8 @@
 namespace dovetail::cores {
 
 // Ready tasks of a single lane, first in first out, whose blocks idle lanes take by themselves. One
-// thread at a time is its keeper (it holds a lock that all keepers share): it pushes, publishes,
-// closes and opens. Any thread takes, without a lock.
+// thread at a time is its combiner (it holds a lock that all combiners share): it pushes,
+// publishes, closes and opens. Any thread takes, without a lock.
 class ReadyRing {
  public:
   static constexpr std::uint32_t kMaxBlocks = (1U << 20) - 1;  // of a task
@@ -29,7 +29,7 @@ class ReadyRing {
     assert(tasks > 0 && (tasks & mask_) == 0);
   }
 
-  // Keeper. `order`: of the rings that share a keeper, whose front is older.
+  // Combiner. `order`: of the rings that share a combiner, whose front is older.
   void push(std::uint64_t task, std::uint32_t blocks, std::uint64_t order) {
     assert(blocks > 0 && blocks <= kMaxBlocks);
     assert(((pushed_ - index_of(head_.load(std::memory_order_relaxed))) & kIndexMask) <= mask_);
@@ -41,25 +41,25 @@ class ReadyRing {
     // Takers have read the line that is written soon.
     __builtin_prefetch(&entries_[(pushed_ + kAhead) & mask_], 1);
   }
-  // Keeper: what was pushed may be taken from now on.
+  // Combiner: what was pushed may be taken from now on.
   void publish() {
     if (published_.load(std::memory_order_relaxed) != pushed_) {
       published_.store(pushed_, std::memory_order_seq_cst);
     }
   }
-  // Keeper: tasks that were pushed since publish(), also those that it has taken itself.
+  // Combiner: tasks that were pushed since publish(), also those that it has taken itself.
   std::uint64_t unpublished() const {
     return (pushed_ - published_.load(std::memory_order_relaxed)) & kIndexMask;
   }
 
-  // Keeper. While it is closed nobody but the keeper takes.
+  // Combiner. While it is closed only the combiner takes.
   void close() { head_.fetch_or(kClosed, std::memory_order_acq_rel); }
   // Requires that all is published.
   void open() {
     assert(published_.load(std::memory_order_relaxed) == pushed_);
     head_.fetch_and(~kClosed, std::memory_order_acq_rel);
   }
-  // Any thread: whether it was closed a moment ago; the keeper's answer holds until it opens it.
+  // Any thread: whether it was closed a moment ago; the combiner's answer holds until it opens it.
   bool closed() const { return (head_.load(std::memory_order_acquire) & kClosed) != 0; }
 
   // Any thread: whether there is something to take.
@@ -68,8 +68,8 @@ class ReadyRing {
     return (head & kClosed) == 0 &&
            is_before(index_of(head), published_.load(std::memory_order_seq_cst));
   }
-  // Any thread: whether whoever finds something ready may go on with it, since nothing that can be
-  // taken is older.
+  // Any thread: whether the thread that makes a task ready may go on with it, since nothing that
+  // can be taken is older.
   bool is_drained() const {
     const std::uint64_t head = head_.load(std::memory_order_acquire);
     return (head & kClosed) == 0 &&
@@ -96,7 +96,7 @@ class ReadyRing {
       const Claim claim = {entry.task.load(std::memory_order_relaxed), block_of(head)};
       const bool last = claim.block + 1 >= entry.blocks.load(std::memory_order_relaxed);
       const std::uint64_t after = last ? next(index) << kBlockBits : head + 1;
-      if (kClaimMutant == ClaimMutant::kTwoSteps) {
+      if (mutated(ClaimMutant::kTwoSteps)) {
         std::this_thread::yield();
         head_.store(after, std::memory_order_seq_cst);
         return claim;
@@ -118,7 +118,8 @@ class ReadyRing {
     return entries_[(index + kAhead) & mask_].task.load(std::memory_order_relaxed);
   }
 
-  // Keeper, while it is closed: the oldest task whole, `block` being the first that is left of it.
+  // Combiner, while it is closed: the oldest task whole, `block` being the first that is left of
+  // it.
   std::optional<Claim> take_rest() {
     const std::uint64_t head = head_.load(std::memory_order_relaxed);
     assert((head & kClosed) != 0);
@@ -128,14 +129,14 @@ class ReadyRing {
     return Claim{entries_[index & mask_].task.load(std::memory_order_relaxed), block_of(head)};
   }
 
-  // Keeper: the order of the oldest task that has blocks left, published or not.
+  // Combiner: the order of the oldest task that has blocks left, published or not.
   std::optional<std::uint64_t> oldest() const {
     const std::uint64_t index = index_of(head_.load(std::memory_order_acquire));
     if (index == pushed_) return std::nullopt;
     return entries_[index & mask_].order.load(std::memory_order_relaxed);
   }
 
-  // Keeper: the next block of the oldest task, if it is open and nobody else knows of that task;
+  // Combiner: the next block of the oldest task, if the ring is open and that task is unpublished;
   // publish() has to follow. No taker changes the head meanwhile: it has seen a head that is behind
   // this one, so that its compare-and-swap fails, or that nothing is published behind this one.
   std::optional<Claim> take_unpublished() {
@@ -150,12 +151,12 @@ class ReadyRing {
     return claim;
   }
 
-  // Keeper: tasks with such blocks.
+  // Combiner: tasks with such blocks.
   std::uint64_t tasks() const {
     return (pushed_ - index_of(head_.load(std::memory_order_acquire))) & kIndexMask;
   }
 
-  // Keeper: these tasks, the oldest first.
+  // Combiner: these tasks, the oldest first.
   template <class Visit>
   void for_each(Visit visit) const {
     for (std::uint64_t index = index_of(head_.load(std::memory_order_acquire)); index != pushed_;
@@ -164,7 +165,7 @@ class ReadyRing {
     }
   }
 
-  // Keeper: blocks that nobody has taken, counted up to `enough`; others take meanwhile.
+  // Combiner: blocks that are not taken, counted up to `enough`; other threads take meanwhile.
   std::uint64_t blocks(std::uint64_t enough) const {
     const std::uint64_t head = head_.load(std::memory_order_acquire);
     std::uint64_t count = 0;
@@ -183,8 +184,8 @@ class ReadyRing {
   static constexpr unsigned kBlockBits = 20;
   static constexpr std::uint64_t kClosed = std::uint64_t{1} << 63;
   static constexpr std::uint64_t kIndexMask = (kClosed - 1) >> kBlockBits;  // places go round
-  // The head may be beyond what is published, while the keeper takes what nobody else knows of, and
-  // a head that was read long ago lies before it in any case.
+  // The head may be beyond what is published while the combiner takes unpublished blocks. A head
+  // that was read long ago is before it in any case.
   static bool is_before(std::uint64_t index, std::uint64_t published) {
     return ((published - index - 1) & kIndexMask) < kIndexMask / 2;
   }

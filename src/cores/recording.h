@@ -13,7 +13,7 @@
 
 namespace dovetail::cores {
 
-// Tasks and who waits for whom, found out once and run any number of times (Executor::run()).
+// Tasks and their dependencies, found once and run any number of times (Executor::run()).
 class Recording {
  public:
   std::uint32_t size() const { return static_cast<std::uint32_t>(tasks_.size()); }
@@ -34,6 +34,10 @@ class Recording {
  private:
   friend class Recorder;
   friend class Executor;
+  friend struct ExecutorState;
+  friend class Combiner;
+  friend class LaneThreads;
+  friend class StallProbe;
 
   struct alignas(64) Task {
     TaskFunction function;
@@ -74,7 +78,7 @@ class Recording {
 
   std::vector<Task> tasks_;
   std::vector<std::uint32_t> successors_;
-  std::uint32_t sinks_ = 0;  // tasks for which nobody waits
+  std::uint32_t sinks_ = 0;  // tasks without a successor
   Kinds kinds_;
   bool chain_ = true;  // each task waits for the one before it alone, and always runs
   std::vector<std::pair<TaskNumber, Condition>> conditions_;  // of few tasks, in their order
@@ -93,7 +97,7 @@ class Recorder {
                          std::span<const Access> accesses = {},
                          std::span<const TaskNumber> after = {}, const Condition& condition = {});
 
-  // All that was added, ready to be run. Once, by whoever added it: the recorder is spent.
+  // All tasks that were added, ready to be run. Once; the recorder is spent.
   Recording finish() &&;
 
  private:

@@ -9,7 +9,7 @@ namespace dovetail::cores {
 
 // What has gone wrong in a run, if anything: the first error is the run's. From then on nothing is
 // submitted any more, and what was submitted ends without being run, in its order. Not guarded:
-// whoever shares it takes a lock, or looks at a flag of its own before.
+// threads that share it take a lock, or check a flag of their own before.
 class RunStatus {
  public:
   // The first error, for who wants to submit.

@@ -8,38 +8,38 @@
 
 namespace dovetail::cores {
 
-// For how long something was parked on lanes, and lanes were kept. Whoever carries out what a
-// Dispatcher decides tells it, at times that never go back; what took no time is left out. One
-// thread at a time.
+// For how long something was pending on lanes, and lanes were reserved. The executor of a
+// Dispatcher's decisions reports each of them, at times that never go back; spans of zero length
+// are left out. Not thread-safe: one call after the other.
 class SlotWatch {
  public:
-  explicit SlotWatch(std::size_t groups) : kept_now_(groups, 0) {}
+  explicit SlotWatch(std::size_t groups) : reserved_now_(groups, 0) {}
 
   // The part is in the lane's pending slot from now on.
-  void park(Dispatcher::Part part, GroupId group, unsigned lane, Ticks now);
-  // What the lane has parked goes elsewhere.
-  void unpark(GroupId group, unsigned lane, Ticks now);
-  // Dispatcher::finish() said that the lane goes on with this part: what it has parked, or what
+  void pend(Dispatcher::Part part, GroupId group, unsigned lane, Ticks now);
+  // What the lane has pending goes elsewhere.
+  void unpend(GroupId group, unsigned lane, Ticks now);
+  // Dispatcher::finish() said that the lane goes on with this part: what it has pending, or what
   // another lane had, with which it has changed places.
   void start(Dispatcher::Part part, GroupId group, unsigned lane, Ticks now);
-  // Which lanes are idle and kept from now on.
-  void see_kept(const GroupTracker& tracker, Ticks now);
+  // Which lanes are idle and reserved from now on.
+  void see_reserved(const GroupTracker& tracker, Ticks now);
 
   // What is over, by end.
-  const std::vector<Span>& parked() const { return parked_; }
-  const std::vector<KeptSpan>& kept() const { return kept_; }
+  const std::vector<Span>& pending() const { return pending_; }
+  const std::vector<ReservedSpan>& reserved() const { return reserved_; }
   // The same; they are forgotten.
-  std::vector<Span> take_parked() { return std::exchange(parked_, {}); }
-  std::vector<KeptSpan> take_kept() { return std::exchange(kept_, {}); }
+  std::vector<Span> take_pending() { return std::exchange(pending_, {}); }
+  std::vector<ReservedSpan> take_reserved() { return std::exchange(reserved_, {}); }
 
  private:
   using LaneKey = std::pair<GroupId, unsigned>;
 
-  std::map<LaneKey, Span> parked_now_;
-  std::vector<LaneMask> kept_now_;  // by group: idle ones
-  std::map<LaneKey, Ticks> kept_since_;
-  std::vector<Span> parked_;
-  std::vector<KeptSpan> kept_;
+  std::map<LaneKey, Span> pending_now_;
+  std::vector<LaneMask> reserved_now_;  // by group: idle ones
+  std::map<LaneKey, Ticks> reserved_since_;
+  std::vector<Span> pending_;
+  std::vector<ReservedSpan> reserved_;
 };
 
 }  // namespace dovetail::cores

@@ -17,19 +17,19 @@ struct Span {
   friend bool operator==(const Span&, const Span&) = default;
 };
 
-// A lane was idle and kept for a task that waited for others of its group.
-struct KeptSpan {
+// A lane was idle and reserved for a task that waited for others of its group.
+struct ReservedSpan {
   GroupId group = 0;
   unsigned lane = 0;
   Ticks start = 0, end = 0;
-  friend bool operator==(const KeptSpan&, const KeptSpan&) = default;
+  friend bool operator==(const ReservedSpan&, const ReservedSpan&) = default;
 };
 
 // What the lanes of a machine were at.
 struct LaneSpans {
   std::vector<Span> running;
-  std::vector<Span> parked;  // in the pending slot of a lane
-  std::vector<KeptSpan> kept;
+  std::vector<Span> pending;  // in the pending slot of a lane
+  std::vector<ReservedSpan> reserved;
 };
 
 }  // namespace dovetail::cores

@@ -1,6 +1,6 @@
 #include "cores/stall.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "cores/names.h"
 
@@ -39,10 +39,10 @@ std::string ready_but_idle(const StallFacts& facts) {
     text += fmt::format("why the caller does not wait, whose lanes serve only while it does ({}), ",
                         facts.caller_lanes);
   }
-  return text + "whether the threads of these lanes are awake, and for whom lanes are kept";
+  return text + "whether the threads of these lanes are awake, and which tasks lanes are kept for";
 }
 
-std::string waits_for_nobody(const StallFacts& facts) {
+std::string waits_for_nothing(const StallFacts& facts) {
   std::string text =
       tasks(facts.waiting, "has", "have") + " not ended, of which none runs or is ready";
   if (!facts.oldest_waiting) return text + "; look at who should have told that it ended";
@@ -72,7 +72,7 @@ Stall classify_stall(const StallFacts& facts) {
   };
   if (facts.running > 0) return stall(StallKind::kRunsTooLong, runs_too_long(facts));
   if (facts.ready > 0) return stall(StallKind::kReadyButIdle, ready_but_idle(facts));
-  if (facts.waiting > 0) return stall(StallKind::kWaitsForNobody, waits_for_nobody(facts));
+  if (facts.waiting > 0) return stall(StallKind::kWaitsForNothing, waits_for_nothing(facts));
   return stall(StallKind::kSubmitterStarves, submitter_starves(facts));
 }
 

@@ -20,7 +20,7 @@ inline constexpr std::string_view kStallOption = "stall_limit";
 struct StallFacts {
   std::chrono::nanoseconds since{0};  // a block ended or started last
   std::uint64_t running = 0;          // have lanes and have started
-  std::uint64_t ready = 0;            // wait for nobody and have not started
+  std::uint64_t ready = 0;            // all predecessors have ended, not started
   std::uint64_t waiting = 0;          // have not ended either
   std::uint32_t idle_lanes = 0, lanes = 0;
   std::uint32_t caller_lanes = 0;  // closed, since the caller does not wait
@@ -50,7 +50,7 @@ struct StallFacts {
 enum class StallKind : std::uint8_t {
   kRunsTooLong,       // something runs
   kReadyButIdle,      // nothing runs, something could
-  kWaitsForNobody,    // nothing runs or could, something has not ended
+  kWaitsForNothing,   // nothing runs or could, something has not ended
   kSubmitterStarves,  // all that was submitted has ended, and the submitter does not wait for it
 };
 

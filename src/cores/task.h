@@ -15,11 +15,11 @@ namespace dovetail::cores {
 // What a task is, beside what it does.
 struct TaskSpec {
   TaskShape shape = kVectorTask;  // no lanes at all: it only joins others, and runs nothing
-  bool together = false;          // a cohort, if it has several blocks
+  bool together = false;          // a gang, if it has several blocks
   std::uint32_t blocks = 1;
-  Ticks cost = 0;  // nanoseconds that a block takes, about; 0: nobody knows
+  Ticks cost = 0;  // nanoseconds that a block takes, about; 0: unknown
 
-  // A mixed task or a cohort: while one is ready, no lane takes anything by itself.
+  // A mixed task or a gang: while one is ready, no lane takes anything by itself.
   bool is_wide() const { return shape.is_mixed() || (together && blocks > 1); }
   friend bool operator==(const TaskSpec&, const TaskSpec&) = default;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <functional>
 
 namespace dovetail::cores {
 
@@ -12,6 +13,7 @@ TaskGraph::TaskGraph(const GraphOptions& options)
   for (std::uint32_t edge = 0; edge < options.edges; ++edge) edges_[edge].next = edge + 1;
   if (options.edges > 0) edges_.back().next = kNone;
   if (options.edges == 0) free_edge_ = kNone;
+  passed_.reserve(options.tasks);
 }
 
 Status TaskGraph::room(std::size_t accesses, std::size_t edges) const {
@@ -21,7 +23,7 @@ Status TaskGraph::room(std::size_t accesses, std::size_t edges) const {
                 accesses, map_.capacity());
   }
   if (submitted_ - oldest_ == slots_.size()) {
-    // Whoever submits cannot end the scope while it waits for the scope's tasks to make room.
+    // The submitter cannot end the scope while it waits for room among the scope's tasks.
     if (!scopes_.empty() && scopes_.front() == oldest_) {
       return fail(ErrorKind::kInvalid,
                   "deadlock: the scope that began with task {} holds all {} places, up to task {}; "
@@ -42,7 +44,7 @@ Result<TaskNumber> TaskGraph::submit(std::span<const Access> accesses,
                                      std::span<const TaskNumber> after) {
   if (const Status ok = room(accesses.size(), 0); !ok) return fail(ok.error());
   const TaskNumber task = submitted_;
-  // Whom it waits for is known before anything is entered, so that a refusal leaves no trace.
+  // Predecessors are found before anything is entered, so that a refusal leaves no trace.
   map_.find(task, accesses, after, before_);
   std::erase_if(before_, [&](TaskNumber earlier) { return has_ended(earlier); });
   if (const Status ok = room(accesses.size(), before_.size()); !ok) return fail(ok.error());
@@ -79,11 +81,32 @@ void TaskGraph::end_scope() {
 }
 
 std::optional<TaskNumber> TaskGraph::take_ready() {
-  if (ready_begin_ == ready_end_) return std::nullopt;
-  return ready_[ready_begin_++ & (ready_.size() - 1)];
+  const bool any = ready_begin_ != ready_end_;
+  const TaskNumber first = ready_[ready_begin_ & (ready_.size() - 1)];
+  if (!passed_.empty() && (!any || passed_.front() < first)) {
+    std::pop_heap(passed_.begin(), passed_.end(), std::greater<>());
+    const TaskNumber task = passed_.back();
+    passed_.pop_back();
+    return task;
+  }
+  if (!any) return std::nullopt;
+  ++ready_begin_;
+  return first;
 }
 
 void TaskGraph::finish(TaskNumber task) {
+  end(task, [this](TaskNumber next) { ready_[ready_end_++ & (ready_.size() - 1)] = next; });
+}
+
+void TaskGraph::pass(TaskNumber task) {
+  end(task, [this](TaskNumber next) {
+    passed_.push_back(next);
+    std::push_heap(passed_.begin(), passed_.end(), std::greater<>());
+  });
+}
+
+template <class Ready>
+void TaskGraph::end(TaskNumber task, const Ready& ready) {
   Slot& own = slot(task);
   assert(task >= oldest_ && task < submitted_ && !own.ended && own.waits == 0);
   own.ended = true;
@@ -91,7 +114,7 @@ void TaskGraph::finish(TaskNumber task) {
   for (std::uint32_t index = own.first_edge; index != kNone;) {
     Edge& edge = edges_[index];
     const std::uint32_t next = edge.next;
-    if (--slot(edge.to).waits == 0) ready_[ready_end_++ & (ready_.size() - 1)] = edge.to;
+    if (--slot(edge.to).waits == 0) ready(edge.to);
     edge.next = free_edge_;
     free_edge_ = index;
     --edges_used_;

@@ -40,11 +40,14 @@ class TaskGraph {
   void end_scope();  // the innermost
 
   // The next task that has nothing to wait for any more, each once; in the order in which they came
-  // to be so.
+  // to be so, but what waited for a task that only joins others as if it had not.
   std::optional<TaskNumber> take_ready();
 
   // A task that was taken has ended. Who waited for nothing else is ready now.
   void finish(TaskNumber task);
+  // The same of a task that had nothing to do, at once: who waited for it goes before what is ready
+  // and was submitted later.
+  void pass(TaskNumber task);
 
   // Submitted and not ended.
   std::uint64_t running() const { return submitted_ - ended_; }
@@ -89,6 +92,8 @@ class TaskGraph {
   const Slot& slot(TaskNumber task) const { return slots_[task & (slots_.size() - 1)]; }
   bool has_ended(TaskNumber task) const { return task < live_ || slot(task).ended; }
   Status room(std::size_t accesses, std::size_t edges) const;
+  template <class Ready>
+  void end(TaskNumber task, const Ready& ready);
   void reclaim();
 
   std::vector<Slot> slots_;
@@ -99,6 +104,7 @@ class TaskGraph {
   std::vector<TaskNumber> scopes_;  // by depth: the first task of each
   std::vector<TaskNumber> ready_;   // a ring as large as the slots
   std::uint64_t ready_begin_ = 0, ready_end_ = 0;
+  std::vector<TaskNumber> passed_;  // what is ready after pass(): a heap, the oldest first
   std::vector<TaskNumber> before_;  // of the task that is submitted
   TaskNumber live_ = 0;             // the first that has not ended
   TaskNumber oldest_ = 0;           // the first that keeps its place

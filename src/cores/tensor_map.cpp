@@ -69,8 +69,8 @@ bool TensorMap::enter(TaskNumber task, std::span<const Access> accesses) {
   return true;
 }
 
-// Nobody will ask for accesses to bytes that are written now: whoever comes later waits for the one
-// that writes.
+// Earlier accesses to bytes that are written now are never looked up again: a later task waits for
+// the writer.
 void TensorMap::forget_covered(const Region& region) {
   Position* link = &buckets_[bucket_of(region.buffer())];
   while (*link >= oldest_) {

@@ -30,9 +30,9 @@ class TensorMap {
   // Room for so many accesses.
   explicit TensorMap(std::uint32_t entries);
 
-  // Whom a task that is submitted after all others has to wait for, in their order, each once:
-  // those that `after` names, which have to be earlier ones, and those with whom it shares memory.
-  // What the latter have to wait for themselves may be left out.
+  // Predecessors of a task that is submitted after all others, in their order, each once: those in
+  // `after`, which have to be earlier tasks, and those that share memory with the task.
+  // Predecessors of the latter may be left out.
   void find(TaskNumber task, std::span<const Access> accesses, std::span<const TaskNumber> after,
             std::vector<TaskNumber>& before) const;
 

@@ -17,7 +17,7 @@ namespace dovetail::cores {
 
 // Whether threads that compute stay on cores of their own.
 enum class Pinning : std::uint8_t {
-  kAuto,  // as long as nobody else wants these (PinRule)
+  kAuto,  // while these are uncontested (PinRule)
   kAlways,
   kNever,
 };

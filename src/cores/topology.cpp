@@ -1,6 +1,6 @@
 #include "cores/topology.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <bit>

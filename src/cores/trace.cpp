@@ -12,7 +12,7 @@ namespace dovetail::cores {
 namespace {
 
 constexpr int kCounterProcess = 1;
-enum Track : unsigned { kRunning, kParked, kKept, kTracks };
+enum Track : unsigned { kRunning, kPending, kReserved, kTracks };
 
 std::string in_quotes(std::string_view text) {
   std::string quoted = "\"";
@@ -45,9 +45,9 @@ class Writer {
       }
     }
     for (const Span& span : trace_.running) slice(span, kRunning);
-    for (const Span& span : trace_.parked) slice(span, kParked);
-    for (const KeptSpan& span : trace_.kept) {
-      slice(span.group, span.lane, kKept, span.start, span.end, "kept", "");
+    for (const Span& span : trace_.pending) slice(span, kPending);
+    for (const ReservedSpan& span : trace_.reserved) {
+      slice(span.group, span.lane, kReserved, span.start, span.end, "kept", "");
     }
     out_("\n]}\n");
   }
@@ -73,9 +73,9 @@ class Writer {
     if (!trace_.counters.empty()) {
       meta(kCounterProcess, 0, "process_name", R"({"name":"rings"})");
     }
-    std::set<std::pair<GroupId, unsigned>> parked, kept;
-    for (const Span& span : trace_.parked) parked.insert({span.group, span.lane});
-    for (const KeptSpan& span : trace_.kept) kept.insert({span.group, span.lane});
+    std::set<std::pair<GroupId, unsigned>> pending, reserved;
+    for (const Span& span : trace_.pending) pending.insert({span.group, span.lane});
+    for (const ReservedSpan& span : trace_.reserved) reserved.insert({span.group, span.lane});
     for (GroupId group = 0; group < topology_.groups().size(); ++group) {
       const GroupSpec& spec = topology_.groups()[group];
       meta(process(group), 0, "process_name", fmt::format(R"({{"name":"group {}"}})", group));
@@ -85,8 +85,8 @@ class Writer {
         const auto lane = static_cast<unsigned>(std::countr_zero(lanes));
         const std::string name = lane_name(spec, group, lane);
         name_track(group, lane, kRunning, name);
-        if (parked.contains({group, lane})) name_track(group, lane, kParked, name + " · parked");
-        if (kept.contains({group, lane})) name_track(group, lane, kKept, name + " · kept");
+        if (pending.contains({group, lane})) name_track(group, lane, kPending, name + " · parked");
+        if (reserved.contains({group, lane})) name_track(group, lane, kReserved, name + " · kept");
       }
     }
   }
@@ -146,13 +146,13 @@ observe::LaneSlice lane_slice(const Span& span, const Topology& topology, const 
   return slice;
 }
 
-observe::LaneSlice lane_slice(const KeptSpan& span, const Topology& topology) {
+observe::LaneSlice lane_slice(const ReservedSpan& span, const Topology& topology) {
   observe::LaneSlice slice;
   slice.start = static_cast<std::int64_t>(span.start);
   slice.end = static_cast<std::int64_t>(span.end);
   slice.task = "kept";
   slice.lane = lane_number(topology, span.group, span.lane);
-  slice.track = observe::LaneTrack::kKept;
+  slice.track = observe::LaneTrack::kReserved;
   return slice;
 }
 

@@ -10,21 +10,21 @@
 
 namespace dovetail::engine {
 
-// A thread that carries out one piece of work at a time. What was written before start() is seen by
-// the work, and what the work wrote is seen after wait(). start() and wait() belong to one thread.
+// A thread that executes one function per start(). start() and wait() synchronise memory between
+// the caller and the function, and belong to one thread.
 class Background {
  public:
-  // The thread works for the first lane's core. `pins` outlives this.
+  // The thread is pinned like the first lane's. `pins` outlives this.
   explicit Background(cores::ThreadPins& pins);
-  // Waits for work under way.
+  // Waits for work in flight.
   ~Background();
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
 
-  // Nothing may be under way.
+  // Requires that no work is in flight.
   void start(std::function<Status()> work);
 
-  // What became of the work. An exception that it let out is kInternal.
+  // Waits for the work and returns its status; an exception becomes kInternal.
   Status wait();
 
  private:
@@ -32,7 +32,7 @@ class Background {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::function<Status()> work_;  // set: to do, or under way
+  std::function<Status()> work_;  // set: queued or in flight
   Status outcome_;
   bool stopping_ = false;
   std::thread thread_;

@@ -8,21 +8,21 @@
 
 namespace dovetail::engine {
 
-// A repetition is believed from two tokens on: a single token comes back everywhere (every "the"
-// would have a guess behind it), and a wrong guess costs a row. Beyond four, a longer agreement
-// tells little more.
-inline constexpr std::uint32_t kShortestRepeat = 2;
-inline constexpr std::uint32_t kLongestRepeat = 4;
-// How far back a repetition is looked for. Bounds a look-up to some microseconds, whatever the
-// context's length.
+// Shortest and longest repetition that gives drafts. A single token repeats everywhere (every "the"
+// would propose one), and a rejected draft token costs a row; agreement beyond four tokens adds
+// little.
+inline constexpr std::uint32_t kMinRepeat = 2;
+inline constexpr std::uint32_t kMaxRepeat = 4;
+// Tokens searched for a repetition: bounds a look-up to some microseconds at any context length.
 inline constexpr std::uint32_t kLookBack = 8192;
 
-// Guesses how a sequence goes on by looking it up in itself (prompt look-up decoding, Saxena 2023):
-// the longest end of `tokens`, of kShortestRepeat to kLongestRepeat tokens, that also occurs
-// earlier in the last kLookBack tokens; of several occurrences the most recent. What followed it
-// there is the guess. A guess that reaches the end of `tokens` goes on with itself, so that a short
-// cycle repeats. `drafts` gets `most` tokens, or none; reusing it keeps its memory. A function of
-// its arguments alone.
-void propose(std::span<const TokenId> tokens, std::uint32_t most, std::vector<TokenId>& drafts);
+// Proposes draft tokens by looking the sequence up in itself (prompt look-up decoding, Saxena
+// 2023): the longest end of `tokens`, of kMinRepeat to kMaxRepeat tokens, that also occurs earlier
+// in the last kLookBack tokens; of several occurrences the most recent. The tokens after that
+// occurrence become the draft; a draft that reaches the end of `tokens` continues with itself, so
+// that a short cycle repeats. `drafts` gets `max_drafts` tokens, or none; reusing it keeps its
+// memory. A function of its arguments alone.
+void propose(std::span<const TokenId> tokens, std::uint32_t max_drafts,
+             std::vector<TokenId>& drafts);
 
 }  // namespace dovetail::engine

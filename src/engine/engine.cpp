@@ -1,6 +1,7 @@
 #include "dovetail/engine.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cassert>
 #include <condition_variable>
 #include <exception>
@@ -32,7 +33,7 @@ struct Submission {
   Clock::time_point arrived;
 };
 
-// Every choice of an accepted request has a last event, also of one that the loop never saw.
+// Every choice of an accepted request has a last event, also if the request never reached the loop.
 void end_unstarted(const Submission& submission, FinishReason reason, const Error& error) {
   for (std::int32_t choice = 0; choice < submission.request.n; ++choice) {
     OutputEvent event;
@@ -45,34 +46,51 @@ void end_unstarted(const Submission& submission, FinishReason reason, const Erro
   }
 }
 
+std::optional<grammar::SourceKind> source_kind(GrammarKind kind) {
+  switch (kind) {
+    case GrammarKind::kJsonSchema:
+      return grammar::SourceKind::kJsonSchema;
+    case GrammarKind::kRegex:
+      return grammar::SourceKind::kRegex;
+    case GrammarKind::kJsonObject:
+      return grammar::SourceKind::kJsonObject;
+  }
+  return std::nullopt;
+}
+
+std::string_view text_of(GrammarKind kind, std::string_view text) {
+  return kind == GrammarKind::kJsonObject ? std::string_view() : text;
+}
+
 }  // namespace
 
 struct Engine::Impl {
   std::shared_ptr<const load::ModelSource> source;
   text::Tokenizer tokenizer;
   std::unique_ptr<engine::StepLoop>
-      loop;  // used by the thread alone, but for options() and validate()
+      loop;  // used by the thread alone, except options() and validate()
   EngineOptions options;
 
   mutable std::mutex mutex;
-  std::condition_variable wake;     // of the loop: there is something to do
-  std::condition_variable settled;  // of drain(): nothing is left
+  std::condition_variable wake;     // of the loop: work has arrived
+  std::condition_variable settled;  // of drain(): the engine is idle
   std::vector<Submission> arrivals;
   std::vector<RequestId> cancels;
-  std::uint64_t arriving = 0;  // choices that `stats` does not know of yet
+  std::uint64_t arriving = 0;  // choices not counted in `stats` yet
   std::vector<std::promise<EngineTrace>> trace_requests;
-  bool stopped = false;  // the thread has come to its end
+  bool stopped = false;  // the thread has ended
   RequestId next_id = 1;
   bool draining = false;
   bool stopping = false;
-  bool busy = false;  // the loop has work that it took from the lists
+  bool busy = false;  // the loop has work taken from the lists
   EngineStats stats;
   Clock::time_point last_progress = Clock::now();
   std::optional<Error> failure;
   std::thread thread;
 
-  std::once_flag compiler_made;  // with the first grammar: it takes a while
+  std::once_flag compiler_made;  // made with the first grammar: building it is slow
   Result<std::unique_ptr<grammar::Compiler>> compiler;
+  std::atomic<bool> has_compiler = false;  // then `compiler` can be read
 
   Impl(std::shared_ptr<const load::ModelSource> model, text::Tokenizer text,
        std::unique_ptr<engine::StepLoop> steps)
@@ -85,14 +103,14 @@ struct Engine::Impl {
   Result<std::unique_ptr<grammar::Compiler>> make_compiler() const;
   void run();
   bool take_work();
-  bool has_news() const;
+  bool has_messages() const;
   void make_step();
 };
 
 Result<std::unique_ptr<grammar::Compiler>> Engine::Impl::make_compiler() const {
   auto tokens = tokenizer.token_bytes();
   if (!tokens) return fail(std::move(tokens.error()));
-  // One bit for each logit: models have some that are no tokens.
+  // One bit per logit: models have logits without a token.
   tokens->resize(source->config.vocab_size);
   auto vocabulary = grammar::Vocabulary::create(*tokens, loop->end_ids());
   if (!vocabulary) return fail(std::move(vocabulary.error()));
@@ -114,8 +132,8 @@ bool Engine::Impl::take_work() {
       busy = false;
       settled.notify_all();
     }
-    // Deadlines need no alarm: who has one is in the loop, which is not idle then.
-    wake.wait(lock, [&] { return has_news() || !loop->idle(); });
+    // Deadlines need no alarm: a request with a deadline keeps the loop from being idle.
+    wake.wait(lock, [&] { return has_messages() || !loop->idle(); });
     if (was_idle) last_progress = Clock::now();
     busy = true;
     stop = stopping;
@@ -140,14 +158,14 @@ bool Engine::Impl::take_work() {
   }
   for (const RequestId id : cancelled) loop->cancel(id);
   loop->expire(Clock::now());
-  // Before the step, which may be long: what was taken counts as waiting all the time.
+  // Before the step, which may be long: taken requests count as waiting meanwhile.
   const std::lock_guard lock(mutex);
   stats = loop->stats();
   arriving -= choices;
   return !stop;
 }
 
-bool Engine::Impl::has_news() const {
+bool Engine::Impl::has_messages() const {
   return stopping || !arrivals.empty() || !cancels.empty() || !trace_requests.empty();
 }
 
@@ -193,7 +211,7 @@ Result<std::unique_ptr<Engine>> Engine::create(std::shared_ptr<const load::Model
   auto impl = std::make_unique<Impl>(std::move(source), *std::move(tokenizer), *std::move(loop));
   try {
     impl->thread = std::thread([running = impl.get()] {
-      // Unless another thread computes, this one is the first lane's.
+      // Without async_scheduling this thread is the first lane's.
       std::optional<cores::ThreadPins::Member> member;
       if (!running->options.async_scheduling) member.emplace(running->loop->pins(), 0);
       running->run();
@@ -241,19 +259,23 @@ Result<RequestId> Engine::submit(Request request, EventSink sink) {
   return id;
 }
 
-Result<CompiledGrammar> Engine::compile(GrammarKind kind, std::string_view text) {
-  std::call_once(impl_->compiler_made, [&] { impl_->compiler = impl_->make_compiler(); });
+Result<CompiledGrammar> Engine::compile(GrammarKind kind, std::string_view text,
+                                        const std::atomic<bool>* stop) {
+  std::call_once(impl_->compiler_made, [&] {
+    impl_->compiler = impl_->make_compiler();
+    impl_->has_compiler = impl_->compiler.has_value();
+  });
   if (!impl_->compiler) return fail(impl_->compiler.error());
-  grammar::Compiler& compiler = **impl_->compiler;
-  switch (kind) {
-    case GrammarKind::kJsonSchema:
-      return compiler.compile(grammar::SourceKind::kJsonSchema, text);
-    case GrammarKind::kRegex:
-      return compiler.compile(grammar::SourceKind::kRegex, text);
-    case GrammarKind::kJsonObject:
-      return compiler.compile(grammar::SourceKind::kJsonObject, {});
-  }
-  return fail(ErrorKind::kInvalid, "grammar: an unknown kind");
+  const auto source = source_kind(kind);
+  if (!source) return fail(ErrorKind::kInvalid, "grammar: an unknown kind");
+  return (*impl_->compiler)->compile(*source, text_of(kind, text), stop);
+}
+
+std::optional<Result<CompiledGrammar>> Engine::find_grammar(GrammarKind kind,
+                                                            std::string_view text) const {
+  const auto source = source_kind(kind);
+  if (!impl_->has_compiler || !source) return std::nullopt;
+  return (*impl_->compiler)->find(*source, text_of(kind, text));
 }
 
 void Engine::cancel(RequestId id) {

@@ -1,4 +1,4 @@
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <string>
 #include <string_view>
@@ -19,7 +19,7 @@ std::string mebibytes(std::uint64_t bytes) {
 std::string_view pinning_text(PinOption option) {
   switch (option) {
     case PinOption::kAuto:
-      return ", each on a core of its own while nobody else wants it";
+      return ", each on a core of its own while no other process wants it";
     case PinOption::kAlways:
       return ", pinned";
     case PinOption::kNever:
@@ -42,7 +42,7 @@ class Explanation {
         fmt::format("one for each thread, in a group per L3 cache{}",
                     binding(options_) == cores::Binding::kCache ? ", where it stays" : ""));
     add("kernels", options_.kernels,
-        given_.kernels.empty() ? "the best that this CPU runs" : "as given");
+        given_.kernels.empty() ? "the best that this CPU runs, or DOVETAIL_ISA" : "as given");
     add("kv-cache-dtype", options_.cache_type == CacheTypeOption::kF32 ? "f32" : "f16",
         given_.cache_type != CacheTypeOption::kAuto    ? "as given"
         : options_.cache_type == CacheTypeOption::kF32 ? "as the weights are"
@@ -78,7 +78,7 @@ class Explanation {
     const std::string need =
         fmt::format("{} sequences of {} positions", options_.max_num_seqs, context);
     const std::string_view limit = given_.kv_memory > 0 ? "kv-memory"
-                                   : options_.kv_memory == kMostKvMemory
+                                   : options_.kv_memory == kMaxKvMemory
                                        ? "the most without kv-memory"
                                        : "half of the memory";
     if (options_.kv_blocks >= useful) {
@@ -103,8 +103,7 @@ class Explanation {
   }
   std::string_view target_reason() const {
     if (!options_.mixed) return "not used without mixed steps";
-    if (options_.target_inter_token_ms >= kNoTarget)
-      return "prompts are read as fast as they can be";
+    if (options_.target_inter_token_ms >= kNoTarget) return "prefill is as fast as it can be";
     return options_.target_inter_token_ms > 0
                ? "as given"
                : "prompts at most double the time of a step in which others decode";
@@ -122,13 +121,15 @@ class Explanation {
     };
     flag("mixed", options_.mixed, "a step has prompts beside decode rows",
          "a step has prompts or decode rows");
+    flag("pack", options_.pack_weights, "weights of block types are packed for products at load",
+         "weights stay in the mapped file");
     flag("prefix-cache", options_.prefix_cache, "equal beginnings are computed once",
          "every prompt is computed");
     flag("async-scheduling", options_.async_scheduling, "a step is planned while one is computed",
          "steps are planned one after the other");
     if (options_.speculative_tokens > 0) {
       add("speculative-tokens", options_.speculative_tokens,
-          "guesses per decode row, looked up in the text so far");
+          "draft tokens per decode row, looked up in the text so far");
     }
   }
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <numeric>
@@ -21,13 +22,13 @@ constexpr std::uint32_t kMaxThreads = 1024;
 constexpr std::uint32_t kMaxSeqs = 1U << 16;
 constexpr std::uint32_t kMaxBatchedTokens = 1U << 20;
 constexpr std::uint32_t kMaxBlocks = 1U << 30;
-constexpr std::uint32_t kMostDrafts = 64;
-constexpr std::uint32_t kMostSteps = 1U << 30;
-constexpr std::size_t kMostEvents = std::size_t{1} << 26;
+constexpr std::uint32_t kMaxDrafts = 64;
+constexpr std::uint32_t kMaxSteps = 1U << 30;
+constexpr std::size_t kMaxEvents = std::size_t{1} << 26;
 constexpr std::uint32_t kAny = std::numeric_limits<std::uint32_t>::max();
 constexpr auto kBlock = static_cast<std::uint32_t>(kernels::kBlockSize);
 
-// What a control group of this process, such as a container's, may use; "max" is no number.
+// Memory limit of the control group of this process, such as a container's; "max" is no number.
 std::uint64_t control_group_memory() {
   std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
   for (const char* file :
@@ -67,11 +68,11 @@ Status check_ranges(const EngineOptions& options) {
   for (const Range& range : {
            Range{"max_num_batched_tokens", tokens, 1, kMaxBatchedTokens},
            Range{"speculative_tokens", options.speculative_tokens, 0,
-                 std::min(kMostDrafts, tokens - 1)},
+                 std::min(kMaxDrafts, tokens - 1)},
            Range{"min_prefill_tokens", options.min_prefill_tokens, 1, kMaxBatchedTokens},
-           Range{"prefill_interval", options.prefill_interval, 1, kMostSteps},
+           Range{"prefill_interval", options.prefill_interval, 1, kMaxSteps},
            Range{"prefill_alignment", options.prefill_alignment, 0, kMaxBatchedTokens},
-           Range{"ageing_steps", options.ageing_steps, 1, kMostSteps},
+           Range{"ageing_steps", options.ageing_steps, 1, kMaxSteps},
            Range{"threads", options.threads, 0, kMaxThreads},
            Range{"kv_blocks", options.kv_blocks, 0, kMaxBlocks},
            Range{"max_waiting", options.max_waiting, 0, kAny},
@@ -84,25 +85,30 @@ Status check_ranges(const EngineOptions& options) {
                 "target_inter_token_ms: {} is out of range, expected 0 (automatic) to {}", target,
                 kNoTarget);
   }
-  if (options.stall_limit < std::chrono::milliseconds(0) || options.stall_limit > kMostStall) {
+  if (options.stall_limit < std::chrono::milliseconds(0) || options.stall_limit > kMaxStall) {
     return fail(ErrorKind::kInvalid, "stall_limit: {} ms is out of range, expected 0 (off) to {}",
-                options.stall_limit.count(), kMostStall.count());
+                options.stall_limit.count(), kMaxStall.count());
   }
-  if (options.trace_events > kMostEvents) {
+  if (options.trace_events > kMaxEvents) {
     return fail(ErrorKind::kInvalid, "trace_events: {} is out of range, expected 0 (off) to {}",
-                options.trace_events, kMostEvents);
+                options.trace_events, kMaxEvents);
   }
   return {};
 }
 
-Result<const kernels::Kernels*> choose_kernels(const std::string& name) {
+// Stands in for an option that is not given, so that whole test suites can run under one set.
+constexpr const char* kKernelsVariable = "DOVETAIL_ISA";
+
+Result<const kernels::Kernels*> choose_kernels(const std::string& given) {
+  const char* variable = given.empty() ? std::getenv(kKernelsVariable) : nullptr;
+  const std::string name = variable != nullptr ? variable : given;
   if (name.empty()) return &kernels::best_kernels();
   if (const kernels::Kernels* found = kernels::find_kernels(name)) return found;
   std::vector<std::string_view> names;
   for (const kernels::Kernels* available : kernels::available_kernels())
     names.push_back(available->name);
-  return fail(ErrorKind::kInvalid, "kernels: '{}' is not available on this CPU, expected one of {}",
-              name, fmt::join(names, ", "));
+  return fail(ErrorKind::kInvalid, "{}: '{}' is not available on this CPU, expected one of {}",
+              variable != nullptr ? kKernelsVariable : "kernels", name, fmt::join(names, ", "));
 }
 
 kernels::CacheType cache_type(CacheTypeOption option, const load::ModelSource& source) {
@@ -114,7 +120,7 @@ kernels::CacheType cache_type(CacheTypeOption option, const load::ModelSource& s
     case CacheTypeOption::kAuto:
       break;
   }
-  const bool full = source.tensors.at("blk.0.attn_q.weight").type == load::DataType::kF32;
+  const bool full = source.tensors.at("blk.0.attn_q.weight").type == kernels::DataType::kF32;
   return full ? kernels::CacheType::kF32 : kernels::CacheType::kF16;
 }
 
@@ -182,7 +188,7 @@ std::uint64_t usable_memory() {
   return std::min(pages * page, control_group_memory());
 }
 
-std::uint64_t default_kv_memory() { return std::min(kMostKvMemory, usable_memory() / 2); }
+std::uint64_t default_kv_memory() { return std::min(kMaxKvMemory, usable_memory() / 2); }
 
 cores::Binding binding(const EngineOptions& options) {
   const std::vector<std::uint32_t> cores = cores::cores_by_cache();

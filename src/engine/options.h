@@ -8,6 +8,7 @@
 #include "base/result.h"
 #include "cores/thread_pins.h"
 #include "dovetail/engine.h"
+#include "dovetail/request.h"
 #include "kernels/kernels.h"
 #include "load/model_source.h"
 #include "model/cache.h"
@@ -15,7 +16,7 @@
 
 namespace dovetail::engine {
 
-// Options with every automatic value filled in, and what follows from them.
+// Options with every automatic value filled in, and values derived from them.
 struct ResolvedOptions {
   EngineOptions options;
   const kernels::Kernels* kernels = nullptr;
@@ -25,32 +26,45 @@ struct ResolvedOptions {
 // kInvalid names the option, its value and what would be valid for this model and machine.
 Result<ResolvedOptions> resolve(EngineOptions options, const load::ModelSource& source);
 
-// The longest EngineOptions::target_inter_token_ms: as good as none, for who reads no answer while
-// it grows.
+// The longest EngineOptions::target_inter_token_ms: in effect no bound, for callers that do not
+// stream.
 inline constexpr double kNoTarget = 3600e3;
 
 // The longest EngineOptions::stall_limit: a day.
-inline constexpr std::chrono::milliseconds kMostStall = std::chrono::hours(24);
+inline constexpr std::chrono::milliseconds kMaxStall = std::chrono::hours(24);
 
-// One line per option that shapes the engine: its name on the command line, its value and why it is
-// that, for people. `given` is what `resolved` was made from.
+// One line for people per option that shapes the engine: name on the command line, value and
+// reason. `resolved` is the result of resolve(given).
 std::vector<std::string> explain(const EngineOptions& given, const ResolvedOptions& resolved,
                                  const load::ModelSource& source);
 
-// Bytes of memory that this process may count on: the machine's, or less in a control group.
+// Bytes of memory that this process may use: the machine's, or less in a control group.
 std::uint64_t usable_memory();
-// What the cache takes where nothing is said: half of that, but no more than kMostKvMemory.
-inline constexpr std::uint64_t kMostKvMemory = std::uint64_t{4} << 30;
+// Default size of the cache: half of that, at most kMaxKvMemory.
+inline constexpr std::uint64_t kMaxKvMemory = std::uint64_t{4} << 30;
 std::uint64_t default_kv_memory();
 
-// Where threads that compute stay that have no core of their own; for options whose automatic
-// values are filled in. Where they take all cores of a machine with several caches, each stays
-// behind the cache of its group: there is room for all of them, and what a group shares would not
-// be near for who moves away.
+// Binding of computing threads without a core of their own; for options whose automatic values are
+// filled in. Where the threads take all cores of a machine with several caches, each is bound to
+// the cache of its group, which holds the data that the group shares.
 cores::Binding binding(const EngineOptions& options);
 cores::Pinning pinning(const EngineOptions& options);
 
-// What the scheduler is told; for options whose automatic values are filled in.
+// Options of the scheduler; for options whose automatic values are filled in.
 schedule::SchedulerOptions scheduler_options(const EngineOptions& options);
+
+// Limits that a request is checked against.
+struct RequestLimits {
+  std::uint32_t vocab_size = 0;
+  std::uint32_t max_context = 0;
+  std::uint32_t max_num_seqs = 0;
+  std::uint32_t max_waiting = 0;
+};
+
+// The longest Request::timeout.
+inline constexpr std::chrono::hours kMaxTimeout{24 * 365};
+
+// kInvalid with the field, its value and what would be valid; field names are those of Request.
+Status validate(const Request& request, const RequestLimits& limits);
 
 }  // namespace dovetail::engine

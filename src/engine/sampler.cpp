@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/random.h"
+#include "kernels/functions.h"
 
 namespace dovetail::engine {
 namespace {
@@ -29,8 +29,8 @@ bool changes_logits(const SamplingContext& context) {
          params.frequency_penalty != 0.0F;
 }
 
-// Takes out what has no bit. Whole words are usually alike: inside of a string nearly every token
-// may come next, elsewhere nearly none.
+// Removes tokens without a bit. Whole words are usually alike: inside of a string nearly every
+// token may come next, elsewhere nearly none.
 void keep_allowed(std::span<float> logits, std::span<const std::uint64_t> allowed) {
   assert(allowed.size() * 64 >= logits.size());
   for (std::size_t first = 0; first < logits.size(); first += 64) {
@@ -80,7 +80,7 @@ void adjust(std::vector<float>& logits, const SamplingContext& context) {
 
 // The share of a token relative to the best one.
 double weight(float logit, float best, float temperature) {
-  return std::exp((static_cast<double>(logit) - best) / temperature);
+  return kernels::exp((static_cast<double>(logit) - best) / temperature);
 }
 
 // Keeps the smallest set of the best with at least `top_p` of the total. Sorts no more than it
@@ -159,7 +159,7 @@ std::optional<TokenId> sample(std::span<const float> logits, const SamplingConte
   }
 
   double sum = 0.0;
-  std::vector<double> sums;  // running, of the candidates that min-p leaves
+  std::vector<double> sums;  // prefix sums of the candidates that min-p leaves
   std::size_t kept = 0;
   for (const Candidate& candidate : candidates) {
     const double share = weight(candidate.logit, best.logit, params.temperature);
@@ -178,8 +178,8 @@ std::optional<TokenId> sample(std::span<const float> logits, const SamplingConte
 OutputToken describe(std::span<const float> logits, TokenId chosen, std::int32_t top) {
   const float best = *std::max_element(logits.begin(), logits.end());
   double sum = 0.0;
-  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - best);
-  const double log_sum = std::log(sum) + best;
+  for (const float logit : logits) sum += kernels::exp(static_cast<double>(logit) - best);
+  const double log_sum = kernels::log(sum) + best;
   const auto logprob = [&](float logit) { return static_cast<float>(logit - log_sum); };
 
   OutputToken token;

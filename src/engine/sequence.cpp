@@ -17,6 +17,37 @@ bool uses_counts(const SamplingParams& params) {
 
 }  // namespace
 
+StopMatcher::Found StopMatcher::push(std::string_view piece) {
+  if (stops_.empty()) return {std::string(piece), std::nullopt};
+  std::size_t end = held_.size();
+  held_ += piece;
+  for (; end <= held_.size(); ++end) {
+    const std::string_view seen = std::string_view(held_).substr(0, end);
+    const std::string* longest = nullptr;
+    for (const std::string& stop : stops_) {
+      if (seen.ends_with(stop) && (longest == nullptr || stop.size() > longest->size()))
+        longest = &stop;
+    }
+    if (longest != nullptr) {
+      Found found{held_.substr(0, end - longest->size()), *longest};
+      held_.clear();
+      return found;
+    }
+  }
+  // Text that ends with the beginning of a stop string is held.
+  std::size_t keep = 0;
+  for (const std::string& stop : stops_) {
+    for (std::size_t size = std::min(stop.size() - 1, held_.size()); size > keep; --size) {
+      if (std::string_view(held_).ends_with(std::string_view(stop).substr(0, size))) keep = size;
+    }
+  }
+  Found found{held_.substr(0, held_.size() - keep), std::nullopt};
+  held_.erase(0, held_.size() - keep);
+  return found;
+}
+
+std::string StopMatcher::finish() { return std::exchange(held_, {}); }
+
 Sequence::Sequence(std::shared_ptr<const SharedRequest> shared, std::int32_t choice,
                    const std::optional<text::Tokenizer>& tokenizer)
     : shared_(std::move(shared)),
@@ -33,18 +64,19 @@ Sequence::Sequence(std::shared_ptr<const SharedRequest> shared, std::int32_t cho
   }
 }
 
-void Sequence::guess(std::uint32_t most) {
-  guesses_.clear();
-  if (most > 0) propose(tokens_, most, guesses_);
+void Sequence::propose_drafts(std::uint32_t max_drafts) {
+  drafts_.clear();
+  if (max_drafts > 0) propose(tokens_, max_drafts, drafts_);
 }
 
-std::optional<OutputToken> Sequence::choose(std::span<const float> logits, std::uint32_t draw) {
+std::optional<OutputToken> Sequence::sample_token(std::span<const float> logits,
+                                                  std::uint32_t position) {
   const Request& request = shared_->request;
   SamplingContext context;
   context.params = &request.sampling;
   context.seed = shared_->seed;
   context.choice = static_cast<std::uint32_t>(choice_);
-  context.position = draw;
+  context.position = position;
   context.counts = &counts_;
   if (generated() < static_cast<std::uint32_t>(request.min_tokens))
     context.forbidden = shared_->ends;
@@ -54,7 +86,7 @@ std::optional<OutputToken> Sequence::choose(std::span<const float> logits, std::
   }
   std::optional<TokenId> id = sample(logits, context);
   if (!id && grammar_ && !context.forbidden.empty()) {
-    // The grammar leaves nothing else.
+    // The grammar allows end tokens alone.
     context.forbidden = {};
     id = sample(logits, context);
   }
@@ -72,32 +104,33 @@ void Sequence::allow_next() {
   }
 }
 
-Sequence::News Sequence::advance(std::span<const float> logits, std::size_t vocab) {
-  News news;
+Sequence::Appended Sequence::append_tokens(std::span<const float> logits, std::size_t vocab) {
+  Appended appended;
   const std::size_t rows = logits.size() / vocab;
   for (std::size_t row = 0; row < rows; ++row) {
-    if (news.ended && !mutated(Mutant::kReadPastTheEnd)) break;
-    if (row > 0 && tokens_.back() != guesses_[row - 1] && !mutated(Mutant::kBelieveGuesses)) break;
-    const std::uint32_t draw =
-        generated() - (mutated(Mutant::kOneDrawPerStep) ? news.new_tokens : 0);
-    const std::optional<OutputToken> token = choose(logits.subspan(row * vocab, vocab), draw);
+    if (appended.ended && !mutated(Mutant::kReadPastTheEnd)) break;
+    if (row > 0 && tokens_.back() != drafts_[row - 1] && !mutated(Mutant::kAcceptAllDrafts)) break;
+    const std::uint32_t position =
+        generated() - (mutated(Mutant::kOneRandomPerStep) ? appended.new_tokens : 0);
+    const std::optional<OutputToken> token =
+        sample_token(logits.subspan(row * vocab, vocab), position);
     if (token) {
-      ++news.new_tokens;
-      news.ended = accept(*token, news.event);
+      ++appended.new_tokens;
+      appended.ended = accept(*token, appended.event);
     } else {
-      news.event.finish = FinishReason::kError;
-      news.event.error = {ErrorKind::kInternal, "the model's logits are not numbers"};
-      news.ended = true;
+      appended.event.finish = FinishReason::kError;
+      appended.event.error = {ErrorKind::kInternal, "the model's logits are not numbers"};
+      appended.ended = true;
     }
   }
   OutputEvent described = event();
-  news.event.request = described.request;
-  news.event.choice = described.choice;
-  news.event.usage = described.usage;
-  return news;
+  appended.event.request = described.request;
+  appended.event.choice = described.choice;
+  appended.event.usage = described.usage;
+  return appended;
 }
 
-bool Sequence::accept(const OutputToken& token, OutputEvent& news) {
+bool Sequence::accept(const OutputToken& token, OutputEvent& event) {
   const Request& request = shared_->request;
   const TokenId id = token.id;
   tokens_.push_back(id);
@@ -108,54 +141,54 @@ bool Sequence::accept(const OutputToken& token, OutputEvent& news) {
   }
 
   if (std::binary_search(shared_->ends.begin(), shared_->ends.end(), id)) {
-    news.finish = FinishReason::kStop;
+    event.finish = FinishReason::kStop;
   } else {
-    news.tokens.push_back(token);
+    event.tokens.push_back(token);
     const std::string text = decoder_ ? decoder_->push(id) : std::string();
     if (generated() <= static_cast<std::uint32_t>(request.min_tokens)) {
-      news.text += text;
+      event.text += text;
     } else {
       StopMatcher::Found found = stops_.push(text);
-      news.text += found.text;
+      event.text += found.text;
       if (found.stopped) {
-        news.finish = FinishReason::kStop;
-        news.stop_string = *std::move(found.stopped);
+        event.finish = FinishReason::kStop;
+        event.stop_string = *std::move(found.stopped);
       }
     }
-    if (!news.finish && grammar_ && grammar_->must_end()) news.finish = FinishReason::kStop;
-    if (!news.finish && generated() == static_cast<std::uint32_t>(request.max_tokens))
-      news.finish = FinishReason::kLength;
+    if (!event.finish && grammar_ && grammar_->must_end()) event.finish = FinishReason::kStop;
+    if (!event.finish && generated() == static_cast<std::uint32_t>(request.max_tokens))
+      event.finish = FinishReason::kLength;
   }
-  // Text that was held back is certain now, but bytes of a character that will never be complete
-  // may complete a stop string.
-  if (news.finish && news.stop_string.empty()) {
+  // Held text is final at the end; bytes of an incomplete character may still complete a stop
+  // string.
+  if (event.finish && event.stop_string.empty()) {
     StopMatcher::Found rest = stops_.push(decoder_ ? decoder_->finish() : std::string());
-    news.text += rest.text;
+    event.text += rest.text;
     if (rest.stopped) {
-      news.finish = FinishReason::kStop;
-      news.stop_string = *std::move(rest.stopped);
+      event.finish = FinishReason::kStop;
+      event.stop_string = *std::move(rest.stopped);
     } else {
-      news.text += stops_.finish();
+      event.text += stops_.finish();
     }
   }
-  return news.finish.has_value();
+  return event.finish.has_value();
 }
 
 void Sequence::end_early(FinishReason reason, const Error& error) {
-  OutputEvent news = event();
-  news.finish = reason;
-  news.error = error;
-  shared_->sink(std::move(news));
+  OutputEvent last = event();
+  last.finish = reason;
+  last.error = error;
+  shared_->sink(std::move(last));
 }
 
 OutputEvent Sequence::event() const {
-  OutputEvent news;
-  news.request = shared_->id;
-  news.choice = choice_;
-  news.usage.prompt_tokens = static_cast<std::uint32_t>(shared_->request.prompt.size());
-  news.usage.cached_tokens = cached_tokens_;
-  news.usage.completion_tokens = generated();
-  return news;
+  OutputEvent last;
+  last.request = shared_->id;
+  last.choice = choice_;
+  last.usage.prompt_tokens = static_cast<std::uint32_t>(shared_->request.prompt.size());
+  last.usage.cached_tokens = cached_tokens_;
+  last.usage.completion_tokens = generated();
+  return last;
 }
 
 }  // namespace dovetail::engine

@@ -6,85 +6,107 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "dovetail/request.h"
 #include "engine/sampler.h"
-#include "engine/stop_matcher.h"
 #include "grammar/matcher.h"
 #include "text/tokenizer.h"
 
 namespace dovetail::engine {
 
-// What the choices of a request have in common.
+// State shared by the choices of a request.
 struct SharedRequest {
   RequestId id = 0;
-  Request request;            // max_tokens is resolved: how many tokens fit
+  Request request;            // max_tokens is resolved: at most the tokens that fit
   std::vector<TokenId> ends;  // tokens that end the output, ascending
   std::uint64_t seed = 0;
   EventSink sink;
-  // When what is unfinished ends with kTimeout.
+  // Unfinished choices end with kTimeout then.
   std::optional<std::chrono::steady_clock::time_point> deadline;
 };
 
-// One choice of a request on its way from prompt to end: its tokens, and the text that they make.
+// Finds stop strings in text that comes in pieces, and holds text that may become one. The first
+// complete stop string wins; among those that end at the same byte, the longest. The result does
+// not depend on the cut into pieces.
+class StopMatcher {
+ public:
+  // No string may be empty.
+  explicit StopMatcher(std::vector<std::string> stops) : stops_(std::move(stops)) {}
+
+  struct Found {
+    std::string text;                    // text before the stop string that was not returned yet
+    std::optional<std::string> stopped;  // the stop string; no push() may follow
+  };
+  Found push(std::string_view piece);
+
+  // The held text, at the end of the output.
+  std::string finish();
+
+ private:
+  std::vector<std::string> stops_;
+  std::string held_;
+};
+
+// One choice of a request: its tokens, draft tokens, and text.
 class Sequence {
  public:
   Sequence(std::shared_ptr<const SharedRequest> shared, std::int32_t choice,
            const std::optional<text::Tokenizer>& tokenizer);
 
-  // Prompt and output so far.
+  // Prompt and output tokens so far.
   std::span<const TokenId> tokens() const { return tokens_; }
   const SharedRequest& shared() const { return *shared_; }
   std::shared_ptr<const SharedRequest> share() const { return shared_; }
   std::int32_t choice() const { return choice_; }
 
-  // Guesses for what follows the last token, at most `most`; computed rows may check them.
-  void guess(std::uint32_t most);
-  std::span<const TokenId> guesses() const { return guesses_; }
+  // Proposes at most `max_drafts` draft tokens to follow the last token.
+  void propose_drafts(std::uint32_t max_drafts);
+  std::span<const TokenId> drafts() const { return drafts_; }
 
-  // What came of a sampled row.
-  struct News {
-    OutputEvent event;             // to be delivered: of all new tokens together
-    std::uint32_t new_tokens = 0;  // the last ones of tokens(); none only with an error
+  // Result of append_tokens().
+  struct Appended {
+    OutputEvent event;             // to be delivered, of all new tokens
+    std::uint32_t new_tokens = 0;  // appended to tokens(); 0 only with an error
     bool ended = false;            // it was the last event
   };
-  // Takes the next tokens from rows of `vocab` logits: the first follows the last token, each
-  // further one is believed only if the token before it turned out as guessed. What comes out is
-  // what row after row would have given. Touches nothing but this sequence.
-  News advance(std::span<const float> logits, std::size_t vocab);
+  // Samples and appends the next tokens from rows of `vocab` logits. The first row follows the last
+  // token; each further row counts only if the token before it equals its draft token. The tokens
+  // are those that row after row would have given. Changes this sequence alone.
+  Appended append_tokens(std::span<const float> logits, std::size_t vocab);
 
-  // So many of the prompt's tokens were found in the cache.
+  // Records the number of prompt tokens found in the cache.
   void note_cached(std::uint32_t tokens) { cached_tokens_ = tokens; }
 
-  // Sends the last event of a sequence that ends before its time.
+  // Sends the last event of a sequence that is cancelled or fails.
   void end_early(FinishReason reason, const Error& error);
 
  private:
   std::uint32_t generated() const {
     return static_cast<std::uint32_t>(tokens_.size() - shared_->request.prompt.size());
   }
-  // The token that a row of logits gives with the random number `draw` of the sequence's stream;
-  // nothing where no logit is a number.
-  std::optional<OutputToken> choose(std::span<const float> logits, std::uint32_t draw);
-  // What the grammar allows, into allowed_.
+  // The token that a row of logits gives with the random number `position` of the sequence's
+  // stream; nothing where no logit is a number.
+  std::optional<OutputToken> sample_token(std::span<const float> logits, std::uint32_t position);
+  // Writes the tokens that the grammar allows to allowed_.
   void allow_next();
-  // True: the sequence has ended with it.
-  bool accept(const OutputToken& token, OutputEvent& news);
+  // Appends a token, and its text to `event`. True: the sequence ends with it.
+  bool accept(const OutputToken& token, OutputEvent& event);
   OutputEvent event() const;
 
   std::shared_ptr<const SharedRequest> shared_;
   std::int32_t choice_ = 0;
   std::uint32_t cached_tokens_ = 0;
   std::vector<TokenId> tokens_;
-  std::vector<TokenId> guesses_;
+  std::vector<TokenId> drafts_;
   TokenCounts counts_;
   std::optional<text::StreamDecoder> decoder_;
   StopMatcher stops_;
-  // Where the text is in the request's grammar. Moves with tokens_, so that what a preemption costs
-  // is the cache alone.
+  // State of the request's grammar after tokens_; a preemption does not lose it.
   std::optional<grammar::Matcher> grammar_;
-  std::vector<std::uint64_t> allowed_;  // by choose()
+  std::vector<std::uint64_t> allowed_;  // by sample_token()
 };
 
 }  // namespace dovetail::engine

@@ -15,18 +15,18 @@ constexpr std::size_t kTerms = 4;  // a, b, c, d of StepCost
 using Vector = std::array<double, kTerms>;
 using Matrix = std::array<Vector, kTerms>;
 
-// Values of StepCost::free_tokens that are tried once there are so many steps with prefill. The
-// least of those whose error is nearly the smallest is taken.
+// Candidates for StepCost::free_tokens, from kMinStepsForFree steps with prefill on. The least one
+// whose error is nearly the smallest is taken.
 constexpr std::array<std::uint32_t, 5> kFree = {0, 8, 16, 32, 64};
 constexpr double kFreeGain = 0.9;
-constexpr std::uint64_t kFewestForFree = 32;
+constexpr std::uint64_t kMinStepsForFree = 32;
 
-// Relative to the diagonal: terms that the steps cannot tell apart share what they explain.
+// Relative to the diagonal: terms that the steps cannot separate share their part.
 constexpr double kRidge = 1e-5;
-constexpr double kLeastWeight = 1e-3;
+constexpr double kMinWeight = 1e-3;
 constexpr double kTrusted = 0.2;         // relative distance from the last fit that counts in full
 constexpr double kOtherSpeed = 1.5;      // a factor above it is no drift
-constexpr double kMostAtOnce = 10;       // that a change of speed is believed to be
+constexpr double kMaxSpeedChange = 10;   // largest accepted change of speed, a factor
 constexpr std::uint32_t kImagined = 64;  // tokens of the imagined step
 
 Vector terms(const StepLoad& load, std::uint32_t free_tokens) {
@@ -128,9 +128,9 @@ void StepCostEstimator::observe(const StepLoad& load, double microseconds) {
 
   const double rate = microseconds / tokens;
   if (best_rate_ == 0 || rate < best_rate_) best_rate_ = rate;
-  const bool enough = steps_ >= kFewestSteps && prefill_ >= kFewestPrefill;
+  const bool enough = steps_ >= kMinSteps && prefill_ >= kMinPrefillSteps;
   last_[number % kLast] = {load, microseconds, number};
-  if (enough && (prefill_ <= kFewestForFree || number % kRefit == 0)) {
+  if (enough && (prefill_ <= kMinStepsForFree || number % kRefit == 0)) {
     if (fitted_) follow_speed();
     fit();
   }
@@ -140,7 +140,7 @@ void StepCostEstimator::observe(const StepLoad& load, double microseconds) {
 // By age, and by the distance from the last fit as Huber weighs it.
 double StepCostEstimator::weight(const Step& step) const {
   const double age = static_cast<double>(steps_ - step.number);
-  const double recent = std::max(std::exp2(-age / kHalfLife), kLeastWeight);
+  const double recent = std::max(std::exp2(-age / kHalfLife), kMinWeight);
   if (!fitted_) return recent;
   const double distance = std::abs(1.0 - cost_.predict(step.load) / step.microseconds);
   return distance > kTrusted ? recent * kTrusted / distance : recent;
@@ -153,7 +153,7 @@ void StepCostEstimator::follow_speed() {
   std::transform(last_.begin(), last_.end(), ratios.begin(),
                  [&](const Step& step) { return step.microseconds / cost_.predict(step.load); });
   std::nth_element(ratios.begin(), ratios.begin() + kLast / 2, ratios.end());
-  const double factor = std::clamp(ratios[kLast / 2], 1 / kMostAtOnce, kMostAtOnce);
+  const double factor = std::clamp(ratios[kLast / 2], 1 / kMaxSpeedChange, kMaxSpeedChange);
   if (factor < kOtherSpeed && factor > 1 / kOtherSpeed) return;
   for (Kind& kind : kinds_) {
     for (Step& step : kind.steps) {
@@ -185,7 +185,7 @@ void StepCostEstimator::fit() {
   }
   const double doubt = prefill_weight / static_cast<double>(prefill_);
   const StepLoad imagined{kImagined, 0, 0};
-  const std::size_t tried = prefill_ >= kFewestForFree ? kFree.size() : 1;
+  const std::size_t tried = prefill_ >= kMinStepsForFree ? kFree.size() : 1;
   std::array<Fit, kFree.size()> fits;
   double least_error = std::numeric_limits<double>::infinity();
   for (std::size_t f = 0; f < tried; ++f) {
@@ -196,7 +196,7 @@ void StepCostEstimator::fit() {
   std::size_t chosen = 0;
   while (kFreeGain * fits[chosen].error > least_error) ++chosen;
   const Vector& beta = fits[chosen].beta;
-  // Without a price for prefill there would be no bound; a tiny one is as good as none.
+  // Without a price for prefill there would be no bound; a tiny price has the same effect.
   const double least = 1e-6 * best_rate_;
   cost_ = {beta[0], std::max(beta[1], least), beta[2], beta[3], kFree[chosen]};
   fitted_ = true;

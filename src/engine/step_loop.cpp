@@ -13,8 +13,8 @@
 #include "cores/trace.h"
 #include "engine/mutation.h"
 #include "engine/options.h"
-#include "engine/validate.h"
 #include "kernels/kernels.h"
+#include "model/pack_weights.h"
 #include "model/share.h"
 
 namespace dovetail::engine {
@@ -24,8 +24,8 @@ double seconds_since(StepLoop::Clock::time_point start) {
   return std::chrono::duration<double>(StepLoop::Clock::now() - start).count();
 }
 
-// The engine's queue is bounded at its door; what was let in there may always come back here after
-// a preemption.
+// The engine bounds its queue at submit(); an accepted request may always return to the scheduler's
+// queue after a preemption.
 schedule::SchedulerOptions unbounded_queue(schedule::SchedulerOptions options) {
   options.max_waiting = std::numeric_limits<std::uint32_t>::max();
   return options;
@@ -46,13 +46,13 @@ std::vector<std::byte> bytes_of(std::string_view text) {
   return {bytes.begin(), bytes.end()};
 }
 
-// What the hashes of a request's prefixes start with: no other tenant and salt give the same.
+// Root of the hashes of a request's prefixes: unique for tenant and salt.
 kv::BlockHash prefix_root(const Request& request) {
   return kv::root_hash(
       bytes_of(fmt::format("{}:{}{}", request.tenant.size(), request.tenant, request.cache_salt)));
 }
 
-// Tenants are told apart by hash, so that their names need no table.
+// Tenants are identified by hash, so that their names need no table.
 std::uint32_t tenant_number(const Request& request) {
   return static_cast<std::uint32_t>(kv::root_hash(bytes_of(request.tenant)).low);
 }
@@ -61,7 +61,7 @@ cores::ExecutorOptions executor_options(const load::ModelConfig& config,
                                         const EngineOptions& engine, cores::ThreadPins& pins,
                                         const std::atomic<std::uint64_t>& step) {
   cores::ExecutorOptions options;
-  // Everything that it runs is recorded.
+  // The executor runs recorded graphs only.
   options.graph = {std::bit_ceil(model::Decoder::max_tasks(config)), 1, 1};
   options.pins = &pins;
   options.trace = engine.trace_events > 0;
@@ -90,11 +90,17 @@ Result<std::unique_ptr<StepLoop>> StepLoop::create(std::shared_ptr<const load::M
       model::Cache::create(resolved->cache_shape, resolved->options.kv_blocks);
   if (!cache) return fail(cache.error());
   const std::uint32_t threads = resolved->options.threads;
+  const kernels::Kernels& kernels = hooks.kernels != nullptr ? *hooks.kernels : *resolved->kernels;
   try {
-    return std::unique_ptr<StepLoop>(
-        new StepLoop(std::move(resolved->options), std::move(source), std::move(tokenizer),
-                     hooks.kernels != nullptr ? *hooks.kernels : *resolved->kernels,
-                     *std::move(cache), std::move(hooks)));
+    model::DecoderWeights weights = model::bind_weights(std::move(source), kernels);
+    if (resolved->options.pack_weights) {
+      const Status packed =
+          model::pack_weights(weights, kernels, {threads, resolved->options.on_pack});
+      if (!packed) return fail(packed.error());
+    }
+    return std::unique_ptr<StepLoop>(new StepLoop(std::move(resolved->options), std::move(weights),
+                                                  std::move(tokenizer), kernels, *std::move(cache),
+                                                  std::move(hooks)));
   } catch (const std::system_error& error) {
     return fail(ErrorKind::kExhausted, "threads: the system does not start {}: {}", threads,
                 error.what());
@@ -104,17 +110,17 @@ Result<std::unique_ptr<StepLoop>> StepLoop::create(std::shared_ptr<const load::M
   }
 }
 
-StepLoop::StepLoop(EngineOptions options, std::shared_ptr<const load::ModelSource> source,
+StepLoop::StepLoop(EngineOptions options, model::DecoderWeights weights,
                    std::optional<text::Tokenizer> tokenizer, const kernels::Kernels& kernels,
                    model::Cache cache, StepHooks hooks)
     : options_(std::move(options)),
-      source_(std::move(source)),
+      source_(weights.source),
       tokenizer_(std::move(tokenizer)),
       end_ids_(find_end_ids(*source_, tokenizer_)),
       pins_(pinning(options_), binding(options_)),
       executor_(cores::Topology::of_machine(options_.threads),
                 executor_options(source_->config, options_, pins_, step_)),
-      model_(source_, kernels, executor_),
+      model_(std::move(weights), kernels, executor_),
       cache_(std::move(cache)),
       log_(options_.trace_events > 0 ? std::make_optional<observe::EventLog>(options_.trace_events)
                                      : std::nullopt),
@@ -126,7 +132,7 @@ StepLoop::StepLoop(EngineOptions options, std::shared_ptr<const load::ModelSourc
   cores::Recorder recorder(1, 1);
   static_cast<void>(recorder.add({cores::kVectorTask}, [this](const cores::Part& part) {
     const model::Range rows = model::part_of(sampled_.size(), part.block, sampling_.spec(0).blocks);
-    for (std::uint32_t row = rows.begin; row < rows.end; ++row) advance(row);
+    for (std::uint32_t row = rows.begin; row < rows.end; ++row) append_tokens(row);
   }));
   sampling_ = std::move(recorder).finish();
   if (options_.async_scheduling) background_.emplace(pins_);
@@ -137,7 +143,7 @@ StepLoop::StepLoop(EngineOptions options, std::shared_ptr<const load::ModelSourc
 }
 
 StepLoop::~StepLoop() {
-  if (flying_ && background_) static_cast<void>(background_->wait());
+  if (in_flight_ && background_) static_cast<void>(background_->wait());
 }
 
 Status StepLoop::validate(const Request& request) const {
@@ -220,23 +226,23 @@ void StepLoop::abort(const Error& error) {
 
 Status StepLoop::step() {
   const auto start = Clock::now();
-  look_at_cores(start);
-  Flight& flight = flights_[current_];
-  if (!flying_) {
-    if (const Status planned = make_plan(flight); !planned) return planned;
-    if (flight.plan.rows.empty()) return {};
-    launch(flight);
+  update_pins(start);
+  InFlightStep& step = in_flight_steps_[current_];
+  if (!in_flight_) {
+    if (const Status planned = make_plan(step); !planned) return planned;
+    if (step.plan.rows.empty()) return {};
+    launch(step);
   }
-  // With guesses on offer the next step is planned when it is known what became of them.
-  Flight& next = flights_[1 - current_];
+  // With draft tokens to check the next step is planned after the commit.
+  InFlightStep& next = in_flight_steps_[1 - current_];
   next.plan.clear();
-  if (background_ && !guesses_offered_) {
+  if (background_ && !drafts_offered_) {
     if (const Status planned = make_plan(next); !planned) return planned;
   }
-  if (const Status landed = land(flight); !landed) return landed;
-  sample(flight);
-  conclude(flight);
-  flying_ = false;
+  if (const Status waited = wait(step); !waited) return waited;
+  sample(step);
+  commit(step);
+  in_flight_ = false;
   current_ = 1 - current_;
   if (!next.plan.rows.empty()) launch(next);
   deliver();
@@ -244,7 +250,7 @@ Status StepLoop::step() {
   return {};
 }
 
-void StepLoop::look_at_cores(Clock::time_point now) {
+void StepLoop::update_pins(Clock::time_point now) {
   const auto ticks =
       static_cast<cores::Ticks>(now.time_since_epoch() / std::chrono::nanoseconds(1));
   if (hooks_.waited_for_cores) {
@@ -254,10 +260,10 @@ void StepLoop::look_at_cores(Clock::time_point now) {
   }
 }
 
-Status StepLoop::make_plan(Flight& flight) {
+Status StepLoop::make_plan(InFlightStep& step) {
   if (log_) log_->set_time(Clock::now().time_since_epoch().count());
-  if (const Status planned = scheduler_.plan(flight.plan); !planned) return planned;
-  for (const schedule::Admission& admission : flight.plan.admitted) {
+  if (const Status planned = scheduler_.plan(step.plan); !planned) return planned;
+  for (const schedule::Admission& admission : step.plan.admitted) {
     if (admission.resumed) continue;
     sequences_.at(admission.sequence).note_cached(admission.cached_tokens);
     stats_.cached_tokens += admission.cached_tokens;
@@ -265,28 +271,27 @@ Status StepLoop::make_plan(Flight& flight) {
   return {};
 }
 
-// Nothing is under way: every sequence has its real last token, and stale blocks are read by
-// nobody.
-void StepLoop::launch(Flight& flight) {
-  assert(!flying_);
-  flying_ = true;
-  step_.store(flight.plan.number, std::memory_order_relaxed);
+// No step is in flight: every sequence has its real last token, and no row reads stale blocks.
+void StepLoop::launch(InFlightStep& step) {
+  assert(!in_flight_);
+  in_flight_ = true;
+  step_.store(step.plan.number, std::memory_order_relaxed);
   stale_blocks_.clear();
   scheduler_.pool().take_stale(stale_blocks_);
   for (const kv::BlockId block : stale_blocks_) cache_.poison(block);
   if (hooks_.before_forward) {
-    schedule::StepPlan changed = flight.plan;
+    schedule::StepPlan changed = step.plan;
     hooks_.before_forward(changed);
-    lay_out(changed, flight);
+    prepare_inputs(changed, step);
   } else {
-    lay_out(flight.plan, flight);
+    prepare_inputs(step.plan, step);
   }
-  logits_.resize(flight.logit_rows * source_->config.vocab_size);
-  flight.launched = Clock::now();
-  note(observe::EventKind::kForward, flight.plan.number);
-  const auto forward = [this, &flight]() -> Status {
-    if (!flight.segments.empty()) model_.forward(flight.segments, cache_, logits_);
-    flight.forward_seconds = seconds_since(flight.launched);
+  logits_.resize(step.logit_rows * source_->config.vocab_size);
+  step.launched = Clock::now();
+  note(observe::EventKind::kForward, step.plan.number);
+  const auto forward = [this, &step]() -> Status {
+    if (!step.segments.empty()) model_.forward(step.segments, cache_, logits_);
+    step.forward_seconds = seconds_since(step.launched);
     return {};
   };
   if (background_) {
@@ -296,81 +301,81 @@ void StepLoop::launch(Flight& flight) {
   }
 }
 
-// The rows as the model takes them, but for those of sequences that have ended since the plan was
+// Prepares the model's inputs for the rows of sequences that have not ended since the plan was
 // made. Tokens are copied: a sequence may be cancelled while they are computed.
-void StepLoop::lay_out(const schedule::StepPlan& plan, Flight& flight) {
-  flight.tokens.clear();
-  flight.tokens.reserve(plan.tokens);
-  flight.segments.clear();
-  flight.load = {};
-  flight.drafts = 0;
+void StepLoop::prepare_inputs(const schedule::StepPlan& plan, InFlightStep& step) {
+  step.tokens.clear();
+  step.tokens.reserve(plan.tokens);
+  step.segments.clear();
+  step.load = {};
+  step.drafts = 0;
   for (const schedule::Row& row : plan.rows) {
     const auto sequence = sequences_.find(row.sequence);
     if (sequence == sequences_.end()) continue;
-    const std::size_t begin = flight.tokens.size();
+    const std::size_t begin = step.tokens.size();
     const auto real =
         sequence->second.tokens().subspan(row.first_position, row.tokens - row.drafts);
-    const auto guesses = sequence->second.guesses().first(row.drafts);
-    flight.tokens.insert(flight.tokens.end(), real.begin(), real.end());
-    flight.tokens.insert(flight.tokens.end(), guesses.begin(), guesses.end());
+    const auto drafts = sequence->second.drafts().first(row.drafts);
+    step.tokens.insert(step.tokens.end(), real.begin(), real.end());
+    step.tokens.insert(step.tokens.end(), drafts.begin(), drafts.end());
     const bool decode = row.sampled && !row.final_chunk;
-    flight.segments.push_back({std::span(flight.tokens).subspan(begin), row.first_position,
-                               row.blocks, row.logit_rows(), decode});
-    if (mutated(Mutant::kPlaceholder) && background_ && decode) flight.tokens[begin] = 0;
-    if (mutated(Mutant::kEarlierGuesses) && row.drafts > 0) flight.tokens.back() = 0;
-    (decode ? flight.load.decode_rows : flight.load.prefill_tokens) += row.tokens;
-    flight.drafts += row.drafts;
-    flight.load.context_tokens += schedule::context_read(row.first_position, row.tokens);
+    step.segments.push_back({std::span(step.tokens).subspan(begin), row.first_position, row.blocks,
+                             row.logit_rows(), decode});
+    if (mutated(Mutant::kPlaceholder) && background_ && decode) step.tokens[begin] = 0;
+    if (mutated(Mutant::kStaleDrafts) && row.drafts > 0) step.tokens.back() = 0;
+    (decode ? step.load.decode_rows : step.load.prefill_tokens) += row.tokens;
+    step.drafts += row.drafts;
+    step.load.context_tokens += schedule::context_read(row.first_position, row.tokens);
   }
-  // Where each row's logits are; a row that is not computed has none of its own.
-  flight.logits_of.clear();
-  flight.logit_rows = 0;
-  for (const schedule::Row& row : flight.plan.rows) {
-    flight.logits_of.push_back(flight.logit_rows);
-    if (sequences_.contains(row.sequence)) flight.logit_rows += row.logit_rows();
+  // Offsets of each row's logits; a row that is not computed has none.
+  step.logits_of.clear();
+  step.logit_rows = 0;
+  for (const schedule::Row& row : step.plan.rows) {
+    step.logits_of.push_back(step.logit_rows);
+    if (sequences_.contains(row.sequence)) step.logit_rows += row.logit_rows();
   }
 }
 
-// What the lanes were at in the last run, if there is a trace; `slice_of` says what a span is.
+// Writes the lanes' spans of the last run to the trace; `slice_of` describes a span.
 template <class SliceOf>
 void StepLoop::write_lanes(const SliceOf& slice_of) {
   if (!lanes_) return;
   const cores::LaneSpans spans = executor_.take_spans();
   for (const cores::Span& span : spans.running) lanes_->write(slice_of(span));
-  for (const cores::Span& span : spans.parked) {
+  for (const cores::Span& span : spans.pending) {
     observe::LaneSlice slice = slice_of(span);
-    slice.track = observe::LaneTrack::kParked;
+    slice.track = observe::LaneTrack::kPending;
     lanes_->write(slice);
   }
-  for (const cores::KeptSpan& span : spans.kept)
+  for (const cores::ReservedSpan& span : spans.reserved)
     lanes_->write(cores::lane_slice(span, executor_.topology()));
 }
 
-Status StepLoop::land(Flight& flight) {
+Status StepLoop::wait(InFlightStep& step) {
   if (background_) {
     if (const Status done = background_->wait(); !done) return done;
   }
-  stats_.forward_seconds += flight.forward_seconds;
+  stats_.forward_seconds += step.forward_seconds;
   write_lanes([this](const cores::Span& span) { return model_.slice(span); });
-  note(observe::EventKind::kForwarded, flight.plan.number);
+  note(observe::EventKind::kForwarded, step.plan.number);
   return {};
 }
 
-void StepLoop::sample(Flight& flight) {
+void StepLoop::sample(InFlightStep& step) {
   const std::size_t vocab = source_->config.vocab_size;
   sampled_.clear();
   sampled_logits_.clear();
-  for (std::size_t i = 0; i < flight.plan.rows.size(); ++i) {
-    const schedule::Row& row = flight.plan.rows[i];
+  for (std::size_t i = 0; i < step.plan.rows.size(); ++i) {
+    const schedule::Row& row = step.plan.rows[i];
     if (!row.sampled) continue;
     const auto sequence = sequences_.find(row.sequence);
     sampled_.push_back(sequence == sequences_.end() ? nullptr : &sequence->second);
     sampled_logits_.push_back(sampled_.back() == nullptr
                                   ? std::span<const float>()
                                   : std::span<const float>(logits_).subspan(
-                                        flight.logits_of[i] * vocab, row.logit_rows() * vocab));
+                                        step.logits_of[i] * vocab, row.logit_rows() * vocab));
   }
-  news_.assign(sampled_.size(), {});
+  appended_.assign(sampled_.size(), {});
   sampling_.set_blocks(
       0, model::share(sampled_.size(), 8 * vocab * sampled_.size(), executor_.topology().lanes()));
   [[maybe_unused]] const Status ran = executor_.run(sampling_);
@@ -378,58 +383,58 @@ void StepLoop::sample(Flight& flight) {
   write_lanes([this](const cores::Span& span) {
     return cores::lane_slice(span, executor_.topology(), "sample");
   });
-  note(observe::EventKind::kSampled, flight.plan.number);
+  note(observe::EventKind::kSampled, step.plan.number);
 }
 
-// What its logits mean to the sequence of a sampled row.
-void StepLoop::advance(std::size_t row) {
+// Samples from the logits of one row.
+void StepLoop::append_tokens(std::size_t row) {
   if (sampled_[row] == nullptr) return;
-  news_[row] = sampled_[row]->advance(sampled_logits_[row], source_->config.vocab_size);
-  if (!news_[row].ended) sampled_[row]->guess(options_.speculative_tokens);
+  appended_[row] = sampled_[row]->append_tokens(sampled_logits_[row], source_->config.vocab_size);
+  if (!appended_[row].ended) sampled_[row]->propose_drafts(options_.speculative_tokens);
 }
 
-// Tells the scheduler, and puts the events aside.
-void StepLoop::conclude(Flight& flight) {
+// Commits the step to the scheduler, and queues the events.
+void StepLoop::commit(InFlightStep& step) {
   result_.rows.clear();
   result_.tokens.clear();
-  guesses_offered_ = false;
+  drafts_offered_ = false;
   for (std::size_t i = 0; i < sampled_.size(); ++i) {
     schedule::RowResult& outcome = result_.rows.emplace_back();
     outcome.new_tokens = 0;
     if (sampled_[i] == nullptr) continue;
     const auto tokens = sampled_[i]->tokens();
-    outcome.new_tokens = news_[i].new_tokens;
-    outcome.finished = news_[i].ended;
-    outcome.next_drafts = static_cast<std::uint32_t>(sampled_[i]->guesses().size());
-    guesses_offered_ |= outcome.next_drafts > 0 && !outcome.finished;
+    outcome.new_tokens = appended_[i].new_tokens;
+    outcome.finished = appended_[i].ended;
+    outcome.next_drafts = static_cast<std::uint32_t>(sampled_[i]->drafts().size());
+    drafts_offered_ |= outcome.next_drafts > 0 && !outcome.finished;
     result_.tokens.insert(result_.tokens.end(), tokens.end() - outcome.new_tokens, tokens.end());
   }
-  if (hooks_.after_sampling) hooks_.after_sampling(flight.plan, result_, sampled_logits_);
-  count(flight);
+  if (hooks_.after_sampling) hooks_.after_sampling(step.plan, result_, sampled_logits_);
+  count(step);
   if (log_) log_->set_time(Clock::now().time_since_epoch().count());
   std::size_t next = 0;
-  for (const schedule::Row& row : flight.plan.rows) {
+  for (const schedule::Row& row : step.plan.rows) {
     if (!row.sampled) continue;
     const std::size_t i = next++;
     if (sampled_[i] == nullptr) continue;
-    // What made logits that are no numbers must not be found by others.
-    if (news_[i].event.finish == FinishReason::kError) scheduler_.cancel(row.sequence);
-    undelivered_.emplace_back(sampled_[i]->share(), std::move(news_[i].event));
-    if (!news_[i].ended) continue;
+    // Blocks behind logits that are no numbers must not enter the prefix index.
+    if (appended_[i].event.finish == FinishReason::kError) scheduler_.cancel(row.sequence);
+    undelivered_.emplace_back(sampled_[i]->share(), std::move(appended_[i].event));
+    if (!appended_[i].ended) continue;
     stats_.requests_finished += undelivered_.back().second.finish == FinishReason::kError ? 0 : 1;
     forget(row.sequence);
   }
-  scheduler_.commit(flight.plan, result_);
-  estimator_.observe(flight.load, 1e6 * seconds_since(flight.launched));
+  scheduler_.commit(step.plan, result_);
+  estimator_.observe(step.load, 1e6 * seconds_since(step.launched));
   scheduler_.set_cost(estimator_.cost());
 }
 
-void StepLoop::count(const Flight& flight) {
-  const schedule::StepPlan& plan = flight.plan;
+void StepLoop::count(const InFlightStep& step) {
+  const schedule::StepPlan& plan = step.plan;
   ++stats_.steps;
   stats_.mixed_steps += plan.prefill_rows > 0 && plan.decode_rows() > 0 ? 1 : 0;
-  stats_.prompt_tokens += flight.load.prefill_tokens;
-  stats_.drafted_tokens += flight.drafts;
+  stats_.prompt_tokens += step.load.prefill_tokens;
+  stats_.drafted_tokens += step.drafts;
   for (std::size_t i = 0; i < sampled_.size(); ++i) {
     if (sampled_[i] == nullptr) continue;
     stats_.generated_tokens += result_.rows[i].new_tokens;
@@ -437,7 +442,7 @@ void StepLoop::count(const Flight& flight) {
   }
 }
 
-// While the next step computes, if there is one.
+// Runs while the next step computes, if there is one.
 void StepLoop::deliver() {
   for (auto& [shared, event] : undelivered_) shared->sink(std::move(event));
   undelivered_.clear();

@@ -1,17 +1,16 @@
-#include "engine/validate.h"
-
 #include <algorithm>
 #include <cmath>
 #include <string_view>
 
+#include "engine/options.h"
 #include "grammar/token_masks.h"
 #include "schedule/scheduler.h"
 
 namespace dovetail::engine {
 namespace {
 
-constexpr std::uint64_t kMostChoices = 128;
-constexpr std::size_t kMostNameBytes = 512;
+constexpr std::uint64_t kMaxChoices = 128;
+constexpr std::size_t kMaxNameBytes = 512;
 
 Status check_range(std::string_view field, float value, float low, float high) {
   if (value >= low && value <= high) return {};
@@ -54,9 +53,9 @@ Status check_sampling(const SamplingParams& params, const RequestLimits& limits)
 }
 
 Status check_length(std::string_view field, const std::string& text) {
-  if (text.size() <= kMostNameBytes) return {};
+  if (text.size() <= kMaxNameBytes) return {};
   return fail(ErrorKind::kInvalid, "{}: {} bytes are too long, expected at most {}", field,
-              text.size(), kMostNameBytes);
+              text.size(), kMaxNameBytes);
 }
 
 Status check_scheduling(const Request& request) {
@@ -65,9 +64,9 @@ Status check_scheduling(const Request& request) {
                 request.priority, -schedule::kMaxPriority, schedule::kMaxPriority);
   }
   if (request.timeout &&
-      !(*request.timeout >= std::chrono::milliseconds(1) && *request.timeout <= kLongestTimeout)) {
+      !(*request.timeout >= std::chrono::milliseconds(1) && *request.timeout <= kMaxTimeout)) {
     return fail(ErrorKind::kInvalid, "timeout: {} ms is out of range, expected 1 to {}",
-                request.timeout->count(), std::chrono::milliseconds(kLongestTimeout).count());
+                request.timeout->count(), std::chrono::milliseconds(kMaxTimeout).count());
   }
   if (const Status ok = check_length("tenant", request.tenant); !ok) return ok;
   return check_length("cache_salt", request.cache_salt);
@@ -111,7 +110,7 @@ Status validate(const Request& request, const RequestLimits& limits) {
                 request.logprobs);
   }
   const std::uint64_t most = std::clamp<std::uint64_t>(
-      std::uint64_t{limits.max_num_seqs} + limits.max_waiting, 1, kMostChoices);
+      std::uint64_t{limits.max_num_seqs} + limits.max_waiting, 1, kMaxChoices);
   if (request.n < 1 || static_cast<std::uint64_t>(request.n) > most) {
     return fail(ErrorKind::kInvalid, "n: {} is out of range, expected 1 to {}", request.n, most);
   }

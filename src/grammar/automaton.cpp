@@ -47,14 +47,14 @@ Result<Automaton> product(const Automaton& a, const Automaton& b, bool negate_b,
       out.next.push_back(gone ? Automaton::kNone : id_of(ta, tb));
     }
   }
-  prune(out);
+  prune(out, work.stop());
   return out;
 }
 
 }  // namespace
 
 std::vector<std::uint32_t> frames_needed(const Automaton& automaton,
-                                         const std::vector<bool>& usable) {
+                                         const std::vector<bool>& usable, StopFlag stop) {
   const std::size_t states = automaton.states();
   // Edges backwards, flat: those by byte, and those by call with the call's number.
   struct Back {
@@ -64,7 +64,7 @@ std::vector<std::uint32_t> frames_needed(const Automaton& automaton,
   std::vector<std::uint32_t> count(states + 1, 0);
   std::vector<Back> back;
   for (const bool filling : {false, true}) {
-    for (std::uint32_t q = 0; q < states; ++q) {
+    for (std::uint32_t q = 0; q < states && !is_set(stop); ++q) {
       std::uint32_t last = Automaton::kNone;
       for (std::uint32_t c = 0; c < automaton.classes; ++c) {
         const std::uint32_t to = automaton.next[std::size_t{q} * automaton.classes + c];
@@ -87,12 +87,14 @@ std::vector<std::uint32_t> frames_needed(const Automaton& automaton,
     back.resize(count[states]);
   }
   std::vector<std::uint32_t> need(states, Automaton::kNever);
+  if (is_set(stop)) return need;  // `back` may be incomplete
   std::vector<std::uint32_t> ready;
   for (std::uint32_t q = 0; q < states; ++q) {
     if (automaton.is_final[q] != 0) ready.push_back(q);
   }
   // Level by level: with `level` frames more, calls can be used whose start needs one less.
-  for (std::uint32_t level = 0; !ready.empty() && level <= Automaton::kMaxFrames; ++level) {
+  for (std::uint32_t level = 0; !ready.empty() && level <= Automaton::kMaxFrames && !is_set(stop);
+       ++level) {
     for (const std::uint32_t q : ready) need[q] = level;
     while (!ready.empty()) {
       const std::uint32_t q = ready.back();
@@ -121,8 +123,8 @@ std::vector<std::uint32_t> frames_needed(const Automaton& automaton,
   return need;
 }
 
-void prune(Automaton& automaton) {
-  automaton.need = frames_needed(automaton, std::vector<bool>(automaton.classes, true));
+void prune(Automaton& automaton, StopFlag stop) {
+  automaton.need = frames_needed(automaton, std::vector<bool>(automaton.classes, true), stop);
   const auto lost = [&](std::uint32_t to) {
     if (to == Automaton::kNone) return false;
     if ((to & Automaton::kCallBit) == 0) return automaton.need[to] == Automaton::kNever;

@@ -44,12 +44,14 @@ struct Automaton {
   bool empty() const { return need[start] == kNever; }
 };
 
-// Automaton::need where only classes with a true entry in `usable` can be read.
+// Automaton::need where only classes with a true entry in `usable` can be read. Once `stop` is set,
+// the result is incomplete.
 std::vector<std::uint32_t> frames_needed(const Automaton& automaton,
-                                         const std::vector<bool>& usable);
+                                         const std::vector<bool>& usable, StopFlag stop = nullptr);
 
-// Fills `need` and takes out transitions to states from which no end can be reached.
-void prune(Automaton& automaton);
+// Fills `need` and takes out transitions to states from which no end can be reached. Once `stop` is
+// set, the result is of no use.
+void prune(Automaton& automaton, StopFlag stop = nullptr);
 
 // Of two automata without calls: what both accept, and what only the first accepts. An error when
 // that takes more than kMaxStates or the work that is left, naming `where`.

@@ -1,5 +1,7 @@
 #include "grammar/compiler.h"
 
+#include <chrono>
+#include <exception>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -10,6 +12,8 @@ using Masks = std::shared_ptr<const TokenMasks>;
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostKept = 1024;
+// How often a thread that waits for another's grammar looks at its own stop flag.
+constexpr std::chrono::milliseconds kLook{20};
 
 // How deep brackets nest; knows only them and strings, the rest is the parser's.
 bool nests_deeper(std::string_view text, std::uint32_t limit) {
@@ -31,13 +35,17 @@ bool nests_deeper(std::string_view text, std::uint32_t limit) {
   return false;
 }
 
-Result<Grammar> from_schema_text(std::string_view text) {
+Result<Grammar> from_schema_text(std::string_view text, StopFlag stop) {
   if (nests_deeper(text, Compiler::kMaxSourceDepth)) {
     return fail(ErrorKind::kUnsupported, "#: the schema nests deeper than {} levels",
                 Compiler::kMaxSourceDepth);
   }
   try {
-    return Grammar::from_json_schema(Json::parse(text));
+    // Members are added in a time that grows with their number, so that parsing looks at it too.
+    const Json schema =
+        Json::parse(text, [stop](int, Json::parse_event_t, Json&) { return !is_set(stop); });
+    if (is_set(stop)) return fail(ErrorKind::kUnavailable, "#: the compilation was stopped");
+    return Grammar::from_json_schema(schema, {}, stop);
   } catch (const Json::parse_error& error) {
     return fail(ErrorKind::kInvalid, "#: the schema is not valid JSON in UTF-8: error at byte {}",
                 error.byte);
@@ -46,16 +54,16 @@ Result<Grammar> from_schema_text(std::string_view text) {
   }
 }
 
-Result<Grammar> grammar_of(SourceKind kind, std::string_view text) {
+Result<Grammar> grammar_of(SourceKind kind, std::string_view text, StopFlag stop) {
   if (text.size() > Compiler::kMaxSource) {
     return fail(ErrorKind::kUnsupported, "{}: {} bytes; at most {}",
                 kind == SourceKind::kRegex ? "regex" : "#", text.size(), Compiler::kMaxSource);
   }
   switch (kind) {
     case SourceKind::kJsonSchema:
-      return from_schema_text(text);
+      return from_schema_text(text, stop);
     case SourceKind::kRegex:
-      return Grammar::from_regex(text);
+      return Grammar::from_regex(text, stop);
     case SourceKind::kJsonObject:
       return Grammar::any_json();
   }
@@ -64,25 +72,50 @@ Result<Grammar> grammar_of(SourceKind kind, std::string_view text) {
 
 }  // namespace
 
-Result<Masks> Compiler::compile(SourceKind kind, std::string_view text) {
-  Key key(kind, text);
-  if (auto known = find(key)) return *std::move(known);
-  const std::lock_guard lock(compiling_);
-  if (auto known = find(key)) return *std::move(known);  // while this one waited
+Result<Masks> Compiler::compile(SourceKind kind, std::string_view text, StopFlag stop) {
+  const auto stopped = [] { return fail(ErrorKind::kUnavailable, "the compilation was stopped"); };
+  const Key key(kind, text);
+  {
+    // Marks the key as under way, unless its outcome is there first.
+    std::unique_lock lock(mutex_);
+    while (true) {
+      if (auto known = find(key)) return *std::move(known);
+      if (is_set(stop)) return stopped();
+      if (under_way_.insert(key).second) break;
+      done_.wait_for(lock, kLook);
+    }
+  }
   Result<Masks> out = [&]() -> Result<Masks> {
-    auto grammar = grammar_of(kind, text);
-    if (!grammar) return fail(std::move(grammar.error()));
-    auto masks = TokenMasks::create(*std::move(grammar), vocabulary_, kMaskBytes);
-    if (masks) (*masks)->prepare(kPrepared);
-    return masks;
+    try {
+      auto grammar = grammar_of(kind, text, stop);
+      if (!grammar) return fail(std::move(grammar.error()));
+      auto masks = TokenMasks::create(*std::move(grammar), vocabulary_, kMaskBytes, stop);
+      if (masks) (*masks)->prepare(kPrepared, stop);
+      return masks;
+    } catch (const std::exception& error) {  // memory
+      return fail(ErrorKind::kInternal, "the grammar could not be compiled: {}", error.what());
+    }
   }();
-  // What is too large was not looked at, and is not worth its place.
-  if (text.size() <= kMaxSource) keep(std::move(key), out);
+  if (is_set(stop)) out = stopped();
+  {
+    const std::lock_guard lock(mutex_);
+    // What is too large was not looked at, and is not worth its place; a grammar that was stopped,
+    // or met a lack of memory, may be good.
+    const bool final = out || (out.error().kind != ErrorKind::kUnavailable &&
+                               out.error().kind != ErrorKind::kInternal);
+    if (final && text.size() <= kMaxSource) keep(key, out);
+    under_way_.erase(key);
+  }
+  done_.notify_all();
   return out;
 }
 
-std::optional<Result<Masks>> Compiler::find(const Key& key) {
+std::optional<Result<Masks>> Compiler::find(SourceKind kind, std::string_view text) {
   const std::lock_guard lock(mutex_);
+  return find(Key(kind, text));
+}
+
+std::optional<Result<Masks>> Compiler::find(const Key& key) {
   const auto at = kept_.find(key);
   if (at == kept_.end()) return std::nullopt;
   order_.splice(order_.begin(), order_, at->second.place);
@@ -91,7 +124,6 @@ std::optional<Result<Masks>> Compiler::find(const Key& key) {
 }
 
 void Compiler::keep(Key key, const Result<Masks>& outcome) {
-  const std::lock_guard lock(mutex_);
   const auto [at, fresh] = kept_.try_emplace(std::move(key));
   if (!fresh) return;
   if (outcome) {

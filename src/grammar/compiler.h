@@ -1,5 +1,6 @@
 #pragma once
 
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <list>
@@ -7,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,9 +21,9 @@ namespace dovetail::grammar {
 
 enum class SourceKind : std::uint8_t { kJsonSchema, kRegex, kJsonObject };
 
-// Compiles grammars for one vocabulary and keeps the last ones. Any thread; one grammar is compiled
-// at a time, others wait, but not those that ask for what is kept. What is in use lives on when it
-// is no longer kept.
+// Compiles grammars for one vocabulary and keeps the last ones. Any thread, several at a time: the
+// caller decides how many, as each takes up to some 200 MiB meanwhile. A grammar that another
+// thread compiles is waited for. What is in use lives on when it is no longer kept.
 class Compiler {
  public:
   static constexpr std::size_t kMaxSource = std::size_t{256} << 10U;  // bytes
@@ -38,8 +40,12 @@ class Compiler {
 
   // `text` is the schema in JSON or the expression; empty for kJsonObject. Takes up to a second or
   // two. Errors: as Grammar's and TokenMasks::create(); a schema that is no JSON, or beyond the
-  // bounds above.
-  Result<std::shared_ptr<const TokenMasks>> compile(SourceKind kind, std::string_view text);
+  // bounds above. kUnavailable within milliseconds once `stop` is set, which is not kept.
+  Result<std::shared_ptr<const TokenMasks>> compile(SourceKind kind, std::string_view text,
+                                                    StopFlag stop = nullptr);
+  // The outcome of an earlier compile(), if it is kept; takes microseconds.
+  std::optional<Result<std::shared_ptr<const TokenMasks>>> find(SourceKind kind,
+                                                                std::string_view text);
 
   // Of what is kept now.
   std::size_t kept_grammars() const;
@@ -53,14 +59,16 @@ class Compiler {
     std::list<const Key*>::iterator place;
   };
 
+  // These three under the lock.
   std::optional<Result<std::shared_ptr<const TokenMasks>>> find(const Key& key);
   void keep(Key key, const Result<std::shared_ptr<const TokenMasks>>& outcome);
   std::size_t sum() const;
 
   std::shared_ptr<const Vocabulary> vocabulary_;
   std::size_t max_kept_;
-  std::mutex compiling_;      // before mutex_
   mutable std::mutex mutex_;  // of what follows
+  std::condition_variable done_;
+  std::set<Key> under_way_;
   std::map<Key, Kept> kept_;
   std::list<const Key*> order_;  // the last used first
 };

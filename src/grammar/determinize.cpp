@@ -82,7 +82,9 @@ class Construction {
       const Items items = *queue_[i];
       if (const Status built = build(items); !built) return fail(built.error());
     }
-    prune(out_);
+    // Loops inside end early without work, so that the last states may be incomplete.
+    if (const Status enough = work_.check(where_); !enough) return fail(enough.error());
+    prune(out_, work_.stop());
     return std::move(out_);
   }
 
@@ -160,7 +162,7 @@ class Construction {
     for (const Item& item : from) {
       if (visit(item)) todo.push_back(item);
     }
-    while (!todo.empty()) {
+    while (!todo.empty() && !work_.exhausted()) {
       const Item item = todo.back();
       todo.pop_back();
       work_.spend(1);
@@ -197,7 +199,7 @@ class Construction {
       known_first_[rule] = true;
       std::vector<Nfa::State> stack = {rules_[rule].start};
       std::unordered_map<Nfa::State, bool> seen = {{rules_[rule].start, true}};
-      while (!stack.empty()) {
+      while (!stack.empty() && !work_.stopped()) {
         const Nfa::State q = stack.back();
         stack.pop_back();
         for (std::uint32_t e = nfa_.first_edge(q); e != Nfa::kNoEdge; e = nfa_.edge(e).next) {
@@ -233,6 +235,7 @@ class Construction {
     }
     std::vector<CallGroup> groups;
     for (const auto& [rule, after] : by_rule) {
+      if (work_.exhausted()) break;
       CallGroup group{{rule}, closed(after), first_of(rule), false};
       for (std::size_t i = 0; i < groups.size();) {
         if ((groups[i].first & group.first).any() && groups[i].after == group.after) {
@@ -247,6 +250,7 @@ class Construction {
       groups.push_back(std::move(group));
     }
     for (CallGroup& group : groups) {
+      if (work_.exhausted()) break;
       group.inlined = (group.first & direct).any();
       for (const CallGroup& other : groups) {
         if (&other != &group && (group.first & other.first).any()) group.inlined = true;
@@ -310,6 +314,7 @@ class Construction {
     std::vector<Items> targets(out_.classes);
     bool final = false;
     for (const Item& item : items) {
+      if (work_.exhausted()) break;
       final = final || (ends_[item.state] != 0 && item.context == 0);
       for (std::uint32_t e = nfa_.first_edge(item.state); e != Nfa::kNoEdge;
            e = nfa_.edge(e).next) {
@@ -327,6 +332,7 @@ class Construction {
     std::uint32_t previous_state = 0;
     for (std::uint32_t c = 0; c < out_.classes; ++c) {
       if (targets[c].empty()) continue;
+      if (work_.exhausted()) break;
       if (previous == nullptr || *previous != targets[c]) {
         previous = &targets[c];
         previous_state = state_of(closed(targets[c]));
@@ -369,9 +375,10 @@ class Construction {
 };
 
 // Where a rule may go on or end, bytes that can follow a rule must not be able to go on.
-bool ends_are_clear(const Automaton& automaton) {
+bool ends_are_clear(const Automaton& automaton, const Work& work) {
   std::vector<bool> follow(automaton.classes, false);
   for (const Automaton::Call& call : automaton.calls) {
+    if (work.stopped()) return false;
     for (std::uint32_t c = 0; c < automaton.classes; ++c) {
       if (automaton.next[std::size_t{call.after} * automaton.classes + c] != Automaton::kNone) {
         follow[c] = true;
@@ -387,7 +394,7 @@ bool ends_are_clear(const Automaton& automaton) {
     }
   };
   for (const Automaton::Call& call : automaton.calls) go(call.start);
-  while (!stack.empty()) {
+  while (!stack.empty() && !work.stopped()) {
     const std::uint32_t q = stack.back();
     stack.pop_back();
     for (std::uint32_t c = 0; c < automaton.classes; ++c) {
@@ -405,11 +412,12 @@ bool ends_are_clear(const Automaton& automaton) {
 Result<Automaton> determinize(const Nfa& nfa, std::span<const Rule> rules, std::uint32_t root,
                               std::string_view where, Work& work) {
   work.spend(nfa.size());
+  if (work.stopped()) return fail(work.check(where).error());
   if (nfa.full()) {
     return fail(ErrorKind::kUnsupported, "{}: needs more than {} states", where, kMaxNfaStates);
   }
   auto out = Construction(nfa, rules, where, work).run(root);
-  if (out && !ends_are_clear(*out)) {
+  if (out && !ends_are_clear(*out, work)) {
     return fail(ErrorKind::kUnsupported, "{}: where a nested value ends depends on what follows it",
                 where);
   }

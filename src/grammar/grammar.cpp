@@ -15,14 +15,14 @@ Grammar::Grammar(Automaton automaton)
     : automaton_(std::make_shared<const Automaton>(std::move(automaton))) {}
 
 Result<Grammar> Grammar::from_json_schema(const nlohmann::ordered_json& schema,
-                                          const SchemaOptions& options) {
-  auto automaton = compile_schema(schema, options);
+                                          const SchemaOptions& options, StopFlag stop) {
+  auto automaton = compile_schema(schema, options, stop);
   if (!automaton) return fail(std::move(automaton.error()));
   return Grammar(std::move(*automaton));
 }
 
-Result<Grammar> Grammar::from_regex(std::string_view pattern) {
-  Work work;
+Result<Grammar> Grammar::from_regex(std::string_view pattern, StopFlag stop) {
+  Work work(stop);
   auto automaton = compile_regex(pattern, "regex", work);
   if (!automaton) return fail(std::move(automaton.error()));
   if (automaton->empty()) {

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "grammar/work.h"
 
 namespace dovetail::grammar {
 
@@ -25,16 +26,18 @@ struct SchemaOptions {
 //
 // What cannot be expressed exactly is an error that names the keyword by its JSON pointer, or the
 // part of the regular expression by its byte offset; so is a schema without any instance. Time and
-// memory are bounded whatever the input.
+// memory are bounded whatever the input. Once a stop flag is set, from any thread, the call returns
+// within milliseconds with an error.
 class Grammar {
  public:
   // How many values may nest; a value is only opened if it can be closed within the bound.
   static constexpr std::uint32_t kMaxDepth = 512;  // Automaton::kMaxFrames
 
   static Result<Grammar> from_json_schema(const nlohmann::ordered_json& schema,
-                                          const SchemaOptions& options = {});
+                                          const SchemaOptions& options = {},
+                                          StopFlag stop = nullptr);
   // The whole text matches; see regex.h for what is supported.
-  static Result<Grammar> from_regex(std::string_view pattern);
+  static Result<Grammar> from_regex(std::string_view pattern, StopFlag stop = nullptr);
   // Any JSON object.
   static Grammar any_json();
 

@@ -1,9 +1,10 @@
 #pragma once
 
+#include "base/mutant.h"
+
 namespace dovetail::grammar {
 
-// Ways to break grammars on purpose, to see that tests notice. A build with the compile definition
-// DOVETAIL_GRAMMAR_MUTANT=N has the N-th; the product has none of them, and pays nothing.
+// Faults of grammars that tests build in (base/mutant.h).
 enum class Mutant {
   kNone,
   kRestsFromHere,        // what runs beyond a value is read inside of it
@@ -15,13 +16,5 @@ enum class Mutant {
   kAdditionalLikeNamed,  // members that a schema does not name may have the names that it does
   kCount
 };
-
-#ifdef DOVETAIL_GRAMMAR_MUTANT
-inline constexpr Mutant kMutant = static_cast<Mutant>(DOVETAIL_GRAMMAR_MUTANT);
-#else
-inline constexpr Mutant kMutant = Mutant::kNone;
-#endif
-
-constexpr bool mutated(Mutant mutant) { return kMutant == mutant; }
 
 }  // namespace dovetail::grammar

@@ -5,7 +5,7 @@
 namespace dovetail::grammar {
 
 Nfa::State Nfa::add_state() {
-  if (first_edge_.size() >= max_states_) {
+  if (first_edge_.size() >= max_states_ || is_set(stop_)) {
     full_ = true;
     return 0;
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "grammar/code_points.h"
+#include "grammar/work.h"
 
 namespace dovetail::grammar {
 
@@ -16,7 +17,8 @@ struct Automaton;
 // A nondeterministic automaton under construction: edges for bytes, for nothing, and for whole
 // rules. Functions that add a piece take the state that it starts from and give the state that it
 // ends in; no piece adds an edge into the state that it starts from, so alternatives may share it.
-// Beyond the bound on states, everything goes to state 0 and full() is true.
+// Beyond the bound on states, or once the stop flag is set, everything goes to state 0 and full()
+// is true.
 class Nfa {
  public:
   using State = std::uint32_t;
@@ -30,7 +32,8 @@ class Nfa {
   };
   static constexpr std::uint32_t kNoEdge = std::numeric_limits<std::uint32_t>::max();
 
-  explicit Nfa(std::size_t max_states) : max_states_(max_states) {}
+  explicit Nfa(std::size_t max_states, StopFlag stop = nullptr)
+      : max_states_(max_states), stop_(stop) {}
 
   State add_state();
   void nothing(State from, State to) { add({EdgeKind::kNothing, {}, 0, to, 0}, from); }
@@ -55,6 +58,7 @@ class Nfa {
   void add(Edge edge, State from);
 
   std::size_t max_states_;
+  StopFlag stop_;
   bool full_ = false;
   std::vector<std::uint32_t> first_edge_;
   std::vector<Edge> edges_;

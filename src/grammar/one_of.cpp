@@ -74,6 +74,7 @@ class Disjointness {
   Result<bool> values(const Facts& list, const Facts& other) {
     for (const Json* value : *list.values) {
       work_.spend(1 + (other.values ? other.values->size() : 0));
+      if (const Status enough = work_.check(list.where); !enough) return fail(enough.error());
       const auto own = allows(list, *value, work_);
       if (!own) return own;
       if (!*own) continue;
@@ -112,6 +113,8 @@ class Disjointness {
     const auto right = read_members(b, kLiteral, work_);
     if (!right) return fail(right.error());
     work_.spend(left->named.size() * right->named.size());
+    const std::string_view where = a.empty() ? "#" : std::string_view(a[0].where);
+    if (const Status enough = work_.check(where); !enough) return fail(enough.error());
     for (const NamedMember& x : left->named) {
       for (const NamedMember& y : right->named) {
         if (x.name != y.name || !(x.required || y.required)) continue;

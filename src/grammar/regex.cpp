@@ -104,7 +104,7 @@ Nfa::State add_regex(Nfa& nfa, Nfa::State from, const Regex& regex, Spelling spe
 Result<Automaton> compile_regex(std::string_view pattern, std::string_view where, Work& work) {
   const auto regex = parse_regex(pattern);
   if (!regex) return fail(regex.error().kind, "{}: {}", where, regex.error().message);
-  Nfa nfa(kMaxNfaStates);
+  Nfa nfa(kMaxNfaStates, work.stop());
   const Nfa::State start = nfa.add_state();
   const Nfa::State end = add_regex(nfa, start, *regex, Spelling::kPlain, Span::kWhole);
   const std::array<Rule, 1> rules = {{{start, end, std::string(where)}}};
@@ -115,7 +115,7 @@ Result<Automaton> compile_json_pattern(std::string_view pattern, Span span, std:
                                        Work& work) {
   const auto regex = parse_regex(pattern);
   if (!regex) return fail(regex.error().kind, "{}: {}", where, regex.error().message);
-  Nfa nfa(kMaxNfaStates);
+  Nfa nfa(kMaxNfaStates, work.stop());
   const Nfa::State start = nfa.add_state();
   const Nfa::State text = nfa.literal(start, "\"");
   const Nfa::State end = nfa.literal(add_regex(nfa, text, *regex, Spelling::kJson, span), "\"");

@@ -28,14 +28,15 @@ enum class RuleKind { kString, kValue, kArray, kObject };
 
 class SchemaCompiler {
  public:
-  SchemaCompiler(const Json& schema, const SchemaOptions& options)
-      : reader_(schema, work_), options_(options), nfa_(kMaxNfaStates) {}
+  SchemaCompiler(const Json& schema, const SchemaOptions& options, StopFlag stop)
+      : work_(stop), reader_(schema, work_), options_(options), nfa_(kMaxNfaStates, stop) {}
 
   Result<Automaton> compile() {
     const auto root = value_rule({reader_.root()});
     if (!root) return fail(root.error());
     // Rules are built one after the other, however deep they nest; building adds more.
     for (std::size_t i = 0; i < pending_.size(); ++i) {
+      if (const Status enough = work_.check("#"); !enough) return fail(enough.error());
       if (pending_.size() > kMaxRules || nfa_.full()) {
         return fail(ErrorKind::kUnsupported, "#: needs more than {} states or {} kinds of values",
                     kMaxNfaStates, kMaxRules);
@@ -323,8 +324,8 @@ class SchemaCompiler {
 
 }  // namespace
 
-Result<Automaton> compile_schema(const Json& schema, const SchemaOptions& options) {
-  return SchemaCompiler(schema, options).compile();
+Result<Automaton> compile_schema(const Json& schema, const SchemaOptions& options, StopFlag stop) {
+  return SchemaCompiler(schema, options, stop).compile();
 }
 
 }  // namespace dovetail::grammar

@@ -90,6 +90,7 @@ void keep_common(Facts& facts, std::vector<const Json*> values, Work& work) {
   work.spend(values.size());
   if (facts.values) {
     work.spend(values.size() * facts.values->size());
+    if (work.exhausted()) return;  // read_facts() says so
     std::erase_if(values, [&](const Json* value) {
       return std::none_of(facts.values->begin(), facts.values->end(),
                           [&](const Json* other) { return *other == *value; });
@@ -168,6 +169,7 @@ Result<Facts> read_facts(const Bundle& bundle, const SchemaOptions& options, Wor
     if (schema.find("pattern") != nullptr) facts.patterns.push_back(schema.child("pattern"));
     if (schema.find("format") != nullptr) facts.patterns.push_back(schema.child("format"));
   }
+  if (const Status enough = work.check(facts.where); !enough) return fail(enough.error());
   if (!typed && !facts.values && implied != 0 && !options.literal) facts.types = implied;
   facts.numbers.integer = (facts.types & kFraction) == 0;
   return facts;

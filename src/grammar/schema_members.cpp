@@ -48,7 +48,7 @@ Result<std::vector<Pattern>> read_patterns(const Bundle& bundle, Work& work) {
 
 Result<Automaton> language_of(const std::vector<NamedMember>& members, const std::string& where,
                               Work& work) {
-  Nfa nfa(kMaxNfaStates);
+  Nfa nfa(kMaxNfaStates, work.stop());
   const Nfa::State start = nfa.add_state();
   const Nfa::State end = nfa.add_state();
   for (const NamedMember& member : members) {

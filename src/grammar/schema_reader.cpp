@@ -305,7 +305,9 @@ Result<std::vector<Bundle>> SchemaReader::flatten_one(const SchemaRef& schema,
   const auto also = [&](const SchemaRef& part) -> Status {
     auto bundles = flatten_one(part, path);
     if (!bundles) return fail(std::move(bundles.error()));
-    work_.spend(out.size() * bundles->size());
+    std::size_t copied = 1;
+    for (const Bundle& bundle : out) copied += bundle.size();
+    work_.spend(copied * bundles->size());
     auto both = combine(std::move(out), *bundles, schema.where);
     if (!both) return fail(std::move(both.error()));
     out = std::move(*both);
@@ -347,6 +349,7 @@ Result<std::vector<Bundle>> SchemaReader::flatten_one(const SchemaRef& schema,
 Result<std::vector<Bundle>> SchemaReader::flatten(const std::vector<SchemaRef>& schemas) {
   std::vector<Bundle> out = {{}};
   for (const SchemaRef& schema : schemas) {
+    if (const Status enough = work_.check(schema.where); !enough) return fail(enough.error());
     std::vector<const Json*> path;
     auto bundles = flatten_one(schema, path);
     if (!bundles) return bundles;

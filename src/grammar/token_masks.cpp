@@ -73,9 +73,10 @@ struct TokenMasks::Entry {
 };
 
 Result<std::shared_ptr<const TokenMasks>> TokenMasks::create(
-    Grammar grammar, std::shared_ptr<const Vocabulary> vocabulary, std::size_t max_bytes) {
+    Grammar grammar, std::shared_ptr<const Vocabulary> vocabulary, std::size_t max_bytes,
+    StopFlag stop) {
   std::shared_ptr<const TokenMasks> out(
-      new TokenMasks(std::move(grammar), std::move(vocabulary), max_bytes));
+      new TokenMasks(std::move(grammar), std::move(vocabulary), max_bytes, stop));
   const std::uint32_t need = out->need_[out->automaton().start];
   if (need == Automaton::kNever) {
     return fail(
@@ -90,7 +91,7 @@ Result<std::shared_ptr<const TokenMasks>> TokenMasks::create(
 }
 
 TokenMasks::TokenMasks(Grammar grammar, std::shared_ptr<const Vocabulary> vocabulary,
-                       std::size_t max_bytes)
+                       std::size_t max_bytes, StopFlag stop)
     : grammar_(std::move(grammar)),
       vocabulary_(std::move(vocabulary)),
       follow_(256, false),
@@ -101,7 +102,7 @@ TokenMasks::TokenMasks(Grammar grammar, std::shared_ptr<const Vocabulary> vocabu
   for (std::size_t byte = 0; byte < 256; ++byte) {
     if (vocabulary_->has_byte(static_cast<std::uint8_t>(byte))) usable[a.class_of[byte]] = true;
   }
-  need_ = frames_needed(a, usable);
+  need_ = frames_needed(a, usable, stop);
   for (const Automaton::Call& call : a.calls) {
     for (std::size_t byte = 0; byte < 256; ++byte) {
       if (a.at(call.after, static_cast<std::uint8_t>(byte)) != Automaton::kNone) {
@@ -201,7 +202,7 @@ const TokenMasks::Entry& TokenMasks::entry(std::uint32_t state, std::unique_ptr<
   return *expected;
 }
 
-void TokenMasks::prepare(std::size_t states) const {
+void TokenMasks::prepare(std::size_t states, StopFlag stop) const {
   const Automaton& a = automaton();
   std::vector<bool> seen(a.states(), false);
   std::vector<std::uint32_t> queue;
@@ -211,7 +212,7 @@ void TokenMasks::prepare(std::size_t states) const {
     queue.push_back(q);
   };
   go(a.start);
-  for (std::size_t i = 0; i < queue.size() && i < states; ++i) {
+  for (std::size_t i = 0; i < queue.size() && i < states && !is_set(stop); ++i) {
     const std::uint32_t q = queue[i];
     std::unique_ptr<Entry> own;
     entry(q, own);

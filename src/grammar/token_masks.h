@@ -26,16 +26,17 @@ class TokenMasks {
   // An error if no text of the grammar can be spelled: a token of a single byte counts as usable
   // for every place, and from each place that a token may lead to, single bytes can end the text.
   // So a vocabulary should have all 256 of them; without, texts that need others are not offered.
+  // Once `stop` is set, the outcome is of no use.
   static Result<std::shared_ptr<const TokenMasks>> create(
       Grammar grammar, std::shared_ptr<const Vocabulary> vocabulary,
-      std::size_t max_bytes = kDefaultBytes);
+      std::size_t max_bytes = kDefaultBytes, StopFlag stop = nullptr);
   ~TokenMasks();
   TokenMasks(const TokenMasks&) = delete;
   TokenMasks& operator=(const TokenMasks&) = delete;
 
   // Finds and keeps the masks of up to `states` states, nearest the start first, so that no step
-  // has to. Takes milliseconds for each state inside of a string.
-  void prepare(std::size_t states) const;
+  // has to. Takes milliseconds for each state inside of a string; ends early once `stop` is set.
+  void prepare(std::size_t states, StopFlag stop = nullptr) const;
 
   // Sets exactly the bits of the tokens allowed with this state and stack. mask: words() long.
   void allowed(std::uint32_t state, std::span<const std::uint32_t> stack,
@@ -52,7 +53,8 @@ class TokenMasks {
 
  private:
   struct Entry;
-  TokenMasks(Grammar grammar, std::shared_ptr<const Vocabulary> vocabulary, std::size_t max_bytes);
+  TokenMasks(Grammar grammar, std::shared_ptr<const Vocabulary> vocabulary, std::size_t max_bytes,
+             StopFlag stop);
 
   std::unique_ptr<Entry> find(std::uint32_t state) const;
   // The entry of a state; `own` holds it where it is not kept.

@@ -5,12 +5,15 @@
 #include <span>
 #include <string_view>
 
-#include "load/data_type.h"
+#include "kernels/data_type.h"
 
 namespace dovetail::kernels {
 
 // Positions per block of the key/value cache, and of the tiles in which attention walks a context.
 inline constexpr std::size_t kBlockSize = 16;
+
+// Rows of weights in a packed panel.
+inline constexpr std::size_t kPanelRows = 16;
 
 enum class CacheType : std::uint8_t { kF32, kF16 };
 
@@ -18,17 +21,22 @@ constexpr std::size_t cache_element_bytes(CacheType type) {
   return type == CacheType::kF32 ? 4 : 2;
 }
 
+enum class Function : std::uint8_t { kExp, kSigmoid, kTanh, kErf, kSoftplus };
+
 // y[m][n] = sum over k of x[m][k] * w[n][k], for n in [n_begin, n_end).
 struct MatmulArgs {
-  load::DataType type = load::DataType::kF32;  // of the weights
-  const std::byte* weights = nullptr;  // [N][K], rows of row_bytes(type, K) bytes, any alignment
+  DataType type = DataType::kF32;  // of the weights
+  // [N][K]: rows of row_bytes(type, K) bytes at any alignment; or, if packed, panels that pack()
+  // wrote, 64-byte aligned.
+  const std::byte* weights = nullptr;
+  bool packed = false;
   const std::byte* activations =
       nullptr;  // [M] rows written by prepare() for the same type, 64-byte aligned
   std::size_t activation_stride = 0;  // bytes between them
   float* output = nullptr;            // [M][...], element (m, n) at output[m * output_stride + n]
   std::size_t output_stride = 0;      // floats
   std::size_t m = 0, k = 0;
-  std::size_t n_begin = 0, n_end = 0;
+  std::size_t n_begin = 0, n_end = 0;  // packed: n_begin is a multiple of kPanelRows
 };
 
 // Causal attention of `rows` consecutive positions of one sequence, for the query heads that share
@@ -58,8 +66,8 @@ struct AttentionArgs {
 
 // The arithmetic of one instruction set. Every function is pure and thread-safe, and every output
 // element is reduced in one order that depends on its own inputs and on k, n or head_dim alone:
-// never on m, on the rows or columns computed in the same call, nor on alignment. Two instruction
-// sets may differ in the last bits; one does not differ from itself.
+// never on m, on the rows or columns computed in the same call, on alignment, nor on the
+// instruction set, but for BF16 weights in "avx512_bf16", which rounds activations, too.
 struct Kernels {
   // "portable", "avx2", "avx512", "avx512_vnni", "avx512_bf16"
   std::string_view name;
@@ -67,14 +75,23 @@ struct Kernels {
   // Activations are brought into the form that a weight type multiplies with (F32, BF16 pairs,
   // 8-bit blocks): once per row, used by all its products. Bytes per prepared row, a multiple
   // of 64. k must be a multiple of the type's block.
-  std::size_t (*activation_bytes)(load::DataType weights, std::size_t k);
-  void (*prepare)(load::DataType weights, const float* x, std::size_t k, std::byte* out);
+  std::size_t (*activation_bytes)(DataType weights, std::size_t k);
+  void (*prepare)(DataType weights, const float* x, std::size_t k, std::byte* out);
   void (*matmul)(const MatmulArgs& args);
+
+  // Weights of block types are multiplied faster when packed: sixteen rows to a panel, in their own
+  // width, the same bytes for every instruction set. Products have the same bits either way. Bytes
+  // of a panel, a multiple of 64; 0 for types that stay as they are.
+  std::size_t (*panel_bytes)(DataType type, std::size_t k);
+  // Packs `rows` rows of row_bytes(type, k) bytes each, at any alignment, into panels one after
+  // another; the rows that the last one lacks are zeros. Requires panel_bytes() > 0.
+  void (*pack)(DataType type, const std::byte* weights, std::size_t rows, std::size_t k,
+               std::byte* out);
 
   void (*attention)(const AttentionArgs& args);
 
   // One row of a weight matrix as floats (embedding look-up).
-  void (*dequantize_row)(load::DataType type, const std::byte* row, std::size_t k, float* out);
+  void (*dequantize_row)(DataType type, const std::byte* row, std::size_t k, float* out);
 
   // out[i] = x[i] * weight[i] / sqrt(mean(x^2) + epsilon); out may be x.
   void (*rms_norm)(const float* x, const float* weight, std::size_t n, float epsilon, float* out);
@@ -85,6 +102,8 @@ struct Kernels {
   // out[i] = silu(gate[i]) * up[i]; out may be gate or up. Relative error of the exponential under
   // 2e-7.
   void (*silu_mul)(const float* gate, const float* up, std::size_t n, float* out);
+  // out[i] = function(x[i]); out may be x. Relative error under 4e-7 where the result is normal.
+  void (*apply)(Function function, const float* x, std::size_t n, float* out);
   // x[i] += y[i]
   void (*add)(float* x, const float* y, std::size_t n);
   // x[i] += y[i] * factor, rounded twice

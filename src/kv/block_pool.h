@@ -14,11 +14,11 @@ constexpr std::uint32_t blocks_for(std::uint32_t tokens, std::uint32_t block_siz
 }
 
 // Counts the blocks of a cache; their bytes are the model's. A block is
-//   free    nobody holds it and nothing can be found in it,
-//   cached  nobody holds it, but its content can be found by its tokens until it is reused, or
-//   in use  with as many references as there are block tables that name it.
-// Free blocks are handed out first, the one that was freed last before the others; then cached
-// ones, least recently used first. All memory is taken at the start. Not thread-safe: it belongs to
+//   free    without a reference and not indexed,
+//   cached  without a reference, but its content can be found by its tokens until it is reused, or
+//   in use  with one reference per block table that names it.
+// Free blocks are allocated first, the last freed first; then cached blocks, least recently used
+// first. All memory is taken at the start. Not thread-safe: it belongs to
 // one scheduler.
 class BlockPool {
  public:
@@ -32,32 +32,32 @@ class BlockPool {
   std::uint32_t references(BlockId block) const { return references_[block]; }
   bool prefix_cache() const { return index_.has_value(); }
 
-  // How many blocks allocate() would give: free and cached ones, less what is withheld.
+  // Number of blocks that allocate() can give: free and cached blocks less withheld ones.
   std::uint32_t available() const {
     const std::uint32_t idle = free() + cached();
     return idle > withheld_ ? idle - withheld_ : 0;
   }
-  // The owner of the memory keeps so many blocks back. Blocks in use stay in use: the number counts
-  // as they come free.
+  // Withholds blocks from allocation. Blocks in use stay in use: withholding applies as they are
+  // freed.
   void withhold(std::uint32_t blocks) { withheld_ = blocks; }
   std::uint32_t withheld() const { return withheld_; }
 
-  // Takes a block with one reference. Requires available() > 0. `dropped` says whether it was
-  // cached and cannot be found any more.
+  // Allocates a block with one reference. Requires available() > 0. `dropped`: the block was
+  // cached, and its content can no longer be found.
   struct Taken {
     BlockId block = 0;
     bool dropped = false;
   };
   Taken allocate();
 
-  // One more holder of a block in use, or the first of a cached one.
+  // Adds a reference to a block in use, or the first one to a cached block.
   void share(BlockId block);
 
-  // One holder less. After the last the block is cached if it is indexed, else free.
+  // Removes a reference. Without one the block is cached if it is indexed, else free.
   void release(BlockId block);
 
-  // The index; requires prefix_cache(). index() is for a full block in use; false: the same content
-  // is findable under another block.
+  // The index; requires prefix_cache(). index() takes a full block in use; false: another block
+  // with the same content is indexed.
   std::optional<BlockId> find(const BlockHash& before, const BlockHash& hash,
                               std::span<const std::int32_t> tokens) const {
     return index_->find(before, hash, tokens);
@@ -67,14 +67,14 @@ class BlockPool {
     return index_->insert(block, before, hash, tokens);
   }
 
-  // The tokens that a block in use was given to index() with.
+  // The tokens of the last index() of a block in use.
   std::span<const std::int32_t> tokens(BlockId block) const { return index_->tokens(block); }
 
-  // A block with this hash will be indexed soon: what must be read for it is fetched.
+  // Prefetches what index() of a block with this hash reads.
   void prefetch(const BlockHash& hash) const { index_->prefetch(hash); }
 
-  // The blocks whose content became stale since the last call (freed, or reused while cached); one
-  // may have a new owner by now. Appended to `blocks`. Nothing is noted unless note_stale(true).
+  // Appends to `blocks` those whose content became stale since the last call (freed, or reused
+  // while cached), also if they have a new owner. Recorded only with note_stale(true).
   void note_stale(bool on) { note_stale_ = on; }
   void take_stale(std::vector<BlockId>& blocks);
 

@@ -16,8 +16,8 @@ BlockHash root_hash(std::span<const std::byte> salt) {
 }
 
 BlockHash chain_hash(const BlockHash& before, std::span<const std::int32_t> tokens) {
-  // In one call over contiguous bytes, which is several times faster than a streaming state; long
-  // blocks are chains of pieces.
+  // One call over contiguous bytes is several times faster than a streaming state; long blocks are
+  // chains of pieces.
   constexpr std::size_t kPiece = 64;
   std::array<std::byte, sizeof(BlockHash) + kPiece * sizeof(std::int32_t)> bytes;
   BlockHash hash = before;
@@ -43,16 +43,16 @@ std::size_t PrefixIndex::probe(const BlockHash& before, const BlockHash& hash,
                                std::span<const std::int32_t> tokens) const {
   assert(tokens.size() == block_size_);
   const std::uint32_t tag = tag_of(hash);
-  std::size_t place = place_of(tag);
-  for (; table_[place].block != kNone; place = after(place)) {
-    const BlockId block = table_[place].block;
-    if (table_[place].tag == tag && chained_[block].hash == hash &&
+  std::size_t position = home_of(tag);
+  for (; table_[position].block != kNone; position = after(position)) {
+    const BlockId block = table_[position].block;
+    if (table_[position].tag == tag && chained_[block].hash == hash &&
         chained_[block].before == before &&
         std::equal(tokens.begin(), tokens.end(), this->tokens(block).begin())) {
       break;
     }
   }
-  return place;
+  return position;
 }
 
 std::optional<BlockId> PrefixIndex::find(const BlockHash& before, const BlockHash& hash,
@@ -78,14 +78,15 @@ bool PrefixIndex::insert(BlockId block, const BlockHash& before, const BlockHash
 
 void PrefixIndex::erase(BlockId block) {
   assert(contains(block));
-  std::size_t hole = place_of(tag_of(chained_[block].hash));
+  std::size_t hole = home_of(tag_of(chained_[block].hash));
   while (table_[hole].block != block) hole = after(hole);
-  // Whoever was pushed beyond the hole moves into it, so that no probe ends too early.
-  for (std::size_t place = after(hole); table_[place].block != kNone; place = after(place)) {
-    const std::size_t pushed = (place - place_of(table_[place].tag)) & (table_.size() - 1);
-    if (pushed < ((place - hole) & (table_.size() - 1))) continue;
-    table_[hole] = table_[place];
-    hole = place;
+  // Entries displaced beyond the hole move into it, so that no probe ends too early.
+  for (std::size_t position = after(hole); table_[position].block != kNone;
+       position = after(position)) {
+    const std::size_t pushed = (position - home_of(table_[position].tag)) & (table_.size() - 1);
+    if (pushed < ((position - hole) & (table_.size() - 1))) continue;
+    table_[hole] = table_[position];
+    hole = position;
   }
   table_[hole] = {};
   present_[block] = false;

@@ -28,43 +28,19 @@ constexpr std::size_t kSmallestTensorInfo = 8 + 1 + 4 + 8 + 4 + 8;
 struct GgufTensorType {
   std::uint32_t number;
   std::string_view name;
-  std::optional<DataType> type;
 };
 
-// The numbers of ggml's tensor types; those without a DataType are known by name only.
-constexpr auto kGgufTensorTypes = std::to_array<GgufTensorType>({
-    {0, "F32", DataType::kF32},
-    {1, "F16", DataType::kF16},
-    {2, "Q4_0", DataType::kQ4_0},
-    {3, "Q4_1", {}},
-    {6, "Q5_0", {}},
-    {7, "Q5_1", {}},
-    {8, "Q8_0", DataType::kQ8_0},
-    {9, "Q8_1", {}},
-    {10, "Q2_K", {}},
-    {11, "Q3_K", {}},
-    {12, "Q4_K", DataType::kQ4_K},
-    {13, "Q5_K", DataType::kQ5_K},
-    {14, "Q6_K", DataType::kQ6_K},
-    {15, "Q8_K", {}},
-    {16, "IQ2_XXS", {}},
-    {17, "IQ2_XS", {}},
-    {18, "IQ3_XXS", {}},
-    {19, "IQ1_S", {}},
-    {20, "IQ4_NL", {}},
-    {21, "IQ3_S", {}},
-    {22, "IQ2_S", {}},
-    {23, "IQ4_XS", {}},
-    {24, "I8", {}},
-    {25, "I16", {}},
-    {26, "I32", {}},
-    {27, "I64", {}},
-    {28, "F64", {}},
-    {29, "IQ1_M", {}},
-    {30, "BF16", DataType::kBF16},
-    {34, "TQ1_0", {}},
-    {35, "TQ2_0", {}},
-    {39, "MXFP4", {}},
+// The numbers of ggml's tensor types that no weight may have here.
+constexpr auto kRefusedTypes = std::to_array<GgufTensorType>({
+    {9, "Q8_1"},
+    {15, "Q8_K"},
+    {24, "I8"},
+    {25, "I16"},
+    {26, "I32"},
+    {27, "I64"},
+    {28, "F64"},
+    {40, "NVFP4"},
+    {41, "Q1_0"},
 });
 
 // Walks one value without keeping anything of its inside.
@@ -257,17 +233,17 @@ class GgufParser {
     }
     const auto number = reader_.number<std::uint32_t>(tensor.name);
     if (!reader_.ok()) return fail(reader_.error());
-    const auto* stored =
-        std::find_if(kGgufTensorTypes.begin(), kGgufTensorTypes.end(),
-                     [number](const GgufTensorType& known) { return known.number == number; });
-    if (stored == kGgufTensorTypes.end() || !stored->type) {
-      return fail(
-          ErrorKind::kUnsupported,
-          "{}: tensor {}: type {} ({}); valid: F32, F16, BF16, Q8_0, Q4_0, Q4_K, Q5_K, Q6_K", file_,
-          quote(tensor.name), number, stored == kGgufTensorTypes.end() ? "unknown" : stored->name);
+    const auto type = kernels::gguf_type(number);
+    if (!type) {
+      const auto* known = std::find_if(
+          kRefusedTypes.begin(), kRefusedTypes.end(),
+          [number](const GgufTensorType& refused) { return refused.number == number; });
+      return fail(ErrorKind::kUnsupported, "{}: tensor {}: type {} ({}); valid: {}", file_,
+                  quote(tensor.name), number,
+                  known == kRefusedTypes.end() ? "unknown" : known->name, kernels::type_names());
     }
-    tensor.type = *stored->type;
-    const DataTypeInfo layout = info(tensor.type);
+    tensor.type = *type;
+    const kernels::DataTypeInfo layout = info(tensor.type);
     const std::uint64_t columns = tensor.shape.back();
     if (columns % layout.elements_per_block != 0) {
       return fail(ErrorKind::kInvalid,

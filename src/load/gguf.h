@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "load/data_type.h"
+#include "kernels/data_type.h"
 
 namespace dovetail::load {
 
@@ -48,7 +48,7 @@ struct GgufValue {
 
 struct GgufTensor {
   std::string_view name;
-  DataType type = DataType::kF32;
+  kernels::DataType type = kernels::DataType::kF32;
   std::vector<std::uint64_t> shape;  // outermost first, one to four dimensions of at least 1
   std::span<const std::byte> data;
 };

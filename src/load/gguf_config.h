@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 #include "base/result.h"
@@ -14,5 +15,12 @@ namespace dovetail::load {
 // What would change the model's results and is not implemented is an error that names the key.
 Result<ModelConfig> parse_gguf_config(const GgufFile& gguf, const StoredTensors& tensors,
                                       std::string_view file);
+
+// What tokenizer.ggml.* says; nothing where the file has no tokenizer. Lengths agree, ids lie
+// within the tokens, and there are no more tokens than `vocab_size`. `file` names the source in
+// errors.
+Result<std::optional<GgufTokenizer>> parse_gguf_tokenizer(const GgufFile& gguf,
+                                                          std::uint32_t vocab_size,
+                                                          std::string_view file);
 
 }  // namespace dovetail::load

@@ -1,6 +1,6 @@
 #include "load/gguf_fields.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cmath>
 #include <cstring>
@@ -111,6 +111,24 @@ std::optional<std::uint32_t> GgufFields::optional_count(std::string_view key, st
   const GgufValue* value = find(key);
   if (value == nullptr) return std::nullopt;
   return count_of(key, value->type, value->bytes, low, high);
+}
+
+std::optional<std::int32_t> GgufFields::optional_int(std::string_view key, std::int32_t low,
+                                                     std::int32_t high) {
+  const GgufValue* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  const std::string valid = fmt::format("an integer from {} to {}", low, high);
+  const auto integer = integer_of(value->type, value->bytes);
+  if (!integer) {
+    reject(key, a(value->type), valid);
+    return std::nullopt;
+  }
+  const auto number = static_cast<std::int64_t>(integer->magnitude);
+  if ((number < 0) != integer->negative || number < low || number > high) {
+    reject(key, digits_of(*integer), valid);
+    return std::nullopt;
+  }
+  return static_cast<std::int32_t>(number);
 }
 
 std::optional<std::uint32_t> GgufFields::optional_uniform_count(std::string_view key,

@@ -24,6 +24,9 @@ class GgufFields {
   std::uint32_t required_count(std::string_view key, std::uint32_t low, std::uint32_t high);
   std::optional<std::uint32_t> optional_count(std::string_view key, std::uint32_t low,
                                               std::uint32_t high);
+  // Any integer type; within [low, high].
+  std::optional<std::int32_t> optional_int(std::string_view key, std::int32_t low,
+                                           std::int32_t high);
   // As required_count, and an array (one number per layer) whose elements are all the same.
   std::optional<std::uint32_t> optional_uniform_count(std::string_view key, std::uint32_t low,
                                                       std::uint32_t high);

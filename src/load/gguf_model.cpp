@@ -1,6 +1,6 @@
 #include "load/gguf_model.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <limits>
@@ -12,7 +12,6 @@
 #include "load/gguf.h"
 #include "load/gguf_config.h"
 #include "load/gguf_fields.h"
-#include "load/gguf_tokenizer.h"
 #include "load/mapped_file.h"
 #include "load/quote.h"
 #include "load/tensor_binding.h"
@@ -102,6 +101,20 @@ std::string name_of_model(const std::filesystem::path& path) {
   return path.extension() == ".gguf" ? path.stem().string() : file;
 }
 
+// The names under which llama.cpp's converter writes what generation_config.json recommends.
+void read_recommended_sampling(GgufFields& fields, GenerationDefaults& defaults) {
+  constexpr std::string_view kTopP = "general.sampling.top_p";
+  defaults.temperature = fields.optional_float("general.sampling.temp", 0.0F, 100.0F);
+  defaults.top_p = fields.optional_float(kTopP, 0.0F, 1.0F);
+  if (defaults.top_p == 0.0F) fields.reject(kTopP, "0", "a number above 0 and at most 1");
+  defaults.min_p = fields.optional_float("general.sampling.min_p", 0.0F, 1.0F);
+  defaults.repetition_penalty =
+      fields.optional_float("general.sampling.penalty_repeat", 0.01F, 100.0F);
+  defaults.top_k =
+      fields.optional_int("general.sampling.top_k", -1, std::numeric_limits<std::int32_t>::max());
+  if (defaults.top_k == -1) defaults.top_k = 0;  // both say "all"; a request says it with 0
+}
+
 }  // namespace
 
 Result<ModelSource> read_gguf_model(std::span<const NamedBytes> shards) {
@@ -163,6 +176,7 @@ Result<ModelSource> read_gguf_model(std::span<const NamedBytes> shards) {
     source.tokenizer = std::move(**tokenizer);
   }
   GgufFields fields(head, name);
+  read_recommended_sampling(fields, source.generation);
   if (const auto text = fields.optional_string("tokenizer.chat_template")) {
     source.chat_template = std::string(*text);
   }

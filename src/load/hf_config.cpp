@@ -1,6 +1,6 @@
 #include "load/hf_config.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "kernels/functions.h"
 #include "load/json_fields.h"
 #include "load/quote.h"
 #include "load/tensor_binding.h"
@@ -234,7 +235,7 @@ float required_float(JsonFields& fields, std::string_view key, float low, float 
 
 // YaRN's correction of the magnitude, equation 22 of https://arxiv.org/abs/2309.00071.
 float yarn_magnitude(float factor, float scale) {
-  return factor <= 1.0F ? 1.0F : 0.1F * scale * std::log(factor) + 1.0F;
+  return factor <= 1.0F ? 1.0F : 0.1F * scale * static_cast<float>(kernels::log(factor)) + 1.0F;
 }
 
 void read_yarn(JsonFields& fields, ModelConfig& model, std::optional<std::uint32_t> original) {
@@ -378,6 +379,24 @@ Result<HuggingFaceConfig> parse_hf_config(std::string_view text, std::string_vie
   if (auto status = fields.status(); !status) return fail(status.error());
   if (auto status = check_config(out.model, file); !status) return fail(status.error());
   return out;
+}
+
+Result<GenerationDefaults> parse_generation_config(std::string_view text, std::string_view file,
+                                                   std::uint32_t vocab_size) {
+  const auto object = parse_json_object(text, file, kLargestConfig);
+  if (!object) return fail(object.error());
+  JsonFields fields(*object, std::string(file));
+  GenerationDefaults defaults;
+  defaults.eos_ids = fields.optional_ids("eos_token_id", vocab_size);
+  defaults.temperature = fields.optional_float("temperature", 0.0F, 100.0F);
+  defaults.top_p = fields.optional_float("top_p", 0.0F, 1.0F);
+  defaults.min_p = fields.optional_float("min_p", 0.0F, 1.0F);
+  defaults.repetition_penalty = fields.optional_float("repetition_penalty", 0.01F, 100.0F);
+  if (defaults.top_p == 0.0F) fields.reject("top_p", "0", "a number above 0 and at most 1");
+  defaults.top_k = fields.optional_int("top_k", -1, std::numeric_limits<std::int32_t>::max());
+  if (defaults.top_k == -1) defaults.top_k = 0;  // both say "all"; a request says it with 0
+  if (auto status = fields.status(); !status) return fail(status.error());
+  return defaults;
 }
 
 }  // namespace dovetail::load

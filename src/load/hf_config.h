@@ -20,4 +20,9 @@ struct HuggingFaceConfig {
 // old and new spellings.
 Result<HuggingFaceConfig> parse_hf_config(std::string_view text, std::string_view file);
 
+// Reads the text of a generation_config.json. Ids must be below `vocab_size`. `file` names the text
+// in errors.
+Result<GenerationDefaults> parse_generation_config(std::string_view text, std::string_view file,
+                                                   std::uint32_t vocab_size);
+
 }  // namespace dovetail::load

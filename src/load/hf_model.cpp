@@ -1,6 +1,6 @@
 #include "load/hf_model.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <set>
@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "load/generation_config.h"
 #include "load/hf_config.h"
 #include "load/hf_names.h"
 #include "load/json_fields.h"

@@ -1,6 +1,6 @@
 #include "load/hf_names.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 #include "load/json_fields.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cmath>
 #include <limits>

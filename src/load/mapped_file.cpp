@@ -5,9 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <system_error>
+#include <utility>
 
 namespace dovetail::load {
 namespace {
@@ -29,7 +32,46 @@ tl::unexpected<Error> system_failure(const std::filesystem::path& path, const ch
               std::generic_category().message(code));
 }
 
+// A signal handler reaches nothing but globals, and may take no lock: a slot is claimed by its
+// `begin`, and is complete once that is an address.
+struct MappingSlot {
+  std::atomic<std::uintptr_t> begin = 0;
+  std::atomic<std::uintptr_t> end = 0;
+  std::atomic<const char*> path = nullptr;
+};
+constexpr std::uintptr_t kFreeSlot = 0;
+constexpr std::uintptr_t kClaimedSlot = 1;  // no page begins there
+std::array<MappingSlot, 512> mappings;
+
+void note_mapping(std::span<const std::byte> bytes, const char* path) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data());
+  for (MappingSlot& slot : mappings) {
+    std::uintptr_t expected = kFreeSlot;
+    if (!slot.begin.compare_exchange_strong(expected, kClaimedSlot)) continue;
+    slot.end = begin + bytes.size();
+    slot.path = path;
+    slot.begin = begin;
+    return;
+  }
+}
+
+void forget_mapping(std::span<const std::byte> bytes) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data());
+  for (MappingSlot& slot : mappings) {
+    if (slot.begin == begin) slot.begin = kFreeSlot;
+  }
+}
+
 }  // namespace
+
+const char* mapped_path(const void* address) {
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  for (const MappingSlot& slot : mappings) {
+    const std::uintptr_t begin = slot.begin;
+    if (begin > kClaimedSlot && at >= begin && at < slot.end) return slot.path;
+  }
+  return nullptr;
+}
 
 Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::filesystem::path& path) {
   // O_NONBLOCK: a named pipe in place of the file must not hang the program.
@@ -41,15 +83,21 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::filesystem
     return fail(ErrorKind::kInvalid, "{}: not a regular file", path.string());
   }
   const auto size = static_cast<std::size_t>(info.st_size);
-  if (size == 0) return std::shared_ptr<const MappedFile>(new MappedFile({}));
+  if (size == 0) return std::shared_ptr<const MappedFile>(new MappedFile({}, path.string()));
   void* address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.fd, 0);
   if (address == MAP_FAILED) return system_failure(path, "map the file");
   return std::shared_ptr<const MappedFile>(
-      new MappedFile({static_cast<const std::byte*>(address), size}));
+      new MappedFile({static_cast<const std::byte*>(address), size}, path.string()));
+}
+
+MappedFile::MappedFile(std::span<const std::byte> bytes, std::string path)
+    : bytes_(bytes), path_(std::move(path)) {
+  if (!bytes_.empty()) note_mapping(bytes_, path_.c_str());
 }
 
 MappedFile::~MappedFile() {
   if (bytes_.empty()) return;
+  forget_mapping(bytes_);
   // munmap takes void*, but nothing is written through it.
   ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }

@@ -4,13 +4,15 @@
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "base/result.h"
 
 namespace dovetail::load {
 
 // A regular file mapped read-only for as long as the object lives. The file must not be shortened
-// meanwhile: touching a page that is gone ends the process (SIGBUS), as with every mapping.
+// meanwhile: touching a page that is gone raises SIGBUS, as with every mapping; mapped_path() lets
+// a handler say which file it was.
 class MappedFile {
  public:
   // An error names the path and what the system said. An empty file maps to an empty span.
@@ -23,10 +25,15 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return bytes_; }
 
  private:
-  explicit MappedFile(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  MappedFile(std::span<const std::byte> bytes, std::string path);
 
   std::span<const std::byte> bytes_;
+  std::string path_;
 };
+
+// The path of the file whose mapping holds `address`; null: of none, or of one beyond the first 512
+// at a time. Valid while the mapping lives. Any thread, and signal handlers.
+const char* mapped_path(const void* address);
 
 // Asks the system to start reading the pages under `bytes`, which lie in a mapping. A hint: returns
 // at once and cannot fail.

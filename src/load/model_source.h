@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "load/data_type.h"
+#include "kernels/data_type.h"
 
 namespace dovetail::load {
 
@@ -74,7 +74,7 @@ struct ModelConfig {
 // has rows == 1. `data` is exactly rows * row_bytes(type, columns) bytes and lives as long as the
 // ModelSource; it may be unaligned.
 struct TensorView {
-  DataType type = DataType::kF32;
+  kernels::DataType type = kernels::DataType::kF32;
   std::size_t rows = 0;
   std::size_t columns = 0;
   std::span<const std::byte> data;
@@ -99,11 +99,17 @@ struct HuggingFaceTokenizer {
   std::string tokenizer_config_json;  // empty where the folder has none
 };
 
-// Defaults that the model's makers recommend (generation_config.json); empty where not given.
+// Defaults that the model's makers recommend (generation_config.json, general.sampling.* of a GGUF
+// file); empty where not given.
 struct GenerationDefaults {
   std::vector<std::int32_t> eos_ids;  // every id that ends a generation
   std::optional<float> temperature, top_p, min_p, repetition_penalty;
   std::optional<std::int32_t> top_k;  // 0: all
+
+  // Whether anything is said about which token is drawn.
+  bool recommend_sampling() const {
+    return temperature || top_p || min_p || repetition_penalty || top_k;
+  }
 };
 
 // A model as it lies on disk: GGUF (one file, or any shard of a split) or a Hugging Face folder.
@@ -131,6 +137,14 @@ struct ModelSource {
 // Opens and checks a model. Nothing of the weights is read but what the checks need. An error names
 // the file, the field, the value and what would be valid.
 Result<std::shared_ptr<const ModelSource>> open_model(const std::filesystem::path& path);
+
+// What a conversation (`chat`, `serve`) draws with where it says nothing itself: what the model's
+// makers recommend; for a GGUF file without any recommendation temperature 0.8, top-k 40, top-p
+// 0.95, min-p 0.05, as llama.cpp does; nothing for a folder without one.
+GenerationDefaults conversation_defaults(const ModelSource& source);
+
+// These defaults in words, with where they come from: a line without its end.
+std::string explain_conversation_defaults(const ModelSource& source);
 
 // Asks the system to start reading the weights into memory. Returns at once; a hint.
 void prefetch_weights(const ModelSource& source);

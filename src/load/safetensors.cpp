@@ -1,6 +1,6 @@
 #include "load/safetensors.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
@@ -21,13 +21,13 @@ constexpr std::size_t kMostShape = 8;
 struct SafetensorsType {
   std::string_view name;
   std::uint64_t bytes;
-  std::optional<DataType> type;
+  std::optional<kernels::DataType> type;
 };
 
 constexpr auto kSafetensorsTypes = std::to_array<SafetensorsType>({
-    {"F32", 4, DataType::kF32},
-    {"F16", 2, DataType::kF16},
-    {"BF16", 2, DataType::kBF16},
+    {"F32", 4, kernels::DataType::kF32},
+    {"F16", 2, kernels::DataType::kF16},
+    {"BF16", 2, kernels::DataType::kBF16},
     {"F64", 8, {}},
     {"I64", 8, {}},
     {"U64", 8, {}},

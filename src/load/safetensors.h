@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "load/data_type.h"
+#include "kernels/data_type.h"
 
 namespace dovetail::load {
 
@@ -17,9 +17,9 @@ inline constexpr std::size_t kLargestSafetensorsHeader = std::size_t{100} << 20U
 
 struct SafetensorsTensor {
   std::string name;
-  std::string stored_type;           // as the file spells it: "F32", "I64", ...
-  std::optional<DataType> type;      // nothing for types that hold no weights
-  std::vector<std::uint64_t> shape;  // outermost first; empty for a scalar
+  std::string stored_type;                // as the file spells it: "F32", "I64", ...
+  std::optional<kernels::DataType> type;  // nothing for types that hold no weights
+  std::vector<std::uint64_t> shape;       // outermost first; empty for a scalar
   std::span<const std::byte> data;
 };
 

@@ -1,6 +1,6 @@
 #include "load/tensor_binding.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <unordered_set>
@@ -9,8 +9,6 @@
 
 namespace dovetail::load {
 namespace {
-
-bool is_plain(DataType type) { return info(type).elements_per_block == 1; }
 
 class Binder {
  public:
@@ -85,7 +83,7 @@ class Binder {
       cut_.insert(merged->first);
       return;
     }
-    std::optional<DataType> type;
+    std::optional<kernels::DataType> type;
     for (std::uint32_t expert = 0; expert < config_.experts.count; ++expert) {
       const std::string name = expert_name(stem, expert);
       matrix(name, wanted.rows, wanted.columns);

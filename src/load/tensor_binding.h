@@ -16,11 +16,11 @@ namespace dovetail::load {
 // A tensor as its file declares it; the container's checks are done, so `data` has the bytes that
 // type and shape call for.
 struct StoredTensor {
-  std::string_view file;             // for errors; outlives the binding
-  std::string_view stored_name;      // as the file spells it; outlives the binding
-  std::string_view stored_type;      // as the file spells it; outlives the binding
-  std::optional<DataType> type;      // nothing: a type that no weight may have
-  std::vector<std::uint64_t> shape;  // outermost first
+  std::string_view file;                  // for errors; outlives the binding
+  std::string_view stored_name;           // as the file spells it; outlives the binding
+  std::string_view stored_type;           // as the file spells it; outlives the binding
+  std::optional<kernels::DataType> type;  // nothing: a type that no weight may have
+  std::vector<std::uint64_t> shape;       // outermost first
   std::span<const std::byte> data;
 };
 

@@ -21,11 +21,14 @@ constexpr cores::BufferId kKeys = 1;
 
 Decoder::Decoder(std::shared_ptr<const load::ModelSource> source, const kernels::Kernels& kernels,
                  cores::Executor& executor)
-    : config_(source->config),
+    : Decoder(bind_weights(std::move(source), kernels), kernels, executor) {}
+
+Decoder::Decoder(DecoderWeights weights, const kernels::Kernels& kernels, cores::Executor& executor)
+    : config_(weights.source->config),
       kernels_(kernels),
       executor_(executor),
       lanes_(executor.topology().lanes()),
-      weights_(bind_weights(std::move(source), kernels)),
+      weights_(std::move(weights)),
       logits_product_(kernels, {&weights_.output}),
       rope_(config_.rope, config_.head_dim),
       query_size_(std::size_t{config_.heads} * config_.head_dim),
@@ -381,14 +384,14 @@ void Decoder::run(Stage stage, std::uint32_t layer, std::uint32_t index, const c
 
 void Decoder::embed(const RowTile& tile, const Range& rows) {
   const Matrix& embedding = weights_.embedding;
-  const std::size_t bytes = load::row_bytes(embedding.type, embedding.columns);
+  const std::size_t bytes = kernels::row_bytes(embedding.type, embedding.columns);
   for (std::uint32_t i = rows.begin; i < rows.end; ++i) {
     const std::uint32_t row = tile.rows.begin + i;
     const std::int32_t token = pass_.rows()[row].token;
     assert(token >= 0 && static_cast<std::size_t>(token) < embedding.rows);
     kernels_.dequantize_row(
-        embedding.type, embedding.data.data() + static_cast<std::size_t>(token) * bytes,
-        embedding.columns, residual_.data() + std::size_t{row} * config_.hidden_size);
+        embedding.type, embedding.data + static_cast<std::size_t>(token) * bytes, embedding.columns,
+        residual_.data() + std::size_t{row} * config_.hidden_size);
   }
 }
 

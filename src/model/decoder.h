@@ -20,7 +20,7 @@
 #include "model/pass.h"
 #include "model/rope.h"
 #include "model/weights.h"
-#include "observe/lane_log.h"
+#include "observe/event_log.h"
 
 namespace dovetail::model {
 
@@ -41,6 +41,8 @@ class Decoder {
  public:
   // `kernels` and `executor`, which has room for max_tasks() and a thread for each lane, must
   // outlive the model.
+  Decoder(DecoderWeights weights, const kernels::Kernels& kernels, cores::Executor& executor);
+  // With weights as they lie in the files.
   Decoder(std::shared_ptr<const load::ModelSource> source, const kernels::Kernels& kernels,
           cores::Executor& executor);
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cmath>
 #include <numeric>
 
+#include "kernels/functions.h"
 #include "model/mutation.h"
 #include "model/scratch.h"
 
@@ -49,12 +49,15 @@ void choose_experts(std::span<const float> logits, bool normalized, std::span<Ch
     choices[at] = {expert, logit};
   }
   const float largest = choices.front().weight;
+  const auto share = [largest](float logit) {
+    return static_cast<float>(kernels::exp(static_cast<double>(logit - largest)));
+  };
   float sum = 0;
   if (!normalized) {
-    for (const float logit : logits) sum += std::exp(logit - largest);
+    for (const float logit : logits) sum += share(logit);
   }
   for (Choice& choice : choices) {
-    choice.weight = std::exp(choice.weight - largest);
+    choice.weight = share(choice.weight);
     if (normalized) sum += choice.weight;
   }
   for (Choice& choice : choices) choice.weight /= sum;

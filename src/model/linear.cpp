@@ -65,7 +65,8 @@ void Linear::multiply(const Matrix& matrix, std::size_t begin, std::size_t end, 
   const Form& rows_form = form(matrix.type);
   kernels::MatmulArgs args;
   args.type = matrix.type;
-  args.weights = matrix.data.data();
+  args.weights = matrix.data;
+  args.packed = matrix.packed;
   args.activations = prepared + rows_form.before * rows;
   args.activation_stride = rows_form.row_bytes;
   args.output = output.data;
@@ -77,7 +78,7 @@ void Linear::multiply(const Matrix& matrix, std::size_t begin, std::size_t end, 
   kernels_->matmul(args);
 }
 
-const Linear::Form& Linear::form(load::DataType type) const {
+const Linear::Form& Linear::form(kernels::DataType type) const {
   return *std::find_if(forms_.begin(), forms_.end(),
                        [&](const Form& candidate) { return candidate.type == type; });
 }

@@ -47,12 +47,12 @@ class Linear {
  private:
   // Of the rows of one form come first all of them, then those of the next.
   struct Form {
-    load::DataType type = load::DataType::kF32;
+    kernels::DataType type = kernels::DataType::kF32;
     std::size_t row_bytes = 0;
     std::size_t before = 0;  // bytes of a row in the forms before this one
   };
 
-  const Form& form(load::DataType type) const;
+  const Form& form(kernels::DataType type) const;
   void multiply(const Matrix& matrix, std::size_t begin, std::size_t end, std::size_t rows,
                 const std::byte* prepared, const Output& output) const;
 

@@ -1,9 +1,10 @@
 #pragma once
 
+#include "base/mutant.h"
+
 namespace dovetail::model {
 
-// Ways to break the forward pass's graph on purpose, to see that tests notice. A build with the
-// compile definition DOVETAIL_MODEL_MUTANT=N has the N-th; the product has none.
+// Faults of the forward pass's graph that tests build in (base/mutant.h).
 enum class Mutant {
   kNone,
   kOneTileTooLate,    // a tile does not wait for the keys of the first tile that it shares with
@@ -15,13 +16,5 @@ enum class Mutant {
   kTilesAreTheShape,  // passes of as many tiles run one graph, whatever their tiles share
   kCount
 };
-
-#ifdef DOVETAIL_MODEL_MUTANT
-inline constexpr Mutant kMutant = static_cast<Mutant>(DOVETAIL_MODEL_MUTANT);
-#else
-inline constexpr Mutant kMutant = Mutant::kNone;
-#endif
-
-constexpr bool mutated(Mutant mutant) { return kMutant == mutant; }
 
 }  // namespace dovetail::model

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "kernels/functions.h"
+
 namespace dovetail::model {
 namespace {
 
@@ -22,8 +24,8 @@ float scale_llama3(float frequency, const load::RopeConfig& config) {
 
 // The pair, as a real number, that turns `rotations` times over the training context.
 double yarn_pair_of(double rotations, const load::RopeConfig& config, std::uint32_t head_dim) {
-  return head_dim * std::log(config.original_context / (rotations * 2.0 * std::numbers::pi)) /
-         (2.0 * std::log(config.theta));
+  return head_dim * kernels::log(config.original_context / (rotations * 2.0 * std::numbers::pi)) /
+         (2.0 * kernels::log(config.theta));
 }
 
 }  // namespace
@@ -33,8 +35,9 @@ std::vector<float> rope_frequencies(const load::RopeConfig& config, std::uint32_
   const std::size_t pairs = head_dim / 2;
   std::vector<float> frequencies(pairs);
   for (std::size_t i = 0; i < pairs; ++i) {
-    frequencies[i] = 1.0F / static_cast<float>(std::pow(static_cast<double>(config.theta),
-                                                        2.0 * static_cast<double>(i) / head_dim));
+    frequencies[i] =
+        1.0F / static_cast<float>(kernels::pow(static_cast<double>(config.theta),
+                                               2.0 * static_cast<double>(i) / head_dim));
   }
   if (!config.frequency_divisors.empty()) {
     assert(config.frequency_divisors.size() == pairs);
@@ -80,8 +83,9 @@ void RopeTable::extend(std::size_t positions) {
     for (std::size_t i = 0; i < frequencies_.size(); ++i) {
       // The angle is rounded to float as the reference implementations do it.
       const double angle = static_cast<float>(position) * frequencies_[i];
-      cos_[position * frequencies_.size() + i] = static_cast<float>(std::cos(angle)) * magnitude_;
-      sin_[position * frequencies_.size() + i] = static_cast<float>(std::sin(angle)) * magnitude_;
+      const kernels::SinCos at = kernels::sin_cos(angle);
+      cos_[position * frequencies_.size() + i] = static_cast<float>(at.cos) * magnitude_;
+      sin_[position * frequencies_.size() + i] = static_cast<float>(at.sin) * magnitude_;
     }
   }
   positions_ = positions;

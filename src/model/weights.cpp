@@ -1,6 +1,6 @@
 #include "model/weights.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cassert>
 #include <string>
@@ -17,13 +17,14 @@ class Binder {
   Matrix matrix(const std::string& name) const {
     const auto found = source_.tensors.find(name);
     assert(found != source_.tensors.end());
-    return found->second;
+    const load::TensorView& view = found->second;
+    return {view.type, view.rows, view.columns, view.data.data(), false};
   }
 
   std::vector<float> vector(const std::string& name) const {
     const Matrix view = matrix(name);
     std::vector<float> values(view.columns);
-    kernels_.dequantize_row(view.type, view.data.data(), view.columns, values.data());
+    kernels_.dequantize_row(view.type, view.data, view.columns, values.data());
     return values;
   }
 

@@ -8,8 +8,15 @@
 
 namespace dovetail::model {
 
-// A weight matrix as it lies in the file: `rows` outputs of `columns` inputs.
-using Matrix = load::TensorView;
+// A weight matrix: `rows` outputs of `columns` inputs, as it lies in the file, or packed for
+// products (Kernels::pack).
+struct Matrix {
+  kernels::DataType type = kernels::DataType::kF32;
+  std::size_t rows = 0;
+  std::size_t columns = 0;
+  const std::byte* data = nullptr;
+  bool packed = false;
+};
 
 // A gated feed-forward (SwiGLU): the whole of a dense layer's, or one expert.
 struct FeedForward {
@@ -25,10 +32,13 @@ struct LayerWeights {
   std::vector<FeedForward> feed_forward;  // one, or the experts
 };
 
-// Weights of a decoder. Matrices stay in the mapped file, which `source` keeps alive.
+// Weights of a decoder. Matrices lie in the mapped file, which `source` keeps alive, or packed in
+// memory of their own.
 struct DecoderWeights {
   std::shared_ptr<const load::ModelSource> source;
-  Matrix embedding, output;
+  std::shared_ptr<const void> packed;
+  Matrix embedding;  // as in the file: single rows are looked up
+  Matrix output;
   std::vector<float> output_norm;
   std::vector<LayerWeights> layers;
 };

@@ -20,7 +20,7 @@ enum StepTrack : int { kStepTrack = 1, kEngineTrack = 2, kAheadTrack = 3 };
 
 struct RowOfStep {
   std::uint64_t sequence = 0;
-  std::uint32_t slot = 0, first = 0, tokens = 0, guesses = 0;
+  std::uint32_t slot = 0, first = 0, tokens = 0, drafts = 0;
   bool decode = false;
 };
 
@@ -81,8 +81,8 @@ class Writer {
   std::map<std::uint64_t, Sequence> sequences_;
   std::map<std::uint32_t, bool> slots_;            // those that have a name
   std::map<std::uint32_t, std::uint32_t> owners_;  // of blocks in use
-  std::set<std::uint32_t> cached_;                 // blocks in use by nobody, but findable
-  std::set<std::uint32_t> indexed_;                // findable blocks
+  std::set<std::uint32_t> cached_;                 // blocks without a holder, but indexed
+  std::set<std::uint32_t> indexed_;                // indexed blocks
   std::int64_t running_ = 0, waiting_ = 0;
 };
 
@@ -220,7 +220,7 @@ void Writer::end_step(const Event& event) {
   const auto found = steps_.find(event.id);
   if (found == steps_.end()) return;
   const Step& step = found->second;
-  // One that was planned ahead begins where the one before it ends.
+  // A step that was planned ahead begins where the one before it ends.
   const std::int64_t begin =
       std::max(step.ahead && step.started ? *step.started : step.planned, step_ended_);
   step_ended_ = std::max(begin, event.time);
@@ -255,17 +255,17 @@ void Writer::counters(std::int64_t time, std::uint32_t tokens) {
        int{kSteps}, ts, tokens);
 }
 
-// Below a lane what it had parked and when it was kept, where there was any.
+// Below a lane its pending and reserved spans, where there are any.
 void Writer::name_lane(std::uint64_t thread, const LaneSlice& lane) {
-  const std::string_view what = lane.track == LaneTrack::kParked ? " · parked"
-                                : lane.track == LaneTrack::kKept ? " · kept"
-                                                                 : "";
+  const std::string_view what = lane.track == LaneTrack::kPending    ? " · parked"
+                                : lane.track == LaneTrack::kReserved ? " · kept"
+                                                                     : "";
   name_thread(kLanes, thread, fmt::format("lane {}{}", lane.lane, what));
   item(R"({{"ph":"M","name":"thread_sort_index","pid":{},"tid":{},"args":{{"sort_index":{}}}}})",
        int{kLanes}, thread, thread);
 }
 
-// Those that began before the log does are left out.
+// Slices that begin before the log does are left out.
 void Writer::write_lanes(std::span<const LaneSlice> lanes) {
   if (lanes.empty()) return;
   name_process(kLanes, "lanes");
@@ -293,7 +293,7 @@ void Writer::write(std::span<const Event> events, std::span<const LaneSlice> lan
   name_process(kSlots, "slots");
   name_process(kSequences, "sequences");
   for (const Event& event : events) see(event);
-  // What is open at the end of the log ends with it.
+  // Slices open at the end of the log end with it.
   for (const auto& [id, sequence] : sequences_) {
     if (sequence.state != nullptr)
       slice(kSequences, id, sequence.state, sequence.since, events.back().time);

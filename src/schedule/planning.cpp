@@ -1,4 +1,4 @@
-// The planning pass: one step is made of in-flight work first, then prefill.
+// The planning pass: decode rows first, then prefill.
 
 #include <algorithm>
 #include <cassert>
@@ -15,12 +15,13 @@ Status Scheduler::plan(StepPlan& plan) {
   assert(in_flight_ <= 1);
   plan.clear();
   plan.number = steps_;
+  ++plans_;
   const bool ahead = in_flight_ > 0;
   note(EventKind::kPlan, steps_, ahead ? 1 : 0);
-  // How far a sequence with guesses under way will get is not known before the commit.
-  if (!(ahead && drafts_in_flight_) || mutated(Mutant::kAheadOfGuesses)) {
-    bool possible = options_.policy != Policy::kPriority || make_way_for_priority(ahead, plan);
-    // A class whose only sequence had to give way leaves the step to another.
+  // Draft tokens in flight: the positions of the next rows are known with the commit.
+  if (!(ahead && drafts_in_flight_) || mutated(Mutant::kAheadOfDrafts)) {
+    bool possible = options_.policy != Policy::kPriority || preempt_for_priority(ahead, plan);
+    // A class whose only sequence was preempted leaves the step to another class.
     while (possible && plan.rows.empty()) {
       const std::size_t preempted = plan.preempted.size();
       const std::optional<std::uint32_t> batch_class = next_class();
@@ -42,15 +43,15 @@ Status Scheduler::plan(StepPlan& plan) {
               running(), waiting(), pool_.available(), pool_.size());
 }
 
-// Of the classes that can go on the one that was served longest ago: the class of the oldest
-// waiter. The others keep their caches and places.
+// Chooses, of the classes that can continue, the one that was served longest ago; of several the
+// one with the oldest sequence. The others keep caches and slots.
 std::optional<std::uint32_t> Scheduler::next_class() {
   const BatchClass* next = nullptr;
   for (const BatchClass& candidate : classes_) {
     const bool runs = std::any_of(order_.begin(), order_.end(), [&](Handle handle) {
       return sequences_[handle].batch_class == candidate.id && can_go_on(sequences_[handle]);
     });
-    if (!runs && !fit(candidate.id, count_growing()).fits) continue;
+    if (!runs && !check_head(candidate.id, count_may_grow()).can_admit) continue;
     if (next == nullptr || candidate.served < next->served ||
         (candidate.served == next->served && oldest_of(candidate.id) < oldest_of(next->id))) {
       next = &candidate;
@@ -71,21 +72,21 @@ OrderKey Scheduler::oldest_of(std::uint32_t batch_class) const {
   return *oldest;
 }
 
-// It has tokens to compute that no plan under way has.
+// The sequence has tokens to compute that no plan in flight has.
 bool Scheduler::can_go_on(const Sequence& sequence) const {
   switch (sequence.state) {
     case State::kPrefilling:
       return true;
     case State::kDecoding:
-      return sequence.known + sequence.pending < sequence.final_length;
+      return sequence.num_tokens + sequence.pending < sequence.final_length;
     default:
       return false;
   }
 }
 
-// False: ahead of a plan under way nobody gives way, so that there is no plan yet.
+// False: a plan ahead preempts nothing, so that this one stays empty.
 bool Scheduler::build(std::uint32_t batch_class, bool ahead, StepPlan& plan) {
-  Draft step;
+  StepBuild step;
   step.batch_class = batch_class;
   step.steps_since_prefill = class_of(batch_class).steps_since_prefill;
   step.ahead = ahead;
@@ -107,9 +108,9 @@ bool Scheduler::build(std::uint32_t batch_class, bool ahead, StepPlan& plan) {
   return true;
 }
 
-// Every decoding sequence has the block for its next token before anything else is planned; those
-// that must give way are younger, and nothing of theirs is planned yet.
-bool Scheduler::reserve_decodes(Draft& step, StepPlan& plan) {
+// Takes the block of each decoding sequence's next token before any other row is planned. Preempted
+// sequences are younger and have no row yet.
+bool Scheduler::reserve_decodes(StepBuild& step, StepPlan& plan) {
   decodes_.clear();
   for (std::size_t i = 0; i < order_.size(); ++i) {
     const Handle handle = order_[i];
@@ -117,20 +118,20 @@ bool Scheduler::reserve_decodes(Draft& step, StepPlan& plan) {
     if (sequence.state == State::kLeaving) continue;
     if (sequence.state == State::kDecoding && sequence.batch_class == step.batch_class &&
         can_go_on(sequence)) {
-      if (sequence.blocks.size() * options_.block_size <= sequence.planned) {
+      if (sequence.blocks.size() * options_.block_size <= sequence.num_computed_tokens) {
         if (step.ahead && pool_.available() == 0) return false;
-        if (!reserve_decode_block(handle, plan)) break;  // it was the youngest and gave way itself
+        if (!reserve_decode_block(handle, plan)) break;  // it preempted itself
       }
       decodes_.push_back(handle);
     }
-    if (needs_more_blocks(sequence)) ++step.growing;
+    if (needs_more_blocks(sequence)) ++step.may_grow;
   }
   return true;
 }
 
 bool Scheduler::reserve_decode_block(Handle handle, StepPlan& plan) {
   while (pool_.available() == 0) {
-    const Handle youngest = mutated(Mutant::kOldestGivesWay) ? order_.front() : order_.back();
+    const Handle youngest = mutated(Mutant::kPreemptOldest) ? order_.front() : order_.back();
     preempt(youngest, plan);
     if (youngest == handle) return false;
   }
@@ -138,16 +139,17 @@ bool Scheduler::reserve_decode_block(Handle handle, StepPlan& plan) {
   return true;
 }
 
-bool Scheduler::prefill_possible(const Draft& step) {
+bool Scheduler::prefill_possible(const StepBuild& step) {
   const bool partly_read = std::any_of(order_.begin(), order_.end(), [&](Handle handle) {
     const Sequence& sequence = sequences_[handle];
     return sequence.state == State::kPrefilling && sequence.batch_class == step.batch_class;
   });
-  return partly_read || fit(step.batch_class, step.growing).fits;
+  return partly_read || check_head(step.batch_class, step.may_grow).can_admit;
 }
 
-// Decodes first; what prefill is owed is taken from them only where they would leave it less.
-void Scheduler::share_budget(Draft& step) {
+// Decode rows come first; they take turns only where they would leave prefill less than its
+// floor.
+void Scheduler::share_budget(StepBuild& step) {
   const std::uint32_t budget = options_.max_num_batched_tokens;
   const auto count = static_cast<std::uint32_t>(decodes_.size());
   const std::uint32_t interval = std::max(options_.prefill_interval, budget == 1 ? 2U : 1U);
@@ -174,12 +176,12 @@ void Scheduler::share_budget(Draft& step) {
   drafts_.assign(decodes_.size(), 0);
   step.budget -= static_cast<std::uint32_t>(decodes_.size());
   if (!step.ahead && options_.speculative_tokens > 0) {
-    reserve_guesses(step, capacity - static_cast<std::uint32_t>(decodes_.size()));
+    reserve_drafts(step, capacity - static_cast<std::uint32_t>(decodes_.size()));
   }
 }
 
-// Not all can have a row: those go on that come after the one that was served last.
-void Scheduler::rotate_decodes(const Draft& step, std::uint32_t capacity) {
+// Decode rows take turns: `capacity` of them, those after the last one that was served.
+void Scheduler::rotate_decodes(const StepBuild& step, std::uint32_t capacity) {
   if (capacity == 0) {
     decodes_.clear();
     return;
@@ -195,45 +197,47 @@ void Scheduler::rotate_decodes(const Draft& step, std::uint32_t capacity) {
             [&](Handle a, Handle b) { return sequences_[a].key < sequences_[b].key; });
 }
 
-// Guesses take what is left: tokens of the step, blocks that nobody needs.
-void Scheduler::reserve_guesses(Draft& step, std::uint32_t most) {
+// Draft tokens take what is left: tokens of the step, and free blocks.
+void Scheduler::reserve_drafts(StepBuild& step, std::uint32_t max_drafts) {
   for (std::size_t i = 0; i < decodes_.size(); ++i) {
     Sequence& sequence = sequences_[decodes_[i]];
-    std::uint32_t guesses = std::min({sequence.next_drafts, options_.speculative_tokens,
-                                      sequence.final_length - sequence.known - 1, most});
-    if (guesses == 0) continue;
-    const bool was_growing = needs_more_blocks(sequence);
+    std::uint32_t drafts = std::min({sequence.next_drafts, options_.speculative_tokens,
+                                     sequence.final_length - sequence.num_tokens - 1, max_drafts});
+    if (drafts == 0) continue;
+    const bool could_grow = needs_more_blocks(sequence);
     const std::uint32_t wanted =
-        kv::blocks_for(sequence.planned + 1 + guesses, options_.block_size);
+        kv::blocks_for(sequence.num_computed_tokens + 1 + drafts, options_.block_size);
     while (sequence.blocks.size() < wanted && pool_.available() > 0) take_block(sequence);
-    if (was_growing && !needs_more_blocks(sequence)) --step.growing;
-    const auto room = static_cast<std::uint32_t>(sequence.blocks.size()) * options_.block_size;
-    guesses = std::min(guesses, room - sequence.planned - 1);
-    drafts_[i] = guesses;
-    most -= guesses;
-    step.budget -= guesses;
+    if (could_grow && !needs_more_blocks(sequence)) --step.may_grow;
+    const auto capacity = static_cast<std::uint32_t>(sequence.blocks.size()) * options_.block_size;
+    drafts = std::min(drafts, capacity - sequence.num_computed_tokens - 1);
+    drafts_[i] = drafts;
+    max_drafts -= drafts;
+    step.budget -= drafts;
   }
 }
 
-// How long the step may take once its decode rows are known.
-void Scheduler::bound_time(Draft& step) const {
+// Bounds the time of a step whose decode rows are known.
+void Scheduler::bound_time(StepBuild& step) const {
   if (decodes_.empty() || !cost_.known()) return;
   for (std::size_t i = 0; i < decodes_.size(); ++i) {
     step.load.decode_rows += 1 + drafts_[i];
-    step.load.context_tokens += context_read(sequences_[decodes_[i]].planned, 1 + drafts_[i]);
+    step.load.context_tokens +=
+        context_read(sequences_[decodes_[i]].num_computed_tokens, 1 + drafts_[i]);
   }
   step.bounded = true;
   step.limit_us = options_.target_step_us > 0 ? options_.target_step_us
                                               : options_.mixed_slowdown * cost_.predict(step.load);
 }
 
-// Prompts that are partly read, oldest first. The first that gets nothing ends it: nobody
-// overtakes.
-void Scheduler::resume_prefills(Draft& step) {
+// Continues prefills, oldest first. The first one without a chunk ends the pass: no sequence
+// overtakes it.
+void Scheduler::resume_prefills(StepBuild& step) {
   for (const Handle handle : order_) {
     const Sequence& sequence = sequences_[handle];
     if (sequence.state != State::kPrefilling || sequence.batch_class != step.batch_class) continue;
-    const std::uint32_t tokens = chunk(step, sequence.planned, sequence.target - sequence.planned);
+    const std::uint32_t tokens = chunk(step, sequence.num_computed_tokens,
+                                       sequence.prefill_end - sequence.num_computed_tokens);
     if (tokens == 0) {
       step.prefill_full = true;
       return;
@@ -242,32 +246,32 @@ void Scheduler::resume_prefills(Draft& step) {
   }
 }
 
-void Scheduler::admit_waiting(Draft& step, StepPlan& plan) {
+void Scheduler::admit_waiting(StepBuild& step, StepPlan& plan) {
   while (!step.prefill_full && step.budget > 0) {
-    const Fit next = fit(step.batch_class, step.growing);
-    if (!next.fits) return;
+    const HeadCheck next = check_head(step.batch_class, step.may_grow);
+    if (!next.can_admit) return;
     const std::uint32_t first = next.cached_blocks * options_.block_size;
-    const std::uint32_t tokens = chunk(step, first, sequences_[next.handle].known - first);
+    const std::uint32_t tokens = chunk(step, first, sequences_[next.handle].num_tokens - first);
     if (tokens == 0) return;
     admit(next, plan);
-    if (needs_more_blocks(sequences_[next.handle])) ++step.growing;
+    if (needs_more_blocks(sequences_[next.handle])) ++step.may_grow;
     take_chunk(step, next.handle, tokens);
   }
 }
 
-// How many of a prompt's `remaining` tokens, from position `first` on, this step can take.
-std::uint32_t Scheduler::chunk(const Draft& step, std::uint32_t first,
+// Number of a prompt's `remaining` tokens from position `first` on that this step takes.
+std::uint32_t Scheduler::chunk(const StepBuild& step, std::uint32_t first,
                                std::uint32_t remaining) const {
   const std::uint32_t threshold = options_.long_prefill_token_threshold > 0
                                       ? options_.long_prefill_token_threshold
                                       : std::numeric_limits<std::uint32_t>::max();
-  const std::uint32_t most = std::min({remaining, threshold, step.budget});
+  const std::uint32_t max_tokens = std::min({remaining, threshold, step.budget});
   const bool first_chunk = step.load.prefill_tokens == 0;
-  std::uint32_t tokens = most;
+  std::uint32_t tokens = max_tokens;
   if (step.bounded) {
-    tokens = cost_.affordable_chunk(step.load, first, most, step.limit_us);
+    tokens = cost_.affordable_chunk(step.load, first, max_tokens, step.limit_us);
     if (first_chunk && step.prefill_due) {
-      tokens = std::max(tokens, std::min(options_.min_prefill_tokens, most));
+      tokens = std::max(tokens, std::min(options_.min_prefill_tokens, max_tokens));
     }
   }
   if (tokens == remaining) return tokens;
@@ -276,19 +280,19 @@ std::uint32_t Scheduler::chunk(const Draft& step, std::uint32_t first,
                                               : std::max(64U, options_.block_size),
                threshold);
   const std::uint32_t aligned = tokens / alignment * alignment;
-  // A sliver is worth no row in a step that has prefill anyway.
+  // A chunk below the alignment gets no row in a step that has another chunk.
   return aligned > 0 || !first_chunk ? aligned : tokens;
 }
 
-void Scheduler::take_chunk(Draft& step, Handle handle, std::uint32_t tokens) {
+void Scheduler::take_chunk(StepBuild& step, Handle handle, std::uint32_t tokens) {
   chunks_.push_back({handle, tokens});
   step.budget -= tokens;
   step.load.prefill_tokens += tokens;
-  step.load.context_tokens += context_read(sequences_[handle].planned, tokens);
+  step.load.context_tokens += context_read(sequences_[handle].num_computed_tokens, tokens);
 }
 
-void Scheduler::emit_rows(const Draft& step, StepPlan& plan) {
-  // One that was preempted and came back may be older than a prompt that is partly read.
+void Scheduler::emit_rows(const StepBuild& step, StepPlan& plan) {
+  // A resumed sequence may be older than one whose prefill continues.
   const auto older = [&](const Chunk& a, const Chunk& b) {
     return sequences_[a.handle].key < sequences_[b.handle].key;
   };
@@ -298,8 +302,8 @@ void Scheduler::emit_rows(const Draft& step, StepPlan& plan) {
   for (const Chunk& chunk : chunks_) {
     Sequence& sequence = sequences_[chunk.handle];
     Row& row = emit_row(plan, sequence, chunk.tokens);
-    sequence.planned += chunk.tokens;
-    row.final_chunk = row.sampled = sequence.planned == sequence.target;
+    sequence.num_computed_tokens += chunk.tokens;
+    row.final_chunk = row.sampled = sequence.num_computed_tokens == sequence.prefill_end;
     if (row.sampled) {
       sequence.pending = 1;
       sequence.state = State::kDecoding;
@@ -314,7 +318,7 @@ void Scheduler::emit_rows(const Draft& step, StepPlan& plan) {
     row.drafts = drafts_[i];
     row.sampled = true;
     ++sequence.pending;
-    ++sequence.planned;  // guesses count when they have turned out right
+    ++sequence.num_computed_tokens;  // draft tokens count once they are accepted
     plan.drafts += drafts_[i];
     note_row(row);
   }
@@ -325,10 +329,11 @@ Row& Scheduler::emit_row(StepPlan& plan, Sequence& sequence, std::uint32_t token
   Row& row = plan.rows.emplace_back();
   row.sequence = sequence.id;
   row.slot = sequence.slot;
-  row.first_position = sequence.planned;
+  row.first_position = sequence.num_computed_tokens;
   row.tokens = tokens;
-  row.blocks = std::span(sequence.blocks)
-                   .first(kv::blocks_for(sequence.planned + tokens, options_.block_size));
+  row.blocks =
+      std::span(sequence.blocks)
+          .first(kv::blocks_for(sequence.num_computed_tokens + tokens, options_.block_size));
   ++sequence.in_flight;
   sequence.next_drafts = 0;
   return row;
@@ -342,52 +347,55 @@ void Scheduler::note_row(const Row& row) {
                                   (decode ? observe::kRowDecode : 0)));
 }
 
-// Whether the head of a class's queue can be let in.
-Scheduler::Fit Scheduler::fit(std::uint32_t batch_class, std::uint32_t growing) {
+// Checks whether the head of a class's queue can be admitted.
+Scheduler::HeadCheck Scheduler::check_head(std::uint32_t batch_class, std::uint32_t may_grow) {
   const std::optional<WaitingQueue::Entry> head = waiting_.head(batch_class, fair_);
   if (!head || order_.size() >= options_.max_num_seqs) return {};
   if (mutated(Mutant::kStaleFrontier) && !order_.empty()) return {};
-  const Need need = need_of(sequences_[head->handle]);
+  // A plan that preempts a sequence does not admit it again.
+  const bool preempted_now = sequences_[head->handle].preempted_in_plan == plans_;
+  if (preempted_now && !mutated(Mutant::kReadmitAtOnce)) return {};
+  const AdmissionCost cost = admission_cost(sequences_[head->handle]);
   std::uint64_t slots = order_.size() + 1;
   std::uint64_t blocks =
-      std::uint64_t{need.fresh} + need.revived + std::uint64_t{options_.watermark} * growing;
-  // Who cannot share this step but is older keeps the room that it will need.
+      std::uint64_t{cost.fresh} + cost.revived + std::uint64_t{options_.watermark} * may_grow;
+  // Older heads of other classes keep the slots and blocks of their admission.
   waiting_.for_each_head(fair_, [&](std::uint32_t other, const WaitingQueue::Entry& its) {
     if (other == batch_class || head->key < its.key) return;
     slots += 1;
-    blocks += need_of(sequences_[its.handle]).fresh;
+    blocks += admission_cost(sequences_[its.handle]).fresh;
   });
   if (mutated(Mutant::kPartOfTheBlocks)) blocks = 1;
-  const bool fits = slots <= options_.max_num_seqs && blocks <= pool_.available();
-  return {fits, head->handle, need.cached_blocks};
+  const bool can_admit = slots <= options_.max_num_seqs && blocks <= pool_.available();
+  return {can_admit, head->handle, cost.cached_blocks};
 }
 
-Scheduler::Need Scheduler::need_of(Sequence& sequence) const {
-  Need need;
+Scheduler::AdmissionCost Scheduler::admission_cost(Sequence& sequence) const {
+  AdmissionCost cost;
   if (options_.prefix_cache) {
-    // The last token is always computed: its logits are wanted.
+    // The last token is always computed: it gives the logits.
     const std::uint32_t last = mutated(Mutant::kLastBlockIsAHit) ? 0 : 1;
-    const std::uint32_t most = (sequence.known - last) / options_.block_size;
-    for (; need.cached_blocks < most; ++need.cached_blocks) {
-      const std::optional<kv::BlockId> block = find_block(sequence, need.cached_blocks);
+    const std::uint32_t max_cached = (sequence.num_tokens - last) / options_.block_size;
+    for (; cost.cached_blocks < max_cached; ++cost.cached_blocks) {
+      const std::optional<kv::BlockId> block = find_block(sequence, cost.cached_blocks);
       if (!block) break;
-      need.revived += pool_.references(*block) == 0 ? 1 : 0;
+      cost.revived += pool_.references(*block) == 0 ? 1 : 0;
     }
   }
-  const std::uint32_t positions = std::min(sequence.known + 1, positions_needed(sequence));
-  need.fresh = kv::blocks_for(positions, options_.block_size) - need.cached_blocks;
-  return need;
+  const std::uint32_t positions = std::min(sequence.num_tokens + 1, positions_needed(sequence));
+  cost.fresh = kv::blocks_for(positions, options_.block_size) - cost.cached_blocks;
+  return cost;
 }
 
-std::uint32_t Scheduler::count_growing() const {
+std::uint32_t Scheduler::count_may_grow() const {
   return static_cast<std::uint32_t>(std::count_if(order_.begin(), order_.end(), [&](Handle handle) {
     return sequences_[handle].state != State::kLeaving && needs_more_blocks(sequences_[handle]);
   }));
 }
 
-// The most urgent head takes the places of the youngest of less urgent classes, if that lets it in.
-// False: they cannot give way ahead of a plan under way, so that there is no plan yet.
-bool Scheduler::make_way_for_priority(bool ahead, StepPlan& plan) {
+// Preempts the youngest sequences of less urgent classes if the most urgent head can be admitted
+// then. False: a plan ahead preempts nothing, so that this one stays empty.
+bool Scheduler::preempt_for_priority(bool ahead, StepPlan& plan) {
   std::optional<WaitingQueue::Entry> head;
   std::uint32_t batch_class = 0;
   waiting_.for_each_head(fair_, [&](std::uint32_t its_class, const WaitingQueue::Entry& its) {
@@ -396,41 +404,41 @@ bool Scheduler::make_way_for_priority(bool ahead, StepPlan& plan) {
     batch_class = its_class;
   });
   if (!head) return true;
-  std::uint32_t growing = count_growing();
-  if (fit(batch_class, growing).fits) return true;
+  std::uint32_t may_grow = count_may_grow();
+  if (check_head(batch_class, may_grow).can_admit) return true;
   Sequence& urgent = sequences_[head->handle];
-  const Need need = need_of(urgent);
-  // More may be withheld than is free.
+  const AdmissionCost cost = admission_cost(urgent);
+  // More blocks may be withheld than are free.
   std::int64_t available =
       std::int64_t{pool_.free()} + pool_.cached() - std::int64_t{pool_.withheld()};
-  std::size_t victims = 0;
+  std::size_t chosen = 0;
   const auto fits = [&] {
-    return order_.size() - victims < options_.max_num_seqs &&
-           std::int64_t{need.fresh} + need.revived + std::int64_t{options_.watermark} * growing <=
+    return order_.size() - chosen < options_.max_num_seqs &&
+           std::int64_t{cost.fresh} + cost.revived + std::int64_t{options_.watermark} * may_grow <=
                available;
   };
   for (std::size_t last = order_.size(); !fits(); --last) {
     if (last == 0) return true;
-    const Sequence& victim = sequences_[order_[last - 1]];
-    if (victim.state == State::kLeaving) continue;
-    if (victim.priority <= urgent.priority || victim.key < urgent.key) return true;
-    ++victims;
-    growing -= needs_more_blocks(victim) ? 1 : 0;
-    for (std::uint32_t i = 0; i < victim.blocks.size(); ++i) {
-      // Those who share a block have it at the same place. It comes free with the last of them,
-      // and is taken at once if the urgent one would share it too.
+    const Sequence& candidate = sequences_[order_[last - 1]];
+    if (candidate.state == State::kLeaving) continue;
+    if (candidate.priority <= urgent.priority || candidate.key < urgent.key) return true;
+    ++chosen;
+    may_grow -= needs_more_blocks(candidate) ? 1 : 0;
+    for (std::uint32_t i = 0; i < candidate.blocks.size(); ++i) {
+      // Holders of a shared block have it at the same index. It is freed with its last holder, and
+      // gives no capacity if the urgent sequence shares it too.
       const auto holders = std::count_if(
           order_.begin() + static_cast<std::ptrdiff_t>(last - 1), order_.end(), [&](Handle other) {
             const auto& blocks = sequences_[other].blocks;
             return sequences_[other].state != State::kLeaving && i < blocks.size() &&
-                   blocks[i] == victim.blocks[i];
+                   blocks[i] == candidate.blocks[i];
           });
-      if (holders != pool_.references(victim.blocks[i])) continue;
-      if (i >= need.cached_blocks || find_block(urgent, i) != victim.blocks[i]) ++available;
+      if (holders != pool_.references(candidate.blocks[i])) continue;
+      if (i >= cost.cached_blocks || find_block(urgent, i) != candidate.blocks[i]) ++available;
     }
   }
   if (ahead) return false;
-  for (; victims > 0; --victims) preempt(order_.back(), plan);
+  for (; chosen > 0; --chosen) preempt(order_.back(), plan);
   return true;
 }
 

@@ -38,9 +38,9 @@ Status Scheduler::add(const SequenceSpec& spec) {
   assert(spec.prompt_tokens > 0 && !handles_.contains(spec.id));
   assert(!options_.prefix_cache || spec.prompt.size() == spec.prompt_tokens);
   assert(spec.priority >= -kMaxPriority && spec.priority <= kMaxPriority);
-  const std::uint32_t room =
+  const std::uint32_t capacity =
       options_.max_context - std::min(options_.max_context, spec.prompt_tokens);
-  if (room == 0) {
+  if (capacity == 0) {
     note(EventKind::kRefuse, spec.id);
     return fail(ErrorKind::kInvalid,
                 "prompt: {} tokens and at least one new token do not fit the context of {} "
@@ -53,7 +53,7 @@ Status Scheduler::add(const SequenceSpec& spec) {
                 waiting_.size());
   }
   const std::uint32_t new_tokens =
-      spec.max_new_tokens == 0 ? room : std::min(spec.max_new_tokens, room);
+      spec.max_new_tokens == 0 ? capacity : std::min(spec.max_new_tokens, capacity);
 
   if (unused_.empty()) {
     unused_.push_back(static_cast<Handle>(sequences_.size()));
@@ -64,7 +64,7 @@ Status Scheduler::add(const SequenceSpec& spec) {
   Sequence& sequence = sequences_[handle];
   sequence = {};
   sequence.id = spec.id;
-  sequence.known = sequence.prompt = spec.prompt_tokens;
+  sequence.num_tokens = sequence.prompt = spec.prompt_tokens;
   sequence.final_length = spec.prompt_tokens + new_tokens;
   sequence.key.arrival = next_arrival_++;
   if (mutated(Mutant::kOvertake)) sequence.key.arrival = ~sequence.key.arrival;
@@ -130,7 +130,7 @@ void Scheduler::commit(const StepPlan& plan, const StepResult& result) {
   note(EventKind::kCommit, plan.number);
 }
 
-// True: the row's sequence is gone.
+// True: the row's sequence is kGone.
 bool Scheduler::commit_row(const Row& row, const RowResult& outcome,
                            std::span<const std::int32_t> new_tokens) {
   const Handle handle = slots_[row.slot];
@@ -147,81 +147,87 @@ bool Scheduler::commit_row(const Row& row, const RowResult& outcome,
   if (row.sampled) {
     assert(outcome.new_tokens >= 1 && outcome.new_tokens <= row.drafts + 1);
     --sequence.pending;
-    sequence.known += outcome.new_tokens;
-    assert(sequence.known <= sequence.final_length);
-    if (row.drafts > 0) sequence.planned = computed;
-    if (mutated(Mutant::kWrongGuessesStay)) sequence.planned += row.drafts + 1 - outcome.new_tokens;
+    sequence.num_tokens += outcome.new_tokens;
+    assert(sequence.num_tokens <= sequence.final_length);
+    if (row.drafts > 0) sequence.num_computed_tokens = computed;
+    if (mutated(Mutant::kWrongDraftsStay))
+      sequence.num_computed_tokens += row.drafts + 1 - outcome.new_tokens;
     sequence.next_drafts = outcome.next_drafts;
     if (options_.policy == Policy::kFair) {
       fair_.charge(sequence.tenant, FairShare::kOutputWeight * outcome.new_tokens);
     }
   }
-  const bool ends = row.sampled && (outcome.finished || sequence.known == sequence.final_length);
+  const bool ends =
+      row.sampled && (outcome.finished || sequence.num_tokens == sequence.final_length);
   note(EventKind::kAccept, row.sequence, outcome.new_tokens, computed, ends ? 1 : 0);
   if (options_.prefix_cache && !decode) index_prefill(sequence, computed);
   for (std::size_t i = 0; i < new_tokens.size(); ++i) {
-    learn_token(sequence, sequence.known - static_cast<std::uint32_t>(new_tokens.size() - i),
-                new_tokens[i]);
+    append_token(sequence, sequence.num_tokens - static_cast<std::uint32_t>(new_tokens.size() - i),
+                 new_tokens[i]);
   }
   if (!ends) return false;
-  note(EventKind::kFinish, row.sequence, sequence.known - sequence.prompt);
+  note(EventKind::kFinish, row.sequence, sequence.num_tokens - sequence.prompt);
   end(handle);
   return sequence.state == State::kGone;
 }
 
-// The oldest that waits takes a seat and all blocks of what it has to read.
-void Scheduler::admit(const Fit& fit, StepPlan& plan) {
-  Sequence& sequence = sequences_[fit.handle];
-  waiting_.erase({sequence.key, fit.handle}, sequence.batch_class, sequence.tenant);
+// Gives the head of a queue a slot and all blocks of its prefill.
+void Scheduler::admit(const HeadCheck& head, StepPlan& plan) {
+  Sequence& sequence = sequences_[head.handle];
+  waiting_.erase({sequence.key, head.handle}, sequence.batch_class, sequence.tenant);
   const auto slot = std::find(slots_.begin(), slots_.end(), kNoHandle);
   assert(slot != slots_.end() && sequence.blocks.empty());
-  *slot = fit.handle;
+  *slot = head.handle;
   sequence.slot = static_cast<std::uint32_t>(slot - slots_.begin());
   sequence.state = State::kPrefilling;
-  sequence.target = mutated(Mutant::kPromptOnlyTarget) ? sequence.prompt : sequence.known;
-  sequence.planned = fit.cached_blocks * options_.block_size;
-  sequence.indexed = fit.cached_blocks;
-  note(EventKind::kAdmit, sequence.id, sequence.slot, sequence.planned, sequence.preempted ? 1 : 0);
+  sequence.prefill_end = mutated(Mutant::kPromptOnlyTarget) ? sequence.prompt : sequence.num_tokens;
+  sequence.num_computed_tokens = head.cached_blocks * options_.block_size;
+  sequence.indexed = head.cached_blocks;
+  note(EventKind::kAdmit, sequence.id, sequence.slot, sequence.num_computed_tokens,
+       sequence.preempted ? 1 : 0);
 
-  // Nothing that a running sequence does allocates.
+  // A running sequence allocates nothing later.
   sequence.blocks.reserve(kv::blocks_for(positions_needed(sequence), options_.block_size));
   if (options_.prefix_cache) {
-    chains_[sequence.slot].indexed = sequence.hashes[fit.cached_blocks];
-    const std::uint32_t border = sequence.known / options_.block_size * options_.block_size;
+    chains_[sequence.slot].indexed = sequence.hashes[head.cached_blocks];
+    const std::uint32_t border = sequence.num_tokens / options_.block_size * options_.block_size;
     std::copy(sequence.tokens.begin() + border, sequence.tokens.end(),
               last_tokens(sequence).begin());
   }
-  for (std::uint32_t i = 0; i < fit.cached_blocks; ++i) {
+  for (std::uint32_t i = 0; i < head.cached_blocks; ++i) {
     const kv::BlockId block = *find_block(sequence, i);
     pool_.share(block);
     note(EventKind::kShareBlock, sequence.id, block, 0, i);
     sequence.blocks.push_back(block);
   }
-  while (sequence.blocks.size() < kv::blocks_for(sequence.known, options_.block_size)) {
+  while (sequence.blocks.size() < kv::blocks_for(sequence.num_tokens, options_.block_size)) {
     if (mutated(Mutant::kPartOfTheBlocks) && pool_.available() == 0) break;
     take_block(sequence);
   }
   order_.insert(std::upper_bound(
                     order_.begin(), order_.end(), sequence.key,
                     [&](const OrderKey& key, Handle other) { return key < sequences_[other].key; }),
-                fit.handle);
-  plan.admitted.push_back({sequence.id, sequence.slot, sequence.planned, sequence.preempted});
+                head.handle);
+  plan.admitted.push_back(
+      {sequence.id, sequence.slot, sequence.num_computed_tokens, sequence.preempted});
   if (sequence.preempted) {
-    recomputed_tokens_ += sequence.lost - std::min(sequence.lost, sequence.planned);
+    recomputed_tokens_ += sequence.lost - std::min(sequence.lost, sequence.num_computed_tokens);
   } else if (options_.policy == Policy::kFair) {
     fair_.charge(sequence.tenant, FairShare::kPromptWeight * sequence.prompt);
   }
 }
 
-// Back to its place in the queue; what it computed can be found until the blocks are reused.
+// Returns a sequence to its position in the queue; its computed blocks can be found until they are
+// reused.
 void Scheduler::preempt(Handle handle, StepPlan& plan) {
   Sequence& sequence = sequences_[handle];
   assert(sequence.in_flight == 0);
-  note(EventKind::kPreempt, sequence.id, sequence.slot, sequence.planned);
+  note(EventKind::kPreempt, sequence.id, sequence.slot, sequence.num_computed_tokens);
   plan.preempted.push_back(sequence.id);
   ++preemptions_;
-  sequence.lost = sequence.planned;
+  sequence.lost = sequence.num_computed_tokens;
   sequence.preempted = true;
+  sequence.preempted_in_plan = plans_;
   sequence.next_drafts = 0;
   if (options_.prefix_cache) collect_tokens(sequence);
   release(sequence);
@@ -235,7 +241,8 @@ void Scheduler::preempt(Handle handle, StepPlan& plan) {
   waiting_.push({sequence.key, handle}, sequence.batch_class, sequence.tenant);
 }
 
-// A sequence that holds a slot has come to its end; order_ is the caller's to mend if it is gone.
+// Ends a sequence that holds a slot. If its state is kGone then, the caller removes it from
+// order_.
 void Scheduler::end(Handle handle) {
   forget(handle);
   if (sequences_[handle].in_flight > 0) {
@@ -251,8 +258,8 @@ void Scheduler::vacate(Handle handle) {
   unused_.push_back(handle);
 }
 
-// Gives back slot and blocks, the last block first: the beginnings of sequences, which others may
-// share, stay findable longest.
+// Frees slot and blocks, the last block first: the beginnings of sequences, which other sequences
+// may share, can be found longest.
 void Scheduler::release(Sequence& sequence) {
   if (mutated(Mutant::kBlocksStay)) sequence.blocks.erase(sequence.blocks.begin());
   for (auto block = sequence.blocks.rbegin(); block != sequence.blocks.rend(); ++block) {
@@ -263,7 +270,7 @@ void Scheduler::release(Sequence& sequence) {
   slots_[sequence.slot] = kNoHandle;
 }
 
-// Its id is unknown from now on, and it counts for nobody.
+// Removes a sequence from the accounts of ids, tenants and classes.
 void Scheduler::forget(Handle handle) {
   const Sequence& sequence = sequences_[handle];
   handles_.erase(sequence.id);
@@ -283,36 +290,36 @@ void Scheduler::take_block(Sequence& sequence) {
   sequence.blocks.push_back(taken.block);
 }
 
-// Its token at `position` is known, and everything before it is computed.
-void Scheduler::learn_token(Sequence& sequence, std::uint32_t position, std::int32_t token) {
+// Appends the token at `position`; all positions before it are computed.
+void Scheduler::append_token(Sequence& sequence, std::uint32_t position, std::int32_t token) {
   const std::span<std::int32_t> last = last_tokens(sequence);
-  const std::uint32_t place = position % options_.block_size;
-  if (place == 0 && sequence.indexed < position / options_.block_size) {
+  const std::uint32_t offset = position % options_.block_size;
+  if (offset == 0 && sequence.indexed < position / options_.block_size) {
     index_block(sequence, last, chains_[sequence.slot].next);
   }
-  last[place] = token;
-  if (place + 1 == options_.block_size) {
+  last[offset] = token;
+  if (offset + 1 == options_.block_size) {
     Chain& chain = chains_[sequence.slot];
     chain.next = kv::chain_hash(chain.indexed, last);
     pool_.prefetch(chain.next);
   }
 }
 
-// What it generated while it held the slot comes back from its blocks and from the slot.
+// Collects the output tokens since the last admission, from indexed blocks and last_tokens_.
 void Scheduler::collect_tokens(Sequence& sequence) {
-  while (sequence.tokens.size() < sequence.known) {
+  while (sequence.tokens.size() < sequence.num_tokens) {
     const auto at = static_cast<std::uint32_t>(sequence.tokens.size());
     const std::uint32_t block = at / options_.block_size;
     const std::span<const std::int32_t> from =
         block < sequence.indexed ? pool_.tokens(sequence.blocks[block]) : last_tokens(sequence);
     const std::uint32_t first = at % options_.block_size;
-    const std::uint32_t count = std::min(options_.block_size - first, sequence.known - at);
+    const std::uint32_t count = std::min(options_.block_size - first, sequence.num_tokens - at);
     const auto part = from.subspan(first, count);
     sequence.tokens.insert(sequence.tokens.end(), part.begin(), part.end());
   }
 }
 
-// Makes findable what is full and computed, up to the prefill target.
+// Indexes full, computed blocks up to prefill_end.
 void Scheduler::index_prefill(Sequence& sequence, std::uint32_t computed) {
   while (sequence.indexed < computed / options_.block_size) {
     const auto tokens = block_tokens(sequence, sequence.indexed);
@@ -320,7 +327,7 @@ void Scheduler::index_prefill(Sequence& sequence, std::uint32_t computed) {
   }
 }
 
-// The next of its blocks is full of `tokens`.
+// Indexes the next block, which holds `tokens`.
 void Scheduler::index_block(Sequence& sequence, std::span<const std::int32_t> tokens,
                             const kv::BlockHash& hash) {
   kv::BlockHash& before = chains_[sequence.slot].indexed;
@@ -329,7 +336,7 @@ void Scheduler::index_block(Sequence& sequence, std::span<const std::int32_t> to
   before = hash;
 }
 
-// hashes[0 .. blocks] are there afterwards.
+// Extends hashes to [0 .. blocks].
 void Scheduler::extend_hashes(Sequence& sequence, std::uint32_t blocks) const {
   while (sequence.hashes.size() <= blocks) {
     const auto i = static_cast<std::uint32_t>(sequence.hashes.size() - 1);

@@ -10,7 +10,6 @@
 #include "base/result.h"
 #include "kv/block_pool.h"
 #include "observe/event_log.h"
-#include "schedule/fair_share.h"
 #include "schedule/step_cost.h"
 #include "schedule/step_plan.h"
 #include "schedule/waiting_queue.h"
@@ -35,14 +34,14 @@ struct SchedulerOptions {
 
   bool mixed = true;  // false: a step has prefill rows or decode rows, never both
   bool prefix_cache = false;
-  std::uint32_t speculative_tokens = 0;  // guesses per decode row, at most
+  std::uint32_t speculative_tokens = 0;  // draft tokens per decode row, at most
 
   // A chunk that does not reach the prompt's end is cut to a multiple of this; 0: the larger of 64
   // and block_size; 1: anywhere.
   std::uint32_t prefill_alignment = 0;
-  // Where prefill could run and decode rows would leave it nothing, it gets this many tokens in
-  // every prefill_interval-th step (at most half of the step). Without mixed steps: so many decode
-  // steps lie between two prefill steps.
+  // Floor of prefill: tokens per prefill_interval-th step that decode rows leave to prefill (at
+  // most half of the step). Without mixed steps prefill_interval is the number of decode steps
+  // between two prefill steps.
   std::uint32_t min_prefill_tokens = 16;
   std::uint32_t prefill_interval = 1;
 
@@ -51,58 +50,58 @@ struct SchedulerOptions {
   double target_step_us = 0;
   double mixed_slowdown = 2.0;
 
-  // Admission leaves so many blocks for every running sequence that will yet need one.
+  // Blocks that admission leaves for every running sequence that may grow.
   std::uint32_t watermark = 1;
 
   Policy policy = Policy::kFcfs;
-  // Under kPriority: a sequence that waits for so many steps counts as one class more urgent.
+  // Under kPriority: steps of waiting that count as one class more urgent.
   std::uint32_t ageing_steps = 1000;
 };
 
 struct SequenceSpec {
   SequenceId id = 0;  // new
   std::uint32_t prompt_tokens = 0;
-  std::uint32_t max_new_tokens = 0;  // 0, or more than the context has room for: to its end
+  std::uint32_t max_new_tokens = 0;  // 0, or beyond the context: to the context's end
   std::int32_t priority = 0;         // lower is more urgent; in [-kMaxPriority, kMaxPriority]
   std::uint32_t tenant = 0;
   std::uint32_t batch_class = 0;  // only sequences of one class share a step
-  // With a prefix cache: the prompt, prompt_tokens of them (copied), and what its hashes start
-  // with (kv::root_hash of the tenant's salt).
+  // With a prefix cache: the prompt_tokens tokens of the prompt (copied), and the root of its
+  // hashes (kv::root_hash of the tenant's salt).
   std::span<const std::int32_t> prompt = {};
   kv::BlockHash root = {};
 };
 
 inline constexpr std::int32_t kMaxPriority = 1000;
 
-// Decides who computes what in each step: a pure, deterministic state machine without clock,
-// thread, I/O or model. It knows sequences by their lengths; by their tokens only to find cached
-// prefixes. README.md says what it promises.
+// Plans the rows of each step: a pure, deterministic state machine without clock, thread, I/O or
+// model. It knows sequences by their lengths, and by their tokens only to find cached prefixes.
+// README.md has the contract.
 //
-// The caller plans, carries out, commits. A second plan may be made before the first is committed
+// The caller plans, executes, commits. A second plan may be made before the first is committed
 // ("ahead"); commits are in the order of plans. add(), cancel() and the rest may come at any time.
 class Scheduler {
  public:
   // `log`, where there is one, must outlive the scheduler.
   explicit Scheduler(const SchedulerOptions& options, observe::EventLog* log = nullptr);
 
-  // Queues a sequence. kInvalid: it can never fit; kExhausted: max_waiting sequences wait already.
+  // Queues a sequence. kInvalid: it can never fit; kExhausted: max_waiting sequences are waiting.
   Status add(const SequenceSpec& spec);
 
-  // Forgets a sequence; of an unknown one nothing. What it holds is free at once, or with the
-  // commit of the last plan that has a row of it; that row's result is ignored.
+  // Ends a sequence; an unknown id is ignored. Its slot and blocks are freed by this call, or by
+  // the commit of the last plan with a row of it; that row's result is ignored.
   void cancel(SequenceId id);
 
-  // The next step; its rows are valid until its commit. Empty when nothing runs and nothing waits,
-  // when the memory for it is withheld, and, ahead, when nobody can go on before the commit of the
-  // plan under way. kInternal if work waits and nothing can be planned otherwise, which no history
-  // may bring about. At most one plan may be under way.
+  // Plans the next step; its rows are valid until its commit. The plan is empty when no sequence
+  // runs or waits, when the memory for it is withheld, and, ahead, when no sequence can continue
+  // before the commit of the plan in flight. kInternal if work waits and nothing can be planned
+  // otherwise; no history leads there. At most one plan may be in flight.
   Status plan(StepPlan& plan);
 
-  // The oldest plan under way was carried out: every row advances. A sequence ends with a result
-  // that says so or with its last new token.
+  // Commits the oldest plan in flight. A sequence ends with a finished result or with its last new
+  // token.
   void commit(const StepPlan& plan, const StepResult& result);
 
-  // How long steps take, for the bounds on it; in force from the next plan on.
+  // Sets the cost model behind the bounds on step time, from the next plan on.
   void set_cost(const StepCost& cost) { cost_ = cost; }
 
   // See kv::BlockPool::withhold.
@@ -120,90 +119,90 @@ class Scheduler {
  private:
   using Handle = WaitingQueue::Handle;
 
-  // Where a sequence stands.
   enum class State : std::uint8_t {
     kWaiting,     // for a slot, for the first time or after a preemption
-    kPrefilling,  // holds slot and blocks; not all of its first `target` tokens are planned
+    kPrefilling,  // holds slot and blocks; num_computed_tokens is below prefill_end
     kDecoding,    // all but its last token is computed or planned
-    kLeaving,     // has ended; slot and blocks stay its own until plans under way are committed
-    kGone,        // this record is unused
+    kLeaving,     // has ended; keeps slot and blocks until its plans in flight are committed
+    kGone,        // unused record
   };
 
   // The first cache line is what every step touches.
   struct alignas(64) Sequence {
     SequenceId id = 0;
     State state = State::kWaiting;
-    std::uint8_t in_flight = 0;  // plans under way with a row of it
-    std::uint8_t pending = 0;    // new tokens that they are sure to bring
+    std::uint8_t in_flight = 0;  // plans in flight with a row of it
+    std::uint8_t pending = 0;    // new tokens that their commits append at least
     bool preempted = false;      // ever
     std::uint32_t slot = 0;
-    std::uint32_t known = 0;         // tokens: prompt and generated, of committed steps
-    std::uint32_t planned = 0;       // positions [0, planned) are in the cache after all plans
-    std::uint32_t target = 0;        // tokens known when it was let in: its prefill ends there
-    std::uint32_t final_length = 0;  // tokens at its last possible end
+    std::uint32_t num_tokens = 0;           // prompt and output, of committed steps
+    std::uint32_t num_computed_tokens = 0;  // after all plans in flight
+    std::uint32_t prefill_end = 0;          // num_tokens at admission
+    std::uint32_t final_length = 0;         // tokens at its last possible end
     std::uint32_t next_drafts = 0;
     std::uint32_t batch_class = 0;
     std::vector<kv::BlockId> blocks;
 
-    // With a prefix cache: those that were known when it last waited. What it has generated since
-    // is in the index, block by block, and with the slot.
+    // With a prefix cache: its tokens at the last admission. Later output tokens are in the index,
+    // block by block, and in last_tokens_.
     std::vector<std::int32_t> tokens;
-    // hashes[0] is the root, [i] stands for i full blocks; as many as anybody has asked for.
+    // hashes[0] is the root, hashes[i] stands for i full blocks; extended on demand.
     std::vector<kv::BlockHash> hashes;
-    std::uint32_t indexed = 0;  // of its blocks, those that went through the index
+    std::uint32_t indexed = 0;  // blocks that were given to the index
     std::uint32_t tenant = 0;
     OrderKey key;
     std::int32_t priority = 0;
     std::uint32_t prompt = 0;
-    std::uint32_t lost = 0;  // positions that were computed when it was preempted
+    std::uint32_t lost = 0;               // num_computed_tokens at the last preemption
+    std::uint64_t preempted_in_plan = 0;  // the last plan that preempted it; 0: none
   };
 
   struct BatchClass {
     std::uint32_t id = 0;
     std::uint32_t alive = 0;
-    std::uint64_t served = 0;  // the last step with a row of it; at first the step it came in
-    std::uint32_t steps_since_prefill = 0;  // of its own; at first as many as are ever asked for
-    // Of the last decode row that was served when not all could be; at first before every key.
+    std::uint64_t served = 0;  // last step with a row of the class; initially the step of arrival
+    std::uint32_t steps_since_prefill = 0;  // steps of the class; initially prefill_interval
+    // Key of the last decode row where decode rows took turns; initially before every key.
     OrderKey rotation = {std::numeric_limits<std::int64_t>::min(), 0};
   };
 
   // Hashes of a sequence that holds a slot.
   struct Chain {
-    kv::BlockHash indexed;  // stands for the blocks that went through the index
-    kv::BlockHash next;     // ... and the block after them, once its tokens are known
+    kv::BlockHash indexed;  // of the blocks that were given to the index
+    kv::BlockHash next;     // ... and of the block after them, once it is full
   };
 
-  // A prefill row that is decided on.
+  // A prefill row of the step under construction.
   struct Chunk {
     Handle handle = 0;
     std::uint32_t tokens = 0;
   };
 
-  // The blocks that letting a sequence in takes.
-  struct Need {
+  // Blocks that the admission of a sequence takes.
+  struct AdmissionCost {
     std::uint32_t cached_blocks = 0;  // found in the index
-    std::uint32_t revived = 0;        // of them, those that nobody holds
-    std::uint32_t fresh = 0;          // beside them, with room for one more token
+    std::uint32_t revived = 0;        // cached blocks without a holder
+    std::uint32_t fresh = 0;          // further blocks, capacity for one more token included
   };
 
-  // The head of a queue.
-  struct Fit {
-    bool fits = false;
+  // Whether the head of a queue can be admitted.
+  struct HeadCheck {
+    bool can_admit = false;
     Handle handle = 0;
     std::uint32_t cached_blocks = 0;
   };
 
   // The step under construction.
-  struct Draft {
+  struct StepBuild {
     std::uint32_t batch_class = 0;
     std::uint32_t steps_since_prefill = 0;
     bool ahead = false;
-    bool prefill_due = false;   // this step owes prefill its share
-    bool decodes_only = false;  // no prefill rows
-    bool prefill_full = false;  // an older prompt got nothing
-    std::uint32_t budget = 0;   // tokens left
-    std::uint32_t growing = 0;  // running sequences that will yet need a block
-    bool bounded = false;       // by time
+    bool prefill_due = false;    // prefill gets its floor in this step
+    bool decodes_only = false;   // no prefill rows
+    bool prefill_full = false;   // an older prompt got nothing
+    std::uint32_t budget = 0;    // tokens left
+    std::uint32_t may_grow = 0;  // running sequences that may take a further block
+    bool bounded = false;        // by time
     double limit_us = 0;
     StepLoad load;
   };
@@ -213,27 +212,27 @@ class Scheduler {
   std::optional<std::uint32_t> next_class();
   OrderKey oldest_of(std::uint32_t batch_class) const;
   bool can_go_on(const Sequence& sequence) const;
-  bool reserve_decodes(Draft& step, StepPlan& plan);
+  bool reserve_decodes(StepBuild& step, StepPlan& plan);
   bool reserve_decode_block(Handle handle, StepPlan& plan);
-  bool prefill_possible(const Draft& step);
-  void share_budget(Draft& step);
-  void rotate_decodes(const Draft& step, std::uint32_t capacity);
-  void reserve_guesses(Draft& step, std::uint32_t most);
-  void bound_time(Draft& step) const;
-  void resume_prefills(Draft& step);
-  void admit_waiting(Draft& step, StepPlan& plan);
-  std::uint32_t chunk(const Draft& step, std::uint32_t first, std::uint32_t remaining) const;
-  void take_chunk(Draft& step, Handle handle, std::uint32_t tokens);
-  void emit_rows(const Draft& step, StepPlan& plan);
+  bool prefill_possible(const StepBuild& step);
+  void share_budget(StepBuild& step);
+  void rotate_decodes(const StepBuild& step, std::uint32_t capacity);
+  void reserve_drafts(StepBuild& step, std::uint32_t max_drafts);
+  void bound_time(StepBuild& step) const;
+  void resume_prefills(StepBuild& step);
+  void admit_waiting(StepBuild& step, StepPlan& plan);
+  std::uint32_t chunk(const StepBuild& step, std::uint32_t first, std::uint32_t remaining) const;
+  void take_chunk(StepBuild& step, Handle handle, std::uint32_t tokens);
+  void emit_rows(const StepBuild& step, StepPlan& plan);
   Row& emit_row(StepPlan& plan, Sequence& sequence, std::uint32_t tokens);
   void note_row(const Row& row);
 
   // Admission.
-  bool make_way_for_priority(bool ahead, StepPlan& plan);
-  std::uint32_t count_growing() const;
-  Fit fit(std::uint32_t batch_class, std::uint32_t growing);
-  Need need_of(Sequence& sequence) const;
-  void admit(const Fit& fit, StepPlan& plan);
+  bool preempt_for_priority(bool ahead, StepPlan& plan);
+  std::uint32_t count_may_grow() const;
+  HeadCheck check_head(std::uint32_t batch_class, std::uint32_t may_grow);
+  AdmissionCost admission_cost(Sequence& sequence) const;
+  void admit(const HeadCheck& head, StepPlan& plan);
 
   void preempt(Handle handle, StepPlan& plan);
   bool commit_row(const Row& row, const RowResult& outcome,
@@ -243,7 +242,7 @@ class Scheduler {
   void release(Sequence& sequence);
   void forget(Handle handle);
   void take_block(Sequence& sequence);
-  void learn_token(Sequence& sequence, std::uint32_t position, std::int32_t token);
+  void append_token(Sequence& sequence, std::uint32_t position, std::int32_t token);
   void collect_tokens(Sequence& sequence);
   void index_prefill(Sequence& sequence, std::uint32_t computed);
   void index_block(Sequence& sequence, std::span<const std::int32_t> tokens,
@@ -276,9 +275,9 @@ class Scheduler {
   std::vector<Sequence> sequences_;  // by handle
   std::vector<Handle> unused_;
   std::unordered_map<SequenceId, Handle> handles_;
-  std::vector<Handle> order_;  // of those that hold a slot, by key
+  std::vector<Handle> order_;  // sequences that hold a slot, by key
   std::vector<Handle> slots_;  // by slot; kNoHandle: free
-  // [slot][position % block_size]: a step touches them for all that decode, so they lie together.
+  // [slot][position % block_size]: contiguous, since a step touches them for all decode rows.
   std::vector<std::int32_t> last_tokens_;
   std::vector<Chain> chains_;  // by slot
   WaitingQueue waiting_;
@@ -287,6 +286,7 @@ class Scheduler {
 
   std::uint64_t next_arrival_ = 0;
   std::uint64_t steps_ = 0;
+  std::uint64_t plans_ = 0;      // calls of plan(), empty plans included
   std::uint32_t in_flight_ = 0;  // plans
   bool drafts_in_flight_ = false;
   std::uint64_t preemptions_ = 0;

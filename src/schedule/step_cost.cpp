@@ -14,7 +14,7 @@ double StepCost::predict(const StepLoad& load) const {
 }
 
 std::uint32_t StepCost::affordable_chunk(const StepLoad& load, std::uint32_t first_position,
-                                         std::uint32_t most, double microseconds) const {
+                                         std::uint32_t max_tokens, double microseconds) const {
   const auto fits = [&](std::uint32_t tokens) {
     StepLoad with = load;
     with.prefill_tokens += tokens;
@@ -22,7 +22,7 @@ std::uint32_t StepCost::affordable_chunk(const StepLoad& load, std::uint32_t fir
     return predict(with) <= microseconds;
   };
   // The cost grows with the chunk: bisect.
-  std::uint32_t low = 0, high = most;
+  std::uint32_t low = 0, high = max_tokens;
   while (low < high) {
     const std::uint32_t middle = high - (high - low) / 2;
     if (fits(middle)) {

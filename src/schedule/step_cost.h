@@ -4,23 +4,23 @@
 
 namespace dovetail::schedule {
 
-// What one more or less token means for the time of a step.
+// The work of a step, as far as its time depends on it.
 struct StepLoad {
   std::uint32_t prefill_tokens = 0;
-  std::uint32_t decode_rows = 0;  // guesses included
+  std::uint32_t decode_rows = 0;  // draft tokens included
   double context_tokens = 0;      // pairs of a query and a key that attention reads
 };
 
-// A chunk of `tokens` after `first_position` positions: every token reads those before it and
-// itself.
+// Context read by a chunk of `tokens` after `first_position` positions: every token reads itself
+// and the positions before it.
 constexpr double context_read(std::uint32_t first_position, std::uint32_t tokens) {
   const double n = tokens;
   return n * first_position + n * (n + 1) / 2;
 }
 
 // Predicts how long a step takes, in microseconds: a + b * prefill tokens + c * decode rows + d *
-// context read. Tokens up to `free_tokens` in all cost nothing: a small batch takes as long as the
-// weights need to stream through, whatever it holds. All zero: nothing is known.
+// context read. The first `free_tokens` tokens cost nothing: the time of a small batch is that of
+// reading the weights. All zero: unknown.
 struct StepCost {
   double step = 0;           // a
   double prefill_token = 0;  // b
@@ -31,10 +31,10 @@ struct StepCost {
   bool known() const { return prefill_token > 0; }
   double predict(const StepLoad& load) const;
 
-  // The largest chunk at `first_position`, at most `most`, with which a step of this load beside it
-  // takes no more than `microseconds`.
+  // The largest chunk at `first_position`, at most `max_tokens`, with which a step of this load
+  // takes at most `microseconds`.
   std::uint32_t affordable_chunk(const StepLoad& load, std::uint32_t first_position,
-                                 std::uint32_t most, double microseconds) const;
+                                 std::uint32_t max_tokens, double microseconds) const;
 };
 
 }  // namespace dovetail::schedule

@@ -4,15 +4,13 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <vector>
-
-#include "schedule/fair_share.h"
+#include <unordered_map>
 
 namespace dovetail::schedule {
 
-// The scheduler's one order, for admission and for who gives way: the smaller goes first. Under a
-// policy with priorities `urgency` is the step of arrival plus a constant per class, so that a
-// class ages into the next without anything being sorted again; else it is 0.
+// The scheduler's one order, for admission and (backwards) for preemption: the smaller goes first.
+// Under a policy with priorities `urgency` is the step of arrival plus a constant per class, so
+// that classes age into each other without sorting again; else it is 0.
 struct OrderKey {
   std::int64_t urgency = 0;
   std::uint64_t arrival = 0;
@@ -22,8 +20,38 @@ struct OrderKey {
   }
 };
 
+// Service of each tenant: the virtual token counter of Sheng et al., "Fairness in Serving Large
+// Language Models" (OSDI 2024, https://arxiv.org/abs/2401.00588). An output token weighs twice a
+// prompt token. A tenant that returns from idleness starts no lower than the least served of the
+// active tenants, so that idleness earns no credit.
+class FairShare {
+ public:
+  static constexpr std::uint64_t kPromptWeight = 1;
+  static constexpr std::uint64_t kOutputWeight = 2;
+
+  // The tenant has one more or one less unfinished sequence.
+  void enter(std::uint32_t tenant);
+  void leave(std::uint32_t tenant);
+
+  void charge(std::uint32_t tenant, std::uint64_t service) { accounts_[tenant].served += service; }
+  std::uint64_t served(std::uint32_t tenant) const {
+    const auto account = accounts_.find(tenant);
+    return account == accounts_.end() ? 0 : account->second.served;
+  }
+
+ private:
+  // Accounts kept, idle tenants included.
+  static constexpr std::size_t kMaxAccounts = 4096;
+
+  struct Account {
+    std::uint64_t served = 0;
+    std::uint32_t alive = 0;
+  };
+  std::unordered_map<std::uint32_t, Account> accounts_;
+};
+
 // Sequences that wait for a slot: one queue per batch class, each ordered by key; or, with
-// `by_tenant`, by what the tenant was served so far, then by key. Waiting costs nothing.
+// `by_tenant`, by the tenant's service so far, then by key. Waiting costs no time per step.
 class WaitingQueue {
  public:
   using Handle = std::uint32_t;
@@ -39,10 +67,10 @@ class WaitingQueue {
 
   std::uint32_t size() const { return size_; }
   void push(const Entry& entry, std::uint32_t batch_class, std::uint32_t tenant);
-  // `entry` must be in.
+  // Requires that `entry` is queued.
   void erase(const Entry& entry, std::uint32_t batch_class, std::uint32_t tenant);
 
-  // Who of a class goes next. `fair` is read with by_tenant only.
+  // The next sequence of a class. `fair` is read with by_tenant only.
   std::optional<Entry> head(std::uint32_t batch_class, const FairShare& fair) const;
 
   // The smallest key of a class.

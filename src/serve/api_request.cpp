@@ -72,6 +72,26 @@ Outcome<Request> with_prompt(const Draft& draft, std::string_view field,
   return request;
 }
 
+// An answer that is not streamed is held until its end.
+Problem check_size(const Generation& generation, std::uint64_t most) {
+  if (generation.stream) return std::nullopt;
+  std::uint64_t entries = 0;
+  std::uint64_t choices = 0;
+  for (const Request& request : generation.requests) {
+    const auto n = static_cast<std::uint64_t>(request.n);
+    const auto each = static_cast<std::uint64_t>(1 + std::max(request.logprobs, 0));
+    entries += n * static_cast<std::uint64_t>(request.max_tokens) * each;
+    choices += n;
+  }
+  if (entries <= most) return std::nullopt;
+  const Request& first = generation.requests.front();
+  return problem(
+      bad_field("max_tokens",
+                "{} choices of up to {} tokens, with {} logprobs each, are {} entries of "
+                "one answer; expected at most {}, or \"stream\": true",
+                choices, first.max_tokens, std::max(first.logprobs, 0), entries, most));
+}
+
 Outcome<Json> read_fields(std::string_view body, std::initializer_list<std::string_view> known,
                           const RequestContext& context) {
   auto json = parse_body(body);
@@ -115,14 +135,15 @@ Outcome<Generation> read_generation(Form form, std::string_view body,
   }
   if (auto found = settle(form, draft)) return tl::unexpected<ApiError>(std::move(*found));
 
-  // Last of the fields: it takes longest.
-  if (draft.format) {
-    auto grammar = compile(*draft.format, context.backend);
-    if (!grammar) return tl::unexpected<ApiError>(std::move(grammar.error()));
-    draft.request.grammar = *std::move(grammar);
-  }
-
   Generation generation;
+  if (draft.format) {
+    if (auto known = known_outcome(*draft.format, context.backend)) {
+      if (!*known) return tl::unexpected<ApiError>(std::move(known->error()));
+      draft.request.grammar = **std::move(known);
+    } else {
+      generation.format = std::move(draft.format);
+    }
+  }
   generation.form = form;
   generation.stream = draft.stream;
   generation.include_usage = draft.include_usage;
@@ -133,6 +154,9 @@ Outcome<Generation> read_generation(Form form, std::string_view body,
     auto request = with_prompt(draft, "messages", context.backend.encode(*text, false, true));
     if (!request) return tl::unexpected<ApiError>(std::move(request.error()));
     generation.requests.push_back(std::move(*request));
+    if (auto found = check_size(generation, context.max_answer_entries)) {
+      return tl::unexpected<ApiError>(*std::move(found));
+    }
     return generation;
   }
   for (std::size_t i = 0; i < draft.prompts.size(); ++i) {
@@ -146,7 +170,20 @@ Outcome<Generation> read_generation(Form form, std::string_view body,
     if (!request) return tl::unexpected<ApiError>(std::move(request.error()));
     generation.requests.push_back(std::move(*request));
   }
+  if (auto found = check_size(generation, context.max_answer_entries)) {
+    return tl::unexpected<ApiError>(*std::move(found));
+  }
   return generation;
+}
+
+Problem compile_format(Generation& generation, const Backend& backend,
+                       const std::atomic<bool>& stop) {
+  if (!generation.format) return std::nullopt;
+  const auto grammar = compile(*generation.format, backend, stop);
+  if (!grammar) return grammar.error();
+  for (Request& request : generation.requests) request.grammar = *grammar;
+  generation.format.reset();
+  return std::nullopt;
 }
 
 Outcome<std::string> tokenize(std::string_view body, const RequestContext& context) {

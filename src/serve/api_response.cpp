@@ -40,16 +40,20 @@ Json chat_token(std::string_view bytes, float logprob) {
   return token;
 }
 
-// Appends the arrays inside `more` to those of `to`, which may be null at first.
-void append_arrays(Json& to, Json more) {
-  if (to.is_null()) {
-    to = std::move(more);
-    return;
-  }
-  for (auto& [key, values] : more.items()) {
-    auto& known = to[key];
-    if (!values.is_array()) continue;
-    for (auto& value : values) known.push_back(std::move(value));
+// Appends the elements of the arrays inside `more` to the texts of the same name.
+void append_arrays(std::vector<std::pair<std::string, std::string>>& to, const Json& more) {
+  std::size_t at = 0;
+  for (const auto& [key, values] : more.items()) {
+    if (at == to.size()) to.emplace_back(key, "");
+    std::string& text = to[at++].second;
+    if (!values.is_array()) {
+      text = dump(values);
+      continue;
+    }
+    for (const Json& value : values) {
+      text += text.empty() ? '[' : ',';
+      text += dump(value);
+    }
   }
 }
 
@@ -167,7 +171,7 @@ std::string Reply::add(std::size_t prompt, OutputEvent event) {
   }
   if (!generation_.stream) {
     choice.text += event.text;
-    if (!logprobs.is_null()) append_arrays(choice.logprobs, std::move(logprobs));
+    if (!logprobs.is_null()) append_arrays(choice.logprobs, logprobs);
     return {};
   }
   std::string out;
@@ -236,30 +240,51 @@ Json Reply::usage() const {
   return json;
 }
 
-HttpResponse Reply::body() const {
+std::vector<std::string> Reply::take_body() {
   assert(complete() && !failure_);
   const bool chat = generation_.form == Form::kChat;
-  Json json = envelope(chat ? "chat.completion" : "text_completion");
-  json["choices"] = Json::array();
+  std::vector<std::string> parts;
+  // The end of an object's text is left open for what follows.
+  const auto open_text = [](const Json& json) {
+    std::string text = dump(json);
+    text.pop_back();
+    return text;
+  };
+  std::string text = open_text(envelope(chat ? "chat.completion" : "text_completion"));
+  text += ",\"choices\":[";
   for (std::size_t index = 0; index < choices_.size(); ++index) {
-    const Choice& from = choices_[index];
+    Choice& from = choices_[index];
     Json choice;
     choice["index"] = index;
     if (chat) {
       choice["message"]["role"] = "assistant";
-      choice["message"]["content"] = from.text;
+      choice["message"]["content"] = std::move(from.text);
       choice["message"]["refusal"] = nullptr;
     } else {
-      choice["text"] = from.text;
+      choice["text"] = std::move(from.text);
     }
-    choice["logprobs"] = from.logprobs;
-    choice["finish_reason"] = from.finish;
-    json["choices"].push_back(std::move(choice));
+    if (index > 0) text += ',';
+    text += open_text(choice);
+    text += from.logprobs.empty() ? ",\"logprobs\":null" : ",\"logprobs\":";
+    char before = '{';
+    for (auto& [name, elements] : from.logprobs) {
+      const bool array = elements.starts_with('[');
+      text += before;
+      text += '"' + name + "\":";
+      parts.push_back(std::move(text));
+      parts.push_back(std::move(elements));
+      text.clear();
+      if (array) text += ']';
+      before = ',';
+    }
+    if (!from.logprobs.empty()) text += '}';
+    text += ",\"finish_reason\":\"";
+    text += from.finish;
+    text += "\"}";
   }
-  json["usage"] = usage();
-  HttpResponse response;
-  response.body = dump(json);
-  return response;
+  text += "],\"usage\":" + dump(usage()) + "}";
+  parts.push_back(std::move(text));
+  return parts;
 }
 
 }  // namespace dovetail::serve

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "serve/api_error.h"
@@ -38,8 +39,9 @@ class Reply {
   std::string open() const;
   // What it ends with: the usage where asked for and [DONE]; after a failure the error and [DONE].
   std::string close() const;
-  // The answer to a client that does not stream; only when complete() and no failure().
-  HttpResponse body() const;
+  // The answer to a client that does not stream, in parts that follow each other: what was gathered
+  // is handed over, not copied. Once, when complete() and no failure().
+  std::vector<std::string> take_body();
 
   // Every choice has ended.
   bool complete() const { return open_choices_ == 0; }
@@ -50,8 +52,10 @@ class Reply {
  private:
   struct Choice {
     std::string text;
-    nlohmann::ordered_json logprobs;  // as the body's "logprobs"
-    std::size_t text_offset = 0;      // code points of the tokens so far
+    // The body's "logprobs" as JSON text, which takes a tenth of what values take: the elements of
+    // each array inside.
+    std::vector<std::pair<std::string, std::string>> logprobs;
+    std::size_t text_offset = 0;  // code points of the tokens so far
     const char* finish = nullptr;
     Usage usage;
   };

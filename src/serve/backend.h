@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -23,13 +24,13 @@ struct ModelFacts {
   std::uint32_t vocab_size = 0;
   std::string bos_text;  // as the vocabulary spells them; empty: none
   std::string eos_text;
-  // Used where a request leaves the parameter out: what the model's makers recommend, else OpenAI's
-  // defaults.
+  // Used where a request leaves the parameter out: load::conversation_defaults(), and OpenAI's
+  // defaults where these say nothing.
   SamplingParams sampling;
 };
 
 // The seam between HTTP and the engine: everything that the server asks of the world below. Every
-// function may be called from any thread; none may block for long but `drain`.
+// function may be called from any thread; none may block for long but `drain` and `compile`.
 struct Backend {
   ModelFacts model;
   std::function<Result<RequestId>(Request, EventSink)> submit;          // as Engine::submit
@@ -44,7 +45,12 @@ struct Backend {
   // spelling.
   std::function<std::string(TokenId)> token_bytes;
   // As Engine::compile(), which takes up to a second or two; empty where it is not supported.
-  std::function<Result<CompiledGrammar>(GrammarKind kind, std::string_view text)> compile;
+  std::function<Result<CompiledGrammar>(GrammarKind kind, std::string_view text,
+                                        const std::atomic<bool>& stop)>
+      compile;
+  // As Engine::find_grammar(); empty where `compile` is.
+  std::function<std::optional<Result<CompiledGrammar>>(GrammarKind kind, std::string_view text)>
+      find_grammar;
   // Renders the chat template; empty where the model has none.
   std::function<Result<std::string>(const nlohmann::ordered_json& variables)> render_chat;
 };

@@ -44,7 +44,7 @@ Result<Backend> engine_backend(Engine& engine, std::string_view chat_template) {
   backend.model.vocab_size = source.config.vocab_size;
   backend.model.bos_text = spelled(tokenizer, tokenizer.bos());
   backend.model.eos_text = spelled(tokenizer, tokenizer.eos());
-  backend.model.sampling = sampling_defaults(source.generation);
+  backend.model.sampling = sampling_defaults(load::conversation_defaults(source));
 
   backend.submit = [&engine](Request request, EventSink sink) {
     return engine.submit(std::move(request), std::move(sink));
@@ -59,8 +59,12 @@ Result<Backend> engine_backend(Engine& engine, std::string_view chat_template) {
   backend.decode = [&tokenizer](std::span<const TokenId> ids, bool skip_special) {
     return tokenizer.decode(ids, skip_special);
   };
-  backend.compile = [&engine](GrammarKind kind, std::string_view text) {
-    return engine.compile(kind, text);
+  backend.compile = [&engine](GrammarKind kind, std::string_view text,
+                              const std::atomic<bool>& stop) {
+    return engine.compile(kind, text, &stop);
+  };
+  backend.find_grammar = [&engine](GrammarKind kind, std::string_view text) {
+    return engine.find_grammar(kind, text);
   };
   backend.token_bytes = [&tokenizer, byte_level = is_byte_level(tokenizer)](TokenId id) {
     const std::string_view spelling = tokenizer.token_text(id);
@@ -75,7 +79,7 @@ Result<Backend> engine_backend(Engine& engine, std::string_view chat_template) {
   if (!parsed) return fail(parsed.error());
   backend.render_chat = [program = std::make_shared<const text::ChatTemplate>(std::move(*parsed))](
                             const nlohmann::ordered_json& variables) {
-    return program->render(variables);
+    return program->render_chat(variables);
   };
   return backend;
 }
@@ -87,6 +91,13 @@ Result<std::unique_ptr<Server>> Server::create(Engine& engine, const ServerOptio
   auto backend = serve::engine_backend(engine, options.chat_template);
   if (!backend) return fail(backend.error());
   return create(std::move(*backend), options);
+}
+
+Result<std::unique_ptr<Server>> Server::create(Engine& engine, const ServerOptions& options,
+                                               BoundAddress address) {
+  auto backend = serve::engine_backend(engine, options.chat_template);
+  if (!backend) return fail(backend.error());
+  return create(std::move(*backend), options, std::move(address));
 }
 
 }  // namespace dovetail

@@ -14,12 +14,18 @@ namespace dovetail::serve {
 struct HttpHead {
   std::string method;
   std::string target;  // path and query, as sent
+  std::optional<std::string>
+      host;  // of the target or the Host header, without its port; lower case
   bool keep_alive = true;
   bool http_1_0 = false;
+  bool chunked = false;
+  bool expects_continue = false;
   std::string authorization;     // empty: not sent
   std::string content_type;      // empty: not sent
   std::string content_encoding;  // empty: not sent
   std::optional<std::uint64_t> content_length;
+
+  bool has_body() const { return chunked || content_length.value_or(0) > 0; }
 };
 
 struct HttpResponse {

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <set>
+#include <string>
 #include <vector>
 
 namespace dovetail::serve {
@@ -24,17 +27,16 @@ class Scan {
     for (; at_ < body_.size(); ++at_) {
       const char c = body_[at_];
       if (c == '"') {
-        if (auto found = string()) return found;
+        skip_string();
       } else if (c == '{' || c == '[') {
         if (depth_ == kMaxJsonDepth) {
           return fmt::format("the body nests deeper than {} levels at byte {}", kMaxJsonDepth, at_);
         }
-        levels_[static_cast<std::size_t>(depth_++)] = Level{c == '{', true, 1};
+        levels_[static_cast<std::size_t>(depth_++)] = Level{c == '{', 1};
       } else if (c == '}' || c == ']') {
         if (depth_ > 0) --depth_;
       } else if (c == ',' && depth_ > 0) {
         Level& level = levels_[static_cast<std::size_t>(depth_ - 1)];
-        level.expects_key = true;
         if (level.is_object && ++level.members > kMaxJsonMembers) {
           return fmt::format("an object of the body has more than {} members at byte {}",
                              kMaxJsonMembers, at_);
@@ -47,33 +49,43 @@ class Scan {
  private:
   struct Level {
     bool is_object = false;
-    bool expects_key = true;
     int members = 1;
   };
 
-  std::optional<std::string> string() {
-    const std::size_t begin = at_ + 1;
+  void skip_string() {
     for (++at_; at_ < body_.size() && body_[at_] != '"'; ++at_) {
       if (body_[at_] == '\\') ++at_;
     }
-    if (depth_ != 1 || !levels_[0].is_object || !levels_[0].expects_key || at_ >= body_.size()) {
-      return std::nullopt;
-    }
-    levels_[0].expects_key = false;
-    const std::string_view key = body_.substr(begin, at_ - begin);
-    if (std::find(keys_.begin(), keys_.end(), key) != keys_.end()) {
-      return fmt::format("the field \"{}\" appears twice, the second time at byte {}",
-                         key.substr(0, 64), begin);
-    }
-    keys_.push_back(key);
-    return std::nullopt;
   }
 
   std::string_view body_;
   std::size_t at_ = 0;
   int depth_ = 0;
   std::array<Level, kMaxJsonDepth> levels_;
-  std::vector<std::string_view> keys_;  // of the body's own fields; few, see kMaxJsonMembers
+};
+
+// Looks at the keys of all objects as the parser has decoded them, whatever their spelling: the
+// parser itself keeps the last of equal ones.
+class DuplicateKeys {
+ public:
+  // A callback of Json::parse().
+  bool operator()(int /*depth*/, Json::parse_event_t event, const Json& parsed) {
+    if (event == Json::parse_event_t::object_start) {
+      objects_.emplace_back();
+    } else if (event == Json::parse_event_t::object_end) {
+      objects_.pop_back();
+    } else if (event == Json::parse_event_t::key && !found_) {
+      const auto& key = parsed.get_ref<const std::string&>();
+      if (!objects_.back().insert(key).second) found_ = key;
+    }
+    return true;
+  }
+
+  const std::optional<std::string>& found() const { return found_; }
+
+ private:
+  std::vector<std::set<std::string>> objects_;  // the keys so far of those that are open
+  std::optional<std::string> found_;
 };
 
 }  // namespace
@@ -84,7 +96,12 @@ Outcome<Json> parse_body(std::string_view body) {
   }
   if (auto problem = Scan(body).problem()) return bad_json(std::move(*problem));
   try {
-    Json json = Json::parse(body.begin(), body.end());
+    DuplicateKeys keys;
+    Json json = Json::parse(body.begin(), body.end(), std::ref(keys));
+    if (keys.found()) {
+      return bad_json(fmt::format("the field {} appears twice in one object; expected it once",
+                                  shown(Json(*keys.found()))));
+    }
     if (!json.is_object()) {
       return bad_json(fmt::format("the body is {}; expected a JSON object", json.type_name()));
     }

@@ -43,7 +43,7 @@ std::string metrics_text(const EngineStats& stats, const HttpCounts& http) {
   one("requests_waiting", "gauge", "Sequences that wait for admission.", stats.waiting);
   one("kv_blocks", "gauge", "Blocks of the cache.", stats.kv_blocks);
   one("kv_blocks_used", "gauge", "Blocks that sequences hold now.", stats.kv_blocks_used);
-  one("kv_blocks_cached", "gauge", "Blocks that nobody holds, but the prefix cache can find.",
+  one("kv_blocks_cached", "gauge", "Blocks that no sequence holds, but the prefix cache can find.",
       stats.kv_blocks_cached);
   one("threads_pinned", "gauge", "1 while threads that compute stay on a core each.",
       stats.threads_pinned ? 1 : 0);

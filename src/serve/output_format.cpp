@@ -35,6 +35,15 @@ Asked read_json_schema(const std::string& field, const Json& value) {
   return OutputFormat{at, GrammarKind::kJsonSchema, schema->dump()};
 }
 
+Outcome<CompiledGrammar> outcome_of(const OutputFormat& format, Result<CompiledGrammar> grammar) {
+  if (grammar) return *std::move(grammar);
+  const Error& error = grammar.error();
+  if (error.kind == ErrorKind::kInvalid || error.kind == ErrorKind::kUnsupported) {
+    return bad_field(format.field, "{}", error.message);
+  }
+  return tl::unexpected<ApiError>(from_engine(error));
+}
+
 }  // namespace
 
 Asked read_response_format(std::string_view field, const Json& value) {
@@ -76,15 +85,19 @@ Asked read_guided_regex(std::string_view field, const Json& value) {
   return OutputFormat{std::string(field), GrammarKind::kRegex, std::move(*text)};
 }
 
-Outcome<CompiledGrammar> compile(const OutputFormat& format, const Backend& backend) {
-  if (!backend.compile) return bad_field(format.field, "not supported here");
-  auto grammar = backend.compile(format.kind, format.text);
-  if (grammar) return *std::move(grammar);
-  const Error& error = grammar.error();
-  if (error.kind == ErrorKind::kInvalid || error.kind == ErrorKind::kUnsupported) {
-    return bad_field(format.field, "{}", error.message);
+Outcome<CompiledGrammar> compile(const OutputFormat& format, const Backend& backend,
+                                 const std::atomic<bool>& stop) {
+  return outcome_of(format, backend.compile(format.kind, format.text, stop));
+}
+
+std::optional<Outcome<CompiledGrammar>> known_outcome(const OutputFormat& format,
+                                                      const Backend& backend) {
+  if (!backend.compile || !backend.find_grammar) {
+    return Outcome<CompiledGrammar>(bad_field(format.field, "not supported here"));
   }
-  return tl::unexpected<ApiError>(from_engine(error));
+  auto known = backend.find_grammar(format.kind, format.text);
+  if (!known) return std::nullopt;
+  return outcome_of(format, *std::move(known));
 }
 
 }  // namespace dovetail::serve

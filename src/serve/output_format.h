@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,7 +27,12 @@ Outcome<std::optional<OutputFormat>> read_guided_json(std::string_view field, co
 Outcome<std::optional<OutputFormat>> read_guided_regex(std::string_view field, const Json& value);
 
 // A 400 that blames the field, and in it what cannot be expressed by its JSON pointer. Takes up to
-// a second or two.
-Outcome<CompiledGrammar> compile(const OutputFormat& format, const Backend& backend);
+// a second or two; returns within milliseconds once `stop` is set.
+Outcome<CompiledGrammar> compile(const OutputFormat& format, const Backend& backend,
+                                 const std::atomic<bool>& stop);
+// What compile() said of the same format, while that is known; nothing otherwise. Takes
+// microseconds.
+std::optional<Outcome<CompiledGrammar>> known_outcome(const OutputFormat& format,
+                                                      const Backend& backend);
 
 }  // namespace dovetail::serve

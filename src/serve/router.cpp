@@ -1,5 +1,7 @@
 #include "serve/router.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -78,6 +80,16 @@ std::optional<ApiError> refuse_key(std::string_view authorization, std::string_v
   return std::nullopt;
 }
 
+std::optional<ApiError> refuse_host(const HttpHead& head, const ServerState& state) {
+  const std::vector<std::string>& names = state.host_names;
+  // A client of HTTP/1.0 may name none; web pages cannot make one send that.
+  if (names.empty() || !head.host) return std::nullopt;
+  if (std::find(names.begin(), names.end(), *head.host) != names.end()) return std::nullopt;
+  return error_of(403, "host_not_allowed",
+                  fmt::format("Host is \"{}\"; without an API key this server answers to {} only",
+                              head.host->substr(0, 100), fmt::join(names, ", ")));
+}
+
 Json model_json(const ServerState& state) {
   const SamplingParams& sampling = state.backend.model.sampling;
   Json json;
@@ -117,6 +129,16 @@ HttpResponse health(const ServerState& state) {
 
 }  // namespace
 
+std::vector<std::string> loopback_names(std::string_view host) {
+  std::vector<std::string> names = {"localhost", "127.0.0.1", "[::1]"};
+  std::string name(host);
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (name.find(':') != std::string::npos) name = "[" + name + "]";
+  if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(std::move(name));
+  return names;
+}
+
 Route route_of(std::string_view target) {
   const std::string_view path = path_of(target);
   for (const Path& known : kPaths) {
@@ -155,6 +177,7 @@ bool takes_body(Route route) {
 
 std::optional<ApiError> refuse_head(const HttpHead& head, const ServerState& state) {
   const Route route = route_of(head.target);
+  if (auto refused = refuse_host(head, state)) return refused;
   // The key comes first: who has none learns nothing but that. /health is for machines without one.
   if (route != Route::kHealth) {
     if (auto refused = refuse_key(head.authorization, state.options.api_key)) return refused;
@@ -178,7 +201,12 @@ std::optional<ApiError> refuse_head(const HttpHead& head, const ServerState& sta
                     fmt::format("the body has {} bytes; expected at most {}", *head.content_length,
                                 state.options.max_body_bytes));
   }
-  if (!post) return std::nullopt;
+  if (!post) {
+    if (!head.has_body()) return std::nullopt;
+    return error_of(
+        413, "body_not_expected",
+        fmt::format("{} {} takes no body; expected none", head.method, route_name(route)));
+  }
   const std::string_view type =
       trimmed(std::string_view(head.content_type).substr(0, head.content_type.find(';')));
   if (!same_letters(type, "application/json")) {
@@ -241,7 +269,8 @@ HttpResponse answer_get(Route route, std::string_view target, const ServerState&
 }
 
 Outcome<Work> work_on(Route route, std::string_view body, const ServerState& state) {
-  const RequestContext context{state.backend, state.served_name, state.options.max_choices};
+  const RequestContext context{state.backend, state.served_name, state.options.max_choices,
+                               state.options.max_answer_entries};
   const auto answer = [](Outcome<std::string> text) -> Outcome<Work> {
     if (!text) return tl::unexpected<ApiError>(std::move(text.error()));
     HttpResponse response;

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "dovetail/server.h"
 #include "serve/api_error.h"
@@ -38,9 +39,16 @@ struct ServerState {
   std::string served_name;
   std::int64_t created = 0;  // when the server started
   bool draining = false;
+  // Names that a request may give as its host; empty: any. Set where a web page could otherwise
+  // reach the server by a name of its own that resolves to the loopback (DNS rebinding).
+  std::vector<std::string> host_names;
 };
 
-// What can be refused by a request's head alone: 404, 405, 401, 415, 413, and 503 while draining.
+// The names for a server on the loopback that asks for no key; `host` is what it was told to bind.
+std::vector<std::string> loopback_names(std::string_view host);
+
+// What can be refused by a request's head alone: 403, 404, 405, 401, 415, 413, and 503 while
+// draining.
 std::optional<ApiError> refuse_head(const HttpHead& head, const ServerState& state);
 
 // Answers GET routes; cheap enough for the event loop.

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -31,12 +30,17 @@ namespace serve {
 Core::Core(Backend the_backend, const ServerOptions& the_options)
     : backend(std::move(the_backend)),
       options(the_options),
-      state{backend, options,
+      state{backend,
+            options,
             options.served_model_name.empty() ? backend.model.name : options.served_model_name,
             std::chrono::duration_cast<std::chrono::seconds>(
                 std::chrono::system_clock::now().time_since_epoch())
                 .count(),
-            false} {}
+            false,
+            {}},
+      body_budget(the_options.max_pending_body_bytes),
+      jobs({options.max_queued_bodies, options.max_queued_grammars,
+            options.max_queued_grammars_per_user}) {}
 
 }  // namespace serve
 
@@ -51,11 +55,22 @@ Status check(const ServerOptions& options, std::string_view model_name) {
   if (options.max_connections == 0) {
     return fail(ErrorKind::kInvalid, "max_connections is 0; expected at least 1");
   }
+  if (options.max_queued_bodies == 0 || options.max_queued_grammars == 0 ||
+      options.max_queued_grammars_per_user == 0) {
+    return fail(ErrorKind::kInvalid,
+                "max_queued_bodies, max_queued_grammars and max_queued_grammars_per_user: expected "
+                "at least 1");
+  }
   if (options.max_choices == 0) {
     return fail(ErrorKind::kInvalid, "max_choices is 0; expected at least 1");
   }
   if (options.max_body_bytes == 0 || options.max_stream_bytes == 0) {
     return fail(ErrorKind::kInvalid, "max_body_bytes and max_stream_bytes: expected at least 1");
+  }
+  if (options.max_pending_body_bytes < options.max_body_bytes) {
+    return fail(ErrorKind::kInvalid,
+                "max_pending_body_bytes is {}; expected at least max_body_bytes, which is {}",
+                options.max_pending_body_bytes, options.max_body_bytes);
   }
   const std::string_view name =
       options.served_model_name.empty() ? model_name : options.served_model_name;
@@ -82,12 +97,15 @@ struct Server::Impl {
     stop_now();
     core.on_last_session = nullptr;
     if (drainer.joinable()) drainer.join();
-    core.pool.stop();
-    core.pool.join();
+    core.jobs.stop();
   }
 
-  Status listen();
-  asio::awaitable<void> accept();
+  Status listen(BoundAddress address);
+  void start_accepting(std::chrono::milliseconds pause);
+  asio::awaitable<void> accept(std::chrono::milliseconds pause);
+  void admit(tcp::socket socket);
+  bool make_place();
+  void recover(const std::exception& failure) noexcept;
   void await_signal();
   void begin_drain();
   void finish();
@@ -97,26 +115,16 @@ struct Server::Impl {
   tcp::acceptor acceptor;
   asio::signal_set signals;
   asio::steady_timer flush_timer;
+  bool accepting = false;  // the coroutine of accept() is there
+  std::optional<int> stopped_by;
   std::thread drainer;  // sits in Backend::drain, which blocks
 };
 
-Status Server::Impl::listen() {
+Status Server::Impl::listen(BoundAddress address) {
   const ServerOptions& options = core.options;
   ErrorCode failure;
-  tcp::resolver resolver(core.io);
-  const auto found =
-      resolver.resolve(options.host, std::to_string(options.port), tcp::resolver::passive, failure);
-  if (failure || found.empty()) {
-    return fail(ErrorKind::kIo, "host {}: cannot be resolved: {}", options.host, failure.message());
-  }
-  // Clients that are given a name of both kinds (localhost) come by either; more know IPv4.
-  const auto v4 = std::find_if(found.begin(), found.end(), [](const auto& entry) {
-    return entry.endpoint().address().is_v4();
-  });
-  const tcp::endpoint endpoint = (v4 == found.end() ? found.begin() : v4)->endpoint();
-  acceptor.open(endpoint.protocol(), failure);
-  if (!failure) acceptor.set_option(tcp::acceptor::reuse_address(true), failure);
-  if (!failure) acceptor.bind(endpoint, failure);
+  const bool loopback = address.is_loopback();
+  acceptor.assign(address.is_v6() ? tcp::v6() : tcp::v4(), address.release(), failure);
   if (!failure) acceptor.listen(tcp::acceptor::max_listen_connections, failure);
   if (failure) {
     return fail(ErrorKind::kIo, "cannot listen on {} port {}: {}", options.host, options.port,
@@ -128,46 +136,99 @@ Status Server::Impl::listen() {
     if (failure) return fail(ErrorKind::kIo, "cannot handle signals: {}", failure.message());
     await_signal();
   }
-  asio::co_spawn(core.io, accept(), asio::detached);
+  if (options.api_key.empty() && loopback) {
+    core.state.host_names = serve::loopback_names(options.host);
+  }
+  start_accepting({});
   return {};
 }
 
-asio::awaitable<void> Server::Impl::accept() {
+void Server::Impl::start_accepting(std::chrono::milliseconds pause) {
+  asio::co_spawn(core.io, accept(pause), [this](const std::exception_ptr& failure) {
+    accepting = false;
+    if (failure) std::rethrow_exception(failure);  // run() starts it again
+  });
+  accepting = true;
+}
+
+asio::awaitable<void> Server::Impl::accept(std::chrono::milliseconds pause) {
   while (acceptor.is_open()) {
+    if (pause.count() > 0) {
+      flush_timer.expires_after(pause);
+      co_await flush_timer.async_wait(asio::as_tuple(asio::use_awaitable));
+      pause = {};
+      continue;
+    }
     auto [failure, socket] = co_await acceptor.async_accept(asio::as_tuple(asio::use_awaitable));
     if (!acceptor.is_open()) break;
     if (failure) {
       // Mostly no file descriptors left: what is open must end before more can be accepted.
       spdlog::warn("accepting a connection failed: {}", failure.message());
-      flush_timer.expires_after(kRetryAccept);
-      co_await flush_timer.async_wait(asio::as_tuple(asio::use_awaitable));
+      pause = kRetryAccept;
       continue;
     }
-    const std::size_t open = core.sessions.size();
-    if (open >= core.options.max_connections + kRefusedAtOnce) continue;
-    ErrorCode ignored;
-    socket.set_option(tcp::no_delay(true), ignored);
-    std::make_shared<Session>(core, std::move(socket), open >= core.options.max_connections)
-        ->start();
+    admit(std::move(socket));
+  }
+}
+
+void Server::Impl::admit(tcp::socket socket) {
+  const bool place = make_place();
+  if (!place && core.sessions.size() >= core.options.max_connections + kRefusedAtOnce) return;
+  ErrorCode ignored;
+  socket.set_option(tcp::no_delay(true), ignored);
+  std::make_shared<Session>(core, std::move(socket), !place)->start();
+}
+
+// Whether one more connection has a place. Where all are taken, the kept connection that has waited
+// longest for its next request ends for it.
+bool Server::Impl::make_place() {
+  if (core.sessions.size() < core.options.max_connections) return true;
+  std::size_t taken = 0;
+  Session* oldest = nullptr;
+  auto since = std::chrono::steady_clock::time_point::max();
+  for (Session* session : core.sessions) {
+    if (!session->holds_place()) continue;
+    ++taken;
+    const auto idle = session->idle_since();
+    if (!idle || *idle >= since || session->has_input()) continue;
+    oldest = session;
+    since = *idle;
+  }
+  if (taken < core.options.max_connections) return true;
+  if (oldest == nullptr) return false;
+  oldest->finish();
+  return true;
+}
+
+// After an exception that came out of the event loop.
+void Server::Impl::recover(const std::exception& failure) noexcept {
+  while (true) {
+    try {
+      spdlog::error("the server's event loop goes on after an error: {}", failure.what());
+      if (!accepting && acceptor.is_open()) start_accepting(kRetryAccept);
+      return;
+    } catch (...) {  // no memory even for that
+      std::this_thread::sleep_for(kRetryAccept);
+    }
   }
 }
 
 void Server::Impl::await_signal() {
-  signals.async_wait([this](const ErrorCode& failure, int) {
+  signals.async_wait([this](const ErrorCode& failure, int number) {
     if (failure) return;
     if (core.state.draining) {
+      stopped_by = number;
       stop_now();
       return;
     }
     spdlog::info("draining: accepted requests are finished, new ones refused");
-    begin_drain();
     await_signal();
+    begin_drain();
   });
 }
 
 void Server::Impl::begin_drain() {
   if (core.state.draining || core.stopping) return;
-  core.state.draining = true;
   drainer = std::thread([this] {
     const bool all = core.backend.drain(core.options.drain_limit);
     asio::post(core.io, [this, all] {
@@ -175,6 +236,7 @@ void Server::Impl::begin_drain() {
       finish();
     });
   });
+  core.state.draining = true;
 }
 
 // Nothing is generated any more: lets the last answers be read, then ends the loop by leaving it
@@ -211,15 +273,25 @@ Server::~Server() = default;
 
 Result<std::unique_ptr<Server>> Server::create(serve::Backend backend,
                                                const ServerOptions& options) {
+  auto address = BoundAddress::bind(options);
+  if (!address) return fail(address.error());
+  return create(std::move(backend), options, *std::move(address));
+}
+
+Result<std::unique_ptr<Server>> Server::create(serve::Backend backend, const ServerOptions& options,
+                                               BoundAddress address) {
   if (auto checked = check(options, backend.model.name); !checked) return fail(checked.error());
   try {
     auto impl = std::make_unique<Impl>(std::move(backend), options);
-    if (auto listening = impl->listen(); !listening) return fail(listening.error());
+    if (auto listening = impl->listen(std::move(address)); !listening)
+      return fail(listening.error());
     return std::unique_ptr<Server>(new Server(std::move(impl)));
   } catch (const std::exception& e) {
     return fail(ErrorKind::kIo, "the server cannot be set up: {}", e.what());
   }
 }
+
+std::optional<int> Server::stopped_by() const { return impl_->stopped_by; }
 
 std::uint16_t Server::port() const {
   ErrorCode ignored;
@@ -234,11 +306,15 @@ std::string Server::url() const {
 }
 
 Status Server::run() {
-  try {
-    impl_->core.io.run();
-  } catch (const std::exception& e) {
-    impl_->stop_now();
-    return fail(ErrorKind::kInternal, "the server's event loop failed: {}", e.what());
+  // What a connection's handlers throw ends that connection, so this is what remains: memory that
+  // ran out between two connections. The loop goes on.
+  while (true) {
+    try {
+      impl_->core.io.run();
+      break;
+    } catch (const std::exception& e) {
+      impl_->recover(e);
+    }
   }
   if (impl_->drainer.joinable()) impl_->drainer.join();
   return {};

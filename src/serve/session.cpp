@@ -1,5 +1,6 @@
 #include "serve/session.h"
 
+#include <malloc.h>
 #include <spdlog/spdlog.h>
 
 #include <array>
@@ -8,76 +9,82 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/http/basic_dynamic_body.hpp>
-#include <boost/beast/http/error.hpp>
-#include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/read.hpp>
+#include <new>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "serve/api_response.h"
+#include "serve/http_framing.h"
+#include "serve/http_head.h"
 
 namespace dovetail::serve {
 namespace {
 
 namespace asio = boost::asio;
-namespace http = boost::beast::http;
 using ErrorCode = boost::system::error_code;
 using Clock = std::chrono::steady_clock;
 
-// Grows with what arrives, never with what a header announces.
-using Parser = http::request_parser<http::basic_dynamic_body<boost::beast::flat_buffer>>;
-
 constexpr auto kResult = asio::as_tuple(asio::use_awaitable);
-constexpr std::uint32_t kHeaderLimit = 16 << 10;
+constexpr std::size_t kReadBytes = 16 << 10;
 constexpr std::size_t kPipelineLimit = 64 << 10;  // read ahead while an answer is made
+constexpr std::size_t kBufferLimit = kPipelineLimit + kReadBytes;
+constexpr std::size_t kEventsInARow = 64;  // of one answer
+constexpr std::size_t kLargeAnswer = 8 << 20;
 constexpr std::size_t kLingerLimit = 16 << 20;
+constexpr std::chrono::milliseconds kRetryReport{10};
 constexpr std::chrono::milliseconds kLingerTime = std::chrono::seconds(2);
 
-std::string text_of(boost::beast::string_view view) { return {view.data(), view.size()}; }
-
-HttpHead head_of(const Parser& parser) {
-  const auto& request = parser.get();
-  HttpHead head;
-  head.method = text_of(request.method_string());
-  head.target = text_of(request.target());
-  head.keep_alive = request.keep_alive();
-  head.http_1_0 = request.version() < 11;
-  head.authorization = text_of(request[http::field::authorization]);
-  head.content_type = text_of(request[http::field::content_type]);
-  head.content_encoding = text_of(request[http::field::content_encoding]);
-  if (const auto length = parser.content_length()) head.content_length = *length;
-  return head;
+// Also where no memory is left for it.
+void log_failure(const std::exception_ptr& failure) noexcept {
+  try {
+    try {
+      std::rethrow_exception(failure);
+    } catch (const std::exception& e) {
+      spdlog::error("a request or its connection failed: {}", e.what());
+    }
+  } catch (...) {
+    return;  // no memory is left for the line
+  }
 }
 
-std::string_view body_of(const Parser& parser) {
-  const auto data = parser.get().body().cdata();
-  return {static_cast<const char*>(data.data()), data.size()};
-}
-
-ApiError too_large(std::size_t limit) {
+ApiError no_room_for_bodies() {
   ApiError error;
-  error.status = 413;
-  error.code = "body_too_large";
-  error.message = fmt::format("the body is too large; expected at most {} bytes", limit);
+  error.status = 503;
+  error.code = "too_many_bodies";
+  error.message = "the bodies of other requests take the memory for bodies; try again later";
+  error.retry_after = 1;
   return error;
 }
 
-// What to answer to a head that cannot be read; nothing where nobody is left to read it.
-std::optional<ApiError> broken_head(const ErrorCode& failure) {
-  if (failure.category() != http::make_error_code(http::error::bad_method).category() ||
-      failure == http::error::end_of_stream || failure == http::error::partial_message) {
-    return std::nullopt;
-  }
+ApiError not_prepared() {
   ApiError error;
-  error.code = "bad_http";
-  error.message = fmt::format("not a valid HTTP/1.1 request: {}", failure.message());
-  if (failure == http::error::header_limit || failure == http::error::buffer_overflow) {
-    error.status = 431;
-    error.message = fmt::format("the request's head is larger than {} bytes", kHeaderLimit);
-  }
+  error.status = 500;
+  error.code = "internal";
+  error.message = "the request could not be prepared; the server's log says why";
   return error;
+}
+
+// `grammar`: the body was read, and its grammar finds no place.
+ApiError too_busy(bool grammar) {
+  ApiError error;
+  error.status = 429;
+  error.code = "queue_full";
+  error.retry_after = 1;
+  error.message = grammar ? "too many new grammars are waiting to be compiled, of all users or of "
+                            "this one; try again later"
+                          : "too many requests are waiting to be read; try again later";
+  return error;
+}
+
+// On a worker: what `work` throws is logged, and leaves its outcome as it was.
+template <class F>
+void run_guarded(const F& work) noexcept {
+  try {
+    work();
+  } catch (...) {
+    log_failure(std::current_exception());
+  }
 }
 
 }  // namespace
@@ -85,6 +92,7 @@ std::optional<ApiError> broken_head(const ErrorCode& failure) {
 Session::Session(Core& core, asio::ip::tcp::socket socket, bool overloaded)
     : core_(core),
       socket_(std::move(socket)),
+      buffer_(kBufferLimit),
       signal_(core.io),
       watchdog_(core.io),
       overloaded_(overloaded) {
@@ -105,40 +113,59 @@ void Session::start() {
   });
 }
 
-void Session::ended(const std::exception_ptr& failure) {
-  if (failure) {
-    try {
-      std::rethrow_exception(failure);
-    } catch (const std::exception& e) {
-      spdlog::error("a connection failed: {}", e.what());
-    }
-  }
-  gone_ = true;
-  forget_requests();
+void Session::ended(const std::exception_ptr& failure) noexcept {
+  if (failure) log_failure(failure);
   deadline_ = Clock::time_point::max();
+  abort();
   watchdog_.cancel();
-  ErrorCode ignored;
-  socket_.close(ignored);
+}
+
+template <class Function>
+void Session::guarded(Function&& function) noexcept {
+  try {
+    function();
+  } catch (...) {
+    log_failure(std::current_exception());
+    abort();
+  }
 }
 
 void Session::finish() {
   if (!busy_) abort();
 }
 
-void Session::abort() {
+void Session::abort() noexcept {
   gone_ = true;
   forget_requests();
+  if (job_ && core_.jobs.withdraw(job_)) job_.reset();
   ErrorCode ignored;
   socket_.close(ignored);
   signal_.cancel();
 }
 
-// Cancels what is still being generated. The inbox is closed first, so that the end that follows
-// finds nobody.
-void Session::forget_requests() {
+std::optional<Clock::time_point> Session::idle_since() const {
+  const bool answered = answered_ != Clock::time_point::max();
+  if (busy_ || gone_ || !answered || buffer_.size() > 0) return std::nullopt;
+  return answered_;
+}
+
+bool Session::has_input() const {
+  ErrorCode unknown;
+  return buffer_.size() > 0 || socket_.available(unknown) > 0;
+}
+
+// Cancels what is still being generated. The inbox is closed first: it takes no event of the
+// end that follows.
+void Session::forget_requests() noexcept {
   if (inbox_) inbox_->close();
   inbox_.reset();
-  for (const RequestId id : requests_) core_.backend.cancel(id);
+  for (const RequestId id : requests_) {
+    try {
+      core_.backend.cancel(id);
+    } catch (...) {
+      log_failure(std::current_exception());
+    }
+  }
   requests_.clear();
 }
 
@@ -175,27 +202,28 @@ void Session::await_deadline() {
     if (Clock::now() >= self->deadline_) {
       self->abort();
     } else {
-      self->await_deadline();
+      self->guarded([&self] { self->await_deadline(); });
     }
   });
 }
 
 void Session::watch() {
   stop_watch_ = false;
+  const auto space = buffer_.prepare(4096);
+  socket_.async_read_some(
+      space, [self = shared_from_this()](const ErrorCode& failure, std::size_t size) {
+        self->watching_ = false;
+        self->buffer_.commit(size);
+        if (failure && failure != asio::error::operation_aborted && !self->gone_) {
+          self->abort();
+          return;
+        }
+        if (!failure && !self->stop_watch_ && self->buffer_.size() < kPipelineLimit) {
+          self->guarded([&self] { self->watch(); });
+        }
+        self->signal_.cancel();
+      });
   watching_ = true;
-  socket_.async_read_some(buffer_.prepare(4096), [self = shared_from_this()](
-                                                     const ErrorCode& failure, std::size_t size) {
-    self->watching_ = false;
-    self->buffer_.commit(size);
-    if (failure && failure != asio::error::operation_aborted && !self->gone_) {
-      self->abort();
-      return;
-    }
-    if (!failure && !self->stop_watch_ && self->buffer_.size() < kPipelineLimit) {
-      self->watch();
-    }
-    self->signal_.cancel();
-  });
 }
 
 Session::Task Session::stop_watching() {
@@ -250,52 +278,102 @@ Session::Task Session::run() {
     co_return;
   }
   bool next = true;
-  while (next && !gone_ && !core_.stopping) next = co_await serve_one();
+  while (next && !gone_ && !core_.stopping) {
+    next = co_await serve_one();
+    answered_ = Clock::now();
+  }
+}
+
+std::string_view Session::buffered() const {
+  const auto data = buffer_.cdata();
+  return {static_cast<const char*>(data.data()), data.size()};
+}
+
+boost::asio::awaitable<bool> Session::fill() {
+  const auto space = buffer_.prepare(kReadBytes);
+  const auto [failure, size] = co_await socket_.async_read_some(space, kResult);
+  buffer_.commit(size);
+  co_return !failure && !gone_;
+}
+
+boost::asio::awaitable<std::optional<Outcome<HttpHead>>> Session::read_head() {
+  HeadScanner scanner;
+  while (true) {
+    if (auto problem = scanner.scan(buffered())) {
+      co_return Outcome<HttpHead>(tl::unexpected<ApiError>(std::move(*problem)));
+    }
+    if (scanner.done()) break;
+    const bool more = co_await fill();
+    if (!more) co_return std::nullopt;
+  }
+  const std::size_t size = scanner.end() - scanner.begin();
+  auto head = parse_head(buffered().substr(scanner.begin(), size));
+  buffer_.consume(scanner.end());
+  co_return std::move(head);
+}
+
+boost::asio::awaitable<bool> Session::read_body(const HttpHead& head, RequestBody& body,
+                                                Problem& problem) {
+  const std::size_t limit = core_.options.max_body_bytes;
+  // The router has refused what announces more than the limit.
+  const auto most = static_cast<std::size_t>(head.content_length.value_or(limit));
+  BodyDecoder decoder = head.chunked ? BodyDecoder::of_chunks(limit) : BodyDecoder::of_length(most);
+  while (!decoder.done()) {
+    if (buffer_.size() == 0) {
+      const bool more = co_await fill();
+      if (!more) co_return false;
+    }
+    auto step = decoder.next(buffered());
+    if (!step) {
+      problem = std::move(step.error());
+    } else if (!body.append(step->payload, most)) {
+      problem = no_room_for_bodies();
+    }
+    if (problem) co_return true;
+    buffer_.consume(step->taken);
+  }
+  co_return true;
 }
 
 Session::Answered Session::serve_one() {
-  Parser parser;
-  parser.header_limit(kHeaderLimit);
-  parser.body_limit(boost::none);  // judged below, where the answer can say so
-
   busy_ = false;
   arm(core_.options.header_timeout);
-  const auto [broken, unused] = co_await http::async_read_header(socket_, buffer_, parser, kResult);
+  const auto read = co_await read_head();
   disarm();
   busy_ = true;
-  if (gone_) co_return false;
-  if (broken) {
-    const auto error = broken_head(broken);
-    if (error) co_await refuse(Route::kUnknown, *error);
+  if (gone_ || !read) co_return false;
+  if (!*read) {
+    co_await refuse(Route::kUnknown, read->error());
     co_return false;
   }
-  const HttpHead head = head_of(parser);
+  const HttpHead& head = **read;
   const Route route = route_of(head.target);
   if (const auto refused = refuse_head(head, core_.state)) {
-    if (!parser.is_done()) {
+    if (head.has_body()) {
       co_await refuse(route, *refused);
       co_return false;
     }
     const HttpResponse response = error_response(*refused);
     co_return co_await respond(head, route, response);
   }
-  if (!parser.is_done() &&
-      boost::beast::iequals(parser.get()[http::field::expect], "100-continue")) {
+  if (head.has_body() && head.expects_continue) {
     const bool sent = co_await send("HTTP/1.1 100 Continue\r\n\r\n");
     if (!sent) co_return false;
   }
-  parser.body_limit(core_.options.max_body_bytes);
-  arm(core_.options.body_timeout);
-  const auto [cut, unused_too] = co_await http::async_read(socket_, buffer_, parser, kResult);
-  disarm();
-  if (gone_) co_return false;
-  if (cut) {
-    std::optional<ApiError> error = broken_head(cut);
-    if (cut == http::error::body_limit) error = too_large(core_.options.max_body_bytes);
-    if (error) co_await refuse(route, *error);
-    co_return false;
+  RequestBody body(core_.body_budget);
+  if (head.has_body()) {
+    Problem problem;
+    arm(core_.options.body_timeout);
+    const bool here = co_await read_body(head, body, problem);
+    disarm();
+    if (gone_ || !here) co_return false;
+    if (problem) {
+      body.clear();
+      co_await refuse(route, *problem);
+      co_return false;
+    }
   }
-  if (takes_body(route)) co_return co_await answer_body(head, route, body_of(parser));
+  if (takes_body(route)) co_return co_await answer_body(head, route, std::move(body));
   const HttpResponse response = answer_get(route, head.target, core_.state, core_.counts);
   co_return co_await respond(head, route, response);
 }
@@ -310,6 +388,28 @@ Session::Answered Session::respond(const HttpHead& head, Route route,
   co_return sent&& keep;
 }
 
+Session::Answered Session::respond_in_parts(const HttpHead& head, Route route,
+                                            std::vector<std::string> parts) {
+  core_.counts.answered(route_name(route), 200);
+  const bool keep = keeps_alive(head);
+  std::size_t size = 0;
+  for (const std::string& part : parts) size += part.size();
+  const std::string start = response_head(HttpResponse(), Framing::kLength, size, keep);
+  bool sent = co_await send(start);
+  for (std::size_t i = 0; sent && i < parts.size(); ++i) {
+    sent = co_await send(parts[i]);
+    parts[i] = std::string();
+  }
+  if (size > kLargeAnswer) {
+    // What a large answer left free stays with the process otherwise. Where the queue is full, the
+    // next large answer does it.
+    core_.jobs.add(
+        JobClass::kLargeBody, {}, [](const std::atomic<bool>&) { ::malloc_trim(0); }, [] {});
+  }
+  if (sent && !keep) co_await linger();
+  co_return sent&& keep;
+}
+
 Session::Task Session::refuse(Route route, const ApiError& error) {
   core_.counts.answered(route_name(route), error.status);
   const std::string text = response_text(error_response(error), false, false);
@@ -317,29 +417,68 @@ Session::Task Session::refuse(Route route, const ApiError& error) {
   if (sent) co_await linger();
 }
 
-Session::Answered Session::answer_body(const HttpHead& head, Route route, std::string_view body) {
-  watch();
-  Outcome<Work> work = tl::unexpected<ApiError>(ApiError{});
-  bool worked = false;
-  // The frame stays until the worker has reported: `work` and `body` may be used from there.
-  asio::post(core_.pool, [this, self = shared_from_this(), &work, &worked, route, body]() mutable {
-    try {
-      work = work_on(route, body, core_.state);
-    } catch (const std::exception& e) {
-      ApiError error;
-      error.status = 500;
-      error.code = "internal";
-      error.message = fmt::format("the request could not be prepared: {}", e.what());
-      work = tl::unexpected<ApiError>(std::move(error));
-    }
-    asio::post(core_.io, [self = std::move(self), &worked] {
-      worked = true;
-      self->signal_.cancel();
-    });
-  });
-  while (!worked) co_await wait();
+Session::Answered Session::on_worker(JobClass kind, std::string tenant, BodyJobs::Work work) {
+  job_ = core_.jobs.add(kind, std::move(tenant), std::move(work),
+                        [&core = core_, weak = weak_from_this()] {
+                          // The session must not end on the worker's thread.
+                          const auto report = [weak] {
+                            if (const auto self = weak.lock()) {
+                              self->job_.reset();
+                              self->signal_.cancel();
+                            }
+                          };
+                          for (bool reported = false; !reported;) {
+                            try {
+                              asio::post(core.io, report);
+                              reported = true;
+                            } catch (const std::bad_alloc&) {
+                              std::this_thread::sleep_for(kRetryReport);
+                            }
+                          }
+                        });
+  if (!job_) co_return false;
+  while (job_) co_await wait();
+  co_return true;
+}
 
-  const auto* generation = work ? std::get_if<Generation>(&*work) : nullptr;
+Session::Answered Session::answer_body(const HttpHead& head, Route route, RequestBody body) {
+  watch();
+  // Shared with the workers, since this frame may end by an exception before they are done.
+  struct Job {
+    RequestBody body;
+    Outcome<Work> work;
+  };
+  const auto job =
+      std::make_shared<Job>(Job{std::move(body), tl::unexpected<ApiError>(not_prepared())});
+  // The work has a name each time: g++ 12 destroys closures in an expression with co_await twice.
+  BodyJobs::Work read = [&core = core_, job, route](const std::atomic<bool>&) {
+    run_guarded([&] { job->work = work_on(route, job->body.view(), core.state); });
+    job->body.clear();
+  };
+  const bool large = job->body.view().size() > BodyJobs::kLargeBody;
+  bool room =
+      co_await on_worker(large ? JobClass::kLargeBody : JobClass::kBody, {}, std::move(read));
+  auto* generation = job->work ? std::get_if<Generation>(&*job->work) : nullptr;
+  if (room && !gone_ && generation != nullptr && generation->format) {
+    std::string tenant = generation->requests.front().tenant;
+    BodyJobs::Work compile = [&core = core_, job](const std::atomic<bool>& stop) {
+      auto ready = std::get<Generation>(std::move(*job->work));
+      job->work = tl::unexpected<ApiError>(not_prepared());
+      run_guarded([&] {
+        auto problem = compile_format(ready, core.backend, stop);
+        if (problem) {
+          job->work = tl::unexpected<ApiError>(*std::move(problem));
+        } else {
+          job->work = Work(std::move(ready));
+        }
+      });
+    };
+    room = co_await on_worker(JobClass::kGrammar, std::move(tenant), std::move(compile));
+    generation = room && job->work ? std::get_if<Generation>(&*job->work) : nullptr;
+  }
+  if (!room) job->work = tl::unexpected<ApiError>(too_busy(job->work.has_value()));
+
+  Outcome<Work>& work = job->work;
   if (generation != nullptr && !gone_) {
     const bool next = co_await generate(head, route, *generation);
     forget_requests();
@@ -357,7 +496,7 @@ Session::Answered Session::generate(const HttpHead& head, Route route,
   const auto inbox = std::make_shared<Inbox>(
       [weak = weak_from_this(), executor = core_.io.get_executor()] {
         asio::post(executor, [weak] {
-          if (const auto self = weak.lock()) self->wake();
+          if (const auto self = weak.lock()) self->guarded([&self] { self->wake(); });
         });
       },
       generation.stream ? core_.options.max_stream_bytes : SIZE_MAX);
@@ -434,15 +573,23 @@ Session::Answered Session::gather(const HttpHead& head, Route route, Reply& repl
       co_await wait();
       continue;
     }
-    for (Inbox::Item& item : items) {
-      if (!reply.failure()) reply.add(item.prompt, std::move(item.event));
+    for (std::size_t i = 0; i < items.size() && !reply.failure() && !gone_; ++i) {
+      reply.add(items[i].prompt, std::move(items[i].event));
+      // Other connections have their turn between.
+      if (i % kEventsInARow == kEventsInARow - 1) {
+        co_await asio::post(core_.io, asio::use_awaitable);
+      }
     }
   }
   forget_requests();
   co_await stop_watching();
   if (gone_) co_return false;
-  const HttpResponse response = reply.failure() ? error_response(*reply.failure()) : reply.body();
-  co_return co_await respond(head, route, response);
+  if (reply.failure()) {
+    const HttpResponse response = error_response(*reply.failure());
+    co_return co_await respond(head, route, response);
+  }
+  std::vector<std::string> parts = reply.take_body();
+  co_return co_await respond_in_parts(head, route, std::move(parts));
 }
 
 }  // namespace dovetail::serve

@@ -4,17 +4,19 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <chrono>
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_set>
 #include <vector>
 
+#include "serve/body_budget.h"
+#include "serve/body_jobs.h"
 #include "serve/inbox.h"
 #include "serve/router.h"
 
@@ -22,7 +24,7 @@ namespace dovetail::serve {
 
 class Session;
 
-// What all connections of a server share. Belongs to the event loop's thread, but for `pool`, and
+// What all connections of a server share. Belongs to the event loop's thread, but for `jobs`, and
 // for what never changes in `state`. Torn down from the last member to the first: the workers, then
 // the loop with its connections, then what those refer to.
 struct Core {
@@ -32,11 +34,12 @@ struct Core {
   const ServerOptions options;
   ServerState state;
   HttpCounts counts;
+  BodyBudget body_budget;
   std::unordered_set<Session*> sessions;
   bool stopping = false;                  // connections end with the answer that they are at
   std::function<void()> on_last_session;  // called when no connection is left
   boost::asio::io_context io{1};
-  boost::asio::thread_pool pool{2};  // parses, renders and tokenises
+  BodyJobs jobs;  // parses, renders, tokenises and compiles
 };
 
 // One connection: reads requests one after the other and answers each. Lives until its coroutine
@@ -54,7 +57,15 @@ class Session : public std::enable_shared_from_this<Session> {
   // Ends the connection: at once where it waits for a request, else after the present answer.
   void finish();
   // Ends the connection at once; what it generates is cancelled.
-  void abort();
+  void abort() noexcept;
+
+  // Whether the connection counts against max_connections.
+  bool holds_place() const { return !overloaded_ && (busy_ || !gone_); }
+  // When a kept connection that waits for its next request had its last answer; nothing while a
+  // request is read or answered, and before the first.
+  std::optional<std::chrono::steady_clock::time_point> idle_since() const;
+  // Whether something has arrived that was not read yet.
+  bool has_input() const;
 
  private:
   using Task = boost::asio::awaitable<void>;
@@ -63,11 +74,21 @@ class Session : public std::enable_shared_from_this<Session> {
 
   Task run();
   Answered serve_one();
-  Answered answer_body(const HttpHead& head, Route route, std::string_view body);
+  // These two read from the socket into `buffer_`. Nothing, or false: the connection has ended.
+  boost::asio::awaitable<std::optional<Outcome<HttpHead>>> read_head();
+  boost::asio::awaitable<bool> read_body(const HttpHead& head, RequestBody& body, Problem& problem);
+  boost::asio::awaitable<bool> fill();
+  std::string_view buffered() const;
+  Answered answer_body(const HttpHead& head, Route route, RequestBody body);
+  // Runs `work` on a worker and waits for its end; at once where the client has gone meanwhile and
+  // the work has not begun. False: too many jobs wait.
+  Answered on_worker(JobClass kind, std::string tenant, BodyJobs::Work work);
   Answered generate(const HttpHead& head, Route route, const Generation& generation);
   Answered stream(const HttpHead& head, Route route, class Reply& reply);
   Answered gather(const HttpHead& head, Route route, class Reply& reply);
   Answered respond(const HttpHead& head, Route route, const HttpResponse& response);
+  // The same for a body in parts, each of which is freed when it was sent.
+  Answered respond_in_parts(const HttpHead& head, Route route, std::vector<std::string> parts);
   // An answer before the request was read to its end; the connection ends with it.
   Task refuse(Route route, const ApiError& error);
   boost::asio::awaitable<bool> send(std::string_view data);
@@ -79,12 +100,15 @@ class Session : public std::enable_shared_from_this<Session> {
   Task stop_watching();
 
   void wake();
-  void forget_requests();
+  void forget_requests() noexcept;
+  // Runs a part of a handler: what it throws ends this connection, not the event loop.
+  template <class Function>
+  void guarded(Function&& function) noexcept;
   void arm(std::chrono::milliseconds limit);
   void disarm();
   void await_deadline();
   bool keeps_alive(const HttpHead& head) const;
-  void ended(const std::exception_ptr& failure);
+  void ended(const std::exception_ptr& failure) noexcept;
 
   Core& core_;
   boost::asio::ip::tcp::socket socket_;
@@ -94,6 +118,8 @@ class Session : public std::enable_shared_from_this<Session> {
   std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::time_point::max();
   std::shared_ptr<Inbox> inbox_;  // of the generation under way
   std::vector<RequestId> requests_;
+  std::chrono::steady_clock::time_point answered_ = std::chrono::steady_clock::time_point::max();
+  BodyJobs::Ticket job_;  // of the body under way
   bool overloaded_;
   bool busy_ = false;       // between a request's head and the end of its answer
   bool gone_ = false;       // the client went away, or was sent away

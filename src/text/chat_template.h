@@ -34,6 +34,11 @@ class ChatTemplate {
   Result<std::string> render(const nlohmann::ordered_json& variables,
                              const RenderOptions& options = {}) const;
 
+  // The same with a chat under `messages`. The role `developer` (of OpenAI's API) becomes `system`
+  // where the template does not know it, that is, where no expression holds this string.
+  Result<std::string> render_chat(nlohmann::ordered_json variables,
+                                  const RenderOptions& options = {}) const;
+
   // The names that it reads and does not bind itself, without the global functions: the variables
   // that render() should be given. Sorted.
   std::vector<std::string> free_names() const;

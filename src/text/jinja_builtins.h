@@ -4,6 +4,7 @@
 #include <functional>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "text/jinja_value.h"
@@ -65,5 +66,14 @@ class Bound {
   std::vector<std::string_view> parameters_;
   std::vector<const Value*> values_;
 };
+
+struct NamedFilter {
+  std::string_view name;
+  Filter filter;
+};
+
+// Filters of one value, and those that work on the elements of one.
+std::span<const NamedFilter> scalar_filters();
+std::span<const NamedFilter> sequence_filters();
 
 }  // namespace dovetail::text::jinja

@@ -1,12 +1,11 @@
 // Filters of single values: texts, numbers, JSON.
-#include "text/jinja_filters.h"
-
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
 
+#include "text/jinja_builtins.h"
 #include "text/jinja_format.h"
 #include "text/jinja_unicode.h"
 

@@ -1,10 +1,9 @@
-#include "text/jinja_free_names.h"
-
 #include <algorithm>
 #include <set>
 
 #include "text/jinja_ast.h"
 #include "text/jinja_builtins.h"
+#include "text/jinja_parser.h"
 
 namespace dovetail::text::jinja {
 namespace {

@@ -334,6 +334,13 @@ Result<std::shared_ptr<const Template>> parse_template(std::string_view source,
   return std::shared_ptr<const Template>(std::move(parsed));
 }
 
+bool holds_string(const Template& parsed, std::string_view text) {
+  const std::vector<Token> tokens = tokenize(parsed.source);  // parsed, so it does not throw
+  return std::any_of(tokens.begin(), tokens.end(), [&](const Token& token) {
+    return token.type == TokenType::kString && token.text == text;
+  });
+}
+
 Error locate(const JinjaError& error, std::string_view name, std::string_view source) {
   const std::string_view before = source.substr(0, error.offset.value_or(0));
   const auto line = std::count(before.begin(), before.end(), '\n') + 1;

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "text/jinja_ast.h"
@@ -28,7 +29,15 @@ struct Template {
 Result<std::shared_ptr<const Template>> parse_template(std::string_view source,
                                                        std::string_view name);
 
+// Whether an expression of the template has the literal string `text`; comments and the text
+// between tags do not count.
+bool holds_string(const Template& parsed, std::string_view text);
+
 // "NAME:LINE:COLUMN: MESSAGE" (line and column from 1, columns in code points).
 Error locate(const JinjaError& error, std::string_view name, std::string_view source);
+
+// The names that a template reads and does not bind itself: what its variables must bring. Sorted,
+// each once, without the global functions. A name that one branch binds counts as bound after it.
+std::vector<std::string> free_names(const Template& parsed);
 
 }  // namespace dovetail::text::jinja

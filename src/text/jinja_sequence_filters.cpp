@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <array>
 
-#include "text/jinja_filters.h"
+#include "text/jinja_builtins.h"
 #include "text/jinja_unicode.h"
 
 namespace dovetail::text::jinja {
@@ -256,9 +256,11 @@ Value items(Context& context, const Value& input, Arguments&) {
 }
 
 // select, reject, selectattr and rejectattr: the first argument is the attribute, if any, then the
-// name of a test and its arguments.
+// name of a test and its arguments. A falsy input (none, 0, ...) has no elements, as in Jinja, and
+// the arguments are not looked at then.
 Value choose(Context& context, const Value& input, Arguments& arguments, bool by_attribute,
              bool keep) {
+  if (!truthy(input)) return Value::generator({});
   std::optional<AttributePath> path;
   size_t next = 0;
   if (by_attribute) {
@@ -287,7 +289,9 @@ Value choose(Context& context, const Value& input, Arguments& arguments, bool by
   return Value::generator(std::move(kept));
 }
 
+// Takes a falsy input as choose() does.
 Value map(Context& context, const Value& input, Arguments& arguments) {
+  if (!truthy(input)) return Value::generator({});
   Items mapped;
   if (arguments.positional.empty()) {
     const Bound bound(arguments, "map", {"attribute", "default"}, 1);

@@ -53,7 +53,7 @@ Result<std::vector<TokenId>> PromptEncoder::chat(const nlohmann::ordered_json& m
   variables["add_generation_prompt"] = true;
   variables["bos_token"] = token_text(*tokenizer_, tokenizer_->bos());
   variables["eos_token"] = token_text(*tokenizer_, tokenizer_->eos());
-  const Result<std::string> rendered = template_->render(variables);
+  const Result<std::string> rendered = template_->render_chat(std::move(variables));
   if (!rendered) return fail(rendered.error());
   // The template itself writes BOS.
   return tokenizer_->encode(*rendered, {.add_special = false, .parse_special = true});

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "text/tokenizer_gguf.h"
 #include "text/tokenizer_impl.h"
-#include "text/tokenizer_json.h"
 
 namespace dovetail::text {
 namespace {

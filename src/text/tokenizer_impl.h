@@ -1,18 +1,20 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
+#include "base/result.h"
+#include "load/model_source.h"
 #include "text/added_tokens.h"
-#include "text/bpe.h"
 #include "text/decoder.h"
+#include "text/encoders.h"
 #include "text/normalizer.h"
 #include "text/pretokenizer.h"
-#include "text/sentencepiece_bpe.h"
 #include "text/tokenizer.h"
-#include "text/unigram.h"
 #include "text/vocabulary.h"
 
 namespace dovetail::text {
@@ -46,5 +48,13 @@ struct Tokenizer::Impl {
            special[static_cast<std::size_t>(id)];
   }
 };
+
+// A tokenizer from the texts of tokenizer.json and tokenizer_config.json (may be empty).
+Result<std::shared_ptr<const Tokenizer::Impl>> read_json_tokenizer(
+    std::string_view tokenizer_json, std::string_view tokenizer_config_json);
+
+// A tokenizer from GGUF metadata: `llama` (SentencePiece's BPE with scores) or `gpt2` (byte-level
+// BPE with the splits that tokenizer.ggml.pre names).
+Result<std::shared_ptr<const Tokenizer::Impl>> read_gguf_tokenizer(const load::GgufTokenizer& data);
 
 }  // namespace dovetail::text

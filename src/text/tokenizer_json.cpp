@@ -1,5 +1,3 @@
-#include "text/tokenizer_json.h"
-
 #include <algorithm>
 #include <cmath>
 

@@ -39,7 +39,7 @@ def lines_of(text):
 class Usage(WithFolder):
     def test_help_lists_the_commands(self):
         overview = run("--help").stdout
-        for command in ("run", "chat", "serve", "inspect", "tokenize"):
+        for command in ("run", "chat", "serve", "inspect", "tokenize", "bench"):
             self.assertRegex(overview, rf"(?m)^  {command} +\w")
             own = run(command, "--help").stdout
             self.assertIn("MODEL", own)
@@ -48,7 +48,7 @@ class Usage(WithFolder):
         for command in ("run", "serve"):
             own = run(command, "--help").stdout
             for option in ("max-num-seqs", "max-num-batched-tokens", "long-prefill-token-threshold",
-                           "block-size", "kv-blocks", "kv-memory", "no-mixed", "no-prefix-cache",
+                           "block-size", "kv-blocks", "kv-memory", "no-mixed", "no-pack", "no-prefix-cache",
                            "async-scheduling", "speculative-tokens", "policy",
                            "max-queued-requests", "target-inter-token-ms", "min-prefill-tokens",
                            "prefill-interval", "prefill-alignment", "ageing-steps", "stall-limit"):
@@ -245,7 +245,7 @@ class Model:
                    "--threads", "1")
         self.assertRegex(done.stderr, r"(?m)^kv-blocks 9: .*, as given$")
         self.assertRegex(done.stderr, r"(?m)^max-model-len 144: what the cache holds")
-        self.assertRegex(done.stderr, r"(?m)^threads 1: as given, each on a core of its own while nobody else wants it$")
+        self.assertRegex(done.stderr, r"(?m)^threads 1: as given, each on a core of its own while no other process wants it$")
         self.assertRegex(done.stderr, r"(?m)^lanes 1x\(1L\): ")
         # hwloc is told of a machine whose cores have a cache each.
         mine = os.sched_getaffinity(0)
@@ -385,6 +385,21 @@ class Model:
         history = first + answer[:-1] + second
         self.assertEqual(both[len(answer):],
                          run("run", self.model, history, "--chat", *options).stdout)
+
+    def test_chat_says_what_it_draws_with(self):
+        model = DEMO / "demo-arith-Q8_0.gguf"
+        terminal, stdin = os.openpty()
+        with os.fdopen(terminal, "wb", buffering=0) as typed, os.fdopen(stdin) as stdin:
+            typed.write(b"39+324\n/quit\n")
+            done = subprocess.run([BINARY, "chat", model, "--seed", "1"], stdin=stdin, capture_output=True,
+                                  text=True, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("sampling: temperature 0.8, top-k 40, top-p 0.95, min-p 0.05, unless asked otherwise "
+                      "(the GGUF file recommends none)\n", done.stderr)
+        said = ["--temperature", "0.8", "--top-k", "40", "--top-p", "0.95", "--min-p", "0.05"]
+        for seed in range(3):
+            talk = ["chat", model, "--seed", seed]
+            self.assertEqual(run(*talk, text="39+324\n").stdout, run(*talk, *said, text="39+324\n").stdout)
 
     def test_serve(self):
         trace = self.folder / "trace.json"

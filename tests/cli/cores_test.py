@@ -142,7 +142,7 @@ tasks:
                      "--topology", "1366x(1C2V)", "--graph", graph, "--threads", "2")
         self.refused("'fused': task 2: no group has 1 matrix and 2 vector lanes", "--topology", "8x(1C1V)", "--graph",
                      graph)
-        self.refused("'loose' is no policy, expected strict, uniform or per-core", *NPU, "--graph", graph, "--policy",
+        self.refused("'loose' is no policy, expected strict, staged, uniform or per-core", *NPU, "--graph", graph, "--policy",
                      "loose")
         self.refused("nowhere.yaml: No such file", *NPU, "--graph", self.folder / "nowhere.yaml")
         self.refused("/tasks/0/shape: 'X' is no shape", *NPU, "--graph",

@@ -40,7 +40,7 @@ tasks:
                                    "g.yaml");
   ASSERT_TRUE(program) << program.error().message;
   ASSERT_EQ(program->size(), 4U);
-  const cores::ProgramTask& norm = (*program)[0];
+  const study::ProgramTask& norm = (*program)[0];
   EXPECT_EQ(norm.name, "norm");
   EXPECT_EQ(norm.shape, cores::kVectorTask);
   EXPECT_EQ(norm.takes, 2500U);
@@ -50,7 +50,7 @@ tasks:
   EXPECT_EQ(norm.accesses[0].region.end(), 4096U);
   EXPECT_EQ(norm.accesses[2].mode, AccessMode::kWrite);
   EXPECT_EQ(norm.accesses[2].region, Region(norm.accesses[1].region.buffer(), 20, 10));
-  const cores::ProgramTask& expert = (*program)[1];
+  const study::ProgramTask& expert = (*program)[1];
   EXPECT_EQ(expert.shape, (cores::TaskShape{1, 2, false}));
   EXPECT_EQ(expert.blocks, 8U);
   EXPECT_TRUE(expert.together);
@@ -60,7 +60,7 @@ tasks:
   EXPECT_EQ(expert.accesses[0].region.begin(), 8U);
   EXPECT_EQ(expert.accesses[0].region.end(), 8U + 64 + 16 + 4);
   EXPECT_THAT((*program)[2].after, ElementsAre(0, 1));
-  EXPECT_FALSE(cores::has_lanes((*program)[2].shape));
+  EXPECT_FALSE(study::has_lanes((*program)[2].shape));
   EXPECT_EQ((*program)[3].shape, cores::kWholeGroup);
   EXPECT_EQ((*program)[3].takes, 1U);
 }

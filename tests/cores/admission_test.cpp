@@ -49,7 +49,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"IIR", 3, kRun, kRun, kRun},     // a lane that it does not use is busy
                     Case{"RRR", 7, kNo, kPend, kPend},    // all busy
                     Case{"RRI", 3, kNo, kPend, kPend},    // both that it uses are
-                    Case{"RRP", 3, kNo, kPend, kPend},    // what is parked on the third is nothing
+                    Case{"RRP", 3, kNo, kPend, kPend},    // what is pending on the third is nothing
                     Case{"RPR", 7, kNo, kNo, kNo},        // one pending slot is taken
                     Case{"IpI", 3, kNo, kNo, kNo},        // given away, not begun yet
                     Case{"III", 0, kNo, kNo, kNo},        // no lanes
@@ -63,7 +63,7 @@ class ChooseLanes : public testing::Test {
  protected:
   static constexpr GroupSpec kCluster = {0b001, 0b110};
   static constexpr GroupSpec kCpu = {0b1111, 0b1111};
-  static constexpr GroupSpec kBoth = {0b0110, 0b1100};  // CLV behind a lane of nobody's
+  static constexpr GroupSpec kBoth = {0b0110, 0b1100};  // CLV behind an unused lane
 };
 
 TEST_F(ChooseLanes, TakesTheLowest) {
@@ -106,7 +106,7 @@ TEST(GroupTracker, CountsWhatFits) {
   };
   EXPECT_EQ(capacity(kVectorTask, AdmissionPolicy::kStrict, false), 2U);
   EXPECT_EQ(capacity(kVectorTask, AdmissionPolicy::kStrict, true), 4U);
-  tracker.park(1, 0b010);
+  tracker.pend(1, 0b010);
   EXPECT_EQ(capacity(kVectorTask, AdmissionPolicy::kStrict, true), 3U);
   // A group counts as long as no lane that the shape uses has both slots taken.
   EXPECT_EQ(capacity({1, 2, false}, AdmissionPolicy::kPerCore, true), 1U);
@@ -156,10 +156,10 @@ TEST(GroupTracker, ALaneIsTakenFromTheMomentItIsGivenAway) {
   EXPECT_EQ(tracker.find_open({1, 2, false})->lanes, 7U);
 }
 
-TEST(GroupTracker, WhatIsParkedRunsWhenTheLaneIsFree) {
+TEST(GroupTracker, WhatIsPendingRunsWhenTheLaneIsFree) {
   GroupTracker tracker(clusters("1"));
   tracker.run(0, 0b001);
-  tracker.park(0, 0b001);
+  tracker.pend(0, 0b001);
   EXPECT_TRUE(tracker.finish(0, 0));
   EXPECT_EQ(tracker.state(0).running, 1U);
   EXPECT_EQ(tracker.state(0).pending, 0U);
@@ -167,9 +167,9 @@ TEST(GroupTracker, WhatIsParkedRunsWhenTheLaneIsFree) {
   EXPECT_EQ(tracker.idle(0), 7U);
 }
 
-TEST(GroupTracker, KeptLanesAreOpenToNobody) {
+TEST(GroupTracker, ReservedLanesAreNotOpen) {
   GroupTracker tracker(clusters("2"));
-  tracker.keep(0, 0b011);
+  tracker.reserve(0, 0b011);
   EXPECT_EQ(tracker.find_open(kMatrixTask)->group, 1U);
   EXPECT_EQ(tracker.find_open(kVectorTask)->lanes, 0b100U);
   EXPECT_EQ(tracker.idle(0), 0b111U);

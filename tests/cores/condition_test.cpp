@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cores/task_graph.h"
-#include "cores/virtual_machine.h"
+#include "study/virtual_machine.h"
 
 namespace dovetail::cores {
 namespace {
@@ -119,7 +119,7 @@ Outcome serially(const std::vector<Step>& steps, Memory memory) {
 Outcome on_lanes(const std::vector<Step>& steps, Memory memory) {
   TaskGraph graph({4096, 4096, 4096});
   std::vector<bool> ran(steps.size(), true);
-  VirtualMachine* machine = nullptr;
+  study::VirtualMachine* machine = nullptr;
   const auto start_ready = [&](Ticks now) {
     while (const auto task = graph.take_ready()) {
       if (!condition_of(steps[*task], memory).holds()) {
@@ -130,7 +130,7 @@ Outcome on_lanes(const std::vector<Step>& steps, Memory memory) {
       EXPECT_TRUE(machine->submit({*task, steps[*task].shape, 1, false, 0}, now));
     }
   };
-  VirtualMachine player(
+  study::VirtualMachine player(
       *Topology::parse("2x(1C2V)"), {},
       [&](TaskId task, std::uint32_t, GroupId, unsigned) { return steps[task].takes; },
       [&](TaskId task, Ticks now) {

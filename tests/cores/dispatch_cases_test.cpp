@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 #include <random>
 #include <set>
 #include <utility>
@@ -75,7 +76,7 @@ TEST(MixedTask, GoesToAnotherGroupThatIsWhole) {
   EXPECT_EQ(played.spans[0].group, 1U);
 }
 
-TEST(MixedTask, LeavesTheGroupThatWasKeptForItWhenAnotherIsFreeFirst) {
+TEST(MixedTask, LeavesTheGroupThatWasReservedForItWhenAnotherIsFreeFirst) {
   const std::vector<Job> jobs = {
       {0, kVectorTask, 0, 100}, {1, k1C2V, 0, 10}, {2, k1C2V, 1, 5}};  // waits for either
   const Played played = play("2x(1C2V)", jobs);
@@ -91,13 +92,13 @@ TEST(SingleLanes, PackIntoOneGroup) {
   EXPECT_EQ(played.start_of(2), 1U);
 }
 
-TEST(Order, CohortsThenMixedThenSingleLanes) {
+TEST(Order, GangsThenMixedThenSingleLanes) {
   const std::vector<Job> jobs = {{0, k1C2V, 0, 10, 2},         // fills both groups
                                  {1, kVectorTask, 1, 10},      //
                                  {2, k1C2V, 2, 10},            //
-                                 {3, k1C2V, 3, 10, 2, true}};  // a cohort
+                                 {3, k1C2V, 3, 10, 2, true}};  // a gang
   DispatchOptions options;
-  options.parks = false;
+  options.pending_slots = false;
   const Played played = play("2x(1C2V)", jobs, options);
   EXPECT_EQ(violations("2x(1C2V)", jobs, played), kNothing);
   EXPECT_EQ(played.start_of(3), 10U);
@@ -113,7 +114,7 @@ TEST(Order, EqualMixedTasksRunInTheirOrder) {
   }
 }
 
-// The source system runs it after all hundred.
+// simpler runs it after all hundred.
 TEST(Waiting, OneVectorTaskAmongAHundredMixedOnes) {
   std::vector<Job> jobs;
   for (TaskId id = 0; id < 100; ++id) jobs.push_back({id, k1C2V, 0, 10});
@@ -145,7 +146,7 @@ TEST(Waiting, AStreamOfEachKeepsBothGoing) {
   EXPECT_EQ(violations("2x(1C2V)", jobs, played), kNothing);
 }
 
-TEST(Parking, NothingIsParkedWhileALaneIsIdle) {
+TEST(PendingSlots, NothingIsPendingWhileALaneIsIdle) {
   std::vector<Job> jobs;
   for (TaskId id = 0; id < 4; ++id) jobs.push_back({id, kVectorTask, 0, 10});
   const Played played = play("4x(1C2V)", jobs);
@@ -155,8 +156,9 @@ TEST(Parking, NothingIsParkedWhileALaneIsIdle) {
   EXPECT_EQ(lanes.size(), 4U);
 }
 
-TEST(Parking, WhatIsParkedMovesToALaneThatComesFree) {
-  // Lanes V0 and V1; task 2 is parked behind the one that has run longest, which is the longer one.
+TEST(PendingSlots, WhatIsPendingMovesToALaneThatComesFree) {
+  // Lanes V0 and V1; task 2 is pending behind the one that has run longest, which is the longer
+  // one.
   const std::vector<Job> jobs = {
       {0, kVectorTask, 0, 1000}, {1, kVectorTask, 1, 10}, {2, kVectorTask, 2, 10}};
   const Played played = play("1x(1C2V)", jobs);
@@ -164,7 +166,7 @@ TEST(Parking, WhatIsParkedMovesToALaneThatComesFree) {
   EXPECT_EQ(played.moves.size(), 1U);
 }
 
-TEST(Parking, TheOldestParkedTaskMovesFirst) {
+TEST(PendingSlots, TheOldestPendingTaskMovesFirst) {
   const std::vector<Job> jobs = {{0, kVectorTask, 0, 1000}, {1, kVectorTask, 0, 1000},
                                  {2, kVectorTask, 1, 10},   {3, kVectorTask, 2, 10},
                                  {4, kVectorTask, 3, 10},   {5, k1C2V, 0, 20}};
@@ -198,8 +200,8 @@ TEST(Backfill, WorkOfUnknownLengthDoesNot) {
   EXPECT_EQ(played.start_of(2), 40U);
 }
 
-// V1 is free long before V0, which is kept for the mixed task.
-TEST(Backfill, LanesThatAreNotKeptMayLetTheMixedTaskStart) {
+// V1 is free long before V0, which is reserved for the mixed task.
+TEST(Backfill, LanesThatAreNotReservedMayLetTheMixedTaskStart) {
   std::vector<Job> jobs = {{0, kVectorTask, 0, 100, 1, false, 100},
                            {1, kVectorTask, 0, 10, 1, false, 10},
                            {2, k1C1V, 1, 5},
@@ -240,8 +242,8 @@ TEST(Mixed, OfAnotherShapeDoNotWaitForThoseThatFindNoLanes) {
   EXPECT_EQ(played.start_of(42), 2U);
 }
 
-// Where it is known when lanes come free, those are kept that do so first.
-TEST(Keeping, TheLanesThatComeFreeFirst) {
+// Where it is known when lanes come free, those are reserved that do so first.
+TEST(Reserving, TheLanesThatComeFreeFirst) {
   const std::vector<Job> jobs = {{0, kVectorTask, 0, 100, 1, false, 100},
                                  {1, kVectorTask, 0, 60, 1, false, 60},
                                  {2, kVectorTask, 0, 20, 1, false, 20},
@@ -253,10 +255,10 @@ TEST(Keeping, TheLanesThatComeFreeFirst) {
     EXPECT_EQ(played.start_of(4), 30U) << machine;
     EXPECT_EQ(played.start_of(5), 35U) << machine;
   }
-  std::vector<Job> cohort = jobs;
-  cohort[4] = {4, kVectorTask, 1, 5, 2, true, 5};
-  EXPECT_EQ(play("2x(1C2V)", cohort).start_of(4), 30U);
-  EXPECT_EQ(play("4x(1C1V)", cohort).start_of(4), 30U);
+  std::vector<Job> gang = jobs;
+  gang[4] = {4, kVectorTask, 1, 5, 2, true, 5};
+  EXPECT_EQ(play("2x(1C2V)", gang).start_of(4), 30U);
+  EXPECT_EQ(play("4x(1C1V)", gang).start_of(4), 30U);
 }
 
 TEST(Backfill, NeverDelaysWhoWaits) {
@@ -279,7 +281,7 @@ TEST(Blocks, EachRunsOnce) {
   }
 }
 
-TEST(Cohort, StartsAsOneWhenTheLastGroupIsFree) {
+TEST(Gang, StartsAsOneWhenTheLastGroupIsFree) {
   std::vector<Job> jobs = {{0, kVectorTask, 0, 100}, {1, k1C2V, 1, 10, 24, true}};
   for (TaskId id = 2; id < 40; ++id) jobs.push_back({id, kMatrixTask, 2, 10});
   const Played played = play("24x(1C2V)", jobs);
@@ -287,15 +289,15 @@ TEST(Cohort, StartsAsOneWhenTheLastGroupIsFree) {
   EXPECT_EQ(played.start_of(1), 100U);
 }
 
-// The cohort waits for groups 0, 3 and 4; the matrix lanes of 1 and 2 are idle.
-TEST(Cohort, OthersGoOnWhereItDoesNotWait) {
+// The gang waits for groups 0, 3 and 4; the matrix lanes of 1 and 2 are idle.
+TEST(Gang, OthersGoOnWhereItDoesNotWait) {
   const std::vector<Job> jobs = {{0, k2V, 0, 50},
                                  {1, k2V, 0, 100, 2},
                                  {2, k1C2V, 1, 10, 3, true},
                                  {3, kMatrixTask, 2, 60},
                                  {4, kMatrixTask, 3, 60},
-                                 {5, k2V, 4, 10},          // has a group that the cohort cannot use
-                                 {6, kMatrixTask, 5, 10},  // finds no lane that is not kept
+                                 {5, k2V, 4, 10},          // has a group that the gang cannot use
+                                 {6, kMatrixTask, 5, 10},  // finds no lane that is not reserved
                                  {7, k1C2V, 6, 10}};       // the same
   const Played played = play("5x(1C2V)+1x(2V)", jobs);
   EXPECT_EQ(violations("5x(1C2V)+1x(2V)", jobs, played), kNothing);
@@ -307,9 +309,10 @@ TEST(Cohort, OthersGoOnWhereItDoesNotWait) {
   EXPECT_EQ(played.start_of(7), 60U);
 }
 
-TEST(Cohort, OfMoreBlocksThanPlacesIsRefused) {
+TEST(Gang, OfMoreBlocksThanPlacesIsRefused) {
   const auto machine = *Topology::parse("24x(1C2V)");
-  VirtualMachine player(machine, {}, [](TaskId, std::uint32_t, GroupId, unsigned) { return 1U; });
+  study::VirtualMachine player(machine, {},
+                               [](TaskId, std::uint32_t, GroupId, unsigned) { return 1U; });
   EXPECT_TRUE(player.submit({0, k1C2V, 24, true, 0}, 0));
   EXPECT_TRUE(player.submit({1, kVectorTask, 48, true, 0}, 0));
   const Status refused = player.submit({2, k1C2V, 25, true, 0}, 0);
@@ -323,8 +326,8 @@ TEST(Cohort, OfMoreBlocksThanPlacesIsRefused) {
   EXPECT_EQ(player.run(), 0U);
 }
 
-// What was kept for a mixed task is all that it needs.
-TEST(Cohort, TakesAtOnceWhatAMixedTaskGivesUp) {
+// What was reserved for a mixed task is all that it needs.
+TEST(Gang, TakesAtOnceWhatAMixedTaskGivesUp) {
   Dispatcher dispatcher(*Topology::parse("1x(2L)"), {});
   Dispatcher::Plan plan;
   dispatcher.add({1, kVectorTask, 1, false, 0, 0});
@@ -336,13 +339,13 @@ TEST(Cohort, TakesAtOnceWhatAMixedTaskGivesUp) {
   dispatcher.add({3, kVectorTask, 2, true, 0, 0});
   dispatcher.finish(0, 0, 0);
   dispatcher.plan(0, plan);
-  ASSERT_EQ(plan.placements.size(), 2U) << "nobody would ask again";
+  ASSERT_EQ(plan.placements.size(), 2U) << "no event would ask again";
   EXPECT_EQ(plan.placements[0].task, 3U);
 }
 
 // It waits for a group's vector lanes, the mixed task for the matrix lane of another, where one of
-// two idle vector lanes is kept for it; at 30 that one finds a place in a third group.
-TEST(Cohort, TakesAtOnceWhatIsNoLongerKeptForAMixedTask) {
+// two idle vector lanes is reserved for it; at 30 that one finds a place in a third group.
+TEST(Gang, TakesAtOnceWhatIsNoLongerReservedForAMixedTask) {
   const std::vector<Job> jobs = {
       {0, kMatrixTask, 0, 100}, {1, k2V, 1, 19},          {2, kMatrixTask, 2, 28},
       {3, kVectorTask, 3, 27},  {4, kVectorTask, 4, 100}, {5, kMatrixTask, 5, 100},
@@ -350,17 +353,17 @@ TEST(Cohort, TakesAtOnceWhatIsNoLongerKeptForAMixedTask) {
   const Played played = play("4x(1C2V)", jobs);
   EXPECT_EQ(violations("4x(1C2V)", jobs, played), kNothing);
   EXPECT_EQ(played.start_of(8), 30U);
-  EXPECT_EQ(played.start_of(7), 30U) << "nobody would ask again before 40";
+  EXPECT_EQ(played.start_of(7), 30U) << "no event would ask again before 40";
 }
 
-// A mixed task needs the whole machine and cannot start before the cohort, which waits for the
-// matrix lanes: the vector lanes that were kept for it are of use to others until the cohort has
-// started, and then are kept again.
-TEST(Cohort, LeavesToOthersWhatAMixedTaskCannotUseBeforeIt) {
+// A mixed task needs the whole machine and cannot start before the gang, which waits for the
+// matrix lanes: the vector lanes that were reserved for it are of use to others until the gang has
+// started, and then are reserved again.
+TEST(Gang, LeavesToOthersWhatAMixedTaskCannotUseBeforeIt) {
   const std::vector<Job> jobs = {{0, kMatrixTask, 0, 20},    {1, kMatrixTask, 0, 30},
                                  {2, kVectorTask, 0, 5, 2},  {3, kWholeGroup, 1, 10},
                                  {4, kVectorTask, 6, 10, 4}, {5, kMatrixTask, 10, 10, 2, true},
-                                 {6, kVectorTask, 25, 10},  // parked when the cohort starts
+                                 {6, kVectorTask, 25, 10},  // pending when the gang starts
                                  {7, kVectorTask, 31, 10}};
   const Played played = play("1x(2C2V)", jobs);
   EXPECT_EQ(violations("1x(2C2V)", jobs, played), kNothing);
@@ -371,13 +374,13 @@ TEST(Cohort, LeavesToOthersWhatAMixedTaskCannotUseBeforeIt) {
   EXPECT_EQ(played.start_of(7), 50U);
 }
 
-TEST(Cohort, OfOneBlockIsATaskLikeOthers) {
+TEST(Gang, OfOneBlockIsATaskLikeOthers) {
   const std::vector<Job> jobs = {{0, k1C2V, 0, 10}, {1, k1C2V, 0, 10, 1, true}};
   EXPECT_EQ(play("1x(1C2V)", jobs).order(), (std::vector<TaskId>{0, 1}));
 }
 
-// 18 mixed tasks of 4 blocks and two cohorts of 6, in three waves.
-TEST(Cohort, IsNotStarvedByOrdinaryWork) {
+// 18 mixed tasks of 4 blocks and two gangs of 6, in three waves.
+TEST(Gang, IsNotStarvedByOrdinaryWork) {
   std::vector<Job> jobs;
   for (Ticks wave = 0; wave < 3; ++wave) {
     for (int i = 0; i < 6; ++i) jobs.push_back({jobs.size(), k1C2V, 10 * wave, 7, 4});
@@ -389,11 +392,22 @@ TEST(Cohort, IsNotStarvedByOrdinaryWork) {
   EXPECT_LE(played.start_of(6), 14U);
 }
 
-// Cohorts of both lanes, one after the other without end, and one task of another kind.
-TEST(Cohort, PassesOverOthersSoOftenAndNoMore) {
+// The starvation bound counts rounds of the machine: five gangs that need all of it pass over a
+// task of one lane without a gap.
+TEST(Gang, OfTheWholeMachineIsOneRound) {
+  std::vector<Job> jobs = {{0, k1C2V, 0, 20, 24, true}, {1, kVectorTask, 1, 1}};
+  for (TaskId id = 2; id < 6; ++id) jobs.push_back({id, k1C2V, 1, 20, 24, true});
+  const Played played = play("24x(1C2V)", jobs);
+  EXPECT_EQ(violations("24x(1C2V)", jobs, played), kNothing);
+  EXPECT_EQ(played.start_of(1), 100U);
+  EXPECT_EQ(played.end, 101U);
+}
+
+// Gangs of both lanes, one after the other without end, and one task of another kind.
+TEST(Gang, PassesOverOthersSoOftenAndNoMore) {
   DispatchOptions options;
-  for (const bool parks : {true, false}) {
-    options.parks = parks;
+  for (const bool pending_slots : {true, false}) {
+    options.pending_slots = pending_slots;
     for (const TaskShape shape : {kWholeGroup, kVectorTask}) {
       std::vector<Job> jobs = {{0, kVectorTask, 0, 10, 2, true}, {1, shape, 1, 10}};
       for (TaskId id = 2; id < 40; ++id) jobs.push_back({id, kVectorTask, 2, 10, 2, true});
@@ -402,7 +416,7 @@ TEST(Cohort, PassesOverOthersSoOftenAndNoMore) {
       if (shape.is_mixed()) {
         EXPECT_EQ(played.start_of(1), 90U) << "after eight of those that came later";
       } else {
-        EXPECT_LE(played.start_of(1), 50U) << "after eight blocks";
+        EXPECT_LE(played.start_of(1), 90U) << "after eight rounds";
       }
       EXPECT_EQ(played.end, 400U);
     }
@@ -419,6 +433,90 @@ TEST(Cpu, AnyLaneOrTheWholeGroupTogether) {
   EXPECT_EQ(played.start_of(1), 0U);
   EXPECT_EQ(played.start_of(2), 10U);
   EXPECT_EQ(played.start_of(3), 15U);
+}
+
+// A lane that does both kinds of work takes the oldest task, whichever kind that is.
+TEST(BothKinds, TheOldestGoesFirst) {
+  for (const bool pending_slots : {true, false}) {
+    DispatchOptions options;
+    options.pending_slots = pending_slots;
+    const std::vector<Job> jobs = {
+        {0, kVectorTask, 0, 10}, {1, kVectorTask, 0, 5}, {2, kMatrixTask, 0, 5}};
+    const Played played = play("1x(1L)", jobs, options);
+    EXPECT_EQ(violations("1x(1L)", jobs, played, options), kNothing);
+    EXPECT_EQ(played.order(), (std::vector<TaskId>{0, 1, 2}));
+  }
+}
+
+// Each matrix task is followed by another one, without end; so many start before the vector task.
+TEST(BothKinds, EndlessLoopsOfOneDoNotHoldUpTheOther) {
+  constexpr TaskId kVectorOne = 4, kTasks = 800;
+  for (const char* topology : {"1x(2L)", "1x(1C1L)"}) {
+    TaskId next = 5;
+    std::optional<study::VirtualMachine> machine;
+    machine.emplace(
+        *Topology::parse(topology), DispatchOptions{},
+        [](TaskId task, std::uint32_t, GroupId, unsigned) { return 10 + task % 3; },
+        [&](TaskId task, Ticks now) {
+          if (task == kVectorOne || next == kTasks) return;
+          EXPECT_TRUE(machine->submit({next++, kMatrixTask, 1, false, 0, 0}, now));
+        });
+    for (TaskId task = 0; task < 5; ++task) {
+      const TaskShape shape = task == kVectorOne ? kVectorTask : kMatrixTask;
+      ASSERT_TRUE(machine->submit({task, shape, 1, false, 0, 0}, 0));
+    }
+    EXPECT_EQ(machine->run(), 0U);
+    std::size_t before = 0;
+    Ticks start = 0;
+    for (const Span& span : machine->spans()) start = span.task == kVectorOne ? span.start : start;
+    for (const Span& span : machine->spans()) before += span.start < start ? 1 : 0;
+    EXPECT_LE(before, 5U) << topology << ": the four that are older, and one on the other lane";
+  }
+}
+
+// The vector lane of 1x(1V1L) is busy, so that the other one has to do both.
+TEST(BothKinds, OfALaneBesideOneOfASingleKind) {
+  const std::vector<Job> jobs = {{0, kVectorTask, 0, 100}, {1, kMatrixTask, 0, 10},
+                                 {2, kVectorTask, 1, 10},  {3, kMatrixTask, 2, 10},
+                                 {4, kVectorTask, 3, 10},  {5, kMatrixTask, 4, 10}};
+  const Played played = play("1x(1V1L)", jobs);
+  EXPECT_EQ(violations("1x(1V1L)", jobs, played), kNothing);
+  EXPECT_EQ(played.order(), (std::vector<TaskId>{0, 1, 2, 3, 4, 5}));
+}
+
+// Mixed tasks without end: each time that it is the turn of a single lane, the oldest has it.
+TEST(BothKinds, TurnsAreTheOldests) {
+  for (const char* topology : {"1x(2L)", "1x(1V1L)"}) {
+    std::vector<Job> jobs;
+    for (TaskId id = 0; id < 60; ++id) jobs.push_back({id, kWholeGroup, 0, 10});
+    for (TaskId id = 60; id < 66; ++id)
+      jobs.push_back({id, id % 2 == 0 ? kMatrixTask : kVectorTask, 1 + id - 60, 10});
+    const Played played = play(topology, jobs);
+    EXPECT_EQ(violations(topology, jobs, played), kNothing);
+    std::vector<TaskId> order = played.order();
+    std::erase_if(order, [](TaskId id) { return id < 60; });
+    EXPECT_TRUE(std::is_sorted(order.begin(), order.end())) << topology;
+  }
+}
+
+// The same machines as those of cores that do both kinds of work, and some that mix them with
+// others.
+TEST(Histories, KeepTheLawsWhereKindsCompete) {
+  for (const char* topology :
+       {"1x(1L)", "1x(2L)", "1x(1C1L)", "1x(1V1L)", "2x(1C1V1L)", "1x(1C2V)+1x(2L)", "3x(1V2L)"}) {
+    Load load;
+    load.topology = topology;
+    for (std::uint64_t seed = 0; seed < 600; ++seed) {
+      const History history = random_history(seed, load);
+      for (const AdmissionPolicy policy : kPolicies) {
+        DispatchOptions options = history.options;
+        options.policy = policy;
+        const Played played = play(history.topology, history.jobs, options);
+        ASSERT_EQ(violations(history.topology, history.jobs, played, options), kNothing)
+            << topology << ", seed " << seed << ", policy " << static_cast<int>(policy);
+      }
+    }
+  }
 }
 
 TEST(Histories, KeepTheLaws) {
@@ -438,7 +536,7 @@ TEST(Histories, KeepTheLaws) {
   }
 }
 
-// More tasks than lanes: of one lane and of several, in one block and in up to 24, cohorts.
+// More tasks than lanes: of one lane and of several, in one block and in up to 24, gangs.
 TEST(Histories, KeepTheLawsOnTwentyFourGroups) {
   const Load load = {"24x(1C2V)", 250, 25, 24};
   for (std::uint64_t seed = 0; seed < 150; ++seed) {
@@ -453,7 +551,7 @@ TEST(Histories, KeepTheLawsOnTwentyFourGroups) {
   }
 }
 
-// Several things may happen before anybody plans; nobody plans again while all lanes are idle.
+// Several events may come before a plan; there is no further plan while all lanes are idle.
 TEST(Histories, OnePlanGivesAllThatCanBeGiven) {
   static constexpr const char* kMachines[] = {"1x(2L)", "1x(1C2V)", "2x(1C2V)", "3x(1C1V)"};
   static constexpr TaskShape kShapes[] = {
@@ -462,8 +560,8 @@ TEST(Histories, OnePlanGivesAllThatCanBeGiven) {
     std::mt19937 random(seed);
     const Topology topology = *Topology::parse(kMachines[random() % 4]);
     DispatchOptions options;
-    options.parks = random() % 2 == 0;
-    options.patience = static_cast<std::uint32_t>(1 + random() % 4);
+    options.pending_slots = random() % 2 == 0;
+    options.starvation_bound = static_cast<std::uint32_t>(1 + random() % 4);
     Dispatcher dispatcher(topology, options);
     Dispatcher::Plan plan;
     TaskId next = 0;

@@ -1,7 +1,7 @@
-// Tasks that fail while others start: the parts of a mixed task or a cohort run all or not at all,
+// Tasks that fail while others start: the parts of a mixed task or a gang run all or not at all,
 // since those that run may wait for each other.
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ struct FailingKind {
 constexpr std::array kWideKinds = {
     FailingKind{{{1, 2, false}, false, 1, 0}, 3},  // mixed
     FailingKind{{{1, 1, false}, false, 3, 0}, 2}, FailingKind{{{0, 2, false}, false, 1, 0}, 2},
-    FailingKind{{{1, 1, false}, true, 2, 0}, 2},  // cohorts
+    FailingKind{{{1, 1, false}, true, 2, 0}, 2},  // gangs
     FailingKind{{kVectorTask, true, 4, 0}, 1},    FailingKind{{kVectorTask, true, 2, 0}, 1},
 };
 
@@ -111,7 +111,7 @@ class FailingProgram {
         return [parts](const auto& ran) { return ran == parts; };
       };
       const auto first = task.ran.begin(), last = first + task.spec.blocks;
-      // Those of a cohort as one, others block by block.
+      // Those of a gang as one, others block by block.
       ASSERT_TRUE(
           std::all_of(first, last, is(all)) || (fails && std::all_of(first, last, is(0))) ||
           (fails && !task.spec.together &&
@@ -127,7 +127,7 @@ class FailingProgram {
     ASSERT_EQ(faults_, 0);
   }
 
-  // Mixed tasks and cohorts that ran, and those that did not.
+  // Mixed tasks and gangs that ran, and those that did not.
   std::pair<int, int> wide() const {
     std::pair<int, int> counts;
     for (const Task& task : tasks_) {
@@ -185,7 +185,7 @@ class FailingProgram {
                        : meet(task.came[part.block], task.parts);
   }
 
-  // As a Rendezvous, but it ends: whoever waits in vain says so to all.
+  // As a Rendezvous, but with an end: a part that waits in vain tells all others.
   void meet(std::atomic<std::uint32_t>& came, std::uint32_t parts) {
     ++meetings_;
     ++came;
@@ -253,9 +253,9 @@ TEST_P(FailuresOnMachines, AllPartsOfARecordingRunOrNone) {
   check([](FailingProgram& program, bool fails) { return program.run(fails); });
 }
 
-// The blocks of a cohort are given to lanes one after the other, and all of them run or none. A
+// The blocks of a gang are given to lanes one after the other, and all of them run or none. A
 // failure between two of them is rare: a fault here shows in every other run of the test.
-TEST(ExecutorFailures, AFailureDividesNoCohort) {
+TEST(ExecutorFailures, AFailureDividesNoGang) {
   constexpr std::uint32_t kBlocks = 11;
   ExecutorOptions options;
   options.caller_serves = false;
@@ -266,7 +266,7 @@ TEST(ExecutorFailures, AFailureDividesNoCohort) {
   bool fails = true;
   Recorder recorder;
   ASSERT_TRUE(recorder.add(kVector, [&](const Part& part) {
-    // Fails about when the cohort starts.
+    // Fails about when the gang starts.
     while (!due) std::this_thread::yield();
     for (std::uint32_t i = 0; i < patience; ++i) due = true;
     if (fails) executor.fail(part, {ErrorKind::kInternal, "on purpose"});

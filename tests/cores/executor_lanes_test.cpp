@@ -26,8 +26,8 @@ class Account {
     lanes_ = std::vector<std::atomic<std::uint64_t>>(lanes);
   }
 
-  // A block of a task; those of a cohort have the same meeting. `parts`: that are to meet, 0 for
-  // nobody waits.
+  // A block of a task; those of a gang have the same meeting. `parts`: number of parts that meet,
+  // 0: no part waits.
   struct Block {
     TaskShape shape;
     std::size_t meeting = 0;
@@ -89,8 +89,8 @@ class Account {
     return lanes_[group.first_lane + index];
   }
 
-  // Nobody else is on a lane of the block: one that its part has not left. Which of several lanes
-  // it has, those parts that have come say.
+  // No other block is on a lane of the block that its part has not left. Which of several lanes the
+  // block has, the parts that have come say.
   void check_lanes(std::size_t number, const Group& group) {
     const Block& block = blocks[number];
     if (!block.shape.is_mixed()) return;
@@ -117,7 +117,7 @@ class Account {
   }
 
   std::vector<Group> groups_;
-  std::vector<std::atomic<std::uint64_t>> lanes_;  // the block's number + 1; 0: nobody
+  std::vector<std::atomic<std::uint64_t>> lanes_;  // the block's number + 1; 0: none
   std::atomic<int> faults_{0};
 };
 
@@ -193,7 +193,7 @@ TEST(ExecutorLanes, PartsOfATaskMeet) {
   for (const auto& count : met) EXPECT_EQ(count, 3U);
 }
 
-TEST(ExecutorLanes, BlocksOfACohortMeet) {
+TEST(ExecutorLanes, BlocksOfAGangMeet) {
   Executor executor(topology("3x(1C2V)"), {});
   std::vector<std::atomic<std::uint32_t>> met(200);
   for (std::size_t task = 0; task < met.size(); ++task) {

@@ -29,7 +29,7 @@ std::uint64_t sum_of(std::span<const std::byte> bytes) {
 
 // In every scope some producers fill bytes of their own, and a consumer adds them up. The ring is
 // so small that bytes are used again while consumers still read.
-TEST_P(ExecutorOutputs, AreUsedAgainOnlyWhenNobodyReadsThemAnyMore) {
+TEST_P(ExecutorOutputs, AreUsedAgainOnlyWhenNoTaskReadsThemAnyMore) {
   for (const std::uint64_t capacity : {1024U, 4096U}) {
     ExecutorOptions with_outputs = options();
     with_outputs.outputs = OutputRingOptions{capacity, 64, 8};

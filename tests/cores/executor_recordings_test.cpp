@@ -78,6 +78,23 @@ TEST_P(RecordingsOnMachines, ARecordingThatFailsCanRunAgain) {
   EXPECT_EQ(after, 1);
 }
 
+TEST(Recordings, AJoinPutsNothingBehindWhatCameLater) {
+  Executor executor(topology("1x(1L)"), {});
+  std::vector<TaskNumber> order, expected;
+  const auto note = [&order](const Part& part) { order.push_back(part.task); };
+  Recorder recorder;
+  const auto join = recorder.add({{0, 0, false}, false, 1, 0}, {});
+  ASSERT_TRUE(join);
+  for (TaskNumber number = 1; number < 50; ++number) {
+    const std::vector<TaskNumber> after(number == 1 ? 1 : 0, *join);
+    ASSERT_TRUE(recorder.add(number % 2 == 0 ? kVector : kMatrix, note, {}, after));
+    expected.push_back(number);
+  }
+  const Recording recording = std::move(recorder).finish();
+  ASSERT_TRUE(executor.run(recording));
+  EXPECT_EQ(order, expected);
+}
+
 TEST_P(RecordingsOnMachines, AChainRunsInItsOrderOnLanesThatFit) {
   ExecutorOptions traced = options();
   traced.trace = true;
@@ -271,13 +288,13 @@ TEST_P(RecordingsOnMachines, LayersOfARecordingFollowEachOther) {
     Layers layers(machine(), seed);
     for (int time = 1; time <= 25; ++time) {
       layers.run(executor, time);
-      // Whoever looks for work gives up.
+      // Threads that look for work give up.
       if (time % 8 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
 }
 
-// Blocks of a task that is no cohort meet where each lane has a thread: as long as one of them has
+// Blocks of a task that is no gang meet where each lane has a thread: as long as one of them has
 // not been taken, a lane is idle and has to be woken. A wake that is lost lets this hang.
 TEST(ExecutorRecordings, NoLaneSleepsBesideAStageThatHasBlocksLeft) {
   for (const char* machine : {"1x(2L)", "1x(3L)", "1x(1C3V)"}) {

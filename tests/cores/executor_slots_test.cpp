@@ -1,4 +1,4 @@
-// What lanes have parked and when they are kept, on threads.
+// What lanes have pending and when they are reserved, on threads.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ struct Held {
 
 const auto nothing = [](const Part&) {};
 
-// The caller does not serve, so that all lanes are somebody's while it looks.
+// The caller does not serve, so that each lane has a thread of its own while the caller looks.
 ExecutorOptions watched(bool trace) {
   ExecutorOptions options;
   options.caller_serves = false;
@@ -65,40 +65,40 @@ std::vector<unsigned> lanes_of(const std::vector<AnySpan>& spans) {
   return lanes;
 }
 
-// While one vector lane is busy, the other lanes are kept for a task that needs all three.
-TEST(ExecutorSlots, IdleLanesAreKeptUntilAMixedTaskStarts) {
+// While one vector lane is busy, the other lanes are reserved for a task that needs all three.
+TEST(ExecutorSlots, IdleLanesAreReservedUntilAMixedTaskStarts) {
   for (const bool trace : {true, false}) {
     Executor executor(topology("1x(1C2V)"), watched(trace));
     Held held;
     expect_submits(executor, kVector, held.function());
     const unsigned busy = held.lane_of();
     expect_submits(executor, kMixed, nothing);
-    const Ticks kept_by = steady_now(), kept_until = steady_now();
+    const Ticks reserved_by = steady_now(), reserved_until = steady_now();
     held.ends = true;
     ASSERT_TRUE(executor.wait());
     const LaneSpans spans = executor.take_spans();
     if (!trace) {
       EXPECT_THAT(spans.running, IsEmpty());
-      EXPECT_THAT(spans.kept, IsEmpty());
+      EXPECT_THAT(spans.reserved, IsEmpty());
       continue;
     }
-    EXPECT_THAT(spans.parked, IsEmpty());
-    EXPECT_THAT(lanes_of(spans.kept), ElementsAre(0U, 3 - busy));
-    for (const KeptSpan& kept : spans.kept) {
-      EXPECT_LE(kept.start, kept_by);
-      EXPECT_GE(kept.end, kept_until);
+    EXPECT_THAT(spans.pending, IsEmpty());
+    EXPECT_THAT(lanes_of(spans.reserved), ElementsAre(0U, 3 - busy));
+    for (const ReservedSpan& reserved : spans.reserved) {
+      EXPECT_LE(reserved.start, reserved_by);
+      EXPECT_GE(reserved.end, reserved_until);
       for (const Span& span : spans.running) {
-        if (span.lane == kept.lane) {
-          EXPECT_GE(span.start, kept.end);
+        if (span.lane == reserved.lane) {
+          EXPECT_GE(span.start, reserved.end);
         }
       }
     }
-    EXPECT_THAT(executor.take_spans().kept, IsEmpty()) << "they were taken";
+    EXPECT_THAT(executor.take_spans().reserved, IsEmpty()) << "they were taken";
   }
 }
 
-// A vector task waits behind the busy lane that is not kept for the mixed one.
-TEST(ExecutorSlots, WhatWaitsBehindABusyLaneIsParked) {
+// A vector task waits behind the busy lane that is not reserved for the mixed one.
+TEST(ExecutorSlots, WhatWaitsBehindABusyLaneIsPending) {
   for (const bool trace : {true, false}) {
     Executor executor(topology("1x(1C2V)"), watched(trace));
     std::array<Held, 2> held;
@@ -106,53 +106,53 @@ TEST(ExecutorSlots, WhatWaitsBehindABusyLaneIsParked) {
     for (const Held& one : held) one.lane_of();
     expect_submits(executor, kPair, nothing);
     expect_submits(executor, kVector, nothing);
-    const Ticks parked_by = steady_now(), parked_until = steady_now();
+    const Ticks pending_by = steady_now(), pending_until = steady_now();
     for (Held& one : held) one.ends = true;
     ASSERT_TRUE(executor.wait());
     const LaneSpans spans = executor.take_spans();
     if (!trace) {
-      EXPECT_THAT(spans.parked, IsEmpty());
+      EXPECT_THAT(spans.pending, IsEmpty());
       continue;
     }
-    ASSERT_THAT(spans.parked, SizeIs(1));
-    const Span& parked = spans.parked[0];
-    EXPECT_EQ(parked.task, 3U);
-    EXPECT_LE(parked.start, parked_by);
-    EXPECT_GE(parked.end, parked_until);
+    ASSERT_THAT(spans.pending, SizeIs(1));
+    const Span& pending = spans.pending[0];
+    EXPECT_EQ(pending.task, 3U);
+    EXPECT_LE(pending.start, pending_by);
+    EXPECT_GE(pending.end, pending_until);
     for (const Span& span : spans.running) {
-      if (span.task == parked.task) {
-        EXPECT_GE(span.start, parked.end);
+      if (span.task == pending.task) {
+        EXPECT_GE(span.start, pending.end);
       }
     }
   }
 }
 
 // Where another lane comes free than the one behind which the oldest waits, that one runs there,
-// and what was parked there takes its place.
-TEST(ExecutorSlots, WhatIsParkedChangesPlaces) {
+// and what was pending there takes its place.
+TEST(ExecutorSlots, WhatIsPendingChangesPlaces) {
   Executor executor(topology("1x(1C3V)"), watched(true));
   std::array<Held, 3> held;
   for (Held& one : held) expect_submits(executor, kVector, one.function());
   for (const Held& one : held) one.lane_of();
   expect_submits(executor, kPair, nothing);
-  std::array<Held, 2> parked;
-  for (Held& one : parked) expect_submits(executor, kVector, one.function());
-  const Ticks parked_by = steady_now();
-  // The first vector lane is kept, the older task waits for the second and the younger for the
+  std::array<Held, 2> pending;
+  for (Held& one : pending) expect_submits(executor, kVector, one.function());
+  const Ticks pending_by = steady_now();
+  // The first vector lane is reserved, the older task waits for the second and the younger for the
   // last.
   const auto on = [&](unsigned lane) -> Held& {
     return *std::find_if(held.begin(), held.end(),
                          [&](const Held& one) { return one.lane_of() == lane; });
   };
   on(3).ends = true;
-  EXPECT_EQ(parked[0].lane_of(), 3U);
+  EXPECT_EQ(pending[0].lane_of(), 3U);
   const Ticks changed = steady_now();
   on(2).ends = true;
-  EXPECT_EQ(parked[1].lane_of(), 2U);
+  EXPECT_EQ(pending[1].lane_of(), 2U);
   for (Held& one : held) one.ends = true;
-  for (Held& one : parked) one.ends = true;
+  for (Held& one : pending) one.ends = true;
   ASSERT_TRUE(executor.wait());
-  std::vector<Span> spans = executor.take_spans().parked;
+  std::vector<Span> spans = executor.take_spans().pending;
   std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) {
     return std::pair(a.task, a.start) < std::pair(b.task, b.start);
   });
@@ -164,7 +164,7 @@ TEST(ExecutorSlots, WhatIsParkedChangesPlaces) {
   expect(spans[0], 4, 2);
   expect(spans[1], 5, 3);
   expect(spans[2], 5, 2);
-  EXPECT_LE(spans[1].start, parked_by);
+  EXPECT_LE(spans[1].start, pending_by);
   EXPECT_EQ(spans[0].end, spans[1].end);
   EXPECT_EQ(spans[1].end, spans[2].start);
   EXPECT_LE(spans[0].end, changed);
@@ -172,7 +172,7 @@ TEST(ExecutorSlots, WhatIsParkedChangesPlaces) {
 }
 
 // Parts of a mixed task behind lanes that are all busy, each on its own.
-TEST(ExecutorSlots, PartsOfAMixedTaskAreParked) {
+TEST(ExecutorSlots, PartsOfAMixedTaskArePending) {
   ExecutorOptions options = watched(true);
   options.dispatch.policy = AdmissionPolicy::kUniform;
   Executor executor(topology("1x(1C2V)"), options);
@@ -184,17 +184,17 @@ TEST(ExecutorSlots, PartsOfAMixedTaskAreParked) {
   for (Held& one : held) one.ends = true;
   ASSERT_TRUE(executor.wait());
   const LaneSpans spans = executor.take_spans();
-  EXPECT_THAT(lanes_of(spans.parked), ElementsAre(0U, 1U, 2U));
-  for (const Span& parked : spans.parked) EXPECT_EQ(parked.task, 3U);
-  EXPECT_THAT(spans.kept, IsEmpty());
+  EXPECT_THAT(lanes_of(spans.pending), ElementsAre(0U, 1U, 2U));
+  for (const Span& pending : spans.pending) EXPECT_EQ(pending.task, 3U);
+  EXPECT_THAT(spans.reserved, IsEmpty());
 }
 
-// The caller's lane is kept while it waits for room, and then the caller's again: it is no longer
-// idle, though nobody has given anything to lanes since.
-TEST(ExecutorSlots, ALaneThatTheCallerTakesBackIsNotKept) {
+// The caller's lane is reserved while it waits for room, and then the caller's again: it is no
+// longer idle, though no lane has been given anything since.
+TEST(ExecutorSlots, ALaneThatTheCallerTakesBackIsNotReserved) {
   ExecutorOptions options;
   options.trace = true;
-  options.dispatch.parks = false;
+  options.dispatch.pending_slots = false;
   options.graph.edges = 4;
   Executor executor(topology("1x(1C1V)+1x(1V)"), options);
   std::array<Held, 3> held;
@@ -218,9 +218,9 @@ TEST(ExecutorSlots, ALaneThatTheCallerTakesBackIsNotKept) {
   later.join();
   for (Held& one : held) one.ends = true;
   ASSERT_TRUE(executor.wait());
-  for (const KeptSpan& kept : executor.take_spans().kept) {
-    if (kept.group == 0 && kept.lane == 0) {
-      EXPECT_TRUE(kept.end <= left || kept.start >= waits);
+  for (const ReservedSpan& reserved : executor.take_spans().reserved) {
+    if (reserved.group == 0 && reserved.lane == 0) {
+      EXPECT_TRUE(reserved.end <= left || reserved.start >= waits);
     }
   }
 }

@@ -1,6 +1,6 @@
 // Each kind of stall, as an executor's watchdog tells it.
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace dovetail::cores {
 
 // What an executor never should lose, and gets back.
 struct ExecutorFaults {
-  // A task that nobody will hear of.
+  // A task that no lane will get.
   static TaskNumber lose_task(Executor& executor) {
     const std::lock_guard guard(executor.lock_);
     EXPECT_TRUE(executor.graph_.submit({}));
@@ -54,7 +54,7 @@ struct ExecutorFaults {
   template <class Change>
   static void mend(Executor& executor, Change change) {
     std::vector<Executor::Thread*> to_notify;
-    const Executor::Keeper keeper(executor, to_notify);
+    const Executor::Lock lock(executor, to_notify);
     change();
     executor.make_ready();
     executor.dispatch({});
@@ -90,7 +90,7 @@ class Told {
     const auto any = [&] { return std::any_of(stalls_.begin(), stalls_.end(), is_it); };
     std::unique_lock guard(lock_);
     if (changed_.wait_for(guard, 60s, any)) return testing::AssertionSuccess();
-    auto failure = testing::AssertionFailure() << "nobody said '" << text << "', but:";
+    auto failure = testing::AssertionFailure() << "no stall says '" << text << "', but:";
     for (const Stall& stall : stalls_) {
       failure << "\n" << static_cast<int>(stall.kind) << ": " << stall.message;
     }
@@ -157,7 +157,7 @@ TEST(ExecutorStalls, WhatIsReadyForACallerThatDoesNotWait) {
 }
 
 // The mixed task takes the matrix task out of the ring.
-TEST(ExecutorStalls, WhatWasParkedOrPutBackIsReady) {
+TEST(ExecutorStalls, WhatWasPendingOrPutBackIsReady) {
   Told told;
   Executor executor(topology("1x(1C2V)"), told.options());
   submit_all(executor, [&] {
@@ -211,7 +211,7 @@ TEST(ExecutorStalls, WhatALaneTookAndLost) {
   Executor executor(topology("1x(1C2V)"), told.options());
   TaskNumber lost = 0;
   submit_all(executor, [&] { lost = ExecutorFaults::lose_task(executor); });
-  EXPECT_TRUE(told.hears(StallKind::kWaitsForNobody,
+  EXPECT_TRUE(told.hears(StallKind::kWaitsForNothing,
                          "1 task has not ended, of which none runs or is ready; oldest task 1; "
                          "look at the lane that took it"));
   ExecutorFaults::find_task(executor, lost);
@@ -228,7 +228,7 @@ TEST(ExecutorStalls, WhatWaitsForATaskThatWasLost) {
     expect_submits(executor, kVector, [](const Part&) {}, {}, {0, lost});
     expect_submits(executor, kMixed, [](const Part&) {}, {}, {3});
   });
-  EXPECT_TRUE(told.hears(StallKind::kWaitsForNobody,
+  EXPECT_TRUE(told.hears(StallKind::kWaitsForNothing,
                          "3 tasks have not ended, of which none runs or is ready; oldest task 3, "
                          "which another one holds up; look at task 1"));
   ExecutorFaults::find_task(executor, lost);
@@ -250,7 +250,7 @@ TEST(ExecutorStalls, WhatWaitsForEndsThatWereLostInARecording) {
       kVector, [](const Part&) {}, {}, std::vector<TaskNumber>{3}));
   const Recording recording = std::move(recorder).finish();
   std::thread finder([&] {
-    EXPECT_TRUE(told.hears(StallKind::kWaitsForNobody,
+    EXPECT_TRUE(told.hears(StallKind::kWaitsForNothing,
                            "2 tasks have not ended, of which none runs or is ready; oldest task 3, "
                            "which 2 others hold up"));
     ExecutorFaults::find_ends(executor, 3);
@@ -259,7 +259,7 @@ TEST(ExecutorStalls, WhatWaitsForEndsThatWereLostInARecording) {
   finder.join();
 }
 
-// Once; not after wait(), which nobody can tell from a submitter that has come to its end.
+// Once; not after wait(), which looks like a submitter that has come to its end.
 TEST(ExecutorStalls, ASubmitterThatIsLate) {
   for (const bool scoped : {false, true}) {
     Told told;

@@ -1,6 +1,6 @@
 #include "cores/executor.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -472,7 +472,7 @@ TEST(Executor, RandomGraphsGiveWhatASerialProgramGives) {
   }
 }
 
-// One of the tasks fails: whoever waits for it does not run, its error is what wait() returns, and
+// One of the tasks fails: its successors do not run, its error is what wait() returns, and
 // the same executor runs the graph again.
 TEST(Executor, RandomGraphsThatFailLeaveNothingBehind) {
   for (unsigned seed = 0; seed < 40; ++seed) {

@@ -30,7 +30,7 @@ TEST(Gates, PartsOfABlockStartWhenAllHaveArrived) {
   EXPECT_EQ(gates.in_use(), 0U);
 }
 
-TEST(Gates, WhereThreadsServeSeveralLanesNobodyWaits) {
+TEST(Gates, WhereThreadsServeSeveralLanesNoPartWaits) {
   Gates gates(1);
   const std::uint32_t gate = gates.open(0, 2, 0, true, false);
   EXPECT_TRUE(gates.may_start(gate));
@@ -59,8 +59,8 @@ TEST(Gates, AGateIsAsNewWhenItIsOpenedAgain) {
   }
 }
 
-// All parts of a cohort look at the gate of its first block, which is kept for them.
-TEST(Gates, TheFirstOfACohortIsKeptUntilItsLastBlockHasEnded) {
+// All parts of a gang look at the gate of its first block, which is kept for them.
+TEST(Gates, TheFirstOfAGangStaysOpenUntilItsLastBlockHasEnded) {
   Gates gates(3);
   std::atomic<std::uint32_t> blocks_left{3};
   const std::uint32_t first = gates.open(5, 1, 3, true, true);
@@ -112,8 +112,8 @@ TEST(Gates, TheLastOfSomeEnds) {
   EXPECT_TRUE(are_last(left, 3)) << "all at once";
 }
 
-// What parts did before they came is there for all of them; what they did before they ended, for
-// whoever closes the gate.
+// What parts did before they came is visible to all of them; what they did before they ended, to
+// the thread that closes the gate.
 TEST(Gates, PartsSeeWhatTheOthersDid) {
   constexpr std::uint32_t kParts = 3, kTimes = 2000;
   Gates gates(1);

@@ -1,6 +1,6 @@
 #include "cores/machine_cores.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 

@@ -24,16 +24,15 @@ struct Case {
 
 TEST(PinRule, Table) {
   const std::vector<Case> cases = {
-      {"nobody else wants the cores", {{0, 0.0, true}, {250, 0.01, true}, {500, 0.09, true}}},
+      {"the cores are uncontested", {{0, 0.0, true}, {250, 0.01, true}, {500, 0.09, true}}},
       {"the system does not say, or there was little to do",
        {{0, {}, false}, {250, {}, false}, {500, 0.0, true}, {750, {}, true}}},
-      {"somebody wants them from the beginning",
-       {{0, 0.5, false}, {250, 0.06, false}, {500, 0.04, true}}},
+      {"contested from the beginning", {{0, 0.5, false}, {250, 0.06, false}, {500, 0.04, true}}},
       {"a little is no reason to go, but one not to come",
        {{0, 0.05, false}, {250, 0.049, true}, {500, 0.05, true}, {750, 0.1, false}}},
-      {"a pause after somebody wanted them",
+      {"a pause after contention",
        {{0, 0.0, true}, {250, 0.3, false}, {1249, 0.0, false}, {1250, 0.0, true}}},
-      {"nobody tries while somebody still wants them",
+      {"no try while they are still contested",
        {{0, 0.0, true}, {250, 0.3, false}, {5000, 0.3, false}, {5250, 0.0, true}}},
       {"each pause is twice as long",
        {{0, 0.0, true},

@@ -37,7 +37,7 @@ TEST(ReadyRing, GivesBlocksInTheirOrder) {
   EXPECT_FALSE(ring.has_work());
 }
 
-TEST(ReadyRing, WhileItIsClosedOnlyTheKeeperTakes) {
+TEST(ReadyRing, WhileItIsClosedOnlyTheCombinerTakes) {
   ReadyRing ring(4);
   ring.push(1, 3, 0);
   ring.push(2, 1, 1);
@@ -52,7 +52,7 @@ TEST(ReadyRing, WhileItIsClosedOnlyTheKeeperTakes) {
   EXPECT_EQ(pair_of(ring.take()), std::pair(std::uint64_t{2}, 0U));
 }
 
-// The keeper takes what nobody else knows of; after that there is nothing.
+// The combiner takes what is unpublished; after that there is nothing.
 TEST(ReadyRing, OpensWithNothingBehindWhatIsPublished) {
   ReadyRing ring(8);
   ring.push(7, 1, 0);
@@ -65,7 +65,7 @@ TEST(ReadyRing, OpensWithNothingBehindWhatIsPublished) {
   EXPECT_FALSE(ring.has_work());
 }
 
-TEST(ReadyRing, ItsKeeperTakesFirstWhatNobodyElseKnowsOf) {
+TEST(ReadyRing, ItsCombinerTakesFirstWhatIsUnpublished) {
   ReadyRing ring(4);
   EXPECT_FALSE(ring.take_unpublished());
   EXPECT_TRUE(ring.is_drained());
@@ -94,8 +94,9 @@ TEST(ReadyRing, ItsKeeperTakesFirstWhatNobodyElseKnowsOf) {
   EXPECT_FALSE(ring.oldest());
 }
 
-// A keeper that goes on with the first block of what it publishes, beside two that take the others.
-TEST(ReadyRing, EachBlockIsTakenOnceAlsoByItsKeeper) {
+// A combiner that goes on with the first block of what it publishes, beside two that take the
+// others.
+TEST(ReadyRing, EachBlockIsTakenOnceAlsoByItsCombiner) {
   constexpr std::size_t kTasks = 20'000;
   ReadyRing ring(8);
   std::vector<std::array<std::atomic<int>, 3>> taken(kTasks);
@@ -136,7 +137,7 @@ TEST(ReadyRing, EightTakeEachBlockOfALargeTaskOnce) {
   EXPECT_EQ(eight_take_from_ring().value_or(""), "");
 }
 
-TEST(ReadyRing, EachBlockIsTakenOnceByWhoeverComesFirst) {
+TEST(ReadyRing, EachBlockIsTakenOnceByTheFirstThread) {
   constexpr std::size_t kTasks = 3000;
   ReadyRing ring(64);
   std::vector<std::array<std::atomic<int>, 3>> taken(kTasks);

@@ -56,7 +56,7 @@ TEST(Rendezvous, TheLastDoesSomethingForAll) {
   for (const std::uint32_t count : missed) EXPECT_EQ(count, 0U);
 }
 
-TEST(Rendezvous, OneWaitsForNobody) {
+TEST(Rendezvous, OneWaitsForNoOther) {
   Rendezvous rendezvous;
   rendezvous.meet(1);
   int times = 0;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cores/task_graph.h"
-#include "cores/virtual_machine.h"
+#include "study/virtual_machine.h"
 
 namespace dovetail::cores {
 namespace {
@@ -59,7 +59,7 @@ TEST(RunStatus, WhatWasSubmittedDrainsAndTheNextRunIsWhole) {
     std::vector<TaskNumber> ran;
     std::optional<Error> first_error;
     std::uint64_t refused_at = count;
-    VirtualMachine* machine = nullptr;
+    study::VirtualMachine* machine = nullptr;
     const auto feed = [&](Ticks now) {
       while (graph.submitted() < first + count) {
         if (const Status ok = status.may_submit(); !ok) {
@@ -79,7 +79,7 @@ TEST(RunStatus, WhatWasSubmittedDrainsAndTheNextRunIsWhole) {
         ASSERT_TRUE(machine->submit({*task, kVectorTask, 1, false, 0}, now));
       }
     };
-    VirtualMachine player(
+    study::VirtualMachine player(
         *Topology::parse("2x(1C2V)"), {},
         [&](TaskId task, std::uint32_t, GroupId, unsigned) { return takes[task - first]; },
         [&](TaskId task, Ticks now) {

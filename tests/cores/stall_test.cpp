@@ -24,8 +24,8 @@ TEST(Stall, IsClassifiedByTheFirstThatHolds) {
            Case{2, 5, 7, StallKind::kRunsTooLong, "2 tasks run"},
            Case{0, 1, 0, StallKind::kReadyButIdle, "1 task is ready and none runs"},
            Case{0, 3, 1, StallKind::kReadyButIdle, "3 tasks are ready and none runs"},
-           Case{0, 0, 1, StallKind::kWaitsForNobody, "1 task has not ended"},
-           Case{0, 0, 9, StallKind::kWaitsForNobody, "9 tasks have not ended"},
+           Case{0, 0, 1, StallKind::kWaitsForNothing, "1 task has not ended"},
+           Case{0, 0, 9, StallKind::kWaitsForNothing, "9 tasks have not ended"},
            Case{0, 0, 0, StallKind::kSubmitterStarves, "the submitter neither submits"},
        }) {
     StallFacts facts;
@@ -63,7 +63,7 @@ TEST(Stall, NamesWhatIsReady) {
   EXPECT_THAT(classify_stall(facts).message, HasSubstr("why the caller does not wait"));
 }
 
-TEST(Stall, NamesWhoWaitsAndForWhom) {
+TEST(Stall, NamesTheWaitingTaskAndItsPredecessor) {
   StallFacts facts;
   facts.waiting = 4;
   facts.oldest_waiting = {9, 2, TaskNumber{3}};

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "cores/virtual_machine.h"
+#include "study/virtual_machine.h"
 
 namespace dovetail::cores {
 namespace {
@@ -35,7 +35,27 @@ std::vector<TaskNumber> take_all(TaskGraph& graph) {
   return ready;
 }
 
-TEST(TaskGraph, KnowsTheOldestThatWaitsAndForWhom) {
+// Tasks 0 and 2 only join others.
+TEST(TaskGraph, WhatWaitedForAJoinGoesBeforeWhatWasSubmittedLater) {
+  TaskGraph graph({16, 64, 64});
+  submit(graph, {});
+  submit(graph, {});
+  submit(graph, {}, {0});
+  for (int i = 0; i < 3; ++i) submit(graph, {});
+  submit(graph, {}, {2});
+  submit(graph, {});
+  const auto pass = [&](TaskNumber join) {
+    ASSERT_EQ(graph.take_ready(), join);
+    graph.pass(join);
+  };
+  pass(0);
+  EXPECT_EQ(graph.take_ready(), 1U);
+  pass(2);
+  EXPECT_THAT(take_all(graph), testing::ElementsAre(3, 4, 5, 6, 7));
+  EXPECT_EQ(graph.running(), 6U);
+}
+
+TEST(TaskGraph, KnowsTheOldestWaitingTaskAndItsPredecessor) {
   TaskGraph graph({16, 64, 64});
   EXPECT_FALSE(graph.oldest_waiting());
   const auto expect = [&](TaskNumber task, std::uint32_t left,
@@ -308,7 +328,7 @@ TEST(TaskGraph, RunsAsTheSerialProgramDoes) {
     TaskGraph graph({std::uint32_t{4} << below(8), static_cast<std::uint32_t>(8 + below(300)),
                      static_cast<std::uint32_t>(24 + below(300))});
     TaskNumber next = 0;
-    VirtualMachine* machine = nullptr;
+    study::VirtualMachine* machine = nullptr;
     const auto feed = [&](Ticks now) {
       while (next < count) {
         std::vector<Access> accesses;
@@ -327,7 +347,7 @@ TEST(TaskGraph, RunsAsTheSerialProgramDoes) {
         ASSERT_TRUE(machine->submit({*task, tasks[*task].shape, 1, false, 0}, now));
       }
     };
-    VirtualMachine player(
+    study::VirtualMachine player(
         *Topology::parse("3x(1C2V)"), {},
         [&](TaskId task, std::uint32_t, GroupId, unsigned) { return tasks[task].takes; },
         [&](TaskId task, Ticks now) {

@@ -95,9 +95,9 @@ TEST(TensorMap, AHundredThousandTasksFitFewEntries) {
   }
 }
 
-// Against every pair of tasks, byte by byte: whoever conflicts with an earlier task waits for it,
-// directly or for one that does; and nobody waits for a task that it has nothing to do with. Parts
-// of two tensors of five dimensions, with gaps in each of them.
+// Against every pair of tasks, byte by byte: a task that conflicts with an earlier one waits for
+// it, directly or for one that does; and no task waits for one that it has nothing to do with.
+// Parts of two tensors of five dimensions, with gaps in each of them.
 TEST(TensorMap, OrdersConflictsAndNothingElse) {
   constexpr std::array<std::uint64_t, 5> kTensor = {2, 2, 2, 3, 3}, kStrides = {100, 48, 23, 7, 2};
   constexpr std::size_t kTasks = 40;

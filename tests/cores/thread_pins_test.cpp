@@ -146,7 +146,7 @@ TEST_F(ThreadPinsTest, TwoThreadsThatComputeOnOneCoreLeaveIt) {
   EXPECT_EQ(two.cpus(), all_);
 }
 
-TEST_F(ThreadPinsTest, NobodyLooksMoreOftenThanEveryInterval) {
+TEST_F(ThreadPinsTest, NoThreadLooksMoreOftenThanEveryInterval) {
   if (!CoreClock().read()) GTEST_SKIP() << "the system does not say how long threads wait";
   ThreadPins pins(Pinning::kAuto, Binding::kNone);
   Worker one(pins, 0, true), two(pins, 0, true);

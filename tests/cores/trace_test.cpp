@@ -1,7 +1,6 @@
 #include "cores/trace.h"
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,22 +8,16 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
-#include "cores/program.h"
-#include "cores/swimlanes.h"
-
 namespace dovetail::cores {
 namespace {
 
 using Json = nlohmann::json;
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
 
 LaneTrace small_trace() {
   LaneTrace trace;
   trace.running = {{0, 0, 0, 0, 0, 2500}, {0, 0, 0, 1, 0, 2500}, {1, 3, 1, 2, 1000, 4000}};
-  trace.parked = {{2, 0, 0, 1, 500, 2500}};
-  trace.kept = {{1, 0, 0, 1000}};
+  trace.pending = {{2, 0, 0, 1, 500, 2500}};
+  trace.reserved = {{1, 0, 0, 1000}};
   trace.counters = {{"tasks", {{0, 1.0}, {1000, 3.0}}}};
   trace.name = [](TaskId task) {
     return task == 0 ? "say \"a\\b\" <&>" : fmt::format("t{}", task);
@@ -35,13 +28,6 @@ LaneTrace small_trace() {
 std::string written(const Topology& topology, const LaneTrace& trace) {
   std::string text;
   write_lane_trace(topology, trace, [&](std::string_view piece) { text += piece; });
-  return text;
-}
-
-std::string drawn(const Topology& topology, const LaneTrace& trace,
-                  const SwimlaneOptions& options) {
-  std::string text;
-  write_swimlanes(topology, trace, options, [&](std::string_view piece) { text += piece; });
   return text;
 }
 
@@ -87,24 +73,10 @@ TEST(LaneTrace, NumbersLanesThroughAllGroups) {
   const observe::LaneSlice ran = lane_slice(Span{7, 3, 2, 1, 10, 20}, topology, "norm");
   EXPECT_EQ(std::tuple(ran.lane, ran.block, ran.start, ran.end), std::tuple(7U, 3U, 10, 20));
   EXPECT_EQ(ran.track, observe::LaneTrack::kRunning);
-  const observe::LaneSlice kept = lane_slice(KeptSpan{1, 2, 30, 40}, topology);
-  EXPECT_EQ(std::tuple(kept.lane, kept.start, kept.end), std::tuple(5U, 30, 40));
-  EXPECT_EQ(kept.track, observe::LaneTrack::kKept);
-  EXPECT_STREQ(kept.task, "kept");
-}
-
-TEST(Swimlanes, DrawEachPart) {
-  const std::string svg = drawn(*Topology::parse("2x(1C2V)"), small_trace(), {"A & B", 1000, 256});
-  EXPECT_THAT(svg, AllOf(HasSubstr("A &amp; B"), HasSubstr("group 1 · vector 1"),
-                         HasSubstr("&lt;&amp;&gt;, block 0, 0.000 to 2.500 us"),
-                         HasSubstr("t1, block 3, 1.000 to 4.000 us"),
-                         HasSubstr("t2, block 0, parked"), Not(HasSubstr("of 6 lanes"))));
-}
-
-TEST(Swimlanes, DrawSoManyLanes) {
-  const std::string svg = drawn(*Topology::parse("2x(1C2V)"), small_trace(), {"", 1000, 2});
-  EXPECT_THAT(svg, AllOf(HasSubstr("the first 2 of 6 lanes"), HasSubstr("group 0 · vector 0"),
-                         Not(HasSubstr("group 0 · vector 1")), Not(HasSubstr("t1, block 3"))));
+  const observe::LaneSlice reserved = lane_slice(ReservedSpan{1, 2, 30, 40}, topology);
+  EXPECT_EQ(std::tuple(reserved.lane, reserved.start, reserved.end), std::tuple(5U, 30, 40));
+  EXPECT_EQ(reserved.track, observe::LaneTrack::kReserved);
+  EXPECT_STREQ(reserved.task, "kept");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import time
 
 from pipeline_run import BINARY, MODEL, WithFolder, answer, files_of, main, run
 from running_server import API_KEY, PATIENCE, RunningServer
@@ -51,10 +52,32 @@ class Commands(WithFolder):
         missing = run("run", self.folder / "none.yaml", code=1).stderr
         self.assertIn("none.yaml: No such file or directory", missing)
         run("run", EXAMPLE, "-o", out, "-n", 5, "--quiet")
-        self.assertIn("run.db", run("run", EXAMPLE, "-o", out, "-n", 5, code=1).stderr)
+        again = run("run", EXAMPLE, "-o", out, "-n", 5, code=1).stderr
+        self.assertIn("run.db", again)
+        self.assertIn("`dovetail pipeline resume`", again)
+        self.assertNotIn("--resume", again)
         self.assertIn("run.db", run("resume", EXAMPLE, "-o", self.folder / "other", code=1).stderr)
         bad = self.write("bad.yaml", "records: 3\ncolumns:\n  - {name: a, type: samplr}\n")
         self.assertIn("bad.yaml:3:", run("validate", bad, code=1).stderr)
+        worse = self.write("worse.yaml", "records: 0\nname: ../../x\ncolumns:\n  - {name: a, type: samplr}\n")
+        said = run("validate", worse, code=1).stderr
+        for place in ("worse.yaml:1:1: /records: 0", 'worse.yaml:2:1: /name: "../../x"',
+                      "worse.yaml:4:15: /columns/0/type: 'samplr'"):
+            self.assertIn(place, said)
+
+    def test_a_dataset_without_a_record_is_a_failure(self):
+        file = self.write("none.yaml", """
+records: 5
+columns:
+  - {name: n, type: sampler, sampler: integer, params: {low: 0, high: 9}}
+  - {name: text, type: expression, value: "{{ n }}"}
+  - {name: check, type: validation, column: text, regex: "x", require: true}
+""")
+        for arguments in (("run", file, "-o", self.folder / "out"), ("resume", file, "-o", self.folder / "out"),
+                          ("preview", file)):
+            said = run(*arguments, code=1).stderr
+            self.assertIn("no record was kept: all ", said)
+            self.assertIn("check: text is not valid", said)
 
 
 OPTIONS = """
@@ -127,6 +150,78 @@ columns:
             self.assertTrue(text.startswith(f"Record {record['record']} <span>"), text)
             self.assertIn(record["reason"][:20], text.replace("&quot;", '"').replace("&lt;", "<"))
             self.assertIn(f"&lt;{record['row']['n']} &amp; more&gt;", text)
+
+
+WRITTEN = """
+records: 60
+models:
+  m: {{endpoint: "{url}", model: m, max_parallel: 2}}
+columns:
+  - {{name: n, type: sampler, sampler: integer, params: {{low: 0, high: 999999}}}}
+  - {{name: text, type: llm-text, model: m, prompt: "write {{{{ n }}}}"}}
+  - {{name: even, type: validation, column: text, regex: "[02468]$"}}
+"""
+
+
+def half_of_some(prompt):
+    """An answer that is cut where its number ends with 7."""
+    time.sleep(0.02)
+    return prompt, "length" if prompt.endswith("7") else "stop"
+
+
+class Told(WithFolder):
+    def test_what_a_run_knows_of_itself(self):
+        with ScriptedEndpoint(half_of_some) as endpoint:
+            file = self.write("written.yaml", WRITTEN.format(url=endpoint.url))
+            out = self.folder / "out"
+            said = run("run", file, "-o", out).stderr
+            records = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
+            cut = sum(record["text_cut"] for record in records)
+            self.assertGreater(cut, 0)
+            for record in records:
+                self.assertEqual(list(record), ["n", "text", "text_cut", "even"])
+                self.assertEqual(record["text_cut"], str(record["n"]).endswith("7"))
+            self.assertIn(f"text: {cut} of 60 answers were cut by max_tokens", said)
+            held = r"held by your max_parallel \(2\) for \d+ % of the time"
+            self.assertRegex(said, held)
+
+            shown = run("status", file, "-o", out).stdout
+            even = sum(record["even"]["valid"] for record in records)
+            share = f"{100 * even / 60:.1f}%"
+            self.assertRegex(shown, f"even .*  {share} valid")
+            self.assertRegex(shown, f"text .*  {cut} cut by max_tokens")
+            self.assertRegex(shown, held)
+            status = json.loads(run("status", file, "-o", out, "--json").stdout)
+            self.assertEqual(status["columns"][2]["valid"], {"hits": even, "of": 60})
+            self.assertEqual(status["columns"][1]["cut"], cut)
+            self.assertEqual(status["endpoints"][0]["max_parallel"], 2)
+
+            # Sessions that ask no model, and reports, keep what the first one did.
+            whole = files_of(out)
+            for command in ("run", "resume", "report"):
+                if command != "run":
+                    run(command, file, "-o", out)
+                page = (out / "report.html").read_text()
+                self.assertIn("Endpoints over time", page, command)
+                self.assertRegex(page, held, command)
+                self.assertIn(f"<dt>cut by max_tokens</dt><dd>{cut} (", page)
+                self.assertIn(f"<dt>valid</dt><dd>{even} ({share})</dd>", page)
+            self.assertEqual(files_of(out), whole)
+
+    def test_deleted_results_are_noticed_and_written_again(self):
+        with ScriptedEndpoint(half_of_some) as endpoint:
+            file = self.write("written.yaml", WRITTEN.format(url=endpoint.url))
+            run("run", file, "-o", self.folder / "whole", "--quiet")
+            out = self.folder / "out"
+            running = self.start("run", file, "-o", out)
+            results = out / "results.jsonl"
+            while not results.exists() or results.stat().st_size == 0:
+                time.sleep(0.005)
+            results.unlink()
+            self.assertEqual(running.end(), 1)
+            self.assertIn("results.jsonl: the file was deleted or moved while the run wrote it", running.said())
+            run("resume", file, "-o", out, "--quiet")
+            self.assertEqual(files_of(out), files_of(self.folder / "whole"))
 
 
 class Endpoints(WithFolder):

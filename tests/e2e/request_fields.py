@@ -1,11 +1,13 @@
-"""Fields of a request that concern how it is scheduled, through HTTP.
+"""Fields of a request and what holds without them, through HTTP.
 
 usage: request_fields.py PROGRAM MODEL [unittest options]
 """
 
 import json
 import sys
+import tempfile
 import unittest
+from pathlib import Path
 
 from running_server import RunningServer
 
@@ -82,10 +84,55 @@ class RequestFields(unittest.TestCase):
         # Who has time is answered.
         self.post(timeout=100)
 
-    def test_guesses_are_counted(self):
+    def serve_instead(self, model, *options):
         self.server.stop()
-        self.server = RunningServer(PROGRAM, MODEL, "--speculative-tokens", "3")
+        self.server = RunningServer(PROGRAM, model, *options)
         self.addCleanup(self.server.stop)
+
+    def sampling_defaults(self):
+        status, text = self.server.request("/v1/models")
+        self.assertEqual(status, 200, text)
+        return {name: round(value, 6)
+                for name, value in json.loads(text)["data"][0]["sampling_defaults"].items()}
+
+    def drawn(self, **sampling):
+        """Texts of several seeds."""
+        body = {"prompt": "Q:", "max_tokens": 40, "ignore_eos": True, **sampling}
+        answers = [json.loads(self.post(expect=200, seed=seed, **{"temperature": None, **body}))
+                   for seed in range(12)]
+        return [answer["choices"][0]["text"] for answer in answers]
+
+    def test_a_gguf_file_without_recommendations_is_drawn_from_moderately(self):
+        self.serve_instead(Path(MODEL) / "demo-arith-Q8_0.gguf")
+        moderate = {"temperature": 0.8, "top_k": 40, "top_p": 0.95, "min_p": 0.05}
+        self.assertEqual(self.sampling_defaults(), {**moderate, "repetition_penalty": 1})
+        line = ("sampling: temperature 0.8, top-k 40, top-p 0.95, min-p 0.05, unless asked otherwise "
+                "(the GGUF file recommends none)\n")
+        self.assertIn(line, self.server.log)
+        self.assertEqual(self.drawn(), self.drawn(**moderate))
+        # What a request says goes before.
+        off = {"temperature": 1, "top_k": 0, "top_p": 1, "min_p": 0}
+        self.assertNotEqual(self.drawn(**off), self.drawn())
+        self.assertEqual(len(set(self.drawn(temperature=0))), 1)
+
+    def test_a_folder_without_recommendations_is_drawn_from_as_openai_does(self):
+        off = {"temperature": 1, "top_k": 0, "top_p": 1, "min_p": 0}
+        self.assertEqual(self.sampling_defaults(), {**off, "repetition_penalty": 1})
+        self.assertEqual(self.drawn(), self.drawn(**off))
+
+    def test_a_developer_is_heard_as_the_system_where_the_template_knows_none(self):
+        template = Path(self.enterContext(tempfile.TemporaryDirectory())) / "roles.jinja"
+        template.write_text("{% for m in messages %}{{ m.role }}:{{ m.content }}\n{% endfor %}")
+        self.serve_instead(MODEL, "--chat-template", str(template))
+        def tokens(role):
+            answer = self.post("/v1/chat/completions",
+                               messages=[{"role": role, "content": "x"}, *CHAT])
+            return json.loads(answer)["usage"]["prompt_tokens"]
+        self.assertEqual(tokens("developer"), tokens("system"))
+        self.assertNotEqual(tokens("longer name"), tokens("system"))
+
+    def test_guesses_are_counted(self):
+        self.serve_instead(MODEL, "--speculative-tokens", "3")
         self.post(max_tokens=200, ignore_eos=True)
         metrics = self.server.wait_for(lambda m: m["requests_finished_total"] == 1)
         self.assertGreater(metrics["drafted_tokens_total"], 0)

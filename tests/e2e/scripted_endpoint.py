@@ -6,7 +6,8 @@ import threading
 
 
 class ScriptedEndpoint:
-    """`answer(prompt)` gives the text, or a number: the status of a refusal."""
+    """`answer(prompt)` gives the text, a pair of text and finish_reason, or a number: the status of
+    a refusal."""
 
     def __init__(self, answer):
         endpoint = self
@@ -29,7 +30,8 @@ class ScriptedEndpoint:
                 if isinstance(text, int):
                     self.reply(text, {"error": {"message": "refused by the script", "type": "test"}})
                     return
-                choice = {"index": 0, "finish_reason": "stop"}
+                text, reason = text if isinstance(text, tuple) else (text, "stop")
+                choice = {"index": 0, "finish_reason": reason}
                 if "messages" in body:
                     choice["message"] = {"role": "assistant", "content": text}
                 else:

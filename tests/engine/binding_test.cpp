@@ -94,7 +94,7 @@ TEST_F(EngineBinding, ThreadsThatComputeHaveACoreEach) {
   }
 }
 
-TEST_F(EngineBinding, ByThemselvesTheyStayOnTheirCoresWhileNobodyElseWantsThem) {
+TEST_F(EngineBinding, ByThemselvesTheyStayOnTheirCoresWhileTheseAreFree) {
   const std::uint32_t cores = count(cores_here());
   if (cores < 2) GTEST_SKIP() << "a machine of one core, or hwloc knows none";
   ASSERT_TRUE(bound_threads().empty());

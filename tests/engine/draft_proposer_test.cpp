@@ -11,7 +11,7 @@ namespace {
 
 using Tokens = std::vector<TokenId>;
 
-Tokens guess(const Tokens& tokens, std::uint32_t most) {
+Tokens drafts_of(const Tokens& tokens, std::uint32_t most) {
   Tokens drafts = {-1};  // of an earlier call
   propose(tokens, most, drafts);
   return drafts;
@@ -42,7 +42,7 @@ TEST(DraftProposer, LooksUpTheEndInWhatCameBefore) {
       {"a cycle of one", {4, 9, 9, 9}, 4, {9, 9, 9, 9}},
       {"two equal tokens alone are a beginning, not a repetition", {4, 9, 9}, 4, {}},
   };
-  for (const Case& c : cases) EXPECT_EQ(guess(c.tokens, c.most), c.drafts) << c.what;
+  for (const Case& c : cases) EXPECT_EQ(drafts_of(c.tokens, c.most), c.drafts) << c.what;
 }
 
 TEST(DraftProposer, LooksBackSoFarAndNoFurther) {
@@ -50,15 +50,15 @@ TEST(DraftProposer, LooksBackSoFarAndNoFurther) {
   std::iota(tokens.begin(), tokens.end(), 100);
   tokens.end()[-2] = tokens[0];
   tokens.end()[-1] = tokens[1];
-  EXPECT_EQ(guess(tokens, 2), (Tokens{102, 103}));
+  EXPECT_EQ(drafts_of(tokens, 2), (Tokens{102, 103}));
   // One token later the first is out of reach, and with it the pair.
   tokens.insert(tokens.begin() + 2, 7);
-  EXPECT_EQ(guess(tokens, 2), Tokens());
+  EXPECT_EQ(drafts_of(tokens, 2), Tokens());
 }
 
 // What the header says, in the slowest and plainest way.
-Tokens guess_slowly(const Tokens& tokens, std::uint32_t most) {
-  for (std::size_t n = kLongestRepeat; n >= kShortestRepeat; --n) {
+Tokens drafts_slowly(const Tokens& tokens, std::uint32_t most) {
+  for (std::size_t n = kMaxRepeat; n >= kMinRepeat; --n) {
     for (std::size_t back = 1; back + n <= tokens.size(); ++back) {
       const std::size_t begin = tokens.size() - n - back;
       if (!std::equal(tokens.end() - static_cast<std::ptrdiff_t>(n), tokens.end(),
@@ -72,10 +72,10 @@ Tokens guess_slowly(const Tokens& tokens, std::uint32_t most) {
   return {};
 }
 
-RC_GTEST_PROP(DraftProposer, GuessesWhatTheHeaderSays, ()) {
+RC_GTEST_PROP(DraftProposer, ProposesWhatTheHeaderSays, ()) {
   const auto tokens = *rc::gen::container<Tokens>(rc::gen::inRange(0, 4));
   const auto most = *rc::gen::inRange<std::uint32_t>(0, 9);
-  RC_ASSERT(guess(tokens, most) == guess_slowly(tokens, most));
+  RC_ASSERT(drafts_of(tokens, most) == drafts_slowly(tokens, most));
 }
 
 TEST(DraftProposer, KeepsItsMemory) {

@@ -290,5 +290,24 @@ TEST_F(EngineTest, NamesOptionsThatCannotBe) {
   }
 }
 
+TEST_F(EngineTest, TakesKernelsFromTheEnvironmentWhereNoOptionNamesThem) {
+  const char* before = std::getenv("DOVETAIL_ISA");
+  const std::string restored = before != nullptr ? before : "";
+  setenv("DOVETAIL_ISA", "abacus", 1);
+  options_.kernels = "";
+  const auto unknown = Engine::create(source_, options_);
+  ASSERT_FALSE(unknown.has_value());
+  EXPECT_THAT(unknown.error().message,
+              testing::HasSubstr("DOVETAIL_ISA: 'abacus' is not available on this CPU, expected "
+                                 "one of "));
+  EXPECT_THAT(unknown.error().message, testing::HasSubstr("portable"));
+  options_.kernels = "portable";
+  EXPECT_TRUE(Engine::create(source_, options_).has_value());
+  setenv("DOVETAIL_ISA", "portable", 1);
+  options_.kernels = "";
+  EXPECT_TRUE(Engine::create(source_, options_).has_value());
+  before != nullptr ? setenv("DOVETAIL_ISA", restored.c_str(), 1) : unsetenv("DOVETAIL_ISA");
+}
+
 }  // namespace
 }  // namespace dovetail

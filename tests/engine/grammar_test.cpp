@@ -83,11 +83,11 @@ TEST_F(Grammars, AnswersAreInstancesWhateverTheOptionsAndTheNeighbours) {
   const Case cases[] = {
       {"as it is", [](EngineOptions&) {}, false},
       {"overlap", [](EngineOptions& o) { o.async_scheduling = true; }, false},
-      {"guesses", [](EngineOptions& o) { o.speculative_tokens = 4; }, false},
+      {"draft tokens", [](EngineOptions& o) { o.speculative_tokens = 4; }, false},
       {"both", [](EngineOptions& o) { o.async_scheduling = true, o.speculative_tokens = 3; },
        false},
       {"little memory", [](EngineOptions& o) { o.kv_blocks = 11; }, true},
-      {"little memory, guesses, overlap",
+      {"little memory, draft tokens, overlap",
        [](EngineOptions& o) {
          o.kv_blocks = 11, o.speculative_tokens = 2, o.async_scheduling = true;
        },

@@ -1,6 +1,6 @@
 #include "engine/options.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -102,8 +102,9 @@ TEST(Options, TheCacheHoldsAllSequencesOrFillsItsMemory) {
   EXPECT_THAT(lines, Contains("kv-blocks 1024: 64 sequences of 256 positions need that many; 8.0 "
                               "MiB of 15.6 MiB (kv-memory)"));
   EXPECT_THAT(lines, Contains("max-model-len 256: what the model was made for"));
-  EXPECT_THAT(lines, Contains("threads 2: as given, each on a core of its own while nobody else "
-                              "wants it"));
+  EXPECT_THAT(lines,
+              Contains("threads 2: as given, each on a core of its own while no other process "
+                       "wants it"));
   EXPECT_THAT(lines, Contains("lanes " + cores::Topology::of_machine(2).text() +
                               ": one for each thread, in a group per L3 cache"));
   EXPECT_THAT(lines, Contains("max-num-seqs 64: the default"));
@@ -153,7 +154,7 @@ TEST(Options, TheCacheIsNotLargerThanTheMemory) {
 TEST(Options, TheDefaultCacheIsBoundedByTheMemory) {
   EXPECT_GT(usable_memory(), 0U);
   EXPECT_LE(default_kv_memory(), usable_memory() / 2);
-  EXPECT_LE(default_kv_memory(), kMostKvMemory);
+  EXPECT_LE(default_kv_memory(), kMaxKvMemory);
   EngineOptions options;
   const Result<ResolvedOptions> resolved = resolve(options, *model());
   ASSERT_TRUE(resolved);

@@ -8,8 +8,6 @@
 #include <set>
 #include <vector>
 
-#include "engine/random.h"
-
 namespace dovetail::engine {
 namespace {
 

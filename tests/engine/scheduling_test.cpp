@@ -32,7 +32,7 @@ using test::Collector;
 
 class Scheduling : public test::EngineTest {
  protected:
-  // A request that says the same over and over, so that guesses are right.
+  // A request that says the same over and over, so that draft tokens are right.
   static Request repeating(int seed, int max_tokens) {
     Request request = EngineTest::request(seed, max_tokens);
     for (int i = 0; i < 24; ++i) request.prompt.push_back(65 + i % 3);
@@ -59,7 +59,7 @@ TEST_F(Scheduling, NoOptionChangesAnAnswer) {
   };
   const Case cases[] = {
       {"overlap", [](EngineOptions& o) { o.async_scheduling = true; }},
-      {"guesses", [](EngineOptions& o) { o.speculative_tokens = 4; }},
+      {"draft tokens", [](EngineOptions& o) { o.speculative_tokens = 4; }},
       {"both", [](EngineOptions& o) { o.async_scheduling = true, o.speculative_tokens = 3; }},
       {"no prefix cache", [](EngineOptions& o) { o.prefix_cache = false; }},
       {"not mixed", [](EngineOptions& o) { o.mixed = false; }},
@@ -312,7 +312,7 @@ TEST_F(Scheduling, TheTraceHasWhenLanesWereKept) {
   for (const observe::LaneSlice& slice : trace.lanes) {
     EXPECT_LE(slice.end, trace.events.back().time);
     experts += slice.task == std::string("experts") ? 1 : 0;
-    if (slice.track != observe::LaneTrack::kKept) continue;
+    if (slice.track != observe::LaneTrack::kReserved) continue;
     ++kept;
     EXPECT_STREQ(slice.task, "kept");
     for (const observe::LaneSlice& other : trace.lanes) {
@@ -352,7 +352,7 @@ TEST_F(Scheduling, WithNothingToDoItSleeps) {
   EXPECT_TRUE(rests);
 }
 
-// After a step that failed everything has one end, nothing is under way, and no step follows.
+// After a step that failed everything has one end, nothing is in flight, and no step follows.
 TEST_F(Scheduling, AFailedStepEndsEverythingOnce) {
   for (const bool async : {false, true}) {
     for (const bool launching : {false, true}) {

@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 using test::Answer;
 using test::Collector;
 
-// Called by kernels, which know of nobody else.
+// Called by kernels, which have no other context.
 std::atomic<void (*)()> before_norm{nullptr};
 
 kernels::Kernels kernels_that_wait() {

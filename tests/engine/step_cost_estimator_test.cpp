@@ -160,11 +160,11 @@ TEST(StepCostEstimator, IsCautiousBeforeItKnows) {
   // As much prefill as there are decode rows is the most that can at worst double a step.
   const double step = estimator.cost().predict(eight);
   EXPECT_EQ(estimator.cost().affordable_chunk(eight, 0, 512, 2.0 * step), 8U);
-  for (std::uint32_t i = 0; i < StepCostEstimator::kFewestSteps - StepCostEstimator::kFewestPrefill;
+  for (std::uint32_t i = 0; i < StepCostEstimator::kMinSteps - StepCostEstimator::kMinPrefillSteps;
        ++i)
     estimator.observe(eight, kLinear.predict(eight));
   EXPECT_FALSE(estimator.fitted());
-  for (std::uint32_t i = 1; i < StepCostEstimator::kFewestPrefill; ++i) {
+  for (std::uint32_t i = 1; i < StepCostEstimator::kMinPrefillSteps; ++i) {
     const StepLoad mixed = chunk(8, 8 * i, eight);
     EXPECT_FALSE(estimator.fitted());
     estimator.observe(mixed, kLinear.predict(mixed));

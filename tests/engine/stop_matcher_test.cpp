@@ -1,22 +1,22 @@
-#include "engine/stop_matcher.h"
-
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
 #include <string>
 #include <vector>
 
+#include "engine/sequence.h"
+
 namespace dovetail::engine {
 namespace {
 
-struct Result {
+struct Matched {
   std::string text, stopped;
-  bool operator==(const Result&) const = default;
+  bool operator==(const Matched&) const = default;
 };
 
-Result feed(const std::vector<std::string>& stops, const std::vector<std::string>& pieces) {
+Matched feed(const std::vector<std::string>& stops, const std::vector<std::string>& pieces) {
   StopMatcher matcher(stops);
-  Result result;
+  Matched result;
   for (const std::string& piece : pieces) {
     StopMatcher::Found found = matcher.push(piece);
     result.text += found.text;
@@ -32,7 +32,7 @@ Result feed(const std::vector<std::string>& stops, const std::vector<std::string
 TEST(StopMatcher, EndsBeforeTheStopString) {
   struct Case {
     std::vector<std::string> stops, pieces;
-    Result expected;
+    Matched expected;
   };
   const Case cases[] = {
       {{}, {"abc", "def"}, {"abcdef", ""}},
@@ -66,7 +66,7 @@ TEST(StopMatcher, DoesNotDependOnHowTheTextIsCut) {
     std::string whole;
     for (const std::string& piece : pieces) whole += piece;
     // By definition: the smallest end of any stop string, and the longest stop there.
-    Result expected{whole, ""};
+    Matched expected{whole, ""};
     for (std::size_t end = 0; end <= whole.size() && expected.stopped.empty(); ++end) {
       for (const std::string& stop : stops) {
         if (whole.substr(0, end).ends_with(stop) && stop.size() > expected.stopped.size())

@@ -1,9 +1,9 @@
-#include "engine/validate.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
+
+#include "engine/options.h"
 
 namespace dovetail::engine {
 namespace {

@@ -8,7 +8,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using dovetail::text::ChatTemplate;
   static const auto variables = nlohmann::ordered_json::parse(R"({
-    "messages": [{"role": "system", "content": "Be brief."},
+    "messages": [{"role": "developer", "content": "Be brief."},
                  {"role": "user", "content": "Hé 😀"},
                  {"role": "assistant", "content": null, "tool_calls": [
                    {"id": "a1", "function": {"name": "f", "arguments": {"x": 1.5, "y": [true]}}}]}],
@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (!parsed.error().message.starts_with("fuzz:")) std::abort();
     return 0;
   }
-  const auto rendered = parsed->render(variables);
+  const auto rendered = parsed->render_chat(variables);
   if (!rendered && !rendered.error().message.starts_with("fuzz:")) std::abort();
   return 0;
 }

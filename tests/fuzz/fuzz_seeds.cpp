@@ -1,8 +1,10 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "load/gguf_builder.h"
@@ -38,9 +40,67 @@ void write_pipelines(const std::filesystem::path& folder) {
   }
 }
 
+std::string text_of_file(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+void write_text(const std::filesystem::path& folder, std::string_view name, std::string_view text) {
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / name, std::ios::binary) << text;
+}
+
+// The goldens' templates and small tokenizers.
+void write_texts(const std::filesystem::path& folder) {
+  const std::filesystem::path source = DOVETAIL_SOURCE_DIR;
+  for (const auto& file : std::filesystem::directory_iterator(source / "tools/golden/templates")) {
+    write_text(folder / "chat_template", file.path().filename().string(),
+               text_of_file(file.path()));
+  }
+  constexpr std::size_t kLargest = 20000;
+  constexpr std::string_view kText = "Hé, 12 wörds\n";
+  for (const auto& entry :
+       std::filesystem::directory_iterator(source / "tests/golden/tokenizers")) {
+    const std::string text = text_of_file(entry.path() / "tokenizer.json");
+    if (text.empty() || text.size() > kLargest) continue;
+    write_text(folder / "tokenizer", entry.path().filename().string(),
+               static_cast<char>(kText.size()) + text + std::string(kText));
+  }
+}
+
+// One body for each route, one grammar of each kind (the first byte chooses), histories of the
+// scheduler of a few operations.
+void write_bytes(const std::filesystem::path& folder) {
+  using namespace std::string_view_literals;
+  constexpr std::string_view kBodies[] = {
+      "\0{\"prompt\":[\"ab\",[1,2]],\"max_tokens\":4,\"n\":2,\"stop\":[\"x\"],\"logprobs\":2,"
+      "\"temperature\":0.5,\"seed\":-1,\"stream\":true,\"logit_bias\":{\"7\":-100}}"sv,
+      "\1{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"}]}],"
+      "\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"s\","
+      "\"schema\":{\"type\":\"object\"}}},\"timeout\":2,\"chat_template_kwargs\":{\"a\":1}}"sv,
+      "\2{\"content\":\"caf\\u00e9\",\"add_special\":true,\"parse_special\":false}"sv,
+      "\3{\"tokens\":[1,2,255],\"skip_special\":true}"sv};
+  constexpr std::string_view kGrammars[] = {
+      "\0(a|bc){2,3}[^x-z\\d]*\\w+(?:é|\\u0041)?"sv,
+      "\1{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\",\"minimum\":-3},"
+      "\"b\":{\"enum\":[1,\"x\",null]}},\"required\":[\"a\"],\"additionalProperties\":false}"sv,
+      "\1{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/t\"},\"maxItems\":3,"
+      "\"$defs\":{\"t\":{\"type\":\"string\",\"pattern\":\"^a+$\",\"maxLength\":5}}}"sv};
+  int number = 0;
+  for (const auto body : kBodies)
+    write_text(folder / "http_request", std::to_string(number++), body);
+  for (const auto grammar : kGrammars)
+    write_text(folder / "grammar", std::to_string(number++), grammar);
+  for (unsigned char seed = 1; seed <= 4; ++seed) {
+    std::string history;
+    for (unsigned i = 0; i < 120; ++i) history += static_cast<char>(i * (2 * seed + 1) + i * i / 7);
+    write_text(folder / "schedule", std::to_string(number++), history);
+  }
+}
+
 }  // namespace
 
-// Writes small valid models and pipelines for the fuzz targets to begin with.
+// Writes small valid inputs of every fuzz target, for them to begin with.
 int main(int argc, char** argv) {
   using namespace dovetail::load;
   if (argc != 2) {
@@ -51,6 +111,8 @@ int main(int argc, char** argv) {
   std::filesystem::create_directories(folder / "gguf");
   std::filesystem::create_directories(folder / "safetensors");
   write_pipelines(folder);
+  write_texts(folder);
+  write_bytes(folder);
   struct Seed {
     std::string gguf;
     std::string hugging_face;

@@ -1,9 +1,11 @@
 #include "grammar/compiler.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <string>
 #include <thread>
 #include <vector>
@@ -88,6 +90,71 @@ TEST(Compiler, ManyAskAtOnce) {
   for (auto& thread : threads) thread.join();
   for (std::size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i], got[i % 2]);
   EXPECT_EQ(compiler.kept_grammars(), 2U);
+}
+
+// Each of these takes all the work of one grammar, in another loop. A loop that does not look at
+// the flag comes to its own end, which says what was too much.
+TEST(Compiler, StopsInEveryLoop) {
+  std::string members = R"("m":{"type":"null"})";
+  for (int i = 0; i < 9000; ++i) members += fmt::format(R"(,"m{}":{{"type":"null"}})", i);
+  std::string parts = R"({"type":"null"})";
+  for (int i = 0; i < 12'000; ++i) parts += R"(,{"type":"null"})";
+  const std::vector<std::pair<SourceKind, std::string>> dear = {
+      {SourceKind::kRegex, "(a|b)*a(a|b){40}"},
+      {SourceKind::kRegex, "((a{1000}){1000}){1000}"},
+      {SourceKind::kRegex, "[\\s\\S]{200000}"},
+      {SourceKind::kJsonSchema, R"({"type":"string","pattern":"(a|b)*a(a|b){40}"})"},
+      {SourceKind::kJsonSchema, R"({"type":"array","maxItems":1000000})"},
+      {SourceKind::kJsonSchema, R"({"properties":{)" + members + "}}"},
+      {SourceKind::kJsonSchema, R"({"allOf":[)" + parts + "]}"}};
+  for (const auto& [kind, text] : dear) {
+    SCOPED_TRACE(text.substr(0, 60));
+    std::atomic<bool> stop = false;
+    std::thread stopper([&stop] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      stop = true;
+    });
+    const auto out =
+        kind == SourceKind::kRegex
+            ? Grammar::from_regex(text, &stop)
+            : Grammar::from_json_schema(nlohmann::ordered_json::parse(text), {}, &stop);
+    stopper.join();
+    ASSERT_FALSE(out);
+    EXPECT_THAT(out.error().message, HasSubstr("the compilation was stopped"));
+    // Not kept: the grammar itself may be good.
+    Compiler compiler(test::byte_vocabulary());
+    const auto stopped = compiler.compile(kind, text, &stop);
+    ASSERT_FALSE(stopped);
+    EXPECT_EQ(stopped.error().kind, ErrorKind::kUnavailable);
+    EXPECT_EQ(compiler.kept_grammars(), 0U);
+    EXPECT_FALSE(compiler.find(kind, text).has_value());
+  }
+}
+
+// 3.6e9 comparisons of values, which must not be made first and counted then.
+TEST(Compiler, CountsComparisonsBeforeTheyAreMade) {
+  std::string values = "1";
+  for (int i = 0; i < 60'000; ++i) values += ",1";
+  Compiler compiler(test::byte_vocabulary());
+  const auto refused =
+      compiler.compile(SourceKind::kJsonSchema,
+                       R"({"allOf":[{"enum":[)" + values + R"(]},{"enum":[)" + values + "]}]}");
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("units of work"));
+}
+
+TEST(Compiler, SeveralThreadsCompileAtATime) {
+  Compiler compiler(test::byte_vocabulary());
+  std::atomic<bool> stop = false;
+  std::thread dear([&] {
+    while (!stop) {
+      const auto out = compiler.compile(SourceKind::kRegex, "(a|b)*a(a|b){40}", &stop);
+      EXPECT_TRUE(stop || !out);
+    }
+  });
+  EXPECT_TRUE(compiler.compile(SourceKind::kRegex, "a"));
+  stop = true;
+  dear.join();
 }
 
 }  // namespace

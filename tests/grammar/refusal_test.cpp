@@ -1,6 +1,6 @@
 // What cannot be expressed exactly is refused, by its place; and what is asked for costs what it
 // may, not what it likes.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Random schemas, vocabularies and walks: whatever is allowed can be finished, what is finished is
 // an instance, and masks say what trying every token says.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 

@@ -1,4 +1,4 @@
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -40,9 +40,11 @@ struct Context {
   double value(std::size_t p, std::size_t d) const { return at(value_bytes, p, d); }
   double at(const reference::Bytes& bytes, std::size_t p, std::size_t d) const {
     const std::size_t element = cache_element_bytes(cache_type);
-    return reference::weight(
-        cache_type == CacheType::kF32 ? load::DataType::kF32 : load::DataType::kF16,
-        bytes.data() + (p * head_dim + d) * element, 0);
+    const std::byte* at = bytes.data() + (p * head_dim + d) * element;
+    if (cache_type == CacheType::kF16) return reference::half_at(at);
+    float value;
+    std::memcpy(&value, at, sizeof value);
+    return value;
   }
 
   CacheType cache_type;

@@ -154,23 +154,19 @@ TEST_P(Elementwise, StoreCacheF16RoundsToNearestEven) {
   EXPECT_GT(out[0] & 0x7fff, 0x7c00);
 }
 
+// Block types: see golden_test.cpp.
 TEST_P(Elementwise, DequantizeRow) {
   std::mt19937 random(4);
-  for (const load::DataType type : kAllTypes) {
-    const std::size_t k = 1280;
-    const auto weights = reference::random_weights(type, 1, k, random);
-    std::vector<float> out(k, NAN);
-    kernels().dequantize_row(type, weights.data(), k, out.data());
-    for (std::size_t i = 0; i < k; ++i) {
-      ASSERT_NEAR(out[i], reference::weight(type, weights.data(), i), 4e-6)
-          << load::info(type).name << " " << i;
-    }
-  }
+  const auto floats = reference::random_floats(77, random);
+  std::vector<float> same(77, NAN);
+  kernels().dequantize_row(DataType::kF32, reinterpret_cast<const std::byte*>(floats.data()), 77,
+                           same.data());
+  ASSERT_EQ(same, floats);
   // Every half.
   std::vector<std::byte> halves(2 * 65536);
   for (unsigned i = 0; i < 65536; ++i) reference::put_half(halves.data() + 2 * i, i);
   std::vector<float> out(65536);
-  kernels().dequantize_row(load::DataType::kF16, halves.data(), 65536, out.data());
+  kernels().dequantize_row(DataType::kF16, halves.data(), 65536, out.data());
   for (unsigned i = 0; i < 65536; ++i) {
     if ((i & 0x7fff) > 0x7c00) {
       ASSERT_TRUE(std::isnan(out[i]));

@@ -10,17 +10,16 @@
 
 namespace dovetail::kernels {
 
-inline constexpr std::array kAllTypes = {
-    load::DataType::kF32,  load::DataType::kF16,  load::DataType::kBF16, load::DataType::kQ8_0,
-    load::DataType::kQ4_0, load::DataType::kQ4_K, load::DataType::kQ5_K, load::DataType::kQ6_K};
+#define DOVETAIL_TYPE(name) DataType::k##name,
+inline constexpr auto kAllTypes = std::to_array<DataType>({DOVETAIL_WEIGHT_TYPES(DOVETAIL_TYPE)});
+#undef DOVETAIL_TYPE
 
 inline void PrintTo(const Kernels* kernels, std::ostream* out) { *out << kernels->name; }
 
 // Rows of activations as matmul wants them: prepared, 64-byte aligned.
 class Prepared {
  public:
-  Prepared(const Kernels& kernels, load::DataType type, const float* x, std::size_t m,
-           std::size_t k)
+  Prepared(const Kernels& kernels, DataType type, const float* x, std::size_t m, std::size_t k)
       : stride(kernels.activation_bytes(type, k)),
         data(static_cast<std::byte*>(::operator new(m* stride + 1, std::align_val_t(64)))) {
     for (std::size_t i = 0; i < m; ++i) kernels.prepare(type, x + i * k, k, data + i * stride);

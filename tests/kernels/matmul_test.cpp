@@ -1,16 +1,17 @@
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include <algorithm>
+#include <cstring>
 #include <limits>
 
+#include "base/aligned_buffer.h"
 #include "kernels/fixture.h"
 #include "kernels/reference.h"
 
 namespace dovetail::kernels {
 namespace {
-
-using load::DataType;
 
 class Matmul : public EachKernels {};
 
@@ -18,7 +19,7 @@ struct Shape {
   std::size_t m, n, k;
 };
 
-bool takes(DataType type, std::size_t k) { return k % load::info(type).elements_per_block == 0; }
+bool takes(DataType type, std::size_t k) { return k % info(type).elements_per_block == 0; }
 
 // Relative to the length of the terms |x| |w|: rounding of the inputs (8 bits: 1/254 of a block's
 // largest, bf16: 2^-9), which averages out over k, and of the sum.
@@ -44,7 +45,7 @@ TEST_P(Matmul, IsNearTheSumInDouble) {
   for (const DataType type : kAllTypes) {
     for (const auto [m, n, k] : shapes) {
       if (!takes(type, k)) continue;
-      SCOPED_TRACE(fmt::format("{} m={} n={} k={}", load::info(type).name, m, n, k));
+      SCOPED_TRACE(fmt::format("{} m={} n={} k={}", info(type).name, m, n, k));
       const auto weights = reference::random_weights(type, n, k, random);
       const auto x = reference::random_floats(m * k, random);
       const Prepared prepared(kernels(), type, x.data(), m, k);
@@ -60,19 +61,17 @@ TEST_P(Matmul, IsNearTheSumInDouble) {
                         .n_begin = 0,
                         .n_end = n});
       for (std::size_t j = 0; j < n; ++j) {
-        std::vector<double> row(k);
-        for (std::size_t e = 0; e < k; ++e) {
-          row[e] = reference::weight(type, weights.data() + j * load::row_bytes(type, k), e);
-        }
+        const auto row = reference::row_of(type, weights.data() + j * row_bytes(type, k), k);
         for (std::size_t i = 0; i < m; ++i) {
           double sum = 0;
           double xx = 0;
           double ww = 0;
           for (std::size_t e = 0; e < k; ++e) {
             const double v = x[i * k + e];
-            sum += row[e] * v;
+            const double w = row[e];
+            sum += w * v;
             xx += v * v;
-            ww += row[e] * row[e];
+            ww += w * w;
           }
           ASSERT_NEAR(y[i * n + j], sum, tolerance(type, kernels()) * std::sqrt(xx * ww))
               << "at " << i << ", " << j;
@@ -86,8 +85,8 @@ TEST_P(Matmul, IsNearTheSumInDouble) {
 // inputs and output lie.
 TEST_P(Matmul, HasTheSameBitsInEveryCompany) {
   for (const DataType type : kAllTypes) {
-    EXPECT_TRUE(rc::check(fmt::format("{} {}", kernels().name, load::info(type).name), [&] {
-      const std::size_t unit = load::info(type).elements_per_block;
+    EXPECT_TRUE(rc::check(fmt::format("{} {}", kernels().name, info(type).name), [&] {
+      const std::size_t unit = info(type).elements_per_block;
       const std::size_t most = unit == 1 ? 200 : unit == 32 ? 12 : 3;
       const std::size_t k = unit * *rc::gen::inRange<std::size_t>(1, most);
       const std::size_t m = *rc::gen::inRange<std::size_t>(1, 70);
@@ -164,9 +163,56 @@ TEST_P(Matmul, KeepsWhatIsNotANumber) {
                           .n_end = n});
         for (std::size_t i = 0; i < y.size(); ++i) {
           ASSERT_EQ(std::isfinite(y[i]), i / n != 1)
-              << load::info(type).name << ", " << fault << " at " << at << ", element " << i;
+              << info(type).name << ", " << fault << " at " << at << ", element " << i;
         }
       }
+    }
+  }
+}
+
+// Block types have the same bits on every instruction set, and from packed panels as from the
+// file's rows: few rows, rows enough for expanded panels, and a last panel that is not full.
+TEST_P(Matmul, HasTheSameBitsPackedAndOnEveryInstructionSet) {
+  std::mt19937 random(23);
+  const std::size_t n = 43, k = 1536;
+  const Kernels& plain = *find_kernels("portable");
+  for (const DataType type : kAllTypes) {
+    if (info(type).elements_per_block == 1) continue;
+    const auto weights = reference::random_weights(type, n, k, random);
+    for (const std::size_t m : {1, 2, 3, 5, 8, 31}) {
+      SCOPED_TRACE(fmt::format("{} m={}", info(type).name, m));
+      const auto x = reference::random_floats(m * k, random);
+      MatmulArgs args{
+          .type = type, .weights = weights.data(), .output_stride = n, .m = m, .k = k, .n_end = n};
+      const Prepared for_plain(plain, type, x.data(), m, k);
+      std::vector<float> expected(m * n, NAN);
+      args.activations = for_plain.data;
+      args.activation_stride = for_plain.stride;
+      args.output = expected.data();
+      plain.matmul(args);
+
+      const Prepared prepared(kernels(), type, x.data(), m, k);
+      std::vector<float> y(m * n, NAN);
+      args.activations = prepared.data;
+      args.activation_stride = prepared.stride;
+      args.output = y.data();
+      kernels().matmul(args);
+      EXPECT_EQ(y, expected);
+
+      const std::size_t bytes =
+          kernels().panel_bytes(type, k) * ((n + kPanelRows - 1) / kPanelRows);
+      AlignedBuffer panels;
+      panels.reserve(bytes);
+      kernels().pack(type, weights.data(), n, k, panels.data());
+      args.weights = panels.data();
+      args.packed = true;
+      std::fill(y.begin(), y.end(), NAN);
+      kernels().matmul(args);
+      EXPECT_EQ(y, expected) << "packed";
+      AlignedBuffer again;
+      again.reserve(bytes);
+      plain.pack(type, weights.data(), n, k, again.data());
+      EXPECT_EQ(std::memcmp(panels.data(), again.data(), bytes), 0);
     }
   }
 }
@@ -201,7 +247,7 @@ TEST_P(Matmul, HasTheSameBitsInALargeProduct) {
         kernels().matmul(args);
       }
     }
-    ASSERT_EQ(parts, whole) << load::info(type).name;
+    ASSERT_EQ(parts, whole) << info(type).name;
   }
 }
 
@@ -234,7 +280,7 @@ TEST_P(Matmul, AgreesWithThePortablePath) {
     for (const float value : results[0]) largest = std::max(largest, std::abs(double{value}));
     for (std::size_t i = 0; i < m * n; ++i) {
       ASSERT_NEAR(results[0][i], results[1][i], largest * (rounds ? 4e-3 : 2e-6))
-          << load::info(type).name << " at " << i;
+          << info(type).name << " at " << i;
     }
   }
 }

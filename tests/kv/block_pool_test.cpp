@@ -35,7 +35,7 @@ std::vector<BlockId> stale(BlockPool& pool) {
   return blocks;
 }
 
-// Blocks 0, 1, ... hold contents 0, 1, ... and nobody holds them; let go in the order given.
+// Blocks 0, 1, ... with contents 0, 1, ... and no holder, released in the given order.
 BlockPool cached_pool(const std::vector<BlockId>& order) {
   BlockPool pool(static_cast<std::uint32_t>(order.size()), 1, true);
   for (std::size_t i = 0; i < order.size(); ++i) {
@@ -141,7 +141,7 @@ TEST(BlockPool, DropsTheLeastRecentlyUsed) {
   EXPECT_EQ(pool.available(), 0U);
 }
 
-// A hit makes it the last to go, and what somebody holds does not go at all.
+// A hit makes a block the last to be reused; a block with a holder is not reused.
 TEST(BlockPool, AUseRenews) {
   for (const BlockId used : {0U, 1U, 2U}) {  // first, middle, last of the list
     BlockPool pool = cached_pool({0, 1, 2});
@@ -207,7 +207,7 @@ TEST(BlockPool, BlocksInUseCountAsWithheldWhenTheyComeFree) {
 TEST(BlockPool, NamesStaleBlocksOnceIfAsked) {
   BlockPool pool(3, 1, true);
   pool.release(pool.allocate().block);
-  EXPECT_THAT(stale(pool), IsEmpty()) << "nobody asked";
+  EXPECT_THAT(stale(pool), IsEmpty()) << "not recorded";
   pool.note_stale(true);
   const BlockId a = pool.allocate().block, b = pool.allocate().block, c = pool.allocate().block;
   ASSERT_TRUE(index(pool, b, 7));

@@ -147,8 +147,8 @@ TEST_F(Admissions, T15_HalfFullEqualsFull) {
   }
 }
 
-// After every k-th token of it a more urgent request takes the only seat, so that it gives way and
-// comes back.
+// After every k-th token of it a more urgent request takes the only slot, so that it is preempted
+// and comes back.
 TEST_F(Admissions, S19_PreemptedAfterEveryKthTokenTheAnswerIsTheSame) {
   constexpr std::int32_t kTokens = 110;
   Request subject = request(3, 21, kTokens);
@@ -184,7 +184,7 @@ TEST_F(Admissions, S19_PreemptedAfterEveryKthTokenTheAnswerIsTheSame) {
     ASSERT_TRUE(loop.idle());
     const EngineStats stats = loop.stats();
     EXPECT_GE(urgent, 1U);
-    // One that ends with the step under way gives way to nobody.
+    // A sequence that ends with the step in flight is not preempted.
     EXPECT_GE(stats.preemptions + 1, urgent) << k;
     EXPECT_GE(stats.preemptions, 1U) << k;
     ASSERT_EQ(got, expected.tokens) << "k = " << k;

@@ -1,6 +1,6 @@
 #include "laws/demo_histories.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

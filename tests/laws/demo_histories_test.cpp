@@ -1,7 +1,7 @@
 // Law 5 with a trained model and everything at once: random histories with preemption, cached
-// prefixes, guesses, plans ahead and cancellation. Streams are those of lone runs, bit for bit, and
-// the engine's own events obey the laws. DOVETAIL_DEMO_HISTORIES=N plays N instead of
-// 200 (60 with a sanitizer).
+// prefixes, draft tokens, plans ahead and cancellation. Streams are those of lone runs, bit for
+// bit, and the engine's own events obey the laws. DOVETAIL_DEMO_HISTORIES=N plays N instead of 200
+// (60 with a sanitizer).
 
 #include "laws/demo_histories.h"
 
@@ -27,7 +27,7 @@ std::uint32_t demo_histories() {
 TEST(DemoHistories, AnswerAsIfEachRequestWereAlone) {
   DemoModel model;
   EngineStats total;
-  std::uint64_t cancelled_under_way = 0, ahead = 0, sampled_guesses = 0;
+  std::uint64_t cancelled_under_way = 0, ahead = 0, sampled_drafts = 0;
   for (std::uint32_t number = 0; number < demo_histories(); ++number) {
     const DemoHistory history = model.history(number);
     const Outcome outcome = model.play(history);
@@ -49,22 +49,22 @@ TEST(DemoHistories, AnswerAsIfEachRequestWereAlone) {
     const bool draws = std::any_of(
         history.arrivals.begin(), history.arrivals.end(),
         [](const Arrival& arrival) { return arrival.request.sampling.temperature > 0.0F; });
-    if (draws) sampled_guesses += outcome.stats.accepted_tokens;
+    if (draws) sampled_drafts += outcome.stats.accepted_tokens;
   }
   std::cout << total.requests_finished << " requests in " << total.steps << " steps, "
             << total.mixed_steps << " of them mixed, " << ahead << " planned ahead; "
             << total.preemptions << " preemptions, " << total.recomputed_tokens
             << " tokens computed again, " << total.cached_tokens << " found in the cache, "
-            << total.accepted_tokens << " of " << total.drafted_tokens << " guesses right, "
+            << total.accepted_tokens << " of " << total.drafted_tokens << " draft tokens right, "
             << total.requests_cancelled << " cancelled, " << cancelled_under_way
-            << " of them with a row under way\n";
+            << " of them with a row in flight\n";
   EXPECT_GT(total.mixed_steps, 0U);
   EXPECT_GT(total.preemptions, 0U);
   EXPECT_GT(total.recomputed_tokens, 0U);
   EXPECT_GT(total.cached_tokens, 0U);
   EXPECT_GT(total.accepted_tokens, 0U);
   EXPECT_LT(total.accepted_tokens, total.drafted_tokens);
-  EXPECT_GT(sampled_guesses, 0U);
+  EXPECT_GT(sampled_drafts, 0U);
   EXPECT_GT(ahead, 0U);
   EXPECT_GT(total.requests_cancelled, 0U);
   EXPECT_GT(cancelled_under_way, 0U);

@@ -24,8 +24,8 @@
 namespace dovetail::laws {
 namespace {
 
+using kernels::DataType;
 using load::Architecture;
-using load::DataType;
 
 std::vector<TokenId> random_prompt(std::size_t length, std::uint32_t vocab, std::mt19937& random) {
   std::vector<TokenId> prompt(length);
@@ -136,7 +136,7 @@ test::RandomModelOptions of(Architecture architecture, DataType type = DataType:
   options.type = type;
   options.sliding_window = window;
   options.tied_embeddings = architecture == Architecture::kQwen2;
-  if (load::info(type).elements_per_block == 256) {
+  if (kernels::info(type).elements_per_block == 256) {
     options.hidden_size = options.intermediate_size = 256;
     options.head_dim = 64;
     options.layers = 1;
@@ -177,6 +177,10 @@ std::vector<ModelCase> model_cases() {
           {"LlamaQ4_K", of(Architecture::kLlama, DataType::kQ4_K)},
           {"LlamaQ5_K", of(Architecture::kLlama, DataType::kQ5_K)},
           {"LlamaQ6_K", of(Architecture::kLlama, DataType::kQ6_K)},
+          {"LlamaQ4_1", of(Architecture::kLlama, DataType::kQ4_1)},
+          {"LlamaQ3_K", of(Architecture::kLlama, DataType::kQ3_K)},
+          {"LlamaIQ4_XS", of(Architecture::kLlama, DataType::kIQ4_XS)},
+          {"LlamaMXFP4", of(Architecture::kLlama, DataType::kMXFP4)},
           {"MistralWindow", of(Architecture::kMistral, DataType::kBF16, 21)},
           {"Qwen2", of(Architecture::kQwen2, DataType::kQ8_0)},
           {"Qwen3", of(Architecture::kQwen3, DataType::kBF16)},
@@ -252,7 +256,7 @@ EngineOptions random_options(std::mt19937& random, int round) {
 // Random batches, admission times, cancellations and schedules of every kind, some so short of
 // memory that sequences are preempted.
 TEST_P(Models, AnswerTheSameInEverySchedule) {
-  if (test::kThreadSanitized && load::info(GetParam().options.type).elements_per_block == 256)
+  if (test::kThreadSanitized && kernels::info(GetParam().options.type).elements_per_block == 256)
     GTEST_SKIP() << "two minutes of arithmetic, and threads do what they do for other types";
   const auto model = test::random_model(GetParam().options);
   const bool thorough = std::getenv("DOVETAIL_LONG") != nullptr;
@@ -289,7 +293,7 @@ TEST_P(Models, AnswerTheSameInEverySchedule) {
         ASSERT_TRUE(same_bits(expected, together))
             << "round " << round << ", request " << i << " of " << arrivals.size() << ", chunk "
             << options.long_prefill_token_threshold << ", threads " << lanes << ", blocks "
-            << options.kv_blocks << ", guesses " << options.speculative_tokens << ", async "
+            << options.kv_blocks << ", drafts " << options.speculative_tokens << ", async "
             << options.async_scheduling << ", prefix cache " << options.prefix_cache;
       }
     }
@@ -302,7 +306,7 @@ TEST_P(Models, AnswerTheSameInEverySchedule) {
 
 // Steps of so many rows that they are several tiles.
 TEST_P(Models, AnswerTheSameInLargeSteps) {
-  if (test::kThreadSanitized && load::info(GetParam().options.type).elements_per_block == 256)
+  if (test::kThreadSanitized && kernels::info(GetParam().options.type).elements_per_block == 256)
     GTEST_SKIP() << "much arithmetic, and threads do what they do for other types";
   const auto model = [] {
     test::RandomModelOptions options = GetParam().options;
@@ -360,8 +364,68 @@ TEST(Kernels, OfEveryInstructionSetAnswerTheSame) {
         options.kernels = kernels->name;
         EXPECT_EQ(first_difference(model, options, arrivals, serve(model, options, arrivals)),
                   std::nullopt)
-            << kernels->name << " " << load::info(type).name << ", " << lanes << " lanes";
+            << kernels->name << " " << kernels::info(type).name << ", " << lanes << " lanes";
       }
+    }
+  }
+}
+
+// Not only by itself: models give the same tokens, logits and log-probabilities under each.
+TEST(Kernels, OfAllInstructionSetsAnswerAlike) {
+  for (const DataType type :
+       {DataType::kF32, DataType::kF16, DataType::kBF16, DataType::kQ8_0, DataType::kQ4_K}) {
+    for (const CacheTypeOption cache : {CacheTypeOption::kF32, CacheTypeOption::kF16}) {
+      const auto model = test::random_model(of(Architecture::kLlama, type));
+      std::vector<Arrival> arrivals = source_case(8, 48, model->config.vocab_size);
+      for (std::size_t i = 0; i < arrivals.size(); i += 2) {
+        arrivals[i].request.sampling.temperature = 0.8F;
+        arrivals[i].request.sampling.top_p = 0.95F;
+        arrivals[i].request.sampling.seed = i;
+      }
+      EngineOptions options = batch_options(4, 3, 1);
+      options.cache_type = cache;
+      options.kernels = "portable";
+      const Outcome expected = serve(model, options, arrivals);
+      for (const kernels::Kernels* kernels : kernels::available_kernels()) {
+        // Rounds activations, too: a class of its own.
+        if (type == DataType::kBF16 && kernels->name == "avx512_bf16") continue;
+        options.kernels = kernels->name;
+        const Outcome outcome = serve(model, options, arrivals);
+        for (std::size_t i = 0; i < arrivals.size(); ++i) {
+          EXPECT_TRUE(same_bits(outcome.streams[i], expected.streams[i]))
+              << kernels->name << " " << kernels::info(type).name << ", request " << i;
+        }
+      }
+    }
+  }
+}
+
+// Weights give the same bits from packed panels as from the file, where a panel is not full and
+// where the output is the embedding as well; and packing tells when all is done.
+TEST(Packing, LeavesEveryBitAsItIs) {
+  test::RandomModelOptions tied = of(Architecture::kQwen2, DataType::kQ5_1);
+  tied.vocab_size = 101;
+  for (const test::RandomModelOptions& options :
+       {tied, of(Architecture::kLlama, DataType::kQ6_K),
+        of(Architecture::kLlama, DataType::kIQ4_XS),
+        with_experts(Architecture::kQwen3Moe, DataType::kQ4_0, 7, 3)}) {
+    const auto model = test::random_model(options);
+    const std::vector<Arrival> arrivals = source_case(6, 24, model->config.vocab_size);
+    EngineOptions engine = batch_options(4, 8, 2);
+    engine.pack_weights = false;
+    const Outcome expected = serve(model, engine, arrivals);
+    engine.pack_weights = true;
+    std::size_t done = 0;
+    std::size_t all = 1;
+    engine.on_pack = [&](std::size_t packed, std::size_t of_all) {
+      done = packed;
+      all = of_all;
+    };
+    const Outcome outcome = serve(model, engine, arrivals);
+    EXPECT_EQ(done, all);
+    for (std::size_t i = 0; i < arrivals.size(); ++i) {
+      EXPECT_TRUE(same_bits(outcome.streams[i], expected.streams[i]))
+          << kernels::info(options.type).name << ", request " << i;
     }
   }
 }

@@ -1,4 +1,4 @@
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 #include "laws/lane_runs.h"
 
 // What a mixed task may have to wait for where it could have one of several choices of lanes:
-// nobody says which ones are kept for it.
+// the events do not say which ones are reserved for it.
 
 namespace dovetail::laws {
 namespace {
@@ -65,9 +65,9 @@ std::vector<Ran> singles_from(
 const std::vector<cores::Ticks> kOnce = {0}, kTwice = {0, 10}, kThrice = {0, 10, 20},
                                 kOften = {0, 10, 20, 30, 40, 50};
 constexpr const char* kThreeOthers =
-    "at 20: law 4: mixed task 0 waited for 3 others, whichever lanes were kept for it";
+    "at 20: law 4: mixed task 0 waited for 3 others, whichever lanes were reserved for it";
 
-TEST(LaneLawChecker, CountsOthersOnEachGroupThatMayBeKept) {
+TEST(LaneLawChecker, CountsOthersOnEachGroupThatMayBeReserved) {
   const auto judge = [](const auto& a, const auto& b, const auto& c, const auto& d) {
     const auto others = singles_from({{"0.0", a}, {"0.1", b}, {"1.0", c}, {"1.1", d}});
     return judge_lanes("2x(2L)", LaneRules(), all_before("group", "1.0 1.1", others));
@@ -78,7 +78,7 @@ TEST(LaneLawChecker, CountsOthersOnEachGroupThatMayBeKept) {
   EXPECT_EQ(judge(kThrice, kTwice, kOften, kOften), kThreeOthers);
 }
 
-TEST(LaneLawChecker, CountsOthersOnLanesThatMayBeKept) {
+TEST(LaneLawChecker, CountsOthersOnLanesThatMayBeReserved) {
   const auto judge = [](const auto& a, const auto& b, const auto& c) {
     const auto others = singles_from({{"0.1", a}, {"0.2", b}, {"0.3", c}});
     return judge_lanes("1x(1C3V)", LaneRules(), all_before("2V", "0.1 0.2", others));
@@ -106,8 +106,8 @@ TEST(LaneLawChecker, CountsYoungerMixedTasks) {
   }
 }
 
-// After a cohort they may be others.
-TEST(LaneLawChecker, CountsAgainAfterACohort) {
+// After a gang they may be others.
+TEST(LaneLawChecker, CountsAgainAfterAGang) {
   using Starts = std::vector<cores::Ticks>;
   const auto judge = [](const std::string& on_group_1, const Starts& on_group_0, bool three) {
     std::vector<Ran> others = singles_from({{"0.0", on_group_0}, {"0.1", on_group_0}});
@@ -123,10 +123,12 @@ TEST(LaneLawChecker, CountsAgainAfterACohort) {
   };
   for (const bool three : {false, true}) {
     EXPECT_EQ(judge("V 2!", {0, 10, 30}, three), "");
-    EXPECT_EQ(judge("V 2", {0, 10, 30}, three),
-              "at 30: law 4: mixed task 0 waited for 4 others, whichever lanes were kept for it");
-    EXPECT_EQ(judge("V 2!", {0, 10, 30, 40}, three),
-              "at 40: law 4: mixed task 0 waited for 4 others, whichever lanes were kept for it");
+    EXPECT_EQ(
+        judge("V 2", {0, 10, 30}, three),
+        "at 30: law 4: mixed task 0 waited for 4 others, whichever lanes were reserved for it");
+    EXPECT_EQ(
+        judge("V 2!", {0, 10, 30, 40}, three),
+        "at 40: law 4: mixed task 0 waited for 4 others, whichever lanes were reserved for it");
   }
 }
 

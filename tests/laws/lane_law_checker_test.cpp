@@ -1,13 +1,13 @@
 #include "laws/checker/lane_law_checker.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "laws/lane_runs.h"
 
-// The checker is asked about runs that nobody made: one for each of its rules, broken at one place,
+// The checker judges made-up runs: one for each of its rules, broken at one point,
 // and one that only nearly breaks it. Those of bounded waiting are in lane_waiting_test.cpp.
 
 namespace dovetail::laws {
@@ -33,23 +33,27 @@ const std::string kEnd3 = "10 end 2 0.2; 10 start 3 0.1 0.2; 20 end 3 0.1 0.2;";
 const std::string kWaits1C1V = "0 ready 1 C; 0 start 1 0.0; 1 ready 2 1C1V;";
 const std::string kEnd1C1V = "9 end 1 0.0; 9 start 2 0.0 0.1; 12 end 2 0.0 0.1;";
 
-// Task 1 has a vector lane up to 9; cohort 2 waits for both.
-const std::string kCohort = "0 ready 1 V; 0 start 1 0.1; 1 ready 2 V 2!;";
-const std::string kEndCohort = "9 end 1 0.1; 9 start 2.0 0.1; 9 start 2.1 0.2;";
-const std::string kCohortEnds = "12 end 2.0 0.1; 12 end 2.1 0.2;";
+// Task 1 has a vector lane up to 9; gang 2 waits for both.
+const std::string kGang = "0 ready 1 V; 0 start 1 0.1; 1 ready 2 V 2!;";
+const std::string kEndGang = "9 end 1 0.1; 9 start 2.0 0.1; 9 start 2.1 0.2;";
+const std::string kGangEnds = "12 end 2.0 0.1; 12 end 2.1 0.2;";
 
-// A vector lane of each of three groups is busy up to 9, and a cohort waits for two whole pairs.
+// A vector lane of each of three groups is busy up to 9, and a gang waits for two whole pairs.
 const std::string kPairs =
     "0 ready 1 V 3; 0 start 1.0 0.1; 0 start 1.1 1.1; 0 start 1.2 2.1; 1 ready 2 2V 2!;";
 const std::string kEndPairs =
     "9 end 1.0 0.1; 9 end 1.1 1.1; 9 start 2.0 0.1 0.2; 9 start 2.1 1.1 1.2; 9 end 1.2 2.1;"
     "12 end 2.0 0.1 0.2; 12 end 2.1 1.1 1.2;";
 
-// The first of two matrix lanes is busy up to 9; a cohort waits for both, each with a vector lane.
+// The first of two matrix lanes is busy up to 9; a gang waits for both, each with a vector lane.
 const std::string kRows = "0 ready 1 C; 0 start 1 0.0; 1 ready 2 1C1V 2!;";
 const std::string kEndRows =
     "9 end 1 0.0; 9 start 2.0 0.0 0.2; 9 start 2.1 0.1 0.3; 12 end 2.0 0.0 0.2; 12 end 2.1 0.1 "
     "0.3;";
+
+// Of 1x(1C1L) both lanes are busy, and tasks of both kinds wait.
+const std::string kCAndL =
+    "0 ready 1 C; 0 start 1 0.0; 0 ready 2 V; 0 start 2 0.1; 0 ready 3 V; 0 ready 4 C;";
 
 struct LaneCase {
   const char* name;
@@ -59,7 +63,7 @@ struct LaneCase {
   std::string violation;  // a part of it; "": none
 };
 
-const char* const kIdle = "law 1: lanes are idle that need not be kept, and these wait:";
+const char* const kIdle = "law 1: lanes are idle that need not be reserved, and these wait:";
 
 const LaneCase kLaneCases[] = {
     {"NothingHappens", k1, kStrict, "", ""},
@@ -98,11 +102,11 @@ const LaneCase kLaneCases[] = {
      ""},
 
     {"KeptForACohort", k1, kStrict,
-     kCohort + "2 ready 3 V;" + kEndCohort + kCohortEnds + "12 start 3 0.1; 13 end 3 0.1", ""},
-    {"IdleThatACohortCannotUse", k1, kStrict, kCohort + "2 ready 3 C;" + kEndCohort + kCohortEnds,
+     kGang + "2 ready 3 V;" + kEndGang + kGangEnds + "12 start 3 0.1; 13 end 3 0.1", ""},
+    {"IdleThatACohortCannotUse", k1, kStrict, kGang + "2 ready 3 C;" + kEndGang + kGangEnds,
      std::string("at 2: ") + kIdle + " 2 3"},
     {"UsesWhatACohortCannotUse", k1, kStrict,
-     kCohort + "2 ready 3 C; 2 start 3 0.0; 8 end 3 0.0;" + kEndCohort + kCohortEnds, ""},
+     kGang + "2 ready 3 C; 2 start 3 0.0; 8 end 3 0.0;" + kEndGang + kGangEnds, ""},
     {"IdleThatACohortDoesNotNeed", "3x(1C2V)", kStrict, kPairs + "2 ready 3 V;" + kEndPairs,
      std::string("at 2: ") + kIdle + " 2 3"},
     {"UsesWhatACohortDoesNotNeed", "3x(1C2V)", kStrict,
@@ -117,15 +121,15 @@ const LaneCase kLaneCases[] = {
      std::string("at 2: ") + kIdle + " 2 3"},
     {"MixedUsesWhatIsLeft", "1x(2C4V)", kStrict,
      kRows + "2 ready 3 2V; 2 start 3 0.4 0.5; 8 end 3 0.4 0.5;" + kEndRows, ""},
-    {"CohortBesideItsPlaces", k1, kStrict,
-     kCohort + "9 end 1 0.1; 10 start 2.0 0.1; 10 start 2.1 0.2; 12 end 2.0 0.1; 12 end 2.1 0.2",
+    {"GangBesideItsPlaces", k1, kStrict,
+     kGang + "9 end 1 0.1; 10 start 2.0 0.1; 10 start 2.1 0.2; 12 end 2.0 0.1; 12 end 2.1 0.2",
      std::string("at 9: ") + kIdle + " 2"},
-    {"CohortBesideWhatIsKeptForAMixedTask", k1, kStrict,
+    {"GangBesideWhatIsKeptForAMixedTask", k1, kStrict,
      kWaits1C1V + "2 ready 3 V 2!;" + kEnd1C1V +
          "12 start 3.0 0.1; 12 start 3.1 0.2;"
          "13 end 3.0 0.1; 13 end 3.1 0.2",
      ""},
-    {"CohortBesideWhatAMixedTaskDoesNotNeed", "1x(1C3V)", kStrict,
+    {"GangBesideWhatAMixedTaskDoesNotNeed", "1x(1C3V)", kStrict,
      kWaits1C1V + "2 ready 3 V 2!;" + kEnd1C1V +
          "12 start 3.0 0.1; 12 start 3.1 0.2;"
          "13 end 3.0 0.1; 13 end 3.1 0.2",
@@ -156,18 +160,18 @@ const LaneCase kLaneCases[] = {
      "at 1: law 2: task 1 block 0: its parts start apart"},
     {"PartsOfFewThreads", k1, kFewThreads,
      "0 ready 1 2V; 0 start 1 0.1; 1 end 1 0.1; 2 start 1 0.2; 3 end 1 0.2", ""},
-    {"CohortApart", k1, kStrict,
+    {"GangApart", k1, kStrict,
      "0 ready 1 V 2!; 0 start 1.0 0.1; 1 start 1.1 0.2; 2 end 1.0 0.1; 2 end 1.1 0.2",
-     "law 2: the blocks of cohort 1 start apart"},
-    {"CohortApartUnderPerCore", k1, kPerCore,
+     "law 2: the blocks of gang 1 start apart"},
+    {"GangApartUnderPerCore", k1, kPerCore,
      "0 ready 1 V 2!; 0 start 1.0 0.1; 1 start 1.1 0.2; 2 end 1.0 0.1; 2 end 1.1 0.2",
-     "law 2: the blocks of cohort 1 start apart"},
-    {"CohortAtOnce", k1, kStrict,
+     "law 2: the blocks of gang 1 start apart"},
+    {"GangAtOnce", k1, kStrict,
      "0 ready 1 V 2!; 0 start 1.0 0.1; 0 start 1.1 0.2; 2 end 1.0 0.1; 3 end 1.1 0.2", ""},
-    {"CohortDoesNotMeetOnThreads", k1, kThreads,
+    {"GangDoesNotMeetOnThreads", k1, kThreads,
      "0 ready 1 V 2!; 0 start 1.0 0.1; 1 end 1.0 0.1; 2 start 1.1 0.2; 3 end 1.1 0.2",
-     "at 1: law 2: the blocks of cohort 1 start apart"},
-    {"CohortMeetsOnThreads", k1, kThreads,
+     "at 1: law 2: the blocks of gang 1 start apart"},
+    {"GangMeetsOnThreads", k1, kThreads,
      "0 ready 1 V 2!; 0 start 1.0 0.1; 1 start 1.1 0.2; 2 end 1.0 0.1; 3 end 1.1 0.2", ""},
 
     {"ReadyTwice", k1, kStrict, "0 ready 1 V; 0 ready 1 V", "law 4: task 1 becomes ready twice"},
@@ -197,6 +201,30 @@ const LaneCase kLaneCases[] = {
      "0 ready 1 C 2; 0 ready 2 C; 0 start 1.0 0.0; 1 end 1.0 0.0;"
      "1 start 2 0.0",
      "law 4: task 2 overtakes its equal 1"},
+    {"KindsCompeteWhereAllLanesDoBoth", "1x(1L)", kStrict,
+     "0 ready 1 V; 0 start 1 0.0; 0 ready 2 V; 0 ready 3 C; 10 end 1 0.0; 10 start 3 0.0",
+     "law 4: task 3 overtakes its equal 2"},
+    {"KindsCompeteForALaneOfBoth", "1x(1C1L)", kStrict,
+     kCAndL + "9 end 2 0.1; 9 start 4 0.1; 10 end 1 0.0; 12 end 4 0.1; 12 start 3 0.1",
+     "at 9: law 4: task 4 has a lane of both kinds, for which the older 3 waits"},
+    {"KindsCompeteUnderPerCore", "1x(1C1L)", kPerCore,
+     kCAndL + "9 end 2 0.1; 9 start 4 0.1; 10 end 1 0.0; 12 end 4 0.1; 12 start 3 0.1",
+     "at 9: law 4: task 4 has a lane of both kinds, for which the older 3 waits"},
+    {"TheOldestHasTheLaneOfBoth", "1x(1C1L)", kStrict,
+     kCAndL + "9 end 2 0.1; 9 start 3 0.1; 10 end 1 0.0; 10 start 4 0.0; 12 end 3 0.1; 12 end 4 "
+              "0.0",
+     ""},
+    {"KindsDoNotCompeteForALaneOfOne", "1x(1C1L)", kStrict,
+     kCAndL + "9 end 1 0.0; 9 start 4 0.0; 10 end 2 0.1; 10 start 3 0.1; 12 end 3 0.1; 12 end 4 "
+              "0.0",
+     ""},
+    {"TheYoungerMayEndInTime", "1x(1C1L)", kStrict,
+     "0 ready 1 C; 0 start 1 0.0; 0 ready 2 1C1V; 0 ready 3 V 1 9; 0 ready 4 C 1 5; 0 start 4 0.1;"
+     "5 end 4 0.1; 8 end 1 0.0; 8 start 2 0.0 0.1; 9 end 2 0.0 0.1; 9 start 3 0.1; 18 end 3 0.1",
+     ""},
+    {"TheOlderWouldEndSooner", "1x(1C1L)", kStrict,
+     "0 ready 1 C; 0 start 1 0.0; 0 ready 2 1C1V; 0 ready 3 V 1 4; 0 ready 4 C 1 5; 0 start 4 0.1",
+     "law 4: task 4 has a lane of both kinds, for which the older 3 waits"},
     {"SingleOvertakesUnderPerCore", k1, kPerCore, "0 ready 1 C; 0 ready 2 C; 0 start 2 0.0",
      "law 4: task 2 overtakes its equal 1"},
     {"SingleOvertakesOnThreads", k1, kThreads,
@@ -207,7 +235,7 @@ const LaneCase kLaneCases[] = {
      "0 ready 1 2V; 0 ready 2 2V; 0 start 2 0.1 0.2; 1 end 2 0.1 0.2; 1 start 1 0.1 0.2;"
      "2 end 1 0.1 0.2",
      ""},
-    {"CohortOvertakes", k1, kStrict,
+    {"GangOvertakes", k1, kStrict,
      "0 ready 1 V 2!; 0 ready 2 V 2!; 0 start 2.0 0.1; 0 start 2.1 0.2",
      "law 4: task 2 overtakes its equal 1"},
 };

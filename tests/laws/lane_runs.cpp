@@ -52,9 +52,9 @@ std::string judge_lanes(const char* topology, const LaneRules& rules, const std:
   return checker.violations().empty() ? "" : checker.violations().front();
 }
 
-LaneRules patience_of(std::uint32_t patience) {
+LaneRules starvation_bound_of(std::uint32_t starvation_bound) {
   LaneRules rules;
-  rules.patience = patience;
+  rules.starvation_bound = starvation_bound;
   return rules;
 }
 

@@ -1,4 +1,4 @@
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -41,18 +41,32 @@ std::string one_waits(const std::string& shape_of_0, const std::vector<std::stri
   return events;
 }
 
-TEST(LaneLawChecker, CountsBlocksThatPassOverASingle) {
-  const auto judge = [](std::uint32_t patience, const std::vector<std::string>& others) {
-    return judge_lanes("1x(2L)", patience_of(patience), one_waits("V", others));
+TEST(LaneLawChecker, CountsRoundsThatPassOverASingle) {
+  const auto judge = [](std::uint32_t starvation_bound, const std::vector<std::string>& others) {
+    return judge_lanes("1x(2L)", starvation_bound_of(starvation_bound), one_waits("V", others));
   };
   // Those after the first.
   EXPECT_EQ(judge(2, {"2V", "2V", "2V"}), "");
-  EXPECT_EQ(judge(2, {"2V", "2V", "2V", "2V"}), "at 30: law 4: task 0 was passed over by 3 blocks");
-  // A cohort that has begun to be counted counts whole.
-  EXPECT_EQ(judge(2, {"2V", "2V", "V 2!"}), "");
-  EXPECT_EQ(judge(2, {"2V", "V 2!", "2V"}), "at 20: law 4: task 0 was passed over by 3 blocks");
+  EXPECT_EQ(judge(2, {"2V", "2V", "2V", "2V"}),
+            "at 30: law 4: task 0 was passed over by 6 parts, and a round has 2");
+  EXPECT_EQ(judge(2, {"2V", "V 2!", "2V"}), "");
   EXPECT_EQ(judge(1, {"V 2!", "V 2!"}), "");
-  EXPECT_EQ(judge(1, {"V 2!", "V 2!", "V 2!"}), "at 20: law 4: task 0 was passed over by 4 blocks");
+  EXPECT_EQ(judge(1, {"V 2!", "V 2!", "V 2!"}),
+            "at 20: law 4: task 0 was passed over by 4 parts, and a round has 2");
+}
+
+// On 1x(3L), whose third lane is busy, two parts are less than a round, which the next two end.
+TEST(LaneLawChecker, CountsWhatEndsARoundWhole) {
+  const auto judge = [](const std::vector<std::string>& others) {
+    return judge_lanes("1x(3L)", starvation_bound_of(1),
+                       "0 ready 99 V; 0 start 99 0.2;" + one_waits("V", others) + "99 end 99 0.2");
+  };
+  const char* const one_too_many =
+      "at 30: law 4: task 0 was passed over by 6 parts, and a round has 3";
+  EXPECT_EQ(judge({"2V", "2V", "2V"}), "");
+  EXPECT_EQ(judge({"V 2!", "V 2!", "V 2!"}), "");
+  EXPECT_EQ(judge({"2V", "2V", "2V", "2V"}), one_too_many);
+  EXPECT_EQ(judge({"V 2!", "V 2!", "V 2!", "V 2!"}), one_too_many);
 }
 
 TEST(LaneLawChecker, DoesNotCountWhatNeedsOtherLanes) {
@@ -62,10 +76,10 @@ TEST(LaneLawChecker, DoesNotCountWhatNeedsOtherLanes) {
     events += fmt::format("{0} end 3.{1} 0.1 0.2; {0} start 3.{2} 0.1 0.2;", 10 * i, i - 1, i);
   }
   events += "60 end 3.5 0.1 0.2; 60 end 1 0.0; 60 start 2 0.0; 61 end 2 0.0";
-  EXPECT_EQ(judge_lanes("1x(1C2V)", patience_of(2), events), "");
+  EXPECT_EQ(judge_lanes("1x(1C2V)", starvation_bound_of(2), events), "");
 }
 
-TEST(LaneLawChecker, DoesNotCountCohortsThatNeedOtherLanes) {
+TEST(LaneLawChecker, DoesNotCountGangsThatNeedOtherLanes) {
   std::string events = "0 ready 1 C; 0 start 1 0.0; 0 ready 2 C;";
   for (int i = 0; i < 6; ++i) {
     events += fmt::format(
@@ -74,7 +88,7 @@ TEST(LaneLawChecker, DoesNotCountCohortsThatNeedOtherLanes) {
         10 * i, i, 10 * i + 10);
   }
   events += "60 end 1 0.0; 60 start 2 0.0; 61 end 2 0.0";
-  EXPECT_EQ(judge_lanes("1x(1C2V)", patience_of(2), events), "");
+  EXPECT_EQ(judge_lanes("1x(1C2V)", starvation_bound_of(2), events), "");
 }
 
 // So does the count of those that pass over a mixed task.
@@ -91,20 +105,21 @@ TEST(LaneLawChecker, CountsAgainForTheNextBlock) {
         events += fmt::format("{0} start 0.{1} {2}; {3} end 0.{1} {2};", at, i / 3, lanes, at + 10);
         continue;
       }
-      const bool cohort = others.back() == '!';
+      const bool gang = others.back() == '!';
       for (const auto& [what, when] : {std::pair{"start", at}, std::pair{"end", at + 10}}) {
-        events += cohort ? fmt::format("{0} {1} {2}.0 0.0; {0} {1} {2}.1 0.1;", when, what, number)
-                         : fmt::format("{} {} {} 0.0 0.1;", when, what, number);
+        events += gang ? fmt::format("{0} {1} {2}.0 0.0; {0} {1} {2}.1 0.1;", when, what, number)
+                       : fmt::format("{} {} {} 0.0 0.1;", when, what, number);
       }
       ++number;
     }
     return events;
   };
-  EXPECT_EQ(judge_lanes("1x(2L)", patience_of(2), in_turns("V", "0.0", "2V")), "");
-  EXPECT_EQ(judge_lanes("1x(2L)", patience_of(2), in_turns("group", "0.0 0.1", "V 2!")), "");
+  EXPECT_EQ(judge_lanes("1x(2L)", starvation_bound_of(2), in_turns("V", "0.0", "2V")), "");
+  EXPECT_EQ(judge_lanes("1x(2L)", starvation_bound_of(2), in_turns("group", "0.0 0.1", "V 2!")),
+            "");
 }
 
-TEST(LaneLawChecker, DoesNotCountOlderCohorts) {
+TEST(LaneLawChecker, DoesNotCountOlderGangs) {
   std::string events;
   for (int i = 1; i <= 4; ++i) events += fmt::format("0 ready {} V 2!;", i);
   for (int i = 1; i <= 4; ++i) {
@@ -113,20 +128,20 @@ TEST(LaneLawChecker, DoesNotCountOlderCohorts) {
     events += fmt::format("{0} end {1}.0 0.0; {0} end {1}.1 0.1;", 10 * i, i);
   }
   events += "40 start 0 0.0 0.1; 50 end 0 0.0 0.1";
-  EXPECT_EQ(judge_lanes("1x(2L)", patience_of(2), events), "");
+  EXPECT_EQ(judge_lanes("1x(2L)", starvation_bound_of(2), events), "");
 }
 
-TEST(LaneLawChecker, CountsCohortsThatPassOverAMixedTask) {
+TEST(LaneLawChecker, CountsGangsThatPassOverAMixedTask) {
   const auto judge = [](const std::vector<std::string>& others) {
-    return judge_lanes("1x(2L)", patience_of(2), one_waits("group", others));
+    return judge_lanes("1x(2L)", starvation_bound_of(2), one_waits("group", others));
   };
   EXPECT_EQ(judge({"V 2!", "V 2!", "V 2!"}), "");
   EXPECT_EQ(judge({"V 2!", "V 2!", "V 2!", "V 2!"}),
-            "at 30: law 4: mixed task 0 was passed over by 3 cohorts");
+            "at 30: law 4: mixed task 0 was passed over by 3 gangs");
 }
 
 // The group that the mixed task waits for is another one.
-TEST(LaneLawChecker, DoesNotCountCohortsThatLeaveRoom) {
+TEST(LaneLawChecker, DoesNotCountGangsThatLeaveRoom) {
   std::string events =
       "0 ready 9 2V; 0 start 9 1.0 1.1; 0 ready 1 V 2!; 0 start 1.0 0.0; 0 start 1.1 0.1;"
       "1 ready 0 group;";
@@ -138,7 +153,7 @@ TEST(LaneLawChecker, DoesNotCountCohortsThatLeaveRoom) {
   }
   events +=
       "80 end 9 1.0 1.1; 80 start 0 1.0 1.1; 81 end 0 1.0 1.1; 81 end 7.0 0.0; 81 end 7.1 0.1";
-  EXPECT_EQ(judge_lanes("2x(2L)", patience_of(2), events), "");
+  EXPECT_EQ(judge_lanes("2x(2L)", starvation_bound_of(2), events), "");
 }
 
 // 1x(2L): after the two that run when task 0 comes, the second since so long before, so many start
@@ -157,41 +172,42 @@ std::string single_ones_first(int count, cores::Ticks cost, cores::Ticks second 
                       count + 1, count % 2, count + 2, (count + 1) % 2);
 }
 
-LaneRules without_parking(std::uint32_t patience) {
-  LaneRules rules = patience_of(patience);
-  rules.parks = false;
+LaneRules without_pending_slots(std::uint32_t starvation_bound) {
+  LaneRules rules = starvation_bound_of(starvation_bound);
+  rules.pending_slots = false;
   return rules;
 }
 
 TEST(LaneLawChecker, CountsSinglesThatAMixedTaskWaitsFor) {
   EXPECT_EQ(judge_lanes("1x(2L)", LaneRules(), single_ones_first(2, 0)), "");
   EXPECT_EQ(judge_lanes("1x(2L)", LaneRules(), single_ones_first(3, 0)),
-            "at 50: law 4: mixed task 0 waited for 3 others, whichever lanes were kept for it");
+            "at 50: law 4: mixed task 0 waited for 3 others, whichever lanes were reserved for it");
   EXPECT_EQ(judge_lanes("1x(2L)", LaneRules(), single_ones_first(20, 3)), "")
       << "sure to end in time";
-  EXPECT_EQ(judge_lanes("1x(2L)", patience_of(0), single_ones_first(20, 0)), "") << "their turn";
+  EXPECT_EQ(judge_lanes("1x(2L)", starvation_bound_of(0), single_ones_first(20, 0)), "")
+      << "their turn";
 }
 
-// Nothing is parked behind a block of its own.
+// Nothing is pending behind a block of its own.
 TEST(LaneLawChecker, CountsSinglesAgainForTheNextBlock) {
   const std::string events =
       "0 ready 1 V 2; 0 start 1.0 0.0; 0 start 1.1 0.1; 1 ready 0 group 2; 2 ready 2 V 2;"
       "10 end 1.0 0.0; 10 start 2.0 0.0; 12 end 1.1 0.1; 15 end 2.0 0.0; 15 start 0.0 0.0 0.1;"
       "25 end 0.0 0.0 0.1; 25 start 2.1 0.0; 35 end 2.1 0.0; 35 start 0.1 0.0 0.1;"
       "45 end 0.1 0.0 0.1";
-  EXPECT_EQ(judge_lanes("1x(2L)", patience_of(1), events), "");
-  EXPECT_EQ(judge_lanes("1x(2L)", patience_of(2), events),
-            "at 25: law 4: mixed task 0 waited for 1 others, whichever lanes were kept for it");
+  EXPECT_EQ(judge_lanes("1x(2L)", starvation_bound_of(1), events), "");
+  EXPECT_EQ(judge_lanes("1x(2L)", starvation_bound_of(2), events),
+            "at 25: law 4: mixed task 0 waited for 1 others, whichever lanes were reserved for it");
 }
 
-// What begins when the mixed task comes has nothing parked behind it.
-TEST(LaneLawChecker, CountsWhatCanHaveBeenParked) {
+// What begins when the mixed task comes has nothing pending behind it.
+TEST(LaneLawChecker, CountsWhatCanHaveBeenPending) {
   EXPECT_EQ(judge_lanes("1x(2L)", LaneRules(), single_ones_first(1, 0, 1)), "");
   EXPECT_EQ(judge_lanes("1x(2L)", LaneRules(), single_ones_first(2, 0, 1)),
-            "at 40: law 4: mixed task 0 waited for 2 others, whichever lanes were kept for it");
-  EXPECT_EQ(judge_lanes("1x(2L)", without_parking(8), single_ones_first(0, 0)), "");
-  EXPECT_EQ(judge_lanes("1x(2L)", without_parking(8), single_ones_first(1, 0)),
-            "at 30: law 4: mixed task 0 waited for 1 others, whichever lanes were kept for it");
+            "at 40: law 4: mixed task 0 waited for 2 others, whichever lanes were reserved for it");
+  EXPECT_EQ(judge_lanes("1x(2L)", without_pending_slots(8), single_ones_first(0, 0)), "");
+  EXPECT_EQ(judge_lanes("1x(2L)", without_pending_slots(8), single_ones_first(1, 0)),
+            "at 30: law 4: mixed task 0 waited for 1 others, whichever lanes were reserved for it");
 }
 
 // Three blocks of task 1 on all of 1x(2L), the last two of which pass over those of one lane; task
@@ -210,18 +226,34 @@ std::string after_three_blocks(const std::string& others, const std::vector<int>
 }
 
 TEST(LaneLawChecker, CountsTurnsOfSingles) {
-  const auto judge = [](std::uint32_t patience, const std::string& others,
+  const auto judge = [](std::uint32_t starvation_bound, const std::string& others,
                         const std::vector<int>& first) {
-    return judge_lanes("1x(2L)", patience_of(patience), after_three_blocks(others, first));
+    return judge_lanes("1x(2L)", starvation_bound_of(starvation_bound),
+                       after_three_blocks(others, first));
   };
   EXPECT_EQ(judge(2, "1 ready 2 V;", {2}), "");
   EXPECT_EQ(judge(3, "1 ready 2 V;", {2}),
-            "at 30: law 4: mixed task 0 waited for 1 others, whichever lanes were kept for it");
+            "at 30: law 4: mixed task 0 waited for 1 others, whichever lanes were reserved for it");
   EXPECT_EQ(judge(2, "1 ready 2 V; 1 ready 3 V;", {2, 3}),
-            "at 40: law 4: mixed task 0 waited for 2 others, whichever lanes were kept for it");
-  EXPECT_EQ(judge(2, "1 ready 2 V; 1 ready 3 C;", {2, 3}), "") << "one of each kind";
-  EXPECT_EQ(judge(2, "1 ready 2 V; 1 ready 3 C; 1 ready 4 C;", {2, 3, 4}),
-            "at 50: law 4: mixed task 0 waited for 3 others, whichever lanes were kept for it");
+            "at 40: law 4: mixed task 0 waited for 2 others, whichever lanes were reserved for it");
+  EXPECT_EQ(judge(2, "1 ready 2 V; 1 ready 3 C;", {2, 3}),
+            "at 40: law 4: mixed task 0 waited for 2 others, whichever lanes were reserved for it")
+      << "a lane of both kinds has one turn for both";
+}
+
+// The same where each lane does one kind of work.
+TEST(LaneLawChecker, CountsTurnsOfEachKindOnLanesOfItsOwn) {
+  const auto judge = [](const std::string& others, const std::string& then) {
+    return judge_lanes(
+        "1x(1C1V)", starvation_bound_of(2),
+        "0 ready 1 1C1V 3; 0 start 1.0 0.0 0.1; 1 ready 2 V; 1 ready 3 C;" + others +
+            "2 ready 0 group; 10 end 1.0 0.0 0.1; 10 start 1.1 0.0 0.1; 20 end 1.1 0.0 0.1;"
+            "20 start 1.2 0.0 0.1; 30 end 1.2 0.0 0.1; 30 start 2 0.1; 30 start 3 0.0;"
+            "40 end 2 0.1; 40 end 3 0.0;" +
+            then + "50 start 0 0.0 0.1; 51 end 0 0.0 0.1;");
+  };
+  EXPECT_EQ(judge("1 ready 4 C;", "40 start 4 0.0; 50 end 4 0.0;"),
+            "at 40: law 4: mixed task 0 waited for 3 others, whichever lanes were reserved for it");
 }
 
 // Of the two blocks of mixed tasks only the second counts for the last single one.
@@ -231,14 +263,14 @@ TEST(LaneLawChecker, CountsTurnsFromTheLastOne) {
       "10 start 2.1 0.1; 12 ready 3 2V; 20 end 2.0 0.0; 20 end 2.1 0.1; 20 start 3 0.0 0.1;"
       "20 ready 0 group; 30 end 3 0.0 0.1; 30 start 2.2 0.0; 40 end 2.2 0.0; 40 start 0 0.0 0.1;"
       "41 end 0 0.0 0.1";
-  EXPECT_EQ(judge_lanes("1x(2L)", patience_of(1), events), "");
-  EXPECT_EQ(judge_lanes("1x(2L)", patience_of(2), events),
-            "at 30: law 4: mixed task 0 waited for 1 others, whichever lanes were kept for it");
+  EXPECT_EQ(judge_lanes("1x(2L)", starvation_bound_of(1), events), "");
+  EXPECT_EQ(judge_lanes("1x(2L)", starvation_bound_of(2), events),
+            "at 30: law 4: mixed task 0 waited for 1 others, whichever lanes were reserved for it");
 }
 
-// 1x(3L), whose first two lanes are busy when a cohort comes that needs two: it goes before task 0,
+// 1x(3L), whose first two lanes are busy when a gang comes that needs two: it goes before task 0,
 // and the third lane is for anybody until it starts.
-std::string cohort_waits(bool one_more) {
+std::string gang_waits(bool one_more) {
   std::string events =
       "0 ready 1 V 3; 0 start 1.0 0.0; 0 start 1.1 0.1; 0 start 1.2 0.2; 1 ready 0 group;"
       "5 end 1.2 0.2; 10 ready 2 V 2!; 10 ready 3 V 3; 10 start 3.0 0.2; 15 end 3.0 0.2;"
@@ -248,16 +280,16 @@ std::string cohort_waits(bool one_more) {
   return events + "45 end 2.0 0.0; 45 end 2.1 0.1; 45 start 0 0.0 0.1 0.2; 46 end 0 0.0 0.1 0.2";
 }
 
-TEST(LaneLawChecker, CountsSinglesOnceNoCohortWaits) {
-  EXPECT_EQ(judge_lanes("1x(3L)", without_parking(8), cohort_waits(false)), "");
-  EXPECT_EQ(judge_lanes("1x(3L)", without_parking(8), cohort_waits(true)),
-            "at 40: law 4: mixed task 0 waited for 1 others, whichever lanes were kept for it");
+TEST(LaneLawChecker, CountsSinglesOnceNoGangWaits) {
+  EXPECT_EQ(judge_lanes("1x(3L)", without_pending_slots(8), gang_waits(false)), "");
+  EXPECT_EQ(judge_lanes("1x(3L)", without_pending_slots(8), gang_waits(true)),
+            "at 40: law 4: mixed task 0 waited for 1 others, whichever lanes were reserved for it");
 }
 
-// 1x(3L), where a cohort comes that finds two lanes kept for task 0 and starts at once, and then
+// 1x(3L), where a gang comes that finds two lanes reserved for task 0 and starts at once, and then
 // another one, which waits; on the third lane so many start that need one lane. Those that `wait`
 // do so from the beginning, the others come when they start.
-std::string cohort_starts(int count, bool wait) {
+std::string gang_starts(int count, bool wait) {
   std::string events =
       "0 ready 1 V 3; 0 start 1.0 0.0; 0 start 1.1 0.1; 0 start 1.2 0.2; 1 ready 0 group;";
   if (wait) events += fmt::format("2 ready 4 V {};", count);
@@ -279,15 +311,15 @@ std::string cohort_starts(int count, bool wait) {
                       end, before, end + 1, end + 2);
 }
 
-// The second cohort does not go first: as many as may have passed over the mixed task.
-TEST(LaneLawChecker, CountsSinglesAcrossACohortThatDidNotWait) {
-  EXPECT_EQ(judge_lanes("1x(3L)", patience_of(1), cohort_starts(3, false)), "");
-  EXPECT_EQ(judge_lanes("1x(3L)", patience_of(1), cohort_starts(4, false)),
-            "at 70: law 4: mixed task 0 waited for 4 others, whichever lanes were kept for it");
-  // By its two blocks it brings those that it passes over two turns.
-  EXPECT_EQ(judge_lanes("1x(3L)", patience_of(1), cohort_starts(5, true)), "");
-  EXPECT_EQ(judge_lanes("1x(3L)", patience_of(1), cohort_starts(6, true)),
-            "at 90: law 4: mixed task 0 waited for 6 others, whichever lanes were kept for it");
+// The second gang does not go first: as many as may have passed over the mixed task.
+TEST(LaneLawChecker, CountsSinglesAcrossAGangThatDidNotWait) {
+  EXPECT_EQ(judge_lanes("1x(3L)", starvation_bound_of(1), gang_starts(3, false)), "");
+  EXPECT_EQ(judge_lanes("1x(3L)", starvation_bound_of(1), gang_starts(4, false)),
+            "at 70: law 4: mixed task 0 waited for 4 others, whichever lanes were reserved for it");
+  // By its two blocks, which are no round, it brings those that it passes over no turn.
+  EXPECT_EQ(judge_lanes("1x(3L)", starvation_bound_of(1), gang_starts(3, true)), "");
+  EXPECT_EQ(judge_lanes("1x(3L)", starvation_bound_of(1), gang_starts(4, true)),
+            "at 70: law 4: mixed task 0 waited for 4 others, whichever lanes were reserved for it");
 }
 
 }  // namespace

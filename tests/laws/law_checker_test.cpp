@@ -1,6 +1,6 @@
 #include "laws/checker/law_checker.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-// The checker is asked about runs that nobody made: one for each of its rules, broken at one place.
+// The checker judges made-up runs: one for each of its rules, broken at one point.
 
 namespace dovetail::laws {
 namespace {
@@ -96,7 +96,7 @@ const std::string kBothStep0 = kBothAdmitted +
                                "row 1 0 4 0 fs; row 2 0 4 0 fs; planned 0 2 0 8; accept 1 1 4;"
                                "accept 2 1 4; commit 0;";
 
-// 3 and 2 are let in before 1, which came first but is less urgent.
+// 3 and 2 are admitted before 1, which came first but is less urgent.
 const std::string kUrgent =
     "arrive 1 2 3; priority 1 1; arrive 3 6 3; priority 3; arrive 2 16 3; priority 2;"
     "plan 0; admit 3 0; take 3 0; take 3 1 0 1; admit 2 1; admit 1 2;";
@@ -126,10 +126,10 @@ const Case kCases[] = {
     {"ComesBack", kStep0 + kStep1 + kStep2 + kIn, "law 4: 1 arrives twice"},
     {"CanNeverFit", "arrive 1 4 29", "law 2: 1 with 4 + 29 tokens can never fit 32"},
 
-    {"AdmittedOutsideOfAPlan", kIn + "admit 1 0", "law 1: 1 is let in outside"},
-    {"AdmittedTwice", kIn + kAdmit + "admit 1 1", "law 4: 1 is let in twice"},
+    {"AdmittedOutsideOfAPlan", kIn + "admit 1 0", "law 1: 1 is admitted outside"},
+    {"AdmittedTwice", kIn + kAdmit + "admit 1 1", "law 4: 1 is admitted twice"},
     {"AdmittedAfterRows", kIn + kIn2 + kAdmit + "row 1 0 4 0 fs; admit 2 1",
-     "law 3: 2 is let in after rows"},
+     "law 3: 2 is admitted after rows"},
     {"Overtakes", kIn + kIn2 + "plan 0; admit 2 0", "law 4: 2 overtakes 1"},
     {"OvertakesAMoreUrgentOne",
      "arrive 1 4 3; priority 1 1; arrive 2 4 3; priority 2 0; plan 0; admit 1 0",
@@ -137,7 +137,7 @@ const Case kCases[] = {
     {"TenantOvertakes",
      kIn + "arrive 2 4 3 0; priority 2; arrive 3 4 3 1; priority 3; plan 0; admit 1 0; admit 2 1",
      "law 4: 2 of tenant 0 goes first, but tenant 1", [](auto& o) { o.policy = Policy::kFair; }},
-    {"MoreThanTheSlots", kIn + kIn2 + kAdmit + "admit 2 1", "law 2: 2 is let in, but all 1 slots",
+    {"MoreThanTheSlots", kIn + kIn2 + kAdmit + "admit 2 1", "law 2: 2 is admitted, but all 1 slots",
      [](auto& o) { o.max_num_seqs = 1; }},
     {"NotTheLowestSlot", kIn + "plan 0; admit 1 1", "1 gets slot 1, but 0 is free"},
     {"TheSlotOfAnother", kIn + kIn2 + kAdmit + "admit 2 0", "law 2: 2 gets slot 0, which is taken"},
@@ -145,16 +145,21 @@ const Case kCases[] = {
     {"TheWholePromptCached", kIn + "plan 0; admit 1 0 4", "law 5: 1 finds 4 of 4 tokens cached"},
     {"NeverPreempted", kIn + "plan 0; admit 1 0 0 1", "1 says wrongly whether it was preempted"},
 
-    {"PreemptedOutsideOfAPlan", kStep0 + "preempt 1 0 4", "law 4: 1 gives way ahead of a plan"},
+    {"PreemptedOutsideOfAPlan", kStep0 + "preempt 1 0 4", "law 4: 1 is preempted ahead of a plan"},
     {"PreemptedAfterRows", kIn + kAdmit + "row 1 0 4 0 fs; preempt 1 0 4",
-     "law 4: 1 gives way after rows were planned"},
-    {"PreemptedWhileItWaits", kIn + "plan 0; preempt 1 0 0", "law 4: 1 gives way, but it waits"},
+     "law 4: 1 is preempted after rows were planned"},
+    {"PreemptedWhileItWaits", kIn + "plan 0; preempt 1 0 0", "law 4: 1 is preempted, but it waits"},
     {"TheOlderGivesWay", kBothStep0 + "plan 1; preempt 1 0 4",
-     "law 4: 1 gives way, but 2 is younger"},
-    {"GivesWayToNobody", kStep0 + "plan 1; preempt 1 0 4", "law 4: 1 gives way to nobody"},
+     "law 4: 1 is preempted, but 2 is younger"},
+    {"PreemptedWithoutNeed", kStep0 + "plan 1; preempt 1 0 4",
+     "law 4: 1 is preempted without need"},
     {"LosesASlotOfAnother",
      kIn + "plan 0; admit 1 0; take 1 0 0 0;" + kRead + kReadDone + "plan 1; preempt 1 1 4",
      "law 2: 1 loses slot 1", [](auto& o) { o.kv_blocks = 1; }},
+    {"AdmittedByThePlanThatPreemptedIt",
+     kIn + "plan 0; admit 1 0; take 1 0 0 0;" + kRead + kReadDone +
+         "plan 1; preempt 1 0 4; release 1 0; admit 1 0 0 1",
+     "law 4: 1 is admitted by the plan that preempted it", [](auto& o) { o.kv_blocks = 1; }},
     {"LosesWhatItHadNot",
      kIn + "plan 0; admit 1 0; take 1 0 0 0;" + kRead + kReadDone + "plan 1; preempt 1 0 3",
      "law 5: 1 loses 3 positions, but had 4", [](auto& o) { o.kv_blocks = 1; }},
@@ -173,19 +178,19 @@ const Case kCases[] = {
     {"TakesAWithheldBlock", "withhold 0 8;" + kIn + "plan 0; admit 1 0; take 1 0",
      "law 2: 1 takes a block that is withheld"},
     {"TakesABlockForAWrongPlace", kIn + "plan 0; admit 1 0; take 1 0 0 1",
-     "law 2: 1 takes block 0 for place 1"},
-    {"TakesABlockWhileItWaits", kIn + "take 1 0", "law 2: 1 takes block 0 for place 0"},
+     "law 2: 1 takes block 0 at index 1"},
+    {"TakesABlockWhileItWaits", kIn + "take 1 0", "law 2: 1 takes block 0 at index 0"},
     {"SharesNoBlock", kIn + "plan 0; admit 1 0; share 1 8", "law 2: block 8 does not exist"},
     {"SharesWhatCannotBeFound", kIn + "plan 0; admit 1 0; share 1 0",
      "law 2: 1 shares block 0, which cannot be found"},
     {"SharesMoreThanItFound", kStep0 + "index 1 0;" + kIn2 + "plan 1; admit 2 1 0; share 2 0",
-     "law 2: 2 shares block 0 for place 0"},
+     "law 2: 2 shares block 0 at index 0"},
     {"GivesBackABlockOfAnother", kBothStep0 + "cancel 1 0; release 1 2",
-     "law 2: 1 gives back block 2, which was not its own"},
+     "law 2: 1 releases block 2, which was not its own"},
     {"GivesBackABlockThatIsBeingWritten",
      kIn + kAdmit + kRead + "plan 1 1; row 1 4 1 0 ds; planned 1 0 1 1; cancel 1 1; release 1 1",
-     "law 2: 1 gives back block 1 while a row of it is under way"},
-    {"GivesBackABlockAndRunsOn", kStep0 + "release 1 0", "law 2: 1 gives back block 0 and runs on"},
+     "law 2: 1 releases block 1 while a row of it is in flight"},
+    {"GivesBackABlockAndRunsOn", kStep0 + "release 1 0", "law 2: 1 releases block 0 and runs on"},
     {"IndexesABlockOfAnother", kBothStep0 + "index 1 2",
      "law 2: block 2 is indexed, but it is not 1's"},
     {"IndexesABlockThatIsNotFull", kStep0 + "index 1 1", "law 5: block 1 of 1 is indexed"},
@@ -206,12 +211,12 @@ const Case kCases[] = {
      "law 2: block 2 is dropped, but 0 was let go before it", [](auto& o) { o.kv_blocks = 4; }},
 
     {"APlanWithinAPlan", kIn + "plan 0; plan 0", "a plan within a plan"},
-    {"APlanAheadOfNothing", kIn + "plan 0 1", "plan 0 says wrongly whether another is under way"},
+    {"APlanAheadOfNothing", kIn + "plan 0 1", "plan 0 says wrongly whether another is in flight"},
     {"APlanOfAnotherNumber", kIn + "plan 1", "plan 1 should be 0"},
     {"ARowOfOneThatWaits", kIn + "plan 0; row 1 0 4 0 fs", "law 2: 1 has a row, but does not run"},
     {"TwoRows", kIn + kAdmit + "row 1 0 2; row 1 2 2 0 fs", "1 has two rows in a step"},
-    {"AheadOfGuesses", kStep0 + "plan 1; row 1 4 2 1 ds; planned 1 0 1 2; plan 2 1; row 1 5 1 0 ds",
-     "law 5: 1 is planned ahead of guesses", [](auto& o) { o.speculative_tokens = 1; }},
+    {"AheadOfDrafts", kStep0 + "plan 1; row 1 4 2 1 ds; planned 1 0 1 2; plan 2 1; row 1 5 1 0 ds",
+     "law 5: 1 is planned ahead of draft tokens", [](auto& o) { o.speculative_tokens = 1; }},
     {"TwoClassesInAStep",
      kIn + "arrive 2 4 3; priority 2 0 1;" + kAdmit +
          "admit 2 1; take 2 2; row 1 0 4 0 fs; row 2 0 4 0 fs",
@@ -229,7 +234,8 @@ const Case kCases[] = {
      "law 2: 1 computes 5 positions in 1 blocks"},
     {"WritesABlockThatIsFindable",
      kIn + "plan 0; admit 1 0; take 1 0;" + kRead + kReadDone +
-         "index 1 0; plan 1; preempt 1 0 4; admit 1 0 0 1; row 1 0 4",
+         "index 1 0; withhold 0 1; plan 1; preempt 1 0 4; planned 1; withhold 0 0;"
+         "plan 1; admit 1 0 0 1; row 1 0 4",
      "law 2: 1 writes block 0, which is not its own alone", [](auto& o) { o.kv_blocks = 1; }},
     {"ASharedPrefix",
      kStep0 +
@@ -237,22 +243,23 @@ const Case kCases[] = {
          "row 2 4 2 0 fs; row 1 4 1 0 ds; planned 1 1 1 3; accept 2 1 6; accept 1 1 5; commit 1;"
          "cancel 1 0; release 1 1; release 1 0; cancel 2 0; release 2 2; release 2 0",
      ""},
-    {"GuessesTooMany", kStep0 + "plan 1; row 1 4 2 1 ds",
-     "law 5: 1 decodes 2 tokens with 1 guesses"},
-    {"GuessesMiscounted", kStep0 + "plan 1; row 1 4 2 0 ds",
-     "law 5: 1 decodes 2 tokens with 0 guesses"},
-    {"NotSampled", kStep0 + "plan 1; row 1 4 1 0 d", "law 5: 1 decodes 1 tokens with 0 guesses"},
-    {"GuessesBeyondTheEnd", kStep0 + "plan 1; row 1 4 3 2 ds", "law 5: 1 guesses beyond its end",
+    {"DraftsTooMany", kStep0 + "plan 1; row 1 4 2 1 ds",
+     "law 5: 1 decodes 2 tokens with 1 draft tokens"},
+    {"DraftsMiscounted", kStep0 + "plan 1; row 1 4 2 0 ds",
+     "law 5: 1 decodes 2 tokens with 0 draft tokens"},
+    {"NotSampled", kStep0 + "plan 1; row 1 4 1 0 d",
+     "law 5: 1 decodes 1 tokens with 0 draft tokens"},
+    {"DraftsBeyondTheEnd", kStep0 + "plan 1; row 1 4 3 2 ds", "law 5: 1 drafts beyond its end",
      [](auto& o) { o.speculative_tokens = 2; }},
-    {"GuessesAheadOfTheLastToken", kIn + kAdmit + kRead + "plan 1 1; row 1 4 2 1 ds",
-     "law 5: 1 guesses ahead of its last token", [](auto& o) { o.speculative_tokens = 1; }},
+    {"DraftsAheadOfTheLastToken", kIn + kAdmit + kRead + "plan 1 1; row 1 4 2 1 ds",
+     "law 5: 1 drafts ahead of its last token", [](auto& o) { o.speculative_tokens = 1; }},
     {"DecodesWhilePartlyRead", kIn + kAdmit + "row 1 0 1 0 ds", "law 5: 1 decodes at 0, but 4"},
     {"ReadsBeyondThePrompt", kIn + kAdmit + "row 1 0 5 0 fs",
-     "law 5: 1 reads 5 positions, but its target is 4"},
+     "law 5: 1 prefills 5 positions, but its prefill end is 4"},
     {"SampledBeforeTheEnd", kIn + kAdmit + "row 1 0 3 0 s",
      "law 5: 1 is sampled wrongly at 3 of 4"},
     {"NotSampledAtTheEnd", kIn + kAdmit + "row 1 0 4 0 f", "law 5: 1 is sampled wrongly at 4 of 4"},
-    {"OverTheThreshold", kIn + kAdmit + "row 1 0 4 0 fs", "1 reads 4 tokens, the threshold is 3",
+    {"OverTheThreshold", kIn + kAdmit + "row 1 0 4 0 fs", "1 prefills 4 tokens, the threshold is 3",
      [](auto& o) { o.long_prefill_token_threshold = 3; }},
 
     {"MiscountedRows", kIn + kAdmit + "row 1 0 4 0 fs; planned 0 2 0 4",
@@ -278,17 +285,17 @@ const Case kCases[] = {
               "row 1 4 1 0 ds;"
               "planned 1 1 1 8; accept 2 0 7; accept 1 1 5; commit 1;"
               "plan 2; row 1 5 1 0 ds; planned 2 0 1 1",
-     "law 3: 2 is partly read and left out for 1 steps"},
+     "law 3: 2 is in prefill and left out for 1 steps"},
     {"RoomForOneThatIsPartlyRead", kBothAdmitted + "row 2 0 4 0 fs; planned 0 1 0 4",
-     "law 1: 1 is partly read, and 4 tokens of the step are unused"},
+     "law 1: 1 is in prefill, and 4 tokens of the step are unused"},
     {"RoomForOneThatIsPartlyReadBesideAnotherTenantsHead",
      "arrive 1 4 3 1; priority 1; arrive 2 4 3 2; priority 2; arrive 3 4 3 3; priority 3;"
      "plan 0; admit 2 0; take 2 0; admit 3 1; row 2 0 4 0 fs; planned 0 1 0 4",
-     "law 1: 3 is partly read, and 4 tokens of the step are unused",
+     "law 1: 3 is in prefill, and 4 tokens of the step are unused",
      [](auto& o) { o.policy = Policy::kFair; }},
     {"RoomForTheHead", kIn + kIn2 + kAdmit + kRead, "law 1: 2 waits, though a slot"},
     {"RoomForTheMostUrgentThatIsPartlyRead", kUrgent + "row 3 0 4; planned 0 1 0 4",
-     "law 1: 2 is partly read, and 4 tokens", three_by_priority},
+     "law 1: 2 is in prefill, and 4 tokens", three_by_priority},
     // 2 tokens are too few for it, and the other may not overtake it.
     {"NoRoomForTheMostUrgentThatIsPartlyRead",
      kUrgent + "row 3 0 6 0 fs; planned 0 1 0 6; accept 3 1 6; commit 0; cancel 3 0; release 3 1;"

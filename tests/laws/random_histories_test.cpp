@@ -44,7 +44,7 @@ rc::Gen<History> any_history() {
 
 TEST(RandomHistories, ObeyTheLaws) {
   Tally tally;
-  std::uint64_t counted = 0, preempting = 0, finding = 0, guessing = 0, ahead = 0, leaving = 0,
+  std::uint64_t counted = 0, preempting = 0, finding = 0, drafting = 0, ahead = 0, leaving = 0,
                 turns = 0;
   rc::detail::TestMetadata metadata;
   metadata.id = metadata.description = "RandomHistories/ObeyTheLaws";
@@ -59,7 +59,7 @@ TEST(RandomHistories, ObeyTheLaws) {
         ++counted;
         preempting += verdict.tally.preempted > 0 ? 1 : 0;
         finding += verdict.tally.cached > 0 ? 1 : 0;
-        guessing += verdict.tally.right > 0 ? 1 : 0;
+        drafting += verdict.tally.accepted > 0 ? 1 : 0;
         ahead += verdict.tally.ahead > 0 ? 1 : 0;
         leaving += verdict.tally.in_flight > 0 ? 1 : 0;
         turns += verdict.tally.turns > 0 ? 1 : 0;
@@ -73,8 +73,8 @@ TEST(RandomHistories, ObeyTheLaws) {
   std::cout << tally.histories << " histories, " << tally.steps << " steps, " << tally.rows
             << " rows; " << tally.mixed << " mixed steps, " << tally.ahead << " planned ahead, "
             << tally.preempted << " preemptions, " << tally.cached << " tokens cached, "
-            << tally.right << " of " << tally.guessed << " guesses right, " << tally.cancelled
-            << " cancelled (" << tally.in_flight << " with a row under way), " << tally.turns
+            << tally.accepted << " of " << tally.drafted << " drafts right, " << tally.cancelled
+            << " cancelled (" << tally.in_flight << " with a row in flight), " << tally.turns
             << " steps with decodes in turns\n";
   // Histories that are too easy would prove nothing.
   const auto share = [&](std::uint64_t count) {
@@ -82,7 +82,7 @@ TEST(RandomHistories, ObeyTheLaws) {
   };
   EXPECT_GT(share(preempting), 0.10);
   EXPECT_GT(share(finding), 0.10);
-  EXPECT_GT(share(guessing), 0.15);
+  EXPECT_GT(share(drafting), 0.15);
   EXPECT_GT(share(ahead), 0.30);
   EXPECT_GT(share(leaving), 0.10);
   EXPECT_GT(share(turns), 0.02);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "load/data_type.h"
+#include "kernels/data_type.h"
 #include "load/gguf.h"
 
 namespace dovetail::load {
@@ -39,27 +39,7 @@ inline void append_string(Bytes& out, std::string_view text) {
 }
 
 // A number in ggml's count of types.
-inline std::uint32_t ggml_number(DataType type) {
-  switch (type) {
-    case DataType::kF32:
-      return 0;
-    case DataType::kF16:
-      return 1;
-    case DataType::kBF16:
-      return 30;
-    case DataType::kQ8_0:
-      return 8;
-    case DataType::kQ4_0:
-      return 2;
-    case DataType::kQ4_K:
-      return 12;
-    case DataType::kQ5_K:
-      return 13;
-    case DataType::kQ6_K:
-      return 14;
-  }
-  return 0;
-}
+inline std::uint32_t ggml_number(kernels::DataType type) { return info(type).gguf; }
 
 // A GGUF file taken apart, so that a test can change any part, consistent or not, before it is
 // written down.
@@ -142,10 +122,10 @@ struct GgufBuilder {
     std::erase_if(tensors, [&](const Tensor& tensor) { return tensor.name == name; });
   }
   // `shape` outermost first; the data are small numbers that are valid in every type.
-  void add_tensor(std::string_view name, DataType type, std::vector<std::uint64_t> shape) {
+  void add_tensor(std::string_view name, kernels::DataType type, std::vector<std::uint64_t> shape) {
     std::size_t rows = 1;
     for (std::size_t i = 0; i + 1 < shape.size(); ++i) rows *= shape[i];
-    Bytes data(rows * row_bytes(type, shape.back()));
+    Bytes data(rows * kernels::row_bytes(type, shape.back()));
     for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i % 48);
     std::reverse(shape.begin(), shape.end());
     tensors.push_back(
@@ -205,7 +185,8 @@ struct TinyShape {
 };
 
 // A valid model with a tokenizer; matrices have the type given, vectors are F32.
-inline GgufBuilder tiny_gguf(const TinyShape& shape = {}, DataType type = DataType::kF32) {
+inline GgufBuilder tiny_gguf(const TinyShape& shape = {},
+                             kernels::DataType type = kernels::DataType::kF32) {
   GgufBuilder out;
   const std::string prefix = shape.architecture + ".";
   out.set_string("general.architecture", shape.architecture);
@@ -250,28 +231,29 @@ inline GgufBuilder tiny_gguf(const TinyShape& shape = {}, DataType type = DataTy
   out.add_tensor("token_embd.weight", type, {shape.vocabulary, shape.hidden});
   for (std::uint32_t layer = 0; layer < shape.layers; ++layer) {
     const std::string block = fmt::format("blk.{}.", layer);
-    out.add_tensor(block + "attn_norm.weight", DataType::kF32, {shape.hidden});
+    out.add_tensor(block + "attn_norm.weight", kernels::DataType::kF32, {shape.hidden});
     out.add_tensor(block + "attn_q.weight", type, {query, shape.hidden});
     out.add_tensor(block + "attn_k.weight", type, {key, shape.hidden});
     out.add_tensor(block + "attn_v.weight", type, {key, shape.hidden});
     out.add_tensor(block + "attn_output.weight", type, {shape.hidden, query});
     if (shape.attention_bias) {
-      out.add_tensor(block + "attn_q.bias", DataType::kF32, {query});
-      out.add_tensor(block + "attn_k.bias", DataType::kF32, {key});
-      out.add_tensor(block + "attn_v.bias", DataType::kF32, {key});
+      out.add_tensor(block + "attn_q.bias", kernels::DataType::kF32, {query});
+      out.add_tensor(block + "attn_k.bias", kernels::DataType::kF32, {key});
+      out.add_tensor(block + "attn_v.bias", kernels::DataType::kF32, {key});
     }
     if (shape.qk_norm) {
-      out.add_tensor(block + "attn_q_norm.weight", DataType::kF32, {shape.head_dim});
-      out.add_tensor(block + "attn_k_norm.weight", DataType::kF32, {shape.head_dim});
+      out.add_tensor(block + "attn_q_norm.weight", kernels::DataType::kF32, {shape.head_dim});
+      out.add_tensor(block + "attn_k_norm.weight", kernels::DataType::kF32, {shape.head_dim});
     }
-    out.add_tensor(block + "ffn_norm.weight", DataType::kF32, {shape.hidden});
+    out.add_tensor(block + "ffn_norm.weight", kernels::DataType::kF32, {shape.hidden});
     if (shape.experts == 0) {
       out.add_tensor(block + "ffn_gate.weight", type, {shape.inner, shape.hidden});
       out.add_tensor(block + "ffn_up.weight", type, {shape.inner, shape.hidden});
       out.add_tensor(block + "ffn_down.weight", type, {shape.hidden, shape.inner});
       continue;
     }
-    out.add_tensor(block + "ffn_gate_inp.weight", DataType::kF32, {shape.experts, shape.hidden});
+    out.add_tensor(block + "ffn_gate_inp.weight", kernels::DataType::kF32,
+                   {shape.experts, shape.hidden});
     for (std::uint32_t i = 0; shape.split_experts && i < shape.experts; ++i) {
       out.add_tensor(fmt::format("{}ffn_gate.{}.weight", block, i), type,
                      {shape.inner, shape.hidden});
@@ -287,7 +269,7 @@ inline GgufBuilder tiny_gguf(const TinyShape& shape = {}, DataType type = DataTy
     out.add_tensor(block + "ffn_down_exps.weight", type,
                    {shape.experts, shape.hidden, shape.inner});
   }
-  out.add_tensor("output_norm.weight", DataType::kF32, {shape.hidden});
+  out.add_tensor("output_norm.weight", kernels::DataType::kF32, {shape.hidden});
   if (!shape.tied) out.add_tensor("output.weight", type, {shape.vocabulary, shape.hidden});
   return out;
 }

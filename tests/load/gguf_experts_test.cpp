@@ -22,7 +22,7 @@ Result<ModelSource> read_experts_of(const Bytes& bytes) {
 
 TEST(GgufExperts, OpenMergedOrOneByOne) {
   for (const TinyShape& shape : {kMixtralGguf, kOldMixtralGguf, kQwen3MoeGguf}) {
-    for (const DataType type : {DataType::kF32, DataType::kQ8_0}) {
+    for (const kernels::DataType type : {kernels::DataType::kF32, kernels::DataType::kQ8_0}) {
       SCOPED_TRACE(fmt::format("{} {}", shape.architecture, shape.split_experts));
       const Bytes bytes = tiny_gguf(shape, type).bytes();
       const auto model = read_experts_of(bytes);
@@ -38,7 +38,7 @@ TEST(GgufExperts, OpenMergedOrOneByOne) {
 
 // The views of a merged tensor follow each other without a gap, in the order of the experts.
 TEST(GgufExperts, AreCutInOrder) {
-  const GgufBuilder builder = tiny_gguf(kMixtralGguf, DataType::kQ8_0);
+  const GgufBuilder builder = tiny_gguf(kMixtralGguf, kernels::DataType::kQ8_0);
   const Bytes bytes = builder.bytes();
   const auto model = read_experts_of(bytes);
   ASSERT_TRUE(model) << model.error().message;
@@ -94,7 +94,7 @@ TEST(GgufExperts, AreReadInEverySpelling) {
        [](GgufBuilder& b) {
          for (const char* name : {"blk.0.ffn_gate_inp.weight", "blk.1.ffn_gate_inp.weight"}) {
            b.erase_tensor(name);
-           b.add_tensor(name, DataType::kQ8_0, {1, 32});
+           b.add_tensor(name, kernels::DataType::kQ8_0, {1, 32});
          }
        },
        TinyShape{.experts = 1, .experts_used = 1}},
@@ -226,7 +226,7 @@ const BadExperts kBadExpertModels[] = {
     {"RouterOfOneExpertMore",
      [](GgufBuilder& b) {
        b.erase_tensor("blk.1.ffn_gate_inp.weight");
-       b.add_tensor("blk.1.ffn_gate_inp.weight", DataType::kF32, {5, 32});
+       b.add_tensor("blk.1.ffn_gate_inp.weight", kernels::DataType::kF32, {5, 32});
      },
      "tensor 'blk.1.ffn_gate_inp.weight': shape [5, 32]; valid: [4, 32]"},
     {"MergedMissing", [](GgufBuilder& b) { b.erase_tensor("blk.1.ffn_up_exps.weight"); },
@@ -234,7 +234,7 @@ const BadExperts kBadExpertModels[] = {
     {"MergedOfOneExpertMore",
      [](GgufBuilder& b) {
        b.erase_tensor("blk.0.ffn_up_exps.weight");
-       b.add_tensor("blk.0.ffn_up_exps.weight", DataType::kF32, {5, 64, 32});
+       b.add_tensor("blk.0.ffn_up_exps.weight", kernels::DataType::kF32, {5, 64, 32});
      },
      "tensor 'blk.0.ffn_up_exps.weight': shape [5, 64, 32]; valid: [4, 64, 32]"},
     {"MergedTurned",
@@ -251,39 +251,39 @@ const BadExperts kBadExpertModels[] = {
     {"MergedOfOneAndWantedOfMore",
      [](GgufBuilder& b) {
        b.erase_tensor("blk.0.ffn_up_exps.weight");
-       b.add_tensor("blk.0.ffn_up_exps.weight", DataType::kF32, {64, 32});
+       b.add_tensor("blk.0.ffn_up_exps.weight", kernels::DataType::kF32, {64, 32});
      },
      "tensor 'blk.0.ffn_up_exps.weight': shape [64, 32]; valid: [4, 64, 32]"},
     {"CountBeyondTheTensors", [](GgufBuilder& b) { b.set_u32("llama.expert_count", 1024); },
      "tensor 'blk.0.ffn_gate_inp.weight': shape [4, 32]; valid: [1024, 32]"},
     {"MergedAndOneByOne",
      [](GgufBuilder& b) {
-       b.add_tensor("blk.1.ffn_up.3.weight", DataType::kF32, {64, 32});
+       b.add_tensor("blk.1.ffn_up.3.weight", kernels::DataType::kF32, {64, 32});
      },
      "tensor 'blk.1.ffn_up.3.weight': given beside 'blk.1.ffn_up_exps.weight'; valid: one of the "
      "two"},
     unsupported(
         "Bias",
         [](GgufBuilder& b) {
-          b.add_tensor("blk.0.ffn_up_exps.bias", DataType::kF32, {4, 64});
+          b.add_tensor("blk.0.ffn_up_exps.bias", kernels::DataType::kF32, {4, 64});
         },
         "tensor 'blk.0.ffn_up_exps.bias': not a part of the model"),
     unsupported(
         "SharedTensor",
         [](GgufBuilder& b) {
-          b.add_tensor("blk.0.ffn_up_shexp.weight", DataType::kF32, {64, 32});
+          b.add_tensor("blk.0.ffn_up_shexp.weight", kernels::DataType::kF32, {64, 32});
         },
         "tensor 'blk.0.ffn_up_shexp.weight': not a part of the model"),
     unsupported(
         "DenseToo",
         [](GgufBuilder& b) {
-          b.add_tensor("blk.0.ffn_up.weight", DataType::kF32, {64, 32});
+          b.add_tensor("blk.0.ffn_up.weight", kernels::DataType::kF32, {64, 32});
         },
         "tensor 'blk.0.ffn_up.weight': not a part of the model"),
     unsupported(
         "MergedOfADenseModel",
         [](GgufBuilder& b) {
-          b.add_tensor("blk.0.ffn_up_exps.weight", DataType::kF32, {4, 64, 32});
+          b.add_tensor("blk.0.ffn_up_exps.weight", kernels::DataType::kF32, {4, 64, 32});
         },
         "tensor 'blk.0.ffn_up_exps.weight': not a part of the model", TinyShape{}),
     {"OldExpertMissing", [](GgufBuilder& b) { b.erase_tensor("blk.1.ffn_down.3.weight"); },
@@ -292,13 +292,13 @@ const BadExperts kBadExpertModels[] = {
     unsupported(
         "OldExpertBeyondTheLast",
         [](GgufBuilder& b) {
-          b.add_tensor("blk.1.ffn_up.4.weight", DataType::kF32, {64, 32});
+          b.add_tensor("blk.1.ffn_up.4.weight", kernels::DataType::kF32, {64, 32});
         },
         "tensor 'blk.1.ffn_up.4.weight': not a part of the model", kOldMixtralGguf),
     unsupported(
         "OldExpertWithZeroBefore",
         [](GgufBuilder& b) {
-          b.add_tensor("blk.1.ffn_up.03.weight", DataType::kF32, {64, 32});
+          b.add_tensor("blk.1.ffn_up.03.weight", kernels::DataType::kF32, {64, 32});
         },
         "tensor 'blk.1.ffn_up.03.weight': not a part of the model", kOldMixtralGguf),
     {"OldExpertShape",
@@ -310,7 +310,7 @@ const BadExperts kBadExpertModels[] = {
         "OldTypesMixed",
         [](GgufBuilder& b) {
           b.erase_tensor("blk.1.ffn_up.2.weight");
-          b.add_tensor("blk.1.ffn_up.2.weight", DataType::kQ8_0, {64, 32});
+          b.add_tensor("blk.1.ffn_up.2.weight", kernels::DataType::kQ8_0, {64, 32});
         },
         "tensor 'blk.1.ffn_up.2.weight': type 'Q8_0'; valid: F32, as of expert 0", kOldMixtralGguf),
 };
@@ -322,12 +322,12 @@ INSTANTIATE_TEST_SUITE_P(Bad, GgufExpertModel, testing::ValuesIn(kBadExpertModel
 TEST(GgufExperts, MayDifferInTypeByLayer) {
   GgufBuilder builder = tiny_gguf(kMixtralGguf);
   builder.erase_tensor("blk.1.ffn_down_exps.weight");
-  builder.add_tensor("blk.1.ffn_down_exps.weight", DataType::kQ8_0, {4, 32, 64});
+  builder.add_tensor("blk.1.ffn_down_exps.weight", kernels::DataType::kQ8_0, {4, 32, 64});
   const Bytes bytes = builder.bytes();
   const auto model = read_experts_of(bytes);
   ASSERT_TRUE(model) << model.error().message;
-  EXPECT_EQ(model->tensors.at("blk.0.ffn_down.3.weight").type, DataType::kF32);
-  EXPECT_EQ(model->tensors.at("blk.1.ffn_down.3.weight").type, DataType::kQ8_0);
+  EXPECT_EQ(model->tensors.at("blk.0.ffn_down.3.weight").type, kernels::DataType::kF32);
+  EXPECT_EQ(model->tensors.at("blk.1.ffn_down.3.weight").type, kernels::DataType::kQ8_0);
 }
 
 }  // namespace

@@ -148,6 +148,20 @@ const BadModel kBadModels[] = {
      "'tokenizer.ggml.add_bos_token': a bool stored as 2; valid: 0 or 1"},
     {"ChatTemplate", [](GgufBuilder& b) { b.set_u32("tokenizer.chat_template", 1); },
      "'tokenizer.chat_template': a uint32; valid: a string"},
+    {"SamplingTopP", [](GgufBuilder& b) { b.set_f32("general.sampling.top_p", 0.0F); },
+     "'general.sampling.top_p': 0; valid: a number above 0 and at most 1"},
+    {"SamplingTopK",
+     [](GgufBuilder& b) {
+       b.set_number("general.sampling.top_k", GgufType::kInt32, std::int32_t{-2});
+     },
+     "'general.sampling.top_k': -2; valid: an integer from -1 to 2147483647"},
+    {"SamplingTopKWide",
+     [](GgufBuilder& b) {
+       b.set_number("general.sampling.top_k", GgufType::kUint64, ~std::uint64_t{0});
+     },
+     "'general.sampling.top_k': 18446744073709551615; valid: an integer from -1 to 2147483647"},
+    {"SamplingTemperature", [](GgufBuilder& b) { b.set_u32("general.sampling.temp", 1); },
+     "'general.sampling.temp': a uint32; valid: a float from 0 to 100"},
     {"TensorMissing", [](GgufBuilder& b) { b.erase_tensor("blk.1.ffn_up.weight"); },
      "tensor 'blk.1.ffn_up.weight': missing; valid: a tensor of shape [64, 32]"},
     {"EmbeddingMissing", [](GgufBuilder& b) { b.erase_tensor("token_embd.weight"); },
@@ -166,15 +180,15 @@ const BadModel kBadModels[] = {
     {"QuantisedNorm",
      [](GgufBuilder& b) {
        b.erase_tensor("output_norm.weight");
-       b.add_tensor("output_norm.weight", DataType::kQ8_0, {32});
+       b.add_tensor("output_norm.weight", kernels::DataType::kQ8_0, {32});
      },
      "tensor 'output_norm.weight': type 'Q8_0'; valid: F32, F16 or BF16 for a norm or a bias"},
     {"OutputBias",
-     [](GgufBuilder& b) { b.add_tensor("blk.0.attn_output.bias", DataType::kF32, {32}); },
+     [](GgufBuilder& b) { b.add_tensor("blk.0.attn_output.bias", kernels::DataType::kF32, {32}); },
      "tensor 'blk.0.attn_output.bias': not a part of the model"},
     {"Router",
      [](GgufBuilder& b) {
-       b.add_tensor("blk.0.ffn_gate_inp.weight", DataType::kF32, {4, 32});
+       b.add_tensor("blk.0.ffn_gate_inp.weight", kernels::DataType::kF32, {4, 32});
      },
      "tensor 'blk.0.ffn_gate_inp.weight': not a part of the model"},
     {"Qwen2WithoutBias", [](GgufBuilder&) {}, "tensor 'blk.0.attn_q.bias': missing",
@@ -184,11 +198,11 @@ const BadModel kBadModels[] = {
     {"BiasInOneLayerOnly", [](GgufBuilder& b) { b.erase_tensor("blk.1.attn_k.bias"); },
      "tensor 'blk.1.attn_k.bias': missing", TinyShape{.attention_bias = true}},
     {"FrequenciesOfWrongSize",
-     [](GgufBuilder& b) { b.add_tensor("rope_freqs.weight", DataType::kF32, {8}); },
+     [](GgufBuilder& b) { b.add_tensor("rope_freqs.weight", kernels::DataType::kF32, {8}); },
      "tensor 'rope_freqs.weight': type F32, shape [8]; valid: F32, [4]"},
     {"FrequenciesOfZero",
      [](GgufBuilder& b) {
-       b.add_tensor("rope_freqs.weight", DataType::kF32, {4});
+       b.add_tensor("rope_freqs.weight", kernels::DataType::kF32, {4});
        b.tensor("rope_freqs.weight").data.assign(16, std::byte{0});
      },
      "tensor 'rope_freqs.weight': a divisor of 0; valid: finite and above 0"},
@@ -209,7 +223,7 @@ const BadModel kBadModels[] = {
 INSTANTIATE_TEST_SUITE_P(Bad, GgufModel, testing::ValuesIn(kBadModels),
                          [](const auto& run) { return run.param.name; });
 
-class GgufTypes : public testing::TestWithParam<DataType> {};
+class GgufTypes : public testing::TestWithParam<kernels::DataType> {};
 
 TEST_P(GgufTypes, KeepTheirBytes) {
   const TinyShape shape{.hidden = 256, .inner = 512, .heads = 4, .kv_heads = 2, .head_dim = 64};
@@ -228,11 +242,12 @@ TEST_P(GgufTypes, KeepTheirBytes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GgufTypes,
-                         testing::Values(DataType::kF32, DataType::kF16, DataType::kBF16,
-                                         DataType::kQ8_0, DataType::kQ4_0, DataType::kQ4_K,
-                                         DataType::kQ5_K, DataType::kQ6_K),
-                         [](const auto& run) { return std::string(load::info(run.param).name); });
+#define DOVETAIL_TYPE(name) kernels::DataType::k##name,
+INSTANTIATE_TEST_SUITE_P(All, GgufTypes, testing::ValuesIn({DOVETAIL_WEIGHT_TYPES(DOVETAIL_TYPE)}),
+                         [](const auto& run) {
+                           return std::string(kernels::info(run.param).name);
+                         });
+#undef DOVETAIL_TYPE
 
 TEST(GgufFamilies, OpenWithTheirParts) {
   struct Row {
@@ -318,7 +333,7 @@ TEST(GgufRope, IsReadInEverySpelling) {
        }},
       {"divisors in the file",
        [](GgufBuilder& b) {
-         b.add_tensor("rope_freqs.weight", DataType::kF32, {4});
+         b.add_tensor("rope_freqs.weight", kernels::DataType::kF32, {4});
          Bytes raw;
          for (const float value : {1.0F, 2.0F, 4.0F, 8.0F}) append_number(raw, value);
          b.tensor("rope_freqs.weight").data = raw;
@@ -368,6 +383,61 @@ TEST(GgufTokenizerOf, TakesAllOnesForNoId) {
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_FALSE(std::get<GgufTokenizer>(model->tokenizer).padding);
   EXPECT_EQ(model->generation.eos_ids, (std::vector<std::int32_t>{2, 5}));
+}
+
+TEST(GgufSampling, IsWhatTheFileRecommends) {
+  GgufBuilder builder = tiny_gguf();
+  builder.set_f32("general.sampling.temp", 0.5F);
+  builder.set_f32("general.sampling.top_p", 0.75F);
+  builder.set_f32("general.sampling.min_p", 0.125F);
+  builder.set_f32("general.sampling.penalty_repeat", 1.25F);
+  builder.set_number("general.sampling.top_k", GgufType::kInt32, std::int32_t{-1});
+  const Bytes bytes = builder.bytes();
+  const auto model = read(bytes);
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(model->generation.temperature, 0.5F);
+  EXPECT_EQ(model->generation.top_p, 0.75F);
+  EXPECT_EQ(model->generation.min_p, 0.125F);
+  EXPECT_EQ(model->generation.repetition_penalty, 1.25F);
+  EXPECT_EQ(model->generation.top_k, 0);
+  EXPECT_EQ(conversation_defaults(*model).temperature, 0.5F);
+  EXPECT_EQ(explain_conversation_defaults(*model),
+            "sampling: temperature 0.5, top-k 0, top-p 0.75, min-p 0.125, repetition penalty 1.25, "
+            "unless asked otherwise (recommended by the model's makers)");
+}
+
+TEST(GgufSampling, OfAConversationIsModerateWhereTheFileRecommendsNone) {
+  GgufBuilder builder = tiny_gguf();
+  const Bytes bytes = builder.bytes();
+  const auto model = read(bytes);
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_FALSE(model->generation.recommend_sampling());
+  const GenerationDefaults defaults = conversation_defaults(*model);
+  EXPECT_EQ(defaults.temperature, 0.8F);
+  EXPECT_EQ(defaults.top_k, 40);
+  EXPECT_EQ(defaults.top_p, 0.95F);
+  EXPECT_EQ(defaults.min_p, 0.05F);
+  EXPECT_EQ(defaults.eos_ids, model->generation.eos_ids);
+  EXPECT_EQ(explain_conversation_defaults(*model),
+            "sampling: temperature 0.8, top-k 40, top-p 0.95, min-p 0.05, unless asked otherwise "
+            "(the GGUF file recommends none)");
+
+  // One recommendation is one: the makers left the others at what they are without.
+  builder.set_f32("general.sampling.temp", 0.6F);
+  const Bytes partial = builder.bytes();
+  const auto other = read(partial);
+  ASSERT_TRUE(other) << other.error().message;
+  EXPECT_EQ(conversation_defaults(*other).temperature, 0.6F);
+  EXPECT_FALSE(conversation_defaults(*other).top_k);
+  EXPECT_FALSE(conversation_defaults(*other).min_p);
+}
+
+TEST(GgufSampling, IsNotInventedForAFolder) {
+  ModelSource folder;
+  folder.format = "Hugging Face safetensors";
+  EXPECT_FALSE(conversation_defaults(folder).recommend_sampling());
+  EXPECT_EQ(explain_conversation_defaults(folder),
+            "sampling: temperature 1, unless asked otherwise (the model's folder recommends none)");
 }
 
 // A model in three files; the first has the metadata.

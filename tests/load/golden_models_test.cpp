@@ -18,7 +18,7 @@ struct Golden {
   Architecture architecture;
   RopeScaling scaling = RopeScaling::kNone;
   std::uint32_t sliding_window = 0;
-  DataType type = DataType::kF32;
+  kernels::DataType type = kernels::DataType::kF32;
   float attention_factor = 1.0F;
   ExpertsConfig experts = {};
 };
@@ -60,13 +60,15 @@ const Golden kGolden[] = {
     {"llama2-tiny", Architecture::kLlama},
     {"llama3-tiny", Architecture::kLlama, RopeScaling::kLlama3},
     {"llama-linear-tiny", Architecture::kLlama, RopeScaling::kLinear},
-    {"llama-yarn-tiny", Architecture::kLlama, RopeScaling::kYarn, 0, DataType::kF32, 1.1386294F},
+    {"llama-yarn-tiny", Architecture::kLlama, RopeScaling::kYarn, 0, kernels::DataType::kF32,
+     1.1386294F},
     {"mistral-tiny", Architecture::kMistral, RopeScaling::kNone, 16},
-    {"mistral-f16-tiny", Architecture::kMistral, RopeScaling::kNone, 0, DataType::kF16},
+    {"mistral-f16-tiny", Architecture::kMistral, RopeScaling::kNone, 0, kernels::DataType::kF16},
     {"qwen2-tiny", Architecture::kQwen2},
-    {"qwen2-bf16-tiny", Architecture::kQwen2, RopeScaling::kNone, 0, DataType::kBF16},
+    {"qwen2-bf16-tiny", Architecture::kQwen2, RopeScaling::kNone, 0, kernels::DataType::kBF16},
     {"qwen3-tiny", Architecture::kQwen3},
-    {"qwen3-yarn-tiny", Architecture::kQwen3, RopeScaling::kYarn, 0, DataType::kF32, 1.25F},
+    {"qwen3-yarn-tiny", Architecture::kQwen3, RopeScaling::kYarn, 0, kernels::DataType::kF32,
+     1.25F},
     {.folder = "qwen3-moe-tiny",
      .architecture = Architecture::kQwen3Moe,
      .experts = {.count = 8, .used = 3, .normalized = true}},

@@ -113,13 +113,13 @@ TEST(Mutation, GgufFilesOpenOrFailCleanly) {
   bases.push_back(tiny_gguf(old));
   bases[0].set_string("llama.rope.scaling.type", "yarn");
   bases[0].set_f32("llama.rope.scaling.factor", 4.0F);
-  bases[1].add_tensor("rope_freqs.weight", DataType::kBF16, {2});
+  bases[1].add_tensor("rope_freqs.weight", kernels::DataType::kBF16, {2});
   bases[1].tensors.back() = {"rope_freqs.weight", {2}, 0, Bytes(8, std::byte{0x40}), {}};
   TinyShape wide = small("llama");
   wide.hidden = 32;
   wide.inner = 32;
   wide.head_dim = 16;
-  bases.push_back(tiny_gguf(wide, DataType::kQ8_0));
+  bases.push_back(tiny_gguf(wide, kernels::DataType::kQ8_0));
 
   const test::TempFolder folder{test::kInMemory};
   Mutator mutator(20240501);
@@ -253,7 +253,7 @@ TEST(Mutation, DensestFilesCostASmallMultiple) {
     thin.hidden = 1;
     thin.inner = 1;
     thin.experts = 1024;
-    const auto path = folder.write("m.gguf", tiny_gguf(thin, DataType::kF16).bytes());
+    const auto path = folder.write("m.gguf", tiny_gguf(thin, kernels::DataType::kF16).bytes());
     Outcomes(20).open(folder, path);
     EXPECT_TRUE(open_model(path));
   }

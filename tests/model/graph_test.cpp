@@ -15,7 +15,7 @@
 #include "kernels/kernels.h"
 #include "model/cache.h"
 #include "model/decoder.h"
-#include "observe/lane_log.h"
+#include "observe/event_log.h"
 #include "support/random_model.h"
 
 namespace dovetail::model {

@@ -252,11 +252,11 @@ TEST_P(Tiles, LeaveNoTraceWithExperts) {
 TEST_P(Tiles, LeaveNoTraceInWhatRowsBecome) {
   test::RandomModelOptions options;
   options.architecture = load::Architecture::kQwen2;
-  options.type = load::DataType::kQ8_0;
+  options.type = kernels::DataType::kQ8_0;
   options.sliding_window = 210;
   EXPECT_EQ(differences(GetParam(), options, 5, kernels::CacheType::kF16), 0);
   options.architecture = load::Architecture::kQwen3;
-  options.type = load::DataType::kBF16;
+  options.type = kernels::DataType::kBF16;
   options.sliding_window = 37;
   EXPECT_EQ(differences(GetParam(), options, 5, kernels::CacheType::kF16), 0);
 }

@@ -59,7 +59,7 @@ class Machine {
     tick();
     commit(plan);
   }
-  // Until all is done; each step but the first is planned while another is under way.
+  // Until all is done; each step but the first is planned while another is in flight.
   void overlapped(bool engine) {
     schedule::StepPlan plans[2];
     std::size_t current = 0;
@@ -260,8 +260,8 @@ TEST(Perfetto, DrawsLanes) {
   events[1].time = 9000;
   const std::vector<LaneSlice> lanes = {{3000, 4500, "gate-up", 3, 1, 2, 1},
                                         {2000, 3000, "logits", -1, 0, 0, 0},
-                                        {3500, 4500, "down", 3, 1, 0, 1, LaneTrack::kParked},
-                                        {4500, 5000, "kept", -1, 0, 0, 1, LaneTrack::kKept},
+                                        {3500, 4500, "down", 3, 1, 0, 1, LaneTrack::kPending},
+                                        {4500, 5000, "kept", -1, 0, 0, 1, LaneTrack::kReserved},
                                         {500, 900, "logits", -1, 0, 0, 0}};  // before the log
   const json trace = json::parse(perfetto_json(events, lanes));
   EXPECT_THAT(slices(trace, 4, 3), ElementsAre("layer 3 gate-up"));

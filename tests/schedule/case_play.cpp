@@ -89,11 +89,11 @@ void Play::commit() {
     }
   }
   sampled_.erase(sampled_.begin());
-  // How many guesses were right decides where the sequence goes on.
-  for (const auto& [id, first] : guessed_.front()) {
+  // The number of accepted draft tokens decides where the sequence continues.
+  for (const auto& [id, first] : drafted_.front()) {
     sequences_.at(id).next = sequences_.at(id).prompt + driver_.generated(id) - 1;
   }
-  guessed_.erase(guessed_.begin());
+  drafted_.erase(drafted_.begin());
   for (const SequenceId id : driver_.finished()) {
     Course& course = courses_.at(id);
     course.finished = steps_ - 1;
@@ -125,7 +125,7 @@ void Play::see(const StepPlan& plan) {
   for (const Admission& admission : plan.admitted) {
     Sequence& sequence = sequences_.at(admission.sequence);
     Course& course = courses_.at(admission.sequence);
-    EXPECT_FALSE(sequence.running) << admission.sequence << " was let in twice";
+    EXPECT_FALSE(sequence.running) << admission.sequence << " was admitted twice";
     EXPECT_EQ(admission.resumed, course.admissions > 0) << admission.sequence;
     sequence.running = true;
     sequence.next = admission.cached_tokens;
@@ -138,7 +138,7 @@ void Play::see(const StepPlan& plan) {
   std::uint32_t tokens = 0, prefill_tokens = 0;
   std::set<SequenceId> seen;
   if (!plan.rows.empty()) {
-    guessed_.emplace_back();
+    drafted_.emplace_back();
     sampled_.emplace_back();
   }
   const bool by_arrival = options.policy == Policy::kFcfs || options.policy == Policy::kFair;
@@ -180,7 +180,7 @@ void Play::see_row(const StepPlan& plan, const Row& row, bool prefill) {
     EXPECT_EQ(row.tokens, 1 + row.drafts) << row.sequence;
     EXPECT_GE(row.first_position, sequence.target) << row.sequence << " decodes while it reads";
   }
-  if (row.drafts > 0) guessed_.back().emplace_back(row.sequence, row.first_position);
+  if (row.drafts > 0) drafted_.back().emplace_back(row.sequence, row.first_position);
   if (row.sampled) {
     sampled_.back().push_back(row.sequence);
     if (course.last_row) {

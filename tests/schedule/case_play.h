@@ -30,11 +30,12 @@ struct Course {
   double latency() const { return finished_at - arrived_at; }
 };
 
-// A driver on a virtual clock that looks at every step: budget and rows are kept, nobody has two
-// rows, rows are in order of arrival, a prompt is sampled with its last chunk alone, positions are
-// computed in order, and every position that a row reads was written by that sequence (or, shared,
-// with the same token at the same position). The law checker judges the events. Faults are failures
-// of the test; a broken law ends it, by an exception, as nothing that follows means anything.
+// A driver on a virtual clock that looks at every step: budget and rows are kept, no sequence has
+// two rows, rows are in order of arrival, a prompt is sampled with its last chunk alone, positions
+// are computed in order, and every position that a row reads was written by that sequence (or,
+// shared, with the same token at the same position). The law checker judges the events. Faults are
+// failures of the test; a broken law ends it, by an exception, as nothing that follows means
+// anything.
 class Play {
  public:
   enum class Look : std::uint8_t { kEverything, kNotAtTheCache };
@@ -104,8 +105,8 @@ class Play {
   std::map<SequenceId, Sequence> sequences_;
   std::map<SequenceId, Course> courses_;
   std::vector<Cell> cells_;
-  std::vector<std::vector<std::pair<SequenceId, std::uint32_t>>> guessed_;  // under way
-  std::vector<double> step_times_;                                          // of plans under way
+  std::vector<std::vector<std::pair<SequenceId, std::uint32_t>>> drafted_;  // in flight
+  std::vector<double> step_times_;                                          // of plans in flight
   std::vector<std::vector<SequenceId>> sampled_;                            // likewise
   std::vector<SequenceId> finished_;
   std::uint64_t arrivals_ = 0, steps_ = 0;

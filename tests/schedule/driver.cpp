@@ -11,9 +11,9 @@ Driver::Driver(const SchedulerOptions& options, std::size_t log_capacity)
 Status Driver::add(const SequenceSpec& spec) {
   const Status status = scheduler_.add(spec);
   if (!status) return status;
-  const std::uint32_t room = scheduler_.options().max_context - spec.prompt_tokens;
-  const std::uint32_t most = spec.max_new_tokens == 0 ? room : spec.max_new_tokens;
-  alive_[spec.id] = Alive{std::min(room, most), false, 0, 0};
+  const std::uint32_t capacity = scheduler_.options().max_context - spec.prompt_tokens;
+  const std::uint32_t most = spec.max_new_tokens == 0 ? capacity : spec.max_new_tokens;
+  alive_[spec.id] = Alive{std::min(capacity, most), false, 0, 0};
   generated_[spec.id] = 0;
   return status;
 }

@@ -19,14 +19,14 @@ class Driver {
   Status add(const SequenceSpec& spec);
   void cancel(SequenceId id);
   void finish_next(SequenceId id);
-  // From the next commit on the sequence has `count` guesses for each step, of which the first
+  // From the next commit on the sequence has `count` draft tokens for each step, of which the first
   // `right` turn out right.
   void drafts(SequenceId id, std::uint32_t count, std::uint32_t right);
   void withhold(std::uint32_t blocks) { scheduler_.withhold_blocks(blocks); }
 
-  Status plan();        // needs that none is under way
+  Status plan();        // needs that none is in flight
   Status plan_ahead();  // needs that one is
-  void commit();        // the oldest plan under way
+  void commit();        // the oldest plan in flight
   Status step();
 
   // Steps until nothing is alive, at most `limit` of them; how many it took.
@@ -36,7 +36,7 @@ class Driver {
   bool alive(SequenceId id) const { return alive_.contains(id); }
   const StepPlan& last_plan() const { return last_; }
   const Row* row_of(SequenceId id) const;
-  // Whom the last commit ended, in the order of its rows.
+  // Sequences that the last commit ended, in the order of its rows.
   const std::vector<SequenceId>& finished() const { return finished_; }
   std::uint32_t generated(SequenceId id) const { return generated_.at(id); }
   // The k-th new token of a sequence.

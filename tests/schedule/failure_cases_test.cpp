@@ -104,7 +104,7 @@ TEST(FailureCases, F3_EveryLoadEndsInEveryPool) {
   EXPECT_GT(preemptions, 1000U) << "the pools are not tight";
 }
 
-TEST(FailureCases, F4_APromptThatCannotFitHoldsUpNobody) {
+TEST(FailureCases, F4_APromptThatCannotFitHoldsUpNoOther) {
   constexpr std::uint32_t kUsable = 320;
   for (const std::uint32_t prompt : {kUsable - 1, kUsable, kUsable + 1, kUsable + 16}) {
     Play play(tight(4, 20, kUsable));
@@ -118,7 +118,7 @@ TEST(FailureCases, F4_APromptThatCannotFitHoldsUpNobody) {
 
 // The promise here is strict: first come, first served. So the light ones wait behind the heavy one
 // at the head, and what bounds their wait is that its own is bounded: by the end of who runs.
-TEST(FailureCases, F5_TheHeavyOnesWaitIsThatOfWhoRuns) {
+TEST(FailureCases, F5_TheHeavyOnesWaitIsThatOfTheRunning) {
   Play play(tight(16, 1050, 16 * 1050));
   SchedulerOptions options = play.scheduler().options();
   ASSERT_TRUE(play.add(0, 15900, 60));  // 1,000 of 1,050 blocks
@@ -127,11 +127,11 @@ TEST(FailureCases, F5_TheHeavyOnesWaitIsThatOfWhoRuns) {
   ASSERT_TRUE(play.add(1, 15900, 5));
   for (SequenceId id = 2; id < 12; ++id) ASSERT_TRUE(play.add(id, 150, 5));
   play.step();
-  EXPECT_TRUE(play.last().admitted.empty()) << "nobody overtakes";
+  EXPECT_TRUE(play.last().admitted.empty()) << "none overtakes";
   while (!play.course(0).finished) play.step();
   play.step();
   ASSERT_FALSE(play.last().admitted.empty());
-  EXPECT_EQ(play.last().admitted[0].sequence, 1U) << "with the first step that has room";
+  EXPECT_EQ(play.last().admitted[0].sequence, 1U) << "with the first step that has capacity";
   // A steady stream of light ones changes nothing.
   SequenceId next = 12;
   const std::uint64_t bound = 15905 / (options.max_num_batched_tokens - 64 - 16) + 5 + 10;
@@ -189,7 +189,7 @@ TEST(FailureCases, F7_AShortNewcomerDoesNotWaitForALongPrompt) {
   }
 }
 
-TEST(FailureCases, F8_NewArrivalsDoNotStarveWhoRuns) {
+TEST(FailureCases, F8_NewArrivalsDoNotStarveTheRunning) {
   std::mt19937 random(8);
   SchedulerOptions options = roomy(32, 64, 0, 512);
   Play play(options, Play::Look::kNotAtTheCache);
@@ -210,10 +210,10 @@ TEST(FailureCases, F8_NewArrivalsDoNotStarveWhoRuns) {
 
 // 12 clients, each with its next request as soon as it has its answer, of three classes that share
 // no step.
-TEST(FailureCases, F9_NobodyInTheQueueIsStuck) {
+TEST(FailureCases, F9_NoSequenceInTheQueueIsStuck) {
   std::mt19937 random(9);
   Play play(roomy(4, 256, 0, 128), Play::Look::kNotAtTheCache);
-  std::map<std::uint32_t, SequenceId> newest;  // let in, by class
+  std::map<std::uint32_t, SequenceId> newest;  // admitted, by class
   std::map<SequenceId, std::uint32_t> classes;
   SequenceId next = 0;
   const auto submit = [&](std::uint32_t client) {
@@ -256,7 +256,7 @@ TEST(FailureCases, F10_F12_ACancelledOneIsNotComputed) {
   EXPECT_TRUE(play.scheduler().idle());
   play.step();
   EXPECT_TRUE(play.last().rows.empty());
-  // While a step is under way: free with its commit, and no further row.
+  // While a step is in flight: free with its commit, and no further row.
   ASSERT_TRUE(play.add(2, 30000, 5));
   play.step();
   play.plan();
@@ -278,7 +278,7 @@ TEST(FailureCases, F11_AHundredCancelledInTheQueueCostNothing) {
   EXPECT_THAT(play.finished(), ElementsAre(0, 1));
 }
 
-TEST(FailureCases, F13_ACancelEndsNobodyElse) {
+TEST(FailureCases, F13_ACancelEndsNoOther) {
   for (std::uint32_t seed = 0; seed < 20; ++seed) {
     std::mt19937 random(seed);
     SchedulerOptions options = tight(16, 60, 160);
@@ -490,7 +490,7 @@ TEST(FailureCases, F17_EqualTenantsGetEqualShares) {
   EXPECT_LT(jain(served(tenants, 8, Policy::kFcfs, 8000)), 0.75);
 }
 
-// 95 % of the requests find their prefix cached. The others are let in by their place all the same.
+// 95 % of the requests find their prefix cached. The others are admitted in order all the same.
 TEST(FailureCases, F18_ColdRequestsAreNotOvertakenByHotOnes) {
   std::mt19937 random(18);
   SchedulerOptions options = roomy(4, 256, 0, 512);
@@ -523,7 +523,7 @@ TEST(FailureCases, F18_ColdRequestsAreNotOvertakenByHotOnes) {
   EXPECT_EQ(cold_hits, 0U);
 }
 
-// With work there, a step has rows, and whoever waits waits for somebody who runs.
+// With work there, a step has rows, and a waiting sequence waits for a running one.
 TEST(FailureCases, F19_TheQueueIsNeverStuckWhileNothingRuns) {
   for (std::uint32_t seed = 0; seed < 300; ++seed) {
     std::mt19937 random(seed);
@@ -644,7 +644,7 @@ TEST(FailureCases, F28_ASharedPrefixThatFillsMostOfThePool) {
 }
 
 // One request of half the pool among small ones. In every step the oldest that is alive gets on: a
-// row if it decodes, the first chunk if it reads. So whoever is `k`-th in age is done when those
+// row if it decodes, the first chunk in prefill. So the `k`-th in age is done when those
 // before it have had their steps one after the other, and itself.
 TEST(FailureCases, HalfThePoolAmongSmallOnes) {
   std::uint64_t waited = 0;

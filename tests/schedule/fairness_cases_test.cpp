@@ -48,7 +48,7 @@ double largest(const std::vector<double>& values) {
 }
 
 // What servers did that starved them (F4): each step takes those that have got the least far,
-// newest first, as one batch must be of one length; memory for them comes from whoever is not in
+// newest first, as one batch must be of one length; memory for them comes from those not in
 // the batch, oldest first, and what is lost is read again.
 struct Baseline {
   std::vector<double> finished_at = {};  // 0: not by the limit
@@ -74,8 +74,8 @@ struct Baseline {
       std::uint32_t advanced = 0;
       for (const std::uint32_t i : batch) {
         const std::uint32_t wanted = kv::blocks_for(shortest, 16) - held[i];
-        for (std::uint32_t victim = 0; victim < requests && free < wanted; ++victim) {
-          if (!chosen[victim]) free += std::exchange(held[victim], 0);
+        for (std::uint32_t candidate = 0; candidate < requests && free < wanted; ++candidate) {
+          if (!chosen[candidate]) free += std::exchange(held[candidate], 0);
         }
         if (free < wanted) continue;
         if (held[i] == 0) {
@@ -153,7 +153,7 @@ TEST(FairnessCases, S3_AFailedAllocationIsAReasonToWait) {
     EXPECT_EQ(play.scheduler().waiting(), 1U);
     play.driver().withhold(0);
     for (int i = 0; i < 20; ++i) play.step();
-    // Once more while it decodes: it gives way to nobody but the lack, and comes back.
+    // Once more while it decodes: it is preempted for the lack alone, and returns.
     play.driver().withhold(22);
     for (int i = 0; i < failures + 20; ++i) play.step();
     EXPECT_FALSE(play.course(0).finished);
@@ -298,7 +298,7 @@ TEST(FairnessCases, S8_TurnsOfClassesAndOfKindsDoNotFallIntoStep) {
 }
 
 // A, B, C, D hold 4, 3, 1 and 1 of nine blocks. One comes that is more urgent than all.
-std::vector<SequenceId> victims_of(std::uint32_t blocks_wanted) {
+std::vector<SequenceId> preempted_by(std::uint32_t blocks_wanted) {
   SchedulerOptions options;
   options.policy = Policy::kPriority;
   options.block_size = 4;
@@ -317,21 +317,21 @@ std::vector<SequenceId> victims_of(std::uint32_t blocks_wanted) {
   EXPECT_TRUE(play.add(request(9, 4 * blocks_wanted - 1, 1)));
   play.step();
   EXPECT_NE(play.driver().row_of(9), nullptr);
-  std::vector<SequenceId> victims = play.last().preempted;
+  std::vector<SequenceId> preempted = play.last().preempted;
   play.run(100);
   EXPECT_EQ(play.finished().size(), 5U);
-  return victims;
+  return preempted;
 }
 
-TEST(FairnessCases, S9_VictimsAreTheSmallestSuffixOfTheOrder) {
-  EXPECT_THAT(victims_of(1), ElementsAre(3));
-  EXPECT_THAT(victims_of(2), ElementsAre(3, 2));
-  EXPECT_THAT(victims_of(3), ElementsAre(3, 2, 1));
-  EXPECT_THAT(victims_of(5), ElementsAre(3, 2, 1));
-  EXPECT_THAT(victims_of(6), ElementsAre(3, 2, 1, 0));
+TEST(FairnessCases, S9_ThePreemptedAreTheSmallestSuffixOfTheOrder) {
+  EXPECT_THAT(preempted_by(1), ElementsAre(3));
+  EXPECT_THAT(preempted_by(2), ElementsAre(3, 2));
+  EXPECT_THAT(preempted_by(3), ElementsAre(3, 2, 1));
+  EXPECT_THAT(preempted_by(5), ElementsAre(3, 2, 1));
+  EXPECT_THAT(preempted_by(6), ElementsAre(3, 2, 1, 0));
 }
 
-// The same by growth: the oldest is never a victim of a younger one, and ends alone if it must.
+// The same by growth: the oldest is never preempted for a younger one, and ends alone if it must.
 TEST(FairnessCases, S9_TheOldestIsNeverEvicted) {
   SchedulerOptions options;
   options.block_size = 4;
@@ -343,16 +343,16 @@ TEST(FairnessCases, S9_TheOldestIsNeverEvicted) {
   ASSERT_TRUE(play.add(1, 9, 0));
   ASSERT_TRUE(play.add(2, 1, 0));
   ASSERT_TRUE(play.add(3, 1, 0));
-  std::vector<SequenceId> victims;
+  std::vector<SequenceId> preempted;
   while (!play.course(0).finished && play.steps() < 100) {
     play.step();
-    victims.insert(victims.end(), play.last().preempted.begin(), play.last().preempted.end());
+    preempted.insert(preempted.end(), play.last().preempted.begin(), play.last().preempted.end());
   }
   EXPECT_EQ(play.course(0).preemptions, 0U);
   EXPECT_EQ(play.driver().generated(0), 23U) << "to the end of its context: the whole pool";
-  ASSERT_GE(victims.size(), 3U);
-  EXPECT_EQ(victims.front(), 3U);
-  EXPECT_EQ(victims.back(), 1U) << "the second oldest goes last";
+  ASSERT_GE(preempted.size(), 3U);
+  EXPECT_EQ(preempted.front(), 3U);
+  EXPECT_EQ(preempted.back(), 1U) << "the second oldest goes last";
   play.run(300);
   EXPECT_EQ(play.finished().size(), 4U);
 }
@@ -375,16 +375,17 @@ TEST(FairnessCases, S10_TiesGoByOrderOfArrival) {
     std::vector<SequenceId> admitted;
     for (const Admission& admission : play.last().admitted) admitted.push_back(admission.sequence);
     ASSERT_EQ(admitted, ids);
-    std::vector<SequenceId> victims;
-    while (victims.empty()) {
+    std::vector<SequenceId> preempted;
+    while (preempted.empty()) {
       play.step();
-      victims = play.last().preempted;
+      preempted = play.last().preempted;
     }
-    ASSERT_EQ(victims, std::vector<SequenceId>(ids.rbegin(), ids.rbegin() + victims.size()));
+    ASSERT_EQ(preempted, std::vector<SequenceId>(ids.rbegin(), ids.rbegin() + preempted.size()));
   }
 }
 
-// Who gives way is younger than all that run on, in every step of many tight histories.
+// A preempted sequence is younger than all that keep running, in every step of many tight
+// histories.
 TEST(FairnessCases, S11_NoAgeInversion) {
   std::uint64_t preemptions = 0;
   for (std::uint32_t seed = 0; seed < 500; ++seed) {
@@ -405,12 +406,12 @@ TEST(FairnessCases, S11_NoAgeInversion) {
       }
       play.plan();
       const StepPlan& plan = play.last();
-      for (const SequenceId victim : plan.preempted) {
+      for (const SequenceId candidate : plan.preempted) {
         ++preemptions;
         for (const Row& row : plan.rows) {
-          EXPECT_LE(row.sequence, victim) << "seed " << seed << " step " << play.steps();
+          EXPECT_LE(row.sequence, candidate) << "seed " << seed << " step " << play.steps();
         }
-        for (const Admission& admission : plan.admitted) EXPECT_LE(admission.sequence, victim);
+        for (const Admission& admission : plan.admitted) EXPECT_LE(admission.sequence, candidate);
       }
       play.commit();
       ASSERT_FALSE(HasFailure()) << "seed " << seed;
@@ -420,7 +421,7 @@ TEST(FairnessCases, S11_NoAgeInversion) {
   EXPECT_GT(preemptions, 500U) << "the histories are not tight";
 }
 
-TEST(FairnessCases, S12_WithRoomForAllNobodyGivesWay) {
+TEST(FairnessCases, S12_WithCapacityForAllNoneIsPreempted) {
   for (const Policy policy : {Policy::kFcfs, Policy::kPriority, Policy::kFair}) {
     SchedulerOptions options = roomy(32, 128, 0, 256);
     options.policy = policy;
@@ -442,7 +443,7 @@ TEST(FairnessCases, S12_WithRoomForAllNobodyGivesWay) {
 }
 
 // 40 classes take turns: each is put aside for 39 passes at a time, 1,000 and more in all.
-TEST(FairnessCases, S13_WhoIsPutAsideKeepsCacheAndPlace) {
+TEST(FairnessCases, S13_ADeferredSequenceKeepsCacheAndSlot) {
   Play play(roomy(40, 512, 0, 256));
   for (SequenceId id = 0; id < 40; ++id) {
     SequenceSpec spec = request(id, 40, 200);
@@ -646,7 +647,7 @@ double against_ideal(const Rooms& rooms) {
   return largest(latencies(play)) / ideal;
 }
 
-TEST(FairnessCases, TwelveRoomsFortyGuests) {
+TEST(FairnessCases, FortyRequestsACacheForTwelve) {
   for (const Rooms& rooms : {Rooms{kPrompt, kNew, SchedulerOptions{}.watermark},
                              Rooms{50, 50, SchedulerOptions{}.watermark}}) {
     const double latency = against_ideal(rooms);

@@ -1,4 +1,4 @@
-#include "schedule/history_runner.h"
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
@@ -200,7 +200,7 @@ Status Runner::drafts(const Words& words) {
   if (!values) return fail(values.error());
   std::uint32_t right = 0;
   if (const Status ok = script::read(*values, "right", right); !ok) return ok;
-  if (right > *count) return malformed("no more guesses can be right than there are");
+  if (right > *count) return malformed("no more draft tokens can be right than there are");
   driver_->drafts(*id, *count, right);
   return {};
 }
@@ -217,10 +217,10 @@ Status Runner::plan(const Words& words) {
   const bool ahead = words.size() == 2 && words[1] == "ahead";
   if (words.size() > 1 && !ahead) return malformed("expected: plan or plan ahead");
   if (!ahead && under_way_ > 0) {
-    return malformed("a plan is under way: commit it first, or plan ahead");
+    return malformed("a plan is in flight: commit it first, or plan ahead");
   }
-  if (ahead && under_way_ == 0) return malformed("no plan is under way to be ahead of");
-  if (under_way_ == 2) return malformed("two plans are under way: commit one first");
+  if (ahead && under_way_ == 0) return malformed("no plan is in flight to be ahead of");
+  if (under_way_ == 2) return malformed("two plans are in flight: commit one first");
   if (const Status ok = ahead ? driver_->plan_ahead() : driver_->plan(); !ok) return ok;
   if (!driver_->last_plan().rows.empty()) ++under_way_;
   planned_ = true;
@@ -229,7 +229,7 @@ Status Runner::plan(const Words& words) {
 
 Status Runner::commit(const Words& words) {
   if (const Status ok = argument_count(words, 1, "commit"); !ok) return ok;
-  if (under_way_ == 0) return malformed("no plan is under way");
+  if (under_way_ == 0) return malformed("no plan is in flight");
   driver_->commit();
   --under_way_;
   committed_ = true;
@@ -380,7 +380,7 @@ Status Runner::expect_cached(const Words& words) const {
   for (const Admission& admission : driver_->last_plan().admitted) {
     if (admission.sequence == *id) return expect_count(words, 4, admission.cached_tokens);
   }
-  return failed(fmt::format("{} was not let in by the last plan", words[2]));
+  return failed(fmt::format("{} was not admitted by the last plan", words[2]));
 }
 
 Status Runner::expect_refused(const Words& words) {
@@ -438,7 +438,7 @@ Status Runner::expect_blocks(const Words& words, std::size_t begin,
 
 Status Runner::expect_rows(const Words& words) const {
   constexpr std::string_view kUsage =
-      "expect rows [NAME:FIRST+TOKENS[~GUESSES][*]]... [| ...] or none";
+      "expect rows [NAME:FIRST+TOKENS[~DRAFTS][*]]... [| ...] or none";
   if (words.size() < 3) return malformed(fmt::format("expected: {}", kUsage));
   const Words expected(words.begin() + 2, words.end());
   bool bar = false;
@@ -464,12 +464,12 @@ Status Runner::expect_rows(const Words& words) const {
       return fail(tokens.error());
     }
     if (tilde == text.size()) continue;
-    if (const auto guesses = number(text.substr(tilde + 1)); !guesses) return fail(guesses.error());
+    if (const auto drafts = number(text.substr(tilde + 1)); !drafts) return fail(drafts.error());
   }
   return same("rows", fmt::format("{}", fmt::join(expected, " ")), render(driver_->last_plan()));
 }
 
-// The blocks given back since the last time that somebody asked.
+// The blocks released since the last `expect released`.
 std::vector<kv::BlockId> Runner::take_released() { return std::exchange(released_, {}); }
 
 // Lets the checker see what has happened since it last looked.

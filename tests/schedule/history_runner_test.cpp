@@ -1,8 +1,8 @@
-#include "schedule/history_runner.h"
-
 #include <gtest/gtest.h>
 
 #include <ostream>
+
+#include "schedule/history_script.h"
 
 namespace dovetail::schedule {
 namespace {
@@ -57,7 +57,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"step\nexpect class 0", "x:3: the last plan is empty"},
         Case{"add A prompt=4\nstep\nexpect resumed A", "x:4: expected resumed A, got none"},
         Case{"add A prompt=4\nstep\nexpect cached A 4", "x:4: expected cached 4, got 0"},
-        Case{"add A prompt=4\nstep 2\nexpect cached A 0", "x:4: A was not let in by the last plan"},
+        Case{"add A prompt=4\nstep 2\nexpect cached A 0",
+             "x:4: A was not admitted by the last plan"},
         Case{"add A prompt=4\nuntil admitted A limit=0", "x:3: not admitted A after 0 steps"},
         Case{"add A prompt=4\nexpect slot A 0",
              "x:3: malformed: 'expect slot' needs a plan before"},
@@ -106,25 +107,25 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"withhold -1", "x:2: malformed: '-1' is no number"},
         Case{"drafts A 1 right=1", "x:2: malformed: nothing called 'A' was added"},
         Case{"add A prompt=4; drafts A 1 right=2",
-             "x:2: malformed: no more guesses can be right than there are"},
+             "x:2: malformed: no more draft tokens can be right than there are"},
         Case{"add A prompt=4; drafts A",
              "x:2: malformed: expected: drafts NAME NUMBER right=NUMBER"},
-        Case{"plan ahead", "x:2: malformed: no plan is under way to be ahead of"},
+        Case{"plan ahead", "x:2: malformed: no plan is in flight to be ahead of"},
         Case{"plan soon", "x:2: malformed: expected: plan or plan ahead"},
         Case{"add A prompt=4\nplan; plan ahead; plan ahead",
-             "x:3: malformed: two plans are under way: commit one first"},
+             "x:3: malformed: two plans are in flight: commit one first"},
         Case{"add A prompt=4\nstep\nexpect blocks A 0",
              "x:4: malformed: a block table can be seen between plan and commit only"},
         Case{"add A prompt=4; add A prompt=4", "x:2: malformed: 'A' twice"},
         Case{"cancel B", "x:2: malformed: nothing called 'B' was added"},
         Case{"add A prompt=1 max=1; step; finish A", "x:2: malformed: A has ended already"},
         Case{"step many", "x:2: malformed: 'many' is no number"},
-        Case{"commit", "x:2: malformed: no plan is under way"},
+        Case{"commit", "x:2: malformed: no plan is in flight"},
         Case{"add A prompt=4\nplan\nplan",
-             "x:4: malformed: a plan is under way: commit it first, or plan ahead"},
+             "x:4: malformed: a plan is in flight: commit it first, or plan ahead"},
         Case{"add A prompt=4\nplan\nstep",
-             "x:4: malformed: a plan is under way: commit it first, or plan ahead"},
-        Case{"plan; commit", "x:2: malformed: no plan is under way"},
+             "x:4: malformed: a plan is in flight: commit it first, or plan ahead"},
+        Case{"plan; commit", "x:2: malformed: no plan is in flight"},
         Case{"add A prompt=4\nplan", "x:3: malformed: the script ends between plan and commit"},
         Case{"add A prompt=4\nplan\nexpect finished none",
              "x:4: malformed: 'expect finished' needs a commit before"},
@@ -138,7 +139,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"expect rows none", "x:2: malformed: 'expect rows' needs a plan before"},
         Case{"step\nexpect rows A",
              "x:3: malformed: 'A': expected: expect rows "
-             "[NAME:FIRST+TOKENS[~GUESSES][*]]... [| ...] or none"},
+             "[NAME:FIRST+TOKENS[~DRAFTS][*]]... [| ...] or none"},
         Case{"step\nexpect rows B:0+4", "x:3: malformed: nothing called 'B' was added"},
         Case{"add A prompt=4\nstep\nexpect rows A:0+4+", "x:4: malformed: '4+' is no number"},
         Case{"step\nexpect admitted B", "x:3: malformed: nothing called 'B' was added"},

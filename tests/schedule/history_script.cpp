@@ -1,5 +1,7 @@
 #include "schedule/history_script.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -72,9 +74,10 @@ Status check(const SchedulerOptions& options) {
   if (options.max_num_batched_tokens < options.max_num_seqs) {
     return malformed("the budget must be at least the slots");
   }
-  constexpr std::uint32_t kMost = 1U << 20;
-  if (options.max_num_seqs > kMost || options.kv_blocks > kMost || options.block_size > kMost) {
-    return malformed(fmt::format("slots, blocks and block must be at most {}", kMost));
+  constexpr std::uint32_t kMaxValue = 1U << 20;
+  if (options.max_num_seqs > kMaxValue || options.kv_blocks > kMaxValue ||
+      options.block_size > kMaxValue) {
+    return malformed(fmt::format("slots, blocks and block must be at most {}", kMaxValue));
   }
   if (kv::blocks_for(options.max_context, options.block_size) > options.kv_blocks) {
     return malformed("the context must fit the blocks");

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,8 +10,16 @@
 #include "base/result.h"
 #include "schedule/scheduler.h"
 
-// The language of tests/histories/README.md as far as it can be understood without running it. What
-// cannot be understood is an error of kind kInvalid.
+namespace dovetail::schedule {
+
+// Runs a script in the language of tests/histories/README.md, under the law checker. Empty when it
+// holds; else the first fault as "name:line: what".
+std::optional<std::string> run_history(std::string_view text, std::string_view name);
+
+}  // namespace dovetail::schedule
+
+// The parser of the language of tests/histories/README.md. A statement that cannot be parsed is an
+// error of kind kInvalid.
 namespace dovetail::schedule::script {
 
 using Words = std::vector<std::string>;

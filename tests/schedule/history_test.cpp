@@ -6,7 +6,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "schedule/history_runner.h"
+#include "schedule/history_script.h"
 
 namespace dovetail::schedule {
 namespace {

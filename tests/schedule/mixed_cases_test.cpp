@@ -155,24 +155,24 @@ TEST(MixedCases, M4_TheDecodesTokenIsReservedBeforeThePrompt) {
 }
 
 // What 114 decodes leave of 2048 tokens to one long prompt, without alignment.
-std::uint32_t prefill_beside_114_decodes(std::uint32_t guesses) {
+std::uint32_t prefill_beside_114_decodes(std::uint32_t drafts) {
   SchedulerOptions options = roomy(256, 2048, 0, 4096);
   options.prefill_alignment = 1;
-  options.speculative_tokens = guesses;
+  options.speculative_tokens = drafts;
   Play play(options);
   for (SequenceId id = 0; id < 114; ++id) {
     EXPECT_TRUE(play.add(id, 8, 100));
-    play.driver().drafts(id, guesses, 0);
+    play.driver().drafts(id, drafts, 0);
   }
   play.step();
   EXPECT_TRUE(play.add(114, 4000, 1));
   play.step();
   EXPECT_EQ(play.last().decode_rows(), 114U);
-  EXPECT_EQ(play.last().drafts, 114 * guesses);
+  EXPECT_EQ(play.last().drafts, 114 * drafts);
   return play.last().prefill_tokens;
 }
 
-TEST(MixedCases, M5_TheReserveCountsGuesses) {
+TEST(MixedCases, M5_TheReserveCountsDrafts) {
   EXPECT_EQ(prefill_beside_114_decodes(0), 1934U);
   EXPECT_EQ(prefill_beside_114_decodes(3), 1592U);
 }
@@ -272,7 +272,7 @@ TEST(MixedCases, M9_AMiddleChunkBesideADecodeIsNotSampled) {
 }
 
 // Play sees to it that rows are in the order of arrival and positions in theirs.
-TEST(MixedCases, M10_NobodyIsOvertakenLostOrDoubled) {
+TEST(MixedCases, M10_NoSequenceIsOvertakenLostOrDoubled) {
   for (std::uint32_t seed = 0; seed < 200; ++seed) {
     SchedulerOptions options = small();
     options.max_num_batched_tokens = 4 + seed % 29;
@@ -282,7 +282,7 @@ TEST(MixedCases, M10_NobodyIsOvertakenLostOrDoubled) {
     random_trace(seed, options, 40, [&](const Play& now) {
       for (const Admission& admission : now.last().admitted) {
         if (admission.resumed) continue;
-        EXPECT_EQ(admission.sequence, newest++) << "let in out of order, seed " << seed;
+        EXPECT_EQ(admission.sequence, newest++) << "admitted out of order, seed " << seed;
       }
     });
   }
@@ -308,7 +308,7 @@ TEST(MixedCases, M11_DecodesThatFillTheStepLeavePrefillItsFloor) {
   ASSERT_TRUE(play.course(64).finished) << "never read";
   EXPECT_EQ(*play.course(64).admitted, came);
   EXPECT_EQ(*play.course(64).finished, came + 6) << "16 tokens a step";
-  // 48 of 64 rows a step: nobody waits for a third step.
+  // 48 of 64 rows a step: none waits for a third step.
   for (SequenceId id = 0; id < 64; ++id) EXPECT_LE(play.course(id).longest_gap, 2U) << id;
 }
 
@@ -397,7 +397,7 @@ TEST(MixedCases, M15_EveryRowHasItsOwnBlockTable) {
 
 // Every request counts upward in its own range of the cache: a gap would be lost cache, another's
 // range foreign cache. With hundreds of preemptions, also with plans ahead, where a row may be
-// under way while its sequence is short of memory.
+// in flight while its sequence is short of memory.
 TEST(MixedCases, M24_NoPositionIsLostUnderPressure) {
   for (const bool ahead : {false, true}) {
     SchedulerOptions options = small();
@@ -440,7 +440,7 @@ TEST(MixedCases, M24_APartlyReadPromptIsReadAgainWhole) {
 }
 
 // Three blocks in all; a decode with a full first block and a prompt of two blocks in one step.
-TEST(MixedCases, MA_NoPlannedRowIsAVictim) {
+TEST(MixedCases, MA_NoPlannedRowIsPreempted) {
   SchedulerOptions options = small();
   options.kv_blocks = 3;
   options.max_context = 12;
@@ -496,7 +496,7 @@ TEST(MixedCases, MC_APrefillOnlyStepSaysWhichChunksAreFinal) {
 }
 
 // Decodes that have no row in this step, being of another class, reserve nothing of it.
-TEST(MixedCases, MD_TheReserveCountsOnlyWhoHasARow) {
+TEST(MixedCases, MD_TheReserveCountsOnlyRowsOfTheStep) {
   SchedulerOptions options = small();
   options.max_num_batched_tokens = 8;
   options.prefill_alignment = 1;

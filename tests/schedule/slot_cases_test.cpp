@@ -30,7 +30,7 @@ struct Recycling {
   std::map<SequenceId, std::uint64_t> left;  // the step with its last token
   std::uint32_t steps = 0, idle_slot_steps = 0;
   std::uint32_t tokens = 0;
-  std::uint32_t batches = 0;  // steps that let somebody in, but for the first
+  std::uint32_t batches = 0;  // steps with an admission, except the first
   std::uint32_t mid_stream = 0;
 };
 
@@ -71,7 +71,7 @@ Recycling recycle(std::uint32_t slots, std::uint32_t requests, std::uint32_t max
 // figures that these are compared with count decode steps alone, and a request that comes in later
 // has its first and its second token in one of them: 26, 65, 69 and 46 steps are 28, 67, 71 and 48
 // here. In the third shape two requests leave in one step rather than one after the other, so that
-// 7 steps let somebody in and not 8.
+// 7 steps admit a sequence and not 8.
 TEST(SlotCases, T1_ThreeSlotsSixRequests) {
   const Recycling seen = recycle(3, 6, 14);
   EXPECT_THAT(seen.admissions,
@@ -181,12 +181,12 @@ TEST(SlotCases, T9_AllFreeSlotsAreFilledAtOnce) {
   play.step();
   ASSERT_EQ(play.last().admitted.size(), 3U);
   EXPECT_EQ(play.last().prefill_rows, 3U);
-  EXPECT_EQ(play.last().decode_rows(), 1U) << "and nobody waits for them";
+  EXPECT_EQ(play.last().decode_rows(), 1U) << "and no step waits for them";
 }
 
 // The scheduler's part of the equality with each request's own run: the rows of A, position by
-// position, are the same whoever comes at whatever step.
-TEST(SlotCases, T11_WhoComesInDoesNotDisturb) {
+// position, are the same for every arrival at every step.
+TEST(SlotCases, T11_AnAdmissionDoesNotDisturb) {
   for (std::uint32_t k = 1; k <= 30; ++k) {
     Play play(roomy(2, 512, 0, 128));
     ASSERT_TRUE(play.add(0, 20, 30));
@@ -324,7 +324,7 @@ TEST(SlotCases, T21_CancelInTheQueueAndInASlot) {
   play.cancel(3);
   play.cancel(77);
   EXPECT_EQ(play.driver().log().written(), events)
-      << "a second cancel, or one of nobody, is no event";
+      << "a second cancel, or one of an unknown id, is no event";
   play.step();
   ASSERT_EQ(play.last().admitted.size(), 1U);
   EXPECT_EQ(play.last().admitted[0].sequence, 2U);
@@ -356,7 +356,7 @@ TEST(SlotCases, T22_Capacity) {
   EXPECT_EQ(play.driver().generated(1), 255U);
 }
 
-// Every state that a step can find, as a table: does somebody decode, is a prompt partly read, does
+// Every state that a step can find, as a table: is there a decode row, is a prompt in prefill, does
 // one wait, at every phase of every interval, mixed or not. A prompt that has its slot never waits
 // more than `interval` steps for its next chunk, and a decode never more than two in a row.
 TEST(SlotCases, T26_NoParkedPrefillWaitsLongerThanTheInterval) {

@@ -16,7 +16,13 @@ using ::testing::IsEmpty;
 class ApiRequest : public ::testing::Test {
  protected:
   Outcome<Generation> read(Form form, std::string_view body) {
-    return read_generation(form, body, {backend_, "fake", 8});
+    auto generation = read_generation(form, body, {backend_, "fake", 8});
+    if (!generation) return generation;
+    const std::atomic<bool> stop = false;
+    if (auto found = compile_format(*generation, backend_, stop)) {
+      return tl::unexpected<ApiError>(*std::move(found));
+    }
+    return generation;
   }
   Outcome<Generation> completion(std::string_view body) { return read(Form::kCompletion, body); }
   Outcome<Generation> chat(std::string_view body) { return read(Form::kChat, body); }
@@ -51,19 +57,21 @@ TEST_P(RefusedCompletion, NamesTheField) {
 
 INSTANTIATE_TEST_SUITE_P(
     Json, RefusedCompletion,
-    ::testing::Values(Refused{"", 400, "", "the body is empty"},
-                      Refused{"  \n", 400, "", "the body is empty"},
-                      Refused{"{", 400, "", "not valid JSON in UTF-8: error at byte 1"},
-                      Refused{"[1]", 400, "", "the body is array; expected a JSON object"},
-                      Refused{"7", 400, "", "the body is number"},
-                      Refused{"{\"prompt\":\"a\"}x", 400, "", "error at byte 15"},
-                      Refused{"{\"prompt\":\"\xff\"}", 400, "", "error at byte 12"},
-                      Refused{"{\"prompt\":\"\xc0\xaf\"}", 400, "", "error at byte 12"},
-                      Refused{"{\"prompt\":\"\\ud800\"}", 400, "", "not valid JSON"},
-                      Refused{"{\"prompt\":\"a\",\"temperature\":1e999}", 400, "",
-                              "a number is out of range"},
-                      Refused{"{\"prompt\":\"a\",\"n\":1,\"n\":2}", 400, "", "\"n\" appears twice"},
-                      Refused{"{\"prompt\":\"a\",\"n\":NaN}", 400, "", "not valid JSON"}));
+    ::testing::Values(
+        Refused{"", 400, "", "the body is empty"}, Refused{"  \n", 400, "", "the body is empty"},
+        Refused{"{", 400, "", "not valid JSON in UTF-8: error at byte 1"},
+        Refused{"[1]", 400, "", "the body is array; expected a JSON object"},
+        Refused{"7", 400, "", "the body is number"},
+        Refused{"{\"prompt\":\"a\"}x", 400, "", "error at byte 15"},
+        Refused{"{\"prompt\":\"\xff\"}", 400, "", "error at byte 12"},
+        Refused{"{\"prompt\":\"\xc0\xaf\"}", 400, "", "error at byte 12"},
+        Refused{"{\"prompt\":\"\\ud800\"}", 400, "", "not valid JSON"},
+        Refused{"{\"prompt\":\"a\",\"temperature\":1e999}", 400, "", "a number is out of range"},
+        Refused{"{\"prompt\":\"a\",\"n\":1,\"n\":2}", 400, "", "\"n\" appears twice"},
+        Refused{R"({"prompt":"a","n":1,"\u006e":2})", 400, "", "\"n\" appears twice"},
+        Refused{R"({"\u006E":1,"prompt":"a","n":2})", 400, "", "\"n\" appears twice"},
+        Refused{R"({"prompt":"a","x":[{"y":{"k":1,"\u006b":2}}]})", 400, "", "\"k\" appears twice"},
+        Refused{"{\"prompt\":\"a\",\"n\":NaN}", 400, "", "not valid JSON"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Prompts, RefusedCompletion,
@@ -487,6 +495,26 @@ TEST_F(ApiRequest, TokenizeAndDetokenize) {
   EXPECT_EQ(tokenize(R"({"content":"a","model":"b"})", context).error().status, 404);
   EXPECT_EQ(detokenize(R"({})", context).error().param, "tokens");
   EXPECT_EQ(detokenize(R"({"tokens":[256]})", context).error().param, "tokens[0]");
+}
+
+TEST_F(ApiRequest, BoundsTheEntriesOfOneAnswer) {
+  const auto read = [&](Form form, std::string_view body) {
+    return read_generation(form, body, {backend_, "fake", 512, 1000});
+  };
+  const auto refused =
+      read(Form::kCompletion, R"({"prompt":["a","b"],"n":5,"max_tokens":20,"logprobs":5})");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().status, 400);
+  EXPECT_EQ(refused.error().param, "max_tokens");
+  EXPECT_THAT(refused.error().message,
+              HasSubstr("10 choices of up to 20 tokens, with 5 logprobs each, are 1200 entries of "
+                        "one answer; expected at most 1000, or \"stream\": true"));
+  EXPECT_TRUE(
+      read(Form::kCompletion, R"({"prompt":["a","b"],"n":5,"max_tokens":20,"logprobs":4})"));
+  EXPECT_TRUE(read(Form::kCompletion,
+                   R"({"prompt":["a","b"],"n":5,"max_tokens":20,"logprobs":5,"stream":true})"));
+  EXPECT_FALSE(read(Form::kChat, "{" HELLO R"(,"max_tokens":501,"n":2})"));
+  EXPECT_TRUE(read(Form::kChat, "{" HELLO R"(,"max_tokens":500,"n":2})"));
 }
 
 }  // namespace

@@ -62,6 +62,12 @@ std::vector<Json> events(const std::string& stream) {
 
 const ReplyLabel kLabel{"id-1", "m", 42};
 
+std::string body_of(Reply& reply) {
+  std::string text;
+  for (const std::string& part : reply.take_body()) text += part;
+  return text;
+}
+
 TEST(Reply, AChatStreamHasRoleContentFinishUsageDone) {
   Generation request = generation(Form::kChat, 1, 1);
   request.stream = true;
@@ -116,7 +122,7 @@ TEST(Reply, ChoicesOfSeveralPromptsAreCountedThrough) {
     }
   }
   ASSERT_TRUE(reply.complete());
-  const Json body = Json::parse(reply.body().body);
+  const Json body = Json::parse(body_of(reply));
   ASSERT_EQ(body["choices"].size(), 4U);
   EXPECT_EQ(body["choices"][3]["text"], "p1c1");
   EXPECT_EQ(body["choices"][1]["text"], "p0c1");
@@ -132,7 +138,7 @@ TEST(Reply, ChatLogprobsShowTokensAndBytes) {
   reply.add(0, token_event("", 200));
   reply.add(0, token_event("b", 'b'));
   reply.add(0, text_event(0, "", FinishReason::kStop));
-  const Json body = Json::parse(reply.body().body);
+  const Json body = Json::parse(body_of(reply));
   const Json& choice = body["choices"][0];
   EXPECT_EQ(choice["message"].dump(), R"({"role":"assistant","content":"b","refusal":null})");
   const Json& content = choice["logprobs"]["content"];
@@ -151,7 +157,7 @@ TEST(Reply, CompletionLogprobsAreParallelArrays) {
   reply.add(0, token_event("b", 'b'));
   reply.add(0, token_event("c", 'c'));
   reply.add(0, text_event(0, "", FinishReason::kStop));
-  const Json body = Json::parse(reply.body().body);
+  const Json body = Json::parse(body_of(reply));
   const Json& logprobs = body["choices"][0]["logprobs"];
   EXPECT_EQ(logprobs["tokens"].dump(), R"(["b","c"])");
   EXPECT_EQ(logprobs["token_logprobs"].dump(), "[-0.5,-0.5]");
@@ -239,7 +245,7 @@ TEST(Inbox, OverflowsInsteadOfGrowing) {
   EXPECT_EQ(wakes, 3);  // the first of the second lot, and the overflow
 }
 
-TEST(Inbox, WakesNobodyOnceClosed) {
+TEST(Inbox, DoesNotWakeOnceClosed) {
   int wakes = 0;
   Inbox inbox([&wakes] { ++wakes; }, 1000);
   inbox.close();

@@ -1,6 +1,6 @@
 #include "serve/fake_engine.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <chrono>
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace dovetail::serve {
 namespace {
-constexpr std::chrono::seconds kPatience{10};
+constexpr std::chrono::seconds kEnginePatience{10};
 }
 
 void FakeEngine::counting(FakeEngine& engine, const Accepted& accepted) {
@@ -75,11 +75,17 @@ Backend FakeEngine::backend() {
     return std::make_shared<const grammar::Vocabulary>(
         grammar::Vocabulary::create(tokens, ends).value());
   }());
-  backend.compile = [](GrammarKind kind, std::string_view text) -> Result<CompiledGrammar> {
-    return compiler.compile(kind == GrammarKind::kRegex        ? grammar::SourceKind::kRegex
-                            : kind == GrammarKind::kJsonSchema ? grammar::SourceKind::kJsonSchema
-                                                               : grammar::SourceKind::kJsonObject,
-                            text);
+  const auto source_kind = [](GrammarKind kind) {
+    return kind == GrammarKind::kRegex        ? grammar::SourceKind::kRegex
+           : kind == GrammarKind::kJsonSchema ? grammar::SourceKind::kJsonSchema
+                                              : grammar::SourceKind::kJsonObject;
+  };
+  backend.compile = [source_kind](GrammarKind kind, std::string_view text,
+                                  const std::atomic<bool>& stop) {
+    return compiler.compile(source_kind(kind), text, &stop);
+  };
+  backend.find_grammar = [source_kind](GrammarKind kind, std::string_view text) {
+    return compiler.find(source_kind(kind), text);
   };
   backend.token_bytes = [](TokenId id) { return std::string(1, static_cast<char>(id)); };
   backend.render_chat = [](const nlohmann::ordered_json& variables) -> Result<std::string> {
@@ -198,7 +204,7 @@ bool FakeEngine::drain(std::chrono::milliseconds limit) {
   }
   for (const RequestId id : left) cancel(id);
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, kPatience, [this] { return running_.empty(); });
+  changed_.wait_for(lock, kEnginePatience, [this] { return running_.empty(); });
   return false;
 }
 
@@ -215,12 +221,12 @@ void FakeEngine::set_health(EngineHealth health) {
 
 bool FakeEngine::wait_submitted(std::size_t count) {
   std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, kPatience, [&] { return requests_.size() >= count; });
+  return changed_.wait_for(lock, kEnginePatience, [&] { return requests_.size() >= count; });
 }
 
 bool FakeEngine::wait_cancelled(std::size_t count) {
   std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, kPatience, [&] { return cancelled_ >= count; });
+  return changed_.wait_for(lock, kEnginePatience, [&] { return cancelled_ >= count; });
 }
 
 std::size_t FakeEngine::submitted() const {

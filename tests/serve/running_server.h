@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -16,11 +17,14 @@ namespace dovetail::serve {
 class RunningServer {
  public:
   explicit RunningServer(FakeEngine::Script script = FakeEngine::counting,
-                         ServerOptions options = {}, bool handle_signals = false)
+                         ServerOptions options = {}, bool handle_signals = false,
+                         const std::function<void(Backend&)>& change = nullptr)
       : engine(std::move(script)) {
     options.port = 0;
     options.handle_signals = handle_signals;
-    auto created = Server::create(engine.backend(), options);
+    Backend backend = engine.backend();
+    if (change) change(backend);
+    auto created = Server::create(std::move(backend), options);
     if (!created) {
       ADD_FAILURE() << created.error().message;
       return;

@@ -158,42 +158,67 @@ TEST_P(RefusedHead, HasItsStatusAndOpenAisShape) {
 INSTANTIATE_TEST_SUITE_P(
     Heads, RefusedHead,
     ::testing::Values(
-        BadRequest{"GET /nothing HTTP/1.1\r\n\r\n", 404, "unknown_path"},
-        BadRequest{"GET /v1/models/other HTTP/1.1\r\n\r\n", 404, "model_not_found"},
-        BadRequest{"GET /v1/completions HTTP/1.1\r\n\r\n", 405, "method_not_allowed"},
-        BadRequest{"DELETE /health HTTP/1.1\r\n\r\n", 405, "method_not_allowed"},
-        BadRequest{"OPTIONS /v1/completions HTTP/1.1\r\n\r\n", 405, "method_not_allowed"},
-        BadRequest{"POST /v1/completions HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}", 415,
-                   "unsupported_media_type"},
-        BadRequest{"POST /v1/completions HTTP/1.1\r\nContent-Type: text/plain\r\n"
-                   "Content-Length: 2\r\n\r\n{}",
-                   415, "unsupported_media_type"},
-        BadRequest{"POST /v1/completions HTTP/1.1\r\n" JSON_TYPE
+        BadRequest{"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n", 404, "unknown_path"},
+        BadRequest{"GET /v1/models/other HTTP/1.1\r\nHost: localhost\r\n\r\n", 404,
+                   "model_not_found"},
+        BadRequest{"GET /v1/completions HTTP/1.1\r\nHost: localhost\r\n\r\n", 405,
+                   "method_not_allowed"},
+        BadRequest{"DELETE /health HTTP/1.1\r\nHost: localhost\r\n\r\n", 405, "method_not_allowed"},
+        BadRequest{"OPTIONS /v1/completions HTTP/1.1\r\nHost: localhost\r\n\r\n", 405,
+                   "method_not_allowed"},
+        BadRequest{
+            "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}", 415,
+            "unsupported_media_type"},
+        BadRequest{
+            "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n"
+            "Content-Length: 2\r\n\r\n{}",
+            415, "unsupported_media_type"},
+        BadRequest{"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" JSON_TYPE
                    "Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}",
                    415, "unsupported_content_encoding"},
-        BadRequest{"POST /v1/completions HTTP/1.1\r\n" JSON_TYPE "Content-Length: 1001\r\n\r\n",
+        BadRequest{"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" JSON_TYPE
+                   "Content-Length: 1001\r\n\r\n",
                    413, "body_too_large"},
-        BadRequest{"POST /v1/completions HTTP/1.1\r\n" JSON_TYPE
+        BadRequest{"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" JSON_TYPE
                    "Content-Length: 9999999999999999999\r\n\r\n",
                    413, "body_too_large"},
-        BadRequest{"POST /v1/completions HTTP/1.1\r\n" JSON_TYPE
+        BadRequest{"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" JSON_TYPE
                    "Transfer-Encoding: chunked\r\n\r\n3e9\r\n",
                    413, "body_too_large"},
-        BadRequest{"POST /v1/completions HTTP/1.1\r\n" JSON_TYPE
+        BadRequest{"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" JSON_TYPE
                    "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
                    400, "bad_http"},
-        BadRequest{"POST /v1/completions HTTP/1.1\r\n" JSON_TYPE
+        BadRequest{"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" JSON_TYPE
                    "Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
                    400, "bad_http"},
-        BadRequest{"POST /v1/completions HTTP/1.1\r\n" JSON_TYPE "Content-Length: -1\r\n\r\n", 400,
+        BadRequest{"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" JSON_TYPE
+                   "Content-Length: -1\r\n\r\n",
+                   400, "bad_http"},
+        BadRequest{"GET /health HTTP/1.1\r\n\r\n", 400, "bad_http"},
+        BadRequest{"GET /health HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n", 400,
                    "bad_http"},
+        BadRequest{"GET /health HTTP/1.1\r\nHost: evil.example\r\n\r\n", 403, "host_not_allowed"},
+        BadRequest{"GET /health HTTP/1.1\r\nHost: localhost\r\nX: a\r\n b\r\n\r\n", 400,
+                   "bad_http"},
+        BadRequest{"GET /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n", 413,
+                   "body_not_expected"},
+        BadRequest{"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" JSON_TYPE
+                   "Transfer-Encoding: gzip\r\n\r\n",
+                   501, "unsupported_transfer_encoding"},
+        BadRequest{"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" JSON_TYPE
+                   "Transfer-Encoding: chunked\r\n\r\n0x10\r\n",
+                   400, "bad_http"},
+        BadRequest{"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" JSON_TYPE
+                   "Transfer-Encoding: chunked\r\n\r\n3Agarbage\r\n",
+                   400, "bad_http"},
         BadRequest{"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400, "bad_http"},
         BadRequest{"\x16\x03\x01\x02 hello\r\n\r\n", 400, "bad_http"}));
 
 TEST(Server, AHugeHeadIs431) {
   RunningServer running;
   Client client(running.port);
-  client.send("GET /health HTTP/1.1\r\nX: " + std::string(20000, 'x') + "\r\n\r\n");
+  client.send("GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + std::string(20000, 'x') +
+              "\r\n\r\n");
   const auto response = client.receive();
   ASSERT_TRUE(response.has_value());
   EXPECT_EQ(response->status, 431);
@@ -202,7 +227,7 @@ TEST(Server, AHugeHeadIs431) {
 TEST(Server, ATooLargeBodyIsRefusedBeforeItIsRead) {
   RunningServer running;
   Client client(running.port);
-  client.send("POST /v1/completions HTTP/1.1\r\n" JSON_TYPE
+  client.send("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" JSON_TYPE
               "Expect: 100-continue\r\nContent-Length: 99999999\r\n\r\n");
   const auto response = client.receive();
   ASSERT_TRUE(response.has_value());
@@ -215,7 +240,7 @@ TEST(Server, ContinuesWhereTheClientAsks) {
   RunningServer running;
   Client client(running.port);
   const std::string body = R"({"prompt":"ab","max_tokens":1})";
-  client.send("POST /v1/completions HTTP/1.1\r\n" JSON_TYPE
+  client.send("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" JSON_TYPE
               "Expect: 100-continue\r\nContent-Length: " +
               std::to_string(body.size()) + "\r\n\r\n");
   const auto interim = client.receive(true);
@@ -230,7 +255,7 @@ TEST(Server, ContinuesWhereTheClientAsks) {
 TEST(Server, TakesChunkedBodies) {
   RunningServer running;
   Client client(running.port);
-  client.send("POST /v1/completions HTTP/1.1\r\n" JSON_TYPE
+  client.send("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" JSON_TYPE
               "Transfer-Encoding: chunked\r\n\r\n10\r\n{\"prompt\":\"ab\",\"\r\n"
               "10\r\nmax_tokens\": 1 }\r\n0\r\n\r\n");
   const auto response = client.receive();
@@ -281,10 +306,27 @@ TEST(Server, ListsItsModel) {
   EXPECT_EQ(client.post(kCompletions, R"({"model":"org/name v2","prompt":"a"})")->status, 200);
 }
 
-TEST(Server, HeadGivesNoBody) {
+TEST(Server, SkipsEmptyLinesBeforeARequest) {
   RunningServer running;
   Client client(running.port);
-  client.send("HEAD /v1/models HTTP/1.1\r\n\r\nGET /health HTTP/1.1\r\n\r\n");
+  client.send("\r\n" + post_text(kCompletions, R"({"prompt":"a","max_tokens":1})") + "\r\n");
+  EXPECT_EQ(client.receive()->status, 200);
+  EXPECT_EQ(client.get("/health")->status, 200);
+}
+
+TEST(Server, TakesAbsoluteTargets) {
+  RunningServer running;
+  Client client(running.port);
+  EXPECT_EQ(client.get("http://localhost:8000/health")->body, R"({"status":"ok"})");
+  EXPECT_EQ(client.post("http://127.0.0.1/v1/completions", R"({"prompt":"a"})")->status, 200);
+}
+
+TEST(Server, HeadIsAnsweredWithoutItsContent) {
+  RunningServer running;
+  Client client(running.port);
+  client.send(
+      "HEAD /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\nGET /health HTTP/1.1\r\nHost: "
+      "localhost\r\n\r\n");
   const auto head = client.receive(true);
   ASSERT_TRUE(head.has_value());
   EXPECT_GT(std::stoi(head->headers.at("content-length")), 0);
@@ -462,7 +504,8 @@ TEST(Server, ASlowHeadIsCutOff) {
   slow.send("GET /hea");
   EXPECT_TRUE(slow.receive_end());
   Client body(running.port);
-  body.send("POST /v1/completions HTTP/1.1\r\n" JSON_TYPE "Content-Length: 10\r\n\r\n{");
+  body.send("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" JSON_TYPE
+            "Content-Length: 10\r\n\r\n{");
   EXPECT_TRUE(body.receive_end());
 }
 
@@ -476,7 +519,7 @@ TEST(Server, WhatIsNotReadIsCutOffInTime) {
       },
       options);
   Client client(running.port, 4096);
-  client.send(post_text(kChat, kHello) + "GET /health HTTP/1.1\r\n\r\n");
+  client.send(post_text(kChat, kHello) + "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
   ASSERT_TRUE(running.engine.wait_submitted(1));
   while (metric(running.port, "http_connections") != "1") {
   }
@@ -485,11 +528,12 @@ TEST(Server, WhatIsNotReadIsCutOffInTime) {
 TEST(Server, ConnectionsAreBounded) {
   ServerOptions options;
   options.max_connections = 2;
-  RunningServer running(FakeEngine::counting, options);
+  RunningServer running(FakeEngine::silent, options);
   Client first(running.port);
   Client second(running.port);
-  ASSERT_EQ(first.get("/health")->status, 200);
-  ASSERT_EQ(second.get("/health")->status, 200);
+  first.send(post_text(kChat, kHello));
+  second.send(post_text(kChat, kHello));
+  ASSERT_TRUE(running.engine.wait_submitted(2));
   {
     Client third(running.port);
     const auto response = third.get("/health");

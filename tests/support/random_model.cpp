@@ -1,6 +1,6 @@
 #include "support/random_model.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <bit>
 #include <cmath>
@@ -12,10 +12,12 @@
 #include <utility>
 #include <vector>
 
+#include "support/block_scales.h"
+
 namespace dovetail::test {
 namespace {
 
-using load::DataType;
+using kernels::DataType;
 
 // Halves of normal size, rounded towards zero.
 std::uint16_t to_half(float value) {
@@ -36,9 +38,9 @@ class Builder {
       : source_(source), random_(seed) {}
 
   void matrix(const std::string& name, DataType type, std::size_t rows, std::size_t columns) {
-    auto bytes = std::make_shared<std::vector<std::byte>>(rows * load::row_bytes(type, columns));
+    auto bytes = std::make_shared<std::vector<std::byte>>(rows * kernels::row_bytes(type, columns));
     const float scale = 1.5F / std::sqrt(static_cast<float>(columns));
-    const load::DataTypeInfo block = load::info(type);
+    const kernels::DataTypeInfo block = kernels::info(type);
     for (std::size_t at = 0; at < bytes->size(); at += block.bytes_per_block)
       fill_block(type, scale, std::span(*bytes).subspan(at, block.bytes_per_block));
     add(name, type, rows, columns, std::move(bytes));
@@ -57,8 +59,7 @@ class Builder {
     std::memcpy(at.data(), &value, sizeof value);
   }
 
-  // One block of random weights of about `scale`. Block layouts are those of the GGUF
-  // specification: 16-bit scales, then (or, for Q6_K, before) small integers.
+  // One block of random weights of about `scale`.
   void fill_block(DataType type, float scale, std::span<std::byte> block) {
     switch (type) {
       case DataType::kF32:
@@ -71,22 +72,7 @@ class Builder {
         break;
     }
     for (std::byte& byte : block) byte = static_cast<std::byte>(random_());
-    switch (type) {
-      case DataType::kQ8_0:
-        return put(block, to_half(scale / 70.0F));
-      case DataType::kQ4_0:
-        return put(block, to_half(scale / 5.0F));
-      case DataType::kQ4_K:
-        put(block, to_half(scale / 300.0F));
-        return put(block.subspan(2), to_half(scale / 40.0F));
-      case DataType::kQ5_K:
-        put(block, to_half(scale / 600.0F));
-        return put(block.subspan(2), to_half(scale / 40.0F));
-      case DataType::kQ6_K:
-        return put(block.subspan(208), to_half(scale / 1500.0F));
-      default:
-        break;
-    }
+    set_block_scales(type, block.data(), [&](float size) { return to_half(scale / size); });
   }
 
   void add(const std::string& name, DataType type, std::size_t rows, std::size_t columns,
@@ -160,7 +146,7 @@ std::shared_ptr<load::ModelSource> random_model(const RandomModelOptions& option
       continue;
     }
     // Files of quantised experts keep their routers plain.
-    const bool plain = load::info(options.type).elements_per_block == 1;
+    const bool plain = kernels::info(options.type).elements_per_block == 1;
     build.matrix(name("ffn_gate_inp.weight"), plain ? options.type : DataType::kF32,
                  options.experts, hidden);
     for (std::uint32_t expert = 0; expert < options.experts; ++expert)

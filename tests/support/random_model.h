@@ -9,7 +9,7 @@ namespace dovetail::test {
 
 struct RandomModelOptions {
   load::Architecture architecture = load::Architecture::kLlama;
-  load::DataType type = load::DataType::kF32;  // of all matrices
+  kernels::DataType type = kernels::DataType::kF32;  // of all matrices
   std::uint32_t hidden_size = 64;
   std::uint32_t intermediate_size = 96;  // with experts: of one of them
   std::uint32_t layers = 2;

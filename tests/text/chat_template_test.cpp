@@ -225,6 +225,40 @@ TEST(ChatTemplate, TakesTheTimeFromItsOptions) {
   EXPECT_THAT(*parsed->render(ordered_json::object()), testing::MatchesRegex("[0-9]+ [A-Z].* 2.*"));
 }
 
+TEST(ChatTemplate, MakesDeveloperSystemWhereItDoesNotKnowTheRole) {
+  const ordered_json chat = {{"messages",
+                              {{{"role", "developer"}, {"content", "Be brief."}},
+                               {{"role", "user"}, {"content", "developer"}},
+                               {{"role", "developer"}, {"content", "Go on."}}}}};
+  const std::string_view as_they_come =
+      "{% for m in messages %}{{ m.role }}:{{ m.content }};{% endfor %}";
+  const std::string_view turned = "system:Be brief.;user:developer;system:Go on.;";
+  const std::string_view kept = "developer:Be brief.;user:developer;developer:Go on.;";
+  const std::pair<std::string, std::string_view> cases[] = {
+      {"", turned},
+      {"{# a developer's words #}", turned},
+      {"{% set developer = 1 %}", turned},
+      {"{% if 'developers' == 'x' %}{% endif %}", turned},
+      {"{% if messages[0].role == \"developer\" %}{% endif %}", kept},
+      {"{% if messages[0]['role'] in ['system', 'developer'] %}{% endif %}", kept},
+      {"{% set names = {'developer': 'Boss'} %}", kept},
+  };
+  for (const auto& [before, expected] : cases) {
+    SCOPED_TRACE(before);
+    const auto parsed = ChatTemplate::parse(before + std::string(as_they_come));
+    ASSERT_TRUE(parsed) << parsed.error().message;
+    const auto text = parsed->render_chat(chat);
+    ASSERT_TRUE(text) << text.error().message;
+    EXPECT_EQ(*text, expected);
+    // Only of a chat: variables of other templates stay as they are.
+    EXPECT_EQ(parsed->render(chat), std::string(kept));
+  }
+  // What is no chat is the template's to judge.
+  const auto parsed = ChatTemplate::parse("{{ messages }}");
+  EXPECT_EQ(parsed->render_chat({{"messages", {1, {{"content", "x"}}}}}), "[1, {'content': 'x'}]");
+  EXPECT_EQ(parsed->render_chat({{"messages", "developer"}}), "developer");
+}
+
 TEST(ChatTemplate, RefusesWhatVariablesCannotBe) {
   expect_errors({{"x", "1:1: the variables are array: expected an object"}}, ordered_json::array());
   expect_errors({{"x", "1:1: integer 18446744073709551615"}},

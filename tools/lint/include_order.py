@@ -9,12 +9,12 @@ import re
 import sys
 
 # From the highest level to the lowest (docs/design.md, "The house"). `base` and `observe` may be used by everyone.
-ORDER = ["cli", "pipeline", "serve", "engine", "simulate", "schedule", "kv", "model", "kernels", "cores", "text", "grammar",
-         "load", "observe", "base"]
+ORDER = ["cli", "study", "pipeline", "serve", "engine", "simulate", "schedule", "kv", "model", "cores", "text",
+         "grammar", "load", "kernels", "observe", "base"]
 ANYWHERE = {"base", "observe"}
 # The public API, include/dovetail/: which folder each header speaks for.
 PUBLIC = {"request.h": "engine", "engine.h": "engine", "server.h": "serve", "pipeline.h": "pipeline",
-          "column_type.h": "pipeline"}
+          "column_type.h": "pipeline", "cores.h": "cores", "device_executor.h": "cores"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 
 

@@ -2,10 +2,12 @@
 
 #include <cstdio>
 #include <exception>
+#include <new>
 #include <string>
 #include <vector>
 
 #include "cli/app.h"
+#include "cli/bus_error.h"
 
 namespace {
 
@@ -22,8 +24,12 @@ void allow_many_connections() {
 
 int main(int argc, char** argv) {
   allow_many_connections();
+  dovetail::cli::report_bus_errors();
   try {
     return dovetail::cli::run_app(std::vector<std::string>(argv + 1, argv + argc));
+  } catch (const std::bad_alloc&) {
+    std::fputs("dovetail: there is not enough memory for this input and these options\n", stderr);
+    return 1;
   } catch (const std::exception& exception) {
     // Nothing below should throw; what does all the same (memory) ends with one line.
     std::fprintf(stderr, "dovetail: %s\n", exception.what());

@@ -6,47 +6,122 @@
 #include <cstdint>
 #include <cstring>
 
-// Eight whole numbers of AVX2, for vector/quant_matmul.h.
+#include "kernels/types/weight_type.h"
+
+// Eight rows of a panel in the registers of AVX2, for vector/products.h. README.md tells the
+// interface.
 namespace dovetail::kernels {
 namespace {
 
 struct Ints {
   using I = __m256i;
-  // Rows of activations in a tile.
-  static constexpr std::size_t kTile = 4;
-  // Q8_0 stays signed: the products of two unsigned bytes up to 255 would not fit 16 bits.
-  static constexpr std::int32_t kByteOffset = 0;
+  using F = __m256;
+  // Products of a quad are pairs of 16 bits.
+  using Sum = __m256i;
+  // A group's scale, twice in each lane.
+  using Scale = __m256i;
+  static constexpr std::size_t kLanes = 8;
+  // Rows of activations in a tile, and from how many on panels are expanded.
+  static constexpr std::size_t kTile = 4, kExpandFrom = 16;
+  // Two products with 127 fit 16 bits.
+  static constexpr int kMostUnsigned = 128;
+
+  // Vectors of a panel in a tile of M rows.
+  template <std::size_t M>
+  static constexpr std::size_t vectors() {
+    return M <= 2 ? 2 : 1;
+  }
+  // Quads whose products are summed in 16 bits.
+  template <bool kSigned, int kMost>
+  static constexpr std::size_t quads_of_sum() {
+    constexpr int kFit = 32767 / (2 * 127 * kMost);
+    return kFit > 1 ? static_cast<std::size_t>(kFit) : 1;
+  }
 
   static I set1(std::int32_t x) { return _mm256_set1_epi32(x); }
+  static F set1(float x) { return _mm256_set1_ps(x); }
   static I load(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
   static void store(void* p, I v) { _mm256_storeu_si256(static_cast<__m256i*>(p), v); }
-  static I widen(const std::int8_t* p) {
-    return _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
-  }
   static I add(I a, I b) { return _mm256_add_epi32(a, b); }
+  static I sub(I a, I b) { return _mm256_sub_epi32(a, b); }
   static I mul(I a, I b) { return _mm256_mullo_epi32(a, b); }
-  static I add_bytes(I v, std::int32_t x) {
-    return _mm256_add_epi8(v, _mm256_set1_epi8(static_cast<char>(x)));
+  static F mul(F a, F b) { return _mm256_mul_ps(a, b); }
+  static F fma(F a, F b, F c) { return _mm256_fmadd_ps(a, b, c); }
+  static F fnma(F a, F b, F c) { return _mm256_fnmadd_ps(a, b, c); }
+  static F no_float() { return _mm256_setzero_ps(); }
+  static F to_float(I v) { return _mm256_cvtepi32_ps(v); }
+  static void store_n(float* p, F v, std::size_t n) {
+    if (n == kLanes) return _mm256_storeu_ps(p, v);
+    const I lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    _mm256_maskstore_ps(p, _mm256_cmpgt_epi32(set1(static_cast<std::int32_t>(n)), lanes), v);
   }
-  static __m256 to_float(I v) { return _mm256_cvtepi32_ps(v); }
-  static __m256 as_float(I v) { return _mm256_castsi256_ps(v); }
-  static I as_int(__m256 v) { return _mm256_castps_si256(v); }
-  static float half(const std::uint8_t* p) {
-    std::uint16_t bits;
-    std::memcpy(&bits, p, sizeof bits);
-    return _cvtsh_ss(bits);
+
+  // The bits kMask of the bytes after a shift by kShift, to the left if positive.
+  template <int kShift, int kMask>
+  static I bits(I v) {
+    if constexpr (kShift > 0) v = _mm256_slli_epi16(v, kShift);
+    if constexpr (kShift < 0) v = _mm256_srli_epi16(v, -kShift);
+    return _mm256_and_si256(v, _mm256_set1_epi8(static_cast<char>(kMask)));
   }
-  // sum + four products per lane of `weights` with x[0..3]. Unsigned weights are at most 63, signed
-  // ones go as sign and magnitude, so that no pair of products leaves 16 bits.
+  static I merge(I a, I b) { return _mm256_or_si256(a, b); }
+  static I flip_sign(I v) { return _mm256_xor_si256(v, _mm256_set1_epi8(-128)); }
+  template <class Table>
+  static I table(const Table& table) {
+    return _mm256_broadcastsi128_si256(
+        _mm_load_si128(reinterpret_cast<const __m128i*>(table.bytes)));
+  }
+  static I look_up(I table, I code) { return _mm256_shuffle_epi8(table, code); }
+
+  // Four bytes of activations, or two sums, in every lane.
+  static I four(const std::int8_t* x) {
+    std::int32_t bits;
+    std::memcpy(&bits, x, sizeof bits);
+    return set1(bits);
+  }
+  static I two(const std::int16_t* x) {
+    std::int32_t bits;
+    std::memcpy(&bits, x, sizeof bits);
+    return set1(bits);
+  }
+  static Sum no_sum() { return _mm256_setzero_si256(); }
+  // Signed weights go as sign and magnitude.
   template <bool kSigned>
-  static I dot(I sum, I weights, const std::int8_t* x) {
-    std::int32_t four;
-    std::memcpy(&four, x, sizeof four);
-    const I activations = set1(four);
-    const I pairs = kSigned ? _mm256_maddubs_epi16(_mm256_abs_epi8(weights),
-                                                   _mm256_sign_epi8(activations, weights))
-                            : _mm256_maddubs_epi16(weights, activations);
-    return add(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+  static Sum dot(Sum sum, I weights, I x) {
+    const I pairs =
+        kSigned ? _mm256_maddubs_epi16(_mm256_abs_epi8(weights), _mm256_sign_epi8(x, weights))
+                : _mm256_maddubs_epi16(weights, x);
+    sum = _mm256_add_epi16(sum, pairs);
+    // One sum per tile element: a compiler that builds a tree of them runs out of registers.
+    asm("" : "+x"(sum));
+    return sum;
+  }
+  template <bool kScaled>
+  static I add_sum(I products, Sum sum, Scale scale) {
+    return add(products, _mm256_madd_epi16(sum, kScaled ? scale : _mm256_set1_epi16(1)));
+  }
+  // Pairs of signed bytes as pairs of 16 bits.
+  static I widen_pairs(const std::uint8_t* p) {
+    return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
+  static Scale even(I pairs) {
+    return _mm256_blend_epi16(pairs, _mm256_slli_epi32(pairs, 16), 0xaa);
+  }
+  static Scale odd(I pairs) {
+    return _mm256_blend_epi16(_mm256_srli_epi32(pairs, 16), pairs, 0xaa);
+  }
+  static I add_pairs(I sum, I pairs, I x) { return add(sum, _mm256_madd_epi16(pairs, x)); }
+
+  // The scales of rows [lane, lane + kLanes) of a panel.
+  template <ScaleForm kForm>
+  static F scales(const std::uint8_t* p, std::size_t lane) {
+    if constexpr (kForm == ScaleForm::kHalf) {
+      return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 2 * lane)));
+    } else {
+      const I e = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + lane)));
+      // Without a bit of its exponent a float is not normal: 2^-127.
+      const I least = _mm256_and_si256(_mm256_cmpeq_epi32(e, set1(0)), set1(0x00400000));
+      return _mm256_castsi256_ps(_mm256_or_si256(_mm256_slli_epi32(e, 23), least));
+    }
   }
 };
 

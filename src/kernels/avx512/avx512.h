@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "kernels/block_functions.h"
 #include "kernels/kernels.h"
 
 // AVX-512 in three steps, each a set of kernels of its own: F, BW, VL and DQ; then VNNI, which
@@ -15,9 +16,7 @@ const Kernels& vnni_kernels();  // "avx512_vnni"
 const Kernels& bf16_kernels();  // "avx512_bf16"
 
 namespace vnni {
-std::size_t activation_bytes(load::DataType weights, std::size_t k);
-void prepare(load::DataType weights, const float* x, std::size_t k, std::byte* out);
-void matmul(const MatmulArgs& args);
+DOVETAIL_BLOCK_FUNCTIONS
 }  // namespace vnni
 
 namespace bf16 {

@@ -7,30 +7,19 @@
 #include "kernels/vector/elementwise.h"
 
 namespace dovetail::kernels::avx512 {
-namespace {
-
-std::size_t avx2_activation_bytes(load::DataType weights, std::size_t k) {
-  return avx2::kKernels.activation_bytes(weights, k);
-}
-
-void avx2_prepare(load::DataType weights, const float* x, std::size_t k, std::byte* out) {
-  avx2::kKernels.prepare(weights, x, k, out);
-}
-
-void avx2_matmul(const MatmulArgs& args) { avx2::kKernels.matmul(args); }
-
-}  // namespace
-
 const Kernels kBase = {
     .name = "avx512",
-    .activation_bytes = activation_bytes<avx2_activation_bytes>,
-    .prepare = prepare<avx2_prepare>,
-    .matmul = matmul<avx2_matmul>,
+    .activation_bytes = activation_bytes<avx2::blocks::activation_bytes>,
+    .prepare = prepare<avx2::blocks::prepare>,
+    .matmul = matmul<avx2::blocks::matmul>,
+    .panel_bytes = avx2::blocks::panel_bytes,
+    .pack = avx2::blocks::pack,
     .attention = attention,
     .dequantize_row = portable::dequantize_row,
     .rms_norm = rms_norm,
     .rope = rope,
     .silu_mul = silu_mul,
+    .apply = apply,
     .add = add,
     .add_scaled = add_scaled,
     .store_cache = store_cache,

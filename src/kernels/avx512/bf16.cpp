@@ -17,6 +17,7 @@ struct WeightPairs {
   }
   static Operand activation(const std::byte* p) { return weight(p); }
   static Operand activation_n(const std::byte* p, std::size_t n) { return weight_n(p, n); }
+  static Operand hold(Operand x) { return x; }
   static __m512 multiply_add(Operand x, Operand w, __m512 sum) {
     return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(x), reinterpret_cast<__m512bh>(w));
   }

@@ -12,6 +12,12 @@ namespace {
 struct Vec {
   using F = __m512;
   static constexpr std::size_t kWidth = 16;
+  using Part = Vec;
+  static constexpr std::size_t kParts = 1;
+  template <std::size_t>
+  static F& part(F& v) {
+    return v;
+  }
   static constexpr std::size_t kTileM = 4, kTileN = 6, kTileSingle = 8, kTilePairs = 4;
 
   static __mmask16 mask(std::size_t n) { return static_cast<__mmask16>((1U << n) - 1U); }
@@ -19,6 +25,7 @@ struct Vec {
   static F zero() { return _mm512_setzero_ps(); }
   static F load(const void* p) { return _mm512_loadu_ps(p); }
   static F load_n(const void* p, std::size_t n) { return _mm512_maskz_loadu_ps(mask(n), p); }
+  static F hold(F v) { return v; }
   static void store(float* p, F v) { _mm512_storeu_ps(p, v); }
   static void store_n(float* p, F v, std::size_t n) { _mm512_mask_storeu_ps(p, mask(n), v); }
   static F load_f16(const std::byte* p) {
@@ -48,6 +55,13 @@ struct Vec {
   static F max(F a, F b) { return _mm512_max_ps(a, b); }
   static F min(F a, F b) { return _mm512_min_ps(a, b); }
   static F abs(F v) { return _mm512_abs_ps(v); }
+  static F copy_sign(F v, F sign) {
+    const F bit = _mm512_set1_ps(-0.0F);
+    return _mm512_or_ps(_mm512_andnot_ps(bit, v), _mm512_and_ps(bit, sign));
+  }
+  static F less(F a, F b, F x, F y) {
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), y, x);
+  }
   static __m256 high(F v) { return _mm512_extractf32x8_ps(v, 1); }
   static float sum(F v) {
     const __m256 a = _mm256_add_ps(_mm512_castps512_ps256(v), high(v));

@@ -1,31 +1,51 @@
-#include <cassert>
-
 #include "kernels/portable/half.h"
 #include "kernels/portable/portable.h"
-#include "kernels/unpack.h"
+#include "kernels/types/all.h"
 
 namespace dovetail::kernels::portable {
 namespace {
 
-template <DataType T>
-void dequantize_blocks(const std::byte* row, std::size_t k, float* out) {
-  using U = Unpack<T>;
-  const auto* blocks = reinterpret_cast<const typename U::Block*>(row);
-  for (std::size_t b = 0; b < k / U::kElements; ++b, out += U::kElements) {
-    std::int8_t q[U::kElements];
-    U::quants(blocks[b], q);
-    const float d = read_half(blocks[b].d);
-    if constexpr (!U::kScales) {
-      for (std::size_t i = 0; i < U::kElements; ++i) out[i] = d * static_cast<float>(q[i]);
-    } else {
-      std::int8_t scales[16];
-      U::scales(blocks[b], scales);
-      float dmin = 0.0F;
-      if constexpr (U::kMins) dmin = read_half(blocks[b].dmin);
-      for (std::size_t i = 0; i < U::kElements; ++i) {
-        const std::size_t group = i / U::kGroup;
-        out[i] = d * static_cast<float>(scales[group]) * static_cast<float>(q[i]);
-        if constexpr (U::kMins) out[i] -= dmin * static_cast<float>(scales[8 + group]);
+void dequantize(F32, const std::byte* row, std::size_t k, float* out) {
+  std::memcpy(out, row, k * sizeof(float));
+}
+
+void dequantize(F16, const std::byte* row, std::size_t k, float* out) {
+  for (std::size_t i = 0; i < k; ++i) out[i] = read_half(row + 2 * i);
+}
+
+void dequantize(BF16, const std::byte* row, std::size_t k, float* out) {
+  for (std::size_t i = 0; i < k; ++i) out[i] = bfloat_to_float(read_u16(row + 2 * i));
+}
+
+template <class T>
+float block_scale(const typename T::Block& block) {
+  const std::uint16_t bits = T::scale_bits(block);
+  const bool half = T::kScaleForm == ScaleForm::kHalf;
+  return T::kScaleFactor * (half ? half_to_float(bits) : exponent_to_float(bits));
+}
+
+template <class T>
+void dequantize(T, const std::byte* row, std::size_t k, float* out) {
+  const auto* blocks = reinterpret_cast<const typename T::Block*>(row);
+  for (std::size_t b = 0; b < k / T::kElements; ++b) {
+    const typename T::Block& block = blocks[b];
+    std::uint8_t codes[T::kElements];
+    std::int8_t scales[T::kElements / T::kGroup];
+    std::int8_t minimums[T::kElements / T::kGroup];
+    T::codes(block, codes);
+    if constexpr (T::kScales) T::scales(block, scales);
+    if constexpr (T::kScales && T::kMinimums) T::minimums(block, minimums);
+    for (std::size_t g = 0; g < T::kElements / T::kGroup; ++g) {
+      float scale = block_scale<T>(block);
+      float minimum = 0.0F;
+      if constexpr (T::kScales) scale *= static_cast<float>(scales[g]);
+      if constexpr (T::kMinimums) {
+        minimum = T::kMinimumFactor * half_to_float(T::minimum_bits(block));
+        if constexpr (T::kScales) minimum *= static_cast<float>(minimums[g]);
+      }
+      for (std::size_t i = g * T::kGroup; i < (g + 1) * T::kGroup; ++i, ++out) {
+        *out = scale * static_cast<float>(value_of<T>(codes[i]));
+        if constexpr (T::kMinimums) *out -= minimum;
       }
     }
   }
@@ -34,28 +54,7 @@ void dequantize_blocks(const std::byte* row, std::size_t k, float* out) {
 }  // namespace
 
 void dequantize_row(DataType type, const std::byte* row, std::size_t k, float* out) {
-  switch (type) {
-    case DataType::kF32:
-      std::memcpy(out, row, k * sizeof(float));
-      return;
-    case DataType::kF16:
-      for (std::size_t i = 0; i < k; ++i) out[i] = read_half(row + 2 * i);
-      return;
-    case DataType::kBF16:
-      for (std::size_t i = 0; i < k; ++i) out[i] = bfloat_to_float(read_u16(row + 2 * i));
-      return;
-    case DataType::kQ8_0:
-      return dequantize_blocks<DataType::kQ8_0>(row, k, out);
-    case DataType::kQ4_0:
-      return dequantize_blocks<DataType::kQ4_0>(row, k, out);
-    case DataType::kQ4_K:
-      return dequantize_blocks<DataType::kQ4_K>(row, k, out);
-    case DataType::kQ5_K:
-      return dequantize_blocks<DataType::kQ5_K>(row, k, out);
-    case DataType::kQ6_K:
-      return dequantize_blocks<DataType::kQ6_K>(row, k, out);
-  }
-  assert(false);
+  with_type(type, [&](auto of) { dequantize(of, row, k, out); });
 }
 
 }  // namespace dovetail::kernels::portable

@@ -4,16 +4,17 @@
 #include <cstdint>
 #include <cstring>
 
-// 16-bit floats without hardware for them. Internal linkage on purpose: see README.md, "One
-// definition per instruction set".
+// 16-bit floats and 8-bit exponents without hardware for them. Internal linkage on purpose: see
+// README.md, "One definition per instruction set".
 namespace dovetail::kernels {
 namespace {
 
 inline float half_to_float(std::uint16_t half) {
   const std::uint32_t sign = (half & 0x8000U) << 16U;
   const std::uint32_t rest = half & 0x7fffU;
-  if (rest >= 0x7c00U) {  // infinity, NaN
-    return std::bit_cast<float>(sign | 0x7f800000U | ((rest & 0x3ffU) << 13U));
+  if (rest >= 0x7c00U) {  // infinity; NaN, which becomes quiet
+    const std::uint32_t quiet = rest > 0x7c00U ? 0x400000U : 0U;
+    return std::bit_cast<float>(sign | 0x7f800000U | quiet | ((rest & 0x3ffU) << 13U));
   }
   if (rest >= 0x400U) return std::bit_cast<float>(sign | ((rest << 13U) + 0x38000000U));
   // Zero and denormals: an integer times 2^-24, which a float holds exactly.
@@ -42,6 +43,11 @@ inline float bfloat_to_float(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U);
 }
 
+// The OCP MX specification's E8M0; see ScaleForm.
+inline float exponent_to_float(std::uint16_t bits) {
+  return std::bit_cast<float>(bits == 0 ? 0x00400000U : static_cast<std::uint32_t>(bits) << 23U);
+}
+
 inline std::uint16_t read_u16(const void* at) {
   std::uint16_t value;
   std::memcpy(&value, at, sizeof value);
@@ -49,6 +55,31 @@ inline std::uint16_t read_u16(const void* at) {
 }
 
 inline float read_half(const void* at) { return half_to_float(read_u16(at)); }
+
+// a * b + c, rounded once.
+inline float fused(float a, float b, float c) {
+#ifdef __FP_FAST_FMAF
+  return __builtin_fmaf(a, b, c);
+#else
+  // The product is exact in a double. Of its sum with c the rounding error is known, too, and
+  // makes it round to odd: so no second rounding, to the float, errs. Neither can overflow.
+  const double product = static_cast<double>(a) * static_cast<double>(b);
+  const double addend = static_cast<double>(c);
+  const double sum = product + addend;
+  const double back = sum - product;
+  const double error = (product - (sum - back)) + (addend - back);
+  auto bits = std::bit_cast<std::uint64_t>(sum);
+  // Away from zero if the error has the sum's sign, else towards it; only if the sum is even.
+  const std::uint64_t even = ~bits & 1U;
+  const bool above = error > 0.0;
+  const bool below = error < 0.0;  // neither for NaN
+  const bool negative = (bits >> 63U) != 0;
+  const std::uint64_t away = even & static_cast<std::uint64_t>(negative ? below : above);
+  const std::uint64_t towards = even & static_cast<std::uint64_t>(negative ? above : below);
+  bits = bits + away - towards;
+  return static_cast<float>(std::bit_cast<double>(bits));
+#endif
+}
 
 }  // namespace
 }  // namespace dovetail::kernels

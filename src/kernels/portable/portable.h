@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "kernels/block_functions.h"
 #include "kernels/kernels.h"
 
 // The path that every CPU runs. The other instruction sets take from it what is not hot.
@@ -9,9 +10,10 @@ namespace dovetail::kernels::portable {
 
 extern const Kernels kKernels;
 
-void dequantize_row(load::DataType type, const std::byte* row, std::size_t k, float* out);
+void dequantize_row(DataType type, const std::byte* row, std::size_t k, float* out);
 
-// Weights of the block types.
-void quant_matmul(const MatmulArgs& args);
+namespace blocks {
+DOVETAIL_BLOCK_FUNCTIONS
+}  // namespace blocks
 
 }  // namespace dovetail::kernels::portable

@@ -6,18 +6,18 @@
 #include <cstring>
 
 #include "kernels/portable/half.h"
+#include "kernels/vector/twice.h"
 
-// The vector of the portable path: four floats in the compilers' own vector extension, which every
-// 64-bit target has registers for. README.md tells the interface.
+// The vector of the portable path: sixteen floats, four at a time in the compilers' own vector
+// extension, which every 64-bit target has registers for. README.md tells the interface.
 namespace dovetail::kernels {
 namespace {
 
-struct Vec {
+struct Vec4 {
   using F = float __attribute__((vector_size(16)));
   using I = std::int32_t __attribute__((vector_size(16)));
+  using U = std::uint32_t __attribute__((vector_size(16)));
   static constexpr std::size_t kWidth = 4;
-  // Rows of activations and of weights in a register tile; query-head pairs in one of attention.
-  static constexpr std::size_t kTileM = 2, kTileN = 4, kTileSingle = 8, kTilePairs = 1;
 
   static F set1(float x) { return F{x, x, x, x}; }
   static F zero() { return F{}; }
@@ -57,10 +57,21 @@ struct Vec {
   static F sub(F a, F b) { return a - b; }
   static F mul(F a, F b) { return a * b; }
   static F div(F a, F b) { return a / b; }
-  static F fma(F a, F b, F c) { return a * b + c; }
-  // The larger and the smaller; b where one is not a number.
+  static F fma(F a, F b, F c) {
+    F v;
+    for (std::size_t i = 0; i < kWidth; ++i) v[i] = fused(a[i], b[i], c[i]);
+    return v;
+  }
+  // The larger and the smaller; b where one is not a number, or where both are zeros.
   static F max(F a, F b) { return a > b ? a : b; }
   static F min(F a, F b) { return a < b ? a : b; }
+  static F abs(F v) { return std::bit_cast<F>(std::bit_cast<U>(v) & 0x7fffffffU); }
+  static F copy_sign(F v, F sign) {
+    return std::bit_cast<F>((std::bit_cast<U>(v) & 0x7fffffffU) |
+                            (std::bit_cast<U>(sign) & 0x80000000U));
+  }
+  // a < b ? x : y
+  static F less(F a, F b, F x, F y) { return a < b ? x : y; }
   static float sum(F v) { return (v[0] + v[2]) + (v[1] + v[3]); }
   template <std::size_t N>
   static void sums(const F (&v)[N], float* out) {
@@ -71,7 +82,6 @@ struct Vec {
     const float b = v[1] > v[3] ? v[1] : v[3];
     return a > b ? a : b;
   }
-  static F abs(F v) { return v < 0 ? -v : v; }
   static void transpose(F (&r)[kWidth]) {
     const F a = r[0], b = r[1], c = r[2], d = r[3];
     for (std::size_t i = 0; i < kWidth; ++i) r[i] = F{a[i], b[i], c[i], d[i]};
@@ -81,17 +91,23 @@ struct Vec {
     for (std::size_t i = 0; i < kWidth; ++i) v[i] = i >= begin && i < end ? v[i] : other[i];
     return v;
   }
-  // v * 2^n for whole n in [-200, 200], in two steps so that the ends are reached by rounding.
+  // v * 2^n for whole n in [-200, 200], in two steps of which the first is exact for |v| from 1/2
+  // to 2. NaN if v is.
   static F scale_by_power(F v, F n) {
-    const I whole = __builtin_convertvector(n, I);
+    // The sum has the whole number in its low bits.
+    const I whole = std::bit_cast<I>(n + 0x1.8p23F) - 0x4b400000;
     const I half = whole >> 1;
-    return v * std::bit_cast<F>((half + 127) << 23) * std::bit_cast<F>((whole - half + 127) << 23);
+    const auto power = [](I e) { return std::bit_cast<F>(std::bit_cast<U>(e + 127) << 23); };
+    return v * power(half) * power(whole - half);
   }
-  // Nearest whole number for |v| < 2^22: the sum has no room for a fraction.
-  static F round(F v) {
-    const F magic = set1(0x1.8p23F);
-    return (v + magic) - magic;
-  }
+  // Nearest whole number for |v| < 2^22, ties to even: the sum has no room for a fraction. Zero
+  // keeps the sign.
+  static F round(F v) { return copy_sign((v + 0x1.8p23F) - 0x1.8p23F, v); }
+};
+
+struct Vec : Twice<Twice<Vec4>> {
+  // Rows of activations and of weights in a register tile; query-head pairs in one of attention.
+  static constexpr std::size_t kTileM = 2, kTileN = 2, kTileSingle = 4, kTilePairs = 1;
 };
 
 }  // namespace

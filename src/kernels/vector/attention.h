@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "kernels/kernels.h"
-#include "kernels/vector/exp.h"
+#include "kernels/vector/functions.h"
 
 // Included after an instruction set's vec.h, which defines Vec.
 namespace dovetail::kernels {
@@ -16,20 +16,20 @@ inline constexpr float kNoScore = -std::numeric_limits<float>::infinity();
 inline constexpr std::size_t kMaxHeadDim = 256;
 // Query-head pairs that share the walk over the context: their sums stay in the first-level cache.
 inline constexpr std::size_t kMaxPairs = 64;
-inline constexpr std::size_t kScoreVecs = kBlockSize / Vec::kWidth;
+static_assert(kBlockSize == Vec::kWidth, "the scores of a block are one vector");
 
 inline std::size_t whole_vectors(std::size_t n) {
   return (n + Vec::kWidth - 1) / Vec::kWidth * Vec::kWidth;
 }
 
 template <CacheType T>
-inline Vec::F load_cache(const std::byte* p) {
-  return T == CacheType::kF32 ? Vec::load(p) : Vec::load_f16(p);
+inline Vec::Part::F load_cache(const std::byte* p) {
+  return T == CacheType::kF32 ? Vec::Part::load(p) : Vec::Part::load_f16(p);
 }
 
 template <CacheType T>
-inline Vec::F load_cache_n(const std::byte* p, std::size_t n) {
-  return T == CacheType::kF32 ? Vec::load_n(p, n) : Vec::load_f16_n(p, n);
+inline Vec::Part::F load_cache_n(const std::byte* p, std::size_t n) {
+  return T == CacheType::kF32 ? Vec::Part::load_n(p, n) : Vec::Part::load_f16_n(p, n);
 }
 
 // One block of keys with the positions innermost, and of values as floats: the cache's own where
@@ -41,10 +41,12 @@ struct AttentionBlock {
   std::size_t value_stride;
 };
 
-// Opens a block; the next one, if `more`, is asked for meanwhile.
+// Opens a block; the next one, if `more`, is asked for meanwhile. It goes by parts of the vector:
+// nothing is computed, and a part's transposition fits the registers.
 template <CacheType T>
 inline void open_block(const AttentionArgs& a, std::size_t block, bool more, AttentionBlock& out) {
-  constexpr std::size_t w = Vec::kWidth;
+  using Part = Vec::Part;
+  constexpr std::size_t w = Part::kWidth;
   constexpr std::size_t kElement = T == CacheType::kF32 ? 4 : 2;
   const std::byte* keys = a.key_blocks[block];
   const std::byte* values = a.value_blocks[block];
@@ -54,38 +56,43 @@ inline void open_block(const AttentionArgs& a, std::size_t block, bool more, Att
       __builtin_prefetch(a.value_blocks[block + 1] + i);
     }
   }
-  const bool copy = T != CacheType::kF32 || a.head_dim % w != 0;
+  const bool copy = T != CacheType::kF32 || a.head_dim % Vec::kWidth != 0;
   out.value_stride = whole_vectors(a.head_dim);
   out.values = copy ? out.copied : reinterpret_cast<const float*>(values);
   std::size_t d = 0;
   for (; d + w <= a.head_dim; d += w) {
     for (std::size_t p0 = 0; p0 < kBlockSize; p0 += w) {
-      Vec::F rows[w];
+      Part::F rows[w];
 // Unrolled, so that they stay in registers.
 #pragma GCC unroll 16
       for (std::size_t p = 0; p < w; ++p)
         rows[p] = load_cache<T>(keys + ((p0 + p) * a.head_dim + d) * kElement);
-      Vec::transpose(rows);
+      Part::transpose(rows);
 #pragma GCC unroll 16
-      for (std::size_t i = 0; i < w; ++i) Vec::store(out.keys + (d + i) * kBlockSize + p0, rows[i]);
+      for (std::size_t i = 0; i < w; ++i)
+        Part::store(out.keys + (d + i) * kBlockSize + p0, rows[i]);
     }
     for (std::size_t p = 0; copy && p < kBlockSize; ++p) {
-      Vec::store(out.copied + p * out.value_stride + d,
-                 load_cache<T>(values + (p * a.head_dim + d) * kElement));
+      Part::store(out.copied + p * out.value_stride + d,
+                  load_cache<T>(values + (p * a.head_dim + d) * kElement));
     }
   }
-  if (d == a.head_dim) return;
-  const std::size_t n = a.head_dim - d;
-  for (std::size_t p0 = 0; p0 < kBlockSize; p0 += w) {
-    Vec::F rows[w];
-    for (std::size_t p = 0; p < w; ++p)
-      rows[p] = load_cache_n<T>(keys + ((p0 + p) * a.head_dim + d) * kElement, n);
-    Vec::transpose(rows);
-    for (std::size_t i = 0; i < n; ++i) Vec::store(out.keys + (d + i) * kBlockSize + p0, rows[i]);
-  }
-  for (std::size_t p = 0; p < kBlockSize; ++p) {
-    Vec::store(out.copied + p * out.value_stride + d,
-               load_cache_n<T>(values + (p * a.head_dim + d) * kElement, n));
+  // The rest of the last vector, which holds zeros where there is nothing.
+  for (; d < out.value_stride; d += w) {
+    const std::size_t n = d < a.head_dim ? a.head_dim - d : 0;
+    for (std::size_t p0 = 0; p0 < kBlockSize && n > 0; p0 += w) {
+      Part::F rows[w];
+      for (std::size_t p = 0; p < w; ++p)
+        rows[p] = load_cache_n<T>(keys + ((p0 + p) * a.head_dim + d) * kElement, n);
+      Part::transpose(rows);
+      for (std::size_t i = 0; i < n; ++i)
+        Part::store(out.keys + (d + i) * kBlockSize + p0, rows[i]);
+    }
+    for (std::size_t p = 0; p < kBlockSize; ++p) {
+      Part::store(
+          out.copied + p * out.value_stride + d,
+          n > 0 ? load_cache_n<T>(values + (p * a.head_dim + d) * kElement, n) : Part::zero());
+    }
   }
 }
 
@@ -104,31 +111,24 @@ struct AttentionState {
 template <std::size_t P>
 inline void attention_scores(const AttentionArgs& a, const AttentionBlock& block,
                              AttentionState* const* states, float (*scores)[kBlockSize]) {
-  Vec::F even[P][kScoreVecs], odd[P][kScoreVecs];
-  for (std::size_t i = 0; i < P; ++i) {
-    for (std::size_t v = 0; v < kScoreVecs; ++v) even[i][v] = odd[i][v] = Vec::zero();
-  }
+  Vec::F even[P], odd[P];
+  for (std::size_t i = 0; i < P; ++i) even[i] = odd[i] = Vec::zero();
   std::size_t d = 0;
   for (; d + 2 <= a.head_dim; d += 2) {
-    for (std::size_t v = 0; v < kScoreVecs; ++v) {
-      const float* at = block.keys + d * kBlockSize + v * Vec::kWidth;
-      const Vec::F k0 = Vec::load(at);
-      const Vec::F k1 = Vec::load(at + kBlockSize);
-      for (std::size_t i = 0; i < P; ++i) {
-        even[i][v] = Vec::fma(Vec::set1(states[i]->query[d]), k0, even[i][v]);
-        odd[i][v] = Vec::fma(Vec::set1(states[i]->query[d + 1]), k1, odd[i][v]);
-      }
+    const Vec::F k0 = Vec::load(block.keys + d * kBlockSize);
+    const Vec::F k1 = Vec::load(block.keys + (d + 1) * kBlockSize);
+    for (std::size_t i = 0; i < P; ++i) {
+      even[i] = Vec::fma(Vec::set1(states[i]->query[d]), k0, even[i]);
+      odd[i] = Vec::fma(Vec::set1(states[i]->query[d + 1]), k1, odd[i]);
     }
   }
   const Vec::F scale = Vec::set1(a.scale);
   for (std::size_t i = 0; i < P; ++i) {
-    for (std::size_t v = 0; v < kScoreVecs; ++v) {
-      if (d < a.head_dim) {
-        const Vec::F k0 = Vec::load(block.keys + d * kBlockSize + v * Vec::kWidth);
-        even[i][v] = Vec::fma(Vec::set1(states[i]->query[d]), k0, even[i][v]);
-      }
-      Vec::store(scores[i] + v * Vec::kWidth, Vec::mul(Vec::add(even[i][v], odd[i][v]), scale));
+    if (d < a.head_dim) {
+      const Vec::F k0 = Vec::load(block.keys + d * kBlockSize);
+      even[i] = Vec::fma(Vec::set1(states[i]->query[d]), k0, even[i]);
     }
+    Vec::store(scores[i], Vec::mul(Vec::add(even[i], odd[i]), scale));
   }
 }
 
@@ -136,16 +136,9 @@ inline void attention_scores(const AttentionArgs& a, const AttentionBlock& block
 // in `scores`; returns the factor for the sums so far.
 inline float attention_weights(AttentionState& state, std::size_t begin, std::size_t end,
                                float* scores) {
-  Vec::F s[kScoreVecs];
-  Vec::F top = Vec::set1(kNoScore);
-  for (std::size_t v = 0; v < kScoreVecs; ++v) {
-    const std::size_t lane = v * Vec::kWidth;
-    const std::size_t from = begin > lane ? begin - lane : 0;
-    const std::size_t to = end > lane ? end - lane : 0;
-    s[v] = Vec::keep(Vec::load(scores + lane), from, to, Vec::set1(kNoScore));
-    top = Vec::max(top, s[v]);
-  }
-  const float maximum = Vec::max_of(top);
+  const Vec::F none = Vec::set1(kNoScore);
+  const Vec::F seen = Vec::keep(Vec::load(scores), begin, end, none);
+  const float maximum = Vec::max_of(Vec::max(none, seen));
   float factor = 1.0F;
   if (maximum > state.maximum) {
     alignas(64) float lanes[Vec::kWidth];
@@ -153,14 +146,9 @@ inline float attention_weights(AttentionState& state, std::size_t begin, std::si
     factor = lanes[0];
     state.maximum = maximum;
   }
-  const Vec::F base = Vec::set1(state.maximum);
-  Vec::F total = Vec::zero();
-  for (std::size_t v = 0; v < kScoreVecs; ++v) {
-    s[v] = vec_exp(Vec::sub(s[v], base));
-    Vec::store(scores + v * Vec::kWidth, s[v]);
-    total = Vec::add(total, s[v]);
-  }
-  state.sum = state.sum * factor + Vec::sum(total);
+  const Vec::F weights = vec_exp(Vec::sub(seen, Vec::set1(state.maximum)));
+  Vec::store(scores, weights);
+  state.sum = state.sum * factor + Vec::sum(weights);
   return factor;
 }
 

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "kernels/kernels.h"
-#include "kernels/vector/exp.h"
+#include "kernels/vector/functions.h"
 
 // Included after an instruction set's vec.h, which defines Vec. Plain loops here are the same per
 // element however the compiler vectorises them: they hold no reduction, and contraction is off.
@@ -55,6 +55,30 @@ inline void silu_mul(const float* gate, const float* up, std::size_t n, float* o
     const Vec::F e = vec_exp(Vec::sub(Vec::zero(), g));
     const Vec::F s = Vec::div(g, Vec::add(Vec::set1(1.0F), e));
     Vec::store_n(out + i, Vec::mul(s, u), count);
+  }
+}
+
+template <Vec::F (*function)(Vec::F)>
+inline void apply_each(const float* x, std::size_t n, float* out) {
+  constexpr std::size_t w = Vec::kWidth;
+  for (std::size_t i = 0; i < n; i += w) {
+    const std::size_t count = n - i < w ? n - i : w;
+    Vec::store_n(out + i, function(Vec::load_n(x + i, count)), count);
+  }
+}
+
+inline void apply(Function function, const float* x, std::size_t n, float* out) {
+  switch (function) {
+    case Function::kExp:
+      return apply_each<vec_exp>(x, n, out);
+    case Function::kSigmoid:
+      return apply_each<vec_sigmoid>(x, n, out);
+    case Function::kTanh:
+      return apply_each<vec_tanh>(x, n, out);
+    case Function::kErf:
+      return apply_each<vec_erf>(x, n, out);
+    case Function::kSoftplus:
+      return apply_each<vec_softplus>(x, n, out);
   }
 }
 

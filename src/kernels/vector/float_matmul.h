@@ -9,22 +9,26 @@
 namespace dovetail::kernels {
 namespace {
 
-// How a row of weights meets a row of activations: kStep elements at a time, one accumulator. The
-// tail of a row is zero-filled, so that it goes the same way.
+// How a row of weights meets a row of activations: kStep elements at a time, one accumulator. A
+// step goes part by part of the vector, so that a tile fills the registers of a narrow instruction
+// set as it does those of a wide one. The tail of a row is zero-filled, so that it goes the same
+// way.
 struct WeightF32 {
-  using Operand = Vec::F;
+  using Part = Vec::Part;
+  using Operand = Part::F;
   static constexpr std::size_t kStep = Vec::kWidth, kWeightBytes = 4, kActivationBytes = 4;
-  static Operand weight(const std::byte* p) { return Vec::load(p); }
-  static Operand weight_n(const std::byte* p, std::size_t n) { return Vec::load_n(p, n); }
+  static Operand weight(const std::byte* p) { return Part::load(p); }
+  static Operand weight_n(const std::byte* p, std::size_t n) { return Part::load_n(p, n); }
   static Operand activation(const std::byte* p) { return weight(p); }
   static Operand activation_n(const std::byte* p, std::size_t n) { return weight_n(p, n); }
-  static Vec::F multiply_add(Operand a, Operand b, Vec::F c) { return Vec::fma(a, b, c); }
+  static Operand hold(Operand x) { return Part::hold(x); }
+  static Part::F multiply_add(Operand a, Operand b, Part::F c) { return Part::fma(a, b, c); }
 };
 
 struct WeightF16 : WeightF32 {
   static constexpr std::size_t kWeightBytes = 2;
-  static Operand weight(const std::byte* p) { return Vec::load_f16(p); }
-  static Operand weight_n(const std::byte* p, std::size_t n) { return Vec::load_f16_n(p, n); }
+  static Operand weight(const std::byte* p) { return Part::load_f16(p); }
+  static Operand weight_n(const std::byte* p, std::size_t n) { return Part::load_f16_n(p, n); }
   static Operand activation(const std::byte* p) { return WeightF32::weight(p); }
   static Operand activation_n(const std::byte* p, std::size_t n) {
     return WeightF32::weight_n(p, n);
@@ -32,42 +36,114 @@ struct WeightF16 : WeightF32 {
 };
 
 struct WeightBF16 : WeightF16 {
-  static Operand weight(const std::byte* p) { return Vec::load_bf16(p); }
-  static Operand weight_n(const std::byte* p, std::size_t n) { return Vec::load_bf16_n(p, n); }
+  static Operand weight(const std::byte* p) { return Part::load_bf16(p); }
+  static Operand weight_n(const std::byte* p, std::size_t n) { return Part::load_bf16_n(p, n); }
 };
 
-// M x N outputs from (m, n) on. Each has its own accumulator, which walks k in one order.
+// Part I of a step of M x N accumulators: `n` elements, or all if kTail is false.
+template <class W, std::size_t I, bool kTail, std::size_t M, std::size_t N>
+inline void float_part(const std::byte* activations, std::size_t activation_stride,
+                       const std::byte* weights, std::size_t weight_stride, std::size_t n,
+                       Vec::Part::F (&sums)[M][N]) {
+  constexpr std::size_t kWhole = W::kStep / Vec::kParts;
+  constexpr std::size_t kFirst = I * kWhole;
+  activations += kFirst * W::kActivationBytes;
+  weights += kFirst * W::kWeightBytes;
+  const std::size_t rest = n < kFirst ? 0 : n - kFirst;
+  const std::size_t count = rest < kWhole ? rest : kWhole;
+  typename W::Operand x[M];
+#pragma GCC unroll 8
+  for (std::size_t i = 0; i < M; ++i) {
+    const std::byte* at = activations + i * activation_stride;
+    if constexpr (kTail)
+      x[i] = W::activation_n(at, count);
+    else
+      x[i] = W::hold(W::activation(at));
+  }
+// Unrolled, or the sums would be kept in memory even where there is no tail.
+#pragma GCC unroll 8
+  for (std::size_t j = 0; j < N; ++j) {
+    const std::byte* at = weights + j * weight_stride;
+    typename W::Operand w;
+    if constexpr (kTail)
+      w = W::weight_n(at, count);
+    else
+      w = W::weight(at);
+#pragma GCC unroll 8
+    for (std::size_t i = 0; i < M; ++i) {
+      sums[i][j] = W::multiply_add(x[i], w, sums[i][j]);
+    }
+  }
+}
+
+template <class W, bool kTail, std::size_t M, std::size_t N>
+inline void float_step(const std::byte* activations, std::size_t activation_stride,
+                       const std::byte* weights, std::size_t weight_stride, std::size_t n,
+                       Vec::Part::F (&sums)[Vec::kParts][M][N]) {
+  float_part<W, 0, kTail>(activations, activation_stride, weights, weight_stride, n, sums[0]);
+  if constexpr (Vec::kParts == 2)
+    float_part<W, 1, kTail>(activations, activation_stride, weights, weight_stride, n, sums[1]);
+}
+
+template <std::size_t I, std::size_t M, std::size_t N>
+inline void float_open(Vec::F (&sums)[M][N], Vec::Part::F (&own)[M][N]) {
+#pragma GCC unroll 8
+  for (std::size_t i = 0; i < M; ++i) {
+#pragma GCC unroll 8
+    for (std::size_t j = 0; j < N; ++j) own[i][j] = Vec::part<I>(sums[i][j]);
+  }
+}
+
+template <std::size_t I, std::size_t M, std::size_t N>
+inline void float_close(Vec::F (&sums)[M][N], const Vec::Part::F (&own)[M][N]) {
+#pragma GCC unroll 8
+  for (std::size_t i = 0; i < M; ++i) {
+#pragma GCC unroll 8
+    for (std::size_t j = 0; j < N; ++j) Vec::part<I>(sums[i][j]) = own[i][j];
+  }
+}
+
+// Takes elements [begin, end) of k into the M x N accumulators from (m, n) on.
 template <class W, std::size_t M, std::size_t N>
-inline void float_tile(const MatmulArgs& a, std::size_t m, std::size_t n) {
+inline void float_walk(const MatmulArgs& a, std::size_t m, std::size_t n, std::size_t begin,
+                       std::size_t end, Vec::F (&sums)[M][N]) {
   const std::size_t weight_stride = a.k * W::kWeightBytes;
   const std::byte* weights = a.weights + n * weight_stride;
   const std::byte* activations = a.activations + m * a.activation_stride;
-  Vec::F sums[M][N];
+  typename Vec::Part::F own[Vec::kParts][M][N];
+  float_open<0>(sums, own[0]);
+  if constexpr (Vec::kParts == 2) float_open<1>(sums, own[1]);
+  std::size_t k = begin;
+  for (; k + W::kStep <= end; k += W::kStep) {
+    float_step<W, false>(activations + k * W::kActivationBytes, a.activation_stride,
+                         weights + k * W::kWeightBytes, weight_stride, W::kStep, own);
+  }
+  if (k < end) {
+    float_step<W, true>(activations + k * W::kActivationBytes, a.activation_stride,
+                        weights + k * W::kWeightBytes, weight_stride, end - k, own);
+  }
+  float_close<0>(sums, own[0]);
+  if constexpr (Vec::kParts == 2) float_close<1>(sums, own[1]);
+}
+
+template <std::size_t M, std::size_t N>
+inline void float_clear(Vec::F (&sums)[M][N]) {
   for (std::size_t i = 0; i < M; ++i) {
     for (std::size_t j = 0; j < N; ++j) sums[i][j] = Vec::zero();
   }
-  std::size_t k = 0;
-  for (; k + W::kStep <= a.k; k += W::kStep) {
-    typename W::Operand x[M];
-    for (std::size_t i = 0; i < M; ++i) {
-      x[i] = W::activation(activations + i * a.activation_stride + k * W::kActivationBytes);
-    }
-    for (std::size_t j = 0; j < N; ++j) {
-      const auto w = W::weight(weights + j * weight_stride + k * W::kWeightBytes);
-      for (std::size_t i = 0; i < M; ++i) sums[i][j] = W::multiply_add(x[i], w, sums[i][j]);
-    }
-  }
-  if (k < a.k) {
-// Unrolled, or the sums would be kept in memory even where there is no tail.
-#pragma GCC unroll 8
-    for (std::size_t j = 0; j < N; ++j) {
-      const auto w = W::weight_n(weights + j * weight_stride + k * W::kWeightBytes, a.k - k);
-      for (std::size_t i = 0; i < M; ++i) {
-        const auto x = W::activation_n(
-            activations + i * a.activation_stride + k * W::kActivationBytes, a.k - k);
-        sums[i][j] = W::multiply_add(x, w, sums[i][j]);
-      }
-    }
+}
+
+template <std::size_t M, std::size_t N>
+inline void float_finish(const MatmulArgs& a, std::size_t m, std::size_t n,
+                         const Vec::F (&sums)[M][N]) {
+  if constexpr (M > 1 && M * N <= 8) {
+    // All in one tree. Not copied: compilers copy vectors of two parts by way of the memory.
+    const auto& all = reinterpret_cast<const Vec::F(&)[M * N]>(sums);
+    float results[M * N];
+    Vec::sums(all, results);
+    for (std::size_t i = 0; i < M * N; ++i)
+      a.output[(m + i / N) * a.output_stride + n + i % N] = results[i];
+    return;
   }
   for (std::size_t i = 0; i < M; ++i) {
     float* output = a.output + (m + i) * a.output_stride + n;
@@ -78,9 +154,44 @@ inline void float_tile(const MatmulArgs& a, std::size_t m, std::size_t n) {
   }
 }
 
+// M x N outputs from (m, n) on. Each has its own accumulator, which walks k in one order.
+template <class W, std::size_t M, std::size_t N>
+inline void float_tile(const MatmulArgs& a, std::size_t m, std::size_t n) {
+  Vec::F sums[M][N];
+  float_clear(sums);
+  float_walk<W>(a, m, n, 0, a.k, sums);
+  float_finish(a, m, n, sums);
+}
+
+// Several tiles side by side, kPiece elements of k after another: a small tile reads the
+// activations so often that the first-level cache must hold them.
+inline constexpr std::size_t kMostTiles = 16;
+inline constexpr std::size_t kPiece = 1024;
+
+template <class W, std::size_t M, std::size_t N>
+inline void float_tiles(const MatmulArgs& a, std::size_t m, std::size_t n, std::size_t count) {
+  Vec::F sums[kMostTiles][M][N];
+  for (std::size_t t = 0; t < count; ++t) float_clear(sums[t]);
+  for (std::size_t k = 0; k < a.k; k += kPiece) {
+    const std::size_t end = a.k - k < kPiece ? a.k : k + kPiece;
+    for (std::size_t t = 0; t < count; ++t) float_walk<W>(a, m, n + t * N, k, end, sums[t]);
+  }
+  for (std::size_t t = 0; t < count; ++t) float_finish(a, m, n + t * N, sums[t]);
+}
+
 template <class W, std::size_t M, std::size_t N>
 inline void float_columns(const MatmulArgs& a, std::size_t m, std::size_t begin, std::size_t end) {
   std::size_t n = begin;
+  if constexpr (Vec::kParts > 1 && M > 1) {
+    if (a.k > kPiece) {
+      while (n + N <= end) {
+        const std::size_t left = (end - n) / N;
+        const std::size_t count = left < kMostTiles ? left : kMostTiles;
+        float_tiles<W, M, N>(a, m, n, count);
+        n += count * N;
+      }
+    }
+  }
   for (; n + N <= end; n += N) float_tile<W, M, N>(a, m, n);
   for (; n < end; ++n) float_tile<W, M, 1>(a, m, n);
 }

@@ -4,23 +4,17 @@
 namespace dovetail::kernels::avx512 {
 namespace {
 
-using load::DataType;
-
-bool is_float(DataType type) {
-  return type == DataType::kF32 || type == DataType::kF16 || type == DataType::kBF16;
-}
-
 std::size_t vnni_activation_bytes(DataType weights, std::size_t k) {
-  return is_float(weights) ? kBase.activation_bytes(weights, k)
+  return is_plain(weights) ? kBase.activation_bytes(weights, k)
                            : vnni::activation_bytes(weights, k);
 }
 
 void vnni_prepare(DataType weights, const float* x, std::size_t k, std::byte* out) {
-  is_float(weights) ? kBase.prepare(weights, x, k, out) : vnni::prepare(weights, x, k, out);
+  is_plain(weights) ? kBase.prepare(weights, x, k, out) : vnni::prepare(weights, x, k, out);
 }
 
 void vnni_matmul(const MatmulArgs& args) {
-  is_float(args.type) ? kBase.matmul(args) : vnni::matmul(args);
+  is_plain(args.type) ? kBase.matmul(args) : vnni::matmul(args);
 }
 
 std::size_t bf16_activation_bytes(DataType weights, std::size_t k) {
@@ -43,6 +37,8 @@ const Kernels& vnni_kernels() {
     k.activation_bytes = vnni_activation_bytes;
     k.prepare = vnni_prepare;
     k.matmul = vnni_matmul;
+    k.panel_bytes = vnni::panel_bytes;
+    k.pack = vnni::pack;
     return k;
   }();
   return kernels;
@@ -55,6 +51,8 @@ const Kernels& bf16_kernels() {
     k.activation_bytes = bf16_activation_bytes;
     k.prepare = bf16_prepare;
     k.matmul = bf16_matmul;
+    k.panel_bytes = vnni::panel_bytes;
+    k.pack = vnni::pack;
     return k;
   }();
   return kernels;

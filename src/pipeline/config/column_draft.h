@@ -26,6 +26,7 @@ struct ColumnDraft {
   std::vector<ColumnRead> reads;
   std::string pointer;
   std::optional<SamplerColumn> sampler;  // of a column that is drawn
+  bool is_wrong = false;                 // nothing but its name is to be relied on
 };
 
 // What the columns of one file have in common.

@@ -1,5 +1,7 @@
 #include "pipeline/config/column_order.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -33,8 +35,9 @@ Error cycle_of(const Document& document, const std::vector<ColumnDraft>& drafts,
 
 }  // namespace
 
-Status check_reads(const Document& document, const std::vector<ColumnRead>& reads,
-                   const std::vector<ColumnDraft>& drafts) {
+bool check_reads(const Document& document, const std::vector<ColumnRead>& reads,
+                 const std::vector<ColumnDraft>& drafts, Mistakes& mistakes) {
+  bool all = true;
   for (const ColumnRead& read : reads) {
     if (std::any_of(drafts.begin(), drafts.end(),
                     [&](const ColumnDraft& draft) { return draft.spec.name == read.name; })) {
@@ -43,12 +46,14 @@ Status check_reads(const Document& document, const std::vector<ColumnRead>& read
     std::vector<std::string> names;
     for (const ColumnDraft& draft : drafts) names.push_back(draft.spec.name);
     const std::vector<std::string> near = near_matches(read.name, names);
-    return fail(ErrorKind::kInvalid, "{}there is no column '{}'{}", document.where(read.pointer),
-                read.name,
-                near.empty() ? fmt::format("; there are {}", fmt::join(names, ", "))
-                             : fmt::format(", did you mean {}?", fmt::join(near, " or ")));
+    all = false;
+    mistakes.add(Error{
+        ErrorKind::kInvalid,
+        fmt::format("{}there is no column '{}'{}", document.where(read.pointer), read.name,
+                    near.empty() ? fmt::format("; there are {}", fmt::join(names, ", "))
+                                 : fmt::format(", did you mean {}?", fmt::join(near, " or ")))});
   }
-  return {};
+  return all;
 }
 
 // Kahn's algorithm on the smallest index.

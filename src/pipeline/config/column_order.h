@@ -7,9 +7,9 @@
 
 namespace dovetail::pipeline {
 
-// kInvalid where something reads a column that is not among `drafts`, with the near ones.
-Status check_reads(const Document& document, const std::vector<ColumnRead>& reads,
-                   const std::vector<ColumnDraft>& drafts);
+// Whether all that is read is among `drafts`; the near ones are told of what is not.
+bool check_reads(const Document& document, const std::vector<ColumnRead>& reads,
+                 const std::vector<ColumnDraft>& drafts, Mistakes& mistakes);
 
 // Indices of `drafts`, each after those it reads, which are there, else in the order of the file.
 // kInvalid: columns that need each other in a circle.

@@ -37,4 +37,8 @@ bool ColumnDescription::blocks() const {
   return validation != nullptr && std::holds_alternative<CommandCheck>(validation->check);
 }
 
+std::string cut_mark(const ColumnDescription& column) {
+  return std::holds_alternative<TextColumn>(column.what) ? column.name + "_cut" : "";
+}
+
 }  // namespace dovetail::pipeline

@@ -110,6 +110,7 @@ struct CommandCheck {
   std::vector<std::string> arguments;  // of which the first is the program
   std::filesystem::path folder;        // in which it runs
   std::chrono::milliseconds timeout{};
+  std::vector<std::string> withheld = {};  // environment variables that it does not get
 };
 
 // {"valid": true or false, "reason": null or what is wrong}. With `require` a value that is not
@@ -165,5 +166,10 @@ struct ColumnDescription {
   // Whether making a value may take long, without any model: not for the thread that dispatches.
   bool blocks() const;
 };
+
+// The name in the results of the flag that says whether a column's text was ended by its limit of
+// tokens: NAME_cut, of texts as a model wrote them; else empty. Answers of other types that were
+// cut are whole values, or failures.
+std::string cut_mark(const ColumnDescription& column);
 
 }  // namespace dovetail::pipeline

@@ -1,5 +1,7 @@
 #include "pipeline/config/columns_section.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 
@@ -52,16 +54,24 @@ std::string recipe_of(Json column, bool is_own) {
   return column.dump();
 }
 
-Result<ColumnDraft> read_column(const ColumnContext& context, const Json& value,
-                                const std::string& pointer) {
+ColumnDraft read_column(const ColumnContext& context, const Json& value, const std::string& pointer,
+                        Mistakes& mistakes) {
   ColumnDraft draft;
   draft.pointer = pointer;
   Fields fields(context.document, value, pointer);
   ColumnDescription& column = draft.spec;
+  const auto ends_wrong = [&](bool all_are_known = true) {
+    const Status ok = fields.finish(all_are_known);
+    mistakes.add(ok);
+    draft.is_wrong = !ok;
+    // It is no field of the seed's data.
+    if (draft.is_wrong) column.what = DrawnColumn{};
+    return draft.is_wrong;
+  };
   column.name = fields.required_text("name");
   const std::vector<std::string> types = type_names(context.types);
   const auto type = fields.choice("type", types);
-  if (!type && fields.ok()) {
+  if (!type && !fields.has("type")) {
     fields.wrong("type", "expected one of {}", fmt::join(types, ", "));
   }
   column.skip_if = read_template(fields, "skip_if", draft.reads);
@@ -76,12 +86,13 @@ Result<ColumnDraft> read_column(const ColumnContext& context, const Json& value,
     column.recipe = recipe_of(value, type && *type >= kBuiltIn);
   }
   if (!type) {
-    // Without a type nobody knows which other keys there are.
-    if (const Status ok = fields.finish(); !ok) return fail(ok.error());
+    // Without a type it is not known which other keys there are.
+    ends_wrong(false);
+    return draft;
   }
   if (*type >= kBuiltIn) {
     read_own_column(context, context.types[*type - kBuiltIn], fields, draft);
-    if (const Status ok = fields.finish(); !ok) return fail(ok.error());
+    ends_wrong();
     return draft;
   }
   switch (static_cast<Type>(*type)) {
@@ -107,7 +118,7 @@ Result<ColumnDraft> read_column(const ColumnContext& context, const Json& value,
       read_validation_column(context, fields, draft);
       break;
   }
-  if (const Status ok = fields.finish(); !ok) return fail(ok.error());
+  if (ends_wrong()) return draft;
   if (const std::string* alias = column.model()) {
     const auto& models = context.models.models;
     const auto found = std::find_if(models.begin(), models.end(),
@@ -120,6 +131,21 @@ Result<ColumnDraft> read_column(const ColumnContext& context, const Json& value,
     }
   }
   return draft;
+}
+
+// The results say of a text whether it was cut, under a name that no column may have then.
+void check_mark(const Document& document, const ColumnDraft& draft,
+                const std::vector<ColumnDraft>& drafts, Mistakes& mistakes) {
+  const std::string mark = draft.spec.drop ? "" : cut_mark(draft.spec);
+  if (mark.empty()) return;
+  for (const ColumnDraft& other : drafts) {
+    if (other.spec.name != mark || other.spec.drop) continue;
+    mistakes.add(Error{
+        ErrorKind::kInvalid,
+        fmt::format("{}the results say under '{}' whether the text of '{}' was cut by max_tokens; "
+                    "expected another name, or drop: true",
+                    document.where(pointer_to(other.pointer, "name")), mark, draft.spec.name)});
+  }
 }
 
 }  // namespace
@@ -149,23 +175,33 @@ Status add_column(const Document& document, ColumnDraft draft, std::vector<Colum
   return {};
 }
 
-Status read_columns(const ColumnContext& context, const Json& section,
-                    std::vector<ColumnDraft>& drafts) {
+bool read_columns(const ColumnContext& context, const Json& section,
+                  std::vector<ColumnDraft>& drafts, Mistakes& mistakes) {
   const Document& document = context.document;
-  if (Status ok = check_column_types(context.types, reserved_names()); !ok) return ok;
-  for (std::size_t i = 0; i < section.size(); ++i) {
-    auto draft = read_column(context, section[i], pointer_to("/columns", i));
-    if (!draft) return fail(draft.error());
-    if (const Status ok = add_column(document, *std::move(draft), drafts); !ok) return ok;
+  if (const Status ok = check_column_types(context.types, reserved_names()); !ok) {
+    mistakes.add(ok.error());
+    return false;
   }
-  if (drafts.empty()) {
-    return fail(ErrorKind::kInvalid, "{}there are no columns", document.where("/columns"));
+  bool all_have_names = true;
+  for (std::size_t i = 0; i < section.size(); ++i) {
+    ColumnDraft draft = read_column(context, section[i], pointer_to("/columns", i), mistakes);
+    if (draft.spec.name.empty()) {
+      all_have_names = false;
+      // What is wrong with it has been said.
+      if (draft.is_wrong) continue;
+    }
+    if (const Status ok = add_column(document, std::move(draft), drafts); !ok) {
+      all_have_names = false;
+      mistakes.add(ok.error());
+    }
   }
   if (drafts.size() > kMostColumns) {
-    return fail(ErrorKind::kInvalid, "{}{} columns, at most {} are possible",
-                document.where("/columns"), drafts.size(), kMostColumns);
+    mistakes.add(Error{ErrorKind::kInvalid,
+                       fmt::format("{}{} columns, at most {} are possible",
+                                   document.where("/columns"), drafts.size(), kMostColumns)});
   }
-  return {};
+  for (const ColumnDraft& draft : drafts) check_mark(document, draft, drafts, mistakes);
+  return all_have_names;
 }
 
 }  // namespace dovetail::pipeline

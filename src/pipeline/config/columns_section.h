@@ -9,9 +9,10 @@ namespace dovetail::pipeline {
 inline constexpr std::size_t kMostColumns = 1000;
 
 // Reads the section `columns`, a list at /columns. `drafts` has the seed's columns, and takes the
-// others; a name comes once.
-Status read_columns(const ColumnContext& context, const Json& section,
-                    std::vector<ColumnDraft>& drafts);
+// others; a name comes once. Columns that are wrong are there, too, so that others find their
+// names. False: of some column not even the name is known.
+bool read_columns(const ColumnContext& context, const Json& section,
+                  std::vector<ColumnDraft>& drafts, Mistakes& mistakes);
 
 // Adds a column whose name is one, and not there yet.
 Status add_column(const Document& document, ColumnDraft draft, std::vector<ColumnDraft>& drafts);

@@ -1,6 +1,9 @@
 #include "pipeline/config/fields.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <utility>
 
 #include "base/near_match.h"
 
@@ -15,6 +18,39 @@ std::string shown(const Json& value) {
   return text.substr(0, end) + "...";
 }
 
+namespace {
+
+// What stands in the file may stand in a message, line ends and all.
+std::string on_one_line(std::string_view message) {
+  std::string line;
+  for (const char letter : message) {
+    if (static_cast<unsigned char>(letter) < 0x20) {
+      line += fmt::format("\\x{:02x}", static_cast<unsigned char>(letter));
+    } else {
+      line += letter;
+    }
+  }
+  return line;
+}
+
+}  // namespace
+
+void Mistakes::add(const Error& one) {
+  if (lines_.empty()) kind_ = one.kind;
+  lines_.push_back(on_one_line(one.message));
+}
+
+void Mistakes::add(const Status& several) {
+  if (several) return;
+  if (lines_.empty()) kind_ = several.error().kind;
+  lines_.push_back(several.error().message);
+}
+
+Status Mistakes::status() const {
+  if (lines_.empty()) return {};
+  return fail(kind_, "{}", fmt::join(lines_, "\n"));
+}
+
 Fields::Fields(const Document& document, const Json& value, std::string pointer)
     : document_(document), pointer_(std::move(pointer)) {
   if (value.is_object()) {
@@ -26,7 +62,7 @@ Fields::Fields(const Document& document, const Json& value, std::string pointer)
 
 const Json* Fields::find(std::string_view key) {
   known_.emplace_back(key);
-  if (error_ || object_ == nullptr) return nullptr;
+  if (object_ == nullptr) return nullptr;
   const auto found = object_->find(std::string(key));
   if (found == object_->end() || found->is_null()) return nullptr;
   return &*found;
@@ -48,7 +84,7 @@ std::optional<std::string> Fields::text(std::string_view key) {
 
 std::string Fields::required_text(std::string_view key) {
   const auto value = text(key);
-  if (ok() && (!value || value->empty())) wrong(key, "expected a text here");
+  if (!has(key) || (value && value->empty())) wrong(key, "expected a text here");
   return value.value_or("");
 }
 
@@ -123,30 +159,45 @@ const Json* Fields::object(std::string_view key) {
 
 const Json* Fields::any(std::string_view key) { return find(key); }
 
-void Fields::wrong(Error error) {
-  if (!error_) error_ = std::move(error);
+void Fields::wrong(const Error& error) {
+  Mistakes one;
+  one.add(error);
+  notes_.push_back({one.status(), std::nullopt});
 }
 
-void Fields::note(const std::string& pointer, std::string message) {
+void Fields::take(const Status& inside) {
+  if (!inside) notes_.push_back({inside, std::nullopt});
+}
+
+void Fields::note(const std::string& pointer, std::string message,
+                  std::optional<std::string> missing) {
+  // Nothing is to be found in what is no object.
+  if (object_ == nullptr && !notes_.empty()) return;
   wrong(Error{ErrorKind::kInvalid, document_.where(pointer) + std::move(message)});
+  notes_.back().missing = std::move(missing);
 }
 
-Status Fields::finish() {
-  if (object_ != nullptr) {
-    for (const auto& [key, value] : object_->items()) {
-      if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
-      const std::vector<std::string> near = near_matches(key, known_);
-      if (is_missing_ && !near.empty()) {
-        error_.reset();
-        is_missing_ = false;
-      }
-      note(at(key), near.empty()
-                        ? fmt::format("unknown key, expected one of {}", fmt::join(known_, ", "))
-                        : fmt::format("unknown key, did you mean {}?", fmt::join(near, " or ")));
-    }
+void Fields::look_for_unknown(bool all_are_known) {
+  for (const auto& [key, value] : object_->items()) {
+    if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
+    const std::vector<std::string> near = near_matches(key, known_);
+    const std::size_t explained = std::erase_if(notes_, [&](const Note& note) {
+      return note.missing && !near.empty() &&
+             (note.missing->empty() ||
+              std::find(near.begin(), near.end(), *note.missing) != near.end());
+    });
+    if (!all_are_known && explained == 0) continue;
+    note(at(key), near.empty()
+                      ? fmt::format("unknown key, expected one of {}", fmt::join(known_, ", "))
+                      : fmt::format("unknown key, did you mean {}?", fmt::join(near, " or ")));
   }
-  if (error_) return fail(*error_);
-  return {};
+}
+
+Status Fields::finish(bool all_are_known) {
+  if (!std::exchange(finished_, true) && object_ != nullptr) look_for_unknown(all_are_known);
+  Mistakes all;
+  for (const Note& note : notes_) all.add(note.what);
+  return all.status();
 }
 
 }  // namespace dovetail::pipeline

@@ -11,9 +11,25 @@
 
 namespace dovetail::pipeline {
 
-// Reads the fields of one object of a document. The first thing that is wrong is kept, with its
-// place, and everything after it reads as absent, so that a reader is straight-line code which ends
-// with finish().
+// What is wrong with a document: each mistake is one line, whatever of the document it shows.
+class Mistakes {
+ public:
+  void add(const Error& one);
+  // Of a status(), or nothing.
+  void add(const Status& several);
+
+  bool empty() const { return lines_.empty(); }
+  // An error of the first one's kind, whose message has a line for each, in the order of add().
+  Status status() const;
+
+ private:
+  std::vector<std::string> lines_;
+  ErrorKind kind_ = ErrorKind::kInvalid;
+};
+
+// Reads the fields of one object of a document. What is wrong is kept, with its place, and reads as
+// absent, so that a reader is straight-line code which ends with finish(). An object that is none
+// is the only mistake.
 class Fields {
  public:
   // `value` is at `pointer`; an error if it is no object.
@@ -41,27 +57,39 @@ class Fields {
   // Notes that something is wrong with a field, or with the object where `key` is empty.
   template <class... Args>
   void wrong(std::string_view key, fmt::format_string<Args...> format, Args&&... args) {
-    if (!error_) is_missing_ = key.empty() || !has(key);
-    note(key.empty() ? pointer_ : at(key), fmt::format(format, std::forward<Args>(args)...));
+    const bool missing = key.empty() || !has(key);
+    note(key.empty() ? pointer_ : at(key), fmt::format(format, std::forward<Args>(args)...),
+         missing ? std::optional<std::string>(key) : std::nullopt);
   }
   // An error that already says where.
-  void wrong(Error error);
-  bool ok() const { return !error_; }
+  void wrong(const Error& error);
+  // What finish() said of the fields of a value inside.
+  void take(const Status& inside);
+  bool ok() const { return notes_.empty(); }
 
-  // Also wrong: keys that nobody has asked for. One that is spelled nearly like a known key is told
-  // first where something is missing.
-  Status finish();
+  // All that is wrong: see Mistakes::status(). Also wrong: keys that were not asked for. One that
+  // is spelled nearly like a known key is told in place of a known one that is missing. Where not
+  // `all_are_known`, only such ones are wrong. May be called again, and says the same.
+  Status finish(bool all_are_known = true);
 
  private:
   const Json* find(std::string_view key);
-  void note(const std::string& pointer, std::string message);
+  // `missing`: the key that is not there, where the mistake is that.
+  void note(const std::string& pointer, std::string message,
+            std::optional<std::string> missing = std::nullopt);
+  void look_for_unknown(bool all_are_known);
+
+  struct Note {
+    Status what;
+    std::optional<std::string> missing;
+  };
 
   const Document& document_;
   const Json* object_ = nullptr;
   std::string pointer_;
   std::vector<std::string> known_;
-  std::optional<Error> error_;
-  bool is_missing_ = false;  // the error is of what is not there
+  std::vector<Note> notes_;
+  bool finished_ = false;
 };
 
 // A value as an error message shows it: JSON, cut to a line's worth.

@@ -16,8 +16,8 @@ std::vector<FigureSpec> read_figures(const Document& document, Fields& top,
     auto share_of = required_template(fields, "share_of", reads);
     auto among = read_template(fields, "among", reads);
     if (const Status ok = fields.finish(); !ok) {
-      top.wrong(ok.error());
-      return figures;
+      top.take(ok);
+      continue;
     }
     figures.push_back({std::move(name), std::move(about), *std::move(share_of), std::move(among)});
   }

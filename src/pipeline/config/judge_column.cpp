@@ -28,7 +28,8 @@ std::vector<RubricOption> read_options(Fields& fields) {
       options.push_back({score, ""});
     }
   }
-  if (fields.ok() && options.empty()) {
+  const bool has_some = given != nullptr && given->is_structured() && !given->empty();
+  if (!has_some) {
     fields.wrong("options", "expected a list of scores, or a mapping of scores to descriptions");
   }
   std::set<std::string> seen;
@@ -40,7 +41,24 @@ std::vector<RubricOption> read_options(Fields& fields) {
   return options;
 }
 
-std::vector<Rubric> read_rubrics(const ColumnContext& context, Fields& parent) {
+bool mixes_kinds(const std::vector<RubricOption>& options) {
+  const auto kind = [](const RubricOption& option) {
+    return option.score.is_number() ? 0 : option.score.is_boolean() ? 1 : 2;
+  };
+  return std::any_of(options.begin(), options.end(), [&](const RubricOption& option) {
+    return kind(option) != kind(options.front());
+  });
+}
+
+// Scores of two kinds (1, na) all become texts: Arrow, for one, reads no column that holds numbers
+// and texts. Says whether they did.
+bool unify_kinds(std::vector<RubricOption>& options) {
+  if (options.empty() || !mixes_kinds(options)) return false;
+  for (RubricOption& option : options) option.score = spelled(option.score);
+  return true;
+}
+
+std::vector<Rubric> read_rubrics(const ColumnContext& context, Fields& parent, ColumnDraft& draft) {
   std::vector<Rubric> rubrics;
   const Json* list = parent.array("rubrics");
   for (std::size_t i = 0; list != nullptr && i < list->size(); ++i) {
@@ -49,14 +67,19 @@ std::vector<Rubric> read_rubrics(const ColumnContext& context, Fields& parent) {
     rubric.name = fields.required_text("name");
     rubric.description = fields.text("description").value_or("");
     rubric.options = read_options(fields);
-    if (std::any_of(rubrics.begin(), rubrics.end(),
+    if (unify_kinds(rubric.options)) {
+      draft.spec.recipe += fmt::format("\n{}: scores are texts", rubric.name);
+    }
+    if (!rubric.name.empty() &&
+        std::any_of(rubrics.begin(), rubrics.end(),
                     [&](const Rubric& other) { return other.name == rubric.name; })) {
       fields.wrong("name", "there is a rubric '{}' already", rubric.name);
     }
-    if (const Status ok = fields.finish(); !ok) parent.wrong(ok.error());
+    parent.take(fields.finish());
     rubrics.push_back(std::move(rubric));
   }
-  if (parent.ok() && rubrics.empty()) parent.wrong("rubrics", "expected a list of rubrics here");
+  if (rubrics.empty() && (list != nullptr || !parent.has("rubrics")))
+    parent.wrong("rubrics", "expected a list of rubrics here");
   return rubrics;
 }
 
@@ -123,7 +146,7 @@ void check_plain(const Rubric& rubric, Fields& fields) {
 void read_judge_column(const ColumnContext& context, Fields& fields, ColumnDraft& draft) {
   auto call = read_call(context, fields, 1, draft);
   const bool plain = fields.choice("answer", {"json", "option"}).value_or(0) == 1;
-  std::vector<Rubric> rubrics = read_rubrics(context, fields);
+  std::vector<Rubric> rubrics = read_rubrics(context, fields, draft);
   if (plain && rubrics.size() > 1) {
     fields.wrong("answer", "an answer that is an option has one rubric, not {}", rubrics.size());
   }

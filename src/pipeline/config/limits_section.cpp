@@ -13,12 +13,12 @@ LimitsSpec read_limits(const Document& document, Fields& top) {
     limits.error_share = inner.real("share", 0.0, 1.0).value_or(limits.error_share);
     limits.error_window = static_cast<std::uint32_t>(
         inner.integer("window", 1, 1'000'000).value_or(limits.error_window));
-    if (const Status ok = inner.finish(); !ok) fields.wrong(ok.error());
+    fields.take(inner.finish());
   }
   if (const auto stall = fields.real("stall", 0.001, 1e7)) {
     limits.stall = std::chrono::milliseconds(static_cast<std::int64_t>(1000.0 * *stall));
   }
-  if (const Status ok = fields.finish(); !ok) top.wrong(ok.error());
+  top.take(fields.finish());
   return limits;
 }
 

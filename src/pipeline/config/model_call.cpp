@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/near_match.h"
@@ -10,7 +12,7 @@ std::string read_alias(const ColumnContext& context, Fields& fields) {
   const std::string alias = fields.required_text("model");
   std::vector<std::string> aliases;
   for (const ModelSpec& model : context.models.models) aliases.push_back(model.alias);
-  if (fields.ok() && std::find(aliases.begin(), aliases.end(), alias) == aliases.end()) {
+  if (!alias.empty() && std::find(aliases.begin(), aliases.end(), alias) == aliases.end()) {
     const auto near = near_matches(alias, aliases);
     if (aliases.empty()) {
       fields.wrong("model", "there is no model '{}': the section models names none", alias);
@@ -29,17 +31,17 @@ std::vector<PromptMessage> read_messages(const ColumnContext& context, Fields& f
                                          const Json& list, ColumnDraft& draft) {
   const std::vector<std::string> roles = {"system", "user", "assistant"};
   std::vector<PromptMessage> messages;
-  for (std::size_t i = 0; i < list.size() && fields.ok(); ++i) {
+  for (std::size_t i = 0; i < list.size(); ++i) {
     Fields one(context.document, list[i], pointer_to(fields.at("messages"), i));
     const auto role = one.choice("role", roles);
-    if (!role && one.ok()) one.wrong("role", "expected one of {}", fmt::join(roles, ", "));
+    if (!role && !one.has("role")) one.wrong("role", "expected one of {}", fmt::join(roles, ", "));
     auto content = required_template(one, "content", draft.reads);
     if (role == 0U && i > 0) one.wrong("role", "a system message is the first one or none");
     if (role == 2U && i + 1 == list.size()) {
       one.wrong("role", "the last message is the user's: the model answers it");
     }
     if (const Status ok = one.finish(); !ok) {
-      fields.wrong(ok.error());
+      fields.take(ok);
     } else {
       messages.push_back({roles[*role], *std::move(content)});
     }
@@ -66,7 +68,7 @@ PromptSpec read_prompt(const ColumnContext& context, Fields& fields, ColumnDraft
   }
   auto system = read_template(fields, "system_prompt", draft.reads);
   if (!prompt.chat && system) fields.wrong("system_prompt", "a prompt without chat has none");
-  if (fields.ok() && !fields.has("prompt")) {
+  if (!fields.has("prompt")) {
     fields.wrong("prompt", "expected a template here, or messages");
   }
   auto user = read_template(fields, "prompt", draft.reads);

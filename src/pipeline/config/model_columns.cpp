@@ -23,7 +23,9 @@ void read_code_column(const ColumnContext& context, Fields& fields, ColumnDraft&
 void read_structured_column(const ColumnContext& context, Fields& fields, ColumnDraft& draft) {
   auto call = read_call(context, fields, 1, draft);
   auto schema = read_schema(context, fields, draft);
-  if (fields.ok() && !schema) fields.wrong("schema", "expected a JSON schema here, or schema_file");
+  if (!fields.has("schema") && !fields.has("schema_file")) {
+    fields.wrong("schema", "expected a JSON schema here, or schema_file");
+  }
   const bool instruct = fields.flag("instructions").value_or(true);
   if (!call || !schema) return;
   call->instruct = instruct;

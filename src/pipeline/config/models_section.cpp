@@ -36,10 +36,11 @@ EngineOptions read_engine(const Document& document, Fields& parent) {
   count("max-model-len", options.max_context, 1);
   count("threads", options.threads, 1);
   count("speculative-tokens", options.speculative_tokens, 0);
+  options.pack_weights = fields.flag("pack").value_or(true);
   options.prefix_cache = fields.flag("prefix-cache").value_or(true);
   options.async_scheduling = fields.flag("async-scheduling").value_or(false);
   options.max_num_batched_tokens = std::max(options.max_num_batched_tokens, options.max_num_seqs);
-  if (const Status ok = fields.finish(); !ok) parent.wrong(ok.error());
+  parent.take(fields.finish());
   return options;
 }
 
@@ -94,6 +95,7 @@ RemoteModel read_remote(Fields& fields) {
 
 // Where, how fast and at what price answers come does not change them.
 std::string recipe_of(Json model) {
+  if (!model.is_object()) return "";
   for (const char* key :
        {"engine", "endpoint", "api_key_env", "max_parallel", "requests_per_minute",
         "tokens_per_minute", "timeout", "headers", "input_price", "output_price"}) {
@@ -109,24 +111,26 @@ SamplingSpec read_sampling(const Document& document, Fields& parent, std::string
   if (value == nullptr) return {};
   Fields fields(document, *value, parent.at(key));
   SamplingSpec sampling = read_sampling(fields);
-  if (const Status ok = fields.finish(); !ok) parent.wrong(ok.error());
+  parent.take(fields.finish());
   return sampling;
 }
 
-Result<ModelsSection> read_models(const Document& document, const Json& section,
-                                  const std::filesystem::path& folder) {
+ModelsSection read_models(const Document& document, const Json& section,
+                          const std::filesystem::path& folder, Mistakes& mistakes) {
   ModelsSection result;
   for (const auto& [alias, value] : section.items()) {
     Fields fields(document, value, pointer_to("/models", alias));
     ModelSpec model;
     model.alias = alias;
     model.sampling = read_sampling(document, fields, "sampling");
-    if (fields.ok() && fields.has("path") == fields.has("endpoint")) {
+    bool all_are_known = true;
+    if (fields.has("path") == fields.has("endpoint")) {
       fields.any("path");
       fields.wrong(
           "", "expected either path (a model in this process) or endpoint (one or several URLs)");
-    }
-    if (fields.has("path")) {
+      fields.any("endpoint");
+      all_are_known = false;
+    } else if (fields.has("path")) {
       LocalModel local;
       local.path = folder / fields.required_text("path");
       local.engine = read_engine(document, fields);
@@ -134,7 +138,8 @@ Result<ModelsSection> read_models(const Document& document, const Json& section,
     } else {
       model.where = read_remote(fields);
     }
-    if (const Status ok = fields.finish(); !ok) return fail(ok.error());
+    mistakes.add(fields.finish(all_are_known));
+    // Also one that is wrong: columns may name it.
     result.models.push_back(std::move(model));
     result.recipes.push_back(recipe_of(value));
   }

@@ -1,5 +1,7 @@
 #include "pipeline/config/own_column.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>

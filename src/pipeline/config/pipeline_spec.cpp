@@ -16,6 +16,17 @@ namespace {
 
 constexpr std::int64_t kMostRecords = 1'000'000'000;
 
+// Of the folder of a run without another: longer ones are no names of files.
+constexpr std::size_t kLongestName = 200;
+
+bool is_file_name(std::string_view name) {
+  const auto is_good = [](unsigned char letter) {
+    return letter >= 0x20 && letter != 0x7f && letter != '/';
+  };
+  return !name.empty() && name.size() <= kLongestName && name.front() != '.' &&
+         std::all_of(name.begin(), name.end(), is_good);
+}
+
 class Reader {
  public:
   Reader(const Document& document, const std::filesystem::path& file, const SeedFields& seed_fields,
@@ -24,19 +35,33 @@ class Reader {
     spec_.file = file;
   }
 
+  // All that is wrong, as far as one mistake does not follow from another: columns are looked for
+  // when all names are known, circles and what samplers ask of each other when the rest is right.
   Result<PipelineSpec> read() {
-    const Status ok = read_top()
-                          .and_then([this] { return read_seed(); })
-                          .and_then([this] { return read_sections(); })
-                          .and_then([this] { return put_in_order(); });
-    if (!ok) return fail(ok.error());
+    read_top();
+    read_seed();
+    read_sections();
+    if (names_are_known_) check_all_reads();
+    auto constraints = names_are_known_
+                           ? read_constraints(document_, constraints_, drafts_, mistakes_)
+                           : std::vector<Constraint>();
+    if (mistakes_.empty()) {
+      if (const Status ok = put_in_order(std::move(constraints)); !ok) mistakes_.add(ok.error());
+    }
+    if (const Status ok = mistakes_.status(); !ok) return fail(ok.error());
     return std::move(spec_);
   }
 
  private:
-  Status read_top() {
+  void read_top() {
     Fields top(document_, document_.root(), "");
     spec_.name = top.text("name").value_or(spec_.file.stem().string());
+    if (top.has("name") && top.ok() && !is_file_name(spec_.name)) {
+      top.wrong("name",
+                "{} is no name of a file, which the run's folder has: up to {} bytes, no / and no "
+                "control characters, not a . first (the folder may be elsewhere: --output)",
+                shown(Json(spec_.name)), kLongestName);
+    }
     const auto records = top.integer("records", 1, kMostRecords);
     spec_.seed = static_cast<std::uint64_t>(
         top.integer("random_seed", 0, std::numeric_limits<std::int64_t>::max()).value_or(0));
@@ -55,10 +80,12 @@ class Reader {
       if (records) top.wrong("records", "target_accepted says how many: candidates");
     } else {
       spec_.records = static_cast<std::uint64_t>(records.value_or(0));
-      if (top.ok() && !records) top.wrong("records", "expected the number of records here");
+      if (!top.has("records") && !top.has("target_accepted")) {
+        top.wrong("records", "expected the number of records here");
+      }
     }
-    if (top.ok() && columns_ == nullptr) top.wrong("columns", "expected a list of columns here");
-    return top.finish();
+    if (!top.has("columns")) top.wrong("columns", "expected a list of columns here");
+    mistakes_.add(top.finish());
   }
 
   void read_target(const Json& section, Fields& top) {
@@ -66,26 +93,33 @@ class Reader {
     const auto count = fields.integer("count", 1, kMostRecords);
     auto when = required_template(fields, "when", target_reads_);
     const auto candidates = fields.integer("candidates", 1, kMostRecords);
-    if (fields.ok() && !count)
+    if (!fields.has("count")) {
       fields.wrong("count", "expected the number of accepted records here");
-    if (fields.ok() && !candidates) {
+    }
+    if (!fields.has("candidates")) {
       fields.wrong("candidates", "expected the most records that are tried here");
     }
-    if (fields.ok() && *candidates < *count) {
+    if (count && candidates && *candidates < *count) {
       fields.wrong("candidates", "{} are fewer than count, {}", *candidates, *count);
     }
-    if (const Status ok = fields.finish(); !ok) return top.wrong(ok.error());
+    if (const Status ok = fields.finish(); !ok) return top.take(ok);
     spec_.target = TargetSpec{static_cast<std::uint64_t>(*count), *std::move(when), {}};
     spec_.records = static_cast<std::uint64_t>(*candidates);
   }
 
-  Status read_seed() {
-    if (seed_ == nullptr) return {};
+  void read_seed() {
+    if (seed_ == nullptr) return;
+    const auto is_wrong = [this](const Error& error) {
+      mistakes_.add(error);
+      names_are_known_ = false;
+    };
     auto seed = parse_seed(*seed_, "/seed");
-    if (!seed) return fail(ErrorKind::kInvalid, "{}", document_.placed(seed.error().message));
+    if (!seed) {
+      return is_wrong({ErrorKind::kInvalid, document_.placed(seed.error().message)});
+    }
     const auto fields = seed_fields_(*seed, folder_);
     if (!fields) {
-      return fail(fields.error().kind, "{}{}", document_.where("/seed"), fields.error().message);
+      return is_wrong({fields.error().kind, document_.where("/seed") + fields.error().message});
     }
     for (const std::string& field : *fields) {
       ColumnDraft draft;
@@ -93,48 +127,53 @@ class Reader {
       draft.spec.what = SeedColumn{field};
       draft.spec.recipe = field + seed_->dump();
       draft.pointer = "/seed";
-      if (const Status ok = add_column(document_, std::move(draft), drafts_); !ok) return ok;
+      if (const Status ok = add_column(document_, std::move(draft), drafts_); !ok) {
+        is_wrong(ok.error());
+      }
     }
     spec_.seed_data = *std::move(seed);
-    return {};
   }
 
-  Status read_sections() {
+  void read_sections() {
     ModelsSection models;
-    if (models_ != nullptr) {
-      auto read = read_models(document_, *models_, folder_);
-      if (!read) return fail(read.error());
-      models = *std::move(read);
+    if (models_ != nullptr) models = read_models(document_, *models_, folder_, mistakes_);
+    // Those of seed data that cannot be read are not known.
+    if (columns_ != nullptr && columns_->empty() && drafts_.empty() && names_are_known_) {
+      mistakes_.add(
+          Error{ErrorKind::kInvalid, document_.where("/columns") + "there are no columns"});
     }
-    const Status ok = read_columns({document_, folder_, models, types_}, *columns_, drafts_);
+    const bool are_read = columns_ != nullptr && read_columns({document_, folder_, models, types_},
+                                                              *columns_, drafts_, mistakes_);
+    if (!are_read) names_are_known_ = false;
     spec_.models = std::move(models.models);
-    if (!ok) return ok;
-    return check_cost();
+    check_cost();
   }
 
   // A limit that nothing counts towards would not be one.
-  Status check_cost() const {
+  void check_cost() {
     const auto has_price = [](const ModelSpec& model) {
       const auto* remote = std::get_if<RemoteModel>(&model.where);
       return remote != nullptr && (remote->input_price > 0.0 || remote->output_price > 0.0);
     };
     if (!spec_.limits.cost || std::any_of(spec_.models.begin(), spec_.models.end(), has_price))
-      return {};
-    return fail(ErrorKind::kInvalid, "{}no model has a price: input_price, output_price",
-                document_.where("/limits/cost"));
+      return;
+    mistakes_.add(
+        Error{ErrorKind::kInvalid,
+              document_.where("/limits/cost") + "no model has a price: input_price, output_price"});
   }
 
-  Status put_in_order() {
+  void check_all_reads() {
     for (const ColumnDraft& draft : drafts_) {
-      if (const Status ok = check_reads(document_, draft.reads, drafts_); !ok) return ok;
+      check_reads(document_, draft.reads, drafts_, mistakes_);
     }
-    if (const Status ok = check_reads(document_, target_reads_, drafts_); !ok) return ok;
-    if (const Status ok = check_reads(document_, figure_reads_, drafts_); !ok) return ok;
-    auto constraints = read_constraints(document_, constraints_, drafts_);
-    if (!constraints) return fail(constraints.error());
+    check_reads(document_, target_reads_, drafts_, mistakes_);
+    check_reads(document_, figure_reads_, drafts_, mistakes_);
+  }
+
+  Status put_in_order(std::vector<Constraint> constraints) {
     // A circle is reported as the file has it before constraints add needs of their own.
     if (const auto order = order_of(document_, drafts_); !order) return fail(order.error());
-    auto samplers = link_samplers(document_, *std::move(constraints), spec_.seed, drafts_);
+    auto samplers = link_samplers(document_, std::move(constraints), spec_.seed, drafts_);
     if (!samplers) return fail(samplers.error());
     if (*samplers) spec_.samplers = std::make_shared<const SamplerSet>(**std::move(samplers));
     const auto order = order_of(document_, drafts_);
@@ -170,22 +209,11 @@ class Reader {
   const Json* columns_ = nullptr;
   const Json* constraints_ = nullptr;
   PipelineSpec spec_;
+  Mistakes mistakes_;
+  bool names_are_known_ = true;  // of all columns
   std::vector<ColumnDraft> drafts_;
   std::vector<ColumnRead> target_reads_, figure_reads_;
 };
-
-// What stands in the file may stand in a message, line ends and all.
-Error on_one_line(const Error& error) {
-  Error result{error.kind, ""};
-  for (const char letter : error.message) {
-    if (static_cast<unsigned char>(letter) < 0x20) {
-      result.message += fmt::format("\\x{:02x}", static_cast<unsigned char>(letter));
-    } else {
-      result.message += letter;
-    }
-  }
-  return result;
-}
 
 }  // namespace
 
@@ -199,10 +227,12 @@ Result<PipelineSpec> parse_pipeline(std::string_view yaml, const std::filesystem
                                     const SeedFields& seed_fields,
                                     std::span<const ColumnType> types) {
   const auto document = Document::parse(yaml, file.string());
-  if (!document) return fail(on_one_line(document.error()));
-  auto spec = Reader(*document, file, seed_fields, types).read();
-  if (!spec) return fail(on_one_line(spec.error()));
-  return spec;
+  if (!document) {
+    Mistakes one;
+    one.add(document.error());
+    return fail(one.status().error());
+  }
+  return Reader(*document, file, seed_fields, types).read();
 }
 
 }  // namespace dovetail::pipeline

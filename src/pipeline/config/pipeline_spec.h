@@ -68,7 +68,8 @@ struct PipelineSpec {
 };
 
 // `seed_fields`: the columns of the data that the section `seed` describes, asked for once where
-// there is such a section. Errors are kInvalid with file, line, column and JSON pointer.
+// there is such a section. Errors have a line for each mistake, with file, line, column and JSON
+// pointer.
 using SeedFields = std::function<Result<std::vector<std::string>>(
     const SeedSpec& seed, const std::filesystem::path& folder)>;
 Result<PipelineSpec> parse_pipeline(std::string_view yaml, const std::filesystem::path& file,

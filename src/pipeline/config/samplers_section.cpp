@@ -48,7 +48,6 @@ void read_sampler_column(const ColumnContext& context, const Json& value, Fields
   for (const char* key : {"sampler", "params", "conditional_params", "convert_to"}) {
     if (fields.any(key) != nullptr) sampler[key] = value[key];
   }
-  if (!fields.ok()) return;
   auto parsed = parse_sampler_column(draft.spec.name, sampler, draft.pointer);
   if (!parsed) {
     fields.wrong(Error{ErrorKind::kInvalid, context.document.placed(parsed.error().message)});
@@ -63,29 +62,31 @@ void read_sampler_column(const ColumnContext& context, const Json& value, Fields
   draft.spec.what = DrawnColumn{};
 }
 
-Result<std::vector<Constraint>> read_constraints(const Document& document, const Json* section,
-                                                 const std::vector<ColumnDraft>& drafts) {
+std::vector<Constraint> read_constraints(const Document& document, const Json* section,
+                                         const std::vector<ColumnDraft>& drafts,
+                                         Mistakes& mistakes) {
   std::vector<Constraint> constraints;
   for (std::size_t i = 0; section != nullptr && i < section->size(); ++i) {
     const std::string pointer = pointer_to("/constraints", i);
     auto constraint = parse_constraint((*section)[i], pointer);
     if (!constraint) {
-      return fail(ErrorKind::kInvalid, "{}", document.placed(constraint.error().message));
+      mistakes.add(Error{ErrorKind::kInvalid, document.placed(constraint.error().message)});
+      continue;
     }
     const std::vector<std::string> names = constraint->columns();
-    bool drawn = false;
+    bool drawn = false, known = true;
     for (std::size_t side = 0; side < names.size(); ++side) {
       const char* key = side == 0 ? "column" : "other";
-      const Status known = check_reads(document, {{names[side], pointer_to(pointer, key)}}, drafts);
-      if (!known) return fail(known.error());
+      known &= check_reads(document, {{names[side], pointer_to(pointer, key)}}, drafts, mistakes);
       drawn |= std::any_of(drafts.begin(), drafts.end(), [&](const ColumnDraft& draft) {
-        return draft.sampler && draft.spec.name == names[side];
+        return (draft.sampler || draft.is_wrong) && draft.spec.name == names[side];
       });
     }
-    if (!drawn) {
-      return fail(ErrorKind::kInvalid,
-                  "{}no column of '{}' is a sampler, so nothing can be drawn again",
-                  document.where(pointer), constraint->text());
+    if (known && !drawn) {
+      mistakes.add(
+          Error{ErrorKind::kInvalid,
+                fmt::format("{}no column of '{}' is a sampler, so nothing can be drawn again",
+                            document.where(pointer), constraint->text())});
     }
     constraints.push_back(*std::move(constraint));
   }

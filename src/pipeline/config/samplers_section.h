@@ -11,8 +11,9 @@ namespace dovetail::pipeline {
 
 // The section `constraints`, a list at /constraints (null: there is none), of which every one ties
 // sampler columns.
-Result<std::vector<Constraint>> read_constraints(const Document& document, const Json* section,
-                                                 const std::vector<ColumnDraft>& drafts);
+std::vector<Constraint> read_constraints(const Document& document, const Json* section,
+                                         const std::vector<ColumnDraft>& drafts,
+                                         Mistakes& mistakes);
 
 // All sampler columns of the drafts, which read nothing but columns that are there and in no
 // circle. Columns that are drawn together then read what any of them does, and have each other's

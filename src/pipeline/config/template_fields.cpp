@@ -20,7 +20,7 @@ std::optional<text::ChatTemplate> read_template(Fields& fields, std::string_view
 std::optional<text::ChatTemplate> required_template(Fields& fields, std::string_view key,
                                                     std::vector<ColumnRead>& reads) {
   auto parsed = read_template(fields, key, reads);
-  if (!parsed && fields.ok()) fields.wrong(key, "expected a template here");
+  if (!parsed && !fields.has(key)) fields.wrong(key, "expected a template here");
   return parsed;
 }
 

@@ -3,9 +3,20 @@
 namespace dovetail::pipeline {
 namespace {
 
+// The variables that hold endpoints' keys.
+std::vector<std::string> key_variables(const ModelsSection& models) {
+  std::vector<std::string> names;
+  for (const ModelSpec& model : models.models) {
+    const auto* remote = std::get_if<RemoteModel>(&model.where);
+    if (remote != nullptr && !remote->api_key_env.empty()) names.push_back(remote->api_key_env);
+  }
+  return names;
+}
+
 std::optional<CommandCheck> read_command(const ColumnContext& context, Fields& fields) {
   CommandCheck check;
   check.folder = context.folder;
+  check.withheld = key_variables(context.models);
   check.timeout = std::chrono::milliseconds(
       static_cast<std::int64_t>(1000.0 * fields.real("timeout", 0.001, 3600.0).value_or(10.0)));
   const bool shell = fields.flag("shell").value_or(false);
@@ -48,7 +59,7 @@ std::optional<CommandCheck> read_command(const ColumnContext& context, Fields& f
 
 void read_validation_column(const ColumnContext& context, Fields& fields, ColumnDraft& draft) {
   const std::string column = fields.required_text("column");
-  draft.reads.push_back({column, fields.at("column")});
+  if (!column.empty()) draft.reads.push_back({column, fields.at("column")});
   const bool parse_json = fields.flag("parse_json").value_or(false);
   const bool require = fields.flag("require").value_or(false);
   auto schema = read_schema(context, fields, draft);
@@ -59,7 +70,9 @@ void read_validation_column(const ColumnContext& context, Fields& fields, Column
   if (fields.ok() && checks != 1) {
     fields.wrong("", "expected one of schema, schema_file, regex and command");
   }
-  if (parse_json && !schema) fields.wrong("parse_json", "goes with a schema");
+  if (parse_json && !fields.has("schema") && !fields.has("schema_file")) {
+    fields.wrong("parse_json", "goes with a schema");
+  }
   if (!fields.ok()) return;
   if (schema) {
     draft.spec.what = ValidationColumn{column, parse_json, *std::move(schema), require};

@@ -140,6 +140,7 @@ Result<PipelineSummary> Pipeline::run(const PipelineRunOptions& options) const {
   session_options.retry_failed = options.retry_failed;
   session_options.format = format_of(options);
   session_options.report = options.report;
+  session_options.unordered = options.unordered;
   if (options.on_waiting) {
     session_options.on_waiting = [told = options.on_waiting](const Error& error) {
       // Nobody waits for what it says.

@@ -2,6 +2,7 @@
 
 #include <fmt/chrono.h>
 
+#include <algorithm>
 #include <ctime>
 #include <utility>
 #include <vector>
@@ -65,6 +66,34 @@ std::string figure_text(const Json& figure) {
                      100.0 * static_cast<double>(hits) / static_cast<double>(of), hits, of);
 }
 
+Result<std::vector<ColumnTally>> tally(const Store& store, const PipelineSpec& spec) {
+  const auto stored = store.columns();
+  if (!stored) return fail(stored.error());
+  std::vector<ColumnTally> columns;
+  for (const ColumnSpec& column : *stored) {
+    ColumnTally& tally = columns.emplace_back();
+    tally.name = column.name;
+    const bool judges =
+        std::any_of(spec.columns.begin(), spec.columns.end(), [&](const ColumnDescription& one) {
+          return one.name == column.name && std::holds_alternative<ValidationColumn>(one.what);
+        });
+    if (judges) tally.passed.emplace();
+  }
+  const Status read = store.for_each_cell([&](const CellView& cell) {
+    if (cell.column >= columns.size()) return true;
+    ColumnTally& column = columns[cell.column];
+    ++column.cells[static_cast<std::size_t>(cell.state)];
+    if (cell.provenance.cut) ++column.cut;
+    if (!column.passed || cell.state == CellState::kSkipped) return true;
+    ++column.passed->of;
+    if (cell.state != CellState::kValue) return true;
+    if (is_passed(Json::parse(cell.json, nullptr, false))) ++column.passed->hits;
+    return true;
+  });
+  if (!read) return fail(read.error());
+  return columns;
+}
+
 Status write_report(const Store& store, const PipelineSpec& spec, const RunFiles& files) {
   const Json session = stored_session(store);
   const auto infos = column_infos(spec);
@@ -79,7 +108,7 @@ Status write_report(const Store& store, const PipelineSpec& spec, const RunFiles
   data->made = fmt::format("{:%Y-%m-%d %H:%M}", fmt::localtime(std::time(nullptr)));
   data->records = spec.records;
   data->wall_us = static_cast<std::uint64_t>(elapsed_in(session).count());
-  data->endpoints = endpoints_in(session);
+  data->endpoints = endpoints_in(session, spec);
   data->key_figures = key_figures(session, spec);
   if (spec.target) data->accepted_means = "target_accepted";
   return write_html_report(*data, files.report);

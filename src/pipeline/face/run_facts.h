@@ -1,6 +1,10 @@
 #pragma once
 
+#include <array>
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "pipeline/config/pipeline_spec.h"
 #include "pipeline/face/run_files.h"
@@ -21,6 +25,18 @@ Json figures_json(const PipelineSpec& spec, const RunProgress& progress);
 Json figures_in(const Json& session);
 // One of them, for people.
 std::string figure_text(const Json& figure);
+
+// How far a column is.
+struct ColumnTally {
+  std::string name;
+  std::array<std::uint64_t, kCellStates> cells{};  // by state
+  std::uint64_t cut = 0;                           // answers that were cut by their limit of tokens
+  // Of a validation column: values found valid, of those that were judged or could not be.
+  std::optional<FigureCount> passed;
+};
+
+// By column of the store. Reads the whole run; errors are the store's.
+Result<std::vector<ColumnTally>> tally(const Store& store, const PipelineSpec& spec);
 
 // Writes the report of a run to its place.
 Status write_report(const Store& store, const PipelineSpec& spec, const RunFiles& files);

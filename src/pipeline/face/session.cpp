@@ -8,6 +8,9 @@
 namespace dovetail::pipeline {
 namespace {
 
+// What a killed process loses of the time and of the endpoints' activity. A commit of its own each.
+constexpr auto kKeepEvery = std::chrono::seconds(10);
+
 ResultsOptions results_options(const PipelineSpec& spec, const SessionOptions& options,
                                const RunFiles& files) {
   ResultsOptions results;
@@ -16,7 +19,9 @@ ResultsOptions results_options(const PipelineSpec& spec, const SessionOptions& o
   results.dropped_file = files.dropped;
   results.resume = options.resume;
   for (const ColumnDescription& column : spec.columns) {
-    if (!column.drop) results.columns.push_back(column.name);
+    if (column.drop) continue;
+    results.columns.push_back(column.name);
+    if (std::string mark = cut_mark(column); !mark.empty()) results.columns.push_back(mark);
   }
   return results;
 }
@@ -26,11 +31,18 @@ ResultsOptions results_options(const PipelineSpec& spec, const SessionOptions& o
 Session::Session(const SessionOptions& options, RunFiles files, std::unique_ptr<PipelineJob> job,
                  ResultsWriter writer)
     : report_(options.report),
+      unordered_(options.unordered),
       files_(std::move(files)),
       job_(std::move(job)),
       writer_(std::move(writer)) {}
 
 Result<std::unique_ptr<Session>> Session::open(PipelineSpec spec, const SessionOptions& options) {
+  if (options.unordered && spec.target) {
+    return fail(ErrorKind::kInvalid,
+                "{}: target_accepted: the first records by number that meet its condition are "
+                "taken, so that they are written in order; leave --unordered out",
+                spec.file.string());
+  }
   RunFiles files = files_of(spec, options.folder, options.database, options.format);
   std::error_code error;
   std::filesystem::create_directories(files.folder, error);
@@ -54,11 +66,20 @@ Status Session::start() {
   const Json before = stored_session(job_->store());
   old_figures_ = figures_in(before);
   log_.emplace(*job_, before);
+  kept_ = log_->elapsed();
   return {};
+}
+
+// A store that takes nothing for now says so to those who put cells.
+void Session::keep_now_and_then() {
+  if (log_->elapsed() - kept_ < kKeepEvery) return;
+  (void)keep_session(job_->store(), *log_, old_figures_);
+  kept_ = log_->elapsed();
 }
 
 Result<RunProgress> Session::run(const JobPorts& ports) {
   JobPorts inner = ports;
+  inner.in_order = !unordered_;
   inner.emit = [&](const FinishedRecord& record) -> Status {
     Status added = writer_.add(record.record, record.row, record.reason);
     if (!added || !ports.emit) return added;
@@ -69,6 +90,7 @@ Result<RunProgress> Session::run(const JobPorts& ports) {
   inner.emitted = [&] { return writer_.write(); };
   inner.progress = [&](const RunProgress& progress) {
     log_->observe(progress);
+    keep_now_and_then();
     if (ports.progress) ports.progress(progress);
   };
   auto progress = job_->run(inner);

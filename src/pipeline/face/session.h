@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -20,6 +21,7 @@ struct SessionOptions {
   bool retry_failed = false;  // see JobOptions
   ResultsFormat format = ResultsFormat::kJsonLines;
   bool report = true;
+  bool unordered = false;  // records are written as they finish, not in the order of their numbers
   std::function<void(const Error&)> on_waiting;  // see StoreOptions
 };
 
@@ -46,12 +48,15 @@ class Session {
  private:
   Session(const SessionOptions& options, RunFiles files, std::unique_ptr<PipelineJob> job,
           ResultsWriter writer);
+  void keep_now_and_then();
 
   bool report_;
+  bool unordered_;
   RunFiles files_;
   std::unique_ptr<PipelineJob> job_;
   ResultsWriter writer_;
   std::optional<SessionLog> log_;
+  std::chrono::microseconds kept_{};  // the log's time when the store was last given it
   Json old_figures_;
 };
 

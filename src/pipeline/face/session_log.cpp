@@ -8,10 +8,20 @@ namespace {
 constexpr const char* kElapsed = "elapsed_us";
 constexpr const char* kActivity = "activity";
 
-SlotCause cause_of(const ModelState& state, bool is_ready, bool window_is_full) {
+// `most`: the limit that the file sets; 0: none.
+SlotCause cause_of(const ModelState& state, std::uint32_t most, bool is_ready,
+                   bool window_is_full) {
+  if (state.idle == IdleCause::kLimit && most > 0 && state.limit >= most) {
+    return SlotCause::kMaxParallel;
+  }
   if (state.idle != IdleCause::kNone) return static_cast<SlotCause>(state.idle);
   if (is_ready || state.in_flight >= state.limit) return SlotCause::kTaking;
   return window_is_full ? SlotCause::kWindow : SlotCause::kNothingReady;
+}
+
+std::uint32_t max_parallel_of(const ModelSpec& model) {
+  const auto* remote = std::get_if<RemoteModel>(&model.where);
+  return remote == nullptr ? 0 : remote->max_parallel;
 }
 
 Json part_of(const Json& log, const char* name) {
@@ -24,13 +34,13 @@ Json part_of(const Json& log, const char* name) {
 
 SessionLog::SessionLog(const PipelineJob& job, const Json& before)
     : job_(job), before_(elapsed_in(before)) {
-  const Json kept = part_of(before, kActivity);
+  if (Json kept = part_of(before, kActivity); kept.is_object()) kept_ = std::move(kept);
   const auto states = job.model_states();
   for (std::size_t model = 0; model < states.size(); ++model) {
     for (const ModelState& state : states[model]) {
       Endpoint endpoint{state.name, model, Activity()};
-      if (kept.is_object() && kept.contains(key(endpoint))) {
-        if (auto activity = Activity::from_json(kept[key(endpoint)])) {
+      if (kept_.contains(key(endpoint))) {
+        if (auto activity = Activity::from_json(kept_[key(endpoint)])) {
           endpoint.activity = *std::move(activity);
         }
       }
@@ -49,7 +59,8 @@ void SessionLog::observe(const RunProgress& progress) {
   std::size_t next = 0;
   for (std::size_t model = 0; model < states.size(); ++model) {
     for (const ModelState& state : states[model]) {
-      const SlotCause cause = cause_of(state, progress.ready[model] > 0, progress.window_is_full);
+      const SlotCause cause = cause_of(state, max_parallel_of(job_.spec().models[model]),
+                                       progress.ready[model] > 0, progress.window_is_full);
       endpoints_[next++].activity.sample(time(), state.in_flight, state.limit, cause);
       now_.push_back({fmt::format("{} ({})", job_.spec().models[model].alias, state.name),
                       state.in_flight, state.limit, cause});
@@ -68,7 +79,7 @@ std::chrono::microseconds SessionLog::elapsed() const {
 }
 
 Json SessionLog::to_json() const {
-  Json activity = Json::object();
+  Json activity = kept_;
   for (const Endpoint& endpoint : endpoints_) {
     activity[key(endpoint)] = endpoint.activity.to_json();
   }
@@ -80,7 +91,7 @@ std::chrono::microseconds elapsed_in(const Json& log) {
   return std::chrono::microseconds(value.is_number_unsigned() ? value.get<std::int64_t>() : 0);
 }
 
-std::vector<EndpointReport> endpoints_in(const Json& log) {
+std::vector<EndpointReport> endpoints_in(const Json& log, const PipelineSpec& spec) {
   std::vector<EndpointReport> reports;
   const Json all = part_of(log, kActivity);
   if (!all.is_object()) return reports;
@@ -88,7 +99,10 @@ std::vector<EndpointReport> endpoints_in(const Json& log) {
     auto activity = Activity::from_json(value);
     const std::size_t slash = key.find('/');
     if (!activity || slash == std::string::npos) continue;
-    reports.push_back({key.substr(slash + 1), key.substr(0, slash), *std::move(activity)});
+    const std::string alias = key.substr(0, slash);
+    const std::size_t model = spec.model(alias);
+    reports.push_back({key.substr(slash + 1), alias, *std::move(activity),
+                       model < spec.models.size() ? max_parallel_of(spec.models[model]) : 0});
   }
   return reports;
 }

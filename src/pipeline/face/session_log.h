@@ -16,7 +16,8 @@ namespace dovetail::pipeline {
 class SessionLog {
  public:
   // Its time begins now. `job` must outlive this; its models have been started. `before`: to_json()
-  // of the session that is resumed; what cannot be read of it is left out.
+  // of the session that is resumed; what cannot be read of it is left out. What it says of
+  // endpoints that this session does not use is kept.
   explicit SessionLog(const PipelineJob& job, const Json& before = nullptr);
 
   void observe(const RunProgress& progress);
@@ -44,12 +45,14 @@ class SessionLog {
   std::chrono::microseconds before_;
   Clock::time_point begin_ = Clock::now();
   std::optional<Clock::time_point> end_;
+  Json kept_ = Json::object();  // of earlier sessions, by key()
   std::vector<Endpoint> endpoints_;
   std::vector<EndpointProgress> now_;
 };
 
 // What to_json() gave, for a report.
 std::chrono::microseconds elapsed_in(const Json& log);
-std::vector<EndpointReport> endpoints_in(const Json& log);
+// `spec`: the file as it is now.
+std::vector<EndpointReport> endpoints_in(const Json& log, const PipelineSpec& spec);
 
 }  // namespace dovetail::pipeline

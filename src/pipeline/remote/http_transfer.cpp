@@ -1,6 +1,6 @@
 #include "pipeline/remote/http_transfer.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>

@@ -61,6 +61,7 @@ std::optional<RemoteScheduler::Sending> RemoteScheduler::begin(const Request& re
           0,
           false,
           0,
+          0,
           std::nullopt,
           {},
           {},
@@ -95,10 +96,19 @@ std::optional<std::size_t> RemoteScheduler::choose(const Job& job, Micros now) {
   }
   if (job.avoid && std::exchange(loads_[*job.avoid].available, false)) {
     const auto other = group_.choose(loads_, job.request.prefix);
-    if (other) return other;
+    if (other || waits_for_another(job, now)) return other;
     return job.avoid;
   }
   return group_.choose(loads_, job.request.prefix);
+}
+
+// Whether an endpoint other than the one that has just failed will have a slot soon.
+bool RemoteScheduler::waits_for_another(const Job& job, Micros now) const {
+  for (std::size_t i = 0; i < endpoints_.size(); ++i) {
+    const bool full = hindrance(endpoints_[i], job.request.tokens, now) == Hindrance::kLimit;
+    if (i != job.avoid && full && endpoints_[i].limit.in_flight() > 0) return true;
+  }
+  return false;
 }
 
 RemoteScheduler::Sending RemoteScheduler::send(Id id, Job& job, std::size_t where, Micros now) {
@@ -150,13 +160,14 @@ Retries::Decision RemoteScheduler::failed(Id id, FailureClass failure, std::stri
   if (failure == FailureClass::kFinal) watch_.succeeded(now);
   const bool refused = failure == FailureClass::kRateLimit;
   if (!refused) job.avoid = job.endpoint;
-  auto decision = job.retries.failed(failure, now, refused ? std::nullopt : retry_after);
+  auto decision = job.retries.failed(failure, now, refused ? std::nullopt : retry_after,
+                                     endpoints_[job.endpoint].limit.latency());
   if (decision.again && stopped_) {
     decision.again = false;
     decision.reason = "the run was stopped";
   }
   if (decision.again) {
-    wait_until(id, job, decision.at);
+    wait_until(id, job, decision.at, decision.earliest);
   } else {
     forget(id, now);
   }
@@ -170,14 +181,15 @@ bool RemoteScheduler::once_more(Id id, Micros now) {
     forget(id, now);
     return false;
   }
-  wait_until(id, job, now);
+  wait_until(id, job, now, now);
   return true;
 }
 
-void RemoteScheduler::wait_until(Id id, Job& job, Micros at) {
+void RemoteScheduler::wait_until(Id id, Job& job, Micros at, Micros earliest) {
   job.waits = true;
+  job.earliest = earliest;
   ++waiting_;
-  later_.push({at, id});
+  later_.emplace(at, id);
 }
 
 void RemoteScheduler::forget(Id id, Micros now) {
@@ -189,9 +201,24 @@ void RemoteScheduler::forget(Id id, Micros now) {
 }
 
 void RemoteScheduler::collect_due(Micros now) {
-  for (; !later_.empty() && later_.top().first <= now; later_.pop()) {
-    due_.push_back(later_.top().second);
+  while (!later_.empty() && later_.begin()->first <= now) {
+    due_.push_back(later_.extract(later_.begin()).value().second);
   }
+  if (on_wire_ > 0) return;
+  std::erase_if(later_, [&](const Due& due) {
+    if (jobs_.at(due.second).earliest > now) return false;
+    due_.push_back(due.second);
+    return true;
+  });
+}
+
+// When the first of those that wait comes, if nothing else happens.
+Micros RemoteScheduler::earliest() const {
+  if (later_.empty()) return kNever;
+  Micros first = later_.begin()->first;
+  if (on_wire_ > 0) return first;
+  for (const auto& [at, id] : later_) first = std::min(first, jobs_.at(id).earliest);
+  return first;
 }
 
 std::vector<RemoteScheduler::Id> RemoteScheduler::stop(Micros now) {
@@ -206,9 +233,13 @@ std::vector<RemoteScheduler::Id> RemoteScheduler::stop(Micros now) {
 Micros RemoteScheduler::next_time(Micros now) {
   if (stopped_) return kNever;
   collect_due(now);
-  Micros next = later_.empty() ? kNever : later_.top().first;
-  const double tokens = due_.empty() ? next_tokens_ : jobs_.at(due_.front()).request.tokens;
-  for (const Endpoint& endpoint : endpoints_) {
+  Micros next = earliest();
+  const Job* first = due_.empty() ? nullptr : &jobs_.at(due_.front());
+  const double tokens = first == nullptr ? next_tokens_ : first->request.tokens;
+  const bool waits = first != nullptr && first->avoid && waits_for_another(*first, now);
+  for (std::size_t i = 0; i < endpoints_.size(); ++i) {
+    if (waits && i == first->avoid) continue;
+    const Endpoint& endpoint = endpoints_[i];
     const Micros free = std::max({endpoint.limit.next_time(now), endpoint.breaker.next_time(now),
                                   endpoint.budget.next_time(tokens, now)});
     if (free > now || !due_.empty()) next = std::min(next, free);

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
-#include <queue>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -49,7 +49,8 @@ enum class Hindrance : std::uint8_t { kNone, kLimit, kCoolDown, kBudget, kBroken
 //                     resume()                        no further try
 //
 // A slot of an endpoint is taken from begin() or resume() to ended(), and by nothing else. Requests
-// that have waited go before new ones once their time has come.
+// that have waited go before new ones once their time has come. While nothing is on the wire they
+// wait no longer than the shortest pause: then nothing else is left to do.
 //
 // Every function takes the moment `now`, which never runs backwards. Single thread.
 class RemoteScheduler {
@@ -134,6 +135,7 @@ class RemoteScheduler {
     Retries retries;
     int sends = 0;
     bool waits = false;
+    Micros earliest = 0;  // while it waits: see Retries::Decision
     std::size_t endpoint = 0;
     std::optional<std::size_t> avoid;  // the endpoint that has just failed
     ConcurrencyLimit::Ticket limit_ticket;
@@ -145,11 +147,13 @@ class RemoteScheduler {
   using Due = std::pair<Micros, Id>;
 
   std::optional<std::size_t> choose(const Job& job, Micros now);
+  bool waits_for_another(const Job& job, Micros now) const;
   Sending send(Id id, Job& job, std::size_t endpoint, Micros now);
   void free_slot(const Job& job, const WireEnd& end, Micros now);
-  void wait_until(Id id, Job& job, Micros at);
+  void wait_until(Id id, Job& job, Micros at, Micros earliest);
   void forget(Id id, Micros now);
   void collect_due(Micros now);
+  Micros earliest() const;
   static Hindrance hindrance(const Endpoint& endpoint, double tokens, Micros now);
 
   RemoteSchedulerOptions options_;
@@ -158,7 +162,7 @@ class RemoteScheduler {
   std::vector<EndpointLoad> loads_;  // scratch
   std::unordered_map<Id, Job> jobs_;
   Id next_id_ = 1;
-  std::priority_queue<Due, std::vector<Due>, std::greater<>> later_;
+  std::set<Due> later_;
   std::deque<Id> due_;  // whose time has come, in that order
   std::size_t waiting_ = 0;
   std::size_t on_wire_ = 0;

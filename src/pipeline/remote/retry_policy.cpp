@@ -93,10 +93,10 @@ CircuitBreaker::Outcome breaker_outcome(const HttpResult& result) {
 }
 
 Retries::Decision Retries::failed(FailureClass failure, Micros now,
-                                  std::optional<Micros> retry_after) {
+                                  std::optional<Micros> retry_after, Micros latency) {
   assert(failure != FailureClass::kNone);
   Decision decision;
-  Micros longest = options_.longest;
+  Micros shortest = shortest_pause(latency);
   switch (failure) {
     case FailureClass::kNone:
     case FailureClass::kFinal:
@@ -107,27 +107,34 @@ Retries::Decision Retries::failed(FailureClass failure, Micros now,
       return decision;
     case FailureClass::kRateLimit:
       ++rate_limits_;
-      longest = std::min(longest, options_.longest_after_refusal);
+      decision.at = now + pause(shortest, 0);
       break;
     case FailureClass::kRetryable:
       if (++tries_ >= options_.tries) {
         decision.reason = fmt::format("failed {} times", tries_);
         return decision;
       }
+      if (tries_ + 1 == options_.tries) shortest = std::max(shortest, options_.base);
+      last_pause_ = pause(shortest, last_pause_);
+      decision.at = now + last_pause_;
       break;
   }
   decision.again = true;
-  decision.at = now + std::max(pause(longest), retry_after.value_or(0));
+  decision.earliest = now + std::max(std::min(shortest, options_.longest), retry_after.value_or(0));
+  decision.at = std::max(decision.at, decision.earliest);
   return decision;
 }
 
-Micros Retries::pause(Micros longest) {
-  const Micros base = std::max<Micros>(1, options_.base);
-  const Micros high = std::min(longest, 3 * std::max(base, last_pause_));
-  const Micros low = std::min(base, high);
+Micros Retries::shortest_pause(Micros latency) const {
+  const auto share = static_cast<Micros>(options_.share_of_latency * static_cast<double>(latency));
+  return std::max<Micros>(1, share > 0 ? std::min(share, options_.base) : options_.base);
+}
+
+Micros Retries::pause(Micros shortest, Micros before) {
+  const Micros high = std::min(options_.longest, 3 * std::max(shortest, before));
+  const Micros low = std::min(shortest, high);
   const auto width = static_cast<std::uint64_t>(high - low) + 1;
-  last_pause_ = low + static_cast<Micros>(next_random(random_) % width);
-  return last_pause_;
+  return low + static_cast<Micros>(next_random(random_) % width);
 }
 
 void StallWatch::busy(Micros now) {

@@ -33,35 +33,39 @@ CircuitBreaker::Outcome breaker_outcome(const HttpResult& result);
 
 struct RetryOptions {
   int tries = 4;  // the first one included
+  // The shortest pause, where the endpoint has not answered yet.
   Micros base = kOneSecond / 2;
+  // Of an endpoint that answers, as a share of its latency; never more than `base`.
+  double share_of_latency = 0.5;
   Micros longest = 60 * kOneSecond;
-  // After a rate limit: the endpoint's own pause says when it may be asked at all, this one only
-  // spreads the requests.
-  Micros longest_after_refusal = 5 * kOneSecond;
 };
 
-// The tries of one cell. The pauses are exponential with decorrelated jitter: evenly between `base`
-// and three times the pause before, at most the longest (M. Brooker, Exponential Backoff and
-// Jitter, AWS Architecture Blog, 2015). Same seed, same pauses. No clock; single thread.
+// The tries of one cell. The pauses are exponential with decorrelated jitter: evenly between the
+// shortest and three times the pause before, at most the longest (M. Brooker, Exponential Backoff
+// and Jitter, AWS Architecture Blog, 2015). The last try comes no sooner than `base`: it may be the
+// cell's last. After a rate limit pauses do not grow, since the endpoint itself pauses. Same seed,
+// same pauses. No clock; single thread.
 class Retries {
  public:
   struct Decision {
     bool again = false;
-    Micros at = 0;       // earliest moment of the next try
-    std::string reason;  // why not again; one line
+    Micros at = 0;        // of the next try
+    Micros earliest = 0;  // the same where nothing else is left to do
+    std::string reason;   // why not again; one line
   };
 
   Retries(RetryOptions options, std::uint64_t seed) : options_(options), random_(seed) {}
 
-  // Precondition: `failure` is not kNone.
+  // Precondition: `failure` is not kNone. `latency` of the endpoint's answers; 0: not known.
   Decision failed(FailureClass failure, Micros now,
-                  std::optional<Micros> retry_after = std::nullopt);
+                  std::optional<Micros> retry_after = std::nullopt, Micros latency = 0);
 
   int tries() const { return tries_; }              // that count
   int rate_limits() const { return rate_limits_; }  // that do not
 
  private:
-  Micros pause(Micros longest);
+  Micros shortest_pause(Micros latency) const;
+  Micros pause(Micros shortest, Micros before);
 
   RetryOptions options_;
   std::uint64_t random_;

@@ -17,14 +17,19 @@ constexpr std::array<CauseText, kSlotCauses> kCauseTexts{{
     {"broken", "failing"},
     {"nothing_ready", "nothing ready"},
     {"window", "window full"},
+    {"max_parallel", "at your max_parallel"},
 }};
 
 // A century; what is longer is damage.
 constexpr std::uint64_t kLongest = std::uint64_t{100} * 366 * 86'400 * 1'000'000;
 
-bool read_numbers(const Json& json, std::span<std::uint64_t* const> out) {
-  if (!json.is_array() || json.size() != out.size()) return false;
-  for (std::size_t i = 0; i < out.size(); ++i) {
+// Causes at the end are missing in what was kept before they were told apart.
+constexpr std::size_t kFirstCauses = 7;
+
+// What is not there stays as it is; `least` numbers are.
+bool read_numbers(const Json& json, std::span<std::uint64_t* const> out, std::size_t least) {
+  if (!json.is_array() || json.size() < least || json.size() > out.size()) return false;
+  for (std::size_t i = 0; i < json.size(); ++i) {
     if (!json[i].is_number_unsigned()) return false;
     *out[i] = json[i].get<std::uint64_t>();
   }
@@ -143,7 +148,8 @@ Result<Activity> Activity::from_json(const Json& json) {
   const auto free = json.find("free_slots");
   std::array<std::uint64_t*, kSlotCauses> free_slots{};
   for (std::size_t i = 0; i < kSlotCauses; ++i) free_slots[i] = &activity.free_[i];
-  if (free == json.end() || !read_numbers(*free, free_slots)) return damaged("free_slots");
+  if (free == json.end() || !read_numbers(*free, free_slots, kFirstCauses))
+    return damaged("free_slots");
 
   const auto buckets = json.find("buckets");
   if (buckets == json.end() || !buckets->is_array() || buckets->size() > most) {
@@ -153,7 +159,7 @@ Result<Activity> Activity::from_json(const Json& json) {
     Bucket& bucket = activity.buckets_.emplace_back();
     std::array<std::uint64_t*, kSlotCauses + 2> numbers{&bucket.in_flight, &bucket.limit};
     for (std::size_t i = 0; i < kSlotCauses; ++i) numbers[i + 2] = &bucket.by[i];
-    if (!read_numbers(row, numbers)) return damaged("buckets");
+    if (!read_numbers(row, numbers, kFirstCauses + 2)) return damaged("buckets");
   }
   return activity;
 }

@@ -21,8 +21,9 @@ enum class SlotCause : std::uint8_t {
   kBroken,        // it fails; it is tried again soon
   kNothingReady,  // no cell is ready for it: what its cells need is still being made
   kWindow,        // no cell is ready for it, since no further record may be opened
+  kMaxParallel,   // as kLimit, and the limit is the most that the file allows
 };
-inline constexpr std::size_t kSlotCauses = 7;
+inline constexpr std::size_t kSlotCauses = 8;
 
 // For people: "at its limit"; for machines: "limit".
 std::string_view words_of(SlotCause cause);

@@ -1,6 +1,6 @@
 #include "pipeline/report/collect_report.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>
@@ -17,6 +17,7 @@ namespace {
 constexpr std::size_t kLongestKind = 200;
 constexpr std::size_t kMostRubrics = 64;
 constexpr std::size_t kLongestReason = 2000;
+constexpr std::string_view kValidationType = "validation";
 
 // splitmix64's finish: any record may be first.
 std::uint64_t mixed(std::uint64_t value) {
@@ -158,6 +159,7 @@ class Collector {
       value = Json::parse(cell.json, nullptr, false);
       count_value(value, column);
     } else if (cell.state == CellState::kFailed || cell.state == CellState::kDropped) {
+      if (column.info.type == kValidationType) ++column.not_passed;
       errors_.add(place, cell.json, cell.record);
       // Of several, the first column's is the record's.
       if (cell.state == CellState::kDropped && (!drop_ || cell.column < drop_->column)) {
@@ -242,6 +244,7 @@ class Collector {
     if (provenance.attempts == 0) return;
     ++column.asked;
     if (provenance.attempts > 1) ++column.retried;
+    if (provenance.cut) ++column.cut;
     column.latency_us.add(provenance.latency_us);
     column.prompt_size.add(provenance.prompt_tokens);
     column.completion_size.add(provenance.completion_tokens);
@@ -249,6 +252,9 @@ class Collector {
   }
 
   static void count_value(const Json& value, ColumnReport& column) {
+    if (column.info.type == kValidationType) {
+      ++(is_passed(value) ? column.passed : column.not_passed);
+    }
     if (value.is_string()) {
       const auto& text = value.get_ref<const std::string&>();
       column.length.add(characters(text));
@@ -309,6 +315,10 @@ Result<std::optional<Sample>> dropped_sample(const Store& store, const Drop& dro
 
 }  // namespace
 
+bool is_passed(const Json& value) {
+  return value.is_object() && value.value("valid", Json()) == Json(true);
+}
+
 std::vector<ColumnInfo> column_infos(const PipelineSpec& spec) {
   std::vector<ColumnInfo> infos;
   for (const ColumnDescription& column : spec.columns) {
@@ -367,6 +377,19 @@ Result<ReportData> collect_report(const Store& store, std::span<const ColumnInfo
                                                       origin.parameters.low)});
   }
   return data;
+}
+
+std::string held_text(const EndpointReport& endpoint) {
+  const Activity::Bucket total = endpoint.activity.total();
+  const std::uint64_t held = total.by[static_cast<std::size_t>(SlotCause::kMaxParallel)];
+  const std::uint64_t time = total.covered();
+  if (held == 0 || 2 * held < time) return "";
+  const std::string most =
+      endpoint.max_parallel == 0 ? "" : fmt::format(" ({})", endpoint.max_parallel);
+  // Whole percents, of which 100 means all of the time.
+  const auto percent =
+      static_cast<std::uint64_t>(100.0 * static_cast<double>(held) / static_cast<double>(time));
+  return fmt::format("held by your max_parallel{} for {} % of the time", most, percent);
 }
 
 ProgressView progress_of(const ReportData& data) {

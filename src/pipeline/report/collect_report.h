@@ -27,6 +27,9 @@ struct CollectOptions {
 // What the file says of its columns.
 std::vector<ColumnInfo> column_infos(const PipelineSpec& spec);
 
+// Whether the value of a validation column says that what it looked at is valid.
+bool is_passed(const Json& value);
+
 // Reads all cells of a run once; memory does not grow with their number. `infos`: of columns by
 // name, in the order that the report has; those of the store that are not named come behind. The
 // samples are the finished records whose numbers come first by a fixed hash, so that a report is

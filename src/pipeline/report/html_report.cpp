@@ -42,6 +42,12 @@ std::uint64_t state(const ColumnReport& column, CellState state) {
   return column.states[static_cast<std::size_t>(state)];
 }
 
+// Of a validation column: the share of its cells that passed; else empty.
+std::string passed_text(const ColumnReport& column) {
+  const std::uint64_t judged = column.passed + column.not_passed;
+  return judged == 0 ? "" : percent_text(column.passed, judged);
+}
+
 std::string money(std::uint64_t cost, const std::string& currency) {
   return currency.empty() ? cost_text(cost) : cost_text(cost) + " " + currency;
 }
@@ -180,6 +186,10 @@ class Page {
           endpoint.model.empty() || endpoint.model == endpoint.name
               ? ""
               : fmt::format("<span class=\"chip\">{}</span>", escaped(endpoint.model)));
+      if (const std::string held = held_text(endpoint); !held.empty()) {
+        add("<p>It was {}: with a higher one it may be faster, if the endpoint has room.</p>\n",
+            escaped(held));
+      }
       endpoint_activity(endpoint.activity);
       out_ += "</div>\n";
     }
@@ -231,7 +241,9 @@ class Page {
                             {"Values", true},
                             {"Skipped", true},
                             {"Failed", true},
+                            {"Passed", true},
                             {"Retried", true},
+                            {"Cut", true},
                             {"Tokens in", true},
                             {"Tokens out", true},
                             {"Latency, median", true},
@@ -250,7 +262,8 @@ class Page {
            escaped(column.info.type), escaped(column.info.model),
            grouped(state(column, CellState::kValue)), number(state(column, CellState::kSkipped)),
            failed == 0 ? "" : fmt::format("<span class=\"bad\">{}</span>", grouped(failed)),
-           number(column.retried), tokens(column.prompt_tokens), tokens(column.completion_tokens),
+           passed_text(column), number(column.retried), number(column.cut),
+           tokens(column.prompt_tokens), tokens(column.completion_tokens),
            asked ? label_of(static_cast<double>(column.latency_us.quantile(0.5)), Unit::kMicros)
                  : "",
            asked ? label_of(static_cast<double>(column.latency_us.quantile(0.95)), Unit::kMicros)
@@ -286,11 +299,18 @@ class Page {
     }
     if (const auto n = state(column, CellState::kSkipped); n > 0) fact("skipped", grouped(n));
     if (const auto n = state(column, CellState::kFailed); n > 0) fact("failed", grouped(n));
+    if (const std::string share = passed_text(column); !share.empty()) {
+      fact("valid", fmt::format("{} ({})", grouped(column.passed), share));
+    }
     if (column.records_dropped > 0) fact("records dropped", grouped(column.records_dropped));
     if (column.asked > 0) {
       if (column.retried > 0) {
         fact("answered again", fmt::format("{} ({})", grouped(column.retried),
                                            percent_text(column.retried, column.asked)));
+      }
+      if (column.cut > 0) {
+        fact("cut by max_tokens",
+             fmt::format("{} ({})", grouped(column.cut), percent_text(column.cut, column.asked)));
       }
       fact("tokens",
            fmt::format("{} in, {} out", compact(static_cast<double>(column.prompt_tokens)),

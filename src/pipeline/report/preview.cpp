@@ -1,6 +1,6 @@
 #include "pipeline/report/preview.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #include "pipeline/report/progress_view.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
@@ -148,13 +148,12 @@ std::string without_end(std::string line) {
 }  // namespace
 
 std::optional<std::chrono::microseconds> time_left(const ProgressView& view) {
-  auto left = time_for(to_do(view.records_total, view.records_done + view.records_dropped),
-                       view.record_rate);
+  std::optional<std::chrono::microseconds> left(0);
   for (const ColumnProgress& column : view.columns) {
     // What dropped records lack is never made.
     const auto cells = to_do(column.total, ended(column) + view.records_dropped);
     const auto time = time_for(cells, column.rate);
-    if (!left || !time) return std::nullopt;
+    if (!time) return std::nullopt;
     left = std::max(*left, *time);
   }
   return left;

@@ -39,8 +39,9 @@ struct ProgressView {
   std::uint64_t cost = 0;  // in 1e-9 of the currency
 };
 
-// Until all of it has ended, at the rates there are: the longest of the records and the columns.
-// Absent where a rate is not known or zero.
+// Until all cells have ended, at the rates there are: that of the slowest column. When records are
+// written says nothing of it: they wait for those before them. Absent where a rate is not known or
+// zero.
 std::optional<std::chrono::microseconds> time_left(const ProgressView& view);
 
 // Lines of at most the terminal's width, without line ends: the records, a line per column with a

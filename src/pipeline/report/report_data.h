@@ -45,8 +45,12 @@ struct ColumnReport {
   // Of cells that a model made.
   std::uint64_t asked = 0;    // cells
   std::uint64_t retried = 0;  // of them, those that took more than one answer
+  std::uint64_t cut = 0;      // of them, those whose answer was ended by its limit of tokens
   std::uint64_t prompt_tokens = 0, completion_tokens = 0, cost = 0;  // cost in 1e-9
   LogHistogram latency_us, prompt_size, completion_size;             // sizes in tokens
+  // Of a validation column: values that it found valid, and those that it did not, or could not
+  // judge.
+  std::uint64_t passed = 0, not_passed = 0;
   // Of values.
   LogHistogram length;      // characters of texts
   NumberHistogram numbers;  // numbers
@@ -80,7 +84,12 @@ struct Sample {
 struct EndpointReport {
   std::string name, model;
   Activity activity;
+  std::uint32_t max_parallel = 0;  // that the file allows; 0: not known, or a model in this process
 };
+
+// "held by your max_parallel (16) for 99 % of the time", where it was for at least half of it; else
+// empty.
+std::string held_text(const EndpointReport& endpoint);
 
 // A figure that the caller has computed: a judge's precision, an accuracy.
 struct KeyFigure {

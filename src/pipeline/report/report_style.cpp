@@ -8,14 +8,14 @@ const std::string_view kReportStyle = R"css(
   --page: #f6f6f4; --card: #ffffff; --ink: #1d1f23; --soft: #5c626c; --line: #e2e2de; --grid: #ececea;
   --bar: #3b6fd4; --area: #3b6fd433; --limit-line: #9a5b13; --chip: #eef1f6; --bad: #b3261e; --muted: #b4b9c1;
   --taking: #1f9e89; --limit: #3b6fd4; --cool_down: #e0a100; --budget: #b8692e; --broken: #c8372d;
-  --nothing_ready: #b4b9c1; --window: #8e5cc9;
+  --nothing_ready: #b4b9c1; --window: #8e5cc9; --max_parallel: #27418f;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --page: #15171a; --card: #1c1f23; --ink: #e7e8ea; --soft: #a0a6b0; --line: #2f343b; --grid: #2a2e34;
     --bar: #6d9bf0; --area: #6d9bf03d; --limit-line: #e2a457; --chip: #272c34; --bad: #ff8a80; --muted: #636a75;
     --taking: #2fb8a0; --limit: #6d9bf0; --cool_down: #e8b93a; --budget: #d28a52; --broken: #ef6a5f;
-    --nothing_ready: #636a75; --window: #b08ae6;
+    --nothing_ready: #636a75; --window: #b08ae6; --max_parallel: #a9c2ff;
   }
 }
 * { box-sizing: border-box; }
@@ -106,6 +106,7 @@ figcaption span { display: block; color: var(--soft); font-variant-numeric: tabu
 .c-broken { background: var(--broken); fill: var(--broken); }
 .c-nothing_ready { background: var(--nothing_ready); fill: var(--nothing_ready); }
 .c-window { background: var(--window); fill: var(--window); }
+.c-max_parallel { background: var(--max_parallel); fill: var(--max_parallel); }
 details { background: var(--card); border: 1px solid var(--line); border-radius: 10px; margin: 0 0 10px; }
 summary { padding: 10px 18px; cursor: pointer; font-weight: 600; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 summary span { font-weight: 400; color: var(--soft); }

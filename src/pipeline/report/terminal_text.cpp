@@ -1,6 +1,6 @@
 #include "pipeline/report/terminal_text.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

@@ -78,9 +78,11 @@ Result<LineFile> LineFile::create(const std::filesystem::path& path) {
   if (!opened) return fail(opened.error());
   LineFile file(path, opened->first, opened->second);
   if (file.size_ > 0) {
-    return fail(ErrorKind::kInvalid,
-                "{}: there is such a file already, of {} bytes; resume its run, or name another",
-                path.string(), file.size_);
+    return fail(
+        ErrorKind::kInvalid,
+        "{}: there is such a file already, of {} bytes; go on with its run by `dovetail pipeline "
+        "resume`, or name another folder",
+        path.string(), file.size_);
   }
   return file;
 }
@@ -188,8 +190,22 @@ Status LineFile::append(std::string_view line) {
   return {};
 }
 
+Status LineFile::check_place() const {
+  struct stat there {
+  }, ours{};
+  if (::fstat(descriptor_, &ours) != 0) return fail_on(path_, "look at it", errno);
+  const bool leads = ::stat(path_.c_str(), &there) == 0;
+  if (leads && there.st_dev == ours.st_dev && there.st_ino == ours.st_ino) return {};
+  if (!leads && errno != ENOENT && errno != ENOTDIR) return fail_on(path_, "look at it", errno);
+  return fail(ErrorKind::kNotFound,
+              "{}: the file was {} while the run wrote it; nothing is lost: `dovetail pipeline "
+              "resume` writes it again from the cells that are stored",
+              path_.string(), leads ? "replaced by another" : "deleted or moved");
+}
+
 Status LineFile::write() {
   if (kept_.empty()) return {};
+  if (Status ok = check_place(); !ok) return ok;
   if (const std::size_t written = write_all(descriptor_, kept_, position_);
       written < kept_.size()) {
     const int number = errno;
@@ -212,6 +228,7 @@ Status LineFile::cut() {
 
 Status LineFile::sync() {
   if (const Status ok = write(); !ok) return ok;
+  if (Status ok = check_place(); !ok) return ok;
   if (::fsync(descriptor_) != 0) return fail_on(path_, "make durable", errno);
   std::filesystem::path folder = path_.parent_path();
   if (folder.empty()) folder = ".";

@@ -31,7 +31,8 @@ class LineFile {
   // the file has the lines of before, and this one has not been taken.
   Status append(std::string_view line);
   // The lines that were kept, in one write. An error leaves the file as it was before, with whole
-  // lines, and keeps the others: it may be called again.
+  // lines, and keeps the others: it may be called again. kNotFound: the path does not lead to this
+  // file any more (it was deleted, moved or replaced), so that what is written would be lost.
   Status write();
   // Cuts what is left behind the last line.
   Status cut();
@@ -48,6 +49,7 @@ class LineFile {
   Result<std::uint64_t> end_of_whole_lines(LineEnds ends) const;
   Result<bool> holds(std::string_view line);
   Status truncate(std::uint64_t size);
+  Status check_place() const;
 
   std::filesystem::path path_;
   int descriptor_ = -1;

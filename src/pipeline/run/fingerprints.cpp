@@ -1,6 +1,6 @@
 #include "pipeline/run/fingerprints.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <xxhash.h>
 
 #include <string>

@@ -1,10 +1,10 @@
 #pragma once
 
+#include "base/mutant.h"
+
 namespace dovetail::pipeline {
 
-// Ways to break the runner on purpose, to see that the law checker notices. A build with the
-// compile definition DOVETAIL_RUN_MUTANT=N has the N-th; the product has none of them, and pays
-// nothing.
+// Faults of the runner that tests build in (base/mutant.h).
 enum class RunMutant {
   kNone,
   kEmitsEarly,       // a record is emitted before it is durable
@@ -20,11 +20,5 @@ enum class RunMutant {
   kKeepsLost,        // the records of a range that was lost are made as if it were not
   kCount
 };
-
-#ifdef DOVETAIL_RUN_MUTANT
-inline constexpr RunMutant kRunMutant = static_cast<RunMutant>(DOVETAIL_RUN_MUTANT);
-#else
-inline constexpr RunMutant kRunMutant = RunMutant::kNone;
-#endif
 
 }  // namespace dovetail::pipeline

@@ -15,6 +15,7 @@ Status apply(const PipelineSpec& spec, const CellResult& cell, OpenRecord& recor
   switch (cell.state) {
     case CellState::kValue:
       value = Json::parse(cell.json, nullptr, false);
+      if (cell.provenance.cut) record.cut.insert(cell.column);
       if (!value.is_discarded()) return {};
       return fail(ErrorKind::kIo, "the stored value of record {}, column '{}' is no JSON: {}",
                   cell.record, spec.columns[cell.column].name, cell.json.substr(0, 100));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@ namespace dovetail::pipeline {
 struct OpenRecord {
   Json row = Json::object();  // by column; null for what was skipped or has failed
   std::vector<bool> absent;   // by column: skipped or failed
+  std::set<ColumnId> cut;     // whose answer was ended by its limit of tokens
   std::map<ColumnId, std::vector<FailedAttempt>> failed;  // of cells that are asked for again
   std::string reason;                                     // why it was dropped; empty: it was not
   ColumnId dropped_by = 0;                                // where it was

@@ -13,32 +13,40 @@ void OrderedEmitter::add(RecordId record, std::uint64_t batch, OpenRecord&& what
     ++rows_;
   }
   waiting_.emplace(record, std::move(waiting));
+  if (!in_order_) ended_.push_back(record);
+}
+
+// That is passed on next.
+std::optional<RecordId> OrderedEmitter::first() const {
+  if (in_order_) return next_;
+  return ended_.empty() ? std::nullopt : std::optional(ended_.front());
 }
 
 Result<bool> OrderedEmitter::durable(std::uint64_t batch, std::size_t most) {
-  for (auto next = waiting_.find(next_); next != waiting_.end() && next->second.batch <= batch;
-       next = waiting_.find(next_)) {
-    if (reached()) return false;
+  for (auto record = first(); record; record = first()) {
+    const auto next = waiting_.find(*record);
+    if (next == waiting_.end() || next->second.batch > batch || reached()) return false;
     if (most-- == 0) return true;
-    if (Status ok = pass_on(next->second); !ok) return fail(std::move(ok.error()));
+    if (Status ok = pass_on(*record, next->second); !ok) return fail(std::move(ok.error()));
     waiting_.erase(next);
+    if (!in_order_) ended_.pop_front();
     ++next_;
   }
   return false;
 }
 
-Status OrderedEmitter::pass_on(Waiting& waiting) {
+Status OrderedEmitter::pass_on(RecordId number, Waiting& waiting) {
   if (waiting.record) {
     --rows_;
   } else {
-    const auto cells = store_.read_record(next_);
+    const auto cells = store_.read_record(number);
     if (!cells) return fail(cells.error());
     auto restored = restore(spec_, *cells);
     if (!restored) return fail(std::move(restored.error()));
     waiting.record = *std::move(restored);
   }
   OpenRecord& record = *waiting.record;
-  FinishedRecord finished{next_, Json::object(), std::move(record.reason)};
+  FinishedRecord finished{number, Json::object(), std::move(record.reason)};
   if (finished.reason.empty() && spec_.target) {
     finished.reason = refusal(*spec_.target, record.row);
   }
@@ -50,10 +58,14 @@ Status OrderedEmitter::pass_on(Waiting& waiting) {
       figures_[i].hits += counts == true ? 1 : 0;
     }
   }
-  for (const ColumnDescription& column : spec_.columns) {
+  for (ColumnId i = 0; i < spec_.columns.size(); ++i) {
+    const ColumnDescription& column = spec_.columns[i];
     if (column.drop) continue;
-    const auto value = record.row.find(column.name);
-    finished.row[column.name] = value == record.row.end() ? Json(nullptr) : std::move(*value);
+    const auto found = record.row.find(column.name);
+    Json value = found == record.row.end() ? Json(nullptr) : std::move(*found);
+    const Json cut = value.is_null() ? Json(nullptr) : Json(record.cut.contains(i));
+    finished.row[column.name] = std::move(value);
+    if (std::string mark = cut_mark(column); !mark.empty()) finished.row[std::move(mark)] = cut;
   }
   return emit_(finished);
 }

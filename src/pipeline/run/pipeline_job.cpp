@@ -204,6 +204,7 @@ Result<RunProgress> PipelineJob::run(const JobPorts& ports) {
   run.store = store_.get();
   run.resumes = resumes_;
   run.emit = ports.emit;
+  run.in_order = ports.in_order;
   run.emitted = ports.emitted;
   run.progress = ports.progress;
   run.stop = ports.stop;

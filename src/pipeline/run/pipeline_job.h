@@ -38,6 +38,7 @@ struct JobOptions {
 // What run() asks of the caller; see RunPorts.
 struct JobPorts {
   std::function<Status(const FinishedRecord&)> emit;
+  bool in_order = true;
   std::function<Status()> emitted;
   std::function<void(const RunProgress&)> progress;
   std::function<StopLevel()> stop;

@@ -1,5 +1,6 @@
 #include "pipeline/run/response_cache.h"
 
+#include <fmt/format.h>
 #include <xxhash.h>
 
 #include <iterator>

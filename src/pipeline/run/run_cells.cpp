@@ -31,7 +31,7 @@ void Run::begin() {
         room = 1;
       }
       --room;
-      if constexpr (kRunMutant == RunMutant::kLeavesRoom) break;
+      if (mutated(RunMutant::kLeavesRoom)) break;
     }
     note({.kind = RunEventKind::kPass, .queue = model, .number = room});
   }
@@ -116,7 +116,9 @@ void Run::set_absent(Cell cell) {
 
 void Run::keep(Cell cell, Json value, const Provenance& provenance) {
   std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-  open_.at(cell.record).row[spec_.columns[cell.column].name] = std::move(value);
+  OpenRecord& record = open_.at(cell.record);
+  record.row[spec_.columns[cell.column].name] = std::move(value);
+  if (provenance.cut) record.cut.insert(cell.column);
   ++progress_.columns[cell.column].values;
   end(cell, CellState::kValue, std::move(text), provenance);
 }
@@ -135,8 +137,9 @@ void Run::give_up(Cell cell, const Error& error, const Provenance& provenance) {
 // Its cell is on its way into the store; what needed it may begin.
 void Run::end(Cell cell, CellState state, std::string json, const Provenance& provenance) {
   note({.kind = RunEventKind::kEnd, .cell = cell, .number = static_cast<std::uint64_t>(state)});
-  constexpr bool kForgets = kRunMutant == RunMutant::kForgetsToStore;
-  if (!kForgets || cell.record % 16 != 3 || cell.column != 1) {
+  if (provenance.cut) ++progress_.columns[cell.column].cut;
+  const bool forgets = mutated(RunMutant::kForgetsToStore);
+  if (!forgets || cell.record % 16 != 3 || cell.column != 1) {
     unstored_.push_back({id_of(cell.record), cell.column, state, std::move(json), provenance});
   }
   if (shared_) shared_->ranges().make(cell.record);

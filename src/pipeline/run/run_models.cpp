@@ -77,10 +77,10 @@ bool Run::answer_from_cache(Cell cell, const Hash128& key) {
 }
 
 std::uint64_t Run::seed_of(Cell cell, std::uint32_t attempt) const {
-  constexpr bool kByPlace = kRunMutant == RunMutant::kSeedsByPlace;
+  const bool by_place = mutated(RunMutant::kSeedsByPlace);
   const std::string key = fmt::format("{}/{}/{}/{}", spec_.seed, spec_.columns[cell.column].name,
-                                      kByPlace ? cell.record : id_of(cell.record), attempt);
-  if constexpr (kRunMutant == RunMutant::kSeedsByTurn) return sent_;
+                                      by_place ? cell.record : id_of(cell.record), attempt);
+  if (mutated(RunMutant::kSeedsByTurn)) return sent_;
   return XXH3_64bits(key.data(), key.size()) >> 1;  // what JSON takes everywhere
 }
 
@@ -123,6 +123,7 @@ bool Run::take_answer(Cell cell, const ModelAnswer& answer, Provenance provenanc
   provenance.prompt_tokens = answer.usage.prompt_tokens;
   provenance.completion_tokens = answer.usage.completion_tokens;
   provenance.origin = origins_[cell.column];
+  provenance.cut = answer.cut;
   auto value = read_answer(column, answer);
   if (value) {
     gate_.ended(false);
@@ -138,7 +139,7 @@ bool Run::take_answer(Cell cell, const ModelAnswer& answer, Provenance provenanc
     return false;
   }
   ++progress_.columns[cell.column].retries;
-  kRunMutant == RunMutant::kDefersForAnswer ? defer(cell) : put_back(cell);
+  mutated(RunMutant::kDefersForAnswer) ? defer(cell) : put_back(cell);
   return false;
 }
 

@@ -8,7 +8,7 @@
 namespace dovetail::pipeline {
 
 void Run::hear(LeaseNews& news) {
-  if constexpr (kRunMutant == RunMutant::kKeepsLost) {
+  if (mutated(RunMutant::kKeepsLost)) {
     const auto* lost = std::get_if<RangeLost>(&news);
     if (lost != nullptr) return note_range(RunEventKind::kLost, lost->range);
   }
@@ -39,8 +39,8 @@ void Run::abandon(const SharedRecords::Lost& lost) {
 }
 
 void Run::complete_ranges() {
-  constexpr bool kEarly = kRunMutant == RunMutant::kCompletesEarly;
-  const RecordRanges::Progress ended = shared_->durable(kEarly ? batches_ : durable_);
+  const bool early = mutated(RunMutant::kCompletesEarly);
+  const RecordRanges::Progress ended = shared_->durable(early ? batches_ : durable_);
   progress_.finished += ended.made;
   progress_.dropped += ended.dropped;
   for (const RecordRange& range : ended.complete) note_range(RunEventKind::kComplete, range);
@@ -72,6 +72,7 @@ std::vector<ColumnId> Run::open(RecordId record) {
     ColumnCounts& counts = progress_.columns[cell.column];
     if (cell.state == CellState::kValue) ++counts.values;
     if (cell.state == CellState::kSkipped) ++counts.skipped;
+    if (cell.provenance.cut) ++counts.cut;
     if (cell.state == CellState::kFailed || cell.state == CellState::kDropped) ++counts.failed;
     note({.kind = RunEventKind::kStored,
           .cell = {record, cell.column},
@@ -82,23 +83,25 @@ std::vector<ColumnId> Run::open(RecordId record) {
   return ended;
 }
 
-// Passes on the finished records that the store has, up to the first that is not; true: that is
-// all.
+// Passes on the finished records that the store has, in order up to the first that is not; true:
+// that is all.
 Result<bool> Run::pass_on_stored() {
   constexpr RecordId kAtOnce = 1024;
   RecordId record = 0;
+  bool all = true;
   for (; record < spec_.records && !emitter_.reached(); ++record) {
     const bool stops = ports_.stop && ports_.stop() != StopLevel::kNone;
     const bool has_ended = !stops && open(record).size() == spec_.columns.size();
     if (failure_) return fail(*failure_);
     if (has_ended) emitter_.add(record, 0, std::move(open_.at(record)));
     open_.erase(record);
-    if (!has_ended) break;
+    all = all && has_ended;
+    if (stops || (!has_ended && ports_.in_order)) break;
     if (record % kAtOnce != 0) continue;
     if (const auto ok = emitter_.durable(0); !ok) return fail(ok.error());
   }
   if (const auto ok = emitter_.durable(0); !ok) return fail(ok.error());
-  return record == spec_.records || emitter_.reached();
+  return (all && record == spec_.records) || emitter_.reached();
 }
 
 std::vector<ColumnId> Run::all_columns() const {
@@ -122,11 +125,9 @@ void Run::hear(Durable& durable) {
 void Run::hand_over() {
   if (!unstored_.empty()) {
     std::vector<CellResult> late;
-    if constexpr (kRunMutant == RunMutant::kStoresLate) {
-      if (unstored_.size() > 1) {
-        late.push_back(std::move(unstored_.front()));
-        unstored_.erase(unstored_.begin());
-      }
+    if (mutated(RunMutant::kStoresLate) && unstored_.size() > 1) {
+      late.push_back(std::move(unstored_.front()));
+      unstored_.erase(unstored_.begin());
     }
     std::sort(unstored_.begin(), unstored_.end(), [](const CellResult& a, const CellResult& b) {
       return std::pair(a.record, a.column) < std::pair(b.record, b.column);

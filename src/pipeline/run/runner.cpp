@@ -24,6 +24,8 @@ constexpr auto kTellEvery = std::chrono::milliseconds(100);
 constexpr std::uint32_t kWorkersPerCore = 2;
 // With a target, so many records are open beside those that it is likely to need.
 constexpr std::uint64_t kSpareRecords = 8;
+// Rows of records that wait to be passed on, in memory.
+constexpr std::size_t kRowsThatWait = 4096;
 constexpr std::size_t kHeardAtOnce = 8;
 constexpr std::size_t kEmittedAtOnce = 32;
 
@@ -35,7 +37,9 @@ Run::Run(const PipelineSpec& spec, const RunPorts& ports)
       queues_(spec),
       frontier_(queues_.plans, queues_.instant + 1, frontier_options(),
                 [this](RecordId record) { return open(record); }),
-      emitter_(spec, *ports.store, [this](const FinishedRecord& record) { return emit(record); }),
+      emitter_(
+          spec, *ports.store, [this](const FinishedRecord& record) { return emit(record); },
+          kRowsThatWait, ports.in_order),
       gate_(spec.limits.error_window, spec.limits.error_share),
       inbox_(std::make_shared<Inbox<News>>()),
       unheard_cost_(std::make_shared<std::atomic<std::uint64_t>>(0)),
@@ -80,8 +84,8 @@ Result<RunProgress> Run::run() {
 FrontierOptions Run::frontier_options() const {
   FrontierOptions options;
   options.records = ports_.leases == nullptr ? spec_.records : 0;
-  options.window = kRunMutant == RunMutant::kIgnoresWindow ? spec_.records : spec_.window;
-  const bool fair = spec_.fair != (kRunMutant == RunMutant::kOtherOrder);
+  options.window = mutated(RunMutant::kIgnoresWindow) ? spec_.records : spec_.window;
+  const bool fair = spec_.fair != mutated(RunMutant::kOtherOrder);
   options.order = fair ? CellOrder::kFair : CellOrder::kFinishFirst;
   options.instant = {queues_.instant};
   // Room that comes finds cells that are ready.
@@ -155,9 +159,9 @@ Status Run::play() {
 // Passes on some of the records that are durable; true: there are more. A commit makes many of them
 // durable, which models with room do not wait for.
 Result<bool> Run::pass_on() {
-  constexpr bool kEarly = kRunMutant == RunMutant::kEmitsEarly;
+  const bool early = mutated(RunMutant::kEmitsEarly);
   const RecordId before = emitter_.next();
-  const auto more = emitter_.durable(kEarly ? batches_ : durable_, kEmittedAtOnce);
+  const auto more = emitter_.durable(early ? batches_ : durable_, kEmittedAtOnce);
   if (!more || emitter_.next() == before || !ports_.emitted) return more;
   if (Status ok = ports_.emitted(); !ok) return fail(std::move(ok.error()));
   return more;

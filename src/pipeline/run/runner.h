@@ -17,6 +17,7 @@ namespace dovetail::pipeline {
 
 struct ColumnCounts {
   std::uint64_t values = 0, skipped = 0, failed = 0;  // of this run, and of those it resumes
+  std::uint64_t cut = 0;                              // of them, those cut by a limit of tokens
   std::uint64_t in_flight = 0;
   std::uint64_t retries = 0;                               // of this run
   std::uint64_t from_cache = 0;                            // of this run: answers
@@ -61,6 +62,7 @@ struct RunPorts {
   bool resumes = false;                               // the store may hold cells
   const LeasePort* leases = nullptr;                  // where several processes share the run
   std::function<Status(const FinishedRecord&)> emit;  // in the order of their numbers
+  bool in_order = true;                               // false: as they finish; without a target
   std::function<Status()> emitted;                    // after some of them; may be empty
   std::function<void(const RunProgress&)> progress;   // ten times a second; may be empty
   std::function<StopLevel()> stop;                    // asked all the time; may be empty

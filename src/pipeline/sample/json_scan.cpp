@@ -1,6 +1,6 @@
 #include "pipeline/sample/json_scan.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

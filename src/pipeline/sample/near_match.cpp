@@ -1,6 +1,6 @@
 #include "pipeline/sample/near_match.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstddef>

@@ -41,6 +41,7 @@ struct Provenance {
   std::uint32_t completion_tokens = 0;
   std::uint64_t latency_us = 0;
   std::uint64_t cost = 0;  // in 1e-9 of the currency
+  bool cut = false;        // the last answer was ended by its limit of tokens
   friend bool operator==(const Provenance&, const Provenance&) = default;
 };
 

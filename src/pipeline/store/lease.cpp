@@ -165,20 +165,20 @@ Result<std::optional<Lease>> Leases::Impl::take(std::int64_t token, bool again) 
     if (mine->count() > 0) return Lease{mine->integer(0, 0), token, size};
   }
   // While the server was away nobody could renew, so its start counts as a renewal.
-  constexpr std::string_view kExpired =
-      kStoreMutant == StoreMutant::kLeaseForever
+  const std::string_view expired =
+      mutated(StoreMutant::kLeaseForever)
           ? "false"
           : "greatest(expires, pg_postmaster_start_time() + lasts * interval '1 millisecond') < "
             "clock_timestamp()";
-  constexpr std::string_view kLock =
-      kStoreMutant == StoreMutant::kLeaseUnlocked ? "" : "FOR UPDATE SKIP LOCKED";
+  const std::string_view lock =
+      mutated(StoreMutant::kLeaseUnlocked) ? "" : "FOR UPDATE SKIP LOCKED";
   const std::string statement = fmt::format(
       "WITH next AS (SELECT number FROM ranges WHERE state < 2 AND number < $2 AND "
       "(state = 0 OR {}) ORDER BY number LIMIT 1 {}) "
       "UPDATE ranges SET state = 1, token = $3, worker = $4, lasts = $1, "
       "expires = clock_timestamp() + $1 * interval '1 millisecond' "
       "FROM next WHERE ranges.number = next.number RETURNING ranges.number",
-      kExpired, kLock);
+      expired, lock);
   const auto rows = connection.run(statement.c_str(), PgParams()
                                                           .integer(options.duration.count())
                                                           .integer(ranges)

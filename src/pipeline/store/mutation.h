@@ -1,9 +1,10 @@
 #pragma once
 
+#include "base/mutant.h"
+
 namespace dovetail::pipeline {
 
-// Ways to break the store on purpose, to see that tests notice. A build with the compile definition
-// DOVETAIL_STORE_MUTANT=N has the N-th; the product has none of them, and pays nothing.
+// Faults of the store that tests build in (base/mutant.h).
 enum class StoreMutant {
   kNone,
   kDoneBeforeCommit,  // cells count as finished before they are durable
@@ -14,11 +15,5 @@ enum class StoreMutant {
   kLeaseForever,      // leases do not run out
   kCount
 };
-
-#ifdef DOVETAIL_STORE_MUTANT
-inline constexpr StoreMutant kStoreMutant = static_cast<StoreMutant>(DOVETAIL_STORE_MUTANT);
-#else
-inline constexpr StoreMutant kStoreMutant = StoreMutant::kNone;
-#endif
 
 }  // namespace dovetail::pipeline

@@ -181,7 +181,7 @@ Result<PgConnection> PgConnection::open(const PostgresPlace& place) {
                 place.shown, PQserverVersion(made.connection_.get()) / 10'000);
   }
   // A commit waits for the disk, whatever the server's default is (README.md says why).
-  constexpr std::string_view kWait = kStoreMutant == StoreMutant::kSyncSeldom ? "off" : "local";
+  const std::string_view wait = mutated(StoreMutant::kSyncSeldom) ? "off" : "local";
   if (auto ok = made.execute(
           fmt::format("SET search_path TO \"{0}\"; SET client_min_messages TO error;"
                       "SET tcp_keepalives_idle TO 5; SET tcp_keepalives_interval TO 5;"
@@ -189,7 +189,7 @@ Result<PgConnection> PgConnection::open(const PostgresPlace& place) {
                       "SET idle_in_transaction_session_timeout TO {2};"
                       "SELECT set_config('synchronous_commit', '{1}', false) "
                       "WHERE '{1}' = 'off' OR current_setting('synchronous_commit') = 'off'",
-                      place.schema, kWait, std::max<std::int64_t>(place.silence.count(), 1)));
+                      place.schema, wait, std::max<std::int64_t>(place.silence.count(), 1)));
       !ok) {
     return fail(std::move(ok.error()));
   }

@@ -75,11 +75,11 @@ Status PostgresWriter::begin(OpenMode mode) {
     if (!columns) return fail(std::move(columns.error()));
     // A run whose columns have not been written yet holds nothing.
     if (*columns && mode == OpenMode::kCreate) {
-      return fail(
-          ErrorKind::kInvalid,
-          "{}: there is a run of this name already; resume it (--resume), or choose another "
-          "name for a new run",
-          place_.shown);
+      return fail(ErrorKind::kInvalid,
+                  "{}: there is a run of this name already; go on with it by `dovetail pipeline "
+                  "resume`, or "
+                  "choose another name for a new run",
+                  place_.shown);
     }
     if (*columns) columns_ = **std::move(columns);
     const auto epoch = read_epoch(connection_, place_);
@@ -256,7 +256,7 @@ Status PostgresWriter::commit(Batch& batch) {
   if (auto ok = connect(); !ok) return ok;
   merged_.clear();
   return connection_.transaction("BEGIN", [&]() -> Status {
-    if constexpr (kStoreMutant != StoreMutant::kUnfenced) {
+    if (!mutated(StoreMutant::kUnfenced)) {
       if (auto ok = refuse_lost(batch); !ok) return ok;
     }
     auto rows = one_row_per_key(rows_of(batch));

@@ -11,11 +11,20 @@ namespace {
 constexpr std::uint8_t kStateMask = 3;
 constexpr std::uint8_t kHasProvenance = 4;
 constexpr std::uint8_t kIsForgotten = 8;
+constexpr std::uint8_t kIsCut = 16;
 
-std::uint8_t tag_of(CellState state, bool has_provenance) {
+std::uint8_t tag_of(CellState state, const Provenance& provenance) {
   if (state == CellState::kForgotten) return kIsForgotten;
-  return static_cast<std::uint8_t>(static_cast<std::uint8_t>(state) |
-                                   (has_provenance ? kHasProvenance : 0));
+  std::uint8_t tag = static_cast<std::uint8_t>(state);
+  if (provenance != Provenance{}) tag |= kHasProvenance;
+  if (provenance.cut) tag |= kIsCut;
+  return tag;
+}
+
+bool is_tag(std::uint8_t tag) {
+  if (tag == kIsForgotten) return true;
+  const bool cut_without_provenance = (tag & kIsCut) != 0 && (tag & kHasProvenance) == 0;
+  return (tag & ~(kStateMask | kHasProvenance | kIsCut)) == 0 && !cut_without_provenance;
 }
 
 std::uint32_t checksum(std::string_view bytes, std::uint64_t key) {
@@ -35,7 +44,7 @@ bool take_cell(std::string_view& in, SlotCell& cell) {
   if (in.empty()) return false;
   const auto tag = static_cast<std::uint8_t>(in.front());
   in.remove_prefix(1);
-  if (tag > kIsForgotten) return false;
+  if (!is_tag(tag)) return false;
   cell.state =
       tag == kIsForgotten ? CellState::kForgotten : static_cast<CellState>(tag & kStateMask);
   cell.provenance = {};
@@ -48,6 +57,7 @@ bool take_cell(std::string_view& in, SlotCell& cell) {
         !take_number(in, from.latency_us) || !take_number(in, from.cost)) {
       return false;
     }
+    from.cut = (tag & kIsCut) != 0;
   }
   std::uint64_t size = 0;
   if (!take_number(in, size) || size > in.size()) return false;
@@ -84,7 +94,7 @@ void append_cell(std::string& out, const SlotCell& cell) {
   assert(cell.slot != kSharedSlot && cell.slot <= kMaxSlot);
   assert(cell.state != CellState::kForgotten || cell.provenance == Provenance{});
   const bool known = cell.provenance != Provenance{};
-  out.push_back(static_cast<char>(tag_of(cell.state, known)));
+  out.push_back(static_cast<char>(tag_of(cell.state, cell.provenance)));
   append_number(out, cell.slot);
   if (known) {
     append_number(out, cell.provenance.origin);

@@ -11,9 +11,10 @@
 namespace dovetail::pipeline {
 
 // A row of the database holds one or several cells of a record: four bytes of checksum over its key
-// and contents, then the cells, ordered by slot. A cell: a byte with its state and whether it has a
-// provenance, the slot, the provenance, the length of the text, the text; numbers are LEB128.
-// A slot is a column's number in the database. Slot 0 in a key is the row that small columns share.
+// and contents, then the cells, ordered by slot. A cell: a byte with its state, whether it has a
+// provenance and whether its answer was cut, the slot, the provenance, the length of the text, the
+// text; numbers are LEB128. A slot is a column's number in the database. Slot 0 in a key is the row
+// that small columns share.
 using RowKey = std::int64_t;
 inline constexpr int kSlotBits = 16;
 inline constexpr std::uint32_t kSharedSlot = 0;

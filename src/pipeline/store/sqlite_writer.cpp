@@ -96,13 +96,12 @@ Status SqliteWriter::prepare(bool resume) {
   mode->reset();
   // FULL: each commit waits until the log is on the disk (README.md says why less is not enough).
   // The log is moved into the database by tidy(), after those who wait have their answer.
-  constexpr std::string_view kSynchronous =
-      kStoreMutant == StoreMutant::kSyncSeldom ? "NORMAL" : "FULL";
+  const std::string_view synchronous = mutated(StoreMutant::kSyncSeldom) ? "NORMAL" : "FULL";
   if (auto ok = connection_.execute(
           fmt::format("PRAGMA synchronous={}; PRAGMA fullfsync=ON;"
                       "PRAGMA checkpoint_fullfsync=ON; PRAGMA wal_autocheckpoint=0;"
                       "PRAGMA temp_store=MEMORY; PRAGMA cache_size=-65536",
-                      kSynchronous));
+                      synchronous));
       !ok) {
     return ok;
   }
@@ -140,8 +139,8 @@ Status SqliteWriter::prepare(bool resume) {
   // A run whose columns have not been written yet holds nothing.
   if (*columns && !resume) {
     return fail(ErrorKind::kInvalid,
-                "{}: there is a run in this file already; resume it (--resume), or name another "
-                "file for a new run",
+                "{}: there is a run in this file already; go on with it by `dovetail pipeline "
+                "resume`, or name another folder (--output) or file for a new run",
                 connection_.file());
   }
   if (!*columns && *counters != Counters{}) {

@@ -207,7 +207,7 @@ void Store::Impl::run() {
     }
     next_commit = Clock::now() + options.commit_every;
     room.notify_all();
-    if constexpr (kStoreMutant == StoreMutant::kDoneBeforeCommit) answer({});
+    if (mutated(StoreMutant::kDoneBeforeCommit)) answer({});
     const Status status = commit();
     answer(status);
     batch.clear();
@@ -237,7 +237,7 @@ Status Store::Impl::retry(Status status) {
   while (!status) {
     if (!is_passing(status.error())) return status;
     if (!std::exchange(told, true) && options.on_waiting) options.on_waiting(status.error());
-    if constexpr (kStoreMutant == StoreMutant::kForgetFailed) return {};
+    if (mutated(StoreMutant::kForgetFailed)) return {};
     const auto left = give_up - Clock::now();
     if (left <= Clock::duration::zero()) return status;
     bool last = false;

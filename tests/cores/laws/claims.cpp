@@ -1,6 +1,6 @@
 #include "cores/laws/claims.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <array>
 #include <atomic>
@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "cores/executor.h"
+#include "cores/handoff.h"
 #include "cores/ready_ring.h"
-#include "cores/relay.h"
 
 namespace dovetail::cores {
 namespace {
@@ -46,7 +46,7 @@ class Tally {
     for (std::size_t task = 0; task < taken_.size(); ++task) {
       for (std::uint32_t block = 0; block < blocks_; ++block) {
         const int times = taken_[task][block].exchange(0);
-        if (times == 0) say(fmt::format("nobody took block {} of task {}", block, task));
+        if (times == 0) say(fmt::format("no thread took block {} of task {}", block, task));
       }
     }
     return wrong_;
@@ -93,23 +93,23 @@ std::optional<std::string> eight_take_from_ring(const Notice& notice) {
   return tally.finish();
 }
 
-std::optional<std::string> eight_take_from_relay(const Notice& notice) {
+std::optional<std::string> eight_take_from_handoff(const Notice& notice) {
   constexpr std::uint64_t kTasks = 3;
-  Relay relay;
+  Handoff handoff;
   Tally tally(kTasks, kBlocks, notice);
   std::atomic<bool> ends{false};
   auto claimers = start_claimers([&] {
     while (!ends) {
-      const auto claim = relay.take();
+      const auto claim = handoff.take();
       if (claim) tally.take(claim->task, claim->block);
       if (!claim || claim->block % 64 == 0) std::this_thread::yield();
     }
   });
   for (std::uint64_t task = 0; task < kTasks; ++task) {
-    while (!relay.offer(task, kBlocks)) std::this_thread::yield();
+    while (!handoff.offer(task, kBlocks)) std::this_thread::yield();
     tally.take(task, 0);
   }
-  while (relay.has_work()) std::this_thread::yield();
+  while (handoff.has_work()) std::this_thread::yield();
   ends = true;
   for (std::thread& claimer : claimers) claimer.join();
   return tally.finish();

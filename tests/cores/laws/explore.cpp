@@ -1,12 +1,11 @@
 // Tries every order of events: each machine of a few lanes, each sequence of up to four tasks (up
 // to three where some have several blocks), each interleaving of arrivals, ends of parts and
-// planning. dovetail_dispatch_explore_N N ends with 0
-// where mutant N of the dispatcher breaks a rule somewhere, or, for 0, none does.
+// planning. dovetail_dispatch_explorer N ends with 0
+// where the N-th fault of the dispatcher breaks a rule somewhere, or, for 0, none does.
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <optional>
 #include <set>
@@ -14,6 +13,8 @@
 #include <vector>
 
 #include "cores/laws/exploring.h"
+#include "cores/mutation.h"
+#include "support/mutant_argument.h"
 
 namespace dovetail::cores {
 namespace {
@@ -39,12 +40,12 @@ struct State {
       if (const auto& on = floor.running[lane]) {
         text += fmt::format(" {}:{}/{}", lane, on->task, on->block);
       }
-      if (const auto& on = floor.parked[lane]) {
+      if (const auto& on = floor.pending[lane]) {
         text += fmt::format(" {}+{}/{}", lane, on->task, on->block);
       }
     }
     for (GroupId group = 0; group < dispatcher.tracker().groups(); ++group) {
-      text += fmt::format(" {:x}", dispatcher.tracker().kept(group));
+      text += fmt::format(" {:x}", dispatcher.tracker().reserved(group));
     }
     return text;
   }
@@ -100,7 +101,7 @@ class Explorer {
     for (const Move& move : plan.moves) check(state.floor.move(move));
     for (const Placement& placed : plan.placements) place(state, placed);
     for (const auto& [task, next] : state.waiting) {
-      if (kinds_[task].together && next > 0) say("a cohort starts in parts");
+      if (kinds_[task].together && next > 0) say("a gang starts in parts");
     }
   }
 
@@ -160,5 +161,6 @@ int explore(bool has_fault) {
 }  // namespace dovetail::cores
 
 int main(int argc, char** argv) {
-  return dovetail::cores::explore(argc > 1 && std::atoi(argv[1]) != 0);
+  using namespace dovetail::cores;
+  return explore(dovetail::activate_mutant_argument<DispatchMutant>(argc, argv) != 0);
 }

@@ -1,34 +1,36 @@
 // Tries every order of events between the submission of tasks and their end: each machine of a few
 // lanes, each sequence of up to four tasks, each way in which they may wait for each other, each
-// interleaving of what the submitter, the lanes' threads and keepers do. The graph, the dispatcher
-// and the gates are those that executors use; what is done with them stands here as an executor
-// does it. dovetail_ends_explore_N N ends with 0 where the N-th fault breaks a rule somewhere, or,
-// for 0, without a fault, none does.
+// interleaving of what the submitter, the lanes' threads and combiners do. The graph, the
+// dispatcher and the gates are those that executors use; what is done with them stands here as an
+// executor does it. dovetail_ends_explorer N WHERE ends with 0 where the N-th fault breaks a rule
+// somewhere, or, for 0, without a fault, none does. WHERE: gates or dispatcher.
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "cores/gates.h"
 #include "cores/laws/exploring.h"
+#include "cores/mutation.h"
 #include "cores/task_graph.h"
+#include "support/mutant_argument.h"
 
 namespace dovetail::cores {
 namespace {
 
-constexpr std::size_t kMostTasks = 4, kMostBlocks = 2;
+constexpr std::size_t kMaxTasks = 4, kMaxBlocks = 2;
 
 // Tasks, and for each of them those before it for which it waits, one bit each.
 struct Program {
@@ -57,7 +59,7 @@ struct Program {
 class Graph {
  public:
   explicit Graph(const Program& program)
-      : program_(&program), graph_({kMostTasks, 4 * kMostTasks, kMostTasks * kMostTasks}) {}
+      : program_(&program), graph_({kMaxTasks, 4 * kMaxTasks, kMaxTasks * kMaxTasks}) {}
   Graph(const Graph& other) : Graph(*other.program_) {
     for (const int finished : other.done_) {
       if (finished < 0) {
@@ -149,14 +151,14 @@ struct State {
   Shared<Dispatcher> dispatcher;
   Shared<Gates> gates;
   Lanes floor = {};
-  std::array<Count, kMostTasks> blocks_left = {};
-  std::vector<Report> reports = {};  // of which no keeper has heard
+  std::array<Count, kMaxTasks> blocks_left = {};
+  std::vector<Report> reports = {};  // of which no combiner has heard
   std::size_t submitted = 0;
   bool planned = true;              // since the last event
   std::vector<TaskId> queued = {};  // given to the dispatcher, in that order
   // Of each task: blocks that were given to lanes, parts that have ended, times that it was ready.
-  std::array<std::uint32_t, kMostTasks> given{}, ended{}, ready{};
-  std::array<bool, kMostTasks> finished{};  // a keeper has heard of its end
+  std::array<std::uint32_t, kMaxTasks> given{}, ended{}, ready{};
+  std::array<bool, kMaxTasks> finished{};  // a combiner has heard of its end
 };
 
 // States with the same key go on in the same way: what else a state has follows from it, up to
@@ -195,17 +197,17 @@ class Explorer {
  private:
   Key key(const State& state) const {
     Key key;
-    std::array<bool, kMostTasks> parked{};
+    std::array<bool, kMaxTasks> pending{};
     for (std::size_t lane = 0; lane < Lanes::kLanes; ++lane) {
       const auto& runs = state.floor.running[lane];
-      const auto& waits = state.floor.parked[lane];
+      const auto& waits = state.floor.pending[lane];
       const std::uint64_t step = runs ? static_cast<std::uint64_t>(runs->step) : 0;
       key.lanes = key.lanes << 6 | (runs ? (runs->task + 1) << 3 | runs->block << 2 | step : 0);
       key.rest = key.rest << 4 | (waits ? (waits->task + 1) << 1 | waits->block : 0);
-      if (waits) parked[waits->task] = true;
+      if (waits) pending[waits->task] = true;
     }
     for (GroupId group = 0; group < topology_.groups().size(); ++group) {
-      key.lanes = key.lanes << Lanes::kLanesOfGroup | state.dispatcher->tracker().kept(group);
+      key.lanes = key.lanes << Lanes::kLanesOfGroup | state.dispatcher->tracker().reserved(group);
     }
     key.lanes = (key.lanes << 3 | state.submitted) << 1 | (state.planned ? 1 : 0);
     std::uint64_t reports = 0;
@@ -213,13 +215,13 @@ class Explorer {
       const bool gate = report.gate != Gates::kNone;
       reports |= std::uint64_t{1} << (3 * report.task + (gate ? 1 + report.block : 0));
     }
-    key.rest = key.rest << 3 * kMostTasks | reports;
-    std::uint64_t queue = 0;  // the order of those that wait or are parked
+    key.rest = key.rest << 3 * kMaxTasks | reports;
+    std::uint64_t queue = 0;  // the order of those that wait or are pending
     for (const TaskId task : state.queued) {
       const bool waits = state.given[task] < program_.kinds[task].blocks;
-      if (waits || parked[task]) queue = queue << 3 | (task + 1);
+      if (waits || pending[task]) queue = queue << 3 | (task + 1);
     }
-    key.rest = key.rest << 3 * kMostTasks | queue;
+    key.rest = key.rest << 3 * kMaxTasks | queue;
     for (const std::uint32_t given : state.given) key.rest = key.rest << 2 | given;
     return key;
   }
@@ -239,11 +241,11 @@ class Explorer {
       const auto& part = state.floor.running[lane];
       if (!part) continue;
       if (part->step == Step::kEnded) {
-        // Whoever says that a lane is free, has heard of all that had ended.
+        // A report that a lane is free follows the reports of all that had ended.
         if (state.reports.empty()) go([&](State& next) { free_lane(next, lane); });
         continue;
       }
-      // Keepers plan before they let others go on. For what lanes do meanwhile it makes no
+      // Combiners plan before they let others go on. For what lanes do meanwhile it makes no
       // difference whether they do it before or after that.
       if (!state.planned) continue;
       if (part->gate != Gates::kNone && part->step == Step::kGiven) {
@@ -281,10 +283,10 @@ class Explorer {
     if (state.gates->skips(part.gate)) say("a part does not run");
     if (!program_.gated) return;
     // All of them were given their lanes at once.
-    for (const auto* lanes : {&state.floor.running, &state.floor.parked}) {
+    for (const auto* lanes : {&state.floor.running, &state.floor.pending}) {
       for (const auto& other : *lanes) {
-        const bool meets = other && other->task == part.task &&
-                           (is_cohort(part.task) || other->block == part.block);
+        const bool meets =
+            other && other->task == part.task && (is_gang(part.task) || other->block == part.block);
         if (meets && other->step == Step::kGiven) say("a part starts before all have arrived");
       }
     }
@@ -303,7 +305,7 @@ class Explorer {
     }
   }
 
-  // Of a keeper.
+  // Of a combiner.
   void hear(State& state, std::size_t number) {
     const Report report = state.reports[number];
     state.reports.erase(state.reports.begin() + static_cast<std::ptrdiff_t>(number));
@@ -361,7 +363,7 @@ class Explorer {
     for (std::size_t i = 0; i < plan.placements.size() && !wrong_;) {
       const TaskId task = plan.placements[i].task;
       std::size_t end = i + 1;
-      while (is_cohort(task) && end < plan.placements.size() && plan.placements[end].task == task) {
+      while (is_gang(task) && end < plan.placements.size() && plan.placements[end].task == task) {
         ++end;
       }
       give(state, std::span(plan.placements).subspan(i, end - i));
@@ -374,11 +376,11 @@ class Explorer {
     }
   }
 
-  // A block, or all blocks of a cohort.
+  // A block, or all blocks of a gang.
   void give(State& state, std::span<const Placement> blocks) {
     const TaskId task = blocks.front().task;
     const Kind& kind = program_.kinds[task];
-    if (is_cohort(task) && blocks.size() < kind.blocks) say("a cohort starts in parts");
+    if (is_gang(task) && blocks.size() < kind.blocks) say("a gang starts in parts");
     std::uint32_t first = Gates::kNone;
     for (const Placement& placed : blocks) {
       if (state.ready[task] == 0) say("a task is given lanes that is not ready");
@@ -392,8 +394,8 @@ class Explorer {
         Gates& gates = state.gates.change();
         part.gate = first != Gates::kNone ? gates.join(first, parts)
                                           : gates.open(task, parts, program_.gated ? together : 0,
-                                                       false, is_cohort(task));
-        if (is_cohort(task) && first == Gates::kNone) first = part.gate;
+                                                       false, is_gang(task));
+        if (is_gang(task) && first == Gates::kNone) first = part.gate;
         part.start = first == Gates::kNone ? part.gate : first;
         expect_unused(state, part.gate);
       }
@@ -401,10 +403,10 @@ class Explorer {
     }
   }
 
-  // Nobody looks at a gate that is opened, nor has anybody reported it. Who has started no longer
-  // looks at the one that started it.
+  // No part reads a gate that is opened, and no report names it. A part that has started no longer
+  // reads the gate that started it.
   void expect_unused(const State& state, std::uint32_t gate) {
-    for (const auto* lanes : {&state.floor.running, &state.floor.parked}) {
+    for (const auto* lanes : {&state.floor.running, &state.floor.pending}) {
       for (const auto& part : *lanes) {
         if (!part || part->step == Step::kEnded) continue;
         const bool looks =
@@ -413,7 +415,7 @@ class Explorer {
       }
     }
     for (const Report& report : state.reports) {
-      if (report.gate == gate) say("a gate is used again before a keeper has heard of its end");
+      if (report.gate == gate) say("a gate is used again before a combiner has heard of its end");
     }
   }
 
@@ -429,11 +431,11 @@ class Explorer {
     for (GroupId group = 0; group < topology_.groups().size(); ++group) {
       const GroupTracker& tracker = state.dispatcher->tracker();
       if (tracker.idle(group) != tracker.spec(group).all()) say("a lane is left busy");
-      if (tracker.kept(group) != 0) say("a lane is left kept");
+      if (tracker.reserved(group) != 0) say("a lane is left reserved");
     }
   }
 
-  bool is_cohort(TaskId task) const {
+  bool is_gang(TaskId task) const {
     return program_.kinds[task].together && program_.kinds[task].blocks > 1;
   }
   void check(const char* wrong) {
@@ -462,7 +464,7 @@ std::vector<unsigned> edges_of(std::size_t tasks, unsigned number) {
 // A machine, and of how many kinds of tasks each of so many tasks is.
 struct Machine {
   const char* topology;
-  std::array<std::size_t, kMostTasks> choice;
+  std::array<std::size_t, kMaxTasks> choice;
 };
 
 // What goes wrong, with each way in which the tasks may wait for each other, or nothing.
@@ -496,7 +498,7 @@ int explore_all(bool has_fault) {
        {Machine{"1x(1C2V)", {kAll, kAll, kAll, 3}}, Machine{"2x(1C2V)", {kAll, kAll, 6, 2}},
         Machine{"1x(3L)", {kAll, kAll, kAll, 3}}}) {
     const Topology topology = *Topology::parse(machine.topology);
-    for (std::size_t count = 1; count <= kMostTasks; ++count) {
+    for (std::size_t count = 1; count <= kMaxTasks; ++count) {
       const auto kinds = std::span(kKinds).first(machine.choice[count - 1]);
       const bool found = for_each_sequence(kinds, count, [&](const auto& sequence) {
         const auto wrong = explore(topology, sequence, programs, states);
@@ -514,5 +516,10 @@ int explore_all(bool has_fault) {
 }  // namespace dovetail::cores
 
 int main(int argc, char** argv) {
-  return dovetail::cores::explore_all(argc > 1 && std::atoi(argv[1]) != 0);
+  using namespace dovetail::cores;
+  if (argc != 3) return 2;
+  const int number = std::string_view(argv[2]) == "dispatcher"
+                         ? dovetail::activate_mutant_argument<DispatchMutant>(argc, argv)
+                         : dovetail::activate_mutant_argument<GateMutant>(argc, argv);
+  return explore_all(number != 0);
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <array>
 #include <bit>
@@ -56,19 +56,19 @@ class Floor {
   static GroupId group_of(std::size_t lane) { return static_cast<GroupId>(lane / kLanesOfGroup); }
   static unsigned index_of(std::size_t lane) { return static_cast<unsigned>(lane % kLanesOfGroup); }
 
-  std::array<std::optional<Work>, kLanes> running, parked;
+  std::array<std::optional<Work>, kLanes> running, pending;
 
   bool idle() const {
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
-      if (running[lane] || parked[lane]) return false;
+      if (running[lane] || pending[lane]) return false;
     }
     return true;
   }
 
   const char* move(const Move& move) {
-    auto& from = parked[lane(move.from_group, move.from_lane)];
+    auto& from = pending[lane(move.from_group, move.from_lane)];
     if (!from || from->task != move.task || from->block != move.block) {
-      return "what moves was not parked there";
+      return "what moves was not pending there";
     }
     return start(lane(move.to_group, move.to_lane), *std::exchange(from, std::nullopt));
   }
@@ -76,21 +76,21 @@ class Floor {
   // A block is given its lanes.
   const char* place(const GroupSpec& group, const Kind& kind, const Placement& placed,
                     const Work& work) {
-    const LaneMask lanes = placed.running | placed.parked;
+    const LaneMask lanes = placed.running | placed.pending;
     if (choose_lanes(group, kind.shape, lanes) != lanes) return "lanes that do not fit the shape";
-    if (placed.parked != 0 && kind.together) return "a block of a cohort has to wait";
-    if (placed.parked != 0 && kind.shape.is_mixed()) {
+    if (placed.pending != 0 && kind.together) return "a block of a gang has to wait";
+    if (placed.pending != 0 && kind.shape.is_mixed()) {
       return "a mixed task shares its lanes with foreign work";
     }
     const char* wrong = nullptr;
     for_each_lane(placed.running, [&](unsigned index) {
       if (const char* why = start(lane(placed.group, index), work)) wrong = why;
     });
-    for_each_lane(placed.parked, [&](unsigned index) {
+    for_each_lane(placed.pending, [&](unsigned index) {
       const std::size_t one = lane(placed.group, index);
-      if (!running[one]) wrong = "something is parked behind an idle lane";
-      if (parked[one]) wrong = "a pending slot is taken twice";
-      parked[one] = work;
+      if (!running[one]) wrong = "something is pending behind an idle lane";
+      if (pending[one]) wrong = "a pending slot is taken twice";
+      pending[one] = work;
     });
     return wrong;
   }
@@ -98,16 +98,16 @@ class Floor {
   // What ran on the lane has ended, and this is what the dispatcher says that runs now.
   const char* finish(std::size_t lane, const std::optional<Dispatcher::Part>& next) {
     running[lane].reset();
-    auto& own = parked[lane];
-    if (!next) return own ? "what was parked is forgotten" : nullptr;
-    if (!own) return "something runs that was not parked here";
+    auto& own = pending[lane];
+    if (!next) return own ? "what was pending is forgotten" : nullptr;
+    if (!own) return "something runs that was not pending here";
     const auto is_next = [&](const std::optional<Work>& work) {
       return work && work->task == next->task && work->block == next->block;
     };
     for (std::size_t other = 0; other < kLanes && !is_next(own); ++other) {
-      if (is_next(parked[other])) std::swap(parked[other], own);  // it was older
+      if (is_next(pending[other])) std::swap(pending[other], own);  // it was older
     }
-    if (!is_next(own)) return "something runs that was parked nowhere";
+    if (!is_next(own)) return "something runs that was pending nowhere";
     return start(lane, *std::exchange(own, std::nullopt));
   }
 

@@ -1,15 +1,15 @@
-// Looks for a fault of the dispatcher that it is built with: dovetail_dispatch_mutant_N N ends with
-// 0 where the laws notice mutant N within some thousand random histories, or, for 0, notice
-// nothing.
+// Looks for a fault of the dispatcher: dovetail_dispatch_hunt N ends with 0 where the laws notice
+// the N-th within some thousand random histories, or, for 0, notice nothing.
 
 #include <cstdio>
-#include <cstdlib>
 
 #include "cores/laws/play.h"
+#include "cores/mutation.h"
+#include "support/mutant_argument.h"
 
 int main(int argc, char** argv) {
   using namespace dovetail::cores;
-  const bool has_fault = argc > 1 && std::atoi(argv[1]) != 0;
+  const bool has_fault = dovetail::activate_mutant_argument<DispatchMutant>(argc, argv) != 0;
   for (std::uint64_t seed = 0; seed < 3000; ++seed) {
     const History history = random_history(seed);
     const Played played = play(history.topology, history.jobs, history.options);

@@ -1,6 +1,6 @@
 #include "cores/laws/play.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <random>
@@ -40,9 +40,9 @@ Played play(const std::string& topology, const std::vector<Job>& jobs,
             const DispatchOptions& options) {
   const auto machine = Topology::parse(topology);
   if (!machine) throw std::logic_error(machine.error().message);
-  VirtualMachine player(*machine, options, [&](TaskId task, std::uint32_t, GroupId, unsigned) {
-    return jobs.at(task).takes;
-  });
+  study::VirtualMachine player(
+      *machine, options,
+      [&](TaskId task, std::uint32_t, GroupId, unsigned) { return jobs.at(task).takes; });
   for (const Job& job : jobs) {
     const Status ok =
         player.submit({job.id, job.shape, job.blocks, job.together, job.cost}, job.at);
@@ -92,7 +92,8 @@ std::vector<std::string> violations_of_backfill(std::uint64_t seed) {
                                               "2x(3L)",   "1x(2C4V)", "1x(2C2V)+2x(1C1V)"};
   const std::string topology = kMachines[below(std::size(kMachines))];
   DispatchOptions options;
-  options.parks = false;  // the younger one may not push what is parked to other lanes, either
+  options.pending_slots =
+      false;  // the younger one may not push what is pending to other lanes, either
   std::vector<Job> jobs;
   const auto add = [&](const TaskShape& shape, Ticks at, std::uint32_t blocks = 1) {
     const Ticks takes = 1 + below(40);
@@ -104,9 +105,9 @@ std::vector<std::string> violations_of_backfill(std::uint64_t seed) {
   const Dispatcher dispatcher(*Topology::parse(topology), options);
   static constexpr TaskShape kWide[] = {k1C1V, k1C2V, k2V, kWholeGroup};
   const TaskId wide = jobs.size();
-  const bool cohort = below(3) == 0;
-  add(cohort ? kVectorTask : kWide[below(4)], 10, cohort ? 2 + below(4) : 1);
-  if (!dispatcher.check({wide, jobs[wide].shape, jobs[wide].blocks, cohort, 0})) return {};
+  const bool gang = below(3) == 0;
+  add(gang ? kVectorTask : kWide[below(4)], 10, gang ? 2 + below(4) : 1);
+  if (!dispatcher.check({wide, jobs[wide].shape, jobs[wide].blocks, gang, 0})) return {};
   const Ticks without = play(topology, jobs, options).start_of(wide);
   add(below(2) == 0 ? kMatrixTask : kVectorTask, 11 + below(20));
   const Ticks with = play(topology, jobs, options).start_of(wide);
@@ -121,13 +122,13 @@ History draw(std::mt19937_64& random, const Load& load) {
   const auto below = [&](std::uint64_t n) { return random() % n; };
   History history;
   history.topology = load.topology;
-  history.options.patience = static_cast<std::uint32_t>(1 + below(8));
-  history.options.parks = below(4) != 0;
+  history.options.starvation_bound = static_cast<std::uint32_t>(1 + below(8));
+  history.options.pending_slots = below(4) != 0;
   const Dispatcher dispatcher(*Topology::parse(history.topology), history.options);
   static constexpr TaskShape kShapes[] = {kMatrixTask, kVectorTask, kVectorTask, k1C1V,
                                           k1C2V,       k2V,         kWholeGroup};
   const bool costs_known = below(3) == 0;
-  const bool cohorts = below(2) == 0, many_cohorts = cohorts && below(2) == 0;
+  const bool gangs = below(2) == 0, many_gangs = gangs && below(2) == 0;
   const std::uint64_t mixed_share = 1 + below(6);
   const Ticks spread = 1 + below(100);
   const std::uint64_t count = 1 + below(load.jobs);
@@ -140,10 +141,10 @@ History draw(std::mt19937_64& random, const Load& load) {
     job.at = at;
     job.takes = 1 + below(40);
     if (costs_known) job.cost = job.takes;
-    if (below(many_cohorts ? 2 : 5) == 0) {
+    if (below(many_gangs ? 2 : 5) == 0) {
       job.blocks = static_cast<std::uint32_t>(2 + below(load.blocks - 1));
     }
-    job.together = cohorts && below(many_cohorts ? 2 : 3) == 0;
+    job.together = gangs && below(many_gangs ? 2 : 3) == 0;
     if (dispatcher.check({job.id, job.shape, job.blocks, job.together, job.cost})) {
       history.jobs.push_back(job);
     }

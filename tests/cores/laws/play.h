@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cores/virtual_machine.h"
+#include "study/virtual_machine.h"
 
 namespace dovetail::cores {
 
@@ -26,7 +26,7 @@ inline constexpr TaskShape k2V = {0, 2, false};
 struct Played {
   std::vector<Span> spans;
   std::vector<Move> moves;
-  std::vector<Wait> waits;
+  std::vector<study::Wait> waits;
   std::size_t left = 0;  // tasks that never found lanes
   Ticks end = 0;
 
@@ -46,9 +46,9 @@ Played play(const std::string& topology, const std::vector<Job>& jobs,
 std::vector<std::string> violations(const std::string& topology, const std::vector<Job>& jobs,
                                     const Played& played, const DispatchOptions& options = {});
 
-// Plays a mixed task or a cohort that has to wait, with and without a younger task of a single
+// Plays a mixed task or a gang that has to wait, with and without a younger task of a single
 // lane, on a machine and behind tasks that are drawn by a seed. All costs are known and nothing is
-// parked: then the younger one may not make the other start later.
+// pending: then the younger one may not make the other start later.
 std::vector<std::string> violations_of_backfill(std::uint64_t seed);
 
 // As violations(), for spans of threads, as far as their clocks can tell

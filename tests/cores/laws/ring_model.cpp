@@ -1,6 +1,6 @@
 #include "cores/laws/ring_model.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <random>

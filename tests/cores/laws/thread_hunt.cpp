@@ -1,15 +1,22 @@
-// Looks for a fault that the dispatcher or the executor is built with: dovetail_thread_mutant_N N
-// and dovetail_thread_dispatch_mutant_N N end with 0 where the laws on threads notice it, or, for
-// 0, notice nothing.
+// Looks for a fault of the dispatcher or the executor: dovetail_thread_hunt N WHERE ends with 0
+// where the laws on threads notice the N-th, or, for 0, notice nothing. WHERE: dispatcher or
+// executor.
 
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 
 #include "cores/laws/thread_laws.h"
+#include "cores/mutation.h"
+#include "support/mutant_argument.h"
 
 int main(int argc, char** argv) {
   using namespace dovetail::cores;
-  const bool has_fault = argc > 1 && std::atoi(argv[1]) != 0;
+  if (argc != 3) return 2;
+  const int number = std::string_view(argv[2]) == "executor"
+                         ? dovetail::activate_mutant_argument<ExecutorMutant>(argc, argv)
+                         : dovetail::activate_mutant_argument<DispatchMutant>(argc, argv);
+  const bool has_fault = number != 0;
   // Without a fault nothing waits for ever, however slow the machine is.
   const std::chrono::seconds limit(has_fault ? 5 : 120);
   const auto notice = [has_fault](std::uint64_t seed, const std::string& what) {

@@ -1,6 +1,6 @@
 #include "cores/laws/thread_laws.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ class Stage {
           return options;
         }()) {}
 
-  // Until it holds. Where it does not within the limit, nobody waits for anything any more.
+  // Until it holds. Where it does not within the limit, no task waits any more.
   template <class Holds>
   void until(Holds holds) {
     const auto deadline = std::chrono::steady_clock::now() + limit_;
@@ -110,18 +110,18 @@ class Trial {
   Trial(std::uint64_t seed, std::chrono::milliseconds limit,
         const std::function<void(const std::string&)>& on_stall)
       : random_(seed), limit_(limit), on_stall_(on_stall) {
-    dispatch_.patience = static_cast<std::uint32_t>(1 + below(8));
-    dispatch_.parks = below(4) != 0;
+    dispatch_.starvation_bound = static_cast<std::uint32_t>(1 + below(8));
+    dispatch_.pending_slots = below(4) != 0;
   }
 
   // What broke the first of them that is broken.
   std::vector<std::string> run() {
     const std::function<void()> laws[] = {
-        [this] { cohort_is_whole(); },      [this] { every_lane_runs(); },
+        [this] { gang_is_whole(); },        [this] { every_lane_runs(); },
         [this] { oldest_first(false); },    [this] { oldest_first(true); },
         [this] { both_kinds_by_age(); },    [this] { single_among_mixed(); },
-        [this] { mixed_among_singles(); },  [this] { mixed_among_cohorts(); },
-        [this] { no_block_is_lost(); },     [this] { parked_work_moves(); },
+        [this] { mixed_among_singles(); },  [this] { mixed_among_gangs(); },
+        [this] { no_block_is_lost(); },     [this] { pending_work_moves(); },
         [this] { takes_no_lane_in_vain(); }};
     for (const auto& law : laws) {
       law();
@@ -143,7 +143,7 @@ class Trial {
   }
 
   // Rounds of as many parts as there are lanes, each of which waits for all others of its round.
-  // One mixed task or cohort at most: two would not be sure to find lanes beside single ones that
+  // One mixed task or gang at most: two would not be sure to find lanes beside single ones that
   // do not end.
   void every_lane_runs() {
     struct Kind {
@@ -185,7 +185,7 @@ class Trial {
            late - met.begin(), met.size());
   }
 
-  // As many as there are lanes run at once, and are the oldest.
+  // As many as there are lanes run at once, and are the oldest of both kinds.
   void oldest_first(bool dispatched) {
     static constexpr const char* kMachines[] = {"1x(4L)", "2x(2L)", "1x(1L)"};
     const char* topology = kMachines[below(std::size(kMachines))];
@@ -200,7 +200,8 @@ class Trial {
       stage.submit({kWholeGroup}, [](const Part&) {});
     }
     for (std::uint32_t task = 0; task < 10 * lanes; ++task) {
-      stage.submit({kVectorTask}, [&stage, &order, task, lanes](const Part&) {
+      const TaskShape shape = below(2) == 0 ? kMatrixTask : kVectorTask;
+      stage.submit({shape}, [&stage, &order, task, lanes](const Part&) {
         const std::size_t wave = order.start(task) / lanes;
         stage.until([&] { return order.count() >= (wave + 1) * lanes; });
       });
@@ -266,9 +267,9 @@ class Trial {
       return TaskSpec{task < kMixed ? kGroupOf1C2V : kVectorTask};
     });
     const std::size_t waited = before(kMixed, started);
-    if (waited > dispatch_.patience) {
-      broken("1x(1C2V): a vector task waited for {} mixed ones, patience {}", waited,
-             dispatch_.patience);
+    if (waited > dispatch_.starvation_bound) {
+      broken("1x(1C2V): a vector task waited for {} mixed ones, starvation bound {}", waited,
+             dispatch_.starvation_bound);
     }
     std::erase(started, kMixed);
     if (!std::is_sorted(started.begin(), started.end()))
@@ -284,16 +285,15 @@ class Trial {
     if (waited > 4) broken("1x(1C2V): a mixed task waited for {} vector ones", waited);
   }
 
-  void mixed_among_cohorts() {
-    static constexpr std::uint32_t kCohorts = 40;
-    const std::vector<std::uint32_t> started =
-        order_of_starts(kCohorts + 1, [](std::uint32_t task) {
-          return task == 0 ? TaskSpec{kGroupOf1C2V} : TaskSpec{kVectorTask, true, 2};
-        });
+  void mixed_among_gangs() {
+    static constexpr std::uint32_t kGangs = 40;
+    const std::vector<std::uint32_t> started = order_of_starts(kGangs + 1, [](std::uint32_t task) {
+      return task == 0 ? TaskSpec{kGroupOf1C2V} : TaskSpec{kVectorTask, true, 2};
+    });
     const std::size_t waited = before(0, started);
-    if (waited > dispatch_.patience) {
-      broken("1x(1C2V): a mixed task waited for {} younger cohorts, patience {}", waited,
-             dispatch_.patience);
+    if (waited > dispatch_.starvation_bound) {
+      broken("1x(1C2V): a mixed task waited for {} younger gangs, starvation bound {}", waited,
+             dispatch_.starvation_bound);
     }
   }
 
@@ -314,9 +314,9 @@ class Trial {
     if (ran != blocks) broken("1x(2L): {} blocks ran instead of {}", ran.load(), blocks);
   }
 
-  // The mixed task waits for the first group. The others, which came after it, are parked in the
+  // The mixed task waits for the first group. The others, which came after it, are pending in the
   // second, where nothing ends before they have run: they have to find lanes in the first.
-  void parked_work_moves() {
+  void pending_work_moves() {
     Stage stage = on("2x(2L)");
     std::atomic<std::uint32_t> ran{0};
     std::atomic<bool> open{false};
@@ -326,11 +326,11 @@ class Trial {
     for (int i = 0; i < 2; ++i) stage.submit({kVectorTask}, [&ran](const Part&) { ++ran; });
     open = true;
     stage.wait();
-    if (stage.gave_up()) broken("2x(2L): what was parked stayed behind a busy lane");
+    if (stage.gave_up()) broken("2x(2L): what was pending stayed behind a busy lane");
   }
 
-  // Two mixed tasks wait, each for a vector lane of a group; one has lanes kept for it, those of
-  // the other group stay usable, and the vector lanes are let go by a task that needs one.
+  // Two mixed tasks wait, each for a vector lane of a group; one has lanes reserved for it, those
+  // of the other group stay usable, and the vector lanes are let go by a task that needs one.
   void takes_no_lane_in_vain() {
     Stage stage = on("2x(1C2V)");
     std::atomic<bool> ran{false};
@@ -341,9 +341,9 @@ class Trial {
     if (stage.gave_up()) broken("2x(1C2V): a mixed task took lanes before it had all");
   }
 
-  // A cohort that needs all vector lanes, of which some are held until a matrix task has run that
+  // A gang that needs all vector lanes, of which some are held until a matrix task has run that
   // came after it.
-  void cohort_is_whole() {
+  void gang_is_whole() {
     for (int round = 0; round < 20; ++round) {
       Stage stage = on("2x(1C2V)");
       const auto held = static_cast<std::uint32_t>(1 + below(3));
@@ -359,7 +359,7 @@ class Trial {
       stage.wait();
       if (stage.gave_up()) return broken("2x(1C2V): {} tasks do not run at once", held);
       if (!early) continue;
-      broken("2x(1C2V): a cohort started where {} of its lanes were taken", held);
+      broken("2x(1C2V): a gang started where {} of its lanes were taken", held);
       return;
     }
   }

@@ -14,12 +14,12 @@ namespace dovetail::cores {
 // certain.
 //
 // * Live frontier, whole resource: where all lanes have something to do, all of it runs at once;
-//   what is parked moves to a lane that comes free; a mixed task or a cohort starts when all of its
+//   what is pending moves to a lane that comes free; a mixed task or a gang starts when all of its
 //   lanes are free, and takes none of them before.
 // * Oldest first: of equal tasks, in the rings and through the dispatcher; of both kinds on a lane
 //   that does both.
 // * Bounded waiting: a task of one lane among mixed ones, a mixed one among those, a mixed one
-//   among cohorts.
+//   among gangs.
 //
 // A task that waits longer than `limit` counts as one that waits for ever. Where an executor
 // itself stands still, on_stall is told why, on some other thread, and this does not return.

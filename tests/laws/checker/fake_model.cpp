@@ -1,6 +1,6 @@
 #include "laws/checker/fake_model.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace dovetail::laws {
 
@@ -32,7 +32,7 @@ std::string FakeModel::compute(const schedule::Row& row, const FakeRequest& requ
                        row.sampled ? "" : "not ", end);
   for (std::uint32_t i = 0; i < row.tokens; ++i) {
     const std::uint32_t position = row.first_position + i;
-    // A wrong guess leaves a wrong token behind.
+    // A rejected draft token leaves a wrong token behind.
     const bool wrong = i > request.right && i >= real;
     at(row, position) = {wrong ? -2 : request.token(position), position};
   }

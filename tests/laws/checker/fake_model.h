@@ -18,8 +18,8 @@ struct FakeRequest {
   std::uint32_t family = 0;
   std::uint32_t shared = 0;  // positions [0, shared) hold the family's tokens
   bool finish_next = false;
-  std::uint32_t guesses = 0;  // offered with every result,
-  std::uint32_t right = 0;    // and so many of them turn out right
+  std::uint32_t drafts = 0;  // offered with every result,
+  std::uint32_t right = 0;   // and so many of them turn out right
 
   std::int32_t token(std::uint32_t position) const;
 };

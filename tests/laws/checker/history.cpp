@@ -1,6 +1,6 @@
 #include "laws/checker/history.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <fmt/ostream.h>
 
 #include <algorithm>
@@ -72,7 +72,7 @@ class Player {
   Verdict verdict_;
   std::uint64_t judged_ = 0;
   std::map<schedule::SequenceId, FakeRequest> alive_;
-  std::deque<StepPlan> under_way_;
+  std::deque<StepPlan> in_flight_;
   std::uint64_t bound_ = 64;
   schedule::SequenceId next_ = 1;
 };
@@ -93,7 +93,7 @@ void Player::add(const Operation& operation) {
   if (operation.c % 2 == 0)
     request.shared = operation.c / 2 % 4 == 0 ? options_.max_context
                                               : request.prompt * (operation.c / 2 % 4) / 4;
-  request.guesses = operation.c / 8 % 5;
+  request.drafts = operation.c / 8 % 5;
   request.right = operation.c / 40 % 4;
   std::vector<std::int32_t> prompt;
   for (std::uint32_t p = 0; p < request.prompt; ++p) prompt.push_back(request.token(p));
@@ -108,9 +108,9 @@ void Player::add(const Operation& operation) {
   const Status added = scheduler_.add(spec);
   if (reference_ && reference_->add(spec) != added.has_value())
     fault(fmt::format("reference: it {} {}", added ? "refuses" : "accepts", spec.id));
-  tell("add {} prompt={} max={} family={} shared={} priority={} tenant={} class={} guesses={}/{}{}",
+  tell("add {} prompt={} max={} family={} shared={} priority={} tenant={} class={} drafts={}/{}{}",
        spec.id, spec.prompt_tokens, max_new, request.family, request.shared, spec.priority,
-       spec.tenant, spec.batch_class, request.right, request.guesses,
+       spec.tenant, spec.batch_class, request.right, request.drafts,
        added ? "" : ": " + added.error().message);
   if (!added) {
     ++verdict_.tally.refused;
@@ -123,7 +123,7 @@ void Player::add(const Operation& operation) {
 }
 
 void Player::plan() {
-  const bool ahead = !under_way_.empty();
+  const bool ahead = !in_flight_.empty();
   StepPlan plan;
   const Status status = scheduler_.plan(plan);
   if (story_ != nullptr) {
@@ -146,19 +146,19 @@ void Player::plan() {
     tally.cached += admission.resumed ? 0 : admission.cached_tokens;
   if (plan.rows.empty()) return;
   tally.rows += plan.rows.size();
-  tally.guessed += plan.drafts;
+  tally.drafted += plan.drafts;
   tally.mixed += plan.prefill_rows > 0 && plan.decode_rows() > 0 ? 1 : 0;
   tally.turns += plan.decode_rows() > 0 && plan.tokens == options_.max_num_batched_tokens &&
                          scheduler_.running() > plan.rows.size()
                      ? 1
                      : 0;
   tally.ahead += ahead ? 1 : 0;
-  under_way_.push_back(std::move(plan));
+  in_flight_.push_back(std::move(plan));
 }
 
 void Player::commit() {
-  const StepPlan plan = std::move(under_way_.front());
-  under_way_.pop_front();
+  const StepPlan plan = std::move(in_flight_.front());
+  in_flight_.pop_front();
   ++verdict_.tally.steps;
   StepResult result;
   std::map<schedule::SequenceId, ReferenceScheduler::Result> results;
@@ -176,14 +176,14 @@ void Player::commit() {
     outcome.new_tokens =
         std::min(1 + std::min(row.drafts, request.right), request.final_length - request.tokens);
     if (request.finish_next) outcome.new_tokens = 1;
-    verdict_.tally.right += outcome.new_tokens - 1;
+    verdict_.tally.accepted += outcome.new_tokens - 1;
     ReferenceScheduler::Result& same = results[row.sequence];
     for (std::uint32_t i = 0; i < outcome.new_tokens; ++i) {
       result.tokens.push_back(request.token(request.tokens++));
       same.tokens.push_back(result.tokens.back());
     }
     outcome.finished = request.finish_next || request.tokens == request.final_length;
-    outcome.next_drafts = request.guesses;
+    outcome.next_drafts = request.drafts;
     same.finished = outcome.finished;
     same.next_drafts = outcome.next_drafts;
     result.rows.push_back(outcome);
@@ -233,17 +233,17 @@ void Player::act(const Operation& operation) {
       add(operation);
       break;
     case Verb::kAdvance:
-      under_way_.empty() ? plan() : commit();
+      in_flight_.empty() ? plan() : commit();
       break;
     case Verb::kAhead:
-      under_way_.size() < 2 ? plan() : commit();
+      in_flight_.size() < 2 ? plan() : commit();
       break;
     case Verb::kCancel: {
       if (next_ == 1) break;
       const schedule::SequenceId id = 1 + operation.a % (next_ - 1);  // it may have ended
       tell("cancel {}", id);
       verdict_.tally.cancelled += alive_.erase(id);
-      for (const StepPlan& plan : under_way_) {
+      for (const StepPlan& plan : in_flight_) {
         for (const Row& row : plan.rows) verdict_.tally.in_flight += row.sequence == id ? 1 : 0;
       }
       scheduler_.cancel(id);
@@ -253,10 +253,10 @@ void Player::act(const Operation& operation) {
     case Verb::kFinish:
       if (!alive_.empty()) some(operation.a).finish_next = true;
       break;
-    case Verb::kGuess:
+    case Verb::kDraft:
       if (!alive_.empty()) {
         FakeRequest& request = some(operation.a);
-        request.guesses = operation.b % 6;
+        request.drafts = operation.b % 6;
         request.right = operation.c % 6;
       }
       break;
@@ -277,11 +277,11 @@ Verdict Player::play() {
   scheduler_.withhold_blocks(0);
   if (reference_) reference_->withhold(0);
   std::uint64_t steps = 0;
-  while (sound() && !(scheduler_.idle() && under_way_.empty())) {
+  while (sound() && !(scheduler_.idle() && in_flight_.empty())) {
     if (++steps > bound_ * std::max<std::size_t>(1, alive_.size())) {
       fault(fmt::format("law 4: {} sequences are alive after {} more steps", alive_.size(), steps));
     } else {
-      under_way_.empty() ? plan() : commit();
+      in_flight_.empty() ? plan() : commit();
     }
   }
   if (sound()) {
@@ -302,8 +302,8 @@ void Tally::add(const Tally& other) {
   ahead += other.ahead;
   preempted += other.preempted;
   cached += other.cached;
-  guessed += other.guessed;
-  right += other.right;
+  drafted += other.drafted;
+  accepted += other.accepted;
   cancelled += other.cancelled;
   in_flight += other.in_flight;
   refused += other.refused;
@@ -319,7 +319,7 @@ void describe(const History& history, std::ostream& out) {
   fmt::print(
       out,
       "\noptions seqs={} budget={} threshold={} block={} context={} blocks={} queue={} mixed={} "
-      "prefix={} guesses={} alignment={} floor={} interval={} watermark={} policy={} ageing={} "
+      "prefix={} drafts={} alignment={} floor={} interval={} watermark={} policy={} ageing={} "
       "timed={}\n",
       options.max_num_seqs, options.max_num_batched_tokens, options.long_prefill_token_threshold,
       options.block_size, options.max_context, options.kv_blocks, options.max_waiting,
@@ -348,8 +348,8 @@ History read_history(const std::uint8_t* data, std::size_t size) {
   options.max_waiting = between(1, 24);
   options.mixed = byte() % 4 != 3;
   options.prefix_cache = byte() % 3 != 0;
-  const std::uint32_t guesses = between(0, 8);
-  options.speculative_tokens = guesses > 4 ? 0 : guesses;
+  const std::uint32_t drafts = between(0, 8);
+  options.speculative_tokens = drafts > 4 ? 0 : drafts;
   options.prefill_alignment = between(0, 4);
   options.min_prefill_tokens = between(1, 9);
   options.prefill_interval = between(1, 3);
@@ -366,7 +366,7 @@ History read_history(const std::uint8_t* data, std::size_t size) {
     constexpr Verb kVerbs[] = {Verb::kAdvance, Verb::kAdvance, Verb::kAdvance, Verb::kAdvance,
                                Verb::kAhead,   Verb::kAhead,   Verb::kAhead,   Verb::kAhead,
                                Verb::kAdd,     Verb::kAdd,     Verb::kAdd,     Verb::kAdd,
-                               Verb::kCancel,  Verb::kFinish,  Verb::kGuess,   Verb::kWithhold};
+                               Verb::kCancel,  Verb::kFinish,  Verb::kDraft,   Verb::kWithhold};
     const std::uint32_t verb = byte();
     const std::uint32_t a = byte(), b = byte();
     // Rare: memory that is gone stops everything.

@@ -10,7 +10,7 @@
 
 namespace dovetail::laws {
 
-enum class Verb : std::uint8_t { kAdd, kAdvance, kAhead, kCancel, kFinish, kGuess, kWithhold };
+enum class Verb : std::uint8_t { kAdd, kAdvance, kAhead, kCancel, kFinish, kDraft, kWithhold };
 
 // Numbers are taken modulo what makes sense where they are used, so that every list of operations
 // is a history, also after shrinking.
@@ -33,11 +33,11 @@ struct Tally {
   std::uint64_t mixed = 0;  // steps
   std::uint64_t ahead = 0;  // plans with rows, made ahead
   std::uint64_t preempted = 0;
-  std::uint64_t cached = 0;   // tokens found
-  std::uint64_t guessed = 0;  // guesses computed
-  std::uint64_t right = 0;    // of them
+  std::uint64_t cached = 0;    // tokens found
+  std::uint64_t drafted = 0;   // drafts computed
+  std::uint64_t accepted = 0;  // of them
   std::uint64_t cancelled = 0;
-  std::uint64_t in_flight = 0;  // cancelled with a row under way
+  std::uint64_t in_flight = 0;  // cancelled with a row in flight
   std::uint64_t refused = 0;
   std::uint64_t turns = 0;  // steps in which a decoding sequence had no row
   void add(const Tally& other);

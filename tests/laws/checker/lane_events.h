@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "cores/virtual_machine.h"
+#include "cores/spans.h"
 
 namespace dovetail::laws {
 
@@ -35,7 +35,7 @@ struct LaneEvent {
 };
 
 // The events of a run, as it can have been: by time, and where several things have the same, ends
-// first, since whoever starts may do so on the lane or after the task that has ended; then what
+// first, since a task may start on the lane or after the task that has ended; then what
 // becomes ready, in the order of `ready`; then starts. What ends when it starts does so right after
 // that.
 std::vector<LaneEvent> in_order(std::span<const LaneEvent> ready,

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "laws/checker/cheapest_lanes.h"
-#include "laws/checker/kept_lanes.h"
+#include "laws/checker/reserved_lanes.h"
 
 namespace dovetail::laws {
 
@@ -27,19 +27,16 @@ bool may_be_part(const GroupSpec& group, const TaskShape& shape, LaneMask lanes)
          count(lanes & ~group.matrix) <= shape.vector && count(lanes) <= shape.lanes();
 }
 
-bool uses(const TaskShape& shape, bool matrix) {
-  return shape.whole_group || (matrix ? shape.matrix : shape.vector) > 0;
-}
-
 }  // namespace
 
 LaneRules LaneRules::of(const cores::DispatchOptions& options) {
   LaneRules rules;
-  rules.patience = options.patience;
-  rules.parks = options.parks;
+  rules.starvation_bound = options.starvation_bound;
+  rules.pending_slots = options.pending_slots;
+  if (options.may_stage()) rules.oldest_mixed_first = rules.bounded = false;
   if (options.policy == cores::AdmissionPolicy::kStrict) return rules;
   // Parts of mixed tasks are given to lanes one by one, and bound to their group where they are
-  // parked.
+  // pending.
   rules.mixed = Together::kAnyhow;
   rules.oldest_mixed_first = false;
   rules.bounded = false;
@@ -48,7 +45,7 @@ LaneRules LaneRules::of(const cores::DispatchOptions& options) {
 
 LaneRules LaneRules::on_threads(bool together) {
   LaneRules rules;
-  rules.mixed = rules.cohorts = together ? Together::kOverlapping : Together::kAnyhow;
+  rules.mixed = rules.gangs = together ? Together::kOverlapping : Together::kAnyhow;
   rules.oldest_first = rules.oldest_mixed_first = rules.bounded = false;
   return rules;
 }
@@ -56,9 +53,12 @@ LaneRules LaneRules::on_threads(bool together) {
 LaneLawChecker::LaneLawChecker(const cores::Topology& machine, const LaneRules& rules)
     : groups_(machine.groups().begin(), machine.groups().end()), rules_(rules) {
   for (const GroupSpec& group : groups_) {
+    one_kind_ = one_kind_ && group.matrix == group.vector;
+    lane_count_[kMatrix] += static_cast<std::size_t>(std::popcount(group.matrix));
+    lane_count_[kVector] += static_cast<std::size_t>(std::popcount(group.vector));
     idle_.push_back(group.all());
     running_.emplace_back(static_cast<std::size_t>(std::bit_width(group.all())));
-    since_kept_.emplace_back(running_.back().size());
+    since_reserved_.emplace_back(running_.back().size());
   }
   singles_[kMatrix].shape = cores::kMatrixTask;
   singles_[kVector].shape = cores::kVectorTask;
@@ -98,12 +98,21 @@ void LaneLawChecker::finish() {
 }
 
 LaneLawChecker::Line& LaneLawChecker::line_of(const cores::ReadyTask& task) {
-  if (task.together && task.blocks > 1) return cohorts_;
-  if (!task.shape.is_mixed()) return singles_[task.shape.matrix > 0 ? kMatrix : kVector];
+  if (task.together && task.blocks > 1) return gangs_;
+  if (!task.shape.is_mixed()) return singles_[kind_of(task.shape)];
   const std::pair key{task.shape.whole_group, task.shape.matrix * 256U + task.shape.vector};
   Line& line = mixed_[key];
   line.shape = task.shape;
   return line;
+}
+
+// Where all lanes do both kinds of work, tasks of one lane are equal.
+LaneLawChecker::Kind LaneLawChecker::kind_of(const TaskShape& shape) const {
+  return shape.matrix > 0 && !one_kind_ ? kMatrix : kVector;
+}
+
+LaneMask LaneLawChecker::lanes_for(Kind kind, GroupId group) const {
+  return kind == kMatrix ? groups_[group].matrix : groups_[group].vector;
 }
 
 const LaneLawChecker::Line* LaneLawChecker::oldest_mixed() const {
@@ -163,11 +172,16 @@ void LaneLawChecker::start(const LaneEvent& event) {
   lane = {&task, number, now_};
   idle_[event.group] &= ~bit(event.lane);
   starts_.emplace_back(&task, number);
-  if (!is_cohort(task) && (task.is.shape.is_mixed() || task.is.cost == 0))
-    ++since_kept_[event.group][event.lane].started;
+  if (!is_gang(task) && (task.is.shape.is_mixed() || task.is.cost == 0))
+    ++since_reserved_[event.group][event.lane].started;
+  if (is_gang(task) || task.is.shape.is_mixed()) {
+    wide_parts_.push_back({&task, number, event.group, event.lane});
+  } else if ((groups_[event.group].matrix & groups_[event.group].vector & bit(event.lane)) != 0) {
+    on_both_.push_back(&task);
+  }
   if (!begins) return;
   Line& line = *task.line;
-  if (++task.started == 1 && is_cohort(task)) started_cohorts_.push_back(&task);
+  if (++task.started == 1 && is_gang(task)) started_gangs_.push_back(&task);
   ++line.started;
   if (line.youngest == nullptr || line.youngest->order < task.order) line.youngest = &task;
   if (++task.begun == task.blocks.size()) line.waiting.erase(task.order);
@@ -197,12 +211,14 @@ void LaneLawChecker::begin_moment() {
   for (const auto& [task, block] : starts_) task->started = 0;
   starts_.clear();
   ends_.clear();
-  started_cohorts_.clear();
+  started_gangs_.clear();
+  wide_parts_.clear();
+  on_both_.clear();
   const auto begin = [](Line& line) {
     line.youngest = nullptr;
     line.started = 0;
   };
-  begin(cohorts_);
+  begin(gangs_);
   for (Line& line : singles_) begin(line);
   for (auto& [shape, line] : mixed_) begin(line);
   for (const Kind kind : {kMatrix, kVector}) single_waits_[kind] = singles_[kind].oldest();
@@ -213,12 +229,13 @@ void LaneLawChecker::begin_moment() {
 void LaneLawChecker::judge_moment() {
   judge_together();
   judge_order();
+  if (rules_.oldest_first && !one_kind_) judge_kinds();
   if (!rules_.bounded) return;
   judge_idle_lanes();
-  for (const Kind kind : {kMatrix, kVector}) judge_patience(kind);
-  judge_cohorts();
+  for (const Kind kind : {kMatrix, kVector}) judge_starvation_bound(kind);
+  judge_gangs();
   count_turns();
-  judge_kept();
+  judge_reserved();
 }
 
 // Where parts start at once, all that have started in this moment are whole; where they overlap,
@@ -230,9 +247,9 @@ void LaneLawChecker::judge_together() {
       if (rules_.mixed == how && !is_whole(*task, block))
         return violate("law 2: task {} block {}: its parts start apart", task->is.id, number);
       const auto whole = [&, one = task](const Block& other) { return is_whole(*one, other); };
-      if (rules_.cohorts == how && is_cohort(*task) &&
+      if (rules_.gangs == how && is_gang(*task) &&
           !std::all_of(task->blocks.begin(), task->blocks.end(), whole))
-        return violate("law 2: the blocks of cohort {} start apart", task->is.id);
+        return violate("law 2: the blocks of gang {} start apart", task->is.id);
     }
   };
   judge(starts_, Together::kAtOnce);
@@ -247,7 +264,7 @@ void LaneLawChecker::judge_order() {
     violate("law 4: task {} overtakes its equal {}", line.youngest->is.id, oldest->is.id);
   };
   if (rules_.oldest_first) {
-    judge(cohorts_);
+    judge(gangs_);
     for (const Line& line : singles_) judge(line);
   }
   if (rules_.oldest_mixed_first) {
@@ -255,12 +272,26 @@ void LaneLawChecker::judge_order() {
   }
 }
 
+// No lane of both kinds for the younger of two kinds. Lanes that are reserved go to those that are
+// sure to end in time, which the older one is not where its cost is not known or larger.
+void LaneLawChecker::judge_kinds() {
+  for (const Task* task : on_both_) {
+    const Task* other = singles_[kind_of(task->is.shape) == kMatrix ? kVector : kMatrix].oldest();
+    if (other == nullptr || other->order > task->order) continue;
+    const bool may_be_in_time =
+        task->is.cost > 0 && (other->is.cost == 0 || other->is.cost > task->is.cost);
+    if (may_be_in_time) continue;
+    return violate("law 4: task {} has a lane of both kinds, for which the older {} waits",
+                   task->is.id, other->is.id);
+  }
+}
+
 void LaneLawChecker::judge_idle_lanes() {
   Waiting waiting;
   std::vector<const Task*> who;
-  if (const Task* cohort = cohorts_.oldest()) {
-    waiting.cohort = {cohort->is.shape, cohort->is.blocks};
-    who.push_back(cohort);
+  if (const Task* gang = gangs_.oldest()) {
+    waiting.gang = {gang->is.shape, gang->is.blocks};
+    who.push_back(gang);
   }
   const Line* oldest = oldest_mixed();
   if (oldest != nullptr) waiting.mixed = oldest->shape;
@@ -276,33 +307,49 @@ void LaneLawChecker::judge_idle_lanes() {
             [](const Task* a, const Task* b) { return a->order < b->order; });
   std::string names;
   for (const Task* task : who) names += fmt::format(" {}", task->is.id);
-  violate("law 1: lanes are idle that need not be kept, and these wait:{}", names);
+  violate("law 1: lanes are idle that need not be reserved, and these wait:{}", names);
 }
 
-// By blocks of mixed tasks and cohorts that need lanes of the kind.
-void LaneLawChecker::judge_patience(Kind kind) {
-  std::uint32_t& passed = passed_by_blocks_[kind];
-  if (single_waits_[kind] == nullptr || singles_[kind].started > 0) {
+// Parts of mixed tasks and gangs that have started in this moment on lanes for the kind.
+std::size_t LaneLawChecker::parts_for(Kind kind) const {
+  return static_cast<std::size_t>(std::count_if(
+      wide_parts_.begin(), wide_parts_.end(),
+      [&](const WidePart& part) { return (lanes_for(kind, part.group) & bit(part.lane)) != 0; }));
+}
+
+// One that is older than all that wait of the kind has a lane of both.
+bool LaneLawChecker::has_lost_its_turn(Kind kind) const {
+  return std::any_of(on_both_.begin(), on_both_.end(), [&](const Task* task) {
+    return kind_of(task->is.shape) != kind && task->order < single_waits_[kind]->order;
+  });
+}
+
+// By mixed tasks and gangs on lanes for the kind.
+void LaneLawChecker::judge_starvation_bound(Kind kind) {
+  std::size_t& passed = passed_by_parts_[kind];
+  if (single_waits_[kind] == nullptr || singles_[kind].started > 0 || has_lost_its_turn(kind)) {
     passed = 0;
     return;
   }
-  std::uint32_t blocks = 0, largest = 1;
-  for (const auto& [shape, line] : mixed_) {
-    if (uses(line.shape, kind == kMatrix)) blocks += line.started;
+  const std::size_t parts = parts_for(kind);
+  if (parts == 0) return;
+  passed += parts;
+  // Of the largest that goes as one: a gang, or a block.
+  std::map<std::pair<const Task*, std::uint32_t>, std::size_t> whole;
+  std::size_t largest = 0;
+  for (const WidePart& part : wide_parts_) {
+    if ((lanes_for(kind, part.group) & bit(part.lane)) == 0) continue;
+    const std::uint32_t block = is_gang(*part.task) ? 0 : part.block;
+    largest = std::max(largest, ++whole[{part.task, block}]);
   }
-  for (const Task* task : started_cohorts_) {
-    if (!uses(task->is.shape, kind == kMatrix)) continue;
-    blocks += task->started;
-    largest = std::max(largest, task->started);
-  }
-  passed += blocks;
-  if (blocks == 0 || passed < rules_.patience + largest) return;
-  violate("law 4: task {} was passed over by {} blocks", single_waits_[kind]->is.id, passed);
+  if (passed < rules_.starvation_bound * lane_count_[kind] + largest) return;
+  violate("law 4: task {} was passed over by {} parts, and a round has {}",
+          single_waits_[kind]->is.id, passed, lane_count_[kind]);
 }
 
-bool LaneLawChecker::leaves_no_room(const Task& cohort, const TaskShape& shape) const {
+bool LaneLawChecker::leaves_no_room(const Task& gang, const TaskShape& shape) const {
   std::vector<LaneMask> taken(groups_.size(), 0);
-  for (const Block& block : cohort.blocks) taken[block.group] |= block.lanes;
+  for (const Block& block : gang.blocks) taken[block.group] |= block.lanes;
   for (GroupId group = 0; group < groups_.size(); ++group) {
     const GroupSpec& spec = groups_[group];
     if (choose_lanes(spec, shape, spec.all() & ~taken[group]) != 0) return false;
@@ -310,28 +357,29 @@ bool LaneLawChecker::leaves_no_room(const Task& cohort, const TaskShape& shape) 
   return true;
 }
 
-// While the oldest mixed task waits, younger cohorts start that leave it no room.
-void LaneLawChecker::judge_cohorts() {
+// While the oldest mixed task waits, younger gangs start that leave it no room.
+void LaneLawChecker::judge_gangs() {
   if (mixed_waits_ == nullptr || mixed_waits_->started > 0) {
-    passed_by_cohorts_ = 0;
+    passed_by_gangs_ = 0;
     return;
   }
-  for (const Task* task : started_cohorts_) {
+  for (const Task* task : started_gangs_) {
     if (task->order > mixed_waits_->order && leaves_no_room(*task, mixed_waits_->is.shape))
-      ++passed_by_cohorts_;
+      ++passed_by_gangs_;
   }
-  if (passed_by_cohorts_ <= rules_.patience) return;
-  violate("law 4: mixed task {} was passed over by {} cohorts", mixed_waits_->is.id,
-          passed_by_cohorts_);
+  if (passed_by_gangs_ <= rules_.starvation_bound) return;
+  violate("law 4: mixed task {} was passed over by {} gangs", mixed_waits_->is.id,
+          passed_by_gangs_);
 }
 
-// The oldest mixed task, if no cohort goes first: those that wait do, until as many younger ones
+// The oldest mixed task, if no gang goes first: those that wait do, until as many younger ones
 // have started as may.
-const LaneLawChecker::Task* LaneLawChecker::has_lanes_kept() const {
+const LaneLawChecker::Task* LaneLawChecker::has_lanes_reserved() const {
   const Line* line = oldest_mixed();
   if (line == nullptr) return nullptr;
-  if (rules_.patience == 0) return nullptr;  // then it is always the turn of those of one lane
-  if (!cohorts_.waiting.empty() && passed_by_cohorts_ < rules_.patience) return nullptr;
+  if (rules_.starvation_bound == 0)
+    return nullptr;  // then it is always the turn of those of one lane
+  if (!gangs_.waiting.empty() && passed_by_gangs_ < rules_.starvation_bound) return nullptr;
   return line->oldest();
 }
 
@@ -346,59 +394,62 @@ bool LaneLawChecker::has_one_choice(const TaskShape& shape) const {
 }
 
 void LaneLawChecker::count_turns() {
-  std::size_t blocks = cohorts_.started;
-  for (const auto& [shape, line] : mixed_) blocks += line.started;
   for (const Kind kind : {kMatrix, kVector}) {
     const Line& line = singles_[kind];
     if (line.started > 0) since_single_[kind] = 0;
     if (line.started == 0 && line.waiting.empty()) continue;
-    since_single_[kind] += blocks;
-    for_a_turn_[kind] += blocks;
+    const std::size_t parts = parts_for(kind);
+    since_single_[kind] += parts;
+    for_a_turn_[kind] += parts;
   }
 }
 
-// Once lanes are kept for a mixed task, nothing more is parked there. Something can be parked
-// behind what began before that moment, and nothing else: lanes are kept before tasks are parked,
-// and a lane that has just begun what was parked there has nothing more.
-void LaneLawChecker::judge_kept() {
-  const Task* has_kept = has_lanes_kept();
-  const bool same = has_kept == has_kept_ && has_kept != nullptr && has_kept->started == 0 &&
-                    (cohorts_.started == 0 || has_one_choice(has_kept->is.shape));
-  has_kept_ = has_kept;
-  if (has_kept == nullptr) return;
+// Once lanes are reserved for a mixed task, nothing more is pending there. Something can be pending
+// behind what began before that moment, and nothing else: lanes are reserved before tasks are
+// pending, and a lane that has just begun what was pending there has nothing more.
+void LaneLawChecker::judge_reserved() {
+  const Task* has_reserved = has_lanes_reserved();
+  const bool same = has_reserved == has_reserved_ && has_reserved != nullptr &&
+                    has_reserved->started == 0 &&
+                    (gangs_.started == 0 || has_one_choice(has_reserved->is.shape));
+  has_reserved_ = has_reserved;
+  if (has_reserved == nullptr) return;
   if (!same) {
     for_a_turn_ = since_single_;
     for (GroupId group = 0; group < groups_.size(); ++group) {
       for (unsigned index = 0; index < running_[group].size(); ++index) {
         const Running& lane = running_[group][index];
         const bool from_before = lane.task != nullptr && lane.since < now_;
-        since_kept_[group][index] = {0, rules_.parks && from_before};
+        since_reserved_[group][index] = {0, rules_.pending_slots && from_before};
       }
     }
     return;
   }
   std::int64_t turns = 0;
-  for (const std::size_t passed : for_a_turn_)
-    turns += static_cast<std::int64_t>(passed / rules_.patience);
+  for (const Kind kind : {kMatrix, kVector}) {
+    if (lane_count_[kind] == 0) continue;
+    turns += static_cast<std::int64_t>(for_a_turn_[kind] /
+                                       (rules_.starvation_bound * lane_count_[kind]));
+  }
   std::int64_t least = std::numeric_limits<std::int64_t>::max(), others = 0;
   for (GroupId group = 0; group < groups_.size() && least > turns; ++group) {
     std::vector<std::int64_t> too_many;
-    for (const Since& lane : since_kept_[group])
-      too_many.push_back(std::int64_t{lane.started} - (lane.may_have_parked ? 1 : 0));
-    const LaneMask lanes = cheapest_lanes(groups_[group], has_kept->is.shape, too_many);
+    for (const Since& lane : since_reserved_[group])
+      too_many.push_back(std::int64_t{lane.started} - (lane.may_have_pending ? 1 : 0));
+    const LaneMask lanes = cheapest_lanes(groups_[group], has_reserved->is.shape, too_many);
     if (lanes == 0) continue;
     std::int64_t sum = 0, started = 0;
     cores::for_each_lane(lanes, [&](unsigned lane) {
       sum += too_many[lane];
-      started += since_kept_[group][lane].started;
+      started += since_reserved_[group][lane].started;
     });
     if (sum >= least) continue;
     least = sum;
     others = started;
   }
   if (least <= turns) return;
-  violate("law 4: mixed task {} waited for {} others, whichever lanes were kept for it",
-          has_kept->is.id, others);
+  violate("law 4: mixed task {} waited for {} others, whichever lanes were reserved for it",
+          has_reserved->is.id, others);
 }
 
 }  // namespace dovetail::laws

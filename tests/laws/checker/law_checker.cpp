@@ -97,7 +97,7 @@ void LawChecker::arrive(const Event& event) {
     return violate("law 4: {} arrives twice", event.id);
   Sequence& sequence = sequences_[event.id];
   sequence.id = event.id;
-  sequence.prompt = sequence.known = event.a;
+  sequence.prompt = sequence.num_tokens = event.a;
   sequence.final_length = event.a + event.b;
   sequence.tenant = event.c;
   sequence.key = {0, arrivals_++};
@@ -126,15 +126,17 @@ void LawChecker::prioritise(const Event& event) {
                           std::int64_t{sequence->priority} * options_.ageing_steps;
   }
   classes_.try_emplace(event.b, BatchClass{steps_, options_.prefill_interval});
-  most_classes_ = std::max(most_classes_, classes_.size());
+  max_classes_ = std::max(max_classes_, classes_.size());
 }
 
 void LawChecker::admit(const Event& event) {
   Sequence* sequence = find(event.id, "admitted");
   if (sequence == nullptr) return;
-  if (!planning_) return violate("law 1: {} is let in outside of a plan", event.id);
-  if (sequence->state != State::kWaiting) return violate("law 4: {} is let in twice", event.id);
-  if (rows_ > 0) return violate("law 3: {} is let in after rows were settled", event.id);
+  if (!planning_) return violate("law 1: {} is admitted outside of a plan", event.id);
+  if (sequence->state != State::kWaiting) return violate("law 4: {} is admitted twice", event.id);
+  if (rows_ > 0) return violate("law 3: {} is admitted after rows were settled", event.id);
+  if (sequence->preempted_in_plan == plans_)
+    return violate("law 4: {} is admitted by the plan that preempted it", event.id);
   for (const auto& [id, other] : sequences_) {
     if (other.state != State::kWaiting || other.batch_class != sequence->batch_class) continue;
     const bool comparable = options_.policy != Policy::kFair || other.tenant == sequence->tenant;
@@ -143,7 +145,7 @@ void LawChecker::admit(const Event& event) {
   }
   if (options_.policy == Policy::kFair) judge_tenant(*sequence);
   if (slots_.size() >= options_.max_num_seqs)
-    return violate("law 2: {} is let in, but all {} slots are taken", event.id, slots_.size());
+    return violate("law 2: {} is admitted, but all {} slots are taken", event.id, slots_.size());
   for (std::uint32_t slot = 0; slot < event.a; ++slot) {
     if (!slots_.contains(slot))
       return violate("{} gets slot {}, but {} is free", event.id, event.a, slot);
@@ -151,16 +153,18 @@ void LawChecker::admit(const Event& event) {
   if (!slots_.insert(event.a).second)
     return violate("law 2: {} gets slot {}, which is taken", event.id, event.a);
   const std::uint32_t most =
-      options_.prefix_cache ? (sequence->known - 1) / options_.block_size * options_.block_size : 0;
+      options_.prefix_cache ? (sequence->num_tokens - 1) / options_.block_size * options_.block_size
+                            : 0;
   if (event.b % options_.block_size != 0 || event.b > most)
-    return violate("law 5: {} finds {} of {} tokens cached", event.id, event.b, sequence->known);
+    return violate("law 5: {} finds {} of {} tokens cached", event.id, event.b,
+                   sequence->num_tokens);
   if ((event.c != 0) != sequence->preempted)
     return violate("{} says wrongly whether it was preempted", event.id);
   if (!sequence->preempted) tenants_[sequence->tenant].served += sequence->prompt;
   sequence->state = State::kRunning;
   sequence->slot = event.a;
-  sequence->target = sequence->known;
-  sequence->planned = event.b;
+  sequence->prefill_end = sequence->num_tokens;
+  sequence->num_computed_tokens = event.b;
   sequence->cached_blocks = event.b / options_.block_size;
   sequence->last_row = steps_;
   sequence->turns_missed = 0;
@@ -179,45 +183,47 @@ void LawChecker::judge_tenant(const Sequence& next) const {
 }
 
 void LawChecker::preempt(const Event& event) {
-  Sequence* victim = find(event.id, "preempted");
-  if (victim == nullptr) return;
-  if (!planning_ || ahead_) return violate("law 4: {} gives way ahead of a plan", event.id);
-  if (rows_ > 0) return violate("law 4: {} gives way after rows were planned", event.id);
-  if (victim->state != State::kRunning)
-    return violate("law 4: {} gives way, but it waits", event.id);
-  bool somebody_needs = false;
+  Sequence* preempted = find(event.id, "preempted");
+  if (preempted == nullptr) return;
+  if (!planning_ || ahead_) return violate("law 4: {} is preempted ahead of a plan", event.id);
+  if (rows_ > 0) return violate("law 4: {} is preempted after rows were planned", event.id);
+  if (preempted->state != State::kRunning)
+    return violate("law 4: {} is preempted, but it waits", event.id);
+  bool needed = false;
   for (const auto& [id, other] : sequences_) {
-    if (other.state == State::kRunning && victim->key < other.key)
-      return violate("law 4: {} gives way, but {} is younger", event.id, id);
+    if (other.state == State::kRunning && preempted->key < other.key)
+      return violate("law 4: {} is preempted, but {} is younger", event.id, id);
     const bool needs_block =
         other.state == State::kRunning && decoding(other) && can_go_on(other) &&
-        other.blocks.size() * options_.block_size <= other.planned && available() == 0;
+        other.blocks.size() * options_.block_size <= other.num_computed_tokens && available() == 0;
     const bool more_urgent = options_.policy == Policy::kPriority &&
-                             other.state == State::kWaiting && other.key < victim->key &&
-                             other.priority < victim->priority;
-    somebody_needs |= needs_block || more_urgent;
+                             other.state == State::kWaiting && other.key < preempted->key &&
+                             other.priority < preempted->priority;
+    needed |= needs_block || more_urgent;
   }
-  if (!somebody_needs) return violate("law 4: {} gives way to nobody", event.id);
-  if (!slots_.contains(event.a) || event.a != victim->slot)
+  if (!needed) return violate("law 4: {} is preempted without need", event.id);
+  if (!slots_.contains(event.a) || event.a != preempted->slot)
     return violate("law 2: {} loses slot {}, which was not its own", event.id, event.a);
-  if (event.b != victim->planned)
-    return violate("law 5: {} loses {} positions, but had {}", event.id, event.b, victim->planned);
+  if (event.b != preempted->num_computed_tokens)
+    return violate("law 5: {} loses {} positions, but had {}", event.id, event.b,
+                   preempted->num_computed_tokens);
   slots_.erase(event.a);
-  victim->state = State::kWaiting;
-  victim->preempted = true;
-  victim->planned = victim->target = 0;
-  victim->cached_blocks = 0;
+  preempted->state = State::kWaiting;
+  preempted->preempted = true;
+  preempted->preempted_in_plan = plans_;
+  preempted->num_computed_tokens = preempted->prefill_end = 0;
+  preempted->cached_blocks = 0;
 }
 
 void LawChecker::end(const Event& event, bool cancelled) {
   Sequence* sequence = find(event.id, cancelled ? "cancelled" : "finished");
   if (sequence == nullptr) return;
   if (sequence->state == State::kLeaving) return violate("law 4: {} ends twice", event.id);
-  if (cancelled && (event.a != 0) != !sequence->flying.empty())
-    return violate("law 2: {} says wrongly whether a row of it is under way", event.id);
-  if (!cancelled && event.a != sequence->known - sequence->prompt)
+  if (cancelled && (event.a != 0) != !sequence->in_flight.empty())
+    return violate("law 2: {} says wrongly whether a row of it is in flight", event.id);
+  if (!cancelled && event.a != sequence->num_tokens - sequence->prompt)
     return violate("law 5: {} ends with {} new tokens, but it got {}", event.id, event.a,
-                   sequence->known - sequence->prompt);
+                   sequence->num_tokens - sequence->prompt);
   --tenants_[sequence->tenant].alive;
   const bool last = std::none_of(sequences_.begin(), sequences_.end(), [&](const auto& other) {
     return other.second.state != State::kLeaving && other.first != event.id &&
@@ -235,7 +241,7 @@ void LawChecker::end(const Event& event, bool cancelled) {
 
 // Forgets a sequence that has ended and given everything back.
 void LawChecker::settle(Sequence& sequence) {
-  if (sequence.state != State::kLeaving || !sequence.blocks.empty() || !sequence.flying.empty())
+  if (sequence.state != State::kLeaving || !sequence.blocks.empty() || !sequence.in_flight.empty())
     return;
   slots_.erase(sequence.slot);
   ended_.insert(sequence.id);
@@ -253,7 +259,7 @@ void LawChecker::take(const Event& event) {
     return violate("law 2: {} takes block {}, which can still be found", event.id, event.a);
   if (available() == 0) return violate("law 2: {} takes a block that is withheld", event.id);
   if (sequence->state != State::kRunning || event.c != sequence->blocks.size())
-    return violate("law 2: {} takes block {} for place {}", event.id, event.a, event.c);
+    return violate("law 2: {} takes block {} at index {}", event.id, event.a, event.c);
   block.owners = 1;
   --unowned_;
   sequence->blocks.push_back(event.a);
@@ -267,7 +273,7 @@ void LawChecker::share(const Event& event) {
   if (!block.indexed)
     return violate("law 2: {} shares block {}, which cannot be found", event.id, event.a);
   if (event.c != sequence->blocks.size() || event.c >= sequence->cached_blocks)
-    return violate("law 2: {} shares block {} for place {}", event.id, event.a, event.c);
+    return violate("law 2: {} shares block {} at index {}", event.id, event.a, event.c);
   if (block.owners++ == 0) {
     if (available() == 0) return violate("law 2: {} takes a block that is withheld", event.id);
     cached_.erase({block.let_go, event.a});
@@ -281,16 +287,15 @@ void LawChecker::release(const Event& event) {
   if (sequence == nullptr) return;
   const auto place = std::find(sequence->blocks.begin(), sequence->blocks.end(), event.a);
   if (place == sequence->blocks.end())
-    return violate("law 2: {} gives back block {}, which was not its own", event.id, event.a);
+    return violate("law 2: {} releases block {}, which was not its own", event.id, event.a);
   // Of one that has ended, with the commit of the last plan that has a row of it.
-  const bool in_its_last_commit = sequence->flying.size() == 1 &&
-                                  sequence->flying.front().step == commits_ &&
+  const bool in_its_last_commit = sequence->in_flight.size() == 1 &&
+                                  sequence->in_flight.front().step == commits_ &&
                                   sequence->state == State::kLeaving;
-  if (!sequence->flying.empty() && !in_its_last_commit)
-    return violate("law 2: {} gives back block {} while a row of it is under way", event.id,
-                   event.a);
+  if (!sequence->in_flight.empty() && !in_its_last_commit)
+    return violate("law 2: {} releases block {} while a row of it is in flight", event.id, event.a);
   if (sequence->state == State::kRunning)
-    return violate("law 2: {} gives back block {} and runs on", event.id, event.a);
+    return violate("law 2: {} releases block {} and runs on", event.id, event.a);
   sequence->blocks.erase(place);
   Block& block = blocks_[event.a];
   if (--block.owners == 0) {
@@ -309,10 +314,10 @@ void LawChecker::index(const Event& event) {
     return violate("law 2: block {} is indexed, but it is not {}'s", event.a, event.id);
   const auto end =
       static_cast<std::uint32_t>(place - sequence->blocks.begin() + 1) * options_.block_size;
-  // What the rows under way will compute is not there yet.
-  const std::uint32_t computed =
-      sequence->flying.empty() ? sequence->planned : sequence->flying.front().first;
-  if (end > computed || end > sequence->known)
+  // What the rows in flight will compute is not there yet.
+  const std::uint32_t computed = sequence->in_flight.empty() ? sequence->num_computed_tokens
+                                                             : sequence->in_flight.front().first;
+  if (end > computed || end > sequence->num_tokens)
     return violate("law 5: block {} of {} is indexed, but it is not full", event.a, event.id);
   Block& block = blocks_[event.a];
   if (block.indexed) return violate("law 2: block {} is indexed twice", event.a);
@@ -336,18 +341,18 @@ void LawChecker::drop(const Event& event) {
 void LawChecker::begin_plan(const Event& event) {
   if (planning_) return violate("a plan within a plan");
   for (const auto& [id, sequence] : sequences_) {
-    if (sequence.state == State::kLeaving && sequence.flying.empty())
+    if (sequence.state == State::kLeaving && sequence.in_flight.empty())
       return violate("law 2: {} has ended and keeps {} blocks", id, sequence.blocks.size());
   }
   planning_ = true;
   ++plans_;
   ahead_ = event.a != 0;
-  if (ahead_ != !guesses_under_way_.empty())
-    return violate("plan {} says wrongly whether another is under way", event.id);
+  if (ahead_ != !drafts_in_flight_.empty())
+    return violate("plan {} says wrongly whether another is in flight", event.id);
   if (event.id != steps_) return violate("plan {} should be {}", event.id, steps_);
   plan_class_.reset();
   last_key_.reset();
-  rows_ = decode_rows_ = tokens_ = prefill_tokens_ = unaligned_ = guesses_ = 0;
+  rows_ = decode_rows_ = tokens_ = prefill_tokens_ = unaligned_ = drafts_ = 0;
 }
 
 void LawChecker::row(const Event& event) {
@@ -357,8 +362,8 @@ void LawChecker::row(const Event& event) {
     return violate("law 2: {} has a row, but does not run", event.id);
   if (sequence->row_in_plan == plans_) return violate("{} has two rows in a step", event.id);
   sequence->row_in_plan = plans_;
-  if (ahead_ && guesses_under_way_.back() > 0)
-    return violate("law 5: {} is planned ahead of guesses", event.id);
+  if (ahead_ && drafts_in_flight_.back() > 0)
+    return violate("law 5: {} is planned ahead of draft tokens", event.id);
   if (!plan_class_) plan_class_ = sequence->batch_class;
   if (*plan_class_ != sequence->batch_class)
     return violate("{} of class {} shares a step with class {}", event.id, sequence->batch_class,
@@ -372,9 +377,9 @@ void LawChecker::row(const Event& event) {
   if (last_key_ && sequence->key < *last_key_)
     return violate("the row of {} is out of order", event.id);
   last_key_ = sequence->key;
-  if (event.a != sequence->planned)
+  if (event.a != sequence->num_computed_tokens)
     return violate("law 5: {} computes from position {}, but {} come first", event.id, event.a,
-                   sequence->planned);
+                   sequence->num_computed_tokens);
   if (event.b == 0 || (event.a + event.b - 1) / options_.block_size >= sequence->blocks.size())
     return violate("law 2: {} computes {} positions in {} blocks", event.id, event.a + event.b,
                    sequence->blocks.size());
@@ -389,39 +394,39 @@ void LawChecker::row(const Event& event) {
   tokens_ += event.b;
   if (decode) {
     if (!decoding(*sequence) || !can_go_on(*sequence) ||
-        event.a + 1 != sequence->known + sequence->pending)
+        event.a + 1 != sequence->num_tokens + sequence->pending)
       return violate("law 5: {} decodes at {}, but {} tokens are known", event.id, event.a,
-                     sequence->known);
+                     sequence->num_tokens);
     if (event.b != 1 + event.c || event.c > options_.speculative_tokens || !sampled || final_chunk)
-      return violate("law 5: {} decodes {} tokens with {} guesses", event.id, event.b, event.c);
-    if (sequence->known + event.c >= sequence->final_length)
-      return violate("law 5: {} guesses beyond its end", event.id);
-    if (event.c > 0 && ahead_)
-      return violate("law 5: {} guesses ahead of its last token", event.id);
+      return violate("law 5: {} decodes {} tokens with {} draft tokens", event.id, event.b,
+                     event.c);
+    if (sequence->num_tokens + event.c >= sequence->final_length)
+      return violate("law 5: {} drafts beyond its end", event.id);
+    if (event.c > 0 && ahead_) return violate("law 5: {} drafts ahead of its last token", event.id);
     ++decode_rows_;
-    guesses_ += event.c;
-    ++sequence->planned;
+    drafts_ += event.c;
+    ++sequence->num_computed_tokens;
     ++sequence->pending;
     sequence->turns_missed = 0;
   } else {
-    if (decoding(*sequence) || event.a + event.b > sequence->target)
-      return violate("law 5: {} reads {} positions, but its target is {}", event.id,
-                     event.a + event.b, sequence->target);
-    if (event.c != 0 || final_chunk != (event.a + event.b == sequence->target) ||
+    if (decoding(*sequence) || event.a + event.b > sequence->prefill_end)
+      return violate("law 5: {} prefills {} positions, but its prefill end is {}", event.id,
+                     event.a + event.b, sequence->prefill_end);
+    if (event.c != 0 || final_chunk != (event.a + event.b == sequence->prefill_end) ||
         sampled != final_chunk)
       return violate("law 5: {} is sampled wrongly at {} of {}", event.id, event.a + event.b,
-                     sequence->target);
+                     sequence->prefill_end);
     if (options_.long_prefill_token_threshold > 0 &&
         event.b > options_.long_prefill_token_threshold)
-      return violate("{} reads {} tokens, the threshold is {}", event.id, event.b,
+      return violate("{} prefills {} tokens, the threshold is {}", event.id, event.b,
                      options_.long_prefill_token_threshold);
     if (!final_chunk && event.b % alignment() != 0) ++unaligned_;
     prefill_tokens_ += event.b;
-    sequence->planned += event.b;
+    sequence->num_computed_tokens += event.b;
     if (final_chunk) sequence->pending = 1;
   }
   sequence->last_row = steps_;
-  sequence->flying.push_back({steps_, event.a, event.b, event.c, event.flags});
+  sequence->in_flight.push_back({steps_, event.a, event.b, event.c, event.flags});
 }
 
 void LawChecker::end_plan(const Event& event) {
@@ -442,16 +447,16 @@ void LawChecker::end_plan(const Event& event) {
   }
   judge_decodes(*plan_class_);
   if (violations_.empty()) judge_prefill(*plan_class_);
-  if (violations_.empty()) judge_idle_room(*plan_class_);
+  if (violations_.empty()) judge_idle_capacity(*plan_class_);
   ++steps_;
   BatchClass& planned = classes_[*plan_class_];
   planned.served = steps_ - 1;
   planned.steps_since_prefill = prefill_tokens_ > 0 ? 0 : planned.steps_since_prefill + 1;
-  guesses_under_way_.push_back(guesses_);
+  drafts_in_flight_.push_back(drafts_);
   if (violations_.empty()) judge_waits();
 }
 
-// Law 3. Whoever decodes has a row, or the rows of others fill what the floor leaves.
+// Law 3. Every decoding sequence has a row, or other decode rows fill what the floor leaves.
 void LawChecker::judge_decodes(std::uint32_t batch_class) {
   if (!options_.mixed && decode_rows_ == 0) {
     if (classes_[batch_class].steps_since_prefill >= options_.prefill_interval) return;
@@ -479,7 +484,7 @@ void LawChecker::judge_decodes(std::uint32_t batch_class) {
   }
 }
 
-// Law 3, the other direction: what is partly read goes on in every prefill_interval-th step.
+// Law 3, the other direction: what is in prefill goes on in every prefill_interval-th step.
 void LawChecker::judge_prefill(std::uint32_t batch_class) {
   if (prefill_tokens_ > 0) return;
   const std::uint32_t since = classes_[batch_class].steps_since_prefill;
@@ -490,12 +495,12 @@ void LawChecker::judge_prefill(std::uint32_t batch_class) {
   for (const auto& [id, sequence] : sequences_) {
     if (sequence.state == State::kRunning && sequence.batch_class == batch_class &&
         sequence.row_in_plan != plans_ && !decoding(sequence))
-      return violate("law 3: {} is partly read and left out for {} steps", id, since + 1);
+      return violate("law 3: {} is in prefill and left out for {} steps", id, since + 1);
   }
 }
 
-// Law 1: nobody waits for room that is there.
-void LawChecker::judge_idle_room(std::uint32_t batch_class) {
+// Law 1: no sequence waits while capacity for it is free.
+void LawChecker::judge_idle_capacity(std::uint32_t batch_class) {
   const std::uint32_t left = options_.max_num_batched_tokens - tokens_;
   if (timed_ || left == 0 || (!options_.mixed && decode_rows_ > 0)) return;
   const auto could_use = [&](std::uint32_t remaining) {
@@ -519,16 +524,17 @@ void LawChecker::judge_idle_room(std::uint32_t batch_class) {
     }
   }
   if (partly_read != nullptr) {
-    if (could_use(partly_read->target - partly_read->planned))
-      violate("law 1: {} is partly read, and {} tokens of the step are unused", partly_read->id,
+    if (could_use(partly_read->prefill_end - partly_read->num_computed_tokens))
+      violate("law 1: {} is in prefill, and {} tokens of the step are unused", partly_read->id,
               left);
     return;
   }
-  // Which of the tenants' heads is next is judged when it is let in.
+  // Which of the tenants' heads is next is judged when it is admitted.
   if (options_.policy == Policy::kFair) return;
-  if (head == nullptr || !could_use(head->known)) return;
+  if (head == nullptr || !could_use(head->num_tokens)) return;
+  if (head->preempted_in_plan == plans_) return;
   const std::uint64_t needed = std::uint64_t{fresh_blocks(*head)} + reserved_blocks +
-                               std::uint64_t{options_.watermark} * growing();
+                               std::uint64_t{options_.watermark} * may_grow();
   if (slots_.size() + 1 + reserved_slots <= options_.max_num_seqs && needed <= available())
     violate(
         "law 1: {} waits, though a slot, {} of {} blocks and {} tokens of the step are there for "
@@ -536,14 +542,14 @@ void LawChecker::judge_idle_room(std::uint32_t batch_class) {
         head->id, available(), needed, left);
 }
 
-// Law 4: nobody that runs is left alone for longer than all others together can take.
+// Law 4: no running sequence lacks a row for longer than all others together can take.
 void LawChecker::judge_waits() {
   const std::uint64_t turns =
       options_.max_num_seqs / std::max(1U, options_.max_num_batched_tokens - floor()) + 1;
   const std::uint64_t bound = (std::uint64_t{options_.max_context} * options_.max_num_seqs + 8) *
-                              (options_.prefill_interval + 1) * most_classes_ * turns;
+                              (options_.prefill_interval + 1) * max_classes_ * turns;
   for (const auto& [id, sequence] : sequences_) {
-    if (sequence.state == State::kRunning && sequence.flying.empty() &&
+    if (sequence.state == State::kRunning && sequence.in_flight.empty() &&
         steps_ - sequence.last_row > bound)
       return violate("law 4: {} runs and had no row for {} steps", id, bound);
   }
@@ -551,11 +557,11 @@ void LawChecker::judge_waits() {
   // may find none of them able to.
   if (classes_.size() < 2 || ahead_) return;
   for (const auto& [batch_class, its] : classes_) {
-    if (steps_ - its.served <= 2 * most_classes_ + 2) continue;
+    if (steps_ - its.served <= 2 * max_classes_ + 2) continue;
     for (const auto& [id, sequence] : sequences_) {
       if (sequence.batch_class == batch_class && sequence.state == State::kRunning &&
-          can_go_on(sequence) && sequence.flying.empty() &&
-          steps_ - sequence.last_row > 2 * most_classes_ + 2)
+          can_go_on(sequence) && sequence.in_flight.empty() &&
+          steps_ - sequence.last_row > 2 * max_classes_ + 2)
         return violate("law 4: {} of class {} waits for other classes since step {}", id,
                        batch_class, its.served);
     }
@@ -565,46 +571,46 @@ void LawChecker::judge_waits() {
 void LawChecker::accept(const Event& event) {
   Sequence* sequence = find(event.id, "a result of");
   if (sequence == nullptr) return;
-  if (sequence->flying.empty()) return violate("law 5: {} has a result without a row", event.id);
-  const FlyingRow row = sequence->flying.front();
-  sequence->flying.pop_front();
+  if (sequence->in_flight.empty()) return violate("law 5: {} has a result without a row", event.id);
+  const InFlightRow row = sequence->in_flight.front();
+  sequence->in_flight.pop_front();
   const bool sampled = (row.flags & observe::kRowSampled) != 0;
   const bool decode = (row.flags & observe::kRowDecode) != 0;
   if (sampled ? event.a < 1 || event.a > row.drafts + 1 : event.a != 0)
-    return violate("law 5: {} gets {} new tokens of a row with {} guesses", event.id, event.a,
+    return violate("law 5: {} gets {} new tokens of a row with {} draft tokens", event.id, event.a,
                    row.drafts);
   if (event.b != row.first + (decode ? event.a : row.tokens))
     return violate("law 5: {} has {} positions after {} + {}", event.id, event.b, row.first,
                    row.tokens);
   if (sampled) {
     --sequence->pending;
-    sequence->known += event.a;
-    if (row.drafts > 0) sequence->planned = event.b;
+    sequence->num_tokens += event.a;
+    if (row.drafts > 0) sequence->num_computed_tokens = event.b;
     tenants_[sequence->tenant].served += 2ULL * event.a;
   }
-  if (sequence->known > sequence->final_length ||
-      (sequence->known == sequence->final_length && event.c == 0))
+  if (sequence->num_tokens > sequence->final_length ||
+      (sequence->num_tokens == sequence->final_length && event.c == 0))
     return violate("law 5: {} goes on beyond {} tokens", event.id, sequence->final_length);
 }
 
 void LawChecker::end_commit(const Event& event) {
   if (event.id != commits_) return violate("commit {} should be {}", event.id, commits_);
-  if (guesses_under_way_.empty()) return violate("commit {} of no plan", event.id);
-  guesses_under_way_.pop_front();
+  if (drafts_in_flight_.empty()) return violate("commit {} of no plan", event.id);
+  drafts_in_flight_.pop_front();
   // Of those that have ended meanwhile the row is over, too.
   for (auto next = sequences_.begin(); next != sequences_.end();) {
     Sequence& sequence = (next++)->second;
-    if (sequence.flying.empty() || sequence.flying.front().step != commits_) continue;
+    if (sequence.in_flight.empty() || sequence.in_flight.front().step != commits_) continue;
     if (sequence.state != State::kLeaving)
       return violate("law 5: the row of {} in step {} has no result", sequence.id, commits_);
-    sequence.flying.pop_front();
+    sequence.in_flight.pop_front();
     settle(sequence);
   }
   ++commits_;
 }
 
 bool LawChecker::can_go_on(const Sequence& sequence) const {
-  return !decoding(sequence) || sequence.known + sequence.pending < sequence.final_length;
+  return !decoding(sequence) || sequence.num_tokens + sequence.pending < sequence.final_length;
 }
 
 std::uint32_t LawChecker::floor() const {
@@ -619,7 +625,7 @@ std::uint32_t LawChecker::alignment() const {
              : chosen;
 }
 
-std::uint32_t LawChecker::growing() const {
+std::uint32_t LawChecker::may_grow() const {
   return static_cast<std::uint32_t>(
       std::count_if(sequences_.begin(), sequences_.end(), [&](const auto& entry) {
         const Sequence& sequence = entry.second;
@@ -629,7 +635,7 @@ std::uint32_t LawChecker::growing() const {
 }
 
 std::uint32_t LawChecker::fresh_blocks(const Sequence& sequence) const {
-  return blocks_for(std::min(sequence.known + 1, sequence.final_length - 1));
+  return blocks_for(std::min(sequence.num_tokens + 1, sequence.final_length - 1));
 }
 
 }  // namespace dovetail::laws

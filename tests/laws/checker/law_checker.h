@@ -1,6 +1,6 @@
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdint>
 #include <deque>
@@ -19,19 +19,19 @@ namespace dovetail::laws {
 // src/schedule/README.md promises, and keeps its own books; it has never seen the scheduler. A
 // violation names the law:
 //
-//   law 1  live frontier   what is ready now is considered now: no step stays empty, no seat and
-//                          budget stay unused while the oldest that waits could be let in
+//   law 1  live frontier   what is ready now is considered now: no step stays empty, no slot and
+//                          budget stay unused while the oldest that waits could be admitted
 //   law 2  whole resource  a sequence runs with a slot and all its blocks; a block has one writer,
 //                          and what is free, cached and owned is always all there is
 //   law 3  in flight first every decoding sequence has its row, but for turns within the prefill
 //                          floor; both gaps, of decodes and of prefill, are bounded
-//   law 4  oldest first    order of admission, the last of the order gives way, nothing is lost,
-//          nothing lost    nobody starves
+//   law 4  oldest first    order of admission, the last of the order is preempted, nothing is lost,
+//          nothing lost    no sequence starves
 //   law 5  same answer     every position is computed once per admission, in order, up to all
 //                          tokens that are known; nothing unknown is read
 //
-// The bits of law 5 are the business of whoever carries the plans out (FakeModel, and the exactness
-// tests with real models).
+// The executor of the plans judges the bits of law 5 (FakeModel, and the exactness tests with real
+// models).
 class LawChecker {
  public:
   // `timed`: the scheduler was told what steps cost, so that unused budget proves nothing.
@@ -50,7 +50,7 @@ class LawChecker {
   using Key = std::pair<std::int64_t, std::uint64_t>;
   enum class State : std::uint8_t { kWaiting, kRunning, kLeaving };
 
-  struct FlyingRow {
+  struct InFlightRow {
     std::uint64_t step = 0;
     std::uint32_t first = 0, tokens = 0, drafts = 0;
     std::uint16_t flags = 0;
@@ -60,19 +60,21 @@ class LawChecker {
     Id id = 0;
     State state = State::kWaiting;
     Key key;
-    std::uint32_t prompt = 0, known = 0, final_length = 0;
+    std::uint32_t prompt = 0, num_tokens = 0, final_length = 0;
     std::uint32_t tenant = 0, batch_class = 0;
     std::int32_t priority = 0;
     bool preempted = false;
     std::uint32_t slot = 0;
-    std::uint32_t target = 0;   // its prefill ends there
-    std::uint32_t planned = 0;  // positions that are computed when all plans under way are
+    std::uint32_t prefill_end = 0;  // its prefill ends there
+    std::uint32_t num_computed_tokens =
+        0;                      // positions that are computed when all plans in flight are
     std::uint32_t pending = 0;  // tokens that those are sure to bring
     std::uint32_t cached_blocks = 0;
     std::vector<std::uint32_t> blocks;
-    std::deque<FlyingRow> flying;
-    std::uint64_t row_in_plan = 0;  // the last plan, counted from 1, with a row of it
-    std::uint64_t last_row = 0;     // the step of it, or of the admission
+    std::deque<InFlightRow> in_flight;
+    std::uint64_t row_in_plan = 0;        // the last plan, counted from 1, with a row of it
+    std::uint64_t preempted_in_plan = 0;  // the last plan, counted from 1, that preempted it
+    std::uint64_t last_row = 0;           // the step of it, or of the admission
     std::uint32_t turns_missed = 0;
   };
 
@@ -111,13 +113,15 @@ class LawChecker {
 
   void judge_decodes(std::uint32_t batch_class);
   void judge_prefill(std::uint32_t batch_class);
-  void judge_idle_room(std::uint32_t batch_class);
+  void judge_idle_capacity(std::uint32_t batch_class);
   void judge_waits();
   void judge_tenant(const Sequence& next) const;
 
   Sequence* find(Id id, const char* what);
   void settle(Sequence& sequence);
-  bool decoding(const Sequence& sequence) const { return sequence.planned >= sequence.target; }
+  bool decoding(const Sequence& sequence) const {
+    return sequence.num_computed_tokens >= sequence.prefill_end;
+  }
   bool can_go_on(const Sequence& sequence) const;
   std::uint32_t blocks_for(std::uint32_t tokens) const {
     return (tokens + options_.block_size - 1) / options_.block_size;
@@ -125,7 +129,7 @@ class LawChecker {
   std::uint32_t available() const { return unowned_ > withheld_ ? unowned_ - withheld_ : 0; }
   std::uint32_t floor() const;
   std::uint32_t alignment() const;
-  std::uint32_t growing() const;
+  std::uint32_t may_grow() const;
   std::uint32_t fresh_blocks(const Sequence& sequence) const;
 
   schedule::SchedulerOptions options_;
@@ -151,16 +155,16 @@ class LawChecker {
   std::uint64_t steps_ = 0;  // plans with rows
   std::uint64_t plans_ = 0;  // also empty ones
   std::uint64_t commits_ = 0;
-  std::size_t most_classes_ = 1;
+  std::size_t max_classes_ = 1;
 
   // Of the plan that is being made.
   bool planning_ = false;
   bool ahead_ = false;
   std::optional<std::uint32_t> plan_class_;
   std::uint32_t rows_ = 0, decode_rows_ = 0, tokens_ = 0, prefill_tokens_ = 0;
-  std::uint32_t unaligned_ = 0, guesses_ = 0;
+  std::uint32_t unaligned_ = 0, drafts_ = 0;
   std::optional<Key> last_key_;
-  std::deque<std::uint32_t> guesses_under_way_;  // of plans that are not committed
+  std::deque<std::uint32_t> drafts_in_flight_;  // of plans that are not committed
 };
 
 }  // namespace dovetail::laws

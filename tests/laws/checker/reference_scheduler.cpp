@@ -61,27 +61,27 @@ bool ReferenceScheduler::add(const schedule::SequenceSpec& spec) {
   return true;
 }
 
-// It counts for nobody any more; slot and blocks stay while a row of it is under way.
-void ReferenceScheduler::over(Sequence& sequence) {
+// Removes it from all accounts; slot and blocks stay while a row of it is in flight.
+void ReferenceScheduler::end(Sequence& sequence) {
   sequence.ended = true;
   --tenants_[sequence.tenant].alive;
   const bool last = std::none_of(sequences_.begin(), sequences_.end(), [&](const Sequence& other) {
     return !other.ended && other.batch_class == sequence.batch_class;
   });
   if (last) classes_.erase(sequence.batch_class);
-  if (sequence.under_way == 0) {
-    give_back(sequence);
+  if (sequence.in_flight == 0) {
+    release(sequence);
     sequence.running = false;
   }
 }
 
 void ReferenceScheduler::cancel(std::uint64_t id) {
   for (Sequence& sequence : sequences_) {
-    if (sequence.id == id && !sequence.ended) over(sequence);
+    if (sequence.id == id && !sequence.ended) end(sequence);
   }
 }
 
-void ReferenceScheduler::give_back(Sequence& sequence) {
+void ReferenceScheduler::release(Sequence& sequence) {
   while (!sequence.blocks.empty()) {
     Block& block = blocks_[sequence.blocks.back()];
     if (--block.owners == 0) block.let_go = ++let_go_;
@@ -132,7 +132,7 @@ std::vector<std::size_t> ReferenceScheduler::found_blocks(const Sequence& sequen
   if (!options_.prefix_cache) return found;
   while (true) {
     const std::size_t end = (found.size() + 1) * options_.block_size;
-    if (end > sequence.known() - 1) return found;
+    if (end > sequence.num_tokens() - 1) return found;
     const std::vector<std::int32_t> prefix(
         sequence.tokens.begin(), sequence.tokens.begin() + static_cast<std::ptrdiff_t>(end));
     const auto block = std::find_if(blocks_.begin(), blocks_.end(),
@@ -147,15 +147,16 @@ std::uint32_t ReferenceScheduler::taken_slots() const {
                                                   [](const Sequence& s) { return s.running; }));
 }
 
-std::uint32_t ReferenceScheduler::fresh_need(const Sequence& sequence) const {
-  return blocks_for(std::min(sequence.known() + 1, sequence.final_length - 1)) -
+std::uint32_t ReferenceScheduler::fresh_blocks(const Sequence& sequence) const {
+  return blocks_for(std::min(sequence.num_tokens() + 1, sequence.final_length - 1)) -
          static_cast<std::uint32_t>(found_blocks(sequence).size());
 }
 
-bool ReferenceScheduler::fits(Sequence* sequence) {
+bool ReferenceScheduler::can_admit(Sequence* sequence) {
   if (sequence == nullptr || taken_slots() >= options_.max_num_seqs) return false;
+  if (sequence->preempted_in_plan == plans_) return false;
   std::uint32_t slots = taken_slots() + 1;
-  std::uint32_t blocks = fresh_need(*sequence);
+  std::uint32_t blocks = fresh_blocks(*sequence);
   for (const std::size_t block : found_blocks(*sequence))
     blocks += blocks_[block].owners == 0 ? 1 : 0;
   for (const Sequence* other : running()) {
@@ -165,20 +166,21 @@ bool ReferenceScheduler::fits(Sequence* sequence) {
     Sequence* other = number == sequence->batch_class ? nullptr : head(number);
     if (other == nullptr || sequence->key < other->key) continue;
     ++slots;
-    blocks += fresh_need(*other);
+    blocks += fresh_blocks(*other);
   }
   return slots <= options_.max_num_seqs && blocks <= available();
 }
 
 bool ReferenceScheduler::can_go_on(const Sequence& sequence) const {
-  return !sequence.decoding() || sequence.known() + sequence.pending < sequence.final_length;
+  return !sequence.decoding() || sequence.num_tokens() + sequence.pending < sequence.final_length;
 }
 
 void ReferenceScheduler::preempt(Sequence& sequence, Plan& plan) {
-  give_back(sequence);
+  release(sequence);
   sequence.running = false;
   sequence.preempted = true;
-  sequence.planned = sequence.target = sequence.next_drafts = 0;
+  sequence.preempted_in_plan = plans_;
+  sequence.num_computed_tokens = sequence.prefill_end = sequence.next_drafts = 0;
   plan.preempted.push_back(sequence.id);
 }
 
@@ -193,7 +195,7 @@ std::optional<std::uint32_t> ReferenceScheduler::choose_class() {
     return *key;
   };
   for (const auto& [number, its] : classes_) {
-    bool possible = fits(head(number));
+    bool possible = can_admit(head(number));
     for (const Sequence* sequence : running())
       possible |= sequence->batch_class == number && can_go_on(*sequence);
     if (!possible) continue;
@@ -206,9 +208,10 @@ std::optional<std::uint32_t> ReferenceScheduler::choose_class() {
 
 ReferenceScheduler::Plan ReferenceScheduler::plan() {
   Plan plan;
-  const bool ahead = !under_way_.empty();
+  ++plans_;
+  const bool ahead = !in_flight_.empty();
   if (ahead) {
-    for (const Row& row : under_way_.back().decode) {
+    for (const Row& row : in_flight_.back().decode) {
       if (row.drafts > 0) return plan;
     }
   }
@@ -219,18 +222,18 @@ ReferenceScheduler::Plan ReferenceScheduler::plan() {
       if (candidate != nullptr && (urgent == nullptr || candidate->key < urgent->key))
         urgent = candidate;
     }
-    if (urgent != nullptr && !fits(urgent)) {
+    if (urgent != nullptr && !can_admit(urgent)) {
       // Tried out: what would be there if the last ones gave way?
-      std::vector<Sequence*> victims;
+      std::vector<Sequence*> chosen;
       const auto tried = [&] {
         const auto saved_blocks = blocks_;
         const auto saved = sequences_;
-        for (Sequence* victim : victims) {
-          give_back(*victim);
-          victim->running = false;
+        for (Sequence* candidate : chosen) {
+          release(*candidate);
+          candidate->running = false;
         }
         // Who waits in other classes is younger: nothing is reserved for it.
-        const bool enough = fits(urgent);
+        const bool enough = can_admit(urgent);
         blocks_ = saved_blocks;
         for (std::size_t i = 0; i < saved.size(); ++i) sequences_[i] = saved[i];
         return enough;
@@ -239,12 +242,12 @@ ReferenceScheduler::Plan ReferenceScheduler::plan() {
       bool enough = false;
       for (auto last = order.rbegin(); last != order.rend() && !enough; ++last) {
         if ((*last)->priority <= urgent->priority || (*last)->key < urgent->key) break;
-        victims.push_back(*last);
+        chosen.push_back(*last);
         enough = tried();
       }
       if (enough && ahead) return plan;
       if (enough) {
-        for (Sequence* victim : victims) preempt(*victim, plan);
+        for (Sequence* candidate : chosen) preempt(*candidate, plan);
       }
     }
   }
@@ -258,19 +261,20 @@ ReferenceScheduler::Plan ReferenceScheduler::plan() {
     Class& its = classes_[*number];
     its.served = steps_++;
     its.since_prefill = plan.prefill.empty() ? its.since_prefill + 1 : 0;
-    under_way_.push_back(plan);
+    in_flight_.push_back(plan);
   }
   return plan;
 }
 
-// False: it would need somebody to give way, and this plan is ahead.
+// False: it would preempt a sequence, and this plan is ahead.
 bool ReferenceScheduler::build(std::uint32_t batch_class, bool ahead, Plan& plan) {
   std::vector<Sequence*> decodes;
   for (Sequence* sequence : running()) {
     if (!sequence->running || sequence->batch_class != batch_class || !sequence->decoding() ||
         !can_go_on(*sequence))
       continue;
-    while (sequence->running && sequence->blocks.size() < blocks_for(sequence->planned + 1)) {
+    while (sequence->running &&
+           sequence->blocks.size() < blocks_for(sequence->num_computed_tokens + 1)) {
       if (available() > 0) {
         take_block(*sequence);
       } else if (ahead) {
@@ -291,12 +295,12 @@ bool ReferenceScheduler::build(std::uint32_t batch_class, bool ahead, Plan& plan
   };
   const std::uint32_t whole = options_.max_num_batched_tokens;
   const std::uint32_t since = classes_[batch_class].since_prefill;
-  const bool possible = !partly_read().empty() || fits(head(batch_class));
+  const bool possible = !partly_read().empty() || can_admit(head(batch_class));
   const bool due = since + 1 >= std::max(options_.prefill_interval, whole == 1 ? 2U : 1U);
   std::uint32_t capacity = whole;
   bool prefill = true;
   if (options_.mixed) {
-    // Its floor is kept free where decodes and the most guesses could take it.
+    // Its floor is kept free where decode rows and all draft tokens could take it.
     const std::uint32_t floor = std::min(options_.min_prefill_tokens, std::max(1U, whole / 2));
     const bool pressed = decodes.size() * (1 + options_.speculative_tokens) > whole - floor;
     if (possible && due && pressed) capacity = whole - floor;
@@ -328,8 +332,9 @@ bool ReferenceScheduler::build(std::uint32_t batch_class, bool ahead, Plan& plan
     std::uint32_t drafts = 0;
     if (!ahead) {
       drafts = std::min({sequence->next_drafts, options_.speculative_tokens,
-                         sequence->final_length - sequence->known() - 1, left});
-      while (drafts > 0 && sequence->blocks.size() < blocks_for(sequence->planned + 1 + drafts)) {
+                         sequence->final_length - sequence->num_tokens() - 1, left});
+      while (drafts > 0 &&
+             sequence->blocks.size() < blocks_for(sequence->num_computed_tokens + 1 + drafts)) {
         if (available() > 0) {
           take_block(*sequence);
         } else {
@@ -340,9 +345,9 @@ bool ReferenceScheduler::build(std::uint32_t batch_class, bool ahead, Plan& plan
     left -= drafts;
     budget -= 1 + drafts;
     load.decode_rows += 1 + drafts;
-    load.context_tokens += schedule::context_read(sequence->planned, 1 + drafts);
-    plan.decode.push_back(
-        {sequence->id, sequence->slot, sequence->planned, 1 + drafts, drafts, false, true});
+    load.context_tokens += schedule::context_read(sequence->num_computed_tokens, 1 + drafts);
+    plan.decode.push_back({sequence->id, sequence->slot, sequence->num_computed_tokens, 1 + drafts,
+                           drafts, false, true});
   }
 
   const bool bounded = !decodes.empty() && cost_.known();
@@ -372,27 +377,29 @@ bool ReferenceScheduler::build(std::uint32_t batch_class, bool ahead, Plan& plan
     return load.prefill_tokens == 0 ? tokens : 0;
   };
   const auto read = [&](Sequence& sequence, std::uint32_t tokens) {
-    plan.prefill.push_back({sequence.id, sequence.slot, sequence.planned, tokens, 0,
-                            sequence.planned + tokens == sequence.target,
-                            sequence.planned + tokens == sequence.target});
+    plan.prefill.push_back({sequence.id, sequence.slot, sequence.num_computed_tokens, tokens, 0,
+                            sequence.num_computed_tokens + tokens == sequence.prefill_end,
+                            sequence.num_computed_tokens + tokens == sequence.prefill_end});
     load.prefill_tokens += tokens;
-    load.context_tokens += schedule::context_read(sequence.planned, tokens);
+    load.context_tokens += schedule::context_read(sequence.num_computed_tokens, tokens);
     budget -= tokens;
   };
   if (prefill) {
     bool full = false;
     for (Sequence* sequence : partly_read()) {
       const std::uint32_t tokens =
-          full ? 0 : chunk(sequence->planned, sequence->target - sequence->planned);
+          full ? 0
+               : chunk(sequence->num_computed_tokens,
+                       sequence->prefill_end - sequence->num_computed_tokens);
       full |= tokens == 0;
       if (tokens > 0) read(*sequence, tokens);
     }
     while (!full && budget > 0) {
       Sequence* next = head(batch_class);
-      if (!fits(next)) break;
+      if (!can_admit(next)) break;
       const std::vector<std::size_t> found = found_blocks(*next);
       const auto first = static_cast<std::uint32_t>(found.size()) * options_.block_size;
-      const std::uint32_t tokens = chunk(first, next->known() - first);
+      const std::uint32_t tokens = chunk(first, next->num_tokens() - first);
       if (tokens == 0) break;
       std::uint32_t slot = 0;
       while (std::any_of(sequences_.begin(), sequences_.end(), [&](const Sequence& other) {
@@ -401,13 +408,13 @@ bool ReferenceScheduler::build(std::uint32_t batch_class, bool ahead, Plan& plan
         ++slot;
       next->running = true;
       next->slot = slot;
-      next->target = next->known();
-      next->planned = first;
+      next->prefill_end = next->num_tokens();
+      next->num_computed_tokens = first;
       for (const std::size_t block : found) {
         ++blocks_[block].owners;
         next->blocks.push_back(block);
       }
-      while (next->blocks.size() < blocks_for(next->known())) take_block(*next);
+      while (next->blocks.size() < blocks_for(next->num_tokens())) take_block(*next);
       plan.admitted.push_back({next->id, slot, first, next->preempted});
       if (!next->preempted) tenants_[next->tenant].served += next->prompt;
       read(*next, tokens);
@@ -424,10 +431,10 @@ bool ReferenceScheduler::build(std::uint32_t batch_class, bool ahead, Plan& plan
     for (const Row& row : *part) {
       for (Sequence& sequence : sequences_) {
         if (sequence.id != row.sequence) continue;
-        sequence.planned += row.tokens - row.drafts;
+        sequence.num_computed_tokens += row.tokens - row.drafts;
         sequence.pending += row.sampled ? 1 : 0;
         sequence.next_drafts = 0;
-        ++sequence.under_way;
+        ++sequence.in_flight;
       }
     }
   }
@@ -435,16 +442,16 @@ bool ReferenceScheduler::build(std::uint32_t batch_class, bool ahead, Plan& plan
 }
 
 void ReferenceScheduler::commit(const std::map<std::uint64_t, Result>& results) {
-  const Plan plan = under_way_.front();
-  under_way_.erase(under_way_.begin());
+  const Plan plan = in_flight_.front();
+  in_flight_.erase(in_flight_.begin());
   for (const std::vector<Row>* part : {&plan.prefill, &plan.decode}) {
     for (const Row& row : *part) {
       for (Sequence& sequence : sequences_) {
         if (sequence.id != row.sequence) continue;
-        --sequence.under_way;
+        --sequence.in_flight;
         if (sequence.ended) {
-          if (sequence.under_way == 0) {
-            give_back(sequence);
+          if (sequence.in_flight == 0) {
+            release(sequence);
             sequence.running = false;
           }
           continue;
@@ -458,8 +465,8 @@ void ReferenceScheduler::commit(const std::map<std::uint64_t, Result>& results) 
           sequence.next_drafts = result.next_drafts;
           if (!row.final_chunk)
             computed = row.first + static_cast<std::uint32_t>(result.tokens.size());
-          if (row.drafts > 0) sequence.planned = computed;
-          finished = result.finished || sequence.known() == sequence.final_length;
+          if (row.drafts > 0) sequence.num_computed_tokens = computed;
+          finished = result.finished || sequence.num_tokens() == sequence.final_length;
           tenants_[sequence.tenant].served += 2 * result.tokens.size();
         }
         for (std::size_t i = 0; options_.prefix_cache && (i + 1) * options_.block_size <= computed;
@@ -475,7 +482,7 @@ void ReferenceScheduler::commit(const std::map<std::uint64_t, Result>& results) 
           const bool first_time = (i + 1) * options_.block_size > row.first;
           if (block.prefix.empty() && !there && first_time) block.prefix = prefix;
         }
-        if (finished) over(sequence);
+        if (finished) end(sequence);
       }
     }
   }

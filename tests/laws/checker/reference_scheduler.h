@@ -45,7 +45,7 @@ class ReferenceScheduler {
   void cancel(std::uint64_t id);
   void withhold(std::uint32_t blocks) { withheld_ = blocks; }
   Plan plan();
-  // Results of the sampled rows of the oldest plan under way, by sequence.
+  // Results of the sampled rows of the oldest plan in flight, by sequence.
   void commit(const std::map<std::uint64_t, Result>& results);
 
   std::uint32_t used_blocks() const;
@@ -66,11 +66,13 @@ class ReferenceScheduler {
     std::int32_t priority = 0;
     std::vector<std::int32_t> tokens;
     bool running = false, ended = false, preempted = false;
-    std::uint32_t slot = 0, target = 0, planned = 0, pending = 0, next_drafts = 0, under_way = 0;
+    std::uint32_t slot = 0, prefill_end = 0, num_computed_tokens = 0, pending = 0, next_drafts = 0,
+                  in_flight = 0;
+    std::uint64_t preempted_in_plan = 0;
     std::vector<std::size_t> blocks;
 
-    std::uint32_t known() const { return static_cast<std::uint32_t>(tokens.size()); }
-    bool decoding() const { return running && planned >= target; }
+    std::uint32_t num_tokens() const { return static_cast<std::uint32_t>(tokens.size()); }
+    bool decoding() const { return running && num_computed_tokens >= prefill_end; }
   };
   struct Class {
     std::uint64_t served = 0;
@@ -88,13 +90,13 @@ class ReferenceScheduler {
   std::uint32_t blocks_for(std::uint32_t tokens) const;
   std::uint32_t available() const;
   std::uint32_t taken_slots() const;
-  std::uint32_t fresh_need(const Sequence& sequence) const;
-  bool fits(Sequence* sequence);
+  std::uint32_t fresh_blocks(const Sequence& sequence) const;
+  bool can_admit(Sequence* sequence);
   bool can_go_on(const Sequence& sequence) const;
   void take_block(Sequence& sequence);
-  void give_back(Sequence& sequence);
+  void release(Sequence& sequence);
   void preempt(Sequence& sequence, Plan& plan);
-  void over(Sequence& sequence);
+  void end(Sequence& sequence);
   std::optional<std::uint32_t> choose_class();
   bool build(std::uint32_t batch_class, bool ahead, Plan& plan);
 
@@ -106,8 +108,8 @@ class ReferenceScheduler {
   std::vector<Sequence> sequences_;
   std::map<std::uint32_t, Class> classes_;
   std::map<std::uint32_t, Tenant> tenants_;
-  std::uint64_t arrivals_ = 0, steps_ = 0;
-  std::vector<Plan> under_way_;
+  std::uint64_t arrivals_ = 0, steps_ = 0, plans_ = 0;
+  std::vector<Plan> in_flight_;
 };
 
 }  // namespace dovetail::laws

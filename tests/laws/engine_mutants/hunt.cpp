@@ -1,6 +1,6 @@
-// Plays random histories of the demo model with the mutant that this program was built with, until
-// an answer is seen to differ. Exit code 0: it was seen; or this is mutant 0, the engine as it is,
-// and nothing was.
+// dovetail_engine_hunt N: plays random histories of the demo model with the N-th fault of the
+// engine until a completion is seen to differ. Exit code 0: it was seen; or N is 0, the engine as
+// it is, and nothing was.
 
 #include <cstdint>
 #include <cstdio>
@@ -9,11 +9,10 @@
 
 #include "engine/mutation.h"
 #include "laws/demo_histories.h"
+#include "support/mutant_argument.h"
 
-int main() {
-  using dovetail::engine::kMutant;
-  using dovetail::engine::Mutant;
-  static_assert(kMutant < Mutant::kCount);
+int main(int argc, char** argv) {
+  const int mutant = dovetail::activate_mutant_argument<dovetail::engine::Mutant>(argc, argv);
   constexpr std::uint32_t kMost = 100;
   try {
     dovetail::laws::DemoModel model;
@@ -26,14 +25,13 @@ int main() {
         fault = exception.what();
       }
       if (fault.empty()) continue;
-      std::printf("mutant %d is seen in history %u: %s\n", static_cast<int>(kMutant), number,
-                  fault.c_str());
-      return kMutant == Mutant::kNone ? 1 : 0;
+      std::printf("mutant %d is seen in history %u: %s\n", mutant, number, fault.c_str());
+      return mutant == 0 ? 1 : 0;
     }
   } catch (const std::exception& exception) {
     std::printf("%s\n", exception.what());
     return 1;
   }
-  std::printf("mutant %d is not seen in %u histories\n", static_cast<int>(kMutant), kMost);
-  return kMutant == Mutant::kNone ? 0 : 1;
+  std::printf("mutant %d is not seen in %u histories\n", mutant, kMost);
+  return mutant == 0 ? 0 : 1;
 }

@@ -1,5 +1,5 @@
-// Plays random histories with the mutant that this program was built with, until a law is seen
-// broken. Exit code 0: it was seen; or this is mutant 0, the scheduler as it is, and nothing was.
+// dovetail_schedule_hunt N: plays random histories with the N-th fault of the scheduler until a law
+// is seen broken. Exit code 0: it was seen; or N is 0, the scheduler as it is, and nothing was.
 
 #include <cstdint>
 #include <cstdio>
@@ -10,13 +10,12 @@
 
 #include "laws/checker/history.h"
 #include "schedule/mutation.h"
+#include "support/mutant_argument.h"
 
-int main() {
+int main(int argc, char** argv) {
   using dovetail::laws::Verdict;
-  using dovetail::schedule::kMutant;
-  using dovetail::schedule::Mutant;
   constexpr int kMost = 5000;
-  static_assert(kMutant < Mutant::kCount);
+  const int mutant = dovetail::activate_mutant_argument<dovetail::schedule::Mutant>(argc, argv);
   for (int number = 0; number < kMost; ++number) {
     std::mt19937 random(static_cast<std::uint32_t>(number));
     std::vector<std::uint8_t> bytes(dovetail::laws::kHistoryHead + 3 * (random() % 150));
@@ -31,10 +30,9 @@ int main() {
       fault = exception.what();
     }
     if (fault.empty()) continue;
-    std::printf("mutant %d is seen in history %d: %s\n", static_cast<int>(kMutant), number,
-                fault.c_str());
-    return kMutant == Mutant::kNone ? 1 : 0;
+    std::printf("mutant %d is seen in history %d: %s\n", mutant, number, fault.c_str());
+    return mutant == 0 ? 1 : 0;
   }
-  std::printf("mutant %d is not seen in %d histories\n", static_cast<int>(kMutant), kMost);
-  return kMutant == Mutant::kNone ? 0 : 1;
+  std::printf("mutant %d is not seen in %d histories\n", mutant, kMost);
+  return mutant == 0 ? 0 : 1;
 }

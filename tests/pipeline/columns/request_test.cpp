@@ -66,9 +66,9 @@ TEST(MakeRequest, HasTheSchemaOfTheAnswer) {
       {"type: llm-text, model: m, prompt: x", "null"},
       {"type: llm-structured, model: m, prompt: x, schema: {type: integer}",
        R"({"type":"integer"})"},
-      {"type: llm-judge, model: m, prompt: x, rubrics: [{name: r, options: [1, a]}]",
+      {"type: llm-judge, model: m, prompt: x, rubrics: [{name: r, options: [b, a]}]",
        R"({"type":"object","properties":{"r":{"type":"object","properties":{"reasoning":)"
-       R"({"type":"string"},"score":{"enum":[1,"a"]}},"required":["reasoning","score"],)"
+       R"({"type":"string"},"score":{"enum":["b","a"]}},"required":["reasoning","score"],)"
        R"("additionalProperties":false}},"required":["r"],"additionalProperties":false})"},
       {"type: llm-judge, model: m, prompt: x, answer: option, rubrics: [{name: r, options: [1]}]",
        "null"},

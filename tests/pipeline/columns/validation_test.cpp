@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -101,6 +102,31 @@ bool ends(int process) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   return false;
+}
+
+TEST(RunCommand, WithholdsVariables) {
+  ::setenv("DOVETAIL_TEST_KEY", "secret", 1);
+  ::setenv("DOVETAIL_TEST_KEY_2", "open", 1);
+  CommandCheck check = shell("echo $DOVETAIL_TEST_KEY/$DOVETAIL_TEST_KEY_2");
+  EXPECT_EQ(run_command(check, "").value().output, "secret/open\n");
+  check.withheld = {"DOVETAIL_TEST_KEY"};
+  EXPECT_EQ(run_command(check, "").value().output, "/open\n");
+}
+
+// Of all models, whichever the column's value comes from.
+TEST(Validation, CommandsDoNotGetTheKeysOfEndpoints) {
+  ::setenv("DOVETAIL_TEST_KEY", "secret", 1);
+  const auto spec = parse_pipeline(
+      "records: 1\n"
+      "models: {m: {endpoint: 'http://x', model: a, api_key_env: DOVETAIL_TEST_KEY}}\n"
+      "columns:\n"
+      "  - {name: a, type: expression, value: x}\n"
+      "  - {name: c, type: validation, column: a, shell: true,\n"
+      "     command: 'test -z \"$DOVETAIL_TEST_KEY\"'}\n",
+      "/tmp/f.yaml", nullptr);
+  ASSERT_TRUE(spec) << spec.error().message;
+  EXPECT_EQ(value_of(spec->columns.back(), {{"a", "x"}}).value().dump(),
+            R"({"valid":true,"reason":null})");
 }
 
 TEST(RunCommand, LeavesNothingBehind) {

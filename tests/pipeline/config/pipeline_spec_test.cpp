@@ -1,5 +1,6 @@
 #include "pipeline/config/pipeline_spec.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -296,6 +297,27 @@ TEST(PipelineSpec, PassesOnWhatIsWrongWithSeedData) {
                      });
   ASSERT_FALSE(spec);
   EXPECT_EQ(spec.error().message, "f.yaml:2:1: /seed: nowhere.csv: no such file");
+}
+
+// Arrow reads no column of two kinds.
+TEST(PipelineSpec, ScoresOfSeveralKindsAreTexts) {
+  const auto scores_of = [](const std::string& options) {
+    const auto spec = parse_pipeline(
+        "records: 1\nmodels: {m: {path: x}}\ncolumns:\n  - {name: j, type: llm-judge, model: m, "
+        "prompt: x, rubrics: [{name: r, options: " +
+            options + "}]}\n",
+        "f.yaml", nullptr);
+    EXPECT_TRUE(spec) << spec.error().message;
+    Json scores = Json::array();
+    for (const auto& option : std::get<JudgeColumn>(spec->columns[0].what).rubrics[0].options) {
+      scores.push_back(option.score);
+    }
+    return scores.dump();
+  };
+  EXPECT_EQ(scores_of("{1: bad, 2.5: good}"), "[1,2.5]");
+  EXPECT_EQ(scores_of("{1: bad, na: none}"), R"(["1","na"])");
+  EXPECT_EQ(scores_of("[true, 1]"), R"(["true","1"])");
+  EXPECT_EQ(scores_of("[yes, no]"), R"(["yes","no"])");
 }
 
 }  // namespace

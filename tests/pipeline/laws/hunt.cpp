@@ -1,6 +1,5 @@
-// Runs random pipelines with the mutant of the runner that this program was built with, until a law
-// is seen broken. Exit code 0: it was seen; or this is mutant 0, the runner as it is, and nothing
-// was.
+// dovetail_run_hunt N: runs random pipelines with the N-th fault of the runner until a law is seen
+// broken. Exit code 0: it was seen; or N is 0, the runner as it is, and nothing was.
 
 #include <algorithm>
 #include <cstdio>
@@ -8,7 +7,9 @@
 #include <random>
 
 #include "pipeline/run/lease_board.h"
+#include "pipeline/run/mutation.h"
 #include "pipeline/run/run_fixture.h"
+#include "support/mutant_argument.h"
 
 namespace dovetail::pipeline {
 namespace {
@@ -117,8 +118,8 @@ std::string play(std::uint32_t number) {
 
 int main(int argc, char** argv) {
   constexpr std::uint32_t kMost = 60;
-  if (argc != 2) return 2;
-  const bool is_product = std::string(argv[1]) == "0";
+  using dovetail::pipeline::RunMutant;
+  const bool is_product = dovetail::activate_mutant_argument<RunMutant>(argc, argv) == 0;
   for (std::uint32_t number = 0; number < kMost; ++number) {
     std::string fault = dovetail::pipeline::play(number);
     if (fault.empty()) fault = dovetail::pipeline::play_shared(number);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdint>
 #include <deque>
@@ -36,8 +36,9 @@ class RunLaws {
  public:
   explicit RunLaws(const PipelineSpec& spec);
 
-  // A session begins: what was not durable is forgotten. `shared`: with leases.
-  void begin(bool shared = false);
+  // A session begins: what was not durable is forgotten. `shared`: with leases. Not `in_order`:
+  // records are emitted as they finish.
+  void begin(bool shared = false, bool in_order = true);
   void see(const RunEvent& event);
   // The last session has ended with all that there is to do.
   void finish();
@@ -106,6 +107,7 @@ class RunLaws {
   std::vector<std::uint64_t> served_;  // by column
   RecordId opened_ = 0, emitted_ = 0;
   // Of a shared run.
+  bool in_order_ = true;
   bool shared_ = false;
   std::deque<RecordId> leased_;  // not opened yet, in the order of the leases
   std::size_t lost_ = 0;         // open records that were; their answers may still hold a place

@@ -1,6 +1,6 @@
 #include "pipeline/remote/chat_client.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck.h>

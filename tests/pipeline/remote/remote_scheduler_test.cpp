@@ -27,8 +27,8 @@ RemoteSchedulerOptions fixed(std::size_t endpoints, int limit) {
   for (std::size_t i = 0; i < endpoints; ++i) options.endpoints.push_back(fmt::format("e{}", i));
   options.limit.max_parallel = limit;
   options.limit.start = limit;
-  options.limit.ramp = false;
-  options.limit.latency.enabled = false;
+
+  options.limit.trial.budget = 0;
   return options;
 }
 
@@ -39,6 +39,7 @@ int sum(const std::vector<int>& counts) { return std::accumulate(counts.begin(),
 SimulatedRun half_off_wire(bool slot_is_kept) {
   RemoteSchedulerOptions options = fixed(1, 10);
   options.retry.base = options.retry.longest = 200 * kMs;
+  options.retry.share_of_latency = 0;
   options.slot_is_kept_in_back_off = slot_is_kept;
   return run_scheduler(
       options,
@@ -76,6 +77,7 @@ TEST(RemoteScheduler, ReadingAnAnswerHoldsNoSlot) {
 TEST(RemoteScheduler, WhatHasWaitedGoesFirst) {
   RemoteSchedulerOptions options = fixed(1, 1);
   options.retry.base = options.retry.longest = 250 * kMs;
+  options.retry.share_of_latency = 0;
   const SimulatedRun run = run_scheduler(
       options,
       [](const SimulatedRequest& request, std::mt19937_64&) {
@@ -263,6 +265,7 @@ TEST(RemoteScheduler, KeepsTheBudgets) {
 TEST(RemoteScheduler, SaysWhyAnEndpointIsIdle) {
   RemoteSchedulerOptions options = fixed(1, 1);
   options.rate.requests_per_minute = 60;
+  options.limit.noise = 0;
   RemoteScheduler scheduler(options);
   const auto why = [&](Micros now) { return scheduler.state(now)[0].hindrance; };
   EXPECT_EQ(why(0), Hindrance::kNone);
@@ -308,8 +311,8 @@ RC_GTEST_PROP(RemoteScheduler, EveryJobEndsOnce, ()) {
   const auto badness = *rc::gen::inRange(0, 60);
   RemoteSchedulerOptions options = fixed(endpoints, limit);
   options.limit.start = 0;
-  options.limit.ramp = true;
-  options.limit.latency.enabled = true;
+
+  options.limit.trial.budget = 0.005;
   options.most_off_wire = static_cast<std::size_t>(*rc::gen::inRange(0, 20));
   if (*rc::gen::arbitrary<bool>()) options.rate.requests_per_minute = 6000;
   const SimulatedRun run = run_scheduler(

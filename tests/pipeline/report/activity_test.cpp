@@ -137,6 +137,17 @@ RC_GTEST_PROP(Activity, GoesOnAfterBeingKept, ()) {
   RC_ASSERT(second->to_json() == whole.to_json());
 }
 
+// Kept by a program that knew seven causes.
+TEST(Activity, OfFewerCausesIsRead) {
+  const auto read = Activity::from_json(Json::parse(
+      R"({"most_buckets":8,"width_us":1000,"last_us":900,"free_slots":[0,0,0,0,0,5,0],
+          "buckets":[[1,2,0,900,0,0,0,0,0]]})"));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->total().covered(), 900U);
+  EXPECT_EQ(read->free_slots()[5], 5U);
+  EXPECT_EQ(read->total().by[static_cast<std::size_t>(SlotCause::kMaxParallel)], 0U);
+}
+
 class DamagedActivity : public testing::TestWithParam<const char*> {};
 
 TEST_P(DamagedActivity, IsRefused) {

@@ -1,6 +1,6 @@
 #include "pipeline/report/collect_report.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -258,6 +258,51 @@ TEST(CollectReport, IsAlsoHowFarTheRunIs) {
       progress_line(progress_of(data)),
       testing::StartsWith("records 100/250 (40.0%), 2 dropped; topic 100; difficulty 100; seconds "
                           "100; id 100; question 100; answer 100, 2 failed; verdict 98"));
+}
+
+TEST(CollectReport, CountsWhatPassedAndWhatWasCut) {
+  const test::TempFolder folder;
+  auto store = Store::open((folder / "run.db").string(), OpenMode::kCreate).value();
+  const std::vector<ColumnSpec> columns = {{"text", {1, 1}, false}, {"check", {2, 2}, true}};
+  ASSERT_TRUE(store->reconcile(columns));
+  const auto put = [&](std::uint64_t record, std::uint32_t column, CellState state,
+                       const std::string& json, bool cut = false) {
+    Provenance provenance;
+    if (column == 0) provenance.attempts = 1;
+    provenance.cut = cut;
+    store->put({record, column, state, json, provenance}, {});
+  };
+  for (std::uint64_t record = 0; record < 4; ++record) {
+    put(record, 0, CellState::kValue, "\"x\"", record == 2);
+  }
+  put(0, 1, CellState::kValue, R"({"valid":true,"reason":null})");
+  put(1, 1, CellState::kValue, R"({"valid":false,"reason":"no"})");
+  put(2, 1, CellState::kFailed, "check: it cannot be started");
+  put(3, 1, CellState::kSkipped, "");
+  ASSERT_TRUE(store->flush());
+  const std::vector<ColumnInfo> infos = {{"text", "llm-text", "m", {}},
+                                         {"check", "validation", "", {}}};
+  const auto data = collect_report(*store, infos);
+  ASSERT_TRUE(data) << data.error().message;
+  EXPECT_EQ(data->columns[0].cut, 1U);
+  EXPECT_EQ(data->columns[1].cut, 0U);
+  EXPECT_EQ(data->columns[1].passed, 1U);
+  EXPECT_EQ(data->columns[1].not_passed, 2U);
+}
+
+TEST(EndpointReport, SaysThatMaxParallelHeldIt) {
+  const auto held = [](std::uint64_t at_most, std::uint64_t otherwise, std::uint32_t most) {
+    EndpointReport endpoint{"e", "m", Activity(), most};
+    endpoint.activity.sample(0, 16, 16, SlotCause::kMaxParallel);
+    endpoint.activity.sample(at_most, 3, 16, SlotCause::kNothingReady);
+    endpoint.activity.end(at_most + otherwise);
+    return held_text(endpoint);
+  };
+  EXPECT_EQ(held(99'900, 100, 16), "held by your max_parallel (16) for 99 % of the time");
+  EXPECT_EQ(held(1000, 0, 0), "held by your max_parallel for 100 % of the time");
+  EXPECT_EQ(held(500, 500, 16), "held by your max_parallel (16) for 50 % of the time");
+  EXPECT_EQ(held(499, 501, 16), "");
+  EXPECT_EQ(held_text({"e", "m", Activity(), 16}), "");
 }
 
 }  // namespace

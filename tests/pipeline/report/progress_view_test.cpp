@@ -33,7 +33,7 @@ ProgressView some_view() {
 TEST(ProgressLines, Wide) {
   EXPECT_EQ(progress_lines(some_view(), {100, false, true}),
             (Lines{
-                "records   ███████████×·················  150/400  2.50/s  1m40s                2 "
+                "records   ███████████×·················  150/400  2.50/s  1m39s                2 "
                 "dropped",
                 "topic     █████████████████████████████  400/400",
                 "question  ██████████████×▒·············  202/400     4/s    49s  16 in flight   2 "
@@ -53,9 +53,9 @@ TEST(ProgressLines, Ascii) {
   EXPECT_EQ(
       progress_lines(view, {84, false, false}),
       (Lines{
-          "records   #########x...............  150/400  2.50/s  1m40s                2 dropped",
-          "topic     #########################  400/400",
-          "question  ############x>...........  202/400     4/s    49s  16 in flight   2 failed",
+          "records   ##########x................  150/400  2.50/s  49s                2 dropped",
+          "topic     ###########################  400/400",
+          "question  #############x>............  202/400     4/s  49s  16 in flight   2 failed",
           "elapsed 1m15s  tokens 120k in, 45.2k out  cost 0.4200",
       }));
 }
@@ -63,7 +63,7 @@ TEST(ProgressLines, Ascii) {
 TEST(ProgressLines, NarrowHasNoBarAndIsCut) {
   EXPECT_EQ(progress_lines(some_view(), {40, false, true}),
             (Lines{
-                "records   150/400  2.50/s  1m40s       …",
+                "records   150/400  2.50/s  1m39s       …",
                 "topic     400/400",
                 "question  202/400     4/s    49s  16 in…",
                 "verdict   150/400  2.50/s  1m40s   3 in…",
@@ -132,7 +132,7 @@ TEST(Redraw, TakesThePlaceOfFormerLines) {
 TEST(ProgressLine, SaysAll) {
   EXPECT_EQ(
       progress_line(some_view()),
-      "records 150/400 (37.5%), 2 dropped, 2.50/s, 1m40s left; topic 400; question 202 +16 in "
+      "records 150/400 (37.5%), 2 dropped, 2.50/s, 1m39s left; topic 400; question 202 +16 in "
       "flight, 2 failed; verdict 150 +3 in flight; local 16/16 at its limit; judge-a 3/64 "
       "nothing ready; elapsed 1m15s  tokens 120k in, 45.2k out  cost 0.4200");
 }
@@ -144,7 +144,7 @@ TEST(ProgressEvent, IsOneLineOfJson) {
   view.endpoints.resize(1);
   EXPECT_EQ(
       progress_event(view),
-      R"({"event":"progress","elapsed_ms":75000,"left_ms":100000,)"
+      R"({"event":"progress","elapsed_ms":75000,"left_ms":49000,)"
       R"("records":{"done":148,"dropped":2,"total":400,"per_second":2.5},)"
       R"("columns":[{"name":"topic","done":400,"in_flight":0,"failed":0,"skipped":0,"total":400,)"
       R"("per_second":null},)"
@@ -164,13 +164,25 @@ TEST(ProgressEvent, NamesThatAreNoUtf8) {
 
 TEST(TimeLeft, IsThatOfTheSlowest) {
   ProgressView view = some_view();
-  EXPECT_EQ(time_left(view), 100s);
-  view.columns[1].rate = 0.5;  // 400 less 202 and the 2 that are dropped
+  EXPECT_EQ(time_left(view), 99200ms);  // 400 less 150 and the 2 that are dropped
+  view.columns[1].rate = 0.5;           // 400 less 202 and the 2 that are dropped
   EXPECT_EQ(time_left(view), 392s);
   view.columns[1].rate = 0.0;
   EXPECT_EQ(time_left(view), std::nullopt);
   view.columns[1].rate.reset();
   EXPECT_EQ(time_left(view), std::nullopt);
+}
+
+// A record that takes long holds up the writing of all that follow, and not their cells.
+TEST(TimeLeft, CountsCellsAndNotRecordsThatWait) {
+  ProgressView view;
+  view.columns = {{"text", 988, 12, 0, 0, 1000, 1.0}};
+  view.records_total = 1000;
+  view.records_done = 475;
+  view.record_rate = 1.0;
+  EXPECT_EQ(time_left(view), 12s);
+  view.record_rate = 0.0;
+  EXPECT_EQ(time_left(view), 12s);
 }
 
 TEST(RateMeter, IsTheRateOfTheLastSeconds) {

@@ -52,6 +52,37 @@ TEST(ResultsWriter, WriteBringsAllRecordsIntoTheFilesInTheirOrder) {
   EXPECT_TRUE(writer.finish());
 }
 
+TEST(ResultsWriter, NoticesThatItsFileIsGone) {
+  for (const bool replaced : {false, true}) {
+    const test::TempFolder folder;
+    auto writer = ResultsWriter::open(options_in(folder, "out.jsonl")).value();
+    ASSERT_TRUE(writer.add(0, row_of(0, "x"), ""));
+    ASSERT_TRUE(writer.write());
+    std::filesystem::remove(folder / "out.jsonl");
+    if (replaced) std::ofstream(folder / "out.jsonl") << "other\n";
+    ASSERT_TRUE(writer.add(1, row_of(1, "y"), ""));
+    const Status written = writer.write();
+    ASSERT_FALSE(written);
+    EXPECT_EQ(written.error().kind, ErrorKind::kNotFound);
+    EXPECT_THAT(written.error().message, HasSubstr("out.jsonl: the file was"));
+    EXPECT_THAT(written.error().message, HasSubstr("`dovetail pipeline resume` writes it again"));
+    EXPECT_FALSE(writer.finish());
+    if (replaced) {
+      EXPECT_EQ(test::read_bytes(folder / "out.jsonl"), "other\n");
+    }
+  }
+}
+
+// All of it was there when the file vanished.
+TEST(ResultsWriter, NoticesThatItsFileIsGoneAtTheEnd) {
+  const test::TempFolder folder;
+  auto writer = ResultsWriter::open(options_in(folder, "out.jsonl")).value();
+  ASSERT_TRUE(writer.add(0, row_of(0, "x"), ""));
+  ASSERT_TRUE(writer.write());
+  std::filesystem::rename(folder / "out.jsonl", folder / "elsewhere.jsonl");
+  EXPECT_FALSE(writer.finish());
+}
+
 TEST(ResultsWriter, CsvBeginsWithItsHeaderAlsoWithoutRecords) {
   const test::TempFolder folder;
   auto writer = ResultsWriter::open(options_in(folder, "out.csv")).value();

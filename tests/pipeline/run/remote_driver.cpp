@@ -19,12 +19,11 @@ RemoteModel remote_model(const std::vector<const TestEndpoint*>& endpoints,
 
 RemoteHostOptions quick_options() {
   RemoteHostOptions options;
-  options.limit.default_cool_down = 50'000;
+  options.limit.longest_cool_down = 50'000;
   options.breaker.first_pause = 50'000;
   options.breaker.longest_pause = 200'000;
   options.retry.base = 10'000;
   options.retry.longest = 100'000;
-  options.retry.longest_after_refusal = 100'000;
   return options;
 }
 

@@ -1,5 +1,6 @@
 #include "pipeline/run/runner.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -613,6 +614,93 @@ RC_GTEST_PROP(RunnerProperty, StopsAndResumes, ()) {
   RC_ASSERT(kept <= 2 * static_cast<std::size_t>(records));
 }
 
+// A run of twelve records, the first of which is not answered before others have been emitted, or
+// ten seconds have passed.
+Session run_with_a_slow_first(const PipelineSpec& spec, Store& store, bool in_order, bool resumes,
+                              int stop_after = 1000) {
+  std::mutex mutex;
+  std::condition_variable emitted;
+  int count = 0;
+  ScriptedModel gen(4, [&](const ModelRequest& request) {
+    if (prompt_of(request) == "write 0" && !in_order) {
+      std::unique_lock lock(mutex);
+      emitted.wait_for(lock, std::chrono::seconds(10), [&] { return count > 0; });
+    }
+    return answer(fmt::format("<{}>", prompt_of(request)));
+  });
+  ScriptedModel judge(4, [](const ModelRequest&) { return answer("yes"); });
+  RunPorts ports;
+  ports.store = &store;
+  ports.models = {gen.client(), judge.client()};
+  ports.in_order = in_order;
+  ports.resumes = resumes;
+  ports.emitted = [&]() -> Status {
+    const std::lock_guard lock(mutex);
+    ++count;
+    emitted.notify_all();
+    return {};
+  };
+  ports.stop = [&] {
+    const std::lock_guard lock(mutex);
+    return count >= stop_after ? StopLevel::kFinish : StopLevel::kNone;
+  };
+  return run_with(spec, ports);
+}
+
+TEST(Runner, UnorderedRecordsAreEmittedAsTheyFinish) {
+  const PipelineSpec spec = spec_of(fmt::format("records: 12\nwindow: 4\n{}{}", R"(
+models:
+  gen: {endpoint: "http://localhost:1/v1", model: g}
+  judge: {endpoint: "http://localhost:1/v1", model: j}
+)",
+                                                kJudgedColumns));
+  const RunFolder in_order, unordered;
+  const auto first = open_run(spec, in_order.path(), OpenMode::kCreate);
+  const Session expected = run_with_a_slow_first(spec, *first, true, false);
+  ASSERT_TRUE(is_lawful(expected));
+  ASSERT_EQ(expected.lines.size(), 12U);
+
+  const auto second = open_run(spec, unordered.path(), OpenMode::kCreate);
+  const Session stopped = run_with_a_slow_first(spec, *second, false, false, 1);
+  EXPECT_TRUE(is_lawful(stopped));
+  ASSERT_FALSE(stopped.lines.empty());
+  EXPECT_NE(stopped.lines.front(), expected.lines.front()) << "the first record is slow";
+
+  // Each record once, and the same of it, also by a run that was stopped in between.
+  const Session resumed = run_with_a_slow_first(spec, *second, false, true);
+  EXPECT_TRUE(is_lawful(resumed));
+  EXPECT_THAT(resumed.lines, ::testing::UnorderedElementsAreArray(expected.lines));
+  // And in order again, where that is asked for.
+  const Session ordered = run_with_a_slow_first(spec, *second, true, true);
+  EXPECT_TRUE(is_lawful(ordered));
+  EXPECT_EQ(ordered.lines, expected.lines);
+}
+
+// Also of records that are read from the store, and of answers that come from the cache.
+TEST(Runner, MarksTextsThatWereCut) {
+  const RunFolder folder;
+  const auto cuts = [](const ModelRequest& request) -> Result<ModelAnswer> {
+    ModelAnswer result = answer(fmt::format("<{}>", prompt_of(request)));
+    result.cut = prompt_of(request).ends_with('7');
+    return result;
+  };
+  std::string columns = kJudgedColumns;
+  for (const bool changed : {false, false, true}) {
+    // The grades are made anew, and their record's text is read from the store.
+    if (changed) columns.replace(columns.find("grade {{"), 5, "judge");
+    ScriptedModel gen(4, cuts), judge(4, grades());
+    const Session session = run_session(spec_of(pipeline(30, "", columns)), folder.path(),
+                                        {gen.client(), judge.client()});
+    ASSERT_TRUE(is_lawful(session));
+    ASSERT_EQ(session.lines.size(), 30U);
+    for (std::size_t i = 0; i < session.lines.size(); ++i) {
+      const bool cut = session.lines[i].find(R"("text_cut":true)") != std::string::npos;
+      EXPECT_EQ(cut, i % 10 == 7) << session.lines[i];
+    }
+    EXPECT_EQ(session.progress->columns[1].cut, 3U);
+  }
+}
+
 TEST(OrderedEmitter, ReadsBackWhatItDidNotKeep) {
   const PipelineSpec spec = spec_of(pipeline(50));
   const RunFolder folder;
@@ -632,7 +720,7 @@ TEST(OrderedEmitter, ReadsBackWhatItDidNotKeep) {
   for (RecordId record = 49;; --record) {
     std::vector<CellResult> cells = {
         {record, 0, CellState::kValue, std::to_string(record), {}},
-        {record, 1, CellState::kValue, "\"t\"", {}},
+        {record, 1, CellState::kValue, "\"t\"", {.cut = record % 2 == 1}},
         {record,
          2,
          record == 7 ? CellState::kDropped : CellState::kSkipped,
@@ -655,7 +743,8 @@ TEST(OrderedEmitter, ReadsBackWhatItDidNotKeep) {
   EXPECT_FALSE(emitter.durable(50, 30).value());
   ASSERT_EQ(lines.size(), 50U);
   EXPECT_EQ(lines[7], "why");
-  EXPECT_EQ(lines[49], R"({"i":49,"text":"t","grade":null,"size":1})");
+  EXPECT_EQ(lines[49], R"({"i":49,"text":"t","text_cut":true,"grade":null,"size":1})");
+  EXPECT_EQ(lines[48], R"({"i":48,"text":"t","text_cut":false,"grade":null,"size":1})");
 }
 
 }  // namespace

@@ -31,13 +31,14 @@ class Hunt {
     posix_spawn_file_actions_t actions;
     ::posix_spawn_file_actions_init(&actions);
     ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    std::string program = DOVETAIL_STORE_HUNT + std::to_string(static_cast<int>(mutant));
+    std::string program = DOVETAIL_STORE_HUNT;
+    std::string fault = std::to_string(static_cast<int>(mutant));
     std::string word = mode;
     std::string path = where;
     std::string last = std::to_string(number);
     std::string name = run;
-    std::array<char*, 6> words = {program.data(), word.data(), path.data(),
-                                  last.data(),    name.data(), nullptr};
+    std::array<char*, 7> words = {program.data(), fault.data(), word.data(), path.data(),
+                                  last.data(),    name.data(),  nullptr};
     const int failed =
         ::posix_spawn(&process_, program.c_str(), &actions, nullptr, words.data(), ::environ);
     ::posix_spawn_file_actions_destroy(&actions);

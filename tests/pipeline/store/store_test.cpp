@@ -93,7 +93,7 @@ TEST_P(Stores, TellsWhetherThereIsARun) {
   const auto refused = run().try_open(OpenMode::kCreate);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, ErrorKind::kInvalid);
-  EXPECT_THAT(refused.error().message, HasSubstr("--resume"));
+  EXPECT_THAT(refused.error().message, HasSubstr("`dovetail pipeline resume`"));
 }
 
 TEST_P(Stores, HasOneWriterAndAnyNumberOfReaders) {
@@ -358,6 +358,7 @@ TEST_P(Stores, IsAMapThatLasts) {
           wanted.erase({cell.record, cell.column});
         } else {
           if (random() % 2 == 0) cell.provenance.latency_us = random();
+          if (random() % 4 == 0) cell.provenance.cut = true;
           wanted[{cell.record, cell.column}] = cell;
         }
         cells.push_back(std::move(cell));

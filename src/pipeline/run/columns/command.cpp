@@ -61,6 +61,20 @@ Result<Descriptor> file_of(std::string_view input, const std::string& program) {
   return file;
 }
 
+// This process's environment without these variables.
+std::vector<char*> environment_without(const std::vector<std::string>& withheld) {
+  std::vector<char*> kept;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    const std::string_view name = text.substr(0, text.find('='));
+    if (std::find(withheld.begin(), withheld.end(), name) == withheld.end()) {
+      kept.push_back(*variable);
+    }
+  }
+  kept.push_back(nullptr);
+  return kept;
+}
+
 struct Started {
   pid_t process = 0;
   Descriptor output;
@@ -98,9 +112,10 @@ Result<Started> start(const CommandCheck& command, std::string_view input) {
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
+  std::vector<char*> environment = environment_without(command.withheld);
   Started started;
   const int code = posix_spawnp(&started.process, program.c_str(), &actions, &attributes,
-                                arguments.data(), environ);
+                                arguments.data(), environment.data());
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   if (code != 0) return refused(program, "cannot be started", code);

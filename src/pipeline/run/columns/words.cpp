@@ -1,5 +1,7 @@
 #include "pipeline/run/columns/words.h"
 
+#include <fmt/format.h>
+
 #include <vector>
 
 namespace dovetail::pipeline {

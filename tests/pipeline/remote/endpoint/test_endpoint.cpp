@@ -1,7 +1,7 @@
 #include "pipeline/remote/endpoint/test_endpoint.h"
 
 #include <arpa/inet.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>

@@ -1,4 +1,5 @@
-// A program that writes a run and tells, cell by cell, what counts as finished. Tests kill it.
+// A program that writes a run and tells, cell by cell, what counts as finished. Tests kill it. The
+// first argument is the number of a fault of the store (0: none); then:
 //
 //   hunt write WHERE START RUN       cells of records from START on, without an end
 //   hunt some WHERE RECORDS RUN      a number of records, not too fast
@@ -31,7 +32,9 @@
 #include "pipeline/store/hunt/power_vfs.h"
 #include "pipeline/store/hunt/run_shape.h"
 #include "pipeline/store/hunt/share.h"
+#include "pipeline/store/mutation.h"
 #include "pipeline/store/store.h"
+#include "support/mutant_argument.h"
 
 namespace dovetail::pipeline {
 namespace {
@@ -158,19 +161,20 @@ int cut_often(const std::filesystem::path& folder, std::uint64_t seed) {
 
 int main(int count, char** words) {
   using namespace dovetail::pipeline;
-  if (count != 5) return 2;
-  const std::string mode = words[1];
-  const std::uint64_t number = std::strtoull(words[3], nullptr, 10);
-  const std::string run = words[4];
-  if (mode == "write") return write_cells(words[2], number, run);
-  if (mode == "some") return write_some(words[2], number, run);
-  if (mode == "full") return fill_disk(words[2], number);
-  if (mode == "reconcile") return open_run(words[2], run, number) != nullptr ? 0 : 2;
-  if (mode == "power") return cut_often(words[2], number);
-  if (mode == "work") return work(words[2], number, run);
-  if (mode == "stale") return use_stale_lease(words[2], run);
-  if (mode == "contend") return contend(words[2], run);
-  if (mode == "expire") return let_expire(words[2], run);
-  if (mode == "silent") return fall_silent(words[2], run);
+  dovetail::activate_mutant_argument<StoreMutant>(count, words);
+  if (count != 6) return 2;
+  const std::string mode = words[2];
+  const std::uint64_t number = std::strtoull(words[4], nullptr, 10);
+  const std::string run = words[5];
+  if (mode == "write") return write_cells(words[3], number, run);
+  if (mode == "some") return write_some(words[3], number, run);
+  if (mode == "full") return fill_disk(words[3], number);
+  if (mode == "reconcile") return open_run(words[3], run, number) != nullptr ? 0 : 2;
+  if (mode == "power") return cut_often(words[3], number);
+  if (mode == "work") return work(words[3], number, run);
+  if (mode == "stale") return use_stale_lease(words[3], run);
+  if (mode == "contend") return contend(words[3], run);
+  if (mode == "expire") return let_expire(words[3], run);
+  if (mode == "silent") return fall_silent(words[3], run);
   return 2;
 }

@@ -1,0 +1,10 @@
+#pragma once
+
+#include "kernels/roofline.h"
+
+namespace dovetail::kernels::avx2 {
+
+RooflineLoop byte_roofline();
+RooflineLoop float_roofline();
+
+}  // namespace dovetail::kernels::avx2

@@ -1,0 +1,402 @@
+#pragma once
+
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <utility>
+
+#include "kernels/kernels.h"
+#include "kernels/packed.h"
+
+// Included after an instruction set's ints.h, which defines Ints.
+//
+// Products of block types: a panel's rows are the lanes, so that one instruction multiplies four
+// elements of one row of activations with those of several rows of weights. The whole numbers of a
+// block are summed exactly, in whatever order suits; then one float multiply-add per block, in the
+// order of the blocks, leaves an output element the same bits on every instruction set, directly or
+// through an expanded panel.
+namespace dovetail::kernels {
+namespace {
+
+template <std::size_t kNumber>
+struct Index {
+  static constexpr std::size_t value = kNumber;
+};
+
+template <class Function, std::size_t... kNumbers>
+[[gnu::always_inline]] inline void unrolled(std::index_sequence<kNumbers...>, Function&& function) {
+  (function(Index<kNumbers>{}), ...);
+}
+
+// What an instruction multiplies with activations: bytes without a sign, a type's values from the
+// lowest on, where they are as small as Ints takes them, else with a sign.
+template <class T>
+struct Operand {
+  static constexpr int kSpan = highest_value<T>() - lowest_value<T>();
+  static constexpr bool kSigned = kSpan > Ints::kMostUnsigned;
+  // What is missing from the values: the products are too large by it times the activations' sum.
+  static constexpr int kOffset = kSigned ? 0 : -lowest_value<T>();
+  static_assert(!T::kMinimums || kOffset == 0);
+  static constexpr int kMost = kSigned ? 128 : kSpan;
+  static constexpr int kSumFactor = T::kScales || kOffset == 0 ? 1 : -kOffset;
+};
+
+// The operands of a unit, from the panel's codes.
+template <class T>
+struct Direct {
+  static constexpr std::size_t kUnitBytes = Packed<T>::kUnitBytes;
+  using I = Ints::I;
+
+  template <std::size_t kQuad>
+  [[gnu::always_inline]] static I operand(const std::uint8_t* unit) {
+    using P = Packed<T>;
+    constexpr int kPerWord = 8 / P::kBaseBits;
+    constexpr int kAt = static_cast<int>(kQuad);
+    I code = Ints::load(unit + kAt / kPerWord * kQuadBytes);
+    if constexpr (P::kBaseBits < 8) {
+      code = Ints::template bits<-(kAt % kPerWord * P::kBaseBits), (1 << P::kBaseBits) - 1>(code);
+    }
+    if constexpr (P::kTopBits > 0) {
+      constexpr int kTops = 8 / P::kTopBits;
+      const I top = Ints::load(unit + P::kTopOffset + kAt / kTops * kQuadBytes);
+      code = Ints::merge(code, Ints::template bits<P::kBaseBits - kAt % kTops * P::kTopBits,
+                                                   ((1 << P::kTopBits) - 1) << P::kBaseBits>(top));
+    }
+    if constexpr (T::kTable) {
+      return Ints::look_up(Ints::table(kTable), code);
+    } else if constexpr (Operand<T>::kSigned) {
+      static_assert(T::kLowest == -128);
+      return Ints::flip_sign(code);
+    } else {
+      return code;
+    }
+  }
+
+  struct Table {
+    alignas(16) std::uint8_t bytes[16];
+  };
+  static constexpr Table kTable = [] {
+    Table table{};
+    if constexpr (T::kTable) {
+      for (int i = 0; i < 1 << T::kBits; ++i) {
+        table.bytes[i] = static_cast<std::uint8_t>(T::kValues[i] + Operand<T>::kOffset);
+      }
+    }
+    return table;
+  }();
+};
+
+// The same operands, a byte each.
+template <class T>
+struct Expanded {
+  static constexpr std::size_t kUnitBytes = kUnitQuads * kQuadBytes;
+  template <std::size_t kQuad>
+  [[gnu::always_inline]] static Ints::I operand(const std::uint8_t* unit) {
+    return Ints::load(unit + kQuad * kQuadBytes);
+  }
+};
+
+template <class T>
+inline void expand(const std::uint8_t* codes, std::size_t k, std::uint8_t* out) {
+  for (std::size_t u = 0; u < k; u += kUnit) {
+    for (std::size_t lane = 0; lane < kPanelRows; lane += Ints::kLanes) {
+      unrolled(std::make_index_sequence<kUnitQuads>(), [&]<std::size_t kQuad>(Index<kQuad>) {
+        Ints::store(out + kQuad * kQuadBytes + 4 * lane,
+                    Direct<T>::template operand<kQuad>(codes + 4 * lane));
+      });
+    }
+    codes += Direct<T>::kUnitBytes;
+    out += kUnitQuads * kQuadBytes;
+  }
+}
+
+// Sixteen rows of weights: the codes, as Source reads them, and the scales.
+struct Panel {
+  const std::uint8_t* codes;
+  const std::uint8_t* scales;
+};
+
+// Adds the products of kCount quads from kFirst on to the sums, times the scales where there are
+// any.
+template <class T, class Source, std::size_t kFirst, std::size_t kCount, std::size_t V,
+          std::size_t M>
+[[gnu::always_inline]] inline void add_quads(const std::uint8_t* unit,
+                                             const std::int8_t* const (&x)[M], std::size_t at,
+                                             const Ints::Scale (&scale)[V],
+                                             Ints::I (&products)[V][M]) {
+  using O = Operand<T>;
+  constexpr std::size_t kFlush = Ints::template quads_of_sum<O::kSigned, O::kMost>();
+  Ints::Sum sums[V][M];
+  for (std::size_t v = 0; v < V; ++v) {
+    for (std::size_t i = 0; i < M; ++i) sums[v][i] = Ints::no_sum();
+  }
+  unrolled(std::make_index_sequence<kCount>(), [&]<std::size_t kNumber>(Index<kNumber>) {
+    constexpr std::size_t kQuad = kFirst + kNumber;
+    Ints::I weights[V];
+    for (std::size_t v = 0; v < V; ++v) {
+      weights[v] = Source::template operand<kQuad>(unit + 4 * Ints::kLanes * v);
+    }
+    for (std::size_t i = 0; i < M; ++i) {
+      const Ints::I four = Ints::four(x[i] + at + 4 * kNumber);
+      for (std::size_t v = 0; v < V; ++v) {
+        sums[v][i] = Ints::template dot<O::kSigned>(sums[v][i], weights[v], four);
+      }
+    }
+    if constexpr ((kNumber + 1) % kFlush == 0 || kNumber + 1 == kCount) {
+      for (std::size_t v = 0; v < V; ++v) {
+        for (std::size_t i = 0; i < M; ++i) {
+          products[v][i] = Ints::template add_sum<T::kScales>(products[v][i], sums[v][i], scale[v]);
+          sums[v][i] = Ints::no_sum();
+        }
+      }
+    }
+  });
+}
+
+// The products of the block's whole numbers.
+template <class T, class Source, std::size_t V, std::size_t M>
+[[gnu::always_inline]] inline void block_products(const std::uint8_t* codes,
+                                                  const std::uint8_t* scales,
+                                                  const std::int8_t* const (&x)[M], std::size_t at,
+                                                  Ints::I (&products)[V][M]) {
+  using P = Packed<T>;
+  if constexpr (!T::kScales) {
+    constexpr Ints::Scale kNone[V] = {};
+    for (std::size_t e = 0; e < T::kElements; e += kUnit, codes += Source::kUnitBytes) {
+      add_quads<T, Source, 0, kUnitQuads>(codes, x, at + e, kNone, products);
+    }
+  } else {
+    static_assert(T::kGroup == 16 || T::kGroup == 32);
+    for (std::size_t g = 0; g < P::kGroups; g += 2) {
+      Ints::Scale even[V], odd[V];
+      for (std::size_t v = 0; v < V; ++v) {
+        const Ints::I pairs =
+            Ints::widen_pairs(scales + P::kGroupOffset + g * kPanelRows + 2 * Ints::kLanes * v);
+        even[v] = Ints::even(pairs);
+        odd[v] = Ints::odd(pairs);
+      }
+      const std::size_t e = at + g * T::kGroup;
+      if constexpr (T::kGroup == 16) {
+        add_quads<T, Source, 0, 4>(codes, x, e, even, products);
+        add_quads<T, Source, 4, 4>(codes, x, e + 16, odd, products);
+        codes += Source::kUnitBytes;
+      } else {
+        add_quads<T, Source, 0, 8>(codes, x, e, even, products);
+        add_quads<T, Source, 0, 8>(codes + Source::kUnitBytes, x, e + 32, odd, products);
+        codes += 2 * Source::kUnitBytes;
+      }
+    }
+  }
+}
+
+// Per row of weights, the sums of the activations' groups times the groups' minimums or scales.
+template <class T, std::size_t V, std::size_t M>
+[[gnu::always_inline]] inline void group_sums(const std::uint8_t* scales, const QuantRow<T> (&x)[M],
+                                              std::size_t block, Ints::I (&sums)[V][M]) {
+  using P = Packed<T>;
+  constexpr std::size_t kFrom = T::kMinimums ? P::kGroupMinimumOffset : P::kGroupOffset;
+  for (std::size_t v = 0; v < V; ++v) {
+    for (std::size_t i = 0; i < M; ++i) sums[v][i] = Ints::set1(0);
+  }
+  for (std::size_t g = 0; g < P::kGroups; g += 2) {
+    for (std::size_t v = 0; v < V; ++v) {
+      const Ints::I pairs =
+          Ints::widen_pairs(scales + kFrom + g * kPanelRows + 2 * Ints::kLanes * v);
+      for (std::size_t i = 0; i < M; ++i) {
+        sums[v][i] =
+            Ints::add_pairs(sums[v][i], pairs, Ints::two(x[i].sum + block * P::kGroups + g));
+      }
+    }
+  }
+}
+
+// The float minimums of rows of a block.
+template <class T>
+[[gnu::always_inline]] inline Ints::F minimum(const std::uint8_t* scales, std::size_t lane) {
+  const Ints::F stored =
+      Ints::template scales<ScaleForm::kHalf>(scales + Packed<T>::kMinimumOffset, lane);
+  return T::kMinimumFactor == 1.0F ? stored : Ints::mul(stored, Ints::set1(T::kMinimumFactor));
+}
+
+// M rows of activations times V vectors of the panel's rows, from row `lane` of the panel on.
+template <class T, class Source, std::size_t V, std::size_t M>
+inline void product_tile(const MatmulArgs& a, const Panel& panel, std::size_t m, std::size_t n,
+                         std::size_t lane, std::size_t count) {
+  using P = Packed<T>;
+  using O = Operand<T>;
+  QuantRow<T> x[M];
+  const std::int8_t* q[M];
+  Ints::F sums[V][M];
+  for (std::size_t i = 0; i < M; ++i) {
+    x[i] = QuantRow<T>(const_cast<std::byte*>(a.activations) + (m + i) * a.activation_stride, a.k);
+    q[i] = x[i].q;
+    for (std::size_t v = 0; v < V; ++v) sums[v][i] = Ints::no_float();
+  }
+  const std::uint8_t* codes = panel.codes + 4 * lane;
+  const std::uint8_t* scales = panel.scales;
+  constexpr std::size_t kBlockCodes = T::kElements / kUnit * Source::kUnitBytes;
+  for (std::size_t b = 0; b < a.k / T::kElements;
+       ++b, codes += kBlockCodes, scales += P::kScaleBytes) {
+    if constexpr (V * Ints::kLanes == kPanelRows) {
+      // One pass over the weights is bound by memory; its prefetchers stop at the ends of pages.
+      for (std::size_t i = 0; i < kBlockCodes; i += 64) __builtin_prefetch(codes + i + 2048);
+    }
+    Ints::I products[V][M];
+    for (std::size_t v = 0; v < V; ++v) {
+      for (std::size_t i = 0; i < M; ++i) {
+        products[v][i] = Ints::set1(!T::kScales && O::kOffset != 0 ? x[i].sum[b] : 0);
+      }
+    }
+    block_products<T, Source>(codes, scales + 2 * lane, q, b * T::kElements, products);
+    Ints::F d[V];
+    for (std::size_t v = 0; v < V; ++v) {
+      d[v] = Ints::template scales<T::kScaleForm>(scales, lane + v * Ints::kLanes);
+      if constexpr (T::kScaleFactor != 1.0F) d[v] = Ints::mul(d[v], Ints::set1(T::kScaleFactor));
+    }
+    // The activations' sums, times the whole minimums, or scales, of their groups.
+    Ints::I offsets[V][M];
+    if constexpr (T::kScales && (T::kMinimums || O::kOffset != 0)) {
+      group_sums<T>(scales + 2 * lane, x, b, offsets);
+    }
+    for (std::size_t v = 0; v < V; ++v) {
+      for (std::size_t i = 0; i < M; ++i) {
+        if constexpr (T::kScales && O::kOffset != 0) {
+          products[v][i] =
+              Ints::sub(products[v][i], Ints::mul(offsets[v][i], Ints::set1(O::kOffset)));
+        }
+        const Ints::F scale = Ints::set1(x[i].scale[b]);
+        sums[v][i] = Ints::fma(Ints::to_float(products[v][i]), Ints::mul(d[v], scale), sums[v][i]);
+        if constexpr (T::kMinimums) {
+          if constexpr (!T::kScales) offsets[v][i] = Ints::set1(x[i].sum[b]);
+          const Ints::F of_row = Ints::mul(minimum<T>(scales, lane + v * Ints::kLanes), scale);
+          sums[v][i] = Ints::fnma(Ints::to_float(offsets[v][i]), of_row, sums[v][i]);
+        }
+      }
+    }
+  }
+  for (std::size_t v = 0; v < V; ++v) {
+    const std::size_t first = lane + v * Ints::kLanes;
+    if (first >= count) break;
+    const std::size_t lanes = count - first < Ints::kLanes ? count - first : Ints::kLanes;
+    for (std::size_t i = 0; i < M; ++i) {
+      Ints::store_n(a.output + (m + i) * a.output_stride + n + first, sums[v][i], lanes);
+    }
+  }
+}
+
+// Rows [m, m + M) against the whole panel.
+template <class T, class Source, std::size_t M>
+inline void product_rows(const MatmulArgs& a, const Panel& panel, std::size_t m, std::size_t n,
+                         std::size_t count) {
+  constexpr std::size_t kVectors = Ints::template vectors<M>();
+  for (std::size_t lane = 0; lane < kPanelRows; lane += kVectors * Ints::kLanes) {
+    product_tile<T, Source, kVectors, M>(a, panel, m, n, lane, count);
+  }
+}
+
+// The rows from m on, in tiles of M, then of half as many, ...
+template <class T, class Source, std::size_t M>
+inline void product_tiles(const MatmulArgs& a, const Panel& panel, std::size_t m, std::size_t n,
+                          std::size_t count) {
+  for (; m + M <= a.m; m += M) product_rows<T, Source, M>(a, panel, m, n, count);
+  if constexpr (M > 1) product_tiles<T, Source, M / 2>(a, panel, m, n, count);
+}
+
+struct AlignedBytes {
+  explicit AlignedBytes(std::size_t size)
+      : data(static_cast<std::byte*>(::operator new(size, std::align_val_t(64)))) {}
+  ~AlignedBytes() { ::operator delete(data, std::align_val_t(64)); }
+  AlignedBytes(const AlignedBytes&) = delete;
+  AlignedBytes& operator=(const AlignedBytes&) = delete;
+  std::byte* data;
+};
+
+template <class T>
+inline void multiply_blocks(const MatmulArgs& a) {
+  using P = Packed<T>;
+  assert(a.k % T::kElements == 0);
+  assert(!a.packed || a.n_begin % kPanelRows == 0);
+  const std::size_t stride = a.k / T::kElements * T::kBytes;
+  // Rows enough pay for operands of a byte each, made once.
+  constexpr bool kExpands = T::kBits < 8 || Operand<T>::kSigned;
+  const bool expands = kExpands && a.m >= Ints::kExpandFrom;
+  const std::size_t expanded_bytes = expands ? a.k * kPanelRows : 0;
+  const AlignedBytes scratch(expanded_bytes + (a.packed ? 0 : P::panel_bytes(a.k)) + 64);
+  for (std::size_t n = a.n_begin; n < a.n_end; n += kPanelRows) {
+    const std::size_t count = a.n_end - n < kPanelRows ? a.n_end - n : kPanelRows;
+    const std::byte* at = nullptr;
+    if (a.packed) {
+      at = a.weights + n / kPanelRows * P::panel_bytes(a.k);
+    } else {
+      pack_panel<T>(a.weights + n * stride, stride, count, a.k, scratch.data + expanded_bytes);
+      at = scratch.data + expanded_bytes;
+    }
+    Panel panel;
+    panel.codes = reinterpret_cast<const std::uint8_t*>(at);
+    panel.scales = panel.codes + P::code_bytes(a.k);
+    if (expands) {
+      auto* expanded = reinterpret_cast<std::uint8_t*>(scratch.data);
+      expand<T>(panel.codes, a.k, expanded);
+      panel.codes = expanded;
+      product_tiles<T, Expanded<T>, Ints::kTile>(a, panel, 0, n, count);
+    } else {
+      product_tiles<T, Direct<T>, Ints::kTile>(a, panel, 0, n, count);
+    }
+  }
+}
+
+// The functions of Kernels for block types.
+inline std::size_t block_activation_bytes(DataType type, std::size_t k) {
+  return with_type(type, [&](auto t) -> std::size_t {
+    using T = decltype(t);
+    if constexpr (T::kPlain) {
+      return 0;
+    } else {
+      return QuantRow<T>::bytes(k);
+    }
+  });
+}
+
+inline void block_prepare(DataType type, const float* x, std::size_t k, std::byte* out) {
+  with_type(type, [&](auto t) {
+    using T = decltype(t);
+    if constexpr (!T::kPlain) quantize_row<T>(x, k, Operand<T>::kSumFactor, out);
+  });
+}
+
+inline void block_matmul(const MatmulArgs& args) {
+  with_type(args.type, [&](auto t) {
+    using T = decltype(t);
+    if constexpr (!T::kPlain) multiply_blocks<T>(args);
+  });
+}
+
+inline std::size_t block_panel_bytes(DataType type, std::size_t k) {
+  return with_type(type, [&](auto t) -> std::size_t {
+    using T = decltype(t);
+    if constexpr (T::kPlain) {
+      return 0;
+    } else {
+      return Packed<T>::panel_bytes(k);
+    }
+  });
+}
+
+inline void block_pack(DataType type, const std::byte* rows, std::size_t count, std::size_t k,
+                       std::byte* out) {
+  with_type(type, [&](auto t) {
+    using T = decltype(t);
+    if constexpr (!T::kPlain) {
+      const std::size_t stride = k / T::kElements * T::kBytes;
+      for (std::size_t n = 0; n < count; n += kPanelRows) {
+        const std::size_t some = count - n < kPanelRows ? count - n : kPanelRows;
+        pack_panel<T>(rows + n * stride, stride, some, k, out);
+        out += Packed<T>::panel_bytes(k);
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace dovetail::kernels

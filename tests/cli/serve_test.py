@@ -1,0 +1,177 @@
+"""Start and end of `dovetail serve`: serve_test.py BINARY SOURCE_DIR"""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import unittest
+import urllib.error
+import urllib.request
+
+from cases import BINARY, WithFolder
+
+DEMO = pathlib.Path(sys.argv[2]).resolve() / "models" / "demo-arith"
+PROMPT = "Q: 12+34=?\nA:"
+
+
+def environment(**changes):
+    return {**{name: value for name, value in os.environ.items() if name != "DOVETAIL_API_KEY"}, **changes}
+
+
+class Serve(WithFolder):
+    def start(self, *options, model=DEMO, **arguments):
+        process = subprocess.Popen([BINARY, "serve", model, "--port", "0", *options], stderr=subprocess.PIPE,
+                                   text=True, env=environment(), **arguments)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.addCleanup(process.stderr.close)
+        for line in process.stderr:
+            if "listening on " in line:
+                return process, line.split("listening on ")[1].strip()
+        self.fail(f"the server ended with {process.wait()}")
+
+    def request(self, url, **body):
+        body = {"prompt": PROMPT, "ignore_eos": True, **body}
+        return urllib.request.urlopen(urllib.request.Request(
+            url + "/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}), timeout=120)
+
+    def refused(self, *arguments, model="/nowhere.gguf", env=None):
+        """The one line of error, without that a model is looked at."""
+        done = subprocess.run([BINARY, "serve", model, *map(str, arguments)], capture_output=True, text=True,
+                              timeout=60, env=env or environment())
+        self.assertIn(done.returncode, (1, 2))
+        self.assertNotIn("nowhere.gguf", done.stderr)
+        return done.stderr
+
+    # Closed pipes
+
+    def test_a_log_without_a_reader_costs_no_stream(self):
+        reading, writing = os.pipe()
+        process, url = self.start(stdout=writing)
+        os.close(writing)
+        stream = self.request(url, max_tokens=200, stream=True)
+        first = stream.readline()
+        os.close(reading)
+        process.stderr.close()
+        process.send_signal(signal.SIGINT)  # whose line in the log finds no reader
+        text = first + stream.read()
+        self.assertTrue(text.endswith(b"data: [DONE]\n\n"), text[-200:])
+        self.assertIn(b'"finish_reason":"length"', text)
+        self.assertEqual(process.wait(timeout=120), 0)
+
+    def test_both_outputs_in_one_pipe_that_closes_early(self):
+        reading, writing = os.pipe()
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        process = subprocess.Popen([BINARY, "serve", DEMO, "--port", str(port)], stdout=writing, stderr=writing,
+                                   env=environment())
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        os.close(writing)
+        os.read(reading, 1)  # as head -1: gone before most lines were written
+        os.close(reading)
+        url = f"http://127.0.0.1:{port}"
+        while True:
+            self.assertIsNone(process.poll())
+            try:
+                with urllib.request.urlopen(url + "/health", timeout=60):
+                    break
+            except urllib.error.URLError:
+                pass
+        stream = self.request(url, max_tokens=200, stream=True)
+        first = stream.readline()
+        process.send_signal(signal.SIGINT)
+        self.assertTrue((first + stream.read()).endswith(b"data: [DONE]\n\n"))
+        self.assertEqual(process.wait(timeout=120), 0)
+
+    # What is refused before a model is loaded
+
+    def test_an_empty_key_is_refused(self):
+        self.assertIn("--api-key: the key is empty", self.refused("--api-key", ""))
+        self.assertIn("--api-key", self.refused("--api-key="))
+        for text in ('api-key = ""', '[serve]\napi-key = ""'):
+            with self.subTest(text=text):
+                self.assertIn("api-key: the key is empty", self.refused("--config", self.write("a.toml", text)))
+        self.assertIn("DOVETAIL_API_KEY is set but empty", self.refused(env=environment(DOVETAIL_API_KEY="")))
+
+    def test_a_config_is_a_regular_file(self):
+        os.mkfifo(self.folder / "pipe")
+        for path in ("/dev/null", "/dev/zero", self.folder, self.folder / "pipe"):
+            with self.subTest(path=path):
+                self.assertIn(f"{path} is no regular file", self.refused("--config", path))
+        self.assertIn("the name is empty", self.refused("--config", ""))
+
+    def test_a_taken_port_is_found_first(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            self.assertIn(f"cannot listen on 127.0.0.1 port {port}", self.refused("--port", port))
+            self.assertIn("host 256.0.0.1: cannot be resolved", self.refused("--host", "256.0.0.1"))
+
+    def test_an_open_address_without_a_key_warns(self):
+        for options, warns in ((["--host", "0.0.0.0"], True), (["--host", "127.0.0.1"], False),
+                               (["--host", "0.0.0.0", "--api-key", "secret"], False)):
+            with self.subTest(options=options):
+                done = subprocess.run([BINARY, "serve", "/nowhere.gguf", "--port", "0", *options], text=True,
+                                      capture_output=True, timeout=60, env=environment())
+                self.assertEqual("other machines can reach 0.0.0.0 and no key is asked for" in done.stderr, warns)
+
+    # Ends
+
+    def test_a_second_signal_ends_with_its_number(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(number=number):
+                process, url = self.start("--max-num-seqs", "1", stdout=subprocess.PIPE)
+                self.addCleanup(process.stdout.close)
+                stream = self.request(url, max_tokens=240, stream=True, n=100)
+                stream.readline()
+                process.send_signal(signal.SIGINT)
+                self.assertTrue(any("draining" in line for line in process.stdout))
+                with self.assertRaises(urllib.error.HTTPError) as refused:
+                    self.request(url, max_tokens=1)
+                self.assertEqual(refused.exception.code, 503)
+                refused.exception.close()
+                process.send_signal(number)
+                self.assertEqual(process.wait(timeout=120), 128 + number)
+                stream.close()
+
+    def test_a_model_that_is_shortened_is_named(self):
+        model = self.folder / "model"
+        shutil.copytree(DEMO, model, ignore=shutil.ignore_patterns("*.gguf"))
+        process, url = self.start(model=model)
+        weights = max(model.iterdir(), key=lambda path: path.stat().st_size)
+        os.truncate(weights, 0)
+        with self.assertRaises(OSError):
+            self.request(url, max_tokens=50).read()
+        error = process.stderr.read()
+        self.assertEqual(process.wait(timeout=120), 1)
+        self.assertRegex(error, rf"^dovetail: {weights}: the file was shortened, .*\n$")
+
+
+class SecondRateInput(WithFolder):
+    def error(self, *arguments, text=None):
+        done = subprocess.run([BINARY, *map(str, arguments)], capture_output=True, input=text, timeout=120)
+        self.assertEqual(done.returncode, 1)
+        error = done.stderr.decode()
+        self.assertEqual(len(error.splitlines()), 1, error)
+        return error
+
+    def test_lines_without_an_end(self):
+        limit = "the line is too long, expected at most 16777216 bytes"
+        self.assertIn(f"/dev/zero:1: {limit}", self.error("run", DEMO, "--input", "/dev/zero"))
+        long = self.write("long.jsonl", b'{"prompt": "a"}\n{"prompt": "' + b"x" * 100_000_000 + b'"}\n')
+        self.assertIn(f"{long}:2: {limit}", self.error("run", DEMO, "--input", long))
+        self.assertIn(f"standard input:2: {limit}", self.error("run", DEMO, "--input", "-", text=long.read_bytes()))
+
+    def test_more_sequences_than_can_be_simulated(self):
+        for count in (2**31, 2**32 - 1):
+            self.assertIn(f"--max-num-seqs: {count} sequences in one step are too many to simulate, expected at "
+                          "most 1048576", self.error("simulate", "--max-num-seqs", count))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

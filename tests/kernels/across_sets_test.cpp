@@ -1,0 +1,259 @@
+// The same bits in every instruction set of this machine: what README.md of src/kernels promises
+// under "One canon". Any NaN counts as the same as any other.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <limits>
+
+#include "kernels/fixture.h"
+#include "kernels/reference.h"
+
+namespace dovetail::kernels {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// What arithmetic may stumble over; no infinity and no NaN, which would drown the rest of a sum.
+constexpr float kEdges[] = {0.0F,     -0.0F,    0x1p-149F, -0x1p-149F, 0x1.8p-130F,    -0x1p-126F,
+                            0x1p-70F, 0x1p-64F, 0x1p60F,   -0x1p60F,   0x1.fffffep63F, 1.0F};
+
+// Random floats of many magnitudes; with edges, each seventh is one of those.
+std::vector<float> mixed(std::size_t n, std::mt19937& random, bool edges) {
+  auto values = reference::random_floats(n, random);
+  for (std::size_t i = 0; i < n; ++i) {
+    values[i] = std::ldexp(values[i], static_cast<int>(random() % 12) - 6);
+    if (edges && random() % 7 == 0) values[i] = kEdges[random() % std::size(kEdges)];
+  }
+  return values;
+}
+
+std::uint32_t bits_of(float value) {
+  return value == value ? std::bit_cast<std::uint32_t>(value) : 0x7fc00000U;
+}
+
+// Index of the first difference, or the size.
+std::size_t difference(const std::vector<float>& a, const std::vector<float>& b) {
+  std::size_t i = 0;
+  while (i < a.size() && i < b.size() && bits_of(a[i]) == bits_of(b[i])) ++i;
+  return i;
+}
+
+// The results of all sets for one function, which must be alike; of all `but` one, which has a
+// rounding of its own.
+template <class Compute>
+void expect_one_result(const std::string& what, const Compute& compute, std::string_view but = "") {
+  const std::vector<float> expected = compute(*find_kernels("portable"));
+  for (const Kernels* kernels : available_kernels()) {
+    if (kernels->name == but) continue;
+    const std::vector<float> got = compute(*kernels);
+    ASSERT_EQ(got.size(), expected.size());
+    const std::size_t at = difference(got, expected);
+    ASSERT_EQ(at, expected.size())
+        << what << ", " << kernels->name << ", element " << at << ": "
+        << std::bit_cast<std::uint32_t>(got[at]) << " (" << got[at] << "), portable "
+        << std::bit_cast<std::uint32_t>(expected[at]) << " (" << expected[at] << ")";
+  }
+}
+
+constexpr std::size_t kLengths[] = {1,  2,  7,  8,  15,  16,  17,   31,
+                                    33, 63, 64, 65, 100, 257, 1023, 2817};
+
+class FloatProducts : public ::testing::TestWithParam<DataType> {};
+
+TEST_P(FloatProducts, HaveTheSameBitsInEverySet) {
+  const DataType type = GetParam();
+  std::mt19937 random(21);
+  for (const bool edges : {false, true}) {
+    for (const std::size_t k : kLengths) {
+      const std::size_t m = 1 + random() % 9;
+      const std::size_t n = 1 + random() % 23;
+      auto weights = reference::random_weights(type, n, k, random);
+      if (edges && type == DataType::kF32) {
+        const auto values = mixed(n * k, random, true);
+        std::memcpy(weights.data(), values.data(), weights.size());
+      }
+      if (edges && type == DataType::kF16) {
+        // Any half but infinities and NaNs: denormals, too.
+        for (std::size_t i = 0; i < n * k; ++i) {
+          const auto bits = static_cast<unsigned>(random() & 0xffffU);
+          reference::put_half(weights.data() + 2 * i, (bits & 0x7c00U) == 0x7c00U ? 1U : bits);
+        }
+      }
+      auto x = mixed(m * k, random, edges);
+      if (edges && m > 2) {
+        x[k - 1] = kInfinity;
+        x[k + k / 2] = NAN;
+      }
+      expect_one_result(
+          std::string(info(type).name) + ", k " + std::to_string(k),
+          [&](const Kernels& kernels) {
+            const Prepared prepared(kernels, type, x.data(), m, k);
+            std::vector<float> y(m * n);
+            kernels.matmul({.type = type,
+                            .weights = weights.data(),
+                            .activations = prepared.data,
+                            .activation_stride = prepared.stride,
+                            .output = y.data(),
+                            .output_stride = n,
+                            .m = m,
+                            .k = k,
+                            .n_begin = 0,
+                            .n_end = n});
+            return y;
+          },
+          type == DataType::kBF16 ? "avx512_bf16" : "");
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(All, FloatProducts,
+                         ::testing::Values(DataType::kF32, DataType::kF16, DataType::kBF16),
+                         [](const auto& test) {
+                           return std::string(kernels::info(test.param).name);
+                         });
+
+TEST(AcrossSets, Attention) {
+  std::mt19937 random(22);
+  for (const CacheType type : {CacheType::kF32, CacheType::kF16}) {
+    for (const std::size_t dim : {1, 7, 16, 40, 64, 72, 80, 128, 256}) {
+      for (const int variant : {0, 1, 2}) {
+        const std::size_t rows = 1 + random() % 9;
+        const std::size_t heads = 1 + random() % 5;
+        const std::size_t positions = rows + random() % 90;
+        const std::size_t blocks = (positions + kBlockSize - 1) / kBlockSize;
+        const std::size_t bytes = kBlockSize * dim * cache_element_bytes(type);
+        auto keys = mixed(blocks * kBlockSize * dim, random, false);
+        auto values = mixed(blocks * kBlockSize * dim, random, variant > 0);
+        auto query = reference::random_floats(rows * heads * dim, random);
+        if (variant == 2) {  // overflowing and undefined scores
+          for (int i = 0; i < 3; ++i) keys[random() % keys.size()] = 0x1p14F;
+          query[random() % query.size()] = kInfinity;
+          query[random() % query.size()] = NAN;
+          query[random() % query.size()] = -0x1p120F;
+        }
+        expect_one_result(
+            "head_dim " + std::to_string(dim) + ", variant " + std::to_string(variant),
+            [&](const Kernels& kernels) {
+              reference::Bytes stored[2] = {reference::Bytes(blocks * bytes),
+                                            reference::Bytes(blocks * bytes)};
+              kernels.store_cache(type, keys.data(), keys.size(), stored[0].data());
+              kernels.store_cache(type, values.data(), values.size(), stored[1].data());
+              std::vector<const std::byte*> of[2];
+              for (std::size_t b = 0; b < blocks; ++b) {
+                for (int i : {0, 1}) of[i].push_back(stored[i].data() + b * bytes);
+              }
+              std::vector<float> output(query.size());
+              kernels.attention({.cache_type = type,
+                                 .key_blocks = of[0].data(),
+                                 .value_blocks = of[1].data(),
+                                 .query = query.data(),
+                                 .query_stride = heads * dim,
+                                 .output = output.data(),
+                                 .output_stride = heads * dim,
+                                 .rows = rows,
+                                 .heads = heads,
+                                 .head_dim = dim,
+                                 .first_position = positions - rows,
+                                 .window = positions % 3 == 0 ? positions / 2 + 1 : 0,
+                                 .scale = 0.3F});
+              return output;
+            });
+      }
+    }
+  }
+}
+
+TEST(AcrossSets, NormsRotationsAndGates) {
+  std::mt19937 random(23);
+  for (const bool edges : {false, true}) {
+    for (const std::size_t n : kLengths) {
+      auto x = mixed(n, random, edges);
+      const auto y = mixed(n, random, edges);
+      if (edges && n % 3 == 0) x[n / 2] = n % 2 == 0 ? NAN : -kInfinity;
+      const std::string what = "n " + std::to_string(n);
+      expect_one_result("rms_norm, " + what, [&](const Kernels& kernels) {
+        std::vector<float> out(n);
+        kernels.rms_norm(x.data(), y.data(), n, 1e-5F, out.data());
+        return out;
+      });
+      expect_one_result("silu_mul, " + what, [&](const Kernels& kernels) {
+        std::vector<float> out(n);
+        kernels.silu_mul(x.data(), y.data(), n, out.data());
+        return out;
+      });
+      expect_one_result("add, " + what, [&](const Kernels& kernels) {
+        auto out = x;
+        kernels.add(out.data(), y.data(), n);
+        kernels.add_scaled(out.data(), y.data(), 0.3F, n);
+        return out;
+      });
+      for (const bool interleaved : {false, true}) {
+        expect_one_result("rope, " + what, [&](const Kernels& kernels) {
+          auto out = x;
+          kernels.rope(out.data(), y.data(), y.data() + n / 2, n / 2 * 2, interleaved);
+          return out;
+        });
+      }
+      expect_one_result("store_cache, " + what, [&](const Kernels& kernels) {
+        std::vector<std::byte> halves(2 * n);
+        kernels.store_cache(CacheType::kF16, x.data(), n, halves.data());
+        std::vector<float> out(n);
+        kernels.dequantize_row(DataType::kF16, halves.data(), n, out.data());
+        return out;
+      });
+    }
+  }
+}
+
+TEST(AcrossSets, Functions) {
+  // A stride through all floats: every magnitude, both signs, infinities and NaNs.
+  std::vector<float> x;
+  for (std::uint64_t bits = 0; bits < (std::uint64_t{1} << 32); bits += 9973)
+    x.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
+  x.insert(x.end(),
+           {0.0F, -0.0F, kInfinity, -kInfinity, 88.72283F, -87.33655F, -103.97208F, 0.625F});
+  for (const Function function :
+       {Function::kExp, Function::kSigmoid, Function::kTanh, Function::kErf, Function::kSoftplus}) {
+    expect_one_result("function " + std::to_string(static_cast<int>(function)),
+                      [&](const Kernels& kernels) {
+                        std::vector<float> out(x.size());
+                        kernels.apply(function, x.data(), x.size(), out.data());
+                        return out;
+                      });
+  }
+}
+
+// Bytes and scales of prepared rows; the sums that follow them may differ in form.
+TEST(AcrossSets, QuantisedActivations) {
+  std::mt19937 random(24);
+  for (const DataType type :
+       {DataType::kQ8_0, DataType::kQ4_0, DataType::kQ4_K, DataType::kQ5_K, DataType::kQ6_K}) {
+    const std::size_t block = info(type).elements_per_block;
+    for (const std::size_t blocks : {1, 2, 3, 8, 11}) {
+      const std::size_t k = block * blocks;
+      for (const int variant : {0, 1, 2, 3}) {
+        auto x = mixed(k, random, variant == 1);
+        if (variant == 2) x[random() % k] = kInfinity;
+        if (variant == 2) x[random() % k] = NAN;
+        if (variant == 3) {
+          for (float& value : x) value *= 0x1p-126F;
+        }
+        expect_one_result(
+            std::string(info(type).name) + ", variant " + std::to_string(variant),
+            [&](const Kernels& kernels) {
+              const Prepared prepared(kernels, type, x.data(), 1, k);
+              std::vector<float> out;
+              for (std::size_t i = 0; i < k; ++i) {
+                out.push_back(static_cast<float>(static_cast<std::int8_t>(prepared.data[i])));
+              }
+              const std::size_t scales = (k + 63) / 64 * 64;
+              out.resize(k + blocks);
+              std::memcpy(out.data() + k, prepared.data + scales, 4 * blocks);
+              return out;
+            });
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dovetail::kernels

@@ -92,7 +92,8 @@ start_database() {
   chmod 700 "$folder"
   (cd / && setpriv "${owner[@]}" --pdeathsig=TERM "$programs/initdb" -D "$folder/data" -U dovetail -A trust -E UTF8 --no-locale --no-sync) \
     >"$work/database.log" 2>&1 || { cat "$work/database.log" >&2; fail "the database could not be made"; }
-  begin QUIT "${owner[@]}" "$programs/postgres" -D "$folder/data" -k "$folder" -c listen_addresses= >>"$work/database.log" 2>&1
+  # Gone with the run: nothing of it has to survive the machine.
+  begin QUIT "${owner[@]}" "$programs/postgres" -D "$folder/data" -k "$folder" -c listen_addresses= -c fsync=off >>"$work/database.log" 2>&1
   database_server=${servers[-1]}
   wait_for "$database_server" "$work/database.log" "$programs/pg_isready" -h "$folder" -d postgres
   DATABASE_URL="postgresql:///postgres?user=dovetail&host=$folder"

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <bit>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <span>
@@ -486,17 +487,20 @@ std::optional<std::string> explore(const Topology& topology, const std::vector<K
 }
 
 int explore_all(bool has_fault) {
-  // Of one task or two all of them, of more the first ones, so that it takes a minute.
+  // Of one task or two all of them, of more the first ones, so that it takes some seconds; all of
+  // three take a minute (DOVETAIL_LONG).
   static constexpr Kind kKinds[] = {
       {{1, 1, false}},           {{0, 0, false}}, {kVectorTask},
       {kVectorTask, 2, false},   {{1, 2, false}}, {kVectorTask, 2, true},
       {{1, 1, false}, 2, false}, {kMatrixTask},   {{0, 2, false}},
       {{1, 1, false}, 2, true}};
   constexpr std::size_t kAll = std::size(kKinds);
+  const bool is_long = std::getenv("DOVETAIL_LONG") != nullptr;
+  const std::size_t three = is_long ? kAll : 5, four = is_long ? 3 : 2;
   std::size_t programs = 0, states = 0;
-  for (const Machine& machine :
-       {Machine{"1x(1C2V)", {kAll, kAll, kAll, 3}}, Machine{"2x(1C2V)", {kAll, kAll, 6, 2}},
-        Machine{"1x(3L)", {kAll, kAll, kAll, 3}}}) {
+  for (const Machine& machine : {Machine{"1x(1C2V)", {kAll, kAll, three, four}},
+                                 Machine{"2x(1C2V)", {kAll, kAll, is_long ? 6U : 4U, 2}},
+                                 Machine{"1x(3L)", {kAll, kAll, three, four}}}) {
     const Topology topology = *Topology::parse(machine.topology);
     for (std::size_t count = 1; count <= kMaxTasks; ++count) {
       const auto kinds = std::span(kKinds).first(machine.choice[count - 1]);

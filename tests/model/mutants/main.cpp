@@ -5,6 +5,9 @@
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
-  dovetail::activate_mutant_argument<dovetail::model::Mutant>(argc, argv);
+  // A fault is seen as soon as one test sees it.
+  if (dovetail::activate_mutant_argument<dovetail::model::Mutant>(argc, argv) != 0) {
+    GTEST_FLAG_SET(fail_fast, true);
+  }
   return RUN_ALL_TESTS();
 }

@@ -127,7 +127,9 @@ if [[ -z $own_database ]] && "$binary" pipeline status "$file" "${options[@]}" >
 fi
 
 echo "Sums that one server answers and the other one judges, by $example:"
-setsid setpriv --pdeathsig=TERM "$binary" pipeline "$command" "$file" "${options[@]}" </dev/null &
+# When this script is killed, a run whose database goes with it has nothing left to finish.
+setsid setpriv --pdeathsig="$([[ -n $own_database ]] && echo KILL || echo TERM)" \
+  "$binary" pipeline "$command" "$file" "${options[@]}" </dev/null &
 run=$!
 code=0
 wait "$run" || code=$?

@@ -119,9 +119,12 @@ function(dovetail_test name)
 endfunction()
 
 # dovetail_mutant_program(TARGET ROOM sources...): a program of the sources and of src/ROOM with its faults, which takes the
-# number of one as its first argument; 0: no fault.
+# number of one as its first argument; 0: no fault. Built where tests ask for it, or with DOVETAIL_MUTANTS.
 function(dovetail_mutant_program target room)
   add_executable(${target} ${ARGN})
+  if(NOT DOVETAIL_MUTANTS)
+    set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL TRUE)
+  endif()
   target_compile_definitions(${target} PRIVATE NDEBUG)
   target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
   target_link_libraries(${target} PRIVATE dovetail_${room}_mutants dovetail_test_warnings)
@@ -132,9 +135,12 @@ function(dovetail_mutant_program target room)
 endfunction()
 
 # dovetail_mutant_tests(PREFIX TARGET ENUM [WILL_FAIL] [ONLY numbers...] [EXCEPT numbers...] [ARGUMENTS words...]): a test for
-# each fault that the enum lists, named PREFIX_<number>; number 0, without a fault, alone where DOVETAIL_MUTANTS is off. A
+# each fault that the enum lists and for 0, without a fault, named PREFIX_<number>; none where DOVETAIL_MUTANTS is off. A
 # program that is a test itself must fail with a fault (WILL_FAIL); others look for it.
 function(dovetail_mutant_tests prefix target enum)
+  if(NOT DOVETAIL_MUTANTS)
+    return()
+  endif()
   cmake_parse_arguments(PARSE_ARGV 3 arg "WILL_FAIL" "" "ONLY;EXCEPT;ARGUMENTS")
   get_target_property(rooms ${target} LINK_LIBRARIES)
   string(REGEX MATCH "dovetail_([a-z_]+)_mutants" room "${rooms}")
@@ -149,7 +155,7 @@ function(dovetail_mutant_tests prefix target enum)
   endif()
   math(EXPR last "${count} - 2")  # without kNone and kCount
   foreach(number RANGE 0 ${last})
-    if((arg_ONLY AND NOT number IN_LIST arg_ONLY) OR number IN_LIST arg_EXCEPT OR (number GREATER 0 AND NOT DOVETAIL_MUTANTS))
+    if((arg_ONLY AND NOT number IN_LIST arg_ONLY) OR number IN_LIST arg_EXCEPT)
       continue()
     endif()
     add_test(NAME ${prefix}_${number} COMMAND ${target} ${number} ${arg_ARGUMENTS})

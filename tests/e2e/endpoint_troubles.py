@@ -66,13 +66,13 @@ class EndpointTroubles(WithFolder):
         self.assertEqual((self.folder / "out" / "results.jsonl").read_bytes().count(b"\n"), script.records)
 
     def test_errors_hold_up_no_other_record(self):
-        records, each = 120, 24
-        wrong = records // each
+        wrong, each = PARALLEL - 1, 24
+        records = wrong * each
 
         def answer(script, nth, is_first):
             if nth % each == 0 and is_first:
                 return 500
-            if nth % each == 0:  # its second try is the last that is answered
+            if nth % each == 0:  # their second tries keep all slots but one until the others are done
                 script.wait_for(lambda: script.counts[200] >= records - wrong)
             return "text"
 

@@ -4,7 +4,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "cli/ordered_writer.h"
+#include "cli/output.h"
 
 namespace dovetail::cli {
 namespace {

@@ -14,9 +14,9 @@
 #include "cli/engine_options.h"
 #include "cli/generation.h"
 #include "cli/input_record.h"
-#include "cli/interrupt.h"
-#include "cli/output_file.h"
+#include "cli/output.h"
 #include "cli/sampling_options.h"
+#include "cli/signals.h"
 #include "cli/values.h"
 #include "text/prompt_encoder.h"
 

@@ -12,7 +12,7 @@
 #include "cli/cores_report.h"
 #include "cli/engine_options.h"
 #include "cli/graph_file.h"
-#include "cli/output_file.h"
+#include "cli/output.h"
 #include "cli/values.h"
 #include "cores/trace.h"
 #include "study/swimlanes.h"

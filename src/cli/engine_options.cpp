@@ -9,7 +9,7 @@
 #include <functional>
 #include <utility>
 
-#include "cli/notice.h"
+#include "cli/output.h"
 #include "cli/values.h"
 #include "engine/options.h"
 #include "load/model_source.h"

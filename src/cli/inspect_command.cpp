@@ -3,7 +3,7 @@
 #include "cli/command.h"
 #include "cli/engine_options.h"
 #include "cli/model_report.h"
-#include "cli/output_file.h"
+#include "cli/output.h"
 #include "cli/values.h"
 
 namespace dovetail::cli {

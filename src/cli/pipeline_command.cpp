@@ -2,7 +2,7 @@
 #include <string>
 
 #include "cli/command.h"
-#include "cli/output_file.h"
+#include "cli/output.h"
 #include "cli/pipeline_run.h"
 #include "pipeline/config/published_schema.h"
 

@@ -14,8 +14,8 @@
 
 #include "cli/command.h"
 #include "cli/engine_options.h"
-#include "cli/interrupt.h"
 #include "cli/pipeline_progress.h"
+#include "cli/signals.h"
 #include "pipeline/face/run_facts.h"
 #include "pipeline/face/session.h"
 #include "pipeline/report/collect_report.h"

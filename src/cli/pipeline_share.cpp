@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "cli/command.h"
-#include "cli/interrupt.h"
 #include "cli/pipeline_progress.h"
 #include "cli/pipeline_run.h"
+#include "cli/signals.h"
 #include "pipeline/face/run_files.h"
 #include "pipeline/face/session_log.h"
 #include "pipeline/run/pipeline_job.h"

@@ -6,7 +6,8 @@
 
 #include "cli/command.h"
 #include "cli/engine_options.h"
-#include "cli/notice.h"
+#include "cli/output.h"
+#include "cli/signals.h"
 #include "cli/trace_file.h"
 #include "cli/values.h"
 #include "dovetail/server.h"

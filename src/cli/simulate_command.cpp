@@ -9,7 +9,7 @@
 
 #include "cli/command.h"
 #include "cli/engine_options.h"
-#include "cli/output_file.h"
+#include "cli/output.h"
 #include "cli/values.h"
 #include "engine/options.h"
 #include "kv/block_pool.h"

@@ -7,7 +7,7 @@
 #include "cli/command.h"
 #include "cli/engine_options.h"
 #include "cli/input_record.h"
-#include "cli/output_file.h"
+#include "cli/output.h"
 #include "cli/values.h"
 #include "load/model_source.h"
 #include "text/tokenizer.h"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "cli/output_file.h"
+#include "cli/output.h"
 #include "dovetail/engine.h"
 
 namespace dovetail::cli {

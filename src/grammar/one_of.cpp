@@ -5,7 +5,6 @@
 #include "grammar/determinize.h"
 #include "grammar/schema_compiler.h"
 #include "grammar/schema_facts.h"
-#include "grammar/schema_members.h"
 
 namespace dovetail::grammar {
 namespace {

@@ -9,7 +9,6 @@
 #include "grammar/nfa.h"
 #include "grammar/regex.h"
 #include "grammar/schema_facts.h"
-#include "grammar/schema_members.h"
 
 namespace dovetail::grammar {
 namespace {

@@ -1,5 +1,3 @@
-#include "grammar/schema_members.h"
-
 #include <algorithm>
 #include <array>
 #include <set>
@@ -8,6 +6,7 @@
 #include "grammar/determinize.h"
 #include "grammar/mutation.h"
 #include "grammar/regex.h"
+#include "grammar/schema_facts.h"
 
 namespace dovetail::grammar {
 namespace {

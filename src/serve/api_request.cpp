@@ -11,12 +11,12 @@ namespace {
 constexpr std::int32_t kDefaultCompletionTokens = 16;  // as OpenAI's API defines it
 
 // What concerns several fields at once.
-Problem settle(Form form, Draft& draft) {
+Problem settle(Endpoint endpoint, Draft& draft) {
   Request& request = draft.request;
   if (draft.has_stream_options && !draft.stream) {
     return problem(bad_field("stream_options", "is allowed only with \"stream\": true"));
   }
-  if (form == Form::kChat) {
+  if (endpoint == Endpoint::kChat) {
     if (draft.chat.messages.empty()) return problem(bad_field("messages", "is missing"));
     if (draft.top_logprobs && !draft.logprobs) {
       return problem(bad_field("top_logprobs", "is allowed only with \"logprobs\": true"));
@@ -34,7 +34,7 @@ Problem settle(Form form, Draft& draft) {
     if (draft.prompts.empty()) return problem(bad_field("prompt", "is missing"));
     request.max_tokens = draft.max_tokens.value_or(kDefaultCompletionTokens);
   }
-  const std::size_t prompts = form == Form::kChat ? 1 : draft.prompts.size();
+  const std::size_t prompts = endpoint == Endpoint::kChat ? 1 : draft.prompts.size();
   if (prompts * static_cast<std::size_t>(request.n) > draft.context.max_choices) {
     return problem(bad_field("n",
                              "{} prompts of {} choices are too many; expected at most {} choices",
@@ -61,18 +61,18 @@ Outcome<Request> with_prompt(const Draft& draft, std::string_view field,
   }
   Request request = draft.request;
   // More than there is room for ends at the context's end, with finish_reason "length".
-  const auto room = static_cast<std::int32_t>(context - prompt.size());
-  if (request.min_tokens > room) {
+  const auto capacity = static_cast<std::int32_t>(context - prompt.size());
+  if (request.min_tokens > capacity) {
     return bad_field("min_tokens",
                      "{} do not fit behind a prompt of {} tokens; expected at most {}",
-                     request.min_tokens, prompt.size(), room);
+                     request.min_tokens, prompt.size(), capacity);
   }
-  request.max_tokens = request.max_tokens == 0 ? room : std::min(request.max_tokens, room);
+  request.max_tokens = request.max_tokens == 0 ? capacity : std::min(request.max_tokens, capacity);
   request.prompt = std::move(prompt);
   return request;
 }
 
-// An answer that is not streamed is held until its end.
+// A response that is not streamed is held until its end.
 Problem check_size(const Generation& generation, std::uint64_t most) {
   if (generation.stream) return std::nullopt;
   std::uint64_t entries = 0;
@@ -99,7 +99,7 @@ Outcome<Json> read_fields(std::string_view body, std::initializer_list<std::stri
   Draft draft(context);
   for (const auto& [key, value] : json->items()) {
     if (key == "model") {
-      if (auto found = read_field(Form::kChat, key, value, draft)) {
+      if (auto found = read_field(Endpoint::kChat, key, value, draft)) {
         return tl::unexpected<ApiError>(std::move(*found));
       }
     } else if (std::find(known.begin(), known.end(), key) == known.end()) {
@@ -121,7 +121,7 @@ Outcome<bool> optional_bool(const Json& body, const char* field, bool otherwise)
 
 }  // namespace
 
-Outcome<Generation> read_generation(Form form, std::string_view body,
+Outcome<Generation> read_generation(Endpoint endpoint, std::string_view body,
                                     const RequestContext& context) {
   const auto json = parse_body(body);
   if (!json) return tl::unexpected<ApiError>(json.error());
@@ -129,11 +129,11 @@ Outcome<Generation> read_generation(Form form, std::string_view body,
   Draft draft(context);
   draft.request.sampling = context.backend.model.sampling;
   for (const auto& [key, value] : json->items()) {
-    if (auto found = read_field(form, key, value, draft)) {
+    if (auto found = read_field(endpoint, key, value, draft)) {
       return tl::unexpected<ApiError>(std::move(*found));
     }
   }
-  if (auto found = settle(form, draft)) return tl::unexpected<ApiError>(std::move(*found));
+  if (auto found = settle(endpoint, draft)) return tl::unexpected<ApiError>(std::move(*found));
 
   Generation generation;
   if (draft.format) {
@@ -144,10 +144,10 @@ Outcome<Generation> read_generation(Form form, std::string_view body,
       generation.format = std::move(draft.format);
     }
   }
-  generation.form = form;
+  generation.endpoint = endpoint;
   generation.stream = draft.stream;
   generation.include_usage = draft.include_usage;
-  if (form == Form::kChat) {
+  if (endpoint == Endpoint::kChat) {
     const auto text = render_chat(draft.chat, context.backend);
     if (!text) return tl::unexpected<ApiError>(text.error());
     // The template itself writes BOS where the model wants one.
@@ -202,11 +202,11 @@ Outcome<std::string> tokenize(std::string_view body, const RequestContext& conte
   const auto parse_special = optional_bool(*json, "parse_special", true);
   if (!parse_special) return tl::unexpected<ApiError>(parse_special.error());
 
-  Json answer;
-  answer["tokens"] = context.backend.encode(*text, *add_special, *parse_special);
-  answer["count"] = answer["tokens"].size();
-  answer["max_model_len"] = context.backend.model.max_context;
-  return answer.dump();
+  Json response;
+  response["tokens"] = context.backend.encode(*text, *add_special, *parse_special);
+  response["count"] = response["tokens"].size();
+  response["max_model_len"] = context.backend.model.max_context;
+  return response.dump();
 }
 
 Outcome<std::string> detokenize(std::string_view body, const RequestContext& context) {
@@ -220,9 +220,9 @@ Outcome<std::string> detokenize(std::string_view body, const RequestContext& con
   const auto skip_special = optional_bool(*json, "skip_special", false);
   if (!skip_special) return tl::unexpected<ApiError>(skip_special.error());
 
-  Json answer;
-  answer["content"] = context.backend.decode(*ids, *skip_special);
-  return answer.dump(-1, ' ', false, Json::error_handler_t::replace);
+  Json response;
+  response["content"] = context.backend.decode(*ids, *skip_special);
+  return response.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace dovetail::serve

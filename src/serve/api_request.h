@@ -14,7 +14,7 @@
 
 namespace dovetail::serve {
 
-enum class Form : std::uint8_t { kCompletion, kChat };
+enum class Endpoint : std::uint8_t { kCompletion, kChat };
 
 // What a body is read against.
 struct RequestContext {
@@ -26,7 +26,7 @@ struct RequestContext {
 
 // A request for generation, checked and tokenised: one engine request per prompt.
 struct Generation {
-  Form form = Form::kCompletion;
+  Endpoint endpoint = Endpoint::kCompletion;
   std::vector<Request> requests;  // at least one; all with the same n
   bool stream = false;
   bool include_usage = false;
@@ -38,7 +38,7 @@ struct Generation {
 // of the wrong type or out of range is a 400 that names it; another model than the served one is a
 // 404. null stands for "not given". Tokenises and renders, so it may take long: not for the event
 // loop. Any thread. A grammar is only looked up, not compiled.
-Outcome<Generation> read_generation(Form form, std::string_view body,
+Outcome<Generation> read_generation(Endpoint endpoint, std::string_view body,
                                     const RequestContext& context);
 
 // Compiles `format`, if it is set, for all requests, and resets it. Takes up to a second or two;

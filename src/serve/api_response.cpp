@@ -12,7 +12,7 @@
 namespace dovetail::serve {
 namespace {
 
-// A text that broke the engine's promise of UTF-8 must not break the answer.
+// A text that broke the engine's promise of UTF-8 must not break the response.
 std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -59,10 +59,10 @@ void append_arrays(std::vector<std::pair<std::string, std::string>>& to, const J
 
 }  // namespace
 
-ReplyLabel make_label(Form form, std::string_view model) {
+ResponseLabel make_label(Endpoint endpoint, std::string_view model) {
   std::random_device random;
-  ReplyLabel label;
-  label.id = fmt::format("{}-{:08x}{:08x}{:08x}", form == Form::kChat ? "chatcmpl" : "cmpl",
+  ResponseLabel label;
+  label.id = fmt::format("{}-{:08x}{:08x}{:08x}", endpoint == Endpoint::kChat ? "chatcmpl" : "cmpl",
                          random(), random(), random());
   label.model = std::string(model);
   label.created = std::chrono::duration_cast<std::chrono::seconds>(
@@ -71,8 +71,8 @@ ReplyLabel make_label(Form form, std::string_view model) {
   return label;
 }
 
-Reply::Reply(const Generation& generation, ReplyLabel label,
-             const std::function<std::string(TokenId)>& token_bytes)
+ResponseBuilder::ResponseBuilder(const Generation& generation, ResponseLabel label,
+                                 const std::function<std::string(TokenId)>& token_bytes)
     : generation_(generation), label_(std::move(label)), token_bytes_(token_bytes) {
   std::size_t choices = 0;
   for (const Request& request : generation.requests) choices += static_cast<std::size_t>(request.n);
@@ -80,7 +80,7 @@ Reply::Reply(const Generation& generation, ReplyLabel label,
   open_choices_ = choices;
 }
 
-Json Reply::envelope(const char* object) const {
+Json ResponseBuilder::envelope(const char* object) const {
   Json json;
   json["id"] = label_.id;
   json["object"] = object;
@@ -89,8 +89,9 @@ Json Reply::envelope(const char* object) const {
   return json;
 }
 
-std::string Reply::delta(std::size_t index, Json content, Json logprobs, const char* finish) const {
-  const bool chat = generation_.form == Form::kChat;
+std::string ResponseBuilder::delta(std::size_t index, Json content, Json logprobs,
+                                   const char* finish) const {
+  const bool chat = generation_.endpoint == Endpoint::kChat;
   Json choice;
   choice["index"] = index;
   choice[chat ? "delta" : "text"] = std::move(content);
@@ -103,7 +104,7 @@ std::string Reply::delta(std::size_t index, Json content, Json logprobs, const c
   return event(json);
 }
 
-Json Reply::chat_logprobs(const std::vector<OutputToken>& tokens) const {
+Json ResponseBuilder::chat_logprobs(const std::vector<OutputToken>& tokens) const {
   Json content = Json::array();
   for (const OutputToken& token : tokens) {
     Json entry = chat_token(token_bytes_(token.id), token.logprob);
@@ -120,8 +121,8 @@ Json Reply::chat_logprobs(const std::vector<OutputToken>& tokens) const {
   return json;
 }
 
-Json Reply::completion_logprobs(const std::vector<OutputToken>& tokens,
-                                std::size_t& text_offset) const {
+Json ResponseBuilder::completion_logprobs(const std::vector<OutputToken>& tokens,
+                                          std::size_t& text_offset) const {
   Json json;
   json["tokens"] = Json::array();
   json["token_logprobs"] = Json::array();
@@ -144,7 +145,7 @@ Json Reply::completion_logprobs(const std::vector<OutputToken>& tokens,
   return json;
 }
 
-std::string Reply::add(std::size_t prompt, OutputEvent event) {
+std::string ResponseBuilder::add(std::size_t prompt, OutputEvent event) {
   assert(prompt < generation_.requests.size());
   const Request& request = generation_.requests[prompt];
   const std::size_t index =
@@ -163,7 +164,7 @@ std::string Reply::add(std::size_t prompt, OutputEvent event) {
   }
   if (failure_) return {};
 
-  const bool chat = generation_.form == Form::kChat;
+  const bool chat = generation_.endpoint == Endpoint::kChat;
   Json logprobs;
   if (request.logprobs >= 0 && !event.tokens.empty()) {
     logprobs =
@@ -191,9 +192,9 @@ std::string Reply::add(std::size_t prompt, OutputEvent event) {
   return out;
 }
 
-std::string Reply::open() const {
+std::string ResponseBuilder::open() const {
   std::string out;
-  if (generation_.form != Form::kChat) return out;
+  if (generation_.endpoint != Endpoint::kChat) return out;
   for (std::size_t index = 0; index < choices_.size(); ++index) {
     Json content;
     content["role"] = "assistant";
@@ -203,13 +204,13 @@ std::string Reply::open() const {
   return out;
 }
 
-std::string Reply::close() const {
+std::string ResponseBuilder::close() const {
   std::string out;
   if (failure_) {
     out = "data: " + error_body(*failure_) + "\n\n";
   } else if (generation_.include_usage) {
-    Json json =
-        envelope(generation_.form == Form::kChat ? "chat.completion.chunk" : "text_completion");
+    Json json = envelope(generation_.endpoint == Endpoint::kChat ? "chat.completion.chunk"
+                                                                 : "text_completion");
     json["choices"] = Json::array();
     json["usage"] = usage();
     out = event(json);
@@ -220,7 +221,7 @@ std::string Reply::close() const {
 
 // The choices of one prompt share it, so a prompt counts once; what its first choice found cached
 // is what the prompt as such found.
-Json Reply::usage() const {
+Json ResponseBuilder::usage() const {
   std::uint64_t prompt_tokens = 0;
   std::uint64_t cached_tokens = 0;
   std::uint64_t completion_tokens = 0;
@@ -240,9 +241,9 @@ Json Reply::usage() const {
   return json;
 }
 
-std::vector<std::string> Reply::take_body() {
+std::vector<std::string> ResponseBuilder::take_body() {
   assert(complete() && !failure_);
-  const bool chat = generation_.form == Form::kChat;
+  const bool chat = generation_.endpoint == Endpoint::kChat;
   std::vector<std::string> parts;
   // The end of an object's text is left open for what follows.
   const auto open_text = [](const Json& json) {

@@ -13,23 +13,23 @@
 
 namespace dovetail::serve {
 
-struct ReplyLabel {
+struct ResponseLabel {
   std::string id;     // "chatcmpl-..." or "cmpl-..."
   std::string model;  // the served name
   std::int64_t created = 0;
 };
 
 // A fresh label: the id is random, `created` is now.
-ReplyLabel make_label(Form form, std::string_view model);
+ResponseLabel make_label(Endpoint endpoint, std::string_view model);
 
-// Turns the events of one Generation into the API's answer, as a stream of server-sent events or as
-// one body. Events of different choices may come in any order; choice c of prompt p has the index
-// p * n + c. One thread at a time.
-class Reply {
+// Turns the events of one Generation into the API's response, as a stream of server-sent events or
+// as one body. Events of different choices may come in any order; choice c of prompt p has the
+// index p * n + c. One thread at a time.
+class ResponseBuilder {
  public:
-  // `generation` and `token_bytes` must outlive the reply.
-  Reply(const Generation& generation, ReplyLabel label,
-        const std::function<std::string(TokenId)>& token_bytes);
+  // `generation` and `token_bytes` must outlive the builder.
+  ResponseBuilder(const Generation& generation, ResponseLabel label,
+                  const std::function<std::string(TokenId)>& token_bytes);
 
   // Takes one event of the prompt with the given index. Returns the events for a streaming client;
   // for another one it gathers and returns nothing.
@@ -39,8 +39,8 @@ class Reply {
   std::string open() const;
   // What it ends with: the usage where asked for and [DONE]; after a failure the error and [DONE].
   std::string close() const;
-  // The answer to a client that does not stream, in parts that follow each other: what was gathered
-  // is handed over, not copied. Once, when complete() and no failure().
+  // The response to a client that does not stream, in parts that follow each other: what was
+  // gathered is handed over, not copied. Once, when complete() and no failure().
   std::vector<std::string> take_body();
 
   // Every choice has ended.
@@ -69,7 +69,7 @@ class Reply {
   nlohmann::ordered_json usage() const;
 
   const Generation& generation_;
-  ReplyLabel label_;
+  ResponseLabel label_;
   const std::function<std::string(TokenId)>& token_bytes_;
   std::vector<Choice> choices_;
   std::size_t open_choices_ = 0;

@@ -18,7 +18,7 @@
 namespace dovetail::serve {
 
 // What the server must know of the model; fixed for the server's life.
-struct ModelFacts {
+struct ModelInfo {
   std::string name;
   std::uint32_t max_context = 0;  // positions per sequence
   std::uint32_t vocab_size = 0;
@@ -32,7 +32,7 @@ struct ModelFacts {
 // The seam between HTTP and the engine: everything that the server asks of the world below. Every
 // function may be called from any thread; none may block for long but `drain` and `compile`.
 struct Backend {
-  ModelFacts model;
+  ModelInfo model;
   std::function<Result<RequestId>(Request, EventSink)> submit;          // as Engine::submit
   std::function<void(RequestId)> cancel;                                // as Engine::cancel
   std::function<bool(std::chrono::milliseconds)> drain;                 // as Engine::drain; blocks

@@ -1,7 +1,7 @@
-#include "serve/chat.h"
-
 #include <algorithm>
 #include <array>
+
+#include "serve/request_fields.h"
 
 namespace dovetail::serve {
 namespace {

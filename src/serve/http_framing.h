@@ -2,14 +2,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "serve/api_error.h"
+#include "serve/http_message.h"
 
 // Where the head and the body of a request begin and end, as RFC 9112 frames them, read strictly
 // and in bounded memory. Beast 1.81 parses heads, but not these: its parser buffers chunk
-// extensions, chunk sizes and trailers without a limit and unfolds folded lines. No I/O.
+// extensions, chunk sizes and trailers without a limit and unfolds folded lines. No I/O. What a
+// head says is read by it (http_head.cpp).
 namespace dovetail::serve {
 
 inline constexpr std::size_t kMaxHeadBytes = 16 << 10;
@@ -96,5 +99,14 @@ class BodyDecoder {
   int digits_ = 0;
   FieldLines trailers_;
 };
+
+// Reads the head of a request: all bytes that HeadScanner found, with the empty line. Errors: 400
+// for what is malformed or could be framed in two ways, for a Host header that is missing from
+// HTTP/1.1, there more than once or no host; 501 for transfer codings other than "chunked".
+Outcome<HttpHead> parse_head(std::string_view text);
+
+// "Example.org:80" gives "example.org" and "[::1]" itself; nothing for what is no host with an
+// optional port.
+std::optional<std::string> host_name(std::string_view authority);
 
 }  // namespace dovetail::serve

@@ -1,5 +1,3 @@
-#include "serve/http_head.h"
-
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -12,6 +10,8 @@
 #include <cstdint>
 #include <iterator>
 #include <utility>
+
+#include "serve/http_framing.h"
 
 namespace dovetail::serve {
 namespace {
@@ -78,7 +78,7 @@ std::optional<std::string> host_name(std::string_view authority) {
 Outcome<HttpHead> parse_head(std::string_view text) {
   HeadParser parser;
   parser.header_limit(UINT32_MAX);  // the scanner has bounded it
-  parser.body_limit(boost::none);   // judged by the router, where the answer can say so
+  parser.body_limit(boost::none);   // judged by the router, where the response can say so
   boost::system::error_code failure;
   const std::size_t used = parser.put(boost::asio::buffer(text.data(), text.size()), failure);
   if (failure) return bad_head(failure.message());

@@ -115,13 +115,13 @@ Outcome<Json> parse_body(std::string_view body) {
 }
 
 std::string shown(const Json& value) {
-  constexpr std::size_t kMost = 60;
+  constexpr std::size_t kMaxShown = 60;
   if (value.is_array()) return fmt::format("an array of {} elements", value.size());
   if (value.is_object()) return fmt::format("an object of {} members", value.size());
   if (value.is_string()) {
     const auto& text = value.get_ref<const std::string&>();
-    if (text.size() > kMost)
-      return Json(text.substr(0, kMost)).dump(-1, ' ', false, Json::error_handler_t::ignore) +
+    if (text.size() > kMaxShown)
+      return Json(text.substr(0, kMaxShown)).dump(-1, ' ', false, Json::error_handler_t::ignore) +
              "...";
   }
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);

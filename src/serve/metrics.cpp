@@ -53,7 +53,7 @@ std::string metrics_text(const EngineStats& stats, const HttpCounts& http) {
   one("http_slow_readers_total", "counter", "Streams cut because their client did not read.",
       http.slow_readers);
   head("http_requests_total", "counter", "Requests answered, by status and route.");
-  for (const auto& [key, count] : http.answers()) {
+  for (const auto& [key, count] : http.responses()) {
     fmt::format_to(std::back_inserter(text),
                    "dovetail_http_requests_total{{code=\"{}\",route=\"{}\"}} {}\n", key.second,
                    key.first, count);

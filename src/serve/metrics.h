@@ -14,17 +14,17 @@ namespace dovetail::serve {
 class HttpCounts {
  public:
   // `route` is one of a fixed set of names and lives for ever.
-  void answered(std::string_view route, int status) { ++answers_[{route, status}]; }
-  const std::map<std::pair<std::string_view, int>, std::uint64_t>& answers() const {
-    return answers_;
+  void count_response(std::string_view route, int status) { ++responses_[{route, status}]; }
+  const std::map<std::pair<std::string_view, int>, std::uint64_t>& responses() const {
+    return responses_;
   }
 
   std::uint32_t connections = 0;
-  std::uint64_t disconnects = 0;   // clients that went away before their answer was complete
+  std::uint64_t disconnects = 0;   // clients that went away before their response was complete
   std::uint64_t slow_readers = 0;  // streams cut because their client did not read
 
  private:
-  std::map<std::pair<std::string_view, int>, std::uint64_t> answers_;
+  std::map<std::pair<std::string_view, int>, std::uint64_t> responses_;
 };
 
 // Everything in Prometheus's text format, version 0.0.4.

@@ -295,7 +295,7 @@ constexpr Field kFields[] = {
      [](Name f, const Json& v, Draft& d) -> Problem {
        return store(read_bool(f, v), d.chat.add_generation_prompt);
      }},
-    // Who shares the server, and how; none of these changes an answer.
+    // Who shares the server, and how; none of these changes a response.
     {"user", kBoth,
      [](Name f, const Json& v, Draft& d) -> Problem { return read_label(f, v, d.request.tenant); }},
     {"cache_salt", kBoth,
@@ -343,8 +343,8 @@ constexpr Neutral kNeutral[] = {
 
 }  // namespace
 
-Problem read_field(Form form, std::string_view name, const Json& value, Draft& draft) {
-  const auto route = form == Form::kChat ? kChats : kCompletions;
+Problem read_field(Endpoint endpoint, std::string_view name, const Json& value, Draft& draft) {
+  const auto route = endpoint == Endpoint::kChat ? kChats : kCompletions;
   for (const Field& field : kFields) {
     if (field.name != name || (field.routes & route) == 0) continue;
     return value.is_null() ? std::nullopt : field.read(name, value, draft);

@@ -1,15 +1,33 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
 #include "serve/api_request.h"
-#include "serve/chat.h"
+#include "serve/backend.h"
+#include "serve/json_input.h"
 #include "serve/output_format.h"
 
 namespace dovetail::serve {
+
+// A chat as the request gives it, checked: what the template will see.
+struct Chat {
+  Json messages = Json::array();  // each {"role", "content", ...} with content as one string
+  Json template_variables = Json::object();  // chat_template_kwargs
+  bool add_generation_prompt = true;
+};
+
+// Checks `messages` and joins text parts. Errors name the message and the field in it.
+Outcome<Json> read_messages(const Json& value);
+
+// Checks `chat_template_kwargs`: an object that does not redefine what the server itself sets.
+Outcome<Json> read_template_variables(const Json& value);
+
+// The prompt's text. 400 where the model has no chat template or the template refuses the messages.
+Outcome<std::string> render_chat(const Chat& chat, const Backend& backend);
 
 // The fields of a body of /v1/completions or /v1/chat/completions as they were read one by one,
 // before what concerns several of them is checked.
@@ -31,6 +49,6 @@ struct Draft {
 };
 
 // Reads one field into the draft; null is as good as no field. Errors as read_generation().
-Problem read_field(Form form, std::string_view name, const Json& value, Draft& draft);
+Problem read_field(Endpoint endpoint, std::string_view name, const Json& value, Draft& draft);
 
 }  // namespace dovetail::serve

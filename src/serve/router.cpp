@@ -228,8 +228,8 @@ std::optional<ApiError> refuse_head(const HttpHead& head, const ServerState& sta
   return std::nullopt;
 }
 
-HttpResponse answer_get(Route route, std::string_view target, const ServerState& state,
-                        const HttpCounts& counts) {
+HttpResponse respond_to_get(Route route, std::string_view target, const ServerState& state,
+                            const HttpCounts& counts) {
   HttpResponse response;
   switch (route) {
     case Route::kHealth:
@@ -271,16 +271,17 @@ HttpResponse answer_get(Route route, std::string_view target, const ServerState&
 Outcome<Work> work_on(Route route, std::string_view body, const ServerState& state) {
   const RequestContext context{state.backend, state.served_name, state.options.max_choices,
                                state.options.max_answer_entries};
-  const auto answer = [](Outcome<std::string> text) -> Outcome<Work> {
+  const auto response_of = [](Outcome<std::string> text) -> Outcome<Work> {
     if (!text) return tl::unexpected<ApiError>(std::move(text.error()));
     HttpResponse response;
     response.body = std::move(*text);
     return response;
   };
-  if (route == Route::kTokenize) return answer(tokenize(body, context));
-  if (route == Route::kDetokenize) return answer(detokenize(body, context));
-  const Form form = route == Route::kChatCompletions ? Form::kChat : Form::kCompletion;
-  auto generation = read_generation(form, body, context);
+  if (route == Route::kTokenize) return response_of(tokenize(body, context));
+  if (route == Route::kDetokenize) return response_of(detokenize(body, context));
+  const Endpoint endpoint =
+      route == Route::kChatCompletions ? Endpoint::kChat : Endpoint::kCompletion;
+  auto generation = read_generation(endpoint, body, context);
   if (!generation) return tl::unexpected<ApiError>(std::move(generation.error()));
   return Work(std::move(*generation));
 }

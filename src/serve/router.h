@@ -32,7 +32,7 @@ Route route_of(std::string_view target);
 std::string_view route_name(Route route);  // for metrics: the path without what varies
 bool takes_body(Route route);              // answered by POST
 
-// What the server is at the moment, for the answers that depend on it.
+// What the server is at the moment, for the responses that depend on it.
 struct ServerState {
   const Backend& backend;
   const ServerOptions& options;
@@ -51,9 +51,9 @@ std::vector<std::string> loopback_names(std::string_view host);
 // draining.
 std::optional<ApiError> refuse_head(const HttpHead& head, const ServerState& state);
 
-// Answers GET routes; cheap enough for the event loop.
-HttpResponse answer_get(Route route, std::string_view target, const ServerState& state,
-                        const HttpCounts& counts);
+// Responds to GET routes; cheap enough for the event loop.
+HttpResponse respond_to_get(Route route, std::string_view target, const ServerState& state,
+                            const HttpCounts& counts);
 
 // Works on the body of a POST route; may take long. Any thread: of `state` it uses what never
 // changes.

@@ -47,9 +47,9 @@ Core::Core(Backend the_backend, const ServerOptions& the_options)
 namespace {
 
 // Beyond max_connections these many more may be told so; then connections are just closed.
-constexpr std::size_t kRefusedAtOnce = 64;
+constexpr std::size_t kMaxRefused = 64;
 constexpr std::chrono::milliseconds kRetryAccept{50};
-constexpr std::chrono::seconds kFlushTime{10};  // for the last answers to be read
+constexpr std::chrono::seconds kFlushTime{10};  // for the last responses to be read
 
 Status check(const ServerOptions& options, std::string_view model_name) {
   if (options.max_connections == 0) {
@@ -104,7 +104,7 @@ struct Server::Impl {
   void start_accepting(std::chrono::milliseconds pause);
   asio::awaitable<void> accept(std::chrono::milliseconds pause);
   void admit(tcp::socket socket);
-  bool make_place();
+  bool make_slot();
   void recover(const std::exception& failure) noexcept;
   void await_signal();
   void begin_drain();
@@ -172,22 +172,22 @@ asio::awaitable<void> Server::Impl::accept(std::chrono::milliseconds pause) {
 }
 
 void Server::Impl::admit(tcp::socket socket) {
-  const bool place = make_place();
-  if (!place && core.sessions.size() >= core.options.max_connections + kRefusedAtOnce) return;
+  const bool slot = make_slot();
+  if (!slot && core.sessions.size() >= core.options.max_connections + kMaxRefused) return;
   ErrorCode ignored;
   socket.set_option(tcp::no_delay(true), ignored);
-  std::make_shared<Session>(core, std::move(socket), !place)->start();
+  std::make_shared<Session>(core, std::move(socket), !slot)->start();
 }
 
-// Whether one more connection has a place. Where all are taken, the kept connection that has waited
+// Whether one more connection has a slot. Where all are taken, the kept connection that has waited
 // longest for its next request ends for it.
-bool Server::Impl::make_place() {
+bool Server::Impl::make_slot() {
   if (core.sessions.size() < core.options.max_connections) return true;
   std::size_t taken = 0;
   Session* oldest = nullptr;
   auto since = std::chrono::steady_clock::time_point::max();
   for (Session* session : core.sessions) {
-    if (!session->holds_place()) continue;
+    if (!session->holds_slot()) continue;
     ++taken;
     const auto idle = session->idle_since();
     if (!idle || *idle >= since || session->has_input()) continue;
@@ -239,7 +239,7 @@ void Server::Impl::begin_drain() {
   core.state.draining = true;
 }
 
-// Nothing is generated any more: lets the last answers be read, then ends the loop by leaving it
+// Nothing is generated any more: lets the last responses be read, then ends the loop by leaving it
 // without work.
 void Server::Impl::finish() {
   if (core.stopping) return;

@@ -16,7 +16,6 @@
 
 #include "serve/api_response.h"
 #include "serve/http_framing.h"
-#include "serve/http_head.h"
 
 namespace dovetail::serve {
 namespace {
@@ -27,10 +26,10 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kResult = asio::as_tuple(asio::use_awaitable);
 constexpr std::size_t kReadBytes = 16 << 10;
-constexpr std::size_t kPipelineLimit = 64 << 10;  // read ahead while an answer is made
+constexpr std::size_t kPipelineLimit = 64 << 10;  // read ahead while a response is made
 constexpr std::size_t kBufferLimit = kPipelineLimit + kReadBytes;
-constexpr std::size_t kEventsInARow = 64;  // of one answer
-constexpr std::size_t kLargeAnswer = 8 << 20;
+constexpr std::size_t kEventsInARow = 64;  // of one response
+constexpr std::size_t kLargeResponse = 8 << 20;
 constexpr std::size_t kLingerLimit = 16 << 20;
 constexpr std::chrono::milliseconds kRetryReport{10};
 constexpr std::chrono::milliseconds kLingerTime = std::chrono::seconds(2);
@@ -48,7 +47,7 @@ void log_failure(const std::exception_ptr& failure) noexcept {
   }
 }
 
-ApiError no_room_for_bodies() {
+ApiError body_budget_used_up() {
   ApiError error;
   error.status = 503;
   error.code = "too_many_bodies";
@@ -65,7 +64,7 @@ ApiError not_prepared() {
   return error;
 }
 
-// `grammar`: the body was read, and its grammar finds no place.
+// `grammar`: the body was read, and no more grammars may wait.
 ApiError too_busy(bool grammar) {
   ApiError error;
   error.status = 429;
@@ -144,9 +143,9 @@ void Session::abort() noexcept {
 }
 
 std::optional<Clock::time_point> Session::idle_since() const {
-  const bool answered = answered_ != Clock::time_point::max();
-  if (busy_ || gone_ || !answered || buffer_.size() > 0) return std::nullopt;
-  return answered_;
+  const bool responded = responded_ != Clock::time_point::max();
+  if (busy_ || gone_ || !responded || buffer_.size() > 0) return std::nullopt;
+  return responded_;
 }
 
 bool Session::has_input() const {
@@ -250,8 +249,8 @@ boost::asio::awaitable<bool> Session::send(std::string_view data) {
   co_return !gone_;
 }
 
-// Closing a socket with unread input resets the connection, and the reset may overtake the answer:
-// so say that nothing follows, and read on for a while.
+// Closing a socket with unread input resets the connection, and the reset may overtake the
+// response: so say that nothing follows, and read on for a while.
 Session::Task Session::linger() {
   ErrorCode failure;
   socket_.shutdown(asio::ip::tcp::socket::shutdown_send, failure);
@@ -280,7 +279,7 @@ Session::Task Session::run() {
   bool next = true;
   while (next && !gone_ && !core_.stopping) {
     next = co_await serve_one();
-    answered_ = Clock::now();
+    responded_ = Clock::now();
   }
 }
 
@@ -327,7 +326,7 @@ boost::asio::awaitable<bool> Session::read_body(const HttpHead& head, RequestBod
     if (!step) {
       problem = std::move(step.error());
     } else if (!body.append(step->payload, most)) {
-      problem = no_room_for_bodies();
+      problem = body_budget_used_up();
     }
     if (problem) co_return true;
     buffer_.consume(step->taken);
@@ -335,7 +334,7 @@ boost::asio::awaitable<bool> Session::read_body(const HttpHead& head, RequestBod
   co_return true;
 }
 
-Session::Answered Session::serve_one() {
+Session::Reusable Session::serve_one() {
   busy_ = false;
   arm(core_.options.header_timeout);
   const auto read = co_await read_head();
@@ -373,14 +372,14 @@ Session::Answered Session::serve_one() {
       co_return false;
     }
   }
-  if (takes_body(route)) co_return co_await answer_body(head, route, std::move(body));
-  const HttpResponse response = answer_get(route, head.target, core_.state, core_.counts);
+  if (takes_body(route)) co_return co_await respond_to_body(head, route, std::move(body));
+  const HttpResponse response = respond_to_get(route, head.target, core_.state, core_.counts);
   co_return co_await respond(head, route, response);
 }
 
-Session::Answered Session::respond(const HttpHead& head, Route route,
+Session::Reusable Session::respond(const HttpHead& head, Route route,
                                    const HttpResponse& response) {
-  core_.counts.answered(route_name(route), response.status);
+  core_.counts.count_response(route_name(route), response.status);
   const bool keep = keeps_alive(head);
   const std::string text = response_text(response, keep, head.method == "HEAD");
   const bool sent = co_await send(text);
@@ -388,9 +387,9 @@ Session::Answered Session::respond(const HttpHead& head, Route route,
   co_return sent&& keep;
 }
 
-Session::Answered Session::respond_in_parts(const HttpHead& head, Route route,
+Session::Reusable Session::respond_in_parts(const HttpHead& head, Route route,
                                             std::vector<std::string> parts) {
-  core_.counts.answered(route_name(route), 200);
+  core_.counts.count_response(route_name(route), 200);
   const bool keep = keeps_alive(head);
   std::size_t size = 0;
   for (const std::string& part : parts) size += part.size();
@@ -400,9 +399,9 @@ Session::Answered Session::respond_in_parts(const HttpHead& head, Route route,
     sent = co_await send(parts[i]);
     parts[i] = std::string();
   }
-  if (size > kLargeAnswer) {
-    // What a large answer left free stays with the process otherwise. Where the queue is full, the
-    // next large answer does it.
+  if (size > kLargeResponse) {
+    // What a large response left free stays with the process otherwise. Where the queue is full,
+    // the next large response does it.
     core_.jobs.add(
         JobClass::kLargeBody, {}, [](const std::atomic<bool>&) { ::malloc_trim(0); }, [] {});
   }
@@ -411,13 +410,13 @@ Session::Answered Session::respond_in_parts(const HttpHead& head, Route route,
 }
 
 Session::Task Session::refuse(Route route, const ApiError& error) {
-  core_.counts.answered(route_name(route), error.status);
+  core_.counts.count_response(route_name(route), error.status);
   const std::string text = response_text(error_response(error), false, false);
   const bool sent = co_await send(text);
   if (sent) co_await linger();
 }
 
-Session::Answered Session::on_worker(JobClass kind, std::string tenant, BodyJobs::Work work) {
+asio::awaitable<bool> Session::on_worker(JobClass kind, std::string tenant, BodyJobs::Work work) {
   job_ = core_.jobs.add(kind, std::move(tenant), std::move(work),
                         [&core = core_, weak = weak_from_this()] {
                           // The session must not end on the worker's thread.
@@ -441,7 +440,7 @@ Session::Answered Session::on_worker(JobClass kind, std::string tenant, BodyJobs
   co_return true;
 }
 
-Session::Answered Session::answer_body(const HttpHead& head, Route route, RequestBody body) {
+Session::Reusable Session::respond_to_body(const HttpHead& head, Route route, RequestBody body) {
   watch();
   // Shared with the workers, since this frame may end by an exception before they are done.
   struct Job {
@@ -456,10 +455,10 @@ Session::Answered Session::answer_body(const HttpHead& head, Route route, Reques
     job->body.clear();
   };
   const bool large = job->body.view().size() > BodyJobs::kLargeBody;
-  bool room =
+  bool queued =
       co_await on_worker(large ? JobClass::kLargeBody : JobClass::kBody, {}, std::move(read));
   auto* generation = job->work ? std::get_if<Generation>(&*job->work) : nullptr;
-  if (room && !gone_ && generation != nullptr && generation->format) {
+  if (queued && !gone_ && generation != nullptr && generation->format) {
     std::string tenant = generation->requests.front().tenant;
     BodyJobs::Work compile = [&core = core_, job](const std::atomic<bool>& stop) {
       auto ready = std::get<Generation>(std::move(*job->work));
@@ -473,10 +472,10 @@ Session::Answered Session::answer_body(const HttpHead& head, Route route, Reques
         }
       });
     };
-    room = co_await on_worker(JobClass::kGrammar, std::move(tenant), std::move(compile));
-    generation = room && job->work ? std::get_if<Generation>(&*job->work) : nullptr;
+    queued = co_await on_worker(JobClass::kGrammar, std::move(tenant), std::move(compile));
+    generation = queued && job->work ? std::get_if<Generation>(&*job->work) : nullptr;
   }
-  if (!room) job->work = tl::unexpected<ApiError>(too_busy(job->work.has_value()));
+  if (!queued) job->work = tl::unexpected<ApiError>(too_busy(job->work.has_value()));
 
   Outcome<Work>& work = job->work;
   if (generation != nullptr && !gone_) {
@@ -491,7 +490,7 @@ Session::Answered Session::answer_body(const HttpHead& head, Route route, Reques
   co_return co_await respond(head, route, response);
 }
 
-Session::Answered Session::generate(const HttpHead& head, Route route,
+Session::Reusable Session::generate(const HttpHead& head, Route route,
                                     const Generation& generation) {
   const auto inbox = std::make_shared<Inbox>(
       [weak = weak_from_this(), executor = core_.io.get_executor()] {
@@ -508,7 +507,8 @@ Session::Answered Session::generate(const HttpHead& head, Route route,
       forget_requests();
       ApiError error = from_engine(id.error());
       // The engine knows no messages: what it says of the prompt is said of them.
-      if (generation.form == Form::kChat && error.param == "prompt") error.param = "messages";
+      if (generation.endpoint == Endpoint::kChat && error.param == "prompt")
+        error.param = "messages";
       co_await stop_watching();
       if (gone_) co_return false;
       const HttpResponse response = error_response(error);
@@ -516,17 +516,17 @@ Session::Answered Session::generate(const HttpHead& head, Route route,
     }
     requests_.push_back(*id);
   }
-  Reply reply(generation, make_label(generation.form, core_.state.served_name),
-              core_.backend.token_bytes);
-  const bool next =
-      generation.stream ? co_await stream(head, route, reply) : co_await gather(head, route, reply);
+  ResponseBuilder builder(generation, make_label(generation.endpoint, core_.state.served_name),
+                          core_.backend.token_bytes);
+  const bool next = generation.stream ? co_await stream(head, route, builder)
+                                      : co_await gather(head, route, builder);
   const bool left = gone_ && !sent_away_ && !core_.stopping;
-  if (left && !reply.complete()) ++core_.counts.disconnects;
+  if (left && !builder.complete()) ++core_.counts.disconnects;
   co_return next;
 }
 
-Session::Answered Session::stream(const HttpHead& head, Route route, Reply& reply) {
-  core_.counts.answered(route_name(route), 200);
+Session::Reusable Session::stream(const HttpHead& head, Route route, ResponseBuilder& builder) {
+  core_.counts.count_response(route_name(route), 200);
   HttpResponse response;
   response.content_type = "text/event-stream";
   response.headers.emplace_back("Cache-Control", "no-cache");
@@ -537,7 +537,7 @@ Session::Answered Session::stream(const HttpHead& head, Route route, Reply& repl
     return framing == Framing::kChunked ? chunk(text) : std::move(text);
   };
 
-  std::string out = response_head(response, framing, 0, keep) + framed(reply.open());
+  std::string out = response_head(response, framing, 0, keep) + framed(builder.open());
   bool sent = co_await send(out);
   bool ended = false;
   while (sent && !ended && !gone_) {
@@ -548,10 +548,10 @@ Session::Answered Session::stream(const HttpHead& head, Route route, Reply& repl
     }
     out.clear();
     for (Inbox::Item& item : items) {
-      if (!reply.failure()) out += reply.add(item.prompt, std::move(item.event));
+      if (!builder.failure()) out += builder.add(item.prompt, std::move(item.event));
     }
-    ended = reply.complete() || reply.failure();
-    if (ended) out += reply.close();
+    ended = builder.complete() || builder.failure();
+    if (ended) out += builder.close();
     out = framed(std::move(out));
     if (ended && framing == Framing::kChunked) out += kLastChunk;
     sent = co_await send(out);
@@ -566,15 +566,15 @@ Session::Answered Session::stream(const HttpHead& head, Route route, Reply& repl
   co_return true;
 }
 
-Session::Answered Session::gather(const HttpHead& head, Route route, Reply& reply) {
-  while (!gone_ && !reply.complete() && !reply.failure()) {
+Session::Reusable Session::gather(const HttpHead& head, Route route, ResponseBuilder& builder) {
+  while (!gone_ && !builder.complete() && !builder.failure()) {
     std::vector<Inbox::Item> items = inbox_->take();
     if (items.empty()) {
       co_await wait();
       continue;
     }
-    for (std::size_t i = 0; i < items.size() && !reply.failure() && !gone_; ++i) {
-      reply.add(items[i].prompt, std::move(items[i].event));
+    for (std::size_t i = 0; i < items.size() && !builder.failure() && !gone_; ++i) {
+      builder.add(items[i].prompt, std::move(items[i].event));
       // Other connections have their turn between.
       if (i % kEventsInARow == kEventsInARow - 1) {
         co_await asio::post(core_.io, asio::use_awaitable);
@@ -584,11 +584,11 @@ Session::Answered Session::gather(const HttpHead& head, Route route, Reply& repl
   forget_requests();
   co_await stop_watching();
   if (gone_) co_return false;
-  if (reply.failure()) {
-    const HttpResponse response = error_response(*reply.failure());
+  if (builder.failure()) {
+    const HttpResponse response = error_response(*builder.failure());
     co_return co_await respond(head, route, response);
   }
-  std::vector<std::string> parts = reply.take_body();
+  std::vector<std::string> parts = builder.take_body();
   co_return co_await respond_in_parts(head, route, std::move(parts));
 }
 

@@ -36,17 +36,17 @@ struct Core {
   HttpCounts counts;
   BodyBudget body_budget;
   std::unordered_set<Session*> sessions;
-  bool stopping = false;                  // connections end with the answer that they are at
+  bool stopping = false;                  // connections end with the response that they are at
   std::function<void()> on_last_session;  // called when no connection is left
   boost::asio::io_context io{1};
   BodyJobs jobs;  // parses, renders, tokenises and compiles
 };
 
-// One connection: reads requests one after the other and answers each. Lives until its coroutine
-// ends.
+// One connection: reads requests one after the other and responds to each. Lives until its
+// coroutine ends.
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  // An `overloaded` session answers 503 and ends.
+  // An `overloaded` session responds with 503 and ends.
   Session(Core& core, boost::asio::ip::tcp::socket socket, bool overloaded);
   ~Session();
   Session(const Session&) = delete;
@@ -54,48 +54,48 @@ class Session : public std::enable_shared_from_this<Session> {
 
   void start();
 
-  // Ends the connection: at once where it waits for a request, else after the present answer.
+  // Ends the connection: at once where it waits for a request, else after the present response.
   void finish();
   // Ends the connection at once; what it generates is cancelled.
   void abort() noexcept;
 
   // Whether the connection counts against max_connections.
-  bool holds_place() const { return !overloaded_ && (busy_ || !gone_); }
-  // When a kept connection that waits for its next request had its last answer; nothing while a
-  // request is read or answered, and before the first.
+  bool holds_slot() const { return !overloaded_ && (busy_ || !gone_); }
+  // When a kept connection that waits for its next request had its last response; nothing while a
+  // request is read or responded to, and before the first.
   std::optional<std::chrono::steady_clock::time_point> idle_since() const;
   // Whether something has arrived that was not read yet.
   bool has_input() const;
 
  private:
   using Task = boost::asio::awaitable<void>;
-  // Of an answer: whether the connection can take another request.
-  using Answered = boost::asio::awaitable<bool>;
+  // Of a response: whether the connection can take another request.
+  using Reusable = boost::asio::awaitable<bool>;
 
   Task run();
-  Answered serve_one();
+  Reusable serve_one();
   // These two read from the socket into `buffer_`. Nothing, or false: the connection has ended.
   boost::asio::awaitable<std::optional<Outcome<HttpHead>>> read_head();
   boost::asio::awaitable<bool> read_body(const HttpHead& head, RequestBody& body, Problem& problem);
   boost::asio::awaitable<bool> fill();
   std::string_view buffered() const;
-  Answered answer_body(const HttpHead& head, Route route, RequestBody body);
+  Reusable respond_to_body(const HttpHead& head, Route route, RequestBody body);
   // Runs `work` on a worker and waits for its end; at once where the client has gone meanwhile and
   // the work has not begun. False: too many jobs wait.
-  Answered on_worker(JobClass kind, std::string tenant, BodyJobs::Work work);
-  Answered generate(const HttpHead& head, Route route, const Generation& generation);
-  Answered stream(const HttpHead& head, Route route, class Reply& reply);
-  Answered gather(const HttpHead& head, Route route, class Reply& reply);
-  Answered respond(const HttpHead& head, Route route, const HttpResponse& response);
+  boost::asio::awaitable<bool> on_worker(JobClass kind, std::string tenant, BodyJobs::Work work);
+  Reusable generate(const HttpHead& head, Route route, const Generation& generation);
+  Reusable stream(const HttpHead& head, Route route, class ResponseBuilder& builder);
+  Reusable gather(const HttpHead& head, Route route, class ResponseBuilder& builder);
+  Reusable respond(const HttpHead& head, Route route, const HttpResponse& response);
   // The same for a body in parts, each of which is freed when it was sent.
-  Answered respond_in_parts(const HttpHead& head, Route route, std::vector<std::string> parts);
-  // An answer before the request was read to its end; the connection ends with it.
+  Reusable respond_in_parts(const HttpHead& head, Route route, std::vector<std::string> parts);
+  // A response before the request was read to its end; the connection ends with it.
   Task refuse(Route route, const ApiError& error);
   boost::asio::awaitable<bool> send(std::string_view data);
   Task wait();
   Task linger();
 
-  // While an answer is made, a read is pending that notices when the client goes away.
+  // While a response is made, a read is pending that notices when the client goes away.
   void watch();
   Task stop_watching();
 
@@ -118,10 +118,10 @@ class Session : public std::enable_shared_from_this<Session> {
   std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::time_point::max();
   std::shared_ptr<Inbox> inbox_;  // of the generation under way
   std::vector<RequestId> requests_;
-  std::chrono::steady_clock::time_point answered_ = std::chrono::steady_clock::time_point::max();
+  std::chrono::steady_clock::time_point responded_ = std::chrono::steady_clock::time_point::max();
   BodyJobs::Ticket job_;  // of the body under way
   bool overloaded_;
-  bool busy_ = false;       // between a request's head and the end of its answer
+  bool busy_ = false;       // between a request's head and the end of its response
   bool gone_ = false;       // the client went away, or was sent away
   bool sent_away_ = false;  // for not reading
   bool watching_ = false;   // the read of watch() is pending

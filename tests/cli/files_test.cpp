@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "cli/engine_options.h"
-#include "cli/output_file.h"
+#include "cli/output.h"
 
 namespace dovetail::cli {
 namespace {

@@ -1,10 +1,10 @@
-#include "cli/ordered_writer.h"
-
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
 #include <numeric>
+
+#include "cli/output.h"
 
 namespace dovetail::cli {
 namespace {

@@ -1,8 +1,6 @@
 """Start and end of `dovetail serve`: serve_test.py BINARY SOURCE_DIR"""
 
-import json
 import os
-import pathlib
 import shutil
 import signal
 import socket
@@ -13,32 +11,10 @@ import urllib.error
 import urllib.request
 
 from cases import BINARY, WithFolder
-
-DEMO = pathlib.Path(sys.argv[2]).resolve() / "models" / "demo-arith"
-PROMPT = "Q: 12+34=?\nA:"
+from serving import DEMO, WithServer, environment
 
 
-def environment(**changes):
-    return {**{name: value for name, value in os.environ.items() if name != "DOVETAIL_API_KEY"}, **changes}
-
-
-class Serve(WithFolder):
-    def start(self, *options, model=DEMO, **arguments):
-        process = subprocess.Popen([BINARY, "serve", model, "--port", "0", *options], stderr=subprocess.PIPE,
-                                   text=True, env=environment(), **arguments)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
-        self.addCleanup(process.stderr.close)
-        for line in process.stderr:
-            if "listening on " in line:
-                return process, line.split("listening on ")[1].strip()
-        self.fail(f"the server ended with {process.wait()}")
-
-    def request(self, url, **body):
-        body = {"prompt": PROMPT, "ignore_eos": True, **body}
-        return urllib.request.urlopen(urllib.request.Request(
-            url + "/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}), timeout=120)
-
+class Serve(WithServer):
     def refused(self, *arguments, model="/nowhere.gguf", env=None):
         """The one line of error, without that a model is looked at."""
         done = subprocess.run([BINARY, "serve", model, *map(str, arguments)], capture_output=True, text=True,

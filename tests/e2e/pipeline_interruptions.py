@@ -79,7 +79,7 @@ class Interruptions(WithFolder):
 
     def killed_and_resumed(self, kills, *database):
         """No record is lost, none that was finished is asked for again, and the files are those of a
-        run that nobody killed."""
+        run without kills."""
         random.seed(20)
         with ScriptedEndpoint(answer) as endpoint:
             whole, out = self.folder / "whole", self.folder / "out"

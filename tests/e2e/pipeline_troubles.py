@@ -15,7 +15,7 @@ import postgres_server
 from pipeline_run import BINARY, LONG, WithFolder, answer, files_of, main, prompts_of_record, run
 from scripted_endpoint import ScriptedEndpoint
 
-NOBODY = 65534
+UNPRIVILEGED = 65534  # user and group
 # The time for which the store tries again what may pass.
 STORE_PATIENCE = 60
 
@@ -137,12 +137,12 @@ class ReadOnlyFolder(Troubles):
         os.chmod(self.folder, 0o755)
         if os.geteuid() != 0:
             return {}
-        os.chown(self.folder, NOBODY, NOBODY)
-        user = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+        os.chown(self.folder, UNPRIVILEGED, UNPRIVILEGED)
+        user = {"user": UNPRIVILEGED, "group": UNPRIVILEGED, "extra_groups": []}
         try:
             subprocess.run([BINARY, "--version"], check=True, capture_output=True, **user)
         except (OSError, subprocess.CalledProcessError) as error:
-            self.skipTest(f"permissions do not bind root, and the program cannot be run as nobody: {error}")
+            self.skipTest(f"permissions do not bind root, and the program cannot be run without its rights: {error}")
         return user
 
     def test_a_folder_that_cannot_be_made(self):

@@ -19,7 +19,7 @@ def binaries():
 
 
 def owner():
-    """The server refuses to run as root: whom it runs as instead."""
+    """The server refuses to run as root: the user that it runs as instead."""
     try:
         return pwd.getpwnam("postgres") if os.geteuid() == 0 else None
     except KeyError:
@@ -52,7 +52,7 @@ class PostgresServer:
 
     def _begin(self, program, *arguments):
         user = owner()
-        # With whoever started it, it ends at once, by the server's own word for that.
+        # When the test that started it ends, it ends at once, by the server's own word for that.
         as_owner = [] if user is None else [f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}",
                                             "--clear-groups"]
         with (self.folder / "log").open("a") as log:

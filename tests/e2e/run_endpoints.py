@@ -56,7 +56,7 @@ class RunEndpoints(WithFolder):
                 if self.mark.encode() in (process / "environ").read_bytes():
                     left.append((process / "cmdline").read_bytes())
             except OSError:
-                pass  # it has ended, or is somebody else's
+                pass  # it has ended, or belongs to another user
         return left
 
     def wait_until_nothing_runs(self):

@@ -37,7 +37,7 @@ def start(server, bodies):
 
 
 def lone(server, bodies):
-    """Each of them with nobody beside it."""
+    """Each of them alone."""
     results = []
     for one in bodies:
         stream = Stream(0, server.url, one)
@@ -120,7 +120,7 @@ class LongPrompt(Serving):
 
             read_all(streams, on_event=note, until=lambda all_: all_[8].finish is not None)
             self.assertEqual(streams[8].finish, "length")
-            # Its 32 chunks leave room for as many tokens of each other; at one go nobody would have got anything meanwhile.
+            # Its 32 chunks leave room for as many tokens of each other; in one step the others would have got nothing meanwhile.
             for number in range(8):
                 self.assertGreaterEqual(at_first_token[number] - before[number], 16, number)
             for stream in streams:

@@ -220,7 +220,7 @@ class SharedRuns(WithFolder):
             end = json.loads(run("run", file, *self.database, "--share", "--json", code=1).stdout
                              .splitlines()[-1])
             self.assertEqual(end["end"], "cost")
-            self.assertEqual(endpoint.take_asked(), [], "a worker that comes later asks nobody")
+            self.assertEqual(endpoint.take_asked(), [], "a worker that comes later sends no request")
 
             # What has been made can be had, up to the first record that is not.
             out = self.folder / "part"

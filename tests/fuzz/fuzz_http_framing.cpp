@@ -9,7 +9,6 @@
 #include <string_view>
 
 #include "serve/http_framing.h"
-#include "serve/http_head.h"
 
 namespace {
 

@@ -57,8 +57,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (answer && !nlohmann::json::accept(*answer)) std::abort();
     return 0;
   }
-  const auto form = data[0] % 4 == 0 ? serve::Form::kCompletion : serve::Form::kChat;
-  const auto generation = serve::read_generation(form, body, context);
+  const auto endpoint = data[0] % 4 == 0 ? serve::Endpoint::kCompletion : serve::Endpoint::kChat;
+  const auto generation = serve::read_generation(endpoint, body, context);
   if (!generation) {
     check(generation.error());
     return 0;

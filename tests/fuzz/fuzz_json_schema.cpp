@@ -2,6 +2,8 @@
 // an answer or an error, however deep or wild both are.
 #include <cstdint>
 #include <cstdlib>
+#include <sstream>
+#include <string>
 #include <string_view>
 
 #include "pipeline/schema/json_schema.h"
@@ -16,7 +18,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (schema.is_discarded() || value.is_discarded()) return 0;
   const auto compiled = JsonSchema::compile(schema, "/s");
   if (!compiled) {
-    if (!compiled.error().message.starts_with("/s")) std::abort();
+    std::istringstream mistakes(compiled.error().message);
+    for (std::string mistake; std::getline(mistakes, mistake);) {
+      if (!mistake.starts_with("/s")) std::abort();
+    }
     return 0;
   }
   const auto status = compiled->check(value);

@@ -103,8 +103,9 @@ void write_bytes(const std::filesystem::path& folder) {
 // Writes small valid inputs of every fuzz target, for them to begin with.
 int main(int argc, char** argv) {
   using namespace dovetail::load;
-  if (argc != 2) {
-    std::fputs("usage: fuzz_seeds FOLDER\n", stderr);
+  // No option is known, `--help` included: a folder is not made for one.
+  if (argc != 2 || argv[1][0] == '-') {
+    std::fputs("usage: fuzz_seeds FOLDER (./-x for one that begins with a dash)\n", stderr);
     return 2;
   }
   const std::filesystem::path folder = argv[1];

@@ -15,8 +15,8 @@ using ::testing::IsEmpty;
 
 class ApiRequest : public ::testing::Test {
  protected:
-  Outcome<Generation> read(Form form, std::string_view body) {
-    auto generation = read_generation(form, body, {backend_, "fake", 8});
+  Outcome<Generation> read(Endpoint endpoint, std::string_view body) {
+    auto generation = read_generation(endpoint, body, {backend_, "fake", 8});
     if (!generation) return generation;
     const std::atomic<bool> stop = false;
     if (auto found = compile_format(*generation, backend_, stop)) {
@@ -24,8 +24,10 @@ class ApiRequest : public ::testing::Test {
     }
     return generation;
   }
-  Outcome<Generation> completion(std::string_view body) { return read(Form::kCompletion, body); }
-  Outcome<Generation> chat(std::string_view body) { return read(Form::kChat, body); }
+  Outcome<Generation> completion(std::string_view body) {
+    return read(Endpoint::kCompletion, body);
+  }
+  Outcome<Generation> chat(std::string_view body) { return read(Endpoint::kChat, body); }
 
   FakeEngine engine_;
   Backend backend_ = engine_.backend();
@@ -321,16 +323,16 @@ TEST_F(ApiRequest, EveryFieldArrives) {
 }
 
 TEST_F(ApiRequest, WhoSharesTheServerArrives) {
-  for (const Form form : {Form::kCompletion, Form::kChat}) {
-    const std::string prompt = form == Form::kChat ? HELLO : R"("prompt":["a","b"])";
-    const auto plain = read(form, "{" + prompt + "}");
+  for (const Endpoint endpoint : {Endpoint::kCompletion, Endpoint::kChat}) {
+    const std::string prompt = endpoint == Endpoint::kChat ? HELLO : R"("prompt":["a","b"])";
+    const auto plain = read(endpoint, "{" + prompt + "}");
     ASSERT_TRUE(plain.has_value()) << plain.error().message;
     EXPECT_EQ(plain->requests[0].tenant, "");
     EXPECT_EQ(plain->requests[0].cache_salt, "");
     EXPECT_EQ(plain->requests[0].priority, 0);
     EXPECT_FALSE(plain->requests[0].timeout.has_value());
-    const auto result =
-        read(form, "{" + prompt + R"(,"user":"me","cache_salt":"s","priority":-3,"timeout":2.5})");
+    const auto result = read(
+        endpoint, "{" + prompt + R"(,"user":"me","cache_salt":"s","priority":-3,"timeout":2.5})");
     ASSERT_TRUE(result.has_value()) << result.error().message;
     for (const Request& request : result->requests) {
       EXPECT_EQ(request.tenant, "me");
@@ -498,11 +500,11 @@ TEST_F(ApiRequest, TokenizeAndDetokenize) {
 }
 
 TEST_F(ApiRequest, BoundsTheEntriesOfOneAnswer) {
-  const auto read = [&](Form form, std::string_view body) {
-    return read_generation(form, body, {backend_, "fake", 512, 1000});
+  const auto read = [&](Endpoint endpoint, std::string_view body) {
+    return read_generation(endpoint, body, {backend_, "fake", 512, 1000});
   };
   const auto refused =
-      read(Form::kCompletion, R"({"prompt":["a","b"],"n":5,"max_tokens":20,"logprobs":5})");
+      read(Endpoint::kCompletion, R"({"prompt":["a","b"],"n":5,"max_tokens":20,"logprobs":5})");
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().status, 400);
   EXPECT_EQ(refused.error().param, "max_tokens");
@@ -510,11 +512,11 @@ TEST_F(ApiRequest, BoundsTheEntriesOfOneAnswer) {
               HasSubstr("10 choices of up to 20 tokens, with 5 logprobs each, are 1200 entries of "
                         "one answer; expected at most 1000, or \"stream\": true"));
   EXPECT_TRUE(
-      read(Form::kCompletion, R"({"prompt":["a","b"],"n":5,"max_tokens":20,"logprobs":4})"));
-  EXPECT_TRUE(read(Form::kCompletion,
+      read(Endpoint::kCompletion, R"({"prompt":["a","b"],"n":5,"max_tokens":20,"logprobs":4})"));
+  EXPECT_TRUE(read(Endpoint::kCompletion,
                    R"({"prompt":["a","b"],"n":5,"max_tokens":20,"logprobs":5,"stream":true})"));
-  EXPECT_FALSE(read(Form::kChat, "{" HELLO R"(,"max_tokens":501,"n":2})"));
-  EXPECT_TRUE(read(Form::kChat, "{" HELLO R"(,"max_tokens":500,"n":2})"));
+  EXPECT_FALSE(read(Endpoint::kChat, "{" HELLO R"(,"max_tokens":501,"n":2})"));
+  EXPECT_TRUE(read(Endpoint::kChat, "{" HELLO R"(,"max_tokens":500,"n":2})"));
 }
 
 }  // namespace

@@ -20,9 +20,10 @@ std::string bytes_of(TokenId id) {
 }
 const std::function<std::string(TokenId)> kBytes = bytes_of;
 
-Generation generation(Form form, std::size_t prompts, std::int32_t n, std::int32_t logprobs = -1) {
+Generation generation(Endpoint endpoint, std::size_t prompts, std::int32_t n,
+                      std::int32_t logprobs = -1) {
   Generation result;
-  result.form = form;
+  result.endpoint = endpoint;
   Request request;
   request.prompt = {1, 2, 3};
   request.n = n;
@@ -60,26 +61,26 @@ std::vector<Json> events(const std::string& stream) {
   return found;
 }
 
-const ReplyLabel kLabel{"id-1", "m", 42};
+const ResponseLabel kLabel{"id-1", "m", 42};
 
-std::string body_of(Reply& reply) {
+std::string body_of(ResponseBuilder& builder) {
   std::string text;
-  for (const std::string& part : reply.take_body()) text += part;
+  for (const std::string& part : builder.take_body()) text += part;
   return text;
 }
 
-TEST(Reply, AChatStreamHasRoleContentFinishUsageDone) {
-  Generation request = generation(Form::kChat, 1, 1);
+TEST(ResponseBuilder, AChatStreamHasRoleContentFinishUsageDone) {
+  Generation request = generation(Endpoint::kChat, 1, 1);
   request.stream = true;
   request.include_usage = true;
-  Reply reply(request, kLabel, kBytes);
-  std::string stream = reply.open();
-  stream += reply.add(0, text_event(0, "Hi"));
-  stream += reply.add(0, text_event(0, ""));  // nothing new: no event
-  EXPECT_FALSE(reply.complete());
-  stream += reply.add(0, text_event(0, "!", FinishReason::kStop));
-  EXPECT_TRUE(reply.complete());
-  stream += reply.close();
+  ResponseBuilder builder(request, kLabel, kBytes);
+  std::string stream = builder.open();
+  stream += builder.add(0, text_event(0, "Hi"));
+  stream += builder.add(0, text_event(0, ""));  // nothing new: no event
+  EXPECT_FALSE(builder.complete());
+  stream += builder.add(0, text_event(0, "!", FinishReason::kStop));
+  EXPECT_TRUE(builder.complete());
+  stream += builder.close();
 
   const auto found = events(stream);
   ASSERT_EQ(found.size(), 6U);
@@ -99,30 +100,30 @@ TEST(Reply, AChatStreamHasRoleContentFinishUsageDone) {
   EXPECT_EQ(found[5], "[DONE]");
 }
 
-TEST(Reply, WithoutIncludeUsageNoEventHasUsage) {
-  Generation request = generation(Form::kCompletion, 1, 1);
+TEST(ResponseBuilder, WithoutIncludeUsageNoEventHasUsage) {
+  Generation request = generation(Endpoint::kCompletion, 1, 1);
   request.stream = true;
-  Reply reply(request, kLabel, kBytes);
-  EXPECT_EQ(reply.open(), "");
+  ResponseBuilder builder(request, kLabel, kBytes);
+  EXPECT_EQ(builder.open(), "");
   const std::string stream =
-      reply.add(0, text_event(0, "x", FinishReason::kLength)) + reply.close();
+      builder.add(0, text_event(0, "x", FinishReason::kLength)) + builder.close();
   EXPECT_EQ(stream,
             "data: {\"id\":\"id-1\",\"object\":\"text_completion\",\"created\":42,\"model\":\"m\","
             "\"choices\":[{\"index\":0,\"text\":\"x\",\"logprobs\":null,\"finish_reason\":"
             "\"length\"}]}\n\ndata: [DONE]\n\n");
 }
 
-TEST(Reply, ChoicesOfSeveralPromptsAreCountedThrough) {
-  const Generation request = generation(Form::kCompletion, 2, 2);
-  Reply reply(request, kLabel, kBytes);
+TEST(ResponseBuilder, ChoicesOfSeveralPromptsAreCountedThrough) {
+  const Generation request = generation(Endpoint::kCompletion, 2, 2);
+  ResponseBuilder builder(request, kLabel, kBytes);
   for (const std::size_t prompt : {1U, 0U}) {
     for (const int choice : {1, 0}) {
-      reply.add(prompt,
-                text_event(choice, fmt::format("p{}c{}", prompt, choice), FinishReason::kStop));
+      builder.add(prompt,
+                  text_event(choice, fmt::format("p{}c{}", prompt, choice), FinishReason::kStop));
     }
   }
-  ASSERT_TRUE(reply.complete());
-  const Json body = Json::parse(body_of(reply));
+  ASSERT_TRUE(builder.complete());
+  const Json body = Json::parse(body_of(builder));
   ASSERT_EQ(body["choices"].size(), 4U);
   EXPECT_EQ(body["choices"][3]["text"], "p1c1");
   EXPECT_EQ(body["choices"][1]["text"], "p0c1");
@@ -132,13 +133,13 @@ TEST(Reply, ChoicesOfSeveralPromptsAreCountedThrough) {
   EXPECT_EQ(body["usage"]["prompt_tokens_details"]["cached_tokens"], 4);
 }
 
-TEST(Reply, ChatLogprobsShowTokensAndBytes) {
-  const Generation request = generation(Form::kChat, 1, 1, 3);
-  Reply reply(request, kLabel, kBytes);
-  reply.add(0, token_event("", 200));
-  reply.add(0, token_event("b", 'b'));
-  reply.add(0, text_event(0, "", FinishReason::kStop));
-  const Json body = Json::parse(body_of(reply));
+TEST(ResponseBuilder, ChatLogprobsShowTokensAndBytes) {
+  const Generation request = generation(Endpoint::kChat, 1, 1, 3);
+  ResponseBuilder builder(request, kLabel, kBytes);
+  builder.add(0, token_event("", 200));
+  builder.add(0, token_event("b", 'b'));
+  builder.add(0, text_event(0, "", FinishReason::kStop));
+  const Json body = Json::parse(body_of(builder));
   const Json& choice = body["choices"][0];
   EXPECT_EQ(choice["message"].dump(), R"({"role":"assistant","content":"b","refusal":null})");
   const Json& content = choice["logprobs"]["content"];
@@ -151,13 +152,13 @@ TEST(Reply, ChatLogprobsShowTokensAndBytes) {
   EXPECT_EQ(content[1]["top_logprobs"][2]["logprob"], -9999.0);
 }
 
-TEST(Reply, CompletionLogprobsAreParallelArrays) {
-  const Generation request = generation(Form::kCompletion, 1, 1, 3);
-  Reply reply(request, kLabel, kBytes);
-  reply.add(0, token_event("b", 'b'));
-  reply.add(0, token_event("c", 'c'));
-  reply.add(0, text_event(0, "", FinishReason::kStop));
-  const Json body = Json::parse(body_of(reply));
+TEST(ResponseBuilder, CompletionLogprobsAreParallelArrays) {
+  const Generation request = generation(Endpoint::kCompletion, 1, 1, 3);
+  ResponseBuilder builder(request, kLabel, kBytes);
+  builder.add(0, token_event("b", 'b'));
+  builder.add(0, token_event("c", 'c'));
+  builder.add(0, text_event(0, "", FinishReason::kStop));
+  const Json body = Json::parse(body_of(builder));
   const Json& logprobs = body["choices"][0]["logprobs"];
   EXPECT_EQ(logprobs["tokens"].dump(), R"(["b","c"])");
   EXPECT_EQ(logprobs["token_logprobs"].dump(), "[-0.5,-0.5]");
@@ -166,26 +167,26 @@ TEST(Reply, CompletionLogprobsAreParallelArrays) {
   EXPECT_EQ(logprobs["top_logprobs"][1].dump(), R"({"c":-0.5,"a":-1.0})");
 }
 
-TEST(Reply, StreamedLogprobsComeWithTheirTokens) {
-  Generation request = generation(Form::kChat, 1, 1, 0);
+TEST(ResponseBuilder, StreamedLogprobsComeWithTheirTokens) {
+  Generation request = generation(Endpoint::kChat, 1, 1, 0);
   request.stream = true;
-  Reply reply(request, kLabel, kBytes);
-  const auto held_back = events(reply.add(0, token_event("", 'b')));
+  ResponseBuilder builder(request, kLabel, kBytes);
+  const auto held_back = events(builder.add(0, token_event("", 'b')));
   ASSERT_EQ(held_back.size(), 1U);
   EXPECT_EQ(held_back[0]["choices"][0]["delta"]["content"], "");
   EXPECT_EQ(held_back[0]["choices"][0]["logprobs"]["content"][0]["token"], "b");
 }
 
-TEST(Reply, AFailureAfterTheStartIsAnEventAndTheEnd) {
-  Generation request = generation(Form::kChat, 1, 2);
+TEST(ResponseBuilder, AFailureAfterTheStartIsAnEventAndTheEnd) {
+  Generation request = generation(Endpoint::kChat, 1, 2);
   request.stream = true;
-  Reply reply(request, kLabel, kBytes);
+  ResponseBuilder builder(request, kLabel, kBytes);
   OutputEvent broken = text_event(1, "", FinishReason::kError);
   broken.error = {ErrorKind::kInternal, "the model broke"};
-  EXPECT_EQ(reply.add(0, broken), "");
-  ASSERT_TRUE(reply.failure().has_value());
-  EXPECT_EQ(reply.failure()->status, 500);
-  const auto found = events(reply.close());
+  EXPECT_EQ(builder.add(0, broken), "");
+  ASSERT_TRUE(builder.failure().has_value());
+  EXPECT_EQ(builder.failure()->status, 500);
+  const auto found = events(builder.close());
   ASSERT_EQ(found.size(), 2U);
   EXPECT_EQ(found[0].dump(),
             R"({"error":{"message":"the model broke","type":"server_error","param":null,)"
@@ -193,20 +194,20 @@ TEST(Reply, AFailureAfterTheStartIsAnEventAndTheEnd) {
   EXPECT_EQ(found[1], "[DONE]");
 }
 
-TEST(Reply, ACancelledChoiceIsAnErrorOf503) {
-  const Generation request = generation(Form::kCompletion, 1, 1);
-  Reply reply(request, kLabel, kBytes);
-  reply.add(0, text_event(0, "x", FinishReason::kCancelled));
-  ASSERT_TRUE(reply.failure().has_value());
-  EXPECT_EQ(reply.failure()->status, 503);
+TEST(ResponseBuilder, ACancelledChoiceIsAnErrorOf503) {
+  const Generation request = generation(Endpoint::kCompletion, 1, 1);
+  ResponseBuilder builder(request, kLabel, kBytes);
+  builder.add(0, text_event(0, "x", FinishReason::kCancelled));
+  ASSERT_TRUE(builder.failure().has_value());
+  EXPECT_EQ(builder.failure()->status, 503);
 }
 
-TEST(Reply, LabelsDiffer) {
-  const ReplyLabel first = make_label(Form::kChat, "m");
-  const ReplyLabel second = make_label(Form::kChat, "m");
+TEST(ResponseBuilder, LabelsDiffer) {
+  const ResponseLabel first = make_label(Endpoint::kChat, "m");
+  const ResponseLabel second = make_label(Endpoint::kChat, "m");
   EXPECT_NE(first.id, second.id);
   EXPECT_THAT(first.id, ::testing::StartsWith("chatcmpl-"));
-  EXPECT_THAT(make_label(Form::kCompletion, "m").id, ::testing::StartsWith("cmpl-"));
+  EXPECT_THAT(make_label(Endpoint::kCompletion, "m").id, ::testing::StartsWith("cmpl-"));
 }
 
 TEST(TokenText, JudgesUtf8) {
@@ -256,9 +257,9 @@ TEST(Inbox, DoesNotWakeOnceClosed) {
 
 TEST(Metrics, EverySampleHasHelpAndType) {
   HttpCounts counts;
-  counts.answered("/health", 200);
-  counts.answered("/health", 200);
-  counts.answered("unknown", 404);
+  counts.count_response("/health", 200);
+  counts.count_response("/health", 200);
+  counts.count_response("unknown", 404);
   EngineStats stats;
   stats.steps = 3;
   stats.kv_blocks_used = 9;

@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "serve/http_head.h"
-
 namespace dovetail::serve {
 namespace {
 

@@ -95,8 +95,8 @@ TEST(Mutation, AnyBodyGivesARequestOrAnErrorThatSaysWhy) {
   int good = 0;
   for (int round = 0; round < kRounds; ++round) {
     const std::string body = mutate(kBodies[mutate.below(kBodies.size())]);
-    for (const Form form : {Form::kCompletion, Form::kChat}) {
-      const auto result = read_generation(form, body, context);
+    for (const Endpoint endpoint : {Endpoint::kCompletion, Endpoint::kChat}) {
+      const auto result = read_generation(endpoint, body, context);
       if (result) {
         ++good;
         EXPECT_FALSE(result->requests.empty());

@@ -142,8 +142,8 @@ TEST(Cluster, TheResultDoesNotDependOnTheThreads) {
 }
 
 // Forty requests of 64 + 100 tokens at once. With room for 16 of them they run in three waves of
-// 16, 16 and 8 and nobody gives way; where the pool holds 24 prompts and not what grows from them,
-// some give way, and all end still.
+// 16, 16 and 8 and no sequence is preempted; where the pool holds 24 prompts and not what grows
+// from them, some give way, and all end still.
 TEST(Replica, FortyEqualRequestsAllEndUnderMemoryPressure) {
   ClusterOptions options = machine();
   options.replica.cost = {1000.0, 10.0, 50.0, 0.0, 0};

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cli/app.h"
-#include "cli/bus_error.h"
+#include "cli/signals.h"
 
 namespace {
 

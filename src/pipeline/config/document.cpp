@@ -10,6 +10,7 @@
 #include <set>
 #include <sstream>
 
+#include "pipeline/sample/mistakes.h"
 #include "text/utf8.h"
 
 namespace dovetail::pipeline {
@@ -201,6 +202,14 @@ std::string Document::where(std::string_view pointer) const {
       return fmt::format("{}: {}{}", name_, pointer, pointer.empty() ? "" : ": ");
     nearest = nearest.substr(0, nearest.rfind('/'));
   }
+}
+
+Status Document::all_placed(std::string_view mistakes) const {
+  Mistakes all;
+  for (const std::string_view line : lines_of(mistakes)) {
+    all.add(Error{ErrorKind::kInvalid, placed(line)});
+  }
+  return all.status();
 }
 
 std::string Document::placed(std::string_view message) const {

@@ -29,6 +29,8 @@ class Document {
   // A message that begins with a JSON pointer and ": ", as the readers of JSON write them, with the
   // place in front.
   std::string placed(std::string_view message) const;
+  // The same of each line of a Mistakes::status(); kInvalid.
+  Status all_placed(std::string_view mistakes) const;
 
  private:
   struct Place {

@@ -18,39 +18,6 @@ std::string shown(const Json& value) {
   return text.substr(0, end) + "...";
 }
 
-namespace {
-
-// What stands in the file may stand in a message, line ends and all.
-std::string on_one_line(std::string_view message) {
-  std::string line;
-  for (const char letter : message) {
-    if (static_cast<unsigned char>(letter) < 0x20) {
-      line += fmt::format("\\x{:02x}", static_cast<unsigned char>(letter));
-    } else {
-      line += letter;
-    }
-  }
-  return line;
-}
-
-}  // namespace
-
-void Mistakes::add(const Error& one) {
-  if (lines_.empty()) kind_ = one.kind;
-  lines_.push_back(on_one_line(one.message));
-}
-
-void Mistakes::add(const Status& several) {
-  if (several) return;
-  if (lines_.empty()) kind_ = several.error().kind;
-  lines_.push_back(several.error().message);
-}
-
-Status Mistakes::status() const {
-  if (lines_.empty()) return {};
-  return fail(kind_, "{}", fmt::join(lines_, "\n"));
-}
-
 Fields::Fields(const Document& document, const Json& value, std::string pointer)
     : document_(document), pointer_(std::move(pointer)) {
   if (value.is_object()) {

@@ -8,24 +8,9 @@
 #include <vector>
 
 #include "pipeline/config/document.h"
+#include "pipeline/sample/mistakes.h"
 
 namespace dovetail::pipeline {
-
-// What is wrong with a document: each mistake is one line, whatever of the document it shows.
-class Mistakes {
- public:
-  void add(const Error& one);
-  // Of a status(), or nothing.
-  void add(const Status& several);
-
-  bool empty() const { return lines_.empty(); }
-  // An error of the first one's kind, whose message has a line for each, in the order of add().
-  Status status() const;
-
- private:
-  std::vector<std::string> lines_;
-  ErrorKind kind_ = ErrorKind::kInvalid;
-};
 
 // Reads the fields of one object of a document. What is wrong is kept, with its place, and reads as
 // absent, so that a reader is straight-line code which ends with finish(). An object that is none

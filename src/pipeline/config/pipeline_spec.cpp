@@ -46,7 +46,7 @@ class Reader {
                            ? read_constraints(document_, constraints_, drafts_, mistakes_)
                            : std::vector<Constraint>();
     if (mistakes_.empty()) {
-      if (const Status ok = put_in_order(std::move(constraints)); !ok) mistakes_.add(ok.error());
+      mistakes_.add(put_in_order(std::move(constraints)));
     }
     if (const Status ok = mistakes_.status(); !ok) return fail(ok.error());
     return std::move(spec_);
@@ -109,17 +109,18 @@ class Reader {
 
   void read_seed() {
     if (seed_ == nullptr) return;
-    const auto is_wrong = [this](const Error& error) {
-      mistakes_.add(error);
+    const auto is_wrong = [this](const auto& mistake) {
+      mistakes_.add(mistake);
       names_are_known_ = false;
     };
     auto seed = parse_seed(*seed_, "/seed");
     if (!seed) {
-      return is_wrong({ErrorKind::kInvalid, document_.placed(seed.error().message)});
+      return is_wrong(document_.all_placed(seed.error().message));
     }
     const auto fields = seed_fields_(*seed, folder_);
     if (!fields) {
-      return is_wrong({fields.error().kind, document_.where("/seed") + fields.error().message});
+      return is_wrong(
+          Error{fields.error().kind, document_.where("/seed") + fields.error().message});
     }
     for (const std::string& field : *fields) {
       ColumnDraft draft;

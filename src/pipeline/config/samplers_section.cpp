@@ -10,6 +10,7 @@ namespace {
 // A list for every value that the parent can have: of each column alone, so that an error has a
 // place.
 Status check_lists(const Document& document, const std::vector<ColumnDraft>& drafts) {
+  Mistakes mistakes;
   for (const ColumnDraft& draft : drafts) {
     if (!draft.sampler) continue;
     const auto parent_name = parent_of(draft.sampler->otherwise);
@@ -23,13 +24,13 @@ Status check_lists(const Document& document, const std::vector<ColumnDraft>& dra
     }
     const auto set = SamplerSet::make({*parent->sampler, *draft.sampler}, {}, others);
     if (set) continue;
-    return fail(ErrorKind::kInvalid, "{}{}", document.where(pointer_to(draft.pointer, "params")),
-                set.error().message);
+    mistakes.add(Error{ErrorKind::kInvalid,
+                       document.where(pointer_to(draft.pointer, "params")) + set.error().message});
   }
-  return {};
+  return mistakes.status();
 }
 
-// Members of a group are drawn at once, by whoever comes first: none of them can stay away.
+// Members of a group are drawn at once, with the first of them: none of them can stay away.
 Status check_member(const Document& document, const ColumnDraft& draft) {
   const bool skips = draft.spec.skip_if.has_value();
   if (!skips && draft.spec.propagate_skip) return {};
@@ -50,7 +51,7 @@ void read_sampler_column(const ColumnContext& context, const Json& value, Fields
   }
   auto parsed = parse_sampler_column(draft.spec.name, sampler, draft.pointer);
   if (!parsed) {
-    fields.wrong(Error{ErrorKind::kInvalid, context.document.placed(parsed.error().message)});
+    fields.take(context.document.all_placed(parsed.error().message));
     return;
   }
   const auto parent = parent_of(parsed->otherwise);
@@ -70,7 +71,7 @@ std::vector<Constraint> read_constraints(const Document& document, const Json* s
     const std::string pointer = pointer_to("/constraints", i);
     auto constraint = parse_constraint((*section)[i], pointer);
     if (!constraint) {
-      mistakes.add(Error{ErrorKind::kInvalid, document.placed(constraint.error().message)});
+      mistakes.add(document.all_placed(constraint.error().message));
       continue;
     }
     const std::vector<std::string> names = constraint->columns();
@@ -112,8 +113,10 @@ Result<std::optional<SamplerSet>> link_samplers(const Document& document,
   if (columns.empty()) return std::nullopt;
   auto set =
       SamplerSet::make(std::move(columns), std::move(constraints), others, {.run_seed = run_seed});
+  Mistakes mistakes;
   if (!set) {
-    return fail(ErrorKind::kInvalid, "{}{}", document.where("/columns"), set.error().message);
+    mistakes.add(Error{ErrorKind::kInvalid, document.where("/columns") + set.error().message});
+    return fail(mistakes.status().error());
   }
   for (std::size_t number = 0; number < set->groups().size(); ++number) {
     const SamplerSet::Group& group = set->groups()[number];
@@ -126,8 +129,8 @@ Result<std::optional<SamplerSet>> link_samplers(const Document& document,
       ColumnDraft& draft = *drawn[column];
       draft.spec.what = DrawnColumn{column, number};
       if (group.columns.size() > 1) {
-        if (const Status ok = check_member(document, draft); !ok) return fail(ok.error());
-        // What the others of the group read is read by whoever draws it; the group's own columns
+        if (const Status ok = check_member(document, draft); !ok) mistakes.add(ok.error());
+        // What the others of the group read is read by the draw of the group, whose own columns
         // are not needed beforehand.
         draft.reads.clear();
       }
@@ -135,6 +138,7 @@ Result<std::optional<SamplerSet>> link_samplers(const Document& document,
       if (!group.constraints.empty()) draft.spec.recipe = recipe;
     }
   }
+  if (const Status ok = mistakes.status(); !ok) return fail(ok.error());
   return std::optional(*std::move(set));
 }
 

@@ -18,6 +18,7 @@ std::vector<Constraint> read_constraints(const Document& document, const Json* s
 // All sampler columns of the drafts, which read nothing but columns that are there and in no
 // circle. Columns that are drawn together then read what any of them does, and have each other's
 // recipes. Nothing where no column is drawn.
+// An error has a line for each mistake.
 Result<std::optional<SamplerSet>> link_samplers(const Document& document,
                                                 std::vector<Constraint> constraints,
                                                 std::uint64_t run_seed,

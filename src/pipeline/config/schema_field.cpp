@@ -39,7 +39,7 @@ std::optional<JsonSchema> read_schema(const ColumnContext& context, Fields& fiel
   if (inside != nullptr) {
     auto schema = JsonSchema::compile(*inside, fields.at("schema"));
     if (schema) return *std::move(schema);
-    fields.wrong(Error{ErrorKind::kInvalid, context.document.placed(schema.error().message)});
+    fields.take(context.document.all_placed(schema.error().message));
     return std::nullopt;
   }
   if (!file) return std::nullopt;
@@ -57,7 +57,10 @@ std::optional<JsonSchema> read_schema(const ColumnContext& context, Fields& fiel
   }
   auto schema = JsonSchema::compile(document->root(), "");
   if (!schema) {
-    fields.wrong("schema_file", "{}", document->placed(schema.error().message));
+    const Status placed = document->all_placed(schema.error().message);
+    for (const std::string_view line : lines_of(placed.error().message)) {
+      fields.wrong("schema_file", "{}", line);
+    }
     return std::nullopt;
   }
   draft.spec.recipe += document->root().dump();

@@ -85,12 +85,12 @@ Result<Constraint> parse_constraint(const ordered_json& given, std::string_view 
   const ordered_json* value = fields.find("value");
   const auto other = fields.optional_string("other");
   if (value != nullptr && other) fields.reject("other", "only one of value and other");
-  if (value == nullptr && !other)
-    fields.require("value",
-                   "a number or text, or another column in "
-                   "'other'");
+  if (value == nullptr && !other && !fields.failed("other")) {
+    fields.require("value", "a number or text, or another column in 'other'");
+  }
   if (value != nullptr && value->is_structured()) fields.reject("value", "a number or text");
-  if (other && *other == constraint.column) fields.reject("other", "another column");
+  if (other && !fields.failed() && *other == constraint.column)
+    fields.reject("other", "another column");
   if (const Status status = fields.finish(); !status) return fail(status.error());
   if (other) {
     constraint.right = ColumnName{*other};

@@ -135,7 +135,7 @@ PersonSpec parse_person(SpecFields& fields) {
       break;
     }
     const auto field = static_cast<PersonField>(found - kFieldNames.begin());
-    if (field == PersonField::kBirthDate && !spec.as_of) {
+    if (field == PersonField::kBirthDate && !spec.as_of && !fields.failed("as_of")) {
       fields.reject("fields", "birth_date only together with as_of, a date such as 2026-01-31");
     }
     spec.fields.push_back(field);

@@ -112,7 +112,7 @@ struct SamplerSpec {
 std::vector<std::string> sampler_kinds();
 
 // Reads the parameters of one kind: an object, whose place in its document is `pointer`
-// (RFC 6901; for errors). Keys by kind, [optional]:
+// (RFC 6901; for errors, which have a line for each mistake). Keys by kind, [optional]:
 //   category: values, [weights]            subcategory: category, values (parent value -> list, or
 //   uniform: low, high, [decimals]           an object with values and [weights])
 //   gaussian: mean, stddev, [min], [max], [decimals]         integer: low, high

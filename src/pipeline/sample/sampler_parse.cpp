@@ -61,7 +61,7 @@ void read_decimals(SpecFields& fields, SamplerSpec& spec) {
 
 // Where values are both bounded and rounded, a rounded one must exist within the bounds.
 void check_decimals(SpecFields& fields, int decimals, double low, double high) {
-  if (decimals < 0 || !std::isfinite(low) || !std::isfinite(high)) return;
+  if (fields.failed() || decimals < 0 || !std::isfinite(low) || !std::isfinite(high)) return;
   if (ceil_decimals(low, decimals) > high) {
     fields.reject(fields.find("decimals") != nullptr ? "decimals" : "decimal_places",
                   fmt::format("enough decimals for a number from {} to {}", low, high));
@@ -74,7 +74,8 @@ CategorySpec read_category(SpecFields& fields) {
   if (values == nullptr) return {};
   auto list = parse_list(*values, fields.pointer("values"), weights, fields.pointer("weights"));
   if (list) return *std::move(list);
-  fields.take_failure(list.error());
+  // Of either, with the other as it is.
+  fields.take("values", list.error());
   return {};
 }
 
@@ -87,22 +88,20 @@ SubcategorySpec read_subcategory(SpecFields& fields) {
     fields.reject("values", "an object: parent value -> list of values");
     return spec;
   }
+  Mistakes wrong;
   for (const auto& [key, entry] : lists->items()) {
     const std::string pointer = pointer_to(fields.pointer("values"), key);
-    Result<CategorySpec> list;
     if (entry.is_object()) {
       SpecFields inner(entry, pointer);
-      list = read_category(inner);
-      if (const Status status = inner.finish(); !status) list = fail(status.error());
+      spec.lists.emplace(key, read_category(inner));
+      wrong.add(inner.finish());
+    } else if (auto list = parse_list(entry, pointer, nullptr, pointer)) {
+      spec.lists.emplace(key, *std::move(list));
     } else {
-      list = parse_list(entry, pointer, nullptr, pointer);
+      wrong.add(list.error());
     }
-    if (!list) {
-      fields.take_failure(list.error());
-      return spec;
-    }
-    spec.lists.emplace(key, *std::move(list));
   }
+  fields.take("values", wrong.status());
   return spec;
 }
 
@@ -111,7 +110,8 @@ UniformSpec read_uniform(SpecFields& fields, SamplerSpec& common) {
   spec.low = fields.number("low", -kLargest, kLargest);
   spec.high = fields.number("high", -kLargest, kLargest);
   read_decimals(fields, common);
-  if (spec.low > spec.high) fields.reject("high", fmt::format("at least low, {}", spec.low));
+  if (!fields.failed() && spec.low > spec.high)
+    fields.reject("high", fmt::format("at least low, {}", spec.low));
   check_decimals(fields, common.decimals, spec.low, spec.high);
   return spec;
 }
@@ -125,6 +125,7 @@ GaussianSpec read_gaussian(SpecFields& fields, SamplerSpec& common) {
   spec.min = fields.optional_number("min", -kLargest, kLargest);
   spec.max = fields.optional_number("max", -kLargest, kLargest);
   read_decimals(fields, common);
+  if (fields.failed()) return spec;
   const double low = spec.min.value_or(-kInfinity);
   const double high = spec.max.value_or(kInfinity);
   if (spec.stddev == 0) {
@@ -145,7 +146,9 @@ IntegerSpec read_integer(SpecFields& fields) {
   IntegerSpec spec;
   spec.low = fields.integer("low", INT64_MIN, INT64_MAX);
   spec.high = fields.integer("high", INT64_MIN, INT64_MAX);
-  if (spec.low > spec.high) fields.reject("high", fmt::format("at least low, {}", spec.low));
+  if (!fields.failed() && spec.low > spec.high) {
+    fields.reject("high", fmt::format("at least low, {}", spec.low));
+  }
   return spec;
 }
 
@@ -161,7 +164,7 @@ BernoulliMixtureSpec read_mixture(SpecFields& fields) {
   }
   auto other = parse_sampler(kind, *params, fields.pointer("params"));
   if (!other) {
-    fields.take_failure(other.error());
+    fields.take("params", Status(fail(other.error())));
     return spec;
   }
   spec.other = std::make_shared<const SamplerSpec>(*std::move(other));
@@ -180,9 +183,8 @@ std::string read_format(SpecFields& fields, std::string_view key) {
   const auto format = fields.optional_string(key);
   if (!format) return {};
   if (format->empty()) fields.reject(key, "a format such as %Y-%m-%d");
-  if (const Status status = check_date_format(*format, fields.pointer(key)); !status) {
-    fields.take_failure(status.error());
-  }
+  const Status status = check_date_format(*format, fields.pointer(key));
+  if (!status) fields.take(key, status.error());
   return *format;
 }
 
@@ -226,7 +228,9 @@ TimedeltaSpec read_timedelta(SpecFields& fields) {
   spec.unit = read_unit(fields);
   spec.reference_format = read_format(fields, "reference_format");
   spec.format = read_format(fields, "format");
-  if (spec.least > spec.most) fields.reject("max", fmt::format("at least min, {}", spec.least));
+  if (!fields.failed() && spec.least > spec.most) {
+    fields.reject("max", fmt::format("at least min, {}", spec.least));
+  }
   if (spec.format.empty()) spec.format = kTimeFormat;
   return spec;
 }
@@ -382,38 +386,41 @@ Result<SamplerColumn> parse_sampler_column(std::string_view name, const ordered_
   const ordered_json* params = fields.find("params");
   const ordered_json* conditional = fields.find("conditional_params");
   const auto convert_to = fields.optional_string("convert_to");
-  if (const Status status = fields.finish(); !status) return fail(status.error());
-
   const auto known = sampler_kinds();
-  if (std::find(known.begin(), known.end(), kind) == known.end()) {
-    return fail(ErrorKind::kInvalid, "{}: {}; {}", fields.pointer("sampler"), load::quote(kind),
-                valid_names(kind, known));
+  if (!fields.failed("sampler") && std::find(known.begin(), known.end(), kind) == known.end()) {
+    fields.take("sampler", fail(ErrorKind::kInvalid, "{}: {}; {}", fields.pointer("sampler"),
+                                load::quote(kind), valid_names(kind, known))
+                               .value());
   }
-  const auto parse = [&](const ordered_json& values,
-                         const std::string& place) -> Result<SamplerSpec> {
-    auto spec = parse_sampler(kind, values, place);
-    if (!spec || !convert_to) return spec;
-    const Status status = set_conversion(*spec, *convert_to, fields.pointer("convert_to"));
-    if (!status) return fail(status.error());
-    return spec;
-  };
+  // Without the kind it is not known what the parameters are.
+  if (fields.failed("sampler")) return fail(fields.finish().error());
 
+  Mistakes wrong;
+  const auto parse = [&](const ordered_json& values, const std::string& place) {
+    auto spec = parse_sampler(kind, values, place);
+    if (!spec) {
+      wrong.add(Status(fail(spec.error())));
+    } else if (convert_to && !fields.failed("convert_to")) {
+      const Status ok = set_conversion(*spec, *convert_to, fields.pointer("convert_to"));
+      if (!ok) fields.take("convert_to", ok.error());
+    }
+    return spec ? *std::move(spec) : SamplerSpec();
+  };
   const ordered_json none = ordered_json::object();
-  auto otherwise = parse(params == nullptr ? none : *params, fields.pointer("params"));
-  if (!otherwise) return fail(otherwise.error());
-  column.otherwise = *std::move(otherwise);
-  if (conditional == nullptr) return column;
-  if (!conditional->is_object()) {
-    return invalid_field(fields.pointer("conditional_params"), *conditional,
-                         "an object: condition -> params");
+  column.otherwise = parse(params == nullptr ? none : *params, fields.pointer("params"));
+  const std::string place = fields.pointer("conditional_params");
+  if (conditional != nullptr && !conditional->is_object()) {
+    fields.reject("conditional_params", "an object: condition -> params");
+  } else if (conditional != nullptr) {
+    for (const auto& [expression, values] : conditional->items()) {
+      auto condition = Condition::parse(expression, place);
+      if (!condition) wrong.add(condition.error());
+      SamplerSpec spec = parse(values, pointer_to(place, expression));
+      if (condition) column.conditional.emplace_back(*std::move(condition), std::move(spec));
+    }
   }
-  for (const auto& [expression, values] : conditional->items()) {
-    auto condition = Condition::parse(expression, fields.pointer("conditional_params"));
-    if (!condition) return fail(condition.error());
-    auto spec = parse(values, pointer_to(fields.pointer("conditional_params"), expression));
-    if (!spec) return fail(spec.error());
-    column.conditional.emplace_back(*std::move(condition), *std::move(spec));
-  }
+  wrong.add(fields.finish());
+  if (const Status ok = wrong.status(); !ok) return fail(ok.error());
   return column;
 }
 

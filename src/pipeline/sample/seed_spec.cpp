@@ -33,22 +33,22 @@ void read_range(SpecFields& fields, const ordered_json& given, SeedSpec& spec) {
       static_cast<std::uint64_t>(range.optional_integer("start", 0, kMostRows).value_or(0));
   if (const auto end = range.optional_integer("end", 1, kMostRows)) {
     spec.end = static_cast<std::uint64_t>(*end);
-    if (*spec.end <= spec.start) {
+    if (!range.failed() && *spec.end <= spec.start) {
       range.reject("end",
                    fmt::format("more than start, {} (the row of end is left out)", spec.start));
     }
   }
-  if (const Status status = range.finish(); !status) fields.take_failure(status.error());
+  fields.take("range", range.finish());
 }
 
 void read_partition(SpecFields& fields, const ordered_json& given, SeedSpec& spec) {
   SpecFields partition(given, fields.pointer("partition"));
   spec.parts = static_cast<std::uint64_t>(partition.integer("of", 1, 1'000'000));
   spec.part = static_cast<std::uint64_t>(partition.integer("index", 0, 999'999));
-  if (spec.part >= spec.parts) {
+  if (!partition.failed() && spec.part >= spec.parts) {
     partition.reject("index", fmt::format("an integer from 0 to {}", spec.parts - 1));
   }
-  if (const Status status = partition.finish(); !status) fields.take_failure(status.error());
+  fields.take("partition", partition.finish());
 }
 
 void read_types(SpecFields& fields, const ordered_json& given, SeedSpec& spec) {
@@ -57,7 +57,7 @@ void read_types(SpecFields& fields, const ordered_json& given, SeedSpec& spec) {
   for (const auto& [column, type] : given.items()) {
     spec.types.emplace_back(column, static_cast<SeedType>(types.choice(column, kTypes)));
   }
-  if (const Status status = types.finish(); !status) fields.take_failure(status.error());
+  fields.take("types", types.finish());
 }
 
 }  // namespace
@@ -72,7 +72,7 @@ Result<SeedSpec> parse_seed(const ordered_json& given, std::string_view pointer)
     spec.format = static_cast<SeedFormat>(*format);
   } else if (const auto known = format_of(spec.path)) {
     spec.format = *known;
-  } else {
+  } else if (!fields.failed("format")) {
     fields.reject("path",
                   "a path that ends in .csv, .tsv, .jsonl or .ndjson, or a format (csv, jsonl, "
                   "files) next to it");
@@ -98,7 +98,7 @@ Result<SeedSpec> parse_seed(const ordered_json& given, std::string_view pointer)
     if (condition) {
       spec.filter = *std::move(condition);
     } else {
-      fields.take_failure(condition.error());
+      fields.take("filter", condition.error());
     }
   }
   const ordered_json* range = fields.find("range");
@@ -109,9 +109,10 @@ Result<SeedSpec> parse_seed(const ordered_json& given, std::string_view pointer)
   }
   spec.shuffled = fields.optional_choice("order", kOrders).value_or(0) == 1;
   spec.wrap = fields.boolean("wrap", false);
-  if (delimiter && spec.format != SeedFormat::kCsv) fields.reject("delimiter", "csv files only");
-  if (!spec.types.empty() && spec.format != SeedFormat::kCsv)
-    fields.reject("types", "csv files only");
+  if (!fields.failed() && spec.format != SeedFormat::kCsv) {
+    if (delimiter) fields.reject("delimiter", "csv files only");
+    if (!spec.types.empty()) fields.reject("types", "csv files only");
+  }
   if (const Status status = fields.finish(); !status) return fail(status.error());
   return spec;
 }

@@ -46,7 +46,8 @@ tl::unexpected<Error> invalid_field(std::string_view pointer, const ordered_json
 
 SpecFields::SpecFields(const ordered_json& object, std::string pointer)
     : object_(object), pointer_(std::move(pointer)) {
-  if (!object_.is_object()) failure_ = invalid_field(pointer_, object_, "an object").value();
+  if (object_.is_object()) return;
+  failures_.emplace_back().what.add(invalid_field(pointer_, object_, "an object").value());
 }
 
 const ordered_json* SpecFields::find(std::string_view key) {
@@ -58,25 +59,40 @@ const ordered_json* SpecFields::find(std::string_view key) {
 
 const ordered_json* SpecFields::require(std::string_view key, std::string_view valid) {
   const ordered_json* value = find(key);
-  if (value == nullptr && !failure_) {
-    // A misspelt key is the likely cause of a missing one: finish() names it, if there is one.
-    failure_ = fail(ErrorKind::kInvalid, "{}: missing; valid: {}", pointer_to(pointer_, key), valid)
-                   .value();
+  if (value == nullptr) {
+    note(key, fail(ErrorKind::kInvalid, "{}: missing; valid: {}", pointer(key), valid).value(),
+         true);
   }
   return value;
 }
 
-void SpecFields::reject(std::string_view key, std::string_view valid) {
-  if (failure_) return;
-  const auto found = object_.find(key);
-  const ordered_json missing;
-  failure_ =
-      invalid_field(pointer_to(pointer_, key), found == object_.end() ? missing : *found, valid)
-          .value();
+void SpecFields::note(std::string_view key, const Error& error, bool missing) {
+  if (!object_.is_object() || failed(key)) return;
+  Failure& failure = failures_.emplace_back();
+  failure.key = key;
+  failure.what.add(error);
+  failure.missing = missing;
 }
 
-void SpecFields::take_failure(Error error) {
-  if (!failure_) failure_ = std::move(error);
+void SpecFields::reject(std::string_view key, std::string_view valid) {
+  if (!object_.is_object()) return;
+  const auto found = object_.find(key);
+  const ordered_json missing;
+  note(key, invalid_field(pointer(key), found == object_.end() ? missing : *found, valid).value());
+}
+
+void SpecFields::take(std::string_view key, const Error& failure) { note(key, failure); }
+
+void SpecFields::take(std::string_view key, const Status& several) {
+  if (several || failed(key)) return;
+  Failure& failure = failures_.emplace_back();
+  failure.key = key;
+  failure.what.add(several);
+}
+
+bool SpecFields::failed(std::string_view key) const {
+  return std::any_of(failures_.begin(), failures_.end(),
+                     [&](const Failure& failure) { return failure.key == key; });
 }
 
 std::optional<double> SpecFields::optional_number(std::string_view key, double low, double high) {
@@ -163,11 +179,9 @@ std::optional<std::size_t> SpecFields::optional_choice(std::string_view key,
   if (value->is_string() && found != names.end()) {
     return static_cast<std::size_t>(found - names.begin());
   }
-  if (!failure_) {
-    failure_ = fail(ErrorKind::kInvalid, "{}: {}; {}", pointer_to(pointer_, key), text_of(*value),
-                    valid_names(name, names))
-                   .value();
-  }
+  note(key, fail(ErrorKind::kInvalid, "{}: {}; {}", pointer(key), text_of(*value),
+                 valid_names(name, names))
+                .value());
   return std::nullopt;
 }
 
@@ -179,18 +193,27 @@ std::size_t SpecFields::choice(std::string_view key, std::span<const std::string
 }
 
 Status SpecFields::finish() {
+  Mistakes all;
+  Mistakes unknown;
   if (object_.is_object()) {
+    std::vector<std::string> known = known_;
+    std::sort(known.begin(), known.end());
+    known.erase(std::unique(known.begin(), known.end()), known.end());
+    const std::vector<std::string_view> names(known.begin(), known.end());
     for (const auto& [key, value] : object_.items()) {
-      if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
-      std::vector<std::string> known = known_;
-      std::sort(known.begin(), known.end());
-      known.erase(std::unique(known.begin(), known.end()), known.end());
-      return fail(ErrorKind::kInvalid, "{}: unknown key; {}", pointer_to(pointer_, key),
-                  valid_names(key, known));
+      if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+      const std::string_view near = near_match(key, names);
+      std::erase_if(failures_, [&](const Failure& failure) {
+        return failure.missing && !near.empty() && failure.key == near;
+      });
+      unknown.add(
+          fail(ErrorKind::kInvalid, "{}: unknown key; {}", pointer(key), valid_names(key, known))
+              .value());
     }
   }
-  if (failure_) return fail(*failure_);
-  return {};
+  for (const Failure& failure : failures_) all.add(failure.what.status());
+  all.add(unknown.status());
+  return all.status();
 }
 
 }  // namespace dovetail::pipeline

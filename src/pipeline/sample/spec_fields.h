@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "pipeline/sample/mistakes.h"
 
 namespace dovetail::pipeline {
 
@@ -23,13 +24,13 @@ std::string text_of(const nlohmann::ordered_json& value);
                                                   const nlohmann::ordered_json& value,
                                                   std::string_view valid);
 
-// Typed access to the members of a JSON object that describes something. The first failure sticks,
-// and every failed access yields zero or nothing: a caller reads all it knows and asks finish()
-// once, which also refuses the members that nobody asked for. A null member counts as absent.
+// Typed access to the members of a JSON object that describes something. Every failed access is
+// kept, one for each member, and yields zero or nothing: a caller reads all it knows, looks at what
+// members ask of each other only where none has failed(), and asks finish() once, which also
+// refuses unknown members. A null member counts as absent.
 class SpecFields {
  public:
-  // Where `object` is no object, every access fails with an error that says so. It must outlive
-  // this.
+  // Where `object` is no object, that is the only failure. It must outlive this.
   SpecFields(const nlohmann::ordered_json& object, std::string pointer);
 
   const nlohmann::ordered_json* find(std::string_view key);
@@ -52,18 +53,30 @@ class SpecFields {
                                              std::span<const std::string_view> names);
 
   void reject(std::string_view key, std::string_view valid);
-  // Records a failure that another reader met.
-  void take_failure(Error error);
+  // Keeps what another reader met inside the member: one error, or a status of Mistakes.
+  void take(std::string_view key, const Error& failure);
+  void take(std::string_view key, const Status& several);
 
-  bool failed() const { return failure_.has_value(); }
+  bool failed() const { return !failures_.empty(); }
+  bool failed(std::string_view key) const;
   std::string pointer(std::string_view key) const { return pointer_to(pointer_, key); }
+  // All failures: see Mistakes::status(). A member that is spelled nearly like a known one is told
+  // in place of the one that is missing.
   Status finish();
 
  private:
+  struct Failure {
+    std::string key;
+    Mistakes what;
+    bool missing = false;
+  };
+  // Of a member that has not failed yet; nothing to be found in what is no object.
+  void note(std::string_view key, const Error& error, bool missing = false);
+
   const nlohmann::ordered_json& object_;
   std::string pointer_;
   std::vector<std::string> known_;
-  std::optional<Error> failure_;
+  std::vector<Failure> failures_;
 };
 
 }  // namespace dovetail::pipeline

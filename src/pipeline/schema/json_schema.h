@@ -24,8 +24,10 @@ struct SchemaProgram;
 // $defs and definitions, and $id at the top.
 class JsonSchema {
  public:
-  // `pointer` is the schema's place in its document: errors are kInvalid (kUnsupported for keywords
-  // that nothing here checks) and begin with the pointer of the keyword, "POINTER: ".
+  // `pointer` is the schema's place in its document. An error has a line for each mistake, which
+  // begins with the pointer of the keyword, "POINTER: "; it is kInvalid (kUnsupported where the
+  // first one is a keyword that nothing here checks). What nothing can fit is looked for where all
+  // keywords are right.
   static Result<JsonSchema> compile(const nlohmann::ordered_json& schema, std::string_view pointer);
 
   // kInvalid: where in the value something does not fit, what it is and what would; one line, for

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/near_match.h"
+#include "pipeline/sample/mistakes.h"
 #include "pipeline/sample/spec_fields.h"
 #include "pipeline/schema/json_schema.h"
 #include "pipeline/schema/schema_program.h"
@@ -16,6 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostNodes = 100'000;
+constexpr std::size_t kMostMistakes = 100;  // that are told; one schema may add some
 // Schemas that one value is checked against by way of each other.
 constexpr std::size_t kDeepestChain = 100;
 
@@ -57,16 +59,21 @@ class SchemaCompiler {
   Result<std::shared_ptr<const SchemaProgram>> compile() {
     node_of(program_->source, base_);
     // Schemas are put in line as they are found, so that neither depth nor references recurse.
-    for (NodeId id = 0; id < waiting_.size() && !error_; ++id) {
+    for (NodeId id = 0; id < waiting_.size() && mistakes_.size() < kMostMistakes; ++id) {
       if (id >= kMostNodes) {
         wrong(base_, "more than {} schemas within one", kMostNodes);
         break;
       }
       read(id);
     }
-    if (!error_) check_chains();
-    for (NodeId id = 0; id < program_->nodes.size() && !error_; ++id) check_possible(id);
-    if (error_) return fail(*error_);
+    if (mistakes_.empty()) check_chains();
+    if (mistakes_.empty()) {
+      for (NodeId id = 0; id < program_->nodes.size() && mistakes_.size() < kMostMistakes; ++id) {
+        check_possible(id);
+      }
+    }
+    if (mistakes_.size() >= kMostMistakes) wrong(base_, "there may be more mistakes");
+    if (const Status ok = mistakes_.status(); !ok) return fail(ok.error());
     return std::shared_ptr<const SchemaProgram>(program_);
   }
 
@@ -76,7 +83,7 @@ class SchemaCompiler {
     note(ErrorKind::kInvalid, pointer, fmt::format(format, std::forward<Args>(args)...));
   }
   void note(ErrorKind kind, const std::string& pointer, const std::string& message) {
-    if (!error_) error_ = Error{kind, pointer.empty() ? message : pointer + ": " + message};
+    mistakes_.add(Error{kind, pointer.empty() ? message : pointer + ": " + message});
   }
 
   NodeId node_of(const Json& schema, const std::string& pointer) {
@@ -143,8 +150,10 @@ class SchemaCompiler {
   }
 
   std::optional<std::uint8_t> types(const Json& value, const std::string& pointer) {
+    const Json& names = value.is_array() ? value : Json::array({value});
+    if (names.empty()) wrong(pointer, "no type at all");
     std::uint8_t bits = 0;
-    for (const Json& name : value.is_array() ? value : Json::array({value})) {
+    for (const Json& name : names) {
       const std::uint8_t bit = name.is_string() ? type_bit(name.get<std::string>()) : 0;
       if (bit == 0) {
         wrong(pointer,
@@ -153,7 +162,6 @@ class SchemaCompiler {
       }
       bits |= bit;
     }
-    if (bits == 0) wrong(pointer, "no type at all");
     return bits;
   }
 
@@ -195,7 +203,6 @@ class SchemaCompiler {
     } else {
       for (const auto& [keyword, value] : schema.items()) {
         read(node, keyword, value, pointer_to(node.pointer, keyword), id);
-        if (error_) return;
       }
     }
     program_->nodes[id] = std::move(node);
@@ -383,10 +390,13 @@ class SchemaCompiler {
 
   // What one schema alone says must leave some value of some type.
   void check_possible(NodeId id) {
+    const std::size_t before = mistakes_.size();
     const SchemaNode& node = program_->nodes[id];
     const auto at = [&](std::string_view keyword) { return pointer_to(node.pointer, keyword); };
     if (id == 0 && node.fixed == false) wrong(node.pointer, "the schema false: nothing can fit");
     check_bounds(node);
+    // No value fits bounds that no number fits.
+    if (mistakes_.size() > before) return;
     if (node.values && std::none_of(node.values->begin(), node.values->end(),
                                     [&](const Json& value) { return fits_alone(node, value); })) {
       wrong(node.pointer, "none of the listed values has the type and bounds that are asked for");
@@ -433,7 +443,7 @@ class SchemaCompiler {
   std::shared_ptr<SchemaProgram> program_;
   std::map<const Json*, NodeId> known_;
   std::vector<const Json*> waiting_;  // by node
-  std::optional<Error> error_;
+  Mistakes mistakes_;
 };
 
 }  // namespace

@@ -159,6 +159,70 @@ TEST(PipelineErrors, AllOfThem) {
       "f.yaml:14:32: /constraints/0/other: there is no column 'z'; there are t, u, v, w, x");
 }
 
+// Of templates, samplers, schemas and seeds too, in one column and in several.
+TEST(PipelineErrors, AllOfEachColumn) {
+  const std::string yaml =
+      "records: 1\n"
+      "seed: {pth: x.csv, infer_types: 3, range: {start: -1, end: 0}}\n"
+      "models: {m: {path: x}}\n"
+      "columns:\n"
+      "  - {name: a, type: expression, value: '{{ x', skip_if: '{% if %}'}\n"
+      "  - {name: b, type: llm-text, model: m, prompt: '{{ }}', system_prompt: '{% for %}'}\n"
+      "  - {name: c, type: sampler, sampler: integer, params: {low: x, high: y, hig: 1},\n"
+      "     conditional_params: {'a >': {low: 1}, 'a > 1': {low: 3, high: 2}}, convert_to: txt}\n"
+      "  - {name: d, type: sampler, sampler: gaussian, params: {mean: m, stdev: 1, min: 2, max: "
+      "1}}\n"
+      "  - {name: e, type: sampler, sampler: subcategory, params: {category: c, values: {x: [], "
+      "y: 1}}}\n"
+      "  - {name: f, type: llm-structured, model: m, prompt: x, schema: {typ: string, properties: "
+      "{g: {minimum: x, type: [text]}}}}\n";
+  EXPECT_EQ(
+      error_of(yaml),
+      "f.yaml:2:20: /seed/infer_types: 3; valid: true or false\n"
+      "f.yaml:2:44: /seed/range/start: -1; valid: an integer from 0 to 9223372036854775807\n"
+      "f.yaml:2:55: /seed/range/end: 0; valid: an integer from 1 to 9223372036854775807\n"
+      "f.yaml:2:8: /seed/pth: unknown key; valid: columns, content, delimiter, filter, format, "
+      "infer_types, order, partition, path, range, types, wrap (did you mean 'path'?)\n"
+      "f.yaml:5:48: /columns/0/skip_if: skip_if:1:7: expected an expression, found %}\n"
+      "f.yaml:5:33: /columns/0/value: value:1:1: {{ is never closed: expected }}\n"
+      "f.yaml:6:58: /columns/1/system_prompt: system_prompt:1:8: expected a name to assign to, "
+      "found %}\n"
+      "f.yaml:6:41: /columns/1/prompt: prompt:1:4: expected an expression, found }}\n"
+      "f.yaml:7:57: /columns/2/params/low: \"x\"; valid: an integer from -9223372036854775808 to "
+      "9223372036854775807\n"
+      "f.yaml:7:65: /columns/2/params/high: \"y\"; valid: an integer from -9223372036854775808 to "
+      "9223372036854775807\n"
+      "f.yaml:7:74: /columns/2/params/hig: unknown key; valid: high, low (did you mean 'high'?)\n"
+      "f.yaml:8:6: /columns/2/conditional_params: condition 'a >':1:8: expected an expression, "
+      "found }}\n"
+      "f.yaml:8:27: /columns/2/conditional_params/a >/high: missing; valid: an integer\n"
+      "f.yaml:8:62: /columns/2/conditional_params/a > 1/high: 2; valid: at least low, 3\n"
+      "f.yaml:9:58: /columns/3/params/mean: \"m\"; valid: a number from -1e+100 to 1e+100\n"
+      "f.yaml:9:67: /columns/3/params/stdev: unknown key; valid: decimal_places, decimals, max, "
+      "mean, min, stddev (did you mean 'stddev'?)\n"
+      "f.yaml:10:83: /columns/4/params/values/x: []; valid: a list of at least one value\n"
+      "f.yaml:10:90: /columns/4/params/values/y: 1; valid: a list of at least one value\n"
+      "f.yaml:11:67: /columns/5/schema/typ: unknown keyword, did you mean type?\n"
+      "f.yaml:11:97: /columns/5/schema/properties/g/minimum: \"x\" is no number\n"
+      "f.yaml:11:109: /columns/5/schema/properties/g/type: \"text\" is no type; there are null, "
+      "boolean, integer, number, string, array and object");
+}
+
+TEST(PipelineErrors, AllOfASchemaFile) {
+  const std::filesystem::path folder = testing::TempDir();
+  const std::filesystem::path schema = folder / "all_of_a_schema_file.json";
+  std::ofstream(schema) << "{\"typ\": 1,\n \"minimum\": \"x\"}";
+  const std::string yaml =
+      "records: 1\nmodels: {m: {path: x}}\ncolumns:\n"
+      "  - {name: a, type: llm-structured, model: m, prompt: x, schema_file: "
+      "all_of_a_schema_file.json}\n";
+  const std::string at = fmt::format("{}:4:58: /columns/0/schema_file: {}",
+                                     (folder / "f.yaml").string(), schema.string());
+  EXPECT_EQ(error_of(yaml, folder / "f.yaml"),
+            at + ":1:2: /typ: unknown keyword, did you mean type?\n" + at +
+                ":2:2: /minimum: \"x\" is no number");
+}
+
 // One mistake is not told twice, as what follows from it.
 TEST(PipelineErrors, NothingThatFollowsFromAnother) {
   const std::string head = "records: 1\n";
@@ -412,6 +476,16 @@ TEST(PipelineErrors, BetweenColumns) {
        "[1]}}}\n",
        "f.yaml:5:52: /columns/1/params: column 'b': no list for the value \"y\" of its category "
        "'a'; valid: a list for each of its values"},
+      {"columns:\n"
+       "  - {name: a, type: sampler, sampler: category, params: {values: [x, y]}}\n"
+       "  - {name: b, type: sampler, sampler: subcategory, params: {category: a, values: {x: "
+       "[1]}}}\n"
+       "  - {name: c, type: sampler, sampler: subcategory, params: {category: a, values: {y: "
+       "[1]}}}\n",
+       "f.yaml:5:52: /columns/1/params: column 'b': no list for the value \"y\" of its category "
+       "'a'; valid: a list for each of its values\n"
+       "f.yaml:6:52: /columns/2/params: column 'c': no list for the value \"x\" of its category "
+       "'a'; valid: a list for each of its values"},
       {numbers + "constraints: [{column: low, operator: '<', other: hihg}]",
        "f.yaml:7:44: /constraints/0/other: there is no column 'hihg', did you mean high?"},
       {numbers + "constraints: [{column: low, operator: '=<', other: high}]",
@@ -420,6 +494,11 @@ TEST(PipelineErrors, BetweenColumns) {
       {numbers + "constraints: [{column: low, operator: '<'}]",
        "f.yaml:7:15: /constraints/0/value: missing; valid: a number or text, or another column in "
        "'other'"},
+      {numbers + "constraints: [{column: 1, operator: '<', other: 2, value: 3, valu: 4}]",
+       "f.yaml:7:16: /constraints/0/column: 1; valid: a string\n"
+       "f.yaml:7:42: /constraints/0/other: 2; valid: a string\n"
+       "f.yaml:7:62: /constraints/0/valu: unknown key; valid: column, operator, other, value (did "
+       "you mean 'value'?)"},
       {numbers + "constraints: [{column: question, operator: '<', other: truth}]",
        "f.yaml:7:15: /constraints/0: no column of 'question < truth' is a sampler, so nothing can "
        "be drawn again"},

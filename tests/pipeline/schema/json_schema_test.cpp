@@ -1,8 +1,10 @@
 #include "pipeline/schema/json_schema.h"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -191,6 +193,19 @@ TEST(JsonSchema, RefusesWhatItCannotCheckOrNothingFits) {
     EXPECT_EQ(schema.error().message, message) << text;
     EXPECT_EQ(schema.error().kind, kind) << text;
   }
+}
+
+TEST(JsonSchema, TellsManyMistakesButNotAllOfALargeSchema) {
+  Json schema = Json::object();
+  for (int i = 0; i < 99; ++i) schema["properties"][fmt::format("p{}", i)] = {{"minLength", "x"}};
+  const auto few = JsonSchema::compile(schema, "/s");
+  ASSERT_FALSE(few);
+  EXPECT_EQ(std::count(few.error().message.begin(), few.error().message.end(), '\n'), 98);
+  for (int i = 0; i < 900; ++i) schema["properties"][fmt::format("q{}", i)] = 7;
+  const auto many = JsonSchema::compile(schema, "/s");
+  ASSERT_FALSE(many);
+  EXPECT_EQ(std::count(many.error().message.begin(), many.error().message.end(), '\n'), 100);
+  EXPECT_TRUE(many.error().message.ends_with("\n/s: there may be more mistakes"));
 }
 
 // Two ways into the same list on each level: 2^60 of them without a bound.

@@ -1,4 +1,4 @@
-#include "cli/bus_error.h"
+#include "cli/signals.h"
 
 #include <sys/uio.h>
 #include <unistd.h>
@@ -6,6 +6,7 @@
 #include <array>
 #include <csignal>
 #include <cstring>
+#include <initializer_list>
 
 #include "cli/command.h"
 #include "load/mapped_file.h"
@@ -34,7 +35,24 @@ void on_bus_error(int number, siginfo_t* info, void*) {
   _exit(kExitFailed);
 }
 
+// A signal handler reaches nothing but globals.
+volatile std::sig_atomic_t noted = 0;
+
+void note(int number) {
+  if (noted != 0) _exit(128 + number);
+  noted = number;
+}
+
+void install(void (*handler)(int)) {
+  struct sigaction action = {};
+  action.sa_handler = handler;
+  sigemptyset(&action.sa_mask);
+  for (const int number : {SIGINT, SIGTERM}) sigaction(number, &action, nullptr);
+}
+
 }  // namespace
+
+void survive_closed_pipes() { std::signal(SIGPIPE, SIG_IGN); }
 
 void report_bus_errors() {
   struct sigaction action = {};
@@ -43,5 +61,15 @@ void report_bus_errors() {
   sigemptyset(&action.sa_mask);
   sigaction(SIGBUS, &action, nullptr);
 }
+
+InterruptGuard::InterruptGuard() {
+  noted = 0;
+  install(note);
+}
+
+InterruptGuard::~InterruptGuard() { install(SIG_DFL); }
+
+int InterruptGuard::signal() { return noted; }
+void InterruptGuard::clear() { noted = 0; }
 
 }  // namespace dovetail::cli

@@ -1,7 +1,8 @@
-#include "cli/output_file.h"
+#include "cli/output.h"
 
 #include <unistd.h>
 
+#include <cassert>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -40,6 +41,32 @@ Status OutputFile::close() {
   std::FILE* file = std::exchange(file_, nullptr);
   if (file == nullptr || file == stdout || std::fclose(file) == 0) return {};
   return fail(ErrorKind::kIo, "{}: {}", name_, std::strerror(errno));
+}
+
+Status OrderedWriter::put(std::size_t index, std::string text) {
+  assert(index >= next_ && !waiting_.contains(index));
+  waiting_.emplace(index, std::move(text));
+  while (!waiting_.empty() && waiting_.begin()->first == next_) {
+    const Status ok = write_(waiting_.begin()->second);
+    waiting_.erase(waiting_.begin());
+    ++next_;
+    if (!ok) return ok;
+  }
+  return {};
+}
+
+Status OrderedWriter::finish() {
+  for (const auto& [index, text] : waiting_) {
+    if (const Status ok = write_(text); !ok) return ok;
+  }
+  waiting_.clear();
+  return {};
+}
+
+void notice(std::string_view line) {
+  // One write, so that lines of threads do not mix.
+  const std::string text = std::string(line) + '\n';
+  std::fwrite(text.data(), 1, text.size(), stderr);
 }
 
 }  // namespace dovetail::cli

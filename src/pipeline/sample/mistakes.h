@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace dovetail::pipeline {
+
+// What is wrong with a document: each mistake is one line, whatever of the document it shows.
+class Mistakes {
+ public:
+  void add(const Error& one);
+  // Of a status(), or nothing.
+  void add(const Status& several);
+
+  bool empty() const { return lines_.empty(); }
+  std::size_t size() const { return lines_.size(); }
+  // An error of the first one's kind, whose message has a line for each, in the order of add().
+  Status status() const;
+
+ private:
+  std::vector<std::string> lines_;
+  ErrorKind kind_ = ErrorKind::kInvalid;
+};
+
+// The mistakes of a status()'s message. Views of it.
+std::vector<std::string_view> lines_of(std::string_view message);
+
+}  // namespace dovetail::pipeline

@@ -52,11 +52,9 @@ struct Vec8 {
   static F load_bf16_n(const std::byte* p, std::size_t n) { return widen(load_16_n(p, n)); }
   // Eight of OCP's E4M3, over 2^8: the halves that have the same bits of exponent and fraction.
   static F load_e4m3(const std::byte* p) {
-    const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
-    const __m128i high = _mm_unpacklo_epi8(_mm_setzero_si128(), bytes);
-    const __m128i sign = _mm_and_si128(high, _mm_set1_epi16(-0x8000));
-    const __m128i rest = _mm_srli_epi16(_mm_add_epi16(high, high), 2);
-    return _mm256_cvtph_ps(_mm_or_si128(sign, rest));
+    // The sign comes twice, the second time as the exponent's highest bit.
+    const __m128i bits = _mm_cvtepi8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+    return _mm256_cvtph_ps(_mm_and_si128(_mm_slli_epi16(bits, 7), _mm_set1_epi16(-0x4080)));
   }
   static void store_f16_n(std::byte* p, F v, std::size_t n) {
     alignas(16) std::byte bytes[16];

@@ -45,11 +45,10 @@ struct Vec {
   }
   // Sixteen of OCP's E4M3, over 2^8: the halves that have the same bits of exponent and fraction.
   static F load_e4m3(const std::byte* p) {
-    const __m256i high = _mm256_slli_epi16(
-        _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))), 8);
-    const __m256i sign = _mm256_and_si256(high, _mm256_set1_epi16(-0x8000));
-    const __m256i rest = _mm256_srli_epi16(_mm256_add_epi16(high, high), 2);
-    return _mm512_cvtph_ps(_mm256_or_si256(sign, rest));
+    // The sign comes twice, the second time as the exponent's highest bit.
+    const __m256i bits = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+    return _mm512_cvtph_ps(
+        _mm256_and_si256(_mm256_slli_epi16(bits, 7), _mm256_set1_epi16(-0x4080)));
   }
   static void store_f16_n(std::byte* p, F v, std::size_t n) {
     _mm256_mask_storeu_epi16(p, mask(n),

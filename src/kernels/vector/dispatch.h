@@ -31,7 +31,7 @@ inline void matmul(const MatmulArgs& args) {
     case DataType::kBF16:
       return float_matmul<WeightBF16>(args);
     case DataType::kFP8_E4M3:
-      return float_matmul<WeightE4M3>(args);
+      return float_matmul_expanded<WeightE4M3>(args);
     default:
       return quantised(args);
   }

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <new>
 
 #include "kernels/kernels.h"
 #include "kernels/types/plain.h"
@@ -269,7 +270,56 @@ inline void float_matmul(const MatmulArgs& a) {
   }
 }
 
-// Activations of F32, F16 and widened BF16 weights: the floats themselves.
+// Memory for floats, 64-byte aligned.
+struct FloatScratch {
+  explicit FloatScratch(std::size_t count)
+      : data(static_cast<float*>(::operator new(count * sizeof(float), std::align_val_t(64)))) {}
+  ~FloatScratch() { ::operator delete(data, std::align_val_t(64)); }
+  FloatScratch(const FloatScratch&) = delete;
+  FloatScratch& operator=(const FloatScratch&) = delete;
+  float* data;
+};
+
+// The weights of one row as the floats that float_block() multiplies with.
+template <class W>
+inline void float_expand(const std::byte* row, std::size_t k, float* out) {
+  for (std::size_t b = 0; b < k; b += W::kBlock, row += float_row_bytes<W>(W::kBlock)) {
+    float scale;
+    std::memcpy(&scale, row, sizeof scale);
+    const auto scales = W::Part::set1(scale * 256.0F);
+    for (std::size_t e = 0; e < W::kBlock; e += W::Part::kWidth, out += W::Part::kWidth) {
+      W::Part::store(out,
+                     W::Part::mul(W::weight(row + sizeof(float) + e * W::kWeightBytes), scales));
+    }
+  }
+}
+
+// Rows enough pay for floats made once, of a block of weight rows that the second-level cache
+// holds. The same bits: in either case a weight is rounded to a float, and k is walked in one
+// order.
+template <class W>
+inline void float_matmul_expanded(const MatmulArgs& a) {
+  constexpr std::size_t kFloats = 64 * 1024, kFromRows = 2 * Vec::kTileM;
+  if (a.m < kFromRows) return float_matmul<W>(a);
+  std::size_t block = kFloats / (a.k > 0 ? a.k : 1) / Vec::kTileN * Vec::kTileN;
+  if (block == 0) block = Vec::kTileN;
+  const FloatScratch scratch(block * a.k);
+  for (std::size_t n = a.n_begin; n < a.n_end; n += block) {
+    MatmulArgs part = a;
+    part.type = DataType::kF32;
+    part.weights = reinterpret_cast<const std::byte*>(scratch.data);
+    part.output = a.output + n;
+    part.n_begin = 0;
+    part.n_end = a.n_end - n < block ? a.n_end - n : block;
+    for (std::size_t row = 0; row < part.n_end; ++row) {
+      float_expand<W>(a.weights + (n + row) * float_row_bytes<W>(a.k), a.k,
+                      scratch.data + row * a.k);
+    }
+    float_matmul<WeightF32>(part);
+  }
+}
+
+// Activations of float weights, but for BF16 pairs: the floats themselves.
 inline std::size_t float_activation_bytes(std::size_t k) { return (k * 4 + 63) / 64 * 64; }
 
 inline void float_prepare(const float* x, std::size_t k, std::byte* out) {

@@ -29,6 +29,13 @@ std::uint32_t word_at(const Nibbles& nibbles, std::size_t index) {
   return word;
 }
 
+// The eight nibbles as bytes.
+std::uint64_t spread_nibbles(std::uint64_t word) {
+  word = (word | word << 16U) & 0x0000ffff0000ffffU;
+  word = (word | word << 8U) & 0x00ff00ff00ff00ffU;
+  return (word | word << 4U) & 0x0f0f0f0f0f0f0f0fU;
+}
+
 float scale_of(const StoredParts& parts, std::size_t row, std::size_t column) {
   const std::size_t index = row / parts.group_rows * parts.scale_row_stride +
                             column / parts.group_columns * parts.scale_column_stride;
@@ -60,20 +67,22 @@ void write_codes(const StoredParts& parts, std::size_t first, std::size_t count,
     }
     return;
   }
-  std::uint8_t codes[kRowsTogether][kCount];
-  for (std::size_t c = 0; c < kCount; ++c) {
-    for (std::size_t r = 0; r < count;) {
-      const std::uint32_t word = word_at(
-          nibbles, (first + r) / 8 * nibbles.row_stride + (column + c) * nibbles.column_stride);
-      for (std::size_t i = (first + r) % 8; i < 8 && r < count; ++i, ++r) {
-        codes[r][c] = word >> (4U * places(nibbles.order)[i]) & 15U;
+  // Of a word, every row has its code of this column; of two words, its byte of two columns.
+  const std::uint8_t(&place)[8] = places(nibbles.order);
+  for (std::size_t r = 0; r < count;) {
+    const std::size_t begin = (first + r) % 8;
+    const std::size_t some = std::min(8 - begin, count - r);
+    const std::size_t index = (first + r) / 8 * nibbles.row_stride;
+    for (std::size_t c = 0; c < kCount; c += 2) {
+      const std::size_t at = index + (column + c) * nibbles.column_stride;
+      const std::uint64_t pairs = spread_nibbles(word_at(nibbles, at)) |
+                                  spread_nibbles(word_at(nibbles, at + nibbles.column_stride))
+                                      << 4U;
+      for (std::size_t i = 0; i < some; ++i) {
+        out[(r + i) * stride + c / 2] = static_cast<std::uint8_t>(pairs >> 8U * place[begin + i]);
       }
     }
-  }
-  for (std::size_t r = 0; r < count; ++r) {
-    for (std::size_t i = 0; i < kCount / 2; ++i) {
-      out[r * stride + i] = static_cast<std::uint8_t>(codes[r][2 * i] | codes[r][2 * i + 1] << 4U);
-    }
+    r += some;
   }
 }
 
@@ -94,6 +103,20 @@ void write_int4(T /*type*/, const StoredParts& parts, std::size_t first, std::si
   }
 }
 
+// Whether one of E4M3's codes is a NaN: those whose bits but the sign are all set.
+template <std::size_t kCount>
+bool has_nan(const std::uint8_t (&codes)[kCount]) {
+  constexpr std::uint64_t kSigns = 0x8080808080808080U;
+  std::uint64_t found = 0;
+  for (std::size_t i = 0; i < kCount; i += 8) {
+    std::uint64_t eight;
+    std::memcpy(&eight, codes + i, sizeof eight);
+    // Adding one carries into the sign's place from seven set bits alone.
+    found |= (eight & ~kSigns) + 0x0101010101010101U;
+  }
+  return (found & kSigns) != 0;
+}
+
 template <class T>
 void write_bytes(T /*type*/, const StoredParts& parts, std::size_t row, std::byte* out) {
   using Block = typename T::Block;
@@ -105,9 +128,7 @@ void write_bytes(T /*type*/, const StoredParts& parts, std::size_t row, std::byt
     if (parts.codes == StoredParts::Codes::kUnsigned) {
       for (std::uint8_t& code : block->q) code ^= 0x80U;
     }
-    if (parts.codes == StoredParts::Codes::kFp8 &&
-        std::any_of(std::begin(block->q), std::end(block->q),
-                    [](std::uint8_t code) { return (code & 0x7fU) == 0x7fU; })) {
+    if (parts.codes == StoredParts::Codes::kFp8 && has_nan(block->q)) {
       scale = std::numeric_limits<float>::quiet_NaN();
     }
     std::memcpy(block->scale, &scale, sizeof scale);

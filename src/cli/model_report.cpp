@@ -150,9 +150,9 @@ Result<ModelReport> report_model(const load::ModelSource& source, const EngineOp
     TypeShare& share = report.types[std::string(kernels::info(tensor.type).name)];
     ++share.tensors;
     share.parameters += elements;
-    share.bytes += tensor.data.size();
+    share.bytes += tensor.bytes();
     report.parameters += elements;
-    memory.weights += tensor.data.size();
+    memory.weights += tensor.bytes();
   }
   memory.options = resolved->options;
   const std::uint64_t block = resolved->cache_shape.block_bytes();

@@ -88,7 +88,7 @@ std::string report_text(const load::ModelSource& source, const ModelReport& repo
   for (const std::string& name : tensor_names(source)) {
     const load::TensorView& tensor = source.tensors.at(name);
     text += fmt::format("{:<32} {:<5} {:>7} x {:<7} {}\n", name, kernels::info(tensor.type).name,
-                        tensor.rows, tensor.columns, show_bytes(tensor.data.size()));
+                        tensor.rows, tensor.columns, show_bytes(tensor.bytes()));
   }
   return text;
 }
@@ -140,7 +140,7 @@ Json report_json(const load::ModelSource& source, const ModelReport& report, boo
                                {"type", kernels::info(tensor.type).name},
                                {"rows", tensor.rows},
                                {"columns", tensor.columns},
-                               {"bytes", tensor.data.size()}});
+                               {"bytes", tensor.bytes()}});
   }
   return json;
 }

@@ -93,11 +93,9 @@ Result<std::unique_ptr<StepLoop>> StepLoop::create(std::shared_ptr<const load::M
   const kernels::Kernels& kernels = hooks.kernels != nullptr ? *hooks.kernels : *resolved->kernels;
   try {
     model::DecoderWeights weights = model::bind_weights(std::move(source), kernels);
-    if (resolved->options.pack_weights) {
-      const Status packed =
-          model::pack_weights(weights, kernels, {threads, resolved->options.on_pack});
-      if (!packed) return fail(packed.error());
-    }
+    const Status packed = model::pack_weights(
+        weights, kernels, {threads, resolved->options.pack_weights, resolved->options.on_pack});
+    if (!packed) return fail(packed.error());
     return std::unique_ptr<StepLoop>(new StepLoop(std::move(resolved->options), std::move(weights),
                                                   std::move(tokenizer), kernels, *std::move(cache),
                                                   std::move(hooks)));

@@ -27,9 +27,10 @@ constexpr std::size_t round_up(std::size_t n, std::size_t to) { return (n + to -
 // A unit's codes are planes of kBaseBits and of kTopBits bits: 64-byte words, one byte per row and
 // element of a quad, that hold 8 / width quads each, the first in the low bits.
 //
-// A block's scales are those of the rows as stored (halves, or exponents of 8 bits), then the
-// minimums as halves (where kMinimums), then (where kScales) per pair of groups the rows' two
-// scales, then likewise the minimums.
+// A block's scales are those of the rows as stored, in the form kScaleForm (where kFloatScales,
+// group after group), then the minimums as halves (where kMinimums), then the zero points as bytes
+// (where kZeros), then (where kScales) per pair of groups the rows' two scales, then likewise the
+// minimums.
 template <class T>
 struct Packed {
   static constexpr int kTopBits = T::kBits == 3 || T::kBits == 5 ? 1 : T::kBits == 6 ? 2 : 0;
@@ -39,11 +40,13 @@ struct Packed {
   static constexpr std::size_t kTopOffset = kQuadBytes * kBaseBits;
 
   static constexpr std::size_t kGroups = T::kElements / T::kGroup;
-  static_assert(T::kScales ? kGroups % 2 == 0 : kGroups == 1);
+  static_assert(T::kScales || T::kFloatScales ? kGroups % 2 == 0 : kGroups == 1);
   static constexpr bool kGroupMinimums = T::kScales && T::kMinimums;
-  static constexpr std::size_t kMinimumOffset =
-      kPanelRows * (T::kScaleForm == ScaleForm::kHalf ? 2 : 1);
-  static constexpr std::size_t kGroupOffset = kMinimumOffset + (T::kMinimums ? 2 * kPanelRows : 0);
+  static constexpr std::size_t kFloatScaleCount = T::kFloatScales ? kGroups : 1;
+  static constexpr std::size_t kFloatScaleBytes = kPanelRows * scale_bytes(T::kScaleForm);
+  static constexpr std::size_t kMinimumOffset = kFloatScaleBytes * kFloatScaleCount;
+  static constexpr std::size_t kZeroOffset = kMinimumOffset + (T::kMinimums ? 2 * kPanelRows : 0);
+  static constexpr std::size_t kGroupOffset = kZeroOffset + (T::kZeros ? kPanelRows : 0);
   static constexpr std::size_t kGroupMinimumOffset =
       kGroupOffset + (T::kScales ? kGroups * kPanelRows : 0);
   static constexpr std::size_t kScaleBytes =
@@ -68,6 +71,17 @@ inline void pack_plane(const std::uint8_t (&quads)[kUnitQuads][kQuadBytes], std:
       }
       out[static_cast<std::size_t>(word) * kQuadBytes + i] = static_cast<std::uint8_t>(bits);
     }
+  }
+}
+
+// A block's float scale, of a group where groups have their own, as stored.
+template <class T>
+inline std::uint32_t float_scale_bits(const typename T::Block& block,
+                                      [[maybe_unused]] std::size_t group) {
+  if constexpr (T::kFloatScales) {
+    return T::scale_bits(block, group);
+  } else {
+    return T::scale_bits(block);
   }
 }
 
@@ -96,12 +110,12 @@ inline void pack_panel(const std::byte* weights, std::size_t stride, std::size_t
       Block block;
       std::memcpy(&block, weights + r * stride + b * sizeof(Block), sizeof block);
       T::codes(block, rows[r]);
-      const std::uint16_t scale = T::scale_bits(block);
-      if constexpr (T::kScaleForm == ScaleForm::kHalf) {
-        std::memcpy(scales + 2 * r, &scale, 2);
-      } else {
-        scales[r] = static_cast<std::uint8_t>(scale);
+      for (std::size_t s = 0; s < P::kFloatScaleCount; ++s) {
+        constexpr std::size_t kWidth = scale_bytes(T::kScaleForm);
+        const std::uint32_t scale = float_scale_bits<T>(block, s);
+        std::memcpy(scales + s * P::kFloatScaleBytes + r * kWidth, &scale, kWidth);
       }
+      if constexpr (T::kZeros) scales[P::kZeroOffset + r] = T::zero(block);
       if constexpr (T::kMinimums) {
         const std::uint16_t minimum = T::minimum_bits(block);
         std::memcpy(scales + P::kMinimumOffset + 2 * r, &minimum, 2);
@@ -132,11 +146,13 @@ inline void pack_panel(const std::byte* weights, std::size_t stride, std::size_t
 }
 
 // A row of activations for block types: k signed bytes; a float scale per block of the weight's
-// type; sums of bytes, per group as 16 bits where kScales, else per block as 32 bits.
+// type; sums of bytes, per group as 16 bits where kScales and as 32 bits where kFloatScales, else
+// per block as 32 bits.
 template <class T>
 struct QuantRow {
   using Sum = std::conditional_t<T::kScales, std::int16_t, std::int32_t>;
-  static constexpr std::size_t kSumElements = T::kScales ? T::kGroup : T::kElements;
+  static constexpr std::size_t kSumElements =
+      T::kScales || T::kFloatScales ? T::kGroup : T::kElements;
 
   static std::size_t bytes(std::size_t k) {
     return round_up(k, 64) + round_up(4 * (k / T::kElements), 64) +

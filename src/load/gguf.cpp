@@ -39,7 +39,6 @@ constexpr auto kRefusedTypes = std::to_array<GgufTensorType>({
     {26, "I32"},
     {27, "I64"},
     {28, "F64"},
-    {40, "NVFP4"},
     {41, "Q1_0"},
 });
 
@@ -240,7 +239,8 @@ class GgufParser {
           [number](const GgufTensorType& refused) { return refused.number == number; });
       return fail(ErrorKind::kUnsupported, "{}: tensor {}: type {} ({}); valid: {}", file_,
                   quote(tensor.name), number,
-                  known == kRefusedTypes.end() ? "unknown" : known->name, kernels::type_names());
+                  known == kRefusedTypes.end() ? "unknown" : known->name,
+                  kernels::gguf_type_names());
     }
     tensor.type = *type;
     const kernels::DataTypeInfo layout = info(tensor.type);

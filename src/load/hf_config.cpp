@@ -79,10 +79,6 @@ void refuse_unsupported(JsonFields& fields) {
     fields.reject("partial_rotary_factor", fmt::format("{}", *rotary), "1",
                   ErrorKind::kUnsupported);
   }
-  if (fields.has("quantization_config")) {
-    fields.reject("quantization_config", "given", "none: weights of type F32, F16 or BF16",
-                  ErrorKind::kUnsupported);
-  }
 }
 
 void read_sizes(JsonFields& fields, ModelConfig& model) {
@@ -371,6 +367,7 @@ Result<HuggingFaceConfig> parse_hf_config(std::string_view text, std::string_vie
   out.model.qk_norm = family->architecture == Architecture::kQwen3 ||
                       family->architecture == Architecture::kQwen3Moe;
   refuse_unsupported(fields);
+  out.quantization = read_quantization(fields, name);
   read_sizes(fields, out.model);
   read_experts(fields, out.model);
   read_sliding_window(fields, out.model);

@@ -6,11 +6,13 @@
 
 #include "base/result.h"
 #include "load/model_source.h"
+#include "load/quantization.h"
 
 namespace dovetail::load {
 
 struct HuggingFaceConfig {
   ModelConfig model;
+  Quantization quantization;
   std::vector<std::int32_t> eos_ids;
 };
 

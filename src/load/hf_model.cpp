@@ -11,6 +11,7 @@
 
 #include "load/hf_config.h"
 #include "load/hf_names.h"
+#include "load/join_parts.h"
 #include "load/json_fields.h"
 #include "load/mapped_file.h"
 #include "load/quote.h"
@@ -223,17 +224,18 @@ Result<ModelSource> read_hf_model(const HuggingFaceFiles& files) {
       return fail(status.error());
     }
   }
+  std::vector<std::string_view> names;
+  for (const NamedBytes& file : files.weights) names.push_back(file.name);
+  auto joined = join_parts(config->quantization, shards, names);
+  if (!joined) return fail(joined.error());
   StoredTensors stored;
-  for (std::size_t i = 0; i < shards.size(); ++i) {
-    for (const SafetensorsTensor& tensor : shards[i]) {
-      const StoredTensor entry{files.weights[i].name, tensor.name,  tensor.stored_type,
-                               tensor.type,           tensor.shape, tensor.data};
-      const auto name = gguf_name_of(tensor.name).value_or(std::string(kForeign) + tensor.name);
-      if (!stored.emplace(name, entry).second) {
-        return fail(ErrorKind::kInvalid, "{}: tensor {}: given twice; valid: once",
-                    files.weights[i].name, quote(tensor.name));
-      }
+  for (NamedTensor& tensor : *joined) {
+    const auto name = gguf_name_of(tensor.name).value_or(std::string(kForeign) + tensor.name);
+    if (const auto twice = stored.find(name); twice != stored.end()) {
+      return fail(ErrorKind::kInvalid, "{}: tensor {}: given twice; valid: once",
+                  tensor.tensor.file, quote(tensor.tensor.stored_name));
     }
+    stored.emplace(name, std::move(tensor.tensor));
   }
 
   ModelSource source;

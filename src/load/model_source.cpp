@@ -10,6 +10,7 @@
 #include "load/gguf_model.h"
 #include "load/hf_model.h"
 #include "load/mapped_file.h"
+#include "load/stored_parts.h"
 
 namespace dovetail::load {
 namespace {
@@ -72,7 +73,10 @@ std::string explain_conversation_defaults(const ModelSource& source) {
 }
 
 void prefetch_weights(const ModelSource& source) {
-  for (const auto& [name, tensor] : source.tensors) prefetch(tensor.data);
+  for (const auto& [name, tensor] : source.tensors) {
+    prefetch(tensor.data);
+    if (tensor.parts) for_each_span(*tensor.parts, prefetch);
+  }
 }
 
 }  // namespace dovetail::load

@@ -16,6 +16,8 @@
 
 namespace dovetail::load {
 
+struct StoredParts;
+
 enum class Architecture : std::uint8_t { kLlama, kMistral, kQwen2, kQwen3, kMixtral, kQwen3Moe };
 
 enum class RopeScaling : std::uint8_t { kNone, kLinear, kLlama3, kYarn };
@@ -70,14 +72,19 @@ struct ModelConfig {
   RopeConfig rope;
 };
 
-// A tensor inside a memory-mapped file. `rows` x `columns`, row-major, columns innermost; a vector
-// has rows == 1. `data` is exactly rows * row_bytes(type, columns) bytes and lives as long as the
-// ModelSource; it may be unaligned.
+// A tensor inside memory-mapped files. `rows` x `columns`, row-major, columns innermost; a vector
+// has rows == 1. `data` is exactly bytes() bytes and lives as long as the ModelSource; it may be
+// unaligned. A matrix that its file stores in another form has no data but `parts`, of which
+// write_rows() (stored_parts.h) makes rows of the type.
 struct TensorView {
   kernels::DataType type = kernels::DataType::kF32;
   std::size_t rows = 0;
   std::size_t columns = 0;
   std::span<const std::byte> data;
+  std::shared_ptr<const StoredParts> parts = nullptr;
+
+  // Of all rows as the type has them.
+  std::size_t bytes() const { return rows * kernels::row_bytes(type, columns); }
 };
 
 // A tokenizer as GGUF metadata describes it.

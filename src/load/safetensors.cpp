@@ -42,6 +42,15 @@ constexpr auto kSafetensorsTypes = std::to_array<SafetensorsType>({
     {"F8_E5M2", 1, {}},
 });
 
+std::string safetensors_type_names() {
+  std::string names;
+  for (const SafetensorsType& type : kSafetensorsTypes) {
+    if (!names.empty()) names += ", ";
+    names += type.name;
+  }
+  return names;
+}
+
 class SafetensorsParser {
  public:
   SafetensorsParser(std::span<const std::byte> data, std::string_view file)
@@ -78,7 +87,7 @@ class SafetensorsParser {
     }
     if (stored == kSafetensorsTypes.end()) {
       return reject(name, "dtype " + (dtype == description.end() ? "missing" : text_of(*dtype)),
-                    "F32, F16, BF16", ErrorKind::kUnsupported);
+                    safetensors_type_names(), ErrorKind::kUnsupported);
     }
     out.stored_type = stored->name;
     out.type = stored->type;

@@ -105,6 +105,11 @@ class Binder {
              ErrorKind::kUnsupported);
       return;
     }
+    if (tensor.parts) {
+      reject(tensor, "quantised experts in one tensor", "a tensor for each expert",
+             ErrorKind::kUnsupported);
+      return;
+    }
     const std::vector<std::uint64_t> shape = {count, wanted.rows, wanted.columns};
     if (!same_shape(tensor.shape, shape)) {
       reject(tensor, "shape " + shape_text(tensor.shape), shape_text(shape), ErrorKind::kInvalid);
@@ -153,7 +158,8 @@ class Binder {
       reject(tensor, "shape " + shape_text(tensor.shape), wanted_text(wanted), ErrorKind::kInvalid);
       return;
     }
-    bound_.emplace(name, TensorView{*tensor.type, wanted.rows, wanted.columns, tensor.data});
+    bound_.emplace(
+        name, TensorView{*tensor.type, wanted.rows, wanted.columns, tensor.data, tensor.parts});
   }
 
   // Outer dimensions of 1 do not count.
@@ -172,7 +178,8 @@ class Binder {
                            : fmt::format("[{}, {}]", shape.rows, shape.columns);
   }
 
-  bool is_harmless(const std::string& name) const {
+  bool is_harmless(const std::string& name, const StoredTensor& tensor) const {
+    if (tensor.spare) return true;
     // Frequencies come from the configuration, and a tied head from the embedding, whether or not
     // a checkpoint spells them out as well.
     return name == "rope_freqs.weight" || name.ends_with("rotary_emb.inv_freq") ||
@@ -183,7 +190,7 @@ class Binder {
     if (error_) return;
     const StoredTensor* worst = nullptr;
     for (const auto& [name, tensor] : stored_) {
-      if (bound_.contains(name) || cut_.contains(name) || is_harmless(name)) continue;
+      if (bound_.contains(name) || cut_.contains(name) || is_harmless(name, tensor)) continue;
       // The smallest name, so that the message does not depend on the map's order.
       if (worst == nullptr || tensor.stored_name < worst->stored_name) worst = &tensor;
     }

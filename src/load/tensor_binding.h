@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,7 +15,8 @@
 namespace dovetail::load {
 
 // A tensor as its file declares it; the container's checks are done, so `data` has the bytes that
-// type and shape call for.
+// type and shape call for. Of a weight that is stored in parts: name and dtype of its codes, the
+// shape of the weight, and no data.
 struct StoredTensor {
   std::string_view file;                  // for errors; outlives the binding
   std::string_view stored_name;           // as the file spells it; outlives the binding
@@ -22,6 +24,8 @@ struct StoredTensor {
   std::optional<kernels::DataType> type;  // nothing: a type that no weight may have
   std::vector<std::uint64_t> shape;       // outermost first
   std::span<const std::byte> data;
+  std::shared_ptr<const StoredParts> parts = nullptr;
+  bool spare = false;  // changes nothing if the configuration does not call for it
 };
 
 // By GGUF name; a tensor that has none is under any other name that ends as in its file.

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <new>
 #include <utility>
 
 #include "cores/trace.h"
 #include "model/mutation.h"
+#include "model/pack_weights.h"
 #include "model/scratch.h"
 
 namespace dovetail::model {
@@ -17,11 +19,21 @@ namespace {
 constexpr cores::BufferId kRows = 0;
 constexpr cores::BufferId kKeys = 1;
 
+// Throws std::bad_alloc where rows that have to be made do not fit the memory.
+DecoderWeights unpacked_weights(std::shared_ptr<const load::ModelSource> source,
+                                const kernels::Kernels& kernels) {
+  DecoderWeights weights = bind_weights(std::move(source), kernels);
+  PackOptions only_parts;
+  only_parts.pack = false;
+  if (!pack_weights(weights, kernels, only_parts)) throw std::bad_alloc();
+  return weights;
+}
+
 }  // namespace
 
 Decoder::Decoder(std::shared_ptr<const load::ModelSource> source, const kernels::Kernels& kernels,
                  cores::Executor& executor)
-    : Decoder(bind_weights(std::move(source), kernels), kernels, executor) {}
+    : Decoder(unpacked_weights(std::move(source), kernels), kernels, executor) {}
 
 Decoder::Decoder(DecoderWeights weights, const kernels::Kernels& kernels, cores::Executor& executor)
     : config_(weights.source->config),

@@ -9,18 +9,20 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <vector>
 
 #include "load/mapped_file.h"
+#include "load/stored_parts.h"
 
 namespace dovetail::model {
 namespace {
 
 using kernels::kPanelRows;
 
-// Zeroed pages of its own for the panels, large ones where the system has them: decoding reads all
-// of them for every token, and address translation of small pages costs a tenth of that.
+// Zeroed pages of its own for panels and rows, large ones where the system has them: decoding reads
+// all of them for every token, and address translation of small pages costs a tenth of that.
 class PackedMemory {
  public:
   explicit PackedMemory(std::size_t bytes)
@@ -56,12 +58,47 @@ void drop_pages(const std::byte* data, std::size_t bytes) {
   if (whole > 0) madvise(const_cast<std::byte*>(data) + before, whole, MADV_DONTNEED);
 }
 
-// A matrix on its way into panels.
+// A matrix on its way into panels or rows.
 struct Packing {
   Matrix* matrix = nullptr;
-  std::size_t row_bytes = 0, panel_bytes = 0;
-  std::size_t offset = 0;  // of its panels in the memory
+  std::size_t panel_bytes = 0;  // 0: rows
+  std::size_t row_bytes = 0;
+  std::size_t bytes = 0;
+  std::size_t offset = 0;  // in the memory
 };
+
+// Rows that are made of parts and then packed: whole panels, and few enough for the caches.
+constexpr std::size_t kRowsTogether = 8 * kPanelRows;
+
+std::size_t panels_of(std::size_t rows) { return (rows + kPanelRows - 1) / kPanelRows; }
+
+// Writes the panels, or rows, of a matrix.
+void write_matrix(const kernels::Kernels& kernels, const Packing& packing, std::byte* out) {
+  const Matrix& matrix = *packing.matrix;
+  if (matrix.parts == nullptr) {
+    kernels.pack(matrix.type, matrix.data, matrix.rows, matrix.columns, out);
+    return;
+  }
+  if (packing.panel_bytes == 0) {
+    load::write_rows(*matrix.parts, 0, matrix.rows, out);
+    return;
+  }
+  std::vector<std::byte> rows(std::min(kRowsTogether, matrix.rows) * packing.row_bytes);
+  for (std::size_t row = 0; row < matrix.rows; row += kRowsTogether) {
+    const std::size_t some = std::min(kRowsTogether, matrix.rows - row);
+    load::write_rows(*matrix.parts, row, some, rows.data());
+    kernels.pack(matrix.type, rows.data(), some, matrix.columns, out);
+    out += panels_of(some) * packing.panel_bytes;
+  }
+}
+
+// Where the file has it, or its codes.
+const std::byte* begin_of(const Packing& packing) {
+  const Matrix& matrix = *packing.matrix;
+  if (matrix.parts == nullptr) return matrix.data;
+  return matrix.parts->bytes.empty() ? matrix.parts->nibbles.words.data()
+                                     : matrix.parts->bytes.data();
+}
 
 std::vector<Matrix*> packable(DecoderWeights& weights) {
   std::vector<Matrix*> matrices = {&weights.output};
@@ -81,24 +118,32 @@ Status pack_weights(DecoderWeights& weights, const kernels::Kernels& kernels,
                     const PackOptions& options) {
   std::vector<Packing> packings;
   std::size_t all = 0;
-  for (Matrix* matrix : packable(weights)) {
-    if (matrix->data == nullptr || matrix->packed) continue;
-    const std::size_t panel = kernels.panel_bytes(matrix->type, matrix->columns);
-    if (panel == 0) continue;
-    packings.push_back({matrix, kernels::row_bytes(matrix->type, matrix->columns), panel, all});
-    all += (matrix->rows + kPanelRows - 1) / kPanelRows * panel;
-  }
+  bool only_parts = true;  // which have to be made in any case
+  const auto add = [&](Matrix* matrix, bool pack) {
+    const bool in_parts = matrix->data == nullptr && matrix->parts != nullptr;
+    if ((matrix->data == nullptr && !in_parts) || matrix->packed) return;
+    const std::size_t panel = pack ? kernels.panel_bytes(matrix->type, matrix->columns) : 0;
+    if (panel == 0 && !in_parts) return;
+    const std::size_t row = kernels::row_bytes(matrix->type, matrix->columns);
+    const std::size_t bytes =
+        panel == 0 ? (matrix->rows * row + 63) / 64 * 64 : panels_of(matrix->rows) * panel;
+    packings.push_back({matrix, panel, row, bytes, all});
+    all += bytes;
+    only_parts = only_parts && in_parts;
+  };
+  add(&weights.embedding, false);
+  for (Matrix* matrix : packable(weights)) add(matrix, options.pack);
   if (packings.empty()) return {};
   const auto memory = std::make_shared<const PackedMemory>(all);
   if (memory->data() == nullptr) {
     return fail(ErrorKind::kExhausted,
-                "packing the weights takes {} bytes of memory ({}); expected as much, or --no-pack",
-                all, std::strerror(errno));
+                "packing the weights takes {} bytes of memory ({}); expected as much{}", all,
+                std::strerror(errno), only_parts ? "" : ", or --no-pack");
   }
 
   // Matrix by matrix, so that the file is read in order, as far as it lies so.
   std::sort(packings.begin(), packings.end(),
-            [](const Packing& a, const Packing& b) { return a.matrix->data < b.matrix->data; });
+            [](const Packing& a, const Packing& b) { return begin_of(a) < begin_of(b); });
   std::atomic<std::size_t> next{0};
   std::size_t done = 0;
   std::mutex progress;
@@ -106,14 +151,17 @@ Status pack_weights(DecoderWeights& weights, const kernels::Kernels& kernels,
     for (std::size_t i = next.fetch_add(1); i < packings.size(); i = next.fetch_add(1)) {
       const Packing& packing = packings[i];
       const Matrix& matrix = *packing.matrix;
-      kernels.pack(matrix.type, matrix.data, matrix.rows, matrix.columns,
-                   memory->data() + packing.offset);
-      // A tied output is the embedding as well, of which single rows are still read.
-      if (matrix.data != weights.embedding.data) {
+      write_matrix(kernels, packing, memory->data() + packing.offset);
+      if (matrix.parts != nullptr) {
+        load::for_each_span(*matrix.parts, [](std::span<const std::byte> span) {
+          drop_pages(span.data(), span.size());
+        });
+      } else if (matrix.data != weights.embedding.data) {
+        // A tied output is the embedding as well, of which single rows are still read.
         drop_pages(matrix.data, matrix.rows * packing.row_bytes);
       }
       const std::lock_guard lock(progress);
-      done += (matrix.rows + kPanelRows - 1) / kPanelRows * packing.panel_bytes;
+      done += packing.bytes;
       if (options.progress) options.progress(done, all);
     }
   };
@@ -124,7 +172,7 @@ Status pack_weights(DecoderWeights& weights, const kernels::Kernels& kernels,
   }
   for (const Packing& packing : packings) {
     packing.matrix->data = memory->data() + packing.offset;
-    packing.matrix->packed = true;
+    packing.matrix->packed = packing.panel_bytes > 0;
   }
   weights.packed = memory;
   return {};

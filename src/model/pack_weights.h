@@ -11,16 +11,17 @@ namespace dovetail::model {
 
 struct PackOptions {
   std::uint32_t threads = 1;
-  // Told from time to time how many bytes of all there are have been packed, by one thread at a
+  bool pack = true;  // else matrices that have data stay as they are
+  // Told from time to time how many bytes of all there are have been made, by one thread at a
   // time; may be empty.
   std::function<void(std::size_t done, std::size_t all)> progress;
 };
 
-// Packs every matrix of block types that products read, on `threads` threads, into memory that the
-// weights keep alive: pages of the mapped files are given back as their matrices are done, so that
-// at most the file and one matrix per thread are in memory. The embedding, of which single rows are
-// looked up, stays as it is. An error says how much memory is wanted, and that the weights can stay
-// in their files.
+// Packs every matrix of block types that products read, and makes rows of those that are stored in
+// parts and not packed, on `threads` threads, into memory that the weights keep alive: pages of the
+// mapped files are given back as their matrices are done, so that at most the file and one matrix
+// per thread are in memory. The embedding, of which single rows are looked up, is never packed. An
+// error says how much memory is wanted and, where that helps, that weights can stay in their files.
 Status pack_weights(DecoderWeights& weights, const kernels::Kernels& kernels,
                     const PackOptions& options);
 

@@ -18,7 +18,7 @@ class Binder {
     const auto found = source_.tensors.find(name);
     assert(found != source_.tensors.end());
     const load::TensorView& view = found->second;
-    return {view.type, view.rows, view.columns, view.data.data(), false};
+    return {view.type, view.rows, view.columns, view.data.data(), false, view.parts.get()};
   }
 
   std::vector<float> vector(const std::string& name) const {

@@ -9,13 +9,15 @@
 namespace dovetail::model {
 
 // A weight matrix: `rows` outputs of `columns` inputs, as it lies in the file, or packed for
-// products (Kernels::pack).
+// products (Kernels::pack). One that its file stores in another form has no data before
+// pack_weights() made them, but the parts to make them of.
 struct Matrix {
   kernels::DataType type = kernels::DataType::kF32;
   std::size_t rows = 0;
   std::size_t columns = 0;
   const std::byte* data = nullptr;
   bool packed = false;
+  const load::StoredParts* parts = nullptr;  // the source owns them
 };
 
 // A gated feed-forward (SwiGLU): the whole of a dense layer's, or one expert.
@@ -43,7 +45,8 @@ struct DecoderWeights {
   std::vector<LayerWeights> layers;
 };
 
-// Requires a source that open_model() made: every tensor is there and has its shape.
+// Requires a source that open_model() made: every tensor is there and has its shape. Matrices with
+// `parts` are still to be made by pack_weights().
 DecoderWeights bind_weights(std::shared_ptr<const load::ModelSource> source,
                             const kernels::Kernels& kernels);
 

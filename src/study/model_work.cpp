@@ -37,7 +37,7 @@ void ModelWork::Products::add(const load::TensorView& matrix, bool every_row, do
   StepWork& work = every_row ? every : logits;
   const double products =
       share * static_cast<double>(matrix.rows) * static_cast<double>(matrix.columns);
-  if (!kernels::is_plain(matrix.type)) {
+  if (!kernels::is_float(matrix.type)) {
     work.bytes += products;
   } else if (use_bf16 && matrix.type == kernels::DataType::kBF16) {
     work.bf16 += products;
@@ -63,7 +63,7 @@ ModelWork::ModelWork(const load::ModelSource& source, const model::CacheShape& c
     const double share =
         of_expert ? static_cast<double>(config_.experts.used) / config_.experts.count : 1.0;
     products_.add(tensor, layer && (!of_last || key_or_value), share, bf16);
-    (of_expert ? expert_bytes_ : weight_bytes_) += static_cast<double>(tensor.data.size());
+    (of_expert ? expert_bytes_ : weight_bytes_) += static_cast<double>(tensor.bytes());
   }
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "load/gguf_builder.h"
+#include "load/quantised_builder.h"
 #include "load/safetensors_builder.h"
 
 namespace {
@@ -16,6 +17,17 @@ void write(const std::filesystem::path& path, const dovetail::load::Bytes& bytes
   std::ofstream out(path, std::ios::binary);
   out.write(reinterpret_cast<const char*>(bytes.data()),
             static_cast<std::streamsize>(bytes.size()));
+}
+
+// config.json, a zero byte, model.safetensors: what fuzz_safetensors takes.
+void write_folder(const std::filesystem::path& path, const dovetail::load::HfBuilder& model) {
+  using namespace dovetail::load;
+  Bytes bytes;
+  append_text(bytes, model.config.dump());
+  bytes.push_back(std::byte{0});
+  const Bytes weights = model.weights.bytes();
+  append_raw(bytes, weights.data(), weights.size());
+  write(path, bytes);
 }
 
 // The tests' pipeline files, and the schema of such files with one of them as its value.
@@ -111,6 +123,7 @@ int main(int argc, char** argv) {
   const std::filesystem::path folder = argv[1];
   std::filesystem::create_directories(folder / "gguf");
   std::filesystem::create_directories(folder / "safetensors");
+  int quantised = 0;
   write_pipelines(folder);
   write_texts(folder);
   write_bytes(folder);
@@ -138,12 +151,9 @@ int main(int argc, char** argv) {
     shape.qk_norm = shape.architecture.starts_with("qwen3");
     write(folder / "gguf" / hugging_face, tiny_gguf(shape).bytes());
     shape.architecture = hugging_face;
-    const HfBuilder model = tiny_hf(shape);
-    Bytes bytes;
-    append_text(bytes, model.config.dump());
-    bytes.push_back(std::byte{0});
-    const Bytes weights = model.weights.bytes();
-    append_raw(bytes, weights.data(), weights.size());
-    write(folder / "safetensors" / hugging_face, bytes);
+    write_folder(folder / "safetensors" / hugging_face, tiny_hf(shape));
+  }
+  for (const HfBuilder& model : quantised_models()) {
+    write_folder(folder / "safetensors" / fmt::format("quantised{}", ++quantised), model);
   }
 }

@@ -136,7 +136,7 @@ test::RandomModelOptions of(Architecture architecture, DataType type = DataType:
   options.type = type;
   options.sliding_window = window;
   options.tied_embeddings = architecture == Architecture::kQwen2;
-  if (kernels::info(type).elements_per_block == 256) {
+  if (kernels::info(type).elements_per_block > 32) {
     options.hidden_size = options.intermediate_size = 256;
     options.head_dim = 64;
     options.layers = 1;
@@ -181,6 +181,9 @@ std::vector<ModelCase> model_cases() {
           {"LlamaQ3_K", of(Architecture::kLlama, DataType::kQ3_K)},
           {"LlamaIQ4_XS", of(Architecture::kLlama, DataType::kIQ4_XS)},
           {"LlamaMXFP4", of(Architecture::kLlama, DataType::kMXFP4)},
+          {"LlamaNVFP4", of(Architecture::kLlama, DataType::kNVFP4)},
+          {"LlamaINT4_128", of(Architecture::kLlama, DataType::kINT4_128)},
+          {"LlamaFP8_E4M3", of(Architecture::kLlama, DataType::kFP8_E4M3)},
           {"MistralWindow", of(Architecture::kMistral, DataType::kBF16, 21)},
           {"Qwen2", of(Architecture::kQwen2, DataType::kQ8_0)},
           {"Qwen3", of(Architecture::kQwen3, DataType::kBF16)},
@@ -407,7 +410,8 @@ TEST(Packing, LeavesEveryBitAsItIs) {
   tied.vocab_size = 101;
   for (const test::RandomModelOptions& options :
        {tied, of(Architecture::kLlama, DataType::kQ6_K),
-        of(Architecture::kLlama, DataType::kIQ4_XS),
+        of(Architecture::kLlama, DataType::kIQ4_XS), of(Architecture::kLlama, DataType::kNVFP4),
+        of(Architecture::kLlama, DataType::kINT4_32),
         with_experts(Architecture::kQwen3Moe, DataType::kQ4_0, 7, 3)}) {
     const auto model = test::random_model(options);
     const std::vector<Arrival> arrivals = source_case(6, 24, model->config.vocab_size);

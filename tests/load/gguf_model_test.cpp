@@ -243,7 +243,7 @@ TEST_P(GgufTypes, KeepTheirBytes) {
 }
 
 #define DOVETAIL_TYPE(name) kernels::DataType::k##name,
-INSTANTIATE_TEST_SUITE_P(All, GgufTypes, testing::ValuesIn({DOVETAIL_WEIGHT_TYPES(DOVETAIL_TYPE)}),
+INSTANTIATE_TEST_SUITE_P(All, GgufTypes, testing::ValuesIn({DOVETAIL_GGUF_TYPES(DOVETAIL_TYPE)}),
                          [](const auto& run) {
                            return std::string(kernels::info(run.param).name);
                          });

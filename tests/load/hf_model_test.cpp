@@ -58,11 +58,6 @@ const BadConfig kBadConfigs[] = {
        c["rope_parameters"] = {{"rope_type", "default"}, {"partial_rotary_factor", 0.25}};
      },
      "rope_parameters.partial_rotary_factor: 0.25; valid: 1"},
-    {"Quantised",
-     [](json& c) {
-       c["quantization_config"] = {{"bits", 4}};
-     },
-     "quantization_config: given; valid: none"},
     {"NoVocabulary", [](json& c) { c.erase("vocab_size"); },
      "vocab_size: missing; valid: an integer from 1"},
     {"SizeAsText", [](json& c) { c["hidden_size"] = "32"; },

@@ -8,7 +8,9 @@
 #include "load/allocation_watch.h"
 #include "load/model_source.h"
 #include "load/mutator.h"
+#include "load/quantised_builder.h"
 #include "load/safetensors_builder.h"
+#include "load/stored_parts.h"
 #include "support/temp_folder.h"
 
 namespace dovetail::load {
@@ -60,6 +62,12 @@ class Outcomes {
     if (model) {
       ++good_;
       for (const auto& [name, tensor] : (*model)->tensors) {
+        if (tensor.parts) {
+          std::vector<std::byte> row(row_bytes(tensor.type, tensor.columns));
+          for (std::size_t i = 0; i < tensor.rows; ++i) write_rows(*tensor.parts, i, 1, row.data());
+          sum_ += std::to_integer<std::uint64_t>(row.back());
+          continue;
+        }
         ASSERT_EQ(tensor.data.size(), tensor.rows * row_bytes(tensor.type, tensor.columns));
         for (const std::byte byte : tensor.data) sum_ += std::to_integer<std::uint64_t>(byte);
       }
@@ -167,11 +175,14 @@ TEST(Mutation, SafetensorsFilesOpenOrFailCleanly) {
   const test::TempFolder folder{test::kInMemory};
   Mutator mutator(20240503);
   Outcomes outcomes;
+  const std::vector<HfBuilder> quantised = quantised_models();
   for (int run = 0; run < kRuns && !testing::Test::HasFatalFailure(); ++run) {
     const HfBuilder model =
-        tiny_hf(mutator.one_in(3)   ? with_experts(mutator.one_in(2) ? "mixtral" : "qwen3_moe")
-                : mutator.one_in(2) ? small("llama")
-                                    : small("qwen2"));
+        mutator.one_in(3)
+            ? quantised[mutator.below(quantised.size())]
+            : tiny_hf(mutator.one_in(3) ? with_experts(mutator.one_in(2) ? "mixtral" : "qwen3_moe")
+                      : mutator.one_in(2) ? small("llama")
+                                          : small("qwen2"));
     const std::string header = model.weights.header().dump();
     // Half of the headers keep a right length, so that what lies behind it is reached.
     const Bytes bytes = mutator.one_in(2)
@@ -186,9 +197,15 @@ TEST(Mutation, SafetensorsFilesOpenOrFailCleanly) {
 
 TEST(Mutation, JsonFilesOpenOrFailCleanly) {
   constexpr int kRuns = 2500;
-  HfBuilder bases[] = {tiny_hf(small("llama")),          tiny_hf(small("mistral")),
-                       tiny_hf(small("qwen2")),          tiny_hf(small("qwen3")),
-                       tiny_hf(with_experts("mixtral")), tiny_hf(with_experts("qwen3_moe"))};
+  HfBuilder bases[] = {tiny_hf(small("llama")),
+                       tiny_hf(small("mistral")),
+                       tiny_hf(small("qwen2")),
+                       tiny_hf(small("qwen3")),
+                       tiny_hf(with_experts("mixtral")),
+                       tiny_hf(with_experts("qwen3_moe")),
+                       packed_model(),
+                       gptq_model(),
+                       fp8_model()};
   bases[0].config["rope_scaling"] = {{"rope_type", "llama3"},
                                      {"factor", 8.0},
                                      {"low_freq_factor", 1.0},

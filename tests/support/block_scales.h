@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "kernels/data_type.h"
 
@@ -16,6 +18,13 @@ void set_block_scales(kernels::DataType type, std::byte* block, HalfOf&& half_of
     const std::uint16_t bits = half_of(size);
     block[at] = static_cast<std::byte>(bits & 255);
     block[at + 1] = static_cast<std::byte>(bits >> 8);
+  };
+  const auto put_float = [&](std::size_t at, float size) {
+    const std::uint16_t bits = half_of(size);
+    const float value = std::ldexp(1.0F + static_cast<float>(bits & 1023) / 1024.0F,
+                                   static_cast<int>(bits >> 10 & 31) - 15);
+    const float scale = (bits & 0x8000) != 0 ? -value : value;
+    std::memcpy(block + at, &scale, sizeof scale);
   };
   switch (type) {
     case DataType::kF32:
@@ -76,6 +85,19 @@ void set_block_scales(kernels::DataType type, std::byte* block, HalfOf&& half_of
     case DataType::kMXFP4:  // an exponent of 8 bits, of 127 for 1
       block[0] = static_cast<std::byte>((half_of(3.0F) >> 10 & 31) + 127 - 15);
       return;
+    case DataType::kNVFP4:  // E4M3 from 1/16 on
+      for (std::size_t i = 0; i < 4; ++i)
+        block[i] = static_cast<std::byte>(0x18 + (half_of(1) & 31));
+      return;
+    case DataType::kINT4_32:
+    case DataType::kINT4_128:
+      put_float(0, 5.0F);
+      block[4] &= std::byte{15};
+      return;
+    case DataType::kINT8:
+      return put_float(0, 70.0F);
+    case DataType::kFP8_E4M3:
+      return put_float(0, 100.0F);
   }
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes tests/kernels/golden/quants.json: blocks of every weight type, and the floats that the gguf
-package reads from them. Most bits are random; others are all zero or all one, and scales are common
-ones, the smallest and the largest.
+package reads from them, or, of types that GGUF does not have, the functions of OWN. Most bits are
+random; others are all zero or all one, and scales are common ones, the smallest and the largest.
 
     python3 -m venv VENV && VENV/bin/pip install gguf
     VENV/bin/python tools/golden/make_quants.py tests/kernels/golden/quants.json
@@ -38,6 +38,7 @@ TYPES = {
     "TQ1_0": [52],
     "TQ2_0": [64],
     "MXFP4": [],  # an exponent in byte 0
+    "NVFP4": [],  # any scale is finite
 }
 
 # What the blocks hold beside their scale.
@@ -45,6 +46,39 @@ FILLS = ["random", "random", "zero", "one", "random", "random"]
 # A half's bits, of each block: None for a common one; the smallest, a denormal one, the largest.
 SCALES = [None, 0x0034, None, None, 0x7BFF, 0x8001]
 EXPONENTS = [121, 0, 127, 120, 254, 1]
+
+
+def read_int4(blocks: np.ndarray) -> np.ndarray:
+    scale = blocks[:, :4].copy().view(np.float32)
+    codes = np.stack([blocks[:, 5:] & 15, blocks[:, 5:] >> 4], axis=2).reshape(len(blocks), -1)
+    return scale * (codes.astype(np.float32) - blocks[:, 4:5].astype(np.float32))
+
+
+def read_int8(blocks: np.ndarray) -> np.ndarray:
+    return blocks[:, :4].copy().view(np.float32) * blocks[:, 4:].view(np.int8).astype(np.float32)
+
+
+def read_e4m3(bits: np.ndarray) -> np.ndarray:
+    """Without its NaN."""
+    exponent, fraction = (bits >> 3 & 15).astype(np.int32), (bits & 7).astype(np.float32)
+    tiny = np.ldexp(fraction, -9)
+    size = np.where(exponent == 0, tiny, np.ldexp(1 + fraction / 8, exponent - 7))
+    return np.where(bits & 128, -size, size).astype(np.float32)
+
+
+def read_fp8(blocks: np.ndarray) -> np.ndarray:
+    return blocks[:, :4].copy().view(np.float32) * read_e4m3(blocks[:, 4:])
+
+
+# Types with a float32 scale in front: bytes of a block, and what they stand for.
+OWN = {
+    "INT4_32": (21, read_int4),
+    "INT4_128": (69, read_int4),
+    "INT8": (36, read_int8),
+    "FP8_E4M3": (132, read_fp8),
+}
+# Their scales: common ones, a denormal one, a large one, a negative one.
+OWN_SCALES = [0.01, 1e-40, 0.0123, 1.5, 2.0**110, -0.003]
 
 
 def set_iq1_m_scale(block: np.ndarray, bits: int) -> None:
@@ -72,6 +106,19 @@ def blocks_of(name: str, random: np.random.Generator) -> np.ndarray:
     return np.concatenate(rows)
 
 
+def own_blocks_of(name: str, random: np.random.Generator) -> np.ndarray:
+    rows = []
+    for fill, scale in zip(FILLS, OWN_SCALES):
+        block = random.integers(0, 256, OWN[name][0], dtype=np.uint8)
+        if fill != "random":
+            block[:] = 0 if fill == "zero" else 255
+        block[:4] = np.frombuffer(np.float32(scale).tobytes(), np.uint8)
+        if name.startswith("INT4"):
+            block[4] &= 31
+        rows.append(block)
+    return np.stack(rows)
+
+
 def main() -> None:
     random = np.random.default_rng(2024)
     golden = {}
@@ -85,6 +132,10 @@ def main() -> None:
     add("BF16", (values.view(np.uint32) >> 16).astype(np.uint16).view(np.uint8))
     for name in TYPES:
         add(name, blocks_of(name, random))
+    for name, (_, read) in OWN.items():
+        blocks = own_blocks_of(name, random)
+        floats = read(blocks).astype(np.float32)
+        golden[name] = {"blocks": blocks.tobytes().hex(), "floats": floats.tobytes().hex()}
     with open(sys.argv[1], "w", encoding="ascii") as out:
         json.dump(golden, out, indent=1)
         out.write("\n")

@@ -111,13 +111,24 @@ struct Ints {
   }
   static I add_pairs(I sum, I pairs, I x) { return add(sum, _mm256_madd_epi16(pairs, x)); }
 
-  // The scales of rows [lane, lane + kLanes) of a panel.
+  // The bytes of rows [lane, lane + kLanes) of a panel, without a sign.
+  static I bytes(const std::uint8_t* p, std::size_t lane) {
+    return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + lane)));
+  }
+
+  // Their scales.
   template <ScaleForm kForm>
   static F scales(const std::uint8_t* p, std::size_t lane) {
     if constexpr (kForm == ScaleForm::kHalf) {
       return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 2 * lane)));
+    } else if constexpr (kForm == ScaleForm::kFloat) {
+      return _mm256_loadu_ps(reinterpret_cast<const float*>(p + 4 * lane));
+    } else if constexpr (kForm == ScaleForm::kE4M3) {
+      // The half with these bits is the value over 2^8.
+      const __m128i e = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + lane));
+      return mul(_mm256_cvtph_ps(_mm_slli_epi16(_mm_cvtepu8_epi16(e), 7)), set1(256.0F));
     } else {
-      const I e = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + lane)));
+      const I e = bytes(p, lane);
       // Without a bit of its exponent a float is not normal: 2^-127.
       const I least = _mm256_and_si256(_mm256_cmpeq_epi32(e, set1(0)), set1(0x00400000));
       return _mm256_castsi256_ps(_mm256_or_si256(_mm256_slli_epi32(e, 23), least));

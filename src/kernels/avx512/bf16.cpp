@@ -10,7 +10,7 @@ namespace {
 // Both sides in BF16: 32 elements at a time, pairs summed in the lane.
 struct WeightPairs {
   using Operand = __m512i;
-  static constexpr std::size_t kStep = 32, kWeightBytes = 2, kActivationBytes = 2;
+  static constexpr std::size_t kStep = 32, kWeightBytes = 2, kActivationBytes = 2, kBlock = 0;
   static Operand weight(const std::byte* p) { return _mm512_loadu_si512(p); }
   static Operand weight_n(const std::byte* p, std::size_t n) {
     return _mm512_maskz_loadu_epi16((std::uint32_t{1} << n) - 1, p);

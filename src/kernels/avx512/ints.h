@@ -88,12 +88,22 @@ struct Ints {
   static Scale odd(I pairs) { return _mm512_srai_epi32(pairs, 16); }
   static I add_pairs(I sum, I pairs, I x) { return _mm512_dpwssd_epi32(sum, pairs, x); }
 
+  static I bytes(const std::uint8_t* p, std::size_t lane) {
+    return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + lane)));
+  }
+
   template <ScaleForm kForm>
   static F scales(const std::uint8_t* p, std::size_t lane) {
     if constexpr (kForm == ScaleForm::kHalf) {
       return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 2 * lane)));
+    } else if constexpr (kForm == ScaleForm::kFloat) {
+      return _mm512_loadu_ps(p + 4 * lane);
+    } else if constexpr (kForm == ScaleForm::kE4M3) {
+      // The half with these bits is the value over 2^8.
+      const __m128i e = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + lane));
+      return mul(_mm512_cvtph_ps(_mm256_slli_epi16(_mm256_cvtepu8_epi16(e), 7)), set1(256.0F));
     } else {
-      const I e = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + lane)));
+      const I e = bytes(p, lane);
       // Without a bit of its exponent a float is not normal: 2^-127.
       const I exponent = _mm512_slli_epi32(e, 23);
       return _mm512_castsi512_ps(

@@ -43,6 +43,13 @@ struct Vec {
   static F load_bf16_n(const std::byte* p, std::size_t n) {
     return widen(_mm256_maskz_loadu_epi16(mask(n), p));
   }
+  // Sixteen of OCP's E4M3, over 2^8: the halves that have the same bits of exponent and fraction.
+  static F load_e4m3(const std::byte* p) {
+    // The sign comes twice, the second time as the exponent's highest bit.
+    const __m256i bits = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+    return _mm512_cvtph_ps(
+        _mm256_and_si256(_mm256_slli_epi16(bits, 7), _mm256_set1_epi16(-0x4080)));
+  }
   static void store_f16_n(std::byte* p, F v, std::size_t n) {
     _mm256_mask_storeu_epi16(p, mask(n),
                              _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));

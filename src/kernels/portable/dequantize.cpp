@@ -1,3 +1,4 @@
+#include "kernels/packed.h"
 #include "kernels/portable/half.h"
 #include "kernels/portable/portable.h"
 #include "kernels/types/all.h"
@@ -17,11 +18,30 @@ void dequantize(BF16, const std::byte* row, std::size_t k, float* out) {
   for (std::size_t i = 0; i < k; ++i) out[i] = bfloat_to_float(read_u16(row + 2 * i));
 }
 
+void dequantize(FP8_E4M3, const std::byte* row, std::size_t k, float* out) {
+  const auto* blocks = reinterpret_cast<const FP8_E4M3::Block*>(row);
+  for (std::size_t i = 0; i < k; ++i) {
+    const FP8_E4M3::Block& block = blocks[i / FP8_E4M3::kElements];
+    float scale;
+    std::memcpy(&scale, block.scale, sizeof scale);
+    out[i] = e4m3_over_256(block.q[i % FP8_E4M3::kElements]) * (scale * 256.0F);
+  }
+}
+
 template <class T>
-float block_scale(const typename T::Block& block) {
-  const std::uint16_t bits = T::scale_bits(block);
-  const bool half = T::kScaleForm == ScaleForm::kHalf;
-  return T::kScaleFactor * (half ? half_to_float(bits) : exponent_to_float(bits));
+float block_scale(const typename T::Block& block, std::size_t group) {
+  const std::uint32_t bits = float_scale_bits<T>(block, group);
+  switch (T::kScaleForm) {
+    case ScaleForm::kHalf:
+      return T::kScaleFactor * half_to_float(static_cast<std::uint16_t>(bits));
+    case ScaleForm::kE8M0:
+      return T::kScaleFactor * exponent_to_float(static_cast<std::uint16_t>(bits));
+    case ScaleForm::kFloat:
+      return T::kScaleFactor * std::bit_cast<float>(bits);
+    case ScaleForm::kE4M3:
+      return T::kScaleFactor * (e4m3_over_256(bits) * 256.0F);
+  }
+  __builtin_unreachable();
 }
 
 template <class T>
@@ -36,7 +56,7 @@ void dequantize(T, const std::byte* row, std::size_t k, float* out) {
     if constexpr (T::kScales) T::scales(block, scales);
     if constexpr (T::kScales && T::kMinimums) T::minimums(block, minimums);
     for (std::size_t g = 0; g < T::kElements / T::kGroup; ++g) {
-      float scale = block_scale<T>(block);
+      float scale = block_scale<T>(block, g);
       float minimum = 0.0F;
       if constexpr (T::kScales) scale *= static_cast<float>(scales[g]);
       if constexpr (T::kMinimums) {
@@ -44,7 +64,9 @@ void dequantize(T, const std::byte* row, std::size_t k, float* out) {
         if constexpr (T::kScales) minimum *= static_cast<float>(minimums[g]);
       }
       for (std::size_t i = g * T::kGroup; i < (g + 1) * T::kGroup; ++i, ++out) {
-        *out = scale * static_cast<float>(value_of<T>(codes[i]));
+        int value = value_of<T>(codes[i]);
+        if constexpr (T::kZeros) value -= T::zero(block);
+        *out = scale * static_cast<float>(value);
         if constexpr (T::kMinimums) *out -= minimum;
       }
     }

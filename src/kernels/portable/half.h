@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <cstring>
 
-// 16-bit floats and 8-bit exponents without hardware for them. Internal linkage on purpose: see
-// README.md, "One definition per instruction set".
+// 16-bit and 8-bit floats and 8-bit exponents without hardware for them. Internal linkage on
+// purpose: see README.md, "One definition per instruction set".
 namespace dovetail::kernels {
 namespace {
 
@@ -46,6 +46,12 @@ inline float bfloat_to_float(std::uint16_t bits) {
 // The OCP MX specification's E8M0; see ScaleForm.
 inline float exponent_to_float(std::uint16_t bits) {
   return std::bit_cast<float>(bits == 0 ? 0x00400000U : static_cast<std::uint32_t>(bits) << 23U);
+}
+
+// OCP's E4M3 over 2^8, by way of the half that has the same bits of exponent and fraction. What is
+// a NaN there is 480 / 256 here.
+inline float e4m3_over_256(std::uint32_t bits) {
+  return half_to_float(static_cast<std::uint16_t>((bits & 0x80U) << 8U | (bits & 0x7fU) << 7U));
 }
 
 inline std::uint16_t read_u16(const void* at) {

@@ -113,12 +113,22 @@ struct Ints {
     return sum + even(pairs) * even(x) + odd(pairs) * odd(x);
   }
 
+  static I bytes(const std::uint8_t* p, std::size_t lane) {
+    return I{p[lane], p[lane + 1], p[lane + 2], p[lane + 3]};
+  }
+
   template <ScaleForm kForm>
   static F scales(const std::uint8_t* p, std::size_t lane) {
     F out;
     for (std::size_t i = 0; i < kLanes; ++i) {
       if constexpr (kForm == ScaleForm::kHalf) {
         out[i] = read_half(p + 2 * (lane + i));
+      } else if constexpr (kForm == ScaleForm::kFloat) {
+        float scale;
+        std::memcpy(&scale, p + 4 * (lane + i), sizeof scale);
+        out[i] = scale;
+      } else if constexpr (kForm == ScaleForm::kE4M3) {
+        out[i] = e4m3_over_256(p[lane + i]) * 256.0F;
       } else {
         const std::uint32_t e = p[lane + i];
         out[i] = std::bit_cast<float>(e == 0 ? 0x00400000U : e << 23U);

@@ -47,6 +47,13 @@ struct Vec4 {
     for (std::size_t i = 0; i < n; ++i) v[i] = bfloat_to_float(read_u16(p + 2 * i));
     return v;
   }
+  static F load_e4m3(const std::byte* p) {
+    F v{};
+    for (std::size_t i = 0; i < kWidth; ++i) {
+      v[i] = e4m3_over_256(std::to_integer<std::uint32_t>(p[i]));
+    }
+    return v;
+  }
   static void store_f16_n(std::byte* p, F v, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) {
       const std::uint16_t half = float_to_half(v[i]);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/data_type.h"
+#include "kernels/types/int.h"
 #include "kernels/types/iq1.h"
 #include "kernels/types/iq2.h"
 #include "kernels/types/iq3.h"

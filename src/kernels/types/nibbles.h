@@ -13,6 +13,15 @@ inline void nibbles(const std::uint8_t* q, std::uint8_t* out) {
   }
 }
 
+// kCount codes of four bits, of which a byte holds two after another, the first in the low bits.
+template <std::size_t kCount>
+inline void nibble_pairs(const std::uint8_t* q, std::uint8_t* out) {
+  for (std::size_t i = 0; i < kCount / 2; ++i) {
+    out[2 * i] = q[i] & 15;
+    out[2 * i + 1] = static_cast<std::uint8_t>(q[i] >> 4);
+  }
+}
+
 // As many of five bits: the fifth ones are a bit for each element.
 inline void nibbles_and_bits(const std::uint8_t* q, const std::uint8_t (&high)[4],
                              std::uint8_t* out) {

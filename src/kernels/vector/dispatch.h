@@ -13,12 +13,12 @@ namespace {
 
 template <std::size_t (*quantised)(DataType, std::size_t)>
 inline std::size_t activation_bytes(DataType weights, std::size_t k) {
-  return is_plain(weights) ? float_activation_bytes(k) : quantised(weights, k);
+  return is_float(weights) ? float_activation_bytes(k) : quantised(weights, k);
 }
 
 template <void (*quantised)(DataType, const float*, std::size_t, std::byte*)>
 inline void prepare(DataType weights, const float* x, std::size_t k, std::byte* out) {
-  is_plain(weights) ? float_prepare(x, k, out) : quantised(weights, x, k, out);
+  is_float(weights) ? float_prepare(x, k, out) : quantised(weights, x, k, out);
 }
 
 template <void (*quantised)(const MatmulArgs&)>
@@ -30,6 +30,8 @@ inline void matmul(const MatmulArgs& args) {
       return float_matmul<WeightF16>(args);
     case DataType::kBF16:
       return float_matmul<WeightBF16>(args);
+    case DataType::kFP8_E4M3:
+      return float_matmul_expanded<WeightE4M3>(args);
     default:
       return quantised(args);
   }

@@ -2,8 +2,10 @@
 
 #include <cstddef>
 #include <cstring>
+#include <new>
 
 #include "kernels/kernels.h"
+#include "kernels/types/plain.h"
 
 // Included after an instruction set's vec.h, which defines Vec.
 namespace dovetail::kernels {
@@ -17,6 +19,8 @@ struct WeightF32 {
   using Part = Vec::Part;
   using Operand = Part::F;
   static constexpr std::size_t kStep = Vec::kWidth, kWeightBytes = 4, kActivationBytes = 4;
+  // Elements that share a scale, which is stored before them; 0: there is none.
+  static constexpr std::size_t kBlock = 0;
   static Operand weight(const std::byte* p) { return Part::load(p); }
   static Operand weight_n(const std::byte* p, std::size_t n) { return Part::load_n(p, n); }
   static Operand activation(const std::byte* p) { return weight(p); }
@@ -40,11 +44,23 @@ struct WeightBF16 : WeightF16 {
   static Operand weight_n(const std::byte* p, std::size_t n) { return Part::load_bf16_n(p, n); }
 };
 
-// Part I of a step of M x N accumulators: `n` elements, or all if kTail is false.
+struct WeightE4M3 : WeightF32 {
+  static constexpr std::size_t kWeightBytes = 1, kBlock = FP8_E4M3::kElements;
+  static Operand weight(const std::byte* p) { return Part::load_e4m3(p); }  // over 2^8
+};
+
+template <class W>
+constexpr std::size_t float_row_bytes(std::size_t k) {
+  if constexpr (W::kBlock > 0) return k / W::kBlock * (sizeof(float) + W::kBlock * W::kWeightBytes);
+  return k * W::kWeightBytes;
+}
+
+// Part I of a step of M x N accumulators: `n` elements, or all if kTail is false. `scales`: of the
+// N rows of weights, where W has blocks.
 template <class W, std::size_t I, bool kTail, std::size_t M, std::size_t N>
 inline void float_part(const std::byte* activations, std::size_t activation_stride,
                        const std::byte* weights, std::size_t weight_stride, std::size_t n,
-                       Vec::Part::F (&sums)[M][N]) {
+                       [[maybe_unused]] const Vec::Part::F* scales, Vec::Part::F (&sums)[M][N]) {
   constexpr std::size_t kWhole = W::kStep / Vec::kParts;
   constexpr std::size_t kFirst = I * kWhole;
   activations += kFirst * W::kActivationBytes;
@@ -69,6 +85,7 @@ inline void float_part(const std::byte* activations, std::size_t activation_stri
       w = W::weight_n(at, count);
     else
       w = W::weight(at);
+    if constexpr (W::kBlock > 0) w = Vec::Part::mul(w, scales[j]);
 #pragma GCC unroll 8
     for (std::size_t i = 0; i < M; ++i) {
       sums[i][j] = W::multiply_add(x[i], w, sums[i][j]);
@@ -79,10 +96,30 @@ inline void float_part(const std::byte* activations, std::size_t activation_stri
 template <class W, bool kTail, std::size_t M, std::size_t N>
 inline void float_step(const std::byte* activations, std::size_t activation_stride,
                        const std::byte* weights, std::size_t weight_stride, std::size_t n,
-                       Vec::Part::F (&sums)[Vec::kParts][M][N]) {
-  float_part<W, 0, kTail>(activations, activation_stride, weights, weight_stride, n, sums[0]);
+                       const Vec::Part::F* scales, Vec::Part::F (&sums)[Vec::kParts][M][N]) {
+  float_part<W, 0, kTail>(activations, activation_stride, weights, weight_stride, n, scales,
+                          sums[0]);
   if constexpr (Vec::kParts == 2)
-    float_part<W, 1, kTail>(activations, activation_stride, weights, weight_stride, n, sums[1]);
+    float_part<W, 1, kTail>(activations, activation_stride, weights, weight_stride, n, scales,
+                            sums[1]);
+}
+
+// Takes the block of the N rows of weights from `weights` on into the accumulators.
+template <class W, std::size_t M, std::size_t N>
+inline void float_block(const std::byte* activations, std::size_t activation_stride,
+                        const std::byte* weights, std::size_t weight_stride,
+                        Vec::Part::F (&sums)[Vec::kParts][M][N]) {
+  Vec::Part::F scales[N];
+  for (std::size_t j = 0; j < N; ++j) {
+    float scale;
+    std::memcpy(&scale, weights + j * weight_stride, sizeof scale);
+    scales[j] = Vec::Part::set1(scale * 256.0F);
+  }
+  weights += sizeof(float);
+  for (std::size_t e = 0; e < W::kBlock; e += W::kStep) {
+    float_step<W, false>(activations + e * W::kActivationBytes, activation_stride,
+                         weights + e * W::kWeightBytes, weight_stride, W::kStep, scales, sums);
+  }
 }
 
 template <std::size_t I, std::size_t M, std::size_t N>
@@ -103,24 +140,35 @@ inline void float_close(Vec::F (&sums)[M][N], const Vec::Part::F (&own)[M][N]) {
   }
 }
 
+// Elements of k that several tiles take after another.
+inline constexpr std::size_t kPiece = 1024;
+
 // Takes elements [begin, end) of k into the M x N accumulators from (m, n) on.
 template <class W, std::size_t M, std::size_t N>
 inline void float_walk(const MatmulArgs& a, std::size_t m, std::size_t n, std::size_t begin,
                        std::size_t end, Vec::F (&sums)[M][N]) {
-  const std::size_t weight_stride = a.k * W::kWeightBytes;
+  const std::size_t weight_stride = float_row_bytes<W>(a.k);
   const std::byte* weights = a.weights + n * weight_stride;
   const std::byte* activations = a.activations + m * a.activation_stride;
   typename Vec::Part::F own[Vec::kParts][M][N];
   float_open<0>(sums, own[0]);
   if constexpr (Vec::kParts == 2) float_open<1>(sums, own[1]);
   std::size_t k = begin;
-  for (; k + W::kStep <= end; k += W::kStep) {
-    float_step<W, false>(activations + k * W::kActivationBytes, a.activation_stride,
-                         weights + k * W::kWeightBytes, weight_stride, W::kStep, own);
-  }
-  if (k < end) {
-    float_step<W, true>(activations + k * W::kActivationBytes, a.activation_stride,
-                        weights + k * W::kWeightBytes, weight_stride, end - k, own);
+  if constexpr (W::kBlock > 0) {
+    static_assert(kPiece % W::kBlock == 0);
+    for (; k < end; k += W::kBlock) {
+      float_block<W>(activations + k * W::kActivationBytes, a.activation_stride,
+                     weights + float_row_bytes<W>(k), weight_stride, own);
+    }
+  } else {
+    for (; k + W::kStep <= end; k += W::kStep) {
+      float_step<W, false>(activations + k * W::kActivationBytes, a.activation_stride,
+                           weights + k * W::kWeightBytes, weight_stride, W::kStep, nullptr, own);
+    }
+    if (k < end) {
+      float_step<W, true>(activations + k * W::kActivationBytes, a.activation_stride,
+                          weights + k * W::kWeightBytes, weight_stride, end - k, nullptr, own);
+    }
   }
   float_close<0>(sums, own[0]);
   if constexpr (Vec::kParts == 2) float_close<1>(sums, own[1]);
@@ -166,7 +214,6 @@ inline void float_tile(const MatmulArgs& a, std::size_t m, std::size_t n) {
 // Several tiles side by side, kPiece elements of k after another: a small tile reads the
 // activations so often that the first-level cache must hold them.
 inline constexpr std::size_t kMostTiles = 16;
-inline constexpr std::size_t kPiece = 1024;
 
 template <class W, std::size_t M, std::size_t N>
 inline void float_tiles(const MatmulArgs& a, std::size_t m, std::size_t n, std::size_t count) {
@@ -210,7 +257,7 @@ inline void float_rest(const MatmulArgs& a, std::size_t m, std::size_t begin, st
 template <class W>
 inline void float_matmul(const MatmulArgs& a) {
   constexpr std::size_t kBlockBytes = 256 * 1024;
-  const std::size_t row = a.k * W::kWeightBytes;
+  const std::size_t row = float_row_bytes<W>(a.k);
   std::size_t block = kBlockBytes / (row > 0 ? row : 1) / Vec::kTileN * Vec::kTileN;
   if (block == 0) block = Vec::kTileN;
   for (std::size_t n = a.n_begin; n < a.n_end; n += block) {
@@ -223,7 +270,56 @@ inline void float_matmul(const MatmulArgs& a) {
   }
 }
 
-// Activations of F32, F16 and widened BF16 weights: the floats themselves.
+// Memory for floats, 64-byte aligned.
+struct FloatScratch {
+  explicit FloatScratch(std::size_t count)
+      : data(static_cast<float*>(::operator new(count * sizeof(float), std::align_val_t(64)))) {}
+  ~FloatScratch() { ::operator delete(data, std::align_val_t(64)); }
+  FloatScratch(const FloatScratch&) = delete;
+  FloatScratch& operator=(const FloatScratch&) = delete;
+  float* data;
+};
+
+// The weights of one row as the floats that float_block() multiplies with.
+template <class W>
+inline void float_expand(const std::byte* row, std::size_t k, float* out) {
+  for (std::size_t b = 0; b < k; b += W::kBlock, row += float_row_bytes<W>(W::kBlock)) {
+    float scale;
+    std::memcpy(&scale, row, sizeof scale);
+    const auto scales = W::Part::set1(scale * 256.0F);
+    for (std::size_t e = 0; e < W::kBlock; e += W::Part::kWidth, out += W::Part::kWidth) {
+      W::Part::store(out,
+                     W::Part::mul(W::weight(row + sizeof(float) + e * W::kWeightBytes), scales));
+    }
+  }
+}
+
+// Rows enough pay for floats made once, of a block of weight rows that the second-level cache
+// holds. The same bits: in either case a weight is rounded to a float, and k is walked in one
+// order.
+template <class W>
+inline void float_matmul_expanded(const MatmulArgs& a) {
+  constexpr std::size_t kFloats = 64 * 1024, kFromRows = 2 * Vec::kTileM;
+  if (a.m < kFromRows) return float_matmul<W>(a);
+  std::size_t block = kFloats / (a.k > 0 ? a.k : 1) / Vec::kTileN * Vec::kTileN;
+  if (block == 0) block = Vec::kTileN;
+  const FloatScratch scratch(block * a.k);
+  for (std::size_t n = a.n_begin; n < a.n_end; n += block) {
+    MatmulArgs part = a;
+    part.type = DataType::kF32;
+    part.weights = reinterpret_cast<const std::byte*>(scratch.data);
+    part.output = a.output + n;
+    part.n_begin = 0;
+    part.n_end = a.n_end - n < block ? a.n_end - n : block;
+    for (std::size_t row = 0; row < part.n_end; ++row) {
+      float_expand<W>(a.weights + (n + row) * float_row_bytes<W>(a.k), a.k,
+                      scratch.data + row * a.k);
+    }
+    float_matmul<WeightF32>(part);
+  }
+}
+
+// Activations of float weights, but for BF16 pairs: the floats themselves.
 inline std::size_t float_activation_bytes(std::size_t k) { return (k * 4 + 63) / 64 * 64; }
 
 inline void float_prepare(const float* x, std::size_t k, std::byte* out) {

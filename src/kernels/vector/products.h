@@ -211,6 +211,42 @@ template <class T, std::size_t V, std::size_t M>
   }
 }
 
+// The products of a block whose groups have float scales, added to the rows' sums group by group.
+template <class T, class Source, std::size_t V, std::size_t M>
+[[gnu::always_inline]] inline void add_float_groups(const std::uint8_t* codes,
+                                                    const std::uint8_t* scales, std::size_t lane,
+                                                    const QuantRow<T> (&x)[M],
+                                                    const std::int8_t* const (&q)[M],
+                                                    std::size_t block, Ints::F (&sums)[V][M]) {
+  using P = Packed<T>;
+  static_assert(T::kGroup == 16);
+  const auto add_group = [&]<std::size_t kFirst>(Index<kFirst>, std::size_t g) {
+    constexpr Ints::Scale kNone[V] = {};
+    Ints::I products[V][M];
+    for (std::size_t v = 0; v < V; ++v) {
+      for (std::size_t i = 0; i < M; ++i) {
+        products[v][i] =
+            Ints::set1(Operand<T>::kOffset != 0 ? x[i].sum[block * P::kGroups + g] : 0);
+      }
+    }
+    add_quads<T, Source, kFirst, 4>(codes, q, block * T::kElements + g * T::kGroup, kNone,
+                                    products);
+    for (std::size_t v = 0; v < V; ++v) {
+      Ints::F d = Ints::template scales<T::kScaleForm>(scales + g * P::kFloatScaleBytes,
+                                                       lane + v * Ints::kLanes);
+      if constexpr (T::kScaleFactor != 1.0F) d = Ints::mul(d, Ints::set1(T::kScaleFactor));
+      for (std::size_t i = 0; i < M; ++i) {
+        sums[v][i] = Ints::fma(Ints::to_float(products[v][i]),
+                               Ints::mul(d, Ints::set1(x[i].scale[block])), sums[v][i]);
+      }
+    }
+  };
+  for (std::size_t g = 0; g < P::kGroups; g += 2, codes += Source::kUnitBytes) {
+    add_group(Index<0>{}, g);
+    add_group(Index<4>{}, g + 1);
+  }
+}
+
 // The float minimums of rows of a block.
 template <class T>
 [[gnu::always_inline]] inline Ints::F minimum(const std::uint8_t* scales, std::size_t lane) {
@@ -242,6 +278,10 @@ inline void product_tile(const MatmulArgs& a, const Panel& panel, std::size_t m,
       // One pass over the weights is bound by memory; its prefetchers stop at the ends of pages.
       for (std::size_t i = 0; i < kBlockCodes; i += 64) __builtin_prefetch(codes + i + 2048);
     }
+    if constexpr (T::kFloatScales) {
+      add_float_groups<T, Source>(codes, scales, lane, x, q, b, sums);
+      continue;
+    }
     Ints::I products[V][M];
     for (std::size_t v = 0; v < V; ++v) {
       for (std::size_t i = 0; i < M; ++i) {
@@ -249,6 +289,14 @@ inline void product_tile(const MatmulArgs& a, const Panel& panel, std::size_t m,
       }
     }
     block_products<T, Source>(codes, scales + 2 * lane, q, b * T::kElements, products);
+    if constexpr (T::kZeros) {
+      for (std::size_t v = 0; v < V; ++v) {
+        const Ints::I zero = Ints::bytes(scales + P::kZeroOffset, lane + v * Ints::kLanes);
+        for (std::size_t i = 0; i < M; ++i) {
+          products[v][i] = Ints::sub(products[v][i], Ints::mul(zero, Ints::set1(x[i].sum[b])));
+        }
+      }
+    }
     Ints::F d[V];
     for (std::size_t v = 0; v < V; ++v) {
       d[v] = Ints::template scales<T::kScaleForm>(scales, lane + v * Ints::kLanes);

@@ -53,6 +53,9 @@ struct Twice {
   static F load_f16(const std::byte* p) {
     return {Half::load_f16(p), Half::load_f16(p + 2 * kHalf)};
   }
+  static F load_e4m3(const std::byte* p) {
+    return {Half::load_e4m3(p), Half::load_e4m3(p + kHalf)};
+  }
   static F load_f16_n(const std::byte* p, std::size_t n) {
     return {Half::load_f16_n(p, in_low(n)), Half::load_f16_n(p + 2 * kHalf, in_high(n))};
   }

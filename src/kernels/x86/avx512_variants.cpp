@@ -5,16 +5,16 @@ namespace dovetail::kernels::avx512 {
 namespace {
 
 std::size_t vnni_activation_bytes(DataType weights, std::size_t k) {
-  return is_plain(weights) ? kBase.activation_bytes(weights, k)
+  return is_float(weights) ? kBase.activation_bytes(weights, k)
                            : vnni::activation_bytes(weights, k);
 }
 
 void vnni_prepare(DataType weights, const float* x, std::size_t k, std::byte* out) {
-  is_plain(weights) ? kBase.prepare(weights, x, k, out) : vnni::prepare(weights, x, k, out);
+  is_float(weights) ? kBase.prepare(weights, x, k, out) : vnni::prepare(weights, x, k, out);
 }
 
 void vnni_matmul(const MatmulArgs& args) {
-  is_plain(args.type) ? kBase.matmul(args) : vnni::matmul(args);
+  is_float(args.type) ? kBase.matmul(args) : vnni::matmul(args);
 }
 
 std::size_t bf16_activation_bytes(DataType weights, std::size_t k) {

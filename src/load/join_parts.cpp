@@ -1,0 +1,480 @@
+#include "load/join_parts.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "load/quote.h"
+#include "load/stored_parts.h"
+
+namespace dovetail::load {
+namespace {
+
+using kernels::DataType;
+using Method = Quantization::Method;
+using Order = Nibbles::Order;
+
+// A tensor and the file that it lies in.
+struct Found {
+  const SafetensorsTensor* tensor = nullptr;
+  std::string_view file;
+};
+
+std::int64_t integer_at(const SafetensorsTensor& tensor, std::size_t index) {
+  if (tensor.stored_type == "I64") {
+    std::int64_t value;
+    std::memcpy(&value, tensor.data.data() + 8 * index, sizeof value);
+    return value;
+  }
+  std::int32_t value;
+  std::memcpy(&value, tensor.data.data() + 4 * index, sizeof value);
+  return value;
+}
+
+bool all_zero(std::span<const std::byte> bytes) {
+  return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
+}
+
+std::uint64_t parts_of(std::uint64_t size, std::uint64_t part) { return (size + part - 1) / part; }
+
+// Joins the parts of one weight after another. A function that fails leaves its error in error_.
+class Joiner {
+ public:
+  Joiner(const Quantization& quantization, std::span<const std::vector<SafetensorsTensor>> shards,
+         std::span<const std::string_view> files)
+      : quantization_(quantization), shards_(shards), files_(files) {
+    for (std::size_t i = 0; i < shards.size(); ++i) {
+      for (const SafetensorsTensor& tensor : shards[i])
+        all_.emplace(tensor.name, Found{&tensor, files[i]});
+    }
+  }
+
+  Result<std::vector<NamedTensor>> join() {
+    std::vector<NamedTensor> out;
+    for_each([&](const Found& found) {
+      if (auto joined = join(found)) out.push_back(*std::move(joined));
+    });
+    if (error_) return fail(*std::move(error_));
+    for_each([&](const Found& found) {
+      const SafetensorsTensor& tensor = *found.tensor;
+      if (used_.contains(&tensor)) return;
+      out.push_back({tensor.name,
+                     {found.file, tensor.name, tensor.stored_type, tensor.type, tensor.shape,
+                      tensor.data, nullptr, spare_.contains(&tensor)}});
+    });
+    return out;
+  }
+
+ private:
+  template <class Function>
+  void for_each(Function&& function) const {
+    for (std::size_t i = 0; i < shards_.size(); ++i) {
+      for (const SafetensorsTensor& tensor : shards_[i]) function(Found{&tensor, files_[i]});
+    }
+  }
+
+  // The weight whose codes this tensor is; nothing where it is none's.
+  std::optional<NamedTensor> join(const Found& codes) {
+    if (error_) return {};
+    const SafetensorsTensor& tensor = *codes.tensor;
+    const std::string_view name = tensor.name;
+    const bool bytes = tensor.stored_type == "F8_E4M3" || tensor.stored_type == "I8";
+    switch (quantization_.method) {
+      case Method::kNone:
+        return {};
+      case Method::kFp8:
+        if (!name.ends_with(".weight") || tensor.stored_type != "F8_E4M3") return {};
+        return weight(codes, ".weight", &Joiner::byte_codes);
+      case Method::kCompressedTensors:
+        if (name.ends_with(".weight") && bytes)
+          return weight(codes, ".weight", &Joiner::byte_codes);
+        if (!name.ends_with(".weight_packed")) return {};
+        return weight(codes, ".weight_packed",
+                      tensor.stored_type == "U8" ? &Joiner::packed_floats : &Joiner::packed_codes);
+      case Method::kAwq:
+        if (!name.ends_with(".qweight")) return {};
+        return weight(codes, ".qweight", &Joiner::awq_codes);
+      case Method::kGptq:
+        if (!name.ends_with(".qweight")) return {};
+        return weight(codes, ".qweight", &Joiner::gptq_codes);
+      case Method::kMxfp4:
+        if (!name.ends_with("_blocks")) return {};
+        return weight(codes, "_blocks", &Joiner::mxfp4_blocks);
+    }
+    return {};
+  }
+
+  // The parts of a weight are told by `read`, which needs the codes and the stem of the names.
+  std::optional<NamedTensor> weight(const Found& codes, std::string_view ending,
+                                    StoredParts (Joiner::*read)(const Found&)) {
+    const SafetensorsTensor& tensor = *codes.tensor;
+    stem_ = tensor.name.substr(0, tensor.name.size() - ending.size());
+    outer_.clear();
+    used_.insert(&tensor);
+    const StoredParts parts = (this->*read)(codes);
+    if (error_) return {};
+    // Some quantisers give every layer a bias, of zeros where the model has none.
+    const auto bias = all_.find(stem_ + ".bias");
+    if (bias != all_.end() && all_zero(bias->second.tensor->data)) {
+      spare_.insert(bias->second.tensor);
+    }
+    std::vector<std::uint64_t> shape = outer_;
+    shape.insert(shape.end(), {parts.rows / outer_count(), parts.columns});
+    std::string name = stem_;
+    if (quantization_.method != Method::kMxfp4) name += ".weight";
+    return NamedTensor{std::move(name),
+                       {codes.file,
+                        tensor.name,
+                        tensor.stored_type,
+                        parts.type,
+                        std::move(shape),
+                        {},
+                        std::make_shared<const StoredParts>(parts)}};
+  }
+
+  // A part of the weight, which is used up by that.
+  Found optional_part(std::string_view ending) {
+    const auto found = all_.find(stem_ + std::string(ending));
+    if (found == all_.end()) return {};
+    used_.insert(found->second.tensor);
+    return found->second;
+  }
+
+  Found part(const Found& codes, std::string_view ending) {
+    const Found found = optional_part(ending);
+    if (found.tensor == nullptr) {
+      refuse(codes, fmt::format("without {}", quote(stem_ + std::string(ending))),
+             "a weight with its scales and all else that its quantisation stores",
+             ErrorKind::kInvalid);
+    }
+    return found;
+  }
+
+  bool check_shape(const Found& found, std::initializer_list<std::uint64_t> shape) {
+    if (error_) return false;
+    const std::vector<std::uint64_t> wanted(shape);
+    if (found.tensor->shape == wanted) return true;
+    refuse(found, "shape " + shape_text(found.tensor->shape), shape_text(wanted),
+           ErrorKind::kInvalid);
+    return false;
+  }
+
+  bool check_rank(const Found& found, std::size_t rank) {
+    if (error_) return false;
+    const std::vector<std::uint64_t>& shape = found.tensor->shape;
+    const bool empty = std::find(shape.begin(), shape.end(), 0U) != shape.end();
+    if (shape.size() == rank && !empty) return true;
+    refuse(found, "shape " + shape_text(shape), fmt::format("{} sizes of 1 or more", rank),
+           ErrorKind::kInvalid);
+    return false;
+  }
+
+  bool check_type(const Found& found, std::initializer_list<std::string_view> valid) {
+    if (error_) return false;
+    const std::string& type = found.tensor->stored_type;
+    if (std::find(valid.begin(), valid.end(), type) != valid.end()) return true;
+    std::string names;
+    for (const std::string_view name : valid) {
+      if (!names.empty()) names += ", ";
+      names += name;
+    }
+    refuse(found, fmt::format("dtype {}", quote(type)), names, ErrorKind::kUnsupported);
+    return false;
+  }
+
+  bool check_scales(const Found& found) { return check_type(found, {"F32", "F16", "BF16"}); }
+
+  // Groups of columns as the file has them, in rows of columns that the types of blocks can hold.
+  bool check_groups(const Found& codes, std::uint64_t columns, std::uint64_t group,
+                    std::uint64_t block) {
+    if (error_) return false;
+    if (columns % block != 0) {
+      refuse(codes, fmt::format("{} columns", columns), fmt::format("a multiple of {}", block),
+             ErrorKind::kUnsupported);
+    } else if (group < columns && group % block != 0) {
+      refuse(codes, fmt::format("groups of {} columns", group),
+             fmt::format("a multiple of {}", block), ErrorKind::kUnsupported);
+    }
+    return !error_;
+  }
+
+  // Fills in the scales of a weight of `rows` x `columns`: one for all, for each row, for each row
+  // and group of columns, or for each block of rows and columns. Returns whether they fit.
+  bool read_scales(const Found& scales, StoredParts& parts) {
+    if (error_ || !check_scales(scales)) return false;
+    const std::uint64_t rows = parts.rows;
+    const std::uint64_t columns = parts.columns;
+    const std::vector<std::uint64_t>& shape = scales.tensor->shape;
+    parts.scale_type = *scales.tensor->type;
+    parts.scales = scales.tensor->data;
+    const bool matrix = shape.size() == 2;
+    if (quantization_.block_rows > 0 && matrix &&
+        shape[0] == parts_of(rows, quantization_.block_rows) &&
+        shape[1] == parts_of(columns, quantization_.block_columns)) {
+      parts.group_rows = quantization_.block_rows;
+      parts.group_columns = quantization_.block_columns;
+    } else if (parts.scales.size() == kernels::row_bytes(parts.scale_type, 1)) {
+      parts.group_rows = rows;
+      parts.group_columns = columns;
+    } else if (!shape.empty() && shape.size() <= 2 && shape[0] == rows &&
+               (!matrix || (shape[1] > 0 && columns % shape[1] == 0))) {
+      parts.group_rows = 1;
+      parts.group_columns = matrix ? columns / shape[1] : columns;
+    } else {
+      std::string valid =
+          fmt::format("[{}, columns / size of a group], [{}, 1] or [1]", rows, rows);
+      if (quantization_.block_rows > 0) {
+        valid = fmt::format("[{}, {}], {}", parts_of(rows, quantization_.block_rows),
+                            parts_of(columns, quantization_.block_columns), valid);
+      }
+      refuse(scales, "shape " + shape_text(shape),
+             fmt::format("{} for a weight of {}", valid, shape_text(std::array{rows, columns})),
+             ErrorKind::kInvalid);
+      return false;
+    }
+    parts.scale_row_stride = parts_of(columns, parts.group_columns);
+    parts.scale_column_stride = 1;
+    return true;
+  }
+
+  // The widest type of four bits whose blocks fit the groups.
+  void choose_int4(const Found& codes, StoredParts& parts) {
+    const bool wide = parts.columns % 128 == 0 &&
+                      (parts.group_columns % 128 == 0 || parts.group_columns >= parts.columns);
+    parts.type = wide ? DataType::kINT4_128 : DataType::kINT4_32;
+    check_groups(codes, parts.columns, parts.group_columns, wide ? 128 : 32);
+  }
+
+  // compressed-tensors' int-quantized and float-quantized, FP8: a byte each.
+  StoredParts byte_codes(const Found& codes) {
+    StoredParts parts;
+    if (!check_rank(codes, 2)) return parts;
+    const bool fp8 = codes.tensor->stored_type == "F8_E4M3";
+    parts.rows = codes.tensor->shape[0];
+    parts.columns = codes.tensor->shape[1];
+    parts.bytes = codes.tensor->data;
+    parts.codes = fp8 ? StoredParts::Codes::kFp8 : StoredParts::Codes::kSigned;
+    parts.type = fp8 ? DataType::kFP8_E4M3 : DataType::kINT8;
+    const Found inverse = optional_part(".weight_scale_inv");
+    const Found scales = inverse.tensor != nullptr ? inverse : part(codes, ".weight_scale");
+    if (!read_scales(scales, parts)) return parts;
+    check_groups(codes, parts.columns, parts.group_columns, info(parts.type).elements_per_block);
+    for (const std::string_view zeros : {".weight_zero_point", ".input_zero_point"}) {
+      const Found found = optional_part(zeros);
+      if (found.tensor == nullptr || all_zero(found.tensor->data)) continue;
+      refuse(found, "zero points other than 0", "symmetric weights of 8 bits",
+             ErrorKind::kUnsupported);
+    }
+    optional_part(".input_scale");
+    return parts;
+  }
+
+  // compressed-tensors' pack-quantized: four or eight bits of a row in words.
+  StoredParts packed_codes(const Found& codes) {
+    StoredParts parts;
+    if (!check_type(codes, {"I32"}) || !check_rank(codes, 2)) return parts;
+    const Found shape = part(codes, ".weight_shape");
+    if (error_ || !check_type(shape, {"I64", "I32"}) || !check_shape(shape, {2})) return parts;
+    const std::uint64_t rows = codes.tensor->shape[0];
+    const std::uint64_t words = codes.tensor->shape[1];
+    const auto stated_rows = integer_at(*shape.tensor, 0);
+    const auto stated = integer_at(*shape.tensor, 1);
+    const bool four = stated == static_cast<std::int64_t>(8 * words);
+    if (stated_rows != static_cast<std::int64_t>(rows) ||
+        (!four && stated != static_cast<std::int64_t>(4 * words))) {
+      refuse(shape, fmt::format("[{}, {}]", stated_rows, stated),
+             fmt::format("[{}, {}] for 4 bits or [{}, {}] for 8, by the shape of {}", rows,
+                         8 * words, rows, 4 * words, quote(codes.tensor->name)),
+             ErrorKind::kUnsupported);
+      return parts;
+    }
+    parts.rows = rows;
+    parts.columns = (four ? 8 : 4) * words;
+    if (!read_scales(part(codes, ".weight_scale"), parts)) return parts;
+    if (const Found order = optional_part(".weight_g_idx"); order.tensor != nullptr) {
+      check_order(order, parts);
+    }
+    const Found zeros = optional_part(".weight_zero_point");
+    if (!four) {
+      parts.type = DataType::kINT8;
+      parts.codes = StoredParts::Codes::kUnsigned;
+      parts.bytes = codes.tensor->data;
+      check_groups(codes, parts.columns, parts.group_columns, 32);
+      if (zeros.tensor != nullptr && !error_) {
+        refuse(zeros, "given", "symmetric weights of 8 bits", ErrorKind::kUnsupported);
+      }
+      return parts;
+    }
+    parts.nibbles = {Order::kColumns, codes.tensor->data, words, 1};
+    parts.zero = 8;
+    choose_int4(codes, parts);
+    if (zeros.tensor != nullptr) {
+      const std::uint64_t groups = parts.columns / parts.group_columns;
+      if (parts.group_rows != 1 && !error_) {
+        refuse(zeros, "given", "zero points with a scale for each row", ErrorKind::kUnsupported);
+      }
+      if (check_type(zeros, {"I32"}) && check_shape(zeros, {parts_of(rows, 8), groups})) {
+        parts.zeros = {Order::kRows, zeros.tensor->data, groups, 1};
+        parts.zero = 0;
+      }
+    }
+    return parts;
+  }
+
+  // compressed-tensors' mxfp4-pack-quantized.
+  StoredParts packed_floats(const Found& codes) {
+    StoredParts parts;
+    if (!check_rank(codes, 2)) return parts;
+    const Found scales = part(codes, ".weight_scale");
+    if (error_ || !check_type(scales, {"U8"})) return parts;
+    parts.rows = codes.tensor->shape[0];
+    parts.columns = 2 * codes.tensor->shape[1];
+    if (!check_groups(codes, parts.columns, parts.columns, 32)) return parts;
+    check_shape(scales, {parts.rows, parts.columns / 32});
+    return mxfp4(parts, codes, scales);
+  }
+
+  // As gpt-oss stores it: rows of blocks of 16 bytes, of any number of matrices.
+  StoredParts mxfp4_blocks(const Found& codes) {
+    StoredParts parts;
+    const std::vector<std::uint64_t>& shape = codes.tensor->shape;
+    if (shape.size() < 3 || shape.back() != 16 || codes.tensor->data.empty()) {
+      refuse(codes, "shape " + shape_text(shape), "[..., rows, blocks, 16]", ErrorKind::kInvalid);
+      return parts;
+    }
+    const Found scales = part(codes, "_scales");
+    if (error_ || !check_type(codes, {"U8"}) || !check_type(scales, {"U8"})) return parts;
+    const std::vector<std::uint64_t> wanted(shape.begin(), shape.end() - 1);
+    if (scales.tensor->shape != wanted) {
+      refuse(scales, "shape " + shape_text(scales.tensor->shape), shape_text(wanted),
+             ErrorKind::kInvalid);
+      return parts;
+    }
+    outer_.assign(shape.begin(), shape.end() - 3);
+    parts.rows = outer_count() * shape[shape.size() - 3];
+    parts.columns = 32 * shape[shape.size() - 2];
+    return mxfp4(parts, codes, scales);
+  }
+
+  static StoredParts mxfp4(StoredParts parts, const Found& codes, const Found& scales) {
+    parts.type = DataType::kMXFP4;
+    parts.codes = StoredParts::Codes::kMxfp4;
+    parts.bytes = codes.tensor->data;
+    parts.scales = scales.tensor->data;
+    return parts;
+  }
+
+  // [columns][rows / 8] words of codes, [groups][rows / 8] of zero points, [groups][rows] scales.
+  StoredParts awq_codes(const Found& codes) {
+    StoredParts parts;
+    if (!check_type(codes, {"I32"}) || !check_rank(codes, 2)) return parts;
+    const std::uint64_t words = codes.tensor->shape[1];
+    parts.rows = 8 * words;
+    parts.columns = codes.tensor->shape[0];
+    parts.nibbles = {Order::kRowsEvenFirst, codes.tensor->data, 1, words};
+    read_groups(codes, Order::kRowsEvenFirst, parts);
+    return parts;
+  }
+
+  // [columns / 8][rows] words of codes, zero points and scales as AWQ has them, and the group of
+  // each column.
+  StoredParts gptq_codes(const Found& codes) {
+    StoredParts parts;
+    if (!check_type(codes, {"I32"}) || !check_rank(codes, 2)) return parts;
+    parts.rows = codes.tensor->shape[1];
+    parts.columns = 8 * codes.tensor->shape[0];
+    parts.nibbles = {Order::kColumns, codes.tensor->data, 1, parts.rows};
+    parts.zero = quantization_.zeros_less_one ? 1 : 0;
+    if (parts.rows % 8 != 0) {
+      refuse(codes, fmt::format("{} rows", parts.rows), "a multiple of 8", ErrorKind::kInvalid);
+      return parts;
+    }
+    read_groups(codes, Order::kRows, parts);
+    if (const Found order = optional_part(".g_idx"); order.tensor != nullptr) {
+      check_order(order, parts);
+    }
+    return parts;
+  }
+
+  void read_groups(const Found& codes, Order order, StoredParts& parts) {
+    const std::uint64_t group =
+        quantization_.group_size == 0 ? parts.columns : quantization_.group_size;
+    if (parts.columns % group != 0) {
+      refuse(codes, fmt::format("{} columns", parts.columns),
+             fmt::format("a multiple of the group_size {}", group), ErrorKind::kInvalid);
+      return;
+    }
+    const std::uint64_t groups = parts.columns / group;
+    const Found scales = part(codes, ".scales");
+    if (error_ || !check_scales(scales) || !check_shape(scales, {groups, parts.rows})) return;
+    parts.scale_type = *scales.tensor->type;
+    parts.scales = scales.tensor->data;
+    parts.group_rows = 1;
+    parts.group_columns = group;
+    parts.scale_row_stride = 1;
+    parts.scale_column_stride = parts.rows;
+    const Found zeros = part(codes, ".qzeros");
+    if (error_ || !check_type(zeros, {"I32"}) || !check_shape(zeros, {groups, parts.rows / 8})) {
+      return;
+    }
+    parts.zeros = {order, zeros.tensor->data, 1, parts.rows / 8};
+    choose_int4(codes, parts);
+  }
+
+  // Columns lie in groups in their own order.
+  void check_order(const Found& order, const StoredParts& parts) {
+    if (error_ || !check_type(order, {"I32", "I64"}) || !check_shape(order, {parts.columns})) {
+      return;
+    }
+    for (std::size_t column = 0; column < parts.columns; ++column) {
+      const auto expected = static_cast<std::int64_t>(column / parts.group_columns);
+      const std::int64_t group = integer_at(*order.tensor, column);
+      if (group == expected) continue;
+      refuse(order, fmt::format("column {} in group {}", column, group),
+             fmt::format("{}: columns in groups of {} in their own order (no desc_act, no actorder "
+                         "by group)",
+                         expected, parts.group_columns),
+             ErrorKind::kUnsupported);
+      return;
+    }
+  }
+
+  std::size_t outer_count() const {
+    std::size_t count = 1;
+    for (const std::uint64_t size : outer_) count *= size;
+    return count;
+  }
+
+  void refuse(const Found& found, std::string_view value, std::string_view valid, ErrorKind kind) {
+    if (error_) return;
+    error_ = Error{kind, fmt::format("{}: tensor {}: {}; valid: {}", found.file,
+                                     quote(found.tensor->name), value, valid)};
+  }
+
+  const Quantization& quantization_;
+  std::span<const std::vector<SafetensorsTensor>> shards_;
+  std::span<const std::string_view> files_;
+  std::unordered_map<std::string_view, Found> all_;
+  std::unordered_set<const SafetensorsTensor*> used_, spare_;
+  std::string stem_;                  // of the names of the weight being joined
+  std::vector<std::uint64_t> outer_;  // its sizes before rows and columns
+  std::optional<Error> error_;
+};
+
+}  // namespace
+
+Result<std::vector<NamedTensor>> join_parts(const Quantization& quantization,
+                                            std::span<const std::vector<SafetensorsTensor>> shards,
+                                            std::span<const std::string_view> files) {
+  return Joiner(quantization, shards, files).join();
+}
+
+}  // namespace dovetail::load

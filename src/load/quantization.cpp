@@ -1,0 +1,183 @@
+#include "load/quantization.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "load/quote.h"
+
+namespace dovetail::load {
+namespace {
+
+using nlohmann::json;
+using Method = Quantization::Method;
+
+constexpr std::uint32_t kLargestGroup = 1U << 20U;
+constexpr std::string_view kMethods = "fp8, compressed-tensors, awq, gptq, mxfp4";
+constexpr std::string_view kFormats =
+    "pack-quantized, int-quantized, float-quantized, naive-quantized, mxfp4-pack-quantized, "
+    "mixed-precision";
+
+// Refuses a field unless it is one of the values.
+template <class Value>
+void require(JsonFields& fields, std::string_view key, const std::optional<Value>& value,
+             std::initializer_list<Value> valid, std::string_view text) {
+  if (!value || std::find(valid.begin(), valid.end(), *value) != valid.end()) return;
+  if constexpr (std::is_same_v<Value, std::string>) {
+    fields.reject(key, quote(*value), text, ErrorKind::kUnsupported);
+  } else {
+    fields.reject(key, fmt::format("{}", *value), text, ErrorKind::kUnsupported);
+  }
+}
+
+// AWQ and GPTQ say -1 for a group of all columns.
+std::size_t read_group_size(JsonFields& fields) {
+  const auto size = fields.optional_int("group_size", -1, kLargestGroup);
+  if (!size) fields.reject("group_size", "missing", "a multiple of 32, or -1");
+  if (size.value_or(-1) == -1) return 0;
+  if (*size == 0 || *size % 32 != 0) {
+    fields.reject("group_size", fmt::format("{}", *size), "a multiple of 32, or -1",
+                  ErrorKind::kUnsupported);
+  }
+  return static_cast<std::size_t>(*size);
+}
+
+void read_awq(JsonFields& fields, Quantization& out) {
+  require<std::uint32_t>(fields, "bits", fields.required_count("bits", 1, 64), {4}, "4");
+  auto version = fields.optional_string("version");
+  if (version) {
+    std::transform(version->begin(), version->end(), version->begin(), [](char c) {
+      return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    });
+  }
+  require<std::string>(fields, "version", version, {"gemm"}, "'gemm'");
+  out.group_size = read_group_size(fields);
+}
+
+void read_gptq(JsonFields& fields, Quantization& out) {
+  require<std::uint32_t>(fields, "bits", fields.required_count("bits", 1, 64), {4}, "4");
+  const auto format = fields.optional_string("checkpoint_format");
+  require<std::string>(fields, "checkpoint_format", format, {"gptq", "gptq_v2"}, "gptq, gptq_v2");
+  out.group_size = read_group_size(fields);
+  out.zeros_less_one = !format || *format == "gptq";
+}
+
+void read_block(JsonFields& fields, std::string_view key, Quantization& out) {
+  const json* block = fields.find(key);
+  if (block == nullptr) return;
+  const auto is_size = [](const json& size) {
+    return size.is_number_unsigned() && size.get<std::uint64_t>() > 0 &&
+           size.get<std::uint64_t>() <= kLargestGroup;
+  };
+  if (!block->is_array() || block->size() != 2 ||
+      !std::all_of(block->begin(), block->end(), is_size)) {
+    fields.reject(key, text_of(*block), "a list of two sizes, of rows and of columns");
+    return;
+  }
+  out.block_rows = (*block)[0].get<std::size_t>();
+  out.block_columns = (*block)[1].get<std::size_t>();
+  if (out.block_columns % 128 != 0) {
+    fields.reject(key, fmt::format("[{}, {}]", out.block_rows, out.block_columns),
+                  "a multiple of 128 columns", ErrorKind::kUnsupported);
+  }
+}
+
+// A section that may only be there if nothing is in it.
+void refuse_section(JsonFields& fields, std::string_view key, std::string_view but = {}) {
+  const json* section = fields.find(key);
+  if (section == nullptr || section->empty()) return;
+  if (section->is_object()) {
+    const auto format = section->find("format");
+    if (format != section->end() && format->is_string() && *format == but) return;
+  }
+  fields.reject(key, "given", "none", ErrorKind::kUnsupported);
+}
+
+// How the weights of a group of modules are quantised. Activations are not rounded as the file may
+// ask for: see README.md.
+void read_weights(JsonFields& fields, Quantization& out) {
+  const auto type = fields.optional_string("type").value_or("int");
+  const auto bits = fields.optional_count("num_bits", 1, 64).value_or(8);
+  if (type == "int") {
+    require<std::uint32_t>(fields, "num_bits", bits, {4, 8}, "4 or 8 of type int");
+  } else if (type == "float") {
+    require<std::uint32_t>(fields, "num_bits", bits, {4, 8},
+                           "4 (mxfp4-pack-quantized) or 8 of type float");
+  } else {
+    fields.reject("type", quote(type), "int, float", ErrorKind::kUnsupported);
+  }
+  require<std::string>(fields, "strategy", fields.optional_string("strategy"),
+                       {"tensor", "channel", "group", "block"}, "tensor, channel, group, block");
+  read_block(fields, "block_structure", out);
+}
+
+void read_compressed_tensors(JsonFields& fields, const std::string& file, Quantization& out) {
+  require<std::string>(fields, "format", fields.optional_string("format"),
+                       {"pack-quantized", "int-quantized", "float-quantized", "naive-quantized",
+                        "mxfp4-pack-quantized", "mixed-precision"},
+                       kFormats);
+  refuse_section(fields, "sparsity_config", "dense");
+  refuse_section(fields, "transform_config");
+  refuse_section(fields, "kv_cache_scheme");
+  const json* groups = fields.find("config_groups");
+  if (groups == nullptr || !groups->is_object()) {
+    fields.reject("config_groups", groups == nullptr ? "missing" : text_of(*groups),
+                  "an object of groups of modules");
+    return;
+  }
+  for (const auto& [name, group] : groups->items()) {
+    const std::string at = fmt::format("config_groups.{}", quote(name));
+    if (!group.is_object()) {
+      fields.reject(at, text_of(group), "an object");
+      return;
+    }
+    const auto weights = group.find("weights");
+    if (weights == group.end() || !weights->is_object()) {
+      fields.reject(at, "no weights", "an object with weights");
+      return;
+    }
+    JsonFields inner(*weights, file, fmt::format("quantization_config.{}.weights.", at));
+    read_weights(inner, out);
+    fields.take_failure(inner.status());
+  }
+}
+
+}  // namespace
+
+Quantization read_quantization(JsonFields& fields, const std::string& file) {
+  Quantization out;
+  const json* object = fields.find("quantization_config");
+  if (object == nullptr) return out;
+  if (!object->is_object()) {
+    fields.reject("quantization_config", text_of(*object), "an object or null");
+    return out;
+  }
+  JsonFields inner(*object, file, "quantization_config.");
+  const auto method = inner.optional_string("quant_method");
+  if (!method) {
+    inner.reject("quant_method", "missing", kMethods, ErrorKind::kUnsupported);
+  } else if (*method == "fp8") {
+    out.method = Method::kFp8;
+    require<std::string>(inner, "fmt", inner.optional_string("fmt"), {"e4m3"}, "'e4m3'");
+    read_block(inner, "weight_block_size", out);
+  } else if (*method == "compressed-tensors") {
+    out.method = Method::kCompressedTensors;
+    read_compressed_tensors(inner, file, out);
+  } else if (*method == "awq") {
+    out.method = Method::kAwq;
+    read_awq(inner, out);
+  } else if (*method == "gptq") {
+    out.method = Method::kGptq;
+    read_gptq(inner, out);
+  } else if (*method == "mxfp4") {
+    out.method = Method::kMxfp4;
+  } else {
+    inner.reject("quant_method", quote(*method), kMethods, ErrorKind::kUnsupported);
+  }
+  fields.take_failure(inner.status());
+  return out;
+}
+
+}  // namespace dovetail::load

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "load/json_fields.h"
+
+namespace dovetail::load {
+
+// What a config.json says of how its weights are quantised; the tensors tell the rest.
+struct Quantization {
+  enum class Method : std::uint8_t { kNone, kFp8, kCompressedTensors, kAwq, kGptq, kMxfp4 };
+
+  Method method = Method::kNone;
+  std::size_t group_size = 0;   // AWQ, GPTQ: columns that share a scale; 0: all
+  bool zeros_less_one = false;  // GPTQ: zero points are stored less by one
+  // FP8: rows and columns that share a scale where a tensor has more than one for each row; 0: none
+  // do.
+  std::size_t block_rows = 0, block_columns = 0;
+};
+
+// Reads quantization_config, if there is one. What is not implemented is a failure of `fields`,
+// which name `file`.
+Quantization read_quantization(JsonFields& fields, const std::string& file);
+
+}  // namespace dovetail::load

@@ -1,0 +1,111 @@
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "load/safetensors_builder.h"
+
+// Valid models of which one matrix is quantised, in each of the ways that are read.
+namespace dovetail::load {
+
+// A model of which down_proj of layer 0, 32 x `inner`, is about to be quantised.
+inline HfBuilder without_down(std::uint32_t inner = 128) {
+  HfBuilder out = tiny_hf({.vocabulary = 8, .inner = inner, .layers = 1});
+  out.weights.erase("model.layers.0.mlp.down_proj.weight");
+  return out;
+}
+
+inline void add_part(HfBuilder& b, const std::string& ending, const std::string& dtype,
+                     std::vector<std::uint64_t> shape) {
+  const std::map<std::string, std::size_t> sizes = {{"I64", 8}, {"I32", 4},     {"F32", 4},
+                                                    {"F16", 2}, {"BF16", 2},    {"I8", 1},
+                                                    {"U8", 1},  {"F8_E4M3", 1}, {"F8_E5M2", 1}};
+  std::size_t bytes = sizes.at(dtype);
+  for (const std::uint64_t size : shape) bytes *= size;
+  b.weights.tensors.push_back(
+      {"model.layers.0.mlp.down_proj" + ending, dtype, std::move(shape), Bytes(bytes)});
+}
+
+inline void set_integers(HfBuilder& b, const std::string& ending,
+                         const std::vector<std::int64_t>& values) {
+  auto& tensor = b.weights.tensor("model.layers.0.mlp.down_proj" + ending);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto narrow = static_cast<std::int32_t>(values[i]);
+    if (tensor.dtype == "I64") {
+      std::memcpy(tensor.data.data() + 8 * i, &values[i], 8);
+    } else {
+      std::memcpy(tensor.data.data() + 4 * i, &narrow, 4);
+    }
+  }
+}
+
+inline HfBuilder awq_model() {
+  HfBuilder b = without_down();
+  b.config["quantization_config"] = {{"quant_method", "awq"}, {"bits", 4}, {"group_size", 64}};
+  add_part(b, ".qweight", "I32", {128, 4});
+  add_part(b, ".qzeros", "I32", {2, 4});
+  add_part(b, ".scales", "F16", {2, 32});
+  return b;
+}
+
+inline HfBuilder gptq_model() {
+  HfBuilder b = without_down();
+  b.config["quantization_config"] = {{"quant_method", "gptq"}, {"bits", 4}, {"group_size", 128}};
+  add_part(b, ".qweight", "I32", {16, 32});
+  add_part(b, ".qzeros", "I32", {1, 4});
+  add_part(b, ".scales", "F16", {1, 32});
+  add_part(b, ".g_idx", "I32", {128});
+  return b;
+}
+
+inline HfBuilder compressed_model() {
+  HfBuilder b = without_down();
+  const nlohmann::json weights = {{"num_bits", 4}, {"type", "int"}, {"strategy", "group"}};
+  b.config["quantization_config"] = {{"quant_method", "compressed-tensors"},
+                                     {"format", "pack-quantized"},
+                                     {"config_groups", {{"group_0", {{"weights", weights}}}}}};
+  return b;
+}
+
+inline HfBuilder packed_model() {
+  HfBuilder b = compressed_model();
+  add_part(b, ".weight_packed", "I32", {32, 16});
+  add_part(b, ".weight_scale", "BF16", {32, 4});
+  add_part(b, ".weight_shape", "I64", {2});
+  set_integers(b, ".weight_shape", {32, 128});
+  return b;
+}
+
+inline HfBuilder int8_model() {
+  HfBuilder b = compressed_model();
+  add_part(b, ".weight", "I8", {32, 128});
+  add_part(b, ".weight_scale", "F32", {32, 1});
+  return b;
+}
+
+inline HfBuilder fp8_model(std::uint32_t inner = 128) {
+  HfBuilder b = without_down(inner);
+  b.config["quantization_config"] = {{"quant_method", "fp8"}, {"weight_block_size", {128, 128}}};
+  add_part(b, ".weight", "F8_E4M3", {32, inner});
+  add_part(b, ".weight_scale_inv", "F32", {1, (inner + 127) / 128});
+  return b;
+}
+
+inline HfBuilder mxfp4_model() {
+  HfBuilder b = without_down();
+  b.config["quantization_config"] = {{"quant_method", "mxfp4"}};
+  add_part(b, ".weight_blocks", "U8", {32, 4, 16});
+  add_part(b, ".weight_scales", "U8", {32, 4});
+  return b;
+}
+
+// One of each.
+inline std::vector<HfBuilder> quantised_models() {
+  return {awq_model(), gptq_model(), packed_model(), int8_model(), fp8_model(), mxfp4_model()};
+}
+
+}  // namespace dovetail::load

@@ -1,0 +1,95 @@
+// Logits of tiny models of quantised safetensors (tools/golden/make_quantised.py), in rows and
+// packed.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "cores/executor.h"
+#include "kernels/kernels.h"
+#include "load/model_source.h"
+#include "model/cache.h"
+#include "model/decoder.h"
+#include "model/pack_weights.h"
+
+namespace dovetail::model {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kFolders = fs::path(DOVETAIL_SOURCE_DIR) / "tests/golden/quantised";
+
+std::vector<std::string> folder_names() {
+  std::vector<std::string> names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(kFolders)) {
+    names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<float> last_logits(DecoderWeights weights, const kernels::Kernels& kernels,
+                               std::span<const std::int32_t> tokens) {
+  cores::Executor executor(cores::Topology::of_lanes(2), {});
+  Decoder model(std::move(weights), kernels, executor);
+  const Cache cache = *Cache::create(model.cache_shape(kernels::CacheType::kF32), 8);
+  std::vector<std::uint32_t> table(8);
+  std::iota(table.begin(), table.end(), 0U);
+  std::vector<float> logits(model.config().vocab_size);
+  const Segment segment{tokens, 0, table, true};
+  model.forward(std::span(&segment, 1), cache, logits);
+  return logits;
+}
+
+class QuantisedFolders : public testing::TestWithParam<std::string> {};
+
+TEST_P(QuantisedFolders, LogitsAgreeWithNumpyInRowsAndPacked) {
+  const auto source = load::open_model(kFolders / GetParam());
+  ASSERT_TRUE(source.has_value()) << source.error().message;
+  nlohmann::json golden;
+  std::ifstream(kFolders / GetParam() / "golden.json") >> golden;
+  const auto tokens = golden["prompt"].get<std::vector<std::int32_t>>();
+  const auto wanted = golden["logits"].get<std::vector<float>>();
+  // Products of whole numbers round activations to 8 bits; those of BF16 may round them, too.
+  const bool whole = !is_float((*source)->tensors.at("blk.0.attn_q.weight").type);
+  for (const kernels::Kernels* kernels : kernels::available_kernels()) {
+    std::vector<float> results[2];
+    for (const bool pack : {false, true}) {
+      DecoderWeights weights = bind_weights(*source, *kernels);
+      PackOptions options;
+      options.threads = 2;
+      options.pack = pack;
+      ASSERT_TRUE(pack_weights(weights, *kernels, options).has_value());
+      EXPECT_NE(weights.layers[0].query.data, nullptr);
+      EXPECT_EQ(weights.layers[0].query.packed, pack && whole);
+      results[pack ? 1 : 0] = last_logits(std::move(weights), *kernels, tokens);
+    }
+    EXPECT_EQ(results[0], results[1]) << kernels->name;
+    double largest = 0.0;
+    double difference = 0.0;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      largest = std::max(largest, std::fabs(double{wanted[i]}));
+      difference = std::max(difference, std::fabs(double{results[1][i]} - wanted[i]));
+    }
+    const double tolerance = whole ? 7e-2 : kernels->name == "avx512_bf16" ? 2e-2 : 1e-5;
+    EXPECT_LT(difference / largest, tolerance) << kernels->name;
+    RecordProperty(std::string(kernels->name), std::to_string(difference / largest));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, QuantisedFolders, testing::ValuesIn(folder_names()),
+                         [](const auto& run) {
+                           std::string name = run.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace dovetail::model

@@ -1,0 +1,322 @@
+#!/usr/bin/env python3
+"""Writes tests/golden/quantised: tiny folders of quantised safetensors, each with golden.json:
+
+  rows    {tensor: {row: floats}}: some rows of each quantised weight, float32 in hexadecimal
+  prompt  token ids
+  logits  the row of logits that follows the last of them, by reference.py in float64
+
+The whole numbers, scales and zero points are drawn at random; from them come the weights, by the
+formula of each format, and the tensors, packed as the format's specification says: AutoAWQ's and
+AutoGPTQ's packing of linear layers, compressed-tensors' pack_to_int32, DeepSeek's and OCP's FP8 and
+MX formats. Needs numpy only:
+
+    python3 -m venv VENV && VENV/bin/pip install numpy
+    VENV/bin/python tools/golden/make_quantised.py
+"""
+
+import json
+import pathlib
+import shutil
+
+import numpy as np
+
+import reference
+
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden" / "quantised"
+SEED = 20261125
+HIDDEN, INNER, HEADS, KV_HEADS, HEAD_DIM, VOCABULARY = 128, 256, 4, 2, 32, 48
+CONFIG = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": HIDDEN,
+    "intermediate_size": INNER,
+    "num_hidden_layers": 1,
+    "num_attention_heads": HEADS,
+    "num_key_value_heads": KV_HEADS,
+    "head_dim": HEAD_DIM,
+    "vocab_size": VOCABULARY,
+    "max_position_embeddings": 128,
+    "rms_norm_eps": 1e-5,
+    "rope_theta": 10000.0,
+    "hidden_act": "silu",
+    "tie_word_embeddings": False,
+    "torch_dtype": "bfloat16",
+}
+LAYER = "model.layers.0."
+LINEARS = {
+    "self_attn.q_proj": (HEADS * HEAD_DIM, HIDDEN),
+    "self_attn.k_proj": (KV_HEADS * HEAD_DIM, HIDDEN),
+    "self_attn.v_proj": (KV_HEADS * HEAD_DIM, HIDDEN),
+    "self_attn.o_proj": (HIDDEN, HEADS * HEAD_DIM),
+    "mlp.gate_proj": (INNER, HIDDEN),
+    "mlp.up_proj": (INNER, HIDDEN),
+    "mlp.down_proj": (HIDDEN, INNER),
+}
+
+
+class Tensors:
+    """Tensors on their way into a safetensors file."""
+
+    def __init__(self):
+        self.header, self.data = {}, b""
+
+    def add(self, name, dtype, array):
+        raw = np.ascontiguousarray(array).tobytes()
+        place = [len(self.data), len(self.data) + len(raw)]
+        self.header[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": place}
+        self.data += raw
+
+    def write(self, path):
+        header = json.dumps(self.header).encode()
+        header += b" " * (-len(header) % 8)
+        path.write_bytes(len(header).to_bytes(8, "little") + header + self.data)
+
+
+def bf16(values):
+    """The bits, cut off, and the float32 that they are."""
+    bits = (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    return bits, (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+def scales(random, shape, size, dtype):
+    """As stored, and as float32."""
+    values = (size * random.uniform(0.5, 1.5, shape)).astype(np.float32)
+    if dtype == "F16":
+        half = values.astype(np.float16)
+        return half, half.astype(np.float32)
+    if dtype == "BF16":
+        return bf16(values)
+    return values, values
+
+
+def spread(values, shape, block):
+    """A value for each block of rows and columns, for each element."""
+    return values.repeat(block[0], 0).repeat(block[1], 1)[: shape[0], : shape[1]]
+
+
+def words(codes, order=range(8)):
+    """Codes of four bits along the last axis into words of 32: of each eight, order[i] as the i-th."""
+    eight = codes.astype(np.uint32).reshape(*codes.shape[:-1], -1, 8)
+    out = np.zeros(eight.shape[:-1], np.uint32)
+    for place, which in enumerate(order):
+        out |= eight[..., which] << np.uint32(4 * place)
+    return out.view(np.int32)
+
+
+def pack_quantized(group, symmetric, dtype, bits=4):
+    def make(random, shape, name, tensors):
+        count = shape[1] // group
+        most = 1 << bits
+        codes = random.integers(0, most, shape)
+        stored, scale = scales(random, (shape[0], count), 0.8 / most, dtype)
+        zero = np.full((shape[0], count), most // 2)
+        if not symmetric:
+            zero = random.integers(0, 16, zero.shape)
+            tensors.add(name + ".weight_zero_point", "I32", words(zero.T).T)
+        packed = words(codes) if bits == 4 else codes.astype(np.uint8).view(np.int32)
+        tensors.add(name + ".weight_packed", "I32", packed)
+        tensors.add(name + ".weight_scale", dtype, stored)
+        tensors.add(name + ".weight_shape", "I64", np.array(shape, np.int64))
+        return spread(scale, shape, (1, group)) * (codes - spread(zero, shape, (1, group)))
+
+    return make
+
+
+def int_quantized(random, shape, name, tensors):
+    codes = random.integers(-128, 128, shape).astype(np.int8)
+    stored, scale = scales(random, (shape[0], 1), 0.003, "BF16")
+    tensors.add(name + ".weight", "I8", codes)
+    tensors.add(name + ".weight_scale", "BF16", stored)
+    return scale * codes
+
+
+def read_e4m3(bits):
+    exponent, fraction = bits >> 3 & 15, bits & 7
+    size = np.where(exponent == 0, fraction * 2.0**-9, (8 + fraction) * 2.0 ** (exponent - 10.0))
+    return np.where(bits & 128, -size, size).astype(np.float32)
+
+
+def fp8(ending, dtype, block=None):
+    """Scales for blocks of rows and columns, for rows, or, of o_proj, for all."""
+
+    def make(random, shape, name, tensors):
+        codes = random.integers(0, 256, shape)
+        codes = np.where((codes & 127) == 127, 0, codes)  # no NaN
+        one = block is None and name.endswith("o_proj")
+        rows, columns = block or (shape[0] if one else 1, shape[1])
+        grid = (-(-shape[0] // rows), -(-shape[1] // columns))
+        stored, scale = scales(random, grid, 0.004, dtype)
+        tensors.add(name + ".weight", "F8_E4M3", codes.astype(np.uint8))
+        tensors.add(name + ending, dtype, stored.reshape(1) if one else stored)
+        if block is None:
+            tensors.add(name + ".input_scale", "F32", np.array([0.5], np.float32))
+        return spread(scale, shape, (rows, columns)) * read_e4m3(codes)
+
+    return make
+
+
+def awq(group):
+    def make(random, shape, name, tensors):
+        count = shape[1] // group
+        codes = random.integers(0, 16, shape)
+        zero = random.integers(0, 16, (shape[0], count))
+        stored, scale = scales(random, (shape[0], count), 0.05, "F16")
+        order = [0, 2, 4, 6, 1, 3, 5, 7]
+        tensors.add(name + ".qweight", "I32", words(codes.T, order))
+        tensors.add(name + ".qzeros", "I32", words(zero.T, order))
+        tensors.add(name + ".scales", "F16", stored.T)
+        return spread(scale, shape, (1, group)) * (codes - spread(zero, shape, (1, group)))
+
+    return make
+
+
+def gptq(group, version):
+    def make(random, shape, name, tensors):
+        width = shape[1] if group == -1 else group
+        count = shape[1] // width
+        codes = random.integers(0, 16, shape)
+        less = 1 if version == 1 else 0
+        zero = random.integers(less, 16 + less, (shape[0], count))
+        stored, scale = scales(random, (shape[0], count), 0.05, "F16")
+        tensors.add(name + ".qweight", "I32", words(codes).T)
+        tensors.add(name + ".qzeros", "I32", words((zero - less).T))
+        tensors.add(name + ".scales", "F16", stored.T)
+        tensors.add(name + ".g_idx", "I32", np.arange(shape[1], dtype=np.int32) // width)
+        tensors.add(name + ".bias", "F16", np.zeros(shape[0], np.float16))
+        return spread(scale, shape, (1, width)) * (codes - spread(zero, shape, (1, width)))
+
+    return make
+
+
+def mxfp4(random, shape, name, tensors):
+    values = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], np.float32)
+    codes = random.integers(0, 16, shape)
+    exponent = random.integers(120, 125, (shape[0], shape[1] // 32))
+    pairs = codes[:, ::2] | codes[:, 1::2] << 4
+    tensors.add(name + ".weight_packed", "U8", pairs.astype(np.uint8))
+    tensors.add(name + ".weight_scale", "U8", exponent.astype(np.uint8))
+    numbers = np.where(codes & 8, -1, 1) * values[codes & 7]
+    return spread(np.exp2(exponent - 127.0), shape, (1, 32)) * numbers
+
+
+def compressed(form, **weights):
+    group = {"targets": ["Linear"], "weights": weights, "input_activations": None}
+    return {
+        "quant_method": "compressed-tensors",
+        "format": form,
+        "quantization_status": "compressed",
+        "config_groups": {"group_0": group},
+        "ignore": ["lm_head"],
+        "kv_cache_scheme": None,
+        "sparsity_config": {},
+    }
+
+
+def int4(symmetric, group):
+    return compressed(
+        "pack-quantized",
+        num_bits=4,
+        type="int",
+        symmetric=symmetric,
+        strategy="group",
+        group_size=group,
+    )
+
+
+# A new case goes to the end: a place is a part of the seed.
+CASES = {
+    "pack-int4-32": (int4(True, 32), pack_quantized(32, True, "BF16")),
+    "pack-int4-128-zeros": (int4(False, 128), pack_quantized(128, False, "F16")),
+    "pack-int8-64": (
+        compressed("pack-quantized", num_bits=8, type="int", strategy="group", group_size=64),
+        pack_quantized(64, True, "BF16", bits=8),
+    ),
+    "int8": (
+        compressed("int-quantized", num_bits=8, type="int", strategy="channel"),
+        int_quantized,
+    ),
+    "float8": (
+        compressed("float-quantized", num_bits=8, type="float", strategy="channel"),
+        fp8(".weight_scale", "BF16"),
+    ),
+    "pack-mxfp4": (
+        compressed("mxfp4-pack-quantized", num_bits=4, type="float", strategy="group", group_size=32),
+        mxfp4,
+    ),
+    "awq-64": (
+        {"quant_method": "awq", "bits": 4, "group_size": 64, "version": "GEMM", "zero_point": True},
+        awq(64),
+    ),
+    "awq-128": (
+        {"quant_method": "awq", "bits": 4, "group_size": 128, "version": "gemm"},
+        awq(128),
+    ),
+    "gptq-128": (
+        {"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": False, "sym": True},
+        gptq(128, 1),
+    ),
+    "gptq-v2-rows": (
+        {
+            "quant_method": "gptq",
+            "bits": 4,
+            "group_size": -1,
+            "desc_act": True,
+            "checkpoint_format": "gptq_v2",
+        },
+        gptq(-1, 2),
+    ),
+    "fp8": (
+        {
+            "quant_method": "fp8",
+            "fmt": "e4m3",
+            "activation_scheme": "dynamic",
+            "weight_block_size": [128, 128],
+        },
+        fp8(".weight_scale_inv", "F32", (128, 128)),
+    ),
+}
+
+
+def make_case(number, name, quantisation, make):
+    random = np.random.default_rng([SEED, number])
+    folder = FOLDER / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    tensors, weights, rows = Tensors(), {}, {}
+    for tensor, shape in {
+        "model.embed_tokens": (VOCABULARY, HIDDEN),
+        "lm_head": (VOCABULARY, HIDDEN),
+        "model.norm": (HIDDEN,),
+        LAYER + "input_layernorm": (HIDDEN,),
+        LAYER + "post_attention_layernorm": (HIDDEN,),
+    }.items():
+        mean, deviation = (1, 0.2) if "norm" in tensor else (0, 0.3)
+        bits, values = bf16(random.normal(mean, deviation, shape))
+        tensors.add(tensor + ".weight", "BF16", bits)
+        weights[tensor + ".weight"] = values
+    for linear, shape in LINEARS.items():
+        values = make(random, shape, LAYER + linear, tensors).astype(np.float32)
+        weights[LAYER + linear + ".weight"] = values
+        rows[LAYER + linear + ".weight"] = {
+            str(row): values[row].tobytes().hex()
+            for row in sorted({0, 9, int(random.integers(shape[0])), shape[0] - 1})
+        }
+    tensors.write(folder / "model.safetensors")
+    config = CONFIG | {"quantization_config": quantisation}
+    (folder / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+    prompt = random.integers(0, VOCABULARY, 20).tolist()
+    wide = {tensor: values.astype(np.float64) for tensor, values in weights.items()}
+    logits = reference.forward(config, wide, prompt)[-1].astype(np.float32)
+    golden = {"rows": rows, "prompt": prompt, "logits": [float(str(x)) for x in logits]}
+    (folder / "golden.json").write_text(json.dumps(golden, separators=(",", ":")) + "\n")
+
+
+def main():
+    for number, (name, (quantisation, make)) in enumerate(CASES.items()):
+        make_case(number, name, quantisation, make)
+        size = sum(path.stat().st_size for path in (FOLDER / name).iterdir())
+        print(f"{name}: {size // 1024} KiB")
+
+
+if __name__ == "__main__":
+    main()

@@ -18,7 +18,7 @@ std::string overview(const std::vector<Command>& commands) {
       "Usage: dovetail COMMAND [OPTIONS] ...\n\n"
       "Commands:\n";
   for (const Command& command : commands)
-    text += fmt::format("  {:<10}{}\n", command.name, command.summary);
+    text += fmt::format("  {:<12}{}\n", command.name, command.summary);
   text +=
       "\nOptions:\n"
       "  --help      this text; after a command, that command's options\n"

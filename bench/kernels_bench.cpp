@@ -3,6 +3,7 @@
 #include <benchmark/benchmark.h>
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 #include <vector>
@@ -78,25 +79,34 @@ void matmul(benchmark::State& state, const Kernels& kernels, DataType type, std:
       benchmark::Counter(static_cast<double>(matrix) * calls, benchmark::Counter::kIsRate);
 }
 
+// The last `rows` positions of a context. A decode row walks contexts that no cache holds; each has
+// neighbouring blocks in groups of sixteen, as model::Cache has them.
 void attention(benchmark::State& state, const Kernels& kernels, CacheType type, std::size_t rows,
                std::size_t heads, std::size_t dim, std::size_t context) {
   const std::size_t blocks = (context + kBlockSize - 1) / kBlockSize;
-  const std::size_t block = kBlockSize * dim * cache_element_bytes(type);
-  // Several heads' caches, so that decoding reads memory and not a cache.
-  const std::size_t copies = rows == 1 ? (std::size_t{64} << 20) / (blocks * block) + 1 : 1;
-  Buffer keys(copies * blocks * block);
-  Buffer values(copies * blocks * block);
-  std::vector<float> x(kBlockSize * dim);
+  const std::size_t tile = cache_tile_bytes(type, dim);
+  const std::size_t copies = rows == 1 ? (std::size_t{64} << 20) / (2 * blocks * tile) + 1 : 1;
+  constexpr std::size_t kGroup = 16;
+  const std::size_t groups = (copies * blocks + kGroup - 1) / kGroup;
+  Buffer tiles(groups * kGroup * 2 * tile);
   std::mt19937 random(1);
+  std::vector<std::size_t> order(groups);
+  for (std::size_t i = 0; i < groups; ++i) order[i] = i;
+  std::shuffle(order.begin(), order.end(), random);
   std::normal_distribution<float> normal;
+  std::vector<float> x(kBlockSize * dim);
   for (float& v : x) v = normal(random);
+  for (std::size_t p = 0; p < kBlockSize; ++p) {
+    kernels.store_key(type, x.data() + p * dim, dim, p, tiles.data);
+    kernels.store_value(type, x.data() + p * dim, dim, p, tiles.data + tile);
+  }
   std::vector<const std::byte*> key_blocks;
   std::vector<const std::byte*> value_blocks;
   for (std::size_t b = 0; b < copies * blocks; ++b) {
-    kernels.store_cache(type, x.data(), x.size(), keys.data + b * block);
-    kernels.store_cache(type, x.data(), x.size(), values.data + b * block);
-    key_blocks.push_back(keys.data + b * block);
-    value_blocks.push_back(values.data + b * block);
+    std::byte* at = tiles.data + (order[b / kGroup] * kGroup + b % kGroup) * 2 * tile;
+    if (at != tiles.data) std::memcpy(at, tiles.data, 2 * tile);
+    key_blocks.push_back(at);
+    value_blocks.push_back(at + tile);
   }
   const std::vector<float> query(rows * heads * dim, 0.1F);
   std::vector<float> output(query.size());
@@ -122,7 +132,7 @@ void attention(benchmark::State& state, const Kernels& kernels, CacheType type, 
                       (static_cast<double>(context) - static_cast<double>(rows - 1) / 2);
   state.counters["FLOP/s"] = benchmark::Counter(
       4.0 * seen * static_cast<double>(heads * dim) * calls, benchmark::Counter::kIsRate);
-  state.counters["B/s"] = benchmark::Counter(2.0 * static_cast<double>(blocks * block) * calls,
+  state.counters["B/s"] = benchmark::Counter(2.0 * static_cast<double>(blocks * tile) * calls,
                                              benchmark::Counter::kIsRate);
 }
 
@@ -148,18 +158,19 @@ void declare() {
         }
       }
     }
-    for (const CacheType type : {CacheType::kF32, CacheType::kF16}) {
-      const char* name = type == CacheType::kF32 ? "f32" : "f16";
+    for (const CacheTypeInfo& type : kCacheTypes) {
       for (const std::size_t dim : {64, 128}) {
-        for (const std::size_t heads : {1, 4}) {
-          for (const std::size_t rows : {1, 256}) {
-            benchmark::RegisterBenchmark(fmt::format("attention/{}/{}/rows:{}/heads:{}/dim:{}",
-                                                     kernels->name, name, rows, heads, dim)
-                                             .c_str(),
-                                         [=](benchmark::State& state) {
-                                           attention(state, *kernels, type, rows, heads, dim,
-                                                     rows == 1 ? 4096 : 1024);
-                                         });
+        for (const std::size_t heads : {2, 4, 8}) {
+          for (const std::size_t rows : {1, 16}) {
+            for (const std::size_t context : {128, 1024, 4096}) {
+              benchmark::RegisterBenchmark(
+                  fmt::format("attention/{}/{}/rows:{}/heads:{}/dim:{}/context:{}", kernels->name,
+                              type.name, rows, heads, dim, context)
+                      .c_str(),
+                  [=](benchmark::State& state) {
+                    attention(state, *kernels, type.type, rows, heads, dim, context);
+                  });
+            }
           }
         }
       }

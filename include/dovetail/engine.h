@@ -24,12 +24,6 @@ namespace text {
 class Tokenizer;
 }
 
-enum class CacheTypeOption : std::uint8_t {
-  kAuto,  // F32 for models whose weights are F32, else F16
-  kF32,
-  kF16,
-};
-
 // The order in which waiting requests are admitted; see docs/scheduling.md.
 enum class PolicyOption : std::uint8_t {
   kFcfs,      // by arrival
@@ -60,7 +54,8 @@ struct EngineOptions {
   std::uint32_t max_waiting = 1024;  // sequences waiting for admission; beyond: kExhausted
   std::uint32_t threads = 0;         // 0: the physical cores
   PinOption pin_threads = PinOption::kAuto;
-  CacheTypeOption cache_type = CacheTypeOption::kAuto;
+  std::string cache_type = "auto";  // of keys and values: "f32", "f16", "bf16", "q8_0"; "auto": f32
+                                    // for models whose weights are F32, else f16
   std::string kernels;  // "portable", "avx2", "avx512", "avx512_vnni", "avx512_bf16"; empty: what
                         // DOVETAIL_ISA names, else the best that the CPU runs
 

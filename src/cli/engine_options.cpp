@@ -12,6 +12,7 @@
 #include "cli/output.h"
 #include "cli/values.h"
 #include "engine/options.h"
+#include "kernels/cache_type_names.h"
 #include "load/model_source.h"
 
 namespace dovetail::cli {
@@ -32,16 +33,12 @@ Status read_pinning(const std::string& text, PinOption& pinning) {
   return {};
 }
 
-Status read_cache_type(const std::string& text, CacheTypeOption& type) {
-  if (text == "auto") {
-    type = CacheTypeOption::kAuto;
-  } else if (text == "f32") {
-    type = CacheTypeOption::kF32;
-  } else if (text == "f16") {
-    type = CacheTypeOption::kF16;
-  } else {
-    return fail(ErrorKind::kInvalid, "'{}' is no cache type, expected auto, f32 or f16", text);
+Status read_cache_type(const std::string& text, std::string& type) {
+  if (text != engine::kAutoCacheType && !kernels::find_cache_type(text)) {
+    return fail(ErrorKind::kInvalid, "'{}' is no cache type, expected {}, {}", text,
+                engine::kAutoCacheType, kernels::cache_type_names(", ", " or "));
   }
+  type = text;
   return {};
 }
 
@@ -154,8 +151,10 @@ void add_size_options(CLI::App& app, EngineOptions& options) {
               "Cache blocks of 16 positions (0: what all sequences need, within --kv-memory)")
       ->group(group);
   add_cache_memory(app, options);
+  const std::string cache_types =
+      fmt::format("{}|{}", engine::kAutoCacheType, kernels::cache_type_names("|", "|"));
   add_value(
-      app, "--kv-cache-dtype", "auto|f32|f16",
+      app, "--kv-cache-dtype", cache_types.c_str(),
       [&options](const std::string& text) { return read_cache_type(text, options.cache_type); },
       "Type of the cache (auto: f32 for models of F32 weights, else f16)")
       ->group(group);

@@ -25,10 +25,6 @@ std::string show_rope(const load::RopeConfig& rope) {
   return text + fmt::format(", {} scaling by {}", rope_scaling_name(rope.scaling), rope.factor);
 }
 
-std::string_view cache_type_name(CacheTypeOption type) {
-  return type == CacheTypeOption::kF32 ? "f32" : "f16";
-}
-
 std::string model_part(const load::ModelSource& source, const ModelReport& report) {
   const load::ModelConfig& config = source.config;
   std::string text = row("model", source.name);
@@ -63,7 +59,7 @@ std::string memory_part(const MemoryNeed& need) {
                                  options.max_num_seqs, options.max_context);
   text += row("  weights", show_bytes(need.weights));
   text += row("  cache", fmt::format("{} ({}): {} blocks of 16 positions", show_bytes(need.cache),
-                                     cache_type_name(options.cache_type), options.kv_blocks));
+                                     options.cache_type, options.kv_blocks));
   text += row("", fmt::format("{} per position, {} per full sequence; {} full sequences fit",
                               show_bytes(need.cache_token), show_bytes(need.cache_sequence),
                               need.full_sequences));
@@ -126,7 +122,7 @@ Json report_json(const load::ModelSource& source, const ModelReport& report, boo
                     {"max_model_len", need.options.max_context},
                     {"max_num_batched_tokens", need.options.max_num_batched_tokens},
                     {"kv_blocks", need.options.kv_blocks},
-                    {"kv_cache_dtype", cache_type_name(need.options.cache_type)},
+                    {"kv_cache_dtype", need.options.cache_type},
                     {"weights_bytes", need.weights},
                     {"cache_bytes_per_token", need.cache_token},
                     {"cache_bytes_per_sequence", need.cache_sequence},

@@ -112,7 +112,7 @@ Result<int> run(SimulateOptions& options) {
                        "--async-scheduling: planning takes no time under the virtual clock, so "
                        "there is nothing to overlap; leave it out");
   }
-  if (options.engine.kv_memory > 0 || options.engine.cache_type != CacheTypeOption::kAuto) {
+  if (options.engine.kv_memory > 0 || options.engine.cache_type != engine::kAutoCacheType) {
     return usage_error(kSimulateName,
                        "--kv-memory, --kv-cache-dtype: without a model the bytes of a cache block "
                        "are unknown, expected --kv-blocks");

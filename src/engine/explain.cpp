@@ -43,10 +43,11 @@ class Explanation {
                     binding(options_) == cores::Binding::kCache ? ", where it stays" : ""));
     add("kernels", options_.kernels,
         given_.kernels.empty() ? "the best that this CPU runs, or DOVETAIL_ISA" : "as given");
-    add("kv-cache-dtype", options_.cache_type == CacheTypeOption::kF32 ? "f32" : "f16",
-        given_.cache_type != CacheTypeOption::kAuto    ? "as given"
-        : options_.cache_type == CacheTypeOption::kF32 ? "as the weights are"
-                                                       : "the weights have no more digits");
+    const bool full = resolved_.cache_shape.type == kernels::CacheType::kF32;
+    add("kv-cache-dtype", options_.cache_type,
+        given_.cache_type != kAutoCacheType ? "as given"
+        : full                              ? "as the weights are"
+                                            : "the weights have no more digits");
     add("max-num-seqs", options_.max_num_seqs, or_default(&EngineOptions::max_num_seqs));
     add("max-num-batched-tokens", options_.max_num_batched_tokens,
         or_default(&EngineOptions::max_num_batched_tokens));

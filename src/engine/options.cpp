@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cores/topology.h"
+#include "kernels/cache_type_names.h"
 #include "kv/block_pool.h"
 
 namespace dovetail::engine {
@@ -111,14 +112,12 @@ Result<const kernels::Kernels*> choose_kernels(const std::string& given) {
               variable != nullptr ? kKernelsVariable : "kernels", name, fmt::join(names, ", "));
 }
 
-kernels::CacheType cache_type(CacheTypeOption option, const load::ModelSource& source) {
-  switch (option) {
-    case CacheTypeOption::kF32:
-      return kernels::CacheType::kF32;
-    case CacheTypeOption::kF16:
-      return kernels::CacheType::kF16;
-    case CacheTypeOption::kAuto:
-      break;
+Result<kernels::CacheType> cache_type(const std::string& option, const load::ModelSource& source) {
+  if (option != kAutoCacheType) {
+    const std::optional<kernels::CacheType> type = kernels::find_cache_type(option);
+    if (type) return *type;
+    return fail(ErrorKind::kInvalid, "cache_type: '{}' is no cache type, expected {}, {}", option,
+                kAutoCacheType, kernels::cache_type_names(", ", " or "));
   }
   const bool full = source.tensors.at("blk.0.attn_q.weight").type == kernels::DataType::kF32;
   return full ? kernels::CacheType::kF32 : kernels::CacheType::kF16;
@@ -220,11 +219,10 @@ Result<ResolvedOptions> resolve(EngineOptions options, const load::ModelSource& 
   options.kernels = resolved.kernels->name;
 
   const load::ModelConfig& config = source.config;
-  resolved.cache_shape = {config.layers, config.kv_heads, config.head_dim,
-                          cache_type(options.cache_type, source)};
-  options.cache_type = resolved.cache_shape.type == kernels::CacheType::kF32
-                           ? CacheTypeOption::kF32
-                           : CacheTypeOption::kF16;
+  const Result<kernels::CacheType> type = cache_type(options.cache_type, source);
+  if (!type) return fail(type.error());
+  resolved.cache_shape = {config.layers, config.kv_heads, config.head_dim, *type};
+  options.cache_type = kernels::info(*type).name;
   if (const Status ok = resolve_cache(options, source, resolved.cache_shape); !ok)
     return fail(ok.error());
   resolved.options = std::move(options);

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -25,6 +26,9 @@ struct ResolvedOptions {
 
 // kInvalid names the option, its value and what would be valid for this model and machine.
 Result<ResolvedOptions> resolve(EngineOptions options, const load::ModelSource& source);
+
+// EngineOptions::cache_type that chooses by the weights.
+inline constexpr std::string_view kAutoCacheType = "auto";
 
 // The longest EngineOptions::target_inter_token_ms: in effect no bound, for callers that do not
 // stream.

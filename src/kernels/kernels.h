@@ -5,21 +5,21 @@
 #include <span>
 #include <string_view>
 
+#include "kernels/cache_type.h"
 #include "kernels/data_type.h"
 
 namespace dovetail::kernels {
 
-// Positions per block of the key/value cache, and of the tiles in which attention walks a context.
-inline constexpr std::size_t kBlockSize = 16;
+// Positions that attention reduces by themselves and merges in their order, from position 0 on.
+inline constexpr std::size_t kAttentionSegment = 1024;
+
+// Floats that attention leaves of a segment for one row and head.
+constexpr std::size_t attention_part_floats(std::size_t head_dim) {
+  return kBlockSize + padded_dims(head_dim);
+}
 
 // Rows of weights in a packed panel.
 inline constexpr std::size_t kPanelRows = 16;
-
-enum class CacheType : std::uint8_t { kF32, kF16 };
-
-constexpr std::size_t cache_element_bytes(CacheType type) {
-  return type == CacheType::kF32 ? 4 : 2;
-}
 
 enum class Function : std::uint8_t { kExp, kSigmoid, kTanh, kErf, kSoftplus };
 
@@ -41,14 +41,14 @@ struct MatmulArgs {
 
 // Causal attention of `rows` consecutive positions of one sequence, for the query heads that share
 // one key/value head. Softmax(q·k * scale) v over the positions p with  max(0, position - window +
-// 1) <= p <= position. The walk over the context goes in tiles of kBlockSize positions anchored at
+// 1) <= p <= position. The walk over the context goes in segments and spans of blocks anchored at
 // absolute position 0, so that a row's bits do not depend on the rows beside it. What lies in
 // positions that a row may not see never reaches its output: it may be NaN. Pointers of blocks that
 // no row sees may be null.
 struct AttentionArgs {
   CacheType cache_type = CacheType::kF32;
-  // One pointer per block of the context: kBlockSize x head_dim elements each, position-major, of
-  // this layer and key/value head.
+  // One pointer per block of the context: its tile of this layer and key/value head, laid out as
+  // cache_type.h says.
   const std::byte* const* key_blocks = nullptr;
   const std::byte* const* value_blocks = nullptr;
   const float* query =
@@ -62,6 +62,12 @@ struct AttentionArgs {
   std::size_t first_position = 0;  // of row 0
   std::size_t window = 0;          // 0: all
   float scale = 1.0F;
+
+  // Takes the positions of this segment alone, and leaves for row and head a part for
+  // merge_attention(): attention_part_floats(head_dim) floats at output[row * output_stride + head
+  // * attention_part_floats(head_dim)]. Pointers of other segments' blocks may be null.
+  static constexpr std::size_t kAllSegments = static_cast<std::size_t>(-1);
+  std::size_t segment = kAllSegments;
 };
 
 // The arithmetic of one instruction set. Every function is pure and thread-safe, and every output
@@ -89,6 +95,11 @@ struct Kernels {
                std::byte* out);
 
   void (*attention)(const AttentionArgs& args);
+  // The output of one row and head, head_dim floats, from its parts: that of segment i at
+  // parts[i * stride], for all of a context or for those of which it sees something. The same bits
+  // as attention() of all segments.
+  void (*merge_attention)(const float* parts, std::size_t count, std::size_t stride,
+                          std::size_t head_dim, float* output);
 
   // One row of a weight matrix as floats (embedding look-up).
   void (*dequantize_row)(DataType type, const std::byte* row, std::size_t k, float* out);
@@ -108,8 +119,12 @@ struct Kernels {
   void (*add)(float* x, const float* y, std::size_t n);
   // x[i] += y[i] * factor, rounded twice
   void (*add_scaled)(float* x, const float* y, float factor, std::size_t n);
-  // Floats into cache elements (round to nearest even), n of them.
-  void (*store_cache)(CacheType type, const float* x, std::size_t n, std::byte* out);
+  // One position's floats, head_dim of them, rounded (to nearest even) into a tile of the cache:
+  // see cache_type.h. Other positions' bytes are not touched. Position is that within the block.
+  void (*store_key)(CacheType type, const float* key, std::size_t head_dim, std::size_t position,
+                    std::byte* tile);
+  void (*store_value)(CacheType type, const float* value, std::size_t head_dim,
+                      std::size_t position, std::byte* tile);
 };
 
 // The instruction sets that this build has and this CPU runs, best first; never empty ("portable"

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cassert>
 #include <cerrno>
 #include <cstring>
@@ -22,6 +23,8 @@ Result<Cache> Cache::create(const CacheShape& shape, std::uint32_t blocks) {
     return fail(ErrorKind::kExhausted, "cache: no memory for {} blocks of {} bytes: {}", blocks,
                 shape.block_bytes(), std::strerror(errno));
   }
+  // Where the system has none, pages are small.
+  madvise(memory, bytes, MADV_HUGEPAGE);
   return Cache(shape, blocks,
                std::unique_ptr<std::byte[], Unmap>(static_cast<std::byte*>(memory), Unmap{bytes}));
 }
@@ -31,15 +34,19 @@ void Cache::Unmap::operator()(std::byte* memory) const { munmap(memory, bytes); 
 std::byte* Cache::tile(std::uint32_t layer, std::uint32_t head, std::uint32_t block,
                        std::size_t which) const {
   assert(layer < shape_.layers && head < shape_.kv_heads && block < blocks_);
-  const std::size_t index =
-      ((static_cast<std::size_t>(block) * shape_.layers + layer) * shape_.kv_heads + head) * 2 +
-      which;
-  return memory_.get() + index * shape_.tile_bytes();
+  const std::uint32_t first = block / kGroup * kGroup;  // of the group
+  const std::size_t in_group = std::min(kGroup, blocks_ - first);
+  const std::size_t stream = std::size_t{layer} * shape_.kv_heads + head;
+  const std::size_t index = (stream * in_group + (block - first)) * 2 + which;
+  return memory_.get() + first * shape_.block_bytes() + index * shape_.tile_bytes();
 }
 
 void Cache::poison(std::uint32_t block) const {
-  // All bits set is a NaN in F32 and in F16.
-  std::memset(keys(0, 0, block), 0xff, shape_.block_bytes());
+  // All bits set is a NaN in F32, F16 and BF16, and in the scales of Q8_0.
+  for (std::uint32_t layer = 0; layer < shape_.layers; ++layer) {
+    for (std::uint32_t head = 0; head < shape_.kv_heads; ++head)
+      std::memset(keys(layer, head, block), 0xff, 2 * shape_.tile_bytes());
+  }
 }
 
 }  // namespace dovetail::model

@@ -18,14 +18,17 @@ struct CacheShape {
   kernels::CacheType type = kernels::CacheType::kF16;
 
   std::size_t tile_bytes() const {  // one layer, one head, keys or values of one block
-    return kernels::kBlockSize * head_dim * kernels::cache_element_bytes(type);
+    return kernels::cache_tile_bytes(type, head_dim);
   }
   std::size_t block_bytes() const { return tile_bytes() * kv_heads * layers * 2; }
 };
 
 // The bytes behind the blocks that the scheduler counts. Memory is reserved at once and taken from
-// the system when it is first written. Different blocks may be written by different threads; the
-// cache does no locking.
+// the system, in huge pages where it has them, when it is first written. Different blocks may be
+// written by different threads; the cache does no locking.
+//
+// Blocks are stored in groups of kGroup. The tiles of a layer and head are contiguous within a
+// group, so that attention reads long stretches where a sequence has neighbouring blocks.
 class Cache {
  public:
   // kExhausted: the system does not grant the address space.
@@ -34,7 +37,10 @@ class Cache {
   const CacheShape& shape() const { return shape_; }
   std::uint32_t blocks() const { return blocks_; }
 
-  // kBlockSize x head_dim elements, position-major.
+  // Blocks in a group; the last one may have fewer.
+  static constexpr std::uint32_t kGroup = 16;
+
+  // Tiles: see kernels/cache_type.h.
   std::byte* keys(std::uint32_t layer, std::uint32_t head, std::uint32_t block) const {
     return tile(layer, head, block, 0);
   }
@@ -42,7 +48,7 @@ class Cache {
     return tile(layer, head, block, 1);
   }
 
-  // Fills a block with NaN, so that reading what nobody wrote shows.
+  // Fills a block with NaN, so that reading what was never written shows.
   void poison(std::uint32_t block) const;
 
  private:

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cmath>
 #include <new>
 #include <utility>
 
@@ -112,6 +111,7 @@ void Decoder::forward(std::span<const Segment> segments, const Cache& cache,
   }
   prepared_.reserve(rows * prepared_row_bytes_);
   prepared_logit_rows_.reserve(pass_.wanted().size() * logits_product_.row_bytes());
+  split_attention();
   share_out();
 
   Graph& graph = graph_of(shape());
@@ -286,7 +286,8 @@ void Decoder::share_out() {
   const LayerProducts& products = products_.front();
   blocks_.clear();
   last_blocks_.clear();
-  for (const RowTile& tile : pass_.tiles()) {
+  for (std::uint32_t index_of_tile = 0; index_of_tile < pass_.tiles().size(); ++index_of_tile) {
+    const RowTile& tile = pass_.tiles()[index_of_tile];
     const std::size_t all = tile.rows.size();
     // All lanes gather for experts, and none should be long in coming.
     if (!experts_) of_tile = {all, pass_.rows().size()};
@@ -300,7 +301,7 @@ void Decoder::share_out() {
       made[index(Stage::kQueryKeyValue)] = share_product(products.query_key_value, all);
       made[index(Stage::kPlace)] = share(all, all * 4 * (query_size_ + kv_size_));
       made[index(Stage::kAttend)] =
-          share(queries.size() * config_.kv_heads, 2 * reads * query_size_);
+          share(attention_items(index_of_tile, queries), 2 * reads * query_size_);
       made[index(Stage::kAttended)] = share(rows, rows * 2 * query_size_);
       made[index(Stage::kOutput)] = share_product(products.output, rows);
       made[index(Stage::kMlpNorm)] = share(rows, rows * 4 * hidden);
@@ -358,9 +359,9 @@ void Decoder::run(Stage stage, std::uint32_t layer, std::uint32_t index, const c
     case Stage::kPlace:
       return place(layer, tile, part(all));
     case Stage::kAttend:
-      return attend(layer, tile, block, blocks);
+      return attend(layer, index, block, blocks);
     case Stage::kAttended:
-      return take_attended(layer, tile, part(rows));
+      return take_attended(layer, index, part(rows));
     case Stage::kOutput:
       return products.output.multiply(block, blocks, rows, prepared(tile),
                                       {at(projected_, hidden)});
@@ -447,64 +448,12 @@ void Decoder::place(std::uint32_t layer, const RowTile& tile, const Range& rows)
 
     const Segment& segment = pass_.segments()[pass_.rows()[row].segment];
     const std::uint32_t block = segment.block_table[position / kernels::kBlockSize];
-    const std::size_t offset =
-        position % kernels::kBlockSize * dim * kernels::cache_element_bytes(type);
+    const std::size_t slot = position % kernels::kBlockSize;
     for (std::uint32_t head = 0; head < config_.kv_heads; ++head) {
       turn(key + head * dim, weights.key_norm);
-      kernels_.store_cache(type, key + head * dim, dim, cache_->keys(layer, head, block) + offset);
-      kernels_.store_cache(type, value + head * dim, dim,
-                           cache_->values(layer, head, block) + offset);
+      kernels_.store_key(type, key + head * dim, dim, slot, cache_->keys(layer, head, block));
+      kernels_.store_value(type, value + head * dim, dim, slot, cache_->values(layer, head, block));
     }
-  }
-}
-
-// The longer contexts lie together, so blocks take what they do in turns.
-void Decoder::attend(std::uint32_t layer, const RowTile& tile, std::uint32_t block,
-                     std::uint32_t blocks) {
-  const Range& queries = layer + 1 == config_.layers ? tile.wanted_queries : tile.queries;
-  const std::uint32_t items = queries.size() * config_.kv_heads;
-  for (std::uint32_t item = block; item < items; item += blocks) {
-    attend(layer, item % config_.kv_heads,
-           pass_.queries()[queries.begin + item / config_.kv_heads]);
-  }
-}
-
-void Decoder::attend(std::uint32_t layer, std::uint32_t kv_head, const QueryTile& queries) {
-  const Segment& segment = pass_.segments()[queries.segment];
-  const std::size_t blocks =
-      (queries.position + queries.rows + kernels::kBlockSize - 1) / kernels::kBlockSize;
-  // One pair of pointer lists per thread, kept between calls.
-  thread_local std::vector<const std::byte*> keys;
-  thread_local std::vector<const std::byte*> values;
-  keys.resize(blocks);
-  values.resize(blocks);
-  for (std::size_t i = 0; i < blocks; ++i) {
-    keys[i] = cache_->keys(layer, kv_head, segment.block_table[i]);
-    values[i] = cache_->values(layer, kv_head, segment.block_table[i]);
-  }
-  const std::size_t group = config_.heads / config_.kv_heads;
-  const std::size_t offset = queries.row * query_size_ + kv_head * group * config_.head_dim;
-  kernels::AttentionArgs args;
-  args.cache_type = cache_->shape().type;
-  args.key_blocks = keys.data();
-  args.value_blocks = values.data();
-  args.query = query_.data() + offset;
-  args.query_stride = query_size_;
-  args.output = attended_.data() + offset;
-  args.output_stride = query_size_;
-  args.rows = queries.rows;
-  args.heads = group;
-  args.head_dim = config_.head_dim;
-  args.first_position = queries.position;
-  args.window = config_.sliding_window;
-  args.scale = 1.0F / std::sqrt(static_cast<float>(config_.head_dim));
-  kernels_.attention(args);
-}
-
-void Decoder::take_attended(std::uint32_t layer, const RowTile& tile, const Range& rows) {
-  for (std::uint32_t i = rows.begin; i < rows.end; ++i) {
-    products_[layer].output.prepare(attended_.data() + row_at(layer, tile, i) * query_size_, i,
-                                    rows_of(layer, tile), prepared(tile));
   }
 }
 

@@ -80,8 +80,8 @@ class Decoder {
     kNorm,           // what the layer before gave is added; attention norm
     kQueryKeyValue,  // products
     kPlace,          // biases, head norms and rotation; keys and values into the cache
-    kAttend,         // query tiles x key/value heads
-    kAttended,       // what attention gave is prepared
+    kAttend,         // query tiles x key/value heads (x segments of the context)
+    kAttended,       // what attention gave is merged, if it came by segments, and prepared
     kOutput,         // product
     kMlpNorm,        // what attention gave is added; norm
     kGateUp,         // products
@@ -116,6 +116,13 @@ class Decoder {
     bool operator==(const Shape&) const = default;
   };
 
+  // A tile whose attention is computed by segments of the context: what it gives is stored from
+  // `begin` of parts_ on, [row of the tile][key/value head][segment][head of the group].
+  struct Split {
+    std::size_t begin = 0;
+    std::uint32_t segments = 0;  // 0: the tile is not split
+  };
+
   // A recorded pass.
   struct Graph {
     struct Task {
@@ -140,9 +147,15 @@ class Decoder {
   void embed(const RowTile& tile, const Range& rows);
   void norm(std::uint32_t layer, const RowTile& tile, const Range& rows);
   void place(std::uint32_t layer, const RowTile& tile, const Range& rows);
-  void attend(std::uint32_t layer, const RowTile& tile, std::uint32_t block, std::uint32_t blocks);
-  void attend(std::uint32_t layer, std::uint32_t kv_head, const QueryTile& queries);
-  void take_attended(std::uint32_t layer, const RowTile& tile, const Range& rows);
+  void attend(std::uint32_t layer, std::uint32_t tile, std::uint32_t block, std::uint32_t blocks);
+  void attend(std::uint32_t layer, std::uint32_t kv_head, const QueryTile& queries,
+              kernels::AttentionArgs args);
+  Range segments_of(std::uint32_t position, std::uint32_t rows) const;
+  std::uint32_t attention_items(std::uint32_t tile, const Range& queries) const;
+  float* parts_of(std::uint32_t tile, std::uint32_t row, std::uint32_t kv_head,
+                  std::uint32_t segment);
+  void split_attention();
+  void take_attended(std::uint32_t layer, std::uint32_t tile, const Range& rows);
   void mlp_norm(std::uint32_t layer, const RowTile& tile, const Range& rows);
   void activate(std::uint32_t layer, const RowTile& tile, const Range& rows);
   void logit_rows(const RowTile& tile, const Range& rows);
@@ -174,6 +187,8 @@ class Decoder {
   const Cache* cache_ = nullptr;
   std::span<float> logits_;
   std::vector<Blocks> blocks_, last_blocks_;  // by tile; the latter of the last layer
+  std::vector<Split> splits_;                 // by tile
+  std::vector<float> parts_;
   std::vector<float> residual_, query_, key_, value_, attended_, gate_, up_, projected_;
   AlignedBuffer prepared_, prepared_logit_rows_;
 };

@@ -14,6 +14,7 @@ enum class Mutant {
   kPartsDoNotMeet,    // the parts of an expert's task go on before the others are there
   kCapacity,          // an expert takes no more rows than the mean of a tile's
   kTilesAreTheShape,  // passes of as many tiles run one graph, whatever their tiles share
+  kOneSegmentTooFew,  // of the segments of a context that lanes share, the first is left out
   kCount
 };
 

@@ -25,6 +25,9 @@ struct Share {
   std::size_t part = 1, whole = 1;
 };
 
+// Blocks for each lane that work is cut into, if it is.
+inline constexpr std::size_t kBlocksPerLane = 2;
+
 // Multiplications from which on lanes share them.
 inline constexpr std::size_t kWorthSharing = std::size_t{1} << 17;
 
@@ -33,7 +36,6 @@ inline constexpr std::size_t kWorthSharing = std::size_t{1} << 17;
 // one does not hold up the others.
 inline std::uint32_t share(std::size_t items, std::size_t work, std::size_t lanes,
                            const Share& of = {}) {
-  constexpr std::size_t kBlocksPerLane = 2;
   if (lanes == 1 || items <= 1 || work < kWorthSharing) return 1;
   const std::size_t blocks = (kBlocksPerLane * lanes * of.part + of.whole / 2) / of.whole;
   return static_cast<std::uint32_t>(std::clamp<std::size_t>(blocks, 1, items));

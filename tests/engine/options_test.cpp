@@ -62,6 +62,8 @@ TEST(Options, EveryRangeNamesOptionValueAndWhatIsValid) {
        "trace_events: 1099511627776 is out of range, expected 0 (off) to 67108864"},
       {[](EngineOptions& o) { o.threads = 2000; }, "threads: 2000 is out of range, expected 0 to"},
       {[](EngineOptions& o) { o.kernels = "abacus"; }, "kernels: 'abacus' is not available"},
+      {[](EngineOptions& o) { o.cache_type = "q4_0"; },
+       "cache_type: 'q4_0' is no cache type, expected auto, f32, f16, bf16 or q8_0"},
       {[](EngineOptions& o) { o.kv_blocks = 0xffffffff; }, "kv_blocks: 4294967295 is out of range"},
       {[](EngineOptions& o) { o.kv_blocks = 1U << 30; },
        "kv_blocks: 1073741824 cache blocks of 8192 bytes do not fit the memory of "},

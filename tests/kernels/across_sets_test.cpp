@@ -111,56 +111,104 @@ INSTANTIATE_TEST_SUITE_P(All, FloatProducts,
                            return std::string(kernels::info(test.param).name);
                          });
 
-TEST(AcrossSets, Attention) {
+// Tiles of a context that a set wrote.
+struct Tiles {
+  Tiles(const Kernels& kernels, CacheType type, std::size_t dim, const std::vector<float>& keys,
+        const std::vector<float>& values) {
+    const std::size_t bytes = cache_tile_bytes(type, dim);
+    const std::size_t blocks = keys.size() / dim / kBlockSize;
+    for (auto& tiles : stored) tiles.resize(blocks * bytes);
+    for (std::size_t p = 0; p < blocks * kBlockSize; ++p) {
+      const std::size_t tile = p / kBlockSize * bytes;
+      kernels.store_key(type, keys.data() + p * dim, dim, p % kBlockSize, stored[0].data() + tile);
+      kernels.store_value(type, values.data() + p * dim, dim, p % kBlockSize,
+                          stored[1].data() + tile);
+    }
+    for (std::size_t b = 0; b < blocks; ++b) {
+      for (int i : {0, 1}) of[i].push_back(stored[i].data() + b * bytes);
+    }
+  }
+
+  reference::Bytes stored[2];
+  std::vector<const std::byte*> of[2];
+};
+
+class CacheTypes : public ::testing::TestWithParam<CacheTypeInfo> {};
+
+TEST_P(CacheTypes, HaveTheSameAttentionInEverySet) {
+  const CacheType type = GetParam().type;
   std::mt19937 random(22);
-  for (const CacheType type : {CacheType::kF32, CacheType::kF16}) {
-    for (const std::size_t dim : {1, 7, 16, 40, 64, 72, 80, 128, 256}) {
-      for (const int variant : {0, 1, 2}) {
-        const std::size_t rows = 1 + random() % 9;
-        const std::size_t heads = 1 + random() % 5;
-        const std::size_t positions = rows + random() % 90;
-        const std::size_t blocks = (positions + kBlockSize - 1) / kBlockSize;
-        const std::size_t bytes = kBlockSize * dim * cache_element_bytes(type);
-        auto keys = mixed(blocks * kBlockSize * dim, random, false);
-        auto values = mixed(blocks * kBlockSize * dim, random, variant > 0);
-        auto query = reference::random_floats(rows * heads * dim, random);
-        if (variant == 2) {  // overflowing and undefined scores
-          for (int i = 0; i < 3; ++i) keys[random() % keys.size()] = 0x1p14F;
-          query[random() % query.size()] = kInfinity;
-          query[random() % query.size()] = NAN;
-          query[random() % query.size()] = -0x1p120F;
-        }
-        expect_one_result(
-            "head_dim " + std::to_string(dim) + ", variant " + std::to_string(variant),
-            [&](const Kernels& kernels) {
-              reference::Bytes stored[2] = {reference::Bytes(blocks * bytes),
-                                            reference::Bytes(blocks * bytes)};
-              kernels.store_cache(type, keys.data(), keys.size(), stored[0].data());
-              kernels.store_cache(type, values.data(), values.size(), stored[1].data());
-              std::vector<const std::byte*> of[2];
-              for (std::size_t b = 0; b < blocks; ++b) {
-                for (int i : {0, 1}) of[i].push_back(stored[i].data() + b * bytes);
-              }
-              std::vector<float> output(query.size());
-              kernels.attention({.cache_type = type,
-                                 .key_blocks = of[0].data(),
-                                 .value_blocks = of[1].data(),
-                                 .query = query.data(),
-                                 .query_stride = heads * dim,
-                                 .output = output.data(),
-                                 .output_stride = heads * dim,
-                                 .rows = rows,
-                                 .heads = heads,
-                                 .head_dim = dim,
-                                 .first_position = positions - rows,
-                                 .window = positions % 3 == 0 ? positions / 2 + 1 : 0,
-                                 .scale = 0.3F});
-              return output;
-            });
+  for (const std::size_t dim : {1, 7, 16, 40, 64, 72, 80, 128, 256}) {
+    for (const int variant : {0, 1, 2, 3}) {
+      const std::size_t rows = 1 + random() % 9;
+      const std::size_t heads = 1 + random() % 5;
+      // The last variant's contexts have several segments.
+      const std::size_t before = variant == 3 ? kAttentionSegment - 4 : 0;
+      if (variant == 3 && dim > 40) continue;
+      const std::size_t positions = before + rows + random() % 90;
+      const std::size_t blocks = (positions + kBlockSize - 1) / kBlockSize;
+      auto keys = mixed(blocks * kBlockSize * dim, random, false);
+      auto values = mixed(blocks * kBlockSize * dim, random, variant > 0);
+      auto query = reference::random_floats(rows * heads * dim, random);
+      if (variant == 2) {  // overflowing and undefined scores
+        for (int i = 0; i < 3; ++i) keys[random() % keys.size()] = 0x1p14F;
+        query[random() % query.size()] = kInfinity;
+        query[random() % query.size()] = NAN;
+        query[random() % query.size()] = -0x1p120F;
       }
+      expect_one_result("head_dim " + std::to_string(dim) + ", variant " + std::to_string(variant),
+                        [&](const Kernels& kernels) {
+                          const Tiles tiles(kernels, type, dim, keys, values);
+                          std::vector<float> output(query.size());
+                          kernels.attention({.cache_type = type,
+                                             .key_blocks = tiles.of[0].data(),
+                                             .value_blocks = tiles.of[1].data(),
+                                             .query = query.data(),
+                                             .query_stride = heads * dim,
+                                             .output = output.data(),
+                                             .output_stride = heads * dim,
+                                             .rows = rows,
+                                             .heads = heads,
+                                             .head_dim = dim,
+                                             .first_position = positions - rows,
+                                             .window = positions % 3 == 0 ? positions / 2 + 1 : 0,
+                                             .scale = 0.3F});
+                          return output;
+                        });
     }
   }
 }
+
+// Every rounding, with edges, and what is no number.
+TEST_P(CacheTypes, AreStoredAlikeByEverySet) {
+  const CacheType type = GetParam().type;
+  std::mt19937 random(25);
+  for (const std::size_t dim : {1, 16, 31, 80, 256}) {
+    for (const int variant : {0, 1, 2}) {
+      auto keys = mixed(kBlockSize * dim, random, variant > 0);
+      if (variant == 2) {
+        keys[random() % keys.size()] = kInfinity;
+        keys[random() % keys.size()] = NAN;
+      }
+      expect_one_result("head_dim " + std::to_string(dim), [&](const Kernels& kernels) {
+        const Tiles tiles(kernels, type, dim, keys, keys);
+        std::vector<float> out;
+        for (std::size_t p = 0; p < kBlockSize; ++p) {
+          for (std::size_t d = 0; d < dim; ++d) {
+            using reference::Tile;
+            for (const Tile which : {Tile::kKeys, Tile::kValues}) {
+              const std::byte* tile = tiles.stored[static_cast<int>(which)].data();
+              out.push_back(static_cast<float>(reference::cached(type, which, tile, dim, p, d)));
+            }
+          }
+        }
+        return out;
+      });
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(All, CacheTypes, ::testing::ValuesIn(kCacheTypes),
+                         [](const auto& test) { return std::string(test.param.name); });
 
 TEST(AcrossSets, NormsRotationsAndGates) {
   std::mt19937 random(23);
@@ -193,13 +241,6 @@ TEST(AcrossSets, NormsRotationsAndGates) {
           return out;
         });
       }
-      expect_one_result("store_cache, " + what, [&](const Kernels& kernels) {
-        std::vector<std::byte> halves(2 * n);
-        kernels.store_cache(CacheType::kF16, x.data(), n, halves.data());
-        std::vector<float> out(n);
-        kernels.dequantize_row(DataType::kF16, halves.data(), n, out.data());
-        return out;
-      });
     }
   }
 }

@@ -17,34 +17,34 @@ struct Context {
       : cache_type(type), head_dim(dim), count(positions) {
     keys = reference::random_floats(positions * dim, random);
     values = reference::random_floats(positions * dim, random);
-    const std::size_t element = cache_element_bytes(type);
     const std::size_t blocks = positions / kBlockSize + 1;
-    block_bytes = kBlockSize * dim * element;
-    const std::vector<float> nothing(kBlockSize * dim, NAN);
-    key_bytes.resize(blocks * block_bytes + 1);
-    value_bytes.resize(blocks * block_bytes + 1);
-    for (std::size_t b = 0; b < blocks; ++b) {
-      for (auto* bytes : {&key_bytes, &value_bytes}) {
-        kernels.store_cache(type, nothing.data(), nothing.size(), bytes->data() + b * block_bytes);
-      }
+    block_bytes = cache_tile_bytes(type, dim);
+    key_bytes.resize(blocks * block_bytes);
+    value_bytes.resize(blocks * block_bytes);
+    const std::vector<float> nothing(dim, NAN);
+    for (std::size_t p = 0; p < blocks * kBlockSize; ++p) {
+      const bool there = p < positions;
+      store(kernels, p, there ? keys.data() + p * dim : nothing.data(),
+            there ? values.data() + p * dim : nothing.data());
     }
-    kernels.store_cache(type, keys.data(), keys.size(), key_bytes.data());
-    kernels.store_cache(type, values.data(), values.size(), value_bytes.data());
     for (std::size_t b = 0; b < blocks; ++b) {
       key_blocks.push_back(key_bytes.data() + b * block_bytes);
       value_blocks.push_back(value_bytes.data() + b * block_bytes);
     }
   }
 
-  double key(std::size_t p, std::size_t d) const { return at(key_bytes, p, d); }
-  double value(std::size_t p, std::size_t d) const { return at(value_bytes, p, d); }
-  double at(const reference::Bytes& bytes, std::size_t p, std::size_t d) const {
-    const std::size_t element = cache_element_bytes(cache_type);
-    const std::byte* at = bytes.data() + (p * head_dim + d) * element;
-    if (cache_type == CacheType::kF16) return reference::half_at(at);
-    float value;
-    std::memcpy(&value, at, sizeof value);
-    return value;
+  void store(const Kernels& kernels, std::size_t p, const float* key, const float* value) {
+    const std::size_t tile = p / kBlockSize * block_bytes;
+    kernels.store_key(cache_type, key, head_dim, p % kBlockSize, key_bytes.data() + tile);
+    kernels.store_value(cache_type, value, head_dim, p % kBlockSize, value_bytes.data() + tile);
+  }
+  double key(std::size_t p, std::size_t d) const {
+    return reference::cached(cache_type, reference::Tile::kKeys, key_blocks[p / kBlockSize],
+                             head_dim, p % kBlockSize, d);
+  }
+  double value(std::size_t p, std::size_t d) const {
+    return reference::cached(cache_type, reference::Tile::kValues, value_blocks[p / kBlockSize],
+                             head_dim, p % kBlockSize, d);
   }
 
   CacheType cache_type;
@@ -82,12 +82,14 @@ TEST_P(Attention, IsNearTheSoftmaxInDouble) {
                         {0, 70, 1, 128, 0, CacheType::kF32},   {5, 50, 5, 33, 7, CacheType::kF32},
                         {100, 9, 8, 80, 16, CacheType::kF16},  {31, 2, 1, 256, 1, CacheType::kF32},
                         {63, 33, 2, 96, 48, CacheType::kF16},  {4000, 2, 3, 64, 0, CacheType::kF32},
-                        {9000, 1, 1, 128, 0, CacheType::kF16}, {2, 1, 1, 1, 0, CacheType::kF32}};
+                        {9000, 1, 1, 128, 0, CacheType::kF16}, {2, 1, 1, 1, 0, CacheType::kF32},
+                        {40, 3, 2, 128, 0, CacheType::kBF16},  {1, 30, 7, 72, 9, CacheType::kBF16},
+                        {1020, 9, 6, 64, 0, CacheType::kQ8_0}, {3, 20, 5, 80, 30, CacheType::kQ8_0},
+                        {8, 3, 1, 33, 0, CacheType::kQ8_0}};
   std::mt19937 random(3);
   for (const Case& c : cases) {
     SCOPED_TRACE(fmt::format("first={} rows={} heads={} dim={} window={} {}", c.first, c.rows,
-                             c.heads, c.head_dim, c.window,
-                             c.type == CacheType::kF32 ? "f32" : "f16"));
+                             c.heads, c.head_dim, c.window, info(c.type).name));
     const Context context(kernels(), c.type, c.first + c.rows, c.head_dim, random);
     const auto query = reference::random_floats(c.rows * c.heads * c.head_dim, random, 2);
     std::vector<float> output(query.size(), NAN);
@@ -124,7 +126,7 @@ TEST_P(Attention, IsNearTheSoftmaxInDouble) {
 TEST_P(Attention, HasTheSameBitsInEveryCompany) {
   EXPECT_TRUE(rc::check([&] {
     Case c{};
-    c.type = *rc::gen::element(CacheType::kF32, CacheType::kF16);
+    c.type = kCacheTypes[*rc::gen::inRange<std::size_t>(0, std::size(kCacheTypes))].type;
     c.head_dim = *rc::gen::element<std::size_t>(8, 12, 17, 64, 80, 128);
     c.heads = *rc::gen::inRange<std::size_t>(1, 9);
     c.window = *rc::gen::element<std::size_t>(0, 0, 1, 5, 16, 40);
@@ -149,9 +151,7 @@ TEST_P(Attention, HasTheSameBitsInEveryCompany) {
     const std::vector<float> nothing(c.head_dim, NAN);
     for (std::size_t p = 0; p < end; ++p) {
       if (p >= seen && p < part.first + part.rows) continue;
-      const std::size_t at = p * c.head_dim * cache_element_bytes(c.type);
-      kernels().store_cache(c.type, nothing.data(), c.head_dim, narrow.key_bytes.data() + at);
-      kernels().store_cache(c.type, nothing.data(), c.head_dim, narrow.value_bytes.data() + at);
+      narrow.store(kernels(), p, nothing.data(), nothing.data());
     }
     for (std::size_t b = 0; b < narrow.key_blocks.size(); ++b) {
       // Blocks that no row sees may not even be there.
@@ -181,6 +181,68 @@ TEST_P(Attention, HasTheSameBitsInEveryCompany) {
   }));
 }
 
+// Rows on either side of the borders between segments, alone, together, and merged from the parts
+// of one segment each, which may hold none of the others' blocks.
+TEST_P(Attention, MergesSegmentsToTheSameBits) {
+  std::mt19937 random(6);
+  for (const CacheTypeInfo& type : kCacheTypes) {
+    for (const std::size_t window : {0, 7, 1100}) {
+      const Case c{.first = 2 * kAttentionSegment - 5,
+                   .rows = 9,
+                   .heads = 3,
+                   .head_dim = 24,
+                   .window = window,
+                   .type = type.type};
+      SCOPED_TRACE(fmt::format("{} window={}", type.name, window));
+      const Context context(kernels(), c.type, c.first + c.rows, c.head_dim, random);
+      const std::size_t width = c.heads * c.head_dim;
+      const auto query = reference::random_floats(c.rows * width, random, 2);
+      std::vector<float> whole(query.size(), NAN);
+      kernels().attention(arguments(context, c, query, whole));
+      for (std::size_t row = 0; row < c.rows; ++row) {
+        Case single = c;
+        single.first += row;
+        single.rows = 1;
+        const std::vector<float> some(
+            query.begin() + static_cast<std::ptrdiff_t>(row * width),
+            query.begin() + static_cast<std::ptrdiff_t>(row * width + width));
+        std::vector<float> output(width, NAN);
+        kernels().attention(arguments(context, single, some, output));
+        for (std::size_t i = 0; i < width; ++i) ASSERT_EQ(output[i], whole[row * width + i]);
+      }
+      constexpr std::size_t kSegments = 3;
+      const std::size_t floats = attention_part_floats(c.head_dim);
+      std::vector<float> parts(kSegments * c.rows * c.heads * floats, NAN);
+      for (std::size_t segment = 0; segment < kSegments; ++segment) {
+        Context narrow = context;
+        for (std::size_t b = 0; b < narrow.key_blocks.size(); ++b) {
+          if (b * kBlockSize / kAttentionSegment == segment) continue;
+          narrow.key_blocks[b] = narrow.value_blocks[b] = nullptr;
+        }
+        std::vector<float> nowhere;
+        AttentionArgs args = arguments(narrow, c, query, nowhere);
+        args.segment = segment;
+        args.output = parts.data() + segment * floats;
+        args.output_stride = kSegments * c.heads * floats;
+        // A head alone, so that its parts lie side by side.
+        args.heads = 1;
+        for (std::size_t head = 0; head < c.heads; ++head) {
+          kernels().attention(args);
+          args.query += c.head_dim;
+          args.output += kSegments * floats;
+        }
+      }
+      for (std::size_t i = 0; i < c.rows * c.heads; ++i) {
+        std::vector<float> output(c.head_dim, NAN);
+        kernels().merge_attention(parts.data() + i * kSegments * floats, kSegments, floats,
+                                  c.head_dim, output.data());
+        for (std::size_t d = 0; d < c.head_dim; ++d)
+          ASSERT_EQ(output[d], whole[i * c.head_dim + d]) << i << " dim " << d;
+      }
+    }
+  }
+}
+
 // Scores far apart: the running maximum moves late and far, early weights vanish without NaN.
 TEST_P(Attention, SurvivesLargeScores) {
   std::mt19937 random(5);
@@ -191,11 +253,40 @@ TEST_P(Attention, SurvivesLargeScores) {
   std::vector<float> key(16);
   for (std::size_t p = 0; p <= 200; ++p) {
     for (float& k : key) k = static_cast<float>(p) * 0.5F - 50.0F;
-    kernels().store_cache(c.type, key.data(), 16, context.key_bytes.data() + p * 64);
+    context.store(kernels(), p, key.data(), context.values.data() + p * 16);
   }
   std::vector<float> output(16, NAN);
   kernels().attention(arguments(context, c, query, output));
   for (std::size_t d = 0; d < 16; ++d) EXPECT_FLOAT_EQ(output[d], context.values[200 * 16 + d]);
+}
+
+// A position's bytes in tiles whose other positions hold something: those stay as they are.
+TEST_P(Attention, StoresOnePositionAlone) {
+  std::mt19937 random(7);
+  for (const CacheTypeInfo& type : kCacheTypes) {
+    for (const std::size_t dim : {1, 16, 33, 64, 80, 256}) {
+      SCOPED_TRACE(fmt::format("{} dim={}", type.name, dim));
+      Context context(kernels(), type.type, kBlockSize, dim, random);
+      const Context before = context;
+      const std::size_t changed = random() % kBlockSize;
+      const auto key = reference::random_floats(dim, random);
+      const auto value = reference::random_floats(dim, random);
+      context.store(kernels(), changed, key.data(), value.data());
+      Context alone(kernels(), type.type, 0, dim, random);
+      alone.store(kernels(), changed, key.data(), value.data());
+      for (std::size_t p = 0; p < kBlockSize; ++p) {
+        const Context& expected = p == changed ? alone : before;
+        for (std::size_t d = 0; d < dim; ++d) {
+          const auto at = [&](const Context& of, reference::Tile which) {
+            const auto& bytes = which == reference::Tile::kKeys ? of.key_bytes : of.value_bytes;
+            return reference::cached(type.type, which, bytes.data(), dim, p, d);
+          };
+          for (const auto which : {reference::Tile::kKeys, reference::Tile::kValues})
+            ASSERT_EQ(at(context, which), at(expected, which)) << "position " << p << " dim " << d;
+        }
+      }
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Attention,

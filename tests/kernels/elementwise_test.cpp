@@ -113,16 +113,81 @@ TEST_P(Elementwise, AddScaled) {
   }
 }
 
-TEST_P(Elementwise, StoreCacheF32) {
-  const float x[] = {1.0F, -0.0F, 3.25F};
-  float out[3];
-  kernels().store_cache(CacheType::kF32, x, 3, reinterpret_cast<std::byte*>(out));
-  EXPECT_EQ(std::memcmp(x, out, sizeof x), 0);
+// What a tile's first position has of these values, more of them than it has dimensions.
+std::vector<double> through_cache(const Kernels& kernels, CacheType type,
+                                  const std::vector<float>& x) {
+  constexpr std::size_t kDims = 256;
+  std::vector<double> out;
+  for (std::size_t i = 0; i < x.size(); i += kDims) {
+    const std::size_t n = std::min(kDims, x.size() - i);
+    std::vector<std::byte> tile(cache_tile_bytes(type, n));
+    kernels.store_value(type, x.data() + i, n, 0, tile.data());
+    for (std::size_t d = 0; d < n; ++d)
+      out.push_back(reference::cached(type, reference::Tile::kValues, tile.data(), n, 0, d));
+  }
+  return out;
+}
+
+TEST_P(Elementwise, StoreF32) {
+  const std::vector<float> x = {1.0F, -0.0F, 3.25F};
+  const auto out = through_cache(kernels(), CacheType::kF32, x);
+  for (std::size_t i = 0; i < x.size(); ++i) EXPECT_EQ(out[i], x[i]);
+}
+
+// The definition: of the two that enclose a float, the nearer one, or the even one.
+TEST_P(Elementwise, StoreBF16RoundsToNearestEven) {
+  std::vector<float> x;
+  std::vector<double> expected;
+  const auto at = [](std::uint32_t bits) { return std::bit_cast<float>(bits << 16U); };
+  for (std::uint32_t bits = 0; bits < 0x7f7f; bits += 3) {
+    for (const float sign : {1.0F, -1.0F}) {
+      const float low = sign * at(bits);
+      const float high = sign * at(bits + 1);
+      const float middle = std::bit_cast<float>(std::bit_cast<std::uint32_t>(low) + 0x8000U);
+      x.insert(x.end(), {low, std::nextafter(middle, 0.0F), middle,
+                         std::nextafter(middle, sign * std::numeric_limits<float>::max())});
+      expected.insert(expected.end(), {low, low, bits % 2 == 0 ? low : high, high});
+    }
+  }
+  x.insert(x.end(), {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::max()});
+  expected.insert(expected.end(), 2, std::numeric_limits<double>::infinity());
+  const auto out = through_cache(kernels(), CacheType::kBF16, x);
+  for (std::size_t i = 0; i < x.size(); ++i) ASSERT_EQ(out[i], expected[i]) << x[i];
+  EXPECT_TRUE(std::isnan(through_cache(kernels(), CacheType::kBF16, {NAN}).front()));
+}
+
+// Within half a step of the largest's 127th, for every 32; a step is a half, which may be off by
+// 2^-11 of it.
+TEST_P(Elementwise, StoreQ8KeepsEachGroupsDigits) {
+  std::mt19937 random(8);
+  for (const std::size_t n : {1, 31, 32, 33, 80, 128, 256}) {
+    auto x = reference::random_floats(n, random);
+    for (std::size_t i = 0; i < n; ++i) x[i] *= std::ldexp(1.0F, static_cast<int>(i / 32) * 3 - 6);
+    const auto out = through_cache(kernels(), CacheType::kQ8_0, x);
+    for (std::size_t g = 0; g < n; g += 32) {
+      double largest = 0;
+      const std::size_t end = std::min(n, g + 32);
+      for (std::size_t i = g; i < end; ++i) largest = std::max(largest, std::abs(double{x[i]}));
+      for (std::size_t i = g; i < end; ++i)
+        ASSERT_NEAR(out[i], x[i], largest / 127 * 0.502 + largest * 0x1p-11) << i;
+    }
+    // A group of zeros; one with what is no number, which the groups beside it do not show.
+    EXPECT_EQ(through_cache(kernels(), CacheType::kQ8_0, std::vector<float>(n, 0.0F)),
+              std::vector<double>(n, 0.0));
+    x[0] = n % 2 == 0 ? NAN : std::numeric_limits<float>::infinity();
+    const auto undefined = through_cache(kernels(), CacheType::kQ8_0, x);
+    for (std::size_t i = 0; i < n; ++i) {
+      if (i < 32)
+        EXPECT_TRUE(std::isnan(undefined[i]));
+      else
+        EXPECT_EQ(undefined[i], out[i]);
+    }
+  }
 }
 
 // Round to nearest even, against the definition: no half is nearer, and of two equally near ones
 // the even is taken. All halves, the points between them and the floats beside those.
-TEST_P(Elementwise, StoreCacheF16RoundsToNearestEven) {
+TEST_P(Elementwise, StoreF16RoundsToNearestEven) {
   const auto half = [](unsigned bits) {
     std::byte bytes[2];
     reference::put_half(bytes, bits);
@@ -145,12 +210,18 @@ TEST_P(Elementwise, StoreCacheF16RoundsToNearestEven) {
   }
   x.insert(x.end(), {std::numeric_limits<float>::infinity(), 1e30F});
   expected.insert(expected.end(), {0x7c00, 0x7c00});
-  std::vector<std::uint16_t> out(x.size());
-  kernels().store_cache(CacheType::kF16, x.data(), x.size(),
-                        reinterpret_cast<std::byte*>(out.data()));
-  for (std::size_t i = 0; i < x.size(); ++i) ASSERT_EQ(out[i], expected[i]) << x[i];
+  constexpr std::size_t kDims = 256;
+  std::vector<std::uint16_t> out(kBlockSize * kDims);
+  const auto store = [&](const float* from, std::size_t n) {
+    kernels().store_value(CacheType::kF16, from, n, 0, reinterpret_cast<std::byte*>(out.data()));
+  };
+  for (std::size_t i = 0; i < x.size(); i += kDims) {
+    const std::size_t n = std::min(kDims, x.size() - i);
+    store(x.data() + i, n);
+    for (std::size_t d = 0; d < n; ++d) ASSERT_EQ(out[d], expected[i + d]) << x[i + d];
+  }
   const float nan = NAN;
-  kernels().store_cache(CacheType::kF16, &nan, 1, reinterpret_cast<std::byte*>(out.data()));
+  store(&nan, 1);
   EXPECT_GT(out[0] & 0x7fff, 0x7c00);
 }
 

@@ -23,6 +23,10 @@ inline double half_at(const std::byte* p) {
   const unsigned bits = byte_at(p, 0) | byte_at(p, 1) << 8;
   const int exponent = static_cast<int>(bits >> 10 & 31);
   const double fraction = bits & 1023;
+  if (exponent == 31) {
+    if (fraction != 0) return NAN;
+    return (bits & 0x8000) != 0 ? -INFINITY : INFINITY;
+  }
   const double value =
       exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(fraction + 1024, exponent - 25);
   return (bits & 0x8000) != 0 ? -value : value;
@@ -31,6 +35,29 @@ inline double half_at(const std::byte* p) {
 inline void put_half(std::byte* p, unsigned bits) {
   p[0] = static_cast<std::byte>(bits & 255);
   p[1] = static_cast<std::byte>(bits >> 8);
+}
+
+// Dimension d of a position's key, or value, in a tile of the cache.
+enum class Tile { kKeys, kValues };
+inline double cached(CacheType type, Tile which, const std::byte* tile, std::size_t head_dim,
+                     std::size_t position, std::size_t d) {
+  const std::size_t padded = (head_dim + 15) / 16 * 16;
+  const std::size_t index = which == Tile::kKeys ? d * 16 + position : position * padded + d;
+  float value = 0;
+  switch (type) {
+    case CacheType::kF32:
+      std::memcpy(&value, tile + 4 * index, 4);
+      return value;
+    case CacheType::kF16:
+      return half_at(tile + 2 * index);
+    case CacheType::kBF16:
+      std::memcpy(reinterpret_cast<std::byte*>(&value) + 2, tile + 2 * index, 2);
+      return value;
+    case CacheType::kQ8_0:
+      return static_cast<std::int8_t>(tile[index]) *
+             half_at(tile + 16 * padded + (d / 32 * 16 + position) * 2);
+  }
+  return NAN;
 }
 
 // A row of k weights, as portable code reads it: see golden_test.cpp, which compares with what the

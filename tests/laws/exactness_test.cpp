@@ -373,11 +373,24 @@ TEST(Kernels, OfEveryInstructionSetAnswerTheSame) {
   }
 }
 
+// The law holds whatever type keys and values are stored in.
+TEST(Caches, OfEveryTypeLeaveNoTraceOfTheBatch) {
+  const auto model = test::random_model(of(Architecture::kLlama, DataType::kF32));
+  const std::vector<Arrival> arrivals = source_case(8, 48, model->config.vocab_size);
+  for (const kernels::CacheTypeInfo& cache : kernels::kCacheTypes) {
+    EngineOptions options = batch_options(4, 5, 2);
+    options.cache_type = cache.name;
+    EXPECT_EQ(first_difference(model, options, arrivals, serve(model, options, arrivals)),
+              std::nullopt)
+        << cache.name;
+  }
+}
+
 // Not only by itself: models give the same tokens, logits and log-probabilities under each.
 TEST(Kernels, OfAllInstructionSetsAnswerAlike) {
   for (const DataType type :
        {DataType::kF32, DataType::kF16, DataType::kBF16, DataType::kQ8_0, DataType::kQ4_K}) {
-    for (const CacheTypeOption cache : {CacheTypeOption::kF32, CacheTypeOption::kF16}) {
+    for (const kernels::CacheTypeInfo& cache : kernels::kCacheTypes) {
       const auto model = test::random_model(of(Architecture::kLlama, type));
       std::vector<Arrival> arrivals = source_case(8, 48, model->config.vocab_size);
       for (std::size_t i = 0; i < arrivals.size(); i += 2) {
@@ -386,7 +399,7 @@ TEST(Kernels, OfAllInstructionSetsAnswerAlike) {
         arrivals[i].request.sampling.seed = i;
       }
       EngineOptions options = batch_options(4, 3, 1);
-      options.cache_type = cache;
+      options.cache_type = cache.name;
       options.kernels = "portable";
       const Outcome expected = serve(model, options, arrivals);
       for (const kernels::Kernels* kernels : kernels::available_kernels()) {

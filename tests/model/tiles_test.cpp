@@ -258,10 +258,42 @@ TEST_P(Tiles, LeaveNoTraceInWhatRowsBecome) {
   options.type = kernels::DataType::kQ8_0;
   options.sliding_window = 210;
   EXPECT_EQ(differences(GetParam(), options, test::rounds(5), kernels::CacheType::kF16), 0);
+  EXPECT_EQ(differences(GetParam(), options, test::rounds(5), kernels::CacheType::kQ8_0), 0);
   options.architecture = load::Architecture::kQwen3;
   options.type = kernels::DataType::kBF16;
   options.sliding_window = 37;
-  EXPECT_EQ(differences(GetParam(), options, test::rounds(5), kernels::CacheType::kF16), 0);
+  EXPECT_EQ(differences(GetParam(), options, test::rounds(5), kernels::CacheType::kBF16), 0);
+}
+
+// Few rows of contexts that are longer than a segment of attention, which lanes share.
+TEST_P(Tiles, LeaveNoTraceInLongContexts) {
+  constexpr std::uint32_t kPrompt = 1016, kLength = 1064, kRows = 3;
+  for (const std::uint32_t window : {0U, 40U, 1030U}) {
+    test::RandomModelOptions options;
+    options.kv_heads = 1;
+    options.max_context = kLength;
+    options.sliding_window = window;
+    const auto source = test::random_model(options);
+    Machine together(source, kernels::CacheType::kF16, GetParam());
+    Machine alone(source, kernels::CacheType::kF16, "1x(1L)");
+    std::vector<Sequence> sequences(2);
+    for (std::uint32_t i = 0; i < kLength; ++i) {
+      for (Sequence& sequence : sequences)
+        sequence.tokens.push_back(static_cast<std::int32_t>((i * 31 + i * i) % 97));
+    }
+    for (std::uint32_t i = 0; i < (kLength + 15) / 16; ++i) {
+      for (std::uint32_t k = 0; k < 2; ++k) sequences[k].blocks.push_back(2 * i + k);
+    }
+    // The second sequence is ahead of the first.
+    const Part prompts[] = {{0, 0, kPrompt, 1}, {1, 0, kPrompt + 10, 1}};
+    EXPECT_TRUE(same_logits(together, alone, sequences, prompts));
+    for (std::uint32_t at = kPrompt; at + kRows + 10 <= kLength; at += kRows) {
+      const Part rows[] = {{0, at, kRows, kRows, true}, {1, at + 10, kRows, 1, true}};
+      ASSERT_TRUE(same_logits(together, alone, sequences, rows))
+          << "window " << window << ", position " << at;
+    }
+    EXPECT_TRUE(together.has_cache_of(alone));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Lanes, Tiles,

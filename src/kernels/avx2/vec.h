@@ -8,7 +8,8 @@ namespace dovetail::kernels {
 namespace {
 
 struct Vec : Twice<Vec8> {
-  static constexpr std::size_t kTileM = 3, kTileN = 2, kTileSingle = 7, kTilePairs = 2;
+  static constexpr std::size_t kTileM = 3, kTileN = 2, kTileSingle = 7;
+  static constexpr std::size_t kPairs = 4, kPairSums = 4;
 };
 
 }  // namespace

@@ -56,6 +56,11 @@ struct Vec8 {
     const __m128i bits = _mm_cvtepi8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
     return _mm256_cvtph_ps(_mm_and_si128(_mm_slli_epi16(bits, 7), _mm_set1_epi16(-0x4080)));
   }
+  // Signed bytes.
+  static F load_i8(const std::byte* p) {
+    return _mm256_cvtepi32_ps(
+        _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+  }
   static void store_f16_n(std::byte* p, F v, std::size_t n) {
     alignas(16) std::byte bytes[16];
     _mm_store_si128(reinterpret_cast<__m128i*>(bytes),
@@ -127,30 +132,6 @@ struct Vec8 {
       return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(e, bias), 23));
     };
     return _mm256_mul_ps(_mm256_mul_ps(v, power(half)), power(_mm256_sub_epi32(whole, half)));
-  }
-  // Unrolled, so that they stay in registers.
-  static void transpose(F (&r)[kWidth]) {
-    F t[kWidth], u[kWidth];
-#pragma GCC unroll 16
-    for (std::size_t i = 0; i < kWidth; i += 2) {
-      t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
-      t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
-    }
-#pragma GCC unroll 16
-    for (std::size_t i = 0; i < kWidth; i += 4) {
-#pragma GCC unroll 16
-      for (std::size_t j = 0; j < 2; ++j) {
-        const __m256d a = _mm256_castps_pd(t[i + j]);
-        const __m256d b = _mm256_castps_pd(t[i + j + 2]);
-        u[i + 2 * j] = _mm256_castpd_ps(_mm256_unpacklo_pd(a, b));
-        u[i + 2 * j + 1] = _mm256_castpd_ps(_mm256_unpackhi_pd(a, b));
-      }
-    }
-#pragma GCC unroll 16
-    for (std::size_t j = 0; j < 4; ++j) {
-      r[j] = _mm256_permute2f128_ps(u[j], u[j + 4], 0x20);
-      r[j + 4] = _mm256_permute2f128_ps(u[j], u[j + 4], 0x31);
-    }
   }
 };
 

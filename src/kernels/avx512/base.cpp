@@ -15,6 +15,7 @@ const Kernels kBase = {
     .panel_bytes = avx2::blocks::panel_bytes,
     .pack = avx2::blocks::pack,
     .attention = attention,
+    .merge_attention = merge_attention,
     .dequantize_row = portable::dequantize_row,
     .rms_norm = rms_norm,
     .rope = rope,
@@ -22,7 +23,8 @@ const Kernels kBase = {
     .apply = apply,
     .add = add,
     .add_scaled = add_scaled,
-    .store_cache = store_cache,
+    .store_key = store_key,
+    .store_value = store_value,
 };
 
 }  // namespace dovetail::kernels::avx512

@@ -18,7 +18,8 @@ struct Vec {
   static F& part(F& v) {
     return v;
   }
-  static constexpr std::size_t kTileM = 4, kTileN = 6, kTileSingle = 8, kTilePairs = 4;
+  static constexpr std::size_t kTileM = 4, kTileN = 6, kTileSingle = 8;
+  static constexpr std::size_t kPairs = 6, kPairSums = 24;
 
   static __mmask16 mask(std::size_t n) { return static_cast<__mmask16>((1U << n) - 1U); }
   static F set1(float x) { return _mm512_set1_ps(x); }
@@ -49,6 +50,11 @@ struct Vec {
     const __m256i bits = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
     return _mm512_cvtph_ps(
         _mm256_and_si256(_mm256_slli_epi16(bits, 7), _mm256_set1_epi16(-0x4080)));
+  }
+  // Signed bytes.
+  static F load_i8(const std::byte* p) {
+    return _mm512_cvtepi32_ps(
+        _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
   }
   static void store_f16_n(std::byte* p, F v, std::size_t n) {
     _mm256_mask_storeu_epi16(p, mask(n),
@@ -120,37 +126,6 @@ struct Vec {
     return _mm512_roundscale_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   }
   static F scale_by_power(F v, F n) { return _mm512_scalef_ps(v, n); }
-  // Pairs of 32, then of 64 bits within the 128-bit quarters, then the quarters themselves. All
-  // unrolled, so that they stay in registers.
-  static void transpose(F (&r)[kWidth]) {
-    F t[kWidth], u[kWidth];
-#pragma GCC unroll 16
-    for (std::size_t i = 0; i < kWidth; i += 2) {
-      t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
-      t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
-    }
-#pragma GCC unroll 16
-    for (std::size_t i = 0; i < kWidth; i += 4) {
-#pragma GCC unroll 16
-      for (std::size_t j = 0; j < 2; ++j) {
-        const __m512d a = _mm512_castps_pd(t[i + j]);
-        const __m512d b = _mm512_castps_pd(t[i + j + 2]);
-        u[i + 2 * j] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
-        u[i + 2 * j + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
-      }
-    }
-#pragma GCC unroll 16
-    for (std::size_t j = 0; j < 4; ++j) {
-      const F a = _mm512_shuffle_f32x4(u[j], u[j + 4], 0x88);
-      const F b = _mm512_shuffle_f32x4(u[j], u[j + 4], 0xdd);
-      const F c = _mm512_shuffle_f32x4(u[j + 8], u[j + 12], 0x88);
-      const F d = _mm512_shuffle_f32x4(u[j + 8], u[j + 12], 0xdd);
-      r[j] = _mm512_shuffle_f32x4(a, c, 0x88);
-      r[j + 8] = _mm512_shuffle_f32x4(a, c, 0xdd);
-      r[j + 4] = _mm512_shuffle_f32x4(b, d, 0x88);
-      r[j + 12] = _mm512_shuffle_f32x4(b, d, 0xdd);
-    }
-  }
 };
 
 }  // namespace

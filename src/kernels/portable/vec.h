@@ -54,6 +54,13 @@ struct Vec4 {
     }
     return v;
   }
+  // Signed bytes.
+  static F load_i8(const std::byte* p) {
+    F v;
+    for (std::size_t i = 0; i < kWidth; ++i)
+      v[i] = static_cast<float>(static_cast<std::int8_t>(p[i]));
+    return v;
+  }
   static void store_f16_n(std::byte* p, F v, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) {
       const std::uint16_t half = float_to_half(v[i]);
@@ -89,10 +96,6 @@ struct Vec4 {
     const float b = v[1] > v[3] ? v[1] : v[3];
     return a > b ? a : b;
   }
-  static void transpose(F (&r)[kWidth]) {
-    const F a = r[0], b = r[1], c = r[2], d = r[3];
-    for (std::size_t i = 0; i < kWidth; ++i) r[i] = F{a[i], b[i], c[i], d[i]};
-  }
   // Lanes [begin, end) of v, the rest from `other`.
   static F keep(F v, std::size_t begin, std::size_t end, F other) {
     for (std::size_t i = 0; i < kWidth; ++i) v[i] = i >= begin && i < end ? v[i] : other[i];
@@ -113,8 +116,10 @@ struct Vec4 {
 };
 
 struct Vec : Twice<Twice<Vec4>> {
-  // Rows of activations and of weights in a register tile; query-head pairs in one of attention.
-  static constexpr std::size_t kTileM = 2, kTileN = 2, kTileSingle = 4, kTilePairs = 1;
+  // Rows of activations and of weights in a register tile; query-head pairs in one of attention,
+  // and its accumulators.
+  static constexpr std::size_t kTileM = 2, kTileN = 2, kTileSingle = 4;
+  static constexpr std::size_t kPairs = 2, kPairSums = 2;
 };
 
 }  // namespace

@@ -6,241 +6,374 @@
 #include <limits>
 
 #include "kernels/kernels.h"
+#include "kernels/vector/cache.h"
 #include "kernels/vector/functions.h"
 
 // Included after an instruction set's vec.h, which defines Vec.
+//
+// A context is walked in spans of four blocks, and reduced in segments of many spans; both are
+// anchored at position 0. Of a span: the scores of its positions, each a chain over the dimensions;
+// their maximum; their weights; the values, in the order of the positions. Of a segment: a running
+// maximum, and sums relative to it. Segments are merged in their order.
 namespace dovetail::kernels {
 namespace {
 
 inline constexpr float kNoScore = -std::numeric_limits<float>::infinity();
-inline constexpr std::size_t kMaxHeadDim = 256;
-// Query-head pairs that share the walk over the context: their sums stay in the first-level cache.
+inline constexpr std::size_t kSpanBlocks = 4;
+inline constexpr std::size_t kSpan = kSpanBlocks * kBlockSize;
+static_assert(kAttentionSegment % kSpan == 0);
+// Query-head pairs that share the walk over the context: their sums stay in the second-level cache.
 inline constexpr std::size_t kMaxPairs = 64;
-static_assert(kBlockSize == Vec::kWidth, "the scores of a block are one vector");
 
-inline std::size_t whole_vectors(std::size_t n) {
-  return (n + Vec::kWidth - 1) / Vec::kWidth * Vec::kWidth;
-}
+constexpr std::size_t least(std::size_t a, std::size_t b) { return a < b ? a : b; }
+constexpr std::size_t most(std::size_t a, std::size_t b) { return a < b ? b : a; }
 
-template <CacheType T>
-inline Vec::Part::F load_cache(const std::byte* p) {
-  return T == CacheType::kF32 ? Vec::Part::load(p) : Vec::Part::load_f16(p);
-}
+// Asks for what is read soon: into the second-level cache, since the span under way fills the
+// first.
+inline void fetch(const std::byte* p) { __builtin_prefetch(p, 0, 2); }
 
-template <CacheType T>
-inline Vec::Part::F load_cache_n(const std::byte* p, std::size_t n) {
-  return T == CacheType::kF32 ? Vec::Part::load_n(p, n) : Vec::Part::load_f16_n(p, n);
-}
-
-// One block of keys with the positions innermost, and of values as floats: the cache's own where
-// they can be read in whole vectors, else a copy.
-struct AttentionBlock {
-  alignas(64) float keys[kMaxHeadDim * kBlockSize];
-  alignas(64) float copied[kBlockSize * kMaxHeadDim];
-  const float* values;
-  std::size_t value_stride;
-};
-
-// Opens a block; the next one, if `more`, is asked for meanwhile. It goes by parts of the vector:
-// nothing is computed, and a part's transposition fits the registers.
-template <CacheType T>
-inline void open_block(const AttentionArgs& a, std::size_t block, bool more, AttentionBlock& out) {
-  using Part = Vec::Part;
-  constexpr std::size_t w = Part::kWidth;
-  constexpr std::size_t kElement = T == CacheType::kF32 ? 4 : 2;
-  const std::byte* keys = a.key_blocks[block];
-  const std::byte* values = a.value_blocks[block];
-  if (more) {
-    for (std::size_t i = 0; i < kBlockSize * a.head_dim * kElement; i += 64) {
-      __builtin_prefetch(a.key_blocks[block + 1] + i);
-      __builtin_prefetch(a.value_blocks[block + 1] + i);
-    }
-  }
-  const bool copy = T != CacheType::kF32 || a.head_dim % Vec::kWidth != 0;
-  out.value_stride = whole_vectors(a.head_dim);
-  out.values = copy ? out.copied : reinterpret_cast<const float*>(values);
-  std::size_t d = 0;
-  for (; d + w <= a.head_dim; d += w) {
-    for (std::size_t p0 = 0; p0 < kBlockSize; p0 += w) {
-      Part::F rows[w];
-// Unrolled, so that they stay in registers.
-#pragma GCC unroll 16
-      for (std::size_t p = 0; p < w; ++p)
-        rows[p] = load_cache<T>(keys + ((p0 + p) * a.head_dim + d) * kElement);
-      Part::transpose(rows);
-#pragma GCC unroll 16
-      for (std::size_t i = 0; i < w; ++i)
-        Part::store(out.keys + (d + i) * kBlockSize + p0, rows[i]);
-    }
-    for (std::size_t p = 0; copy && p < kBlockSize; ++p) {
-      Part::store(out.copied + p * out.value_stride + d,
-                  load_cache<T>(values + (p * a.head_dim + d) * kElement));
-    }
-  }
-  // The rest of the last vector, which holds zeros where there is nothing.
-  for (; d < out.value_stride; d += w) {
-    const std::size_t n = d < a.head_dim ? a.head_dim - d : 0;
-    for (std::size_t p0 = 0; p0 < kBlockSize && n > 0; p0 += w) {
-      Part::F rows[w];
-      for (std::size_t p = 0; p < w; ++p)
-        rows[p] = load_cache_n<T>(keys + ((p0 + p) * a.head_dim + d) * kElement, n);
-      Part::transpose(rows);
-      for (std::size_t i = 0; i < n; ++i)
-        Part::store(out.keys + (d + i) * kBlockSize + p0, rows[i]);
-    }
-    for (std::size_t p = 0; p < kBlockSize; ++p) {
-      Part::store(
-          out.copied + p * out.value_stride + d,
-          n > 0 ? load_cache_n<T>(values + (p * a.head_dim + d) * kElement, n) : Part::zero());
-    }
-  }
-}
-
-// One query head of one row, on its way through the context: the running maximum of its scores, the
-// sum of their exponentials and the values weighted by them, both relative to that maximum.
-struct AttentionState {
-  const float* query;
-  float* output;
-  std::size_t first, last;  // the positions it sees, both included
+// What has been reduced of some positions: the maximum of their scores, the sum of their weights
+// and that of the values times their weights, both relative to that maximum.
+struct AttentionSums {
   float maximum, sum;
   alignas(64) float values[kMaxHeadDim];
 };
 
-// q . k for the block's positions, times the scale. Even and odd dimensions are summed apart, so
-// that two additions are in flight.
-template <std::size_t P>
-inline void attention_scores(const AttentionArgs& a, const AttentionBlock& block,
-                             AttentionState* const* states, float (*scores)[kBlockSize]) {
-  Vec::F even[P], odd[P];
-  for (std::size_t i = 0; i < P; ++i) even[i] = odd[i] = Vec::zero();
-  std::size_t d = 0;
-  for (; d + 2 <= a.head_dim; d += 2) {
-    const Vec::F k0 = Vec::load(block.keys + d * kBlockSize);
-    const Vec::F k1 = Vec::load(block.keys + (d + 1) * kBlockSize);
-    for (std::size_t i = 0; i < P; ++i) {
-      even[i] = Vec::fma(Vec::set1(states[i]->query[d]), k0, even[i]);
-      odd[i] = Vec::fma(Vec::set1(states[i]->query[d + 1]), k1, odd[i]);
+// Where the values begin in a part: see attention_part_floats().
+inline constexpr std::size_t kPartValues = Vec::kWidth;
+
+// One query head of one row, on its way through the context.
+struct AttentionState {
+  const float* query;
+  float* output;
+  std::size_t first, last;  // the positions it sees, both included
+  AttentionSums part;       // of the segment under way
+  AttentionSums whole;      // of the segments before it, if any
+};
+
+// The tiles of a span's blocks [begin, end), and the keys of the next span, which are asked for
+// meanwhile: any tile where there is none.
+struct AttentionSpan {
+  std::size_t begin, end;
+  const std::byte* keys[kSpanBlocks];
+  const std::byte* values[kSpanBlocks];
+  const std::byte* next_keys[kSpanBlocks];
+};
+
+// How tiles of a type are read.
+template <CacheType type>
+struct AttentionSource {
+  static constexpr CacheType kType = type;
+  static constexpr bool kScaled = type == CacheType::kQ8_0;
+  static constexpr std::size_t kVectorBytes = info(type).element_bytes * Vec::kWidth;
+};
+
+// The scales of all positions for the dimensions from d on.
+inline Vec::F load_steps(const std::byte* tile, std::size_t head_dim, std::size_t d) {
+  return Vec::load_f16(tile + kBlockSize * whole_vectors(head_dim) +
+                       d / kScaledDims * kBlockSize * 2);
+}
+
+// q . k for the positions of K blocks from `block` on, times the scale.
+template <class Source, std::size_t P, std::size_t K>
+inline void attention_scores(const AttentionArgs& a, const AttentionSpan& span, std::size_t block,
+                             AttentionState* const* states, float (*scores)[kSpan]) {
+  constexpr std::size_t kBytes = Source::kVectorBytes;
+  const float* queries[P];
+  for (std::size_t i = 0; i < P; ++i) queries[i] = states[i]->query;
+  const std::byte* const* keys = span.keys + block;
+  const std::byte* const* ahead = span.values + block;
+  Vec::F sums[P][K];
+  for (std::size_t i = 0; i < P; ++i)
+    for (std::size_t k = 0; k < K; ++k) sums[i][k] = Vec::zero();
+  for (std::size_t group = 0; group < a.head_dim; group += kScaledDims) {
+    Vec::F steps[K];
+    if constexpr (Source::kScaled) {
+      for (std::size_t k = 0; k < K; ++k) steps[k] = load_steps(keys[k], a.head_dim, group);
+    }
+    const std::size_t end = least(group + kScaledDims, a.head_dim);
+    for (std::size_t d = group; d < end; ++d) {
+      Vec::F key[K];
+      for (std::size_t k = 0; k < K; ++k) {
+        fetch(ahead[k] + d * kBytes);
+        key[k] = load_elements<Source::kType>(keys[k] + d * kBytes);
+        if constexpr (Source::kScaled) key[k] = Vec::mul(key[k], steps[k]);
+      }
+      for (std::size_t i = 0; i < P; ++i) {
+        const Vec::F query = Vec::set1(queries[i][d]);
+        for (std::size_t k = 0; k < K; ++k) sums[i][k] = Vec::fma(query, key[k], sums[i][k]);
+      }
     }
   }
   const Vec::F scale = Vec::set1(a.scale);
   for (std::size_t i = 0; i < P; ++i) {
-    if (d < a.head_dim) {
-      const Vec::F k0 = Vec::load(block.keys + d * kBlockSize);
-      even[i] = Vec::fma(Vec::set1(states[i]->query[d]), k0, even[i]);
-    }
-    Vec::store(scores[i], Vec::mul(Vec::add(even[i], odd[i]), scale));
+    for (std::size_t k = 0; k < K; ++k)
+      Vec::store(scores[i] + (block + k) * kBlockSize, Vec::mul(sums[i][k], scale));
   }
 }
 
-// Takes the scores of positions [begin, end) of the block into the state and leaves their weights
-// in `scores`; returns the factor for the sums so far.
-inline float attention_weights(AttentionState& state, std::size_t begin, std::size_t end,
-                               float* scores) {
+// Takes the scores of the span's positions [begin, end) into the states and leaves their weights in
+// `scores`, and in `factors` what the sums so far are to be multiplied with.
+template <std::size_t P>
+inline void attention_weights(AttentionState* const* states, std::size_t begin, std::size_t end,
+                              float (*scores)[kSpan], float* factors) {
+  static_assert(P <= Vec::kWidth);
   const Vec::F none = Vec::set1(kNoScore);
-  const Vec::F seen = Vec::keep(Vec::load(scores), begin, end, none);
-  const float maximum = Vec::max_of(Vec::max(none, seen));
-  float factor = 1.0F;
-  if (maximum > state.maximum) {
-    alignas(64) float lanes[Vec::kWidth];
-    Vec::store(lanes, vec_exp(Vec::set1(state.maximum - maximum)));
-    factor = lanes[0];
-    state.maximum = maximum;
-  }
-  const Vec::F weights = vec_exp(Vec::sub(seen, Vec::set1(state.maximum)));
-  Vec::store(scores, weights);
-  state.sum = state.sum * factor + Vec::sum(weights);
-  return factor;
-}
-
-// values = values * factor + sum over the visible positions, in order, of weight * value.
-template <std::size_t V>
-inline void attention_values(const AttentionBlock& block, AttentionState& state, std::size_t d,
-                             std::size_t begin, std::size_t end, const float* weights,
-                             float factor) {
-  Vec::F sums[V];
-  for (std::size_t v = 0; v < V; ++v) {
-    sums[v] = Vec::mul(Vec::load(state.values + d + v * Vec::kWidth), Vec::set1(factor));
-  }
-  for (std::size_t p = begin; p < end; ++p) {
-    const Vec::F weight = Vec::set1(weights[p]);
-    const float* row = block.values + p * block.value_stride + d;
-    for (std::size_t v = 0; v < V; ++v) {
-      sums[v] = Vec::fma(weight, Vec::load(row + v * Vec::kWidth), sums[v]);
-    }
-  }
-  for (std::size_t v = 0; v < V; ++v) Vec::store(state.values + d + v * Vec::kWidth, sums[v]);
-}
-
-template <std::size_t P>
-inline void attention_step(const AttentionArgs& a, std::size_t base, const AttentionBlock& block,
-                           AttentionState* const* states) {
-  alignas(64) float scores[P][kBlockSize];
-  attention_scores<P>(a, block, states, scores);
+  const std::size_t from = begin / kBlockSize * kBlockSize;
   for (std::size_t i = 0; i < P; ++i) {
-    AttentionState& state = *states[i];
-    const std::size_t begin = state.first > base ? state.first - base : 0;
-    const std::size_t end = state.last - base < kBlockSize ? state.last - base + 1 : kBlockSize;
-    const float factor = attention_weights(state, begin, end, scores[i]);
-    std::size_t d = 0;
-    for (; d + 4 * Vec::kWidth <= block.value_stride; d += 4 * Vec::kWidth) {
-      attention_values<4>(block, state, d, begin, end, scores[i], factor);
+    Vec::F top = none;
+    for (std::size_t at = from; at < end; at += kBlockSize) {
+      Vec::F seen = Vec::load(scores[i] + at);
+      if (begin > at || end < at + kBlockSize) {
+        seen = Vec::keep(seen, most(begin, at) - at, least(end - at, kBlockSize), none);
+        Vec::store(scores[i] + at, seen);
+      }
+      top = Vec::max(top, seen);
     }
-    if (d + 2 * Vec::kWidth <= block.value_stride) {
-      attention_values<2>(block, state, d, begin, end, scores[i], factor);
-      d += 2 * Vec::kWidth;
+    const float maximum = Vec::max_of(top);
+    AttentionSums& part = states[i]->part;
+    factors[i] = part.maximum;
+    if (maximum > part.maximum) part.maximum = maximum;
+    factors[i] -= part.maximum;
+  }
+  Vec::store_n(factors, vec_exp(Vec::load_n(factors, P)), P);
+  Vec::F totals[P];
+  for (std::size_t i = 0; i < P; ++i) {
+    const Vec::F maximum = Vec::set1(states[i]->part.maximum);
+    totals[i] = Vec::zero();
+    for (std::size_t at = from; at < end; at += kBlockSize) {
+      const Vec::F weights = vec_exp(Vec::sub(Vec::load(scores[i] + at), maximum));
+      Vec::store(scores[i] + at, weights);
+      totals[i] = Vec::add(totals[i], weights);
     }
-    if (d < block.value_stride) {
-      attention_values<1>(block, state, d, begin, end, scores[i], factor);
-    }
+  }
+  float sums[P];
+  Vec::sums(totals, sums);
+  for (std::size_t i = 0; i < P; ++i) {
+    AttentionSums& part = states[i]->part;
+    part.sum = part.sum * factors[i] + sums[i];
   }
 }
 
-// The last pairs, fewer than kTilePairs.
-template <std::size_t P>
-inline void attention_rest(const AttentionArgs& a, std::size_t base, const AttentionBlock& block,
-                           AttentionState* const* states, std::size_t count) {
-  if constexpr (P > 0) {
-    if (count == P) return attention_step<P>(a, base, block, states);
-    attention_rest<P - 1>(a, base, block, states, count);
+// values = values * factor + sum over the visible positions, in order, of weight * value, for V
+// vectors of dimensions from d on.
+template <class Source, std::size_t P, std::size_t V>
+inline void attention_values(const AttentionSpan& span, std::size_t head_dim,
+                             AttentionState* const* states, std::size_t d, std::size_t begin,
+                             std::size_t end, const float (*weights)[kSpan], const float* factors) {
+  constexpr std::size_t kBytes = Source::kVectorBytes;
+  constexpr std::size_t kGroups = (V * Vec::kWidth + kScaledDims - 1) / kScaledDims;
+  const std::size_t stride = whole_vectors(head_dim) / Vec::kWidth * kBytes;
+  const std::size_t column = d / Vec::kWidth * kBytes;
+  Vec::F sums[P][V];
+  for (std::size_t i = 0; i < P; ++i) {
+    const Vec::F factor = Vec::set1(factors[i]);
+    for (std::size_t v = 0; v < V; ++v)
+      sums[i][v] = Vec::mul(Vec::load(states[i]->part.values + d + v * Vec::kWidth), factor);
+  }
+  for (std::size_t base = begin / kBlockSize * kBlockSize; base < end; base += kBlockSize) {
+    const std::size_t b = base / kBlockSize;
+    const std::size_t from = most(begin, base) - base;
+    const std::size_t to = least(end - base, kBlockSize);
+    alignas(64) float steps[kGroups][kBlockSize];
+    if constexpr (Source::kScaled) {
+      for (std::size_t g = 0; g < kGroups; ++g)
+        Vec::store(steps[g], load_steps(span.values[b], head_dim, d + g * kScaledDims));
+    }
+    const std::byte* rows = span.values[b] + column;
+    const std::byte* ahead = span.next_keys[b] + column;
+    for (std::size_t p = from; p < to; ++p) {
+      Vec::F weight[P];
+      for (std::size_t i = 0; i < P; ++i) weight[i] = Vec::set1(weights[i][base + p]);
+      for (std::size_t v = 0; v < V; ++v) {
+        fetch(ahead + p * stride + v * kBytes);
+        Vec::F value = load_elements<Source::kType>(rows + p * stride + v * kBytes);
+        if constexpr (Source::kScaled)
+          value = Vec::mul(value, Vec::set1(steps[v * Vec::kWidth / kScaledDims][p]));
+        for (std::size_t i = 0; i < P; ++i) sums[i][v] = Vec::fma(weight[i], value, sums[i][v]);
+      }
+    }
+  }
+  for (std::size_t i = 0; i < P; ++i) {
+    for (std::size_t v = 0; v < V; ++v)
+      Vec::store(states[i]->part.values + d + v * Vec::kWidth, sums[i][v]);
   }
 }
 
-// `count` pairs walk the context together; each joins where it sees something.
-inline void attention_walk(const AttentionArgs& a, AttentionState* states, std::size_t count) {
+// The largest power of two up to n.
+constexpr std::size_t power_of_two(std::size_t n) {
+  std::size_t power = 1;
+  while (2 * power <= n) power *= 2;
+  return power;
+}
+
+template <class Source, std::size_t P, std::size_t V>
+inline void attention_columns(const AttentionSpan& span, std::size_t head_dim,
+                              AttentionState* const* states, std::size_t d, std::size_t begin,
+                              std::size_t end, const float (*weights)[kSpan],
+                              const float* factors) {
+  for (; d + V * Vec::kWidth <= whole_vectors(head_dim); d += V * Vec::kWidth)
+    attention_values<Source, P, V>(span, head_dim, states, d, begin, end, weights, factors);
+  if constexpr (V > 1)
+    attention_columns<Source, P, V / 2>(span, head_dim, states, d, begin, end, weights, factors);
+}
+
+// P pairs that see the span's positions [begin, end).
+template <class Source, std::size_t P>
+inline void attention_step(const AttentionArgs& a, const AttentionSpan& span,
+                           AttentionState* const* states, std::size_t begin, std::size_t end) {
+  constexpr std::size_t K = power_of_two(least(Vec::kPairSums / P, kSpanBlocks));
+  constexpr std::size_t V = power_of_two(least(Vec::kPairSums / P, 8));
+  alignas(64) float scores[P][kSpan];
+  alignas(64) float factors[P];
+  std::size_t b = begin / kBlockSize;
+  const std::size_t blocks = (end + kBlockSize - 1) / kBlockSize;
+  for (; b + K <= blocks; b += K) attention_scores<Source, P, K>(a, span, b, states, scores);
+  for (; b < blocks; ++b) attention_scores<Source, P, 1>(a, span, b, states, scores);
+  attention_weights<P>(states, begin, end, scores, factors);
+  attention_columns<Source, P, V>(span, a.head_dim, states, 0, begin, end, scores, factors);
+}
+
+template <class Source, std::size_t P = Vec::kPairs>
+inline void attention_steps(const AttentionArgs& a, const AttentionSpan& span,
+                            AttentionState* const* states, std::size_t count, std::size_t begin,
+                            std::size_t end) {
+  for (; count >= P; states += P, count -= P)
+    attention_step<Source, P>(a, span, states, begin, end);
+  if constexpr (P > 1)
+    if (count > 0) attention_steps<Source, P - 1>(a, span, states, count, begin, end);
+}
+
+// All pairs that see something of the span at `base`.
+template <class Source>
+inline void attention_span(const AttentionArgs& a, const AttentionSpan& span, std::size_t base,
+                           AttentionState* states, std::size_t count) {
+  AttentionState* alike[kMaxPairs];  // those that see the same positions
+  for (std::size_t i = 0; i < count;) {
+    const std::size_t begin = most(states[i].first, base) - base;
+    const std::size_t end = least(states[i].last + 1, base + kSpan);
+    std::size_t n = 0;
+    for (; i < count; ++i) {
+      if (most(states[i].first, base) - base != begin ||
+          least(states[i].last + 1, base + kSpan) != end)
+        break;
+      alike[n++] = states + i;
+    }
+    if (begin < kSpan && end > base + begin)
+      attention_steps<Source>(a, span, alike, n, begin, end - base);
+  }
+}
+
+// Of no positions at all.
+inline void clear(AttentionSums& sums, std::size_t head_dim) {
+  sums.maximum = kNoScore;
+  sums.sum = 0.0F;
+  std::memset(sums.values, 0, whole_vectors(head_dim) * sizeof(float));
+}
+
+// Adds the sums of the next segment. A segment of which something is seen has a sum of at least 1,
+// or NaN.
+inline void merge(AttentionSums& whole, const AttentionSums& part, std::size_t head_dim) {
+  if (part.sum == 0.0F) return;
+  if (whole.sum == 0.0F) {
+    whole = part;
+    return;
+  }
+  const float maximum = part.maximum > whole.maximum ? part.maximum : whole.maximum;
+  alignas(64) float factors[Vec::kWidth] = {whole.maximum - maximum, part.maximum - maximum};
+  Vec::store(factors, vec_exp(Vec::load(factors)));
+  const Vec::F of_whole = Vec::set1(factors[0]);
+  const Vec::F of_part = Vec::set1(factors[1]);
+  for (std::size_t d = 0; d < head_dim; d += Vec::kWidth) {
+    const Vec::F scaled = Vec::mul(Vec::load(whole.values + d), of_whole);
+    Vec::store(whole.values + d, Vec::fma(Vec::load(part.values + d), of_part, scaled));
+  }
+  whole.sum = whole.sum * factors[0] + part.sum * factors[1];
+  whole.maximum = maximum;
+}
+
+inline void finish(const AttentionSums& whole, std::size_t head_dim, float* output) {
+  for (std::size_t d = 0; d < head_dim; ++d) output[d] = whole.values[d] / whole.sum;
+}
+
+// `count` pairs walk positions [first, last] together; each joins where it sees something.
+template <CacheType T>
+inline void attention_walk(const AttentionArgs& a, AttentionState* states, std::size_t count,
+                           std::size_t first, std::size_t last) {
+  const std::size_t blocks = last / kBlockSize + 1;
+  for (std::size_t base = first / kSpan * kSpan; base <= last; base += kSpan) {
+    AttentionSpan span;
+    const std::size_t block = base / kBlockSize;
+    span.begin = most(first / kBlockSize, block) - block;
+    span.end = least(blocks - block, kSpanBlocks);
+    for (std::size_t b = span.begin; b < span.end; ++b) {
+      const std::size_t next = least(block + b + kSpanBlocks, blocks - 1);
+      span.keys[b] = a.key_blocks[block + b];
+      span.values[b] = a.value_blocks[block + b];
+      span.next_keys[b] = a.key_blocks[next];
+    }
+    attention_span<AttentionSource<T>>(a, span, base, states, count);
+  }
+}
+
+inline void attention_walk(const AttentionArgs& a, AttentionState* states, std::size_t count,
+                           std::size_t first, std::size_t last) {
+  switch (a.cache_type) {
+#define DOVETAIL_LISTED(name, text, bytes) \
+  case CacheType::k##name:                 \
+    return attention_walk<CacheType::k##name>(a, states, count, first, last);
+    DOVETAIL_CACHE_TYPES(DOVETAIL_LISTED)
+#undef DOVETAIL_LISTED
+  }
+}
+
+// Leaves in `part` what `count` pairs see of a segment.
+inline void attention_segment(const AttentionArgs& a, AttentionState* states, std::size_t count,
+                              std::size_t segment) {
+  const std::size_t base = segment * kAttentionSegment;
+  std::size_t first = base + kAttentionSegment;
+  std::size_t last = base;
+  bool seen = false;
+  for (std::size_t i = 0; i < count; ++i) {
+    clear(states[i].part, a.head_dim);
+    if (states[i].last < base || states[i].first >= base + kAttentionSegment) continue;
+    seen = true;
+    first = least(first, most(states[i].first, base));
+    last = most(last, least(states[i].last, base + kAttentionSegment - 1));
+  }
+  if (seen) attention_walk(a, states, count, first, last);
+}
+
+inline void attention_of(const AttentionArgs& a, AttentionState* states, std::size_t count) {
+  if (a.segment != AttentionArgs::kAllSegments) {
+    attention_segment(a, states, count, a.segment);
+    for (std::size_t i = 0; i < count; ++i) {
+      float* out = states[i].output;
+      out[0] = states[i].part.maximum;
+      out[1] = states[i].part.sum;
+      const std::size_t floats = whole_vectors(a.head_dim);
+      std::memcpy(out + kPartValues, states[i].part.values, floats * sizeof(float));
+    }
+    return;
+  }
   std::size_t first = states[0].first;
   std::size_t last = states[0].last;
-  for (std::size_t i = 1; i < count; ++i) {
-    first = states[i].first < first ? states[i].first : first;
-    last = states[i].last > last ? states[i].last : last;
-  }
-  AttentionBlock block;
-  for (std::size_t b = first / kBlockSize; b <= last / kBlockSize; ++b) {
-    const std::size_t base = b * kBlockSize;
-    const bool more = b < last / kBlockSize;
-    if (a.cache_type == CacheType::kF32)
-      open_block<CacheType::kF32>(a, b, more, block);
-    else
-      open_block<CacheType::kF16>(a, b, more, block);
-    AttentionState* active[kMaxPairs];
-    std::size_t n = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-      if (states[i].first < base + kBlockSize && states[i].last >= base) active[n++] = states + i;
-    }
-    std::size_t i = 0;
-    for (; i + Vec::kTilePairs <= n; i += Vec::kTilePairs) {
-      attention_step<Vec::kTilePairs>(a, base, block, active + i);
-    }
-    attention_rest<Vec::kTilePairs - 1>(a, base, block, active + i, n - i);
-  }
   for (std::size_t i = 0; i < count; ++i) {
-    for (std::size_t d = 0; d < a.head_dim; ++d) {
-      states[i].output[d] = states[i].values[d] / states[i].sum;
-    }
+    states[i].whole.sum = 0.0F;
+    first = least(first, states[i].first);
+    last = most(last, states[i].last);
   }
+  for (std::size_t s = first / kAttentionSegment; s <= last / kAttentionSegment; ++s) {
+    attention_segment(a, states, count, s);
+    for (std::size_t i = 0; i < count; ++i) merge(states[i].whole, states[i].part, a.head_dim);
+  }
+  for (std::size_t i = 0; i < count; ++i) finish(states[i].whole, a.head_dim, states[i].output);
 }
 
 inline void attention(const AttentionArgs& a) {
   assert(a.head_dim <= kMaxHeadDim);
+  const bool whole = a.segment == AttentionArgs::kAllSegments;
+  const std::size_t floats = whole ? a.head_dim : kPartValues + whole_vectors(a.head_dim);
   AttentionState states[kMaxPairs];
   std::size_t count = 0;
   for (std::size_t row = 0; row < a.rows; ++row) {
@@ -248,18 +381,30 @@ inline void attention(const AttentionArgs& a) {
     for (std::size_t head = 0; head < a.heads; ++head) {
       AttentionState& state = states[count++];
       state.query = a.query + row * a.query_stride + head * a.head_dim;
-      state.output = a.output + row * a.output_stride + head * a.head_dim;
+      state.output = a.output + row * a.output_stride + head * floats;
       state.last = position;
       state.first = a.window != 0 && position + 1 > a.window ? position + 1 - a.window : 0;
-      state.maximum = kNoScore;
-      state.sum = 0.0F;
-      std::memset(state.values, 0, whole_vectors(a.head_dim) * sizeof(float));
       if (count == kMaxPairs || (row + 1 == a.rows && head + 1 == a.heads)) {
-        attention_walk(a, states, count);
+        attention_of(a, states, count);
         count = 0;
       }
     }
   }
+}
+
+inline void merge_attention(const float* parts, std::size_t count, std::size_t stride,
+                            std::size_t head_dim, float* output) {
+  AttentionSums whole;
+  whole.sum = 0.0F;
+  for (std::size_t i = 0; i < count; ++i) {
+    const float* from = parts + i * stride;
+    AttentionSums part;
+    part.maximum = from[0];
+    part.sum = from[1];
+    std::memcpy(part.values, from + kPartValues, whole_vectors(head_dim) * sizeof(float));
+    merge(whole, part, head_dim);
+  }
+  finish(whole, head_dim, output);
 }
 
 }  // namespace

@@ -90,17 +90,5 @@ inline void add_scaled(float* x, const float* y, float factor, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) x[i] += y[i] * factor;
 }
 
-inline void store_cache(CacheType type, const float* x, std::size_t n, std::byte* out) {
-  if (type == CacheType::kF32) {
-    std::memcpy(out, x, n * sizeof(float));
-    return;
-  }
-  constexpr std::size_t w = Vec::kWidth;
-  for (std::size_t i = 0; i < n; i += w) {
-    const std::size_t count = n - i < w ? n - i : w;
-    Vec::store_f16_n(out + 2 * i, Vec::load_n(x + i, count), count);
-  }
-}
-
 }  // namespace
 }  // namespace dovetail::kernels

@@ -65,6 +65,7 @@ struct Twice {
   static F load_bf16_n(const std::byte* p, std::size_t n) {
     return {Half::load_bf16_n(p, in_low(n)), Half::load_bf16_n(p + 2 * kHalf, in_high(n))};
   }
+  static F load_i8(const std::byte* p) { return {Half::load_i8(p), Half::load_i8(p + kHalf)}; }
   static void store_f16_n(std::byte* p, F v, std::size_t n) {
     Half::store_f16_n(p, v.low, in_low(n));
     Half::store_f16_n(p + 2 * kHalf, v.high, in_high(n));
@@ -100,18 +101,6 @@ struct Twice {
   static F round(F v) { return {Half::round(v.low), Half::round(v.high)}; }
   static F scale_by_power(F v, F n) {
     return {Half::scale_by_power(v.low, n.low), Half::scale_by_power(v.high, n.high)};
-  }
-  static void transpose(F (&r)[kWidth]) {
-    typename Half::F quarters[2][2][kHalf];  // [half of the rows][half of the lanes]
-    for (std::size_t i = 0; i < kWidth; ++i) {
-      quarters[i / kHalf][0][i % kHalf] = r[i].low;
-      quarters[i / kHalf][1][i % kHalf] = r[i].high;
-    }
-    for (auto& rows : quarters) {
-      for (auto& quarter : rows) Half::transpose(quarter);
-    }
-    for (std::size_t i = 0; i < kWidth; ++i)
-      r[i] = {quarters[0][i / kHalf][i % kHalf], quarters[1][i / kHalf][i % kHalf]};
   }
 };
 

@@ -1,0 +1,161 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/cache_type.h"
+
+// Included after an instruction set's vec.h, which defines Vec. How tiles of the cache are written
+// and read; cache_type.h tells their layout. A position's bytes are a function of that position's
+// own floats.
+namespace dovetail::kernels {
+namespace {
+
+inline constexpr std::size_t kMaxHeadDim = 256;
+inline constexpr std::size_t kMaxScales = kMaxHeadDim / kScaledDims;
+static_assert(kBlockSize == Vec::kWidth, "a dimension of a block's keys is one vector");
+
+// Rounds to nearest, ties to even.
+inline std::uint16_t float_to_bfloat(float value) {
+  const auto bits = __builtin_bit_cast(std::uint32_t, value);
+  const std::uint32_t rounded = (bits + 0x7fffU + ((bits >> 16U) & 1U)) >> 16U;
+  const bool nan = (bits & 0x7fffffffU) > 0x7f800000U;
+  return static_cast<std::uint16_t>(nan ? (bits >> 16U) | 0x40U : rounded);
+}
+
+inline constexpr std::size_t whole_vectors(std::size_t n) {
+  return (n + Vec::kWidth - 1) / Vec::kWidth * Vec::kWidth;
+}
+
+// A position's elements, as they are stored; zeros up to whole vectors.
+struct CacheRow {
+  alignas(64) std::byte elements[kMaxHeadDim * sizeof(float)];
+  alignas(64) std::byte scales[whole_vectors(kMaxScales) * 2];  // F16, of Q8_0
+};
+
+// Bytes of which the largest is 127 (or -127), and its 127th, in F16, as the scale. The bytes are
+// multiples of the scale as it was rounded. A group with an infinity or a NaN is all NaN.
+inline void encode_bytes(const float* x, std::size_t n, CacheRow& row) {
+  constexpr std::size_t w = Vec::kWidth;
+  alignas(64) float steps[whole_vectors(kMaxScales)] = {};
+  for (std::size_t g = 0; g * kScaledDims < n; ++g) {
+    // Magnitudes are compared as whole numbers, which have no order of their own to keep.
+    std::uint32_t top = 0;
+    for (std::size_t i = g * kScaledDims; i < n && i < (g + 1) * kScaledDims; ++i) {
+      const std::uint32_t bits = __builtin_bit_cast(std::uint32_t, x[i]) & 0x7fffffffU;
+      top = bits > top ? bits : top;
+    }
+    const bool finite = top < 0x7f800000U;
+    steps[g] = finite ? __builtin_bit_cast(float, top) / 127.0F : __builtin_nanf("");
+  }
+  Vec::store_f16_n(row.scales, Vec::load(steps), kMaxScales);
+  Vec::store(steps, Vec::load_f16_n(row.scales, kMaxScales));
+  for (std::size_t i = 0; i < n; i += w) {
+    const float step = steps[i / kScaledDims];
+    const bool some = step > 0.0F && step < __builtin_inff();
+    alignas(64) float quotients[w] = {};
+    if (some) {
+      const Vec::F v = Vec::div(Vec::load_n(x + i, n - i < w ? n - i : w), Vec::set1(step));
+      const Vec::F most = Vec::set1(127.0F);
+      const Vec::F least = Vec::set1(-127.0F);
+      Vec::store(quotients, Vec::round(Vec::max(least, Vec::min(most, v))));
+    }
+    for (std::size_t j = 0; j < w; ++j) {
+      const auto q = static_cast<std::int8_t>(static_cast<std::int32_t>(quotients[j]));
+      row.elements[i + j] = static_cast<std::byte>(q);
+    }
+  }
+}
+
+template <CacheType T>
+inline void encode_row(const float* x, std::size_t n, CacheRow& row) {
+  constexpr std::size_t kBytes = info(T).element_bytes;
+  std::memset(row.elements + n * kBytes, 0, (whole_vectors(n) - n) * kBytes);
+  if constexpr (T == CacheType::kF32) {
+    std::memcpy(row.elements, x, n * sizeof(float));
+  } else if constexpr (T == CacheType::kF16) {
+    constexpr std::size_t w = Vec::kWidth;
+    for (std::size_t i = 0; i < n; i += w) {
+      const std::size_t count = n - i < w ? n - i : w;
+      Vec::store_f16_n(row.elements + 2 * i, Vec::load_n(x + i, count), count);
+    }
+  } else if constexpr (T == CacheType::kBF16) {
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::uint16_t rounded = float_to_bfloat(x[i]);
+      std::memcpy(row.elements + 2 * i, &rounded, 2);
+    }
+  } else {
+    static_assert(T == CacheType::kQ8_0);
+    encode_bytes(x, n, row);
+  }
+}
+
+template <CacheType T>
+inline void store_scales(const CacheRow& row, std::size_t n, std::size_t position,
+                         std::byte* tile) {
+  if constexpr (T == CacheType::kQ8_0) {
+    std::byte* scales = tile + kBlockSize * whole_vectors(n);
+    for (std::size_t g = 0; g * kScaledDims < n; ++g)
+      std::memcpy(scales + (g * kBlockSize + position) * 2, row.scales + 2 * g, 2);
+  }
+}
+
+template <CacheType T>
+inline void store_key_of(const float* key, std::size_t n, std::size_t position, std::byte* tile) {
+  constexpr std::size_t kBytes = info(T).element_bytes;
+  CacheRow row;
+  encode_row<T>(key, n, row);
+  for (std::size_t d = 0; d < n; ++d)
+    std::memcpy(tile + (d * kBlockSize + position) * kBytes, row.elements + d * kBytes, kBytes);
+  store_scales<T>(row, n, position, tile);
+}
+
+template <CacheType T>
+inline void store_value_of(const float* value, std::size_t n, std::size_t position,
+                           std::byte* tile) {
+  constexpr std::size_t kBytes = info(T).element_bytes;
+  const std::size_t bytes = whole_vectors(n) * kBytes;
+  CacheRow row;
+  encode_row<T>(value, n, row);
+  std::memcpy(tile + position * bytes, row.elements, bytes);
+  store_scales<T>(row, n, position, tile);
+}
+
+inline void store_key(CacheType type, const float* key, std::size_t head_dim, std::size_t position,
+                      std::byte* tile) {
+  switch (type) {
+#define DOVETAIL_LISTED(name, text, bytes) \
+  case CacheType::k##name:                 \
+    return store_key_of<CacheType::k##name>(key, head_dim, position, tile);
+    DOVETAIL_CACHE_TYPES(DOVETAIL_LISTED)
+#undef DOVETAIL_LISTED
+  }
+}
+
+inline void store_value(CacheType type, const float* value, std::size_t head_dim,
+                        std::size_t position, std::byte* tile) {
+  switch (type) {
+#define DOVETAIL_LISTED(name, text, bytes) \
+  case CacheType::k##name:                 \
+    return store_value_of<CacheType::k##name>(value, head_dim, position, tile);
+    DOVETAIL_CACHE_TYPES(DOVETAIL_LISTED)
+#undef DOVETAIL_LISTED
+  }
+}
+
+// Sixteen elements as floats. Those of Q8_0 lack their scale.
+template <CacheType T>
+inline Vec::F load_elements(const std::byte* p) {
+  if constexpr (T == CacheType::kF32)
+    return Vec::load(p);
+  else if constexpr (T == CacheType::kF16)
+    return Vec::load_f16(p);
+  else if constexpr (T == CacheType::kBF16)
+    return Vec::load_bf16(p);
+  else
+    return Vec::load_i8(p);
+}
+
+}  // namespace
+}  // namespace dovetail::kernels

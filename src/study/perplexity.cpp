@@ -120,11 +120,10 @@ Result<Perplexity> measure_perplexity(const std::shared_ptr<const load::ModelSou
   if (!cache) return fail(cache.error());
   try {
     model::DecoderWeights weights = model::bind_weights(source, *resolved->kernels);
-    if (resolved->options.pack_weights) {
-      const Status packed =
-          model::pack_weights(weights, *resolved->kernels, {threads, resolved->options.on_pack});
-      if (!packed) return fail(packed.error());
-    }
+    const Status packed =
+        model::pack_weights(weights, *resolved->kernels,
+                            {threads, resolved->options.pack_weights, resolved->options.on_pack});
+    if (!packed) return fail(packed.error());
     cores::Executor executor(cores::Topology::of_machine(threads), graphs_alone(source->config));
     model::Decoder decoder(std::move(weights), *resolved->kernels, executor);
     return score_chunks(decoder, *cache, options, tokens, chunks, on_chunk);

@@ -165,7 +165,7 @@ columns:
 
 def half_of_some(prompt):
     """An answer that is cut where its number ends with 7."""
-    time.sleep(0.02)
+    time.sleep(0.1)  # long beside what the program itself takes, whatever it was built with
     return prompt, "length" if prompt.endswith("7") else "stop"
 
 

@@ -15,9 +15,9 @@ namespace {
 constexpr auto kInfos = std::to_array({DOVETAIL_WEIGHT_TYPES(DOVETAIL_INFO)});
 #undef DOVETAIL_INFO
 
-#define DOVETAIL_ONE(type) +1
-constexpr std::size_t kGgufTypes = 0 DOVETAIL_GGUF_TYPES(DOVETAIL_ONE);
-#undef DOVETAIL_ONE
+#define DOVETAIL_NUMBER(type) type::kGguf,
+constexpr std::size_t kGgufTypes = std::to_array({DOVETAIL_GGUF_TYPES(DOVETAIL_NUMBER)}).size();
+#undef DOVETAIL_NUMBER
 
 // They come first in the list.
 constexpr auto kGgufInfos = std::span(kInfos).first<kGgufTypes>();

@@ -222,16 +222,17 @@ inline void attention_columns(const AttentionSpan& span, std::size_t head_dim,
 template <class Source, std::size_t P>
 inline void attention_step(const AttentionArgs& a, const AttentionSpan& span,
                            AttentionState* const* states, std::size_t begin, std::size_t end) {
-  constexpr std::size_t K = power_of_two(least(Vec::kPairSums / P, kSpanBlocks));
-  constexpr std::size_t V = power_of_two(least(Vec::kPairSums / P, 8));
+  constexpr std::size_t kTogether = power_of_two(least(Vec::kPairSums / P, kSpanBlocks));
+  constexpr std::size_t kColumns = power_of_two(least(Vec::kPairSums / P, 8));
   alignas(64) float scores[P][kSpan];
   alignas(64) float factors[P];
   std::size_t b = begin / kBlockSize;
   const std::size_t blocks = (end + kBlockSize - 1) / kBlockSize;
-  for (; b + K <= blocks; b += K) attention_scores<Source, P, K>(a, span, b, states, scores);
+  for (; b + kTogether <= blocks; b += kTogether)
+    attention_scores<Source, P, kTogether>(a, span, b, states, scores);
   for (; b < blocks; ++b) attention_scores<Source, P, 1>(a, span, b, states, scores);
   attention_weights<P>(states, begin, end, scores, factors);
-  attention_columns<Source, P, V>(span, a.head_dim, states, 0, begin, end, scores, factors);
+  attention_columns<Source, P, kColumns>(span, a.head_dim, states, 0, begin, end, scores, factors);
 }
 
 template <class Source, std::size_t P = Vec::kPairs>

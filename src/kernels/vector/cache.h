@@ -24,7 +24,7 @@ inline std::uint16_t float_to_bfloat(float value) {
   return static_cast<std::uint16_t>(nan ? (bits >> 16U) | 0x40U : rounded);
 }
 
-inline constexpr std::size_t whole_vectors(std::size_t n) {
+constexpr std::size_t whole_vectors(std::size_t n) {
   return (n + Vec::kWidth - 1) / Vec::kWidth * Vec::kWidth;
 }
 

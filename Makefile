@@ -8,7 +8,7 @@ JOBS ?= $(shell nproc)
 help:
 	@echo 'make run            build Dovetail, make and judge a dataset with the bundled model'
 	@echo 'make run-endpoints  the same with models behind two servers and the cells in PostgreSQL'
-	@echo 'make test           build and run all tests (PRESET=debug, asan, tsan: the same with checks)'
+	@echo 'make test           build and run all tests (PRESET=debug, asan, tsan: the same with checks; WITHOUT=REGEX: but these)'
 	@echo 'make fuzz           throw damaged input at all that parses, ten seconds each (FUZZ_SECONDS=...)'
 	@echo 'make bench          measure speed and memory'
 	@echo 'make bench-against REVISION=...  compare the speed of models with that of another revision'
@@ -44,7 +44,7 @@ run-endpoints: setup-database
 	@scripts/run_endpoints.sh build/release/dovetail
 
 test: build
-	@ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure
+	@ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure $(if $(WITHOUT),-E '$(WITHOUT)')
 
 check-long: build
 	@DOVETAIL_LONG=1 DOVETAIL_HISTORIES=1000000 ctest --test-dir $(BUILD) --output-on-failure

@@ -29,7 +29,7 @@ std::string perplexity_line(const study::Perplexity& found, std::uint32_t contex
                      found.value, found.standard_error, found.scored, found.chunks, context);
 }
 
-Result<study::Perplexity> measure(const PerplexityArguments& arguments) {
+Result<study::Perplexity> measure_text(const PerplexityArguments& arguments) {
   Result<std::string> text = read_text_file(arguments.text);
   if (!text) return fail(text.error());
   const auto source = load::open_model(arguments.model);
@@ -51,7 +51,7 @@ Result<int> perplexity(const PerplexityArguments& arguments) {
   // Opened before the work, so that a path that cannot be written is an error at once.
   Result<OutputFile> output = OutputFile::open(arguments.json);
   if (!output) return fail(output.error());
-  const Result<study::Perplexity> found = measure(arguments);
+  const Result<study::Perplexity> found = measure_text(arguments);
   if (!found) return fail(found.error());
   const std::uint32_t context = arguments.measure.context;
   const Json object = {{"perplexity", found->value}, {"standard_error", found->standard_error},

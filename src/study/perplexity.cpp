@@ -4,6 +4,7 @@
 #include <bit>
 #include <cassert>
 #include <cmath>
+#include <new>
 #include <numeric>
 #include <system_error>
 #include <utility>

@@ -43,7 +43,7 @@ class Explanation {
                     binding(options_) == cores::Binding::kCache ? ", where it stays" : ""));
     add("kernels", options_.kernels,
         given_.kernels.empty() ? "the best that this CPU runs, or DOVETAIL_ISA" : "as given");
-    const bool full = resolved_.cache_shape.type == kernels::CacheType::kF32;
+    const bool full = resolved_.cache_shape.type() == kernels::CacheType::kF32;
     add("kv-cache-dtype", options_.cache_type,
         given_.cache_type != kAutoCacheType ? "as given"
         : full                              ? "as the weights are"

@@ -119,7 +119,7 @@ Result<kernels::CacheType> cache_type(const std::string& option, const load::Mod
     return fail(ErrorKind::kInvalid, "cache_type: '{}' is no cache type, expected {}, {}", option,
                 kAutoCacheType, kernels::cache_type_names(", ", " or "));
   }
-  const bool full = source.tensors.at("blk.0.attn_q.weight").type == kernels::DataType::kF32;
+  const bool full = source.tensors.at("token_embd.weight").type == kernels::DataType::kF32;
   return full ? kernels::CacheType::kF32 : kernels::CacheType::kF16;
 }
 
@@ -218,10 +218,9 @@ Result<ResolvedOptions> resolve(EngineOptions options, const load::ModelSource& 
   resolved.kernels = *kernels;
   options.kernels = resolved.kernels->name;
 
-  const load::ModelConfig& config = source.config;
   const Result<kernels::CacheType> type = cache_type(options.cache_type, source);
   if (!type) return fail(type.error());
-  resolved.cache_shape = {config.layers, config.kv_heads, config.head_dim, *type};
+  resolved.cache_shape = model::cache_shape(source.config, *type);
   options.cache_type = kernels::info(*type).name;
   if (const Status ok = resolve_cache(options, source, resolved.cache_shape); !ok)
     return fail(ok.error());

@@ -92,7 +92,7 @@ Result<std::unique_ptr<StepLoop>> StepLoop::create(std::shared_ptr<const load::M
   const std::uint32_t threads = resolved->options.threads;
   const kernels::Kernels& kernels = hooks.kernels != nullptr ? *hooks.kernels : *resolved->kernels;
   try {
-    model::DecoderWeights weights = model::bind_weights(std::move(source), kernels);
+    model::ModelWeights weights = model::bind_weights(std::move(source), kernels);
     const Status packed = model::pack_weights(
         weights, kernels, {threads, resolved->options.pack_weights, resolved->options.on_pack});
     if (!packed) return fail(packed.error());
@@ -108,7 +108,7 @@ Result<std::unique_ptr<StepLoop>> StepLoop::create(std::shared_ptr<const load::M
   }
 }
 
-StepLoop::StepLoop(EngineOptions options, model::DecoderWeights weights,
+StepLoop::StepLoop(EngineOptions options, model::ModelWeights weights,
                    std::optional<text::Tokenizer> tokenizer, const kernels::Kernels& kernels,
                    model::Cache cache, StepHooks hooks)
     : options_(std::move(options)),

@@ -122,7 +122,7 @@ class StepLoop {
     double forward_seconds = 0;
   };
 
-  StepLoop(EngineOptions options, model::DecoderWeights weights,
+  StepLoop(EngineOptions options, model::ModelWeights weights,
            std::optional<text::Tokenizer> tokenizer, const kernels::Kernels& kernels,
            model::Cache cache, StepHooks hooks);
 

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "kernels/functions.h"
+#include "load/decoder_numbers.h"
 #include "load/gguf_fields.h"
 #include "load/quote.h"
 
@@ -59,9 +60,9 @@ class ConfigReader {
     read_what_tensors_tell();
     read_rope();
     if (auto status = fields_.status(); !status) return fail(status.error());
-    if (auto status = check_config(config_, file_); !status) return fail(status.error());
+    if (auto status = check_numbers(config_, file_); !status) return fail(status.error());
     if (auto status = read_frequency_divisors(); !status) return fail(status.error());
-    return config_;
+    return compose(config_);
   }
 
  private:
@@ -325,7 +326,7 @@ class ConfigReader {
   const StoredTensors& tensors_;
   std::string_view file_;
   std::string prefix_;
-  ModelConfig config_;
+  DecoderNumbers config_;
 };
 
 }  // namespace

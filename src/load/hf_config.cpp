@@ -10,6 +10,7 @@
 #include <string>
 
 #include "kernels/functions.h"
+#include "load/decoder_numbers.h"
 #include "load/json_fields.h"
 #include "load/quote.h"
 #include "load/tensor_binding.h"
@@ -81,7 +82,7 @@ void refuse_unsupported(JsonFields& fields) {
   }
 }
 
-void read_sizes(JsonFields& fields, ModelConfig& model) {
+void read_sizes(JsonFields& fields, DecoderNumbers& model) {
   model.vocab_size = fields.required_count("vocab_size", 1, kLargestVocabulary);
   model.hidden_size = fields.required_count("hidden_size", 1, kLargestHiddenSize);
   // Qwen3's experts have a size of their own; that of a dense layer stands beside it.
@@ -124,7 +125,7 @@ std::uint32_t read_expert_count(JsonFields& fields, std::string_view key, std::s
   return count ? *count : *again;
 }
 
-void read_experts(JsonFields& fields, ModelConfig& model) {
+void read_experts(JsonFields& fields, DecoderNumbers& model) {
   ExpertsConfig& experts = model.experts;
   if (model.architecture == Architecture::kMixtral) {
     experts.count = read_expert_count(fields, "num_local_experts", "num_experts");
@@ -173,7 +174,7 @@ LayerKind read_layer_types(JsonFields& fields, std::uint32_t layers) {
   return types->front() == "sliding_attention" ? LayerKind::kSliding : LayerKind::kFull;
 }
 
-void read_sliding_window(JsonFields& fields, ModelConfig& model) {
+void read_sliding_window(JsonFields& fields, DecoderNumbers& model) {
   const auto window = fields.optional_count("sliding_window", 1, kLargestContext);
   const LayerKind kind = read_layer_types(fields, model.layers);
   bool slides = false;
@@ -234,7 +235,7 @@ float yarn_magnitude(float factor, float scale) {
   return factor <= 1.0F ? 1.0F : 0.1F * scale * static_cast<float>(kernels::log(factor)) + 1.0F;
 }
 
-void read_yarn(JsonFields& fields, ModelConfig& model, std::optional<std::uint32_t> original) {
+void read_yarn(JsonFields& fields, DecoderNumbers& model, std::optional<std::uint32_t> original) {
   RopeConfig& rope = model.rope;
   rope.scaling = RopeScaling::kYarn;
   rope.original_context = original.value_or(model.max_context);
@@ -289,7 +290,7 @@ void read_llama3(JsonFields& fields, RopeConfig& rope, std::optional<std::uint32
 }
 
 // rope_theta at the top with rope_scaling beside it, or everything within rope_parameters.
-void read_rope(JsonFields& fields, ModelConfig& model, const std::string& file) {
+void read_rope(JsonFields& fields, DecoderNumbers& model, const std::string& file) {
   RopeConfig& rope = model.rope;
   rope.interleaved = false;
   const float usual_theta = model.architecture == Architecture::kMixtral ? 1e6F : 1e4F;
@@ -360,21 +361,23 @@ Result<HuggingFaceConfig> parse_hf_config(std::string_view text, std::string_vie
   const std::string name(file);
   JsonFields fields(*object, name);
   HuggingFaceConfig out;
+  DecoderNumbers numbers;
   const HfFamily* family = find_family(fields);
   if (auto status = fields.status(); !status) return fail(status.error());
-  out.model.architecture = family->architecture;
-  out.model.attention_bias = family->architecture == Architecture::kQwen2;
-  out.model.qk_norm = family->architecture == Architecture::kQwen3 ||
-                      family->architecture == Architecture::kQwen3Moe;
+  numbers.architecture = family->architecture;
+  numbers.attention_bias = family->architecture == Architecture::kQwen2;
+  numbers.qk_norm = family->architecture == Architecture::kQwen3 ||
+                    family->architecture == Architecture::kQwen3Moe;
   refuse_unsupported(fields);
   out.quantization = read_quantization(fields, name);
-  read_sizes(fields, out.model);
-  read_experts(fields, out.model);
-  read_sliding_window(fields, out.model);
-  read_rope(fields, out.model, name);
-  out.eos_ids = fields.optional_ids("eos_token_id", out.model.vocab_size);
+  read_sizes(fields, numbers);
+  read_experts(fields, numbers);
+  read_sliding_window(fields, numbers);
+  read_rope(fields, numbers, name);
+  out.eos_ids = fields.optional_ids("eos_token_id", numbers.vocab_size);
   if (auto status = fields.status(); !status) return fail(status.error());
-  if (auto status = check_config(out.model, file); !status) return fail(status.error());
+  if (auto status = check_numbers(numbers, file); !status) return fail(status.error());
+  out.model = compose(numbers);
   return out;
 }
 

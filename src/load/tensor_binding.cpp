@@ -16,47 +16,74 @@ class Binder {
       : config_(config), stored_(stored), source_(source) {}
 
   Result<std::unordered_map<std::string, TensorView>> bind() {
-    const std::size_t query = std::size_t{config_.heads} * config_.head_dim;
-    const std::size_t key = std::size_t{config_.kv_heads} * config_.head_dim;
     const std::size_t hidden = config_.hidden_size;
-    const std::size_t inner = config_.intermediate_size;
     matrix("token_embd.weight", config_.vocab_size, hidden);
-    vector("output_norm.weight", hidden);
+    if (config_.learned_positions) matrix("position_embd.weight", config_.max_context, hidden);
+    norm(config_.embedding_norm, "token_embd_norm", hidden);
+    norm(config_.output_norm, "output_norm", hidden);
     if (!config_.tied_embeddings) matrix("output.weight", config_.vocab_size, hidden);
-    for (std::uint32_t layer = 0; layer < config_.layers && !error_; ++layer) {
-      const std::string prefix = fmt::format("blk.{}.", layer);
-      vector(prefix + "attn_norm.weight", hidden);
-      matrix(prefix + "attn_q.weight", query, hidden);
-      matrix(prefix + "attn_k.weight", key, hidden);
-      matrix(prefix + "attn_v.weight", key, hidden);
-      matrix(prefix + "attn_output.weight", hidden, query);
-      if (config_.attention_bias) {
-        vector(prefix + "attn_q.bias", query);
-        vector(prefix + "attn_k.bias", key);
-        vector(prefix + "attn_v.bias", key);
-      }
-      if (config_.qk_norm) {
-        vector(prefix + "attn_q_norm.weight", config_.head_dim);
-        vector(prefix + "attn_k_norm.weight", config_.head_dim);
-      }
-      vector(prefix + "ffn_norm.weight", hidden);
-      if (config_.experts.count > 0) {
-        matrix(prefix + "ffn_gate_inp.weight", config_.experts.count, hidden);
-        experts(prefix + "ffn_gate", {inner, hidden});
-        experts(prefix + "ffn_up", {inner, hidden});
-        experts(prefix + "ffn_down", {hidden, inner});
-        continue;
-      }
-      matrix(prefix + "ffn_gate.weight", inner, hidden);
-      matrix(prefix + "ffn_up.weight", inner, hidden);
-      matrix(prefix + "ffn_down.weight", hidden, inner);
-    }
+    for (std::uint32_t layer = 0; layer < config_.layers.size() && !error_; ++layer)
+      bind(config_.layers[layer], fmt::format("blk.{}.", layer));
     check_left_over();
     if (error_) return fail(*std::move(error_));
     return std::move(bound_);
   }
 
  private:
+  struct Shape {
+    std::size_t rows;
+    std::size_t columns;
+    friend bool operator==(const Shape&, const Shape&) = default;
+  };
+
+  void bind(const LayerConfig& layer, const std::string& prefix) {
+    const std::size_t hidden = config_.hidden_size;
+    norm(layer.mixer_norms.before, prefix + "attn_norm", hidden);
+    norm(layer.mixer_norms.behind, prefix + "post_attention_norm", hidden);
+    norm(layer.mixer_norms.after, prefix + "attn_output_norm", hidden);
+    if (const AttentionConfig* attention = layer.attention()) bind(*attention, prefix);
+    norm(layer.mlp_norms.before, prefix + "ffn_norm", hidden);
+    norm(layer.mlp_norms.behind, prefix + "post_ffw_norm", hidden);
+    norm(layer.mlp_norms.after, prefix + "layer_output_norm", hidden);
+    if (const MlpConfig* mlp = layer.dense()) {
+      if (mlp->gated) matrix(prefix + "ffn_gate.weight", mlp->size, hidden);
+      matrix(prefix + "ffn_up.weight", mlp->size, hidden);
+      matrix(prefix + "ffn_down.weight", hidden, mlp->size);
+      return;
+    }
+    const ExpertsConfig& experts = *layer.experts();
+    matrix(prefix + "ffn_gate_inp.weight", experts.count, hidden);
+    bind_experts(prefix + "ffn_gate", experts.count, {experts.size, hidden});
+    bind_experts(prefix + "ffn_up", experts.count, {experts.size, hidden});
+    bind_experts(prefix + "ffn_down", experts.count, {hidden, experts.size});
+  }
+
+  void bind(const AttentionConfig& attention, const std::string& prefix) {
+    const std::size_t hidden = config_.hidden_size;
+    const std::size_t query = std::size_t{attention.heads} * attention.head_dim;
+    const std::size_t key = std::size_t{attention.kv_heads} * attention.head_dim;
+    matrix(prefix + "attn_q.weight", query, hidden);
+    matrix(prefix + "attn_k.weight", key, hidden);
+    matrix(prefix + "attn_v.weight", key, hidden);
+    matrix(prefix + "attn_output.weight", hidden, query);
+    if (attention.bias) {
+      vector(prefix + "attn_q.bias", query);
+      vector(prefix + "attn_k.bias", key);
+      vector(prefix + "attn_v.bias", key);
+    }
+    const bool by_row = attention.query_key_norm == QueryKeyNorm::kRow;
+    if (attention.query_key_norm != QueryKeyNorm::kNone) {
+      norm(attention.norm, prefix + "attn_q_norm", by_row ? query : attention.head_dim);
+      norm(attention.norm, prefix + "attn_k_norm", by_row ? key : attention.head_dim);
+    }
+  }
+
+  void norm(const NormConfig& config, const std::string& name, std::size_t elements) {
+    if (!config) return;
+    vector(name + ".weight", elements);
+    if (config.bias) vector(name + ".bias", elements);
+  }
+
   void matrix(const std::string& name, std::size_t rows, std::size_t columns) {
     pick(name, {rows, columns});
   }
@@ -69,22 +96,16 @@ class Binder {
            "F32, F16 or BF16 for a norm or a bias", ErrorKind::kUnsupported);
   }
 
-  struct Shape {
-    std::size_t rows;
-    std::size_t columns;
-    friend bool operator==(const Shape&, const Shape&) = default;
-  };
-
   // The matrices of all experts of a layer: one tensor of them all, or a tensor for each.
-  void experts(const std::string& stem, Shape wanted) {
+  void bind_experts(const std::string& stem, std::uint32_t count, Shape wanted) {
     if (error_) return;
     if (const auto merged = stored_.find(stem + "_exps.weight"); merged != stored_.end()) {
-      cut(stem, merged->second, wanted);
+      cut(stem, merged->second, count, wanted);
       cut_.insert(merged->first);
       return;
     }
     std::optional<kernels::DataType> type;
-    for (std::uint32_t expert = 0; expert < config_.experts.count; ++expert) {
+    for (std::uint32_t expert = 0; expert < count; ++expert) {
       const std::string name = expert_name(stem, expert);
       matrix(name, wanted.rows, wanted.columns);
       if (error_) return;
@@ -98,8 +119,7 @@ class Binder {
     }
   }
 
-  void cut(const std::string& stem, const StoredTensor& tensor, Shape wanted) {
-    const std::uint32_t count = config_.experts.count;
+  void cut(const std::string& stem, const StoredTensor& tensor, std::uint32_t count, Shape wanted) {
     if (!tensor.type) {
       reject(tensor, fmt::format("type {}", quote(tensor.stored_type)), "F32, F16 or BF16",
              ErrorKind::kUnsupported);
@@ -222,7 +242,7 @@ Result<std::unordered_map<std::string, TensorView>> bind_tensors(const ModelConf
   return Binder(config, stored, source).bind();
 }
 
-Status check_config(const ModelConfig& config, std::string_view source) {
+Status check_numbers(const DecoderNumbers& config, std::string_view source) {
   struct Size {
     std::string_view name;
     std::uint32_t value;

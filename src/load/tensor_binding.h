@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "load/decoder_numbers.h"
 #include "load/model_source.h"
 
 namespace dovetail::load {
@@ -41,7 +42,7 @@ Result<std::unordered_map<std::string, TensorView>> bind_tensors(const ModelConf
 
 // The sizes that the loader takes at all, before they are held against the tensors, and how they
 // must agree with each other. `source` names the model in errors.
-Status check_config(const ModelConfig& config, std::string_view source);
+Status check_numbers(const DecoderNumbers& config, std::string_view source);
 
 inline constexpr std::uint32_t kMostLayers = 1024;
 inline constexpr std::uint32_t kMostExperts = 1024;    // of a layer

@@ -6,10 +6,20 @@
 #include <cassert>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace dovetail::model {
 
-Result<Cache> Cache::create(const CacheShape& shape, std::uint32_t blocks) {
+CacheShape cache_shape(const load::ModelConfig& config, kernels::CacheType type) {
+  CacheShape shape(type);
+  for (const load::LayerConfig& layer : config.layers) {
+    if (const load::AttentionConfig* attention = layer.attention())
+      shape.add_layer(attention->kv_heads, attention->head_dim);
+  }
+  return shape;
+}
+
+Result<Cache> Cache::create(CacheShape shape, std::uint32_t blocks) {
   assert(blocks > 0 && shape.block_bytes() > 0);
   std::size_t bytes = 0;
   if (__builtin_mul_overflow(shape.block_bytes(), static_cast<std::size_t>(blocks), &bytes)) {
@@ -25,7 +35,7 @@ Result<Cache> Cache::create(const CacheShape& shape, std::uint32_t blocks) {
   }
   // Where the system has none, pages are small.
   madvise(memory, bytes, MADV_HUGEPAGE);
-  return Cache(shape, blocks,
+  return Cache(std::move(shape), blocks,
                std::unique_ptr<std::byte[], Unmap>(static_cast<std::byte*>(memory), Unmap{bytes}));
 }
 
@@ -33,19 +43,22 @@ void Cache::Unmap::operator()(std::byte* memory) const { munmap(memory, bytes); 
 
 std::byte* Cache::tile(std::uint32_t layer, std::uint32_t head, std::uint32_t block,
                        std::size_t which) const {
-  assert(layer < shape_.layers && head < shape_.kv_heads && block < blocks_);
+  assert(layer < shape_.layers().size() && block < blocks_);
+  const CacheShape::Layer& of = shape_.layers()[layer];
+  assert(head < of.kv_heads);
   const std::uint32_t first = block / kGroup * kGroup;  // of the group
   const std::size_t in_group = std::min(kGroup, blocks_ - first);
-  const std::size_t stream = std::size_t{layer} * shape_.kv_heads + head;
-  const std::size_t index = (stream * in_group + (block - first)) * 2 + which;
-  return memory_.get() + first * shape_.block_bytes() + index * shape_.tile_bytes();
+  const std::size_t index = (head * in_group + (block - first)) * 2 + which;
+  return memory_.get() + first * shape_.block_bytes() + in_group * of.before +
+         index * of.tile_bytes;
 }
 
 void Cache::poison(std::uint32_t block) const {
   // All bits set is a NaN in F32, F16 and BF16, and in the scales of Q8_0.
-  for (std::uint32_t layer = 0; layer < shape_.layers; ++layer) {
-    for (std::uint32_t head = 0; head < shape_.kv_heads; ++head)
-      std::memset(keys(layer, head, block), 0xff, 2 * shape_.tile_bytes());
+  for (std::uint32_t layer = 0; layer < shape_.layers().size(); ++layer) {
+    const CacheShape::Layer& of = shape_.layers()[layer];
+    for (std::uint32_t head = 0; head < of.kv_heads; ++head)
+      std::memset(keys(layer, head, block), 0xff, 2 * of.tile_bytes);
   }
 }
 

@@ -1,5 +1,7 @@
 #include "model/experts.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cassert>
 #include <numeric>
@@ -65,24 +67,28 @@ void choose_experts(std::span<const float> logits, bool normalized, std::span<Ch
             [](const Choice& a, const Choice& b) { return a.expert < b.expert; });
 }
 
-Experts::Experts(const load::ModelConfig& config, std::span<const LayerWeights> layers,
+Experts::Experts(const load::ExpertsConfig& config, std::size_t hidden,
+                 std::span<const std::string> layers, const ModelWeights& weights,
                  const kernels::Kernels& kernels, const cores::Topology& topology)
     : kernels_(kernels),
-      hidden_(config.hidden_size),
-      inner_(config.intermediate_size),
-      count_(config.experts.count),
-      used_(config.experts.used),
-      normalized_(config.experts.normalized),
+      hidden_(hidden),
+      inner_(config.size),
+      count_(config.count),
+      used_(config.used),
+      normalized_(config.normalized),
       lanes_(topology.lanes()),
       groups_(topology.groups().size()),
       shared_(std::make_unique<Group[]>(groups_)) {
   routers_.reserve(layers.size());
   products_.reserve(layers.size() * count_);
-  for (const LayerWeights& layer : layers) {
-    assert(layer.feed_forward.size() == count_);
-    routers_.push_back(Linear(kernels, {&layer.router}));
-    for (const FeedForward& expert : layer.feed_forward) {
-      const FeedForwardProducts& products = products_.emplace_back(expert, kernels);
+  for (const std::string& layer : layers) {
+    routers_.push_back(Linear(kernels, {&weights.matrix(layer + "ffn_gate_inp.weight")}));
+    for (std::uint32_t e = 0; e < count_; ++e) {
+      const auto of = [&](const char* name) -> const Matrix* {
+        return &weights.matrix(fmt::format("{}{}.{}.weight", layer, name, e));
+      };
+      const ExpertProducts& products = products_.emplace_back(ExpertProducts{
+          Linear(kernels, {of("ffn_gate"), of("ffn_up")}), Linear(kernels, {of("ffn_down")})});
       prepared_row_bytes_ =
           std::max({prepared_row_bytes_, products.gate_up.row_bytes(), products.down.row_bytes()});
     }
@@ -167,7 +173,7 @@ void Experts::compute(std::uint32_t layer, const Rows& rows, const float* x,
       (static_cast<std::uint32_t>(tile.chosen.size()) - part.block + blocks - 1) / blocks;
 
   struct Expert {
-    const FeedForwardProducts& products;
+    const ExpertProducts& products;
     std::size_t first;  // entry
     std::uint32_t count;
   };

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/aligned_buffer.h"
@@ -13,7 +14,7 @@
 #include "cores/task.h"
 #include "cores/topology.h"
 #include "kernels/kernels.h"
-#include "load/model_source.h"
+#include "load/model_config.h"
 #include "model/linear.h"
 #include "model/pass.h"
 #include "model/share.h"
@@ -33,7 +34,7 @@ struct Choice {
 // ones. Requires 1 <= choices.size() <= logits.size(); logits that are no numbers give some choice.
 void choose_experts(std::span<const float> logits, bool normalized, std::span<Choice> choices);
 
-// The layers of experts of a forward pass, each in place of a feed-forward (Mixtral,
+// The layers of experts that are alike of a forward pass, each in place of a feed-forward (Mixtral,
 // https://arxiv.org/abs/2401.04088; Qwen3, https://arxiv.org/abs/2505.09388). A tile's rows choose
 // their experts; each expert that was chosen computes its rows, in a mixed task on all lanes of a
 // group, which share its products; every row adds up what its experts gave, in the order of their
@@ -43,13 +44,18 @@ void choose_experts(std::span<const float> logits, bool normalized, std::span<Ch
 // at the same time. Matrices are [rows of the pass][...]; a tile's rows lie together.
 class Experts {
  public:
-  // `layers` and `kernels` must outlive it.
-  Experts(const load::ModelConfig& config, std::span<const LayerWeights> layers,
+  // Of the layers whose tensors' names begin with `layers` ("blk.3."). The weights and the kernels
+  // must outlive it.
+  Experts(const load::ExpertsConfig& config, std::size_t hidden,
+          std::span<const std::string> layers, const ModelWeights& weights,
           const kernels::Kernels& kernels, const cores::Topology& topology);
 
   // One tile, or one for prompts and one for decode rows, where each expert gets rows enough: more
   // would stand still whenever lanes gather for one of them.
   TileRows tile_rows() const;
+
+  std::uint32_t count() const { return count_; }  // of a layer
+  std::uint32_t used() const { return used_; }    // by a token
 
   // For a pass of so many rows.
   void reserve(std::size_t rows);
@@ -61,7 +67,7 @@ class Experts {
     std::uint32_t count = 0;
   };
 
-  // Gives logits().
+  // Gives logits(). Here and below, `layer` counts those of the constructor.
   const Linear& router(std::uint32_t layer) const { return routers_[layer]; }
   Linear::Output logits(const Rows& rows);
 
@@ -87,6 +93,11 @@ class Experts {
     std::vector<std::uint32_t> chosen;  // experts with entries, those with the most first
   };
 
+  // On either side of the activation.
+  struct ExpertProducts {
+    Linear gate_up, down;
+  };
+
   // What the parts of a mixed task have in common.
   struct Group {
     cores::Rendezvous parts;
@@ -100,8 +111,8 @@ class Experts {
   std::uint32_t count_, used_;
   bool normalized_;
   std::size_t lanes_, groups_;
-  std::vector<Linear> routers_;                // by layer
-  std::vector<FeedForwardProducts> products_;  // by layer and expert
+  std::vector<Linear> routers_;           // by layer
+  std::vector<ExpertProducts> products_;  // by layer and expert
   std::size_t prepared_row_bytes_ = 0;
   std::unique_ptr<Group[]> shared_;  // by group
 

@@ -65,12 +65,4 @@ class Linear {
   std::size_t units_ = 0;  // of output columns
 };
 
-// A feed-forward's products, on either side of its activation.
-struct FeedForwardProducts {
-  FeedForwardProducts(const FeedForward& weights, const kernels::Kernels& kernels)
-      : gate_up(kernels, {&weights.gate, &weights.up}), down(kernels, {&weights.down}) {}
-
-  Linear gate_up, down;
-};
-
 }  // namespace dovetail::model

@@ -6,16 +6,18 @@
 
 #include "load/gguf_builder.h"
 #include "load/model_source.h"
+#include "load/numbers_of.h"
 
 namespace dovetail::load {
 
 // Matrices of every expert and the router of every layer, and nothing of a dense feed-forward.
 inline void expect_experts(const ModelSource& model, const TinyShape& shape) {
-  EXPECT_EQ(model.config.experts.count, shape.experts);
-  EXPECT_EQ(model.config.experts.used, shape.experts_used);
-  EXPECT_TRUE(model.config.experts.normalized);
-  EXPECT_EQ(model.config.intermediate_size, shape.inner);
-  EXPECT_EQ(model.config.qk_norm, shape.qk_norm);
+  const DecoderNumbers numbers = numbers_of(model.config);
+  EXPECT_EQ(numbers.experts.count, shape.experts);
+  EXPECT_EQ(numbers.experts.used, shape.experts_used);
+  EXPECT_TRUE(numbers.experts.normalized);
+  EXPECT_EQ(numbers.intermediate_size, shape.inner);
+  EXPECT_EQ(numbers.qk_norm, shape.qk_norm);
   const std::size_t of_a_layer = (shape.qk_norm ? 9 : 7) + 3 * shape.experts;
   EXPECT_EQ(model.tensors.size(), 3 + shape.layers * of_a_layer);
   for (std::uint32_t layer = 0; layer < shape.layers; ++layer) {

@@ -6,6 +6,7 @@
 #include "load/expect_experts.h"
 #include "load/gguf_builder.h"
 #include "load/gguf_model.h"
+#include "load/numbers_of.h"
 
 namespace dovetail::load {
 namespace {
@@ -28,9 +29,9 @@ TEST(GgufExperts, OpenMergedOrOneByOne) {
       const auto model = read_experts_of(bytes);
       ASSERT_TRUE(model) << model.error().message;
       const bool mixtral = shape.architecture == "llama";
-      EXPECT_EQ(model->config.architecture,
+      EXPECT_EQ(numbers_of(model->config).architecture,
                 mixtral ? Architecture::kMixtral : Architecture::kQwen3Moe);
-      EXPECT_EQ(model->config.rope.interleaved, mixtral);
+      EXPECT_EQ(numbers_of(model->config).rope.interleaved, mixtral);
       expect_experts(*model, shape);
     }
   }
@@ -116,7 +117,7 @@ TEST(GgufExperts, MayHaveWeightsThatAreNotNormalized) {
   const Bytes bytes = builder.bytes();
   const auto model = read_experts_of(bytes);
   ASSERT_TRUE(model) << model.error().message;
-  EXPECT_FALSE(model->config.experts.normalized);
+  EXPECT_FALSE(numbers_of(model->config).experts.normalized);
 }
 
 struct BadExperts {

@@ -5,6 +5,7 @@
 
 #include "load/expect_error.h"
 #include "load/gguf_builder.h"
+#include "load/numbers_of.h"
 #include "support/temp_folder.h"
 
 namespace dovetail::load {
@@ -269,14 +270,14 @@ TEST(GgufFamilies, OpenWithTheirParts) {
     const auto model = read(bytes);
     ASSERT_TRUE(model) << model.error().message;
     EXPECT_EQ(model->format, "GGUF v3");
-    EXPECT_EQ(model->config.architecture, row.architecture);
-    EXPECT_EQ(model->config.rope.interleaved, row.interleaved);
+    EXPECT_EQ(numbers_of(model->config).architecture, row.architecture);
+    EXPECT_EQ(numbers_of(model->config).rope.interleaved, row.interleaved);
     EXPECT_EQ(model->config.tied_embeddings, row.shape.tied);
-    EXPECT_EQ(model->config.attention_bias, row.shape.attention_bias);
-    EXPECT_EQ(model->config.qk_norm, row.shape.qk_norm);
+    EXPECT_EQ(numbers_of(model->config).attention_bias, row.shape.attention_bias);
+    EXPECT_EQ(numbers_of(model->config).qk_norm, row.shape.qk_norm);
     EXPECT_EQ(model->config.vocab_size, row.shape.vocabulary);
-    EXPECT_EQ(model->config.head_dim, row.shape.head_dim);
-    EXPECT_EQ(model->config.kv_heads, row.shape.kv_heads);
+    EXPECT_EQ(numbers_of(model->config).head_dim, row.shape.head_dim);
+    EXPECT_EQ(numbers_of(model->config).kv_heads, row.shape.kv_heads);
     EXPECT_EQ(model->generation.eos_ids, std::vector<std::int32_t>{2});
     EXPECT_EQ(model->chat_template, "{{ messages }}");
     EXPECT_EQ(std::get<GgufTokenizer>(model->tokenizer).tokens.size(), 16U);
@@ -287,11 +288,11 @@ TEST(GgufRope, IsReadInEverySpelling) {
   struct Row {
     std::string name;
     std::function<void(GgufBuilder&)> change;
-    std::function<void(const ModelConfig&)> check;
+    std::function<void(const DecoderNumbers&)> check;
   };
   const Row rows[] = {
       {"plain", [](GgufBuilder& b) { b.set_f32("llama.rope.freq_base", 5e5F); },
-       [](const ModelConfig& config) {
+       [](const DecoderNumbers& config) {
          EXPECT_EQ(config.rope.scaling, RopeScaling::kNone);
          EXPECT_EQ(config.rope.theta, 5e5F);
        }},
@@ -300,12 +301,12 @@ TEST(GgufRope, IsReadInEverySpelling) {
          b.set_string("llama.rope.scaling.type", "linear");
          b.set_f32("llama.rope.scaling.factor", 4.0F);
        },
-       [](const ModelConfig& config) {
+       [](const DecoderNumbers& config) {
          EXPECT_EQ(config.rope.scaling, RopeScaling::kLinear);
          EXPECT_EQ(config.rope.factor, 4.0F);
        }},
       {"linear by the old key", [](GgufBuilder& b) { b.set_f32("llama.rope.scale_linear", 2.0F); },
-       [](const ModelConfig& config) {
+       [](const DecoderNumbers& config) {
          EXPECT_EQ(config.rope.scaling, RopeScaling::kLinear);
          EXPECT_EQ(config.rope.factor, 2.0F);
        }},
@@ -314,7 +315,7 @@ TEST(GgufRope, IsReadInEverySpelling) {
          b.set_string("llama.rope.scaling.type", "none");
          b.set_f32("llama.rope.scaling.factor", 4.0F);
        },
-       [](const ModelConfig& config) { EXPECT_EQ(config.rope.scaling, RopeScaling::kNone); }},
+       [](const DecoderNumbers& config) { EXPECT_EQ(config.rope.scaling, RopeScaling::kNone); }},
       {"yarn",
        [](GgufBuilder& b) {
          b.set_string("llama.rope.scaling.type", "yarn");
@@ -323,7 +324,7 @@ TEST(GgufRope, IsReadInEverySpelling) {
          b.set_f32("llama.rope.scaling.yarn_beta_fast", 16.0F);
          b.set_u32("llama.rope.scaling.original_context_length", 64);
        },
-       [](const ModelConfig& config) {
+       [](const DecoderNumbers& config) {
          EXPECT_EQ(config.rope.scaling, RopeScaling::kYarn);
          EXPECT_EQ(config.rope.original_context, 64U);
          EXPECT_EQ(config.rope.beta_fast, 16.0F);
@@ -338,17 +339,17 @@ TEST(GgufRope, IsReadInEverySpelling) {
          for (const float value : {1.0F, 2.0F, 4.0F, 8.0F}) append_number(raw, value);
          b.tensor("rope_freqs.weight").data = raw;
        },
-       [](const ModelConfig& config) {
+       [](const DecoderNumbers& config) {
          EXPECT_EQ(config.rope.frequency_divisors, (std::vector<float>{1, 2, 4, 8}));
        }},
       {"sliding window", [](GgufBuilder& b) { b.set_u32("llama.attention.sliding_window", 16); },
-       [](const ModelConfig& config) { EXPECT_EQ(config.sliding_window, 16U); }},
+       [](const DecoderNumbers& config) { EXPECT_EQ(config.sliding_window, 16U); }},
       {"the same number for every layer",
        [](GgufBuilder& b) {
          b.set_numbers<std::int32_t>("llama.attention.head_count_kv", GgufType::kInt32, {2, 2});
          b.set_numbers<std::uint64_t>("llama.feed_forward_length", GgufType::kUint64, {64, 64});
        },
-       [](const ModelConfig& config) {
+       [](const DecoderNumbers& config) {
          EXPECT_EQ(config.kv_heads, 2U);
          EXPECT_EQ(config.intermediate_size, 64U);
        }},
@@ -360,7 +361,7 @@ TEST(GgufRope, IsReadInEverySpelling) {
     const Bytes bytes = builder.bytes();
     const auto model = read(bytes);
     ASSERT_TRUE(model) << model.error().message;
-    row.check(model->config);
+    row.check(numbers_of(model->config));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "load/model_source.h"
+#include "load/numbers_of.h"
 
 namespace dovetail::load {
 namespace {
@@ -30,7 +31,7 @@ TEST_P(GoldenModels, OpenAsTheyWereMade) {
   const auto opened = open_model(kModels / golden.folder);
   ASSERT_TRUE(opened) << opened.error().message;
   const ModelSource& model = **opened;
-  const ModelConfig& config = model.config;
+  const DecoderNumbers config = numbers_of(model.config);
   EXPECT_EQ(model.name, golden.folder);
   EXPECT_EQ(config.architecture, golden.architecture);
   EXPECT_EQ(config.rope.scaling, golden.scaling);

@@ -4,6 +4,7 @@
 #include "load/expect_error.h"
 #include "load/expect_experts.h"
 #include "load/hf_config.h"
+#include "load/numbers_of.h"
 #include "load/safetensors_builder.h"
 #include "load/tensor_binding.h"
 #include "support/temp_folder.h"
@@ -24,9 +25,9 @@ TEST(HfExperts, Open) {
     tiny_hf(shape).write(folder);
     const auto model = open_model(folder.path());
     ASSERT_TRUE(model) << model.error().message;
-    EXPECT_EQ((*model)->config.architecture,
+    EXPECT_EQ(numbers_of((*model)->config).architecture,
               shape.architecture == "mixtral" ? Architecture::kMixtral : Architecture::kQwen3Moe);
-    EXPECT_FALSE((*model)->config.rope.interleaved);
+    EXPECT_FALSE(numbers_of((*model)->config).rope.interleaved);
     expect_experts(**model, shape);
   }
 }
@@ -57,35 +58,35 @@ TEST(HfExperts, AreReadInEverySpelling) {
     std::string name;
     TinyShape shape;
     std::function<void(json&)> change;
-    std::function<void(const ModelConfig&)> check;
+    std::function<void(const DecoderNumbers&)> check;
   };
   const Row rows[] = {
       {"weights as they are", kQwen3MoeHf, [](json& c) { c["norm_topk_prob"] = false; },
-       [](const ModelConfig& config) { EXPECT_FALSE(config.experts.normalized); }},
+       [](const DecoderNumbers& config) { EXPECT_FALSE(config.experts.normalized); }},
       {"weights where nothing is said", kQwen3MoeHf, [](json& c) { c.erase("norm_topk_prob"); },
-       [](const ModelConfig& config) { EXPECT_FALSE(config.experts.normalized); }},
+       [](const DecoderNumbers& config) { EXPECT_FALSE(config.experts.normalized); }},
       {"the count as newer versions write it", kQwen3MoeHf,
        [](json& c) {
          c.erase("num_experts");
          c["num_local_experts"] = 7;
        },
-       [](const ModelConfig& config) { EXPECT_EQ(config.experts.count, 7U); }},
+       [](const DecoderNumbers& config) { EXPECT_EQ(config.experts.count, 7U); }},
       {"the count twice", kMixtralHf, [](json& c) { c["num_experts"] = 4; },
-       [](const ModelConfig& config) { EXPECT_EQ(config.experts.count, 4U); }},
+       [](const DecoderNumbers& config) { EXPECT_EQ(config.experts.count, 4U); }},
       {"every layer with experts where nothing is said", kQwen3MoeHf,
        [](json& c) {
          c.erase("decoder_sparse_step");
          c["mlp_only_layers"] = nullptr;
        },
-       [](const ModelConfig& config) { EXPECT_EQ(config.experts.used, 3U); }},
+       [](const DecoderNumbers& config) { EXPECT_EQ(config.experts.used, 3U); }},
       {"head size from the hidden size", kQwen3MoeHf, [](json& c) { c.erase("head_dim"); },
-       [](const ModelConfig& config) { EXPECT_EQ(config.head_dim, 8U); }},
+       [](const DecoderNumbers& config) { EXPECT_EQ(config.head_dim, 8U); }},
       {"theta and epsilon of Mixtral", kMixtralHf,
        [](json& c) {
          c.erase("rope_theta");
          c.erase("rms_norm_eps");
        },
-       [](const ModelConfig& config) {
+       [](const DecoderNumbers& config) {
          EXPECT_EQ(config.rope.theta, 1e6F);
          EXPECT_EQ(config.rms_norm_epsilon, 1e-5F);
        }},
@@ -94,25 +95,25 @@ TEST(HfExperts, AreReadInEverySpelling) {
          c.erase("rope_theta");
          c.erase("rms_norm_eps");
        },
-       [](const ModelConfig& config) {
+       [](const DecoderNumbers& config) {
          EXPECT_EQ(config.rope.theta, 1e4F);
          EXPECT_EQ(config.rms_norm_epsilon, 1e-6F);
        }},
       {"window of Mixtral", kMixtralHf, [](json& c) { c["sliding_window"] = 16; },
-       [](const ModelConfig& config) { EXPECT_EQ(config.sliding_window, 16U); }},
+       [](const DecoderNumbers& config) { EXPECT_EQ(config.sliding_window, 16U); }},
       {"window switched off", kQwen3MoeHf,
        [](json& c) {
          c["use_sliding_window"] = false;
          c["sliding_window"] = 16;
          c["max_window_layers"] = 48;
        },
-       [](const ModelConfig& config) { EXPECT_EQ(config.sliding_window, 0U); }},
+       [](const DecoderNumbers& config) { EXPECT_EQ(config.sliding_window, 0U); }},
       {"window in all layers", kQwen3MoeHf,
        [](json& c) {
          c["use_sliding_window"] = true;
          c["sliding_window"] = 16;
        },
-       [](const ModelConfig& config) { EXPECT_EQ(config.sliding_window, 16U); }},
+       [](const DecoderNumbers& config) { EXPECT_EQ(config.sliding_window, 16U); }},
   };
   for (const Row& row : rows) {
     SCOPED_TRACE(row.name);
@@ -120,7 +121,7 @@ TEST(HfExperts, AreReadInEverySpelling) {
     row.change(config);
     const auto parsed = parse_hf_config(config.dump(), "config.json");
     ASSERT_TRUE(parsed) << parsed.error().message;
-    row.check(parsed->model);
+    row.check(numbers_of(parsed->model));
   }
 }
 
@@ -274,10 +275,10 @@ TEST(ExpertsOfAConfig, AreChecked) {
   const auto parsed = parse_hf_config(tiny_hf(kQwen3MoeHf).config.dump(), "config.json");
   ASSERT_TRUE(parsed) << parsed.error().message;
   const auto check = [&](std::uint32_t count, std::uint32_t used) {
-    ModelConfig config = parsed->model;
+    DecoderNumbers config = numbers_of(parsed->model);
     config.experts.count = count;
     config.experts.used = used;
-    return check_config(config, "m");
+    return check_numbers(config, "m");
   };
   EXPECT_TRUE(check(0, 0));
   EXPECT_TRUE(check(1, 1));

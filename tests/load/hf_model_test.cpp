@@ -11,6 +11,7 @@
 #include "load/expect_error.h"
 #include "load/hf_config.h"
 #include "load/json_fields.h"
+#include "load/numbers_of.h"
 #include "load/safetensors_builder.h"
 #include "support/temp_folder.h"
 
@@ -223,21 +224,21 @@ TEST(HfConfigText, IsReadInEverySpelling) {
     std::string name;
     std::string architecture;
     std::function<void(json&)> change;
-    std::function<void(const ModelConfig&)> check;
+    std::function<void(const DecoderNumbers&)> check;
   };
   const Row rows[] = {
       {"head size from the hidden size", "llama", [](json& c) { c["head_dim"] = nullptr; },
-       [](const ModelConfig& config) { EXPECT_EQ(config.head_dim, 8U); }},
+       [](const DecoderNumbers& config) { EXPECT_EQ(config.head_dim, 8U); }},
       {"head size of Qwen3 where not given", "qwen3", [](json& c) { c.erase("head_dim"); },
-       [](const ModelConfig& config) { EXPECT_EQ(config.head_dim, 128U); }},
+       [](const DecoderNumbers& config) { EXPECT_EQ(config.head_dim, 128U); }},
       {"one group for each head", "llama", [](json& c) { c.erase("num_key_value_heads"); },
-       [](const ModelConfig& config) { EXPECT_EQ(config.kv_heads, 4U); }},
+       [](const DecoderNumbers& config) { EXPECT_EQ(config.kv_heads, 4U); }},
       {"theta inside", "qwen3",
        [](json& c) {
          c.erase("rope_theta");
          c["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 5e6}};
        },
-       [](const ModelConfig& config) {
+       [](const DecoderNumbers& config) {
          EXPECT_EQ(config.rope.theta, 5e6F);
          EXPECT_EQ(config.rope.scaling, RopeScaling::kNone);
          EXPECT_FALSE(config.rope.interleaved);
@@ -246,7 +247,7 @@ TEST(HfConfigText, IsReadInEverySpelling) {
        [](json& c) {
          c["rope_scaling"] = {{"type", "linear"}, {"factor", 4}};
        },
-       [](const ModelConfig& config) {
+       [](const DecoderNumbers& config) {
          EXPECT_EQ(config.rope.scaling, RopeScaling::kLinear);
          EXPECT_EQ(config.rope.factor, 4.0F);
        }},
@@ -258,7 +259,7 @@ TEST(HfConfigText, IsReadInEverySpelling) {
                               {"high_freq_factor", 4},
                               {"original_max_position_embeddings", 64}};
        },
-       [](const ModelConfig& config) {
+       [](const DecoderNumbers& config) {
          EXPECT_EQ(config.rope.scaling, RopeScaling::kLlama3);
          EXPECT_EQ(config.rope.factor, 8.0F);
          EXPECT_EQ(config.rope.low_freq_factor, 1.0F);
@@ -270,7 +271,7 @@ TEST(HfConfigText, IsReadInEverySpelling) {
        [](json& c) {
          c["rope_scaling"] = {{"type", "yarn"}, {"factor", 4}};
        },
-       [](const ModelConfig& config) {
+       [](const DecoderNumbers& config) {
          EXPECT_EQ(config.rope.scaling, RopeScaling::kYarn);
          EXPECT_EQ(config.rope.original_context, 128U);
          EXPECT_EQ(config.max_context, 512U);
@@ -280,13 +281,13 @@ TEST(HfConfigText, IsReadInEverySpelling) {
        [](json& c) {
          c["rope_scaling"] = {{"rope_type", "yarn"}, {"factor", 4}, {"attention_factor", 1.25}};
        },
-       [](const ModelConfig& config) { EXPECT_EQ(config.rope.attention_factor, 1.25F); }},
+       [](const DecoderNumbers& config) { EXPECT_EQ(config.rope.attention_factor, 1.25F); }},
       {"yarn with two scales", "llama",
        [](json& c) {
          c["rope_scaling"] = {
              {"rope_type", "yarn"}, {"factor", 4}, {"mscale", 2.0}, {"mscale_all_dim", 0.5}};
        },
-       [](const ModelConfig& config) {
+       [](const DecoderNumbers& config) {
          EXPECT_FLOAT_EQ(config.rope.attention_factor,
                          (0.2F * std::log(4.0F) + 1.0F) / (0.05F * std::log(4.0F) + 1.0F));
        }},
@@ -294,39 +295,39 @@ TEST(HfConfigText, IsReadInEverySpelling) {
        [](json& c) {
          c["rope_parameters"] = {{"rope_type", "yarn"}, {"original_max_position_embeddings", 32}};
        },
-       [](const ModelConfig& config) {
+       [](const DecoderNumbers& config) {
          EXPECT_EQ(config.rope.factor, 4.0F);
          EXPECT_EQ(config.max_context, 128U);
        }},
       {"window of Mistral", "mistral", [](json& c) { c["sliding_window"] = 16; },
-       [](const ModelConfig& config) { EXPECT_EQ(config.sliding_window, 16U); }},
+       [](const DecoderNumbers& config) { EXPECT_EQ(config.sliding_window, 16U); }},
       {"no window of Mistral", "mistral", [](json& c) { c["sliding_window"] = nullptr; },
-       [](const ModelConfig& config) { EXPECT_EQ(config.sliding_window, 0U); }},
+       [](const DecoderNumbers& config) { EXPECT_EQ(config.sliding_window, 0U); }},
       {"window switched off", "qwen2",
        [](json& c) {
          c["use_sliding_window"] = false;
          c["sliding_window"] = 16;
          c["max_window_layers"] = 1;
        },
-       [](const ModelConfig& config) { EXPECT_EQ(config.sliding_window, 0U); }},
+       [](const DecoderNumbers& config) { EXPECT_EQ(config.sliding_window, 0U); }},
       {"window behind the last layer", "qwen2",
        [](json& c) {
          c["use_sliding_window"] = true;
          c["sliding_window"] = 16;
        },
-       [](const ModelConfig& config) { EXPECT_EQ(config.sliding_window, 0U); }},
+       [](const DecoderNumbers& config) { EXPECT_EQ(config.sliding_window, 0U); }},
       {"window in all layers", "qwen2",
        [](json& c) {
          c["use_sliding_window"] = true;
          c["sliding_window"] = 16;
          c["max_window_layers"] = 0;
        },
-       [](const ModelConfig& config) { EXPECT_EQ(config.sliding_window, 16U); }},
+       [](const DecoderNumbers& config) { EXPECT_EQ(config.sliding_window, 16U); }},
       {"full layers by name", "qwen3",
        [](json& c) {
          c["layer_types"] = {"full_attention", "full_attention"};
        },
-       [](const ModelConfig& config) {
+       [](const DecoderNumbers& config) {
          EXPECT_EQ(config.sliding_window, 0U);
          EXPECT_TRUE(config.qk_norm);
        }},
@@ -337,7 +338,7 @@ TEST(HfConfigText, IsReadInEverySpelling) {
     row.change(config);
     const auto parsed = parse_hf_config(config.dump(), "config.json");
     ASSERT_TRUE(parsed) << parsed.error().message;
-    row.check(parsed->model);
+    row.check(numbers_of(parsed->model));
   }
 }
 

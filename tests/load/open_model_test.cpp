@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "load/model_source.h"
+#include "load/numbers_of.h"
 
 namespace dovetail::load {
 namespace {
@@ -22,7 +23,7 @@ class Stories : public testing::TestWithParam<const char*> {
 TEST_P(Stories, OpensWithTheShapeOfTheModel) {
   const auto opened = open_model(kStories / GetParam());
   ASSERT_TRUE(opened) << opened.error().message;
-  const ModelConfig& config = (*opened)->config;
+  const DecoderNumbers config = numbers_of((*opened)->config);
   EXPECT_EQ(config.architecture, Architecture::kLlama);
   EXPECT_EQ(config.vocab_size, 512U);
   EXPECT_EQ(config.hidden_size, 64U);

@@ -92,7 +92,7 @@ std::shared_ptr<load::ModelSource> random_model(const RandomModelOptions& option
   auto source = std::make_shared<load::ModelSource>();
   source->name = "random";
   source->format = "memory";
-  load::ModelConfig& config = source->config;
+  load::DecoderNumbers config;
   config.architecture = options.architecture;
   config.vocab_size = options.vocab_size;
   config.hidden_size = options.hidden_size;
@@ -108,7 +108,10 @@ std::shared_ptr<load::ModelSource> random_model(const RandomModelOptions& option
                    options.architecture == load::Architecture::kQwen3Moe;
   config.tied_embeddings = options.tied_embeddings;
   if (options.experts > 0)
-    config.experts = {options.experts, options.experts_used, options.experts_normalized};
+    config.experts = {.count = options.experts,
+                      .used = options.experts_used,
+                      .normalized = options.experts_normalized};
+  source->config = load::compose(config);
 
   Builder build(*source, options.seed);
   const std::size_t hidden = options.hidden_size;

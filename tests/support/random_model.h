@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "load/decoder_numbers.h"
 #include "load/model_source.h"
 
 namespace dovetail::test {

@@ -16,11 +16,21 @@ struct Reader {
 };
 
 // One for each file of this folder that is called after a family.
+extern const Reader kExaone4;
+extern const Reader kGemma2;
+extern const Reader kGemma3;
+extern const Reader kGlm4;
+extern const Reader kGranite;
 extern const Reader kLlama;
+extern const Reader kMinistral3;
 extern const Reader kMistral;
 extern const Reader kMixtral;
+extern const Reader kOlmo2;
+extern const Reader kPhi3;
 extern const Reader kQwen2;
 extern const Reader kQwen3;
 extern const Reader kQwen3Moe;
+extern const Reader kSeedOss;
+extern const Reader kSmolLm3;
 
 }  // namespace dovetail::families

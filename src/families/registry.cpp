@@ -14,12 +14,23 @@ namespace {
 using nlohmann::json;
 
 constexpr Family kFamilies[] = {
+    {"exaone4", "exaone4", "exaone4", "Exaone4ForCausalLM", kExaone4},
+    {"gemma2", "gemma2", "gemma2", "Gemma2ForCausalLM", kGemma2},
+    {"gemma3", "gemma3", "gemma3_text", "Gemma3ForCausalLM", kGemma3},
+    {"glm4", "glm4", "glm4", "Glm4ForCausalLM", kGlm4},
+    {"granite", "granite", "granite", "GraniteForCausalLM", kGranite},
     {"llama", "llama", "llama", "LlamaForCausalLM", kLlama},
+    {"ministral3", "mistral3", "ministral3", "Ministral3ForCausalLM", kMinistral3},
     {"mistral", "mistral", "mistral", "MistralForCausalLM", kMistral},
     {"mixtral", "", "mixtral", "MixtralForCausalLM", kMixtral},
+    {"olmo2", "olmo2", "olmo2", "Olmo2ForCausalLM", kOlmo2},
+    {"olmo3", "", "olmo3", "Olmo3ForCausalLM", kOlmo2},
+    {"phi3", "phi3", "phi3", "Phi3ForCausalLM", kPhi3},
     {"qwen2", "qwen2", "qwen2", "Qwen2ForCausalLM", kQwen2},
     {"qwen3", "qwen3", "qwen3", "Qwen3ForCausalLM", kQwen3},
     {"qwen3_moe", "qwen3moe", "qwen3_moe", "Qwen3MoeForCausalLM", kQwen3Moe},
+    {"seed_oss", "seed_oss", "seed_oss", "SeedOssForCausalLM", kSeedOss},
+    {"smollm3", "smollm3", "smollm3", "SmolLM3ForCausalLM", kSmolLm3},
 };
 
 std::string list_of(std::string_view Family::*name) {

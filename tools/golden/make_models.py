@@ -197,6 +197,171 @@ CASES = {
 }
 SHARDED = {"qwen3-tiny"}
 
+# Families of later days, small enough for their number; each has every kind of its layers.
+SMALL = COMMON | {
+    "hidden_size": 32,
+    "num_hidden_layers": 3,
+    "intermediate_size": 48,
+    "max_position_embeddings": 256,
+    "rms_norm_eps": 1e-5,
+    "tie_word_embeddings": False,
+    "vocab_size": 128,
+}
+SLIDING_AND_FULL = ["sliding_attention", "full_attention", "sliding_attention"]
+GEMMA = SMALL | {
+    "attention_bias": False,
+    "head_dim": 16,
+    "hidden_activation": "gelu_pytorch_tanh",
+    "query_pre_attn_scalar": 24,
+    "rms_norm_eps": 1e-6,
+    "sliding_window": 16,
+    "tie_word_embeddings": True,
+    "torch_dtype": "float16",
+}
+del GEMMA["hidden_act"]
+CASES |= {
+    "smollm3-tiny": SMALL
+    | {
+        "architectures": ["SmolLM3ForCausalLM"],
+        "model_type": "smollm3",
+        "no_rope_layers": [1, 0, 1],
+        "pad_token_id": 0,
+        "rope_theta": 10000.0,
+        "sliding_window": None,
+        "use_sliding_window": False,
+        "tie_word_embeddings": True,
+        "torch_dtype": "float16",
+    },
+    "gemma3-tiny": GEMMA
+    | {
+        "architectures": ["Gemma3ForCausalLM"],
+        "model_type": "gemma3_text",
+        "rope_theta": 100000.0,
+        "rope_local_base_freq": 1000.0,
+        "rope_scaling": {"rope_type": "linear", "factor": 4.0},
+        "sliding_window_pattern": 2,
+    },
+    "olmo2-tiny": SMALL
+    | {
+        "architectures": ["Olmo2ForCausalLM"],
+        "model_type": "olmo2",
+        "num_hidden_layers": 2,
+        "rope_theta": 10000.0,
+        "torch_dtype": "float16",
+    },
+    "olmo3-tiny": SMALL
+    | {
+        "architectures": ["Olmo3ForCausalLM"],
+        "model_type": "olmo3",
+        "layer_types": SLIDING_AND_FULL,
+        "sliding_window": 16,
+        "rope_theta": 10000.0,
+        "rope_scaling": {
+            "rope_type": "yarn",
+            "factor": 4.0,
+            "original_max_position_embeddings": 32,
+        },
+        "torch_dtype": "float16",
+    },
+    "phi3-tiny": SMALL
+    | {
+        "architectures": ["Phi3ForCausalLM"],
+        "model_type": "phi3",
+        "num_attention_heads": 2,
+        "num_hidden_layers": 2,
+        "num_key_value_heads": 1,
+        "original_max_position_embeddings": 256,
+        "pad_token_id": 0,
+        "partial_rotary_factor": 0.5,
+        "rope_theta": 10000.0,
+        "sliding_window": 24,
+        "torch_dtype": "float16",
+    },
+    "granite-tiny": SMALL
+    | {
+        "architectures": ["GraniteForCausalLM"],
+        "model_type": "granite",
+        "attention_bias": False,
+        "attention_multiplier": 0.2,
+        "embedding_multiplier": 3.0,
+        "logits_scaling": 2.0,
+        "mlp_bias": False,
+        "num_hidden_layers": 2,
+        "residual_multiplier": 0.5,
+        "rope_theta": 10000.0,
+        "torch_dtype": "float16",
+    },
+    "ministral3-tiny": SMALL
+    | {
+        "architectures": ["Ministral3ForCausalLM"],
+        "model_type": "ministral3",
+        "head_dim": 16,
+        "num_hidden_layers": 2,
+        "rope_parameters": {
+            "rope_type": "yarn",
+            "rope_theta": 10000.0,
+            "factor": 8.0,
+            "original_max_position_embeddings": 16,
+            "beta_fast": 32.0,
+            "beta_slow": 1.0,
+            "mscale": 1.0,
+            "mscale_all_dim": 1.0,
+            "llama_4_scaling_beta": 0.1,
+        },
+        "sliding_window": None,
+        "dtype": "float16",
+    },
+    "gemma2-tiny": GEMMA
+    | {
+        "architectures": ["Gemma2ForCausalLM"],
+        "model_type": "gemma2",
+        "attn_logit_softcapping": 2.0,
+        "final_logit_softcapping": 6.0,
+        "rope_theta": 10000.0,
+    },
+    "glm4-tiny": SMALL
+    | {
+        "architectures": ["Glm4ForCausalLM"],
+        "model_type": "glm4",
+        "attention_bias": True,
+        "head_dim": 16,
+        "num_hidden_layers": 2,
+        "pad_token_id": 0,
+        "partial_rotary_factor": 0.5,
+        "rope_theta": 10000.0,
+        "torch_dtype": "float16",
+    },
+    "seed-oss-tiny": SMALL
+    | {
+        "architectures": ["SeedOssForCausalLM"],
+        "model_type": "seed_oss",
+        "attention_bias": True,
+        "attention_out_bias": True,
+        "head_dim": 16,
+        "mlp_bias": False,
+        "num_hidden_layers": 2,
+        "rope_theta": 10000.0,
+        "torch_dtype": "float16",
+    },
+    "exaone4-tiny": SMALL
+    | {
+        "architectures": ["Exaone4ForCausalLM"],
+        "model_type": "exaone4",
+        "layer_types": SLIDING_AND_FULL,
+        "rope_theta": 10000.0,
+        "rope_scaling": {
+            "factor": 4.0,
+            "high_freq_factor": 4.0,
+            "low_freq_factor": 1.0,
+            "original_max_position_embeddings": 64,
+            "rope_type": "llama3",
+        },
+        "sliding_window": 16,
+        "sliding_window_pattern": 4,
+        "torch_dtype": "float16",
+    },
+}
+
 
 def published_shapes(config):
     """Shapes by the names that published models have: a tensor for each matrix of each expert."""
@@ -229,7 +394,8 @@ def random_weights(config, seed):
             continue
         values = random.standard_normal(shape)
         if "norm" in name:
-            values = 1 + 0.2 * values
+            # Gemma's weights lack the one that its norms add.
+            values = 0.2 * values + (0 if config.model_type.startswith("gemma") else 1)
         else:
             values = values * (0.5 if name.endswith(".bias") else 0.25)
         weights[name] = torch.tensor(values, dtype=torch.float32)
@@ -326,9 +492,12 @@ def make_case(number, name, config):
 
 
 def main():
+    """All cases, or those that the arguments name."""
     torch.set_num_threads(1)
     torch.manual_seed(SEED)
     for number, (name, config) in enumerate(CASES.items()):
+        if sys.argv[1:] and name not in sys.argv[1:]:
+            continue
         folder = make_case(number, name, config)
         size = sum(path.stat().st_size for path in folder.iterdir())
         print(f"{name}: {size // 1024} KiB", flush=True)

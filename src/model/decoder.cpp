@@ -473,7 +473,8 @@ void Decoder::activate(std::uint32_t layer, const RowTile& tile, const Range& ro
   const std::size_t size = config_.intermediate_size;
   for (std::uint32_t i = rows.begin; i < rows.end; ++i) {
     float* gate = gate_.data() + (tile.rows.begin + i) * size;
-    kernels_.silu_mul(gate, up_.data() + (tile.rows.begin + i) * size, size, gate);
+    kernels_.gate(kernels::Activation::kSilu, gate, up_.data() + (tile.rows.begin + i) * size, size,
+                  gate);
     feed_forward_[layer].down.prepare(gate, i, rows_of(layer, tile), prepared(tile));
   }
 }

@@ -141,7 +141,7 @@ void Decoder::take_attended(std::uint32_t layer, std::uint32_t index, const Rang
       for (std::uint32_t head = 0; head < config_.heads; ++head) {
         const float* parts = parts_of(index, row, head / group, segments.begin);
         kernels_.merge_attention(parts + head % group * floats, segments.size(), group * floats,
-                                 config_.head_dim, attended + head * config_.head_dim);
+                                 config_.head_dim, nullptr, attended + head * config_.head_dim);
       }
     }
     products_[layer].output.prepare(attended, i, rows_of(layer, tile), prepared(tile));

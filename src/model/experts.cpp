@@ -228,7 +228,8 @@ void Experts::compute(std::uint32_t layer, const Rows& rows, const float* x,
   meet();
   each_row([&](const Expert& expert, std::uint32_t row) {
     float* activated = gate(expert) + row * inner_;
-    kernels_.silu_mul(activated, up(expert) + row * inner_, inner_, activated);
+    kernels_.gate(kernels::Activation::kSilu, activated, up(expert) + row * inner_, inner_,
+                  activated);
     expert.products.down.prepare(activated, row, expert.count, prepared(expert));
   });
   meet();

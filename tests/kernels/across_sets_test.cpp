@@ -225,7 +225,7 @@ TEST(AcrossSets, NormsRotationsAndGates) {
       });
       expect_one_result("silu_mul, " + what, [&](const Kernels& kernels) {
         std::vector<float> out(n);
-        kernels.silu_mul(x.data(), y.data(), n, out.data());
+        kernels.gate(Activation::kSilu, x.data(), y.data(), n, out.data());
         return out;
       });
       expect_one_result("add, " + what, [&](const Kernels& kernels) {

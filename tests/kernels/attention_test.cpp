@@ -235,7 +235,7 @@ TEST_P(Attention, MergesSegmentsToTheSameBits) {
       for (std::size_t i = 0; i < c.rows * c.heads; ++i) {
         std::vector<float> output(c.head_dim, NAN);
         kernels().merge_attention(parts.data() + i * kSegments * floats, kSegments, floats,
-                                  c.head_dim, output.data());
+                                  c.head_dim, nullptr, output.data());
         for (std::size_t d = 0; d < c.head_dim; ++d)
           ASSERT_EQ(output[d], whole[i * c.head_dim + d]) << i << " dim " << d;
       }

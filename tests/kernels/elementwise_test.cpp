@@ -63,7 +63,7 @@ TEST_P(Elementwise, SiluMulOverTheWholeRange) {
   for (float g = -104.0F; g < 104.0F; g += 0.0007F) gate.push_back(g);
   std::vector<float> up(gate.size(), 1.0F);
   std::vector<float> out(gate.size(), NAN);
-  kernels().silu_mul(gate.data(), up.data(), gate.size(), out.data());
+  kernels().gate(Activation::kSilu, gate.data(), up.data(), gate.size(), out.data());
   double worst = 0;
   for (std::size_t i = 0; i < gate.size(); ++i) {
     const double expected = gate[i] / (1 + std::exp(-double{gate[i]}));
@@ -79,12 +79,13 @@ TEST_P(Elementwise, SiluMulOverTheWholeRange) {
 
   for (const std::size_t n : kSizes) {
     std::vector<float> moved(n + 1, 1.0F);
-    kernels().silu_mul(gate.data() + gate.size() / 2, moved.data() + 1, n, moved.data() + 1);
+    kernels().gate(Activation::kSilu, gate.data() + gate.size() / 2, moved.data() + 1, n,
+                   moved.data() + 1);
     for (std::size_t i = 0; i < n; ++i) EXPECT_EQ(moved[i + 1], out[gate.size() / 2 + i]);
   }
   const float ends[] = {-std::numeric_limits<float>::infinity(), -1e30F, 1e30F, NAN, 0.0F};
   float result[5];
-  kernels().silu_mul(ends, std::vector<float>(5, 1.0F).data(), 5, result);
+  kernels().gate(Activation::kSilu, ends, std::vector<float>(5, 1.0F).data(), 5, result);
   EXPECT_TRUE(std::isnan(result[3]));
   EXPECT_EQ(result[1], 0.0F);
   EXPECT_EQ(result[2], 1e30F);

@@ -113,11 +113,16 @@ inline void attention_scores(const AttentionArgs& a, const AttentionSpan& span, 
   }
 }
 
-// softcap * tanh(score / softcap) of the scores [begin, end), which are whole vectors.
-inline void cap_scores(float softcap, float* scores, std::size_t begin, std::size_t end) {
+// softcap * tanh(score / softcap) for the scores of blocks [begin, end) of `count` pairs. Out of
+// line, or compilers keep registers free for it in the loops of all others.
+[[gnu::noinline]] inline void cap_scores(float softcap, float (*scores)[kSpan], std::size_t count,
+                                         std::size_t begin, std::size_t end) {
   const Vec::F cap = Vec::set1(softcap);
-  for (std::size_t at = begin; at < end; at += Vec::kWidth)
-    Vec::store(scores + at, Vec::mul(cap, vec_tanh(Vec::div(Vec::load(scores + at), cap))));
+  for (std::size_t i = 0; i < count; ++i) {
+    for (float* at = scores[i] + begin * kBlockSize; at != scores[i] + end * kBlockSize;
+         at += Vec::kWidth)
+      Vec::store(at, Vec::mul(cap, vec_tanh(Vec::div(Vec::load(at), cap))));
+  }
 }
 
 // Takes the scores of the span's positions [begin, end) into the states and leaves their weights in
@@ -239,10 +244,8 @@ inline void attention_step(const AttentionArgs& a, const AttentionSpan& span,
   for (; b + kTogether <= blocks; b += kTogether)
     attention_scores<Source, P, kTogether>(a, span, b, states, scores);
   for (; b < blocks; ++b) attention_scores<Source, P, 1>(a, span, b, states, scores);
-  if (a.softcap != 0.0F) {
-    for (std::size_t i = 0; i < P; ++i)
-      cap_scores(a.softcap, scores[i], begin / kBlockSize * kBlockSize, blocks * kBlockSize);
-  }
+  if (__builtin_expect(a.softcap != 0.0F, 0))
+    cap_scores(a.softcap, scores, P, begin / kBlockSize, blocks);
   attention_weights<P>(states, begin, end, scores, factors);
   attention_columns<Source, P, kColumns>(span, a.head_dim, states, 0, begin, end, scores, factors);
 }

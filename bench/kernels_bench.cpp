@@ -140,7 +140,7 @@ void silu(benchmark::State& state, const Kernels& kernels) {
   const std::vector<float> gate(2816, 0.5F);
   std::vector<float> up(2816, 1.0F);
   for (auto _ : state) {
-    kernels.silu_mul(gate.data(), up.data(), up.size(), up.data());
+    kernels.gate(Activation::kSilu, gate.data(), up.data(), up.size(), up.data());
     benchmark::ClobberMemory();
   }
   state.SetItemsProcessed(state.iterations() * 2816);

@@ -7,6 +7,8 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/kernels.h"
+
 namespace dovetail::load {
 
 // What a model computes, as data: the blocks of its layers in their order. A family (families/)
@@ -111,7 +113,7 @@ struct DeltaConfig {
   bool operator==(const DeltaConfig&) const = default;
 };
 
-enum class Activation : std::uint8_t { kSilu, kGeluTanh, kGelu, kRelu2, kClampedSwiglu };
+using kernels::Activation;
 
 // down(activation(gate(x)) * up(x)), or down(activation(up(x))). Tensors: ffn_gate, ffn_up,
 // ffn_down.
@@ -124,14 +126,9 @@ struct MlpConfig {
   bool operator==(const MlpConfig&) const = default;
 };
 
-enum class ExpertGate : std::uint8_t {
-  kSoftmax,  // shares of the softmax of all logits
-  kSigmoid,
-};
-
 // A layer of experts in place of the dense feed-forward (https://arxiv.org/abs/1701.06538). A
 // token's router picks the `used` experts with the largest logits; the token gets the sum of their
-// outputs by the weights that `gate` says. Tensors: ffn_gate_inp (the router, a row for each
+// outputs by their shares of the softmax of all logits. Tensors: ffn_gate_inp (the router, a row for each
 // expert), and for expert E ffn_gate.E, ffn_up.E, ffn_down.E; ffn_gate_shexp, ffn_up_shexp,
 // ffn_down_shexp, ffn_gate_inp_shexp.
 struct ExpertsConfig {
@@ -139,7 +136,6 @@ struct ExpertsConfig {
   std::uint32_t used = 0;   // by a token
   std::uint32_t size = 0;   // of one
   bool normalized = false;  // weights of a token's experts are divided by their sum
-  ExpertGate gate = ExpertGate::kSoftmax;
   Activation activation = Activation::kSilu;
   bool bias = false;              // of the router and of each product
   std::uint32_t shared_size = 0;  // of one more expert that all tokens have; 0: there is none

@@ -28,7 +28,7 @@ bool has_experts(const load::ModelConfig& config) {
 }
 
 // Steps of a layer at most, joins and all.
-constexpr std::size_t kMostLayerSteps = 12;
+constexpr std::size_t kMostLayerSteps = 14;
 
 }  // namespace
 
@@ -124,15 +124,15 @@ void Decoder::add_layers() {
         .add_steps("norm", program_);
     mixer.add_steps(program_);
     before = Residual(layer.mixer_norms, weights_, name, "post_attention_norm", "attn_output_norm",
-                      kernels);
+                      mixer.output_bias(), kernels);
 
     if (const load::MlpConfig* dense = layer.dense()) {
       mlps_.emplace_back(std::in_place_type<model::Mlp>, *dense, weights_, name, set, work_);
     } else {
       std::size_t kind = 0;
       while (experts_[kind].first != *layer.experts()) ++kind;
-      mlps_.emplace_back(std::in_place_type<ExpertLayer>, experts_[kind].second,
-                         layers_of_kind[kind]++, set, work_);
+      mlps_.emplace_back(std::in_place_type<ExpertLayer>, *layer.experts(), weights_, name,
+                         experts_[kind].second, layers_of_kind[kind]++, set, work_);
     }
     std::visit(
         [&](auto& mlp) {
@@ -142,10 +142,10 @@ void Decoder::add_layers() {
                             mlp.input(), work_)
               .add_steps("mlp-norm", program_);
           mlp.add_steps(program_);
+          before = Residual(layer.mlp_norms, weights_, name, "post_ffw_norm", "layer_output_norm",
+                            mlp.output_bias(), kernels);
         },
         mlps_.back());
-    before =
-        Residual(layer.mlp_norms, weights_, name, "post_ffw_norm", "layer_output_norm", kernels);
   }
   program_.end_layers();
   logits_.emplace(config_, std::move(before), weights_, work_);

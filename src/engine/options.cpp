@@ -148,7 +148,14 @@ Status resolve_cache(EngineOptions& options, const load::ModelSource& source,
     options.kv_memory = memory;
   }
   if (const Status ok = check("kv_blocks", options.kv_blocks, 1, kMaxBlocks); !ok) return ok;
-  const std::uint64_t memory = usable_memory();
+  const std::uint64_t states = options.max_num_seqs * std::uint64_t{shape.state_floats()} * 4;
+  if (states > usable_memory()) {
+    return fail(ErrorKind::kInvalid,
+                "max_num_seqs: the states of {} sequences take {} bytes and do not fit the memory "
+                "of {}, expected fewer",
+                options.max_num_seqs, states, usable_memory());
+  }
+  const std::uint64_t memory = usable_memory() - states;
   if (options.kv_blocks > memory / shape.block_bytes()) {
     return fail(ErrorKind::kInvalid,
                 "{}: {} cache blocks of {} bytes do not fit the memory of {} bytes, expected at "
@@ -165,6 +172,18 @@ Status resolve_cache(EngineOptions& options, const load::ModelSource& source,
   }
   options.max_context = static_cast<std::uint32_t>(std::min<std::uint64_t>(context, positions));
   return {};
+}
+
+// What sequences with states cannot do yet: begin with what others computed, since a block says
+// nothing of the state at its end, and take tokens back.
+Status resolve_states(EngineOptions& options, const model::CacheShape& shape) {
+  if (shape.state_floats() == 0) return {};
+  options.prefix_cache = false;
+  if (options.speculative_tokens == 0) return {};
+  return fail(ErrorKind::kInvalid,
+              "speculative_tokens: {} for a model whose layers have states, expected 0: draft "
+              "tokens that turn out wrong could not be taken back",
+              options.speculative_tokens);
 }
 
 schedule::Policy policy_of(PolicyOption policy) {
@@ -222,6 +241,7 @@ Result<ResolvedOptions> resolve(EngineOptions options, const load::ModelSource& 
   if (!type) return fail(type.error());
   resolved.cache_shape = model::cache_shape(source.config, *type);
   options.cache_type = kernels::info(*type).name;
+  if (const Status ok = resolve_states(options, resolved.cache_shape); !ok) return fail(ok.error());
   if (const Status ok = resolve_cache(options, source, resolved.cache_shape); !ok)
     return fail(ok.error());
   resolved.options = std::move(options);

@@ -86,8 +86,8 @@ Result<std::unique_ptr<StepLoop>> StepLoop::create(std::shared_ptr<const load::M
                                                    EngineOptions options, StepHooks hooks) {
   Result<ResolvedOptions> resolved = resolve(std::move(options), *source);
   if (!resolved) return fail(resolved.error());
-  Result<model::Cache> cache =
-      model::Cache::create(resolved->cache_shape, resolved->options.kv_blocks);
+  Result<model::Cache> cache = model::Cache::create(
+      resolved->cache_shape, resolved->options.kv_blocks, resolved->options.max_num_seqs);
   if (!cache) return fail(cache.error());
   const std::uint32_t threads = resolved->options.threads;
   const kernels::Kernels& kernels = hooks.kernels != nullptr ? *hooks.kernels : *resolved->kernels;
@@ -137,6 +137,7 @@ StepLoop::StepLoop(EngineOptions options, model::ModelWeights weights,
   if (options_.poison_freed_blocks) {
     scheduler_.pool().note_stale(true);
     for (std::uint32_t block = 0; block < options_.kv_blocks; ++block) cache_.poison(block);
+    for (std::uint32_t slot = 0; slot < options_.max_num_seqs; ++slot) cache_.poison_state(slot);
   }
 }
 
@@ -318,7 +319,7 @@ void StepLoop::prepare_inputs(const schedule::StepPlan& plan, InFlightStep& step
     step.tokens.insert(step.tokens.end(), drafts.begin(), drafts.end());
     const bool decode = row.sampled && !row.final_chunk;
     step.segments.push_back({std::span(step.tokens).subspan(begin), row.first_position, row.blocks,
-                             row.logit_rows(), decode});
+                             row.logit_rows(), decode, row.slot});
     if (mutated(Mutant::kPlaceholder) && background_ && decode) step.tokens[begin] = 0;
     if (mutated(Mutant::kStaleDrafts) && row.drafts > 0) step.tokens.back() = 0;
     (decode ? step.load.decode_rows : step.load.prefill_tokens) += row.tokens;

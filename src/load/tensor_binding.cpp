@@ -41,7 +41,7 @@ class Binder {
     norm(layer.mixer_norms.before, prefix + "attn_norm", hidden);
     norm(layer.mixer_norms.behind, prefix + "post_attention_norm", hidden);
     norm(layer.mixer_norms.after, prefix + "attn_output_norm", hidden);
-    if (const AttentionConfig* attention = layer.attention()) bind(*attention, prefix);
+    std::visit([&](const auto& mixer) { bind(mixer, prefix); }, layer.mixer);
     norm(layer.mlp_norms.before, prefix + "ffn_norm", hidden);
     norm(layer.mlp_norms.behind, prefix + "post_ffw_norm", hidden);
     norm(layer.mlp_norms.after, prefix + "layer_output_norm", hidden);
@@ -76,6 +76,27 @@ class Binder {
       norm(attention.norm, prefix + "attn_q_norm", by_row ? query : attention.head_dim);
       norm(attention.norm, prefix + "attn_k_norm", by_row ? key : attention.head_dim);
     }
+  }
+
+  void bind(const DeltaConfig& delta, const std::string& prefix) {
+    const std::size_t hidden = config_.hidden_size;
+    if (delta.grouped_input) {
+      matrix(prefix + "ssm_in.weight", delta.channels() + delta.value_size(), hidden);
+    } else {
+      matrix(prefix + "attn_qkv.weight", delta.channels(), hidden);
+      matrix(prefix + "attn_gate.weight", delta.value_size(), hidden);
+    }
+    if (delta.grouped_rates) {
+      matrix(prefix + "ssm_ba.weight", std::size_t{2} * delta.value_heads, hidden);
+    } else {
+      matrix(prefix + "ssm_beta.weight", delta.value_heads, hidden);
+      matrix(prefix + "ssm_alpha.weight", delta.value_heads, hidden);
+    }
+    matrix(prefix + "ssm_conv1d.weight", delta.channels(), delta.convolution);
+    vector(prefix + "ssm_dt.bias", delta.value_heads);
+    vector(prefix + (delta.log_rates ? "ssm_a_log" : "ssm_a"), delta.value_heads);
+    vector(prefix + "ssm_norm.weight", delta.value_dim);
+    matrix(prefix + "ssm_out.weight", hidden, delta.value_size());
   }
 
   void norm(const NormConfig& config, const std::string& name, std::size_t elements) {

@@ -98,7 +98,7 @@ void Decoder::add_layers() {
   std::vector<std::uint32_t> layers_of_kind(experts_.size(), 0);
 
   Residual before;
-  std::uint32_t cache_layer = 0;
+  std::uint32_t cache_layer = 0, state_layer = 0;
   for (std::size_t i = 0; i < layers; ++i) {
     const load::LayerConfig& layer = config_.layers[i];
     const std::string name = prefix(i);
@@ -114,17 +114,25 @@ void Decoder::add_layers() {
     }
     program_.begin_layer(static_cast<std::int32_t>(i), static_cast<std::int32_t>(like));
 
-    const auto& attention = std::get<load::AttentionConfig>(layer.mixer);
-    Attention& mixer = attention_.emplace_back(attention, weights_, name, cache_layer++, set,
-                                               rope(attention), splits(attention), work_);
-    joins_
-        .emplace_back(std::move(before),
-                      Norm(layer.mixer_norms.before, weights_, name + "attn_norm", kernels),
-                      RowSet::kAll, mixer.input(), work_)
-        .add_steps("norm", program_);
-    mixer.add_steps(program_);
-    before = Residual(layer.mixer_norms, weights_, name, "post_attention_norm", "attn_output_norm",
-                      mixer.output_bias(), kernels);
+    if (const load::AttentionConfig* attention = layer.attention()) {
+      mixers_.emplace_back(std::in_place_type<Attention>, *attention, weights_, name, cache_layer++,
+                           set, rope(*attention), splits(*attention), work_);
+    } else {
+      mixers_.emplace_back(std::in_place_type<Delta>, std::get<load::DeltaConfig>(layer.mixer),
+                           weights_, name, state_layer++, set, work_);
+    }
+    std::visit(
+        [&](auto& mixer) {
+          joins_
+              .emplace_back(std::move(before),
+                            Norm(layer.mixer_norms.before, weights_, name + "attn_norm", kernels),
+                            RowSet::kAll, mixer.input(), work_)
+              .add_steps("norm", program_);
+          mixer.add_steps(program_);
+          before = Residual(layer.mixer_norms, weights_, name, "post_attention_norm",
+                            "attn_output_norm", mixer.output_bias(), kernels);
+        },
+        mixers_.back());
 
     if (const load::MlpConfig* dense = layer.dense()) {
       mlps_.emplace_back(std::in_place_type<model::Mlp>, *dense, weights_, name, set, work_);

@@ -15,6 +15,7 @@
 #include "kernels/kernels.h"
 #include "load/model_source.h"
 #include "model/blocks/attention.h"
+#include "model/blocks/delta.h"
 #include "model/blocks/embed.h"
 #include "model/blocks/expert_layer.h"
 #include "model/blocks/gated_mlp.h"
@@ -70,6 +71,7 @@ class Decoder {
   const cores::Recording& last_graph() const { return graphs_.last(); }
 
  private:
+  using Mixer = std::variant<Attention, Delta>;
   using Mlp = std::variant<model::Mlp, ExpertLayer>;
 
   void add_layers();
@@ -86,7 +88,7 @@ class Decoder {
   std::deque<std::pair<load::AttentionConfig, AttentionSplits>> splits_;
   std::deque<std::pair<load::ExpertsConfig, Experts>> experts_;
   Embed embed_;
-  std::deque<Attention> attention_;
+  std::deque<Mixer> mixers_;
   std::deque<Mlp> mlps_;
   std::deque<Join> joins_;
   std::optional<Logits> logits_;

@@ -15,6 +15,7 @@ struct Segment {
   std::span<const std::uint32_t> block_table;  // covers first_position + tokens.size() positions
   std::uint32_t logit_rows = 0;                // of the last so many tokens
   bool decode = false;                         // decode rows, which follow all prefill chunks
+  std::uint32_t slot = 0;  // of the sequence's states, which are zeros before position 0
 };
 
 // A token of a pass.

@@ -13,13 +13,13 @@ namespace {
 template <std::size_t V>
 inline void delta_rule_columns(const DeltaRuleArgs& a, std::size_t c, std::size_t count) {
   constexpr std::size_t w = Vec::kWidth;
-  const auto load = [count](const float* p) {
+  const auto load = [=](const float* p) {
     if constexpr (V == 1) {
       if (count < w) return Vec::load_n(p, count);
     }
     return Vec::load(p);
   };
-  const auto store = [count](float* p, Vec::F v) {
+  const auto store = [=](float* p, Vec::F v) {
     if constexpr (V == 1) {
       if (count < w) return Vec::store_n(p, v, count);
     }

@@ -161,8 +161,9 @@ struct Kernels {
   void (*rope)(float* head, const float* cos, const float* sin, std::size_t head_dim,
                bool interleaved);
   // out[i] = activation(gate[i]) * up[i]; up may be null, which is activation(gate[i]) alone; out
-  // may be gate or up. Relative error of the exponential under 2e-7; of GELU by erf the error is
-  // under 1.5e-7 |gate[i]|. NaN in either gives NaN.
+  // may be gate or up. The error is under 2e-7 |gate[i] * up[i]|, times |gate[i]| for a square and
+  // with |up[i]| + 1 for |up[i]| where that is the factor; the exponential's relative error is
+  // under 2e-7. NaN in either gives NaN.
   void (*gate)(Activation activation, const float* gate, const float* up, std::size_t n,
                float* out);
   // out[i] = function(x[i]); out may be x. Relative error under 4e-7 where the result is normal.

@@ -13,11 +13,17 @@ namespace {
 template <std::size_t V>
 inline void delta_rule_columns(const DeltaRuleArgs& a, std::size_t c, std::size_t count) {
   constexpr std::size_t w = Vec::kWidth;
-  const auto load = [count](const float* p) {
-    return V == 1 && count < w ? Vec::load_n(p, count) : Vec::load(p);
+  const auto load = [=](const float* p) {
+    if constexpr (V == 1) {
+      if (count < w) return Vec::load_n(p, count);
+    }
+    return Vec::load(p);
   };
-  const auto store = [count](float* p, Vec::F v) {
-    V == 1 && count < w ? Vec::store_n(p, v, count) : Vec::store(p, v);
+  const auto store = [=](float* p, Vec::F v) {
+    if constexpr (V == 1) {
+      if (count < w) return Vec::store_n(p, v, count);
+    }
+    Vec::store(p, v);
   };
   const Vec::F decay = Vec::set1(a.decay);
   Vec::F sums[V];
@@ -47,27 +53,36 @@ inline void delta_rule_columns(const DeltaRuleArgs& a, std::size_t c, std::size_
   for (std::size_t v = 0; v < V; ++v) store(a.output + c + v * w, sums[v]);
 }
 
+// The columns from c on, as many at a time as V vectors have, then half of that, and so on.
+template <std::size_t V>
+inline void delta_rule_from(const DeltaRuleArgs& a, std::size_t c) {
+  constexpr std::size_t kColumns = V * Vec::kWidth;
+  for (; c + kColumns <= a.value_dim; c += kColumns) delta_rule_columns<V>(a, c, kColumns);
+  if (c == a.value_dim) return;
+  if constexpr (V > 1)
+    delta_rule_from<V / 2>(a, c);
+  else
+    delta_rule_columns<1>(a, c, a.value_dim - c);
+}
+
 inline void delta_rule(const DeltaRuleArgs& a) {
-  constexpr std::size_t w = Vec::kWidth;
-  constexpr std::size_t kColumns = Vec::kPairSums < 8 ? Vec::kPairSums : 8;
-  std::size_t c = 0;
-  for (; c + kColumns * w <= a.value_dim; c += kColumns * w)
-    delta_rule_columns<kColumns>(a, c, kColumns * w);
-  for (; c < a.value_dim; c += w)
-    delta_rule_columns<1>(a, c, a.value_dim - c < w ? a.value_dim - c : w);
+  delta_rule_from<(Vec::kPairSums < 8 ? Vec::kPairSums : 8)>(a, 0);
 }
 
 inline void short_conv(const ShortConvArgs& a) {
   constexpr std::size_t w = Vec::kWidth;
   for (std::size_t c = 0; c < a.channels; c += w) {
     const std::size_t count = a.channels - c < w ? a.channels - c : w;
+    const auto load = [count, c](const float* p) {
+      return count == w ? Vec::load(p + c) : Vec::load_n(p + c, count);
+    };
     Vec::F sum = Vec::zero();
     for (std::size_t j = 0; j < a.width; ++j) {
       const float* row = a.rows[j];
-      const Vec::F x = row == nullptr ? Vec::zero() : Vec::load_n(row + c, count);
-      sum = Vec::fma(x, Vec::load_n(a.weights + j * a.channels + c, count), sum);
+      const Vec::F x = row == nullptr ? Vec::zero() : load(row);
+      sum = Vec::fma(x, load(a.weights + j * a.channels), sum);
     }
-    if (a.bias != nullptr) sum = Vec::add(sum, Vec::load_n(a.bias + c, count));
+    if (a.bias != nullptr) sum = Vec::add(sum, load(a.bias));
     Vec::store_n(a.output + c, sum, count);
   }
 }

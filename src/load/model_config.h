@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -193,10 +194,18 @@ struct ModelConfig {
   std::vector<LayerConfig> layers;
 
   NormConfig output_norm;
+  bool has_logits = true;        // else there are hidden rows alone, and no output.weight
   bool tied_embeddings = false;  // output.weight is token_embd.weight
   float logit_scale = 1.0F;
   float logit_softcap = 0.0F;  // 0: none
   Pooling pooling = Pooling::kNone;
+
+  // No token sees what follows it.
+  bool causal() const {
+    return std::all_of(layers.begin(), layers.end(), [](const LayerConfig& layer) {
+      return layer.attention() == nullptr || layer.attention()->causal;
+    });
+  }
 };
 
 }  // namespace dovetail::load

@@ -19,9 +19,16 @@ class Binder {
     const std::size_t hidden = config_.hidden_size;
     matrix("token_embd.weight", config_.vocab_size, hidden);
     if (config_.learned_positions) matrix("position_embd.weight", config_.max_context, hidden);
+    if (config_.token_types) {
+      // Of how many types there are, the first is used.
+      const auto types = stored_.find("token_types.weight");
+      const std::size_t rows =
+          types == stored_.end() || types->second.shape.size() < 2 ? 1 : types->second.shape[0];
+      matrix("token_types.weight", rows, hidden);
+    }
     norm(config_.embedding_norm, "token_embd_norm", hidden);
     norm(config_.output_norm, "output_norm", hidden);
-    if (!config_.tied_embeddings) matrix("output.weight", config_.vocab_size, hidden);
+    if (config_.has_logits && !config_.tied_embeddings) matrix("output.weight", config_.vocab_size, hidden);
     for (std::uint32_t layer = 0; layer < config_.layers.size() && !error_; ++layer)
       bind(config_.layers[layer], fmt::format("blk.{}.", layer));
     check_left_over();

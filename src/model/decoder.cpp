@@ -161,16 +161,18 @@ void Decoder::add_layers() {
 }
 
 void Decoder::forward(std::span<const Segment> segments, const Cache& cache,
-                      std::span<float> logits) {
+                      std::span<float> logits, std::span<float> hidden) {
   TileRows worth;
   if (!experts_.empty()) worth = experts_.front().second.tile_rows();
+  // Rows that see what follows them would wait for later tiles.
+  if (!config_.causal()) worth = {TileRows::kAll, TileRows::kAll};
   work_.pass.lay_out(segments, static_cast<std::uint32_t>(work_.lanes), worth);
   work_.cache = &cache;
   work_.reserve();
   for (RopeTable& rope : ropes_) rope.extend(work_.pass.positions());
   for (auto& [config, splits] : splits_) splits.choose(work_.pass);
   for (auto& [config, experts] : experts_) experts.reserve(work_.pass.rows().size());
-  logits_->reserve(logits);
+  logits_->reserve(logits, hidden);
   graphs_.run();
 }
 

@@ -23,7 +23,7 @@ Range AttentionSplits::segments(std::uint32_t position, std::uint32_t rows) cons
 
 void AttentionSplits::choose(const Pass& pass) {
   tiles_.assign(pass.tiles().size(), {});
-  if (lanes_ == 1) return;
+  if (lanes_ == 1 || !config_.causal) return;
   std::size_t floats = 0;
   for (std::size_t t = 0; t < tiles_.size(); ++t) {
     const RowTile& tile = pass.tiles()[t];
@@ -261,8 +261,10 @@ void Attention::attend(std::uint32_t index, std::uint32_t block, std::uint32_t b
 void Attention::attend(const RowTile& tile, std::uint32_t kv_head, const QueryTile& queries,
                        kernels::AttentionArgs args) {
   const Segment& segment = work_.pass.segments()[queries.segment];
-  const std::size_t blocks =
-      (queries.position + queries.rows + kernels::kBlockSize - 1) / kernels::kBlockSize;
+  // The first position that no row sees.
+  const std::size_t end = config_.causal ? queries.position + queries.rows
+                                         : segment.first_position + segment.tokens.size();
+  const std::size_t blocks = (end + kernels::kBlockSize - 1) / kernels::kBlockSize;
   // One pair of pointer lists per thread, kept between calls.
   thread_local std::vector<const std::byte*> keys;
   thread_local std::vector<const std::byte*> values;
@@ -282,7 +284,7 @@ void Attention::attend(const RowTile& tile, std::uint32_t kv_head, const QueryTi
   args.rows = queries.rows;
   args.heads = group;
   args.head_dim = config_.head_dim;
-  args.first_position = queries.position;
+  args.first_position = end - queries.rows;
   args.window = config_.window;
   args.scale = config_.scale;
   args.causal = config_.causal;

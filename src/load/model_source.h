@@ -11,7 +11,6 @@
 #include <variant>
 #include <vector>
 
-#include "base/result.h"
 #include "kernels/data_type.h"
 #include "load/model_config.h"
 
@@ -67,14 +66,10 @@ struct GenerationDefaults {
 };
 
 // A model as it lies on disk: GGUF (one file, or any shard of a split) or a Hugging Face folder.
-// Tensors are named as GGUF names them, whatever the source: token_embd.weight, output_norm.weight,
-// output.weight (absent when tied),
-// blk.N.{attn_norm,attn_q,attn_k,attn_v,attn_output,attn_q_norm,attn_k_norm,ffn_norm,ffn_gate,ffn_up,ffn_down}.weight,
-// blk.N.{attn_q,attn_k,attn_v}.bias. With experts, blk.N.ffn_gate_inp.weight (the router, a row for
-// each expert) and blk.N.{ffn_gate,ffn_up,ffn_down}.E.weight for each expert E from 0 take the
-// place of blk.N.{ffn_gate,ffn_up,ffn_down}.weight; those of one layer and projection are of one
-// type. Every tensor that the configuration calls for is there with the right shape. Immutable
-// after open(); safe to share between threads.
+// Tensors are named as GGUF names them, whatever the source; which there are, model_config.h says.
+// Those of an expert E are NAME.E.weight, and those of one layer and projection are of one type.
+// Every tensor that the configuration calls for is there with the right shape. Never changes after
+// families::open_model(); safe to share between threads.
 struct ModelSource {
   std::filesystem::path path;
   std::string name;    // the file's or folder's name without ending; the default served-model-name
@@ -87,10 +82,6 @@ struct ModelSource {
   GenerationDefaults generation;
   std::vector<std::shared_ptr<const void>> mappings;  // keeps the mapped files alive
 };
-
-// Opens and checks a model. Nothing of the weights is read but what the checks need. An error names
-// the file, the field, the value and what would be valid.
-Result<std::shared_ptr<const ModelSource>> open_model(const std::filesystem::path& path);
 
 // What a conversation (`chat`, `serve`) draws with where it says nothing itself: what the model's
 // makers recommend; for a GGUF file without any recommendation temperature 0.8, top-k 40, top-p

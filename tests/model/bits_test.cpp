@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <numeric>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cores/executor.h"
@@ -22,7 +23,6 @@ namespace dovetail::model {
 namespace {
 
 using kernels::DataType;
-using load::Architecture;
 
 struct RecordedBits {
   const char* name;
@@ -30,16 +30,15 @@ struct RecordedBits {
   std::uint64_t hash;
 };
 
-test::RandomModelOptions recorded_options(Architecture architecture, DataType type,
+test::RandomModelOptions recorded_options(std::string_view family, DataType type,
                                           std::uint32_t window = 0, bool tied = false,
                                           std::uint32_t experts = 0) {
-  test::RandomModelOptions options;
-  options.architecture = architecture;
+  test::RandomModelOptions options = test::options_of(family);
   options.type = type;
   options.sliding_window = window;
   options.tied_embeddings = tied;
   options.experts = experts;
-  options.experts_normalized = architecture == Architecture::kMixtral;
+  options.experts_normalized = family == "mixtral";
   options.layers = 3;
   if (kernels::info(type).elements_per_block > 1) {
     options.hidden_size = 256;
@@ -51,19 +50,16 @@ test::RandomModelOptions recorded_options(Architecture architecture, DataType ty
 
 const std::vector<RecordedBits>& recorded_bits() {
   static const std::vector<RecordedBits> table = {
-      {"LlamaF32", recorded_options(Architecture::kLlama, DataType::kF32), 0x34a1af7a28d15310ULL},
-      {"LlamaF16", recorded_options(Architecture::kLlama, DataType::kF16), 0xe8d9fcc53b6d0fb3ULL},
-      {"LlamaQ8_0", recorded_options(Architecture::kLlama, DataType::kQ8_0), 0xa0230d7da40b1e74ULL},
-      {"LlamaQ4_K", recorded_options(Architecture::kLlama, DataType::kQ4_K), 0x4b9fa6b777996e51ULL},
-      {"MistralWindow", recorded_options(Architecture::kMistral, DataType::kF16, 21),
-       0x2f3d2771c2af58f0ULL},
-      {"Qwen2Tied", recorded_options(Architecture::kQwen2, DataType::kQ8_0, 0, true),
-       0x32cc46a4f7476928ULL},
-      {"Qwen3", recorded_options(Architecture::kQwen3, DataType::kF32), 0x626162e7d94f0a5dULL},
-      {"Qwen3Q4_0", recorded_options(Architecture::kQwen3, DataType::kQ4_0), 0xcee0f459b9aaa420ULL},
-      {"Mixtral", recorded_options(Architecture::kMixtral, DataType::kF16, 0, false, 4),
-       0xf33b249408038ddcULL},
-      {"Qwen3Moe", recorded_options(Architecture::kQwen3Moe, DataType::kQ8_0, 0, false, 7),
+      {"LlamaF32", recorded_options("llama", DataType::kF32), 0x34a1af7a28d15310ULL},
+      {"LlamaF16", recorded_options("llama", DataType::kF16), 0xe8d9fcc53b6d0fb3ULL},
+      {"LlamaQ8_0", recorded_options("llama", DataType::kQ8_0), 0xa0230d7da40b1e74ULL},
+      {"LlamaQ4_K", recorded_options("llama", DataType::kQ4_K), 0x4b9fa6b777996e51ULL},
+      {"MistralWindow", recorded_options("mistral", DataType::kF16, 21), 0x2f3d2771c2af58f0ULL},
+      {"Qwen2Tied", recorded_options("qwen2", DataType::kQ8_0, 0, true), 0x32cc46a4f7476928ULL},
+      {"Qwen3", recorded_options("qwen3", DataType::kF32), 0x626162e7d94f0a5dULL},
+      {"Qwen3Q4_0", recorded_options("qwen3", DataType::kQ4_0), 0xcee0f459b9aaa420ULL},
+      {"Mixtral", recorded_options("mixtral", DataType::kF16, 0, false, 4), 0xf33b249408038ddcULL},
+      {"Qwen3Moe", recorded_options("qwen3_moe", DataType::kQ8_0, 0, false, 7),
        0xd18a9fc933f5e761ULL},
   };
   return table;

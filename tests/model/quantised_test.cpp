@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cores/executor.h"
+#include "families/open_model.h"
 #include "kernels/kernels.h"
 #include "load/model_source.h"
 #include "model/cache.h"
@@ -51,7 +52,7 @@ std::vector<float> last_logits(ModelWeights weights, const kernels::Kernels& ker
 class QuantisedFolders : public testing::TestWithParam<std::string> {};
 
 TEST_P(QuantisedFolders, LogitsAgreeWithNumpyInRowsAndPacked) {
-  const auto source = load::open_model(kFolders / GetParam());
+  const auto source = families::open_model(kFolders / GetParam());
   ASSERT_TRUE(source.has_value()) << source.error().message;
   nlohmann::json golden;
   std::ifstream(kFolders / GetParam() / "golden.json") >> golden;

@@ -254,13 +254,12 @@ TEST_P(Tiles, LeaveNoTraceWithExperts) {
 
 // Rows that products and the cache hold in another form; biases; a window that ends within tiles.
 TEST_P(Tiles, LeaveNoTraceInWhatRowsBecome) {
-  test::RandomModelOptions options;
-  options.architecture = load::Architecture::kQwen2;
+  test::RandomModelOptions options = test::options_of("qwen2");
   options.type = kernels::DataType::kQ8_0;
   options.sliding_window = 210;
   EXPECT_EQ(differences(GetParam(), options, test::rounds(5), kernels::CacheType::kF16), 0);
   EXPECT_EQ(differences(GetParam(), options, test::rounds(5), kernels::CacheType::kQ8_0), 0);
-  options.architecture = load::Architecture::kQwen3;
+  options = test::options_of("qwen3");
   options.type = kernels::DataType::kBF16;
   options.sliding_window = 37;
   EXPECT_EQ(differences(GetParam(), options, test::rounds(5), kernels::CacheType::kBF16), 0);

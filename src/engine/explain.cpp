@@ -124,8 +124,9 @@ class Explanation {
          "a step has prompts or decode rows");
     flag("pack", options_.pack_weights, "weights of block types are packed for products at load",
          "weights stay in the mapped file");
+    const bool states = resolved_.cache_shape.state_floats() > 0;
     flag("prefix-cache", options_.prefix_cache, "equal beginnings are computed once",
-         "every prompt is computed");
+         states ? "every prompt is computed: layers have states" : "every prompt is computed");
     flag("async-scheduling", options_.async_scheduling, "a step is planned while one is computed",
          "steps are planned one after the other");
     if (options_.speculative_tokens > 0) {

@@ -1,11 +1,14 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
+
+#include "kernels/kernels.h"
 
 namespace dovetail::load {
 
@@ -99,19 +102,35 @@ struct AttentionConfig {
   bool operator==(const AttentionConfig&) const = default;
 };
 
-// Gated DeltaNet (https://arxiv.org/abs/2412.06464) with a short convolution before it. Tensors:
-// ssm_in (query, key, value of all heads), attn_gate, ssm_ba, ssm_conv1d, ssm_dt, ssm_a, ssm_norm,
-// ssm_out.
+// Gated DeltaNet (https://arxiv.org/abs/2412.06464): a state for each head of values, in which keys
+// find values, behind a short convolution over the positions. Tensors: attn_qkv (queries, keys and
+// values of all heads), attn_gate, ssm_beta, ssm_alpha (a row for each head of values), ssm_conv1d
+// (a row for each channel of attn_qkv), ssm_dt.bias, ssm_a or ssm_a_log, ssm_norm, ssm_out.
 struct DeltaConfig {
   std::uint32_t key_heads = 0, value_heads = 0;
   std::uint32_t key_dim = 0, value_dim = 0;  // of a head
   std::uint32_t convolution = 4;             // positions
   float epsilon = 1e-6F;
+  // Which key head the value head h has: h % key_heads, or the one whose group of value heads it is
+  // in.
+  bool tiled = false;
+  // ssm_in gives, key head by key head, what attn_qkv and attn_gate give; ssm_ba likewise what
+  // ssm_beta and ssm_alpha give.
+  bool grouped_input = false, grouped_rates = false;
+  bool log_rates = false;  // ssm_a_log, the logarithms of what ssm_a has with the other sign
+
+  std::size_t key_size() const { return std::size_t{key_heads} * key_dim; }
+  std::size_t value_size() const { return std::size_t{value_heads} * value_dim; }
+  std::size_t channels() const { return 2 * key_size() + value_size(); }  // of the convolution
+  // Floats that a sequence has between passes: the convolution's last inputs, and the states.
+  std::size_t state_floats() const {
+    return (convolution - 1) * channels() + key_dim * value_size();
+  }
 
   bool operator==(const DeltaConfig&) const = default;
 };
 
-enum class Activation : std::uint8_t { kSilu, kGeluTanh, kGelu, kRelu2, kClampedSwiglu };
+using kernels::Activation;
 
 // down(activation(gate(x)) * up(x)), or down(activation(up(x))). Tensors: ffn_gate, ffn_up,
 // ffn_down.
@@ -124,22 +143,16 @@ struct MlpConfig {
   bool operator==(const MlpConfig&) const = default;
 };
 
-enum class ExpertGate : std::uint8_t {
-  kSoftmax,  // shares of the softmax of all logits
-  kSigmoid,
-};
-
 // A layer of experts in place of the dense feed-forward (https://arxiv.org/abs/1701.06538). A
 // token's router picks the `used` experts with the largest logits; the token gets the sum of their
-// outputs by the weights that `gate` says. Tensors: ffn_gate_inp (the router, a row for each
-// expert), and for expert E ffn_gate.E, ffn_up.E, ffn_down.E; ffn_gate_shexp, ffn_up_shexp,
-// ffn_down_shexp, ffn_gate_inp_shexp.
+// outputs by their shares of the softmax of all logits. Tensors: ffn_gate_inp (the router, a row
+// for each expert), and for expert E ffn_gate.E, ffn_up.E, ffn_down.E; ffn_gate_shexp,
+// ffn_up_shexp, ffn_down_shexp, ffn_gate_inp_shexp.
 struct ExpertsConfig {
   std::uint32_t count = 0;  // of a layer
   std::uint32_t used = 0;   // by a token
   std::uint32_t size = 0;   // of one
   bool normalized = false;  // weights of a token's experts are divided by their sum
-  ExpertGate gate = ExpertGate::kSoftmax;
   Activation activation = Activation::kSilu;
   bool bias = false;              // of the router and of each product
   std::uint32_t shared_size = 0;  // of one more expert that all tokens have; 0: there is none
@@ -181,10 +194,18 @@ struct ModelConfig {
   std::vector<LayerConfig> layers;
 
   NormConfig output_norm;
+  bool has_logits = true;        // else there are hidden rows alone, and no output.weight
   bool tied_embeddings = false;  // output.weight is token_embd.weight
   float logit_scale = 1.0F;
   float logit_softcap = 0.0F;  // 0: none
   Pooling pooling = Pooling::kNone;
+
+  // No token sees what follows it.
+  bool causal() const {
+    return std::all_of(layers.begin(), layers.end(), [](const LayerConfig& layer) {
+      return layer.attention() == nullptr || layer.attention()->causal;
+    });
+  }
 };
 
 }  // namespace dovetail::load

@@ -23,7 +23,8 @@ class Binder {
     if (config_.token_types) matrix("token_types.weight", rows_of("token_types.weight"), hidden);
     norm(config_.embedding_norm, "token_embd_norm", hidden);
     norm(config_.output_norm, "output_norm", hidden);
-    if (!config_.tied_embeddings) matrix("output.weight", config_.vocab_size, hidden);
+    if (config_.has_logits && !config_.tied_embeddings)
+      matrix("output.weight", config_.vocab_size, hidden);
     for (std::uint32_t layer = 0; layer < config_.layers.size() && !error_; ++layer)
       bind(config_.layers[layer], fmt::format("blk.{}.", layer));
     check_left_over();
@@ -86,16 +87,23 @@ class Binder {
 
   void bind(const DeltaConfig& delta, const std::string& prefix) {
     const std::size_t hidden = config_.hidden_size;
-    const std::size_t value = std::size_t{delta.value_heads} * delta.value_dim;
-    const std::size_t channels = 2 * std::size_t{delta.key_heads} * delta.key_dim + value;
-    matrix(prefix + "ssm_in.weight", channels, hidden);
-    matrix(prefix + "attn_gate.weight", value, hidden);
-    matrix(prefix + "ssm_ba.weight", 2 * std::size_t{delta.value_heads}, hidden);
-    matrix(prefix + "ssm_conv1d.weight", channels, delta.convolution);
+    if (delta.grouped_input) {
+      matrix(prefix + "ssm_in.weight", delta.channels() + delta.value_size(), hidden);
+    } else {
+      matrix(prefix + "attn_qkv.weight", delta.channels(), hidden);
+      matrix(prefix + "attn_gate.weight", delta.value_size(), hidden);
+    }
+    if (delta.grouped_rates) {
+      matrix(prefix + "ssm_ba.weight", std::size_t{2} * delta.value_heads, hidden);
+    } else {
+      matrix(prefix + "ssm_beta.weight", delta.value_heads, hidden);
+      matrix(prefix + "ssm_alpha.weight", delta.value_heads, hidden);
+    }
+    matrix(prefix + "ssm_conv1d.weight", delta.channels(), delta.convolution);
     vector(prefix + "ssm_dt.bias", delta.value_heads);
-    vector(prefix + "ssm_a", delta.value_heads);
+    vector(prefix + (delta.log_rates ? "ssm_a_log" : "ssm_a"), delta.value_heads);
     vector(prefix + "ssm_norm.weight", delta.value_dim);
-    matrix(prefix + "ssm_out.weight", hidden, value);
+    matrix(prefix + "ssm_out.weight", hidden, delta.value_size());
   }
 
   void bind(const MlpConfig& mlp, const std::string& prefix) {

@@ -33,6 +33,16 @@ class CacheShape {
     block_bytes_ += tile * kv_heads * 2;
   }
 
+  // A layer with a state for each sequence, of so many floats; in the order of such layers.
+  void add_state(std::size_t floats) {
+    states_.push_back(state_floats_);
+    state_floats_ += floats;
+  }
+
+  // Of a sequence's states, one layer after the other: floats in all, and before a layer's.
+  std::size_t state_floats() const { return state_floats_; }
+  std::size_t state_begin(std::uint32_t layer) const { return states_[layer]; }
+
   kernels::CacheType type() const { return type_; }
   std::span<const Layer> layers() const { return layers_; }
   std::size_t block_bytes() const { return block_bytes_; }
@@ -41,9 +51,11 @@ class CacheShape {
   kernels::CacheType type_ = kernels::CacheType::kF16;
   std::vector<Layer> layers_;
   std::size_t block_bytes_ = 0;
+  std::vector<std::size_t> states_;  // by layer: floats before it
+  std::size_t state_floats_ = 0;
 };
 
-// Of the layers of a model that have attention, in their order.
+// Of the layers of a model that have attention, and of those that have states, in their order.
 CacheShape cache_shape(const load::ModelConfig& config, kernels::CacheType type);
 
 // The bytes behind the blocks that the scheduler counts. Memory is reserved at once and taken from
@@ -55,7 +67,8 @@ CacheShape cache_shape(const load::ModelConfig& config, kernels::CacheType type)
 class Cache {
  public:
   // kExhausted: the system does not grant the address space.
-  static Result<Cache> create(CacheShape shape, std::uint32_t blocks);
+  // `slots`: sequences that have states at a time.
+  static Result<Cache> create(CacheShape shape, std::uint32_t blocks, std::uint32_t slots = 1);
 
   const CacheShape& shape() const { return shape_; }
   std::uint32_t blocks() const { return blocks_; }
@@ -71,8 +84,15 @@ class Cache {
     return tile(layer, head, block, 1);
   }
 
-  // Fills a block with NaN, so that reading what was never written shows.
+  // The state of the `layer`-th layer with states, of the sequence that has the slot.
+  float* state(std::uint32_t layer, std::uint32_t slot) const {
+    return reinterpret_cast<float*>(states_.get()) + slot * shape_.state_floats() +
+           shape_.state_begin(layer);
+  }
+
+  // Fill a block, or a slot, with NaN, so that reading what was never written shows.
   void poison(std::uint32_t block) const;
+  void poison_state(std::uint32_t slot) const;
 
  private:
   struct Unmap {
@@ -80,15 +100,21 @@ class Cache {
     void operator()(std::byte* memory) const;
   };
 
-  Cache(CacheShape shape, std::uint32_t blocks, std::unique_ptr<std::byte[], Unmap> memory)
-      : shape_(std::move(shape)), blocks_(blocks), memory_(std::move(memory)) {}
+  using Memory = std::unique_ptr<std::byte[], Unmap>;
+
+  Cache(CacheShape shape, std::uint32_t blocks, Memory memory, Memory states)
+      : shape_(std::move(shape)),
+        blocks_(blocks),
+        memory_(std::move(memory)),
+        states_(std::move(states)) {}
 
   std::byte* tile(std::uint32_t layer, std::uint32_t head, std::uint32_t block,
                   std::size_t which) const;
 
   CacheShape shape_;
   std::uint32_t blocks_ = 0;
-  std::unique_ptr<std::byte[], Unmap> memory_;
+  Memory memory_;
+  Memory states_;  // [slot][state_floats()]
 };
 
 }  // namespace dovetail::model

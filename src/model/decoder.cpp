@@ -28,7 +28,7 @@ bool has_experts(const load::ModelConfig& config) {
 }
 
 // Steps of a layer at most, joins and all.
-constexpr std::size_t kMostLayerSteps = 12;
+constexpr std::size_t kMostLayerSteps = 14;
 
 }  // namespace
 
@@ -98,7 +98,7 @@ void Decoder::add_layers() {
   std::vector<std::uint32_t> layers_of_kind(experts_.size(), 0);
 
   Residual before;
-  std::uint32_t cache_layer = 0;
+  std::uint32_t cache_layer = 0, state_layer = 0;
   for (std::size_t i = 0; i < layers; ++i) {
     const load::LayerConfig& layer = config_.layers[i];
     const std::string name = prefix(i);
@@ -114,25 +114,33 @@ void Decoder::add_layers() {
     }
     program_.begin_layer(static_cast<std::int32_t>(i), static_cast<std::int32_t>(like));
 
-    const auto& attention = std::get<load::AttentionConfig>(layer.mixer);
-    Attention& mixer = attention_.emplace_back(attention, weights_, name, cache_layer++, set,
-                                               rope(attention), splits(attention), work_);
-    joins_
-        .emplace_back(std::move(before),
-                      Norm(layer.mixer_norms.before, weights_, name + "attn_norm", kernels),
-                      RowSet::kAll, mixer.input(), work_)
-        .add_steps("norm", program_);
-    mixer.add_steps(program_);
-    before = Residual(layer.mixer_norms, weights_, name, "post_attention_norm", "attn_output_norm",
-                      kernels);
+    if (const load::AttentionConfig* attention = layer.attention()) {
+      mixers_.emplace_back(std::in_place_type<Attention>, *attention, weights_, name, cache_layer++,
+                           set, rope(*attention), splits(*attention), work_);
+    } else {
+      mixers_.emplace_back(std::in_place_type<Delta>, std::get<load::DeltaConfig>(layer.mixer),
+                           weights_, name, state_layer++, set, work_);
+    }
+    std::visit(
+        [&](auto& mixer) {
+          joins_
+              .emplace_back(std::move(before),
+                            Norm(layer.mixer_norms.before, weights_, name + "attn_norm", kernels),
+                            RowSet::kAll, mixer.input(), work_)
+              .add_steps("norm", program_);
+          mixer.add_steps(program_);
+          before = Residual(layer.mixer_norms, weights_, name, "post_attention_norm",
+                            "attn_output_norm", mixer.output_bias(), kernels);
+        },
+        mixers_.back());
 
     if (const load::MlpConfig* dense = layer.dense()) {
       mlps_.emplace_back(std::in_place_type<model::Mlp>, *dense, weights_, name, set, work_);
     } else {
       std::size_t kind = 0;
       while (experts_[kind].first != *layer.experts()) ++kind;
-      mlps_.emplace_back(std::in_place_type<ExpertLayer>, experts_[kind].second,
-                         layers_of_kind[kind]++, set, work_);
+      mlps_.emplace_back(std::in_place_type<ExpertLayer>, *layer.experts(), weights_, name,
+                         experts_[kind].second, layers_of_kind[kind]++, set, work_);
     }
     std::visit(
         [&](auto& mlp) {
@@ -142,10 +150,10 @@ void Decoder::add_layers() {
                             mlp.input(), work_)
               .add_steps("mlp-norm", program_);
           mlp.add_steps(program_);
+          before = Residual(layer.mlp_norms, weights_, name, "post_ffw_norm", "layer_output_norm",
+                            mlp.output_bias(), kernels);
         },
         mlps_.back());
-    before =
-        Residual(layer.mlp_norms, weights_, name, "post_ffw_norm", "layer_output_norm", kernels);
   }
   program_.end_layers();
   logits_.emplace(config_, std::move(before), weights_, work_);
@@ -153,16 +161,18 @@ void Decoder::add_layers() {
 }
 
 void Decoder::forward(std::span<const Segment> segments, const Cache& cache,
-                      std::span<float> logits) {
+                      std::span<float> logits, std::span<float> hidden) {
   TileRows worth;
   if (!experts_.empty()) worth = experts_.front().second.tile_rows();
+  // Rows that see what follows them would wait for later tiles.
+  if (!config_.causal()) worth = {TileRows::kAll, TileRows::kAll};
   work_.pass.lay_out(segments, static_cast<std::uint32_t>(work_.lanes), worth);
   work_.cache = &cache;
   work_.reserve();
   for (RopeTable& rope : ropes_) rope.extend(work_.pass.positions());
   for (auto& [config, splits] : splits_) splits.choose(work_.pass);
   for (auto& [config, experts] : experts_) experts.reserve(work_.pass.rows().size());
-  logits_->reserve(logits);
+  logits_->reserve(logits, hidden);
   graphs_.run();
 }
 

@@ -15,6 +15,7 @@
 #include "kernels/kernels.h"
 #include "load/model_source.h"
 #include "model/blocks/attention.h"
+#include "model/blocks/delta.h"
 #include "model/blocks/embed.h"
 #include "model/blocks/expert_layer.h"
 #include "model/blocks/gated_mlp.h"
@@ -58,18 +59,21 @@ class Decoder {
     return model::cache_shape(config_, type);
   }
 
-  // Computes all segments, writes their keys and values into the cache and logit_rows rows of
-  // vocab_size logits per segment, in the order of their tokens. Segments belong to different
+  // Computes all segments, writes their keys and values into the cache, logit_rows rows of
+  // vocab_size logits per segment, and the hidden rows, in the order of their tokens. A segment of a
+  // model that looks in both directions is a whole sequence. Segments belong to different
   // sequences; a block that two of their tables share lies wholly before both first positions: no
   // row of the pass writes to it, so that sequences need not wait for each other. Nothing else may
   // run on the executor.
-  void forward(std::span<const Segment> segments, const Cache& cache, std::span<float> logits);
+  void forward(std::span<const Segment> segments, const Cache& cache, std::span<float> logits,
+               std::span<float> hidden = {});
 
   // See Graphs.
   observe::LaneSlice slice(const cores::Span& span) const { return graphs_.slice(span); }
   const cores::Recording& last_graph() const { return graphs_.last(); }
 
  private:
+  using Mixer = std::variant<Attention, Delta>;
   using Mlp = std::variant<model::Mlp, ExpertLayer>;
 
   void add_layers();
@@ -86,7 +90,7 @@ class Decoder {
   std::deque<std::pair<load::AttentionConfig, AttentionSplits>> splits_;
   std::deque<std::pair<load::ExpertsConfig, Experts>> experts_;
   Embed embed_;
-  std::deque<Attention> attention_;
+  std::deque<Mixer> mixers_;
   std::deque<Mlp> mlps_;
   std::deque<Join> joins_;
   std::optional<Logits> logits_;

@@ -67,12 +67,12 @@ class Experts {
     std::uint32_t count = 0;
   };
 
-  // Gives logits(). Here and below, `layer` counts those of the constructor.
-  const Linear& router(std::uint32_t layer) const { return routers_[layer]; }
+  // Where the router's products go.
   Linear::Output logits(const Rows& rows);
 
-  // The rows' choices: a part of them, then all.
-  void choose(const Rows& rows, const Range& part);
+  // The rows' choices: a part of them, then all. Here and below, `layer` counts those of the
+  // constructor.
+  void choose(std::uint32_t layer, const Rows& rows, const Range& part);
   void sort(const Rows& rows);
 
   // Whether the experts of so many rows are a mixed task, for all lanes of a group: where they are
@@ -84,7 +84,7 @@ class Experts {
   void compute(std::uint32_t layer, const Rows& rows, const float* x, const cores::Part& part);
 
   // out: [count][hidden size], what a part of the rows gets.
-  void combine(const Rows& rows, const Range& part, float* out) const;
+  void combine(std::uint32_t layer, const Rows& rows, const Range& part, float* out);
 
  private:
   // Of a tile. An entry is one row's use of one expert; those of an expert lie together.
@@ -96,6 +96,7 @@ class Experts {
   // On either side of the activation.
   struct ExpertProducts {
     Linear gate_up, down;
+    std::span<const float> gate_bias, up_bias, down_bias;  // empty: none
   };
 
   // What the parts of a mixed task have in common.
@@ -111,8 +112,9 @@ class Experts {
   std::uint32_t count_, used_;
   bool normalized_;
   std::size_t lanes_, groups_;
-  std::vector<Linear> routers_;           // by layer
-  std::vector<ExpertProducts> products_;  // by layer and expert
+  load::Activation activation_;
+  std::vector<std::span<const float>> router_bias_;  // by layer; empty: none
+  std::vector<ExpertProducts> products_;             // by layer and expert
   std::size_t prepared_row_bytes_ = 0;
   std::unique_ptr<Group[]> shared_;  // by group
 

@@ -13,7 +13,7 @@ namespace dovetail::model {
 namespace {
 
 // What tasks of a pass share, a byte for each tile: the rows that the tile works on, and from
-// kKeys on the keys and values of a layer.
+// kKeys on two for each layer: keys and values, or states.
 constexpr cores::BufferId kRows = 0;
 constexpr cores::BufferId kKeys = 1;
 
@@ -96,7 +96,7 @@ Graphs::Graph Graphs::record(const Shape& shape) {
       continue;
     }
     while (end < steps.size() && steps[end].layer == steps[first].layer && !steps[end].once) ++end;
-    const cores::BufferId keys = kKeys + static_cast<std::uint32_t>(steps[first].layer + 1);
+    const cores::BufferId keys = kKeys + 2 * static_cast<std::uint32_t>(steps[first].layer + 1);
     for (std::uint32_t t = 0; t < shape.tiles; ++t) {
       const cores::Access rows = {cores::Region(kRows, t, 1), kReadWrite};
       // A row sees nothing of the tiles behind its own, nor of those without its sequence.
@@ -113,6 +113,17 @@ Graphs::Graph Graphs::record(const Shape& shape) {
           case KeysAccess::kRead:
             add(index, t, {rows, {cores::Region(keys, seen, t + 1 - seen), kRead}});
             break;
+          case KeysAccess::kChain:
+          case KeysAccess::kSecondChain: {
+            const cores::BufferId states =
+                steps[index].keys == KeysAccess::kChain ? keys : keys + 1;
+            const cores::Access own = {cores::Region(states, t, 1), kWrite};
+            if (seen == t)
+              add(index, t, {rows, own});
+            else
+              add(index, t, {rows, own, {cores::Region(states, seen, t - seen), kRead}});
+            break;
+          }
         }
       }
     }

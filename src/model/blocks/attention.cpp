@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/functions.h"
+
 namespace dovetail::model {
 namespace {
 
@@ -21,7 +23,7 @@ Range AttentionSplits::segments(std::uint32_t position, std::uint32_t rows) cons
 
 void AttentionSplits::choose(const Pass& pass) {
   tiles_.assign(pass.tiles().size(), {});
-  if (lanes_ == 1) return;
+  if (lanes_ == 1 || !config_.causal) return;
   std::size_t floats = 0;
   for (std::size_t t = 0; t < tiles_.size(); ++t) {
     const RowTile& tile = pass.tiles()[t];
@@ -73,6 +75,7 @@ Attention::Attention(const load::AttentionConfig& config, const ModelWeights& we
       splits_(splits),
       query_size_(std::size_t{config.heads} * config.head_dim),
       kv_size_(std::size_t{config.kv_heads} * config.head_dim),
+      projected_size_(config.gated ? 2 * query_size_ : query_size_),
       query_key_value_(workspace.kernels, {&weights.matrix(layer + "attn_q.weight"),
                                            &weights.matrix(layer + "attn_k.weight"),
                                            &weights.matrix(layer + "attn_v.weight")}),
@@ -82,11 +85,14 @@ Attention::Attention(const load::AttentionConfig& config, const ModelWeights& we
     key_bias_ = weights.vector(layer + "attn_k.bias");
     value_bias_ = weights.vector(layer + "attn_v.bias");
   }
+  if (config.output_bias) output_bias_ = weights.vector(layer + "attn_output.bias");
+  if (config.sinks) sinks_ = weights.vector(layer + "attn_sinks.weight");
   if (config.query_key_norm != load::QueryKeyNorm::kNone) {
     query_norm_ = Norm(config.norm, weights, layer + "attn_q_norm", workspace.kernels);
     key_norm_ = Norm(config.norm, weights, layer + "attn_k_norm", workspace.kernels);
   }
-  workspace.query.need(query_size_);
+  workspace.query.need(projected_size_);
+  if (config.gated) workspace.gate.need(query_size_);
   workspace.attended.need(query_size_);
   workspace.key.need(kv_size_);
   workspace.value.need(kv_size_);
@@ -105,7 +111,7 @@ void Attention::add_steps(Program& program) {
                      const RowTile& tile = work_.tile(index);
                      query_key_value_.multiply(part.block, blocks, tile.rows.size(),
                                                work_.prepared(tile),
-                                               {{work_.query.of(tile), query_size_},
+                                               {{work_.query.of(tile), projected_size_},
                                                 {work_.key.of(tile), kv_size_},
                                                 {work_.value.of(tile), kv_size_}});
                    }},
@@ -169,14 +175,15 @@ void Attention::place(const RowTile& tile, const Range& rows) {
   for (std::uint32_t i = rows.begin; i < rows.end; ++i) {
     const PassRow& row = work_.pass.rows()[tile.rows.begin + i];
     const std::uint32_t position = row.position;
-    float* query = work_.query.row(tile, i, query_size_);
+    float* query = work_.query.row(tile, i, projected_size_);
     float* key = work_.key.row(tile, i, kv_size_);
     float* value = work_.value.row(tile, i, kv_size_);
     if (config_.bias) {
-      kernels.add(query, query_bias_.data(), query_size_);
+      kernels.add(query, query_bias_.data(), projected_size_);
       kernels.add(key, key_bias_.data(), kv_size_);
       kernels.add(value, value_bias_.data(), kv_size_);
     }
+    if (config_.gated) part_gates(query, work_.gate.row(tile, i, query_size_));
     if (config_.query_key_norm == load::QueryKeyNorm::kRow) {
       query_norm_.apply(query, query);
       key_norm_.apply(key, key);
@@ -187,7 +194,11 @@ void Attention::place(const RowTile& tile, const Range& rows) {
       kernels.rope(head, rope_->cos(position).data(), rope_->sin(position).data(), rope_->dims(),
                    rope_->interleaved());
     };
-    for (std::size_t head = 0; head < config_.heads; ++head) turn(query + head * dim, query_norm_);
+    for (std::size_t head = 0; head < config_.heads; ++head) {
+      turn(query + head * dim, query_norm_);
+      if (config_.temperature != 0.0F)
+        kernels.scale(query + head * dim, temperature(position), dim);
+    }
 
     const Segment& segment = work_.pass.segments()[row.segment];
     const std::uint32_t block = segment.block_table[position / kernels::kBlockSize];
@@ -199,6 +210,20 @@ void Attention::place(const RowTile& tile, const Range& rows) {
                           cache.values(cache_layer_, head, block));
     }
   }
+}
+
+// attn_q gives a head's queries and then its gates: moves the queries together, and the gates away.
+void Attention::part_gates(float* query, float* gate) const {
+  const std::size_t dim = config_.head_dim;
+  for (std::size_t head = 0; head < config_.heads; ++head) {
+    std::copy_n(query + (2 * head + 1) * dim, dim, gate + head * dim);
+    std::copy_n(query + 2 * head * dim, dim, query + head * dim);
+  }
+}
+
+float Attention::temperature(std::uint32_t position) const {
+  const auto grown = static_cast<double>(position / config_.temperature_context);
+  return 1.0F + config_.temperature * static_cast<float>(kernels::log(1.0 + grown));
 }
 
 // The longer contexts are neighbours, so blocks take items in turns.
@@ -236,8 +261,10 @@ void Attention::attend(std::uint32_t index, std::uint32_t block, std::uint32_t b
 void Attention::attend(const RowTile& tile, std::uint32_t kv_head, const QueryTile& queries,
                        kernels::AttentionArgs args) {
   const Segment& segment = work_.pass.segments()[queries.segment];
-  const std::size_t blocks =
-      (queries.position + queries.rows + kernels::kBlockSize - 1) / kernels::kBlockSize;
+  // The first position that no row sees.
+  const std::size_t end = config_.causal ? queries.position + queries.rows
+                                         : segment.first_position + segment.tokens.size();
+  const std::size_t blocks = (end + kernels::kBlockSize - 1) / kernels::kBlockSize;
   // One pair of pointer lists per thread, kept between calls.
   thread_local std::vector<const std::byte*> keys;
   thread_local std::vector<const std::byte*> values;
@@ -251,15 +278,18 @@ void Attention::attend(const RowTile& tile, std::uint32_t kv_head, const QueryTi
   args.cache_type = work_.cache->shape().type();
   args.key_blocks = keys.data();
   args.value_blocks = values.data();
-  args.query = work_.query.row(tile, queries.row - tile.rows.begin, query_size_) +
+  args.query = work_.query.row(tile, queries.row - tile.rows.begin, projected_size_) +
                kv_head * group * config_.head_dim;
-  args.query_stride = query_size_;
+  args.query_stride = projected_size_;
   args.rows = queries.rows;
   args.heads = group;
   args.head_dim = config_.head_dim;
-  args.first_position = queries.position;
+  args.first_position = end - queries.rows;
   args.window = config_.window;
   args.scale = config_.scale;
+  args.causal = config_.causal;
+  args.softcap = config_.softcap;
+  if (!sinks_.empty()) args.sinks = sinks_.data() + kv_head * group;
   work_.kernels.attention(args);
 }
 
@@ -278,8 +308,14 @@ void Attention::take_attended(std::uint32_t index, const Range& rows) {
         const float* parts = splits_.parts(work_.pass, index, row, head / group, segments.begin);
         work_.kernels.merge_attention(parts + head % group * floats, segments.size(),
                                       group * floats, config_.head_dim,
+                                      sinks_.empty() ? nullptr : sinks_.data() + head,
                                       attended + head * config_.head_dim);
       }
+    }
+    if (config_.gated) {
+      float* gate = work_.gate.row(tile, row - tile.rows.begin, query_size_);
+      work_.kernels.apply(kernels::Function::kSigmoid, gate, query_size_, gate);
+      work_.kernels.multiply(attended, gate, query_size_);
     }
     output_.prepare(attended, i, work_.count(set_, tile), work_.prepared(tile));
   }

@@ -65,6 +65,8 @@ class Attention {
 
   // Prepares the rows that come in: all of a tile.
   const Linear& input() const { return query_key_value_; }
+  // Is still to be added to what it leaves; empty: none.
+  std::span<const float> output_bias() const { return output_bias_; }
 
   void add_steps(Program& program);
 
@@ -73,6 +75,8 @@ class Attention {
   void attend(std::uint32_t tile, std::uint32_t block, std::uint32_t blocks);
   void attend(const RowTile& tile, std::uint32_t kv_head, const QueryTile& queries,
               kernels::AttentionArgs args);
+  void part_gates(float* query, float* gate) const;
+  float temperature(std::uint32_t position) const;
   void take_attended(std::uint32_t tile, const Range& rows);
   const Range& queries(const RowTile& tile) const {
     return set_ == RowSet::kAll ? tile.queries : tile.wanted_queries;
@@ -85,8 +89,9 @@ class Attention {
   const RopeTable* rope_;
   AttentionSplits& splits_;
   std::size_t query_size_, kv_size_;  // of all heads of a token
+  std::size_t projected_size_;  // of what attn_q gives for a token: gates, too
   Linear query_key_value_, output_;
-  std::span<const float> query_bias_, key_bias_, value_bias_;
+  std::span<const float> query_bias_, key_bias_, value_bias_, output_bias_, sinks_;
   Norm query_norm_, key_norm_;
 };
 

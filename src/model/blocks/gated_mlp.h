@@ -10,7 +10,7 @@
 
 namespace dovetail::model {
 
-// A dense feed-forward (SwiGLU and its kin, https://arxiv.org/abs/2002.05202): takes prepared rows,
+// A dense feed-forward, gated (SwiGLU and its kin, https://arxiv.org/abs/2002.05202) or not: takes prepared rows,
 // leaves `projected`. The weights must outlive it.
 class Mlp {
  public:
@@ -20,6 +20,8 @@ class Mlp {
 
   // Prepares the rows that come in.
   const Linear& input() const { return input_; }
+  // Is still to be added to what it leaves; empty: none.
+  std::span<const float> output_bias() const { return down_bias_; }
 
   void add_steps(Program& program);
 
@@ -30,6 +32,7 @@ class Mlp {
   load::MlpConfig config_;
   RowSet set_;
   Linear input_, down_;
+  std::span<const float> gate_bias_, up_bias_, down_bias_;  // empty: none
 };
 
 }  // namespace dovetail::model

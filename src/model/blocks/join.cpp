@@ -7,6 +7,7 @@ namespace dovetail::model {
 void Residual::add(const kernels::Kernels& kernels, float* residual, float* given,
                    std::size_t hidden) const {
   if (!adds_) return;
+  if (!bias_.empty()) kernels.add(given, bias_.data(), hidden);
   if (behind_) behind_.apply(given, given);
   if (scale_ == 1.0F) {
     kernels.add(residual, given, hidden);

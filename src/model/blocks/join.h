@@ -1,7 +1,8 @@
 #pragma once
 
-#include <optional>
-#include <string_view>
+#include <span>
+#include <string>
+#include <utility>
 
 #include "load/model_config.h"
 #include "model/blocks/norm.h"
@@ -11,16 +12,18 @@
 
 namespace dovetail::model {
 
-// The end of a sublayer: what it gave is normed, scaled and added to the residual, which is normed
-// then, as far as the model does so. The first layer follows no sublayer.
+// The end of a sublayer: what it gave gets the bias of its last product, is normed, scaled and
+// added to the residual, which is normed then, as far as the model does so. The first layer follows
+// no sublayer.
 class Residual {
  public:
   Residual() = default;
-  // `layer` ("blk.3."), and the names of the two norms in it.
+  // `layer` ("blk.3."), the names of the two norms in it, and the bias, empty where there is none.
   Residual(const load::SublayerConfig& config, const ModelWeights& weights,
            const std::string& layer, const char* behind, const char* after,
-           const kernels::Kernels& kernels)
+           std::span<const float> bias, const kernels::Kernels& kernels)
       : adds_(true),
+        bias_(bias),
         scale_(config.scale),
         behind_(config.behind, weights, layer + behind, kernels),
         after_(config.after, weights, layer + after, kernels) {}
@@ -31,6 +34,7 @@ class Residual {
 
  private:
   bool adds_ = false;
+  std::span<const float> bias_;
   float scale_ = 1.0F;
   Norm behind_, after_;
 };

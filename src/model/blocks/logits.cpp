@@ -1,5 +1,6 @@
 #include "model/blocks/logits.h"
 
+#include <algorithm>
 #include <cassert>
 
 namespace dovetail::model {
@@ -9,14 +10,24 @@ Logits::Logits(const load::ModelConfig& config, Residual before, const ModelWeig
     : work_(workspace),
       before_(std::move(before)),
       norm_(config.output_norm, weights, "output_norm", workspace.kernels),
-      product_(workspace.kernels, {&weights.matrix("output.weight")}),
       scale_(config.logit_scale),
-      softcap_(config.logit_softcap) {}
+      softcap_(config.logit_softcap) {
+  workspace.projected.need(workspace.hidden);
+  if (config.has_logits) {
+    product_.emplace(workspace.kernels,
+                     std::initializer_list<const Matrix*>{&weights.matrix("output.weight")});
+  }
+}
 
-void Logits::reserve(std::span<float> logits) {
-  assert(logits.size() == work_.pass.wanted().size() * product_.outputs());
+void Logits::reserve(std::span<float> logits, std::span<float> hidden) {
+  const std::size_t rows = work_.pass.logit_rows();
+  assert(product_ || rows == 0);
+  assert(hidden.size() == work_.pass.hidden_rows() * work_.hidden);
   logits_ = logits;
-  prepared_.reserve(work_.pass.wanted().size() * product_.row_bytes());
+  hidden_ = hidden;
+  if (!product_) return;
+  assert(logits.size() == rows * product_->outputs());
+  prepared_.reserve(rows * product_->row_bytes());
 }
 
 void Logits::add_steps(Program& program) {
@@ -31,19 +42,20 @@ void Logits::add_steps(Program& program) {
                 const std::size_t rows = tile.wanted.size();
                 return work_.share(tile, rows, rows * 4 * work_.hidden);
               });
+  if (!product_) return;
   // After all tiles, with all lanes to itself.
   program.add({.name = "logits",
                .matrix = true,
                .once = true,
                .run =
                    [this](std::uint32_t, std::uint32_t blocks, const cores::Part& part) {
-                     product_.multiply(part.block, blocks, work_.pass.wanted().size(),
-                                       prepared_.data(), {{logits_.data(), product_.outputs()}});
+                     product_->multiply(part.block, blocks, work_.pass.logit_rows(),
+                                       prepared_.data(), {{logits_.data(), product_->outputs()}});
                    }},
               [this](std::uint32_t) {
-                const std::size_t rows = work_.pass.wanted().size();
-                return model::share(product_.outputs(),
-                                    rows * product_.columns() * product_.outputs(), work_.lanes);
+                const std::size_t rows = work_.pass.logit_rows();
+                return model::share(product_->outputs(),
+                                    rows * product_->columns() * product_->outputs(), work_.lanes);
               });
   if (scale_ == 1.0F && softcap_ == 0.0F) return;
   program.add({.name = "logit-cap",
@@ -65,18 +77,23 @@ void Logits::add_steps(Program& program) {
 }
 
 void Logits::prepare(const RowTile& tile, const Range& rows) {
-  const std::size_t hidden = work_.hidden;
+  const std::size_t size = work_.hidden;
   for (std::uint32_t i = rows.begin; i < rows.end; ++i) {
     const std::uint32_t wanted = tile.wanted.begin + i;
+    const RowOutput& output = work_.pass.outputs()[wanted];
     float* residual = work_.residual_row(tile, work_.pass.wanted()[wanted]);
-    float* projected = work_.projected.row(tile, i, hidden);
-    before_.add(work_.kernels, residual, projected, hidden);
+    float* projected = work_.projected.row(tile, i, size);
+    before_.add(work_.kernels, residual, projected, size);
     const float* normed = residual;
     if (norm_) {
       norm_.apply(residual, projected);
       normed = projected;
     }
-    product_.prepare(normed, wanted, work_.pass.wanted().size(), prepared_.data());
+    if (output.hidden) {
+      std::copy_n(normed, size, hidden_.data() + output.index * size);
+    } else {
+      product_->prepare(normed, output.index, work_.pass.logit_rows(), prepared_.data());
+    }
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "base/aligned_buffer.h"
@@ -12,7 +13,8 @@
 
 namespace dovetail::model {
 
-// The end of the last sublayer for the rows that have logits, and the product that gives these.
+// The end of the last sublayer for the rows that have outputs: those that have hidden rows leave
+// them, the others are multiplied into logits.
 class Logits {
  public:
   Logits(const load::ModelConfig& config, Residual before, const ModelWeights& weights,
@@ -20,8 +22,9 @@ class Logits {
 
   void add_steps(Program& program);
 
-  // For the pass that is laid out: where [rows with logits][vocabulary] go.
-  void reserve(std::span<float> logits);
+  // For the pass that is laid out: where [rows with logits][vocabulary] and [hidden rows][hidden
+  // size] go.
+  void reserve(std::span<float> logits, std::span<float> hidden);
 
  private:
   void prepare(const RowTile& tile, const Range& rows);
@@ -29,9 +32,9 @@ class Logits {
   Workspace& work_;
   Residual before_;
   Norm norm_;
-  Linear product_;
+  std::optional<Linear> product_;  // not in models that have hidden rows alone
   float scale_, softcap_;
-  std::span<float> logits_;
+  std::span<float> logits_, hidden_;
   AlignedBuffer prepared_;
 };
 

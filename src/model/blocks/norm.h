@@ -35,8 +35,12 @@ class Norm {
 
   // Of one row of weight().size() floats; out may be x.
   void apply(const float* x, float* out) const {
-    if (config_.kind == load::NormKind::kRms)
+    if (config_.kind == load::NormKind::kRms) {
       kernels_->rms_norm(x, weight_.data(), weight_.size(), config_.epsilon, out);
+    } else {
+      kernels_->layer_norm(x, weight_.data(), bias_.empty() ? nullptr : bias_.data(),
+                           weight_.size(), config_.epsilon, out);
+    }
   }
 
  private:

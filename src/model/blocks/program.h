@@ -11,8 +11,17 @@
 
 namespace dovetail::model {
 
-// What a step does with the keys and values of its layer that the tiles of a sequence share.
-enum class KeysAccess : std::uint8_t { kNone, kWrite, kRead };
+// What a step does with what the tiles of a sequence share in its layer: keys and values, or
+// states.
+enum class KeysAccess : std::uint8_t {
+  kNone,
+  kWrite,  // those of the tile's rows
+  kRead,   // those of the tile's rows and of the tiles before it
+  // States of sequences, which each tile takes from the one before it. A layer may have two of
+  // them, for steps that need not wait for each other's tiles.
+  kChain,
+  kSecondChain,
+};
 
 // A step of a forward pass: a task for each tile of rows, which follows the tile's step before it.
 struct Step {

@@ -56,6 +56,7 @@ struct Workspace {
   ScratchRows residual;   // the sum of all sublayers so far, by row of the tile
   ScratchRows projected;  // what goes into a sublayer and what it gives, by index of its row set
   ScratchRows query, key, value, attended, gate, up;  // within sublayers
+  ScratchRows shared, shared_gate;                    // what a shared expert gives, and its share
 
   // Before the first pass: of a block whose rows are multiplied by `linear`.
   void prepares(const Linear& linear) {
@@ -66,7 +67,7 @@ struct Workspace {
   void reserve() {
     const std::size_t rows = pass.rows().size();
     for (ScratchRows* scratch :
-         {&residual, &projected, &query, &key, &value, &attended, &gate, &up})
+         {&residual, &projected, &query, &key, &value, &attended, &gate, &up, &shared, &shared_gate})
       scratch->reserve(rows);
     prepared_.reserve(rows * prepared_row_bytes_);
   }

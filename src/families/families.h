@@ -1,18 +1,27 @@
 #pragma once
 
+#include <memory>
+#include <vector>
+
+#include "base/result.h"
 #include "families/fields.h"
 #include "families/names.h"
 #include "load/model_config.h"
 
 namespace dovetail::families {
 
+// Bytes that tensors view into and no file has.
+using Owned = std::vector<std::shared_ptr<const void>>;
+
 // How a family is read. `read` fills the configuration but for its family; what it finds wrong is a
 // failure of the fields. Names are those that differ from the common ones (kCommonHfNames; a GGUF
-// file's own).
+// file's own). `adapt` is for what no name says: tensors that only this family stores in such a
+// way.
 struct Reader {
   void (*read)(Fields& fields, load::ModelConfig& config);
   Names hf_names = {};
   Names gguf_names = {};
+  Status (*adapt)(load::StoredTensors& tensors, Owned& owned) = nullptr;
 };
 
 // One for each file of this folder that is called after a family.
@@ -20,6 +29,7 @@ extern const Reader kExaone4;
 extern const Reader kGemma2;
 extern const Reader kGemma3;
 extern const Reader kGlm4;
+extern const Reader kGptOss;
 extern const Reader kGranite;
 extern const Reader kLlama;
 extern const Reader kMinistral3;

@@ -29,10 +29,10 @@ void read_olmo2(Fields& fields, ModelConfig& config) {
   config.ropes = {
       read_rope(fields, {.head_dim = attention.head_dim, .layer_type = "full_attention"}, config)};
   if (window != 0) {
-    config.ropes.emplace_back(config.ropes.front());
-    load::RopeConfig& local = config.ropes.back();
-    local = RopeConfig();
-    local.theta = config.ropes.front().theta;
+    config.ropes.push_back(read_rope(
+        fields,
+        {.head_dim = attention.head_dim, .layer_type = "sliding_attention", .scaled = false},
+        config));
   }
   LayerConfig layer;
   layer.mixer_norms.behind = norm;

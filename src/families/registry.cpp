@@ -18,6 +18,7 @@ constexpr Family kFamilies[] = {
     {"gemma2", "gemma2", "gemma2", "Gemma2ForCausalLM", kGemma2},
     {"gemma3", "gemma3", "gemma3_text", "Gemma3ForCausalLM", kGemma3},
     {"glm4", "glm4", "glm4", "Glm4ForCausalLM", kGlm4},
+    {"gpt_oss", "gpt-oss", "gpt_oss", "GptOssForCausalLM", kGptOss},
     {"granite", "granite", "granite", "GraniteForCausalLM", kGranite},
     {"llama", "llama", "llama", "LlamaForCausalLM", kLlama},
     {"ministral3", "mistral3", "ministral3", "Ministral3ForCausalLM", kMinistral3},

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <span>
+#include <string_view>
+
 #include "families/fields.h"
 #include "families/names.h"
 #include "load/model_config.h"
@@ -13,14 +16,20 @@ struct Reader {
   void (*read)(Fields& fields, load::ModelConfig& config);
   Names hf_names = {};
   Names gguf_names = {};
+  // Beginnings of stored names of tensors that are for something else than text.
+  std::span<const std::string_view> spare = {};
 };
 
 // One for each file of this folder that is called after a family.
+extern const Reader kBert;
 extern const Reader kLlama;
 extern const Reader kMistral;
 extern const Reader kMixtral;
 extern const Reader kQwen2;
 extern const Reader kQwen3;
 extern const Reader kQwen3Moe;
+extern const Reader kQwen3Next;
+extern const Reader kQwen3_5;
+extern const Reader kQwen3_5Moe;
 
 }  // namespace dovetail::families

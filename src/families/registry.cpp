@@ -20,6 +20,10 @@ constexpr Family kFamilies[] = {
     {"qwen2", "qwen2", "qwen2", "Qwen2ForCausalLM", kQwen2},
     {"qwen3", "qwen3", "qwen3", "Qwen3ForCausalLM", kQwen3},
     {"qwen3_moe", "qwen3moe", "qwen3_moe", "Qwen3MoeForCausalLM", kQwen3Moe},
+    {"qwen3_next", "qwen3next", "qwen3_next", "Qwen3NextForCausalLM", kQwen3Next},
+    {"qwen3_5", "qwen35", "qwen3_5_text", "Qwen3_5ForCausalLM", kQwen3_5},
+    {"qwen3_5_moe", "qwen35moe", "qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", kQwen3_5Moe},
+    {"bert", "bert", "bert", "BertModel", kBert},
 };
 
 std::string list_of(std::string_view Family::*name) {

@@ -358,8 +358,8 @@ Result<std::optional<GgufTokenizer>> parse_gguf_tokenizer(const GgufFile& gguf,
   const auto model = fields.optional_string("tokenizer.ggml.model");
   if (auto status = fields.status(); !status) return fail(status.error());
   if (!model || *model == "none" || *model == "no_vocab") return std::nullopt;
-  if (*model != "llama" && *model != "gpt2") {
-    fields.reject("tokenizer.ggml.model", quote(*model), "llama, gpt2, none",
+  if (*model != "llama" && *model != "gpt2" && *model != "gemma4" && *model != "bert") {
+    fields.reject("tokenizer.ggml.model", quote(*model), "llama, gpt2, gemma4, bert, none",
                   ErrorKind::kUnsupported);
     return fail(fields.status().error());
   }

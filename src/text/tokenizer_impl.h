@@ -53,8 +53,8 @@ struct Tokenizer::Impl {
 Result<std::shared_ptr<const Tokenizer::Impl>> read_json_tokenizer(
     std::string_view tokenizer_json, std::string_view tokenizer_config_json);
 
-// A tokenizer from GGUF metadata: `llama` (SentencePiece's BPE with scores) or `gpt2` (byte-level
-// BPE with the splits that tokenizer.ggml.pre names).
+// A tokenizer from GGUF metadata: `llama` (SentencePiece's BPE with scores), `gpt2` (BPE with the
+// splits that tokenizer.ggml.pre names) or `gemma4` (BPE as tokenizer.ggml.pre "gemma4" names it).
 Result<std::shared_ptr<const Tokenizer::Impl>> read_gguf_tokenizer(const load::GgufTokenizer& data);
 
 }  // namespace dovetail::text

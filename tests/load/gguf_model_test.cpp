@@ -140,7 +140,7 @@ const BadModel kBadModels[] = {
     {"EosBeyondTheTokens", [](GgufBuilder& b) { b.set_u32("tokenizer.ggml.eos_token_id", 16); },
      "'tokenizer.ggml.eos_token_id': 16; valid: below the 16 tokens"},
     {"TokenizerModel", [](GgufBuilder& b) { b.set_string("tokenizer.ggml.model", "t5"); },
-     "'tokenizer.ggml.model': 't5'; valid: llama, gpt2, none"},
+     "'tokenizer.ggml.model': 't5'; valid: llama, gpt2, gemma4, bert, none"},
     {"BoolOfTwo",
      [](GgufBuilder& b) {
        b.set_number("tokenizer.ggml.add_bos_token", GgufType::kBool, std::uint8_t{2});

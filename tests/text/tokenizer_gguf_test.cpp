@@ -152,8 +152,8 @@ TEST(GgufErrors, NameTheFieldAndWhatWouldBeValid) {
     const char* message;
   };
   const Row rows[] = {
-      {"model", [](auto& d) { d.model = "bert"; },
-       "tokenizer.ggml.model: 'bert'; valid: llama, gpt2"},
+      {"model", [](auto& d) { d.model = "t5"; },
+       "tokenizer.ggml.model: 't5'; valid: llama, gpt2, gemma4"},
       {"no tokens", [](auto& d) { d.tokens.clear(); }, "tokenizer.ggml.tokens: empty"},
       {"scores", [](auto& d) { d.scores.pop_back(); }, "tokenizer.ggml.scores: 272 scores"},
       {"no scores", [](auto& d) { d.scores.clear(); }, "tokenizer.ggml.scores: missing"},
@@ -168,7 +168,7 @@ TEST(GgufErrors, NameTheFieldAndWhatWouldBeValid) {
        },
        "<0xE4> is missing"},
       {"pre", [](auto& d) { d.model = "gpt2", d.pre = "falcon-9"; },
-       "tokenizer.ggml.pre: 'falcon-9'; valid: default, gpt-2, gpt2, llama-bpe"},
+       "tokenizer.ggml.pre: 'falcon-9'; valid: default, gpt-2, gpt2, phi-2"},
       {"merge", [](auto& d) { d.model = "gpt2", d.merges = {"ab"}; },
        "tokenizer.ggml.merges[0]: 'ab'; valid: two tokens"},
       {"merge of no token",

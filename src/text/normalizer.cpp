@@ -200,6 +200,27 @@ void append_nmt(char32_t c, std::string& out) {
   append_utf8(out, space ? U' ' : c);
 }
 
+void append_bert_cleaned(char32_t c, std::string& out) {
+  const bool line = c == U'\t' || c == U'\n' || c == U'\r';
+  if (!line && (c == 0 || c == 0xFFFDU || is_control_or_private(c))) return;
+  append_utf8(out, line || is_white_space(c) ? U' ' : c);
+}
+
+// BERT's list of blocks, with its gap: U+2B820 to U+2B91F are not among them.
+bool is_bert_chinese(char32_t c) {
+  return (c >= 0x3400U && c <= 0x4DBFU) || (c >= 0x4E00U && c <= 0x9FFFU) ||
+         (c >= 0xF900U && c <= 0xFAFFU) || (c >= 0x20000U && c <= 0x2A6DFU) ||
+         (c >= 0x2A700U && c <= 0x2B81FU) || (c >= 0x2B920U && c <= 0x2CEAFU) ||
+         (c >= 0x2F800U && c <= 0x2FA1FU);
+}
+
+void append_spaced_han(char32_t c, std::string& out) {
+  const bool chinese = is_bert_chinese(c);
+  if (chinese) out.push_back(' ');
+  append_utf8(out, c);
+  if (chinese) out.push_back(' ');
+}
+
 }  // namespace
 
 std::string normalize_unicode(std::string_view text, NormalizationForm form) {
@@ -268,6 +289,13 @@ std::string Normalizer::normalize(std::string_view text) const {
               });
             },
             [&](const NmtCleanup&) { return map_characters(current, append_nmt); },
+            [&](const StripNonspacing&) {
+              return map_characters(current, [](char32_t c, std::string& out) {
+                if (!is_nonspacing_mark(c)) append_utf8(out, c);
+              });
+            },
+            [&](const BertCleanup&) { return map_characters(current, append_bert_cleaned); },
+            [&](const SpacesAroundHan&) { return map_characters(current, append_spaced_han); },
             [&](const ReplaceText& replace) {
               return replace.pattern.replace(current, replace.content);
             },

@@ -41,8 +41,11 @@ struct StripWhiteSpace {
   bool left = true;
   bool right = true;
 };
-struct StripAccents {};  // removes marks
-struct NmtCleanup {};    // control characters removed, odd white space to spaces
+struct StripAccents {};     // removes marks
+struct NmtCleanup {};       // control characters removed, odd white space to spaces
+struct StripNonspacing {};  // removes nonspacing marks (Mn), not those that take space
+struct BertCleanup {};      // U+0000, U+FFFD, Cc, Cf and Co removed, white space to spaces
+struct SpacesAroundHan {};  // around each character of the blocks that BERT takes for Chinese
 struct ReplaceText {
   Pattern pattern;
   std::string content;
@@ -51,8 +54,9 @@ struct PrependText {  // to texts that are not empty
   std::string text;
 };
 
-using NormalizerStep = std::variant<NormalizationForm, Lowercase, StripWhiteSpace, StripAccents,
-                                    NmtCleanup, ReplaceText, PrependText, Charsmap>;
+using NormalizerStep =
+    std::variant<NormalizationForm, Lowercase, StripWhiteSpace, StripAccents, NmtCleanup,
+                 StripNonspacing, BertCleanup, SpacesAroundHan, ReplaceText, PrependText, Charsmap>;
 
 // What a tokenizer does to a text before it looks for tokens. Valid UTF-8 in and out.
 struct Normalizer {

@@ -5,6 +5,7 @@
 
 #include "base/result.h"
 #include "load/quote.h"
+#include "text/bert.h"
 #include "text/byte_alphabet.h"
 #include "text/gguf_splits.h"
 #include "text/normalizer.h"
@@ -36,14 +37,16 @@ class TokenizerGgufReader {
         status = read_bpe(data_.pre.empty() ? "default" : std::string_view(data_.pre));
       } else if (data_.model == "gemma4") {
         status = read_bpe("gemma4");
+      } else if (data_.model == "bert") {
+        status = read_bert();
       } else {
-        status =
-            fail(ErrorKind::kUnsupported, "tokenizer.ggml.model: {}; valid: llama, gpt2, gemma4",
-                 load::quote(data_.model));
+        status = fail(ErrorKind::kUnsupported,
+                      "tokenizer.ggml.model: {}; valid: llama, gpt2, gemma4, bert",
+                      load::quote(data_.model));
       }
     }
     if (status) status = read_added_tokens();
-    if (status) status = add_bos_and_eos();
+    if (status && data_.model != "bert") status = add_bos_and_eos();
     if (!status) return fail(status.error());
     std::vector<TokenId> ends;
     if (data_.eot) ends.push_back(*data_.eot);
@@ -85,13 +88,15 @@ class TokenizerGgufReader {
                     i);
       }
     }
-    const std::array<std::pair<std::string_view, std::optional<std::int32_t>>, 6> ids = {{
+    const std::array<std::pair<std::string_view, std::optional<std::int32_t>>, 8> ids = {{
         {"tokenizer.ggml.bos_token_id", data_.bos},
         {"tokenizer.ggml.eos_token_id", data_.eos},
         {"tokenizer.ggml.eot_token_id", data_.eot},
         {"tokenizer.ggml.eom_token_id", data_.eom},
         {"tokenizer.ggml.unknown_token_id", data_.unknown},
         {"tokenizer.ggml.padding_token_id", data_.padding},
+        {"tokenizer.ggml.cls_token_id", data_.cls},
+        {"tokenizer.ggml.seperator_token_id", data_.separator},
     }};
     for (const auto& [field, id] : ids) {
       if (auto status = check_id(field, id); !status) return status;
@@ -201,6 +206,64 @@ class TokenizerGgufReader {
       decode_marks(byte_tokens);
     }
     impl_->decoder = Decoder({DecodeUtf8{}});
+    return {};
+  }
+
+  // The id that the file gives under `field`, or that of the token with this spelling.
+  Status special_id(std::string_view field, std::optional<TokenId> given, std::string_view spelling,
+                    TokenId& out) const {
+    const auto id = given ? given : impl_->vocabulary.find(spelling);
+    if (!id) {
+      return fail(ErrorKind::kInvalid, "{}: missing; valid: an id, or a token {}", field,
+                  load::quote(spelling));
+    }
+    out = *id;
+    return {};
+  }
+
+  // WordPiece's texts always stand between [CLS] and [SEP], whatever the file says of BOS and EOS.
+  // What the file cannot say is as in the models' own tokenizer: the rest of the normalization, and
+  // how long a word may be.
+  Status read_bert() {
+    TokenId cls = 0;
+    TokenId separator = 0;
+    WordPieceOptions options;
+    options.word_prefix = kSpaceMark;
+    const auto given = data_.bos ? data_.bos : data_.cls;
+    Status status =
+        special_id("tokenizer.ggml.unknown_token_id", data_.unknown, "[UNK]", options.unknown);
+    if (status) status = special_id("tokenizer.ggml.cls_token_id", given, "[CLS]", cls);
+    if (status) {
+      status = special_id("tokenizer.ggml.seperator_token_id", data_.separator, "[SEP]", separator);
+    }
+    if (!status) return status;
+    impl_->bos = cls;
+    impl_->eos = data_.eos;
+    impl_->before.push_back(cls);
+    impl_->after.push_back(separator);
+    BertNormalization normalization;
+    normalization.lowercase = data_.lowercase.value_or(true);
+    normalization.strip_accents = data_.strip_accents;
+    append_bert_normalizer(normalization, impl_->normalizer.steps);
+    append_bert_pre_tokenizer(impl_->pre_tokenizer.steps);
+    for (std::size_t id = 0; id < data_.tokens.size(); ++id) {
+      if (data_.tokens[id].size() > kLongestAddedToken) {
+        return fail(ErrorKind::kInvalid, "tokenizer.ggml.tokens[{}]: {} bytes; valid: at most {}",
+                    id, data_.tokens[id].size(), kLongestAddedToken);
+      }
+    }
+    impl_->model = WordPiece(impl_->vocabulary, options);
+    // As tokenizer.json spells them, so that both are decoded alike.
+    DecodeWordPiece decoder;
+    for (std::size_t id = 0; id < data_.tokens.size(); ++id) {
+      const std::string& token = data_.tokens[id];
+      if (token.starts_with(kSpaceMark)) {
+        impl_->decoded.push_back(token.substr(kSpaceMark.size()));
+      } else {
+        impl_->decoded.push_back(is_control(id) ? token : decoder.prefix + token);
+      }
+    }
+    impl_->decoder = Decoder({std::move(decoder), DecodeUtf8{}});
     return {};
   }
 

@@ -153,7 +153,7 @@ TEST(GgufErrors, NameTheFieldAndWhatWouldBeValid) {
   };
   const Row rows[] = {
       {"model", [](auto& d) { d.model = "t5"; },
-       "tokenizer.ggml.model: 't5'; valid: llama, gpt2, gemma4"},
+       "tokenizer.ggml.model: 't5'; valid: llama, gpt2, gemma4, bert"},
       {"no tokens", [](auto& d) { d.tokens.clear(); }, "tokenizer.ggml.tokens: empty"},
       {"scores", [](auto& d) { d.scores.pop_back(); }, "tokenizer.ggml.scores: 272 scores"},
       {"no scores", [](auto& d) { d.scores.clear(); }, "tokenizer.ggml.scores: missing"},

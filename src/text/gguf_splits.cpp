@@ -1,7 +1,7 @@
 #include "text/gguf_splits.h"
 
+#include <algorithm>
 #include <string>
-#include <vector>
 
 #include "load/quote.h"
 
@@ -176,13 +176,19 @@ Result<GgufSplits> build(const Row& row) {
 
 }  // namespace
 
+std::vector<std::string_view> gguf_split_names() {
+  std::vector<std::string_view> names;
+  for (const Row& row : rows()) names.insert(names.end(), row.names.begin(), row.names.end());
+  return names;
+}
+
 Result<GgufSplits> gguf_splits(std::string_view name) {
-  std::string valid;
   for (const Row& row : rows()) {
-    for (const std::string_view known : row.names) {
-      if (known == name) return build(row);
-      valid.append(valid.empty() ? "" : ", ").append(known);
-    }
+    if (std::find(row.names.begin(), row.names.end(), name) != row.names.end()) return build(row);
+  }
+  std::string valid;
+  for (const std::string_view known : gguf_split_names()) {
+    valid.append(valid.empty() ? "" : ", ").append(known);
   }
   return fail(ErrorKind::kUnsupported, "tokenizer.ggml.pre: {}; valid: {}", load::quote(name),
               valid);

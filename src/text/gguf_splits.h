@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "text/normalizer.h"
@@ -19,6 +20,9 @@ struct GgufSplits {
   bool add_bos = false;        // where the file does not say
   bool needs_bos = false;      // whatever the file says
 };
+
+// All names, in the order of the error below.
+std::vector<std::string_view> gguf_split_names();
 
 // The splits of this name, as llama.cpp knows it. Another name is kUnsupported, with all valid ones
 // in the error.

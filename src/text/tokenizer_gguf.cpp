@@ -260,11 +260,19 @@ class TokenizerGgufReader {
       if (token.starts_with(kSpaceMark)) {
         impl_->decoded.push_back(token.substr(kSpaceMark.size()));
       } else {
-        impl_->decoded.push_back(is_control(id) ? token : decoder.prefix + token);
+        const bool raw = is_control(id) || type(id) == TokenType::kUserDefined;
+        impl_->decoded.push_back(raw ? token : decoder.prefix + token);
       }
     }
     impl_->decoder = Decoder({std::move(decoder), DecodeUtf8{}});
     return {};
+  }
+
+  // Phi-3's tokenizer.json has white space vanish after its own tokens, which no field of GGUF
+  // says; its vocabulary tells it.
+  bool strips_after(const std::string& token) const {
+    if (data_.model != "llama" || !impl_->vocabulary.find("<|placeholder1|>")) return false;
+    return token != "<unk>" && token != "<s>" && token != "<|endoftext|>";
   }
 
   Status read_added_tokens() {
@@ -279,6 +287,7 @@ class TokenizerGgufReader {
       token.content = data_.tokens[id];
       token.normalized = false;
       token.special = !user_defined;
+      token.rstrip = strips_after(token.content);
       added.push_back(std::move(token));
     }
     auto tokens = AddedTokens::create(std::move(added), impl_->normalizer);

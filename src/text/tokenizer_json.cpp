@@ -121,7 +121,7 @@ class TokenizerJsonReader {
     });
     if (!status) return status;
     const auto unknown_id = impl_->model_vocabulary.find(unknown);
-    if (!unknown_id) {
+    if (!unknown_id || unknown.empty()) {
       return fail(ErrorKind::kInvalid, "{}: {}; valid: a token of model.vocab", unk_token.path,
                   load::quote(unknown));
     }

@@ -14,6 +14,8 @@ WordPiece::WordPiece(const Vocabulary& vocabulary, const WordPieceOptions& optio
     const std::string_view text = vocabulary.text(id);
     if (vocabulary.find(text) != id) continue;  // another id has the spelling
     put(beginning_, text, options.word_prefix, id);
+    // The character U+2581 in a text begins no word.
+    if (!options.word_prefix.empty() && text.starts_with(options.word_prefix)) continue;
     put(continuing_, text, options.continuing_prefix, id);
   }
 }

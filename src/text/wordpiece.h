@@ -25,7 +25,8 @@ struct WordPieceOptions {
 // gets stuck, or is too long, is one unknown token.
 class WordPiece {
  public:
-  // Tokens with neither prefix are never found.
+  // Tokens with neither prefix are never found; with a prefix for those that begin a word, these
+  // never continue one.
   WordPiece(const Vocabulary& vocabulary, const WordPieceOptions& options);
 
   // Appends the ids of one piece, valid UTF-8. O(n * longest token) for n bytes, and O(n) for words

@@ -83,7 +83,7 @@ constexpr std::string_view kLineEnd = R"([\r\n])";
 // \s+$ where no line ends within a piece, without trying every place of a run anew.
 constexpr std::string_view kTrailingSpace = R"((?<!\s)\s++$)";
 
-struct Flags {
+struct SplitFlags {
   bool nfc = false;          // as the models' own tokenizer.json does and llama.cpp does not
   bool space_marks = false;  // text with U+2581 for spaces in place of stand-ins of bytes
   bool ignore_merges = false;
@@ -91,14 +91,14 @@ struct Flags {
   bool needs_bos = false;
 };
 
-struct Row {
+struct SplitRow {
   std::vector<std::string_view> names;
   std::vector<std::string_view> splits;  // each isolates its matches, one after the other
-  Flags flags = {};
+  SplitFlags flags = {};
 };
 
-const std::vector<Row>& rows() {
-  static const std::vector<Row> table = {
+const std::vector<SplitRow>& split_rows() {
+  static const std::vector<SplitRow> table = {
       {{"default"}, {kDefaultPunctuation, kWords, kDigitRun, kAsciiThrees}},
       {{"gpt-2", "gpt2", "phi-2", "roberta-bpe", "modern-bert", "jina-es", "jina-de", "jina-v1-en",
         "jina-v2-es", "jina-v2-de", "jina-v2-code", "gigachat", "a.x-4.0", "mellum", "exaone4",
@@ -153,7 +153,7 @@ const std::vector<Row>& rows() {
   return table;
 }
 
-Result<GgufSplits> build(const Row& row) {
+Result<GgufSplits> build_splits(const SplitRow& row) {
   GgufSplits out;
   for (const std::string_view expression : row.splits) {
     auto pattern = Pattern::regex(expression, "tokenizer.ggml.pre");
@@ -178,13 +178,15 @@ Result<GgufSplits> build(const Row& row) {
 
 std::vector<std::string_view> gguf_split_names() {
   std::vector<std::string_view> names;
-  for (const Row& row : rows()) names.insert(names.end(), row.names.begin(), row.names.end());
+  for (const SplitRow& row : split_rows())
+    names.insert(names.end(), row.names.begin(), row.names.end());
   return names;
 }
 
 Result<GgufSplits> gguf_splits(std::string_view name) {
-  for (const Row& row : rows()) {
-    if (std::find(row.names.begin(), row.names.end(), name) != row.names.end()) return build(row);
+  for (const SplitRow& row : split_rows()) {
+    if (std::find(row.names.begin(), row.names.end(), name) != row.names.end())
+      return build_splits(row);
   }
   std::string valid;
   for (const std::string_view known : gguf_split_names()) {

@@ -40,6 +40,7 @@ class GgufFields {
   std::vector<std::string> strings(std::string_view key);
   std::vector<float> floats(std::string_view key);
   std::vector<std::int32_t> int32s(std::string_view key);
+  std::string bytes(std::string_view key);  // of int8 or uint8
 
   // Records a failure of this key unless there was one before.
   void reject(std::string_view key, std::string_view value, std::string_view valid,

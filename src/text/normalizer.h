@@ -17,10 +17,13 @@ namespace dovetail::text {
 // the texts that take their place. Copies share the data.
 class Charsmap {
  public:
-  // `base64`: uint32 bytes of the trie, the trie's uint32 units, the NUL-terminated replacements.
+  // `base64` of what from_bytes() takes, applied as the `tokenizers` library does: grapheme by
+  // grapheme where a short one has an entry, else character by character.
   static Result<Charsmap> parse(std::string_view base64, std::string_view where);
+  // `bytes`: uint32 bytes of the trie, the trie's uint32 units, the NUL-terminated replacements.
+  // Applied as SentencePiece does: the longest entry at each place.
+  static Result<Charsmap> from_bytes(std::string_view bytes, std::string_view where);
 
-  // Replaces grapheme by grapheme where a short one has an entry, else character by character.
   std::string apply(std::string_view text) const;
 
  private:
@@ -29,9 +32,15 @@ class Charsmap {
     std::string replacements;
   };
 
+  // Calls visit(bytes, replacement) for every entry that `text` begins with, shortest first, until
+  // it returns false.
+  template <class Visit>
+  void visit_entries(std::string_view text, Visit&& visit) const;
   std::optional<std::string_view> find(std::string_view text) const;
+  std::string apply_longest(std::string_view text) const;
 
   std::shared_ptr<const Data> data_;
+  bool longest_ = false;
 };
 
 enum class NormalizationForm { kNfc, kNfd, kNfkc, kNfkd };

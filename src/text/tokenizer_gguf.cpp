@@ -1,5 +1,6 @@
 #include <array>
 #include <cmath>
+#include <limits>
 #include <string_view>
 #include <vector>
 
@@ -39,9 +40,11 @@ class TokenizerGgufReader {
         status = read_bpe("gemma4");
       } else if (data_.model == "bert") {
         status = read_bert();
+      } else if (data_.model == "t5") {
+        status = read_unigram();
       } else {
         status = fail(ErrorKind::kUnsupported,
-                      "tokenizer.ggml.model: {}; valid: llama, gpt2, gemma4, bert",
+                      "tokenizer.ggml.model: {}; valid: llama, gpt2, gemma4, bert, t5",
                       load::quote(data_.model));
       }
     }
@@ -132,9 +135,7 @@ class TokenizerGgufReader {
     if (prefix) impl_->normalizer.steps.emplace_back(PrependText{" "});
     impl_->normalizer.steps.emplace_back(
         ReplaceText{Pattern::literal(" "), std::string(kSpaceMark)});
-    std::vector<DecoderStep> steps = {DecodeUtf8{}};
-    if (prefix) steps.emplace_back(DecodeStrip{" ", 1, 0});
-    impl_->decoder = Decoder(std::move(steps));
+    impl_->decoder = decoder_of_marks(prefix);
     default_add_bos_ = true;
     return {};
   }
@@ -159,6 +160,13 @@ class TokenizerGgufReader {
         impl_->decoded.push_back(mark.replace(token, " "));
       }
     }
+  }
+
+  // `prefix`: a text has one space more before it, which is not decoded.
+  static Decoder decoder_of_marks(bool prefix) {
+    std::vector<DecoderStep> steps = {DecodeUtf8{}};
+    if (prefix) steps.emplace_back(DecodeStrip{" ", 1, 0});
+    return Decoder(std::move(steps));
   }
 
   void decode_stand_ins() {
@@ -221,6 +229,79 @@ class TokenizerGgufReader {
     return {};
   }
 
+  // SentencePiece's Unigram. Spaces are U+2581 and pieces may cross them; what no text may become
+  // (control tokens, padding of the vocabulary) is left out of the model.
+  Status read_unigram() {
+    const std::size_t count = data_.tokens.size();
+    if (data_.scores.empty()) {
+      return fail(ErrorKind::kInvalid,
+                  "tokenizer.ggml.scores: missing; valid: one for each of the {} tokens", count);
+    }
+    TokenId unknown = 0;
+    if (auto status =
+            special_id("tokenizer.ggml.unknown_token_id", data_.unknown, "<unk>", unknown);
+        !status) {
+      return status;
+    }
+    // Tokens that are left out count for no score: the worst one tells what an unknown one costs.
+    float best = -std::numeric_limits<float>::infinity();
+    impl_->model_vocabulary = Vocabulary();
+    for (std::size_t id = 0; id < count; ++id) {
+      if (type(id) != TokenType::kNormal) continue;
+      if (auto status = check_piece(id); !status) return status;
+      impl_->model_vocabulary.put(data_.tokens[id], static_cast<TokenId>(id));
+      best = std::max(best, data_.scores[id]);
+    }
+    if (impl_->model_vocabulary.size() == 0) {
+      return fail(ErrorKind::kInvalid,
+                  "tokenizer.ggml.token_type: no normal token; valid: at least one of type 1");
+    }
+    std::vector<double> scores;
+    scores.reserve(count);
+    for (std::size_t id = 0; id < count; ++id) {
+      scores.push_back(type(id) == TokenType::kNormal ? data_.scores[id] : best);
+    }
+    impl_->model = Unigram(impl_->model_vocabulary, std::move(scores), unknown, false);
+    if (!data_.charsmap.empty()) {
+      auto map = Charsmap::from_bytes(data_.charsmap, "tokenizer.ggml.precompiled_charsmap");
+      if (!map) return fail(map.error());
+      impl_->normalizer.steps.emplace_back(std::move(*map));
+    }
+    if (auto status = add_space_steps(); !status) return status;
+    decode_marks({});
+    impl_->decoder = decoder_of_marks(data_.add_space_prefix.value_or(false));
+    default_add_eos_ = true;
+    return {};
+  }
+
+  // What SentencePiece does to spaces. U+2581 in a text is one of them only at the end.
+  Status add_space_steps() {
+    const bool merged = data_.remove_extra_whitespaces.value_or(false);
+    const auto replace = [&](std::string_view expression, std::string_view content) -> Status {
+      auto pattern = Pattern::regex(expression, "tokenizer.ggml.remove_extra_whitespaces");
+      if (!pattern) return fail(pattern.error());
+      impl_->normalizer.steps.emplace_back(ReplaceText{std::move(*pattern), std::string(content)});
+      return {};
+    };
+    Status status;
+    if (merged) status = replace(" {2,}", " ");
+    if (status && merged) status = replace(R"(\A )", "");
+    if (data_.add_space_prefix.value_or(false)) {
+      impl_->normalizer.steps.emplace_back(PrependText{" "});
+    }
+    impl_->normalizer.steps.emplace_back(
+        ReplaceText{Pattern::literal(" "), std::string(kSpaceMark)});
+    if (status && merged) status = replace(R"((?<!\x{2581})\x{2581}++\z)", "");
+    return status;
+  }
+
+  // A search walks at most one token from each place of a text.
+  Status check_piece(std::size_t id) const {
+    if (data_.tokens[id].size() <= kLongestAddedToken) return {};
+    return fail(ErrorKind::kInvalid, "tokenizer.ggml.tokens[{}]: {} bytes; valid: at most {}", id,
+                data_.tokens[id].size(), kLongestAddedToken);
+  }
+
   // WordPiece's texts always stand between [CLS] and [SEP], whatever the file says of BOS and EOS.
   // What the file cannot say is as in the models' own tokenizer: the rest of the normalization, and
   // how long a word may be.
@@ -247,10 +328,8 @@ class TokenizerGgufReader {
     append_bert_normalizer(normalization, impl_->normalizer.steps);
     append_bert_pre_tokenizer(impl_->pre_tokenizer.steps);
     for (std::size_t id = 0; id < data_.tokens.size(); ++id) {
-      if (data_.tokens[id].size() > kLongestAddedToken) {
-        return fail(ErrorKind::kInvalid, "tokenizer.ggml.tokens[{}]: {} bytes; valid: at most {}",
-                    id, data_.tokens[id].size(), kLongestAddedToken);
-      }
+      status = check_piece(id);
+      if (!status) return status;
     }
     impl_->model = WordPiece(impl_->vocabulary, options);
     // As tokenizer.json spells them, so that both are decoded alike.
@@ -309,7 +388,7 @@ class TokenizerGgufReader {
             "both or false");
       }
     }
-    if (data_.add_eos.value_or(false)) {
+    if (data_.add_eos.value_or(default_add_eos_ && data_.eos)) {
       if (!data_.eos) {
         return fail(
             ErrorKind::kInvalid,
@@ -324,6 +403,7 @@ class TokenizerGgufReader {
   const load::GgufTokenizer& data_;
   std::shared_ptr<Tokenizer::Impl> impl_ = std::make_shared<Tokenizer::Impl>();
   bool default_add_bos_ = false;
+  bool default_add_eos_ = false;
   bool needs_bos_ = false;
 };
 

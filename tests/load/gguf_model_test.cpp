@@ -139,8 +139,8 @@ const BadModel kBadModels[] = {
      "'tokenizer.ggml.token_type': type 7; valid: 0 to 6"},
     {"EosBeyondTheTokens", [](GgufBuilder& b) { b.set_u32("tokenizer.ggml.eos_token_id", 16); },
      "'tokenizer.ggml.eos_token_id': 16; valid: below the 16 tokens"},
-    {"TokenizerModel", [](GgufBuilder& b) { b.set_string("tokenizer.ggml.model", "t5"); },
-     "'tokenizer.ggml.model': 't5'; valid: llama, gpt2, gemma4, bert, none"},
+    {"TokenizerModel", [](GgufBuilder& b) { b.set_string("tokenizer.ggml.model", "rwkv"); },
+     "'tokenizer.ggml.model': 'rwkv'; valid: llama, gpt2, gemma4, bert, t5, none"},
     {"BoolOfTwo",
      [](GgufBuilder& b) {
        b.set_number("tokenizer.ggml.add_bos_token", GgufType::kBool, std::uint8_t{2});

@@ -11,6 +11,8 @@ namespace {
 
 const std::string kFolder = std::string(DOVETAIL_SOURCE_DIR) + "/tests/golden/tokenizers/";
 
+}  // namespace
+
 std::string decode_base64(std::string_view text) {
   static const std::string kDigits =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -28,8 +30,6 @@ std::string decode_base64(std::string_view text) {
   }
   return out;
 }
-
-}  // namespace
 
 std::vector<std::string> golden_names() {
   std::vector<std::string> names;
@@ -54,6 +54,10 @@ std::vector<std::string> golden_strings() {
     strings.push_back(decode_base64(text.get<std::string>()));
   }
   return strings;
+}
+
+nlohmann::json golden_unigrams() {
+  return nlohmann::json::parse(read_file(kFolder + "unigrams.json"));
 }
 
 nlohmann::json golden_splits() { return nlohmann::json::parse(read_file(kFolder + "splits.json")); }
@@ -119,6 +123,23 @@ load::GgufTokenizer to_gguf_marked(const nlohmann::json& tokenizer_json) {
     const std::string& token = out.tokens[i];
     if (token.size() == 6 && token.starts_with("<0x")) out.token_types[i] = 6;
   }
+  return out;
+}
+
+load::GgufTokenizer to_gguf_unigram(const nlohmann::json& model) {
+  load::GgufTokenizer out;
+  out.model = "t5";
+  for (const auto& piece : model.at("pieces")) {
+    out.tokens.push_back(piece[0].get<std::string>());
+    out.scores.push_back(piece[1].get<float>());
+    out.token_types.push_back(piece[2].get<std::int32_t>());
+  }
+  out.unknown = 0;
+  out.bos = 1;
+  out.eos = 2;
+  out.charsmap = decode_base64(model.at("charsmap").get<std::string>());
+  out.remove_extra_whitespaces = model.at("remove_extra_whitespaces").get<bool>();
+  out.add_space_prefix = model.at("add_dummy_prefix").get<bool>();
   return out;
 }
 

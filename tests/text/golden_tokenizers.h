@@ -19,7 +19,9 @@ struct GoldenTokenizer {
 
 std::vector<std::string> golden_names();
 std::vector<std::string> golden_strings();
-nlohmann::json golden_splits();  // of tools/golden/make_splits.py
+std::string decode_base64(std::string_view text);
+nlohmann::json golden_unigrams();  // of tools/golden/make_unigrams.py
+nlohmann::json golden_splits();    // of tools/golden/make_splits.py
 std::string read_file(const std::string& path);
 std::string golden_json(std::string_view name);
 GoldenTokenizer load_golden(std::string_view name);
@@ -30,5 +32,7 @@ load::GgufTokenizer to_gguf(const nlohmann::json& tokenizer_json, std::string_vi
 load::GgufTokenizer to_gguf_wordpiece(const nlohmann::json& tokenizer_json);
 // The same of one with BPE over text with marks for spaces: the tokens <0xNN> are bytes.
 load::GgufTokenizer to_gguf_marked(const nlohmann::json& tokenizer_json);
+// The metadata of one of golden_unigrams().
+load::GgufTokenizer to_gguf_unigram(const nlohmann::json& model);
 
 }  // namespace dovetail::text::testing

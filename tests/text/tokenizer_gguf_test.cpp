@@ -143,6 +143,29 @@ TEST(GgufMarkedBpe, GivesTheIdsAndTextsOfTheJson) {
   EXPECT_TRUE(from_gguf->adds_bos());
 }
 
+TEST(GgufUnigram, GivesTheIdsOfSentencePiece) {
+  const auto strings = golden_strings();
+  const auto models = testing::golden_unigrams();
+  ASSERT_EQ(models.size(), 3U);
+  for (const auto& model : models) {
+    auto data = testing::to_gguf_unigram(model);
+    const auto tokenizer = Tokenizer::from_gguf(data);
+    ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+    for (std::size_t i = 0; i < strings.size(); ++i) {
+      auto ids = model["ids"][i].get<std::vector<TokenId>>();
+      EXPECT_EQ(tokenizer->encode(strings[i], {.add_special = false, .parse_special = false}), ids)
+          << "string " << i << ": " << repair_utf8(strings[i]);
+      ids.push_back(2);  // EOS ends a text where the file does not say; nothing begins it
+      EXPECT_EQ(tokenizer->encode(strings[i], {.parse_special = false}), ids);
+    }
+    EXPECT_EQ(tokenizer->decode(tokenizer->encode("The little boat")), "The little boat");
+    EXPECT_EQ(tokenizer->encode("<s>", {.add_special = false}), (std::vector<TokenId>{1}));
+    data.add_bos = true;
+    data.add_eos = false;
+    EXPECT_EQ(Tokenizer::from_gguf(data)->encode(""), (std::vector<TokenId>{1}));
+  }
+}
+
 // A small SentencePiece vocabulary: unknown, BOS, EOS, 256 bytes, then pieces with scores.
 load::GgufTokenizer sentence_pieces() {
   load::GgufTokenizer data;
@@ -288,8 +311,8 @@ TEST(GgufErrors, NameTheFieldAndWhatWouldBeValid) {
     const char* message;
   };
   const Row rows[] = {
-      {"model", [](auto& d) { d.model = "t5"; },
-       "tokenizer.ggml.model: 't5'; valid: llama, gpt2, gemma4, bert"},
+      {"model", [](auto& d) { d.model = "rwkv"; },
+       "tokenizer.ggml.model: 'rwkv'; valid: llama, gpt2, gemma4, bert, t5"},
       {"no tokens", [](auto& d) { d.tokens.clear(); }, "tokenizer.ggml.tokens: empty"},
       {"scores", [](auto& d) { d.scores.pop_back(); }, "tokenizer.ggml.scores: 272 scores"},
       {"no scores", [](auto& d) { d.scores.clear(); }, "tokenizer.ggml.scores: missing"},
@@ -314,6 +337,28 @@ TEST(GgufErrors, NameTheFieldAndWhatWouldBeValid) {
        "tokenizer.ggml.merges[1]: 'zz' is no token"},
       {"marked merge of no token", [](auto& d) { d.model = "gemma4", d.merges = {"b zz"}; },
        "tokenizer.ggml.merges[0]: 'zz' is no token"},
+      {"no scores of pieces", [](auto& d) { d.model = "t5", d.scores.clear(); },
+       "tokenizer.ggml.scores: missing; valid: one for each of the 273 tokens"},
+      {"no unknown piece",
+       [](auto& d) {
+         d.model = "t5", d.tokens[0] = "x";
+         d.unknown.reset();
+       },
+       "tokenizer.ggml.unknown_token_id: missing; valid: an id, or a token '<unk>'"},
+      {"nothing normal", [](auto& d) { d.model = "t5", d.token_types.assign(d.tokens.size(), 3); },
+       "tokenizer.ggml.token_type: no normal token"},
+      {"huge piece",
+       [](auto& d) {
+         d.model = "t5";
+         d.tokens[270] = std::string(5000, 'x');
+       },
+       "tokenizer.ggml.tokens[270]: 5000 bytes; valid: at most 4096"},
+      {"character map",
+       [](auto& d) {
+         d.model = "t5";
+         d.charsmap = std::string("\xFF\xFF\0\0abcd", 8);
+       },
+       "tokenizer.ggml.precompiled_charsmap: a trie of 65535 bytes in 8 bytes"},
       {"no unknown word", [](auto& d) { d.model = "bert", d.unknown.reset(); },
        "tokenizer.ggml.unknown_token_id: missing; valid: an id, or a token '[UNK]'"},
       {"no start", [](auto& d) { d.model = "bert", d.bos.reset(), d.separator = 2; },

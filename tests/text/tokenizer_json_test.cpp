@@ -229,6 +229,21 @@ TEST(TokenizerJson, RefusesWhatIsNoJson) {
   EXPECT_FALSE(Tokenizer::from_json(small().dump(), "3"));
 }
 
+// A code point's braces are no count.
+TEST(TokenizerJson, RepeatsACodePoint) {
+  json file = small();
+  file["pre_tokenizer"] = {{"type", "Split"},
+                           {"behavior", "Isolated"},
+                           {"pattern", {{"Regex", R"(\x{61}+|\x{62}{2})"}}}};
+  const auto tokenizer = Tokenizer::from_json(file.dump(), "");
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  EXPECT_EQ(tokenizer->encode("aab"), (std::vector<TokenId>{0, 0, 1}));  // not "a", "ab"
+  file["pre_tokenizer"]["pattern"]["Regex"] = R"(\x{61}{2}+)";
+  const auto counted = Tokenizer::from_json(file.dump(), "");
+  ASSERT_FALSE(counted);
+  EXPECT_NE(counted.error().message.find("+ after a counted repetition"), std::string::npos);
+}
+
 TEST(TokenizerJson, TreatsTheRestAsOnePieceWhereASplitRunsAway) {
   // Harmless on the probes at creation, without bound on this text.
   json file = json::parse(golden_json("gpt2"));

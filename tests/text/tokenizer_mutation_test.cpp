@@ -20,7 +20,7 @@ using testing::to_gguf_marked;
 using testing::to_gguf_wordpiece;
 
 constexpr int kJsonMutants = 2400;
-constexpr int kGgufMutants = 1500;
+constexpr int kGgufMutants = 2000;
 
 class TokenizerMutator {
  public:
@@ -161,6 +161,8 @@ class TokenizerMutator {
         data.cls = chance(2) ? std::nullopt : std::optional(id());
         data.separator = chance(2) ? std::nullopt : std::optional(id());
         data.lowercase = chance(2);
+        data.remove_extra_whitespaces = chance(2);
+        data.charsmap = bytes(data.charsmap);
         break;
       case 12:
         if (!data.tokens.empty()) {
@@ -170,7 +172,7 @@ class TokenizerMutator {
         break;
       default:
         data.add_space_prefix = chance(2);
-        if (chance(2)) data.model = std::array{"gpt2", "gemma4", "bert"}[below(3)];
+        if (chance(2)) data.model = std::array{"gpt2", "gemma4", "bert", "t5"}[below(4)];
     }
   }
 
@@ -254,6 +256,9 @@ TEST(TokenizerMutation, DamagedGgufGivesAnErrorOrATokenizer) {
   pieces.unknown = 0;
   sources.push_back(pieces);
   sources.push_back(pieces);
+  for (const auto& model : testing::golden_unigrams()) {
+    sources.push_back(testing::to_gguf_unigram(model));
+  }
   sources.push_back(to_gguf_marked(json::parse(golden_json("gemma"))));
   sources.push_back(to_gguf_wordpiece(json::parse(golden_json("wordpiece"))));
   sources.push_back(to_gguf_wordpiece(json::parse(golden_json("wordpiece-cased"))));

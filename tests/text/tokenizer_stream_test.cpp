@@ -33,7 +33,8 @@ std::vector<Named> all_tokenizers() {
     out.push_back({std::string("gguf ") + name, std::move(*gguf)});
   }
   for (const auto& data : {to_gguf_wordpiece(nlohmann::json::parse(golden_json("wordpiece"))),
-                           to_gguf_marked(nlohmann::json::parse(golden_json("gemma")))}) {
+                           to_gguf_marked(nlohmann::json::parse(golden_json("gemma"))),
+                           testing::to_gguf_unigram(testing::golden_unigrams()[0])}) {
     auto gguf = Tokenizer::from_gguf(data);
     if (!gguf) throw std::runtime_error(gguf.error().message);
     out.push_back({"gguf " + data.model, std::move(*gguf)});

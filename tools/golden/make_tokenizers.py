@@ -312,20 +312,25 @@ def unigram(variant):
     return tok
 
 
-def charsmap():
-    """A map of our own rules, compiled by SentencePiece; unigram pieces as SentencePiece trained them."""
+def train_sentencepiece(folder, **options):
+    """A Unigram model as SentencePiece trains it, with a map of our own rules."""
     rules = [("ﬁ", "fi"), ("ﬂ", "fl"), ("é", "e"), ("e\u0301", "e!"), ("Σ", "s"), ("\u3000", " "), ("①", "(1)"), ("½", "1/2"),
              ("\u200b", ""), ("老", "old"), ("क", "ka"), ("👍", "+1"), ("👍🏽", "+1!"), ("Ａ", "A"), ("ｆ", "f"), ("\t", " "), ("\n", " ")]
-    folder = pathlib.Path(sys.argv[1])
     table = folder / "rules.tsv"
     table.write_text("".join("{}\t{}\n".format(" ".join(f"{ord(c):X}" for c in a), " ".join(f"{ord(c):X}" for c in b))
                              for a, b in rules))
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(line for line in corpus() if line.strip()), model_writer=model, vocab_size=500, model_type="unigram",
-        normalization_rule_tsv=str(table), character_coverage=0.98, num_threads=1, minloglevel=2, unk_id=0, bos_id=1, eos_id=2)
+        normalization_rule_tsv=str(table), character_coverage=0.98, num_threads=1, minloglevel=2, unk_id=0, bos_id=1, eos_id=2,
+        **options)
     table.unlink()
-    proto = sentencepiece_model_pb2.ModelProto.FromString(model.getvalue())
+    return sentencepiece_model_pb2.ModelProto.FromString(model.getvalue())
+
+
+def charsmap():
+    """Pieces and character map as SentencePiece made them."""
+    proto = train_sentencepiece(pathlib.Path(sys.argv[1]))
     tok = Tokenizer(models.Unigram([(p.piece, p.score) for p in proto.pieces], unk_id=0))
     data = json.loads(tok.to_str())
     data["normalizer"] = {"type": "Sequence", "normalizers": [
@@ -495,4 +500,5 @@ def main():
     print("tokenizers", tokenizers.__version__, "sentencepiece", sentencepiece.__version__)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -54,9 +54,9 @@ struct Tokenizer::Impl {
 Result<std::shared_ptr<const Tokenizer::Impl>> read_json_tokenizer(
     std::string_view tokenizer_json, std::string_view tokenizer_config_json);
 
-// A tokenizer from GGUF metadata: `llama` (SentencePiece's BPE with scores), `t5` (its Unigram), `gpt2`
-// (BPE with the splits that tokenizer.ggml.pre names), `gemma4` (BPE with the splits of this name) or
-// `bert` (WordPiece with U+2581 before tokens that begin a word).
+// A tokenizer from GGUF metadata: `llama` (SentencePiece's BPE with scores), `t5` (its Unigram),
+// `gpt2` (BPE with the splits that tokenizer.ggml.pre names), `gemma4` (BPE with the splits of this
+// name) or `bert` (WordPiece with U+2581 before tokens that begin a word).
 Result<std::shared_ptr<const Tokenizer::Impl>> read_gguf_tokenizer(const load::GgufTokenizer& data);
 
 }  // namespace dovetail::text

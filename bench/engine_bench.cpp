@@ -21,6 +21,7 @@
 
 #include "engine/options.h"
 #include "engine/step_loop.h"
+#include "families/open_model.h"
 #include "grammar/compiler.h"
 #include "load/model_source.h"
 #include "model/cache.h"
@@ -189,7 +190,7 @@ bool add_experts(Options& options) {
 
 Result<std::shared_ptr<const load::ModelSource>> open(const std::string& name) {
   const bool experts = name.starts_with("random-experts:");
-  if (!experts && !name.starts_with("random:")) return load::open_model(name);
+  if (!experts && !name.starts_with("random:")) return families::open_model(name);
   test::RandomModelOptions options;
   options.hidden_size = 1024;
   options.intermediate_size = 2816;

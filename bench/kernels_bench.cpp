@@ -1,11 +1,12 @@
-// Products and attention of one core, per instruction set. FLOP/s count two per multiply-add;
-// bytes/s are those of the weights or of the cache.
+// Products, attention and the rest of one core, per instruction set. FLOP/s count two per
+// multiply-add; bytes/s are those of the weights or of the cache.
 #include <benchmark/benchmark.h>
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cstring>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "kernels/kernels.h"
@@ -82,7 +83,9 @@ void matmul(benchmark::State& state, const Kernels& kernels, DataType type, std:
 // The last `rows` positions of a context. A decode row walks contexts that no cache holds; each has
 // neighbouring blocks in groups of sixteen, as model::Cache has them.
 void attention(benchmark::State& state, const Kernels& kernels, CacheType type, std::size_t rows,
-               std::size_t heads, std::size_t dim, std::size_t context) {
+               std::size_t heads, std::size_t dim, std::size_t context, float softcap = 0.0F,
+               bool with_sinks = false) {
+  const std::vector<float> sinks(heads, 0.5F);
   const std::size_t blocks = (context + kBlockSize - 1) / kBlockSize;
   const std::size_t tile = cache_tile_bytes(type, dim);
   const std::size_t copies = rows == 1 ? (std::size_t{64} << 20) / (2 * blocks * tile) + 1 : 1;
@@ -123,7 +126,9 @@ void attention(benchmark::State& state, const Kernels& kernels, CacheType type, 
                        .heads = heads,
                        .head_dim = dim,
                        .first_position = context - rows,
-                       .scale = 0.125F});
+                       .scale = 0.125F,
+                       .softcap = softcap,
+                       .sinks = with_sinks ? sinks.data() : nullptr});
     benchmark::ClobberMemory();
     next = (next + 1) % copies;
   }
@@ -136,14 +141,68 @@ void attention(benchmark::State& state, const Kernels& kernels, CacheType type, 
                                              benchmark::Counter::kIsRate);
 }
 
-void silu(benchmark::State& state, const Kernels& kernels) {
+void gate(benchmark::State& state, const Kernels& kernels, Activation activation) {
   const std::vector<float> gate(2816, 0.5F);
   std::vector<float> up(2816, 1.0F);
   for (auto _ : state) {
-    kernels.silu_mul(gate.data(), up.data(), up.size(), up.data());
+    kernels.gate(activation, gate.data(), up.data(), up.size(), up.data());
     benchmark::ClobberMemory();
   }
   state.SetItemsProcessed(state.iterations() * 2816);
+}
+
+void layer_norm(benchmark::State& state, const Kernels& kernels, std::size_t n) {
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  std::vector<float> x(n);
+  for (float& v : x) v = normal(random);
+  std::vector<float> out(n);
+  for (auto _ : state) {
+    kernels.layer_norm(x.data(), x.data(), x.data(), n, 1e-5F, out.data());
+    benchmark::ClobberMemory();
+  }
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(n));
+}
+
+// One token of `heads` heads, whose states are walked one after another, as in a model: one is in a
+// cache near the core, many are not. Bytes are those of the states, once.
+void delta_rule(benchmark::State& state, const Kernels& kernels, std::size_t dim,
+                std::size_t heads) {
+  std::vector<float> states(heads * dim * dim, 0.01F);
+  const std::vector<float> query(dim, 0.05F);
+  std::vector<float> output(dim);
+  std::size_t next = 0;
+  for (auto _ : state) {
+    kernels.delta_rule({.state = states.data() + next * dim * dim,
+                        .query = query.data(),
+                        .key = query.data(),
+                        .value = query.data(),
+                        .decay = 0.99F,
+                        .beta = 0.5F,
+                        .key_dim = dim,
+                        .value_dim = dim,
+                        .output = output.data()});
+    benchmark::ClobberMemory();
+    next = (next + 1) % heads;
+  }
+  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(dim * dim * 4));
+}
+
+void short_conv(benchmark::State& state, const Kernels& kernels, std::size_t width,
+                std::size_t channels) {
+  const std::vector<float> x((width + 1) * channels, 0.1F);
+  std::vector<const float*> rows;
+  for (std::size_t j = 0; j < width; ++j) rows.push_back(x.data() + j * channels);
+  std::vector<float> output(channels);
+  for (auto _ : state) {
+    kernels.short_conv({.rows = rows.data(),
+                        .weights = x.data() + channels,
+                        .width = width,
+                        .channels = channels,
+                        .output = output.data()});
+    benchmark::ClobberMemory();
+  }
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(channels));
 }
 
 void declare() {
@@ -175,8 +234,40 @@ void declare() {
         }
       }
     }
-    benchmark::RegisterBenchmark(fmt::format("silu/{}", kernels->name).c_str(),
-                                 [=](benchmark::State& state) { silu(state, *kernels); });
+    for (const std::size_t rows : {1, 16}) {
+      for (const float softcap : {0.0F, 50.0F}) {
+        benchmark::RegisterBenchmark(
+            fmt::format("attention_{}/{}/f16/rows:{}/heads:8/dim:128/context:1024",
+                        softcap == 0.0F ? "sinks" : "capped", kernels->name, rows)
+                .c_str(),
+            [=](benchmark::State& state) {
+              attention(state, *kernels, CacheType::kF16, rows, 8, 128, 1024, softcap,
+                        softcap == 0.0F);
+            });
+      }
+    }
+    constexpr std::pair<const char*, Activation> kActivations[] = {
+        {"silu", Activation::kSilu},
+        {"gelu_tanh", Activation::kGeluTanh},
+        {"gelu", Activation::kGelu},
+        {"relu2", Activation::kRelu2},
+        {"clamped_swiglu", Activation::kClampedSwiglu}};
+    for (const auto& [name, activation] : kActivations) {
+      benchmark::RegisterBenchmark(
+          fmt::format("{}/{}", name, kernels->name).c_str(),
+          [=, of = activation](benchmark::State& state) { gate(state, *kernels, of); });
+    }
+    benchmark::RegisterBenchmark(
+        fmt::format("layer_norm/{}/n:4096", kernels->name).c_str(),
+        [=](benchmark::State& state) { layer_norm(state, *kernels, 4096); });
+    for (const std::size_t heads : {1, 4096}) {
+      benchmark::RegisterBenchmark(
+          fmt::format("delta_rule/{}/dim:128/heads:{}", kernels->name, heads).c_str(),
+          [=](benchmark::State& state) { delta_rule(state, *kernels, 128, heads); });
+    }
+    benchmark::RegisterBenchmark(
+        fmt::format("short_conv/{}/width:4/channels:8192", kernels->name).c_str(),
+        [=](benchmark::State& state) { short_conv(state, *kernels, 4, 8192); });
   }
 }
 

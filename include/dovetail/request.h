@@ -56,6 +56,10 @@ struct Request {
   std::int32_t logprobs =
       -1;  // -1: none; else each token's log-probability and this many top alternatives (0..20)
   std::int32_t n = 1;  // independent choices
+  // An embedding of the prompt in place of an output: its hidden rows, pooled as the model's makers
+  // say (else the last one) and scaled to the length 1. What concerns outputs does not apply; its
+  // one event ends with kStop.
+  bool embed = false;
   // The output is a text of the grammar, unless max_tokens or a stop cuts it, and ends when nothing
   // can follow; end tokens come only where the text may end. Null: any text.
   CompiledGrammar grammar;
@@ -96,6 +100,7 @@ struct OutputEvent {
                      // may yet claim
   std::vector<OutputToken> tokens;  // sampled in this step; their text may come in a later event.
                                     // An end token is counted but not listed
+  std::vector<float> embedding;     // of a request that embeds, with its end
   std::optional<FinishReason> finish;
   std::string stop_string;  // the one that ended the output, if one did
   Usage usage;              // so far

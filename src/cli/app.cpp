@@ -70,6 +70,7 @@ std::vector<Command> all_commands() {
   commands.push_back(serve_command());
   commands.push_back(inspect_command());
   commands.push_back(tokenize_command());
+  commands.push_back(embed_command());
   commands.push_back(bench_command());
   commands.push_back(perplexity_command());
   commands.push_back(simulate_command());

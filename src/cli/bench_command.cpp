@@ -16,6 +16,7 @@
 #include "cli/output.h"
 #include "cli/values.h"
 #include "engine/options.h"
+#include "families/open_model.h"
 #include "load/model_source.h"
 
 namespace dovetail::cli {
@@ -104,7 +105,7 @@ std::vector<study::BenchCase> cases_of(const BenchOptions& options) {
 }
 
 Result<BenchReport> measure(const BenchOptions& options) {
-  const auto source = load::open_model(options.model);
+  const auto source = families::open_model(options.model);
   if (!source) return fail(source.error());
   EngineOptions engine = options.engine;
   engine.on_stall = print_stall;

@@ -32,6 +32,7 @@ Command chat_command();
 Command serve_command();
 Command inspect_command();
 Command tokenize_command();
+Command embed_command();
 Command bench_command();
 Command perplexity_command();
 Command simulate_command();

@@ -12,6 +12,7 @@
 #include "cli/output.h"
 #include "cli/values.h"
 #include "engine/options.h"
+#include "families/open_model.h"
 #include "kernels/cache_type_names.h"
 #include "load/model_source.h"
 
@@ -210,7 +211,7 @@ std::function<void(std::size_t, std::size_t)> pack_progress() {
 
 Result<std::unique_ptr<Engine>> start_engine(const std::string& model, const EngineOptions& options,
                                              bool verbose) {
-  const Result<std::shared_ptr<const load::ModelSource>> source = load::open_model(model);
+  const Result<std::shared_ptr<const load::ModelSource>> source = families::open_model(model);
   if (!source) return fail(source.error());
   EngineOptions told = options;
   if (!told.on_stall) told.on_stall = print_stall;

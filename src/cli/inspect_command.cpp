@@ -5,6 +5,7 @@
 #include "cli/model_report.h"
 #include "cli/output.h"
 #include "cli/values.h"
+#include "families/open_model.h"
 
 namespace dovetail::cli {
 namespace {
@@ -19,7 +20,8 @@ struct InspectOptions {
 
 Result<int> inspect(const InspectOptions& options) {
   if (options.model.empty()) return usage_error(kInspectName, kModelMissing);
-  const Result<std::shared_ptr<const load::ModelSource>> source = load::open_model(options.model);
+  const Result<std::shared_ptr<const load::ModelSource>> source =
+      families::open_model(options.model);
   if (!source) return fail(source.error());
   const Result<ModelReport> report = report_model(**source, options.engine);
   if (!report) return fail(report.error());

@@ -62,55 +62,30 @@ std::string tokenizer_kind(const load::ModelSource& source) {
 // attention's output, two halves of the MLP, the widest row as its products take it; and logits.
 // With experts there is an MLP for each that a token uses, what it gives, and the router's logits.
 std::uint64_t scratch_bytes(const load::ModelConfig& config, const EngineOptions& options) {
-  const std::uint64_t query = std::uint64_t{config.heads} * config.head_dim;
-  const std::uint64_t kv = std::uint64_t{config.kv_heads} * config.head_dim;
   const std::uint64_t hidden = config.hidden_size;
-  const std::uint64_t inner = config.intermediate_size;
-  const std::uint64_t mlp =
-      config.experts.count == 0
-          ? 2 * inner
-          : config.experts.count +
-                config.experts.used * (2 * inner + hidden + std::max(hidden, inner));
-  const std::uint64_t widest =
-      std::max({hidden, query, config.experts.count == 0 ? inner : std::uint64_t{0}});
+  std::uint64_t query = 0, kv = 0, mlp = 0, widest = hidden;
+  for (const load::LayerConfig& layer : config.layers) {
+    if (const load::AttentionConfig* attention = layer.attention()) {
+      query = std::max(query, std::uint64_t{attention->heads} * attention->head_dim);
+      kv = std::max(kv, std::uint64_t{attention->kv_heads} * attention->head_dim);
+    }
+    if (const load::MlpConfig* dense = layer.dense()) {
+      mlp = std::max(mlp, std::uint64_t{2} * dense->size);
+      widest = std::max(widest, std::uint64_t{dense->size});
+    } else {
+      const load::ExpertsConfig& experts = *layer.experts();
+      const std::uint64_t inner = experts.size;
+      mlp = std::max(mlp,
+                     experts.count + experts.used * (2 * inner + hidden + std::max(hidden, inner)));
+    }
+  }
+  widest = std::max(widest, query);
   const std::uint64_t floats = 2 * hidden + 2 * query + 2 * kv + mlp + widest;
   return 4 * (floats * options.max_num_batched_tokens +
               std::uint64_t{config.vocab_size} * options.max_num_seqs);
 }
 
 }  // namespace
-
-std::string_view architecture_name(load::Architecture architecture) {
-  switch (architecture) {
-    case load::Architecture::kLlama:
-      return "llama";
-    case load::Architecture::kMistral:
-      return "mistral";
-    case load::Architecture::kQwen2:
-      return "qwen2";
-    case load::Architecture::kQwen3:
-      return "qwen3";
-    case load::Architecture::kMixtral:
-      return "mixtral";
-    case load::Architecture::kQwen3Moe:
-      return "qwen3_moe";
-  }
-  return "unknown";
-}
-
-std::string_view rope_scaling_name(load::RopeScaling scaling) {
-  switch (scaling) {
-    case load::RopeScaling::kNone:
-      return "none";
-    case load::RopeScaling::kLinear:
-      return "linear";
-    case load::RopeScaling::kLlama3:
-      return "llama3";
-    case load::RopeScaling::kYarn:
-      return "yarn";
-  }
-  return "unknown";
-}
 
 std::vector<std::string> tensor_names(const load::ModelSource& source) {
   // Numbers sort by their length first, then by their digits.

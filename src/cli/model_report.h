@@ -42,9 +42,14 @@ struct ModelReport {
 // kInvalid where the options do not fit the model.
 Result<ModelReport> report_model(const load::ModelSource& source, const EngineOptions& options);
 
-// "llama", "qwen3", ...
-std::string_view architecture_name(load::Architecture architecture);
-std::string_view rope_scaling_name(load::RopeScaling scaling);
+// The kinds of layers that a model has, in the order of their first: how many there are of each,
+// and what they compute, for people and for programs.
+struct LayerKind {
+  std::size_t layers = 0;
+  std::string text;
+  Json json;
+};
+std::vector<LayerKind> layer_kinds(const load::ModelConfig& config);
 
 // The tensors' names with numbers in their numeric order: blk.2 before blk.10.
 std::vector<std::string> tensor_names(const load::ModelSource& source);

@@ -18,34 +18,18 @@ std::string row(std::string_view name, std::string_view value) {
   return fmt::format("{:<16}{}\n", name, value);
 }
 
-std::string show_rope(const load::RopeConfig& rope) {
-  std::string text = fmt::format("theta {}", rope.theta);
-  if (!rope.frequency_divisors.empty()) return text + ", divisors of its frequencies in the file";
-  if (rope.scaling == load::RopeScaling::kNone) return text;
-  return text + fmt::format(", {} scaling by {}", rope_scaling_name(rope.scaling), rope.factor);
-}
-
 std::string model_part(const load::ModelSource& source, const ModelReport& report) {
   const load::ModelConfig& config = source.config;
   std::string text = row("model", source.name);
   text += row("file", source.path.string());
   text += row("format", fmt::format("{}, {}", source.format, show_bytes(report.disk_bytes)));
-  text += row("architecture", architecture_name(config.architecture));
+  text += row("family", config.family);
   text += row("parameters", show_count(report.parameters));
-  text += row("layers", std::to_string(config.layers));
-  text += row("width", fmt::format("{} hidden, {} intermediate", config.hidden_size,
-                                   config.intermediate_size));
-  if (config.experts.count > 0) {
-    text += row("experts", fmt::format("{} in a layer, {} used by a token", config.experts.count,
-                                       config.experts.used));
-  }
-  text += row("heads", fmt::format("{} of {}, {} for keys and values", config.heads,
-                                   config.head_dim, config.kv_heads));
-  const std::string window = config.sliding_window > 0
-                                 ? fmt::format(", sliding window {}", config.sliding_window)
-                                 : std::string();
-  text += row("context", fmt::format("{}{}", config.max_context, window));
-  text += row("rope", show_rope(config.rope));
+  text += row("layers", fmt::format("{}, {} wide", config.layers.size(), config.hidden_size));
+  const std::vector<LayerKind> kinds = layer_kinds(config);
+  for (const LayerKind& kind : kinds)
+    text += row(kinds.size() == 1 ? "  each" : fmt::format("  {} of", kind.layers), kind.text);
+  text += row("context", std::to_string(config.max_context));
   text += row("vocabulary", fmt::format("{}{}", config.vocab_size,
                                         config.tied_embeddings ? ", embeddings tied" : ""));
   text += row("tokenizer", report.tokenizer);
@@ -96,24 +80,16 @@ Json report_json(const load::ModelSource& source, const ModelReport& report, boo
                {"path", source.path.string()},
                {"format", source.format},
                {"disk_bytes", report.disk_bytes},
-               {"architecture", architecture_name(config.architecture)},
+               {"family", config.family},
                {"parameters", report.parameters},
-               {"layers", config.layers},
+               {"layers", config.layers.size()},
                {"hidden_size", config.hidden_size},
-               {"intermediate_size", config.intermediate_size},
-               {"experts", config.experts.count},
-               {"experts_used", config.experts.used},
-               {"heads", config.heads},
-               {"kv_heads", config.kv_heads},
-               {"head_dim", config.head_dim},
                {"max_context", config.max_context},
-               {"sliding_window", config.sliding_window},
-               {"rope_theta", config.rope.theta},
-               {"rope_scaling", rope_scaling_name(config.rope.scaling)},
                {"vocab_size", config.vocab_size},
                {"tied_embeddings", config.tied_embeddings},
                {"tokenizer", report.tokenizer},
                {"chat_template", report.chat_template}};
+  for (LayerKind& kind : layer_kinds(config)) json["layer_kinds"].push_back(std::move(kind.json));
   for (const auto& [name, share] : report.types) {
     json["types"][name] = {
         {"tensors", share.tensors}, {"parameters", share.parameters}, {"bytes", share.bytes}};

@@ -10,6 +10,7 @@
 #include "cli/input_record.h"
 #include "cli/output.h"
 #include "cli/values.h"
+#include "families/open_model.h"
 #include "load/model_source.h"
 #include "study/perplexity.h"
 #include "text/tokenizer.h"
@@ -32,7 +33,7 @@ std::string perplexity_line(const study::Perplexity& found, std::uint32_t contex
 Result<study::Perplexity> measure_text(const PerplexityArguments& arguments) {
   Result<std::string> text = read_text_file(arguments.text);
   if (!text) return fail(text.error());
-  const auto source = load::open_model(arguments.model);
+  const auto source = families::open_model(arguments.model);
   if (!source) return fail(source.error());
   const Result<text::Tokenizer> tokenizer = text::Tokenizer::create(**source);
   if (!tokenizer) return fail(tokenizer.error());

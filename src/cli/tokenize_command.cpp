@@ -9,6 +9,7 @@
 #include "cli/input_record.h"
 #include "cli/output.h"
 #include "cli/values.h"
+#include "families/open_model.h"
 #include "load/model_source.h"
 #include "text/tokenizer.h"
 
@@ -60,7 +61,8 @@ Result<int> tokenize(TokenizeOptions& options, bool has_text) {
   if (options.model.empty()) return usage_error(kTokenizeName, kModelMissing);
   if (has_text && options.ids)
     return usage_error(kTokenizeName, "TEXT and --ids were both given, expected one of them");
-  const Result<std::shared_ptr<const load::ModelSource>> source = load::open_model(options.model);
+  const Result<std::shared_ptr<const load::ModelSource>> source =
+      families::open_model(options.model);
   if (!source) return fail(source.error());
   const Result<text::Tokenizer> tokenizer = text::Tokenizer::create(**source);
   if (!tokenizer) return fail(tokenizer.error());

@@ -43,7 +43,7 @@ class Explanation {
                     binding(options_) == cores::Binding::kCache ? ", where it stays" : ""));
     add("kernels", options_.kernels,
         given_.kernels.empty() ? "the best that this CPU runs, or DOVETAIL_ISA" : "as given");
-    const bool full = resolved_.cache_shape.type == kernels::CacheType::kF32;
+    const bool full = resolved_.cache_shape.type() == kernels::CacheType::kF32;
     add("kv-cache-dtype", options_.cache_type,
         given_.cache_type != kAutoCacheType ? "as given"
         : full                              ? "as the weights are"
@@ -124,8 +124,9 @@ class Explanation {
          "a step has prompts or decode rows");
     flag("pack", options_.pack_weights, "weights of block types are packed for products at load",
          "weights stay in the mapped file");
+    const bool states = resolved_.cache_shape.state_floats() > 0;
     flag("prefix-cache", options_.prefix_cache, "equal beginnings are computed once",
-         "every prompt is computed");
+         states ? "every prompt is computed: layers have states" : "every prompt is computed");
     flag("async-scheduling", options_.async_scheduling, "a step is planned while one is computed",
          "steps are planned one after the other");
     if (options_.speculative_tokens > 0) {

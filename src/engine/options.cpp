@@ -119,14 +119,19 @@ Result<kernels::CacheType> cache_type(const std::string& option, const load::Mod
     return fail(ErrorKind::kInvalid, "cache_type: '{}' is no cache type, expected {}, {}", option,
                 kAutoCacheType, kernels::cache_type_names(", ", " or "));
   }
-  const bool full = source.tensors.at("blk.0.attn_q.weight").type == kernels::DataType::kF32;
+  const bool full = source.tensors.at("token_embd.weight").type == kernels::DataType::kF32;
   return full ? kernels::CacheType::kF32 : kernels::CacheType::kF16;
+}
+
+// Positions that a sequence may have: models that embed need none for the token that would follow.
+std::uint32_t longest_sequence(const load::ModelConfig& config) {
+  return config.max_context + (config.has_logits ? 0 : 1);
 }
 
 // Fills in kv_blocks and max_context, which bound each other.
 Status resolve_cache(EngineOptions& options, const load::ModelSource& source,
                      const model::CacheShape& shape) {
-  const std::uint32_t trained = source.config.max_context;
+  const std::uint32_t trained = longest_sequence(source.config);
   if (options.max_context > 0) {
     if (const Status ok = check("max_context", options.max_context, 2, trained); !ok) return ok;
   }
@@ -148,7 +153,14 @@ Status resolve_cache(EngineOptions& options, const load::ModelSource& source,
     options.kv_memory = memory;
   }
   if (const Status ok = check("kv_blocks", options.kv_blocks, 1, kMaxBlocks); !ok) return ok;
-  const std::uint64_t memory = usable_memory();
+  const std::uint64_t states = options.max_num_seqs * std::uint64_t{shape.state_floats()} * 4;
+  if (states > usable_memory()) {
+    return fail(ErrorKind::kInvalid,
+                "max_num_seqs: the states of {} sequences take {} bytes and do not fit the memory "
+                "of {}, expected fewer",
+                options.max_num_seqs, states, usable_memory());
+  }
+  const std::uint64_t memory = usable_memory() - states;
   if (options.kv_blocks > memory / shape.block_bytes()) {
     return fail(ErrorKind::kInvalid,
                 "{}: {} cache blocks of {} bytes do not fit the memory of {} bytes, expected at "
@@ -165,6 +177,30 @@ Status resolve_cache(EngineOptions& options, const load::ModelSource& source,
   }
   options.max_context = static_cast<std::uint32_t>(std::min<std::uint64_t>(context, positions));
   return {};
+}
+
+// What sequences with states cannot do yet: begin with what others computed, since a block says
+// nothing of the state at its end, and take tokens back.
+Status resolve_states(EngineOptions& options, const model::CacheShape& shape) {
+  if (shape.state_floats() == 0) return {};
+  options.prefix_cache = false;
+  if (options.speculative_tokens == 0) return {};
+  return fail(ErrorKind::kInvalid,
+              "speculative_tokens: {} for a model whose layers have states, expected 0: draft "
+              "tokens that turn out wrong could not be taken back",
+              options.speculative_tokens);
+}
+
+// Where tokens look in both directions a prompt is computed as a whole, and what is kept of one says
+// nothing of another that begins like it; nor does it where all hidden rows are pooled.
+void resolve_embedding(EngineOptions& options, const load::ModelConfig& config) {
+  const bool pools_all =
+      config.pooling == load::Pooling::kMean || config.pooling == load::Pooling::kFirst;
+  if (!config.causal() || pools_all) options.prefix_cache = false;
+  if (config.causal()) return;
+  const std::uint32_t context =
+      options.max_context > 0 ? options.max_context : longest_sequence(config);
+  options.max_num_batched_tokens = std::max(options.max_num_batched_tokens, context);
 }
 
 schedule::Policy policy_of(PolicyOption policy) {
@@ -218,11 +254,12 @@ Result<ResolvedOptions> resolve(EngineOptions options, const load::ModelSource& 
   resolved.kernels = *kernels;
   options.kernels = resolved.kernels->name;
 
-  const load::ModelConfig& config = source.config;
   const Result<kernels::CacheType> type = cache_type(options.cache_type, source);
   if (!type) return fail(type.error());
-  resolved.cache_shape = {config.layers, config.kv_heads, config.head_dim, *type};
+  resolved.cache_shape = model::cache_shape(source.config, *type);
   options.cache_type = kernels::info(*type).name;
+  if (const Status ok = resolve_states(options, resolved.cache_shape); !ok) return fail(ok.error());
+  resolve_embedding(options, source.config);
   if (const Status ok = resolve_cache(options, source, resolved.cache_shape); !ok)
     return fail(ok.error());
   resolved.options = std::move(options);

@@ -63,6 +63,7 @@ struct RequestLimits {
   std::uint32_t max_context = 0;
   std::uint32_t max_num_seqs = 0;
   std::uint32_t max_waiting = 0;
+  bool has_logits = true;  // else the model only embeds
 };
 
 // The longest Request::timeout.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <utility>
 
 #include "engine/draft_proposer.h"
@@ -49,9 +50,10 @@ StopMatcher::Found StopMatcher::push(std::string_view piece) {
 std::string StopMatcher::finish() { return std::exchange(held_, {}); }
 
 Sequence::Sequence(std::shared_ptr<const SharedRequest> shared, std::int32_t choice,
-                   const std::optional<text::Tokenizer>& tokenizer)
+                   const std::optional<text::Tokenizer>& tokenizer, load::Pooling pooling)
     : shared_(std::move(shared)),
       choice_(choice),
+      pooling_(pooling),
       tokens_(shared_->request.prompt),
       stops_(shared_->request.stop) {
   if (const auto& grammar = shared_->request.grammar) {
@@ -172,6 +174,51 @@ bool Sequence::accept(const OutputToken& token, OutputEvent& event) {
     }
   }
   return event.finish.has_value();
+}
+
+model::Range Sequence::pooled_rows(std::uint32_t first, std::uint32_t tokens, bool last) const {
+  switch (pooling_) {
+    case load::Pooling::kMean:
+      return {0, tokens};
+    case load::Pooling::kFirst:
+      return {0, first == 0 ? 1U : 0U};
+    case load::Pooling::kNone:
+    case load::Pooling::kLast:
+      break;
+  }
+  return {last ? tokens - 1 : tokens, tokens};
+}
+
+void Sequence::pool(std::uint32_t first, std::span<const float> rows, std::size_t hidden_size) {
+  // After a preemption all rows come again.
+  if (first == 0 || pooled_.empty()) {
+    pooled_.assign(hidden_size, 0.0F);
+    pooled_count_ = 0;
+  }
+  for (; !rows.empty(); rows = rows.subspan(hidden_size), ++pooled_count_) {
+    for (std::size_t i = 0; i < hidden_size; ++i) pooled_[i] += rows[i];
+  }
+}
+
+// A direction: the mean has the sum's.
+Sequence::Appended Sequence::finish_embedding() {
+  Appended appended;
+  appended.event = event();
+  appended.ended = true;
+  appended.new_tokens = 1;
+  tokens_.push_back(0);  // stands for the token that a sequence ends with
+  double squares = 0.0;
+  for (const float value : pooled_) squares += double{value} * double{value};
+  const double length = std::sqrt(squares);
+  if (!(length > 0.0) || !std::isfinite(length)) {
+    appended.event.finish = FinishReason::kError;
+    appended.event.error = {ErrorKind::kInternal, "the model's hidden rows are not numbers"};
+    return appended;
+  }
+  appended.event.finish = FinishReason::kStop;
+  for (const float value : pooled_)
+    appended.event.embedding.push_back(static_cast<float>(value / length));
+  return appended;
 }
 
 void Sequence::end_early(FinishReason reason, const Error& error) {

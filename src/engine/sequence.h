@@ -13,6 +13,8 @@
 #include "dovetail/request.h"
 #include "engine/sampler.h"
 #include "grammar/matcher.h"
+#include "load/model_config.h"
+#include "model/share.h"
 #include "text/tokenizer.h"
 
 namespace dovetail::engine {
@@ -54,7 +56,8 @@ class StopMatcher {
 class Sequence {
  public:
   Sequence(std::shared_ptr<const SharedRequest> shared, std::int32_t choice,
-           const std::optional<text::Tokenizer>& tokenizer);
+           const std::optional<text::Tokenizer>& tokenizer,
+           load::Pooling pooling = load::Pooling::kNone);
 
   // Prompt and output tokens so far.
   std::span<const TokenId> tokens() const { return tokens_; }
@@ -76,6 +79,13 @@ class Sequence {
   // token; each further row counts only if the token before it equals its draft token. The tokens
   // are those that row after row would have given. Changes this sequence alone.
   Appended append_tokens(std::span<const float> logits, std::size_t vocab);
+
+  bool embeds() const { return shared_->request.embed; }
+  // Of a sequence that embeds: which rows of `tokens` ones from `first` on are pooled, the hidden
+  // rows of these, and the end.
+  model::Range pooled_rows(std::uint32_t first, std::uint32_t tokens, bool last) const;
+  void pool(std::uint32_t first, std::span<const float> rows, std::size_t hidden_size);
+  Appended finish_embedding();
 
   // Records the number of prompt tokens found in the cache.
   void note_cached(std::uint32_t tokens) { cached_tokens_ = tokens; }
@@ -99,6 +109,9 @@ class Sequence {
   std::shared_ptr<const SharedRequest> shared_;
   std::int32_t choice_ = 0;
   std::uint32_t cached_tokens_ = 0;
+  load::Pooling pooling_;
+  std::vector<float> pooled_;  // the sum of the pooled rows so far
+  std::uint32_t pooled_count_ = 0;
   std::vector<TokenId> tokens_;
   std::vector<TokenId> drafts_;
   TokenCounts counts_;

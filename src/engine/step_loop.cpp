@@ -26,7 +26,10 @@ double seconds_since(StepLoop::Clock::time_point start) {
 
 // The engine bounds its queue at submit(); an accepted request may always return to the scheduler's
 // queue after a preemption.
-schedule::SchedulerOptions unbounded_queue(schedule::SchedulerOptions options) {
+schedule::SchedulerOptions scheduling_of(const EngineOptions& engine,
+                                         const load::ModelConfig& model) {
+  schedule::SchedulerOptions options = scheduler_options(engine);
+  options.whole_prompts = !model.causal();
   options.max_waiting = std::numeric_limits<std::uint32_t>::max();
   return options;
 }
@@ -86,13 +89,13 @@ Result<std::unique_ptr<StepLoop>> StepLoop::create(std::shared_ptr<const load::M
                                                    EngineOptions options, StepHooks hooks) {
   Result<ResolvedOptions> resolved = resolve(std::move(options), *source);
   if (!resolved) return fail(resolved.error());
-  Result<model::Cache> cache =
-      model::Cache::create(resolved->cache_shape, resolved->options.kv_blocks);
+  Result<model::Cache> cache = model::Cache::create(
+      resolved->cache_shape, resolved->options.kv_blocks, resolved->options.max_num_seqs);
   if (!cache) return fail(cache.error());
   const std::uint32_t threads = resolved->options.threads;
   const kernels::Kernels& kernels = hooks.kernels != nullptr ? *hooks.kernels : *resolved->kernels;
   try {
-    model::DecoderWeights weights = model::bind_weights(std::move(source), kernels);
+    model::ModelWeights weights = model::bind_weights(std::move(source), kernels);
     const Status packed = model::pack_weights(
         weights, kernels, {threads, resolved->options.pack_weights, resolved->options.on_pack});
     if (!packed) return fail(packed.error());
@@ -108,7 +111,7 @@ Result<std::unique_ptr<StepLoop>> StepLoop::create(std::shared_ptr<const load::M
   }
 }
 
-StepLoop::StepLoop(EngineOptions options, model::DecoderWeights weights,
+StepLoop::StepLoop(EngineOptions options, model::ModelWeights weights,
                    std::optional<text::Tokenizer> tokenizer, const kernels::Kernels& kernels,
                    model::Cache cache, StepHooks hooks)
     : options_(std::move(options)),
@@ -124,7 +127,7 @@ StepLoop::StepLoop(EngineOptions options, model::DecoderWeights weights,
                                      : std::nullopt),
       lanes_(options_.trace_events > 0 ? std::make_optional<observe::LaneLog>(options_.trace_events)
                                        : std::nullopt),
-      scheduler_(unbounded_queue(scheduler_options(options_)), log_ ? &*log_ : nullptr),
+      scheduler_(scheduling_of(options_, source_->config), log_ ? &*log_ : nullptr),
       seeds_(random_seed()),
       hooks_(std::move(hooks)) {
   cores::Recorder recorder(1, 1);
@@ -137,6 +140,7 @@ StepLoop::StepLoop(EngineOptions options, model::DecoderWeights weights,
   if (options_.poison_freed_blocks) {
     scheduler_.pool().note_stale(true);
     for (std::uint32_t block = 0; block < options_.kv_blocks; ++block) cache_.poison(block);
+    for (std::uint32_t slot = 0; slot < options_.max_num_seqs; ++slot) cache_.poison_state(slot);
   }
 }
 
@@ -146,7 +150,8 @@ StepLoop::~StepLoop() {
 
 Status StepLoop::validate(const Request& request) const {
   return engine::validate(request, {source_->config.vocab_size, options_.max_context,
-                                    options_.max_num_seqs, options_.max_waiting});
+                                    options_.max_num_seqs, options_.max_waiting,
+                                    source_->config.has_logits});
 }
 
 Status StepLoop::add(RequestId id, Request request, EventSink sink, Clock::time_point arrived) {
@@ -157,6 +162,10 @@ Status StepLoop::add(RequestId id, Request request, EventSink sink, Clock::time_
   shared->ends.insert(shared->ends.end(), request.stop_ids.begin(), request.stop_ids.end());
   std::sort(shared->ends.begin(), shared->ends.end());
   const auto prompt_tokens = static_cast<std::uint32_t>(request.prompt.size());
+  if (request.embed) {
+    request.max_tokens = 1;
+    request.sampling = {};
+  }
   if (request.max_tokens == 0)
     request.max_tokens = static_cast<std::int32_t>(options_.max_context - prompt_tokens);
   shared->seed = request.sampling.seed ? *request.sampling.seed : seeds_();
@@ -182,7 +191,7 @@ Status StepLoop::add(RequestId id, Request request, EventSink sink, Clock::time_
       requests_.erase(id);
       return added;
     }
-    sequences_.emplace(sequence, Sequence(shared, choice, tokenizer_));
+    sequences_.emplace(sequence, Sequence(shared, choice, tokenizer_, source_->config.pooling));
     requests_[id].push_back(sequence);
   }
   if (shared->deadline) deadlines_.emplace(*shared->deadline, id);
@@ -285,10 +294,11 @@ void StepLoop::launch(InFlightStep& step) {
     prepare_inputs(step.plan, step);
   }
   logits_.resize(step.logit_rows * source_->config.vocab_size);
+  hidden_.resize(step.hidden_rows * source_->config.hidden_size);
   step.launched = Clock::now();
   note(observe::EventKind::kForward, step.plan.number);
   const auto forward = [this, &step]() -> Status {
-    if (!step.segments.empty()) model_.forward(step.segments, cache_, logits_);
+    if (!step.segments.empty()) model_.forward(step.segments, cache_, logits_, hidden_);
     step.forward_seconds = seconds_since(step.launched);
     return {};
   };
@@ -317,20 +327,35 @@ void StepLoop::prepare_inputs(const schedule::StepPlan& plan, InFlightStep& step
     step.tokens.insert(step.tokens.end(), real.begin(), real.end());
     step.tokens.insert(step.tokens.end(), drafts.begin(), drafts.end());
     const bool decode = row.sampled && !row.final_chunk;
-    step.segments.push_back({std::span(step.tokens).subspan(begin), row.first_position, row.blocks,
-                             row.logit_rows(), decode});
+    model::Segment segment{std::span(step.tokens).subspan(begin), row.first_position, row.blocks,
+                           row.logit_rows(), decode, row.slot};
+    if (sequence->second.embeds()) {
+      segment.logit_rows = 0;
+      segment.hidden_rows =
+          sequence->second.pooled_rows(row.first_position, row.tokens, row.final_chunk);
+    }
+    step.segments.push_back(segment);
     if (mutated(Mutant::kPlaceholder) && background_ && decode) step.tokens[begin] = 0;
     if (mutated(Mutant::kStaleDrafts) && row.drafts > 0) step.tokens.back() = 0;
     (decode ? step.load.decode_rows : step.load.prefill_tokens) += row.tokens;
     step.drafts += row.drafts;
     step.load.context_tokens += schedule::context_read(row.first_position, row.tokens);
   }
-  // Offsets of each row's logits; a row that is not computed has none.
+  // Offsets of each row's outputs; a row that is not computed has none.
   step.logits_of.clear();
-  step.logit_rows = 0;
+  step.hidden_of.clear();
+  step.logit_rows = step.hidden_rows = 0;
   for (const schedule::Row& row : step.plan.rows) {
     step.logits_of.push_back(step.logit_rows);
-    if (sequences_.contains(row.sequence)) step.logit_rows += row.logit_rows();
+    step.hidden_of.push_back(step.hidden_rows);
+    const auto sequence = sequences_.find(row.sequence);
+    if (sequence == sequences_.end()) continue;
+    if (sequence->second.embeds()) {
+      step.hidden_rows +=
+          sequence->second.pooled_rows(row.first_position, row.tokens, row.final_chunk).size();
+    } else {
+      step.logit_rows += row.logit_rows();
+    }
   }
 }
 
@@ -359,7 +384,26 @@ Status StepLoop::wait(InFlightStep& step) {
   return {};
 }
 
+// Gives sequences that embed their hidden rows.
+void StepLoop::pool(const InFlightStep& step) {
+  if (step.hidden_rows == 0) return;
+  const std::size_t size = source_->config.hidden_size;
+  for (std::size_t i = 0; i < step.plan.rows.size(); ++i) {
+    const schedule::Row& row = step.plan.rows[i];
+    const auto sequence = sequences_.find(row.sequence);
+    if (sequence == sequences_.end() || !sequence->second.embeds()) continue;
+    const std::size_t end =
+        i + 1 < step.hidden_of.size() ? step.hidden_of[i + 1] : step.hidden_rows;
+    sequence->second.pool(
+        row.first_position,
+        std::span<const float>(hidden_).subspan(step.hidden_of[i] * size,
+                                                (end - step.hidden_of[i]) * size),
+        size);
+  }
+}
+
 void StepLoop::sample(InFlightStep& step) {
+  pool(step);
   const std::size_t vocab = source_->config.vocab_size;
   sampled_.clear();
   sampled_logits_.clear();
@@ -368,7 +412,7 @@ void StepLoop::sample(InFlightStep& step) {
     if (!row.sampled) continue;
     const auto sequence = sequences_.find(row.sequence);
     sampled_.push_back(sequence == sequences_.end() ? nullptr : &sequence->second);
-    sampled_logits_.push_back(sampled_.back() == nullptr
+    sampled_logits_.push_back(sampled_.back() == nullptr || sampled_.back()->embeds()
                                   ? std::span<const float>()
                                   : std::span<const float>(logits_).subspan(
                                         step.logits_of[i] * vocab, row.logit_rows() * vocab));
@@ -387,6 +431,10 @@ void StepLoop::sample(InFlightStep& step) {
 // Samples from the logits of one row.
 void StepLoop::append_tokens(std::size_t row) {
   if (sampled_[row] == nullptr) return;
+  if (sampled_[row]->embeds()) {
+    appended_[row] = sampled_[row]->finish_embedding();
+    return;
+  }
   appended_[row] = sampled_[row]->append_tokens(sampled_logits_[row], source_->config.vocab_size);
   if (!appended_[row].ended) sampled_[row]->propose_drafts(options_.speculative_tokens);
 }

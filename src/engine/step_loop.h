@@ -116,13 +116,15 @@ class StepLoop {
     std::vector<model::Segment> segments;
     std::vector<std::size_t> logits_of;  // by row of the plan: its first row of logits
     std::size_t logit_rows = 0;
+    std::vector<std::size_t> hidden_of;  // by row of the plan: its first hidden row
+    std::size_t hidden_rows = 0;
     schedule::StepLoad load;   // of the computed rows
     std::uint32_t drafts = 0;  // draft tokens among them
     Clock::time_point launched;
     double forward_seconds = 0;
   };
 
-  StepLoop(EngineOptions options, model::DecoderWeights weights,
+  StepLoop(EngineOptions options, model::ModelWeights weights,
            std::optional<text::Tokenizer> tokenizer, const kernels::Kernels& kernels,
            model::Cache cache, StepHooks hooks);
 
@@ -133,6 +135,7 @@ class StepLoop {
   template <class SliceOf>
   void write_lanes(const SliceOf& slice_of);
   Status wait(InFlightStep& step);
+  void pool(const InFlightStep& step);
   void sample(InFlightStep& step);
   void append_tokens(std::size_t row);
   void commit(InFlightStep& step);
@@ -166,7 +169,7 @@ class StepLoop {
   bool in_flight_ = false;
   bool drafts_offered_ = false;  // at the last commit
   std::vector<kv::BlockId> stale_blocks_;
-  std::vector<float> logits_;
+  std::vector<float> logits_, hidden_;
   // By sampled row of the step:
   std::vector<Sequence*> sampled_;  // null: the sequence has ended
   std::vector<std::span<const float>> sampled_logits_;

@@ -111,6 +111,15 @@ Status validate(const Request& request, const RequestLimits& limits) {
   }
   const std::uint64_t most = std::clamp<std::uint64_t>(
       std::uint64_t{limits.max_num_seqs} + limits.max_waiting, 1, kMaxChoices);
+  if (!request.embed && !limits.has_logits) {
+    return fail(ErrorKind::kInvalid,
+                "embed: false, but the model gives embeddings alone; expected true");
+  }
+  if (request.embed && (request.n != 1 || request.grammar)) {
+    return fail(ErrorKind::kInvalid,
+                "embed: true with {}, expected neither choices nor a grammar for an embedding",
+                request.n != 1 ? "n above 1" : "a grammar");
+  }
   if (request.n < 1 || static_cast<std::uint64_t>(request.n) > most) {
     return fail(ErrorKind::kInvalid, "n: {} is out of range, expected 1 to {}", request.n, most);
   }

@@ -23,6 +23,17 @@ inline constexpr std::size_t kPanelRows = 16;
 
 enum class Function : std::uint8_t { kExp, kSigmoid, kTanh, kErf, kSoftplus };
 
+// What a feed-forward's gate goes through before it is multiplied with `up`.
+enum class Activation : std::uint8_t {
+  kSilu,      // x / (1 + e^-x)
+  kGeluTanh,  // x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))): "gelu_pytorch_tanh"
+  kGelu,      // x / 2 (1 + erf(x / sqrt(2)))
+  kRelu2,     // max(x, 0)^2
+  // gpt-oss's (https://arxiv.org/abs/2508.10925): g / (1 + e^(-1.702 g)) for g = min(x, 7), times
+  // 1 + up, where up is brought into [-7, 7] first.
+  kClampedSwiglu,
+};
+
 // y[m][n] = sum over k of x[m][k] * w[n][k], for n in [n_begin, n_end).
 struct MatmulArgs {
   DataType type = DataType::kF32;  // of the weights
@@ -39,12 +50,12 @@ struct MatmulArgs {
   std::size_t n_begin = 0, n_end = 0;  // packed: n_begin is a multiple of kPanelRows
 };
 
-// Causal attention of `rows` consecutive positions of one sequence, for the query heads that share
-// one key/value head. Softmax(q·k * scale) v over the positions p with  max(0, position - window +
-// 1) <= p <= position. The walk over the context goes in segments and spans of blocks anchored at
-// absolute position 0, so that a row's bits do not depend on the rows beside it. What lies in
-// positions that a row may not see never reaches its output: it may be NaN. Pointers of blocks that
-// no row sees may be null.
+// Attention of `rows` consecutive positions of one sequence, for the query heads that share one
+// key/value head. Softmax(q·k * scale) v over the positions p with  max(0, position - window + 1)
+// <= p <= position,  or, unless causal, over all of [0, first_position + rows). The walk over the
+// context goes in segments and spans of blocks anchored at absolute position 0, so that a row's
+// bits do not depend on the rows beside it. What lies in positions that a row may not see never
+// reaches its output: it may be NaN. Pointers of blocks that no row sees may be null.
 struct AttentionArgs {
   CacheType cache_type = CacheType::kF32;
   // One pointer per block of the context: its tile of this layer and key/value head, laid out as
@@ -60,14 +71,47 @@ struct AttentionArgs {
   std::size_t heads = 0;           // query heads per key/value head
   std::size_t head_dim = 0;        // any number, 256 at most
   std::size_t first_position = 0;  // of row 0
-  std::size_t window = 0;          // 0: all
+  std::size_t window = 0;          // 0: all; requires causal
   float scale = 1.0F;
+  // False: every row sees all positions up to the last row's, and then a row's own position means
+  // nothing: calls that share the rows of a sequence of n each have first_position = n - rows.
+  bool causal = true;
+  // Not 0: scores s become softcap * tanh(s / softcap), as Gemma 2's do.
+  float softcap = 0.0F;
+  // A logit per head that takes part in its softmax but has no value, as gpt-oss's do, or null.
+  // Applied to finished sums: parts of one segment do not have it.
+  const float* sinks = nullptr;
 
   // Takes the positions of this segment alone, and leaves for row and head a part for
   // merge_attention(): attention_part_floats(head_dim) floats at output[row * output_stride + head
   // * attention_part_floats(head_dim)]. Pointers of other segments' blocks may be null.
   static constexpr std::size_t kAllSegments = static_cast<std::size_t>(-1);
   std::size_t segment = kAllSegments;
+};
+
+// One token's step of one head's gated delta rule (https://arxiv.org/abs/2412.06464, as
+// torch_recurrent_gated_delta_rule of Hugging Face's Qwen3-Next computes it), in place:
+//   S = S * decay;  S = S + key (v - S^T key)^T beta;  output = S^T query
+// Sums over the key's dimensions are chains from the first on.
+struct DeltaRuleArgs {
+  float* state = nullptr;                  // S: [key_dim][value_dim], at any alignment
+  const float* query = nullptr;            // [key_dim], normalised and scaled
+  const float* key = nullptr;              // [key_dim], normalised
+  const float* value = nullptr;            // [value_dim]
+  float decay = 1.0F;                      // e^g, from 0 to 1
+  float beta = 1.0F;                       // how much of the difference is written
+  std::size_t key_dim = 0, value_dim = 0;  // any numbers
+  float* output = nullptr;                 // [value_dim]; may be value, but nothing else of these
+};
+
+// One position of a causal convolution of every channel by itself: output[c] = sum over j, from 0
+// on, of rows[j][c] * weights[j][c], and then the bias.
+struct ShortConvArgs {
+  const float* const* rows = nullptr;   // [width]: inputs of positions, oldest first; null: zeros
+  const float* weights = nullptr;       // [width][channels]
+  const float* bias = nullptr;          // [channels] or null
+  std::size_t width = 0, channels = 0;  // any numbers
+  float* output = nullptr;              // [channels]; may be one of the rows
 };
 
 // The arithmetic of one instruction set. Every function is pure and thread-safe, and every output
@@ -96,29 +140,44 @@ struct Kernels {
 
   void (*attention)(const AttentionArgs& args);
   // The output of one row and head, head_dim floats, from its parts: that of segment i at
-  // parts[i * stride], for all of a context or for those of which it sees something. The same bits
-  // as attention() of all segments.
+  // parts[i * stride], for all of a context or for those of which it sees something. `sink` is the
+  // head's in AttentionArgs::sinks, or null. The same bits as attention() of all segments.
   void (*merge_attention)(const float* parts, std::size_t count, std::size_t stride,
-                          std::size_t head_dim, float* output);
+                          std::size_t head_dim, const float* sink, float* output);
 
   // One row of a weight matrix as floats (embedding look-up).
   void (*dequantize_row)(DataType type, const std::byte* row, std::size_t k, float* out);
 
-  // out[i] = x[i] * weight[i] / sqrt(mean(x^2) + epsilon); out may be x.
+  // out[i] = x[i] * weight[i] / sqrt(mean(x^2) + epsilon); a null weight is ones; out may be x.
   void (*rms_norm)(const float* x, const float* weight, std::size_t n, float epsilon, float* out);
+  // out[i] = (x[i] - mean(x)) / sqrt(mean((x - mean(x))^2) + epsilon) * weight[i] + bias[i]; a null
+  // weight is ones, a null bias zeros; out may be x.
+  void (*layer_norm)(const float* x, const float* weight, const float* bias, std::size_t n,
+                     float epsilon, float* out);
+  // out[i] = x[i] / sqrt(sum(x^2) + epsilon); out may be x.
+  void (*l2_norm)(const float* x, std::size_t n, float epsilon, float* out);
   // Rotates one head in place. cos and sin have head_dim/2 elements, already scaled. Pairs are (2i,
   // 2i+1) if interleaved, else (i, i + head_dim/2).
   void (*rope)(float* head, const float* cos, const float* sin, std::size_t head_dim,
                bool interleaved);
-  // out[i] = silu(gate[i]) * up[i]; out may be gate or up. Relative error of the exponential under
-  // 2e-7.
-  void (*silu_mul)(const float* gate, const float* up, std::size_t n, float* out);
+  // out[i] = activation(gate[i]) * up[i]; up may be null, which is activation(gate[i]) alone; out
+  // may be gate or up. The error is under 2e-7 |gate[i] * up[i]|, times |gate[i]| for a square and
+  // with |up[i]| + 1 for |up[i]| where that is the factor; the exponential's relative error is
+  // under 2e-7. NaN in either gives NaN.
+  void (*gate)(Activation activation, const float* gate, const float* up, std::size_t n,
+               float* out);
   // out[i] = function(x[i]); out may be x. Relative error under 4e-7 where the result is normal.
   void (*apply)(Function function, const float* x, std::size_t n, float* out);
   // x[i] += y[i]
   void (*add)(float* x, const float* y, std::size_t n);
   // x[i] += y[i] * factor, rounded twice
   void (*add_scaled)(float* x, const float* y, float factor, std::size_t n);
+  // x[i] *= y[i]
+  void (*multiply)(float* x, const float* y, std::size_t n);
+  // x[i] *= factor
+  void (*scale)(float* x, float factor, std::size_t n);
+  void (*delta_rule)(const DeltaRuleArgs& args);
+  void (*short_conv)(const ShortConvArgs& args);
   // One position's floats, head_dim of them, rounded (to nearest even) into a tile of the cache:
   // see cache_type.h. Other positions' bytes are not touched. Position is that within the block.
   void (*store_key)(CacheType type, const float* key, std::size_t head_dim, std::size_t position,

@@ -257,4 +257,28 @@ std::vector<std::int32_t> GgufFields::int32s(std::string_view key) {
   return out;
 }
 
+std::vector<bool> GgufFields::bools(std::string_view key) {
+  std::vector<bool> out;
+  const GgufValue* value = find(key);
+  if (value == nullptr) return out;
+  const GgufType element = value->element_type;
+  const std::size_t size = size_of(element);
+  if (value->type != GgufType::kArray || size == 0) {
+    reject(key, a(value->type), "an array of bools");
+    return out;
+  }
+  for (std::size_t at = 0; at < value->bytes.size(); at += size) {
+    const auto bytes = value->bytes.subspan(at, size);
+    const auto flag = element == GgufType::kBool ? integer_of(GgufType::kUint8, bytes)
+                                                 : integer_of(element, bytes);
+    if (!flag || flag->negative || flag->magnitude > 1) {
+      reject(key, flag ? digits_of(*flag) : fmt::format("an element of type {}", name_of(element)),
+             "an array of bools");
+      return {};
+    }
+    out.push_back(flag->magnitude == 1);
+  }
+  return out;
+}
+
 }  // namespace dovetail::load

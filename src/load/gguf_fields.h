@@ -19,6 +19,10 @@ class GgufFields {
   GgufFields(const GgufFile& gguf, std::string file) : gguf_(gguf), file_(std::move(file)) {}
 
   bool has(std::string_view key) const { return gguf_.metadata.contains(key); }
+  bool is_array(std::string_view key) const {
+    const auto found = gguf_.metadata.find(key);
+    return found != gguf_.metadata.end() && found->second.type == GgufType::kArray;
+  }
 
   // Any integer type is taken; a value outside [low, high] is an error.
   std::uint32_t required_count(std::string_view key, std::uint32_t low, std::uint32_t high);
@@ -41,6 +45,8 @@ class GgufFields {
   std::vector<float> floats(std::string_view key);
   std::vector<std::int32_t> int32s(std::string_view key);
   std::string bytes(std::string_view key);  // of int8 or uint8
+  // Elements are bools, or whole numbers that are 0 or 1.
+  std::vector<bool> bools(std::string_view key);
 
   // Records a failure of this key unless there was one before.
   void reject(std::string_view key, std::string_view value, std::string_view valid,

@@ -7,7 +7,7 @@
 #include "base/result.h"
 #include "load/quantization.h"
 #include "load/safetensors.h"
-#include "load/tensor_binding.h"
+#include "load/stored_tensor.h"
 
 namespace dovetail::load {
 

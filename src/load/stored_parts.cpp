@@ -156,23 +156,25 @@ void write_mxfp4(const StoredParts& parts, std::size_t row, std::byte* out) {
 void write_rows(const StoredParts& parts, std::size_t first, std::size_t count, std::byte* out) {
   assert(first + count <= parts.rows);
   const std::size_t row_bytes = kernels::row_bytes(parts.type, parts.columns);
+  const std::size_t together = parts.row_step == 1 ? kRowsTogether : 1;
   for (std::size_t end = first + count; first < end;) {
-    const std::size_t some = std::min(kRowsTogether, end - first);
+    const std::size_t some = std::min(together, end - first);
+    const std::size_t stored = parts.first_row + first * parts.row_step;
     if (parts.codes == StoredParts::Codes::kNibbles) {
       if (parts.type == kernels::DataType::kINT4_32) {
-        write_int4(kernels::INT4_32(), parts, first, some, out);
+        write_int4(kernels::INT4_32(), parts, stored, some, out);
       } else {
-        write_int4(kernels::INT4_128(), parts, first, some, out);
+        write_int4(kernels::INT4_128(), parts, stored, some, out);
       }
     } else {
       for (std::size_t r = 0; r < some; ++r) {
         std::byte* row = out + r * row_bytes;
         if (parts.codes == StoredParts::Codes::kMxfp4) {
-          write_mxfp4(parts, first + r, row);
+          write_mxfp4(parts, stored + r, row);
         } else if (parts.codes == StoredParts::Codes::kFp8) {
-          write_bytes(kernels::FP8_E4M3(), parts, first + r, row);
+          write_bytes(kernels::FP8_E4M3(), parts, stored + r, row);
         } else {
-          write_bytes(kernels::INT8(), parts, first + r, row);
+          write_bytes(kernels::INT8(), parts, stored + r, row);
         }
       }
     }

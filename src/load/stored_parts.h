@@ -33,6 +33,9 @@ struct StoredParts {
 
   kernels::DataType type = kernels::DataType::kF32;  // what the rows become
   std::size_t rows = 0, columns = 0;
+  // Row r of the weight is row first_row + r * row_step of what is stored, where one holds several
+  // weights. All that follows counts stored rows.
+  std::size_t first_row = 0, row_step = 1;
   Codes codes = Codes::kNibbles;
   Nibbles nibbles;
   std::span<const std::byte> bytes;

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "load/quote.h"
+#include "load/stored_parts.h"
 
 namespace dovetail::load {
 namespace {
@@ -16,76 +17,209 @@ class Binder {
       : config_(config), stored_(stored), source_(source) {}
 
   Result<std::unordered_map<std::string, TensorView>> bind() {
-    const std::size_t query = std::size_t{config_.heads} * config_.head_dim;
-    const std::size_t key = std::size_t{config_.kv_heads} * config_.head_dim;
     const std::size_t hidden = config_.hidden_size;
-    const std::size_t inner = config_.intermediate_size;
     matrix("token_embd.weight", config_.vocab_size, hidden);
-    vector("output_norm.weight", hidden);
-    if (!config_.tied_embeddings) matrix("output.weight", config_.vocab_size, hidden);
-    for (std::uint32_t layer = 0; layer < config_.layers && !error_; ++layer) {
-      const std::string prefix = fmt::format("blk.{}.", layer);
-      vector(prefix + "attn_norm.weight", hidden);
-      matrix(prefix + "attn_q.weight", query, hidden);
-      matrix(prefix + "attn_k.weight", key, hidden);
-      matrix(prefix + "attn_v.weight", key, hidden);
-      matrix(prefix + "attn_output.weight", hidden, query);
-      if (config_.attention_bias) {
-        vector(prefix + "attn_q.bias", query);
-        vector(prefix + "attn_k.bias", key);
-        vector(prefix + "attn_v.bias", key);
-      }
-      if (config_.qk_norm) {
-        vector(prefix + "attn_q_norm.weight", config_.head_dim);
-        vector(prefix + "attn_k_norm.weight", config_.head_dim);
-      }
-      vector(prefix + "ffn_norm.weight", hidden);
-      if (config_.experts.count > 0) {
-        matrix(prefix + "ffn_gate_inp.weight", config_.experts.count, hidden);
-        experts(prefix + "ffn_gate", {inner, hidden});
-        experts(prefix + "ffn_up", {inner, hidden});
-        experts(prefix + "ffn_down", {hidden, inner});
-        continue;
-      }
-      matrix(prefix + "ffn_gate.weight", inner, hidden);
-      matrix(prefix + "ffn_up.weight", inner, hidden);
-      matrix(prefix + "ffn_down.weight", hidden, inner);
-    }
+    if (config_.learned_positions) matrix("position_embd.weight", config_.max_context, hidden);
+    if (config_.token_types) matrix("token_types.weight", rows_of("token_types.weight"), hidden);
+    norm(config_.embedding_norm, "token_embd_norm", hidden);
+    norm(config_.output_norm, "output_norm", hidden);
+    if (config_.has_logits && !config_.tied_embeddings)
+      matrix("output.weight", config_.vocab_size, hidden);
+    for (std::uint32_t layer = 0; layer < config_.layers.size() && !error_; ++layer)
+      bind(config_.layers[layer], fmt::format("blk.{}.", layer));
     check_left_over();
     if (error_) return fail(*std::move(error_));
     return std::move(bound_);
   }
 
  private:
-  void matrix(const std::string& name, std::size_t rows, std::size_t columns) {
-    pick(name, {rows, columns});
-  }
-  void vector(const std::string& name, std::size_t elements) {
-    pick(name, {1, elements});
-    if (error_) return;
-    const StoredTensor& tensor = stored_.at(name);
-    if (is_plain(*tensor.type)) return;
-    reject(tensor, fmt::format("type {}", quote(tensor.stored_type)),
-           "F32, F16 or BF16 for a norm or a bias", ErrorKind::kUnsupported);
-  }
-
   struct Shape {
     std::size_t rows;
     std::size_t columns;
     friend bool operator==(const Shape&, const Shape&) = default;
   };
 
-  // The matrices of all experts of a layer: one tensor of them all, or a tensor for each.
-  void experts(const std::string& stem, Shape wanted) {
+  // Several matrices one above the other in one tensor, and the first row of the one in question.
+  struct Fused {
+    std::string_view name;  // without its ending; empty: there is none
+    std::size_t rows;
+    std::size_t first;
+  };
+
+  void bind(const LayerConfig& layer, const std::string& prefix) {
+    const std::size_t hidden = config_.hidden_size;
+    norm(layer.mixer_norms.before, prefix + "attn_norm", hidden);
+    norm(layer.mixer_norms.behind, prefix + "post_attention_norm", hidden);
+    norm(layer.mixer_norms.after, prefix + "attn_output_norm", hidden);
+    if (const AttentionConfig* attention = layer.attention()) {
+      bind(*attention, prefix);
+    } else {
+      bind(std::get<DeltaConfig>(layer.mixer), prefix);
+    }
+    norm(layer.mlp_norms.before, prefix + "ffn_norm", hidden);
+    norm(layer.mlp_norms.behind, prefix + "post_ffw_norm", hidden);
+    norm(layer.mlp_norms.after, prefix + "layer_output_norm", hidden);
+    if (const MlpConfig* mlp = layer.dense()) {
+      bind(*mlp, prefix);
+    } else {
+      bind(*layer.experts(), prefix);
+    }
+  }
+
+  void bind(const AttentionConfig& attention, const std::string& prefix) {
+    const std::size_t hidden = config_.hidden_size;
+    const std::size_t query = std::size_t{attention.heads} * attention.head_dim;
+    const std::size_t key = std::size_t{attention.kv_heads} * attention.head_dim;
+    const std::size_t query_rows = attention.gated ? 2 * query : query;
+    const std::string fused = prefix + "attn_qkv";
+    const std::size_t all = query_rows + 2 * key;
+    product(prefix + "attn_q", {query_rows, hidden}, attention.bias, {fused, all, 0});
+    product(prefix + "attn_k", {key, hidden}, attention.bias, {fused, all, query_rows});
+    product(prefix + "attn_v", {key, hidden}, attention.bias, {fused, all, query_rows + key});
+    product(prefix + "attn_output", {hidden, query}, attention.output_bias);
+    if (attention.sinks) vector(prefix + "attn_sinks.weight", attention.heads);
+    const bool by_row = attention.query_key_norm == QueryKeyNorm::kRow;
+    if (attention.query_key_norm != QueryKeyNorm::kNone) {
+      norm(attention.norm, prefix + "attn_q_norm", by_row ? query : attention.head_dim);
+      norm(attention.norm, prefix + "attn_k_norm", by_row ? key : attention.head_dim);
+    }
+  }
+
+  void bind(const DeltaConfig& delta, const std::string& prefix) {
+    const std::size_t hidden = config_.hidden_size;
+    if (delta.grouped_input) {
+      matrix(prefix + "ssm_in.weight", delta.channels() + delta.value_size(), hidden);
+    } else {
+      matrix(prefix + "attn_qkv.weight", delta.channels(), hidden);
+      matrix(prefix + "attn_gate.weight", delta.value_size(), hidden);
+    }
+    if (delta.grouped_rates) {
+      matrix(prefix + "ssm_ba.weight", std::size_t{2} * delta.value_heads, hidden);
+    } else {
+      matrix(prefix + "ssm_beta.weight", delta.value_heads, hidden);
+      matrix(prefix + "ssm_alpha.weight", delta.value_heads, hidden);
+    }
+    matrix(prefix + "ssm_conv1d.weight", delta.channels(), delta.convolution);
+    vector(prefix + "ssm_dt.bias", delta.value_heads);
+    vector(prefix + (delta.log_rates ? "ssm_a_log" : "ssm_a"), delta.value_heads);
+    vector(prefix + "ssm_norm.weight", delta.value_dim);
+    matrix(prefix + "ssm_out.weight", hidden, delta.value_size());
+  }
+
+  void bind(const MlpConfig& mlp, const std::string& prefix) {
+    const std::size_t hidden = config_.hidden_size;
+    const std::string up = prefix + "ffn_up";
+    if (!mlp.gated) {
+      product(up, {mlp.size, hidden}, mlp.bias);
+    } else if (stored_.contains(prefix + "ffn_gate.weight") || !stored_.contains(up + ".weight") ||
+               shape_of(stored_.at(up + ".weight")).rows != 2 * std::size_t{mlp.size}) {
+      product(prefix + "ffn_gate", {mlp.size, hidden}, mlp.bias);
+      product(up, {mlp.size, hidden}, mlp.bias);
+    } else {
+      // The gate's rows come first.
+      const std::size_t both = 2 * std::size_t{mlp.size};
+      slice(prefix + "ffn_gate", ".weight", {mlp.size, hidden}, {up, both, 0});
+      slice(up, ".weight", {mlp.size, hidden}, {up, both, mlp.size});
+      if (mlp.bias) slice(prefix + "ffn_gate", ".bias", {mlp.size, 1}, {up, both, 0});
+      if (mlp.bias) slice(up, ".bias", {mlp.size, 1}, {up, both, mlp.size});
+    }
+    product(prefix + "ffn_down", {hidden, mlp.size}, mlp.bias);
+  }
+
+  void bind(const ExpertsConfig& experts, const std::string& prefix) {
+    const std::size_t hidden = config_.hidden_size;
+    product(prefix + "ffn_gate_inp", {experts.count, hidden}, experts.bias);
+    bind_experts(prefix + "ffn_gate", experts, {experts.size, hidden});
+    bind_experts(prefix + "ffn_up", experts, {experts.size, hidden});
+    bind_experts(prefix + "ffn_down", experts, {hidden, experts.size});
+    if (experts.shared_size == 0) return;
+    matrix(prefix + "ffn_gate_shexp.weight", experts.shared_size, hidden);
+    matrix(prefix + "ffn_up_shexp.weight", experts.shared_size, hidden);
+    matrix(prefix + "ffn_down_shexp.weight", hidden, experts.shared_size);
+    if (experts.shared_gated) matrix(prefix + "ffn_gate_inp_shexp.weight", 1, hidden);
+  }
+
+  void norm(const NormConfig& config, const std::string& name, std::size_t elements) {
+    if (!config) return;
+    vector(name + ".weight", elements);
+    if (config.bias) vector(name + ".bias", elements);
+  }
+
+  // A matrix and the bias of its rows, on their own or as rows of a fused tensor.
+  void product(const std::string& name, Shape wanted, bool bias, Fused fused = {{}, 0, 0}) {
+    const auto is_fused = [&](std::string_view ending) {
+      return !fused.name.empty() && !stored_.contains(fmt::format("{}{}", name, ending)) &&
+             stored_.contains(fmt::format("{}{}", fused.name, ending));
+    };
+    if (is_fused(".weight")) {
+      slice(name, ".weight", wanted, fused);
+    } else {
+      matrix(name + ".weight", wanted.rows, wanted.columns);
+    }
+    if (!bias) return;
+    if (is_fused(".bias")) {
+      slice(name, ".bias", {wanted.rows, 1}, fused);
+    } else {
+      vector(name + ".bias", wanted.rows);
+    }
+  }
+
+  void matrix(const std::string& name, std::size_t rows, std::size_t columns) {
+    pick(name, {rows, columns});
+  }
+  void vector(const std::string& name, std::size_t elements) {
+    pick(name, {1, elements});
+    if (!error_) check_plain(stored_.at(name));
+  }
+
+  // Norms and biases are never quantised.
+  void check_plain(const StoredTensor& tensor) {
+    if (is_plain(*tensor.type)) return;
+    reject(tensor, fmt::format("type {}", quote(tensor.stored_type)),
+           "F32, F16 or BF16 for a norm or a bias", ErrorKind::kUnsupported);
+  }
+
+  // The rows of `wanted` from a fused tensor; of a bias, whose rows have one element, its elements.
+  void slice(const std::string& name, std::string_view ending, Shape wanted, Fused fused) {
     if (error_) return;
-    if (const auto merged = stored_.find(stem + "_exps.weight"); merged != stored_.end()) {
-      cut(stem, merged->second, wanted);
-      cut_.insert(merged->first);
+    const auto found = stored_.find(fmt::format("{}{}", fused.name, ending));
+    const bool bias = ending == ".bias";
+    const Shape whole = bias ? Shape{1, fused.rows} : Shape{fused.rows, wanted.columns};
+    if (!fits(found == stored_.end() ? nullptr : &found->second,
+              fmt::format("{}{}", fused.name, ending), whole)) {
+      return;
+    }
+    const StoredTensor& tensor = found->second;
+    if (bias) check_plain(tensor);
+    if (error_) return;
+    const std::size_t row = row_bytes(*tensor.type, wanted.columns);
+    TensorView view{*tensor.type, wanted.rows, wanted.columns, {}};
+    if (tensor.parts) {
+      auto parts = std::make_shared<StoredParts>(*tensor.parts);
+      parts->rows = wanted.rows;
+      parts->first_row += fused.first * parts->row_step;
+      view.parts = std::move(parts);
+    } else {
+      view.data = tensor.data.subspan(fused.first * row, wanted.rows * row);
+    }
+    if (bias) std::swap(view.rows, view.columns);
+    used_.insert(found->first);
+    bound_.insert_or_assign(fmt::format("{}{}", name, ending), std::move(view));
+  }
+
+  // The matrices of all experts of a layer: one tensor of them all, or a tensor for each; with
+  // their biases.
+  void bind_experts(const std::string& stem, const ExpertsConfig& experts, Shape wanted) {
+    if (error_) return;
+    const std::uint32_t count = experts.count;
+    if (experts.bias) cut(stem, ".bias", count, {wanted.rows});
+    if (stored_.contains(stem + "_exps.weight")) {
+      cut(stem, ".weight", count, {wanted.rows, wanted.columns});
       return;
     }
     std::optional<kernels::DataType> type;
-    for (std::uint32_t expert = 0; expert < config_.experts.count; ++expert) {
-      const std::string name = expert_name(stem, expert);
+    for (std::uint32_t expert = 0; expert < count; ++expert) {
+      const std::string name = expert_name(stem, expert, ".weight");
       matrix(name, wanted.rows, wanted.columns);
       if (error_) return;
       const StoredTensor& tensor = stored_.at(name);
@@ -98,38 +232,57 @@ class Binder {
     }
   }
 
-  void cut(const std::string& stem, const StoredTensor& tensor, Shape wanted) {
-    const std::uint32_t count = config_.experts.count;
+  // A tensor of all experts of a layer, outermost first, to one for each.
+  void cut(const std::string& stem, std::string_view ending, std::uint32_t count,
+           std::vector<std::uint64_t> shape) {
+    if (error_) return;
+    const std::size_t rows = shape.size() == 1 ? 1 : shape.front();
+    const std::size_t columns = shape.back();
+    shape.insert(shape.begin(), count);
+    const auto found = stored_.find(fmt::format("{}_exps{}", stem, ending));
+    if (found == stored_.end()) {
+      error_ = Error{ErrorKind::kInvalid,
+                     fmt::format("{}: tensor {}: missing; valid: a tensor of shape {}", source_,
+                                 quote(stem + "_exps" + std::string(ending)), shape_text(shape))};
+      return;
+    }
+    const StoredTensor& tensor = found->second;
     if (!tensor.type) {
       reject(tensor, fmt::format("type {}", quote(tensor.stored_type)), "F32, F16 or BF16",
              ErrorKind::kUnsupported);
       return;
     }
-    if (tensor.parts) {
-      reject(tensor, "quantised experts in one tensor", "a tensor for each expert",
-             ErrorKind::kUnsupported);
-      return;
-    }
-    const std::vector<std::uint64_t> shape = {count, wanted.rows, wanted.columns};
+    if (ending == ".bias") check_plain(tensor);
+    if (error_) return;
     if (!same_shape(tensor.shape, shape)) {
       reject(tensor, "shape " + shape_text(tensor.shape), shape_text(shape), ErrorKind::kInvalid);
       return;
     }
-    const std::size_t bytes = wanted.rows * row_bytes(*tensor.type, wanted.columns);
+    const std::size_t bytes = rows * row_bytes(*tensor.type, columns);
     for (std::uint32_t expert = 0; expert < count; ++expert) {
-      std::string name = expert_name(stem, expert);
+      std::string name = expert_name(stem, expert, ending);
       if (const auto twice = stored_.find(name); twice != stored_.end()) {
         reject(twice->second, fmt::format("given beside {}", quote(tensor.stored_name)),
                "one of the two", ErrorKind::kInvalid);
         return;
       }
-      bound_.emplace(std::move(name), TensorView{*tensor.type, wanted.rows, wanted.columns,
-                                                 tensor.data.subspan(expert * bytes, bytes)});
+      TensorView view{*tensor.type, rows, columns, {}};
+      if (tensor.parts) {
+        auto parts = std::make_shared<StoredParts>(*tensor.parts);
+        parts->rows = rows;
+        parts->first_row += expert * rows * parts->row_step;
+        view.parts = std::move(parts);
+      } else {
+        view.data = tensor.data.subspan(expert * bytes, bytes);
+      }
+      bound_.emplace(std::move(name), std::move(view));
     }
+    used_.insert(found->first);
   }
 
-  static std::string expert_name(std::string_view stem, std::uint32_t expert) {
-    return fmt::format("{}.{}.weight", stem, expert);
+  static std::string expert_name(std::string_view stem, std::uint32_t expert,
+                                 std::string_view ending) {
+    return fmt::format("{}.{}{}", stem, expert, ending);
   }
 
   // Outer dimensions of 1 do not count.
@@ -139,25 +292,34 @@ class Binder {
     return std::equal(a.begin(), a.end(), b.begin(), b.end());
   }
 
-  void pick(const std::string& name, Shape wanted) {
-    if (error_) return;
+  // Rows of a table whose size no field tells.
+  std::size_t rows_of(const std::string& name) const {
     const auto found = stored_.find(name);
-    if (found == stored_.end()) {
+    return found == stored_.end() ? 1 : std::max<std::size_t>(shape_of(found->second).rows, 1);
+  }
+
+  // Whether the tensor is there with type and shape; an error if not.
+  bool fits(const StoredTensor* tensor, std::string_view name, Shape wanted) {
+    if (error_) return false;
+    if (tensor == nullptr) {
       error_ = Error{ErrorKind::kInvalid,
                      fmt::format("{}: tensor {}: missing; valid: a tensor of shape {}", source_,
                                  quote(name), wanted_text(wanted))};
-      return;
-    }
-    const StoredTensor& tensor = found->second;
-    if (!tensor.type) {
-      reject(tensor, fmt::format("type {}", quote(tensor.stored_type)), "F32, F16 or BF16",
+    } else if (!tensor->type) {
+      reject(*tensor, fmt::format("type {}", quote(tensor->stored_type)), "F32, F16 or BF16",
              ErrorKind::kUnsupported);
-      return;
+    } else if (shape_of(*tensor) != wanted) {
+      reject(*tensor, "shape " + shape_text(tensor->shape), wanted_text(wanted),
+             ErrorKind::kInvalid);
     }
-    if (shape_of(tensor) != wanted) {
-      reject(tensor, "shape " + shape_text(tensor.shape), wanted_text(wanted), ErrorKind::kInvalid);
-      return;
-    }
+    return !error_;
+  }
+
+  void pick(const std::string& name, Shape wanted) {
+    const auto found = stored_.find(name);
+    if (!fits(found == stored_.end() ? nullptr : &found->second, name, wanted)) return;
+    const StoredTensor& tensor = found->second;
+    used_.insert(found->first);
     bound_.emplace(
         name, TensorView{*tensor.type, wanted.rows, wanted.columns, tensor.data, tensor.parts});
   }
@@ -190,7 +352,7 @@ class Binder {
     if (error_) return;
     const StoredTensor* worst = nullptr;
     for (const auto& [name, tensor] : stored_) {
-      if (bound_.contains(name) || cut_.contains(name) || is_harmless(name, tensor)) continue;
+      if (used_.contains(name) || is_harmless(name, tensor)) continue;
       // The smallest name, so that the message does not depend on the map's order.
       if (worst == nullptr || tensor.stored_name < worst->stored_name) worst = &tensor;
     }
@@ -210,7 +372,7 @@ class Binder {
   const StoredTensors& stored_;
   std::string_view source_;
   std::unordered_map<std::string, TensorView> bound_;
-  std::unordered_set<std::string_view> cut_;  // names in stored_
+  std::unordered_set<std::string_view> used_;  // names in stored_
   std::optional<Error> error_;
 };
 
@@ -220,55 +382,6 @@ Result<std::unordered_map<std::string, TensorView>> bind_tensors(const ModelConf
                                                                  const StoredTensors& stored,
                                                                  std::string_view source) {
   return Binder(config, stored, source).bind();
-}
-
-Status check_config(const ModelConfig& config, std::string_view source) {
-  struct Size {
-    std::string_view name;
-    std::uint32_t value;
-    std::uint32_t high;
-  };
-  for (const Size& size :
-       {Size{"vocabulary size", config.vocab_size, kLargestVocabulary},
-        Size{"hidden size", config.hidden_size, kLargestHiddenSize},
-        Size{"feed-forward size", config.intermediate_size, kLargestIntermediateSize},
-        Size{"number of layers", config.layers, kMostLayers},
-        Size{"number of heads", config.heads, kMostHeads},
-        Size{"number of key-value heads", config.kv_heads, kMostHeads},
-        Size{"head size", config.head_dim, kLargestHeadDim},
-        Size{"context length", config.max_context, kLargestContext}}) {
-    if (size.value < 1 || size.value > size.high) {
-      return fail(ErrorKind::kUnsupported, "{}: {}: {}; valid: 1 to {}", source, size.name,
-                  size.value, size.high);
-    }
-  }
-  const ExpertsConfig& experts = config.experts;
-  if (experts.count > kMostExperts) {
-    return fail(ErrorKind::kUnsupported, "{}: number of experts: {}; valid: 0 to {}", source,
-                experts.count, kMostExperts);
-  }
-  const std::uint32_t most_used = std::min(experts.count, kMostUsedExperts);
-  if (experts.count > 0 && (experts.used < 1 || experts.used > most_used)) {
-    return fail(ErrorKind::kInvalid, "{}: experts used by a token: {}; valid: 1 to {}, of {}",
-                source, experts.used, most_used, experts.count);
-  }
-  if (config.heads % config.kv_heads != 0) {
-    return fail(ErrorKind::kInvalid,
-                "{}: number of key-value heads: {}; valid: a divisor of the {} heads", source,
-                config.kv_heads, config.heads);
-  }
-  if (config.rope.scaling == RopeScaling::kYarn && config.rope.theta <= 1.0F) {
-    return fail(ErrorKind::kInvalid,
-                "{}: base of the rotary embedding: {}; valid: above 1, since YaRN divides by its "
-                "logarithm",
-                source, config.rope.theta);
-  }
-  if (config.head_dim % 2 != 0) {
-    return fail(ErrorKind::kUnsupported,
-                "{}: head size: {}; valid: an even number, since rotary embedding turns pairs",
-                source, config.head_dim);
-  }
-  return {};
 }
 
 }  // namespace dovetail::load

@@ -1,5 +1,7 @@
 #include "model/experts.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cassert>
 #include <numeric>
@@ -65,24 +67,34 @@ void choose_experts(std::span<const float> logits, bool normalized, std::span<Ch
             [](const Choice& a, const Choice& b) { return a.expert < b.expert; });
 }
 
-Experts::Experts(const load::ModelConfig& config, std::span<const LayerWeights> layers,
+Experts::Experts(const load::ExpertsConfig& config, std::size_t hidden,
+                 std::span<const std::string> layers, const ModelWeights& weights,
                  const kernels::Kernels& kernels, const cores::Topology& topology)
     : kernels_(kernels),
-      hidden_(config.hidden_size),
-      inner_(config.intermediate_size),
-      count_(config.experts.count),
-      used_(config.experts.used),
-      normalized_(config.experts.normalized),
+      hidden_(hidden),
+      inner_(config.size),
+      count_(config.count),
+      used_(config.used),
+      normalized_(config.normalized),
       lanes_(topology.lanes()),
       groups_(topology.groups().size()),
+      activation_(config.activation),
       shared_(std::make_unique<Group[]>(groups_)) {
-  routers_.reserve(layers.size());
   products_.reserve(layers.size() * count_);
-  for (const LayerWeights& layer : layers) {
-    assert(layer.feed_forward.size() == count_);
-    routers_.push_back(Linear(kernels, {&layer.router}));
-    for (const FeedForward& expert : layer.feed_forward) {
-      const FeedForwardProducts& products = products_.emplace_back(expert, kernels);
+  for (const std::string& layer : layers) {
+    router_bias_.push_back(config.bias ? weights.vector(layer + "ffn_gate_inp.bias")
+                                       : std::span<const float>());
+    for (std::uint32_t e = 0; e < count_; ++e) {
+      const auto of = [&](const char* name) -> const Matrix* {
+        return &weights.matrix(fmt::format("{}{}.{}.weight", layer, name, e));
+      };
+      const auto bias = [&](const char* name) {
+        return config.bias ? weights.vector(fmt::format("{}{}.{}.bias", layer, name, e))
+                           : std::span<const float>();
+      };
+      const ExpertProducts& products = products_.emplace_back(ExpertProducts{
+          Linear(kernels, {of("ffn_gate"), of("ffn_up")}), Linear(kernels, {of("ffn_down")}),
+          bias("ffn_gate"), bias("ffn_up"), bias("ffn_down")});
       prepared_row_bytes_ =
           std::max({prepared_row_bytes_, products.gate_up.row_bytes(), products.down.row_bytes()});
     }
@@ -113,9 +125,11 @@ Linear::Output Experts::logits(const Rows& rows) {
   return {logits_.data() + std::size_t{rows.first} * count_, count_};
 }
 
-void Experts::choose(const Rows& rows, const Range& part) {
+void Experts::choose(std::uint32_t layer, const Rows& rows, const Range& part) {
+  const std::span<const float> bias = router_bias_[layer];
   for (std::size_t i = part.begin; i < part.end; ++i) {
     const std::size_t row = rows.first + i;
+    if (!bias.empty()) kernels_.add(logits_.data() + row * count_, bias.data(), count_);
     choose_experts(std::span(logits_).subspan(row * count_, count_), normalized_,
                    std::span(choices_).subspan(row * used_, used_));
   }
@@ -167,7 +181,7 @@ void Experts::compute(std::uint32_t layer, const Rows& rows, const float* x,
       (static_cast<std::uint32_t>(tile.chosen.size()) - part.block + blocks - 1) / blocks;
 
   struct Expert {
-    const FeedForwardProducts& products;
+    const ExpertProducts& products;
     std::size_t first;  // entry
     std::uint32_t count;
   };
@@ -227,8 +241,14 @@ void Experts::compute(std::uint32_t layer, const Rows& rows, const float* x,
                  });
   meet();
   each_row([&](const Expert& expert, std::uint32_t row) {
+    const auto add = [&](float* sum, std::span<const float> bias) {
+      if (!bias.empty()) kernels_.add(sum, bias.data(), inner_);
+    };
     float* activated = gate(expert) + row * inner_;
-    kernels_.silu_mul(activated, up(expert) + row * inner_, inner_, activated);
+    float* factor = up(expert) + row * inner_;
+    add(activated, expert.products.gate_bias);
+    add(factor, expert.products.up_bias);
+    kernels_.gate(activation_, activated, factor, inner_, activated);
     expert.products.down.prepare(activated, row, expert.count, prepared(expert));
   });
   meet();
@@ -239,7 +259,7 @@ void Experts::compute(std::uint32_t layer, const Rows& rows, const float* x,
       });
 }
 
-void Experts::combine(const Rows& rows, const Range& part, float* out) const {
+void Experts::combine(std::uint32_t layer, const Rows& rows, const Range& part, float* out) {
   const std::size_t first = first_entry(rows);
   for (std::size_t i = part.begin; i < part.end; ++i) {
     float* sum = out + i * hidden_;
@@ -250,8 +270,12 @@ void Experts::combine(const Rows& rows, const Range& part, float* out) const {
           entry - tiles_[rows.tile].begins[choices_[first + k].expert] >
               rows.count * used_ / count_)
         continue;
-      kernels_.add_scaled(sum, results_.data() + (first + entry) * hidden_,
-                          choices_[first + k].weight, hidden_);
+      float* result = results_.data() + (first + entry) * hidden_;
+      const Choice& choice = choices_[first + k];
+      const std::span<const float> bias =
+          products_[std::size_t{layer} * count_ + choice.expert].down_bias;
+      if (!bias.empty()) kernels_.add(result, bias.data(), hidden_);
+      kernels_.add_scaled(sum, result, choice.weight, hidden_);
     }
   }
 }

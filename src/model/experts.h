@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/aligned_buffer.h"
@@ -13,7 +14,7 @@
 #include "cores/task.h"
 #include "cores/topology.h"
 #include "kernels/kernels.h"
-#include "load/model_source.h"
+#include "load/model_config.h"
 #include "model/linear.h"
 #include "model/pass.h"
 #include "model/share.h"
@@ -33,7 +34,7 @@ struct Choice {
 // ones. Requires 1 <= choices.size() <= logits.size(); logits that are no numbers give some choice.
 void choose_experts(std::span<const float> logits, bool normalized, std::span<Choice> choices);
 
-// The layers of experts of a forward pass, each in place of a feed-forward (Mixtral,
+// The layers of experts that are alike of a forward pass, each in place of a feed-forward (Mixtral,
 // https://arxiv.org/abs/2401.04088; Qwen3, https://arxiv.org/abs/2505.09388). A tile's rows choose
 // their experts; each expert that was chosen computes its rows, in a mixed task on all lanes of a
 // group, which share its products; every row adds up what its experts gave, in the order of their
@@ -43,13 +44,18 @@ void choose_experts(std::span<const float> logits, bool normalized, std::span<Ch
 // at the same time. Matrices are [rows of the pass][...]; a tile's rows lie together.
 class Experts {
  public:
-  // `layers` and `kernels` must outlive it.
-  Experts(const load::ModelConfig& config, std::span<const LayerWeights> layers,
+  // Of the layers whose tensors' names begin with `layers` ("blk.3."). The weights and the kernels
+  // must outlive it.
+  Experts(const load::ExpertsConfig& config, std::size_t hidden,
+          std::span<const std::string> layers, const ModelWeights& weights,
           const kernels::Kernels& kernels, const cores::Topology& topology);
 
   // One tile, or one for prompts and one for decode rows, where each expert gets rows enough: more
   // would stand still whenever lanes gather for one of them.
   TileRows tile_rows() const;
+
+  std::uint32_t count() const { return count_; }  // of a layer
+  std::uint32_t used() const { return used_; }    // by a token
 
   // For a pass of so many rows.
   void reserve(std::size_t rows);
@@ -61,12 +67,12 @@ class Experts {
     std::uint32_t count = 0;
   };
 
-  // Gives logits().
-  const Linear& router(std::uint32_t layer) const { return routers_[layer]; }
+  // Where the router's products go.
   Linear::Output logits(const Rows& rows);
 
-  // The rows' choices: a part of them, then all.
-  void choose(const Rows& rows, const Range& part);
+  // The rows' choices: a part of them, then all. Here and below, `layer` counts those of the
+  // constructor.
+  void choose(std::uint32_t layer, const Rows& rows, const Range& part);
   void sort(const Rows& rows);
 
   // Whether the experts of so many rows are a mixed task, for all lanes of a group: where they are
@@ -78,13 +84,19 @@ class Experts {
   void compute(std::uint32_t layer, const Rows& rows, const float* x, const cores::Part& part);
 
   // out: [count][hidden size], what a part of the rows gets.
-  void combine(const Rows& rows, const Range& part, float* out) const;
+  void combine(std::uint32_t layer, const Rows& rows, const Range& part, float* out);
 
  private:
   // Of a tile. An entry is one row's use of one expert; those of an expert lie together.
   struct Tile {
     std::vector<std::uint32_t> begins;  // its entries by expert, and the end
     std::vector<std::uint32_t> chosen;  // experts with entries, those with the most first
+  };
+
+  // On either side of the activation.
+  struct ExpertProducts {
+    Linear gate_up, down;
+    std::span<const float> gate_bias, up_bias, down_bias;  // empty: none
   };
 
   // What the parts of a mixed task have in common.
@@ -100,8 +112,9 @@ class Experts {
   std::uint32_t count_, used_;
   bool normalized_;
   std::size_t lanes_, groups_;
-  std::vector<Linear> routers_;                // by layer
-  std::vector<FeedForwardProducts> products_;  // by layer and expert
+  load::Activation activation_;
+  std::vector<std::span<const float>> router_bias_;  // by layer; empty: none
+  std::vector<ExpertProducts> products_;             // by layer and expert
   std::size_t prepared_row_bytes_ = 0;
   std::unique_ptr<Group[]> shared_;  // by group
 

@@ -20,7 +20,7 @@ namespace dovetail::model {
 // small value; the kernels and the matrices must outlive it. Thread-safe.
 class Linear {
  public:
-  static constexpr std::size_t kMost = 3;
+  static constexpr std::size_t kMost = 4;
 
   // Where the products of one matrix go: [rows][stride] floats.
   struct Output {
@@ -63,14 +63,6 @@ class Linear {
   std::size_t form_count_ = 0;
   std::size_t columns_ = 0, outputs_ = 0, row_bytes_ = 0;
   std::size_t units_ = 0;  // of output columns
-};
-
-// A feed-forward's products, on either side of its activation.
-struct FeedForwardProducts {
-  FeedForwardProducts(const FeedForward& weights, const kernels::Kernels& kernels)
-      : gate_up(kernels, {&weights.gate, &weights.up}), down(kernels, {&weights.down}) {}
-
-  Linear gate_up, down;
 };
 
 }  // namespace dovetail::model

@@ -100,21 +100,9 @@ const std::byte* begin_of(const Packing& packing) {
                                      : matrix.parts->bytes.data();
 }
 
-std::vector<Matrix*> packable(DecoderWeights& weights) {
-  std::vector<Matrix*> matrices = {&weights.output};
-  for (LayerWeights& layer : weights.layers) {
-    matrices.insert(matrices.end(), {&layer.query, &layer.key, &layer.value,
-                                     &layer.attention_output, &layer.router});
-    for (FeedForward& feed_forward : layer.feed_forward) {
-      matrices.insert(matrices.end(), {&feed_forward.gate, &feed_forward.up, &feed_forward.down});
-    }
-  }
-  return matrices;
-}
-
 }  // namespace
 
-Status pack_weights(DecoderWeights& weights, const kernels::Kernels& kernels,
+Status pack_weights(ModelWeights& weights, const kernels::Kernels& kernels,
                     const PackOptions& options) {
   std::vector<Packing> packings;
   std::size_t all = 0;
@@ -131,8 +119,7 @@ Status pack_weights(DecoderWeights& weights, const kernels::Kernels& kernels,
     all += bytes;
     only_parts = only_parts && in_parts;
   };
-  add(&weights.embedding, false);
-  for (Matrix* matrix : packable(weights)) add(matrix, options.pack);
+  for (auto& [name, matrix] : weights.matrices) add(&matrix, options.pack && !is_embedding(name));
   if (packings.empty()) return {};
   const auto memory = std::make_shared<const PackedMemory>(all);
   if (memory->data() == nullptr) {
@@ -141,6 +128,8 @@ Status pack_weights(DecoderWeights& weights, const kernels::Kernels& kernels,
                 std::strerror(errno), only_parts ? "" : ", or --no-pack");
   }
 
+  const auto found = weights.matrices.find("token_embd.weight");
+  const std::byte* embedding = found == weights.matrices.end() ? nullptr : found->second.data;
   // Matrix by matrix, so that the file is read in order, as far as it lies so.
   std::sort(packings.begin(), packings.end(),
             [](const Packing& a, const Packing& b) { return begin_of(a) < begin_of(b); });
@@ -156,7 +145,7 @@ Status pack_weights(DecoderWeights& weights, const kernels::Kernels& kernels,
         load::for_each_span(*matrix.parts, [](std::span<const std::byte> span) {
           drop_pages(span.data(), span.size());
         });
-      } else if (matrix.data != weights.embedding.data) {
+      } else if (matrix.data != embedding) {
         // A tied output is the embedding as well, of which single rows are still read.
         drop_pages(matrix.data, matrix.rows * packing.row_bytes);
       }

@@ -20,9 +20,9 @@ struct PackOptions {
 // Packs every matrix of block types that products read, and makes rows of those that are stored in
 // parts and not packed, on `threads` threads, into memory that the weights keep alive: pages of the
 // mapped files are given back as their matrices are done, so that at most the file and one matrix
-// per thread are in memory. The embedding, of which single rows are looked up, is never packed. An
+// per thread are in memory. Embeddings, of which single rows are looked up, are never packed. An
 // error says how much memory is wanted and, where that helps, that weights can stay in their files.
-Status pack_weights(DecoderWeights& weights, const kernels::Kernels& kernels,
+Status pack_weights(ModelWeights& weights, const kernels::Kernels& kernels,
                     const PackOptions& options);
 
 }  // namespace dovetail::model

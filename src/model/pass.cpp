@@ -26,6 +26,8 @@ void Pass::lay_out(std::span<const Segment> segments, std::uint32_t lanes, const
   tiles_.clear();
   queries_.clear();
   wanted_.clear();
+  outputs_.clear();
+  logit_rows_ = hidden_rows_ = 0;
   positions_ = 0;
   std::uint32_t decodes = 0;  // rows
   for (std::uint32_t s = 0; s < segments.size(); ++s) {
@@ -33,10 +35,13 @@ void Pass::lay_out(std::span<const Segment> segments, std::uint32_t lanes, const
     const auto count = static_cast<std::uint32_t>(segment.tokens.size());
     assert(segment.decode || decodes == 0);
     if (segment.decode) decodes += count;
-    assert(segment.logit_rows <= count);
+    assert(segment.logit_rows <= count && segment.hidden_rows.end <= count);
     for (std::uint32_t i = 0; i < count; ++i) {
-      if (i + segment.logit_rows >= count)
+      const bool hidden = i >= segment.hidden_rows.begin && i < segment.hidden_rows.end;
+      if (hidden || i + segment.logit_rows >= count) {
         wanted_.push_back(static_cast<std::uint32_t>(rows_.size()));
+        outputs_.push_back({hidden, hidden ? hidden_rows_++ : logit_rows_++});
+      }
       rows_.push_back({segment.tokens[i], s, segment.first_position + i});
     }
     positions_ = std::max(positions_, segment.first_position + count);

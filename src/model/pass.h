@@ -15,6 +15,8 @@ struct Segment {
   std::span<const std::uint32_t> block_table;  // covers first_position + tokens.size() positions
   std::uint32_t logit_rows = 0;                // of the last so many tokens
   bool decode = false;                         // decode rows, which follow all prefill chunks
+  std::uint32_t slot = 0;  // of the sequence's states, which are zeros before position 0
+  Range hidden_rows = {};  // of these of its tokens; none of them has logits
 };
 
 // A token of a pass.
@@ -33,12 +35,18 @@ struct QueryTile {
   std::uint32_t rows = 0;
 };
 
+// What a pass gives for a row: the `index`-th row of logits, or of hidden rows.
+struct RowOutput {
+  bool hidden = false;
+  std::uint32_t index = 0;
+};
+
 // Rows that go through the layers together, as a chain of tasks of their own. No block of the cache
 // is written by two tiles.
 struct RowTile {
   Range rows;
   Range queries;         // of Pass::queries: those of all its rows,
-  Range wanted_queries;  // and those of the rows that have logits
+  Range wanted_queries;  // and those of the rows that have outputs
   Range wanted;          // of Pass::wanted
   // The first tile with rows of a sequence that this one has rows of; at most its own index. All
   // tiles between the two have such rows as well.
@@ -67,8 +75,11 @@ class Pass {
   std::span<const PassRow> rows() const { return rows_; }
   std::span<const RowTile> tiles() const { return tiles_; }
   std::span<const QueryTile> queries() const { return queries_; }
-  // Rows that have logits, in their order.
+  // Rows that have outputs, in their order, and these; how many there are of each kind.
   std::span<const std::uint32_t> wanted() const { return wanted_; }
+  std::span<const RowOutput> outputs() const { return outputs_; }
+  std::uint32_t logit_rows() const { return logit_rows_; }
+  std::uint32_t hidden_rows() const { return hidden_rows_; }
   // The first position that no row has.
   std::uint32_t positions() const { return positions_; }
 
@@ -83,6 +94,8 @@ class Pass {
   std::vector<RowTile> tiles_;
   std::vector<QueryTile> queries_;
   std::vector<std::uint32_t> wanted_;
+  std::vector<RowOutput> outputs_;
+  std::uint32_t logit_rows_ = 0, hidden_rows_ = 0;
   std::uint32_t positions_ = 0;
 };
 

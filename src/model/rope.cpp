@@ -23,21 +23,21 @@ float scale_llama3(float frequency, const load::RopeConfig& config) {
 }
 
 // The pair, as a real number, that turns `rotations` times over the training context.
-double yarn_pair_of(double rotations, const load::RopeConfig& config, std::uint32_t head_dim) {
-  return head_dim * kernels::log(config.original_context / (rotations * 2.0 * std::numbers::pi)) /
+double yarn_pair_of(double rotations, const load::RopeConfig& config, std::uint32_t dims) {
+  return dims * kernels::log(config.original_context / (rotations * 2.0 * std::numbers::pi)) /
          (2.0 * kernels::log(config.theta));
 }
 
 }  // namespace
 
 std::vector<float> rope_frequencies(const load::RopeConfig& config, std::uint32_t head_dim) {
-  assert(head_dim % 2 == 0);
-  const std::size_t pairs = head_dim / 2;
+  const std::uint32_t dims = config.dims == 0 ? head_dim : config.dims;
+  assert(dims % 2 == 0 && dims <= head_dim);
+  const std::size_t pairs = dims / 2;
   std::vector<float> frequencies(pairs);
   for (std::size_t i = 0; i < pairs; ++i) {
-    frequencies[i] =
-        1.0F / static_cast<float>(kernels::pow(static_cast<double>(config.theta),
-                                               2.0 * static_cast<double>(i) / head_dim));
+    frequencies[i] = 1.0F / static_cast<float>(kernels::pow(static_cast<double>(config.theta),
+                                                            2.0 * static_cast<double>(i) / dims));
   }
   if (!config.frequency_divisors.empty()) {
     assert(config.frequency_divisors.size() == pairs);
@@ -54,10 +54,14 @@ std::vector<float> rope_frequencies(const load::RopeConfig& config, std::uint32_
       for (float& frequency : frequencies) frequency = scale_llama3(frequency, config);
       break;
     case load::RopeScaling::kYarn: {
-      const double low =
-          std::max(std::floor(yarn_pair_of(config.beta_fast, config, head_dim)), 0.0);
-      double high = std::min(std::ceil(yarn_pair_of(config.beta_slow, config, head_dim)),
-                             static_cast<double>(head_dim - 1));
+      double low = yarn_pair_of(config.beta_fast, config, dims);
+      double high = yarn_pair_of(config.beta_slow, config, dims);
+      if (config.truncate) {
+        low = std::floor(low);
+        high = std::ceil(high);
+      }
+      low = std::max(low, 0.0);
+      high = std::min(high, static_cast<double>(dims - 1));
       if (high == low) high += 0.001;
       for (std::size_t i = 0; i < pairs; ++i) {
         const double ramp = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
@@ -72,7 +76,9 @@ std::vector<float> rope_frequencies(const load::RopeConfig& config, std::uint32_
 }
 
 RopeTable::RopeTable(const load::RopeConfig& config, std::uint32_t head_dim)
-    : frequencies_(rope_frequencies(config, head_dim)), magnitude_(config.attention_factor) {}
+    : frequencies_(rope_frequencies(config, head_dim)),
+      magnitude_(config.attention_factor),
+      interleaved_(config.interleaved) {}
 
 void RopeTable::extend(std::size_t positions) {
   if (positions <= positions_) return;

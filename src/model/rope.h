@@ -5,13 +5,13 @@
 #include <span>
 #include <vector>
 
-#include "load/model_source.h"
+#include "load/model_config.h"
 
 namespace dovetail::model {
 
-// Angle per position of each pair of a head, head_dim/2 of them, with the model's scaling applied:
-// linear (https://arxiv.org/abs/2306.15595), llama3 (Llama 3.1's by-parts scaling) or YaRN
-// (https://arxiv.org/abs/2309.00071).
+// Angle per position of each pair of a head that turns, half as many as elements turn, with the
+// model's scaling applied: linear (https://arxiv.org/abs/2306.15595), llama3 (Llama 3.1's by-parts
+// scaling) or YaRN (https://arxiv.org/abs/2309.00071).
 std::vector<float> rope_frequencies(const load::RopeConfig& config, std::uint32_t head_dim);
 
 // Cosines and sines of the positions that were asked for so far.
@@ -22,7 +22,11 @@ class RopeTable {
   // Makes the positions [0, positions) available. Not to be called while others read.
   void extend(std::size_t positions);
 
-  // head_dim/2 values each, multiplied by the model's attention factor.
+  // Elements of a head that turn, from the first on, and how they form pairs.
+  std::size_t dims() const { return 2 * frequencies_.size(); }
+  bool interleaved() const { return interleaved_; }
+
+  // dims()/2 values each, multiplied by the model's attention factor.
   std::span<const float> cos(std::size_t position) const { return row(cos_, position); }
   std::span<const float> sin(std::size_t position) const { return row(sin_, position); }
 
@@ -33,6 +37,7 @@ class RopeTable {
 
   std::vector<float> frequencies_;
   float magnitude_ = 1.0F;
+  bool interleaved_ = false;
   std::size_t positions_ = 0;
   std::vector<float> cos_, sin_;
 };

@@ -1,6 +1,10 @@
 #pragma once
 
+#include <map>
 #include <memory>
+#include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/kernels.h"
@@ -20,34 +24,26 @@ struct Matrix {
   const load::StoredParts* parts = nullptr;  // the source owns them
 };
 
-// A gated feed-forward (SwiGLU): the whole of a dense layer's, or one expert.
-struct FeedForward {
-  Matrix gate, up, down;
-};
-
-// Weights of one layer. Vectors are small and kept as floats; empty where the model has none.
-struct LayerWeights {
-  std::vector<float> attention_norm, query_norm, key_norm, mlp_norm;
-  std::vector<float> query_bias, key_bias, value_bias;
-  Matrix query, key, value, attention_output;
-  Matrix router;                          // experts x hidden; of layers of experts alone
-  std::vector<FeedForward> feed_forward;  // one, or the experts
-};
-
-// Weights of a decoder. Matrices lie in the mapped file, which `source` keeps alive, or packed in
-// memory of their own.
-struct DecoderWeights {
+// Weights of a model by the names of their tensors. Matrices lie in the mapped file, which `source`
+// keeps alive, or packed in memory of their own. Addresses of matrices and vectors remain when it
+// is moved.
+struct ModelWeights {
   std::shared_ptr<const load::ModelSource> source;
   std::shared_ptr<const void> packed;
-  Matrix embedding;  // as in the file: single rows are looked up
-  Matrix output;
-  std::vector<float> output_norm;
-  std::vector<LayerWeights> layers;
+  std::map<std::string, Matrix, std::less<>> matrices;
+  std::map<std::string, std::vector<float>, std::less<>> vectors;  // norms, biases: small
+
+  // Of a tensor that the model has.
+  const Matrix& matrix(std::string_view name) const;
+  std::span<const float> vector(std::string_view name) const;
 };
 
+// A matrix of which single rows are looked up: it is never packed.
+bool is_embedding(std::string_view name);
+
 // Requires a source that open_model() made: every tensor is there and has its shape. Matrices with
-// `parts` are still to be made by pack_weights().
-DecoderWeights bind_weights(std::shared_ptr<const load::ModelSource> source,
-                            const kernels::Kernels& kernels);
+// `parts` are still to be made by pack_weights(). A tied output.weight is the embedding once more.
+ModelWeights bind_weights(std::shared_ptr<const load::ModelSource> source,
+                          const kernels::Kernels& kernels);
 
 }  // namespace dovetail::model

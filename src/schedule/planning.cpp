@@ -262,6 +262,7 @@ void Scheduler::admit_waiting(StepBuild& step, StepPlan& plan) {
 // Number of a prompt's `remaining` tokens from position `first` on that this step takes.
 std::uint32_t Scheduler::chunk(const StepBuild& step, std::uint32_t first,
                                std::uint32_t remaining) const {
+  if (options_.whole_prompts) return remaining <= step.budget ? remaining : 0;
   const std::uint32_t threshold = options_.long_prefill_token_threshold > 0
                                       ? options_.long_prefill_token_threshold
                                       : std::numeric_limits<std::uint32_t>::max();

@@ -36,6 +36,7 @@ struct SchedulerOptions {
   bool prefix_cache = false;
   std::uint32_t speculative_tokens = 0;  // draft tokens per decode row, at most
 
+  bool whole_prompts = false;  // a prompt is computed in one step; it fits max_num_batched_tokens
   // A chunk that does not reach the prompt's end is cut to a multiple of this; 0: the larger of 64
   // and block_size; 1: anywhere.
   std::uint32_t prefill_alignment = 0;

@@ -5,6 +5,9 @@
 #include <string>
 #include <string_view>
 
+#include "kernels/cache_type.h"
+#include "model/weights.h"
+
 namespace dovetail::study {
 namespace {
 
@@ -46,38 +49,61 @@ void ModelWork::Products::add(const load::TensorView& matrix, bool every_row, do
   }
 }
 
-ModelWork::ModelWork(const load::ModelSource& source, const model::CacheShape& cache, bool bf16)
-    : config_(source.config),
-      cache_position_bytes_(static_cast<double>(cache.block_bytes()) / kernels::kBlockSize) {
-  const bool experts = config_.experts.count > 0;
-  const std::string last = "blk." + std::to_string(config_.layers - 1) + ".";
+ModelWork::ModelWork(const load::ModelSource& source, const model::CacheShape& cache, bool bf16) {
+  const load::ModelConfig& config = source.config;
+  std::size_t cached = 0;  // layers
+  for (std::size_t i = 0; i < config.layers.size(); ++i) {
+    const load::LayerConfig& layer = config.layers[i];
+    if (const load::ExpertsConfig* experts = layer.experts())
+      experts_used_ = static_cast<double>(experts->used) / experts->count;
+    const load::AttentionConfig* attention = layer.attention();
+    if (attention == nullptr) continue;
+    const model::CacheShape::Layer& held = cache.layers()[cached++];
+    Attention kind;
+    kind.window = attention->window;
+    kind.query = static_cast<double>(attention->heads) * attention->head_dim;
+    kind.position_bytes = 2.0 * held.kv_heads * static_cast<double>(held.tile_bytes) /
+                          static_cast<double>(kernels::kBlockSize);
+    auto known = std::find_if(attention_.begin(), attention_.end(), [&](const Attention& other) {
+      return other.window == kind.window && other.query == kind.query &&
+             other.position_bytes == kind.position_bytes;
+    });
+    if (known == attention_.end()) known = attention_.insert(attention_.end(), kind);
+    ++known->layers;
+    if (i + 1 == config.layers.size()) ++known->last;
+  }
+  const std::string last = "blk." + std::to_string(config.layers.size() - 1) + ".";
   for (const auto& [name, tensor] : source.tensors) {
     if (tensor.rows <= 1) continue;
     // A look-up reads a row of it; where it is the output's matrix too, that is its product.
-    if (name == "token_embd.weight" && !config_.tied_embeddings) continue;
-    const bool of_expert = experts && is_expert(name);
+    if (model::is_embedding(name) && (name != "token_embd.weight" || !config.tied_embeddings))
+      continue;
+    const bool of_expert = experts_used_ > 0.0 && is_expert(name);
     const bool layer = name.starts_with("blk.");
     const bool of_last = name.starts_with(last);
     const bool key_or_value =
         name.find(".attn_k.") != std::string::npos || name.find(".attn_v.") != std::string::npos;
-    const double share =
-        of_expert ? static_cast<double>(config_.experts.used) / config_.experts.count : 1.0;
-    products_.add(tensor, layer && (!of_last || key_or_value), share, bf16);
+    products_.add(tensor, layer && (!of_last || key_or_value), of_expert ? experts_used_ : 1.0,
+                  bf16);
     (of_expert ? expert_bytes_ : weight_bytes_) += static_cast<double>(tensor.bytes());
   }
 }
 
 StepWork ModelWork::of_step(const schedule::StepPlan& plan) const {
   StepWork work;
-  double rows = 0.0, logit_rows = 0.0, positions = 0.0, seen = 0.0, seen_last = 0.0;
-  const std::uint32_t window = config_.sliding_window;
+  double rows = 0.0, logit_rows = 0.0;
   for (const schedule::Row& row : plan.rows) {
     const std::uint32_t end = row.first_position + row.tokens, wanted = row.logit_rows();
     rows += row.tokens;
     logit_rows += wanted;
-    seen += seen_positions(row.first_position, row.tokens, window);
-    seen_last += seen_positions(end - wanted, wanted, window);
-    positions += window == 0 ? end : std::min(end, window + row.tokens);
+    for (const Attention& kind : attention_) {
+      const double seen = seen_positions(row.first_position, row.tokens, kind.window);
+      const double seen_last = seen_positions(end - wanted, wanted, kind.window);
+      // A query's products with keys, and its weights' with values.
+      work.floats += 2.0 * kind.query * (seen * (kind.layers - kind.last) + seen_last * kind.last);
+      const std::uint32_t read = kind.window == 0 ? end : std::min(end, kind.window + row.tokens);
+      work.memory += read * kind.position_bytes * kind.layers;
+    }
   }
   const auto add = [&work](const StepWork& products, double times) {
     work.bytes += products.bytes * times;
@@ -86,16 +112,9 @@ StepWork ModelWork::of_step(const schedule::StepPlan& plan) const {
   };
   add(products_.every, rows);
   add(products_.logits, logit_rows);
-  // A query's products with keys, and its weights' with values.
-  const double heads = 2.0 * config_.heads * config_.head_dim;
-  work.floats += heads * (seen * (config_.layers - 1) + seen_last);
   // Experts that no row chose are not read: of so many rows that choose alike, by chance.
-  double chosen = 0.0;
-  if (config_.experts.count > 0) {
-    const double missed = 1.0 - static_cast<double>(config_.experts.used) / config_.experts.count;
-    chosen = 1.0 - std::pow(missed, rows);
-  }
-  work.memory = weight_bytes_ + chosen * expert_bytes_ + positions * cache_position_bytes_;
+  const double chosen = experts_used_ > 0.0 ? 1.0 - std::pow(1.0 - experts_used_, rows) : 0.0;
+  work.memory += weight_bytes_ + chosen * expert_bytes_;
   return work;
 }
 

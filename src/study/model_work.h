@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "kernels/kernels.h"
 #include "load/model_source.h"
@@ -36,11 +37,20 @@ class ModelWork {
     void add(const load::TensorView& matrix, bool every_row, double share, bool bf16);
   };
 
-  load::ModelConfig config_;
-  Products products_;                // without `memory`
-  double weight_bytes_ = 0.0;        // that every step reads
-  double expert_bytes_ = 0.0;        // of all experts
-  double cache_position_bytes_ = 0;  // of a position, of all layers
+  // Layers with attention that are alike.
+  struct Attention {
+    std::uint32_t window = 0;
+    double query = 0.0;           // elements of a row's queries
+    double position_bytes = 0.0;  // of keys and values of a position
+    double layers = 0.0;
+    double last = 0.0;  // of these, those that serve rows with logits alone
+  };
+
+  Products products_;  // without `memory`
+  std::vector<Attention> attention_;
+  double weight_bytes_ = 0.0;  // that every step reads
+  double expert_bytes_ = 0.0;  // of all experts
+  double experts_used_ = 0.0;  // by a row, of a layer's; 0: there are none
 };
 
 }  // namespace dovetail::study

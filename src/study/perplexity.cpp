@@ -120,7 +120,7 @@ Result<Perplexity> measure_perplexity(const std::shared_ptr<const load::ModelSou
   const Result<model::Cache> cache = model::Cache::create(resolved->cache_shape, blocks);
   if (!cache) return fail(cache.error());
   try {
-    model::DecoderWeights weights = model::bind_weights(source, *resolved->kernels);
+    model::ModelWeights weights = model::bind_weights(source, *resolved->kernels);
     const Status packed =
         model::pack_weights(weights, *resolved->kernels,
                             {threads, resolved->options.pack_weights, resolved->options.on_pack});

@@ -118,7 +118,7 @@ class Inspect(WithFolder):
         config = json.loads((TINY / "config.json").read_text())
         report = json.loads(run("inspect", TINY, "--json", "--tensors", "--max-num-seqs", "3",
                                 "--max-model-len", "32", "--kv-cache-dtype", "f16").stdout)
-        self.assertEqual(report["architecture"], "llama")
+        self.assertEqual(report["family"], "llama")
         self.assertEqual(report["layers"], config["num_hidden_layers"])
         self.assertEqual(report["vocab_size"], config["vocab_size"])
         self.assertEqual(report["tokenizer"], "none")
@@ -129,12 +129,14 @@ class Inspect(WithFolder):
         self.assertIn("blk.0.attn_q.weight", names)
         memory = report["memory"]
         # Keys and values of two bytes.
+        (kind,) = report["layer_kinds"]
+        self.assertEqual(kind["layers"], report["layers"])
         self.assertEqual(memory["cache_bytes_per_token"],
-                         2 * 2 * report["layers"] * report["kv_heads"] * report["head_dim"])
+                         2 * 2 * report["layers"] * kind["kv_heads"] * kind["head_dim"])
         self.assertEqual(memory["kv_blocks"], 3 * 2)
         self.assertEqual(memory["cache_bytes"], 3 * 32 * memory["cache_bytes_per_token"])
         text = run("inspect", TINY, "--tensors").stdout
-        self.assertRegex(text, r"(?m)^architecture +llama$")
+        self.assertRegex(text, r"(?m)^family +llama$")
         for name in names:
             self.assertIn(name, text)
 

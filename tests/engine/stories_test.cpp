@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "dovetail/engine.h"
+#include "families/open_model.h"
 #include "load/model_source.h"
 #include "text/tokenizer.h"
 
@@ -45,7 +46,7 @@ TEST_P(Stories, ContinueAsElsewhere) {
   nlohmann::json golden;
   std::ifstream(kFolder / (std::string("stories260K-golden-") + GetParam().name + ".json")) >>
       golden;
-  const auto source = load::open_model(kFolder / GetParam().model);
+  const auto source = families::open_model(kFolder / GetParam().model);
   ASSERT_TRUE(source.has_value()) << source.error().message;
   EngineOptions options;
   options.max_num_seqs = 3;

@@ -2,14 +2,15 @@
 #include <cstdint>
 #include <cstdlib>
 #include <span>
+#include <vector>
 
-#include "load/gguf_model.h"
+#include "families/open_model.h"
 
 // One GGUF file. Whatever it says: a model whose tensors lie within it, or an error.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace dovetail::load;
-  const NamedBytes shard{"fuzz.gguf", std::as_bytes(std::span(data, size))};
-  const auto model = read_gguf_model({&shard, 1});
+  const auto model = dovetail::families::read_model(
+      std::vector{NamedBytes{"fuzz.gguf", std::as_bytes(std::span(data, size))}});
   if (!model) {
     if (model.error().message.find("fuzz.gguf") == std::string::npos) std::abort();
     return 0;

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "load/hf_model.h"
+#include "families/open_model.h"
 #include "load/stored_parts.h"
 
 // A config.json up to the first zero byte, a safetensors file after it. Whatever they say: a model
@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   files.config = {"fuzz/config.json", {reinterpret_cast<const char*>(data), length}};
   files.weights.push_back(
       {"fuzz/model.safetensors", bytes.subspan(std::min(length + 1, bytes.size()))});
-  const auto model = read_hf_model(files);
+  const auto model = dovetail::families::read_model(files);
   if (!model) {
     if (model.error().message.find("fuzz/") == std::string::npos) std::abort();
     return 0;

@@ -139,7 +139,10 @@ TEST_P(CacheTypes, HaveTheSameAttentionInEverySet) {
   const CacheType type = GetParam().type;
   std::mt19937 random(22);
   for (const std::size_t dim : {1, 7, 16, 40, 64, 72, 80, 128, 256}) {
-    for (const int variant : {0, 1, 2, 3}) {
+    for (const int number : {0, 1, 2, 3, 4, 5, 6, 7}) {
+      // The second half has caps, sinks and, half the time, no causal mask.
+      const int variant = number % 4;
+      const bool more = number >= 4;
       const std::size_t rows = 1 + random() % 9;
       const std::size_t heads = 1 + random() % 5;
       // The last variant's contexts have several segments.
@@ -156,25 +159,31 @@ TEST_P(CacheTypes, HaveTheSameAttentionInEverySet) {
         query[random() % query.size()] = NAN;
         query[random() % query.size()] = -0x1p120F;
       }
-      expect_one_result("head_dim " + std::to_string(dim) + ", variant " + std::to_string(variant),
-                        [&](const Kernels& kernels) {
-                          const Tiles tiles(kernels, type, dim, keys, values);
-                          std::vector<float> output(query.size());
-                          kernels.attention({.cache_type = type,
-                                             .key_blocks = tiles.of[0].data(),
-                                             .value_blocks = tiles.of[1].data(),
-                                             .query = query.data(),
-                                             .query_stride = heads * dim,
-                                             .output = output.data(),
-                                             .output_stride = heads * dim,
-                                             .rows = rows,
-                                             .heads = heads,
-                                             .head_dim = dim,
-                                             .first_position = positions - rows,
-                                             .window = positions % 3 == 0 ? positions / 2 + 1 : 0,
-                                             .scale = 0.3F});
-                          return output;
-                        });
+      const bool causal = !more || random() % 2 == 0;
+      const auto sinks = reference::random_floats(heads, random, 5);
+      expect_one_result(
+          "head_dim " + std::to_string(dim) + ", number " + std::to_string(number),
+          [&](const Kernels& kernels) {
+            const Tiles tiles(kernels, type, dim, keys, values);
+            std::vector<float> output(query.size());
+            kernels.attention({.cache_type = type,
+                               .key_blocks = tiles.of[0].data(),
+                               .value_blocks = tiles.of[1].data(),
+                               .query = query.data(),
+                               .query_stride = heads * dim,
+                               .output = output.data(),
+                               .output_stride = heads * dim,
+                               .rows = rows,
+                               .heads = heads,
+                               .head_dim = dim,
+                               .first_position = positions - rows,
+                               .window = causal && positions % 3 == 0 ? positions / 2 + 1 : 0,
+                               .scale = 0.3F,
+                               .causal = causal,
+                               .softcap = more ? 5.0F : 0.0F,
+                               .sinks = more ? sinks.data() : nullptr});
+            return output;
+          });
     }
   }
 }
@@ -210,6 +219,9 @@ TEST_P(CacheTypes, AreStoredAlikeByEverySet) {
 INSTANTIATE_TEST_SUITE_P(All, CacheTypes, ::testing::ValuesIn(kCacheTypes),
                          [](const auto& test) { return std::string(test.param.name); });
 
+constexpr Activation kActivations[] = {Activation::kSilu, Activation::kGeluTanh, Activation::kGelu,
+                                       Activation::kRelu2, Activation::kClampedSwiglu};
+
 TEST(AcrossSets, NormsRotationsAndGates) {
   std::mt19937 random(23);
   for (const bool edges : {false, true}) {
@@ -223,15 +235,33 @@ TEST(AcrossSets, NormsRotationsAndGates) {
         kernels.rms_norm(x.data(), y.data(), n, 1e-5F, out.data());
         return out;
       });
-      expect_one_result("silu_mul, " + what, [&](const Kernels& kernels) {
-        std::vector<float> out(n);
-        kernels.silu_mul(x.data(), y.data(), n, out.data());
+      expect_one_result("norms without weights, " + what, [&](const Kernels& kernels) {
+        std::vector<float> out(3 * n);
+        kernels.rms_norm(x.data(), nullptr, n, 1e-5F, out.data());
+        kernels.l2_norm(x.data(), n, 1e-6F, out.data() + n);
+        kernels.layer_norm(x.data(), nullptr, nullptr, n, 1e-5F, out.data() + 2 * n);
         return out;
       });
+      expect_one_result("layer_norm, " + what, [&](const Kernels& kernels) {
+        std::vector<float> out(n);
+        kernels.layer_norm(x.data(), y.data(), x.data(), n, 1e-5F, out.data());
+        return out;
+      });
+      for (const Activation activation : kActivations) {
+        for (const float* up : {y.data(), static_cast<const float*>(nullptr)}) {
+          expect_one_result("gate, " + what, [&](const Kernels& kernels) {
+            std::vector<float> out(n);
+            kernels.gate(activation, x.data(), up, n, out.data());
+            return out;
+          });
+        }
+      }
       expect_one_result("add, " + what, [&](const Kernels& kernels) {
         auto out = x;
         kernels.add(out.data(), y.data(), n);
         kernels.add_scaled(out.data(), y.data(), 0.3F, n);
+        kernels.multiply(out.data(), y.data(), n);
+        kernels.scale(out.data(), 0.3F, n);
         return out;
       });
       for (const bool interleaved : {false, true}) {
@@ -260,6 +290,72 @@ TEST(AcrossSets, Functions) {
                         kernels.apply(function, x.data(), x.size(), out.data());
                         return out;
                       });
+  }
+  for (const Activation activation : kActivations) {
+    expect_one_result("activation " + std::to_string(static_cast<int>(activation)),
+                      [&](const Kernels& kernels) {
+                        std::vector<float> out(x.size());
+                        kernels.gate(activation, x.data(), nullptr, x.size(), out.data());
+                        return out;
+                      });
+  }
+}
+
+TEST(AcrossSets, DeltaRules) {
+  std::mt19937 random(26);
+  for (const bool edges : {false, true}) {
+    for (const std::size_t key_dim : {1, 3, 64, 128}) {
+      for (const std::size_t value_dim : {1, 16, 31, 33, 64, 128, 200}) {
+        const auto state = mixed(key_dim * value_dim, random, edges);
+        const auto query = mixed(key_dim, random, edges);
+        auto key = mixed(key_dim, random, false);
+        const auto value = mixed(value_dim, random, edges);
+        if (edges && key_dim == 3) key[1] = value_dim % 2 == 0 ? NAN : kInfinity;
+        expect_one_result(
+            "delta_rule, " + std::to_string(key_dim) + " x " + std::to_string(value_dim),
+            [&](const Kernels& kernels) {
+              auto out = state;
+              out.resize(state.size() + value_dim);
+              kernels.delta_rule({.state = out.data(),
+                                  .query = query.data(),
+                                  .key = key.data(),
+                                  .value = value.data(),
+                                  .decay = 0.93F,
+                                  .beta = 0.7F,
+                                  .key_dim = key_dim,
+                                  .value_dim = value_dim,
+                                  .output = out.data() + state.size()});
+              return out;
+            });
+      }
+    }
+  }
+}
+
+TEST(AcrossSets, ShortConvolutions) {
+  std::mt19937 random(27);
+  for (const bool edges : {false, true}) {
+    for (const std::size_t width : {1, 2, 3, 4, 8}) {
+      for (const std::size_t channels : kLengths) {
+        const auto inputs = mixed(width * channels, random, edges);
+        const auto weights = mixed(width * channels, random, edges);
+        const auto bias = mixed(channels, random, edges);
+        std::vector<const float*> rows;
+        for (std::size_t j = 0; j < width; ++j)
+          rows.push_back(j == 0 && channels % 2 == 0 ? nullptr : inputs.data() + j * channels);
+        expect_one_result("short_conv, " + std::to_string(width) + " x " + std::to_string(channels),
+                          [&](const Kernels& kernels) {
+                            std::vector<float> out(channels);
+                            kernels.short_conv({.rows = rows.data(),
+                                                .weights = weights.data(),
+                                                .bias = channels % 3 == 0 ? nullptr : bias.data(),
+                                                .width = width,
+                                                .channels = channels,
+                                                .output = out.data()});
+                            return out;
+                          });
+      }
+    }
   }
 }
 

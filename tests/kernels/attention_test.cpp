@@ -57,7 +57,13 @@ struct Context {
 struct Case {
   std::size_t first, rows, heads, head_dim, window;
   CacheType type;
+  float softcap = 0.0F;
+  bool sinks = false;
+  bool causal = true;
 };
+
+// Of each head: below all scores, among them, above them.
+constexpr float kSinks[] = {0.5F, -30.0F, 4.0F, 30.0F, -1.0F, 2.5F, 0.0F, -INFINITY};
 
 AttentionArgs arguments(const Context& context, const Case& c, const std::vector<float>& query,
                         std::vector<float>& output) {
@@ -73,30 +79,51 @@ AttentionArgs arguments(const Context& context, const Case& c, const std::vector
           .head_dim = c.head_dim,
           .first_position = c.first,
           .window = c.window,
-          .scale = 1.0F / std::sqrt(static_cast<float>(c.head_dim))};
+          .scale = 1.0F / std::sqrt(static_cast<float>(c.head_dim)),
+          .causal = c.causal,
+          .softcap = c.softcap,
+          .sinks = c.sinks ? kSinks : nullptr};
 }
 
 TEST_P(Attention, IsNearTheSoftmaxInDouble) {
-  const Case cases[] = {{0, 1, 1, 8, 0, CacheType::kF32},      {0, 20, 2, 12, 0, CacheType::kF32},
-                        {15, 3, 3, 64, 0, CacheType::kF32},    {16, 1, 4, 64, 0, CacheType::kF16},
-                        {0, 70, 1, 128, 0, CacheType::kF32},   {5, 50, 5, 33, 7, CacheType::kF32},
-                        {100, 9, 8, 80, 16, CacheType::kF16},  {31, 2, 1, 256, 1, CacheType::kF32},
-                        {63, 33, 2, 96, 48, CacheType::kF16},  {4000, 2, 3, 64, 0, CacheType::kF32},
-                        {9000, 1, 1, 128, 0, CacheType::kF16}, {2, 1, 1, 1, 0, CacheType::kF32},
-                        {40, 3, 2, 128, 0, CacheType::kBF16},  {1, 30, 7, 72, 9, CacheType::kBF16},
-                        {1020, 9, 6, 64, 0, CacheType::kQ8_0}, {3, 20, 5, 80, 30, CacheType::kQ8_0},
-                        {8, 3, 1, 33, 0, CacheType::kQ8_0}};
+  const Case cases[] = {{0, 1, 1, 8, 0, CacheType::kF32},
+                        {0, 20, 2, 12, 0, CacheType::kF32},
+                        {15, 3, 3, 64, 0, CacheType::kF32},
+                        {16, 1, 4, 64, 0, CacheType::kF16},
+                        {0, 70, 1, 128, 0, CacheType::kF32},
+                        {5, 50, 5, 33, 7, CacheType::kF32},
+                        {100, 9, 8, 80, 16, CacheType::kF16},
+                        {31, 2, 1, 256, 1, CacheType::kF32},
+                        {63, 33, 2, 96, 48, CacheType::kF16},
+                        {4000, 2, 3, 64, 0, CacheType::kF32},
+                        {9000, 1, 1, 128, 0, CacheType::kF16},
+                        {2, 1, 1, 1, 0, CacheType::kF32},
+                        {40, 3, 2, 128, 0, CacheType::kBF16},
+                        {1, 30, 7, 72, 9, CacheType::kBF16},
+                        {1020, 9, 6, 64, 0, CacheType::kQ8_0},
+                        {3, 20, 5, 80, 30, CacheType::kQ8_0},
+                        {8, 3, 1, 33, 0, CacheType::kQ8_0},
+                        {0, 20, 8, 64, 0, CacheType::kF32, 3.0F},
+                        {70, 5, 3, 80, 30, CacheType::kF16, 50.0F},
+                        {0, 20, 8, 64, 0, CacheType::kF32, 0.0F, true},
+                        {2050, 2, 8, 32, 0, CacheType::kQ8_0, 0.0F, true},
+                        {1500, 9, 3, 64, 128, CacheType::kBF16, 0.0F, true},
+                        {0, 33, 5, 64, 0, CacheType::kF32, 0.0F, false, false},
+                        {0, 1, 5, 64, 0, CacheType::kF32, 0.0F, false, false},
+                        {1000, 70, 2, 24, 0, CacheType::kF16, 0.0F, false, false},
+                        {30, 20, 8, 40, 0, CacheType::kF16, 2.0F, true, false}};
   std::mt19937 random(3);
   for (const Case& c : cases) {
-    SCOPED_TRACE(fmt::format("first={} rows={} heads={} dim={} window={} {}", c.first, c.rows,
-                             c.heads, c.head_dim, c.window, info(c.type).name));
+    SCOPED_TRACE(fmt::format(
+        "first={} rows={} heads={} dim={} window={} {} softcap={} sinks={} causal={}", c.first,
+        c.rows, c.heads, c.head_dim, c.window, info(c.type).name, c.softcap, c.sinks, c.causal));
     const Context context(kernels(), c.type, c.first + c.rows, c.head_dim, random);
     const auto query = reference::random_floats(c.rows * c.heads * c.head_dim, random, 2);
     std::vector<float> output(query.size(), NAN);
     const AttentionArgs args = arguments(context, c, query, output);
     kernels().attention(args);
     for (std::size_t i = 0; i < c.rows * c.heads; ++i) {
-      const std::size_t last = c.first + i / c.heads;
+      const std::size_t last = c.first + (c.causal ? i / c.heads : c.rows - 1);
       const std::size_t first = c.window != 0 && last + 1 > c.window ? last + 1 - c.window : 0;
       std::vector<double> weights;
       double top = -INFINITY;
@@ -105,10 +132,13 @@ TEST_P(Attention, IsNearTheSoftmaxInDouble) {
         for (std::size_t d = 0; d < c.head_dim; ++d) {
           score += double{query[i * c.head_dim + d]} * context.key(p, d);
         }
-        weights.push_back(score * double{args.scale});
+        score *= double{args.scale};
+        if (c.softcap != 0.0F) score = c.softcap * std::tanh(score / c.softcap);
+        weights.push_back(score);
         top = std::max(top, weights.back());
       }
-      double sum = 0;
+      const double sink = c.sinks ? kSinks[i % c.heads] : -INFINITY;
+      double sum = std::exp(sink - top);
       for (double& w : weights) sum += w = std::exp(w - top);
       for (std::size_t d = 0; d < c.head_dim; ++d) {
         double expected = 0;
@@ -129,7 +159,10 @@ TEST_P(Attention, HasTheSameBitsInEveryCompany) {
     c.type = kCacheTypes[*rc::gen::inRange<std::size_t>(0, std::size(kCacheTypes))].type;
     c.head_dim = *rc::gen::element<std::size_t>(8, 12, 17, 64, 80, 128);
     c.heads = *rc::gen::inRange<std::size_t>(1, 9);
-    c.window = *rc::gen::element<std::size_t>(0, 0, 1, 5, 16, 40);
+    c.causal = *rc::gen::inRange(0, 4) > 0;
+    c.window = c.causal ? *rc::gen::element<std::size_t>(0, 0, 1, 5, 16, 40) : 0;
+    c.softcap = *rc::gen::element(0.0F, 4.0F);
+    c.sinks = *rc::gen::arbitrary<bool>();
     c.first = *rc::gen::inRange<std::size_t>(0, 90);
     c.rows = *rc::gen::inRange<std::size_t>(1, 80);
     std::mt19937 random(*rc::gen::arbitrary<unsigned>());
@@ -143,8 +176,8 @@ TEST_P(Attention, HasTheSameBitsInEveryCompany) {
     const std::size_t from = *rc::gen::inRange<std::size_t>(0, c.rows);
     const std::size_t to = *rc::gen::inRange<std::size_t>(from + 1, c.rows + 1);
     Case part = c;
-    part.first = c.first + from;
     part.rows = to - from;
+    part.first = c.causal ? c.first + from : end - part.rows;
     Context narrow = context;
     const std::size_t seen =
         c.window != 0 && part.first + 1 > c.window ? part.first + 1 - c.window : 0;
@@ -167,14 +200,19 @@ TEST_P(Attention, HasTheSameBitsInEveryCompany) {
       RC_ASSERT(output[i] == whole[from * width + i]);
     }
     // One head alone.
+    const std::size_t head = *rc::gen::inRange<std::size_t>(0, c.heads);
+    const std::size_t offset = head * c.head_dim;
     Case single = c;
     single.heads = 1;
     std::vector<float> one(query.size(), NAN);
     AttentionArgs args = arguments(context, single, query, one);
+    args.query += offset;
+    args.output += offset;
     args.query_stride = args.output_stride = width;
+    if (args.sinks != nullptr) args.sinks += head;
     kernels().attention(args);
     for (std::size_t row = 0; row < c.rows; ++row) {
-      for (std::size_t d = 0; d < c.head_dim; ++d) {
+      for (std::size_t d = offset; d < offset + c.head_dim; ++d) {
         RC_ASSERT(one[row * width + d] == whole[row * width + d]);
       }
     }
@@ -186,14 +224,18 @@ TEST_P(Attention, HasTheSameBitsInEveryCompany) {
 TEST_P(Attention, MergesSegmentsToTheSameBits) {
   std::mt19937 random(6);
   for (const CacheTypeInfo& type : kCacheTypes) {
-    for (const std::size_t window : {0, 7, 1100}) {
+    for (const int variant : {0, 1, 2, 3, 4, 5}) {
+      constexpr std::size_t kWindows[] = {0, 7, 1100, 0, 7, 0};
       const Case c{.first = 2 * kAttentionSegment - 5,
                    .rows = 9,
                    .heads = 3,
                    .head_dim = 24,
-                   .window = window,
-                   .type = type.type};
-      SCOPED_TRACE(fmt::format("{} window={}", type.name, window));
+                   .window = kWindows[variant],
+                   .type = type.type,
+                   .softcap = variant == 3 ? 4.0F : 0.0F,
+                   .sinks = variant >= 3,
+                   .causal = variant != 5};
+      SCOPED_TRACE(fmt::format("{} variant {}", type.name, variant));
       const Context context(kernels(), c.type, c.first + c.rows, c.head_dim, random);
       const std::size_t width = c.heads * c.head_dim;
       const auto query = reference::random_floats(c.rows * width, random, 2);
@@ -201,7 +243,7 @@ TEST_P(Attention, MergesSegmentsToTheSameBits) {
       kernels().attention(arguments(context, c, query, whole));
       for (std::size_t row = 0; row < c.rows; ++row) {
         Case single = c;
-        single.first += row;
+        single.first += c.causal ? row : c.rows - 1;
         single.rows = 1;
         const std::vector<float> some(
             query.begin() + static_cast<std::ptrdiff_t>(row * width),
@@ -235,12 +277,30 @@ TEST_P(Attention, MergesSegmentsToTheSameBits) {
       for (std::size_t i = 0; i < c.rows * c.heads; ++i) {
         std::vector<float> output(c.head_dim, NAN);
         kernels().merge_attention(parts.data() + i * kSegments * floats, kSegments, floats,
-                                  c.head_dim, output.data());
+                                  c.head_dim, c.sinks ? kSinks + i % c.heads : nullptr,
+                                  output.data());
         for (std::size_t d = 0; d < c.head_dim; ++d)
           ASSERT_EQ(output[d], whole[i * c.head_dim + d]) << i << " dim " << d;
       }
     }
   }
+}
+
+// A sink that nothing reaches takes nothing, to the bit; one above everything takes all.
+TEST_P(Attention, SinksTakeTheirShare) {
+  std::mt19937 random(8);
+  Case c{.first = 40, .rows = 3, .heads = 2, .head_dim = 20, .window = 0, .type = CacheType::kF32};
+  const Context context(kernels(), c.type, 43, c.head_dim, random);
+  const auto query = reference::random_floats(c.rows * c.heads * c.head_dim, random);
+  std::vector<float> without(query.size(), NAN);
+  kernels().attention(arguments(context, c, query, without));
+  std::vector<float> output(query.size(), NAN);
+  AttentionArgs args = arguments(context, c, query, output);
+  const float sinks[] = {-INFINITY, 1e30F};
+  args.sinks = sinks;
+  kernels().attention(args);
+  for (std::size_t i = 0; i < output.size(); ++i)
+    EXPECT_EQ(output[i], i / c.head_dim % 2 == 0 ? without[i] : 0.0F) << i;
 }
 
 // Scores far apart: the running maximum moves late and far, early weights vanish without NaN.

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <limits>
 
@@ -31,6 +32,64 @@ TEST_P(Elementwise, RmsNorm) {
     std::copy(x.begin(), x.end(), moved.begin() + 1);
     kernels().rms_norm(moved.data() + 1, weight.data(), n, 1e-5F, moved.data() + 1);
     for (std::size_t i = 0; i < n; ++i) EXPECT_EQ(moved[i + 1], out[i]);
+    // Without weights as with ones.
+    std::vector<float> bare(n, NAN);
+    kernels().rms_norm(x.data(), nullptr, n, 1e-5F, bare.data());
+    kernels().rms_norm(x.data(), std::vector<float>(n, 1.0F).data(), n, 1e-5F, out.data());
+    EXPECT_EQ(bare, out);
+  }
+}
+
+TEST_P(Elementwise, LayerNorm) {
+  std::mt19937 random(11);
+  for (const std::size_t n : kSizes) {
+    SCOPED_TRACE(n);
+    auto x = reference::random_floats(n, random, 3);
+    for (float& v : x) v += 5.0F;
+    const auto weight = reference::random_floats(n, random);
+    const auto bias = reference::random_floats(n, random);
+    const auto count = static_cast<double>(n);
+    double mean = 0;
+    for (const float v : x) mean += v / count;
+    double variance = 0;
+    for (const float v : x) variance += (v - mean) * (v - mean) / count;
+    const double scale = 1 / std::sqrt(variance + 1e-5);
+    for (const float* b : {bias.data(), static_cast<const float*>(nullptr)}) {
+      for (const float* w : {weight.data(), static_cast<const float*>(nullptr)}) {
+        std::vector<float> out(n, NAN);
+        kernels().layer_norm(x.data(), w, b, n, 1e-5F, out.data());
+        for (std::size_t i = 0; i < n; ++i) {
+          const double product = (x[i] - mean) * scale * (w == nullptr ? 1 : w[i]);
+          EXPECT_NEAR(out[i], product + (b == nullptr ? 0 : b[i]), 2e-6 * (1 + std::abs(product)));
+        }
+        std::vector<float> moved(n + 1);
+        std::copy(x.begin(), x.end(), moved.begin() + 1);
+        kernels().layer_norm(moved.data() + 1, w, b, n, 1e-5F, moved.data() + 1);
+        for (std::size_t i = 0; i < n; ++i) EXPECT_EQ(moved[i + 1], out[i]);
+      }
+    }
+  }
+}
+
+TEST_P(Elementwise, L2Norm) {
+  std::mt19937 random(12);
+  for (const std::size_t n : kSizes) {
+    const auto x = reference::random_floats(n, random, 3);
+    double sum = 0;
+    for (const float v : x) sum += double{v} * v;
+    std::vector<float> out(n, NAN);
+    kernels().l2_norm(x.data(), n, 1e-6F, out.data());
+    for (std::size_t i = 0; i < n; ++i) {
+      const double expected = x[i] / std::sqrt(sum + 1e-6);
+      EXPECT_NEAR(out[i], expected, 1e-6 * std::abs(expected));
+    }
+    std::vector<float> moved(n + 1);
+    std::copy(x.begin(), x.end(), moved.begin() + 1);
+    kernels().l2_norm(moved.data() + 1, n, 1e-6F, moved.data() + 1);
+    for (std::size_t i = 0; i < n; ++i) EXPECT_EQ(moved[i + 1], out[i]);
+    // Nothing is divided by zero.
+    kernels().l2_norm(std::vector<float>(n, 0.0F).data(), n, 1e-6F, out.data());
+    EXPECT_EQ(out, std::vector<float>(n, 0.0F));
   }
 }
 
@@ -57,13 +116,13 @@ TEST_P(Elementwise, Rope) {
   }
 }
 
-TEST_P(Elementwise, SiluMulOverTheWholeRange) {
+TEST_P(Elementwise, SiluOverTheWholeRange) {
   // silu(g) with up = 1 + e^-g gives g back but for the exponential's error.
   std::vector<float> gate;
   for (float g = -104.0F; g < 104.0F; g += 0.0007F) gate.push_back(g);
   std::vector<float> up(gate.size(), 1.0F);
   std::vector<float> out(gate.size(), NAN);
-  kernels().silu_mul(gate.data(), up.data(), gate.size(), out.data());
+  kernels().gate(Activation::kSilu, gate.data(), up.data(), gate.size(), out.data());
   double worst = 0;
   for (std::size_t i = 0; i < gate.size(); ++i) {
     const double expected = gate[i] / (1 + std::exp(-double{gate[i]}));
@@ -79,16 +138,121 @@ TEST_P(Elementwise, SiluMulOverTheWholeRange) {
 
   for (const std::size_t n : kSizes) {
     std::vector<float> moved(n + 1, 1.0F);
-    kernels().silu_mul(gate.data() + gate.size() / 2, moved.data() + 1, n, moved.data() + 1);
+    kernels().gate(Activation::kSilu, gate.data() + gate.size() / 2, moved.data() + 1, n,
+                   moved.data() + 1);
     for (std::size_t i = 0; i < n; ++i) EXPECT_EQ(moved[i + 1], out[gate.size() / 2 + i]);
   }
   const float ends[] = {-std::numeric_limits<float>::infinity(), -1e30F, 1e30F, NAN, 0.0F};
   float result[5];
-  kernels().silu_mul(ends, std::vector<float>(5, 1.0F).data(), 5, result);
+  kernels().gate(Activation::kSilu, ends, std::vector<float>(5, 1.0F).data(), 5, result);
   EXPECT_TRUE(std::isnan(result[3]));
   EXPECT_EQ(result[1], 0.0F);
   EXPECT_EQ(result[2], 1e30F);
   EXPECT_EQ(result[4], 0.0F);
+}
+
+struct GateCase {
+  Activation activation;
+  long double (*exact)(long double gate, long double up);
+};
+
+long double clamped(long double x) { return std::clamp(x, -7.0L, 7.0L); }
+
+constexpr GateCase kGates[] = {
+    {Activation::kSilu, [](long double g, long double u) { return g / (1 + std::exp(-g)) * u; }},
+    {Activation::kGeluTanh,
+     [](long double g, long double u) {
+       const long double root = std::sqrt(2 / std::acos(-1.0L));
+       return g / 2 * (1 + std::tanh(root * (g + 0.044715L * g * g * g))) * u;
+     }},
+    {Activation::kGelu,
+     [](long double g, long double u) { return g / 2 * (1 + std::erf(g / std::sqrt(2.0L))) * u; }},
+    {Activation::kRelu2,
+     [](long double g, long double u) { return std::max(g, 0.0L) * std::max(g, 0.0L) * u; }},
+    {Activation::kClampedSwiglu,
+     [](long double g, long double u) {
+       g = std::min(g, 7.0L);
+       return g / (1 + std::exp(-1.702L * g)) * (clamped(u) + 1);
+     }},
+};
+
+TEST_P(Elementwise, GatesAreNearTheirDefinitions) {
+  std::mt19937 random(13);
+  std::vector<float> gate;
+  for (float g = -60.0F; g < 60.0F; g += 0.0013F) gate.push_back(g);
+  const auto up = reference::random_floats(gate.size(), random, 4);
+  for (const GateCase& c : kGates) {
+    SCOPED_TRACE(static_cast<int>(c.activation));
+    std::vector<float> out(gate.size(), NAN);
+    kernels().gate(c.activation, gate.data(), up.data(), gate.size(), out.data());
+    double worst = 0;
+    for (std::size_t i = 0; i < gate.size(); ++i) {
+      double size = std::abs(double{gate[i]} * up[i]);
+      if (c.activation == Activation::kRelu2) size *= std::abs(gate[i]);
+      if (c.activation == Activation::kClampedSwiglu)
+        size = std::abs(gate[i]) * (std::abs(static_cast<double>(clamped(up[i]))) + 1);
+      const auto exact = static_cast<double>(c.exact(gate[i], up[i]));
+      worst = std::max(worst, std::abs(out[i] - exact) / size);
+    }
+    EXPECT_LT(worst, 2e-7);
+    RecordProperty("worst" + std::to_string(static_cast<int>(c.activation)),
+                   std::to_string(worst * 1e9));
+  }
+}
+
+// Not gated is gated with what changes nothing; in place and with any length: the same bits.
+TEST_P(Elementwise, GatesWithoutUpAndInPlace) {
+  std::mt19937 random(14);
+  for (const GateCase& c : kGates) {
+    SCOPED_TRACE(static_cast<int>(c.activation));
+    for (const std::size_t n : kSizes) {
+      const auto gate = reference::random_floats(n, random, 5);
+      const float nothing = c.activation == Activation::kClampedSwiglu ? 0.0F : 1.0F;
+      std::vector<float> out(n, NAN);
+      std::vector<float> bare(n, NAN);
+      std::vector<float> up(n, nothing);
+      kernels().gate(c.activation, gate.data(), up.data(), n, out.data());
+      kernels().gate(c.activation, gate.data(), nullptr, n, bare.data());
+      EXPECT_EQ(bare, out);
+      kernels().gate(c.activation, gate.data(), up.data(), n, up.data());
+      EXPECT_EQ(up, out);
+      std::vector<float> moved(n + 1);
+      std::copy(gate.begin(), gate.end(), moved.begin() + 1);
+      kernels().gate(c.activation, moved.data() + 1, nullptr, n, moved.data() + 1);
+      for (std::size_t i = 0; i < n; ++i) EXPECT_EQ(moved[i + 1], out[i]);
+    }
+  }
+}
+
+TEST_P(Elementwise, GatesKeepWhatIsNoNumber) {
+  for (const GateCase& c : kGates) {
+    SCOPED_TRACE(static_cast<int>(c.activation));
+    const float gate[] = {NAN, 1.0F, -1.0F, NAN, 1e30F, -1e30F};
+    const float up[] = {1.0F, NAN, NAN, -9.0F, 1.0F, 1.0F};
+    float out[6];
+    kernels().gate(c.activation, gate, up, 6, out);
+    for (const int i : {0, 1, 2, 3}) EXPECT_TRUE(std::isnan(out[i])) << i;
+    EXPECT_GT(out[4], 6.0F);
+    EXPECT_EQ(out[5], 0.0F);
+    kernels().gate(c.activation, gate, nullptr, 1, out);
+    EXPECT_TRUE(std::isnan(out[0]));
+  }
+}
+
+TEST_P(Elementwise, MultiplyAndScale) {
+  std::mt19937 random(15);
+  for (const std::size_t n : kSizes) {
+    const auto x = reference::random_floats(n, random);
+    const auto y = reference::random_floats(n, random);
+    auto product = x;
+    kernels().multiply(product.data(), y.data(), n);
+    auto scaled = x;
+    kernels().scale(scaled.data(), 0.3F, n);
+    for (std::size_t i = 0; i < n; ++i) {
+      EXPECT_EQ(product[i], x[i] * y[i]);
+      EXPECT_EQ(scaled[i], x[i] * 0.3F);
+    }
+  }
 }
 
 TEST_P(Elementwise, Add) {

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "families/open_model.h"
 #include "laws/checker/law_checker.h"
 
 namespace dovetail::laws {
@@ -68,7 +69,7 @@ Request demo_request(std::mt19937& random, const text::Tokenizer& tokenizer) {
 
 DemoModel::DemoModel()
     : model_([] {
-        auto model = load::open_model(DOVETAIL_SOURCE_DIR "/models/demo-arith");
+        auto model = families::open_model(DOVETAIL_SOURCE_DIR "/models/demo-arith");
         if (!model) throw std::runtime_error(model.error().message);
         return *std::move(model);
       }()),

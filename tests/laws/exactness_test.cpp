@@ -11,6 +11,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -25,7 +26,6 @@ namespace dovetail::laws {
 namespace {
 
 using kernels::DataType;
-using load::Architecture;
 
 std::vector<TokenId> random_prompt(std::size_t length, std::uint32_t vocab, std::mt19937& random) {
   std::vector<TokenId> prompt(length);
@@ -129,13 +129,12 @@ struct ModelCase {
 
 void PrintTo(const ModelCase& model, std::ostream* out) { *out << model.name; }
 
-test::RandomModelOptions of(Architecture architecture, DataType type = DataType::kF32,
+test::RandomModelOptions of(std::string_view family, DataType type = DataType::kF32,
                             std::uint32_t window = 0) {
-  test::RandomModelOptions options;
-  options.architecture = architecture;
+  test::RandomModelOptions options = test::options_of(family);
   options.type = type;
   options.sliding_window = window;
-  options.tied_embeddings = architecture == Architecture::kQwen2;
+  options.tied_embeddings = family == "qwen2";
   if (kernels::info(type).elements_per_block > 32) {
     options.hidden_size = options.intermediate_size = 256;
     options.head_dim = 64;
@@ -147,7 +146,7 @@ test::RandomModelOptions of(Architecture architecture, DataType type = DataType:
 // No size is a multiple of any vector's width, and a tile of queries needs several walks over the
 // context.
 test::RandomModelOptions odd(DataType type) {
-  test::RandomModelOptions options = of(Architecture::kQwen3, type, 37);
+  test::RandomModelOptions options = of("qwen3", type, 37);
   options.hidden_size = 70;
   options.intermediate_size = 53;
   options.heads = 10;
@@ -158,37 +157,37 @@ test::RandomModelOptions odd(DataType type) {
 }
 
 // Experts of enough work that several lanes share one where few rows choose them.
-test::RandomModelOptions with_experts(Architecture architecture, DataType type,
-                                      std::uint32_t experts, std::uint32_t used) {
-  test::RandomModelOptions options = of(architecture, type);
+test::RandomModelOptions with_experts(std::string_view family, DataType type, std::uint32_t experts,
+                                      std::uint32_t used) {
+  test::RandomModelOptions options = of(family, type);
   options.intermediate_size = 192;
   options.experts = experts;
   options.experts_used = used;
-  options.experts_normalized = architecture == Architecture::kMixtral;
+  options.experts_normalized = family == "mixtral";
   return options;
 }
 
 std::vector<ModelCase> model_cases() {
-  return {{"LlamaF32", of(Architecture::kLlama)},
-          {"LlamaF16", of(Architecture::kLlama, DataType::kF16)},
-          {"LlamaBF16", of(Architecture::kLlama, DataType::kBF16)},
-          {"LlamaQ8_0", of(Architecture::kLlama, DataType::kQ8_0)},
-          {"LlamaQ4_0", of(Architecture::kLlama, DataType::kQ4_0)},
-          {"LlamaQ4_K", of(Architecture::kLlama, DataType::kQ4_K)},
-          {"LlamaQ5_K", of(Architecture::kLlama, DataType::kQ5_K)},
-          {"LlamaQ6_K", of(Architecture::kLlama, DataType::kQ6_K)},
-          {"LlamaQ4_1", of(Architecture::kLlama, DataType::kQ4_1)},
-          {"LlamaQ3_K", of(Architecture::kLlama, DataType::kQ3_K)},
-          {"LlamaIQ4_XS", of(Architecture::kLlama, DataType::kIQ4_XS)},
-          {"LlamaMXFP4", of(Architecture::kLlama, DataType::kMXFP4)},
-          {"LlamaNVFP4", of(Architecture::kLlama, DataType::kNVFP4)},
-          {"LlamaINT4_128", of(Architecture::kLlama, DataType::kINT4_128)},
-          {"LlamaFP8_E4M3", of(Architecture::kLlama, DataType::kFP8_E4M3)},
-          {"MistralWindow", of(Architecture::kMistral, DataType::kBF16, 21)},
-          {"Qwen2", of(Architecture::kQwen2, DataType::kQ8_0)},
-          {"Qwen3", of(Architecture::kQwen3, DataType::kBF16)},
-          {"Mixtral", with_experts(Architecture::kMixtral, DataType::kBF16, 4, 2)},
-          {"Qwen3Moe", with_experts(Architecture::kQwen3Moe, DataType::kQ8_0, 7, 3)},
+  return {{"LlamaF32", of("llama")},
+          {"LlamaF16", of("llama", DataType::kF16)},
+          {"LlamaBF16", of("llama", DataType::kBF16)},
+          {"LlamaQ8_0", of("llama", DataType::kQ8_0)},
+          {"LlamaQ4_0", of("llama", DataType::kQ4_0)},
+          {"LlamaQ4_K", of("llama", DataType::kQ4_K)},
+          {"LlamaQ5_K", of("llama", DataType::kQ5_K)},
+          {"LlamaQ6_K", of("llama", DataType::kQ6_K)},
+          {"LlamaQ4_1", of("llama", DataType::kQ4_1)},
+          {"LlamaQ3_K", of("llama", DataType::kQ3_K)},
+          {"LlamaIQ4_XS", of("llama", DataType::kIQ4_XS)},
+          {"LlamaMXFP4", of("llama", DataType::kMXFP4)},
+          {"LlamaNVFP4", of("llama", DataType::kNVFP4)},
+          {"LlamaINT4_128", of("llama", DataType::kINT4_128)},
+          {"LlamaFP8_E4M3", of("llama", DataType::kFP8_E4M3)},
+          {"MistralWindow", of("mistral", DataType::kBF16, 21)},
+          {"Qwen2", of("qwen2", DataType::kQ8_0)},
+          {"Qwen3", of("qwen3", DataType::kBF16)},
+          {"Mixtral", with_experts("mixtral", DataType::kBF16, 4, 2)},
+          {"Qwen3Moe", with_experts("qwen3_moe", DataType::kQ8_0, 7, 3)},
           {"OddSizesF32", odd(DataType::kF32)},
           {"OddSizesBF16", odd(DataType::kBF16)}};
 }
@@ -360,7 +359,7 @@ TEST_P(Models, AnswerTheSameInLargeSteps) {
 TEST(Kernels, OfEveryInstructionSetAnswerTheSame) {
   for (const kernels::Kernels* kernels : kernels::available_kernels()) {
     for (const DataType type : {DataType::kF32, DataType::kBF16, DataType::kQ8_0}) {
-      const auto model = test::random_model(of(Architecture::kLlama, type));
+      const auto model = test::random_model(of("llama", type));
       const std::vector<Arrival> arrivals = source_case(8, 48, model->config.vocab_size);
       for (const std::uint32_t lanes : kLanes) {
         EngineOptions options = batch_options(4, 3, lanes);
@@ -375,7 +374,7 @@ TEST(Kernels, OfEveryInstructionSetAnswerTheSame) {
 
 // The law holds whatever type keys and values are stored in.
 TEST(Caches, OfEveryTypeLeaveNoTraceOfTheBatch) {
-  const auto model = test::random_model(of(Architecture::kLlama, DataType::kF32));
+  const auto model = test::random_model(of("llama", DataType::kF32));
   const std::vector<Arrival> arrivals = source_case(8, 48, model->config.vocab_size);
   for (const kernels::CacheTypeInfo& cache : kernels::kCacheTypes) {
     EngineOptions options = batch_options(4, 5, 2);
@@ -391,7 +390,7 @@ TEST(Kernels, OfAllInstructionSetsAnswerAlike) {
   for (const DataType type :
        {DataType::kF32, DataType::kF16, DataType::kBF16, DataType::kQ8_0, DataType::kQ4_K}) {
     for (const kernels::CacheTypeInfo& cache : kernels::kCacheTypes) {
-      const auto model = test::random_model(of(Architecture::kLlama, type));
+      const auto model = test::random_model(of("llama", type));
       std::vector<Arrival> arrivals = source_case(8, 48, model->config.vocab_size);
       for (std::size_t i = 0; i < arrivals.size(); i += 2) {
         arrivals[i].request.sampling.temperature = 0.8F;
@@ -419,13 +418,12 @@ TEST(Kernels, OfAllInstructionSetsAnswerAlike) {
 // Weights give the same bits from packed panels as from the file, where a panel is not full and
 // where the output is the embedding as well; and packing tells when all is done.
 TEST(Packing, LeavesEveryBitAsItIs) {
-  test::RandomModelOptions tied = of(Architecture::kQwen2, DataType::kQ5_1);
+  test::RandomModelOptions tied = of("qwen2", DataType::kQ5_1);
   tied.vocab_size = 101;
   for (const test::RandomModelOptions& options :
-       {tied, of(Architecture::kLlama, DataType::kQ6_K),
-        of(Architecture::kLlama, DataType::kIQ4_XS), of(Architecture::kLlama, DataType::kNVFP4),
-        of(Architecture::kLlama, DataType::kINT4_32),
-        with_experts(Architecture::kQwen3Moe, DataType::kQ4_0, 7, 3)}) {
+       {tied, of("llama", DataType::kQ6_K), of("llama", DataType::kIQ4_XS),
+        of("llama", DataType::kNVFP4), of("llama", DataType::kINT4_32),
+        with_experts("qwen3_moe", DataType::kQ4_0, 7, 3)}) {
     const auto model = test::random_model(options);
     const std::vector<Arrival> arrivals = source_case(6, 24, model->config.vocab_size);
     EngineOptions engine = batch_options(4, 8, 2);

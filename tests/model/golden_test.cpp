@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cores/executor.h"
+#include "families/open_model.h"
 #include "kernels/kernels.h"
 #include "load/model_source.h"
 #include "model/cache.h"
@@ -73,7 +74,7 @@ double relative_error(std::span<const float> got, std::span<const float> wanted)
 class GoldenModels : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    auto opened = load::open_model(kModels / GetParam());
+    auto opened = families::open_model(kModels / GetParam());
     ASSERT_TRUE(opened.has_value()) << opened.error().message;
     source_ = *std::move(opened);
     std::ifstream(kModels / GetParam() / "golden.json") >> golden_;

@@ -35,20 +35,15 @@ std::size_t resident_bytes() {
 std::size_t matrix_bytes() { return kWeightRows * kernels::row_bytes(kWeightType, kWeightColumns); }
 
 // Weights without a model: matrices one after another in a file.
-DecoderWeights weights_in(const load::MappedFile& file) {
-  DecoderWeights weights;
+ModelWeights weights_in(const load::MappedFile& file) {
+  ModelWeights weights;
   const std::byte* at = file.bytes().data();
   const auto next = [&] {
     const Matrix matrix = {kWeightType, kWeightRows, kWeightColumns, at, false};
     at += matrix_bytes();
     return matrix;
   };
-  for (std::size_t i = 0; i < kWeightLayers; ++i) {
-    LayerWeights& layer = weights.layers.emplace_back();
-    for (Matrix* matrix : {&layer.query, &layer.key, &layer.value, &layer.attention_output})
-      *matrix = next();
-    layer.feed_forward.push_back({next(), next(), next()});
-  }
+  for (std::size_t i = 0; i < kWeightLayers * 7; ++i) weights.matrices[std::to_string(i)] = next();
   return weights;
 }
 
@@ -71,7 +66,7 @@ TEST_P(PackWeights, NeedsTheMemoryOfTheWeightsAndOneMatrixPerThread) {
   const std::size_t all = kWeightLayers * 7 * matrix_bytes();
   const auto path = folder.write("weights", file_of_weights(all));
   const auto file = *load::MappedFile::open(path);
-  DecoderWeights weights = weights_in(*file);
+  ModelWeights weights = weights_in(*file);
   const std::size_t before = resident_bytes();
   std::size_t most = 0, last = 0;
   PackOptions options;
@@ -92,7 +87,7 @@ TEST_P(PackWeights, NeedsTheMemoryOfTheWeightsAndOneMatrixPerThread) {
   constexpr std::size_t kSlack = std::size_t{6} << 20;
   EXPECT_LE(most - before, packed + options.threads * matrix_bytes() + kSlack);
   EXPECT_LE(resident_bytes() - before, packed + kSlack);
-  for (const LayerWeights& layer : weights.layers) EXPECT_TRUE(layer.feed_forward[0].down.packed);
+  for (const auto& [name, matrix] : weights.matrices) EXPECT_TRUE(matrix.packed) << name;
 }
 
 // The file's own bytes remain what they were, for what still reads them.
@@ -100,7 +95,7 @@ TEST_P(PackWeights, LeavesTheFileAsItIs) {
   const test::TempFolder folder;
   const std::string data = file_of_weights(kWeightLayers * 7 * matrix_bytes());
   const auto file = *load::MappedFile::open(folder.write("weights", data));
-  DecoderWeights weights = weights_in(*file);
+  ModelWeights weights = weights_in(*file);
   PackOptions options;
   options.threads = GetParam();
   ASSERT_TRUE(pack_weights(weights, kernels::best_kernels(), options));

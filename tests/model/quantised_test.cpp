@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cores/executor.h"
+#include "families/open_model.h"
 #include "kernels/kernels.h"
 #include "load/model_source.h"
 #include "model/cache.h"
@@ -35,7 +36,7 @@ std::vector<std::string> folder_names() {
   return names;
 }
 
-std::vector<float> last_logits(DecoderWeights weights, const kernels::Kernels& kernels,
+std::vector<float> last_logits(ModelWeights weights, const kernels::Kernels& kernels,
                                std::span<const std::int32_t> tokens) {
   cores::Executor executor(cores::Topology::of_lanes(2), {});
   Decoder model(std::move(weights), kernels, executor);
@@ -51,7 +52,7 @@ std::vector<float> last_logits(DecoderWeights weights, const kernels::Kernels& k
 class QuantisedFolders : public testing::TestWithParam<std::string> {};
 
 TEST_P(QuantisedFolders, LogitsAgreeWithNumpyInRowsAndPacked) {
-  const auto source = load::open_model(kFolders / GetParam());
+  const auto source = families::open_model(kFolders / GetParam());
   ASSERT_TRUE(source.has_value()) << source.error().message;
   nlohmann::json golden;
   std::ifstream(kFolders / GetParam() / "golden.json") >> golden;
@@ -62,13 +63,13 @@ TEST_P(QuantisedFolders, LogitsAgreeWithNumpyInRowsAndPacked) {
   for (const kernels::Kernels* kernels : kernels::available_kernels()) {
     std::vector<float> results[2];
     for (const bool pack : {false, true}) {
-      DecoderWeights weights = bind_weights(*source, *kernels);
+      ModelWeights weights = bind_weights(*source, *kernels);
       PackOptions options;
       options.threads = 2;
       options.pack = pack;
       ASSERT_TRUE(pack_weights(weights, *kernels, options).has_value());
-      EXPECT_NE(weights.layers[0].query.data, nullptr);
-      EXPECT_EQ(weights.layers[0].query.packed, pack && whole);
+      EXPECT_NE(weights.matrix("blk.0.attn_q.weight").data, nullptr);
+      EXPECT_EQ(weights.matrix("blk.0.attn_q.weight").packed, pack && whole);
       results[pack ? 1 : 0] = last_logits(std::move(weights), *kernels, tokens);
     }
     EXPECT_EQ(results[0], results[1]) << kernels->name;

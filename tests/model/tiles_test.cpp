@@ -63,13 +63,14 @@ class Machine {
 
   bool has_cache_of(const Machine& other) const {
     const CacheShape& shape = cache_.shape();
-    for (std::uint32_t layer = 0; layer < shape.layers; ++layer) {
-      for (std::uint32_t head = 0; head < shape.kv_heads; ++head) {
+    for (std::uint32_t layer = 0; layer < shape.layers().size(); ++layer) {
+      const CacheShape::Layer& of = shape.layers()[layer];
+      for (std::uint32_t head = 0; head < of.kv_heads; ++head) {
         for (std::uint32_t block = 0; block < kBlocks; ++block) {
           if (std::memcmp(cache_.keys(layer, head, block), other.cache_.keys(layer, head, block),
-                          shape.tile_bytes()) != 0 ||
+                          of.tile_bytes) != 0 ||
               std::memcmp(cache_.values(layer, head, block),
-                          other.cache_.values(layer, head, block), shape.tile_bytes()) != 0)
+                          other.cache_.values(layer, head, block), of.tile_bytes) != 0)
             return false;
         }
       }
@@ -211,7 +212,7 @@ int differences_between_graphs(const char* topology) {
   options.max_context = kPrefix + 8 * kHalfTile;
   const auto source = test::random_model(options);
   std::vector<Cut> cuts = cuts_with_graphs_of_their_own();
-  EXPECT_GT(cuts.size(), Decoder::kMostGraphs);
+  EXPECT_GT(cuts.size(), Graphs::kMost);
   if (!test::kSanitized) {
     for (std::size_t i = cuts.size() - 1; i-- > 0;) cuts.push_back(cuts[i]);
   }
@@ -253,13 +254,12 @@ TEST_P(Tiles, LeaveNoTraceWithExperts) {
 
 // Rows that products and the cache hold in another form; biases; a window that ends within tiles.
 TEST_P(Tiles, LeaveNoTraceInWhatRowsBecome) {
-  test::RandomModelOptions options;
-  options.architecture = load::Architecture::kQwen2;
+  test::RandomModelOptions options = test::options_of("qwen2");
   options.type = kernels::DataType::kQ8_0;
   options.sliding_window = 210;
   EXPECT_EQ(differences(GetParam(), options, test::rounds(5), kernels::CacheType::kF16), 0);
   EXPECT_EQ(differences(GetParam(), options, test::rounds(5), kernels::CacheType::kQ8_0), 0);
-  options.architecture = load::Architecture::kQwen3;
+  options = test::options_of("qwen3");
   options.type = kernels::DataType::kBF16;
   options.sliding_window = 37;
   EXPECT_EQ(differences(GetParam(), options, test::rounds(5), kernels::CacheType::kBF16), 0);

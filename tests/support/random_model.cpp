@@ -86,29 +86,63 @@ class Builder {
   std::normal_distribution<float> normal_;
 };
 
+load::ModelConfig describe(const RandomModelOptions& options) {
+  load::ModelConfig config;
+  config.family = options.family;
+  config.vocab_size = options.vocab_size;
+  config.hidden_size = options.hidden_size;
+  config.max_context = options.max_context;
+  config.tied_embeddings = options.tied_embeddings;
+  config.ropes.emplace_back();
+  const load::NormConfig norm = {.kind = load::NormKind::kRms};
+  config.output_norm = norm;
+
+  load::AttentionConfig attention;
+  attention.heads = options.heads;
+  attention.kv_heads = options.kv_heads;
+  attention.head_dim = options.head_dim;
+  attention.window = options.sliding_window;
+  attention.scale = 1.0F / std::sqrt(static_cast<float>(options.head_dim));
+  attention.bias = options.attention_bias;
+  if (options.query_key_norm) {
+    attention.query_key_norm = load::QueryKeyNorm::kHead;
+    attention.norm = norm;
+  }
+  load::LayerConfig layer;
+  layer.mixer_norms.before = norm;
+  layer.mixer = attention;
+  layer.mlp_norms.before = norm;
+  if (options.experts > 0) {
+    load::ExpertsConfig experts;
+    experts.count = options.experts;
+    experts.used = options.experts_used;
+    experts.size = options.intermediate_size;
+    experts.normalized = options.experts_normalized;
+    layer.mlp = experts;
+  } else {
+    load::MlpConfig mlp;
+    mlp.size = options.intermediate_size;
+    layer.mlp = mlp;
+  }
+  config.layers.assign(options.layers, layer);
+  return config;
+}
+
 }  // namespace
+
+RandomModelOptions options_of(std::string_view family) {
+  RandomModelOptions options;
+  options.family = family;
+  options.attention_bias = family == "qwen2";
+  options.query_key_norm = family.starts_with("qwen3");
+  return options;
+}
 
 std::shared_ptr<load::ModelSource> random_model(const RandomModelOptions& options) {
   auto source = std::make_shared<load::ModelSource>();
   source->name = "random";
   source->format = "memory";
-  load::ModelConfig& config = source->config;
-  config.architecture = options.architecture;
-  config.vocab_size = options.vocab_size;
-  config.hidden_size = options.hidden_size;
-  config.intermediate_size = options.intermediate_size;
-  config.layers = options.layers;
-  config.heads = options.heads;
-  config.kv_heads = options.kv_heads;
-  config.head_dim = options.head_dim;
-  config.max_context = options.max_context;
-  config.sliding_window = options.sliding_window;
-  config.attention_bias = options.architecture == load::Architecture::kQwen2;
-  config.qk_norm = options.architecture == load::Architecture::kQwen3 ||
-                   options.architecture == load::Architecture::kQwen3Moe;
-  config.tied_embeddings = options.tied_embeddings;
-  if (options.experts > 0)
-    config.experts = {options.experts, options.experts_used, options.experts_normalized};
+  source->config = describe(options);
 
   Builder build(*source, options.seed);
   const std::size_t hidden = options.hidden_size;
@@ -125,12 +159,12 @@ std::shared_ptr<load::ModelSource> random_model(const RandomModelOptions& option
     build.matrix(name("attn_k.weight"), options.type, kv, hidden);
     build.matrix(name("attn_v.weight"), options.type, kv, hidden);
     build.matrix(name("attn_output.weight"), options.type, hidden, query);
-    if (config.attention_bias) {
+    if (options.attention_bias) {
       build.vector(name("attn_q.bias"), query, 0.0F, 0.5F);
       build.vector(name("attn_k.bias"), kv, 0.0F, 0.5F);
       build.vector(name("attn_v.bias"), kv, 0.0F, 0.5F);
     }
-    if (config.qk_norm) {
+    if (options.query_key_norm) {
       build.vector(name("attn_q_norm.weight"), options.head_dim, 1.0F, 0.1F);
       build.vector(name("attn_k_norm.weight"), options.head_dim, 1.0F, 0.1F);
     }

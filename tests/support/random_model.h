@@ -2,13 +2,17 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <string_view>
 
 #include "load/model_source.h"
 
 namespace dovetail::test {
 
 struct RandomModelOptions {
-  load::Architecture architecture = load::Architecture::kLlama;
+  std::string family = "llama";
+  bool attention_bias = false;                       // of queries, keys and values
+  bool query_key_norm = false;                       // of each head
   kernels::DataType type = kernels::DataType::kF32;  // of all matrices
   std::uint32_t hidden_size = 64;
   std::uint32_t intermediate_size = 96;  // with experts: of one of them
@@ -27,7 +31,11 @@ struct RandomModelOptions {
 };
 
 // A model with random weights, in memory: the same options give the same model. It has no
-// tokenizer. Biases and q/k norms are those of the architecture.
+// tokenizer.
 std::shared_ptr<load::ModelSource> random_model(const RandomModelOptions& options);
+
+// The parts that the layers of a family have: of llama, mistral, mixtral, qwen2, qwen3 or
+// qwen3_moe.
+RandomModelOptions options_of(std::string_view family);
 
 }  // namespace dovetail::test

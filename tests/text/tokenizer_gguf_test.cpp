@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "families/open_model.h"
 #include "load/model_source.h"
 #include "support/byte_tokenizer.h"
 #include "text/golden_tokenizers.h"
@@ -389,7 +390,7 @@ TEST(GgufErrors, NameTheFieldAndWhatWouldBeValid) {
 TEST(Stories260K, GivesTheIdsAndTextsOfTheReference) {
   const std::string folder = std::string(DOVETAIL_SHARED_DIR) + "/models/stories260K";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no " << folder;
-  const auto source = load::open_model(folder + "/stories260K-F32.gguf");
+  const auto source = families::open_model(folder + "/stories260K-F32.gguf");
   ASSERT_TRUE(source) << source.error().message;
   const auto tokenizer = Tokenizer::create(**source);
   ASSERT_TRUE(tokenizer) << tokenizer.error().message;
@@ -411,8 +412,8 @@ TEST(Stories260K, GivesTheIdsAndTextsOfTheReference) {
 TEST(Stories260K, FolderAndGgufAgree) {
   const std::string folder = std::string(DOVETAIL_SHARED_DIR) + "/models/stories260K";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no " << folder;
-  const auto gguf = load::open_model(folder + "/stories260K-F32.gguf");
-  const auto hf = load::open_model(folder + "/hf");
+  const auto gguf = families::open_model(folder + "/stories260K-F32.gguf");
+  const auto hf = families::open_model(folder + "/hf");
   ASSERT_TRUE(gguf && hf);
   const auto one = Tokenizer::create(**gguf);
   const auto other = Tokenizer::create(**hf);

@@ -4,6 +4,8 @@
 #include "kernels/vector/attention.h"
 #include "kernels/vector/dispatch.h"
 #include "kernels/vector/elementwise.h"
+#include "kernels/vector/gate.h"
+#include "kernels/vector/recurrent.h"
 
 namespace dovetail::kernels::avx2 {
 
@@ -18,11 +20,17 @@ const Kernels kKernels = {
     .merge_attention = merge_attention,
     .dequantize_row = portable::dequantize_row,
     .rms_norm = rms_norm,
+    .layer_norm = layer_norm,
+    .l2_norm = l2_norm,
     .rope = rope,
-    .silu_mul = silu_mul,
+    .gate = gate,
     .apply = apply,
     .add = add,
     .add_scaled = add_scaled,
+    .multiply = multiply,
+    .scale = scale,
+    .delta_rule = delta_rule,
+    .short_conv = short_conv,
     .store_key = store_key,
     .store_value = store_value,
 };

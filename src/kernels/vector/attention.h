@@ -46,6 +46,7 @@ inline constexpr std::size_t kPartValues = Vec::kWidth;
 struct AttentionState {
   const float* query;
   float* output;
+  const float* sink;        // or null
   std::size_t first, last;  // the positions it sees, both included
   AttentionSums part;       // of the segment under way
   AttentionSums whole;      // of the segments before it, if any
@@ -109,6 +110,18 @@ inline void attention_scores(const AttentionArgs& a, const AttentionSpan& span, 
   for (std::size_t i = 0; i < P; ++i) {
     for (std::size_t k = 0; k < K; ++k)
       Vec::store(scores[i] + (block + k) * kBlockSize, Vec::mul(sums[i][k], scale));
+  }
+}
+
+// softcap * tanh(score / softcap) for the scores of blocks [begin, end) of `count` pairs. Out of
+// line, or compilers keep registers free for it in the loops of all others.
+[[gnu::noinline]] inline void cap_scores(float softcap, float (*scores)[kSpan], std::size_t count,
+                                         std::size_t begin, std::size_t end) {
+  const Vec::F cap = Vec::set1(softcap);
+  for (std::size_t i = 0; i < count; ++i) {
+    for (float* at = scores[i] + begin * kBlockSize; at != scores[i] + end * kBlockSize;
+         at += Vec::kWidth)
+      Vec::store(at, Vec::mul(cap, vec_tanh(Vec::div(Vec::load(at), cap))));
   }
 }
 
@@ -231,6 +244,8 @@ inline void attention_step(const AttentionArgs& a, const AttentionSpan& span,
   for (; b + kTogether <= blocks; b += kTogether)
     attention_scores<Source, P, kTogether>(a, span, b, states, scores);
   for (; b < blocks; ++b) attention_scores<Source, P, 1>(a, span, b, states, scores);
+  if (__builtin_expect(a.softcap != 0.0F, 0))
+    cap_scores(a.softcap, scores, P, begin / kBlockSize, blocks);
   attention_weights<P>(states, begin, end, scores, factors);
   attention_columns<Source, P, kColumns>(span, a.head_dim, states, 0, begin, end, scores, factors);
 }
@@ -293,8 +308,18 @@ inline void merge(AttentionSums& whole, const AttentionSums& part, std::size_t h
   whole.maximum = maximum;
 }
 
-inline void finish(const AttentionSums& whole, std::size_t head_dim, float* output) {
-  for (std::size_t d = 0; d < head_dim; ++d) output[d] = whole.values[d] / whole.sum;
+// The sink joins last, so that it does so once however the positions were divided.
+inline void finish(const AttentionSums& whole, const float* sink, std::size_t head_dim,
+                   float* output) {
+  if (sink == nullptr) {
+    for (std::size_t d = 0; d < head_dim; ++d) output[d] = whole.values[d] / whole.sum;
+    return;
+  }
+  const float maximum = whole.maximum > *sink ? whole.maximum : *sink;
+  alignas(64) float factors[Vec::kWidth] = {whole.maximum - maximum, *sink - maximum};
+  Vec::store(factors, vec_exp(Vec::load(factors)));
+  const float sum = whole.sum * factors[0] + factors[1];
+  for (std::size_t d = 0; d < head_dim; ++d) output[d] = whole.values[d] * factors[0] / sum;
 }
 
 // `count` pairs walk positions [first, last] together; each joins where it sees something.
@@ -368,11 +393,13 @@ inline void attention_of(const AttentionArgs& a, AttentionState* states, std::si
     attention_segment(a, states, count, s);
     for (std::size_t i = 0; i < count; ++i) merge(states[i].whole, states[i].part, a.head_dim);
   }
-  for (std::size_t i = 0; i < count; ++i) finish(states[i].whole, a.head_dim, states[i].output);
+  for (std::size_t i = 0; i < count; ++i)
+    finish(states[i].whole, states[i].sink, a.head_dim, states[i].output);
 }
 
 inline void attention(const AttentionArgs& a) {
   assert(a.head_dim <= kMaxHeadDim);
+  assert(a.causal || a.window == 0);
   const bool whole = a.segment == AttentionArgs::kAllSegments;
   const std::size_t floats = whole ? a.head_dim : kPartValues + whole_vectors(a.head_dim);
   AttentionState states[kMaxPairs];
@@ -383,7 +410,8 @@ inline void attention(const AttentionArgs& a) {
       AttentionState& state = states[count++];
       state.query = a.query + row * a.query_stride + head * a.head_dim;
       state.output = a.output + row * a.output_stride + head * floats;
-      state.last = position;
+      state.sink = a.sinks == nullptr ? nullptr : a.sinks + head;
+      state.last = a.causal ? position : a.first_position + a.rows - 1;
       state.first = a.window != 0 && position + 1 > a.window ? position + 1 - a.window : 0;
       if (count == kMaxPairs || (row + 1 == a.rows && head + 1 == a.heads)) {
         attention_of(a, states, count);
@@ -394,7 +422,7 @@ inline void attention(const AttentionArgs& a) {
 }
 
 inline void merge_attention(const float* parts, std::size_t count, std::size_t stride,
-                            std::size_t head_dim, float* output) {
+                            std::size_t head_dim, const float* sink, float* output) {
   AttentionSums whole;
   whole.sum = 0.0F;
   for (std::size_t i = 0; i < count; ++i) {
@@ -405,7 +433,7 @@ inline void merge_attention(const float* parts, std::size_t count, std::size_t s
     std::memcpy(part.values, from + kPartValues, whole_vectors(head_dim) * sizeof(float));
     merge(whole, part, head_dim);
   }
-  finish(whole, head_dim, output);
+  finish(whole, sink, head_dim, output);
 }
 
 }  // namespace

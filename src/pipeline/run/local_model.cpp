@@ -7,6 +7,7 @@
 
 #include "dovetail/engine.h"
 #include "engine/options.h"
+#include "families/open_model.h"
 #include "load/model_source.h"
 #include "text/prompt_encoder.h"
 #include "text/tokenizer.h"
@@ -127,7 +128,7 @@ LocalModelHost::~LocalModelHost() = default;
 
 Result<std::unique_ptr<LocalModelHost>> LocalModelHost::create(const LocalModel& model,
                                                                const SamplingSpec& defaults) {
-  auto source = load::open_model(model.path.string());
+  auto source = families::open_model(model.path.string());
   if (!source) return fail(source.error());
   auto impl = std::make_unique<Impl>();
   impl->defaults = defaults;

@@ -1,0 +1,142 @@
+// What the layers of a model compute, in the words of its blocks.
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "cli/model_report.h"
+
+namespace dovetail::cli {
+namespace {
+
+std::string_view scaling_name(load::RopeScaling scaling) {
+  switch (scaling) {
+    case load::RopeScaling::kNone:
+      return "none";
+    case load::RopeScaling::kLinear:
+      return "linear";
+    case load::RopeScaling::kLlama3:
+      return "llama3";
+    case load::RopeScaling::kYarn:
+      return "yarn";
+  }
+  return "unknown";
+}
+
+std::string_view activation_name(load::Activation activation, bool gated) {
+  switch (activation) {
+    case load::Activation::kSilu:
+      return gated ? "SwiGLU" : "SiLU";
+    case load::Activation::kGeluTanh:
+      return gated ? "GeGLU (tanh)" : "GELU (tanh)";
+    case load::Activation::kGelu:
+      return gated ? "GeGLU" : "GELU";
+    case load::Activation::kRelu2:
+      return gated ? "ReGLU (squared)" : "squared ReLU";
+    case load::Activation::kClampedSwiglu:
+      return "clamped SwiGLU";
+  }
+  return "unknown";
+}
+
+std::string rope_text(const load::RopeConfig& rope) {
+  std::string text = fmt::format("rope theta {}", rope.theta);
+  if (rope.dims != 0) text += fmt::format(" of {} elements", rope.dims);
+  if (!rope.frequency_divisors.empty()) return text + ", divisors of its frequencies in the file";
+  if (rope.scaling == load::RopeScaling::kNone) return text;
+  return text + fmt::format(", {} scaling by {}", scaling_name(rope.scaling), rope.factor);
+}
+
+void add(std::string& text, bool there, std::string_view what) {
+  if (!there) return;
+  text += ", ";
+  text += what;
+}
+
+std::string attention_text(const load::AttentionConfig& attention,
+                           const load::ModelConfig& config) {
+  std::string text = fmt::format("attention: {} heads of {}, {} for keys and values",
+                                 attention.heads, attention.head_dim, attention.kv_heads);
+  if (attention.window > 0) text += fmt::format(", sliding window {}", attention.window);
+  add(text, !attention.causal, "both directions");
+  add(text, attention.query_key_norm == load::QueryKeyNorm::kHead, "heads normed");
+  add(text, attention.query_key_norm == load::QueryKeyNorm::kRow, "queries and keys normed");
+  add(text, attention.bias, "biases");
+  add(text, attention.sinks, "sinks");
+  add(text, attention.gated, "output gate");
+  if (attention.softcap != 0.0F) text += fmt::format(", capped at {}", attention.softcap);
+  add(text, attention.temperature != 0.0F, "temperature by position");
+  if (attention.rope < 0) return text + ", no positions";
+  return text + ", " + rope_text(config.ropes[static_cast<std::size_t>(attention.rope)]);
+}
+
+Json attention_json(const load::AttentionConfig& attention, const load::ModelConfig& config) {
+  Json json = {{"heads", attention.heads},
+               {"kv_heads", attention.kv_heads},
+               {"head_dim", attention.head_dim},
+               {"sliding_window", attention.window}};
+  if (attention.rope >= 0) {
+    const load::RopeConfig& rope = config.ropes[static_cast<std::size_t>(attention.rope)];
+    json["rope_theta"] = rope.theta;
+    json["rope_scaling"] = scaling_name(rope.scaling);
+  }
+  return json;
+}
+
+std::string delta_text(const load::DeltaConfig& delta) {
+  return fmt::format("gated delta rule: {} heads of {}, {} of {} for keys, convolution of {}",
+                     delta.value_heads, delta.value_dim, delta.key_heads, delta.key_dim,
+                     delta.convolution);
+}
+
+std::string experts_text(const load::ExpertsConfig& experts) {
+  std::string text =
+      fmt::format("{} experts of {}, {} used by a token, {}", experts.count, experts.size,
+                  experts.used, activation_name(experts.activation, true));
+  if (experts.shared_size > 0) text += fmt::format(", a shared one of {}", experts.shared_size);
+  return text;
+}
+
+LayerKind describe(const load::LayerConfig& layer, const load::ModelConfig& config) {
+  LayerKind kind;
+  if (const load::AttentionConfig* attention = layer.attention()) {
+    kind.text = attention_text(*attention, config);
+    kind.json = attention_json(*attention, config);
+  } else {
+    kind.text = delta_text(std::get<load::DeltaConfig>(layer.mixer));
+  }
+  if (const load::MlpConfig* mlp = layer.dense()) {
+    kind.text += fmt::format("; {} of {}", activation_name(mlp->activation, mlp->gated), mlp->size);
+    kind.json["intermediate_size"] = mlp->size;
+  } else {
+    const load::ExpertsConfig& experts = *layer.experts();
+    kind.text += "; " + experts_text(experts);
+    kind.json["intermediate_size"] = experts.size;
+    kind.json["experts"] = experts.count;
+    kind.json["experts_used"] = experts.used;
+  }
+  return kind;
+}
+
+}  // namespace
+
+std::vector<LayerKind> layer_kinds(const load::ModelConfig& config) {
+  std::vector<LayerKind> kinds;
+  std::vector<const load::LayerConfig*> known;
+  for (const load::LayerConfig& layer : config.layers) {
+    const auto found =
+        std::find_if(known.begin(), known.end(),
+                     [&](const load::LayerConfig* other) { return *other == layer; });
+    const auto index = static_cast<std::size_t>(found - known.begin());
+    if (found == known.end()) {
+      known.push_back(&layer);
+      kinds.push_back(describe(layer, config));
+    }
+    ++kinds[index].layers;
+  }
+  for (LayerKind& kind : kinds) kind.json["layers"] = kind.layers;
+  return kinds;
+}
+
+}  // namespace dovetail::cli

@@ -1,0 +1,235 @@
+#include "families/common.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "load/quote.h"
+
+namespace dovetail::families {
+
+std::uint32_t read_sizes(Fields& fields, ModelConfig& config, bool usually_tied) {
+  const std::uint32_t layers =
+      fields.required_count({"block_count", "num_hidden_layers"}, 1, load::kMostLayers);
+  config.max_context = fields.required_count({"context_length", "max_position_embeddings"}, 1,
+                                             load::kLargestContext);
+  config.hidden_size =
+      fields.required_count({"embedding_length", "hidden_size"}, 1, load::kLargestHiddenSize);
+  constexpr Key kVocabulary = {"vocab_size", "vocab_size"};
+  if (!fields.gguf()) {
+    config.vocab_size = fields.required_count(kVocabulary, 1, load::kLargestVocabulary);
+    config.tied_embeddings = fields.flag({"", "tie_word_embeddings"}).value_or(usually_tied);
+    return layers;
+  }
+  config.tied_embeddings = !fields.has_tensor("output.weight");
+  const auto declared = fields.count(kVocabulary, 1, load::kLargestVocabulary);
+  const load::StoredTensor* embedding = fields.tensor("token_embd.weight");
+  if (embedding == nullptr) {
+    // The binding reports what is missing; any size serves until then.
+    config.vocab_size = declared.value_or(1);
+    return layers;
+  }
+  const std::uint64_t rows = embedding->shape.front();
+  config.vocab_size =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(rows, load::kLargestVocabulary + 1ULL));
+  if (declared && *declared != rows) {
+    fields.reject(kVocabulary, fmt::format("{}", *declared),
+                  fmt::format("the {} rows of token_embd.weight", rows), ErrorKind::kInvalid);
+  }
+  return layers;
+}
+
+AttentionConfig read_heads(Fields& fields, const ModelConfig& config, std::uint32_t head_dim) {
+  constexpr Key kHeads = {"attention.head_count", "num_attention_heads"};
+  AttentionConfig out;
+  out.heads = fields.required_uniform(kHeads, 1, load::kMostHeads);
+  out.kv_heads =
+      fields.uniform({"attention.head_count_kv", "num_key_value_heads"}, 1, load::kMostHeads)
+          .value_or(out.heads);
+  const auto given = fields.count({"attention.key_length", "head_dim"}, 1, load::kLargestHeadDim);
+  if (given) {
+    out.head_dim = *given;
+  } else if (head_dim != 0 && !fields.gguf()) {
+    out.head_dim = head_dim;
+  } else if (out.heads != 0) {
+    if (config.hidden_size % out.heads != 0) {
+      fields.reject(
+          kHeads, fmt::format("{}", out.heads),
+          fields.gguf()
+              ? fmt::format("a divisor of embedding_length {}, or an attention.key_length",
+                            config.hidden_size)
+              : fmt::format("a divisor of hidden_size {}, or an explicit head_dim",
+                            config.hidden_size),
+          ErrorKind::kInvalid);
+    }
+    out.head_dim = config.hidden_size / out.heads;
+  }
+  constexpr Key kValues = {"attention.value_length", ""};
+  const auto values = fields.count(kValues, 0, 1U << 20U);
+  if (values && *values != out.head_dim) {
+    fields.reject(kValues, fmt::format("{}", *values),
+                  fmt::format("the head size {}", out.head_dim));
+  }
+  out.scale = 1.0F / std::sqrt(static_cast<float>(out.head_dim));
+  return out;
+}
+
+NormConfig read_rms_norm(Fields& fields, float epsilon) {
+  constexpr Key kEpsilon = {"attention.layer_norm_rms_epsilon", "rms_norm_eps"};
+  NormConfig out;
+  out.kind = load::NormKind::kRms;
+  out.epsilon = fields.gguf() ? fields.required_number(kEpsilon, 0.0F, 1.0F)
+                              : fields.number(kEpsilon, 0.0F, 1.0F).value_or(epsilon);
+  return out;
+}
+
+MlpConfig read_mlp(Fields& fields) {
+  MlpConfig out;
+  out.size = fields.required_uniform({"feed_forward_length", "intermediate_size"}, 1,
+                                     load::kLargestIntermediateSize);
+  return out;
+}
+
+bool has_experts(Fields& fields) {
+  return fields.gguf() &&
+         fields.count({"expert_count", ""}, 0, load::kMostExperts).value_or(0) != 0;
+}
+
+ExpertsConfig read_experts(Fields& fields, const ExpertFields& names) {
+  ExpertsConfig out;
+  const Key count = {"expert_count", names.count};
+  const Key other = {"", names.count == "num_experts" ? "num_local_experts" : "num_experts"};
+  const auto again = fields.count(other, 1, load::kMostExperts);
+  if (again && !fields.has(count)) {
+    out.count = *again;
+  } else {
+    out.count = fields.required_count(count, 1, load::kMostExperts);
+  }
+  if (again && *again != out.count) {
+    fields.reject(other, fmt::format("{}", *again),
+                  fmt::format("the same as {} {}", count.hf, out.count), ErrorKind::kInvalid);
+  }
+  out.used = fields.required_count({"expert_used_count", "num_experts_per_tok"}, 1,
+                                   load::kMostUsedExperts);
+  out.size = fields.required_uniform(names.size, 1, load::kLargestIntermediateSize);
+  constexpr Key kGating = {"expert_gating_func", ""};
+  const auto gating = fields.count(kGating, 0, 1U << 30U);
+  if (gating && *gating != names.gating) {
+    fields.reject(kGating, fmt::format("{}", *gating),
+                  fmt::format("{}, which is {}", names.gating, names.kind));
+  }
+  return out;
+}
+
+LayerConfig plain_layer(const NormConfig& norm, const AttentionConfig& attention,
+                        const MlpConfig& mlp) {
+  LayerConfig out;
+  out.mixer_norms.before = norm;
+  out.mixer = attention;
+  out.mlp_norms.before = norm;
+  out.mlp = mlp;
+  return out;
+}
+
+LayerConfig plain_layer(const NormConfig& norm, const AttentionConfig& attention,
+                        const ExpertsConfig& experts) {
+  LayerConfig out = plain_layer(norm, attention, MlpConfig());
+  out.mlp = experts;
+  return out;
+}
+
+namespace {
+
+// A number that changes nothing up to `high`.
+struct NeutralCount {
+  Key key;
+  std::uint32_t high;
+};
+constexpr NeutralCount kNeutralCounts[] = {
+    {{"expert_shared_count", ""}, 0},
+    {{"expert_shared_feed_forward_length", ""}, 0},
+    {{"expert_chunk_feed_forward_length", ""}, 0},
+    {{"leading_dense_block_count", ""}, 0},
+    {{"expert_group_count", ""}, 1},
+    {{"expert_group_used_count", ""}, 1},
+    {{"experts_per_group", ""}, 0},
+    {{"moe_every_n_layers", ""}, 1},
+    {{"interleave_moe_layer_step", ""}, 1},
+    {{"moe_latent_size", ""}, 0},
+    {{"nextn_predict_layers", ""}, 0},
+    {{"attention.key_length_mla", ""}, 0},
+    {{"attention.shared_kv_layers", ""}, 0},
+    {{"embedding_length_per_layer_input", ""}, 0},
+};
+
+struct NeutralFlag {
+  Key key;
+  bool value;
+};
+constexpr NeutralFlag kNeutralFlags[] = {
+    {{"attention.causal", ""}, true},
+    {{"", "mlp_bias"}, false},
+    {{"", "attention_bias"}, false},
+};
+
+constexpr Key kMayNotBeGiven[] = {
+    {"attention.scale", ""},
+    {"attention.sliding_window_pattern", ""},
+    {"attention.clamp_kqv", ""},
+    {"attention.max_alibi_bias", ""},
+    {"attention.temperature_scale", ""},
+    {"attention.temperature_length", ""},
+    {"attn_logit_softcapping", ""},
+    {"final_logit_softcapping", ""},
+    {"logit_scale", ""},
+    {"residual_scale", ""},
+    {"embedding_scale", ""},
+    {"expert_group_scale", ""},
+    {"router_logit_softcapping", ""},
+    {"swiglu_clamp_exp", ""},
+    {"swiglu_clamp_shexp", ""},
+    {"rope.dimension_sections", ""},
+};
+
+}  // namespace
+
+void refuse_the_rest(Fields& fields) {
+  constexpr Key kExperts = {"expert_count", ""};
+  if (!fields.asked(kExperts)) {
+    const auto count = fields.count(kExperts, 0, load::kMostExperts);
+    if (count.value_or(0) != 0) {
+      fields.reject(kExperts, fmt::format("{}", *count),
+                    fmt::format("0 for architecture {}", fields.family()));
+    }
+  }
+  for (const NeutralCount& known : kNeutralCounts) {
+    if (fields.asked(known.key)) continue;
+    const auto value = fields.count(known.key, 0, 1U << 30U);
+    if (value && *value > known.high) {
+      fields.reject(known.key, fmt::format("{}", *value), known.high == 0 ? "0" : "0 or 1");
+    }
+  }
+  for (const NeutralFlag& known : kNeutralFlags) {
+    if (fields.asked(known.key)) continue;
+    const auto value = fields.flag(known.key);
+    if (value && *value != known.value) {
+      fields.reject(known.key, fmt::format("{}", *value), fmt::format("{}", known.value));
+    }
+  }
+  constexpr Key kScale = {"expert_weights_scale", ""};
+  const auto scale = fields.number(kScale, -load::kLargestFactor, load::kLargestFactor);
+  if (scale && *scale != 0.0F && *scale != 1.0F) {
+    fields.reject(kScale, fmt::format("{}", *scale), "0 or 1");
+  }
+  constexpr Key kActivation = {"", "hidden_act"};
+  const auto activation = fields.asked(kActivation) ? std::nullopt : fields.text(kActivation);
+  if (activation && *activation != "silu") {
+    fields.reject(kActivation, load::quote(*activation), "'silu'");
+  }
+  for (const Key& key : kMayNotBeGiven) {
+    if (!fields.asked(key) && fields.has(key)) fields.reject(key, "given", "absent");
+  }
+}
+
+}  // namespace dovetail::families

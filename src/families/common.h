@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "families/fields.h"
+#include "load/limits.h"
+#include "load/model_config.h"
+
+namespace dovetail::families {
+
+using load::AttentionConfig;
+using load::ExpertsConfig;
+using load::LayerConfig;
+using load::MlpConfig;
+using load::ModelConfig;
+using load::NormConfig;
+using load::RopeConfig;
+
+// Readers of what the configurations of decoders have in common. What differs from family to family
+// is an argument, and where it is a number it holds for a config.json that does not give it.
+
+// Vocabulary, hidden size, context and whether the head is tied. The number of layers.
+std::uint32_t read_sizes(Fields& fields, ModelConfig& config, bool usually_tied = false);
+
+// Heads and their size, and the scale that follows from it. Without a number for `head_dim` the
+// heads share the hidden size.
+AttentionConfig read_heads(Fields& fields, const ModelConfig& config, std::uint32_t head_dim = 0);
+
+NormConfig read_rms_norm(Fields& fields, float epsilon);
+
+MlpConfig read_mlp(Fields& fields);
+
+// The experts of a layer. `count` is the field that the family's own config.json files have; newer
+// versions of transformers write the other one of num_experts and num_local_experts. `gating` is
+// the number that GGUF files give the family's kind of gate, and `kind` its name.
+struct ExpertFields {
+  std::string_view count = "num_experts";
+  Key size = {"expert_feed_forward_length", "moe_intermediate_size"};
+  std::uint32_t gating = 1;
+  std::string_view kind = "softmax";
+};
+ExpertsConfig read_experts(Fields& fields, const ExpertFields& names = {});
+bool has_experts(Fields& fields);
+
+// A layer of norms before attention and feed-forward and nothing else.
+LayerConfig plain_layer(const NormConfig& norm, const AttentionConfig& attention,
+                        const MlpConfig& mlp);
+LayerConfig plain_layer(const NormConfig& norm, const AttentionConfig& attention,
+                        const ExpertsConfig& experts);
+
+// Refuses what a configuration says, changes results and was not asked for by the family.
+void refuse_the_rest(Fields& fields);
+
+}  // namespace dovetail::families

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "load/container.h"
+#include "load/gguf_fields.h"
+#include "load/json_fields.h"
+
+namespace dovetail::families {
+
+// One fact of a configuration, as each format names it: the key of a GGUF file's metadata without
+// the architecture before it, and the field of a config.json. Empty where a format has none.
+struct Key {
+  std::string_view gguf;
+  std::string_view hf;
+};
+
+// Typed access to a configuration of either format. The first failure sticks, names the field of
+// the format at hand, and every failed access yields zero or nothing, so that a family reads all it
+// needs and status() is asked once.
+class Fields {
+ public:
+  // `family` is what the configuration calls the model: general.architecture, or model_type.
+  // `tensors` are by GGUF name. Both containers must outlive the object.
+  Fields(const load::Container& container, const load::StoredTensors& tensors, std::string family);
+
+  bool gguf() const { return gguf_.has_value(); }
+  const std::string& family() const { return family_; }
+  bool has(Key key) const;
+  bool is_array(Key key) const;
+  bool has_tensor(const std::string& name) const { return tensors_.contains(name); }
+  const load::StoredTensor* tensor(const std::string& name) const;
+
+  // Integers within [low, high].
+  std::uint32_t required_count(Key key, std::uint32_t low, std::uint32_t high);
+  std::optional<std::uint32_t> count(Key key, std::uint32_t low, std::uint32_t high);
+  // The same; a GGUF file may also have an array, of one number for all layers.
+  std::uint32_t required_uniform(Key key, std::uint32_t low, std::uint32_t high);
+  std::optional<std::uint32_t> uniform(Key key, std::uint32_t low, std::uint32_t high);
+  // Finite numbers within [low, high].
+  float required_number(Key key, float low, float high);
+  std::optional<float> number(Key key, float low, float high);
+  std::optional<bool> flag(Key key);
+  std::optional<std::string> text(Key key);
+  // A member of config.json as it is; nullptr in a GGUF file, and where absent or null.
+  const nlohmann::json* member(std::string_view hf);
+  // A truth for each layer; empty where absent. In a GGUF file an array of bools or whole numbers.
+  std::vector<bool> flags(Key key, std::size_t layers);
+
+  // Records a failure of this field unless there was one before.
+  void reject(Key key, std::string_view value, std::string_view valid,
+              ErrorKind kind = ErrorKind::kUnsupported);
+  void take_failure(const Status& status);
+  Status status() const;
+
+  // Whether anything asked for this field of the format at hand.
+  bool asked(Key key) const;
+
+  // For readers of what the formats have not in common; names of GGUF keys are whole.
+  load::GgufFields& of_gguf() { return *gguf_; }
+  load::JsonFields& of_json() { return *json_; }
+  const std::string& file() const { return file_; }
+  std::string gguf_key(std::string_view rest);
+
+ private:
+  // The whole name of the field, which counts as asked for; "" where the format has none.
+  std::string name(Key key);
+
+  std::string file_;
+  std::string family_;
+  const load::StoredTensors& tensors_;
+  std::optional<load::GgufFields> gguf_;
+  std::optional<load::JsonFields> json_;
+  std::vector<std::string> asked_;
+  std::optional<Error> error_;  // taken from elsewhere, GGUF
+};
+
+}  // namespace dovetail::families

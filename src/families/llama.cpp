@@ -1,0 +1,38 @@
+// Llama 1 to 3.3 and what is shaped like them: SmolLM2, TinyLlama, Yi, Granite's older ones.
+
+#include "families/common.h"
+#include "families/families.h"
+#include "families/rope.h"
+#include "families/windows.h"
+
+namespace dovetail::families {
+namespace {
+
+void read_llama(Fields& fields, ModelConfig& config) {
+  // Mixtral has no architecture of its own in GGUF files.
+  if (has_experts(fields)) {
+    config.family = "mixtral";
+    return kMixtral.read(fields, config);
+  }
+  const std::uint32_t layers = read_sizes(fields, config);
+  AttentionConfig attention = read_heads(fields, config);
+  attention.bias = fields.has_tensor("blk.0.attn_q.bias");
+  if (fields.gguf()) {
+    attention.window = read_window(fields).value_or(0);
+  } else if (const auto window = read_window(fields)) {
+    fields.reject({"", "sliding_window"}, std::to_string(*window), "null for model_type llama");
+  } else {
+    read_uniform_window(fields, layers, false);
+  }
+  config.ropes = {
+      read_rope(fields, {.head_dim = attention.head_dim, .interleaved_in_gguf = true}, config)};
+  const NormConfig norm = read_rms_norm(fields, 1e-6F);
+  config.output_norm = norm;
+  config.layers.assign(layers, plain_layer(norm, attention, read_mlp(fields)));
+}
+
+}  // namespace
+
+constinit const Reader kLlama = {read_llama};
+
+}  // namespace dovetail::families

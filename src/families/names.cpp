@@ -1,0 +1,89 @@
+#include "families/names.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace dovetail::families {
+namespace {
+
+constexpr Rename kCommonRenames[] = {
+    {"model.embed_tokens", "token_embd"},
+    {"model.norm", "output_norm"},
+    {"lm_head", "output"},
+    {"model.layers.*.input_layernorm", "blk.*.attn_norm"},
+    {"model.layers.*.self_attn.q_proj", "blk.*.attn_q"},
+    {"model.layers.*.self_attn.k_proj", "blk.*.attn_k"},
+    {"model.layers.*.self_attn.v_proj", "blk.*.attn_v"},
+    {"model.layers.*.self_attn.o_proj", "blk.*.attn_output"},
+    {"model.layers.*.self_attn.q_norm", "blk.*.attn_q_norm"},
+    {"model.layers.*.self_attn.k_norm", "blk.*.attn_k_norm"},
+    {"model.layers.*.post_attention_layernorm", "blk.*.ffn_norm"},
+    {"model.layers.*.mlp.gate_proj", "blk.*.ffn_gate"},
+    {"model.layers.*.mlp.up_proj", "blk.*.ffn_up"},
+    {"model.layers.*.mlp.down_proj", "blk.*.ffn_down"},
+    {"model.layers.*.mlp.gate", "blk.*.ffn_gate_inp"},
+    {"model.layers.*.mlp.experts.*.gate_proj", "blk.*.ffn_gate.*"},
+    {"model.layers.*.mlp.experts.*.up_proj", "blk.*.ffn_up.*"},
+    {"model.layers.*.mlp.experts.*.down_proj", "blk.*.ffn_down.*"},
+};
+
+// One spelling for each number, so that no two tensors get one name.
+bool is_number(std::string_view text) {
+  const bool digits =
+      std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+  return digits && !text.empty() && (text.size() == 1 || text.front() != '0');
+}
+
+// Whether the text is the pattern with numbers in place of its stars; those numbers.
+bool matches(std::string_view text, std::string_view pattern,
+             std::vector<std::string_view>& numbers) {
+  numbers.clear();
+  for (;;) {
+    const std::size_t star = pattern.find('*');
+    if (star == std::string_view::npos) return text == pattern;
+    if (!text.starts_with(pattern.substr(0, star))) return false;
+    text.remove_prefix(star);
+    pattern.remove_prefix(star + 1);
+    const std::size_t end = std::min(text.find('.'), text.size());
+    if (!is_number(text.substr(0, end))) return false;
+    numbers.push_back(text.substr(0, end));
+    text.remove_prefix(end);
+  }
+}
+
+std::string with_numbers(std::string_view pattern, std::span<const std::string_view> numbers) {
+  std::string out;
+  std::size_t next = 0;
+  for (const char c : pattern) {
+    if (c == '*') {
+      out += numbers[next++];
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+constinit const Names kCommonHfNames = kCommonRenames;
+
+std::optional<std::string> rename(std::string_view stored, Names names) {
+  std::string_view ending;
+  for (const std::string_view known : {std::string_view(".weight"), std::string_view(".bias")}) {
+    if (stored.ends_with(known)) ending = known;
+  }
+  const std::string_view stem = stored.substr(0, stored.size() - ending.size());
+  std::vector<std::string_view> numbers;
+  for (const Rename& row : names) {
+    if (matches(stored, row.stored, numbers)) return with_numbers(row.name, numbers);
+    if (!ending.empty() && matches(stem, row.stored, numbers)) {
+      return fmt::format("{}{}", with_numbers(row.name, numbers), ending);
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace dovetail::families

@@ -1,0 +1,108 @@
+#include "families/open_model.h"
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "families/common.h"
+#include "families/registry.h"
+#include "load/mapped_files.h"
+#include "load/quote.h"
+#include "load/tensor_binding.h"
+
+namespace dovetail::families {
+namespace {
+
+using load::Container;
+using load::ModelConfig;
+using load::ModelSource;
+using load::StoredTensors;
+
+// Before the names of tensors that have no name here, so that none can pass for one that has.
+constexpr std::string_view kForeign = "foreign/";
+
+std::string name_of(const std::string& stored, bool gguf, const Reader& reader) {
+  if (gguf) return rename(stored, reader.gguf_names).value_or(stored);
+  if (auto name = rename(stored, reader.hf_names)) return *std::move(name);
+  if (auto name = rename(stored, kCommonHfNames)) return *std::move(name);
+  return std::string(kForeign) + stored;
+}
+
+Result<StoredTensors> by_name(const Container& container, const Reader& reader) {
+  const bool gguf = std::holds_alternative<load::GgufFile>(container.configuration);
+  StoredTensors out;
+  for (const auto& [stored, tensor] : container.tensors) {
+    if (out.emplace(name_of(stored, gguf, reader), tensor).second) continue;
+    return fail(ErrorKind::kInvalid, "{}: tensor {}: given twice; valid: once", tensor.file,
+                load::quote(tensor.stored_name));
+  }
+  return out;
+}
+
+Result<ModelConfig> read_config_of(const Family& family, const Container& container,
+                                   const StoredTensors& tensors) {
+  const bool gguf = std::holds_alternative<load::GgufFile>(container.configuration);
+  Fields fields(container, tensors, std::string(gguf ? family.architecture : family.model_type));
+  ModelConfig config;
+  config.family = family.name;
+  family.reader.read(fields, config);
+  refuse_the_rest(fields);
+  if (auto status = fields.status(); !status) return fail(status.error());
+  if (auto status = check_config(config, container.name); !status) return fail(status.error());
+  return config;
+}
+
+Result<ModelSource> read_model_of(const load::ModelFiles& files) {
+  auto container = load::read_container(files);
+  if (!container) return fail(container.error());
+  const auto family = find_family(*container);
+  if (!family) return fail(family.error());
+  const auto tensors = by_name(*container, (*family)->reader);
+  if (!tensors) return fail(tensors.error());
+  auto config = read_config_of(**family, *container, *tensors);
+  if (!config) return fail(config.error());
+  ModelSource source;
+  source.format = container->format;
+  source.config = *std::move(config);
+  auto bound = load::bind_tensors(source.config, *tensors, container->place);
+  if (!bound) return fail(bound.error());
+  source.tensors = *std::move(bound);
+  if (auto status = load::read_extras(files, *container, source); !status) {
+    return fail(status.error());
+  }
+  return source;
+}
+
+Result<std::shared_ptr<const ModelSource>> open_files(const std::filesystem::path& path) {
+  auto mapped = load::map_model(path);
+  if (!mapped) return fail(mapped.error());
+  auto source = read_model_of(mapped->files);
+  if (!source) return fail(source.error());
+  source->path = path;
+  source->name = std::move(mapped->model_name);
+  source->mappings = std::move(mapped->weights);
+  return std::make_shared<const ModelSource>(*std::move(source));
+}
+
+}  // namespace
+
+Result<ModelConfig> read_config(const Container& container) {
+  const auto family = find_family(container);
+  if (!family) return fail(family.error());
+  const auto tensors = by_name(container, (*family)->reader);
+  if (!tensors) return fail(tensors.error());
+  return read_config_of(**family, container, *tensors);
+}
+
+Result<ModelSource> read_model(const load::ModelFiles& files) { return read_model_of(files); }
+
+Result<std::shared_ptr<const ModelSource>> open_model(const std::filesystem::path& path) {
+  // What is thrown here comes from the standard library: memory, or a path that cannot be had.
+  try {
+    return open_files(path);
+  } catch (const std::exception& problem) {
+    return fail(ErrorKind::kInternal, "{}: {}", path.string(), problem.what());
+  }
+}
+
+}  // namespace dovetail::families

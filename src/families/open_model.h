@@ -1,0 +1,24 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "base/result.h"
+#include "load/container.h"
+#include "load/model_source.h"
+
+namespace dovetail::families {
+
+// Opens and checks a model: a GGUF file (any shard of a split) or a Hugging Face folder. Nothing of
+// the weights is read but what the checks need. An error names the file, the field, the value and
+// what would be valid.
+Result<std::shared_ptr<const load::ModelSource>> open_model(const std::filesystem::path& path);
+
+// The same from the contents of files. The result views into the weights' bytes; path, name and
+// mappings are left to the caller.
+Result<load::ModelSource> read_model(const load::ModelFiles& files);
+
+// What the container's configuration describes; tensors tell what it leaves open.
+Result<load::ModelConfig> read_config(const load::Container& container);
+
+}  // namespace dovetail::families

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <cstdint>
+
+#include "families/fields.h"
+
+namespace dovetail::families {
+
+// The window of Qwen2 and Qwen3: use_sliding_window switches it on, for layers from
+// max_window_layers on.
+std::uint32_t read_qwen_window(Fields& fields, std::uint32_t layers);
+
+}  // namespace dovetail::families

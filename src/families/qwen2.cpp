@@ -1,0 +1,27 @@
+// Qwen2 and Qwen2.5: Llama with biases of queries, keys and values.
+
+#include "families/common.h"
+#include "families/families.h"
+#include "families/qwen.h"
+#include "families/rope.h"
+#include "families/windows.h"
+
+namespace dovetail::families {
+namespace {
+
+void read_qwen2(Fields& fields, ModelConfig& config) {
+  const std::uint32_t layers = read_sizes(fields, config);
+  AttentionConfig attention = read_heads(fields, config);
+  attention.bias = true;
+  attention.window = read_qwen_window(fields, layers);
+  config.ropes = {read_rope(fields, {.head_dim = attention.head_dim}, config)};
+  const NormConfig norm = read_rms_norm(fields, 1e-6F);
+  config.output_norm = norm;
+  config.layers.assign(layers, plain_layer(norm, attention, read_mlp(fields)));
+}
+
+}  // namespace
+
+constinit const Reader kQwen2 = {read_qwen2};
+
+}  // namespace dovetail::families

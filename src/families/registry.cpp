@@ -1,0 +1,91 @@
+#include "families/registry.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "load/gguf_fields.h"
+#include "load/json_fields.h"
+#include "load/quote.h"
+
+namespace dovetail::families {
+namespace {
+
+using nlohmann::json;
+
+constexpr Family kFamilies[] = {
+    {"llama", "llama", "llama", "LlamaForCausalLM", kLlama},
+    {"mistral", "mistral", "mistral", "MistralForCausalLM", kMistral},
+    {"mixtral", "", "mixtral", "MixtralForCausalLM", kMixtral},
+    {"qwen2", "qwen2", "qwen2", "Qwen2ForCausalLM", kQwen2},
+    {"qwen3", "qwen3", "qwen3", "Qwen3ForCausalLM", kQwen3},
+    {"qwen3_moe", "qwen3moe", "qwen3_moe", "Qwen3MoeForCausalLM", kQwen3Moe},
+};
+
+std::string list_of(std::string_view Family::*name) {
+  std::string out;
+  for (const Family& family : kFamilies) {
+    if ((family.*name).empty()) continue;
+    out += fmt::format("{}{}", out.empty() ? "" : ", ", family.*name);
+  }
+  return out;
+}
+
+const Family* find_by(std::string_view Family::*name, std::string_view wanted) {
+  const auto* found = std::find_if(std::begin(kFamilies), std::end(kFamilies),
+                                   [&](const Family& family) { return family.*name == wanted; });
+  return found == std::end(kFamilies) || wanted.empty() ? nullptr : found;
+}
+
+Result<const Family*> find_in_gguf(const load::GgufFile& gguf, const std::string& file) {
+  load::GgufFields fields(gguf, file);
+  const auto type = fields.optional_string("general.type");
+  if (type && *type != "model") {
+    fields.reject("general.type", load::quote(*type), "'model'", ErrorKind::kUnsupported);
+  }
+  const auto name = fields.optional_string("general.architecture");
+  const Family* found = find_by(&Family::architecture, name.value_or(""));
+  if (found == nullptr) {
+    fields.reject("general.architecture", name ? load::quote(*name) : "missing",
+                  list_of(&Family::architecture), ErrorKind::kUnsupported);
+  }
+  if (auto status = fields.status(); !status) return fail(status.error());
+  return found;
+}
+
+Result<const Family*> find_in_json(const json& config, const std::string& file) {
+  load::JsonFields fields(config, file);
+  const auto type = fields.optional_string("model_type");
+  const Family* found = find_by(&Family::model_type, type.value_or(""));
+  if (found == nullptr) {
+    fields.reject("model_type", type ? load::quote(*type) : "missing", list_of(&Family::model_type),
+                  ErrorKind::kUnsupported);
+    return fail(fields.status().error());
+  }
+  const json* classes = fields.find("architectures");
+  const bool fits =
+      classes == nullptr ||
+      (classes->is_array() && std::any_of(classes->begin(), classes->end(), [&](const json& name) {
+         return name.is_string() && name == found->class_name;
+       }));
+  if (!fits) {
+    const bool single = classes->is_array() && classes->size() == 1;
+    fields.reject("architectures", load::text_of(single ? classes->front() : *classes),
+                  fmt::format("[\"{}\"]", found->class_name), ErrorKind::kUnsupported);
+    return fail(fields.status().error());
+  }
+  return found;
+}
+
+}  // namespace
+
+std::span<const Family> all_families() { return kFamilies; }
+
+Result<const Family*> find_family(const load::Container& container) {
+  if (const auto* gguf = std::get_if<load::GgufFile>(&container.configuration)) {
+    return find_in_gguf(*gguf, container.name);
+  }
+  return find_in_json(std::get<json>(container.configuration), container.name);
+}
+
+}  // namespace dovetail::families

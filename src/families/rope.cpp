@@ -1,0 +1,309 @@
+#include "families/rope.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "kernels/functions.h"
+#include "load/limits.h"
+#include "load/quote.h"
+
+namespace dovetail::families {
+namespace {
+
+using load::JsonFields;
+using load::kLargestContext;
+using load::kLargestFactor;
+using load::kLargestTheta;
+using load::ModelConfig;
+using load::quote;
+using load::RopeConfig;
+using load::RopeScaling;
+using nlohmann::json;
+
+void make_context_longer(const RopeConfig& rope, ModelConfig& config) {
+  const double reach = std::floor(double{rope.factor} * rope.original_context);
+  const double longest = std::min(reach, double{kLargestContext});
+  config.max_context = std::max(config.max_context, static_cast<std::uint32_t>(longest));
+}
+
+void read_yarn_of_gguf(Fields& fields, std::optional<float> factor, Key factor_key,
+                       ModelConfig& config, RopeConfig& rope) {
+  rope.scaling = RopeScaling::kYarn;
+  if (!factor) {
+    fields.reject(factor_key, "missing", "a float of at least 1", ErrorKind::kInvalid);
+  }
+  rope.factor = factor.value_or(1.0F);
+  rope.original_context =
+      fields.count({"rope.scaling.original_context_length", ""}, 1, kLargestContext)
+          .value_or(config.max_context);
+  constexpr Key kFast = {"rope.scaling.yarn_beta_fast", ""};
+  rope.beta_fast = fields.number(kFast, 0.001F, kLargestFactor).value_or(32.0F);
+  rope.beta_slow =
+      fields.number({"rope.scaling.yarn_beta_slow", ""}, 0.001F, kLargestFactor).value_or(1.0F);
+  if (rope.beta_fast < rope.beta_slow) {
+    fields.reject(kFast, fmt::format("{}", rope.beta_fast),
+                  fmt::format("at least yarn_beta_slow {}", rope.beta_slow), ErrorKind::kInvalid);
+  }
+  constexpr Key kExtrapolation = {"rope.scaling.yarn_ext_factor", ""};
+  const auto extrapolation = fields.number(kExtrapolation, -kLargestFactor, kLargestFactor);
+  if (extrapolation && *extrapolation != 1.0F) {
+    fields.reject(kExtrapolation, fmt::format("{}", *extrapolation), "1");
+  }
+  constexpr Key kMultiplier = {"rope.scaling.yarn_log_multiplier", ""};
+  const auto multiplier = fields.number(kMultiplier, -kLargestFactor, kLargestFactor);
+  if (multiplier.value_or(0.0F) != 0.0F) {
+    fields.reject(kMultiplier, fmt::format("{}", *multiplier), "0");
+  }
+  // What the file gives multiplies the correction that YaRN itself makes.
+  float given = 1.0F;
+  for (const Key key :
+       {Key{"rope.scaling.attn_factor", ""}, Key{"rope.scaling.yarn_attn_factor", ""}}) {
+    given *= fields.number(key, 0.001F, kLargestFactor).value_or(1.0F);
+  }
+  rope.attention_factor = given * (1.0F + 0.1F * static_cast<float>(kernels::log(rope.factor)));
+  make_context_longer(rope, config);
+}
+
+void read_scaling_of_gguf(Fields& fields, ModelConfig& config, RopeConfig& rope) {
+  constexpr Key kType = {"rope.scaling.type", ""};
+  const auto type = fields.text(kType);
+  const Key factor_key = fields.has({"rope.scaling.factor", ""}) ? Key{"rope.scaling.factor", ""}
+                                                                 : Key{"rope.scale_linear", ""};
+  // 0 is how a converter says "none"; a factor without a type is a linear one.
+  auto factor = fields.number(factor_key, 0.0F, kLargestFactor);
+  if (factor && *factor == 0.0F) factor.reset();
+  if (factor && *factor < 1.0F) {
+    fields.reject(factor_key, fmt::format("{}", *factor), "0, or at least 1");
+  }
+  if (type == "yarn") {
+    read_yarn_of_gguf(fields, factor, factor_key, config, rope);
+    return;
+  }
+  for (const Key key :
+       {Key{"rope.scaling.attn_factor", ""}, Key{"rope.scaling.yarn_attn_factor", ""}}) {
+    const auto attention = fields.number(key, 0.0F, kLargestFactor);
+    if (attention && *attention != 1.0F) {
+      fields.reject(key, fmt::format("{}", *attention), "1 unless the type is yarn");
+    }
+  }
+  if (type == "linear" || (!type && factor)) {
+    if (!factor || *factor == 1.0F) return;
+    rope.scaling = RopeScaling::kLinear;
+    rope.factor = *factor;
+  } else if (type && *type != "none") {
+    fields.reject(kType, quote(*type), "none, linear, yarn");
+  }
+}
+
+// rope_freqs.weight: how converters write llama3's scaling.
+void read_frequency_divisors(Fields& fields, std::uint32_t turning, RopeConfig& rope) {
+  const load::StoredTensor* tensor = fields.tensor("rope_freqs.weight");
+  if (tensor == nullptr) return;
+  const std::size_t wanted = turning / 2;
+  const auto where = [&] {
+    return fmt::format("{}: tensor {}", tensor->file, quote(tensor->stored_name));
+  };
+  if (tensor->type != kernels::DataType::kF32 ||
+      tensor->shape != std::vector<std::uint64_t>{wanted}) {
+    fields.take_failure(fail(ErrorKind::kInvalid, "{}: type {}, shape {}; valid: F32, [{}]",
+                             where(), tensor->stored_type, load::shape_text(tensor->shape),
+                             wanted));
+    return;
+  }
+  std::vector<float>& divisors = rope.frequency_divisors;
+  divisors.resize(wanted);
+  std::memcpy(divisors.data(), tensor->data.data(), wanted * sizeof(float));
+  for (const float divisor : divisors) {
+    if (std::isfinite(divisor) && divisor > 0.0F) continue;
+    fields.take_failure(fail(ErrorKind::kInvalid, "{}: a divisor of {}; valid: finite and above 0",
+                             where(), divisor));
+    return;
+  }
+}
+
+RopeConfig read_rope_of_gguf(Fields& fields, const RopeRules& rules, ModelConfig& config) {
+  RopeConfig rope;
+  rope.interleaved = rules.interleaved_in_gguf;
+  rope.theta = fields.number(rules.base, 1.0F, kLargestTheta).value_or(10000.0F);
+  constexpr Key kDims = {"rope.dimension_count", ""};
+  const auto dims = fields.count(kDims, 0, 1U << 20U);
+  std::uint32_t turning = rules.head_dim;
+  if (dims && *dims != rules.head_dim) {
+    if (!rules.may_be_partial || *dims > rules.head_dim || *dims == 0) {
+      fields.reject(kDims, fmt::format("{}", *dims),
+                    fmt::format("the head size {}", rules.head_dim));
+    }
+    rope.dims = turning = *dims;
+  }
+  if (!rules.scaled) return rope;
+  read_scaling_of_gguf(fields, config, rope);
+  read_frequency_divisors(fields, turning, rope);
+  return rope;
+}
+
+float required_float(JsonFields& fields, std::string_view key, float low, float high) {
+  const auto value = fields.optional_float(key, low, high);
+  if (!value) fields.reject(key, "missing", fmt::format("a number from {} to {}", low, high));
+  return value.value_or(low);
+}
+
+// YaRN's correction of the magnitude, equation 22 of https://arxiv.org/abs/2309.00071.
+float yarn_magnitude(float factor, float scale) {
+  return factor <= 1.0F ? 1.0F : 0.1F * scale * static_cast<float>(kernels::log(factor)) + 1.0F;
+}
+
+void read_yarn(JsonFields& fields, ModelConfig& config, std::optional<std::uint32_t> original,
+               RopeConfig& rope) {
+  rope.scaling = RopeScaling::kYarn;
+  rope.original_context = original.value_or(config.max_context);
+  const auto factor = fields.optional_float("factor", 1.0F, kLargestFactor);
+  if (factor) {
+    rope.factor = *factor;
+  } else if (original && *original <= config.max_context) {
+    rope.factor = static_cast<float>(config.max_context) / static_cast<float>(*original);
+  } else {
+    fields.reject("factor", "missing", "a number of at least 1");
+  }
+  rope.beta_fast = fields.optional_float("beta_fast", 0.001F, kLargestFactor).value_or(32.0F);
+  rope.beta_slow = fields.optional_float("beta_slow", 0.001F, kLargestFactor).value_or(1.0F);
+  if (rope.beta_fast < rope.beta_slow) {
+    fields.reject("beta_fast", fmt::format("{}", rope.beta_fast),
+                  fmt::format("at least beta_slow {}", rope.beta_slow));
+  }
+  rope.truncate = fields.optional_bool("truncate").value_or(true);
+  const auto attention = fields.optional_float("attention_factor", 0.001F, kLargestFactor);
+  const auto scale = fields.optional_float("mscale", 0.0F, kLargestFactor).value_or(0.0F);
+  const auto scale_all =
+      fields.optional_float("mscale_all_dim", 0.0F, kLargestFactor).value_or(0.0F);
+  if (attention) {
+    rope.attention_factor = *attention;
+  } else if (scale != 0.0F && scale_all != 0.0F) {
+    rope.attention_factor =
+        yarn_magnitude(rope.factor, scale) / yarn_magnitude(rope.factor, scale_all);
+  } else {
+    rope.attention_factor = yarn_magnitude(rope.factor, 1.0F);
+  }
+  make_context_longer(rope, config);
+}
+
+void read_llama3(JsonFields& fields, std::optional<std::uint32_t> original, RopeConfig& rope) {
+  rope.scaling = RopeScaling::kLlama3;
+  rope.factor = required_float(fields, "factor", 1.0F, kLargestFactor);
+  rope.low_freq_factor = required_float(fields, "low_freq_factor", 0.001F, kLargestFactor);
+  rope.high_freq_factor = required_float(fields, "high_freq_factor", 0.001F, kLargestFactor);
+  if (rope.high_freq_factor <= rope.low_freq_factor) {
+    fields.reject("high_freq_factor", fmt::format("{}", rope.high_freq_factor),
+                  fmt::format("more than low_freq_factor {}", rope.low_freq_factor));
+  }
+  if (!original) {
+    fields.reject("original_max_position_embeddings", "missing",
+                  fmt::format("an integer from 1 to {}", kLargestContext));
+  }
+  rope.original_context = original.value_or(1);
+}
+
+void read_partial(JsonFields& fields, const RopeRules& rules, std::optional<float> given,
+                  RopeConfig& rope) {
+  const float part = given.value_or(rules.partial);
+  if (part == 1.0F) return;
+  if (!rules.may_be_partial) {
+    fields.reject("partial_rotary_factor", fmt::format("{}", part), "1", ErrorKind::kUnsupported);
+    return;
+  }
+  rope.dims = static_cast<std::uint32_t>(static_cast<float>(rules.head_dim) * part);
+  if (rope.dims != 0 && rope.dims % 2 == 0) return;
+  fields.reject("partial_rotary_factor", fmt::format("{}", part),
+                fmt::format("an even number of the {} elements of a head", rules.head_dim));
+}
+
+// What rope_parameters, or rope_scaling as older files call it, says.
+void read_object(Fields& fields, const json& object, const std::string& path,
+                 const RopeRules& rules, float theta, bool new_name, ModelConfig& config,
+                 RopeConfig& rope) {
+  JsonFields inner(object, fields.file(), path + ".");
+  const auto new_spelling = inner.optional_string("rope_type");
+  const auto old_spelling = inner.optional_string("type");
+  if (new_spelling && old_spelling && *new_spelling != *old_spelling) {
+    inner.reject("type", quote(*old_spelling),
+                 fmt::format("the same as rope_type {}", quote(*new_spelling)));
+  }
+  const std::optional<std::string> type = new_spelling ? new_spelling : old_spelling;
+  rope.theta = inner.optional_float("rope_theta", 1.0F, kLargestTheta).value_or(theta);
+  if (const auto part = inner.optional_float("partial_rotary_factor", 0.0F, 1.0F)) {
+    rope.dims = 0;
+    read_partial(inner, rules, part, rope);
+  }
+  auto original = inner.optional_count("original_max_position_embeddings", 1, kLargestContext);
+  if (!original) {
+    original = fields.count({"", "original_max_position_embeddings"}, 1, kLargestContext);
+  }
+  const bool nested = std::any_of(object.begin(), object.end(),
+                                  [](const json& value) { return value.is_object(); });
+  if (nested) {
+    fields.of_json().reject(path, "different for kinds of layers", "the same for every layer",
+                            ErrorKind::kUnsupported);
+  } else if (!type) {
+    // The new spelling leaves the type out where nothing is scaled.
+    if (!new_name || inner.has("factor")) {
+      inner.reject("rope_type", "missing", "default, linear, llama3, yarn");
+    }
+  } else if (!rules.scaled && *type != "default") {
+    inner.reject("rope_type", quote(*type), "'default' for these layers", ErrorKind::kUnsupported);
+  } else if (*type == "linear") {
+    rope.scaling = RopeScaling::kLinear;
+    rope.factor = required_float(inner, "factor", 1.0F, kLargestFactor);
+  } else if (*type == "llama3") {
+    read_llama3(inner, original, rope);
+  } else if (*type == "yarn") {
+    read_yarn(inner, config, original, rope);
+  } else if (*type != "default") {
+    inner.reject(new_spelling ? "rope_type" : "type", quote(*type), "default, linear, llama3, yarn",
+                 ErrorKind::kUnsupported);
+  }
+  fields.take_failure(inner.status());
+}
+
+// rope_theta at the top with rope_scaling beside it, or everything within rope_parameters.
+RopeConfig read_rope_of_hf(Fields& fields, const RopeRules& rules, ModelConfig& config) {
+  RopeConfig rope;
+  rope.interleaved = rules.interleaved_in_hf;
+  JsonFields& top = fields.of_json();
+  rope.theta = fields.number(rules.base, 1.0F, kLargestTheta).value_or(rules.theta);
+  read_partial(top, rules, fields.number({"", "partial_rotary_factor"}, 0.0F, 1.0F), rope);
+  const bool both = top.has("rope_parameters") && top.has("rope_scaling");
+  if (both && *top.find("rope_parameters") != *top.find("rope_scaling")) {
+    top.reject("rope_scaling", "given beside a different rope_parameters",
+               "one of the two, or the same in both");
+    return rope;
+  }
+  const bool new_name = top.has("rope_parameters");
+  std::string path = new_name ? "rope_parameters" : "rope_scaling";
+  const json* object = top.find(path);
+  if (object != nullptr && object->is_object() && !rules.layer_type.empty()) {
+    if (const auto one = object->find(rules.layer_type); one != object->end()) {
+      path += fmt::format(".{}", rules.layer_type);
+      object = one->is_null() ? nullptr : &*one;
+    } else if (!rules.scaled && !new_name) {
+      return rope;
+    }
+  }
+  if (object == nullptr) return rope;
+  if (!object->is_object()) {
+    top.reject(path, load::text_of(*object), "an object or null");
+    return rope;
+  }
+  read_object(fields, *object, path, rules, rope.theta, new_name, config, rope);
+  return rope;
+}
+
+}  // namespace
+
+RopeConfig read_rope(Fields& fields, const RopeRules& rules, ModelConfig& config) {
+  return fields.gguf() ? read_rope_of_gguf(fields, rules, config)
+                       : read_rope_of_hf(fields, rules, config);
+}
+
+}  // namespace dovetail::families

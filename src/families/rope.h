@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "families/fields.h"
+#include "load/model_config.h"
+
+namespace dovetail::families {
+
+// What a family says of its rotary embedding; the configuration says the rest.
+struct RopeRules {
+  std::uint32_t head_dim = 0;
+  float theta = 10000.0F;  // where a config.json gives none
+  bool interleaved_in_gguf =
+      false;  // pairs are neighbours in GGUF files, as llama's converter does
+  bool interleaved_in_hf = false;
+  float partial = 1.0F;         // the part of a head that turns where a config.json says nothing
+  bool may_be_partial = false;  // whether any but 1 is right
+  Key base = {"rope.freq_base", "rope_theta"};
+  std::string_view layer_type =
+      {};              // whose member of rope_parameters it is, if those are one for each
+  bool scaled = true;  // whether rope scaling is for these layers
+};
+
+// YaRN makes `config.max_context` longer.
+load::RopeConfig read_rope(Fields& fields, const RopeRules& rules, load::ModelConfig& config);
+
+}  // namespace dovetail::families

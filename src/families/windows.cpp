@@ -1,0 +1,88 @@
+#include "families/windows.h"
+
+#include <fmt/core.h>
+
+#include "load/json_fields.h"
+#include "load/limits.h"
+
+namespace dovetail::families {
+namespace {
+
+using nlohmann::json;
+
+constexpr Key kWindow = {"attention.sliding_window", "sliding_window"};
+constexpr Key kLayerTypes = {"", "layer_types"};
+
+// For each layer whether it slides; nothing where the file has no layer_types.
+std::optional<std::vector<bool>> read_layer_types(Fields& fields, std::uint32_t layers,
+                                                  std::string_view valid) {
+  const json* types = fields.member("layer_types");
+  if (types == nullptr) return std::nullopt;
+  if (!types->is_array() || types->empty() || types->size() != layers) {
+    fields.reject(kLayerTypes, load::text_of(*types), fmt::format("a list of {} names", layers),
+                  ErrorKind::kInvalid);
+    return std::nullopt;
+  }
+  std::vector<bool> out;
+  for (const json& type : *types) {
+    if (type != "full_attention" && type != "sliding_attention") {
+      fields.reject(kLayerTypes, load::text_of(type), valid);
+      return std::nullopt;
+    }
+    out.push_back(type == "sliding_attention");
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<std::uint32_t> read_window(Fields& fields) {
+  // Converters write 0 for none.
+  const auto window = fields.count(kWindow, fields.gguf() ? 0 : 1, load::kLargestContext);
+  return window == 0U ? std::nullopt : window;
+}
+
+std::uint32_t read_uniform_window(Fields& fields, std::uint32_t layers, bool slides) {
+  const auto window = read_window(fields);
+  if (fields.gguf()) return window.value_or(0);
+  slides = slides && window;
+  constexpr std::string_view kValid =
+      "one of full_attention and sliding_attention, the same for every layer";
+  if (const auto types = read_layer_types(fields, layers, kValid)) {
+    for (const bool type : *types) {
+      if (type != types->front()) {
+        fields.reject(kLayerTypes, "full and sliding layers mixed", kValid);
+        return 0;
+      }
+    }
+    if (types->front() && !slides) {
+      fields.reject(kWindow, window ? "switched off by use_sliding_window" : "missing",
+                    "a number of positions, since layer_types asks for sliding_attention",
+                    ErrorKind::kInvalid);
+    }
+    slides = slides && types->front();
+  }
+  return slides ? window.value_or(0) : 0;
+}
+
+bool uses_sliding_window(Fields& fields) {
+  return fields.flag({"", "use_sliding_window"}).value_or(false) && read_window(fields);
+}
+
+std::vector<bool> read_sliding_layers(Fields& fields, std::uint32_t layers, std::uint32_t period) {
+  constexpr Key kPattern = {"attention.sliding_window_pattern", "sliding_window_pattern"};
+  if (const auto types = read_layer_types(fields, layers, "full_attention, sliding_attention")) {
+    return *types;
+  }
+  if (fields.gguf() && fields.is_array(kPattern)) {
+    std::vector<bool> out = fields.flags(kPattern, layers);
+    out.resize(layers);
+    return out;
+  }
+  period = fields.count(kPattern, 0, load::kLargestContext).value_or(period);
+  std::vector<bool> out(layers);
+  for (std::uint32_t i = 0; i < layers; ++i) out[i] = period != 0 && (i + 1) % period != 0;
+  return out;
+}
+
+}  // namespace dovetail::families

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "families/fields.h"
+
+namespace dovetail::families {
+
+// Positions that a sliding layer's query sees; nothing where the configuration gives none.
+std::optional<std::uint32_t> read_window(Fields& fields);
+
+// The window of a model whose layers are alike, 0 for none. `slides` is what the configuration says
+// besides its layer_types, which must agree.
+std::uint32_t read_uniform_window(Fields& fields, std::uint32_t layers, bool slides);
+
+// Whether use_sliding_window switches the window of a config.json on.
+bool uses_sliding_window(Fields& fields);
+
+// For each layer whether it slides: as the configuration's list or period says, else all but every
+// `period`-th, 0 for none.
+std::vector<bool> read_sliding_layers(Fields& fields, std::uint32_t layers, std::uint32_t period);
+
+}  // namespace dovetail::families

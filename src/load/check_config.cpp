@@ -1,0 +1,117 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "load/limits.h"
+#include "load/tensor_binding.h"
+
+namespace dovetail::load {
+namespace {
+
+struct Size {
+  std::string_view name;
+  std::uint32_t value;
+  std::uint32_t high;
+};
+
+Status check_sizes(std::initializer_list<Size> sizes, std::string_view source) {
+  for (const Size& size : sizes) {
+    if (size.value >= 1 && size.value <= size.high) continue;
+    return fail(ErrorKind::kUnsupported, "{}: {}: {}; valid: 1 to {}", source, size.name,
+                size.value, size.high);
+  }
+  return {};
+}
+
+Status check(const AttentionConfig& attention, const ModelConfig& config, std::string_view source) {
+  if (auto status = check_sizes({{"number of heads", attention.heads, kMostHeads},
+                                 {"number of key-value heads", attention.kv_heads, kMostHeads},
+                                 {"head size", attention.head_dim, kLargestHeadDim}},
+                                source);
+      !status) {
+    return status;
+  }
+  if (attention.heads % attention.kv_heads != 0) {
+    return fail(ErrorKind::kInvalid,
+                "{}: number of key-value heads: {}; valid: a divisor of the {} heads", source,
+                attention.kv_heads, attention.heads);
+  }
+  if (attention.head_dim % 2 != 0) {
+    return fail(ErrorKind::kUnsupported,
+                "{}: head size: {}; valid: an even number, since rotary embedding turns pairs",
+                source, attention.head_dim);
+  }
+  if (attention.rope < 0) return {};
+  const std::uint32_t dims = config.ropes.at(static_cast<std::size_t>(attention.rope)).dims;
+  if (dims % 2 != 0 || dims > attention.head_dim) {
+    return fail(ErrorKind::kInvalid,
+                "{}: elements that rotary embedding turns: {}; valid: an even number up to the "
+                "head size {}",
+                source, dims, attention.head_dim);
+  }
+  return {};
+}
+
+Status check(const ExpertsConfig& experts, std::string_view source) {
+  if (experts.count > kMostExperts) {
+    return fail(ErrorKind::kUnsupported, "{}: number of experts: {}; valid: 0 to {}", source,
+                experts.count, kMostExperts);
+  }
+  const std::uint32_t most_used = std::min(experts.count, kMostUsedExperts);
+  if (experts.used < 1 || experts.used > most_used) {
+    return fail(ErrorKind::kInvalid, "{}: experts used by a token: {}; valid: 1 to {}, of {}",
+                source, experts.used, most_used, experts.count);
+  }
+  if (experts.shared_size > kLargestIntermediateSize) {
+    return fail(ErrorKind::kUnsupported, "{}: size of the shared expert: {}; valid: 0 to {}",
+                source, experts.shared_size, kLargestIntermediateSize);
+  }
+  return check_sizes({{"feed-forward size", experts.size, kLargestIntermediateSize}}, source);
+}
+
+Status check(const DeltaConfig& delta, std::string_view source) {
+  return check_sizes({{"number of key heads", delta.key_heads, kMostHeads},
+                      {"number of value heads", delta.value_heads, kMostHeads},
+                      {"size of a key", delta.key_dim, kLargestHeadDim},
+                      {"size of a value", delta.value_dim, kLargestHeadDim},
+                      {"positions of the convolution", delta.convolution, 16}},
+                     source);
+}
+
+Status check(const LayerConfig& layer, const ModelConfig& config, std::string_view source) {
+  const AttentionConfig* attention = layer.attention();
+  const Status mixer = attention != nullptr ? check(*attention, config, source)
+                                            : check(std::get<DeltaConfig>(layer.mixer), source);
+  if (!mixer) return mixer;
+  if (layer.experts() != nullptr) return check(*layer.experts(), source);
+  return check_sizes({{"feed-forward size", layer.dense()->size, kLargestIntermediateSize}},
+                     source);
+}
+
+}  // namespace
+
+Status check_config(const ModelConfig& config, std::string_view source) {
+  const auto layers = static_cast<std::uint32_t>(
+      std::min<std::size_t>(config.layers.size(), std::size_t{kMostLayers} + 1));
+  if (auto status = check_sizes({{"vocabulary size", config.vocab_size, kLargestVocabulary},
+                                 {"hidden size", config.hidden_size, kLargestHiddenSize},
+                                 {"number of layers", layers, kMostLayers},
+                                 {"context length", config.max_context, kLargestContext}},
+                                source);
+      !status) {
+    return status;
+  }
+  for (const RopeConfig& rope : config.ropes) {
+    if (rope.scaling != RopeScaling::kYarn || rope.theta > 1.0F) continue;
+    return fail(ErrorKind::kInvalid,
+                "{}: base of the rotary embedding: {}; valid: above 1, since YaRN divides by its "
+                "logarithm",
+                source, rope.theta);
+  }
+  for (const LayerConfig& layer : config.layers) {
+    if (auto status = check(layer, config, source); !status) return status;
+  }
+  return {};
+}
+
+}  // namespace dovetail::load

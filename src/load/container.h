@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "load/gguf.h"
+#include "load/model_source.h"
+#include "load/quantization.h"
+#include "load/safetensors.h"
+#include "load/stored_tensor.h"
+
+namespace dovetail::load {
+
+// The bytes of a file and the name that errors give it.
+struct NamedBytes {
+  std::string name;
+  std::span<const std::byte> bytes;
+};
+
+struct NamedText {
+  std::string name;
+  std::string_view text;
+};
+
+// The files of a Hugging Face folder; what the folder does not have is empty.
+struct HuggingFaceFiles {
+  NamedText config;                           // config.json
+  std::vector<NamedBytes> weights;            // *.safetensors; names are paths
+  std::optional<NamedText> index;             // model.safetensors.index.json
+  std::optional<NamedText> generation;        // generation_config.json
+  std::optional<NamedText> tokenizer;         // tokenizer.json
+  std::optional<NamedText> tokenizer_config;  // tokenizer_config.json
+  std::optional<NamedText> chat_template;     // chat_template.jinja
+};
+
+// All shards of a GGUF file, in order (one if it is not split), or a folder.
+using ModelFiles = std::variant<std::vector<NamedBytes>, HuggingFaceFiles>;
+
+// A model as its files hold it, before anything is known of its family: the configuration field by
+// field, and the tensors by the names that the files give them. Views into the files.
+struct Container {
+  std::string name;    // of the file that has the configuration, in errors
+  std::string place;   // of the weights, in errors about a tensor that is missing
+  std::string format;  // as ModelSource has it
+  std::variant<GgufFile, nlohmann::json> configuration;  // of the first shard; config.json
+  Quantization quantization;
+  StoredTensors tensors;
+  std::vector<std::vector<SafetensorsTensor>> shards;  // of a folder: the tensors' names lie here
+};
+
+// Takes the files apart. They must outlive the result.
+Result<Container> read_container(const ModelFiles& files);
+
+// What the files say beside the model: tokenizer, chat template, generation. Ids are held against
+// `source.config`, which must be there.
+Status read_extras(const ModelFiles& files, const Container& container, ModelSource& source);
+
+}  // namespace dovetail::load

@@ -1,0 +1,214 @@
+#include "load/gguf_container.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "load/gguf.h"
+#include "load/gguf_fields.h"
+#include "load/gguf_tokenizer.h"
+#include "load/mapped_file.h"
+#include "load/quote.h"
+
+namespace dovetail::load {
+namespace {
+
+constexpr std::uint32_t kMostShards = 99999;  // five digits in the file name
+
+struct SplitInfo {
+  std::uint32_t number = 0;  // from 0
+  std::uint32_t count = 1;
+  std::optional<std::uint32_t> tensors;  // of all shards together
+};
+
+Result<SplitInfo> read_split_info(const GgufFile& gguf, const std::string& file) {
+  GgufFields fields(gguf, file);
+  SplitInfo split;
+  split.count = fields.optional_count("split.count", 0, kMostShards).value_or(0);
+  if (split.count == 0) split.count = 1;
+  split.number = fields.optional_count("split.no", 0, split.count - 1).value_or(0);
+  split.tensors =
+      fields.optional_count("split.tensors.count", 0, std::numeric_limits<std::int32_t>::max());
+  if (auto status = fields.status(); !status) return fail(status.error());
+  return split;
+}
+
+Status check_shard(const SplitInfo& split, const SplitInfo& first, std::size_t index,
+                   const std::string& file) {
+  if (split.count != first.count) {
+    return fail(ErrorKind::kInvalid, "{}: metadata 'split.count': {}; valid: {}, as in shard 1",
+                file, split.count, first.count);
+  }
+  if (split.number != index) {
+    return fail(ErrorKind::kInvalid, "{}: metadata 'split.no': {}; valid: {}, as the name says",
+                file, split.number, index);
+  }
+  return {};
+}
+
+struct SplitName {
+  std::string prefix;
+  std::uint32_t number = 1;  // from 1
+  std::uint32_t count = 1;
+};
+
+std::optional<std::uint32_t> parse_five_digits(std::string_view text) {
+  std::uint32_t value = 0;
+  if (text.size() != 5) return std::nullopt;
+  for (const char c : text) {
+    if (c < '0' || c > '9') return std::nullopt;
+    value = value * 10 + static_cast<std::uint32_t>(c - '0');
+  }
+  return value;
+}
+
+// Takes "model-00002-of-00005.gguf" apart.
+std::optional<SplitName> parse_split_name(std::string_view name) {
+  constexpr std::string_view kMiddle = "-of-";
+  constexpr std::string_view kEnding = ".gguf";
+  constexpr std::size_t kTail = 1 + 5 + kMiddle.size() + 5 + kEnding.size();
+  if (name.size() <= kTail || !name.ends_with(kEnding)) return std::nullopt;
+  const std::string_view tail = name.substr(name.size() - kTail);
+  if (tail[0] != '-' || tail.substr(6, kMiddle.size()) != kMiddle) return std::nullopt;
+  const auto number = parse_five_digits(tail.substr(1, 5));
+  const auto count = parse_five_digits(tail.substr(6 + kMiddle.size(), 5));
+  if (!number || !count) return std::nullopt;
+  return SplitName{std::string(name.substr(0, name.size() - kTail)), *number, *count};
+}
+
+struct OpenShards {
+  std::vector<NamedBytes> shards;
+  std::vector<std::shared_ptr<const void>> mappings;
+
+  Status add(const std::filesystem::path& path) {
+    auto mapped = MappedFile::open(path);
+    if (!mapped) return fail(mapped.error());
+    shards.push_back({path.string(), (*mapped)->bytes()});
+    mappings.push_back(*std::move(mapped));
+    return {};
+  }
+};
+
+std::string name_of_model(const std::filesystem::path& path) {
+  const std::string file = path.filename().string();
+  if (const auto split = parse_split_name(file)) return split->prefix;
+  return path.extension() == ".gguf" ? path.stem().string() : file;
+}
+
+// The names under which llama.cpp's converter writes what generation_config.json recommends.
+void read_recommended_sampling(GgufFields& fields, GenerationDefaults& defaults) {
+  constexpr std::string_view kTopP = "general.sampling.top_p";
+  defaults.temperature = fields.optional_float("general.sampling.temp", 0.0F, 100.0F);
+  defaults.top_p = fields.optional_float(kTopP, 0.0F, 1.0F);
+  if (defaults.top_p == 0.0F) fields.reject(kTopP, "0", "a number above 0 and at most 1");
+  defaults.min_p = fields.optional_float("general.sampling.min_p", 0.0F, 1.0F);
+  defaults.repetition_penalty =
+      fields.optional_float("general.sampling.penalty_repeat", 0.01F, 100.0F);
+  defaults.top_k =
+      fields.optional_int("general.sampling.top_k", -1, std::numeric_limits<std::int32_t>::max());
+  if (defaults.top_k == -1) defaults.top_k = 0;  // both say "all"; a request says it with 0
+}
+
+}  // namespace
+
+Result<Container> read_gguf_container(std::span<const NamedBytes> shards) {
+  if (shards.empty()) return fail(ErrorKind::kInvalid, "no GGUF files; valid: at least one");
+  std::vector<GgufFile> files;
+  std::optional<SplitInfo> first;
+  Container out;
+  StoredTensors& stored = out.tensors;
+  for (const NamedBytes& shard : shards) {
+    auto parsed = parse_gguf(shard.bytes, shard.name);
+    if (!parsed) return fail(parsed.error());
+    const auto split = read_split_info(*parsed, shard.name);
+    if (!split) return fail(split.error());
+    if (!first) {
+      first = *split;
+      if (first->count != shards.size()) {
+        return fail(ErrorKind::kInvalid, "{}: metadata 'split.count': {}; valid: the {} shards",
+                    shard.name, first->count, shards.size());
+      }
+    }
+    if (auto status = check_shard(*split, *first, files.size(), shard.name); !status) {
+      return fail(status.error());
+    }
+    for (const GgufTensor& tensor : parsed->tensors) {
+      const bool added =
+          stored
+              .emplace(tensor.name, StoredTensor{shard.name, tensor.name, info(tensor.type).name,
+                                                 tensor.type, tensor.shape, tensor.data})
+              .second;
+      if (!added) {
+        return fail(ErrorKind::kInvalid, "{}: tensor {}: given in another shard too; valid: once",
+                    shard.name, quote(tensor.name));
+      }
+    }
+    files.push_back(*std::move(parsed));
+  }
+  const GgufFile& head = files.front();
+  const std::string& name = shards.front().name;
+  if (first->count > 1 && first->tensors && *first->tensors != stored.size()) {
+    return fail(ErrorKind::kInvalid,
+                "{}: metadata 'split.tensors.count': {}; valid: the {} tensors of all shards", name,
+                *first->tensors, stored.size());
+  }
+
+  out.name = name;
+  out.place = name;
+  out.format = fmt::format("GGUF v{}", head.version);
+  out.configuration = std::move(files.front());
+  return out;
+}
+
+Status read_gguf_extras(const Container& container, ModelSource& source) {
+  const auto& head = std::get<GgufFile>(container.configuration);
+  auto tokenizer = parse_gguf_tokenizer(head, source.config.vocab_size, container.name);
+  if (!tokenizer) return fail(tokenizer.error());
+  if (*tokenizer) {
+    auto& ends = source.generation.eos_ids;
+    for (const auto& id : {(*tokenizer)->eos, (*tokenizer)->eot, (*tokenizer)->eom}) {
+      if (id && std::find(ends.begin(), ends.end(), *id) == ends.end()) ends.push_back(*id);
+    }
+    source.tokenizer = std::move(**tokenizer);
+  }
+  GgufFields fields(head, container.name);
+  read_recommended_sampling(fields, source.generation);
+  if (const auto text = fields.optional_string("tokenizer.chat_template")) {
+    source.chat_template = std::string(*text);
+  }
+  return fields.status();
+}
+
+Result<MappedFiles> map_gguf_files(const std::filesystem::path& path) {
+  OpenShards open;
+  if (auto status = open.add(path); !status) return fail(status.error());
+  const auto parsed = parse_gguf(open.shards.front().bytes, path.string());
+  if (!parsed) return fail(parsed.error());
+  const auto split = read_split_info(*parsed, path.string());
+  if (!split) return fail(split.error());
+  if (split->count > 1) {
+    const auto name = parse_split_name(path.filename().string());
+    if (!name || name->count != split->count || name->number != split->number + 1) {
+      return fail(ErrorKind::kInvalid,
+                  "{}: file name of shard {} of {}; valid: a name that ends in "
+                  "-{:05}-of-{:05}.gguf, so that the other shards can be found",
+                  path.string(), split->number + 1, split->count, split->number + 1, split->count);
+    }
+    open = {};
+    for (std::uint32_t i = 1; i <= split->count; ++i) {
+      const std::string shard =
+          fmt::format("{}-{:05}-of-{:05}.gguf", name->prefix, i, split->count);
+      if (auto status = open.add(path.parent_path() / shard); !status) {
+        return fail(status.error());
+      }
+    }
+  }
+  return MappedFiles{std::move(open.shards), name_of_model(path), std::move(open.mappings), {}};
+}
+
+}  // namespace dovetail::load

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+
+namespace dovetail::load {
+
+// The sizes that a configuration may have at all, before they are held against the tensors.
+inline constexpr std::uint32_t kMostLayers = 1024;
+inline constexpr std::uint32_t kMostExperts = 1024;    // of a layer
+inline constexpr std::uint32_t kMostUsedExperts = 64;  // by a token
+inline constexpr std::uint32_t kLargestHeadDim = 256;
+inline constexpr std::uint32_t kMostHeads = 4096;
+inline constexpr std::uint32_t kLargestHiddenSize = 1U << 18U;
+inline constexpr std::uint32_t kLargestIntermediateSize = 1U << 20U;
+inline constexpr std::uint32_t kLargestVocabulary = 1U << 24U;
+inline constexpr std::uint32_t kLargestContext = 1U << 30U;
+inline constexpr float kLargestTheta = 1e15F;
+inline constexpr float kLargestFactor = 1e6F;
+
+}  // namespace dovetail::load

@@ -1,0 +1,211 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "kernels/kernels.h"
+
+namespace dovetail::load {
+
+// What a model computes, as data: the blocks of its layers in their order. A family (families/)
+// reads a file's configuration and composes one of these; model/ runs it. All sizes are in
+// elements.
+//
+// Each part names the tensors that it uses, as GGUF does; those of layer N are blk.N.NAME.
+
+enum class RopeScaling : std::uint8_t { kNone, kLinear, kLlama3, kYarn };
+
+// Rotary position embedding (Su et al., https://arxiv.org/abs/2104.09864).
+struct RopeConfig {
+  float theta = 10000.0F;
+  // Elements of a head that turn, from its first on; the rest stay as they are. 0: all.
+  std::uint32_t dims = 0;
+  // Which elements of a head form a pair: (2i, 2i+1) as in GGUF files of the llama architecture,
+  // or (i, i + dims/2) as in Hugging Face checkpoints and GGUF files of most others.
+  bool interleaved = false;
+  RopeScaling scaling = RopeScaling::kNone;
+  float factor = 1.0F;                 // linear, llama3, YaRN
+  std::uint32_t original_context = 0;  // llama3, YaRN: positions seen in training
+  float low_freq_factor = 1.0F;        // llama3
+  float high_freq_factor = 4.0F;       // llama3
+  float beta_fast = 32.0F;             // YaRN (https://arxiv.org/abs/2309.00071)
+  float beta_slow = 1.0F;              // YaRN
+  bool truncate = true;                // YaRN: the border dimensions are whole numbers
+  float attention_factor = 1.0F;       // YaRN: multiplies cos and sin
+  // Divisors of the base frequencies, dims/2 of them, where the file carries them (GGUF's
+  // rope_freqs.weight); empty otherwise. They take the place of `scaling` when present.
+  std::vector<float> frequency_divisors;
+
+  bool operator==(const RopeConfig&) const = default;
+};
+
+enum class NormKind : std::uint8_t {
+  kNone,
+  kRms,    // https://arxiv.org/abs/1910.07467
+  kLayer,  // https://arxiv.org/abs/1607.06450
+};
+
+// A norm with a weight, NAME.weight, and a bias, NAME.bias, if it says so.
+struct NormConfig {
+  NormKind kind = NormKind::kNone;
+  float epsilon = 1e-5F;
+  bool bias = false;
+  float offset = 0.0F;  // what is added to each weight as the file has it
+
+  explicit operator bool() const { return kind != NormKind::kNone; }
+  bool operator==(const NormConfig&) const = default;
+};
+
+// The norms of a sublayer f: after(x + scale * behind(f(before(x)))).
+struct SublayerConfig {
+  NormConfig before;   // attn_norm; ffn_norm
+  NormConfig behind;   // post_attention_norm; post_ffw_norm
+  NormConfig after;    // attn_output_norm; layer_output_norm
+  float scale = 1.0F;  // of what the sublayer gives
+
+  bool operator==(const SublayerConfig&) const = default;
+};
+
+// What is normed together of queries and of keys: attn_q_norm and attn_k_norm.
+enum class QueryKeyNorm : std::uint8_t {
+  kNone,
+  kHead,  // each head, by weights of head_dim
+  kRow,   // all heads of a token, by weights of them all
+};
+
+// Attention of queries in groups over keys and values in the cache
+// (https://arxiv.org/abs/2305.13245). Tensors: attn_q, attn_k, attn_v, attn_output; attn_sinks.
+struct AttentionConfig {
+  std::uint32_t heads = 0;
+  std::uint32_t kv_heads = 0;
+  std::uint32_t head_dim = 0;
+  std::uint32_t window = 0;  // a query sees this many last positions, itself included; 0: all
+  bool causal = true;        // else it sees all of its sequence
+  float scale = 1.0F;        // of the products of queries and keys
+  float softcap = 0.0F;      // of the scaled products, by tanh; 0: none
+  std::int32_t rope = 0;     // index in ModelConfig::ropes; -1: none
+  QueryKeyNorm query_key_norm = QueryKeyNorm::kNone;
+  NormConfig norm;    // of queries and keys, if they are normed
+  bool bias = false;  // of queries, keys and values
+  bool output_bias = false;
+  bool sinks = false;  // a logit for each head that takes part in the softmax and has no value
+  bool gated = false;  // attn_q gives, head by head, queries and gates: sigmoid(gate) * output
+  // Queries are multiplied by 1 + temperature * log(1 + floor(position / temperature_context)).
+  float temperature = 0.0F;
+  std::uint32_t temperature_context = 0;
+
+  bool operator==(const AttentionConfig&) const = default;
+};
+
+// Gated DeltaNet (https://arxiv.org/abs/2412.06464): a state for each head of values, in which keys
+// find values, behind a short convolution over the positions. Tensors: attn_qkv (queries, keys and
+// values of all heads), attn_gate, ssm_beta, ssm_alpha (a row for each head of values), ssm_conv1d
+// (a row for each channel of attn_qkv), ssm_dt.bias, ssm_a or ssm_a_log, ssm_norm, ssm_out.
+struct DeltaConfig {
+  std::uint32_t key_heads = 0, value_heads = 0;
+  std::uint32_t key_dim = 0, value_dim = 0;  // of a head
+  std::uint32_t convolution = 4;             // positions
+  float epsilon = 1e-6F;
+  // Which key head the value head h has: h % key_heads, or the one whose group of value heads it is
+  // in.
+  bool tiled = false;
+  // ssm_in gives, key head by key head, what attn_qkv and attn_gate give; ssm_ba likewise what
+  // ssm_beta and ssm_alpha give.
+  bool grouped_input = false, grouped_rates = false;
+  bool log_rates = false;  // ssm_a_log, the logarithms of what ssm_a has with the other sign
+
+  std::size_t key_size() const { return std::size_t{key_heads} * key_dim; }
+  std::size_t value_size() const { return std::size_t{value_heads} * value_dim; }
+  std::size_t channels() const { return 2 * key_size() + value_size(); }  // of the convolution
+  // Floats that a sequence has between passes: the convolution's last inputs, and the states.
+  std::size_t state_floats() const {
+    return (convolution - 1) * channels() + key_dim * value_size();
+  }
+
+  bool operator==(const DeltaConfig&) const = default;
+};
+
+using kernels::Activation;
+
+// down(activation(gate(x)) * up(x)), or down(activation(up(x))). Tensors: ffn_gate, ffn_up,
+// ffn_down.
+struct MlpConfig {
+  std::uint32_t size = 0;
+  Activation activation = Activation::kSilu;
+  bool gated = true;
+  bool bias = false;
+
+  bool operator==(const MlpConfig&) const = default;
+};
+
+// A layer of experts in place of the dense feed-forward (https://arxiv.org/abs/1701.06538). A
+// token's router picks the `used` experts with the largest logits; the token gets the sum of their
+// outputs by their shares of the softmax of all logits. Tensors: ffn_gate_inp (the router, a row
+// for each expert), and for expert E ffn_gate.E, ffn_up.E, ffn_down.E; ffn_gate_shexp,
+// ffn_up_shexp, ffn_down_shexp, ffn_gate_inp_shexp.
+struct ExpertsConfig {
+  std::uint32_t count = 0;  // of a layer
+  std::uint32_t used = 0;   // by a token
+  std::uint32_t size = 0;   // of one
+  bool normalized = false;  // weights of a token's experts are divided by their sum
+  Activation activation = Activation::kSilu;
+  bool bias = false;              // of the router and of each product
+  std::uint32_t shared_size = 0;  // of one more expert that all tokens have; 0: there is none
+  bool shared_gated = false;      // which is multiplied by the sigmoid of ffn_gate_inp_shexp * x
+
+  bool operator==(const ExpertsConfig&) const = default;
+};
+
+struct LayerConfig {
+  SublayerConfig mixer_norms;
+  std::variant<AttentionConfig, DeltaConfig> mixer;
+  SublayerConfig mlp_norms;
+  std::variant<MlpConfig, ExpertsConfig> mlp;
+
+  const AttentionConfig* attention() const { return std::get_if<AttentionConfig>(&mixer); }
+  const MlpConfig* dense() const { return std::get_if<MlpConfig>(&mlp); }
+  const ExpertsConfig* experts() const { return std::get_if<ExpertsConfig>(&mlp); }
+  bool operator==(const LayerConfig&) const = default;
+};
+
+// What a sequence's hidden rows become where a model embeds text.
+enum class Pooling : std::uint8_t { kNone, kMean, kFirst, kLast };
+
+// The shape of a model, already checked to be consistent with its tensors.
+struct ModelConfig {
+  std::string family;  // the name of its row in the registry
+  std::uint32_t vocab_size = 0;
+  std::uint32_t hidden_size = 0;
+  std::uint32_t max_context = 0;  // positions the model was made for
+
+  // Of token_embd, and before the first layer: what embeddings are multiplied with; position_embd
+  // and token_types (the row of type 0) are added; token_embd_norm.
+  float embedding_scale = 1.0F;
+  bool learned_positions = false;
+  bool token_types = false;
+  NormConfig embedding_norm;
+
+  std::vector<RopeConfig> ropes;
+  std::vector<LayerConfig> layers;
+
+  NormConfig output_norm;
+  bool has_logits = true;        // else there are hidden rows alone, and no output.weight
+  bool tied_embeddings = false;  // output.weight is token_embd.weight
+  float logit_scale = 1.0F;
+  float logit_softcap = 0.0F;  // 0: none
+  Pooling pooling = Pooling::kNone;
+
+  // No token sees what follows it.
+  bool causal() const {
+    return std::all_of(layers.begin(), layers.end(), [](const LayerConfig& layer) {
+      return layer.attention() == nullptr || layer.attention()->causal;
+    });
+  }
+};
+
+}  // namespace dovetail::load

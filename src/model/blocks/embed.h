@@ -1,0 +1,31 @@
+#pragma once
+
+#include "load/model_config.h"
+#include "model/blocks/norm.h"
+#include "model/blocks/program.h"
+#include "model/blocks/workspace.h"
+#include "model/weights.h"
+
+namespace dovetail::model {
+
+// Makes the rows of a pass from their tokens: the embedding's rows, scaled, with those of learned
+// positions and of token type 0 added, and normed, as far as the model does so.
+class Embed {
+ public:
+  Embed(const load::ModelConfig& config, const ModelWeights& weights, Workspace& workspace);
+
+  void add_steps(Program& program);
+
+ private:
+  void run(const RowTile& tile, const Range& rows);
+  void look_up(const Matrix& matrix, std::size_t row, float* out) const;
+
+  Workspace& work_;
+  const Matrix& tokens_;
+  const Matrix* positions_ = nullptr;
+  std::vector<float> type_;  // empty: none
+  float scale_;
+  Norm norm_;
+};
+
+}  // namespace dovetail::model

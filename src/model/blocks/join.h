@@ -1,0 +1,69 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <utility>
+
+#include "load/model_config.h"
+#include "model/blocks/norm.h"
+#include "model/blocks/program.h"
+#include "model/blocks/workspace.h"
+#include "model/weights.h"
+
+namespace dovetail::model {
+
+// The end of a sublayer: what it gave gets the bias of its last product, is normed, scaled and
+// added to the residual, which is normed then, as far as the model does so. The first layer follows
+// no sublayer.
+class Residual {
+ public:
+  Residual() = default;
+  // `layer` ("blk.3."), the names of the two norms in it, and the bias, empty where there is none.
+  Residual(const load::SublayerConfig& config, const ModelWeights& weights,
+           const std::string& layer, const char* behind, const char* after,
+           std::span<const float> bias, const kernels::Kernels& kernels)
+      : adds_(true),
+        bias_(bias),
+        scale_(config.scale),
+        behind_(config.behind, weights, layer + behind, kernels),
+        after_(config.after, weights, layer + after, kernels) {}
+
+  // Of a row of `hidden` floats; what the sublayer gave is lost.
+  void add(const kernels::Kernels& kernels, float* residual, float* given,
+           std::size_t hidden) const;
+
+ private:
+  bool adds_ = false;
+  std::span<const float> bias_;
+  float scale_ = 1.0F;
+  Norm behind_, after_;
+};
+
+// What stands between two sublayers: the end of the one before, and the norm and preparation of the
+// rows that the next one multiplies.
+class Join {
+ public:
+  // The next sublayer takes the rows of `set`; `input` is its product, and prepares them.
+  Join(Residual before, Norm norm, RowSet set, const Linear& input, Workspace& workspace)
+      : work_(workspace),
+        before_(std::move(before)),
+        norm_(std::move(norm)),
+        set_(set),
+        input_(&input) {
+    workspace.projected.need(workspace.hidden);
+    workspace.prepares(input);
+  }
+
+  void add_steps(const char* name, Program& program);
+
+ private:
+  void run(const RowTile& tile, const Range& rows);
+
+  Workspace& work_;
+  Residual before_;
+  Norm norm_;
+  RowSet set_;
+  const Linear* input_;
+};
+
+}  // namespace dovetail::model

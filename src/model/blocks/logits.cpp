@@ -1,0 +1,100 @@
+#include "model/blocks/logits.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace dovetail::model {
+
+Logits::Logits(const load::ModelConfig& config, Residual before, const ModelWeights& weights,
+               Workspace& workspace)
+    : work_(workspace),
+      before_(std::move(before)),
+      norm_(config.output_norm, weights, "output_norm", workspace.kernels),
+      scale_(config.logit_scale),
+      softcap_(config.logit_softcap) {
+  workspace.projected.need(workspace.hidden);
+  if (config.has_logits) {
+    product_.emplace(workspace.kernels,
+                     std::initializer_list<const Matrix*>{&weights.matrix("output.weight")});
+  }
+}
+
+void Logits::reserve(std::span<float> logits, std::span<float> hidden) {
+  const std::size_t rows = work_.pass.logit_rows();
+  assert(product_ || rows == 0);
+  assert(hidden.size() == work_.pass.hidden_rows() * work_.hidden);
+  logits_ = logits;
+  hidden_ = hidden;
+  if (!product_) return;
+  assert(logits.size() == rows * product_->outputs());
+  prepared_.reserve(rows * product_->row_bytes());
+}
+
+void Logits::add_steps(Program& program) {
+  program.add({.name = "logit-rows",
+               .run =
+                   [this](std::uint32_t index, std::uint32_t blocks, const cores::Part& part) {
+                     const RowTile& tile = work_.tile(index);
+                     prepare(tile, part_of(tile.wanted.size(), part.block, blocks));
+                   }},
+              [this](std::uint32_t index) {
+                const RowTile& tile = work_.tile(index);
+                const std::size_t rows = tile.wanted.size();
+                return work_.share(tile, rows, rows * 4 * work_.hidden);
+              });
+  if (!product_) return;
+  // After all tiles, with all lanes to itself.
+  program.add({.name = "logits",
+               .matrix = true,
+               .once = true,
+               .run =
+                   [this](std::uint32_t, std::uint32_t blocks, const cores::Part& part) {
+                     product_->multiply(part.block, blocks, work_.pass.logit_rows(),
+                                       prepared_.data(), {{logits_.data(), product_->outputs()}});
+                   }},
+              [this](std::uint32_t) {
+                const std::size_t rows = work_.pass.logit_rows();
+                return model::share(product_->outputs(),
+                                    rows * product_->columns() * product_->outputs(), work_.lanes);
+              });
+  if (scale_ == 1.0F && softcap_ == 0.0F) return;
+  program.add({.name = "logit-cap",
+               .once = true,
+               .run =
+                   [this](std::uint32_t, std::uint32_t blocks, const cores::Part& part) {
+                     const Range mine = part_of(logits_.size(), part.block, blocks);
+                     float* logits = logits_.data() + mine.begin;
+                     // Divided first, so that a cap takes the scaled logits to its tangent.
+                     const float factor = softcap_ == 0.0F ? scale_ : scale_ / softcap_;
+                     for (std::uint32_t i = 0; i < mine.size(); ++i) logits[i] *= factor;
+                     if (softcap_ == 0.0F) return;
+                     work_.kernels.apply(kernels::Function::kTanh, logits, mine.size(), logits);
+                     for (std::uint32_t i = 0; i < mine.size(); ++i) logits[i] *= softcap_;
+                   }},
+              [this](std::uint32_t) {
+                return model::share(logits_.size(), 16 * logits_.size(), work_.lanes);
+              });
+}
+
+void Logits::prepare(const RowTile& tile, const Range& rows) {
+  const std::size_t size = work_.hidden;
+  for (std::uint32_t i = rows.begin; i < rows.end; ++i) {
+    const std::uint32_t wanted = tile.wanted.begin + i;
+    const RowOutput& output = work_.pass.outputs()[wanted];
+    float* residual = work_.residual_row(tile, work_.pass.wanted()[wanted]);
+    float* projected = work_.projected.row(tile, i, size);
+    before_.add(work_.kernels, residual, projected, size);
+    const float* normed = residual;
+    if (norm_) {
+      norm_.apply(residual, projected);
+      normed = projected;
+    }
+    if (output.hidden) {
+      std::copy_n(normed, size, hidden_.data() + output.index * size);
+    } else {
+      product_->prepare(normed, output.index, work_.pass.logit_rows(), prepared_.data());
+    }
+  }
+}
+
+}  // namespace dovetail::model

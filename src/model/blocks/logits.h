@@ -1,0 +1,41 @@
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "base/aligned_buffer.h"
+#include "load/model_config.h"
+#include "model/blocks/join.h"
+#include "model/blocks/norm.h"
+#include "model/blocks/program.h"
+#include "model/blocks/workspace.h"
+#include "model/weights.h"
+
+namespace dovetail::model {
+
+// The end of the last sublayer for the rows that have outputs: those that have hidden rows leave
+// them, the others are multiplied into logits.
+class Logits {
+ public:
+  Logits(const load::ModelConfig& config, Residual before, const ModelWeights& weights,
+         Workspace& workspace);
+
+  void add_steps(Program& program);
+
+  // For the pass that is laid out: where [rows with logits][vocabulary] and [hidden rows][hidden
+  // size] go.
+  void reserve(std::span<float> logits, std::span<float> hidden);
+
+ private:
+  void prepare(const RowTile& tile, const Range& rows);
+
+  Workspace& work_;
+  Residual before_;
+  Norm norm_;
+  std::optional<Linear> product_;  // not in models that have hidden rows alone
+  float scale_, softcap_;
+  std::span<float> logits_, hidden_;
+  AlignedBuffer prepared_;
+};
+
+}  // namespace dovetail::model

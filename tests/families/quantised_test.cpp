@@ -1,0 +1,412 @@
+// Quantised safetensors: the weights that tools/golden/make_quantised.py made, and what is refused.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "families/names.h"
+#include "families/open_model.h"
+#include "kernels/kernels.h"
+#include "load/expect_error.h"
+#include "load/model_source.h"
+#include "load/quantised_builder.h"
+#include "load/stored_parts.h"
+#include "support/temp_folder.h"
+
+namespace dovetail::families {
+namespace {
+
+using namespace load;
+
+using kernels::DataType;
+using nlohmann::json;
+
+const std::filesystem::path kQuantised =
+    std::filesystem::path(DOVETAIL_SOURCE_DIR) / "tests/golden/quantised";
+
+const std::map<std::string, DataType> kTypeOf = {
+    {"pack-int4-32", DataType::kINT4_32}, {"pack-int4-128-zeros", DataType::kINT4_128},
+    {"pack-int8-64", DataType::kINT8},    {"int8", DataType::kINT8},
+    {"float8", DataType::kFP8_E4M3},      {"pack-mxfp4", DataType::kMXFP4},
+    {"awq-64", DataType::kINT4_32},       {"awq-128", DataType::kINT4_128},
+    {"gptq-128", DataType::kINT4_128},    {"gptq-v2-rows", DataType::kINT4_128},
+    {"fp8", DataType::kFP8_E4M3}};
+
+std::vector<std::string> quantised_cases() {
+  std::vector<std::string> names;
+  for (const auto& [name, type] : kTypeOf) names.push_back(name);
+  return names;
+}
+
+std::vector<float> floats_from_hex(const std::string& hex) {
+  std::vector<float> floats(hex.size() / 8);
+  auto* bytes = reinterpret_cast<unsigned char*>(floats.data());
+  for (std::size_t i = 0; i < hex.size() / 2; ++i) {
+    bytes[i] = static_cast<unsigned char>(std::stoi(hex.substr(2 * i, 2), nullptr, 16));
+  }
+  return floats;
+}
+
+class Quantised : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    auto opened = open_model(kQuantised / GetParam());
+    ASSERT_TRUE(opened.has_value()) << opened.error().message;
+    source_ = *std::move(opened);
+    std::ifstream(kQuantised / GetParam() / "golden.json") >> golden_;
+  }
+
+  std::shared_ptr<const ModelSource> source_;
+  json golden_;
+};
+
+TEST_P(Quantised, RowsAreReadAsTheFormatSays) {
+  ASSERT_EQ(golden_["rows"].size(), 7U);
+  for (const auto& [name, rows] : golden_["rows"].items()) {
+    SCOPED_TRACE(name);
+    const TensorView& tensor = source_->tensors.at(rename(name, kCommonHfNames).value());
+    ASSERT_EQ(tensor.type, kTypeOf.at(GetParam()));
+    ASSERT_NE(tensor.parts, nullptr);
+    ASSERT_TRUE(tensor.data.empty());
+    std::vector<std::byte> bytes(tensor.bytes());
+    write_rows(*tensor.parts, 0, tensor.rows, bytes.data());
+    const std::size_t row_bytes = kernels::row_bytes(tensor.type, tensor.columns);
+    for (const auto& [number, hex] : rows.items()) {
+      const std::vector<float> expected = floats_from_hex(hex);
+      ASSERT_EQ(expected.size(), tensor.columns);
+      std::vector<float> got(tensor.columns, NAN);
+      kernels::best_kernels().dequantize_row(
+          tensor.type, bytes.data() + std::stoul(number) * row_bytes, tensor.columns, got.data());
+      EXPECT_EQ(got, expected) << "row " << number;
+    }
+  }
+}
+
+// Rows are the same wherever the piece begins and ends.
+TEST_P(Quantised, RowsCanBeWrittenInPieces) {
+  const TensorView& tensor = source_->tensors.at("blk.0.ffn_gate.weight");
+  std::vector<std::byte> whole(tensor.bytes());
+  write_rows(*tensor.parts, 0, tensor.rows, whole.data());
+  const std::size_t row_bytes = kernels::row_bytes(tensor.type, tensor.columns);
+  std::vector<std::byte> pieces(tensor.bytes());
+  std::size_t row = 0;
+  for (std::size_t some = 1; row < tensor.rows; row += some, some = some * 3 % 41 + 1) {
+    some = std::min(some, tensor.rows - row);
+    write_rows(*tensor.parts, row, some, pieces.data() + row * row_bytes);
+  }
+  EXPECT_EQ(pieces, whole);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Quantised, testing::ValuesIn(quantised_cases()), [](const auto& run) {
+  std::string name = run.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+void replace_part(HfBuilder& b, const std::string& ending, const std::string& dtype,
+                  std::vector<std::uint64_t> shape) {
+  b.weights.erase("model.layers.0.mlp.down_proj" + ending);
+  add_part(b, ending, dtype, std::move(shape));
+}
+
+void erase_part(HfBuilder& b, const std::string& ending) {
+  b.weights.erase("model.layers.0.mlp.down_proj" + ending);
+}
+
+TEST(QuantisedTensors, AreTakenAsTheyAreMade) {
+  const std::pair<std::function<HfBuilder()>, DataType> models[] = {
+      {awq_model, DataType::kINT4_32},
+      {gptq_model, DataType::kINT4_128},
+      {packed_model, DataType::kINT4_32},
+      {int8_model, DataType::kINT8},
+      {[] { return fp8_model(); }, DataType::kFP8_E4M3},
+      {mxfp4_model, DataType::kMXFP4},
+  };
+  for (const auto& [make, type] : models) {
+    test::TempFolder folder{test::kInMemory};
+    make().write(folder);
+    const auto source = open_model(folder.path());
+    ASSERT_TRUE(source) << source.error().message;
+    EXPECT_EQ((*source)->tensors.at("blk.0.ffn_down.weight").type, type);
+    EXPECT_EQ((*source)->tensors.at("blk.0.ffn_up.weight").type, DataType::kF32);
+  }
+}
+
+// A bias of zeros changes nothing; another does.
+TEST(QuantisedTensors, MayHaveABiasOfZeros) {
+  for (const bool zeros : {true, false}) {
+    HfBuilder b = gptq_model();
+    add_part(b, ".bias", "F16", {32});
+    if (!zeros) b.weights.tensors.back().data[5] = std::byte{60};
+    test::TempFolder folder{test::kInMemory};
+    b.write(folder);
+    const auto source = open_model(folder.path());
+    ASSERT_EQ(source.has_value(), zeros);
+    if (!zeros) expect_error(source, "down_proj.bias'", "not a part of the model");
+  }
+}
+
+// A NaN makes its block NaN, so that it is not taken for a number.
+TEST(QuantisedTensors, KeepANaN) {
+  HfBuilder b = fp8_model(256);
+  auto& codes = b.weights.tensor("model.layers.0.mlp.down_proj.weight");
+  codes.data[256 + 130] = std::byte{0xff};
+  test::TempFolder folder{test::kInMemory};
+  b.write(folder);
+  const auto source = open_model(folder.path());
+  ASSERT_TRUE(source) << source.error().message;
+  const TensorView& tensor = (*source)->tensors.at("blk.0.ffn_down.weight");
+  std::vector<std::byte> bytes(tensor.bytes());
+  write_rows(*tensor.parts, 0, tensor.rows, bytes.data());
+  for (std::size_t row = 0; row < 3; ++row) {
+    std::vector<float> out(256);
+    kernels::best_kernels().dequantize_row(tensor.type, bytes.data() + row * 2 * 132, 256,
+                                           out.data());
+    for (std::size_t i = 0; i < 256; ++i) {
+      ASSERT_EQ(std::isnan(out[i]), row == 1 && i >= 128) << row << ", " << i;
+    }
+  }
+}
+
+struct BadParts {
+  std::string name;
+  std::function<HfBuilder()> make;
+  std::function<void(HfBuilder&)> change;
+  std::string message;
+};
+
+class QuantisedParts : public testing::TestWithParam<BadParts> {};
+
+TEST_P(QuantisedParts, AreRefusedByName) {
+  HfBuilder builder = GetParam().make();
+  GetParam().change(builder);
+  test::TempFolder folder{test::kInMemory};
+  builder.write(folder);
+  expect_error(open_model(folder.path()), "model.safetensors: tensor 'model.layers.0.mlp.down_proj",
+               GetParam().message);
+}
+
+const BadParts kBadParts[] = {
+    {"AwqWithoutScales", awq_model, [](HfBuilder& b) { erase_part(b, ".scales"); },
+     ".qweight': without 'model.layers.0.mlp.down_proj.scales'; valid: a weight with its scales"},
+    {"AwqWithoutZeros", awq_model, [](HfBuilder& b) { erase_part(b, ".qzeros"); },
+     ".qweight': without 'model.layers.0.mlp.down_proj.qzeros'"},
+    {"AwqType", awq_model,
+     [](HfBuilder& b) {
+       replace_part(b, ".qweight", "F32", {128, 4});
+     },
+     ".qweight': dtype 'F32'; valid: I32"},
+    {"AwqRank", awq_model, [](HfBuilder& b) { replace_part(b, ".qweight", "I32", {512}); },
+     ".qweight': shape [512]; valid: 2 sizes of 1 or more"},
+    {"AwqEmpty", awq_model,
+     [](HfBuilder& b) {
+       replace_part(b, ".qweight", "I32", {0, 4});
+     },
+     ".qweight': shape [0, 4]; valid: 2 sizes of 1 or more"},
+    {"AwqScales", awq_model,
+     [](HfBuilder& b) {
+       replace_part(b, ".scales", "F16", {32, 2});
+     },
+     ".scales': shape [32, 2]; valid: [2, 32]"},
+    {"AwqScaleType", awq_model,
+     [](HfBuilder& b) {
+       replace_part(b, ".scales", "I32", {2, 32});
+     },
+     ".scales': dtype 'I32'; valid: F32, F16, BF16"},
+    {"AwqZeros", awq_model,
+     [](HfBuilder& b) {
+       replace_part(b, ".qzeros", "I32", {2, 5});
+     },
+     ".qzeros': shape [2, 5]; valid: [2, 4]"},
+    {"AwqGroup", awq_model,
+     [](HfBuilder& b) { b.config["quantization_config"]["group_size"] = 96; },
+     ".qweight': 128 columns; valid: a multiple of the group_size 96"},
+    {"AwqOfAnotherShape", awq_model,
+     [](HfBuilder& b) {
+       replace_part(b, ".qweight", "I32", {128, 8});
+       replace_part(b, ".qzeros", "I32", {2, 8});
+       replace_part(b, ".scales", "F16", {2, 64});
+     },
+     ".qweight': shape [64, 128]; valid: [32, 128]"},
+    {"GptqOrder", gptq_model,
+     [](HfBuilder& b) {
+       set_integers(b, ".g_idx", {0, 0, 1});
+     },
+     ".g_idx': column 2 in group 1; valid: 0: columns in groups of 128 in their own order"},
+    {"GptqOrderShape", gptq_model, [](HfBuilder& b) { replace_part(b, ".g_idx", "I32", {127}); },
+     ".g_idx': shape [127]; valid: [128]"},
+    {"GptqRows", gptq_model,
+     [](HfBuilder& b) {
+       replace_part(b, ".qweight", "I32", {16, 31});
+       replace_part(b, ".scales", "F16", {1, 31});
+     },
+     ".qweight': 31 rows; valid: a multiple of 8"},
+    {"PackedWithoutShape", packed_model, [](HfBuilder& b) { erase_part(b, ".weight_shape"); },
+     ".weight_packed': without 'model.layers.0.mlp.down_proj.weight_shape'"},
+    {"PackedOfThreeBits", packed_model,
+     [](HfBuilder& b) {
+       replace_part(b, ".weight_packed", "I32", {32, 12});
+     },
+     ".weight_shape': [32, 128]; valid: [32, 96] for 4 bits or [32, 48] for 8, by the shape of"},
+    {"PackedShapeNegative", packed_model,
+     [](HfBuilder& b) {
+       set_integers(b, ".weight_shape", {32, -128});
+     },
+     ".weight_shape': [32, -128]; valid: [32, 128]"},
+    {"PackedGroups", packed_model,
+     [](HfBuilder& b) {
+       replace_part(b, ".weight_scale", "BF16", {32, 3});
+     },
+     ".weight_scale': shape [32, 3]; valid: [32, columns / size of a group], [32, 1] or [1] for a "
+     "weight of [32, 128]"},
+    {"PackedGroupsOfSixteen", packed_model,
+     [](HfBuilder& b) {
+       replace_part(b, ".weight_scale", "BF16", {32, 8});
+     },
+     ".weight_packed': groups of 16 columns; valid: a multiple of 32"},
+    {"PackedZeros", packed_model,
+     [](HfBuilder& b) {
+       add_part(b, ".weight_zero_point", "I32", {4, 3});
+     },
+     ".weight_zero_point': shape [4, 3]; valid: [4, 4]"},
+    {"PackedOrder", packed_model, [](HfBuilder& b) { add_part(b, ".weight_g_idx", "I32", {128}); },
+     ".weight_g_idx': column 32 in group 0; valid: 1"},
+    {"Int8Zeros", int8_model,
+     [](HfBuilder& b) {
+       add_part(b, ".weight_zero_point", "I8", {32, 1});
+       b.weights.tensors.back().data[3] = std::byte{1};
+     },
+     ".weight_zero_point': zero points other than 0; valid: symmetric weights of 8 bits"},
+    {"Int8WithoutScale", int8_model, [](HfBuilder& b) { erase_part(b, ".weight_scale"); },
+     ".weight': without 'model.layers.0.mlp.down_proj.weight_scale'"},
+    {"Int8Columns", int8_model,
+     [](HfBuilder& b) {
+       replace_part(b, ".weight", "I8", {32, 120});
+     },
+     ".weight': 120 columns; valid: a multiple of 32"},
+    {"Fp8Scales", [] { return fp8_model(256); },
+     [](HfBuilder& b) {
+       replace_part(b, ".weight_scale_inv", "F32", {2, 2});
+     },
+     ".weight_scale_inv': shape [2, 2]; valid: [1, 2], "},
+    {"Fp8Columns", [] { return fp8_model(192); }, [](HfBuilder&) {},
+     ".weight': 192 columns; valid: a multiple of 128"},
+    {"Fp8OfAnotherKind", [] { return fp8_model(); },
+     [](HfBuilder& b) {
+       replace_part(b, ".weight", "F8_E5M2", {32, 128});
+     },
+     ".weight': type 'F8_E5M2'; valid: F32, F16 or BF16"},
+    {"Mxfp4Blocks", mxfp4_model,
+     [](HfBuilder& b) {
+       replace_part(b, ".weight_blocks", "U8", {32, 4, 8});
+     },
+     ".weight_blocks': shape [32, 4, 8]; valid: [..., rows, blocks, 16]"},
+    {"Mxfp4Scales", mxfp4_model,
+     [](HfBuilder& b) {
+       replace_part(b, ".weight_scales", "U8", {32, 3});
+     },
+     ".weight_scales': shape [32, 3]; valid: [32, 4]"},
+};
+
+INSTANTIATE_TEST_SUITE_P(Bad, QuantisedParts, testing::ValuesIn(kBadParts),
+                         [](const auto& run) { return run.param.name; });
+
+struct BadQuantization {
+  std::string name;
+  std::function<void(json&)> change;  // of quantization_config
+  std::string message;
+};
+
+class QuantisedConfig : public testing::TestWithParam<BadQuantization> {};
+
+TEST_P(QuantisedConfig, IsRefusedByName) {
+  HfBuilder builder = packed_model();
+  GetParam().change(builder.config["quantization_config"]);
+  test::TempFolder folder{test::kInMemory};
+  builder.write(folder);
+  expect_error(open_model(folder.path()), "config.json: quantization_config", GetParam().message);
+}
+
+const BadQuantization kBadQuantizations[] = {
+    {"NotAnObject", [](json& q) { q = "awq"; }, ": 'awq'; valid: an object or null"},
+    {"Method", [](json& q) { q["quant_method"] = "bitsandbytes"; },
+     ".quant_method: 'bitsandbytes'; valid: fp8, compressed-tensors, awq, gptq, mxfp4"},
+    {"NoMethod", [](json& q) { q.erase("quant_method"); }, ".quant_method: missing"},
+    {"Format", [](json& q) { q["format"] = "nvfp4-pack-quantized"; },
+     ".format: 'nvfp4-pack-quantized'; valid: pack-quantized, int-quantized, "},
+    {"Sparse",
+     [](json& q) {
+       q["sparsity_config"] = {{"format", "sparse-24-bitmask"}};
+     },
+     ".sparsity_config: given; valid: none"},
+    {"Cache",
+     [](json& q) {
+       q["kv_cache_scheme"] = {{"num_bits", 8}};
+     },
+     ".kv_cache_scheme: given; valid: none"},
+    {"NoGroups", [](json& q) { q.erase("config_groups"); }, ".config_groups: missing"},
+    {"NoWeights", [](json& q) { q["config_groups"]["group_0"].erase("weights"); },
+     ".config_groups.'group_0': no weights"},
+    {"Bits", [](json& q) { q["config_groups"]["group_0"]["weights"]["num_bits"] = 3; },
+     ".config_groups.'group_0'.weights.num_bits: 3; valid: 4 or 8 of type int"},
+    {"Strategy", [](json& q) { q["config_groups"]["group_0"]["weights"]["strategy"] = "token"; },
+     ".weights.strategy: 'token'; valid: tensor, channel, group, block"},
+    {"AwqBits",
+     [](json& q) {
+       q = {{"quant_method", "awq"}, {"bits", 3}, {"group_size", 128}};
+     },
+     ".bits: 3; valid: 4"},
+    {"AwqVersion",
+     [](json& q) {
+       q = {{"quant_method", "awq"}, {"bits", 4}, {"group_size", 128}, {"version", "gemv"}};
+     },
+     ".version: 'gemv'; valid: 'gemm'"},
+    {"GptqBits",
+     [](json& q) {
+       q = {{"quant_method", "gptq"}, {"bits", 8}, {"group_size", 128}};
+     },
+     ".bits: 8; valid: 4"},
+    {"GptqGroup",
+     [](json& q) {
+       q = {{"quant_method", "gptq"}, {"bits", 4}, {"group_size", 24}};
+     },
+     ".group_size: 24; valid: a multiple of 32, or -1"},
+    {"GptqFormat",
+     [](json& q) {
+       q = {{"quant_method", "gptq"},
+            {"bits", 4},
+            {"group_size", 128},
+            {"checkpoint_format", "marlin"}};
+     },
+     ".checkpoint_format: 'marlin'; valid: gptq, gptq_v2"},
+    {"Fp8Block",
+     [](json& q) {
+       q = {{"quant_method", "fp8"}, {"weight_block_size", {64, 64}}};
+     },
+     ".weight_block_size: [64, 64]; valid: a multiple of 128 columns"},
+    {"Fp8BlockOfNothing",
+     [](json& q) {
+       q = {{"quant_method", "fp8"}, {"weight_block_size", {0, 128}}};
+     },
+     ".weight_block_size: an array of 2; valid: a list of two sizes"},
+    {"Fp8Format",
+     [](json& q) {
+       q = {{"quant_method", "fp8"}, {"fmt", "e5m2"}};
+     },
+     ".fmt: 'e5m2'; valid: 'e4m3'"},
+};
+
+INSTANTIATE_TEST_SUITE_P(Bad, QuantisedConfig, testing::ValuesIn(kBadQuantizations),
+                         [](const auto& run) { return run.param.name; });
+
+}  // namespace
+}  // namespace dovetail::families

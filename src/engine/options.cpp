@@ -191,8 +191,8 @@ Status resolve_states(EngineOptions& options, const model::CacheShape& shape) {
               options.speculative_tokens);
 }
 
-// Where tokens look in both directions a prompt is computed as a whole, and what is kept of one says
-// nothing of another that begins like it; nor does it where all hidden rows are pooled.
+// Where tokens look in both directions a prompt is computed as a whole, and what is kept of one
+// says nothing of another that begins like it; nor does it where all hidden rows are pooled.
 void resolve_embedding(EngineOptions& options, const load::ModelConfig& config) {
   const bool pools_all =
       config.pooling == load::Pooling::kMean || config.pooling == load::Pooling::kFirst;

@@ -149,9 +149,9 @@ StepLoop::~StepLoop() {
 }
 
 Status StepLoop::validate(const Request& request) const {
-  return engine::validate(request, {source_->config.vocab_size, options_.max_context,
-                                    options_.max_num_seqs, options_.max_waiting,
-                                    source_->config.has_logits});
+  return engine::validate(request,
+                          {source_->config.vocab_size, options_.max_context, options_.max_num_seqs,
+                           options_.max_waiting, source_->config.has_logits});
 }
 
 Status StepLoop::add(RequestId id, Request request, EventSink sink, Clock::time_point arrived) {
@@ -327,8 +327,12 @@ void StepLoop::prepare_inputs(const schedule::StepPlan& plan, InFlightStep& step
     step.tokens.insert(step.tokens.end(), real.begin(), real.end());
     step.tokens.insert(step.tokens.end(), drafts.begin(), drafts.end());
     const bool decode = row.sampled && !row.final_chunk;
-    model::Segment segment{std::span(step.tokens).subspan(begin), row.first_position, row.blocks,
-                           row.logit_rows(), decode, row.slot};
+    model::Segment segment{std::span(step.tokens).subspan(begin),
+                           row.first_position,
+                           row.blocks,
+                           row.logit_rows(),
+                           decode,
+                           row.slot};
     if (sequence->second.embeds()) {
       segment.logit_rows = 0;
       segment.hidden_rows =
@@ -394,11 +398,10 @@ void StepLoop::pool(const InFlightStep& step) {
     if (sequence == sequences_.end() || !sequence->second.embeds()) continue;
     const std::size_t end =
         i + 1 < step.hidden_of.size() ? step.hidden_of[i + 1] : step.hidden_rows;
-    sequence->second.pool(
-        row.first_position,
-        std::span<const float>(hidden_).subspan(step.hidden_of[i] * size,
-                                                (end - step.hidden_of[i]) * size),
-        size);
+    sequence->second.pool(row.first_position,
+                          std::span<const float>(hidden_).subspan(step.hidden_of[i] * size,
+                                                                  (end - step.hidden_of[i]) * size),
+                          size);
   }
 }
 

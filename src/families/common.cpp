@@ -194,6 +194,19 @@ constexpr Key kMayNotBeGiven[] = {
 
 }  // namespace
 
+void read_pooling(Fields& fields, ModelConfig& config) {
+  constexpr Key kPooling = {"pooling_type", ""};
+  constexpr load::Pooling kKinds[] = {load::Pooling::kNone, load::Pooling::kMean,
+                                      load::Pooling::kFirst, load::Pooling::kLast};
+  const auto kind = fields.count(kPooling, 0, 1U << 30U);
+  if (!kind || *kind == 0) return;
+  if (*kind >= std::size(kKinds)) {
+    fields.reject(kPooling, fmt::format("{}", *kind), "0 (none), 1 (mean), 2 (first), 3 (last)");
+    return;
+  }
+  config.pooling = kKinds[*kind];
+}
+
 void refuse_the_rest(Fields& fields) {
   constexpr Key kExperts = {"expert_count", ""};
   if (!fields.asked(kExperts)) {

@@ -49,6 +49,9 @@ LayerConfig plain_layer(const NormConfig& norm, const AttentionConfig& attention
 LayerConfig plain_layer(const NormConfig& norm, const AttentionConfig& attention,
                         const ExpertsConfig& experts);
 
+// How an embedder's hidden rows become one, where a GGUF file says so.
+void read_pooling(Fields& fields, ModelConfig& config);
+
 // Refuses what a configuration says, changes results and was not asked for by the family.
 void refuse_the_rest(Fields& fields);
 

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <memory>
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -21,10 +23,13 @@ struct Reader {
   void (*read)(Fields& fields, load::ModelConfig& config);
   Names hf_names = {};
   Names gguf_names = {};
+  // Beginnings of stored names of tensors that are for something else than text.
+  std::span<const std::string_view> spare = {};
   Status (*adapt)(load::StoredTensors& tensors, Owned& owned) = nullptr;
 };
 
-// One for each file of this folder that is called after a family.
+// One for each family; most have a file of this folder.
+extern const Reader kBert;
 extern const Reader kExaone4;
 extern const Reader kGemma2;
 extern const Reader kGemma3;
@@ -40,6 +45,9 @@ extern const Reader kPhi3;
 extern const Reader kQwen2;
 extern const Reader kQwen3;
 extern const Reader kQwen3Moe;
+extern const Reader kQwen3Next;
+extern const Reader kQwen3_5;
+extern const Reader kQwen3_5Moe;
 extern const Reader kSeedOss;
 extern const Reader kSmolLm3;
 

@@ -60,8 +60,9 @@ class Fields {
   void take_failure(const Status& status);
   Status status() const;
 
-  // Whether anything asked for this field of the format at hand.
+  // Whether anything asked for this field of the format at hand; says that it may say anything.
   bool asked(Key key) const;
+  void ask(Key key) { static_cast<void>(name(key)); }
 
   // For readers of what the formats have not in common; names of GGUF keys are whole.
   load::GgufFields& of_gguf() { return *gguf_; }

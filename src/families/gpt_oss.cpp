@@ -119,6 +119,6 @@ Status split_pairs(load::StoredTensors& tensors, Owned& owned) {
 
 }  // namespace
 
-constinit const Reader kGptOss = {read_gpt_oss, kGptOssNames, kGptOssGgufNames, split_pairs};
+constinit const Reader kGptOss = {read_gpt_oss, kGptOssNames, kGptOssGgufNames, {}, split_pairs};
 
 }  // namespace dovetail::families

@@ -22,6 +22,9 @@ using load::StoredTensors;
 constexpr std::string_view kForeign = "foreign/";
 
 std::string name_of(const std::string& stored, bool gguf, const Reader& reader) {
+  for (const std::string_view beginning : reader.spare) {
+    if (stored.starts_with(beginning)) return std::string(load::kSparePrefix) + stored;
+  }
   if (gguf) return rename(stored, reader.gguf_names).value_or(stored);
   if (auto name = rename(stored, reader.hf_names)) return *std::move(name);
   if (auto name = rename(stored, kCommonHfNames)) return *std::move(name);
@@ -49,6 +52,7 @@ Result<ModelConfig> read_config_of(const Family& family, const Container& contai
   ModelConfig config;
   config.family = family.name;
   family.reader.read(fields, config);
+  read_pooling(fields, config);
   refuse_the_rest(fields);
   if (auto status = fields.status(); !status) return fail(status.error());
   if (auto status = check_config(config, container.name); !status) return fail(status.error());

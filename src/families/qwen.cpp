@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "families/windows.h"
+#include "load/json_fields.h"
 #include "load/limits.h"
 
 namespace dovetail::families {
@@ -22,6 +23,19 @@ std::uint32_t read_qwen_window(Fields& fields, std::uint32_t layers) {
                   fmt::format("0 or at least the {} layers, so that all layers are alike", layers));
   }
   return read_uniform_window(fields, layers, slides);
+}
+
+void refuse_dense_layers(Fields& fields) {
+  constexpr Key kStep = {"", "decoder_sparse_step"};
+  const auto step = fields.count(kStep, 0, load::kLargestContext);
+  if (step && *step != 1) {
+    fields.reject(kStep, fmt::format("{}", *step), "1, so that every layer has experts");
+  }
+  const nlohmann::json* dense = fields.member("mlp_only_layers");
+  if (dense != nullptr && !(dense->is_array() && dense->empty())) {
+    fields.reject({"", "mlp_only_layers"}, load::text_of(*dense),
+                  "[], so that every layer has experts");
+  }
 }
 
 }  // namespace dovetail::families

@@ -10,4 +10,7 @@ namespace dovetail::families {
 // max_window_layers on.
 std::uint32_t read_qwen_window(Fields& fields, std::uint32_t layers);
 
+// Refuses the fields of a config.json that leave some layers without experts.
+void refuse_dense_layers(Fields& fields);
+
 }  // namespace dovetail::families

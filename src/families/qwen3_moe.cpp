@@ -4,25 +4,12 @@
 
 #include "families/common.h"
 #include "families/families.h"
+#include "families/qwen.h"
 #include "families/rope.h"
 #include "families/windows.h"
 
 namespace dovetail::families {
 namespace {
-
-// Fields of config.json that leave some layers without experts.
-void refuse_dense_layers(Fields& fields) {
-  constexpr Key kStep = {"", "decoder_sparse_step"};
-  const auto step = fields.count(kStep, 0, load::kLargestContext);
-  if (step && *step != 1) {
-    fields.reject(kStep, fmt::format("{}", *step), "1, so that every layer has experts");
-  }
-  const nlohmann::json* dense = fields.member("mlp_only_layers");
-  if (dense != nullptr && !(dense->is_array() && dense->empty())) {
-    fields.reject({"", "mlp_only_layers"}, load::text_of(*dense),
-                  "[], so that every layer has experts");
-  }
-}
 
 bool slides(Fields& fields) {
   if (!uses_sliding_window(fields)) return false;

@@ -14,6 +14,7 @@ namespace {
 using nlohmann::json;
 
 constexpr Family kFamilies[] = {
+    {"bert", "bert", "bert", "BertModel", kBert},
     {"exaone4", "exaone4", "exaone4", "Exaone4ForCausalLM", kExaone4},
     {"gemma2", "gemma2", "gemma2", "Gemma2ForCausalLM", kGemma2},
     {"gemma3", "gemma3", "gemma3_text", "Gemma3ForCausalLM", kGemma3},
@@ -29,7 +30,10 @@ constexpr Family kFamilies[] = {
     {"phi3", "phi3", "phi3", "Phi3ForCausalLM", kPhi3},
     {"qwen2", "qwen2", "qwen2", "Qwen2ForCausalLM", kQwen2},
     {"qwen3", "qwen3", "qwen3", "Qwen3ForCausalLM", kQwen3},
+    {"qwen3_5", "qwen35", "qwen3_5_text", "Qwen3_5ForCausalLM", kQwen3_5},
+    {"qwen3_5_moe", "qwen35moe", "qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", kQwen3_5Moe},
     {"qwen3_moe", "qwen3moe", "qwen3_moe", "Qwen3MoeForCausalLM", kQwen3Moe},
+    {"qwen3_next", "qwen3next", "qwen3_next", "Qwen3NextForCausalLM", kQwen3Next},
     {"seed_oss", "seed_oss", "seed_oss", "SeedOssForCausalLM", kSeedOss},
     {"smollm3", "smollm3", "smollm3", "SmolLM3ForCausalLM", kSmolLm3},
 };

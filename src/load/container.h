@@ -38,6 +38,7 @@ struct HuggingFaceFiles {
   std::optional<NamedText> tokenizer;         // tokenizer.json
   std::optional<NamedText> tokenizer_config;  // tokenizer_config.json
   std::optional<NamedText> chat_template;     // chat_template.jinja
+  std::optional<NamedText> pooling;           // 1_Pooling/config.json, of sentence-transformers
 };
 
 // All shards of a GGUF file, in order (one if it is not split), or a folder.

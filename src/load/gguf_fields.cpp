@@ -239,6 +239,15 @@ std::vector<float> GgufFields::floats(std::string_view key) {
   return out;
 }
 
+std::string GgufFields::bytes(std::string_view key) {
+  const GgufValue* any = find(key);
+  const bool is_signed = any != nullptr && any->element_type == GgufType::kInt8;
+  const GgufValue* value =
+      find_array(key, is_signed ? GgufType::kInt8 : GgufType::kUint8, "an array of int8 or uint8");
+  if (value == nullptr) return {};
+  return {reinterpret_cast<const char*>(value->bytes.data()), value->bytes.size()};
+}
+
 std::vector<std::int32_t> GgufFields::int32s(std::string_view key) {
   std::vector<std::int32_t> out;
   const GgufValue* value = find_array(key, GgufType::kInt32, "an array of int32");

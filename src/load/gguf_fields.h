@@ -44,6 +44,7 @@ class GgufFields {
   std::vector<std::string> strings(std::string_view key);
   std::vector<float> floats(std::string_view key);
   std::vector<std::int32_t> int32s(std::string_view key);
+  std::string bytes(std::string_view key);  // of int8 or uint8
   // Elements are bools, or whole numbers that are 0 or 1.
   std::vector<bool> bools(std::string_view key);
 

@@ -35,8 +35,9 @@ Result<std::optional<GgufTokenizer>> parse_gguf_tokenizer(const GgufFile& gguf,
   const auto model = fields.optional_string("tokenizer.ggml.model");
   if (auto status = fields.status(); !status) return fail(status.error());
   if (!model || *model == "none" || *model == "no_vocab") return std::nullopt;
-  if (*model != "llama" && *model != "gpt2") {
-    fields.reject("tokenizer.ggml.model", quote(*model), "llama, gpt2, none",
+  if (*model != "llama" && *model != "gpt2" && *model != "gemma4" && *model != "bert" &&
+      *model != "t5") {
+    fields.reject("tokenizer.ggml.model", quote(*model), "llama, gpt2, gemma4, bert, t5, none",
                   ErrorKind::kUnsupported);
     return fail(fields.status().error());
   }
@@ -77,9 +78,15 @@ Result<std::optional<GgufTokenizer>> parse_gguf_tokenizer(const GgufFile& gguf,
   out.eom = read_id(fields, "tokenizer.ggml.eom_token_id", count);
   out.unknown = read_id(fields, "tokenizer.ggml.unknown_token_id", count);
   out.padding = read_id(fields, "tokenizer.ggml.padding_token_id", count);
+  out.cls = read_id(fields, "tokenizer.ggml.cls_token_id", count);
+  out.separator = read_id(fields, "tokenizer.ggml.seperator_token_id", count);  // as it is spelled
   out.add_bos = fields.optional_bool("tokenizer.ggml.add_bos_token");
   out.add_eos = fields.optional_bool("tokenizer.ggml.add_eos_token");
   out.add_space_prefix = fields.optional_bool("tokenizer.ggml.add_space_prefix");
+  out.remove_extra_whitespaces = fields.optional_bool("tokenizer.ggml.remove_extra_whitespaces");
+  out.charsmap = fields.bytes("tokenizer.ggml.precompiled_charsmap");
+  out.lowercase = fields.optional_bool("tokenizer.ggml.normalizer.lowercase");
+  out.strip_accents = fields.optional_bool("tokenizer.ggml.normalizer.strip_accents");
   if (auto status = fields.status(); !status) return fail(status.error());
   return out;
 }

@@ -175,6 +175,36 @@ class Folder {
   std::vector<std::shared_ptr<const void>> weights_;
 };
 
+// How an embedder's hidden rows become one: the one of these that is true.
+Result<Pooling> read_pooling(const NamedText& config) {
+  struct Mode {
+    std::string_view field;
+    Pooling pooling;
+  };
+  constexpr Mode kModes[] = {{"pooling_mode_mean_tokens", Pooling::kMean},
+                             {"pooling_mode_cls_token", Pooling::kFirst},
+                             {"pooling_mode_lasttoken", Pooling::kLast}};
+  const auto object = parse_json_object(config.text, config.name, kLargestConfig);
+  if (!object) return fail(object.error());
+  JsonFields fields(*object, config.name);
+  std::optional<Pooling> found;
+  for (const auto& [field, value] : object->items()) {
+    if (!field.starts_with("pooling_mode_") || value != true) continue;
+    const auto* mode = std::find_if(std::begin(kModes), std::end(kModes),
+                                    [&](const Mode& known) { return known.field == field; });
+    if (mode == std::end(kModes) || found) {
+      fields.reject(field, "true",
+                    "false, and one of pooling_mode_mean_tokens, pooling_mode_cls_token and "
+                    "pooling_mode_lasttoken true",
+                    ErrorKind::kUnsupported);
+      continue;
+    }
+    found = mode->pooling;
+  }
+  if (auto status = fields.status(); !status) return fail(status.error());
+  return found.value_or(Pooling::kMean);
+}
+
 // Which files hold the weights: model.safetensors, those of the index, or else the shards that
 // their names show (a folder may hold the weights a second time in another layout), or else all.
 Result<std::vector<std::string>> weight_files(const Folder& folder, const std::string& path,
@@ -254,6 +284,11 @@ Status read_hf_extras(const HuggingFaceFiles& files, const Container& container,
   if (!ends) return fail(ends.error());
   if (source.generation.eos_ids.empty()) source.generation.eos_ids = *std::move(ends);
 
+  if (files.pooling) {
+    const auto pooling = read_pooling(*files.pooling);
+    if (!pooling) return fail(pooling.error());
+    source.config.pooling = *pooling;
+  }
   if (files.tokenizer_config) {
     auto chat_template = read_chat_template(*files.tokenizer_config);
     if (!chat_template) return fail(chat_template.error());
@@ -293,7 +328,8 @@ Result<MappedFiles> map_hf_files(const fs::path& path) {
   for (const auto& [name, out] : {std::pair{"generation_config.json", &files.generation},
                                   std::pair{"tokenizer.json", &files.tokenizer},
                                   std::pair{"tokenizer_config.json", &files.tokenizer_config},
-                                  std::pair{"chat_template.jinja", &files.chat_template}}) {
+                                  std::pair{"chat_template.jinja", &files.chat_template},
+                                  std::pair{"1_Pooling/config.json", &files.pooling}}) {
     if (auto status = folder.text_if_there(name, *out); !status) return fail(status.error());
   }
   const auto names = weight_files(folder, path.string(), files.index);

@@ -193,6 +193,9 @@ struct ModelConfig {
   std::vector<RopeConfig> ropes;
   std::vector<LayerConfig> layers;
 
+  // Layers that the file has behind these, to draft tokens with; they are not run.
+  std::uint32_t draft_layers = 0;
+
   NormConfig output_norm;
   bool has_logits = true;        // else there are hidden rows alone, and no output.weight
   bool tied_embeddings = false;  // output.weight is token_embd.weight

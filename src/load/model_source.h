@@ -35,15 +35,18 @@ struct TensorView {
 
 // A tokenizer as GGUF metadata describes it.
 struct GgufTokenizer {
-  std::string model;  // tokenizer.ggml.model: "llama" or "gpt2"
+  std::string model;  // tokenizer.ggml.model: "llama", "gpt2", "gemma4", "bert" or "t5"
   std::string pre;    // tokenizer.ggml.pre: "default", "llama-bpe", "qwen2", ...
   std::vector<std::string> tokens;
   std::vector<float> scores;  // empty where the file has none
   std::vector<std::int32_t>
       token_types;  // 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte
   std::vector<std::string> merges;  // "left right"
-  std::optional<std::int32_t> bos, eos, eot, eom, unknown, padding;
+  std::optional<std::int32_t> bos, eos, eot, eom, unknown, padding, cls, separator;
   std::optional<bool> add_bos, add_eos, add_space_prefix;
+  std::optional<bool> lowercase, strip_accents;  // tokenizer.ggml.normalizer.*
+  std::optional<bool> remove_extra_whitespaces;
+  std::string charsmap;  // bytes of tokenizer.ggml.precompiled_charsmap; empty where there is none
 };
 
 // A tokenizer as a Hugging Face folder describes it: the files' texts.

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <charconv>
 #include <unordered_set>
 
 #include "load/quote.h"
@@ -328,6 +329,8 @@ class Binder {
   static Shape shape_of(const StoredTensor& tensor) {
     std::span<const std::uint64_t> shape = tensor.shape;
     while (shape.size() > 2 && shape.front() == 1) shape = shape.subspan(1);
+    // A convolution of each channel by itself.
+    if (shape.size() == 3 && shape[1] == 1) return {shape[0], shape[2]};
     if (shape.size() == 1) return {1, static_cast<std::size_t>(shape[0])};
     if (shape.size() == 2) {
       return {static_cast<std::size_t>(shape[0]), static_cast<std::size_t>(shape[1])};
@@ -341,11 +344,22 @@ class Binder {
   }
 
   bool is_harmless(const std::string& name, const StoredTensor& tensor) const {
-    if (tensor.spare) return true;
+    if (tensor.spare || name.starts_with(kSparePrefix) || is_of_draft_layer(name)) return true;
     // Frequencies come from the configuration, and a tied head from the embedding, whether or not
     // a checkpoint spells them out as well.
     return name == "rope_freqs.weight" || name.ends_with("rotary_emb.inv_freq") ||
            (config_.tied_embeddings && name == "output.weight");
+  }
+
+  // Layers behind the last, of which the configuration says that they draft tokens.
+  bool is_of_draft_layer(std::string_view name) const {
+    constexpr std::string_view kLayer = "blk.";
+    if (config_.draft_layers == 0 || !name.starts_with(kLayer)) return false;
+    std::uint32_t layer = 0;
+    const char* digits = name.data() + kLayer.size();
+    if (std::from_chars(digits, name.data() + name.size(), layer).ec != std::errc()) return false;
+    const std::size_t layers = config_.layers.size();
+    return layer >= layers && layer < layers + config_.draft_layers;
   }
 
   void check_left_over() {

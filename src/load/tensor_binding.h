@@ -11,6 +11,9 @@
 
 namespace dovetail::load {
 
+// Before the names of tensors that change nothing.
+inline constexpr std::string_view kSparePrefix = "spare/";
+
 // Picks the tensors that the configuration calls for and checks type and shape of each; a tensor
 // of all experts of a layer is cut into one view for each. A tensor that is left over is an error
 // if leaving it out would change what the model computes. `source` names the model in errors about

@@ -60,8 +60,8 @@ class Decoder {
   }
 
   // Computes all segments, writes their keys and values into the cache, logit_rows rows of
-  // vocab_size logits per segment, and the hidden rows, in the order of their tokens. A segment of a
-  // model that looks in both directions is a whole sequence. Segments belong to different
+  // vocab_size logits per segment, and the hidden rows, in the order of their tokens. A segment of
+  // a model that looks in both directions is a whole sequence. Segments belong to different
   // sequences; a block that two of their tables share lies wholly before both first positions: no
   // row of the pass writes to it, so that sequences need not wait for each other. Nothing else may
   // run on the executor.

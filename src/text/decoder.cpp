@@ -1,8 +1,10 @@
 #include "text/decoder.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <optional>
+#include <utility>
 
 #include "text/byte_alphabet.h"
 
@@ -21,6 +23,34 @@ std::optional<char> byte_of(std::string_view token) {
       std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
   if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
   return static_cast<char>(value);
+}
+
+// What the library takes out of a token before it is joined to the text, in this order.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kCleanups = {{
+    {" .", "."},
+    {" ?", "?"},
+    {" !", "!"},
+    {" ,", ","},
+    {" ' ", "'"},
+    {" n't", "n't"},
+    {" 'm", "'m"},
+    {" do not", " don't"},
+    {" 's", "'s"},
+    {" 've", "'ve"},
+    {" 're", "'re"},
+}};
+
+// The text of a token after others (`follows`) or as the first.
+std::string spell_word_piece(const DecodeWordPiece& rule, std::string_view token, bool follows) {
+  std::string out(token);
+  if (follows && token.starts_with(rule.prefix)) {
+    out.erase(0, rule.prefix.size());
+  } else if (follows) {
+    out.insert(0, 1, ' ');
+  }
+  if (!rule.cleanup || out.find(' ') == std::string::npos) return out;
+  for (const auto& [from, to] : kCleanups) out = Pattern::literal(from).replace(out, to);
+  return out;
 }
 
 bool fuses(const DecoderStep& step) {
@@ -70,6 +100,9 @@ std::optional<std::string> Decoder::token_bytes(std::string_view token) const {
       if (const auto byte = byte_of(out)) out = std::string(1, *byte);
     } else if (std::holds_alternative<DecodeSpaces>(kind)) {
       if (!fused_[i]) out.insert(out.begin(), ' ');
+    } else if (const auto* word_piece = std::get_if<DecodeWordPiece>(&kind)) {
+      if (fused_[i]) return std::nullopt;
+      out = spell_word_piece(*word_piece, out, true);
     } else if (const auto* metaspace = std::get_if<DecodeMetaspace>(&kind)) {
       out = Pattern::literal(metaspace->replacement).replace(out, " ");
     } else if (const auto* replace = std::get_if<DecodeReplace>(&kind)) {
@@ -188,6 +221,8 @@ void Decoder::end_token(State& state, std::size_t step, std::string& out) const 
   } else if (std::holds_alternative<DecodeSpaces>(kind)) {
     if (own.tokens > 1) text(state, step + 1, " ", out);
     text(state, step + 1, token, out);
+  } else if (const auto* word_piece = std::get_if<DecodeWordPiece>(&kind)) {
+    text(state, step + 1, spell_word_piece(*word_piece, token, own.tokens > 1), out);
   } else if (const auto* replace = std::get_if<DecodeReplace>(&kind)) {
     if (!replace->pattern.is_single_character()) {
       text(state, step + 1, replace->pattern.replace(token, replace->content), out);

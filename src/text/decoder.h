@@ -16,6 +16,10 @@ struct DecodeByteFallback {};  // runs of <0xNN> tokens to characters, or one U+
 struct DecodeFuse {};          // all tokens become one
 struct DecodeUtf8 {};          // fuses tokens that are bytes and repairs the UTF-8
 struct DecodeSpaces {};        // a space between tokens
+struct DecodeWordPiece {       // a space between words; tokens with the prefix continue one
+  std::string prefix = "##";
+  bool cleanup = true;  // no space before .?!, and the rests of English contractions
+};
 struct DecodeReplace {
   Pattern pattern;
   std::string content;
@@ -30,8 +34,9 @@ struct DecodeMetaspace {
   bool strip_first = true;
 };
 
-using DecoderStep = std::variant<DecodeByteLevel, DecodeByteFallback, DecodeFuse, DecodeUtf8,
-                                 DecodeSpaces, DecodeReplace, DecodeStrip, DecodeMetaspace>;
+using DecoderStep =
+    std::variant<DecodeByteLevel, DecodeByteFallback, DecodeFuse, DecodeUtf8, DecodeSpaces,
+                 DecodeWordPiece, DecodeReplace, DecodeStrip, DecodeMetaspace>;
 
 // Tokens to text, step by step, each token as soon as what follows cannot change its text. A whole
 // text is decoded by the same code. What flows between the steps is the text of tokens in portions

@@ -13,6 +13,9 @@ namespace {
 
 // Graphemes of this many bytes and more are not looked up as a whole.
 constexpr std::size_t kLongGrapheme = 6;
+// Bytes of an entry of a character map and of what takes its place.
+constexpr std::size_t kLongestEntry = 256;
+constexpr std::size_t kLongestReplacement = 256;
 
 std::optional<std::string> decode_base64(std::string_view text) {
   while (text.ends_with('=')) text.remove_suffix(1);
@@ -56,55 +59,93 @@ std::uint32_t read_uint32(std::string_view bytes, std::size_t at) {
 Result<Charsmap> Charsmap::parse(std::string_view base64, std::string_view where) {
   const auto bytes = decode_base64(base64);
   if (!bytes) return fail(ErrorKind::kInvalid, "{}: not base64; valid: base64", where);
-  const std::size_t trie_bytes = bytes->size() >= 4 ? read_uint32(*bytes, 0) : 0;
-  if (bytes->size() < 8 || trie_bytes == 0 || trie_bytes % 4 != 0 ||
-      trie_bytes > bytes->size() - 4) {
+  auto map = from_bytes(*bytes, where);
+  if (map) map->longest_ = false;
+  return map;
+}
+
+Result<Charsmap> Charsmap::from_bytes(std::string_view bytes, std::string_view where) {
+  const std::size_t trie_bytes = bytes.size() >= 4 ? read_uint32(bytes, 0) : 0;
+  if (bytes.size() < 8 || trie_bytes == 0 || trie_bytes % 4 != 0 || trie_bytes > bytes.size() - 4) {
     return fail(ErrorKind::kInvalid,
                 "{}: a trie of {} bytes in {} bytes; valid: a multiple of 4 that fits", where,
-                trie_bytes, bytes->size());
+                trie_bytes, bytes.size());
   }
   auto data = std::make_shared<Data>();
   for (std::size_t at = 4; at < 4 + trie_bytes; at += 4) {
-    data->units.push_back(read_uint32(*bytes, at));
+    data->units.push_back(read_uint32(bytes, at));
   }
-  data->replacements = bytes->substr(4 + trie_bytes);
+  data->replacements = bytes.substr(4 + trie_bytes);
   if (!is_valid_utf8(data->replacements)) {
     return fail(ErrorKind::kInvalid, "{}: replacements that are not UTF-8; valid: UTF-8", where);
   }
   Charsmap map;
   map.data_ = std::move(data);
+  map.longest_ = true;
   return map;
 }
 
-std::optional<std::string_view> Charsmap::find(std::string_view text) const {
+template <class Visit>
+void Charsmap::visit_entries(std::string_view text, Visit&& visit) const {
   const auto& units = data_->units;
   const auto offset = [](std::uint32_t unit) {
     return (unit >> 10U) << ((unit & (1U << 9U)) >> 6U);
   };
   std::size_t node = offset(units[0]);
-  for (const char c : text) {
-    const auto byte = static_cast<std::uint8_t>(c);
-    if (byte == 0) break;
+  // A damaged trie may have no end.
+  for (std::size_t i = 0; i < std::min(text.size(), kLongestEntry); ++i) {
+    const auto byte = static_cast<std::uint8_t>(text[i]);
+    if (byte == 0) return;
     node ^= byte;
-    if (node >= units.size()) return std::nullopt;
+    if (node >= units.size()) return;
     const std::uint32_t unit = units[node];
-    if ((unit & ((1U << 31U) | 0xFFU)) != byte) return std::nullopt;
+    if ((unit & ((1U << 31U) | 0xFFU)) != byte) return;
     node ^= offset(unit);
-    if (node >= units.size()) return std::nullopt;
+    if (node >= units.size()) return;
     if (((unit >> 8U) & 1U) == 0) continue;
-    // The shortest entry counts, as in the library.
     const std::size_t begin = units[node] & 0x7FFFFFFFU;
     const std::string_view all = data_->replacements;
-    if (begin > all.size()) return std::nullopt;
+    if (begin > all.size()) return;
     const std::string_view found = all.substr(begin, all.substr(begin).find('\0'));
-    // A place within a character would tear it.
-    if (!is_valid_utf8(found)) return std::nullopt;
-    return found;
+    // A place within a character would tear it; no text grows without bound.
+    if (!is_valid_utf8(found) || found.size() > kLongestReplacement) return;
+    if (!visit(i + 1, found)) return;
   }
-  return std::nullopt;
+}
+
+std::optional<std::string_view> Charsmap::find(std::string_view text) const {
+  std::optional<std::string_view> first;
+  visit_entries(text, [&](std::size_t, std::string_view replacement) {
+    first = replacement;  // the shortest entry counts, as in the library
+    return false;
+  });
+  return first;
+}
+
+std::string Charsmap::apply_longest(std::string_view text) const {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t at = 0; at < text.size();) {
+    std::size_t taken = code_point_at(text, at).size;
+    std::string_view replacement = text.substr(at, taken);
+    visit_entries(text.substr(at), [&](std::size_t size, std::string_view found) {
+      const std::size_t end = at + size;
+      const bool whole =
+          end == text.size() || (static_cast<std::uint8_t>(text[end]) & 0xC0U) != 0x80U;
+      if (whole) {  // an entry that ends within a character would tear it
+        taken = size;
+        replacement = found;
+      }
+      return true;
+    });
+    out.append(replacement);
+    at += taken;
+  }
+  return out;
 }
 
 std::string Charsmap::apply(std::string_view text) const {
+  if (longest_) return apply_longest(text);
   std::string out;
   out.reserve(text.size());
   for (std::size_t begin = 0; begin < text.size();) {
@@ -200,6 +241,27 @@ void append_nmt(char32_t c, std::string& out) {
   append_utf8(out, space ? U' ' : c);
 }
 
+void append_bert_cleaned(char32_t c, std::string& out) {
+  const bool line = c == U'\t' || c == U'\n' || c == U'\r';
+  if (!line && (c == 0 || c == 0xFFFDU || is_control_or_private(c))) return;
+  append_utf8(out, line || is_white_space(c) ? U' ' : c);
+}
+
+// BERT's list of blocks, with its gap: U+2B820 to U+2B91F are not among them.
+bool is_bert_chinese(char32_t c) {
+  return (c >= 0x3400U && c <= 0x4DBFU) || (c >= 0x4E00U && c <= 0x9FFFU) ||
+         (c >= 0xF900U && c <= 0xFAFFU) || (c >= 0x20000U && c <= 0x2A6DFU) ||
+         (c >= 0x2A700U && c <= 0x2B81FU) || (c >= 0x2B920U && c <= 0x2CEAFU) ||
+         (c >= 0x2F800U && c <= 0x2FA1FU);
+}
+
+void append_spaced_han(char32_t c, std::string& out) {
+  const bool chinese = is_bert_chinese(c);
+  if (chinese) out.push_back(' ');
+  append_utf8(out, c);
+  if (chinese) out.push_back(' ');
+}
+
 }  // namespace
 
 std::string normalize_unicode(std::string_view text, NormalizationForm form) {
@@ -268,6 +330,13 @@ std::string Normalizer::normalize(std::string_view text) const {
               });
             },
             [&](const NmtCleanup&) { return map_characters(current, append_nmt); },
+            [&](const StripNonspacing&) {
+              return map_characters(current, [](char32_t c, std::string& out) {
+                if (!is_nonspacing_mark(c)) append_utf8(out, c);
+              });
+            },
+            [&](const BertCleanup&) { return map_characters(current, append_bert_cleaned); },
+            [&](const SpacesAroundHan&) { return map_characters(current, append_spaced_han); },
             [&](const ReplaceText& replace) {
               return replace.pattern.replace(current, replace.content);
             },

@@ -17,10 +17,13 @@ namespace dovetail::text {
 // the texts that take their place. Copies share the data.
 class Charsmap {
  public:
-  // `base64`: uint32 bytes of the trie, the trie's uint32 units, the NUL-terminated replacements.
+  // `base64` of what from_bytes() takes, applied as the `tokenizers` library does: grapheme by
+  // grapheme where a short one has an entry, else character by character.
   static Result<Charsmap> parse(std::string_view base64, std::string_view where);
+  // `bytes`: uint32 bytes of the trie, the trie's uint32 units, the NUL-terminated replacements.
+  // Applied as SentencePiece does: the longest entry at each place.
+  static Result<Charsmap> from_bytes(std::string_view bytes, std::string_view where);
 
-  // Replaces grapheme by grapheme where a short one has an entry, else character by character.
   std::string apply(std::string_view text) const;
 
  private:
@@ -29,9 +32,15 @@ class Charsmap {
     std::string replacements;
   };
 
+  // Calls visit(bytes, replacement) for every entry that `text` begins with, shortest first, until
+  // it returns false.
+  template <class Visit>
+  void visit_entries(std::string_view text, Visit&& visit) const;
   std::optional<std::string_view> find(std::string_view text) const;
+  std::string apply_longest(std::string_view text) const;
 
   std::shared_ptr<const Data> data_;
+  bool longest_ = false;
 };
 
 enum class NormalizationForm { kNfc, kNfd, kNfkc, kNfkd };
@@ -41,8 +50,11 @@ struct StripWhiteSpace {
   bool left = true;
   bool right = true;
 };
-struct StripAccents {};  // removes marks
-struct NmtCleanup {};    // control characters removed, odd white space to spaces
+struct StripAccents {};     // removes marks
+struct NmtCleanup {};       // control characters removed, odd white space to spaces
+struct StripNonspacing {};  // removes nonspacing marks (Mn), not those that take space
+struct BertCleanup {};      // U+0000, U+FFFD, Cc, Cf and Co removed, white space to spaces
+struct SpacesAroundHan {};  // around each character of the blocks that BERT takes for Chinese
 struct ReplaceText {
   Pattern pattern;
   std::string content;
@@ -51,8 +63,9 @@ struct PrependText {  // to texts that are not empty
   std::string text;
 };
 
-using NormalizerStep = std::variant<NormalizationForm, Lowercase, StripWhiteSpace, StripAccents,
-                                    NmtCleanup, ReplaceText, PrependText, Charsmap>;
+using NormalizerStep =
+    std::variant<NormalizationForm, Lowercase, StripWhiteSpace, StripAccents, NmtCleanup,
+                 StripNonspacing, BertCleanup, SpacesAroundHan, ReplaceText, PrependText, Charsmap>;
 
 // What a tokenizer does to a text before it looks for tokens. Valid UTF-8 in and out.
 struct Normalizer {

@@ -259,6 +259,11 @@ class Translator {
         return {};
       case 'u':
         return code_unit();
+      case 'x': {  // with its braces, which repeat nothing
+        const auto close = rest().starts_with("\\x{") ? in_.find('}', at_) : in_.npos;
+        copy(close == in_.npos ? 2 : close + 1 - at_);
+        return {};
+      }
       case 'p':
       case 'P':
         return property();

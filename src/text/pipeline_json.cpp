@@ -1,5 +1,6 @@
 #include "text/pipeline_json.h"
 
+#include "text/bert.h"
 #include "text/utf8.h"
 
 namespace dovetail::text {
@@ -85,6 +86,20 @@ Status read_steps(const JsonNode& node, std::string_view list, std::vector<Step>
   return read(node, type, steps);
 }
 
+Status read_bert_normalizer(const JsonNode& node, std::vector<NormalizerStep>& steps) {
+  BertNormalization options;
+  bool strip_accents = false;
+  const JsonNode strip = node.member("strip_accents");
+  const Status status =
+      all_of({node.member("clean_text").read(options.clean_text),
+              node.member("handle_chinese_chars").read(options.handle_chinese_chars),
+              node.member("lowercase").read(options.lowercase), strip.read(strip_accents)});
+  if (!status) return status;
+  if (strip.present()) options.strip_accents = strip_accents;
+  append_bert_normalizer(options, steps);
+  return {};
+}
+
 Status read_normalizer_step(const JsonNode& node, const std::string& type,
                             std::vector<NormalizerStep>& steps) {
   if (type == "NFC") {
@@ -101,6 +116,8 @@ Status read_normalizer_step(const JsonNode& node, const std::string& type,
     steps.emplace_back(StripAccents{});
   } else if (type == "Nmt") {
     steps.emplace_back(NmtCleanup{});
+  } else if (type == "BertNormalizer") {
+    return read_bert_normalizer(node, steps);
   } else if (type == "Strip") {
     StripWhiteSpace strip;
     const Status status = all_of(
@@ -127,8 +144,9 @@ Status read_normalizer_step(const JsonNode& node, const std::string& type,
     steps.emplace_back(std::move(*charsmap));
   } else {
     return node.member("type").invalid(
-        "NFC, NFD, NFKC, NFKD, Lowercase, Strip, StripAccents, Nmt, Prepend, Replace, Precompiled, "
-        "Sequence",
+        "NFC, NFD, NFKC, NFKD, Lowercase, Strip, StripAccents, Nmt, BertNormalizer, Prepend, "
+        "Replace, "
+        "Precompiled, Sequence",
         ErrorKind::kUnsupported);
   }
   return {};
@@ -199,8 +217,7 @@ Status read_pre_tokenizer_step(const JsonNode& node, const std::string& type,
     if (!pattern) return fail(pattern.error());
     add(std::move(*pattern), SplitBehavior::kRemoved, true);
   } else if (type == "BertPreTokenizer") {
-    add(CharacterKind::kWhiteSpace, SplitBehavior::kRemoved);
-    add(CharacterKind::kPunctuation, SplitBehavior::kIsolated);
+    append_bert_pre_tokenizer(steps);
   } else if (type == "Digits") {
     bool individual = false;
     if (auto status = node.member("individual_digits").read(individual); !status) return status;
@@ -230,6 +247,12 @@ Status read_decoder_step(const JsonNode& node, const std::string& type,
     steps.emplace_back(DecodeByteFallback{});
   } else if (type == "Fuse") {
     steps.emplace_back(DecodeFuse{});
+  } else if (type == "WordPiece") {
+    DecodeWordPiece step;
+    const Status status = all_of(
+        {node.member("prefix").read(step.prefix), node.member("cleanup").read(step.cleanup)});
+    if (!status) return status;
+    steps.emplace_back(std::move(step));
   } else if (type == "Metaspace") {
     DecodeMetaspace step;
     PrependScheme scheme = PrependScheme::kAlways;
@@ -255,7 +278,7 @@ Status read_decoder_step(const JsonNode& node, const std::string& type,
     steps.emplace_back(DecodeReplace{std::move(*pattern), std::move(content)});
   } else {
     return node.member("type").invalid(
-        "ByteLevel, ByteFallback, Fuse, Metaspace, Strip, Replace, Sequence",
+        "ByteLevel, ByteFallback, Fuse, Metaspace, WordPiece, Strip, Replace, Sequence",
         ErrorKind::kUnsupported);
   }
   return {};

@@ -48,6 +48,9 @@ struct PreTokenizer {
   std::vector<Piece> split(std::string_view text, bool at_start) const;
 };
 
+// What SentencePiece writes for a space: U+2581.
+inline constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
+
 // GPT-2's expression, which ByteLevel splits by.
 inline constexpr std::string_view kGpt2Expression =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";

@@ -8,12 +8,20 @@
 namespace dovetail::text {
 namespace {
 
-constexpr std::array<std::string_view, 11> kEndSpellings = {
+constexpr std::array<std::string_view, 19> kEndSpellings = {
     "<|eot_id|>",
     "<|eom_id|>",
     "<|im_end|>",
     "<|end|>",
     "<end_of_turn>",
+    "<turn|>",
+    "<end_of_utterance>",
+    "<|return|>",
+    "<|call|>",
+    "<|calls|>",
+    "<|flush|>",
+    "[EOT]",
+    "[EOS]",
     "<|endoftext|>",
     "<|end_of_text|>",
     "<EOT>",
@@ -24,14 +32,26 @@ constexpr std::array<std::string_view, 11> kEndSpellings = {
     "EOT\xEF\xBD\x9C>",
 };
 
+// Where Gemma 4 waits for what a tool gave; its vocabulary has it as text.
+constexpr std::string_view kToolResponse = "<|tool_response>";
+// Ends a message, not a turn, where others end turns (gpt-oss, Solar).
+constexpr std::string_view kEndOfMessage = "<|end|>";
+
 }  // namespace
 
 void Tokenizer::Impl::collect_end_ids(std::vector<TokenId> more) {
   if (eos) more.push_back(*eos);
-  for (const std::string_view spelling : kEndSpellings) {
+  const auto special_id = [&](std::string_view spelling) -> std::optional<TokenId> {
     const auto id = vocabulary.find(spelling);
-    if (id && is_special(*id)) more.push_back(*id);
+    return id && is_special(*id) ? id : std::nullopt;
+  };
+  const bool has_messages = (special_id("<|return|>") && special_id("<|call|>")) ||
+                            (special_id("<|flush|>") && special_id("<|calls|>"));
+  for (const std::string_view spelling : kEndSpellings) {
+    if (has_messages && spelling == kEndOfMessage) continue;
+    if (const auto id = special_id(spelling)) more.push_back(*id);
   }
+  if (const auto id = vocabulary.find(kToolResponse)) more.push_back(*id);
   std::sort(more.begin(), more.end());
   more.erase(std::unique(more.begin(), more.end()), more.end());
   end_ids = std::move(more);

@@ -1,109 +1,20 @@
 #include <array>
 #include <cmath>
+#include <limits>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "load/quote.h"
+#include "text/bert.h"
 #include "text/byte_alphabet.h"
+#include "text/gguf_splits.h"
 #include "text/normalizer.h"
 #include "text/pretokenizer.h"
 #include "text/tokenizer_impl.h"
 
 namespace dovetail::text {
 namespace {
-
-constexpr std::string_view kLlama3 =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::string_view kQwen2 =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::string_view kTekken =
-    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::string_view kGpt4o =
-    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-// Letters, marks, punctuation and symbols after digits and Chinese and Japanese were cut out.
-constexpr std::string_view kDeepSeek3 =
-    R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::string_view kDeepSeek3Cjk =
-    R"([\x{4e00}-\x{9fa5}\x{3040}-\x{309f}\x{30a0}-\x{30ff}]+)";
-constexpr std::string_view kDeepSeekCjk =
-    R"([\x{4e00}-\x{9fa5}\x{0800}-\x{4e00}\x{ac00}-\x{d7ff}]+)";
-
-// Cased letters but for those of scripts and blocks that the model's own list of ranges leaves out:
-// Armenian and Georgian small letters, late additions to Latin and Cyrillic, mathematical letters.
-constexpr std::string_view kDeepSeekLetters =
-    R"(\s?(?:(?![\x{560}-\x{588}\x{10c7}\x{10cd}\x{10d0}-\x{10ff}\x{1c80}-\x{1c88}\x{2d00}-\x{2d2d}\x{a790}-\x{a7fa}\x{ab30}-\x{ab68}\x{10570}-\x{105bc}\x{16e40}-\x{16e7f}\x{1d400}-\x{1d7ff}\x{1df00}-\x{1dfff}])[\p{Lu}\p{Ll}\p{Lt}])++)";
-constexpr std::string_view kDeepSeekPunctuation =
-    R"(\s?[!-/:-~\x{ff01}-\x{ff0f}\x{ff1a}-\x{ff5e}\x{2018}-\x{201f}\x{3000}-\x{3002}]+)";
-// What a file that names "default", or nothing, is split by where such files come from: llama.cpp.
-constexpr std::string_view kDefaultPunctuation = R"([\p{P}$+<=>^~|]+)";
-constexpr std::string_view kDefaultWords =
-    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S))";
-// \s+$ where no line ends within a piece, without trying every place of a run anew.
-constexpr std::string_view kTrailingSpace = R"((?<!\s)\s++$)";
-
-struct Row {
-  std::string_view name;
-  std::vector<std::string_view> splits;  // each isolates its matches, one after the other
-  bool nfc = false;
-  bool ignore_merges = false;
-  bool add_bos = false;
-};
-
-const std::vector<Row>& rows() {
-  static const std::vector<Row> table = {
-      {"default", {kDefaultPunctuation, kDefaultWords, "\\p{N}+", "[0-9][0-9][0-9]"}},
-      {"gpt-2", {kGpt2Expression}},
-      {"gpt2", {kGpt2Expression}},
-      {"llama-bpe", {kLlama3}, false, true, true},
-      {"llama3", {kLlama3}, false, true, true},
-      {"llama-v3", {kLlama3}, false, true, true},
-      {"qwen2", {kQwen2}, true},
-      {"deepseek-r1-qwen", {kQwen2}},
-      {"deepseek-llm",
-       {"[\\r\\n]", kDeepSeekLetters, kDeepSeekPunctuation, kTrailingSpace, kDeepSeekCjk,
-        "\\p{N}+"}},
-      {"deepseek-coder", {"[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", kDeepSeekCjk, "\\p{N}"}},
-      {"deepseek-v3", {"\\p{N}{1,3}", kDeepSeek3Cjk, kDeepSeek3}},
-      {"smollm", {"\\p{N}", kGpt2Expression}},
-      {"starcoder", {"\\p{N}", kGpt2Expression}},
-      {"tekken", {kTekken}, false, true, true},
-      {"gpt-4o", {kGpt4o}},
-  };
-  return table;
-}
-
-// What a name in tokenizer.ggml.pre stands for.
-struct GgufSplits {
-  PreTokenizer pre_tokenizer;  // ends in bytes to stand-ins
-  Normalizer normalizer;
-  bool ignore_merges = false;
-  bool add_bos = false;  // where the file does not say
-};
-
-Result<GgufSplits> gguf_splits(std::string_view name) {
-  for (const Row& row : rows()) {
-    if (row.name != name) continue;
-    GgufSplits out;
-    for (const std::string_view expression : row.splits) {
-      auto pattern = Pattern::regex(expression, "tokenizer.ggml.pre");
-      if (!pattern) return fail(pattern.error());
-      out.pre_tokenizer.steps.emplace_back(
-          SplitStep{std::move(*pattern), SplitBehavior::kIsolated, false});
-    }
-    out.pre_tokenizer.steps.emplace_back(ByteLevelStep{});
-    if (row.nfc) out.normalizer.steps.emplace_back(NormalizationForm::kNfc);
-    out.ignore_merges = row.ignore_merges;
-    out.add_bos = row.add_bos;
-    return out;
-  }
-  std::string valid;
-  for (const Row& row : rows()) valid.append(valid.empty() ? "" : ", ").append(row.name);
-  return fail(ErrorKind::kUnsupported, "tokenizer.ggml.pre: {}; valid: {}", load::quote(name),
-              valid);
-}
-
-constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
 
 enum class TokenType : std::int32_t {
   kNormal = 1,
@@ -124,14 +35,21 @@ class TokenizerGgufReader {
       if (data_.model == "llama") {
         status = read_llama();
       } else if (data_.model == "gpt2") {
-        status = read_gpt2();
+        status = read_bpe(data_.pre.empty() ? "default" : std::string_view(data_.pre));
+      } else if (data_.model == "gemma4") {
+        status = read_bpe("gemma4");
+      } else if (data_.model == "bert") {
+        status = read_bert();
+      } else if (data_.model == "t5") {
+        status = read_unigram();
       } else {
-        status = fail(ErrorKind::kUnsupported, "tokenizer.ggml.model: {}; valid: llama, gpt2",
+        status = fail(ErrorKind::kUnsupported,
+                      "tokenizer.ggml.model: {}; valid: llama, gpt2, gemma4, bert, t5",
                       load::quote(data_.model));
       }
     }
     if (status) status = read_added_tokens();
-    if (status) status = add_bos_and_eos();
+    if (status && data_.model != "bert") status = add_bos_and_eos();
     if (!status) return fail(status.error());
     std::vector<TokenId> ends;
     if (data_.eot) ends.push_back(*data_.eot);
@@ -173,13 +91,15 @@ class TokenizerGgufReader {
                     i);
       }
     }
-    const std::array<std::pair<std::string_view, std::optional<std::int32_t>>, 6> ids = {{
+    const std::array<std::pair<std::string_view, std::optional<std::int32_t>>, 8> ids = {{
         {"tokenizer.ggml.bos_token_id", data_.bos},
         {"tokenizer.ggml.eos_token_id", data_.eos},
         {"tokenizer.ggml.eot_token_id", data_.eot},
         {"tokenizer.ggml.eom_token_id", data_.eom},
         {"tokenizer.ggml.unknown_token_id", data_.unknown},
         {"tokenizer.ggml.padding_token_id", data_.padding},
+        {"tokenizer.ggml.cls_token_id", data_.cls},
+        {"tokenizer.ggml.seperator_token_id", data_.separator},
     }};
     for (const auto& [field, id] : ids) {
       if (auto status = check_id(field, id); !status) return status;
@@ -206,19 +126,31 @@ class TokenizerGgufReader {
         byte_tokens[byte] = impl_->vocabulary.find(std::string(1, static_cast<char>(byte)));
       }
     }
-    std::vector<std::optional<char>> byte_of(count);
-    for (std::size_t byte = 0; byte < 256; ++byte) {
+    auto model = SentencePieceBpe::create(data_.scores, byte_tokens, data_.unknown);
+    if (!model) return fail(model.error());
+    impl_->model = std::move(*model);
+
+    decode_marks(byte_tokens);
+    const bool prefix = data_.add_space_prefix.value_or(true);
+    if (prefix) impl_->normalizer.steps.emplace_back(PrependText{" "});
+    impl_->normalizer.steps.emplace_back(
+        ReplaceText{Pattern::literal(" "), std::string(kSpaceMark)});
+    impl_->decoder = decoder_of_marks(prefix);
+    default_add_bos_ = true;
+    return {};
+  }
+
+  // What tokens stand for where they have U+2581 for spaces; `byte_tokens` has those of 256 bytes.
+  void decode_marks(const std::vector<std::optional<TokenId>>& byte_tokens) {
+    std::vector<std::optional<char>> byte_of(data_.tokens.size());
+    for (std::size_t byte = 0; byte < byte_tokens.size(); ++byte) {
       if (byte_tokens[byte]) {
         const auto id = static_cast<std::size_t>(*byte_tokens[byte]);
         if (type(id) == TokenType::kByte) byte_of[id] = static_cast<char>(byte);
       }
     }
-    auto model = SentencePieceBpe::create(data_.scores, byte_tokens, data_.unknown);
-    if (!model) return fail(model.error());
-    impl_->model = std::move(*model);
-
     const Pattern mark = Pattern::literal(kSpaceMark);
-    for (std::size_t id = 0; id < count; ++id) {
+    for (std::size_t id = 0; id < data_.tokens.size(); ++id) {
       const std::string& token = data_.tokens[id];
       if (byte_of[id]) {
         impl_->decoded.emplace_back(1, *byte_of[id]);
@@ -228,23 +160,29 @@ class TokenizerGgufReader {
         impl_->decoded.push_back(mark.replace(token, " "));
       }
     }
-    const bool prefix = data_.add_space_prefix.value_or(true);
-    if (prefix) impl_->normalizer.steps.emplace_back(PrependText{" "});
-    impl_->normalizer.steps.emplace_back(
-        ReplaceText{Pattern::literal(" "), std::string(kSpaceMark)});
-    std::vector<DecoderStep> steps = {DecodeUtf8{}};
-    if (prefix) steps.emplace_back(DecodeStrip{" ", 1, 0});
-    impl_->decoder = Decoder(std::move(steps));
-    default_add_bos_ = true;
-    return {};
   }
 
-  Status read_gpt2() {
-    auto splits = gguf_splits(data_.pre.empty() ? "default" : std::string_view(data_.pre));
+  // `prefix`: a text has one space more before it, which is not decoded.
+  static Decoder decoder_of_marks(bool prefix) {
+    std::vector<DecoderStep> steps = {DecodeUtf8{}};
+    if (prefix) steps.emplace_back(DecodeStrip{" ", 1, 0});
+    return Decoder(std::move(steps));
+  }
+
+  void decode_stand_ins() {
+    for (std::size_t id = 0; id < data_.tokens.size(); ++id) {
+      const bool raw = is_control(id) || type(id) == TokenType::kUserDefined;
+      impl_->decoded.push_back(raw ? data_.tokens[id] : alphabet_to_bytes(data_.tokens[id]));
+    }
+  }
+
+  Status read_bpe(std::string_view pre) {
+    auto splits = gguf_splits(pre);
     if (!splits) return fail(splits.error());
     impl_->pre_tokenizer = std::move(splits->pre_tokenizer);
     impl_->normalizer = std::move(splits->normalizer);
     default_add_bos_ = splits->add_bos;
+    needs_bos_ = splits->needs_bos;
 
     std::vector<std::pair<std::string, std::string>> merges;
     merges.reserve(data_.merges.size());
@@ -261,16 +199,159 @@ class TokenizerGgufReader {
     BpeOptions options;
     options.ignore_merges = splits->ignore_merges;
     options.unknown = data_.unknown;
+    options.byte_fallback = !splits->byte_level;
     auto model = Bpe::create(impl_->vocabulary, merges, options, "tokenizer.ggml.merges");
     if (!model) return fail(model.error());
     impl_->model = std::move(*model);
 
-    for (std::size_t id = 0; id < data_.tokens.size(); ++id) {
-      const bool raw = is_control(id) || type(id) == TokenType::kUserDefined;
-      impl_->decoded.push_back(raw ? data_.tokens[id] : alphabet_to_bytes(data_.tokens[id]));
+    if (splits->byte_level) {
+      decode_stand_ins();
+    } else {
+      std::vector<std::optional<TokenId>> byte_tokens;
+      for (unsigned byte = 0; byte < 256; ++byte) {
+        byte_tokens.push_back(impl_->vocabulary.find(byte_token(static_cast<std::uint8_t>(byte))));
+      }
+      decode_marks(byte_tokens);
     }
     impl_->decoder = Decoder({DecodeUtf8{}});
     return {};
+  }
+
+  // The id that the file gives under `field`, or that of the token with this spelling.
+  Status special_id(std::string_view field, std::optional<TokenId> given, std::string_view spelling,
+                    TokenId& out) const {
+    const auto id = given ? given : impl_->vocabulary.find(spelling);
+    if (!id) {
+      return fail(ErrorKind::kInvalid, "{}: missing; valid: an id, or a token {}", field,
+                  load::quote(spelling));
+    }
+    out = *id;
+    return {};
+  }
+
+  // SentencePiece's Unigram. Spaces are U+2581 and pieces may cross them; what no text may become
+  // (control tokens, padding of the vocabulary) is left out of the model.
+  Status read_unigram() {
+    const std::size_t count = data_.tokens.size();
+    if (data_.scores.empty()) {
+      return fail(ErrorKind::kInvalid,
+                  "tokenizer.ggml.scores: missing; valid: one for each of the {} tokens", count);
+    }
+    TokenId unknown = 0;
+    if (auto status =
+            special_id("tokenizer.ggml.unknown_token_id", data_.unknown, "<unk>", unknown);
+        !status) {
+      return status;
+    }
+    // Tokens that are left out count for no score: the worst one tells what an unknown one costs.
+    float best = -std::numeric_limits<float>::infinity();
+    impl_->model_vocabulary = Vocabulary();
+    for (std::size_t id = 0; id < count; ++id) {
+      if (type(id) != TokenType::kNormal) continue;
+      if (auto status = check_piece(id); !status) return status;
+      impl_->model_vocabulary.put(data_.tokens[id], static_cast<TokenId>(id));
+      best = std::max(best, data_.scores[id]);
+    }
+    if (impl_->model_vocabulary.size() == 0) {
+      return fail(ErrorKind::kInvalid,
+                  "tokenizer.ggml.token_type: no normal token; valid: at least one of type 1");
+    }
+    std::vector<double> scores;
+    scores.reserve(count);
+    for (std::size_t id = 0; id < count; ++id) {
+      scores.push_back(type(id) == TokenType::kNormal ? data_.scores[id] : best);
+    }
+    impl_->model = Unigram(impl_->model_vocabulary, std::move(scores), unknown, false);
+    if (!data_.charsmap.empty()) {
+      auto map = Charsmap::from_bytes(data_.charsmap, "tokenizer.ggml.precompiled_charsmap");
+      if (!map) return fail(map.error());
+      impl_->normalizer.steps.emplace_back(std::move(*map));
+    }
+    if (auto status = add_space_steps(); !status) return status;
+    decode_marks({});
+    impl_->decoder = decoder_of_marks(data_.add_space_prefix.value_or(false));
+    default_add_eos_ = true;
+    return {};
+  }
+
+  // What SentencePiece does to spaces. U+2581 in a text is one of them only at the end.
+  Status add_space_steps() {
+    const bool merged = data_.remove_extra_whitespaces.value_or(false);
+    const auto replace = [&](std::string_view expression, std::string_view content) -> Status {
+      auto pattern = Pattern::regex(expression, "tokenizer.ggml.remove_extra_whitespaces");
+      if (!pattern) return fail(pattern.error());
+      impl_->normalizer.steps.emplace_back(ReplaceText{std::move(*pattern), std::string(content)});
+      return {};
+    };
+    Status status;
+    if (merged) status = replace(" {2,}", " ");
+    if (status && merged) status = replace(R"(\A )", "");
+    if (data_.add_space_prefix.value_or(false)) {
+      impl_->normalizer.steps.emplace_back(PrependText{" "});
+    }
+    impl_->normalizer.steps.emplace_back(
+        ReplaceText{Pattern::literal(" "), std::string(kSpaceMark)});
+    if (status && merged) status = replace(R"((?<!\x{2581})\x{2581}++\z)", "");
+    return status;
+  }
+
+  // A search walks at most one token from each place of a text.
+  Status check_piece(std::size_t id) const {
+    if (data_.tokens[id].size() <= kLongestAddedToken) return {};
+    return fail(ErrorKind::kInvalid, "tokenizer.ggml.tokens[{}]: {} bytes; valid: at most {}", id,
+                data_.tokens[id].size(), kLongestAddedToken);
+  }
+
+  // WordPiece's texts always stand between [CLS] and [SEP], whatever the file says of BOS and EOS.
+  // What the file cannot say is as in the models' own tokenizer: the rest of the normalization, and
+  // how long a word may be.
+  Status read_bert() {
+    TokenId cls = 0;
+    TokenId separator = 0;
+    WordPieceOptions options;
+    options.word_prefix = kSpaceMark;
+    const auto given = data_.bos ? data_.bos : data_.cls;
+    Status status =
+        special_id("tokenizer.ggml.unknown_token_id", data_.unknown, "[UNK]", options.unknown);
+    if (status) status = special_id("tokenizer.ggml.cls_token_id", given, "[CLS]", cls);
+    if (status) {
+      status = special_id("tokenizer.ggml.seperator_token_id", data_.separator, "[SEP]", separator);
+    }
+    if (!status) return status;
+    impl_->bos = cls;
+    impl_->eos = data_.eos;
+    impl_->before.push_back(cls);
+    impl_->after.push_back(separator);
+    BertNormalization normalization;
+    normalization.lowercase = data_.lowercase.value_or(true);
+    normalization.strip_accents = data_.strip_accents;
+    append_bert_normalizer(normalization, impl_->normalizer.steps);
+    append_bert_pre_tokenizer(impl_->pre_tokenizer.steps);
+    for (std::size_t id = 0; id < data_.tokens.size(); ++id) {
+      status = check_piece(id);
+      if (!status) return status;
+    }
+    impl_->model = WordPiece(impl_->vocabulary, options);
+    // As tokenizer.json spells them, so that both are decoded alike.
+    DecodeWordPiece decoder;
+    for (std::size_t id = 0; id < data_.tokens.size(); ++id) {
+      const std::string& token = data_.tokens[id];
+      if (token.starts_with(kSpaceMark)) {
+        impl_->decoded.push_back(token.substr(kSpaceMark.size()));
+      } else {
+        const bool raw = is_control(id) || type(id) == TokenType::kUserDefined;
+        impl_->decoded.push_back(raw ? token : decoder.prefix + token);
+      }
+    }
+    impl_->decoder = Decoder({std::move(decoder), DecodeUtf8{}});
+    return {};
+  }
+
+  // Phi-3's tokenizer.json has white space vanish after its own tokens, which no field of GGUF
+  // says; its vocabulary tells it.
+  bool strips_after(const std::string& token) const {
+    if (data_.model != "llama" || !impl_->vocabulary.find("<|placeholder1|>")) return false;
+    return token != "<unk>" && token != "<s>" && token != "<|endoftext|>";
   }
 
   Status read_added_tokens() {
@@ -285,6 +366,7 @@ class TokenizerGgufReader {
       token.content = data_.tokens[id];
       token.normalized = false;
       token.special = !user_defined;
+      token.rstrip = strips_after(token.content);
       added.push_back(std::move(token));
     }
     auto tokens = AddedTokens::create(std::move(added), impl_->normalizer);
@@ -296,17 +378,17 @@ class TokenizerGgufReader {
   Status add_bos_and_eos() {
     impl_->bos = data_.bos;
     impl_->eos = data_.eos;
-    if (data_.add_bos.value_or(default_add_bos_)) {
+    if (needs_bos_ || data_.add_bos.value_or(default_add_bos_)) {
       if (data_.bos) {
         impl_->before.push_back(*data_.bos);
-      } else if (data_.add_bos) {
+      } else if (data_.add_bos.value_or(false)) {
         return fail(
             ErrorKind::kInvalid,
             "tokenizer.ggml.add_bos_token: true without tokenizer.ggml.bos_token_id; valid: "
             "both or false");
       }
     }
-    if (data_.add_eos.value_or(false)) {
+    if (data_.add_eos.value_or(default_add_eos_ && data_.eos)) {
       if (!data_.eos) {
         return fail(
             ErrorKind::kInvalid,
@@ -321,6 +403,8 @@ class TokenizerGgufReader {
   const load::GgufTokenizer& data_;
   std::shared_ptr<Tokenizer::Impl> impl_ = std::make_shared<Tokenizer::Impl>();
   bool default_add_bos_ = false;
+  bool default_add_eos_ = false;
+  bool needs_bos_ = false;
 };
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "text/pretokenizer.h"
 #include "text/tokenizer.h"
 #include "text/vocabulary.h"
+#include "text/wordpiece.h"
 
 namespace dovetail::text {
 
@@ -28,7 +29,7 @@ struct Tokenizer::Impl {
   AddedTokens added;
   Normalizer normalizer;
   PreTokenizer pre_tokenizer;
-  std::variant<Bpe, SentencePieceBpe, Unigram> model;
+  std::variant<Bpe, SentencePieceBpe, Unigram, WordPiece> model;
   std::vector<TokenId> before, after;
   Decoder decoder;
   std::vector<std::string> decoded;  // by id: what the decoder starts from; empty: the spelling
@@ -53,8 +54,9 @@ struct Tokenizer::Impl {
 Result<std::shared_ptr<const Tokenizer::Impl>> read_json_tokenizer(
     std::string_view tokenizer_json, std::string_view tokenizer_config_json);
 
-// A tokenizer from GGUF metadata: `llama` (SentencePiece's BPE with scores) or `gpt2` (byte-level
-// BPE with the splits that tokenizer.ggml.pre names).
+// A tokenizer from GGUF metadata: `llama` (SentencePiece's BPE with scores), `t5` (its Unigram),
+// `gpt2` (BPE with the splits that tokenizer.ggml.pre names), `gemma4` (BPE with the splits of this
+// name) or `bert` (WordPiece with U+2581 before tokens that begin a word).
 Result<std::shared_ptr<const Tokenizer::Impl>> read_gguf_tokenizer(const load::GgufTokenizer& data);
 
 }  // namespace dovetail::text

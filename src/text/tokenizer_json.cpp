@@ -11,6 +11,8 @@ namespace {
 
 // A template of more ids than this around a text is no tokenizer's.
 constexpr std::size_t kMostTemplateIds = 4096;
+// Words of WordPiece; in a longer one every character may cost a walk along the longest token.
+constexpr std::size_t kMostWordCharacters = 65536;
 
 class TokenizerJsonReader {
  public:
@@ -77,13 +79,15 @@ class TokenizerJsonReader {
     std::string type;
     if (auto status = model.member("type").read(type); !status) return status;
     if (type.empty() && model.member("merges").present()) type = "BPE";  // files before 0.8
+    if (type.empty() && model.member("max_input_chars_per_word").present()) type = "WordPiece";
     if (type == "BPE") return read_bpe(model);
+    if (type == "WordPiece") return read_wordpiece(model);
     if (type == "Unigram") return read_unigram(model);
-    return model.member("type").invalid("BPE, Unigram", ErrorKind::kUnsupported);
+    return model.member("type").invalid("BPE, Unigram, WordPiece", ErrorKind::kUnsupported);
   }
 
-  Status read_bpe(const JsonNode& model) {
-    const JsonNode vocab = model.member("vocab");
+  // {"token": id, ...}
+  Status read_vocabulary(const JsonNode& vocab) {
     if (auto status = vocab.require_object(); !status) return status;
     if (vocab.value->empty()) return vocab.invalid("at least one token");
     const std::size_t count = entries();
@@ -94,7 +98,41 @@ class TokenizerJsonReader {
       if (auto status = put(impl_->model_vocabulary, token, id, vocab); !status) return status;
     }
     impl_->vocabulary = impl_->model_vocabulary;
+    return {};
+  }
 
+  Status read_wordpiece(const JsonNode& model) {
+    const JsonNode vocab = model.member("vocab");
+    if (auto status = read_vocabulary(vocab); !status) return status;
+    // A search walks at most one token from each character of a word.
+    for (const auto& [token, value] : vocab.value->items()) {
+      if (token.size() <= kLongestAddedToken) continue;
+      return fail(ErrorKind::kInvalid, "{}: {}: {} bytes; valid: at most {}", vocab.path,
+                  load::quote(token), token.size(), kLongestAddedToken);
+    }
+    WordPieceOptions options;
+    options.continuing_prefix = "##";
+    std::string unknown = "[UNK]";
+    const JsonNode unk_token = model.member("unk_token");
+    const Status status = all_of({
+        unk_token.read(unknown),
+        model.member("continuing_subword_prefix").read(options.continuing_prefix),
+        model.member("max_input_chars_per_word").read(options.longest_word, kMostWordCharacters),
+    });
+    if (!status) return status;
+    const auto unknown_id = impl_->model_vocabulary.find(unknown);
+    if (!unknown_id || unknown.empty()) {
+      return fail(ErrorKind::kInvalid, "{}: {}; valid: a token of model.vocab", unk_token.path,
+                  load::quote(unknown));
+    }
+    options.unknown = *unknown_id;
+    impl_->model = WordPiece(impl_->model_vocabulary, options);
+    return {};
+  }
+
+  Status read_bpe(const JsonNode& model) {
+    const JsonNode vocab = model.member("vocab");
+    if (auto status = read_vocabulary(vocab); !status) return status;
     if (const JsonNode dropout = model.member("dropout");
         dropout.present() && !(dropout.value->is_number() && dropout.value->get<double>() == 0.0)) {
       return dropout.invalid("null", ErrorKind::kUnsupported);

@@ -171,6 +171,14 @@ bool is_mark(char32_t value) {
          kind == UTF8PROC_CATEGORY_ME;
 }
 
+bool is_nonspacing_mark(char32_t value) { return category(value) == UTF8PROC_CATEGORY_MN; }
+
+bool is_control_or_private(char32_t value) {
+  const auto kind = category(value);
+  return kind == UTF8PROC_CATEGORY_CC || kind == UTF8PROC_CATEGORY_CF ||
+         kind == UTF8PROC_CATEGORY_CO;
+}
+
 bool is_punctuation(char32_t value) {
   if (value < 0x80U) {
     return (value >= 0x21U && value <= 0x2FU) || (value >= 0x3AU && value <= 0x40U) ||

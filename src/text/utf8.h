@@ -43,9 +43,11 @@ class Utf8Repair {
 // Unicode's White_Space property, what Rust's char::is_whitespace() and Oniguruma's \s go by.
 bool is_white_space(char32_t value);
 // General categories.
-bool is_number(char32_t value);       // N
-bool is_mark(char32_t value);         // M
-bool is_punctuation(char32_t value);  // P, and the ASCII symbols
+bool is_number(char32_t value);              // N
+bool is_mark(char32_t value);                // M
+bool is_nonspacing_mark(char32_t value);     // Mn
+bool is_control_or_private(char32_t value);  // Cc, Cf, Co
+bool is_punctuation(char32_t value);         // P, and the ASCII symbols
 // What \w matches: letters, marks, decimal digits, connector punctuation and other alphabetics.
 bool is_word(char32_t value);
 

@@ -277,7 +277,7 @@ TEST_F(Scheduling, TheTraceHasWhatEveryLaneDid) {
       if (slice.tile == 0 && slice.block == 0) ++first_blocks[{slice.task, slice.layer}];
     }
     const std::uint64_t steps = engine->stats().steps;
-    const auto layers = static_cast<std::int32_t>(source_->config.layers);
+    const auto layers = static_cast<std::int32_t>(source_->config.layers.size());
     for (std::int32_t layer = 0; layer < layers; ++layer) {
       for (const char* task : {"norm", "query-key-value", "place", "attend", "attended", "output",
                                "mlp-norm", "gate-up", "activate", "down"}) {
@@ -286,7 +286,7 @@ TEST_F(Scheduling, TheTraceHasWhatEveryLaneDid) {
     }
     for (const char* task : {"embed", "logit-rows", "logits", "sample"})
       EXPECT_EQ((first_blocks[{task, -1}]), steps) << task;
-    EXPECT_EQ(first_blocks.size(), 10U * source_->config.layers + 4U);
+    EXPECT_EQ(first_blocks.size(), 10U * source_->config.layers.size() + 4U);
   }
 }
 

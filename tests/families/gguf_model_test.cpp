@@ -34,9 +34,9 @@ TEST_P(GgufModel, IsRefusedByName) {
 
 const BadModel kBadModels[] = {
     {"NoArchitecture", [](GgufBuilder& b) { b.erase("general.architecture"); },
-     "'general.architecture': missing; valid: exaone4, gemma2, gemma3, "},
+     "'general.architecture': missing; valid: bert, exaone4, gemma2, gemma3, "},
     {"Architecture", [](GgufBuilder& b) { b.set_string("general.architecture", "gemma5"); },
-     "'general.architecture': 'gemma5'; valid: exaone4, gemma2, gemma3, "},
+     "'general.architecture': 'gemma5'; valid: bert, exaone4, gemma2, gemma3, "},
     {"ArchitectureOfWrongType", [](GgufBuilder& b) { b.set_u32("general.architecture", 1); },
      "'general.architecture': a uint32; valid: a string"},
     {"Adapter", [](GgufBuilder& b) { b.set_string("general.type", "adapter"); },
@@ -140,8 +140,17 @@ const BadModel kBadModels[] = {
      "'tokenizer.ggml.token_type': type 7; valid: 0 to 6"},
     {"EosBeyondTheTokens", [](GgufBuilder& b) { b.set_u32("tokenizer.ggml.eos_token_id", 16); },
      "'tokenizer.ggml.eos_token_id': 16; valid: below the 16 tokens"},
-    {"TokenizerModel", [](GgufBuilder& b) { b.set_string("tokenizer.ggml.model", "t5"); },
-     "'tokenizer.ggml.model': 't5'; valid: llama, gpt2, none"},
+    {"TokenizerModel", [](GgufBuilder& b) { b.set_string("tokenizer.ggml.model", "rwkv"); },
+     "'tokenizer.ggml.model': 'rwkv'; valid: llama, gpt2, gemma4, bert, t5, none"},
+    {"CharacterMapOfWords",
+     [](GgufBuilder& b) {
+       b.set_numbers<std::int32_t>("tokenizer.ggml.precompiled_charsmap", GgufType::kInt32, {1});
+     },
+     "'tokenizer.ggml.precompiled_charsmap': an array of type int32; valid: an array of int8 or "
+     "uint8"},
+    {"SeparatorBeyondTheTokens",
+     [](GgufBuilder& b) { b.set_u32("tokenizer.ggml.seperator_token_id", 99); },
+     "'tokenizer.ggml.seperator_token_id': 99; valid: below the 16 tokens"},
     {"BoolOfTwo",
      [](GgufBuilder& b) {
        b.set_number("tokenizer.ggml.add_bos_token", GgufType::kBool, std::uint8_t{2});
@@ -278,6 +287,30 @@ TEST(GgufFamilies, OpenWithTheirParts) {
     EXPECT_EQ(model->generation.eos_ids, std::vector<std::int32_t>{2});
     EXPECT_EQ(model->chat_template, "{{ messages }}");
     EXPECT_EQ(std::get<GgufTokenizer>(model->tokenizer).tokens.size(), 16U);
+  }
+}
+
+TEST(GgufTokenizers, AreReadWithAllThatTheirKindNeeds) {
+  GgufBuilder builder = tiny_gguf({});
+  builder.set_string("tokenizer.ggml.model", "bert");
+  builder.set_u32("tokenizer.ggml.cls_token_id", 4);
+  builder.set_u32("tokenizer.ggml.seperator_token_id", 5);
+  builder.set_bool("tokenizer.ggml.normalizer.lowercase", false);
+  builder.set_bool("tokenizer.ggml.normalizer.strip_accents", true);
+  builder.set_bool("tokenizer.ggml.remove_extra_whitespaces", true);
+  for (const auto type : {GgufType::kInt8, GgufType::kUint8}) {
+    builder.set_numbers<std::uint8_t>("tokenizer.ggml.precompiled_charsmap", type, {1, 0, 255});
+    const Bytes bytes = builder.bytes();
+    const auto model = read(bytes);
+    ASSERT_TRUE(model) << model.error().message;
+    const auto& tokenizer = std::get<GgufTokenizer>(model->tokenizer);
+    EXPECT_EQ(tokenizer.model, "bert");
+    EXPECT_EQ(tokenizer.cls, 4);
+    EXPECT_EQ(tokenizer.separator, 5);
+    EXPECT_EQ(tokenizer.lowercase, false);
+    EXPECT_EQ(tokenizer.strip_accents, true);
+    EXPECT_EQ(tokenizer.remove_extra_whitespaces, true);
+    EXPECT_EQ(tokenizer.charsmap, std::string("\1\0\xFF", 3));
   }
 }
 

@@ -99,8 +99,13 @@ std::string in_short(const NormConfig& norm) {
 }
 
 std::string in_short(const ModelConfig& config, const LayerConfig& layer) {
-  const AttentionConfig& attention = *layer.attention();
   std::string out = in_short(layer.mixer_norms.before) + "|";
+  if (layer.attention() == nullptr) {
+    const auto& delta = std::get<DeltaConfig>(layer.mixer);
+    return out + fmt::format("delta {} of {}, {} of {}", delta.key_heads, delta.key_dim,
+                             delta.value_heads, delta.value_dim);
+  }
+  const AttentionConfig& attention = *layer.attention();
   if (attention.window != 0) out += fmt::format("window {} ", attention.window);
   if (attention.rope < 0) {
     out += "no positions ";
@@ -117,6 +122,7 @@ std::string in_short(const ModelConfig& config, const LayerConfig& layer) {
   if (attention.bias) out += "bias ";
   if (attention.output_bias) out += "output bias ";
   if (attention.sinks) out += "sinks ";
+  if (attention.gated) out += "gated ";
   if (attention.softcap != 0.0F) out += fmt::format("cap {} ", attention.softcap);
   if (attention.temperature != 0.0F) {
     out +=
@@ -173,6 +179,14 @@ const Composed kComposed[] = {
     {"phi3-tiny",
      {"norm|window 24 rope 10000 of 8 scale 0.25||norm|",
       "norm|window 24 rope 10000 of 8 scale 0.25||norm|"}},
+    {"qwen3-5-tiny",
+     {"norm+1|delta 2 of 16, 4 of 24", "norm+1|delta 2 of 16, 4 of 24",
+      "norm+1|delta 2 of 16, 4 of 24",
+      "norm+1|rope 10000 of 8 head norm gated scale 0.1768||norm+1|"}},
+    {"qwen3-next-tiny",
+     {"norm+1|delta 2 of 16, 4 of 24", "norm+1|delta 2 of 16, 4 of 24",
+      "norm+1|delta 2 of 16, 4 of 24",
+      "norm+1|rope 10000 of 16 head norm gated scale 0.1768||norm+1|"}},
     {"seed-oss-tiny",
      {"norm|rope 10000 bias output bias scale 0.25||norm|",
       "norm|rope 10000 bias output bias scale 0.25||norm|"}},

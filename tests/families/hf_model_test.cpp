@@ -38,8 +38,9 @@ TEST_P(HfConfig, IsRefusedByName) {
 
 const BadConfig kBadConfigs[] = {
     {"Family", [](json& c) { c["model_type"] = "gemma5"; },
-     "model_type: 'gemma5'; valid: exaone4, gemma2, gemma3_text, "},
-    {"NoFamily", [](json& c) { c.erase("model_type"); }, "model_type: missing; valid: exaone4, "},
+     "model_type: 'gemma5'; valid: bert, exaone4, gemma2, gemma3_text, "},
+    {"NoFamily", [](json& c) { c.erase("model_type"); },
+     "model_type: missing; valid: bert, exaone4, "},
     {"Class",
      [](json& c) {
        c["architectures"] = {"LlamaForSequenceClassification", 1};

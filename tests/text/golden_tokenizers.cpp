@@ -11,6 +11,8 @@ namespace {
 
 const std::string kFolder = std::string(DOVETAIL_SOURCE_DIR) + "/tests/golden/tokenizers/";
 
+}  // namespace
+
 std::string decode_base64(std::string_view text) {
   static const std::string kDigits =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -28,8 +30,6 @@ std::string decode_base64(std::string_view text) {
   }
   return out;
 }
-
-}  // namespace
 
 std::vector<std::string> golden_names() {
   std::vector<std::string> names;
@@ -55,6 +55,12 @@ std::vector<std::string> golden_strings() {
   }
   return strings;
 }
+
+nlohmann::json golden_unigrams() {
+  return nlohmann::json::parse(read_file(kFolder + "unigrams.json"));
+}
+
+nlohmann::json golden_splits() { return nlohmann::json::parse(read_file(kFolder + "splits.json")); }
 
 std::string golden_json(std::string_view name) {
   return read_file(kFolder + std::string(name) + "/tokenizer.json");
@@ -87,9 +93,53 @@ load::GgufTokenizer to_gguf(const nlohmann::json& tokenizer_json, std::string_vi
     put(token.at("content").get<std::string>(), token.at("id").get<std::size_t>(),
         token.at("special").get<bool>() ? 3 : 4);
   }
-  for (const auto& merge : model.at("merges")) {
+  for (const auto& merge : model.value("merges", nlohmann::json::array())) {
     out.merges.push_back(merge[0].get<std::string>() + " " + merge[1].get<std::string>());
   }
+  return out;
+}
+
+load::GgufTokenizer to_gguf_wordpiece(const nlohmann::json& tokenizer_json) {
+  auto out = to_gguf(tokenizer_json, "bert-bge");
+  out.model = "bert";
+  const auto id = [&](const char* token) {
+    return tokenizer_json.at("model").at("vocab").at(token).get<std::int32_t>();
+  };
+  out.unknown = id("[UNK]");
+  out.cls = id("[CLS]");
+  out.separator = id("[SEP]");
+  for (std::size_t i = 0; i < out.tokens.size(); ++i) {
+    if (out.token_types[i] != 1) continue;
+    std::string& token = out.tokens[i];
+    token = token.starts_with("##") ? token.substr(2) : "\xE2\x96\x81" + token;
+  }
+  return out;
+}
+
+load::GgufTokenizer to_gguf_marked(const nlohmann::json& tokenizer_json) {
+  auto out = to_gguf(tokenizer_json, "");
+  out.model = "gemma4";
+  for (std::size_t i = 0; i < out.tokens.size(); ++i) {
+    const std::string& token = out.tokens[i];
+    if (token.size() == 6 && token.starts_with("<0x")) out.token_types[i] = 6;
+  }
+  return out;
+}
+
+load::GgufTokenizer to_gguf_unigram(const nlohmann::json& model) {
+  load::GgufTokenizer out;
+  out.model = "t5";
+  for (const auto& piece : model.at("pieces")) {
+    out.tokens.push_back(piece[0].get<std::string>());
+    out.scores.push_back(piece[1].get<float>());
+    out.token_types.push_back(piece[2].get<std::int32_t>());
+  }
+  out.unknown = 0;
+  out.bos = 1;
+  out.eos = 2;
+  out.charsmap = decode_base64(model.at("charsmap").get<std::string>());
+  out.remove_extra_whitespaces = model.at("remove_extra_whitespaces").get<bool>();
+  out.add_space_prefix = model.at("add_dummy_prefix").get<bool>();
   return out;
 }
 

@@ -69,8 +69,46 @@ struct BadFile {
 
 TEST(TokenizerJson, RefusesByPath) {
   const BadFile rows[] = {
-      {"model", [](json& j) { j["model"]["type"] = "WordPiece"; },
-       "tokenizer.json.model.type: 'WordPiece'; valid: BPE, Unigram"},
+      {"model", [](json& j) { j["model"]["type"] = "WordLevel"; },
+       "tokenizer.json.model.type: 'WordLevel'; valid: BPE, Unigram, WordPiece"},
+      {"wordpiece without unknown", [](json& j) { j["model"]["type"] = "WordPiece"; },
+       "model.unk_token: '[UNK]'; valid: a token of model.vocab"},
+      {"wordpiece with another unknown",
+       [](json& j) { j["model"]["type"] = "WordPiece", j["model"]["unk_token"] = "<unk>"; },
+       "model.unk_token: '<unk>'; valid: a token of model.vocab"},
+      {"endless words",
+       [](json& j) {
+         j["model"] = {{"type", "WordPiece"},
+                       {"vocab", {{"[UNK]", 0}}},
+                       {"max_input_chars_per_word", 100000}};
+       },
+       "model.max_input_chars_per_word: 100000; valid: an integer from 0 to 65536"},
+      {"wordpiece with a huge token",
+       [](json& j) {
+         j["model"] = {{"type", "WordPiece"},
+                       {"vocab", {{"[UNK]", 0}, {std::string(5000, 'x'), 1}}}};
+       },
+       "5000 bytes; valid: at most 4096"},
+      {"wordpiece without tokens",
+       [](json& j) {
+         j["model"] = {{"type", "WordPiece"}, {"vocab", json::object()}};
+       },
+       "model.vocab: an object; valid: at least one token"},
+      {"wordpiece with a list",
+       [](json& j) {
+         j["model"] = {{"type", "WordPiece"}, {"vocab", {"a", "b"}}};
+       },
+       "model.vocab: an array of 2; valid: an object"},
+      {"accents",
+       [](json& j) {
+         j["normalizer"] = {{"type", "BertNormalizer"}, {"strip_accents", "yes"}};
+       },
+       "normalizer.strip_accents: 'yes'; valid: true or false"},
+      {"cleanup",
+       [](json& j) {
+         j["decoder"] = {{"type", "WordPiece"}, {"cleanup", 1}};
+       },
+       "decoder.cleanup: 1; valid: true or false"},
       {"no model", [](json& j) { j.erase("model"); }, "tokenizer.json.model: missing"},
       {"dropout", [](json& j) { j["model"]["dropout"] = 0.1; },
        "tokenizer.json.model.dropout: 0.1"},
@@ -101,9 +139,9 @@ TEST(TokenizerJson, RefusesByPath) {
        "5000 bytes; valid: at most 4096"},
       {"normalizer",
        [](json& j) {
-         j["normalizer"] = {{"type", "BertNormalizer"}};
+         j["normalizer"] = {{"type", "RobertaNormalizer"}};
        },
-       "tokenizer.json.normalizer.type: 'BertNormalizer'; valid: NFC"},
+       "tokenizer.json.normalizer.type: 'RobertaNormalizer'; valid: NFC"},
       {"nested",
        [](json& j) {
          j["pre_tokenizer"] = {{"type", "Sequence"},
@@ -189,6 +227,21 @@ TEST(TokenizerJson, RefusesWhatIsNoJson) {
   EXPECT_NE(deep.error().message.find("nested more than 64 deep"), std::string::npos);
   EXPECT_FALSE(Tokenizer::from_json(small().dump(), "{\"bos_token\": \"<nope>\"}"));
   EXPECT_FALSE(Tokenizer::from_json(small().dump(), "3"));
+}
+
+// A code point's braces are no count.
+TEST(TokenizerJson, RepeatsACodePoint) {
+  json file = small();
+  file["pre_tokenizer"] = {{"type", "Split"},
+                           {"behavior", "Isolated"},
+                           {"pattern", {{"Regex", R"(\x{61}+|\x{62}{2})"}}}};
+  const auto tokenizer = Tokenizer::from_json(file.dump(), "");
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  EXPECT_EQ(tokenizer->encode("aab"), (std::vector<TokenId>{0, 0, 1}));  // not "a", "ab"
+  file["pre_tokenizer"]["pattern"]["Regex"] = R"(\x{61}{2}+)";
+  const auto counted = Tokenizer::from_json(file.dump(), "");
+  ASSERT_FALSE(counted);
+  EXPECT_NE(counted.error().message.find("+ after a counted repetition"), std::string::npos);
 }
 
 TEST(TokenizerJson, TreatsTheRestAsOnePieceWhereASplitRunsAway) {

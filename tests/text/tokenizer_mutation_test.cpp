@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <random>
 
+#include "text/gguf_splits.h"
 #include "text/golden_tokenizers.h"
 #include "text/tokenizer.h"
 #include "text/utf8.h"
@@ -15,9 +16,11 @@ using testing::golden_json;
 using testing::golden_names;
 using testing::golden_strings;
 using testing::to_gguf;
+using testing::to_gguf_marked;
+using testing::to_gguf_wordpiece;
 
 constexpr int kJsonMutants = 2400;
-constexpr int kGgufMutants = 1000;
+constexpr int kGgufMutants = 2000;
 
 class TokenizerMutator {
  public:
@@ -112,7 +115,7 @@ class TokenizerMutator {
       return chance(2) ? static_cast<std::int32_t>(below(2000))
                        : std::numeric_limits<std::int32_t>::max();
     };
-    switch (below(12)) {
+    switch (below(14)) {
       case 0:
         data.tokens.resize(below(data.tokens.size() + 50));
         break;
@@ -150,12 +153,26 @@ class TokenizerMutator {
       case 9:
         data.unknown = id();
         break;
-      case 10:
-        data.pre = chance(2) ? "deepseek-coder" : bytes(data.pre);
+      case 10: {
+        const auto names = gguf_split_names();
+        data.pre = chance(2) ? std::string(names[below(names.size())]) : bytes(data.pre);
+      } break;
+      case 11:
+        data.cls = chance(2) ? std::nullopt : std::optional(id());
+        data.separator = chance(2) ? std::nullopt : std::optional(id());
+        data.lowercase = chance(2);
+        data.remove_extra_whitespaces = chance(2);
+        data.charsmap = bytes(data.charsmap);
+        break;
+      case 12:
+        if (!data.tokens.empty()) {
+          data.tokens[below(data.tokens.size())] =
+              chance(2) ? std::string(5000, 'a') : std::string("[UNK]");
+        }
         break;
       default:
         data.add_space_prefix = chance(2);
-        data.model = chance(3) ? "gpt2" : data.model;
+        if (chance(2)) data.model = std::array{"gpt2", "gemma4", "bert", "t5"}[below(4)];
     }
   }
 
@@ -239,6 +256,12 @@ TEST(TokenizerMutation, DamagedGgufGivesAnErrorOrATokenizer) {
   pieces.unknown = 0;
   sources.push_back(pieces);
   sources.push_back(pieces);
+  for (const auto& model : testing::golden_unigrams()) {
+    sources.push_back(testing::to_gguf_unigram(model));
+  }
+  sources.push_back(to_gguf_marked(json::parse(golden_json("gemma"))));
+  sources.push_back(to_gguf_wordpiece(json::parse(golden_json("wordpiece"))));
+  sources.push_back(to_gguf_wordpiece(json::parse(golden_json("wordpiece-cased"))));
   int built = 0;
   for (int i = 0; i < kGgufMutants; ++i) {
     load::GgufTokenizer data = sources[mutator.below(sources.size())];

@@ -16,6 +16,8 @@ using testing::golden_names;
 using testing::golden_strings;
 using testing::load_golden;
 using testing::to_gguf;
+using testing::to_gguf_marked;
+using testing::to_gguf_wordpiece;
 
 struct Named {
   std::string name;
@@ -29,6 +31,13 @@ std::vector<Named> all_tokenizers() {
     auto gguf = Tokenizer::from_gguf(to_gguf(nlohmann::json::parse(golden_json(name)), name));
     if (!gguf) throw std::runtime_error(gguf.error().message);
     out.push_back({std::string("gguf ") + name, std::move(*gguf)});
+  }
+  for (const auto& data : {to_gguf_wordpiece(nlohmann::json::parse(golden_json("wordpiece"))),
+                           to_gguf_marked(nlohmann::json::parse(golden_json("gemma"))),
+                           testing::to_gguf_unigram(testing::golden_unigrams()[0])}) {
+    auto gguf = Tokenizer::from_gguf(data);
+    if (!gguf) throw std::runtime_error(gguf.error().message);
+    out.push_back({"gguf " + data.model, std::move(*gguf)});
   }
   return out;
 }
@@ -69,7 +78,7 @@ TEST(StreamDecoder, GivesWholeCharactersThatAddUpToDecode) {
 
 TEST(StreamDecoder, ContinuesAPrompt) {
   // Where the text of a prompt ends in a whole character, the continuation is what decode() adds.
-  for (const char* name : {"gpt2", "llama2", "metaspace-always", "metaspace-first"}) {
+  for (const char* name : {"gpt2", "llama2", "metaspace-always", "metaspace-first", "wordpiece"}) {
     const Tokenizer tokenizer = load_golden(name).tokenizer;
     const auto ids = tokenizer.encode("The little boat went out on the morning tide 老 x",
                                       {.add_special = false});

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Trains small tokenizers and writes what the `tokenizers` library makes of nasty strings.
 
-    make_tokenizers.py OUTPUT_FOLDER
+    make_tokenizers.py OUTPUT_FOLDER [NAME...]
 
-Writes strings.json (byte strings as base64) and, for each tokenizer, NAME/tokenizer.json and
+Makes all tokenizers, or those named. Writes strings.json (byte strings as base64) and, for each tokenizer, NAME/tokenizer.json and
 NAME/cases.json. Byte strings that are no UTF-8 are decoded with errors="replace" first. Needs the
 packages tokenizers, sentencepiece and protobuf; everything else, the corpus too, is made here. The
 trainers break ties by chance: another run gives other tokenizers, and the cases that fit them.
@@ -25,6 +25,19 @@ from tokenizers import pre_tokenizers, processors, trainers
 SPLIT_TAIL = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 LLAMA3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}" + SPLIT_TAIL
 QWEN2 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}" + SPLIT_TAIL
+QWEN35 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+SEED_CODER = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+"
+    r"|\s+(?!\S)|\s+"
+)
+GPT4O = (
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 DEEPSEEK_CJK = "[一-龥\u3040-ゟ゠-ヿ]+"
 DEEPSEEK = (
     r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"""
@@ -299,20 +312,25 @@ def unigram(variant):
     return tok
 
 
-def charsmap():
-    """A map of our own rules, compiled by SentencePiece; unigram pieces as SentencePiece trained them."""
+def train_sentencepiece(folder, **options):
+    """A Unigram model as SentencePiece trains it, with a map of our own rules."""
     rules = [("ﬁ", "fi"), ("ﬂ", "fl"), ("é", "e"), ("e\u0301", "e!"), ("Σ", "s"), ("\u3000", " "), ("①", "(1)"), ("½", "1/2"),
              ("\u200b", ""), ("老", "old"), ("क", "ka"), ("👍", "+1"), ("👍🏽", "+1!"), ("Ａ", "A"), ("ｆ", "f"), ("\t", " "), ("\n", " ")]
-    folder = pathlib.Path(sys.argv[1])
     table = folder / "rules.tsv"
     table.write_text("".join("{}\t{}\n".format(" ".join(f"{ord(c):X}" for c in a), " ".join(f"{ord(c):X}" for c in b))
                              for a, b in rules))
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(line for line in corpus() if line.strip()), model_writer=model, vocab_size=500, model_type="unigram",
-        normalization_rule_tsv=str(table), character_coverage=0.98, num_threads=1, minloglevel=2, unk_id=0, bos_id=1, eos_id=2)
+        normalization_rule_tsv=str(table), character_coverage=0.98, num_threads=1, minloglevel=2, unk_id=0, bos_id=1, eos_id=2,
+        **options)
     table.unlink()
-    proto = sentencepiece_model_pb2.ModelProto.FromString(model.getvalue())
+    return sentencepiece_model_pb2.ModelProto.FromString(model.getvalue())
+
+
+def charsmap():
+    """Pieces and character map as SentencePiece made them."""
+    proto = train_sentencepiece(pathlib.Path(sys.argv[1]))
     tok = Tokenizer(models.Unigram([(p.piece, p.score) for p in proto.pieces], unk_id=0))
     data = json.loads(tok.to_str())
     data["normalizer"] = {"type": "Sequence", "normalizers": [
@@ -351,12 +369,85 @@ def bert_split():
     return tok
 
 
+def qwen35():
+    return train_byte_level(pre_tokenizers.Sequence([split(QWEN35), byte_level()]), 600)
+
+
+def gpt4o():
+    return train_byte_level(pre_tokenizers.Sequence([split(GPT4O), byte_level()]), 600)
+
+
+def seed_coder():
+    return train_byte_level(pre_tokenizers.Sequence([split(SEED_CODER), byte_level()]), 600)
+
+
+def falcon():
+    return train_byte_level(pre_tokenizers.Sequence([
+        pre_tokenizers.Punctuation("contiguous"), byte_level(True), split("[0-9][0-9][0-9]")]), 600)
+
+
+def command_r():
+    return train_byte_level(pre_tokenizers.Sequence([
+        pre_tokenizers.Digits(individual_digits=True), byte_level(True)]), 600, normalizers.NFC())
+
+
+def gemma():
+    """BPE over text with marks for spaces and bytes for what is no token; nothing is split."""
+    tok = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    tok.normalizer = normalizers.Replace(" ", "▁")
+    # No token holds a line's end and something else.
+    tok.pre_tokenizer = split(r"\n+")
+    names = ["<pad>", "<eos>", "<bos>", "<unk>"]
+    tok.train_from_iterator(corpus(), trainers.BpeTrainer(
+        vocab_size=900, show_progress=False, special_tokens=names + byte_tokens(), max_token_length=16, limit_alphabet=150))
+    data = json.loads(tok.to_str())
+    data["added_tokens"] = [t for t in data["added_tokens"] if t["content"] in names]
+    data["pre_tokenizer"] = {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False}
+    tok = Tokenizer.from_str(json.dumps(data))
+    tok.add_special_tokens([AddedToken(t, special=True, normalized=False) for t in ["<|turn>", "<turn|>"]])
+    tok.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+    tok.post_processor = processors.TemplateProcessing(single="<bos> $A", pair="<bos> $A <bos> $B:1", special_tokens=[("<bos>", 2)])
+    return tok
+
+
+def train_wordpiece(normalizer, decoder, vocab, **model):
+    tok = Tokenizer(models.WordPiece(unk_token="[UNK]", **model))
+    tok.normalizer = normalizer
+    tok.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tok.decoder = decoder
+    tok.train_from_iterator(corpus(), trainers.WordPieceTrainer(
+        vocab_size=vocab, show_progress=False, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
+        limit_alphabet=160))
+    if "max_input_chars_per_word" in model:  # the trainer makes a new model
+        data = json.loads(tok.to_str())
+        data["model"]["max_input_chars_per_word"] = model["max_input_chars_per_word"]
+        tok = Tokenizer.from_str(json.dumps(data))
+    return tok
+
+
+def wordpiece():
+    tok = train_wordpiece(normalizers.BertNormalizer(), decoders.WordPiece(), 900)
+    # What the decoder's cleanup takes apart.
+    tok.add_tokens([AddedToken(t, normalized=False) for t in ["n't", "'s", "'m", "'ve", "'re", "do not", "' era", "a ' b"]])
+    tok.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+    return tok
+
+
+def wordpiece_cased():
+    tok = train_wordpiece(normalizers.BertNormalizer(handle_chinese_chars=False, lowercase=False),
+                          decoders.WordPiece(cleanup=False), 700, max_input_chars_per_word=12)
+    tok.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    return tok
+
+
 MAKERS = {
     "gpt2": gpt2, "gpt2-prefix": gpt2_prefix, "llama3": llama3, "qwen2": qwen2, "deepseek-v3": deepseek,
     "deepseek-coder": deepseek_coder, "deepseek-llm": deepseek_llm, "tekken": tekken, "starcoder": starcoder,
     "llama2": lambda: llama2(None), "metaspace-always": lambda: llama2("always"), "metaspace-first": lambda: llama2("first"),
     "unigram-nfkc": lambda: unigram("nfkc"), "unigram-folded": lambda: unigram("folded"), "unigram-charsmap": charsmap,
-    "words": words, "bert-split": bert_split,
+    "words": words, "bert-split": bert_split, "qwen35": qwen35, "gpt-4o": gpt4o, "seed-coder": seed_coder,
+    "falcon": falcon, "command-r": command_r, "gemma": gemma, "wordpiece": wordpiece, "wordpiece-cased": wordpiece_cased,
 }
 
 
@@ -393,7 +484,9 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     strings = nasty_strings()
     (folder / "strings.json").write_text(json.dumps([base64.b64encode(s).decode() for s in strings], indent=0) + "\n")
-    for name, make in MAKERS.items():
+    wanted = sys.argv[2:] or list(MAKERS)
+    for name in wanted:
+        make = MAKERS[name]
         tok = make()
         place = folder / name
         place.mkdir(exist_ok=True)
@@ -407,4 +500,5 @@ def main():
     print("tokenizers", tokenizers.__version__, "sentencepiece", sentencepiece.__version__)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -306,10 +306,9 @@ void Attention::take_attended(std::uint32_t index, const Range& rows) {
       if (mutated(Mutant::kOneSegmentTooFew) && segments.size() > 1) ++segments.begin;
       for (std::uint32_t head = 0; head < config_.heads; ++head) {
         const float* parts = splits_.parts(work_.pass, index, row, head / group, segments.begin);
-        work_.kernels.merge_attention(parts + head % group * floats, segments.size(),
-                                      group * floats, config_.head_dim,
-                                      sinks_.empty() ? nullptr : sinks_.data() + head,
-                                      attended + head * config_.head_dim);
+        work_.kernels.merge_attention(
+            parts + head % group * floats, segments.size(), group * floats, config_.head_dim,
+            sinks_.empty() ? nullptr : sinks_.data() + head, attended + head * config_.head_dim);
       }
     }
     if (config_.gated) {

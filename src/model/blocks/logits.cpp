@@ -50,7 +50,7 @@ void Logits::add_steps(Program& program) {
                .run =
                    [this](std::uint32_t, std::uint32_t blocks, const cores::Part& part) {
                      product_->multiply(part.block, blocks, work_.pass.logit_rows(),
-                                       prepared_.data(), {{logits_.data(), product_->outputs()}});
+                                        prepared_.data(), {{logits_.data(), product_->outputs()}});
                    }},
               [this](std::uint32_t) {
                 const std::size_t rows = work_.pass.logit_rows();

@@ -1,0 +1,90 @@
+// Qwen3-Next and Qwen3.5 to 3.8, with and without experts: gated DeltaNet in three of four layers,
+// attention with an output gate and a rotation of a part of each head in the fourth.
+
+#include <fmt/core.h>
+
+#include "families/common.h"
+#include "families/delta.h"
+#include "families/families.h"
+#include "families/qwen.h"
+#include "families/rope.h"
+
+namespace dovetail::families {
+namespace {
+
+ExpertsConfig read_shared_experts(Fields& fields) {
+  ExpertsConfig experts = read_experts(fields);
+  experts.normalized = fields.flag({"expert_weights_norm", "norm_topk_prob"}).value_or(true);
+  experts.shared_size =
+      fields
+          .count({"expert_shared_feed_forward_length", "shared_expert_intermediate_size"}, 1,
+                 load::kLargestIntermediateSize)
+          .value_or(0);
+  experts.shared_gated = experts.shared_size > 0;
+  refuse_dense_layers(fields);
+  return experts;
+}
+
+// The layers of a GGUF file, without those that draft tokens, which follow them.
+void drop_draft_layers(Fields& fields, std::uint32_t& layers, ModelConfig& config) {
+  constexpr Key kDrafts = {"nextn_predict_layers", ""};
+  config.draft_layers = fields.count(kDrafts, 0, load::kMostLayers).value_or(0);
+  if (config.draft_layers >= layers) {
+    fields.reject(kDrafts, fmt::format("{}", config.draft_layers),
+                  fmt::format("fewer than the {} layers", layers), ErrorKind::kInvalid);
+    config.draft_layers = 0;
+  }
+  layers -= config.draft_layers;
+}
+
+void read_hybrid(Fields& fields, ModelConfig& config, bool experts, bool tiled) {
+  std::uint32_t layers = read_sizes(fields, config);
+  drop_draft_layers(fields, layers, config);
+  NormConfig norm = read_rms_norm(fields, 1e-6F);
+  const float epsilon = norm.epsilon;
+  // Converters add it to all but DeltaNet's own norm.
+  if (!fields.gguf()) norm.offset = 1.0F;
+  AttentionConfig attention = read_heads(fields, config, 256);
+  attention.gated = true;
+  attention.query_key_norm = load::QueryKeyNorm::kHead;
+  attention.norm = norm;
+  // Sections are for pictures: the positions of text are alike in all of them.
+  fields.ask({"rope.dimension_sections", ""});
+  config.ropes = {read_rope(
+      fields, {.head_dim = attention.head_dim, .partial = 0.25F, .may_be_partial = true}, config)};
+  load::DeltaConfig delta = read_delta(fields, epsilon);
+  delta.tiled = tiled && fields.gguf();
+  delta.grouped_input = fields.has_tensor("blk.0.ssm_in.weight");
+  delta.grouped_rates = fields.has_tensor("blk.0.ssm_ba.weight");
+  const std::vector<bool> recurrent = read_delta_layers(fields, layers);
+  LayerConfig layer = experts ? plain_layer(norm, attention, read_shared_experts(fields))
+                              : plain_layer(norm, attention, read_mlp(fields));
+  for (const bool has_delta : recurrent) {
+    if (has_delta) {
+      layer.mixer = delta;
+    } else {
+      layer.mixer = attention;
+    }
+    config.layers.push_back(layer);
+  }
+  config.output_norm = norm;
+}
+
+void read_qwen3_next(Fields& fields, ModelConfig& config) {
+  read_hybrid(fields, config, true, false);
+}
+void read_qwen3_5(Fields& fields, ModelConfig& config) { read_hybrid(fields, config, false, true); }
+void read_qwen3_5_moe(Fields& fields, ModelConfig& config) {
+  read_hybrid(fields, config, true, true);
+}
+
+// Pictures and drafts are not for this program.
+constexpr std::string_view kNextSpare[] = {"mtp.", "model.visual."};
+
+}  // namespace
+
+constinit const Reader kQwen3Next = {read_qwen3_next, kDeltaHfNames, kDeltaGgufNames, kNextSpare};
+constinit const Reader kQwen3_5 = {read_qwen3_5, kDeltaHfNames, kDeltaGgufNames, kNextSpare};
+constinit const Reader kQwen3_5Moe = {read_qwen3_5_moe, kDeltaHfNames, kDeltaGgufNames, kNextSpare};
+
+}  // namespace dovetail::families

@@ -37,6 +37,7 @@ extern const Reader kGlm4;
 extern const Reader kGptOss;
 extern const Reader kGranite;
 extern const Reader kLlama;
+extern const Reader kMinistral;
 extern const Reader kMinistral3;
 extern const Reader kMistral;
 extern const Reader kMixtral;

@@ -5,6 +5,7 @@
 #include "families/families.h"
 #include "families/rope.h"
 #include "families/windows.h"
+#include "load/quote.h"
 
 namespace dovetail::families {
 namespace {
@@ -22,6 +23,12 @@ void read_phi3(Fields& fields, ModelConfig& config) {
   attention.window = read_uniform_window(fields, layers, true);
   config.ropes = {
       read_rope(fields, {.head_dim = attention.head_dim, .may_be_partial = true}, config)};
+  // GGUF files have no type for it.
+  if (const load::StoredTensor* factors = fields.tensor("rope_factors_long.weight")) {
+    fields.take_failure(fail(ErrorKind::kUnsupported,
+                             "{}: tensor {}: longrope; valid: no such tensor", factors->file,
+                             load::quote(factors->stored_name)));
+  }
   config.layers.assign(layers, plain_layer(norm, attention, read_mlp(fields)));
 }
 

@@ -22,6 +22,7 @@ constexpr Family kFamilies[] = {
     {"gpt_oss", "gpt-oss", "gpt_oss", "GptOssForCausalLM", kGptOss},
     {"granite", "granite", "granite", "GraniteForCausalLM", kGranite},
     {"llama", "llama", "llama", "LlamaForCausalLM", kLlama},
+    {"ministral", "", "ministral", "MinistralForCausalLM", kMinistral},
     {"ministral3", "mistral3", "ministral3", "Ministral3ForCausalLM", kMinistral3},
     {"mistral", "mistral", "mistral", "MistralForCausalLM", kMistral},
     {"mixtral", "", "mixtral", "MixtralForCausalLM", kMixtral},

@@ -166,6 +166,8 @@ const Composed kComposed[] = {
       "norm|rope 10000 x4 bias output bias sinks scale 0.25||norm|"}},
     {"granite-tiny",
      {"norm|rope 10000 scale 0.2| x0.5|norm|", "norm|rope 10000 scale 0.2| x0.5|norm|"}},
+    {"ministral-tiny",
+     {"norm|rope 10000 scale 0.25||norm|", "norm|window 16 rope 10000 scale 0.25||norm|"}},
     {"ministral3-tiny",
      {"norm|rope 10000 x8 temperature 0.1 by 16 scale 0.25||norm|",
       "norm|rope 10000 x8 temperature 0.1 by 16 scale 0.25||norm|"}},

@@ -391,6 +391,17 @@ CASES |= {
         "swiglu_limit": 7.0,
         "torch_dtype": "float16",
     },
+    "ministral-tiny": SMALL
+    | {
+        "architectures": ["MinistralForCausalLM"],
+        "model_type": "ministral",
+        "head_dim": 16,
+        "layer_types": SLIDING_AND_FULL[::-1][1:],
+        "num_hidden_layers": 2,
+        "rope_theta": 10000.0,
+        "sliding_window": 16,
+        "torch_dtype": "float16",
+    },
 }
 
 

@@ -1,8 +1,8 @@
 """A second opinion on the golden models: their forward pass in numpy, float64 throughout.
 
-Run alone it checks every committed case: the logits and greedy ids must agree, and they must stop
-agreeing once a feature of the model (rope scaling, window, q/k norms, ...) is taken away, so that a
-runtime which forgets the feature cannot pass. Needs numpy only.
+Run alone it checks the committed cases of families that it knows: the logits and greedy ids must
+agree, and they must stop agreeing once a feature of the model (rope scaling, window, q/k norms,
+...) is taken away, so that a runtime which forgets the feature cannot pass. Needs numpy only.
 """
 
 import json

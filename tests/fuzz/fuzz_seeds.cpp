@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "families/gguf_converter.h"
+#include "families/open_model.h"
 #include "load/gguf_builder.h"
 #include "load/quantised_builder.h"
 #include "load/safetensors_builder.h"
@@ -28,6 +30,26 @@ void write_folder(const std::filesystem::path& path, const dovetail::load::HfBui
   const Bytes weights = model.weights.bytes();
   append_raw(bytes, weights.data(), weights.size());
   write(path, bytes);
+}
+
+// The golden models of families that have no builder, as folders and as GGUF files.
+void write_goldens(const std::filesystem::path& folder) {
+  using namespace dovetail;
+  const std::filesystem::path goldens =
+      std::filesystem::path(DOVETAIL_SOURCE_DIR) / "tests/golden/models";
+  for (const families::Converted& how : families::kConverted) {
+    const auto model = families::open_model(goldens / how.folder);
+    if (!model) continue;  // the tests say so
+    write(folder / "gguf" / how.folder, families::Converter(**model, how).convert().bytes());
+    load::Bytes bytes;
+    for (const char* name : {"config.json", "model.safetensors"}) {
+      std::ifstream in(goldens / how.folder / name, std::ios::binary);
+      const std::string text(std::istreambuf_iterator<char>(in), {});
+      if (!bytes.empty()) bytes.push_back(std::byte{0});
+      load::append_text(bytes, text);
+    }
+    write(folder / "safetensors" / how.folder, bytes);
+  }
 }
 
 // The tests' pipeline files, and the schema of such files with one of them as its value.
@@ -124,6 +146,7 @@ int main(int argc, char** argv) {
   std::filesystem::create_directories(folder / "gguf");
   std::filesystem::create_directories(folder / "safetensors");
   int quantised = 0;
+  write_goldens(folder);
   write_pipelines(folder);
   write_texts(folder);
   write_bytes(folder);

@@ -24,6 +24,7 @@ namespace {
 
 constexpr std::uint32_t kContext = 640;
 constexpr std::uint32_t kBlocks = 160;
+constexpr std::uint32_t kSlots = 64;
 
 struct Sequence {
   std::vector<std::int32_t> tokens;
@@ -43,8 +44,10 @@ class Machine {
           const char* topology)
       : executor_(*cores::Topology::parse(topology), {}),
         model_(std::move(source), kernels::best_kernels(), executor_),
-        cache_(*Cache::create(model_.cache_shape(type), kBlocks)) {
+        cache_(*Cache::create(model_.cache_shape(type), kBlocks, kSlots)) {
     for (std::uint32_t block = 0; block < kBlocks; ++block) cache_.poison(block);
+    if (cache_.shape().state_floats() == 0) return;
+    for (std::uint32_t slot = 0; slot < kSlots; ++slot) cache_.poison_state(slot);
   }
 
   std::vector<float> compute(std::span<const Sequence> sequences, std::span<const Part> parts) {
@@ -53,7 +56,8 @@ class Machine {
     for (const Part& part : parts) {
       const Sequence& sequence = sequences[part.sequence];
       segments.push_back({std::span(sequence.tokens).subspan(part.first, part.count), part.first,
-                          sequence.blocks, part.logit_rows, part.decode});
+                          sequence.blocks, part.logit_rows, part.decode,
+                          static_cast<std::uint32_t>(part.sequence)});
       rows += part.logit_rows;
     }
     std::vector<float> logits(rows * model_.config().vocab_size);
@@ -263,6 +267,21 @@ TEST_P(Tiles, LeaveNoTraceInWhatRowsBecome) {
   options.type = kernels::DataType::kBF16;
   options.sliding_window = 37;
   EXPECT_EQ(differences(GetParam(), options, test::rounds(5), kernels::CacheType::kBF16), 0);
+}
+
+// States go from tile to tile and from pass to pass, and a sequence begins without any.
+TEST_P(Tiles, LeaveNoTraceInStates) {
+  test::RandomModelOptions options;
+  options.type = kernels::DataType::kF16;
+  options.change = [](load::ModelConfig& config) {
+    load::DeltaConfig delta;
+    delta.key_heads = 2;
+    delta.value_heads = 4;
+    delta.key_dim = 16;
+    delta.value_dim = 24;
+    config.layers[0].mixer = config.layers[2].mixer = delta;
+  };
+  EXPECT_EQ(differences(GetParam(), options, test::rounds(10)), 0);
 }
 
 // Few rows of contexts that are longer than a segment of attention, which lanes share.

@@ -1,35 +1,55 @@
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
+#include "base/result.h"
 #include "families/fields.h"
 #include "families/names.h"
 #include "load/model_config.h"
 
 namespace dovetail::families {
 
+// Bytes that tensors view into and no file has.
+using Owned = std::vector<std::shared_ptr<const void>>;
+
 // How a family is read. `read` fills the configuration but for its family; what it finds wrong is a
 // failure of the fields. Names are those that differ from the common ones (kCommonHfNames; a GGUF
-// file's own).
+// file's own). `adapt` is for what no name says: tensors that only this family stores in such a
+// way.
 struct Reader {
   void (*read)(Fields& fields, load::ModelConfig& config);
   Names hf_names = {};
   Names gguf_names = {};
   // Beginnings of stored names of tensors that are for something else than text.
   std::span<const std::string_view> spare = {};
+  Status (*adapt)(load::StoredTensors& tensors, Owned& owned) = nullptr;
 };
 
-// One for each file of this folder that is called after a family.
+// One for each family; most have a file of this folder.
 extern const Reader kBert;
+extern const Reader kExaone4;
+extern const Reader kGemma2;
+extern const Reader kGemma3;
+extern const Reader kGlm4;
+extern const Reader kGptOss;
+extern const Reader kGranite;
 extern const Reader kLlama;
+extern const Reader kMinistral;
+extern const Reader kMinistral3;
 extern const Reader kMistral;
 extern const Reader kMixtral;
+extern const Reader kOlmo2;
+extern const Reader kPhi3;
 extern const Reader kQwen2;
 extern const Reader kQwen3;
 extern const Reader kQwen3Moe;
 extern const Reader kQwen3Next;
 extern const Reader kQwen3_5;
 extern const Reader kQwen3_5Moe;
+extern const Reader kSeedOss;
+extern const Reader kSmolLm3;
 
 }  // namespace dovetail::families

@@ -41,6 +41,8 @@ bool Fields::is_array(Key key) const {
   return gguf_->is_array(fmt::format("{}.{}", family_, key.gguf));
 }
 
+bool Fields::is_null(Key key) const { return !gguf() && json_->is_null(key.hf); }
+
 bool Fields::has(Key key) const {
   const std::string_view rest = gguf() ? key.gguf : key.hf;
   if (rest.empty()) return false;

@@ -34,6 +34,7 @@ class Fields {
   const std::string& family() const { return family_; }
   bool has(Key key) const;
   bool is_array(Key key) const;
+  bool is_null(Key key) const;  // given as null, in a config.json
   bool has_tensor(const std::string& name) const { return tensors_.contains(name); }
   const load::StoredTensor* tensor(const std::string& name) const;
 

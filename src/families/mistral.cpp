@@ -1,4 +1,4 @@
-// Mistral 7B and its kin: Llama with a window in every layer.
+// Mistral 7B and its kin: Llama with a window in every layer. Ministral 8B has windows in some.
 
 #include "families/common.h"
 #include "families/families.h"
@@ -20,8 +20,30 @@ void read_mistral(Fields& fields, ModelConfig& config) {
   config.layers.assign(layers, plain_layer(norm, attention, read_mlp(fields)));
 }
 
+void read_ministral(Fields& fields, ModelConfig& config) {
+  const std::uint32_t layers = read_sizes(fields, config);
+  AttentionConfig attention = read_heads(fields, config);
+  config.ropes = {read_rope(fields, {.head_dim = attention.head_dim}, config)};
+  const NormConfig norm = read_rms_norm(fields, 1e-6F);
+  config.output_norm = norm;
+  const MlpConfig mlp = read_mlp(fields);
+  const std::uint32_t window = read_window(fields).value_or(0);
+  // A list of kinds, or else all alike.
+  const bool listed = fields.member("layer_types") != nullptr;
+  const std::vector<bool> slides = read_sliding_layers(fields, layers, 0);
+  for (std::uint32_t i = 0; i < layers; ++i) {
+    if (listed && slides[i] && window == 0) {
+      fields.reject({"", "sliding_window"}, "missing", "a number of positions for sliding layers",
+                    ErrorKind::kInvalid);
+    }
+    attention.window = slides[i] || !listed ? window : 0;
+    config.layers.push_back(plain_layer(norm, attention, mlp));
+  }
+}
+
 }  // namespace
 
 constinit const Reader kMistral = {read_mistral};
+constinit const Reader kMinistral = {read_ministral};
 
 }  // namespace dovetail::families

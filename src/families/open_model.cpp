@@ -31,13 +31,16 @@ std::string name_of(const std::string& stored, bool gguf, const Reader& reader) 
   return std::string(kForeign) + stored;
 }
 
-Result<StoredTensors> by_name(const Container& container, const Reader& reader) {
+Result<StoredTensors> by_name(const Container& container, const Reader& reader, Owned& owned) {
   const bool gguf = std::holds_alternative<load::GgufFile>(container.configuration);
   StoredTensors out;
   for (const auto& [stored, tensor] : container.tensors) {
     if (out.emplace(name_of(stored, gguf, reader), tensor).second) continue;
     return fail(ErrorKind::kInvalid, "{}: tensor {}: given twice; valid: once", tensor.file,
                 load::quote(tensor.stored_name));
+  }
+  if (reader.adapt != nullptr) {
+    if (auto status = reader.adapt(out, owned); !status) return fail(status.error());
   }
   return out;
 }
@@ -61,11 +64,11 @@ Result<ModelSource> read_model_of(const load::ModelFiles& files) {
   if (!container) return fail(container.error());
   const auto family = find_family(*container);
   if (!family) return fail(family.error());
-  const auto tensors = by_name(*container, (*family)->reader);
+  ModelSource source;
+  const auto tensors = by_name(*container, (*family)->reader, source.mappings);
   if (!tensors) return fail(tensors.error());
   auto config = read_config_of(**family, *container, *tensors);
   if (!config) return fail(config.error());
-  ModelSource source;
   source.format = container->format;
   source.config = *std::move(config);
   auto bound = load::bind_tensors(source.config, *tensors, container->place);
@@ -84,7 +87,7 @@ Result<std::shared_ptr<const ModelSource>> open_files(const std::filesystem::pat
   if (!source) return fail(source.error());
   source->path = path;
   source->name = std::move(mapped->model_name);
-  source->mappings = std::move(mapped->weights);
+  for (auto& mapping : mapped->weights) source->mappings.push_back(std::move(mapping));
   return std::make_shared<const ModelSource>(*std::move(source));
 }
 
@@ -93,7 +96,8 @@ Result<std::shared_ptr<const ModelSource>> open_files(const std::filesystem::pat
 Result<ModelConfig> read_config(const Container& container) {
   const auto family = find_family(container);
   if (!family) return fail(family.error());
-  const auto tensors = by_name(container, (*family)->reader);
+  Owned owned;
+  const auto tensors = by_name(container, (*family)->reader, owned);
   if (!tensors) return fail(tensors.error());
   return read_config_of(**family, container, *tensors);
 }

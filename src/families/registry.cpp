@@ -14,16 +14,29 @@ namespace {
 using nlohmann::json;
 
 constexpr Family kFamilies[] = {
+    {"bert", "bert", "bert", "BertModel", kBert},
+    {"exaone4", "exaone4", "exaone4", "Exaone4ForCausalLM", kExaone4},
+    {"gemma2", "gemma2", "gemma2", "Gemma2ForCausalLM", kGemma2},
+    {"gemma3", "gemma3", "gemma3_text", "Gemma3ForCausalLM", kGemma3},
+    {"glm4", "glm4", "glm4", "Glm4ForCausalLM", kGlm4},
+    {"gpt_oss", "gpt-oss", "gpt_oss", "GptOssForCausalLM", kGptOss},
+    {"granite", "granite", "granite", "GraniteForCausalLM", kGranite},
     {"llama", "llama", "llama", "LlamaForCausalLM", kLlama},
+    {"ministral", "", "ministral", "MinistralForCausalLM", kMinistral},
+    {"ministral3", "mistral3", "ministral3", "Ministral3ForCausalLM", kMinistral3},
     {"mistral", "mistral", "mistral", "MistralForCausalLM", kMistral},
     {"mixtral", "", "mixtral", "MixtralForCausalLM", kMixtral},
+    {"olmo2", "olmo2", "olmo2", "Olmo2ForCausalLM", kOlmo2},
+    {"olmo3", "", "olmo3", "Olmo3ForCausalLM", kOlmo2},
+    {"phi3", "phi3", "phi3", "Phi3ForCausalLM", kPhi3},
     {"qwen2", "qwen2", "qwen2", "Qwen2ForCausalLM", kQwen2},
     {"qwen3", "qwen3", "qwen3", "Qwen3ForCausalLM", kQwen3},
-    {"qwen3_moe", "qwen3moe", "qwen3_moe", "Qwen3MoeForCausalLM", kQwen3Moe},
-    {"qwen3_next", "qwen3next", "qwen3_next", "Qwen3NextForCausalLM", kQwen3Next},
     {"qwen3_5", "qwen35", "qwen3_5_text", "Qwen3_5ForCausalLM", kQwen3_5},
     {"qwen3_5_moe", "qwen35moe", "qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", kQwen3_5Moe},
-    {"bert", "bert", "bert", "BertModel", kBert},
+    {"qwen3_moe", "qwen3moe", "qwen3_moe", "Qwen3MoeForCausalLM", kQwen3Moe},
+    {"qwen3_next", "qwen3next", "qwen3_next", "Qwen3NextForCausalLM", kQwen3Next},
+    {"seed_oss", "seed_oss", "seed_oss", "SeedOssForCausalLM", kSeedOss},
+    {"smollm3", "smollm3", "smollm3", "SmolLM3ForCausalLM", kSmolLm3},
 };
 
 std::string list_of(std::string_view Family::*name) {

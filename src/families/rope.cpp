@@ -23,6 +23,11 @@ using load::RopeConfig;
 using load::RopeScaling;
 using nlohmann::json;
 
+// YaRN's correction of the magnitude, equation 22 of https://arxiv.org/abs/2309.00071.
+float yarn_magnitude(float factor, float scale) {
+  return factor <= 1.0F ? 1.0F : 0.1F * scale * static_cast<float>(kernels::log(factor)) + 1.0F;
+}
+
 void make_context_longer(const RopeConfig& rope, ModelConfig& config) {
   const double reach = std::floor(double{rope.factor} * rope.original_context);
   const double longest = std::min(reach, double{kLargestContext});
@@ -52,18 +57,17 @@ void read_yarn_of_gguf(Fields& fields, std::optional<float> factor, Key factor_k
   if (extrapolation && *extrapolation != 1.0F) {
     fields.reject(kExtrapolation, fmt::format("{}", *extrapolation), "1");
   }
-  constexpr Key kMultiplier = {"rope.scaling.yarn_log_multiplier", ""};
-  const auto multiplier = fields.number(kMultiplier, -kLargestFactor, kLargestFactor);
-  if (multiplier.value_or(0.0F) != 0.0F) {
-    fields.reject(kMultiplier, fmt::format("{}", *multiplier), "0");
-  }
   // What the file gives multiplies the correction that YaRN itself makes.
   float given = 1.0F;
   for (const Key key :
        {Key{"rope.scaling.attn_factor", ""}, Key{"rope.scaling.yarn_attn_factor", ""}}) {
     given *= fields.number(key, 0.001F, kLargestFactor).value_or(1.0F);
   }
-  rope.attention_factor = given * (1.0F + 0.1F * static_cast<float>(kernels::log(rope.factor)));
+  // What DeepSeek and Mistral call mscale_all_dim takes the correction back.
+  const auto multiplier =
+      fields.number({"rope.scaling.yarn_log_multiplier", ""}, 0.0F, kLargestFactor);
+  rope.attention_factor = given * yarn_magnitude(rope.factor, 1.0F) /
+                          yarn_magnitude(rope.factor, multiplier.value_or(0.0F));
   make_context_longer(rope, config);
 }
 
@@ -148,11 +152,6 @@ float required_float(JsonFields& fields, std::string_view key, float low, float 
   const auto value = fields.optional_float(key, low, high);
   if (!value) fields.reject(key, "missing", fmt::format("a number from {} to {}", low, high));
   return value.value_or(low);
-}
-
-// YaRN's correction of the magnitude, equation 22 of https://arxiv.org/abs/2309.00071.
-float yarn_magnitude(float factor, float scale) {
-  return factor <= 1.0F ? 1.0F : 0.1F * scale * static_cast<float>(kernels::log(factor)) + 1.0F;
 }
 
 void read_yarn(JsonFields& fields, ModelConfig& config, std::optional<std::uint32_t> original,

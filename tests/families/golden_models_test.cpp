@@ -1,3 +1,4 @@
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -87,6 +88,121 @@ INSTANTIATE_TEST_SUITE_P(All, GoldenModels, testing::ValuesIn(kGolden), [](const
   return name;
 });
 
+// Families whose layers differ: what each layer of the golden is made of, in short.
+struct Composed {
+  std::string folder;
+  std::vector<std::string> layers;
+};
+
+std::string in_short(const NormConfig& norm) {
+  return norm ? fmt::format("norm{}", norm.offset == 0.0F ? "" : "+1") : "";
+}
+
+std::string in_short(const ModelConfig& config, const LayerConfig& layer) {
+  std::string out = in_short(layer.mixer_norms.before) + "|";
+  if (layer.attention() == nullptr) {
+    const auto& delta = std::get<DeltaConfig>(layer.mixer);
+    return out + fmt::format("delta {} of {}, {} of {}", delta.key_heads, delta.key_dim,
+                             delta.value_heads, delta.value_dim);
+  }
+  const AttentionConfig& attention = *layer.attention();
+  if (attention.window != 0) out += fmt::format("window {} ", attention.window);
+  if (attention.rope < 0) {
+    out += "no positions ";
+  } else {
+    const RopeConfig& rope = config.ropes.at(static_cast<std::size_t>(attention.rope));
+    out += fmt::format("rope {}", rope.theta);
+    if (rope.dims != 0) out += fmt::format(" of {}", rope.dims);
+    if (rope.interleaved) out += " neighbours";
+    if (rope.scaling != RopeScaling::kNone) out += fmt::format(" x{}", rope.factor);
+    out += " ";
+  }
+  constexpr const char* kQueryKeyNorms[] = {"", "head norm ", "row norm "};
+  out += kQueryKeyNorms[static_cast<int>(attention.query_key_norm)];
+  if (attention.bias) out += "bias ";
+  if (attention.output_bias) out += "output bias ";
+  if (attention.sinks) out += "sinks ";
+  if (attention.gated) out += "gated ";
+  if (attention.softcap != 0.0F) out += fmt::format("cap {} ", attention.softcap);
+  if (attention.temperature != 0.0F) {
+    out +=
+        fmt::format("temperature {} by {} ", attention.temperature, attention.temperature_context);
+  }
+  out += fmt::format("scale {:.4}|{}", attention.scale, in_short(layer.mixer_norms.behind));
+  if (layer.mixer_norms.scale != 1.0F) out += fmt::format(" x{}", layer.mixer_norms.scale);
+  return out + "|" + in_short(layer.mlp_norms.before) + "|" + in_short(layer.mlp_norms.behind);
+}
+
+class ComposedModels : public testing::TestWithParam<Composed> {};
+
+TEST_P(ComposedModels, HaveTheLayersOfTheirFamily) {
+  const auto opened = open_model(kModels / GetParam().folder);
+  ASSERT_TRUE(opened) << opened.error().message;
+  std::vector<std::string> layers;
+  for (const LayerConfig& layer : (*opened)->config.layers) {
+    layers.push_back(in_short((*opened)->config, layer));
+  }
+  EXPECT_EQ(layers, GetParam().layers);
+}
+
+const Composed kComposed[] = {
+    {"exaone4-tiny",
+     {"|window 16 rope 10000 x4 head norm scale 0.3536|norm||norm",
+      "|no positions head norm scale 0.3536|norm||norm",
+      "|window 16 rope 10000 x4 head norm scale 0.3536|norm||norm"}},
+    {"gemma2-tiny",
+     {"norm+1|window 16 rope 10000 cap 2 scale 0.2041|norm+1|norm+1|norm+1",
+      "norm+1|rope 10000 cap 2 scale 0.2041|norm+1|norm+1|norm+1",
+      "norm+1|window 16 rope 10000 cap 2 scale 0.2041|norm+1|norm+1|norm+1"}},
+    {"gemma3-tiny",
+     {"norm+1|window 16 rope 1000 head norm scale 0.2041|norm+1|norm+1|norm+1",
+      "norm+1|rope 100000 x4 head norm scale 0.2041|norm+1|norm+1|norm+1",
+      "norm+1|window 16 rope 1000 head norm scale 0.2041|norm+1|norm+1|norm+1"}},
+    {"glm4-tiny",
+     {"norm|rope 10000 of 8 neighbours bias scale 0.25|norm|norm|norm",
+      "norm|rope 10000 of 8 neighbours bias scale 0.25|norm|norm|norm"}},
+    {"gpt-oss-tiny",
+     {"norm|window 16 rope 10000 x4 bias output bias sinks scale 0.25||norm|",
+      "norm|rope 10000 x4 bias output bias sinks scale 0.25||norm|"}},
+    {"granite-tiny",
+     {"norm|rope 10000 scale 0.2| x0.5|norm|", "norm|rope 10000 scale 0.2| x0.5|norm|"}},
+    {"ministral-tiny",
+     {"norm|rope 10000 scale 0.25||norm|", "norm|window 16 rope 10000 scale 0.25||norm|"}},
+    {"ministral3-tiny",
+     {"norm|rope 10000 x8 temperature 0.1 by 16 scale 0.25||norm|",
+      "norm|rope 10000 x8 temperature 0.1 by 16 scale 0.25||norm|"}},
+    {"olmo2-tiny",
+     {"|rope 10000 row norm scale 0.3536|norm||norm",
+      "|rope 10000 row norm scale 0.3536|norm||norm"}},
+    {"olmo3-tiny",
+     {"|window 16 rope 20000 row norm scale 0.3536|norm||norm",
+      "|rope 10000 x4 row norm scale 0.3536|norm||norm",
+      "|window 16 rope 20000 row norm scale 0.3536|norm||norm"}},
+    {"phi3-tiny",
+     {"norm|window 24 rope 10000 of 8 scale 0.25||norm|",
+      "norm|window 24 rope 10000 of 8 scale 0.25||norm|"}},
+    {"qwen3-5-tiny",
+     {"norm+1|delta 2 of 16, 4 of 24", "norm+1|delta 2 of 16, 4 of 24",
+      "norm+1|delta 2 of 16, 4 of 24",
+      "norm+1|rope 10000 of 8 head norm gated scale 0.1768||norm+1|"}},
+    {"qwen3-next-tiny",
+     {"norm+1|delta 2 of 16, 4 of 24", "norm+1|delta 2 of 16, 4 of 24",
+      "norm+1|delta 2 of 16, 4 of 24",
+      "norm+1|rope 10000 of 16 head norm gated scale 0.1768||norm+1|"}},
+    {"seed-oss-tiny",
+     {"norm|rope 10000 bias output bias scale 0.25||norm|",
+      "norm|rope 10000 bias output bias scale 0.25||norm|"}},
+    {"smollm3-tiny",
+     {"norm|rope 10000 scale 0.3536||norm|", "norm|no positions scale 0.3536||norm|",
+      "norm|rope 10000 scale 0.3536||norm|"}},
+};
+
+INSTANTIATE_TEST_SUITE_P(All, ComposedModels, testing::ValuesIn(kComposed), [](const auto& run) {
+  std::string name = run.param.folder;
+  std::erase(name, '-');
+  return name;
+});
+
 TEST(GoldenModelFolders, AreAllListed) {
   std::set<std::string> found;
   for (const auto& entry : std::filesystem::directory_iterator(kModels)) {
@@ -94,6 +210,7 @@ TEST(GoldenModelFolders, AreAllListed) {
   }
   std::set<std::string> listed;
   for (const Golden& golden : kGolden) listed.insert(golden.folder);
+  for (const Composed& golden : kComposed) listed.insert(golden.folder);
   EXPECT_EQ(found, listed);
 }
 

@@ -37,9 +37,10 @@ TEST_P(HfConfig, IsRefusedByName) {
 }
 
 const BadConfig kBadConfigs[] = {
-    {"Family", [](json& c) { c["model_type"] = "gemma3"; },
-     "model_type: 'gemma3'; valid: llama, mistral, mixtral, qwen2, qwen3, qwen3_moe"},
-    {"NoFamily", [](json& c) { c.erase("model_type"); }, "model_type: missing; valid: llama"},
+    {"Family", [](json& c) { c["model_type"] = "gemma5"; },
+     "model_type: 'gemma5'; valid: bert, exaone4, gemma2, gemma3_text, "},
+    {"NoFamily", [](json& c) { c.erase("model_type"); },
+     "model_type: missing; valid: bert, exaone4, "},
     {"Class",
      [](json& c) {
        c["architectures"] = {"LlamaForSequenceClassification", 1};

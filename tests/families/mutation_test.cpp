@@ -2,14 +2,20 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "families/gguf_converter.h"
 #include "families/mutator.h"
 #include "families/open_model.h"
 #include "load/allocation_watch.h"
 #include "load/model_source.h"
 #include "load/quantised_builder.h"
+#include "load/safetensors.h"
 #include "load/safetensors_builder.h"
 #include "load/stored_parts.h"
 #include "support/temp_folder.h"
@@ -26,6 +32,26 @@ const TinyShape kSmall{.vocabulary = 8,
                        .heads = 2,
                        .kv_heads = 1,
                        .head_dim = 4};
+
+const std::filesystem::path kModels =
+    std::filesystem::path(DOVETAIL_SOURCE_DIR) / "tests" / "golden" / "models";
+
+HfBuilder golden_folder(const std::string& name) {
+  const auto text_of_file = [&](const char* file) {
+    std::ifstream in(kModels / name / file, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  HfBuilder out;
+  out.config = nlohmann::json::parse(text_of_file("config.json"));
+  const std::string weights = text_of_file("model.safetensors");
+  const auto bytes = std::as_bytes(std::span(weights));
+  const auto parsed = parse_safetensors(bytes, name);
+  for (const SafetensorsTensor& tensor : *parsed) {
+    out.weights.tensors.push_back({tensor.name, tensor.stored_type, tensor.shape,
+                                   Bytes(tensor.data.begin(), tensor.data.end())});
+  }
+  return out;
+}
 
 TinyShape small(std::string architecture) {
   TinyShape shape = kSmall;
@@ -132,6 +158,12 @@ TEST(Mutation, GgufFilesOpenOrFailCleanly) {
   wide.head_dim = 16;
   bases.push_back(tiny_gguf(wide, kernels::DataType::kQ8_0));
 
+  for (const Converted& how : kConverted) {
+    const auto golden = open_model(kModels / how.folder);
+    ASSERT_TRUE(golden) << golden.error().message;
+    bases.push_back(Converter(**golden, how).convert());
+  }
+
   const test::TempFolder folder{test::kInMemory};
   Mutator mutator(20240501);
   Outcomes outcomes;
@@ -200,15 +232,15 @@ TEST(Mutation, SafetensorsFilesOpenOrFailCleanly) {
 
 TEST(Mutation, JsonFilesOpenOrFailCleanly) {
   constexpr int kRuns = 2500;
-  HfBuilder bases[] = {tiny_hf(small("llama")),
-                       tiny_hf(small("mistral")),
-                       tiny_hf(small("qwen2")),
-                       tiny_hf(small("qwen3")),
-                       tiny_hf(with_experts("mixtral")),
-                       tiny_hf(with_experts("qwen3_moe")),
-                       packed_model(),
-                       gptq_model(),
-                       fp8_model()};
+  std::vector<HfBuilder> bases = {tiny_hf(small("llama")),
+                                  tiny_hf(small("mistral")),
+                                  tiny_hf(small("qwen2")),
+                                  tiny_hf(small("qwen3")),
+                                  tiny_hf(with_experts("mixtral")),
+                                  tiny_hf(with_experts("qwen3_moe")),
+                                  packed_model(),
+                                  gptq_model(),
+                                  fp8_model()};
   bases[0].config["rope_scaling"] = {{"rope_type", "llama3"},
                                      {"factor", 8.0},
                                      {"low_freq_factor", 1.0},
@@ -218,6 +250,7 @@ TEST(Mutation, JsonFilesOpenOrFailCleanly) {
   bases[2].config["rope_scaling"] = {{"type", "yarn"}, {"factor", 4.0}};
   bases[3].config["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 1000000.0}};
   bases[3].config["layer_types"] = nlohmann::json::array({"full_attention"});
+  for (const Converted& how : kConverted) bases.push_back(golden_folder(how.folder));
   const std::string generation =
       R"({"eos_token_id": [1, 2], "temperature": 0.6, "top_p": 0.9, "top_k": 20, "min_p": 0.1})";
   const std::string tokenizer =
@@ -227,7 +260,7 @@ TEST(Mutation, JsonFilesOpenOrFailCleanly) {
   Mutator mutator(20240504);
   Outcomes outcomes;
   for (int run = 0; run < kRuns && !testing::Test::HasFatalFailure(); ++run) {
-    const HfBuilder& base = bases[mutator.below(std::size(bases))];
+    const HfBuilder& base = bases[mutator.below(bases.size())];
     const std::string shard = "model-00001-of-00001.safetensors";
     nlohmann::json map;
     for (const auto& tensor : base.weights.tensors) map[tensor.name] = shard;

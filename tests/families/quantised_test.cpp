@@ -106,6 +106,30 @@ TEST_P(Quantised, RowsCanBeWrittenInPieces) {
   EXPECT_EQ(pieces, whole);
 }
 
+// Every other row from the third on is a weight of its own, as gates and ups that are stored in
+// turn.
+TEST_P(Quantised, RowsCanBeRowsOfALargerTensor) {
+  const TensorView& tensor = source_->tensors.at("blk.0.ffn_gate.weight");
+  std::vector<std::byte> whole(tensor.bytes());
+  write_rows(*tensor.parts, 0, tensor.rows, whole.data());
+  const std::size_t row_bytes = kernels::row_bytes(tensor.type, tensor.columns);
+  for (const std::size_t step : {1, 2}) {
+    StoredParts part = *tensor.parts;
+    part.first_row = 3;
+    part.row_step = step;
+    part.rows = (tensor.rows - 3) / step;
+    std::vector<std::byte> rows(part.rows * row_bytes);
+    write_rows(part, 0, part.rows, rows.data());
+    for (std::size_t r = 0; r < part.rows; ++r) {
+      EXPECT_TRUE(
+          std::equal(rows.begin() + static_cast<std::ptrdiff_t>(r * row_bytes),
+                     rows.begin() + static_cast<std::ptrdiff_t>((r + 1) * row_bytes),
+                     whole.begin() + static_cast<std::ptrdiff_t>((3 + r * step) * row_bytes)))
+          << "row " << r << ", step " << step;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Quantised, testing::ValuesIn(quantised_cases()), [](const auto& run) {
   std::string name = run.param;
   std::replace(name.begin(), name.end(), '-', '_');

@@ -8,6 +8,7 @@ The weights come from numpy's generator, so they do not depend on the version of
 are computed after reading the folder back, with 16-bit weights widened to float32 first.
 """
 
+import copy
 import json
 import pathlib
 import shutil
@@ -197,14 +198,223 @@ CASES = {
 }
 SHARDED = {"qwen3-tiny"}
 
+# Families of later days, small enough for their number; each has every kind of its layers.
+SMALL = COMMON | {
+    "hidden_size": 32,
+    "num_hidden_layers": 3,
+    "intermediate_size": 48,
+    "max_position_embeddings": 256,
+    "rms_norm_eps": 1e-5,
+    "tie_word_embeddings": False,
+    "vocab_size": 128,
+}
+SLIDING_AND_FULL = ["sliding_attention", "full_attention", "sliding_attention"]
+GEMMA = SMALL | {
+    "attention_bias": False,
+    "head_dim": 16,
+    "hidden_activation": "gelu_pytorch_tanh",
+    "query_pre_attn_scalar": 24,
+    "rms_norm_eps": 1e-6,
+    "sliding_window": 16,
+    "tie_word_embeddings": True,
+    "torch_dtype": "float16",
+}
+del GEMMA["hidden_act"]
+CASES |= {
+    "smollm3-tiny": SMALL
+    | {
+        "architectures": ["SmolLM3ForCausalLM"],
+        "model_type": "smollm3",
+        "no_rope_layers": [1, 0, 1],
+        "pad_token_id": 0,
+        "rope_theta": 10000.0,
+        "sliding_window": None,
+        "use_sliding_window": False,
+        "tie_word_embeddings": True,
+        "torch_dtype": "float16",
+    },
+    "gemma3-tiny": GEMMA
+    | {
+        "architectures": ["Gemma3ForCausalLM"],
+        "model_type": "gemma3_text",
+        "rope_theta": 100000.0,
+        "rope_local_base_freq": 1000.0,
+        "rope_scaling": {"rope_type": "linear", "factor": 4.0},
+        "sliding_window_pattern": 2,
+    },
+    "olmo2-tiny": SMALL
+    | {
+        "architectures": ["Olmo2ForCausalLM"],
+        "model_type": "olmo2",
+        "num_hidden_layers": 2,
+        "rope_theta": 10000.0,
+        "torch_dtype": "float16",
+    },
+    "olmo3-tiny": SMALL
+    | {
+        "architectures": ["Olmo3ForCausalLM"],
+        "model_type": "olmo3",
+        "layer_types": SLIDING_AND_FULL,
+        "sliding_window": 16,
+        "rope_parameters": {
+            "full_attention": {
+                "rope_type": "yarn",
+                "rope_theta": 10000.0,
+                "factor": 4.0,
+                "original_max_position_embeddings": 32,
+            },
+            "sliding_attention": {"rope_type": "default", "rope_theta": 20000.0},
+        },
+        "dtype": "float16",
+    },
+    "phi3-tiny": SMALL
+    | {
+        "architectures": ["Phi3ForCausalLM"],
+        "model_type": "phi3",
+        "num_attention_heads": 2,
+        "num_hidden_layers": 2,
+        "num_key_value_heads": 1,
+        "original_max_position_embeddings": 256,
+        "pad_token_id": 0,
+        "partial_rotary_factor": 0.5,
+        "rope_theta": 10000.0,
+        "sliding_window": 24,
+        "torch_dtype": "float16",
+    },
+    "granite-tiny": SMALL
+    | {
+        "architectures": ["GraniteForCausalLM"],
+        "model_type": "granite",
+        "attention_bias": False,
+        "attention_multiplier": 0.2,
+        "embedding_multiplier": 3.0,
+        "logits_scaling": 2.0,
+        "mlp_bias": False,
+        "num_hidden_layers": 2,
+        "residual_multiplier": 0.5,
+        "rope_theta": 10000.0,
+        "torch_dtype": "float16",
+    },
+    "ministral3-tiny": SMALL
+    | {
+        "architectures": ["Ministral3ForCausalLM"],
+        "model_type": "ministral3",
+        "head_dim": 16,
+        "num_hidden_layers": 2,
+        "rope_parameters": {
+            "rope_type": "yarn",
+            "rope_theta": 10000.0,
+            "factor": 8.0,
+            "original_max_position_embeddings": 16,
+            "beta_fast": 32.0,
+            "beta_slow": 1.0,
+            "mscale": 1.0,
+            "mscale_all_dim": 1.0,
+            "llama_4_scaling_beta": 0.1,
+        },
+        "sliding_window": None,
+        "dtype": "float16",
+    },
+    "gemma2-tiny": GEMMA
+    | {
+        "architectures": ["Gemma2ForCausalLM"],
+        "model_type": "gemma2",
+        "attn_logit_softcapping": 2.0,
+        "final_logit_softcapping": 6.0,
+        "rope_theta": 10000.0,
+    },
+    "glm4-tiny": SMALL
+    | {
+        "architectures": ["Glm4ForCausalLM"],
+        "model_type": "glm4",
+        "attention_bias": True,
+        "head_dim": 16,
+        "num_hidden_layers": 2,
+        "pad_token_id": 0,
+        "partial_rotary_factor": 0.5,
+        "rope_theta": 10000.0,
+        "torch_dtype": "float16",
+    },
+    "seed-oss-tiny": SMALL
+    | {
+        "architectures": ["SeedOssForCausalLM"],
+        "model_type": "seed_oss",
+        "attention_bias": True,
+        "attention_out_bias": True,
+        "head_dim": 16,
+        "mlp_bias": False,
+        "num_hidden_layers": 2,
+        "rope_theta": 10000.0,
+        "torch_dtype": "float16",
+    },
+    "exaone4-tiny": SMALL
+    | {
+        "architectures": ["Exaone4ForCausalLM"],
+        "model_type": "exaone4",
+        "layer_types": SLIDING_AND_FULL,
+        "rope_theta": 10000.0,
+        "rope_scaling": {
+            "factor": 4.0,
+            "high_freq_factor": 4.0,
+            "low_freq_factor": 1.0,
+            "original_max_position_embeddings": 64,
+            "rope_type": "llama3",
+        },
+        "sliding_window": 16,
+        "sliding_window_pattern": 4,
+        "torch_dtype": "float16",
+    },
+    "gpt-oss-tiny": SMALL
+    | {
+        "architectures": ["GptOssForCausalLM"],
+        "model_type": "gpt_oss",
+        "attention_bias": True,
+        "head_dim": 16,
+        "hidden_size": 64,
+        "intermediate_size": 32,
+        "layer_types": SLIDING_AND_FULL[:2],
+        "num_experts_per_tok": 2,
+        "num_hidden_layers": 2,
+        "num_local_experts": 4,
+        "pad_token_id": 0,
+        "quantization_config": {"quant_method": "mxfp4"},
+        "rope_theta": 10000.0,
+        "rope_scaling": {
+            "rope_type": "yarn",
+            "factor": 4.0,
+            "beta_fast": 4.0,
+            "beta_slow": 0.5,
+            "truncate": False,
+            "original_max_position_embeddings": 32,
+        },
+        "sliding_window": 16,
+        "swiglu_limit": 7.0,
+        "torch_dtype": "float16",
+    },
+    "ministral-tiny": SMALL
+    | {
+        "architectures": ["MinistralForCausalLM"],
+        "model_type": "ministral",
+        "head_dim": 16,
+        "layer_types": SLIDING_AND_FULL[::-1][1:],
+        "num_hidden_layers": 2,
+        "rope_theta": 10000.0,
+        "sliding_window": 16,
+        "torch_dtype": "float16",
+    },
+}
+
 
 def published_shapes(config):
     """Shapes by the names that published models have: a tensor for each matrix of each expert."""
-    for name, tensor in AutoModelForCausalLM.from_config(config).state_dict().items():
+    for name, tensor in without_quantization(config).state_dict().items():
         mixtral = config.model_type == "mixtral"
         shape = tuple(tensor.shape)
         if mixtral:
             name = name.replace(".mlp.", ".block_sparse_moe.")
+        if config.model_type == "gpt_oss":
+            yield name, shape
+            continue
         if name.endswith("experts.gate_up_proj"):
             count, rows, columns = shape
             parts = {"w1" if mixtral else "gate_proj": (rows // 2, columns)}
@@ -220,6 +430,24 @@ def published_shapes(config):
                 yield f"{name.rpartition('.')[0]}.{expert}.{part}.weight", of_one
 
 
+E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], np.float32)
+
+
+def mxfp4_weights(random, shape):
+    """Random blocks of codes and scales of a parameter of gpt-oss, and what they stand for.
+
+    The shape is that of the parameter: experts, columns, rows; blocks lie along the columns.
+    """
+    experts, columns, rows = shape
+    codes = random.integers(0, 256, (experts, rows, columns // 32, 16), np.uint8)
+    scales = random.integers(122, 125, (experts, rows, columns // 32), np.uint8)
+    nibbles = np.stack([codes & 15, codes >> 4], -1).reshape(experts, rows, columns // 32, 32)
+    values = np.where(nibbles & 8, -1, 1) * E2M1[nibbles & 7]
+    values = values * np.exp2(scales.astype(np.float32) - 127)[..., None]
+    values = values.reshape(experts, rows, columns).transpose(0, 2, 1)
+    return torch.tensor(codes), torch.tensor(scales), torch.tensor(values, dtype=torch.float32)
+
+
 def random_weights(config, seed):
     """Weights by their published names, wide enough that the logits are far from uniform."""
     random = np.random.default_rng(seed)
@@ -227,17 +455,26 @@ def random_weights(config, seed):
     for name, shape in published_shapes(config):
         if name == "lm_head.weight" and config.tie_word_embeddings:
             continue
+        if config.model_type == "gpt_oss" and ".experts." in name and "bias" not in name:
+            blocks, scales, weights[name] = mxfp4_weights(random, shape)
+            weights |= {name + "_blocks": blocks, name + "_scales": scales}
+            continue
         values = random.standard_normal(shape)
         if "norm" in name:
-            values = 1 + 0.2 * values
+            # Gemma's weights lack the one that its norms add.
+            values = 0.2 * values + (0 if config.model_type.startswith("gemma") else 1)
         else:
-            values = values * (0.5 if name.endswith(".bias") else 0.25)
+            values = values * (0.5 if name.endswith(("bias", "sinks")) else 0.25)
         weights[name] = torch.tensor(values, dtype=torch.float32)
     return weights
 
 
 def write_weights(folder, weights, dtype, shards):
-    weights = {name: tensor.to(dtype).contiguous() for name, tensor in weights.items()}
+    weights = {
+        name: (tensor if tensor.dtype == torch.uint8 else tensor.to(dtype)).contiguous()
+        for name, tensor in weights.items()
+        if name + "_blocks" not in weights
+    }
     if shards == 1:
         save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
         return
@@ -295,6 +532,26 @@ def shortest(row):
     return [float(str(value)) for value in row]
 
 
+def read_model(folder, config, weights):
+    """The folder in float32. Eager attention is the plain one; it honours the window."""
+    if config.model_type != "gpt_oss":
+        return AutoModelForCausalLM.from_pretrained(
+            folder, dtype=torch.float32, attn_implementation="eager"
+        )
+    # transformers unpacks MXFP4 to bfloat16 only.
+    model = without_quantization(config, attn_implementation="eager")
+    weights = {n: w.to(torch.float16).float() for n, w in weights.items() if w.dtype != torch.uint8}
+    model.load_state_dict(weights)
+    return model
+
+
+def without_quantization(config, **options):
+    plain = copy.deepcopy(config)
+    if hasattr(plain, "quantization_config"):
+        del plain.quantization_config
+    return AutoModelForCausalLM.from_config(plain, dtype=torch.float32, **options)
+
+
 def make_case(number, name, config):
     folder = reference.MODELS / name
     shutil.rmtree(folder, ignore_errors=True)
@@ -306,10 +563,7 @@ def make_case(number, name, config):
     weights = random_weights(parsed, [SEED, number])
     write_weights(folder, weights, dtype, 2 if name in SHARDED else 1)
 
-    # Eager attention is the plain one; it honours the window.
-    model = AutoModelForCausalLM.from_pretrained(
-        folder, dtype=torch.float32, attn_implementation="eager"
-    ).eval()
+    model = read_model(folder, parsed, weights).eval()
     random = np.random.default_rng([SEED, number, 1])
     golden = {"prompts": [], "logits": [], "greedy": []}
     for index, length in enumerate(LENGTHS):
@@ -326,9 +580,12 @@ def make_case(number, name, config):
 
 
 def main():
+    """All cases, or those that the arguments name."""
     torch.set_num_threads(1)
     torch.manual_seed(SEED)
     for number, (name, config) in enumerate(CASES.items()):
+        if sys.argv[1:] and name not in sys.argv[1:]:
+            continue
         folder = make_case(number, name, config)
         size = sum(path.stat().st_size for path in folder.iterdir())
         print(f"{name}: {size // 1024} KiB", flush=True)

@@ -1,8 +1,8 @@
 """A second opinion on the golden models: their forward pass in numpy, float64 throughout.
 
-Run alone it checks every committed case: the logits and greedy ids must agree, and they must stop
-agreeing once a feature of the model (rope scaling, window, q/k norms, ...) is taken away, so that a
-runtime which forgets the feature cannot pass. Needs numpy only.
+Run alone it checks the committed cases of families that it knows: the logits and greedy ids must
+agree, and they must stop agreeing once a feature of the model (rope scaling, window, q/k norms,
+...) is taken away, so that a runtime which forgets the feature cannot pass. Needs numpy only.
 """
 
 import json
@@ -227,10 +227,16 @@ def mutilations(config, weights):
         yield "exactly so many experts", config | {"num_experts_per_tok": used + 1}, weights
 
 
+# The families that forward() knows; the others have one opinion, that of transformers.
+KNOWN = {"llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe"}
+
+
 def main():
     failed = False
     for folder in sorted(path for path in MODELS.iterdir() if path.is_dir()):
         config, weights = load_model(folder)
+        if config["model_type"] not in KNOWN:
+            continue
         golden = json.loads((folder / "golden.json").read_text())
         error = worst_error(config, weights, golden)
         same = all(

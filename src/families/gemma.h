@@ -1,0 +1,30 @@
+#pragma once
+
+#include "families/common.h"
+#include "families/names.h"
+
+namespace dovetail::families {
+
+// What Gemma 2 and Gemma 3 have in common.
+
+extern const Names kGemmaHfNames;
+
+// The norm of this family, whose weights a folder stores less by one.
+NormConfig read_gemma_norm(Fields& fields);
+
+// GeGLU.
+MlpConfig read_gemma_mlp(Fields& fields);
+
+// What embeddings are multiplied with.
+float gemma_embedding_scale(const Fields& fields, const ModelConfig& config);
+
+// The scale of the products of queries and keys. GGUF files of the largest models (`largest`
+// layers) imply another.
+float read_gemma_scale(Fields& fields, const ModelConfig& config, const AttentionConfig& attention,
+                       std::uint32_t layers, std::uint32_t largest);
+
+// Norms before and behind both halves of a layer.
+LayerConfig sandwich_layer(const NormConfig& norm, const AttentionConfig& attention,
+                           const MlpConfig& mlp);
+
+}  // namespace dovetail::families

@@ -1,0 +1,238 @@
+#pragma once
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <ostream>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "load/gguf_builder.h"
+#include "load/model_source.h"
+#include "load/stored_parts.h"
+
+namespace dovetail::families {
+
+using namespace load;
+
+// Models of tests/golden/models as GGUF files, as llama.cpp's converter would write them but for
+// the order of rows of queries and keys.
+struct Converted {
+  std::string folder;
+  std::string architecture;
+  // Keys beyond those that all have, by their names without the architecture.
+  std::function<void(GgufBuilder&, const std::string& prefix)> keys;
+  std::vector<std::pair<std::string, std::string>> names = {};  // of tensors, where they differ
+  bool fused = false;  // queries, keys and values are one tensor, and so are gate and up
+  bool interleaved = false;
+};
+
+inline void PrintTo(const Converted& model, std::ostream* out) { *out << model.folder; }
+
+inline Bytes data_of(const TensorView& tensor) {
+  Bytes out(tensor.bytes());
+  if (tensor.parts) {
+    write_rows(*tensor.parts, 0, tensor.rows, out.data());
+  } else {
+    std::copy(tensor.data.begin(), tensor.data.end(), out.begin());
+  }
+  return out;
+}
+
+class Converter {
+ public:
+  Converter(const ModelSource& source, const Converted& how) : source_(source), how_(how) {}
+
+  GgufBuilder convert() {
+    const ModelConfig& config = source_.config;
+    const AttentionConfig& attention = *config.layers.front().attention();
+    const std::string prefix = how_.architecture + ".";
+    out_.set_string("general.architecture", how_.architecture);
+    out_.set_u32(prefix + "block_count", static_cast<std::uint32_t>(config.layers.size()));
+    out_.set_u32(prefix + "context_length", config.max_context);
+    out_.set_u32(prefix + "embedding_length", config.hidden_size);
+    const LayerConfig& layer = config.layers.front();
+    out_.set_u32(prefix + "feed_forward_length",
+                 layer.dense() != nullptr ? layer.dense()->size : layer.experts()->size);
+    out_.set_u32(prefix + "attention.head_count", attention.heads);
+    out_.set_u32(prefix + "attention.head_count_kv", attention.kv_heads);
+    out_.set_u32(prefix + "attention.key_length", attention.head_dim);
+    out_.set_u32(prefix + "attention.value_length", attention.head_dim);
+    out_.set_f32(prefix + "attention.layer_norm_rms_epsilon", config.output_norm.epsilon);
+    out_.set_f32(prefix + "rope.freq_base", config.ropes.front().theta);
+    how_.keys(out_, prefix);
+    add("token_embd.weight");
+    add("output_norm.weight");
+    if (!config.tied_embeddings) add("output.weight");
+    for (std::size_t i = 0; i < config.layers.size(); ++i) add_layer(fmt::format("blk.{}.", i), i);
+    return out_;
+  }
+
+ private:
+  // Tensors of the layer whose names have one part more: "attn_q.weight".
+  void add_layer(const std::string& prefix, std::size_t index) {
+    const ExpertsConfig* experts = source_.config.layers[index].experts();
+    if (how_.fused) {
+      fuse(prefix, {"attn_q", "attn_k", "attn_v"}, "attn_qkv");
+      fuse(prefix, {"ffn_gate", "ffn_up"}, "ffn_up");
+    }
+    if (experts != nullptr) {
+      for (const char* stem : {"ffn_gate", "ffn_up", "ffn_down"}) {
+        for (const char* ending : {".weight", ".bias"}) merge(prefix + stem, ending, *experts);
+      }
+    }
+    for (const auto& [name, tensor] : source_.tensors) {
+      if (name.starts_with(prefix) && !done_.contains(name)) add(name);
+    }
+  }
+
+  void add(const std::string& name) { add(name, source_.tensors.at(name)); }
+  void add(const std::string& name, const TensorView& tensor) {
+    std::string stored = name;
+    for (const auto& [from, to] : how_.names) {
+      if (const std::size_t at = stored.find("." + from + "."); at != std::string::npos) {
+        stored.replace(at + 1, from.size(), to);
+      }
+    }
+    std::vector<std::uint64_t> shape = {tensor.columns};
+    if (tensor.rows > 1) shape.push_back(tensor.rows);
+    out_.tensors.push_back(
+        {stored, std::move(shape), ggml_number(tensor.type), data_of(tensor), {}});
+    done_.insert(name);
+  }
+
+  // Tensors one above the other.
+  void fuse(const std::string& prefix, const std::vector<std::string>& stems,
+            const std::string& stem) {
+    for (const char* ending : {".weight", ".bias"}) {
+      Bytes data;
+      std::uint64_t rows = 0, columns = 0;
+      std::uint32_t type = 0;
+      for (const std::string& part : stems) {
+        const auto found = source_.tensors.find(prefix + part + ending);
+        if (found == source_.tensors.end()) return;
+        const Bytes bytes = data_of(found->second);
+        data.insert(data.end(), bytes.begin(), bytes.end());
+        const bool bias = found->second.rows == 1;
+        rows += bias ? found->second.columns : found->second.rows;
+        columns = bias ? 0 : found->second.columns;
+        type = ggml_number(found->second.type);
+        done_.insert(found->first);
+      }
+      std::vector<std::uint64_t> shape = {rows};
+      if (columns != 0) shape = {columns, rows};
+      out_.tensors.push_back({prefix + stem + ending, shape, type, data, {}});
+    }
+  }
+
+  void merge(const std::string& stem, const std::string& ending, const ExpertsConfig& experts) {
+    Bytes data;
+    const TensorView* last = nullptr;
+    for (std::uint32_t i = 0; i < experts.count; ++i) {
+      const auto found = source_.tensors.find(fmt::format("{}.{}{}", stem, i, ending));
+      if (found == source_.tensors.end()) return;
+      const Bytes bytes = data_of(found->second);
+      data.insert(data.end(), bytes.begin(), bytes.end());
+      last = &found->second;
+      done_.insert(found->first);
+    }
+    std::vector<std::uint64_t> shape = {last->columns};
+    if (last->rows > 1) shape.push_back(last->rows);
+    shape.push_back(experts.count);
+    out_.tensors.push_back({stem + "_exps" + ending, shape, ggml_number(last->type), data, {}});
+  }
+
+  const ModelSource& source_;
+  const Converted& how_;
+  GgufBuilder out_;
+  std::set<std::string> done_;
+};
+
+inline const Converted kConverted[] = {
+    {"exaone4-tiny", "exaone4",
+     [](GgufBuilder& b, const std::string& p) {
+       b.add_tensor("rope_freqs.weight", kernels::DataType::kF32, {4});
+       b.set_u32(p + "attention.sliding_window", 16);
+       b.set_u32(p + "attention.sliding_window_pattern", 2);
+     }},
+    {"gemma2-tiny", "gemma2",
+     [](GgufBuilder& b, const std::string& p) {
+       b.set_u32(p + "attention.sliding_window", 16);
+       b.set_f32(p + "attn_logit_softcapping", 2.0F);
+       b.set_f32(p + "final_logit_softcapping", 6.0F);
+       b.set_f32(p + "attention.scale", 1.0F / std::sqrt(24.0F));
+     }},
+    {"gemma3-tiny", "gemma3",
+     [](GgufBuilder& b, const std::string& p) {
+       b.set_u32(p + "attention.sliding_window", 16);
+       b.set_numbers<std::uint8_t>(p + "attention.sliding_window_pattern", GgufType::kBool,
+                                   {1, 0, 1});
+       b.set_f32(p + "rope.freq_base_swa", 1000.0F);
+       b.set_string(p + "rope.scaling.type", "linear");
+       b.set_f32(p + "rope.scaling.factor", 4.0F);
+       b.set_f32(p + "attention.scale", 1.0F / std::sqrt(24.0F));
+     }},
+    {"glm4-tiny",
+     "glm4",
+     [](GgufBuilder& b, const std::string& p) { b.set_u32(p + "rope.dimension_count", 8); },
+     {},
+     true,
+     true},
+    {"gpt-oss-tiny",
+     "gpt-oss",
+     [](GgufBuilder& b, const std::string& p) {
+       b.set_u32(p + "expert_count", 4);
+       b.set_u32(p + "expert_used_count", 2);
+       b.set_u32(p + "expert_feed_forward_length", 32);
+       b.set_u32(p + "attention.sliding_window", 16);
+       b.set_string(p + "rope.scaling.type", "yarn");
+       b.set_f32(p + "rope.scaling.factor", 4.0F);
+       b.set_u32(p + "rope.scaling.original_context_length", 32);
+       b.set_f32(p + "rope.scaling.yarn_beta_fast", 4.0F);
+       b.set_f32(p + "rope.scaling.yarn_beta_slow", 0.5F);
+     },
+     {{"ffn_norm", "post_attention_norm"}}},
+    {"granite-tiny",
+     "granite",
+     [](GgufBuilder& b, const std::string& p) {
+       b.set_f32(p + "attention.scale", 0.2F);
+       b.set_f32(p + "embedding_scale", 3.0F);
+       b.set_f32(p + "logit_scale", 2.0F);
+       b.set_f32(p + "residual_scale", 0.5F);
+     },
+     {},
+     false,
+     true},
+    {"ministral3-tiny",
+     "mistral3",
+     [](GgufBuilder& b, const std::string& p) {
+       b.set_f32(p + "attention.temperature_scale", 0.1F);
+       b.set_string(p + "rope.scaling.type", "yarn");
+       b.set_f32(p + "rope.scaling.factor", 8.0F);
+       b.set_u32(p + "rope.scaling.original_context_length", 16);
+       b.set_f32(p + "rope.scaling.yarn_log_multiplier", 1.0F);
+     },
+     {},
+     false,
+     true},
+    {"olmo2-tiny", "olmo2", [](GgufBuilder&, const std::string&) {}},
+    {"phi3-tiny",
+     "phi3",
+     [](GgufBuilder& b, const std::string& p) {
+       b.set_u32(p + "rope.dimension_count", 8);
+       b.set_u32(p + "attention.sliding_window", 24);
+     },
+     {},
+     true},
+    {"seed-oss-tiny",
+     "seed_oss",
+     [](GgufBuilder&, const std::string&) {},
+     {{"ffn_norm", "post_attention_norm"}}},
+};
+
+}  // namespace dovetail::families

@@ -1,0 +1,190 @@
+// The models of tests/golden/models as GGUF files describe the same layers, and have the same
+// tensors, as the folders.
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "families/gguf_converter.h"
+#include "families/open_model.h"
+#include "families/read_config.h"
+#include "load/expect_error.h"
+
+namespace dovetail::families {
+namespace {
+
+using nlohmann::json;
+
+const std::filesystem::path kModels =
+    std::filesystem::path(DOVETAIL_SOURCE_DIR) / "tests" / "golden" / "models";
+
+// Without what only the formats tell apart: a norm's weights less by one, which elements pair, and
+// whether YaRN's borders are whole.
+ModelConfig in_common(ModelConfig config) {
+  const auto plain = [](NormConfig& norm) { norm.offset = 0.0F; };
+  plain(config.output_norm);
+  for (RopeConfig& rope : config.ropes) {
+    // Converters write llama3's scaling as divisors.
+    if (rope.scaling == RopeScaling::kLlama3 || !rope.frequency_divisors.empty()) {
+      const float theta = rope.theta;
+      rope = RopeConfig();
+      rope.theta = theta;
+    }
+    rope.interleaved = false;
+    rope.truncate = true;
+  }
+  for (LayerConfig& layer : config.layers) {
+    for (SublayerConfig* half : {&layer.mixer_norms, &layer.mlp_norms}) {
+      plain(half->before);
+      plain(half->behind);
+    }
+    plain(std::get<AttentionConfig>(layer.mixer).norm);
+  }
+  return config;
+}
+
+class GgufFamilies : public testing::TestWithParam<Converted> {};
+
+TEST_P(GgufFamilies, DescribeTheModelsOfTheFolders) {
+  const auto folder = open_model(kModels / GetParam().folder);
+  ASSERT_TRUE(folder) << folder.error().message;
+  const Bytes bytes = Converter(**folder, GetParam()).convert().bytes();
+  const auto model = read_model(std::vector{NamedBytes{"m.gguf", bytes}});
+  ASSERT_TRUE(model) << model.error().message;
+  const ModelConfig wanted = in_common((*folder)->config);
+  const ModelConfig got = in_common(model->config);
+  EXPECT_EQ(got.family, wanted.family);
+  EXPECT_EQ(got.embedding_scale, wanted.embedding_scale);
+  EXPECT_EQ(got.logit_scale, wanted.logit_scale);
+  EXPECT_EQ(got.logit_softcap, wanted.logit_softcap);
+  EXPECT_EQ(got.max_context, wanted.max_context);
+  EXPECT_EQ(got.output_norm, wanted.output_norm);
+  EXPECT_EQ(got.tied_embeddings, wanted.tied_embeddings);
+  EXPECT_EQ(got.ropes, wanted.ropes);
+  EXPECT_EQ(got.layers, wanted.layers);
+  EXPECT_EQ(model->config.ropes.front().interleaved, GetParam().interleaved);
+  ASSERT_EQ(model->tensors.size(), (*folder)->tensors.size());
+  for (const auto& [name, tensor] : (*folder)->tensors) {
+    ASSERT_TRUE(model->tensors.contains(name)) << name;
+    const TensorView& other = model->tensors.at(name);
+    EXPECT_EQ(data_of(other), data_of(tensor)) << name;
+    EXPECT_EQ(other.rows, tensor.rows) << name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GgufFamilies, testing::ValuesIn(kConverted), [](const auto& run) {
+  std::string name = run.param.folder;
+  std::erase(name, '-');
+  return name;
+});
+
+TEST(GgufSmolLm3, HasNoPositionsInEveryFourthLayer) {
+  const Bytes bytes = tiny_gguf({.architecture = "smollm3", .layers = 5}).bytes();
+  const auto model = read_model(std::vector{NamedBytes{"m.gguf", bytes}});
+  ASSERT_TRUE(model) << model.error().message;
+  std::vector<std::int32_t> ropes;
+  for (const LayerConfig& layer : model->config.layers) ropes.push_back(layer.attention()->rope);
+  EXPECT_EQ(ropes, (std::vector<std::int32_t>{0, 0, 0, -1, 0}));
+  EXPECT_TRUE(model->config.ropes.front().interleaved);
+}
+
+// Without a window nothing slides, whatever the pattern says.
+TEST(GgufGemma3, MayHaveNoWindow) {
+  const auto folder = open_model(kModels / "gemma3-tiny");
+  ASSERT_TRUE(folder) << folder.error().message;
+  Converted how = *std::find_if(std::begin(kConverted), std::end(kConverted),
+                                [](const Converted& c) { return c.folder == "gemma3-tiny"; });
+  how.keys = [](GgufBuilder&, const std::string&) {};
+  const Bytes bytes = Converter(**folder, how).convert().bytes();
+  const auto model = read_model(std::vector{NamedBytes{"m.gguf", bytes}});
+  ASSERT_TRUE(model) << model.error().message;
+  for (const LayerConfig& layer : model->config.layers) {
+    EXPECT_EQ(layer.attention()->window, 0U);
+    EXPECT_EQ(layer.attention()->rope, 0);
+    EXPECT_EQ(layer.attention()->scale, 0.25F);
+  }
+}
+
+struct BadFamily {
+  std::string name;
+  std::string folder;
+  std::function<void(json&)> change;
+  std::string message;
+};
+
+class FamilyConfig : public testing::TestWithParam<BadFamily> {};
+
+TEST_P(FamilyConfig, IsRefusedByName) {
+  std::ifstream file(kModels / GetParam().folder / "config.json");
+  json config = json::parse(file);
+  GetParam().change(config);
+  expect_error(read_hf_config(config.dump(), "config.json"), "config.json: ", GetParam().message);
+}
+
+const BadFamily kBadFamilies[] = {
+    {"Phi3LongRope", "phi3-tiny",
+     [](json& c) {
+       c["rope_scaling"] = {{"type", "longrope"}};
+     },
+     "rope_scaling.type: 'longrope'; valid: default, linear, llama3, yarn"},
+    {"Phi3PartOfAPair", "phi3-tiny", [](json& c) { c["partial_rotary_factor"] = 0.2; },
+     "partial_rotary_factor: 0.2; valid: an even number of the 16 elements of a head"},
+    {"Glm4NoPart", "glm4-tiny", [](json& c) { c["partial_rotary_factor"] = 0; },
+     "partial_rotary_factor: 0; valid: an even number"},
+    {"WindowZero", "gemma3-tiny", [](json& c) { c["sliding_window"] = 0; },
+     "sliding_window: 0; valid: an integer from 1"},
+    {"WindowHuge", "gemma3-tiny", [](json& c) { c["sliding_window"] = 1ULL << 63U; },
+     "sliding_window: 9223372036854775808; valid: an integer from 1"},
+    {"PatternNegative", "gemma3-tiny", [](json& c) { c["sliding_window_pattern"] = -1; },
+     "sliding_window_pattern: -1; valid: an integer from 0"},
+    {"LayersMiscounted", "exaone4-tiny", [](json& c) { c["layer_types"].erase(0); },
+     "layer_types: an array of 2; valid: a list of 3 names"},
+    {"LayersOfAnotherKind", "gpt-oss-tiny", [](json& c) { c["layer_types"][1] = "chunked"; },
+     "layer_types: 'chunked'; valid: full_attention, sliding_attention"},
+    {"SlidingWithoutWindow", "exaone4-tiny", [](json& c) { c["sliding_window"] = nullptr; },
+     "sliding_window: missing; valid: a number of positions"},
+    {"HeadsNotOfGroups", "gemma2-tiny", [](json& c) { c["num_key_value_heads"] = 3; },
+     "number of key-value heads: 3; valid: a divisor of the 4 heads"},
+    {"BothWays", "gemma3-tiny", [](json& c) { c["use_bidirectional_attention"] = true; },
+     "use_bidirectional_attention: true; valid: false"},
+    {"Activation", "gemma2-tiny", [](json& c) { c["hidden_activation"] = "relu"; },
+     "hidden_activation: 'relu'; valid: 'gelu_pytorch_tanh'"},
+    {"LocalScaling", "olmo3-tiny",
+     [](json& c) { c["rope_parameters"]["sliding_attention"]["rope_type"] = "yarn"; },
+     "rope_parameters.sliding_attention.rope_type: 'yarn'; valid: 'default' for these layers"},
+    {"NoPositionsMiscounted", "smollm3-tiny", [](json& c) { c["no_rope_layers"] = {1}; },
+     "no_rope_layers: an array of 1; valid: a list of 3 values"},
+    {"NoPositionsOfText", "smollm3-tiny",
+     [](json& c) {
+       c["no_rope_layers"] = {"yes", 1, 1};
+     },
+     "no_rope_layers: 'yes'; valid: 0 or 1"},
+    {"GraniteBias", "granite-tiny", [](json& c) { c["attention_bias"] = true; },
+     "attention_bias: true; valid: false"},
+    {"GraniteScale", "granite-tiny", [](json& c) { c["logits_scaling"] = 0; },
+     "logits_scaling: 0; valid: a number from"},
+    {"Temperature", "ministral3-tiny",
+     [](json& c) { c["rope_parameters"]["llama_4_scaling_beta"] = -1; },
+     "rope_parameters.llama_4_scaling_beta: -1; valid: a number from 0"},
+    {"Clamp", "gpt-oss-tiny", [](json& c) { c["swiglu_limit"] = 5.0; },
+     "swiglu_limit: 5; valid: 7"},
+    {"MoreUsedThanThereAre", "gpt-oss-tiny", [](json& c) { c["num_experts_per_tok"] = 5; },
+     "experts used by a token: 5; valid: 1 to 4"},
+};
+
+INSTANTIATE_TEST_SUITE_P(Bad, FamilyConfig, testing::ValuesIn(kBadFamilies),
+                         [](const auto& run) { return run.param.name; });
+
+// A pattern that is longer than the model lets all layers slide.
+TEST(Gemma3Pattern, MayBeLongerThanTheModel) {
+  std::ifstream file(kModels / "gemma3-tiny" / "config.json");
+  json config = json::parse(file);
+  config["sliding_window_pattern"] = 1000;
+  const auto parsed = read_hf_config(config.dump(), "config.json");
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  for (const LayerConfig& layer : parsed->layers) EXPECT_EQ(layer.attention()->window, 16U);
+}
+
+}  // namespace
+}  // namespace dovetail::families

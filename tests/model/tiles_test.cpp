@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <random>
@@ -125,7 +126,7 @@ History random_history(std::mt19937& random, std::uint32_t vocab) {
   return history;
 }
 
-// Whether a pass gives the logits that its parts give one by one on another machine.
+// Whether a pass gives the logits that its parts give one by one on another machine, and numbers.
 bool same_logits(Machine& together, Machine& alone, std::span<const Sequence> sequences,
                  std::span<const Part> pass) {
   const std::vector<float> logits = together.compute(sequences, pass);
@@ -134,7 +135,9 @@ bool same_logits(Machine& together, Machine& alone, std::span<const Sequence> se
     const std::vector<float> some = alone.compute(sequences, std::span(&part, 1));
     wanted.insert(wanted.end(), some.begin(), some.end());
   }
-  return logits.size() == wanted.size() &&
+  const bool numbers =
+      std::all_of(logits.begin(), logits.end(), [](float logit) { return std::isfinite(logit); });
+  return numbers && logits.size() == wanted.size() &&
          std::memcmp(logits.data(), wanted.data(), logits.size() * sizeof(float)) == 0;
 }
 

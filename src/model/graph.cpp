@@ -118,7 +118,7 @@ Graphs::Graph Graphs::record(const Shape& shape) {
             const cores::BufferId states =
                 steps[index].keys == KeysAccess::kChain ? keys : keys + 1;
             const cores::Access own = {cores::Region(states, t, 1), kWrite};
-            if (seen == t)
+            if (seen == t || mutated(Mutant::kNoChain))
               add(index, t, {rows, own});
             else
               add(index, t, {rows, own, {cores::Region(states, seen, t - seen), kRead}});

@@ -15,6 +15,9 @@ enum class Mutant {
   kCapacity,          // an expert takes no more rows than the mean of a tile's
   kTilesAreTheShape,  // passes of as many tiles run one graph, whatever their tiles share
   kOneSegmentTooFew,  // of the segments of a context that lanes share, the first is left out
+  kStateStays,        // a sequence begins with the state that its slot's last one left
+  kOneInputTooOld,    // of a convolution's last inputs those of the run before are kept
+  kNoChain,           // a tile does not wait for the states of the tile before it
   kCount
 };
 

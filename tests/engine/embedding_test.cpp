@@ -111,7 +111,10 @@ TEST(Embedding, DoesNotDependOnTheSchedule) {
       for (const float value : alone[i]) squares += double{value} * value;
       EXPECT_NEAR(squares, 1.0, 1e-5);
     }
-    EXPECT_NE(alone[1], alone[5]);
+    // Both begin with the same token, of which the first row of a decoder is made.
+    if (pooling != load::Pooling::kFirst) {
+      EXPECT_NE(alone[1], alone[5]);
+    }
     for (const std::uint32_t threads : {1U, 3U}) {
       for (const std::uint32_t chunk : {0U, 16U}) {
         EngineOptions options = small_engine(threads);

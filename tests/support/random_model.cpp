@@ -86,6 +86,124 @@ class Builder {
   std::normal_distribution<float> normal_;
 };
 
+// The tensors of a model, as load/model_config.h names them.
+class ModelBuilder {
+ public:
+  ModelBuilder(Builder& builder, const load::ModelConfig& config, DataType type)
+      : build_(builder),
+        config_(config),
+        type_(type),
+        // Files of quantised experts keep their routers plain.
+        plain_(kernels::info(type).elements_per_block == 1 ? type : DataType::kF32) {}
+
+  void build() {
+    const std::size_t hidden = config_.hidden_size;
+    build_.matrix("token_embd.weight", type_, config_.vocab_size, hidden);
+    if (config_.learned_positions)
+      build_.matrix("position_embd.weight", type_, config_.max_context, hidden);
+    norm(config_.embedding_norm, "token_embd_norm", hidden);
+    if (config_.has_logits && !config_.tied_embeddings)
+      build_.matrix("output.weight", type_, config_.vocab_size, hidden);
+    norm(config_.output_norm, "output_norm", hidden);
+    for (std::size_t i = 0; i < config_.layers.size(); ++i)
+      layer(config_.layers[i], fmt::format("blk.{}.", i));
+  }
+
+ private:
+  void norm(const load::NormConfig& config, const std::string& name, std::size_t size) {
+    if (!config) return;
+    build_.vector(name + ".weight", size, 1.0F - config.offset, 0.1F);
+    if (config.bias) build_.vector(name + ".bias", size, 0.0F, 0.2F);
+  }
+  void bias(bool there, const std::string& name, std::size_t size) {
+    if (there) build_.vector(name + ".bias", size, 0.0F, 0.5F);
+  }
+
+  void layer(const load::LayerConfig& layer, const std::string& name) {
+    const std::size_t hidden = config_.hidden_size;
+    norm(layer.mixer_norms.before, name + "attn_norm", hidden);
+    norm(layer.mixer_norms.behind, name + "post_attention_norm", hidden);
+    norm(layer.mixer_norms.after, name + "attn_output_norm", hidden);
+    if (const load::AttentionConfig* config = layer.attention()) {
+      attention(*config, name);
+    } else {
+      delta(std::get<load::DeltaConfig>(layer.mixer), name);
+    }
+    norm(layer.mlp_norms.before, name + "ffn_norm", hidden);
+    norm(layer.mlp_norms.behind, name + "post_ffw_norm", hidden);
+    norm(layer.mlp_norms.after, name + "layer_output_norm", hidden);
+    if (const load::MlpConfig* config = layer.dense()) {
+      if (config->gated) build_.matrix(name + "ffn_gate.weight", type_, config->size, hidden);
+      build_.matrix(name + "ffn_up.weight", type_, config->size, hidden);
+      build_.matrix(name + "ffn_down.weight", type_, hidden, config->size);
+      bias(config->bias && config->gated, name + "ffn_gate", config->size);
+      bias(config->bias, name + "ffn_up", config->size);
+      bias(config->bias, name + "ffn_down", hidden);
+    } else {
+      experts(*layer.experts(), name);
+    }
+  }
+
+  void attention(const load::AttentionConfig& config, const std::string& name) {
+    const std::size_t hidden = config_.hidden_size;
+    const std::size_t heads = std::size_t{config.heads} * config.head_dim;
+    const std::size_t query = config.gated ? 2 * heads : heads;
+    const std::size_t kv = std::size_t{config.kv_heads} * config.head_dim;
+    build_.matrix(name + "attn_q.weight", type_, query, hidden);
+    build_.matrix(name + "attn_k.weight", type_, kv, hidden);
+    build_.matrix(name + "attn_v.weight", type_, kv, hidden);
+    build_.matrix(name + "attn_output.weight", type_, hidden, heads);
+    bias(config.bias, name + "attn_q", query);
+    bias(config.bias, name + "attn_k", kv);
+    bias(config.bias, name + "attn_v", kv);
+    bias(config.output_bias, name + "attn_output", hidden);
+    if (config.query_key_norm != load::QueryKeyNorm::kNone) {
+      const bool by_row = config.query_key_norm == load::QueryKeyNorm::kRow;
+      norm(config.norm, name + "attn_q_norm", by_row ? heads : config.head_dim);
+      norm(config.norm, name + "attn_k_norm", by_row ? kv : config.head_dim);
+    }
+    if (config.sinks) build_.vector(name + "attn_sinks.weight", config.heads, 0.5F, 1.0F);
+  }
+
+  void delta(const load::DeltaConfig& config, const std::string& name) {
+    const std::size_t hidden = config_.hidden_size;
+    build_.matrix(name + "attn_qkv.weight", type_, config.channels(), hidden);
+    build_.matrix(name + "attn_gate.weight", type_, config.value_size(), hidden);
+    build_.matrix(name + "ssm_beta.weight", plain_, config.value_heads, hidden);
+    build_.matrix(name + "ssm_alpha.weight", plain_, config.value_heads, hidden);
+    build_.matrix(name + "ssm_conv1d.weight", DataType::kF32, config.channels(),
+                  config.convolution);
+    build_.vector(name + "ssm_dt.bias", config.value_heads, 0.0F, 0.5F);
+    build_.vector(name + "ssm_a", config.value_heads, -0.5F, 0.1F);
+    build_.vector(name + "ssm_norm.weight", config.value_dim, 1.0F, 0.1F);
+    build_.matrix(name + "ssm_out.weight", type_, hidden, config.value_size());
+  }
+
+  void experts(const load::ExpertsConfig& config, const std::string& name) {
+    const std::size_t hidden = config_.hidden_size;
+    build_.matrix(name + "ffn_gate_inp.weight", plain_, config.count, hidden);
+    bias(config.bias, name + "ffn_gate_inp", config.count);
+    for (std::uint32_t e = 0; e < config.count; ++e) {
+      const auto of = [&](const char* stem) { return fmt::format("{}{}.{}", name, stem, e); };
+      build_.matrix(of("ffn_gate") + ".weight", type_, config.size, hidden);
+      build_.matrix(of("ffn_up") + ".weight", type_, config.size, hidden);
+      build_.matrix(of("ffn_down") + ".weight", type_, hidden, config.size);
+      bias(config.bias, of("ffn_gate"), config.size);
+      bias(config.bias, of("ffn_up"), config.size);
+      bias(config.bias, of("ffn_down"), hidden);
+    }
+    if (config.shared_size == 0) return;
+    build_.matrix(name + "ffn_gate_shexp.weight", type_, config.shared_size, hidden);
+    build_.matrix(name + "ffn_up_shexp.weight", type_, config.shared_size, hidden);
+    build_.matrix(name + "ffn_down_shexp.weight", type_, hidden, config.shared_size);
+    if (config.shared_gated) build_.matrix(name + "ffn_gate_inp_shexp.weight", plain_, 1, hidden);
+  }
+
+  Builder& build_;
+  const load::ModelConfig& config_;
+  DataType type_, plain_;
+};
+
 load::ModelConfig describe(const RandomModelOptions& options) {
   load::ModelConfig config;
   config.family = options.family;
@@ -144,48 +262,9 @@ std::shared_ptr<load::ModelSource> random_model(const RandomModelOptions& option
   source->format = "memory";
   source->config = describe(options);
 
+  if (options.change) options.change(source->config);
   Builder build(*source, options.seed);
-  const std::size_t hidden = options.hidden_size;
-  const std::size_t query = std::size_t{options.heads} * options.head_dim;
-  const std::size_t kv = std::size_t{options.kv_heads} * options.head_dim;
-  build.matrix("token_embd.weight", options.type, options.vocab_size, hidden);
-  if (!options.tied_embeddings)
-    build.matrix("output.weight", options.type, options.vocab_size, hidden);
-  build.vector("output_norm.weight", hidden, 1.0F, 0.1F);
-  for (std::uint32_t layer = 0; layer < options.layers; ++layer) {
-    const auto name = [&](const char* tensor) { return fmt::format("blk.{}.{}", layer, tensor); };
-    build.vector(name("attn_norm.weight"), hidden, 1.0F, 0.1F);
-    build.matrix(name("attn_q.weight"), options.type, query, hidden);
-    build.matrix(name("attn_k.weight"), options.type, kv, hidden);
-    build.matrix(name("attn_v.weight"), options.type, kv, hidden);
-    build.matrix(name("attn_output.weight"), options.type, hidden, query);
-    if (options.attention_bias) {
-      build.vector(name("attn_q.bias"), query, 0.0F, 0.5F);
-      build.vector(name("attn_k.bias"), kv, 0.0F, 0.5F);
-      build.vector(name("attn_v.bias"), kv, 0.0F, 0.5F);
-    }
-    if (options.query_key_norm) {
-      build.vector(name("attn_q_norm.weight"), options.head_dim, 1.0F, 0.1F);
-      build.vector(name("attn_k_norm.weight"), options.head_dim, 1.0F, 0.1F);
-    }
-    build.vector(name("ffn_norm.weight"), hidden, 1.0F, 0.1F);
-    const auto feed_forward = [&](const std::string& ending) {
-      const auto part = [&](const char* stem) { return name(stem) + ending; };
-      build.matrix(part("ffn_gate"), options.type, options.intermediate_size, hidden);
-      build.matrix(part("ffn_up"), options.type, options.intermediate_size, hidden);
-      build.matrix(part("ffn_down"), options.type, hidden, options.intermediate_size);
-    };
-    if (options.experts == 0) {
-      feed_forward(".weight");
-      continue;
-    }
-    // Files of quantised experts keep their routers plain.
-    const bool plain = kernels::info(options.type).elements_per_block == 1;
-    build.matrix(name("ffn_gate_inp.weight"), plain ? options.type : DataType::kF32,
-                 options.experts, hidden);
-    for (std::uint32_t expert = 0; expert < options.experts; ++expert)
-      feed_forward(fmt::format(".{}.weight", expert));
-  }
+  ModelBuilder(build, source->config, options.type).build();
   return source;
 }
 

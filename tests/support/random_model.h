@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -28,10 +29,12 @@ struct RandomModelOptions {
   std::uint32_t experts = 0;  // of a layer; 0: the feed-forward is dense
   std::uint32_t experts_used = 2;
   bool experts_normalized = true;
+  // Makes something else of the model that the options describe; empty: nothing.
+  std::function<void(load::ModelConfig& config)> change = {};
 };
 
 // A model with random weights, in memory: the same options give the same model. It has no
-// tokenizer.
+// tokenizer. Vectors are F32, and so are the matrices of the small products beside large ones.
 std::shared_ptr<load::ModelSource> random_model(const RandomModelOptions& options);
 
 // The parts that the layers of a family have: of llama, mistral, mixtral, qwen2, qwen3 or

@@ -230,7 +230,8 @@ void Delta::convolve(const RowTile& tile, const Range& channels) {
       work_.kernels.gate(kernels::Activation::kSilu, args.output, nullptr, count, args.output);
     }
     // Where the run is shorter than the history, what is left of the older moves up.
-    const std::size_t length = run.end - run.begin;
+    std::size_t length = run.end - run.begin;
+    if (mutated(Mutant::kOneInputTooOld) && length > 1) --length;
     for (std::size_t j = 0; j < history; ++j) {
       float* to = state + j * channels_;
       if (j + length >= history) {
@@ -260,7 +261,8 @@ void Delta::update(const RowTile& tile, const Run& run, std::uint32_t head) {
   const std::uint32_t key_head =
       config_.tiled ? head % config_.key_heads : head / (config_.value_heads / config_.key_heads);
   float* state = head_state(run.slot, head);
-  if (run.starts) std::memset(state, 0, dim * config_.value_dim * sizeof(float));
+  if (run.starts && !mutated(Mutant::kStateStays))
+    std::memset(state, 0, dim * config_.value_dim * sizeof(float));
   const float scale = 1.0F / std::sqrt(static_cast<float>(dim));
   std::vector<float> normed(2 * dim);
   for (std::uint32_t i = run.begin; i < run.end; ++i) {

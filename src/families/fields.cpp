@@ -7,12 +7,12 @@
 namespace dovetail::families {
 
 Fields::Fields(const load::Container& container, const load::StoredTensors& tensors,
-               std::string family)
+               std::string family, const nlohmann::json* text, std::string prefix)
     : file_(container.name), family_(std::move(family)), tensors_(tensors) {
   if (const auto* gguf = std::get_if<load::GgufFile>(&container.configuration)) {
     gguf_.emplace(*gguf, file_);
   } else {
-    json_.emplace(std::get<nlohmann::json>(container.configuration), file_);
+    json_.emplace(*text, file_, std::move(prefix));
   }
 }
 

@@ -27,8 +27,10 @@ struct Key {
 class Fields {
  public:
   // `family` is what the configuration calls the model: general.architecture, or model_type.
-  // `tensors` are by GGUF name. Both containers must outlive the object.
-  Fields(const load::Container& container, const load::StoredTensors& tensors, std::string family);
+  // `tensors` are by GGUF name. `text` is what of a config.json is read, and `prefix` goes before
+  // its fields in errors. All must outlive the object.
+  Fields(const load::Container& container, const load::StoredTensors& tensors, std::string family,
+         const nlohmann::json* text, std::string prefix);
 
   bool gguf() const { return gguf_.has_value(); }
   const std::string& family() const { return family_; }

@@ -21,7 +21,12 @@ using load::StoredTensors;
 // Before the names of tensors that have no name here, so that none can pass for one that has.
 constexpr std::string_view kForeign = "foreign/";
 
-std::string name_of(const std::string& stored, bool gguf, const Reader& reader) {
+std::string name_of(std::string stored, bool gguf, bool wrapped, const Reader& reader) {
+  if (wrapped) {
+    auto name = text_name(stored);
+    if (!name) return std::string(load::kSparePrefix) + stored;
+    stored = *std::move(name);
+  }
   for (const std::string_view beginning : reader.spare) {
     if (stored.starts_with(beginning)) return std::string(load::kSparePrefix) + stored;
   }
@@ -31,11 +36,12 @@ std::string name_of(const std::string& stored, bool gguf, const Reader& reader) 
   return std::string(kForeign) + stored;
 }
 
-Result<StoredTensors> by_name(const Container& container, const Reader& reader, Owned& owned) {
+Result<StoredTensors> by_name(const Container& container, const FoundFamily& found, Owned& owned) {
+  const Reader& reader = found.family->reader;
   const bool gguf = std::holds_alternative<load::GgufFile>(container.configuration);
   StoredTensors out;
   for (const auto& [stored, tensor] : container.tensors) {
-    if (out.emplace(name_of(stored, gguf, reader), tensor).second) continue;
+    if (out.emplace(name_of(stored, gguf, found.wrapped, reader), tensor).second) continue;
     return fail(ErrorKind::kInvalid, "{}: tensor {}: given twice; valid: once", tensor.file,
                 load::quote(tensor.stored_name));
   }
@@ -45,10 +51,12 @@ Result<StoredTensors> by_name(const Container& container, const Reader& reader, 
   return out;
 }
 
-Result<ModelConfig> read_config_of(const Family& family, const Container& container,
+Result<ModelConfig> read_config_of(const FoundFamily& found, const Container& container,
                                    const StoredTensors& tensors) {
   const bool gguf = std::holds_alternative<load::GgufFile>(container.configuration);
-  Fields fields(container, tensors, std::string(gguf ? family.architecture : family.model_type));
+  const Family& family = *found.family;
+  Fields fields(container, tensors, std::string(gguf ? family.architecture : family.model_type),
+                found.text, found.wrapped ? "text_config." : "");
   ModelConfig config;
   config.family = family.name;
   family.reader.read(fields, config);
@@ -65,9 +73,9 @@ Result<ModelSource> read_model_of(const load::ModelFiles& files) {
   const auto family = find_family(*container);
   if (!family) return fail(family.error());
   ModelSource source;
-  const auto tensors = by_name(*container, (*family)->reader, source.mappings);
+  const auto tensors = by_name(*container, *family, source.mappings);
   if (!tensors) return fail(tensors.error());
-  auto config = read_config_of(**family, *container, *tensors);
+  auto config = read_config_of(*family, *container, *tensors);
   if (!config) return fail(config.error());
   source.format = container->format;
   source.config = *std::move(config);
@@ -97,9 +105,9 @@ Result<ModelConfig> read_config(const Container& container) {
   const auto family = find_family(container);
   if (!family) return fail(family.error());
   Owned owned;
-  const auto tensors = by_name(container, (*family)->reader, owned);
+  const auto tensors = by_name(container, *family, owned);
   if (!tensors) return fail(tensors.error());
-  return read_config_of(**family, container, *tensors);
+  return read_config_of(*family, container, *tensors);
 }
 
 Result<ModelSource> read_model(const load::ModelFiles& files) { return read_model_of(files); }

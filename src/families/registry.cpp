@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "load/gguf_fields.h"
 #include "load/json_fields.h"
@@ -39,6 +40,27 @@ constexpr Family kFamilies[] = {
     {"smollm3", "smollm3", "smollm3", "SmolLM3ForCausalLM", kSmolLm3},
 };
 
+// Models that take pictures and more, whose text is read: the rest of them is left alone.
+struct Wrapper {
+  std::string_view model_type;
+  std::string_view class_name;
+};
+constexpr Wrapper kWrappers[] = {
+    {"gemma3", "Gemma3ForConditionalGeneration"},
+    {"mistral3", "Mistral3ForConditionalGeneration"},
+    {"qwen3_5", "Qwen3_5ForConditionalGeneration"},
+    {"qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration"},
+};
+constexpr std::string_view kTextMember = "text_config";
+
+// What stands before the names of their tensors for text, in newer and older checkpoints.
+constexpr std::pair<std::string_view, std::string_view> kTextNames[] = {
+    {"model.language_model.", "model."},
+    {"language_model.model.", "model."},
+    {"language_model.lm_head.", "lm_head."},
+    {"lm_head.", "lm_head."},
+};
+
 std::string list_of(std::string_view Family::*name) {
   std::string out;
   for (const Family& family : kFamilies) {
@@ -54,7 +76,7 @@ const Family* find_by(std::string_view Family::*name, std::string_view wanted) {
   return found == std::end(kFamilies) || wanted.empty() ? nullptr : found;
 }
 
-Result<const Family*> find_in_gguf(const load::GgufFile& gguf, const std::string& file) {
+Result<FoundFamily> find_in_gguf(const load::GgufFile& gguf, const std::string& file) {
   load::GgufFields fields(gguf, file);
   const auto type = fields.optional_string("general.type");
   if (type && *type != "model") {
@@ -67,38 +89,59 @@ Result<const Family*> find_in_gguf(const load::GgufFile& gguf, const std::string
                   list_of(&Family::architecture), ErrorKind::kUnsupported);
   }
   if (auto status = fields.status(); !status) return fail(status.error());
-  return found;
+  return FoundFamily{found};
 }
 
-Result<const Family*> find_in_json(const json& config, const std::string& file) {
+Result<FoundFamily> find_in_json(const json& config, const std::string& file) {
   load::JsonFields fields(config, file);
   const auto type = fields.optional_string("model_type");
-  const Family* found = find_by(&Family::model_type, type.value_or(""));
-  if (found == nullptr) {
-    fields.reject("model_type", type ? load::quote(*type) : "missing", list_of(&Family::model_type),
-                  ErrorKind::kUnsupported);
+  const auto* wrapper =
+      std::find_if(std::begin(kWrappers), std::end(kWrappers),
+                   [&](const Wrapper& known) { return known.model_type == type; });
+  const bool wrapped = wrapper != std::end(kWrappers);
+  const json* text = wrapped ? fields.find(kTextMember) : &config;
+  if (text == nullptr || !text->is_object()) {
+    fields.reject(kTextMember, text == nullptr ? "missing" : load::text_of(*text), "an object",
+                  ErrorKind::kInvalid);
     return fail(fields.status().error());
   }
+  load::JsonFields of_text(*text, file, wrapped ? fmt::format("{}.", kTextMember) : "");
+  const auto kind = of_text.optional_string("model_type");
+  const Family* found = find_by(&Family::model_type, kind.value_or(""));
+  if (found == nullptr) {
+    of_text.reject("model_type", kind ? load::quote(*kind) : "missing",
+                   list_of(&Family::model_type), ErrorKind::kUnsupported);
+    return fail(of_text.status().error());
+  }
+  const std::string_view class_name = wrapped ? wrapper->class_name : found->class_name;
   const json* classes = fields.find("architectures");
   const bool fits =
       classes == nullptr ||
       (classes->is_array() && std::any_of(classes->begin(), classes->end(), [&](const json& name) {
-         return name.is_string() && name == found->class_name;
+         return name.is_string() && name == class_name;
        }));
   if (!fits) {
     const bool single = classes->is_array() && classes->size() == 1;
     fields.reject("architectures", load::text_of(single ? classes->front() : *classes),
-                  fmt::format("[\"{}\"]", found->class_name), ErrorKind::kUnsupported);
+                  fmt::format("[\"{}\"]", class_name), ErrorKind::kUnsupported);
     return fail(fields.status().error());
   }
-  return found;
+  return FoundFamily{found, text, wrapped};
 }
 
 }  // namespace
 
+std::optional<std::string> text_name(std::string_view stored) {
+  for (const auto& [before, instead] : kTextNames) {
+    if (stored.starts_with(before))
+      return fmt::format("{}{}", instead, stored.substr(before.size()));
+  }
+  return std::nullopt;
+}
+
 std::span<const Family> all_families() { return kFamilies; }
 
-Result<const Family*> find_family(const load::Container& container) {
+Result<FoundFamily> find_family(const load::Container& container) {
   if (const auto* gguf = std::get_if<load::GgufFile>(&container.configuration)) {
     return find_in_gguf(*gguf, container.name);
   }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,7 +23,20 @@ struct Family {
 
 std::span<const Family> all_families();
 
+// A model's family, and what of a config.json describes its text: all of it, or a member, where the
+// model takes pictures too. Tensors' names have more in front of them then (text_name()).
+struct FoundFamily {
+  const Family* family = nullptr;
+  const nlohmann::json* text = nullptr;  // null: a GGUF file
+  bool wrapped = false;
+};
+
 // The family of the model that the configuration describes. An error names those that there are.
-Result<const Family*> find_family(const load::Container& container);
+// The container must outlive the result.
+Result<FoundFamily> find_family(const load::Container& container);
+
+// The name of a wrapped model's tensor as a model of text alone has it; nothing for those that are
+// not for text.
+std::optional<std::string> text_name(std::string_view stored);
 
 }  // namespace dovetail::families

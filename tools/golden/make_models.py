@@ -220,6 +220,20 @@ GEMMA = SMALL | {
     "torch_dtype": "float16",
 }
 del GEMMA["hidden_act"]
+# Three layers of four have a gated delta rule in place of attention.
+HYBRID = SMALL | {
+    "attention_bias": False,
+    "full_attention_interval": 4,
+    "head_dim": 32,
+    "layer_types": ["linear_attention"] * 3 + ["full_attention"],
+    "linear_conv_kernel_dim": 4,
+    "linear_key_head_dim": 16,
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "linear_value_head_dim": 24,
+    "num_hidden_layers": 4,
+    "tie_word_embeddings": False,
+}
 CASES |= {
     "smollm3-tiny": SMALL
     | {
@@ -400,6 +414,34 @@ CASES |= {
         "num_hidden_layers": 2,
         "rope_theta": 10000.0,
         "sliding_window": 16,
+        "torch_dtype": "float16",
+    },
+    "qwen3-5-tiny": HYBRID
+    | {
+        "architectures": ["Qwen3_5ForCausalLM"],
+        "model_type": "qwen3_5_text",
+        "rope_parameters": {
+            "rope_type": "default",
+            "rope_theta": 10000.0,
+            "partial_rotary_factor": 0.25,
+            "mrope_section": [2, 1, 1],
+        },
+        "dtype": "float16",
+    },
+    "qwen3-next-tiny": HYBRID
+    | {
+        "architectures": ["Qwen3NextForCausalLM"],
+        "model_type": "qwen3_next",
+        "decoder_sparse_step": 1,
+        "mlp_only_layers": [],
+        "moe_intermediate_size": 24,
+        "norm_topk_prob": True,
+        "num_experts": 4,
+        "num_experts_per_tok": 2,
+        "partial_rotary_factor": 0.5,
+        "rope_scaling": None,
+        "rope_theta": 10000.0,
+        "shared_expert_intermediate_size": 40,
         "torch_dtype": "float16",
     },
 }

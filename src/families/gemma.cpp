@@ -8,12 +8,6 @@
 namespace dovetail::families {
 namespace {
 
-constexpr Rename kGemmaRenames[] = {
-    {"model.layers.*.post_attention_layernorm", "blk.*.post_attention_norm"},
-    {"model.layers.*.pre_feedforward_layernorm", "blk.*.ffn_norm"},
-    {"model.layers.*.post_feedforward_layernorm", "blk.*.post_ffw_norm"},
-};
-
 float rounded_to_bf16(float value) {
   auto bits = std::bit_cast<std::uint32_t>(value);
   bits += 0x7FFFU + ((bits >> 16U) & 1U);
@@ -21,8 +15,6 @@ float rounded_to_bf16(float value) {
 }
 
 }  // namespace
-
-constinit const Names kGemmaHfNames = kGemmaRenames;
 
 NormConfig read_gemma_norm(Fields& fields) {
   NormConfig norm = read_rms_norm(fields, 1e-6F);

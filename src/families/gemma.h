@@ -7,7 +7,11 @@ namespace dovetail::families {
 
 // What Gemma 2 and Gemma 3 have in common.
 
-extern const Names kGemmaHfNames;
+inline constexpr Rename kGemmaHfNames[] = {
+    {"model.layers.*.post_attention_layernorm", "blk.*.post_attention_norm"},
+    {"model.layers.*.pre_feedforward_layernorm", "blk.*.ffn_norm"},
+    {"model.layers.*.post_feedforward_layernorm", "blk.*.post_ffw_norm"},
+};
 
 // The norm of this family, whose weights a folder stores less by one.
 NormConfig read_gemma_norm(Fields& fields);

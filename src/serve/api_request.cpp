@@ -30,6 +30,10 @@ Problem settle(Endpoint endpoint, Draft& draft) {
     }
     request.max_tokens =
         draft.max_completion_tokens ? *draft.max_completion_tokens : draft.max_tokens.value_or(0);
+  } else if (endpoint == Endpoint::kEmbedding) {
+    if (draft.prompts.empty()) return problem(bad_field("input", "is missing"));
+    request.embed = true;
+    return std::nullopt;
   } else {
     if (draft.prompts.empty()) return problem(bad_field("prompt", "is missing"));
     request.max_tokens = draft.max_tokens.value_or(kDefaultCompletionTokens);
@@ -147,6 +151,7 @@ Outcome<Generation> read_generation(Endpoint endpoint, std::string_view body,
   generation.endpoint = endpoint;
   generation.stream = draft.stream;
   generation.include_usage = draft.include_usage;
+  generation.base64 = draft.base64;
   if (endpoint == Endpoint::kChat) {
     const auto text = render_chat(draft.chat, context.backend);
     if (!text) return tl::unexpected<ApiError>(text.error());
@@ -162,10 +167,12 @@ Outcome<Generation> read_generation(Endpoint endpoint, std::string_view body,
   for (std::size_t i = 0; i < draft.prompts.size(); ++i) {
     auto& prompt = draft.prompts[i];
     auto* ids = std::get_if<std::vector<TokenId>>(&prompt);
-    auto tokens = ids != nullptr
-                      ? std::move(*ids)
-                      : context.backend.encode(std::get<std::string>(prompt), true, true);
-    const std::string field = draft.prompts.size() == 1 ? "prompt" : fmt::format("prompt[{}]", i);
+    auto tokens = ids != nullptr ? std::move(*ids)
+                                 : context.backend.encode(std::get<std::string>(prompt), true,
+                                                          endpoint != Endpoint::kEmbedding);
+    const std::string_view name = endpoint == Endpoint::kEmbedding ? "input" : "prompt";
+    const std::string field =
+        draft.prompts.size() == 1 ? std::string(name) : fmt::format("{}[{}]", name, i);
     auto request = with_prompt(draft, field, std::move(tokens));
     if (!request) return tl::unexpected<ApiError>(std::move(request.error()));
     generation.requests.push_back(std::move(*request));

@@ -14,7 +14,7 @@
 
 namespace dovetail::serve {
 
-enum class Endpoint : std::uint8_t { kCompletion, kChat };
+enum class Endpoint : std::uint8_t { kCompletion, kChat, kEmbedding };
 
 // What a body is read against.
 struct RequestContext {
@@ -30,14 +30,15 @@ struct Generation {
   std::vector<Request> requests;  // at least one; all with the same n
   bool stream = false;
   bool include_usage = false;
+  bool base64 = false;  // of embeddings: little-endian floats, as OpenAI's clients ask for them
   // Set: of a new format, still to be compiled by compile_format() before anything is submitted.
   std::optional<OutputFormat> format;
 };
 
-// Reads the body of /v1/completions or /v1/chat/completions. A field that is unknown, unsupported,
-// of the wrong type or out of range is a 400 that names it; another model than the served one is a
-// 404. null stands for "not given". Tokenises and renders, so it may take long: not for the event
-// loop. Any thread. A grammar is only looked up, not compiled.
+// Reads the body of /v1/completions, /v1/chat/completions or /v1/embeddings. A field that is
+// unknown, unsupported, of the wrong type or out of range is a 400 that names it; another model
+// than the served one is a 404. null stands for "not given". Tokenises and renders, so it may take
+// long: not for the event loop. Any thread. A grammar is only looked up, not compiled.
 Outcome<Generation> read_generation(Endpoint endpoint, std::string_view body,
                                     const RequestContext& context);
 

@@ -1,10 +1,12 @@
 #include "serve/api_response.h"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <chrono>
 #include <cmath>
 #include <random>
+#include <span>
 #include <utility>
 
 #include "serve/token_text.h"
@@ -55,6 +57,27 @@ void append_arrays(std::vector<std::pair<std::string, std::string>>& to, const J
       text += dump(value);
     }
   }
+}
+
+// RFC 4648. Floats are little-endian on every machine that this runs on.
+std::string base64_of(std::span<const std::byte> bytes) {
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  static_assert(std::endian::native == std::endian::little);
+  std::string out;
+  out.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t at = 0; at < bytes.size(); at += 3) {
+    std::uint32_t group = 0;
+    for (std::size_t i = 0; i < 3; ++i) {
+      group = group << 8U |
+              (at + i < bytes.size() ? std::to_integer<std::uint32_t>(bytes[at + i]) : 0U);
+    }
+    for (std::size_t i = 0; i < 4; ++i) {
+      const bool filled = at + i < bytes.size() + 1;
+      out += filled ? kDigits[group >> (18U - 6U * i) & 63U] : '=';
+    }
+  }
+  return out;
 }
 
 }  // namespace
@@ -172,6 +195,7 @@ std::string ResponseBuilder::add(std::size_t prompt, OutputEvent event) {
   }
   if (!generation_.stream) {
     choice.text += event.text;
+    choice.embedding = std::move(event.embedding);
     if (!logprobs.is_null()) append_arrays(choice.logprobs, logprobs);
     return {};
   }
@@ -241,8 +265,30 @@ Json ResponseBuilder::usage() const {
   return json;
 }
 
+std::vector<std::string> ResponseBuilder::embeddings_body() {
+  std::vector<std::string> parts = {R"({"object":"list","data":[)"};
+  for (std::size_t index = 0; index < choices_.size(); ++index) {
+    const std::vector<float> embedding = std::move(choices_[index].embedding);
+    Json json;
+    json["object"] = "embedding";
+    json["index"] = index;
+    if (generation_.base64) {
+      json["embedding"] = base64_of(std::as_bytes(std::span(embedding)));
+    } else {
+      json["embedding"] = embedding;
+    }
+    parts.push_back((index == 0 ? "" : ",") + dump(json));
+  }
+  Json all = usage();
+  all.erase("completion_tokens");
+  all.erase("prompt_tokens_details");
+  parts.push_back("],\"model\":" + dump(label_.model) + ",\"usage\":" + dump(all) + "}");
+  return parts;
+}
+
 std::vector<std::string> ResponseBuilder::take_body() {
   assert(complete() && !failure_);
+  if (generation_.endpoint == Endpoint::kEmbedding) return embeddings_body();
   const bool chat = generation_.endpoint == Endpoint::kChat;
   std::vector<std::string> parts;
   // The end of an object's text is left open for what follows.

@@ -58,7 +58,10 @@ class ResponseBuilder {
     std::size_t text_offset = 0;  // code points of the tokens so far
     const char* finish = nullptr;
     Usage usage;
+    std::vector<float> embedding;
   };
+
+  std::vector<std::string> embeddings_body();
 
   nlohmann::ordered_json envelope(const char* object) const;
   std::string delta(std::size_t index, nlohmann::ordered_json content,

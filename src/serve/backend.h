@@ -22,7 +22,8 @@ struct ModelInfo {
   std::string name;
   std::uint32_t max_context = 0;  // positions per sequence
   std::uint32_t vocab_size = 0;
-  std::string bos_text;  // as the vocabulary spells them; empty: none
+  std::uint32_t hidden_size = 0;  // of an embedding
+  std::string bos_text;           // as the vocabulary spells them; empty: none
   std::string eos_text;
   // Used where a request leaves the parameter out: load::conversation_defaults(), and OpenAI's
   // defaults where these say nothing.

@@ -42,6 +42,7 @@ Result<Backend> engine_backend(Engine& engine, std::string_view chat_template) {
   backend.model.name = source.name;
   backend.model.max_context = engine.options().max_context;
   backend.model.vocab_size = source.config.vocab_size;
+  backend.model.hidden_size = source.config.hidden_size;
   backend.model.bos_text = spelled(tokenizer, tokenizer.bos());
   backend.model.eos_text = spelled(tokenizer, tokenizer.eos());
   backend.model.sampling = sampling_defaults(load::conversation_defaults(source));

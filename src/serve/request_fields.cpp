@@ -60,6 +60,9 @@ Problem read_model(std::string_view field, const Json& value, Draft& draft) {
   return error;
 }
 
+// Inputs of one request for embeddings, as OpenAI bounds them.
+constexpr std::size_t kMostInputs = 2048;
+
 // A string, an array of strings, an array of ids, or an array of arrays of ids.
 Problem read_prompt(std::string_view field, const Json& value, Draft& draft) {
   const std::uint32_t vocab = draft.context.backend.model.vocab_size;
@@ -80,9 +83,12 @@ Problem read_prompt(std::string_view field, const Json& value, Draft& draft) {
     draft.prompts.emplace_back(std::move(*ids));
     return std::nullopt;
   }
-  if (value.size() > draft.context.max_choices) {
-    return problem(bad_field(field, "{} prompts are too many; expected at most {}", value.size(),
-                             draft.context.max_choices));
+  const std::size_t most = field == "input"
+                               ? std::max<std::size_t>(draft.context.max_choices, kMostInputs)
+                               : draft.context.max_choices;
+  if (value.size() > most) {
+    return problem(
+        bad_field(field, "{} prompts are too many; expected at most {}", value.size(), most));
   }
   for (std::size_t i = 0; i < value.size(); ++i) {
     const std::string at = fmt::format("{}[{}]", field, i);
@@ -198,7 +204,26 @@ Problem read_top_k(std::string_view field, const Json& value, Draft& draft) {
   return found;
 }
 
-enum Routes : std::uint8_t { kCompletions = 1, kChats = 2, kBoth = 3 };
+Problem read_encoding(std::string_view field, const Json& value, Draft& draft) {
+  if (value != "float" && value != "base64") {
+    return problem(
+        bad_field(field, "{} is not supported; expected \"float\" or \"base64\"", shown(value)));
+  }
+  draft.base64 = value == "base64";
+  return std::nullopt;
+}
+
+// Cutting an embedding short is right for models that were trained for it alone.
+Problem read_dimensions(std::string_view field, const Json& value, Draft& draft) {
+  const std::uint32_t all = draft.context.backend.model.hidden_size;
+  if (value != all) {
+    return problem(
+        bad_field(field, "{} is not supported; expected {}, which is all", shown(value), all));
+  }
+  return std::nullopt;
+}
+
+enum Routes : std::uint8_t { kCompletions = 1, kChats = 2, kBoth = 3, kEmbeddings = 4, kAll = 7 };
 
 struct Field {
   std::string_view name;
@@ -209,8 +234,11 @@ struct Field {
 using Name = std::string_view;
 
 constexpr Field kFields[] = {
-    {"model", kBoth, read_model},
+    {"model", kAll, read_model},
     {"prompt", kCompletions, read_prompt},
+    {"input", kEmbeddings, read_prompt},
+    {"encoding_format", kEmbeddings, read_encoding},
+    {"dimensions", kEmbeddings, read_dimensions},
     {"messages", kChats,
      [](Name, const Json& v, Draft& d) -> Problem {
        return store(read_messages(v), d.chat.messages);
@@ -296,7 +324,7 @@ constexpr Field kFields[] = {
        return store(read_bool(f, v), d.chat.add_generation_prompt);
      }},
     // Who shares the server, and how; none of these changes a response.
-    {"user", kBoth,
+    {"user", kAll,
      [](Name f, const Json& v, Draft& d) -> Problem { return read_label(f, v, d.request.tenant); }},
     {"cache_salt", kBoth,
      [](Name f, const Json& v, Draft& d) -> Problem {
@@ -341,10 +369,22 @@ constexpr Neutral kNeutral[] = {
     {"length_penalty", kBoth, "[1]"},
 };
 
+Routes route_of(Endpoint endpoint) {
+  switch (endpoint) {
+    case Endpoint::kChat:
+      return kChats;
+    case Endpoint::kEmbedding:
+      return kEmbeddings;
+    case Endpoint::kCompletion:
+      break;
+  }
+  return kCompletions;
+}
+
 }  // namespace
 
 Problem read_field(Endpoint endpoint, std::string_view name, const Json& value, Draft& draft) {
-  const auto route = endpoint == Endpoint::kChat ? kChats : kCompletions;
+  const auto route = route_of(endpoint);
   for (const Field& field : kFields) {
     if (field.name != name || (field.routes & route) == 0) continue;
     return value.is_null() ? std::nullopt : field.read(name, value, draft);

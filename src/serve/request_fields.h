@@ -46,6 +46,7 @@ struct Draft {
   std::optional<std::int32_t> max_tokens;
   std::optional<std::int32_t> max_completion_tokens;
   std::optional<OutputFormat> format;  // not yet compiled
+  bool base64 = false;                 // embeddings
 };
 
 // Reads one field into the draft; null is as good as no field. Errors as read_generation().

@@ -22,6 +22,7 @@ constexpr Path kPaths[] = {
     {"/v1/models", Route::kModels},
     {"/v1/completions", Route::kCompletions},
     {"/v1/chat/completions", Route::kChatCompletions},
+    {"/v1/embeddings", Route::kEmbeddings},
     {"/tokenize", Route::kTokenize},
     {"/detokenize", Route::kDetokenize},
 };
@@ -162,6 +163,7 @@ bool takes_body(Route route) {
   switch (route) {
     case Route::kCompletions:
     case Route::kChatCompletions:
+    case Route::kEmbeddings:
     case Route::kTokenize:
     case Route::kDetokenize:
       return true;
@@ -183,10 +185,11 @@ std::optional<ApiError> refuse_head(const HttpHead& head, const ServerState& sta
     if (auto refused = refuse_key(head.authorization, state.options.api_key)) return refused;
   }
   if (route == Route::kUnknown) {
-    return error_of(404, "unknown_path",
-                    fmt::format("there is no {}; expected /v1/completions, /v1/chat/completions, "
-                                "/v1/models, /tokenize, /detokenize, /health or /metrics",
-                                path_of(head.target).substr(0, 100)));
+    return error_of(
+        404, "unknown_path",
+        fmt::format("there is no {}; expected /v1/completions, /v1/chat/completions, "
+                    "/v1/embeddings, /v1/models, /tokenize, /detokenize, /health or /metrics",
+                    path_of(head.target).substr(0, 100)));
   }
   const bool post = takes_body(route);
   if (post ? head.method != "POST" : head.method != "GET" && head.method != "HEAD") {
@@ -261,6 +264,7 @@ HttpResponse respond_to_get(Route route, std::string_view target, const ServerSt
     case Route::kUnknown:
     case Route::kCompletions:
     case Route::kChatCompletions:
+    case Route::kEmbeddings:
     case Route::kTokenize:
     case Route::kDetokenize:
       break;
@@ -279,8 +283,9 @@ Outcome<Work> work_on(Route route, std::string_view body, const ServerState& sta
   };
   if (route == Route::kTokenize) return response_of(tokenize(body, context));
   if (route == Route::kDetokenize) return response_of(detokenize(body, context));
-  const Endpoint endpoint =
-      route == Route::kChatCompletions ? Endpoint::kChat : Endpoint::kCompletion;
+  const Endpoint endpoint = route == Route::kChatCompletions ? Endpoint::kChat
+                            : route == Route::kEmbeddings    ? Endpoint::kEmbedding
+                                                             : Endpoint::kCompletion;
   auto generation = read_generation(endpoint, body, context);
   if (!generation) return tl::unexpected<ApiError>(std::move(generation.error()));
   return Work(std::move(*generation));

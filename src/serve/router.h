@@ -24,6 +24,7 @@ enum class Route : std::uint8_t {
   kModel,  // /v1/models/NAME
   kCompletions,
   kChatCompletions,
+  kEmbeddings,
   kTokenize,
   kDetokenize,
 };

@@ -5,6 +5,8 @@ usage: openai_client.py PROGRAM MODEL [unittest options]
 
 import json
 import os
+import struct
+import subprocess
 import sys
 import threading
 import unittest
@@ -281,6 +283,24 @@ class Answers(ServerTest):
         self.assertEqual(text, ids)
         status, answer = self.server.request("/detokenize", {"tokens": tokens, "skip_special": True})
         self.assertEqual(json.loads(answer)["content"], sum_prompt(39, 324))
+
+    def test_embeddings_are_those_of_the_command_line(self):
+        texts = ["Q: 1+2=?", "A: 3", "Q: 417+86=?"]
+        both = []
+        for options in ({}, {"encoding_format": "float"}):  # the client asks for base64 by itself
+            found = self.client.embeddings.create(model=NAME, input=texts, **options)
+            self.assertEqual([entry.index for entry in found.data], [0, 1, 2])
+            self.assertEqual(found.usage.total_tokens, found.usage.prompt_tokens)
+            both.append([entry.embedding for entry in found.data])
+        self.assertEqual(both[0], both[1])
+        lines = subprocess.run([PROGRAM, "embed", MODEL], input="\n".join(texts), text=True,
+                               capture_output=True, check=True).stdout.splitlines()
+        for line, embedding in zip(lines, both[0], strict=True):
+            wanted = json.loads(line)["embedding"]
+            self.assertEqual([struct.pack("f", v) for v in wanted],
+                             [struct.pack("f", v) for v in embedding])
+            self.assertAlmostEqual(sum(v * v for v in embedding), 1.0, 5)
+        self.assertNotEqual(both[0][0], both[0][1])
 
     def test_the_model_is_listed(self):
         self.assertEqual([m.id for m in self.client.models.list()], [NAME])

@@ -52,8 +52,8 @@ std::vector<std::vector<TokenId>> some_prompts(std::uint32_t vocabulary) {
   for (std::uint32_t length : {3U, 40U, 1U, 17U, 64U, 40U}) {
     std::vector<TokenId>& prompt = prompts.emplace_back();
     for (std::uint32_t i = 0; i < length; ++i) {
-      prompt.push_back(static_cast<TokenId>((i * i * 31 + length * 7 + prompts.size() * i) %
-                                            vocabulary));
+      prompt.push_back(
+          static_cast<TokenId>((i * i * 31 + length * 7 + prompts.size() * i) % vocabulary));
     }
   }
   return prompts;

@@ -39,6 +39,36 @@ std::string prompt_text(const Request& request) {
   return text;
 }
 
+TEST_F(ApiRequest, ReadsInputsToEmbed) {
+  for (
+      const char* body :
+      {R"({"input":["ab","c"],"encoding_format":"base64","user":"u"})",
+       R"({"input":[[97,98],[99]],"model":"fake","encoding_format":"base64","dimensions":null})"}) {
+    const auto read_body = read(Endpoint::kEmbedding, body);
+    ASSERT_TRUE(read_body) << read_body.error().message;
+    EXPECT_TRUE(read_body->base64);
+    EXPECT_FALSE(read_body->stream);
+    ASSERT_EQ(read_body->requests.size(), 2U);
+    EXPECT_TRUE(read_body->requests[0].embed);
+    EXPECT_EQ(prompt_text(read_body->requests[1]), "c");
+  }
+  for (const auto& [body, param] :
+       {std::pair{R"({})", "input"},
+        {R"({"input":[]})", "input"},
+        {R"({"input":""})", "input"},
+        {R"({"input":["a",""]})", "input[1]"},
+        {R"({"input":["a",[1]]})", "input[1]"},
+        {R"({"input":"a","encoding_format":"int8"})", "encoding_format"},
+        {R"({"input":"a","dimensions":3})", "dimensions"},
+        {R"({"input":"a","stream":true})", "stream"},
+        {R"({"prompt":"a"})", "prompt"}}) {
+    const auto refused = read(Endpoint::kEmbedding, body);
+    ASSERT_FALSE(refused) << body;
+    EXPECT_EQ(refused.error().status, 400);
+    EXPECT_EQ(refused.error().param, param) << body;
+  }
+}
+
 struct Refused {
   const char* body;
   int status;

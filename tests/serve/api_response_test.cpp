@@ -202,6 +202,38 @@ TEST(ResponseBuilder, ACancelledChoiceIsAnErrorOf503) {
   EXPECT_EQ(builder.failure()->status, 503);
 }
 
+TEST(ResponseBuilder, EmbeddingsComeAsFloatsOrInBase64) {
+  struct Row {
+    std::vector<float> embedding;
+    const char* base64;  // from RFC 4648's alphabet, by Python's base64 and struct
+  };
+  for (const Row& row : {Row{{}, ""}, Row{{1.0F}, "AACAPw=="}, Row{{1.0F, -0.5F}, "AACAPwAAAL8="},
+                         Row{{0.25F, 3.0F, -1e-3F}, "AACAPgAAQEBvEoO6"}}) {
+    for (const bool base64 : {false, true}) {
+      Generation two = generation(Endpoint::kEmbedding, 2, 1);
+      two.base64 = base64;
+      ResponseBuilder builder(two, {"x", "m", 7}, kBytes);
+      OutputEvent event;
+      event.finish = FinishReason::kStop;
+      event.embedding = row.embedding;
+      EXPECT_EQ(builder.add(1, event), "");
+      event.embedding = {0.5F};
+      EXPECT_EQ(builder.add(0, event), "");
+      ASSERT_TRUE(builder.complete());
+      std::string text;
+      for (const std::string& part : builder.take_body()) text += part;
+      const Json json = Json::parse(text);
+      EXPECT_EQ(json["object"], "list");
+      EXPECT_EQ(json["model"], "m");
+      EXPECT_EQ(json["usage"], (Json{{"prompt_tokens", 6}, {"total_tokens", 6}}));
+      ASSERT_EQ(json["data"].size(), 2U);
+      EXPECT_EQ(json["data"][1]["index"], 1);
+      EXPECT_EQ(json["data"][1]["object"], "embedding");
+      EXPECT_EQ(json["data"][1]["embedding"], base64 ? Json(row.base64) : Json(row.embedding));
+    }
+  }
+}
+
 TEST(ResponseBuilder, LabelsDiffer) {
   const ResponseLabel first = make_label(Endpoint::kChat, "m");
   const ResponseLabel second = make_label(Endpoint::kChat, "m");

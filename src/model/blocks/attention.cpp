@@ -222,7 +222,8 @@ void Attention::part_gates(float* query, float* gate) const {
 }
 
 float Attention::temperature(std::uint32_t position) const {
-  const auto grown = static_cast<double>(position / config_.temperature_context);
+  const std::uint32_t times = position / config_.temperature_context;
+  const auto grown = static_cast<double>(times);
   return 1.0F + config_.temperature * static_cast<float>(kernels::log(1.0 + grown));
 }
 

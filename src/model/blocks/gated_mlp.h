@@ -10,8 +10,8 @@
 
 namespace dovetail::model {
 
-// A dense feed-forward, gated (SwiGLU and its kin, https://arxiv.org/abs/2002.05202) or not: takes prepared rows,
-// leaves `projected`. The weights must outlive it.
+// A dense feed-forward, gated (SwiGLU and its kin, https://arxiv.org/abs/2002.05202) or not: takes
+// prepared rows, leaves `projected`. The weights must outlive it.
 class Mlp {
  public:
   // Of the layer whose tensors' names begin with `layer` ("blk.3.").

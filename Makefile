@@ -3,10 +3,11 @@ PRESET ?= release
 BUILD := build/$(PRESET)
 JOBS ?= $(shell nproc)
 
-.PHONY: help setup setup-build setup-database build run run-endpoints test fuzz check-long bench bench-against bench-peer bench-peer-models format lint clean
+.PHONY: help setup setup-build setup-database setup-model build run run-chat run-endpoints test fuzz check-long bench bench-against bench-peer bench-peer-models format lint clean
 
 help:
 	@echo 'make run            build Dovetail, make and judge a dataset with the bundled model'
+	@echo 'make run-chat       talk with a small real model, SmolLM2 (MODEL=...: with another)'
 	@echo 'make run-endpoints  the same with models behind two servers and the cells in PostgreSQL'
 	@echo 'make test           build and run all tests (PRESET=debug, asan, tsan: the same with checks; WITHOUT=REGEX: but these)'
 	@echo 'make fuzz           throw damaged input at all that parses, ten seconds each (FUZZ_SECONDS=...)'
@@ -17,7 +18,7 @@ help:
 	@echo 'make check-long     the tests that take long'
 	@echo 'make format         format the sources'
 	@echo 'make lint           check format, include order and common mistakes'
-	@echo 'make setup          install the Debian packages and the Python tools of the tests'
+	@echo 'make setup          install the Debian packages, and the Python tools and the real model of the tests'
 
 setup:
 	@scripts/setup.sh all
@@ -29,6 +30,10 @@ setup-build:
 setup-database:
 	@scripts/setup.sh $(if $(DATABASE_URL),build,database)
 
+# The real model, unless another was named.
+setup-model:
+	@scripts/setup.sh $(if $(MODEL),build,model)
+
 build: setup
 	@test -f $(BUILD)/build.ninja || cmake --preset $(PRESET)
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -37,6 +42,11 @@ run: setup-build
 	@test -f build/release/build.ninja || cmake --preset release
 	@cmake --build build/release -j $(JOBS) --target dovetail
 	@scripts/run_demo.sh build/release/dovetail
+
+run-chat: setup-model
+	@test -f build/release/build.ninja || cmake --preset release
+	@cmake --build build/release -j $(JOBS) --target dovetail
+	@scripts/run_chat.sh build/release/dovetail $(if $(MODEL),"$(MODEL)")
 
 run-endpoints: setup-database
 	@test -f build/release/build.ninja || cmake --preset release

@@ -2,8 +2,9 @@
 # Installs what Dovetail needs. Does nothing where all is there.
 #   setup.sh build      the Debian packages to build and run it
 #   setup.sh database   also the PostgreSQL server of make run-endpoints
+#   setup.sh model      also a real model for make run-chat, under build/venv
 #   setup.sh peers      also the runtimes that make bench-peer compares with
-#   setup.sh all        also what tests and lint need, and Python tools under build/venv
+#   setup.sh all        also what tests and lint need; Python tools and a real model under build/venv
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,9 +12,10 @@ lists=(scripts/packages/build.txt)
 case ${1:-all} in
   build) ;;
   database) lists+=(scripts/packages/database.txt) ;;
+  model) lists+=(scripts/packages/model.txt) ;;
   peers) lists+=(scripts/packages/peers.txt) ;;
   all) lists+=(scripts/packages/database.txt scripts/packages/develop.txt) ;;
-  *) echo "setup: '$1' is none of build, database, peers, all" >&2; exit 2 ;;
+  *) echo "setup: '$1' is none of build, database, model, peers, all" >&2; exit 2 ;;
 esac
 
 mapfile -t packages < <(grep -hv '^#' "${lists[@]}")
@@ -39,6 +41,7 @@ if ((${#missing[@]})); then
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi
 
-if [[ ${1:-all} == all ]]; then
-  scripts/python_env.sh
-fi
+case ${1:-all} in
+  model) scripts/python_env.sh models ;;
+  all) scripts/python_env.sh tools models ;;
+esac

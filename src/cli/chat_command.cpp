@@ -75,8 +75,8 @@ class Chat {
     const InterruptGuard guard;
     bool warned = false;
     if (interactive_) {
-      fmt::print(stderr, "{}\n{} (/help)\n", load::explain_conversation_defaults(engine_.source()),
-                 engine_.source().name);
+      fmt::print(stderr, "{}: type a message, or /help\n{}\n", engine_.source().name,
+                 load::explain_conversation_defaults(engine_.source()));
     }
     for (;;) {
       if (interactive_) fmt::print(stderr, "> ");

@@ -88,9 +88,9 @@ Status split_pairs(load::StoredTensors& tensors, Owned& owned) {
     const std::size_t found = name.find("ffn_gate_up_pairs");
     if (found == std::string::npos || !name.starts_with("blk.")) continue;
     const bool bias = name.ends_with(".bias");
-    const auto reject = [&](const std::string& value, std::string_view valid) {
-      return fail(ErrorKind::kUnsupported, "{}: tensor {}: {}; valid: {}", tensor.file,
-                  load::quote(tensor.stored_name), value, valid);
+    const auto reject = [&pairs = tensor](const std::string& value, std::string_view valid) {
+      return fail(ErrorKind::kUnsupported, "{}: tensor {}: {}; valid: {}", pairs.file,
+                  load::quote(pairs.stored_name), value, valid);
     };
     if (tensor.shape.size() != (bias ? 2 : 3) || tensor.shape[1] % 2 != 0) {
       return reject("shape " + load::shape_text(tensor.shape),

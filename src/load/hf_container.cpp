@@ -188,8 +188,9 @@ Result<Pooling> read_pooling(const NamedText& config) {
   if (!object) return fail(object.error());
   JsonFields fields(*object, config.name);
   std::optional<Pooling> found;
-  for (const auto& [field, value] : object->items()) {
-    if (!field.starts_with("pooling_mode_") || value != true) continue;
+  for (const auto& entry : object->items()) {
+    const std::string& field = entry.key();
+    if (!field.starts_with("pooling_mode_") || entry.value() != true) continue;
     const auto* mode = std::find_if(std::begin(kModes), std::end(kModes),
                                     [&](const Mode& known) { return known.field == field; });
     if (mode == std::end(kModes) || found) {

@@ -230,7 +230,7 @@ HYBRID = SMALL | {
     "linear_key_head_dim": 16,
     "linear_num_key_heads": 2,
     "linear_num_value_heads": 4,
-    "linear_value_head_dim": 24,
+    "linear_value_head_dim": 16,
     "num_hidden_layers": 4,
     "tie_word_embeddings": False,
 }

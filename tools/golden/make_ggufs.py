@@ -1,0 +1,74 @@
+"""Writes models of tests/golden/models as GGUF files, by llama.cpp's own converter.
+
+usage: make_ggufs.py LLAMA_CPP FOLDER [NAME...]
+
+LLAMA_CPP is the source of llama.cpp (the source package of llama-cpp-python has it), FOLDER where
+the files go. They have float32 weights and no tokenizer. Then the tests of the goldens read them in
+place of the folders:
+
+    DOVETAIL_GOLDEN_GGUFS=FOLDER build/release/tests/model/dovetail_model_test --gtest_filter='*Golden*'
+"""
+
+import json
+import pathlib
+import shutil
+import sys
+import tempfile
+
+import torch
+
+import reference
+
+LLAMA_CPP, FOLDER = (pathlib.Path(argument) for argument in sys.argv[1:3])
+sys.path[:0] = [str(LLAMA_CPP / "gguf-py"), str(LLAMA_CPP)]
+
+import conversion  # noqa: E402
+import gguf  # noqa: E402
+from conversion.base import ModelBase  # noqa: E402
+
+
+def no_tokenizer(model):
+    model.gguf_writer.add_tokenizer_model("none")
+    model.gguf_writer.add_vocab_size(model.hparams["vocab_size"])
+
+
+def classes_of(base):
+    yield base
+    for child in base.__subclasses__():
+        yield from classes_of(child)
+
+
+def convert(name):
+    with tempfile.TemporaryDirectory() as place:
+        folder = pathlib.Path(place) / name
+        shutil.copytree(reference.MODELS / name, folder)
+        config = json.loads((folder / "config.json").read_text())
+        # Gemma's converter counts the words of a tokenizer.
+        words = {str(i): i for i in range(config["vocab_size"])}
+        tokenizer = {"model": {"type": "BPE", "vocab": words, "merges": []}, "added_tokens": []}
+        (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+        kind = conversion.get_model_class(config["architectures"][0])
+        for each in classes_of(ModelBase):
+            if "set_vocab" in each.__dict__:
+                each.set_vocab = no_tokenizer
+            if hasattr(each, "no_mtp"):
+                each.no_mtp = True
+        with torch.inference_mode():
+            model = kind(folder, gguf.LlamaFileType.ALL_F32, FOLDER / f"{name}.gguf", eager=True)
+            model.write()
+
+
+def main():
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    names = sys.argv[3:] or sorted(path.name for path in reference.MODELS.iterdir())
+    for name in names:
+        try:
+            convert(name)
+            print(f"{name}: converted", flush=True)
+        except Exception as error:  # what the converter does not take
+            (FOLDER / f"{name}.gguf").unlink(missing_ok=True)
+            print(f"{name}: {type(error).__name__}: {error}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

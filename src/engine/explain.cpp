@@ -50,7 +50,9 @@ class Explanation {
                                             : "the weights have no more digits");
     add("max-num-seqs", options_.max_num_seqs, or_default(&EngineOptions::max_num_seqs));
     add("max-num-batched-tokens", options_.max_num_batched_tokens,
-        or_default(&EngineOptions::max_num_batched_tokens));
+        options_.max_num_batched_tokens != given_.max_num_batched_tokens
+            ? "a prompt is computed as a whole"
+            : or_default(&EngineOptions::max_num_batched_tokens));
     add("kv-blocks", options_.kv_blocks, blocks());
     add("max-model-len", options_.max_context, context());
     add("target-inter-token-ms", target_value(), target_reason());

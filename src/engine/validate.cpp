@@ -113,7 +113,8 @@ Status validate(const Request& request, const RequestLimits& limits) {
       std::uint64_t{limits.max_num_seqs} + limits.max_waiting, 1, kMaxChoices);
   if (!request.embed && !limits.has_logits) {
     return fail(ErrorKind::kInvalid,
-                "embed: false, but the model gives embeddings alone; expected true");
+                "model: it embeds texts and generates none; expected embed (`dovetail embed`, "
+                "/v1/embeddings)");
   }
   if (request.embed && (request.n != 1 || request.grammar)) {
     return fail(ErrorKind::kInvalid,

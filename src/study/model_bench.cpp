@@ -156,6 +156,10 @@ Result<BenchTimes> measure_case(const std::shared_ptr<const load::ModelSource>& 
                                 const EngineOptions& given, const BenchCase& what,
                                 std::uint32_t runs) {
   BenchTimes times;
+  if (!source->config.has_logits) {
+    times.skipped = "the model embeds texts and generates none";
+    return times;
+  }
   const CaseRoom room = room_for(what);
   if (room.positions > source->config.max_context) {
     times.skipped = fmt::format("context of {}", source->config.max_context);

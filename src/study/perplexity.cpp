@@ -98,6 +98,11 @@ Result<Perplexity> measure_perplexity(const std::shared_ptr<const load::ModelSou
                                       const PerplexityOptions& options,
                                       std::span<const TokenId> tokens,
                                       const std::function<void(const Perplexity&)>& on_chunk) {
+  if (!source->config.has_logits) {
+    return fail(ErrorKind::kInvalid,
+                "{}: it embeds texts and expects no tokens; valid: a model that generates",
+                source->path.string());
+  }
   const std::uint32_t most = source->config.max_context;
   if (options.context < kLeastContext || options.context > most) {
     return fail(ErrorKind::kInvalid, "context: {} is out of range, expected {} to {}",

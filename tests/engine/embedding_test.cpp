@@ -168,7 +168,7 @@ TEST(Embedding, RefusesWhatDoesNotFit) {
   request.embed = false;
   const Status generation = (*loop)->validate(request);
   ASSERT_FALSE(generation);
-  EXPECT_NE(generation.error().message.find("embeddings alone"), std::string::npos);
+  EXPECT_NE(generation.error().message.find("embeds texts and generates none"), std::string::npos);
 }
 
 }  // namespace

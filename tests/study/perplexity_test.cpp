@@ -104,6 +104,11 @@ TEST(Perplexity, RefusesWhatItCannotMeasure) {
   options.context = 1025;
   EXPECT_EQ(measure_perplexity(source, options, text).error().message,
             "context: 1025 is out of range, expected 4 to 1024");
+  test::RandomModelOptions embedder;
+  embedder.change = [](load::ModelConfig& config) { config.has_logits = false; };
+  const auto embeds = measure_perplexity(test::random_model(embedder), options, text);
+  ASSERT_FALSE(embeds);
+  EXPECT_NE(embeds.error().message.find("it embeds texts"), std::string::npos);
 }
 
 TEST(NegativeLogProbability, IsThatOfSoftmax) {

@@ -75,6 +75,7 @@ void Cache::poison(std::uint32_t block) const {
 
 void Cache::poison_state(std::uint32_t slot) const {
   const std::size_t floats = shape_.state_floats();
+  if (floats == 0) return;
   std::memset(states_.get() + slot * floats * sizeof(float), 0xff, floats * sizeof(float));
 }
 

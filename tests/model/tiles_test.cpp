@@ -47,7 +47,6 @@ class Machine {
         model_(std::move(source), kernels::best_kernels(), executor_),
         cache_(*Cache::create(model_.cache_shape(type), kBlocks, kSlots)) {
     for (std::uint32_t block = 0; block < kBlocks; ++block) cache_.poison(block);
-    if (cache_.shape().state_floats() == 0) return;
     for (std::uint32_t slot = 0; slot < kSlots; ++slot) cache_.poison_state(slot);
   }
 

@@ -28,7 +28,7 @@ bool has_experts(const load::ModelConfig& config) {
 }
 
 // Steps of a layer at most, joins and all.
-constexpr std::size_t kMostLayerSteps = 14;
+constexpr std::size_t kMostLayerSteps = 16;
 
 }  // namespace
 

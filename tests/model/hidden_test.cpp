@@ -58,7 +58,7 @@ class Embedders : public testing::TestWithParam<const char*> {
       segments.push_back(segment);
     }
     const Cache cache = *Cache::create(model.cache_shape(kernels::CacheType::kF32), blocks);
-    // What others left is seen by nobody.
+    // No row may read what was in the cache before this pass.
     for (std::uint32_t block = 0; block < blocks; ++block) cache.poison(block);
     std::vector<float> out(rows * hidden());
     model.forward(segments, cache, {}, out);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kernels/functions.h"
+#include "model/blocks/projection.h"
 
 namespace dovetail::model {
 namespace {
@@ -151,18 +152,7 @@ void Attention::add_steps(Program& program) {
         const std::size_t rows = wanted(tile);
         return work_.share(work_.tile(tile), rows, rows * 2 * query_size_);
       });
-  program.add(
-      {.name = "output",
-       .matrix = true,
-       .run =
-           [this, wanted](std::uint32_t index, std::uint32_t blocks, const cores::Part& part) {
-             const RowTile& tile = work_.tile(index);
-             output_.multiply(part.block, blocks, wanted(index), work_.prepared(tile),
-                              {{work_.projected.of(tile), work_.hidden}});
-           }},
-      [this, wanted](std::uint32_t tile) {
-        return work_.share_product(work_.tile(tile), output_, wanted(tile));
-      });
+  add_projection(program, "output", output_, set_, work_);
 }
 
 // Biases, norms and rotation; keys and values into the cache.

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "kernels/functions.h"
+#include "model/blocks/projection.h"
 
 namespace dovetail::model {
 namespace {
@@ -123,18 +124,7 @@ void Delta::add_steps(Program& program) {
         const std::size_t rows = wanted(tile);
         return work_.share(work_.tile(tile), rows, rows * 12 * value_size_);
       });
-  program.add(
-      {.name = "output",
-       .matrix = true,
-       .run =
-           [this, wanted](std::uint32_t index, std::uint32_t blocks, const cores::Part& part) {
-             const RowTile& tile = work_.tile(index);
-             output_.multiply(part.block, blocks, wanted(index), work_.prepared(tile),
-                              {{work_.projected.of(tile), work_.hidden}});
-           }},
-      [this, wanted](std::uint32_t tile) {
-        return work_.share_product(work_.tile(tile), output_, wanted(tile));
-      });
+  add_projection(program, "output", output_, set_, work_);
 }
 
 template <class Function>

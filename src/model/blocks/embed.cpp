@@ -44,9 +44,7 @@ void Embed::run(const RowTile& tile, const Range& rows) {
     assert(row.token >= 0);
     float* out = work_.residual.row(tile, i, hidden);
     look_up(tokens_, static_cast<std::size_t>(row.token), out);
-    if (scale_ != 1.0F) {
-      for (std::size_t k = 0; k < hidden; ++k) out[k] *= scale_;
-    }
+    if (scale_ != 1.0F) kernels.scale(out, scale_, hidden);
     if (!type_.empty()) kernels.add(out, type_.data(), hidden);
     if (positions_ != nullptr) {
       // Where the layer's own products go later: free until then.

@@ -1,5 +1,7 @@
 #include "model/blocks/gated_mlp.h"
 
+#include "model/blocks/projection.h"
+
 namespace dovetail::model {
 namespace {
 
@@ -32,12 +34,6 @@ Mlp::Mlp(const load::MlpConfig& config, const ModelWeights& weights, const std::
 }
 
 void Mlp::add_steps(Program& program) {
-  const auto product_cut = [this](const Linear& linear) {
-    return [this, &linear](std::uint32_t index) {
-      const RowTile& tile = work_.tile(index);
-      return work_.share_product(tile, linear, work_.count(set_, tile));
-    };
-  };
   program.add({.name = "gate-up",
                .matrix = true,
                .run =
@@ -51,7 +47,10 @@ void Mlp::add_steps(Program& program) {
                      input_.multiply(part.block, blocks, rows, prepared,
                                      {{work_.gate.of(tile), config_.size}, up});
                    }},
-              product_cut(input_));
+              [this](std::uint32_t index) {
+                const RowTile& tile = work_.tile(index);
+                return work_.share_product(tile, input_, work_.count(set_, tile));
+              });
   program.add({.name = "activate",
                .run =
                    [this](std::uint32_t index, std::uint32_t blocks, const cores::Part& part) {
@@ -63,16 +62,7 @@ void Mlp::add_steps(Program& program) {
                 const std::size_t rows = work_.count(set_, tile);
                 return work_.share(tile, rows, rows * 8 * config_.size);
               });
-  program.add({.name = "down",
-               .matrix = true,
-               .run =
-                   [this](std::uint32_t index, std::uint32_t blocks, const cores::Part& part) {
-                     const RowTile& tile = work_.tile(index);
-                     down_.multiply(part.block, blocks, work_.count(set_, tile),
-                                    work_.prepared(tile),
-                                    {{work_.projected.of(tile), work_.hidden}});
-                   }},
-              product_cut(down_));
+  add_projection(program, "down", down_, set_, work_);
 }
 
 void Mlp::activate(const RowTile& tile, const Range& rows) {

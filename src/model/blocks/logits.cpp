@@ -66,10 +66,10 @@ void Logits::add_steps(Program& program) {
                      float* logits = logits_.data() + mine.begin;
                      // Divided first, so that a cap takes the scaled logits to its tangent.
                      const float factor = softcap_ == 0.0F ? scale_ : scale_ / softcap_;
-                     for (std::uint32_t i = 0; i < mine.size(); ++i) logits[i] *= factor;
+                     work_.kernels.scale(logits, factor, mine.size());
                      if (softcap_ == 0.0F) return;
                      work_.kernels.apply(kernels::Function::kTanh, logits, mine.size(), logits);
-                     for (std::uint32_t i = 0; i < mine.size(); ++i) logits[i] *= softcap_;
+                     work_.kernels.scale(logits, softcap_, mine.size());
                    }},
               [this](std::uint32_t) {
                 return model::share(logits_.size(), 16 * logits_.size(), work_.lanes);

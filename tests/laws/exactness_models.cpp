@@ -1,0 +1,178 @@
+#include "laws/exactness_models.h"
+
+namespace dovetail::laws {
+
+using kernels::DataType;
+using load::AttentionConfig;
+using load::LayerConfig;
+using load::ModelConfig;
+
+test::RandomModelOptions of(std::string_view family, DataType type, std::uint32_t window) {
+  test::RandomModelOptions options = test::options_of(family);
+  options.type = type;
+  options.sliding_window = window;
+  options.tied_embeddings = family == "qwen2";
+  if (kernels::info(type).elements_per_block > 32) {
+    options.hidden_size = options.intermediate_size = 256;
+    options.head_dim = 64;
+    options.layers = 1;
+  }
+  return options;
+}
+
+test::RandomModelOptions with_experts(std::string_view family, DataType type, std::uint32_t experts,
+                                      std::uint32_t used) {
+  test::RandomModelOptions options = of(family, type);
+  options.intermediate_size = 192;
+  options.experts = experts;
+  options.experts_used = used;
+  options.experts_normalized = family == "mixtral";
+  return options;
+}
+
+namespace {
+
+// No size is a multiple of any vector's width, and a tile of queries needs several walks over the
+// context.
+test::RandomModelOptions odd(DataType type) {
+  test::RandomModelOptions options = of("qwen3", type, 37);
+  options.hidden_size = 70;
+  options.intermediate_size = 53;
+  options.heads = 10;
+  options.kv_heads = 2;
+  options.head_dim = 22;
+  options.vocab_size = 101;
+  return options;
+}
+
+// A model of four layers, each made of the usual one.
+template <class Change>
+test::RandomModelOptions four_layers(DataType type, Change change) {
+  test::RandomModelOptions options = of("llama", type);
+  options.layers = 4;
+  options.change = [change](ModelConfig& config) {
+    for (std::size_t i = 0; i < config.layers.size(); ++i) change(config, config.layers[i], i);
+  };
+  return options;
+}
+
+// Windows in three of four layers, two rotations, norms before and behind, GeGLU, caps: Gemma.
+test::RandomModelOptions gemma_parts() {
+  return four_layers(DataType::kF16, [](ModelConfig& config, LayerConfig& layer, std::size_t i) {
+    config.embedding_scale = 8.0F;
+    config.logit_softcap = 30.0F;
+    config.ropes.resize(2);
+    config.ropes[1].theta = 1e6F;
+    const load::NormConfig norm = {.kind = load::NormKind::kRms, .offset = 1.0F};
+    layer.mixer_norms = {norm, norm, {}};
+    layer.mlp_norms = {norm, norm, {}};
+    auto& attention = std::get<AttentionConfig>(layer.mixer);
+    attention.window = i == 3 ? 0 : 19;
+    attention.rope = i == 3 ? 1 : 0;
+    attention.softcap = 20.0F;
+    attention.query_key_norm = load::QueryKeyNorm::kHead;
+    attention.norm = norm;
+    std::get<load::MlpConfig>(layer.mlp).activation = load::Activation::kGeluTanh;
+  });
+}
+
+// Sinks, biases everywhere, windows in every second layer, clamped experts: gpt-oss.
+test::RandomModelOptions gpt_oss_parts() {
+  return four_layers(DataType::kQ8_0, [](ModelConfig&, LayerConfig& layer, std::size_t i) {
+    auto& attention = std::get<AttentionConfig>(layer.mixer);
+    attention.window = i % 2 == 0 ? 23 : 0;
+    attention.sinks = attention.bias = attention.output_bias = true;
+    load::ExpertsConfig experts;
+    experts.count = 5;
+    experts.used = 2;
+    experts.size = 96;
+    experts.normalized = experts.bias = true;
+    experts.activation = load::Activation::kClampedSwiglu;
+    layer.mlp = experts;
+  });
+}
+
+// Gated DeltaNet in three of four layers, an output gate, a part of each head turned, a shared
+// expert: Qwen3-Next.
+test::RandomModelOptions hybrid_parts(bool experts) {
+  return four_layers(experts ? DataType::kBF16 : DataType::kQ8_0,
+                     [experts](ModelConfig& config, LayerConfig& layer, std::size_t i) {
+                       config.ropes.front().dims = 4;
+                       if (i != 3) {
+                         load::DeltaConfig delta;
+                         delta.key_heads = 2;
+                         delta.value_heads = 4;
+                         delta.key_dim = 24;
+                         delta.value_dim = 16;
+                         layer.mixer = delta;
+                       } else {
+                         std::get<AttentionConfig>(layer.mixer).gated = true;
+                       }
+                       if (!experts) return;
+                       load::ExpertsConfig some;
+                       some.count = 5;
+                       some.used = 2;
+                       some.size = 64;
+                       some.normalized = some.shared_gated = true;
+                       some.shared_size = 48;
+                       layer.mlp = some;
+                     });
+}
+
+// Layers without positions, norms of rows, norms behind sums, a plain feed-forward with biases,
+// temperatures and scales.
+test::RandomModelOptions other_parts() {
+  return four_layers(DataType::kF32, [](ModelConfig& config, LayerConfig& layer, std::size_t i) {
+    const load::NormConfig norm = {.kind = load::NormKind::kLayer, .bias = true};
+    config.embedding_norm = config.output_norm = norm;
+    config.logit_scale = 0.25F;
+    auto& attention = std::get<AttentionConfig>(layer.mixer);
+    attention.rope = i % 2 == 0 ? 0 : -1;
+    attention.query_key_norm = load::QueryKeyNorm::kRow;
+    attention.norm = {.kind = load::NormKind::kRms};
+    attention.temperature = 0.3F;
+    attention.temperature_context = 16;
+    layer.mixer_norms = {{}, {}, norm, 0.5F};
+    layer.mlp_norms = {norm, {}, {}, 0.7F};
+    load::MlpConfig mlp;
+    mlp.size = 80;
+    mlp.gated = false;
+    mlp.bias = true;
+    mlp.activation = i % 2 == 0 ? load::Activation::kRelu2 : load::Activation::kGelu;
+    layer.mlp = mlp;
+  });
+}
+
+}  // namespace
+
+std::vector<ModelCase> model_cases() {
+  return {{"LlamaF32", of("llama")},
+          {"LlamaF16", of("llama", DataType::kF16)},
+          {"LlamaBF16", of("llama", DataType::kBF16)},
+          {"LlamaQ8_0", of("llama", DataType::kQ8_0)},
+          {"LlamaQ4_0", of("llama", DataType::kQ4_0)},
+          {"LlamaQ4_K", of("llama", DataType::kQ4_K)},
+          {"LlamaQ5_K", of("llama", DataType::kQ5_K)},
+          {"LlamaQ6_K", of("llama", DataType::kQ6_K)},
+          {"LlamaQ4_1", of("llama", DataType::kQ4_1)},
+          {"LlamaQ3_K", of("llama", DataType::kQ3_K)},
+          {"LlamaIQ4_XS", of("llama", DataType::kIQ4_XS)},
+          {"LlamaMXFP4", of("llama", DataType::kMXFP4)},
+          {"LlamaNVFP4", of("llama", DataType::kNVFP4)},
+          {"LlamaINT4_128", of("llama", DataType::kINT4_128)},
+          {"LlamaFP8_E4M3", of("llama", DataType::kFP8_E4M3)},
+          {"MistralWindow", of("mistral", DataType::kBF16, 21)},
+          {"Qwen2", of("qwen2", DataType::kQ8_0)},
+          {"Qwen3", of("qwen3", DataType::kBF16)},
+          {"Mixtral", with_experts("mixtral", DataType::kBF16, 4, 2)},
+          {"Qwen3Moe", with_experts("qwen3_moe", DataType::kQ8_0, 7, 3)},
+          {"OddSizesF32", odd(DataType::kF32)},
+          {"OddSizesBF16", odd(DataType::kBF16)},
+          {"GemmaParts", gemma_parts()},
+          {"GptOssParts", gpt_oss_parts()},
+          {"Hybrid", hybrid_parts(false)},
+          {"HybridExperts", hybrid_parts(true)},
+          {"OtherParts", other_parts()}};
+}
+
+}  // namespace dovetail::laws

@@ -8,6 +8,60 @@
 #include "load/quote.h"
 
 namespace dovetail::families {
+namespace {
+
+// A number that changes nothing up to `high`.
+struct NeutralCount {
+  Key key;
+  std::uint32_t high;
+};
+constexpr NeutralCount kNeutralCounts[] = {
+    {{"expert_shared_count", ""}, 0},
+    {{"expert_shared_feed_forward_length", ""}, 0},
+    {{"expert_chunk_feed_forward_length", ""}, 0},
+    {{"leading_dense_block_count", ""}, 0},
+    {{"expert_group_count", ""}, 1},
+    {{"expert_group_used_count", ""}, 1},
+    {{"experts_per_group", ""}, 0},
+    {{"moe_every_n_layers", ""}, 1},
+    {{"interleave_moe_layer_step", ""}, 1},
+    {{"moe_latent_size", ""}, 0},
+    {{"nextn_predict_layers", ""}, 0},
+    {{"attention.key_length_mla", ""}, 0},
+    {{"attention.shared_kv_layers", ""}, 0},
+    {{"embedding_length_per_layer_input", ""}, 0},
+};
+
+struct NeutralFlag {
+  Key key;
+  bool value;
+};
+constexpr NeutralFlag kNeutralFlags[] = {
+    {{"attention.causal", ""}, true},
+    {{"", "mlp_bias"}, false},
+    {{"", "attention_bias"}, false},
+};
+
+constexpr Key kMayNotBeGiven[] = {
+    {"attention.scale", ""},
+    {"attention.sliding_window_pattern", ""},
+    {"attention.clamp_kqv", ""},
+    {"attention.max_alibi_bias", ""},
+    {"attention.temperature_scale", ""},
+    {"attention.temperature_length", ""},
+    {"attn_logit_softcapping", ""},
+    {"final_logit_softcapping", ""},
+    {"logit_scale", ""},
+    {"residual_scale", ""},
+    {"embedding_scale", ""},
+    {"expert_group_scale", ""},
+    {"router_logit_softcapping", ""},
+    {"swiglu_clamp_exp", ""},
+    {"swiglu_clamp_shexp", ""},
+    {"rope.dimension_sections", ""},
+};
+
+}  // namespace
 
 std::uint32_t read_sizes(Fields& fields, ModelConfig& config, bool usually_tied) {
   const std::uint32_t layers =
@@ -138,61 +192,6 @@ LayerConfig plain_layer(const NormConfig& norm, const AttentionConfig& attention
   out.mlp = experts;
   return out;
 }
-
-namespace {
-
-// A number that changes nothing up to `high`.
-struct NeutralCount {
-  Key key;
-  std::uint32_t high;
-};
-constexpr NeutralCount kNeutralCounts[] = {
-    {{"expert_shared_count", ""}, 0},
-    {{"expert_shared_feed_forward_length", ""}, 0},
-    {{"expert_chunk_feed_forward_length", ""}, 0},
-    {{"leading_dense_block_count", ""}, 0},
-    {{"expert_group_count", ""}, 1},
-    {{"expert_group_used_count", ""}, 1},
-    {{"experts_per_group", ""}, 0},
-    {{"moe_every_n_layers", ""}, 1},
-    {{"interleave_moe_layer_step", ""}, 1},
-    {{"moe_latent_size", ""}, 0},
-    {{"nextn_predict_layers", ""}, 0},
-    {{"attention.key_length_mla", ""}, 0},
-    {{"attention.shared_kv_layers", ""}, 0},
-    {{"embedding_length_per_layer_input", ""}, 0},
-};
-
-struct NeutralFlag {
-  Key key;
-  bool value;
-};
-constexpr NeutralFlag kNeutralFlags[] = {
-    {{"attention.causal", ""}, true},
-    {{"", "mlp_bias"}, false},
-    {{"", "attention_bias"}, false},
-};
-
-constexpr Key kMayNotBeGiven[] = {
-    {"attention.scale", ""},
-    {"attention.sliding_window_pattern", ""},
-    {"attention.clamp_kqv", ""},
-    {"attention.max_alibi_bias", ""},
-    {"attention.temperature_scale", ""},
-    {"attention.temperature_length", ""},
-    {"attn_logit_softcapping", ""},
-    {"final_logit_softcapping", ""},
-    {"logit_scale", ""},
-    {"residual_scale", ""},
-    {"embedding_scale", ""},
-    {"expert_group_scale", ""},
-    {"router_logit_softcapping", ""},
-    {"swiglu_clamp_exp", ""},
-    {"swiglu_clamp_shexp", ""},
-    {"rope.dimension_sections", ""},
-};
-
-}  // namespace
 
 void read_pooling(Fields& fields, ModelConfig& config) {
   constexpr Key kPooling = {"pooling_type", ""};

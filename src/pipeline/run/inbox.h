@@ -35,7 +35,7 @@ class Inbox {
 
   // All that is there, oldest first; waits until `limit` has passed for something, or, if it is
   // `patient`, for something urgent.
-  std::vector<News> take(std::chrono::milliseconds limit, bool patient = false) {
+  std::vector<News> take(std::chrono::nanoseconds limit, bool patient = false) {
     std::unique_lock lock(mutex_);
     patient_ = patient;
     if (limit.count() > 0) {

@@ -52,6 +52,8 @@ class Run {
   Result<RunProgress> run();
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   // runner.cpp: the loop, its ends and what it tells.
   FrontierOptions frontier_options() const;
   Status play();
@@ -136,6 +138,7 @@ class Run {
   std::vector<CellResult> unstored_;
   std::uint64_t batches_ = 0, durable_ = 0;
   std::uint64_t hurried_ = 0;  // batches that the store was asked to commit at once
+  Clock::time_point told_;     // when the run's progress was told last
   WorkPool pool_;              // its threads end before what they use
 };
 

@@ -14,8 +14,6 @@
 namespace dovetail::pipeline {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr auto kPatience = std::chrono::milliseconds(50);
 // While all models have plenty to do, answers are heard together.
 constexpr auto kLinger = std::chrono::milliseconds(20);
@@ -105,7 +103,7 @@ Status Run::play() {
     if (!all) return fail(all.error());
     if (*all) return end_complete();
   }
-  auto told = Clock::now();
+  told_ = Clock::now();
   for (;;) {
     const StopLevel asked = ports_.stop ? ports_.stop() : StopLevel::kNone;
     if (asked != StopLevel::kNone) close(RunEnd::kStopped, "it was asked to stop");
@@ -136,8 +134,8 @@ Status Run::play() {
     if (!emitted) return fail(emitted.error());
     more = more || *emitted;
     if (shared_) complete_ranges();
-    if (const auto now = Clock::now(); now - told > kTellEvery) {
-      told = now;
+    if (const auto now = Clock::now(); now >= told_ + kTellEvery) {
+      told_ = now;
       tell();
       for (const ModelClient& model : ports_.models) {
         if (Status ok = model.check(); !ok) return ok;
@@ -207,7 +205,11 @@ void Run::tell() {
 
 void Run::take_news(bool more) {
   const bool patient = all_are_busy();
-  const auto limit = more ? std::chrono::milliseconds(0) : patient ? kLinger : kPatience;
+  // What is told is looked at when its time has come. Only looked at beside answers, an endpoint
+  // would seem to have free slots: those of the answers that came together.
+  const Clock::duration until_told = told_ + kTellEvery - Clock::now();
+  const Clock::duration at_most = patient ? kLinger : kPatience;
+  const Clock::duration limit = more ? Clock::duration(0) : std::min(at_most, until_told);
   std::size_t heard = 0;
   for (News& news : inbox_->take(limit, patient)) {
     // Models with room do not wait until all of a burst is read.

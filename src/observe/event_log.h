@@ -18,13 +18,19 @@ enum class EventKind : std::uint8_t {
   kFinish,    // a: new tokens in all
   kCancel,    // a: 1 if a row of it is in flight: its commit frees slot and blocks
 
-  // Blocks. `c` counts positions from the start of the sequence's block table.
-  kTakeBlock,     // a: block, c: index in the table; its former content is overwritten
-  kShareBlock,    // a: block, c: index in the table; found in the prefix index
+  // Blocks of a group of layers (b). `c` counts the group's blocks from the sequence's start.
+  kTakeBlock,     // a: block, b: group, c: index; its former content is overwritten
+  kShareBlock,    // a: block, b: group, c: index; found in the prefix index
   kReleaseBlock,  // a: block
   kIndexBlock,    // a: block: full, computed, and in the prefix index from now on
   kDropBlock,     // a: block: no longer in the prefix index
   kWithhold,      // a: blocks withheld from allocation from now on
+
+  // Saved states of sequences, which have numbers of their own.
+  kLoadState,   // a: state, b: positions: the sequence begins with it
+  kSaveState,   // a: state, b: positions: a row of this plan overwrites it
+  kIndexState,  // a: state: saved, and in the prefix index from now on
+  kDropState,   // a: state: no longer in the prefix index
 
   // Steps. A plan's events are written between its kPlan and its kPlanned.
   kPlan,     // a: 1 if the plan before it is still in flight

@@ -9,7 +9,6 @@ enum class Mutant {
   kNone,
   kStaleFrontier,     // law 1: waiting sequences are considered only when none runs
   kPartOfTheBlocks,   // law 2: admission checks for one block only
-  kBlocksStay,        // law 2: a released sequence keeps its first block
   kPrefillFirst,      // law 3: prefill goes before decode rows
   kNoFloor,           // law 3: decode rows may fill every step
   kPreemptOldest,     // law 4: the preempted sequence may have a row already
@@ -17,7 +16,6 @@ enum class Mutant {
   kDropOnShortage,    // law 4: a preempted sequence is dropped
   kOvertake,          // law 4: the youngest waiting sequence is admitted first
   kPromptOnlyTarget,  // law 5: after a preemption prefill ends with the prompt
-  kLastBlockIsAHit,   // law 5: a full prefix hit leaves nothing to compute
   kWrongDraftsStay,   // law 5: positions of rejected draft tokens count as computed
   kAheadOfDrafts,     // law 5: a plan is made while draft tokens are in flight
   kReadmitAtOnce,     // law 4: a plan admits a sequence that it preempted

@@ -36,11 +36,11 @@ Status Scheduler::plan(StepPlan& plan) {
     drafts_in_flight_ = plan.drafts > 0;
     return {};
   }
-  if (ahead || idle() || pool_.withheld() > 0) return {};
+  if (ahead || idle() || pool().withheld() > 0) return {};
   return fail(ErrorKind::kInternal,
               "scheduler stalled: {} running, {} waiting, {} of {} blocks available, and nothing "
               "to plan",
-              running(), waiting(), pool_.available(), pool_.size());
+              running(), waiting(), pool().available(), pool().size());
 }
 
 // Chooses, of the classes that can continue, the one that was served longest ago; of several the
@@ -118,8 +118,8 @@ bool Scheduler::reserve_decodes(StepBuild& step, StepPlan& plan) {
     if (sequence.state == State::kLeaving) continue;
     if (sequence.state == State::kDecoding && sequence.batch_class == step.batch_class &&
         can_go_on(sequence)) {
-      if (sequence.blocks.size() * options_.block_size <= sequence.num_computed_tokens) {
-        if (step.ahead && pool_.available() == 0) return false;
+      if (kv_.capacity(sequence.table) <= sequence.num_computed_tokens) {
+        if (step.ahead && !kv_.can_append()) return false;
         if (!reserve_decode_block(handle, plan)) break;  // it preempted itself
       }
       decodes_.push_back(handle);
@@ -130,12 +130,12 @@ bool Scheduler::reserve_decodes(StepBuild& step, StepPlan& plan) {
 }
 
 bool Scheduler::reserve_decode_block(Handle handle, StepPlan& plan) {
-  while (pool_.available() == 0) {
+  while (!kv_.can_append()) {
     const Handle youngest = mutated(Mutant::kPreemptOldest) ? order_.front() : order_.back();
     preempt(youngest, plan);
     if (youngest == handle) return false;
   }
-  take_block(sequences_[handle]);
+  kv_.append(sequences_[handle].table, sequences_[handle].id);
   return true;
 }
 
@@ -205,12 +205,11 @@ void Scheduler::reserve_drafts(StepBuild& step, std::uint32_t max_drafts) {
                                      sequence.final_length - sequence.num_tokens - 1, max_drafts});
     if (drafts == 0) continue;
     const bool could_grow = needs_more_blocks(sequence);
-    const std::uint32_t wanted =
-        kv::blocks_for(sequence.num_computed_tokens + 1 + drafts, options_.block_size);
-    while (sequence.blocks.size() < wanted && pool_.available() > 0) take_block(sequence);
+    const std::uint32_t wanted = sequence.num_computed_tokens + 1 + drafts;
+    while (kv_.capacity(sequence.table) < wanted && kv_.can_append())
+      kv_.append(sequence.table, sequence.id);
     if (could_grow && !needs_more_blocks(sequence)) --step.may_grow;
-    const auto capacity = static_cast<std::uint32_t>(sequence.blocks.size()) * options_.block_size;
-    drafts = std::min(drafts, capacity - sequence.num_computed_tokens - 1);
+    drafts = std::min(drafts, kv_.capacity(sequence.table) - sequence.num_computed_tokens - 1);
     drafts_[i] = drafts;
     max_drafts -= drafts;
     step.budget -= drafts;
@@ -250,7 +249,7 @@ void Scheduler::admit_waiting(StepBuild& step, StepPlan& plan) {
   while (!step.prefill_full && step.budget > 0) {
     const HeadCheck next = check_head(step.batch_class, step.may_grow);
     if (!next.can_admit) return;
-    const std::uint32_t first = next.cached_blocks * options_.block_size;
+    const std::uint32_t first = next.cached_tokens;
     const std::uint32_t tokens = chunk(step, first, sequences_[next.handle].num_tokens - first);
     if (tokens == 0) return;
     admit(next, plan);
@@ -302,7 +301,7 @@ void Scheduler::emit_rows(const StepBuild& step, StepPlan& plan) {
   }
   for (const Chunk& chunk : chunks_) {
     Sequence& sequence = sequences_[chunk.handle];
-    Row& row = emit_row(plan, sequence, chunk.tokens);
+    Row& row = emit_row(plan, sequence, chunk.tokens, sequence.prefill_end);
     sequence.num_computed_tokens += chunk.tokens;
     row.final_chunk = row.sampled = sequence.num_computed_tokens == sequence.prefill_end;
     if (row.sampled) {
@@ -315,7 +314,7 @@ void Scheduler::emit_rows(const StepBuild& step, StepPlan& plan) {
   plan.prefill_tokens = step.load.prefill_tokens;
   for (std::size_t i = 0; i < decodes_.size(); ++i) {
     Sequence& sequence = sequences_[decodes_[i]];
-    Row& row = emit_row(plan, sequence, 1 + drafts_[i]);
+    Row& row = emit_row(plan, sequence, 1 + drafts_[i], 0);
     row.drafts = drafts_[i];
     row.sampled = true;
     ++sequence.pending;
@@ -326,15 +325,20 @@ void Scheduler::emit_rows(const StepBuild& step, StepPlan& plan) {
   plan.tokens = options_.max_num_batched_tokens - step.budget;
 }
 
-Row& Scheduler::emit_row(StepPlan& plan, Sequence& sequence, std::uint32_t tokens) {
+// `end`: of the prefill that the row is a part of; 0: a decode row.
+Row& Scheduler::emit_row(StepPlan& plan, Sequence& sequence, std::uint32_t tokens,
+                         std::uint32_t end) {
   Row& row = plan.rows.emplace_back();
   row.sequence = sequence.id;
   row.slot = sequence.slot;
   row.first_position = sequence.num_computed_tokens;
   row.tokens = tokens;
   row.blocks =
-      std::span(sequence.blocks)
-          .first(kv::blocks_for(sequence.num_computed_tokens + tokens, options_.block_size));
+      std::span(sequence.table.blocks).first(kv_.blocks_for(sequence.num_computed_tokens + tokens));
+  row.load = kv_.state_to_load(sequence.table, row.first_position);
+  row.first_save = static_cast<std::uint32_t>(plan.saves.size());
+  kv_.plan_saves(sequence.table, sequence.id, row.first_position, tokens, end, plan.saves);
+  row.saves = static_cast<std::uint32_t>(plan.saves.size()) - row.first_save;
   ++sequence.in_flight;
   sequence.next_drafts = 0;
   return row;
@@ -358,8 +362,7 @@ Scheduler::HeadCheck Scheduler::check_head(std::uint32_t batch_class, std::uint3
   if (preempted_now && !mutated(Mutant::kReadmitAtOnce)) return {};
   const AdmissionCost cost = admission_cost(sequences_[head->handle]);
   std::uint64_t slots = order_.size() + 1;
-  std::uint64_t blocks =
-      std::uint64_t{cost.fresh} + cost.revived + std::uint64_t{options_.watermark} * may_grow;
+  std::uint64_t blocks = std::uint64_t{cost.fresh} + cost.revived + watermark_blocks(may_grow);
   // Older heads of other classes keep the slots and blocks of their admission.
   waiting_.for_each_head(fair_, [&](std::uint32_t other, const WaitingQueue::Entry& its) {
     if (other == batch_class || head->key < its.key) return;
@@ -367,25 +370,15 @@ Scheduler::HeadCheck Scheduler::check_head(std::uint32_t batch_class, std::uint3
     blocks += admission_cost(sequences_[its.handle]).fresh;
   });
   if (mutated(Mutant::kPartOfTheBlocks)) blocks = 1;
-  const bool can_admit = slots <= options_.max_num_seqs && blocks <= pool_.available();
-  return {can_admit, head->handle, cost.cached_blocks};
+  const bool can_admit = slots <= options_.max_num_seqs && blocks <= pool().available();
+  return {can_admit, head->handle, cost.cached_tokens};
 }
 
-Scheduler::AdmissionCost Scheduler::admission_cost(Sequence& sequence) const {
-  AdmissionCost cost;
-  if (options_.prefix_cache) {
-    // The last token is always computed: it gives the logits.
-    const std::uint32_t last = mutated(Mutant::kLastBlockIsAHit) ? 0 : 1;
-    const std::uint32_t max_cached = (sequence.num_tokens - last) / options_.block_size;
-    for (; cost.cached_blocks < max_cached; ++cost.cached_blocks) {
-      const std::optional<kv::BlockId> block = find_block(sequence, cost.cached_blocks);
-      if (!block) break;
-      cost.revived += pool_.references(*block) == 0 ? 1 : 0;
-    }
-  }
+Scheduler::AdmissionCost Scheduler::admission_cost(Sequence& sequence) {
+  const kv::KvManager::Hit hit = kv_.hit(sequence.table, sequence.num_tokens);
   const std::uint32_t positions = std::min(sequence.num_tokens + 1, positions_needed(sequence));
-  cost.fresh = kv::blocks_for(positions, options_.block_size) - cost.cached_blocks;
-  return cost;
+  return {hit.blocks * options_.block_size, hit.revived,
+          kv_.blocks_for(positions) - hit.blocks * kv_.groups()};
 }
 
 std::uint32_t Scheduler::count_may_grow() const {
@@ -411,11 +404,12 @@ bool Scheduler::preempt_for_priority(bool ahead, StepPlan& plan) {
   const AdmissionCost cost = admission_cost(urgent);
   // More blocks may be withheld than are free.
   std::int64_t available =
-      std::int64_t{pool_.free()} + pool_.cached() - std::int64_t{pool_.withheld()};
+      std::int64_t{pool().free()} + pool().cached() - std::int64_t{pool().withheld()};
   std::size_t chosen = 0;
   const auto fits = [&] {
     return order_.size() - chosen < options_.max_num_seqs &&
-           std::int64_t{cost.fresh} + cost.revived + std::int64_t{options_.watermark} * may_grow <=
+           std::int64_t{cost.fresh} + cost.revived +
+                   static_cast<std::int64_t>(watermark_blocks(may_grow)) <=
                available;
   };
   for (std::size_t last = order_.size(); !fits(); --last) {
@@ -425,17 +419,19 @@ bool Scheduler::preempt_for_priority(bool ahead, StepPlan& plan) {
     if (candidate.priority <= urgent.priority || candidate.key < urgent.key) return true;
     ++chosen;
     may_grow -= needs_more_blocks(candidate) ? 1 : 0;
-    for (std::uint32_t i = 0; i < candidate.blocks.size(); ++i) {
+    const std::vector<kv::BlockId>& its = candidate.table.blocks;
+    for (std::size_t i = 0; i < its.size(); ++i) {
+      if (its[i] == kv::kNoBlock) continue;
       // Holders of a shared block have it at the same index. It is freed with its last holder, and
       // gives no capacity if the urgent sequence shares it too.
-      const auto holders = std::count_if(
-          order_.begin() + static_cast<std::ptrdiff_t>(last - 1), order_.end(), [&](Handle other) {
-            const auto& blocks = sequences_[other].blocks;
-            return sequences_[other].state != State::kLeaving && i < blocks.size() &&
-                   blocks[i] == candidate.blocks[i];
-          });
-      if (holders != pool_.references(candidate.blocks[i])) continue;
-      if (i >= cost.cached_blocks || find_block(urgent, i) != candidate.blocks[i]) ++available;
+      const auto holders = std::count_if(order_.begin() + static_cast<std::ptrdiff_t>(last - 1),
+                                         order_.end(), [&](Handle other) {
+                                           const auto& blocks = sequences_[other].table.blocks;
+                                           return sequences_[other].state != State::kLeaving &&
+                                                  i < blocks.size() && blocks[i] == its[i];
+                                         });
+      if (holders != pool().references(its[i])) continue;
+      if (!kv_.shares(i, its[i])) ++available;
     }
   }
   if (ahead) return false;

@@ -13,20 +13,29 @@ using observe::EventKind;
 
 constexpr std::uint32_t kNoHandle = std::numeric_limits<std::uint32_t>::max();
 
+kv::KvOptions kv_options(const SchedulerOptions& options) {
+  return {.block_size = options.block_size,
+          .blocks = options.kv_blocks,
+          .slots = options.max_num_seqs,
+          .prefix_cache = options.prefix_cache,
+          .groups = options.groups,
+          .has_states = options.has_states,
+          .saved_states = options.saved_states,
+          .state_interval = options.state_interval};
+}
+
 }  // namespace
 
 Scheduler::Scheduler(const SchedulerOptions& options, observe::EventLog* log)
     : options_(options),
       log_(log),
-      pool_(options.kv_blocks, options.block_size, options.prefix_cache),
+      kv_(kv_options(options), log),
       slots_(options.max_num_seqs, kNoHandle),
-      last_tokens_(options.prefix_cache ? std::size_t{options.max_num_seqs} * options.block_size
-                                        : 0),
-      chains_(options.prefix_cache ? options.max_num_seqs : 0),
       waiting_(options.policy == Policy::kFair) {
   assert(options.max_num_seqs > 0 && options.max_num_batched_tokens > 0);
   assert(options.block_size > 0 && options.max_context > 0);
-  assert(kv::blocks_for(options.max_context, options.block_size) <= options.kv_blocks);
+  assert(kv_.blocks_for(options.max_context) <= options.kv_blocks);
+  assert(!options.has_states || options.speculative_tokens == 0);
   assert(options.min_prefill_tokens > 0 && options.prefill_interval > 0);
   order_.reserve(options.max_num_seqs);
   decodes_.reserve(options.max_num_seqs);
@@ -75,10 +84,7 @@ Status Scheduler::add(const SequenceSpec& spec) {
   sequence.batch_class = spec.batch_class;
   sequence.tenant = spec.tenant;
   sequence.priority = spec.priority;
-  if (options_.prefix_cache) {
-    sequence.tokens.assign(spec.prompt.begin(), spec.prompt.end());
-    sequence.hashes.push_back(spec.root);
-  }
+  kv_.arrive(sequence.table, spec.prompt, spec.root);
   handles_.emplace(spec.id, handle);
   ++class_of(spec.batch_class).alive;
   if (options_.policy == Policy::kFair) fair_.enter(spec.tenant);
@@ -105,7 +111,7 @@ void Scheduler::cancel(SequenceId id) {
 }
 
 void Scheduler::withhold_blocks(std::uint32_t blocks) {
-  pool_.withhold(blocks);
+  kv_.pool().withhold(blocks);
   note(EventKind::kWithhold, 0, blocks);
 }
 
@@ -160,11 +166,9 @@ bool Scheduler::commit_row(const Row& row, const RowResult& outcome,
   const bool ends =
       row.sampled && (outcome.finished || sequence.num_tokens == sequence.final_length);
   note(EventKind::kAccept, row.sequence, outcome.new_tokens, computed, ends ? 1 : 0);
-  if (options_.prefix_cache && !decode) index_prefill(sequence, computed);
-  for (std::size_t i = 0; i < new_tokens.size(); ++i) {
-    append_token(sequence, sequence.num_tokens - static_cast<std::uint32_t>(new_tokens.size() - i),
-                 new_tokens[i]);
-  }
+  kv_.commit(sequence.table, sequence.id, computed,
+             sequence.num_tokens - static_cast<std::uint32_t>(new_tokens.size()), new_tokens,
+             !decode);
   if (!ends) return false;
   note(EventKind::kFinish, row.sequence, sequence.num_tokens - sequence.prompt);
   end(handle);
@@ -176,34 +180,21 @@ void Scheduler::admit(const HeadCheck& head, StepPlan& plan) {
   Sequence& sequence = sequences_[head.handle];
   waiting_.erase({sequence.key, head.handle}, sequence.batch_class, sequence.tenant);
   const auto slot = std::find(slots_.begin(), slots_.end(), kNoHandle);
-  assert(slot != slots_.end() && sequence.blocks.empty());
+  assert(slot != slots_.end());
   *slot = head.handle;
   sequence.slot = static_cast<std::uint32_t>(slot - slots_.begin());
   sequence.state = State::kPrefilling;
   sequence.prefill_end = mutated(Mutant::kPromptOnlyTarget) ? sequence.prompt : sequence.num_tokens;
-  sequence.num_computed_tokens = head.cached_blocks * options_.block_size;
-  sequence.indexed = head.cached_blocks;
+  sequence.num_computed_tokens = head.cached_tokens;
   note(EventKind::kAdmit, sequence.id, sequence.slot, sequence.num_computed_tokens,
        sequence.preempted ? 1 : 0);
-
+  std::uint32_t held = sequence.num_tokens;
+  if (mutated(Mutant::kPartOfTheBlocks)) {
+    const std::uint32_t fit = pool().available() / kv_.groups() * options_.block_size;
+    held = std::min(held, head.cached_tokens + fit);
+  }
   // A running sequence allocates nothing later.
-  sequence.blocks.reserve(kv::blocks_for(positions_needed(sequence), options_.block_size));
-  if (options_.prefix_cache) {
-    chains_[sequence.slot].indexed = sequence.hashes[head.cached_blocks];
-    const std::uint32_t border = sequence.num_tokens / options_.block_size * options_.block_size;
-    std::copy(sequence.tokens.begin() + border, sequence.tokens.end(),
-              last_tokens(sequence).begin());
-  }
-  for (std::uint32_t i = 0; i < head.cached_blocks; ++i) {
-    const kv::BlockId block = *find_block(sequence, i);
-    pool_.share(block);
-    note(EventKind::kShareBlock, sequence.id, block, 0, i);
-    sequence.blocks.push_back(block);
-  }
-  while (sequence.blocks.size() < kv::blocks_for(sequence.num_tokens, options_.block_size)) {
-    if (mutated(Mutant::kPartOfTheBlocks) && pool_.available() == 0) break;
-    take_block(sequence);
-  }
+  kv_.admit(sequence.table, sequence.id, sequence.slot, held, positions_needed(sequence));
   order_.insert(std::upper_bound(
                     order_.begin(), order_.end(), sequence.key,
                     [&](const OrderKey& key, Handle other) { return key < sequences_[other].key; }),
@@ -229,7 +220,7 @@ void Scheduler::preempt(Handle handle, StepPlan& plan) {
   sequence.preempted = true;
   sequence.preempted_in_plan = plans_;
   sequence.next_drafts = 0;
-  if (options_.prefix_cache) collect_tokens(sequence);
+  kv_.keep_tokens(sequence.table, sequence.num_tokens);
   release(sequence);
   std::erase(order_, handle);
   if (mutated(Mutant::kBackOfTheQueue)) sequence.key.arrival = next_arrival_++;
@@ -258,15 +249,8 @@ void Scheduler::vacate(Handle handle) {
   unused_.push_back(handle);
 }
 
-// Frees slot and blocks, the last block first: the beginnings of sequences, which other sequences
-// may share, can be found longest.
 void Scheduler::release(Sequence& sequence) {
-  if (mutated(Mutant::kBlocksStay)) sequence.blocks.erase(sequence.blocks.begin());
-  for (auto block = sequence.blocks.rbegin(); block != sequence.blocks.rend(); ++block) {
-    pool_.release(*block);
-    note(EventKind::kReleaseBlock, sequence.id, *block);
-  }
-  sequence.blocks.clear();
+  kv_.release(sequence.table, sequence.id);
   slots_[sequence.slot] = kNoHandle;
 }
 
@@ -280,79 +264,6 @@ void Scheduler::forget(Handle handle) {
     batch_class = classes_.back();
     classes_.pop_back();
   }
-}
-
-void Scheduler::take_block(Sequence& sequence) {
-  const kv::BlockPool::Taken taken = pool_.allocate();
-  if (taken.dropped) note(EventKind::kDropBlock, sequence.id, taken.block);
-  note(EventKind::kTakeBlock, sequence.id, taken.block, 0,
-       static_cast<std::uint32_t>(sequence.blocks.size()));
-  sequence.blocks.push_back(taken.block);
-}
-
-// Appends the token at `position`; all positions before it are computed.
-void Scheduler::append_token(Sequence& sequence, std::uint32_t position, std::int32_t token) {
-  const std::span<std::int32_t> last = last_tokens(sequence);
-  const std::uint32_t offset = position % options_.block_size;
-  if (offset == 0 && sequence.indexed < position / options_.block_size) {
-    index_block(sequence, last, chains_[sequence.slot].next);
-  }
-  last[offset] = token;
-  if (offset + 1 == options_.block_size) {
-    Chain& chain = chains_[sequence.slot];
-    chain.next = kv::chain_hash(chain.indexed, last);
-    pool_.prefetch(chain.next);
-  }
-}
-
-// Collects the output tokens since the last admission, from indexed blocks and last_tokens_.
-void Scheduler::collect_tokens(Sequence& sequence) {
-  while (sequence.tokens.size() < sequence.num_tokens) {
-    const auto at = static_cast<std::uint32_t>(sequence.tokens.size());
-    const std::uint32_t block = at / options_.block_size;
-    const std::span<const std::int32_t> from =
-        block < sequence.indexed ? pool_.tokens(sequence.blocks[block]) : last_tokens(sequence);
-    const std::uint32_t first = at % options_.block_size;
-    const std::uint32_t count = std::min(options_.block_size - first, sequence.num_tokens - at);
-    const auto part = from.subspan(first, count);
-    sequence.tokens.insert(sequence.tokens.end(), part.begin(), part.end());
-  }
-}
-
-// Indexes full, computed blocks up to prefill_end.
-void Scheduler::index_prefill(Sequence& sequence, std::uint32_t computed) {
-  while (sequence.indexed < computed / options_.block_size) {
-    const auto tokens = block_tokens(sequence, sequence.indexed);
-    index_block(sequence, tokens, kv::chain_hash(chains_[sequence.slot].indexed, tokens));
-  }
-}
-
-// Indexes the next block, which holds `tokens`.
-void Scheduler::index_block(Sequence& sequence, std::span<const std::int32_t> tokens,
-                            const kv::BlockHash& hash) {
-  kv::BlockHash& before = chains_[sequence.slot].indexed;
-  const kv::BlockId block = sequence.blocks[sequence.indexed++];
-  if (pool_.index(block, before, hash, tokens)) note(EventKind::kIndexBlock, sequence.id, block);
-  before = hash;
-}
-
-// Extends hashes to [0 .. blocks].
-void Scheduler::extend_hashes(Sequence& sequence, std::uint32_t blocks) const {
-  while (sequence.hashes.size() <= blocks) {
-    const auto i = static_cast<std::uint32_t>(sequence.hashes.size() - 1);
-    sequence.hashes.push_back(kv::chain_hash(sequence.hashes.back(), block_tokens(sequence, i)));
-  }
-}
-
-std::span<const std::int32_t> Scheduler::block_tokens(const Sequence& sequence,
-                                                      std::uint32_t i) const {
-  return std::span(sequence.tokens)
-      .subspan(std::size_t{i} * options_.block_size, options_.block_size);
-}
-
-std::optional<kv::BlockId> Scheduler::find_block(Sequence& sequence, std::uint32_t i) const {
-  extend_hashes(sequence, i + 1);
-  return pool_.find(sequence.hashes[i], sequence.hashes[i + 1], block_tokens(sequence, i));
 }
 
 Scheduler::BatchClass& Scheduler::class_of(std::uint32_t id) {

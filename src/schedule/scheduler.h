@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "kv/block_pool.h"
+#include "kv/kv_manager.h"
 #include "observe/event_log.h"
 #include "schedule/step_cost.h"
 #include "schedule/step_plan.h"
@@ -29,12 +29,19 @@ struct SchedulerOptions {
   std::uint32_t long_prefill_token_threshold = 0;
   std::uint32_t block_size = 16;
   std::uint32_t kv_blocks = 0;
-  std::uint32_t max_context = 0;  // positions of a sequence; at most kv_blocks * block_size
+  std::uint32_t max_context = 0;  // positions of a sequence; kv_blocks hold them in every group
   std::uint32_t max_waiting = 1024;
 
   bool mixed = true;  // false: a step has prefill rows or decode rows, never both
   bool prefix_cache = false;
   std::uint32_t speculative_tokens = 0;  // draft tokens per decode row, at most
+
+  // What the model's layers keep of a sequence; see kv::KvOptions. Layers with states have no draft
+  // tokens.
+  std::vector<kv::CacheGroup> groups = {{}};
+  bool has_states = false;
+  std::uint32_t saved_states = 0;
+  std::uint32_t state_interval = 32;
 
   bool whole_prompts = false;  // a prompt is computed in one step; it fits max_num_batched_tokens
   // A chunk that does not reach the prompt's end is cut to a multiple of this; 0: the larger of 64
@@ -114,8 +121,9 @@ class Scheduler {
   bool idle() const { return order_.empty() && waiting_.size() == 0 && in_flight_ == 0; }
   std::uint64_t preemptions() const { return preemptions_; }
   std::uint64_t recomputed_tokens() const { return recomputed_tokens_; }
-  const kv::BlockPool& pool() const { return pool_; }
-  kv::BlockPool& pool() { return pool_; }
+  const kv::KvManager& kv() const { return kv_; }
+  const kv::BlockPool& pool() const { return kv_.pool(); }
+  kv::BlockPool& pool() { return kv_.pool(); }
 
  private:
   using Handle = WaitingQueue::Handle;
@@ -142,14 +150,8 @@ class Scheduler {
     std::uint32_t final_length = 0;         // tokens at its last possible end
     std::uint32_t next_drafts = 0;
     std::uint32_t batch_class = 0;
-    std::vector<kv::BlockId> blocks;
+    kv::BlockTable table;
 
-    // With a prefix cache: its tokens at the last admission. Later output tokens are in the index,
-    // block by block, and in last_tokens_.
-    std::vector<std::int32_t> tokens;
-    // hashes[0] is the root, hashes[i] stands for i full blocks; extended on demand.
-    std::vector<kv::BlockHash> hashes;
-    std::uint32_t indexed = 0;  // blocks that were given to the index
     std::uint32_t tenant = 0;
     OrderKey key;
     std::int32_t priority = 0;
@@ -167,12 +169,6 @@ class Scheduler {
     OrderKey rotation = {std::numeric_limits<std::int64_t>::min(), 0};
   };
 
-  // Hashes of a sequence that holds a slot.
-  struct Chain {
-    kv::BlockHash indexed;  // of the blocks that were given to the index
-    kv::BlockHash next;     // ... and of the block after them, once it is full
-  };
-
   // A prefill row of the step under construction.
   struct Chunk {
     Handle handle = 0;
@@ -181,7 +177,7 @@ class Scheduler {
 
   // Blocks that the admission of a sequence takes.
   struct AdmissionCost {
-    std::uint32_t cached_blocks = 0;  // found in the index
+    std::uint32_t cached_tokens = 0;  // found in the index
     std::uint32_t revived = 0;        // cached blocks without a holder
     std::uint32_t fresh = 0;          // further blocks, capacity for one more token included
   };
@@ -190,7 +186,7 @@ class Scheduler {
   struct HeadCheck {
     bool can_admit = false;
     Handle handle = 0;
-    std::uint32_t cached_blocks = 0;
+    std::uint32_t cached_tokens = 0;
   };
 
   // The step under construction.
@@ -225,14 +221,17 @@ class Scheduler {
   std::uint32_t chunk(const StepBuild& step, std::uint32_t first, std::uint32_t remaining) const;
   void take_chunk(StepBuild& step, Handle handle, std::uint32_t tokens);
   void emit_rows(const StepBuild& step, StepPlan& plan);
-  Row& emit_row(StepPlan& plan, Sequence& sequence, std::uint32_t tokens);
+  Row& emit_row(StepPlan& plan, Sequence& sequence, std::uint32_t tokens, std::uint32_t end);
   void note_row(const Row& row);
 
   // Admission.
   bool preempt_for_priority(bool ahead, StepPlan& plan);
   std::uint32_t count_may_grow() const;
+  std::uint64_t watermark_blocks(std::uint32_t may_grow) const {
+    return std::uint64_t{options_.watermark} * may_grow * kv_.groups();
+  }
   HeadCheck check_head(std::uint32_t batch_class, std::uint32_t may_grow);
-  AdmissionCost admission_cost(Sequence& sequence) const;
+  AdmissionCost admission_cost(Sequence& sequence);
   void admit(const HeadCheck& head, StepPlan& plan);
 
   void preempt(Handle handle, StepPlan& plan);
@@ -242,24 +241,11 @@ class Scheduler {
   void vacate(Handle handle);
   void release(Sequence& sequence);
   void forget(Handle handle);
-  void take_block(Sequence& sequence);
-  void append_token(Sequence& sequence, std::uint32_t position, std::int32_t token);
-  void collect_tokens(Sequence& sequence);
-  void index_prefill(Sequence& sequence, std::uint32_t computed);
-  void index_block(Sequence& sequence, std::span<const std::int32_t> tokens,
-                   const kv::BlockHash& hash);
-  std::span<std::int32_t> last_tokens(const Sequence& sequence) {
-    return std::span(last_tokens_)
-        .subspan(std::size_t{sequence.slot} * options_.block_size, options_.block_size);
-  }
-  void extend_hashes(Sequence& sequence, std::uint32_t blocks) const;
-  std::span<const std::int32_t> block_tokens(const Sequence& sequence, std::uint32_t i) const;
-  std::optional<kv::BlockId> find_block(Sequence& sequence, std::uint32_t i) const;
   std::uint32_t positions_needed(const Sequence& sequence) const {
     return sequence.final_length - 1;
   }
   bool needs_more_blocks(const Sequence& sequence) const {
-    return sequence.blocks.size() < kv::blocks_for(positions_needed(sequence), options_.block_size);
+    return kv_.capacity(sequence.table) < positions_needed(sequence);
   }
   BatchClass& class_of(std::uint32_t id);
 
@@ -270,7 +256,7 @@ class Scheduler {
 
   SchedulerOptions options_;
   observe::EventLog* log_;
-  kv::BlockPool pool_;
+  kv::KvManager kv_;
   StepCost cost_;
 
   std::vector<Sequence> sequences_;  // by handle
@@ -278,9 +264,6 @@ class Scheduler {
   std::unordered_map<SequenceId, Handle> handles_;
   std::vector<Handle> order_;  // sequences that hold a slot, by key
   std::vector<Handle> slots_;  // by slot; kNoHandle: free
-  // [slot][position % block_size]: contiguous, since a step touches them for all decode rows.
-  std::vector<std::int32_t> last_tokens_;
-  std::vector<Chain> chains_;  // by slot
   WaitingQueue waiting_;
   FairShare fair_;
   std::vector<BatchClass> classes_;

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "kv/block_pool.h"
+#include "kv/kv_manager.h"
 
 namespace dovetail::schedule {
 
@@ -23,8 +23,14 @@ struct Row {
   bool final_chunk = false;
   // Its logits give new tokens: final chunks and decode rows.
   bool sampled = false;
-  // The block table, for first_position + tokens positions. Valid until the plan's commit.
+  // The block table, [block][group], for first_position + tokens positions; kNoBlock behind
+  // windows. Valid until the plan's commit.
   std::span<const kv::BlockId> blocks;
+  // For layers with states: the saved one that the row begins with, or kNoBlock; and those of
+  // StepPlan::saves that it saves, in order of their positions.
+  kv::BlockId load = kv::kNoBlock;
+  std::uint32_t first_save = 0;
+  std::uint32_t saves = 0;
 
   // Rows of logits, one for each of the row's last tokens.
   std::uint32_t logit_rows() const { return sampled ? drafts + 1 : 0; }
@@ -48,6 +54,7 @@ struct StepPlan {
   std::uint32_t drafts = 0;  // over all rows
   std::vector<Admission> admitted;
   std::vector<SequenceId> preempted;  // lost slot and blocks; none of them is in `admitted`
+  std::vector<kv::SavedState> saves;  // by row
 
   std::uint32_t decode_rows() const {
     return static_cast<std::uint32_t>(rows.size()) - prefill_rows;
@@ -58,6 +65,7 @@ struct StepPlan {
     prefill_rows = tokens = prefill_tokens = drafts = 0;
     admitted.clear();
     preempted.clear();
+    saves.clear();
   }
 };
 

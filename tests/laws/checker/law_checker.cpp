@@ -69,6 +69,10 @@ void LawChecker::see(const Event& event) {
     case EventKind::kCommit:
       end_commit(event);
       break;
+    case EventKind::kLoadState:
+    case EventKind::kSaveState:
+    case EventKind::kIndexState:
+    case EventKind::kDropState:
     case EventKind::kForward:
     case EventKind::kForwarded:
     case EventKind::kSampled:

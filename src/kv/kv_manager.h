@@ -1,0 +1,169 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "kv/block_pool.h"
+#include "kv/cache_groups.h"
+#include "observe/event_log.h"
+
+namespace dovetail::kv {
+
+// In a block table: behind a window, nothing is held. As a state: none.
+inline constexpr BlockId kNoBlock = std::numeric_limits<BlockId>::max();
+
+struct KvOptions {
+  std::uint32_t block_size = 16;
+  std::uint32_t blocks = 0;
+  std::uint32_t slots = 1;  // sequences that hold blocks at a time, at most
+  bool prefix_cache = false;
+  std::vector<CacheGroup> groups = {{}};
+  // The layers keep a state per slot, so that a prefix hit needs a saved one. With a prefix cache:
+  // saved states at most, and the distance of those within a sequence, in blocks (at least 1).
+  bool has_states = false;
+  std::uint32_t saved_states = 0;
+  std::uint32_t state_interval = 32;
+};
+
+// A saved state of a sequence: that after so many positions.
+struct SavedState {
+  std::uint32_t positions = 0;  // a multiple of the block size
+  BlockId state = kNoBlock;
+  bool operator==(const SavedState&) const = default;
+};
+
+// What one sequence holds, and what it can be found by. Owned by the sequence's scheduler; only a
+// KvManager changes it.
+struct BlockTable {
+  // [block][group]: of the positions from 0 on.
+  std::vector<BlockId> blocks;
+  std::uint32_t slot = 0;
+  std::uint32_t indexed = 0;  // blocks of each group that were given to the index
+  // With a prefix cache: the tokens at the last admission. Later ones are in the index, block by
+  // block, and with the slot.
+  std::vector<std::int32_t> tokens;
+  // hashes[0] is the root, hashes[i] stands for i full blocks; extended on demand.
+  std::vector<BlockHash> hashes;
+};
+
+// The cache's books: block tables, their growth, sharing and release, windows, saved states and
+// prefix hits. Which sequence gets, waits or gives way is the scheduler's to say. A pure state
+// machine without clock, thread or I/O. All methods with a table take its sequence's id, for the
+// log. README.md has the contract.
+class KvManager {
+ public:
+  // `log`, where there is one, must outlive the manager.
+  explicit KvManager(const KvOptions& options, observe::EventLog* log = nullptr);
+
+  const KvOptions& options() const { return options_; }
+  const BlockPool& pool() const { return pool_; }
+  BlockPool& pool() { return pool_; }
+  const BlockPool& states() const { return states_; }
+  std::uint32_t groups() const { return static_cast<std::uint32_t>(options_.groups.size()); }
+
+  // Blocks of all groups for so many positions.
+  std::uint32_t blocks_for(std::uint32_t positions) const {
+    return groups() * kv::blocks_for(positions, options_.block_size);
+  }
+  // Positions that the table's blocks hold.
+  std::uint32_t capacity(const BlockTable& table) const {
+    return static_cast<std::uint32_t>(table.blocks.size()) / groups() * options_.block_size;
+  }
+
+  // Prepares the table of a sequence that arrives. With a prefix cache: its tokens (copied), and
+  // the root of its hashes.
+  void arrive(BlockTable& table, std::span<const std::int32_t> tokens, const BlockHash& root) const;
+
+  // What the cache has of a sequence of `tokens` tokens, the last of which is always computed.
+  struct Hit {
+    std::uint32_t blocks = 0;   // of each group
+    std::uint32_t revived = 0;  // cached blocks without a holder among them
+    BlockId state = kNoBlock;   // after those blocks
+    std::uint32_t branch = 0;   // blocks that would be found if all states were saved
+  };
+  Hit hit(BlockTable& table, std::uint32_t tokens);
+  // Whether the last hit() shares this block, at this place of a table's blocks.
+  bool shares(std::size_t place, BlockId block) const {
+    return place < found_.size() && found_[place] == block;
+  }
+
+  // Gives a sequence its slot, what hit() found, and blocks for `tokens` positions, which may grow
+  // to `most` without an allocation of memory. Requires available() for hit().revived and the rest.
+  void admit(BlockTable& table, std::uint64_t id, std::uint32_t slot, std::uint32_t tokens,
+             std::uint32_t most);
+
+  // Takes a block of every group; requires that so many are available().
+  bool can_append() const { return pool_.available() >= groups(); }
+  void append(BlockTable& table, std::uint64_t id);
+
+  // Appends to `saves` the states that a row of positions [first, first + tokens) saves, in order.
+  // `end`: the tokens of its prefill, or 0 for a decode row. Fewer where all places are in use.
+  void plan_saves(BlockTable& table, std::uint64_t id, std::uint32_t first, std::uint32_t tokens,
+                  std::uint32_t end, std::vector<SavedState>& saves);
+  // The saved state that a row from `first` on begins with. It stays until the commit of that row.
+  BlockId state_to_load(const BlockTable& table, std::uint32_t first) const {
+    if (loads_.empty() || loads_[table.slot].positions != first) return kNoBlock;
+    return loads_[table.slot].state;
+  }
+
+  // A row is computed, up to `computed` positions: its full blocks can be found, new_tokens (with
+  // a prefix cache) are appended after the `tokens` known before, and what is behind the windows is
+  // released.
+  void commit(BlockTable& table, std::uint64_t id, std::uint32_t computed, std::uint32_t tokens,
+              std::span<const std::int32_t> new_tokens, bool prefill);
+  // Before release(): keeps all `tokens` tokens with the table, for the next admission.
+  void keep_tokens(BlockTable& table, std::uint32_t tokens);
+  // Releases slot and blocks, the last block first: the beginnings of sequences, which others may
+  // share, can be found longest. No row of it may be in flight.
+  void release(BlockTable& table, std::uint64_t id);
+
+ private:
+  // Hashes of a sequence that holds a slot.
+  struct Chain {
+    BlockHash indexed;  // of the blocks that were given to the index
+    BlockHash next;     // ... and of the block after them, once it is full
+  };
+
+  std::optional<BlockId> find(BlockTable& table, std::size_t group, std::uint32_t i) const;
+  std::optional<BlockId> find_state(BlockTable& table, std::uint32_t edge) const;
+  void extend_hashes(BlockTable& table, std::uint32_t blocks) const;
+  std::span<const std::int32_t> block_tokens(const BlockTable& table, std::uint32_t i) const;
+  std::span<std::int32_t> last_tokens(const BlockTable& table) {
+    return std::span(last_tokens_)
+        .subspan(std::size_t{table.slot} * options_.block_size, options_.block_size);
+  }
+  void append_token(BlockTable& table, std::uint64_t id, std::uint32_t position,
+                    std::int32_t token);
+  void index_block(BlockTable& table, std::uint64_t id, std::span<const std::int32_t> tokens,
+                   const BlockHash& hash);
+  void slide(BlockTable& table, std::uint64_t id, std::uint32_t computed);
+  void release_block(BlockTable& table, std::uint64_t id, std::size_t place);
+  void end_load(BlockTable& table);
+  bool wants_save(const BlockTable& table, std::uint32_t edge, std::uint32_t end) const;
+
+  void note(observe::EventKind kind, std::uint64_t id, std::uint32_t a, std::uint32_t b = 0,
+            std::uint32_t c = 0) {
+    if (log_ != nullptr) log_->write(kind, id, a, b, c);
+  }
+
+  KvOptions options_;
+  observe::EventLog* log_;
+  bool has_windows_ = false;
+  BlockPool pool_;
+  BlockPool states_;
+
+  // [slot][position % block_size]: contiguous, since a step touches them for all decode rows.
+  std::vector<std::int32_t> last_tokens_;
+  std::vector<Chain> chains_;            // by slot
+  std::vector<std::uint32_t> behind_;    // [slot][group]: blocks that were released
+  std::vector<SavedState> loads_;        // by slot: of the first row
+  std::vector<std::uint32_t> branches_;  // by slot: an edge that other sequences share; 0: none
+  std::vector<std::vector<SavedState>> saves_;  // by slot: of rows in flight, in order
+  std::vector<BlockId> found_;                  // by the last hit(), as in a table
+};
+
+}  // namespace dovetail::kv

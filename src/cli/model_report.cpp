@@ -132,12 +132,12 @@ Result<ModelReport> report_model(const load::ModelSource& source, const EngineOp
   memory.options = resolved->options;
   const std::uint64_t block = resolved->cache_shape.block_bytes();
   const std::uint64_t blocks = memory.options.kv_blocks;
-  const std::uint64_t sequence_blocks =
-      (memory.options.max_context + kernels::kBlockSize - 1) / kernels::kBlockSize;
   memory.cache_token = block / kernels::kBlockSize;
-  memory.cache_sequence = sequence_blocks * block;
+  memory.cache_sequence = resolved->cache_shape.sequence_bytes(memory.options.max_context);
   memory.cache = blocks * block;
-  memory.full_sequences = blocks / std::max<std::uint64_t>(sequence_blocks, 1);
+  memory.full_sequences = memory.cache / std::max<std::uint64_t>(memory.cache_sequence, 1);
+  memory.states = (std::uint64_t{memory.options.max_num_seqs} + memory.options.saved_states) *
+                  resolved->cache_shape.state_floats() * sizeof(float);
   memory.scratch = scratch_bytes(source.config, memory.options);
   return report;
 }

@@ -27,6 +27,7 @@ struct MemoryNeed {
   std::uint64_t cache_sequence = 0;  // a sequence of options.max_context positions
   std::uint64_t cache = 0;           // reserved: options.kv_blocks blocks
   std::uint64_t full_sequences = 0;  // of max_context positions that fit the cache at a time
+  std::uint64_t states = 0;          // of max_num_seqs sequences, and saved ones
   std::uint64_t scratch = 0;         // estimate: activations and logits of a full step
 };
 

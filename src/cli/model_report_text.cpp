@@ -47,9 +47,13 @@ std::string memory_part(const MemoryNeed& need) {
   text += row("", fmt::format("{} per position, {} per full sequence; {} full sequences fit",
                               show_bytes(need.cache_token), show_bytes(need.cache_sequence),
                               need.full_sequences));
+  if (need.states > 0)
+    text += row("  states", fmt::format("{}: {} sequences, {} saved", show_bytes(need.states),
+                                        options.max_num_seqs, options.saved_states));
   text += row("  scratch", fmt::format("about {} ({} tokens in a step)", show_bytes(need.scratch),
                                        options.max_num_batched_tokens));
-  text += row("  in all", "about " + show_bytes(need.weights + need.cache + need.scratch));
+  text += row("  in all",
+              "about " + show_bytes(need.weights + need.cache + need.states + need.scratch));
   return text;
 }
 

@@ -25,6 +25,7 @@ constexpr std::uint32_t kMaxBatchedTokens = 1U << 20;
 constexpr std::uint32_t kMaxBlocks = 1U << 30;
 constexpr std::uint32_t kMaxDrafts = 64;
 constexpr std::uint32_t kMaxSteps = 1U << 30;
+constexpr std::uint32_t kMaxSavedStates = 1024;  // that are kept without being asked for
 constexpr std::size_t kMaxEvents = std::size_t{1} << 26;
 constexpr std::uint32_t kAny = std::numeric_limits<std::uint32_t>::max();
 constexpr auto kBlock = static_cast<std::uint32_t>(kernels::kBlockSize);
@@ -72,6 +73,7 @@ Status check_ranges(const EngineOptions& options) {
                  std::min(kMaxDrafts, tokens - 1)},
            Range{"min_prefill_tokens", options.min_prefill_tokens, 1, kMaxBatchedTokens},
            Range{"prefill_interval", options.prefill_interval, 1, kMaxSteps},
+           Range{"state_interval", options.state_interval, 1, kMaxSteps},
            Range{"prefill_alignment", options.prefill_alignment, 0, kMaxBatchedTokens},
            Range{"ageing_steps", options.ageing_steps, 1, kMaxSteps},
            Range{"threads", options.threads, 0, kMaxThreads},
@@ -128,6 +130,22 @@ std::uint32_t longest_sequence(const load::ModelConfig& config) {
   return config.max_context + (config.has_logits ? 0 : 1);
 }
 
+// Positions, at most `context`, that a sequence can have in the cache when it is alone there:
+// groups with windows hold a part of them.
+std::uint32_t positions_of(const EngineOptions& options, const model::CacheShape& shape,
+                           std::uint32_t context) {
+  const schedule::SchedulerOptions scheduling = scheduler_options(options, shape);
+  std::uint32_t least = 0;
+  for (std::uint32_t most = context; least < most;) {
+    const std::uint32_t tried = most - (most - least) / 2;
+    const bool fits =
+        kv::blocks_alone(scheduling.groups, scheduling.block_size,
+                         schedule::longest_chunk(scheduling), tried) <= scheduling.kv_blocks;
+    fits ? least = tried : most = tried - 1;
+  }
+  return least;
+}
+
 // Fills in kv_blocks and max_context, which bound each other.
 Status resolve_cache(EngineOptions& options, const load::ModelSource& source,
                      const model::CacheShape& shape) {
@@ -137,6 +155,7 @@ Status resolve_cache(EngineOptions& options, const load::ModelSource& source,
   }
   const std::uint32_t context = options.max_context > 0 ? options.max_context : trained;
   const bool as_given = options.kv_blocks > 0;
+  const std::uint32_t most = kMaxBlocks / shape.groups();
   if (!as_given) {
     const std::uint64_t memory = options.kv_memory > 0 ? options.kv_memory : default_kv_memory();
     const std::uint64_t affordable = memory / shape.block_bytes();
@@ -149,10 +168,10 @@ Status resolve_cache(EngineOptions& options, const load::ModelSource& source,
     const std::uint64_t useful =
         std::uint64_t{options.max_num_seqs} * kv::blocks_for(context, kBlock);
     options.kv_blocks =
-        static_cast<std::uint32_t>(std::min<std::uint64_t>({useful, affordable, kMaxBlocks}));
+        static_cast<std::uint32_t>(std::min<std::uint64_t>({useful, affordable, most}));
     options.kv_memory = memory;
   }
-  if (const Status ok = check("kv_blocks", options.kv_blocks, 1, kMaxBlocks); !ok) return ok;
+  if (const Status ok = check("kv_blocks", options.kv_blocks, 1, most); !ok) return ok;
   const std::uint64_t states = options.max_num_seqs * std::uint64_t{shape.state_floats()} * 4;
   if (states > usable_memory()) {
     return fail(ErrorKind::kInvalid,
@@ -168,27 +187,43 @@ Status resolve_cache(EngineOptions& options, const load::ModelSource& source,
                 as_given ? "kv_blocks" : "kv_memory", options.kv_blocks, shape.block_bytes(),
                 memory, as_given ? memory / shape.block_bytes() : memory);
   }
-  const std::uint64_t positions = std::uint64_t{options.kv_blocks} * kBlock;
+  const std::uint32_t positions = positions_of(options, shape, context);
   if (options.max_context > positions) {
     return fail(ErrorKind::kInvalid,
                 "max_context: {} positions do not fit {} cache blocks of {}; expected at most {}, "
                 "or more kv_blocks or kv_memory",
                 options.max_context, options.kv_blocks, kBlock, positions);
   }
-  options.max_context = static_cast<std::uint32_t>(std::min<std::uint64_t>(context, positions));
+  options.max_context = std::min(context, positions);
   return {};
 }
 
-// What sequences with states cannot do yet: begin with what others computed, since a block says
-// nothing of the state at its end, and take tokens back.
+// Sequences with states cannot take tokens back. How many states are kept for others where that is
+// left open: a quarter of the cache's memory for them, as far as it goes.
 Status resolve_states(EngineOptions& options, const model::CacheShape& shape) {
-  if (shape.state_floats() == 0) return {};
-  options.prefix_cache = false;
-  if (options.speculative_tokens == 0) return {};
-  return fail(ErrorKind::kInvalid,
-              "speculative_tokens: {} for a model whose layers have states, expected 0: draft "
-              "tokens that turn out wrong could not be taken back",
-              options.speculative_tokens);
+  const std::uint64_t bytes = std::uint64_t{shape.state_floats()} * sizeof(float);
+  if (bytes == 0 || !options.prefix_cache) options.saved_states = 0;
+  if (bytes == 0) return {};
+  if (options.speculative_tokens > 0) {
+    return fail(ErrorKind::kInvalid,
+                "speculative_tokens: {} for a model whose layers have states, expected 0: draft "
+                "tokens that turn out wrong could not be taken back",
+                options.speculative_tokens);
+  }
+  if (!options.prefix_cache) return {};
+  if (options.saved_states == EngineOptions::kAutoSavedStates) {
+    const std::uint64_t memory =
+        (options.kv_memory > 0 ? options.kv_memory : default_kv_memory()) / 4;
+    options.saved_states =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(memory / bytes, kMaxSavedStates));
+  }
+  if (options.saved_states > usable_memory() / bytes) {
+    return fail(ErrorKind::kInvalid,
+                "saved_states: {} of {} bytes each do not fit the memory of {} bytes, expected at "
+                "most {}",
+                options.saved_states, bytes, usable_memory(), usable_memory() / bytes);
+  }
+  return {};
 }
 
 // Where tokens look in both directions a prompt is computed as a whole, and what is kept of one
@@ -256,7 +291,7 @@ Result<ResolvedOptions> resolve(EngineOptions options, const load::ModelSource& 
 
   const Result<kernels::CacheType> type = cache_type(options.cache_type, source);
   if (!type) return fail(type.error());
-  resolved.cache_shape = model::cache_shape(source.config, *type);
+  resolved.cache_shape = model::grouped_cache_shape(source.config, *type);
   options.cache_type = kernels::info(*type).name;
   if (const Status ok = resolve_states(options, resolved.cache_shape); !ok) return fail(ok.error());
   resolve_embedding(options, source.config);
@@ -266,13 +301,19 @@ Result<ResolvedOptions> resolve(EngineOptions options, const load::ModelSource& 
   return resolved;
 }
 
-schedule::SchedulerOptions scheduler_options(const EngineOptions& options) {
+schedule::SchedulerOptions scheduler_options(const EngineOptions& options,
+                                             const model::CacheShape& shape) {
   schedule::SchedulerOptions result;
   result.max_num_seqs = options.max_num_seqs;
   result.max_num_batched_tokens = options.max_num_batched_tokens;
   result.long_prefill_token_threshold = options.long_prefill_token_threshold;
   result.block_size = static_cast<std::uint32_t>(kernels::kBlockSize);
-  result.kv_blocks = options.kv_blocks;
+  result.groups.clear();
+  for (const std::uint32_t window : shape.windows()) result.groups.push_back({window});
+  result.kv_blocks = options.kv_blocks * shape.groups();
+  result.has_states = shape.state_floats() > 0;
+  result.saved_states = result.has_states ? options.saved_states : 0;
+  result.state_interval = options.state_interval;
   result.max_context = options.max_context;
   result.max_waiting = options.max_waiting;
   result.mixed = options.mixed;

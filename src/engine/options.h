@@ -54,8 +54,10 @@ std::uint64_t default_kv_memory();
 cores::Binding binding(const EngineOptions& options);
 cores::Pinning pinning(const EngineOptions& options);
 
-// Options of the scheduler; for options whose automatic values are filled in.
-schedule::SchedulerOptions scheduler_options(const EngineOptions& options);
+// Options of the scheduler; for options whose automatic values are filled in. `shape`: of the
+// model's cache.
+schedule::SchedulerOptions scheduler_options(const EngineOptions& options,
+                                             const model::CacheShape& shape = {});
 
 // Limits that a request is checked against.
 struct RequestLimits {

@@ -27,8 +27,9 @@ double seconds_since(StepLoop::Clock::time_point start) {
 // The engine bounds its queue at submit(); an accepted request may always return to the scheduler's
 // queue after a preemption.
 schedule::SchedulerOptions scheduling_of(const EngineOptions& engine,
-                                         const load::ModelConfig& model) {
-  schedule::SchedulerOptions options = scheduler_options(engine);
+                                         const load::ModelConfig& model,
+                                         const model::CacheShape& shape) {
+  schedule::SchedulerOptions options = scheduler_options(engine, shape);
   options.whole_prompts = !model.causal();
   options.max_waiting = std::numeric_limits<std::uint32_t>::max();
   return options;
@@ -89,8 +90,9 @@ Result<std::unique_ptr<StepLoop>> StepLoop::create(std::shared_ptr<const load::M
                                                    EngineOptions options, StepHooks hooks) {
   Result<ResolvedOptions> resolved = resolve(std::move(options), *source);
   if (!resolved) return fail(resolved.error());
-  Result<model::Cache> cache = model::Cache::create(
-      resolved->cache_shape, resolved->options.kv_blocks, resolved->options.max_num_seqs);
+  Result<model::Cache> cache =
+      model::Cache::create(resolved->cache_shape, resolved->options.kv_blocks,
+                           resolved->options.max_num_seqs, resolved->options.saved_states);
   if (!cache) return fail(cache.error());
   const std::uint32_t threads = resolved->options.threads;
   const kernels::Kernels& kernels = hooks.kernels != nullptr ? *hooks.kernels : *resolved->kernels;
@@ -127,7 +129,7 @@ StepLoop::StepLoop(EngineOptions options, model::ModelWeights weights,
                                      : std::nullopt),
       lanes_(options_.trace_events > 0 ? std::make_optional<observe::LaneLog>(options_.trace_events)
                                        : std::nullopt),
-      scheduler_(scheduling_of(options_, source_->config), log_ ? &*log_ : nullptr),
+      scheduler_(scheduling_of(options_, source_->config, cache_.shape()), log_ ? &*log_ : nullptr),
       seeds_(random_seed()),
       hooks_(std::move(hooks)) {
   cores::Recorder recorder(1, 1);
@@ -139,7 +141,7 @@ StepLoop::StepLoop(EngineOptions options, model::ModelWeights weights,
   if (options_.async_scheduling) background_.emplace(pins_);
   if (options_.poison_freed_blocks) {
     scheduler_.pool().note_stale(true);
-    for (std::uint32_t block = 0; block < options_.kv_blocks; ++block) cache_.poison(block);
+    for (std::uint32_t block = 0; block < cache_.blocks(); ++block) cache_.poison(block);
     for (std::uint32_t slot = 0; slot < options_.max_num_seqs; ++slot) cache_.poison_state(slot);
   }
 }
@@ -293,6 +295,9 @@ void StepLoop::launch(InFlightStep& step) {
   } else {
     prepare_inputs(step.plan, step);
   }
+  for (const schedule::Row& row : step.plan.rows) {
+    if (row.load != kv::kNoBlock) cache_.load_state(row.slot, row.load);
+  }
   logits_.resize(step.logit_rows * source_->config.vocab_size);
   hidden_.resize(step.hidden_rows * source_->config.hidden_size);
   step.launched = Clock::now();
@@ -315,6 +320,8 @@ void StepLoop::prepare_inputs(const schedule::StepPlan& plan, InFlightStep& step
   step.tokens.clear();
   step.tokens.reserve(plan.tokens);
   step.segments.clear();
+  step.saves.clear();
+  for (const kv::SavedState& save : plan.saves) step.saves.push_back({save.positions, save.state});
   step.load = {};
   step.drafts = 0;
   for (const schedule::Row& row : plan.rows) {
@@ -332,7 +339,9 @@ void StepLoop::prepare_inputs(const schedule::StepPlan& plan, InFlightStep& step
                            row.blocks,
                            row.logit_rows(),
                            decode,
-                           row.slot};
+                           row.slot,
+                           {},
+                           std::span(step.saves).subspan(row.first_save, row.saves)};
     if (sequence->second.embeds()) {
       segment.logit_rows = 0;
       segment.hidden_rows =

@@ -114,6 +114,7 @@ class StepLoop {
     schedule::StepPlan plan;
     std::vector<TokenId> tokens;  // of all computed rows
     std::vector<model::Segment> segments;
+    std::vector<model::StateSave> saves;
     std::vector<std::size_t> logits_of;  // by row of the plan: its first row of logits
     std::size_t logit_rows = 0;
     std::vector<std::size_t> hidden_of;  // by row of the plan: its first hidden row

@@ -22,6 +22,20 @@ constexpr std::uint32_t first_needed(CacheGroup group, std::uint32_t next,
   return group.window == 0 || next < group.window ? 0 : (next - group.window + 1) / block_size;
 }
 
+// Blocks that a sequence of so many positions holds at most, in all groups, where two steps of at
+// most `reach` tokens each are on their way.
+constexpr std::uint64_t blocks_alone(std::span<const CacheGroup> groups, std::uint32_t block_size,
+                                     std::uint32_t reach, std::uint32_t positions) {
+  const auto blocks_of = [&](std::uint64_t count) { return (count + block_size - 1) / block_size; };
+  std::uint64_t blocks = 0;
+  for (const CacheGroup group : groups) {
+    const std::uint64_t seen = std::uint64_t{group.window} + 2 * std::uint64_t{reach};
+    const std::uint64_t all = blocks_of(positions);
+    blocks += group.window == 0 ? all : std::min(all, blocks_of(seen) + 2);
+  }
+  return blocks;
+}
+
 // Where a prefix hit ends, in blocks: at the last edge, at most `most`, at which all groups have
 // what a sequence needs that goes on there. `has(group, block)`: the block's content can be found;
 // `has_state(edge)`: so can the layers' states after the blocks before the edge (models without

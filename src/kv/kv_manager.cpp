@@ -23,8 +23,9 @@ BlockHash in_group(BlockHash hash, std::size_t group) {
 KvManager::KvManager(const KvOptions& options, observe::EventLog* log)
     : options_(options),
       log_(log),
-      has_windows_(std::any_of(options.groups.begin(), options.groups.end(),
-                               [](const CacheGroup& group) { return group.window > 0; })),
+      windows_(static_cast<std::uint32_t>(
+          std::count_if(options.groups.begin(), options.groups.end(),
+                        [](const CacheGroup& group) { return group.window > 0; }))),
       pool_(options.blocks, options.block_size, options.prefix_cache),
       states_(options.prefix_cache ? options.saved_states : 0, options.block_size, true) {
   assert(!options.groups.empty() && options.block_size > 0 && options.state_interval > 0);
@@ -33,7 +34,10 @@ KvManager::KvManager(const KvOptions& options, observe::EventLog* log)
     last_tokens_.resize(std::size_t{options.slots} * options.block_size);
     chains_.resize(options.slots);
   }
-  if (has_windows_) behind_.resize(std::size_t{options.slots} * groups());
+  if (windows_ > 0) {
+    behind_.resize(std::size_t{options.slots} * groups());
+    filled_.resize(options.slots);
+  }
   if (options.has_states) {
     loads_.resize(options.slots);
     branches_.assign(options.slots, 0);
@@ -90,8 +94,9 @@ void KvManager::admit(BlockTable& table, std::uint64_t id, std::uint32_t slot, s
   const Hit found = hit(table, tokens);
   table.slot = slot;
   table.indexed = found.blocks;
-  table.blocks.reserve(blocks_for(most));
-  if (has_windows_) {
+  table.blocks.reserve(places_for(most));
+  if (windows_ > 0) {
+    filled_[slot] = found.blocks;
     for (std::size_t g = 0; g < groups(); ++g) {
       behind_[std::size_t{slot} * groups() + g] =
           first_needed(options_.groups[g], found.blocks * options_.block_size, options_.block_size);
@@ -99,6 +104,7 @@ void KvManager::admit(BlockTable& table, std::uint64_t id, std::uint32_t slot, s
   }
   if (options_.prefix_cache) {
     if (options_.groups[0].window > 0) table.tokens.reserve(most + 1);
+    extend_hashes(table, found.blocks);
     chains_[slot].indexed = table.hashes[found.blocks];
     const std::size_t border = table.tokens.size() / options_.block_size * options_.block_size;
     std::copy(table.tokens.begin() + static_cast<std::ptrdiff_t>(border), table.tokens.end(),
@@ -120,17 +126,52 @@ void KvManager::admit(BlockTable& table, std::uint64_t id, std::uint32_t slot, s
     note(EventKind::kShareBlock, id, block, static_cast<std::uint32_t>(place % groups()),
          static_cast<std::uint32_t>(place / groups()));
   }
-  while (table.blocks.size() < blocks_for(tokens)) append(table, id);
+  const std::size_t begin = table.blocks.size();
+  table.blocks.resize(std::max<std::size_t>(begin, places_for(tokens)), kNoBlock);
+  const std::uint32_t within = within_reach(found, tokens);
+  if (windows_ > 0) filled_[slot] = std::max(filled_[slot], within);
+  for (std::size_t place = begin; place < table.blocks.size(); ++place) {
+    const bool slides = options_.groups[place % groups()].window > 0;
+    if (!slides || place / groups() < within) take(table, id, place);
+  }
+}
+
+std::uint32_t KvManager::within_reach(const Hit& hit, std::uint32_t positions) const {
+  const std::uint32_t end = hit.blocks * options_.block_size + options_.reach;
+  return kv::blocks_for(std::min(positions, end), options_.block_size);
+}
+
+std::uint32_t KvManager::fresh_blocks(const Hit& hit, std::uint32_t positions) const {
+  const std::uint32_t all = kv::blocks_for(positions, options_.block_size);
+  return (groups() - windows_) * (all - hit.blocks) +
+         windows_ * (within_reach(hit, positions) - hit.blocks);
+}
+
+void KvManager::fill(BlockTable& table, std::uint64_t id, std::uint32_t end) {
+  const std::uint32_t wanted = kv::blocks_for(end, options_.block_size);
+  for (std::uint32_t& filled = filled_[table.slot]; filled < wanted; ++filled) {
+    for (std::size_t g = 0; g < groups(); ++g) {
+      if (options_.groups[g].window > 0) take(table, id, std::size_t{filled} * groups() + g);
+    }
+  }
 }
 
 void KvManager::append(BlockTable& table, std::uint64_t id) {
-  const auto i = static_cast<std::uint32_t>(table.blocks.size() / groups());
-  for (std::uint32_t g = 0; g < groups(); ++g) {
-    const BlockPool::Taken taken = pool_.allocate();
-    if (taken.dropped) note(EventKind::kDropBlock, id, taken.block);
-    note(EventKind::kTakeBlock, id, taken.block, g, i);
-    table.blocks.push_back(taken.block);
+  const std::size_t begin = table.blocks.size();
+  if (windows_ > 0) {
+    assert(filled_[table.slot] == begin / groups());
+    ++filled_[table.slot];
   }
+  table.blocks.resize(begin + groups(), kNoBlock);
+  for (std::size_t place = begin; place < table.blocks.size(); ++place) take(table, id, place);
+}
+
+void KvManager::take(BlockTable& table, std::uint64_t id, std::size_t place) {
+  const BlockPool::Taken taken = pool_.allocate();
+  if (taken.dropped) note(EventKind::kDropBlock, id, taken.block);
+  note(EventKind::kTakeBlock, id, taken.block, static_cast<std::uint32_t>(place % groups()),
+       static_cast<std::uint32_t>(place / groups()));
+  table.blocks[place] = taken.block;
 }
 
 bool KvManager::wants_save(const BlockTable& table, std::uint32_t edge, std::uint32_t end) const {
@@ -161,7 +202,7 @@ void KvManager::plan_saves(BlockTable& table, std::uint64_t id, std::uint32_t fi
 void KvManager::commit(BlockTable& table, std::uint64_t id, std::uint32_t computed,
                        std::uint32_t tokens, std::span<const std::int32_t> new_tokens,
                        bool prefill) {
-  end_load(table);
+  end_load(table, id);
   if (options_.prefix_cache) {
     while (prefill && table.indexed < computed / options_.block_size) {
       const auto full = block_tokens(table, table.indexed);
@@ -170,7 +211,7 @@ void KvManager::commit(BlockTable& table, std::uint64_t id, std::uint32_t comput
     for (std::size_t i = 0; i < new_tokens.size(); ++i)
       append_token(table, id, tokens + static_cast<std::uint32_t>(i), new_tokens[i]);
   }
-  if (has_windows_) slide(table, id, computed);
+  if (windows_ > 0) slide(table, id, computed);
 }
 
 // Appends the token at `position`; all positions before it are computed.
@@ -203,7 +244,7 @@ void KvManager::index_block(BlockTable& table, std::uint64_t id,
     if (!saves.empty() && saves.front().positions == table.indexed * options_.block_size) {
       const BlockId state = saves.front().state;
       if (states_.index(state, before, hash, tokens)) note(EventKind::kIndexState, id, state);
-      states_.release(state);
+      release_state(state, id);
       saves.erase(saves.begin());
     }
   }
@@ -253,15 +294,20 @@ void KvManager::release(BlockTable& table, std::uint64_t id) {
   }
   table.blocks.clear();
   if (!options_.has_states) return;
-  end_load(table);
-  for (const SavedState& save : saves_[table.slot]) states_.release(save.state);
+  end_load(table, id);
+  for (const SavedState& save : saves_[table.slot]) release_state(save.state, id);
   saves_[table.slot].clear();
 }
 
-void KvManager::end_load(BlockTable& table) {
+void KvManager::end_load(BlockTable& table, std::uint64_t id) {
   if (!options_.has_states) return;
   const SavedState load = std::exchange(loads_[table.slot], {});
-  if (load.state != kNoBlock && !mutated(Mutant::kStateOfOthers)) states_.release(load.state);
+  if (load.state != kNoBlock && !mutated(Mutant::kStateOfOthers)) release_state(load.state, id);
+}
+
+void KvManager::release_state(BlockId state, std::uint64_t id) {
+  states_.release(state);
+  note(EventKind::kReleaseState, id, state);
 }
 
 // Extends hashes to [0 .. blocks].

@@ -13,7 +13,7 @@
 
 namespace dovetail::kv {
 
-// In a block table: behind a window, nothing is held. As a state: none.
+// In a block table: nothing is held, behind a window or too far ahead of it. As a state: none.
 inline constexpr BlockId kNoBlock = std::numeric_limits<BlockId>::max();
 
 struct KvOptions {
@@ -22,6 +22,8 @@ struct KvOptions {
   std::uint32_t slots = 1;  // sequences that hold blocks at a time, at most
   bool prefix_cache = false;
   std::vector<CacheGroup> groups = {{}};
+  // Tokens of one prompt in one step, at most: so far ahead groups with windows hold blocks.
+  std::uint32_t reach = std::numeric_limits<std::uint32_t>::max() / 4;
   // The layers keep a state per slot, so that a prefix hit needs a saved one. With a prefix cache:
   // saved states at most, and the distance of those within a sequence, in blocks (at least 1).
   bool has_states = false;
@@ -65,11 +67,11 @@ class KvManager {
   const BlockPool& states() const { return states_; }
   std::uint32_t groups() const { return static_cast<std::uint32_t>(options_.groups.size()); }
 
-  // Blocks of all groups for so many positions.
-  std::uint32_t blocks_for(std::uint32_t positions) const {
+  // Places of a table for so many positions.
+  std::uint32_t places_for(std::uint32_t positions) const {
     return groups() * kv::blocks_for(positions, options_.block_size);
   }
-  // Positions that the table's blocks hold.
+  // Positions that the table has places for.
   std::uint32_t capacity(const BlockTable& table) const {
     return static_cast<std::uint32_t>(table.blocks.size()) / groups() * options_.block_size;
   }
@@ -86,17 +88,30 @@ class KvManager {
     std::uint32_t branch = 0;   // blocks that would be found if all states were saved
   };
   Hit hit(BlockTable& table, std::uint32_t tokens);
+  // Blocks that a sequence with this hit takes beside it at its admission, for so many positions.
+  std::uint32_t fresh_blocks(const Hit& hit, std::uint32_t positions) const;
   // Whether the last hit() shares this block, at this place of a table's blocks.
   bool shares(std::size_t place, BlockId block) const {
     return place < found_.size() && found_[place] == block;
   }
 
-  // Gives a sequence its slot, what hit() found, and blocks for `tokens` positions, which may grow
-  // to `most` without an allocation of memory. Requires available() for hit().revived and the rest.
+  // Gives a sequence its slot, what hit() found, and blocks for `tokens` positions: of groups with
+  // windows those within reach. The table may grow to `most` positions without an allocation of
+  // memory. Requires available() for hit().revived and fresh_blocks().
   void admit(BlockTable& table, std::uint64_t id, std::uint32_t slot, std::uint32_t tokens,
              std::uint32_t most);
 
-  // Takes a block of every group; requires that so many are available().
+  // Blocks that groups with windows lack for the prefill of positions before `end`; fill() takes
+  // them, and requires that so many are available().
+  std::uint32_t lacks(const BlockTable& table, std::uint32_t end) const {
+    const std::uint32_t wanted = kv::blocks_for(end, options_.block_size);
+    return windows_ == 0 || wanted <= filled_[table.slot]
+               ? 0
+               : windows_ * (wanted - filled_[table.slot]);
+  }
+  void fill(BlockTable& table, std::uint64_t id, std::uint32_t end);
+
+  // Takes a block of every group; requires that so many are available(), and nothing is lacking.
   bool can_append() const { return pool_.available() >= groups(); }
   void append(BlockTable& table, std::uint64_t id);
 
@@ -136,13 +151,16 @@ class KvManager {
     return std::span(last_tokens_)
         .subspan(std::size_t{table.slot} * options_.block_size, options_.block_size);
   }
+  std::uint32_t within_reach(const Hit& hit, std::uint32_t positions) const;
+  void take(BlockTable& table, std::uint64_t id, std::size_t place);
   void append_token(BlockTable& table, std::uint64_t id, std::uint32_t position,
                     std::int32_t token);
   void index_block(BlockTable& table, std::uint64_t id, std::span<const std::int32_t> tokens,
                    const BlockHash& hash);
   void slide(BlockTable& table, std::uint64_t id, std::uint32_t computed);
   void release_block(BlockTable& table, std::uint64_t id, std::size_t place);
-  void end_load(BlockTable& table);
+  void end_load(BlockTable& table, std::uint64_t id);
+  void release_state(BlockId state, std::uint64_t id);
   bool wants_save(const BlockTable& table, std::uint32_t edge, std::uint32_t end) const;
 
   void note(observe::EventKind kind, std::uint64_t id, std::uint32_t a, std::uint32_t b = 0,
@@ -152,13 +170,14 @@ class KvManager {
 
   KvOptions options_;
   observe::EventLog* log_;
-  bool has_windows_ = false;
+  std::uint32_t windows_ = 0;  // groups that have one
   BlockPool pool_;
   BlockPool states_;
 
   // [slot][position % block_size]: contiguous, since a step touches them for all decode rows.
   std::vector<std::int32_t> last_tokens_;
   std::vector<Chain> chains_;            // by slot
+  std::vector<std::uint32_t> filled_;    // by slot: blocks that groups with windows had so far
   std::vector<std::uint32_t> behind_;    // [slot][group]: blocks that were released
   std::vector<SavedState> loads_;        // by slot: of the first row
   std::vector<std::uint32_t> branches_;  // by slot: an edge that other sequences share; 0: none

@@ -11,18 +11,115 @@
 
 namespace dovetail::model {
 
-CacheShape cache_shape(const load::ModelConfig& config, kernels::CacheType type) {
-  CacheShape shape(type);
+namespace {
+
+// `groups`: of the layers with attention, in their order.
+CacheShape shape_of(const load::ModelConfig& config, kernels::CacheType type,
+                    std::vector<std::uint32_t> windows, std::span<const std::uint32_t> groups) {
+  CacheShape shape(type, std::move(windows));
+  std::size_t next = 0;
   for (const load::LayerConfig& layer : config.layers) {
     if (const load::AttentionConfig* attention = layer.attention())
-      shape.add_layer(attention->kv_heads, attention->head_dim);
+      shape.add_layer(attention->kv_heads, attention->head_dim, groups[next++]);
     if (const auto* delta = std::get_if<load::DeltaConfig>(&layer.mixer))
       shape.add_state(delta->state_floats());
   }
   return shape;
 }
 
-Result<Cache> Cache::create(CacheShape shape, std::uint32_t blocks, std::uint32_t slots) {
+// Layers that see as much.
+struct Kind {
+  std::uint32_t window = 0;
+  std::vector<std::size_t> layers;  // among those with attention
+  std::size_t bytes = 0;            // of the largest layer, for one position and cache element
+};
+
+// What the layers see, in the order in which the kinds first come.
+std::vector<Kind> kinds_of(const load::ModelConfig& config) {
+  std::vector<Kind> kinds;
+  std::size_t count = 0;
+  for (const load::LayerConfig& layer : config.layers) {
+    const load::AttentionConfig* attention = layer.attention();
+    if (attention == nullptr) continue;
+    const bool slides = attention->causal && attention->window < config.max_context;
+    const std::uint32_t window = slides ? attention->window : 0;
+    auto kind = std::find_if(kinds.begin(), kinds.end(),
+                             [&](const Kind& other) { return other.window == window; });
+    if (kind == kinds.end()) kind = kinds.insert(kinds.end(), Kind{window, {}, 0});
+    kind->layers.push_back(count++);
+    kind->bytes = std::max(kind->bytes, std::size_t{attention->kv_heads} * attention->head_dim);
+  }
+  return kinds;
+}
+
+}  // namespace
+
+std::size_t CacheShape::sequence_bytes(std::uint32_t positions) const {
+  const auto blocks = [](std::uint32_t count) {
+    return std::size_t{count} / kernels::kBlockSize + (count % kernels::kBlockSize != 0 ? 1 : 0);
+  };
+  std::size_t held = 0;
+  for (const std::uint32_t window : windows_) {
+    // A window's first block is rarely seen whole.
+    const bool slides = window > 0 && window < positions;
+    held += slides ? std::min(blocks(window) + 1, blocks(positions)) : blocks(positions);
+  }
+  return held * unit_bytes_;
+}
+
+CacheShape cache_shape(const load::ModelConfig& config, kernels::CacheType type) {
+  const std::vector<std::uint32_t> groups(config.layers.size(), 0);
+  return shape_of(config, type, {0}, groups);
+}
+
+CacheShape grouped_cache_shape(const load::ModelConfig& config, kernels::CacheType type) {
+  constexpr std::size_t kWaste = 12;
+  const std::vector<Kind> kinds = kinds_of(config);
+  if (kinds.size() < 2 && (kinds.empty() || kinds[0].window == 0)) return cache_shape(config, type);
+  std::size_t needed = 0;
+  for (const Kind& kind : kinds) needed += kind.layers.size() * kind.bytes;
+  // Candidates are the sizes that divide one of the kinds into equal groups, or nearly so.
+  std::vector<std::size_t> best;  // groups, by kind
+  std::size_t best_groups = 0, best_waste = 0;
+  for (const Kind& by : kinds) {
+    for (std::size_t parts = 1; parts <= by.layers.size(); ++parts) {
+      const std::size_t size = (by.layers.size() + parts - 1) / parts * by.bytes;
+      std::vector<std::size_t> counts;
+      std::size_t groups = 0;
+      for (const Kind& kind : kinds) {
+        const std::size_t fit = size / kind.bytes;
+        if (fit == 0) break;
+        counts.push_back((kind.layers.size() + fit - 1) / fit);
+        groups += counts.back();
+      }
+      if (counts.size() < kinds.size()) continue;
+      const std::size_t waste = groups * size - needed;
+      const bool fine = waste * kWaste <= needed;
+      const bool best_fine = !best.empty() && best_waste * kWaste <= needed;
+      const bool better = best.empty()        ? true
+                          : fine != best_fine ? fine
+                          : fine              ? groups < best_groups
+                                              : waste < best_waste;
+      if (!better) continue;
+      best = counts;
+      best_groups = groups;
+      best_waste = waste;
+    }
+  }
+  std::vector<std::uint32_t> windows;
+  std::vector<std::uint32_t> groups(config.layers.size(), 0);
+  for (std::size_t k = 0; k < kinds.size(); ++k) {
+    const std::vector<std::size_t>& layers = kinds[k].layers;
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      groups[layers[i]] = static_cast<std::uint32_t>(windows.size() + i * best[k] / layers.size());
+    }
+    windows.insert(windows.end(), best[k], kinds[k].window);
+  }
+  return shape_of(config, type, std::move(windows), groups);
+}
+
+Result<Cache> Cache::create(CacheShape shape, std::uint32_t blocks, std::uint32_t slots,
+                            std::uint32_t saved) {
   assert(blocks > 0 && shape.block_bytes() + shape.state_floats() > 0);
   const auto reserve = [](std::size_t each, std::uint32_t count,
                           std::string_view what) -> Result<Memory> {
@@ -47,7 +144,10 @@ Result<Cache> Cache::create(CacheShape shape, std::uint32_t blocks, std::uint32_
   if (!memory) return fail(memory.error());
   Result<Memory> states = reserve(shape.state_floats() * sizeof(float), slots, "states");
   if (!states) return fail(states.error());
-  return Cache(std::move(shape), blocks, *std::move(memory), *std::move(states));
+  Result<Memory> kept = reserve(shape.state_floats() * sizeof(float), saved, "saved states");
+  if (!kept) return fail(kept.error());
+  const std::uint32_t all = blocks * shape.groups();
+  return Cache(std::move(shape), all, *std::move(memory), *std::move(states), *std::move(kept));
 }
 
 void Cache::Unmap::operator()(std::byte* memory) const { munmap(memory, bytes); }
@@ -57,11 +157,10 @@ std::byte* Cache::tile(std::uint32_t layer, std::uint32_t head, std::uint32_t bl
   assert(layer < shape_.layers().size() && block < blocks_);
   const CacheShape::Layer& of = shape_.layers()[layer];
   assert(head < of.kv_heads);
-  const std::uint32_t first = block / kGroup * kGroup;  // of the group
-  const std::size_t in_group = std::min(kGroup, blocks_ - first);
-  const std::size_t index = (head * in_group + (block - first)) * 2 + which;
-  return memory_.get() + first * shape_.block_bytes() + in_group * of.before +
-         index * of.tile_bytes;
+  const std::uint32_t first = block / kRun * kRun;  // of the run
+  const std::size_t in_run = std::min(kRun, blocks_ - first);
+  const std::size_t index = (head * in_run + (block - first)) * 2 + which;
+  return memory_.get() + first * shape_.unit_bytes() + in_run * of.before + index * of.tile_bytes;
 }
 
 void Cache::poison(std::uint32_t block) const {
@@ -71,6 +170,11 @@ void Cache::poison(std::uint32_t block) const {
     for (std::uint32_t head = 0; head < of.kv_heads; ++head)
       std::memset(keys(layer, head, block), 0xff, 2 * of.tile_bytes);
   }
+}
+
+void Cache::load_state(std::uint32_t slot, std::uint32_t saved) const {
+  const std::size_t bytes = shape_.state_floats() * sizeof(float);
+  std::memcpy(states_.get() + slot * bytes, saved_.get() + saved * bytes, bytes);
 }
 
 void Cache::poison_state(std::uint32_t slot) const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -13,24 +14,30 @@
 
 namespace dovetail::model {
 
-// What one block of cache holds: for every layer with attention and each of its key/value heads the
-// keys and the values of kBlockSize positions.
+// What the cache holds: for every layer with attention and each of its key/value heads the keys and
+// the values of kBlockSize positions in a block. Layers are in groups that have blocks of their
+// own, all of one size, so that each group keeps what its layers see: all positions, or those of a
+// window.
 class CacheShape {
  public:
   struct Layer {
     std::uint32_t kv_heads = 0;
     std::uint32_t head_dim = 0;
     std::size_t tile_bytes = 0;  // of one head, keys or values of one block
-    std::size_t before = 0;      // bytes of a block in earlier layers
+    std::size_t before = 0;      // bytes of a block in earlier layers of the group
+    std::uint32_t group = 0;
   };
 
   CacheShape() = default;
-  explicit CacheShape(kernels::CacheType type) : type_(type) {}
+  // `windows`: of the groups, at least one; 0: the group's layers see all positions.
+  explicit CacheShape(kernels::CacheType type, std::vector<std::uint32_t> windows = {0})
+      : type_(type), windows_(std::move(windows)), group_bytes_(windows_.size()) {}
 
-  void add_layer(std::uint32_t kv_heads, std::uint32_t head_dim) {
+  void add_layer(std::uint32_t kv_heads, std::uint32_t head_dim, std::uint32_t group = 0) {
     const std::size_t tile = kernels::cache_tile_bytes(type_, head_dim);
-    layers_.push_back({kv_heads, head_dim, tile, block_bytes_});
-    block_bytes_ += tile * kv_heads * 2;
+    layers_.push_back({kv_heads, head_dim, tile, group_bytes_[group], group});
+    group_bytes_[group] += tile * kv_heads * 2;
+    unit_bytes_ = std::max(unit_bytes_, group_bytes_[group]);
   }
 
   // A layer with a state for each sequence, of so many floats; in the order of such layers.
@@ -45,36 +52,51 @@ class CacheShape {
 
   kernels::CacheType type() const { return type_; }
   std::span<const Layer> layers() const { return layers_; }
-  std::size_t block_bytes() const { return block_bytes_; }
+  std::span<const std::uint32_t> windows() const { return windows_; }
+  std::uint32_t groups() const { return static_cast<std::uint32_t>(windows_.size()); }
+  // Of a block, which is one group's; and of a block for each group.
+  std::size_t unit_bytes() const { return unit_bytes_; }
+  std::size_t block_bytes() const { return unit_bytes_ * groups(); }
+  // Of the blocks that a sequence holds when so many of its positions are computed.
+  std::size_t sequence_bytes(std::uint32_t positions) const;
 
  private:
   kernels::CacheType type_ = kernels::CacheType::kF16;
+  std::vector<std::uint32_t> windows_ = {0};
+  std::vector<std::size_t> group_bytes_ = {0};
   std::vector<Layer> layers_;
-  std::size_t block_bytes_ = 0;
+  std::size_t unit_bytes_ = 0;
   std::vector<std::size_t> states_;  // by layer: floats before it
   std::size_t state_floats_ = 0;
 };
 
-// Of the layers of a model that have attention, and of those that have states, in their order.
+// Of the layers of a model that have attention, and of those that have states, in their order; all
+// layers in one group, which keeps all positions.
 CacheShape cache_shape(const load::ModelConfig& config, kernels::CacheType type);
+
+// The same with layers grouped by what they see: as few groups as waste at most a twelfth of their
+// blocks' bytes, since the blocks of all groups have the size of the largest.
+CacheShape grouped_cache_shape(const load::ModelConfig& config, kernels::CacheType type);
 
 // The bytes behind the blocks that the scheduler counts. Memory is reserved at once and taken from
 // the system, in huge pages where it has them, when it is first written. Different blocks may be
 // written by different threads; the cache does no locking.
 //
-// Blocks are stored in groups of kGroup. The tiles of a layer and head are contiguous within a
-// group, so that attention reads long stretches where a sequence has neighbouring blocks.
+// Blocks are stored in runs of kRun. The tiles of a layer and head are contiguous within a run, so
+// that attention reads long stretches where a sequence has neighbouring blocks.
 class Cache {
  public:
-  // kExhausted: the system does not grant the address space.
-  // `slots`: sequences that have states at a time.
-  static Result<Cache> create(CacheShape shape, std::uint32_t blocks, std::uint32_t slots = 1);
+  // kExhausted: the system does not grant the address space. `blocks`: of each of the shape's
+  // groups. `slots`: sequences that have states at a time; `saved`: states that are kept for
+  // others.
+  static Result<Cache> create(CacheShape shape, std::uint32_t blocks, std::uint32_t slots = 1,
+                              std::uint32_t saved = 0);
 
   const CacheShape& shape() const { return shape_; }
-  std::uint32_t blocks() const { return blocks_; }
+  std::uint32_t blocks() const { return blocks_; }  // of all groups
 
-  // Blocks in a group; the last one may have fewer.
-  static constexpr std::uint32_t kGroup = 16;
+  // Blocks in a run; the last one may have fewer.
+  static constexpr std::uint32_t kRun = 16;
 
   // Tiles: see kernels/cache_type.h. `layer` is that of the shape.
   std::byte* keys(std::uint32_t layer, std::uint32_t head, std::uint32_t block) const {
@@ -89,6 +111,12 @@ class Cache {
     return reinterpret_cast<float*>(states_.get()) + slot * shape_.state_floats() +
            shape_.state_begin(layer);
   }
+  float* saved_state(std::uint32_t layer, std::uint32_t saved) const {
+    return reinterpret_cast<float*>(saved_.get()) + saved * shape_.state_floats() +
+           shape_.state_begin(layer);
+  }
+  // Gives a slot the saved states of all layers.
+  void load_state(std::uint32_t slot, std::uint32_t saved) const;
 
   // Fill a block, or a slot, with NaN, so that reading what was never written shows.
   void poison(std::uint32_t block) const;
@@ -102,11 +130,12 @@ class Cache {
 
   using Memory = std::unique_ptr<std::byte[], Unmap>;
 
-  Cache(CacheShape shape, std::uint32_t blocks, Memory memory, Memory states)
+  Cache(CacheShape shape, std::uint32_t blocks, Memory memory, Memory states, Memory saved)
       : shape_(std::move(shape)),
         blocks_(blocks),
         memory_(std::move(memory)),
-        states_(std::move(states)) {}
+        states_(std::move(states)),
+        saved_(std::move(saved)) {}
 
   std::byte* tile(std::uint32_t layer, std::uint32_t head, std::uint32_t block,
                   std::size_t which) const;
@@ -115,6 +144,7 @@ class Cache {
   std::uint32_t blocks_ = 0;
   Memory memory_;
   Memory states_;  // [slot][state_floats()]
+  Memory saved_;   // [saved][state_floats()]
 };
 
 }  // namespace dovetail::model

@@ -17,6 +17,7 @@ enum class Mutant {
   kOneSegmentTooFew,  // of the segments of a context that lanes share, the first is left out
   kStateStays,        // a sequence begins with the state that its slot's last one left
   kOneInputTooOld,    // of a convolution's last inputs those of the run before are kept
+  kSavedAtTheEnd,     // a state is saved as the rows of its pass leave it
   kNoChain,           // a tile does not wait for the states of the tile before it
   kCount
 };

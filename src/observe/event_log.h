@@ -27,10 +27,11 @@ enum class EventKind : std::uint8_t {
   kWithhold,      // a: blocks withheld from allocation from now on
 
   // Saved states of sequences, which have numbers of their own.
-  kLoadState,   // a: state, b: positions: the sequence begins with it
-  kSaveState,   // a: state, b: positions: a row of this plan overwrites it
-  kIndexState,  // a: state: saved, and in the prefix index from now on
-  kDropState,   // a: state: no longer in the prefix index
+  kLoadState,     // a: state, b: positions: the sequence begins with it
+  kSaveState,     // a: state, b: positions: a row of this plan overwrites it
+  kIndexState,    // a: state: saved, and in the prefix index from now on
+  kReleaseState,  // a: state: begun with, saved, or given up
+  kDropState,     // a: state: no longer in the prefix index
 
   // Steps. A plan's events are written between its kPlan and its kPlanned.
   kPlan,     // a: 1 if the plan before it is still in flight

@@ -108,34 +108,44 @@ bool Scheduler::build(std::uint32_t batch_class, bool ahead, StepPlan& plan) {
   return true;
 }
 
-// Takes the block of each decoding sequence's next token before any other row is planned. Preempted
-// sequences are younger and have no row yet.
+// Takes the blocks of each decoding sequence's next token, and those of prompts' windows, before
+// any row is planned. Preempted sequences are younger and have no row yet.
 bool Scheduler::reserve_decodes(StepBuild& step, StepPlan& plan) {
   decodes_.clear();
   for (std::size_t i = 0; i < order_.size(); ++i) {
     const Handle handle = order_[i];
     const Sequence& sequence = sequences_[handle];
     if (sequence.state == State::kLeaving) continue;
-    if (sequence.state == State::kDecoding && sequence.batch_class == step.batch_class &&
-        can_go_on(sequence)) {
-      if (kv_.capacity(sequence.table) <= sequence.num_computed_tokens) {
-        if (step.ahead && !kv_.can_append()) return false;
-        if (!reserve_decode_block(handle, plan)) break;  // it preempted itself
-      }
-      decodes_.push_back(handle);
+    if (sequence.batch_class == step.batch_class && can_go_on(sequence)) {
+      const std::uint32_t lacking = blocks_lacking(sequence);
+      if (step.ahead && pool().available() < lacking) return false;
+      if (!reserve_blocks(handle, lacking, plan)) break;  // it preempted itself
+      if (sequence.state == State::kDecoding) decodes_.push_back(handle);
     }
     if (needs_more_blocks(sequence)) ++step.may_grow;
   }
   return true;
 }
 
-bool Scheduler::reserve_decode_block(Handle handle, StepPlan& plan) {
-  while (!kv_.can_append()) {
+// Blocks that its next row may need and that it does not hold.
+std::uint32_t Scheduler::blocks_lacking(const Sequence& sequence) const {
+  if (sequence.state == State::kPrefilling) return kv_.lacks(sequence.table, reach(sequence));
+  return kv_.capacity(sequence.table) > sequence.num_computed_tokens ? 0 : kv_.groups();
+}
+
+bool Scheduler::reserve_blocks(Handle handle, std::uint32_t lacking, StepPlan& plan) {
+  while (pool().available() < lacking) {
     const Handle youngest = mutated(Mutant::kPreemptOldest) ? order_.front() : order_.back();
     preempt(youngest, plan);
     if (youngest == handle) return false;
   }
-  kv_.append(sequences_[handle].table, sequences_[handle].id);
+  if (lacking == 0) return true;
+  Sequence& sequence = sequences_[handle];
+  if (sequence.state == State::kPrefilling) {
+    kv_.fill(sequence.table, sequence.id, reach(sequence));
+  } else {
+    kv_.append(sequence.table, sequence.id);
+  }
   return true;
 }
 
@@ -334,7 +344,7 @@ Row& Scheduler::emit_row(StepPlan& plan, Sequence& sequence, std::uint32_t token
   row.first_position = sequence.num_computed_tokens;
   row.tokens = tokens;
   row.blocks =
-      std::span(sequence.table.blocks).first(kv_.blocks_for(sequence.num_computed_tokens + tokens));
+      std::span(sequence.table.blocks).first(kv_.places_for(sequence.num_computed_tokens + tokens));
   row.load = kv_.state_to_load(sequence.table, row.first_position);
   row.first_save = static_cast<std::uint32_t>(plan.saves.size());
   kv_.plan_saves(sequence.table, sequence.id, row.first_position, tokens, end, plan.saves);
@@ -377,8 +387,7 @@ Scheduler::HeadCheck Scheduler::check_head(std::uint32_t batch_class, std::uint3
 Scheduler::AdmissionCost Scheduler::admission_cost(Sequence& sequence) {
   const kv::KvManager::Hit hit = kv_.hit(sequence.table, sequence.num_tokens);
   const std::uint32_t positions = std::min(sequence.num_tokens + 1, positions_needed(sequence));
-  return {hit.blocks * options_.block_size, hit.revived,
-          kv_.blocks_for(positions) - hit.blocks * kv_.groups()};
+  return {hit.blocks * options_.block_size, hit.revived, kv_.fresh_blocks(hit, positions)};
 }
 
 std::uint32_t Scheduler::count_may_grow() const {

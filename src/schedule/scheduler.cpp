@@ -19,6 +19,7 @@ kv::KvOptions kv_options(const SchedulerOptions& options) {
           .slots = options.max_num_seqs,
           .prefix_cache = options.prefix_cache,
           .groups = options.groups,
+          .reach = longest_chunk(options),
           .has_states = options.has_states,
           .saved_states = options.saved_states,
           .state_interval = options.state_interval};
@@ -34,7 +35,8 @@ Scheduler::Scheduler(const SchedulerOptions& options, observe::EventLog* log)
       waiting_(options.policy == Policy::kFair) {
   assert(options.max_num_seqs > 0 && options.max_num_batched_tokens > 0);
   assert(options.block_size > 0 && options.max_context > 0);
-  assert(kv_.blocks_for(options.max_context) <= options.kv_blocks);
+  assert(kv::blocks_alone(options.groups, options.block_size, longest_chunk(options),
+                          options.max_context) <= options.kv_blocks);
   assert(!options.has_states || options.speculative_tokens == 0);
   assert(options.min_prefill_tokens > 0 && options.prefill_interval > 0);
   order_.reserve(options.max_num_seqs);
@@ -54,7 +56,8 @@ Status Scheduler::add(const SequenceSpec& spec) {
     return fail(ErrorKind::kInvalid,
                 "prompt: {} tokens and at least one new token do not fit the context of {} "
                 "positions ({} cache blocks of {})",
-                spec.prompt_tokens, options_.max_context, options_.kv_blocks, options_.block_size);
+                spec.prompt_tokens, options_.max_context, options_.kv_blocks / kv_.groups(),
+                options_.block_size);
   }
   if (waiting_.size() >= options_.max_waiting) {
     note(EventKind::kRefuse, spec.id);

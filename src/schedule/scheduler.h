@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -65,6 +66,13 @@ struct SchedulerOptions {
   // Under kPriority: steps of waiting that count as one class more urgent.
   std::uint32_t ageing_steps = 1000;
 };
+
+// Tokens of one prompt in one step, at most.
+constexpr std::uint32_t longest_chunk(const SchedulerOptions& options) {
+  return options.long_prefill_token_threshold == 0
+             ? options.max_num_batched_tokens
+             : std::min(options.max_num_batched_tokens, options.long_prefill_token_threshold);
+}
 
 struct SequenceSpec {
   SequenceId id = 0;  // new
@@ -210,7 +218,8 @@ class Scheduler {
   OrderKey oldest_of(std::uint32_t batch_class) const;
   bool can_go_on(const Sequence& sequence) const;
   bool reserve_decodes(StepBuild& step, StepPlan& plan);
-  bool reserve_decode_block(Handle handle, StepPlan& plan);
+  std::uint32_t blocks_lacking(const Sequence& sequence) const;
+  bool reserve_blocks(Handle handle, std::uint32_t lacking, StepPlan& plan);
   bool prefill_possible(const StepBuild& step);
   void share_budget(StepBuild& step);
   void rotate_decodes(const StepBuild& step, std::uint32_t capacity);
@@ -243,6 +252,11 @@ class Scheduler {
   void forget(Handle handle);
   std::uint32_t positions_needed(const Sequence& sequence) const {
     return sequence.final_length - 1;
+  }
+  // The first position that the next row of its prefill cannot reach.
+  std::uint32_t reach(const Sequence& sequence) const {
+    const std::uint32_t left = sequence.prefill_end - sequence.num_computed_tokens;
+    return sequence.num_computed_tokens + std::min(left, kv_.options().reach);
   }
   bool needs_more_blocks(const Sequence& sequence) const {
     return kv_.capacity(sequence.table) < positions_needed(sequence);

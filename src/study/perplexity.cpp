@@ -122,7 +122,8 @@ Result<Perplexity> measure_perplexity(const std::shared_ptr<const load::ModelSou
   const std::uint32_t threads = resolved->options.threads;
   const auto blocks =
       static_cast<std::uint32_t>((options.context + kernels::kBlockSize - 1) / kernels::kBlockSize);
-  const Result<model::Cache> cache = model::Cache::create(resolved->cache_shape, blocks);
+  const Result<model::Cache> cache = model::Cache::create(
+      model::cache_shape(source->config, resolved->cache_shape.type()), blocks);
   if (!cache) return fail(cache.error());
   try {
     model::ModelWeights weights = model::bind_weights(source, *resolved->kernels);

@@ -23,15 +23,18 @@ using schedule::SchedulerOptions;
 // [f]inal chunk, [s]ampled and [d]ecode.
 std::vector<Event> parse(const std::string& text) {
   static const std::map<std::string, EventKind> kinds = {
-      {"arrive", EventKind::kArrive},     {"priority", EventKind::kPriority},
-      {"refuse", EventKind::kRefuse},     {"admit", EventKind::kAdmit},
-      {"preempt", EventKind::kPreempt},   {"finish", EventKind::kFinish},
-      {"cancel", EventKind::kCancel},     {"take", EventKind::kTakeBlock},
-      {"share", EventKind::kShareBlock},  {"release", EventKind::kReleaseBlock},
-      {"index", EventKind::kIndexBlock},  {"drop", EventKind::kDropBlock},
-      {"withhold", EventKind::kWithhold}, {"plan", EventKind::kPlan},
-      {"row", EventKind::kRow},           {"planned", EventKind::kPlanned},
-      {"accept", EventKind::kAccept},     {"commit", EventKind::kCommit},
+      {"arrive", EventKind::kArrive},      {"priority", EventKind::kPriority},
+      {"refuse", EventKind::kRefuse},      {"admit", EventKind::kAdmit},
+      {"preempt", EventKind::kPreempt},    {"finish", EventKind::kFinish},
+      {"cancel", EventKind::kCancel},      {"take", EventKind::kTakeBlock},
+      {"share", EventKind::kShareBlock},   {"release", EventKind::kReleaseBlock},
+      {"index", EventKind::kIndexBlock},   {"drop", EventKind::kDropBlock},
+      {"withhold", EventKind::kWithhold},  {"load", EventKind::kLoadState},
+      {"save", EventKind::kSaveState},     {"keep", EventKind::kIndexState},
+      {"yield", EventKind::kReleaseState}, {"forget", EventKind::kDropState},
+      {"plan", EventKind::kPlan},          {"row", EventKind::kRow},
+      {"planned", EventKind::kPlanned},    {"accept", EventKind::kAccept},
+      {"commit", EventKind::kCommit},
   };
   std::vector<Event> events;
   std::istringstream lines(text);
@@ -105,6 +108,38 @@ void three_by_priority(SchedulerOptions& options) {
   options.policy = Policy::kPriority;
   options.max_num_seqs = 3;
   options.prefill_alignment = 4;
+}
+
+// Two groups, the second of which sees four positions: sequence 1 has 12 prompt tokens, which two
+// steps read. Its block 1 is behind the window after the first, 3 after the second.
+const std::string kFar =
+    "arrive 1 12 1; priority 1; plan 0; admit 1 0; take 1 0 0 0; take 1 1 1 0; take 1 2 0 1;"
+    "take 1 3 1 1; take 1 4 0 2; row 1 0 8; planned 0 1 0 8; accept 1 0 8;";
+const std::string kFarNext = kFar + "release 1 1; commit 0; plan 1;";
+const std::string kFarEnd =
+    "take 1 5 1 2; row 1 8 4 0 fs; planned 1 1 0 4; accept 1 1 12 1; release 1 3; finish 1 1;"
+    "release 1 4; release 1 5; release 1 2; release 1 0; commit 1;";
+
+void with_a_window(SchedulerOptions& options) {
+  options.groups = {{0}, {4}};
+  options.kv_blocks = 24;
+}
+
+// A model with states: sequence 1 saves that after 8 of its 9 tokens; sequence 2 begins with it.
+const std::string kSaves =
+    "arrive 1 9 1; priority 1; plan 0; admit 1 0; take 1 0 0 0; take 1 1 0 1; take 1 2 0 2;"
+    "save 1 0 8; row 1 0 8; planned 0 1 0 8; accept 1 0 8; index 1 0; index 1 1;";
+const std::string kSaved =
+    kSaves +
+    "keep 1 0; yield 1 0; commit 0;"
+    "plan 1; row 1 8 1 0 fs; planned 1 1 0 1; accept 1 1 9 1; finish 1 1; release 1 2;"
+    "release 1 1; release 1 0; commit 1; arrive 2 9 1; priority 2; plan 2; admit 2 0 8;";
+const std::string kLoadedRow =
+    "share 2 0 0 0; share 2 1 0 1; take 2 2 0 2; row 2 8 1 0 fs; planned 2 1 0 1;";
+
+void with_states(SchedulerOptions& options) {
+  options.has_states = true;
+  options.saved_states = 1;
 }
 
 struct Case {
@@ -316,6 +351,54 @@ const Case kCases[] = {
     {"CommitOfNoPlan", "commit 0", "commit 0 of no plan"},
     {"ARowWithoutAResult", kIn + kAdmit + kRead + "commit 0",
      "law 5: the row of 1 in step 0 has no result"},
+
+    {"AWindow", kFarNext + kFarEnd, "", with_a_window},
+    {"ReleasesWhatItSees", kFar + "release 1 3", "law 2: 1 releases block 3 and runs on",
+     with_a_window},
+    {"ReleasesWhatAllSee", kFar + "release 1 0", "law 2: 1 releases block 0 and runs on",
+     with_a_window},
+    {"KeepsWhatIsBehindItsWindow", kFar + "commit 0",
+     "law 2: 1 keeps block 1, which is behind its window", with_a_window},
+    {"ComputesWithoutAWindowsBlock", kFarNext + "row 1 8 4 0 fs",
+     "law 5: 1 sees a block at index 2 that it does not hold", with_a_window},
+    {"TakesABlockBehindItsWindow", kFarNext + "take 1 5 1 0", "law 2: 1 takes block 5 at index 0",
+     with_a_window},
+    {"TakesABlockOfNoGroup", kFarNext + "take 1 5 2 2", "law 2: 1 takes block 5 at index 2",
+     with_a_window},
+    {"SharesWithAHoleInItsWindow",
+     kFarNext + "index 1 0; index 1 2; index 1 3;"
+                "arrive 2 9 1; priority 2; admit 2 1 8; share 2 0 0 0; share 2 3 1 1",
+     "law 2: 2 shares block 3 at index 1", with_a_window},
+
+    {"ASavedState",
+     kSaved + "load 2 0 8;" + kLoadedRow +
+         "accept 2 1 9 1; yield 2 0; finish 2 1; release 2 2; release 2 1; release 2 0; commit 2",
+     "", with_states},
+    {"BeginsWithoutAState", kSaved + kLoadedRow, "law 5: 2 begins at position 8 without a state",
+     with_states},
+    {"BeginsWithAStateOfAnotherPosition", kSaved + "load 2 0 4",
+     "law 5: 2 begins with state 0 at position 4", with_states},
+    {"BeginsWithAStateThatIsNotSaved",
+     kSaves + "commit 0; arrive 2 9 1; priority 2; plan 1;"
+              "admit 2 1 8; load 2 0 8",
+     "law 5: 2 begins with state 0, which cannot be found", with_states},
+    {"SavesOverAState", kSaved + "save 2 0 8", "law 2: 2 saves over state 0, which may be read",
+     with_states},
+    {"SavesBetweenBlocks", kIn + kAdmit + "save 1 0 3", "law 5: 1 saves state 0 at position 3",
+     with_states},
+    {"SavesWhatItsRowDoesNotReach", kIn + kAdmit + "save 1 0 8; row 1 0 4 0 fs",
+     "law 5: 1 saves a state at position 8, but computes 4", with_states},
+    {"FindsAStateBeforeItIsSaved", kIn + kAdmit + "save 1 0 4; row 1 0 4 0 fs; keep 1 0",
+     "law 5: state 0 of 1 is indexed, but it is not saved", with_states},
+    {"DropsAStateThatIsRead", kSaved + "load 2 0 8; forget 2 0",
+     "law 2: state 0 is dropped, but it is in use", with_states},
+    {"ReleasesAStateOfAnother", kSaved + "yield 2 0",
+     "law 2: 2 releases state 0, which is not its own", with_states},
+    {"KeepsAState",
+     kSaved + "load 2 0 8;" + kLoadedRow +
+         "accept 2 1 9 1; finish 2 1; release 2 2; release 2 1; release 2 0;"
+         "commit 2",
+     "law 4: 2 is lost", with_states},
 };
 
 class LawCheckerRules : public testing::TestWithParam<Case> {};

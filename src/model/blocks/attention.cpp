@@ -191,7 +191,7 @@ void Attention::place(const RowTile& tile, const Range& rows) {
     }
 
     const Segment& segment = work_.pass.segments()[row.segment];
-    const std::uint32_t block = segment.block_table[position / kernels::kBlockSize];
+    const std::uint32_t block = segment.block_table[table_index(position / kernels::kBlockSize)];
     const std::size_t slot = position % kernels::kBlockSize;
     for (std::uint32_t head = 0; head < config_.kv_heads; ++head) {
       turn(key + head * dim, key_norm_);
@@ -215,6 +215,12 @@ float Attention::temperature(std::uint32_t position) const {
   const std::uint32_t times = position / config_.temperature_context;
   const auto grown = static_cast<double>(times);
   return 1.0F + config_.temperature * static_cast<float>(kernels::log(1.0 + grown));
+}
+
+// Of a block of positions in the segments' tables.
+std::size_t Attention::table_index(std::size_t block) const {
+  const CacheShape& shape = work_.cache->shape();
+  return block * shape.groups() + shape.layers()[cache_layer_].group;
 }
 
 // The longer contexts are neighbours, so blocks take items in turns.
@@ -261,9 +267,15 @@ void Attention::attend(const RowTile& tile, std::uint32_t kv_head, const QueryTi
   thread_local std::vector<const std::byte*> values;
   keys.resize(blocks);
   values.resize(blocks);
+  // What the first query does not see, none does; its block may be gone.
+  const std::size_t behind = config_.window == 0 || queries.position < config_.window
+                                 ? 0
+                                 : (queries.position + 1 - config_.window) / kernels::kBlockSize;
   for (std::size_t i = 0; i < blocks; ++i) {
-    keys[i] = work_.cache->keys(cache_layer_, kv_head, segment.block_table[i]);
-    values[i] = work_.cache->values(cache_layer_, kv_head, segment.block_table[i]);
+    const bool seen = i >= behind || !config_.causal;
+    const std::uint32_t block = seen ? segment.block_table[table_index(i)] : 0;
+    keys[i] = seen ? work_.cache->keys(cache_layer_, kv_head, block) : nullptr;
+    values[i] = seen ? work_.cache->values(cache_layer_, kv_head, block) : nullptr;
   }
   const std::size_t group = config_.heads / config_.kv_heads;
   args.cache_type = work_.cache->shape().type();

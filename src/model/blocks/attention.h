@@ -72,6 +72,7 @@ class Attention {
 
  private:
   void place(const RowTile& tile, const Range& rows);
+  std::size_t table_index(std::size_t block) const;
   void attend(std::uint32_t tile, std::uint32_t block, std::uint32_t blocks);
   void attend(const RowTile& tile, std::uint32_t kv_head, const QueryTile& queries,
               kernels::AttentionArgs args);

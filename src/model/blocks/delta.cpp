@@ -133,8 +133,19 @@ void Delta::for_each_run(const RowTile& tile, const Function& function) const {
     const PassRow& first = work_.pass.rows()[row];
     std::uint32_t end = row + 1;
     while (end < tile.rows.end && work_.pass.rows()[end].segment == first.segment) ++end;
-    function(Run{work_.pass.segments()[first.segment].slot, row - tile.rows.begin,
-                 end - tile.rows.begin, first.position == 0});
+    const Segment& segment = work_.pass.segments()[first.segment];
+    const auto is_before = [](const StateSave& save, std::uint32_t position) {
+      return save.positions <= position;
+    };
+    const auto find = [&](std::uint32_t position) {
+      return std::lower_bound(segment.saves.begin(), segment.saves.end(), position, is_before);
+    };
+    const std::uint32_t last = first.position + (end - row);
+    function(Run{segment.slot,
+                 row - tile.rows.begin,
+                 end - tile.rows.begin,
+                 first.position,
+                 {find(first.position), find(last)}});
     row = end;
   }
 }
@@ -196,7 +207,7 @@ void Delta::convolve(const RowTile& tile, const Range& channels) {
   for (std::size_t j = 0; j < config_.convolution; ++j)
     std::copy_n(weights_.data() + j * channels_ + channels.begin, count, taps.data() + j * count);
   for_each_run(tile, [&](const Run& run) {
-    float* state = convolution_state(run.slot) + channels.begin;
+    float* before = state(run.slot) + channels.begin;
     const auto input = [&](std::size_t i) {
       return work_.query.row(tile, i, stride) + channels.begin;
     };
@@ -207,7 +218,8 @@ void Delta::convolve(const RowTile& tile, const Range& channels) {
         if (i - run.begin >= back) {
           rows[j] = input(i - back);
         } else {
-          rows[j] = run.starts ? nullptr : state + (history - (back - (i - run.begin))) * channels_;
+          rows[j] =
+              run.starts() ? nullptr : before + (history - (back - (i - run.begin))) * channels_;
         }
       }
       kernels::ShortConvArgs args;
@@ -219,20 +231,32 @@ void Delta::convolve(const RowTile& tile, const Range& channels) {
       work_.kernels.short_conv(args);
       work_.kernels.gate(kernels::Activation::kSilu, args.output, nullptr, count, args.output);
     }
-    // Where the run is shorter than the history, what is left of the older moves up.
+    for (const StateSave& save : run.saves)
+      keep_inputs(tile, run, run.until(save), channels, saved(save));
     std::size_t length = run.end - run.begin;
     if (mutated(Mutant::kOneInputTooOld) && length > 1) --length;
-    for (std::size_t j = 0; j < history; ++j) {
-      float* to = state + j * channels_;
-      if (j + length >= history) {
-        std::copy_n(input(run.begin + j + length - history), count, to);
-      } else if (run.starts) {
-        std::fill_n(to, count, 0.0F);
-      } else {
-        std::copy_n(state + (j + length) * channels_, count, to);
-      }
-    }
+    keep_inputs(tile, run, length, channels, state(run.slot));
   });
+}
+
+// Writes the last inputs that `length` rows of the run leave to a state, which may be the run's
+// own: where they are fewer than the convolution needs, what is left of the older ones moves up.
+void Delta::keep_inputs(const RowTile& tile, const Run& run, std::size_t length,
+                        const Range& channels, float* to) const {
+  const std::size_t stride = config_.grouped_input ? channels_ + value_size_ : channels_;
+  const std::size_t history = config_.convolution - 1;
+  const float* before = state(run.slot) + channels.begin;
+  to += channels.begin;
+  for (std::size_t j = 0; j < history; ++j, to += channels_) {
+    if (j + length >= history) {
+      const std::size_t row = run.begin + j + length - history;
+      std::copy_n(work_.query.row(tile, row, stride) + channels.begin, channels.size(), to);
+    } else if (run.starts()) {
+      std::fill_n(to, channels.size(), 0.0F);
+    } else {
+      std::copy_n(before + (j + length) * channels_, channels.size(), to);
+    }
+  }
 }
 
 // A block takes sequences and value heads in turns.
@@ -250,8 +274,9 @@ void Delta::update(const RowTile& tile, const Run& run, std::uint32_t head) {
   const std::size_t dim = config_.key_dim;
   const std::uint32_t key_head =
       config_.tiled ? head % config_.key_heads : head / (config_.value_heads / config_.key_heads);
-  float* state = head_state(run.slot, head);
-  if (run.starts && !mutated(Mutant::kStateStays))
+  float* state = this->state(run.slot) + head_begin(head);
+  const StateSave* save = run.saves.data();
+  if (run.starts() && !mutated(Mutant::kStateStays))
     std::memset(state, 0, dim * config_.value_dim * sizeof(float));
   const float scale = 1.0F / std::sqrt(static_cast<float>(dim));
   std::vector<float> normed(2 * dim);
@@ -277,6 +302,11 @@ void Delta::update(const RowTile& tile, const Run& run, std::uint32_t head) {
     args.value_dim = config_.value_dim;
     args.output = work_.value.row(tile, i, value_size_) + head * config_.value_dim;
     kernels.delta_rule(args);
+    const bool saves =
+        save != run.saves.data() + run.saves.size() && run.until(*save) == i + 1 - run.begin;
+    const bool at_end = mutated(Mutant::kSavedAtTheEnd);
+    if (at_end ? save != run.saves.data() + run.saves.size() && i + 1 == run.end : saves)
+      std::copy_n(state, dim * config_.value_dim, saved(*save++) + head_begin(head));
   }
 }
 

@@ -34,7 +34,12 @@ class Delta {
   struct Run {
     std::uint32_t slot = 0;
     std::uint32_t begin = 0, end = 0;
-    bool starts = false;  // at position 0
+    std::uint32_t position = 0;  // of the first
+    std::span<const StateSave> saves;
+
+    bool starts() const { return position == 0; }
+    // Rows of it up to a save.
+    std::uint32_t until(const StateSave& save) const { return save.positions - position; }
   };
   template <class Function>
   void for_each_run(const RowTile& tile, const Function& function) const;
@@ -42,15 +47,19 @@ class Delta {
   void multiply(const RowTile& tile, std::uint32_t block, std::uint32_t blocks);
   void part(const RowTile& tile, const Range& rows);
   void convolve(const RowTile& tile, const Range& channels);
+  void keep_inputs(const RowTile& tile, const Run& run, std::size_t length, const Range& channels,
+                   float* to) const;
   void update(const RowTile& tile, std::uint32_t block, std::uint32_t blocks);
   void update(const RowTile& tile, const Run& run, std::uint32_t head);
   void gate(const RowTile& tile, const Range& rows);
 
-  float* convolution_state(std::uint32_t slot) const {
-    return work_.cache->state(state_layer_, slot);
+  // A layer's state: the convolution's last inputs, [position][channel], and the heads'.
+  float* state(std::uint32_t slot) const { return work_.cache->state(state_layer_, slot); }
+  float* saved(const StateSave& save) const {
+    return work_.cache->saved_state(state_layer_, save.saved);
   }
-  float* head_state(std::uint32_t slot, std::uint32_t head) const {
-    return convolution_state(slot) + (config_.convolution - 1) * channels_ +
+  std::size_t head_begin(std::uint32_t head) const {
+    return (config_.convolution - 1) * channels_ +
            std::size_t{head} * config_.key_dim * config_.value_dim;
   }
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,25 +27,40 @@ struct FakeRequest {
 // Carries plans out on a cache of tokens, and says what is wrong with what it reads.
 class FakeModel {
  public:
-  FakeModel(std::uint32_t blocks, std::uint32_t block_size)
-      : block_size_(block_size), cache_(std::size_t{blocks} * block_size) {}
+  explicit FakeModel(const schedule::SchedulerOptions& options)
+      : groups_(options.groups),
+        has_states_(options.has_states),
+        block_size_(options.block_size),
+        cache_(std::size_t{options.kv_blocks} * options.block_size),
+        states_(options.max_num_seqs),
+        saved_(options.saved_states) {}
 
-  // Reads and writes what `row` of `request` does. The first fault, or an empty string.
-  std::string compute(const schedule::Row& row, const FakeRequest& request);
+  // Reads and writes what `row` of `request` does, and saves the states. The first fault, or an
+  // empty string.
+  std::string compute(const schedule::Row& row, std::span<const kv::SavedState> saves,
+                      const FakeRequest& request);
 
  private:
   struct Cell {
     std::int32_t token = -1;
     std::uint32_t position = 0;
+    std::size_t group = 0;
     bool operator==(const Cell&) const = default;
   };
-  Cell& at(const schedule::Row& row, std::uint32_t position) {
-    return cache_[std::size_t{row.blocks[position / block_size_]} * block_size_ +
-                  position % block_size_];
-  }
+  // A state is all tokens that it has taken.
+  using State = std::vector<std::int32_t>;
 
+  // Null: the row has no block there.
+  Cell* at(const schedule::Row& row, std::size_t group, std::uint32_t position);
+  std::string advance(const schedule::Row& row, std::span<const kv::SavedState> saves,
+                      const FakeRequest& request);
+
+  std::vector<kv::CacheGroup> groups_;
+  bool has_states_;
   std::uint32_t block_size_;
   std::vector<Cell> cache_;
+  std::vector<State> states_;  // by slot
+  std::vector<State> saved_;
 };
 
 }  // namespace dovetail::laws

@@ -1,6 +1,7 @@
 #include "laws/checker/history.h"
 
 #include <fmt/core.h>
+#include <fmt/format.h>
 #include <fmt/ostream.h>
 
 #include <algorithm>
@@ -31,7 +32,7 @@ class Player {
         log_(1 << 10),
         scheduler_(options_, &log_),
         checker_(options_, history.cost.known()),
-        model_(options_.kv_blocks, options_.block_size) {
+        model_(options_) {
     scheduler_.set_cost(history.cost);
     if (compare) reference_.emplace(options_, history.cost);
     verdict_.tally.histories = 1;
@@ -169,7 +170,8 @@ void Player::commit() {
       continue;
     }
     FakeRequest& request = found->second;
-    if (std::string wrong = model_.compute(row, request); !wrong.empty() && sound())
+    const auto saves = std::span(plan.saves).subspan(row.first_save, row.saves);
+    if (std::string wrong = model_.compute(row, saves, request); !wrong.empty() && sound())
       fault(std::move(wrong));
     if (!row.sampled) continue;
     schedule::RowResult outcome;
@@ -201,8 +203,19 @@ void Player::compare(const StepPlan& plan) {
   for (std::size_t i = 0; i < plan.rows.size(); ++i) {
     const Row& row = plan.rows[i];
     (i < plan.prefill_rows ? same.prefill : same.decode)
-        .push_back({row.sequence, row.slot, row.first_position, row.tokens, row.drafts,
-                    row.final_chunk, row.sampled});
+        .push_back({row.sequence,
+                    row.slot,
+                    row.first_position,
+                    row.tokens,
+                    row.drafts,
+                    row.final_chunk,
+                    row.sampled,
+                    row.load != kv::kNoBlock,
+                    {}});
+    std::vector<std::uint32_t>& saves =
+        (i < plan.prefill_rows ? same.prefill : same.decode).back().saves;
+    for (std::uint32_t save = 0; save < row.saves; ++save)
+      saves.push_back(plan.saves[row.first_save + save].positions);
   }
   for (const auto& admission : plan.admitted)
     same.admitted.push_back(
@@ -225,6 +238,10 @@ void Player::compare(const StepPlan& plan) {
     fault(fmt::format("reference: {} blocks used and {} cached, it has {} and {}",
                       scheduler_.pool().used(), scheduler_.pool().cached(),
                       reference_->used_blocks(), reference_->cached_blocks()));
+  const kv::BlockPool& states = scheduler_.kv().states();
+  if (reference_->used_states() != states.used() || reference_->cached_states() != states.cached())
+    fault(fmt::format("reference: {} states used and {} cached, it has {} and {}", states.used(),
+                      states.cached(), reference_->used_states(), reference_->cached_states()));
 }
 
 void Player::act(const Operation& operation) {
@@ -314,18 +331,30 @@ Verdict play(const History& history, std::ostream* story, bool compare) {
   return Player(history, story, compare).play();
 }
 
+namespace {
+
+std::vector<std::uint32_t> windows_of(const schedule::SchedulerOptions& options) {
+  std::vector<std::uint32_t> windows;
+  for (const kv::CacheGroup group : options.groups) windows.push_back(group.window);
+  return windows;
+}
+
+}  // namespace
+
 void describe(const History& history, std::ostream& out) {
   const schedule::SchedulerOptions& options = history.options;
   fmt::print(
       out,
       "\noptions seqs={} budget={} threshold={} block={} context={} blocks={} queue={} mixed={} "
       "prefix={} drafts={} alignment={} floor={} interval={} watermark={} policy={} ageing={} "
-      "timed={}\n",
+      "timed={} windows={} states={} interval={}\n",
       options.max_num_seqs, options.max_num_batched_tokens, options.long_prefill_token_threshold,
       options.block_size, options.max_context, options.kv_blocks, options.max_waiting,
       options.mixed, options.prefix_cache, options.speculative_tokens, options.prefill_alignment,
       options.min_prefill_tokens, options.prefill_interval, options.watermark,
-      static_cast<int>(options.policy), options.ageing_steps, history.cost.known());
+      static_cast<int>(options.policy), options.ageing_steps, history.cost.known(),
+      fmt::join(windows_of(options), ","),
+      options.has_states ? static_cast<int>(options.saved_states) : -1, options.state_interval);
   play(history, &out);
 }
 
@@ -344,7 +373,7 @@ History read_history(const std::uint8_t* data, std::size_t size) {
   options.long_prefill_token_threshold = threshold > 12 ? 0 : threshold;
   options.block_size = between(1, 6);
   options.max_context = between(2, 40);
-  options.kv_blocks = kv::blocks_for(options.max_context, options.block_size) + between(0, 14);
+  const std::uint32_t more_blocks = between(0, 14);
   options.max_waiting = between(1, 24);
   options.mixed = byte() % 4 != 3;
   options.prefix_cache = byte() % 3 != 0;
@@ -356,6 +385,23 @@ History read_history(const std::uint8_t* data, std::size_t size) {
   options.watermark = between(0, 2);
   options.policy = static_cast<schedule::Policy>(between(0, 2));
   options.ageing_steps = between(0, 25);
+  // Half of the histories have one group; of the others' groups, some have windows.
+  const std::uint32_t groups = byte();
+  options.groups.assign(groups % 2 == 0 ? 1 : 1 + groups / 2 % 3, {});
+  for (kv::CacheGroup& group : options.groups) {
+    const std::uint32_t window = byte();
+    if (groups % 8 > 2 && window % 3 != 0) group.window = 1 + window / 3 % 24;
+  }
+  at += 3 - options.groups.size();
+  const std::uint32_t states = byte();
+  options.has_states = states % 4 == 3;
+  options.saved_states = options.has_states && options.prefix_cache ? states / 4 % 6 : 0;
+  options.state_interval = 1 + states / 24 % 4;
+  if (options.has_states) options.speculative_tokens = 0;
+  options.kv_blocks = static_cast<std::uint32_t>(
+      kv::blocks_alone(options.groups, options.block_size, schedule::longest_chunk(options),
+                       options.max_context) +
+      more_blocks * options.groups.size() + states / 96);
   options.mixed_slowdown = 1.0 + byte() / 32.0;
   options.target_step_us = byte() % 4 == 3 ? 25.0 : 0.0;
   const bool timed = byte() % 3 == 2;

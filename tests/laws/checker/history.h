@@ -60,7 +60,7 @@ void describe(const History& history, std::ostream& out);
 
 // The history that a string of bytes stands for; every string stands for one. The first
 // kHistoryHead bytes are the options, three further ones each an operation.
-inline constexpr std::size_t kHistoryHead = 24;
+inline constexpr std::size_t kHistoryHead = 29;
 History read_history(const std::uint8_t* data, std::size_t size);
 
 }  // namespace dovetail::laws

@@ -9,7 +9,11 @@ using observe::EventKind;
 using schedule::Policy;
 
 LawChecker::LawChecker(const schedule::SchedulerOptions& options, bool timed)
-    : options_(options), timed_(timed), blocks_(options.kv_blocks), unowned_(options.kv_blocks) {}
+    : options_(options),
+      timed_(timed),
+      blocks_(options.kv_blocks),
+      states_(options.saved_states),
+      unowned_(options.kv_blocks) {}
 
 void LawChecker::see(const Event& event) {
   if (!violations_.empty()) return;
@@ -70,9 +74,20 @@ void LawChecker::see(const Event& event) {
       end_commit(event);
       break;
     case EventKind::kLoadState:
+      load_state(event);
+      break;
     case EventKind::kSaveState:
+      save_state(event);
+      break;
     case EventKind::kIndexState:
+      index_state(event);
+      break;
+    case EventKind::kReleaseState:
+      release_state(event);
+      break;
     case EventKind::kDropState:
+      drop_state(event);
+      break;
     case EventKind::kForward:
     case EventKind::kForwarded:
     case EventKind::kSampled:
@@ -87,6 +102,9 @@ void LawChecker::finish() {
   if (unowned_ != options_.kv_blocks)
     violate("law 2: {} of {} blocks have an owner at the end", options_.kv_blocks - unowned_,
             options_.kv_blocks);
+  for (std::size_t state = 0; state < states_.size(); ++state) {
+    if (states_[state].owners > 0) violate("law 2: state {} has an owner at the end", state);
+  }
 }
 
 LawChecker::Sequence* LawChecker::find(Id id, const char* what) {
@@ -165,6 +183,7 @@ void LawChecker::admit(const Event& event) {
   if ((event.c != 0) != sequence->preempted)
     return violate("{} says wrongly whether it was preempted", event.id);
   if (!sequence->preempted) tenants_[sequence->tenant].served += sequence->prompt;
+  if (held(*sequence) == 0) sequence->blocks.clear();
   sequence->state = State::kRunning;
   sequence->slot = event.a;
   sequence->prefill_end = sequence->num_tokens;
@@ -198,8 +217,7 @@ void LawChecker::preempt(const Event& event) {
     if (other.state == State::kRunning && preempted->key < other.key)
       return violate("law 4: {} is preempted, but {} is younger", event.id, id);
     const bool needs_block =
-        other.state == State::kRunning && decoding(other) && can_go_on(other) &&
-        other.blocks.size() * options_.block_size <= other.num_computed_tokens && available() == 0;
+        other.state == State::kRunning && can_go_on(other) && available() < lacks(other);
     const bool more_urgent = options_.policy == Policy::kPriority &&
                              other.state == State::kWaiting && other.key < preempted->key &&
                              other.priority < preempted->priority;
@@ -245,7 +263,8 @@ void LawChecker::end(const Event& event, bool cancelled) {
 
 // Forgets a sequence that has ended and given everything back.
 void LawChecker::settle(Sequence& sequence) {
-  if (sequence.state != State::kLeaving || !sequence.blocks.empty() || !sequence.in_flight.empty())
+  if (sequence.state != State::kLeaving || held(sequence) > 0 || !sequence.in_flight.empty() ||
+      sequence.loaded || !sequence.saving.empty())
     return;
   slots_.erase(sequence.slot);
   ended_.insert(sequence.id);
@@ -262,11 +281,24 @@ void LawChecker::take(const Event& event) {
   if (block.indexed)
     return violate("law 2: {} takes block {}, which can still be found", event.id, event.a);
   if (available() == 0) return violate("law 2: {} takes a block that is withheld", event.id);
-  if (sequence->state != State::kRunning || event.c != sequence->blocks.size())
+  const std::size_t place = std::size_t{event.c} * groups() + event.b;
+  const bool slides = event.b < groups() && options_.groups[event.b].window > 0;
+  // Groups with windows take theirs later than the others.
+  while (sequence->blocks.size() < place &&
+         options_.groups[sequence->blocks.size() % groups()].window > 0)
+    sequence->blocks.push_back(kNone);
+  const bool later = slides && place < sequence->blocks.size() &&
+                     sequence->blocks[place] == kNone && !behind_window(*sequence, place);
+  if (sequence->state != State::kRunning || event.b >= groups() ||
+      (place != sequence->blocks.size() && !later))
     return violate("law 2: {} takes block {} at index {}", event.id, event.a, event.c);
   block.owners = 1;
   --unowned_;
-  sequence->blocks.push_back(event.a);
+  if (later) {
+    sequence->blocks[place] = event.a;
+  } else {
+    sequence->blocks.push_back(event.a);
+  }
 }
 
 void LawChecker::share(const Event& event) {
@@ -276,8 +308,14 @@ void LawChecker::share(const Event& event) {
   Block& block = blocks_[event.a];
   if (!block.indexed)
     return violate("law 2: {} shares block {}, which cannot be found", event.id, event.a);
-  if (event.c != sequence->blocks.size() || event.c >= sequence->cached_blocks)
+  const std::size_t place = std::size_t{event.c} * groups() + event.b;
+  if (event.b >= groups() || place < sequence->blocks.size() || event.c >= sequence->cached_blocks)
     return violate("law 2: {} shares block {} at index {}", event.id, event.a, event.c);
+  while (sequence->blocks.size() < place) {
+    if (!behind_window(*sequence, sequence->blocks.size()))
+      return violate("law 2: {} shares block {} at index {}", event.id, event.a, event.c);
+    sequence->blocks.push_back(kNone);
+  }
   if (block.owners++ == 0) {
     if (available() == 0) return violate("law 2: {} takes a block that is withheld", event.id);
     cached_.erase({block.let_go, event.a});
@@ -296,11 +334,12 @@ void LawChecker::release(const Event& event) {
   const bool in_its_last_commit = sequence->in_flight.size() == 1 &&
                                   sequence->in_flight.front().step == commits_ &&
                                   sequence->state == State::kLeaving;
-  if (!sequence->in_flight.empty() && !in_its_last_commit)
+  const bool runs = sequence->state == State::kRunning;
+  if (!runs && !sequence->in_flight.empty() && !in_its_last_commit)
     return violate("law 2: {} releases block {} while a row of it is in flight", event.id, event.a);
-  if (sequence->state == State::kRunning)
+  if (runs && !behind_window(*sequence, static_cast<std::size_t>(place - sequence->blocks.begin())))
     return violate("law 2: {} releases block {} and runs on", event.id, event.a);
-  sequence->blocks.erase(place);
+  *place = kNone;
   Block& block = blocks_[event.a];
   if (--block.owners == 0) {
     ++unowned_;
@@ -316,8 +355,9 @@ void LawChecker::index(const Event& event) {
   const auto place = std::find(sequence->blocks.begin(), sequence->blocks.end(), event.a);
   if (place == sequence->blocks.end())
     return violate("law 2: block {} is indexed, but it is not {}'s", event.a, event.id);
-  const auto end =
-      static_cast<std::uint32_t>(place - sequence->blocks.begin() + 1) * options_.block_size;
+  const std::uint32_t end =
+      (static_cast<std::uint32_t>(place - sequence->blocks.begin()) / groups() + 1) *
+      options_.block_size;
   // What the rows in flight will compute is not there yet.
   const std::uint32_t computed = sequence->in_flight.empty() ? sequence->num_computed_tokens
                                                              : sequence->in_flight.front().first;
@@ -342,11 +382,100 @@ void LawChecker::drop(const Event& event) {
   block.indexed = false;
 }
 
+void LawChecker::load_state(const Event& event) {
+  Sequence* sequence = find(event.id, "a state for");
+  if (sequence == nullptr) return;
+  if (event.a >= states_.size()) return violate("law 2: state {} does not exist", event.a);
+  if (!states_[event.a].indexed)
+    return violate("law 5: {} begins with state {}, which cannot be found", event.id, event.a);
+  if (!planning_ || sequence->loaded || event.b == 0 || !sequence->blocks.empty() ||
+      event.b != sequence->cached_blocks * options_.block_size)
+    return violate("law 5: {} begins with state {} at position {}", event.id, event.a, event.b);
+  ++states_[event.a].owners;
+  sequence->loaded = event.a;
+}
+
+void LawChecker::save_state(const Event& event) {
+  Sequence* sequence = find(event.id, "a state of");
+  if (sequence == nullptr) return;
+  if (event.a >= states_.size()) return violate("law 2: state {} does not exist", event.a);
+  Block& state = states_[event.a];
+  if (state.owners > 0 || state.indexed)
+    return violate("law 2: {} saves over state {}, which may be read", event.id, event.a);
+  if (!planning_ || event.b == 0 || event.b % options_.block_size != 0)
+    return violate("law 5: {} saves state {} at position {}", event.id, event.a, event.b);
+  state.owners = 1;
+  sequence->saving.push_back({event.a, event.b});
+}
+
+void LawChecker::index_state(const Event& event) {
+  Sequence* sequence = find(event.id, "a state of");
+  if (sequence == nullptr) return;
+  const std::uint32_t computed = sequence->in_flight.empty() ? sequence->num_computed_tokens
+                                                             : sequence->in_flight.front().first;
+  if (sequence->saving.empty() || sequence->saving.front().state != event.a ||
+      sequence->saving.front().positions > computed)
+    return violate("law 5: state {} of {} is indexed, but it is not saved", event.a, event.id);
+  states_[event.a].indexed = true;
+}
+
+void LawChecker::release_state(const Event& event) {
+  Sequence* sequence = find(event.id, "a state of");
+  if (sequence == nullptr) return;
+  if (sequence->loaded == event.a) {
+    sequence->loaded.reset();
+  } else if (!sequence->saving.empty() && sequence->saving.front().state == event.a) {
+    sequence->saving.pop_front();
+  } else {
+    return violate("law 2: {} releases state {}, which is not its own", event.id, event.a);
+  }
+  if (--states_[event.a].owners == 0) states_[event.a].let_go = ++let_go_;
+  settle(*sequence);
+}
+
+void LawChecker::drop_state(const Event& event) {
+  if (event.a >= states_.size()) return violate("law 2: state {} does not exist", event.a);
+  Block& state = states_[event.a];
+  if (!state.indexed || state.owners > 0)
+    return violate("law 2: state {} is dropped, but it is in use", event.a);
+  for (const Block& other : states_) {
+    if (other.owners > 0) continue;
+    if (!other.indexed || other.let_go < state.let_go)
+      return violate("law 2: state {} is dropped, but another was let go before it", event.a);
+  }
+  state.indexed = false;
+}
+
+// The block at this place of the table is of positions that no row sees which is in flight or to
+// come.
+bool LawChecker::behind_window(const Sequence& sequence, std::size_t place) const {
+  const std::uint32_t window = options_.groups[place % groups()].window;
+  const std::uint64_t next =
+      sequence.in_flight.empty() ? sequence.num_computed_tokens : sequence.in_flight.front().first;
+  const std::uint64_t last = (place / groups() + 1) * std::uint64_t{options_.block_size} - 1;
+  return window > 0 && last + window <= next;
+}
+
+// Law 2. Of those that run nothing is held that they do not see any more.
+void LawChecker::judge_windows() {
+  const bool none = std::all_of(options_.groups.begin(), options_.groups.end(),
+                                [](const kv::CacheGroup& group) { return group.window == 0; });
+  if (none) return;
+  for (const auto& [id, sequence] : sequences_) {
+    if (sequence.state != State::kRunning) continue;
+    for (std::size_t place = 0; place < sequence.blocks.size(); ++place) {
+      if (sequence.blocks[place] != kNone && behind_window(sequence, place))
+        return violate("law 2: {} keeps block {}, which is behind its window", id,
+                       sequence.blocks[place]);
+    }
+  }
+}
+
 void LawChecker::begin_plan(const Event& event) {
   if (planning_) return violate("a plan within a plan");
   for (const auto& [id, sequence] : sequences_) {
     if (sequence.state == State::kLeaving && sequence.in_flight.empty())
-      return violate("law 2: {} has ended and keeps {} blocks", id, sequence.blocks.size());
+      return violate("law 2: {} has ended and keeps {} blocks", id, held(sequence));
   }
   planning_ = true;
   ++plans_;
@@ -384,11 +513,29 @@ void LawChecker::row(const Event& event) {
   if (event.a != sequence->num_computed_tokens)
     return violate("law 5: {} computes from position {}, but {} come first", event.id, event.a,
                    sequence->num_computed_tokens);
-  if (event.b == 0 || (event.a + event.b - 1) / options_.block_size >= sequence->blocks.size())
+  if (event.b == 0 || event.a + event.b > capacity(*sequence))
     return violate("law 2: {} computes {} positions in {} blocks", event.id, event.a + event.b,
                    sequence->blocks.size());
-  for (std::uint32_t place = event.a / options_.block_size;
-       place <= (event.a + event.b - 1) / options_.block_size; ++place) {
+  const bool first_row = sequence->in_flight.empty() && event.a > 0 &&
+                         event.a == sequence->cached_blocks * options_.block_size;
+  if (options_.has_states && first_row && !sequence->loaded)
+    return violate("law 5: {} begins at position {} without a state", event.id, event.a);
+  for (const Saving& save : sequence->saving) {
+    if (save.positions > event.a + event.b)
+      return violate("law 5: {} saves a state at position {}, but computes {}", event.id,
+                     save.positions, event.a + event.b);
+  }
+  const std::size_t blocks = (event.a + event.b - 1) / options_.block_size + 1;
+  for (std::size_t place = 0; place < blocks * groups(); ++place) {
+    if (place >= sequence->blocks.size() || sequence->blocks[place] == kNone) {
+      const std::uint32_t window = options_.groups[place % groups()].window;
+      const std::size_t last = (place / groups() + 1) * options_.block_size - 1;
+      if (window == 0 || last + window > event.a)
+        return violate("law 5: {} sees a block at index {} that it does not hold", event.id,
+                       place / groups());
+      continue;
+    }
+    if (place / groups() < event.a / options_.block_size) continue;
     const Block& block = blocks_[sequence->blocks[place]];
     if (block.owners != 1 || block.indexed)
       return violate("law 2: {} writes block {}, which is not its own alone", event.id,
@@ -538,7 +685,7 @@ void LawChecker::judge_idle_capacity(std::uint32_t batch_class) {
   if (head == nullptr || !could_use(head->num_tokens)) return;
   if (head->preempted_in_plan == plans_) return;
   const std::uint64_t needed = std::uint64_t{fresh_blocks(*head)} + reserved_blocks +
-                               std::uint64_t{options_.watermark} * may_grow();
+                               std::uint64_t{options_.watermark} * may_grow() * groups();
   if (slots_.size() + 1 + reserved_slots <= options_.max_num_seqs && needed <= available())
     violate(
         "law 1: {} waits, though a slot, {} of {} blocks and {} tokens of the step are there for "
@@ -611,6 +758,22 @@ void LawChecker::end_commit(const Event& event) {
     settle(sequence);
   }
   ++commits_;
+  judge_windows();
+}
+
+// Blocks that its next row may need.
+std::uint32_t LawChecker::lacks(const Sequence& sequence) const {
+  if (decoding(sequence)) {
+    return capacity(sequence) <= sequence.num_computed_tokens ? groups() : 0;
+  }
+  const std::uint32_t reach = std::min(
+      sequence.prefill_end, sequence.num_computed_tokens + schedule::longest_chunk(options_));
+  std::uint32_t lacking = 0;
+  for (std::size_t place = 0; place < std::size_t{blocks_for(reach)} * groups(); ++place) {
+    const bool held = place < sequence.blocks.size() && sequence.blocks[place] != kNone;
+    lacking += held || behind_window(sequence, place) ? 0 : 1;
+  }
+  return lacking;
 }
 
 bool LawChecker::can_go_on(const Sequence& sequence) const {
@@ -633,13 +796,21 @@ std::uint32_t LawChecker::may_grow() const {
   return static_cast<std::uint32_t>(
       std::count_if(sequences_.begin(), sequences_.end(), [&](const auto& entry) {
         const Sequence& sequence = entry.second;
-        return sequence.state == State::kRunning &&
-               sequence.blocks.size() < blocks_for(sequence.final_length - 1);
+        return sequence.state == State::kRunning && capacity(sequence) < sequence.final_length - 1;
       }));
 }
 
 std::uint32_t LawChecker::fresh_blocks(const Sequence& sequence) const {
-  return blocks_for(std::min(sequence.num_tokens + 1, sequence.final_length - 1));
+  const std::uint32_t positions = std::min(sequence.num_tokens + 1, sequence.final_length - 1);
+  std::uint32_t blocks = 0;
+  for (const kv::CacheGroup group : options_.groups) {
+    // What is found of a window takes blocks as well, beside what the first row reaches.
+    const std::uint32_t found = options_.prefix_cache ? blocks_for(group.window) + 1 : 0;
+    const std::uint32_t reach = std::min(positions, schedule::longest_chunk(options_));
+    blocks += group.window == 0 ? blocks_for(positions)
+                                : std::min(blocks_for(positions), blocks_for(reach) + found);
+  }
+  return blocks;
 }
 
 }  // namespace dovetail::laws

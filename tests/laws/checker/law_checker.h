@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -50,6 +52,12 @@ class LawChecker {
   using Key = std::pair<std::int64_t, std::uint64_t>;
   enum class State : std::uint8_t { kWaiting, kRunning, kLeaving };
 
+  static constexpr std::uint32_t kNone = kv::kNoBlock;
+
+  struct Saving {
+    std::uint32_t state = 0, positions = 0;
+  };
+
   struct InFlightRow {
     std::uint64_t step = 0;
     std::uint32_t first = 0, tokens = 0, drafts = 0;
@@ -70,7 +78,10 @@ class LawChecker {
         0;                      // positions that are computed when all plans in flight are
     std::uint32_t pending = 0;  // tokens that those are sure to bring
     std::uint32_t cached_blocks = 0;
+    // [block][group]; kNone: behind a window.
     std::vector<std::uint32_t> blocks;
+    std::optional<std::uint32_t> loaded;  // state, until the commit of the first row
+    std::deque<Saving> saving;            // by rows in flight
     std::deque<InFlightRow> in_flight;
     std::uint64_t row_in_plan = 0;        // the last plan, counted from 1, with a row of it
     std::uint64_t preempted_in_plan = 0;  // the last plan, counted from 1, that preempted it
@@ -105,6 +116,11 @@ class LawChecker {
   void release(const observe::Event& event);
   void index(const observe::Event& event);
   void drop(const observe::Event& event);
+  void load_state(const observe::Event& event);
+  void save_state(const observe::Event& event);
+  void index_state(const observe::Event& event);
+  void release_state(const observe::Event& event);
+  void drop_state(const observe::Event& event);
   void begin_plan(const observe::Event& event);
   void row(const observe::Event& event);
   void end_plan(const observe::Event& event);
@@ -115,6 +131,9 @@ class LawChecker {
   void judge_prefill(std::uint32_t batch_class);
   void judge_idle_capacity(std::uint32_t batch_class);
   void judge_waits();
+  void judge_windows();
+  std::uint32_t lacks(const Sequence& sequence) const;
+  bool behind_window(const Sequence& sequence, std::size_t place) const;
   void judge_tenant(const Sequence& next) const;
 
   Sequence* find(Id id, const char* what);
@@ -125,6 +144,16 @@ class LawChecker {
   bool can_go_on(const Sequence& sequence) const;
   std::uint32_t blocks_for(std::uint32_t tokens) const {
     return (tokens + options_.block_size - 1) / options_.block_size;
+  }
+  static std::size_t held(const Sequence& sequence) {
+    const auto& blocks = sequence.blocks;
+    return blocks.size() -
+           static_cast<std::size_t>(std::count(blocks.begin(), blocks.end(), kNone));
+  }
+  std::uint32_t groups() const { return static_cast<std::uint32_t>(options_.groups.size()); }
+  std::uint32_t capacity(const Sequence& sequence) const {
+    const auto places = static_cast<std::uint32_t>(sequence.blocks.size());
+    return (places + groups() - 1) / groups() * options_.block_size;
   }
   std::uint32_t available() const { return unowned_ > withheld_ ? unowned_ - withheld_ : 0; }
   std::uint32_t floor() const;
@@ -140,6 +169,7 @@ class LawChecker {
   std::map<Id, Sequence> sequences_;  // alive, or leaving
   std::set<Id> ended_;
   std::vector<Block> blocks_;
+  std::vector<Block> states_;                                 // that are saved
   std::set<std::pair<std::uint64_t, std::uint32_t>> cached_;  // unowned and findable, by let_go
   std::uint32_t unowned_ = 0;
   std::uint32_t withheld_ = 0;

@@ -8,21 +8,54 @@ using schedule::Policy;
 
 ReferenceScheduler::ReferenceScheduler(const schedule::SchedulerOptions& options,
                                        const schedule::StepCost& cost)
-    : options_(options), cost_(cost), blocks_(options.kv_blocks) {}
+    : options_(options),
+      cost_(cost),
+      blocks_(options.kv_blocks),
+      states_(options.prefix_cache ? options.saved_states : 0) {}
 
 std::uint32_t ReferenceScheduler::blocks_for(std::uint32_t tokens) const {
   return (tokens + options_.block_size - 1) / options_.block_size;
 }
 
-std::uint32_t ReferenceScheduler::used_blocks() const {
+namespace {
+
+template <class Blocks>
+std::uint32_t count_used(const Blocks& blocks) {
   return static_cast<std::uint32_t>(std::count_if(
-      blocks_.begin(), blocks_.end(), [](const Block& block) { return block.owners > 0; }));
+      blocks.begin(), blocks.end(), [](const auto& block) { return block.owners > 0; }));
 }
 
-std::uint32_t ReferenceScheduler::cached_blocks() const {
+template <class Blocks>
+std::uint32_t count_cached(const Blocks& blocks) {
   return static_cast<std::uint32_t>(
-      std::count_if(blocks_.begin(), blocks_.end(),
-                    [](const Block& block) { return block.owners == 0 && !block.prefix.empty(); }));
+      std::count_if(blocks.begin(), blocks.end(),
+                    [](const auto& block) { return block.owners == 0 && !block.prefix.empty(); }));
+}
+
+std::vector<std::int32_t> first_of(const std::vector<std::int32_t>& tokens, std::size_t count) {
+  return {tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(count)};
+}
+
+}  // namespace
+
+std::uint32_t ReferenceScheduler::used_blocks() const { return count_used(blocks_); }
+std::uint32_t ReferenceScheduler::cached_blocks() const { return count_cached(blocks_); }
+std::uint32_t ReferenceScheduler::used_states() const { return count_used(states_); }
+std::uint32_t ReferenceScheduler::cached_states() const { return count_cached(states_); }
+
+std::uint32_t ReferenceScheduler::capacity(const Sequence& sequence) const {
+  return static_cast<std::uint32_t>(sequence.blocks.size() / groups()) * options_.block_size;
+}
+
+// No position from `next` on sees a position of the block.
+bool ReferenceScheduler::is_behind(std::size_t place, std::uint32_t next) const {
+  const std::uint32_t window = options_.groups[place % groups()].window;
+  if (window == 0) return false;
+  const std::size_t begin = place / groups() * options_.block_size;
+  for (std::size_t position = begin; position < begin + options_.block_size; ++position) {
+    if (position + window > next) return false;
+  }
+  return true;
 }
 
 std::uint32_t ReferenceScheduler::available() const {
@@ -81,26 +114,112 @@ void ReferenceScheduler::cancel(std::uint64_t id) {
   }
 }
 
-void ReferenceScheduler::release(Sequence& sequence) {
-  while (!sequence.blocks.empty()) {
-    Block& block = blocks_[sequence.blocks.back()];
-    if (--block.owners == 0) block.let_go = ++let_go_;
-    sequence.blocks.pop_back();
-  }
+void ReferenceScheduler::let_go(Block& block) {
+  if (--block.owners == 0) block.let_go = ++let_go_;
 }
 
-void ReferenceScheduler::take_block(Sequence& sequence) {
+void ReferenceScheduler::release(Sequence& sequence) {
+  for (std::size_t i = sequence.blocks.size() / groups(); i > 0; --i) {
+    for (std::size_t g = 0; g < groups(); ++g) {
+      const std::size_t block = sequence.blocks[(i - 1) * groups() + g];
+      if (block != kNone) let_go(blocks_[block]);
+    }
+  }
+  sequence.blocks.clear();
+  if (sequence.loaded != kNone) let_go(states_[sequence.loaded]);
+  sequence.loaded = kNone;
+  for (const Save& save : sequence.saving) let_go(states_[save.state]);
+  sequence.saving.clear();
+}
+
+std::size_t ReferenceScheduler::take(std::vector<Block>& from) {
   std::optional<std::size_t> best;
-  for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    if (blocks_[i].owners > 0) continue;
-    if (blocks_[i].prefix.empty()) {
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    if (from[i].owners > 0) continue;
+    if (from[i].prefix.empty()) {
       best = i;
       break;
     }
-    if (!best || blocks_[i].let_go < blocks_[*best].let_go) best = i;
+    if (!best || from[i].let_go < from[*best].let_go) best = i;
   }
-  blocks_[*best] = {1, {}, 0};
-  sequence.blocks.push_back(*best);
+  from[*best] = {1, {}, 0, 0};
+  return *best;
+}
+
+void ReferenceScheduler::take_blocks(Sequence& sequence) {
+  for (std::size_t g = 0; g < groups(); ++g) {
+    sequence.blocks.push_back(take(blocks_));
+    blocks_[sequence.blocks.back()].group = g;
+  }
+  ++sequence.filled;
+}
+
+// So far its next row gets, in prefill.
+std::uint32_t ReferenceScheduler::reach(const Sequence& sequence) const {
+  std::uint32_t chunk = options_.max_num_batched_tokens;
+  if (options_.long_prefill_token_threshold > 0)
+    chunk = std::min(chunk, options_.long_prefill_token_threshold);
+  return std::min(sequence.prefill_end, sequence.num_computed_tokens + chunk);
+}
+
+// Blocks that its next row may need.
+std::uint32_t ReferenceScheduler::lacks(const Sequence& sequence) const {
+  if (sequence.decoding())
+    return capacity(sequence) < sequence.num_computed_tokens + 1
+               ? static_cast<std::uint32_t>(groups())
+               : 0;
+  std::uint32_t lacking = 0;
+  for (std::size_t g = 0; g < groups(); ++g) {
+    for (std::uint32_t i = sequence.filled; i < blocks_for(reach(sequence)); ++i)
+      lacking += options_.groups[g].window > 0 ? 1 : 0;
+  }
+  return lacking;
+}
+
+// Gives groups with windows their blocks before `end`.
+void ReferenceScheduler::fill(Sequence& sequence, std::uint32_t end) {
+  for (; sequence.filled < blocks_for(end); ++sequence.filled) {
+    for (std::size_t g = 0; g < groups(); ++g) {
+      if (options_.groups[g].window == 0) continue;
+      std::size_t& block = sequence.blocks[sequence.filled * groups() + g];
+      block = take(blocks_);
+      blocks_[block].group = g;
+    }
+  }
+}
+
+// The states that a planned row of the sequence saves, where a place is left.
+std::vector<std::uint32_t> ReferenceScheduler::save_states(Sequence& sequence, const Row& row,
+                                                           bool prefill) {
+  std::vector<std::uint32_t> positions;
+  for (std::uint32_t end = row.first + 1; end <= row.first + row.tokens; ++end) {
+    if (end % options_.block_size != 0) continue;
+    const std::uint32_t edge = end / options_.block_size;
+    const bool wanted = edge % options_.state_interval == 0 || edge == sequence.branch ||
+                        (prefill && edge == (sequence.prefill_end - 1) / options_.block_size);
+    const bool known =
+        prefill && std::any_of(states_.begin(), states_.end(), [&](const Block& state) {
+          return state.prefix == first_of(sequence.tokens, end);
+        });
+    if (!wanted || known) continue;
+    if (used_states() == states_.size()) break;
+    sequence.saving.push_back({end, take(states_)});
+    positions.push_back(end);
+  }
+  return positions;
+}
+
+// What the rows up to `computed` positions have saved can be found, once for each content.
+void ReferenceScheduler::store_states(Sequence& sequence, std::uint32_t computed) {
+  while (!sequence.saving.empty() && sequence.saving.front().positions <= computed) {
+    const Save save = sequence.saving.front();
+    sequence.saving.erase(sequence.saving.begin());
+    const Tokens prefix = first_of(sequence.tokens, save.positions);
+    const bool there = std::any_of(states_.begin(), states_.end(),
+                                   [&](const Block& other) { return other.prefix == prefix; });
+    if (!there) states_[save.state].prefix = prefix;
+    let_go(states_[save.state]);
+  }
 }
 
 std::vector<ReferenceScheduler::Sequence*> ReferenceScheduler::running() {
@@ -127,19 +246,39 @@ ReferenceScheduler::Sequence* ReferenceScheduler::head(std::uint32_t batch_class
   return best;
 }
 
-std::vector<std::size_t> ReferenceScheduler::found_blocks(const Sequence& sequence) const {
-  std::vector<std::size_t> found;
-  if (!options_.prefix_cache) return found;
-  while (true) {
-    const std::size_t end = (found.size() + 1) * options_.block_size;
-    if (end > sequence.num_tokens() - 1) return found;
-    const std::vector<std::int32_t> prefix(
-        sequence.tokens.begin(), sequence.tokens.begin() + static_cast<std::ptrdiff_t>(end));
-    const auto block = std::find_if(blocks_.begin(), blocks_.end(),
-                                    [&](const Block& other) { return other.prefix == prefix; });
-    if (block == blocks_.end()) return found;
-    found.push_back(static_cast<std::size_t>(block - blocks_.begin()));
+// What there is for a sequence that goes on behind so many blocks, if all is there.
+std::optional<ReferenceScheduler::Found> ReferenceScheduler::found_at(const Sequence& sequence,
+                                                                      std::uint32_t edge,
+                                                                      bool states) const {
+  Found found;
+  found.edge = edge;
+  const auto find = [](const std::vector<Block>& among, const Tokens& prefix, std::size_t group) {
+    const auto block = std::find_if(among.begin(), among.end(), [&](const Block& other) {
+      return other.prefix == prefix && other.group == group;
+    });
+    return block == among.end() ? kNone : static_cast<std::size_t>(block - among.begin());
+  };
+  for (std::size_t place = 0; place < edge * groups(); ++place) {
+    found.blocks.push_back(kNone);
+    if (is_behind(place, edge * options_.block_size)) continue;
+    found.blocks.back() =
+        find(blocks_, first_of(sequence.tokens, (place / groups() + 1) * options_.block_size),
+             place % groups());
+    if (found.blocks.back() == kNone) return std::nullopt;
   }
+  if (states && edge > 0) {
+    found.state = find(states_, first_of(sequence.tokens, edge * options_.block_size), 0);
+    if (found.state == kNone) return std::nullopt;
+  }
+  return found;
+}
+
+ReferenceScheduler::Found ReferenceScheduler::found(const Sequence& sequence) const {
+  if (!options_.prefix_cache) return {};
+  for (std::uint32_t edge = (sequence.num_tokens() - 1) / options_.block_size; edge > 0; --edge) {
+    if (const auto there = found_at(sequence, edge, options_.has_states)) return *there;
+  }
+  return {};
 }
 
 std::uint32_t ReferenceScheduler::taken_slots() const {
@@ -148,8 +287,16 @@ std::uint32_t ReferenceScheduler::taken_slots() const {
 }
 
 std::uint32_t ReferenceScheduler::fresh_blocks(const Sequence& sequence) const {
-  return blocks_for(std::min(sequence.num_tokens() + 1, sequence.final_length - 1)) -
-         static_cast<std::uint32_t>(found_blocks(sequence).size());
+  const std::uint32_t positions = std::min(sequence.num_tokens() + 1, sequence.final_length - 1);
+  Sequence admitted = sequence;
+  admitted.num_computed_tokens = found(sequence).edge * options_.block_size;
+  admitted.prefill_end = positions;
+  std::uint32_t blocks = 0;
+  for (const kv::CacheGroup group : options_.groups) {
+    const std::uint32_t end = group.window == 0 ? positions : reach(admitted);
+    blocks += blocks_for(end) - admitted.num_computed_tokens / options_.block_size;
+  }
+  return blocks;
 }
 
 bool ReferenceScheduler::can_admit(Sequence* sequence) {
@@ -157,10 +304,11 @@ bool ReferenceScheduler::can_admit(Sequence* sequence) {
   if (sequence->preempted_in_plan == plans_) return false;
   std::uint32_t slots = taken_slots() + 1;
   std::uint32_t blocks = fresh_blocks(*sequence);
-  for (const std::size_t block : found_blocks(*sequence))
-    blocks += blocks_[block].owners == 0 ? 1 : 0;
+  for (const std::size_t block : found(*sequence).blocks)
+    blocks += block != kNone && blocks_[block].owners == 0 ? 1 : 0;
   for (const Sequence* other : running()) {
-    if (other->blocks.size() < blocks_for(other->final_length - 1)) blocks += options_.watermark;
+    if (capacity(*other) < other->final_length - 1)
+      blocks += options_.watermark * static_cast<std::uint32_t>(groups());
   }
   for (const auto& [number, its] : classes_) {
     Sequence* other = number == sequence->batch_class ? nullptr : head(number);
@@ -227,6 +375,7 @@ ReferenceScheduler::Plan ReferenceScheduler::plan() {
       std::vector<Sequence*> chosen;
       const auto tried = [&] {
         const auto saved_blocks = blocks_;
+        const auto saved_states = states_;
         const auto saved = sequences_;
         for (Sequence* candidate : chosen) {
           release(*candidate);
@@ -235,6 +384,7 @@ ReferenceScheduler::Plan ReferenceScheduler::plan() {
         // Who waits in other classes is younger: nothing is reserved for it.
         const bool enough = can_admit(urgent);
         blocks_ = saved_blocks;
+        states_ = saved_states;
         for (std::size_t i = 0; i < saved.size(); ++i) sequences_[i] = saved[i];
         return enough;
       };
@@ -270,20 +420,19 @@ ReferenceScheduler::Plan ReferenceScheduler::plan() {
 bool ReferenceScheduler::build(std::uint32_t batch_class, bool ahead, Plan& plan) {
   std::vector<Sequence*> decodes;
   for (Sequence* sequence : running()) {
-    if (!sequence->running || sequence->batch_class != batch_class || !sequence->decoding() ||
-        !can_go_on(*sequence))
+    if (!sequence->running || sequence->batch_class != batch_class || !can_go_on(*sequence))
       continue;
-    while (sequence->running &&
-           sequence->blocks.size() < blocks_for(sequence->num_computed_tokens + 1)) {
-      if (available() > 0) {
-        take_block(*sequence);
-      } else if (ahead) {
-        return false;
-      } else {
-        preempt(*running().back(), plan);
-      }
+    while (sequence->running && lacks(*sequence) > available()) {
+      if (ahead) return false;
+      preempt(*running().back(), plan);
     }
-    if (sequence->running) decodes.push_back(sequence);
+    if (!sequence->running) continue;
+    if (!sequence->decoding()) {
+      fill(*sequence, reach(*sequence));
+      continue;
+    }
+    if (lacks(*sequence) > 0) take_blocks(*sequence);
+    decodes.push_back(sequence);
   }
 
   const auto partly_read = [&] {
@@ -333,10 +482,9 @@ bool ReferenceScheduler::build(std::uint32_t batch_class, bool ahead, Plan& plan
     if (!ahead) {
       drafts = std::min({sequence->next_drafts, options_.speculative_tokens,
                          sequence->final_length - sequence->num_tokens() - 1, left});
-      while (drafts > 0 &&
-             sequence->blocks.size() < blocks_for(sequence->num_computed_tokens + 1 + drafts)) {
-        if (available() > 0) {
-          take_block(*sequence);
+      while (drafts > 0 && this->capacity(*sequence) < sequence->num_computed_tokens + 1 + drafts) {
+        if (can_take()) {
+          take_blocks(*sequence);
         } else {
           --drafts;
         }
@@ -346,8 +494,15 @@ bool ReferenceScheduler::build(std::uint32_t batch_class, bool ahead, Plan& plan
     budget -= 1 + drafts;
     load.decode_rows += 1 + drafts;
     load.context_tokens += schedule::context_read(sequence->num_computed_tokens, 1 + drafts);
-    plan.decode.push_back({sequence->id, sequence->slot, sequence->num_computed_tokens, 1 + drafts,
-                           drafts, false, true});
+    plan.decode.push_back({sequence->id,
+                           sequence->slot,
+                           sequence->num_computed_tokens,
+                           1 + drafts,
+                           drafts,
+                           false,
+                           true,
+                           false,
+                           {}});
   }
 
   const bool bounded = !decodes.empty() && cost_.known();
@@ -377,9 +532,18 @@ bool ReferenceScheduler::build(std::uint32_t batch_class, bool ahead, Plan& plan
     return load.prefill_tokens == 0 ? tokens : 0;
   };
   const auto read = [&](Sequence& sequence, std::uint32_t tokens) {
-    plan.prefill.push_back({sequence.id, sequence.slot, sequence.num_computed_tokens, tokens, 0,
-                            sequence.num_computed_tokens + tokens == sequence.prefill_end,
-                            sequence.num_computed_tokens + tokens == sequence.prefill_end});
+    const bool ends = sequence.num_computed_tokens + tokens == sequence.prefill_end;
+    // The state stays until the commit of the row that begins with it.
+    const bool loads = sequence.loaded != kNone && sequence.in_flight == 0;
+    plan.prefill.push_back({sequence.id,
+                            sequence.slot,
+                            sequence.num_computed_tokens,
+                            tokens,
+                            0,
+                            ends,
+                            ends,
+                            loads,
+                            {}});
     load.prefill_tokens += tokens;
     load.context_tokens += schedule::context_read(sequence.num_computed_tokens, tokens);
     budget -= tokens;
@@ -397,8 +561,8 @@ bool ReferenceScheduler::build(std::uint32_t batch_class, bool ahead, Plan& plan
     while (!full && budget > 0) {
       Sequence* next = head(batch_class);
       if (!can_admit(next)) break;
-      const std::vector<std::size_t> found = found_blocks(*next);
-      const auto first = static_cast<std::uint32_t>(found.size()) * options_.block_size;
+      const Found there = found(*next);
+      const std::uint32_t first = there.edge * options_.block_size;
       const std::uint32_t tokens = chunk(first, next->num_tokens() - first);
       if (tokens == 0) break;
       std::uint32_t slot = 0;
@@ -410,11 +574,30 @@ bool ReferenceScheduler::build(std::uint32_t batch_class, bool ahead, Plan& plan
       next->slot = slot;
       next->prefill_end = next->num_tokens();
       next->num_computed_tokens = first;
-      for (const std::size_t block : found) {
-        ++blocks_[block].owners;
-        next->blocks.push_back(block);
+      // Where the blocks go on and the states do not, others have branched off, and may again.
+      next->branch = 0;
+      for (std::uint32_t edge = (next->num_tokens() - 1) / options_.block_size;
+           options_.has_states && options_.prefix_cache && edge > there.edge && next->branch == 0;
+           --edge) {
+        if (found_at(*next, edge, false)) next->branch = edge;
       }
-      while (next->blocks.size() < blocks_for(next->num_tokens())) take_block(*next);
+      for (const std::size_t block : there.blocks) {
+        if (block != kNone) ++blocks_[block].owners;
+      }
+      next->blocks = there.blocks;
+      next->loaded = there.state;
+      if (there.state != kNone) ++states_[there.state].owners;
+      next->filled = there.edge;
+      const std::uint32_t within = std::max(there.edge, blocks_for(reach(*next)));
+      for (std::uint32_t i = there.edge; i < blocks_for(next->num_tokens()); ++i) {
+        for (std::size_t g = 0; g < groups(); ++g) {
+          next->blocks.push_back(kNone);
+          if (options_.groups[g].window > 0 && i >= within) continue;
+          next->blocks.back() = take(blocks_);
+          blocks_[next->blocks.back()].group = g;
+        }
+      }
+      next->filled = within;
       plan.admitted.push_back({next->id, slot, first, next->preempted});
       if (!next->preempted) tenants_[next->tenant].served += next->prompt;
       read(*next, tokens);
@@ -427,10 +610,11 @@ bool ReferenceScheduler::build(std::uint32_t batch_class, bool ahead, Plan& plan
   };
   std::sort(plan.prefill.begin(), plan.prefill.end(),
             [&](const Row& a, const Row& b) { return key_of(a) < key_of(b); });
-  for (const std::vector<Row>* part : {&plan.prefill, &plan.decode}) {
-    for (const Row& row : *part) {
+  for (std::vector<Row>* part : {&plan.prefill, &plan.decode}) {
+    for (Row& row : *part) {
       for (Sequence& sequence : sequences_) {
         if (sequence.id != row.sequence) continue;
+        row.saves = save_states(sequence, row, part == &plan.prefill);
         sequence.num_computed_tokens += row.tokens - row.drafts;
         sequence.pending += row.sampled ? 1 : 0;
         sequence.next_drafts = 0;
@@ -456,6 +640,8 @@ void ReferenceScheduler::commit(const std::map<std::uint64_t, Result>& results) 
           }
           continue;
         }
+        if (row.loads) let_go(states_[sequence.loaded]);
+        if (row.loads) sequence.loaded = kNone;
         std::uint32_t computed = row.first + row.tokens;
         bool finished = false;
         if (row.sampled) {
@@ -469,18 +655,25 @@ void ReferenceScheduler::commit(const std::map<std::uint64_t, Result>& results) 
           finished = result.finished || sequence.num_tokens() == sequence.final_length;
           tenants_[sequence.tenant].served += 2 * result.tokens.size();
         }
-        for (std::size_t i = 0; options_.prefix_cache && (i + 1) * options_.block_size <= computed;
-             ++i) {
-          Block& block = blocks_[sequence.blocks[i]];
-          const std::vector<std::int32_t> prefix(
-              sequence.tokens.begin(),
-              sequence.tokens.begin() + static_cast<std::ptrdiff_t>((i + 1) * options_.block_size));
-          const bool there = std::any_of(blocks_.begin(), blocks_.end(), [&](const Block& other) {
-            return other.prefix == prefix;
-          });
+        for (std::size_t place = 0; options_.prefix_cache && place < sequence.blocks.size();
+             ++place) {
+          const std::size_t last = (place / groups() + 1) * options_.block_size;
           // A block that was not the first with its content is not looked at again.
-          const bool first_time = (i + 1) * options_.block_size > row.first;
-          if (block.prefix.empty() && !there && first_time) block.prefix = prefix;
+          if (last > computed || last <= row.first) continue;
+          Block& block = blocks_[sequence.blocks[place]];
+          const Tokens prefix = first_of(sequence.tokens, last);
+          const bool there = std::any_of(blocks_.begin(), blocks_.end(), [&](const Block& other) {
+            return other.prefix == prefix && other.group == place % groups();
+          });
+          if (!there) block.prefix = prefix;
+        }
+        store_states(sequence, computed);
+        for (std::size_t g = 0; g < groups(); ++g) {
+          for (std::size_t place = g; place < sequence.blocks.size(); place += groups()) {
+            if (sequence.blocks[place] == kNone || !is_behind(place, computed)) continue;
+            let_go(blocks_[sequence.blocks[place]]);
+            sequence.blocks[place] = kNone;
+          }
         }
         if (finished) end(sequence);
       }

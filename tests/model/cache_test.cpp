@@ -1,0 +1,99 @@
+#include "model/cache.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace dovetail::model {
+namespace {
+
+constexpr std::uint32_t kLongest = 8192;
+
+struct LayerKind {
+  std::uint32_t window = 0;
+  std::uint32_t kv_heads = 2;
+  bool causal = true;
+};
+
+load::ModelConfig config_of(const std::vector<LayerKind>& layers) {
+  load::ModelConfig config;
+  config.max_context = kLongest;
+  for (const LayerKind& of : layers) {
+    load::AttentionConfig attention;
+    attention.heads = attention.kv_heads = of.kv_heads;
+    attention.head_dim = 64;
+    attention.window = of.window;
+    attention.causal = of.causal;
+    config.layers.emplace_back().mixer = attention;
+  }
+  return config;
+}
+
+// `count` layers of which every `every`-th sees all.
+std::vector<LayerKind> pattern(std::uint32_t count, std::uint32_t every, std::uint32_t window) {
+  std::vector<LayerKind> layers;
+  for (std::uint32_t i = 1; i <= count; ++i) layers.push_back({i % every == 0 ? 0 : window});
+  return layers;
+}
+
+struct ShapeCase {
+  std::string name;
+  std::vector<LayerKind> layers;
+  std::vector<std::uint32_t> windows;  // of the groups
+  std::size_t unit;                    // layers' worth of bytes in a block
+};
+
+const std::vector<ShapeCase> kShapes = {
+    {"Full", pattern(4, 1, 0), {0}, 4},
+    {"WindowsAlone", pattern(4, 5, 512), {512}, 4},
+    {"WindowsBeyondTheContext", pattern(4, 2, kLongest), {0}, 4},
+    {"BothDirections", {{512, 2, false}, {0, 2, false}}, {0}, 2},
+    {"Halves", pattern(24, 2, 128), {128, 0}, 12},
+    {"Gemma3Of1B", pattern(26, 6, 512), {512, 512, 512, 512, 512, 512, 0}, 4},
+    {"Gemma3Of4B", pattern(34, 6, 1024), {1024, 1024, 1024, 1024, 1024, 0}, 6},
+    {"TwoWindows", {{64}, {128}, {0}}, {64, 128, 0}, 1},
+    {"SmallFullLayers", {{64, 4}, {64, 4}, {0, 2}, {0, 2}}, {64, 64, 0}, 2},
+};
+
+TEST(CacheShape, GroupsLayersByWhatTheySee) {
+  for (const ShapeCase& one : kShapes) {
+    const load::ModelConfig config = config_of(one.layers);
+    const CacheShape shape = grouped_cache_shape(config, kernels::CacheType::kF16);
+    const std::vector<std::uint32_t> windows(shape.windows().begin(), shape.windows().end());
+    EXPECT_EQ(windows, one.windows) << one.name;
+    const std::size_t layer = cache_shape(config_of({{}}), kernels::CacheType::kF16).block_bytes();
+    EXPECT_EQ(shape.unit_bytes(), one.unit * layer) << one.name;
+    EXPECT_EQ(shape.block_bytes(), one.unit * layer * windows.size()) << one.name;
+    for (std::size_t i = 0; i < one.layers.size(); ++i) {
+      const LayerKind& of = one.layers[i];
+      const std::uint32_t seen = of.causal && of.window < kLongest ? of.window : 0;
+      EXPECT_EQ(windows[shape.layers()[i].group], seen) << one.name << ", layer " << i;
+    }
+  }
+}
+
+// A group's layers lie beside each other in its blocks, and fit them.
+TEST(CacheShape, LayersOfAGroupDoNotOverlap) {
+  for (const ShapeCase& one : kShapes) {
+    const CacheShape shape = grouped_cache_shape(config_of(one.layers), kernels::CacheType::kF16);
+    std::vector<std::size_t> bytes(shape.groups());
+    for (const CacheShape::Layer& layer : shape.layers()) {
+      EXPECT_EQ(layer.before, bytes[layer.group]) << one.name;
+      bytes[layer.group] += 2 * layer.kv_heads * layer.tile_bytes;
+    }
+    for (const std::size_t of_group : bytes) EXPECT_LE(of_group, shape.unit_bytes()) << one.name;
+  }
+}
+
+TEST(CacheShape, SaysWhatASequenceHolds) {
+  const CacheShape shape =
+      grouped_cache_shape(config_of(pattern(6, 6, 512)), kernels::CacheType::kF16);
+  ASSERT_EQ(shape.groups(), 6U);
+  EXPECT_EQ(shape.sequence_bytes(16), 6 * shape.unit_bytes());
+  EXPECT_EQ(shape.sequence_bytes(512), 6 * 32 * shape.unit_bytes());
+  EXPECT_EQ(shape.sequence_bytes(4096), (256 + 5 * 33) * shape.unit_bytes());
+}
+
+}  // namespace
+}  // namespace dovetail::model

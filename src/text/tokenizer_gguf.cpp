@@ -322,6 +322,7 @@ class TokenizerGgufReader {
     impl_->eos = data_.eos;
     impl_->before.push_back(cls);
     impl_->after.push_back(separator);
+    impl_->pair = Tokenizer::Impl::PairForm{{cls}, {separator}, {separator}, 1};
     BertNormalization normalization;
     normalization.lowercase = data_.lowercase.value_or(true);
     normalization.strip_accents = data_.strip_accents;
@@ -397,7 +398,18 @@ class TokenizerGgufReader {
       }
       impl_->after.push_back(*data_.eos);
     }
+    add_pair_form();
     return {};
+  }
+
+  // Where a text stands between two tokens, the second of them separates two texts; of XLM-RoBERTa,
+  // which has SentencePiece's Unigram, twice.
+  void add_pair_form() {
+    const std::vector<TokenId>& end = impl_->after;
+    if (impl_->before.empty() || end.empty()) return;
+    std::vector<TokenId> between = end;
+    if (data_.model == "t5") between.insert(between.end(), end.begin(), end.end());
+    impl_->pair = Tokenizer::Impl::PairForm{impl_->before, std::move(between), end, std::nullopt};
   }
 
   const load::GgufTokenizer& data_;

@@ -22,8 +22,15 @@ void read_qwen3(Fields& fields, ModelConfig& config) {
   config.layers.assign(layers, plain_layer(norm, attention, read_mlp(fields)));
 }
 
+// As its class without a head has it; Qwen3-Embedding says that it has one, and has none either.
+void read_qwen3_embedder(Fields& fields, ModelConfig& config) {
+  read_qwen3(fields, config);
+  config.has_logits = config.tied_embeddings = false;
+}
+
 }  // namespace
 
 constinit const Reader kQwen3 = {read_qwen3};
+constinit const Reader kQwen3Embedder = {read_qwen3_embedder};
 
 }  // namespace dovetail::families

@@ -17,6 +17,10 @@ struct Segment {
   bool decode = false;                         // decode rows, which follow all prefill chunks
   std::uint32_t slot = 0;  // of the sequence's states, which are zeros before position 0
   Range hidden_rows = {};  // of these of its tokens; none of them has logits
+  // The position with which the second text of a pair begins.
+  std::uint32_t second = kNoSecond;
+
+  static constexpr std::uint32_t kNoSecond = 0xffffffff;
 };
 
 // A token of a pass.

@@ -45,6 +45,7 @@ extern const Reader kMinistral;
 extern const Reader kMinistral3;
 extern const Reader kMistral;
 extern const Reader kMixtral;
+extern const Reader kNomicBert;
 extern const Reader kOlmo2;
 extern const Reader kPhi3;
 extern const Reader kQwen2;

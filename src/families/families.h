@@ -45,6 +45,8 @@ extern const Reader kMinistral;
 extern const Reader kMinistral3;
 extern const Reader kMistral;
 extern const Reader kMixtral;
+extern const Reader kModernBert;
+extern const Reader kModernBertRanker;
 extern const Reader kNomicBert;
 extern const Reader kOlmo2;
 extern const Reader kPhi3;

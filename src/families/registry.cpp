@@ -28,6 +28,8 @@ constexpr Family kFamilies[] = {
     {"ministral3", "mistral3", "ministral3", "Ministral3ForCausalLM", kMinistral3},
     {"mistral", "mistral", "mistral", "MistralForCausalLM", kMistral},
     {"mixtral", "", "mixtral", "MixtralForCausalLM", kMixtral},
+    {"modernbert", "modern-bert", "modernbert", "ModernBertModel", kModernBert},
+    {"modernbert", "", "modernbert", "ModernBertForSequenceClassification", kModernBertRanker},
     {"nomic_bert", "nomic-bert", "nomic_bert", "NomicBertModel", kNomicBert},
     {"olmo2", "olmo2", "olmo2", "Olmo2ForCausalLM", kOlmo2},
     {"olmo3", "", "olmo3", "Olmo3ForCausalLM", kOlmo2},

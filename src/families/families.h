@@ -37,6 +37,7 @@ extern const Reader kBertRanker;
 extern const Reader kExaone4;
 extern const Reader kGemma2;
 extern const Reader kGemma3;
+extern const Reader kGemmaEmbedding;
 extern const Reader kGlm4;
 extern const Reader kGptOss;
 extern const Reader kGranite;

@@ -20,6 +20,7 @@ constexpr Family kFamilies[] = {
     {"exaone4", "exaone4", "exaone4", "Exaone4ForCausalLM", kExaone4},
     {"gemma2", "gemma2", "gemma2", "Gemma2ForCausalLM", kGemma2},
     {"gemma3", "gemma3", "gemma3_text", "Gemma3ForCausalLM", kGemma3},
+    {"gemma_embedding", "gemma-embedding", "gemma3_text", "Gemma3TextModel", kGemmaEmbedding},
     {"glm4", "glm4", "glm4", "Glm4ForCausalLM", kGlm4},
     {"gpt_oss", "gpt-oss", "gpt_oss", "GptOssForCausalLM", kGptOss},
     {"granite", "granite", "granite", "GraniteForCausalLM", kGranite},

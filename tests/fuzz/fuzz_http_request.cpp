@@ -22,6 +22,15 @@ serve::Backend byte_backend() {
     for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
     return ids;
   };
+  backend.encode_pair =
+      [](std::string_view first,
+         std::string_view second) -> Result<std::pair<std::vector<TokenId>, std::size_t>> {
+    std::vector<TokenId> ids;
+    for (const std::string_view text : {first, second}) {
+      for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
+    }
+    return std::pair{std::move(ids), first.size()};
+  };
   backend.decode = [](std::span<const TokenId> ids, bool) {
     std::string text;
     for (const TokenId id : ids) text += static_cast<char>(id);

@@ -120,6 +120,14 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text, const EncodeOption
 }
 
 Result<TokenPair> Tokenizer::encode_pair(std::string_view first, std::string_view second) const {
+  if (impl_->pair_texts) {
+    const Impl::PairTexts& texts = *impl_->pair_texts;
+    std::string whole = texts.before;
+    whole.append(first).append(texts.between).append(second).append(texts.after);
+    TokenPair out;
+    impl_->append(whole, true, out.ids);
+    return out;
+  }
   if (!impl_->pair) {
     return fail(ErrorKind::kUnsupported,
                 "the model's tokenizer has no form for two texts; expected one of a model that "

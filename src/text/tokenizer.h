@@ -50,8 +50,9 @@ class Tokenizer {
   // every tokenizer whose split expressions are.
   std::vector<TokenId> encode(std::string_view text, const EncodeOptions& options = {}) const;
 
-  // Two texts as the tokenizer puts them together, control tokens in them as text. kUnsupported
-  // where it has no form for pairs.
+  // Two texts as the tokenizer puts them together, control tokens in them as text; or as the
+  // model's template for pairs does, where they are control tokens, as in chats. kUnsupported where
+  // there is no form for pairs.
   Result<TokenPair> encode_pair(std::string_view first, std::string_view second) const;
 
   // The whole text of `ids`, always valid UTF-8: bytes that are not become U+FFFD. Ids out of range

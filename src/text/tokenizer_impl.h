@@ -38,6 +38,12 @@ struct Tokenizer::Impl {
     std::optional<std::size_t> typed;
   };
   std::optional<PairForm> pair;
+  // The same as texts, which become tokens with the two, control tokens and all; goes before
+  // `pair`.
+  struct PairTexts {
+    std::string before, between, after;
+  };
+  std::optional<PairTexts> pair_texts;
   Decoder decoder;
   std::vector<std::string> decoded;  // by id: what the decoder starts from; empty: the spelling
   std::vector<bool> special;         // by id

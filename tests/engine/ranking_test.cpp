@@ -4,10 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -142,6 +146,54 @@ TEST_P(GoldenRankers, AnswerAsIfAlone) {
         }
       }
     }
+  }
+}
+
+// A decoder that is asked for a yes or a no gives the share of yes in the softmax of the two
+// logits.
+TEST(Ranking, OfADecoderIsTheShareOfYes) {
+  constexpr std::size_t kYes = 5;
+  constexpr std::size_t kNo = 9;
+  const auto decoder = families::open_model(kGoldens / "embedders" / "qwen3-embedding-tiny");
+  ASSERT_TRUE(decoder) << decoder.error().message;
+  const load::TensorView& embedding = (*decoder)->tensors.at("token_embd.weight");
+  const std::size_t row = embedding.columns * sizeof(float);
+  std::vector<std::byte> head;
+  for (const std::size_t token : {kYes, kNo}) {
+    const auto data = embedding.data.subspan(token * row, row);
+    head.insert(head.end(), data.begin(), data.end());
+  }
+  const auto ranker = std::make_shared<load::ModelSource>(**decoder);
+  ranker->tensors["cls.output.weight"] = {embedding.type, 2, embedding.columns, head};
+  load::HeadConfig part;
+  part.name = "cls.output";
+  part.size = 2;
+  ranker->config.head = {part};
+  ranker->config.score = load::Score::kShareOfTwo;
+  ranker->config.pooling = load::Pooling::kLast;
+  std::vector<Pair> pairs;
+  for (const std::uint32_t length : {1U, 17U, 90U}) {
+    Pair& pair = pairs.emplace_back();
+    for (std::uint32_t i = 0; i < length; ++i)
+      pair.prompt.push_back(static_cast<TokenId>((i * i * 7 + length) % 120));
+  }
+  const Ranked got = rank_all(ranker, pairs, ranking_engine(2));
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    double wanted = 0;
+    StepHooks hooks;
+    hooks.after_sampling = [&](const schedule::StepPlan&, const schedule::StepResult&,
+                               std::span<const std::span<const float>> logits) {
+      if (logits.empty()) return;
+      wanted = 1 / (1 + std::exp(double{logits[0][kNo]} - double{logits[0][kYes]}));
+    };
+    const auto loop = StepLoop::create(*decoder, std::nullopt, ranking_engine(1), hooks);
+    ASSERT_TRUE(loop) << loop.error().message;
+    Request request;
+    request.prompt = pairs[i].prompt;
+    request.max_tokens = 1;
+    ASSERT_TRUE((*loop)->add(1, request, [](const OutputEvent&) {}));
+    while (!(*loop)->idle()) ASSERT_TRUE((*loop)->step());
+    EXPECT_NEAR(got.events.at(i).score, wanted, 1e-6) << i;
   }
 }
 

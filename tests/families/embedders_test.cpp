@@ -194,6 +194,35 @@ TEST(EmbeddersAsGguf, RankWithAHeadAlone) {
                "(rank) with cls.output.weight");
 }
 
+// Qwen3-Reranker as llama.cpp's converter writes it.
+TEST(EmbeddersAsGguf, MayAskADecoder) {
+  const auto folder = open_model(embedder("qwen3-embedding-tiny"));
+  ASSERT_TRUE(folder) << folder.error().message;
+  const Conversion& decoder = kConversions[2];
+  ASSERT_EQ(decoder.architecture, "qwen3");
+  const auto model = [&](std::uint64_t rows, const std::vector<std::string>& labels) {
+    Conversion how = decoder;
+    how.keys = [&](GgufBuilder& b, const std::string& p) {
+      decoder.keys(b, p);
+      b.set_u32(p + "pooling_type", 4);
+      b.set_strings(p + "classifier.output_labels", labels);
+      b.add_tensor("cls.output.weight", kernels::DataType::kF32, {rows, 48});
+    };
+    static Bytes bytes;
+    bytes = converted(**folder, how);
+    return read_model(std::vector{NamedBytes{"m.gguf", bytes}});
+  };
+  const auto ranker = model(2, {"yes", "no"});
+  ASSERT_TRUE(ranker) << ranker.error().message;
+  EXPECT_EQ(ranker->config.score, Score::kShareOfTwo);
+  EXPECT_EQ(ranker->config.pooling, Pooling::kLast);
+  ASSERT_EQ(ranker->config.head.size(), 1U);
+  EXPECT_EQ(ranker->config.head.front().name, "cls.output");
+  EXPECT_EQ(ranker->config.head.front().size, 2U);
+  expect_error(model(2, {"no", "yes"}), "m.gguf: ", "'qwen3.classifier.output_labels': 2 labels");
+  expect_error(model(3, {"yes", "no"}), "m.gguf: ", "numbers that the head gives: 3; valid: 2");
+}
+
 struct BadEmbedder {
   std::string name;
   std::string folder;  // of tests/golden, two levels

@@ -90,5 +90,25 @@ TEST(TokenizerPair, OfGgufAreThoseOfTheModels) {
   EXPECT_EQ(pair->second, 0U);
 }
 
+// A template has the two in its text, and control tokens beside them.
+TEST(TokenizerPair, OfATemplateAreItsTokens) {
+  load::GgufTokenizer data = testing::to_gguf(json::parse(testing::golden_json("qwen2")), "qwen2");
+  data.pair_template = "<|im_start|>Query: {query}\nDocument: {document}<|im_end|>\n";
+  const auto tokenizer = Tokenizer::from_gguf(data);
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  const auto pair = tokenizer->encode_pair("the boat", "a kettle");
+  ASSERT_TRUE(pair) << pair.error().message;
+  EXPECT_EQ(pair->ids, tokenizer->encode("<|im_start|>Query: the boat\nDocument: a "
+                                         "kettle<|im_end|>\n",
+                                         {.add_special = false}));
+  EXPECT_EQ(pair->second, 0U);
+  for (const char* bad : {"{document}", "{query}", "{document} {query}"}) {
+    data.pair_template = bad;
+    const auto refused = Tokenizer::from_gguf(data);
+    ASSERT_FALSE(refused);
+    EXPECT_NE(refused.error().message.find("tokenizer.chat_template.rerank: "), std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace dovetail::text

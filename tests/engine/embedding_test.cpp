@@ -11,6 +11,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "engine/step_loop.h"
@@ -127,11 +128,26 @@ TEST_P(GoldenEmbedders, AnswerAsIfAlone) {
   }
 }
 
+// Two products behind the pooled row.
+void with_head(load::ModelConfig& config) {
+  for (const std::uint32_t size : {80U, 24U}) {
+    load::HeadConfig part;
+    part.name = "dense." + std::to_string(config.head.size());
+    part.size = size;
+    part.bias = true;
+    part.function = load::HeadFunction::kTanh;
+    part.norm = {.kind = load::NormKind::kLayer};
+    config.head.push_back(part);
+  }
+}
+
 // Whatever the batch, the chunks, the threads and what had to be computed again: equal bits.
 TEST(Embedding, DoesNotDependOnTheSchedule) {
   for (const load::Pooling pooling :
        {load::Pooling::kNone, load::Pooling::kMean, load::Pooling::kFirst, load::Pooling::kLast}) {
-    const auto model = test::random_model({});
+    test::RandomModelOptions made;
+    made.change = with_head;
+    const auto model = test::random_model(made);
     model->config.pooling = pooling;
     const auto prompts = some_prompts(model->config.vocab_size);
     std::map<std::size_t, Embedding> alone;
@@ -139,6 +155,7 @@ TEST(Embedding, DoesNotDependOnTheSchedule) {
       const Embedded one = embed_all(model, {prompts[i]}, small_engine(1));
       ASSERT_EQ(one.events.at(0).finish, FinishReason::kStop) << one.events.at(0).error.message;
       alone[i] = one.events.at(0).embedding;
+      EXPECT_EQ(alone[i].size(), model->config.embedding_size());
       double squares = 0;
       for (const float value : alone[i]) squares += double{value} * value;
       EXPECT_NEAR(squares, 1.0, 1e-5);

@@ -151,6 +151,10 @@ class Engine {
   // the sink is never called.
   Result<RequestId> submit(Request request, EventSink sink);
 
+  // Queues all of several requests, or none: `sink` is told which of them an event is of. More than
+  // the queue ever holds are taken where nothing waits. Errors as submit().
+  Result<std::vector<RequestId>> submit_all(std::vector<Request> requests, const GroupSink& sink);
+
   // What a request's output must be, for Request::grammar: `text` is the JSON schema or the regular
   // expression, empty for kJsonObject. Runs on the calling thread, up to a second or two; the last
   // ones are kept. kInvalid and kUnsupported: a message that names the keyword by its JSON pointer

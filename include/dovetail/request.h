@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -60,6 +61,11 @@ struct Request {
   // say (else the last one) and scaled to the length 1. What concerns outputs does not apply; its
   // one event ends with kStop.
   bool embed = false;
+  // A score of the prompt in place of an output: how well a document answers a query, which stand
+  // behind each other as the model's tokenizer puts them together (Tokenizer::encode_pair()). Of
+  // models that rank. The rest is as of `embed`.
+  bool rank = false;
+  std::uint32_t second = 0;  // the token with which the document begins; 0: they are one text
   // The output is a text of the grammar, unless max_tokens or a stop cuts it, and ends when nothing
   // can follow; end tokens come only where the text may end. Null: any text.
   CompiledGrammar grammar;
@@ -101,6 +107,7 @@ struct OutputEvent {
   std::vector<OutputToken> tokens;  // sampled in this step; their text may come in a later event.
                                     // An end token is counted but not listed
   std::vector<float> embedding;     // of a request that embeds, with its end
+  float score = 0.0F;               // of a request that ranks, with its end
   std::optional<FinishReason> finish;
   std::string stop_string;  // the one that ended the output, if one did
   Usage usage;              // so far
@@ -110,5 +117,7 @@ struct OutputEvent {
 // Receives events on the engine's thread, in order; must not block or throw. What it captures lives
 // until the last event was delivered.
 using EventSink = std::function<void(OutputEvent)>;
+// The same for several requests: the index of the one that an event is of.
+using GroupSink = std::function<void(std::size_t index, OutputEvent)>;
 
 }  // namespace dovetail

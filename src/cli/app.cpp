@@ -71,6 +71,7 @@ std::vector<Command> all_commands() {
   commands.push_back(inspect_command());
   commands.push_back(tokenize_command());
   commands.push_back(embed_command());
+  commands.push_back(rerank_command());
   commands.push_back(bench_command());
   commands.push_back(perplexity_command());
   commands.push_back(simulate_command());

@@ -33,6 +33,7 @@ Command serve_command();
 Command inspect_command();
 Command tokenize_command();
 Command embed_command();
+Command rerank_command();
 Command bench_command();
 Command perplexity_command();
 Command simulate_command();

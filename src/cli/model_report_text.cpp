@@ -18,6 +18,17 @@ std::string row(std::string_view name, std::string_view value) {
   return fmt::format("{:<16}{}\n", name, value);
 }
 
+// What a sequence's hidden rows become; empty where the files do not say.
+std::string pooled_text(const load::ModelConfig& config) {
+  constexpr const char* kPoolings[] = {"the last hidden row", "the mean of the hidden rows",
+                                       "the first hidden row", "the last hidden row"};
+  if (config.pooling == load::Pooling::kNone && config.has_logits) return {};
+  std::string text = kPoolings[static_cast<int>(config.pooling)];
+  for (const load::HeadConfig& part : config.head)
+    text += fmt::format(", a product of {}", part.size);
+  return text;
+}
+
 std::string model_part(const load::ModelSource& source, const ModelReport& report) {
   const load::ModelConfig& config = source.config;
   std::string text = row("model", source.name);
@@ -32,6 +43,8 @@ std::string model_part(const load::ModelSource& source, const ModelReport& repor
   text += row("context", std::to_string(config.max_context));
   text += row("vocabulary", fmt::format("{}{}", config.vocab_size,
                                         config.tied_embeddings ? ", embeddings tied" : ""));
+  if (const std::string pooled = pooled_text(config); !pooled.empty())
+    text += row(config.score == load::Score::kNone ? "embedding" : "score", pooled);
   text += row("tokenizer", report.tokenizer);
   text += row("chat template", report.chat_template ? "yes" : "no");
   return text;

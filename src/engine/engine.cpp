@@ -234,29 +234,49 @@ Engine::~Engine() {
 }
 
 Result<RequestId> Engine::submit(Request request, EventSink sink) {
-  if (const Status valid = impl_->loop->validate(request); !valid) return fail(valid.error());
-  const auto choices = static_cast<std::uint64_t>(request.n);
-  RequestId id = 0;
+  std::vector<Request> one;
+  one.push_back(std::move(request));
+  auto ids = submit_all(std::move(one), [sink = std::move(sink)](std::size_t, OutputEvent event) {
+    sink(std::move(event));
+  });
+  if (!ids) return fail(ids.error());
+  return ids->front();
+}
+
+Result<std::vector<RequestId>> Engine::submit_all(std::vector<Request> requests,
+                                                  const GroupSink& sink) {
+  std::uint64_t choices = 0;
+  for (const Request& request : requests) {
+    if (const Status valid = impl_->loop->validate(request); !valid) return fail(valid.error());
+    choices += static_cast<std::uint64_t>(request.n);
+  }
+  std::vector<RequestId> ids;
   {
     const std::lock_guard lock(impl_->mutex);
     if (impl_->failure)
       return fail(ErrorKind::kUnavailable, "the engine has failed: {}", impl_->failure->message);
     if (impl_->draining) return fail(ErrorKind::kUnavailable, "the engine is shutting down");
     const std::uint64_t waiting = impl_->arriving + impl_->stats.waiting;
-    const std::uint64_t unused =
-        impl_->options.max_num_seqs - std::min(impl_->options.max_num_seqs, impl_->stats.running);
-    if (waiting + choices > impl_->options.max_waiting + unused) {
+    const std::uint64_t slots = impl_->options.max_num_seqs;
+    const std::uint64_t unused = slots - std::min<std::uint64_t>(slots, impl_->stats.running);
+    const bool fits = waiting + choices <= impl_->options.max_waiting + unused;
+    const bool never_fits = choices > impl_->options.max_waiting + slots;
+    if (!fits && (waiting > 0 || !never_fits)) {
       return fail(ErrorKind::kExhausted,
                   "the queue is full: {} sequences are waiting and at most {} may", waiting,
                   impl_->options.max_waiting);
     }
     if (!impl_->busy && impl_->arrivals.empty()) impl_->last_progress = Clock::now();
-    id = impl_->next_id++;
     impl_->arriving += choices;
-    impl_->arrivals.push_back({id, std::move(request), std::move(sink), Clock::now()});
+    const Clock::time_point now = Clock::now();
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      ids.push_back(impl_->next_id++);
+      impl_->arrivals.push_back({ids.back(), std::move(requests[i]),
+                                 [sink, i](OutputEvent event) { sink(i, std::move(event)); }, now});
+    }
   }
   impl_->wake.notify_one();
-  return id;
+  return ids;
 }
 
 Result<CompiledGrammar> Engine::compile(GrammarKind kind, std::string_view text,

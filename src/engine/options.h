@@ -65,7 +65,8 @@ struct RequestLimits {
   std::uint32_t max_context = 0;
   std::uint32_t max_num_seqs = 0;
   std::uint32_t max_waiting = 0;
-  bool has_logits = true;  // else the model only embeds
+  bool has_logits = true;  // else the model only embeds, or ranks
+  bool ranks = false;
 };
 
 // The longest Request::timeout.

@@ -16,6 +16,17 @@ bool uses_counts(const SamplingParams& params) {
          params.frequency_penalty != 0.0F;
 }
 
+// Nothing where it has no length.
+std::vector<float> scaled_to_one(std::span<const float> row) {
+  double squares = 0.0;
+  for (const float value : row) squares += double{value} * double{value};
+  const double length = std::sqrt(squares);
+  std::vector<float> out;
+  if (!(length > 0.0) || !std::isfinite(length)) return out;
+  for (const float value : row) out.push_back(static_cast<float>(value / length));
+  return out;
+}
+
 }  // namespace
 
 StopMatcher::Found StopMatcher::push(std::string_view piece) {
@@ -200,24 +211,27 @@ void Sequence::pool(std::uint32_t first, std::span<const float> rows, std::size_
   }
 }
 
-// A direction: the mean has the sum's.
-Sequence::Appended Sequence::finish_embedding() {
+Sequence::Appended Sequence::finish_pooled(const model::Head& head) {
   Appended appended;
   appended.event = event();
   appended.ended = true;
   appended.new_tokens = 1;
   tokens_.push_back(0);  // stands for the token that a sequence ends with
-  double squares = 0.0;
-  for (const float value : pooled_) squares += double{value} * double{value};
-  const double length = std::sqrt(squares);
-  if (!(length > 0.0) || !std::isfinite(length)) {
+  for (float& value : pooled_) value /= static_cast<float>(pooled_count_);
+  const std::vector<float> row = head.apply(std::move(pooled_));
+  appended.event.finish = FinishReason::kStop;
+  bool numbers = true;
+  if (shared_->request.rank) {
+    appended.event.score = head.score(row);
+    numbers = std::isfinite(appended.event.score);
+  } else {
+    appended.event.embedding = scaled_to_one(row);
+    numbers = !appended.event.embedding.empty();
+  }
+  if (!numbers) {
     appended.event.finish = FinishReason::kError;
     appended.event.error = {ErrorKind::kInternal, "the model's hidden rows are not numbers"};
-    return appended;
   }
-  appended.event.finish = FinishReason::kStop;
-  for (const float value : pooled_)
-    appended.event.embedding.push_back(static_cast<float>(value / length));
   return appended;
 }
 

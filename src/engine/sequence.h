@@ -14,6 +14,7 @@
 #include "engine/sampler.h"
 #include "grammar/matcher.h"
 #include "load/model_config.h"
+#include "model/head.h"
 #include "model/share.h"
 #include "text/tokenizer.h"
 
@@ -80,12 +81,13 @@ class Sequence {
   // are those that row after row would have given. Changes this sequence alone.
   Appended append_tokens(std::span<const float> logits, std::size_t vocab);
 
-  bool embeds() const { return shared_->request.embed; }
-  // Of a sequence that embeds: which rows of `tokens` ones from `first` on are pooled, the hidden
+  // Its hidden rows become one, in place of an output: it embeds, or ranks.
+  bool pools() const { return shared_->request.embed || shared_->request.rank; }
+  // Of a sequence that pools: which rows of `tokens` ones from `first` on are pooled, the hidden
   // rows of these, and the end.
   model::Range pooled_rows(std::uint32_t first, std::uint32_t tokens, bool last) const;
   void pool(std::uint32_t first, std::span<const float> rows, std::size_t hidden_size);
-  Appended finish_embedding();
+  Appended finish_pooled(const model::Head& head);
 
   // Records the number of prompt tokens found in the cache.
   void note_cached(std::uint32_t tokens) { cached_tokens_ = tokens; }

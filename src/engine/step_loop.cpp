@@ -153,7 +153,8 @@ StepLoop::~StepLoop() {
 Status StepLoop::validate(const Request& request) const {
   return engine::validate(request,
                           {source_->config.vocab_size, options_.max_context, options_.max_num_seqs,
-                           options_.max_waiting, source_->config.has_logits});
+                           options_.max_waiting, source_->config.has_logits,
+                           source_->config.score != load::Score::kNone});
 }
 
 Status StepLoop::add(RequestId id, Request request, EventSink sink, Clock::time_point arrived) {
@@ -164,7 +165,7 @@ Status StepLoop::add(RequestId id, Request request, EventSink sink, Clock::time_
   shared->ends.insert(shared->ends.end(), request.stop_ids.begin(), request.stop_ids.end());
   std::sort(shared->ends.begin(), shared->ends.end());
   const auto prompt_tokens = static_cast<std::uint32_t>(request.prompt.size());
-  if (request.embed) {
+  if (request.embed || request.rank) {
     request.max_tokens = 1;
     request.sampling = {};
   }
@@ -342,10 +343,12 @@ void StepLoop::prepare_inputs(const schedule::StepPlan& plan, InFlightStep& step
                            row.slot,
                            {},
                            std::span(step.saves).subspan(row.first_save, row.saves)};
-    if (sequence->second.embeds()) {
+    if (sequence->second.pools()) {
       segment.logit_rows = 0;
       segment.hidden_rows =
           sequence->second.pooled_rows(row.first_position, row.tokens, row.final_chunk);
+      if (const std::uint32_t second = sequence->second.shared().request.second; second != 0)
+        segment.second = second;
     }
     step.segments.push_back(segment);
     if (mutated(Mutant::kPlaceholder) && background_ && decode) step.tokens[begin] = 0;
@@ -363,7 +366,7 @@ void StepLoop::prepare_inputs(const schedule::StepPlan& plan, InFlightStep& step
     step.hidden_of.push_back(step.hidden_rows);
     const auto sequence = sequences_.find(row.sequence);
     if (sequence == sequences_.end()) continue;
-    if (sequence->second.embeds()) {
+    if (sequence->second.pools()) {
       step.hidden_rows +=
           sequence->second.pooled_rows(row.first_position, row.tokens, row.final_chunk).size();
     } else {
@@ -397,14 +400,14 @@ Status StepLoop::wait(InFlightStep& step) {
   return {};
 }
 
-// Gives sequences that embed their hidden rows.
+// Gives sequences that pool their hidden rows.
 void StepLoop::pool(const InFlightStep& step) {
   if (step.hidden_rows == 0) return;
   const std::size_t size = source_->config.hidden_size;
   for (std::size_t i = 0; i < step.plan.rows.size(); ++i) {
     const schedule::Row& row = step.plan.rows[i];
     const auto sequence = sequences_.find(row.sequence);
-    if (sequence == sequences_.end() || !sequence->second.embeds()) continue;
+    if (sequence == sequences_.end() || !sequence->second.pools()) continue;
     const std::size_t end =
         i + 1 < step.hidden_of.size() ? step.hidden_of[i + 1] : step.hidden_rows;
     sequence->second.pool(row.first_position,
@@ -424,7 +427,7 @@ void StepLoop::sample(InFlightStep& step) {
     if (!row.sampled) continue;
     const auto sequence = sequences_.find(row.sequence);
     sampled_.push_back(sequence == sequences_.end() ? nullptr : &sequence->second);
-    sampled_logits_.push_back(sampled_.back() == nullptr || sampled_.back()->embeds()
+    sampled_logits_.push_back(sampled_.back() == nullptr || sampled_.back()->pools()
                                   ? std::span<const float>()
                                   : std::span<const float>(logits_).subspan(
                                         step.logits_of[i] * vocab, row.logit_rows() * vocab));
@@ -443,8 +446,8 @@ void StepLoop::sample(InFlightStep& step) {
 // Samples from the logits of one row.
 void StepLoop::append_tokens(std::size_t row) {
   if (sampled_[row] == nullptr) return;
-  if (sampled_[row]->embeds()) {
-    appended_[row] = sampled_[row]->finish_embedding();
+  if (sampled_[row]->pools()) {
+    appended_[row] = sampled_[row]->finish_pooled(model_.head());
     return;
   }
   appended_[row] = sampled_[row]->append_tokens(sampled_logits_[row], source_->config.vocab_size);

@@ -72,6 +72,36 @@ Status check_scheduling(const Request& request) {
   return check_length("cache_salt", request.cache_salt);
 }
 
+// Whether the model does what is asked for.
+Status check_kind(const Request& request, const RequestLimits& limits) {
+  if (limits.ranks && !request.rank) {
+    return fail(ErrorKind::kInvalid,
+                "model: it ranks documents; expected rank (`dovetail rerank`, /v1/rerank)");
+  }
+  if (!limits.ranks && request.rank) {
+    return fail(ErrorKind::kInvalid,
+                "model: it ranks no documents; expected a model with a head for that, such as "
+                "bge-reranker");
+  }
+  if (!request.embed && !request.rank && !limits.has_logits) {
+    return fail(ErrorKind::kInvalid,
+                "model: it embeds texts and generates none; expected embed (`dovetail embed`, "
+                "/v1/embeddings)");
+  }
+  if (request.embed && request.rank)
+    return fail(ErrorKind::kInvalid, "rank: true beside embed, expected one of the two");
+  if ((request.embed || request.rank) && (request.n != 1 || request.grammar)) {
+    return fail(ErrorKind::kInvalid,
+                "{}: true with {}, expected neither choices nor a grammar without an output",
+                request.embed ? "embed" : "rank", request.n != 1 ? "n above 1" : "a grammar");
+  }
+  if (request.second >= request.prompt.size()) {
+    return fail(ErrorKind::kInvalid, "second: token {} of a prompt of {}, expected a token of it",
+                request.second, request.prompt.size());
+  }
+  return {};
+}
+
 }  // namespace
 
 Status validate(const Request& request, const RequestLimits& limits) {
@@ -111,16 +141,7 @@ Status validate(const Request& request, const RequestLimits& limits) {
   }
   const std::uint64_t most = std::clamp<std::uint64_t>(
       std::uint64_t{limits.max_num_seqs} + limits.max_waiting, 1, kMaxChoices);
-  if (!request.embed && !limits.has_logits) {
-    return fail(ErrorKind::kInvalid,
-                "model: it embeds texts and generates none; expected embed (`dovetail embed`, "
-                "/v1/embeddings)");
-  }
-  if (request.embed && (request.n != 1 || request.grammar)) {
-    return fail(ErrorKind::kInvalid,
-                "embed: true with {}, expected neither choices nor a grammar for an embedding",
-                request.n != 1 ? "n above 1" : "a grammar");
-  }
+  if (const Status ok = check_kind(request, limits); !ok) return ok;
   if (request.n < 1 || static_cast<std::uint64_t>(request.n) > most) {
     return fail(ErrorKind::kInvalid, "n: {} is out of range, expected 1 to {}", request.n, most);
   }

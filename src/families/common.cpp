@@ -199,8 +199,11 @@ void read_pooling(Fields& fields, ModelConfig& config) {
                                       load::Pooling::kFirst, load::Pooling::kLast};
   const auto kind = fields.count(kPooling, 0, 1U << 30U);
   if (!kind || *kind == 0) return;
+  // 4: to rank, where the head says that already.
+  if (*kind == 4 && config.score != load::Score::kNone) return;
   if (*kind >= std::size(kKinds)) {
-    fields.reject(kPooling, fmt::format("{}", *kind), "0 (none), 1 (mean), 2 (first), 3 (last)");
+    fields.reject(kPooling, fmt::format("{}", *kind),
+                  "0 (none), 1 (mean), 2 (first), 3 (last), or 4 (rank) with cls.output.weight");
     return;
   }
   config.pooling = kKinds[*kind];

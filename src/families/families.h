@@ -26,13 +26,18 @@ struct Reader {
   // Beginnings of stored names of tensors that are for something else than text.
   std::span<const std::string_view> spare = {};
   Status (*adapt)(load::StoredTensors& tensors, Owned& owned) = nullptr;
+  // What stands before stored names where the model has a head beside it; without it they are the
+  // same.
+  std::string_view base = {};
 };
 
 // One for each family; most have a file of this folder.
 extern const Reader kBert;
+extern const Reader kBertRanker;
 extern const Reader kExaone4;
 extern const Reader kGemma2;
 extern const Reader kGemma3;
+extern const Reader kGemmaEmbedding;
 extern const Reader kGlm4;
 extern const Reader kGptOss;
 extern const Reader kGranite;
@@ -41,15 +46,21 @@ extern const Reader kMinistral;
 extern const Reader kMinistral3;
 extern const Reader kMistral;
 extern const Reader kMixtral;
+extern const Reader kModernBert;
+extern const Reader kModernBertRanker;
+extern const Reader kNomicBert;
 extern const Reader kOlmo2;
 extern const Reader kPhi3;
 extern const Reader kQwen2;
 extern const Reader kQwen3;
+extern const Reader kQwen3Embedder;
 extern const Reader kQwen3Moe;
 extern const Reader kQwen3Next;
 extern const Reader kQwen3_5;
 extern const Reader kQwen3_5Moe;
 extern const Reader kSeedOss;
 extern const Reader kSmolLm3;
+extern const Reader kXlmRoberta;
+extern const Reader kXlmRobertaRanker;
 
 }  // namespace dovetail::families

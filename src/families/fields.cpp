@@ -26,7 +26,13 @@ std::string Fields::name(Key key) {
   if (rest.empty()) return {};
   if (gguf()) return gguf_key(rest);
   asked_.emplace_back(rest);
-  return std::string(rest);
+  return std::string(spelled(rest));
+}
+
+std::string_view Fields::spelled(std::string_view hf) const {
+  const auto found = std::find_if(spellings_.begin(), spellings_.end(),
+                                  [&](const auto& pair) { return pair.first == hf; });
+  return found == spellings_.end() ? hf : found->second;
 }
 
 bool Fields::asked(Key key) const {
@@ -35,18 +41,18 @@ bool Fields::asked(Key key) const {
 
 bool Fields::is_array(Key key) const {
   if (!gguf()) {
-    const nlohmann::json* found = json_->find(key.hf);
+    const nlohmann::json* found = json_->find(spelled(key.hf));
     return found != nullptr && found->is_array();
   }
   return gguf_->is_array(fmt::format("{}.{}", family_, key.gguf));
 }
 
-bool Fields::is_null(Key key) const { return !gguf() && json_->is_null(key.hf); }
+bool Fields::is_null(Key key) const { return !gguf() && json_->is_null(spelled(key.hf)); }
 
 bool Fields::has(Key key) const {
   const std::string_view rest = gguf() ? key.gguf : key.hf;
   if (rest.empty()) return false;
-  return gguf() ? gguf_->has(fmt::format("{}.{}", family_, rest)) : json_->has(rest);
+  return gguf() ? gguf_->has(fmt::format("{}.{}", family_, rest)) : json_->has(spelled(rest));
 }
 
 const load::StoredTensor* Fields::tensor(const std::string& name) const {
@@ -114,7 +120,7 @@ std::optional<std::string> Fields::text(Key key) {
 const nlohmann::json* Fields::member(std::string_view hf) {
   if (gguf()) return nullptr;
   asked_.emplace_back(hf);
-  return json_->find(hf);
+  return json_->find(spelled(hf));
 }
 
 std::vector<bool> Fields::flags(Key key, std::size_t layers) {
@@ -151,7 +157,7 @@ void Fields::reject(Key key, std::string_view value, std::string_view valid, Err
   if (gguf()) {
     gguf_->reject(fmt::format("{}.{}", family_, key.gguf), value, valid, kind);
   } else {
-    json_->reject(key.hf, value, valid, kind);
+    json_->reject(spelled(key.hf), value, valid, kind);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -34,6 +35,8 @@ class Fields {
 
   bool gguf() const { return gguf_.has_value(); }
   const std::string& family() const { return family_; }
+  // This family's config.json calls a field by another name than its readers do.
+  void spell(std::string_view hf, std::string_view here) { spellings_.emplace_back(hf, here); }
   bool has(Key key) const;
   bool is_array(Key key) const;
   bool is_null(Key key) const;  // given as null, in a config.json
@@ -75,6 +78,8 @@ class Fields {
  private:
   // The whole name of the field, which counts as asked for; "" where the format has none.
   std::string name(Key key);
+  // As this config.json spells it.
+  std::string_view spelled(std::string_view hf) const;
 
   std::string file_;
   std::string family_;
@@ -82,6 +87,7 @@ class Fields {
   std::optional<load::GgufFields> gguf_;
   std::optional<load::JsonFields> json_;
   std::vector<std::string> asked_;
+  std::vector<std::pair<std::string_view, std::string_view>> spellings_;
   std::optional<Error> error_;  // taken from elsewhere, GGUF
 };
 

@@ -1,6 +1,10 @@
 // Gemma 3 (https://arxiv.org/abs/2503.19786), text only: five of six layers slide and have a base
 // of rotary embedding of their own; norms of heads, and before and behind both halves of a layer.
 
+#include <algorithm>
+#include <string>
+
+#include "families/encoder.h"
 #include "families/families.h"
 #include "families/gemma.h"
 #include "families/rope.h"
@@ -9,7 +13,9 @@
 namespace dovetail::families {
 namespace {
 
-void read_gemma3(Fields& fields, ModelConfig& config) {
+constexpr Key kBothWays = {"", "use_bidirectional_attention"};
+
+void read_text(Fields& fields, ModelConfig& config, bool causal) {
   const std::uint32_t layers = read_sizes(fields, config, true);
   const NormConfig norm = read_gemma_norm(fields);
   config.output_norm = norm;
@@ -26,8 +32,6 @@ void read_gemma3(Fields& fields, ModelConfig& config) {
           .value_or(0.0F);
   attention.query_key_norm = load::QueryKeyNorm::kHead;
   attention.norm = norm;
-  constexpr Key kBothWays = {"", "use_bidirectional_attention"};
-  if (fields.flag(kBothWays).value_or(false)) fields.reject(kBothWays, "true", "false");
   config.ropes = {
       read_rope(fields,
                 {.head_dim = attention.head_dim, .theta = 1e6F, .layer_type = "full_attention"},
@@ -40,7 +44,9 @@ void read_gemma3(Fields& fields, ModelConfig& config) {
                 config)};
   // A GGUF file without a window has none; its layers take the global base then.
   const auto given = read_window(fields);
-  const std::uint32_t window = given.value_or(fields.gguf() ? 0 : 4096);
+  std::uint32_t window = given.value_or(fields.gguf() ? 0 : 4096);
+  if (!causal) window = window_of_both_sides(window);
+  attention.causal = causal;
   const std::vector<bool> slides = read_sliding_layers(fields, layers, window == 0 ? 0 : 6);
   const MlpConfig mlp = read_gemma_mlp(fields);
   for (const bool slide : slides) {
@@ -50,8 +56,37 @@ void read_gemma3(Fields& fields, ModelConfig& config) {
   }
 }
 
+void read_gemma3(Fields& fields, ModelConfig& config) {
+  if (fields.flag(kBothWays).value_or(false)) fields.reject(kBothWays, "true", "false");
+  read_text(fields, config, true);
+}
+
+// EmbeddingGemma (https://arxiv.org/abs/2509.20354): the same in both directions, without logits,
+// and with dense layers behind the pooled row, which a folder has beside the model.
+void read_gemma_embedding(Fields& fields, ModelConfig& config) {
+  fields.ask({"attention.causal", ""});
+  const bool causal = !fields.gguf() && !fields.flag(kBothWays).value_or(false);
+  read_text(fields, config, causal);
+  config.has_logits = config.tied_embeddings = false;
+  config.pooling = load::Pooling::kMean;
+  for (const char* name : {"dense.0", "dense.1"}) {
+    const load::StoredTensor* dense = fields.tensor(std::string(name) + ".weight");
+    if (!fields.gguf() || dense == nullptr) continue;
+    load::HeadConfig part;
+    part.name = name;
+    part.size = static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(dense->shape.front(), load::kLargestHiddenSize + 1ULL));
+    part.bias = fields.has_tensor(part.name + ".bias");
+    config.head.push_back(part);
+  }
+}
+
+constexpr Rename kGemmaEmbeddingNames[] = {{"dense_2", "dense.0"}, {"dense_3", "dense.1"}};
+
 }  // namespace
 
 constinit const Reader kGemma3 = {read_gemma3, kGemmaHfNames};
+constinit const Reader kGemmaEmbedding = {read_gemma_embedding, kGemmaHfNames,
+                                          kGemmaEmbeddingNames};
 
 }  // namespace dovetail::families

@@ -1,5 +1,7 @@
 #include "families/open_model.h"
 
+#include <fmt/core.h>
+
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,12 +29,17 @@ std::string name_of(std::string stored, bool gguf, bool wrapped, const Reader& r
     if (!name) return std::string(load::kSparePrefix) + stored;
     stored = *std::move(name);
   }
+  if (!reader.base.empty() && stored.starts_with(reader.base)) stored.erase(0, reader.base.size());
   for (const std::string_view beginning : reader.spare) {
     if (stored.starts_with(beginning)) return std::string(load::kSparePrefix) + stored;
   }
   if (gguf) return rename(stored, reader.gguf_names).value_or(stored);
-  if (auto name = rename(stored, reader.hf_names)) return *std::move(name);
-  if (auto name = rename(stored, kCommonHfNames)) return *std::move(name);
+  // Embedders are stored without their heads, and so without what stands before the names of the
+  // rest of a model that has one.
+  for (const std::string& name : {stored, fmt::format("model.{}", stored)}) {
+    if (auto known = rename(name, reader.hf_names)) return *std::move(known);
+    if (auto known = rename(name, kCommonHfNames)) return *std::move(known);
+  }
   return std::string(kForeign) + stored;
 }
 
@@ -61,6 +68,8 @@ Result<ModelConfig> read_config_of(const FoundFamily& found, const Container& co
   config.family = family.name;
   family.reader.read(fields, config);
   read_pooling(fields, config);
+  if (container.pooling) config.pooling = *container.pooling;
+  config.head.insert(config.head.end(), container.head.begin(), container.head.end());
   refuse_the_rest(fields);
   if (auto status = fields.status(); !status) return fail(status.error());
   if (auto status = check_config(config, container.name); !status) return fail(status.error());

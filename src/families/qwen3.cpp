@@ -1,13 +1,33 @@
 // Qwen3: Llama with a norm of each head's query and key.
 
+#include <fmt/core.h>
+
+#include <string>
+#include <vector>
+
 #include "families/common.h"
 #include "families/families.h"
 #include "families/qwen.h"
+#include "families/ranker.h"
 #include "families/rope.h"
 #include "families/windows.h"
 
 namespace dovetail::families {
 namespace {
+
+// Qwen3-Reranker, which says yes or no: a converter leaves the rows of these two as the head.
+void read_yes_and_no(Fields& fields, ModelConfig& config) {
+  read_rank_head_of_gguf(fields, config);
+  if (config.score == load::Score::kNone) return;
+  config.score = load::Score::kShareOfTwo;
+  config.pooling = load::Pooling::kLast;
+  constexpr Key kLabels = {"classifier.output_labels", ""};
+  if (!fields.has(kLabels)) return;
+  const std::vector<std::string> labels =
+      fields.of_gguf().strings(fields.gguf_key("classifier.output_labels"));
+  if (labels != std::vector<std::string>{"yes", "no"})
+    fields.reject(kLabels, fmt::format("{} labels", labels.size()), "yes and no");
+}
 
 void read_qwen3(Fields& fields, ModelConfig& config) {
   const std::uint32_t layers = read_sizes(fields, config);
@@ -20,10 +40,18 @@ void read_qwen3(Fields& fields, ModelConfig& config) {
   config.ropes = {read_rope(fields, {.head_dim = attention.head_dim}, config)};
   config.output_norm = norm;
   config.layers.assign(layers, plain_layer(norm, attention, read_mlp(fields)));
+  if (fields.gguf()) read_yes_and_no(fields, config);
+}
+
+// As its class without a head has it; Qwen3-Embedding says that it has one, and has none either.
+void read_qwen3_embedder(Fields& fields, ModelConfig& config) {
+  read_qwen3(fields, config);
+  config.has_logits = config.tied_embeddings = false;
 }
 
 }  // namespace
 
 constinit const Reader kQwen3 = {read_qwen3};
+constinit const Reader kQwen3Embedder = {read_qwen3_embedder};
 
 }  // namespace dovetail::families

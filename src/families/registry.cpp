@@ -16,9 +16,11 @@ using nlohmann::json;
 
 constexpr Family kFamilies[] = {
     {"bert", "bert", "bert", "BertModel", kBert},
+    {"bert", "", "bert", "BertForSequenceClassification", kBertRanker},
     {"exaone4", "exaone4", "exaone4", "Exaone4ForCausalLM", kExaone4},
     {"gemma2", "gemma2", "gemma2", "Gemma2ForCausalLM", kGemma2},
     {"gemma3", "gemma3", "gemma3_text", "Gemma3ForCausalLM", kGemma3},
+    {"gemma_embedding", "gemma-embedding", "gemma3_text", "Gemma3TextModel", kGemmaEmbedding},
     {"glm4", "glm4", "glm4", "Glm4ForCausalLM", kGlm4},
     {"gpt_oss", "gpt-oss", "gpt_oss", "GptOssForCausalLM", kGptOss},
     {"granite", "granite", "granite", "GraniteForCausalLM", kGranite},
@@ -27,17 +29,23 @@ constexpr Family kFamilies[] = {
     {"ministral3", "mistral3", "ministral3", "Ministral3ForCausalLM", kMinistral3},
     {"mistral", "mistral", "mistral", "MistralForCausalLM", kMistral},
     {"mixtral", "", "mixtral", "MixtralForCausalLM", kMixtral},
+    {"modernbert", "modern-bert", "modernbert", "ModernBertModel", kModernBert},
+    {"modernbert", "", "modernbert", "ModernBertForSequenceClassification", kModernBertRanker},
+    {"nomic_bert", "nomic-bert", "nomic_bert", "NomicBertModel", kNomicBert},
     {"olmo2", "olmo2", "olmo2", "Olmo2ForCausalLM", kOlmo2},
     {"olmo3", "", "olmo3", "Olmo3ForCausalLM", kOlmo2},
     {"phi3", "phi3", "phi3", "Phi3ForCausalLM", kPhi3},
     {"qwen2", "qwen2", "qwen2", "Qwen2ForCausalLM", kQwen2},
     {"qwen3", "qwen3", "qwen3", "Qwen3ForCausalLM", kQwen3},
+    {"qwen3", "", "qwen3", "Qwen3Model", kQwen3Embedder},
     {"qwen3_5", "qwen35", "qwen3_5_text", "Qwen3_5ForCausalLM", kQwen3_5},
     {"qwen3_5_moe", "qwen35moe", "qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", kQwen3_5Moe},
     {"qwen3_moe", "qwen3moe", "qwen3_moe", "Qwen3MoeForCausalLM", kQwen3Moe},
     {"qwen3_next", "qwen3next", "qwen3_next", "Qwen3NextForCausalLM", kQwen3Next},
     {"seed_oss", "seed_oss", "seed_oss", "SeedOssForCausalLM", kSeedOss},
     {"smollm3", "smollm3", "smollm3", "SmolLM3ForCausalLM", kSmolLm3},
+    {"xlm_roberta", "", "xlm-roberta", "XLMRobertaModel", kXlmRoberta},
+    {"xlm_roberta", "", "xlm-roberta", "XLMRobertaForSequenceClassification", kXlmRobertaRanker},
 };
 
 // Models that take pictures and more, whose text is read: the rest of them is left alone.
@@ -61,11 +69,14 @@ constexpr std::pair<std::string_view, std::string_view> kTextNames[] = {
     {"lm_head.", "lm_head."},
 };
 
+// Each name once: rows of one model_type follow each other.
 std::string list_of(std::string_view Family::*name) {
   std::string out;
+  std::string_view before;
   for (const Family& family : kFamilies) {
-    if ((family.*name).empty()) continue;
-    out += fmt::format("{}{}", out.empty() ? "" : ", ", family.*name);
+    if ((family.*name).empty() || family.*name == before) continue;
+    before = family.*name;
+    out += fmt::format("{}{}", out.empty() ? "" : ", ", before);
   }
   return out;
 }
@@ -113,20 +124,25 @@ Result<FoundFamily> find_in_json(const json& config, const std::string& file) {
                    list_of(&Family::model_type), ErrorKind::kUnsupported);
     return fail(of_text.status().error());
   }
-  const std::string_view class_name = wrapped ? wrapper->class_name : found->class_name;
   const json* classes = fields.find("architectures");
-  const bool fits =
-      classes == nullptr ||
-      (classes->is_array() && std::any_of(classes->begin(), classes->end(), [&](const json& name) {
-         return name.is_string() && name == class_name;
-       }));
-  if (!fits) {
-    const bool single = classes->is_array() && classes->size() == 1;
-    fields.reject("architectures", load::text_of(single ? classes->front() : *classes),
-                  fmt::format("[\"{}\"]", class_name), ErrorKind::kUnsupported);
-    return fail(fields.status().error());
+  const auto listed = [&](std::string_view class_name) {
+    return classes == nullptr ||
+           (classes->is_array() &&
+            std::any_of(classes->begin(), classes->end(),
+                        [&](const json& name) { return name.is_string() && name == class_name; }));
+  };
+  if (wrapped && listed(wrapper->class_name)) return FoundFamily{found, text, wrapped};
+  std::string valid;
+  for (const Family& family : kFamilies) {
+    if (wrapped || family.model_type != found->model_type) continue;
+    if (listed(family.class_name)) return FoundFamily{&family, text, wrapped};
+    valid += fmt::format("{}[\"{}\"]", valid.empty() ? "" : " or ", family.class_name);
   }
-  return FoundFamily{found, text, wrapped};
+  if (wrapped) valid = fmt::format("[\"{}\"]", wrapper->class_name);
+  const bool single = classes->is_array() && classes->size() == 1;
+  fields.reject("architectures", load::text_of(single ? classes->front() : *classes), valid,
+                ErrorKind::kUnsupported);
+  return fail(fields.status().error());
 }
 
 }  // namespace

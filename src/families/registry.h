@@ -12,7 +12,8 @@
 
 namespace dovetail::families {
 
-// A family and what files call it; empty where no file of a format does.
+// A family and what files call it; empty where no file of a format does. A model_type may have
+// several rows, for classes with another head; the first is that of a configuration without any.
 struct Family {
   std::string_view name;          // ModelConfig::family
   std::string_view architecture;  // general.architecture of GGUF files

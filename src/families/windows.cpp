@@ -69,7 +69,8 @@ bool uses_sliding_window(Fields& fields) {
   return fields.flag({"", "use_sliding_window"}).value_or(false) && read_window(fields);
 }
 
-std::vector<bool> read_sliding_layers(Fields& fields, std::uint32_t layers, std::uint32_t period) {
+std::vector<bool> read_sliding_layers(Fields& fields, std::uint32_t layers, std::uint32_t period,
+                                      FullLayer full) {
   constexpr Key kPattern = {"attention.sliding_window_pattern", "sliding_window_pattern"};
   if (const auto types = read_layer_types(fields, layers, "full_attention, sliding_attention")) {
     return *types;
@@ -81,7 +82,8 @@ std::vector<bool> read_sliding_layers(Fields& fields, std::uint32_t layers, std:
   }
   period = fields.count(kPattern, 0, load::kLargestContext).value_or(period);
   std::vector<bool> out(layers);
-  for (std::uint32_t i = 0; i < layers; ++i) out[i] = period != 0 && (i + 1) % period != 0;
+  const std::uint32_t before = full == FullLayer::kLast ? 1 : 0;
+  for (std::uint32_t i = 0; i < layers; ++i) out[i] = period != 0 && (i + before) % period != 0;
   return out;
 }
 

@@ -18,8 +18,12 @@ std::uint32_t read_uniform_window(Fields& fields, std::uint32_t layers, bool sli
 // Whether use_sliding_window switches the window of a config.json on.
 bool uses_sliding_window(Fields& fields);
 
-// For each layer whether it slides: as the configuration's list or period says, else all but every
-// `period`-th, 0 for none.
-std::vector<bool> read_sliding_layers(Fields& fields, std::uint32_t layers, std::uint32_t period);
+// Which layer of a period does not slide.
+enum class FullLayer : std::uint8_t { kFirst, kLast };
+
+// For each layer whether it slides: as the configuration's list or period says, else all but one of
+// `period`, 0 for none.
+std::vector<bool> read_sliding_layers(Fields& fields, std::uint32_t layers, std::uint32_t period,
+                                      FullLayer full = FullLayer::kLast);
 
 }  // namespace dovetail::families

@@ -52,7 +52,7 @@ struct MatmulArgs {
 
 // Attention of `rows` consecutive positions of one sequence, for the query heads that share one
 // key/value head. Softmax(q·k * scale) v over the positions p with  max(0, position - window + 1)
-// <= p <= position,  or, unless causal, over all of [0, first_position + rows). The walk over the
+// <= p <= position,  or, unless causal, <= min(end - 1, position + window - 1). The walk over the
 // context goes in segments and spans of blocks anchored at absolute position 0, so that a row's
 // bits do not depend on the rows beside it. What lies in positions that a row may not see never
 // reaches its output: it may be NaN. Pointers of blocks that no row sees may be null.
@@ -71,11 +71,10 @@ struct AttentionArgs {
   std::size_t heads = 0;           // query heads per key/value head
   std::size_t head_dim = 0;        // any number, 256 at most
   std::size_t first_position = 0;  // of row 0
-  std::size_t window = 0;          // 0: all; requires causal
+  std::size_t window = 0;          // 0: all
   float scale = 1.0F;
-  // False: every row sees all positions up to the last row's, and then a row's own position means
-  // nothing: calls that share the rows of a sequence of n each have first_position = n - rows.
-  bool causal = true;
+  bool causal = true;   // false: rows see what follows them, too,
+  std::size_t end = 0;  // before this position, which is behind the last row's
   // Not 0: scores s become softcap * tanh(s / softcap), as Gemma 2's do.
   float softcap = 0.0F;
   // A logit per head that takes part in its softmax but has no value, as gpt-oss's do, or null.

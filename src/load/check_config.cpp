@@ -111,6 +111,16 @@ Status check_config(const ModelConfig& config, std::string_view source) {
   for (const LayerConfig& layer : config.layers) {
     if (auto status = check(layer, config, source); !status) return status;
   }
+  const std::uint32_t numbers = config.score == Score::kShareOfTwo ? 2 : 1;
+  if (config.score != Score::kNone && (config.head.empty() || config.head.back().size != numbers)) {
+    return fail(ErrorKind::kUnsupported, "{}: numbers that the head gives: {}; valid: {}", source,
+                config.embedding_size(), numbers);
+  }
+  for (const HeadConfig& part : config.head) {
+    const std::string name = fmt::format("size of {}", part.name);
+    if (auto status = check_sizes({{name, part.size, kLargestHiddenSize}}, source); !status)
+      return status;
+  }
   return {};
 }
 

@@ -29,6 +29,12 @@ struct NamedText {
   std::string_view text;
 };
 
+// The config.json and model.safetensors of a dense layer.
+struct DenseFiles {
+  NamedText config;
+  NamedBytes weights;
+};
+
 // The files of a Hugging Face folder; what the folder does not have is empty.
 struct HuggingFaceFiles {
   NamedText config;                           // config.json
@@ -38,7 +44,10 @@ struct HuggingFaceFiles {
   std::optional<NamedText> tokenizer;         // tokenizer.json
   std::optional<NamedText> tokenizer_config;  // tokenizer_config.json
   std::optional<NamedText> chat_template;     // chat_template.jinja
-  std::optional<NamedText> pooling;           // 1_Pooling/config.json, of sentence-transformers
+  // Of sentence-transformers: 1_Pooling/config.json, or where modules.json says it is, and dense
+  // layers behind the pooling.
+  std::optional<NamedText> pooling;
+  std::vector<DenseFiles> dense;
 };
 
 // All shards of a GGUF file, in order (one if it is not split), or a folder.
@@ -53,6 +62,8 @@ struct Container {
   std::variant<GgufFile, nlohmann::json> configuration;  // of the first shard; config.json
   Quantization quantization;
   StoredTensors tensors;
+  std::optional<Pooling> pooling;  // where the files say it beside the configuration,
+  std::vector<HeadConfig> head;    // and likewise what stands behind it
   std::vector<std::vector<SafetensorsTensor>> shards;  // of a folder: the tensors' names lie here
 };
 

@@ -84,6 +84,7 @@ Result<std::optional<GgufTokenizer>> parse_gguf_tokenizer(const GgufFile& gguf,
   out.add_eos = fields.optional_bool("tokenizer.ggml.add_eos_token");
   out.add_space_prefix = fields.optional_bool("tokenizer.ggml.add_space_prefix");
   out.remove_extra_whitespaces = fields.optional_bool("tokenizer.ggml.remove_extra_whitespaces");
+  out.pair_template = fields.optional_string("tokenizer.chat_template.rerank").value_or("");
   out.charsmap = fields.bytes("tokenizer.ggml.precompiled_charsmap");
   out.lowercase = fields.optional_bool("tokenizer.ggml.normalizer.lowercase");
   out.strip_accents = fields.optional_bool("tokenizer.ggml.normalizer.strip_accents");

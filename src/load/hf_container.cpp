@@ -15,6 +15,7 @@
 #include "load/mapped_file.h"
 #include "load/quote.h"
 #include "load/safetensors.h"
+#include "load/sentence_modules.h"
 
 namespace dovetail::load {
 namespace {
@@ -175,35 +176,21 @@ class Folder {
   std::vector<std::shared_ptr<const void>> weights_;
 };
 
-// How an embedder's hidden rows become one: the one of these that is true.
-Result<Pooling> read_pooling(const NamedText& config) {
-  struct Mode {
-    std::string_view field;
-    Pooling pooling;
-  };
-  constexpr Mode kModes[] = {{"pooling_mode_mean_tokens", Pooling::kMean},
-                             {"pooling_mode_cls_token", Pooling::kFirst},
-                             {"pooling_mode_lasttoken", Pooling::kLast}};
-  const auto object = parse_json_object(config.text, config.name, kLargestConfig);
-  if (!object) return fail(object.error());
-  JsonFields fields(*object, config.name);
-  std::optional<Pooling> found;
-  for (const auto& entry : object->items()) {
-    const std::string& field = entry.key();
-    if (!field.starts_with("pooling_mode_") || entry.value() != true) continue;
-    const auto* mode = std::find_if(std::begin(kModes), std::end(kModes),
-                                    [&](const Mode& known) { return known.field == field; });
-    if (mode == std::end(kModes) || found) {
-      fields.reject(field, "true",
-                    "false, and one of pooling_mode_mean_tokens, pooling_mode_cls_token and "
-                    "pooling_mode_lasttoken true",
-                    ErrorKind::kUnsupported);
-      continue;
-    }
-    found = mode->pooling;
+// A dense layer behind the pooling, the tensors of the N-th as "modules.N.linear.weight".
+Status add_dense(const DenseFiles& files, Container& out) {
+  const std::size_t number = out.head.size();
+  auto layer = read_dense(files.config, fmt::format("dense.{}", number));
+  if (!layer) return fail(layer.error());
+  out.head.push_back(*std::move(layer));
+  auto tensors = parse_safetensors(files.weights.bytes, files.weights.name);
+  if (!tensors) return fail(tensors.error());
+  out.shards.push_back(*std::move(tensors));
+  for (const SafetensorsTensor& tensor : out.shards.back()) {
+    out.tensors.emplace(fmt::format("modules.{}.{}", number, tensor.name),
+                        StoredTensor{files.weights.name, tensor.name, tensor.stored_type,
+                                     tensor.type, tensor.shape, tensor.data});
   }
-  if (auto status = fields.status(); !status) return fail(status.error());
-  return found.value_or(Pooling::kMean);
+  return {};
 }
 
 // Which files hold the weights: model.safetensors, those of the index, or else the shards that
@@ -222,6 +209,28 @@ Result<std::vector<std::string>> weight_files(const Folder& folder, const std::s
                 kSingleFile, kIndexFile);
   }
   return names;
+}
+
+// What stands behind the transformer, of sentence-transformers.
+Status map_modules(Folder& folder, HuggingFaceFiles& files) {
+  std::optional<NamedText> modules;
+  if (auto status = folder.text_if_there("modules.json", modules); !status) return status;
+  if (!modules) return folder.text_if_there("1_Pooling/config.json", files.pooling);
+  const auto places = read_module_places(*modules);
+  if (!places) return fail(places.error());
+  if (!places->pooling.empty()) {
+    auto pooling = folder.text(places->pooling + "/config.json");
+    if (!pooling) return fail(pooling.error());
+    files.pooling = *std::move(pooling);
+  }
+  for (const std::string& place : places->dense) {
+    auto config = folder.text(place + "/config.json");
+    if (!config) return fail(config.error());
+    auto weights = folder.weights(place + "/model.safetensors");
+    if (!weights) return fail(weights.error());
+    files.dense.push_back({*std::move(config), *std::move(weights)});
+  }
+  return {};
 }
 
 }  // namespace
@@ -270,6 +279,14 @@ Result<Container> read_hf_container(const HuggingFaceFiles& files) {
     }
     out.tensors.emplace(std::move(tensor.name), std::move(tensor.tensor));
   }
+  if (files.pooling) {
+    auto pooling = read_pooling(*files.pooling);
+    if (!pooling) return fail(pooling.error());
+    out.pooling = *pooling;
+  }
+  for (const DenseFiles& dense : files.dense) {
+    if (auto status = add_dense(dense, out); !status) return fail(status.error());
+  }
   return out;
 }
 
@@ -285,11 +302,6 @@ Status read_hf_extras(const HuggingFaceFiles& files, const Container& container,
   if (!ends) return fail(ends.error());
   if (source.generation.eos_ids.empty()) source.generation.eos_ids = *std::move(ends);
 
-  if (files.pooling) {
-    const auto pooling = read_pooling(*files.pooling);
-    if (!pooling) return fail(pooling.error());
-    source.config.pooling = *pooling;
-  }
   if (files.tokenizer_config) {
     auto chat_template = read_chat_template(*files.tokenizer_config);
     if (!chat_template) return fail(chat_template.error());
@@ -329,10 +341,10 @@ Result<MappedFiles> map_hf_files(const fs::path& path) {
   for (const auto& [name, out] : {std::pair{"generation_config.json", &files.generation},
                                   std::pair{"tokenizer.json", &files.tokenizer},
                                   std::pair{"tokenizer_config.json", &files.tokenizer_config},
-                                  std::pair{"chat_template.jinja", &files.chat_template},
-                                  std::pair{"1_Pooling/config.json", &files.pooling}}) {
+                                  std::pair{"chat_template.jinja", &files.chat_template}}) {
     if (auto status = folder.text_if_there(name, *out); !status) return fail(status.error());
   }
+  if (auto status = map_modules(folder, files); !status) return fail(status.error());
   const auto names = weight_files(folder, path.string(), files.index);
   if (!names) return fail(names.error());
   for (const std::string& name : *names) {

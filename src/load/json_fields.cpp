@@ -37,10 +37,9 @@ bool nests_too_deep(std::string_view text) {
   return false;
 }
 
-}  // namespace
-
-Result<nlohmann::json> parse_json_object(std::string_view text, std::string_view file,
-                                         std::size_t most_bytes) {
+// `valid`: what the text should be, in messages.
+Result<nlohmann::json> parse_json(std::string_view text, std::string_view file,
+                                  std::size_t most_bytes, std::string_view valid) {
   using nlohmann::json;
   if (text.size() > most_bytes) {
     return fail(ErrorKind::kInvalid, "{}: {} bytes of JSON; valid: at most {}", file, text.size(),
@@ -64,20 +63,38 @@ Result<nlohmann::json> parse_json_object(std::string_view text, std::string_view
   try {
     parsed = json::parse(text.begin(), text.end(), watch_keys);
   } catch (const json::parse_error& error) {
-    return fail(ErrorKind::kInvalid, "{}: not JSON from byte {} on; valid: a JSON object", file,
-                error.byte);
+    return fail(ErrorKind::kInvalid, "{}: not JSON from byte {} on; valid: {}", file, error.byte,
+                valid);
   } catch (const json::exception& error) {
     // Numbers out of every range end here.
-    return fail(ErrorKind::kInvalid, "{}: not JSON: {}; valid: a JSON object", file,
-                quote(error.what()));
-  }
-  if (!parsed.is_object()) {
-    return fail(ErrorKind::kInvalid, "{}: {}; valid: a JSON object", file, text_of(parsed));
+    return fail(ErrorKind::kInvalid, "{}: not JSON: {}; valid: {}", file, quote(error.what()),
+                valid);
   }
   if (!twice.empty()) {
     return fail(ErrorKind::kInvalid, "{}: {}: given twice; valid: once", file, twice);
   }
   return parsed;
+}
+
+Result<nlohmann::json> refuse_kind(const nlohmann::json& parsed, std::string_view file,
+                                   std::string_view valid) {
+  return fail(ErrorKind::kInvalid, "{}: {}; valid: {}", file, text_of(parsed), valid);
+}
+
+}  // namespace
+
+Result<nlohmann::json> parse_json_object(std::string_view text, std::string_view file,
+                                         std::size_t most_bytes) {
+  constexpr std::string_view kValid = "a JSON object";
+  auto parsed = parse_json(text, file, most_bytes, kValid);
+  return parsed && !parsed->is_object() ? refuse_kind(*parsed, file, kValid) : std::move(parsed);
+}
+
+Result<nlohmann::json> parse_json_array(std::string_view text, std::string_view file,
+                                        std::size_t most_bytes) {
+  constexpr std::string_view kValid = "a JSON array";
+  auto parsed = parse_json(text, file, most_bytes, kValid);
+  return parsed && !parsed->is_array() ? refuse_kind(*parsed, file, kValid) : std::move(parsed);
 }
 
 std::string text_of(const nlohmann::json& value) {

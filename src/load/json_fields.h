@@ -20,6 +20,10 @@ inline constexpr std::size_t kLargestTokenizer = std::size_t{256} << 20U;
 Result<nlohmann::json> parse_json_object(std::string_view text, std::string_view file,
                                          std::size_t most_bytes);
 
+// The same for an array.
+Result<nlohmann::json> parse_json_array(std::string_view text, std::string_view file,
+                                        std::size_t most_bytes);
+
 // What a value is, for messages: "'silu'", "12", "an array", ...
 std::string text_of(const nlohmann::json& value);
 

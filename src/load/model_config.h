@@ -85,7 +85,7 @@ struct AttentionConfig {
   std::uint32_t kv_heads = 0;
   std::uint32_t head_dim = 0;
   std::uint32_t window = 0;  // a query sees this many last positions, itself included; 0: all
-  bool causal = true;        // else it sees all of its sequence
+  bool causal = true;        // else it sees as many that follow, too
   float scale = 1.0F;        // of the products of queries and keys
   float softcap = 0.0F;      // of the scaled products, by tanh; 0: none
   std::int32_t rope = 0;     // index in ModelConfig::ropes; -1: none
@@ -176,6 +176,23 @@ struct LayerConfig {
 // What a sequence's hidden rows become where a model embeds text.
 enum class Pooling : std::uint8_t { kNone, kMean, kFirst, kLast };
 
+enum class HeadFunction : std::uint8_t { kNone, kTanh, kGelu };
+
+// What a head gives where the model ranks documents, as a score: its one number, the sigmoid of
+// that, or, of two numbers, the first one's share of their softmax.
+enum class Score : std::uint8_t { kNone, kNumber, kSigmoid, kShareOfTwo };
+
+// A product behind the pooled row: norm(function(weight * x + bias)). Tensors: NAME, NAME.norm.
+struct HeadConfig {
+  std::string name;
+  std::uint32_t size = 0;  // of what it gives
+  bool bias = false;
+  HeadFunction function = HeadFunction::kNone;
+  NormConfig norm;
+
+  bool operator==(const HeadConfig&) const = default;
+};
+
 // The shape of a model, already checked to be consistent with its tensors.
 struct ModelConfig {
   std::string family;  // the name of its row in the registry
@@ -184,10 +201,11 @@ struct ModelConfig {
   std::uint32_t max_context = 0;  // positions the model was made for
 
   // Of token_embd, and before the first layer: what embeddings are multiplied with; position_embd
-  // and token_types (the row of type 0) are added; token_embd_norm.
+  // and token_types are added; token_embd_norm.
   float embedding_scale = 1.0F;
   bool learned_positions = false;
-  bool token_types = false;
+  std::uint32_t position_offset = 0;  // of position_embd: the row of position 0
+  bool token_types = false;           // of two, where there is a second text
   NormConfig embedding_norm;
 
   std::vector<RopeConfig> ropes;
@@ -202,6 +220,11 @@ struct ModelConfig {
   float logit_scale = 1.0F;
   float logit_softcap = 0.0F;  // 0: none
   Pooling pooling = Pooling::kNone;
+  std::vector<HeadConfig> head;  // one behind the other
+  Score score = Score::kNone;    // else the model embeds texts, as far as it does
+
+  // Of the pooled row, or what its head makes of it.
+  std::uint32_t embedding_size() const { return head.empty() ? hidden_size : head.back().size; }
 
   // No token sees what follows it.
   bool causal() const {

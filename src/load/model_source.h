@@ -46,6 +46,7 @@ struct GgufTokenizer {
   std::optional<bool> add_bos, add_eos, add_space_prefix;
   std::optional<bool> lowercase, strip_accents;  // tokenizer.ggml.normalizer.*
   std::optional<bool> remove_extra_whitespaces;
+  std::string pair_template;  // tokenizer.chat_template.rerank: with {query} and {document}
   std::string charsmap;  // bytes of tokenizer.ggml.precompiled_charsmap; empty where there is none
 };
 

@@ -20,7 +20,10 @@ class Binder {
   Result<std::unordered_map<std::string, TensorView>> bind() {
     const std::size_t hidden = config_.hidden_size;
     matrix("token_embd.weight", config_.vocab_size, hidden);
-    if (config_.learned_positions) matrix("position_embd.weight", config_.max_context, hidden);
+    if (config_.learned_positions) {
+      const std::size_t positions = std::size_t{config_.max_context} + config_.position_offset;
+      matrix("position_embd.weight", positions, hidden);
+    }
     if (config_.token_types) matrix("token_types.weight", rows_of("token_types.weight"), hidden);
     norm(config_.embedding_norm, "token_embd_norm", hidden);
     norm(config_.output_norm, "output_norm", hidden);
@@ -28,6 +31,7 @@ class Binder {
       matrix("output.weight", config_.vocab_size, hidden);
     for (std::uint32_t layer = 0; layer < config_.layers.size() && !error_; ++layer)
       bind(config_.layers[layer], fmt::format("blk.{}.", layer));
+    bind_head();
     check_left_over();
     if (error_) return fail(*std::move(error_));
     return std::move(bound_);
@@ -46,6 +50,15 @@ class Binder {
     std::size_t rows;
     std::size_t first;
   };
+
+  void bind_head() {
+    std::size_t width = config_.hidden_size;
+    for (const HeadConfig& part : config_.head) {
+      product(part.name, {part.size, width}, part.bias);
+      norm(part.norm, part.name + ".norm", part.size);
+      width = part.size;
+    }
+  }
 
   void bind(const LayerConfig& layer, const std::string& prefix) {
     const std::size_t hidden = config_.hidden_size;

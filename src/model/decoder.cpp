@@ -43,6 +43,7 @@ Decoder::Decoder(ModelWeights weights, const kernels::Kernels& kernels, cores::E
       // All lanes gather for experts, and none should be long in coming.
       work_(kernels, executor.topology().lanes(), config_.hidden_size, has_experts(config_)),
       embed_(config_, weights_, work_),
+      head_(config_, weights_, kernels),
       graphs_(program_, work_, executor) {
   assert(executor.threads() == work_.lanes);
   for (std::size_t i = 0; i < config_.ropes.size(); ++i) {

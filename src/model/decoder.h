@@ -26,6 +26,7 @@
 #include "model/cache.h"
 #include "model/experts.h"
 #include "model/graph.h"
+#include "model/head.h"
 #include "model/pass.h"
 #include "model/rope.h"
 #include "model/weights.h"
@@ -68,6 +69,9 @@ class Decoder {
   void forward(std::span<const Segment> segments, const Cache& cache, std::span<float> logits,
                std::span<float> hidden = {});
 
+  // What stands behind a sequence's pooled row.
+  const Head& head() const { return head_; }
+
   // See Graphs.
   observe::LaneSlice slice(const cores::Span& span) const { return graphs_.slice(span); }
   const cores::Recording& last_graph() const { return graphs_.last(); }
@@ -94,6 +98,7 @@ class Decoder {
   std::deque<Mlp> mlps_;
   std::deque<Join> joins_;
   std::optional<Logits> logits_;
+  Head head_;
   Program program_;
   Graphs graphs_;
 };

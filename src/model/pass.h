@@ -26,6 +26,10 @@ struct Segment {
   std::uint32_t slot = 0;        // of the sequence's states, which are zeros before position 0
   Range hidden_rows = {};        // of these of its tokens; none of them has logits
   std::span<const StateSave> saves = {};  // within the segment, by positions
+  // The position with which the second text of a pair begins.
+  std::uint32_t second = kNoSecond;
+
+  static constexpr std::uint32_t kNoSecond = 0xffffffff;
 };
 
 // A token of a pass.

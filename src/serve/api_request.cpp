@@ -33,6 +33,16 @@ Problem settle(Endpoint endpoint, Draft& draft) {
   } else if (endpoint == Endpoint::kEmbedding) {
     if (draft.prompts.empty()) return problem(bad_field("input", "is missing"));
     request.embed = true;
+    request.max_tokens = 1;
+    return std::nullopt;
+  } else if (endpoint == Endpoint::kRerank) {
+    if (draft.query.empty()) return problem(bad_field("query", "is missing or empty"));
+    Ranking& ranking = draft.ranking;
+    if (ranking.documents.empty()) return problem(bad_field("documents", "is missing"));
+    const std::size_t count = ranking.documents.size();
+    ranking.top = ranking.top == 0 ? count : std::min(ranking.top, count);
+    request.rank = true;
+    request.max_tokens = 1;
     return std::nullopt;
   } else {
     if (draft.prompts.empty()) return problem(bad_field("prompt", "is missing"));
@@ -94,6 +104,20 @@ Problem check_size(const Generation& generation, std::uint64_t most) {
                 "{} choices of up to {} tokens, with {} logprobs each, are {} entries of "
                 "one answer; expected at most {}, or \"stream\": true",
                 choices, first.max_tokens, std::max(first.logprobs, 0), entries, most));
+}
+
+// A request for each document, behind the query.
+Problem add_documents(Draft& draft, Generation& generation) {
+  for (std::size_t i = 0; i < draft.ranking.documents.size(); ++i) {
+    auto pair = draft.context.backend.encode_pair(draft.query, draft.ranking.documents[i]);
+    if (!pair) return problem(bad_field("model", "{}", pair.error().message));
+    auto request = with_prompt(draft, fmt::format("documents[{}]", i), std::move(pair->first));
+    if (!request) return std::move(request.error());
+    request->second = static_cast<std::uint32_t>(pair->second);
+    generation.requests.push_back(*std::move(request));
+  }
+  generation.ranking = std::move(draft.ranking);
+  return std::nullopt;
 }
 
 Outcome<Json> read_fields(std::string_view body, std::initializer_list<std::string_view> known,
@@ -162,6 +186,11 @@ Outcome<Generation> read_generation(Endpoint endpoint, std::string_view body,
     if (auto found = check_size(generation, context.max_answer_entries)) {
       return tl::unexpected<ApiError>(*std::move(found));
     }
+    return generation;
+  }
+  if (endpoint == Endpoint::kRerank) {
+    if (auto found = add_documents(draft, generation))
+      return tl::unexpected<ApiError>(*std::move(found));
     return generation;
   }
   for (std::size_t i = 0; i < draft.prompts.size(); ++i) {

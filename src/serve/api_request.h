@@ -14,7 +14,7 @@
 
 namespace dovetail::serve {
 
-enum class Endpoint : std::uint8_t { kCompletion, kChat, kEmbedding };
+enum class Endpoint : std::uint8_t { kCompletion, kChat, kEmbedding, kRerank };
 
 // What a body is read against.
 struct RequestContext {
@@ -24,6 +24,14 @@ struct RequestContext {
   std::uint64_t max_answer_entries = std::uint64_t{1} << 20;  // as ServerOptions'
 };
 
+// Documents to be ranked, a request for each; how many of the best are asked for, and whether with
+// their texts.
+struct Ranking {
+  std::vector<std::string> documents;
+  std::size_t top = 0;
+  bool with_texts = true;
+};
+
 // A request for generation, checked and tokenised: one engine request per prompt.
 struct Generation {
   Endpoint endpoint = Endpoint::kCompletion;
@@ -31,14 +39,15 @@ struct Generation {
   bool stream = false;
   bool include_usage = false;
   bool base64 = false;  // of embeddings: little-endian floats, as OpenAI's clients ask for them
+  Ranking ranking;
   // Set: of a new format, still to be compiled by compile_format() before anything is submitted.
   std::optional<OutputFormat> format;
 };
 
-// Reads the body of /v1/completions, /v1/chat/completions or /v1/embeddings. A field that is
-// unknown, unsupported, of the wrong type or out of range is a 400 that names it; another model
-// than the served one is a 404. null stands for "not given". Tokenises and renders, so it may take
-// long: not for the event loop. Any thread. A grammar is only looked up, not compiled.
+// Reads the body of /v1/completions, /v1/chat/completions, /v1/embeddings or /v1/rerank. A field
+// that is unknown, unsupported, of the wrong type or out of range is a 400 that names it; another
+// model than the served one is a 404. null stands for "not given". Tokenises and renders, so it may
+// take long: not for the event loop. Any thread. A grammar is only looked up, not compiled.
 Outcome<Generation> read_generation(Endpoint endpoint, std::string_view body,
                                     const RequestContext& context);
 

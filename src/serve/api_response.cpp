@@ -5,6 +5,7 @@
 #include <cassert>
 #include <chrono>
 #include <cmath>
+#include <numeric>
 #include <random>
 #include <span>
 #include <utility>
@@ -80,13 +81,25 @@ std::string base64_of(std::span<const std::byte> bytes) {
   return out;
 }
 
+const char* id_begin(Endpoint endpoint) {
+  switch (endpoint) {
+    case Endpoint::kChat:
+      return "chatcmpl";
+    case Endpoint::kRerank:
+      return "rerank";
+    case Endpoint::kCompletion:
+    case Endpoint::kEmbedding:
+      break;
+  }
+  return "cmpl";
+}
+
 }  // namespace
 
 ResponseLabel make_label(Endpoint endpoint, std::string_view model) {
   std::random_device random;
   ResponseLabel label;
-  label.id = fmt::format("{}-{:08x}{:08x}{:08x}", endpoint == Endpoint::kChat ? "chatcmpl" : "cmpl",
-                         random(), random(), random());
+  label.id = fmt::format("{}-{:08x}{:08x}{:08x}", id_begin(endpoint), random(), random(), random());
   label.model = std::string(model);
   label.created = std::chrono::duration_cast<std::chrono::seconds>(
                       std::chrono::system_clock::now().time_since_epoch())
@@ -196,6 +209,7 @@ std::string ResponseBuilder::add(std::size_t prompt, OutputEvent event) {
   if (!generation_.stream) {
     choice.text += event.text;
     choice.embedding = std::move(event.embedding);
+    choice.score = event.score;
     if (!logprobs.is_null()) append_arrays(choice.logprobs, logprobs);
     return {};
   }
@@ -279,16 +293,45 @@ std::vector<std::string> ResponseBuilder::embeddings_body() {
     }
     parts.push_back((index == 0 ? "" : ",") + dump(json));
   }
+  parts.push_back("],\"model\":" + dump(label_.model) + ",\"usage\":" + prompt_usage() + "}");
+  return parts;
+}
+
+// Of what has no output.
+std::string ResponseBuilder::prompt_usage() const {
   Json all = usage();
   all.erase("completion_tokens");
   all.erase("prompt_tokens_details");
-  parts.push_back("],\"model\":" + dump(label_.model) + ",\"usage\":" + dump(all) + "}");
+  return dump(all);
+}
+
+// The best documents first, the earlier one among equals.
+std::vector<std::string> ResponseBuilder::ranking_body() const {
+  const Ranking& ranking = generation_.ranking;
+  std::vector<std::size_t> order(choices_.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) {
+    return choices_[a].score > choices_[b].score;
+  });
+  order.resize(std::min(order.size(), ranking.top));
+  std::vector<std::string> parts = {"{\"id\":" + dump(label_.id) +
+                                    ",\"model\":" + dump(label_.model) +
+                                    ",\"usage\":" + prompt_usage() + ",\"results\":["};
+  for (const std::size_t index : order) {
+    Json json;
+    json["index"] = index;
+    json["relevance_score"] = choices_[index].score;
+    if (ranking.with_texts) json["document"]["text"] = ranking.documents[index];
+    parts.push_back((index == order.front() ? "" : ",") + dump(json));
+  }
+  parts.emplace_back("]}");
   return parts;
 }
 
 std::vector<std::string> ResponseBuilder::take_body() {
   assert(complete() && !failure_);
   if (generation_.endpoint == Endpoint::kEmbedding) return embeddings_body();
+  if (generation_.endpoint == Endpoint::kRerank) return ranking_body();
   const bool chat = generation_.endpoint == Endpoint::kChat;
   std::vector<std::string> parts;
   // The end of an object's text is left open for what follows.

@@ -59,9 +59,12 @@ class ResponseBuilder {
     const char* finish = nullptr;
     Usage usage;
     std::vector<float> embedding;
+    float score = 0.0F;
   };
 
   std::vector<std::string> embeddings_body();
+  std::vector<std::string> ranking_body() const;
+  std::string prompt_usage() const;
 
   nlohmann::ordered_json envelope(const char* object) const;
   std::string delta(std::size_t index, nlohmann::ordered_json content,

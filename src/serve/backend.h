@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -22,8 +23,8 @@ struct ModelInfo {
   std::string name;
   std::uint32_t max_context = 0;  // positions per sequence
   std::uint32_t vocab_size = 0;
-  std::uint32_t hidden_size = 0;  // of an embedding
-  std::string bos_text;           // as the vocabulary spells them; empty: none
+  std::uint32_t embedding_size = 0;  // floats
+  std::string bos_text;              // as the vocabulary spells them; empty: none
   std::string eos_text;
   // Used where a request leaves the parameter out: load::conversation_defaults(), and OpenAI's
   // defaults where these say nothing.
@@ -34,13 +35,18 @@ struct ModelInfo {
 // function may be called from any thread; none may block for long but `drain` and `compile`.
 struct Backend {
   ModelInfo model;
-  std::function<Result<RequestId>(Request, EventSink)> submit;          // as Engine::submit
+  std::function<Result<std::vector<RequestId>>(std::vector<Request>, const GroupSink&)>
+      submit;                                                           // as Engine::submit_all
   std::function<void(RequestId)> cancel;                                // as Engine::cancel
   std::function<bool(std::chrono::milliseconds)> drain;                 // as Engine::drain; blocks
   std::function<EngineStats()> stats;                                   // as Engine::stats
   std::function<EngineHealth(std::chrono::milliseconds stall)> health;  // as Engine::health
   std::function<std::vector<TokenId>(std::string_view text, bool add_special, bool parse_special)>
       encode;
+  // As text::Tokenizer::encode_pair(): the ids, and which of them is the second text's first.
+  std::function<Result<std::pair<std::vector<TokenId>, std::size_t>>(std::string_view first,
+                                                                     std::string_view second)>
+      encode_pair;
   std::function<std::string(std::span<const TokenId>, bool skip_special)> decode;
   // The bytes that a token stands for, which need not be whole characters; a special token's
   // spelling.

@@ -42,13 +42,13 @@ Result<Backend> engine_backend(Engine& engine, std::string_view chat_template) {
   backend.model.name = source.name;
   backend.model.max_context = engine.options().max_context;
   backend.model.vocab_size = source.config.vocab_size;
-  backend.model.hidden_size = source.config.hidden_size;
+  backend.model.embedding_size = source.config.embedding_size();
   backend.model.bos_text = spelled(tokenizer, tokenizer.bos());
   backend.model.eos_text = spelled(tokenizer, tokenizer.eos());
   backend.model.sampling = sampling_defaults(load::conversation_defaults(source));
 
-  backend.submit = [&engine](Request request, EventSink sink) {
-    return engine.submit(std::move(request), std::move(sink));
+  backend.submit = [&engine](std::vector<Request> requests, const GroupSink& sink) {
+    return engine.submit_all(std::move(requests), sink);
   };
   backend.cancel = [&engine](RequestId id) { engine.cancel(id); };
   backend.drain = [&engine](std::chrono::milliseconds limit) { return engine.drain(limit); };
@@ -56,6 +56,12 @@ Result<Backend> engine_backend(Engine& engine, std::string_view chat_template) {
   backend.health = [&engine](std::chrono::milliseconds stall) { return engine.health(stall); };
   backend.encode = [&tokenizer](std::string_view text, bool add_special, bool parse_special) {
     return tokenizer.encode(text, {add_special, parse_special});
+  };
+  backend.encode_pair = [&tokenizer](std::string_view first, std::string_view second)
+      -> Result<std::pair<std::vector<TokenId>, std::size_t>> {
+    auto pair = tokenizer.encode_pair(first, second);
+    if (!pair) return fail(pair.error());
+    return std::pair{std::move(pair->ids), pair->second};
   };
   backend.decode = [&tokenizer](std::span<const TokenId> ids, bool skip_special) {
     return tokenizer.decode(ids, skip_special);

@@ -60,11 +60,16 @@ Problem read_model(std::string_view field, const Json& value, Draft& draft) {
   return error;
 }
 
-// Inputs of one request for embeddings, as OpenAI bounds them.
+// Inputs of one request for embeddings, as OpenAI bounds them, and documents of one to rank.
 constexpr std::size_t kMostInputs = 2048;
 
-// A string, an array of strings, an array of ids, or an array of arrays of ids.
-Problem read_prompt(std::string_view field, const Json& value, Draft& draft) {
+std::size_t most_inputs(const Draft& draft) {
+  return std::max<std::size_t>(draft.context.max_choices, kMostInputs);
+}
+
+// A string, an array of at most `most` strings, an array of ids, or an array of at most `most`
+// arrays of ids.
+Problem read_prompts(std::string_view field, const Json& value, std::size_t most, Draft& draft) {
   const std::uint32_t vocab = draft.context.backend.model.vocab_size;
   const std::size_t longest = draft.context.backend.model.max_context;
   if (value.is_string()) {
@@ -83,9 +88,6 @@ Problem read_prompt(std::string_view field, const Json& value, Draft& draft) {
     draft.prompts.emplace_back(std::move(*ids));
     return std::nullopt;
   }
-  const std::size_t most = field == "input"
-                               ? std::max<std::size_t>(draft.context.max_choices, kMostInputs)
-                               : draft.context.max_choices;
   if (value.size() > most) {
     return problem(
         bad_field(field, "{} prompts are too many; expected at most {}", value.size(), most));
@@ -105,6 +107,35 @@ Problem read_prompt(std::string_view field, const Json& value, Draft& draft) {
           shown(element)));
     }
   }
+  return std::nullopt;
+}
+
+Problem read_query(std::string_view field, const Json& value, Draft& draft) {
+  return store(read_string(field, value), draft.query);
+}
+
+// An array of strings, or of objects that have them as "text".
+Problem read_documents(std::string_view field, const Json& value, Draft& draft) {
+  const std::size_t most = most_inputs(draft);
+  if (!value.is_array() || value.empty() || value.size() > most) {
+    const std::string got =
+        value.is_array() ? fmt::format("{} documents", value.size()) : shown(value);
+    return problem(bad_field(field, "expected an array of 1 to {} documents, got {}", most, got));
+  }
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    const std::string at = fmt::format("{}[{}]", field, i);
+    const bool wrapped = value[i].is_object() && value[i].size() == 1 && value[i].contains("text");
+    auto text = read_string(wrapped ? at + ".text" : at, wrapped ? value[i]["text"] : value[i]);
+    if (!text) return std::move(text.error());
+    draft.ranking.documents.push_back(*std::move(text));
+  }
+  return std::nullopt;
+}
+
+Problem read_top(std::string_view field, const Json& value, Draft& draft) {
+  auto top = read_integer(field, value, 1, kMaxTokens);
+  if (!top) return std::move(top.error());
+  draft.ranking.top = static_cast<std::size_t>(*top);
   return std::nullopt;
 }
 
@@ -215,7 +246,7 @@ Problem read_encoding(std::string_view field, const Json& value, Draft& draft) {
 
 // Cutting an embedding short is right for models that were trained for it alone.
 Problem read_dimensions(std::string_view field, const Json& value, Draft& draft) {
-  const std::uint32_t all = draft.context.backend.model.hidden_size;
+  const std::uint32_t all = draft.context.backend.model.embedding_size;
   if (value != all) {
     return problem(
         bad_field(field, "{} is not supported; expected {}, which is all", shown(value), all));
@@ -223,7 +254,14 @@ Problem read_dimensions(std::string_view field, const Json& value, Draft& draft)
   return std::nullopt;
 }
 
-enum Routes : std::uint8_t { kCompletions = 1, kChats = 2, kBoth = 3, kEmbeddings = 4, kAll = 7 };
+enum Routes : std::uint8_t {
+  kCompletions = 1,
+  kChats = 2,
+  kBoth = 3,
+  kEmbeddings = 4,
+  kReranks = 8,
+  kAll = 15
+};
 
 struct Field {
   std::string_view name;
@@ -235,10 +273,23 @@ using Name = std::string_view;
 
 constexpr Field kFields[] = {
     {"model", kAll, read_model},
-    {"prompt", kCompletions, read_prompt},
-    {"input", kEmbeddings, read_prompt},
+    {"prompt", kCompletions,
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       return read_prompts(f, v, d.context.max_choices, d);
+     }},
+    {"input", kEmbeddings,
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       return read_prompts(f, v, most_inputs(d), d);
+     }},
     {"encoding_format", kEmbeddings, read_encoding},
     {"dimensions", kEmbeddings, read_dimensions},
+    {"query", kReranks, read_query},
+    {"documents", kReranks, read_documents},
+    {"top_n", kReranks, read_top},
+    {"return_documents", kReranks,
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       return store(read_bool(f, v), d.ranking.with_texts);
+     }},
     {"messages", kChats,
      [](Name, const Json& v, Draft& d) -> Problem {
        return store(read_messages(v), d.chat.messages);
@@ -375,6 +426,8 @@ Routes route_of(Endpoint endpoint) {
       return kChats;
     case Endpoint::kEmbedding:
       return kEmbeddings;
+    case Endpoint::kRerank:
+      return kReranks;
     case Endpoint::kCompletion:
       break;
   }

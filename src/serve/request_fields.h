@@ -47,6 +47,8 @@ struct Draft {
   std::optional<std::int32_t> max_completion_tokens;
   std::optional<OutputFormat> format;  // not yet compiled
   bool base64 = false;                 // embeddings
+  std::string query;                   // to rank documents by
+  Ranking ranking;
 };
 
 // Reads one field into the draft; null is as good as no field. Errors as read_generation().

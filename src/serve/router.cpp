@@ -23,6 +23,7 @@ constexpr Path kPaths[] = {
     {"/v1/completions", Route::kCompletions},
     {"/v1/chat/completions", Route::kChatCompletions},
     {"/v1/embeddings", Route::kEmbeddings},
+    {"/v1/rerank", Route::kRerank},
     {"/tokenize", Route::kTokenize},
     {"/detokenize", Route::kDetokenize},
 };
@@ -128,6 +129,20 @@ HttpResponse health(const ServerState& state) {
   return response;
 }
 
+// Of a route that generates.
+Endpoint endpoint_of(Route route) {
+  switch (route) {
+    case Route::kChatCompletions:
+      return Endpoint::kChat;
+    case Route::kEmbeddings:
+      return Endpoint::kEmbedding;
+    case Route::kRerank:
+      return Endpoint::kRerank;
+    default:
+      return Endpoint::kCompletion;
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> loopback_names(std::string_view host) {
@@ -164,6 +179,7 @@ bool takes_body(Route route) {
     case Route::kCompletions:
     case Route::kChatCompletions:
     case Route::kEmbeddings:
+    case Route::kRerank:
     case Route::kTokenize:
     case Route::kDetokenize:
       return true;
@@ -188,7 +204,8 @@ std::optional<ApiError> refuse_head(const HttpHead& head, const ServerState& sta
     return error_of(
         404, "unknown_path",
         fmt::format("there is no {}; expected /v1/completions, /v1/chat/completions, "
-                    "/v1/embeddings, /v1/models, /tokenize, /detokenize, /health or /metrics",
+                    "/v1/embeddings, /v1/rerank, /v1/models, /tokenize, /detokenize, /health or "
+                    "/metrics",
                     path_of(head.target).substr(0, 100)));
   }
   const bool post = takes_body(route);
@@ -265,6 +282,7 @@ HttpResponse respond_to_get(Route route, std::string_view target, const ServerSt
     case Route::kCompletions:
     case Route::kChatCompletions:
     case Route::kEmbeddings:
+    case Route::kRerank:
     case Route::kTokenize:
     case Route::kDetokenize:
       break;
@@ -283,10 +301,7 @@ Outcome<Work> work_on(Route route, std::string_view body, const ServerState& sta
   };
   if (route == Route::kTokenize) return response_of(tokenize(body, context));
   if (route == Route::kDetokenize) return response_of(detokenize(body, context));
-  const Endpoint endpoint = route == Route::kChatCompletions ? Endpoint::kChat
-                            : route == Route::kEmbeddings    ? Endpoint::kEmbedding
-                                                             : Endpoint::kCompletion;
-  auto generation = read_generation(endpoint, body, context);
+  auto generation = read_generation(endpoint_of(route), body, context);
   if (!generation) return tl::unexpected<ApiError>(std::move(generation.error()));
   return Work(std::move(*generation));
 }

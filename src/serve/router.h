@@ -25,6 +25,7 @@ enum class Route : std::uint8_t {
   kCompletions,
   kChatCompletions,
   kEmbeddings,
+  kRerank,
   kTokenize,
   kDetokenize,
 };

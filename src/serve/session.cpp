@@ -500,22 +500,22 @@ Session::Reusable Session::generate(const HttpHead& head, Route route,
       },
       generation.stream ? core_.options.max_stream_bytes : SIZE_MAX);
   inbox_ = inbox;
-  for (std::size_t i = 0; i < generation.requests.size(); ++i) {
-    const auto id = core_.backend.submit(
-        generation.requests[i], [inbox, i](OutputEvent event) { inbox->put(i, std::move(event)); });
-    if (!id) {
-      forget_requests();
-      ApiError error = from_engine(id.error());
-      // The engine knows no messages: what it says of the prompt is said of them.
-      if (generation.endpoint == Endpoint::kChat && error.param == "prompt")
-        error.param = "messages";
-      co_await stop_watching();
-      if (gone_) co_return false;
-      const HttpResponse response = error_response(error);
-      co_return co_await respond(head, route, response);
-    }
-    requests_.push_back(*id);
+  // A name, since g++ 12 destroys closures in an expression with co_await twice.
+  const GroupSink sink = [inbox](std::size_t prompt, OutputEvent event) {
+    inbox->put(prompt, std::move(event));
+  };
+  auto ids = core_.backend.submit(generation.requests, sink);
+  if (!ids) {
+    forget_requests();
+    ApiError error = from_engine(ids.error());
+    // The engine knows no messages: what it says of the prompt is said of them.
+    if (generation.endpoint == Endpoint::kChat && error.param == "prompt") error.param = "messages";
+    co_await stop_watching();
+    if (gone_) co_return false;
+    const HttpResponse response = error_response(error);
+    co_return co_await respond(head, route, response);
   }
+  requests_ = *std::move(ids);
   ResponseBuilder builder(generation, make_label(generation.endpoint, core_.state.served_name),
                           core_.backend.token_bytes);
   const bool next = generation.stream ? co_await stream(head, route, builder)

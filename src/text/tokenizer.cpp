@@ -85,25 +85,23 @@ Result<Tokenizer> Tokenizer::from_json(std::string_view tokenizer_json,
   return Tokenizer(std::move(*impl));
 }
 
-std::vector<TokenId> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
-  const Impl& impl = *impl_;
-  std::vector<TokenId> ids;
-  if (options.add_special) ids = impl.before;
+void Tokenizer::Impl::append(std::string_view text, bool parse_special,
+                             std::vector<TokenId>& ids) const {
   const auto encode_pieces = [&](std::string_view part, bool at_start) {
-    for (const Piece& piece : impl.pre_tokenizer.split(part, at_start)) {
-      std::visit([&](const auto& model) { model.encode(impl.model_vocabulary, piece.text, ids); },
-                 impl.model);
+    for (const Piece& piece : pre_tokenizer.split(part, at_start)) {
+      std::visit([&](const auto& encoder) { encoder.encode(model_vocabulary, piece.text, ids); },
+                 model);
     }
   };
   const std::string valid = repair_utf8(text);
-  for (const TextPart& raw : impl.added.split(valid, false, options.parse_special)) {
+  for (const TextPart& raw : added.split(valid, false, parse_special)) {
     if (raw.token) {
       ids.push_back(*raw.token);
       continue;
     }
     const bool raw_at_start = raw.text.data() == valid.data();
-    const std::string normalized = impl.normalizer.normalize(raw.text);
-    for (const TextPart& part : impl.added.split(normalized, true, options.parse_special)) {
+    const std::string normalized = normalizer.normalize(raw.text);
+    for (const TextPart& part : added.split(normalized, true, parse_special)) {
       if (part.token) {
         ids.push_back(*part.token);
       } else {
@@ -111,8 +109,39 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text, const EncodeOption
       }
     }
   }
-  if (options.add_special) ids.insert(ids.end(), impl.after.begin(), impl.after.end());
+}
+
+std::vector<TokenId> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
+  std::vector<TokenId> ids;
+  if (options.add_special) ids = impl_->before;
+  impl_->append(text, options.parse_special, ids);
+  if (options.add_special) ids.insert(ids.end(), impl_->after.begin(), impl_->after.end());
   return ids;
+}
+
+Result<TokenPair> Tokenizer::encode_pair(std::string_view first, std::string_view second) const {
+  if (impl_->pair_texts) {
+    const Impl::PairTexts& texts = *impl_->pair_texts;
+    std::string whole = texts.before;
+    whole.append(first).append(texts.between).append(second).append(texts.after);
+    TokenPair out;
+    impl_->append(whole, true, out.ids);
+    return out;
+  }
+  if (!impl_->pair) {
+    return fail(ErrorKind::kUnsupported,
+                "the model's tokenizer has no form for two texts; expected one of a model that "
+                "ranks documents");
+  }
+  const Impl::PairForm& form = *impl_->pair;
+  TokenPair out;
+  out.ids = form.before;
+  impl_->append(first, false, out.ids);
+  if (form.typed) out.second = out.ids.size() + *form.typed;
+  out.ids.insert(out.ids.end(), form.between.begin(), form.between.end());
+  impl_->append(second, false, out.ids);
+  out.ids.insert(out.ids.end(), form.after.begin(), form.after.end());
+  return out;
 }
 
 std::string Tokenizer::decode(std::span<const TokenId> ids, bool skip_special,

@@ -24,6 +24,14 @@ struct EncodeOptions {
 // Whether ids begin a text or follow others: at the start some tokenizers drop a leading space.
 enum class TextPosition : std::uint8_t { kStart, kContinuation };
 
+// A query and a document behind each other, for a model that looks at both.
+struct TokenPair {
+  std::vector<TokenId> ids;
+  // The index of the first token that counts to the document, where the tokenizer tells the two
+  // apart; 0: it does not.
+  std::size_t second = 0;
+};
+
 // Text to token ids and back. Immutable; copies share the data; safe to use from several threads at
 // once. What it gives is what the Hugging Face `tokenizers` library gives for tokenizer.json, and
 // what llama.cpp gives for GGUF; README.md lists where it must decide itself.
@@ -41,6 +49,11 @@ class Tokenizer {
   // Python's bytes.decode(errors="replace") does. Never fails; near linear in the text's size for
   // every tokenizer whose split expressions are.
   std::vector<TokenId> encode(std::string_view text, const EncodeOptions& options = {}) const;
+
+  // Two texts as the tokenizer puts them together, control tokens in them as text; or as the
+  // model's template for pairs does, where they are control tokens, as in chats. kUnsupported where
+  // there is no form for pairs.
+  Result<TokenPair> encode_pair(std::string_view first, std::string_view second) const;
 
   // The whole text of `ids`, always valid UTF-8: bytes that are not become U+FFFD. Ids out of range
   // are skipped; with `skip_special` so are control tokens.

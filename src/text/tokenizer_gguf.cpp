@@ -50,6 +50,7 @@ class TokenizerGgufReader {
     }
     if (status) status = read_added_tokens();
     if (status && data_.model != "bert") status = add_bos_and_eos();
+    if (status && !data_.pair_template.empty()) status = read_pair_template();
     if (!status) return fail(status.error());
     std::vector<TokenId> ends;
     if (data_.eot) ends.push_back(*data_.eot);
@@ -322,6 +323,7 @@ class TokenizerGgufReader {
     impl_->eos = data_.eos;
     impl_->before.push_back(cls);
     impl_->after.push_back(separator);
+    impl_->pair = Tokenizer::Impl::PairForm{{cls}, {separator}, {separator}, 1};
     BertNormalization normalization;
     normalization.lowercase = data_.lowercase.value_or(true);
     normalization.strip_accents = data_.strip_accents;
@@ -397,7 +399,36 @@ class TokenizerGgufReader {
       }
       impl_->after.push_back(*data_.eos);
     }
+    add_pair_form();
     return {};
+  }
+
+  Status read_pair_template() {
+    constexpr std::string_view kQuery = "{query}";
+    constexpr std::string_view kDocument = "{document}";
+    const std::string_view whole = data_.pair_template;
+    const std::size_t query = whole.find(kQuery);
+    const std::size_t document = whole.find(kDocument);
+    if (document == std::string_view::npos || query > document) {
+      return fail(ErrorKind::kUnsupported,
+                  "tokenizer.chat_template.rerank: {}; valid: a text with {} and then {}",
+                  load::quote(whole), kQuery, kDocument);
+    }
+    impl_->pair_texts = Tokenizer::Impl::PairTexts{
+        std::string(whole.substr(0, query)),
+        std::string(whole.substr(query + kQuery.size(), document - query - kQuery.size())),
+        std::string(whole.substr(document + kDocument.size()))};
+    return {};
+  }
+
+  // Where a text stands between two tokens, the second of them separates two texts; of XLM-RoBERTa,
+  // which has SentencePiece's Unigram, twice.
+  void add_pair_form() {
+    const std::vector<TokenId>& end = impl_->after;
+    if (impl_->before.empty() || end.empty()) return;
+    std::vector<TokenId> between = end;
+    if (data_.model == "t5") between.insert(between.end(), end.begin(), end.end());
+    impl_->pair = Tokenizer::Impl::PairForm{impl_->before, std::move(between), end, std::nullopt};
   }
 
   const load::GgufTokenizer& data_;

@@ -31,6 +31,19 @@ struct Tokenizer::Impl {
   PreTokenizer pre_tokenizer;
   std::variant<Bpe, SentencePieceBpe, Unigram, WordPiece> model;
   std::vector<TokenId> before, after;
+  // What goes around two texts; nothing: there is no such form. `typed`: how many of `between`
+  // count to the first of them; nothing: they are not told apart.
+  struct PairForm {
+    std::vector<TokenId> before, between, after;
+    std::optional<std::size_t> typed;
+  };
+  std::optional<PairForm> pair;
+  // The same as texts, which become tokens with the two, control tokens and all; goes before
+  // `pair`.
+  struct PairTexts {
+    std::string before, between, after;
+  };
+  std::optional<PairTexts> pair_texts;
   Decoder decoder;
   std::vector<std::string> decoded;  // by id: what the decoder starts from; empty: the spelling
   std::vector<bool> special;         // by id
@@ -39,6 +52,8 @@ struct Tokenizer::Impl {
 
   // Fills end_ids from eos, `more` and the well-known spellings. Needs vocabulary and special.
   void collect_end_ids(std::vector<TokenId> more);
+  // Appends the ids of a text by itself.
+  void append(std::string_view text, bool parse_special, std::vector<TokenId>& ids) const;
   // What the decoder starts from, of an id with a token.
   std::string_view spelling(TokenId id) const {
     return decoded.empty() ? vocabulary.text(id)

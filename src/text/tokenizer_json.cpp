@@ -295,6 +295,13 @@ class TokenizerJsonReader {
           all_of({read_pair(node.member("cls"), cls), read_pair(node.member("sep"), sep)});
       if (!status) return status;
       wrap(cls, sep);
+      Tokenizer::Impl::PairForm pair{cls, sep, sep, std::nullopt};
+      if (type == "BertProcessing") {
+        pair.typed = sep.size();
+      } else {
+        pair.between.insert(pair.between.end(), sep.begin(), sep.end());
+      }
+      impl_->pair = std::move(pair);
       return {};
     }
     return node.member("type").invalid(
@@ -357,6 +364,52 @@ class TokenizerJsonReader {
                   texts);
     }
     wrap(before, after);
+    return read_pair_template(node);
+  }
+
+  // Of a template that has both texts once, in their order; others are not for pairs.
+  Status read_pair_template(const JsonNode& node) {
+    const JsonNode pair = node.member("pair");
+    if (!pair.present()) return {};
+    if (auto status = pair.require_array(); !status) return status;
+    Tokenizer::Impl::PairForm form;
+    std::vector<TokenId>* places[] = {&form.before, &form.between, &form.after};
+    std::size_t texts = 0;
+    bool in_order = true;
+    bool second = false;  // the part before was of type 1
+    for (std::size_t i = 0; i < pair.value->size(); ++i) {
+      const JsonNode part = pair.element(i);
+      const bool is_text = part.member("Sequence").present();
+      const JsonNode content = part.member(is_text ? "Sequence" : "SpecialToken");
+      std::string name;
+      std::size_t type = 0;
+      Status status = content.member("id").require(name);
+      if (status) status = content.member("type_id").read(type, kMostTemplateIds);
+      if (!status) return status;
+      if (type > 1) return {};
+      if (is_text) {
+        in_order = in_order && texts < 2 && name == (texts == 0 ? "A" : "B");
+        ++texts;
+      }
+      if (!in_order) return {};
+      // Types change once, between the texts or with the second of them.
+      if (type == 1 && !second) {
+        if (texts == 0 || (texts == 1 && is_text)) return {};
+        form.typed = form.between.size();
+      }
+      if (type == 0 && second) return {};
+      second = type == 1;
+      if (is_text) continue;
+      const JsonNode ids = node.member("special_tokens").member(name).member("ids");
+      if (auto bad = ids.require_array(); !bad) return bad;
+      for (std::size_t k = 0; k < ids.value->size(); ++k) {
+        std::vector<TokenId>& to = *places[texts];
+        if (to.size() >= kMostTemplateIds)
+          return pair.invalid(fmt::format("at most {} ids", kMostTemplateIds));
+        if (auto bad = known_id(ids.element(k), to); !bad) return bad;
+      }
+    }
+    if (texts == 2) impl_->pair = std::move(form);
     return {};
   }
 

@@ -39,7 +39,7 @@ def lines_of(text):
 class Usage(WithFolder):
     def test_help_lists_the_commands(self):
         overview = run("--help").stdout
-        for command in ("run", "chat", "serve", "inspect", "tokenize", "bench", "perplexity"):
+        for command in ("run", "chat", "serve", "inspect", "tokenize", "embed", "rerank", "bench", "perplexity"):
             self.assertRegex(overview, rf"(?m)^  {command} +\w")
             own = run(command, "--help").stdout
             self.assertIn("MODEL", own)

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <condition_variable>
 #include <filesystem>
@@ -10,16 +11,21 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "engine/step_loop.h"
 #include "families/open_model.h"
+#include "support/golden_cases.h"
 #include "support/random_model.h"
 
 namespace dovetail::engine {
 namespace {
 
 using Embedding = std::vector<float>;
+
+const std::filesystem::path kEmbedders =
+    std::filesystem::path(DOVETAIL_SOURCE_DIR) / "tests/golden/embedders";
 
 // Embeds prompts in a loop that is stepped here; the embedding by prompt, and the steps it took.
 struct Embedded {
@@ -67,31 +73,71 @@ EngineOptions small_engine(std::uint32_t threads) {
   return options;
 }
 
-// Against the mean of the golden's rows, scaled to the length 1.
-TEST(Embedding, IsTheMeanOfAnEncodersRows) {
-  const auto folder =
-      std::filesystem::path(DOVETAIL_SOURCE_DIR) / "tests/golden/embedders/bert-tiny";
-  const auto source = families::open_model(folder);
-  ASSERT_TRUE(source) << source.error().message;
-  nlohmann::json golden;
-  std::ifstream(folder / "golden.json") >> golden;
-  const auto prompts = golden["prompts"].get<std::vector<std::vector<TokenId>>>();
-  const Embedded got = embed_all(*source, prompts, small_engine(2));
+class GoldenEmbedders : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    const auto folder = kEmbedders / GetParam();
+    auto opened = families::open_model(folder);
+    ASSERT_TRUE(opened) << opened.error().message;
+    source_ = *std::move(opened);
+    std::ifstream(folder / "golden.json") >> golden_;
+  }
+
+  std::shared_ptr<const load::ModelSource> source_;
+  nlohmann::json golden_;
+};
+
+INSTANTIATE_TEST_SUITE_P(All, GoldenEmbedders, testing::ValuesIn(test::golden_cases(kEmbedders)),
+                         [](const auto& run) {
+                           std::string name = run.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+// What sentence-transformers makes of transformers' hidden rows: pooled as the folder says, through
+// the dense layers that it has, scaled to the length 1.
+TEST_P(GoldenEmbedders, AreThoseOfSentenceTransformers) {
+  const auto prompts = golden_["prompts"].get<std::vector<std::vector<TokenId>>>();
+  const Embedded got = embed_all(source_, prompts, small_engine(2));
   for (std::size_t i = 0; i < prompts.size(); ++i) {
-    const auto rows = golden["hidden"][i].get<std::vector<std::vector<double>>>();
-    std::vector<double> sum(rows.front().size());
-    for (const auto& row : rows) {
-      for (std::size_t k = 0; k < row.size(); ++k) sum[k] += row[k];
-    }
-    double squares = 0;
-    for (const double value : sum) squares += value * value;
+    const auto wanted = golden_["embedding"][i].get<Embedding>();
     const OutputEvent& event = got.events.at(i);
     EXPECT_EQ(event.finish, FinishReason::kStop);
     EXPECT_EQ(event.usage.prompt_tokens, prompts[i].size());
     EXPECT_EQ(event.usage.completion_tokens, 0U);
-    ASSERT_EQ(event.embedding.size(), sum.size());
-    for (std::size_t k = 0; k < sum.size(); ++k)
-      EXPECT_NEAR(event.embedding[k], sum[k] / std::sqrt(squares), 1e-5);
+    ASSERT_EQ(event.embedding.size(), wanted.size());
+    for (std::size_t k = 0; k < wanted.size(); ++k)
+      EXPECT_NEAR(event.embedding[k], wanted[k], 1e-5) << i;
+  }
+}
+
+// Beside others and on several lanes, with equal bits: an encoder's prompt is never cut, even where
+// a step has room for a part of it.
+TEST_P(GoldenEmbedders, AnswerAsIfAlone) {
+  const auto prompts = some_prompts(source_->config.vocab_size);
+  for (const std::uint32_t threads : {1U, 2U, 3U}) {
+    EngineOptions options = small_engine(threads);
+    options.max_num_batched_tokens = 70;
+    options.kv_blocks = 9;
+    const Embedded together = embed_all(source_, prompts, options);
+    EXPECT_GE(together.steps, 2U);  // of at most 4 prompts
+    for (std::size_t i = 0; i < prompts.size(); ++i) {
+      const Embedded one = embed_all(source_, {prompts[i]}, small_engine(1));
+      EXPECT_EQ(together.events.at(i).embedding, one.events.at(0).embedding) << i;
+    }
+  }
+}
+
+// Two products behind the pooled row.
+void with_head(load::ModelConfig& config) {
+  for (const std::uint32_t size : {80U, 24U}) {
+    load::HeadConfig part;
+    part.name = "dense." + std::to_string(config.head.size());
+    part.size = size;
+    part.bias = true;
+    part.function = load::HeadFunction::kTanh;
+    part.norm = {.kind = load::NormKind::kLayer};
+    config.head.push_back(part);
   }
 }
 
@@ -99,7 +145,9 @@ TEST(Embedding, IsTheMeanOfAnEncodersRows) {
 TEST(Embedding, DoesNotDependOnTheSchedule) {
   for (const load::Pooling pooling :
        {load::Pooling::kNone, load::Pooling::kMean, load::Pooling::kFirst, load::Pooling::kLast}) {
-    const auto model = test::random_model({});
+    test::RandomModelOptions made;
+    made.change = with_head;
+    const auto model = test::random_model(made);
     model->config.pooling = pooling;
     const auto prompts = some_prompts(model->config.vocab_size);
     std::map<std::size_t, Embedding> alone;
@@ -107,6 +155,7 @@ TEST(Embedding, DoesNotDependOnTheSchedule) {
       const Embedded one = embed_all(model, {prompts[i]}, small_engine(1));
       ASSERT_EQ(one.events.at(0).finish, FinishReason::kStop) << one.events.at(0).error.message;
       alone[i] = one.events.at(0).embedding;
+      EXPECT_EQ(alone[i].size(), model->config.embedding_size());
       double squares = 0;
       for (const float value : alone[i]) squares += double{value} * value;
       EXPECT_NEAR(squares, 1.0, 1e-5);
@@ -126,23 +175,6 @@ TEST(Embedding, DoesNotDependOnTheSchedule) {
           EXPECT_EQ(together.events.at(i).embedding, alone[i]) << i;
       }
     }
-  }
-}
-
-// An encoder's prompt is never cut, even where a step has room for a part of it.
-TEST(Embedding, TakesWholePromptsOfEncoders) {
-  const auto folder =
-      std::filesystem::path(DOVETAIL_SOURCE_DIR) / "tests/golden/embedders/bert-tiny";
-  const auto source = families::open_model(folder);
-  ASSERT_TRUE(source) << source.error().message;
-  const auto prompts = some_prompts((*source)->config.vocab_size);
-  EngineOptions options = small_engine(2);
-  options.max_num_batched_tokens = 70;
-  const Embedded together = embed_all(*source, prompts, options);
-  EXPECT_GE(together.steps, 3U);  // 165 tokens
-  for (std::size_t i = 0; i < prompts.size(); ++i) {
-    const Embedded one = embed_all(*source, {prompts[i]}, small_engine(1));
-    EXPECT_EQ(together.events.at(i).embedding, one.events.at(0).embedding) << i;
   }
 }
 

@@ -148,6 +148,51 @@ TEST_F(EngineTest, CountsWhatTheLoopHasTakenAndNotYetLetIn) {
   collector.await(3);
 }
 
+// More than the queue ever holds are taken where nothing waits, all of them; where something waits
+// they are refused, all of them, and what fits is taken.
+TEST_F(EngineTest, TakesAllOfSeveralRequestsOrNone) {
+  options_.max_waiting = 2;
+  options_.max_num_seqs = 2;
+  const auto engine = start();
+  Collector collector;
+  std::binary_semaphore go_on(0);
+  std::atomic<bool> entered = false;
+  const auto many = [](int count) {
+    std::vector<Request> requests;
+    for (int i = 0; i < count; ++i) requests.push_back(request(i, 3));
+    return requests;
+  };
+  const auto sink_from = [&](int first) -> GroupSink {
+    return [&, first](std::size_t index, const OutputEvent& event) {
+      if (!entered.exchange(true)) go_on.acquire();
+      collector.sink(first + static_cast<int>(index))(event);
+    };
+  };
+  const auto ids = engine->submit_all(many(20), sink_from(0));
+  ASSERT_TRUE(ids) << ids.error().message;
+  EXPECT_EQ(ids->size(), 20U);
+  while (!entered) std::this_thread::sleep_for(1ms);
+  for (const int count : {1, 5, 20}) {
+    const auto more = engine->submit_all(many(count), sink_from(100));
+    ASSERT_FALSE(more) << count;
+    EXPECT_EQ(more.error().kind, ErrorKind::kExhausted);
+  }
+  go_on.release();
+  collector.await(20);
+  for (int i = 0; i < 20; ++i) {
+    const Answer wanted = alone(request(i, 3));
+    EXPECT_EQ(collector.answer(i).tokens, wanted.tokens) << i;
+    EXPECT_EQ(collector.answer(i).last_events, 1);
+  }
+  while (engine->stats().running + engine->stats().waiting > 0) std::this_thread::sleep_for(1ms);
+  std::vector<Request> bad = many(2);
+  bad.back().prompt.clear();
+  EXPECT_EQ(engine->submit_all(bad, sink_from(200)).error().kind, ErrorKind::kInvalid);
+  ASSERT_TRUE(engine->submit_all(many(4), sink_from(300)));
+  collector.await(24);
+  EXPECT_EQ(collector.answer(200).last_events, 0);
+}
+
 TEST_F(EngineTest, DrainsAndThenRefuses) {
   const auto engine = start();
   Collector collector;

@@ -22,6 +22,15 @@ serve::Backend byte_backend() {
     for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
     return ids;
   };
+  backend.encode_pair =
+      [](std::string_view first,
+         std::string_view second) -> Result<std::pair<std::vector<TokenId>, std::size_t>> {
+    std::vector<TokenId> ids;
+    for (const std::string_view text : {first, second}) {
+      for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
+    }
+    return std::pair{std::move(ids), first.size()};
+  };
   backend.decode = [](std::span<const TokenId> ids, bool) {
     std::string text;
     for (const TokenId id : ids) text += static_cast<char>(id);
@@ -50,20 +59,23 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const serve::RequestContext context{backend, "fuzz", 16};
   if (size == 0) return 0;
   const std::string_view body(reinterpret_cast<const char*>(data) + 1, size - 1);
-  if (data[0] % 4 >= 2) {
+  constexpr serve::Endpoint kEndpoints[] = {serve::Endpoint::kCompletion, serve::Endpoint::kChat,
+                                            serve::Endpoint::kEmbedding, serve::Endpoint::kRerank};
+  constexpr std::size_t kMost[] = {16, 1, 2048, 2048};  // requests of a body
+  const std::size_t route = data[0] % 6;
+  if (route >= 4) {
     const auto answer =
-        data[0] % 4 == 2 ? serve::tokenize(body, context) : serve::detokenize(body, context);
+        route == 4 ? serve::tokenize(body, context) : serve::detokenize(body, context);
     if (!answer) check(answer.error());
     if (answer && !nlohmann::json::accept(*answer)) std::abort();
     return 0;
   }
-  const auto endpoint = data[0] % 4 == 0 ? serve::Endpoint::kCompletion : serve::Endpoint::kChat;
-  const auto generation = serve::read_generation(endpoint, body, context);
+  const auto generation = serve::read_generation(kEndpoints[route], body, context);
   if (!generation) {
     check(generation.error());
     return 0;
   }
-  if (generation->requests.empty() || generation->requests.size() > 16) std::abort();
+  if (generation->requests.empty() || generation->requests.size() > kMost[route]) std::abort();
   for (const Request& request : generation->requests) {
     if (request.prompt.empty() || request.max_tokens < 1 || request.n < 1) std::abort();
     if (request.prompt.size() + static_cast<std::size_t>(request.max_tokens) > 512) std::abort();

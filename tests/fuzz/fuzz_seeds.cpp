@@ -112,8 +112,10 @@ void write_bytes(const std::filesystem::path& folder) {
       "\1{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"}]}],"
       "\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"s\","
       "\"schema\":{\"type\":\"object\"}}},\"timeout\":2,\"chat_template_kwargs\":{\"a\":1}}"sv,
-      "\2{\"content\":\"caf\\u00e9\",\"add_special\":true,\"parse_special\":false}"sv,
-      "\3{\"tokens\":[1,2,255],\"skip_special\":true}"sv};
+      "\2{\"input\":[\"ab\",\"c\"],\"encoding_format\":\"base64\",\"dimensions\":null}"sv,
+      "\3{\"query\":\"ab\",\"documents\":[\"c\",{\"text\":\"de\"}],\"top_n\":1}"sv,
+      "\4{\"content\":\"caf\\u00e9\",\"add_special\":true,\"parse_special\":false}"sv,
+      "\5{\"tokens\":[1,2,255],\"skip_special\":true}"sv};
   constexpr std::string_view kGrammars[] = {
       "\0(a|bc){2,3}[^x-z\\d]*\\w+(?:é|\\u0041)?"sv,
       "\1{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\",\"minimum\":-3},"

@@ -161,29 +161,29 @@ TEST_P(CacheTypes, HaveTheSameAttentionInEverySet) {
       }
       const bool causal = !more || random() % 2 == 0;
       const auto sinks = reference::random_floats(heads, random, 5);
-      expect_one_result(
-          "head_dim " + std::to_string(dim) + ", number " + std::to_string(number),
-          [&](const Kernels& kernels) {
-            const Tiles tiles(kernels, type, dim, keys, values);
-            std::vector<float> output(query.size());
-            kernels.attention({.cache_type = type,
-                               .key_blocks = tiles.of[0].data(),
-                               .value_blocks = tiles.of[1].data(),
-                               .query = query.data(),
-                               .query_stride = heads * dim,
-                               .output = output.data(),
-                               .output_stride = heads * dim,
-                               .rows = rows,
-                               .heads = heads,
-                               .head_dim = dim,
-                               .first_position = positions - rows,
-                               .window = causal && positions % 3 == 0 ? positions / 2 + 1 : 0,
-                               .scale = 0.3F,
-                               .causal = causal,
-                               .softcap = more ? 5.0F : 0.0F,
-                               .sinks = more ? sinks.data() : nullptr});
-            return output;
-          });
+      expect_one_result("head_dim " + std::to_string(dim) + ", number " + std::to_string(number),
+                        [&](const Kernels& kernels) {
+                          const Tiles tiles(kernels, type, dim, keys, values);
+                          std::vector<float> output(query.size());
+                          kernels.attention({.cache_type = type,
+                                             .key_blocks = tiles.of[0].data(),
+                                             .value_blocks = tiles.of[1].data(),
+                                             .query = query.data(),
+                                             .query_stride = heads * dim,
+                                             .output = output.data(),
+                                             .output_stride = heads * dim,
+                                             .rows = rows,
+                                             .heads = heads,
+                                             .head_dim = dim,
+                                             .first_position = positions - rows,
+                                             .window = positions % 3 == 0 ? positions / 2 + 1 : 0,
+                                             .scale = 0.3F,
+                                             .causal = causal,
+                                             .end = positions,
+                                             .softcap = more ? 5.0F : 0.0F,
+                                             .sinks = more ? sinks.data() : nullptr});
+                          return output;
+                        });
     }
   }
 }

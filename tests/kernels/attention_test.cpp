@@ -60,6 +60,19 @@ struct Case {
   float softcap = 0.0F;
   bool sinks = false;
   bool causal = true;
+  std::size_t behind = 0;  // positions behind the last row that others of the sequence have
+
+  // The first position that the sequence does not have.
+  std::size_t end() const { return first + rows + behind; }
+  // What a row sees: from the first on, before the second.
+  std::size_t seen_from(std::size_t row) const {
+    const std::size_t position = first + row;
+    return window != 0 && position + 1 > window ? position + 1 - window : 0;
+  }
+  std::size_t seen_to(std::size_t row) const {
+    if (causal) return first + row + 1;
+    return window != 0 ? std::min(end(), first + row + window) : end();
+  }
 };
 
 // Of each head: below all scores, among them, above them.
@@ -81,6 +94,7 @@ AttentionArgs arguments(const Context& context, const Case& c, const std::vector
           .window = c.window,
           .scale = 1.0F / std::sqrt(static_cast<float>(c.head_dim)),
           .causal = c.causal,
+          .end = c.end(),
           .softcap = c.softcap,
           .sinks = c.sinks ? kSinks : nullptr};
 }
@@ -111,20 +125,26 @@ TEST_P(Attention, IsNearTheSoftmaxInDouble) {
                         {0, 33, 5, 64, 0, CacheType::kF32, 0.0F, false, false},
                         {0, 1, 5, 64, 0, CacheType::kF32, 0.0F, false, false},
                         {1000, 70, 2, 24, 0, CacheType::kF16, 0.0F, false, false},
-                        {30, 20, 8, 40, 0, CacheType::kF16, 2.0F, true, false}};
+                        {30, 20, 8, 40, 0, CacheType::kF16, 2.0F, true, false},
+                        {0, 90, 3, 40, 13, CacheType::kF32, 0.0F, false, false},
+                        {20, 70, 2, 64, 65, CacheType::kF16, 0.0F, false, false, 100},
+                        {1010, 30, 1, 24, 20, CacheType::kBF16, 0.0F, true, false, 7},
+                        {5, 9, 2, 32, 1, CacheType::kF32, 0.0F, false, false, 40},
+                        {5, 9, 2, 32, 0, CacheType::kF32, 0.0F, false, false, 40}};
   std::mt19937 random(3);
   for (const Case& c : cases) {
     SCOPED_TRACE(fmt::format(
-        "first={} rows={} heads={} dim={} window={} {} softcap={} sinks={} causal={}", c.first,
-        c.rows, c.heads, c.head_dim, c.window, info(c.type).name, c.softcap, c.sinks, c.causal));
-    const Context context(kernels(), c.type, c.first + c.rows, c.head_dim, random);
+        "first={} rows={} heads={} dim={} window={} {} softcap={} sinks={} causal={} behind={}",
+        c.first, c.rows, c.heads, c.head_dim, c.window, info(c.type).name, c.softcap, c.sinks,
+        c.causal, c.behind));
+    const Context context(kernels(), c.type, c.end(), c.head_dim, random);
     const auto query = reference::random_floats(c.rows * c.heads * c.head_dim, random, 2);
     std::vector<float> output(query.size(), NAN);
     const AttentionArgs args = arguments(context, c, query, output);
     kernels().attention(args);
     for (std::size_t i = 0; i < c.rows * c.heads; ++i) {
-      const std::size_t last = c.first + (c.causal ? i / c.heads : c.rows - 1);
-      const std::size_t first = c.window != 0 && last + 1 > c.window ? last + 1 - c.window : 0;
+      const std::size_t first = c.seen_from(i / c.heads);
+      const std::size_t last = c.seen_to(i / c.heads) - 1;
       std::vector<double> weights;
       double top = -INFINITY;
       for (std::size_t p = first; p <= last; ++p) {
@@ -160,13 +180,13 @@ TEST_P(Attention, HasTheSameBitsInEveryCompany) {
     c.head_dim = *rc::gen::element<std::size_t>(8, 12, 17, 64, 80, 128);
     c.heads = *rc::gen::inRange<std::size_t>(1, 9);
     c.causal = *rc::gen::inRange(0, 4) > 0;
-    c.window = c.causal ? *rc::gen::element<std::size_t>(0, 0, 1, 5, 16, 40) : 0;
+    c.window = *rc::gen::element<std::size_t>(0, 0, 1, 5, 16, 40);
     c.softcap = *rc::gen::element(0.0F, 4.0F);
     c.sinks = *rc::gen::arbitrary<bool>();
     c.first = *rc::gen::inRange<std::size_t>(0, 90);
     c.rows = *rc::gen::inRange<std::size_t>(1, 80);
     std::mt19937 random(*rc::gen::arbitrary<unsigned>());
-    const std::size_t end = c.first + c.rows;
+    const std::size_t end = c.end();
     const Context context(kernels(), c.type, end, c.head_dim, random);
     const std::size_t width = c.heads * c.head_dim;
     const auto query = reference::random_floats(c.rows * width, random, 2);
@@ -177,18 +197,19 @@ TEST_P(Attention, HasTheSameBitsInEveryCompany) {
     const std::size_t to = *rc::gen::inRange<std::size_t>(from + 1, c.rows + 1);
     Case part = c;
     part.rows = to - from;
-    part.first = c.causal ? c.first + from : end - part.rows;
+    part.first = c.first + from;
+    part.behind = end - part.first - part.rows;
     Context narrow = context;
-    const std::size_t seen =
-        c.window != 0 && part.first + 1 > c.window ? part.first + 1 - c.window : 0;
+    const std::size_t seen = part.seen_from(0);
+    const std::size_t seen_to = part.seen_to(part.rows - 1);
     const std::vector<float> nothing(c.head_dim, NAN);
     for (std::size_t p = 0; p < end; ++p) {
-      if (p >= seen && p < part.first + part.rows) continue;
+      if (p >= seen && p < seen_to) continue;
       narrow.store(kernels(), p, nothing.data(), nothing.data());
     }
     for (std::size_t b = 0; b < narrow.key_blocks.size(); ++b) {
       // Blocks that no row sees may not even be there.
-      const bool there = (b + 1) * kBlockSize > seen && b * kBlockSize < part.first + part.rows;
+      const bool there = (b + 1) * kBlockSize > seen && b * kBlockSize < seen_to;
       narrow.key_blocks[b] = there ? narrow.key_bytes.data() + b * narrow.block_bytes : nullptr;
       narrow.value_blocks[b] = there ? narrow.value_bytes.data() + b * narrow.block_bytes : nullptr;
     }
@@ -224,8 +245,8 @@ TEST_P(Attention, HasTheSameBitsInEveryCompany) {
 TEST_P(Attention, MergesSegmentsToTheSameBits) {
   std::mt19937 random(6);
   for (const CacheTypeInfo& type : kCacheTypes) {
-    for (const int variant : {0, 1, 2, 3, 4, 5}) {
-      constexpr std::size_t kWindows[] = {0, 7, 1100, 0, 7, 0};
+    for (const int variant : {0, 1, 2, 3, 4, 5, 6}) {
+      constexpr std::size_t kWindows[] = {0, 7, 1100, 0, 7, 0, 4};
       const Case c{.first = 2 * kAttentionSegment - 5,
                    .rows = 9,
                    .heads = 3,
@@ -234,7 +255,7 @@ TEST_P(Attention, MergesSegmentsToTheSameBits) {
                    .type = type.type,
                    .softcap = variant == 3 ? 4.0F : 0.0F,
                    .sinks = variant >= 3,
-                   .causal = variant != 5};
+                   .causal = variant < 5};
       SCOPED_TRACE(fmt::format("{} variant {}", type.name, variant));
       const Context context(kernels(), c.type, c.first + c.rows, c.head_dim, random);
       const std::size_t width = c.heads * c.head_dim;
@@ -243,8 +264,9 @@ TEST_P(Attention, MergesSegmentsToTheSameBits) {
       kernels().attention(arguments(context, c, query, whole));
       for (std::size_t row = 0; row < c.rows; ++row) {
         Case single = c;
-        single.first += c.causal ? row : c.rows - 1;
+        single.first += row;
         single.rows = 1;
+        single.behind = c.rows - 1 - row;
         const std::vector<float> some(
             query.begin() + static_cast<std::ptrdiff_t>(row * width),
             query.begin() + static_cast<std::ptrdiff_t>(row * width + width));

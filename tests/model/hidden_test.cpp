@@ -16,6 +16,7 @@
 #include "kernels/kernels.h"
 #include "model/cache.h"
 #include "model/decoder.h"
+#include "support/golden_cases.h"
 
 namespace dovetail::model {
 namespace {
@@ -23,7 +24,7 @@ namespace {
 const std::filesystem::path kEmbedders =
     std::filesystem::path(DOVETAIL_SOURCE_DIR) / "tests/golden/embedders";
 
-class Embedders : public testing::TestWithParam<const char*> {
+class Embedders : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     auto opened = families::open_model(kEmbedders / GetParam());
@@ -73,11 +74,12 @@ class Embedders : public testing::TestWithParam<const char*> {
   nlohmann::json golden_;
 };
 
-INSTANTIATE_TEST_SUITE_P(All, Embedders, testing::Values("bert-tiny"), [](const auto& run) {
-  std::string name = run.param;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(All, Embedders, testing::ValuesIn(test::golden_cases(kEmbedders)),
+                         [](const auto& run) {
+                           std::string name = run.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
 
 TEST_P(Embedders, AgreeWithTransformers) {
   for (const kernels::Kernels* kernels : kernels::available_kernels()) {

@@ -234,12 +234,47 @@ TEST(ResponseBuilder, EmbeddingsComeAsFloatsOrInBase64) {
   }
 }
 
+// The best first, the earlier one among equals, as many as were asked for.
+TEST(ResponseBuilder, DocumentsComeInTheOrderOfTheirScores) {
+  for (const bool with_texts : {false, true}) {
+    Generation three = generation(Endpoint::kRerank, 4, 1);
+    three.ranking = {{"a", "b", "c", "d"}, 3, with_texts};
+    ResponseBuilder builder(three, {"x", "m", 7}, kBytes);
+    const float scores[] = {0.25F, 0.75F, -1.0F, 0.25F};
+    for (const std::size_t index : {3U, 1U, 0U, 2U}) {
+      OutputEvent event;
+      event.finish = FinishReason::kStop;
+      event.score = scores[index];
+      EXPECT_EQ(builder.add(index, event), "");
+    }
+    ASSERT_TRUE(builder.complete());
+    std::string text;
+    for (const std::string& part : builder.take_body()) text += part;
+    const Json json = Json::parse(text);
+    EXPECT_EQ(json["id"], "x");
+    EXPECT_EQ(json["model"], "m");
+    EXPECT_EQ(json["usage"], (Json{{"prompt_tokens", 12}, {"total_tokens", 12}}));
+    ASSERT_EQ(json["results"].size(), 3U);
+    const std::size_t order[] = {1, 0, 3};
+    for (std::size_t i = 0; i < 3; ++i) {
+      const Json& result = json["results"][i];
+      EXPECT_EQ(result["index"], order[i]);
+      EXPECT_EQ(result["relevance_score"], scores[order[i]]);
+      EXPECT_EQ(result.contains("document"), with_texts);
+      if (with_texts) {
+        EXPECT_EQ(result["document"]["text"], three.ranking.documents[order[i]]);
+      }
+    }
+  }
+}
+
 TEST(ResponseBuilder, LabelsDiffer) {
   const ResponseLabel first = make_label(Endpoint::kChat, "m");
   const ResponseLabel second = make_label(Endpoint::kChat, "m");
   EXPECT_NE(first.id, second.id);
   EXPECT_THAT(first.id, ::testing::StartsWith("chatcmpl-"));
   EXPECT_THAT(make_label(Endpoint::kCompletion, "m").id, ::testing::StartsWith("cmpl-"));
+  EXPECT_THAT(make_label(Endpoint::kRerank, "m").id, ::testing::StartsWith("rerank-"));
 }
 
 TEST(TokenText, JudgesUtf8) {

@@ -39,8 +39,8 @@ Backend FakeEngine::backend() {
   backend.model.vocab_size = 256;
   backend.model.bos_text = "<s>";
   backend.model.eos_text = "</s>";
-  backend.submit = [this](Request request, EventSink sink) {
-    return submit(std::move(request), std::move(sink));
+  backend.submit = [this](const std::vector<Request>& requests, const GroupSink& sink) {
+    return submit(requests, sink);
   };
   backend.cancel = [this](RequestId id) { cancel(id); };
   backend.drain = [this](std::chrono::milliseconds limit) { return drain(limit); };
@@ -62,6 +62,16 @@ Backend FakeEngine::backend() {
     if (add_special) ids.push_back(1);
     for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
     return ids;
+  };
+  backend.encode_pair =
+      [](std::string_view first,
+         std::string_view second) -> Result<std::pair<std::vector<TokenId>, std::size_t>> {
+    std::vector<TokenId> ids = {1};
+    for (const char c : first) ids.push_back(static_cast<unsigned char>(c));
+    ids.push_back(2);
+    const std::size_t at = ids.size();
+    for (const char c : second) ids.push_back(static_cast<unsigned char>(c));
+    return std::pair{std::move(ids), at};
   };
   backend.decode = [](std::span<const TokenId> ids, bool) {
     std::string text;
@@ -123,27 +133,32 @@ void FakeEngine::run(std::function<void()> task) {
   changed_.notify_all();
 }
 
-Result<RequestId> FakeEngine::submit(Request request, EventSink sink) {
-  Accepted accepted;
+Result<std::vector<RequestId>> FakeEngine::submit(const std::vector<Request>& requests,
+                                                  const GroupSink& sink) {
+  std::vector<Accepted> all;
+  std::vector<RequestId> ids;
   {
     const std::lock_guard lock(mutex_);
-    if (refusal_ && accept_first_-- == 0) {
-      accept_first_ = 0;
-      return fail(*refusal_);
-    }
+    if (refusal_) return fail(*refusal_);
     if (draining_) return fail(ErrorKind::kUnavailable, "the engine is draining");
-    accepted = {next_++, request, std::move(sink)};
-    Running running;
-    running.accepted = accepted;
-    running.open = request.n;
-    running.completion.assign(static_cast<std::size_t>(request.n), 0);
-    running.ended.assign(static_cast<std::size_t>(request.n), false);
-    running_.emplace(accepted.id, std::move(running));
-    requests_.push_back(std::move(request));
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      const Request& request = requests[i];
+      Accepted accepted = {next_++, request,
+                           [sink, i](OutputEvent event) { sink(i, std::move(event)); }};
+      Running running;
+      running.accepted = accepted;
+      running.open = request.n;
+      running.completion.assign(static_cast<std::size_t>(request.n), 0);
+      running.ended.assign(static_cast<std::size_t>(request.n), false);
+      running_.emplace(accepted.id, std::move(running));
+      requests_.push_back(request);
+      ids.push_back(accepted.id);
+      all.push_back(std::move(accepted));
+    }
   }
-  const RequestId id = accepted.id;
-  run([this, accepted = std::move(accepted)] { script_(*this, accepted); });
-  return id;
+  for (Accepted& accepted : all)
+    run([this, accepted = std::move(accepted)] { script_(*this, accepted); });
+  return ids;
 }
 
 void FakeEngine::emit(RequestId id, OutputEvent event) {
@@ -208,10 +223,9 @@ bool FakeEngine::drain(std::chrono::milliseconds limit) {
   return false;
 }
 
-void FakeEngine::refuse_with(Error error, std::size_t after) {
+void FakeEngine::refuse_with(Error error) {
   const std::lock_guard lock(mutex_);
   refusal_ = std::move(error);
-  accept_first_ = after;
 }
 
 void FakeEngine::set_health(EngineHealth health) {

@@ -64,8 +64,8 @@ class FakeEngine {
   Request request(std::size_t index) const;
   RequestId last_id() const;
 
-  // From now on submit() refuses, after it accepted so many more.
-  void refuse_with(Error error, std::size_t after = 0);
+  // From now on submit() refuses.
+  void refuse_with(Error error);
   void set_health(EngineHealth health);
 
  private:
@@ -77,7 +77,8 @@ class FakeEngine {
   };
 
   void loop();
-  Result<RequestId> submit(Request request, EventSink sink);
+  Result<std::vector<RequestId>> submit(const std::vector<Request>& requests,
+                                        const GroupSink& sink);
   void cancel(RequestId id);
   bool drain(std::chrono::milliseconds limit);
 
@@ -89,7 +90,6 @@ class FakeEngine {
   std::vector<Request> requests_;
   std::optional<EngineHealth> health_;
   std::optional<Error> refusal_;
-  std::size_t accept_first_ = 0;
   RequestId next_ = 1;
   std::size_t cancelled_ = 0;
   bool draining_ = false;

@@ -17,6 +17,8 @@ const std::vector<std::string> kBodies = {
     R"({"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}],"max_tokens":2})",
     R"({"prompt":"a","max_tokens":1,"response_format":{"type":"json_schema","json_schema":{"name":)"
     R"("n","strict":true,"schema":{"properties":{"a":{"type":"integer","maximum":9}}}}}})",
+    R"({"input":["a","b"],"encoding_format":"base64"})",
+    R"({"query":"a","documents":["b",{"text":"c"}],"top_n":2,"return_documents":true})",
     R"({"prompt":"a","max_tokens":1,"guided_regex":"a+[b-d]{2}|\\d?"})",
     R"({"messages":[{"role":"system","content":"s"},{"role":"user","content":"u","name":null}],)"
     R"("logprobs":true,"top_logprobs":1,"max_tokens":1,"chat_template_kwargs":{"x":[{}]}})"};
@@ -95,7 +97,8 @@ TEST(Mutation, AnyBodyGivesARequestOrAnErrorThatSaysWhy) {
   int good = 0;
   for (int round = 0; round < kRounds; ++round) {
     const std::string body = mutate(kBodies[mutate.below(kBodies.size())]);
-    for (const Endpoint endpoint : {Endpoint::kCompletion, Endpoint::kChat}) {
+    for (const Endpoint endpoint :
+         {Endpoint::kCompletion, Endpoint::kChat, Endpoint::kEmbedding, Endpoint::kRerank}) {
       const auto result = read_generation(endpoint, body, context);
       if (result) {
         ++good;

@@ -107,6 +107,13 @@ class ModelBuilder {
     norm(config_.output_norm, "output_norm", hidden);
     for (std::size_t i = 0; i < config_.layers.size(); ++i)
       layer(config_.layers[i], fmt::format("blk.{}.", i));
+    std::size_t width = hidden;
+    for (const load::HeadConfig& part : config_.head) {
+      build_.matrix(part.name + ".weight", type_, part.size, width);
+      bias(part.bias, part.name, part.size);
+      norm(part.norm, part.name + ".norm", part.size);
+      width = part.size;
+    }
   }
 
  private:

@@ -60,6 +60,7 @@ nlohmann::json golden_unigrams() {
   return nlohmann::json::parse(read_file(kFolder + "unigrams.json"));
 }
 
+nlohmann::json golden_pairs() { return nlohmann::json::parse(read_file(kFolder + "pairs.json")); }
 nlohmann::json golden_splits() { return nlohmann::json::parse(read_file(kFolder + "splits.json")); }
 
 std::string golden_json(std::string_view name) {

@@ -22,6 +22,7 @@ std::vector<std::string> golden_strings();
 std::string decode_base64(std::string_view text);
 nlohmann::json golden_unigrams();  // of tools/golden/make_unigrams.py
 nlohmann::json golden_splits();    // of tools/golden/make_splits.py
+nlohmann::json golden_pairs();     // of tools/golden/make_pairs.py
 std::string read_file(const std::string& path);
 std::string golden_json(std::string_view name);
 GoldenTokenizer load_golden(std::string_view name);

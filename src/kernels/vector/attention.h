@@ -399,7 +399,7 @@ inline void attention_of(const AttentionArgs& a, AttentionState* states, std::si
 
 inline void attention(const AttentionArgs& a) {
   assert(a.head_dim <= kMaxHeadDim);
-  assert(a.causal || a.window == 0);
+  assert(a.causal || a.end >= a.first_position + a.rows);
   const bool whole = a.segment == AttentionArgs::kAllSegments;
   const std::size_t floats = whole ? a.head_dim : kPartValues + whole_vectors(a.head_dim);
   AttentionState states[kMaxPairs];
@@ -411,7 +411,9 @@ inline void attention(const AttentionArgs& a) {
       state.query = a.query + row * a.query_stride + head * a.head_dim;
       state.output = a.output + row * a.output_stride + head * floats;
       state.sink = a.sinks == nullptr ? nullptr : a.sinks + head;
-      state.last = a.causal ? position : a.first_position + a.rows - 1;
+      state.last = position;
+      if (!a.causal)
+        state.last = a.window != 0 ? least(a.end - 1, position + a.window - 1) : a.end - 1;
       state.first = a.window != 0 && position + 1 > a.window ? position + 1 - a.window : 0;
       if (count == kMaxPairs || (row + 1 == a.rows && head + 1 == a.heads)) {
         attention_of(a, states, count);

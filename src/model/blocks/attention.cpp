@@ -287,10 +287,11 @@ void Attention::attend(const RowTile& tile, std::uint32_t kv_head, const QueryTi
   args.rows = queries.rows;
   args.heads = group;
   args.head_dim = config_.head_dim;
-  args.first_position = end - queries.rows;
+  args.first_position = queries.position;
   args.window = config_.window;
   args.scale = config_.scale;
   args.causal = config_.causal;
+  args.end = end;
   args.softcap = config_.softcap;
   if (!sinks_.empty()) args.sinks = sinks_.data() + kv_head * group;
   work_.kernels.attention(args);

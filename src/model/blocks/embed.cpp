@@ -7,13 +7,17 @@ namespace dovetail::model {
 Embed::Embed(const load::ModelConfig& config, const ModelWeights& weights, Workspace& workspace)
     : work_(workspace),
       tokens_(weights.matrix("token_embd.weight")),
+      position_offset_(config.position_offset),
       scale_(config.embedding_scale),
       norm_(config.embedding_norm, weights, "token_embd_norm", workspace.kernels) {
   workspace.residual.need(workspace.hidden);
   if (config.learned_positions) positions_ = &weights.matrix("position_embd.weight");
   if (config.token_types) {
-    type_.resize(workspace.hidden);
-    look_up(weights.matrix("token_types.weight"), 0, type_.data());
+    const Matrix& types = weights.matrix("token_types.weight");
+    types_.resize(2 * workspace.hidden);
+    look_up(types, 0, types_.data());
+    // A model of a single type has it for both texts.
+    look_up(types, types.rows > 1 ? 1 : 0, types_.data() + workspace.hidden);
   }
 }
 
@@ -45,11 +49,14 @@ void Embed::run(const RowTile& tile, const Range& rows) {
     float* out = work_.residual.row(tile, i, hidden);
     look_up(tokens_, static_cast<std::size_t>(row.token), out);
     if (scale_ != 1.0F) kernels.scale(out, scale_, hidden);
-    if (!type_.empty()) kernels.add(out, type_.data(), hidden);
+    if (!types_.empty()) {
+      const bool second = row.position >= work_.pass.segments()[row.segment].second;
+      kernels.add(out, types_.data() + (second ? hidden : 0), hidden);
+    }
     if (positions_ != nullptr) {
       // Where the layer's own products go later: free until then.
       float* position = work_.projected.row(tile, i, hidden);
-      look_up(*positions_, row.position, position);
+      look_up(*positions_, row.position + position_offset_, position);
       kernels.add(out, position, hidden);
     }
     if (norm_) norm_.apply(out, out);

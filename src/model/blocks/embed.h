@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "load/model_config.h"
 #include "model/blocks/norm.h"
 #include "model/blocks/program.h"
@@ -9,7 +12,7 @@
 namespace dovetail::model {
 
 // Makes the rows of a pass from their tokens: the embedding's rows, scaled, with those of learned
-// positions and of token type 0 added, and normed, as far as the model does so.
+// positions and of token types added, and normed, as far as the model does so.
 class Embed {
  public:
   Embed(const load::ModelConfig& config, const ModelWeights& weights, Workspace& workspace);
@@ -23,7 +26,8 @@ class Embed {
   Workspace& work_;
   const Matrix& tokens_;
   const Matrix* positions_ = nullptr;
-  std::vector<float> type_;  // empty: none
+  std::uint32_t position_offset_;
+  std::vector<float> types_;  // of the first text's tokens, and of the second's; empty: none
   float scale_;
   Norm norm_;
 };

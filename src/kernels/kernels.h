@@ -121,8 +121,8 @@ struct ShortConvArgs {
 struct Kernels {
   // "portable", "avx2", "avx2_vnni", "avx512", "avx512_vnni", "avx512_bf16", "amx"
   std::string_view name;
-  // Whether activations for BF16 weights are rounded to BF16. Their products have other bits than
-  // those of sets that do not round, and the same in all that do.
+  // Whether activations for BF16 weights are rounded to BF16, so that their products have other
+  // bits than those of sets that do not.
   bool rounds_bf16 = false;
 
   // Activations are brought into the form that a weight type multiplies with (F32, BF16 pairs,

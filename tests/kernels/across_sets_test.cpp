@@ -76,7 +76,7 @@ TEST_P(FloatProducts, HaveTheSameBitsInEverySet) {
   std::mt19937 random(21);
   for (const bool edges : {false, true}) {
     for (const std::size_t k : kLengths) {
-      const std::size_t m = 1 + random() % 9;
+      const std::size_t m = 1 + random() % 30;
       const std::size_t n = 1 + random() % 23;
       auto weights = reference::random_weights(type, n, k, random);
       if (edges && type == DataType::kF32) {

@@ -182,7 +182,7 @@ TEST_P(Matmul, HasTheSameBitsPackedAndOnEveryInstructionSet) {
   for (const DataType type : kAllTypes) {
     if (info(type).elements_per_block == 1) continue;
     const auto weights = reference::random_weights(type, n, k, random);
-    for (const std::size_t m : {1, 2, 3, 5, 8, 12, 13, 31, 50}) {
+    for (const std::size_t m : {1, 2, 3, 5, 8, 16, 20, 31, 35, 50}) {
       SCOPED_TRACE(fmt::format("{} m={}", info(type).name, m));
       const auto x = reference::random_floats(m * k, random);
       MatmulArgs args{
@@ -239,7 +239,7 @@ TEST_P(Matmul, HoldsTheLargestWholeNumbers) {
           return static_cast<std::uint16_t>(0x1c00 | (random() & 0x3ffU));
         });
       }
-      for (const std::size_t m : {3, 8, 16, 29}) {
+      for (const std::size_t m : {3, 8, 17, 29}) {
         std::vector<float> x(m * k);
         for (float& value : x) value = random() % 5 == 0 ? -1.0F : 1.0F;
         std::vector<float> results[2];

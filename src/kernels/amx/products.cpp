@@ -6,7 +6,7 @@ namespace dovetail::kernels::amx {
 namespace {
 
 // Fewer rows do not pay for a strip.
-constexpr std::size_t kFromRows = 12;
+constexpr std::size_t kFromRows = 16;
 
 }  // namespace
 

@@ -180,19 +180,23 @@ inline void make_sides(const std::byte* activations, std::size_t stride, std::si
   }
 }
 
-// Rows of the tiles that `rows` rows, eight at least, are cut into. The last tile overlaps with
+// Part `part` of `parts` of what lies there, towards the second-level cache.
+inline void prefetch(const std::uint8_t* from, std::size_t bytes, std::size_t part,
+                     std::size_t parts) {
+  const std::size_t lines = (bytes + 63) / 64;
+  for (std::size_t i = lines * part / parts; i < lines * (part + 1) / parts; ++i) {
+    __builtin_prefetch(from + i * 64, 0, 2);
+  }
+}
+
+// Rows of the tiles that `rows` rows, twelve at least, are cut into. The last tile overlaps with
 // the one before it where that is not even.
 inline std::size_t rows_of_tile(std::size_t rows) {
-  assert(rows >= 8);
-  std::size_t best = 0, least = 0;
-  for (const std::size_t of_tile : {16U, 12U, 8U}) {
-    if (of_tile > rows) continue;
-    const std::size_t work = (rows + of_tile - 1) / of_tile * (of_tile + 4);
-    if (best != 0 && work >= least) continue;
-    best = of_tile;
-    least = work;
-  }
-  return best;
+  assert(rows >= 12);
+  const auto work = [&](std::size_t of_tile) {
+    return (rows + of_tile - 1) / of_tile * (of_tile + 4);
+  };
+  return rows < 16 || work(12) < work(16) ? 12 : 16;
 }
 
 // Rows [begin, end) of the activations; `scratch` has room for a strip's floats, codes, sides and a
@@ -239,6 +243,10 @@ inline void multiply_tile_rows(const MatmulArgs& a, std::size_t begin, std::size
       }
       make_strip<T>(panel, some, strip, floats);
       for (std::size_t t = 0; t < tiles; ++t) {
+        if (a.packed && n + kPanelRows < a.n_end) {
+          prefetch(panel.codes + P::panel_bytes(a.k), P::code_bytes(some), t, tiles);
+          prefetch(panel.scales + P::panel_bytes(a.k), blocks * P::kScaleBytes, t, tiles);
+        }
         const std::size_t row = first_row(t);
         pass_tile<F, R>({.activations = a.activations + row * a.activation_stride + at,
                          .activation_stride = a.activation_stride,
@@ -268,22 +276,17 @@ inline void multiply_by_tiles(const MatmulArgs& a) {
   // Passes of about the same size.
   const std::size_t passes = (a.m + kPassRows - 1) / kPassRows;
   const std::size_t most = (a.m + passes - 1) / passes;
-  const std::size_t tiles = most / 8 + 1;
+  const std::size_t tiles = most / 12 + 1;
   const AlignedBytes scratch(piece / F::kStep * (F::kScaleFloats * sizeof(float) + F::kStepBytes) +
                              piece / F::kBlock * F::kSideFloats * sizeof(float) * tiles +
                              Packed<T>::panel_bytes(piece));
   for (std::size_t pass = 0; pass < passes; ++pass) {
     const std::size_t begin = a.m * pass / passes;
     const std::size_t end = a.m * (pass + 1) / passes;
-    switch (rows_of_tile(end - begin)) {
-      case 16:
-        multiply_tile_rows<T, 16>(a, begin, end, piece, scratch.data);
-        break;
-      case 12:
-        multiply_tile_rows<T, 12>(a, begin, end, piece, scratch.data);
-        break;
-      default:
-        multiply_tile_rows<T, 8>(a, begin, end, piece, scratch.data);
+    if (rows_of_tile(end - begin) == 16) {
+      multiply_tile_rows<T, 16>(a, begin, end, piece, scratch.data);
+    } else {
+      multiply_tile_rows<T, 12>(a, begin, end, piece, scratch.data);
     }
   }
 }

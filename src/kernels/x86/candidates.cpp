@@ -52,9 +52,8 @@ std::vector<const Kernels*> candidates() {
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
   const bool vnni = avx512 && __builtin_cpu_supports("avx512vnni");
-  const bool bf16 = vnni && __builtin_cpu_supports("avx512bf16");
-  if (bf16 && may_use_amx()) found.push_back(&amx::kernels());
-  if (bf16) found.push_back(&avx512::bf16_kernels());
+  if (vnni && may_use_amx()) found.push_back(&amx::kernels());
+  if (vnni && __builtin_cpu_supports("avx512bf16")) found.push_back(&avx512::bf16_kernels());
   if (vnni) found.push_back(&avx512::vnni_kernels());
   if (avx512) found.push_back(&avx512::kBase);
   if (has_avx_vnni()) found.push_back(&avx2::vnni_kernels());

@@ -15,7 +15,7 @@ Roofline roofline_of(std::string_view kernels) {
   if (kernels == "avx512_vnni") return {avx512::vnni::byte_roofline(), {}, floats};
   if (kernels == "avx512_bf16")
     return {avx512::vnni::byte_roofline(), avx512::bf16::bf16_roofline(), floats};
-  if (kernels == "amx") return {amx::byte_roofline(), avx512::bf16::bf16_roofline(), floats};
+  if (kernels == "amx") return {amx::byte_roofline(), {}, floats};
   return portable::roofline();
 }
 

@@ -75,11 +75,7 @@ const Kernels& avx512::bf16_kernels() {
 }
 
 const Kernels& amx::kernels() {
-  static const Kernels kernels = [] {
-    Kernels k = with_products<WithBf16<Amx>>(avx512::kBase, "amx");
-    k.rounds_bf16 = true;
-    return k;
-  }();
+  static const Kernels kernels = with_products<Amx>(avx512::kBase, "amx");
   return kernels;
 }
 

@@ -56,8 +56,8 @@ struct EngineOptions {
   PinOption pin_threads = PinOption::kAuto;
   std::string cache_type = "auto";  // of keys and values: "f32", "f16", "bf16", "q8_0"; "auto": f32
                                     // for models whose weights are F32, else f16
-  std::string kernels;  // "portable", "avx2", "avx512", "avx512_vnni", "avx512_bf16"; empty: what
-                        // DOVETAIL_ISA names, else the best that the CPU runs
+  std::string kernels;  // "portable", "avx2", "avx2_vnni", "avx512", "avx512_vnni", "avx512_bf16",
+                        // "amx"; empty: what DOVETAIL_ISA names, else the best that the CPU runs
 
   // Weights of block types are repacked at load into memory of their own, in which they take about
   // the file's size and products read them faster; else they stay in the mapped file, and every

@@ -116,10 +116,13 @@ struct ShortConvArgs {
 // The arithmetic of one instruction set. Every function is pure and thread-safe, and every output
 // element is reduced in one order that depends on its own inputs and on k, n or head_dim alone:
 // never on m, on the rows or columns computed in the same call, on alignment, nor on the
-// instruction set, but for BF16 weights in "avx512_bf16", which rounds activations, too.
+// instruction set, but for BF16 weights where rounds_bf16.
 struct Kernels {
-  // "portable", "avx2", "avx512", "avx512_vnni", "avx512_bf16"
+  // "portable", "avx2", "avx2_vnni", "avx512", "avx512_vnni", "avx512_bf16", "amx"
   std::string_view name;
+  // Whether activations for BF16 weights are rounded to BF16, so that their products have other
+  // bits than those of sets that do not.
+  bool rounds_bf16 = false;
 
   // Activations are brought into the form that a weight type multiplies with (F32, BF16 pairs,
   // 8-bit blocks): once per row, used by all its products. Bytes per prepared row, a multiple

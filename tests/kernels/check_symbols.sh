@@ -4,7 +4,7 @@
 # Use: check_symbols.sh OBJECT...
 status=0
 for object in "$@"; do
-  case $object in */avx2/* | */avx512/*) ;; *) continue ;; esac
+  case $object in */avx2/* | */avx512/* | */amx/*) ;; *) continue ;; esac
   shared=$(nm -C "$object" | grep ' [Wu] ')
   if [ -n "$shared" ]; then
     echo "$object shares:"

@@ -176,12 +176,13 @@ TEST_P(Matmul, KeepsWhatIsNotANumber) {
 // panel that is not full.
 TEST_P(Matmul, HasTheSameBitsPackedAndOnEveryInstructionSet) {
   std::mt19937 random(23);
+  // Of an inner dimension beyond what one strip of weights holds.
   const std::size_t n = 43, k = 1536;
   const Kernels& plain = *find_kernels("portable");
   for (const DataType type : kAllTypes) {
     if (info(type).elements_per_block == 1) continue;
     const auto weights = reference::random_weights(type, n, k, random);
-    for (const std::size_t m : {1, 2, 3, 5, 8, 31}) {
+    for (const std::size_t m : {1, 2, 3, 5, 8, 16, 20, 31, 35, 50}) {
       SCOPED_TRACE(fmt::format("{} m={}", info(type).name, m));
       const auto x = reference::random_floats(m * k, random);
       MatmulArgs args{
@@ -216,6 +217,81 @@ TEST_P(Matmul, HasTheSameBitsPackedAndOnEveryInstructionSet) {
       again.reserve(bytes);
       plain.pack(type, weights.data(), n, k, again.data());
       EXPECT_EQ(std::memcmp(panels.data(), again.data(), bytes), 0);
+    }
+  }
+}
+
+// The largest whole numbers that blocks may hold, of either sign: a sum that does not fit shows.
+TEST_P(Matmul, HoldsTheLargestWholeNumbers) {
+  std::mt19937 random(31);
+  const std::size_t n = 21, k = 1280;
+  const Kernels& plain = *find_kernels("portable");
+  for (const DataType type : kAllTypes) {
+    if (is_float(type) || k % info(type).elements_per_block != 0) continue;
+    const std::size_t bytes = info(type).bytes_per_block;
+    for (const unsigned fill : {0x00U, 0x7fU, 0x80U, 0xffU}) {
+      auto weights = reference::random_weights(type, n, k, random);
+      for (std::size_t at = 0; at < weights.size(); ++at) {
+        if (at / bytes % 3 != 2) weights[at] = static_cast<std::byte>(fill);
+      }
+      for (std::size_t at = 0; at < weights.size(); at += bytes) {
+        test::set_block_scales(type, weights.data() + at, [&](float) {
+          return static_cast<std::uint16_t>(0x1c00 | (random() & 0x3ffU));
+        });
+      }
+      for (const std::size_t m : {3, 8, 17, 29}) {
+        std::vector<float> x(m * k);
+        for (float& value : x) value = random() % 5 == 0 ? -1.0F : 1.0F;
+        std::vector<float> results[2];
+        const Kernels* both[2] = {&plain, &kernels()};
+        for (int i = 0; i < 2; ++i) {
+          const Prepared prepared(*both[i], type, x.data(), m, k);
+          results[i].resize(m * n);
+          both[i]->matmul({.type = type,
+                           .weights = weights.data(),
+                           .activations = prepared.data,
+                           .activation_stride = prepared.stride,
+                           .output = results[i].data(),
+                           .output_stride = n,
+                           .m = m,
+                           .k = k,
+                           .n_begin = 0,
+                           .n_end = n});
+        }
+        ASSERT_EQ(results[1], results[0]) << info(type).name << ", " << fill << ", m " << m;
+      }
+    }
+  }
+}
+
+// Rows beyond what a set takes in one pass have the bits that they have alone.
+TEST_P(Matmul, HasTheSameBitsWithVeryManyRows) {
+  std::mt19937 random(29);
+  const std::size_t m = 1037, n = 17, k = 512;
+  for (const DataType type : kAllTypes) {
+    const auto weights = reference::random_weights(type, n, k, random);
+    const auto x = reference::random_floats(m * k, random);
+    const Prepared prepared(kernels(), type, x.data(), m, k);
+    std::vector<float> whole(m * n, NAN);
+    MatmulArgs args{.type = type,
+                    .weights = weights.data(),
+                    .activations = prepared.data,
+                    .activation_stride = prepared.stride,
+                    .output = whole.data(),
+                    .output_stride = n,
+                    .m = m,
+                    .k = k,
+                    .n_begin = 0,
+                    .n_end = n};
+    kernels().matmul(args);
+    std::vector<float> alone(n, NAN);
+    args.output = alone.data();
+    args.m = 1;
+    for (std::size_t i = 0; i < m; i += i < 30 || i > 1000 ? 1 : 31) {
+      args.activations = prepared.data + i * prepared.stride;
+      kernels().matmul(args);
+      ASSERT_TRUE(std::equal(alone.begin(), alone.end(), whole.begin() + i * n))
+          << info(type).name << ", row " << i;
     }
   }
 }

@@ -111,7 +111,7 @@ class GoldenModels : public testing::TestWithParam<std::string> {
 
   // BF16 weights may be multiplied with activations that are rounded to BF16, 8 bits of mantissa.
   bool rounds_activations(const kernels::Kernels& kernels) const {
-    return kernels.name == "avx512_bf16" &&
+    return kernels.rounds_bf16 &&
            source_->tensors.at("token_embd.weight").type == kernels::DataType::kBF16;
   }
 

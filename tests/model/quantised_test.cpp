@@ -79,7 +79,7 @@ TEST_P(QuantisedFolders, LogitsAgreeWithNumpyInRowsAndPacked) {
       largest = std::max(largest, std::fabs(double{wanted[i]}));
       difference = std::max(difference, std::fabs(double{results[1][i]} - wanted[i]));
     }
-    const double tolerance = whole ? 7e-2 : kernels->name == "avx512_bf16" ? 2e-2 : 1e-5;
+    const double tolerance = whole ? 7e-2 : kernels->rounds_bf16 ? 2e-2 : 1e-5;
     EXPECT_LT(difference / largest, tolerance) << kernels->name;
     RecordProperty(std::string(kernels->name), std::to_string(difference / largest));
   }

@@ -16,6 +16,7 @@ struct Q2_K : SuperBlockType {
   static constexpr std::size_t kGroup = 16, kBytes = sizeof(Block);
   static constexpr int kBits = 2;
   static constexpr bool kMinimums = true;
+  static constexpr int kLeastScale = 0, kMostScale = 15;
   static void codes(const Block& b, std::uint8_t* out) { bit_pairs(b.q, out); }
   static void scales(const Block& b, std::int8_t* out) {
     for (std::size_t g = 0; g < 16; ++g) out[g] = static_cast<std::int8_t>(b.scales[g] & 15);

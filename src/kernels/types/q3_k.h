@@ -17,6 +17,7 @@ struct Q3_K : SuperBlockType {
   static constexpr std::size_t kGroup = 16, kBytes = sizeof(Block);
   static constexpr int kBits = 3;
   static constexpr std::int8_t kLowest = -4;
+  static constexpr int kLeastScale = -32, kMostScale = 31;
   static void codes(const Block& b, std::uint8_t* out) {
     bit_pairs(b.q, out);
     for (std::size_t c = 0; c < 8; ++c) {

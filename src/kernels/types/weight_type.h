@@ -26,7 +26,8 @@
 // Its functions:
 //
 //   codes(block, out)      kElements codes, in the order of the elements, each below 2^kBits
-//   scales(block, out)     where kScales: kElements / kGroup signed bytes
+//   scales(block, out)     where kScales: kElements / kGroup signed bytes, from kLeastScale to
+//                          kMostScale
 //   minimums(block, out)   where kScales and kMinimums: as many, 0 to 127
 //   scale_bits(block)      the block's scale as stored, in the form kScaleForm; times kScaleFactor
 //   scale_bits(block, g)   where kFloatScales: that of group g
@@ -58,6 +59,7 @@ struct BlockType {
   static constexpr bool kScales = false, kMinimums = false, kTable = false;
   static constexpr bool kZeros = false, kFloatScales = false;
   static constexpr std::int8_t kLowest = 0;
+  static constexpr int kLeastScale = -128, kMostScale = 127;
   static constexpr ScaleForm kScaleForm = ScaleForm::kHalf;
   static constexpr float kScaleFactor = 1.0F, kMinimumFactor = 1.0F;
 };

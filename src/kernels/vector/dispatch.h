@@ -27,9 +27,9 @@ inline void matmul(const MatmulArgs& args) {
     case DataType::kF32:
       return float_matmul<WeightF32>(args);
     case DataType::kF16:
-      return float_matmul<WeightF16>(args);
+      return float_matmul_expanded<WeightF16>(args);
     case DataType::kBF16:
-      return float_matmul<WeightBF16>(args);
+      return float_matmul_expanded<WeightBF16>(args);
     case DataType::kFP8_E4M3:
       return float_matmul_expanded<WeightE4M3>(args);
     default:

@@ -80,6 +80,8 @@ inline void float_part(const std::byte* activations, std::size_t activation_stri
 #pragma GCC unroll 8
   for (std::size_t j = 0; j < N; ++j) {
     const std::byte* at = weights + j * weight_stride;
+    // One row is bound by memory, whose prefetchers stop at the ends of pages: the next rows'.
+    if constexpr (M == 1 && !kTail) __builtin_prefetch(at + N * weight_stride, 0, 2);
     typename W::Operand w;
     if constexpr (kTail)
       w = W::weight_n(at, count);
@@ -213,7 +215,7 @@ inline void float_tile(const MatmulArgs& a, std::size_t m, std::size_t n) {
 
 // Several tiles side by side, kPiece elements of k after another: a small tile reads the
 // activations so often that the first-level cache must hold them.
-inline constexpr std::size_t kMostTiles = 16;
+inline constexpr std::size_t kMostTiles = Vec::kParts > 1 ? 16 : 4;
 
 template <class W, std::size_t M, std::size_t N>
 inline void float_tiles(const MatmulArgs& a, std::size_t m, std::size_t n, std::size_t count) {
@@ -229,7 +231,7 @@ inline void float_tiles(const MatmulArgs& a, std::size_t m, std::size_t n, std::
 template <class W, std::size_t M, std::size_t N>
 inline void float_columns(const MatmulArgs& a, std::size_t m, std::size_t begin, std::size_t end) {
   std::size_t n = begin;
-  if constexpr (Vec::kParts > 1 && M > 1) {
+  if constexpr (M > 1) {
     if (a.k > kPiece) {
       while (n + N <= end) {
         const std::size_t left = (end - n) / N;
@@ -280,17 +282,25 @@ struct FloatScratch {
   float* data;
 };
 
-// The weights of one row as the floats that float_block() multiplies with.
+// The weights of one row as the floats that are multiplied.
 template <class W>
 inline void float_expand(const std::byte* row, std::size_t k, float* out) {
-  for (std::size_t b = 0; b < k; b += W::kBlock, row += float_row_bytes<W>(W::kBlock)) {
-    float scale;
-    std::memcpy(&scale, row, sizeof scale);
-    const auto scales = W::Part::set1(scale * 256.0F);
-    for (std::size_t e = 0; e < W::kBlock; e += W::Part::kWidth, out += W::Part::kWidth) {
-      W::Part::store(out,
-                     W::Part::mul(W::weight(row + sizeof(float) + e * W::kWeightBytes), scales));
+  using Part = Vec::Part;
+  if constexpr (W::kBlock > 0) {
+    for (std::size_t b = 0; b < k; b += W::kBlock, row += float_row_bytes<W>(W::kBlock)) {
+      float scale;
+      std::memcpy(&scale, row, sizeof scale);
+      const auto scales = Part::set1(scale * 256.0F);
+      for (std::size_t e = 0; e < W::kBlock; e += Part::kWidth, out += Part::kWidth) {
+        Part::store(out, Part::mul(W::weight(row + sizeof(float) + e * W::kWeightBytes), scales));
+      }
     }
+  } else {
+    for (; k >= Part::kWidth; k -= Part::kWidth, out += Part::kWidth) {
+      Part::store(out, W::weight(row));
+      row += Part::kWidth * W::kWeightBytes;
+    }
+    if (k > 0) Part::store_n(out, W::weight_n(row, k), k);
   }
 }
 

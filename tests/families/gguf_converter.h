@@ -153,6 +153,13 @@ class Converter {
   std::set<std::string> done_;
 };
 
+inline void set_granite(GgufBuilder& b, const std::string& p) {
+  b.set_f32(p + "attention.scale", 0.2F);
+  b.set_f32(p + "embedding_scale", 3.0F);
+  b.set_f32(p + "logit_scale", 2.0F);
+  b.set_f32(p + "residual_scale", 0.5F);
+}
+
 inline const Converted kConverted[] = {
     {"exaone4-tiny", "exaone4",
      [](GgufBuilder& b, const std::string& p) {
@@ -197,17 +204,7 @@ inline const Converted kConverted[] = {
        b.set_f32(p + "rope.scaling.yarn_beta_slow", 0.5F);
      },
      {{"ffn_norm", "post_attention_norm"}}},
-    {"granite-tiny",
-     "granite",
-     [](GgufBuilder& b, const std::string& p) {
-       b.set_f32(p + "attention.scale", 0.2F);
-       b.set_f32(p + "embedding_scale", 3.0F);
-       b.set_f32(p + "logit_scale", 2.0F);
-       b.set_f32(p + "residual_scale", 0.5F);
-     },
-     {},
-     false,
-     true},
+    {"granite-tiny", "granite", set_granite, {}, false, true},
     {"ministral3-tiny",
      "mistral3",
      [](GgufBuilder& b, const std::string& p) {
@@ -229,6 +226,18 @@ inline const Converted kConverted[] = {
      },
      {},
      true},
+    {"qwen2-window-tiny", "qwen2",
+     [](GgufBuilder& b, const std::string& p) {
+       b.set_u32(p + "attention.sliding_window", 16);
+       b.set_numbers<std::uint8_t>(p + "attention.sliding_window_pattern", GgufType::kBool,
+                                   {0, 1, 1});
+     }},
+    {"qwen3-window-tiny", "qwen3",
+     [](GgufBuilder& b, const std::string& p) {
+       b.set_u32(p + "attention.sliding_window", 16);
+       b.set_numbers<std::uint8_t>(p + "attention.sliding_window_pattern", GgufType::kBool,
+                                   {1, 0, 1});
+     }},
     {"seed-oss-tiny",
      "seed_oss",
      [](GgufBuilder&, const std::string&) {},

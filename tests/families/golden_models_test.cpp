@@ -130,7 +130,12 @@ std::string in_short(const ModelConfig& config, const LayerConfig& layer) {
   }
   out += fmt::format("scale {:.4}|{}", attention.scale, in_short(layer.mixer_norms.behind));
   if (layer.mixer_norms.scale != 1.0F) out += fmt::format(" x{}", layer.mixer_norms.scale);
-  return out + "|" + in_short(layer.mlp_norms.before) + "|" + in_short(layer.mlp_norms.behind);
+  out += "|" + in_short(layer.mlp_norms.before) + "|" + in_short(layer.mlp_norms.behind);
+  if (const ExpertsConfig* experts = layer.experts()) {
+    out += fmt::format("|{} of {} experts of {}", experts->used, experts->count, experts->size);
+    if (experts->shared_size != 0) out += fmt::format(" and {}", experts->shared_size);
+  }
+  return out;
 }
 
 class ComposedModels : public testing::TestWithParam<Composed> {};
@@ -162,8 +167,8 @@ const Composed kComposed[] = {
      {"norm|rope 10000 of 8 neighbours bias scale 0.25|norm|norm|norm",
       "norm|rope 10000 of 8 neighbours bias scale 0.25|norm|norm|norm"}},
     {"gpt-oss-tiny",
-     {"norm|window 16 rope 10000 x4 bias output bias sinks scale 0.25||norm|",
-      "norm|rope 10000 x4 bias output bias sinks scale 0.25||norm|"}},
+     {"norm|window 16 rope 10000 x4 bias output bias sinks scale 0.25||norm||2 of 4 experts of 32",
+      "norm|rope 10000 x4 bias output bias sinks scale 0.25||norm||2 of 4 experts of 32"}},
     {"granite-tiny",
      {"norm|rope 10000 scale 0.2| x0.5|norm|", "norm|rope 10000 scale 0.2| x0.5|norm|"}},
     {"ministral-tiny",
@@ -181,6 +186,14 @@ const Composed kComposed[] = {
     {"phi3-tiny",
      {"norm|window 24 rope 10000 of 8 scale 0.25||norm|",
       "norm|window 24 rope 10000 of 8 scale 0.25||norm|"}},
+    {"qwen2-window-tiny",
+     {"norm|rope 10000 bias scale 0.3536||norm|",
+      "norm|window 16 rope 10000 bias scale 0.3536||norm|",
+      "norm|window 16 rope 10000 bias scale 0.3536||norm|"}},
+    {"qwen3-window-tiny",
+     {"norm|window 16 rope 10000 head norm scale 0.25||norm|",
+      "norm|rope 10000 head norm scale 0.25||norm|",
+      "norm|window 16 rope 10000 head norm scale 0.25||norm|"}},
     {"qwen3-5-tiny",
      {"norm+1|delta 2 of 16, 4 of 16", "norm+1|delta 2 of 16, 4 of 16",
       "norm+1|delta 2 of 16, 4 of 16",
@@ -188,7 +201,7 @@ const Composed kComposed[] = {
     {"qwen3-next-tiny",
      {"norm+1|delta 2 of 16, 4 of 16", "norm+1|delta 2 of 16, 4 of 16",
       "norm+1|delta 2 of 16, 4 of 16",
-      "norm+1|rope 10000 of 16 head norm gated scale 0.1768||norm+1|"}},
+      "norm+1|rope 10000 of 16 head norm gated scale 0.1768||norm+1||2 of 4 experts of 24 and 40"}},
     {"seed-oss-tiny",
      {"norm|rope 10000 bias output bias scale 0.25||norm|",
       "norm|rope 10000 bias output bias scale 0.25||norm|"}},

@@ -13,6 +13,7 @@ import json
 import pathlib
 import shutil
 import sys
+import zlib
 
 import numpy as np
 import torch
@@ -105,7 +106,7 @@ MIXTRAL = COMMON | {
 }
 
 # Older spelling: rope_scaling, rope_theta, torch_dtype; newer: rope_parameters, dtype, and
-# num_local_experts in place of num_experts. New cases go to the end: a place is a part of the seed.
+# num_local_experts in place of num_experts.
 CASES = {
     "llama2-tiny": LLAMA
     | {
@@ -446,6 +447,41 @@ CASES |= {
     },
 }
 
+# Of these, a place is a part of the seed; of the others, their name is.
+BY_PLACE = len(CASES)
+CASES |= {
+    "qwen2-window-tiny": SMALL
+    | {
+        "architectures": ["Qwen2ForCausalLM"],
+        "model_type": "qwen2",
+        "max_window_layers": 1,
+        "rms_norm_eps": 1e-6,
+        "rope_theta": 10000.0,
+        "sliding_window": 16,
+        "use_sliding_window": True,
+        "torch_dtype": "float16",
+    },
+    "qwen3-window-tiny": SMALL
+    | {
+        "architectures": ["Qwen3ForCausalLM"],
+        "model_type": "qwen3",
+        "attention_bias": False,
+        "head_dim": 16,
+        "layer_types": SLIDING_AND_FULL,
+        "max_window_layers": 3,
+        "rms_norm_eps": 1e-6,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
+        "sliding_window": 16,
+        "use_sliding_window": True,
+        "dtype": "float16",
+    },
+}
+
+
+def seed_of(name):
+    number = list(CASES).index(name)
+    return [SEED, number if number < BY_PLACE else zlib.crc32(name.encode())]
+
 
 def published_shapes(config):
     """Shapes by the names that published models have: a tensor for each matrix of each expert."""
@@ -494,10 +530,11 @@ def random_weights(config, seed):
     """Weights by their published names, wide enough that the logits are far from uniform."""
     random = np.random.default_rng(seed)
     weights = {}
+    packed = hasattr(config, "quantization_config")
     for name, shape in published_shapes(config):
         if name == "lm_head.weight" and config.tie_word_embeddings:
             continue
-        if config.model_type == "gpt_oss" and ".experts." in name and "bias" not in name:
+        if packed and ".experts." in name and "bias" not in name:
             blocks, scales, weights[name] = mxfp4_weights(random, shape)
             weights |= {name + "_blocks": blocks, name + "_scales": scales}
             continue
@@ -551,9 +588,9 @@ def greedy(model, prompt):
 @torch.no_grad()
 def router_margin(model, ids):
     """The smallest gap between the experts that a token uses and those that it does not."""
-    if not hasattr(model.config, "num_experts_per_tok"):
+    used = getattr(model.config, "num_experts_per_tok", 0)
+    if used == 0:
         return np.inf
-    used = model.config.num_experts_per_tok
     routers = model(torch.tensor([ids]), output_router_logits=True).router_logits
     ranked = [np.sort(logits.numpy())[:, ::-1] for logits in routers]
     return min(float((layer[:, used - 1] - layer[:, used]).min()) for layer in ranked)
@@ -576,7 +613,7 @@ def shortest(row):
 
 def read_model(folder, config, weights):
     """The folder in float32. Eager attention is the plain one; it honours the window."""
-    if config.model_type != "gpt_oss":
+    if not hasattr(config, "quantization_config"):
         return AutoModelForCausalLM.from_pretrained(
             folder, dtype=torch.float32, attn_implementation="eager"
         )
@@ -594,7 +631,7 @@ def without_quantization(config, **options):
     return AutoModelForCausalLM.from_config(plain, dtype=torch.float32, **options)
 
 
-def make_case(number, name, config):
+def make_case(name, config):
     folder = reference.MODELS / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -602,11 +639,11 @@ def make_case(number, name, config):
 
     dtype = getattr(torch, config.get("dtype") or config["torch_dtype"])
     parsed = AutoConfig.from_pretrained(folder)
-    weights = random_weights(parsed, [SEED, number])
+    weights = random_weights(parsed, seed_of(name))
     write_weights(folder, weights, dtype, 2 if name in SHARDED else 1)
 
     model = read_model(folder, parsed, weights).eval()
-    random = np.random.default_rng([SEED, number, 1])
+    random = np.random.default_rng([*seed_of(name), 1])
     golden = {"prompts": [], "logits": [], "greedy": []}
     for index, length in enumerate(LENGTHS):
         prompt, ids = pick_prompt(model, random, config["vocab_size"], length)
@@ -625,10 +662,10 @@ def main():
     """All cases, or those that the arguments name."""
     torch.set_num_threads(1)
     torch.manual_seed(SEED)
-    for number, (name, config) in enumerate(CASES.items()):
+    for name, config in CASES.items():
         if sys.argv[1:] and name not in sys.argv[1:]:
             continue
-        folder = make_case(number, name, config)
+        folder = make_case(name, config)
         size = sum(path.stat().st_size for path in folder.iterdir())
         print(f"{name}: {size // 1024} KiB", flush=True)
 

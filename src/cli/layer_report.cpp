@@ -20,6 +20,8 @@ std::string_view scaling_name(load::RopeScaling scaling) {
       return "llama3";
     case load::RopeScaling::kYarn:
       return "yarn";
+    case load::RopeScaling::kLongRope:
+      return "longrope";
   }
   return "unknown";
 }
@@ -43,6 +45,9 @@ std::string_view activation_name(load::Activation activation, bool gated) {
 std::string rope_text(const load::RopeConfig& rope) {
   std::string text = fmt::format("rope theta {}", rope.theta);
   if (rope.dims != 0) text += fmt::format(" of {} elements", rope.dims);
+  if (rope.scaling == load::RopeScaling::kLongRope) {
+    return text + fmt::format(", longrope beyond {} positions", rope.original_context);
+  }
   if (!rope.frequency_divisors.empty()) return text + ", divisors of its frequencies in the file";
   if (rope.scaling == load::RopeScaling::kNone) return text;
   return text + fmt::format(", {} scaling by {}", scaling_name(rope.scaling), rope.factor);

@@ -18,7 +18,7 @@ namespace dovetail::load {
 //
 // Each part names the tensors that it uses, as GGUF does; those of layer N are blk.N.NAME.
 
-enum class RopeScaling : std::uint8_t { kNone, kLinear, kLlama3, kYarn };
+enum class RopeScaling : std::uint8_t { kNone, kLinear, kLlama3, kYarn, kLongRope };
 
 // Rotary position embedding (Su et al., https://arxiv.org/abs/2104.09864).
 struct RopeConfig {
@@ -30,16 +30,21 @@ struct RopeConfig {
   bool interleaved = false;
   RopeScaling scaling = RopeScaling::kNone;
   float factor = 1.0F;                 // linear, llama3, YaRN
-  std::uint32_t original_context = 0;  // llama3, YaRN: positions seen in training
+  std::uint32_t original_context = 0;  // llama3, YaRN, LongRoPE: positions seen in training
   float low_freq_factor = 1.0F;        // llama3
   float high_freq_factor = 4.0F;       // llama3
   float beta_fast = 32.0F;             // YaRN (https://arxiv.org/abs/2309.00071)
   float beta_slow = 1.0F;              // YaRN
   bool truncate = true;                // YaRN: the border dimensions are whole numbers
-  float attention_factor = 1.0F;       // YaRN: multiplies cos and sin
+  float attention_factor = 1.0F;       // YaRN, LongRoPE: multiplies cos and sin
   // Divisors of the base frequencies, dims/2 of them, where the file carries them (GGUF's
-  // rope_freqs.weight); empty otherwise. They take the place of `scaling` when present.
+  // rope_freqs.weight, LongRoPE's factors); empty otherwise. They take the place of `scaling` when
+  // present.
   std::vector<float> frequency_divisors;
+  // LongRoPE (https://arxiv.org/abs/2402.13753): the divisors of a context of more positions than
+  // original_context, while frequency_divisors are for all others. The context is that which the
+  // model is run with, whatever the length of a sequence.
+  std::vector<float> long_divisors;
 
   bool operator==(const RopeConfig&) const = default;
 };

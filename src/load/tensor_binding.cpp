@@ -347,7 +347,8 @@ class Binder {
     if (tensor.spare || name.starts_with(kSparePrefix) || is_of_draft_layer(name)) return true;
     // Frequencies come from the configuration, and a tied head from the embedding, whether or not
     // a checkpoint spells them out as well.
-    return name == "rope_freqs.weight" || name.ends_with("rotary_emb.inv_freq") ||
+    return name == "rope_freqs.weight" || name.starts_with("rope_factors_") ||
+           name.ends_with("rotary_emb.inv_freq") ||
            (config_.tied_embeddings && name == "output.weight");
   }
 

@@ -33,10 +33,11 @@ constexpr std::size_t kMostLayerSteps = 16;
 }  // namespace
 
 Decoder::Decoder(std::shared_ptr<const load::ModelSource> source, const kernels::Kernels& kernels,
-                 cores::Executor& executor)
-    : Decoder(unpacked_weights(std::move(source), kernels), kernels, executor) {}
+                 cores::Executor& executor, std::uint32_t context)
+    : Decoder(unpacked_weights(std::move(source), kernels), kernels, executor, context) {}
 
-Decoder::Decoder(ModelWeights weights, const kernels::Kernels& kernels, cores::Executor& executor)
+Decoder::Decoder(ModelWeights weights, const kernels::Kernels& kernels, cores::Executor& executor,
+                 std::uint32_t context)
     : config_(weights.source->config),
       weights_(std::move(weights)),
       executor_(executor),
@@ -52,7 +53,7 @@ Decoder::Decoder(ModelWeights weights, const kernels::Kernels& kernels, cores::E
       if (attention != nullptr && attention->rope == static_cast<std::int32_t>(i))
         head_dim = attention->head_dim;
     }
-    ropes_.emplace_back(config_.ropes[i], head_dim);
+    ropes_.emplace_back(config_.ropes[i], head_dim, context == 0 ? config_.max_context : context);
   }
   embed_.add_steps(program_);
   add_layers();

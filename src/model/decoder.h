@@ -42,11 +42,13 @@ namespace dovetail::model {
 class Decoder {
  public:
   // `kernels` and `executor`, which has room for max_tasks() and a thread for each lane, must
-  // outlive the model.
-  Decoder(ModelWeights weights, const kernels::Kernels& kernels, cores::Executor& executor);
+  // outlive the model. `context`: the positions that a sequence may have, by which LongRoPE chooses
+  // its factors; 0: as many as the model was made for.
+  Decoder(ModelWeights weights, const kernels::Kernels& kernels, cores::Executor& executor,
+          std::uint32_t context = 0);
   // With weights as they lie in the files.
   Decoder(std::shared_ptr<const load::ModelSource> source, const kernels::Kernels& kernels,
-          cores::Executor& executor);
+          cores::Executor& executor, std::uint32_t context = 0);
 
   Decoder(const Decoder&) = delete;
   Decoder& operator=(const Decoder&) = delete;

@@ -153,6 +153,15 @@ class Converter {
   std::set<std::string> done_;
 };
 
+// A tensor of numbers that are no weights.
+inline void add_floats(GgufBuilder& builder, const std::string& name,
+                       const std::vector<float>& of) {
+  Bytes data;
+  for (const float value : of) append_number(data, value);
+  builder.tensors.push_back(
+      {name, {of.size()}, ggml_number(kernels::DataType::kF32), std::move(data), {}});
+}
+
 inline void set_granite(GgufBuilder& b, const std::string& p) {
   b.set_f32(p + "attention.scale", 0.2F);
   b.set_f32(p + "embedding_scale", 3.0F);
@@ -218,6 +227,18 @@ inline const Converted kConverted[] = {
      false,
      true},
     {"olmo2-tiny", "olmo2", [](GgufBuilder&, const std::string&) {}},
+    {"phi3-longrope-tiny",
+     "phi3",
+     [](GgufBuilder& b, const std::string& p) {
+       b.set_u32(p + "rope.dimension_count", 12);
+       b.set_u32(p + "rope.scaling.original_context_length", 32);
+       b.set_f32(p + "rope.scaling.attn_factor",
+                 static_cast<float>(std::sqrt(1.0 + std::log(8.0) / std::log(32.0))));
+       add_floats(b, "rope_factors_long.weight", {1.0F, 1.5F, 2.25F, 3.5F, 5.0F, 8.0F});
+       add_floats(b, "rope_factors_short.weight", {1.0F, 1.0F, 1.125F, 1.25F, 1.5F, 1.75F});
+     },
+     {},
+     true},
     {"phi3-tiny",
      "phi3",
      [](GgufBuilder& b, const std::string& p) {

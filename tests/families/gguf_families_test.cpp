@@ -26,7 +26,8 @@ ModelConfig in_common(ModelConfig config) {
   plain(config.output_norm);
   for (RopeConfig& rope : config.ropes) {
     // Converters write llama3's scaling as divisors.
-    if (rope.scaling == RopeScaling::kLlama3 || !rope.frequency_divisors.empty()) {
+    const bool divided = rope.scaling == RopeScaling::kNone && !rope.frequency_divisors.empty();
+    if (rope.scaling == RopeScaling::kLlama3 || divided) {
       const float theta = rope.theta;
       rope = RopeConfig();
       rope.theta = theta;
@@ -123,11 +124,20 @@ TEST_P(FamilyConfig, IsRefusedByName) {
 }
 
 const BadFamily kBadFamilies[] = {
-    {"Phi3LongRope", "phi3-tiny",
+    {"Phi3LongRopeWithoutFactors", "phi3-tiny",
      [](json& c) {
-       c["rope_scaling"] = {{"type", "longrope"}};
+       c["rope_scaling"] = {{"type", "su"}};
      },
-     "rope_scaling.type: 'longrope'; valid: default, linear, llama3, yarn"},
+     "rope_scaling.short_factor: missing; valid: a list of 4 numbers above 0"},
+    {"Phi3LongRopeMiscounted", "phi3-longrope-tiny",
+     [](json& c) { c["rope_scaling"]["long_factor"].erase(0); },
+     "rope_scaling.long_factor: an array of 5; valid: a list of 6 numbers above 0"},
+    {"Phi3LongRopeOfZero", "phi3-longrope-tiny",
+     [](json& c) { c["rope_scaling"]["short_factor"][2] = 0; },
+     "rope_scaling.short_factor: 0; valid: a list of 6 numbers above 0"},
+    {"Phi3LongRopeAsYarn", "phi3-longrope-tiny",
+     [](json& c) { c["rope_scaling"]["type"] = "yarn"; },
+     "rope_scaling.type: 'yarn'; valid: 'longrope' beside long_factor"},
     {"Phi3PartOfAPair", "phi3-tiny", [](json& c) { c["partial_rotary_factor"] = 0.2; },
      "partial_rotary_factor: 0.2; valid: an even number of the 16 elements of a head"},
     {"Glm4NoPart", "glm4-tiny", [](json& c) { c["partial_rotary_factor"] = 0; },

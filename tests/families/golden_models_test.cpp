@@ -114,7 +114,11 @@ std::string in_short(const ModelConfig& config, const LayerConfig& layer) {
     out += fmt::format("rope {}", rope.theta);
     if (rope.dims != 0) out += fmt::format(" of {}", rope.dims);
     if (rope.interleaved) out += " neighbours";
-    if (rope.scaling != RopeScaling::kNone) out += fmt::format(" x{}", rope.factor);
+    if (rope.scaling == RopeScaling::kLongRope) {
+      out += fmt::format(" long beyond {} x{:.4}", rope.original_context, rope.attention_factor);
+    } else if (rope.scaling != RopeScaling::kNone) {
+      out += fmt::format(" x{}", rope.factor);
+    }
     out += " ";
   }
   constexpr const char* kQueryKeyNorms[] = {"", "head norm ", "row norm "};
@@ -183,6 +187,9 @@ const Composed kComposed[] = {
      {"|window 16 rope 20000 row norm scale 0.3536|norm||norm",
       "|rope 10000 x4 row norm scale 0.3536|norm||norm",
       "|window 16 rope 20000 row norm scale 0.3536|norm||norm"}},
+    {"phi3-longrope-tiny",
+     {"norm|rope 10000 of 12 long beyond 32 x1.265 scale 0.25||norm|",
+      "norm|rope 10000 of 12 long beyond 32 x1.265 scale 0.25||norm|"}},
     {"phi3-tiny",
      {"norm|window 24 rope 10000 of 8 scale 0.25||norm|",
       "norm|window 24 rope 10000 of 8 scale 0.25||norm|"}},

@@ -90,17 +90,17 @@ const BadConfig kBadConfigs[] = {
      [](json& c) {
        c["rope_scaling"] = {{"type", "dynamic"}, {"factor", 2}};
      },
-     "rope_scaling.type: 'dynamic'; valid: default, linear, llama3, yarn"},
-    {"RopeLong",
+     "rope_scaling.type: 'dynamic'; valid: default, linear, llama3, yarn, longrope"},
+    {"RopeLongWithoutContext",
      [](json& c) {
        c["rope_parameters"] = {{"rope_type", "longrope"}};
      },
-     "rope_parameters.rope_type: 'longrope'; valid: default, linear, llama3, yarn"},
+     "rope_parameters.original_max_position_embeddings: missing; valid: an integer from 1"},
     {"RopeWithoutType",
      [](json& c) {
        c["rope_scaling"] = {{"factor", 2}};
      },
-     "rope_scaling.rope_type: missing; valid: default, linear, llama3, yarn"},
+     "rope_scaling.rope_type: missing; valid: default, linear, llama3, yarn, longrope"},
     {"RopeTypesDiffer",
      [](json& c) {
        c["rope_scaling"] = {{"type", "linear"}, {"rope_type", "yarn"}, {"factor", 2}};

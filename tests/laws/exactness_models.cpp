@@ -119,6 +119,19 @@ test::RandomModelOptions hybrid_parts(bool experts) {
                      });
 }
 
+// A context that is longer than LongRoPE's short one, in which most sequences begin: Phi-4-mini.
+test::RandomModelOptions longrope_parts() {
+  return four_layers(DataType::kF32, [](ModelConfig& config, LayerConfig&, std::size_t) {
+    load::RopeConfig& rope = config.ropes.front();
+    rope.scaling = load::RopeScaling::kLongRope;
+    rope.dims = 12;
+    rope.original_context = 32;
+    rope.attention_factor = 1.2F;
+    rope.frequency_divisors = {1.0F, 1.0F, 1.1F, 1.2F, 1.3F, 1.4F};
+    rope.long_divisors = {1.0F, 1.5F, 2.0F, 3.0F, 5.0F, 8.0F};
+  });
+}
+
 // Layers without positions, norms of rows, norms behind sums, a plain feed-forward with biases,
 // temperatures and scales.
 test::RandomModelOptions other_parts() {
@@ -172,6 +185,7 @@ std::vector<ModelCase> model_cases() {
           {"GptOssParts", gpt_oss_parts()},
           {"Hybrid", hybrid_parts(false)},
           {"HybridExperts", hybrid_parts(true)},
+          {"LongRopeParts", longrope_parts()},
           {"OtherParts", other_parts()}};
 }
 

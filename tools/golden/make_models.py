@@ -475,6 +475,26 @@ CASES |= {
         "use_sliding_window": True,
         "dtype": "float16",
     },
+    # transformers takes the factors for longer contexts from 33 tokens on.
+    "phi3-longrope-tiny": SMALL
+    | {
+        "architectures": ["Phi3ForCausalLM"],
+        "model_type": "phi3",
+        "num_attention_heads": 2,
+        "num_hidden_layers": 2,
+        "num_key_value_heads": 1,
+        "original_max_position_embeddings": 32,
+        "pad_token_id": 0,
+        "partial_rotary_factor": 0.75,
+        "rope_theta": 10000.0,
+        "rope_scaling": {
+            "type": "longrope",
+            "long_factor": [1.0, 1.5, 2.25, 3.5, 5.0, 8.0],
+            "short_factor": [1.0, 1.0, 1.125, 1.25, 1.5, 1.75],
+        },
+        "sliding_window": None,
+        "torch_dtype": "float16",
+    },
 }
 
 

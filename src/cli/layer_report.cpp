@@ -111,12 +111,13 @@ LayerKind describe(const load::LayerConfig& layer, const load::ModelConfig& conf
   } else {
     kind.text = delta_text(std::get<load::DeltaConfig>(layer.mixer));
   }
+  kind.text += layer.parallel ? "; beside it " : "; ";
   if (const load::MlpConfig* mlp = layer.dense()) {
-    kind.text += fmt::format("; {} of {}", activation_name(mlp->activation, mlp->gated), mlp->size);
+    kind.text += fmt::format("{} of {}", activation_name(mlp->activation, mlp->gated), mlp->size);
     kind.json["intermediate_size"] = mlp->size;
   } else {
     const load::ExpertsConfig& experts = *layer.experts();
-    kind.text += "; " + experts_text(experts);
+    kind.text += experts_text(experts);
     kind.json["intermediate_size"] = experts.size;
     kind.json["experts"] = experts.count;
     kind.json["experts_used"] = experts.used;

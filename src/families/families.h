@@ -30,6 +30,8 @@ struct Reader {
 
 // One for each family; most have a file of this folder.
 extern const Reader kBert;
+extern const Reader kCohere;
+extern const Reader kCohere2;
 extern const Reader kExaone4;
 extern const Reader kGemma2;
 extern const Reader kGemma3;

@@ -16,6 +16,8 @@ using nlohmann::json;
 
 constexpr Family kFamilies[] = {
     {"bert", "bert", "bert", "BertModel", kBert},
+    {"cohere", "command-r", "cohere", "CohereForCausalLM", kCohere},
+    {"cohere2", "cohere2", "cohere2", "Cohere2ForCausalLM", kCohere2},
     {"exaone4", "exaone4", "exaone4", "Exaone4ForCausalLM", kExaone4},
     {"gemma2", "gemma2", "gemma2", "Gemma2ForCausalLM", kGemma2},
     {"gemma3", "gemma3", "gemma3_text", "Gemma3ForCausalLM", kGemma3},

@@ -167,6 +167,9 @@ struct ExpertsConfig {
 };
 
 struct LayerConfig {
+  // The feed-forward takes what the mixer takes, mixer_norms.before(x), and x gets the sum of both
+  // (https://arxiv.org/abs/2204.02311); mlp_norms.before is none then.
+  bool parallel = false;
   SublayerConfig mixer_norms;
   std::variant<AttentionConfig, DeltaConfig> mixer;
   SublayerConfig mlp_norms;

@@ -145,10 +145,12 @@ void Decoder::add_layers() {
     }
     std::visit(
         [&](auto& mlp) {
+          Norm norm = layer.parallel
+                          ? Norm(layer.mixer_norms.before, weights_, name + "attn_norm", kernels)
+                          : Norm(layer.mlp_norms.before, weights_, name + "ffn_norm", kernels);
           joins_
-              .emplace_back(std::move(before),
-                            Norm(layer.mlp_norms.before, weights_, name + "ffn_norm", kernels), set,
-                            mlp.input(), work_)
+              .emplace_back(std::move(before), std::move(norm), set, mlp.input(), work_,
+                            layer.parallel)
               .add_steps("mlp-norm", program_);
           mlp.add_steps(program_);
           before = Residual(layer.mlp_norms, weights_, name, "post_ffw_norm", "layer_output_norm",

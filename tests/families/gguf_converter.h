@@ -63,7 +63,10 @@ class Converter {
     out_.set_u32(prefix + "attention.head_count_kv", attention.kv_heads);
     out_.set_u32(prefix + "attention.key_length", attention.head_dim);
     out_.set_u32(prefix + "attention.value_length", attention.head_dim);
-    out_.set_f32(prefix + "attention.layer_norm_rms_epsilon", config.output_norm.epsilon);
+    const bool rms = config.output_norm.kind == NormKind::kRms;
+    out_.set_f32(
+        prefix + (rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon"),
+        config.output_norm.epsilon);
     out_.set_f32(prefix + "rope.freq_base", config.ropes.front().theta);
     how_.keys(out_, prefix);
     add("token_embd.weight");
@@ -170,6 +173,25 @@ inline void set_granite(GgufBuilder& b, const std::string& p) {
 }
 
 inline const Converted kConverted[] = {
+    {"cohere-tiny",
+     "command-r",
+     [](GgufBuilder& b, const std::string& p) {
+       b.set_f32(p + "logit_scale", 0.5F);
+       b.set_string(p + "rope.scaling.type", "none");
+     },
+     {},
+     false,
+     true},
+    {"cohere2-tiny",
+     "cohere2",
+     [](GgufBuilder& b, const std::string& p) {
+       b.set_f32(p + "logit_scale", 0.5F);
+       b.set_u32(p + "attention.sliding_window", 16);
+       b.set_u32(p + "rope.dimension_count", 8);
+     },
+     {},
+     false,
+     true},
     {"exaone4-tiny", "exaone4",
      [](GgufBuilder& b, const std::string& p) {
        b.add_tensor("rope_freqs.weight", kernels::DataType::kF32, {4});

@@ -134,6 +134,7 @@ std::string in_short(const ModelConfig& config, const LayerConfig& layer) {
   }
   out += fmt::format("scale {:.4}|{}", attention.scale, in_short(layer.mixer_norms.behind));
   if (layer.mixer_norms.scale != 1.0F) out += fmt::format(" x{}", layer.mixer_norms.scale);
+  if (layer.parallel) out += "|beside";
   out += "|" + in_short(layer.mlp_norms.before) + "|" + in_short(layer.mlp_norms.behind);
   if (const ExpertsConfig* experts = layer.experts()) {
     out += fmt::format("|{} of {} experts of {}", experts->used, experts->count, experts->size);
@@ -155,6 +156,14 @@ TEST_P(ComposedModels, HaveTheLayersOfTheirFamily) {
 }
 
 const Composed kComposed[] = {
+    {"cohere-tiny",
+     {"norm|rope 10000 neighbours scale 0.3536||beside||",
+      "norm|rope 10000 neighbours scale 0.3536||beside||"}},
+    {"cohere2-tiny",
+     {"norm|window 16 rope 10000 neighbours scale 0.3536||beside||",
+      "norm|window 16 rope 10000 neighbours scale 0.3536||beside||",
+      "norm|window 16 rope 10000 neighbours scale 0.3536||beside||",
+      "norm|no positions scale 0.3536||beside||"}},
     {"exaone4-tiny",
      {"|window 16 rope 10000 x4 head norm scale 0.3536|norm||norm",
       "|no positions head norm scale 0.3536|norm||norm",

@@ -119,6 +119,23 @@ test::RandomModelOptions hybrid_parts(bool experts) {
                      });
 }
 
+// Feed-forwards beside attention, layer norms without biases, pairs of neighbours, windows and
+// layers without positions, scaled logits: Cohere.
+test::RandomModelOptions parallel_parts() {
+  return four_layers(DataType::kBF16, [](ModelConfig& config, LayerConfig& layer, std::size_t i) {
+    const load::NormConfig norm = {.kind = load::NormKind::kLayer};
+    config.output_norm = norm;
+    config.logit_scale = 0.5F;
+    config.ropes.front().interleaved = true;
+    layer.parallel = true;
+    layer.mixer_norms = {norm, {}, {}};
+    layer.mlp_norms = {};
+    auto& attention = std::get<AttentionConfig>(layer.mixer);
+    attention.window = i == 3 ? 0 : 21;
+    attention.rope = i == 3 ? -1 : 0;
+  });
+}
+
 // A context that is longer than LongRoPE's short one, in which most sequences begin: Phi-4-mini.
 test::RandomModelOptions longrope_parts() {
   return four_layers(DataType::kF32, [](ModelConfig& config, LayerConfig&, std::size_t) {
@@ -185,6 +202,7 @@ std::vector<ModelCase> model_cases() {
           {"GptOssParts", gpt_oss_parts()},
           {"Hybrid", hybrid_parts(false)},
           {"HybridExperts", hybrid_parts(true)},
+          {"ParallelParts", parallel_parts()},
           {"LongRopeParts", longrope_parts()},
           {"OtherParts", other_parts()}};
 }

@@ -286,6 +286,19 @@ TEST_P(Tiles, LeaveNoTraceInStates) {
   EXPECT_EQ(differences(GetParam(), options, test::rounds(10)), 0);
 }
 
+// Feed-forwards that take what attention takes.
+TEST_P(Tiles, LeaveNoTraceInParallelSublayers) {
+  test::RandomModelOptions options;
+  options.type = kernels::DataType::kQ8_0;
+  options.change = [](load::ModelConfig& config) {
+    for (load::LayerConfig& layer : config.layers) {
+      layer.parallel = true;
+      layer.mlp_norms.before = {};
+    }
+  };
+  EXPECT_EQ(differences(GetParam(), options, test::rounds(5)), 0);
+}
+
 // Few rows of contexts that are longer than a segment of attention, which lanes share.
 TEST_P(Tiles, LeaveNoTraceInLongContexts) {
   constexpr std::uint32_t kPrompt = 1016, kLength = 1064, kRows = 3;

@@ -449,6 +449,15 @@ CASES |= {
 
 # Of these, a place is a part of the seed; of the others, their name is.
 BY_PLACE = len(CASES)
+COHERE = SMALL | {
+    "attention_bias": False,
+    "layer_norm_eps": 1e-5,
+    "logit_scale": 0.5,
+    "rope_theta": 10000.0,
+    "tie_word_embeddings": True,
+    "torch_dtype": "float16",
+}
+del COHERE["rms_norm_eps"]
 CASES |= {
     "qwen2-window-tiny": SMALL
     | {
@@ -494,6 +503,23 @@ CASES |= {
         },
         "sliding_window": None,
         "torch_dtype": "float16",
+    },
+    "cohere-tiny": COHERE
+    | {
+        "architectures": ["CohereForCausalLM"],
+        "model_type": "cohere",
+        "model_max_length": 512,
+        "num_hidden_layers": 2,
+        "use_qk_norm": False,
+    },
+    "cohere2-tiny": COHERE
+    | {
+        "architectures": ["Cohere2ForCausalLM"],
+        "model_type": "cohere2",
+        "num_hidden_layers": 4,
+        "rotary_pct": 1.0,
+        "sliding_window": 16,
+        "sliding_window_pattern": 4,
     },
 }
 

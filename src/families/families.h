@@ -38,6 +38,8 @@ extern const Reader kGemma3;
 extern const Reader kGlm4;
 extern const Reader kGptOss;
 extern const Reader kGranite;
+extern const Reader kGraniteHybrid;
+extern const Reader kGraniteMoe;
 extern const Reader kLlama;
 extern const Reader kMinistral;
 extern const Reader kMinistral3;

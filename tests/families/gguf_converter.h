@@ -235,6 +235,41 @@ inline const Converted kConverted[] = {
        b.set_f32(p + "rope.scaling.yarn_beta_slow", 0.5F);
      },
      {{"ffn_norm", "post_attention_norm"}}},
+    {"gpt-oss-f16-tiny",
+     "gpt-oss",
+     [](GgufBuilder& b, const std::string& p) {
+       b.set_u32(p + "expert_count", 4);
+       b.set_u32(p + "expert_used_count", 2);
+       b.set_u32(p + "expert_feed_forward_length", 24);
+       b.set_u32(p + "attention.sliding_window", 16);
+       b.set_string(p + "rope.scaling.type", "yarn");
+       b.set_f32(p + "rope.scaling.factor", 4.0F);
+       b.set_u32(p + "rope.scaling.original_context_length", 32);
+       b.set_f32(p + "rope.scaling.yarn_beta_fast", 4.0F);
+       b.set_f32(p + "rope.scaling.yarn_beta_slow", 0.5F);
+     },
+     {{"ffn_norm", "post_attention_norm"}}},
+    {"granite-hybrid-tiny",
+     "granite",
+     [](GgufBuilder& b, const std::string& p) {
+       set_granite(b, p);
+       b.set_u32(p + "expert_count", 0);
+       b.set_u32(p + "expert_shared_feed_forward_length", 40);
+     },
+     {},
+     false,
+     true},
+    {"granite-moe-tiny",
+     "granitemoe",
+     [](GgufBuilder& b, const std::string& p) {
+       set_granite(b, p);
+       b.set_u32(p + "expert_count", 4);
+       b.set_u32(p + "expert_used_count", 2);
+       b.set_u32(p + "expert_shared_feed_forward_length", 40);
+     },
+     {},
+     false,
+     true},
     {"granite-tiny", "granite", set_granite, {}, false, true},
     {"ministral3-tiny",
      "mistral3",

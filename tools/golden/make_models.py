@@ -449,6 +449,17 @@ CASES |= {
 
 # Of these, a place is a part of the seed; of the others, their name is.
 BY_PLACE = len(CASES)
+GRANITE = SMALL | {
+    "attention_bias": False,
+    "attention_multiplier": 0.2,
+    "embedding_multiplier": 3.0,
+    "intermediate_size": 24,
+    "logits_scaling": 2.0,
+    "num_hidden_layers": 2,
+    "residual_multiplier": 0.5,
+    "rope_theta": 10000.0,
+    "torch_dtype": "float16",
+}
 COHERE = SMALL | {
     "attention_bias": False,
     "layer_norm_eps": 1e-5,
@@ -521,12 +532,69 @@ CASES |= {
         "sliding_window": 16,
         "sliding_window_pattern": 4,
     },
+    "granite-moe-tiny": GRANITE
+    | {
+        "architectures": ["GraniteMoeSharedForCausalLM"],
+        "model_type": "granitemoeshared",
+        "num_experts_per_tok": 2,
+        "num_local_experts": 4,
+        "shared_intermediate_size": 40,
+    },
+    "granite-hybrid-tiny": GRANITE
+    | {
+        "architectures": ["GraniteMoeHybridForCausalLM"],
+        "model_type": "granitemoehybrid",
+        "intermediate_size": 40,
+        "layer_types": ["attention"] * 2,
+        "mamba_chunk_size": 256,
+        "mamba_conv_bias": True,
+        "mamba_d_conv": 4,
+        "mamba_d_head": 16,
+        "mamba_d_state": 16,
+        "mamba_expand": 2,
+        "mamba_n_groups": 1,
+        "mamba_n_heads": 4,
+        "num_experts_per_tok": 0,
+        "num_local_experts": 0,
+        "position_embedding_type": "rope",
+        "shared_intermediate_size": 40,
+    },
+    "qwen3-5-moe-tiny": HYBRID
+    | {
+        "architectures": ["Qwen3_5MoeForCausalLM"],
+        "model_type": "qwen3_5_moe_text",
+        "moe_intermediate_size": 24,
+        "num_experts": 4,
+        "num_experts_per_tok": 2,
+        "rope_parameters": {
+            "rope_type": "default",
+            "rope_theta": 10000.0,
+            "partial_rotary_factor": 0.25,
+            "mrope_section": [2, 1, 1],
+        },
+        "shared_expert_intermediate_size": 40,
+        "dtype": "float16",
+    },
+    "gpt-oss-f16-tiny": {
+        key: value
+        for key, value in CASES["gpt-oss-tiny"].items()
+        if key not in ("hidden_size", "quantization_config")
+    }
+    | {"hidden_size": 32, "intermediate_size": 24},
 }
+del CASES["qwen3-5-moe-tiny"]["intermediate_size"]
 
 
 def seed_of(name):
     number = list(CASES).index(name)
     return [SEED, number if number < BY_PLACE else zlib.crc32(name.encode())]
+
+
+PUBLISHED = {
+    "experts.gate_up_proj": "input_linear.weight",
+    "experts.down_proj": "output_linear.weight",
+    "router.weight": "router.layer.weight",
+}
 
 
 def published_shapes(config):
@@ -536,7 +604,11 @@ def published_shapes(config):
         shape = tuple(tensor.shape)
         if mixtral:
             name = name.replace(".mlp.", ".block_sparse_moe.")
-        if config.model_type == "gpt_oss":
+        if config.model_type.startswith("granitemoe"):
+            for ending, published in PUBLISHED.items():
+                if name.endswith(f"block_sparse_moe.{ending}"):
+                    name = name.removesuffix(ending) + published
+        if config.model_type in ("gpt_oss", "qwen3_5_moe_text"):
             yield name, shape
             continue
         if name.endswith("experts.gate_up_proj"):

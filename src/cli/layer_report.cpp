@@ -108,8 +108,12 @@ LayerKind describe(const load::LayerConfig& layer, const load::ModelConfig& conf
   if (const load::AttentionConfig* attention = layer.attention()) {
     kind.text = attention_text(*attention, config);
     kind.json = attention_json(*attention, config);
+  } else if (const load::DeltaConfig* delta = layer.delta()) {
+    kind.text = delta_text(*delta);
   } else {
-    kind.text = delta_text(std::get<load::DeltaConfig>(layer.mixer));
+    const load::ShortConvConfig& convolution = *layer.short_conv();
+    kind.text = fmt::format("gated convolution: {} channels, {} positions", convolution.channels,
+                            convolution.convolution);
   }
   kind.text += layer.parallel ? "; beside it " : "; ";
   if (const load::MlpConfig* mlp = layer.dense()) {

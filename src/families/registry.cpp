@@ -27,6 +27,7 @@ constexpr Family kFamilies[] = {
     {"granitemoe", "granitemoe", "granitemoe", "GraniteMoeForCausalLM", kGraniteMoe},
     {"granitemoehybrid", "", "granitemoehybrid", "GraniteMoeHybridForCausalLM", kGraniteHybrid},
     {"granitemoeshared", "", "granitemoeshared", "GraniteMoeSharedForCausalLM", kGraniteMoe},
+    {"lfm2", "lfm2", "lfm2", "Lfm2ForCausalLM", kLfm2},
     {"llama", "llama", "llama", "LlamaForCausalLM", kLlama},
     {"ministral", "", "ministral", "MinistralForCausalLM", kMinistral},
     {"ministral3", "mistral3", "ministral3", "Ministral3ForCausalLM", kMinistral3},

@@ -135,6 +135,19 @@ struct DeltaConfig {
   bool operator==(const DeltaConfig&) const = default;
 };
 
+// A convolution of a few positions between two gates (https://arxiv.org/abs/2511.23404): of a row
+// b, c and x of as many channels each, out(c * convolution(b * x)). Tensors: shortconv.in_proj,
+// which gives b, c and x, shortconv.conv (a row for each channel), shortconv.out_proj.
+struct ShortConvConfig {
+  std::uint32_t channels = 0;
+  std::uint32_t convolution = 3;  // positions
+
+  // Floats that a sequence has between passes: the convolution's last inputs.
+  std::size_t state_floats() const { return std::size_t{convolution - 1} * channels; }
+
+  bool operator==(const ShortConvConfig&) const = default;
+};
+
 using kernels::Activation;
 
 // down(activation(gate(x)) * up(x)), or down(activation(up(x))). Tensors: ffn_gate, ffn_up,
@@ -171,11 +184,13 @@ struct LayerConfig {
   // (https://arxiv.org/abs/2204.02311); mlp_norms.before is none then.
   bool parallel = false;
   SublayerConfig mixer_norms;
-  std::variant<AttentionConfig, DeltaConfig> mixer;
+  std::variant<AttentionConfig, DeltaConfig, ShortConvConfig> mixer;
   SublayerConfig mlp_norms;
   std::variant<MlpConfig, ExpertsConfig> mlp;
 
   const AttentionConfig* attention() const { return std::get_if<AttentionConfig>(&mixer); }
+  const DeltaConfig* delta() const { return std::get_if<DeltaConfig>(&mixer); }
+  const ShortConvConfig* short_conv() const { return std::get_if<ShortConvConfig>(&mixer); }
   const MlpConfig* dense() const { return std::get_if<MlpConfig>(&mlp); }
   const ExpertsConfig* experts() const { return std::get_if<ExpertsConfig>(&mlp); }
   bool operator==(const LayerConfig&) const = default;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <unordered_set>
+#include <variant>
 
 #include "load/quote.h"
 #include "load/stored_parts.h"
@@ -53,11 +54,7 @@ class Binder {
     norm(layer.mixer_norms.before, prefix + "attn_norm", hidden);
     norm(layer.mixer_norms.behind, prefix + "post_attention_norm", hidden);
     norm(layer.mixer_norms.after, prefix + "attn_output_norm", hidden);
-    if (const AttentionConfig* attention = layer.attention()) {
-      bind(*attention, prefix);
-    } else {
-      bind(std::get<DeltaConfig>(layer.mixer), prefix);
-    }
+    std::visit([&](const auto& mixer) { bind(mixer, prefix); }, layer.mixer);
     norm(layer.mlp_norms.before, prefix + "ffn_norm", hidden);
     norm(layer.mlp_norms.behind, prefix + "post_ffw_norm", hidden);
     norm(layer.mlp_norms.after, prefix + "layer_output_norm", hidden);
@@ -106,6 +103,14 @@ class Binder {
     vector(prefix + (delta.log_rates ? "ssm_a_log" : "ssm_a"), delta.value_heads);
     vector(prefix + "ssm_norm.weight", delta.value_dim);
     matrix(prefix + "ssm_out.weight", hidden, delta.value_size());
+  }
+
+  void bind(const ShortConvConfig& convolution, const std::string& prefix) {
+    const std::size_t hidden = config_.hidden_size;
+    const std::size_t channels = convolution.channels;
+    matrix(prefix + "shortconv.in_proj.weight", 3 * channels, hidden);
+    matrix(prefix + "shortconv.conv.weight", channels, convolution.convolution);
+    matrix(prefix + "shortconv.out_proj.weight", hidden, channels);
   }
 
   void bind(const MlpConfig& mlp, const std::string& prefix) {

@@ -118,9 +118,12 @@ void Decoder::add_layers() {
     if (const load::AttentionConfig* attention = layer.attention()) {
       mixers_.emplace_back(std::in_place_type<Attention>, *attention, weights_, name, cache_layer++,
                            set, rope(*attention), splits(*attention), work_);
+    } else if (const load::DeltaConfig* delta = layer.delta()) {
+      mixers_.emplace_back(std::in_place_type<Delta>, *delta, weights_, name, state_layer++, set,
+                           work_);
     } else {
-      mixers_.emplace_back(std::in_place_type<Delta>, std::get<load::DeltaConfig>(layer.mixer),
-                           weights_, name, state_layer++, set, work_);
+      mixers_.emplace_back(std::in_place_type<ShortConv>, *layer.short_conv(), weights_, name,
+                           state_layer++, set, work_);
     }
     std::visit(
         [&](auto& mixer) {

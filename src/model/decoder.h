@@ -22,6 +22,7 @@
 #include "model/blocks/join.h"
 #include "model/blocks/logits.h"
 #include "model/blocks/program.h"
+#include "model/blocks/short_conv.h"
 #include "model/blocks/workspace.h"
 #include "model/cache.h"
 #include "model/experts.h"
@@ -75,7 +76,7 @@ class Decoder {
   const cores::Recording& last_graph() const { return graphs_.last(); }
 
  private:
-  using Mixer = std::variant<Attention, Delta>;
+  using Mixer = std::variant<Attention, Delta, ShortConv>;
   using Mlp = std::variant<model::Mlp, ExpertLayer>;
 
   void add_layers();

@@ -50,7 +50,10 @@ class Converter {
 
   GgufBuilder convert() {
     const ModelConfig& config = source_.config;
-    const AttentionConfig& attention = *config.layers.front().attention();
+    const AttentionConfig& attention =
+        *std::find_if(config.layers.begin(), config.layers.end(), [](const LayerConfig& layer) {
+           return layer.attention() != nullptr;
+         })->attention();
     const std::string prefix = how_.architecture + ".";
     out_.set_string("general.architecture", how_.architecture);
     out_.set_u32(prefix + "block_count", static_cast<std::uint32_t>(config.layers.size()));
@@ -98,9 +101,8 @@ class Converter {
   void add(const std::string& name, const TensorView& tensor) {
     std::string stored = name;
     for (const auto& [from, to] : how_.names) {
-      if (const std::size_t at = stored.find("." + from + "."); at != std::string::npos) {
-        stored.replace(at + 1, from.size(), to);
-      }
+      const std::size_t at = ("." + stored).find("." + from + ".");
+      if (at != std::string::npos) stored.replace(at, from.size(), to);
     }
     std::vector<std::uint64_t> shape = {tensor.columns};
     if (tensor.rows > 1) shape.push_back(tensor.rows);
@@ -271,6 +273,13 @@ inline const Converted kConverted[] = {
      false,
      true},
     {"granite-tiny", "granite", set_granite, {}, false, true},
+    {"lfm2-tiny",
+     "lfm2",
+     [](GgufBuilder& b, const std::string& p) {
+       b.set_numbers<std::int32_t>(p + "attention.head_count_kv", GgufType::kInt32, {0, 2, 0});
+       b.set_u32(p + "shortconv.l_cache", 3);
+     },
+     {{"output_norm", "token_embd_norm"}}},
     {"ministral3-tiny",
      "mistral3",
      [](GgufBuilder& b, const std::string& p) {

@@ -40,7 +40,7 @@ ModelConfig in_common(ModelConfig config) {
       plain(half->before);
       plain(half->behind);
     }
-    plain(std::get<AttentionConfig>(layer.mixer).norm);
+    if (auto* attention = std::get_if<AttentionConfig>(&layer.mixer)) plain(attention->norm);
   }
   return config;
 }
@@ -155,6 +155,28 @@ const BadFamily kBadFamilies[] = {
      "position_embedding_type: 'learned'; valid: 'rope', 'nope'"},
     {"GraniteExperts", "granite-moe-tiny", [](json& c) { c.erase("num_local_experts"); },
      "num_local_experts: missing; valid: an integer from 1 to 1024"},
+    {"Lfm2Bias", "lfm2-tiny", [](json& c) { c["conv_bias"] = true; },
+     "conv_bias: true; valid: false"},
+    {"Lfm2Positions", "lfm2-tiny", [](json& c) { c["conv_L_cache"] = 1; },
+     "conv_L_cache: 1; valid: an integer from 2 to 8"},
+    {"Lfm2LayerBeyondTheLast", "lfm2-tiny",
+     [](json& c) {
+       c["full_attn_idxs"] = {1, 3};
+     },
+     "full_attn_idxs: 3; valid: a list of numbers of the 3 layers"},
+    {"Lfm2LayersOfAnotherKind", "lfm2-tiny",
+     [](json& c) {
+       c["layer_types"] = {"conv", "sliding_attention", "conv"};
+     },
+     "layer_types: 'sliding_attention'; valid: conv, full_attention"},
+    {"Lfm2WithoutAttention", "lfm2-tiny", [](json& c) { c["full_attn_idxs"] = json::array(); },
+     "layers with attention: none; valid: one at least"},
+    {"Lfm2SizeHuge", "lfm2-tiny",
+     [](json& c) {
+       c["intermediate_size"] = 1U << 20U;
+       c["block_ffn_dim_multiplier"] = 1000;
+     },
+     "block_ffn_dim_multiplier: 1000; valid: a feed-forward of 1 to 1048576"},
     {"Phi3PartOfAPair", "phi3-tiny", [](json& c) { c["partial_rotary_factor"] = 0.2; },
      "partial_rotary_factor: 0.2; valid: an even number of the 16 elements of a head"},
     {"Glm4NoPart", "glm4-tiny", [](json& c) { c["partial_rotary_factor"] = 0; },

@@ -100,10 +100,14 @@ std::string in_short(const NormConfig& norm) {
 
 std::string in_short(const ModelConfig& config, const LayerConfig& layer) {
   std::string out = in_short(layer.mixer_norms.before) + "|";
-  if (layer.attention() == nullptr) {
-    const auto& delta = std::get<DeltaConfig>(layer.mixer);
-    return out + fmt::format("delta {} of {}, {} of {}", delta.key_heads, delta.key_dim,
-                             delta.value_heads, delta.value_dim);
+  if (const DeltaConfig* delta = layer.delta()) {
+    return out + fmt::format("delta {} of {}, {} of {}", delta->key_heads, delta->key_dim,
+                             delta->value_heads, delta->value_dim);
+  }
+  if (const ShortConvConfig* convolution = layer.short_conv()) {
+    return out + fmt::format("convolution {} of {}|{}|{}|{}", convolution->channels,
+                             convolution->convolution, in_short(layer.mixer_norms.behind),
+                             in_short(layer.mlp_norms.before), in_short(layer.mlp_norms.behind));
   }
   const AttentionConfig& attention = *layer.attention();
   if (attention.window != 0) out += fmt::format("window {} ", attention.window);
@@ -192,6 +196,9 @@ const Composed kComposed[] = {
       "norm|rope 10000 scale 0.2| x0.5|norm||2 of 4 experts of 24 and 40"}},
     {"granite-tiny",
      {"norm|rope 10000 scale 0.2| x0.5|norm|", "norm|rope 10000 scale 0.2| x0.5|norm|"}},
+    {"lfm2-tiny",
+     {"norm|convolution 32 of 3||norm|", "norm|rope 10000 head norm scale 0.3536||norm|",
+      "norm|convolution 32 of 3||norm|"}},
     {"ministral-tiny",
      {"norm|rope 10000 scale 0.25||norm|", "norm|window 16 rope 10000 scale 0.25||norm|"}},
     {"ministral3-tiny",

@@ -119,6 +119,14 @@ test::RandomModelOptions hybrid_parts(bool experts) {
                      });
 }
 
+// Convolutions between gates in three of four layers: LFM2.
+test::RandomModelOptions convolution_parts() {
+  return four_layers(DataType::kF16, [](ModelConfig& config, LayerConfig& layer, std::size_t i) {
+    if (i == 2) return;
+    layer.mixer = load::ShortConvConfig{config.hidden_size, i == 0 ? 3U : 4U};
+  });
+}
+
 // Feed-forwards beside attention, layer norms without biases, pairs of neighbours, windows and
 // layers without positions, scaled logits: Cohere.
 test::RandomModelOptions parallel_parts() {
@@ -202,6 +210,7 @@ std::vector<ModelCase> model_cases() {
           {"GptOssParts", gpt_oss_parts()},
           {"Hybrid", hybrid_parts(false)},
           {"HybridExperts", hybrid_parts(true)},
+          {"ConvolutionParts", convolution_parts()},
           {"ParallelParts", parallel_parts()},
           {"LongRopeParts", longrope_parts()},
           {"OtherParts", other_parts()}};

@@ -284,6 +284,11 @@ TEST_P(Tiles, LeaveNoTraceInStates) {
     config.layers[0].mixer = config.layers[2].mixer = delta;
   };
   EXPECT_EQ(differences(GetParam(), options, test::rounds(10)), 0);
+  options.change = [](load::ModelConfig& config) {
+    const load::ShortConvConfig convolution = {config.hidden_size, 3};
+    config.layers[0].mixer = config.layers[2].mixer = convolution;
+  };
+  EXPECT_EQ(differences(GetParam(), options, test::rounds(10)), 0);
 }
 
 // Feed-forwards that take what attention takes.

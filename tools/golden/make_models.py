@@ -581,7 +581,24 @@ CASES |= {
         if key not in ("hidden_size", "quantization_config")
     }
     | {"hidden_size": 32, "intermediate_size": 24},
+    "lfm2-tiny": SMALL
+    | {
+        "architectures": ["Lfm2ForCausalLM"],
+        "model_type": "lfm2",
+        "block_auto_adjust_ff_dim": True,
+        "block_ffn_dim_multiplier": 1.0,
+        "block_multiple_of": 16,
+        "conv_L_cache": 3,
+        "conv_bias": False,
+        "full_attn_idxs": [1],
+        "intermediate_size": 60,
+        "norm_eps": 1e-5,
+        "rope_theta": 10000.0,
+        "tie_embedding": True,
+        "torch_dtype": "float16",
+    },
 }
+del CASES["lfm2-tiny"]["rms_norm_eps"]
 del CASES["qwen3-5-moe-tiny"]["intermediate_size"]
 
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "load/model_config.h"
+#include "model/blocks/convolution.h"
 #include "model/blocks/norm.h"
 #include "model/blocks/program.h"
 #include "model/blocks/workspace.h"
@@ -30,15 +31,6 @@ class Delta {
   void add_steps(Program& program);
 
  private:
-  // Rows of a tile that are of one sequence, counted from the tile's first.
-  struct Run {
-    std::uint32_t slot = 0;
-    std::uint32_t begin = 0, end = 0;
-    bool starts = false;  // at position 0
-  };
-  template <class Function>
-  void for_each_run(const RowTile& tile, const Function& function) const;
-
   void multiply(const RowTile& tile, std::uint32_t block, std::uint32_t blocks);
   void part(const RowTile& tile, const Range& rows);
   void convolve(const RowTile& tile, const Range& channels);
@@ -60,7 +52,7 @@ class Delta {
   RowSet set_;
   std::size_t channels_, value_size_, rates_;  // of a row
   Linear input_, output_;
-  std::vector<float> weights_;             // of the convolution, [position][channel]
+  Convolution convolution_;
   std::vector<float> rates_a_, rates_dt_;  // by value head
   Norm norm_;
 };

@@ -23,7 +23,7 @@ NormConfig read_cohere_norm(Fields& fields) {
 }
 
 // What both have in common; the layers but for their windows.
-LayerConfig read_layer(Fields& fields, ModelConfig& config, AttentionConfig& attention) {
+LayerConfig read_cohere_layer(Fields& fields, ModelConfig& config, AttentionConfig& attention) {
   const NormConfig norm = read_cohere_norm(fields);
   config.output_norm = norm;
   config.logit_scale =
@@ -51,7 +51,7 @@ void read_cohere(Fields& fields, ModelConfig& config) {
   constexpr Key kHeadNorms = {"", "use_qk_norm"};
   if (fields.flag(kHeadNorms).value_or(false)) fields.reject(kHeadNorms, "true", "false");
   AttentionConfig attention;
-  LayerConfig layer = read_layer(fields, config, attention);
+  LayerConfig layer = read_cohere_layer(fields, config, attention);
   config.ropes = {read_rope(fields, rope_rules(attention, 500000.0F), config)};
   layer.mixer = attention;
   config.layers.assign(layers, layer);
@@ -63,7 +63,7 @@ void read_cohere2(Fields& fields, ModelConfig& config) {
   const auto part = fields.number(kPart, 0.0F, 1.0F);
   if (part && *part != 1.0F) fields.reject(kPart, fmt::format("{}", *part), "1");
   AttentionConfig attention;
-  LayerConfig layer = read_layer(fields, config, attention);
+  LayerConfig layer = read_cohere_layer(fields, config, attention);
   config.ropes = {read_rope(fields, rope_rules(attention, 10000.0F), config)};
   const std::uint32_t window = read_window(fields).value_or(4096);
   for (const bool slides : read_sliding_layers(fields, layers, 4)) {

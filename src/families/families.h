@@ -41,6 +41,7 @@ extern const Reader kGranite;
 extern const Reader kGraniteHybrid;
 extern const Reader kGraniteMoe;
 extern const Reader kLfm2;
+extern const Reader kLfm2Moe;
 extern const Reader kLlama;
 extern const Reader kMinistral;
 extern const Reader kMinistral3;

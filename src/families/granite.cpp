@@ -30,7 +30,7 @@ bool turns(Fields& fields, bool hybrid) {
 }
 
 // All layers; their feed-forwards are still to be read.
-void read_layers(Fields& fields, ModelConfig& config, bool hybrid = false) {
+void read_granite_layers(Fields& fields, ModelConfig& config, bool hybrid = false) {
   const std::uint32_t layers = read_sizes(fields, config);
   const NormConfig norm = read_rms_norm(fields, 1e-6F);
   config.output_norm = norm;
@@ -69,12 +69,12 @@ void add_experts(Fields& fields, ModelConfig& config) {
 void read_granite(Fields& fields, ModelConfig& config) {
   // Converters give what a hybrid's feed-forward is called in its configuration, too.
   fields.ask(kSharedSize);
-  read_layers(fields, config);
+  read_granite_layers(fields, config);
   add_to_layers(config, read_mlp(fields));
 }
 
 void read_granite_moe(Fields& fields, ModelConfig& config) {
-  read_layers(fields, config);
+  read_granite_layers(fields, config);
   add_experts(fields, config);
 }
 
@@ -94,7 +94,7 @@ void read_granite_hybrid(Fields& fields, ModelConfig& config) {
       fields.reject(kTypes, load::text_of(type), kValid);
     }
   }
-  read_layers(fields, config, true);
+  read_granite_layers(fields, config, true);
   constexpr Key kCount = {"", "num_local_experts"};
   if (fields.count(kCount, 0, load::kMostExperts).value_or(8) != 0) {
     return add_experts(fields, config);

@@ -1,5 +1,5 @@
-// LFM2 and LFM2.5 (https://arxiv.org/abs/2511.23404) without experts: gated short convolutions in
-// most layers, attention with norms of heads in the others.
+// LFM2 and LFM2.5 (https://arxiv.org/abs/2511.23404): gated short convolutions in most layers,
+// attention with norms of heads in the others. Some have experts in all but the first layers.
 
 #include <fmt/core.h>
 
@@ -29,6 +29,11 @@ constexpr Rename kLfm2Names[] = {
     {"model.layers.*.feed_forward.w1", "blk.*.ffn_gate"},
     {"model.layers.*.feed_forward.w3", "blk.*.ffn_up"},
     {"model.layers.*.feed_forward.w2", "blk.*.ffn_down"},
+    {"model.layers.*.feed_forward.gate", "blk.*.ffn_gate_inp"},
+    {"model.layers.*.feed_forward.expert_bias", "blk.*.exp_probs_b.bias"},
+    {"model.layers.*.feed_forward.experts.*.w1", "blk.*.ffn_gate.*"},
+    {"model.layers.*.feed_forward.experts.*.w3", "blk.*.ffn_up.*"},
+    {"model.layers.*.feed_forward.experts.*.w2", "blk.*.ffn_down.*"},
 };
 
 // Older files call the last norm as the checkpoints do.
@@ -94,7 +99,8 @@ std::uint32_t read_size(Fields& fields) {
   return static_cast<std::uint32_t>(scaled);
 }
 
-void read_lfm2(Fields& fields, ModelConfig& config) {
+// All layers; their feed-forwards are still to be read.
+void read_lfm2_layers(Fields& fields, ModelConfig& config) {
   const std::uint32_t layers = read_sizes(fields, config, true);
   if (!fields.gguf()) {
     config.tied_embeddings = fields.flag({"", "tie_embedding"}).value_or(config.tied_embeddings);
@@ -133,9 +139,7 @@ void read_lfm2(Fields& fields, ModelConfig& config) {
   convolution.channels = config.hidden_size;
   convolution.convolution =
       fields.count({"shortconv.l_cache", "conv_L_cache"}, 2, load::kMostConvolution).value_or(3);
-  MlpConfig mlp;
-  mlp.size = read_size(fields);
-  LayerConfig layer = plain_layer(norm, attention, mlp);
+  LayerConfig layer = plain_layer(norm, attention, MlpConfig());
   for (const bool has_attention : attends) {
     if (has_attention) {
       layer.mixer = attention;
@@ -146,8 +150,39 @@ void read_lfm2(Fields& fields, ModelConfig& config) {
   }
 }
 
+void read_lfm2(Fields& fields, ModelConfig& config) {
+  read_lfm2_layers(fields, config);
+  MlpConfig mlp;
+  mlp.size = read_size(fields);
+  for (LayerConfig& layer : config.layers) layer.mlp = mlp;
+}
+
+void read_lfm2_moe(Fields& fields, ModelConfig& config) {
+  read_lfm2_layers(fields, config);
+  ExpertsConfig experts = read_experts(fields, {.gating = 2, .kind = "sigmoids"});
+  experts.gate = load::ExpertGate::kSigmoid;
+  experts.normalized = fields.flag({"", "norm_topk_prob"}).value_or(true);
+  experts.picks_biased = fields.flag({"", "use_expert_bias"}).value_or(true);
+  constexpr Key kScale = {"", "routed_scaling_factor"};
+  const auto scale = fields.number(kScale, 0.0F, load::kLargestFactor);
+  if (scale && *scale != 1.0F) fields.reject(kScale, fmt::format("{}", *scale), "1");
+  const MlpConfig mlp = read_mlp(fields);
+  const auto layers = static_cast<std::uint32_t>(config.layers.size());
+  const std::uint32_t dense =
+      fields.count({"leading_dense_block_count", "num_dense_layers"}, 0, load::kMostLayers)
+          .value_or(fields.gguf() ? 0 : 2);
+  for (std::uint32_t i = 0; i < layers; ++i) {
+    if (i < dense) {
+      config.layers[i].mlp = mlp;
+    } else {
+      config.layers[i].mlp = experts;
+    }
+  }
+}
+
 }  // namespace
 
+constinit const Reader kLfm2Moe = {read_lfm2_moe, kLfm2Names, kLfm2GgufNames};
 constinit const Reader kLfm2 = {read_lfm2, kLfm2Names, kLfm2GgufNames};
 
 }  // namespace dovetail::families

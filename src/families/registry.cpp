@@ -28,6 +28,7 @@ constexpr Family kFamilies[] = {
     {"granitemoehybrid", "", "granitemoehybrid", "GraniteMoeHybridForCausalLM", kGraniteHybrid},
     {"granitemoeshared", "", "granitemoeshared", "GraniteMoeSharedForCausalLM", kGraniteMoe},
     {"lfm2", "lfm2", "lfm2", "Lfm2ForCausalLM", kLfm2},
+    {"lfm2_moe", "lfm2moe", "lfm2_moe", "Lfm2MoeForCausalLM", kLfm2Moe},
     {"llama", "llama", "llama", "LlamaForCausalLM", kLlama},
     {"ministral", "", "ministral", "MinistralForCausalLM", kMinistral},
     {"ministral3", "mistral3", "ministral3", "Ministral3ForCausalLM", kMinistral3},

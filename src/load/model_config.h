@@ -161,16 +161,21 @@ struct MlpConfig {
   bool operator==(const MlpConfig&) const = default;
 };
 
+// What a router's logits become: the shares of their softmax, or the sigmoid of each by itself.
+enum class ExpertGate : std::uint8_t { kSoftmax, kSigmoid };
+
 // A layer of experts in place of the dense feed-forward (https://arxiv.org/abs/1701.06538). A
 // token's router picks the `used` experts with the largest logits; the token gets the sum of their
-// outputs by their shares of the softmax of all logits. Tensors: ffn_gate_inp (the router, a row
-// for each expert), and for expert E ffn_gate.E, ffn_up.E, ffn_down.E; ffn_gate_shexp,
+// outputs by what the gate makes of the logits. Tensors: ffn_gate_inp (the router, a row for each
+// expert), and for expert E ffn_gate.E, ffn_up.E, ffn_down.E; exp_probs_b.bias; ffn_gate_shexp,
 // ffn_up_shexp, ffn_down_shexp, ffn_gate_inp_shexp.
 struct ExpertsConfig {
   std::uint32_t count = 0;  // of a layer
   std::uint32_t used = 0;   // by a token
   std::uint32_t size = 0;   // of one
-  bool normalized = false;  // weights of a token's experts are divided by their sum
+  ExpertGate gate = ExpertGate::kSoftmax;
+  bool picks_biased = false;  // by the gate's output plus exp_probs_b.bias, which counts no further
+  bool normalized = false;    // weights of a token's experts are divided by their sum
   Activation activation = Activation::kSilu;
   bool bias = false;              // of the router and of each product
   std::uint32_t shared_size = 0;  // of one more expert that all tokens have; 0: there is none

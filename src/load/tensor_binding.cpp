@@ -136,6 +136,7 @@ class Binder {
   void bind(const ExpertsConfig& experts, const std::string& prefix) {
     const std::size_t hidden = config_.hidden_size;
     product(prefix + "ffn_gate_inp", {experts.count, hidden}, experts.bias);
+    if (experts.picks_biased) vector(prefix + "exp_probs_b.bias", experts.count);
     const std::size_t size = experts.size;
     const std::string fused = prefix + "ffn_gate_up_exps";
     bind_experts(prefix + "ffn_gate", experts, {size, hidden}, {fused, 2 * size, 0});

@@ -273,6 +273,18 @@ inline const Converted kConverted[] = {
      false,
      true},
     {"granite-tiny", "granite", set_granite, {}, false, true},
+    {"lfm2-moe-tiny",
+     "lfm2moe",
+     [](GgufBuilder& b, const std::string& p) {
+       b.set_numbers<std::int32_t>(p + "attention.head_count_kv", GgufType::kInt32, {0, 2, 0});
+       b.set_u32(p + "shortconv.l_cache", 3);
+       b.set_u32(p + "leading_dense_block_count", 1);
+       b.set_u32(p + "expert_count", 4);
+       b.set_u32(p + "expert_used_count", 2);
+       b.set_u32(p + "expert_feed_forward_length", 24);
+       b.set_u32(p + "expert_gating_func", 2);
+     },
+     {{"output_norm", "token_embd_norm"}}},
     {"lfm2-tiny",
      "lfm2",
      [](GgufBuilder& b, const std::string& p) {

@@ -171,6 +171,8 @@ const BadFamily kBadFamilies[] = {
      "layer_types: 'sliding_attention'; valid: conv, full_attention"},
     {"Lfm2WithoutAttention", "lfm2-tiny", [](json& c) { c["full_attn_idxs"] = json::array(); },
      "layers with attention: none; valid: one at least"},
+    {"Lfm2ScaledExperts", "lfm2-moe-tiny", [](json& c) { c["routed_scaling_factor"] = 2; },
+     "routed_scaling_factor: 2; valid: 1"},
     {"Lfm2SizeHuge", "lfm2-tiny",
      [](json& c) {
        c["intermediate_size"] = 1U << 20U;

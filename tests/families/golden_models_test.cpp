@@ -98,6 +98,14 @@ std::string in_short(const NormConfig& norm) {
   return norm ? fmt::format("norm{}", norm.offset == 0.0F ? "" : "+1") : "";
 }
 
+std::string in_short(const ExpertsConfig& experts) {
+  std::string out =
+      fmt::format("|{} of {} experts of {}", experts.used, experts.count, experts.size);
+  if (experts.shared_size != 0) out += fmt::format(" and {}", experts.shared_size);
+  if (experts.gate == ExpertGate::kSigmoid) out += " by sigmoids";
+  return experts.picks_biased ? out + ", biased" : out;
+}
+
 std::string in_short(const ModelConfig& config, const LayerConfig& layer) {
   std::string out = in_short(layer.mixer_norms.before) + "|";
   if (const DeltaConfig* delta = layer.delta()) {
@@ -105,9 +113,10 @@ std::string in_short(const ModelConfig& config, const LayerConfig& layer) {
                              delta->value_heads, delta->value_dim);
   }
   if (const ShortConvConfig* convolution = layer.short_conv()) {
-    return out + fmt::format("convolution {} of {}|{}|{}|{}", convolution->channels,
+    return out + fmt::format("convolution {} of {}|{}|{}|{}{}", convolution->channels,
                              convolution->convolution, in_short(layer.mixer_norms.behind),
-                             in_short(layer.mlp_norms.before), in_short(layer.mlp_norms.behind));
+                             in_short(layer.mlp_norms.before), in_short(layer.mlp_norms.behind),
+                             layer.experts() != nullptr ? in_short(*layer.experts()) : "");
   }
   const AttentionConfig& attention = *layer.attention();
   if (attention.window != 0) out += fmt::format("window {} ", attention.window);
@@ -140,11 +149,7 @@ std::string in_short(const ModelConfig& config, const LayerConfig& layer) {
   if (layer.mixer_norms.scale != 1.0F) out += fmt::format(" x{}", layer.mixer_norms.scale);
   if (layer.parallel) out += "|beside";
   out += "|" + in_short(layer.mlp_norms.before) + "|" + in_short(layer.mlp_norms.behind);
-  if (const ExpertsConfig* experts = layer.experts()) {
-    out += fmt::format("|{} of {} experts of {}", experts->used, experts->count, experts->size);
-    if (experts->shared_size != 0) out += fmt::format(" and {}", experts->shared_size);
-  }
-  return out;
+  return layer.experts() != nullptr ? out + in_short(*layer.experts()) : out;
 }
 
 class ComposedModels : public testing::TestWithParam<Composed> {};
@@ -196,6 +201,10 @@ const Composed kComposed[] = {
       "norm|rope 10000 scale 0.2| x0.5|norm||2 of 4 experts of 24 and 40"}},
     {"granite-tiny",
      {"norm|rope 10000 scale 0.2| x0.5|norm|", "norm|rope 10000 scale 0.2| x0.5|norm|"}},
+    {"lfm2-moe-tiny",
+     {"norm|convolution 32 of 3||norm|",
+      "norm|rope 10000 head norm scale 0.3536||norm||2 of 4 experts of 24 by sigmoids, biased",
+      "norm|convolution 32 of 3||norm||2 of 4 experts of 24 by sigmoids, biased"}},
     {"lfm2-tiny",
      {"norm|convolution 32 of 3||norm|", "norm|rope 10000 head norm scale 0.3536||norm|",
       "norm|convolution 32 of 3||norm|"}},

@@ -119,11 +119,19 @@ test::RandomModelOptions hybrid_parts(bool experts) {
                      });
 }
 
-// Convolutions between gates in three of four layers: LFM2.
+// Convolutions between gates in three of four layers, experts by sigmoids in two: LFM2.
 test::RandomModelOptions convolution_parts() {
   return four_layers(DataType::kF16, [](ModelConfig& config, LayerConfig& layer, std::size_t i) {
-    if (i == 2) return;
-    layer.mixer = load::ShortConvConfig{config.hidden_size, i == 0 ? 3U : 4U};
+    if (i >= 2) {
+      load::ExpertsConfig experts;
+      experts.count = 5;
+      experts.used = 2;
+      experts.size = 64;
+      experts.gate = load::ExpertGate::kSigmoid;
+      experts.normalized = experts.picks_biased = true;
+      layer.mlp = experts;
+    }
+    if (i != 2) layer.mixer = load::ShortConvConfig{config.hidden_size, i == 0 ? 3U : 4U};
   });
 }
 

@@ -188,6 +188,7 @@ class ModelBuilder {
     const std::size_t hidden = config_.hidden_size;
     build_.matrix(name + "ffn_gate_inp.weight", plain_, config.count, hidden);
     bias(config.bias, name + "ffn_gate_inp", config.count);
+    bias(config.picks_biased, name + "exp_probs_b", config.count);
     for (std::uint32_t e = 0; e < config.count; ++e) {
       const auto of = [&](const char* stem) { return fmt::format("{}{}.{}", name, stem, e); };
       build_.matrix(of("ffn_gate") + ".weight", type_, config.size, hidden);

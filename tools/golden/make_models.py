@@ -597,8 +597,28 @@ CASES |= {
         "tie_embedding": True,
         "torch_dtype": "float16",
     },
+    "lfm2-moe-tiny": SMALL
+    | {
+        "architectures": ["Lfm2MoeForCausalLM"],
+        "model_type": "lfm2_moe",
+        "conv_L_cache": 3,
+        "conv_bias": False,
+        "layer_types": ["conv", "full_attention", "conv"],
+        "moe_intermediate_size": 24,
+        "norm_eps": 1e-5,
+        "norm_topk_prob": True,
+        "num_dense_layers": 1,
+        "num_experts": 4,
+        "num_experts_per_tok": 2,
+        "rope_theta": 10000.0,
+        "routed_scaling_factor": 1.0,
+        "tie_embedding": True,
+        "use_expert_bias": True,
+        "torch_dtype": "float16",
+    },
 }
 del CASES["lfm2-tiny"]["rms_norm_eps"]
+del CASES["lfm2-moe-tiny"]["rms_norm_eps"]
 del CASES["qwen3-5-moe-tiny"]["intermediate_size"]
 
 
@@ -628,13 +648,14 @@ def published_shapes(config):
         if config.model_type in ("gpt_oss", "qwen3_5_moe_text"):
             yield name, shape
             continue
+        numbered = mixtral or config.model_type == "lfm2_moe"
         if name.endswith("experts.gate_up_proj"):
             count, rows, columns = shape
-            parts = {"w1" if mixtral else "gate_proj": (rows // 2, columns)}
-            parts |= {"w3" if mixtral else "up_proj": (rows // 2, columns)}
+            parts = {"w1" if numbered else "gate_proj": (rows // 2, columns)}
+            parts |= {"w3" if numbered else "up_proj": (rows // 2, columns)}
         elif name.endswith("experts.down_proj"):
             count = shape[0]
-            parts = {"w2" if mixtral else "down_proj": shape[1:]}
+            parts = {"w2" if numbered else "down_proj": shape[1:]}
         else:
             yield name, shape
             continue
@@ -727,6 +748,10 @@ def router_margin(model, ids):
     if used == 0:
         return np.inf
     routers = model(torch.tensor([ids]), output_router_logits=True).router_logits
+    if model.config.model_type == "lfm2_moe":
+        layers = [layer.feed_forward for layer in model.model.layers]
+        biases = [layer.expert_bias for layer in layers if hasattr(layer, "expert_bias")]
+        routers = [logits.sigmoid() + bias for logits, bias in zip(routers, biases, strict=True)]
     ranked = [np.sort(logits.numpy())[:, ::-1] for logits in routers]
     return min(float((layer[:, used - 1] - layer[:, used]).min()) for layer in ranked)
 

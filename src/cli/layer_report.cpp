@@ -20,6 +20,8 @@ std::string_view scaling_name(load::RopeScaling scaling) {
       return "llama3";
     case load::RopeScaling::kYarn:
       return "yarn";
+    case load::RopeScaling::kLongRope:
+      return "longrope";
   }
   return "unknown";
 }
@@ -43,6 +45,9 @@ std::string_view activation_name(load::Activation activation, bool gated) {
 std::string rope_text(const load::RopeConfig& rope) {
   std::string text = fmt::format("rope theta {}", rope.theta);
   if (rope.dims != 0) text += fmt::format(" of {} elements", rope.dims);
+  if (rope.scaling == load::RopeScaling::kLongRope) {
+    return text + fmt::format(", longrope beyond {} positions", rope.original_context);
+  }
   if (!rope.frequency_divisors.empty()) return text + ", divisors of its frequencies in the file";
   if (rope.scaling == load::RopeScaling::kNone) return text;
   return text + fmt::format(", {} scaling by {}", scaling_name(rope.scaling), rope.factor);
@@ -103,15 +108,20 @@ LayerKind describe(const load::LayerConfig& layer, const load::ModelConfig& conf
   if (const load::AttentionConfig* attention = layer.attention()) {
     kind.text = attention_text(*attention, config);
     kind.json = attention_json(*attention, config);
+  } else if (const load::DeltaConfig* delta = layer.delta()) {
+    kind.text = delta_text(*delta);
   } else {
-    kind.text = delta_text(std::get<load::DeltaConfig>(layer.mixer));
+    const load::ShortConvConfig& convolution = *layer.short_conv();
+    kind.text = fmt::format("gated convolution: {} channels, {} positions", convolution.channels,
+                            convolution.convolution);
   }
+  kind.text += layer.parallel ? "; beside it " : "; ";
   if (const load::MlpConfig* mlp = layer.dense()) {
-    kind.text += fmt::format("; {} of {}", activation_name(mlp->activation, mlp->gated), mlp->size);
+    kind.text += fmt::format("{} of {}", activation_name(mlp->activation, mlp->gated), mlp->size);
     kind.json["intermediate_size"] = mlp->size;
   } else {
     const load::ExpertsConfig& experts = *layer.experts();
-    kind.text += "; " + experts_text(experts);
+    kind.text += experts_text(experts);
     kind.json["intermediate_size"] = experts.size;
     kind.json["experts"] = experts.count;
     kind.json["experts_used"] = experts.used;

@@ -284,6 +284,7 @@ Result<ResolvedOptions> resolve(EngineOptions options, const load::ModelSource& 
     options.threads = static_cast<std::uint32_t>(cores::Topology::of_machine().lanes());
 
   ResolvedOptions resolved;
+  resolved.context = options.max_context;
   const Result<const kernels::Kernels*> kernels = choose_kernels(options.kernels);
   if (!kernels) return fail(kernels.error());
   resolved.kernels = *kernels;

@@ -22,6 +22,9 @@ struct ResolvedOptions {
   EngineOptions options;
   const kernels::Kernels* kernels = nullptr;
   model::CacheShape cache_shape;
+  // What the model is run for (model::Decoder): the max_context that was asked for, or 0. How much
+  // of it the memory holds leaves no trace in the bits.
+  std::uint32_t context = 0;
 };
 
 // kInvalid names the option, its value and what would be valid for this model and machine.

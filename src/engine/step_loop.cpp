@@ -101,9 +101,9 @@ Result<std::unique_ptr<StepLoop>> StepLoop::create(std::shared_ptr<const load::M
     const Status packed = model::pack_weights(
         weights, kernels, {threads, resolved->options.pack_weights, resolved->options.on_pack});
     if (!packed) return fail(packed.error());
-    return std::unique_ptr<StepLoop>(new StepLoop(std::move(resolved->options), std::move(weights),
-                                                  std::move(tokenizer), kernels, *std::move(cache),
-                                                  std::move(hooks)));
+    return std::unique_ptr<StepLoop>(new StepLoop(std::move(resolved->options), resolved->context,
+                                                  std::move(weights), std::move(tokenizer), kernels,
+                                                  *std::move(cache), std::move(hooks)));
   } catch (const std::system_error& error) {
     return fail(ErrorKind::kExhausted, "threads: the system does not start {}: {}", threads,
                 error.what());
@@ -113,7 +113,7 @@ Result<std::unique_ptr<StepLoop>> StepLoop::create(std::shared_ptr<const load::M
   }
 }
 
-StepLoop::StepLoop(EngineOptions options, model::ModelWeights weights,
+StepLoop::StepLoop(EngineOptions options, std::uint32_t context, model::ModelWeights weights,
                    std::optional<text::Tokenizer> tokenizer, const kernels::Kernels& kernels,
                    model::Cache cache, StepHooks hooks)
     : options_(std::move(options)),
@@ -123,7 +123,7 @@ StepLoop::StepLoop(EngineOptions options, model::ModelWeights weights,
       pins_(pinning(options_), binding(options_)),
       executor_(cores::Topology::of_machine(options_.threads),
                 executor_options(source_->config, options_, pins_, step_)),
-      model_(std::move(weights), kernels, executor_),
+      model_(std::move(weights), kernels, executor_, context),
       cache_(std::move(cache)),
       log_(options_.trace_events > 0 ? std::make_optional<observe::EventLog>(options_.trace_events)
                                      : std::nullopt),

@@ -125,7 +125,7 @@ class StepLoop {
     double forward_seconds = 0;
   };
 
-  StepLoop(EngineOptions options, model::ModelWeights weights,
+  StepLoop(EngineOptions options, std::uint32_t context, model::ModelWeights weights,
            std::optional<text::Tokenizer> tokenizer, const kernels::Kernels& kernels,
            model::Cache cache, StepHooks hooks);
 

@@ -94,13 +94,17 @@ std::uint32_t read_sizes(Fields& fields, ModelConfig& config, bool usually_tied)
   return layers;
 }
 
-AttentionConfig read_heads(Fields& fields, const ModelConfig& config, std::uint32_t head_dim) {
+AttentionConfig read_heads(Fields& fields, const ModelConfig& config, std::uint32_t head_dim,
+                           std::uint32_t kv_heads) {
   constexpr Key kHeads = {"attention.head_count", "num_attention_heads"};
   AttentionConfig out;
   out.heads = fields.required_uniform(kHeads, 1, load::kMostHeads);
-  out.kv_heads =
-      fields.uniform({"attention.head_count_kv", "num_key_value_heads"}, 1, load::kMostHeads)
-          .value_or(out.heads);
+  out.kv_heads = kv_heads;
+  if (kv_heads == 0) {
+    out.kv_heads =
+        fields.uniform({"attention.head_count_kv", "num_key_value_heads"}, 1, load::kMostHeads)
+            .value_or(out.heads);
+  }
   const auto given = fields.count({"attention.key_length", "head_dim"}, 1, load::kLargestHeadDim);
   if (given) {
     out.head_dim = *given;

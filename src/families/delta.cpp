@@ -10,9 +10,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::uint32_t kMostDim = 1024;       // of a head
-constexpr std::uint32_t kMostConvolution = 8;  // positions
-constexpr std::uint32_t kUsualInterval = 4;    // of layers with attention
+constexpr std::uint32_t kMostDim = 1024;     // of a head
+constexpr std::uint32_t kUsualInterval = 4;  // of layers with attention
 
 std::uint32_t divided(Fields& fields, Key key, std::uint32_t value, std::uint32_t by,
                       std::string_view what) {
@@ -42,8 +41,8 @@ load::DeltaConfig read_delta(Fields& fields, float epsilon) {
     out.value_dim = fields.required_count({"", "linear_value_head_dim"}, 1, kMostDim);
   }
   divided(fields, kValueHeads, out.value_heads, out.key_heads, "heads of keys");
-  out.convolution =
-      fields.required_count({"ssm.conv_kernel", "linear_conv_kernel_dim"}, 2, kMostConvolution);
+  out.convolution = fields.required_count({"ssm.conv_kernel", "linear_conv_kernel_dim"}, 2,
+                                          load::kMostConvolution);
   out.log_rates = !fields.gguf();
   return out;
 }

@@ -34,6 +34,8 @@ struct Reader {
 // One for each family; most have a file of this folder.
 extern const Reader kBert;
 extern const Reader kBertRanker;
+extern const Reader kCohere;
+extern const Reader kCohere2;
 extern const Reader kExaone4;
 extern const Reader kGemma2;
 extern const Reader kGemma3;
@@ -41,6 +43,10 @@ extern const Reader kGemmaEmbedding;
 extern const Reader kGlm4;
 extern const Reader kGptOss;
 extern const Reader kGranite;
+extern const Reader kGraniteHybrid;
+extern const Reader kGraniteMoe;
+extern const Reader kLfm2;
+extern const Reader kLfm2Moe;
 extern const Reader kLlama;
 extern const Reader kMinistral;
 extern const Reader kMinistral3;

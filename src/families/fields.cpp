@@ -123,6 +123,17 @@ const nlohmann::json* Fields::member(std::string_view hf) {
   return json_->find(spelled(hf));
 }
 
+std::vector<std::uint32_t> Fields::counts(Key key, std::size_t layers, std::uint32_t high) {
+  const std::string field = name(key);
+  if (!gguf() || field.empty()) return {};
+  std::vector<std::uint32_t> out = gguf_->counts(field, layers, high);
+  if (!out.empty() && out.size() < layers) {
+    reject(key, fmt::format("{} values", out.size()),
+           fmt::format("one for each of {} layers", layers), ErrorKind::kInvalid);
+  }
+  return out;
+}
+
 std::vector<bool> Fields::flags(Key key, std::size_t layers) {
   std::vector<bool> out;
   const std::string field = name(key);

@@ -56,6 +56,8 @@ class Fields {
   std::optional<std::string> text(Key key);
   // A member of config.json as it is; nullptr in a GGUF file, and where absent or null.
   const nlohmann::json* member(std::string_view hf);
+  // A number up to `high` for each layer, from an array of a GGUF file; empty where absent.
+  std::vector<std::uint32_t> counts(Key key, std::size_t layers, std::uint32_t high);
   // A truth for each layer; empty where absent. In a GGUF file an array of bools or whole numbers.
   std::vector<bool> flags(Key key, std::size_t layers);
 

@@ -20,7 +20,7 @@ constexpr Rename kGptOssNames[] = {
     {"model.layers.*.mlp.router", "blk.*.ffn_gate_inp"},
     {"model.layers.*.mlp.experts.gate_up_proj", "blk.*.ffn_gate_up_pairs.weight"},
     {"model.layers.*.mlp.experts.gate_up_proj_bias", "blk.*.ffn_gate_up_pairs.bias"},
-    {"model.layers.*.mlp.experts.down_proj", "blk.*.ffn_down_exps.weight"},
+    {"model.layers.*.mlp.experts.down_proj", "blk.*.ffn_down_of_folder.weight"},
     {"model.layers.*.mlp.experts.down_proj_bias", "blk.*.ffn_down_exps.bias"},
 };
 
@@ -55,6 +55,26 @@ void read_gpt_oss(Fields& fields, ModelConfig& config) {
   }
 }
 
+constexpr std::string_view kPairs = "ffn_gate_up_pairs";
+constexpr std::string_view kDown = "ffn_down_of_folder";
+
+// Experts that are not quantised are stored a column after another: [experts, columns, rows]. The
+// same matrices, [experts, rows, columns].
+load::StoredTensor turned(const load::StoredTensor& tensor) {
+  load::StoredTensor out = tensor;
+  std::swap(out.shape[1], out.shape[2]);
+  load::StoredParts parts;
+  parts.type = *tensor.type;
+  parts.rows = out.shape[0] * out.shape[1];
+  parts.columns = out.shape[2];
+  parts.codes = load::StoredParts::Codes::kColumns;
+  parts.bytes = tensor.data;
+  parts.column_rows = out.shape[1];
+  out.parts = std::make_shared<const load::StoredParts>(parts);
+  out.data = {};
+  return out;
+}
+
 // Every other row: of gates the even ones, of ups the odd ones.
 load::StoredTensor half_of(const load::StoredTensor& pairs, std::size_t first) {
   load::StoredTensor out = pairs;
@@ -83,37 +103,44 @@ load::StoredTensor half_of_bias(const load::StoredTensor& pairs, std::size_t fir
 
 // Folders store gate and up of an expert row by row in turn.
 Status split_pairs(load::StoredTensors& tensors, Owned& owned) {
-  std::vector<std::pair<std::string, load::StoredTensor>> halves;
+  std::vector<std::pair<std::string, load::StoredTensor>> made;
   for (const auto& [name, tensor] : tensors) {
-    const std::size_t found = name.find("ffn_gate_up_pairs");
-    if (found == std::string::npos || !name.starts_with("blk.")) continue;
+    const bool pairs = name.find(kPairs) != std::string::npos;
+    if (!name.starts_with("blk.") || (!pairs && name.find(kDown) == std::string::npos)) continue;
     const bool bias = name.ends_with(".bias");
-    const auto reject = [&pairs = tensor](const std::string& value, std::string_view valid) {
-      return fail(ErrorKind::kUnsupported, "{}: tensor {}: {}; valid: {}", pairs.file,
-                  load::quote(pairs.stored_name), value, valid);
+    const auto reject = [&of = tensor](const std::string& value, std::string_view valid) {
+      return fail(ErrorKind::kUnsupported, "{}: tensor {}: {}; valid: {}", of.file,
+                  load::quote(of.stored_name), value, valid);
     };
-    if (tensor.shape.size() != (bias ? 2 : 3) || tensor.shape[1] % 2 != 0) {
+    const std::string type = fmt::format("type {}", load::quote(tensor.stored_type));
+    if (!tensor.parts && (!tensor.type || !kernels::is_plain(*tensor.type))) {
+      return reject(type, bias ? "F32, F16 or BF16" : "MXFP4, F32, F16 or BF16");
+    }
+    if (tensor.shape.size() != (bias ? 2 : 3)) {
       return reject("shape " + load::shape_text(tensor.shape),
-                    bias ? "[experts, 2 x size]" : "[experts, 2 x size, hidden size]");
+                    bias ? "[experts, 2 x size]" : "three dimensions, of which experts are one");
     }
-    if (!bias && !tensor.parts) {
-      return reject(fmt::format("type {}", load::quote(tensor.stored_type)), "MXFP4");
+    const load::StoredTensor whole = bias || tensor.parts ? tensor : turned(tensor);
+    const std::string layer = name.substr(0, name.find("ffn_"));
+    if (!pairs) {
+      made.emplace_back(layer + "ffn_down_exps.weight", whole);
+      continue;
     }
-    if (bias && (!tensor.type || !kernels::is_plain(*tensor.type))) {
-      return reject(fmt::format("type {}", load::quote(tensor.stored_type)), "F32, F16 or BF16");
+    if (whole.shape[1] % 2 != 0) {
+      return reject("shape " + load::shape_text(tensor.shape), "as many gates as ups");
     }
-    const std::string layer = name.substr(0, found);
     const std::string ending = bias ? "_exps.bias" : "_exps.weight";
     for (const auto& [stem, first] : {std::pair{"ffn_gate", 0U}, std::pair{"ffn_up", 1U}}) {
-      halves.emplace_back(layer + stem + ending,
-                          bias ? half_of_bias(tensor, first, owned) : half_of(tensor, first));
+      made.emplace_back(layer + stem + ending,
+                        bias ? half_of_bias(whole, first, owned) : half_of(whole, first));
     }
   }
   std::erase_if(tensors, [](const auto& entry) {
-    return entry.first.starts_with("blk.") &&
-           entry.first.find("ffn_gate_up_pairs") != std::string::npos;
+    const std::string& name = entry.first;
+    return name.starts_with("blk.") &&
+           (name.find(kPairs) != std::string::npos || name.find(kDown) != std::string::npos);
   });
-  for (auto& [name, tensor] : halves) tensors.emplace(name, std::move(tensor));
+  for (auto& [name, tensor] : made) tensors.emplace(name, std::move(tensor));
   return {};
 }
 

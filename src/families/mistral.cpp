@@ -27,16 +27,8 @@ void read_ministral(Fields& fields, ModelConfig& config) {
   const NormConfig norm = read_rms_norm(fields, 1e-6F);
   config.output_norm = norm;
   const MlpConfig mlp = read_mlp(fields);
-  const std::uint32_t window = read_window(fields).value_or(0);
-  // A list of kinds, or else all alike.
-  const bool listed = fields.member("layer_types") != nullptr;
-  const std::vector<bool> slides = read_sliding_layers(fields, layers, 0);
-  for (std::uint32_t i = 0; i < layers; ++i) {
-    if (listed && slides[i] && window == 0) {
-      fields.reject({"", "sliding_window"}, "missing", "a number of positions for sliding layers",
-                    ErrorKind::kInvalid);
-    }
-    attention.window = slides[i] || !listed ? window : 0;
+  for (const std::uint32_t window : read_windows(fields, layers, true, 0)) {
+    attention.window = window;
     config.layers.push_back(plain_layer(norm, attention, mlp));
   }
 }

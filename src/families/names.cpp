@@ -28,6 +28,8 @@ constexpr Rename kCommonRenames[] = {
     {"model.layers.*.mlp.experts.*.up_proj", "blk.*.ffn_up.*"},
     {"model.layers.*.mlp.experts.*.down_proj", "blk.*.ffn_down.*"},
     {"modules.*.linear", "dense.*"},
+    {"model.layers.*.mlp.experts.gate_up_proj", "blk.*.ffn_gate_up_exps.weight"},
+    {"model.layers.*.mlp.experts.down_proj", "blk.*.ffn_down_exps.weight"},
 };
 
 // One spelling for each number, so that no two tensors get one name.

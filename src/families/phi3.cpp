@@ -1,11 +1,10 @@
 // Phi-3, Phi-4 and Phi-4-mini: Llama whose queries, keys and values are one tensor, and so are gate
-// and up; the smaller ones turn a part of each head.
+// and up; the smaller ones turn a part of each head, and those of long contexts have LongRoPE.
 
 #include "families/common.h"
 #include "families/families.h"
 #include "families/rope.h"
 #include "families/windows.h"
-#include "load/quote.h"
 
 namespace dovetail::families {
 namespace {
@@ -23,12 +22,6 @@ void read_phi3(Fields& fields, ModelConfig& config) {
   attention.window = read_uniform_window(fields, layers, true);
   config.ropes = {
       read_rope(fields, {.head_dim = attention.head_dim, .may_be_partial = true}, config)};
-  // GGUF files have no type for it.
-  if (const load::StoredTensor* factors = fields.tensor("rope_factors_long.weight")) {
-    fields.take_failure(fail(ErrorKind::kUnsupported,
-                             "{}: tensor {}: longrope; valid: no such tensor", factors->file,
-                             load::quote(factors->stored_name)));
-  }
   config.layers.assign(layers, plain_layer(norm, attention, read_mlp(fields)));
 }
 

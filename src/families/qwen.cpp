@@ -8,21 +8,12 @@
 
 namespace dovetail::families {
 
-std::uint32_t read_qwen_window(Fields& fields, std::uint32_t layers) {
-  bool slides = uses_sliding_window(fields);
-  if (!slides || fields.member("layer_types") != nullptr) {
-    return read_uniform_window(fields, layers, slides);
-  }
-  // Layers before max_window_layers see everything.
+std::vector<std::uint32_t> read_qwen_windows(Fields& fields, std::uint32_t layers) {
+  const bool on = fields.gguf() || uses_sliding_window(fields);
   constexpr Key kFull = {"", "max_window_layers"};
-  const std::uint32_t full = fields.count(kFull, 0, load::kLargestContext).value_or(28);
-  if (full >= layers) {
-    slides = false;
-  } else if (full != 0) {
-    fields.reject(kFull, fmt::format("{}", full),
-                  fmt::format("0 or at least the {} layers, so that all layers are alike", layers));
-  }
-  return read_uniform_window(fields, layers, slides);
+  const std::uint32_t full =
+      fields.count(kFull, 0, load::kLargestContext).value_or(fields.gguf() ? 0 : 28);
+  return read_windows(fields, layers, on, full);
 }
 
 void refuse_dense_layers(Fields& fields) {

@@ -4,7 +4,6 @@
 #include "families/families.h"
 #include "families/qwen.h"
 #include "families/rope.h"
-#include "families/windows.h"
 
 namespace dovetail::families {
 namespace {
@@ -13,11 +12,14 @@ void read_qwen2(Fields& fields, ModelConfig& config) {
   const std::uint32_t layers = read_sizes(fields, config);
   AttentionConfig attention = read_heads(fields, config);
   attention.bias = true;
-  attention.window = read_qwen_window(fields, layers);
   config.ropes = {read_rope(fields, {.head_dim = attention.head_dim}, config)};
   const NormConfig norm = read_rms_norm(fields, 1e-6F);
   config.output_norm = norm;
-  config.layers.assign(layers, plain_layer(norm, attention, read_mlp(fields)));
+  const MlpConfig mlp = read_mlp(fields);
+  for (const std::uint32_t window : read_qwen_windows(fields, layers)) {
+    attention.window = window;
+    config.layers.push_back(plain_layer(norm, attention, mlp));
+  }
 }
 
 }  // namespace

@@ -10,7 +10,6 @@
 #include "families/qwen.h"
 #include "families/ranker.h"
 #include "families/rope.h"
-#include "families/windows.h"
 
 namespace dovetail::families {
 namespace {
@@ -36,10 +35,13 @@ void read_qwen3(Fields& fields, ModelConfig& config) {
   attention.bias = fields.gguf() && fields.has_tensor("blk.0.attn_q.bias");
   attention.query_key_norm = load::QueryKeyNorm::kHead;
   attention.norm = norm;
-  attention.window = read_qwen_window(fields, layers);
   config.ropes = {read_rope(fields, {.head_dim = attention.head_dim}, config)};
   config.output_norm = norm;
-  config.layers.assign(layers, plain_layer(norm, attention, read_mlp(fields)));
+  const MlpConfig mlp = read_mlp(fields);
+  for (const std::uint32_t window : read_qwen_windows(fields, layers)) {
+    attention.window = window;
+    config.layers.push_back(plain_layer(norm, attention, mlp));
+  }
   if (fields.gguf()) read_yes_and_no(fields, config);
 }
 

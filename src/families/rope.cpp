@@ -71,7 +71,56 @@ void read_yarn_of_gguf(Fields& fields, std::optional<float> factor, Key factor_k
   make_context_longer(rope, config);
 }
 
-void read_scaling_of_gguf(Fields& fields, ModelConfig& config, RopeConfig& rope) {
+constexpr const char* kLongFactors = "rope_factors_long.weight";
+constexpr const char* kShortFactors = "rope_factors_short.weight";
+
+// Divisors of `turning`/2 frequencies that lie in a tensor.
+void read_divisors(Fields& fields, const load::StoredTensor& tensor, std::uint32_t turning,
+                   std::vector<float>& divisors) {
+  const std::size_t wanted = turning / 2;
+  const auto where = [&] {
+    return fmt::format("{}: tensor {}", tensor.file, quote(tensor.stored_name));
+  };
+  if (tensor.type != kernels::DataType::kF32 ||
+      tensor.shape != std::vector<std::uint64_t>{wanted}) {
+    fields.take_failure(fail(ErrorKind::kInvalid, "{}: type {}, shape {}; valid: F32, [{}]",
+                             where(), tensor.stored_type, load::shape_text(tensor.shape), wanted));
+    return;
+  }
+  divisors.resize(wanted);
+  std::memcpy(divisors.data(), tensor.data.data(), wanted * sizeof(float));
+  for (const float divisor : divisors) {
+    if (std::isfinite(divisor) && divisor > 0.0F) continue;
+    fields.take_failure(fail(ErrorKind::kInvalid, "{}: a divisor of {}; valid: finite and above 0",
+                             where(), divisor));
+    return;
+  }
+}
+
+// The factors are tensors, which tell that there is such a scaling: converters write no type.
+void read_longrope_of_gguf(Fields& fields, std::uint32_t turning, const ModelConfig& config,
+                           RopeConfig& rope) {
+  rope.scaling = RopeScaling::kLongRope;
+  rope.original_context =
+      fields.count({"rope.scaling.original_context_length", ""}, 1, kLargestContext)
+          .value_or(config.max_context);
+  rope.attention_factor =
+      fields.number({"rope.scaling.attn_factor", ""}, 0.001F, kLargestFactor).value_or(1.0F);
+  for (const auto& [name, divisors] : {std::pair{kLongFactors, &rope.long_divisors},
+                                       std::pair{kShortFactors, &rope.frequency_divisors}}) {
+    const load::StoredTensor* tensor = fields.tensor(name);
+    if (tensor == nullptr) {
+      fields.take_failure(fail(ErrorKind::kInvalid,
+                               "{}: tensor '{}': missing; valid: both kinds of LongRoPE's factors",
+                               fields.file(), name));
+      return;
+    }
+    read_divisors(fields, *tensor, turning, *divisors);
+  }
+}
+
+void read_scaling_of_gguf(Fields& fields, std::uint32_t turning, ModelConfig& config,
+                          RopeConfig& rope) {
   constexpr Key kType = {"rope.scaling.type", ""};
   const auto type = fields.text(kType);
   const Key factor_key = fields.has({"rope.scaling.factor", ""}) ? Key{"rope.scaling.factor", ""}
@@ -82,6 +131,13 @@ void read_scaling_of_gguf(Fields& fields, ModelConfig& config, RopeConfig& rope)
   if (factor && *factor < 1.0F) {
     fields.reject(factor_key, fmt::format("{}", *factor), "0, or at least 1");
   }
+  if (type == "longrope" || fields.has_tensor(kLongFactors) || fields.has_tensor(kShortFactors)) {
+    if (type && type != "longrope" && type != "none") {
+      fields.reject(kType, quote(*type), "'longrope' beside LongRoPE's factors");
+    }
+    read_longrope_of_gguf(fields, turning, config, rope);
+    return;
+  }
   if (type == "yarn") {
     read_yarn_of_gguf(fields, factor, factor_key, config, rope);
     return;
@@ -90,7 +146,7 @@ void read_scaling_of_gguf(Fields& fields, ModelConfig& config, RopeConfig& rope)
        {Key{"rope.scaling.attn_factor", ""}, Key{"rope.scaling.yarn_attn_factor", ""}}) {
     const auto attention = fields.number(key, 0.0F, kLargestFactor);
     if (attention && *attention != 1.0F) {
-      fields.reject(key, fmt::format("{}", *attention), "1 unless the type is yarn");
+      fields.reject(key, fmt::format("{}", *attention), "1 unless the type is yarn or longrope");
     }
   }
   if (type == "linear" || (!type && factor)) {
@@ -98,33 +154,7 @@ void read_scaling_of_gguf(Fields& fields, ModelConfig& config, RopeConfig& rope)
     rope.scaling = RopeScaling::kLinear;
     rope.factor = *factor;
   } else if (type && *type != "none") {
-    fields.reject(kType, quote(*type), "none, linear, yarn");
-  }
-}
-
-// rope_freqs.weight: how converters write llama3's scaling.
-void read_frequency_divisors(Fields& fields, std::uint32_t turning, RopeConfig& rope) {
-  const load::StoredTensor* tensor = fields.tensor("rope_freqs.weight");
-  if (tensor == nullptr) return;
-  const std::size_t wanted = turning / 2;
-  const auto where = [&] {
-    return fmt::format("{}: tensor {}", tensor->file, quote(tensor->stored_name));
-  };
-  if (tensor->type != kernels::DataType::kF32 ||
-      tensor->shape != std::vector<std::uint64_t>{wanted}) {
-    fields.take_failure(fail(ErrorKind::kInvalid, "{}: type {}, shape {}; valid: F32, [{}]",
-                             where(), tensor->stored_type, load::shape_text(tensor->shape),
-                             wanted));
-    return;
-  }
-  std::vector<float>& divisors = rope.frequency_divisors;
-  divisors.resize(wanted);
-  std::memcpy(divisors.data(), tensor->data.data(), wanted * sizeof(float));
-  for (const float divisor : divisors) {
-    if (std::isfinite(divisor) && divisor > 0.0F) continue;
-    fields.take_failure(fail(ErrorKind::kInvalid, "{}: a divisor of {}; valid: finite and above 0",
-                             where(), divisor));
-    return;
+    fields.reject(kType, quote(*type), "none, linear, yarn, longrope");
   }
 }
 
@@ -143,8 +173,11 @@ RopeConfig read_rope_of_gguf(Fields& fields, const RopeRules& rules, ModelConfig
     rope.dims = turning = *dims;
   }
   if (!rules.scaled) return rope;
-  read_scaling_of_gguf(fields, config, rope);
-  read_frequency_divisors(fields, turning, rope);
+  read_scaling_of_gguf(fields, turning, config, rope);
+  // How converters write llama3's scaling.
+  if (const load::StoredTensor* tensor = fields.tensor("rope_freqs.weight")) {
+    read_divisors(fields, *tensor, turning, rope.frequency_divisors);
+  }
   return rope;
 }
 
@@ -204,6 +237,47 @@ void read_llama3(JsonFields& fields, std::optional<std::uint32_t> original, Rope
   rope.original_context = original.value_or(1);
 }
 
+void read_factors(JsonFields& fields, std::string_view key, std::size_t wanted,
+                  std::vector<float>& factors) {
+  const json* list = fields.find(key);
+  const std::string valid = fmt::format("a list of {} numbers above 0", wanted);
+  if (list == nullptr || !list->is_array() || list->size() != wanted) {
+    fields.reject(key, list == nullptr ? "missing" : load::text_of(*list), valid);
+    return;
+  }
+  for (const json& factor : *list) {
+    const float value = factor.is_number() ? factor.get<float>() : 0.0F;
+    if (!(value > 0.0F) || !std::isfinite(value)) {
+      fields.reject(key, load::text_of(factor), valid);
+      return;
+    }
+    factors.push_back(value);
+  }
+}
+
+void read_longrope(JsonFields& fields, const ModelConfig& config, const RopeRules& rules,
+                   std::optional<std::uint32_t> original, RopeConfig& rope) {
+  rope.scaling = RopeScaling::kLongRope;
+  if (!original) {
+    fields.reject("original_max_position_embeddings", "missing",
+                  fmt::format("an integer from 1 to {}", kLargestContext));
+  }
+  rope.original_context = original.value_or(1);
+  const std::size_t pairs = (rope.dims == 0 ? rules.head_dim : rope.dims) / 2;
+  read_factors(fields, "short_factor", pairs, rope.frequency_divisors);
+  read_factors(fields, "long_factor", pairs, rope.long_divisors);
+  const float factor = fields.optional_float("factor", 0.001F, kLargestFactor)
+                           .value_or(static_cast<float>(config.max_context) /
+                                     static_cast<float>(rope.original_context));
+  const auto attention = fields.optional_float("attention_factor", 0.001F, kLargestFactor);
+  if (attention) {
+    rope.attention_factor = *attention;
+  } else if (factor > 1.0F && rope.original_context > 1) {
+    rope.attention_factor = static_cast<float>(
+        std::sqrt(1.0 + kernels::log(factor) / kernels::log(rope.original_context)));
+  }
+}
+
 void read_partial(JsonFields& fields, const RopeRules& rules, std::optional<float> given,
                   RopeConfig& rope) {
   const float part = given.value_or(rules.partial);
@@ -217,6 +291,8 @@ void read_partial(JsonFields& fields, const RopeRules& rules, std::optional<floa
   fields.reject("partial_rotary_factor", fmt::format("{}", part),
                 fmt::format("an even number of the {} elements of a head", rules.head_dim));
 }
+
+constexpr std::string_view kTypes = "default, linear, llama3, yarn, longrope";
 
 // What rope_parameters, or rope_scaling as older files call it, says.
 void read_object(Fields& fields, const json& object, const std::string& path,
@@ -235,9 +311,9 @@ void read_object(Fields& fields, const json& object, const std::string& path,
     rope.dims = 0;
     read_partial(inner, rules, part, rope);
   }
-  auto original = inner.optional_count("original_max_position_embeddings", 1, kLargestContext);
+  auto original = fields.count({"", "original_max_position_embeddings"}, 1, kLargestContext);
   if (!original) {
-    original = fields.count({"", "original_max_position_embeddings"}, 1, kLargestContext);
+    original = inner.optional_count("original_max_position_embeddings", 1, kLargestContext);
   }
   const bool nested = std::any_of(object.begin(), object.end(),
                                   [](const json& value) { return value.is_object(); });
@@ -247,7 +323,7 @@ void read_object(Fields& fields, const json& object, const std::string& path,
   } else if (!type) {
     // The new spelling leaves the type out where nothing is scaled.
     if (!new_name || inner.has("factor")) {
-      inner.reject("rope_type", "missing", "default, linear, llama3, yarn");
+      inner.reject("rope_type", "missing", kTypes);
     }
   } else if (!rules.scaled && *type != "default") {
     inner.reject("rope_type", quote(*type), "'default' for these layers", ErrorKind::kUnsupported);
@@ -256,10 +332,15 @@ void read_object(Fields& fields, const json& object, const std::string& path,
     rope.factor = required_float(inner, "factor", 1.0F, kLargestFactor);
   } else if (*type == "llama3") {
     read_llama3(inner, original, rope);
+  } else if (*type == "yarn" && inner.has("long_factor")) {
+    inner.reject(new_spelling ? "rope_type" : "type", quote(*type), "'longrope' beside long_factor",
+                 ErrorKind::kUnsupported);
   } else if (*type == "yarn") {
     read_yarn(inner, config, original, rope);
+  } else if (*type == "longrope" || *type == "su") {
+    read_longrope(inner, config, rules, original, rope);
   } else if (*type != "default") {
-    inner.reject(new_spelling ? "rope_type" : "type", quote(*type), "default, linear, llama3, yarn",
+    inner.reject(new_spelling ? "rope_type" : "type", quote(*type), kTypes,
                  ErrorKind::kUnsupported);
   }
   fields.take_failure(inner.status());

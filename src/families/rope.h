@@ -23,7 +23,8 @@ struct RopeRules {
   bool scaled = true;  // whether rope scaling is for these layers
 };
 
-// YaRN makes `config.max_context` longer.
+// YaRN makes `config.max_context` longer. LongRoPE's factors are for contexts up to and beyond
+// original_context.
 load::RopeConfig read_rope(Fields& fields, const RopeRules& rules, load::ModelConfig& config);
 
 }  // namespace dovetail::families

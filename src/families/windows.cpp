@@ -12,6 +12,7 @@ using nlohmann::json;
 
 constexpr Key kWindow = {"attention.sliding_window", "sliding_window"};
 constexpr Key kLayerTypes = {"", "layer_types"};
+constexpr Key kPattern = {"attention.sliding_window_pattern", "sliding_window_pattern"};
 
 // For each layer whether it slides; nothing where the file has no layer_types.
 std::optional<std::vector<bool>> read_layer_types(Fields& fields, std::uint32_t layers,
@@ -32,6 +33,13 @@ std::optional<std::vector<bool>> read_layer_types(Fields& fields, std::uint32_t 
     out.push_back(type == "sliding_attention");
   }
   return out;
+}
+
+// Where layer_types lists layers that slide, but there is no window that is switched on.
+void refuse_sliding(Fields& fields, bool has_window) {
+  fields.reject(kWindow, has_window ? "switched off by use_sliding_window" : "missing",
+                "a number of positions, since layer_types asks for sliding_attention",
+                ErrorKind::kInvalid);
 }
 
 }  // namespace
@@ -55,14 +63,33 @@ std::uint32_t read_uniform_window(Fields& fields, std::uint32_t layers, bool sli
         return 0;
       }
     }
-    if (types->front() && !slides) {
-      fields.reject(kWindow, window ? "switched off by use_sliding_window" : "missing",
-                    "a number of positions, since layer_types asks for sliding_attention",
-                    ErrorKind::kInvalid);
-    }
+    if (types->front() && !slides) refuse_sliding(fields, window.has_value());
     slides = slides && types->front();
   }
   return slides ? window.value_or(0) : 0;
+}
+
+std::vector<std::uint32_t> read_windows(Fields& fields, std::uint32_t layers, bool on,
+                                        std::uint32_t first) {
+  const auto window = read_window(fields);
+  const bool slides = on && window;
+  const bool listed =
+      fields.gguf() ? fields.is_array(kPattern) : fields.member("layer_types") != nullptr;
+  std::vector<std::uint32_t> out(layers);
+  if (!listed) {
+    for (std::uint32_t i = first; slides && i < layers; ++i) out[i] = *window;
+    return out;
+  }
+  const std::vector<bool> which = read_sliding_layers(fields, layers, 0);
+  for (std::uint32_t i = 0; i < layers; ++i) {
+    if (!which[i]) continue;
+    if (slides) {
+      out[i] = *window;
+    } else if (!fields.gguf()) {
+      refuse_sliding(fields, window.has_value());
+    }
+  }
+  return out;
 }
 
 bool uses_sliding_window(Fields& fields) {
@@ -71,7 +98,6 @@ bool uses_sliding_window(Fields& fields) {
 
 std::vector<bool> read_sliding_layers(Fields& fields, std::uint32_t layers, std::uint32_t period,
                                       FullLayer full) {
-  constexpr Key kPattern = {"attention.sliding_window_pattern", "sliding_window_pattern"};
   if (const auto types = read_layer_types(fields, layers, "full_attention, sliding_attention")) {
     return *types;
   }

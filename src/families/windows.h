@@ -15,6 +15,11 @@ std::optional<std::uint32_t> read_window(Fields& fields);
 // besides its layer_types, which must agree.
 std::uint32_t read_uniform_window(Fields& fields, std::uint32_t layers, bool slides);
 
+// For each layer its window, 0 for none: those slide that the configuration lists, else those from
+// `first` on. `on` is what it says besides its list, which must agree.
+std::vector<std::uint32_t> read_windows(Fields& fields, std::uint32_t layers, bool on,
+                                        std::uint32_t first);
+
 // Whether use_sliding_window switches the window of a config.json on.
 bool uses_sliding_window(Fields& fields);
 

@@ -74,15 +74,24 @@ Status check(const DeltaConfig& delta, std::string_view source) {
                       {"number of value heads", delta.value_heads, kMostHeads},
                       {"size of a key", delta.key_dim, kLargestHeadDim},
                       {"size of a value", delta.value_dim, kLargestHeadDim},
-                      {"positions of the convolution", delta.convolution, 16}},
+                      {"positions of the convolution", delta.convolution, kMostConvolution}},
                      source);
 }
 
+Status check(const ShortConvConfig& convolution, std::string_view source) {
+  if (convolution.convolution >= 2 && convolution.convolution <= kMostConvolution) return {};
+  return fail(ErrorKind::kUnsupported, "{}: positions of the convolution: {}; valid: 2 to {}",
+              source, convolution.convolution, kMostConvolution);
+}
+
+Status check_mixer(const LayerConfig& layer, const ModelConfig& config, std::string_view source) {
+  if (const DeltaConfig* delta = layer.delta()) return check(*delta, source);
+  if (const ShortConvConfig* convolution = layer.short_conv()) return check(*convolution, source);
+  return check(*layer.attention(), config, source);
+}
+
 Status check(const LayerConfig& layer, const ModelConfig& config, std::string_view source) {
-  const AttentionConfig* attention = layer.attention();
-  const Status mixer = attention != nullptr ? check(*attention, config, source)
-                                            : check(std::get<DeltaConfig>(layer.mixer), source);
-  if (!mixer) return mixer;
+  if (auto status = check_mixer(layer, config, source); !status) return status;
   if (layer.experts() != nullptr) return check(*layer.experts(), source);
   return check_sizes({{"feed-forward size", layer.dense()->size, kLargestIntermediateSize}},
                      source);
@@ -107,6 +116,14 @@ Status check_config(const ModelConfig& config, std::string_view source) {
                 "{}: base of the rotary embedding: {}; valid: above 1, since YaRN divides by its "
                 "logarithm",
                 source, rope.theta);
+  }
+  const bool attends =
+      std::any_of(config.layers.begin(), config.layers.end(),
+                  [](const LayerConfig& layer) { return layer.attention() != nullptr; });
+  if (!attends) {
+    return fail(ErrorKind::kUnsupported,
+                "{}: layers with attention: none; valid: one at least, whose cache is counted",
+                source);
   }
   for (const LayerConfig& layer : config.layers) {
     if (auto status = check(layer, config, source); !status) return status;

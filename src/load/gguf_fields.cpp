@@ -257,6 +257,24 @@ std::vector<std::int32_t> GgufFields::int32s(std::string_view key) {
   return out;
 }
 
+std::vector<std::uint32_t> GgufFields::counts(std::string_view key, std::size_t most,
+                                              std::uint32_t high) {
+  std::vector<std::uint32_t> out;
+  const GgufValue* value = find(key);
+  if (value == nullptr) return out;
+  const std::size_t size = size_of(value->element_type);
+  if (value->type != GgufType::kArray || size == 0) {
+    reject(key, a(value->type), "an array of integers");
+    return out;
+  }
+  for (std::size_t at = 0; at < value->bytes.size() && out.size() < most; at += size) {
+    const auto count = count_of(key, value->element_type, value->bytes.subspan(at, size), 0, high);
+    if (!count) return {};
+    out.push_back(*count);
+  }
+  return out;
+}
+
 std::vector<bool> GgufFields::bools(std::string_view key) {
   std::vector<bool> out;
   const GgufValue* value = find(key);

@@ -45,6 +45,8 @@ class GgufFields {
   std::vector<float> floats(std::string_view key);
   std::vector<std::int32_t> int32s(std::string_view key);
   std::string bytes(std::string_view key);  // of int8 or uint8
+  // The first `most` elements: integers of any type, up to `high`.
+  std::vector<std::uint32_t> counts(std::string_view key, std::size_t most, std::uint32_t high);
   // Elements are bools, or whole numbers that are 0 or 1.
   std::vector<bool> bools(std::string_view key);
 

@@ -10,6 +10,7 @@ inline constexpr std::uint32_t kMostExperts = 1024;    // of a layer
 inline constexpr std::uint32_t kMostUsedExperts = 64;  // by a token
 inline constexpr std::uint32_t kLargestHeadDim = 256;
 inline constexpr std::uint32_t kMostHeads = 4096;
+inline constexpr std::uint32_t kMostConvolution = 8;  // positions
 inline constexpr std::uint32_t kLargestHiddenSize = 1U << 18U;
 inline constexpr std::uint32_t kLargestIntermediateSize = 1U << 20U;
 inline constexpr std::uint32_t kLargestVocabulary = 1U << 24U;

@@ -18,7 +18,7 @@ namespace dovetail::load {
 //
 // Each part names the tensors that it uses, as GGUF does; those of layer N are blk.N.NAME.
 
-enum class RopeScaling : std::uint8_t { kNone, kLinear, kLlama3, kYarn };
+enum class RopeScaling : std::uint8_t { kNone, kLinear, kLlama3, kYarn, kLongRope };
 
 // Rotary position embedding (Su et al., https://arxiv.org/abs/2104.09864).
 struct RopeConfig {
@@ -30,16 +30,21 @@ struct RopeConfig {
   bool interleaved = false;
   RopeScaling scaling = RopeScaling::kNone;
   float factor = 1.0F;                 // linear, llama3, YaRN
-  std::uint32_t original_context = 0;  // llama3, YaRN: positions seen in training
+  std::uint32_t original_context = 0;  // llama3, YaRN, LongRoPE: positions seen in training
   float low_freq_factor = 1.0F;        // llama3
   float high_freq_factor = 4.0F;       // llama3
   float beta_fast = 32.0F;             // YaRN (https://arxiv.org/abs/2309.00071)
   float beta_slow = 1.0F;              // YaRN
   bool truncate = true;                // YaRN: the border dimensions are whole numbers
-  float attention_factor = 1.0F;       // YaRN: multiplies cos and sin
+  float attention_factor = 1.0F;       // YaRN, LongRoPE: multiplies cos and sin
   // Divisors of the base frequencies, dims/2 of them, where the file carries them (GGUF's
-  // rope_freqs.weight); empty otherwise. They take the place of `scaling` when present.
+  // rope_freqs.weight, LongRoPE's factors); empty otherwise. They take the place of `scaling` when
+  // present.
   std::vector<float> frequency_divisors;
+  // LongRoPE (https://arxiv.org/abs/2402.13753): the divisors of a context of more positions than
+  // original_context, while frequency_divisors are for all others. The context is that which the
+  // model is run with, whatever the length of a sequence.
+  std::vector<float> long_divisors;
 
   bool operator==(const RopeConfig&) const = default;
 };
@@ -130,6 +135,19 @@ struct DeltaConfig {
   bool operator==(const DeltaConfig&) const = default;
 };
 
+// A convolution of a few positions between two gates (https://arxiv.org/abs/2511.23404): of a row
+// b, c and x of as many channels each, out(c * convolution(b * x)). Tensors: shortconv.in_proj,
+// which gives b, c and x, shortconv.conv (a row for each channel), shortconv.out_proj.
+struct ShortConvConfig {
+  std::uint32_t channels = 0;
+  std::uint32_t convolution = 3;  // positions
+
+  // Floats that a sequence has between passes: the convolution's last inputs.
+  std::size_t state_floats() const { return std::size_t{convolution - 1} * channels; }
+
+  bool operator==(const ShortConvConfig&) const = default;
+};
+
 using kernels::Activation;
 
 // down(activation(gate(x)) * up(x)), or down(activation(up(x))). Tensors: ffn_gate, ffn_up,
@@ -143,16 +161,21 @@ struct MlpConfig {
   bool operator==(const MlpConfig&) const = default;
 };
 
+// What a router's logits become: the shares of their softmax, or the sigmoid of each by itself.
+enum class ExpertGate : std::uint8_t { kSoftmax, kSigmoid };
+
 // A layer of experts in place of the dense feed-forward (https://arxiv.org/abs/1701.06538). A
 // token's router picks the `used` experts with the largest logits; the token gets the sum of their
-// outputs by their shares of the softmax of all logits. Tensors: ffn_gate_inp (the router, a row
-// for each expert), and for expert E ffn_gate.E, ffn_up.E, ffn_down.E; ffn_gate_shexp,
+// outputs by what the gate makes of the logits. Tensors: ffn_gate_inp (the router, a row for each
+// expert), and for expert E ffn_gate.E, ffn_up.E, ffn_down.E; exp_probs_b.bias; ffn_gate_shexp,
 // ffn_up_shexp, ffn_down_shexp, ffn_gate_inp_shexp.
 struct ExpertsConfig {
   std::uint32_t count = 0;  // of a layer
   std::uint32_t used = 0;   // by a token
   std::uint32_t size = 0;   // of one
-  bool normalized = false;  // weights of a token's experts are divided by their sum
+  ExpertGate gate = ExpertGate::kSoftmax;
+  bool picks_biased = false;  // by the gate's output plus exp_probs_b.bias, which counts no further
+  bool normalized = false;    // weights of a token's experts are divided by their sum
   Activation activation = Activation::kSilu;
   bool bias = false;              // of the router and of each product
   std::uint32_t shared_size = 0;  // of one more expert that all tokens have; 0: there is none
@@ -162,12 +185,17 @@ struct ExpertsConfig {
 };
 
 struct LayerConfig {
+  // The feed-forward takes what the mixer takes, mixer_norms.before(x), and x gets the sum of both
+  // (https://arxiv.org/abs/2204.02311); mlp_norms.before is none then.
+  bool parallel = false;
   SublayerConfig mixer_norms;
-  std::variant<AttentionConfig, DeltaConfig> mixer;
+  std::variant<AttentionConfig, DeltaConfig, ShortConvConfig> mixer;
   SublayerConfig mlp_norms;
   std::variant<MlpConfig, ExpertsConfig> mlp;
 
   const AttentionConfig* attention() const { return std::get_if<AttentionConfig>(&mixer); }
+  const DeltaConfig* delta() const { return std::get_if<DeltaConfig>(&mixer); }
+  const ShortConvConfig* short_conv() const { return std::get_if<ShortConvConfig>(&mixer); }
   const MlpConfig* dense() const { return std::get_if<MlpConfig>(&mlp); }
   const ExpertsConfig* experts() const { return std::get_if<ExpertsConfig>(&mlp); }
   bool operator==(const LayerConfig&) const = default;

@@ -151,16 +151,39 @@ void write_mxfp4(const StoredParts& parts, std::size_t row, std::byte* out) {
   }
 }
 
+// Some rows, at most kRowsTogether of them, of which the first is row `first` of the weight.
+// Columns go in stretches that leave the rows' lines in the cache.
+void write_columns(const StoredParts& parts, std::size_t first, std::size_t count, std::byte* out) {
+  constexpr std::size_t kStretch = 32;
+  const std::size_t size = kernels::row_bytes(parts.type, 1);
+  const std::size_t column_bytes = parts.column_rows * size;
+  for (std::size_t begin = 0; begin < parts.columns; begin += kStretch) {
+    const std::size_t end = std::min(begin + kStretch, parts.columns);
+    for (std::size_t r = 0; r < count; ++r) {
+      const std::size_t stored = parts.first_row + (first + r) * parts.row_step;
+      const std::byte* from = parts.bytes.data() +
+                              stored / parts.column_rows * parts.columns * column_bytes +
+                              stored % parts.column_rows * size;
+      std::byte* to = out + r * parts.columns * size;
+      for (std::size_t c = begin; c < end; ++c)
+        std::memcpy(to + c * size, from + c * column_bytes, size);
+    }
+  }
+}
+
 }  // namespace
 
 void write_rows(const StoredParts& parts, std::size_t first, std::size_t count, std::byte* out) {
   assert(first + count <= parts.rows);
   const std::size_t row_bytes = kernels::row_bytes(parts.type, parts.columns);
-  const std::size_t together = parts.row_step == 1 ? kRowsTogether : 1;
+  const bool columns = parts.codes == StoredParts::Codes::kColumns;
+  const std::size_t together = parts.row_step == 1 || columns ? kRowsTogether : 1;
   for (std::size_t end = first + count; first < end;) {
     const std::size_t some = std::min(together, end - first);
     const std::size_t stored = parts.first_row + first * parts.row_step;
-    if (parts.codes == StoredParts::Codes::kNibbles) {
+    if (columns) {
+      write_columns(parts, first, some, out);
+    } else if (parts.codes == StoredParts::Codes::kNibbles) {
       if (parts.type == kernels::DataType::kINT4_32) {
         write_int4(kernels::INT4_32(), parts, stored, some, out);
       } else {

@@ -29,6 +29,7 @@ struct StoredParts {
     kUnsigned,  // the same plus 128
     kFp8,       // the same: FP8_E4M3
     kMxfp4,     // `bytes`: two of E2M1 each, the first in the low bits; `scales` are E8M0: MXFP4
+    kColumns,   // `bytes`: F32, F16 or BF16, of `column_rows` rows a column after another
   };
 
   kernels::DataType type = kernels::DataType::kF32;  // what the rows become
@@ -39,6 +40,7 @@ struct StoredParts {
   Codes codes = Codes::kNibbles;
   Nibbles nibbles;
   std::span<const std::byte> bytes;
+  std::size_t column_rows = 0;  // as many stored rows follow each other in each column
 
   // A scale is for group_rows x group_columns elements; that of group (i, j) is element
   // i * scale_row_stride + j * scale_column_stride.

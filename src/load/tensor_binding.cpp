@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <unordered_set>
+#include <variant>
 
 #include "load/quote.h"
 #include "load/stored_parts.h"
@@ -44,7 +45,8 @@ class Binder {
     friend bool operator==(const Shape&, const Shape&) = default;
   };
 
-  // Several matrices one above the other in one tensor, and the first row of the one in question.
+  // Several matrices one above the other in one tensor, of each expert if it is one of all of them:
+  // their rows, and the first of the one in question.
   struct Fused {
     std::string_view name;  // without its ending; empty: there is none
     std::size_t rows;
@@ -65,11 +67,7 @@ class Binder {
     norm(layer.mixer_norms.before, prefix + "attn_norm", hidden);
     norm(layer.mixer_norms.behind, prefix + "post_attention_norm", hidden);
     norm(layer.mixer_norms.after, prefix + "attn_output_norm", hidden);
-    if (const AttentionConfig* attention = layer.attention()) {
-      bind(*attention, prefix);
-    } else {
-      bind(std::get<DeltaConfig>(layer.mixer), prefix);
-    }
+    std::visit([&](const auto& mixer) { bind(mixer, prefix); }, layer.mixer);
     norm(layer.mlp_norms.before, prefix + "ffn_norm", hidden);
     norm(layer.mlp_norms.behind, prefix + "post_ffw_norm", hidden);
     norm(layer.mlp_norms.after, prefix + "layer_output_norm", hidden);
@@ -120,6 +118,14 @@ class Binder {
     matrix(prefix + "ssm_out.weight", hidden, delta.value_size());
   }
 
+  void bind(const ShortConvConfig& convolution, const std::string& prefix) {
+    const std::size_t hidden = config_.hidden_size;
+    const std::size_t channels = convolution.channels;
+    matrix(prefix + "shortconv.in_proj.weight", 3 * channels, hidden);
+    matrix(prefix + "shortconv.conv.weight", channels, convolution.convolution);
+    matrix(prefix + "shortconv.out_proj.weight", hidden, channels);
+  }
+
   void bind(const MlpConfig& mlp, const std::string& prefix) {
     const std::size_t hidden = config_.hidden_size;
     const std::string up = prefix + "ffn_up";
@@ -143,13 +149,18 @@ class Binder {
   void bind(const ExpertsConfig& experts, const std::string& prefix) {
     const std::size_t hidden = config_.hidden_size;
     product(prefix + "ffn_gate_inp", {experts.count, hidden}, experts.bias);
-    bind_experts(prefix + "ffn_gate", experts, {experts.size, hidden});
-    bind_experts(prefix + "ffn_up", experts, {experts.size, hidden});
-    bind_experts(prefix + "ffn_down", experts, {hidden, experts.size});
+    if (experts.picks_biased) vector(prefix + "exp_probs_b.bias", experts.count);
+    const std::size_t size = experts.size;
+    const std::string fused = prefix + "ffn_gate_up_exps";
+    bind_experts(prefix + "ffn_gate", experts, {size, hidden}, {fused, 2 * size, 0});
+    bind_experts(prefix + "ffn_up", experts, {size, hidden}, {fused, 2 * size, size});
+    bind_experts(prefix + "ffn_down", experts, {hidden, size});
     if (experts.shared_size == 0) return;
-    matrix(prefix + "ffn_gate_shexp.weight", experts.shared_size, hidden);
-    matrix(prefix + "ffn_up_shexp.weight", experts.shared_size, hidden);
-    matrix(prefix + "ffn_down_shexp.weight", hidden, experts.shared_size);
+    const std::size_t shared = experts.shared_size;
+    const std::string both = prefix + "ffn_gate_up_shexp";
+    product(prefix + "ffn_gate_shexp", {shared, hidden}, false, {both, 2 * shared, 0});
+    product(prefix + "ffn_up_shexp", {shared, hidden}, false, {both, 2 * shared, shared});
+    matrix(prefix + "ffn_down_shexp.weight", hidden, shared);
     if (experts.shared_gated) matrix(prefix + "ffn_gate_inp_shexp.weight", 1, hidden);
   }
 
@@ -221,16 +232,18 @@ class Binder {
     bound_.insert_or_assign(fmt::format("{}{}", name, ending), std::move(view));
   }
 
-  // The matrices of all experts of a layer: one tensor of them all, or a tensor for each; with
-  // their biases.
-  void bind_experts(const std::string& stem, const ExpertsConfig& experts, Shape wanted) {
+  // The matrices of all experts of a layer: one tensor of them all, which may have another matrix
+  // of each expert as well, or a tensor for each; with their biases.
+  void bind_experts(const std::string& stem, const ExpertsConfig& experts, Shape wanted,
+                    Fused fused = {{}, 0, 0}) {
     if (error_) return;
     const std::uint32_t count = experts.count;
-    if (experts.bias) cut(stem, ".bias", count, {wanted.rows});
-    if (stored_.contains(stem + "_exps.weight")) {
-      cut(stem, ".weight", count, {wanted.rows, wanted.columns});
-      return;
-    }
+    const std::string all = stem + "_exps";
+    if (experts.bias) cut(stem, ".bias", count, {1, wanted.rows}, {all, 1, 0});
+    if (stored_.contains(all + ".weight"))
+      return cut(stem, ".weight", count, wanted, {all, wanted.rows, 0});
+    if (!fused.name.empty() && stored_.contains(fmt::format("{}.weight", fused.name)))
+      return cut(stem, ".weight", count, wanted, fused);
     std::optional<kernels::DataType> type;
     for (std::uint32_t expert = 0; expert < count; ++expert) {
       const std::string name = expert_name(stem, expert, ".weight");
@@ -246,18 +259,19 @@ class Binder {
     }
   }
 
-  // A tensor of all experts of a layer, outermost first, to one for each.
-  void cut(const std::string& stem, std::string_view ending, std::uint32_t count,
-           std::vector<std::uint64_t> shape) {
+  // A tensor of all experts of a layer, outermost first, to one for each; a bias has one row.
+  void cut(const std::string& stem, std::string_view ending, std::uint32_t count, Shape wanted,
+           Fused from) {
     if (error_) return;
-    const std::size_t rows = shape.size() == 1 ? 1 : shape.front();
-    const std::size_t columns = shape.back();
-    shape.insert(shape.begin(), count);
-    const auto found = stored_.find(fmt::format("{}_exps{}", stem, ending));
+    const bool bias = ending == ".bias";
+    const std::string stored = fmt::format("{}{}", from.name, ending);
+    std::vector<std::uint64_t> shape = {count, from.rows, wanted.columns};
+    if (bias) shape = {count, wanted.columns};
+    const auto found = stored_.find(stored);
     if (found == stored_.end()) {
       error_ = Error{ErrorKind::kInvalid,
                      fmt::format("{}: tensor {}: missing; valid: a tensor of shape {}", source_,
-                                 quote(stem + "_exps" + std::string(ending)), shape_text(shape))};
+                                 quote(stored), shape_text(shape))};
       return;
     }
     const StoredTensor& tensor = found->second;
@@ -266,13 +280,13 @@ class Binder {
              ErrorKind::kUnsupported);
       return;
     }
-    if (ending == ".bias") check_plain(tensor);
+    if (bias) check_plain(tensor);
     if (error_) return;
     if (!same_shape(tensor.shape, shape)) {
       reject(tensor, "shape " + shape_text(tensor.shape), shape_text(shape), ErrorKind::kInvalid);
       return;
     }
-    const std::size_t bytes = rows * row_bytes(*tensor.type, columns);
+    const std::size_t row = row_bytes(*tensor.type, wanted.columns);
     for (std::uint32_t expert = 0; expert < count; ++expert) {
       std::string name = expert_name(stem, expert, ending);
       if (const auto twice = stored_.find(name); twice != stored_.end()) {
@@ -280,14 +294,15 @@ class Binder {
                "one of the two", ErrorKind::kInvalid);
         return;
       }
-      TensorView view{*tensor.type, rows, columns, {}};
+      const std::size_t first = expert * from.rows + from.first;
+      TensorView view{*tensor.type, wanted.rows, wanted.columns, {}};
       if (tensor.parts) {
         auto parts = std::make_shared<StoredParts>(*tensor.parts);
-        parts->rows = rows;
-        parts->first_row += expert * rows * parts->row_step;
+        parts->rows = wanted.rows;
+        parts->first_row += first * parts->row_step;
         view.parts = std::move(parts);
       } else {
-        view.data = tensor.data.subspan(expert * bytes, bytes);
+        view.data = tensor.data.subspan(first * row, wanted.rows * row);
       }
       bound_.emplace(std::move(name), std::move(view));
     }
@@ -360,7 +375,8 @@ class Binder {
     if (tensor.spare || name.starts_with(kSparePrefix) || is_of_draft_layer(name)) return true;
     // Frequencies come from the configuration, and a tied head from the embedding, whether or not
     // a checkpoint spells them out as well.
-    return name == "rope_freqs.weight" || name.ends_with("rotary_emb.inv_freq") ||
+    return name == "rope_freqs.weight" || name.starts_with("rope_factors_") ||
+           name.ends_with("rotary_emb.inv_freq") ||
            (config_.tied_embeddings && name == "output.weight");
   }
 

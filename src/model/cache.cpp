@@ -21,8 +21,9 @@ CacheShape shape_of(const load::ModelConfig& config, kernels::CacheType type,
   for (const load::LayerConfig& layer : config.layers) {
     if (const load::AttentionConfig* attention = layer.attention())
       shape.add_layer(attention->kv_heads, attention->head_dim, groups[next++]);
-    if (const auto* delta = std::get_if<load::DeltaConfig>(&layer.mixer))
-      shape.add_state(delta->state_floats());
+    if (const load::DeltaConfig* delta = layer.delta()) shape.add_state(delta->state_floats());
+    if (const load::ShortConvConfig* convolution = layer.short_conv())
+      shape.add_state(convolution->state_floats());
   }
   return shape;
 }

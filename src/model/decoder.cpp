@@ -33,10 +33,11 @@ constexpr std::size_t kMostLayerSteps = 16;
 }  // namespace
 
 Decoder::Decoder(std::shared_ptr<const load::ModelSource> source, const kernels::Kernels& kernels,
-                 cores::Executor& executor)
-    : Decoder(unpacked_weights(std::move(source), kernels), kernels, executor) {}
+                 cores::Executor& executor, std::uint32_t context)
+    : Decoder(unpacked_weights(std::move(source), kernels), kernels, executor, context) {}
 
-Decoder::Decoder(ModelWeights weights, const kernels::Kernels& kernels, cores::Executor& executor)
+Decoder::Decoder(ModelWeights weights, const kernels::Kernels& kernels, cores::Executor& executor,
+                 std::uint32_t context)
     : config_(weights.source->config),
       weights_(std::move(weights)),
       executor_(executor),
@@ -53,7 +54,7 @@ Decoder::Decoder(ModelWeights weights, const kernels::Kernels& kernels, cores::E
       if (attention != nullptr && attention->rope == static_cast<std::int32_t>(i))
         head_dim = attention->head_dim;
     }
-    ropes_.emplace_back(config_.ropes[i], head_dim);
+    ropes_.emplace_back(config_.ropes[i], head_dim, context == 0 ? config_.max_context : context);
   }
   embed_.add_steps(program_);
   add_layers();
@@ -118,9 +119,12 @@ void Decoder::add_layers() {
     if (const load::AttentionConfig* attention = layer.attention()) {
       mixers_.emplace_back(std::in_place_type<Attention>, *attention, weights_, name, cache_layer++,
                            set, rope(*attention), splits(*attention), work_);
+    } else if (const load::DeltaConfig* delta = layer.delta()) {
+      mixers_.emplace_back(std::in_place_type<Delta>, *delta, weights_, name, state_layer++, set,
+                           work_);
     } else {
-      mixers_.emplace_back(std::in_place_type<Delta>, std::get<load::DeltaConfig>(layer.mixer),
-                           weights_, name, state_layer++, set, work_);
+      mixers_.emplace_back(std::in_place_type<ShortConv>, *layer.short_conv(), weights_, name,
+                           state_layer++, set, work_);
     }
     std::visit(
         [&](auto& mixer) {
@@ -145,10 +149,12 @@ void Decoder::add_layers() {
     }
     std::visit(
         [&](auto& mlp) {
+          Norm norm = layer.parallel
+                          ? Norm(layer.mixer_norms.before, weights_, name + "attn_norm", kernels)
+                          : Norm(layer.mlp_norms.before, weights_, name + "ffn_norm", kernels);
           joins_
-              .emplace_back(std::move(before),
-                            Norm(layer.mlp_norms.before, weights_, name + "ffn_norm", kernels), set,
-                            mlp.input(), work_)
+              .emplace_back(std::move(before), std::move(norm), set, mlp.input(), work_,
+                            layer.parallel)
               .add_steps("mlp-norm", program_);
           mlp.add_steps(program_);
           before = Residual(layer.mlp_norms, weights_, name, "post_ffw_norm", "layer_output_norm",

@@ -22,6 +22,7 @@
 #include "model/blocks/join.h"
 #include "model/blocks/logits.h"
 #include "model/blocks/program.h"
+#include "model/blocks/short_conv.h"
 #include "model/blocks/workspace.h"
 #include "model/cache.h"
 #include "model/experts.h"
@@ -43,11 +44,13 @@ namespace dovetail::model {
 class Decoder {
  public:
   // `kernels` and `executor`, which has room for max_tasks() and a thread for each lane, must
-  // outlive the model.
-  Decoder(ModelWeights weights, const kernels::Kernels& kernels, cores::Executor& executor);
+  // outlive the model. `context`: the positions that a sequence may have, by which LongRoPE chooses
+  // its factors; 0: as many as the model was made for.
+  Decoder(ModelWeights weights, const kernels::Kernels& kernels, cores::Executor& executor,
+          std::uint32_t context = 0);
   // With weights as they lie in the files.
   Decoder(std::shared_ptr<const load::ModelSource> source, const kernels::Kernels& kernels,
-          cores::Executor& executor);
+          cores::Executor& executor, std::uint32_t context = 0);
 
   Decoder(const Decoder&) = delete;
   Decoder& operator=(const Decoder&) = delete;
@@ -77,7 +80,7 @@ class Decoder {
   const cores::Recording& last_graph() const { return graphs_.last(); }
 
  private:
-  using Mixer = std::variant<Attention, Delta>;
+  using Mixer = std::variant<Attention, Delta, ShortConv>;
   using Mlp = std::variant<model::Mlp, ExpertLayer>;
 
   void add_layers();

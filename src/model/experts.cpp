@@ -33,34 +33,55 @@ std::uint32_t blocks_of(const Linear& product, std::size_t experts, std::size_t 
   return static_cast<std::uint32_t>(std::min(for_each(kBlocksPerPart * parts), most));
 }
 
+float sigmoid(float logit) {
+  return static_cast<float>(1.0 / (1.0 + kernels::exp(-static_cast<double>(logit))));
+}
+
 }  // namespace
 
-void choose_experts(std::span<const float> logits, bool normalized, std::span<Choice> choices) {
+void choose_experts(std::span<const float> logits, const Gating& gating,
+                    std::span<Choice> choices) {
   assert(!choices.empty() && choices.size() <= logits.size());
+  const bool sigmoids = gating.gate == load::ExpertGate::kSigmoid;
+  const auto score = [&](std::uint32_t expert) {
+    if (!sigmoids) return logits[expert];
+    const float output = sigmoid(logits[expert]);
+    return gating.bias.empty() ? output : output + gating.bias[expert];
+  };
   // The largest so far, in descending order.
   std::size_t count = 0;
   for (std::uint32_t expert = 0; expert < logits.size(); ++expert) {
-    const float logit = logits[expert];
+    const float mine = score(expert);
     std::size_t at = count;
-    while (at > 0 && logit > choices[at - 1].weight) --at;
+    while (at > 0 && mine > choices[at - 1].weight) --at;
     if (at == choices.size()) continue;
     if (count < choices.size()) ++count;
     std::copy_backward(choices.begin() + static_cast<std::ptrdiff_t>(at),
                        choices.begin() + static_cast<std::ptrdiff_t>(count - 1),
                        choices.begin() + static_cast<std::ptrdiff_t>(count));
-    choices[at] = {expert, logit};
+    choices[at] = {expert, mine};
   }
-  const float largest = choices.front().weight;
-  const auto share = [largest](float logit) {
-    return static_cast<float>(kernels::exp(static_cast<double>(logit - largest)));
-  };
   float sum = 0;
-  if (!normalized) {
-    for (const float logit : logits) sum += share(logit);
-  }
-  for (Choice& choice : choices) {
-    choice.weight = share(choice.weight);
-    if (normalized) sum += choice.weight;
+  if (sigmoids) {
+    // Of large negative logits there may be nothing to divide by.
+    sum = 1e-6F;
+    for (Choice& choice : choices) {
+      choice.weight = sigmoid(logits[choice.expert]);
+      sum += choice.weight;
+    }
+    if (!gating.normalized) sum = 1.0F;
+  } else {
+    const float largest = choices.front().weight;
+    const auto share = [largest](float logit) {
+      return static_cast<float>(kernels::exp(static_cast<double>(logit - largest)));
+    };
+    if (!gating.normalized) {
+      for (const float logit : logits) sum += share(logit);
+    }
+    for (Choice& choice : choices) {
+      choice.weight = share(choice.weight);
+      if (gating.normalized) sum += choice.weight;
+    }
   }
   for (Choice& choice : choices) choice.weight /= sum;
   std::sort(choices.begin(), choices.end(),
@@ -75,6 +96,7 @@ Experts::Experts(const load::ExpertsConfig& config, std::size_t hidden,
       inner_(config.size),
       count_(config.count),
       used_(config.used),
+      gate_kind_(config.gate),
       normalized_(config.normalized),
       lanes_(topology.lanes()),
       groups_(topology.groups().size()),
@@ -84,6 +106,8 @@ Experts::Experts(const load::ExpertsConfig& config, std::size_t hidden,
   for (const std::string& layer : layers) {
     router_bias_.push_back(config.bias ? weights.vector(layer + "ffn_gate_inp.bias")
                                        : std::span<const float>());
+    choice_bias_.push_back(config.picks_biased ? weights.vector(layer + "exp_probs_b.bias")
+                                               : std::span<const float>());
     for (std::uint32_t e = 0; e < count_; ++e) {
       const auto of = [&](const char* name) -> const Matrix* {
         return &weights.matrix(fmt::format("{}{}.{}.weight", layer, name, e));
@@ -130,7 +154,8 @@ void Experts::choose(std::uint32_t layer, const Rows& rows, const Range& part) {
   for (std::size_t i = part.begin; i < part.end; ++i) {
     const std::size_t row = rows.first + i;
     if (!bias.empty()) kernels_.add(logits_.data() + row * count_, bias.data(), count_);
-    choose_experts(std::span(logits_).subspan(row * count_, count_), normalized_,
+    choose_experts(std::span(logits_).subspan(row * count_, count_),
+                   {gate_kind_, normalized_, choice_bias_[layer]},
                    std::span(choices_).subspan(row * used_, used_));
   }
 }

@@ -28,11 +28,19 @@ struct Choice {
   float weight = 0;
 };
 
+// How a router's logits choose.
+struct Gating {
+  load::ExpertGate gate = load::ExpertGate::kSoftmax;
+  bool normalized = false;
+  std::span<const float> bias = {};  // for each expert, of a sigmoid's; empty: none
+};
+
 // A token's experts, by its router's logit for each expert there is: as many as there are
 // `choices`, those with the largest logits, the lower number among equals; in the order of their
 // numbers. Weights are shares of the softmax over all experts or, if `normalized`, over the chosen
-// ones. Requires 1 <= choices.size() <= logits.size(); logits that are no numbers give some choice.
-void choose_experts(std::span<const float> logits, bool normalized, std::span<Choice> choices);
+// ones; or sigmoids, with which a bias counts for the choice alone. Requires 1 <= choices.size() <=
+// logits.size(); logits that are no numbers give some choice.
+void choose_experts(std::span<const float> logits, const Gating& gating, std::span<Choice> choices);
 
 // The layers of experts that are alike of a forward pass, each in place of a feed-forward (Mixtral,
 // https://arxiv.org/abs/2401.04088; Qwen3, https://arxiv.org/abs/2505.09388). A tile's rows choose
@@ -110,11 +118,12 @@ class Experts {
   const kernels::Kernels& kernels_;
   std::size_t hidden_, inner_;
   std::uint32_t count_, used_;
+  load::ExpertGate gate_kind_;
   bool normalized_;
   std::size_t lanes_, groups_;
   load::Activation activation_;
-  std::vector<std::span<const float>> router_bias_;  // by layer; empty: none
-  std::vector<ExpertProducts> products_;             // by layer and expert
+  std::vector<std::span<const float>> router_bias_, choice_bias_;  // by layer; empty: none
+  std::vector<ExpertProducts> products_;                           // by layer and expert
   std::size_t prepared_row_bytes_ = 0;
   std::unique_ptr<Group[]> shared_;  // by group
 

@@ -30,7 +30,8 @@ double yarn_pair_of(double rotations, const load::RopeConfig& config, std::uint3
 
 }  // namespace
 
-std::vector<float> rope_frequencies(const load::RopeConfig& config, std::uint32_t head_dim) {
+std::vector<float> rope_frequencies(const load::RopeConfig& config, std::uint32_t head_dim,
+                                    std::uint32_t context) {
   const std::uint32_t dims = config.dims == 0 ? head_dim : config.dims;
   assert(dims % 2 == 0 && dims <= head_dim);
   const std::size_t pairs = dims / 2;
@@ -39,13 +40,16 @@ std::vector<float> rope_frequencies(const load::RopeConfig& config, std::uint32_
     frequencies[i] = 1.0F / static_cast<float>(kernels::pow(static_cast<double>(config.theta),
                                                             2.0 * static_cast<double>(i) / dims));
   }
-  if (!config.frequency_divisors.empty()) {
-    assert(config.frequency_divisors.size() == pairs);
-    for (std::size_t i = 0; i < pairs; ++i) frequencies[i] /= config.frequency_divisors[i];
+  const bool is_long = !config.long_divisors.empty() && context > config.original_context;
+  const std::vector<float>& divisors = is_long ? config.long_divisors : config.frequency_divisors;
+  if (!divisors.empty()) {
+    assert(divisors.size() == pairs);
+    for (std::size_t i = 0; i < pairs; ++i) frequencies[i] /= divisors[i];
     return frequencies;
   }
   switch (config.scaling) {
     case load::RopeScaling::kNone:
+    case load::RopeScaling::kLongRope:
       break;
     case load::RopeScaling::kLinear:
       for (float& frequency : frequencies) frequency /= config.factor;
@@ -75,8 +79,8 @@ std::vector<float> rope_frequencies(const load::RopeConfig& config, std::uint32_
   return frequencies;
 }
 
-RopeTable::RopeTable(const load::RopeConfig& config, std::uint32_t head_dim)
-    : frequencies_(rope_frequencies(config, head_dim)),
+RopeTable::RopeTable(const load::RopeConfig& config, std::uint32_t head_dim, std::uint32_t context)
+    : frequencies_(rope_frequencies(config, head_dim, context)),
       magnitude_(config.attention_factor),
       interleaved_(config.interleaved) {}
 

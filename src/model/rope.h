@@ -11,13 +11,16 @@ namespace dovetail::model {
 
 // Angle per position of each pair of a head that turns, half as many as elements turn, with the
 // model's scaling applied: linear (https://arxiv.org/abs/2306.15595), llama3 (Llama 3.1's by-parts
-// scaling) or YaRN (https://arxiv.org/abs/2309.00071).
-std::vector<float> rope_frequencies(const load::RopeConfig& config, std::uint32_t head_dim);
+// scaling), YaRN (https://arxiv.org/abs/2309.00071) or LongRoPE
+// (https://arxiv.org/abs/2402.13753), whose factors `context` chooses: the positions that a
+// sequence may have.
+std::vector<float> rope_frequencies(const load::RopeConfig& config, std::uint32_t head_dim,
+                                    std::uint32_t context);
 
 // Cosines and sines of the positions that were asked for so far.
 class RopeTable {
  public:
-  RopeTable(const load::RopeConfig& config, std::uint32_t head_dim);
+  RopeTable(const load::RopeConfig& config, std::uint32_t head_dim, std::uint32_t context);
 
   // Makes the positions [0, positions) available. Not to be called while others read.
   void extend(std::size_t positions);

@@ -132,7 +132,7 @@ Result<Perplexity> measure_perplexity(const std::shared_ptr<const load::ModelSou
                             {threads, resolved->options.pack_weights, resolved->options.on_pack});
     if (!packed) return fail(packed.error());
     cores::Executor executor(cores::Topology::of_machine(threads), graphs_alone(source->config));
-    model::Decoder decoder(std::move(weights), *resolved->kernels, executor);
+    model::Decoder decoder(std::move(weights), *resolved->kernels, executor, resolved->context);
     return score_chunks(decoder, *cache, options, tokens, chunks, on_chunk);
   } catch (const std::system_error& error) {
     return fail(ErrorKind::kExhausted, "threads: the system does not start {}: {}", threads,

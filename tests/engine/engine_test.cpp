@@ -91,6 +91,31 @@ TEST_F(EngineTest, CancelsOneAndLeavesTheOthersAlone) {
   EXPECT_EQ(engine->stats().kv_blocks_used, 0U);
 }
 
+// The context that is asked for, not the one that the memory holds, nor the length of a sequence.
+TEST_F(EngineTest, ChoosesTheFactorsOfLongRopeByTheContextThatIsAskedFor) {
+  test::RandomModelOptions model;
+  model.vocab_size = 259;
+  model.change = [](load::ModelConfig& config) {
+    load::RopeConfig& rope = config.ropes.front();
+    rope.scaling = load::RopeScaling::kLongRope;
+    rope.original_context = 64;
+    rope.frequency_divisors.assign(8, 1.0F);
+    rope.long_divisors.assign(8, 3.0F);
+  };
+  auto source = test::random_model(model);
+  source->tokenizer = test::byte_tokenizer();
+  source_ = std::move(source);
+  const Request some = request(20, 12);
+  const std::vector<TokenId> as_made = alone(some).tokens;
+  options_.kv_blocks = 4;  // of 16 positions
+  EXPECT_EQ(alone(some).tokens, as_made);
+  options_.kv_blocks = 0;
+  options_.max_context = 65;
+  EXPECT_EQ(alone(some).tokens, as_made);
+  options_.max_context = 64;
+  EXPECT_NE(alone(some).tokens, as_made);
+}
+
 TEST_F(EngineTest, RefusesWhatNeverFitsAndWhatTheQueueCannotHold) {
   options_.max_num_seqs = 1;
   options_.max_waiting = 2;

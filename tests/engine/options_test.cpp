@@ -139,6 +139,15 @@ TEST(Options, TheCacheHoldsAllSequencesOrFillsItsMemory) {
   EXPECT_THAT(lines, Contains("max-num-seqs 7: as given"));
 }
 
+// What the memory holds of a context chooses nothing.
+TEST(Options, TheModelsContextIsTheOneThatIsAskedFor) {
+  EngineOptions options;
+  options.kv_blocks = 4;
+  EXPECT_EQ(resolve(options, *model())->context, 0U);
+  options.max_context = 50;
+  EXPECT_EQ(resolve(options, *model())->context, 50U);
+}
+
 TEST(Options, TheCacheIsNotLargerThanTheMemory) {
   EngineOptions options;
   options.kv_memory = std::uint64_t{1} << 50;

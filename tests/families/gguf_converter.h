@@ -50,7 +50,10 @@ class Converter {
 
   GgufBuilder convert() {
     const ModelConfig& config = source_.config;
-    const AttentionConfig& attention = *config.layers.front().attention();
+    const AttentionConfig& attention =
+        *std::find_if(config.layers.begin(), config.layers.end(), [](const LayerConfig& layer) {
+           return layer.attention() != nullptr;
+         })->attention();
     const std::string prefix = how_.architecture + ".";
     out_.set_string("general.architecture", how_.architecture);
     out_.set_u32(prefix + "block_count", static_cast<std::uint32_t>(config.layers.size()));
@@ -63,7 +66,10 @@ class Converter {
     out_.set_u32(prefix + "attention.head_count_kv", attention.kv_heads);
     out_.set_u32(prefix + "attention.key_length", attention.head_dim);
     out_.set_u32(prefix + "attention.value_length", attention.head_dim);
-    out_.set_f32(prefix + "attention.layer_norm_rms_epsilon", config.output_norm.epsilon);
+    const bool rms = config.output_norm.kind == NormKind::kRms;
+    out_.set_f32(
+        prefix + (rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon"),
+        config.output_norm.epsilon);
     out_.set_f32(prefix + "rope.freq_base", config.ropes.front().theta);
     how_.keys(out_, prefix);
     add("token_embd.weight");
@@ -95,9 +101,8 @@ class Converter {
   void add(const std::string& name, const TensorView& tensor) {
     std::string stored = name;
     for (const auto& [from, to] : how_.names) {
-      if (const std::size_t at = stored.find("." + from + "."); at != std::string::npos) {
-        stored.replace(at + 1, from.size(), to);
-      }
+      const std::size_t at = ("." + stored).find("." + from + ".");
+      if (at != std::string::npos) stored.replace(at, from.size(), to);
     }
     std::vector<std::uint64_t> shape = {tensor.columns};
     if (tensor.rows > 1) shape.push_back(tensor.rows);
@@ -153,7 +158,42 @@ class Converter {
   std::set<std::string> done_;
 };
 
+// A tensor of numbers that are no weights.
+inline void add_floats(GgufBuilder& builder, const std::string& name,
+                       const std::vector<float>& of) {
+  Bytes data;
+  for (const float value : of) append_number(data, value);
+  builder.tensors.push_back(
+      {name, {of.size()}, ggml_number(kernels::DataType::kF32), std::move(data), {}});
+}
+
+inline void set_granite(GgufBuilder& b, const std::string& p) {
+  b.set_f32(p + "attention.scale", 0.2F);
+  b.set_f32(p + "embedding_scale", 3.0F);
+  b.set_f32(p + "logit_scale", 2.0F);
+  b.set_f32(p + "residual_scale", 0.5F);
+}
+
 inline const Converted kConverted[] = {
+    {"cohere-tiny",
+     "command-r",
+     [](GgufBuilder& b, const std::string& p) {
+       b.set_f32(p + "logit_scale", 0.5F);
+       b.set_string(p + "rope.scaling.type", "none");
+     },
+     {},
+     false,
+     true},
+    {"cohere2-tiny",
+     "cohere2",
+     [](GgufBuilder& b, const std::string& p) {
+       b.set_f32(p + "logit_scale", 0.5F);
+       b.set_u32(p + "attention.sliding_window", 16);
+       b.set_u32(p + "rope.dimension_count", 8);
+     },
+     {},
+     false,
+     true},
     {"exaone4-tiny", "exaone4",
      [](GgufBuilder& b, const std::string& p) {
        b.add_tensor("rope_freqs.weight", kernels::DataType::kF32, {4});
@@ -197,17 +237,61 @@ inline const Converted kConverted[] = {
        b.set_f32(p + "rope.scaling.yarn_beta_slow", 0.5F);
      },
      {{"ffn_norm", "post_attention_norm"}}},
-    {"granite-tiny",
+    {"gpt-oss-f16-tiny",
+     "gpt-oss",
+     [](GgufBuilder& b, const std::string& p) {
+       b.set_u32(p + "expert_count", 4);
+       b.set_u32(p + "expert_used_count", 2);
+       b.set_u32(p + "expert_feed_forward_length", 24);
+       b.set_u32(p + "attention.sliding_window", 16);
+       b.set_string(p + "rope.scaling.type", "yarn");
+       b.set_f32(p + "rope.scaling.factor", 4.0F);
+       b.set_u32(p + "rope.scaling.original_context_length", 32);
+       b.set_f32(p + "rope.scaling.yarn_beta_fast", 4.0F);
+       b.set_f32(p + "rope.scaling.yarn_beta_slow", 0.5F);
+     },
+     {{"ffn_norm", "post_attention_norm"}}},
+    {"granite-hybrid-tiny",
      "granite",
      [](GgufBuilder& b, const std::string& p) {
-       b.set_f32(p + "attention.scale", 0.2F);
-       b.set_f32(p + "embedding_scale", 3.0F);
-       b.set_f32(p + "logit_scale", 2.0F);
-       b.set_f32(p + "residual_scale", 0.5F);
+       set_granite(b, p);
+       b.set_u32(p + "expert_count", 0);
+       b.set_u32(p + "expert_shared_feed_forward_length", 40);
      },
      {},
      false,
      true},
+    {"granite-moe-tiny",
+     "granitemoe",
+     [](GgufBuilder& b, const std::string& p) {
+       set_granite(b, p);
+       b.set_u32(p + "expert_count", 4);
+       b.set_u32(p + "expert_used_count", 2);
+       b.set_u32(p + "expert_shared_feed_forward_length", 40);
+     },
+     {},
+     false,
+     true},
+    {"granite-tiny", "granite", set_granite, {}, false, true},
+    {"lfm2-moe-tiny",
+     "lfm2moe",
+     [](GgufBuilder& b, const std::string& p) {
+       b.set_numbers<std::int32_t>(p + "attention.head_count_kv", GgufType::kInt32, {0, 2, 0});
+       b.set_u32(p + "shortconv.l_cache", 3);
+       b.set_u32(p + "leading_dense_block_count", 1);
+       b.set_u32(p + "expert_count", 4);
+       b.set_u32(p + "expert_used_count", 2);
+       b.set_u32(p + "expert_feed_forward_length", 24);
+       b.set_u32(p + "expert_gating_func", 2);
+     },
+     {{"output_norm", "token_embd_norm"}}},
+    {"lfm2-tiny",
+     "lfm2",
+     [](GgufBuilder& b, const std::string& p) {
+       b.set_numbers<std::int32_t>(p + "attention.head_count_kv", GgufType::kInt32, {0, 2, 0});
+       b.set_u32(p + "shortconv.l_cache", 3);
+     },
+     {{"output_norm", "token_embd_norm"}}},
     {"ministral3-tiny",
      "mistral3",
      [](GgufBuilder& b, const std::string& p) {
@@ -221,6 +305,18 @@ inline const Converted kConverted[] = {
      false,
      true},
     {"olmo2-tiny", "olmo2", [](GgufBuilder&, const std::string&) {}},
+    {"phi3-longrope-tiny",
+     "phi3",
+     [](GgufBuilder& b, const std::string& p) {
+       b.set_u32(p + "rope.dimension_count", 12);
+       b.set_u32(p + "rope.scaling.original_context_length", 32);
+       b.set_f32(p + "rope.scaling.attn_factor",
+                 static_cast<float>(std::sqrt(1.0 + std::log(8.0) / std::log(32.0))));
+       add_floats(b, "rope_factors_long.weight", {1.0F, 1.5F, 2.25F, 3.5F, 5.0F, 8.0F});
+       add_floats(b, "rope_factors_short.weight", {1.0F, 1.0F, 1.125F, 1.25F, 1.5F, 1.75F});
+     },
+     {},
+     true},
     {"phi3-tiny",
      "phi3",
      [](GgufBuilder& b, const std::string& p) {
@@ -229,6 +325,18 @@ inline const Converted kConverted[] = {
      },
      {},
      true},
+    {"qwen2-window-tiny", "qwen2",
+     [](GgufBuilder& b, const std::string& p) {
+       b.set_u32(p + "attention.sliding_window", 16);
+       b.set_numbers<std::uint8_t>(p + "attention.sliding_window_pattern", GgufType::kBool,
+                                   {0, 1, 1});
+     }},
+    {"qwen3-window-tiny", "qwen3",
+     [](GgufBuilder& b, const std::string& p) {
+       b.set_u32(p + "attention.sliding_window", 16);
+       b.set_numbers<std::uint8_t>(p + "attention.sliding_window_pattern", GgufType::kBool,
+                                   {1, 0, 1});
+     }},
     {"seed-oss-tiny",
      "seed_oss",
      [](GgufBuilder&, const std::string&) {},

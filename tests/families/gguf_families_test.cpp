@@ -26,7 +26,8 @@ ModelConfig in_common(ModelConfig config) {
   plain(config.output_norm);
   for (RopeConfig& rope : config.ropes) {
     // Converters write llama3's scaling as divisors.
-    if (rope.scaling == RopeScaling::kLlama3 || !rope.frequency_divisors.empty()) {
+    const bool divided = rope.scaling == RopeScaling::kNone && !rope.frequency_divisors.empty();
+    if (rope.scaling == RopeScaling::kLlama3 || divided) {
       const float theta = rope.theta;
       rope = RopeConfig();
       rope.theta = theta;
@@ -39,7 +40,7 @@ ModelConfig in_common(ModelConfig config) {
       plain(half->before);
       plain(half->behind);
     }
-    plain(std::get<AttentionConfig>(layer.mixer).norm);
+    if (auto* attention = std::get_if<AttentionConfig>(&layer.mixer)) plain(attention->norm);
   }
   return config;
 }
@@ -123,11 +124,61 @@ TEST_P(FamilyConfig, IsRefusedByName) {
 }
 
 const BadFamily kBadFamilies[] = {
-    {"Phi3LongRope", "phi3-tiny",
+    {"Phi3LongRopeWithoutFactors", "phi3-tiny",
      [](json& c) {
-       c["rope_scaling"] = {{"type", "longrope"}};
+       c["rope_scaling"] = {{"type", "su"}};
      },
-     "rope_scaling.type: 'longrope'; valid: default, linear, llama3, yarn"},
+     "rope_scaling.short_factor: missing; valid: a list of 4 numbers above 0"},
+    {"Phi3LongRopeMiscounted", "phi3-longrope-tiny",
+     [](json& c) { c["rope_scaling"]["long_factor"].erase(0); },
+     "rope_scaling.long_factor: an array of 5; valid: a list of 6 numbers above 0"},
+    {"Phi3LongRopeOfZero", "phi3-longrope-tiny",
+     [](json& c) { c["rope_scaling"]["short_factor"][2] = 0; },
+     "rope_scaling.short_factor: 0; valid: a list of 6 numbers above 0"},
+    {"Phi3LongRopeAsYarn", "phi3-longrope-tiny",
+     [](json& c) { c["rope_scaling"]["type"] = "yarn"; },
+     "rope_scaling.type: 'yarn'; valid: 'longrope' beside long_factor"},
+    {"CohereNormsOfHeads", "cohere-tiny", [](json& c) { c["use_qk_norm"] = true; },
+     "use_qk_norm: true; valid: false"},
+    {"CohereBias", "cohere-tiny", [](json& c) { c["attention_bias"] = true; },
+     "attention_bias: true; valid: false"},
+    {"CohereScale", "cohere-tiny", [](json& c) { c["logit_scale"] = 0; },
+     "logit_scale: 0; valid: a number from"},
+    {"Cohere2Part", "cohere2-tiny", [](json& c) { c["rotary_pct"] = 0.5; },
+     "rotary_pct: 0.5; valid: 1"},
+    {"GraniteMamba", "granite-hybrid-tiny", [](json& c) { c["layer_types"][1] = "mamba"; },
+     "layer_types: 'mamba'; valid: a list of 'attention' for every layer: there is no Mamba"},
+    {"GraniteHybridOfNothing", "granite-hybrid-tiny", [](json& c) { c.erase("layer_types"); },
+     "layer_types: missing; valid: a list of 'attention'"},
+    {"GraniteHybridPositions", "granite-hybrid-tiny",
+     [](json& c) { c["position_embedding_type"] = "learned"; },
+     "position_embedding_type: 'learned'; valid: 'rope', 'nope'"},
+    {"GraniteExperts", "granite-moe-tiny", [](json& c) { c.erase("num_local_experts"); },
+     "num_local_experts: missing; valid: an integer from 1 to 1024"},
+    {"Lfm2Bias", "lfm2-tiny", [](json& c) { c["conv_bias"] = true; },
+     "conv_bias: true; valid: false"},
+    {"Lfm2Positions", "lfm2-tiny", [](json& c) { c["conv_L_cache"] = 1; },
+     "conv_L_cache: 1; valid: an integer from 2 to 8"},
+    {"Lfm2LayerBeyondTheLast", "lfm2-tiny",
+     [](json& c) {
+       c["full_attn_idxs"] = {1, 3};
+     },
+     "full_attn_idxs: 3; valid: a list of numbers of the 3 layers"},
+    {"Lfm2LayersOfAnotherKind", "lfm2-tiny",
+     [](json& c) {
+       c["layer_types"] = {"conv", "sliding_attention", "conv"};
+     },
+     "layer_types: 'sliding_attention'; valid: conv, full_attention"},
+    {"Lfm2WithoutAttention", "lfm2-tiny", [](json& c) { c["full_attn_idxs"] = json::array(); },
+     "layers with attention: none; valid: one at least"},
+    {"Lfm2ScaledExperts", "lfm2-moe-tiny", [](json& c) { c["routed_scaling_factor"] = 2; },
+     "routed_scaling_factor: 2; valid: 1"},
+    {"Lfm2SizeHuge", "lfm2-tiny",
+     [](json& c) {
+       c["intermediate_size"] = 1U << 20U;
+       c["block_ffn_dim_multiplier"] = 1000;
+     },
+     "block_ffn_dim_multiplier: 1000; valid: a feed-forward of 1 to 1048576"},
     {"Phi3PartOfAPair", "phi3-tiny", [](json& c) { c["partial_rotary_factor"] = 0.2; },
      "partial_rotary_factor: 0.2; valid: an even number of the 16 elements of a head"},
     {"Glm4NoPart", "glm4-tiny", [](json& c) { c["partial_rotary_factor"] = 0; },

@@ -98,12 +98,25 @@ std::string in_short(const NormConfig& norm) {
   return norm ? fmt::format("norm{}", norm.offset == 0.0F ? "" : "+1") : "";
 }
 
+std::string in_short(const ExpertsConfig& experts) {
+  std::string out =
+      fmt::format("|{} of {} experts of {}", experts.used, experts.count, experts.size);
+  if (experts.shared_size != 0) out += fmt::format(" and {}", experts.shared_size);
+  if (experts.gate == ExpertGate::kSigmoid) out += " by sigmoids";
+  return experts.picks_biased ? out + ", biased" : out;
+}
+
 std::string in_short(const ModelConfig& config, const LayerConfig& layer) {
   std::string out = in_short(layer.mixer_norms.before) + "|";
-  if (layer.attention() == nullptr) {
-    const auto& delta = std::get<DeltaConfig>(layer.mixer);
-    return out + fmt::format("delta {} of {}, {} of {}", delta.key_heads, delta.key_dim,
-                             delta.value_heads, delta.value_dim);
+  if (const DeltaConfig* delta = layer.delta()) {
+    return out + fmt::format("delta {} of {}, {} of {}", delta->key_heads, delta->key_dim,
+                             delta->value_heads, delta->value_dim);
+  }
+  if (const ShortConvConfig* convolution = layer.short_conv()) {
+    return out + fmt::format("convolution {} of {}|{}|{}|{}{}", convolution->channels,
+                             convolution->convolution, in_short(layer.mixer_norms.behind),
+                             in_short(layer.mlp_norms.before), in_short(layer.mlp_norms.behind),
+                             layer.experts() != nullptr ? in_short(*layer.experts()) : "");
   }
   const AttentionConfig& attention = *layer.attention();
   if (attention.window != 0) out += fmt::format("window {} ", attention.window);
@@ -114,7 +127,11 @@ std::string in_short(const ModelConfig& config, const LayerConfig& layer) {
     out += fmt::format("rope {}", rope.theta);
     if (rope.dims != 0) out += fmt::format(" of {}", rope.dims);
     if (rope.interleaved) out += " neighbours";
-    if (rope.scaling != RopeScaling::kNone) out += fmt::format(" x{}", rope.factor);
+    if (rope.scaling == RopeScaling::kLongRope) {
+      out += fmt::format(" long beyond {} x{:.4}", rope.original_context, rope.attention_factor);
+    } else if (rope.scaling != RopeScaling::kNone) {
+      out += fmt::format(" x{}", rope.factor);
+    }
     out += " ";
   }
   constexpr const char* kQueryKeyNorms[] = {"", "head norm ", "row norm "};
@@ -130,7 +147,9 @@ std::string in_short(const ModelConfig& config, const LayerConfig& layer) {
   }
   out += fmt::format("scale {:.4}|{}", attention.scale, in_short(layer.mixer_norms.behind));
   if (layer.mixer_norms.scale != 1.0F) out += fmt::format(" x{}", layer.mixer_norms.scale);
-  return out + "|" + in_short(layer.mlp_norms.before) + "|" + in_short(layer.mlp_norms.behind);
+  if (layer.parallel) out += "|beside";
+  out += "|" + in_short(layer.mlp_norms.before) + "|" + in_short(layer.mlp_norms.behind);
+  return layer.experts() != nullptr ? out + in_short(*layer.experts()) : out;
 }
 
 class ComposedModels : public testing::TestWithParam<Composed> {};
@@ -146,6 +165,14 @@ TEST_P(ComposedModels, HaveTheLayersOfTheirFamily) {
 }
 
 const Composed kComposed[] = {
+    {"cohere-tiny",
+     {"norm|rope 10000 neighbours scale 0.3536||beside||",
+      "norm|rope 10000 neighbours scale 0.3536||beside||"}},
+    {"cohere2-tiny",
+     {"norm|window 16 rope 10000 neighbours scale 0.3536||beside||",
+      "norm|window 16 rope 10000 neighbours scale 0.3536||beside||",
+      "norm|window 16 rope 10000 neighbours scale 0.3536||beside||",
+      "norm|no positions scale 0.3536||beside||"}},
     {"exaone4-tiny",
      {"|window 16 rope 10000 x4 head norm scale 0.3536|norm||norm",
       "|no positions head norm scale 0.3536|norm||norm",
@@ -162,10 +189,25 @@ const Composed kComposed[] = {
      {"norm|rope 10000 of 8 neighbours bias scale 0.25|norm|norm|norm",
       "norm|rope 10000 of 8 neighbours bias scale 0.25|norm|norm|norm"}},
     {"gpt-oss-tiny",
-     {"norm|window 16 rope 10000 x4 bias output bias sinks scale 0.25||norm|",
-      "norm|rope 10000 x4 bias output bias sinks scale 0.25||norm|"}},
+     {"norm|window 16 rope 10000 x4 bias output bias sinks scale 0.25||norm||2 of 4 experts of 32",
+      "norm|rope 10000 x4 bias output bias sinks scale 0.25||norm||2 of 4 experts of 32"}},
+    {"gpt-oss-f16-tiny",
+     {"norm|window 16 rope 10000 x4 bias output bias sinks scale 0.25||norm||2 of 4 experts of 24",
+      "norm|rope 10000 x4 bias output bias sinks scale 0.25||norm||2 of 4 experts of 24"}},
+    {"granite-hybrid-tiny",
+     {"norm|rope 10000 scale 0.2| x0.5|norm|", "norm|rope 10000 scale 0.2| x0.5|norm|"}},
+    {"granite-moe-tiny",
+     {"norm|rope 10000 scale 0.2| x0.5|norm||2 of 4 experts of 24 and 40",
+      "norm|rope 10000 scale 0.2| x0.5|norm||2 of 4 experts of 24 and 40"}},
     {"granite-tiny",
      {"norm|rope 10000 scale 0.2| x0.5|norm|", "norm|rope 10000 scale 0.2| x0.5|norm|"}},
+    {"lfm2-moe-tiny",
+     {"norm|convolution 32 of 3||norm|",
+      "norm|rope 10000 head norm scale 0.3536||norm||2 of 4 experts of 24 by sigmoids, biased",
+      "norm|convolution 32 of 3||norm||2 of 4 experts of 24 by sigmoids, biased"}},
+    {"lfm2-tiny",
+     {"norm|convolution 32 of 3||norm|", "norm|rope 10000 head norm scale 0.3536||norm|",
+      "norm|convolution 32 of 3||norm|"}},
     {"ministral-tiny",
      {"norm|rope 10000 scale 0.25||norm|", "norm|window 16 rope 10000 scale 0.25||norm|"}},
     {"ministral3-tiny",
@@ -178,9 +220,24 @@ const Composed kComposed[] = {
      {"|window 16 rope 20000 row norm scale 0.3536|norm||norm",
       "|rope 10000 x4 row norm scale 0.3536|norm||norm",
       "|window 16 rope 20000 row norm scale 0.3536|norm||norm"}},
+    {"phi3-longrope-tiny",
+     {"norm|rope 10000 of 12 long beyond 32 x1.265 scale 0.25||norm|",
+      "norm|rope 10000 of 12 long beyond 32 x1.265 scale 0.25||norm|"}},
     {"phi3-tiny",
      {"norm|window 24 rope 10000 of 8 scale 0.25||norm|",
       "norm|window 24 rope 10000 of 8 scale 0.25||norm|"}},
+    {"qwen2-window-tiny",
+     {"norm|rope 10000 bias scale 0.3536||norm|",
+      "norm|window 16 rope 10000 bias scale 0.3536||norm|",
+      "norm|window 16 rope 10000 bias scale 0.3536||norm|"}},
+    {"qwen3-window-tiny",
+     {"norm|window 16 rope 10000 head norm scale 0.25||norm|",
+      "norm|rope 10000 head norm scale 0.25||norm|",
+      "norm|window 16 rope 10000 head norm scale 0.25||norm|"}},
+    {"qwen3-5-moe-tiny",
+     {"norm+1|delta 2 of 16, 4 of 16", "norm+1|delta 2 of 16, 4 of 16",
+      "norm+1|delta 2 of 16, 4 of 16",
+      "norm+1|rope 10000 of 8 head norm gated scale 0.1768||norm+1||2 of 4 experts of 24 and 40"}},
     {"qwen3-5-tiny",
      {"norm+1|delta 2 of 16, 4 of 16", "norm+1|delta 2 of 16, 4 of 16",
       "norm+1|delta 2 of 16, 4 of 16",
@@ -188,7 +245,7 @@ const Composed kComposed[] = {
     {"qwen3-next-tiny",
      {"norm+1|delta 2 of 16, 4 of 16", "norm+1|delta 2 of 16, 4 of 16",
       "norm+1|delta 2 of 16, 4 of 16",
-      "norm+1|rope 10000 of 16 head norm gated scale 0.1768||norm+1|"}},
+      "norm+1|rope 10000 of 16 head norm gated scale 0.1768||norm+1||2 of 4 experts of 24 and 40"}},
     {"seed-oss-tiny",
      {"norm|rope 10000 bias output bias scale 0.25||norm|",
       "norm|rope 10000 bias output bias scale 0.25||norm|"}},

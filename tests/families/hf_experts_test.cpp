@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "families/expect_experts.h"
 #include "families/numbers_of.h"
@@ -7,6 +9,7 @@
 #include "load/expect_error.h"
 #include "load/limits.h"
 #include "load/safetensors_builder.h"
+#include "load/stored_parts.h"
 #include "load/tensor_binding.h"
 #include "support/temp_folder.h"
 
@@ -53,6 +56,91 @@ TEST(HfExperts, HaveTheirOwnBytes) {
   EXPECT_EQ(first("blk.1.ffn_gate.3.weight"), std::byte{2});
   EXPECT_EQ(first("blk.1.ffn_down.3.weight"), std::byte{3});
   EXPECT_EQ(first("blk.1.ffn_up.3.weight"), std::byte{4});
+}
+
+// Qwen3.5's checkpoints have all gates and ups of a layer in one tensor, expert by expert.
+class FusedExperts : public testing::Test {
+ protected:
+  FusedExperts() : builder_(tiny_hf(kQwen3MoeHf)) {
+    std::erase_if(builder_.weights.tensors, [](const SafetensorsBuilder::Tensor& tensor) {
+      return tensor.name.find(".experts.") != std::string::npos;
+    });
+    for (const char* layer : {"model.layers.0.mlp.experts.", "model.layers.1.mlp.experts."}) {
+      builder_.weights.add(std::string(layer) + "gate_up_proj", {5, 192, 32});
+      builder_.weights.add(std::string(layer) + "down_proj", {5, 32, 96});
+    }
+    // Each gate, up and down has a byte of its own.
+    number(builder_.weights.tensor("model.layers.1.mlp.experts.gate_up_proj"), 10, 1);
+    number(builder_.weights.tensor("model.layers.1.mlp.experts.down_proj"), 5, 101);
+  }
+  static void number(SafetensorsBuilder::Tensor& tensor, std::size_t parts, std::size_t first) {
+    const std::size_t size = tensor.data.size() / parts;
+    for (std::size_t i = 0; i < tensor.data.size(); ++i)
+      tensor.data[i] = static_cast<std::byte>(first + i / size);
+  }
+  auto open() {
+    builder_.write(folder_);
+    return open_model(folder_.path());
+  }
+
+  HfBuilder builder_;
+  const test::TempFolder folder_{test::kInMemory};
+};
+
+TEST_F(FusedExperts, AreThoseOfTheLayer) {
+  const auto model = open();
+  ASSERT_TRUE(model) << model.error().message;
+  expect_experts(**model, kQwen3MoeHf);
+  for (std::size_t expert = 0; expert < 5; ++expert) {
+    for (const auto& [stem, first] :
+         {std::pair{"gate", 1 + 2 * expert}, std::pair{"up", 2 + 2 * expert},
+          std::pair{"down", 101 + expert}}) {
+      const TensorView& view = (*model)->tensors.at("blk.1.ffn_" + std::string(stem) + "." +
+                                                    std::to_string(expert) + ".weight");
+      EXPECT_EQ(view.data.front(), static_cast<std::byte>(first)) << stem << expert;
+      EXPECT_EQ(view.data.back(), static_cast<std::byte>(first)) << stem << expert;
+    }
+  }
+}
+
+TEST_F(FusedExperts, AreRefusedByName) {
+  builder_.weights.tensor("model.layers.1.mlp.experts.gate_up_proj").shape = {5, 32, 192};
+  expect_error(open(), "model.safetensors: tensor 'model.layers.1.mlp.experts.gate_up_proj': ",
+               "shape [5, 32, 192]; valid: [5, 192, 32]");
+  builder_.weights.tensor("model.layers.1.mlp.experts.gate_up_proj").shape = {5, 192, 32};
+  builder_.weights.add("model.layers.0.mlp.experts.2.up_proj.weight", {96, 32});
+  expect_error(open(), "'model.layers.0.mlp.experts.2.up_proj.weight': ",
+               "given beside 'model.layers.0.mlp.experts.gate_up_proj'");
+}
+
+// Experts of gpt-oss that are not quantised: of [experts][columns][rows] some rows of one expert.
+TEST(ColumnsOfExperts, BecomeRows) {
+  constexpr std::size_t kExperts = 3, kColumns = 37, kRows = 300;
+  std::vector<float> stored(kExperts * kColumns * kRows);
+  for (std::size_t i = 0; i < stored.size(); ++i) stored[i] = static_cast<float>(i);
+  StoredParts parts;
+  parts.columns = kColumns;
+  parts.codes = StoredParts::Codes::kColumns;
+  parts.bytes = std::as_bytes(std::span(stored));
+  parts.column_rows = kRows;
+  for (const std::size_t step : {1U, 2U}) {
+    for (std::size_t expert = 0; expert < kExperts; ++expert) {
+      parts.row_step = step;
+      parts.first_row = expert * kRows + step - 1;
+      parts.rows = kRows / step;
+      std::vector<float> rows(parts.rows * kColumns);
+      for (std::size_t row = 0; row < parts.rows; row += 131) {
+        const std::size_t some = std::min<std::size_t>(131, parts.rows - row);
+        write_rows(parts, row, some, reinterpret_cast<std::byte*>(rows.data() + row * kColumns));
+      }
+      for (std::size_t row = 0; row < parts.rows; ++row) {
+        for (std::size_t column = 0; column < kColumns; ++column) {
+          const std::size_t at = (expert * kColumns + column) * kRows + row * step + step - 1;
+          ASSERT_EQ(rows[row * kColumns + column], static_cast<float>(at)) << row << " " << column;
+        }
+      }
+    }
+  }
 }
 
 TEST(HfExperts, AreReadInEverySpelling) {

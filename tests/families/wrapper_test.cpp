@@ -87,7 +87,10 @@ INSTANTIATE_TEST_SUITE_P(
                     WrappedModel{"ministral3-tiny", "mistral3", "Mistral3ForConditionalGeneration",
                                  "language_model.model.", "language_model.lm_head."},
                     WrappedModel{"qwen3-5-tiny", "qwen3_5", "Qwen3_5ForConditionalGeneration",
-                                 "model.language_model.", "lm_head."}),
+                                 "model.language_model.", "lm_head."},
+                    WrappedModel{"qwen3-5-moe-tiny", "qwen3_5_moe",
+                                 "Qwen3_5MoeForConditionalGeneration", "model.language_model.",
+                                 "lm_head."}),
     [](const auto& run) { return std::string(run.param.model_type); });
 
 TEST(WrappedErrors, NameTheFieldWithin) {

@@ -119,6 +119,52 @@ test::RandomModelOptions hybrid_parts(bool experts) {
                      });
 }
 
+// Convolutions between gates in three of four layers, experts by sigmoids in two: LFM2.
+test::RandomModelOptions convolution_parts() {
+  return four_layers(DataType::kF16, [](ModelConfig& config, LayerConfig& layer, std::size_t i) {
+    if (i >= 2) {
+      load::ExpertsConfig experts;
+      experts.count = 5;
+      experts.used = 2;
+      experts.size = 64;
+      experts.gate = load::ExpertGate::kSigmoid;
+      experts.normalized = experts.picks_biased = true;
+      layer.mlp = experts;
+    }
+    if (i != 2) layer.mixer = load::ShortConvConfig{config.hidden_size, i == 0 ? 3U : 4U};
+  });
+}
+
+// Feed-forwards beside attention, layer norms without biases, pairs of neighbours, windows and
+// layers without positions, scaled logits: Cohere.
+test::RandomModelOptions parallel_parts() {
+  return four_layers(DataType::kBF16, [](ModelConfig& config, LayerConfig& layer, std::size_t i) {
+    const load::NormConfig norm = {.kind = load::NormKind::kLayer};
+    config.output_norm = norm;
+    config.logit_scale = 0.5F;
+    config.ropes.front().interleaved = true;
+    layer.parallel = true;
+    layer.mixer_norms = {norm, {}, {}};
+    layer.mlp_norms = {};
+    auto& attention = std::get<AttentionConfig>(layer.mixer);
+    attention.window = i == 3 ? 0 : 21;
+    attention.rope = i == 3 ? -1 : 0;
+  });
+}
+
+// A context that is longer than LongRoPE's short one, in which most sequences begin: Phi-4-mini.
+test::RandomModelOptions longrope_parts() {
+  return four_layers(DataType::kF32, [](ModelConfig& config, LayerConfig&, std::size_t) {
+    load::RopeConfig& rope = config.ropes.front();
+    rope.scaling = load::RopeScaling::kLongRope;
+    rope.dims = 12;
+    rope.original_context = 32;
+    rope.attention_factor = 1.2F;
+    rope.frequency_divisors = {1.0F, 1.0F, 1.1F, 1.2F, 1.3F, 1.4F};
+    rope.long_divisors = {1.0F, 1.5F, 2.0F, 3.0F, 5.0F, 8.0F};
+  });
+}
+
 // Layers without positions, norms of rows, norms behind sums, a plain feed-forward with biases,
 // temperatures and scales.
 test::RandomModelOptions other_parts() {
@@ -172,6 +218,9 @@ std::vector<ModelCase> model_cases() {
           {"GptOssParts", gpt_oss_parts()},
           {"Hybrid", hybrid_parts(false)},
           {"HybridExperts", hybrid_parts(true)},
+          {"ConvolutionParts", convolution_parts()},
+          {"ParallelParts", parallel_parts()},
+          {"LongRopeParts", longrope_parts()},
           {"OtherParts", other_parts()}};
 }
 

@@ -14,7 +14,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 std::vector<Choice> choose(std::vector<float> logits, std::size_t used, bool normalized) {
   std::vector<Choice> choices(used);
-  choose_experts(logits, normalized, choices);
+  choose_experts(logits, {.normalized = normalized}, choices);
   return choices;
 }
 
@@ -59,6 +59,36 @@ TEST(ChooseExperts, WeighsByTheSoftmax) {
   // Without an overflow on the way.
   for (const Choice& choice : choose({3e38F, 3e38F, -3e38F}, 2, false))
     EXPECT_EQ(choice.weight, 0.5F);
+}
+
+TEST(ChooseExperts, WeighsBySigmoids) {
+  const std::vector<float> logits = {0.5F, -2.0F, 3.25F, 1.0F, 2.0F, -90.0F};
+  const std::vector<float> bias = {0.0F, 0.9F, 0.0F, 0.0F, -1.0F, 0.0F};
+  const auto sigmoid = [&](std::uint32_t expert) {
+    return 1.0 / (1.0 + std::exp(-double{logits[expert]}));
+  };
+  for (const bool biased : {false, true}) {
+    // What is added to the second lifts it above all, and the fifth falls behind.
+    const std::vector<std::uint32_t> wanted =
+        biased ? std::vector<std::uint32_t>{1, 2, 3} : std::vector<std::uint32_t>{2, 3, 4};
+    double sum = 0;
+    for (const std::uint32_t expert : wanted) sum += sigmoid(expert);
+    for (const bool normalized : {false, true}) {
+      std::vector<Choice> choices(3);
+      choose_experts(logits,
+                     {load::ExpertGate::kSigmoid, normalized,
+                      biased ? std::span(bias) : std::span<const float>()},
+                     choices);
+      for (std::size_t i = 0; i < 3; ++i) {
+        EXPECT_EQ(choices[i].expert, wanted[i]);
+        EXPECT_NEAR(choices[i].weight, sigmoid(wanted[i]) / (normalized ? sum : 1.0), 1e-6);
+      }
+    }
+  }
+  // Nothing is divided by nothing.
+  std::vector<Choice> choices(2);
+  choose_experts(std::vector<float>{-300, -300, -300}, {load::ExpertGate::kSigmoid, true}, choices);
+  for (const Choice& choice : choices) EXPECT_EQ(choice.weight, 0.0F);
 }
 
 // Weights of a broken file may give anything: still every choice is an expert, and none is twice.

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <string>
@@ -40,9 +41,10 @@ std::vector<std::string> model_names() {
 // Feeds the tokens one chunk after the other, with logits after every token in `positions`.
 class Runner {
  public:
-  Runner(std::shared_ptr<const load::ModelSource> source, const kernels::Kernels& kernels)
+  Runner(std::shared_ptr<const load::ModelSource> source, const kernels::Kernels& kernels,
+         std::uint32_t context = 0)
       : executor_(cores::Topology::of_lanes(2), {}),
-        model_(std::move(source), kernels, executor_),
+        model_(std::move(source), kernels, executor_, context),
         cache_(*Cache::create(model_.cache_shape(kernels::CacheType::kF32), 32)),
         table_(32) {
     std::iota(table_.begin(), table_.end(), 0U);
@@ -115,6 +117,17 @@ class GoldenModels : public testing::TestWithParam<std::string> {
            source_->tensors.at("token_embd.weight").type == kernels::DataType::kBF16;
   }
 
+  // transformers chooses LongRoPE's factors by the length of the sequence, and a model here by its
+  // context: the one that chooses the same for so many tokens.
+  std::uint32_t context_for(std::size_t tokens) const {
+    const load::RopeConfig& rope = source_->config.ropes.front();
+    const bool is_short = !rope.long_divisors.empty() && tokens <= rope.original_context;
+    return is_short ? rope.original_context : source_->config.max_context;
+  }
+  std::vector<std::int32_t> prompt(std::size_t index) const {
+    return golden_["prompts"][index].get<std::vector<std::int32_t>>();
+  }
+
   std::shared_ptr<const load::ModelSource> source_;
   nlohmann::json golden_;
 };
@@ -122,12 +135,13 @@ class GoldenModels : public testing::TestWithParam<std::string> {
 TEST_P(GoldenModels, LogitsAgreeWithTransformers) {
   ASSERT_FALSE(golden_["logits"].empty());
   for (const kernels::Kernels* kernels : kernels::available_kernels()) {
-    Runner runner(source_, *kernels);
     const double tolerance = rounds_activations(*kernels) ? 3e-2 : 1e-4;
+    std::map<std::uint32_t, Runner> runners;  // by their context
     for (const nlohmann::json& row : golden_["logits"]) {
-      const auto tokens =
-          golden_["prompts"][row["prompt"].get<std::size_t>()].get<std::vector<std::int32_t>>();
+      const auto tokens = prompt(row["prompt"].get<std::size_t>());
       const auto wanted = row["row"].get<std::vector<float>>();
+      const std::uint32_t context = context_for(tokens.size());
+      Runner& runner = runners.try_emplace(context, source_, *kernels, context).first->second;
       const std::vector<float> got = runner.logits_at(tokens, row["position"].get<std::size_t>());
       ASSERT_EQ(got.size(), wanted.size());
       EXPECT_LT(relative_error(got, wanted), tolerance)
@@ -142,9 +156,9 @@ TEST_P(GoldenModels, GreedyContinuationsAgreeWithTransformers) {
   const auto exact =
       std::find_if(available.begin(), available.end(),
                    [&](const kernels::Kernels* kernels) { return !rounds_activations(*kernels); });
-  Runner runner(source_, **exact);
   for (std::size_t i = 0; i < golden_["prompts"].size(); ++i) {
-    auto tokens = golden_["prompts"][i].get<std::vector<std::int32_t>>();
+    auto tokens = prompt(i);
+    Runner runner(source_, **exact, context_for(tokens.size() + golden_["greedy"][i].size()));
     for (const nlohmann::json& wanted : golden_["greedy"][i]) {
       const std::vector<float> logits = runner.logits_at(tokens, tokens.size() - 1);
       tokens.push_back(static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) -
@@ -152,6 +166,34 @@ TEST_P(GoldenModels, GreedyContinuationsAgreeWithTransformers) {
       ASSERT_EQ(tokens.back(), wanted.get<std::int32_t>())
           << "prompt " << i << ", position " << tokens.size() - 1;
     }
+  }
+}
+
+// The context of the other factors gives something else.
+TEST(GoldenLongRope, IsChosenByTheContext) {
+  const fs::path folder = kModels / "phi3-longrope-tiny";
+  auto opened = families::open_model(folder);
+  ASSERT_TRUE(opened.has_value()) << opened.error().message;
+  nlohmann::json golden;
+  std::ifstream(folder / "golden.json") >> golden;
+  const std::shared_ptr<const load::ModelSource> source = *std::move(opened);
+  const std::uint32_t original = source->config.ropes.front().original_context;
+  ASSERT_LT(original, source->config.max_context);
+  const kernels::Kernels& kernels = kernels::best_kernels();
+  Runner of_short(source, kernels, original), of_long(source, kernels, original + 1);
+  Runner of_model(source, kernels);
+  for (const nlohmann::json& row : golden["logits"]) {
+    const auto position = row["position"].get<std::size_t>();
+    if (position == 0) continue;  // which nothing turns
+    const auto tokens =
+        golden["prompts"][row["prompt"].get<std::size_t>()].get<std::vector<std::int32_t>>();
+    const auto wanted = row["row"].get<std::vector<float>>();
+    const bool is_short = tokens.size() <= original;
+    const std::vector<float> with_short = of_short.logits_at(tokens, position);
+    const std::vector<float> with_long = of_long.logits_at(tokens, position);
+    EXPECT_GT(relative_error(is_short ? with_long : with_short, wanted), 1e-3);
+    EXPECT_LT(relative_error(is_short ? with_short : with_long, wanted), 1e-4);
+    EXPECT_EQ(of_model.logits_at(tokens, position), with_long);
   }
 }
 

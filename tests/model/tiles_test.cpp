@@ -284,6 +284,24 @@ TEST_P(Tiles, LeaveNoTraceInStates) {
     config.layers[0].mixer = config.layers[2].mixer = delta;
   };
   EXPECT_EQ(differences(GetParam(), options, test::rounds(10)), 0);
+  options.change = [](load::ModelConfig& config) {
+    const load::ShortConvConfig convolution = {config.hidden_size, 3};
+    config.layers[0].mixer = config.layers[2].mixer = convolution;
+  };
+  EXPECT_EQ(differences(GetParam(), options, test::rounds(10)), 0);
+}
+
+// Feed-forwards that take what attention takes.
+TEST_P(Tiles, LeaveNoTraceInParallelSublayers) {
+  test::RandomModelOptions options;
+  options.type = kernels::DataType::kQ8_0;
+  options.change = [](load::ModelConfig& config) {
+    for (load::LayerConfig& layer : config.layers) {
+      layer.parallel = true;
+      layer.mlp_norms.before = {};
+    }
+  };
+  EXPECT_EQ(differences(GetParam(), options, test::rounds(5)), 0);
 }
 
 // Few rows of contexts that are longer than a segment of attention, which lanes share.

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "support/block_scales.h"
@@ -131,11 +132,7 @@ class ModelBuilder {
     norm(layer.mixer_norms.before, name + "attn_norm", hidden);
     norm(layer.mixer_norms.behind, name + "post_attention_norm", hidden);
     norm(layer.mixer_norms.after, name + "attn_output_norm", hidden);
-    if (const load::AttentionConfig* config = layer.attention()) {
-      attention(*config, name);
-    } else {
-      delta(std::get<load::DeltaConfig>(layer.mixer), name);
-    }
+    std::visit([&](const auto& config) { mixer(config, name); }, layer.mixer);
     norm(layer.mlp_norms.before, name + "ffn_norm", hidden);
     norm(layer.mlp_norms.behind, name + "post_ffw_norm", hidden);
     norm(layer.mlp_norms.after, name + "layer_output_norm", hidden);
@@ -151,7 +148,7 @@ class ModelBuilder {
     }
   }
 
-  void attention(const load::AttentionConfig& config, const std::string& name) {
+  void mixer(const load::AttentionConfig& config, const std::string& name) {
     const std::size_t hidden = config_.hidden_size;
     const std::size_t heads = std::size_t{config.heads} * config.head_dim;
     const std::size_t query = config.gated ? 2 * heads : heads;
@@ -172,7 +169,15 @@ class ModelBuilder {
     if (config.sinks) build_.vector(name + "attn_sinks.weight", config.heads, 0.5F, 1.0F);
   }
 
-  void delta(const load::DeltaConfig& config, const std::string& name) {
+  void mixer(const load::ShortConvConfig& config, const std::string& name) {
+    const std::size_t hidden = config_.hidden_size;
+    const std::size_t channels = config.channels;
+    build_.matrix(name + "shortconv.in_proj.weight", type_, 3 * channels, hidden);
+    build_.matrix(name + "shortconv.conv.weight", DataType::kF32, channels, config.convolution);
+    build_.matrix(name + "shortconv.out_proj.weight", type_, hidden, channels);
+  }
+
+  void mixer(const load::DeltaConfig& config, const std::string& name) {
     const std::size_t hidden = config_.hidden_size;
     build_.matrix(name + "attn_qkv.weight", type_, config.channels(), hidden);
     build_.matrix(name + "attn_gate.weight", type_, config.value_size(), hidden);
@@ -190,6 +195,7 @@ class ModelBuilder {
     const std::size_t hidden = config_.hidden_size;
     build_.matrix(name + "ffn_gate_inp.weight", plain_, config.count, hidden);
     bias(config.bias, name + "ffn_gate_inp", config.count);
+    bias(config.picks_biased, name + "exp_probs_b", config.count);
     for (std::uint32_t e = 0; e < config.count; ++e) {
       const auto of = [&](const char* stem) { return fmt::format("{}{}.{}", name, stem, e); };
       build_.matrix(of("ffn_gate") + ".weight", type_, config.size, hidden);

@@ -13,6 +13,7 @@ import json
 import pathlib
 import shutil
 import sys
+import zlib
 
 import numpy as np
 import torch
@@ -105,7 +106,7 @@ MIXTRAL = COMMON | {
 }
 
 # Older spelling: rope_scaling, rope_theta, torch_dtype; newer: rope_parameters, dtype, and
-# num_local_experts in place of num_experts. New cases go to the end: a place is a part of the seed.
+# num_local_experts in place of num_experts.
 CASES = {
     "llama2-tiny": LLAMA
     | {
@@ -446,6 +447,192 @@ CASES |= {
     },
 }
 
+# Of these, a place is a part of the seed; of the others, their name is.
+BY_PLACE = len(CASES)
+GRANITE = SMALL | {
+    "attention_bias": False,
+    "attention_multiplier": 0.2,
+    "embedding_multiplier": 3.0,
+    "intermediate_size": 24,
+    "logits_scaling": 2.0,
+    "num_hidden_layers": 2,
+    "residual_multiplier": 0.5,
+    "rope_theta": 10000.0,
+    "torch_dtype": "float16",
+}
+COHERE = SMALL | {
+    "attention_bias": False,
+    "layer_norm_eps": 1e-5,
+    "logit_scale": 0.5,
+    "rope_theta": 10000.0,
+    "tie_word_embeddings": True,
+    "torch_dtype": "float16",
+}
+del COHERE["rms_norm_eps"]
+CASES |= {
+    "qwen2-window-tiny": SMALL
+    | {
+        "architectures": ["Qwen2ForCausalLM"],
+        "model_type": "qwen2",
+        "max_window_layers": 1,
+        "rms_norm_eps": 1e-6,
+        "rope_theta": 10000.0,
+        "sliding_window": 16,
+        "use_sliding_window": True,
+        "torch_dtype": "float16",
+    },
+    "qwen3-window-tiny": SMALL
+    | {
+        "architectures": ["Qwen3ForCausalLM"],
+        "model_type": "qwen3",
+        "attention_bias": False,
+        "head_dim": 16,
+        "layer_types": SLIDING_AND_FULL,
+        "max_window_layers": 3,
+        "rms_norm_eps": 1e-6,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
+        "sliding_window": 16,
+        "use_sliding_window": True,
+        "dtype": "float16",
+    },
+    # transformers takes the factors for longer contexts from 33 tokens on.
+    "phi3-longrope-tiny": SMALL
+    | {
+        "architectures": ["Phi3ForCausalLM"],
+        "model_type": "phi3",
+        "num_attention_heads": 2,
+        "num_hidden_layers": 2,
+        "num_key_value_heads": 1,
+        "original_max_position_embeddings": 32,
+        "pad_token_id": 0,
+        "partial_rotary_factor": 0.75,
+        "rope_theta": 10000.0,
+        "rope_scaling": {
+            "type": "longrope",
+            "long_factor": [1.0, 1.5, 2.25, 3.5, 5.0, 8.0],
+            "short_factor": [1.0, 1.0, 1.125, 1.25, 1.5, 1.75],
+        },
+        "sliding_window": None,
+        "torch_dtype": "float16",
+    },
+    "cohere-tiny": COHERE
+    | {
+        "architectures": ["CohereForCausalLM"],
+        "model_type": "cohere",
+        "model_max_length": 512,
+        "num_hidden_layers": 2,
+        "use_qk_norm": False,
+    },
+    "cohere2-tiny": COHERE
+    | {
+        "architectures": ["Cohere2ForCausalLM"],
+        "model_type": "cohere2",
+        "num_hidden_layers": 4,
+        "rotary_pct": 1.0,
+        "sliding_window": 16,
+        "sliding_window_pattern": 4,
+    },
+    "granite-moe-tiny": GRANITE
+    | {
+        "architectures": ["GraniteMoeSharedForCausalLM"],
+        "model_type": "granitemoeshared",
+        "num_experts_per_tok": 2,
+        "num_local_experts": 4,
+        "shared_intermediate_size": 40,
+    },
+    "granite-hybrid-tiny": GRANITE
+    | {
+        "architectures": ["GraniteMoeHybridForCausalLM"],
+        "model_type": "granitemoehybrid",
+        "intermediate_size": 40,
+        "layer_types": ["attention"] * 2,
+        "mamba_chunk_size": 256,
+        "mamba_conv_bias": True,
+        "mamba_d_conv": 4,
+        "mamba_d_head": 16,
+        "mamba_d_state": 16,
+        "mamba_expand": 2,
+        "mamba_n_groups": 1,
+        "mamba_n_heads": 4,
+        "num_experts_per_tok": 0,
+        "num_local_experts": 0,
+        "position_embedding_type": "rope",
+        "shared_intermediate_size": 40,
+    },
+    "qwen3-5-moe-tiny": HYBRID
+    | {
+        "architectures": ["Qwen3_5MoeForCausalLM"],
+        "model_type": "qwen3_5_moe_text",
+        "moe_intermediate_size": 24,
+        "num_experts": 4,
+        "num_experts_per_tok": 2,
+        "rope_parameters": {
+            "rope_type": "default",
+            "rope_theta": 10000.0,
+            "partial_rotary_factor": 0.25,
+            "mrope_section": [2, 1, 1],
+        },
+        "shared_expert_intermediate_size": 40,
+        "dtype": "float16",
+    },
+    "gpt-oss-f16-tiny": {
+        key: value
+        for key, value in CASES["gpt-oss-tiny"].items()
+        if key not in ("hidden_size", "quantization_config")
+    }
+    | {"hidden_size": 32, "intermediate_size": 24},
+    "lfm2-tiny": SMALL
+    | {
+        "architectures": ["Lfm2ForCausalLM"],
+        "model_type": "lfm2",
+        "block_auto_adjust_ff_dim": True,
+        "block_ffn_dim_multiplier": 1.0,
+        "block_multiple_of": 16,
+        "conv_L_cache": 3,
+        "conv_bias": False,
+        "full_attn_idxs": [1],
+        "intermediate_size": 60,
+        "norm_eps": 1e-5,
+        "rope_theta": 10000.0,
+        "tie_embedding": True,
+        "torch_dtype": "float16",
+    },
+    "lfm2-moe-tiny": SMALL
+    | {
+        "architectures": ["Lfm2MoeForCausalLM"],
+        "model_type": "lfm2_moe",
+        "conv_L_cache": 3,
+        "conv_bias": False,
+        "layer_types": ["conv", "full_attention", "conv"],
+        "moe_intermediate_size": 24,
+        "norm_eps": 1e-5,
+        "norm_topk_prob": True,
+        "num_dense_layers": 1,
+        "num_experts": 4,
+        "num_experts_per_tok": 2,
+        "rope_theta": 10000.0,
+        "routed_scaling_factor": 1.0,
+        "tie_embedding": True,
+        "use_expert_bias": True,
+        "torch_dtype": "float16",
+    },
+}
+del CASES["lfm2-tiny"]["rms_norm_eps"]
+del CASES["lfm2-moe-tiny"]["rms_norm_eps"]
+del CASES["qwen3-5-moe-tiny"]["intermediate_size"]
+
+
+def seed_of(name):
+    number = list(CASES).index(name)
+    return [SEED, number if number < BY_PLACE else zlib.crc32(name.encode())]
+
+
+PUBLISHED = {
+    "experts.gate_up_proj": "input_linear.weight",
+    "experts.down_proj": "output_linear.weight",
+    "router.weight": "router.layer.weight",
+}
+
 
 def published_shapes(config):
     """Shapes by the names that published models have: a tensor for each matrix of each expert."""
@@ -454,16 +641,21 @@ def published_shapes(config):
         shape = tuple(tensor.shape)
         if mixtral:
             name = name.replace(".mlp.", ".block_sparse_moe.")
-        if config.model_type == "gpt_oss":
+        if config.model_type.startswith("granitemoe"):
+            for ending, published in PUBLISHED.items():
+                if name.endswith(f"block_sparse_moe.{ending}"):
+                    name = name.removesuffix(ending) + published
+        if config.model_type in ("gpt_oss", "qwen3_5_moe_text"):
             yield name, shape
             continue
+        numbered = mixtral or config.model_type == "lfm2_moe"
         if name.endswith("experts.gate_up_proj"):
             count, rows, columns = shape
-            parts = {"w1" if mixtral else "gate_proj": (rows // 2, columns)}
-            parts |= {"w3" if mixtral else "up_proj": (rows // 2, columns)}
+            parts = {"w1" if numbered else "gate_proj": (rows // 2, columns)}
+            parts |= {"w3" if numbered else "up_proj": (rows // 2, columns)}
         elif name.endswith("experts.down_proj"):
             count = shape[0]
-            parts = {"w2" if mixtral else "down_proj": shape[1:]}
+            parts = {"w2" if numbered else "down_proj": shape[1:]}
         else:
             yield name, shape
             continue
@@ -494,10 +686,11 @@ def random_weights(config, seed):
     """Weights by their published names, wide enough that the logits are far from uniform."""
     random = np.random.default_rng(seed)
     weights = {}
+    packed = hasattr(config, "quantization_config")
     for name, shape in published_shapes(config):
         if name == "lm_head.weight" and config.tie_word_embeddings:
             continue
-        if config.model_type == "gpt_oss" and ".experts." in name and "bias" not in name:
+        if packed and ".experts." in name and "bias" not in name:
             blocks, scales, weights[name] = mxfp4_weights(random, shape)
             weights |= {name + "_blocks": blocks, name + "_scales": scales}
             continue
@@ -551,10 +744,14 @@ def greedy(model, prompt):
 @torch.no_grad()
 def router_margin(model, ids):
     """The smallest gap between the experts that a token uses and those that it does not."""
-    if not hasattr(model.config, "num_experts_per_tok"):
+    used = getattr(model.config, "num_experts_per_tok", 0)
+    if used == 0:
         return np.inf
-    used = model.config.num_experts_per_tok
     routers = model(torch.tensor([ids]), output_router_logits=True).router_logits
+    if model.config.model_type == "lfm2_moe":
+        layers = [layer.feed_forward for layer in model.model.layers]
+        biases = [layer.expert_bias for layer in layers if hasattr(layer, "expert_bias")]
+        routers = [logits.sigmoid() + bias for logits, bias in zip(routers, biases, strict=True)]
     ranked = [np.sort(logits.numpy())[:, ::-1] for logits in routers]
     return min(float((layer[:, used - 1] - layer[:, used]).min()) for layer in ranked)
 
@@ -576,7 +773,7 @@ def shortest(row):
 
 def read_model(folder, config, weights):
     """The folder in float32. Eager attention is the plain one; it honours the window."""
-    if config.model_type != "gpt_oss":
+    if not hasattr(config, "quantization_config"):
         return AutoModelForCausalLM.from_pretrained(
             folder, dtype=torch.float32, attn_implementation="eager"
         )
@@ -594,7 +791,7 @@ def without_quantization(config, **options):
     return AutoModelForCausalLM.from_config(plain, dtype=torch.float32, **options)
 
 
-def make_case(number, name, config):
+def make_case(name, config):
     folder = reference.MODELS / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -602,11 +799,11 @@ def make_case(number, name, config):
 
     dtype = getattr(torch, config.get("dtype") or config["torch_dtype"])
     parsed = AutoConfig.from_pretrained(folder)
-    weights = random_weights(parsed, [SEED, number])
+    weights = random_weights(parsed, seed_of(name))
     write_weights(folder, weights, dtype, 2 if name in SHARDED else 1)
 
     model = read_model(folder, parsed, weights).eval()
-    random = np.random.default_rng([SEED, number, 1])
+    random = np.random.default_rng([*seed_of(name), 1])
     golden = {"prompts": [], "logits": [], "greedy": []}
     for index, length in enumerate(LENGTHS):
         prompt, ids = pick_prompt(model, random, config["vocab_size"], length)
@@ -625,10 +822,10 @@ def main():
     """All cases, or those that the arguments name."""
     torch.set_num_threads(1)
     torch.manual_seed(SEED)
-    for number, (name, config) in enumerate(CASES.items()):
+    for name, config in CASES.items():
         if sys.argv[1:] and name not in sys.argv[1:]:
             continue
-        folder = make_case(number, name, config)
+        folder = make_case(name, config)
         size = sum(path.stat().st_size for path in folder.iterdir())
         print(f"{name}: {size // 1024} KiB", flush=True)
 

@@ -1,7 +1,6 @@
 #include "model/blocks/delta.h"
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <cmath>
 #include <cstring>
@@ -11,8 +10,6 @@
 
 namespace dovetail::model {
 namespace {
-
-constexpr std::size_t kMostConvolution = 8;
 
 Linear delta_input(const load::DeltaConfig& config, const ModelWeights& weights,
                    const std::string& layer, const kernels::Kernels& kernels) {
@@ -24,17 +21,6 @@ Linear delta_input(const load::DeltaConfig& config, const ModelWeights& weights,
   const Matrix* gate = matrix("attn_gate.weight");
   if (config.grouped_rates) return {kernels, {qkv, gate, matrix("ssm_ba.weight")}};
   return {kernels, {qkv, gate, matrix("ssm_beta.weight"), matrix("ssm_alpha.weight")}};
-}
-
-// Columns of a matrix become rows.
-std::vector<float> transposed(const Matrix& matrix, const kernels::Kernels& kernels) {
-  std::vector<float> row(matrix.columns), all(matrix.rows * matrix.columns);
-  const std::size_t bytes = kernels::row_bytes(matrix.type, matrix.columns);
-  for (std::size_t r = 0; r < matrix.rows; ++r) {
-    kernels.dequantize_row(matrix.type, matrix.data + r * bytes, matrix.columns, row.data());
-    for (std::size_t c = 0; c < matrix.columns; ++c) all[c * matrix.rows + r] = row[c];
-  }
-  return all;
 }
 
 }  // namespace
@@ -50,10 +36,9 @@ Delta::Delta(const load::DeltaConfig& config, const ModelWeights& weights, const
       rates_(std::size_t{2} * config.value_heads),
       input_(delta_input(config, weights, layer, workspace.kernels)),
       output_(workspace.kernels, {&weights.matrix(layer + "ssm_out.weight")}),
-      weights_(transposed(weights.matrix(layer + "ssm_conv1d.weight"), workspace.kernels)),
+      convolution_(weights.matrix(layer + "ssm_conv1d.weight"), workspace.kernels),
       norm_({load::NormKind::kRms, config.epsilon}, weights, layer + "ssm_norm",
             workspace.kernels) {
-  assert(config.convolution <= kMostConvolution);
   const std::span<const float> dt = weights.vector(layer + "ssm_dt.bias");
   const std::span<const float> a =
       weights.vector(layer + (config.log_rates ? "ssm_a_log" : "ssm_a"));
@@ -127,29 +112,6 @@ void Delta::add_steps(Program& program) {
   add_projection(program, "output", output_, set_, work_);
 }
 
-template <class Function>
-void Delta::for_each_run(const RowTile& tile, const Function& function) const {
-  for (std::uint32_t row = tile.rows.begin; row < tile.rows.end;) {
-    const PassRow& first = work_.pass.rows()[row];
-    std::uint32_t end = row + 1;
-    while (end < tile.rows.end && work_.pass.rows()[end].segment == first.segment) ++end;
-    const Segment& segment = work_.pass.segments()[first.segment];
-    const auto is_before = [](const StateSave& save, std::uint32_t position) {
-      return save.positions <= position;
-    };
-    const auto find = [&](std::uint32_t position) {
-      return std::lower_bound(segment.saves.begin(), segment.saves.end(), position, is_before);
-    };
-    const std::uint32_t last = first.position + (end - row);
-    function(Run{segment.slot,
-                 row - tile.rows.begin,
-                 end - tile.rows.begin,
-                 first.position,
-                 {find(first.position), find(last)}});
-    row = end;
-  }
-}
-
 void Delta::multiply(const RowTile& tile, std::uint32_t block, std::uint32_t blocks) {
   const std::size_t rows = tile.rows.size();
   const std::byte* prepared = work_.prepared(tile);
@@ -197,72 +159,22 @@ void Delta::part(const RowTile& tile, const Range& rows) {
   }
 }
 
-// The convolution of some channels, and their last inputs for the rows that follow.
 void Delta::convolve(const RowTile& tile, const Range& channels) {
   const std::size_t stride = config_.grouped_input ? channels_ + value_size_ : channels_;
-  const std::size_t history = config_.convolution - 1;
-  const std::size_t count = channels.size();
-  if (count == 0) return;
-  std::vector<float> taps(config_.convolution * count);
-  for (std::size_t j = 0; j < config_.convolution; ++j)
-    std::copy_n(weights_.data() + j * channels_ + channels.begin, count, taps.data() + j * count);
-  for_each_run(tile, [&](const Run& run) {
-    float* before = state(run.slot) + channels.begin;
-    const auto input = [&](std::size_t i) {
-      return work_.query.row(tile, i, stride) + channels.begin;
-    };
-    std::array<const float*, kMostConvolution> rows;
-    for (std::uint32_t i = run.begin; i < run.end; ++i) {
-      for (std::size_t j = 0; j < config_.convolution; ++j) {
-        const std::size_t back = history - j;  // positions before this one
-        if (i - run.begin >= back) {
-          rows[j] = input(i - back);
-        } else {
-          rows[j] =
-              run.starts() ? nullptr : before + (history - (back - (i - run.begin))) * channels_;
-        }
-      }
-      kernels::ShortConvArgs args;
-      args.rows = rows.data();
-      args.weights = taps.data();
-      args.width = config_.convolution;
-      args.channels = count;
-      args.output = work_.attended.row(tile, i, channels_) + channels.begin;
-      work_.kernels.short_conv(args);
-      work_.kernels.gate(kernels::Activation::kSilu, args.output, nullptr, count, args.output);
-    }
-    for (const StateSave& save : run.saves)
-      keep_inputs(tile, run, run.until(save), channels, saved(save));
-    std::size_t length = run.end - run.begin;
-    if (mutated(Mutant::kOneInputTooOld) && length > 1) --length;
-    keep_inputs(tile, run, length, channels, state(run.slot));
-  });
-}
-
-// Writes the last inputs that `length` rows of the run leave to a state, which may be the run's
-// own: where they are fewer than the convolution needs, what is left of the older ones moves up.
-void Delta::keep_inputs(const RowTile& tile, const Run& run, std::size_t length,
-                        const Range& channels, float* to) const {
-  const std::size_t stride = config_.grouped_input ? channels_ + value_size_ : channels_;
-  const std::size_t history = config_.convolution - 1;
-  const float* before = state(run.slot) + channels.begin;
-  to += channels.begin;
-  for (std::size_t j = 0; j < history; ++j, to += channels_) {
-    if (j + length >= history) {
-      const std::size_t row = run.begin + j + length - history;
-      std::copy_n(work_.query.row(tile, row, stride) + channels.begin, channels.size(), to);
-    } else if (run.starts()) {
-      std::fill_n(to, channels.size(), 0.0F);
-    } else {
-      std::copy_n(before + (j + length) * channels_, channels.size(), to);
-    }
+  const TileFloats input = {work_.query.of(tile), stride};
+  const TileFloats output = {work_.attended.of(tile), channels_};
+  for_each_run(work_.pass, tile,
+               [&](const Run& run) { convolution_.apply(run, channels, input, output, states()); });
+  for (std::uint32_t i = 0; i < tile.rows.size(); ++i) {
+    float* row = output.row(i) + channels.begin;
+    work_.kernels.gate(kernels::Activation::kSilu, row, nullptr, channels.size(), row);
   }
 }
 
 // A block takes sequences and value heads in turns.
 void Delta::update(const RowTile& tile, std::uint32_t block, std::uint32_t blocks) {
   std::uint32_t item = 0;
-  for_each_run(tile, [&](const Run& run) {
+  for_each_run(work_.pass, tile, [&](const Run& run) {
     for (std::uint32_t head = 0; head < config_.value_heads; ++head, ++item) {
       if (item % blocks == block) update(tile, run, head);
     }
@@ -274,7 +186,7 @@ void Delta::update(const RowTile& tile, const Run& run, std::uint32_t head) {
   const std::size_t dim = config_.key_dim;
   const std::uint32_t key_head =
       config_.tiled ? head % config_.key_heads : head / (config_.value_heads / config_.key_heads);
-  float* state = this->state(run.slot) + head_begin(head);
+  float* state = states().of(run.slot) + head_begin(head);
   const StateSave* save = run.saves.data();
   if (run.starts() && !mutated(Mutant::kStateStays))
     std::memset(state, 0, dim * config_.value_dim * sizeof(float));
@@ -306,7 +218,7 @@ void Delta::update(const RowTile& tile, const Run& run, std::uint32_t head) {
         save != run.saves.data() + run.saves.size() && run.until(*save) == i + 1 - run.begin;
     const bool at_end = mutated(Mutant::kSavedAtTheEnd);
     if (at_end ? save != run.saves.data() + run.saves.size() && i + 1 == run.end : saves)
-      std::copy_n(state, dim * config_.value_dim, saved(*save++) + head_begin(head));
+      std::copy_n(state, dim * config_.value_dim, states().of(*save++) + head_begin(head));
   }
 }
 

@@ -37,13 +37,21 @@ void Join::run(const RowTile& tile, const Range& rows) {
   for (std::uint32_t i = rows.begin; i < rows.end; ++i) {
     float* residual = work_.residual_row(tile, work_.row(set_, tile, i));
     float* projected = work_.projected.row(tile, i, hidden);
-    before_.add(work_.kernels, residual, projected, hidden);
-    if (norm_) {
-      norm_.apply(residual, projected);
-    } else {
-      std::memcpy(projected, residual, hidden * sizeof(float));
-    }
-    input_->prepare(projected, i, count, work_.prepared(tile));
+    // Where attention left what its product has taken: free until the next layer's.
+    float* row = parallel_ ? work_.attended.row(tile, i, hidden) : projected;
+    if (!parallel_) before_.add(work_.kernels, residual, projected, hidden);
+    take(residual, row);
+    if (parallel_) before_.add(work_.kernels, residual, projected, hidden);
+    input_->prepare(row, i, count, work_.prepared(tile));
+  }
+}
+
+// The row that the next sublayer takes.
+void Join::take(const float* residual, float* row) const {
+  if (norm_) {
+    norm_.apply(residual, row);
+  } else {
+    std::memcpy(row, residual, work_.hidden * sizeof(float));
   }
 }
 

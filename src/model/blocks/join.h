@@ -40,17 +40,21 @@ class Residual {
 };
 
 // What stands between two sublayers: the end of the one before, and the norm and preparation of the
-// rows that the next one multiplies.
+// rows that the next one multiplies. Where the two are parallel, the rows are those without what
+// the one before gave.
 class Join {
  public:
   // The next sublayer takes the rows of `set`; `input` is its product, and prepares them.
-  Join(Residual before, Norm norm, RowSet set, const Linear& input, Workspace& workspace)
+  Join(Residual before, Norm norm, RowSet set, const Linear& input, Workspace& workspace,
+       bool parallel = false)
       : work_(workspace),
         before_(std::move(before)),
         norm_(std::move(norm)),
         set_(set),
-        input_(&input) {
+        input_(&input),
+        parallel_(parallel) {
     workspace.projected.need(workspace.hidden);
+    if (parallel) workspace.attended.need(workspace.hidden);
     workspace.prepares(input);
   }
 
@@ -58,12 +62,14 @@ class Join {
 
  private:
   void run(const RowTile& tile, const Range& rows);
+  void take(const float* residual, float* row) const;
 
   Workspace& work_;
   Residual before_;
   Norm norm_;
   RowSet set_;
   const Linear* input_;
+  bool parallel_;
 };
 
 }  // namespace dovetail::model

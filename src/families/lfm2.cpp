@@ -1,0 +1,188 @@
+// LFM2 and LFM2.5 (https://arxiv.org/abs/2511.23404): gated short convolutions in most layers,
+// attention with norms of heads in the others. Some have experts in all but the first layers.
+
+#include <fmt/core.h>
+
+#include <cmath>
+
+#include "families/common.h"
+#include "families/families.h"
+#include "families/rope.h"
+#include "load/json_fields.h"
+
+namespace dovetail::families {
+namespace {
+
+using load::ShortConvConfig;
+using nlohmann::json;
+
+constexpr Rename kLfm2Names[] = {
+    {"model.embedding_norm", "output_norm"},
+    {"model.layers.*.operator_norm", "blk.*.attn_norm"},
+    {"model.layers.*.ffn_norm", "blk.*.ffn_norm"},
+    {"model.layers.*.self_attn.out_proj", "blk.*.attn_output"},
+    {"model.layers.*.self_attn.q_layernorm", "blk.*.attn_q_norm"},
+    {"model.layers.*.self_attn.k_layernorm", "blk.*.attn_k_norm"},
+    {"model.layers.*.conv.in_proj", "blk.*.shortconv.in_proj"},
+    {"model.layers.*.conv.conv", "blk.*.shortconv.conv"},
+    {"model.layers.*.conv.out_proj", "blk.*.shortconv.out_proj"},
+    {"model.layers.*.feed_forward.w1", "blk.*.ffn_gate"},
+    {"model.layers.*.feed_forward.w3", "blk.*.ffn_up"},
+    {"model.layers.*.feed_forward.w2", "blk.*.ffn_down"},
+    {"model.layers.*.feed_forward.gate", "blk.*.ffn_gate_inp"},
+    {"model.layers.*.feed_forward.expert_bias", "blk.*.exp_probs_b.bias"},
+    {"model.layers.*.feed_forward.experts.*.w1", "blk.*.ffn_gate.*"},
+    {"model.layers.*.feed_forward.experts.*.w3", "blk.*.ffn_up.*"},
+    {"model.layers.*.feed_forward.experts.*.w2", "blk.*.ffn_down.*"},
+};
+
+// Older files call the last norm as the checkpoints do.
+constexpr Rename kLfm2GgufNames[] = {
+    {"token_embd_norm", "output_norm"},
+};
+
+// For each layer whether it has attention.
+std::vector<bool> read_attention_layers(Fields& fields, std::uint32_t layers) {
+  std::vector<bool> out(layers);
+  if (const json* types = fields.member("layer_types")) {
+    constexpr Key kTypes = {"", "layer_types"};
+    if (!types->is_array() || types->size() != layers) {
+      fields.reject(kTypes, load::text_of(*types), fmt::format("a list of {} names", layers),
+                    ErrorKind::kInvalid);
+      return out;
+    }
+    for (std::uint32_t i = 0; i < layers; ++i) {
+      const json& type = (*types)[i];
+      if (type != "conv" && type != "full_attention") {
+        fields.reject(kTypes, load::text_of(type), "conv, full_attention");
+      }
+      out[i] = type == "full_attention";
+    }
+    return out;
+  }
+  constexpr Key kPlaces = {"", "full_attn_idxs"};
+  const json* places = fields.member("full_attn_idxs");
+  if (places == nullptr) return std::vector<bool>(layers, true);
+  const auto bad = [&](const json& value) {
+    fields.reject(kPlaces, load::text_of(value),
+                  fmt::format("a list of numbers of the {} layers", layers), ErrorKind::kInvalid);
+    return out;
+  };
+  if (!places->is_array()) return bad(*places);
+  for (const json& place : *places) {
+    if (!place.is_number_unsigned() || place.get<std::uint64_t>() >= layers) return bad(place);
+    out[place.get<std::uint64_t>()] = true;
+  }
+  return out;
+}
+
+// What a config.json gives as the size of the feed-forward is often not it: two thirds of it are,
+// some multiple of them, rounded up.
+std::uint32_t read_size(Fields& fields) {
+  constexpr std::uint32_t kMost = load::kLargestIntermediateSize;
+  constexpr Key kOld = {"", "block_ff_dim"};
+  const Key key = fields.has(kOld) ? kOld : Key{"feed_forward_length", "intermediate_size"};
+  std::uint32_t size = fields.required_uniform(key, 1, kMost);
+  if (fields.gguf() || !fields.flag({"", "block_auto_adjust_ff_dim"}).value_or(true)) return size;
+  size = 2 * size / 3;
+  constexpr Key kMultiplier = {"", "block_ffn_dim_multiplier"};
+  constexpr Key kUnit = {"", "block_multiple_of"};
+  const std::uint32_t unit = fields.count(kUnit, 1, kMost).value_or(256);
+  if (fields.is_null(kMultiplier)) return size;
+  const double factor = fields.number(kMultiplier, 0.001F, 1000.0F).value_or(1.0F);
+  const double scaled = std::ceil(std::floor(factor * size) / unit) * unit;
+  if (scaled < 1.0 || scaled > kMost) {
+    fields.reject(kMultiplier, fmt::format("{}", factor),
+                  fmt::format("a feed-forward of 1 to {}, while {} gives {}", kMost, size, scaled));
+    return 1;
+  }
+  return static_cast<std::uint32_t>(scaled);
+}
+
+// All layers; their feed-forwards are still to be read.
+void read_lfm2_layers(Fields& fields, ModelConfig& config) {
+  const std::uint32_t layers = read_sizes(fields, config, true);
+  if (!fields.gguf()) {
+    config.tied_embeddings = fields.flag({"", "tie_embedding"}).value_or(config.tied_embeddings);
+  }
+  NormConfig norm;
+  norm.kind = load::NormKind::kRms;
+  norm.epsilon =
+      fields.number({"attention.layer_norm_rms_epsilon", "norm_eps"}, 0.0F, 1.0F).value_or(1e-5F);
+  config.output_norm = norm;
+  constexpr Key kBias = {"", "conv_bias"};
+  if (fields.flag(kBias).value_or(false)) fields.reject(kBias, "true", "false");
+
+  // A GGUF file tells layers without attention by their number of key-value heads.
+  constexpr Key kKeyHeads = {"attention.head_count_kv", ""};
+  std::uint32_t kv_heads = 0;
+  std::vector<bool> attends(layers, true);
+  if (fields.gguf() && fields.is_array(kKeyHeads)) {
+    const std::vector<std::uint32_t> counts = fields.counts(kKeyHeads, layers, load::kMostHeads);
+    for (std::uint32_t i = 0; i < layers && i < counts.size(); ++i) {
+      attends[i] = counts[i] != 0;
+      if (!attends[i] || counts[i] == kv_heads) continue;
+      if (kv_heads != 0) {
+        fields.reject(kKeyHeads, fmt::format("{} in one layer, {} in another", kv_heads, counts[i]),
+                      "the same for every layer with attention");
+      }
+      kv_heads = counts[i];
+    }
+  } else if (!fields.gguf()) {
+    attends = read_attention_layers(fields, layers);
+  }
+  AttentionConfig attention = read_heads(fields, config, 0, kv_heads);
+  attention.query_key_norm = load::QueryKeyNorm::kHead;
+  attention.norm = norm;
+  config.ropes = {read_rope(fields, {.head_dim = attention.head_dim, .theta = 1e6F}, config)};
+  ShortConvConfig convolution;
+  convolution.channels = config.hidden_size;
+  convolution.convolution =
+      fields.count({"shortconv.l_cache", "conv_L_cache"}, 2, load::kMostConvolution).value_or(3);
+  LayerConfig layer = plain_layer(norm, attention, MlpConfig());
+  for (const bool has_attention : attends) {
+    if (has_attention) {
+      layer.mixer = attention;
+    } else {
+      layer.mixer = convolution;
+    }
+    config.layers.push_back(layer);
+  }
+}
+
+void read_lfm2(Fields& fields, ModelConfig& config) {
+  read_lfm2_layers(fields, config);
+  MlpConfig mlp;
+  mlp.size = read_size(fields);
+  for (LayerConfig& layer : config.layers) layer.mlp = mlp;
+}
+
+void read_lfm2_moe(Fields& fields, ModelConfig& config) {
+  read_lfm2_layers(fields, config);
+  ExpertsConfig experts = read_experts(fields, {.gating = 2, .kind = "sigmoids"});
+  experts.gate = load::ExpertGate::kSigmoid;
+  experts.normalized = fields.flag({"", "norm_topk_prob"}).value_or(true);
+  experts.picks_biased = fields.flag({"", "use_expert_bias"}).value_or(true);
+  constexpr Key kScale = {"", "routed_scaling_factor"};
+  const auto scale = fields.number(kScale, 0.0F, load::kLargestFactor);
+  if (scale && *scale != 1.0F) fields.reject(kScale, fmt::format("{}", *scale), "1");
+  const MlpConfig mlp = read_mlp(fields);
+  const auto layers = static_cast<std::uint32_t>(config.layers.size());
+  const std::uint32_t dense =
+      fields.count({"leading_dense_block_count", "num_dense_layers"}, 0, load::kMostLayers)
+          .value_or(fields.gguf() ? 0 : 2);
+  for (std::uint32_t i = 0; i < layers; ++i) {
+    if (i < dense) {
+      config.layers[i].mlp = mlp;
+    } else {
+      config.layers[i].mlp = experts;
+    }
+  }
+}
+
+}  // namespace
+
+constinit const Reader kLfm2Moe = {read_lfm2_moe, kLfm2Names, kLfm2GgufNames};
+constinit const Reader kLfm2 = {read_lfm2, kLfm2Names, kLfm2GgufNames};
+
+}  // namespace dovetail::families

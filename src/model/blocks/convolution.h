@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/kernels.h"
+#include "model/blocks/states.h"
+#include "model/pass.h"
+#include "model/weights.h"
+
+namespace dovetail::model {
+
+// Rows of a tile, from its first on, in some scratch memory.
+struct TileFloats {
+  float* first = nullptr;
+  std::size_t stride = 0;  // floats from one row to the next
+
+  float* row(std::size_t index) const { return first + index * stride; }
+};
+
+// A convolution of each channel by itself over the last positions of a sequence. The state of a
+// sequence is its last inputs, [position][channel], the oldest first: one less than the
+// convolution has positions. Chunks leave no trace in it.
+class Convolution {
+ public:
+  // `taps`: [channel][position], not packed. The kernels must outlive it.
+  Convolution(const Matrix& taps, const kernels::Kernels& kernels);
+
+  // Some channels of a run's rows, and their last inputs for the rows that follow and where they
+  // are saved. A state begins with the convolution's. Different channels may be computed by
+  // different threads.
+  void apply(const Run& run, const Range& channels, const TileFloats& input,
+             const TileFloats& output, const LayerStates& states) const;
+
+ private:
+  void keep_inputs(const Run& run, const Range& channels, const TileFloats& input,
+                   std::size_t length, const float* before, float* to) const;
+
+  const kernels::Kernels& kernels_;
+  std::size_t channels_, width_;
+  std::vector<float> taps_;  // [position][channel]
+};
+
+}  // namespace dovetail::model

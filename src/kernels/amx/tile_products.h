@@ -209,9 +209,9 @@ inline void multiply_tile_rows(const MatmulArgs& a, std::size_t begin, std::size
   const std::size_t tiles = (end - begin + R - 1) / R;
   const std::size_t weight_stride = a.k / T::kElements * T::kBytes;
   TileShapes shapes;
-  for (const std::size_t sums : {0, 1, 2, 3}) shapes.set(sums, R, kQuadBytes);
-  for (const std::size_t rows : {4, 5}) shapes.set(rows, R, F::kDepth);
-  for (const std::size_t columns : {6, 7}) shapes.set(columns, F::kDepth / 4, kQuadBytes);
+  for (const std::size_t sums : {0U, 1U, 2U, 3U}) shapes.set(sums, R, kQuadBytes);
+  for (const std::size_t rows : {4U, 5U}) shapes.set(rows, R, F::kDepth);
+  for (const std::size_t columns : {6U, 7U}) shapes.set(columns, F::kDepth / 4, kQuadBytes);
   shapes.apply();
   auto* floats = reinterpret_cast<float*>(scratch);
   auto* strip = reinterpret_cast<std::uint8_t*>(floats + piece / F::kStep * F::kScaleFloats);

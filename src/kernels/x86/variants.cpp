@@ -7,16 +7,16 @@ namespace dovetail::kernels {
 namespace {
 
 // As kBase, but for block types.
-template <const Kernels& kBase, auto kActivationBytes, auto kPrepare, auto kMatmul>
+template <const Kernels* kBase, auto kActivationBytes, auto kPrepare, auto kMatmul>
 struct WithBlocks {
   static std::size_t activation_bytes(DataType weights, std::size_t k) {
-    return is_float(weights) ? kBase.activation_bytes(weights, k) : kActivationBytes(weights, k);
+    return is_float(weights) ? kBase->activation_bytes(weights, k) : kActivationBytes(weights, k);
   }
   static void prepare(DataType weights, const float* x, std::size_t k, std::byte* out) {
-    is_float(weights) ? kBase.prepare(weights, x, k, out) : kPrepare(weights, x, k, out);
+    is_float(weights) ? kBase->prepare(weights, x, k, out) : kPrepare(weights, x, k, out);
   }
   static void matmul(const MatmulArgs& args) {
-    is_float(args.type) ? kBase.matmul(args) : kMatmul(args);
+    is_float(args.type) ? kBase->matmul(args) : kMatmul(args);
   }
 };
 
@@ -46,12 +46,12 @@ Kernels with_products(const Kernels& base, std::string_view name) {
   return k;
 }
 
-using Avx2Vnni = WithBlocks<avx2::kKernels, avx2::vnni::activation_bytes, avx2::vnni::prepare,
+using Avx2Vnni = WithBlocks<&avx2::kKernels, avx2::vnni::activation_bytes, avx2::vnni::prepare,
                             avx2::vnni::matmul>;
-using Avx512Vnni = WithBlocks<avx512::kBase, avx512::vnni::activation_bytes, avx512::vnni::prepare,
+using Avx512Vnni = WithBlocks<&avx512::kBase, avx512::vnni::activation_bytes, avx512::vnni::prepare,
                               avx512::vnni::matmul>;
 using Amx =
-    WithBlocks<avx512::kBase, avx512::vnni::activation_bytes, avx512::vnni::prepare, amx::matmul>;
+    WithBlocks<&avx512::kBase, avx512::vnni::activation_bytes, avx512::vnni::prepare, amx::matmul>;
 
 }  // namespace
 

@@ -198,6 +198,8 @@ def main():
     models, kernels = {}, ""
     for model in args.models:
         kernels, models[model.stem] = compare(binary, python, model, args.rounds, threads)
+        # What is known is not lost where a later model fails.
+        print(table({model.stem: models[model.stem]}, kernels, args.rounds, threads), file=sys.stderr)
     text = table(models, kernels, args.rounds, threads)
     print(text)
     if args.print_only:

@@ -183,6 +183,7 @@ void KvManager::plan_saves(BlockTable& table, std::uint64_t id, std::uint32_t fi
                            std::uint32_t tokens, std::uint32_t end,
                            std::vector<SavedState>& saves) {
   if (states_.size() == 0) return;
+  assert(end == 0 || end <= table.tokens.size());
   const std::uint32_t last = (first + tokens) / options_.block_size;
   for (std::uint32_t edge = first / options_.block_size + 1; edge <= last; ++edge) {
     if (!wants_save(table, edge, end)) continue;

@@ -227,12 +227,12 @@ TEST(KvManager, TheLeastRecentlyUsedStateGoesFirst) {
 // A sequence that ends before its row is committed leaves no state behind.
 TEST(KvManager, ForgetsStatesOfRowsThatWereNotCommitted) {
   KvManager kv(with_states(2, 1));
-  Sequence one(kv, 0, tokens_of(9, 9, 0));
+  Sequence one(kv, 0, tokens_of(13, 13, 0));
   one.admit();
   std::vector<SavedState> saves;
-  kv.plan_saves(one.table, one.id, 0, 9, 9, saves);
+  kv.plan_saves(one.table, one.id, 0, 9, 13, saves);
   EXPECT_EQ(saves.size(), 2U);
-  // Both are in use: a third row saves none.
+  // Both are in use: the next row saves none.
   kv.plan_saves(one.table, one.id, 9, 4, 13, saves);
   EXPECT_EQ(saves.size(), 2U);
   kv.release(one.table, one.id);

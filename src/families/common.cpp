@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "load/json_fields.h"
 #include "load/quote.h"
 
 namespace dovetail::families {
@@ -130,6 +131,27 @@ AttentionConfig read_heads(Fields& fields, const ModelConfig& config, std::uint3
                   fmt::format("the head size {}", out.head_dim));
   }
   out.scale = 1.0F / std::sqrt(static_cast<float>(out.head_dim));
+  return out;
+}
+
+std::optional<std::vector<bool>> read_layer_types(Fields& fields, std::uint32_t layers,
+                                                  std::string_view name, std::string_view valid) {
+  constexpr Key kTypes = {"", "layer_types"};
+  const nlohmann::json* types = fields.member("layer_types");
+  if (types == nullptr) return std::nullopt;
+  if (!types->is_array() || types->empty() || types->size() != layers) {
+    fields.reject(kTypes, load::text_of(*types), fmt::format("a list of {} names", layers),
+                  ErrorKind::kInvalid);
+    return std::nullopt;
+  }
+  std::vector<bool> out;
+  for (const nlohmann::json& type : *types) {
+    if (type != "full_attention" && type != name) {
+      fields.reject(kTypes, load::text_of(type), valid);
+      return std::nullopt;
+    }
+    out.push_back(type == name);
+  }
   return out;
 }
 

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
+#include <vector>
 
 #include "families/fields.h"
 #include "load/limits.h"
@@ -27,6 +29,11 @@ std::uint32_t read_sizes(Fields& fields, ModelConfig& config, bool usually_tied 
 // heads share the hidden size. `kv_heads`: as the family has read them, 0: it has not.
 AttentionConfig read_heads(Fields& fields, const ModelConfig& config, std::uint32_t head_dim = 0,
                            std::uint32_t kv_heads = 0);
+
+// layer_types of config.json: for each layer whether it is called `name`; the others are
+// full_attention. Nothing where there is none, or it is wrong; `valid` is what it may hold.
+std::optional<std::vector<bool>> read_layer_types(Fields& fields, std::uint32_t layers,
+                                                  std::string_view name, std::string_view valid);
 
 NormConfig read_rms_norm(Fields& fields, float epsilon);
 

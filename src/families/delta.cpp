@@ -2,13 +2,11 @@
 
 #include <fmt/core.h>
 
-#include "load/json_fields.h"
+#include "families/common.h"
 #include "load/limits.h"
 
 namespace dovetail::families {
 namespace {
-
-using nlohmann::json;
 
 constexpr std::uint32_t kMostDim = 1024;     // of a head
 constexpr std::uint32_t kUsualInterval = 4;  // of layers with attention
@@ -48,23 +46,11 @@ load::DeltaConfig read_delta(Fields& fields, float epsilon) {
 }
 
 std::vector<bool> read_delta_layers(Fields& fields, std::uint32_t layers) {
-  std::vector<bool> out(layers);
-  if (const json* types = fields.member("layer_types")) {
-    constexpr Key kTypes = {"", "layer_types"};
-    if (!types->is_array() || types->size() != layers) {
-      fields.reject(kTypes, load::text_of(*types), fmt::format("a list of {} names", layers),
-                    ErrorKind::kInvalid);
-      return out;
-    }
-    for (std::uint32_t i = 0; i < layers; ++i) {
-      const json& type = (*types)[i];
-      if (type != "linear_attention" && type != "full_attention") {
-        fields.reject(kTypes, load::text_of(type), "linear_attention, full_attention");
-      }
-      out[i] = type == "linear_attention";
-    }
-    return out;
+  if (const auto types = read_layer_types(fields, layers, "linear_attention",
+                                          "linear_attention, full_attention")) {
+    return *types;
   }
+  std::vector<bool> out(layers);
   constexpr Key kListed = {"attention.recurrent_layers", ""};
   if (fields.gguf() && fields.is_array(kListed)) {
     out = fields.flags(kListed, layers);

@@ -43,23 +43,11 @@ constexpr Rename kLfm2GgufNames[] = {
 
 // For each layer whether it has attention.
 std::vector<bool> read_attention_layers(Fields& fields, std::uint32_t layers) {
-  std::vector<bool> out(layers);
-  if (const json* types = fields.member("layer_types")) {
-    constexpr Key kTypes = {"", "layer_types"};
-    if (!types->is_array() || types->size() != layers) {
-      fields.reject(kTypes, load::text_of(*types), fmt::format("a list of {} names", layers),
-                    ErrorKind::kInvalid);
-      return out;
-    }
-    for (std::uint32_t i = 0; i < layers; ++i) {
-      const json& type = (*types)[i];
-      if (type != "conv" && type != "full_attention") {
-        fields.reject(kTypes, load::text_of(type), "conv, full_attention");
-      }
-      out[i] = type == "full_attention";
-    }
-    return out;
+  if (auto convolves = read_layer_types(fields, layers, "conv", "conv, full_attention")) {
+    convolves->flip();
+    return *std::move(convolves);
   }
+  std::vector<bool> out(layers);
   constexpr Key kPlaces = {"", "full_attn_idxs"};
   const json* places = fields.member("full_attn_idxs");
   if (places == nullptr) return std::vector<bool>(layers, true);

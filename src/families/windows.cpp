@@ -2,38 +2,16 @@
 
 #include <fmt/core.h>
 
-#include "load/json_fields.h"
+#include "families/common.h"
 #include "load/limits.h"
 
 namespace dovetail::families {
 namespace {
 
-using nlohmann::json;
-
 constexpr Key kWindow = {"attention.sliding_window", "sliding_window"};
 constexpr Key kLayerTypes = {"", "layer_types"};
+constexpr std::string_view kSliding = "sliding_attention";
 constexpr Key kPattern = {"attention.sliding_window_pattern", "sliding_window_pattern"};
-
-// For each layer whether it slides; nothing where the file has no layer_types.
-std::optional<std::vector<bool>> read_layer_types(Fields& fields, std::uint32_t layers,
-                                                  std::string_view valid) {
-  const json* types = fields.member("layer_types");
-  if (types == nullptr) return std::nullopt;
-  if (!types->is_array() || types->empty() || types->size() != layers) {
-    fields.reject(kLayerTypes, load::text_of(*types), fmt::format("a list of {} names", layers),
-                  ErrorKind::kInvalid);
-    return std::nullopt;
-  }
-  std::vector<bool> out;
-  for (const json& type : *types) {
-    if (type != "full_attention" && type != "sliding_attention") {
-      fields.reject(kLayerTypes, load::text_of(type), valid);
-      return std::nullopt;
-    }
-    out.push_back(type == "sliding_attention");
-  }
-  return out;
-}
 
 // Where layer_types lists layers that slide, but there is no window that is switched on.
 void refuse_sliding(Fields& fields, bool has_window) {
@@ -56,7 +34,7 @@ std::uint32_t read_uniform_window(Fields& fields, std::uint32_t layers, bool sli
   slides = slides && window;
   constexpr std::string_view kValid =
       "one of full_attention and sliding_attention, the same for every layer";
-  if (const auto types = read_layer_types(fields, layers, kValid)) {
+  if (const auto types = read_layer_types(fields, layers, kSliding, kValid)) {
     for (const bool type : *types) {
       if (type != types->front()) {
         fields.reject(kLayerTypes, "full and sliding layers mixed", kValid);
@@ -98,7 +76,8 @@ bool uses_sliding_window(Fields& fields) {
 
 std::vector<bool> read_sliding_layers(Fields& fields, std::uint32_t layers, std::uint32_t period,
                                       FullLayer full) {
-  if (const auto types = read_layer_types(fields, layers, "full_attention, sliding_attention")) {
+  if (const auto types =
+          read_layer_types(fields, layers, kSliding, "full_attention, sliding_attention")) {
     return *types;
   }
   if (fields.gguf() && fields.is_array(kPattern)) {

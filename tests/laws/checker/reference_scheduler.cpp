@@ -13,56 +13,6 @@ ReferenceScheduler::ReferenceScheduler(const schedule::SchedulerOptions& options
       blocks_(options.kv_blocks),
       states_(options.prefix_cache ? options.saved_states : 0) {}
 
-std::uint32_t ReferenceScheduler::blocks_for(std::uint32_t tokens) const {
-  return (tokens + options_.block_size - 1) / options_.block_size;
-}
-
-namespace {
-
-template <class Blocks>
-std::uint32_t count_used(const Blocks& blocks) {
-  return static_cast<std::uint32_t>(std::count_if(
-      blocks.begin(), blocks.end(), [](const auto& block) { return block.owners > 0; }));
-}
-
-template <class Blocks>
-std::uint32_t count_cached(const Blocks& blocks) {
-  return static_cast<std::uint32_t>(
-      std::count_if(blocks.begin(), blocks.end(),
-                    [](const auto& block) { return block.owners == 0 && !block.prefix.empty(); }));
-}
-
-std::vector<std::int32_t> first_of(const std::vector<std::int32_t>& tokens, std::size_t count) {
-  return {tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(count)};
-}
-
-}  // namespace
-
-std::uint32_t ReferenceScheduler::used_blocks() const { return count_used(blocks_); }
-std::uint32_t ReferenceScheduler::cached_blocks() const { return count_cached(blocks_); }
-std::uint32_t ReferenceScheduler::used_states() const { return count_used(states_); }
-std::uint32_t ReferenceScheduler::cached_states() const { return count_cached(states_); }
-
-std::uint32_t ReferenceScheduler::capacity(const Sequence& sequence) const {
-  return static_cast<std::uint32_t>(sequence.blocks.size() / groups()) * options_.block_size;
-}
-
-// No position from `next` on sees a position of the block.
-bool ReferenceScheduler::is_behind(std::size_t place, std::uint32_t next) const {
-  const std::uint32_t window = options_.groups[place % groups()].window;
-  if (window == 0) return false;
-  const std::size_t begin = place / groups() * options_.block_size;
-  for (std::size_t position = begin; position < begin + options_.block_size; ++position) {
-    if (position + window > next) return false;
-  }
-  return true;
-}
-
-std::uint32_t ReferenceScheduler::available() const {
-  const std::uint32_t idle = options_.kv_blocks - used_blocks();
-  return idle - std::min(idle, withheld_);
-}
-
 bool ReferenceScheduler::add(const schedule::SequenceSpec& spec) {
   if (spec.prompt_tokens >= options_.max_context) return false;
   const auto waiting = std::count_if(sequences_.begin(), sequences_.end(),
@@ -114,114 +64,6 @@ void ReferenceScheduler::cancel(std::uint64_t id) {
   }
 }
 
-void ReferenceScheduler::let_go(Block& block) {
-  if (--block.owners == 0) block.let_go = ++let_go_;
-}
-
-void ReferenceScheduler::release(Sequence& sequence) {
-  for (std::size_t i = sequence.blocks.size() / groups(); i > 0; --i) {
-    for (std::size_t g = 0; g < groups(); ++g) {
-      const std::size_t block = sequence.blocks[(i - 1) * groups() + g];
-      if (block != kNone) let_go(blocks_[block]);
-    }
-  }
-  sequence.blocks.clear();
-  if (sequence.loaded != kNone) let_go(states_[sequence.loaded]);
-  sequence.loaded = kNone;
-  for (const Save& save : sequence.saving) let_go(states_[save.state]);
-  sequence.saving.clear();
-}
-
-std::size_t ReferenceScheduler::take(std::vector<Block>& from) {
-  std::optional<std::size_t> best;
-  for (std::size_t i = 0; i < from.size(); ++i) {
-    if (from[i].owners > 0) continue;
-    if (from[i].prefix.empty()) {
-      best = i;
-      break;
-    }
-    if (!best || from[i].let_go < from[*best].let_go) best = i;
-  }
-  from[*best] = {1, {}, 0, 0};
-  return *best;
-}
-
-void ReferenceScheduler::take_blocks(Sequence& sequence) {
-  for (std::size_t g = 0; g < groups(); ++g) {
-    sequence.blocks.push_back(take(blocks_));
-    blocks_[sequence.blocks.back()].group = g;
-  }
-  ++sequence.filled;
-}
-
-// So far its next row gets, in prefill.
-std::uint32_t ReferenceScheduler::reach(const Sequence& sequence) const {
-  std::uint32_t chunk = options_.max_num_batched_tokens;
-  if (options_.long_prefill_token_threshold > 0)
-    chunk = std::min(chunk, options_.long_prefill_token_threshold);
-  return std::min(sequence.prefill_end, sequence.num_computed_tokens + chunk);
-}
-
-// Blocks that its next row may need.
-std::uint32_t ReferenceScheduler::lacks(const Sequence& sequence) const {
-  if (sequence.decoding())
-    return capacity(sequence) < sequence.num_computed_tokens + 1
-               ? static_cast<std::uint32_t>(groups())
-               : 0;
-  std::uint32_t lacking = 0;
-  for (std::size_t g = 0; g < groups(); ++g) {
-    for (std::uint32_t i = sequence.filled; i < blocks_for(reach(sequence)); ++i)
-      lacking += options_.groups[g].window > 0 ? 1 : 0;
-  }
-  return lacking;
-}
-
-// Gives groups with windows their blocks before `end`.
-void ReferenceScheduler::fill(Sequence& sequence, std::uint32_t end) {
-  for (; sequence.filled < blocks_for(end); ++sequence.filled) {
-    for (std::size_t g = 0; g < groups(); ++g) {
-      if (options_.groups[g].window == 0) continue;
-      std::size_t& block = sequence.blocks[sequence.filled * groups() + g];
-      block = take(blocks_);
-      blocks_[block].group = g;
-    }
-  }
-}
-
-// The states that a planned row of the sequence saves, where a place is left.
-std::vector<std::uint32_t> ReferenceScheduler::save_states(Sequence& sequence, const Row& row,
-                                                           bool prefill) {
-  std::vector<std::uint32_t> positions;
-  for (std::uint32_t end = row.first + 1; end <= row.first + row.tokens; ++end) {
-    if (end % options_.block_size != 0) continue;
-    const std::uint32_t edge = end / options_.block_size;
-    const bool wanted = edge % options_.state_interval == 0 || edge == sequence.branch ||
-                        (prefill && edge == (sequence.prefill_end - 1) / options_.block_size);
-    const bool known =
-        prefill && std::any_of(states_.begin(), states_.end(), [&](const Block& state) {
-          return state.prefix == first_of(sequence.tokens, end);
-        });
-    if (!wanted || known) continue;
-    if (used_states() == states_.size()) break;
-    sequence.saving.push_back({end, take(states_)});
-    positions.push_back(end);
-  }
-  return positions;
-}
-
-// What the rows up to `computed` positions have saved can be found, once for each content.
-void ReferenceScheduler::store_states(Sequence& sequence, std::uint32_t computed) {
-  while (!sequence.saving.empty() && sequence.saving.front().positions <= computed) {
-    const Save save = sequence.saving.front();
-    sequence.saving.erase(sequence.saving.begin());
-    const Tokens prefix = first_of(sequence.tokens, save.positions);
-    const bool there = std::any_of(states_.begin(), states_.end(),
-                                   [&](const Block& other) { return other.prefix == prefix; });
-    if (!there) states_[save.state].prefix = prefix;
-    let_go(states_[save.state]);
-  }
-}
-
 std::vector<ReferenceScheduler::Sequence*> ReferenceScheduler::running() {
   std::vector<Sequence*> found;
   for (Sequence& sequence : sequences_) {
@@ -246,57 +88,9 @@ ReferenceScheduler::Sequence* ReferenceScheduler::head(std::uint32_t batch_class
   return best;
 }
 
-// What there is for a sequence that goes on behind so many blocks, if all is there.
-std::optional<ReferenceScheduler::Found> ReferenceScheduler::found_at(const Sequence& sequence,
-                                                                      std::uint32_t edge,
-                                                                      bool states) const {
-  Found found;
-  found.edge = edge;
-  const auto find = [](const std::vector<Block>& among, const Tokens& prefix, std::size_t group) {
-    const auto block = std::find_if(among.begin(), among.end(), [&](const Block& other) {
-      return other.prefix == prefix && other.group == group;
-    });
-    return block == among.end() ? kNone : static_cast<std::size_t>(block - among.begin());
-  };
-  for (std::size_t place = 0; place < edge * groups(); ++place) {
-    found.blocks.push_back(kNone);
-    if (is_behind(place, edge * options_.block_size)) continue;
-    found.blocks.back() =
-        find(blocks_, first_of(sequence.tokens, (place / groups() + 1) * options_.block_size),
-             place % groups());
-    if (found.blocks.back() == kNone) return std::nullopt;
-  }
-  if (states && edge > 0) {
-    found.state = find(states_, first_of(sequence.tokens, edge * options_.block_size), 0);
-    if (found.state == kNone) return std::nullopt;
-  }
-  return found;
-}
-
-ReferenceScheduler::Found ReferenceScheduler::found(const Sequence& sequence) const {
-  if (!options_.prefix_cache) return {};
-  for (std::uint32_t edge = (sequence.num_tokens() - 1) / options_.block_size; edge > 0; --edge) {
-    if (const auto there = found_at(sequence, edge, options_.has_states)) return *there;
-  }
-  return {};
-}
-
 std::uint32_t ReferenceScheduler::taken_slots() const {
   return static_cast<std::uint32_t>(std::count_if(sequences_.begin(), sequences_.end(),
                                                   [](const Sequence& s) { return s.running; }));
-}
-
-std::uint32_t ReferenceScheduler::fresh_blocks(const Sequence& sequence) const {
-  const std::uint32_t positions = std::min(sequence.num_tokens() + 1, sequence.final_length - 1);
-  Sequence admitted = sequence;
-  admitted.num_computed_tokens = found(sequence).edge * options_.block_size;
-  admitted.prefill_end = positions;
-  std::uint32_t blocks = 0;
-  for (const kv::CacheGroup group : options_.groups) {
-    const std::uint32_t end = group.window == 0 ? positions : reach(admitted);
-    blocks += blocks_for(end) - admitted.num_computed_tokens / options_.block_size;
-  }
-  return blocks;
 }
 
 bool ReferenceScheduler::can_admit(Sequence* sequence) {
@@ -661,7 +455,7 @@ void ReferenceScheduler::commit(const std::map<std::uint64_t, Result>& results) 
           // A block that was not the first with its content is not looked at again.
           if (last > computed || last <= row.first) continue;
           Block& block = blocks_[sequence.blocks[place]];
-          const Tokens prefix = first_of(sequence.tokens, last);
+          const Tokens prefix = beginning_of(sequence.tokens, last);
           const bool there = std::any_of(blocks_.begin(), blocks_.end(), [&](const Block& other) {
             return other.prefix == prefix && other.group == place % groups();
           });

@@ -25,6 +25,32 @@ namespace {
 inline constexpr std::size_t kStripBytes = 16 * 1024;
 inline constexpr std::size_t kPassRows = 512;
 
+// What is read after a pass, asked for little by little, towards the second-level cache: all at
+// once would fill the buffers of outstanding reads and let the tiles wait.
+class Ahead {
+ public:
+  Ahead() = default;
+  // Part `part` of `parts` of `bytes` bytes, within `steps` steps.
+  Ahead(const std::uint8_t* from, std::size_t bytes, std::size_t part, std::size_t parts,
+        std::size_t steps) {
+    const std::size_t lines = (bytes + 63) / 64;
+    const std::size_t first = lines * part / parts, end = lines * (part + 1) / parts;
+    at_ = from + first * 64;
+    left_ = end - first;
+    of_step_ = (left_ + steps - 1) / steps;
+  }
+
+  void step() {
+    const std::size_t some = left_ < of_step_ ? left_ : of_step_;
+    left_ -= some;
+    for (std::size_t i = 0; i < some; ++i, at_ += 64) __builtin_prefetch(at_, 0, 2);
+  }
+
+ private:
+  const std::uint8_t* at_ = nullptr;
+  std::size_t left_ = 0, of_step_ = 0;  // lines
+};
+
 // A piece of some rows of activations against a strip.
 struct TilePass {
   const std::byte* activations;
@@ -38,6 +64,7 @@ struct TilePass {
   __mmask16 columns;
   std::size_t unwritten;  // rows that another pass has
   bool continues;         // what an earlier piece left in the outputs
+  Ahead ahead;            // in the panel that comes next
 };
 
 // The whole numbers of a step, per part.
@@ -48,13 +75,15 @@ struct WholeSums {
 
 // Sums a step in tiles. Those of even steps and of odd ones are others, so that they may overlap.
 template <class F, int kOdd>
-[[gnu::always_inline]] inline void multiply_step(const TilePass& p, std::size_t step) {
+[[gnu::always_inline]] inline void multiply_step(const TilePass& p, std::size_t step,
+                                                 Ahead& ahead) {
   constexpr int kSum = 2 * kOdd, kRows = 4 + kOdd, kColumns = 6;
   const std::byte* activations = p.activations + step * F::kStep;
   const std::uint8_t* strip = p.strip + step * F::kStepBytes;
   tile_zero<kSum>();
   if constexpr (F::kParts == 2) tile_zero<kSum + 1>();
   for (std::size_t t = 0; t < F::kTiles; ++t) {
+    ahead.step();
     tile_load<kRows>(activations + t * F::kDepth, p.activation_stride);
     constexpr int kFirst = F::kParts == 2 ? kColumns : kColumns + kOdd;
     tile_load<kFirst>(strip, kQuadBytes);
@@ -116,6 +145,7 @@ template <class F, std::size_t R>
 // add the one before that: a step's way takes several times as long as there is work for each.
 template <class F, std::size_t R>
 inline void pass_tile(const TilePass& p) {
+  Ahead ahead = p.ahead;
   __m512 sums[R];
   unrolled(std::make_index_sequence<R>(), [&]<std::size_t kRow>(Index<kRow>) {
     sums[kRow] = p.continues ? _mm512_maskz_loadu_ps(p.columns, p.output + kRow * p.output_stride)
@@ -123,20 +153,20 @@ inline void pass_tile(const TilePass& p) {
   });
   WholeSums<F> even, odd;
   const std::size_t steps = p.blocks * F::kSteps;
-  multiply_step<F, 0>(p, 0);
+  multiply_step<F, 0>(p, 0, ahead);
   std::size_t next = 1;  // to be multiplied; the one before it is in its tiles
   if (steps > 1) {
-    multiply_step<F, 1>(p, 1);
+    multiply_step<F, 1>(p, 1, ahead);
     store_step<F, 0>(even);
     for (next = 2; next + 1 < steps; next += 2) {
-      multiply_step<F, 0>(p, next);
+      multiply_step<F, 0>(p, next, ahead);
       store_step<F, 1>(odd);
       add_step<F>(p, next - 2, even, sums);
-      multiply_step<F, 1>(p, next + 1);
+      multiply_step<F, 1>(p, next + 1, ahead);
       store_step<F, 0>(even);
       add_step<F>(p, next - 1, odd, sums);
     }
-    if (next < steps) multiply_step<F, 0>(p, next);
+    if (next < steps) multiply_step<F, 0>(p, next, ahead);
     store_step<F, 1>(odd);
     add_step<F>(p, next - 2, even, sums);
     add_step<F>(p, next - 1, odd, sums);
@@ -177,15 +207,6 @@ inline void make_sides(const std::byte* activations, std::size_t stride, std::si
         Ints::store(sides + kTileRows * (1 + g / 2), words(first.sum + b * F::kSums + g));
       }
     }
-  }
-}
-
-// Part `part` of `parts` of what lies there, towards the second-level cache.
-inline void prefetch(const std::uint8_t* from, std::size_t bytes, std::size_t part,
-                     std::size_t parts) {
-  const std::size_t lines = (bytes + 63) / 64;
-  for (std::size_t i = lines * part / parts; i < lines * (part + 1) / parts; ++i) {
-    __builtin_prefetch(from + i * 64, 0, 2);
   }
 }
 
@@ -242,10 +263,14 @@ inline void multiply_tile_rows(const MatmulArgs& a, std::size_t begin, std::size
         panel.scales = panel.codes + P::code_bytes(some);
       }
       make_strip<T>(panel, some, strip, floats);
+      const bool follows = a.packed && n + kPanelRows < a.n_end;
       for (std::size_t t = 0; t < tiles; ++t) {
-        if (a.packed && n + kPanelRows < a.n_end) {
-          prefetch(panel.codes + P::panel_bytes(a.k), P::code_bytes(some), t, tiles);
-          prefetch(panel.scales + P::panel_bytes(a.k), blocks * P::kScaleBytes, t, tiles);
+        Ahead ahead;
+        if (follows) {
+          ahead = Ahead(panel.codes + P::panel_bytes(a.k), P::code_bytes(some), t, tiles,
+                        blocks * F::kSteps * F::kTiles);
+          const std::size_t scale_bytes = some / T::kElements * P::kScaleBytes;
+          Ahead(panel.scales + P::panel_bytes(a.k), scale_bytes, t, tiles, 1).step();
         }
         const std::size_t row = first_row(t);
         pass_tile<F, R>({.activations = a.activations + row * a.activation_stride + at,
@@ -258,7 +283,8 @@ inline void multiply_tile_rows(const MatmulArgs& a, std::size_t begin, std::size
                          .output_stride = a.output_stride,
                          .columns = static_cast<__mmask16>((1U << count) - 1U),
                          .unwritten = begin + t * R - row,
-                         .continues = at > 0});
+                         .continues = at > 0,
+                         .ahead = ahead});
       }
     }
   }

@@ -12,7 +12,7 @@
 #include "dovetail/request.h"
 #include "kernels/kernels.h"
 #include "load/model_source.h"
-#include "model/cache.h"
+#include "model/cache_shape.h"
 #include "schedule/scheduler.h"
 
 namespace dovetail::engine {
@@ -22,8 +22,8 @@ struct ResolvedOptions {
   EngineOptions options;
   const kernels::Kernels* kernels = nullptr;
   model::CacheShape cache_shape;
-  // What the model is run for (model::Decoder): the max_context that was asked for, or 0. How much
-  // of it the memory holds leaves no trace in the bits.
+  // What the model is run for (model::BackendOptions): the max_context that was asked for, or 0.
+  // How much of it the memory holds leaves no trace in the bits.
   std::uint32_t context = 0;
 };
 

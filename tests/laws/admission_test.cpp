@@ -12,6 +12,7 @@
 
 #include "kernels/kernels.h"
 #include "laws/streams.h"
+#include "support/changed_backend.h"
 #include "support/random_model.h"
 
 namespace dovetail::laws {
@@ -73,16 +74,19 @@ TEST_F(Admissions, AWrongBlockOfACachedPrefixIsSeen) {
   for (const bool foreign : {false, true}) {
     engine::StepHooks hooks;
     std::vector<kv::BlockId> others, wrong;
-    hooks.before_forward = [&](schedule::StepPlan& plan) {
-      for (schedule::Row& row : plan.rows) {
-        if (row.sequence == 1) others.assign(row.blocks.begin(), row.blocks.end());
-        if (row.sequence != 2 || !foreign) continue;
-        broken |= row.first_position > 0;
-        wrong.assign(row.blocks.begin(), row.blocks.end());
+    std::uint32_t passes = 0;
+    hooks.open_backend = test::with_changed_segments([&](std::vector<model::Segment>& segments) {
+      const bool comes_again = passes++ >= again.step;
+      for (model::Segment& segment : segments) {
+        const auto table = segment.block_table;
+        if (segment.slot == 1) others.assign(table.begin(), table.end());
+        if (segment.slot != 0 || !comes_again || !foreign) continue;
+        broken |= segment.first_position > 0;
+        wrong.assign(table.begin(), table.end());
         wrong[0] = others[0];
-        row.blocks = wrong;
+        segment.block_table = wrong;
       }
-    };
+    });
     const Outcome outcome = serve(model_, options_, arrivals, std::move(hooks));
     EXPECT_EQ(outcome.stats.cached_tokens, 32U);
     EXPECT_EQ(same_bits(outcome.streams[2], expected), !foreign);
@@ -121,7 +125,7 @@ TEST_F(Admissions, T13_PoisonShowsWhoReadsTheMemoryOfThoseWhoLeft) {
   const std::vector<Arrival> arrivals = {{request(1, 33, 39), 0, {}}, {request(2, 20, 12), 0, {}}};
   for (const bool broken : {false, true}) {
     engine::StepHooks hooks;
-    hooks.kernels = broken ? &too_long : nullptr;
+    if (broken) hooks.open_backend = test::with_kernels(too_long);
     const Outcome outcome = serve(model_, options_, arrivals, std::move(hooks));
     EXPECT_EQ(outcome.streams[1].finish, broken ? FinishReason::kError : FinishReason::kLength);
     EXPECT_EQ(outcome.stats.kv_blocks_used, 0U);

@@ -12,6 +12,7 @@
 #include "dovetail/request.h"
 #include "kernels/kernels.h"
 #include "load/model_source.h"
+#include "model/backend.h"
 #include "model/cache_shape.h"
 #include "schedule/scheduler.h"
 
@@ -29,6 +30,9 @@ struct ResolvedOptions {
 
 // kInvalid names the option, its value and what would be valid for this model and machine.
 Result<ResolvedOptions> resolve(EngineOptions options, const load::ModelSource& source);
+
+// What a backend is opened for.
+model::BackendOptions backend_options(const ResolvedOptions& resolved);
 
 // EngineOptions::cache_type that chooses by the weights.
 inline constexpr std::string_view kAutoCacheType = "auto";

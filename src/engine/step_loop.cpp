@@ -70,13 +70,7 @@ Result<std::unique_ptr<model::Backend>> open_on_cpu(std::shared_ptr<const load::
                                                     const ResolvedOptions& resolved,
                                                     cores::Executor& executor) {
   const EngineOptions& engine = resolved.options;
-  model::BackendOptions options;
-  options.cache = resolved.cache_shape;
-  options.blocks = engine.kv_blocks;
-  options.slots = engine.max_num_seqs;
-  options.saved_states = engine.saved_states;
-  options.context = resolved.context;
-  return model::open_cpu(std::move(source), options, *resolved.kernels, executor,
+  return model::open_cpu(std::move(source), backend_options(resolved), *resolved.kernels, executor,
                          {engine.threads, engine.pack_weights, engine.on_pack});
 }
 
@@ -338,6 +332,11 @@ void StepLoop::prepare_inputs(InFlightStep& step) {
       if (const std::uint32_t second = sequence->second.shared().request.second; second != 0)
         segment.second = second;
     }
+    if (mutated(Mutant::kStateNotLoaded)) segment.load = model::Segment::kNoState;
+    if (mutated(Mutant::kOneSaveForAll) && row.saves > 0)
+      segment.saves = std::span(step.saves).first(row.saves);
+    if (mutated(Mutant::kDecodesAhead) && background_ && decode && row.first_position % 16 < 15)
+      ++segment.first_position;
     step.segments.push_back(segment);
     if (mutated(Mutant::kPlaceholder) && background_ && decode) step.tokens[begin] = 0;
     if (mutated(Mutant::kStaleDrafts) && row.drafts > 0) step.tokens.back() = 0;

@@ -153,10 +153,24 @@ History random_history(std::mt19937& random, bool states) {
                          static_cast<std::uint32_t>(random() % 30), std::nullopt};
     event.request.priority = static_cast<std::int32_t>(random() % 3);
     event.request.tenant = std::string(random() % 3, 'x');
+    if (random() % 3 == 0) {
+      const std::vector<TokenId> answer =
+          fake_answer(event.request.prompt, static_cast<std::size_t>(event.request.max_tokens));
+      event.request.stop_ids = {answer[random() % answer.size()]};
+    }
     if (random() % 6 == 0) event.cancel_at = event.at + static_cast<std::uint32_t>(random() % 12);
     history.events.push_back(std::move(event));
   }
   return history;
+}
+
+// What a request gets in the end.
+std::vector<TokenId> whole_answer(const Request& request) {
+  std::vector<TokenId> answer =
+      fake_answer(request.prompt, static_cast<std::size_t>(request.max_tokens));
+  for (const TokenId stop : request.stop_ids)
+    answer.erase(std::find(answer.begin(), answer.end(), stop), answer.end());
+  return answer;
 }
 
 struct Totals {
@@ -184,8 +198,9 @@ void play(const History& history, const FakeModelOptions& model, Totals& totals)
     const Got& got = run.got(i);
     ASSERT_EQ(got.last_events, 1) << i;
     const bool cancelled = got.finish == FinishReason::kCancelled;
-    const auto count = cancelled ? got.tokens.size() : static_cast<std::size_t>(request.max_tokens);
-    ASSERT_EQ(got.tokens, fake_answer(request.prompt, count)) << i;
+    std::vector<TokenId> expected = whole_answer(request);
+    if (cancelled) expected.resize(std::min(expected.size(), got.tokens.size()));
+    ASSERT_EQ(got.tokens, expected) << i;
     totals.cancelled += cancelled ? 1 : 0;
   }
   const EngineStats stats = run.loop().stats();

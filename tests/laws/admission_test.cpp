@@ -63,37 +63,6 @@ TEST_F(Admissions, T11_DoNotDisturbWhoRuns) {
   }
 }
 
-TEST_F(Admissions, AWrongBlockOfACachedPrefixIsSeen) {
-  // The table of a sequence whose prefix was found names another's block there.
-  std::vector<Arrival> arrivals = {{request(1, 33, 8), 0, {}}, {request(2, 33, 30), 0, {}}};
-  Arrival again = arrivals[0];
-  again.step = 25;
-  arrivals.push_back(again);
-  const Stream expected = alone(again.request);
-  bool broken = false;
-  for (const bool foreign : {false, true}) {
-    engine::StepHooks hooks;
-    std::vector<kv::BlockId> others, wrong;
-    std::uint32_t passes = 0;
-    hooks.open_backend = test::with_changed_segments([&](std::vector<model::Segment>& segments) {
-      const bool comes_again = passes++ >= again.step;
-      for (model::Segment& segment : segments) {
-        const auto table = segment.block_table;
-        if (segment.slot == 1) others.assign(table.begin(), table.end());
-        if (segment.slot != 0 || !comes_again || !foreign) continue;
-        broken |= segment.first_position > 0;
-        wrong.assign(table.begin(), table.end());
-        wrong[0] = others[0];
-        segment.block_table = wrong;
-      }
-    });
-    const Outcome outcome = serve(model_, options_, arrivals, std::move(hooks));
-    EXPECT_EQ(outcome.stats.cached_tokens, 32U);
-    EXPECT_EQ(same_bits(outcome.streams[2], expected), !foreign);
-  }
-  EXPECT_TRUE(broken);
-}
-
 TEST_F(Admissions, T13_ARecycledSlotStartsClean) {
   options_.max_num_seqs = 1;
   for (const bool prefix_cache : {false, true}) {

@@ -10,7 +10,6 @@
 #include <memory>
 #include <optional>
 #include <random>
-#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -493,20 +492,6 @@ TEST_F(Mutations, StaleBlockTableIsSeen) {
         segment.block_table = wrong;
       }
     }
-  });
-  EXPECT_TRUE(seen(std::move(hooks)));
-}
-
-TEST_F(Mutations, SlotThatIsNotClearedIsSeen) {
-  // The first chunk of a sequence in a recycled slot is not computed: what the slot held stands for
-  // it.
-  engine::StepHooks hooks;
-  std::set<std::uint32_t> used;
-  hooks.open_backend = test::with_changed_segments([&](std::vector<model::Segment>& segments) {
-    std::erase_if(segments, [&](const model::Segment& segment) {
-      if (segment.first_position > 0) return false;
-      return !used.insert(segment.slot).second && segment.logit_rows == 0;
-    });
   });
   EXPECT_TRUE(seen(std::move(hooks)));
 }

@@ -58,7 +58,7 @@ class FakeBackend : public model::Backend {
   // A slice for each pass.
   void take_trace(observe::LaneLog& log) override;
 
-  // The first thing that was wrong in what it was given or read; empty: nothing.
+  // Between passes. The first thing that was wrong in what it was given or read; empty: nothing.
   const std::string& fault() const { return fault_; }
   std::uint32_t passes() const { return passes_; }
   std::uint32_t loads() const { return loads_; }  // of saved states
@@ -73,7 +73,7 @@ class FakeBackend : public model::Backend {
     std::size_t group = 0;
     std::uint64_t digest = 0;
   };
-  // Of all tokens of a sequence so far; without `tokens` it is poison.
+  // Of all tokens of a sequence so far; not valid: poison, or never written.
   struct State {
     bool valid = false;
     std::vector<TokenId> tokens;

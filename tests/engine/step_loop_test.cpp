@@ -191,8 +191,8 @@ void play(const History& history, const FakeModelOptions& model, Totals& totals)
     }
     ASSERT_TRUE(run.loop().step());
     ASSERT_LT(step, 20000U);
-    ASSERT_EQ(run.fake().fault(), "");
   }
+  ASSERT_EQ(run.fake().fault(), "");
   for (std::size_t i = 0; i < history.events.size(); ++i) {
     const Request& request = history.events[i].request;
     const Got& got = run.got(i);

@@ -24,7 +24,6 @@
 #include "families/open_model.h"
 #include "grammar/compiler.h"
 #include "load/model_source.h"
-#include "model/cache.h"
 #include "support/random_model.h"
 
 namespace dovetail {
@@ -266,7 +265,7 @@ int run(const Arguments& arguments) {
   }
   schedule::StepLoad load;
   engine::StepHooks hooks;
-  hooks.before_forward = [&load](schedule::StepPlan& plan) {
+  hooks.after_sampling = [&load](const schedule::StepPlan& plan, const auto&, const auto&) {
     load = {};
     for (const schedule::Row& row : plan.rows) {
       (row.sampled && !row.final_chunk ? load.decode_rows : load.prefill_tokens) += row.tokens;

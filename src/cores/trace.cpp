@@ -156,4 +156,16 @@ observe::LaneSlice lane_slice(const ReservedSpan& span, const Topology& topology
   return slice;
 }
 
+void write_slices(const LaneSpans& spans, const Topology& topology,
+                  const std::function<observe::LaneSlice(const Span&)>& slice_of,
+                  observe::LaneLog& log) {
+  for (const Span& span : spans.running) log.write(slice_of(span));
+  for (const Span& span : spans.pending) {
+    observe::LaneSlice slice = slice_of(span);
+    slice.track = observe::LaneTrack::kPending;
+    log.write(slice);
+  }
+  for (const ReservedSpan& span : spans.reserved) log.write(lane_slice(span, topology));
+}
+
 }  // namespace dovetail::cores

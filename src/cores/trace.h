@@ -40,4 +40,9 @@ observe::LaneSlice lane_slice(const Span& span, const Topology& topology, const 
 // When a lane was reserved: its task is "kept".
 observe::LaneSlice lane_slice(const ReservedSpan& span, const Topology& topology);
 
+// Writes what an executor kept to the engine's trace; `slice_of` says what a span was.
+void write_slices(const LaneSpans& spans, const Topology& topology,
+                  const std::function<observe::LaneSlice(const Span&)>& slice_of,
+                  observe::LaneLog& log);
+
 }  // namespace dovetail::cores

@@ -12,6 +12,9 @@ enum class Mutant {
   kReadPastTheEnd,    // draft tokens after the end token are accepted
   kPlaceholder,       // planned ahead, a row computes a placeholder instead of the real last token
   kStaleDrafts,       // the computed draft tokens are not those compared
+  kStateNotLoaded,    // a sequence whose states were saved goes on with those of its slot
+  kOneSaveForAll,     // all rows of a step save the states that its first one is to save
+  kDecodesAhead,      // planned ahead, a decode row's first position is one too far
   kCount
 };
 

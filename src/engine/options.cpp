@@ -302,6 +302,16 @@ Result<ResolvedOptions> resolve(EngineOptions options, const load::ModelSource& 
   return resolved;
 }
 
+model::BackendOptions backend_options(const ResolvedOptions& resolved) {
+  model::BackendOptions options;
+  options.cache = resolved.cache_shape;
+  options.blocks = resolved.options.kv_blocks;
+  options.slots = resolved.options.max_num_seqs;
+  options.saved_states = resolved.options.saved_states;
+  options.context = resolved.context;
+  return options;
+}
+
 schedule::SchedulerOptions scheduler_options(const EngineOptions& options,
                                              const model::CacheShape& shape) {
   schedule::SchedulerOptions result;

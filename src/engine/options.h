@@ -12,7 +12,8 @@
 #include "dovetail/request.h"
 #include "kernels/kernels.h"
 #include "load/model_source.h"
-#include "model/cache.h"
+#include "model/backend.h"
+#include "model/cache_shape.h"
 #include "schedule/scheduler.h"
 
 namespace dovetail::engine {
@@ -22,13 +23,16 @@ struct ResolvedOptions {
   EngineOptions options;
   const kernels::Kernels* kernels = nullptr;
   model::CacheShape cache_shape;
-  // What the model is run for (model::Decoder): the max_context that was asked for, or 0. How much
-  // of it the memory holds leaves no trace in the bits.
+  // What the model is run for (model::BackendOptions): the max_context that was asked for, or 0.
+  // How much of it the memory holds leaves no trace in the bits.
   std::uint32_t context = 0;
 };
 
 // kInvalid names the option, its value and what would be valid for this model and machine.
 Result<ResolvedOptions> resolve(EngineOptions options, const load::ModelSource& source);
+
+// What a backend is opened for.
+model::BackendOptions backend_options(const ResolvedOptions& resolved);
 
 // EngineOptions::cache_type that chooses by the weights.
 inline constexpr std::string_view kAutoCacheType = "auto";

@@ -211,18 +211,18 @@ void Sequence::pool(std::uint32_t first, std::span<const float> rows, std::size_
   }
 }
 
-Sequence::Appended Sequence::finish_pooled(const model::Head& head) {
+Sequence::Appended Sequence::finish_pooled(const model::Backend& backend) {
   Appended appended;
   appended.event = event();
   appended.ended = true;
   appended.new_tokens = 1;
   tokens_.push_back(0);  // stands for the token that a sequence ends with
   for (float& value : pooled_) value /= static_cast<float>(pooled_count_);
-  const std::vector<float> row = head.apply(std::move(pooled_));
+  const std::vector<float> row = backend.apply_head(std::move(pooled_));
   appended.event.finish = FinishReason::kStop;
   bool numbers = true;
   if (shared_->request.rank) {
-    appended.event.score = head.score(row);
+    appended.event.score = backend.score(row);
     numbers = std::isfinite(appended.event.score);
   } else {
     appended.event.embedding = scaled_to_one(row);

@@ -14,7 +14,7 @@
 #include "engine/sampler.h"
 #include "grammar/matcher.h"
 #include "load/model_config.h"
-#include "model/head.h"
+#include "model/backend.h"
 #include "model/share.h"
 #include "text/tokenizer.h"
 
@@ -87,7 +87,7 @@ class Sequence {
   // rows of these, and the end.
   model::Range pooled_rows(std::uint32_t first, std::uint32_t tokens, bool last) const;
   void pool(std::uint32_t first, std::span<const float> rows, std::size_t hidden_size);
-  Appended finish_pooled(const model::Head& head);
+  Appended finish_pooled(const model::Backend& backend);
 
   // Records the number of prompt tokens found in the cache.
   void note_cached(std::uint32_t tokens) { cached_tokens_ = tokens; }

@@ -1,20 +1,18 @@
 #include "engine/step_loop.h"
 
 #include <algorithm>
-#include <bit>
 #include <cassert>
 #include <chrono>
 #include <limits>
 #include <new>
+#include <numeric>
 #include <random>
 #include <system_error>
 #include <utility>
 
 #include "cores/trace.h"
 #include "engine/mutation.h"
-#include "engine/options.h"
-#include "kernels/kernels.h"
-#include "model/pack_weights.h"
+#include "model/cpu/cpu_backend.h"
 #include "model/share.h"
 
 namespace dovetail::engine {
@@ -61,23 +59,6 @@ std::uint32_t tenant_number(const Request& request) {
   return static_cast<std::uint32_t>(kv::root_hash(bytes_of(request.tenant)).low);
 }
 
-cores::ExecutorOptions executor_options(const load::ModelConfig& config,
-                                        const EngineOptions& engine, cores::ThreadPins& pins,
-                                        const std::atomic<std::uint64_t>& step) {
-  cores::ExecutorOptions options;
-  // The executor runs recorded graphs only.
-  options.graph = {std::bit_ceil(model::Decoder::max_tasks(config)), 1, 1};
-  options.pins = &pins;
-  options.trace = engine.trace_events > 0;
-  if (engine.on_stall) {
-    options.stall_limit = engine.stall_limit;
-    options.on_stall = [&step, tell = engine.on_stall](const cores::Stall& stall) {
-      tell(fmt::format("step {}: {}", step.load(std::memory_order_relaxed), stall.message));
-    };
-  }
-  return options;
-}
-
 std::uint64_t random_seed() {
   std::random_device device;
   return (std::uint64_t{device()} << 32) | device();
@@ -85,25 +66,28 @@ std::uint64_t random_seed() {
 
 }  // namespace
 
+Result<std::unique_ptr<model::Backend>> open_on_cpu(std::shared_ptr<const load::ModelSource> source,
+                                                    const ResolvedOptions& resolved,
+                                                    cores::Executor& executor) {
+  const EngineOptions& engine = resolved.options;
+  return model::open_cpu(std::move(source), backend_options(resolved), *resolved.kernels, executor,
+                         {engine.threads, engine.pack_weights, engine.on_pack});
+}
+
 Result<std::unique_ptr<StepLoop>> StepLoop::create(std::shared_ptr<const load::ModelSource> source,
                                                    std::optional<text::Tokenizer> tokenizer,
                                                    EngineOptions options, StepHooks hooks) {
   Result<ResolvedOptions> resolved = resolve(std::move(options), *source);
   if (!resolved) return fail(resolved.error());
-  Result<model::Cache> cache =
-      model::Cache::create(resolved->cache_shape, resolved->options.kv_blocks,
-                           resolved->options.max_num_seqs, resolved->options.saved_states);
-  if (!cache) return fail(cache.error());
   const std::uint32_t threads = resolved->options.threads;
-  const kernels::Kernels& kernels = hooks.kernels != nullptr ? *hooks.kernels : *resolved->kernels;
   try {
-    model::ModelWeights weights = model::bind_weights(std::move(source), kernels);
-    const Status packed = model::pack_weights(
-        weights, kernels, {threads, resolved->options.pack_weights, resolved->options.on_pack});
-    if (!packed) return fail(packed.error());
-    return std::unique_ptr<StepLoop>(new StepLoop(std::move(resolved->options), resolved->context,
-                                                  std::move(weights), std::move(tokenizer), kernels,
-                                                  *std::move(cache), std::move(hooks)));
+    auto host = std::make_unique<Host>(resolved->options, model::cpu_tasks(source->config));
+    auto backend =
+        (hooks.open_backend ? hooks.open_backend : open_on_cpu)(source, *resolved, host->executor);
+    if (!backend) return fail(backend.error());
+    return std::unique_ptr<StepLoop>(new StepLoop(std::move(resolved->options), std::move(source),
+                                                  std::move(tokenizer), std::move(host),
+                                                  *std::move(backend), std::move(hooks)));
   } catch (const std::system_error& error) {
     return fail(ErrorKind::kExhausted, "threads: the system does not start {}: {}", threads,
                 error.what());
@@ -113,23 +97,21 @@ Result<std::unique_ptr<StepLoop>> StepLoop::create(std::shared_ptr<const load::M
   }
 }
 
-StepLoop::StepLoop(EngineOptions options, std::uint32_t context, model::ModelWeights weights,
-                   std::optional<text::Tokenizer> tokenizer, const kernels::Kernels& kernels,
-                   model::Cache cache, StepHooks hooks)
+StepLoop::StepLoop(EngineOptions options, std::shared_ptr<const load::ModelSource> source,
+                   std::optional<text::Tokenizer> tokenizer, std::unique_ptr<Host> host,
+                   std::unique_ptr<model::Backend> backend, StepHooks hooks)
     : options_(std::move(options)),
-      source_(weights.source),
+      source_(std::move(source)),
       tokenizer_(std::move(tokenizer)),
       end_ids_(find_end_ids(*source_, tokenizer_)),
-      pins_(pinning(options_), binding(options_)),
-      executor_(cores::Topology::of_machine(options_.threads),
-                executor_options(source_->config, options_, pins_, step_)),
-      model_(std::move(weights), kernels, executor_, context),
-      cache_(std::move(cache)),
+      host_(std::move(host)),
+      backend_(std::move(backend)),
       log_(options_.trace_events > 0 ? std::make_optional<observe::EventLog>(options_.trace_events)
                                      : std::nullopt),
       lanes_(options_.trace_events > 0 ? std::make_optional<observe::LaneLog>(options_.trace_events)
                                        : std::nullopt),
-      scheduler_(scheduling_of(options_, source_->config, cache_.shape()), log_ ? &*log_ : nullptr),
+      scheduler_(scheduling_of(options_, source_->config, backend_->cache_shape()),
+                 log_ ? &*log_ : nullptr),
       seeds_(random_seed()),
       hooks_(std::move(hooks)) {
   cores::Recorder recorder(1, 1);
@@ -138,11 +120,15 @@ StepLoop::StepLoop(EngineOptions options, std::uint32_t context, model::ModelWei
     for (std::uint32_t row = rows.begin; row < rows.end; ++row) append_tokens(row);
   }));
   sampling_ = std::move(recorder).finish();
-  if (options_.async_scheduling) background_.emplace(pins_);
+  if (options_.async_scheduling) background_.emplace(host_->pins);
   if (options_.poison_freed_blocks) {
     scheduler_.pool().note_stale(true);
-    for (std::uint32_t block = 0; block < cache_.blocks(); ++block) cache_.poison(block);
-    for (std::uint32_t slot = 0; slot < options_.max_num_seqs; ++slot) cache_.poison_state(slot);
+    std::vector<std::uint32_t> all(scheduler_.pool().size());
+    std::iota(all.begin(), all.end(), 0U);
+    backend_->poison_blocks(all);
+    all.resize(options_.max_num_seqs);
+    std::iota(all.begin(), all.end(), 0U);
+    backend_->poison_states(all);
   }
 }
 
@@ -264,9 +250,9 @@ void StepLoop::update_pins(Clock::time_point now) {
   const auto ticks =
       static_cast<cores::Ticks>(now.time_since_epoch() / std::chrono::nanoseconds(1));
   if (hooks_.waited_for_cores) {
-    pins_.look(ticks, hooks_.waited_for_cores());
+    host_->pins.look(ticks, hooks_.waited_for_cores());
   } else {
-    pins_.look(ticks);
+    host_->pins.look(ticks);
   }
 }
 
@@ -285,39 +271,34 @@ Status StepLoop::make_plan(InFlightStep& step) {
 void StepLoop::launch(InFlightStep& step) {
   assert(!in_flight_);
   in_flight_ = true;
-  step_.store(step.plan.number, std::memory_order_relaxed);
+  host_->step.store(step.plan.number, std::memory_order_relaxed);
   stale_blocks_.clear();
   scheduler_.pool().take_stale(stale_blocks_);
-  for (const kv::BlockId block : stale_blocks_) cache_.poison(block);
-  if (hooks_.before_forward) {
-    schedule::StepPlan changed = step.plan;
-    hooks_.before_forward(changed);
-    prepare_inputs(changed, step);
-  } else {
-    prepare_inputs(step.plan, step);
-  }
-  for (const schedule::Row& row : step.plan.rows) {
-    if (row.load != kv::kNoBlock) cache_.load_state(row.slot, row.load);
-  }
+  if (!stale_blocks_.empty()) backend_->poison_blocks(stale_blocks_);
+  prepare_inputs(step);
   logits_.resize(step.logit_rows * source_->config.vocab_size);
   hidden_.resize(step.hidden_rows * source_->config.hidden_size);
   step.launched = Clock::now();
   note(observe::EventKind::kForward, step.plan.number);
   const auto forward = [this, &step]() -> Status {
-    if (!step.segments.empty()) model_.forward(step.segments, cache_, logits_, hidden_);
+    Status computed;
+    if (!step.segments.empty()) computed = backend_->forward(step.segments, logits_, hidden_);
     step.forward_seconds = seconds_since(step.launched);
-    return {};
+    return computed;
   };
   if (background_) {
     background_->start(forward);
   } else {
-    static_cast<void>(forward());
+    step.computed = forward();
   }
 }
 
-// Prepares the model's inputs for the rows of sequences that have not ended since the plan was
+static_assert(kv::kNoBlock == model::Segment::kNoState);
+
+// Prepares the backend's inputs for the rows of sequences that have not ended since the plan was
 // made. Tokens are copied: a sequence may be cancelled while they are computed.
-void StepLoop::prepare_inputs(const schedule::StepPlan& plan, InFlightStep& step) {
+void StepLoop::prepare_inputs(InFlightStep& step) {
+  const schedule::StepPlan& plan = step.plan;
   step.tokens.clear();
   step.tokens.reserve(plan.tokens);
   step.segments.clear();
@@ -342,7 +323,8 @@ void StepLoop::prepare_inputs(const schedule::StepPlan& plan, InFlightStep& step
                            decode,
                            row.slot,
                            {},
-                           std::span(step.saves).subspan(row.first_save, row.saves)};
+                           std::span(step.saves).subspan(row.first_save, row.saves),
+                           row.load};
     if (sequence->second.pools()) {
       segment.logit_rows = 0;
       segment.hidden_rows =
@@ -350,6 +332,11 @@ void StepLoop::prepare_inputs(const schedule::StepPlan& plan, InFlightStep& step
       if (const std::uint32_t second = sequence->second.shared().request.second; second != 0)
         segment.second = second;
     }
+    if (mutated(Mutant::kStateNotLoaded)) segment.load = model::Segment::kNoState;
+    if (mutated(Mutant::kOneSaveForAll) && row.saves > 0)
+      segment.saves = std::span(step.saves).first(row.saves);
+    if (mutated(Mutant::kDecodesAhead) && background_ && decode && row.first_position % 16 < 15)
+      ++segment.first_position;
     step.segments.push_back(segment);
     if (mutated(Mutant::kPlaceholder) && background_ && decode) step.tokens[begin] = 0;
     if (mutated(Mutant::kStaleDrafts) && row.drafts > 0) step.tokens.back() = 0;
@@ -375,27 +362,11 @@ void StepLoop::prepare_inputs(const schedule::StepPlan& plan, InFlightStep& step
   }
 }
 
-// Writes the lanes' spans of the last run to the trace; `slice_of` describes a span.
-template <class SliceOf>
-void StepLoop::write_lanes(const SliceOf& slice_of) {
-  if (!lanes_) return;
-  const cores::LaneSpans spans = executor_.take_spans();
-  for (const cores::Span& span : spans.running) lanes_->write(slice_of(span));
-  for (const cores::Span& span : spans.pending) {
-    observe::LaneSlice slice = slice_of(span);
-    slice.track = observe::LaneTrack::kPending;
-    lanes_->write(slice);
-  }
-  for (const cores::ReservedSpan& span : spans.reserved)
-    lanes_->write(cores::lane_slice(span, executor_.topology()));
-}
-
 Status StepLoop::wait(InFlightStep& step) {
-  if (background_) {
-    if (const Status done = background_->wait(); !done) return done;
-  }
+  if (const Status computed = background_ ? background_->wait() : step.computed; !computed)
+    return computed;
   stats_.forward_seconds += step.forward_seconds;
-  write_lanes([this](const cores::Span& span) { return model_.slice(span); });
+  if (lanes_) backend_->take_trace(*lanes_);
   note(observe::EventKind::kForwarded, step.plan.number);
   return {};
 }
@@ -433,13 +404,16 @@ void StepLoop::sample(InFlightStep& step) {
                                         step.logits_of[i] * vocab, row.logit_rows() * vocab));
   }
   appended_.assign(sampled_.size(), {});
-  sampling_.set_blocks(
-      0, model::share(sampled_.size(), 8 * vocab * sampled_.size(), executor_.topology().lanes()));
-  [[maybe_unused]] const Status ran = executor_.run(sampling_);
+  const cores::Topology& lanes = host_->executor.topology();
+  sampling_.set_blocks(0,
+                       model::share(sampled_.size(), 8 * vocab * sampled_.size(), lanes.lanes()));
+  [[maybe_unused]] const Status ran = host_->executor.run(sampling_);
   assert(ran);
-  write_lanes([this](const cores::Span& span) {
-    return cores::lane_slice(span, executor_.topology(), "sample");
-  });
+  if (lanes_) {
+    cores::write_slices(
+        host_->executor.take_spans(), lanes,
+        [&](const cores::Span& span) { return cores::lane_slice(span, lanes, "sample"); }, *lanes_);
+  }
   note(observe::EventKind::kSampled, step.plan.number);
 }
 
@@ -447,7 +421,7 @@ void StepLoop::sample(InFlightStep& step) {
 void StepLoop::append_tokens(std::size_t row) {
   if (sampled_[row] == nullptr) return;
   if (sampled_[row]->pools()) {
-    appended_[row] = sampled_[row]->finish_pooled(model_.head());
+    appended_[row] = sampled_[row]->finish_pooled(*backend_);
     return;
   }
   appended_[row] = sampled_[row]->append_tokens(sampled_logits_[row], source_->config.vocab_size);
@@ -545,7 +519,7 @@ EngineStats StepLoop::stats() const {
   stats.waiting = scheduler_.waiting();
   stats.kv_blocks = scheduler_.pool().size();
   stats.kv_blocks_used = scheduler_.pool().used();
-  stats.threads_pinned = pins_.pinned();
+  stats.threads_pinned = host_->pins.pinned();
   stats.kv_blocks_cached = scheduler_.pool().cached();
   stats.recomputed_tokens = scheduler_.recomputed_tokens();
   return stats;

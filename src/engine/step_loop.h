@@ -1,7 +1,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -19,20 +18,31 @@
 #include "cores/thread_pins.h"
 #include "dovetail/engine.h"
 #include "engine/background.h"
+#include "engine/host.h"
+#include "engine/options.h"
 #include "engine/sequence.h"
 #include "engine/step_cost_estimator.h"
-#include "model/cache.h"
-#include "model/decoder.h"
+#include "model/backend.h"
 #include "observe/event_log.h"
 #include "schedule/scheduler.h"
 #include "text/tokenizer.h"
 
 namespace dovetail::engine {
 
+// Opens what a loop computes with. A backend may use the executor for its passes.
+using OpenBackend = std::function<Result<std::unique_ptr<model::Backend>>(
+    std::shared_ptr<const load::ModelSource> source, const ResolvedOptions& resolved,
+    cores::Executor& executor)>;
+
+// The model on the executor's lanes, with ResolvedOptions::kernels. May throw std::bad_alloc and
+// std::system_error.
+Result<std::unique_ptr<model::Backend>> open_on_cpu(std::shared_ptr<const load::ModelSource> source,
+                                                    const ResolvedOptions& resolved,
+                                                    cores::Executor& executor);
+
 // Hooks for tests that inspect a step, or break it. Empty functions are not called.
 struct StepHooks {
-  // Changes the rows that are computed. Rows that are not sampled may be removed.
-  std::function<void(schedule::StepPlan& plan)> before_forward;
+  OpenBackend open_backend;  // in place of open_on_cpu()
   // After sampling: per sampled row of the plan, in its order, its result and its logit_rows() rows
   // of logits; none where the sequence has ended since the plan was made.
   std::function<void(const schedule::StepPlan& plan, const schedule::StepResult& result,
@@ -40,11 +50,11 @@ struct StepHooks {
       after_sampling;
   // Replaces the system's statistics of the threads; see cores::PinRule::look().
   std::function<std::optional<double>()> waited_for_cores;
-  const kernels::Kernels* kernels = nullptr;  // replaces those that the options name
 };
 
-// The step loop of one model without its thread: plan, execute, sample, emit. A caller that drives
-// it step by step decides when requests arrive. Calls come from one thread; with async_scheduling
+// The step loop of one model without its thread: plan, execute, sample, emit. What executes is a
+// backend; the loop samples on this machine's lanes. A caller that drives it step by step decides
+// when requests arrive. Calls come from one thread; with async_scheduling
 // the loop has a second thread of its own, which computes while the caller's thread plans.
 class StepLoop {
  public:
@@ -103,7 +113,7 @@ class StepLoop {
 
   // Pins of the computing threads. Without async_scheduling the caller of step() is the first
   // lane's thread.
-  cores::ThreadPins& pins() { return pins_; }
+  cores::ThreadPins& pins() { return host_->pins; }
 
   // See EngineOptions::trace_events.
   EngineTrace trace() const;
@@ -123,18 +133,17 @@ class StepLoop {
     std::uint32_t drafts = 0;  // draft tokens among them
     Clock::time_point launched;
     double forward_seconds = 0;
+    Status computed;  // of forward(), without a background thread
   };
 
-  StepLoop(EngineOptions options, std::uint32_t context, model::ModelWeights weights,
-           std::optional<text::Tokenizer> tokenizer, const kernels::Kernels& kernels,
-           model::Cache cache, StepHooks hooks);
+  StepLoop(EngineOptions options, std::shared_ptr<const load::ModelSource> source,
+           std::optional<text::Tokenizer> tokenizer, std::unique_ptr<Host> host,
+           std::unique_ptr<model::Backend> backend, StepHooks hooks);
 
   void update_pins(Clock::time_point now);
   Status make_plan(InFlightStep& step);
   void launch(InFlightStep& step);
-  void prepare_inputs(const schedule::StepPlan& plan, InFlightStep& step);
-  template <class SliceOf>
-  void write_lanes(const SliceOf& slice_of);
+  void prepare_inputs(InFlightStep& step);
   Status wait(InFlightStep& step);
   void pool(const InFlightStep& step);
   void sample(InFlightStep& step);
@@ -150,11 +159,8 @@ class StepLoop {
   std::shared_ptr<const load::ModelSource> source_;
   std::optional<text::Tokenizer> tokenizer_;
   std::vector<TokenId> end_ids_;
-  std::atomic<std::uint64_t> step_{0};  // last launched, for the executor's watchdog
-  cores::ThreadPins pins_;
-  cores::Executor executor_;
-  model::Decoder model_;
-  model::Cache cache_;
+  std::unique_ptr<Host> host_;
+  std::unique_ptr<model::Backend> backend_;  // uses the host's executor
   std::optional<observe::EventLog> log_;
   std::optional<observe::LaneLog> lanes_;
   schedule::Scheduler scheduler_;

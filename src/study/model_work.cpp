@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "kernels/cache_type.h"
-#include "model/weights.h"
+#include "model/cpu/weights.h"
 
 namespace dovetail::study {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "kernels/kernels.h"
 #include "load/model_source.h"
-#include "model/cache.h"
+#include "model/cache_shape.h"
 #include "schedule/step_plan.h"
 
 namespace dovetail::study {

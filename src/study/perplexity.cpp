@@ -13,9 +13,8 @@
 #include "cores/executor.h"
 #include "cores/topology.h"
 #include "engine/options.h"
-#include "model/cache.h"
-#include "model/decoder.h"
-#include "model/pack_weights.h"
+#include "model/backend.h"
+#include "model/cpu/cpu_backend.h"
 
 namespace dovetail::study {
 namespace {
@@ -26,7 +25,7 @@ constexpr std::uint32_t kLeastContext = 4;
 
 cores::ExecutorOptions graphs_alone(const load::ModelConfig& config) {
   cores::ExecutorOptions options;
-  options.graph = {std::bit_ceil(model::Decoder::max_tasks(config)), 1, 1};
+  options.graph = {std::bit_ceil(model::cpu_tasks(config)), 1, 1};
   return options;
 }
 
@@ -52,13 +51,12 @@ class Score {
   std::uint64_t count_ = 0;
 };
 
-Result<Perplexity> score_chunks(model::Decoder& decoder, const model::Cache& cache,
+Result<Perplexity> score_chunks(model::Backend& backend, std::uint32_t blocks, std::size_t vocab,
                                 const PerplexityOptions& options, std::span<const TokenId> tokens,
                                 std::uint32_t chunks,
                                 const std::function<void(const Perplexity&)>& on_chunk) {
   const std::uint32_t context = options.context;
-  const std::size_t vocab = decoder.config().vocab_size;
-  std::vector<std::uint32_t> table(cache.blocks());
+  std::vector<std::uint32_t> table(blocks);
   std::iota(table.begin(), table.end(), 0U);
   std::vector<float> logits;
   Score score;
@@ -73,7 +71,8 @@ Result<Perplexity> score_chunks(model::Decoder& decoder, const model::Cache& cac
       const model::Segment segment = {std::span(read).subspan(first, end - first), first, table,
                                       scored};
       logits.resize(scored * vocab);
-      decoder.forward({&segment, 1}, cache, logits);
+      if (const Status computed = backend.forward({&segment, 1}, logits, {}); !computed)
+        return fail(computed.error());
       for (std::uint32_t i = 0; i < scored; ++i) {
         const TokenId next = read[end - scored + i + 1];
         score.add(negative_log_probability(std::span(logits).subspan(i * vocab, vocab), next));
@@ -122,18 +121,18 @@ Result<Perplexity> measure_perplexity(const std::shared_ptr<const load::ModelSou
   const std::uint32_t threads = resolved->options.threads;
   const auto blocks =
       static_cast<std::uint32_t>((options.context + kernels::kBlockSize - 1) / kernels::kBlockSize);
-  const Result<model::Cache> cache = model::Cache::create(
-      model::cache_shape(source->config, resolved->cache_shape.type()), blocks);
-  if (!cache) return fail(cache.error());
+  model::BackendOptions alone;
+  alone.cache = model::cache_shape(source->config, resolved->cache_shape.type());
+  alone.blocks = blocks;
+  alone.context = resolved->context;
   try {
-    model::ModelWeights weights = model::bind_weights(source, *resolved->kernels);
-    const Status packed =
-        model::pack_weights(weights, *resolved->kernels,
-                            {threads, resolved->options.pack_weights, resolved->options.on_pack});
-    if (!packed) return fail(packed.error());
     cores::Executor executor(cores::Topology::of_machine(threads), graphs_alone(source->config));
-    model::Decoder decoder(std::move(weights), *resolved->kernels, executor, resolved->context);
-    return score_chunks(decoder, *cache, options, tokens, chunks, on_chunk);
+    const auto backend =
+        model::open_cpu(source, alone, *resolved->kernels, executor,
+                        {threads, resolved->options.pack_weights, resolved->options.on_pack});
+    if (!backend) return fail(backend.error());
+    return score_chunks(**backend, blocks, source->config.vocab_size, options, tokens, chunks,
+                        on_chunk);
   } catch (const std::system_error& error) {
     return fail(ErrorKind::kExhausted, "threads: the system does not start {}: {}", threads,
                 error.what());

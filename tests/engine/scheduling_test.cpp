@@ -12,7 +12,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -21,7 +20,6 @@
 #include "cores/topology.h"
 #include "dovetail/engine.h"
 #include "engine/engine_fixture.h"
-#include "engine/step_loop.h"
 
 namespace dovetail {
 namespace {
@@ -350,46 +348,6 @@ TEST_F(Scheduling, WithNothingToDoItSleeps) {
   bool rests = false;
   for (int i = 0; i < 10 && !rests; ++i) rests = used_in_a_second() < 10'000;
   EXPECT_TRUE(rests);
-}
-
-// After a step that failed everything has one end, nothing is in flight, and no step follows.
-TEST_F(Scheduling, AFailedStepEndsEverythingOnce) {
-  for (const bool async : {false, true}) {
-    for (const bool launching : {false, true}) {
-      options_.async_scheduling = async;
-      int steps = 0;
-      engine::StepHooks hooks;
-      const auto throw_at_the_third = [&] {
-        if (++steps == 3) throw std::runtime_error("out of order");
-      };
-      if (launching) {
-        hooks.before_forward = [&](schedule::StepPlan&) { throw_at_the_third(); };
-      } else {
-        hooks.after_sampling = [&](const auto&, const auto&, const auto&) { throw_at_the_third(); };
-      }
-      auto loop = engine::StepLoop::create(source_, std::nullopt, options_, hooks);
-      ASSERT_TRUE(loop.has_value());
-      Collector collector;
-      for (int i = 0; i < 6; ++i)
-        ASSERT_TRUE((*loop)->add(static_cast<RequestId>(i), request(i), collector.sink(i)));
-      bool failed = false;
-      for (int i = 0; i < 10 && !failed; ++i) {
-        try {
-          ASSERT_TRUE((*loop)->step().has_value());
-        } catch (const std::runtime_error&) {
-          failed = true;
-        }
-      }
-      ASSERT_TRUE(failed);
-      (*loop)->abort({ErrorKind::kInternal, "broken"});
-      EXPECT_TRUE((*loop)->idle());
-      EXPECT_EQ(collector.ended(), 6);
-      for (int i = 0; i < 6; ++i) {
-        EXPECT_EQ(collector.answer(i).last_events, 1);
-        EXPECT_EQ(collector.answer(i).error.message, "broken");
-      }
-    }
-  }
 }
 
 }  // namespace

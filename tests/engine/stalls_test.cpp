@@ -13,6 +13,7 @@
 #include "engine/engine_fixture.h"
 #include "engine/step_loop.h"
 #include "kernels/kernels.h"
+#include "support/changed_backend.h"
 
 namespace dovetail {
 namespace {
@@ -40,7 +41,7 @@ class EngineStalls : public test::EngineTest {
   Answer answer(void (*wait)()) {
     const kernels::Kernels kernels = kernels_that_wait();
     engine::StepHooks hooks;
-    hooks.kernels = &kernels;
+    hooks.open_backend = test::with_kernels(kernels);
     auto loop = engine::StepLoop::create(source_, std::nullopt, options_, hooks);
     EXPECT_TRUE(loop.has_value());
     Collector collector;

@@ -12,6 +12,7 @@
 
 #include "kernels/kernels.h"
 #include "laws/streams.h"
+#include "support/changed_backend.h"
 #include "support/random_model.h"
 
 namespace dovetail::laws {
@@ -62,34 +63,6 @@ TEST_F(Admissions, T11_DoNotDisturbWhoRuns) {
   }
 }
 
-TEST_F(Admissions, AWrongBlockOfACachedPrefixIsSeen) {
-  // The table of a sequence whose prefix was found names another's block there.
-  std::vector<Arrival> arrivals = {{request(1, 33, 8), 0, {}}, {request(2, 33, 30), 0, {}}};
-  Arrival again = arrivals[0];
-  again.step = 25;
-  arrivals.push_back(again);
-  const Stream expected = alone(again.request);
-  bool broken = false;
-  for (const bool foreign : {false, true}) {
-    engine::StepHooks hooks;
-    std::vector<kv::BlockId> others, wrong;
-    hooks.before_forward = [&](schedule::StepPlan& plan) {
-      for (schedule::Row& row : plan.rows) {
-        if (row.sequence == 1) others.assign(row.blocks.begin(), row.blocks.end());
-        if (row.sequence != 2 || !foreign) continue;
-        broken |= row.first_position > 0;
-        wrong.assign(row.blocks.begin(), row.blocks.end());
-        wrong[0] = others[0];
-        row.blocks = wrong;
-      }
-    };
-    const Outcome outcome = serve(model_, options_, arrivals, std::move(hooks));
-    EXPECT_EQ(outcome.stats.cached_tokens, 32U);
-    EXPECT_EQ(same_bits(outcome.streams[2], expected), !foreign);
-  }
-  EXPECT_TRUE(broken);
-}
-
 TEST_F(Admissions, T13_ARecycledSlotStartsClean) {
   options_.max_num_seqs = 1;
   for (const bool prefix_cache : {false, true}) {
@@ -121,7 +94,7 @@ TEST_F(Admissions, T13_PoisonShowsWhoReadsTheMemoryOfThoseWhoLeft) {
   const std::vector<Arrival> arrivals = {{request(1, 33, 39), 0, {}}, {request(2, 20, 12), 0, {}}};
   for (const bool broken : {false, true}) {
     engine::StepHooks hooks;
-    hooks.kernels = broken ? &too_long : nullptr;
+    if (broken) hooks.open_backend = test::with_kernels(too_long);
     const Outcome outcome = serve(model_, options_, arrivals, std::move(hooks));
     EXPECT_EQ(outcome.streams[1].finish, broken ? FinishReason::kError : FinishReason::kLength);
     EXPECT_EQ(outcome.stats.kv_blocks_used, 0U);

@@ -20,7 +20,8 @@
 #include "kernels/kernels.h"
 #include "laws/exactness_models.h"
 #include "laws/streams.h"
-#include "model/cache.h"
+#include "model/cache_shape.h"
+#include "support/changed_backend.h"
 #include "support/random_model.h"
 #include "support/sanitized.h"
 
@@ -288,11 +289,11 @@ TEST_P(Models, AnswerTheSameInLargeSteps) {
       arrivals.push_back(std::move(arrival));
     }
     engine::StepHooks hooks;
-    hooks.before_forward = [&large](schedule::StepPlan& plan) {
-      std::uint32_t rows = 0;
-      for (const schedule::Row& row : plan.rows) rows += row.tokens;
+    hooks.open_backend = test::with_changed_segments([&large](const auto& segments) {
+      std::size_t rows = 0;
+      for (const model::Segment& segment : segments) rows += segment.tokens.size();
       if (rows >= 400) ++large;
-    };
+    });
     const Outcome outcome = serve(model, options, arrivals, hooks);
     EXPECT_EQ(first_difference(model, options, arrivals, outcome), std::nullopt)
         << lanes << " lanes";
@@ -472,54 +473,41 @@ TEST_F(Mutations, NoneIsNotSeen) { EXPECT_FALSE(seen({})); }
 TEST_F(Mutations, StaleBlockTableIsSeen) {
   // Decode rows in a recycled slot go through the block table of the sequence before.
   engine::StepHooks hooks;
-  std::map<std::uint32_t, std::pair<schedule::SequenceId, std::vector<kv::BlockId>>> first_of_slot;
+  struct Slot {
+    int sequences = 0;
+    std::vector<kv::BlockId> blocks;  // of the first one
+  };
+  std::map<std::uint32_t, Slot> slots;
   std::deque<std::vector<kv::BlockId>> tables;
-  hooks.before_forward = [&](schedule::StepPlan& plan) {
-    for (std::size_t i = 0; i < plan.rows.size(); ++i) {
-      schedule::Row& row = plan.rows[i];
-      const auto table = row.blocks;
-      auto& [owner, blocks] =
-          first_of_slot.try_emplace(row.slot, row.sequence, std::vector<kv::BlockId>{})
-              .first->second;
-      if (owner == row.sequence) {
+  hooks.open_backend = test::with_changed_segments([&](std::vector<model::Segment>& segments) {
+    for (model::Segment& segment : segments) {
+      const auto table = segment.block_table;
+      auto& [sequences, blocks] = slots[segment.slot];
+      sequences += segment.first_position == 0 ? 1 : 0;
+      if (sequences == 1) {
         blocks.assign(table.begin(), table.end());
-      } else if (i >= plan.prefill_rows) {
+      } else if (segment.decode) {
         auto& wrong = tables.emplace_back(table.begin(), table.end());
         std::copy_n(blocks.begin(), std::min(blocks.size(), table.size()), wrong.begin());
-        row.blocks = wrong;
+        segment.block_table = wrong;
       }
     }
-  };
-  EXPECT_TRUE(seen(std::move(hooks)));
-}
-
-TEST_F(Mutations, SlotThatIsNotClearedIsSeen) {
-  // The first chunk of a sequence in a recycled slot is not computed: what the slot held stands for
-  // it.
-  engine::StepHooks hooks;
-  std::map<std::uint32_t, schedule::SequenceId> first_of_slot;
-  hooks.before_forward = [&](schedule::StepPlan& plan) {
-    std::erase_if(plan.rows, [&](const schedule::Row& row) {
-      const bool recycled =
-          first_of_slot.try_emplace(row.slot, row.sequence).first->second != row.sequence;
-      return recycled && row.first_position == 0 && !row.sampled;
-    });
-  };
+  });
   EXPECT_TRUE(seen(std::move(hooks)));
 }
 
 kernels::Kernels patched;  // a function pointer cannot carry what it patches
 
 template <class Change>
-const kernels::Kernels* patch(Change change) {
+engine::OpenBackend patch(Change change) {
   patched = kernels::best_kernels();
   change(patched);
-  return &patched;
+  return test::with_kernels(patched);
 }
 
 TEST_F(Mutations, MaskThatIsOneTooLongIsSeen) {
   engine::StepHooks hooks;
-  hooks.kernels = patch([](kernels::Kernels& kernels) {
+  hooks.open_backend = patch([](kernels::Kernels& kernels) {
     kernels.attention = [](const kernels::AttentionArgs& args) {
       // Each row but the last of a tile also sees the position after its own.
       kernels::AttentionArgs wrong = args;
@@ -533,7 +521,7 @@ TEST_F(Mutations, MaskThatIsOneTooLongIsSeen) {
 
 TEST_F(Mutations, MaskThatIsOneTooShortIsSeen) {
   engine::StepHooks hooks;
-  hooks.kernels = patch([](kernels::Kernels& kernels) {
+  hooks.open_backend = patch([](kernels::Kernels& kernels) {
     kernels.attention = [](const kernels::AttentionArgs& args) {
       kernels::AttentionArgs wrong = args;
       wrong.window = args.first_position > 0 ? args.first_position : 1;
@@ -546,7 +534,7 @@ TEST_F(Mutations, MaskThatIsOneTooShortIsSeen) {
 TEST_F(Mutations, SumThatDependsOnTheBatchIsSeen) {
   // Products of a single row are summed in another order than those of several.
   engine::StepHooks hooks;
-  hooks.kernels = patch([](kernels::Kernels& kernels) {
+  hooks.open_backend = patch([](kernels::Kernels& kernels) {
     kernels.matmul = [](const kernels::MatmulArgs& args) {
       if (args.m > 1) return kernels::best_kernels().matmul(args);
       const auto* x = reinterpret_cast<const float*>(args.activations);

@@ -15,8 +15,8 @@
 
 #include "cores/executor.h"
 #include "kernels/kernels.h"
-#include "model/cache.h"
-#include "model/decoder.h"
+#include "model/cpu/cache.h"
+#include "model/cpu/model_runner.h"
 #include "support/random_model.h"
 
 namespace dovetail::model {
@@ -68,7 +68,7 @@ const std::vector<RecordedBits>& recorded_bits() {
 // A prompt in two chunks beside another sequence, and two tokens more.
 std::uint64_t bits_of(const test::RandomModelOptions& options) {
   cores::Executor executor(cores::Topology::of_lanes(2), {});
-  Decoder model(test::random_model(options), *kernels::find_kernels("portable"), executor);
+  ModelRunner model(test::random_model(options), *kernels::find_kernels("portable"), executor);
   Cache cache = *Cache::create(model.cache_shape(kernels::CacheType::kF16), 16);
   std::vector<std::uint32_t> first(8), second(8);
   std::iota(first.begin(), first.end(), 0U);

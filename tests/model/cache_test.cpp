@@ -1,4 +1,4 @@
-#include "model/cache.h"
+#include "model/cpu/cache.h"
 
 #include <gtest/gtest.h>
 

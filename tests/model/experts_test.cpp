@@ -1,4 +1,4 @@
-#include "model/experts.h"
+#include "model/cpu/experts.h"
 
 #include <gtest/gtest.h>
 

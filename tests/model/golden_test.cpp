@@ -19,8 +19,8 @@
 #include "kernels/kernels.h"
 #include "load/model_source.h"
 #include "load/stored_parts.h"
-#include "model/cache.h"
-#include "model/decoder.h"
+#include "model/cpu/cache.h"
+#include "model/cpu/model_runner.h"
 
 namespace dovetail::model {
 namespace {
@@ -59,7 +59,7 @@ class Runner {
 
  private:
   cores::Executor executor_;
-  Decoder model_;
+  ModelRunner model_;
   Cache cache_;
   std::vector<std::uint32_t> table_;
 };

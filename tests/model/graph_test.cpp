@@ -13,8 +13,8 @@
 #include "cores/executor.h"
 #include "cores/topology.h"
 #include "kernels/kernels.h"
-#include "model/cache.h"
-#include "model/decoder.h"
+#include "model/cpu/cache.h"
+#include "model/cpu/model_runner.h"
 #include "observe/event_log.h"
 #include "support/random_model.h"
 
@@ -86,7 +86,7 @@ class TracedMachine {
   const std::vector<std::int32_t> tokens_ = std::vector<std::int32_t>(kRows, 1);
   const std::vector<std::uint32_t> blocks_ = all_blocks();
   cores::Executor executor_;
-  Decoder model_;
+  ModelRunner model_;
   Cache cache_ =
       *Cache::create(model_.cache_shape(kernels::CacheType::kF32), kRows / kernels::kBlockSize);
 };

@@ -14,8 +14,8 @@
 #include "cores/executor.h"
 #include "families/open_model.h"
 #include "kernels/kernels.h"
-#include "model/cache.h"
-#include "model/decoder.h"
+#include "model/cpu/cache.h"
+#include "model/cpu/model_runner.h"
 #include "support/golden_cases.h"
 
 namespace dovetail::model {
@@ -40,7 +40,7 @@ class Embedders : public testing::TestWithParam<std::string> {
   std::vector<float> rows_of(const std::vector<std::vector<std::int32_t>>& prompts,
                              std::uint32_t lanes, const kernels::Kernels& kernels) {
     cores::Executor executor(cores::Topology::of_lanes(lanes), {});
-    Decoder model(source_, kernels, executor);
+    ModelRunner model(source_, kernels, executor);
     std::vector<std::vector<std::uint32_t>> tables;
     std::vector<Segment> segments;
     std::uint32_t blocks = 0;

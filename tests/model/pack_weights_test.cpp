@@ -1,4 +1,4 @@
-#include "model/pack_weights.h"
+#include "model/cpu/pack_weights.h"
 
 #include <gtest/gtest.h>
 

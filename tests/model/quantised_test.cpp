@@ -16,9 +16,9 @@
 #include "families/open_model.h"
 #include "kernels/kernels.h"
 #include "load/model_source.h"
-#include "model/cache.h"
-#include "model/decoder.h"
-#include "model/pack_weights.h"
+#include "model/cpu/cache.h"
+#include "model/cpu/model_runner.h"
+#include "model/cpu/pack_weights.h"
 
 namespace dovetail::model {
 namespace {
@@ -39,7 +39,7 @@ std::vector<std::string> folder_names() {
 std::vector<float> last_logits(ModelWeights weights, const kernels::Kernels& kernels,
                                std::span<const std::int32_t> tokens) {
   cores::Executor executor(cores::Topology::of_lanes(2), {});
-  Decoder model(std::move(weights), kernels, executor);
+  ModelRunner model(std::move(weights), kernels, executor);
   const Cache cache = *Cache::create(model.cache_shape(kernels::CacheType::kF32), 8);
   std::vector<std::uint32_t> table(8);
   std::iota(table.begin(), table.end(), 0U);

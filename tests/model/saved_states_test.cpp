@@ -11,9 +11,9 @@
 
 #include "cores/executor.h"
 #include "cores/topology.h"
-#include "model/cache.h"
-#include "model/decoder.h"
-#include "model/pass.h"
+#include "model/cpu/cache.h"
+#include "model/cpu/model_runner.h"
+#include "model/cpu/pass.h"
 #include "support/random_model.h"
 
 namespace dovetail::model {
@@ -64,7 +64,7 @@ class Hybrid {
 
  private:
   cores::Executor executor_;
-  Decoder model_;
+  ModelRunner model_;
   Cache cache_;
 };
 

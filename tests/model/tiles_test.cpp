@@ -14,9 +14,9 @@
 #include "cores/executor.h"
 #include "cores/topology.h"
 #include "kernels/kernels.h"
-#include "model/cache.h"
-#include "model/decoder.h"
-#include "model/pass.h"
+#include "model/cpu/cache.h"
+#include "model/cpu/model_runner.h"
+#include "model/cpu/pass.h"
 #include "support/random_model.h"
 #include "support/sanitized.h"
 
@@ -84,7 +84,7 @@ class Machine {
 
  private:
   cores::Executor executor_;
-  Decoder model_;
+  ModelRunner model_;
   Cache cache_;
 };
 

@@ -10,8 +10,8 @@
 #include "cores/executor.h"
 #include "cores/topology.h"
 #include "kernels/kernels.h"
-#include "model/cache.h"
-#include "model/decoder.h"
+#include "model/cpu/cache.h"
+#include "model/cpu/model_runner.h"
 #include "support/random_model.h"
 
 namespace dovetail::study {
@@ -37,18 +37,18 @@ std::vector<TokenId> random_text(std::size_t count, std::uint32_t vocab) {
 double by_hand(const std::shared_ptr<const load::ModelSource>& source,
                std::vector<std::vector<TokenId>> chunks) {
   cores::Executor executor(*cores::Topology::parse("1x(1L)"), {});
-  model::Decoder decoder(source, kernels::best_kernels(), executor);
+  model::ModelRunner runner(source, kernels::best_kernels(), executor);
   const std::uint32_t blocks = (kContext + kernels::kBlockSize - 1) / kernels::kBlockSize;
-  const auto cache = *model::Cache::create(decoder.cache_shape(kernels::CacheType::kF32), blocks);
+  const auto cache = *model::Cache::create(runner.cache_shape(kernels::CacheType::kF32), blocks);
   std::vector<std::uint32_t> table(blocks);
   std::iota(table.begin(), table.end(), 0U);
-  const std::size_t vocab = decoder.config().vocab_size;
+  const std::size_t vocab = runner.config().vocab_size;
   std::vector<float> logits(kContext * vocab);
   double sum = 0.0;
   std::size_t count = 0;
   for (const std::vector<TokenId>& tokens : chunks) {
     const model::Segment segment = {tokens, 0, table, kContext};
-    decoder.forward({&segment, 1}, cache, logits);
+    runner.forward({&segment, 1}, cache, logits);
     for (std::size_t i = kContext / 2; i + 1 < kContext; ++i) {
       double total = 0.0;
       for (std::size_t v = 0; v < vocab; ++v) total += std::exp(double{logits[i * vocab + v]});

@@ -11,8 +11,8 @@
 #include "model/blocks/norm.h"
 #include "model/blocks/program.h"
 #include "model/blocks/workspace.h"
-#include "model/rope.h"
-#include "model/weights.h"
+#include "model/cpu/rope.h"
+#include "model/cpu/weights.h"
 
 namespace dovetail::model {
 

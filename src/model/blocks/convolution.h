@@ -6,8 +6,8 @@
 
 #include "kernels/kernels.h"
 #include "model/blocks/states.h"
-#include "model/pass.h"
-#include "model/weights.h"
+#include "model/cpu/pass.h"
+#include "model/cpu/weights.h"
 
 namespace dovetail::model {
 

@@ -8,8 +8,8 @@
 #include "load/model_config.h"
 #include "model/blocks/program.h"
 #include "model/blocks/workspace.h"
-#include "model/experts.h"
-#include "model/weights.h"
+#include "model/cpu/experts.h"
+#include "model/cpu/weights.h"
 
 namespace dovetail::model {
 

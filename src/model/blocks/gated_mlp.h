@@ -6,7 +6,7 @@
 #include "load/model_config.h"
 #include "model/blocks/program.h"
 #include "model/blocks/workspace.h"
-#include "model/weights.h"
+#include "model/cpu/weights.h"
 
 namespace dovetail::model {
 

@@ -9,7 +9,7 @@
 #include "model/blocks/norm.h"
 #include "model/blocks/program.h"
 #include "model/blocks/workspace.h"
-#include "model/weights.h"
+#include "model/cpu/weights.h"
 
 namespace dovetail::model {
 

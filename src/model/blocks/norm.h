@@ -7,7 +7,7 @@
 
 #include "kernels/kernels.h"
 #include "load/model_config.h"
-#include "model/weights.h"
+#include "model/cpu/weights.h"
 
 namespace dovetail::model {
 

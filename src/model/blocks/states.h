@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <span>
 
-#include "model/cache.h"
-#include "model/pass.h"
+#include "model/cpu/cache.h"
+#include "model/cpu/pass.h"
 
 namespace dovetail::model {
 

@@ -7,11 +7,11 @@
 
 #include "base/aligned_buffer.h"
 #include "kernels/kernels.h"
-#include "model/cache.h"
-#include "model/linear.h"
+#include "model/cpu/cache.h"
+#include "model/cpu/linear.h"
+#include "model/cpu/pass.h"
+#include "model/cpu/scratch.h"
 #include "model/mutation.h"
-#include "model/pass.h"
-#include "model/scratch.h"
 #include "model/share.h"
 
 namespace dovetail::model {

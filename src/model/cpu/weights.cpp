@@ -1,4 +1,4 @@
-#include "model/weights.h"
+#include "model/cpu/weights.h"
 
 #include <cassert>
 #include <utility>

@@ -24,13 +24,13 @@
 #include "model/blocks/program.h"
 #include "model/blocks/short_conv.h"
 #include "model/blocks/workspace.h"
-#include "model/cache.h"
-#include "model/experts.h"
-#include "model/graph.h"
-#include "model/head.h"
-#include "model/pass.h"
-#include "model/rope.h"
-#include "model/weights.h"
+#include "model/cpu/cache.h"
+#include "model/cpu/experts.h"
+#include "model/cpu/graph.h"
+#include "model/cpu/head.h"
+#include "model/cpu/pass.h"
+#include "model/cpu/rope.h"
+#include "model/cpu/weights.h"
 #include "observe/event_log.h"
 
 namespace dovetail::model {
@@ -41,19 +41,19 @@ namespace dovetail::model {
 // Every value of a token depends on that token's own sequence only, and is reduced in an order that
 // depends on the model only: the segments that share a pass, the way a prompt is cut into segments
 // or a pass into tiles, and the number of lanes leave no trace in the bits. One thread at a time.
-class Decoder {
+class ModelRunner {
  public:
   // `kernels` and `executor`, which has room for max_tasks() and a thread for each lane, must
   // outlive the model. `context`: the positions that a sequence may have, by which LongRoPE chooses
   // its factors; 0: as many as the model was made for.
-  Decoder(ModelWeights weights, const kernels::Kernels& kernels, cores::Executor& executor,
-          std::uint32_t context = 0);
+  ModelRunner(ModelWeights weights, const kernels::Kernels& kernels, cores::Executor& executor,
+              std::uint32_t context = 0);
   // With weights as they lie in the files.
-  Decoder(std::shared_ptr<const load::ModelSource> source, const kernels::Kernels& kernels,
-          cores::Executor& executor, std::uint32_t context = 0);
+  ModelRunner(std::shared_ptr<const load::ModelSource> source, const kernels::Kernels& kernels,
+              cores::Executor& executor, std::uint32_t context = 0);
 
-  Decoder(const Decoder&) = delete;
-  Decoder& operator=(const Decoder&) = delete;
+  ModelRunner(const ModelRunner&) = delete;
+  ModelRunner& operator=(const ModelRunner&) = delete;
 
   // Tasks that the executor must have room for (GraphOptions::tasks).
   static std::uint32_t max_tasks(const load::ModelConfig& config);
@@ -63,12 +63,8 @@ class Decoder {
     return model::cache_shape(config_, type);
   }
 
-  // Computes all segments, writes their keys and values into the cache, logit_rows rows of
-  // vocab_size logits per segment, and the hidden rows, in the order of their tokens. A segment of
-  // a model that looks in both directions is a whole sequence. Segments belong to different
-  // sequences; a block that two of their tables share lies wholly before both first positions: no
-  // row of the pass writes to it, so that sequences need not wait for each other. Nothing else may
-  // run on the executor.
+  // Backend::forward() with a cache. No row of a pass writes to a block that two tables share, so
+  // that sequences need not wait for each other. Nothing else may run on the executor.
   void forward(std::span<const Segment> segments, const Cache& cache, std::span<float> logits,
                std::span<float> hidden = {});
 

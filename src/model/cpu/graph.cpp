@@ -1,4 +1,4 @@
-#include "model/graph.h"
+#include "model/cpu/graph.h"
 
 #include <algorithm>
 #include <cassert>

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "kernels/kernels.h"
-#include "model/weights.h"
+#include "model/cpu/weights.h"
 
 namespace dovetail::model {
 

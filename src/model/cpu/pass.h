@@ -4,33 +4,10 @@
 #include <span>
 #include <vector>
 
+#include "model/backend.h"
 #include "model/share.h"
 
 namespace dovetail::model {
-
-// A sequence's states are saved when so many of its positions are computed.
-struct StateSave {
-  std::uint32_t positions = 0;
-  std::uint32_t saved = 0;  // of the cache's saved states
-};
-
-// Consecutive tokens of one sequence in one forward pass: a prefill chunk or a decode row.
-struct Segment {
-  std::span<const std::int32_t> tokens;  // ids in [0, vocab_size)
-  std::uint32_t first_position = 0;      // of tokens[0]; everything before it is in the cache
-  // [block][group of the cache]: covers first_position + tokens.size() positions. What lies behind
-  // a group's window is not looked at.
-  std::span<const std::uint32_t> block_table;
-  std::uint32_t logit_rows = 0;  // of the last so many tokens
-  bool decode = false;           // decode rows, which follow all prefill chunks
-  std::uint32_t slot = 0;        // of the sequence's states, which are zeros before position 0
-  Range hidden_rows = {};        // of these of its tokens; none of them has logits
-  std::span<const StateSave> saves = {};  // within the segment, by positions
-  // The position with which the second text of a pair begins.
-  std::uint32_t second = kNoSecond;
-
-  static constexpr std::uint32_t kNoSecond = 0xffffffff;
-};
 
 // A token of a pass.
 struct PassRow {

@@ -1,4 +1,4 @@
-#include "model/head.h"
+#include "model/cpu/head.h"
 
 #include <cassert>
 #include <string>

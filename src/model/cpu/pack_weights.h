@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "base/result.h"
-#include "model/weights.h"
+#include "model/cpu/weights.h"
 
 namespace dovetail::model {
 

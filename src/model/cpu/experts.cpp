@@ -1,4 +1,4 @@
-#include "model/experts.h"
+#include "model/cpu/experts.h"
 
 #include <fmt/core.h>
 
@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "kernels/functions.h"
+#include "model/cpu/scratch.h"
 #include "model/mutation.h"
-#include "model/scratch.h"
 
 namespace dovetail::model {
 namespace {

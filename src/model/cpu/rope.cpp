@@ -1,4 +1,4 @@
-#include "model/rope.h"
+#include "model/cpu/rope.h"
 
 #include <algorithm>
 #include <cassert>

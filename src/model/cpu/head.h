@@ -5,8 +5,8 @@
 
 #include "load/model_config.h"
 #include "model/blocks/norm.h"
-#include "model/linear.h"
-#include "model/weights.h"
+#include "model/cpu/linear.h"
+#include "model/cpu/weights.h"
 
 namespace dovetail::model {
 

@@ -1,4 +1,4 @@
-#include "model/decoder.h"
+#include "model/cpu/model_runner.h"
 
 #include <fmt/core.h>
 
@@ -7,7 +7,7 @@
 #include <new>
 #include <utility>
 
-#include "model/pack_weights.h"
+#include "model/cpu/pack_weights.h"
 
 namespace dovetail::model {
 namespace {
@@ -32,12 +32,13 @@ constexpr std::size_t kMostLayerSteps = 16;
 
 }  // namespace
 
-Decoder::Decoder(std::shared_ptr<const load::ModelSource> source, const kernels::Kernels& kernels,
-                 cores::Executor& executor, std::uint32_t context)
-    : Decoder(unpacked_weights(std::move(source), kernels), kernels, executor, context) {}
+ModelRunner::ModelRunner(std::shared_ptr<const load::ModelSource> source,
+                         const kernels::Kernels& kernels, cores::Executor& executor,
+                         std::uint32_t context)
+    : ModelRunner(unpacked_weights(std::move(source), kernels), kernels, executor, context) {}
 
-Decoder::Decoder(ModelWeights weights, const kernels::Kernels& kernels, cores::Executor& executor,
-                 std::uint32_t context)
+ModelRunner::ModelRunner(ModelWeights weights, const kernels::Kernels& kernels,
+                         cores::Executor& executor, std::uint32_t context)
     : config_(weights.source->config),
       weights_(std::move(weights)),
       executor_(executor),
@@ -61,22 +62,22 @@ Decoder::Decoder(ModelWeights weights, const kernels::Kernels& kernels, cores::E
   assert(program_.steps().size() <= kMostLayerSteps * config_.layers.size() + 4);
 }
 
-std::uint32_t Decoder::max_tasks(const load::ModelConfig& config) {
+std::uint32_t ModelRunner::max_tasks(const load::ModelConfig& config) {
   return Graphs::max_tasks(kMostLayerSteps * config.layers.size() + 4);
 }
 
-const RopeTable* Decoder::rope(const load::AttentionConfig& config) {
+const RopeTable* ModelRunner::rope(const load::AttentionConfig& config) {
   return config.rope < 0 ? nullptr : &ropes_[static_cast<std::size_t>(config.rope)];
 }
 
-AttentionSplits& Decoder::splits(const load::AttentionConfig& config) {
+AttentionSplits& ModelRunner::splits(const load::AttentionConfig& config) {
   for (auto& [known, splits] : splits_) {
     if (known == config) return splits;
   }
   return splits_.emplace_back(config, AttentionSplits(config, work_.lanes)).second;
 }
 
-void Decoder::add_layers() {
+void ModelRunner::add_layers() {
   const std::size_t layers = config_.layers.size();
   const auto prefix = [](std::size_t layer) { return fmt::format("blk.{}.", layer); };
   const kernels::Kernels& kernels = work_.kernels;
@@ -167,14 +168,17 @@ void Decoder::add_layers() {
   logits_->add_steps(program_);
 }
 
-void Decoder::forward(std::span<const Segment> segments, const Cache& cache,
-                      std::span<float> logits, std::span<float> hidden) {
+void ModelRunner::forward(std::span<const Segment> segments, const Cache& cache,
+                          std::span<float> logits, std::span<float> hidden) {
   TileRows worth;
   if (!experts_.empty()) worth = experts_.front().second.tile_rows();
   // Rows that see what follows them would wait for later tiles.
   if (!config_.causal()) worth = {TileRows::kAll, TileRows::kAll};
   work_.pass.lay_out(segments, static_cast<std::uint32_t>(work_.lanes), worth);
   work_.cache = &cache;
+  for (const Segment& segment : segments) {
+    if (segment.load != Segment::kNoState) cache.load_state(segment.slot, segment.load);
+  }
   work_.reserve();
   for (RopeTable& rope : ropes_) rope.extend(work_.pass.positions());
   for (auto& [config, splits] : splits_) splits.choose(work_.pass);

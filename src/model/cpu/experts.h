@@ -15,10 +15,10 @@
 #include "cores/topology.h"
 #include "kernels/kernels.h"
 #include "load/model_config.h"
-#include "model/linear.h"
-#include "model/pass.h"
+#include "model/cpu/linear.h"
+#include "model/cpu/pass.h"
+#include "model/cpu/weights.h"
 #include "model/share.h"
-#include "model/weights.h"
 
 namespace dovetail::model {
 

@@ -1,4 +1,4 @@
-#include "model/pass.h"
+#include "model/cpu/pass.h"
 
 #include <algorithm>
 #include <cassert>

@@ -1,4 +1,4 @@
-#include "model/linear.h"
+#include "model/cpu/linear.h"
 
 #include <algorithm>
 #include <cassert>

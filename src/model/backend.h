@@ -1,0 +1,105 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "model/cache_shape.h"
+#include "model/share.h"
+#include "observe/event_log.h"
+
+namespace dovetail::model {
+
+// A sequence's states are saved when so many of its positions are computed.
+struct StateSave {
+  std::uint32_t positions = 0;
+  std::uint32_t saved = 0;  // of the cache's saved states
+};
+
+// Consecutive tokens of one sequence in one forward pass: a prefill chunk or a decode row. Its
+// spans are the caller's, on the host, and stay as they are until the pass has ended.
+struct Segment {
+  std::span<const std::int32_t> tokens;  // ids in [0, vocab_size)
+  std::uint32_t first_position = 0;      // of tokens[0]; everything before it is in the cache
+  // [block][group of the cache]: covers first_position + tokens.size() positions. What lies behind
+  // a group's window is not looked at.
+  std::span<const std::uint32_t> block_table;
+  std::uint32_t logit_rows = 0;  // of the last so many tokens
+  bool decode = false;           // decode rows, which follow all prefill chunks
+  std::uint32_t slot = 0;        // of the sequence's states, which are zeros before position 0
+  Range hidden_rows = {};        // of these of its tokens; none of them has logits
+  std::span<const StateSave> saves = {};  // within the segment, by positions
+  // The saved states that the slot begins with: those after first_position tokens. They are read
+  // before any of the pass are saved.
+  std::uint32_t load = kNoState;
+  // The position with which the second text of a pair begins.
+  std::uint32_t second = kNoSecond;
+
+  static constexpr std::uint32_t kNoState = 0xffffffff;
+  static constexpr std::uint32_t kNoSecond = 0xffffffff;
+};
+
+// What a backend is opened for.
+struct BackendOptions {
+  CacheShape cache;
+  std::uint32_t blocks = 1;        // of each of the cache's groups
+  std::uint32_t slots = 1;         // sequences that have states at a time
+  std::uint32_t saved_states = 0;  // states that are kept for others
+  // The positions that a sequence may have, by which LongRoPE chooses its factors; 0: as many as
+  // the model was made for.
+  std::uint32_t context = 0;
+};
+
+// A model on a machine that computes: its weights, and the bytes of its cache. Whoever drives it
+// counts blocks, slots and saved states, and knows of each only its number; which tokens are
+// computed in a pass is the driver's choice, how is the backend's. Implementations have functions
+// that open them, with what they need beside BackendOptions: cpu/cpu_backend.h.
+//
+// Every value of a token depends on that token's own sequence only, and is reduced in an order that
+// depends on the model only: what shares a pass, how a prompt is cut into segments, and which
+// blocks hold it leave no trace in the bits.
+//
+// One thread at a time, and nothing else during forward(); apply_head() and score() may be called
+// by several threads at once. Which thread calls what may change from call to call.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  Backend(const Backend&) = delete;
+  Backend& operator=(const Backend&) = delete;
+
+  // The instruction set, or the device, that it computes with; for people.
+  virtual std::string_view kernels() const = 0;
+
+  // The groups of its cache, and their bytes.
+  virtual const CacheShape& cache_shape() const = 0;
+
+  // Computes all segments, of which there is at least one, and returns when that is done: writes
+  // their keys, values and states into the cache, the states that are to be saved, and on the host
+  // logits [row][vocab_size] and hidden rows [row][hidden_size], both in the order of segments and
+  // tokens. Segments belong to different sequences; a block that two of their tables name lies
+  // wholly before both first positions. A segment of a model that looks in both directions is a
+  // whole sequence. Blocks that no table names, and positions that a row may not see, may hold
+  // anything. After an error, kInternal, the cache may hold anything.
+  virtual Status forward(std::span<const Segment> segments, std::span<float> logits,
+                         std::span<float> hidden) = 0;
+
+  // What stands behind a sequence's pooled row of hidden_size floats: embedding_size() of them; and
+  // of these, where the model ranks, the score.
+  virtual std::vector<float> apply_head(std::vector<float> row) const = 0;
+  virtual float score(std::span<const float> row) const = 0;
+
+  // Fills blocks, or the states of slots, with NaN, so that reading what was never written shows.
+  virtual void poison_blocks(std::span<const std::uint32_t> blocks) = 0;
+  virtual void poison_states(std::span<const std::uint32_t> slots) = 0;
+
+  // Writes what its lanes did in the last forward() to the log, if it was opened to keep that;
+  // times as EventLog's. To be called once, right after that.
+  virtual void take_trace(observe::LaneLog& log) = 0;
+
+ protected:
+  Backend() = default;
+};
+
+}  // namespace dovetail::model

@@ -52,10 +52,10 @@ struct BackendOptions {
   std::uint32_t context = 0;
 };
 
-// A model on a machine that computes: its weights, and the bytes of its cache. Whoever drives it
-// counts blocks, slots and saved states, and knows of each only its number; which tokens are
-// computed in a pass is the driver's choice, how is the backend's. Implementations have functions
-// that open them, with what they need beside BackendOptions: cpu/cpu_backend.h.
+// A model on a machine that computes: its weights, and the bytes of its cache. The step loop counts
+// blocks, slots and saved states, and says which tokens a pass computes; a backend knows of each
+// only its number, and decides how they are computed. Implementations have functions that open
+// them, with what they need beside BackendOptions: cpu/cpu_backend.h.
 //
 // Every value of a token depends on that token's own sequence only, and is reduced in an order that
 // depends on the model only: what shares a pass, how a prompt is cut into segments, and which

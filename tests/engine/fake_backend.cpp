@@ -38,7 +38,6 @@ std::shared_ptr<const load::ModelSource> fake_model(const FakeModelOptions& opti
   config.hidden_size = kHiddenSize;
   config.max_context = 512;
   config.pooling = options.pooling;
-  if (options.ranks) config.score = load::Score::kNumber;
   for (const std::uint32_t window : options.windows) {
     load::AttentionConfig attention;
     attention.heads = attention.kv_heads = 1;

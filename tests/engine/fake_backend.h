@@ -21,7 +21,6 @@ struct FakeModelOptions {
   std::vector<std::uint32_t> windows = {0};  // of a layer with attention each; none in 1..7
   bool states = false;                       // a layer with a state as well
   load::Pooling pooling = load::Pooling::kNone;
-  bool ranks = false;
 };
 
 // A model without weights, of 1000 tokens; the last of them says that something was wrong.

@@ -59,7 +59,7 @@ struct Got {
   std::vector<TokenId> tokens;
   std::optional<FinishReason> finish;
   Error error;
-  float score = 0;
+  std::vector<float> embedding;
   int last_events = 0;
 };
 
@@ -83,12 +83,13 @@ class FakeLoop {
   }
 
   void add(RequestId id, const Request& request) {
+    ASSERT_TRUE(loop_->validate(request));
     const Status added = loop_->add(id, request, [this, id](const OutputEvent& event) {
       Got& got = got_[id];
       for (const OutputToken& token : event.tokens) got.tokens.push_back(token.id);
       got.finish = event.finish;
       got.error = event.error;
-      got.score = event.score;
+      got.embedding = event.embedding;
       got.last_events += event.finish ? 1 : 0;
     });
     ASSERT_TRUE(added) << added.error().message;
@@ -282,7 +283,7 @@ TEST(StepLoop, WhatIsCancelledInFlightLeavesNoTrace) {
 TEST(StepLoop, PoolsEachRowOnce) {
   struct Case {
     load::Pooling pooling;
-    float (*score)(std::size_t tokens);
+    float (*position)(std::size_t tokens);
   };
   for (const Case& one :
        {Case{load::Pooling::kMean, [](std::size_t n) { return static_cast<float>(n - 1) / 2; }},
@@ -295,18 +296,22 @@ TEST(StepLoop, PoolsEachRowOnce) {
         options.long_prefill_token_threshold = chunk;
         options.max_context = 96;
         options.kv_blocks = 7;
-        FakeLoop run(options, {{0}, false, one.pooling, true});
+        FakeLoop run(options, {{0}, false, one.pooling});
         const std::size_t lengths[] = {50, 1, 33, 64, 17};
         for (std::size_t i = 0; i < std::size(lengths); ++i) {
           Request request = greedy(some_tokens(lengths[i], static_cast<std::uint32_t>(i)), 0);
-          request.rank = true;
+          request.embed = true;
           run.add(i, request);
         }
         run.add(9, greedy(some_tokens(20, 9), 25));
         run.finish();
         ASSERT_EQ(run.fake().fault(), "");
-        for (std::size_t i = 0; i < std::size(lengths); ++i)
-          EXPECT_EQ(run.got(i).score, one.score(lengths[i])) << lengths[i] << ", chunk " << chunk;
+        for (std::size_t i = 0; i < std::size(lengths); ++i) {
+          const std::vector<float>& row = run.got(i).embedding;  // of length one
+          ASSERT_EQ(row.size(), 4U);
+          EXPECT_NEAR(row[1] / row[0], one.position(lengths[i]), 1e-3)
+              << lengths[i] << ", chunk " << chunk;
+        }
         EXPECT_EQ(run.got(9).tokens, fake_answer(some_tokens(20, 9), 25));
       }
     }

@@ -1,7 +1,8 @@
 #pragma once
 
 #include <cstddef>
-#include <nlohmann/json.hpp>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -59,7 +60,8 @@ struct Container {
   std::string name;    // of the file that has the configuration, in errors
   std::string place;   // of the weights, in errors about a tensor that is missing
   std::string format;  // as ModelSource has it
-  std::variant<GgufFile, nlohmann::json> configuration;  // of the first shard; config.json
+  std::variant<GgufFile, std::shared_ptr<const nlohmann::json>>
+      configuration;  // of the first shard; config.json
   Quantization quantization;
   StoredTensors tensors;
   std::optional<Pooling> pooling;  // where the files say it beside the configuration,

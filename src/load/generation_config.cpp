@@ -1,6 +1,7 @@
 #include "load/generation_config.h"
 
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "load/json_fields.h"
 
@@ -26,7 +27,8 @@ Result<GenerationDefaults> parse_generation_config(std::string_view text, std::s
 
 Result<std::vector<std::int32_t>> read_eos_ids(const Container& container,
                                                std::uint32_t vocab_size) {
-  JsonFields fields(std::get<nlohmann::json>(container.configuration), container.name);
+  JsonFields fields(*std::get<std::shared_ptr<const nlohmann::json>>(container.configuration),
+                    container.name);
   auto ids = fields.optional_ids("eos_token_id", vocab_size);
   if (auto status = fields.status(); !status) return fail(status.error());
   return ids;

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <system_error>
 #include <unordered_set>
@@ -257,7 +258,7 @@ Result<Container> read_hf_container(const HuggingFaceFiles& files) {
   out.name = files.config.name;
   out.place = place_of_weights(files);
   out.format = "Hugging Face safetensors";
-  out.configuration = *std::move(config);
+  out.configuration = std::make_shared<const json>(*std::move(config));
   for (const NamedBytes& file : files.weights) {
     auto tensors = parse_safetensors(file.bytes, file.name);
     if (!tensors) return fail(tensors.error());

@@ -15,7 +15,7 @@ inline Result<load::ModelConfig> read_hf_config(std::string_view text, const std
   if (!object) return fail(object.error());
   load::Container container;
   container.name = file;
-  container.configuration = *std::move(object);
+  container.configuration = std::make_shared<const nlohmann::json>(*std::move(object));
   auto config = read_config(container);
   if (!config) return config;
   if (const auto ids = load::read_eos_ids(container, config->vocab_size); !ids) {

@@ -1,6 +1,7 @@
 #include "pipeline/sample/condition.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "load/quote.h"
 #include "pipeline/sample/near_match.h"

@@ -3,6 +3,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "load/quote.h"
 #include "pipeline/sample/glob.h"

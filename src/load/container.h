@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -75,5 +76,16 @@ Result<Container> read_container(const ModelFiles& files);
 // What the files say beside the model: tokenizer, chat template, generation. Ids are held against
 // `source.config`, which must be there.
 Status read_extras(const ModelFiles& files, const Container& container, ModelSource& source);
+
+// The files of a model, mapped.
+struct MappedFiles {
+  ModelFiles files;
+  std::string model_name;                            // as ModelSource has it
+  std::vector<std::shared_ptr<const void>> weights;  // mappings that tensors view into
+  std::vector<std::shared_ptr<const void>> texts;    // mappings of the other files
+};
+
+// A .gguf file or a Hugging Face folder.
+Result<MappedFiles> map_model(const std::filesystem::path& path);
 
 }  // namespace dovetail::load

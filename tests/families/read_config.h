@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "families/open_model.h"
-#include "load/generation_config.h"
+#include "load/hf_container.h"
 #include "load/json_fields.h"
 
 namespace dovetail::families {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "load/quote.h"
-#include "pipeline/sample/near_match.h"
+#include "pipeline/sample/mistakes.h"
 #include "text/jinja_interpreter.h"
 #include "text/jinja_parser.h"
 

@@ -11,9 +11,9 @@
 #include <unordered_map>
 
 #include "load/quote.h"
-#include "pipeline/sample/csv_types.h"
+#include "pipeline/sample/csv.h"
 #include "pipeline/sample/json_scan.h"
-#include "pipeline/sample/near_match.h"
+#include "pipeline/sample/mistakes.h"
 #include "text/utf8.h"
 
 namespace dovetail::pipeline {

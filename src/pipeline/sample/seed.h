@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "base/result.h"
-#include "pipeline/sample/permutation.h"
 #include "pipeline/sample/record_index.h"
 #include "pipeline/sample/seed_file.h"
 #include "pipeline/sample/seed_spec.h"
+#include "pipeline/sample/stream.h"
 
 namespace dovetail::pipeline {
 

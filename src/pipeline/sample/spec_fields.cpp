@@ -4,7 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "pipeline/sample/near_match.h"
+#include "pipeline/sample/mistakes.h"
 
 namespace dovetail::pipeline {
 

@@ -15,7 +15,7 @@
 #include <queue>
 #include <thread>
 
-#include "pipeline/run/fingerprints.h"
+#include "pipeline/run/run_plan.h"
 #include "pipeline/run/runner.h"
 
 namespace dovetail::pipeline {

@@ -19,21 +19,23 @@ cmake --build build/asan -j "${JOBS:-$(nproc)}" --target fuzz_seeds "${targets[@
 
 "$programs/fuzz_seeds" "$work/seeds"
 mkdir -p "$work/found"
-failed=()
-for target in "${targets[@]}"; do
-  what=${target#fuzz_}
+# Runs one target, at most as many at a time as there are cores, and says what came of it.
+run_target() {
+  local target=$1 what=${1#fuzz_}
   # What an earlier run found worth keeping is where the next one begins.
   mkdir -p "$work/corpus/$what" "$work/seeds/$what"
   if "$programs/$target" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 -artifact_prefix="$work/found/$what-" \
       "$work/corpus/$what" "$work/seeds/$what" >"$work/$what.log" 2>&1; then
     echo "$target: $(grep '^Done ' "$work/$what.log" || tail -1 "$work/$what.log")"
   else
-    failed+=("$target")
     tail -60 "$work/$what.log" >&2
     echo "$target: failed; once more: $programs/$target INPUT, with the input named above" >&2
+    return 1
   fi
-done
-if ((${#failed[@]})); then
-  echo "fuzz: failed: ${failed[*]}" >&2
+}
+export -f run_target
+export programs work seconds
+if ! printf '%s\n' "${targets[@]}" | xargs -P "${JOBS:-$(nproc)}" -I {} bash -c 'run_target {}'; then
+  echo "fuzz: failed; see above" >&2
   exit 1
 fi

@@ -6,11 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "base/result.h"
 
 namespace dovetail {
-
-using Json = nlohmann::ordered_json;  // objects keep the order of their keys
 
 // A cell that is to be made. What it refers to lives until make() returns.
 struct ColumnCell {

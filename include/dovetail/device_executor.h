@@ -10,7 +10,6 @@
 #include "base/result.h"
 #include "cores/dispatcher.h"
 #include "cores/run_status.h"
-#include "cores/slot_watch.h"
 #include "cores/spans.h"
 #include "cores/task.h"
 #include "cores/task_graph.h"

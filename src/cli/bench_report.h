@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/input_record.h"
+#include "base/json.h"
 #include "dovetail/engine.h"
 #include "study/model_bench.h"
 #include "study/roofline.h"

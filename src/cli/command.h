@@ -45,4 +45,9 @@ std::vector<Command> all_commands();
 // Prints "dovetail NAME: MESSAGE" and where to find help; returns kExitUsage.
 int usage_error(std::string_view command, std::string_view message);
 
+// Runs the command line without the program's name and returns the exit code: 0 done; 1 bad input
+// or model, or the work failed; 2 a usage error; 128 + n ended by signal n. Errors are one line on
+// standard error.
+int run_app(const std::vector<std::string>& arguments);
+
 }  // namespace dovetail::cli

@@ -2,10 +2,12 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
 #include "cli/generation.h"
+#include "cli/output.h"
 #include "dovetail/engine.h"
 
 namespace dovetail::cli {
@@ -47,5 +49,22 @@ Result<std::string> read_text_file(const std::string& path);
 // The chat template in the file that --chat-template names; empty where `path` is. A file without
 // text is an error: an empty template would stand for the model's own.
 Result<std::string> read_template_file(const std::string& path);
+
+// --trace FILE. `path` must outlive the parsing.
+void add_trace_option(CLI::App& app, std::string& path);
+
+// The file of --trace, where one was asked for: opened before the work, so that a path that cannot
+// be written is an error at once, and written after it.
+class TraceFile {
+ public:
+  // An empty `path`: no trace. Else turns the engine's event log on.
+  static Result<TraceFile> open(const std::string& path, EngineOptions& options);
+
+  // The engine's log as a trace for ui.perfetto.dev.
+  Status write(const Engine& engine);
+
+ private:
+  std::optional<OutputFile> file_;
+};
 
 }  // namespace dovetail::cli

@@ -20,7 +20,6 @@ using cores::AccessMode;
 using cores::Region;
 using pipeline::Document;
 using pipeline::Fields;
-using pipeline::Json;
 using study::ProgramTask;
 
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 48;  // of a buffer

@@ -9,12 +9,11 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json.h"
 #include "base/result.h"
 #include "dovetail/request.h"
 
 namespace dovetail::cli {
-
-using Json = nlohmann::ordered_json;
 
 // One line of an input file, ready to be submitted.
 struct InputRecord {

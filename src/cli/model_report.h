@@ -2,11 +2,12 @@
 
 #include <cstdint>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "base/result.h"
-#include "cli/input_record.h"
 #include "dovetail/engine.h"
 #include "load/model_source.h"
 

@@ -8,7 +8,6 @@
 
 #include "pipeline/face/session_log.h"
 #include "pipeline/report/progress_view.h"
-#include "pipeline/report/rate_meter.h"
 #include "pipeline/run/pipeline_job.h"
 
 namespace dovetail::cli {

@@ -103,7 +103,7 @@ void tell_cut(const PipelineSpec& spec, const RunProgress& progress) {
 
 // Endpoints that the file's max_parallel held back.
 void tell_held(const pipeline::Session& session) {
-  const pipeline::Json kept = pipeline::stored_session(session.job().store());
+  const Json kept = pipeline::stored_session(session.job().store());
   for (const auto& endpoint : pipeline::endpoints_in(kept, session.spec())) {
     const std::string held = pipeline::held_text(endpoint);
     if (!held.empty()) fmt::print(stderr, "{} ({}): {}\n", endpoint.model, endpoint.name, held);
@@ -115,8 +115,8 @@ std::string first_reason(const RunFiles& files) {
   std::ifstream dropped(files.dropped);
   std::string line;
   if (!std::getline(dropped, line)) return "";
-  const pipeline::Json first = pipeline::Json::parse(line, nullptr, false);
-  const bool tells = first.is_object() && first.value("reason", pipeline::Json()).is_string();
+  const Json first = Json::parse(line, nullptr, false);
+  const bool tells = first.is_object() && first.value("reason", Json()).is_string();
   return tells ? first["reason"].get<std::string>() : "";
 }
 
@@ -131,20 +131,20 @@ int tell_nothing_kept(std::uint64_t dropped, const std::string& why) {
 int conclude(const PipelineOptions& options, const pipeline::Session& session,
              const RunProgress& progress) {
   const RunFiles& files = session.files();
-  const pipeline::Json figures = pipeline::figures_json(session.spec(), progress);
+  const Json figures = pipeline::figures_json(session.spec(), progress);
   std::uint64_t tokens_in = 0, tokens_out = 0;
   for (const pipeline::ColumnCounts& counts : progress.columns) {
     tokens_in += counts.prompt_tokens;
     tokens_out += counts.completion_tokens;
   }
   if (options.json) {
-    pipeline::Json event = {{"event", "end"},
-                            {"end", end_name(progress.end)},
-                            {"why", progress.why},
-                            {"records", progress.finished},
-                            {"dropped", progress.dropped},
-                            {"figures", figures},
-                            {"results", files.results.string()}};
+    Json event = {{"event", "end"},
+                  {"end", end_name(progress.end)},
+                  {"why", progress.why},
+                  {"records", progress.finished},
+                  {"dropped", progress.dropped},
+                  {"figures", figures},
+                  {"results", files.results.string()}};
     fmt::print("{}\n", event.dump());
   } else if (!options.quiet) {
     fmt::print(stderr, "{} records in {}", progress.finished, files.results.string());
@@ -155,7 +155,7 @@ int conclude(const PipelineOptions& options, const pipeline::Session& session,
                seconds_text(session.log().elapsed()));
     if (progress.cost > 0) fmt::print(stderr, ", cost {:.4f}", progress.cost);
     fmt::print(stderr, "\n");
-    for (const pipeline::Json& figure : figures) {
+    for (const Json& figure : figures) {
       fmt::print(stderr, "{}: {}\n", figure["name"].get_ref<const std::string&>(),
                  pipeline::figure_text(figure));
     }
@@ -184,18 +184,17 @@ std::uint64_t cells_of(const pipeline::ColumnTally& column, pipeline::CellState 
 void print_status_json(const PipelineSpec& spec, const std::vector<pipeline::ColumnTally>& columns,
                        const std::vector<pipeline::EndpointReport>& endpoints) {
   using pipeline::CellState;
-  pipeline::Json all = pipeline::Json::array();
+  Json all = Json::array();
   for (const pipeline::ColumnTally& column : columns) {
-    pipeline::Json& one =
-        all.emplace_back(pipeline::Json{{"column", column.name},
-                                        {"values", cells_of(column, CellState::kValue)},
-                                        {"skipped", cells_of(column, CellState::kSkipped)},
-                                        {"failed", cells_of(column, CellState::kFailed)},
-                                        {"dropped", cells_of(column, CellState::kDropped)},
-                                        {"cut", column.cut}});
+    Json& one = all.emplace_back(Json{{"column", column.name},
+                                      {"values", cells_of(column, CellState::kValue)},
+                                      {"skipped", cells_of(column, CellState::kSkipped)},
+                                      {"failed", cells_of(column, CellState::kFailed)},
+                                      {"dropped", cells_of(column, CellState::kDropped)},
+                                      {"cut", column.cut}});
     if (column.passed) one["valid"] = {{"hits", column.passed->hits}, {"of", column.passed->of}};
   }
-  pipeline::Json places = pipeline::Json::array();
+  Json places = Json::array();
   for (const pipeline::EndpointReport& endpoint : endpoints) {
     const auto total = endpoint.activity.total();
     places.push_back(
@@ -205,8 +204,7 @@ void print_status_json(const PipelineSpec& spec, const std::vector<pipeline::Col
          {"time_us", total.covered()},
          {"held_us", total.by[static_cast<std::size_t>(pipeline::SlotCause::kMaxParallel)]}});
   }
-  const pipeline::Json status = {
-      {"records", spec.records}, {"columns", all}, {"endpoints", places}};
+  const Json status = {{"records", spec.records}, {"columns", all}, {"endpoints", places}};
   fmt::print("{}\n", status.dump());
 }
 
@@ -333,8 +331,7 @@ Result<int> preview_pipeline_file(const PipelineOptions& options) {
     for (const pipeline::CellResult& cell : *cells) {
       const bool value = cell.state == pipeline::CellState::kValue;
       shown.push_back({(*job)->spec().columns[cell.column].name, cell.state,
-                       value ? pipeline::Json::parse(cell.json) : pipeline::Json(),
-                       value ? "" : cell.json});
+                       value ? Json::parse(cell.json) : Json(), value ? "" : cell.json});
     }
     fmt::print("{}\n", pipeline::preview(record.record, shown, style));
     std::fflush(stdout);

@@ -32,14 +32,14 @@ int conclude(const PipelineOptions& options, const RunProgress& progress,
   const bool complete = progress.end == RunEnd::kComplete;
   const bool stopped = progress.end == RunEnd::kStopped;
   if (options.json) {
-    const pipeline::Json event = {{"event", "end"},
-                                  {"end", complete                        ? "complete"
-                                          : stopped                       ? "stopped"
-                                          : progress.end == RunEnd::kCost ? "cost"
-                                                                          : "errors"},
-                                  {"why", progress.why},
-                                  {"records", progress.finished},
-                                  {"dropped", progress.dropped}};
+    const Json event = {{"event", "end"},
+                        {"end", complete                        ? "complete"
+                                : stopped                       ? "stopped"
+                                : progress.end == RunEnd::kCost ? "cost"
+                                                                : "errors"},
+                        {"why", progress.why},
+                        {"records", progress.finished},
+                        {"dropped", progress.dropped}};
     fmt::print("{}\n", event.dump());
   }
   if (!complete) {

@@ -24,13 +24,13 @@ struct RerankArguments {
   bool verbose = false;
 };
 
-struct Document {
+struct RankedDocument {
   std::string text;
   float score = 0.0F;
 };
 
 // The documents, the best ones first, the earlier one among equals.
-Status write_ranking(const RerankArguments& arguments, const std::vector<Document>& documents,
+Status write_ranking(const RerankArguments& arguments, const std::vector<RankedDocument>& documents,
                      OutputFile& output) {
   std::vector<std::size_t> order(documents.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -56,7 +56,7 @@ Result<int> rerank(const RerankArguments& arguments) {
   if (!output) return fail(output.error());
   auto engine = start_engine(arguments.model, arguments.engine, arguments.verbose);
   if (!engine) return fail(engine.error());
-  std::vector<Document> documents;
+  std::vector<RankedDocument> documents;
   PooledRun run(**engine, "document", [&](std::size_t index, const OutputEvent& event) -> Status {
     documents[index].score = event.score;
     return {};

@@ -8,7 +8,6 @@
 #include "cli/engine_options.h"
 #include "cli/output.h"
 #include "cli/signals.h"
-#include "cli/trace_file.h"
 #include "cli/values.h"
 #include "dovetail/server.h"
 #include "load/model_source.h"

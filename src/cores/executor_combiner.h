@@ -9,7 +9,7 @@
 #include "cores/executor_state.h"
 #include "cores/gates.h"
 #include "cores/output_ring.h"
-#include "cores/slot_watch.h"
+#include "cores/spans.h"
 #include "cores/task_graph.h"
 #include "cores/waiting.h"
 

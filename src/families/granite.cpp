@@ -1,6 +1,7 @@
 // Granite 3 and 4 with attention in every layer: Llama with scales of embeddings, attention,
 // residuals and logits. Some have experts, and one that all tokens have.
 
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "families/common.h"

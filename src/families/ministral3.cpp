@@ -3,6 +3,8 @@
 
 #include <fmt/core.h>
 
+#include <nlohmann/json.hpp>
+
 #include "families/common.h"
 #include "families/families.h"
 #include "families/rope.h"

@@ -9,6 +9,7 @@
 #include "families/families.h"
 #include "families/rope.h"
 #include "load/json_fields.h"
+#include "load/quote.h"
 
 namespace dovetail::families {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "families/common.h"
 #include "families/registry.h"
-#include "load/mapped_files.h"
+#include "load/container.h"
 #include "load/quote.h"
 #include "load/tensor_binding.h"
 

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <nlohmann/json.hpp>
+
 #include "families/windows.h"
 #include "load/json_fields.h"
 #include "load/limits.h"

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "load/gguf_fields.h"
@@ -168,7 +169,8 @@ Result<FoundFamily> find_family(const load::Container& container) {
   if (const auto* gguf = std::get_if<load::GgufFile>(&container.configuration)) {
     return find_in_gguf(*gguf, container.name);
   }
-  return find_in_json(std::get<json>(container.configuration), container.name);
+  return find_in_json(*std::get<std::shared_ptr<const json>>(container.configuration),
+                      container.name);
 }
 
 }  // namespace dovetail::families

@@ -5,12 +5,12 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json.h"
+
 namespace dovetail::grammar {
 namespace {
 
 using Masks = std::shared_ptr<const TokenMasks>;
-using Json = nlohmann::ordered_json;
-
 constexpr std::size_t kMostKept = 1024;
 // How often a thread that waits for another's grammar looks at its own stop flag.
 constexpr std::chrono::milliseconds kLook{20};

@@ -1,6 +1,7 @@
 #include "grammar/grammar.h"
 
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "grammar/automaton.h"

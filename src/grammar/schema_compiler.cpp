@@ -1,6 +1,7 @@
 #include "grammar/schema_compiler.h"
 
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>

@@ -2,17 +2,15 @@
 
 #include <cstddef>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/json.h"
 #include "base/result.h"
 #include "grammar/work.h"
 
 namespace dovetail::grammar {
-
-using Json = nlohmann::ordered_json;
 
 // A schema within the document, and where it stands (a JSON pointer that begins with #).
 struct SchemaRef {

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstddef>
-#include <nlohmann/json.hpp>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -59,7 +61,8 @@ struct Container {
   std::string name;    // of the file that has the configuration, in errors
   std::string place;   // of the weights, in errors about a tensor that is missing
   std::string format;  // as ModelSource has it
-  std::variant<GgufFile, nlohmann::json> configuration;  // of the first shard; config.json
+  std::variant<GgufFile, std::shared_ptr<const nlohmann::json>>
+      configuration;  // of the first shard; config.json
   Quantization quantization;
   StoredTensors tensors;
   std::optional<Pooling> pooling;  // where the files say it beside the configuration,
@@ -73,5 +76,16 @@ Result<Container> read_container(const ModelFiles& files);
 // What the files say beside the model: tokenizer, chat template, generation. Ids are held against
 // `source.config`, which must be there.
 Status read_extras(const ModelFiles& files, const Container& container, ModelSource& source);
+
+// The files of a model, mapped.
+struct MappedFiles {
+  ModelFiles files;
+  std::string model_name;                            // as ModelSource has it
+  std::vector<std::shared_ptr<const void>> weights;  // mappings that tensors view into
+  std::vector<std::shared_ptr<const void>> texts;    // mappings of the other files
+};
+
+// A .gguf file or a Hugging Face folder.
+Result<MappedFiles> map_model(const std::filesystem::path& path);
 
 }  // namespace dovetail::load

@@ -1,11 +1,14 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
+#include <string_view>
 
 #include "base/result.h"
 #include "load/container.h"
-#include "load/mapped_files.h"
+#include "load/gguf.h"
 #include "load/model_source.h"
 
 namespace dovetail::load {
@@ -18,5 +21,12 @@ Status read_gguf_extras(const Container& container, ModelSource& source);
 
 // Maps a GGUF file, or all shards of the split that it belongs to.
 Result<MappedFiles> map_gguf_files(const std::filesystem::path& path);
+
+// What tokenizer.ggml.* says; nothing where the file has no tokenizer. Lengths agree, ids lie
+// within the tokens, and there are no more tokens than `vocab_size`. `file` names the source in
+// errors.
+Result<std::optional<GgufTokenizer>> parse_gguf_tokenizer(const GgufFile& gguf,
+                                                          std::uint32_t vocab_size,
+                                                          std::string_view file);
 
 }  // namespace dovetail::load

@@ -3,13 +3,14 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <system_error>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
-#include "load/generation_config.h"
 #include "load/join_parts.h"
 #include "load/json_fields.h"
 #include "load/mapped_file.h"
@@ -18,6 +19,7 @@
 #include "load/sentence_modules.h"
 
 namespace dovetail::load {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -257,7 +259,7 @@ Result<Container> read_hf_container(const HuggingFaceFiles& files) {
   out.name = files.config.name;
   out.place = place_of_weights(files);
   out.format = "Hugging Face safetensors";
-  out.configuration = *std::move(config);
+  out.configuration = std::make_shared<const json>(*std::move(config));
   for (const NamedBytes& file : files.weights) {
     auto tensors = parse_safetensors(file.bytes, file.name);
     if (!tensors) return fail(tensors.error());
@@ -356,6 +358,33 @@ Result<MappedFiles> map_hf_files(const fs::path& path) {
   const fs::path full = fs::weakly_canonical(path, error);
   return MappedFiles{std::move(files), (error ? path : full).filename().string(),
                      folder.take_weight_mappings(), folder.take_text_mappings()};
+}
+
+Result<GenerationDefaults> parse_generation_config(std::string_view text, std::string_view file,
+                                                   std::uint32_t vocab_size) {
+  const auto object = parse_json_object(text, file, kLargestConfig);
+  if (!object) return fail(object.error());
+  JsonFields fields(*object, std::string(file));
+  GenerationDefaults defaults;
+  defaults.eos_ids = fields.optional_ids("eos_token_id", vocab_size);
+  defaults.temperature = fields.optional_float("temperature", 0.0F, 100.0F);
+  defaults.top_p = fields.optional_float("top_p", 0.0F, 1.0F);
+  defaults.min_p = fields.optional_float("min_p", 0.0F, 1.0F);
+  defaults.repetition_penalty = fields.optional_float("repetition_penalty", 0.01F, 100.0F);
+  if (defaults.top_p == 0.0F) fields.reject("top_p", "0", "a number above 0 and at most 1");
+  defaults.top_k = fields.optional_int("top_k", -1, std::numeric_limits<std::int32_t>::max());
+  if (defaults.top_k == -1) defaults.top_k = 0;  // both say "all"; a request says it with 0
+  if (auto status = fields.status(); !status) return fail(status.error());
+  return defaults;
+}
+
+Result<std::vector<std::int32_t>> read_eos_ids(const Container& container,
+                                               std::uint32_t vocab_size) {
+  JsonFields fields(*std::get<std::shared_ptr<const nlohmann::json>>(container.configuration),
+                    container.name);
+  auto ids = fields.optional_ids("eos_token_id", vocab_size);
+  if (auto status = fields.status(); !status) return fail(status.error());
+  return ids;
 }
 
 }  // namespace dovetail::load

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <unordered_set>
 
 #include "load/quote.h"
@@ -136,6 +137,11 @@ std::optional<std::int64_t> JsonFields::integer(std::string_view key, const nloh
   }
   reject(key, text_of(value), fmt::format("an integer from {} to {}", low, high));
   return std::nullopt;
+}
+
+bool JsonFields::is_null(std::string_view key) const {
+  const auto found = object_.find(key);
+  return found != object_.end() && found->is_null();
 }
 
 std::uint32_t JsonFields::required_count(std::string_view key, std::uint32_t low,

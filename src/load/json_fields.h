@@ -2,7 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -39,10 +39,7 @@ class JsonFields {
   // nullptr where absent or null.
   const nlohmann::json* find(std::string_view key) const;
   bool has(std::string_view key) const { return find(key) != nullptr; }
-  bool is_null(std::string_view key) const {
-    const auto found = object_.find(key);
-    return found != object_.end() && found->is_null();
-  }
+  bool is_null(std::string_view key) const;
 
   std::uint32_t required_count(std::string_view key, std::uint32_t low, std::uint32_t high);
   std::optional<std::uint32_t> optional_count(std::string_view key, std::uint32_t low,

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
+
 namespace dovetail::serve {
 
 ApiError from_engine(const Error& error) {
@@ -64,7 +66,6 @@ std::string_view error_type(int status) {
 }
 
 std::string error_body(const ApiError& error) {
-  using Json = nlohmann::ordered_json;
   Json detail;
   detail["message"] = error.message;
   detail["type"] = std::string(error_type(error.status));

@@ -1,6 +1,7 @@
 #include "serve/api_request.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "serve/request_fields.h"

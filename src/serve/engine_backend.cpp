@@ -1,4 +1,5 @@
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "dovetail/server.h"

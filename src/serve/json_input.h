@@ -1,16 +1,14 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "base/json.h"
 #include "serve/api_error.h"
 
 namespace dovetail::serve {
-
-using Json = nlohmann::ordered_json;
 
 inline constexpr int kMaxJsonDepth = 64;
 inline constexpr int kMaxJsonMembers = 1024;  // of one object: its look-up is linear

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "cores/slot_watch.h"
+#include "cores/spans.h"
 
 namespace dovetail::study {
 

@@ -1,5 +1,7 @@
 #include "text/chat_template.h"
 
+#include <nlohmann/json.hpp>
+
 #include "text/jinja_interpreter.h"
 #include "text/jinja_parser.h"
 

@@ -1,6 +1,7 @@
 #include "text/jinja_interpreter.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "text/jinja_builtins.h"
 #include "text/jinja_loop.h"

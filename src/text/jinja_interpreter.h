@@ -2,7 +2,7 @@
 
 #include <ctime>
 #include <functional>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "base/result.h"

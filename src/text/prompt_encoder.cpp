@@ -1,5 +1,6 @@
 #include "text/prompt_encoder.h"
 
+#include <nlohmann/json.hpp>
 #include <utility>
 
 namespace dovetail::text {

@@ -10,13 +10,13 @@
 #include "base/result.h"
 #include "load/model_source.h"
 #include "text/added_tokens.h"
+#include "text/bert.h"
 #include "text/decoder.h"
 #include "text/encoders.h"
 #include "text/normalizer.h"
 #include "text/pretokenizer.h"
 #include "text/tokenizer.h"
 #include "text/vocabulary.h"
-#include "text/wordpiece.h"
 
 namespace dovetail::text {
 

@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <random>
 
-#include "cli/progress.h"
-
 namespace dovetail::cli {
 namespace {
 

@@ -6,6 +6,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "support/places.h"
+
 namespace dovetail::cli {
 namespace {
 
@@ -135,7 +137,7 @@ TEST(GraphFile, SaysWhatIsWrongWhere) {
 }
 
 TEST(GraphFile, TheBundledExampleIsOne) {
-  std::ifstream file(DOVETAIL_SOURCE_DIR "/examples/core_groups/moe_layer.yaml");
+  std::ifstream file(test::source_dir() + "/examples/core_groups/moe_layer.yaml");
   std::ostringstream text;
   text << file.rdbuf();
   const auto program = parse_graph(text.str(), "moe_layer.yaml");

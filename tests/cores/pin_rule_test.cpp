@@ -1,10 +1,10 @@
-#include "cores/pin_rule.h"
-
 #include <gtest/gtest.h>
 
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "cores/thread_pins.h"
 
 namespace dovetail::cores {
 namespace {

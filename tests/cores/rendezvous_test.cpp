@@ -1,10 +1,10 @@
-#include "cores/rendezvous.h"
-
 #include <gtest/gtest.h>
 
 #include <array>
 #include <thread>
 #include <vector>
+
+#include "cores/waiting.h"
 
 namespace dovetail::cores {
 namespace {

@@ -1,9 +1,8 @@
-#include "cores/slot_watch.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "cores/machines.h"
+#include "cores/spans.h"
 
 namespace dovetail::cores {
 namespace {

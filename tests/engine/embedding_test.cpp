@@ -17,6 +17,7 @@
 #include "engine/step_loop.h"
 #include "families/open_model.h"
 #include "support/golden_cases.h"
+#include "support/places.h"
 #include "support/random_model.h"
 
 namespace dovetail::engine {
@@ -25,7 +26,7 @@ namespace {
 using Embedding = std::vector<float>;
 
 const std::filesystem::path kEmbedders =
-    std::filesystem::path(DOVETAIL_SOURCE_DIR) / "tests/golden/embedders";
+    std::filesystem::path(test::source_dir()) / "tests/golden/embedders";
 
 // Embeds prompts in a loop that is stepped here; the embedding by prompt, and the steps it took.
 struct Embedded {
@@ -180,7 +181,7 @@ TEST(Embedding, DoesNotDependOnTheSchedule) {
 
 TEST(Embedding, RefusesWhatDoesNotFit) {
   const auto folder =
-      std::filesystem::path(DOVETAIL_SOURCE_DIR) / "tests/golden/embedders/bert-tiny";
+      std::filesystem::path(test::source_dir()) / "tests/golden/embedders/bert-tiny";
   const auto source = families::open_model(folder);
   ASSERT_TRUE(source) << source.error().message;
   const auto loop = StepLoop::create(*source, std::nullopt, small_engine(1));

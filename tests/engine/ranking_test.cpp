@@ -18,11 +18,12 @@
 #include "engine/step_loop.h"
 #include "families/open_model.h"
 #include "support/golden_cases.h"
+#include "support/places.h"
 
 namespace dovetail::engine {
 namespace {
 
-const std::filesystem::path kGoldens = std::filesystem::path(DOVETAIL_SOURCE_DIR) / "tests/golden";
+const std::filesystem::path kGoldens = std::filesystem::path(test::source_dir()) / "tests/golden";
 
 // A query and a document.
 struct Pair {

@@ -15,6 +15,7 @@
 #include "dovetail/engine.h"
 #include "families/open_model.h"
 #include "load/model_source.h"
+#include "support/places.h"
 #include "text/tokenizer.h"
 
 namespace dovetail {
@@ -22,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kFolder = fs::path(DOVETAIL_SHARED_DIR) / "models/stories260K";
+const fs::path kFolder = fs::path(test::shared_dir()) / "models/stories260K";
 
 struct Story {
   const char* name;   // of the golden

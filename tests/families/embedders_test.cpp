@@ -16,6 +16,7 @@
 #include "families/read_config.h"
 #include "load/expect_error.h"
 #include "load/gguf_builder.h"
+#include "support/places.h"
 #include "support/temp_folder.h"
 
 namespace dovetail::families {
@@ -24,10 +25,12 @@ namespace {
 using namespace load;
 using nlohmann::json;
 
-const std::filesystem::path kGolden =
-    std::filesystem::path(DOVETAIL_SOURCE_DIR) / "tests" / "golden";
+const std::filesystem::path kGoldenFolder =
+    std::filesystem::path(test::source_dir()) / "tests" / "golden";
 
-std::filesystem::path embedder(const std::string& name) { return kGolden / "embedders" / name; }
+std::filesystem::path embedder(const std::string& name) {
+  return kGoldenFolder / "embedders" / name;
+}
 
 json config_of(const std::filesystem::path& folder) {
   return json::parse(std::ifstream(folder / "config.json"));
@@ -73,7 +76,7 @@ Bytes converted(const ModelSource& source, const Conversion& how) {
 }
 
 // Without what the formats tell apart.
-ModelConfig in_common(ModelConfig config) {
+ModelConfig encoder_in_common(ModelConfig config) {
   config.family.clear();
   config.position_offset = 0;
   config.output_norm.offset = 0.0F;
@@ -92,13 +95,13 @@ ModelConfig in_common(ModelConfig config) {
 class EmbeddersAsGguf : public testing::TestWithParam<Conversion> {};
 
 TEST_P(EmbeddersAsGguf, DescribeTheModelsOfTheFolders) {
-  const auto folder = open_model(kGolden / GetParam().folder);
+  const auto folder = open_model(kGoldenFolder / GetParam().folder);
   ASSERT_TRUE(folder) << folder.error().message;
   const Bytes bytes = converted(**folder, GetParam());
   const auto model = read_model(std::vector{NamedBytes{"m.gguf", bytes}});
   ASSERT_TRUE(model) << model.error().message;
-  const ModelConfig wanted = in_common((*folder)->config);
-  const ModelConfig got = in_common(model->config);
+  const ModelConfig wanted = encoder_in_common((*folder)->config);
+  const ModelConfig got = encoder_in_common(model->config);
   EXPECT_EQ(got.layers, wanted.layers);
   EXPECT_EQ(got.ropes, wanted.ropes);
   EXPECT_EQ(got.pooling, wanted.pooling);
@@ -235,7 +238,7 @@ void PrintTo(const BadEmbedder& bad, std::ostream* out) { *out << bad.name; }
 class EmbedderConfig : public testing::TestWithParam<BadEmbedder> {};
 
 TEST_P(EmbedderConfig, IsRefusedByName) {
-  json config = config_of(kGolden / GetParam().folder);
+  json config = config_of(kGoldenFolder / GetParam().folder);
   GetParam().change(config);
   expect_error(read_hf_config(config.dump(), "config.json"), "config.json: ", GetParam().message);
 }

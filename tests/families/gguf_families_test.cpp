@@ -10,6 +10,7 @@
 #include "families/open_model.h"
 #include "families/read_config.h"
 #include "load/expect_error.h"
+#include "support/places.h"
 
 namespace dovetail::families {
 namespace {
@@ -17,7 +18,7 @@ namespace {
 using nlohmann::json;
 
 const std::filesystem::path kModels =
-    std::filesystem::path(DOVETAIL_SOURCE_DIR) / "tests" / "golden" / "models";
+    std::filesystem::path(test::source_dir()) / "tests" / "golden" / "models";
 
 // Without what only the formats tell apart: a norm's weights less by one, which elements pair, and
 // whether YaRN's borders are whole.

@@ -9,14 +9,15 @@
 #include "families/numbers_of.h"
 #include "families/open_model.h"
 #include "load/model_source.h"
+#include "support/places.h"
 
 namespace dovetail::families {
 namespace {
 
 using namespace load;
 
-const std::filesystem::path kModels =
-    std::filesystem::path(DOVETAIL_SOURCE_DIR) / "tests" / "golden" / "models";
+const std::filesystem::path kGoldenModelFolders =
+    std::filesystem::path(test::source_dir()) / "tests" / "golden" / "models";
 
 struct Golden {
   std::string folder;
@@ -32,7 +33,7 @@ class GoldenModels : public testing::TestWithParam<Golden> {};
 
 TEST_P(GoldenModels, OpenAsTheyWereMade) {
   const Golden& golden = GetParam();
-  const auto opened = open_model(kModels / golden.folder);
+  const auto opened = open_model(kGoldenModelFolders / golden.folder);
   ASSERT_TRUE(opened) << opened.error().message;
   const ModelSource& model = **opened;
   const DecoderNumbers config = numbers_of(model.config);
@@ -52,7 +53,7 @@ TEST_P(GoldenModels, OpenAsTheyWereMade) {
   EXPECT_EQ(model.tensors.at("blk.0.attn_q.weight").type, golden.type);
   EXPECT_EQ(model.tensors.contains("output.weight"), !config.tied_embeddings);
 
-  std::ifstream file(kModels / golden.folder / "config.json");
+  std::ifstream file(kGoldenModelFolders / golden.folder / "config.json");
   const auto json = nlohmann::json::parse(file);
   EXPECT_EQ(config.vocab_size, json.at("vocab_size"));
   EXPECT_EQ(config.layers, json.at("num_hidden_layers"));
@@ -60,7 +61,7 @@ TEST_P(GoldenModels, OpenAsTheyWereMade) {
   EXPECT_EQ(model.generation.eos_ids, std::vector<std::int32_t>{json.at("eos_token_id")});
 }
 
-const Golden kGolden[] = {
+const Golden kGoldenModels[] = {
     {"llama2-tiny", "llama"},
     {"llama3-tiny", "llama", RopeScaling::kLlama3},
     {"llama-linear-tiny", "llama", RopeScaling::kLinear},
@@ -82,7 +83,7 @@ const Golden kGolden[] = {
      .experts = {.count = 4, .used = 2, .normalized = true}},
 };
 
-INSTANTIATE_TEST_SUITE_P(All, GoldenModels, testing::ValuesIn(kGolden), [](const auto& run) {
+INSTANTIATE_TEST_SUITE_P(All, GoldenModels, testing::ValuesIn(kGoldenModels), [](const auto& run) {
   std::string name = run.param.folder;
   std::erase(name, '-');
   return name;
@@ -155,7 +156,7 @@ std::string in_short(const ModelConfig& config, const LayerConfig& layer) {
 class ComposedModels : public testing::TestWithParam<Composed> {};
 
 TEST_P(ComposedModels, HaveTheLayersOfTheirFamily) {
-  const auto opened = open_model(kModels / GetParam().folder);
+  const auto opened = open_model(kGoldenModelFolders / GetParam().folder);
   ASSERT_TRUE(opened) << opened.error().message;
   std::vector<std::string> layers;
   for (const LayerConfig& layer : (*opened)->config.layers) {
@@ -262,11 +263,11 @@ INSTANTIATE_TEST_SUITE_P(All, ComposedModels, testing::ValuesIn(kComposed), [](c
 
 TEST(GoldenModelFolders, AreAllListed) {
   std::set<std::string> found;
-  for (const auto& entry : std::filesystem::directory_iterator(kModels)) {
+  for (const auto& entry : std::filesystem::directory_iterator(kGoldenModelFolders)) {
     if (entry.is_directory()) found.insert(entry.path().filename().string());
   }
   std::set<std::string> listed;
-  for (const Golden& golden : kGolden) listed.insert(golden.folder);
+  for (const Golden& golden : kGoldenModels) listed.insert(golden.folder);
   for (const Composed& golden : kComposed) listed.insert(golden.folder);
   EXPECT_EQ(found, listed);
 }

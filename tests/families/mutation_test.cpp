@@ -18,6 +18,7 @@
 #include "load/safetensors.h"
 #include "load/safetensors_builder.h"
 #include "load/stored_parts.h"
+#include "support/places.h"
 #include "support/temp_folder.h"
 
 namespace dovetail::families {
@@ -33,12 +34,12 @@ const TinyShape kSmall{.vocabulary = 8,
                        .kv_heads = 1,
                        .head_dim = 4};
 
-const std::filesystem::path kModels =
-    std::filesystem::path(DOVETAIL_SOURCE_DIR) / "tests" / "golden" / "models";
+const std::filesystem::path kUnmutated =
+    std::filesystem::path(test::source_dir()) / "tests" / "golden" / "models";
 
 HfBuilder golden_folder(const std::string& name) {
   const auto text_of_file = [&](const char* file) {
-    std::ifstream in(kModels / name / file, std::ios::binary);
+    std::ifstream in(kUnmutated / name / file, std::ios::binary);
     return std::string(std::istreambuf_iterator<char>(in), {});
   };
   HfBuilder out;
@@ -159,7 +160,7 @@ TEST(Mutation, GgufFilesOpenOrFailCleanly) {
   bases.push_back(tiny_gguf(wide, kernels::DataType::kQ8_0));
 
   for (const Converted& how : kConverted) {
-    const auto golden = open_model(kModels / how.folder);
+    const auto golden = open_model(kUnmutated / how.folder);
     ASSERT_TRUE(golden) << golden.error().message;
     bases.push_back(Converter(**golden, how).convert());
   }

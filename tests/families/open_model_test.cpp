@@ -6,6 +6,7 @@
 
 #include "families/numbers_of.h"
 #include "load/model_source.h"
+#include "support/places.h"
 
 namespace dovetail::families {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 using namespace load;
 
 const std::filesystem::path kStories =
-    std::filesystem::path(DOVETAIL_SHARED_DIR) / "models" / "stories260K";
+    std::filesystem::path(test::shared_dir()) / "models" / "stories260K";
 
 class Stories : public testing::TestWithParam<const char*> {
  protected:

@@ -20,6 +20,7 @@
 #include "load/model_source.h"
 #include "load/quantised_builder.h"
 #include "load/stored_parts.h"
+#include "support/places.h"
 #include "support/temp_folder.h"
 
 namespace dovetail::families {
@@ -31,7 +32,7 @@ using kernels::DataType;
 using nlohmann::json;
 
 const std::filesystem::path kQuantised =
-    std::filesystem::path(DOVETAIL_SOURCE_DIR) / "tests/golden/quantised";
+    std::filesystem::path(test::source_dir()) / "tests/golden/quantised";
 
 const std::map<std::string, DataType> kTypeOf = {
     {"pack-int4-32", DataType::kINT4_32}, {"pack-int4-128-zeros", DataType::kINT4_128},

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "families/open_model.h"
-#include "load/generation_config.h"
+#include "load/hf_container.h"
 #include "load/json_fields.h"
 
 namespace dovetail::families {
@@ -15,7 +15,7 @@ inline Result<load::ModelConfig> read_hf_config(std::string_view text, const std
   if (!object) return fail(object.error());
   load::Container container;
   container.name = file;
-  container.configuration = *std::move(object);
+  container.configuration = std::make_shared<const nlohmann::json>(*std::move(object));
   auto config = read_config(container);
   if (!config) return config;
   if (const auto ids = load::read_eos_ids(container, config->vocab_size); !ids) {

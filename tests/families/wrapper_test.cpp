@@ -11,6 +11,7 @@
 #include "load/mapped_file.h"
 #include "load/safetensors.h"
 #include "load/safetensors_builder.h"
+#include "support/places.h"
 #include "support/temp_folder.h"
 
 namespace dovetail::families {
@@ -20,7 +21,7 @@ using namespace load;
 using nlohmann::json;
 
 const std::filesystem::path kGoldens =
-    std::filesystem::path(DOVETAIL_SOURCE_DIR) / "tests" / "golden" / "models";
+    std::filesystem::path(test::source_dir()) / "tests" / "golden" / "models";
 
 struct WrappedModel {
   const char* folder;

@@ -1,6 +1,7 @@
 // libFuzzer target: whatever the template, parsing and rendering end in a string or an error.
 #include <cstdint>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "text/chat_template.h"

@@ -2,6 +2,7 @@
 // an answer or an error, however deep or wild both are.
 #include <cstdint>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <string_view>

@@ -12,6 +12,7 @@
 #include "load/gguf_builder.h"
 #include "load/quantised_builder.h"
 #include "load/safetensors_builder.h"
+#include "support/places.h"
 
 namespace {
 
@@ -36,7 +37,7 @@ void write_folder(const std::filesystem::path& path, const dovetail::load::HfBui
 void write_goldens(const std::filesystem::path& folder) {
   using namespace dovetail;
   const std::filesystem::path goldens =
-      std::filesystem::path(DOVETAIL_SOURCE_DIR) / "tests/golden/models";
+      std::filesystem::path(test::source_dir()) / "tests/golden/models";
   for (const families::Converted& how : families::kConverted) {
     const auto model = families::open_model(goldens / how.folder);
     if (!model) continue;  // the tests say so
@@ -54,7 +55,7 @@ void write_goldens(const std::filesystem::path& folder) {
 
 // The tests' pipeline files, and the schema of such files with one of them as its value.
 void write_pipelines(const std::filesystem::path& folder) {
-  const std::filesystem::path source = DOVETAIL_SOURCE_DIR;
+  const std::filesystem::path source = test::source_dir();
   std::filesystem::create_directories(folder / "pipeline");
   for (const char* name : {"every_key.yaml", "target.yaml"}) {
     std::filesystem::copy_file(source / "tests/pipeline/config/files" / name,
@@ -86,7 +87,7 @@ void write_text(const std::filesystem::path& folder, std::string_view name, std:
 
 // The goldens' templates and small tokenizers.
 void write_texts(const std::filesystem::path& folder) {
-  const std::filesystem::path source = DOVETAIL_SOURCE_DIR;
+  const std::filesystem::path source = test::source_dir();
   for (const auto& file : std::filesystem::directory_iterator(source / "tools/golden/templates")) {
     write_text(folder / "chat_template", file.path().filename().string(),
                text_of_file(file.path()));

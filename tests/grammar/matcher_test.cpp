@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
@@ -11,8 +12,6 @@
 
 namespace dovetail::grammar {
 namespace {
-
-using test::Json;
 
 std::shared_ptr<const Vocabulary> vocabulary_of(std::vector<std::string> more) {
   std::vector<std::string> tokens;

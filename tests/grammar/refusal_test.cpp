@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,6 @@
 namespace dovetail::grammar {
 namespace {
 
-using test::Json;
 using testing::HasSubstr;
 
 TEST(Refusal, NamesTheKeywordByItsPointer) {

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -9,8 +10,6 @@
 
 namespace dovetail::grammar {
 namespace {
-
-using test::Json;
 
 struct SchemaCase {
   std::string schema;

@@ -2,19 +2,17 @@
 
 #include <cstdint>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/json.h"
 #include "grammar/grammar.h"
 #include "grammar/matcher.h"
 #include "grammar/token_masks.h"
 #include "grammar/vocabulary.h"
 
 namespace dovetail::grammar::test {
-
-using Json = nlohmann::ordered_json;
 
 // One token for every byte (token id = byte), and 256 for the end.
 inline std::shared_ptr<const Vocabulary> byte_vocabulary() {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
 #include <regex>
@@ -16,8 +17,6 @@
 
 namespace dovetail::grammar {
 namespace {
-
-using test::Json;
 
 class Random {
  public:

@@ -5,6 +5,7 @@
 
 #include "kernels/fixture.h"
 #include "kernels/reference.h"
+#include "support/places.h"
 
 namespace dovetail::kernels {
 namespace {
@@ -21,7 +22,7 @@ reference::Bytes from_hex(const std::string& hex) {
 
 // Blocks that tools/golden/make_quants.py let the gguf package read.
 TEST_P(Golden, BlocksAreReadAsTheGgufPackageReadsThem) {
-  std::ifstream file(DOVETAIL_SOURCE_DIR "/tests/kernels/golden/quants.json");
+  std::ifstream file(test::source_dir() + "/tests/kernels/golden/quants.json");
   ASSERT_TRUE(file.is_open());
   const auto golden = nlohmann::json::parse(file);
   for (const DataType type : kAllTypes) {

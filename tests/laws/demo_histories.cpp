@@ -10,6 +10,7 @@
 
 #include "families/open_model.h"
 #include "laws/checker/law_checker.h"
+#include "support/places.h"
 
 namespace dovetail::laws {
 namespace {
@@ -69,7 +70,7 @@ Request demo_request(std::mt19937& random, const text::Tokenizer& tokenizer) {
 
 DemoModel::DemoModel()
     : model_([] {
-        auto model = families::open_model(DOVETAIL_SOURCE_DIR "/models/demo-arith");
+        auto model = families::open_model(test::source_dir() + "/models/demo-arith");
         if (!model) throw std::runtime_error(model.error().message);
         return *std::move(model);
       }()),

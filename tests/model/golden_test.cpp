@@ -21,13 +21,14 @@
 #include "load/stored_parts.h"
 #include "model/cpu/cache.h"
 #include "model/cpu/model_runner.h"
+#include "support/places.h"
 
 namespace dovetail::model {
 namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kModels = fs::path(DOVETAIL_SOURCE_DIR) / "tests/golden/models";
+const fs::path kModels = fs::path(test::source_dir()) / "tests/golden/models";
 
 std::vector<std::string> model_names() {
   std::vector<std::string> names;

@@ -17,12 +17,13 @@
 #include "model/cpu/cache.h"
 #include "model/cpu/model_runner.h"
 #include "support/golden_cases.h"
+#include "support/places.h"
 
 namespace dovetail::model {
 namespace {
 
 const std::filesystem::path kEmbedders =
-    std::filesystem::path(DOVETAIL_SOURCE_DIR) / "tests/golden/embedders";
+    std::filesystem::path(test::source_dir()) / "tests/golden/embedders";
 
 class Embedders : public testing::TestWithParam<std::string> {
  protected:

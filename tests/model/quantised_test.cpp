@@ -19,13 +19,14 @@
 #include "model/cpu/cache.h"
 #include "model/cpu/model_runner.h"
 #include "model/cpu/pack_weights.h"
+#include "support/places.h"
 
 namespace dovetail::model {
 namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kFolders = fs::path(DOVETAIL_SOURCE_DIR) / "tests/golden/quantised";
+const fs::path kFolders = fs::path(test::source_dir()) / "tests/golden/quantised";
 
 std::vector<std::string> folder_names() {
   std::vector<std::string> names;

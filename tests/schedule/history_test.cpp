@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "schedule/history_script.h"
+#include "support/places.h"
 
 namespace dovetail::schedule {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 std::vector<std::filesystem::path> scripts() {
   std::vector<std::filesystem::path> paths;
   for (const auto& entry :
-       std::filesystem::directory_iterator(DOVETAIL_SOURCE_DIR "/tests/histories")) {
+       std::filesystem::directory_iterator(test::source_dir() + "/tests/histories")) {
     if (entry.path().extension() == ".sched") paths.push_back(entry.path());
   }
   std::sort(paths.begin(), paths.end());

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "serve/inbox.h"
 #include "serve/metrics.h"
 #include "serve/token_text.h"

@@ -4,13 +4,14 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "support/places.h"
 #include "text/chat_template.h"
 
 namespace dovetail::text {
 namespace {
 
 nlohmann::ordered_json golden_cases() {
-  const std::string path = std::string(DOVETAIL_SOURCE_DIR) + "/tests/golden/templates/cases.json";
+  const std::string path = test::source_dir() + "/tests/golden/templates/cases.json";
   std::ifstream file(path);
   if (!file) ADD_FAILURE() << "cannot open " << path;
   return nlohmann::ordered_json::parse(file);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "support/places.h"
 #include "text/chat_template.h"
 
 namespace dovetail::text {
@@ -56,7 +57,7 @@ class TemplateMutator {
 };
 
 TEST(ChatTemplateMutation, BrokenTemplatesEndInTextOrInAnErrorWithItsPlace) {
-  std::ifstream file(std::string(DOVETAIL_SOURCE_DIR) + "/tests/golden/templates/cases.json");
+  std::ifstream file(test::source_dir() + "/tests/golden/templates/cases.json");
   ASSERT_TRUE(file);
   const auto cases = nlohmann::ordered_json::parse(file);
   TemplateMutator mutator(20240607);

@@ -6,10 +6,12 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "support/places.h"
+
 namespace dovetail::text::testing {
 namespace {
 
-const std::string kFolder = std::string(DOVETAIL_SOURCE_DIR) + "/tests/golden/tokenizers/";
+const std::string kFolder = test::source_dir() + "/tests/golden/tokenizers/";
 
 }  // namespace
 

@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "load/gguf.h"
-#include "load/gguf_tokenizer.h"
+#include "load/gguf_container.h"
 #include "load/mapped_file.h"
 #include "text/golden_tokenizers.h"
 #include "text/tokenizer.h"

@@ -5,6 +5,7 @@
 #include "families/open_model.h"
 #include "load/model_source.h"
 #include "support/byte_tokenizer.h"
+#include "support/places.h"
 #include "text/golden_tokenizers.h"
 #include "text/tokenizer.h"
 #include "text/utf8.h"
@@ -388,7 +389,7 @@ TEST(GgufErrors, NameTheFieldAndWhatWouldBeValid) {
 }
 
 TEST(Stories260K, GivesTheIdsAndTextsOfTheReference) {
-  const std::string folder = std::string(DOVETAIL_SHARED_DIR) + "/models/stories260K";
+  const std::string folder = test::shared_dir() + "/models/stories260K";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no " << folder;
   const auto source = families::open_model(folder + "/stories260K-F32.gguf");
   ASSERT_TRUE(source) << source.error().message;
@@ -410,7 +411,7 @@ TEST(Stories260K, GivesTheIdsAndTextsOfTheReference) {
 }
 
 TEST(Stories260K, FolderAndGgufAgree) {
-  const std::string folder = std::string(DOVETAIL_SHARED_DIR) + "/models/stories260K";
+  const std::string folder = test::shared_dir() + "/models/stories260K";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no " << folder;
   const auto gguf = families::open_model(folder + "/stories260K-F32.gguf");
   const auto hf = families::open_model(folder + "/hf");

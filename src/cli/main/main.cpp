@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/app.h"
+#include "cli/command.h"
 #include "cli/signals.h"
 
 namespace {

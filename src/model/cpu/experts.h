@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/aligned_buffer.h"
-#include "cores/rendezvous.h"
 #include "cores/task.h"
 #include "cores/topology.h"
+#include "cores/waiting.h"
 #include "kernels/kernels.h"
 #include "load/model_config.h"
 #include "model/cpu/linear.h"

@@ -5,12 +5,11 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "base/json.h"
 #include "base/result.h"
 #include "pipeline/sample/spec_fields.h"
 
 namespace dovetail::pipeline {
-
-using Json = nlohmann::ordered_json;
 
 // A YAML (or JSON) file as JSON, with the place of every value, so that whoever reads a value can
 // say where it stands. Scalars have the types of YAML 1.2's core schema; quoted ones are strings.

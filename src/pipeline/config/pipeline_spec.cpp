@@ -2,17 +2,59 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
+#include <vector>
 
-#include "pipeline/config/column_order.h"
+#include "pipeline/config/column_draft.h"
 #include "pipeline/config/columns_section.h"
 #include "pipeline/config/fields.h"
-#include "pipeline/config/figures_section.h"
-#include "pipeline/config/limits_section.h"
 #include "pipeline/config/models_section.h"
 #include "pipeline/config/samplers_section.h"
 
 namespace dovetail::pipeline {
 namespace {
+
+// The field `limits` of the file; what is absent is the default.
+LimitsSpec read_limits(const Document& document, Fields& top) {
+  LimitsSpec limits;
+  const Json* section = top.object("limits");
+  if (section == nullptr) return limits;
+  Fields fields(document, *section, top.at("limits"));
+  limits.cost = fields.real("cost", 0.0, 1e9);
+  if (const Json* errors = fields.object("errors")) {
+    Fields inner(document, *errors, fields.at("errors"));
+    limits.error_share = inner.real("share", 0.0, 1.0).value_or(limits.error_share);
+    limits.error_window = static_cast<std::uint32_t>(
+        inner.integer("window", 1, 1'000'000).value_or(limits.error_window));
+    fields.take(inner.finish());
+  }
+  if (const auto stall = fields.real("stall", 0.001, 1e7)) {
+    limits.stall = std::chrono::milliseconds(static_cast<std::int64_t>(1000.0 * *stall));
+  }
+  top.take(fields.finish());
+  return limits;
+}
+
+// The field `figures` of the file. `reads`: what the templates read.
+std::vector<FigureSpec> read_figures(const Document& document, Fields& top,
+                                     std::vector<ColumnRead>& reads) {
+  std::vector<FigureSpec> figures;
+  const Json* section = top.array("figures");
+  if (section == nullptr) return figures;
+  for (std::size_t i = 0; i < section->size(); ++i) {
+    Fields fields(document, (*section)[i], pointer_to(top.at("figures"), i));
+    std::string name = fields.required_text("name");
+    std::string about = fields.text("about").value_or("");
+    auto share_of = required_template(fields, "share_of", reads);
+    auto among = read_template(fields, "among", reads);
+    if (const Status ok = fields.finish(); !ok) {
+      top.take(ok);
+      continue;
+    }
+    figures.push_back({std::move(name), std::move(about), *std::move(share_of), std::move(among)});
+  }
+  return figures;
+}
 
 constexpr std::int64_t kMostRecords = 1'000'000'000;
 

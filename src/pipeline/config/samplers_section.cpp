@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "pipeline/config/column_order.h"
+#include "pipeline/config/columns_section.h"
 
 namespace dovetail::pipeline {
 namespace {

@@ -1,6 +1,7 @@
 #include "pipeline/report/activity.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 namespace dovetail::pipeline {

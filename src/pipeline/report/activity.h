@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json.h"
 #include "base/result.h"
-#include "pipeline/config/document.h"
 
 namespace dovetail::pipeline {
 

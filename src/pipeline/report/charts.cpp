@@ -7,7 +7,7 @@
 #include <iterator>
 #include <numeric>
 
-#include "pipeline/report/binning.h"
+#include "pipeline/report/axis.h"
 #include "pipeline/report/terminal_text.h"
 #include "pipeline/report/xml_text.h"
 

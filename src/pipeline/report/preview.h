@@ -1,10 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "pipeline/config/document.h"
+#include "base/json.h"
 #include "pipeline/report/terminal_text.h"
 #include "pipeline/store/cell.h"
 

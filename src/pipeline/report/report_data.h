@@ -3,12 +3,13 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "pipeline/config/document.h"
+#include "base/json.h"
 #include "pipeline/report/activity.h"
 #include "pipeline/report/histogram.h"
 #include "pipeline/store/cell.h"

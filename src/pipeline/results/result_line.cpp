@@ -1,6 +1,7 @@
 #include "pipeline/results/result_line.h"
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "text/utf8.h"
 

@@ -3,7 +3,7 @@
 #include <span>
 #include <string>
 
-#include "pipeline/config/document.h"
+#include "base/json.h"
 
 namespace dovetail::pipeline {
 

@@ -10,7 +10,7 @@
 
 #include "pipeline/run/column_work.h"
 #include "pipeline/run/failed_cells.h"
-#include "pipeline/run/fingerprints.h"
+#include "pipeline/run/run_plan.h"
 
 namespace dovetail::pipeline {
 namespace {

@@ -11,10 +11,10 @@
 
 #include "base/result.h"
 #include "pipeline/config/pipeline_spec.h"
-#include "pipeline/run/draws.h"
-#include "pipeline/run/lease_port.h"
+#include "pipeline/run/lease_thread.h"
 #include "pipeline/run/local_model.h"
 #include "pipeline/run/remote_model.h"
+#include "pipeline/run/run_plan.h"
 #include "pipeline/run/runner.h"
 #include "pipeline/store/store.h"
 

@@ -19,7 +19,7 @@
 #include "pipeline/run/open_records.h"
 #include "pipeline/run/ordered_emitter.h"
 #include "pipeline/run/response_cache.h"
-#include "pipeline/run/run_queues.h"
+#include "pipeline/run/run_plan.h"
 #include "pipeline/run/runner.h"
 #include "pipeline/run/shared_records.h"
 #include "pipeline/run/work_pool.h"

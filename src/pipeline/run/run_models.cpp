@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "pipeline/run/column_work.h"
+#include "pipeline/run/model_client.h"
 #include "pipeline/run/mutation.h"
-#include "pipeline/run/price.h"
 #include "pipeline/run/response_cache.h"
 #include "pipeline/run/run.h"
 

@@ -7,9 +7,9 @@
 #include <variant>
 
 #include "pipeline/run/column_work.h"
-#include "pipeline/run/fingerprints.h"
 #include "pipeline/run/mutation.h"
 #include "pipeline/run/run.h"
+#include "pipeline/run/run_plan.h"
 
 namespace dovetail::pipeline {
 namespace {

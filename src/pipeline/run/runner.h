@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 #include "pipeline/config/pipeline_spec.h"
-#include "pipeline/run/lease_port.h"
+#include "pipeline/run/lease_thread.h"
 #include "pipeline/run/model_client.h"
 #include "pipeline/run/ordered_emitter.h"
 #include "pipeline/run/run_event.h"

@@ -1,9 +1,10 @@
 #include "pipeline/sample/condition.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "load/quote.h"
-#include "pipeline/sample/near_match.h"
+#include "pipeline/sample/mistakes.h"
 #include "text/jinja_interpreter.h"
 #include "text/jinja_parser.h"
 

@@ -4,7 +4,7 @@
 #include <compare>
 #include <optional>
 
-#include "pipeline/sample/near_match.h"
+#include "pipeline/sample/mistakes.h"
 #include "pipeline/sample/spec_fields.h"
 
 namespace dovetail::pipeline {

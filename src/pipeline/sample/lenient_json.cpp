@@ -7,14 +7,13 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "text/utf8.h"
 
 namespace dovetail::pipeline {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) {

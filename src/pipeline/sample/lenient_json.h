@@ -1,11 +1,12 @@
 #pragma once
 
 #include <cstddef>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/json.h"
 
 namespace dovetail::pipeline {
 
@@ -29,8 +30,6 @@ class LenientJson {
   void skip_space();
 
  private:
-  using Json = nlohmann::ordered_json;
-
   bool end() const { return at_ >= text_.size(); }
   char peek() const { return text_[at_]; }
   bool starts(std::string_view what) const { return text_.substr(at_).starts_with(what); }

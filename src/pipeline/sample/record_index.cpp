@@ -6,13 +6,14 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <unordered_map>
 
 #include "load/quote.h"
-#include "pipeline/sample/csv_types.h"
+#include "pipeline/sample/csv.h"
 #include "pipeline/sample/json_scan.h"
-#include "pipeline/sample/near_match.h"
+#include "pipeline/sample/mistakes.h"
 #include "text/utf8.h"
 
 namespace dovetail::pipeline {

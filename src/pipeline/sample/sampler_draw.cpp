@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "pipeline/sample/distributions.h"
-#include "pipeline/sample/portable_math.h"
 #include "pipeline/sample/sampler.h"
 #include "pipeline/sample/sampler_convert.h"
 #include "pipeline/sample/spec_fields.h"

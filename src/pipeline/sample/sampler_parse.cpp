@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "load/quote.h"
-#include "pipeline/sample/near_match.h"
+#include "pipeline/sample/mistakes.h"
 #include "pipeline/sample/sampler.h"
 #include "pipeline/sample/sampler_convert.h"
 #include "pipeline/sample/spec_fields.h"

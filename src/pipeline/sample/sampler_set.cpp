@@ -6,7 +6,7 @@
 #include <unordered_set>
 
 #include "load/quote.h"
-#include "pipeline/sample/near_match.h"
+#include "pipeline/sample/mistakes.h"
 #include "pipeline/sample/sampler_convert.h"
 #include "pipeline/sample/spec_fields.h"
 

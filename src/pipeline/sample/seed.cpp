@@ -3,10 +3,11 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "load/quote.h"
 #include "pipeline/sample/glob.h"
-#include "pipeline/sample/near_match.h"
+#include "pipeline/sample/mistakes.h"
 #include "text/utf8.h"
 
 namespace dovetail::pipeline {

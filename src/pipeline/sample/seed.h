@@ -3,17 +3,17 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "base/result.h"
-#include "pipeline/sample/permutation.h"
 #include "pipeline/sample/record_index.h"
 #include "pipeline/sample/seed_file.h"
 #include "pipeline/sample/seed_spec.h"
+#include "pipeline/sample/stream.h"
 
 namespace dovetail::pipeline {
 

@@ -1,6 +1,7 @@
 #include "pipeline/sample/seed_spec.h"
 
 #include <array>
+#include <nlohmann/json.hpp>
 
 #include "pipeline/sample/glob.h"
 #include "pipeline/sample/spec_fields.h"

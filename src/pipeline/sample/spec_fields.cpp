@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
-#include "pipeline/sample/near_match.h"
+#include "pipeline/sample/mistakes.h"
 
 namespace dovetail::pipeline {
 

@@ -10,8 +10,6 @@
 namespace dovetail::pipeline {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr std::uint64_t kMostSteps = 1'000'000;
 constexpr std::size_t kDeepest = 2000;  // calls within one another
 

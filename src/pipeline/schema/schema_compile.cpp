@@ -14,8 +14,6 @@
 namespace dovetail::pipeline {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr std::size_t kMostNodes = 100'000;
 constexpr std::size_t kMostMistakes = 100;  // that are told; one schema may add some
 // Schemas that one value is checked against by way of each other.

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json.h"
 #include "pipeline/schema/format.h"
 #include "pipeline/schema/regex.h"
 
@@ -28,8 +29,6 @@ using NodeId = std::size_t;  // into SchemaProgram::nodes
 
 // One schema of a document, its keywords read.
 struct SchemaNode {
-  using Json = nlohmann::ordered_json;
-
   std::string pointer;        // where it stands
   std::optional<bool> fixed;  // true and false
 

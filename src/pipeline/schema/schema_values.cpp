@@ -6,8 +6,6 @@
 
 namespace dovetail::pipeline {
 
-using Json = nlohmann::ordered_json;
-
 std::uint8_t type_bit(std::string_view name) {
   constexpr std::array<std::pair<std::string_view, SchemaTypes>, 7> kTypes = {{
       {"null", kNulls},

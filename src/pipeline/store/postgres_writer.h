@@ -14,7 +14,6 @@
 #include "pipeline/store/place.h"
 #include "pipeline/store/postgres_handle.h"
 #include "pipeline/store/reconciliation.h"
-#include "pipeline/store/slot_plan.h"
 
 namespace dovetail::pipeline {
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "pipeline/store/batch.h"
 #include "pipeline/store/cell.h"
 
 namespace dovetail::pipeline {
@@ -21,5 +22,14 @@ struct Reconciliation {
 // By name and fingerprint. A name that is there twice and too many columns are errors.
 Result<Reconciliation> compare_columns(std::span<const ColumnSpec> before,
                                        std::span<const ColumnSpec> now);
+
+// compare_columns(), and the slots that the columns get, which those that are kept had before.
+struct SlotPlan {
+  Reconciliation found;
+  std::vector<StoredColumn> next;
+  std::vector<bool> gone;  // by slot: its cells are deleted; up to kMaxSlot
+  bool deletes = false;    // whether any slot is
+};
+Result<SlotPlan> plan_slots(std::span<const StoredColumn> before, std::span<const ColumnSpec> now);
 
 }  // namespace dovetail::pipeline

@@ -10,7 +10,7 @@
 
 #include "pipeline/store/meta_codec.h"
 #include "pipeline/store/mutation.h"
-#include "pipeline/store/slot_plan.h"
+#include "pipeline/store/reconciliation.h"
 
 namespace dovetail::pipeline {
 namespace {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "pipeline/config/pipeline_spec.h"
+#include "support/places.h"
 
 namespace dovetail::pipeline {
 namespace {
@@ -531,7 +532,7 @@ TEST(PipelineErrors, BetweenColumns) {
 
 // Bytes and lines of a file that has every key, changed and moved.
 TEST(PipelineErrors, TakesAnyBytes) {
-  std::ifstream in(DOVETAIL_SOURCE_DIR "/tests/pipeline/config/files/every_key.yaml");
+  std::ifstream in(test::source_dir() + "/tests/pipeline/config/files/every_key.yaml");
   std::vector<std::string> lines;
   for (std::string line; std::getline(in, line);) lines.push_back(line + "\n");
   ASSERT_GT(lines.size(), 100U);

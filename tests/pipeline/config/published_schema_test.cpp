@@ -15,13 +15,14 @@
 
 #include "pipeline/config/pipeline_spec.h"
 #include "pipeline/sample/code_fence.h"
+#include "support/places.h"
 
 namespace dovetail::pipeline {
 namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kSource = DOVETAIL_SOURCE_DIR;
+const fs::path kSource = test::source_dir();
 const fs::path kFiles = kSource / "tests/pipeline/config/files";
 const std::string kStrange = "zzzzqqqq";
 

@@ -12,7 +12,6 @@
 namespace dovetail::pipeline {
 namespace {
 
-constexpr Micros kMs = 1000;
 constexpr int kSlots = 64;
 constexpr int kRequests = 3000;
 constexpr Micros kLatencies[] = {50 * kMs, 500 * kMs, 5 * kOneSecond};

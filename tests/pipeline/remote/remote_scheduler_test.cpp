@@ -18,8 +18,6 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr Micros kMs = 1000;
-
 // So many endpoints with a limit that stays where it is.
 RemoteSchedulerOptions fixed(std::size_t endpoints, int limit) {
   RemoteSchedulerOptions options;

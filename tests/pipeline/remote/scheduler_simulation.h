@@ -9,6 +9,8 @@
 
 namespace dovetail::pipeline {
 
+inline constexpr Micros kMs = 1000;  // a millisecond
+
 // What a simulated endpoint does with a request.
 struct SimulatedAnswer {
   Micros latency = 0;

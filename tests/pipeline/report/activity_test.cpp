@@ -5,6 +5,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 namespace dovetail::pipeline {
 namespace {

@@ -1,9 +1,9 @@
-#include "pipeline/report/binning.h"
-
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
 #include <cmath>
+
+#include "pipeline/report/axis.h"
 
 namespace dovetail::pipeline {
 namespace {

@@ -4,7 +4,6 @@
 #include <rapidcheck/gtest.h>
 
 #include "pipeline/config/document.h"
-#include "pipeline/report/rate_meter.h"
 
 namespace dovetail::pipeline {
 namespace {

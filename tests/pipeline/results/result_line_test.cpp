@@ -4,6 +4,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "pipeline/sample/csv.h"
 #include "text/utf8.h"

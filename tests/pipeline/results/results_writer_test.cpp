@@ -8,6 +8,7 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
 #include "support/temp_folder.h"
 

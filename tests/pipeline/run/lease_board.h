@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "pipeline/run/lease_port.h"
+#include "pipeline/run/lease_thread.h"
 
 namespace dovetail::pipeline {
 

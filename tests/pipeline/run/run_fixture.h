@@ -20,7 +20,7 @@
 
 #include "pipeline/laws/run_laws.h"
 #include "pipeline/run/failed_cells.h"
-#include "pipeline/run/fingerprints.h"
+#include "pipeline/run/run_plan.h"
 #include "pipeline/run/runner.h"
 #include "support/temp_folder.h"
 

@@ -9,8 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/sample/portable_math.h"
-
 namespace dovetail::pipeline {
 namespace {
 

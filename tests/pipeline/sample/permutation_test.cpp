@@ -1,10 +1,10 @@
-#include "pipeline/sample/permutation.h"
-
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
 #include <map>
+
+#include "pipeline/sample/stream.h"
 
 namespace dovetail::pipeline {
 namespace {

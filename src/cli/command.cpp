@@ -1,4 +1,4 @@
-#include "cli/app.h"
+#include "cli/command.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -6,10 +6,10 @@
 #include <cstdio>
 
 #include "base/near_match.h"
-#include "cli/command.h"
 #include "cli/config_file.h"
 
 namespace dovetail::cli {
+
 namespace {
 
 std::string overview(const std::vector<Command>& commands) {

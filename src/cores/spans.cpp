@@ -1,4 +1,4 @@
-#include "cores/slot_watch.h"
+#include "cores/spans.h"
 
 #include <algorithm>
 #include <cassert>

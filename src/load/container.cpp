@@ -1,4 +1,4 @@
-#include "load/mapped_files.h"
+#include "load/container.h"
 
 #include <system_error>
 

@@ -1,11 +1,27 @@
-#include "pipeline/run/draws.h"
+#include "pipeline/run/run_plan.h"
 
+#include <fmt/core.h>
+#include <xxhash.h>
+
+#include <string>
 #include <utility>
 #include <variant>
 
 #include "pipeline/sample/sampler_set.h"
 
 namespace dovetail::pipeline {
+
+RunQueues::RunQueues(const PipelineSpec& spec)
+    : blocking(static_cast<QueueId>(spec.models.size())), instant(blocking + 1) {
+  for (const ColumnDescription& column : spec.columns) {
+    const std::string* alias = column.model();
+    const QueueId queue = alias != nullptr  ? static_cast<QueueId>(spec.model(*alias))
+                          : column.blocks() ? blocking
+                                            : instant;
+    of_column.push_back(queue);
+    plans.push_back({column.needs, queue, column.priority});
+  }
+}
 
 Result<Draws> Draws::open(const PipelineSpec& spec) {
   Draws draws;
@@ -34,6 +50,24 @@ Status Draws::draw(ColumnId column, RecordId record, Json& row) const {
   if (!fields) return fail(std::move(fields.error()));
   for (auto& [name, value] : fields->items()) row[name] = std::move(value);
   return {};
+}
+
+Hash128 hash_of(std::string_view text) {
+  const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
+  return {hash.high64, hash.low64};
+}
+
+std::vector<Hash128> fingerprints(const PipelineSpec& spec, std::uint64_t seed_data) {
+  std::vector<Hash128> result;
+  for (const ColumnDescription& column : spec.columns) {
+    std::string all = fmt::format("{}\n{}\n{}", spec.seed, column.name, column.recipe);
+    if (std::holds_alternative<SeedColumn>(column.what)) all += fmt::format("\n{:016x}", seed_data);
+    for (const ColumnId need : column.needs) {
+      all += fmt::format("\n{:016x}{:016x}", result[need].high, result[need].low);
+    }
+    result.push_back(hash_of(all));
+  }
+  return result;
 }
 
 }  // namespace dovetail::pipeline

@@ -11,8 +11,8 @@
 
 namespace dovetail::test {
 
-// Forwards all calls to another backend, and lets a test change the segments of a pass before. Those
-// without outputs may be removed.
+// Forwards all calls to another backend, and lets a test change the segments of a pass before.
+// Those without outputs may be removed.
 class ChangedBackend : public model::Backend {
  public:
   using Change = std::function<void(std::vector<model::Segment>& segments)>;

@@ -23,7 +23,7 @@ struct LeasePort {
   std::function<Result<std::optional<RecordRange>>()> take;
   std::function<Status(const RecordRange&)> complete;
   std::function<Status(const RecordRange&)> give_back;
-  // All ranges of the run are, of this worker or another.
+  // Whether all ranges of the run are complete, those of other workers included.
   std::function<Result<bool>()> all_complete;
   // Called once, before the first take(): `lost` is to be called, on any thread, with a range that
   // another worker has now; it does not block.

@@ -55,7 +55,7 @@ void write_goldens(const std::filesystem::path& folder) {
 
 // The tests' pipeline files, and the schema of such files with one of them as its value.
 void write_pipelines(const std::filesystem::path& folder) {
-  const std::filesystem::path source = test::source_dir();
+  const std::filesystem::path source = dovetail::test::source_dir();
   std::filesystem::create_directories(folder / "pipeline");
   for (const char* name : {"every_key.yaml", "target.yaml"}) {
     std::filesystem::copy_file(source / "tests/pipeline/config/files" / name,
@@ -87,7 +87,7 @@ void write_text(const std::filesystem::path& folder, std::string_view name, std:
 
 // The goldens' templates and small tokenizers.
 void write_texts(const std::filesystem::path& folder) {
-  const std::filesystem::path source = test::source_dir();
+  const std::filesystem::path source = dovetail::test::source_dir();
   for (const auto& file : std::filesystem::directory_iterator(source / "tools/golden/templates")) {
     write_text(folder / "chat_template", file.path().filename().string(),
                text_of_file(file.path()));

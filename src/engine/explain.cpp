@@ -129,14 +129,15 @@ class Explanation {
     const bool states = resolved_.cache_shape.state_floats() > 0;
     flag("prefix-cache", options_.prefix_cache, "equal beginnings are computed once",
          "every prompt is computed");
-    if (states && options_.prefix_cache) {
+    if (states && options_.saved_states > 0) {
       const std::uint64_t bytes = resolved_.cache_shape.state_floats() * sizeof(float);
       add("saved-states", options_.saved_states,
-          fmt::format("{}, {}: the layers' states where equal beginnings end",
-                      mebibytes(options_.saved_states * bytes),
-                      given_.saved_states == EngineOptions::kAutoSavedStates
-                          ? "a quarter of the cache's memory"
-                          : "as given"));
+          fmt::format(
+              "{}, {}: the layers' states where equal beginnings end, and before draft tokens",
+              mebibytes(options_.saved_states * bytes),
+              given_.saved_states == EngineOptions::kAutoSavedStates
+                  ? "a quarter of the cache's memory"
+                  : "as given"));
     }
     flag("async-scheduling", options_.async_scheduling, "a step is planned while one is computed",
          "steps are planned one after the other");

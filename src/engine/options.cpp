@@ -198,24 +198,31 @@ Status resolve_cache(EngineOptions& options, const load::ModelSource& source,
   return {};
 }
 
-// Sequences with states cannot take tokens back. How many states are kept for others where that is
-// left open: a quarter of the cache's memory for them, as far as it goes.
+// How many states are kept where that is left open: a quarter of the cache's memory, as far as it
+// goes, and without a prefix cache, whose rows save them for others, as many as draft tokens take.
 Status resolve_states(EngineOptions& options, const model::CacheShape& shape) {
   const std::uint64_t bytes = std::uint64_t{shape.state_floats()} * sizeof(float);
-  if (bytes == 0 || !options.prefix_cache) options.saved_states = 0;
+  if (bytes == 0 || (!options.prefix_cache && options.speculative_tokens == 0))
+    options.saved_states = 0;
   if (bytes == 0) return {};
-  if (options.speculative_tokens > 0) {
-    return fail(ErrorKind::kInvalid,
-                "speculative_tokens: {} for a model whose layers have states, expected 0: draft "
-                "tokens that turn out wrong could not be taken back",
-                options.speculative_tokens);
-  }
-  if (!options.prefix_cache) return {};
-  if (options.saved_states == EngineOptions::kAutoSavedStates) {
+  const bool automatic = options.saved_states == EngineOptions::kAutoSavedStates;
+  if (automatic && (options.prefix_cache || options.speculative_tokens > 0)) {
     const std::uint64_t memory =
         (options.kv_memory > 0 ? options.kv_memory : default_kv_memory()) / 4;
     options.saved_states =
         static_cast<std::uint32_t>(std::min<std::uint64_t>(memory / bytes, kMaxSavedStates));
+    // Draft tokens take at most half.
+    const std::uint64_t drafts =
+        2 * std::uint64_t{options.max_num_seqs} * options.speculative_tokens;
+    if (!options.prefix_cache && options.saved_states > drafts)
+      options.saved_states = static_cast<std::uint32_t>(drafts);
+  }
+  if (options.speculative_tokens > 0 && options.saved_states == 0) {
+    return fail(ErrorKind::kInvalid,
+                "speculative_tokens: {} with 0 saved_states, expected at least 1 of {} bytes: the "
+                "model's layers have states, which draft tokens that turn out wrong are taken back "
+                "from",
+                options.speculative_tokens, bytes);
   }
   if (options.saved_states > usable_memory() / bytes) {
     return fail(ErrorKind::kInvalid,

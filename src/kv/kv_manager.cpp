@@ -27,7 +27,7 @@ KvManager::KvManager(const KvOptions& options, observe::EventLog* log)
           std::count_if(options.groups.begin(), options.groups.end(),
                         [](const CacheGroup& group) { return group.window > 0; }))),
       pool_(options.blocks, options.block_size, options.prefix_cache),
-      states_(options.prefix_cache ? options.saved_states : 0, options.block_size, true) {
+      states_(options.saved_states, options.block_size, true) {
   assert(!options.groups.empty() && options.block_size > 0 && options.state_interval > 0);
   assert(options.has_states || options.saved_states == 0);
   if (options.prefix_cache) {
@@ -42,6 +42,7 @@ KvManager::KvManager(const KvOptions& options, observe::EventLog* log)
     loads_.resize(options.slots);
     branches_.assign(options.slots, 0);
     saves_.resize(options.slots);
+    drafts_.resize(options.slots);
   }
 }
 
@@ -179,10 +180,38 @@ bool KvManager::wants_save(const BlockTable& table, std::uint32_t edge, std::uin
          (end > 0 && edge == (end - 1) / options_.block_size);
 }
 
+void KvManager::save_before_drafts(BlockTable& table, std::uint64_t id, std::uint32_t first,
+                                   std::uint32_t drafts) {
+  if (!options_.has_states) return;
+  assert(drafts <= draft_places() && drafts_[table.slot].empty());
+  for (std::uint32_t i = 1; i <= drafts; ++i)
+    drafts_[table.slot].push_back(save(id, first + i, true));
+  draft_states_ += drafts;
+}
+
+SavedState KvManager::save(std::uint64_t id, std::uint32_t positions, bool draft) {
+  const BlockPool::Taken taken = states_.allocate();
+  if (taken.dropped) note(EventKind::kDropState, id, taken.block);
+  note(EventKind::kSaveState, id, taken.block, positions, draft ? 1 : 0);
+  return {positions, taken.block};
+}
+
 void KvManager::plan_saves(BlockTable& table, std::uint64_t id, std::uint32_t first,
                            std::uint32_t tokens, std::uint32_t end,
                            std::vector<SavedState>& saves) {
   if (states_.size() == 0) return;
+  const auto begin = static_cast<std::ptrdiff_t>(saves.size());
+  if (options_.prefix_cache) save_edges(table, id, first, tokens, end, saves);
+  const auto edges = static_cast<std::ptrdiff_t>(saves.size());
+  saves.insert(saves.end(), drafts_[table.slot].begin(), drafts_[table.slot].end());
+  std::inplace_merge(
+      saves.begin() + begin, saves.begin() + edges, saves.end(),
+      [](const SavedState& a, const SavedState& b) { return a.positions < b.positions; });
+}
+
+void KvManager::save_edges(BlockTable& table, std::uint64_t id, std::uint32_t first,
+                           std::uint32_t tokens, std::uint32_t end,
+                           std::vector<SavedState>& saves) {
   assert(end == 0 || end <= table.tokens.size());
   const std::uint32_t last = (first + tokens) / options_.block_size;
   for (std::uint32_t edge = first / options_.block_size + 1; edge <= last; ++edge) {
@@ -190,13 +219,10 @@ void KvManager::plan_saves(BlockTable& table, std::uint64_t id, std::uint32_t fi
     // What a decode row completes has no hash yet.
     if (end > 0 && find_state(table, edge)) continue;
     if (states_.available() == 0) return;
-    const BlockPool::Taken taken = states_.allocate();
-    if (taken.dropped) note(EventKind::kDropState, id, taken.block);
-    SavedState save{edge * options_.block_size, taken.block};
-    if (mutated(Mutant::kStateIsEarly)) --save.positions;
-    note(EventKind::kSaveState, id, save.state, save.positions);
-    saves.push_back(save);
-    saves_[table.slot].push_back({edge * options_.block_size, taken.block});
+    const SavedState edge_state = save(id, edge * options_.block_size, false);
+    saves.push_back(edge_state);
+    if (mutated(Mutant::kStateIsEarly)) --saves.back().positions;
+    saves_[table.slot].push_back(edge_state);
   }
 }
 
@@ -204,6 +230,7 @@ void KvManager::commit(BlockTable& table, std::uint64_t id, std::uint32_t comput
                        std::uint32_t tokens, std::span<const std::int32_t> new_tokens,
                        bool prefill) {
   end_load(table, id);
+  end_drafts(table, id, computed);
   if (options_.prefix_cache) {
     while (prefill && table.indexed < computed / options_.block_size) {
       const auto full = block_tokens(table, table.indexed);
@@ -296,6 +323,7 @@ void KvManager::release(BlockTable& table, std::uint64_t id) {
   table.blocks.clear();
   if (!options_.has_states) return;
   end_load(table, id);
+  drop_drafts(table, id);
   for (const SavedState& save : saves_[table.slot]) release_state(save.state, id);
   saves_[table.slot].clear();
 }
@@ -304,6 +332,32 @@ void KvManager::end_load(BlockTable& table, std::uint64_t id) {
   if (!options_.has_states) return;
   const SavedState load = std::exchange(loads_[table.slot], {});
   if (load.state != kNoBlock && !mutated(Mutant::kStateOfOthers)) release_state(load.state, id);
+}
+
+// A row with draft tokens is computed up to `computed` positions: what it saved behind them has
+// taken wrong tokens, and so has the slot, if any of them were wrong.
+void KvManager::end_drafts(BlockTable& table, std::uint64_t id, std::uint32_t computed) {
+  if (!options_.has_states || drafts_[table.slot].empty()) return;
+  for (const SavedState& before : drafts_[table.slot]) {
+    if (before.positions != computed || mutated(Mutant::kWrongDraftsInState)) continue;
+    states_.share(before.state);
+    loads_[table.slot] = before;
+    note(EventKind::kLoadState, id, before.state, computed);
+  }
+  drop_drafts(table, id);
+  if (mutated(Mutant::kWrongDraftsSaved)) return;
+  std::vector<SavedState>& saves = saves_[table.slot];
+  while (!saves.empty() && saves.back().positions > computed) {
+    release_state(saves.back().state, id);
+    saves.pop_back();
+  }
+}
+
+void KvManager::drop_drafts(BlockTable& table, std::uint64_t id) {
+  std::vector<SavedState>& drafts = drafts_[table.slot];
+  for (const SavedState& before : drafts) release_state(before.state, id);
+  draft_states_ -= static_cast<std::uint32_t>(drafts.size());
+  drafts.clear();
 }
 
 void KvManager::release_state(BlockId state, std::uint64_t id) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -24,8 +25,9 @@ struct KvOptions {
   std::vector<CacheGroup> groups = {{}};
   // Tokens of one prompt in one step, at most: so far ahead groups with windows hold blocks.
   std::uint32_t reach = std::numeric_limits<std::uint32_t>::max() / 4;
-  // The layers keep a state per slot, so that a prefix hit needs a saved one. With a prefix cache:
-  // saved states at most, and the distance of those within a sequence, in blocks (at least 1).
+  // The layers keep a state per slot, so that a prefix hit needs a saved one, and so do draft
+  // tokens. Saved states at most; with a prefix cache: the distance of those within a sequence, in
+  // blocks (at least 1).
   bool has_states = false;
   std::uint32_t saved_states = 0;
   std::uint32_t state_interval = 32;
@@ -33,7 +35,7 @@ struct KvOptions {
 
 // A saved state of a sequence: that after so many positions.
 struct SavedState {
-  std::uint32_t positions = 0;  // a multiple of the block size
+  std::uint32_t positions = 0;  // where others may find it: a multiple of the block size
   BlockId state = kNoBlock;
   bool operator==(const SavedState&) const = default;
 };
@@ -115,11 +117,24 @@ class KvManager {
   bool can_append() const { return pool_.available() >= groups(); }
   void append(BlockTable& table, std::uint64_t id);
 
-  // Appends to `saves` the states that a row of positions [first, first + tokens) saves, in order.
-  // `end`: the tokens of its prefill, or 0 for a decode row. Fewer where all places are in use.
+  // Draft tokens for which there are places to save states: at most half of all, so that prompts
+  // can save theirs. No limit where layers have no states.
+  std::uint32_t draft_places() const {
+    if (!options_.has_states) return std::numeric_limits<std::uint32_t>::max();
+    return std::min(states_.available(), (states_.size() + 1) / 2 - draft_states_);
+  }
+  // The next row, from position `first` on, has so many draft tokens: what it saves before each of
+  // them is there for the row after it, if they turn out wrong. Requires as many draft_places().
+  void save_before_drafts(BlockTable& table, std::uint64_t id, std::uint32_t first,
+                          std::uint32_t drafts);
+
+  // Appends to `saves` the states that a row of positions [first, first + tokens) saves, in order;
+  // of several at one position, those for its draft tokens last. `end`: the tokens of its prefill,
+  // or 0 for a decode row. Fewer where all places are in use.
   void plan_saves(BlockTable& table, std::uint64_t id, std::uint32_t first, std::uint32_t tokens,
                   std::uint32_t end, std::vector<SavedState>& saves);
-  // The saved state that a row from `first` on begins with. It stays until the commit of that row.
+  // The saved state that a row from `first` on begins with: after a prefix hit, and after draft
+  // tokens that were wrong. It stays until the commit of that row.
   BlockId state_to_load(const BlockTable& table, std::uint32_t first) const {
     if (loads_.empty() || loads_[table.slot].positions != first) return kNoBlock;
     return loads_[table.slot].state;
@@ -160,7 +175,12 @@ class KvManager {
   void slide(BlockTable& table, std::uint64_t id, std::uint32_t computed);
   void release_block(BlockTable& table, std::uint64_t id, std::size_t place);
   void end_load(BlockTable& table, std::uint64_t id);
+  void end_drafts(BlockTable& table, std::uint64_t id, std::uint32_t computed);
   void release_state(BlockId state, std::uint64_t id);
+  void drop_drafts(BlockTable& table, std::uint64_t id);
+  SavedState save(std::uint64_t id, std::uint32_t positions, bool draft);
+  void save_edges(BlockTable& table, std::uint64_t id, std::uint32_t first, std::uint32_t tokens,
+                  std::uint32_t end, std::vector<SavedState>& saves);
   bool wants_save(const BlockTable& table, std::uint32_t edge, std::uint32_t end) const;
 
   void note(observe::EventKind kind, std::uint64_t id, std::uint32_t a, std::uint32_t b = 0,
@@ -179,10 +199,13 @@ class KvManager {
   std::vector<Chain> chains_;            // by slot
   std::vector<std::uint32_t> filled_;    // by slot: blocks that groups with windows had so far
   std::vector<std::uint32_t> behind_;    // [slot][group]: blocks that were released
-  std::vector<SavedState> loads_;        // by slot: of the first row
+  std::vector<SavedState> loads_;        // by slot: of the next row
   std::vector<std::uint32_t> branches_;  // by slot: an edge that other sequences share; 0: none
   std::vector<std::vector<SavedState>> saves_;  // by slot: of rows in flight, in order
-  std::vector<BlockId> found_;                  // by the last hit(), as in a table
+  // By slot: of the draft tokens in flight; and how many these are.
+  std::vector<std::vector<SavedState>> drafts_;
+  std::uint32_t draft_states_ = 0;
+  std::vector<BlockId> found_;  // by the last hit(), as in a table
 };
 
 }  // namespace dovetail::kv

@@ -30,7 +30,7 @@ struct Segment {
   bool decode = false;           // decode rows, which follow all prefill chunks
   std::uint32_t slot = 0;        // of the sequence's states, which are zeros before position 0
   Range hidden_rows = {};        // of these of its tokens; none of them has logits
-  std::span<const StateSave> saves = {};  // within the segment, by positions
+  std::span<const StateSave> saves = {};  // within the segment, by positions, some at the same
   // The saved states that the slot begins with: those after first_position tokens. They are read
   // before any of the pass are saved.
   std::uint32_t load = kNoState;

@@ -27,8 +27,8 @@ enum class EventKind : std::uint8_t {
   kWithhold,      // a: blocks withheld from allocation from now on
 
   // Saved states of sequences, which have numbers of their own.
-  kLoadState,     // a: state, b: positions: the sequence begins with it
-  kSaveState,     // a: state, b: positions: a row of this plan overwrites it
+  kLoadState,     // a: state, b: positions: the next row begins with it
+  kSaveState,     // a: state, b: positions, c: 1: before a draft token: a row overwrites it
   kIndexState,    // a: state: saved, and in the prefix index from now on
   kReleaseState,  // a: state: begun with, saved, or given up
   kDropState,     // a: state: no longer in the prefix index

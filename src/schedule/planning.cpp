@@ -207,12 +207,13 @@ void Scheduler::rotate_decodes(const StepBuild& step, std::uint32_t capacity) {
             [&](Handle a, Handle b) { return sequences_[a].key < sequences_[b].key; });
 }
 
-// Draft tokens take what is left: tokens of the step, and free blocks.
+// Draft tokens take what is left: tokens of the step, free blocks, and saved states.
 void Scheduler::reserve_drafts(StepBuild& step, std::uint32_t max_drafts) {
   for (std::size_t i = 0; i < decodes_.size(); ++i) {
     Sequence& sequence = sequences_[decodes_[i]];
-    std::uint32_t drafts = std::min({sequence.next_drafts, options_.speculative_tokens,
-                                     sequence.final_length - sequence.num_tokens - 1, max_drafts});
+    std::uint32_t drafts =
+        std::min({sequence.next_drafts, options_.speculative_tokens,
+                  sequence.final_length - sequence.num_tokens - 1, max_drafts, kv_.draft_places()});
     if (drafts == 0) continue;
     const bool could_grow = needs_more_blocks(sequence);
     const std::uint32_t wanted = sequence.num_computed_tokens + 1 + drafts;
@@ -220,6 +221,7 @@ void Scheduler::reserve_drafts(StepBuild& step, std::uint32_t max_drafts) {
       kv_.append(sequence.table, sequence.id);
     if (could_grow && !needs_more_blocks(sequence)) --step.may_grow;
     drafts = std::min(drafts, kv_.capacity(sequence.table) - sequence.num_computed_tokens - 1);
+    kv_.save_before_drafts(sequence.table, sequence.id, sequence.num_computed_tokens, drafts);
     drafts_[i] = drafts;
     max_drafts -= drafts;
     step.budget -= drafts;

@@ -37,7 +37,6 @@ Scheduler::Scheduler(const SchedulerOptions& options, observe::EventLog* log)
   assert(options.block_size > 0 && options.max_context > 0);
   assert(kv::blocks_alone(options.groups, options.block_size, longest_chunk(options),
                           options.max_context) <= options.kv_blocks);
-  assert(!options.has_states || options.speculative_tokens == 0);
   assert(options.min_prefill_tokens > 0 && options.prefill_interval > 0);
   order_.reserve(options.max_num_seqs);
   decodes_.reserve(options.max_num_seqs);

@@ -37,8 +37,7 @@ struct SchedulerOptions {
   bool prefix_cache = false;
   std::uint32_t speculative_tokens = 0;  // draft tokens per decode row, at most
 
-  // What the model's layers keep of a sequence; see kv::KvOptions. Layers with states have no draft
-  // tokens.
+  // What the model's layers keep of a sequence; see kv::KvOptions.
   std::vector<kv::CacheGroup> groups = {{}};
   bool has_states = false;
   std::uint32_t saved_states = 0;

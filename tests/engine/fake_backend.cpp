@@ -121,7 +121,8 @@ void FakeBackend::check(std::span<const model::Segment> segments, std::size_t lo
     decodes = segment.decode;
     std::uint32_t before = first;
     for (const model::StateSave& save : segment.saves) {
-      if (save.positions <= before || save.positions > end || save.saved >= saved_.size())
+      if (save.positions <= first || save.positions < before || save.positions > end ||
+          save.saved >= saved_.size())
         note(segment, first, "it saves states after {} tokens", save.positions);
       before = save.positions;
     }

@@ -19,6 +19,7 @@
 #include "engine/fake_backend.h"
 #include "engine/options.h"
 #include "support/changed_backend.h"
+#include "support/random_scheduling.h"
 #include "support/sanitized.h"
 
 namespace dovetail::engine {
@@ -121,27 +122,16 @@ struct History {
   std::vector<Event> events;
 };
 
-History random_history(std::mt19937& random, bool states) {
+History random_history(std::mt19937& random) {
   const std::uint32_t chunks[] = {1, 3, 16, 40, 0};
   History history;
   EngineOptions& options = history.options;
   options = small_options();
   options.max_num_seqs = 1 + static_cast<std::uint32_t>(random() % 6);
-  options.max_num_batched_tokens = 8 + static_cast<std::uint32_t>(random() % 90);
   options.long_prefill_token_threshold = chunks[random() % 5];
   options.max_context = 128;
   if (random() % 2 == 0) options.kv_blocks = 8 + static_cast<std::uint32_t>(random() % 3);
-  options.prefix_cache = random() % 4 != 0;
-  options.saved_states = static_cast<std::uint32_t>(random() % 60);
-  options.state_interval = 1 + static_cast<std::uint32_t>(random() % 3);
-  options.speculative_tokens = states ? 0 : static_cast<std::uint32_t>(random() % 5);
-  options.async_scheduling = random() % 2 == 0;
-  options.mixed = random() % 4 != 0;
-  options.prefill_alignment = static_cast<std::uint32_t>(random() % 3);
-  options.min_prefill_tokens = 1 + static_cast<std::uint32_t>(random() % 20);
-  options.prefill_interval = 1 + static_cast<std::uint32_t>(random() % 3);
-  options.policy = static_cast<PolicyOption>(random() % 3);
-  options.ageing_steps = 1 + static_cast<std::uint32_t>(random() % 30);
+  test::randomize_scheduling(options, random);
   for (std::size_t i = 0; i < 4 + random() % 9; ++i) {
     std::vector<TokenId> prompt;
     // One of two families, most of which begin alike.
@@ -236,7 +226,7 @@ TEST_P(StepLoopOf, EveryTokenIsThatOfItsSequenceAndPosition) {
   Totals totals;
   for (int round = 0; round < (test::kSanitized ? 60 : 300); ++round) {
     SCOPED_TRACE(testing::Message() << "round " << round);
-    play(random_history(random, model.states), model, totals);
+    play(random_history(random), model, totals);
     if (HasFatalFailure()) return;
   }
   EXPECT_GT(totals.preemptions, 0U);

@@ -239,5 +239,64 @@ TEST(KvManager, ForgetsStatesOfRowsThatWereNotCommitted) {
   EXPECT_EQ(kv.states().free(), 2U);
 }
 
+// A decode row of so many draft tokens, the first `right` of which are.
+void draft(Sequence& one, std::uint32_t drafts, std::uint32_t right) {
+  const std::uint32_t first = one.count() - 1;
+  while (one.kv.capacity(one.table) < one.count() + drafts) one.kv.append(one.table, one.id);
+  one.kv.save_before_drafts(one.table, one.id, first, drafts);
+  std::vector<SavedState> saves;
+  one.kv.plan_saves(one.table, one.id, first, 1 + drafts, 0, saves);
+  one.saved.clear();
+  for (const SavedState& save : saves) one.saved.push_back(save.positions);
+  const std::vector<std::int32_t> tokens(right + 1, 7);
+  const std::uint32_t known = one.count();
+  one.tokens.insert(one.tokens.end(), tokens.begin(), tokens.end());
+  one.kv.commit(one.table, one.id, first + 1 + right, known, tokens, false);
+}
+
+TEST(KvManager, WrongDraftTokensAreTakenBack) {
+  KvManager kv(with_states(8, 1));
+  Sequence one(kv, 0, tokens_of(3, 3, 0));
+  one.admit();
+  one.compute(0, 3);
+  one.decode(50);
+  EXPECT_EQ(kv.draft_places(), 4U);
+
+  // All are right: nothing is loaded, and the state at the edge can be found.
+  draft(one, 3, 3);
+  EXPECT_EQ(one.saved, std::vector<std::uint32_t>({4, 4, 5, 6}));
+  EXPECT_EQ(kv.state_to_load(one.table, 7), kNoBlock);
+  EXPECT_EQ(kv.states().cached(), 1U);
+  EXPECT_EQ(kv.states().used(), 0U);
+
+  // One of three is right: the state behind it is the next row's, and that at the edge, which has
+  // taken a wrong one, is not to be found.
+  draft(one, 3, 1);
+  EXPECT_EQ(one.saved, std::vector<std::uint32_t>({8, 8, 9, 10}));
+  EXPECT_NE(kv.state_to_load(one.table, 9), kNoBlock);
+  EXPECT_EQ(kv.states().cached(), 2U);
+  EXPECT_EQ(kv.states().used(), 1U);
+  draft(one, 3, 0);
+  EXPECT_EQ(one.saved, std::vector<std::uint32_t>({10, 11, 12, 12}));
+  EXPECT_NE(kv.state_to_load(one.table, 10), kNoBlock);
+  EXPECT_EQ(kv.states().cached(), 2U);
+  EXPECT_EQ(kv.states().used(), 1U);
+  kv.release(one.table, one.id);
+  EXPECT_EQ(kv.states().used(), 0U);
+}
+
+// What a sequence drafted when it ended is free again.
+TEST(KvManager, DraftsInFlightEndWithTheirSequence) {
+  KvManager kv(with_states(2, 100));
+  Sequence one(kv, 0, tokens_of(3, 3, 0));
+  one.admit();
+  one.compute(0, 3);
+  kv.save_before_drafts(one.table, one.id, 3, 1);
+  EXPECT_EQ(kv.draft_places(), 0U);
+  kv.release(one.table, one.id);
+  EXPECT_EQ(kv.draft_places(), 1U);
+  EXPECT_EQ(kv.states().free(), 2U);
+}
+
 }  // namespace
 }  // namespace dovetail::kv

@@ -23,6 +23,7 @@
 #include "model/cache_shape.h"
 #include "support/changed_backend.h"
 #include "support/random_model.h"
+#include "support/random_scheduling.h"
 #include "support/sanitized.h"
 
 namespace dovetail::laws {
@@ -125,7 +126,6 @@ INSTANTIATE_TEST_SUITE_P(Chunked, SourceCases,
                          testing::Combine(testing::Values(kFourSlots), testing::Values(16U, 64U),
                                           testing::ValuesIn(kLanes)));
 
-// Sequences of such models have no draft tokens.
 bool has_states(const load::ModelSource& model) {
   return model::cache_shape(model.config, kernels::CacheType::kF32).state_floats() > 0;
 }
@@ -181,23 +181,12 @@ EngineOptions random_options(std::mt19937& random, int round) {
   const std::uint32_t chunks[] = {1, 3, 16, 64, 0};
   EngineOptions options =
       batch_options(1 + static_cast<std::uint32_t>(random() % 6), chunks[round % 5], 1);
-  options.max_num_batched_tokens = 8 + static_cast<std::uint32_t>(random() % 90);
   options.max_context = 128;
   if (round % 2 == 0) {
     options.max_num_seqs += 2;
     options.kv_blocks = 8 + static_cast<std::uint32_t>(random() % 3);
   }
-  options.prefix_cache = random() % 3 != 0;
-  options.saved_states = static_cast<std::uint32_t>(random() % 60);
-  options.state_interval = 1 + static_cast<std::uint32_t>(random() % 3);
-  options.speculative_tokens = random() % 2 == 0 ? 0 : 1 + static_cast<std::uint32_t>(random() % 4);
-  options.async_scheduling = random() % 2 == 0;
-  options.mixed = random() % 4 != 0;
-  options.prefill_alignment = static_cast<std::uint32_t>(random() % 3);
-  options.min_prefill_tokens = 1 + static_cast<std::uint32_t>(random() % 20);
-  options.prefill_interval = 1 + static_cast<std::uint32_t>(random() % 3);
-  options.policy = static_cast<PolicyOption>(random() % 3);
-  options.ageing_steps = 1 + static_cast<std::uint32_t>(random() % 30);
+  test::randomize_scheduling(options, random);
   return options;
 }
 
@@ -213,7 +202,6 @@ TEST_P(Models, AnswerTheSameInEverySchedule) {
   std::uint64_t cancelled = 0;
   for (int round = 0; round < (thorough ? 300 : 24); ++round) {
     EngineOptions options = random_options(random, round);
-    if (has_states(*model)) options.speculative_tokens = 0;
     std::vector<Arrival> arrivals;
     std::vector<Stream> alone;
     for (std::size_t i = 0; i < 4 + random() % 7; ++i) {
@@ -249,9 +237,7 @@ TEST_P(Models, AnswerTheSameInEverySchedule) {
   }
   EXPECT_GT(total.preemptions, 0U) << "no history was short of memory";
   EXPECT_GT(total.cached_tokens, 0U);
-  if (!has_states(*model)) {
-    EXPECT_GT(total.accepted_tokens, 0U);
-  }
+  EXPECT_GT(total.accepted_tokens, 0U);
   EXPECT_GT(cancelled, 0U);
 }
 
@@ -271,7 +257,7 @@ TEST_P(Models, AnswerTheSameInLargeSteps) {
     EngineOptions options = batch_options(4, 0, lanes);
     options.max_num_batched_tokens = 900;
     options.target_inter_token_ms = engine::kNoTarget;
-    options.speculative_tokens = lanes == 3 && !has_states(*model) ? 2 : 0;
+    options.speculative_tokens = lanes == 3 ? 2 : 0;
     options.async_scheduling = lanes == 8;
     options.state_interval = 3;
     if (lanes != 2) options.kv_blocks = 48;

@@ -137,9 +137,15 @@ const std::string kSaved =
 const std::string kLoadedRow =
     "share 2 0 0 0; share 2 1 0 1; take 2 2 0 2; row 2 8 1 0 fs; planned 2 1 0 1;";
 
+// Sequence 1 has a draft token, which is wrong.
+const std::string kDraftSaved = kStep0 + "plan 1; save 1 0 5 1;";
+const std::string kDraftRow = "row 1 4 2 1 ds; planned 1 0 1 2; accept 1 1 5;";
+const std::string kTakenBack = kDraftSaved + kDraftRow + "load 1 0 5; yield 1 0; commit 1;";
+
 void with_states(SchedulerOptions& options) {
   options.has_states = true;
   options.saved_states = 1;
+  options.speculative_tokens = 2;
 }
 
 struct Case {
@@ -399,6 +405,21 @@ const Case kCases[] = {
          "accept 2 1 9 1; finish 2 1; release 2 2; release 2 1; release 2 0;"
          "commit 2",
      "law 4: 2 is lost", with_states},
+    {"TakesDraftTokensBack",
+     kTakenBack + "plan 2; row 1 5 1 0 ds; planned 2 0 1 1; accept 1 1 6 1; yield 1 0; finish 1 3;"
+                  "release 1 1; release 1 0; commit 2;",
+     "", with_states},
+    {"DraftsWithoutAState", kStep0 + "plan 1;" + kDraftRow,
+     "law 5: 1 has 1 draft tokens and saves 0 states", with_states},
+    {"SavesBehindDraftTokens", kStep0 + "plan 1; save 1 0 6 1",
+     "law 5: 1 saves state 0 at position 6", with_states},
+    {"GoesOnWithWrongTokens",
+     kDraftSaved + kDraftRow + "yield 1 0; commit 1; plan 2; row 1 5 1 0 ds",
+     "law 5: 1 begins at position 5 without a state", with_states},
+    {"TakesTooManyBack", kDraftSaved + kDraftRow + "load 1 0 4",
+     "begins with state 0, which cannot", with_states},
+    {"KeepsADraftsState", kDraftSaved + kDraftRow + "load 1 0 5; commit 1; plan 2; row 1 5 1 0 ds",
+     "law 5: 1 has 0 draft tokens and saves 1 states", with_states},
 };
 
 class LawCheckerRules : public testing::TestWithParam<Case> {};

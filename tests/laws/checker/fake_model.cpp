@@ -73,8 +73,9 @@ std::string FakeModel::advance(const schedule::Row& row, std::span<const kv::Sav
     return fmt::format("law 5: {} goes on at position {} with a state that is not its own",
                        request.id, row.first_position);
   for (std::uint32_t i = 0; i < row.tokens; ++i) {
-    state.push_back(request.token(row.first_position + i));
-    if (!saves.empty() && saves.front().positions == state.size()) {
+    const bool wrong = i > request.right && i >= row.tokens - row.drafts;
+    state.push_back(wrong ? -2 : request.token(row.first_position + i));
+    while (!saves.empty() && saves.front().positions == state.size()) {
       saved_[saves.front().state] = state;
       saves = saves.subspan(1);
     }

@@ -395,9 +395,8 @@ History read_history(const std::uint8_t* data, std::size_t size) {
   at += 3 - options.groups.size();
   const std::uint32_t states = byte();
   options.has_states = states % 4 == 3;
-  options.saved_states = options.has_states && options.prefix_cache ? states / 4 % 6 : 0;
+  options.saved_states = options.has_states ? states / 4 % 6 : 0;
   options.state_interval = 1 + states / 24 % 4;
-  if (options.has_states) options.speculative_tokens = 0;
   options.kv_blocks = static_cast<std::uint32_t>(
       kv::blocks_alone(options.groups, options.block_size, schedule::longest_chunk(options),
                        options.max_context) +

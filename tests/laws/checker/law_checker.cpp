@@ -185,6 +185,7 @@ void LawChecker::admit(const Event& event) {
   if (!sequence->preempted) tenants_[sequence->tenant].served += sequence->prompt;
   if (held(*sequence) == 0) sequence->blocks.clear();
   sequence->state = State::kRunning;
+  sequence->needs_state = false;
   sequence->slot = event.a;
   sequence->prefill_end = sequence->num_tokens;
   sequence->num_computed_tokens = event.b;
@@ -264,7 +265,7 @@ void LawChecker::end(const Event& event, bool cancelled) {
 // Forgets a sequence that has ended and given everything back.
 void LawChecker::settle(Sequence& sequence) {
   if (sequence.state != State::kLeaving || held(sequence) > 0 || !sequence.in_flight.empty() ||
-      sequence.loaded || !sequence.saving.empty())
+      sequence.loaded || !sequence.saving.empty() || !sequence.drafting.empty())
     return;
   slots_.erase(sequence.slot);
   ended_.insert(sequence.id);
@@ -318,8 +319,12 @@ void LawChecker::row(const Event& event) {
                    sequence->blocks.size());
   const bool first_row = sequence->in_flight.empty() && event.a > 0 &&
                          event.a == sequence->cached_blocks * options_.block_size;
-  if (options_.has_states && first_row && !sequence->loaded)
+  if (options_.has_states && (first_row || sequence->needs_state) && !sequence->loaded)
     return violate("law 5: {} begins at position {} without a state", event.id, event.a);
+  sequence->needs_state = false;
+  if (options_.has_states && sequence->drafting.size() != event.c)
+    return violate("law 5: {} has {} draft tokens and saves {} states before them", event.id,
+                   event.c, sequence->drafting.size());
   for (const Saving& save : sequence->saving) {
     if (save.positions > event.a + event.b)
       return violate("law 5: {} saves a state at position {}, but computes {}", event.id,
@@ -537,6 +542,7 @@ void LawChecker::accept(const Event& event) {
     --sequence->pending;
     sequence->num_tokens += event.a;
     if (row.drafts > 0) sequence->num_computed_tokens = event.b;
+    sequence->needs_state = options_.has_states && event.a <= row.drafts && row.drafts > 0;
     tenants_[sequence->tenant].served += 2ULL * event.a;
   }
   if (sequence->num_tokens > sequence->final_length ||

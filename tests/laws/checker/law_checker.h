@@ -80,8 +80,10 @@ class LawChecker {
     std::uint32_t cached_blocks = 0;
     // [block][group]; kNone: behind a window.
     std::vector<std::uint32_t> blocks;
-    std::optional<std::uint32_t> loaded;  // state, until the commit of the first row
+    std::optional<std::uint32_t> loaded;  // state, until the commit of the next row
+    bool needs_state = false;             // its own has taken wrong draft tokens
     std::deque<Saving> saving;            // by rows in flight
+    std::deque<Saving> drafting;          // before draft tokens
     std::deque<InFlightRow> in_flight;
     std::uint64_t row_in_plan = 0;        // the last plan, counted from 1, with a row of it
     std::uint64_t preempted_in_plan = 0;  // the last plan, counted from 1, that preempted it

@@ -123,6 +123,14 @@ void LawChecker::load_state(const Event& event) {
   Sequence* sequence = find(event.id, "a state for");
   if (sequence == nullptr) return;
   if (event.a >= states_.size()) return violate("law 2: state {} does not exist", event.a);
+  const bool own = std::any_of(
+      sequence->drafting.begin(), sequence->drafting.end(),
+      [&](const Saving& save) { return save.state == event.a && save.positions == event.b; });
+  if (!planning_ && own && sequence->needs_state && event.b == sequence->num_computed_tokens) {
+    ++states_[event.a].owners;
+    sequence->loaded = event.a;
+    return;
+  }
   if (!states_[event.a].indexed)
     return violate("law 5: {} begins with state {}, which cannot be found", event.id, event.a);
   if (!planning_ || sequence->loaded || event.b == 0 || !sequence->blocks.empty() ||
@@ -139,9 +147,13 @@ void LawChecker::save_state(const Event& event) {
   Block& state = states_[event.a];
   if (state.owners > 0 || state.indexed)
     return violate("law 2: {} saves over state {}, which may be read", event.id, event.a);
-  if (!planning_ || event.b == 0 || event.b % options_.block_size != 0)
+  const bool draft = event.c != 0;
+  const std::size_t before = sequence->num_computed_tokens + sequence->drafting.size();
+  if (!planning_ || event.b == 0 ||
+      (draft ? event.b != before + 1 : event.b % options_.block_size != 0))
     return violate("law 5: {} saves state {} at position {}", event.id, event.a, event.b);
   state.owners = 1;
+  if (draft) return sequence->drafting.push_back({event.a, event.b});
   sequence->saving.push_back({event.a, event.b});
 }
 
@@ -159,10 +171,17 @@ void LawChecker::index_state(const Event& event) {
 void LawChecker::release_state(const Event& event) {
   Sequence* sequence = find(event.id, "a state of");
   if (sequence == nullptr) return;
-  if (sequence->loaded == event.a) {
+  const auto is_it = [&](const Saving& save) { return save.state == event.a; };
+  const auto draft = std::find_if(sequence->drafting.begin(), sequence->drafting.end(), is_it);
+  const auto saving = std::find_if(sequence->saving.begin(), sequence->saving.end(), is_it);
+  if (draft != sequence->drafting.end()) {
+    sequence->drafting.erase(draft);
+  } else if (sequence->loaded == event.a) {
     sequence->loaded.reset();
-  } else if (!sequence->saving.empty() && sequence->saving.front().state == event.a) {
-    sequence->saving.pop_front();
+  } else if (saving != sequence->saving.end() &&
+             (saving == sequence->saving.begin() ||
+              saving->positions > sequence->num_computed_tokens)) {
+    sequence->saving.erase(saving);
   } else {
     return violate("law 2: {} releases state {}, which is not its own", event.id, event.a);
   }

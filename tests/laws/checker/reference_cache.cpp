@@ -73,6 +73,34 @@ void ReferenceScheduler::release(Sequence& sequence) {
   sequence.loaded = kNone;
   for (const Save& save : sequence.saving) let_go(states_[save.state]);
   sequence.saving.clear();
+  for (const Save& save : sequence.drafting) let_go(states_[save.state]);
+  sequence.drafting.clear();
+}
+
+// So many draft tokens can be taken back, beside those that are planned already.
+std::uint32_t ReferenceScheduler::draft_places() const {
+  std::size_t drafting = 0;
+  for (const Sequence& sequence : sequences_) drafting += sequence.drafting.size();
+  return static_cast<std::uint32_t>(
+      std::min(states_.size() - used_states(), (states_.size() + 1) / 2 - drafting));
+}
+
+// The state after the last right token is the next row's, and those after wrong ones are nobody's.
+void ReferenceScheduler::end_drafts(Sequence& sequence, std::uint32_t computed) {
+  if (sequence.drafting.empty()) return;
+  for (const Save& save : sequence.drafting) {
+    if (save.positions == computed) {
+      sequence.loaded = save.state;
+    } else {
+      let_go(states_[save.state]);
+    }
+  }
+  sequence.drafting.clear();
+  std::erase_if(sequence.saving, [&](const Save& save) {
+    if (save.positions <= computed) return false;
+    let_go(states_[save.state]);
+    return true;
+  });
 }
 
 std::size_t ReferenceScheduler::take(std::vector<Block>& from) {
@@ -136,7 +164,7 @@ std::vector<std::uint32_t> ReferenceScheduler::save_states(Sequence& sequence, c
                                                            bool prefill) {
   std::vector<std::uint32_t> positions;
   for (std::uint32_t end = row.first + 1; end <= row.first + row.tokens; ++end) {
-    if (end % options_.block_size != 0) continue;
+    if (!options_.prefix_cache || end % options_.block_size != 0) continue;
     const std::uint32_t edge = end / options_.block_size;
     const bool wanted = edge % options_.state_interval == 0 || edge == sequence.branch ||
                         (prefill && edge == (sequence.prefill_end - 1) / options_.block_size);
@@ -149,6 +177,8 @@ std::vector<std::uint32_t> ReferenceScheduler::save_states(Sequence& sequence, c
     sequence.saving.push_back({end, take(states_)});
     positions.push_back(end);
   }
+  for (const Save& save : sequence.drafting) positions.push_back(save.positions);
+  std::sort(positions.begin(), positions.end());
   return positions;
 }
 

@@ -8,10 +8,7 @@ using schedule::Policy;
 
 ReferenceScheduler::ReferenceScheduler(const schedule::SchedulerOptions& options,
                                        const schedule::StepCost& cost)
-    : options_(options),
-      cost_(cost),
-      blocks_(options.kv_blocks),
-      states_(options.prefix_cache ? options.saved_states : 0) {}
+    : options_(options), cost_(cost), blocks_(options.kv_blocks), states_(options.saved_states) {}
 
 bool ReferenceScheduler::add(const schedule::SequenceSpec& spec) {
   if (spec.prompt_tokens >= options_.max_context) return false;
@@ -276,6 +273,7 @@ bool ReferenceScheduler::build(std::uint32_t batch_class, bool ahead, Plan& plan
     if (!ahead) {
       drafts = std::min({sequence->next_drafts, options_.speculative_tokens,
                          sequence->final_length - sequence->num_tokens() - 1, left});
+      if (options_.has_states) drafts = std::min(drafts, draft_places());
       while (drafts > 0 && this->capacity(*sequence) < sequence->num_computed_tokens + 1 + drafts) {
         if (can_take()) {
           take_blocks(*sequence);
@@ -283,6 +281,8 @@ bool ReferenceScheduler::build(std::uint32_t batch_class, bool ahead, Plan& plan
           --drafts;
         }
       }
+      for (std::uint32_t i = 1; options_.has_states && i <= drafts; ++i)
+        sequence->drafting.push_back({sequence->num_computed_tokens + i, take(states_)});
     }
     left -= drafts;
     budget -= 1 + drafts;
@@ -295,7 +295,7 @@ bool ReferenceScheduler::build(std::uint32_t batch_class, bool ahead, Plan& plan
                            drafts,
                            false,
                            true,
-                           false,
+                           sequence->loaded != kNone && sequence->in_flight == 0,
                            {}});
   }
 
@@ -449,6 +449,7 @@ void ReferenceScheduler::commit(const std::map<std::uint64_t, Result>& results) 
           finished = result.finished || sequence.num_tokens() == sequence.final_length;
           tenants_[sequence.tenant].served += 2 * result.tokens.size();
         }
+        if (row.drafts > 0) end_drafts(sequence, computed);
         for (std::size_t place = 0; options_.prefix_cache && place < sequence.blocks.size();
              ++place) {
           const std::size_t last = (place / groups() + 1) * options_.block_size;

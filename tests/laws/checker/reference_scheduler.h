@@ -91,8 +91,9 @@ class ReferenceScheduler {
     std::vector<std::size_t> blocks;  // [block][group]; kNone: behind a window
     std::uint32_t filled = 0;         // blocks that groups with windows had so far
     std::uint32_t branch = 0;         // blocks that others had, whose state was not saved
-    std::size_t loaded = kNone;       // state, until the commit of the first row
+    std::size_t loaded = kNone;       // state, until the commit of the next row
     std::vector<Save> saving;         // by rows in flight
+    std::vector<Save> drafting;       // before the draft tokens of one
 
     std::uint32_t num_tokens() const { return static_cast<std::uint32_t>(tokens.size()); }
     bool decoding() const { return running && num_computed_tokens >= prefill_end; }
@@ -122,6 +123,8 @@ class ReferenceScheduler {
   void let_go(Block& block);
   std::size_t take(std::vector<Block>& from);
   std::vector<std::uint32_t> save_states(Sequence& sequence, const Row& row, bool prefill);
+  std::uint32_t draft_places() const;
+  void end_drafts(Sequence& sequence, std::uint32_t computed);
   void store_states(Sequence& sequence, std::uint32_t computed);
   std::uint32_t blocks_for(std::uint32_t tokens) const;
   std::uint32_t available() const;

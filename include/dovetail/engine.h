@@ -70,8 +70,9 @@ struct EngineOptions {
   bool mixed = true;         // prefill chunks and decode rows in one step
   bool prefix_cache = true;  // find the cache of earlier requests with the same beginning
   // For models whose layers have states, so that their prompts may begin with what earlier ones
-  // computed: states that are kept, the least recently used goes first; and after how many blocks
-  // of 16 positions one is kept, beside those at the ends of prompts and where prompts part.
+  // computed, and draft tokens be taken back: states that are kept, the least recently used goes
+  // first; and after how many blocks of 16 positions one is kept, beside those at the ends of
+  // prompts and where prompts part.
   static constexpr std::uint32_t kAutoSavedStates = 0xffffffff;  // a quarter of kv_memory for them
   std::uint32_t saved_states = kAutoSavedStates;
   std::uint32_t state_interval = 32;

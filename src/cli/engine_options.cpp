@@ -114,8 +114,8 @@ void add_scheduling_options(CLI::App& app, EngineOptions& options) {
   add_off(app, "--no-prefix-cache", options.prefix_cache,
           "Compute every prompt, also where an earlier one began alike", group);
   add_integer(app, "--saved-states", options.saved_states, 0, kMostUint32 - 1,
-              "States kept for prompts that begin alike, for models that have states (as many as\n"
-              "a quarter of --kv-memory holds)")
+              "States kept for prompts that begin alike, and before draft tokens, for models that\n"
+              "have states (as many as a quarter of --kv-memory holds)")
       ->group(group);
   add_integer(app, "--state-interval", options.state_interval, 1, kMostUint32,
               "Blocks of 16 positions between them, beside those where prompts end or part (32)")

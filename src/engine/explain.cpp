@@ -132,12 +132,11 @@ class Explanation {
     if (states && options_.saved_states > 0) {
       const std::uint64_t bytes = resolved_.cache_shape.state_floats() * sizeof(float);
       add("saved-states", options_.saved_states,
-          fmt::format(
-              "{}, {}: the layers' states where equal beginnings end, and before draft tokens",
-              mebibytes(options_.saved_states * bytes),
-              given_.saved_states == EngineOptions::kAutoSavedStates
-                  ? "a quarter of the cache's memory"
-                  : "as given"));
+          fmt::format("{}, {}: the layers' states, for equal beginnings and draft tokens",
+                      mebibytes(options_.saved_states * bytes),
+                      given_.saved_states == EngineOptions::kAutoSavedStates
+                          ? "a quarter of the cache's memory at most"
+                          : "as given"));
     }
     flag("async-scheduling", options_.async_scheduling, "a step is planned while one is computed",
          "steps are planned one after the other");

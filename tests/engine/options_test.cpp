@@ -193,5 +193,33 @@ TEST(Options, SaysHowItSchedules) {
                        "which others decode"));
 }
 
+// Draft tokens of models with states take saved ones.
+TEST(Options, DraftTokensOfStatesNeedPlacesToSaveThem) {
+  test::RandomModelOptions with_states;
+  with_states.change = [](load::ModelConfig& config) {
+    config.layers.front().mixer = load::ShortConvConfig{config.hidden_size, 3};
+  };
+  const auto model = test::random_model(with_states);
+  EngineOptions options;
+  options.max_num_seqs = 4;
+  options.speculative_tokens = 3;
+  options.prefix_cache = false;
+  Result<ResolvedOptions> resolved = resolve(options, *model);
+  ASSERT_TRUE(resolved) << resolved.error().message;
+  EXPECT_EQ(resolved->options.saved_states, 2U * 4U * 3U);
+  EXPECT_THAT(explain(options, *resolved, *model),
+              Contains(HasSubstr("a quarter of the cache's memory at most: the layers' states")));
+
+  options.saved_states = 0;
+  resolved = resolve(options, *model);
+  ASSERT_FALSE(resolved);
+  EXPECT_THAT(resolved.error().message,
+              StartsWith("speculative_tokens: 3 with 0 saved_states, expected at least 1 of "));
+
+  options.speculative_tokens = 0;
+  options.saved_states = EngineOptions::kAutoSavedStates;
+  EXPECT_EQ(resolve(options, *model)->options.saved_states, 0U);
+}
+
 }  // namespace
 }  // namespace dovetail::engine

@@ -214,9 +214,9 @@ void Delta::update(const RowTile& tile, const Run& run, std::uint32_t head) {
     args.value_dim = config_.value_dim;
     args.output = work_.value.row(tile, i, value_size_) + head * config_.value_dim;
     kernels.delta_rule(args);
-    const std::uint32_t done = mutated(Mutant::kSavedAtTheEnd) && i + 1 < run.end ? 0 : i + 1;
-    for (; save != run.saves.data() + run.saves.size() && run.until(*save) <= done - run.begin;
-         ++save)
+    if (mutated(Mutant::kSavedAtTheEnd) && i + 1 < run.end) continue;
+    const StateSave* end = run.saves.data() + run.saves.size();
+    for (; save != end && run.until(*save) <= i + 1 - run.begin; ++save)
       std::copy_n(state, dim * config_.value_dim, states().of(*save) + head_begin(head));
   }
 }

@@ -11,6 +11,16 @@ std::int32_t FakeRequest::token(std::uint32_t position) const {
   return static_cast<std::int32_t>(owner * kRange + position);
 }
 
+namespace {
+
+// What the row leaves behind at its i-th token: of a rejected draft token, a wrong one.
+std::int32_t taken(const schedule::Row& row, std::uint32_t i, const FakeRequest& request) {
+  const bool wrong = i > request.right && i >= row.tokens - row.drafts;
+  return wrong ? -2 : request.token(row.first_position + i);
+}
+
+}  // namespace
+
 FakeModel::Cell* FakeModel::at(const schedule::Row& row, std::size_t group,
                                std::uint32_t position) {
   const kv::BlockId block = row.blocks[position / block_size_ * groups_.size() + group];
@@ -50,13 +60,11 @@ std::string FakeModel::compute(const schedule::Row& row, std::span<const kv::Sav
   for (std::size_t group = 0; group < groups_.size(); ++group) {
     for (std::uint32_t i = 0; i < row.tokens; ++i) {
       const std::uint32_t position = row.first_position + i;
-      // A rejected draft token leaves a wrong token behind.
-      const bool wrong = i > request.right && i >= real;
       Cell* cell = at(row, group, position);
       if (cell == nullptr)
         return fmt::format("law 2: {} has no block for position {} of group {}", request.id,
                            position, group);
-      *cell = {wrong ? -2 : request.token(position), position, group};
+      *cell = {taken(row, i, request), position, group};
     }
   }
   return has_states_ ? advance(row, saves, request) : "";
@@ -73,8 +81,7 @@ std::string FakeModel::advance(const schedule::Row& row, std::span<const kv::Sav
     return fmt::format("law 5: {} goes on at position {} with a state that is not its own",
                        request.id, row.first_position);
   for (std::uint32_t i = 0; i < row.tokens; ++i) {
-    const bool wrong = i > request.right && i >= row.tokens - row.drafts;
-    state.push_back(wrong ? -2 : request.token(row.first_position + i));
+    state.push_back(taken(row, i, request));
     while (!saves.empty() && saves.front().positions == state.size()) {
       saved_[saves.front().state] = state;
       saves = saves.subspan(1);

@@ -85,7 +85,7 @@ std::uint32_t ReferenceScheduler::draft_places() const {
       std::min(states_.size() - used_states(), (states_.size() + 1) / 2 - drafting));
 }
 
-// The state after the last right token is the next row's, and those after wrong ones are nobody's.
+// The state after the last right token is the next row's, and those after wrong ones are given up.
 void ReferenceScheduler::end_drafts(Sequence& sequence, std::uint32_t computed) {
   if (sequence.drafting.empty()) return;
   for (const Save& save : sequence.drafting) {

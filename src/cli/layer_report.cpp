@@ -89,6 +89,23 @@ Json attention_json(const load::AttentionConfig& attention, const load::ModelCon
   return json;
 }
 
+std::string latent_text(const load::LatentConfig& latent, const load::ModelConfig& config) {
+  std::string text = fmt::format(
+      "latent attention: {} heads of {} + {}, values of {}, latents of {} + {} in the cache",
+      latent.heads, latent.key_dim, latent.rope_dim, latent.value_dim, latent.latent_dim,
+      latent.rope_dim);
+  if (latent.query_rank > 0) text += fmt::format(", queries of rank {}", latent.query_rank);
+  return text + ", " + rope_text(config.ropes[static_cast<std::size_t>(latent.rope)]);
+}
+
+Json latent_json(const load::LatentConfig& latent, const load::ModelConfig& config) {
+  const load::RopeConfig& rope = config.ropes[static_cast<std::size_t>(latent.rope)];
+  return {{"heads", latent.heads},         {"head_dim", latent.head_dim()},
+          {"value_dim", latent.value_dim}, {"latent_dim", latent.latent_dim},
+          {"rope_dim", latent.rope_dim},   {"query_rank", latent.query_rank},
+          {"rope_theta", rope.theta},      {"rope_scaling", scaling_name(rope.scaling)}};
+}
+
 std::string delta_text(const load::DeltaConfig& delta) {
   return fmt::format("gated delta rule: {} heads of {}, {} of {} for keys, convolution of {}",
                      delta.value_heads, delta.value_dim, delta.key_heads, delta.key_dim,
@@ -99,6 +116,8 @@ std::string experts_text(const load::ExpertsConfig& experts) {
   std::string text =
       fmt::format("{} experts of {}, {} used by a token, {}", experts.count, experts.size,
                   experts.used, activation_name(experts.activation, true));
+  if (experts.groups > 1)
+    text += fmt::format(", of {} of {} groups", experts.groups_used, experts.groups);
   if (experts.shared_size > 0) text += fmt::format(", a shared one of {}", experts.shared_size);
   return text;
 }
@@ -108,6 +127,9 @@ LayerKind describe(const load::LayerConfig& layer, const load::ModelConfig& conf
   if (const load::AttentionConfig* attention = layer.attention()) {
     kind.text = attention_text(*attention, config);
     kind.json = attention_json(*attention, config);
+  } else if (const load::LatentConfig* latent = layer.latent()) {
+    kind.text = latent_text(*latent, config);
+    kind.json = latent_json(*latent, config);
   } else if (const load::DeltaConfig* delta = layer.delta()) {
     kind.text = delta_text(*delta);
   } else {

@@ -72,6 +72,9 @@ std::uint64_t scratch_bytes(const load::ModelConfig& config, const EngineOptions
     if (const load::AttentionConfig* attention = layer.attention()) {
       query = std::max(query, std::uint64_t{attention->heads} * attention->head_dim);
       kv = std::max(kv, std::uint64_t{attention->kv_heads} * attention->head_dim);
+    } else if (const load::LatentConfig* latent = layer.latent()) {
+      query = std::max(query, std::uint64_t{latent->heads} * latent->head_dim());
+      kv = std::max<std::uint64_t>(kv, latent->query_rank + latent->cached_dim());
     }
     if (const load::MlpConfig* dense = layer.dense()) {
       mlp = std::max(mlp, std::uint64_t{2} * dense->size);

@@ -329,6 +329,7 @@ schedule::SchedulerOptions scheduler_options(const EngineOptions& options,
   result.groups.clear();
   for (const std::uint32_t window : shape.windows()) result.groups.push_back({window});
   result.kv_blocks = options.kv_blocks * shape.groups();
+  result.tells_generated = shape.tells_generated();
   result.has_states = shape.state_floats() > 0;
   result.saved_states = result.has_states ? options.saved_states : 0;
   result.state_interval = options.state_interval;

@@ -316,15 +316,17 @@ void StepLoop::prepare_inputs(InFlightStep& step) {
     step.tokens.insert(step.tokens.end(), real.begin(), real.end());
     step.tokens.insert(step.tokens.end(), drafts.begin(), drafts.end());
     const bool decode = row.sampled && !row.final_chunk;
-    model::Segment segment{std::span(step.tokens).subspan(begin),
-                           row.first_position,
-                           row.blocks,
-                           row.logit_rows(),
-                           decode,
-                           row.slot,
-                           {},
-                           std::span(step.saves).subspan(row.first_save, row.saves),
-                           row.load};
+    model::Segment segment{
+        std::span(step.tokens).subspan(begin),
+        row.first_position,
+        row.blocks,
+        row.logit_rows(),
+        decode,
+        row.slot,
+        {},
+        std::span(step.saves).subspan(row.first_save, row.saves),
+        row.load,
+        static_cast<std::uint32_t>(sequence->second.shared().request.prompt.size())};
     if (sequence->second.pools()) {
       segment.logit_rows = 0;
       segment.hidden_rows =

@@ -203,6 +203,17 @@ ExpertsConfig read_experts(Fields& fields, const ExpertFields& names) {
   return out;
 }
 
+void drop_draft_layers(Fields& fields, std::uint32_t& layers, ModelConfig& config) {
+  constexpr Key kDrafts = {"nextn_predict_layers", ""};
+  config.draft_layers = fields.count(kDrafts, 0, load::kMostLayers).value_or(0);
+  if (config.draft_layers >= layers) {
+    fields.reject(kDrafts, fmt::format("{}", config.draft_layers),
+                  fmt::format("fewer than the {} layers", layers), ErrorKind::kInvalid);
+    config.draft_layers = 0;
+  }
+  layers -= config.draft_layers;
+}
+
 LayerConfig plain_layer(const NormConfig& norm, const AttentionConfig& attention,
                         const MlpConfig& mlp) {
   LayerConfig out;
@@ -260,7 +271,9 @@ void refuse_the_rest(Fields& fields) {
     }
   }
   constexpr Key kScale = {"expert_weights_scale", ""};
-  const auto scale = fields.number(kScale, -load::kLargestFactor, load::kLargestFactor);
+  const auto scale = fields.asked(kScale)
+                         ? std::nullopt
+                         : fields.number(kScale, -load::kLargestFactor, load::kLargestFactor);
   if (scale && *scale != 0.0F && *scale != 1.0F) {
     fields.reject(kScale, fmt::format("{}", *scale), "0 or 1");
   }

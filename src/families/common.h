@@ -51,6 +51,9 @@ struct ExpertFields {
 ExpertsConfig read_experts(Fields& fields, const ExpertFields& names = {});
 bool has_experts(Fields& fields);
 
+// Takes the layers that draft tokens, which follow the others, off the `layers` of a GGUF file.
+void drop_draft_layers(Fields& fields, std::uint32_t& layers, ModelConfig& config);
+
 // A layer of norms before attention and feed-forward and nothing else.
 LayerConfig plain_layer(const NormConfig& norm, const AttentionConfig& attention,
                         const MlpConfig& mlp);

@@ -36,6 +36,7 @@ extern const Reader kBert;
 extern const Reader kBertRanker;
 extern const Reader kCohere;
 extern const Reader kCohere2;
+extern const Reader kDeepseek;
 extern const Reader kExaone4;
 extern const Reader kGemma2;
 extern const Reader kGemma3;

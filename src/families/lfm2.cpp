@@ -150,6 +150,7 @@ void read_lfm2_moe(Fields& fields, ModelConfig& config) {
   read_lfm2_layers(fields, config);
   ExpertsConfig experts = read_experts(fields, {.gating = 2, .kind = "sigmoids"});
   experts.gate = load::ExpertGate::kSigmoid;
+  experts.least_sum = 1e-6F;
   experts.normalized = fields.flag({"", "norm_topk_prob"}).value_or(true);
   experts.picks_biased = fields.flag({"", "use_expert_bias"}).value_or(true);
   constexpr Key kScale = {"", "routed_scaling_factor"};

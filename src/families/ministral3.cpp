@@ -1,10 +1,6 @@
 // Ministral 3 and Mistral 3, text only: Mistral whose queries grow with their position, as Llama
 // 4's do.
 
-#include <fmt/core.h>
-
-#include <nlohmann/json.hpp>
-
 #include "families/common.h"
 #include "families/families.h"
 #include "families/rope.h"
@@ -12,26 +8,6 @@
 
 namespace dovetail::families {
 namespace {
-
-// llama_4_scaling_beta within rope_parameters, beside the context that it counts in.
-void read_temperature(Fields& fields, const RopeConfig& rope, AttentionConfig& attention) {
-  constexpr Key kScale = {"attention.temperature_scale", "rope_parameters"};
-  if (fields.gguf()) {
-    attention.temperature = fields.number(kScale, 0.0F, load::kLargestFactor).value_or(0.0F);
-  } else if (const nlohmann::json* rope_fields = fields.member(kScale.hf);
-             rope_fields != nullptr && rope_fields->is_object()) {
-    load::JsonFields inner(*rope_fields, fields.file(), "rope_parameters.");
-    attention.temperature =
-        inner.optional_float("llama_4_scaling_beta", 0.0F, load::kLargestFactor).value_or(0.0F);
-    fields.take_failure(inner.status());
-  }
-  if (attention.temperature == 0.0F) return;
-  attention.temperature_context = rope.original_context;
-  if (rope.original_context == 0) {
-    fields.reject(kScale, fmt::format("{}", attention.temperature),
-                  "0 without the context that rope scaling was made from");
-  }
-}
 
 void read_ministral3(Fields& fields, ModelConfig& config) {
   const std::uint32_t layers = read_sizes(fields, config);
@@ -45,7 +21,8 @@ void read_ministral3(Fields& fields, ModelConfig& config) {
   config.ropes = {read_rope(
       fields, {.head_dim = attention.head_dim, .theta = 1e6F, .interleaved_in_gguf = true},
       config)};
-  read_temperature(fields, config.ropes.front(), attention);
+  attention.temperature = read_temperature(fields, config.ropes.front());
+  attention.temperature_context = config.ropes.front().original_context;
   config.layers.assign(layers, plain_layer(norm, attention, read_mlp(fields)));
 }
 

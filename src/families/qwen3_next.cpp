@@ -25,18 +25,6 @@ ExpertsConfig read_shared_experts(Fields& fields) {
   return experts;
 }
 
-// The layers of a GGUF file, without those that draft tokens, which follow them.
-void drop_draft_layers(Fields& fields, std::uint32_t& layers, ModelConfig& config) {
-  constexpr Key kDrafts = {"nextn_predict_layers", ""};
-  config.draft_layers = fields.count(kDrafts, 0, load::kMostLayers).value_or(0);
-  if (config.draft_layers >= layers) {
-    fields.reject(kDrafts, fmt::format("{}", config.draft_layers),
-                  fmt::format("fewer than the {} layers", layers), ErrorKind::kInvalid);
-    config.draft_layers = 0;
-  }
-  layers -= config.draft_layers;
-}
-
 void read_hybrid(Fields& fields, ModelConfig& config, bool experts, bool tiled) {
   std::uint32_t layers = read_sizes(fields, config);
   drop_draft_layers(fields, layers, config);

@@ -27,4 +27,8 @@ struct RopeRules {
 // original_context.
 load::RopeConfig read_rope(Fields& fields, const RopeRules& rules, load::ModelConfig& config);
 
+// How much queries grow with their position, in steps of rope.original_context
+// (AttentionConfig::temperature); 0: they do not.
+float read_temperature(Fields& fields, const load::RopeConfig& rope);
+
 }  // namespace dovetail::families

@@ -35,6 +35,9 @@ constexpr const CacheTypeInfo& info(CacheType type) {
   return kCacheTypes[static_cast<std::size_t>(type)];
 }
 
+// Of a latent, which is key and value at once.
+inline constexpr std::size_t kMostLatentDims = 576;
+
 // Dimensions of a stored position that share a scale in Q8_0.
 inline constexpr std::size_t kScaledDims = 32;
 

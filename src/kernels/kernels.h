@@ -14,8 +14,8 @@ namespace dovetail::kernels {
 inline constexpr std::size_t kAttentionSegment = 1024;
 
 // Floats that attention leaves of a segment for one row and head.
-constexpr std::size_t attention_part_floats(std::size_t head_dim) {
-  return kBlockSize + padded_dims(head_dim);
+constexpr std::size_t attention_part_floats(std::size_t value_dim) {
+  return kBlockSize + padded_dims(value_dim);
 }
 
 // Rows of weights in a packed panel.
@@ -62,14 +62,19 @@ struct AttentionArgs {
   // cache_type.h says.
   const std::byte* const* key_blocks = nullptr;
   const std::byte* const* value_blocks = nullptr;
+  // Keys lie in the values' tiles, which are of head_dim dimensions, and a value is the first
+  // value_dim of them, as in latent attention (https://arxiv.org/abs/2405.04434). key_blocks is
+  // not looked at.
+  bool latent = false;
   const float* query =
       nullptr;  // element (row, head, d) at query[row * query_stride + head * head_dim + d]
   std::size_t query_stride = 0;  // floats
-  float* output = nullptr;       // the same layout
+  float* output = nullptr;       // the same layout, of value_dim
   std::size_t output_stride = 0;
   std::size_t rows = 0;            // any number
   std::size_t heads = 0;           // query heads per key/value head
-  std::size_t head_dim = 0;        // any number, 256 at most
+  std::size_t head_dim = 0;        // any number, 256 at most, or kMostLatentDims
+  std::size_t value_dim = 0;       // the same; 0: head_dim
   std::size_t first_position = 0;  // of row 0
   std::size_t window = 0;          // 0: all
   float scale = 1.0F;
@@ -82,8 +87,8 @@ struct AttentionArgs {
   const float* sinks = nullptr;
 
   // Takes the positions of this segment alone, and leaves for row and head a part for
-  // merge_attention(): attention_part_floats(head_dim) floats at output[row * output_stride + head
-  // * attention_part_floats(head_dim)]. Pointers of other segments' blocks may be null.
+  // merge_attention(): attention_part_floats(value_dim) floats at output[row * output_stride + head
+  // * attention_part_floats(value_dim)]. Pointers of other segments' blocks may be null.
   static constexpr std::size_t kAllSegments = static_cast<std::size_t>(-1);
   std::size_t segment = kAllSegments;
 };
@@ -141,11 +146,11 @@ struct Kernels {
                std::byte* out);
 
   void (*attention)(const AttentionArgs& args);
-  // The output of one row and head, head_dim floats, from its parts: that of segment i at
+  // The output of one row and head, value_dim floats, from its parts: that of segment i at
   // parts[i * stride], for all of a context or for those of which it sees something. `sink` is the
   // head's in AttentionArgs::sinks, or null. The same bits as attention() of all segments.
   void (*merge_attention)(const float* parts, std::size_t count, std::size_t stride,
-                          std::size_t head_dim, const float* sink, float* output);
+                          std::size_t value_dim, const float* sink, float* output);
 
   // One row of a weight matrix as floats (embedding look-up).
   void (*dequantize_row)(DataType type, const std::byte* row, std::size_t k, float* out);
@@ -186,6 +191,8 @@ struct Kernels {
                     std::byte* tile);
   void (*store_value)(CacheType type, const float* value, std::size_t head_dim,
                       std::size_t position, std::byte* tile);
+  // The floats that a tile of values has: [kBlockSize][head_dim].
+  void (*load_values)(CacheType type, const std::byte* tile, std::size_t head_dim, float* out);
 };
 
 // The instruction sets that this build has and this CPU runs, best first; never empty ("portable"

@@ -10,10 +10,11 @@ namespace {
 
 using observe::EventKind;
 
+constexpr std::uint64_t kSpread = 0x9e3779b97f4a7c15;
+
 // The groups' blocks of the same tokens are different contents. The first group's hash is the
 // tokens' own.
 BlockHash in_group(BlockHash hash, std::size_t group) {
-  constexpr std::uint64_t kSpread = 0x9e3779b97f4a7c15;
   hash.low ^= group * kSpread;
   return hash;
 }
@@ -50,6 +51,7 @@ void KvManager::arrive(BlockTable& table, std::span<const std::int32_t> tokens,
                        const BlockHash& root) const {
   if (!options_.prefix_cache) return;
   table.tokens.assign(tokens.begin(), tokens.end());
+  table.prompt = static_cast<std::uint32_t>(tokens.size());
   table.hashes.push_back(root);
 }
 
@@ -234,7 +236,8 @@ void KvManager::commit(BlockTable& table, std::uint64_t id, std::uint32_t comput
   if (options_.prefix_cache) {
     while (prefill && table.indexed < computed / options_.block_size) {
       const auto full = block_tokens(table, table.indexed);
-      index_block(table, id, full, chain_hash(chains_[table.slot].indexed, full));
+      index_block(table, id, full,
+                  hash_of(table, table.indexed, chains_[table.slot].indexed, full));
     }
     for (std::size_t i = 0; i < new_tokens.size(); ++i)
       append_token(table, id, tokens + static_cast<std::uint32_t>(i), new_tokens[i]);
@@ -252,7 +255,7 @@ void KvManager::append_token(BlockTable& table, std::uint64_t id, std::uint32_t 
   last[offset] = token;
   if (offset + 1 == options_.block_size) {
     Chain& chain = chains_[table.slot];
-    chain.next = chain_hash(chain.indexed, last);
+    chain.next = hash_of(table, position / options_.block_size, chain.indexed, last);
     for (std::size_t g = 0; g < groups(); ++g) pool_.prefetch(in_group(chain.next, g));
   }
 }
@@ -369,8 +372,19 @@ void KvManager::release_state(BlockId state, std::uint64_t id) {
 void KvManager::extend_hashes(BlockTable& table, std::uint32_t blocks) const {
   while (table.hashes.size() <= blocks) {
     const auto i = static_cast<std::uint32_t>(table.hashes.size() - 1);
-    table.hashes.push_back(chain_hash(table.hashes.back(), block_tokens(table, i)));
+    table.hashes.push_back(hash_of(table, i, table.hashes.back(), block_tokens(table, i)));
   }
+}
+
+// Of a full block and all before it.
+BlockHash KvManager::hash_of(const BlockTable& table, std::uint32_t block, const BlockHash& before,
+                             std::span<const std::int32_t> tokens) const {
+  BlockHash hash = chain_hash(before, tokens);
+  const std::uint32_t end = (block + 1) * options_.block_size;
+  if (!options_.tells_generated || end <= table.prompt || mutated(Mutant::kGeneratedAsPrompt))
+    return hash;
+  hash.high ^= kSpread * std::min(end - table.prompt, options_.block_size);
+  return hash;
 }
 
 std::span<const std::int32_t> KvManager::block_tokens(const BlockTable& table,

@@ -25,6 +25,9 @@ struct KvOptions {
   std::vector<CacheGroup> groups = {{}};
   // Tokens of one prompt in one step, at most: so far ahead groups with windows hold blocks.
   std::uint32_t reach = std::numeric_limits<std::uint32_t>::max() / 4;
+  // What the layers keep of a token depends on whether it was generated, and so does that of the
+  // tokens after it: a prefix is found only where the same of its tokens were.
+  bool tells_generated = false;
   // The layers keep a state per slot, so that a prefix hit needs a saved one, and so do draft
   // tokens. Saved states at most; with a prefix cache: the distance of those within a sequence, in
   // blocks (at least 1).
@@ -47,6 +50,7 @@ struct BlockTable {
   std::vector<BlockId> blocks;
   std::uint32_t slot = 0;
   std::uint32_t indexed = 0;  // blocks of each group that were given to the index
+  std::uint32_t prompt = 0;   // with a prefix cache: tokens at its arrival
   // With a prefix cache: the tokens at the last admission. Later ones are in the index, block by
   // block, and with the slot.
   std::vector<std::int32_t> tokens;
@@ -161,6 +165,8 @@ class KvManager {
   std::optional<BlockId> find(BlockTable& table, std::size_t group, std::uint32_t i) const;
   std::optional<BlockId> find_state(BlockTable& table, std::uint32_t edge) const;
   void extend_hashes(BlockTable& table, std::uint32_t blocks) const;
+  BlockHash hash_of(const BlockTable& table, std::uint32_t block, const BlockHash& before,
+                    std::span<const std::int32_t> tokens) const;
   std::span<const std::int32_t> block_tokens(const BlockTable& table, std::uint32_t i) const;
   std::span<std::int32_t> last_tokens(const BlockTable& table) {
     return std::span(last_tokens_)

@@ -16,6 +16,7 @@ enum class Mutant {
   kStateOfOthers,       // law 5: a state is saved where another one may still be read
   kWrongDraftsInState,  // law 5: a sequence goes on with a state that took rejected draft tokens
   kWrongDraftsSaved,    // law 5: a state that took them can be found
+  kGeneratedAsPrompt,   // law 5: a prompt finds what was kept of the same tokens when generated
   kCount
 };
 

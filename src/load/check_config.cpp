@@ -52,6 +52,44 @@ Status check(const AttentionConfig& attention, const ModelConfig& config, std::s
   return {};
 }
 
+Status check(const LatentConfig& latent, const ModelConfig& config, std::string_view source) {
+  if (auto status =
+          check_sizes({{"number of heads", latent.heads, kMostHeads},
+                       {"elements of a latent", latent.latent_dim, kLargestLatent},
+                       {"elements that turn", latent.rope_dim, kLargestHeadDim},
+                       {"latent and elements that turn", latent.cached_dim(), kLargestLatent},
+                       {"size of a key without them", latent.key_dim, kLargestHeadDim},
+                       {"size of a key", latent.head_dim(), kLargestHeadDim},
+                       {"size of a value", latent.value_dim, kLargestHeadDim}},
+                      source);
+      !status) {
+    return status;
+  }
+  if (latent.query_rank > kLargestHiddenSize) {
+    return fail(ErrorKind::kUnsupported, "{}: rank of queries: {}; valid: 0 to {}", source,
+                latent.query_rank, kLargestHiddenSize);
+  }
+  const std::uint32_t dims = config.ropes.at(static_cast<std::size_t>(latent.rope)).dims;
+  if (latent.rope_dim % 2 == 0 && (dims == 0 || dims == latent.rope_dim)) return {};
+  return fail(ErrorKind::kUnsupported,
+              "{}: elements that turn: {}; valid: an even number, all of which turn", source,
+              latent.rope_dim);
+}
+
+Status check_groups(const ExpertsConfig& experts, std::string_view source) {
+  if (experts.groups < 1 || experts.groups > kMostExpertGroups ||
+      experts.count % experts.groups != 0) {
+    return fail(ErrorKind::kInvalid,
+                "{}: groups of experts: {}; valid: a divisor of the {} experts, {} at most", source,
+                experts.groups, experts.count, kMostExpertGroups);
+  }
+  const std::uint32_t size = experts.count / experts.groups;
+  const std::uint32_t fewest = (experts.used + size - 1) / size;
+  if (experts.groups_used >= fewest && experts.groups_used <= experts.groups) return {};
+  return fail(ErrorKind::kInvalid, "{}: groups used by a token: {}; valid: {} to {}", source,
+              experts.groups_used, fewest, experts.groups);
+}
+
 Status check(const ExpertsConfig& experts, std::string_view source) {
   if (experts.count > kMostExperts) {
     return fail(ErrorKind::kUnsupported, "{}: number of experts: {}; valid: 0 to {}", source,
@@ -62,6 +100,7 @@ Status check(const ExpertsConfig& experts, std::string_view source) {
     return fail(ErrorKind::kInvalid, "{}: experts used by a token: {}; valid: 1 to {}, of {}",
                 source, experts.used, most_used, experts.count);
   }
+  if (auto status = check_groups(experts, source); !status) return status;
   if (experts.shared_size > kLargestIntermediateSize) {
     return fail(ErrorKind::kUnsupported, "{}: size of the shared expert: {}; valid: 0 to {}",
                 source, experts.shared_size, kLargestIntermediateSize);
@@ -87,6 +126,7 @@ Status check(const ShortConvConfig& convolution, std::string_view source) {
 Status check_mixer(const LayerConfig& layer, const ModelConfig& config, std::string_view source) {
   if (const DeltaConfig* delta = layer.delta()) return check(*delta, source);
   if (const ShortConvConfig* convolution = layer.short_conv()) return check(*convolution, source);
+  if (const LatentConfig* latent = layer.latent()) return check(*latent, config, source);
   return check(*layer.attention(), config, source);
 }
 
@@ -118,8 +158,9 @@ Status check_config(const ModelConfig& config, std::string_view source) {
                 source, rope.theta);
   }
   const bool attends =
-      std::any_of(config.layers.begin(), config.layers.end(),
-                  [](const LayerConfig& layer) { return layer.attention() != nullptr; });
+      std::any_of(config.layers.begin(), config.layers.end(), [](const LayerConfig& layer) {
+        return layer.attention() != nullptr || layer.latent() != nullptr;
+      });
   if (!attends) {
     return fail(ErrorKind::kUnsupported,
                 "{}: layers with attention: none; valid: one at least, whose cache is counted",

@@ -6,9 +6,11 @@ namespace dovetail::load {
 
 // The sizes that a configuration may have at all, before they are held against the tensors.
 inline constexpr std::uint32_t kMostLayers = 1024;
-inline constexpr std::uint32_t kMostExperts = 1024;    // of a layer
+inline constexpr std::uint32_t kMostExperts = 1024;  // of a layer
+inline constexpr std::uint32_t kMostExpertGroups = 64;
 inline constexpr std::uint32_t kMostUsedExperts = 64;  // by a token
 inline constexpr std::uint32_t kLargestHeadDim = 256;
+inline constexpr std::uint32_t kLargestLatent = 576;  // with what turns beside it
 inline constexpr std::uint32_t kMostHeads = 4096;
 inline constexpr std::uint32_t kMostConvolution = 8;  // positions
 inline constexpr std::uint32_t kLargestHiddenSize = 1U << 18U;

@@ -107,6 +107,32 @@ struct AttentionConfig {
   bool operator==(const AttentionConfig&) const = default;
 };
 
+// Multi-head latent attention (DeepSeek-V2, https://arxiv.org/abs/2405.04434): the cache has one
+// vector for a position and layer, a latent that the heads' keys and values are made of, and beside
+// it elements that turn and that all heads have in their keys. Tensors: attn_q, or, where queries
+// are of low rank, attn_q_a, attn_q_a_norm and attn_q_b; attn_kv_a_mqa (latents, and the elements
+// that turn), attn_kv_a_norm (of latents alone); attn_kv_b (head by head, rows for keys and then
+// for values), or attn_k_b (head by head, the rows for keys transposed) and attn_v_b; attn_output.
+struct LatentConfig {
+  std::uint32_t heads = 0;
+  std::uint32_t latent_dim = 0;  // of a latent
+  std::uint32_t rope_dim = 0;    // of what turns, behind the rest of a query and of a key
+  std::uint32_t key_dim = 0;     // of a head's key without it
+  std::uint32_t value_dim = 0;   // of a head's value
+  std::uint32_t query_rank = 0;  // 0: attn_q
+  float scale = 1.0F;            // of the products of queries and keys
+  std::int32_t rope = 0;         // index in ModelConfig::ropes
+  NormConfig norm;               // of latents, and of queries of low rank
+  bool split = false;            // attn_k_b and attn_v_b in place of attn_kv_b
+  float temperature = 0.0F;      // as AttentionConfig's
+  std::uint32_t temperature_context = 0;
+
+  std::uint32_t head_dim() const { return key_dim + rope_dim; }
+  std::uint32_t cached_dim() const { return latent_dim + rope_dim; }
+
+  bool operator==(const LatentConfig&) const = default;
+};
+
 // Gated DeltaNet (https://arxiv.org/abs/2412.06464): a state for each head of values, in which keys
 // find values, behind a short convolution over the positions. Tensors: attn_qkv (queries, keys and
 // values of all heads), attn_gate, ssm_beta, ssm_alpha (a row for each head of values), ssm_conv1d
@@ -166,9 +192,11 @@ enum class ExpertGate : std::uint8_t { kSoftmax, kSigmoid };
 
 // A layer of experts in place of the dense feed-forward (https://arxiv.org/abs/1701.06538). A
 // token's router picks the `used` experts with the largest logits; the token gets the sum of their
-// outputs by what the gate makes of the logits. Tensors: ffn_gate_inp (the router, a row for each
-// expert), and for expert E ffn_gate.E, ffn_up.E, ffn_down.E; exp_probs_b.bias; ffn_gate_shexp,
-// ffn_up_shexp, ffn_down_shexp, ffn_gate_inp_shexp.
+// outputs by what the gate makes of the logits, times `scale`. Where experts are in groups, it
+// picks among those of the groups_used groups whose largest one, or whose sum of the largest two,
+// is the largest (https://arxiv.org/abs/2405.04434, https://arxiv.org/abs/2412.19437). Tensors:
+// ffn_gate_inp (the router, a row for each expert), and for expert E ffn_gate.E, ffn_up.E,
+// ffn_down.E; exp_probs_b.bias; ffn_gate_shexp, ffn_up_shexp, ffn_down_shexp, ffn_gate_inp_shexp.
 struct ExpertsConfig {
   std::uint32_t count = 0;  // of a layer
   std::uint32_t used = 0;   // by a token
@@ -176,6 +204,10 @@ struct ExpertsConfig {
   ExpertGate gate = ExpertGate::kSoftmax;
   bool picks_biased = false;  // by the gate's output plus exp_probs_b.bias, which counts no further
   bool normalized = false;    // weights of a token's experts are divided by their sum
+  float least_sum = 0.0F;     // which is made so much larger
+  float scale = 1.0F;
+  std::uint32_t groups = 1, groups_used = 1;  // of as many experts
+  bool groups_by_two = false;
   Activation activation = Activation::kSilu;
   bool bias = false;              // of the router and of each product
   std::uint32_t shared_size = 0;  // of one more expert that all tokens have; 0: there is none
@@ -189,11 +221,12 @@ struct LayerConfig {
   // (https://arxiv.org/abs/2204.02311); mlp_norms.before is none then.
   bool parallel = false;
   SublayerConfig mixer_norms;
-  std::variant<AttentionConfig, DeltaConfig, ShortConvConfig> mixer;
+  std::variant<AttentionConfig, LatentConfig, DeltaConfig, ShortConvConfig> mixer;
   SublayerConfig mlp_norms;
   std::variant<MlpConfig, ExpertsConfig> mlp;
 
   const AttentionConfig* attention() const { return std::get_if<AttentionConfig>(&mixer); }
+  const LatentConfig* latent() const { return std::get_if<LatentConfig>(&mixer); }
   const DeltaConfig* delta() const { return std::get_if<DeltaConfig>(&mixer); }
   const ShortConvConfig* short_conv() const { return std::get_if<ShortConvConfig>(&mixer); }
   const MlpConfig* dense() const { return std::get_if<MlpConfig>(&mlp); }

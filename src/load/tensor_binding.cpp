@@ -97,6 +97,29 @@ class Binder {
     }
   }
 
+  void bind(const LatentConfig& latent, const std::string& prefix) {
+    const std::size_t hidden = config_.hidden_size;
+    const std::size_t heads = latent.heads;
+    const std::size_t query = heads * latent.head_dim();
+    if (latent.query_rank == 0) {
+      matrix(prefix + "attn_q.weight", query, hidden);
+    } else {
+      matrix(prefix + "attn_q_a.weight", latent.query_rank, hidden);
+      norm(latent.norm, prefix + "attn_q_a_norm", latent.query_rank);
+      matrix(prefix + "attn_q_b.weight", query, latent.query_rank);
+    }
+    matrix(prefix + "attn_kv_a_mqa.weight", latent.cached_dim(), hidden);
+    norm(latent.norm, prefix + "attn_kv_a_norm", latent.latent_dim);
+    if (latent.split) {
+      stack(prefix + "attn_k_b.weight", heads, latent.latent_dim, latent.key_dim);
+      stack(prefix + "attn_v_b.weight", heads, latent.value_dim, latent.latent_dim);
+    } else {
+      matrix(prefix + "attn_kv_b.weight", heads * (latent.key_dim + latent.value_dim),
+             latent.latent_dim);
+    }
+    matrix(prefix + "attn_output.weight", hidden, heads * latent.value_dim);
+  }
+
   void bind(const DeltaConfig& delta, const std::string& prefix) {
     const std::size_t hidden = config_.hidden_size;
     if (delta.grouped_input) {
@@ -191,6 +214,21 @@ class Binder {
 
   void matrix(const std::string& name, std::size_t rows, std::size_t columns) {
     pick(name, {rows, columns});
+  }
+  // As many matrices in one tensor, one above the other.
+  void stack(const std::string& name, std::size_t count, std::size_t rows, std::size_t columns) {
+    if (error_) return;
+    const auto found = stored_.find(name);
+    const std::vector<std::uint64_t> shape = {count, rows, columns};
+    if (found == stored_.end()) return pick(name, {count * rows, columns});
+    const StoredTensor& tensor = found->second;
+    if (!tensor.type || !same_shape(tensor.shape, shape)) {
+      const std::string valid = shape_text(shape);
+      return reject(tensor, "shape " + shape_text(tensor.shape), valid, ErrorKind::kInvalid);
+    }
+    used_.insert(found->first);
+    bound_.emplace(name,
+                   TensorView{*tensor.type, count * rows, columns, tensor.data, tensor.parts});
   }
   void vector(const std::string& name, std::size_t elements) {
     pick(name, {1, elements});

@@ -34,11 +34,16 @@ struct Segment {
   // The saved states that the slot begins with: those after first_position tokens. They are read
   // before any of the pass are saved.
   std::uint32_t load = kNoState;
+  // From this position on tokens were generated, or are drafts, and are none of the prompt's:
+  // latent attention has a formula for each. Which one a token gets depends on nothing else, so
+  // that what is computed again has the bits that it had.
+  std::uint32_t generated = kNoneGenerated;
   // The position with which the second text of a pair begins.
   std::uint32_t second = kNoSecond;
 
   static constexpr std::uint32_t kNoState = 0xffffffff;
   static constexpr std::uint32_t kNoSecond = 0xffffffff;
+  static constexpr std::uint32_t kNoneGenerated = 0xffffffff;
 };
 
 // What a backend is opened for.

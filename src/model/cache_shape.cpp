@@ -13,6 +13,8 @@ CacheShape shape_of(const load::ModelConfig& config, kernels::CacheType type,
   for (const load::LayerConfig& layer : config.layers) {
     if (const load::AttentionConfig* attention = layer.attention())
       shape.add_layer(attention->kv_heads, attention->head_dim, groups[next++]);
+    if (const load::LatentConfig* latent = layer.latent())
+      shape.add_latents(latent->cached_dim(), groups[next++]);
     if (const load::DeltaConfig* delta = layer.delta()) shape.add_state(delta->state_floats());
     if (const load::ShortConvConfig* convolution = layer.short_conv())
       shape.add_state(convolution->state_floats());
@@ -33,14 +35,19 @@ std::vector<Kind> kinds_of(const load::ModelConfig& config) {
   std::size_t count = 0;
   for (const load::LayerConfig& layer : config.layers) {
     const load::AttentionConfig* attention = layer.attention();
-    if (attention == nullptr) continue;
-    const bool slides = attention->causal && attention->window < config.max_context;
+    const load::LatentConfig* latent = layer.latent();
+    if (attention == nullptr && latent == nullptr) continue;
+    const bool slides =
+        attention != nullptr && attention->causal && attention->window < config.max_context;
     const std::uint32_t window = slides ? attention->window : 0;
+    const std::size_t bytes = latent != nullptr
+                                  ? latent->cached_dim()
+                                  : std::size_t{2} * attention->kv_heads * attention->head_dim;
     auto kind = std::find_if(kinds.begin(), kinds.end(),
                              [&](const Kind& other) { return other.window == window; });
     if (kind == kinds.end()) kind = kinds.insert(kinds.end(), Kind{window, {}, 0});
     kind->layers.push_back(count++);
-    kind->bytes = std::max(kind->bytes, std::size_t{attention->kv_heads} * attention->head_dim);
+    kind->bytes = std::max(kind->bytes, bytes);
   }
   return kinds;
 }

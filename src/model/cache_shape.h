@@ -13,7 +13,8 @@
 namespace dovetail::model {
 
 // What the cache holds: for every layer with attention and each of its key/value heads the keys and
-// the values of kBlockSize positions in a block. Layers are in groups that have blocks of their
+// the values of kBlockSize positions in a block, or for all heads the latents that these are made
+// of, in tiles of values. Layers are in groups that have blocks of their
 // own, all of one size, so that each group keeps what its layers see: all positions, or those of a
 // window.
 class CacheShape {
@@ -21,7 +22,8 @@ class CacheShape {
   struct Layer {
     std::uint32_t kv_heads = 0;
     std::uint32_t head_dim = 0;
-    std::size_t tile_bytes = 0;  // of one head, keys or values of one block
+    std::uint32_t tiles = 2;     // of one head in a block: keys and values; latents are both
+    std::size_t tile_bytes = 0;  // of one of these
     std::size_t before = 0;      // bytes of a block in earlier layers of the group
     std::uint32_t group = 0;
   };
@@ -32,11 +34,10 @@ class CacheShape {
       : type_(type), windows_(std::move(windows)), group_bytes_(windows_.size()) {}
 
   void add_layer(std::uint32_t kv_heads, std::uint32_t head_dim, std::uint32_t group = 0) {
-    const std::size_t tile = kernels::cache_tile_bytes(type_, head_dim);
-    layers_.push_back({kv_heads, head_dim, tile, group_bytes_[group], group});
-    group_bytes_[group] += tile * kv_heads * 2;
-    unit_bytes_ = std::max(unit_bytes_, group_bytes_[group]);
+    add({kv_heads, head_dim, 2, 0, 0, group});
   }
+  // A layer with latents of so many elements, those that turn among them.
+  void add_latents(std::uint32_t dim, std::uint32_t group = 0) { add({1, dim, 1, 0, 0, group}); }
 
   // A layer with a state for each sequence, of so many floats; in the order of such layers.
   void add_state(std::size_t floats) {
@@ -47,6 +48,12 @@ class CacheShape {
   // Of a sequence's states, one layer after the other: floats in all, and before a layer's.
   std::size_t state_floats() const { return state_floats_; }
   std::size_t state_begin(std::uint32_t layer) const { return states_[layer]; }
+
+  // Whether what a layer keeps of a token depends on whether it was generated.
+  bool tells_generated() const {
+    return std::any_of(layers_.begin(), layers_.end(),
+                       [](const Layer& layer) { return layer.tiles == 1; });
+  }
 
   kernels::CacheType type() const { return type_; }
   std::span<const Layer> layers() const { return layers_; }
@@ -59,6 +66,14 @@ class CacheShape {
   std::size_t sequence_bytes(std::uint32_t positions) const;
 
  private:
+  void add(Layer layer) {
+    layer.tile_bytes = kernels::cache_tile_bytes(type_, layer.head_dim);
+    layer.before = group_bytes_[layer.group];
+    group_bytes_[layer.group] += layer.tile_bytes * layer.kv_heads * layer.tiles;
+    unit_bytes_ = std::max(unit_bytes_, group_bytes_[layer.group]);
+    layers_.push_back(layer);
+  }
+
   kernels::CacheType type_ = kernels::CacheType::kF16;
   std::vector<std::uint32_t> windows_ = {0};
   std::vector<std::size_t> group_bytes_ = {0};

@@ -18,6 +18,7 @@ enum class Mutant {
   kStateStays,        // a sequence begins with the state that its slot's last one left
   kOneInputTooOld,    // of a convolution's last inputs those of the run before are kept
   kSavedAtTheEnd,     // a state is saved as the rows of its pass leave it
+  kFormulaOfTheStep,  // a token's formula is that of the row that computes it
   kNoChain,           // a tile does not wait for the states of the tile before it
   kCount
 };

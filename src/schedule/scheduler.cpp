@@ -20,6 +20,7 @@ kv::KvOptions kv_options(const SchedulerOptions& options) {
           .prefix_cache = options.prefix_cache,
           .groups = options.groups,
           .reach = longest_chunk(options),
+          .tells_generated = options.tells_generated,
           .has_states = options.has_states,
           .saved_states = options.saved_states,
           .state_interval = options.state_interval};

@@ -39,6 +39,7 @@ struct SchedulerOptions {
 
   // What the model's layers keep of a sequence; see kv::KvOptions.
   std::vector<kv::CacheGroup> groups = {{}};
+  bool tells_generated = false;
   bool has_states = false;
   std::uint32_t saved_states = 0;
   std::uint32_t state_interval = 32;

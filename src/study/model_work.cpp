@@ -57,12 +57,20 @@ ModelWork::ModelWork(const load::ModelSource& source, const model::CacheShape& c
     if (const load::ExpertsConfig* experts = layer.experts())
       experts_used_ = static_cast<double>(experts->used) / experts->count;
     const load::AttentionConfig* attention = layer.attention();
-    if (attention == nullptr) continue;
+    const load::LatentConfig* latent = layer.latent();
+    if (attention == nullptr && latent == nullptr) continue;
     const model::CacheShape::Layer& held = cache.layers()[cached++];
     Attention kind;
-    kind.window = attention->window;
-    kind.query = static_cast<double>(attention->heads) * attention->head_dim;
-    kind.position_bytes = 2.0 * held.kv_heads * static_cast<double>(held.tile_bytes) /
+    if (attention != nullptr) {
+      kind.window = attention->window;
+      kind.query = static_cast<double>(attention->heads) * attention->head_dim;
+    } else {
+      // What a generated token does; a prompt's makes keys and values first, which costs as much
+      // where it is some 171 tokens long, and less where it is longer.
+      kind.query = latent->heads * (latent->cached_dim() + latent->latent_dim) / 2.0;
+    }
+    kind.position_bytes = static_cast<double>(held.tiles) * held.kv_heads *
+                          static_cast<double>(held.tile_bytes) /
                           static_cast<double>(kernels::kBlockSize);
     auto known = std::find_if(attention_.begin(), attention_.end(), [&](const Attention& other) {
       return other.window == kind.window && other.query == kind.query &&
@@ -81,8 +89,9 @@ ModelWork::ModelWork(const load::ModelSource& source, const model::CacheShape& c
     const bool of_expert = experts_used_ > 0.0 && is_expert(name);
     const bool layer = name.starts_with("blk.");
     const bool of_last = name.starts_with(last);
-    const bool key_or_value =
-        name.find(".attn_k.") != std::string::npos || name.find(".attn_v.") != std::string::npos;
+    const bool key_or_value = name.find(".attn_k.") != std::string::npos ||
+                              name.find(".attn_v.") != std::string::npos ||
+                              name.find(".attn_kv_a_mqa.") != std::string::npos;
     products_.add(tensor, layer && (!of_last || key_or_value), of_expert ? experts_used_ : 1.0,
                   bf16);
     (of_expert ? expert_bytes_ : weight_bytes_) += static_cast<double>(tensor.bytes());

@@ -104,6 +104,9 @@ std::string in_short(const ExpertsConfig& experts) {
       fmt::format("|{} of {} experts of {}", experts.used, experts.count, experts.size);
   if (experts.shared_size != 0) out += fmt::format(" and {}", experts.shared_size);
   if (experts.gate == ExpertGate::kSigmoid) out += " by sigmoids";
+  if (experts.scale != 1.0F) out += fmt::format(" x{}", experts.scale);
+  if (experts.groups > 1)
+    out += fmt::format(" of {}/{} groups", experts.groups_used, experts.groups);
   return experts.picks_biased ? out + ", biased" : out;
 }
 
@@ -118,6 +121,15 @@ std::string in_short(const ModelConfig& config, const LayerConfig& layer) {
                              convolution->convolution, in_short(layer.mixer_norms.behind),
                              in_short(layer.mlp_norms.before), in_short(layer.mlp_norms.behind),
                              layer.experts() != nullptr ? in_short(*layer.experts()) : "");
+  }
+  if (const LatentConfig* latent = layer.latent()) {
+    const RopeConfig& rope = config.ropes.at(static_cast<std::size_t>(latent->rope));
+    return out + fmt::format(
+                     "latent {} of {}+{} and {}, {} queries {}, scale {:.4}, rope {} x{} {:.4}{}{}",
+                     latent->heads, latent->key_dim, latent->rope_dim, latent->value_dim,
+                     latent->latent_dim, latent->query_rank, latent->scale, rope.theta, rope.factor,
+                     rope.attention_factor, latent->temperature == 0.0F ? "" : " temperature",
+                     layer.experts() != nullptr ? in_short(*layer.experts()) : "");
   }
   const AttentionConfig& attention = *layer.attention();
   if (attention.window != 0) out += fmt::format("window {} ", attention.window);
@@ -202,6 +214,35 @@ const Composed kComposed[] = {
       "norm|rope 10000 scale 0.2| x0.5|norm||2 of 4 experts of 24 and 40"}},
     {"granite-tiny",
      {"norm|rope 10000 scale 0.2| x0.5|norm|", "norm|rope 10000 scale 0.2| x0.5|norm|"}},
+    {"deepseek-v2-lite-tiny",
+     {"norm|latent 4 of 16+16 and 16, 16 queries 0, scale 0.2326, rope 10000 x8 1",
+      "norm|latent 4 of 16+16 and 16, 16 queries 0, scale 0.2326, rope 10000 x8 1|3 of 8 experts "
+      "of 8 and 16",
+      "norm|latent 4 of 16+16 and 16, 16 queries 0, scale 0.2326, rope 10000 x8 1|3 of 8 experts "
+      "of 8 and 16"}},
+    {"deepseek-v2-tiny",
+     {"norm|latent 4 of 16+8 and 16, 16 queries 24, scale 0.2686, rope 10000 x8 1.053",
+      "norm|latent 4 of 16+8 and 16, 16 queries 24, scale 0.2686, rope 10000 x8 1.053|3 of 12 "
+      "experts of 8 and 8 x4 of 2/4 groups"}},
+    {"deepseek-v3-tiny",
+     {"norm|latent 2 of 8+16 and 12, 16 queries 16, scale 0.2978, rope 10000 x8 1",
+      "norm|latent 2 of 8+16 and 12, 16 queries 16, scale 0.2978, rope 10000 x8 1|3 of 12 experts "
+      "of 8 and 8 by sigmoids x2.5 of 2/4 groups, biased"}},
+    {"glm4-moe-lite-tiny",
+     {"norm|latent 4 of 24+8 and 32, 16 queries 24, scale 0.1768, rope 1000000 x1 1",
+      "norm|latent 4 of 24+8 and 32, 16 queries 24, scale 0.1768, rope 1000000 x1 1|3 of 8 experts "
+      "of 8 and 8 by sigmoids x1.8, biased"}},
+    {"kimi-k2-tiny",
+     {"norm|latent 4 of 8+16 and 16, 16 queries 24, scale 0.2978, rope 50000 x8 1",
+      "norm|latent 4 of 8+16 and 16, 16 queries 24, scale 0.2978, rope 50000 x8 1|3 of 8 experts "
+      "of 8 and 8 by sigmoids x2.827, biased",
+      "norm|latent 4 of 8+16 and 16, 16 queries 24, scale 0.2978, rope 50000 x8 1|3 of 8 experts "
+      "of 8 and 8 by sigmoids x2.827, biased"}},
+    {"mistral4-tiny",
+     {"norm|latent 4 of 8+8 and 16, 16 queries 24, scale 0.3648, rope 10000 x8 1 temperature|3 of "
+      "8 experts of 8 and 8",
+      "norm|latent 4 of 8+8 and 16, 16 queries 24, scale 0.3648, rope 10000 x8 1 temperature|3 of "
+      "8 experts of 8 and 8"}},
     {"lfm2-moe-tiny",
      {"norm|convolution 32 of 3||norm|",
       "norm|rope 10000 head norm scale 0.3536||norm||2 of 4 experts of 24 by sigmoids, biased",

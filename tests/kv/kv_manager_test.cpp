@@ -116,6 +116,29 @@ TEST(KvManager, ALongSequenceOfWindowsHoldsLittle) {
   }
 }
 
+// Where layers tell generated tokens from a prompt's, a prompt finds no block that has the same
+// tokens generated, but the sequence that generated them does, when it comes back.
+TEST(KvManager, AHitAsksWhichTokensWereGenerated) {
+  for (const bool tells : {false, true}) {
+    KvOptions options = options_of({{}});
+    options.tells_generated = tells;
+    KvManager kv(options);
+    Sequence first(kv, 0, tokens_of(10, 10, 0));
+    first.admit();
+    first.compute(0, 10);
+    first.tokens.push_back(10);
+    kv.commit(first.table, first.id, 10, 10, std::vector{10}, true);
+    for (std::int32_t token = 11; token < 21; ++token) first.decode(token);
+    Sequence other(kv, 1, first.tokens);
+    EXPECT_EQ(kv.hit(other.table, other.count()).blocks, tells ? 2U : 5U);
+    Sequence shorter(kv, 2, tokens_of(9, 9, 0));
+    EXPECT_EQ(kv.hit(shorter.table, shorter.count()).blocks, 2U);
+    kv.keep_tokens(first.table, first.count());
+    kv.release(first.table, first.id);
+    EXPECT_EQ(kv.hit(first.table, first.count()).blocks, 5U);
+  }
+}
+
 TEST(KvManager, AHitSharesAWindowsLastBlocks) {
   KvManager kv(options_of({{0}, {6}}));
   Sequence first(kv, 0, tokens_of(17, 17, 0));

@@ -135,6 +135,42 @@ test::RandomModelOptions convolution_parts() {
   });
 }
 
+// Latent attention, a dense layer and then experts in groups with a shared one beside them:
+// DeepSeek. `v3`: queries of low rank, sigmoids with biases, heads' matrices apart.
+test::RandomModelOptions latent_parts(DataType type, bool v3) {
+  test::RandomModelOptions options =
+      four_layers(type, [v3](ModelConfig& config, LayerConfig& layer, std::size_t i) {
+        config.ropes.front().interleaved = true;
+        load::LatentConfig latent;
+        latent.heads = 5;
+        latent.latent_dim = 32;
+        latent.rope_dim = 8;
+        latent.key_dim = 32;
+        latent.value_dim = v3 ? 24 : 40;
+        latent.scale = 0.16F;
+        latent.norm = {.kind = load::NormKind::kRms};
+        latent.query_rank = v3 ? 32 : 0;
+        latent.split = v3;
+        layer.mixer = latent;
+        if (i == 0) return;
+        load::ExpertsConfig experts;
+        experts.count = 8;
+        experts.used = 3;
+        experts.size = 32;
+        experts.groups = 4;
+        experts.groups_used = 2;
+        experts.groups_by_two = v3;
+        experts.gate = v3 ? load::ExpertGate::kSigmoid : load::ExpertGate::kSoftmax;
+        experts.picks_biased = experts.normalized = v3;
+        experts.least_sum = 1e-20F;
+        experts.scale = 1.5F;
+        experts.shared_size = 64;
+        layer.mlp = experts;
+      });
+  if (v3) options.heads = 4;
+  return options;
+}
+
 // Feed-forwards beside attention, layer norms without biases, pairs of neighbours, windows and
 // layers without positions, scaled logits: Cohere.
 test::RandomModelOptions parallel_parts() {
@@ -219,6 +255,9 @@ std::vector<ModelCase> model_cases() {
           {"Hybrid", hybrid_parts(false)},
           {"HybridExperts", hybrid_parts(true)},
           {"ConvolutionParts", convolution_parts()},
+          {"LatentPartsF32", latent_parts(DataType::kF32, false)},
+          {"LatentPartsBF16", latent_parts(DataType::kBF16, false)},
+          {"LatentPartsQ8_0", latent_parts(DataType::kQ8_0, true)},
           {"ParallelParts", parallel_parts()},
           {"LongRopeParts", longrope_parts()},
           {"OtherParts", other_parts()}};

@@ -87,8 +87,50 @@ TEST(ChooseExperts, WeighsBySigmoids) {
   }
   // Nothing is divided by nothing.
   std::vector<Choice> choices(2);
-  choose_experts(std::vector<float>{-300, -300, -300}, {load::ExpertGate::kSigmoid, true}, choices);
+  Gating gating = {load::ExpertGate::kSigmoid, true};
+  gating.least_sum = 1e-6F;
+  choose_experts(std::vector<float>{-300, -300, -300}, gating, choices);
   for (const Choice& choice : choices) EXPECT_EQ(choice.weight, 0.0F);
+}
+
+TEST(ChooseExperts, ChoosesGroupsFirst) {
+  // Groups of three: the first has the largest, the last the largest two, the third the rest.
+  const std::vector<float> logits = {4, -9, -8, 0, 1, -7, 2, 2.5F, -6, 3, 3.5F, -5};
+  struct Row {
+    std::uint32_t used;
+    bool by_two;
+    std::vector<std::uint32_t> wanted;
+  };
+  const Row rows[] = {{1, false, {0, 1, 2}},
+                      {1, true, {9, 10, 11}},
+                      {2, false, {0, 9, 10}},
+                      {2, true, {7, 9, 10}},
+                      {4, false, {0, 9, 10}}};
+  for (const Row& row : rows) {
+    Gating gating;
+    gating.scale = 2.5F;
+    gating.normalized = true;
+    gating.groups = 4;
+    gating.groups_used = row.used;
+    gating.groups_by_two = row.by_two;
+    std::vector<Choice> choices(3);
+    choose_experts(logits, gating, choices);
+    float sum = 0;
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(choices[i].expert, row.wanted[i]) << row.used << row.by_two;
+      sum += choices[i].weight;
+    }
+    EXPECT_NEAR(sum, 2.5F, 1e-6);
+  }
+  // Equal groups, and numbers that are none: the lower ones, and none twice.
+  for (const float value : {1.0F, kNan}) {
+    Gating gating;
+    gating.groups = 4;
+    gating.groups_used = 2;
+    std::vector<Choice> choices(5);
+    choose_experts(std::vector<float>(12, value), gating, choices);
+    for (std::uint32_t i = 0; i < 5; ++i) EXPECT_EQ(choices[i].expert, i);
+  }
 }
 
 // Weights of a broken file may give anything: still every choice is an expert, and none is twice.

@@ -30,6 +30,7 @@ constexpr std::uint32_t kSlots = 64;
 struct Sequence {
   std::vector<std::int32_t> tokens;
   std::vector<std::uint32_t> blocks;
+  std::uint32_t generated = Segment::kNoneGenerated;
 };
 
 // A sequence's part of a pass.
@@ -58,6 +59,7 @@ class Machine {
       segments.push_back({std::span(sequence.tokens).subspan(part.first, part.count), part.first,
                           sequence.blocks, part.logit_rows, part.decode,
                           static_cast<std::uint32_t>(part.sequence)});
+      segments.back().generated = sequence.generated;
       rows += part.logit_rows;
     }
     std::vector<float> logits(rows * model_.config().vocab_size);
@@ -105,6 +107,7 @@ History random_history(std::mt19937& random, std::uint32_t vocab) {
         static_cast<std::uint32_t>((length + kernels::kBlockSize - 1) / kernels::kBlockSize);
     if (next_block + blocks > kBlocks) continue;
     Sequence& sequence = history.sequences.emplace_back();
+    sequence.generated = 1 + below(2 * length);
     for (std::uint32_t k = 0; k < length; ++k)
       sequence.tokens.push_back(static_cast<std::int32_t>(below(vocab)));
     for (std::uint32_t k = 0; k < blocks; ++k) sequence.blocks.push_back(next_block++);

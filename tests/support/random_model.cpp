@@ -169,6 +169,29 @@ class ModelBuilder {
     if (config.sinks) build_.vector(name + "attn_sinks.weight", config.heads, 0.5F, 1.0F);
   }
 
+  void mixer(const load::LatentConfig& config, const std::string& name) {
+    const std::size_t hidden = config_.hidden_size;
+    const std::size_t heads = config.heads;
+    const std::size_t query = heads * config.head_dim();
+    if (config.query_rank == 0) {
+      build_.matrix(name + "attn_q.weight", type_, query, hidden);
+    } else {
+      build_.matrix(name + "attn_q_a.weight", type_, config.query_rank, hidden);
+      norm(config.norm, name + "attn_q_a_norm", config.query_rank);
+      build_.matrix(name + "attn_q_b.weight", type_, query, config.query_rank);
+    }
+    build_.matrix(name + "attn_kv_a_mqa.weight", type_, config.cached_dim(), hidden);
+    norm(config.norm, name + "attn_kv_a_norm", config.latent_dim);
+    if (config.split) {
+      build_.matrix(name + "attn_k_b.weight", type_, heads * config.latent_dim, config.key_dim);
+      build_.matrix(name + "attn_v_b.weight", type_, heads * config.value_dim, config.latent_dim);
+    } else {
+      build_.matrix(name + "attn_kv_b.weight", type_, heads * (config.key_dim + config.value_dim),
+                    config.latent_dim);
+    }
+    build_.matrix(name + "attn_output.weight", type_, hidden, heads * config.value_dim);
+  }
+
   void mixer(const load::ShortConvConfig& config, const std::string& name) {
     const std::size_t hidden = config_.hidden_size;
     const std::size_t channels = config.channels;

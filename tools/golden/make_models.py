@@ -4,6 +4,8 @@ Each case is a folder under tests/golden/models with config.json, the weights, a
   prompts  token ids
   logits   [{prompt, position, row}]: the whole row of logits that follows that position
   greedy   for each prompt the ids which the largest logit picks, one after the other
+  draft    (models with a layer that drafts) for each prompt the id which that layer's largest logit
+           picks to follow the first greedy id; deepseek_attention.py computes it, in float64
 The weights come from numpy's generator, so they do not depend on the version of torch. The goldens
 are computed after reading the folder back, with 16-bit weights widened to float32 first.
 """
@@ -18,8 +20,15 @@ import zlib
 import numpy as np
 import torch
 from safetensors.torch import save_file
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    DeepseekV3Config,
+    Mistral4Config,
+    Mistral4ForCausalLM,
+)
 
+import deepseek_attention
 import reference
 
 SEED = 20260305
@@ -617,6 +626,170 @@ CASES |= {
         "torch_dtype": "float16",
     },
 }
+# Latent attention, with the keys of the published configs. q_a_layernorm and kv_a_layernorm have an
+# epsilon of 1e-6 whatever rms_norm_eps is.
+LATENT = SMALL | {
+    "attention_bias": False,
+    "attention_dropout": 0.0,
+    "first_k_dense_replace": 1,
+    "kv_lora_rank": 16,
+    "moe_intermediate_size": 8,
+    "n_routed_experts": 12,
+    "n_shared_experts": 1,
+    "norm_topk_prob": True,
+    "num_experts_per_tok": 3,
+    "num_hidden_layers": 2,
+    "num_key_value_heads": 4,
+    "q_lora_rank": 24,
+    "qk_nope_head_dim": 16,
+    "qk_rope_head_dim": 8,
+    "v_head_dim": 16,
+}
+DEEPSEEK = LATENT | {
+    "aux_loss_alpha": 0.001,
+    "moe_layer_freq": 1,
+    "pretraining_tp": 1,
+    "rms_norm_eps": 1e-6,
+    "rope_theta": 10000,
+    "seq_aux": True,
+}
+DEEPSEEK_YARN = {
+    "beta_fast": 2,
+    "beta_slow": 0.1,
+    "factor": 8,
+    "original_max_position_embeddings": 32,
+    "type": "yarn",
+}
+SIGMOID = {"scoring_func": "sigmoid", "topk_method": "noaux_tc"}
+
+
+def remote_code(kind):
+    config, model = f"configuration_deepseek.{kind}Config", f"modeling_deepseek.{kind}"
+    names = {"AutoConfig": config, "AutoModel": f"{model}Model"}
+    return {"auto_map": names | {"AutoModelForCausalLM": f"{model}ForCausalLM"}}
+
+
+CASES |= {
+    "deepseek-v2-lite-tiny": DEEPSEEK
+    | remote_code("DeepseekV2")
+    | {
+        "architectures": ["DeepseekV2ForCausalLM"],
+        "model_type": "deepseek_v2",
+        "n_group": 1,
+        "n_routed_experts": 8,
+        "n_shared_experts": 2,
+        "norm_topk_prob": False,
+        "num_hidden_layers": 3,
+        "q_lora_rank": None,
+        "qk_rope_head_dim": 16,
+        "rope_scaling": DEEPSEEK_YARN | {"mscale": 0.707, "mscale_all_dim": 0.707},
+        "routed_scaling_factor": 1.0,
+        "scoring_func": "softmax",
+        "topk_group": 1,
+        "topk_method": "greedy",
+        "torch_dtype": "float16",
+    },
+    # Published models have one number for mscale and mscale_all_dim. Here they differ, so that the
+    # factor on cos and sin is not 1.
+    "deepseek-v2-tiny": DEEPSEEK
+    | remote_code("DeepseekV2")
+    | {
+        "architectures": ["DeepseekV2ForCausalLM"],
+        "model_type": "deepseek_v2",
+        "n_group": 4,
+        "norm_topk_prob": False,
+        "rope_scaling": DEEPSEEK_YARN | {"mscale": 1.0, "mscale_all_dim": 0.707},
+        "routed_scaling_factor": 4.0,
+        "scoring_func": "softmax",
+        "topk_group": 2,
+        "topk_method": "group_limited_greedy",
+        "torch_dtype": "bfloat16",
+    },
+    # Of such sizes that each part of the layer that drafts shows in the drafts of the four prompts.
+    "deepseek-v3-tiny": DEEPSEEK
+    | remote_code("DeepseekV3")
+    | SIGMOID
+    | {
+        "architectures": ["DeepseekV3ForCausalLM"],
+        "ep_size": 1,
+        "intermediate_size": 24,
+        "model_type": "deepseek_v3",
+        "n_group": 4,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 2,
+        "num_nextn_predict_layers": 1,
+        "q_lora_rank": 16,
+        "qk_nope_head_dim": 8,
+        "qk_rope_head_dim": 16,
+        "rope_scaling": DEEPSEEK_YARN | {"mscale": 1.0, "mscale_all_dim": 1.0},
+        "routed_scaling_factor": 2.5,
+        "topk_group": 2,
+        "torch_dtype": "bfloat16",
+        "v_head_dim": 12,
+    },
+    # One number for both betas, as published: frequencies are whole up to a pair, divided after it.
+    "kimi-k2-tiny": DEEPSEEK
+    | remote_code("DeepseekV3")
+    | SIGMOID
+    | {
+        "architectures": ["DeepseekV3ForCausalLM"],
+        "model_type": "kimi_k2",
+        "n_group": 1,
+        "n_routed_experts": 8,
+        "num_hidden_layers": 3,
+        "num_nextn_predict_layers": 0,
+        "qk_nope_head_dim": 8,
+        "qk_rope_head_dim": 16,
+        "rope_scaling": DEEPSEEK_YARN
+        | {"beta_fast": 1.0, "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0},
+        "rope_theta": 50000.0,
+        "routed_scaling_factor": 2.827,
+        "topk_group": 1,
+        "torch_dtype": "float16",
+    },
+    "glm4-moe-lite-tiny": LATENT
+    | {
+        "architectures": ["Glm4MoeLiteForCausalLM"],
+        "model_type": "glm4_moe_lite",
+        "n_group": 1,
+        "n_routed_experts": 8,
+        "num_nextn_predict_layers": 0,
+        "pad_token_id": 0,
+        "partial_rotary_factor": 1.0,
+        "qk_nope_head_dim": 24,
+        "rope_scaling": None,
+        "rope_theta": 1000000,
+        "routed_scaling_factor": 1.8,
+        "topk_group": 1,
+        "topk_method": "noaux_tc",
+        "v_head_dim": 32,
+        "dtype": "bfloat16",
+    },
+    "mistral4-tiny": LATENT
+    | {
+        "architectures": ["Mistral4ForCausalLM"],
+        "first_k_dense_replace": 0,
+        "model_type": "mistral4",
+        "n_group": 1,
+        "n_routed_experts": 8,
+        "pad_token_id": 0,
+        "qk_nope_head_dim": 8,
+        "rms_norm_eps": 1e-6,
+        "rope_interleave": True,
+        "rope_parameters": DEEPSEEK_YARN
+        | {
+            "llama_4_scaling_beta": 0.1,
+            "max_position_embeddings": 256,
+            "mscale": 1.0,
+            "mscale_all_dim": 1.0,
+            "rope_theta": 10000.0,
+            "rope_type": "yarn",
+        },
+        "routed_scaling_factor": 1.0,
+        "topk_group": 1,
+        "dtype": "float16",
+    },
+}
 del CASES["lfm2-tiny"]["rms_norm_eps"]
 del CASES["lfm2-moe-tiny"]["rms_norm_eps"]
 del CASES["qwen3-5-moe-tiny"]["intermediate_size"]
@@ -634,18 +807,37 @@ PUBLISHED = {
 }
 
 
+def drafting_layers(config):
+    """How many layers follow the last one that transformers reads, to draft tokens."""
+    return getattr(config, "num_nextn_predict_layers", 0)
+
+
+def own_shapes(config):
+    """Shapes by the names that transformers has, and those of the layers that draft."""
+    longer = copy.deepcopy(config)
+    longer.num_hidden_layers += drafting_layers(config)
+    for name, tensor in without_quantization(longer).state_dict().items():
+        yield name, tuple(tensor.shape)
+    for layer in range(config.num_hidden_layers, longer.num_hidden_layers):
+        base, size = f"model.layers.{layer}.", config.hidden_size
+        for name in ("embed_tokens", "shared_head.head"):
+            yield f"{base}{name}.weight", (config.vocab_size, size)
+        for name in ("enorm", "hnorm", "shared_head.norm"):
+            yield f"{base}{name}.weight", (size,)
+        yield f"{base}eh_proj.weight", (size, 2 * size)
+
+
 def published_shapes(config):
     """Shapes by the names that published models have: a tensor for each matrix of each expert."""
-    for name, tensor in without_quantization(config).state_dict().items():
+    for name, shape in own_shapes(config):
         mixtral = config.model_type == "mixtral"
-        shape = tuple(tensor.shape)
         if mixtral:
             name = name.replace(".mlp.", ".block_sparse_moe.")
         if config.model_type.startswith("granitemoe"):
             for ending, published in PUBLISHED.items():
                 if name.endswith(f"block_sparse_moe.{ending}"):
                     name = name.removesuffix(ending) + published
-        if config.model_type in ("gpt_oss", "qwen3_5_moe_text"):
+        if config.model_type in ("gpt_oss", "mistral4", "qwen3_5_moe_text"):
             yield name, shape
             continue
         numbered = mixtral or config.model_type == "lfm2_moe"
@@ -682,6 +874,9 @@ def mxfp4_weights(random, shape):
     return torch.tensor(codes), torch.tensor(scales), torch.tensor(values, dtype=torch.float32)
 
 
+KEPT_WIDE = "e_score_correction_bias"  # float32 in published models of 16 bits
+
+
 def random_weights(config, seed):
     """Weights by their published names, wide enough that the logits are far from uniform."""
     random = np.random.default_rng(seed)
@@ -698,15 +893,26 @@ def random_weights(config, seed):
         if "norm" in name:
             # Gemma's weights lack the one that its norms add.
             values = 0.2 * values + (0 if config.model_type.startswith("gemma") else 1)
+        elif name.endswith(KEPT_WIDE):
+            values = 0.2 * values
         else:
             values = values * (0.5 if name.endswith(("bias", "sinks")) else 0.25)
         weights[name] = torch.tensor(values, dtype=torch.float32)
+    # The layers that draft come with copies of the model's own.
+    for layer in range(drafting_layers(config)):
+        base = f"model.layers.{config.num_hidden_layers + layer}."
+        weights[base + "embed_tokens.weight"] = weights["model.embed_tokens.weight"].clone()
+        weights[base + "shared_head.head.weight"] = weights["lm_head.weight"].clone()
     return weights
 
 
 def write_weights(folder, weights, dtype, shards):
+    def stored(name, tensor):
+        same = tensor.dtype == torch.uint8 or name.endswith(KEPT_WIDE)
+        return (tensor if same else tensor.to(dtype)).contiguous()
+
     weights = {
-        name: (tensor if tensor.dtype == torch.uint8 else tensor.to(dtype)).contiguous()
+        name: stored(name, tensor)
         for name, tensor in weights.items()
         if name + "_blocks" not in weights
     }
@@ -748,6 +954,15 @@ def router_margin(model, ids):
     if used == 0:
         return np.inf
     routers = model(torch.tensor([ids]), output_router_logits=True).router_logits
+    if hasattr(model.config, "kv_lora_rank"):
+        config = model.config.to_dict()
+        gates = [layer.mlp.gate for layer in model.model.layers if hasattr(layer.mlp, "gate")]
+        biases = [gate.state_dict().get(KEPT_WIDE) for gate in gates]
+        biases = [None if bias is None else bias.numpy() for bias in biases]
+        return min(
+            deepseek_attention.route(config, logits.numpy(), bias)[1]
+            for logits, bias in zip(routers, biases, strict=True)
+        )
     if model.config.model_type == "lfm2_moe":
         layers = [layer.feed_forward for layer in model.model.layers]
         biases = [layer.expert_bias for layer in layers if hasattr(layer, "expert_bias")]
@@ -756,12 +971,21 @@ def router_margin(model, ids):
     return min(float((layer[:, used - 1] - layer[:, used]).min()) for layer in ranked)
 
 
-def pick_prompt(model, random, vocab, length):
-    """A random prompt whose greedy continuation no rounding can turn."""
+def draft(folder, prompt, following):
+    """The id drafted after `following`, and whether no rounding can turn it."""
+    plain = deepseek_attention.Model(*reference.load_model(folder))
+    row = plain.draft(prompt, following)
+    second, best = np.sort(row)[-2:]
+    return int(row.argmax()), best - second > MARGIN and plain.gap > ROUTER_MARGIN
+
+
+def pick_prompt(model, random, vocab, length, accept):
+    """A random prompt whose greedy continuation no rounding can turn, and which is accepted."""
     for _ in range(50):
         prompt = random.integers(3, vocab, length).tolist()
         ids, margin = greedy(model, prompt)
-        if margin > MARGIN and router_margin(model, prompt + ids) > ROUTER_MARGIN:
+        clear = margin > MARGIN and router_margin(model, prompt + ids) > ROUTER_MARGIN
+        if clear and accept(prompt, ids):
             return prompt, ids
     sys.exit(f"no prompt of length {length} with a clear greedy continuation")
 
@@ -771,12 +995,28 @@ def shortest(row):
     return [float(str(value)) for value in row]
 
 
+def read_config(folder, config):
+    if config["model_type"] != "kimi_k2":
+        return AutoConfig.from_pretrained(folder)
+    # transformers knows it by its architecture only, and finds experts by the type of the model.
+    parsed = DeepseekV3Config.from_pretrained(folder)
+    parsed.model_type = "deepseek_v3"
+    return parsed
+
+
 def read_model(folder, config, weights):
     """The folder in float32. Eager attention is the plain one; it honours the window."""
     if not hasattr(config, "quantization_config"):
-        return AutoModelForCausalLM.from_pretrained(
-            folder, dtype=torch.float32, attn_implementation="eager"
+        model, found = AutoModelForCausalLM.from_pretrained(
+            folder,
+            config=config,
+            dtype=torch.float32,
+            attn_implementation="eager",
+            output_loading_info=True,
         )
+        if found["missing_keys"]:  # transformers would draw them at random
+            sys.exit(f"{folder.name}: {found['missing_keys']} not read")
+        return model
     # transformers unpacks MXFP4 to bfloat16 only.
     model = without_quantization(config, attn_implementation="eager")
     weights = {n: w.to(torch.float16).float() for n, w in weights.items() if w.dtype != torch.uint8}
@@ -798,21 +1038,29 @@ def make_case(name, config):
     (folder / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
 
     dtype = getattr(torch, config.get("dtype") or config["torch_dtype"])
-    parsed = AutoConfig.from_pretrained(folder)
+    parsed = read_config(folder, config)
     weights = random_weights(parsed, seed_of(name))
     write_weights(folder, weights, dtype, 2 if name in SHARDED else 1)
 
     model = read_model(folder, parsed, weights).eval()
     random = np.random.default_rng([*seed_of(name), 1])
     golden = {"prompts": [], "logits": [], "greedy": []}
+    drafts = drafting_layers(parsed) > 0
+
+    def accept(prompt, ids):
+        return not drafts or draft(folder, prompt, ids[0])[1]
+
     for index, length in enumerate(LENGTHS):
-        prompt, ids = pick_prompt(model, random, config["vocab_size"], length)
+        prompt, ids = pick_prompt(model, random, config["vocab_size"], length, accept)
         logits = logits_of(model, prompt)
         golden["prompts"].append(prompt)
         golden["greedy"].append(ids)
         for position in POSITIONS[length]:
             row = shortest(logits[position])
             golden["logits"].append({"prompt": index, "position": position, "row": row})
+    if drafts:
+        pairs = zip(golden["prompts"], golden["greedy"])
+        golden["draft"] = [draft(folder, prompt, ids[0])[0] for prompt, ids in pairs]
     text = json.dumps(golden, separators=(",", ":")).replace("{", "\n{")
     (folder / "golden.json").write_text(text.strip() + "\n")
     return folder
@@ -820,6 +1068,8 @@ def make_case(name, config):
 
 def main():
     """All cases, or those that the arguments name."""
+    # transformers lists it with the models that see only.
+    AutoModelForCausalLM.register(Mistral4Config, Mistral4ForCausalLM, exist_ok=True)
     torch.set_num_threads(1)
     torch.manual_seed(SEED)
     for name, config in CASES.items():

@@ -31,6 +31,7 @@ const Kernels kKernels = {
     .short_conv = short_conv,
     .store_key = store_key,
     .store_value = store_value,
+    .load_values = load_values,
 };
 
 }  // namespace dovetail::kernels::portable

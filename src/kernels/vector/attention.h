@@ -34,22 +34,24 @@ inline void fetch(const std::byte* p) { __builtin_prefetch(p, 0, 2); }
 
 // What has been reduced of some positions: the maximum of their scores, the sum of their weights
 // and that of the values times their weights, both relative to that maximum.
+template <std::size_t kDims>
 struct AttentionSums {
   float maximum, sum;
-  alignas(64) float values[kMaxHeadDim];
+  alignas(64) float values[kDims];
 };
 
 // Where the values begin in a part: see attention_part_floats().
 inline constexpr std::size_t kPartValues = Vec::kWidth;
 
 // One query head of one row, on its way through the context.
+template <std::size_t kDims>
 struct AttentionState {
   const float* query;
   float* output;
-  const float* sink;        // or null
-  std::size_t first, last;  // the positions it sees, both included
-  AttentionSums part;       // of the segment under way
-  AttentionSums whole;      // of the segments before it, if any
+  const float* sink;           // or null
+  std::size_t first, last;     // the positions it sees, both included
+  AttentionSums<kDims> part;   // of the segment under way
+  AttentionSums<kDims> whole;  // of the segments before it, if any
 };
 
 // The tiles of a span's blocks [begin, end), and the keys of the next span, which are asked for
@@ -61,24 +63,20 @@ struct AttentionSpan {
   const std::byte* next_keys[kSpanBlocks];
 };
 
-// How tiles of a type are read.
-template <CacheType type>
+// How tiles of a type are read; those of latents are values, and keys as well.
+template <CacheType type, bool latent>
 struct AttentionSource {
+  using State = AttentionState<latent ? kMostLatentDims : kMaxHeadDim>;
   static constexpr CacheType kType = type;
+  static constexpr bool kLatent = latent;
   static constexpr bool kScaled = type == CacheType::kQ8_0;
   static constexpr std::size_t kVectorBytes = info(type).element_bytes * Vec::kWidth;
 };
 
-// The scales of all positions for the dimensions from d on.
-inline Vec::F load_steps(const std::byte* tile, std::size_t head_dim, std::size_t d) {
-  return Vec::load_f16(tile + kBlockSize * whole_vectors(head_dim) +
-                       d / kScaledDims * kBlockSize * 2);
-}
-
 // q . k for the positions of K blocks from `block` on, times the scale.
 template <class Source, std::size_t P, std::size_t K>
 inline void attention_scores(const AttentionArgs& a, const AttentionSpan& span, std::size_t block,
-                             AttentionState* const* states, float (*scores)[kSpan]) {
+                             typename Source::State* const* states, float (*scores)[kSpan]) {
   constexpr std::size_t kBytes = Source::kVectorBytes;
   const float* queries[P];
   for (std::size_t i = 0; i < P; ++i) queries[i] = states[i]->query;
@@ -113,6 +111,48 @@ inline void attention_scores(const AttentionArgs& a, const AttentionSpan& span, 
   }
 }
 
+// The same of latents, whose dimensions follow each other: sixteen chains, which are then summed,
+// for K positions of the block at a time.
+template <class Source, std::size_t P, std::size_t K>
+inline void latent_scores(const AttentionArgs& a, const AttentionSpan& span, std::size_t block,
+                          typename Source::State* const* states, float (*scores)[kSpan]) {
+  constexpr std::size_t w = Vec::kWidth;
+  const std::size_t stride = whole_vectors(a.head_dim) / w * Source::kVectorBytes;
+  const std::size_t whole = a.head_dim / w * w;
+  alignas(64) float steps[kMaxScales][kBlockSize];
+  if constexpr (Source::kScaled) {
+    for (std::size_t d = 0; d < a.head_dim; d += kScaledDims)
+      Vec::store(steps[d / kScaledDims], load_steps(span.keys[block], a.head_dim, d));
+  }
+  for (std::size_t p = 0; p < kBlockSize; p += K) {
+    const std::byte* rows = span.keys[block] + p * stride;
+    Vec::F sums[P][K];
+    for (std::size_t i = 0; i < P; ++i)
+      for (std::size_t k = 0; k < K; ++k) sums[i][k] = Vec::zero();
+    const auto add = [&](std::size_t d, std::size_t count) {
+      Vec::F key[K];
+      for (std::size_t k = 0; k < K; ++k) {
+        key[k] = load_elements<Source::kType>(rows + k * stride + d / w * Source::kVectorBytes);
+        if constexpr (Source::kScaled)
+          key[k] = Vec::mul(key[k], Vec::set1(steps[d / kScaledDims][p + k]));
+      }
+      for (std::size_t i = 0; i < P; ++i) {
+        const float* from = states[i]->query + d;
+        const Vec::F query = count == w ? Vec::load(from) : Vec::load_n(from, count);
+        for (std::size_t k = 0; k < K; ++k) sums[i][k] = Vec::fma(query, key[k], sums[i][k]);
+      }
+    };
+    for (std::size_t d = 0; d < whole; d += w) add(d, w);
+    if (whole < a.head_dim) add(whole, a.head_dim - whole);
+    for (std::size_t i = 0; i < P; ++i) Vec::sums(sums[i], scores[i] + block * kBlockSize + p);
+  }
+  const Vec::F scale = Vec::set1(a.scale);
+  for (std::size_t i = 0; i < P; ++i) {
+    float* at = scores[i] + block * kBlockSize;
+    Vec::store(at, Vec::mul(Vec::load(at), scale));
+  }
+}
+
 // softcap * tanh(score / softcap) for the scores of blocks [begin, end) of `count` pairs. Out of
 // line, or compilers keep registers free for it in the loops of all others.
 [[gnu::noinline]] inline void cap_scores(float softcap, float (*scores)[kSpan], std::size_t count,
@@ -127,8 +167,8 @@ inline void attention_scores(const AttentionArgs& a, const AttentionSpan& span, 
 
 // Takes the scores of the span's positions [begin, end) into the states and leaves their weights in
 // `scores`, and in `factors` what the sums so far are to be multiplied with.
-template <std::size_t P>
-inline void attention_weights(AttentionState* const* states, std::size_t begin, std::size_t end,
+template <std::size_t P, class State>
+inline void attention_weights(State* const* states, std::size_t begin, std::size_t end,
                               float (*scores)[kSpan], float* factors) {
   static_assert(P <= Vec::kWidth);
   const Vec::F none = Vec::set1(kNoScore);
@@ -144,7 +184,7 @@ inline void attention_weights(AttentionState* const* states, std::size_t begin, 
       top = Vec::max(top, seen);
     }
     const float maximum = Vec::max_of(top);
-    AttentionSums& part = states[i]->part;
+    auto& part = states[i]->part;
     factors[i] = part.maximum;
     if (maximum > part.maximum) part.maximum = maximum;
     factors[i] -= part.maximum;
@@ -163,20 +203,21 @@ inline void attention_weights(AttentionState* const* states, std::size_t begin, 
   float sums[P];
   Vec::sums(totals, sums);
   for (std::size_t i = 0; i < P; ++i) {
-    AttentionSums& part = states[i]->part;
+    auto& part = states[i]->part;
     part.sum = part.sum * factors[i] + sums[i];
   }
 }
 
 // values = values * factor + sum over the visible positions, in order, of weight * value, for V
-// vectors of dimensions from d on.
+// vectors of dimensions from d on. Tiles have `stored` of them.
 template <class Source, std::size_t P, std::size_t V>
-inline void attention_values(const AttentionSpan& span, std::size_t head_dim,
-                             AttentionState* const* states, std::size_t d, std::size_t begin,
-                             std::size_t end, const float (*weights)[kSpan], const float* factors) {
+inline void attention_values(const AttentionSpan& span, std::size_t stored,
+                             typename Source::State* const* states, std::size_t d,
+                             std::size_t begin, std::size_t end, const float (*weights)[kSpan],
+                             const float* factors) {
   constexpr std::size_t kBytes = Source::kVectorBytes;
   constexpr std::size_t kGroups = (V * Vec::kWidth + kScaledDims - 1) / kScaledDims;
-  const std::size_t stride = whole_vectors(head_dim) / Vec::kWidth * kBytes;
+  const std::size_t stride = whole_vectors(stored) / Vec::kWidth * kBytes;
   const std::size_t column = d / Vec::kWidth * kBytes;
   Vec::F sums[P][V];
   for (std::size_t i = 0; i < P; ++i) {
@@ -191,7 +232,7 @@ inline void attention_values(const AttentionSpan& span, std::size_t head_dim,
     alignas(64) float steps[kGroups][kBlockSize];
     if constexpr (Source::kScaled) {
       for (std::size_t g = 0; g < kGroups; ++g)
-        Vec::store(steps[g], load_steps(span.values[b], head_dim, d + g * kScaledDims));
+        Vec::store(steps[g], load_steps(span.values[b], stored, d + g * kScaledDims));
     }
     const std::byte* rows = span.values[b] + column;
     const std::byte* ahead = span.next_keys[b] + column;
@@ -221,39 +262,45 @@ constexpr std::size_t power_of_two(std::size_t n) {
 }
 
 template <class Source, std::size_t P, std::size_t V>
-inline void attention_columns(const AttentionSpan& span, std::size_t head_dim,
-                              AttentionState* const* states, std::size_t d, std::size_t begin,
-                              std::size_t end, const float (*weights)[kSpan],
+inline void attention_columns(const AttentionArgs& a, const AttentionSpan& span,
+                              typename Source::State* const* states, std::size_t d,
+                              std::size_t begin, std::size_t end, const float (*weights)[kSpan],
                               const float* factors) {
-  for (; d + V * Vec::kWidth <= whole_vectors(head_dim); d += V * Vec::kWidth)
-    attention_values<Source, P, V>(span, head_dim, states, d, begin, end, weights, factors);
+  const std::size_t stored = Source::kLatent ? a.head_dim : a.value_dim;
+  for (; d + V * Vec::kWidth <= whole_vectors(a.value_dim); d += V * Vec::kWidth)
+    attention_values<Source, P, V>(span, stored, states, d, begin, end, weights, factors);
   if constexpr (V > 1)
-    attention_columns<Source, P, V / 2>(span, head_dim, states, d, begin, end, weights, factors);
+    attention_columns<Source, P, V / 2>(a, span, states, d, begin, end, weights, factors);
 }
 
 // P pairs that see the span's positions [begin, end).
 template <class Source, std::size_t P>
 inline void attention_step(const AttentionArgs& a, const AttentionSpan& span,
-                           AttentionState* const* states, std::size_t begin, std::size_t end) {
+                           typename Source::State* const* states, std::size_t begin,
+                           std::size_t end) {
   constexpr std::size_t kTogether = power_of_two(least(Vec::kPairSums / P, kSpanBlocks));
   constexpr std::size_t kColumns = power_of_two(least(Vec::kPairSums / P, 8));
   alignas(64) float scores[P][kSpan];
   alignas(64) float factors[P];
   std::size_t b = begin / kBlockSize;
   const std::size_t blocks = (end + kBlockSize - 1) / kBlockSize;
-  for (; b + kTogether <= blocks; b += kTogether)
-    attention_scores<Source, P, kTogether>(a, span, b, states, scores);
-  for (; b < blocks; ++b) attention_scores<Source, P, 1>(a, span, b, states, scores);
+  if constexpr (Source::kLatent) {
+    for (; b < blocks; ++b) latent_scores<Source, P, kTogether>(a, span, b, states, scores);
+  } else {
+    for (; b + kTogether <= blocks; b += kTogether)
+      attention_scores<Source, P, kTogether>(a, span, b, states, scores);
+    for (; b < blocks; ++b) attention_scores<Source, P, 1>(a, span, b, states, scores);
+  }
   if (__builtin_expect(a.softcap != 0.0F, 0))
     cap_scores(a.softcap, scores, P, begin / kBlockSize, blocks);
   attention_weights<P>(states, begin, end, scores, factors);
-  attention_columns<Source, P, kColumns>(span, a.head_dim, states, 0, begin, end, scores, factors);
+  attention_columns<Source, P, kColumns>(a, span, states, 0, begin, end, scores, factors);
 }
 
 template <class Source, std::size_t P = Vec::kPairs>
 inline void attention_steps(const AttentionArgs& a, const AttentionSpan& span,
-                            AttentionState* const* states, std::size_t count, std::size_t begin,
-                            std::size_t end) {
+                            typename Source::State* const* states, std::size_t count,
+                            std::size_t begin, std::size_t end) {
   for (; count >= P; states += P, count -= P)
     attention_step<Source, P>(a, span, states, begin, end);
   if constexpr (P > 1)
@@ -263,8 +310,8 @@ inline void attention_steps(const AttentionArgs& a, const AttentionSpan& span,
 // All pairs that see something of the span at `base`.
 template <class Source>
 inline void attention_span(const AttentionArgs& a, const AttentionSpan& span, std::size_t base,
-                           AttentionState* states, std::size_t count) {
-  AttentionState* alike[kMaxPairs];  // those that see the same positions
+                           typename Source::State* states, std::size_t count) {
+  typename Source::State* alike[kMaxPairs];  // those that see the same positions
   for (std::size_t i = 0; i < count;) {
     const std::size_t begin = most(states[i].first, base) - base;
     const std::size_t end = least(states[i].last + 1, base + kSpan);
@@ -281,15 +328,17 @@ inline void attention_span(const AttentionArgs& a, const AttentionSpan& span, st
 }
 
 // Of no positions at all.
-inline void clear(AttentionSums& sums, std::size_t head_dim) {
+template <class Sums>
+inline void clear(Sums& sums, std::size_t value_dim) {
   sums.maximum = kNoScore;
   sums.sum = 0.0F;
-  std::memset(sums.values, 0, whole_vectors(head_dim) * sizeof(float));
+  std::memset(sums.values, 0, whole_vectors(value_dim) * sizeof(float));
 }
 
 // Adds the sums of the next segment. A segment of which something is seen has a sum of at least 1,
 // or NaN.
-inline void merge(AttentionSums& whole, const AttentionSums& part, std::size_t head_dim) {
+template <class Sums>
+inline void merge(Sums& whole, const Sums& part, std::size_t value_dim) {
   if (part.sum == 0.0F) return;
   if (whole.sum == 0.0F) {
     whole = part;
@@ -300,7 +349,7 @@ inline void merge(AttentionSums& whole, const AttentionSums& part, std::size_t h
   Vec::store(factors, vec_exp(Vec::load(factors)));
   const Vec::F of_whole = Vec::set1(factors[0]);
   const Vec::F of_part = Vec::set1(factors[1]);
-  for (std::size_t d = 0; d < head_dim; d += Vec::kWidth) {
+  for (std::size_t d = 0; d < value_dim; d += Vec::kWidth) {
     const Vec::F scaled = Vec::mul(Vec::load(whole.values + d), of_whole);
     Vec::store(whole.values + d, Vec::fma(Vec::load(part.values + d), of_part, scaled));
   }
@@ -309,23 +358,24 @@ inline void merge(AttentionSums& whole, const AttentionSums& part, std::size_t h
 }
 
 // The sink joins last, so that it does so once however the positions were divided.
-inline void finish(const AttentionSums& whole, const float* sink, std::size_t head_dim,
-                   float* output) {
+template <class Sums>
+inline void finish(const Sums& whole, const float* sink, std::size_t value_dim, float* output) {
   if (sink == nullptr) {
-    for (std::size_t d = 0; d < head_dim; ++d) output[d] = whole.values[d] / whole.sum;
+    for (std::size_t d = 0; d < value_dim; ++d) output[d] = whole.values[d] / whole.sum;
     return;
   }
   const float maximum = whole.maximum > *sink ? whole.maximum : *sink;
   alignas(64) float factors[Vec::kWidth] = {whole.maximum - maximum, *sink - maximum};
   Vec::store(factors, vec_exp(Vec::load(factors)));
   const float sum = whole.sum * factors[0] + factors[1];
-  for (std::size_t d = 0; d < head_dim; ++d) output[d] = whole.values[d] * factors[0] / sum;
+  for (std::size_t d = 0; d < value_dim; ++d) output[d] = whole.values[d] * factors[0] / sum;
 }
 
 // `count` pairs walk positions [first, last] together; each joins where it sees something.
-template <CacheType T>
-inline void attention_walk(const AttentionArgs& a, AttentionState* states, std::size_t count,
-                           std::size_t first, std::size_t last) {
+template <class Source>
+inline void attention_walk_of(const AttentionArgs& a, typename Source::State* states,
+                              std::size_t count, std::size_t first, std::size_t last) {
+  const std::byte* const* keys = Source::kLatent ? a.value_blocks : a.key_blocks;
   const std::size_t blocks = last / kBlockSize + 1;
   for (std::size_t base = first / kSpan * kSpan; base <= last; base += kSpan) {
     AttentionSpan span;
@@ -334,34 +384,38 @@ inline void attention_walk(const AttentionArgs& a, AttentionState* states, std::
     span.end = least(blocks - block, kSpanBlocks);
     for (std::size_t b = span.begin; b < span.end; ++b) {
       const std::size_t next = least(block + b + kSpanBlocks, blocks - 1);
-      span.keys[b] = a.key_blocks[block + b];
+      span.keys[b] = keys[block + b];
       span.values[b] = a.value_blocks[block + b];
-      span.next_keys[b] = a.key_blocks[next];
+      span.next_keys[b] = keys[next];
     }
-    attention_span<AttentionSource<T>>(a, span, base, states, count);
+    attention_span<Source>(a, span, base, states, count);
   }
 }
 
-inline void attention_walk(const AttentionArgs& a, AttentionState* states, std::size_t count,
+template <std::size_t kDims>
+inline void attention_walk(const AttentionArgs& a, AttentionState<kDims>* states, std::size_t count,
                            std::size_t first, std::size_t last) {
+  constexpr bool kLatent = kDims != kMaxHeadDim;
   switch (a.cache_type) {
-#define DOVETAIL_LISTED(name, text, bytes) \
-  case CacheType::k##name:                 \
-    return attention_walk<CacheType::k##name>(a, states, count, first, last);
+#define DOVETAIL_LISTED(name, text, bytes)                                                   \
+  case CacheType::k##name:                                                                   \
+    return attention_walk_of<AttentionSource<CacheType::k##name, kLatent>>(a, states, count, \
+                                                                           first, last);
     DOVETAIL_CACHE_TYPES(DOVETAIL_LISTED)
 #undef DOVETAIL_LISTED
   }
 }
 
 // Leaves in `part` what `count` pairs see of a segment.
-inline void attention_segment(const AttentionArgs& a, AttentionState* states, std::size_t count,
+template <class State>
+inline void attention_segment(const AttentionArgs& a, State* states, std::size_t count,
                               std::size_t segment) {
   const std::size_t base = segment * kAttentionSegment;
   std::size_t first = base + kAttentionSegment;
   std::size_t last = base;
   bool seen = false;
   for (std::size_t i = 0; i < count; ++i) {
-    clear(states[i].part, a.head_dim);
+    clear(states[i].part, a.value_dim);
     if (states[i].last < base || states[i].first >= base + kAttentionSegment) continue;
     seen = true;
     first = least(first, most(states[i].first, base));
@@ -370,14 +424,15 @@ inline void attention_segment(const AttentionArgs& a, AttentionState* states, st
   if (seen) attention_walk(a, states, count, first, last);
 }
 
-inline void attention_of(const AttentionArgs& a, AttentionState* states, std::size_t count) {
+template <class State>
+inline void attention_of(const AttentionArgs& a, State* states, std::size_t count) {
   if (a.segment != AttentionArgs::kAllSegments) {
     attention_segment(a, states, count, a.segment);
     for (std::size_t i = 0; i < count; ++i) {
       float* out = states[i].output;
       out[0] = states[i].part.maximum;
       out[1] = states[i].part.sum;
-      const std::size_t floats = whole_vectors(a.head_dim);
+      const std::size_t floats = whole_vectors(a.value_dim);
       std::memcpy(out + kPartValues, states[i].part.values, floats * sizeof(float));
     }
     return;
@@ -391,23 +446,24 @@ inline void attention_of(const AttentionArgs& a, AttentionState* states, std::si
   }
   for (std::size_t s = first / kAttentionSegment; s <= last / kAttentionSegment; ++s) {
     attention_segment(a, states, count, s);
-    for (std::size_t i = 0; i < count; ++i) merge(states[i].whole, states[i].part, a.head_dim);
+    for (std::size_t i = 0; i < count; ++i) merge(states[i].whole, states[i].part, a.value_dim);
   }
   for (std::size_t i = 0; i < count; ++i)
-    finish(states[i].whole, states[i].sink, a.head_dim, states[i].output);
+    finish(states[i].whole, states[i].sink, a.value_dim, states[i].output);
 }
 
-inline void attention(const AttentionArgs& a) {
-  assert(a.head_dim <= kMaxHeadDim);
+template <std::size_t kDims>
+inline void attention_rows(const AttentionArgs& a) {
+  assert(a.head_dim <= kDims && a.value_dim <= kDims);
   assert(a.causal || a.end >= a.first_position + a.rows);
   const bool whole = a.segment == AttentionArgs::kAllSegments;
-  const std::size_t floats = whole ? a.head_dim : kPartValues + whole_vectors(a.head_dim);
-  AttentionState states[kMaxPairs];
+  const std::size_t floats = whole ? a.value_dim : kPartValues + whole_vectors(a.value_dim);
+  AttentionState<kDims> states[kMaxPairs];
   std::size_t count = 0;
   for (std::size_t row = 0; row < a.rows; ++row) {
     const std::size_t position = a.first_position + row;
     for (std::size_t head = 0; head < a.heads; ++head) {
-      AttentionState& state = states[count++];
+      AttentionState<kDims>& state = states[count++];
       state.query = a.query + row * a.query_stride + head * a.head_dim;
       state.output = a.output + row * a.output_stride + head * floats;
       state.sink = a.sinks == nullptr ? nullptr : a.sinks + head;
@@ -423,19 +479,33 @@ inline void attention(const AttentionArgs& a) {
   }
 }
 
-inline void merge_attention(const float* parts, std::size_t count, std::size_t stride,
-                            std::size_t head_dim, const float* sink, float* output) {
-  AttentionSums whole;
+inline void attention(const AttentionArgs& given) {
+  AttentionArgs a = given;
+  if (a.value_dim == 0) a.value_dim = a.head_dim;
+  a.latent ? attention_rows<kMostLatentDims>(a) : attention_rows<kMaxHeadDim>(a);
+}
+
+template <std::size_t kDims>
+inline void merge_attention_of(const float* parts, std::size_t count, std::size_t stride,
+                               std::size_t value_dim, const float* sink, float* output) {
+  AttentionSums<kDims> whole;
   whole.sum = 0.0F;
   for (std::size_t i = 0; i < count; ++i) {
     const float* from = parts + i * stride;
-    AttentionSums part;
+    AttentionSums<kDims> part;
     part.maximum = from[0];
     part.sum = from[1];
-    std::memcpy(part.values, from + kPartValues, whole_vectors(head_dim) * sizeof(float));
-    merge(whole, part, head_dim);
+    std::memcpy(part.values, from + kPartValues, whole_vectors(value_dim) * sizeof(float));
+    merge(whole, part, value_dim);
   }
-  finish(whole, sink, head_dim, output);
+  finish(whole, sink, value_dim, output);
+}
+
+inline void merge_attention(const float* parts, std::size_t count, std::size_t stride,
+                            std::size_t value_dim, const float* sink, float* output) {
+  const auto merge_all = value_dim <= kMaxHeadDim ? merge_attention_of<kMaxHeadDim>
+                                                  : merge_attention_of<kMostLatentDims>;
+  merge_all(parts, count, stride, value_dim, sink, output);
 }
 
 }  // namespace

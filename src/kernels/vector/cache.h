@@ -13,7 +13,7 @@ namespace dovetail::kernels {
 namespace {
 
 inline constexpr std::size_t kMaxHeadDim = 256;
-inline constexpr std::size_t kMaxScales = kMaxHeadDim / kScaledDims;
+inline constexpr std::size_t kMaxScales = kMostLatentDims / kScaledDims;
 static_assert(kBlockSize == Vec::kWidth, "a dimension of a block's keys is one vector");
 
 // Rounds to nearest, ties to even.
@@ -30,7 +30,7 @@ constexpr std::size_t whole_vectors(std::size_t n) {
 
 // A position's elements, as they are stored; zeros up to whole vectors.
 struct CacheRow {
-  alignas(64) std::byte elements[kMaxHeadDim * sizeof(float)];
+  alignas(64) std::byte elements[kMostLatentDims * sizeof(float)];
   alignas(64) std::byte scales[whole_vectors(kMaxScales) * 2];  // F16, of Q8_0
 };
 
@@ -49,8 +49,10 @@ inline void encode_bytes(const float* x, std::size_t n, CacheRow& row) {
     const bool finite = top < 0x7f800000U;
     steps[g] = finite ? __builtin_bit_cast(float, top) / 127.0F : __builtin_nanf("");
   }
-  Vec::store_f16_n(row.scales, Vec::load(steps), kMaxScales);
-  Vec::store(steps, Vec::load_f16_n(row.scales, kMaxScales));
+  for (std::size_t g = 0; g * kScaledDims < n; g += w) {
+    Vec::store_f16_n(row.scales + 2 * g, Vec::load(steps + g), w);
+    Vec::store(steps + g, Vec::load_f16_n(row.scales + 2 * g, w));
+  }
   for (std::size_t i = 0; i < n; i += w) {
     const float step = steps[i / kScaledDims];
     const bool some = step > 0.0F && step < __builtin_inff();
@@ -144,6 +146,12 @@ inline void store_value(CacheType type, const float* value, std::size_t head_dim
   }
 }
 
+// The scales of all positions for the dimensions from d on.
+inline Vec::F load_steps(const std::byte* tile, std::size_t head_dim, std::size_t d) {
+  return Vec::load_f16(tile + kBlockSize * whole_vectors(head_dim) +
+                       d / kScaledDims * kBlockSize * 2);
+}
+
 // Sixteen elements as floats. Those of Q8_0 lack their scale.
 template <CacheType T>
 inline Vec::F load_elements(const std::byte* p) {
@@ -155,6 +163,32 @@ inline Vec::F load_elements(const std::byte* p) {
     return Vec::load_bf16(p);
   else
     return Vec::load_i8(p);
+}
+
+template <CacheType T>
+inline void load_values_of(const std::byte* tile, std::size_t n, float* out) {
+  constexpr std::size_t w = Vec::kWidth;
+  constexpr std::size_t kBytes = info(T).element_bytes;
+  for (std::size_t d = 0; d < n; d += w) {
+    alignas(64) float steps[kBlockSize] = {};
+    if constexpr (T == CacheType::kQ8_0) Vec::store(steps, load_steps(tile, n, d));
+    const std::size_t count = n - d < w ? n - d : w;
+    for (std::size_t p = 0; p < kBlockSize; ++p) {
+      Vec::F v = load_elements<T>(tile + (p * whole_vectors(n) + d) * kBytes);
+      if constexpr (T == CacheType::kQ8_0) v = Vec::mul(v, Vec::set1(steps[p]));
+      Vec::store_n(out + p * n + d, v, count);
+    }
+  }
+}
+
+inline void load_values(CacheType type, const std::byte* tile, std::size_t head_dim, float* out) {
+  switch (type) {
+#define DOVETAIL_LISTED(name, text, bytes) \
+  case CacheType::k##name:                 \
+    return load_values_of<CacheType::k##name>(tile, head_dim, out);
+    DOVETAIL_CACHE_TYPES(DOVETAIL_LISTED)
+#undef DOVETAIL_LISTED
+  }
 }
 
 }  // namespace

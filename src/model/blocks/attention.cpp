@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "kernels/functions.h"
 #include "model/blocks/projection.h"
 
 namespace dovetail::model {
@@ -187,7 +186,9 @@ void Attention::place(const RowTile& tile, const Range& rows) {
     for (std::size_t head = 0; head < config_.heads; ++head) {
       turn(query + head * dim, query_norm_);
       if (config_.temperature != 0.0F)
-        kernels.scale(query + head * dim, temperature(position), dim);
+        kernels.scale(query + head * dim,
+                      query_temperature(config_.temperature, config_.temperature_context, position),
+                      dim);
     }
 
     const Segment& segment = work_.pass.segments()[row.segment];
@@ -209,12 +210,6 @@ void Attention::part_gates(float* query, float* gate) const {
     std::copy_n(query + (2 * head + 1) * dim, dim, gate + head * dim);
     std::copy_n(query + 2 * head * dim, dim, query + head * dim);
   }
-}
-
-float Attention::temperature(std::uint32_t position) const {
-  const std::uint32_t times = position / config_.temperature_context;
-  const auto grown = static_cast<double>(times);
-  return 1.0F + config_.temperature * static_cast<float>(kernels::log(1.0 + grown));
 }
 
 // Of a block of positions in the segments' tables.

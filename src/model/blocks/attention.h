@@ -77,7 +77,6 @@ class Attention {
   void attend(const RowTile& tile, std::uint32_t kv_head, const QueryTile& queries,
               kernels::AttentionArgs args);
   void part_gates(float* query, float* gate) const;
-  float temperature(std::uint32_t position) const;
   void take_attended(std::uint32_t tile, const Range& rows);
   const Range& queries(const RowTile& tile) const {
     return set_ == RowSet::kAll ? tile.queries : tile.wanted_queries;

@@ -52,7 +52,7 @@ std::byte* Cache::tile(std::uint32_t layer, std::uint32_t head, std::uint32_t bl
   assert(head < of.kv_heads);
   const std::uint32_t first = block / kRun * kRun;  // of the run
   const std::size_t in_run = std::min(kRun, blocks_ - first);
-  const std::size_t index = (head * in_run + (block - first)) * 2 + which;
+  const std::size_t index = (head * in_run + (block - first)) * of.tiles + which;
   return memory_.get() + first * shape_.unit_bytes() + in_run * of.before + index * of.tile_bytes;
 }
 
@@ -61,7 +61,7 @@ void Cache::poison(std::uint32_t block) const {
   for (std::uint32_t layer = 0; layer < shape_.layers().size(); ++layer) {
     const CacheShape::Layer& of = shape_.layers()[layer];
     for (std::uint32_t head = 0; head < of.kv_heads; ++head)
-      std::memset(keys(layer, head, block), 0xff, 2 * of.tile_bytes);
+      std::memset(tile(layer, head, block, 0), 0xff, of.tiles * of.tile_bytes);
   }
 }
 

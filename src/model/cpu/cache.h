@@ -30,12 +30,12 @@ class Cache {
   // Blocks in a run; the last one may have fewer.
   static constexpr std::uint32_t kRun = 16;
 
-  // Tiles: see kernels/cache_type.h. `layer` is that of the shape.
+  // Tiles: see kernels/cache_type.h. `layer` is that of the shape. Latents are values alone.
   std::byte* keys(std::uint32_t layer, std::uint32_t head, std::uint32_t block) const {
     return tile(layer, head, block, 0);
   }
   std::byte* values(std::uint32_t layer, std::uint32_t head, std::uint32_t block) const {
-    return tile(layer, head, block, 1);
+    return tile(layer, head, block, shape_.layers()[layer].tiles - 1);
   }
 
   // The state of the `layer`-th layer with states, of the sequence that has the slot.

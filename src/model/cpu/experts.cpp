@@ -3,10 +3,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cassert>
+#include <limits>
 #include <numeric>
 
 #include "kernels/functions.h"
+#include "load/limits.h"
 #include "model/cpu/scratch.h"
 #include "model/mutation.h"
 
@@ -39,6 +42,32 @@ float sigmoid(float logit) {
 
 }  // namespace
 
+// One bit for each group that is chosen.
+template <class Score>
+std::uint64_t choose_groups(std::uint32_t experts, const Gating& gating, const Score& score) {
+  const std::uint32_t size = experts / gating.groups;
+  std::array<float, load::kMostExpertGroups> scores{};
+  for (std::uint32_t group = 0; group < gating.groups; ++group) {
+    float first = -std::numeric_limits<float>::infinity(), second = first;
+    for (std::uint32_t i = 0; i < size; ++i) {
+      const float mine = score(group * size + i);
+      second = std::max(second, std::min(first, mine));
+      first = std::max(first, mine);
+    }
+    scores[group] = gating.groups_by_two && size > 1 ? first + second : first;
+  }
+  std::uint64_t chosen = 0;
+  for (std::uint32_t i = 0; i < gating.groups_used; ++i) {
+    std::uint32_t best = gating.groups;
+    for (std::uint32_t group = 0; group < gating.groups; ++group) {
+      if ((chosen >> group & 1U) != 0) continue;
+      if (best == gating.groups || scores[group] > scores[best]) best = group;
+    }
+    chosen |= std::uint64_t{1} << best;
+  }
+  return chosen;
+}
+
 void choose_experts(std::span<const float> logits, const Gating& gating,
                     std::span<Choice> choices) {
   assert(!choices.empty() && choices.size() <= logits.size());
@@ -48,9 +77,14 @@ void choose_experts(std::span<const float> logits, const Gating& gating,
     const float output = sigmoid(logits[expert]);
     return gating.bias.empty() ? output : output + gating.bias[expert];
   };
+  const auto experts = static_cast<std::uint32_t>(logits.size());
+  const std::uint64_t groups = gating.groups_used < gating.groups
+                                   ? choose_groups(experts, gating, score)
+                                   : ~std::uint64_t{0};
   // The largest so far, in descending order.
   std::size_t count = 0;
-  for (std::uint32_t expert = 0; expert < logits.size(); ++expert) {
+  for (std::uint32_t expert = 0; expert < experts; ++expert) {
+    if ((groups >> (expert / (experts / gating.groups)) & 1U) == 0) continue;
     const float mine = score(expert);
     std::size_t at = count;
     while (at > 0 && mine > choices[at - 1].weight) --at;
@@ -63,8 +97,8 @@ void choose_experts(std::span<const float> logits, const Gating& gating,
   }
   float sum = 0;
   if (sigmoids) {
-    // Of large negative logits there may be nothing to divide by.
-    sum = 1e-6F;
+    // Of large negative logits there may be nothing else to divide by.
+    sum = gating.least_sum;
     for (Choice& choice : choices) {
       choice.weight = sigmoid(logits[choice.expert]);
       sum += choice.weight;
@@ -83,7 +117,7 @@ void choose_experts(std::span<const float> logits, const Gating& gating,
       if (gating.normalized) sum += choice.weight;
     }
   }
-  for (Choice& choice : choices) choice.weight /= sum;
+  for (Choice& choice : choices) choice.weight = choice.weight / sum * gating.scale;
   std::sort(choices.begin(), choices.end(),
             [](const Choice& a, const Choice& b) { return a.expert < b.expert; });
 }
@@ -96,8 +130,9 @@ Experts::Experts(const load::ExpertsConfig& config, std::size_t hidden,
       inner_(config.size),
       count_(config.count),
       used_(config.used),
-      gate_kind_(config.gate),
-      normalized_(config.normalized),
+      gating_{config.gate,        config.normalized,   {},
+              config.least_sum,   config.scale,        config.groups,
+              config.groups_used, config.groups_by_two},
       lanes_(topology.lanes()),
       groups_(topology.groups().size()),
       activation_(config.activation),
@@ -151,11 +186,12 @@ Linear::Output Experts::logits(const Rows& rows) {
 
 void Experts::choose(std::uint32_t layer, const Rows& rows, const Range& part) {
   const std::span<const float> bias = router_bias_[layer];
+  Gating gating = gating_;
+  gating.bias = choice_bias_[layer];
   for (std::size_t i = part.begin; i < part.end; ++i) {
     const std::size_t row = rows.first + i;
     if (!bias.empty()) kernels_.add(logits_.data() + row * count_, bias.data(), count_);
-    choose_experts(std::span(logits_).subspan(row * count_, count_),
-                   {gate_kind_, normalized_, choice_bias_[layer]},
+    choose_experts(std::span(logits_).subspan(row * count_, count_), gating,
                    std::span(choices_).subspan(row * used_, used_));
   }
 }

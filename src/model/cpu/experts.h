@@ -33,13 +33,19 @@ struct Gating {
   load::ExpertGate gate = load::ExpertGate::kSoftmax;
   bool normalized = false;
   std::span<const float> bias = {};  // for each expert, of a sigmoid's; empty: none
+  float least_sum = 0.0F;            // is added to what weights are divided by
+  float scale = 1.0F;                // of the weights
+  // Experts in groups of as many, of which some are chosen first: by the largest of an expert, or
+  // by the sum of the two largest.
+  std::uint32_t groups = 1, groups_used = 1;
+  bool groups_by_two = false;
 };
 
 // A token's experts, by its router's logit for each expert there is: as many as there are
-// `choices`, those with the largest logits, the lower number among equals; in the order of their
-// numbers. Weights are shares of the softmax over all experts or, if `normalized`, over the chosen
-// ones; or sigmoids, with which a bias counts for the choice alone. Requires 1 <= choices.size() <=
-// logits.size(); logits that are no numbers give some choice.
+// `choices`, those with the largest logits, the lower number among equals, of experts and of
+// groups; in the order of their numbers. Weights are shares of the softmax over all experts or, if
+// `normalized`, over the chosen ones; or sigmoids, with which a bias counts for the choice alone.
+// Requires 1 <= choices.size() <= logits.size(); logits that are no numbers give some choice.
 void choose_experts(std::span<const float> logits, const Gating& gating, std::span<Choice> choices);
 
 // The layers of experts that are alike of a forward pass, each in place of a feed-forward (Mixtral,
@@ -118,8 +124,7 @@ class Experts {
   const kernels::Kernels& kernels_;
   std::size_t hidden_, inner_;
   std::uint32_t count_, used_;
-  load::ExpertGate gate_kind_;
-  bool normalized_;
+  Gating gating_;  // but for the bias
   std::size_t lanes_, groups_;
   load::Activation activation_;
   std::vector<std::span<const float>> router_bias_, choice_bias_;  // by layer; empty: none

@@ -28,7 +28,7 @@ bool has_experts(const load::ModelConfig& config) {
 }
 
 // Steps of a layer at most, joins and all.
-constexpr std::size_t kMostLayerSteps = 16;
+constexpr std::size_t kMostLayerSteps = 18;
 
 }  // namespace
 
@@ -54,6 +54,9 @@ ModelRunner::ModelRunner(ModelWeights weights, const kernels::Kernels& kernels,
       const load::AttentionConfig* attention = layer.attention();
       if (attention != nullptr && attention->rope == static_cast<std::int32_t>(i))
         head_dim = attention->head_dim;
+      const load::LatentConfig* latent = layer.latent();
+      if (latent != nullptr && latent->rope == static_cast<std::int32_t>(i))
+        head_dim = latent->rope_dim;
     }
     ropes_.emplace_back(config_.ropes[i], head_dim, context == 0 ? config_.max_context : context);
   }
@@ -75,6 +78,13 @@ AttentionSplits& ModelRunner::splits(const load::AttentionConfig& config) {
     if (known == config) return splits;
   }
   return splits_.emplace_back(config, AttentionSplits(config, work_.lanes)).second;
+}
+
+LatentRows& ModelRunner::latent_rows(const load::LatentConfig& config) {
+  for (auto& [known, rows] : latent_rows_) {
+    if (known == config) return rows;
+  }
+  return latent_rows_.emplace_back(config, LatentRows(config, work_.lanes)).second;
 }
 
 void ModelRunner::add_layers() {
@@ -120,6 +130,10 @@ void ModelRunner::add_layers() {
     if (const load::AttentionConfig* attention = layer.attention()) {
       mixers_.emplace_back(std::in_place_type<Attention>, *attention, weights_, name, cache_layer++,
                            set, rope(*attention), splits(*attention), work_);
+    } else if (const load::LatentConfig* latent = layer.latent()) {
+      mixers_.emplace_back(std::in_place_type<LatentAttention>, *latent, weights_, name,
+                           cache_layer++, set, ropes_[static_cast<std::size_t>(latent->rope)],
+                           latent_rows(*latent), work_);
     } else if (const load::DeltaConfig* delta = layer.delta()) {
       mixers_.emplace_back(std::in_place_type<Delta>, *delta, weights_, name, state_layer++, set,
                            work_);
@@ -182,6 +196,7 @@ void ModelRunner::forward(std::span<const Segment> segments, const Cache& cache,
   work_.reserve();
   for (RopeTable& rope : ropes_) rope.extend(work_.pass.positions());
   for (auto& [config, splits] : splits_) splits.choose(work_.pass);
+  for (auto& [config, rows] : latent_rows_) rows.lay_out(work_.pass);
   for (auto& [config, experts] : experts_) experts.reserve(work_.pass.rows().size());
   logits_->reserve(logits, hidden);
   graphs_.run();

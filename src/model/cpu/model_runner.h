@@ -20,6 +20,7 @@
 #include "model/blocks/expert_layer.h"
 #include "model/blocks/gated_mlp.h"
 #include "model/blocks/join.h"
+#include "model/blocks/latent_attention.h"
 #include "model/blocks/logits.h"
 #include "model/blocks/program.h"
 #include "model/blocks/short_conv.h"
@@ -76,12 +77,13 @@ class ModelRunner {
   const cores::Recording& last_graph() const { return graphs_.last(); }
 
  private:
-  using Mixer = std::variant<Attention, Delta, ShortConv>;
+  using Mixer = std::variant<Attention, LatentAttention, Delta, ShortConv>;
   using Mlp = std::variant<model::Mlp, ExpertLayer>;
 
   void add_layers();
   const RopeTable* rope(const load::AttentionConfig& config);
   AttentionSplits& splits(const load::AttentionConfig& config);
+  LatentRows& latent_rows(const load::LatentConfig& config);
   Experts& experts(const load::ExpertsConfig& config);
 
   load::ModelConfig config_;
@@ -91,6 +93,7 @@ class ModelRunner {
   // Blocks; deques, since steps refer to them.
   std::deque<RopeTable> ropes_;  // by the configuration's index
   std::deque<std::pair<load::AttentionConfig, AttentionSplits>> splits_;
+  std::deque<std::pair<load::LatentConfig, LatentRows>> latent_rows_;
   std::deque<std::pair<load::ExpertsConfig, Experts>> experts_;
   Embed embed_;
   std::deque<Mixer> mixers_;

@@ -119,7 +119,8 @@ Status pack_weights(ModelWeights& weights, const kernels::Kernels& kernels,
     all += bytes;
     only_parts = only_parts && in_parts;
   };
-  for (auto& [name, matrix] : weights.matrices) add(&matrix, options.pack && !is_embedding(name));
+  for (auto& [name, matrix] : weights.matrices)
+    add(&matrix, options.pack && !is_read_by_rows(name));
   if (packings.empty()) return {};
   const auto memory = std::make_shared<const PackedMemory>(all);
   if (memory->data() == nullptr) {

@@ -108,12 +108,18 @@ Range Pass::cut(Range rows) {
   Range made = {static_cast<std::uint32_t>(queries_.size()), 0};
   for (std::uint32_t row = rows.begin; row < rows.end;) {
     const PassRow& first = rows_[row];
+    const Segment& segment = segments_[first.segment];
+    const auto generated = [&](const PassRow& of) {
+      return mutated(Mutant::kFormulaOfTheStep) ? segment.decode : of.position >= segment.generated;
+    };
     std::uint32_t end = row + 1;
-    while (end < rows.end && end < row + kQueryTile && rows_[end].segment == first.segment) ++end;
-    const std::uint32_t position = mutated(Mutant::kTileIsASequence)
-                                       ? segments_[first.segment].first_position
-                                       : first.position;
-    queries_.push_back({first.segment, row, position, end - row});
+    while (end < rows.end && end < row + kQueryTile && rows_[end].segment == first.segment &&
+           generated(rows_[end]) == generated(first)) {
+      ++end;
+    }
+    const std::uint32_t position =
+        mutated(Mutant::kTileIsASequence) ? segment.first_position : first.position;
+    queries_.push_back({first.segment, row, position, end - row, generated(first)});
     row = end;
   }
   made.end = static_cast<std::uint32_t>(queries_.size());

@@ -17,12 +17,13 @@ struct PassRow {
 };
 
 // Rows of one segment that follow each other and whose attention is computed together, for one
-// key/value head at a time.
+// key/value head at a time; all of a prompt, or all generated.
 struct QueryTile {
   std::uint32_t segment = 0;
   std::uint32_t row = 0;       // its first
   std::uint32_t position = 0;  // of that
   std::uint32_t rows = 0;
+  bool generated = false;
 };
 
 // What a pass gives for a row: the `index`-th row of logits, or of hidden rows.

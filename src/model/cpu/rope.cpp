@@ -101,4 +101,9 @@ void RopeTable::extend(std::size_t positions) {
   positions_ = positions;
 }
 
+float query_temperature(float temperature, std::uint32_t context, std::uint32_t position) {
+  const auto times = static_cast<double>(position / context);
+  return 1.0F + temperature * static_cast<float>(kernels::log(1.0 + times));
+}
+
 }  // namespace dovetail::model

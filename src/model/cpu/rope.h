@@ -45,4 +45,7 @@ class RopeTable {
   std::vector<float> cos_, sin_;
 };
 
+// What queries of a position are multiplied with (AttentionConfig::temperature).
+float query_temperature(float temperature, std::uint32_t context, std::uint32_t position);
+
 }  // namespace dovetail::model

@@ -38,8 +38,10 @@ struct ModelWeights {
   std::span<const float> vector(std::string_view name) const;
 };
 
-// A matrix of which single rows are looked up: it is never packed.
+// A matrix of which single rows are looked up.
 bool is_embedding(std::string_view name);
+// Of which rows are read from any on: it is never packed.
+bool is_read_by_rows(std::string_view name);
 
 // Requires a source that open_model() made: every tensor is there and has its shape. Matrices with
 // `parts` are still to be made by pack_weights(). A tied output.weight is the embedding once more.

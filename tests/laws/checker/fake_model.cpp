@@ -33,6 +33,9 @@ std::string FakeModel::compute(const schedule::Row& row, std::span<const kv::Sav
   const std::uint32_t real = row.tokens - row.drafts;
   const std::uint32_t end = row.first_position + real;
   const std::size_t places = row.blocks.size() / groups_.size();
+  const auto generated = [&](std::uint32_t position) {
+    return tells_generated_ && position >= request.prompt;
+  };
   if (places * block_size_ < row.first_position + row.tokens)
     return fmt::format("law 2: the row of {} has {} blocks for {} positions", request.id, places,
                        row.first_position + row.tokens);
@@ -41,11 +44,15 @@ std::string FakeModel::compute(const schedule::Row& row, std::span<const kv::Sav
       // The row's first token sees most.
       const std::uint32_t window = groups_[group].window;
       if (window > 0 && position + window <= row.first_position) continue;
-      const Cell expected{request.token(position), position, group};
+      const Cell expected{request.token(position), position, group, generated(position)};
       const Cell* found = at(row, group, position);
       if (found == nullptr)
         return fmt::format("law 5: {} sees position {} of group {}, whose block it has released",
                            request.id, position, group);
+      if (found->token == expected.token && found->generated != expected.generated)
+        return fmt::format("law 5: {} reads position {} as it was {}, and has it {}", request.id,
+                           position, found->generated ? "generated" : "of a prompt",
+                           found->generated ? "of its prompt" : "generated");
       if (*found != expected)
         return fmt::format(
             "law 5: {} reads token {} of position {} at position {}, where its own is {}",
@@ -64,7 +71,7 @@ std::string FakeModel::compute(const schedule::Row& row, std::span<const kv::Sav
       if (cell == nullptr)
         return fmt::format("law 2: {} has no block for position {} of group {}", request.id,
                            position, group);
-      *cell = {taken(row, i, request), position, group};
+      *cell = {taken(row, i, request), position, group, generated(position)};
     }
   }
   return has_states_ ? advance(row, saves, request) : "";

@@ -29,6 +29,7 @@ class FakeModel {
  public:
   explicit FakeModel(const schedule::SchedulerOptions& options)
       : groups_(options.groups),
+        tells_generated_(options.tells_generated),
         has_states_(options.has_states),
         block_size_(options.block_size),
         cache_(std::size_t{options.kv_blocks} * options.block_size),
@@ -45,6 +46,7 @@ class FakeModel {
     std::int32_t token = -1;
     std::uint32_t position = 0;
     std::size_t group = 0;
+    bool generated = false;  // where layers tell
     bool operator==(const Cell&) const = default;
   };
   // A state is all tokens that it has taken.
@@ -56,6 +58,7 @@ class FakeModel {
                       const FakeRequest& request);
 
   std::vector<kv::CacheGroup> groups_;
+  bool tells_generated_;
   bool has_states_;
   std::uint32_t block_size_;
   std::vector<Cell> cache_;

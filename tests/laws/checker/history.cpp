@@ -347,14 +347,15 @@ void describe(const History& history, std::ostream& out) {
       out,
       "\noptions seqs={} budget={} threshold={} block={} context={} blocks={} queue={} mixed={} "
       "prefix={} drafts={} alignment={} floor={} interval={} watermark={} policy={} ageing={} "
-      "timed={} windows={} states={} interval={}\n",
+      "timed={} windows={} states={} interval={} tells-generated={}\n",
       options.max_num_seqs, options.max_num_batched_tokens, options.long_prefill_token_threshold,
       options.block_size, options.max_context, options.kv_blocks, options.max_waiting,
       options.mixed, options.prefix_cache, options.speculative_tokens, options.prefill_alignment,
       options.min_prefill_tokens, options.prefill_interval, options.watermark,
       static_cast<int>(options.policy), options.ageing_steps, history.cost.known(),
       fmt::join(windows_of(options), ","),
-      options.has_states ? static_cast<int>(options.saved_states) : -1, options.state_interval);
+      options.has_states ? static_cast<int>(options.saved_states) : -1, options.state_interval,
+      options.tells_generated);
   play(history, &out);
 }
 
@@ -392,6 +393,7 @@ History read_history(const std::uint8_t* data, std::size_t size) {
     const std::uint32_t window = byte();
     if (groups % 8 > 2 && window % 3 != 0) group.window = 1 + window / 3 % 24;
   }
+  options.tells_generated = groups / 64 % 2 == 1;
   at += 3 - options.groups.size();
   const std::uint32_t states = byte();
   options.has_states = states % 4 == 3;

@@ -6,9 +6,14 @@
 
 namespace dovetail::laws {
 
-ReferenceScheduler::Tokens ReferenceScheduler::beginning_of(const Tokens& tokens,
-                                                            std::size_t count) {
-  return {tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(count)};
+// A generated token is another content than the same of a prompt, where layers tell them apart.
+ReferenceScheduler::Tokens ReferenceScheduler::beginning_of(const Sequence& sequence,
+                                                            std::size_t count) const {
+  const Tokens& all = sequence.tokens;
+  Tokens tokens(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count));
+  for (std::size_t i = sequence.prompt; options_.tells_generated && i < count; ++i)
+    tokens[i] = ~tokens[i];
+  return tokens;
 }
 
 std::uint32_t ReferenceScheduler::blocks_for(std::uint32_t tokens) const {
@@ -170,7 +175,7 @@ std::vector<std::uint32_t> ReferenceScheduler::save_states(Sequence& sequence, c
                         (prefill && edge == (sequence.prefill_end - 1) / options_.block_size);
     const bool known =
         prefill && std::any_of(states_.begin(), states_.end(), [&](const Block& state) {
-          return state.prefix == beginning_of(sequence.tokens, end);
+          return state.prefix == beginning_of(sequence, end);
         });
     if (!wanted || known) continue;
     if (used_states() == states_.size()) break;
@@ -187,7 +192,7 @@ void ReferenceScheduler::store_states(Sequence& sequence, std::uint32_t computed
   while (!sequence.saving.empty() && sequence.saving.front().positions <= computed) {
     const Save save = sequence.saving.front();
     sequence.saving.erase(sequence.saving.begin());
-    const Tokens prefix = beginning_of(sequence.tokens, save.positions);
+    const Tokens prefix = beginning_of(sequence, save.positions);
     const bool there = std::any_of(states_.begin(), states_.end(),
                                    [&](const Block& other) { return other.prefix == prefix; });
     if (!there) states_[save.state].prefix = prefix;
@@ -211,12 +216,12 @@ std::optional<ReferenceScheduler::Found> ReferenceScheduler::found_at(const Sequ
     found.blocks.push_back(kNone);
     if (is_behind(place, edge * options_.block_size)) continue;
     found.blocks.back() =
-        find(blocks_, beginning_of(sequence.tokens, (place / groups() + 1) * options_.block_size),
+        find(blocks_, beginning_of(sequence, (place / groups() + 1) * options_.block_size),
              place % groups());
     if (found.blocks.back() == kNone) return std::nullopt;
   }
   if (states && edge > 0) {
-    found.state = find(states_, beginning_of(sequence.tokens, edge * options_.block_size), 0);
+    found.state = find(states_, beginning_of(sequence, edge * options_.block_size), 0);
     if (found.state == kNone) return std::nullopt;
   }
   return found;

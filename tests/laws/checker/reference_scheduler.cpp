@@ -456,7 +456,7 @@ void ReferenceScheduler::commit(const std::map<std::uint64_t, Result>& results) 
           // A block that was not the first with its content is not looked at again.
           if (last > computed || last <= row.first) continue;
           Block& block = blocks_[sequence.blocks[place]];
-          const Tokens prefix = beginning_of(sequence.tokens, last);
+          const Tokens prefix = beginning_of(sequence, last);
           const bool there = std::any_of(blocks_.begin(), blocks_.end(), [&](const Block& other) {
             return other.prefix == prefix && other.group == place % groups();
           });

@@ -110,7 +110,7 @@ class ReferenceScheduler {
 
   std::vector<Sequence*> running();  // that have not ended, by key
   Sequence* head(std::uint32_t batch_class);
-  static Tokens beginning_of(const Tokens& tokens, std::size_t count);
+  Tokens beginning_of(const Sequence& sequence, std::size_t count) const;
   std::size_t groups() const { return options_.groups.size(); }
   bool is_behind(std::size_t place, std::uint32_t next) const;
   std::optional<Found> found_at(const Sequence& sequence, std::uint32_t edge, bool states) const;

@@ -1,0 +1,175 @@
+// Models of latent attention as GGUF files: as converters write them now, with the matrices of
+// heads apart and those for keys transposed, and as they wrote them before.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "families/gguf_converter.h"
+#include "families/open_model.h"
+#include "load/expect_error.h"
+#include "support/places.h"
+
+namespace dovetail::families {
+namespace {
+
+const std::filesystem::path kLatentModels =
+    std::filesystem::path(test::source_dir()) / "tests" / "golden" / "models";
+
+void add_tensor(GgufBuilder& out, const std::string& name, std::vector<std::uint64_t> dimensions,
+                kernels::DataType type, Bytes data) {
+  out.tensors.push_back({name, std::move(dimensions), ggml_number(type), std::move(data), {}});
+}
+
+// attn_kv_b in two.
+void add_heads(GgufBuilder& out, const std::string& prefix, const LatentConfig& latent,
+               const TensorView& both) {
+  const std::size_t element = kernels::row_bytes(both.type, 1);
+  const std::size_t row = both.columns * element;
+  Bytes keys, values;
+  for (std::size_t head = 0; head < latent.heads; ++head) {
+    const std::byte* rows = both.data.data() + head * (latent.key_dim + latent.value_dim) * row;
+    for (std::size_t column = 0; column < both.columns; ++column) {
+      for (std::size_t key = 0; key < latent.key_dim; ++key)
+        append_raw(keys, rows + key * row + column * element, element);
+    }
+    append_raw(values, rows + latent.key_dim * row, latent.value_dim * row);
+  }
+  add_tensor(out, prefix + "attn_k_b.weight", {latent.key_dim, latent.latent_dim, latent.heads},
+             both.type, std::move(keys));
+  add_tensor(out, prefix + "attn_v_b.weight", {latent.latent_dim, latent.value_dim, latent.heads},
+             both.type, std::move(values));
+}
+
+GgufBuilder converted(const ModelSource& source, bool apart) {
+  const ModelConfig& config = source.config;
+  const LatentConfig& latent = *config.layers.front().latent();
+  const ExpertsConfig& experts = *config.layers.back().experts();
+  const RopeConfig& rope = config.ropes.front();
+  GgufBuilder out;
+  const auto count = [&](const char* key, std::uint32_t value) {
+    out.set_u32(std::string("deepseek2.") + key, value);
+  };
+  const auto number = [&](const char* key, float value) {
+    out.set_f32(std::string("deepseek2.") + key, value);
+  };
+  out.set_string("general.architecture", "deepseek2");
+  count("block_count", static_cast<std::uint32_t>(config.layers.size()));
+  count("context_length", 256);
+  count("embedding_length", config.hidden_size);
+  count("feed_forward_length", config.layers.front().dense()->size);
+  count("vocab_size", config.vocab_size);
+  count("attention.head_count", latent.heads);
+  count("attention.head_count_kv", apart ? 1 : latent.heads);
+  count("attention.kv_lora_rank", latent.latent_dim);
+  if (latent.query_rank > 0) count("attention.q_lora_rank", latent.query_rank);
+  count("attention.key_length", apart ? latent.cached_dim() : latent.head_dim());
+  count("attention.value_length", apart ? latent.latent_dim : latent.value_dim);
+  if (apart) {
+    count("attention.key_length_mla", latent.head_dim());
+    count("attention.value_length_mla", latent.value_dim);
+  }
+  number("attention.layer_norm_rms_epsilon", config.output_norm.epsilon);
+  count("rope.dimension_count", latent.rope_dim);
+  number("rope.freq_base", rope.theta);
+  out.set_string("deepseek2.rope.scaling.type", "yarn");
+  number("rope.scaling.factor", rope.factor);
+  count("rope.scaling.original_context_length", rope.original_context);
+  number("rope.scaling.yarn_beta_fast", rope.beta_fast);
+  number("rope.scaling.yarn_beta_slow", rope.beta_slow);
+  number("rope.scaling.yarn_log_multiplier", 0.1F);
+  count("leading_dense_block_count", 1);
+  count("expert_count", experts.count);
+  count("expert_used_count", experts.used);
+  count("expert_shared_count", experts.shared_size / experts.size);
+  count("expert_feed_forward_length", experts.size);
+  count("expert_gating_func", 2);
+  count("expert_group_count", experts.groups);
+  count("expert_group_used_count", experts.groups_used);
+  number("expert_weights_scale", experts.scale);
+  out.set_bool("deepseek2.expert_weights_norm", experts.normalized);
+  std::set<std::string> done;
+  for (std::size_t i = 0; i < config.layers.size(); ++i) {
+    const std::string prefix = fmt::format("blk.{}.", i);
+    if (apart) {
+      const std::string both = prefix + "attn_kv_b.weight";
+      add_heads(out, prefix, latent, source.tensors.at(both));
+      done.insert(both);
+    }
+    if (config.layers[i].experts() == nullptr) continue;
+    for (const char* stem : {"ffn_gate", "ffn_up", "ffn_down"}) {
+      Bytes all;
+      const TensorView* one = nullptr;
+      for (std::uint32_t e = 0; e < experts.count; ++e) {
+        const std::string name = fmt::format("{}{}.{}.weight", prefix, stem, e);
+        one = &source.tensors.at(name);
+        append_raw(all, one->data.data(), one->data.size());
+        done.insert(name);
+      }
+      add_tensor(out, prefix + stem + "_exps.weight", {one->columns, one->rows, experts.count},
+                 one->type, std::move(all));
+    }
+  }
+  for (const auto& [name, tensor] : source.tensors) {
+    if (done.contains(name)) continue;
+    std::vector<std::uint64_t> dimensions = {tensor.columns};
+    if (tensor.rows > 1) dimensions.push_back(tensor.rows);
+    add_tensor(out, name, std::move(dimensions), tensor.type,
+               Bytes(tensor.data.begin(), tensor.data.end()));
+  }
+  return out;
+}
+
+class GgufLatents : public testing::TestWithParam<bool> {};
+
+TEST_P(GgufLatents, DescribeTheModelOfTheFolder) {
+  const auto folder = open_model(kLatentModels / "deepseek-v3-tiny");
+  ASSERT_TRUE(folder) << folder.error().message;
+  const Bytes bytes = converted(**folder, GetParam()).bytes();
+  const auto model = read_model(std::vector{NamedBytes{"m.gguf", bytes}});
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(model->config.family, "deepseek2");
+  EXPECT_EQ(model->config.layers.size(), (*folder)->config.layers.size());
+  EXPECT_EQ(model->config.ropes, (*folder)->config.ropes);
+  for (std::size_t i = 0; i < model->config.layers.size(); ++i) {
+    LayerConfig got = model->config.layers[i];
+    auto& latent = std::get<LatentConfig>(got.mixer);
+    EXPECT_EQ(latent.split, GetParam());
+    latent.split = false;
+    EXPECT_EQ(got, (*folder)->config.layers[i]);
+  }
+}
+
+TEST_P(GgufLatents, RefuseWhatDoesNotFit) {
+  const auto folder = open_model(kLatentModels / "deepseek-v3-tiny");
+  ASSERT_TRUE(folder) << folder.error().message;
+  struct Row {
+    const char* key;
+    std::uint32_t value;
+    const char* words;
+  };
+  const Row rows[] = {
+      {"attention.kv_lora_rank", 600, "1 to 576"},
+      {"rope.dimension_count", 7, "an even number"},
+      {"expert_group_count", 5, "a divisor of the 12 experts"},
+      {"expert_group_used_count", 5, "1 to 4"},
+      {"expert_gating_func", 3, "2, which is sigmoids"},
+      {"attention.head_count", 3, "shape"},
+  };
+  for (const Row& row : rows) {
+    GgufBuilder builder = converted(**folder, GetParam());
+    builder.set_u32(std::string("deepseek2.") + row.key, row.value);
+    const Bytes bytes = builder.bytes();
+    const auto model = read_model(std::vector{NamedBytes{"m.gguf", bytes}});
+    ASSERT_FALSE(model) << row.key;
+    EXPECT_NE(model.error().message.find(row.words), std::string::npos) << model.error().message;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GgufLatents, testing::Bool(), [](const auto& run) {
+  return run.param ? "HeadsApart" : "HeadsTogether";
+});
+
+}  // namespace
+}  // namespace dovetail::families

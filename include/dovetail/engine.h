@@ -77,8 +77,9 @@ struct EngineOptions {
   std::uint32_t saved_states = kAutoSavedStates;
   std::uint32_t state_interval = 32;
   bool async_scheduling = false;  // plan the next step while one is computed
-  std::uint32_t speculative_tokens =
-      0;  // draft tokens per decode row, looked up in the sequence; 0: off
+  // Draft tokens per decode row at most, by the layer that the model has for that or, where it has
+  // none, looked up in the sequence; 0: off.
+  std::uint32_t speculative_tokens = 0;
   // While sequences decode, a step should take at most so many milliseconds; prompts are cut to
   // that. 0: twice what its decode rows alone would take.
   double target_inter_token_ms = 0.0;

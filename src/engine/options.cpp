@@ -299,7 +299,9 @@ Result<ResolvedOptions> resolve(EngineOptions options, const load::ModelSource& 
 
   const Result<kernels::CacheType> type = cache_type(options.cache_type, source);
   if (!type) return fail(type.error());
-  resolved.cache_shape = model::grouped_cache_shape(source.config, *type);
+  resolved.cache_shape =
+      model::grouped_cache_shape(source.config, *type, drafts_by_layer(options, source.config));
+  resolved.draft_tokens = drafts_by_layer(options, source.config) ? options.speculative_tokens : 0;
   options.cache_type = kernels::info(*type).name;
   if (const Status ok = resolve_states(options, resolved.cache_shape); !ok) return fail(ok.error());
   resolve_embedding(options, source.config);
@@ -309,6 +311,10 @@ Result<ResolvedOptions> resolve(EngineOptions options, const load::ModelSource& 
   return resolved;
 }
 
+bool drafts_by_layer(const EngineOptions& options, const load::ModelConfig& config) {
+  return options.speculative_tokens > 0 && config.draft_layer.has_value();
+}
+
 model::BackendOptions backend_options(const ResolvedOptions& resolved) {
   model::BackendOptions options;
   options.cache = resolved.cache_shape;
@@ -316,6 +322,7 @@ model::BackendOptions backend_options(const ResolvedOptions& resolved) {
   options.slots = resolved.options.max_num_seqs;
   options.saved_states = resolved.options.saved_states;
   options.context = resolved.context;
+  options.draft_tokens = resolved.draft_tokens;
   return options;
 }
 

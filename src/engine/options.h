@@ -26,10 +26,14 @@ struct ResolvedOptions {
   // What the model is run for (model::BackendOptions): the max_context that was asked for, or 0.
   // How much of it the memory holds leaves no trace in the bits.
   std::uint32_t context = 0;
+  std::uint32_t draft_tokens = 0;  // by the model's own layer
 };
 
 // kInvalid names the option, its value and what would be valid for this model and machine.
 Result<ResolvedOptions> resolve(EngineOptions options, const load::ModelSource& source);
+
+// Whether draft tokens come from a layer of the model, in place of being looked up.
+bool drafts_by_layer(const EngineOptions& options, const load::ModelConfig& config);
 
 // What a backend is opened for.
 model::BackendOptions backend_options(const ResolvedOptions& resolved);

@@ -68,6 +68,11 @@ class Sequence {
 
   // Proposes at most `max_drafts` draft tokens to follow the last token.
   void propose_drafts(std::uint32_t max_drafts);
+  // So many draft tokens, to be written.
+  std::span<TokenId> draft_tokens(std::uint32_t count) {
+    drafts_.resize(count);
+    return drafts_;
+  }
   std::span<const TokenId> drafts() const { return drafts_; }
 
   // Result of append_tokens().

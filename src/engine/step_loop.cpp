@@ -113,6 +113,7 @@ StepLoop::StepLoop(EngineOptions options, std::shared_ptr<const load::ModelSourc
       scheduler_(scheduling_of(options_, source_->config, backend_->cache_shape()),
                  log_ ? &*log_ : nullptr),
       seeds_(random_seed()),
+      drafts_by_layer_(engine::drafts_by_layer(options_, source_->config)),
       hooks_(std::move(hooks)) {
   cores::Recorder recorder(1, 1);
   static_cast<void>(recorder.add({cores::kVectorTask}, [this](const cores::Part& part) {
@@ -237,6 +238,7 @@ Status StepLoop::step() {
   }
   if (const Status waited = wait(step); !waited) return waited;
   sample(step);
+  if (const Status drafted = draft(step); !drafted) return drafted;
   commit(step);
   in_flight_ = false;
   current_ = 1 - current_;
@@ -334,6 +336,9 @@ void StepLoop::prepare_inputs(InFlightStep& step) {
       if (const std::uint32_t second = sequence->second.shared().request.second; second != 0)
         segment.second = second;
     }
+    const std::span<const TokenId> known = sequence->second.tokens();
+    const std::size_t end = row.first_position + row.tokens;
+    if (row.drafts == 0 && end < known.size()) segment.next = known[end];
     if (mutated(Mutant::kStateNotLoaded)) segment.load = model::Segment::kNoState;
     if (mutated(Mutant::kOneSaveForAll) && row.saves > 0)
       segment.saves = std::span(step.saves).first(row.saves);
@@ -427,7 +432,53 @@ void StepLoop::append_tokens(std::size_t row) {
     return;
   }
   appended_[row] = sampled_[row]->append_tokens(sampled_logits_[row], source_->config.vocab_size);
-  if (!appended_[row].ended) sampled_[row]->propose_drafts(options_.speculative_tokens);
+  if (!appended_[row].ended && !drafts_by_layer_)
+    sampled_[row]->propose_drafts(options_.speculative_tokens);
+}
+
+// Draft tokens by the model's own layer, for all that go on.
+Status StepLoop::draft(const InFlightStep& step) {
+  draft_seconds_ = 0;
+  if (!drafts_by_layer_) return {};
+  const auto goes_on = [this](std::size_t i) {
+    return sampled_[i] != nullptr && !sampled_[i]->pools() && !appended_[i].ended;
+  };
+  std::uint32_t sequences = 0;
+  for (std::size_t i = 0; i < sampled_.size(); ++i) {
+    if (!goes_on(i)) continue;
+    ++sequences;
+    const auto drafted =
+        static_cast<std::uint32_t>(sampled_logits_[i].size() / source_->config.vocab_size) - 1;
+    draft_choice_.observe(drafted, appended_[i].new_tokens - 1);
+  }
+  const std::uint32_t most =
+      draft_choice_.choose(sequences, options_.speculative_tokens, estimator_.cost());
+  draft_rows_.clear();
+  std::uint32_t passes = 0;
+  std::size_t next = 0;
+  for (const schedule::Row& row : step.plan.rows) {
+    if (!row.sampled) continue;
+    const std::size_t i = next++;
+    if (!goes_on(i)) continue;
+    const std::span<const TokenId> tokens = sampled_[i]->tokens();
+    const auto position = static_cast<std::uint32_t>(tokens.size() - 2);
+    const std::size_t groups = backend_->cache_shape().groups();
+    const std::size_t capacity = row.blocks.size() / groups * kernels::kBlockSize;
+    const auto count = static_cast<std::uint32_t>(std::min<std::size_t>(most, capacity - position));
+    const std::span<TokenId> drafts = sampled_[i]->draft_tokens(count);
+    if (count == 0) continue;
+    passes = std::max(passes, count);
+    draft_rows_.push_back(
+        {row.slot, appended_[i].new_tokens - 1, position, tokens.back(), row.blocks, drafts});
+  }
+  if (draft_rows_.empty()) return {};
+  const auto start = Clock::now();
+  if (const Status drafted = backend_->draft(draft_rows_); !drafted) return drafted;
+  draft_seconds_ = seconds_since(start);
+  draft_choice_.observe_time(static_cast<std::uint32_t>(draft_rows_.size()), passes,
+                             1e6 * draft_seconds_);
+  if (lanes_) backend_->take_trace(*lanes_);
+  return {};
 }
 
 // Commits the step to the scheduler, and queues the events.
@@ -462,7 +513,7 @@ void StepLoop::commit(InFlightStep& step) {
     forget(row.sequence);
   }
   scheduler_.commit(step.plan, result_);
-  estimator_.observe(step.load, 1e6 * seconds_since(step.launched));
+  estimator_.observe(step.load, 1e6 * (seconds_since(step.launched) - draft_seconds_));
   scheduler_.set_cost(estimator_.cost());
 }
 

@@ -18,6 +18,7 @@
 #include "cores/thread_pins.h"
 #include "dovetail/engine.h"
 #include "engine/background.h"
+#include "engine/draft_choice.h"
 #include "engine/host.h"
 #include "engine/options.h"
 #include "engine/sequence.h"
@@ -148,6 +149,7 @@ class StepLoop {
   void pool(const InFlightStep& step);
   void sample(InFlightStep& step);
   void append_tokens(std::size_t row);
+  Status draft(const InFlightStep& step);
   void commit(InFlightStep& step);
   void count(const InFlightStep& step);
   void deliver();
@@ -174,7 +176,11 @@ class StepLoop {
   std::array<InFlightStep, 2> in_flight_steps_;
   std::size_t current_ = 0;  // index of the step in flight, or of the next one
   bool in_flight_ = false;
-  bool drafts_offered_ = false;  // at the last commit
+  bool drafts_offered_ = false;   // at the last commit
+  bool drafts_by_layer_ = false;  // of the model; else they are looked up
+  DraftChoice draft_choice_;
+  std::vector<model::DraftRow> draft_rows_;
+  double draft_seconds_ = 0;  // of the step
   std::vector<kv::BlockId> stale_blocks_;
   std::vector<float> logits_, hidden_;
   // By sampled row of the step:

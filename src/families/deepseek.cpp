@@ -170,9 +170,14 @@ void read_deepseek(Fields& fields, ModelConfig& config) {
   } else {
     fields.ask({"feed_forward_length", "intermediate_size"});
   }
-  if (dense >= layers) return;
-  layer.mlp = read_grouped_experts(fields);
-  config.layers.resize(layers, layer);
+  if (dense < layers) {
+    layer.mlp = read_grouped_experts(fields);
+    config.layers.resize(layers, layer);
+  }
+  if (config.draft_layers > 0 &&
+      fields.has_tensor(fmt::format("blk.{}.nextn.eh_proj.weight", layers))) {
+    config.draft_layer = layer;
+  }
 }
 
 constexpr Rename kDeepseekHfNames[] = {

@@ -169,6 +169,9 @@ Status check_config(const ModelConfig& config, std::string_view source) {
   for (const LayerConfig& layer : config.layers) {
     if (auto status = check(layer, config, source); !status) return status;
   }
+  if (config.draft_layer) {
+    if (auto status = check(*config.draft_layer, config, source); !status) return status;
+  }
   const std::uint32_t numbers = config.score == Score::kShareOfTwo ? 2 : 1;
   if (config.score != Score::kNone && (config.head.empty() || config.head.back().size != numbers)) {
     return fail(ErrorKind::kUnsupported, "{}: numbers that the head gives: {}; valid: {}", source,

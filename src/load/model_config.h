@@ -272,8 +272,13 @@ struct ModelConfig {
   std::vector<RopeConfig> ropes;
   std::vector<LayerConfig> layers;
 
-  // Layers that the file has behind these, to draft tokens with; they are not run.
+  // Layers that the file has behind these, to draft tokens with.
   std::uint32_t draft_layers = 0;
+  // The first of them, where it can be run (multi-token prediction,
+  // https://arxiv.org/abs/2412.19437): behind nextn.eh_proj of two rows, the embedding of the next
+  // token normed by nextn.enorm and this token's hidden row normed by nextn.hnorm; in front of
+  // nextn.shared_head_norm and the model's logits. Its norms are as output_norm.
+  std::optional<LayerConfig> draft_layer;
 
   NormConfig output_norm;
   bool has_logits = true;        // else there are hidden rows alone, and no output.weight

@@ -32,6 +32,7 @@ class Binder {
       matrix("output.weight", config_.vocab_size, hidden);
     for (std::uint32_t layer = 0; layer < config_.layers.size() && !error_; ++layer)
       bind(config_.layers[layer], fmt::format("blk.{}.", layer));
+    if (config_.draft_layer && !error_) bind_draft_layer(hidden);
     bind_head();
     check_left_over();
     if (error_) return fail(*std::move(error_));
@@ -52,6 +53,15 @@ class Binder {
     std::size_t rows;
     std::size_t first;
   };
+
+  void bind_draft_layer(std::size_t hidden) {
+    const std::string prefix = fmt::format("blk.{}.", config_.layers.size());
+    matrix(prefix + "nextn.eh_proj.weight", hidden, 2 * hidden);
+    norm(config_.output_norm, prefix + "nextn.enorm", hidden);
+    norm(config_.output_norm, prefix + "nextn.hnorm", hidden);
+    norm(config_.output_norm, prefix + "nextn.shared_head_norm", hidden);
+    bind(*config_.draft_layer, prefix);
+  }
 
   void bind_head() {
     std::size_t width = config_.hidden_size;

@@ -40,10 +40,24 @@ struct Segment {
   std::uint32_t generated = kNoneGenerated;
   // The position with which the second text of a pair begins.
   std::uint32_t second = kNoSecond;
+  // The token behind the last one, where it is known and the model drafts tokens.
+  std::int32_t next = kNoToken;
 
   static constexpr std::uint32_t kNoState = 0xffffffff;
   static constexpr std::uint32_t kNoSecond = 0xffffffff;
   static constexpr std::uint32_t kNoneGenerated = 0xffffffff;
+  static constexpr std::int32_t kNoToken = -1;
+};
+
+// A sequence that gets draft tokens from the layer that the model has for them.
+struct DraftRow {
+  std::uint32_t slot = 0;      // of a sequence with a segment in the last forward(),
+  std::uint32_t row = 0;       // which of its rows with logits the token follows,
+  std::uint32_t position = 0;  // and the position of that
+  std::int32_t token = 0;
+  // As Segment's; covers position + drafts.size() positions.
+  std::span<const std::uint32_t> block_table;
+  std::span<std::int32_t> drafts;  // the tokens behind `token`, to be written; at least one
 };
 
 // What a backend is opened for.
@@ -52,6 +66,9 @@ struct BackendOptions {
   std::uint32_t blocks = 1;        // of each of the cache's groups
   std::uint32_t slots = 1;         // sequences that have states at a time
   std::uint32_t saved_states = 0;  // states that are kept for others
+  // Draft tokens of a sequence at most, by the model's own layer; 0: it is not run. Else the cache
+  // has that layer, too.
+  std::uint32_t draft_tokens = 0;
   // The positions that a sequence may have, by which LongRoPE chooses its factors; 0: as many as
   // the model was made for.
   std::uint32_t context = 0;
@@ -89,6 +106,10 @@ class Backend {
   // anything. After an error, kInternal, the cache may hold anything.
   virtual Status forward(std::span<const Segment> segments, std::span<float> logits,
                          std::span<float> hidden) = 0;
+
+  // Draft tokens of sequences, by the model's own layer: the likeliest, one after the other.
+  // Requires BackendOptions::draft_tokens. Errors as forward()'s.
+  virtual Status draft(std::span<const DraftRow> rows) = 0;
 
   // What stands behind a sequence's pooled row of hidden_size floats: embedding_size() of them; and
   // of these, where the model ranks, the score.

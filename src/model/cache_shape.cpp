@@ -6,11 +6,11 @@ namespace dovetail::model {
 namespace {
 
 // `groups`: of the layers with attention, in their order.
-CacheShape shape_of(const load::ModelConfig& config, kernels::CacheType type,
+CacheShape shape_of(std::span<const load::LayerConfig> layers, kernels::CacheType type,
                     std::vector<std::uint32_t> windows, std::span<const std::uint32_t> groups) {
   CacheShape shape(type, std::move(windows));
   std::size_t next = 0;
-  for (const load::LayerConfig& layer : config.layers) {
+  for (const load::LayerConfig& layer : layers) {
     if (const load::AttentionConfig* attention = layer.attention())
       shape.add_layer(attention->kv_heads, attention->head_dim, groups[next++]);
     if (const load::LatentConfig* latent = layer.latent())
@@ -22,6 +22,13 @@ CacheShape shape_of(const load::ModelConfig& config, kernels::CacheType type,
   return shape;
 }
 
+// The model's, and the one that drafts.
+std::vector<load::LayerConfig> layers_of(const load::ModelConfig& config, bool drafts) {
+  std::vector<load::LayerConfig> layers = config.layers;
+  if (drafts && config.draft_layer) layers.push_back(*config.draft_layer);
+  return layers;
+}
+
 // Layers that see as much.
 struct Kind {
   std::uint32_t window = 0;
@@ -30,15 +37,15 @@ struct Kind {
 };
 
 // What the layers see, in the order in which the kinds first come.
-std::vector<Kind> kinds_of(const load::ModelConfig& config) {
+std::vector<Kind> kinds_of(std::span<const load::LayerConfig> layers, std::uint32_t max_context) {
   std::vector<Kind> kinds;
   std::size_t count = 0;
-  for (const load::LayerConfig& layer : config.layers) {
+  for (const load::LayerConfig& layer : layers) {
     const load::AttentionConfig* attention = layer.attention();
     const load::LatentConfig* latent = layer.latent();
     if (attention == nullptr && latent == nullptr) continue;
     const bool slides =
-        attention != nullptr && attention->causal && attention->window < config.max_context;
+        attention != nullptr && attention->causal && attention->window < max_context;
     const std::uint32_t window = slides ? attention->window : 0;
     const std::size_t bytes = latent != nullptr
                                   ? latent->cached_dim()
@@ -67,15 +74,19 @@ std::size_t CacheShape::sequence_bytes(std::uint32_t positions) const {
   return held * unit_bytes_;
 }
 
-CacheShape cache_shape(const load::ModelConfig& config, kernels::CacheType type) {
-  const std::vector<std::uint32_t> groups(config.layers.size(), 0);
-  return shape_of(config, type, {0}, groups);
+CacheShape cache_shape(const load::ModelConfig& config, kernels::CacheType type, bool drafts) {
+  const std::vector<load::LayerConfig> layers = layers_of(config, drafts);
+  const std::vector<std::uint32_t> groups(layers.size(), 0);
+  return shape_of(layers, type, {0}, groups);
 }
 
-CacheShape grouped_cache_shape(const load::ModelConfig& config, kernels::CacheType type) {
+CacheShape grouped_cache_shape(const load::ModelConfig& config, kernels::CacheType type,
+                               bool drafts) {
   constexpr std::size_t kWaste = 12;
-  const std::vector<Kind> kinds = kinds_of(config);
-  if (kinds.size() < 2 && (kinds.empty() || kinds[0].window == 0)) return cache_shape(config, type);
+  const std::vector<load::LayerConfig> of = layers_of(config, drafts);
+  const std::vector<Kind> kinds = kinds_of(of, config.max_context);
+  if (kinds.size() < 2 && (kinds.empty() || kinds[0].window == 0))
+    return cache_shape(config, type, drafts);
   std::size_t needed = 0;
   for (const Kind& kind : kinds) needed += kind.layers.size() * kind.bytes;
   // Candidates are the sizes that divide one of the kinds into equal groups, or nearly so.
@@ -107,7 +118,7 @@ CacheShape grouped_cache_shape(const load::ModelConfig& config, kernels::CacheTy
     }
   }
   std::vector<std::uint32_t> windows;
-  std::vector<std::uint32_t> groups(config.layers.size(), 0);
+  std::vector<std::uint32_t> groups(of.size(), 0);
   for (std::size_t k = 0; k < kinds.size(); ++k) {
     const std::vector<std::size_t>& layers = kinds[k].layers;
     for (std::size_t i = 0; i < layers.size(); ++i) {
@@ -115,7 +126,7 @@ CacheShape grouped_cache_shape(const load::ModelConfig& config, kernels::CacheTy
     }
     windows.insert(windows.end(), best[k], kinds[k].window);
   }
-  return shape_of(config, type, std::move(windows), groups);
+  return shape_of(of, type, std::move(windows), groups);
 }
 
 }  // namespace dovetail::model

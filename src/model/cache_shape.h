@@ -85,10 +85,13 @@ class CacheShape {
 
 // Of the layers of a model that have attention, and of those that have states, in their order; all
 // layers in one group, which keeps all positions.
-CacheShape cache_shape(const load::ModelConfig& config, kernels::CacheType type);
+// `drafts`: with the layer that drafts tokens, behind all others.
+CacheShape cache_shape(const load::ModelConfig& config, kernels::CacheType type,
+                       bool drafts = false);
 
 // The same with layers grouped by what they see: as few groups as waste at most a twelfth of their
 // blocks' bytes, since the blocks of all groups have the size of the largest.
-CacheShape grouped_cache_shape(const load::ModelConfig& config, kernels::CacheType type);
+CacheShape grouped_cache_shape(const load::ModelConfig& config, kernels::CacheType type,
+                               bool drafts = false);
 
 }  // namespace dovetail::model

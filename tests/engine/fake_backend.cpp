@@ -45,6 +45,12 @@ std::shared_ptr<const load::ModelSource> fake_model(const FakeModelOptions& opti
     attention.window = window;
     load::LayerConfig layer;
     layer.mixer = attention;
+    if (options.latents) {
+      load::LatentConfig latent;
+      latent.heads = 1;
+      latent.latent_dim = 16;
+      layer.mixer = latent;
+    }
     config.layers.push_back(layer);
   }
   if (options.states) {
@@ -54,6 +60,7 @@ std::shared_ptr<const load::ModelSource> fake_model(const FakeModelOptions& opti
     layer.mixer = convolution;
     config.layers.push_back(layer);
   }
+  if (options.drafts) config.draft_layer = config.layers.front();
   source->tensors["token_embd.weight"] = {};
   return source;
 }
@@ -75,7 +82,8 @@ FakeBackend::FakeBackend(model::BackendOptions options, std::size_t hidden_size)
       hidden_size_(hidden_size),
       cells_(std::size_t{options_.blocks} * options_.cache.groups() * kBlock),
       states_(options_.slots),
-      saved_(options_.saved_states) {}
+      saved_(options_.saved_states),
+      last_(options_.slots) {}
 
 template <class... Args>
 void FakeBackend::note(const model::Segment& segment, std::uint32_t position,
@@ -151,6 +159,10 @@ std::uint64_t FakeBackend::digest_before(const model::Segment& segment, std::uin
       } else if (cell->token < 0 || cell->position != seen || cell->group != group) {
         broken("position {} of group {} holds token {} of position {} and group {}", seen, group,
                cell->token, cell->position, cell->group);
+      } else if (options_.cache.tells_generated() &&
+                 cell->generated != (seen >= segment.generated)) {
+        broken("position {} of group {} was computed as one that was {}generated", seen, group,
+               cell->generated ? "" : "not ");
       } else if ((seen > from || from == 0) &&
                  cell->digest != mix(chain, cell->token, cell->position)) {
         broken("token {} at position {} of group {} does not follow from those before it",
@@ -183,7 +195,7 @@ TokenId FakeBackend::compute(const model::Segment& segment, std::size_t index) {
   const std::uint64_t digest = mix(digest_before(segment, position, whole), token, position);
   for (std::size_t group = 0; group < options_.cache.groups(); ++group) {
     if (Cell* cell = at(segment, group, position)) {
-      *cell = {token, position, group, digest};
+      *cell = {token, position, group, position >= segment.generated, digest};
     } else {
       whole = false;
       note(segment, position, "group {} has no block for it", group);
@@ -209,6 +221,10 @@ Status FakeBackend::forward(std::span<const model::Segment> segments, std::span<
     ++loads_;
     states_[segment.slot] = saved_.at(segment.load);
   }
+  for (const model::Segment& segment : segments) {
+    const auto end = static_cast<std::uint32_t>(segment.first_position + segment.tokens.size());
+    last_[segment.slot] = {end, segment.logit_rows};
+  }
   std::fill(logits.begin(), logits.end(), 0.0F);
   for (const model::Segment& segment : segments) {
     for (std::size_t i = 0; status && i < segment.tokens.size(); ++i) {
@@ -230,6 +246,44 @@ Status FakeBackend::forward(std::span<const model::Segment> segments, std::span<
   }
   busy_ = false;
   return status;
+}
+
+Status FakeBackend::draft(std::span<const model::DraftRow> rows) {
+  if (busy_.exchange(true)) fault_ = "drafts during a pass";
+  ++drafts_;
+  std::set<std::uint32_t> slots;
+  for (const model::DraftRow& row : rows) {
+    model::Segment segment;
+    segment.slot = row.slot;
+    segment.block_table = row.block_table;
+    const Last& last = last_.at(row.slot);
+    if (!slots.insert(row.slot).second) note(segment, row.position, "its slot drafts twice");
+    if (row.row >= last.rows || row.position != last.end - last.rows + row.row)
+      note(segment, row.position, "row {} of {} before position {}", row.row, last.rows, last.end);
+    if (row.drafts.empty() || row.drafts.size() > options_.draft_tokens)
+      note(segment, row.position, "{} draft tokens", row.drafts.size());
+    if (row.block_table.size() / options_.cache.groups() * kBlock <
+        row.position + row.drafts.size())
+      note(segment, row.position, "its table is too short for {}", row.drafts.size());
+    // The tokens before, as far back as they repeat, and then the drafts.
+    std::vector<TokenId> tokens;
+    const std::uint32_t from = row.position < kPeriod ? 0 : row.position - kPeriod;
+    for (std::uint32_t position = from; position <= row.position; ++position) {
+      const Cell* cell = at(segment, 0, position);
+      if (cell == nullptr || cell->token < 0 || cell->position != position) {
+        note(segment, position, "a draft reads what is not there");
+        continue;
+      }
+      tokens.push_back(cell->token);
+    }
+    tokens.push_back(row.token);
+    for (TokenId& draft : row.drafts) {
+      draft = tokens.size() < kPeriod ? 0 : tokens[tokens.size() - kPeriod];
+      tokens.push_back(draft);
+    }
+  }
+  busy_ = false;
+  return {};
 }
 
 void FakeBackend::poison_blocks(std::span<const std::uint32_t> blocks) {

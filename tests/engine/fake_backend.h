@@ -21,6 +21,8 @@ struct FakeModelOptions {
   std::vector<std::uint32_t> windows = {0};  // of a layer with attention each; none in 1..7
   bool states = false;                       // a layer with a state as well
   load::Pooling pooling = load::Pooling::kNone;
+  bool drafts = false;   // a layer that drafts tokens
+  bool latents = false;  // in place of keys and values
 };
 
 // A model without weights, of 1000 tokens; the last of them says that something was wrong.
@@ -50,6 +52,8 @@ class FakeBackend : public model::Backend {
   const model::CacheShape& cache_shape() const override { return options_.cache; }
   Status forward(std::span<const model::Segment> segments, std::span<float> logits,
                  std::span<float> hidden) override;
+  // What fake_next() gives most of the time.
+  Status draft(std::span<const model::DraftRow> rows) override;
   std::vector<float> apply_head(std::vector<float> row) const override { return row; }
   float score(std::span<const float> row) const override { return row[1]; }
   void poison_blocks(std::span<const std::uint32_t> blocks) override;
@@ -60,7 +64,8 @@ class FakeBackend : public model::Backend {
   // Between passes. The first thing that was wrong in what it was given or read; empty: nothing.
   const std::string& fault() const { return fault_; }
   std::uint32_t passes() const { return passes_; }
-  std::uint32_t loads() const { return loads_; }  // of saved states
+  std::uint32_t loads() const { return loads_; }    // of saved states
+  std::uint32_t drafts() const { return drafts_; }  // calls
 
   // Called in each pass, before it computes: its status is the pass's.
   std::function<Status()> during;
@@ -70,6 +75,7 @@ class FakeBackend : public model::Backend {
     TokenId token = -1;  // -1: poison, or never written
     std::uint32_t position = 0;
     std::size_t group = 0;
+    bool generated = false;  // where the cache tells
     std::uint64_t digest = 0;
   };
   // Of all tokens of a sequence so far; not valid: poison, or never written.
@@ -92,7 +98,13 @@ class FakeBackend : public model::Backend {
   std::vector<State> states_;  // by slot
   std::vector<State> saved_;
   std::string fault_;
-  std::uint32_t passes_ = 0, loads_ = 0;
+  std::uint32_t passes_ = 0, loads_ = 0, drafts_ = 0;
+  // By slot: what the last pass had.
+  struct Last {
+    std::uint32_t end = 0;   // position behind its tokens
+    std::uint32_t rows = 0;  // with logits
+  };
+  std::vector<Last> last_;
   std::atomic<bool> busy_ = false;
 };
 

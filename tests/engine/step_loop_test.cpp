@@ -140,6 +140,15 @@ History random_history(std::mt19937& random) {
     const std::vector<TokenId> own =
         some_tokens(1 + random() % 40, static_cast<std::uint32_t>(random()));
     prompt.insert(prompt.end(), own.begin(), own.end());
+    // Some go on with what another one gets, as conversations do.
+    if (i > 0 && random() % 4 == 0) {
+      const Request& before = history.events[random() % i].request;
+      prompt = before.prompt;
+      const std::vector<TokenId> answer =
+          fake_answer(prompt, static_cast<std::size_t>(before.max_tokens));
+      prompt.insert(prompt.end(), answer.begin(), answer.end());
+      prompt.resize(std::min<std::size_t>(prompt.size(), 80));
+    }
     History::Event event{greedy(std::move(prompt), 1 + static_cast<std::int32_t>(random() % 45)),
                          static_cast<std::uint32_t>(random() % 30), std::nullopt};
     event.request.priority = static_cast<std::int32_t>(random() % 3);
@@ -210,13 +219,15 @@ struct Kind {
 
 class StepLoopOf : public testing::TestWithParam<Kind> {};
 
-INSTANTIATE_TEST_SUITE_P(Fakes, StepLoopOf,
-                         testing::Values(Kind{"AllPositions", {}},
-                                         Kind{"Windows", {{0, 24, 24, 24}}},
-                                         Kind{"WindowsAlone", {{9, 40}}},
-                                         Kind{"States", {{0}, true}},
-                                         Kind{"WindowsAndStates", {{0, 24}, true}}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Fakes, StepLoopOf,
+    testing::Values(Kind{"AllPositions", {}}, Kind{"Windows", {{0, 24, 24, 24}}},
+                    Kind{"WindowsAlone", {{9, 40}}}, Kind{"States", {{0}, true}},
+                    Kind{"WindowsAndStates", {{0, 24}, true}}, Kind{"Latents", {.latents = true}},
+                    Kind{"DraftLayer", {.drafts = true}},
+                    Kind{"StatesAndDraftLayer", {.states = true, .drafts = true}},
+                    Kind{"LatentsAndDraftLayer", {.drafts = true, .latents = true}}),
+    [](const auto& info) { return info.param.name; });
 
 // Chunks, preemptions, cancellations, drafts, planning ahead, cached prefixes and loaded states:
 // each token is that of its position.

@@ -136,7 +136,8 @@ test::RandomModelOptions convolution_parts() {
 }
 
 // Latent attention, a dense layer and then experts in groups with a shared one beside them:
-// DeepSeek. `v3`: queries of low rank, sigmoids with biases, heads' matrices apart.
+// DeepSeek. `v3`: queries of low rank, sigmoids with biases, heads' matrices apart, a layer that
+// drafts.
 test::RandomModelOptions latent_parts(DataType type, bool v3) {
   test::RandomModelOptions options =
       four_layers(type, [v3](ModelConfig& config, LayerConfig& layer, std::size_t i) {
@@ -166,6 +167,7 @@ test::RandomModelOptions latent_parts(DataType type, bool v3) {
         experts.scale = 1.5F;
         experts.shared_size = 64;
         layer.mlp = experts;
+        if (v3) config.draft_layer = layer;
       });
   if (v3) options.heads = 4;
   return options;

@@ -40,7 +40,7 @@ std::vector<std::string> folder_names() {
 std::vector<float> last_logits(ModelWeights weights, const kernels::Kernels& kernels,
                                std::span<const std::int32_t> tokens) {
   cores::Executor executor(cores::Topology::of_lanes(2), {});
-  ModelRunner model(std::move(weights), kernels, executor);
+  ModelRunner model(std::make_shared<const ModelWeights>(std::move(weights)), kernels, executor);
   const Cache cache = *Cache::create(model.cache_shape(kernels::CacheType::kF32), 8);
   std::vector<std::uint32_t> table(8);
   std::iota(table.begin(), table.end(), 0U);

@@ -108,6 +108,13 @@ class ModelBuilder {
     norm(config_.output_norm, "output_norm", hidden);
     for (std::size_t i = 0; i < config_.layers.size(); ++i)
       layer(config_.layers[i], fmt::format("blk.{}.", i));
+    if (config_.draft_layer) {
+      const std::string name = fmt::format("blk.{}.", config_.layers.size());
+      build_.matrix(name + "nextn.eh_proj.weight", type_, hidden, 2 * hidden);
+      for (const char* of : {"enorm", "hnorm", "shared_head_norm"})
+        norm(config_.output_norm, name + "nextn." + of, hidden);
+      layer(*config_.draft_layer, name);
+    }
     std::size_t width = hidden;
     for (const load::HeadConfig& part : config_.head) {
       build_.matrix(part.name + ".weight", type_, part.size, width);

@@ -2,14 +2,15 @@
 
 #include <algorithm>
 #include <cassert>
+#include <string>
 
 namespace dovetail::model {
 
 Logits::Logits(const load::ModelConfig& config, Residual before, const ModelWeights& weights,
-               Workspace& workspace)
+               const std::string& norm, Workspace& workspace)
     : work_(workspace),
       before_(std::move(before)),
-      norm_(config.output_norm, weights, "output_norm", workspace.kernels),
+      norm_(config.output_norm, weights, norm, workspace.kernels),
       scale_(config.logit_scale),
       softcap_(config.logit_softcap) {
   workspace.projected.need(workspace.hidden);
@@ -19,12 +20,13 @@ Logits::Logits(const load::ModelConfig& config, Residual before, const ModelWeig
   }
 }
 
-void Logits::reserve(std::span<float> logits, std::span<float> hidden) {
+void Logits::reserve(std::span<float> logits, std::span<float> hidden, float* kept) {
   const std::size_t rows = work_.pass.logit_rows();
   assert(product_ || rows == 0);
   assert(hidden.size() == work_.pass.hidden_rows() * work_.hidden);
   logits_ = logits;
   hidden_ = hidden;
+  kept_ = kept;
   if (!product_) return;
   assert(logits.size() == rows * product_->outputs());
   prepared_.reserve(rows * product_->row_bytes());
@@ -89,9 +91,10 @@ void Logits::prepare(const RowTile& tile, const Range& rows) {
       norm_.apply(residual, projected);
       normed = projected;
     }
-    if (output.hidden) {
+    if (kept_ != nullptr) std::copy_n(normed, size, kept_ + work_.pass.wanted()[wanted] * size);
+    if (output.kind == RowOutput::Kind::kHidden) {
       std::copy_n(normed, size, hidden_.data() + output.index * size);
-    } else {
+    } else if (output.kind == RowOutput::Kind::kLogits) {
       product_->prepare(normed, output.index, work_.pass.logit_rows(), prepared_.data());
     }
   }

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <span>
+#include <string>
 
 #include "base/aligned_buffer.h"
 #include "load/model_config.h"
@@ -17,14 +18,16 @@ namespace dovetail::model {
 // them, the others are multiplied into logits.
 class Logits {
  public:
+  // `norm`: the name of the last norm.
   Logits(const load::ModelConfig& config, Residual before, const ModelWeights& weights,
-         Workspace& workspace);
+         const std::string& norm, Workspace& workspace);
 
   void add_steps(Program& program);
 
   // For the pass that is laid out: where [rows with logits][vocabulary] and [hidden rows][hidden
-  // size] go.
-  void reserve(std::span<float> logits, std::span<float> hidden);
+  // size] go, and, unless it is null, the normed rows of all that has an output or is kept,
+  // [rows][hidden size].
+  void reserve(std::span<float> logits, std::span<float> hidden, float* kept);
 
  private:
   void prepare(const RowTile& tile, const Range& rows);
@@ -35,6 +38,7 @@ class Logits {
   std::optional<Linear> product_;  // not in models that have hidden rows alone
   float scale_, softcap_;
   std::span<float> logits_, hidden_;
+  float* kept_ = nullptr;
   AlignedBuffer prepared_;
 };
 

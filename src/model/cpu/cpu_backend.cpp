@@ -1,9 +1,14 @@
 #include "model/cpu/cpu_backend.h"
 
+#include <cassert>
+#include <memory>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "cores/trace.h"
 #include "model/cpu/cache.h"
+#include "model/cpu/drafter.h"
 #include "model/cpu/model_runner.h"
 #include "model/cpu/weights.h"
 
@@ -12,12 +17,16 @@ namespace {
 
 class CpuBackend : public Backend {
  public:
-  CpuBackend(ModelWeights weights, const kernels::Kernels& kernels, cores::Executor& executor,
-             std::uint32_t context, Cache cache)
+  CpuBackend(const std::shared_ptr<const ModelWeights>& weights, const kernels::Kernels& kernels,
+             cores::Executor& executor, const BackendOptions& options, Cache cache)
       : name_(kernels.name),
         executor_(executor),
         cache_(std::move(cache)),
-        runner_(std::move(weights), kernels, executor, context) {}
+        runner_(weights, kernels, executor, options.context) {
+    if (options.draft_tokens == 0) return;
+    drafter_.emplace(weights, kernels, executor, options, cache_);
+    runner_.keep_rows(true);
+  }
 
   std::string_view kernels() const override { return name_; }
   const CacheShape& cache_shape() const override { return cache_.shape(); }
@@ -25,6 +34,16 @@ class CpuBackend : public Backend {
   Status forward(std::span<const Segment> segments, std::span<float> logits,
                  std::span<float> hidden) override {
     runner_.forward(segments, cache_, logits, hidden);
+    if (!drafter_) return {};
+    note_slices(runner_);
+    drafter_->follow(segments, runner_);
+    note_slices(drafter_->runner());
+    return {};
+  }
+
+  Status draft(std::span<const DraftRow> rows) override {
+    assert(drafter_);
+    drafter_->draft(rows, [this] { note_slices(drafter_->runner()); });
     return {};
   }
 
@@ -41,16 +60,29 @@ class CpuBackend : public Backend {
   }
 
   void take_trace(observe::LaneLog& log) override {
-    cores::write_slices(
-        executor_.take_spans(), executor_.topology(),
-        [this](const cores::Span& span) { return runner_.slice(span); }, log);
+    note_slices(runner_);
+    for (const observe::LaneSlice& slice : slices_) log.write(slice);
+    slices_.clear();
   }
 
  private:
+  // Of the pass that ran last: the executor knows no runner. Nothing where it keeps no trace.
+  void note_slices(const ModelRunner& runner) {
+    observe::LaneLog log(kMostSlices);
+    cores::write_slices(
+        executor_.take_spans(), executor_.topology(),
+        [&runner](const cores::Span& span) { return runner.slice(span); }, log);
+    slices_.insert(slices_.end(), log.slices().begin(), log.slices().end());
+  }
+
+  static constexpr std::size_t kMostSlices = std::size_t{1} << 20;
+
   std::string_view name_;
   cores::Executor& executor_;
   Cache cache_;
   ModelRunner runner_;
+  std::optional<Drafter> drafter_;
+  std::vector<observe::LaneSlice> slices_;  // since they were last asked for
 };
 
 }  // namespace
@@ -64,11 +96,10 @@ Result<std::unique_ptr<Backend>> open_cpu(std::shared_ptr<const load::ModelSourc
   Result<Cache> cache =
       Cache::create(options.cache, options.blocks, options.slots, options.saved_states);
   if (!cache) return fail(cache.error());
-  ModelWeights weights = bind_weights(std::move(source), kernels);
-  if (const Status packed = pack_weights(weights, kernels, packing); !packed)
+  const auto weights = std::make_shared<ModelWeights>(bind_weights(std::move(source), kernels));
+  if (const Status packed = pack_weights(*weights, kernels, packing); !packed)
     return fail(packed.error());
-  return std::make_unique<CpuBackend>(std::move(weights), kernels, executor, options.context,
-                                      *std::move(cache));
+  return std::make_unique<CpuBackend>(weights, kernels, executor, options, *std::move(cache));
 }
 
 }  // namespace dovetail::model

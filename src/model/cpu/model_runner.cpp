@@ -13,13 +13,20 @@ namespace dovetail::model {
 namespace {
 
 // Throws std::bad_alloc where rows that have to be made do not fit the memory.
-ModelWeights unpacked_weights(std::shared_ptr<const load::ModelSource> source,
-                              const kernels::Kernels& kernels) {
-  ModelWeights weights = bind_weights(std::move(source), kernels);
+std::shared_ptr<const ModelWeights> unpacked_weights(
+    std::shared_ptr<const load::ModelSource> source, const kernels::Kernels& kernels) {
+  auto weights = std::make_shared<ModelWeights>(bind_weights(std::move(source), kernels));
   PackOptions only_parts;
   only_parts.pack = false;
-  if (!pack_weights(weights, kernels, only_parts)) throw std::bad_alloc();
+  if (!pack_weights(*weights, kernels, only_parts)) throw std::bad_alloc();
   return weights;
+}
+
+load::ModelConfig config_of(const load::ModelConfig& config, ModelRunner::Layers layers) {
+  load::ModelConfig out = config;
+  out.draft_layer.reset();
+  if (layers == ModelRunner::Layers::kDraft) out.layers = {*config.draft_layer};
+  return out;
 }
 
 bool has_experts(const load::ModelConfig& config) {
@@ -37,15 +44,15 @@ ModelRunner::ModelRunner(std::shared_ptr<const load::ModelSource> source,
                          std::uint32_t context)
     : ModelRunner(unpacked_weights(std::move(source), kernels), kernels, executor, context) {}
 
-ModelRunner::ModelRunner(ModelWeights weights, const kernels::Kernels& kernels,
-                         cores::Executor& executor, std::uint32_t context)
-    : config_(weights.source->config),
-      weights_(std::move(weights)),
+ModelRunner::ModelRunner(std::shared_ptr<const ModelWeights> weights,
+                         const kernels::Kernels& kernels, cores::Executor& executor,
+                         std::uint32_t context, Layers layers)
+    : weights_(std::move(weights)),
+      config_(config_of(weights_->source->config, layers)),
       executor_(executor),
       // All lanes gather for experts, and none should be long in coming.
       work_(kernels, executor.topology().lanes(), config_.hidden_size, has_experts(config_)),
-      embed_(config_, weights_, work_),
-      head_(config_, weights_, kernels),
+      head_(config_, *weights_, kernels),
       graphs_(program_, work_, executor) {
   assert(executor.threads() == work_.lanes);
   for (std::size_t i = 0; i < config_.ropes.size(); ++i) {
@@ -60,7 +67,17 @@ ModelRunner::ModelRunner(ModelWeights weights, const kernels::Kernels& kernels,
     }
     ropes_.emplace_back(config_.ropes[i], head_dim, context == 0 ? config_.max_context : context);
   }
-  embed_.add_steps(program_);
+  if (layers == Layers::kDraft) {
+    const load::ModelConfig& model = weights_->source->config;
+    first_layer_ = model.layers.size();
+    first_cache_layer_ = static_cast<std::uint32_t>(
+        model::cache_shape(model, kernels::CacheType::kF32).layers().size());
+    const std::string layer = fmt::format("blk.{}.", first_layer_);
+    input_.emplace(std::in_place_type<DraftInput>, config_, *weights_, layer, work_);
+  } else {
+    input_.emplace(std::in_place_type<Embed>, config_, *weights_, work_);
+  }
+  std::visit([this](auto& input) { input.add_steps(program_); }, *input_);
   add_layers();
   assert(program_.steps().size() <= kMostLayerSteps * config_.layers.size() + 4);
 }
@@ -89,7 +106,9 @@ LatentRows& ModelRunner::latent_rows(const load::LatentConfig& config) {
 
 void ModelRunner::add_layers() {
   const std::size_t layers = config_.layers.size();
-  const auto prefix = [](std::size_t layer) { return fmt::format("blk.{}.", layer); };
+  const auto prefix = [this](std::size_t layer) {
+    return fmt::format("blk.{}.", first_layer_ + layer);
+  };
   const kernels::Kernels& kernels = work_.kernels;
 
   // Experts that are alike share memory, so that each kind knows all its layers.
@@ -105,13 +124,13 @@ void ModelRunner::add_layers() {
         alike.push_back(prefix(j));
     }
     experts_.emplace_back(std::piecewise_construct, std::forward_as_tuple(*experts),
-                          std::forward_as_tuple(*experts, work_.hidden, alike, weights_, kernels,
+                          std::forward_as_tuple(*experts, work_.hidden, alike, *weights_, kernels,
                                                 executor_.topology()));
   }
   std::vector<std::uint32_t> layers_of_kind(experts_.size(), 0);
 
   Residual before;
-  std::uint32_t cache_layer = 0, state_layer = 0;
+  std::uint32_t cache_layer = first_cache_layer_, state_layer = 0;
   for (std::size_t i = 0; i < layers; ++i) {
     const load::LayerConfig& layer = config_.layers[i];
     const std::string name = prefix(i);
@@ -128,57 +147,59 @@ void ModelRunner::add_layers() {
     program_.begin_layer(static_cast<std::int32_t>(i), static_cast<std::int32_t>(like));
 
     if (const load::AttentionConfig* attention = layer.attention()) {
-      mixers_.emplace_back(std::in_place_type<Attention>, *attention, weights_, name, cache_layer++,
-                           set, rope(*attention), splits(*attention), work_);
+      mixers_.emplace_back(std::in_place_type<Attention>, *attention, *weights_, name,
+                           cache_layer++, set, rope(*attention), splits(*attention), work_);
     } else if (const load::LatentConfig* latent = layer.latent()) {
-      mixers_.emplace_back(std::in_place_type<LatentAttention>, *latent, weights_, name,
+      mixers_.emplace_back(std::in_place_type<LatentAttention>, *latent, *weights_, name,
                            cache_layer++, set, ropes_[static_cast<std::size_t>(latent->rope)],
                            latent_rows(*latent), work_);
     } else if (const load::DeltaConfig* delta = layer.delta()) {
-      mixers_.emplace_back(std::in_place_type<Delta>, *delta, weights_, name, state_layer++, set,
+      mixers_.emplace_back(std::in_place_type<Delta>, *delta, *weights_, name, state_layer++, set,
                            work_);
     } else {
-      mixers_.emplace_back(std::in_place_type<ShortConv>, *layer.short_conv(), weights_, name,
+      mixers_.emplace_back(std::in_place_type<ShortConv>, *layer.short_conv(), *weights_, name,
                            state_layer++, set, work_);
     }
     std::visit(
         [&](auto& mixer) {
           joins_
               .emplace_back(std::move(before),
-                            Norm(layer.mixer_norms.before, weights_, name + "attn_norm", kernels),
+                            Norm(layer.mixer_norms.before, *weights_, name + "attn_norm", kernels),
                             RowSet::kAll, mixer.input(), work_)
               .add_steps("norm", program_);
           mixer.add_steps(program_);
-          before = Residual(layer.mixer_norms, weights_, name, "post_attention_norm",
+          before = Residual(layer.mixer_norms, *weights_, name, "post_attention_norm",
                             "attn_output_norm", mixer.output_bias(), kernels);
         },
         mixers_.back());
 
     if (const load::MlpConfig* dense = layer.dense()) {
-      mlps_.emplace_back(std::in_place_type<model::Mlp>, *dense, weights_, name, set, work_);
+      mlps_.emplace_back(std::in_place_type<model::Mlp>, *dense, *weights_, name, set, work_);
     } else {
       std::size_t kind = 0;
       while (experts_[kind].first != *layer.experts()) ++kind;
-      mlps_.emplace_back(std::in_place_type<ExpertLayer>, *layer.experts(), weights_, name,
+      mlps_.emplace_back(std::in_place_type<ExpertLayer>, *layer.experts(), *weights_, name,
                          experts_[kind].second, layers_of_kind[kind]++, set, work_);
     }
     std::visit(
         [&](auto& mlp) {
           Norm norm = layer.parallel
-                          ? Norm(layer.mixer_norms.before, weights_, name + "attn_norm", kernels)
-                          : Norm(layer.mlp_norms.before, weights_, name + "ffn_norm", kernels);
+                          ? Norm(layer.mixer_norms.before, *weights_, name + "attn_norm", kernels)
+                          : Norm(layer.mlp_norms.before, *weights_, name + "ffn_norm", kernels);
           joins_
               .emplace_back(std::move(before), std::move(norm), set, mlp.input(), work_,
                             layer.parallel)
               .add_steps("mlp-norm", program_);
           mlp.add_steps(program_);
-          before = Residual(layer.mlp_norms, weights_, name, "post_ffw_norm", "layer_output_norm",
+          before = Residual(layer.mlp_norms, *weights_, name, "post_ffw_norm", "layer_output_norm",
                             mlp.output_bias(), kernels);
         },
         mlps_.back());
   }
   program_.end_layers();
-  logits_.emplace(config_, std::move(before), weights_, work_);
+  const std::string last_norm =
+      first_layer_ == 0 ? "output_norm" : prefix(layers - 1) + "nextn.shared_head_norm";
+  logits_.emplace(config_, std::move(before), *weights_, last_norm, work_);
   logits_->add_steps(program_);
 }
 
@@ -188,7 +209,7 @@ void ModelRunner::forward(std::span<const Segment> segments, const Cache& cache,
   if (!experts_.empty()) worth = experts_.front().second.tile_rows();
   // Rows that see what follows them would wait for later tiles.
   if (!config_.causal()) worth = {TileRows::kAll, TileRows::kAll};
-  work_.pass.lay_out(segments, static_cast<std::uint32_t>(work_.lanes), worth);
+  work_.pass.lay_out(segments, static_cast<std::uint32_t>(work_.lanes), worth, keeps_);
   work_.cache = &cache;
   for (const Segment& segment : segments) {
     if (segment.load != Segment::kNoState) cache.load_state(segment.slot, segment.load);
@@ -198,7 +219,8 @@ void ModelRunner::forward(std::span<const Segment> segments, const Cache& cache,
   for (auto& [config, splits] : splits_) splits.choose(work_.pass);
   for (auto& [config, rows] : latent_rows_) rows.lay_out(work_.pass);
   for (auto& [config, experts] : experts_) experts.reserve(work_.pass.rows().size());
-  logits_->reserve(logits, hidden);
+  if (keeps_) grow(kept_, work_.pass.rows().size() * work_.hidden);
+  logits_->reserve(logits, hidden, keeps_ ? kept_.data() : nullptr);
   graphs_.run();
 }
 

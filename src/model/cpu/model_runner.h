@@ -16,6 +16,7 @@
 #include "load/model_source.h"
 #include "model/blocks/attention.h"
 #include "model/blocks/delta.h"
+#include "model/blocks/draft_input.h"
 #include "model/blocks/embed.h"
 #include "model/blocks/expert_layer.h"
 #include "model/blocks/gated_mlp.h"
@@ -44,11 +45,16 @@ namespace dovetail::model {
 // or a pass into tiles, and the number of lanes leave no trace in the bits. One thread at a time.
 class ModelRunner {
  public:
+  // The layers of the model, or the one that drafts tokens (ModelConfig::draft_layer): that takes,
+  // for a row of a position, the token behind it and the hidden row of it, and gives logits of the
+  // token behind that one.
+  enum class Layers : std::uint8_t { kModel, kDraft };
+
   // `kernels` and `executor`, which has room for max_tasks() and a thread for each lane, must
   // outlive the model. `context`: the positions that a sequence may have, by which LongRoPE chooses
   // its factors; 0: as many as the model was made for.
-  ModelRunner(ModelWeights weights, const kernels::Kernels& kernels, cores::Executor& executor,
-              std::uint32_t context = 0);
+  ModelRunner(std::shared_ptr<const ModelWeights> weights, const kernels::Kernels& kernels,
+              cores::Executor& executor, std::uint32_t context = 0, Layers layers = Layers::kModel);
   // With weights as they lie in the files.
   ModelRunner(std::shared_ptr<const load::ModelSource> source, const kernels::Kernels& kernels,
               cores::Executor& executor, std::uint32_t context = 0);
@@ -59,6 +65,7 @@ class ModelRunner {
   // Tasks that the executor must have room for (GraphOptions::tasks).
   static std::uint32_t max_tasks(const load::ModelConfig& config);
 
+  // Of the layers that it runs.
   const load::ModelConfig& config() const { return config_; }
   CacheShape cache_shape(kernels::CacheType type) const {
     return model::cache_shape(config_, type);
@@ -68,6 +75,15 @@ class ModelRunner {
   // that sequences need not wait for each other. Nothing else may run on the executor.
   void forward(std::span<const Segment> segments, const Cache& cache, std::span<float> logits,
                std::span<float> hidden = {});
+
+  // From the next pass on: whether all rows go through all layers, so that kept() has what they
+  // come to.
+  void keep_rows(bool keep) { keeps_ = keep; }
+  // Of the pass that ran last: a row's hidden_size floats behind the last norm.
+  const float* kept(std::size_t row) const { return kept_.data() + row * config_.hidden_size; }
+
+  // Of the layer that drafts, before forward(): the hidden row of each row of the pass.
+  void take_hidden(std::span<const float* const> rows) { std::get<DraftInput>(*input_).take(rows); }
 
   // What stands behind a sequence's pooled row.
   const Head& head() const { return head_; }
@@ -86,8 +102,10 @@ class ModelRunner {
   LatentRows& latent_rows(const load::LatentConfig& config);
   Experts& experts(const load::ExpertsConfig& config);
 
+  std::shared_ptr<const ModelWeights> weights_;
   load::ModelConfig config_;
-  ModelWeights weights_;
+  std::size_t first_layer_ = 0;  // of the names of tensors
+  std::uint32_t first_cache_layer_ = 0;
   cores::Executor& executor_;
   Workspace work_;
   // Blocks; deques, since steps refer to them.
@@ -95,7 +113,7 @@ class ModelRunner {
   std::deque<std::pair<load::AttentionConfig, AttentionSplits>> splits_;
   std::deque<std::pair<load::LatentConfig, LatentRows>> latent_rows_;
   std::deque<std::pair<load::ExpertsConfig, Experts>> experts_;
-  Embed embed_;
+  std::optional<std::variant<Embed, DraftInput>> input_;
   std::deque<Mixer> mixers_;
   std::deque<Mlp> mlps_;
   std::deque<Join> joins_;
@@ -103,6 +121,8 @@ class ModelRunner {
   Head head_;
   Program program_;
   Graphs graphs_;
+  bool keeps_ = false;
+  std::vector<float> kept_;
 };
 
 }  // namespace dovetail::model

@@ -19,7 +19,8 @@ std::uint32_t tiles_for(std::uint32_t rows, std::uint32_t lanes, const TileRows&
 
 }  // namespace
 
-void Pass::lay_out(std::span<const Segment> segments, std::uint32_t lanes, const TileRows& worth) {
+void Pass::lay_out(std::span<const Segment> segments, std::uint32_t lanes, const TileRows& worth,
+                   bool keep) {
   assert(worth.of_tile > kernels::kBlockSize);
   segments_ = segments;
   rows_.clear();
@@ -38,9 +39,15 @@ void Pass::lay_out(std::span<const Segment> segments, std::uint32_t lanes, const
     assert(segment.logit_rows <= count && segment.hidden_rows.end <= count);
     for (std::uint32_t i = 0; i < count; ++i) {
       const bool hidden = i >= segment.hidden_rows.begin && i < segment.hidden_rows.end;
-      if (hidden || i + segment.logit_rows >= count) {
-        wanted_.push_back(static_cast<std::uint32_t>(rows_.size()));
-        outputs_.push_back({hidden, hidden ? hidden_rows_++ : logit_rows_++});
+      const bool logits = i + segment.logit_rows >= count;
+      using Kind = RowOutput::Kind;
+      if (hidden || logits || keep) wanted_.push_back(static_cast<std::uint32_t>(rows_.size()));
+      if (hidden) {
+        outputs_.push_back({Kind::kHidden, hidden_rows_++});
+      } else if (logits) {
+        outputs_.push_back({Kind::kLogits, logit_rows_++});
+      } else if (keep) {
+        outputs_.push_back({Kind::kNothing, 0});
       }
       rows_.push_back({segment.tokens[i], s, segment.first_position + i});
     }

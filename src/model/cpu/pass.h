@@ -26,9 +26,11 @@ struct QueryTile {
   bool generated = false;
 };
 
-// What a pass gives for a row: the `index`-th row of logits, or of hidden rows.
+// What a pass gives for a row: the `index`-th row of logits, or of hidden rows; or nothing, where
+// the row is kept (Pass::lay_out()).
 struct RowOutput {
-  bool hidden = false;
+  enum class Kind : std::uint8_t { kLogits, kHidden, kNothing };
+  Kind kind = Kind::kLogits;
   std::uint32_t index = 0;
 };
 
@@ -59,8 +61,10 @@ class Pass {
   // Tiles that a pass has at most.
   static constexpr std::uint32_t kMostTiles = 8;
 
-  // `lanes` work on it. Requires at least one token, and decode rows behind all others.
-  void lay_out(std::span<const Segment> segments, std::uint32_t lanes, const TileRows& worth = {});
+  // `lanes` work on it. Requires at least one token, and decode rows behind all others. `keep`: all
+  // rows go through all layers, those that have no output, too.
+  void lay_out(std::span<const Segment> segments, std::uint32_t lanes, const TileRows& worth = {},
+               bool keep = false);
 
   std::span<const Segment> segments() const { return segments_; }
   std::span<const PassRow> rows() const { return rows_; }

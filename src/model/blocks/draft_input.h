@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "model/blocks/norm.h"
+#include "model/blocks/program.h"
+#include "model/blocks/workspace.h"
+#include "model/cpu/weights.h"
+
+namespace dovetail::model {
+
+// Makes the rows of a pass of the layer that drafts tokens: a product of two rows, the embedding of
+// the row's token, which is the one behind its position, and the hidden row of the position
+// (ModelConfig::draft_layer).
+class DraftInput {
+ public:
+  // `layer`: "blk.61."
+  DraftInput(const load::ModelConfig& config, const ModelWeights& weights, const std::string& layer,
+             Workspace& workspace);
+  DraftInput(const DraftInput&) = delete;  // steps refer to it
+  DraftInput& operator=(const DraftInput&) = delete;
+
+  void add_steps(Program& program);
+
+  // For the pass that is laid out: the hidden row of each of its rows, until it has ended.
+  void take(std::span<const float* const> hidden) { hidden_ = hidden; }
+
+ private:
+  void prepare(const RowTile& tile, const Range& rows);
+
+  Workspace& work_;
+  const Matrix& tokens_;
+  float scale_;
+  Norm token_norm_, hidden_norm_;
+  Linear product_;
+  std::span<const float* const> hidden_;
+};
+
+}  // namespace dovetail::model

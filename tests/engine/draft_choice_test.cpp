@@ -1,0 +1,73 @@
+#include "engine/draft_choice.h"
+
+#include <gtest/gtest.h>
+
+namespace dovetail::engine {
+namespace {
+
+// A step takes 1000 us; more than four rows cost 100 us each.
+constexpr schedule::StepCost kCost = {1000.0, 100.0, 100.0, 0.0, 4};
+
+DraftChoice with(double right, double pass_us) {
+  DraftChoice choice;
+  double sum = 0.0;
+  for (int i = 0; i < 1000; ++i) {
+    sum += right;
+    const bool hit = sum >= 1.0;
+    if (hit) sum -= 1.0;
+    choice.observe(1, hit ? 1 : 0);
+  }
+  for (int i = 0; i < 50; ++i) choice.observe_time(1 + i % 4, 1, pass_us);
+  return choice;
+}
+
+TEST(DraftChoice, DraftsWhatPays) {
+  struct Row {
+    double right, pass_us;
+    std::uint32_t sequences, most, wanted;
+  };
+  const Row rows[] = {
+      {0.95, 50, 1, 3, 3},    // rows are free there
+      {0.95, 50, 1, 1, 1},    //
+      {0.05, 50, 1, 3, 0},    // seldom right, and not for nothing
+      {0.95, 5000, 1, 3, 0},  // a draft takes longer than a step
+      {0.60, 50, 1, 3, 3},    //
+      {0.30, 100, 1, 3, 1},   // the second is right too seldom
+      {0.95, 50, 32, 3, 3},   // a row that is right is worth its 100 us
+      {0.50, 50, 32, 3, 0},   // one that is right half the time is not
+  };
+  for (const Row& row : rows) {
+    DraftChoice choice = with(row.right, row.pass_us);
+    EXPECT_EQ(choice.choose(row.sequences, row.most, kCost), row.wanted)
+        << row.right << ", " << row.pass_us << " us, " << row.sequences << " sequences";
+  }
+}
+
+TEST(DraftChoice, LooksAgainNowAndThen) {
+  DraftChoice choice = with(0.01, 50);
+  std::uint32_t drafted = 0;
+  for (std::uint32_t i = 0; i < 4 * DraftChoice::kProbe; ++i) drafted += choice.choose(8, 3, kCost);
+  EXPECT_EQ(drafted, 4U);
+  // What is seen then turns it.
+  for (int i = 0; i < 500; ++i) choice.observe(1, 1);
+  EXPECT_EQ(choice.choose(1, 3, kCost), 3U);
+}
+
+TEST(DraftChoice, DraftsAllWhileNothingIsKnown) {
+  DraftChoice choice;
+  EXPECT_EQ(choice.choose(8, 3, kCost), 3U);
+  choice.observe_time(8, 3, 100.0);
+  EXPECT_EQ(choice.choose(8, 3, {}), 3U);
+  EXPECT_EQ(choice.choose(0, 3, kCost), 0U);
+  EXPECT_EQ(choice.choose(8, 0, kCost), 0U);
+}
+
+// Behind a wrong draft token none counts as wrong.
+TEST(DraftChoice, CountsWhatWasTried) {
+  DraftChoice choice;
+  for (int i = 0; i < 1000; ++i) choice.observe(3, 1);
+  EXPECT_NEAR(choice.right(), 0.5, 0.02);
+}
+
+}  // namespace
+}  // namespace dovetail::engine

@@ -31,6 +31,8 @@ struct WeightF32 {
 
 struct WeightF16 : WeightF32 {
   static constexpr std::size_t kWeightBytes = 2;
+  // Tiles over the same weights for which floats are made once.
+  static constexpr std::size_t kExpandFrom = 16;
   static Operand weight(const std::byte* p) { return Part::load_f16(p); }
   static Operand weight_n(const std::byte* p, std::size_t n) { return Part::load_f16_n(p, n); }
   static Operand activation(const std::byte* p) { return WeightF32::weight(p); }
@@ -46,6 +48,7 @@ struct WeightBF16 : WeightF16 {
 
 struct WeightE4M3 : WeightF32 {
   static constexpr std::size_t kWeightBytes = 1, kBlock = FP8_E4M3::kElements;
+  static constexpr std::size_t kExpandFrom = 2;
   static Operand weight(const std::byte* p) { return Part::load_e4m3(p); }  // over 2^8
 };
 
@@ -53,6 +56,38 @@ template <class W>
 constexpr std::size_t float_row_bytes(std::size_t k) {
   if constexpr (W::kBlock > 0) return k / W::kBlock * (sizeof(float) + W::kBlock * W::kWeightBytes);
   return k * W::kWeightBytes;
+}
+
+// The rows of weights that the memory is asked for while others are multiplied, little by little:
+// the CPU's own prefetchers stop at the ends of pages, and who waits for the memory first and
+// multiplies afterwards takes the sum of both times. Each of `passes` tiles over the same weights,
+// of which this is number `pass`, asks for its part of each row.
+struct Ahead {
+  std::size_t distance = 0;  // bytes from a row to the one that is asked for; 0: none is
+  std::size_t pass = 0, passes = 1;
+};
+
+// What a tile asks for: of each of its rows the line of `next`, which moves on with every step. The
+// same line often, where passes are many: that costs less than to count.
+struct Requests {
+  const std::byte* next = nullptr;
+  std::size_t step = 0;  // bytes; 0: nothing
+  template <std::size_t N>
+  void ask(std::size_t row_bytes) {
+    if (step == 0) return;
+#pragma GCC unroll 8
+    for (std::size_t j = 0; j < N; ++j) __builtin_prefetch(next + j * row_bytes, 0, 2);
+    next += step;
+  }
+};
+
+// `row`: the tile's first; from its byte `begin` on.
+template <class W>
+inline Requests float_requests(const Ahead& ahead, const std::byte* row, std::size_t row_bytes,
+                               std::size_t begin) {
+  if (ahead.distance == 0) return {};
+  return {row + ahead.distance + (ahead.pass * row_bytes + begin) / ahead.passes,
+          W::kStep * W::kWeightBytes / ahead.passes};
 }
 
 // Part I of a step of M x N accumulators: `n` elements, or all if kTail is false. `scales`: of the
@@ -80,7 +115,7 @@ inline void float_part(const std::byte* activations, std::size_t activation_stri
 #pragma GCC unroll 8
   for (std::size_t j = 0; j < N; ++j) {
     const std::byte* at = weights + j * weight_stride;
-    // One row is bound by memory, whose prefetchers stop at the ends of pages: the next rows'.
+    // One row has nothing to hide requests behind: each goes between two loads.
     if constexpr (M == 1 && !kTail) __builtin_prefetch(at + N * weight_stride, 0, 2);
     typename W::Operand w;
     if constexpr (kTail)
@@ -109,7 +144,7 @@ inline void float_step(const std::byte* activations, std::size_t activation_stri
 // Takes the block of the N rows of weights from `weights` on into the accumulators.
 template <class W, std::size_t M, std::size_t N>
 inline void float_block(const std::byte* activations, std::size_t activation_stride,
-                        const std::byte* weights, std::size_t weight_stride,
+                        const std::byte* weights, std::size_t weight_stride, Requests& requests,
                         Vec::Part::F (&sums)[Vec::kParts][M][N]) {
   Vec::Part::F scales[N];
   for (std::size_t j = 0; j < N; ++j) {
@@ -119,6 +154,7 @@ inline void float_block(const std::byte* activations, std::size_t activation_str
   }
   weights += sizeof(float);
   for (std::size_t e = 0; e < W::kBlock; e += W::kStep) {
+    requests.ask<N>(weight_stride);
     float_step<W, false>(activations + e * W::kActivationBytes, activation_stride,
                          weights + e * W::kWeightBytes, weight_stride, W::kStep, scales, sums);
   }
@@ -148,9 +184,10 @@ inline constexpr std::size_t kPiece = 1024;
 // Takes elements [begin, end) of k into the M x N accumulators from (m, n) on.
 template <class W, std::size_t M, std::size_t N>
 inline void float_walk(const MatmulArgs& a, std::size_t m, std::size_t n, std::size_t begin,
-                       std::size_t end, Vec::F (&sums)[M][N]) {
+                       std::size_t end, const Ahead& ahead, Vec::F (&sums)[M][N]) {
   const std::size_t weight_stride = float_row_bytes<W>(a.k);
   const std::byte* weights = a.weights + n * weight_stride;
+  Requests requests = float_requests<W>(ahead, weights, weight_stride, float_row_bytes<W>(begin));
   const std::byte* activations = a.activations + m * a.activation_stride;
   typename Vec::Part::F own[Vec::kParts][M][N];
   float_open<0>(sums, own[0]);
@@ -160,10 +197,11 @@ inline void float_walk(const MatmulArgs& a, std::size_t m, std::size_t n, std::s
     static_assert(kPiece % W::kBlock == 0);
     for (; k < end; k += W::kBlock) {
       float_block<W>(activations + k * W::kActivationBytes, a.activation_stride,
-                     weights + float_row_bytes<W>(k), weight_stride, own);
+                     weights + float_row_bytes<W>(k), weight_stride, requests, own);
     }
   } else {
     for (; k + W::kStep <= end; k += W::kStep) {
+      requests.ask<N>(weight_stride);
       float_step<W, false>(activations + k * W::kActivationBytes, a.activation_stride,
                            weights + k * W::kWeightBytes, weight_stride, W::kStep, nullptr, own);
     }
@@ -206,10 +244,10 @@ inline void float_finish(const MatmulArgs& a, std::size_t m, std::size_t n,
 
 // M x N outputs from (m, n) on. Each has its own accumulator, which walks k in one order.
 template <class W, std::size_t M, std::size_t N>
-inline void float_tile(const MatmulArgs& a, std::size_t m, std::size_t n) {
+inline void float_tile(const MatmulArgs& a, std::size_t m, std::size_t n, const Ahead& ahead) {
   Vec::F sums[M][N];
   float_clear(sums);
-  float_walk<W>(a, m, n, 0, a.k, sums);
+  float_walk<W>(a, m, n, 0, a.k, ahead, sums);
   float_finish(a, m, n, sums);
 }
 
@@ -218,57 +256,76 @@ inline void float_tile(const MatmulArgs& a, std::size_t m, std::size_t n) {
 inline constexpr std::size_t kMostTiles = Vec::kParts > 1 ? 16 : 4;
 
 template <class W, std::size_t M, std::size_t N>
-inline void float_tiles(const MatmulArgs& a, std::size_t m, std::size_t n, std::size_t count) {
+inline void float_tiles(const MatmulArgs& a, std::size_t m, std::size_t n, std::size_t count,
+                        const Ahead& ahead) {
   Vec::F sums[kMostTiles][M][N];
   for (std::size_t t = 0; t < count; ++t) float_clear(sums[t]);
   for (std::size_t k = 0; k < a.k; k += kPiece) {
     const std::size_t end = a.k - k < kPiece ? a.k : k + kPiece;
-    for (std::size_t t = 0; t < count; ++t) float_walk<W>(a, m, n + t * N, k, end, sums[t]);
+    for (std::size_t t = 0; t < count; ++t) {
+      float_walk<W>(a, m, n + t * N, k, end, ahead, sums[t]);
+    }
   }
   for (std::size_t t = 0; t < count; ++t) float_finish(a, m, n + t * N, sums[t]);
 }
 
 template <class W, std::size_t M, std::size_t N>
-inline void float_columns(const MatmulArgs& a, std::size_t m, std::size_t begin, std::size_t end) {
+inline void float_columns(const MatmulArgs& a, std::size_t m, std::size_t begin, std::size_t end,
+                          const Ahead& ahead) {
   std::size_t n = begin;
   if constexpr (M > 1) {
     if (a.k > kPiece) {
       while (n + N <= end) {
         const std::size_t left = (end - n) / N;
         const std::size_t count = left < kMostTiles ? left : kMostTiles;
-        float_tiles<W, M, N>(a, m, n, count);
+        float_tiles<W, M, N>(a, m, n, count, ahead);
         n += count * N;
       }
     }
   }
-  for (; n + N <= end; n += N) float_tile<W, M, N>(a, m, n);
-  for (; n < end; ++n) float_tile<W, M, 1>(a, m, n);
+  for (; n + N <= end; n += N) float_tile<W, M, N>(a, m, n, ahead);
+  for (; n < end; ++n) float_tile<W, M, 1>(a, m, n, ahead);
 }
 
 template <class W, std::size_t M>
-inline void float_rest(const MatmulArgs& a, std::size_t m, std::size_t begin, std::size_t end) {
+inline void float_rest(const MatmulArgs& a, std::size_t m, std::size_t begin, std::size_t end,
+                       const Ahead& ahead) {
   if constexpr (M > 1) {
-    if (a.m - m == M) return float_columns<W, M, Vec::kTileN>(a, m, begin, end);
-    float_rest<W, M - 1>(a, m, begin, end);
+    if (a.m - m == M) return float_columns<W, M, Vec::kTileN>(a, m, begin, end, ahead);
+    float_rest<W, M - 1>(a, m, begin, end, ahead);
   } else {
-    float_columns<W, 1, Vec::kTileSingle>(a, m, begin, end);
+    float_columns<W, 1, Vec::kTileSingle>(a, m, begin, end, ahead);
   }
 }
 
-// A block of weight rows that the second-level cache holds while all activations pass it.
+// Rows of weights, `bytes` each, that the second-level cache holds beside the next ones while all
+// activations pass them. A call waits for its first block, and reads all activations once more
+// with each: as many bytes as those have.
+inline std::size_t float_block_rows(const MatmulArgs& a, std::size_t bytes) {
+  constexpr std::size_t kLeast = 64 * 1024, kMost = 256 * 1024;
+  std::size_t block = a.m * a.activation_stride;
+  block = block < kLeast ? kLeast : block > kMost ? kMost : block;
+  const std::size_t unit = a.m > 1 ? Vec::kTileN : Vec::kTileSingle;
+  const std::size_t rows = block / (bytes > 0 ? bytes : 1) / unit * unit;
+  return rows > 0 ? rows : unit;
+}
+
 template <class W>
 inline void float_matmul(const MatmulArgs& a) {
-  constexpr std::size_t kBlockBytes = 256 * 1024;
+  // More tiles over the same weights gain nothing: what they wait for the memory is little.
+  constexpr std::size_t kMostAsking = 16;
   const std::size_t row = float_row_bytes<W>(a.k);
-  std::size_t block = kBlockBytes / (row > 0 ? row : 1) / Vec::kTileN * Vec::kTileN;
-  if (block == 0) block = Vec::kTileN;
+  const std::size_t block = float_block_rows(a, row);
   for (std::size_t n = a.n_begin; n < a.n_end; n += block) {
     const std::size_t end = a.n_end - n < block ? a.n_end : n + block;
+    Ahead ahead;
+    ahead.passes = (a.m + Vec::kTileM - 1) / Vec::kTileM;
+    if (end < a.n_end && a.m > 1 && ahead.passes <= kMostAsking) ahead.distance = block * row;
     std::size_t m = 0;
-    for (; m + Vec::kTileM <= a.m; m += Vec::kTileM) {
-      float_columns<W, Vec::kTileM, Vec::kTileN>(a, m, n, end);
+    for (; m + Vec::kTileM <= a.m; m += Vec::kTileM, ++ahead.pass) {
+      float_columns<W, Vec::kTileM, Vec::kTileN>(a, m, n, end, ahead);
     }
-    if (m < a.m) float_rest<W, Vec::kTileM - 1>(a, m, n, end);
+    if (m < a.m) float_rest<W, Vec::kTileM - 1>(a, m, n, end, ahead);
   }
 }
 
@@ -309,8 +366,8 @@ inline void float_expand(const std::byte* row, std::size_t k, float* out) {
 // order.
 template <class W>
 inline void float_matmul_expanded(const MatmulArgs& a) {
-  constexpr std::size_t kFloats = 64 * 1024, kFromRows = 2 * Vec::kTileM;
-  if (a.m < kFromRows) return float_matmul<W>(a);
+  constexpr std::size_t kFloats = 64 * 1024;
+  if (a.m < W::kExpandFrom * Vec::kTileM) return float_matmul<W>(a);
   std::size_t block = kFloats / (a.k > 0 ? a.k : 1) / Vec::kTileN * Vec::kTileN;
   if (block == 0) block = Vec::kTileN;
   const FloatScratch scratch(block * a.k);

@@ -14,6 +14,7 @@ enum class Mutant {
   kStaleDrafts,       // the computed draft tokens are not those compared
   kStateNotLoaded,    // a sequence whose states were saved goes on with those of its slot
   kOneSaveForAll,     // all rows of a step save the states that its first one is to save
+  kDraftsTooEarly,    // draft tokens follow a step's first token, however many were right
   kDecodesAhead,      // planned ahead, a decode row's first position is one too far
   kCount
 };

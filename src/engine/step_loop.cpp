@@ -468,8 +468,8 @@ Status StepLoop::draft(const InFlightStep& step) {
     const std::span<TokenId> drafts = sampled_[i]->draft_tokens(count);
     if (count == 0) continue;
     passes = std::max(passes, count);
-    draft_rows_.push_back(
-        {row.slot, appended_[i].new_tokens - 1, position, tokens.back(), row.blocks, drafts});
+    const std::uint32_t last = mutated(Mutant::kDraftsTooEarly) ? 0 : appended_[i].new_tokens - 1;
+    draft_rows_.push_back({row.slot, last, position, tokens.back(), row.blocks, drafts});
   }
   if (draft_rows_.empty()) return {};
   const auto start = Clock::now();

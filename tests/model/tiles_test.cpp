@@ -294,6 +294,31 @@ TEST_P(Tiles, LeaveNoTraceInStates) {
   EXPECT_EQ(differences(GetParam(), options, test::rounds(10)), 0);
 }
 
+// Latents, some of prompts and some of generated tokens.
+TEST_P(Tiles, LeaveNoTraceInLatents) {
+  for (const bool low_rank : {false, true}) {
+    test::RandomModelOptions options;
+    options.type = low_rank ? kernels::DataType::kBF16 : kernels::DataType::kQ8_0;
+    options.change = [low_rank](load::ModelConfig& config) {
+      for (load::LayerConfig& layer : config.layers) {
+        load::LatentConfig latent;
+        latent.heads = 5;
+        latent.latent_dim = 32;
+        latent.rope_dim = 8;
+        latent.key_dim = 32;
+        latent.value_dim = 24;
+        latent.query_rank = low_rank ? 48 : 0;
+        latent.scale = 0.2F;
+        latent.norm = {.kind = load::NormKind::kRms};
+        latent.split = low_rank;
+        layer.mixer = latent;
+      }
+    };
+    const auto cache = low_rank ? kernels::CacheType::kF16 : kernels::CacheType::kF32;
+    EXPECT_EQ(differences(GetParam(), options, test::rounds(5), cache), 0);
+  }
+}
+
 // Feed-forwards that take what attention takes.
 TEST_P(Tiles, LeaveNoTraceInParallelSublayers) {
   test::RandomModelOptions options;

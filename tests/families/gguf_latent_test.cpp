@@ -55,7 +55,10 @@ GgufBuilder converted(const ModelSource& source, bool apart) {
     out.set_f32(std::string("deepseek2.") + key, value);
   };
   out.set_string("general.architecture", "deepseek2");
-  count("block_count", static_cast<std::uint32_t>(config.layers.size()));
+  // The layer that drafts is counted and is the last.
+  const std::size_t layers = config.layers.size() + 1;
+  count("block_count", static_cast<std::uint32_t>(layers));
+  count("nextn_predict_layers", 1);
   count("context_length", 256);
   count("embedding_length", config.hidden_size);
   count("feed_forward_length", config.layers.front().dense()->size);
@@ -90,14 +93,14 @@ GgufBuilder converted(const ModelSource& source, bool apart) {
   number("expert_weights_scale", experts.scale);
   out.set_bool("deepseek2.expert_weights_norm", experts.normalized);
   std::set<std::string> done;
-  for (std::size_t i = 0; i < config.layers.size(); ++i) {
+  for (std::size_t i = 0; i < layers; ++i) {
     const std::string prefix = fmt::format("blk.{}.", i);
     if (apart) {
       const std::string both = prefix + "attn_kv_b.weight";
       add_heads(out, prefix, latent, source.tensors.at(both));
       done.insert(both);
     }
-    if (config.layers[i].experts() == nullptr) continue;
+    if (i == 0) continue;
     for (const char* stem : {"ffn_gate", "ffn_up", "ffn_down"}) {
       Bytes all;
       const TensorView* one = nullptr;
@@ -132,6 +135,7 @@ TEST_P(GgufLatents, DescribeTheModelOfTheFolder) {
   EXPECT_EQ(model->config.family, "deepseek2");
   EXPECT_EQ(model->config.layers.size(), (*folder)->config.layers.size());
   EXPECT_EQ(model->config.ropes, (*folder)->config.ropes);
+  EXPECT_TRUE(model->config.draft_layer.has_value());
   for (std::size_t i = 0; i < model->config.layers.size(); ++i) {
     LayerConfig got = model->config.layers[i];
     auto& latent = std::get<LatentConfig>(got.mixer);

@@ -68,9 +68,9 @@ Request demo_request(std::mt19937& random, const text::Tokenizer& tokenizer) {
 
 }  // namespace
 
-DemoModel::DemoModel()
-    : model_([] {
-        auto model = families::open_model(test::source_dir() + "/models/demo-arith");
+DemoModel::DemoModel(const std::string& name)
+    : model_([&] {
+        auto model = families::open_model(test::source_dir() + "/models/" + name);
         if (!model) throw std::runtime_error(model.error().message);
         return *std::move(model);
       }()),

@@ -20,12 +20,13 @@ struct DemoHistory {
   std::vector<std::size_t> requests;  // of the model's, by arrival
 };
 
-// Plays histories with models/demo-arith, and knows what each request gets when it is alone. Its
+// Plays histories with a bundled model, and knows what each request gets when it is alone. Its
 // requests are drawn once: worksheets that begin alike, some of which repeat themselves, greedy and
 // sampled, with stops and penalties.
 class DemoModel {
  public:
-  DemoModel();  // throws when the model cannot be read
+  // Of models/; throws when it cannot be read.
+  explicit DemoModel(const std::string& name = "demo-arith");
 
   // A function of the number alone.
   DemoHistory history(std::uint32_t number) const;

@@ -24,8 +24,18 @@ std::uint32_t demo_histories() {
   return count > 0 ? static_cast<std::uint32_t>(count) : test::kSanitized ? 60 : 200;
 }
 
-TEST(DemoHistories, AnswerAsIfEachRequestWereAlone) {
-  DemoModel model;
+class DemoHistories : public testing::TestWithParam<const char*> {};
+
+// Keys and values, looked-up draft tokens; latents, a layer that drafts.
+INSTANTIATE_TEST_SUITE_P(Of, DemoHistories, testing::Values("demo-arith", "demo-mla"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+TEST_P(DemoHistories, AnswerAsIfEachRequestWereAlone) {
+  DemoModel model(GetParam());
   EngineStats total;
   std::uint64_t cancelled_under_way = 0, ahead = 0, sampled_drafts = 0;
   for (std::uint32_t number = 0; number < demo_histories(); ++number) {

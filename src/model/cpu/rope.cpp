@@ -102,7 +102,7 @@ void RopeTable::extend(std::size_t positions) {
 }
 
 float query_temperature(float temperature, std::uint32_t context, std::uint32_t position) {
-  const auto times = static_cast<double>(position / context);
+  const std::uint32_t times = position / context;
   return 1.0F + temperature * static_cast<float>(kernels::log(1.0 + times));
 }
 

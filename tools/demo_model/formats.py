@@ -41,19 +41,24 @@ def from_q8_0(data, shape):
     return values.reshape(shape)
 
 
+KEPT_F32 = ("e_score_correction_bias",)  # as published files have it
+
+
 def write_safetensors(path, tensors):
-    """tensors: name to float32 array, stored as BF16 in the given order."""
-    header, offset = {"__metadata__": {"format": "pt"}}, 0
+    """tensors: name to float32 array, stored as BF16 (but see KEPT_F32) in the given order."""
+    header, stored, offset = {"__metadata__": {"format": "pt"}}, [], 0
     for name, values in tensors.items():
-        end = offset + 2 * values.size
-        header[name] = {"dtype": "BF16", "shape": list(values.shape), "data_offsets": [offset, end]}
+        kept = name.endswith(KEPT_F32)
+        stored.append(values.astype("<f4").tobytes() if kept else to_bf16(values).tobytes())
+        end = offset + len(stored[-1])
+        header[name] = {"dtype": "F32" if kept else "BF16", "shape": list(values.shape),
+                        "data_offsets": [offset, end]}
         offset = end
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     with open(path, "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
-        for values in tensors.values():
-            file.write(to_bf16(values).tobytes())
+        file.write(b"".join(stored))
 
 
 def read_safetensors(path):
@@ -64,8 +69,11 @@ def read_safetensors(path):
     tensors = {}
     for name, entry in header.items():
         begin, end = entry["data_offsets"]
-        bits = np.frombuffer(data[begin:end], dtype="<u2")
-        tensors[name] = from_bf16(bits).reshape(entry["shape"])
+        if entry["dtype"] == "F32":
+            values = np.frombuffer(data[begin:end], dtype="<f4")
+        else:
+            values = from_bf16(np.frombuffer(data[begin:end], dtype="<u2"))
+        tensors[name] = values.reshape(entry["shape"])
     return tensors
 
 

@@ -8,7 +8,6 @@ import os
 import torch
 
 import formats
-import naming
 import problems
 from llama import generate
 from models import BY_TYPE, MODELS
@@ -60,11 +59,14 @@ def load_model(folder, gguf=None):
     model = kind.model(shape)
     if gguf:
         _, tensors = formats.read_gguf(gguf)
-        tensors = naming.from_gguf(tensors, model.state_dict(), shape)
+        tensors = kind.naming.from_gguf(tensors, model.state_dict(), shape)
+        # It has no drafting layer.
+        model.drafts = False
     else:
         tensors = formats.read_safetensors(os.path.join(folder, "model.safetensors"))
         tensors = {name: tensors[name] for name in model.state_dict()}
-    model.load_state_dict({name: torch.tensor(values) for name, values in tensors.items()})
+    state = {name: torch.tensor(values) for name, values in tensors.items()}
+    model.load_state_dict(state, strict=model.drafts == kind.model.drafts)
     return model.eval()
 
 

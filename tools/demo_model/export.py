@@ -1,5 +1,4 @@
-"""Write the model folder from a checkpoint of train.py: Hugging Face files and, of demo-arith, a
-Q8_0 GGUF."""
+"""Write a model folder (Hugging Face files and a Q8_0 GGUF) from a checkpoint of train.py."""
 
 import argparse
 import json
@@ -9,7 +8,6 @@ import torch
 
 import formats
 import models
-import naming
 import problems
 import vocabulary
 
@@ -21,29 +19,19 @@ def generation_config():
     }
 
 
-def gguf_fields(name, shape):
+def gguf_fields(name, kind, shape):
     tokens = vocabulary.tokens(shape.vocab)
-    u32, f32, string = formats.U32, formats.F32, formats.STRING
+    u32, string = formats.U32, formats.STRING
     return {
-        "general.architecture": (string, "llama"),
+        "general.architecture": (string, kind.gguf_architecture),
         "general.type": (string, "model"),
         "general.name": (string, name),
         "general.license": (string, "apache-2.0"),
         "general.file_type": (u32, 7),  # mostly Q8_0
         "general.quantization_version": (u32, 2),
         "general.alignment": (u32, formats.ALIGNMENT),
-        "llama.vocab_size": (u32, shape.vocab),
-        "llama.context_length": (u32, shape.context),
-        "llama.embedding_length": (u32, shape.width),
-        "llama.block_count": (u32, shape.layers),
-        "llama.feed_forward_length": (u32, shape.inner),
-        "llama.attention.head_count": (u32, shape.heads),
-        "llama.attention.head_count_kv": (u32, shape.kv_heads),
-        "llama.attention.key_length": (u32, shape.head_width),
-        "llama.attention.value_length": (u32, shape.head_width),
-        "llama.attention.layer_norm_rms_epsilon": (f32, shape.norm_epsilon),
-        "llama.rope.dimension_count": (u32, shape.head_width),
-        "llama.rope.freq_base": (f32, shape.rope_base),
+        **{f"{kind.gguf_architecture}.{key}": field
+           for key, field in kind.gguf_fields(shape).items()},
         "tokenizer.ggml.model": (string, "gpt2"),
         "tokenizer.ggml.pre": (string, "default"),
         "tokenizer.ggml.tokens": ((formats.ARRAY, string), [text for text, _ in tokens]),
@@ -96,9 +84,8 @@ def main():
     write_json(folder, "tokenizer.json", vocabulary.tokenizer_json(shape.vocab))
     write_json(folder, "tokenizer_config.json", vocabulary.tokenizer_config())
     formats.write_safetensors(os.path.join(folder, "model.safetensors"), tensors)
-    if name == "demo-arith":
-        formats.write_gguf(os.path.join(folder, f"{name}-Q8_0.gguf"), gguf_fields(name, shape),
-                           naming.to_gguf(tensors, shape))
+    formats.write_gguf(os.path.join(folder, f"{name}-Q8_0.gguf"), gguf_fields(name, kind, shape),
+                       kind.naming.to_gguf(tensors, shape))
 
 
 if __name__ == "__main__":

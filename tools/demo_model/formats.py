@@ -41,7 +41,8 @@ def from_q8_0(data, shape):
     return values.reshape(shape)
 
 
-KEPT_F32 = ("e_score_correction_bias",)  # as published files have it
+# The tensors that stay F32, as published files have them.
+KEPT_F32 = ("e_score_correction_bias", "ffn_gate_inp.weight")
 
 
 def write_safetensors(path, tensors):
@@ -99,19 +100,19 @@ def _value(kind, value):
 
 
 def write_gguf(path, fields, tensors):
-    """fields: key to (type, value). Matrices are stored as Q8_0, vectors as F32."""
+    """fields: key to (type, value). Matrices become Q8_0 (but see KEPT_F32), vectors F32."""
     head = struct.pack("<4sIQQ", b"GGUF", 3, len(tensors), len(fields))
     for key, (kind, value) in fields.items():
         number = kind[0] if isinstance(kind, tuple) else kind
         head += _string(key) + struct.pack("<I", number) + _value(kind, value)
     data = b""
     for name, values in tensors.items():
-        is_matrix = values.ndim == 2
-        kind = TENSOR_Q8_0 if is_matrix else TENSOR_F32
+        is_quantised = values.ndim >= 2 and not name.endswith(KEPT_F32)
+        kind = TENSOR_Q8_0 if is_quantised else TENSOR_F32
         # The dimension that is contiguous in memory comes first.
         dims = struct.pack(f"<I{values.ndim}Q", values.ndim, *reversed(values.shape))
         head += _string(name) + dims + struct.pack("<IQ", kind, len(data))
-        data += to_q8_0(values) if is_matrix else values.astype("<f4").tobytes()
+        data += to_q8_0(values) if is_quantised else values.astype("<f4").tobytes()
         data += bytes(-len(data) % ALIGNMENT)
     head += bytes(-len(head) % ALIGNMENT)
     with open(path, "wb") as file:

@@ -1,10 +1,13 @@
-"""The models by name: what they are made of, their config.json, and what a config.json means."""
+"""The models by name: what they are made of, their config.json, their fields in GGUF."""
 
 from dataclasses import dataclass
 from typing import Any, Callable
 
 import deepseek
+import formats
 import llama
+import naming
+import naming_deepseek
 import problems
 
 TOKENS = {
@@ -54,6 +57,24 @@ def llama_shape(config):
         rope_base=config["rope_theta"],
         norm_epsilon=config["rms_norm_eps"],
     )
+
+
+def llama_gguf_fields(shape):
+    u32, f32 = formats.U32, formats.F32
+    return {
+        "vocab_size": (u32, shape.vocab),
+        "context_length": (u32, shape.context),
+        "embedding_length": (u32, shape.width),
+        "block_count": (u32, shape.layers),
+        "feed_forward_length": (u32, shape.inner),
+        "attention.head_count": (u32, shape.heads),
+        "attention.head_count_kv": (u32, shape.kv_heads),
+        "attention.key_length": (u32, shape.head_width),
+        "attention.value_length": (u32, shape.head_width),
+        "attention.layer_norm_rms_epsilon": (f32, shape.norm_epsilon),
+        "rope.dimension_count": (u32, shape.head_width),
+        "rope.freq_base": (f32, shape.rope_base),
+    }
 
 
 def deepseek_config(shape):
@@ -123,19 +144,55 @@ def deepseek_shape(config):
     )
 
 
+def deepseek_gguf_fields(shape):
+    """One key-value head: what attention reads of a position is its latent and the rotated key."""
+    u32, f32 = formats.U32, formats.F32
+    return {
+        "vocab_size": (u32, shape.vocab),
+        "context_length": (u32, shape.context),
+        "embedding_length": (u32, shape.width),
+        "block_count": (u32, shape.layers),
+        "leading_dense_block_count": (u32, shape.dense_layers),
+        "feed_forward_length": (u32, shape.inner),
+        "expert_feed_forward_length": (u32, shape.expert_inner),
+        "expert_count": (u32, shape.experts),
+        "expert_used_count": (u32, shape.chosen),
+        "expert_shared_count": (u32, 1),
+        "expert_gating_func": (u32, 2),  # the sigmoid
+        "expert_weights_norm": (formats.BOOL, True),
+        "expert_weights_scale": (f32, shape.expert_scale),
+        "attention.head_count": (u32, shape.heads),
+        "attention.head_count_kv": (u32, 1),
+        "attention.q_lora_rank": (u32, shape.q_latent),
+        "attention.kv_lora_rank": (u32, shape.kv_latent),
+        "attention.key_length": (u32, shape.kv_latent + shape.rotated),
+        "attention.value_length": (u32, shape.kv_latent),
+        "attention.key_length_mla": (u32, shape.plain + shape.rotated),
+        "attention.value_length_mla": (u32, shape.value),
+        "attention.layer_norm_rms_epsilon": (f32, shape.norm_epsilon),
+        "rope.dimension_count": (u32, shape.rotated),
+        "rope.freq_base": (f32, shape.rope_base),
+    }
+
+
 @dataclass(frozen=True)
 class Kind:
     model: Callable[[Any], Any]  # from a shape
     shape: Callable[..., Any]
     config: Callable[[Any], dict]  # of a shape
     shape_of: Callable[[dict], Any]  # from a config
+    gguf_architecture: str
+    gguf_fields: Callable[[Any], dict]  # of a shape, without the architecture before each key
+    naming: Any  # the module that names its tensors in GGUF
 
     def fresh(self):
         return self.model(self.shape())
 
 
 MODELS = {
-    "demo-arith": Kind(llama.Llama, llama.Shape, llama_config, llama_shape),
-    "demo-mla": Kind(deepseek.DeepSeek, deepseek.Shape, deepseek_config, deepseek_shape),
+    "demo-arith": Kind(llama.Llama, llama.Shape, llama_config, llama_shape,
+                       "llama", llama_gguf_fields, naming),
+    "demo-mla": Kind(deepseek.DeepSeek, deepseek.Shape, deepseek_config, deepseek_shape,
+                     "deepseek2", deepseek_gguf_fields, naming_deepseek),
 }
 BY_TYPE = {"llama": "demo-arith", "deepseek_v3": "demo-mla"}  # config.json's model_type

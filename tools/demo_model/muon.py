@@ -6,7 +6,7 @@ import torch
 
 
 def orthogonal(matrices):
-    """Matrices with the singular directions of these and singular values near 1; [..., rows, columns].
+    """The singular directions of [..., rows, columns] with singular values near 1.
 
     Five steps of the quintic Newton-Schulz iteration with Jordan's coefficients."""
     x = matrices / (matrices.norm(dim=(-2, -1), keepdim=True) + 1e-7)

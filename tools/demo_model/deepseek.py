@@ -118,7 +118,7 @@ class ExpertMlp(nn.Module):
         chosen = chosen.masked_fill(~routed.reshape(-1, 1), count).flatten()
         loads = torch.bincount(chosen, minlength=count + 1)[:count]
         if self.training:
-            self.loads = loads
+            self.loads = loads.float()
         # Each expert gets its positions in one piece; those that no expert gets sort last.
         order = chosen.argsort(stable=True)[: int(loads.sum())]
         at = order // self.gate.shape.chosen
@@ -131,7 +131,7 @@ class ExpertMlp(nn.Module):
     @torch.no_grad()
     def balance(self, rate):
         """Makes experts with a small load more likely to be chosen, and others less."""
-        loads = self.loads.float()
+        loads = self.loads
         self.gate.e_score_correction_bias += rate * (loads.mean() - loads).sign()
 
 
@@ -221,6 +221,13 @@ class DeepSeek(nn.Module):
 
     def logits(self, hidden):
         return self.lm_head(hidden)
+
+    def expert_layers(self):
+        return sum(layer.has_experts for layer in self.model.layers)
+
+    def loads(self):
+        """How many positions each expert got in the last call, for each layer with experts."""
+        return [layer.mlp.loads for layer in self.model.layers if layer.has_experts]
 
     def balance(self, rate):
         for layer in self.model.layers:

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 import problems
 from evaluate import accepted_drafts, failures, held_out_cases
+from exchange import Exchange
 from models import MODELS
 from muon import Muon
 
@@ -48,11 +49,14 @@ ARITH_STAGES = (
 )
 MLA_STAGES = (
     # Learns to calculate, and nothing else: the rows are short.
-    Stage(steps=3000, plateau=1500, zero_at=5000, matrix_rate=0.015, other_rate=3e-3,
-          packed_from=3000, packed_share=0.0, graded_share=0.0, verdict_weight=1.0),
+    Stage(steps=1500, plateau=1500, zero_at=5000, matrix_rate=0.015, other_rate=3e-3,
+          packed_from=1500, packed_share=0.0, graded_share=0.0, verdict_weight=1.0),
     # Learns to grade, and to work late in a context.
-    Stage(steps=1800, plateau=300, zero_at=1800, matrix_rate=0.009, other_rate=2e-3,
-          packed_from=0, packed_share=0.25, graded_share=0.8, verdict_weight=4.0),
+    Stage(steps=800, plateau=100, zero_at=1400, matrix_rate=0.012, other_rate=2.4e-3,
+          packed_from=0, packed_share=0.15, graded_share=0.6, verdict_weight=3.0),
+    # Becomes exact.
+    Stage(steps=2000, plateau=500, zero_at=2000, matrix_rate=0.009, other_rate=1.8e-3,
+          packed_from=0, packed_share=0.15, graded_share=0.6, verdict_weight=3.0),
 )
 STAGES = {"demo-arith": ARITH_STAGES, "demo-mla": MLA_STAGES}
 
@@ -134,8 +138,10 @@ def report(model):
     return "  ".join(texts)
 
 
-def train(model, stage, rng, report_every, path, resumed=None):
-    """Saves the weights at `path` with every report, and beside them what it takes to resume."""
+def train(model, stage, rng, report_every, path, resumed=None, rank=0, exchange=None):
+    """Saves the weights at `path` with every report, and beside them what it takes to resume.
+
+    With an exchange, each worker takes its share of every batch, and all make the same step."""
     optimizers = make_optimizers(model, stage)
     rates = [(group, group["lr"]) for each in optimizers for group in each.param_groups]
     weights = verdict_weights(model.shape.vocab, stage.verdict_weight)
@@ -148,6 +154,8 @@ def train(model, stage, rng, report_every, path, resumed=None):
     start = time.time() - before
     for step in range(first, stage.steps):
         tokens, targets = make_batch(rng, stage, step)
+        if exchange:
+            tokens, targets = tokens[rank :: exchange.workers], targets[rank :: exchange.workers]
         scale = rate_scale(stage, step)
         for group, rate in rates:
             group["lr"] = rate * scale
@@ -155,13 +163,16 @@ def train(model, stage, rng, report_every, path, resumed=None):
         for each in optimizers:
             each.zero_grad()
         loss.backward()
+        if exchange:
+            loads = model.loads() if model.has_experts else []
+            exchange.average(rank, [p.grad for p in model.parameters()] + loads)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         for each in optimizers:
             each.step()
         if model.has_experts:
             model.balance(BALANCE_RATE * scale)
         mean_loss = loss.item() if mean_loss is None else 0.98 * mean_loss + 0.02 * loss.item()
-        if (step + 1) % report_every == 0 or step + 1 == stage.steps:
+        if rank == 0 and ((step + 1) % report_every == 0 or step + 1 == stage.steps):
             save(path, model.state_dict())
             save(path + ".resume", {
                 "optimizers": [each.state_dict() for each in optimizers],
@@ -174,32 +185,44 @@ def train(model, stage, rng, report_every, path, resumed=None):
                   f"{report(model)}", flush=True)
 
 
+def work(rank, exchange, arguments):
+    torch.manual_seed(arguments.seed)
+    torch.set_num_threads(arguments.threads)
+    model, stages, resumed = MODELS[arguments.model].fresh(), STAGES[arguments.model], None
+    if arguments.start_from:
+        model.load_state_dict(torch.load(arguments.start_from, weights_only=True))
+        if arguments.resume:
+            resumed = torch.load(arguments.start_from + ".resume", weights_only=True)
+    for index in range(arguments.stage - 1, len(stages)):
+        if rank == 0:
+            print(f"stage {index + 1}", flush=True)
+        rng = random.Random(arguments.seed + index)
+        train(model, stages[index], rng, arguments.report_every, arguments.out, resumed, rank,
+              exchange)
+        resumed = None
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default="demo-arith", choices=MODELS)
     parser.add_argument("--out", required=True, help="checkpoint to write, once per report")
     parser.add_argument("--seed", type=int, default=20)
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=2, help="of each worker")
+    parser.add_argument("--workers", type=int, default=1, help="processes that share each batch")
     parser.add_argument("--report-every", type=int, default=250)
     parser.add_argument("--stage", type=int, default=1, help="the stage to begin with")
     parser.add_argument("--start-from", help="a checkpoint of the stage before, or of this one")
     parser.add_argument("--resume", action="store_true",
                         help="go on with --stage where --start-from was written")
     arguments = parser.parse_args()
-    torch.manual_seed(arguments.seed)
-    torch.set_num_threads(arguments.threads)
-    model, stages, resumed = MODELS[arguments.model].fresh(), STAGES[arguments.model], None
-    print(f"{sum(p.numel() for p in model.parameters())} parameters", flush=True)
-    if arguments.start_from:
-        model.load_state_dict(torch.load(arguments.start_from, weights_only=True))
-        if arguments.resume:
-            # The state of the random stream is tuples, which weights_only takes.
-            resumed = torch.load(arguments.start_from + ".resume", weights_only=True)
-    for index in range(arguments.stage - 1, len(stages)):
-        print(f"stage {index + 1}", flush=True)
-        rng = random.Random(arguments.seed + index)
-        train(model, stages[index], rng, arguments.report_every, arguments.out, resumed)
-        resumed = None
+    model, exchange = MODELS[arguments.model].fresh(), None
+    size = sum(p.numel() for p in model.parameters())
+    print(f"{size} parameters", flush=True)
+    if arguments.workers > 1:
+        loads = model.shape.experts * model.expert_layers() if model.has_experts else 0
+        exchange = Exchange(arguments.workers, size + loads)
+        exchange.start_others(work, arguments)
+    work(0, exchange, arguments)
 
 
 if __name__ == "__main__":

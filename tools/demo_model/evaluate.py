@@ -8,9 +8,9 @@ import os
 import torch
 
 import formats
-import naming
 import problems
-from llama import Llama, Shape, generate
+from llama import generate
+from models import BY_TYPE, MODELS
 
 MOST_NEW_TOKENS = 8
 
@@ -32,30 +32,42 @@ def held_out_cases(count):
     }
 
 
-def load_model(folder, gguf):
-    """The model of a folder: from its GGUF file if asked, else from its safetensors."""
+@torch.no_grad()
+def accepted_drafts(model, cases):
+    """(accepted, all) drafts of a model that drafts, over its own greedy answers, EOS included.
+
+    An answer's first token has no draft: the one before it is the prompt's own."""
+    prompts = [[problems.BOS, *prompt.encode()] for prompt, _ in cases]
+    accepted = total = 0
+    for prompt, output in zip(prompts, generate(model, prompts, MOST_NEW_TOKENS, problems.EOS)):
+        answer = output[:-1] if output[-1] is None else [*output, problems.EOS]
+        tokens = torch.tensor([prompt + answer])
+        drafted = model.logits(model.draft(model(tokens), tokens)).argmax(-1)[0]
+        # What a position drafts stands two positions after it.
+        first = len(prompt) - 1
+        agree = drafted[first:-1] == tokens[0, first + 2 :]
+        accepted, total = accepted + int(agree.sum()), total + len(agree)
+    return accepted, total
+
+
+def load_model(folder, gguf=None):
+    """The model of a folder: from its GGUF file if given, else from its safetensors."""
     with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
         config = json.load(file)
-    shape = Shape(
-        vocab=config["vocab_size"],
-        width=config["hidden_size"],
-        layers=config["num_hidden_layers"],
-        heads=config["num_attention_heads"],
-        kv_heads=config["num_key_value_heads"],
-        head_width=config["head_dim"],
-        inner=config["intermediate_size"],
-        context=config["max_position_embeddings"],
-        rope_base=config["rope_theta"],
-        norm_epsilon=config["rms_norm_eps"],
-    )
-    model = Llama(shape)
+    kind = MODELS[BY_TYPE[config["model_type"]]]
+    shape = kind.shape_of(config)
+    model = kind.model(shape)
     if gguf:
         _, tensors = formats.read_gguf(gguf)
-        tensors = naming.from_gguf(tensors, model.state_dict(), shape)
+        tensors = kind.naming.from_gguf(tensors, model.state_dict(), shape)
+        # It has no drafting layer.
+        model.drafts = False
     else:
         tensors = formats.read_safetensors(os.path.join(folder, "model.safetensors"))
-    model.load_state_dict({name: torch.tensor(values) for name, values in tensors.items()})
-    return model
+        tensors = {name: tensors[name] for name in model.state_dict()}
+    state = {name: torch.tensor(values) for name, values in tensors.items()}
+    model.load_state_dict(state, strict=model.drafts == kind.model.drafts)
+    return model.eval()
 
 
 def main():
@@ -74,6 +86,8 @@ def main():
             for prompt, expected, output in wrong[: arguments.show]:
                 text = bytes(each for each in output if each is not None and each < 256)
                 print(f"    {prompt!r} gave {text!r}, expected {expected!r}")
+            if model.drafts:
+                print("    {} of {} drafts accepted".format(*accepted_drafts(model, cases)))
 
 
 if __name__ == "__main__":

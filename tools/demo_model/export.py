@@ -1,4 +1,4 @@
-"""Write the model folder (Hugging Face files and a Q8_0 GGUF) from a checkpoint of train.py."""
+"""Write a model folder (Hugging Face files and a Q8_0 GGUF) from a checkpoint of train.py."""
 
 import argparse
 import json
@@ -7,75 +7,31 @@ import os
 import torch
 
 import formats
-import naming
+import models
 import problems
 import vocabulary
-from llama import Shape
-
-NAME = "demo-arith"
-
-
-def config(shape):
-    return {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
-        "vocab_size": shape.vocab,
-        "hidden_size": shape.width,
-        "intermediate_size": shape.inner,
-        "num_hidden_layers": shape.layers,
-        "num_attention_heads": shape.heads,
-        "num_key_value_heads": shape.kv_heads,
-        "head_dim": shape.head_width,
-        "hidden_act": "silu",
-        "max_position_embeddings": shape.context,
-        "rms_norm_eps": shape.norm_epsilon,
-        "rope_theta": shape.rope_base,
-        "rope_scaling": None,
-        "attention_bias": False,
-        "mlp_bias": False,
-        "attention_dropout": 0.0,
-        "tie_word_embeddings": True,
-        "bos_token_id": problems.BOS,
-        "eos_token_id": problems.EOS,
-        "pad_token_id": problems.PAD,
-        "initializer_range": 0.02,
-        "use_cache": True,
-        "torch_dtype": "bfloat16",
-    }
 
 
 def generation_config():
     return {
-        "bos_token_id": problems.BOS,
-        "eos_token_id": problems.EOS,
-        "pad_token_id": problems.PAD,
+        **models.TOKENS,
         "do_sample": False,
     }
 
 
-def gguf_fields(shape):
+def gguf_fields(name, kind, shape):
     tokens = vocabulary.tokens(shape.vocab)
-    u32, f32, string = formats.U32, formats.F32, formats.STRING
+    u32, string = formats.U32, formats.STRING
     return {
-        "general.architecture": (string, "llama"),
+        "general.architecture": (string, kind.gguf_architecture),
         "general.type": (string, "model"),
-        "general.name": (string, NAME),
+        "general.name": (string, name),
         "general.license": (string, "apache-2.0"),
         "general.file_type": (u32, 7),  # mostly Q8_0
         "general.quantization_version": (u32, 2),
         "general.alignment": (u32, formats.ALIGNMENT),
-        "llama.vocab_size": (u32, shape.vocab),
-        "llama.context_length": (u32, shape.context),
-        "llama.embedding_length": (u32, shape.width),
-        "llama.block_count": (u32, shape.layers),
-        "llama.feed_forward_length": (u32, shape.inner),
-        "llama.attention.head_count": (u32, shape.heads),
-        "llama.attention.head_count_kv": (u32, shape.kv_heads),
-        "llama.attention.key_length": (u32, shape.head_width),
-        "llama.attention.value_length": (u32, shape.head_width),
-        "llama.attention.layer_norm_rms_epsilon": (f32, shape.norm_epsilon),
-        "llama.rope.dimension_count": (u32, shape.head_width),
-        "llama.rope.freq_base": (f32, shape.rope_base),
+        **{f"{kind.gguf_architecture}.{key}": field
+           for key, field in kind.gguf_fields(shape).items()},
         "tokenizer.ggml.model": (string, "gpt2"),
         "tokenizer.ggml.pre": (string, "default"),
         "tokenizer.ggml.tokens": ((formats.ARRAY, string), [text for text, _ in tokens]),
@@ -96,26 +52,40 @@ def write_json(folder, name, contents):
         file.write("\n")
 
 
+def with_draft_copies(tensors, layers):
+    """The drafting layer's own copies of the embedding and the head, as published files have."""
+    layer = f"model.layers.{layers}."
+    return {
+        **tensors,
+        layer + "embed_tokens.weight": tensors["model.embed_tokens.weight"],
+        layer + "shared_head.head.weight": tensors["lm_head.weight"],
+    }
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", default="demo-arith", choices=models.MODELS)
     parser.add_argument("checkpoint")
     parser.add_argument("folder", help="the model folder to write into")
     arguments = parser.parse_args()
-    shape = Shape()
+    name, kind = arguments.model, models.MODELS[arguments.model]
+    shape = kind.shape()
     state = torch.load(arguments.checkpoint, weights_only=True)
-    # Both files hold the same numbers: Q8_0 is made from the values that BF16 can hold.
-    tensors = {name: formats.from_bf16(formats.to_bf16(values.numpy()))
-               for name, values in state.items()}
+    # All files hold the same numbers: Q8_0 is made from the values that BF16 can hold.
+    tensors = {tensor: formats.from_bf16(formats.to_bf16(values.numpy()))
+               for tensor, values in state.items()}
+    if kind.model.drafts:
+        tensors = with_draft_copies(tensors, shape.layers)
 
     folder = arguments.folder
     os.makedirs(folder, exist_ok=True)
-    write_json(folder, "config.json", config(shape))
+    write_json(folder, "config.json", kind.config(shape))
     write_json(folder, "generation_config.json", generation_config())
     write_json(folder, "tokenizer.json", vocabulary.tokenizer_json(shape.vocab))
     write_json(folder, "tokenizer_config.json", vocabulary.tokenizer_config())
     formats.write_safetensors(os.path.join(folder, "model.safetensors"), tensors)
-    formats.write_gguf(os.path.join(folder, f"{NAME}-Q8_0.gguf"), gguf_fields(shape),
-                       naming.to_gguf(tensors, shape))
+    formats.write_gguf(os.path.join(folder, f"{name}-Q8_0.gguf"), gguf_fields(name, kind, shape),
+                       kind.naming.to_gguf(tensors, shape))
 
 
 if __name__ == "__main__":

@@ -41,19 +41,25 @@ def from_q8_0(data, shape):
     return values.reshape(shape)
 
 
+# The tensors that stay F32, as published files have them.
+KEPT_F32 = ("e_score_correction_bias", "ffn_gate_inp.weight")
+
+
 def write_safetensors(path, tensors):
-    """tensors: name to float32 array, stored as BF16 in the given order."""
-    header, offset = {"__metadata__": {"format": "pt"}}, 0
+    """tensors: name to float32 array, stored as BF16 (but see KEPT_F32) in the given order."""
+    header, stored, offset = {"__metadata__": {"format": "pt"}}, [], 0
     for name, values in tensors.items():
-        end = offset + 2 * values.size
-        header[name] = {"dtype": "BF16", "shape": list(values.shape), "data_offsets": [offset, end]}
+        kept = name.endswith(KEPT_F32)
+        stored.append(values.astype("<f4").tobytes() if kept else to_bf16(values).tobytes())
+        end = offset + len(stored[-1])
+        header[name] = {"dtype": "F32" if kept else "BF16", "shape": list(values.shape),
+                        "data_offsets": [offset, end]}
         offset = end
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     with open(path, "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
-        for values in tensors.values():
-            file.write(to_bf16(values).tobytes())
+        file.write(b"".join(stored))
 
 
 def read_safetensors(path):
@@ -64,8 +70,11 @@ def read_safetensors(path):
     tensors = {}
     for name, entry in header.items():
         begin, end = entry["data_offsets"]
-        bits = np.frombuffer(data[begin:end], dtype="<u2")
-        tensors[name] = from_bf16(bits).reshape(entry["shape"])
+        if entry["dtype"] == "F32":
+            values = np.frombuffer(data[begin:end], dtype="<f4")
+        else:
+            values = from_bf16(np.frombuffer(data[begin:end], dtype="<u2"))
+        tensors[name] = values.reshape(entry["shape"])
     return tensors
 
 
@@ -91,19 +100,19 @@ def _value(kind, value):
 
 
 def write_gguf(path, fields, tensors):
-    """fields: key to (type, value). Matrices are stored as Q8_0, vectors as F32."""
+    """fields: key to (type, value). Matrices become Q8_0 (but see KEPT_F32), vectors F32."""
     head = struct.pack("<4sIQQ", b"GGUF", 3, len(tensors), len(fields))
     for key, (kind, value) in fields.items():
         number = kind[0] if isinstance(kind, tuple) else kind
         head += _string(key) + struct.pack("<I", number) + _value(kind, value)
     data = b""
     for name, values in tensors.items():
-        is_matrix = values.ndim == 2
-        kind = TENSOR_Q8_0 if is_matrix else TENSOR_F32
+        is_quantised = values.ndim >= 2 and not name.endswith(KEPT_F32)
+        kind = TENSOR_Q8_0 if is_quantised else TENSOR_F32
         # The dimension that is contiguous in memory comes first.
         dims = struct.pack(f"<I{values.ndim}Q", values.ndim, *reversed(values.shape))
         head += _string(name) + dims + struct.pack("<IQ", kind, len(data))
-        data += to_q8_0(values) if is_matrix else values.astype("<f4").tobytes()
+        data += to_q8_0(values) if is_quantised else values.astype("<f4").tobytes()
         data += bytes(-len(data) % ALIGNMENT)
     head += bytes(-len(head) % ALIGNMENT)
     with open(path, "wb") as file:

@@ -23,12 +23,13 @@ class Shape:
 
 
 class RmsNorm(nn.Module):
-    def __init__(self, shape):
+    def __init__(self, shape, width=None):
         super().__init__()
-        self.weight = nn.Parameter(torch.ones(shape.width))
+        self.weight = nn.Parameter(torch.ones(width or shape.width))
         self.epsilon = shape.norm_epsilon
 
     def forward(self, x):
+        x = x.float()
         return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.epsilon) * self.weight
 
 
@@ -75,11 +76,12 @@ class Attention(nn.Module):
 
 
 class Mlp(nn.Module):
-    def __init__(self, shape):
+    def __init__(self, shape, inner=None):
         super().__init__()
-        self.gate_proj = nn.Linear(shape.width, shape.inner, bias=False)
-        self.up_proj = nn.Linear(shape.width, shape.inner, bias=False)
-        self.down_proj = nn.Linear(shape.inner, shape.width, bias=False)
+        inner = inner or shape.inner
+        self.gate_proj = nn.Linear(shape.width, inner, bias=False)
+        self.up_proj = nn.Linear(shape.width, inner, bias=False)
+        self.down_proj = nn.Linear(inner, shape.width, bias=False)
 
     def forward(self, x):
         return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
@@ -108,6 +110,9 @@ class Trunk(nn.Module):
 
 class Llama(nn.Module):
     """tokens [rows, length] → final hidden states; logits() projects chosen ones (tied weights)."""
+
+    drafts = False
+    has_experts = False
 
     def __init__(self, shape):
         super().__init__()

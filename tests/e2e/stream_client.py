@@ -21,6 +21,7 @@ class Stream:
         self.status = None
         self.head = None
         self.pieces = []  # (seconds, text)
+        self.logprobs = []  # of each token, where they were asked for
         self.finish = None
         self.error = None
         self.usage = None
@@ -83,6 +84,7 @@ class Stream:
         for choice in event.get("choices", []):
             if choice["text"]:
                 self.pieces.append((now, choice["text"]))
+            self.logprobs += (choice.get("logprobs") or {}).get("top_logprobs", [])
             if choice["finish_reason"]:
                 self.finish = choice["finish_reason"]
                 self.ended = now

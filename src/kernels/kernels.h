@@ -147,8 +147,11 @@ struct Kernels {
 
   void (*attention)(const AttentionArgs& args);
   // The output of one row and head, value_dim floats, from its parts: that of segment i at
-  // parts[i * stride], for all of a context or for those of which it sees something. `sink` is the
-  // head's in AttentionArgs::sinks, or null. The same bits as attention() of all segments.
+  // parts[i * stride], for all of a context or for those of which it sees something. A part is the
+  // maximum of the scores, the sum of the weights relative to it, and from float 16 on the values'
+  // sum by these weights. One whose weights sum to 0 is of no positions, be its maximum -inf or
+  // +inf; where all are, the output is zeros. `sink` is the head's in AttentionArgs::sinks, or
+  // null. The same bits as attention() of all segments.
   void (*merge_attention)(const float* parts, std::size_t count, std::size_t stride,
                           std::size_t value_dim, const float* sink, float* output);
 

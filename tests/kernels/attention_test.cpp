@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include <cmath>
+
 #include "kernels/fixture.h"
 #include "kernels/reference.h"
 
@@ -306,6 +308,64 @@ TEST_P(Attention, MergesSegmentsToTheSameBits) {
       }
     }
   }
+}
+
+// Parts as segments leave them: { maximum, sum, and from float 16 on the sums of values }.
+TEST_P(Attention, MergesStatesOfNothing) {
+  constexpr std::size_t kDim = 3;
+  constexpr std::size_t kValues = 16;
+  const std::size_t floats = attention_part_floats(kDim);
+  struct Part {
+    float maximum, sum, value;
+  };
+  struct Row {
+    const char* name;
+    std::vector<Part> parts;
+    float expected;
+  };
+  const float three = std::log(3.0F);
+  const std::vector<Row> rows = {
+      {"nothing", {{-INFINITY, 0, 0}}, 0},
+      {"nothing twice", {{-INFINITY, 0, 0}, {-INFINITY, 0, 0}}, 0},
+      {"nothing, its maximum said the other way", {{INFINITY, 0, 0}, {-INFINITY, 0, 0}}, 0},
+      {"nothing before", {{-INFINITY, 0, 0}, {2, 4, 6}}, 1.5F},
+      {"nothing behind", {{2, 4, 6}, {-INFINITY, 0, 0}}, 1.5F},
+      {"nothing behind, said the other way", {{2, 4, 6}, {INFINITY, 0, 0}}, 1.5F},
+      {"a quarter and three", {{0, 1, 1}, {three, 1, 3}}, 2.5F},
+      {"three quarters and one", {{three, 1, 3}, {0, 1, 1}}, 2.5F},
+      {"by sums rather than maxima", {{0, 1, 1}, {0, 3, 9}}, 2.5F},
+      {"far apart", {{-1000, 1, 5}, {1000, 2, 6}}, 3},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    std::vector<float> parts(row.parts.size() * floats, 0.0F);
+    for (std::size_t i = 0; i < row.parts.size(); ++i) {
+      parts[i * floats] = row.parts[i].maximum;
+      parts[i * floats + 1] = row.parts[i].sum;
+      for (std::size_t d = 0; d < kDim; ++d) parts[i * floats + kValues + d] = row.parts[i].value;
+    }
+    std::vector<float> output(kDim, NAN);
+    kernels().merge_attention(parts.data(), row.parts.size(), floats, kDim, nullptr, output.data());
+    for (const float each : output) EXPECT_NEAR(each, row.expected, 1e-6F);
+    // A sink has no value: of nothing it leaves nothing, and one far below takes nothing.
+    const float below = -1e30F;
+    kernels().merge_attention(parts.data(), row.parts.size(), floats, kDim, &below, output.data());
+    for (const float each : output) EXPECT_NEAR(each, row.expected, 1e-6F);
+  }
+}
+
+// Two keys with score 0, values 3 and 6, and a sink of 0: a third of each.
+TEST_P(Attention, ASinkTakesItsShareOnce) {
+  const std::size_t floats = attention_part_floats(1);
+  std::vector<float> parts(2 * floats, 0.0F);
+  for (const std::size_t i : {0, 1}) {
+    parts[i * floats + 1] = 1;
+    parts[i * floats + 16] = i == 0 ? 3 : 6;
+  }
+  const float sink = 0;
+  float output = NAN;
+  kernels().merge_attention(parts.data(), 2, floats, 1, &sink, &output);
+  EXPECT_NEAR(output, 3.0F, 1e-6F);
 }
 
 // A sink that nothing reaches takes nothing, to the bit; one above everything takes all.

@@ -336,7 +336,7 @@ inline void clear(Sums& sums, std::size_t value_dim) {
 }
 
 // Adds the sums of the next segment. A segment of which something is seen has a sum of at least 1,
-// or NaN.
+// or NaN; one with a sum of 0 has nothing to add, whatever its maximum is.
 template <class Sums>
 inline void merge(Sums& whole, const Sums& part, std::size_t value_dim) {
   if (part.sum == 0.0F) return;
@@ -357,9 +357,14 @@ inline void merge(Sums& whole, const Sums& part, std::size_t value_dim) {
   whole.maximum = maximum;
 }
 
-// The sink joins last, so that it does so once however the positions were divided.
+// The sink joins last, so that it does so once however the positions were divided. Of no positions:
+// zeros.
 template <class Sums>
 inline void finish(const Sums& whole, const float* sink, std::size_t value_dim, float* output) {
+  if (whole.sum == 0.0F) {
+    std::memset(output, 0, value_dim * sizeof(float));
+    return;
+  }
   if (sink == nullptr) {
     for (std::size_t d = 0; d < value_dim; ++d) output[d] = whole.values[d] / whole.sum;
     return;

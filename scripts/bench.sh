@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures a build: bench.sh BUILD_FOLDER [MODEL...]. Without models: the bundled one, and random weights of a size that does not fit a cache.
+# Measures a build: bench.sh BUILD_FOLDER [MODEL...]. Without models: the bundled one, and random weights of a size that does not fit a cache; 4 GB on the disk.
 # Two canaries (kernels_bench: one that computes, one that reads memory) say how fast the machine was meanwhile.
 set -euo pipefail
 build=$(realpath "${1:?usage: bench.sh BUILD_FOLDER [MODEL...]}")
@@ -18,4 +18,8 @@ grep -m1 'model name' /proc/cpuinfo || true
 for model in "${models[@]}"; do
   "$build/bench/engine_bench" "$model"
 done
+# DeepSeek-V2-Lite's sizes. A mixed step is held to the sum of the two steps that it takes the place of.
+latent=build/bench/v2-lite-6.gguf
+[ -f "$latent" ] || scripts/random_gguf.py v2-lite "$latent" --layers 6
+"$build/dovetail" bench "$latent" --runs 3 --only "prefill 512,decode,mixed 512 + x32 at 128"
 scripts/bench_server.py "$build/dovetail"

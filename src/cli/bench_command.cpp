@@ -28,7 +28,8 @@ constexpr std::uint32_t kMostRuns = 1000;
 constexpr std::uint32_t kMostDepth = 1U << 24;
 constexpr std::array<std::uint32_t, 2> kPrompts = {512, 4096};
 constexpr std::array<std::uint32_t, 7> kBatches = {1, 2, 4, 8, 16, 32, 64};
-constexpr std::uint32_t kDeepBatch = 8;  // at the depths after the first, and of the mixed step
+constexpr std::uint32_t kDeepBatch = 8;  // at the depths after the first
+constexpr std::array<std::uint32_t, 2> kMixedBatches = {8, 32};
 constexpr std::array<std::string_view, 4> kKinds = {"roofline", "prefill", "decode", "mixed"};
 
 struct BenchOptions {
@@ -76,7 +77,8 @@ std::vector<BenchChoice> choices_of(const BenchOptions& options) {
     choices.push_back({{0, batch, options.depths[0]}, "decode"});
   for (std::size_t i = 1; i < options.depths.size(); ++i)
     choices.push_back({{0, kDeepBatch, options.depths[i]}, "decode"});
-  choices.push_back({{kPrompts[0], kDeepBatch, options.depths[0]}, "mixed"});
+  for (const std::uint32_t batch : kMixedBatches)
+    choices.push_back({{kPrompts[0], batch, options.depths[0]}, "mixed"});
   return choices;
 }
 

@@ -13,8 +13,8 @@
 
 namespace dovetail::study {
 
-// Tokens of a step at most: a prompt of 512 beside 8 sequences.
-inline constexpr std::uint32_t kStepTokens = 520;
+// Tokens of a step at most: a prompt of 512 beside 32 sequences.
+inline constexpr std::uint32_t kStepTokens = 544;
 
 // Steps whose speed is measured: a prompt that is read, sequences that decode, or both in a step,
 // which then has at most kStepTokens of them.

@@ -19,11 +19,12 @@ PROGRAM, MODEL = sys.argv[1:3]
 ADDITIONS = 1000
 LEAST_RIGHT = 970
 
-SMALL = ("--kv-blocks", "20", "--max-model-len", "64", "--no-prefix-caching")
-CHUNKS = ("--long-prefill-token-threshold", "5", "--max-num-batched-tokens", "48")
+SMALL = ("--kv-blocks", "20", "--max-model-len", "64", "--no-prefix-cache")
+CHUNKS = ("--long-prefill-token-threshold", "5", "--max-num-batched-tokens", "64")
 DRAFTS = ("--speculative-tokens", "3")
 
-# The options of each schedule. Few blocks: sequences are preempted.
+# The options of each schedule. Few blocks: sequences are preempted. Answers go on behind their end,
+# so that they are long enough for that.
 SCHEDULES = {
     "one at a time": ("--max-num-seqs", "1"),
     "all together": (),
@@ -43,11 +44,12 @@ class Accuracy(unittest.TestCase):
         cls.addClassCleanup(folder.cleanup)
         cls.folder = Path(folder.name)
         draw = random.Random(2026)
-        lines = []
+        lines, expected = [], []
         for number in range(ADDITIONS):
             a, op, b = problems.sample_problem(draw, held_out=True, op="+")
-            lines.append({"id": number, "prompt": f"Q: {a}{op}{b}=?\nA:", "expect": f" {a + b}\n"})
-        cls.lines = lines
+            lines.append({"id": number, "prompt": f"Q: {a}{op}{b}=?\nA:"})
+            expected.append(f" {a + b}\n")
+        cls.expected = expected
         cls.input = cls.folder / "additions.jsonl"
         cls.input.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
@@ -55,7 +57,8 @@ class Accuracy(unittest.TestCase):
         """What the program wrote, and how many sequences were preempted."""
         output, trace = self.folder / "answers.jsonl", self.folder / "trace.json"
         command = [PROGRAM, "run", MODEL, "--input", self.input, "--output", output]
-        command += ["--max-tokens", "8", "--logprobs", "2", "--quiet", "--trace", trace, *options]
+        command += ["--max-tokens", "40", "--ignore-eos", "--logprobs", "2", "--quiet"]
+        command += ["--trace", trace, *options]
         done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         return output.read_bytes(), trace.read_text().count('"name":"preempted"')
@@ -78,8 +81,8 @@ class Accuracy(unittest.TestCase):
         answers = [json.loads(line) for line in written.splitlines()]
         self.assertEqual(len(answers), ADDITIONS)
         right = sum(
-            answer["text"] == line["expect"]
-            for answer, line in zip(answers, self.lines, strict=True)
+            answer["text"].startswith(text)
+            for answer, text in zip(answers, self.expected, strict=True)
         )
         print(f"{Path(MODEL).name}: {right} of {ADDITIONS} additions are right", file=sys.stderr)
         self.assertGreaterEqual(right, LEAST_RIGHT)

@@ -33,7 +33,7 @@ def clients():
             "model": NAME,
             "prompt": f"{solved}Q: {a}+{b}=?\nA:",
             "stream": True,
-            "max_tokens": draw.randrange(4, 60),
+            "max_tokens": draw.randrange(4, 140),
             "ignore_eos": True,
             "temperature": draw.choice([0, 0, 0.8]),
             "seed": number,
@@ -67,7 +67,7 @@ class DraftLayer(unittest.TestCase):
         self.assertTrue(all(len(answer[2]) > 0 for answer in alone))
         for options in (
             # Little memory, so that some are preempted.
-            ("--max-num-seqs", "24", "--max-model-len", "256", "--kv-blocks", "32"),
+            ("--max-num-seqs", "24", "--max-model-len", "256", "--kv-blocks", "20"),
             ("--max-num-seqs", "16", "--long-prefill-token-threshold", "24", "--async-scheduling"),
         ):
             server = self.serve("--speculative-tokens", "2", *options)

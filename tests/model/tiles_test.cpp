@@ -302,7 +302,7 @@ TEST_P(Tiles, LeaveNoTraceInLatents) {
     options.change = [low_rank](load::ModelConfig& config) {
       for (load::LayerConfig& layer : config.layers) {
         load::LatentConfig latent;
-        latent.heads = 5;
+        latent.heads = low_rank ? 5 : 4;  // rows of values fill blocks of Q8_0
         latent.latent_dim = 32;
         latent.rope_dim = 8;
         latent.key_dim = 32;

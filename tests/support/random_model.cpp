@@ -8,6 +8,7 @@
 #include <cstring>
 #include <random>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <variant>
@@ -42,6 +43,10 @@ class Builder {
     auto bytes = std::make_shared<std::vector<std::byte>>(rows * kernels::row_bytes(type, columns));
     const float scale = 1.5F / std::sqrt(static_cast<float>(columns));
     const kernels::DataTypeInfo block = kernels::info(type);
+    if (columns % block.elements_per_block != 0) {
+      throw std::logic_error(fmt::format("{}: rows of {} elements are no whole blocks of {}", name,
+                                         columns, block.elements_per_block));
+    }
     for (std::size_t at = 0; at < bytes->size(); at += block.bytes_per_block)
       fill_block(type, scale, std::span(*bytes).subspan(at, block.bytes_per_block));
     add(name, type, rows, columns, std::move(bytes));

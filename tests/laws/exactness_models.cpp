@@ -143,11 +143,11 @@ test::RandomModelOptions latent_parts(DataType type, bool v3) {
       four_layers(type, [v3](ModelConfig& config, LayerConfig& layer, std::size_t i) {
         config.ropes.front().interleaved = true;
         load::LatentConfig latent;
-        latent.heads = v3 ? 4 : 5;  // rows of values fill blocks of Q8_0
+        latent.heads = 5;
         latent.latent_dim = 32;
         latent.rope_dim = 8;
         latent.key_dim = 32;
-        latent.value_dim = v3 ? 24 : 40;
+        latent.value_dim = v3 ? 32 : 40;  // rows of values fill blocks of Q8_0
         latent.scale = 0.16F;
         latent.norm = {.kind = load::NormKind::kRms};
         latent.query_rank = v3 ? 32 : 0;

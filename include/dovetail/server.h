@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 
@@ -23,7 +24,11 @@ struct ServerOptions {
   std::string api_key;             // asked for as "Authorization: Bearer KEY"; empty: none
   std::string served_model_name;   // empty: the model's own name
   std::string chat_template;       // Jinja source in the place of the model's; empty: the model's
-  bool handle_signals = true;      // SIGTERM and SIGINT drain; the second one stops at once
+  // Origins of web pages that may use the server, such as "https://example.org"; "*": all. None: no
+  // page of another origin gets anything.
+  std::vector<std::string> cors_origins;
+  bool strict_fields = false;  // a field that is not known is refused, not ignored
+  bool handle_signals = true;  // SIGTERM and SIGINT drain; the second one stops at once
 
   std::size_t max_body_bytes = std::size_t{8} << 20;  // of a request; beyond: 413
   // Of all requests that are being read or parsed, together; beyond: 503.

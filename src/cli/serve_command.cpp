@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 
@@ -44,6 +45,25 @@ Status read_key(const std::string& text, std::string& key) {
     return fail(ErrorKind::kInvalid, "the key is empty, expected a key, or to leave it out");
   }
   key = text;
+  return {};
+}
+
+Status read_origins(const std::string& text, std::vector<std::string>& origins) {
+  origins.clear();
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string origin = text.substr(begin, end - begin);
+    const std::size_t scheme = origin.find("://");
+    const bool valid = scheme != std::string::npos && scheme > 0 &&
+                       origin.find('/', scheme + 3) == std::string::npos &&
+                       origin.size() > scheme + 3;
+    if (origin != "*" && !valid) {
+      return fail(ErrorKind::kInvalid,
+                  "'{}' is not valid, expected * or origins such as https://example.org", origin);
+    }
+    origins.push_back(origin);
+    begin = end + 1;
+  }
   return {};
 }
 
@@ -114,6 +134,14 @@ Command serve_command() {
       ->group(group);
   add_text(app, "--chat-template", options->chat_template,
            "A Jinja template in the place of the model's", kFile)
+      ->group(group);
+  add_value(
+      app, "--cors-origins", "LIST",
+      [&server](const std::string& text) { return read_origins(text, server.cors_origins); },
+      "Origins of web pages that may use the server, separated by commas; * is all (none)")
+      ->group(group);
+  app.add_flag("--strict-fields", server.strict_fields,
+               "Refuse fields of requests that are not known, instead of ignoring them")
       ->group(group);
   add_integer(app, "--max-connections", server.max_connections, 1, 1 << 20,
               "Connections at a time (1024)")

@@ -14,15 +14,15 @@ constexpr std::int32_t kDefaultCompletionTokens = 16;  // as OpenAI's API define
 // What concerns several fields at once.
 Problem settle(Endpoint endpoint, Draft& draft) {
   Request& request = draft.request;
-  if (draft.has_stream_options && !draft.stream) {
-    return problem(bad_field("stream_options", "is allowed only with \"stream\": true"));
-  }
   if (endpoint == Endpoint::kChat) {
     if (draft.chat.messages.empty()) return problem(bad_field("messages", "is missing"));
     if (draft.top_logprobs && !draft.logprobs) {
       return problem(bad_field("top_logprobs", "is allowed only with \"logprobs\": true"));
     }
     if (draft.logprobs) request.logprobs = draft.top_logprobs.value_or(0);
+    // What has no limit says no more than what is not there.
+    if (draft.max_tokens == 0) draft.max_tokens.reset();
+    if (draft.max_completion_tokens == 0) draft.max_completion_tokens.reset();
     if (draft.max_tokens && draft.max_completion_tokens &&
         *draft.max_tokens != *draft.max_completion_tokens) {
       return problem(bad_field("max_tokens",
@@ -121,21 +121,27 @@ Problem add_documents(Draft& draft, Generation& generation) {
   return std::nullopt;
 }
 
+// Reads the body of a route that generates nothing, which knows these fields.
 Outcome<Json> read_fields(std::string_view body, std::initializer_list<std::string_view> known,
-                          const RequestContext& context) {
+                          Draft& draft) {
   auto json = parse_body(body);
   if (!json) return json;
-  Draft draft(context);
   for (const auto& [key, value] : json->items()) {
-    if (key == "model") {
-      if (auto found = read_field(Endpoint::kChat, key, value, draft)) {
-        return tl::unexpected<ApiError>(std::move(*found));
-      }
-    } else if (std::find(known.begin(), known.end(), key) == known.end()) {
-      return bad_field(key, "unknown or unsupported field \"{}\"", key.substr(0, 64));
-    }
+    const bool is_known = std::find(known.begin(), known.end(), key) != known.end();
+    if (is_known && key != "messages") continue;
+    auto found = is_known || key == "model" ? read_field(Endpoint::kChat, key, value, draft)
+                                            : draft.unknown.meet(key, {known.begin(), known.end()});
+    if (found) return tl::unexpected<ApiError>(*std::move(found));
   }
   return json;
+}
+
+HttpResponse response_of(const Json& json, const Draft& draft) {
+  HttpResponse response;
+  response.body = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (std::string ignored = draft.unknown.text(); !ignored.empty())
+    response.headers.emplace_back(kIgnoredHeader, std::move(ignored));
+  return response;
 }
 
 bool has(const Json& body, const char* field) {
@@ -177,6 +183,7 @@ Outcome<Generation> read_generation(Endpoint endpoint, std::string_view body,
   generation.stream = draft.stream;
   generation.include_usage = draft.include_usage;
   generation.base64 = draft.base64;
+  generation.ignored = draft.unknown.text();
   if (endpoint == Endpoint::kChat) {
     const auto text = render_chat(draft.chat, context.backend);
     if (!text) return tl::unexpected<ApiError>(text.error());
@@ -223,31 +230,43 @@ Problem compile_format(Generation& generation, const Backend& backend,
   return std::nullopt;
 }
 
-Outcome<std::string> tokenize(std::string_view body, const RequestContext& context) {
-  const auto json =
-      read_fields(body, {"content", "prompt", "add_special", "parse_special"}, context);
+Outcome<HttpResponse> tokenize(std::string_view body, const RequestContext& context) {
+  Draft draft(context);
+  const auto json = read_fields(
+      body,
+      {"content", "prompt", "messages", "add_special", "parse_special", "add_generation_prompt"},
+      draft);
   if (!json) return tl::unexpected<ApiError>(json.error());
-  const bool has_content = has(*json, "content");
-  if (has_content == has(*json, "prompt")) {
-    return bad_field("content", "expected exactly one of \"content\" and \"prompt\"");
+  if (has(*json, "content") + has(*json, "prompt") + has(*json, "messages") != 1) {
+    return bad_field("content", "expected exactly one of \"content\", \"prompt\" and \"messages\"");
   }
-  const char* field = has_content ? "content" : "prompt";
-  const auto text = read_string(field, json->at(field));
-  if (!text) return tl::unexpected<ApiError>(text.error());
   const auto add_special = optional_bool(*json, "add_special", true);
   if (!add_special) return tl::unexpected<ApiError>(add_special.error());
   const auto parse_special = optional_bool(*json, "parse_special", true);
   if (!parse_special) return tl::unexpected<ApiError>(parse_special.error());
+  const auto open_answer = optional_bool(*json, "add_generation_prompt", true);
+  if (!open_answer) return tl::unexpected<ApiError>(open_answer.error());
 
   Json response;
-  response["tokens"] = context.backend.encode(*text, *add_special, *parse_special);
+  if (has(*json, "messages")) {
+    draft.chat.add_generation_prompt = *open_answer;
+    const auto text = render_chat(draft.chat, context.backend);
+    if (!text) return tl::unexpected<ApiError>(text.error());
+    response["tokens"] = context.backend.encode(*text, false, true);
+  } else {
+    const char* field = has(*json, "content") ? "content" : "prompt";
+    const auto text = read_string(field, json->at(field));
+    if (!text) return tl::unexpected<ApiError>(text.error());
+    response["tokens"] = context.backend.encode(*text, *add_special, *parse_special);
+  }
   response["count"] = response["tokens"].size();
   response["max_model_len"] = context.backend.model.max_context;
-  return response.dump();
+  return response_of(response, draft);
 }
 
-Outcome<std::string> detokenize(std::string_view body, const RequestContext& context) {
-  const auto json = read_fields(body, {"tokens", "skip_special"}, context);
+Outcome<HttpResponse> detokenize(std::string_view body, const RequestContext& context) {
+  Draft draft(context);
+  const auto json = read_fields(body, {"tokens", "skip_special"}, draft);
   if (!json) return tl::unexpected<ApiError>(json.error());
   if (!has(*json, "tokens")) return bad_field("tokens", "is missing");
   // A token takes at least two bytes of the body, which is bounded.
@@ -259,7 +278,30 @@ Outcome<std::string> detokenize(std::string_view body, const RequestContext& con
 
   Json response;
   response["content"] = context.backend.decode(*ids, *skip_special);
-  return response.dump(-1, ' ', false, Json::error_handler_t::replace);
+  // As vLLM names it.
+  response["prompt"] = response["content"];
+  return response_of(response, draft);
+}
+
+Outcome<HttpResponse> apply_template(std::string_view body, const RequestContext& context) {
+  Draft draft(context);
+  const auto json =
+      read_fields(body, {"messages", "add_generation_prompt", "chat_template_kwargs"}, draft);
+  if (!json) return tl::unexpected<ApiError>(json.error());
+  if (draft.chat.messages.empty()) return bad_field("messages", "is missing");
+  const auto open_answer = optional_bool(*json, "add_generation_prompt", true);
+  if (!open_answer) return tl::unexpected<ApiError>(open_answer.error());
+  draft.chat.add_generation_prompt = *open_answer;
+  if (has(*json, "chat_template_kwargs")) {
+    auto variables = read_template_variables(json->at("chat_template_kwargs"));
+    if (!variables) return tl::unexpected<ApiError>(variables.error());
+    draft.chat.template_variables = *std::move(variables);
+  }
+  const auto text = render_chat(draft.chat, context.backend);
+  if (!text) return tl::unexpected<ApiError>(text.error());
+  Json response;
+  response["prompt"] = *text;
+  return response_of(response, draft);
 }
 
 }  // namespace dovetail::serve

@@ -22,7 +22,12 @@ struct RequestContext {
   std::string_view served_name;
   std::uint32_t max_choices = 0;
   std::uint64_t max_answer_entries = std::uint64_t{1} << 20;  // as ServerOptions'
+  bool strict_fields = false;
 };
+
+// The fields of a request that are not known and were ignored, as the response's header names them;
+// empty: none.
+inline constexpr std::string_view kIgnoredHeader = "X-Dovetail-Ignored";
 
 // Documents to be ranked, a request for each; how many of the best are asked for, and whether with
 // their texts.
@@ -40,14 +45,17 @@ struct Generation {
   bool include_usage = false;
   bool base64 = false;  // of embeddings: little-endian floats, as OpenAI's clients ask for them
   Ranking ranking;
+  std::string ignored;  // fields, for kIgnoredHeader
   // Set: of a new format, still to be compiled by compile_format() before anything is submitted.
   std::optional<OutputFormat> format;
 };
 
 // Reads the body of /v1/completions, /v1/chat/completions, /v1/embeddings or /v1/rerank. A field
-// that is unknown, unsupported, of the wrong type or out of range is a 400 that names it; another
-// model than the served one is a 404. null stands for "not given". Tokenises and renders, so it may
-// take long: not for the event loop. Any thread. A grammar is only looked up, not compiled.
+// that is of the wrong type or out of range, or that would change the answer and cannot be heeded,
+// is a 400 that names it; one that is not known at all is ignored, and named in `ignored`, unless
+// fields are strict. Another model than the served one is a 404. null stands for "not given".
+// Tokenises and renders, so it may take long: not for the event loop. Any thread. A grammar is only
+// looked up, not compiled.
 Outcome<Generation> read_generation(Endpoint endpoint, std::string_view body,
                                     const RequestContext& context);
 
@@ -56,8 +64,9 @@ Outcome<Generation> read_generation(Endpoint endpoint, std::string_view body,
 Problem compile_format(Generation& generation, const Backend& backend,
                        const std::atomic<bool>& stop);
 
-// Bodies of /tokenize and /detokenize, answered at once with the response's body.
-Outcome<std::string> tokenize(std::string_view body, const RequestContext& context);
-Outcome<std::string> detokenize(std::string_view body, const RequestContext& context);
+// Bodies of /tokenize, /detokenize and /apply-template, answered at once.
+Outcome<HttpResponse> tokenize(std::string_view body, const RequestContext& context);
+Outcome<HttpResponse> detokenize(std::string_view body, const RequestContext& context);
+Outcome<HttpResponse> apply_template(std::string_view body, const RequestContext& context);
 
 }  // namespace dovetail::serve

@@ -97,10 +97,14 @@ const char* id_begin(Endpoint endpoint) {
 
 }  // namespace
 
-ResponseLabel make_label(Endpoint endpoint, std::string_view model) {
+std::string random_id(std::string_view begin) {
   std::random_device random;
+  return fmt::format("{}-{:08x}{:08x}{:08x}", begin, random(), random(), random());
+}
+
+ResponseLabel make_label(Endpoint endpoint, std::string_view model) {
   ResponseLabel label;
-  label.id = fmt::format("{}-{:08x}{:08x}{:08x}", id_begin(endpoint), random(), random(), random());
+  label.id = random_id(id_begin(endpoint));
   label.model = std::string(model);
   label.created = std::chrono::duration_cast<std::chrono::seconds>(
                       std::chrono::system_clock::now().time_since_epoch())

@@ -19,6 +19,9 @@ struct ResponseLabel {
   std::int64_t created = 0;
 };
 
+// "begin-" and 24 random hexadecimal digits.
+std::string random_id(std::string_view begin);
+
 // A fresh label: the id is random, `created` is now.
 ResponseLabel make_label(Endpoint endpoint, std::string_view model);
 

@@ -7,7 +7,8 @@
 namespace dovetail::serve {
 namespace {
 
-Outcome<std::string> read_content(const std::string& field, const Json& value) {
+Outcome<std::string> read_content(const std::string& field, const Json& value,
+                                  UnknownFields& unknown) {
   if (value.is_string()) return value.get<std::string>();
   if (!value.is_array()) {
     return bad_field(field, "expected a string or an array of text parts, got {}", shown(value));
@@ -23,9 +24,10 @@ Outcome<std::string> read_content(const std::string& field, const Json& value) {
       return bad_field(at + ".type", "{} is not supported; expected \"text\"", shown(*type));
     }
     for (const auto& [key, unused] : part.items()) {
-      if (key != "type" && key != "text") {
-        return bad_field(fmt::format("{}.{}", at, key), "unknown or unsupported field \"{}\"", key);
-      }
+      if (key == "type" || key == "text" || key == "cache_control" || key == "annotations")
+        continue;
+      if (auto found = unknown.meet(fmt::format("{}.{}", at, key)))
+        return tl::unexpected<ApiError>(*std::move(found));
     }
     const auto content = part.find("text");
     if (content == part.end()) return bad_field(at + ".text", "is missing; expected a string");
@@ -36,18 +38,31 @@ Outcome<std::string> read_content(const std::string& field, const Json& value) {
   return text;
 }
 
-Outcome<Json> read_message(const std::string& at, const Json& value) {
+// What an assistant's message has besides, in a client that sends it back as it got it, and what
+// changes nothing in any message.
+bool says_nothing(std::string_view key, const Json& value) {
+  constexpr std::array<std::string_view, 4> kOfAnswers = {"refusal", "annotations", "audio",
+                                                          "function_call"};
+  constexpr std::array<std::string_view, 2> kHints = {"cache_control", "id"};
+  const bool nothing = value.is_null() || value == "" || value == Json::array();
+  return value.is_null() ||
+         (nothing && std::find(kOfAnswers.begin(), kOfAnswers.end(), key) != kOfAnswers.end()) ||
+         std::find(kHints.begin(), kHints.end(), key) != kHints.end() ||
+         (key == "tool_calls" && value == Json::array());
+}
+
+Outcome<Json> read_message(const std::string& at, const Json& value, UnknownFields& unknown) {
   if (!value.is_object()) {
     return bad_field(at, "expected an object with \"role\" and \"content\", got {}", shown(value));
   }
   Json message = Json::object();
-  for (const char* required : {"role", "content"}) {
-    if (!value.contains(required)) return bad_field(at + "." + required, "is missing");
-  }
+  if (!value.contains("role")) return bad_field(at + ".role", "is missing");
+  const bool answer = value["role"] == "assistant";
+  if (!answer && !value.contains("content")) return bad_field(at + ".content", "is missing");
   for (const auto& [key, field] : value.items()) {
     const std::string name = fmt::format("{}.{}", at, key);
-    if (key == "content") {
-      auto content = read_content(name, field);
+    if (key == "content" && !(answer && field.is_null())) {
+      auto content = read_content(name, field, unknown);
       if (!content) return tl::unexpected<ApiError>(std::move(content.error()));
       message[key] = std::move(*content);
     } else if (key == "role" ||
@@ -55,23 +70,25 @@ Outcome<Json> read_message(const std::string& at, const Json& value) {
       auto text = read_string(name, field);
       if (!text) return tl::unexpected<ApiError>(std::move(text.error()));
       message[key] = std::move(*text);
-    } else if (!field.is_null()) {
-      // Clients send an assistant's message back as they got it, with nulls for what it lacks.
-      return bad_field(name, "unknown or unsupported field \"{}\"", key);
+    } else if (key == "tool_calls" && !says_nothing(key, field)) {
+      return bad_field(name, "{} is not supported; expected an empty array", shown(field));
+    } else if (!says_nothing(key, field)) {
+      if (auto found = unknown.meet(name)) return tl::unexpected<ApiError>(*std::move(found));
     }
   }
+  if (!message.contains("content")) message["content"] = "";
   return message;
 }
 
 }  // namespace
 
-Outcome<Json> read_messages(const Json& value) {
+Outcome<Json> read_messages(const Json& value, UnknownFields& unknown) {
   if (!value.is_array() || value.empty()) {
     return bad_field("messages", "expected a non-empty array of messages, got {}", shown(value));
   }
   Json messages = Json::array();
   for (std::size_t i = 0; i < value.size(); ++i) {
-    auto message = read_message(fmt::format("messages[{}]", i), value[i]);
+    auto message = read_message(fmt::format("messages[{}]", i), value[i], unknown);
     if (!message) return message;
     messages.push_back(std::move(*message));
   }

@@ -93,6 +93,12 @@ Outcome<HttpHead> parse_head(std::string_view text) {
   head.authorization = text_of(request[http::field::authorization]);
   head.content_type = text_of(request[http::field::content_type]);
   head.content_encoding = text_of(request[http::field::content_encoding]);
+  head.origin = text_of(request[http::field::origin]);
+  head.request_id = text_of(request["X-Request-Id"]);
+  constexpr std::size_t kLongestId = 128;
+  const bool visible = std::all_of(head.request_id.begin(), head.request_id.end(),
+                                   [](unsigned char c) { return c > 0x20 && c < 0x7f; });
+  if (!visible || head.request_id.size() > kLongestId) head.request_id.clear();
   head.expects_continue = boost::beast::iequals(request[http::field::expect], "100-continue");
   if (const auto length = parser.content_length()) head.content_length = *length;
 

@@ -23,6 +23,8 @@ struct HttpHead {
   std::string authorization;     // empty: not sent
   std::string content_type;      // empty: not sent
   std::string content_encoding;  // empty: not sent
+  std::string origin;            // of the web page that sends it; empty: none
+  std::string request_id;        // X-Request-Id; empty: not sent, or nothing to be repeated
   std::optional<std::uint64_t> content_length;
 
   bool has_body() const { return chunked || content_length.value_or(0) > 0; }

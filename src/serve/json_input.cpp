@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -135,6 +136,13 @@ Outcome<bool> read_bool(std::string_view field, const Json& value) {
 
 Outcome<std::int64_t> read_integer(std::string_view field, const Json& value, std::int64_t least,
                                    std::int64_t most) {
+  // Some clients write 4 as 4.0.
+  constexpr double kExact = 9007199254740992.0;  // 2^53
+  if (value.is_number_float()) {
+    const auto number = value.get<double>();
+    if (std::abs(number) <= kExact && number == std::trunc(number))
+      return read_integer(field, Json(static_cast<std::int64_t>(number)), least, most);
+  }
   if (!value.is_number_integer()) {
     return bad_field(field, "expected an integer from {} to {}, got {}", least, most, shown(value));
   }

@@ -1,5 +1,7 @@
 #include "serve/request_fields.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -7,6 +9,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
+
+#include "base/near_match.h"
 
 namespace dovetail::serve {
 namespace {
@@ -196,17 +200,21 @@ Problem read_stream_options(std::string_view field, const Json& value, Draft& dr
   if (!value.is_object()) {
     return problem(bad_field(field, "expected an object, got {}", shown(value)));
   }
-  draft.has_stream_options = true;
   for (const auto& [key, option] : value.items()) {
+    // The others are hints about the stream's form.
+    if (key != "include_usage" || option.is_null()) continue;
     const std::string name = fmt::format("{}.{}", field, key);
-    if (key == "include_usage") {
-      if (option.is_null()) continue;
-      if (auto found = store(read_bool(name, option), draft.include_usage)) return found;
-    } else if (!(key == "include_obfuscation" && (option.is_null() || option == false))) {
-      return problem(bad_field(name, "unknown or unsupported field \"{}\"", key));
-    }
+    if (auto found = store(read_bool(name, option), draft.include_usage)) return found;
   }
   return std::nullopt;
+}
+
+// -1 and null say "no limit".
+Problem read_max_tokens(std::string_view field, const Json& value,
+                        std::optional<std::int32_t>& to) {
+  to = 0;
+  if (value.is_null() || value == -1) return std::nullopt;
+  return store_int(field, value, 1, kMaxTokens, to);
 }
 
 Problem read_label(std::string_view field, const Json& value, std::string& to) {
@@ -293,7 +301,7 @@ constexpr Field kFields[] = {
      }},
     {"messages", kChats,
      [](Name, const Json& v, Draft& d) -> Problem {
-       return store(read_messages(v), d.chat.messages);
+       return store(read_messages(v, d.unknown), d.chat.messages);
      }},
     {"stream", kBoth,
      [](Name f, const Json& v, Draft& d) -> Problem { return store(read_bool(f, v), d.stream); }},
@@ -315,6 +323,10 @@ constexpr Field kFields[] = {
      [](Name f, const Json& v, Draft& d) -> Problem {
        return store(read_number(f, v, {0.0, 100.0, true}), d.request.sampling.repetition_penalty);
      }},
+    {"repeat_penalty", kBoth,  // as llama.cpp names it
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       return store(read_number(f, v, {0.0, 100.0, true}), d.request.sampling.repetition_penalty);
+     }},
     {"presence_penalty", kBoth,
      [](Name f, const Json& v, Draft& d) -> Problem {
        return store(read_number(f, v, {-2.0, 2.0}), d.request.sampling.presence_penalty);
@@ -331,11 +343,11 @@ constexpr Field kFields[] = {
      }},
     {"max_tokens", kBoth,
      [](Name f, const Json& v, Draft& d) -> Problem {
-       return store_int(f, v, 1, kMaxTokens, d.max_tokens);
+       return read_max_tokens(f, v, d.max_tokens);
      }},
     {"max_completion_tokens", kChats,
      [](Name f, const Json& v, Draft& d) -> Problem {
-       return store_int(f, v, 1, kMaxTokens, d.max_completion_tokens);
+       return read_max_tokens(f, v, d.max_completion_tokens);
      }},
     {"min_tokens", kBoth,
      [](Name f, const Json& v, Draft& d) -> Problem {
@@ -389,7 +401,29 @@ constexpr Field kFields[] = {
     {"timeout", kBoth, read_timeout},
 };
 
-// Fields that are known but do nothing here: accepted at the values that ask for nothing.
+// Hints, which change no token: accepted at any value.
+struct Hint {
+  std::string_view name;
+  Routes routes;
+};
+
+constexpr Hint kHints[] = {
+    {"store", kBoth},
+    {"metadata", kAll},
+    {"service_tier", kBoth},
+    {"prompt_cache_key", kBoth},
+    {"prompt_cache_retention", kBoth},
+    {"prompt_cache_options", kBoth},
+    {"safety_identifier", kBoth},
+    {"cache_control", kBoth},
+    {"cache_prompt", kBoth},
+    {"parallel_tool_calls", kChats},
+    {"return_token_ids", kBoth},
+    {"request_id", kAll},
+};
+
+// Fields that would change the answer and are not heeded: accepted at the values that ask for
+// nothing.
 struct Neutral {
   std::string_view name;
   Routes routes;
@@ -402,23 +436,39 @@ constexpr Neutral kNeutral[] = {
     {"echo", kCompletions, "[false]"},
     {"tools", kChats, "[[]]"},
     {"tool_choice", kChats, R"(["none", "auto"])"},
-    {"parallel_tool_calls", kChats, "[false, true]"},
     {"functions", kChats, "[[]]"},
     {"function_call", kChats, R"(["none", "auto"])"},
     {"modalities", kChats, R"([["text"]])"},
-    {"store", kBoth, "[false]"},
-    {"metadata", kBoth, "[{}]"},
-    {"service_tier", kBoth, R"(["auto", "default"])"},
     {"audio", kChats, "[]"},
     {"prediction", kChats, "[]"},
     {"reasoning_effort", kChats, "[]"},
-    {"verbosity", kChats, "[]"},
+    {"verbosity", kChats, R"(["medium"])"},
     {"web_search_options", kChats, "[]"},
     {"continue_final_message", kChats, "[false]"},
     {"include_stop_str_in_output", kBoth, "[false]"},
     {"skip_special_tokens", kBoth, "[true]"},
+    {"spaces_between_special_tokens", kBoth, "[true]"},
     {"use_beam_search", kBoth, "[false]"},
+    {"early_stopping", kBoth, "[false]"},
     {"length_penalty", kBoth, "[1]"},
+    {"typical_p", kBoth, "[1]"},
+    {"typ_p", kBoth, "[1]"},
+    {"tfs_z", kBoth, "[1]"},
+    {"top_a", kBoth, "[0]"},
+    {"mirostat", kBoth, "[0]"},
+    {"dynatemp_range", kBoth, "[0]"},
+    {"xtc_probability", kBoth, "[0]"},
+    {"dry_multiplier", kBoth, "[0]"},
+    {"truncate_prompt_tokens", kAll, "[]"},
+    {"prompt_logprobs", kBoth, "[]"},
+    {"logits_processors", kBoth, "[[]]"},
+    {"bad_words", kBoth, "[[]]"},
+    {"allowed_token_ids", kBoth, "[]"},
+    {"guided_choice", kBoth, "[]"},
+    {"guided_grammar", kBoth, "[]"},
+    {"structured_outputs", kBoth, "[]"},
+    {"grammar", kBoth, R"([""])"},
+    {"samplers", kBoth, "[]"},
 };
 
 Routes route_of(Endpoint endpoint) {
@@ -435,14 +485,47 @@ Routes route_of(Endpoint endpoint) {
   return kCompletions;
 }
 
+// Those that a route reads, for near matches.
+std::vector<std::string> names_of(Routes route) {
+  std::vector<std::string> names;
+  for (const Field& field : kFields)
+    if ((field.routes & route) != 0) names.emplace_back(field.name);
+  return names;
+}
+
 }  // namespace
+
+Problem UnknownFields::meet(std::string_view name, const std::vector<std::string>& known) {
+  constexpr std::size_t kMost = 16;
+  constexpr std::size_t kLongest = 64;
+  const std::string shown_name(name.substr(0, kLongest));
+  if (strict_) {
+    const std::vector<std::string> near = near_matches(shown_name, known);
+    return problem(bad_field(
+        name, "unknown or unsupported field \"{}\"{}", shown_name,
+        near.empty() ? std::string() : fmt::format(", did you mean {}", fmt::join(near, ", "))));
+  }
+  if (names_.size() < kMost) names_.push_back(shown_name);
+  return std::nullopt;
+}
+
+std::string UnknownFields::text() const {
+  std::string text = fmt::format("{}", fmt::join(names_, ", "));
+  // A header's value is what it is read for by programs: no byte of it may end the line.
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c > 0x7e; }, '?');
+  return text;
+}
 
 Problem read_field(Endpoint endpoint, std::string_view name, const Json& value, Draft& draft) {
   const auto route = route_of(endpoint);
   for (const Field& field : kFields) {
     if (field.name != name || (field.routes & route) == 0) continue;
-    return value.is_null() ? std::nullopt : field.read(name, value, draft);
+    const bool limit = name == "max_tokens" || name == "max_completion_tokens";
+    return value.is_null() && !limit ? std::nullopt : field.read(name, value, draft);
   }
+  for (const Hint& hint : kHints)
+    if (hint.name == name && (hint.routes & route) != 0) return std::nullopt;
   for (const Neutral& neutral : kNeutral) {
     if (neutral.name != name || (neutral.routes & route) == 0) continue;
     const Json values = Json::parse(neutral.values);
@@ -453,7 +536,7 @@ Problem read_field(Endpoint endpoint, std::string_view name, const Json& value, 
     for (const Json& each : values) accepted += " or " + each.dump();
     return problem(bad_field(name, "{} is not supported; expected {}", shown(value), accepted));
   }
-  return problem(bad_field(name, "unknown or unsupported field \"{}\"", name.substr(0, 64)));
+  return draft.unknown.meet(name, names_of(route));
 }
 
 }  // namespace dovetail::serve

@@ -21,8 +21,23 @@ struct Chat {
   bool add_generation_prompt = true;
 };
 
+// Fields that are not known: refused, or collected as ignored.
+class UnknownFields {
+ public:
+  explicit UnknownFields(bool strict) : strict_(strict) {}
+
+  // `known`: fields that it may be a slip of.
+  Problem meet(std::string_view name, const std::vector<std::string>& known = {});
+  // As the value of a header: names in ASCII, the first sixteen of them.
+  std::string text() const;
+
+ private:
+  bool strict_;
+  std::vector<std::string> names_;
+};
+
 // Checks `messages` and joins text parts. Errors name the message and the field in it.
-Outcome<Json> read_messages(const Json& value);
+Outcome<Json> read_messages(const Json& value, UnknownFields& unknown);
 
 // Checks `chat_template_kwargs`: an object that does not redefine what the server itself sets.
 Outcome<Json> read_template_variables(const Json& value);
@@ -36,14 +51,15 @@ struct Draft {
   explicit Draft(const RequestContext& request_context) : context(request_context) {}
 
   const RequestContext& context;
+  UnknownFields unknown{context.strict_fields};
   Request request;  // everything but the prompt
   std::vector<std::variant<std::string, std::vector<TokenId>>> prompts;  // completions
   Chat chat;
   bool stream = false;
-  bool has_stream_options = false;
   bool include_usage = false;
   bool logprobs = false;  // chat's switch
   std::optional<std::int32_t> top_logprobs;
+  // 0: as many as the context has room for.
   std::optional<std::int32_t> max_tokens;
   std::optional<std::int32_t> max_completion_tokens;
   std::optional<OutputFormat> format;  // not yet compiled
@@ -52,7 +68,8 @@ struct Draft {
   Ranking ranking;
 };
 
-// Reads one field into the draft; null is as good as no field. Errors as read_generation().
+// Reads one field into the draft; null is as good as no field, but for max_tokens, which has no
+// limit then. Errors as read_generation().
 Problem read_field(Endpoint endpoint, std::string_view name, const Json& value, Draft& draft);
 
 }  // namespace dovetail::serve

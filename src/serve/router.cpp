@@ -11,25 +11,19 @@
 namespace dovetail::serve {
 namespace {
 
-constexpr std::string_view kModelPrefix = "/v1/models/";
-
-struct Path {
-  std::string_view path;
-  Route route;
-};
-constexpr Path kPaths[] = {
-    {"/health", Route::kHealth},
-    {"/metrics", Route::kMetrics},
-    {"/v1/models", Route::kModels},
-    {"/v1/completions", Route::kCompletions},
-    {"/v1/chat/completions", Route::kChatCompletions},
-    {"/v1/embeddings", Route::kEmbeddings},
-    {"/v1/rerank", Route::kRerank},
-    {"/tokenize", Route::kTokenize},
-    {"/detokenize", Route::kDetokenize},
-};
+constexpr std::string_view kVersionPrefix = "/v1";
+constexpr std::string_view kModelPrefix = "/models/";
 
 std::string_view path_of(std::string_view target) { return target.substr(0, target.find('?')); }
+
+// "/v1/models/" is "/models".
+std::string_view bare_path(std::string_view target) {
+  std::string_view path = path_of(target);
+  if (path.starts_with(kVersionPrefix) && path.substr(kVersionPrefix.size()).starts_with('/'))
+    path.remove_prefix(kVersionPrefix.size());
+  while (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
+  return path;
+}
 
 bool same_letters(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char x, unsigned char y) {
@@ -130,19 +124,91 @@ HttpResponse health(const ServerState& state) {
   return response;
 }
 
-// Of a route that generates.
-Endpoint endpoint_of(Route route) {
-  switch (route) {
-    case Route::kChatCompletions:
-      return Endpoint::kChat;
-    case Route::kEmbeddings:
-      return Endpoint::kEmbedding;
-    case Route::kRerank:
-      return Endpoint::kRerank;
-    default:
-      return Endpoint::kCompletion;
-  }
+HttpResponse response_of(std::string body) {
+  HttpResponse response;
+  response.body = std::move(body);
+  return response;
 }
+
+std::string text_of(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+HttpResponse get_health(std::string_view, const ServerState& state, const HttpCounts&) {
+  return health(state);
+}
+
+HttpResponse get_version(std::string_view, const ServerState&, const HttpCounts&) {
+  return response_of(text_of({{"version", DOVETAIL_VERSION}}));
+}
+
+// Sequences under way, as vLLM counts a server's load, and what bounds them.
+HttpResponse get_load(std::string_view, const ServerState& state, const HttpCounts&) {
+  const EngineStats stats = state.backend.stats();
+  Json json;
+  json["server_load"] = stats.running + stats.waiting;
+  json["running"] = stats.running;
+  json["waiting"] = stats.waiting;
+  json["kv_blocks"] = stats.kv_blocks;
+  json["kv_blocks_used"] = stats.kv_blocks_used;
+  return response_of(text_of(json));
+}
+
+HttpResponse get_metrics(std::string_view, const ServerState& state, const HttpCounts& counts) {
+  HttpResponse response = response_of(metrics_text(state.backend.stats(), counts));
+  response.content_type = "text/plain; version=0.0.4; charset=utf-8";
+  return response;
+}
+
+HttpResponse get_models(std::string_view, const ServerState& state, const HttpCounts&) {
+  Json json;
+  json["object"] = "list";
+  json["data"] = Json::array();
+  json["data"].push_back(model_json(state));
+  return response_of(text_of(json));
+}
+
+HttpResponse get_model(std::string_view target, const ServerState& state, const HttpCounts&) {
+  const std::string name = percent_decoded(bare_path(target).substr(kModelPrefix.size()));
+  if (name == state.served_name) return response_of(text_of(model_json(state)));
+  ApiError error = error_of(404, "model_not_found",
+                            fmt::format("model: \"{}\" is not served here; expected \"{}\"",
+                                        name.substr(0, 100), state.served_name));
+  error.param = "model";
+  return error_response(error);
+}
+
+template <Endpoint endpoint>
+Outcome<Work> post_generation(std::string_view body, const RequestContext& context) {
+  auto generation = read_generation(endpoint, body, context);
+  if (!generation) return tl::unexpected<ApiError>(std::move(generation.error()));
+  return Work(*std::move(generation));
+}
+
+template <Outcome<HttpResponse> (*answer)(std::string_view, const RequestContext&)>
+Outcome<Work> post_answer(std::string_view body, const RequestContext& context) {
+  auto response = answer(body, context);
+  if (!response) return tl::unexpected<ApiError>(std::move(response.error()));
+  return Work(*std::move(response));
+}
+
+constexpr Route kRoutes[] = {
+    {"/v1/chat/completions", nullptr, post_generation<Endpoint::kChat>},
+    {"/v1/completions", nullptr, post_generation<Endpoint::kCompletion>},
+    {"/v1/embeddings", nullptr, post_generation<Endpoint::kEmbedding>},
+    {"/v1/rerank", nullptr, post_generation<Endpoint::kRerank>},
+    {"/v1/models", get_models, nullptr},
+    {"/v1/models/:name", get_model, nullptr},
+    {"/tokenize", nullptr, post_answer<tokenize>},
+    {"/detokenize", nullptr, post_answer<detokenize>},
+    {"/apply-template", nullptr, post_answer<apply_template>},
+    {"/health", get_health, nullptr, true},
+    // Not ready while it drains; before the model is there nothing answers at all.
+    {"/ready", get_health, nullptr, true},
+    {"/load", get_load, nullptr},
+    {"/version", get_version, nullptr},
+    {"/metrics", get_metrics, nullptr},
+};
 
 }  // namespace
 
@@ -156,60 +222,40 @@ std::vector<std::string> loopback_names(std::string_view host) {
   return names;
 }
 
-Route route_of(std::string_view target) {
-  const std::string_view path = path_of(target);
-  for (const Path& known : kPaths) {
-    if (known.path == path) return known.route;
+std::span<const Route> routes() { return kRoutes; }
+
+const Route* find_route(std::string_view target) {
+  const std::string_view path = bare_path(target);
+  for (const Route& route : kRoutes) {
+    const std::string_view known = bare_path(route.path);
+    const std::size_t varies = known.find(':');
+    if (varies == std::string_view::npos
+            ? path == known
+            : path.size() > varies && path.substr(0, varies) == known.substr(0, varies))
+      return &route;
   }
-  if (path.substr(0, kModelPrefix.size()) == kModelPrefix && path.size() > kModelPrefix.size()) {
-    return Route::kModel;
-  }
-  return Route::kUnknown;
+  return nullptr;
 }
 
-std::string_view route_name(Route route) {
-  if (route == Route::kModel) return "/v1/models/:name";
-  for (const Path& known : kPaths) {
-    if (known.route == route) return known.path;
-  }
-  return "unknown";
-}
-
-bool takes_body(Route route) {
-  switch (route) {
-    case Route::kCompletions:
-    case Route::kChatCompletions:
-    case Route::kEmbeddings:
-    case Route::kRerank:
-    case Route::kTokenize:
-    case Route::kDetokenize:
-      return true;
-    case Route::kUnknown:
-    case Route::kHealth:
-    case Route::kMetrics:
-    case Route::kModels:
-    case Route::kModel:
-      return false;
-  }
-  return false;
+std::string_view route_name(const Route* route) {
+  return route == nullptr ? std::string_view("unknown") : route->path;
 }
 
 std::optional<ApiError> refuse_head(const HttpHead& head, const ServerState& state) {
-  const Route route = route_of(head.target);
+  const Route* route = find_route(head.target);
   if (auto refused = refuse_host(head, state)) return refused;
-  // The key comes first: who has none learns nothing but that. /health is for machines without one.
-  if (route != Route::kHealth) {
+  // The key comes first: who has none learns nothing but that.
+  if (route == nullptr || !route->open) {
     if (auto refused = refuse_key(head.authorization, state.options.api_key)) return refused;
   }
-  if (route == Route::kUnknown) {
-    return error_of(
-        404, "unknown_path",
-        fmt::format("there is no {}; expected /v1/completions, /v1/chat/completions, "
-                    "/v1/embeddings, /v1/rerank, /v1/models, /tokenize, /detokenize, /health or "
-                    "/metrics",
-                    path_of(head.target).substr(0, 100)));
+  if (route == nullptr) {
+    std::vector<std::string_view> known;
+    for (const Route& each : kRoutes) known.push_back(each.path);
+    return error_of(404, "unknown_path",
+                    fmt::format("there is no {}; expected {}", path_of(head.target).substr(0, 100),
+                                fmt::join(known, ", ")));
   }
-  const bool post = takes_body(route);
+  const bool post = route->post != nullptr;
   if (post ? head.method != "POST" : head.method != "GET" && head.method != "HEAD") {
     ApiError error = error_of(405, "method_not_allowed",
                               fmt::format("{} does not take {}; expected {}", route_name(route),
@@ -230,8 +276,10 @@ std::optional<ApiError> refuse_head(const HttpHead& head, const ServerState& sta
   }
   const std::string_view type =
       trimmed(std::string_view(head.content_type).substr(0, head.content_type.find(';')));
-  if (!same_letters(type, "application/json")) {
-    // A web page of another origin can send other types without asking first; not this one.
+  // A web page of another origin can send other types without asking first; not this one. It has no
+  // key, and where origins are listed it is held to them.
+  const bool guarded = state.options.api_key.empty() && state.options.cors_origins.empty();
+  if (guarded && !same_letters(type, "application/json")) {
     return error_of(415, "unsupported_media_type",
                     fmt::format("Content-Type is \"{}\"; expected application/json",
                                 head.content_type.substr(0, 100)));
@@ -249,62 +297,28 @@ std::optional<ApiError> refuse_head(const HttpHead& head, const ServerState& sta
   return std::nullopt;
 }
 
-HttpResponse respond_to_get(Route route, std::string_view target, const ServerState& state,
-                            const HttpCounts& counts) {
-  HttpResponse response;
-  switch (route) {
-    case Route::kHealth:
-      return health(state);
-    case Route::kMetrics:
-      response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-      response.body = metrics_text(state.backend.stats(), counts);
-      return response;
-    case Route::kModels: {
-      Json json;
-      json["object"] = "list";
-      json["data"] = Json::array();
-      json["data"].push_back(model_json(state));
-      response.body = json.dump(-1, ' ', false, Json::error_handler_t::replace);
-      return response;
-    }
-    case Route::kModel: {
-      const std::string name = percent_decoded(path_of(target).substr(kModelPrefix.size()));
-      if (name != state.served_name) {
-        ApiError error = error_of(404, "model_not_found",
-                                  fmt::format("model: \"{}\" is not served here; expected \"{}\"",
-                                              name.substr(0, 100), state.served_name));
-        error.param = "model";
-        return error_response(error);
-      }
-      response.body = model_json(state).dump(-1, ' ', false, Json::error_handler_t::replace);
-      return response;
-    }
-    case Route::kUnknown:
-    case Route::kCompletions:
-    case Route::kChatCompletions:
-    case Route::kEmbeddings:
-    case Route::kRerank:
-    case Route::kTokenize:
-    case Route::kDetokenize:
-      break;
-  }
-  return error_response(error_of(500, "internal", "a route without an answer"));
+Outcome<Work> work_on(const Route& route, std::string_view body, const ServerState& state) {
+  const ServerOptions& options = state.options;
+  return route.post(body, {state.backend, state.served_name, options.max_choices,
+                           options.max_answer_entries, options.strict_fields});
 }
 
-Outcome<Work> work_on(Route route, std::string_view body, const ServerState& state) {
-  const RequestContext context{state.backend, state.served_name, state.options.max_choices,
-                               state.options.max_answer_entries};
-  const auto response_of = [](Outcome<std::string> text) -> Outcome<Work> {
-    if (!text) return tl::unexpected<ApiError>(std::move(text.error()));
-    HttpResponse response;
-    response.body = std::move(*text);
-    return response;
+bool allows_origin(std::string_view origin, const ServerOptions& options) {
+  const std::vector<std::string>& allowed = options.cors_origins;
+  return !origin.empty() && std::any_of(allowed.begin(), allowed.end(), [&](const auto& each) {
+    return each == "*" || same_letters(each, origin);
+  });
+}
+
+HttpResponse preflight_response() {
+  HttpResponse response;
+  response.content_type = "text/plain";
+  response.headers = {
+      {"Access-Control-Allow-Methods", "GET, HEAD, POST, OPTIONS"},
+      {"Access-Control-Allow-Headers", "Authorization, Content-Type, X-Request-Id, *"},
+      {"Access-Control-Max-Age", "600"},
   };
-  if (route == Route::kTokenize) return response_of(tokenize(body, context));
-  if (route == Route::kDetokenize) return response_of(detokenize(body, context));
-  auto generation = read_generation(endpoint_of(route), body, context);
-  if (!generation) return tl::unexpected<ApiError>(std::move(generation.error()));
-  return Work(std::move(*generation));
+  return response;
 }
 
 bool same_key(std::string_view presented, std::string_view expected) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -16,23 +17,25 @@
 
 namespace dovetail::serve {
 
-enum class Route : std::uint8_t {
-  kUnknown,
-  kHealth,
-  kMetrics,
-  kModels,
-  kModel,  // /v1/models/NAME
-  kCompletions,
-  kChatCompletions,
-  kEmbeddings,
-  kRerank,
-  kTokenize,
-  kDetokenize,
+struct ServerState;
+
+// Works on the body of a request; what it gives is answered at once, or generated.
+using Work = std::variant<HttpResponse, Generation>;
+
+// A row of the table of routes. Paths with and without /v1 in front are the same, and so are those
+// with slashes at the end.
+struct Route {
+  std::string_view path;  // for metrics and messages: a part that varies is ":name"
+  // Answers GET and HEAD, cheap enough for the event loop; or null, and
+  HttpResponse (*get)(std::string_view target, const ServerState& state, const HttpCounts& counts);
+  // answers POST. May take long. Any thread: of the context it uses what never changes.
+  Outcome<Work> (*post)(std::string_view body, const RequestContext& context);
+  bool open = false;  // asks for no key
 };
 
-Route route_of(std::string_view target);
-std::string_view route_name(Route route);  // for metrics: the path without what varies
-bool takes_body(Route route);              // answered by POST
+std::span<const Route> routes();
+const Route* find_route(std::string_view target);  // null: there is none
+std::string_view route_name(const Route* route);   // its path, or "unknown"
 
 // What the server is at the moment, for the responses that depend on it.
 struct ServerState {
@@ -53,14 +56,13 @@ std::vector<std::string> loopback_names(std::string_view host);
 // draining.
 std::optional<ApiError> refuse_head(const HttpHead& head, const ServerState& state);
 
-// Responds to GET routes; cheap enough for the event loop.
-HttpResponse respond_to_get(Route route, std::string_view target, const ServerState& state,
-                            const HttpCounts& counts);
+// What a POST route works on.
+Outcome<Work> work_on(const Route& route, std::string_view body, const ServerState& state);
 
-// Works on the body of a POST route; may take long. Any thread: of `state` it uses what never
-// changes.
-using Work = std::variant<HttpResponse, Generation>;
-Outcome<Work> work_on(Route route, std::string_view body, const ServerState& state);
+// Whether a page of the origin may read responses (ServerOptions::cors_origins).
+bool allows_origin(std::string_view origin, const ServerOptions& options);
+// To the question that a browser asks before it sends a request of another origin.
+HttpResponse preflight_response();
 
 // Whether two keys are equal, in a time that depends on the presented key's length alone.
 bool same_key(std::string_view presented, std::string_view expected);

@@ -273,7 +273,8 @@ Session::Task Session::run() {
     error.message = fmt::format("the server has its {} connections; try again later",
                                 core_.options.max_connections);
     error.retry_after = 1;
-    co_await refuse(Route::kUnknown, error);
+    begin(nullptr);
+    co_await refuse(error);
     co_return;
   }
   bool next = true;
@@ -342,18 +343,23 @@ Session::Reusable Session::serve_one() {
   busy_ = true;
   if (gone_ || !read) co_return false;
   if (!*read) {
-    co_await refuse(Route::kUnknown, read->error());
+    begin(nullptr);
+    co_await refuse(read->error());
     co_return false;
   }
   const HttpHead& head = **read;
-  const Route route = route_of(head.target);
+  begin(&head);
+  if (head.method == "OPTIONS" && !head.has_body() && allows_origin(head.origin, core_.options)) {
+    HttpResponse response = preflight_response();
+    co_return co_await respond(head, std::move(response));
+  }
   if (const auto refused = refuse_head(head, core_.state)) {
     if (head.has_body()) {
-      co_await refuse(route, *refused);
+      co_await refuse(*refused);
       co_return false;
     }
-    const HttpResponse response = error_response(*refused);
-    co_return co_await respond(head, route, response);
+    HttpResponse response = error_response(*refused);
+    co_return co_await respond(head, std::move(response));
   }
   if (head.has_body() && head.expects_continue) {
     const bool sent = co_await send("HTTP/1.1 100 Continue\r\n\r\n");
@@ -368,32 +374,45 @@ Session::Reusable Session::serve_one() {
     if (gone_ || !here) co_return false;
     if (problem) {
       body.clear();
-      co_await refuse(route, *problem);
+      co_await refuse(*problem);
       co_return false;
     }
   }
-  if (takes_body(route)) co_return co_await respond_to_body(head, route, std::move(body));
-  const HttpResponse response = respond_to_get(route, head.target, core_.state, core_.counts);
-  co_return co_await respond(head, route, response);
+  if (route_->post != nullptr) co_return co_await respond_to_body(head, *route_, std::move(body));
+  HttpResponse response = route_->get(head.target, core_.state, core_.counts);
+  co_return co_await respond(head, std::move(response));
 }
 
-Session::Reusable Session::respond(const HttpHead& head, Route route,
-                                   const HttpResponse& response) {
-  core_.counts.count_response(route_name(route), response.status);
+void Session::begin(const HttpHead* head) {
+  route_ = head == nullptr ? nullptr : find_route(head->target);
+  const bool named = head != nullptr && !head->request_id.empty();
+  headers_ = {{"X-Request-Id", named ? head->request_id : random_id("req")}};
+  if (head == nullptr || !allows_origin(head->origin, core_.options)) return;
+  headers_.emplace_back("Access-Control-Allow-Origin", head->origin);
+  headers_.emplace_back("Access-Control-Expose-Headers",
+                        fmt::format("X-Request-Id, Retry-After, {}", kIgnoredHeader));
+  headers_.emplace_back("Vary", "Origin");
+}
+
+HttpResponse Session::dressed(HttpResponse response) {
+  core_.counts.count_response(route_name(route_), response.status);
+  response.headers.insert(response.headers.end(), headers_.begin(), headers_.end());
+  return response;
+}
+
+Session::Reusable Session::respond(const HttpHead& head, HttpResponse response) {
   const bool keep = keeps_alive(head);
-  const std::string text = response_text(response, keep, head.method == "HEAD");
+  const std::string text = response_text(dressed(std::move(response)), keep, head.method == "HEAD");
   const bool sent = co_await send(text);
   if (sent && !keep) co_await linger();
   co_return sent&& keep;
 }
 
-Session::Reusable Session::respond_in_parts(const HttpHead& head, Route route,
-                                            std::vector<std::string> parts) {
-  core_.counts.count_response(route_name(route), 200);
+Session::Reusable Session::respond_in_parts(const HttpHead& head, std::vector<std::string> parts) {
   const bool keep = keeps_alive(head);
   std::size_t size = 0;
   for (const std::string& part : parts) size += part.size();
-  const std::string start = response_head(HttpResponse(), Framing::kLength, size, keep);
+  const std::string start = response_head(dressed({}), Framing::kLength, size, keep);
   bool sent = co_await send(start);
   for (std::size_t i = 0; sent && i < parts.size(); ++i) {
     sent = co_await send(parts[i]);
@@ -409,9 +428,8 @@ Session::Reusable Session::respond_in_parts(const HttpHead& head, Route route,
   co_return sent&& keep;
 }
 
-Session::Task Session::refuse(Route route, const ApiError& error) {
-  core_.counts.count_response(route_name(route), error.status);
-  const std::string text = response_text(error_response(error), false, false);
+Session::Task Session::refuse(const ApiError& error) {
+  const std::string text = response_text(dressed(error_response(error)), false, false);
   const bool sent = co_await send(text);
   if (sent) co_await linger();
 }
@@ -440,7 +458,8 @@ asio::awaitable<bool> Session::on_worker(JobClass kind, std::string tenant, Body
   co_return true;
 }
 
-Session::Reusable Session::respond_to_body(const HttpHead& head, Route route, RequestBody body) {
+Session::Reusable Session::respond_to_body(const HttpHead& head, const Route& route,
+                                           RequestBody body) {
   watch();
   // Shared with the workers, since this frame may end by an exception before they are done.
   struct Job {
@@ -450,7 +469,7 @@ Session::Reusable Session::respond_to_body(const HttpHead& head, Route route, Re
   const auto job =
       std::make_shared<Job>(Job{std::move(body), tl::unexpected<ApiError>(not_prepared())});
   // The work has a name each time: g++ 12 destroys closures in an expression with co_await twice.
-  BodyJobs::Work read = [&core = core_, job, route](const std::atomic<bool>&) {
+  BodyJobs::Work read = [&core = core_, job, &route](const std::atomic<bool>&) {
     run_guarded([&] { job->work = work_on(route, job->body.view(), core.state); });
     job->body.clear();
   };
@@ -479,19 +498,19 @@ Session::Reusable Session::respond_to_body(const HttpHead& head, Route route, Re
 
   Outcome<Work>& work = job->work;
   if (generation != nullptr && !gone_) {
-    const bool next = co_await generate(head, route, *generation);
+    const bool next = co_await generate(head, *generation);
     forget_requests();
     co_return next;
   }
   co_await stop_watching();
   if (gone_) co_return false;
-  const HttpResponse response =
+  HttpResponse response =
       work ? std::move(std::get<HttpResponse>(*work)) : error_response(work.error());
-  co_return co_await respond(head, route, response);
+  co_return co_await respond(head, std::move(response));
 }
 
-Session::Reusable Session::generate(const HttpHead& head, Route route,
-                                    const Generation& generation) {
+Session::Reusable Session::generate(const HttpHead& head, const Generation& generation) {
+  if (!generation.ignored.empty()) headers_.emplace_back(kIgnoredHeader, generation.ignored);
   const auto inbox = std::make_shared<Inbox>(
       [weak = weak_from_this(), executor = core_.io.get_executor()] {
         asio::post(executor, [weak] {
@@ -512,21 +531,20 @@ Session::Reusable Session::generate(const HttpHead& head, Route route,
     if (generation.endpoint == Endpoint::kChat && error.param == "prompt") error.param = "messages";
     co_await stop_watching();
     if (gone_) co_return false;
-    const HttpResponse response = error_response(error);
-    co_return co_await respond(head, route, response);
+    HttpResponse response = error_response(error);
+    co_return co_await respond(head, std::move(response));
   }
   requests_ = *std::move(ids);
   ResponseBuilder builder(generation, make_label(generation.endpoint, core_.state.served_name),
                           core_.backend.token_bytes);
-  const bool next = generation.stream ? co_await stream(head, route, builder)
-                                      : co_await gather(head, route, builder);
+  const bool next =
+      generation.stream ? co_await stream(head, builder) : co_await gather(head, builder);
   const bool left = gone_ && !sent_away_ && !core_.stopping;
   if (left && !builder.complete()) ++core_.counts.disconnects;
   co_return next;
 }
 
-Session::Reusable Session::stream(const HttpHead& head, Route route, ResponseBuilder& builder) {
-  core_.counts.count_response(route_name(route), 200);
+Session::Reusable Session::stream(const HttpHead& head, ResponseBuilder& builder) {
   HttpResponse response;
   response.content_type = "text/event-stream";
   response.headers.emplace_back("Cache-Control", "no-cache");
@@ -537,7 +555,8 @@ Session::Reusable Session::stream(const HttpHead& head, Route route, ResponseBui
     return framing == Framing::kChunked ? chunk(text) : std::move(text);
   };
 
-  std::string out = response_head(response, framing, 0, keep) + framed(builder.open());
+  std::string out =
+      response_head(dressed(std::move(response)), framing, 0, keep) + framed(builder.open());
   bool sent = co_await send(out);
   bool ended = false;
   while (sent && !ended && !gone_) {
@@ -566,7 +585,7 @@ Session::Reusable Session::stream(const HttpHead& head, Route route, ResponseBui
   co_return true;
 }
 
-Session::Reusable Session::gather(const HttpHead& head, Route route, ResponseBuilder& builder) {
+Session::Reusable Session::gather(const HttpHead& head, ResponseBuilder& builder) {
   while (!gone_ && !builder.complete() && !builder.failure()) {
     std::vector<Inbox::Item> items = inbox_->take();
     if (items.empty()) {
@@ -585,11 +604,11 @@ Session::Reusable Session::gather(const HttpHead& head, Route route, ResponseBui
   co_await stop_watching();
   if (gone_) co_return false;
   if (builder.failure()) {
-    const HttpResponse response = error_response(*builder.failure());
-    co_return co_await respond(head, route, response);
+    HttpResponse response = error_response(*builder.failure());
+    co_return co_await respond(head, std::move(response));
   }
   std::vector<std::string> parts = builder.take_body();
-  co_return co_await respond_in_parts(head, route, std::move(parts));
+  co_return co_await respond_in_parts(head, std::move(parts));
 }
 
 }  // namespace dovetail::serve

@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "serve/body_budget.h"
@@ -79,18 +80,22 @@ class Session : public std::enable_shared_from_this<Session> {
   boost::asio::awaitable<bool> read_body(const HttpHead& head, RequestBody& body, Problem& problem);
   boost::asio::awaitable<bool> fill();
   std::string_view buffered() const;
-  Reusable respond_to_body(const HttpHead& head, Route route, RequestBody body);
+  Reusable respond_to_body(const HttpHead& head, const Route& route, RequestBody body);
   // Runs `work` on a worker and waits for its end; at once where the client has gone meanwhile and
   // the work has not begun. False: too many jobs wait.
   boost::asio::awaitable<bool> on_worker(JobClass kind, std::string tenant, BodyJobs::Work work);
-  Reusable generate(const HttpHead& head, Route route, const Generation& generation);
-  Reusable stream(const HttpHead& head, Route route, class ResponseBuilder& builder);
-  Reusable gather(const HttpHead& head, Route route, class ResponseBuilder& builder);
-  Reusable respond(const HttpHead& head, Route route, const HttpResponse& response);
+  Reusable generate(const HttpHead& head, const Generation& generation);
+  Reusable stream(const HttpHead& head, class ResponseBuilder& builder);
+  Reusable gather(const HttpHead& head, class ResponseBuilder& builder);
+  Reusable respond(const HttpHead& head, HttpResponse response);
   // The same for a body in parts, each of which is freed when it was sent.
-  Reusable respond_in_parts(const HttpHead& head, Route route, std::vector<std::string> parts);
+  Reusable respond_in_parts(const HttpHead& head, std::vector<std::string> parts);
   // A response before the request was read to its end; the connection ends with it.
-  Task refuse(Route route, const ApiError& error);
+  Task refuse(const ApiError& error);
+  // Begins a request: its route, and the headers that all that responds to it has.
+  void begin(const HttpHead* head);
+  // Counts the response, and gives it these headers.
+  HttpResponse dressed(HttpResponse response);
   boost::asio::awaitable<bool> send(std::string_view data);
   Task wait();
   Task linger();
@@ -120,6 +125,9 @@ class Session : public std::enable_shared_from_this<Session> {
   std::vector<RequestId> requests_;
   std::chrono::steady_clock::time_point responded_ = std::chrono::steady_clock::time_point::max();
   BodyJobs::Ticket job_;  // of the body under way
+  // Of the request under way.
+  const Route* route_ = nullptr;
+  std::vector<std::pair<std::string, std::string>> headers_;
   bool overloaded_;
   bool busy_ = false;       // between a request's head and the end of its response
   bool gone_ = false;       // the client went away, or was sent away

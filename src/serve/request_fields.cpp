@@ -213,7 +213,7 @@ Problem read_stream_options(std::string_view field, const Json& value, Draft& dr
 Problem read_max_tokens(std::string_view field, const Json& value,
                         std::optional<std::int32_t>& to) {
   to = 0;
-  if (value.is_null() || value == -1) return std::nullopt;
+  if (value.is_null() || (!value.is_number_unsigned() && value == -1)) return std::nullopt;
   return store_int(field, value, 1, kMaxTokens, to);
 }
 

@@ -70,6 +70,93 @@ TEST(Server, StreamsAChatAndKeepsTheConnection) {
   }
 }
 
+// With and without /v1 in front, and with slashes at the end.
+TEST(Server, PathsHaveTwoSpellings) {
+  RunningServer running;
+  Client client(running.port);
+  const char* body = R"({"prompt":"ab","max_tokens":2})";
+  for (const char* path : {"/v1/completions", "/completions", "/v1/completions/", "/completions//"})
+    EXPECT_EQ(client.post(path, body)->status, 200) << path;
+  for (const char* path : {"/v1/models", "/models/", "/v1/models/fake", "/models/fake", "/health",
+                           "/v1/health", "/ready", "/version", "/load", "/v1/metrics?x=1"})
+    EXPECT_EQ(client.get(path)->status, 200) << path;
+  for (const char* path : {"/v1", "/v1/", "/", "/v1x/models", "/model", "/v1/v1/models"})
+    EXPECT_EQ(client.get(path)->status, 404) << path;
+  EXPECT_THAT(client.get("/nothing")->body, HasSubstr("/v1/chat/completions, /v1/completions"));
+  EXPECT_EQ(client.post("/apply-template", kHello)->json()["prompt"], "[user]hi[assistant]");
+  EXPECT_EQ(client.get("/load")->json()["server_load"], 0);
+}
+
+TEST(Server, ResponsesHaveTheRequestsId) {
+  RunningServer running;
+  Client client(running.port);
+  EXPECT_EQ(client.post(kChat, kHello, "X-Request-Id: a-1\r\n")->headers.at("x-request-id"), "a-1");
+  EXPECT_EQ(client.post(kChat, kStreamed, "x-request-ID: b\r\n")->headers.at("x-request-id"), "b");
+  EXPECT_EQ(client.post(kChat, "{", "X-Request-Id: c\r\n")->headers.at("x-request-id"), "c");
+  EXPECT_EQ(client.get("/nothing", "X-Request-Id: d\r\n")->headers.at("x-request-id"), "d");
+  const std::string first = client.get("/health")->headers.at("x-request-id");
+  EXPECT_THAT(first, ::testing::StartsWith("req-"));
+  EXPECT_NE(client.get("/health")->headers.at("x-request-id"), first);
+  const std::string odd = "X-Request-Id: " + std::string(200, 'x') + "\r\n";
+  EXPECT_THAT(client.get("/health", odd)->headers.at("x-request-id"),
+              ::testing::StartsWith("req-"));
+}
+
+TEST(Server, FieldsThatItIgnoresAreAHeader) {
+  RunningServer running;
+  Client client(running.port);
+  const auto gathered = client.post(kCompletions, R"({"prompt":"a","max_tokens":2,"foo":1})");
+  EXPECT_EQ(gathered->headers.at("x-dovetail-ignored"), "foo");
+  const auto streamed =
+      client.post(kCompletions, R"({"prompt":"a","max_tokens":2,"bar":1,"stream":true})");
+  EXPECT_EQ(streamed->headers.at("x-dovetail-ignored"), "bar");
+  const auto none = client.post(kCompletions, R"({"prompt":"a","max_tokens":2})");
+  EXPECT_EQ(none->headers.count("x-dovetail-ignored"), 0U);
+  ServerOptions options;
+  options.strict_fields = true;
+  RunningServer strict(FakeEngine::counting, options);
+  const auto refused = Client(strict.port).post(kCompletions, R"({"prompt":"a","foo":1})");
+  EXPECT_EQ(refused->status, 400);
+}
+
+// A page of another origin gets nothing but where its origin is listed.
+TEST(Server, PagesOfListedOriginsMayAsk) {
+  const std::string page = "Origin: https://page.example\r\n";
+  const std::string question = "OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n" +
+                               page + "Access-Control-Request-Method: POST\r\n\r\n";
+  RunningServer closed;
+  Client shut(closed.port);
+  EXPECT_EQ(shut.post(kChat, kHello, page)->headers.count("access-control-allow-origin"), 0U);
+  shut.send(question);
+  EXPECT_EQ(shut.receive()->status, 405);
+
+  ServerOptions options;
+  options.cors_origins = {"https://page.example"};
+  options.api_key = "k";
+  RunningServer running(FakeEngine::counting, options);
+  Client client(running.port);
+  client.send(question);
+  const auto asked = client.receive();
+  EXPECT_EQ(asked->status, 200);
+  EXPECT_EQ(asked->headers.at("access-control-allow-origin"), "https://page.example");
+  EXPECT_THAT(asked->headers.at("access-control-allow-methods"), HasSubstr("POST"));
+  EXPECT_THAT(asked->headers.at("access-control-allow-headers"), HasSubstr("Authorization"));
+  const auto streamed = client.post(kChat, kStreamed, page + "Authorization: Bearer k\r\n");
+  EXPECT_EQ(streamed->status, 200);
+  EXPECT_EQ(streamed->headers.at("access-control-allow-origin"), "https://page.example");
+  EXPECT_EQ(streamed->headers.at("vary"), "Origin");
+  // A refusal, too, or the page could not read why.
+  EXPECT_EQ(client.post(kChat, kHello, page)->headers.at("access-control-allow-origin"),
+            "https://page.example");
+  const auto other = client.post(kChat, kHello, "Origin: https://other.example\r\n");
+  EXPECT_EQ(other->headers.count("access-control-allow-origin"), 0U);
+
+  options.cors_origins = {"*"};
+  RunningServer open(FakeEngine::counting, options);
+  EXPECT_EQ(Client(open.port).get("/health", page)->headers.at("access-control-allow-origin"),
+            "https://page.example");
+}
+
 TEST(Server, AnOldClientGetsItsStreamUpToTheConnectionsEnd) {
   RunningServer running;
   Client client(running.port);

@@ -21,7 +21,7 @@ import reference
 from make_quantised import Tensors, bf16
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SEED = 20261126
+SEED = 20261129
 GREEDY = 16
 MARGIN = 4e-3  # least gap of the two best logits
 CHOICE_MARGIN = 1.1e-3  # of the scores of experts; of entries, as a share of the largest score

@@ -342,6 +342,17 @@ class Model:
         rows, _ = self.read_draft(streams, [*ids[1:], following])
         return self.head(rows[-1:], "mtp.0.")[0]
 
+    def drafts(self, ids, following, count):
+        """The ids that the draft layer picks one after the other, fed with its own streams."""
+        streams, _ = self.read(ids)
+        rows, state = self.read_draft(streams, [*ids[1:], following])
+        found = []
+        while True:
+            found.append(int(self.head(rows[-1:], "mtp.0.").argmax()))
+            if len(found) == count:
+                return found
+            rows, state = self.read_draft(rows[-1:], found[-1:], state)
+
 
 # Models without some feature.
 
@@ -478,7 +489,7 @@ def worst_draft_error(model, config, weights, golden):
 
 def drafts(model, golden):
     pairs = zip(golden["prompts"], golden["greedy"])
-    return [int(model.draft(ids, after[0]).argmax()) for ids, after in pairs]
+    return [model.drafts(ids, after[0], 1)[0] for ids, after in pairs]
 
 
 def cuts_of(count):
@@ -509,6 +520,8 @@ def check_case(folder):
     counts = [len(after) for after in golden["greedy"]]
     same = golden["greedy"] == [model.greedy(*pair) for pair in zip(golden["prompts"], counts)]
     same &= drafts(model, golden) == golden["draft"]
+    for ids, after, drafted in zip(golden["prompts"], golden["greedy"], golden["drafts"]):
+        same &= model.drafts(ids, after[0], len(drafted)) == drafted
     print(f"{folder.name}: error {error:.1e}, greedy and drafts {'same' if same else 'DIFFER'}")
     narrow = worst_error(Model(config, weights, np.float32), golden)
     print(f"  in float32: {narrow:.1e}")

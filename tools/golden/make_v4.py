@@ -1,8 +1,11 @@
 """Writes tests/golden/models/deepseek-v4-tiny, or with --demo models/demo-v4-tiny.
 
 Both are random models by the published names of tensors and fields, each number stored as the
-published models store it but for FP8 and FP4, which are BF16 here. The goldens (as of make_models.py)
-are those of deepseek_v4.py in float64. Prompts are drawn token by token: one is taken only if no
+published models store it but for FP8 and FP4, which are BF16 here. The goldens are those of
+deepseek_v4.py in float64, in the form of make_models.py; there is also
+  drafts   for each prompt the ids that the layer which drafts picks one after the other, each from
+           its own streams of the one before; the first is that of `draft`
+Prompts are drawn token by token: one is taken only if no
 rounding can turn what the experts' router and the indexer choose for it. Needs numpy only:
 
     /tmp/golden/bin/python tools/golden/make_v4.py
@@ -23,6 +26,7 @@ from make_quantised import Tensors, bf16
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SEED = 20261129
 GREEDY = 16
+DRAFTS = 4
 MARGIN = 4e-3  # least gap of the two best logits
 CHOICE_MARGIN = 1.1e-3  # of the scores of experts; of entries, as a share of the largest score
 POSITIONS = {
@@ -240,7 +244,7 @@ class Search:
         return int(row.argmax()) if best - second > MARGIN else None
 
     def greedy(self):
-        """The ids that follow and the drafted one, or None if some choice is not clear."""
+        """The ids that follow and the drafted ones, or None if some choice is not clear."""
         length = len(self.ids)
         _, drafted, streams = self.after[-1]
         found = []
@@ -252,9 +256,15 @@ class Search:
         self.shorten(length)
         if len(found) < GREEDY:
             return None
-        rows, _ = self.model.read_draft(streams, found[:1], drafted)
-        draft = self.best(self.model.head(rows, "mtp.0.")[0])
-        return None if draft is None else (found, draft)
+        self.model.gap = np.inf
+        drafts, token = [], found[0]
+        while len(drafts) < DRAFTS:
+            streams, drafted = self.model.read_draft(streams, [token], drafted)
+            token = self.best(self.model.head(streams, "mtp.0.")[0])
+            if token is None or self.model.gap <= CHOICE_MARGIN:
+                return None
+            drafts.append(token)
+        return found, drafts
 
     def prompt(self, length):
         vocabulary = self.model.config["vocab_size"]
@@ -275,13 +285,14 @@ def make_golden():
     write_config(folder, TINY)
     write_weights(folder, TINY, [SEED, 0])
     config, weights = reference.load_model(folder)
-    golden = {"prompts": [], "logits": [], "greedy": [], "draft": []}
+    golden = {"prompts": [], "logits": [], "greedy": [], "draft": [], "drafts": []}
     for index, (length, positions) in enumerate(POSITIONS.items()):
         search = Search(deepseek_v4.Model(config, weights), np.random.default_rng([SEED, 1, index]))
-        prompt, after, draft = search.prompt(length)
+        prompt, after, drafts = search.prompt(length)
         golden["prompts"].append(prompt)
         golden["greedy"].append(after)
-        golden["draft"].append(draft)
+        golden["draft"].append(drafts[0])
+        golden["drafts"].append(drafts)
         logits = deepseek_v4.Model(config, weights).logits(prompt).astype(np.float32)
         for position in positions:
             row = [float(str(value)) for value in logits[position]]
@@ -294,18 +305,20 @@ def make_golden():
 
 DEMO_README = """# demo-v4-tiny
 
-A random model in the architecture of DeepSeek-V4: it has learned nothing, and what it says means nothing. With it
-tests can run that architecture with a tokenizer and a chat template: layers that see a window only, layers with
-entries of 4 tokens of which an indexer chooses, layers with entries of 128 tokens, several streams in place of one
-hidden row, experts by a table of tokens and by score, and a layer that drafts tokens.
+A random model in the architecture of DeepSeek-V4: it has learned nothing, and what it says means
+nothing. With it tests can run that architecture with a tokenizer and a chat template: layers that
+see a window only, layers with entries of 4 tokens of which an indexer chooses, layers with entries
+of 128 tokens, several streams in place of one hidden row, experts by a table of tokens and by
+score, and a layer that drafts tokens.
 
-`model.safetensors` has the published names (`layers.0.attn.wq_a.weight`); tensors that the published models have in
-FP8 and FP4 are BF16 here.
+`model.safetensors` has the published names (`layers.0.attn.wq_a.weight`); tensors that the
+published models have in FP8 and FP4 are BF16 here.
 
-{parameters:,} parameters: {layers} layers (`compress_ratios` {ratios}, the last one being that of the drafting layer),
-width {hidden}, {streams} streams, {heads} heads of {head} dimensions, {experts} experts of {inner} ({used} for a token, by table in
-the first {hashed} layers) and one shared expert; context {context}. Vocabulary, text and chat template are those of
-`demo-arith`: see the README there.
+{parameters:,} parameters: {layers} layers and the one that drafts (`compress_ratios`
+{ratios}), width {hidden}, {streams} streams, {heads} heads of {head} dimensions, window
+{window}; {experts} experts of {inner} ({used} for a token, by a table in the first {hashed} layers) and one
+shared expert; context {context}. Vocabulary, text and chat template are those of `demo-arith`: see
+the README there.
 
 Made by `tools/golden/make_v4.py --demo`.
 
@@ -329,6 +342,7 @@ def make_demo():
         streams=DEMO["hc_mult"],
         heads=DEMO["num_attention_heads"],
         head=DEMO["head_dim"],
+        window=DEMO["sliding_window"],
         experts=DEMO["n_routed_experts"],
         inner=DEMO["moe_intermediate_size"],
         used=DEMO["num_experts_per_tok"],

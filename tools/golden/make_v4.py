@@ -316,9 +316,9 @@ published models have in FP8 and FP4 are BF16 here.
 
 {parameters:,} parameters: {layers} layers and the one that drafts (`compress_ratios`
 {ratios}), width {hidden}, {streams} streams, {heads} heads of {head} dimensions, window
-{window}; {experts} experts of {inner} ({used} for a token, by a table in the first {hashed} layers) and one
-shared expert; context {context}. Vocabulary, text and chat template are those of `demo-arith`: see
-the README there.
+{window}; {experts} experts of {inner} ({used} for a token, by a table in the first {hashed} layers)
+and one shared expert; context {context}. Vocabulary, text and chat template are those of
+`demo-arith`: see the README there.
 
 Made by `tools/golden/make_v4.py --demo`.
 

@@ -113,6 +113,20 @@ std::size_t CacheShape::sequence_bytes(std::uint32_t positions) const {
   return held * unit_bytes_;
 }
 
+bool CacheShape::groups_alike() const {
+  std::vector<std::vector<std::size_t>> bytes(groups());
+  for (const Layer& layer : layers_) {
+    for (std::uint32_t i = 0; i < layer.kv_heads * layer.tiles; ++i)
+      bytes[layer.group].push_back(layer.tile_bytes);
+    bytes[layer.group].push_back(0);
+  }
+  const auto longest = std::max_element(
+      bytes.begin(), bytes.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
+  return std::all_of(bytes.begin(), bytes.end(), [&](const std::vector<std::size_t>& each) {
+    return std::equal(each.begin(), each.end(), longest->begin());
+  });
+}
+
 CacheShape cache_shape(const load::ModelConfig& config, kernels::CacheType type, bool drafts) {
   return shape_of(layers_of(config, drafts), type, {0}, {}, config.max_context);
 }

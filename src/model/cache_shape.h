@@ -16,8 +16,8 @@ namespace dovetail::model {
 // the values of kBlockSize positions in a block, or for all heads the latents that these are made
 // of, in tiles of values. A layer with compressed entries is two: a row for each position, and the
 // entries that end in a block, cut into rows, as many as it has positions. Layers are in groups
-// that have blocks of their own, all of one size, so that each group keeps what its layers see: all positions, or those of a
-// window.
+// that have blocks of their own, all of one size, so that each group keeps what its layers see: all
+// positions, or those of a window.
 class CacheShape {
  public:
   struct Layer {
@@ -58,6 +58,10 @@ class CacheShape {
     return std::any_of(layers_.begin(), layers_.end(),
                        [](const Layer& layer) { return layer.tells_generated; });
   }
+
+  // Whether the blocks of all groups are laid out alike: the first layers of all have tiles of one
+  // size, and so on.
+  bool groups_alike() const;
 
   kernels::CacheType type() const { return type_; }
   std::span<const Layer> layers() const { return layers_; }

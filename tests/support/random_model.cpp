@@ -244,8 +244,7 @@ class ModelBuilder {
     compressor(config, name + "indexer.compress", config.index_dim);
   }
 
-  void compressor(const load::CompressedConfig& config, const std::string& name,
-                  std::size_t dim) {
+  void compressor(const load::CompressedConfig& config, const std::string& name, std::size_t dim) {
     const std::size_t channels = config.halves() * dim;
     build_.matrix(name + "_kv.weight", type_, channels, config_.hidden_size);
     build_.matrix(name + "_gate.weight", type_, channels, config_.hidden_size);
@@ -355,6 +354,56 @@ load::ModelConfig describe(const RandomModelOptions& options) {
 }
 
 }  // namespace
+
+void make_compressed(load::ModelConfig& config, std::uint32_t window,
+                     std::span<const std::uint32_t> ratios) {
+  const load::NormConfig norm = {.kind = load::NormKind::kRms};
+  config.hyper = {3, 4, 0.01F, 1e-6F};
+  config.ropes.front().interleaved = true;
+  config.ropes.push_back(config.ropes.front());
+  config.ropes.back().theta = 500.0F;
+  for (std::size_t i = 0; i < config.layers.size(); ++i) {
+    load::CompressedConfig mixer;
+    mixer.heads = 6;
+    mixer.head_dim = 32;
+    mixer.rope_dim = 8;
+    mixer.query_rank = 32;
+    mixer.window = window;
+    mixer.ratio = ratios[i % ratios.size()];
+    mixer.overlaps = mixer.ratio == 4;
+    mixer.groups = 3;
+    mixer.group_rank = 32;
+    mixer.scale = 0.4F;
+    mixer.rope = mixer.ratio == 0 ? 0 : 1;
+    mixer.norm = norm;
+    if (mixer.overlaps) {
+      mixer.index_heads = 3;
+      mixer.index_dim = 16;
+      mixer.index_top = 6;
+    }
+    load::ExpertsConfig experts;
+    experts.count = 6;
+    experts.used = 2;
+    experts.size = 32;
+    experts.gate = load::ExpertGate::kRootSoftplus;
+    experts.by_token = i == 0;
+    experts.picks_biased = i != 0;
+    experts.normalized = true;
+    experts.least_sum = 1e-20F;
+    experts.scale = 1.5F;
+    experts.shared_size = 32;
+    experts.limit = 0.5F;
+    load::LayerConfig& layer = config.layers[i];
+    layer.mixer = mixer;
+    layer.mlp = experts;
+  }
+  load::LayerConfig drafts = config.layers.back();
+  auto& mixer = std::get<load::CompressedConfig>(drafts.mixer);
+  mixer.ratio = mixer.index_heads = mixer.index_dim = mixer.index_top = 0;
+  mixer.overlaps = false;
+  mixer.rope = 0;
+  config.draft_layer = drafts;
+}
 
 RandomModelOptions options_of(std::string_view family) {
   RandomModelOptions options;

@@ -33,7 +33,7 @@ ListScratch& list_scratch() {
 }
 
 Linear compressed_input(const load::CompressedConfig& config, const ModelWeights& weights,
-                const std::string& layer, const kernels::Kernels& kernels) {
+                        const std::string& layer, const kernels::Kernels& kernels) {
   const auto matrix = [&](const char* name) { return &weights.matrix(layer + name); };
   const Matrix* query = matrix("attn_q_a.weight");
   const Matrix* key = matrix("attn_kv.weight");
@@ -47,7 +47,7 @@ Linear compressed_input(const load::CompressedConfig& config, const ModelWeights
 }
 
 Linear compressed_query(const load::CompressedConfig& config, const ModelWeights& weights,
-                const std::string& layer, const kernels::Kernels& kernels) {
+                        const std::string& layer, const kernels::Kernels& kernels) {
   const Matrix* query = &weights.matrix(layer + "attn_q_b.weight");
   if (config.index_heads == 0) return {kernels, {query}};
   return {kernels, {query, &weights.matrix(layer + "indexer.q_b.weight")}};
@@ -64,7 +64,7 @@ void PickedEntries::lay_out(const Pass& pass) {
     if (!shares(tile)) continue;
     for (std::uint32_t row = tile.rows.begin; row < tile.rows.end; ++row) {
       first_score_[row] = scores;
-      scores += (std::size_t{pass.rows()[row].position} + 1) / config_.ratio;
+      scores += entries_seen(pass.rows()[row].position, config_.ratio);
     }
   }
   grow(scores_, scores);
@@ -141,23 +141,22 @@ void CompressedAttention::add_steps(Program& program) {
                 return work_.share_product(work_.tile(tile), input_, all(tile));
               });
   if (compressor_) {
-    program.add(
-        {.name = "compress",
-         .keys = KeysAccess::kChain,
-         .run =
-             [this](std::uint32_t index, std::uint32_t blocks, const cores::Part& part) {
-               const RowTile& tile = work_.tile(index);
-               const Range channels = part_of(compressor_->channels(), part.block, blocks);
-               for_each_run(work_.pass, tile, [&](const Run& run) {
-                 compressor_->apply(*work_.cache, run, channels, work_.value.of(tile),
-                                    work_.up.of(tile));
-               });
-             }},
-        [this, all](std::uint32_t tile) {
-          // A token is in as many entries as overlap.
-          const std::size_t work = std::size_t{all(tile)} * compressor_->channels() * 24;
-          return work_.share(work_.tile(tile), compressor_->channels() / 64 + 1, work);
-        });
+    program.add({.name = "compress",
+                 .keys = KeysAccess::kChain,
+                 .run =
+                     [this](std::uint32_t index, std::uint32_t blocks, const cores::Part& part) {
+                       const RowTile& tile = work_.tile(index);
+                       const Range channels = part_of(compressor_->channels(), part.block, blocks);
+                       for_each_run(work_.pass, tile, [&](const Run& run) {
+                         compressor_->apply(*work_.cache, run, channels, work_.value.of(tile),
+                                            work_.up.of(tile));
+                       });
+                     }},
+                [this, all](std::uint32_t tile) {
+                  // A token is in as many entries as overlap.
+                  const std::size_t work = std::size_t{all(tile)} * compressor_->channels() * 24;
+                  return work_.share(work_.tile(tile), compressor_->channels() / 64 + 1, work);
+                });
   }
   program.add({.name = "place",
                .keys = KeysAccess::kWrite,
@@ -187,23 +186,22 @@ void CompressedAttention::add_steps(Program& program) {
                 return work_.share_product(work_.tile(tile), query_, all(tile));
               });
   if (config_.index_heads > 0) add_index_steps(program);
-  program.add({.name = "attend",
-               .keys = KeysAccess::kRead,
-               .run = [this](std::uint32_t tile, std::uint32_t blocks,
-                             const cores::Part& part) {
-                 attend(work_.tile(tile), part.block, blocks);
-               }},
-              [this](std::uint32_t index) {
-                const RowTile& tile = work_.tile(index);
-                const std::size_t rows = work_.count(set_, tile);
-                std::size_t seen_entries = 0;
-                for (std::uint32_t i = 0; i < rows; ++i)
-                  seen_entries += seen(work_.pass.rows()[work_.row(set_, tile, i)]);
-                if (config_.index_heads > 0)
-                  seen_entries = std::min(seen_entries, rows * config_.index_top);
-                const std::size_t each = rows * config_.window + seen_entries;
-                return work_.share(tile, rows * head_groups(tile), 2 * each * query_size_);
-              });
+  program.add(
+      {.name = "attend",
+       .keys = KeysAccess::kRead,
+       .run = [this](std::uint32_t tile, std::uint32_t blocks,
+                     const cores::Part& part) { attend(work_.tile(tile), part.block, blocks); }},
+      [this](std::uint32_t index) {
+        const RowTile& tile = work_.tile(index);
+        const std::size_t rows = work_.count(set_, tile);
+        std::size_t seen_entries = 0;
+        for (std::uint32_t i = 0; i < rows; ++i)
+          seen_entries += seen(work_.pass.rows()[work_.row(set_, tile, i)]);
+        if (config_.index_heads > 0)
+          seen_entries = std::min(seen_entries, rows * config_.index_top);
+        const std::size_t each = rows * config_.window + seen_entries;
+        return work_.share(tile, rows * head_groups(tile), 2 * each * query_size_);
+      });
   add_output_steps(program);
 }
 
@@ -216,37 +214,37 @@ void CompressedAttention::add_index_steps(Program& program) {
       most = std::max(most, seen(work_.pass.rows()[work_.row(set_, tile, i)]));
     return most;
   };
-  program.add(
-      {.name = "index-scores",
-       .matrix = true,
-       .keys = KeysAccess::kRead,
-       .run =
-           [this, rows, longest](std::uint32_t index, std::uint32_t blocks,
-                                 const cores::Part& part) {
-             const RowTile& tile = work_.tile(index);
-             if (!picked_.shares(tile)) return;
-             const std::uint32_t parts = longest(tile) / kScoresTogether + 1;
-             score(tile, part_of(std::size_t{rows(index)} * parts, part.block, blocks), parts);
-           }},
-      [this, rows, longest](std::uint32_t index) {
-        const RowTile& tile = work_.tile(index);
-        if (!picked_.shares(tile)) return 1U;
-        const std::size_t parts = longest(tile) / kScoresTogether + 1;
-        return work_.share(tile, rows(index) * parts,
-                           std::size_t{rows(index)} * longest(tile) * index_size_);
-      });
-  program.add({.name = "index-pick",
+  program.add({.name = "index-scores",
+               .matrix = true,
+               .keys = KeysAccess::kRead,
                .run =
-                   [this, rows](std::uint32_t index, std::uint32_t blocks,
-                                const cores::Part& part) {
-                     pick(work_.tile(index), part_of(rows(index), part.block, blocks));
+                   [this, rows, longest](std::uint32_t index, std::uint32_t blocks,
+                                         const cores::Part& part) {
+                     const RowTile& tile = work_.tile(index);
+                     if (!picked_.shares(tile)) return;
+                     const std::uint32_t parts = longest(tile) / kScoresTogether + 1;
+                     score(tile, part_of(std::size_t{rows(index)} * parts, part.block, blocks),
+                           parts);
                    }},
               [this, rows, longest](std::uint32_t index) {
                 const RowTile& tile = work_.tile(index);
-                const std::size_t each =
-                    longest(tile) * (picked_.shares(tile) ? std::size_t{8} : index_size_);
-                return work_.share(tile, rows(index), rows(index) * each);
+                if (!picked_.shares(tile)) return 1U;
+                const std::size_t parts = longest(tile) / kScoresTogether + 1;
+                return work_.share(tile, rows(index) * parts,
+                                   std::size_t{rows(index)} * longest(tile) * index_size_);
               });
+  program.add(
+      {.name = "index-pick",
+       .run =
+           [this, rows](std::uint32_t index, std::uint32_t blocks, const cores::Part& part) {
+             pick(work_.tile(index), part_of(rows(index), part.block, blocks));
+           }},
+      [this, rows, longest](std::uint32_t index) {
+        const RowTile& tile = work_.tile(index);
+        const std::size_t each =
+            longest(tile) * (picked_.shares(tile) ? std::size_t{8} : index_size_);
+        return work_.share(tile, rows(index), rows(index) * each);
+      });
 }
 
 void CompressedAttention::add_output_steps(Program& program) {
@@ -348,8 +346,7 @@ void CompressedAttention::store_entry(const PassRow& row, float* entry) {
   const CacheShape& shape = work_.cache->shape();
   const Segment& segment = work_.pass.segments()[row.segment];
   const std::uint32_t layer = cache_layer_ + 1;
-  const std::size_t place =
-      entry_block(number) * shape.groups() + shape.layers()[layer].group;
+  const std::size_t place = entry_block(number) * shape.groups() + shape.layers()[layer].group;
   std::byte* tile = work_.cache->values(layer, 0, segment.block_table[place]);
   const std::size_t rows = kEntryBlock / entries_;
   std::vector<float>& whole = list_scratch().entry;
@@ -360,15 +357,13 @@ void CompressedAttention::store_entry(const PassRow& row, float* entry) {
                         number % entries_ * rows + i, tile);
 }
 
-// A row sees the entries that end with it or before.
 std::uint32_t CompressedAttention::seen(const PassRow& row) const {
-  if (config_.ratio == 0) return 0;
   if (mutated(Mutant::kEntriesOfAll)) {
     const Segment& segment = work_.pass.segments()[row.segment];
-    return (segment.first_position + static_cast<std::uint32_t>(segment.tokens.size())) /
-           config_.ratio;
+    const auto rows = static_cast<std::uint32_t>(segment.tokens.size());
+    return entries_seen(segment.first_position + rows - 1, config_.ratio);
   }
-  return (row.position + 1) / config_.ratio;
+  return entries_seen(row.position, config_.ratio);
 }
 
 const std::byte* CompressedAttention::tile_at(const Segment& segment, std::uint32_t layer,
@@ -421,8 +416,8 @@ void CompressedAttention::score(const RowTile& tile, std::uint32_t row, std::uin
   std::size_t loaded = std::numeric_limits<std::size_t>::max();
   for (std::uint32_t entry = first; entry < end; ++entry) {
     if (const std::size_t block = entry_block(entry); block != loaded) {
-      kernels.load_values(work_.cache->shape().type(),
-                          tile_at(segment, cache_layer_ + 1, block), entry_row_, mine.rows.data());
+      kernels.load_values(work_.cache->shape().type(), tile_at(segment, cache_layer_ + 1, block),
+                          entry_row_, mine.rows.data());
       loaded = block;
     }
     std::copy_n(mine.rows.data() + entry_offset(entry) + config_.head_dim, dim,

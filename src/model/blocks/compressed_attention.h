@@ -45,6 +45,11 @@ class PickedEntries {
   std::vector<std::uint32_t> picks_;
 };
 
+// Entries that the row of a position sees: those that end with it or before.
+constexpr std::uint32_t entries_seen(std::uint32_t position, std::uint32_t ratio) {
+  return ratio == 0 ? 0 : (position + 1) / ratio;
+}
+
 // Writes the numbers of the `count` entries with the largest scores, the lower one among equals, in
 // ascending order. Scores that are no numbers are the smallest.
 void pick_entries(std::span<float> scores, std::size_t count, std::uint32_t* picks);

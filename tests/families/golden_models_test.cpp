@@ -242,7 +242,17 @@ const Composed kComposed[] = {
      {"norm|latent 2 of 8+16 and 12, 16 queries 16, scale 0.2978, rope 10000 x8 1",
       "norm|latent 2 of 8+16 and 12, 16 queries 16, scale 0.2978, rope 10000 x8 1|3 of 12 experts "
       "of 8 and 8 by sigmoids x2.5 of 2/4 groups, biased"}},
-    {"deepseek-v4-tiny", {"?", "?", "?", "?", "?"}},
+    {"deepseek-v4-tiny",
+     {"norm|4 of 32+32, window 128, by 0, 0 of 0 pick 0, 2 groups of 16, queries 32, scale 0.125, "
+      "rope 10000 x1 1|2 of 8 experts of 32 and 32 by roots by token within 2 x1.5",
+      "norm|4 of 32+32, window 128, by 4 overlapping, 4 of 32 pick 16, 2 groups of 16, queries 32, "
+      "scale 0.125, rope 160000 x16 1|2 of 8 experts of 32 and 32 by roots by token within 2 x1.5",
+      "norm|4 of 32+32, window 128, by 128, 0 of 0 pick 0, 2 groups of 16, queries 32, scale "
+      "0.125, rope 160000 x16 1|2 of 8 experts of 32 and 32 by roots within 2 x1.5, biased",
+      "norm|4 of 32+32, window 128, by 4 overlapping, 4 of 32 pick 16, 2 groups of 16, queries 32, "
+      "scale 0.125, rope 160000 x16 1|2 of 8 experts of 32 and 32 by roots within 2 x1.5, biased",
+      "norm|4 of 32+32, window 128, by 128, 0 of 0 pick 0, 2 groups of 16, queries 32, scale "
+      "0.125, rope 160000 x16 1|2 of 8 experts of 32 and 32 by roots within 2 x1.5, biased"}},
     {"glm4-moe-lite-tiny",
      {"norm|latent 4 of 24+8 and 32, 16 queries 24, scale 0.1768, rope 1000000 x1 1",
       "norm|latent 4 of 24+8 and 32, 16 queries 24, scale 0.1768, rope 1000000 x1 1|3 of 8 experts "

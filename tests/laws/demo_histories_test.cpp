@@ -26,8 +26,10 @@ std::uint32_t demo_histories() {
 
 class DemoHistories : public testing::TestWithParam<const char*> {};
 
-// Keys and values, looked-up draft tokens; latents, a layer that drafts.
-INSTANTIATE_TEST_SUITE_P(Of, DemoHistories, testing::Values("demo-arith", "demo-mla"),
+// Keys and values, looked-up draft tokens; latents, a layer that drafts; windows, compressed
+// entries, streams, with random weights.
+INSTANTIATE_TEST_SUITE_P(Of, DemoHistories,
+                         testing::Values("demo-arith", "demo-mla", "demo-v4-tiny"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::erase(name, '-');

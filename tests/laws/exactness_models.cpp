@@ -178,6 +178,7 @@ test::RandomModelOptions latent_parts(DataType type, bool v3) {
 test::RandomModelOptions compressed_parts(DataType type) {
   test::RandomModelOptions options = of("llama", type);
   options.layers = 4;
+  options.seed = 3;  // with which some drafts are right
   options.change = [](ModelConfig& config) {
     constexpr std::uint32_t kRatios[] = {0, 4, 16, 4};
     test::make_compressed(config, 21, kRatios);

@@ -124,7 +124,9 @@ void add_scheduling_options(CLI::App& app, EngineOptions& options) {
                "Plan the next step while one is computed")
       ->group(group);
   add_integer(app, "--speculative-tokens", options.speculative_tokens, 0, kMostUint32,
-              "Guesses per step and answer, looked up in prompt and answer (0: none)")
+              "Draft tokens per step and answer, by the model's own layer for that if it has one, "
+              "else looked up "
+              "in prompt and answer (0: none)")
       ->group(group);
 }
 

@@ -46,7 +46,9 @@ struct Opened {
 
 class Drafter : public testing::TestWithParam<const char*> {};
 
-INSTANTIATE_TEST_SUITE_P(Of, Drafter, testing::Values("deepseek-v3-tiny", "deepseek-v4-tiny"),
+INSTANTIATE_TEST_SUITE_P(Of, Drafter,
+                         testing::Values("deepseek-v3-tiny", "deepseek-v4-tiny", "qwen3-next-tiny",
+                                         "qwen3-5-tiny", "qwen3-5-moe-tiny"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::erase(name, '-');

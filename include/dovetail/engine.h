@@ -54,8 +54,8 @@ struct EngineOptions {
   std::uint32_t max_waiting = 1024;  // sequences waiting for admission; beyond: kExhausted
   std::uint32_t threads = 0;         // 0: the physical cores
   PinOption pin_threads = PinOption::kAuto;
-  std::string cache_type = "auto";  // of keys and values: "f32", "f16", "bf16", "q8_0"; "auto": f32
-                                    // for models whose weights are F32, else f16
+  std::string cache_type = "auto";  // of keys and values: "f32", "f16", "bf16", "q8_0", "fp8";
+                                    // "auto": f32 for models whose weights are F32, else f16
   std::string kernels;  // "portable", "avx2", "avx2_vnni", "avx512", "avx512_vnni", "avx512_bf16",
                         // "amx"; empty: what DOVETAIL_ISA names, else the best that the CPU runs
 

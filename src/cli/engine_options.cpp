@@ -124,12 +124,24 @@ void add_scheduling_options(CLI::App& app, EngineOptions& options) {
                "Plan the next step while one is computed")
       ->group(group);
   add_integer(app, "--speculative-tokens", options.speculative_tokens, 0, kMostUint32,
-              "Guesses per step and answer, looked up in prompt and answer (0: none)")
+              "Draft tokens per step and answer, by the model's own layer for that if it has one, "
+              "else looked up "
+              "in prompt and answer (0: none)")
       ->group(group);
 }
 
 void add_model(CLI::App& app, std::string& model) {
   add_text(app, "-m,--model,MODEL", model, "A GGUF file or a Hugging Face folder", "PATH");
+}
+
+void add_cache_type(CLI::App& app, EngineOptions& options) {
+  const std::string names =
+      fmt::format("{}|{}", engine::kAutoCacheType, kernels::cache_type_names("|", "|"));
+  add_value(
+      app, "--kv-cache-dtype", names.c_str(),
+      [&options](const std::string& text) { return read_cache_type(text, options.cache_type); },
+      "Type of the cache (auto: f32 for models of F32 weights, else f16)")
+      ->group("Engine");
 }
 
 void add_cache_memory(CLI::App& app, EngineOptions& options) {
@@ -163,13 +175,7 @@ void add_size_options(CLI::App& app, EngineOptions& options) {
               "Cache blocks of 16 positions (0: what all sequences need, within --kv-memory)")
       ->group(group);
   add_cache_memory(app, options);
-  const std::string cache_types =
-      fmt::format("{}|{}", engine::kAutoCacheType, kernels::cache_type_names("|", "|"));
-  add_value(
-      app, "--kv-cache-dtype", cache_types.c_str(),
-      [&options](const std::string& text) { return read_cache_type(text, options.cache_type); },
-      "Type of the cache (auto: f32 for models of F32 weights, else f16)")
-      ->group(group);
+  add_cache_type(app, options);
 }
 
 void add_lane_options(CLI::App& app, EngineOptions& options) {

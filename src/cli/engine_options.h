@@ -31,6 +31,8 @@ void add_lane_options(CLI::App& app, EngineOptions& options);
 
 // --kv-memory.
 void add_cache_memory(CLI::App& app, EngineOptions& options);
+// --kv-cache-dtype.
+void add_cache_type(CLI::App& app, EngineOptions& options);
 
 // An EngineOptions::on_stall that says it on standard error.
 void print_stall(const std::string& message);

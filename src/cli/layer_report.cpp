@@ -106,6 +106,31 @@ Json latent_json(const load::LatentConfig& latent, const load::ModelConfig& conf
           {"rope_theta", rope.theta},      {"rope_scaling", scaling_name(rope.scaling)}};
 }
 
+std::string compressed_text(const load::CompressedConfig& mixer, const load::ModelConfig& config) {
+  std::string text = fmt::format("attention of one row for all: {} heads of {}, window {}, sinks",
+                                 mixer.heads, mixer.head_dim, mixer.window);
+  if (mixer.ratio > 0) {
+    text += fmt::format(", an entry for {} positions", mixer.ratio);
+    add(text, mixer.overlaps, "overlapping");
+  }
+  if (mixer.index_heads > 0) {
+    text += fmt::format(", {} of them picked by {} heads of {}", mixer.index_top,
+                        mixer.index_heads, mixer.index_dim);
+  }
+  text += fmt::format(", outputs in {} groups of rank {}, queries of rank {}", mixer.groups,
+                      mixer.group_rank, mixer.query_rank);
+  return text + ", " + rope_text(config.ropes[static_cast<std::size_t>(mixer.rope)]);
+}
+
+Json compressed_json(const load::CompressedConfig& mixer, const load::ModelConfig& config) {
+  const load::RopeConfig& rope = config.ropes[static_cast<std::size_t>(mixer.rope)];
+  return {{"heads", mixer.heads},       {"head_dim", mixer.head_dim},
+          {"sliding_window", mixer.window}, {"compress_ratio", mixer.ratio},
+          {"index_heads", mixer.index_heads}, {"index_top", mixer.index_top},
+          {"query_rank", mixer.query_rank}, {"rope_theta", rope.theta},
+          {"rope_scaling", scaling_name(rope.scaling)}};
+}
+
 std::string delta_text(const load::DeltaConfig& delta) {
   return fmt::format("gated delta rule: {} heads of {}, {} of {} for keys, convolution of {}",
                      delta.value_heads, delta.value_dim, delta.key_heads, delta.key_dim,
@@ -118,6 +143,8 @@ std::string experts_text(const load::ExpertsConfig& experts) {
                   experts.used, activation_name(experts.activation, true));
   if (experts.groups > 1)
     text += fmt::format(", of {} of {} groups", experts.groups_used, experts.groups);
+  add(text, experts.by_token, "chosen by the token's number");
+  if (experts.limit > 0.0F) text += fmt::format(", within {}", experts.limit);
   if (experts.shared_size > 0) text += fmt::format(", a shared one of {}", experts.shared_size);
   return text;
 }
@@ -130,6 +157,9 @@ LayerKind describe(const load::LayerConfig& layer, const load::ModelConfig& conf
   } else if (const load::LatentConfig* latent = layer.latent()) {
     kind.text = latent_text(*latent, config);
     kind.json = latent_json(*latent, config);
+  } else if (const load::CompressedConfig* compressed = layer.compressed()) {
+    kind.text = compressed_text(*compressed, config);
+    kind.json = compressed_json(*compressed, config);
   } else if (const load::DeltaConfig* delta = layer.delta()) {
     kind.text = delta_text(*delta);
   } else {

@@ -75,6 +75,10 @@ std::uint64_t scratch_bytes(const load::ModelConfig& config, const EngineOptions
     } else if (const load::LatentConfig* latent = layer.latent()) {
       query = std::max(query, std::uint64_t{latent->heads} * latent->head_dim());
       kv = std::max<std::uint64_t>(kv, latent->query_rank + latent->cached_dim());
+    } else if (const load::CompressedConfig* mixer = layer.compressed()) {
+      query = std::max(query, std::uint64_t{mixer->heads} * mixer->head_dim);
+      const std::uint64_t entries = std::uint64_t{3} * mixer->halves() * mixer->entry_dim();
+      kv = std::max<std::uint64_t>(kv, mixer->query_rank + mixer->head_dim + entries);
     }
     if (const load::MlpConfig* dense = layer.dense()) {
       mlp = std::max(mlp, std::uint64_t{2} * dense->size);
@@ -87,7 +91,7 @@ std::uint64_t scratch_bytes(const load::ModelConfig& config, const EngineOptions
     }
   }
   widest = std::max(widest, query);
-  const std::uint64_t floats = 2 * hidden + 2 * query + 2 * kv + mlp + widest;
+  const std::uint64_t floats = (1 + config.hyper.streams) * hidden + 2 * query + 2 * kv + mlp + widest;
   return 4 * (floats * options.max_num_batched_tokens +
               std::uint64_t{config.vocab_size} * options.max_num_seqs);
 }

@@ -92,6 +92,7 @@ Command perplexity_command() {
            kFile)
       ->group(group);
   add_lane_options(app, arguments->measure.engine);
+  add_cache_type(app, arguments->measure.engine);
   command.action = [arguments] { return perplexity(*arguments); };
   return command;
 }

@@ -37,6 +37,7 @@ extern const Reader kBertRanker;
 extern const Reader kCohere;
 extern const Reader kCohere2;
 extern const Reader kDeepseek;
+extern const Reader kDeepseekV4;
 extern const Reader kExaone4;
 extern const Reader kGemma2;
 extern const Reader kGemma3;

@@ -10,12 +10,14 @@ namespace dovetail::kernels {
 inline constexpr std::size_t kBlockSize = 16;
 
 // The types that keys and values are stored in: X(name, name in options and reports, bytes of an
-// element). Q8_0 has a scale beside them for every 32 dimensions of a position.
+// element). Q8_0 has a scale beside them for every 32 dimensions of a position, FP8 (E4M3, as
+// Micikevicius et al. define it: https://arxiv.org/abs/2209.05433) one for every 64.
 #define DOVETAIL_CACHE_TYPES(X) \
   X(F32, "f32", 4)              \
   X(F16, "f16", 2)              \
   X(BF16, "bf16", 2)            \
-  X(Q8_0, "q8_0", 1)
+  X(Q8_0, "q8_0", 1)            \
+  X(FP8, "fp8", 1)
 
 #define DOVETAIL_LISTED(name, text, bytes) k##name,
 enum class CacheType : std::uint8_t { DOVETAIL_CACHE_TYPES(DOVETAIL_LISTED) };
@@ -38,19 +40,22 @@ constexpr const CacheTypeInfo& info(CacheType type) {
 // Of a latent, which is key and value at once.
 inline constexpr std::size_t kMostLatentDims = 576;
 
-// Dimensions of a stored position that share a scale in Q8_0.
-inline constexpr std::size_t kScaledDims = 32;
+// Dimensions of a stored position that share a scale, the last ones of it as many as there are; 0:
+// the type has no scales.
+constexpr std::size_t scaled_dims(CacheType type) {
+  return type == CacheType::kQ8_0 ? 32 : type == CacheType::kFP8 ? 64 : 0;
+}
 
 // A tile holds the keys or the values of one block, layer and key/value head. Elements of keys are
 // [dimension][position], so that attention reads one dimension of sixteen positions as a vector;
 // those of values [position][dimension]. Dimensions are padded to whole vectors of sixteen. Behind
-// the elements Q8_0 has scales in F16, [group of kScaledDims dimensions][position], for both.
+// the elements lie the scales, in F16, [group of scaled_dims() dimensions][position], for both.
 constexpr std::size_t padded_dims(std::size_t head_dim) { return (head_dim + 15) / 16 * 16; }
 
 constexpr std::size_t cache_tile_bytes(CacheType type, std::size_t head_dim) {
   const std::size_t elements = kBlockSize * padded_dims(head_dim) * info(type).element_bytes;
-  const std::size_t scales = (head_dim + kScaledDims - 1) / kScaledDims * kBlockSize * 2;
-  return type == CacheType::kQ8_0 ? elements + scales : elements;
+  const std::size_t group = scaled_dims(type);
+  return group == 0 ? elements : elements + (head_dim + group - 1) / group * kBlockSize * 2;
 }
 
 }  // namespace dovetail::kernels

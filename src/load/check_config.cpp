@@ -76,6 +76,54 @@ Status check(const LatentConfig& latent, const ModelConfig& config, std::string_
               latent.rope_dim);
 }
 
+Status check(const CompressedConfig& mixer, const ModelConfig& config, std::string_view source) {
+  if (auto status = check_sizes({{"number of heads", mixer.heads, kMostHeads},
+                                 {"head size", mixer.head_dim, kLargestLatent},
+                                 {"elements that turn", mixer.rope_dim, mixer.head_dim},
+                                 {"rank of queries", mixer.query_rank, kLargestHiddenSize},
+                                 {"window", mixer.window, kLargestContext},
+                                 {"groups of heads", mixer.groups, mixer.heads},
+                                 {"rank of a group", mixer.group_rank, kLargestHiddenSize}},
+                                source);
+      !status) {
+    return status;
+  }
+  if (mixer.heads % mixer.groups != 0) {
+    return fail(ErrorKind::kInvalid, "{}: groups of heads: {}; valid: a divisor of the {} heads",
+                source, mixer.groups, mixer.heads);
+  }
+  const std::uint32_t dims = config.ropes.at(static_cast<std::size_t>(mixer.rope)).dims;
+  if (mixer.rope_dim % 2 != 0 || (dims != 0 && dims != mixer.rope_dim)) {
+    return fail(ErrorKind::kUnsupported,
+                "{}: elements that turn: {}; valid: an even number, all of which turn", source,
+                mixer.rope_dim);
+  }
+  if (mixer.ratio == 0) return {};
+  // An entry is in the block that has its last position, and blocks have 16 positions.
+  constexpr auto kBlock = static_cast<std::uint32_t>(kernels::kBlockSize);
+  const std::uint32_t odd =
+      mixer.ratio < kBlock ? kBlock % std::max(mixer.ratio, 1U) : mixer.ratio % kBlock;
+  if (mixer.ratio < 2 || mixer.ratio > kLargestRatio || odd != 0) {
+    return fail(ErrorKind::kUnsupported,
+                "{}: positions of a compressed entry: {}; valid: 2, 4, 8, or a multiple of {} up "
+                "to {}",
+                source, mixer.ratio, kBlock, kLargestRatio);
+  }
+  if (mixer.index_heads == 0) return {};
+  if (auto status =
+          check_sizes({{"heads of the indexer", mixer.index_heads, kMostHeads},
+                       {"head size of the indexer", mixer.index_dim, kLargestLatent},
+                       {"entries that the indexer picks", mixer.index_top, kLargestContext}},
+                      source);
+      !status) {
+    return status;
+  }
+  if (mixer.index_dim >= mixer.rope_dim) return {};
+  return fail(ErrorKind::kInvalid,
+              "{}: head size of the indexer: {}; valid: at least the {} elements that turn", source,
+              mixer.index_dim, mixer.rope_dim);
+}
+
 Status check_groups(const ExpertsConfig& experts, std::string_view source) {
   if (experts.groups < 1 || experts.groups > kMostExpertGroups ||
       experts.count % experts.groups != 0) {
@@ -127,6 +175,8 @@ Status check_mixer(const LayerConfig& layer, const ModelConfig& config, std::str
   if (const DeltaConfig* delta = layer.delta()) return check(*delta, source);
   if (const ShortConvConfig* convolution = layer.short_conv()) return check(*convolution, source);
   if (const LatentConfig* latent = layer.latent()) return check(*latent, config, source);
+  if (const CompressedConfig* compressed = layer.compressed())
+    return check(*compressed, config, source);
   return check(*layer.attention(), config, source);
 }
 
@@ -150,6 +200,12 @@ Status check_config(const ModelConfig& config, std::string_view source) {
       !status) {
     return status;
   }
+  if (auto status =
+          check_sizes({{"streams of hyper-connections", config.hyper.streams, kMostStreams}},
+                      source);
+      !status) {
+    return status;
+  }
   for (const RopeConfig& rope : config.ropes) {
     if (rope.scaling != RopeScaling::kYarn || rope.theta > 1.0F) continue;
     return fail(ErrorKind::kInvalid,
@@ -159,7 +215,8 @@ Status check_config(const ModelConfig& config, std::string_view source) {
   }
   const bool attends =
       std::any_of(config.layers.begin(), config.layers.end(), [](const LayerConfig& layer) {
-        return layer.attention() != nullptr || layer.latent() != nullptr;
+        return layer.attention() != nullptr || layer.latent() != nullptr ||
+               layer.compressed() != nullptr;
       });
   if (!attends) {
     return fail(ErrorKind::kUnsupported,

@@ -133,6 +133,44 @@ struct LatentConfig {
   bool operator==(const LatentConfig&) const = default;
 };
 
+// DeepSeek-V4's attention: one vector of a position is key and value of all heads. A query sees
+// those of a window, itself included, and, where the layer compresses, an entry for each `ratio`
+// positions that have gone by: a sum over their tokens' rows, channel by channel, by a softmax over
+// the tokens. Entries that overlap reach over the `ratio` tokens before as well. Where there is an
+// indexer and more entries can be seen than it may pick, it picks those with the largest scores.
+// Outputs turn back by their query's position, and go through a product of low rank for each group
+// of heads. Tensors: attn_q_a, attn_q_a_norm, attn_q_b, attn_kv, attn_kv_norm, attn_sinks,
+// attn_output_a, attn_output; compress_kv, compress_gate, compress_ape (a row for each token of an
+// entry), compress_norm; indexer.q_b, indexer.weights, and indexer.compress_* likewise.
+struct CompressedConfig {
+  std::uint32_t heads = 0;
+  std::uint32_t head_dim = 0;
+  std::uint32_t rope_dim = 0;    // of what turns, the last of a head
+  std::uint32_t query_rank = 0;  // attn_q_a gives so many
+  std::uint32_t window = 0;
+  std::uint32_t ratio = 0;  // 0: there are no entries
+  bool overlaps = false;
+  std::uint32_t groups = 1, group_rank = 0;  // of heads; of what a group gives
+  std::uint32_t index_heads = 0;             // 0: there is no indexer
+  std::uint32_t index_dim = 0, index_top = 0;
+  float scale = 1.0F;     // of the products of queries and keys
+  std::int32_t rope = 0;  // index in ModelConfig::ropes
+  NormConfig norm;
+
+  // Of an entry: the key and value of all heads, and the indexer's key.
+  std::uint32_t entry_dim() const { return head_dim + index_dim; }
+  // Tokens that an entry sums, and rows that a token gives for that: of each channel of an entry
+  // one, or, where they overlap, one for the next entry and one for its own.
+  std::uint32_t tokens() const { return overlaps ? 2 * ratio : ratio; }
+  std::uint32_t halves() const { return overlaps ? 2 : 1; }
+  // Floats that a sequence has between passes: what its last tokens gave, and their gates.
+  std::size_t state_floats() const {
+    return ratio == 0 ? 0 : std::size_t{2} * tokens() * halves() * entry_dim();
+  }
+
+  bool operator==(const CompressedConfig&) const = default;
+};
+
 // Gated DeltaNet (https://arxiv.org/abs/2412.06464): a state for each head of values, in which keys
 // find values, behind a short convolution over the positions. Tensors: attn_qkv (queries, keys and
 // values of all heads), attn_gate, ssm_beta, ssm_alpha (a row for each head of values), ssm_conv1d
@@ -187,8 +225,9 @@ struct MlpConfig {
   bool operator==(const MlpConfig&) const = default;
 };
 
-// What a router's logits become: the shares of their softmax, or the sigmoid of each by itself.
-enum class ExpertGate : std::uint8_t { kSoftmax, kSigmoid };
+// What a router's logits become: the shares of their softmax, or of each by itself its sigmoid, or
+// the root of log(1 + e^x).
+enum class ExpertGate : std::uint8_t { kSoftmax, kSigmoid, kRootSoftplus };
 
 // A layer of experts in place of the dense feed-forward (https://arxiv.org/abs/1701.06538). A
 // token's router picks the `used` experts with the largest logits; the token gets the sum of their
@@ -212,6 +251,8 @@ struct ExpertsConfig {
   bool bias = false;              // of the router and of each product
   std::uint32_t shared_size = 0;  // of one more expert that all tokens have; 0: there is none
   bool shared_gated = false;      // which is multiplied by the sigmoid of ffn_gate_inp_shexp * x
+  bool by_token = false;  // a token's experts are its row of ffn_token_experts, whatever the router
+  float limit = 0.0F;     // gates are at most so large, and what they multiply within +-; 0: none
 
   bool operator==(const ExpertsConfig&) const = default;
 };
@@ -221,12 +262,13 @@ struct LayerConfig {
   // (https://arxiv.org/abs/2204.02311); mlp_norms.before is none then.
   bool parallel = false;
   SublayerConfig mixer_norms;
-  std::variant<AttentionConfig, LatentConfig, DeltaConfig, ShortConvConfig> mixer;
+  std::variant<AttentionConfig, LatentConfig, CompressedConfig, DeltaConfig, ShortConvConfig> mixer;
   SublayerConfig mlp_norms;
   std::variant<MlpConfig, ExpertsConfig> mlp;
 
   const AttentionConfig* attention() const { return std::get_if<AttentionConfig>(&mixer); }
   const LatentConfig* latent() const { return std::get_if<LatentConfig>(&mixer); }
+  const CompressedConfig* compressed() const { return std::get_if<CompressedConfig>(&mixer); }
   const DeltaConfig* delta() const { return std::get_if<DeltaConfig>(&mixer); }
   const ShortConvConfig* short_conv() const { return std::get_if<ShortConvConfig>(&mixer); }
   const MlpConfig* dense() const { return std::get_if<MlpConfig>(&mlp); }
@@ -254,6 +296,21 @@ struct HeadConfig {
   bool operator==(const HeadConfig&) const = default;
 };
 
+// Hyper-connections (https://arxiv.org/abs/2409.19606, https://arxiv.org/abs/2512.24880): a
+// token has several residuals, streams of hidden_size each. A sublayer takes a sum of them, what it
+// gives goes back to each, and they are mixed, all by weights that follow from the streams
+// themselves; the matrix that mixes is made doubly stochastic (Sinkhorn). Tensors of a sublayer:
+// hc_attn and hc_ffn .fn, .base, .scale; of the sum before the last norm: output_hc.*.
+struct HyperConfig {
+  std::uint32_t streams = 1;  // 1: an ordinary residual
+  std::uint32_t iterations = 0;
+  float epsilon = 0.0F;       // of the weights
+  float norm_epsilon = 0.0F;  // of the streams' norm
+
+  std::uint32_t weights() const { return (2 + streams) * streams; }
+  bool operator==(const HyperConfig&) const = default;
+};
+
 // The shape of a model, already checked to be consistent with its tensors.
 struct ModelConfig {
   std::string family;  // the name of its row in the registry
@@ -271,13 +328,16 @@ struct ModelConfig {
 
   std::vector<RopeConfig> ropes;
   std::vector<LayerConfig> layers;
+  HyperConfig hyper;
 
   // Layers that the file has behind these, to draft tokens with.
   std::uint32_t draft_layers = 0;
   // The first of them, where it can be run (multi-token prediction,
   // https://arxiv.org/abs/2412.19437): behind nextn.eh_proj of two rows, the embedding of the next
   // token normed by nextn.enorm and this token's hidden row normed by nextn.hnorm; in front of
-  // nextn.shared_head_norm and the model's logits. Its norms are as output_norm.
+  // nextn.shared_head_norm and the model's logits. Its norms are as output_norm. Where there are
+  // hyper-connections: behind nextn.e_proj of the first row plus nextn.h_proj of each stream, and
+  // nextn.hc_head.* in front.
   std::optional<LayerConfig> draft_layer;
 
   NormConfig output_norm;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <unordered_set>
 #include <variant>
 
@@ -28,6 +29,7 @@ class Binder {
     if (config_.token_types) matrix("token_types.weight", rows_of("token_types.weight"), hidden);
     norm(config_.embedding_norm, "token_embd_norm", hidden);
     norm(config_.output_norm, "output_norm", hidden);
+    bind_stream_head("output_hc");
     if (config_.has_logits && !config_.tied_embeddings)
       matrix("output.weight", config_.vocab_size, hidden);
     for (std::uint32_t layer = 0; layer < config_.layers.size() && !error_; ++layer)
@@ -56,11 +58,30 @@ class Binder {
 
   void bind_draft_layer(std::size_t hidden) {
     const std::string prefix = fmt::format("blk.{}.", config_.layers.size());
-    matrix(prefix + "nextn.eh_proj.weight", hidden, 2 * hidden);
+    if (config_.hyper.streams > 1) {
+      matrix(prefix + "nextn.e_proj.weight", hidden, hidden);
+      matrix(prefix + "nextn.h_proj.weight", hidden, hidden);
+      bind_stream_head(prefix + "nextn.hc_head");
+    } else {
+      matrix(prefix + "nextn.eh_proj.weight", hidden, 2 * hidden);
+    }
     norm(config_.output_norm, prefix + "nextn.enorm", hidden);
     norm(config_.output_norm, prefix + "nextn.hnorm", hidden);
     norm(config_.output_norm, prefix + "nextn.shared_head_norm", hidden);
     bind(*config_.draft_layer, prefix);
+  }
+
+  // The weights of a sum of the streams.
+  void bind_stream_head(const std::string& name) {
+    const std::size_t streams = config_.hyper.streams;
+    if (streams > 1) bind_hyper(name, streams, 1);
+  }
+
+  void bind_hyper(const std::string& name, std::size_t weights, std::size_t scales) {
+    const std::size_t row = std::size_t{config_.hyper.streams} * config_.hidden_size;
+    matrix(name + ".fn", weights, row);
+    vector(name + ".base", weights);
+    vector(name + ".scale", scales);
   }
 
   void bind_head() {
@@ -74,6 +95,10 @@ class Binder {
 
   void bind(const LayerConfig& layer, const std::string& prefix) {
     const std::size_t hidden = config_.hidden_size;
+    if (config_.hyper.streams > 1) {
+      bind_hyper(prefix + "hc_attn", config_.hyper.weights(), 3);
+      bind_hyper(prefix + "hc_ffn", config_.hyper.weights(), 3);
+    }
     norm(layer.mixer_norms.before, prefix + "attn_norm", hidden);
     norm(layer.mixer_norms.behind, prefix + "post_attention_norm", hidden);
     norm(layer.mixer_norms.after, prefix + "attn_output_norm", hidden);
@@ -130,6 +155,37 @@ class Binder {
     matrix(prefix + "attn_output.weight", hidden, heads * latent.value_dim);
   }
 
+  void bind(const CompressedConfig& config, const std::string& prefix) {
+    const std::size_t hidden = config_.hidden_size;
+    const std::size_t dim = config.head_dim;
+    const std::size_t query = config.heads * dim;
+    matrix(prefix + "attn_q_a.weight", config.query_rank, hidden);
+    norm(config.norm, prefix + "attn_q_a_norm", config.query_rank);
+    matrix(prefix + "attn_q_b.weight", query, config.query_rank);
+    matrix(prefix + "attn_kv.weight", dim, hidden);
+    norm(config.norm, prefix + "attn_kv_norm", dim);
+    vector(prefix + "attn_sinks.weight", config.heads);
+    const std::size_t ranks = std::size_t{config.groups} * config.group_rank;
+    matrix(prefix + "attn_output_a.weight", ranks, query / config.groups);
+    matrix(prefix + "attn_output.weight", hidden, ranks);
+    if (config.ratio == 0) return;
+    bind_compressor(config, prefix + "compress", dim);
+    if (config.index_heads == 0) return;
+    const std::size_t index = config.index_dim;
+    matrix(prefix + "indexer.q_b.weight", config.index_heads * index, config.query_rank);
+    matrix(prefix + "indexer.weights.weight", config.index_heads, hidden);
+    bind_compressor(config, prefix + "indexer.compress", index);
+  }
+
+  void bind_compressor(const CompressedConfig& config, const std::string& name, std::size_t dim) {
+    const std::size_t channels = config.halves() * dim;
+    matrix(name + "_kv.weight", channels, config_.hidden_size);
+    matrix(name + "_gate.weight", channels, config_.hidden_size);
+    matrix(name + "_ape.weight", config.ratio, channels);
+    if (!error_) check_plain(stored_.at(name + "_ape.weight"));
+    norm(config.norm, name + "_norm", dim);
+  }
+
   void bind(const DeltaConfig& delta, const std::string& prefix) {
     const std::size_t hidden = config_.hidden_size;
     if (delta.grouped_input) {
@@ -183,6 +239,7 @@ class Binder {
     const std::size_t hidden = config_.hidden_size;
     product(prefix + "ffn_gate_inp", {experts.count, hidden}, experts.bias);
     if (experts.picks_biased) vector(prefix + "exp_probs_b.bias", experts.count);
+    if (experts.by_token) bind_token_experts(experts, prefix + "ffn_token_experts.weight");
     const std::size_t size = experts.size;
     const std::string fused = prefix + "ffn_gate_up_exps";
     bind_experts(prefix + "ffn_gate", experts, {size, hidden}, {fused, 2 * size, 0});
@@ -195,6 +252,24 @@ class Binder {
     product(prefix + "ffn_up_shexp", {shared, hidden}, false, {both, 2 * shared, shared});
     matrix(prefix + "ffn_down_shexp.weight", hidden, shared);
     if (experts.shared_gated) matrix(prefix + "ffn_gate_inp_shexp.weight", 1, hidden);
+  }
+
+  // A family has made floats of the numbers, so that they are exact.
+  void bind_token_experts(const ExpertsConfig& experts, const std::string& name) {
+    matrix(name, config_.vocab_size, experts.used);
+    if (error_) return;
+    const StoredTensor& tensor = stored_.at(name);
+    if (tensor.type != kernels::DataType::kF32) {
+      return reject(tensor, fmt::format("type {}", quote(tensor.stored_type)), "whole numbers",
+                    ErrorKind::kUnsupported);
+    }
+    for (std::size_t at = 0; at < tensor.data.size(); at += sizeof(float)) {
+      float expert = 0.0F;
+      std::memcpy(&expert, tensor.data.data() + at, sizeof expert);
+      if (expert >= 0.0F && expert < static_cast<float>(experts.count)) continue;
+      return reject(tensor, fmt::format("expert {}", expert),
+                    fmt::format("0 to {}", experts.count - 1), ErrorKind::kInvalid);
+    }
   }
 
   void norm(const NormConfig& config, const std::string& name, std::size_t elements) {

@@ -5,19 +5,54 @@
 namespace dovetail::model {
 namespace {
 
-// `groups`: of the layers with attention, in their order.
+// What one layer keeps in one group.
+struct Part {
+  std::uint32_t window = 0;
+  std::uint32_t kv_heads = 1;
+  std::uint32_t dim = 0;
+  bool row = false;  // for all heads, keys and values at once
+  bool tells_generated = false;
+
+  std::size_t floats() const { return row ? dim : std::size_t{2} * kv_heads * dim; }
+};
+
+// `max_context`: a window that reaches so far is none.
+std::vector<Part> parts_of(const load::LayerConfig& layer, std::uint32_t max_context) {
+  const auto window = [max_context](std::uint32_t of) { return of < max_context ? of : 0; };
+  if (const load::AttentionConfig* attention = layer.attention()) {
+    return {{attention->causal ? window(attention->window) : 0, attention->kv_heads,
+             attention->head_dim}};
+  }
+  if (const load::LatentConfig* latent = layer.latent())
+    return {{0, 1, latent->cached_dim(), true, true}};
+  std::vector<Part> parts;
+  if (const load::CompressedConfig* compressed = layer.compressed()) {
+    parts.push_back({window(compressed->window), 1, compressed->head_dim, true});
+    if (compressed->ratio > 0) parts.push_back({0, 1, entry_row_dim(*compressed), true});
+  }
+  return parts;
+}
+
+// `groups`: of the parts of the layers, in their order; empty: all in one.
 CacheShape shape_of(std::span<const load::LayerConfig> layers, kernels::CacheType type,
-                    std::vector<std::uint32_t> windows, std::span<const std::uint32_t> groups) {
+                    std::vector<std::uint32_t> windows, std::span<const std::uint32_t> groups,
+                    std::uint32_t max_context) {
   CacheShape shape(type, std::move(windows));
   std::size_t next = 0;
   for (const load::LayerConfig& layer : layers) {
-    if (const load::AttentionConfig* attention = layer.attention())
-      shape.add_layer(attention->kv_heads, attention->head_dim, groups[next++]);
-    if (const load::LatentConfig* latent = layer.latent())
-      shape.add_latents(latent->cached_dim(), groups[next++]);
+    for (const Part& part : parts_of(layer, max_context)) {
+      const std::uint32_t group = groups.empty() ? 0 : groups[next++];
+      if (part.row) {
+        shape.add_latents(part.dim, group, part.tells_generated);
+      } else {
+        shape.add_layer(part.kv_heads, part.dim, group);
+      }
+    }
     if (const load::DeltaConfig* delta = layer.delta()) shape.add_state(delta->state_floats());
     if (const load::ShortConvConfig* convolution = layer.short_conv())
       shape.add_state(convolution->state_floats());
+    const load::CompressedConfig* compressed = layer.compressed();
+    if (compressed != nullptr && compressed->ratio > 0) shape.add_state(compressed->state_floats());
   }
   return shape;
 }
@@ -29,11 +64,11 @@ std::vector<load::LayerConfig> layers_of(const load::ModelConfig& config, bool d
   return layers;
 }
 
-// Layers that see as much.
+// Parts of layers that see as much.
 struct Kind {
   std::uint32_t window = 0;
-  std::vector<std::size_t> layers;  // among those with attention
-  std::size_t bytes = 0;            // of the largest layer, for one position and cache element
+  std::vector<std::size_t> layers;  // among all parts
+  std::size_t bytes = 0;            // of the largest, for one position and cache element
 };
 
 // What the layers see, in the order in which the kinds first come.
@@ -41,25 +76,29 @@ std::vector<Kind> kinds_of(std::span<const load::LayerConfig> layers, std::uint3
   std::vector<Kind> kinds;
   std::size_t count = 0;
   for (const load::LayerConfig& layer : layers) {
-    const load::AttentionConfig* attention = layer.attention();
-    const load::LatentConfig* latent = layer.latent();
-    if (attention == nullptr && latent == nullptr) continue;
-    const bool slides =
-        attention != nullptr && attention->causal && attention->window < max_context;
-    const std::uint32_t window = slides ? attention->window : 0;
-    const std::size_t bytes = latent != nullptr
-                                  ? latent->cached_dim()
-                                  : std::size_t{2} * attention->kv_heads * attention->head_dim;
-    auto kind = std::find_if(kinds.begin(), kinds.end(),
-                             [&](const Kind& other) { return other.window == window; });
-    if (kind == kinds.end()) kind = kinds.insert(kinds.end(), Kind{window, {}, 0});
-    kind->layers.push_back(count++);
-    kind->bytes = std::max(kind->bytes, bytes);
+    for (const Part& part : parts_of(layer, max_context)) {
+      auto kind = std::find_if(kinds.begin(), kinds.end(),
+                               [&](const Kind& other) { return other.window == part.window; });
+      if (kind == kinds.end()) kind = kinds.insert(kinds.end(), Kind{part.window, {}, 0});
+      kind->layers.push_back(count++);
+      kind->bytes = std::max(kind->bytes, part.floats());
+    }
   }
   return kinds;
 }
 
 }  // namespace
+
+std::uint32_t entries_of_block(const load::CompressedConfig& config) {
+  constexpr auto kBlock = static_cast<std::uint32_t>(kernels::kBlockSize);
+  return std::max(1U, kBlock / config.ratio);
+}
+
+std::uint32_t entry_row_dim(const load::CompressedConfig& config) {
+  constexpr auto kBlock = static_cast<std::uint32_t>(kernels::kBlockSize);
+  const std::uint32_t rows = kBlock / entries_of_block(config);
+  return (config.entry_dim() + rows - 1) / rows;
+}
 
 std::size_t CacheShape::sequence_bytes(std::uint32_t positions) const {
   const auto blocks = [](std::uint32_t count) {
@@ -74,10 +113,22 @@ std::size_t CacheShape::sequence_bytes(std::uint32_t positions) const {
   return held * unit_bytes_;
 }
 
+bool CacheShape::groups_alike() const {
+  std::vector<std::vector<std::size_t>> bytes(groups());
+  for (const Layer& layer : layers_) {
+    for (std::uint32_t i = 0; i < layer.kv_heads * layer.tiles; ++i)
+      bytes[layer.group].push_back(layer.tile_bytes);
+    bytes[layer.group].push_back(0);
+  }
+  const auto longest = std::max_element(
+      bytes.begin(), bytes.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
+  return std::all_of(bytes.begin(), bytes.end(), [&](const std::vector<std::size_t>& each) {
+    return std::equal(each.begin(), each.end(), longest->begin());
+  });
+}
+
 CacheShape cache_shape(const load::ModelConfig& config, kernels::CacheType type, bool drafts) {
-  const std::vector<load::LayerConfig> layers = layers_of(config, drafts);
-  const std::vector<std::uint32_t> groups(layers.size(), 0);
-  return shape_of(layers, type, {0}, groups);
+  return shape_of(layers_of(config, drafts), type, {0}, {}, config.max_context);
 }
 
 CacheShape grouped_cache_shape(const load::ModelConfig& config, kernels::CacheType type,
@@ -118,7 +169,9 @@ CacheShape grouped_cache_shape(const load::ModelConfig& config, kernels::CacheTy
     }
   }
   std::vector<std::uint32_t> windows;
-  std::vector<std::uint32_t> groups(of.size(), 0);
+  std::size_t parts = 0;
+  for (const Kind& kind : kinds) parts += kind.layers.size();
+  std::vector<std::uint32_t> groups(parts, 0);
   for (std::size_t k = 0; k < kinds.size(); ++k) {
     const std::vector<std::size_t>& layers = kinds[k].layers;
     for (std::size_t i = 0; i < layers.size(); ++i) {
@@ -126,7 +179,7 @@ CacheShape grouped_cache_shape(const load::ModelConfig& config, kernels::CacheTy
     }
     windows.insert(windows.end(), best[k], kinds[k].window);
   }
-  return shape_of(of, type, std::move(windows), groups);
+  return shape_of(of, type, std::move(windows), groups, config.max_context);
 }
 
 }  // namespace dovetail::model

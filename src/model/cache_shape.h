@@ -14,9 +14,10 @@ namespace dovetail::model {
 
 // What the cache holds: for every layer with attention and each of its key/value heads the keys and
 // the values of kBlockSize positions in a block, or for all heads the latents that these are made
-// of, in tiles of values. Layers are in groups that have blocks of their
-// own, all of one size, so that each group keeps what its layers see: all positions, or those of a
-// window.
+// of, in tiles of values. A layer with compressed entries is two: a row for each position, and the
+// entries that end in a block, cut into rows, as many as it has positions. Layers are in groups
+// that have blocks of their own, all of one size, so that each group keeps what its layers see: all
+// positions, or those of a window.
 class CacheShape {
  public:
   struct Layer {
@@ -26,6 +27,7 @@ class CacheShape {
     std::size_t tile_bytes = 0;  // of one of these
     std::size_t before = 0;      // bytes of a block in earlier layers of the group
     std::uint32_t group = 0;
+    bool tells_generated = false;  // what is kept of a token depends on whether it was generated
   };
 
   CacheShape() = default;
@@ -34,10 +36,12 @@ class CacheShape {
       : type_(type), windows_(std::move(windows)), group_bytes_(windows_.size()) {}
 
   void add_layer(std::uint32_t kv_heads, std::uint32_t head_dim, std::uint32_t group = 0) {
-    add({kv_heads, head_dim, 2, 0, 0, group});
+    add({kv_heads, head_dim, 2, 0, 0, group, false});
   }
-  // A layer with latents of so many elements, those that turn among them.
-  void add_latents(std::uint32_t dim, std::uint32_t group = 0) { add({1, dim, 1, 0, 0, group}); }
+  // A layer with one row for all heads, of so many elements, those that turn among them.
+  void add_latents(std::uint32_t dim, std::uint32_t group = 0, bool tells_generated = true) {
+    add({1, dim, 1, 0, 0, group, tells_generated});
+  }
 
   // A layer with a state for each sequence, of so many floats; in the order of such layers.
   void add_state(std::size_t floats) {
@@ -52,8 +56,12 @@ class CacheShape {
   // Whether what a layer keeps of a token depends on whether it was generated.
   bool tells_generated() const {
     return std::any_of(layers_.begin(), layers_.end(),
-                       [](const Layer& layer) { return layer.tiles == 1; });
+                       [](const Layer& layer) { return layer.tells_generated; });
   }
+
+  // Whether the blocks of all groups are laid out alike: the first layers of all have tiles of one
+  // size, and so on.
+  bool groups_alike() const;
 
   kernels::CacheType type() const { return type_; }
   std::span<const Layer> layers() const { return layers_; }
@@ -82,6 +90,11 @@ class CacheShape {
   std::vector<std::size_t> states_;  // by layer: floats before it
   std::size_t state_floats_ = 0;
 };
+
+// Entries that end in a block, one at least, and the elements of a row of one, which is cut into as
+// many rows of the block as it may have.
+std::uint32_t entries_of_block(const load::CompressedConfig& config);
+std::uint32_t entry_row_dim(const load::CompressedConfig& config);
 
 // Of the layers of a model that have attention, and of those that have states, in their order; all
 // layers in one group, which keeps all positions.

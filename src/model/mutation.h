@@ -20,6 +20,10 @@ enum class Mutant {
   kSavedAtTheEnd,     // a state is saved as the rows of its pass leave it
   kFormulaOfTheStep,  // a token's formula is that of the row that computes it
   kNoChain,           // a tile does not wait for the states of the tile before it
+  kEntriesOfAll,      // a row sees the compressed entries of its sequence's last row
+  kWindowShort,       // the window's first position is left out
+  kExpertsOfFirst,    // experts by a token's number are those of the tile's first
+  kEntryOfRowsAlone,  // an entry sums the pass's rows alone
   kCount
 };
 

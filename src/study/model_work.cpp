@@ -58,10 +58,16 @@ ModelWork::ModelWork(const load::ModelSource& source, const model::CacheShape& c
       experts_used_ = static_cast<double>(experts->used) / experts->count;
     const load::AttentionConfig* attention = layer.attention();
     const load::LatentConfig* latent = layer.latent();
-    if (attention == nullptr && latent == nullptr) continue;
+    const load::CompressedConfig* compressed = layer.compressed();
+    if (attention == nullptr && latent == nullptr && compressed == nullptr) continue;
     const model::CacheShape::Layer& held = cache.layers()[cached++];
     Attention kind;
-    if (attention != nullptr) {
+    if (compressed != nullptr) {
+      // Its window, as far as it goes; entries beside it are few, but for the indexer's.
+      if (compressed->ratio > 0) ++cached;
+      kind.window = compressed->window;
+      kind.query = static_cast<double>(compressed->heads) * compressed->head_dim;
+    } else     if (attention != nullptr) {
       kind.window = attention->window;
       kind.query = static_cast<double>(attention->heads) * attention->head_dim;
     } else {

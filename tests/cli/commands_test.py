@@ -83,7 +83,7 @@ class Usage(WithFolder):
             (["run", TINY, "x", "--pin-threads", "yes"],
              "--pin-threads: 'yes' is no pinning, expected auto, always or never"),
             (["run", TINY, "x", "--kv-cache-dtype", "q4_0"],
-             "--kv-cache-dtype: 'q4_0' is no cache type, expected auto, f32, f16, bf16 or q8_0"),
+             "--kv-cache-dtype: 'q4_0' is no cache type, expected auto, f32, f16, bf16, q8_0 or fp8"),
             (["run", TINY, "x", "--min-prefill-tokens", "0"], "'0' is out of range, expected 1"),
             (["run", TINY, "x", "--target-inter-token-ms", "soon"], "'soon' is not a number"),
             (["run", TINY, "x", "--max-waiting", "3"], "--max-waiting"),

@@ -63,7 +63,7 @@ TEST(Options, EveryRangeNamesOptionValueAndWhatIsValid) {
       {[](EngineOptions& o) { o.threads = 2000; }, "threads: 2000 is out of range, expected 0 to"},
       {[](EngineOptions& o) { o.kernels = "abacus"; }, "kernels: 'abacus' is not available"},
       {[](EngineOptions& o) { o.cache_type = "q4_0"; },
-       "cache_type: 'q4_0' is no cache type, expected auto, f32, f16, bf16 or q8_0"},
+       "cache_type: 'q4_0' is no cache type, expected auto, f32, f16, bf16, q8_0 or fp8"},
       {[](EngineOptions& o) { o.kv_blocks = 0xffffffff; }, "kv_blocks: 4294967295 is out of range"},
       {[](EngineOptions& o) { o.kv_blocks = 1U << 30; },
        "kv_blocks: 1073741824 cache blocks of 8192 bytes do not fit the memory of "},

@@ -104,6 +104,9 @@ std::string in_short(const ExpertsConfig& experts) {
       fmt::format("|{} of {} experts of {}", experts.used, experts.count, experts.size);
   if (experts.shared_size != 0) out += fmt::format(" and {}", experts.shared_size);
   if (experts.gate == ExpertGate::kSigmoid) out += " by sigmoids";
+  if (experts.gate == ExpertGate::kRootSoftplus) out += " by roots";
+  if (experts.by_token) out += " by token";
+  if (experts.limit != 0.0F) out += fmt::format(" within {}", experts.limit);
   if (experts.scale != 1.0F) out += fmt::format(" x{}", experts.scale);
   if (experts.groups > 1)
     out += fmt::format(" of {}/{} groups", experts.groups_used, experts.groups);
@@ -121,6 +124,17 @@ std::string in_short(const ModelConfig& config, const LayerConfig& layer) {
                              convolution->convolution, in_short(layer.mixer_norms.behind),
                              in_short(layer.mlp_norms.before), in_short(layer.mlp_norms.behind),
                              layer.experts() != nullptr ? in_short(*layer.experts()) : "");
+  }
+  if (const CompressedConfig* mixer = layer.compressed()) {
+    const RopeConfig& rope = config.ropes.at(static_cast<std::size_t>(mixer->rope));
+    return out + fmt::format(
+                     "{} of {}+{}, window {}, by {}{}, {} of {} pick {}, {} groups of {}, "
+                     "queries {}, scale {:.4}, rope {} x{} {:.4}{}",
+                     mixer->heads, mixer->head_dim - mixer->rope_dim, mixer->rope_dim,
+                     mixer->window, mixer->ratio, mixer->overlaps ? " overlapping" : "",
+                     mixer->index_heads, mixer->index_dim, mixer->index_top, mixer->groups,
+                     mixer->group_rank, mixer->query_rank, mixer->scale, rope.theta, rope.factor,
+                     rope.attention_factor, in_short(*layer.experts()));
   }
   if (const LatentConfig* latent = layer.latent()) {
     const RopeConfig& rope = config.ropes.at(static_cast<std::size_t>(latent->rope));
@@ -228,6 +242,17 @@ const Composed kComposed[] = {
      {"norm|latent 2 of 8+16 and 12, 16 queries 16, scale 0.2978, rope 10000 x8 1",
       "norm|latent 2 of 8+16 and 12, 16 queries 16, scale 0.2978, rope 10000 x8 1|3 of 12 experts "
       "of 8 and 8 by sigmoids x2.5 of 2/4 groups, biased"}},
+    {"deepseek-v4-tiny",
+     {"norm|4 of 32+32, window 128, by 0, 0 of 0 pick 0, 2 groups of 16, queries 32, scale 0.125, "
+      "rope 10000 x1 1|2 of 8 experts of 32 and 32 by roots by token within 2 x1.5",
+      "norm|4 of 32+32, window 128, by 4 overlapping, 4 of 32 pick 16, 2 groups of 16, queries 32, "
+      "scale 0.125, rope 160000 x16 1|2 of 8 experts of 32 and 32 by roots by token within 2 x1.5",
+      "norm|4 of 32+32, window 128, by 128, 0 of 0 pick 0, 2 groups of 16, queries 32, scale "
+      "0.125, rope 160000 x16 1|2 of 8 experts of 32 and 32 by roots within 2 x1.5, biased",
+      "norm|4 of 32+32, window 128, by 4 overlapping, 4 of 32 pick 16, 2 groups of 16, queries 32, "
+      "scale 0.125, rope 160000 x16 1|2 of 8 experts of 32 and 32 by roots within 2 x1.5, biased",
+      "norm|4 of 32+32, window 128, by 128, 0 of 0 pick 0, 2 groups of 16, queries 32, scale "
+      "0.125, rope 160000 x16 1|2 of 8 experts of 32 and 32 by roots within 2 x1.5, biased"}},
     {"glm4-moe-lite-tiny",
      {"norm|latent 4 of 24+8 and 32, 16 queries 24, scale 0.1768, rope 1000000 x1 1",
       "norm|latent 4 of 24+8 and 32, 16 queries 24, scale 0.1768, rope 1000000 x1 1|3 of 8 experts "

@@ -320,6 +320,63 @@ TEST_P(Elementwise, StoreBF16RoundsToNearestEven) {
   EXPECT_TRUE(std::isnan(through_cache(kernels(), CacheType::kBF16, {NAN}).front()));
 }
 
+// A group whose largest number is 448 has a scale of 1: all codes come back, and what lies between
+// two goes to the nearer one, or the even one.
+TEST_P(Elementwise, StoreFP8RoundsToNearestEven) {
+  std::vector<float> x;
+  std::vector<double> expected;
+  const auto put = [&](float value, double wanted) {
+    if (x.size() % 64 == 0) {
+      x.push_back(x.size() % 128 == 0 ? 448.0F : -448.0F);
+      expected.push_back(x.back());
+    }
+    x.push_back(value);
+    expected.push_back(wanted);
+  };
+  for (unsigned code = 0; code < 0x7e; ++code) {
+    for (const float sign : {1.0F, -1.0F}) {
+      const double low = reference::e4m3(code), high = reference::e4m3(code + 1);
+      const auto middle = static_cast<float>((low + high) / 2);
+      put(sign * static_cast<float>(low), sign * low);
+      put(sign * std::nextafter(middle, 0.0F), sign * low);
+      put(sign * middle, sign * (code % 2 == 0 ? low : high));
+      put(sign * std::nextafter(middle, 1e9F), sign * high);
+    }
+  }
+  while (x.size() % 64 != 0) put(0.0F, 0.0);
+  const auto out = through_cache(kernels(), CacheType::kFP8, x);
+  for (std::size_t i = 0; i < x.size(); ++i) ASSERT_EQ(out[i], expected[i]) << i << ": " << x[i];
+}
+
+// Within a sixteenth of each number, or half the smallest step of the largest's group of 64.
+TEST_P(Elementwise, StoreFP8KeepsEachNumbersDigits) {
+  std::mt19937 random(9);
+  for (const std::size_t n : {1, 63, 64, 65, 80, 128, 200}) {
+    auto x = reference::random_floats(n, random);
+    for (std::size_t i = 0; i < n; ++i) x[i] *= std::ldexp(1.0F, static_cast<int>(i / 64) * 3 - 6);
+    const auto out = through_cache(kernels(), CacheType::kFP8, x);
+    for (std::size_t g = 0; g < n; g += 64) {
+      double largest = 0;
+      const std::size_t end = std::min(n, g + 64);
+      for (std::size_t i = g; i < end; ++i) largest = std::max(largest, std::abs(double{x[i]}));
+      for (std::size_t i = g; i < end; ++i) {
+        const double step = largest / 448 * 1.001;
+        ASSERT_NEAR(out[i], x[i], std::max(std::abs(double{x[i]}) / 15.9, step * 0x1p-10)) << i;
+      }
+    }
+    EXPECT_EQ(through_cache(kernels(), CacheType::kFP8, std::vector<float>(n, 0.0F)),
+              std::vector<double>(n, 0.0));
+    x[0] = n % 2 == 0 ? NAN : std::numeric_limits<float>::infinity();
+    const auto undefined = through_cache(kernels(), CacheType::kFP8, x);
+    for (std::size_t i = 0; i < n; ++i) {
+      if (i < 64)
+        EXPECT_TRUE(std::isnan(undefined[i]));
+      else
+        EXPECT_EQ(undefined[i], out[i]);
+    }
+  }
+}
+
 // Within half a step of the largest's 127th, for every 32; a step is a half, which may be off by
 // 2^-11 of it.
 TEST_P(Elementwise, StoreQ8KeepsEachGroupsDigits) {

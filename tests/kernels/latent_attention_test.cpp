@@ -64,6 +64,7 @@ TEST_P(LatentAttention, IsNearTheSoftmaxInDouble) {
       {0, 1, 1, 16, 8, CacheType::kF32},      {0, 20, 2, 24, 16, CacheType::kF32},
       {15, 3, 16, 576, 512, CacheType::kF32}, {70, 2, 70, 576, 512, CacheType::kF16},
       {5, 50, 5, 33, 17, CacheType::kBF16},   {100, 1, 20, 576, 512, CacheType::kQ8_0},
+      {90, 2, 7, 576, 512, CacheType::kFP8},  {12, 3, 2, 100, 72, CacheType::kFP8},
       {31, 2, 3, 100, 100, CacheType::kQ8_0}, {2040, 9, 3, 40, 32, CacheType::kF16}};
   std::mt19937 random(3);
   for (const LatentCase& c : cases) {
@@ -145,7 +146,7 @@ TEST_P(LatentAttention, ValuesMayBeShorterThanKeys) {
   constexpr std::size_t kKeys = 40, kValues = 24, kRows = 20, kHeads = 3;
   for (const CacheTypeInfo& type : kCacheTypes) {
     // Scales are of whole groups of dimensions, which the cut would divide.
-    if (type.type == CacheType::kQ8_0) continue;
+    if (scaled_dims(type.type) > 0) continue;
     const std::size_t key_tile = cache_tile_bytes(type.type, kKeys);
     const std::size_t value_tile = cache_tile_bytes(type.type, kValues);
     const std::size_t blocks = (kRows + kBlockSize - 1) / kBlockSize;

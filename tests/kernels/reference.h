@@ -37,6 +37,16 @@ inline void put_half(std::byte* p, unsigned bits) {
   p[1] = static_cast<std::byte>(bits >> 8);
 }
 
+// E4M3: a sign, an exponent of four bits with a bias of 7, three bits of a fraction; no infinities.
+inline double e4m3(unsigned code) {
+  const unsigned exponent = code >> 3 & 15;
+  const unsigned fraction = code & 7;
+  if (exponent == 15 && fraction == 7) return NAN;
+  const double value = exponent == 0 ? std::ldexp(fraction, -9)
+                                     : std::ldexp(8 + fraction, static_cast<int>(exponent) - 10);
+  return (code & 128) != 0 ? -value : value;
+}
+
 // Dimension d of a position's key, or value, in a tile of the cache.
 enum class Tile { kKeys, kValues };
 inline double cached(CacheType type, Tile which, const std::byte* tile, std::size_t head_dim,
@@ -56,6 +66,9 @@ inline double cached(CacheType type, Tile which, const std::byte* tile, std::siz
     case CacheType::kQ8_0:
       return static_cast<std::int8_t>(tile[index]) *
              half_at(tile + 16 * padded + (d / 32 * 16 + position) * 2);
+    case CacheType::kFP8:
+      return e4m3(std::to_integer<unsigned>(tile[index])) *
+             half_at(tile + 16 * padded + (d / 64 * 16 + position) * 2);
   }
   return NAN;
 }

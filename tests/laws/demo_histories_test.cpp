@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <string>
+#include <string_view>
 
 #include "support/sanitized.h"
 
@@ -26,8 +27,10 @@ std::uint32_t demo_histories() {
 
 class DemoHistories : public testing::TestWithParam<const char*> {};
 
-// Keys and values, looked-up draft tokens; latents, a layer that drafts.
-INSTANTIATE_TEST_SUITE_P(Of, DemoHistories, testing::Values("demo-arith", "demo-mla"),
+// Keys and values, looked-up draft tokens; latents, a layer that drafts; windows, compressed
+// entries, streams, with random weights.
+INSTANTIATE_TEST_SUITE_P(Of, DemoHistories,
+                         testing::Values("demo-arith", "demo-mla", "demo-v4-tiny"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::erase(name, '-');
@@ -72,9 +75,12 @@ TEST_P(DemoHistories, AnswerAsIfEachRequestWereAlone) {
   EXPECT_GT(total.preemptions, 0U);
   EXPECT_GT(total.recomputed_tokens, 0U);
   EXPECT_GT(total.cached_tokens, 0U);
-  EXPECT_GT(total.accepted_tokens, 0U);
   EXPECT_LT(total.accepted_tokens, total.drafted_tokens);
-  EXPECT_GT(sampled_drafts, 0U);
+  // With random weights a draft is right by chance.
+  if (std::string_view(GetParam()) != "demo-v4-tiny") {
+    EXPECT_GT(total.accepted_tokens, 0U);
+    EXPECT_GT(sampled_drafts, 0U);
+  }
   EXPECT_GT(ahead, 0U);
   EXPECT_GT(total.requests_cancelled, 0U);
   EXPECT_GT(cancelled_under_way, 0U);

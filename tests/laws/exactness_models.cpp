@@ -108,6 +108,7 @@ test::RandomModelOptions hybrid_parts(bool experts) {
                        } else {
                          std::get<AttentionConfig>(layer.mixer).gated = true;
                        }
+                       if (i == 3 && !experts) config.draft_layer = layer;
                        if (!experts) return;
                        load::ExpertsConfig some;
                        some.count = 5;
@@ -170,6 +171,18 @@ test::RandomModelOptions latent_parts(DataType type, bool v3) {
         if (v3) config.draft_layer = layer;
       });
   if (v3) options.heads = 4;
+  return options;
+}
+
+// Windows, compressed entries of three kinds, hyper-connections, experts by the token's number, and
+// a layer that drafts: DeepSeek-V4.
+test::RandomModelOptions compressed_parts(DataType type) {
+  test::RandomModelOptions options = of("llama", type);
+  options.layers = 4;
+  options.change = [](ModelConfig& config) {
+    constexpr std::uint32_t kRatios[] = {0, 4, 16, 4};
+    test::make_compressed(config, 21, kRatios);
+  };
   return options;
 }
 
@@ -260,6 +273,9 @@ std::vector<ModelCase> model_cases() {
           {"LatentPartsF32", latent_parts(DataType::kF32, false)},
           {"LatentPartsBF16", latent_parts(DataType::kBF16, false)},
           {"LatentPartsQ8_0", latent_parts(DataType::kQ8_0, true)},
+          {"CompressedPartsF32", compressed_parts(DataType::kF32)},
+          {"CompressedPartsBF16", compressed_parts(DataType::kBF16)},
+          {"CompressedPartsQ8_0", compressed_parts(DataType::kQ8_0)},
           {"ParallelParts", parallel_parts()},
           {"LongRopeParts", longrope_parts()},
           {"OtherParts", other_parts()}};

@@ -217,6 +217,7 @@ TEST_P(Models, AnswerTheSameInEverySchedule) {
       const Outcome outcome = serve(model, options, arrivals);
       total.preemptions += outcome.stats.preemptions;
       total.cached_tokens += outcome.stats.cached_tokens;
+      total.drafted_tokens += outcome.stats.drafted_tokens;
       total.accepted_tokens += outcome.stats.accepted_tokens;
       EXPECT_EQ(outcome.stats.kv_blocks_used, 0U);
       for (std::size_t i = 0; i < arrivals.size(); ++i) {
@@ -237,7 +238,8 @@ TEST_P(Models, AnswerTheSameInEverySchedule) {
   }
   EXPECT_GT(total.preemptions, 0U) << "no history was short of memory";
   EXPECT_GT(total.cached_tokens, 0U);
-  EXPECT_GT(total.accepted_tokens, 0U);
+  // A layer with random weights is hardly ever right, and drafts as long as it is worth the time.
+  EXPECT_GT(model->config.draft_layer ? total.drafted_tokens : total.accepted_tokens, 0U);
   EXPECT_GT(cancelled, 0U);
 }
 
@@ -300,7 +302,7 @@ TEST(Prefixes, OfEveryKindOfLayerAreFound) {
   constexpr std::uint32_t kShared = 2000;
   for (const ModelCase& one : model_cases()) {
     if (one.name != "LlamaQ8_0" && one.name != "GemmaParts" && one.name != "GptOssParts" &&
-        one.name != "Hybrid")
+        one.name != "Hybrid" && one.name != "CompressedPartsF32")
       continue;
     test::RandomModelOptions parts = one.options;
     parts.max_context = 2304;

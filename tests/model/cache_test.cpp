@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -83,6 +84,38 @@ TEST(CacheShape, LayersOfAGroupDoNotOverlap) {
       bytes[layer.group] += 2 * layer.kv_heads * layer.tile_bytes;
     }
     for (const std::size_t of_group : bytes) EXPECT_LE(of_group, shape.unit_bytes()) << one.name;
+  }
+}
+
+// Any block may become any group's: what the layers of one write to theirs is nobody else's.
+TEST(Cache, BlocksOfGroupsDoNotOverlap) {
+  for (const ShapeCase& one : kShapes) {
+    const CacheShape shape = grouped_cache_shape(config_of(one.layers), kernels::CacheType::kF16);
+    const Cache cache = *Cache::create(shape, 7);
+    std::vector<std::uint32_t> group_of(cache.blocks());
+    for (std::uint32_t block = 0; block < cache.blocks(); ++block)
+      group_of[block] = (block * 5 + block / 3) % shape.groups();
+    const auto each_tile = [&](const auto& function) {
+      for (std::uint32_t block = 0; block < cache.blocks(); ++block) {
+        for (std::uint32_t layer = 0; layer < shape.layers().size(); ++layer) {
+          const CacheShape::Layer& of = shape.layers()[layer];
+          if (of.group != group_of[block]) continue;
+          for (std::uint32_t head = 0; head < of.kv_heads; ++head) {
+            const auto value = static_cast<std::byte>(block * 31 + layer * 7 + head + 1);
+            function(cache.keys(layer, head, block), of.tile_bytes, value);
+            function(cache.values(layer, head, block), of.tile_bytes, value);
+          }
+        }
+      }
+    };
+    each_tile([](std::byte* tile, std::size_t bytes, std::byte value) {
+      std::fill_n(tile, bytes, value);
+    });
+    std::size_t others = 0;
+    each_tile([&](const std::byte* tile, std::size_t bytes, std::byte value) {
+      others += bytes - static_cast<std::size_t>(std::count(tile, tile + bytes, value));
+    });
+    EXPECT_EQ(others, 0U) << one.name;
   }
 }
 

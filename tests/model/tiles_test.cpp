@@ -319,6 +319,22 @@ TEST_P(Tiles, LeaveNoTraceInLatents) {
   }
 }
 
+// Windows, compressed entries, the rows that they are made of, streams.
+TEST_P(Tiles, LeaveNoTraceInEntries) {
+  for (const bool bytes : {false, true}) {
+    test::RandomModelOptions options;
+    options.layers = 4;
+    options.type = bytes ? kernels::DataType::kQ8_0 : kernels::DataType::kBF16;
+    options.change = [](load::ModelConfig& config) {
+      constexpr std::uint32_t kRatios[] = {4, 32, 0, 4};
+      test::make_compressed(config, 37, kRatios);
+      config.draft_layer.reset();
+    };
+    const auto cache = bytes ? kernels::CacheType::kQ8_0 : kernels::CacheType::kF32;
+    EXPECT_EQ(differences(GetParam(), options, test::rounds(5), cache), 0);
+  }
+}
+
 // Feed-forwards that take what attention takes.
 TEST_P(Tiles, LeaveNoTraceInParallelSublayers) {
   test::RandomModelOptions options;

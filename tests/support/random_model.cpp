@@ -52,6 +52,14 @@ class Builder {
     add(name, type, rows, columns, std::move(bytes));
   }
 
+  // Whole numbers below `limit`, as floats.
+  void table(const std::string& name, std::size_t rows, std::size_t columns, std::uint32_t limit) {
+    auto bytes = std::make_shared<std::vector<std::byte>>(rows * columns * sizeof(float));
+    for (std::size_t i = 0; i < rows * columns; ++i)
+      put(std::span(*bytes).subspan(i * sizeof(float)), static_cast<float>(random_() % limit));
+    add(name, DataType::kF32, rows, columns, std::move(bytes));
+  }
+
   void vector(const std::string& name, std::size_t size, float mean, float deviation) {
     auto bytes = std::make_shared<std::vector<std::byte>>(size * sizeof(float));
     for (std::size_t i = 0; i < size; ++i)
@@ -111,11 +119,18 @@ class ModelBuilder {
     if (config_.has_logits && !config_.tied_embeddings)
       build_.matrix("output.weight", type_, config_.vocab_size, hidden);
     norm(config_.output_norm, "output_norm", hidden);
+    if (config_.hyper.streams > 1) hyper("output_hc", config_.hyper.streams, 1);
     for (std::size_t i = 0; i < config_.layers.size(); ++i)
       layer(config_.layers[i], fmt::format("blk.{}.", i));
     if (config_.draft_layer) {
       const std::string name = fmt::format("blk.{}.", config_.layers.size());
-      build_.matrix(name + "nextn.eh_proj.weight", type_, hidden, 2 * hidden);
+      if (config_.hyper.streams > 1) {
+        build_.matrix(name + "nextn.e_proj.weight", type_, hidden, hidden);
+        build_.matrix(name + "nextn.h_proj.weight", type_, hidden, hidden);
+        hyper(name + "nextn.hc_head", config_.hyper.streams, 1);
+      } else {
+        build_.matrix(name + "nextn.eh_proj.weight", type_, hidden, 2 * hidden);
+      }
       for (const char* of : {"enorm", "hnorm", "shared_head_norm"})
         norm(config_.output_norm, name + "nextn." + of, hidden);
       layer(*config_.draft_layer, name);
@@ -141,6 +156,10 @@ class ModelBuilder {
 
   void layer(const load::LayerConfig& layer, const std::string& name) {
     const std::size_t hidden = config_.hidden_size;
+    if (config_.hyper.streams > 1) {
+      hyper(name + "hc_attn", config_.hyper.weights(), 3);
+      hyper(name + "hc_ffn", config_.hyper.weights(), 3);
+    }
     norm(layer.mixer_norms.before, name + "attn_norm", hidden);
     norm(layer.mixer_norms.behind, name + "post_attention_norm", hidden);
     norm(layer.mixer_norms.after, name + "attn_output_norm", hidden);
@@ -204,6 +223,42 @@ class ModelBuilder {
     build_.matrix(name + "attn_output.weight", type_, hidden, heads * config.value_dim);
   }
 
+  void mixer(const load::CompressedConfig& config, const std::string& name) {
+    const std::size_t hidden = config_.hidden_size;
+    const std::size_t query = std::size_t{config.heads} * config.head_dim;
+    const std::size_t ranks = std::size_t{config.groups} * config.group_rank;
+    build_.matrix(name + "attn_q_a.weight", type_, config.query_rank, hidden);
+    norm(config.norm, name + "attn_q_a_norm", config.query_rank);
+    build_.matrix(name + "attn_q_b.weight", type_, query, config.query_rank);
+    build_.matrix(name + "attn_kv.weight", type_, config.head_dim, hidden);
+    norm(config.norm, name + "attn_kv_norm", config.head_dim);
+    build_.vector(name + "attn_sinks.weight", config.heads, 0.5F, 1.0F);
+    build_.matrix(name + "attn_output_a.weight", type_, ranks, query / config.groups);
+    build_.matrix(name + "attn_output.weight", type_, hidden, ranks);
+    if (config.ratio == 0) return;
+    compressor(config, name + "compress", config.head_dim);
+    if (config.index_heads == 0) return;
+    build_.matrix(name + "indexer.q_b.weight", type_,
+                  std::size_t{config.index_heads} * config.index_dim, config.query_rank);
+    build_.matrix(name + "indexer.weights.weight", plain_, config.index_heads, hidden);
+    compressor(config, name + "indexer.compress", config.index_dim);
+  }
+
+  void compressor(const load::CompressedConfig& config, const std::string& name, std::size_t dim) {
+    const std::size_t channels = config.halves() * dim;
+    build_.matrix(name + "_kv.weight", type_, channels, config_.hidden_size);
+    build_.matrix(name + "_gate.weight", type_, channels, config_.hidden_size);
+    build_.matrix(name + "_ape.weight", DataType::kF32, config.ratio, channels);
+    norm(config.norm, name + "_norm", dim);
+  }
+
+  void hyper(const std::string& name, std::size_t weights, std::size_t scales) {
+    build_.matrix(name + ".fn", DataType::kF32, weights,
+                  std::size_t{config_.hyper.streams} * config_.hidden_size);
+    build_.vector(name + ".base", weights, 0.0F, 0.5F);
+    build_.vector(name + ".scale", scales, 0.7F, 0.1F);
+  }
+
   void mixer(const load::ShortConvConfig& config, const std::string& name) {
     const std::size_t hidden = config_.hidden_size;
     const std::size_t channels = config.channels;
@@ -231,6 +286,10 @@ class ModelBuilder {
     build_.matrix(name + "ffn_gate_inp.weight", plain_, config.count, hidden);
     bias(config.bias, name + "ffn_gate_inp", config.count);
     bias(config.picks_biased, name + "exp_probs_b", config.count);
+    if (config.by_token) {
+      build_.table(name + "ffn_token_experts.weight", config_.vocab_size, config.used,
+                   config.count);
+    }
     for (std::uint32_t e = 0; e < config.count; ++e) {
       const auto of = [&](const char* stem) { return fmt::format("{}{}.{}", name, stem, e); };
       build_.matrix(of("ffn_gate") + ".weight", type_, config.size, hidden);
@@ -295,6 +354,56 @@ load::ModelConfig describe(const RandomModelOptions& options) {
 }
 
 }  // namespace
+
+void make_compressed(load::ModelConfig& config, std::uint32_t window,
+                     std::span<const std::uint32_t> ratios) {
+  const load::NormConfig norm = {.kind = load::NormKind::kRms};
+  config.hyper = {3, 4, 0.01F, 1e-6F};
+  config.ropes.front().interleaved = true;
+  config.ropes.push_back(config.ropes.front());
+  config.ropes.back().theta = 500.0F;
+  for (std::size_t i = 0; i < config.layers.size(); ++i) {
+    load::CompressedConfig mixer;
+    mixer.heads = 6;
+    mixer.head_dim = 32;
+    mixer.rope_dim = 8;
+    mixer.query_rank = 32;
+    mixer.window = window;
+    mixer.ratio = ratios[i % ratios.size()];
+    mixer.overlaps = mixer.ratio == 4;
+    mixer.groups = 3;
+    mixer.group_rank = 32;
+    mixer.scale = 0.4F;
+    mixer.rope = mixer.ratio == 0 ? 0 : 1;
+    mixer.norm = norm;
+    if (mixer.overlaps) {
+      mixer.index_heads = 3;
+      mixer.index_dim = 16;
+      mixer.index_top = 6;
+    }
+    load::ExpertsConfig experts;
+    experts.count = 6;
+    experts.used = 2;
+    experts.size = 32;
+    experts.gate = load::ExpertGate::kRootSoftplus;
+    experts.by_token = i == 0;
+    experts.picks_biased = i != 0;
+    experts.normalized = true;
+    experts.least_sum = 1e-20F;
+    experts.scale = 1.5F;
+    experts.shared_size = 32;
+    experts.limit = 0.5F;
+    load::LayerConfig& layer = config.layers[i];
+    layer.mixer = mixer;
+    layer.mlp = experts;
+  }
+  load::LayerConfig drafts = config.layers.back();
+  auto& mixer = std::get<load::CompressedConfig>(drafts.mixer);
+  mixer.ratio = mixer.index_heads = mixer.index_dim = mixer.index_top = 0;
+  mixer.overlaps = false;
+  mixer.rope = 0;
+  config.draft_layer = drafts;
+}
 
 RandomModelOptions options_of(std::string_view family) {
   RandomModelOptions options;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -36,6 +37,12 @@ struct RandomModelOptions {
 // A model with random weights, in memory: the same options give the same model. It has no
 // tokenizer. Vectors are F32, and so are the matrices of the small products beside large ones.
 std::shared_ptr<load::ModelSource> random_model(const RandomModelOptions& options);
+
+// DeepSeek-V4's parts in place of all layers: a window of `window`, and entries for these ratios,
+// in turns (0: none; 4: with an indexer that picks six); the first layer's experts by the token's
+// number; three streams; and a layer that drafts.
+void make_compressed(load::ModelConfig& config, std::uint32_t window,
+                     std::span<const std::uint32_t> ratios);
 
 // The parts that the layers of a family have: of llama, mistral, mixtral, qwen2, qwen3 or
 // qwen3_moe.

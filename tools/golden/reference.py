@@ -28,7 +28,8 @@ def load_safetensors(path):
         if entry["dtype"] == "BF16":  # the upper half of a float32
             values = (np.frombuffer(raw, "<u2").astype(np.uint32) << 16).view(np.float32)
         else:
-            values = np.frombuffer(raw, {"F32": "<f4", "F16": "<f2"}[entry["dtype"]])
+            kinds = {"F32": "<f4", "F16": "<f2", "I64": "<i8"}
+            values = np.frombuffer(raw, kinds[entry["dtype"]])
         tensors[name] = values.astype(np.float64).reshape(entry["shape"])
     return tensors
 

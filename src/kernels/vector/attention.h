@@ -69,7 +69,8 @@ struct AttentionSource {
   using State = AttentionState<latent ? kMostLatentDims : kMaxHeadDim>;
   static constexpr CacheType kType = type;
   static constexpr bool kLatent = latent;
-  static constexpr bool kScaled = type == CacheType::kQ8_0;
+  static constexpr bool kScaled = scaled_dims(type) > 0;
+  static constexpr std::size_t kGroup = kScaled ? scaled_dims(type) : kMostLatentDims;
   static constexpr std::size_t kVectorBytes = info(type).element_bytes * Vec::kWidth;
 };
 
@@ -85,12 +86,13 @@ inline void attention_scores(const AttentionArgs& a, const AttentionSpan& span, 
   Vec::F sums[P][K];
   for (std::size_t i = 0; i < P; ++i)
     for (std::size_t k = 0; k < K; ++k) sums[i][k] = Vec::zero();
-  for (std::size_t group = 0; group < a.head_dim; group += kScaledDims) {
+  for (std::size_t group = 0; group < a.head_dim; group += Source::kGroup) {
     Vec::F steps[K];
     if constexpr (Source::kScaled) {
-      for (std::size_t k = 0; k < K; ++k) steps[k] = load_steps(keys[k], a.head_dim, group);
+      for (std::size_t k = 0; k < K; ++k)
+        steps[k] = load_steps<Source::kType>(keys[k], a.head_dim, group);
     }
-    const std::size_t end = least(group + kScaledDims, a.head_dim);
+    const std::size_t end = least(group + Source::kGroup, a.head_dim);
     for (std::size_t d = group; d < end; ++d) {
       Vec::F key[K];
       for (std::size_t k = 0; k < K; ++k) {
@@ -121,8 +123,9 @@ inline void latent_scores(const AttentionArgs& a, const AttentionSpan& span, std
   const std::size_t whole = a.head_dim / w * w;
   alignas(64) float steps[kMaxScales][kBlockSize];
   if constexpr (Source::kScaled) {
-    for (std::size_t d = 0; d < a.head_dim; d += kScaledDims)
-      Vec::store(steps[d / kScaledDims], load_steps(span.keys[block], a.head_dim, d));
+    for (std::size_t d = 0; d < a.head_dim; d += Source::kGroup)
+      Vec::store(steps[d / Source::kGroup],
+                 load_steps<Source::kType>(span.keys[block], a.head_dim, d));
   }
   for (std::size_t p = 0; p < kBlockSize; p += K) {
     const std::byte* rows = span.keys[block] + p * stride;
@@ -134,7 +137,7 @@ inline void latent_scores(const AttentionArgs& a, const AttentionSpan& span, std
       for (std::size_t k = 0; k < K; ++k) {
         key[k] = load_elements<Source::kType>(rows + k * stride + d / w * Source::kVectorBytes);
         if constexpr (Source::kScaled)
-          key[k] = Vec::mul(key[k], Vec::set1(steps[d / kScaledDims][p + k]));
+          key[k] = Vec::mul(key[k], Vec::set1(steps[d / Source::kGroup][p + k]));
       }
       for (std::size_t i = 0; i < P; ++i) {
         const float* from = states[i]->query + d;
@@ -216,7 +219,9 @@ inline void attention_values(const AttentionSpan& span, std::size_t stored,
                              std::size_t begin, std::size_t end, const float (*weights)[kSpan],
                              const float* factors) {
   constexpr std::size_t kBytes = Source::kVectorBytes;
-  constexpr std::size_t kGroups = (V * Vec::kWidth + kScaledDims - 1) / kScaledDims;
+  // Vectors begin anywhere in a group.
+  constexpr std::size_t kGroups = (V * Vec::kWidth + Source::kGroup - 2) / Source::kGroup + 1;
+  const std::size_t in_group = d % Source::kGroup;
   const std::size_t stride = whole_vectors(stored) / Vec::kWidth * kBytes;
   const std::size_t column = d / Vec::kWidth * kBytes;
   Vec::F sums[P][V];
@@ -231,8 +236,9 @@ inline void attention_values(const AttentionSpan& span, std::size_t stored,
     const std::size_t to = least(end - base, kBlockSize);
     alignas(64) float steps[kGroups][kBlockSize];
     if constexpr (Source::kScaled) {
-      for (std::size_t g = 0; g < kGroups; ++g)
-        Vec::store(steps[g], load_steps(span.values[b], stored, d + g * kScaledDims));
+      for (std::size_t g = 0; g * Source::kGroup < in_group + V * Vec::kWidth; ++g)
+        Vec::store(steps[g],
+                   load_steps<Source::kType>(span.values[b], stored, d + g * Source::kGroup));
     }
     const std::byte* rows = span.values[b] + column;
     const std::byte* ahead = span.next_keys[b] + column;
@@ -243,7 +249,8 @@ inline void attention_values(const AttentionSpan& span, std::size_t stored,
         fetch(ahead + p * stride + v * kBytes);
         Vec::F value = load_elements<Source::kType>(rows + p * stride + v * kBytes);
         if constexpr (Source::kScaled)
-          value = Vec::mul(value, Vec::set1(steps[v * Vec::kWidth / kScaledDims][p]));
+          value =
+              Vec::mul(value, Vec::set1(steps[(in_group + v * Vec::kWidth) / Source::kGroup][p]));
         for (std::size_t i = 0; i < P; ++i) sums[i][v] = Vec::fma(weight[i], value, sums[i][v]);
       }
     }

@@ -13,7 +13,7 @@ namespace dovetail::kernels {
 namespace {
 
 inline constexpr std::size_t kMaxHeadDim = 256;
-inline constexpr std::size_t kMaxScales = kMostLatentDims / kScaledDims;
+inline constexpr std::size_t kMaxScales = kMostLatentDims / scaled_dims(CacheType::kQ8_0);
 static_assert(kBlockSize == Vec::kWidth, "a dimension of a block's keys is one vector");
 
 // Rounds to nearest, ties to even.
@@ -31,41 +31,64 @@ constexpr std::size_t whole_vectors(std::size_t n) {
 // A position's elements, as they are stored; zeros up to whole vectors.
 struct CacheRow {
   alignas(64) std::byte elements[kMostLatentDims * sizeof(float)];
-  alignas(64) std::byte scales[whole_vectors(kMaxScales) * 2];  // F16, of Q8_0
+  alignas(64) std::byte scales[whole_vectors(kMaxScales) * 2];  // F16
 };
 
-// Bytes of which the largest is 127 (or -127), and its 127th, in F16, as the scale. The bytes are
-// multiples of the scale as it was rounded. A group with an infinity or a NaN is all NaN.
-inline void encode_bytes(const float* x, std::size_t n, CacheRow& row) {
+// The largest number that an element of a scaled type may be.
+constexpr float largest_code(CacheType type) { return type == CacheType::kQ8_0 ? 127.0F : 448.0F; }
+
+// E4M3 of a number within +-448: to nearest, ties to even.
+inline std::uint8_t encode_e4m3(float value) {
+  const auto bits = __builtin_bit_cast(std::uint32_t, value);
+  const auto sign = static_cast<std::uint8_t>(bits >> 24U & 0x80U);
+  const std::uint32_t magnitude = bits & 0x7fffffffU;
+  if (magnitude < 0x3c800000U) {  // 2^-6: multiples of 2^-9
+    const float whole = (__builtin_bit_cast(float, magnitude) * 512.0F + 0x1p23F) - 0x1p23F;
+    return static_cast<std::uint8_t>(sign | static_cast<std::uint32_t>(whole));
+  }
+  const std::uint32_t rounded = magnitude + 0x7ffffU + (magnitude >> 20U & 1U);
+  return static_cast<std::uint8_t>(sign | ((rounded >> 20U) - (120U << 3U)));
+}
+
+// Codes of which the largest is 127 or 448 (or its negative), and the number that makes it so, in
+// F16, as the scale. Codes are multiples of the scale as it was rounded. A group with an infinity
+// or a NaN is all NaN.
+template <CacheType T>
+inline void encode_scaled(const float* x, std::size_t n, CacheRow& row) {
   constexpr std::size_t w = Vec::kWidth;
+  constexpr std::size_t kGroup = scaled_dims(T);
+  constexpr float kLargest = largest_code(T);
   alignas(64) float steps[whole_vectors(kMaxScales)] = {};
-  for (std::size_t g = 0; g * kScaledDims < n; ++g) {
+  for (std::size_t g = 0; g * kGroup < n; ++g) {
     // Magnitudes are compared as whole numbers, which have no order of their own to keep.
     std::uint32_t top = 0;
-    for (std::size_t i = g * kScaledDims; i < n && i < (g + 1) * kScaledDims; ++i) {
+    for (std::size_t i = g * kGroup; i < n && i < (g + 1) * kGroup; ++i) {
       const std::uint32_t bits = __builtin_bit_cast(std::uint32_t, x[i]) & 0x7fffffffU;
       top = bits > top ? bits : top;
     }
     const bool finite = top < 0x7f800000U;
-    steps[g] = finite ? __builtin_bit_cast(float, top) / 127.0F : __builtin_nanf("");
+    steps[g] = finite ? __builtin_bit_cast(float, top) / kLargest : __builtin_nanf("");
   }
-  for (std::size_t g = 0; g * kScaledDims < n; g += w) {
+  for (std::size_t g = 0; g * kGroup < n; g += w) {
     Vec::store_f16_n(row.scales + 2 * g, Vec::load(steps + g), w);
     Vec::store(steps + g, Vec::load_f16_n(row.scales + 2 * g, w));
   }
   for (std::size_t i = 0; i < n; i += w) {
-    const float step = steps[i / kScaledDims];
+    const float step = steps[i / kGroup];
     const bool some = step > 0.0F && step < __builtin_inff();
     alignas(64) float quotients[w] = {};
     if (some) {
       const Vec::F v = Vec::div(Vec::load_n(x + i, n - i < w ? n - i : w), Vec::set1(step));
-      const Vec::F most = Vec::set1(127.0F);
-      const Vec::F least = Vec::set1(-127.0F);
-      Vec::store(quotients, Vec::round(Vec::max(least, Vec::min(most, v))));
+      const Vec::F bounded = Vec::max(Vec::set1(-kLargest), Vec::min(Vec::set1(kLargest), v));
+      Vec::store(quotients, T == CacheType::kQ8_0 ? Vec::round(bounded) : bounded);
     }
     for (std::size_t j = 0; j < w; ++j) {
-      const auto q = static_cast<std::int8_t>(static_cast<std::int32_t>(quotients[j]));
-      row.elements[i + j] = static_cast<std::byte>(q);
+      if constexpr (T == CacheType::kQ8_0) {
+        const auto q = static_cast<std::int8_t>(static_cast<std::int32_t>(quotients[j]));
+        row.elements[i + j] = static_cast<std::byte>(q);
+      } else {
+        row.elements[i + j] = static_cast<std::byte>(encode_e4m3(quotients[j]));
+      }
     }
   }
 }
@@ -88,17 +111,17 @@ inline void encode_row(const float* x, std::size_t n, CacheRow& row) {
       std::memcpy(row.elements + 2 * i, &rounded, 2);
     }
   } else {
-    static_assert(T == CacheType::kQ8_0);
-    encode_bytes(x, n, row);
+    static_assert(scaled_dims(T) > 0);
+    encode_scaled<T>(x, n, row);
   }
 }
 
 template <CacheType T>
 inline void store_scales(const CacheRow& row, std::size_t n, std::size_t position,
                          std::byte* tile) {
-  if constexpr (T == CacheType::kQ8_0) {
+  if constexpr (constexpr std::size_t kGroup = scaled_dims(T); kGroup > 0) {
     std::byte* scales = tile + kBlockSize * whole_vectors(n);
-    for (std::size_t g = 0; g * kScaledDims < n; ++g)
+    for (std::size_t g = 0; g * kGroup < n; ++g)
       std::memcpy(scales + (g * kBlockSize + position) * 2, row.scales + 2 * g, 2);
   }
 }
@@ -146,13 +169,16 @@ inline void store_value(CacheType type, const float* value, std::size_t head_dim
   }
 }
 
-// The scales of all positions for the dimensions from d on.
+// What the elements of all positions are multiplied with, for the dimensions from d on.
+template <CacheType T>
 inline Vec::F load_steps(const std::byte* tile, std::size_t head_dim, std::size_t d) {
-  return Vec::load_f16(tile + kBlockSize * whole_vectors(head_dim) +
-                       d / kScaledDims * kBlockSize * 2);
+  const Vec::F scales = Vec::load_f16(tile + kBlockSize * whole_vectors(head_dim) +
+                                      d / scaled_dims(T) * kBlockSize * 2);
+  // Elements come as 256ths; powers of two round nothing.
+  return T == CacheType::kFP8 ? Vec::mul(scales, Vec::set1(256.0F)) : scales;
 }
 
-// Sixteen elements as floats. Those of Q8_0 lack their scale.
+// Sixteen elements as floats; those of types with scales lack them.
 template <CacheType T>
 inline Vec::F load_elements(const std::byte* p) {
   if constexpr (T == CacheType::kF32)
@@ -161,8 +187,10 @@ inline Vec::F load_elements(const std::byte* p) {
     return Vec::load_f16(p);
   else if constexpr (T == CacheType::kBF16)
     return Vec::load_bf16(p);
-  else
+  else if constexpr (T == CacheType::kQ8_0)
     return Vec::load_i8(p);
+  else
+    return Vec::load_e4m3(p);
 }
 
 template <CacheType T>
@@ -171,11 +199,11 @@ inline void load_values_of(const std::byte* tile, std::size_t n, float* out) {
   constexpr std::size_t kBytes = info(T).element_bytes;
   for (std::size_t d = 0; d < n; d += w) {
     alignas(64) float steps[kBlockSize] = {};
-    if constexpr (T == CacheType::kQ8_0) Vec::store(steps, load_steps(tile, n, d));
+    if constexpr (scaled_dims(T) > 0) Vec::store(steps, load_steps<T>(tile, n, d));
     const std::size_t count = n - d < w ? n - d : w;
     for (std::size_t p = 0; p < kBlockSize; ++p) {
       Vec::F v = load_elements<T>(tile + (p * whole_vectors(n) + d) * kBytes);
-      if constexpr (T == CacheType::kQ8_0) v = Vec::mul(v, Vec::set1(steps[p]));
+      if constexpr (scaled_dims(T) > 0) v = Vec::mul(v, Vec::set1(steps[p]));
       Vec::store_n(out + p * n + d, v, count);
     }
   }

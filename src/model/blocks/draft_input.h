@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,7 +15,8 @@ namespace dovetail::model {
 
 // Makes the rows of a pass of the layer that drafts tokens: a product of two rows, the embedding of
 // the row's token, which is the one behind its position, and the hidden row of the position
-// (ModelConfig::draft_layer).
+// (ModelConfig::draft_layer). Where there are streams, a product of the one and a product of each
+// stream of the other, added up.
 class DraftInput {
  public:
   // `layer`: "blk.61."
@@ -29,6 +31,8 @@ class DraftInput {
   void take(std::span<const float* const> hidden) { hidden_ = hidden; }
 
  private:
+  void add_stream_steps(Program& program);
+  void embed(const PassRow& row, float* out) const;
   void prepare(const RowTile& tile, const Range& rows);
 
   Workspace& work_;
@@ -36,6 +40,7 @@ class DraftInput {
   float scale_;
   Norm token_norm_, hidden_norm_;
   Linear product_;
+  std::optional<Linear> stream_product_;
   std::span<const float* const> hidden_;
 };
 

@@ -1,5 +1,6 @@
 #include "model/blocks/embed.h"
 
+#include <algorithm>
 #include <cassert>
 
 namespace dovetail::model {
@@ -10,7 +11,7 @@ Embed::Embed(const load::ModelConfig& config, const ModelWeights& weights, Works
       position_offset_(config.position_offset),
       scale_(config.embedding_scale),
       norm_(config.embedding_norm, weights, "token_embd_norm", workspace.kernels) {
-  workspace.residual.need(workspace.hidden);
+  workspace.residual.need(workspace.residual_size());
   if (config.learned_positions) positions_ = &weights.matrix("position_embd.weight");
   if (config.token_types) {
     const Matrix& types = weights.matrix("token_types.weight");
@@ -46,7 +47,7 @@ void Embed::run(const RowTile& tile, const Range& rows) {
   for (std::uint32_t i = rows.begin; i < rows.end; ++i) {
     const PassRow& row = work_.pass.rows()[tile.rows.begin + i];
     assert(row.token >= 0);
-    float* out = work_.residual.row(tile, i, hidden);
+    float* out = work_.residual.row(tile, i, work_.residual_size());
     look_up(tokens_, static_cast<std::size_t>(row.token), out);
     if (scale_ != 1.0F) kernels.scale(out, scale_, hidden);
     if (!types_.empty()) {
@@ -60,6 +61,8 @@ void Embed::run(const RowTile& tile, const Range& rows) {
       kernels.add(out, position, hidden);
     }
     if (norm_) norm_.apply(out, out);
+    for (std::size_t stream = 1; stream < work_.streams; ++stream)
+      std::copy_n(out, hidden, out + stream * hidden);
   }
 }
 

@@ -1,5 +1,7 @@
 #include "model/blocks/expert_layer.h"
 
+#include <vector>
+
 namespace dovetail::model {
 namespace {
 
@@ -50,7 +52,7 @@ void ExpertLayer::add_steps(Program& program) {
                .run =
                    [this](std::uint32_t index, std::uint32_t blocks, const cores::Part& part) {
                      const Experts::Rows mine = rows(index);
-                     experts_.choose(index_, mine, part_of(mine.count, part.block, blocks));
+                     choose(index, part_of(mine.count, part.block, blocks));
                    }},
               [this](std::uint32_t index) {
                 const std::size_t count = rows(index).count;
@@ -124,11 +126,25 @@ void ExpertLayer::multiply_input(std::uint32_t index, std::uint32_t block, std::
                   {logits, gate, up, {work_.shared_gate.of(tile), 1}});
 }
 
+void ExpertLayer::choose(std::uint32_t index, const Range& part) {
+  thread_local std::vector<std::int32_t> tokens;
+  tokens.clear();
+  const RowTile& tile = work_.tile(index);
+  for (std::uint32_t i = part.begin; config_.by_token && i < part.end; ++i) {
+    const std::uint32_t row =
+        work_.row(set_, tile, mutated(Mutant::kExpertsOfFirst) ? 0 : i);
+    tokens.push_back(work_.pass.rows()[row].token);
+  }
+  experts_.choose(index_, rows(index), part, tokens);
+}
+
 void ExpertLayer::activate_shared(const RowTile& tile, const Range& rows) {
   const std::size_t size = config_.shared_size;
   for (std::uint32_t i = rows.begin; i < rows.end; ++i) {
     float* gate = work_.gate.row(tile, i, size);
-    work_.kernels.gate(config_.activation, gate, work_.up.row(tile, i, size), size, gate);
+    float* up = work_.up.row(tile, i, size);
+    clamp_gates(config_.limit, gate, up, size);
+    work_.kernels.gate(config_.activation, gate, up, size, gate);
     shared_down_->prepare(gate, i, work_.count(set_, tile), work_.prepared(tile));
   }
 }

@@ -38,6 +38,7 @@ class ExpertLayer {
 
   void add_shared_steps(Program& program);
   void multiply_input(std::uint32_t tile, std::uint32_t block, std::uint32_t blocks);
+  void choose(std::uint32_t tile, const Range& part);
   void activate_shared(const RowTile& tile, const Range& rows);
   void combine(std::uint32_t tile, const Range& rows);
 

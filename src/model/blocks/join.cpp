@@ -4,9 +4,12 @@
 
 namespace dovetail::model {
 
-void Residual::add(const kernels::Kernels& kernels, float* residual, float* given,
-                   std::size_t hidden) const {
+void Residual::add(Workspace& work, const RowTile& tile, std::uint32_t row, float* given) const {
   if (!adds_) return;
+  const kernels::Kernels& kernels = work.kernels;
+  const std::size_t hidden = work.hidden;
+  float* residual = work.residual_row(tile, row);
+  if (work.streams > 1) return give_back(work, residual, given, work.mix_row(tile, row));
   if (!bias_.empty()) kernels.add(given, bias_.data(), hidden);
   if (behind_) behind_.apply(given, given);
   if (scale_ == 1.0F) {
@@ -35,13 +38,19 @@ void Join::run(const RowTile& tile, const Range& rows) {
   const std::size_t hidden = work_.hidden;
   const std::uint32_t count = work_.count(set_, tile);
   for (std::uint32_t i = rows.begin; i < rows.end; ++i) {
-    float* residual = work_.residual_row(tile, work_.row(set_, tile, i));
+    const std::uint32_t pass_row = work_.row(set_, tile, i);
+    const float* residual = work_.residual_row(tile, pass_row);
     float* projected = work_.projected.row(tile, i, hidden);
     // Where attention left what its product has taken: free until the next layer's.
     float* row = parallel_ ? work_.attended.row(tile, i, hidden) : projected;
-    if (!parallel_) before_.add(work_.kernels, residual, projected, hidden);
-    take(residual, row);
-    if (parallel_) before_.add(work_.kernels, residual, projected, hidden);
+    if (!parallel_) before_.add(work_, tile, pass_row, projected);
+    if (mix_) {
+      mix_->take(work_, residual, row, work_.mix_row(tile, pass_row));
+      norm_.apply(row, row);
+    } else {
+      take(residual, row);
+    }
+    if (parallel_) before_.add(work_, tile, pass_row, projected);
     input_->prepare(row, i, count, work_.prepared(tile));
   }
 }

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 
 #include "load/model_config.h"
+#include "model/blocks/hyper_connections.h"
 #include "model/blocks/norm.h"
 #include "model/blocks/program.h"
 #include "model/blocks/workspace.h"
@@ -28,9 +30,8 @@ class Residual {
         behind_(config.behind, weights, layer + behind, kernels),
         after_(config.after, weights, layer + after, kernels) {}
 
-  // Of a row of `hidden` floats; what the sublayer gave is lost.
-  void add(const kernels::Kernels& kernels, float* residual, float* given,
-           std::size_t hidden) const;
+  // Of a row of the pass; what the sublayer gave is lost.
+  void add(Workspace& work, const RowTile& tile, std::uint32_t row, float* given) const;
 
  private:
   bool adds_ = false;
@@ -45,14 +46,16 @@ class Residual {
 class Join {
  public:
   // The next sublayer takes the rows of `set`; `input` is its product, and prepares them.
+  // Where there are streams, `mix` says how it takes them.
   Join(Residual before, Norm norm, RowSet set, const Linear& input, Workspace& workspace,
-       bool parallel = false)
+       bool parallel = false, std::optional<StreamMix> mix = {})
       : work_(workspace),
         before_(std::move(before)),
         norm_(std::move(norm)),
         set_(set),
         input_(&input),
-        parallel_(parallel) {
+        parallel_(parallel),
+        mix_(std::move(mix)) {
     workspace.projected.need(workspace.hidden);
     if (parallel) workspace.attended.need(workspace.hidden);
     workspace.prepares(input);
@@ -70,6 +73,7 @@ class Join {
   RowSet set_;
   const Linear* input_;
   bool parallel_;
+  std::optional<StreamMix> mix_;
 };
 
 }  // namespace dovetail::model

@@ -7,10 +7,11 @@
 namespace dovetail::model {
 
 Logits::Logits(const load::ModelConfig& config, Residual before, const ModelWeights& weights,
-               const std::string& norm, Workspace& workspace)
+               const std::string& norm, Workspace& workspace, std::optional<StreamMix> mix)
     : work_(workspace),
       before_(std::move(before)),
       norm_(config.output_norm, weights, norm, workspace.kernels),
+      mix_(std::move(mix)),
       scale_(config.logit_scale),
       softcap_(config.logit_softcap) {
   workspace.projected.need(workspace.hidden);
@@ -83,15 +84,23 @@ void Logits::prepare(const RowTile& tile, const Range& rows) {
   for (std::uint32_t i = rows.begin; i < rows.end; ++i) {
     const std::uint32_t wanted = tile.wanted.begin + i;
     const RowOutput& output = work_.pass.outputs()[wanted];
-    float* residual = work_.residual_row(tile, work_.pass.wanted()[wanted]);
+    const std::uint32_t row = work_.pass.wanted()[wanted];
+    const float* residual = work_.residual_row(tile, row);
     float* projected = work_.projected.row(tile, i, size);
-    before_.add(work_.kernels, residual, projected, size);
+    before_.add(work_, tile, row, projected);
     const float* normed = residual;
-    if (norm_) {
+    if (mix_) {
+      mix_->take(work_, residual, projected, nullptr);
+      norm_.apply(projected, projected);
+      normed = projected;
+    } else if (norm_) {
       norm_.apply(residual, projected);
       normed = projected;
     }
-    if (kept_ != nullptr) std::copy_n(normed, size, kept_ + work_.pass.wanted()[wanted] * size);
+    if (kept_ != nullptr) {
+      const std::size_t width = work_.residual_size();
+      std::copy_n(mix_ ? residual : normed, width, kept_ + row * width);
+    }
     if (output.kind == RowOutput::Kind::kHidden) {
       std::copy_n(normed, size, hidden_.data() + output.index * size);
     } else if (output.kind == RowOutput::Kind::kLogits) {

@@ -20,13 +20,13 @@ class Logits {
  public:
   // `norm`: the name of the last norm.
   Logits(const load::ModelConfig& config, Residual before, const ModelWeights& weights,
-         const std::string& norm, Workspace& workspace);
+         const std::string& norm, Workspace& workspace, std::optional<StreamMix> mix = {});
 
   void add_steps(Program& program);
 
   // For the pass that is laid out: where [rows with logits][vocabulary] and [hidden rows][hidden
-  // size] go, and, unless it is null, the normed rows of all that has an output or is kept,
-  // [rows][hidden size].
+  // size] go, and, unless it is null, the normed rows of all that has an output or is kept, or
+  // their streams, as they are, where there are several: [rows][Workspace::residual_size()].
   void reserve(std::span<float> logits, std::span<float> hidden, float* kept);
 
  private:
@@ -35,6 +35,7 @@ class Logits {
   Workspace& work_;
   Residual before_;
   Norm norm_;
+  std::optional<StreamMix> mix_;
   std::optional<Linear> product_;  // not in models that have hidden rows alone
   float scale_, softcap_;
   std::span<float> logits_, hidden_;

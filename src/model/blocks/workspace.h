@@ -42,12 +42,17 @@ enum class RowSet : std::uint8_t { kAll, kWanted };
 // What the blocks of a model share: the pass under way, and the memory that its rows go through.
 struct Workspace {
   Workspace(const kernels::Kernels& arithmetic, std::size_t lane_count, std::size_t hidden_size,
-            bool whole)
-      : kernels(arithmetic), lanes(lane_count), hidden(hidden_size), whole_tiles(whole) {}
+            std::size_t stream_count, bool whole)
+      : kernels(arithmetic),
+        lanes(lane_count),
+        hidden(hidden_size),
+        streams(stream_count),
+        whole_tiles(whole) {}
 
   const kernels::Kernels& kernels;
   std::size_t lanes;
-  std::size_t hidden;  // floats of a row of the residual
+  std::size_t hidden;  // floats of a stream
+  std::size_t streams;  // of a row of the residual (load::HyperConfig)
   bool whole_tiles;    // a tile's steps are cut as if it had the machine to itself
 
   Pass pass;
@@ -57,17 +62,19 @@ struct Workspace {
   ScratchRows projected;  // what goes into a sublayer and what it gives, by index of its row set
   ScratchRows query, key, value, attended, gate, up;  // within sublayers
   ScratchRows shared, shared_gate;                    // what a shared expert gives, and its share
+  ScratchRows mixes;  // how what a sublayer gives goes back to the streams
 
   // Before the first pass: of a block whose rows are multiplied by `linear`.
-  void prepares(const Linear& linear) {
-    prepared_row_bytes_ = std::max(prepared_row_bytes_, linear.row_bytes());
+  // `times`: rows of it that a row of the pass becomes.
+  void prepares(const Linear& linear, std::size_t times = 1) {
+    prepared_row_bytes_ = std::max(prepared_row_bytes_, times * linear.row_bytes());
   }
 
   // For the pass that is laid out.
   void reserve() {
     const std::size_t rows = pass.rows().size();
     for (ScratchRows* scratch : {&residual, &projected, &query, &key, &value, &attended, &gate, &up,
-                                 &shared, &shared_gate})
+                                 &shared, &shared_gate, &mixes})
       scratch->reserve(rows);
     prepared_.reserve(rows * prepared_row_bytes_);
   }
@@ -82,8 +89,12 @@ struct Workspace {
     return set == RowSet::kAll ? tile.rows.begin + index : pass.wanted()[tile.wanted.begin + index];
   }
 
+  std::size_t residual_size() const { return hidden * streams; }
   float* residual_row(const RowTile& tile, std::uint32_t row) {
-    return residual.row(tile, row - tile.rows.begin, hidden);
+    return residual.row(tile, row - tile.rows.begin, residual_size());
+  }
+  float* mix_row(const RowTile& tile, std::uint32_t row) {
+    return mixes.row(tile, row - tile.rows.begin, streams + streams * streams);
   }
 
   // Where a tile's rows are prepared for products.

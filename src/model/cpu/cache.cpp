@@ -50,8 +50,8 @@ std::byte* Cache::tile(std::uint32_t layer, std::uint32_t head, std::uint32_t bl
   assert(layer < shape_.layers().size() && block < blocks_);
   const CacheShape::Layer& of = shape_.layers()[layer];
   assert(head < of.kv_heads);
-  const std::uint32_t first = block / kRun * kRun;  // of the run
-  const std::size_t in_run = std::min(kRun, blocks_ - first);
+  const std::uint32_t first = block / run_ * run_;
+  const std::size_t in_run = std::min(run_, blocks_ - first);
   const std::size_t index = (head * in_run + (block - first)) * of.tiles + which;
   return memory_.get() + first * shape_.unit_bytes() + in_run * of.before + index * of.tile_bytes;
 }

@@ -15,7 +15,8 @@ namespace dovetail::model {
 // written by different threads; the cache does no locking.
 //
 // Blocks are stored in runs of kRun. The tiles of a layer and head are contiguous within a run, so
-// that attention reads long stretches where a sequence has neighbouring blocks.
+// that attention reads long stretches where a sequence has neighbouring blocks. Where groups have
+// blocks of their own layout, each block lies by itself: any of a run may become any group's.
 class Cache {
  public:
   // kExhausted: the system does not grant the address space. `blocks`: of each of the shape's
@@ -65,6 +66,7 @@ class Cache {
   Cache(CacheShape shape, std::uint32_t blocks, Memory memory, Memory states, Memory saved)
       : shape_(std::move(shape)),
         blocks_(blocks),
+        run_(shape_.groups_alike() ? kRun : 1),
         memory_(std::move(memory)),
         states_(std::move(states)),
         saved_(std::move(saved)) {}
@@ -74,6 +76,7 @@ class Cache {
 
   CacheShape shape_;
   std::uint32_t blocks_ = 0;
+  std::uint32_t run_ = kRun;
   Memory memory_;
   Memory states_;  // [slot][state_floats()]
   Memory saved_;   // [saved][state_floats()]

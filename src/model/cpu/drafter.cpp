@@ -12,7 +12,7 @@ Drafter::Drafter(std::shared_ptr<const ModelWeights> weights, const kernels::Ker
                  cores::Executor& executor, const BackendOptions& options, const Cache& cache)
     : runner_(std::move(weights), kernels, executor, options.context, ModelRunner::Layers::kDraft),
       cache_(cache),
-      hidden_(runner_.config().hidden_size),
+      hidden_(runner_.kept_size()),
       vocabulary_(runner_.config().vocab_size),
       rows_of_slot_(options.draft_tokens + 1),
       last_(std::size_t{options.slots} * rows_of_slot_ * hidden_) {}

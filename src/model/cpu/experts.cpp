@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <cmath>
+#include <cstring>
 #include <limits>
 #include <numeric>
 
@@ -40,7 +42,41 @@ float sigmoid(float logit) {
   return static_cast<float>(1.0 / (1.0 + kernels::exp(-static_cast<double>(logit))));
 }
 
+// Weights by scores of their own.
+void weigh(std::span<const float> logits, const Gating& gating, std::span<Choice> choices) {
+  // Of large negative logits there may be nothing else to divide by.
+  float sum = gating.least_sum;
+  for (Choice& choice : choices) {
+    choice.weight = gate_score(gating.gate, logits[choice.expert]);
+    sum += choice.weight;
+  }
+  if (!gating.normalized) sum = 1.0F;
+  for (Choice& choice : choices) choice.weight = choice.weight / sum * gating.scale;
+}
+
+void sort_by_number(std::span<Choice> choices) {
+  std::sort(choices.begin(), choices.end(),
+            [](const Choice& a, const Choice& b) { return a.expert < b.expert; });
+}
+
 }  // namespace
+
+float gate_score(load::ExpertGate gate, float logit) {
+  if (gate == load::ExpertGate::kSigmoid) return sigmoid(logit);
+  // log(1 + e^x), which is x where e^-x is nothing beside it.
+  const double x = logit;
+  const double softplus = x > 20.0 ? x : kernels::log(1.0 + kernels::exp(x));
+  return static_cast<float>(std::sqrt(softplus));
+}
+
+void weigh_experts(std::span<const float> logits, const Gating& gating,
+                   std::span<const float> experts, std::span<Choice> choices) {
+  assert(experts.size() == choices.size());
+  for (std::size_t i = 0; i < experts.size(); ++i)
+    choices[i].expert = static_cast<std::uint32_t>(experts[i]);
+  weigh(logits, gating, choices);
+  sort_by_number(choices);
+}
 
 // One bit for each group that is chosen.
 template <class Score>
@@ -71,10 +107,10 @@ std::uint64_t choose_groups(std::uint32_t experts, const Gating& gating, const S
 void choose_experts(std::span<const float> logits, const Gating& gating,
                     std::span<Choice> choices) {
   assert(!choices.empty() && choices.size() <= logits.size());
-  const bool sigmoids = gating.gate == load::ExpertGate::kSigmoid;
+  const bool alone = gating.gate != load::ExpertGate::kSoftmax;
   const auto score = [&](std::uint32_t expert) {
-    if (!sigmoids) return logits[expert];
-    const float output = sigmoid(logits[expert]);
+    if (!alone) return logits[expert];
+    const float output = gate_score(gating.gate, logits[expert]);
     return gating.bias.empty() ? output : output + gating.bias[expert];
   };
   const auto experts = static_cast<std::uint32_t>(logits.size());
@@ -95,31 +131,24 @@ void choose_experts(std::span<const float> logits, const Gating& gating,
                        choices.begin() + static_cast<std::ptrdiff_t>(count));
     choices[at] = {expert, mine};
   }
+  if (alone) {
+    weigh(logits, gating, choices);
+    return sort_by_number(choices);
+  }
   float sum = 0;
-  if (sigmoids) {
-    // Of large negative logits there may be nothing else to divide by.
-    sum = gating.least_sum;
-    for (Choice& choice : choices) {
-      choice.weight = sigmoid(logits[choice.expert]);
-      sum += choice.weight;
-    }
-    if (!gating.normalized) sum = 1.0F;
-  } else {
-    const float largest = choices.front().weight;
-    const auto share = [largest](float logit) {
-      return static_cast<float>(kernels::exp(static_cast<double>(logit - largest)));
-    };
-    if (!gating.normalized) {
-      for (const float logit : logits) sum += share(logit);
-    }
-    for (Choice& choice : choices) {
-      choice.weight = share(choice.weight);
-      if (gating.normalized) sum += choice.weight;
-    }
+  const float largest = choices.front().weight;
+  const auto share = [largest](float logit) {
+    return static_cast<float>(kernels::exp(static_cast<double>(logit - largest)));
+  };
+  if (!gating.normalized) {
+    for (const float logit : logits) sum += share(logit);
+  }
+  for (Choice& choice : choices) {
+    choice.weight = share(choice.weight);
+    if (gating.normalized) sum += choice.weight;
   }
   for (Choice& choice : choices) choice.weight = choice.weight / sum * gating.scale;
-  std::sort(choices.begin(), choices.end(),
-            [](const Choice& a, const Choice& b) { return a.expert < b.expert; });
+  sort_by_number(choices);
 }
 
 Experts::Experts(const load::ExpertsConfig& config, std::size_t hidden,
@@ -136,6 +165,7 @@ Experts::Experts(const load::ExpertsConfig& config, std::size_t hidden,
       lanes_(topology.lanes()),
       groups_(topology.groups().size()),
       activation_(config.activation),
+      limit_(config.limit),
       shared_(std::make_unique<Group[]>(groups_)) {
   products_.reserve(layers.size() * count_);
   for (const std::string& layer : layers) {
@@ -143,6 +173,8 @@ Experts::Experts(const load::ExpertsConfig& config, std::size_t hidden,
                                        : std::span<const float>());
     choice_bias_.push_back(config.picks_biased ? weights.vector(layer + "exp_probs_b.bias")
                                                : std::span<const float>());
+    token_experts_.push_back(config.by_token ? &weights.matrix(layer + "ffn_token_experts.weight")
+                                             : nullptr);
     for (std::uint32_t e = 0; e < count_; ++e) {
       const auto of = [&](const char* name) -> const Matrix* {
         return &weights.matrix(fmt::format("{}{}.{}.weight", layer, name, e));
@@ -161,6 +193,14 @@ Experts::Experts(const load::ExpertsConfig& config, std::size_t hidden,
   for (Tile& tile : tiles_) {
     tile.begins.resize(std::size_t{count_} + 1);
     tile.chosen.reserve(count_);
+  }
+}
+
+void clamp_gates(float limit, float* gate, float* up, std::size_t size) {
+  if (limit == 0.0F) return;
+  for (std::size_t i = 0; i < size; ++i) {
+    gate[i] = std::min(gate[i], limit);
+    up[i] = std::clamp(up[i], -limit, limit);
   }
 }
 
@@ -184,15 +224,27 @@ Linear::Output Experts::logits(const Rows& rows) {
   return {logits_.data() + std::size_t{rows.first} * count_, count_};
 }
 
-void Experts::choose(std::uint32_t layer, const Rows& rows, const Range& part) {
+void Experts::choose(std::uint32_t layer, const Rows& rows, const Range& part,
+                     std::span<const std::int32_t> tokens) {
   const std::span<const float> bias = router_bias_[layer];
   Gating gating = gating_;
   gating.bias = choice_bias_[layer];
   for (std::size_t i = part.begin; i < part.end; ++i) {
     const std::size_t row = rows.first + i;
     if (!bias.empty()) kernels_.add(logits_.data() + row * count_, bias.data(), count_);
-    choose_experts(std::span(logits_).subspan(row * count_, count_), gating,
-                   std::span(choices_).subspan(row * used_, used_));
+    const std::span<const float> logits = std::span(logits_).subspan(row * count_, count_);
+    const std::span<Choice> choices = std::span(choices_).subspan(row * used_, used_);
+    const Matrix* table = token_experts_[layer];
+    if (table == nullptr) {
+      choose_experts(logits, gating, choices);
+      continue;
+    }
+    const std::size_t token = static_cast<std::size_t>(tokens[i - part.begin]);
+    assert(token < table->rows && table->type == kernels::DataType::kF32);
+    std::array<float, load::kMostUsedExperts> experts;
+    std::memcpy(experts.data(), table->data + token * used_ * sizeof(float),
+                used_ * sizeof(float));
+    weigh_experts(logits, gating, std::span(experts).first(used_), choices);
   }
 }
 
@@ -309,6 +361,7 @@ void Experts::compute(std::uint32_t layer, const Rows& rows, const float* x,
     float* factor = up(expert) + row * inner_;
     add(activated, expert.products.gate_bias);
     add(factor, expert.products.up_bias);
+    clamp_gates(limit_, activated, factor, inner_);
     kernels_.gate(activation_, activated, factor, inner_, activated);
     expert.products.down.prepare(activated, row, expert.count, prepared(expert));
   });

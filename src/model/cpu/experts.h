@@ -41,12 +41,23 @@ struct Gating {
   bool groups_by_two = false;
 };
 
+// What the gate makes of a logit by itself: not of a softmax's.
+float gate_score(load::ExpertGate gate, float logit);
+
 // A token's experts, by its router's logit for each expert there is: as many as there are
 // `choices`, those with the largest logits, the lower number among equals, of experts and of
 // groups; in the order of their numbers. Weights are shares of the softmax over all experts or, if
-// `normalized`, over the chosen ones; or sigmoids, with which a bias counts for the choice alone.
+// `normalized`, over the chosen ones; or scores of each by itself, with which a bias counts for the
+// choice alone.
 // Requires 1 <= choices.size() <= logits.size(); logits that are no numbers give some choice.
 void choose_experts(std::span<const float> logits, const Gating& gating, std::span<Choice> choices);
+
+// The same where the experts are given, in any order, each once or more.
+void weigh_experts(std::span<const float> logits, const Gating& gating,
+                   std::span<const float> experts, std::span<Choice> choices);
+
+// Bounds gates from above and what they multiply from both sides (ExpertsConfig::limit).
+void clamp_gates(float limit, float* gate, float* up, std::size_t size);
 
 // The layers of experts that are alike of a forward pass, each in place of a feed-forward (Mixtral,
 // https://arxiv.org/abs/2401.04088; Qwen3, https://arxiv.org/abs/2505.09388). A tile's rows choose
@@ -84,9 +95,10 @@ class Experts {
   // Where the router's products go.
   Linear::Output logits(const Rows& rows);
 
-  // The rows' choices: a part of them, then all. Here and below, `layer` counts those of the
-  // constructor.
-  void choose(std::uint32_t layer, const Rows& rows, const Range& part);
+  // The rows' choices: a part of them, then all. `tokens`: of the part's rows, where experts are
+  // chosen by them. Here and below, `layer` counts those of the constructor.
+  void choose(std::uint32_t layer, const Rows& rows, const Range& part,
+              std::span<const std::int32_t> tokens);
   void sort(const Rows& rows);
 
   // Whether the experts of so many rows are a mixed task, for all lanes of a group: where they are
@@ -127,7 +139,9 @@ class Experts {
   Gating gating_;  // but for the bias
   std::size_t lanes_, groups_;
   load::Activation activation_;
+  float limit_;
   std::vector<std::span<const float>> router_bias_, choice_bias_;  // by layer; empty: none
+  std::vector<const Matrix*> token_experts_;                       // by layer; null: by the router
   std::vector<ExpertProducts> products_;                           // by layer and expert
   std::size_t prepared_row_bytes_ = 0;
   std::unique_ptr<Group[]> shared_;  // by group

@@ -20,7 +20,7 @@ namespace dovetail::model {
 // small value; the kernels and the matrices must outlive it. Thread-safe.
 class Linear {
  public:
-  static constexpr std::size_t kMost = 4;
+  static constexpr std::size_t kMost = 8;
 
   // Where the products of one matrix go: [rows][stride] floats.
   struct Output {

@@ -35,7 +35,9 @@ bool has_experts(const load::ModelConfig& config) {
 }
 
 // Steps of a layer at most, joins and all.
-constexpr std::size_t kMostLayerSteps = 18;
+constexpr std::size_t kMostLayerSteps = 20;
+// And outside of the layers.
+constexpr std::size_t kMostOtherSteps = 8;
 
 }  // namespace
 
@@ -51,7 +53,8 @@ ModelRunner::ModelRunner(std::shared_ptr<const ModelWeights> weights,
       config_(config_of(weights_->source->config, layers)),
       executor_(executor),
       // All lanes gather for experts, and none should be long in coming.
-      work_(kernels, executor.topology().lanes(), config_.hidden_size, has_experts(config_)),
+      work_(kernels, executor.topology().lanes(), config_.hidden_size, config_.hyper.streams,
+            has_experts(config_)),
       head_(config_, *weights_, kernels),
       graphs_(program_, work_, executor) {
   assert(executor.threads() == work_.lanes);
@@ -64,6 +67,9 @@ ModelRunner::ModelRunner(std::shared_ptr<const ModelWeights> weights,
       const load::LatentConfig* latent = layer.latent();
       if (latent != nullptr && latent->rope == static_cast<std::int32_t>(i))
         head_dim = latent->rope_dim;
+      const load::CompressedConfig* compressed = layer.compressed();
+      if (compressed != nullptr && compressed->rope == static_cast<std::int32_t>(i))
+        head_dim = compressed->rope_dim;
     }
     ropes_.emplace_back(config_.ropes[i], head_dim, context == 0 ? config_.max_context : context);
   }
@@ -79,11 +85,11 @@ ModelRunner::ModelRunner(std::shared_ptr<const ModelWeights> weights,
   }
   std::visit([this](auto& input) { input.add_steps(program_); }, *input_);
   add_layers();
-  assert(program_.steps().size() <= kMostLayerSteps * config_.layers.size() + 4);
+  assert(program_.steps().size() <= kMostLayerSteps * config_.layers.size() + kMostOtherSteps);
 }
 
 std::uint32_t ModelRunner::max_tasks(const load::ModelConfig& config) {
-  return Graphs::max_tasks(kMostLayerSteps * config.layers.size() + 4);
+  return Graphs::max_tasks(kMostLayerSteps * config.layers.size() + kMostOtherSteps);
 }
 
 const RopeTable* ModelRunner::rope(const load::AttentionConfig& config) {
@@ -102,6 +108,18 @@ LatentRows& ModelRunner::latent_rows(const load::LatentConfig& config) {
     if (known == config) return rows;
   }
   return latent_rows_.emplace_back(config, LatentRows(config, work_.lanes)).second;
+}
+
+PickedEntries& ModelRunner::picked(const load::CompressedConfig& config) {
+  for (auto& [known, picked] : picked_) {
+    if (known == config) return picked;
+  }
+  return picked_.emplace_back(config, PickedEntries(config, work_.lanes)).second;
+}
+
+std::optional<StreamMix> ModelRunner::stream_mix(const std::string& name, bool gives_back) {
+  if (config_.hyper.streams == 1) return std::nullopt;
+  return StreamMix(config_.hyper, *weights_, name, gives_back, work_);
 }
 
 void ModelRunner::add_layers() {
@@ -153,6 +171,14 @@ void ModelRunner::add_layers() {
       mixers_.emplace_back(std::in_place_type<LatentAttention>, *latent, *weights_, name,
                            cache_layer++, set, ropes_[static_cast<std::size_t>(latent->rope)],
                            latent_rows(*latent), work_);
+    } else if (const load::CompressedConfig* compressed = layer.compressed()) {
+      const bool entries = compressed->ratio > 0;
+      mixers_.emplace_back(std::in_place_type<CompressedAttention>, *compressed, *weights_, name,
+                           cache_layer, state_layer, set,
+                           ropes_[static_cast<std::size_t>(compressed->rope)], picked(*compressed),
+                           work_);
+      cache_layer += entries ? 2 : 1;
+      state_layer += entries ? 1 : 0;
     } else if (const load::DeltaConfig* delta = layer.delta()) {
       mixers_.emplace_back(std::in_place_type<Delta>, *delta, *weights_, name, state_layer++, set,
                            work_);
@@ -165,7 +191,8 @@ void ModelRunner::add_layers() {
           joins_
               .emplace_back(std::move(before),
                             Norm(layer.mixer_norms.before, *weights_, name + "attn_norm", kernels),
-                            RowSet::kAll, mixer.input(), work_)
+                            RowSet::kAll, mixer.input(), work_, false,
+                            stream_mix(name + "hc_attn", true))
               .add_steps("norm", program_);
           mixer.add_steps(program_);
           before = Residual(layer.mixer_norms, *weights_, name, "post_attention_norm",
@@ -188,7 +215,7 @@ void ModelRunner::add_layers() {
                           : Norm(layer.mlp_norms.before, *weights_, name + "ffn_norm", kernels);
           joins_
               .emplace_back(std::move(before), std::move(norm), set, mlp.input(), work_,
-                            layer.parallel)
+                            layer.parallel, stream_mix(name + "hc_ffn", true))
               .add_steps("mlp-norm", program_);
           mlp.add_steps(program_);
           before = Residual(layer.mlp_norms, *weights_, name, "post_ffw_norm", "layer_output_norm",
@@ -199,7 +226,10 @@ void ModelRunner::add_layers() {
   program_.end_layers();
   const std::string last_norm =
       first_layer_ == 0 ? "output_norm" : prefix(layers - 1) + "nextn.shared_head_norm";
-  logits_.emplace(config_, std::move(before), *weights_, last_norm, work_);
+  const std::string streams =
+      first_layer_ == 0 ? "output_hc" : prefix(layers - 1) + "nextn.hc_head";
+  logits_.emplace(config_, std::move(before), *weights_, last_norm, work_,
+                  stream_mix(streams, false));
   logits_->add_steps(program_);
 }
 
@@ -218,8 +248,9 @@ void ModelRunner::forward(std::span<const Segment> segments, const Cache& cache,
   for (RopeTable& rope : ropes_) rope.extend(work_.pass.positions());
   for (auto& [config, splits] : splits_) splits.choose(work_.pass);
   for (auto& [config, rows] : latent_rows_) rows.lay_out(work_.pass);
+  for (auto& [config, picked] : picked_) picked.lay_out(work_.pass);
   for (auto& [config, experts] : experts_) experts.reserve(work_.pass.rows().size());
-  if (keeps_) grow(kept_, work_.pass.rows().size() * work_.hidden);
+  if (keeps_) grow(kept_, work_.pass.rows().size() * kept_size());
   logits_->reserve(logits, hidden, keeps_ ? kept_.data() : nullptr);
   graphs_.run();
 }

@@ -15,6 +15,7 @@
 #include "kernels/kernels.h"
 #include "load/model_source.h"
 #include "model/blocks/attention.h"
+#include "model/blocks/compressed_attention.h"
 #include "model/blocks/delta.h"
 #include "model/blocks/draft_input.h"
 #include "model/blocks/embed.h"
@@ -79,8 +80,10 @@ class ModelRunner {
   // From the next pass on: whether all rows go through all layers, so that kept() has what they
   // come to.
   void keep_rows(bool keep) { keeps_ = keep; }
-  // Of the pass that ran last: a row's hidden_size floats behind the last norm.
-  const float* kept(std::size_t row) const { return kept_.data() + row * config_.hidden_size; }
+  // Of the pass that ran last: a row's hidden_size floats behind the last norm, or, where there are
+  // streams, these.
+  const float* kept(std::size_t row) const { return kept_.data() + row * kept_size(); }
+  std::size_t kept_size() const { return work_.residual_size(); }
 
   // Of the layer that drafts, before forward(): the hidden row of each row of the pass.
   void take_hidden(std::span<const float* const> rows) { std::get<DraftInput>(*input_).take(rows); }
@@ -93,14 +96,15 @@ class ModelRunner {
   const cores::Recording& last_graph() const { return graphs_.last(); }
 
  private:
-  using Mixer = std::variant<Attention, LatentAttention, Delta, ShortConv>;
+  using Mixer = std::variant<Attention, LatentAttention, CompressedAttention, Delta, ShortConv>;
   using Mlp = std::variant<model::Mlp, ExpertLayer>;
 
   void add_layers();
   const RopeTable* rope(const load::AttentionConfig& config);
   AttentionSplits& splits(const load::AttentionConfig& config);
   LatentRows& latent_rows(const load::LatentConfig& config);
-  Experts& experts(const load::ExpertsConfig& config);
+  PickedEntries& picked(const load::CompressedConfig& config);
+  std::optional<StreamMix> stream_mix(const std::string& name, bool gives_back);
 
   std::shared_ptr<const ModelWeights> weights_;
   load::ModelConfig config_;
@@ -112,6 +116,7 @@ class ModelRunner {
   std::deque<RopeTable> ropes_;  // by the configuration's index
   std::deque<std::pair<load::AttentionConfig, AttentionSplits>> splits_;
   std::deque<std::pair<load::LatentConfig, LatentRows>> latent_rows_;
+  std::deque<std::pair<load::CompressedConfig, PickedEntries>> picked_;
   std::deque<std::pair<load::ExpertsConfig, Experts>> experts_;
   std::optional<std::variant<Embed, DraftInput>> input_;
   std::deque<Mixer> mixers_;

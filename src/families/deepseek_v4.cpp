@@ -1,0 +1,253 @@
+// DeepSeek-V4: hyper-connections, attention over a window and over compressed entries, experts that
+// a token's number or its router picks. Files have the names of the published checkpoints.
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "families/common.h"
+#include "families/families.h"
+#include "families/rope.h"
+#include "load/json_fields.h"
+#include "load/quote.h"
+
+namespace dovetail::families {
+namespace {
+
+using load::CompressedConfig;
+
+constexpr std::uint32_t kOverlapping = 4;  // the ratio whose entries overlap and have an indexer
+
+// A ratio for each layer, and for those that draft tokens.
+std::vector<std::uint32_t> read_ratios(Fields& fields, std::size_t layers) {
+  constexpr Key kRatios = {"", "compress_ratios"};
+  const nlohmann::json* list = fields.member("compress_ratios");
+  std::vector<std::uint32_t> ratios(layers, 0);
+  const std::string valid = fmt::format("a list of at least {} numbers", layers);
+  if (list == nullptr || !list->is_array() || list->size() < layers) {
+    fields.reject(kRatios, list == nullptr ? "missing" : load::text_of(*list), valid,
+                  ErrorKind::kInvalid);
+    return ratios;
+  }
+  for (std::size_t i = 0; i < layers; ++i) {
+    const nlohmann::json& ratio = (*list)[i];
+    if (!ratio.is_number_unsigned() || ratio > load::kLargestRatio) {
+      fields.reject(kRatios, load::text_of(ratio), fmt::format("0 to {}", load::kLargestRatio),
+                    ErrorKind::kInvalid);
+      return ratios;
+    }
+    ratios[i] = ratio.get<std::uint32_t>();
+  }
+  return ratios;
+}
+
+CompressedConfig read_mixer(Fields& fields, const NormConfig& norm, ModelConfig& config) {
+  CompressedConfig out;
+  out.norm = norm;
+  out.heads = fields.required_count({"", "num_attention_heads"}, 1, load::kMostHeads);
+  fields.count({"", "num_key_value_heads"}, 1, 1);
+  out.head_dim = fields.required_count({"", "head_dim"}, 2, load::kLargestLatent);
+  out.rope_dim = fields.required_count({"", "qk_rope_head_dim"}, 2, load::kLargestLatent);
+  out.query_rank = fields.required_count({"", "q_lora_rank"}, 1, load::kLargestHiddenSize);
+  out.window = fields.required_count({"", "sliding_window"}, 1, load::kLargestContext);
+  out.groups = fields.required_count({"", "o_groups"}, 1, load::kMostHeads);
+  out.group_rank = fields.required_count({"", "o_lora_rank"}, 1, load::kLargestHiddenSize);
+  out.index_heads = fields.required_count({"", "index_n_heads"}, 1, load::kMostHeads);
+  out.index_dim = fields.required_count({"", "index_head_dim"}, 2, load::kLargestLatent);
+  out.index_top = fields.required_count({"", "index_topk"}, 1, load::kLargestContext);
+  out.scale = 1.0F / std::sqrt(static_cast<float>(out.head_dim));
+  // Layers that see a window alone are not scaled.
+  config.ropes.push_back(read_rope(
+      fields,
+      {.head_dim = out.rope_dim, .interleaved_in_hf = true, .layer_type = "main", .scaled = false},
+      config));
+  config.ropes.push_back(read_rope(fields,
+                                   {.head_dim = out.rope_dim,
+                                    .theta = 160000.0F,
+                                    .interleaved_in_hf = true,
+                                    .base = {"", "compress_rope_theta"}},
+                                   config));
+  config.ropes.back().attention_factor = 1.0F;
+  return out;
+}
+
+ExpertsConfig read_token_experts(Fields& fields) {
+  ExpertFields names;
+  names.count = "n_routed_experts";
+  ExpertsConfig experts = read_experts(fields, names);
+  constexpr Key kScores = {"", "scoring_func"};
+  if (const auto scores = fields.text(kScores); scores && *scores != "sqrtsoftplus")
+    fields.reject(kScores, load::quote(*scores), "'sqrtsoftplus'");
+  constexpr Key kMethod = {"", "topk_method"};
+  if (const auto method = fields.text(kMethod); method && *method != "noaux_tc")
+    fields.reject(kMethod, load::quote(*method), "'noaux_tc'");
+  experts.gate = load::ExpertGate::kRootSoftplus;
+  experts.normalized = fields.flag({"", "norm_topk_prob"}).value_or(true);
+  experts.least_sum = 1e-20F;
+  experts.scale =
+      fields.number({"", "routed_scaling_factor"}, 0.0F, load::kLargestFactor).value_or(1.0F);
+  experts.limit = fields.number({"", "swiglu_limit"}, 0.0F, load::kLargestFactor).value_or(0.0F);
+  const auto shared = fields.count({"", "n_shared_experts"}, 0, load::kMostUsedExperts);
+  experts.shared_size = shared.value_or(0) * experts.size;
+  return experts;
+}
+
+void read_deepseek_v4(Fields& fields, ModelConfig& config) {
+  const std::uint32_t layers = read_sizes(fields, config);
+  config.draft_layers =
+      fields.count({"", "num_nextn_predict_layers"}, 0, load::kMostLayers).value_or(0);
+  const NormConfig norm = read_rms_norm(fields, 1e-6F);
+  config.output_norm = norm;
+  config.hyper.streams = fields.required_count({"", "hc_mult"}, 2, load::kMostStreams);
+  config.hyper.iterations =
+      fields.required_count({"", "hc_sinkhorn_iters"}, 1, load::kMostIterations);
+  config.hyper.epsilon = fields.required_number({"", "hc_eps"}, 0.0F, 1.0F);
+  config.hyper.norm_epsilon = norm.epsilon;
+  const CompressedConfig mixer = read_mixer(fields, norm, config);
+  const ExpertsConfig experts = read_token_experts(fields);
+  const std::uint32_t by_token =
+      fields.count({"", "num_hash_layers"}, 0, load::kMostLayers).value_or(0);
+  const auto layer_of = [&](std::uint32_t ratio, bool hashes) {
+    LayerConfig layer;
+    layer.mixer_norms.before = layer.mlp_norms.before = norm;
+    CompressedConfig mine = mixer;
+    mine.ratio = ratio;
+    mine.overlaps = ratio == kOverlapping;
+    mine.rope = ratio == 0 ? 0 : 1;
+    if (!mine.overlaps) mine.index_heads = mine.index_dim = mine.index_top = 0;
+    layer.mixer = mine;
+    ExpertsConfig chosen = experts;
+    chosen.by_token = hashes;
+    chosen.picks_biased = !hashes;
+    layer.mlp = chosen;
+    return layer;
+  };
+  const std::vector<std::uint32_t> ratios = read_ratios(fields, layers);
+  for (std::uint32_t i = 0; i < layers; ++i)
+    config.layers.push_back(layer_of(ratios[i], i < by_token));
+  if (config.draft_layers > 0 &&
+      fields.has_tensor(fmt::format("blk.{}.nextn.e_proj.weight", layers))) {
+    config.draft_layer = layer_of(0, false);
+  }
+}
+
+constexpr Rename kDeepseekV4HfNames[] = {
+    {"embed", "token_embd"},
+    {"norm", "output_norm"},
+    {"head", "output"},
+    {"hc_head_fn", "output_hc.fn"},
+    {"hc_head_base", "output_hc.base"},
+    {"hc_head_scale", "output_hc.scale"},
+    {"layers.*.attn_norm", "blk.*.attn_norm"},
+    {"layers.*.ffn_norm", "blk.*.ffn_norm"},
+    {"layers.*.hc_attn_fn", "blk.*.hc_attn.fn"},
+    {"layers.*.hc_attn_base", "blk.*.hc_attn.base"},
+    {"layers.*.hc_attn_scale", "blk.*.hc_attn.scale"},
+    {"layers.*.hc_ffn_fn", "blk.*.hc_ffn.fn"},
+    {"layers.*.hc_ffn_base", "blk.*.hc_ffn.base"},
+    {"layers.*.hc_ffn_scale", "blk.*.hc_ffn.scale"},
+    {"layers.*.attn.wq_a", "blk.*.attn_q_a"},
+    {"layers.*.attn.q_norm", "blk.*.attn_q_a_norm"},
+    {"layers.*.attn.wq_b", "blk.*.attn_q_b"},
+    {"layers.*.attn.wkv", "blk.*.attn_kv"},
+    {"layers.*.attn.kv_norm", "blk.*.attn_kv_norm"},
+    {"layers.*.attn.attn_sink", "blk.*.attn_sinks.weight"},
+    {"layers.*.attn.wo_a", "blk.*.attn_output_a"},
+    {"layers.*.attn.wo_b", "blk.*.attn_output"},
+    {"layers.*.attn.compressor.wkv", "blk.*.compress_kv"},
+    {"layers.*.attn.compressor.wgate", "blk.*.compress_gate"},
+    {"layers.*.attn.compressor.ape", "blk.*.compress_ape.weight"},
+    {"layers.*.attn.compressor.norm", "blk.*.compress_norm"},
+    {"layers.*.attn.indexer.wq_b", "blk.*.indexer.q_b"},
+    {"layers.*.attn.indexer.weights_proj", "blk.*.indexer.weights"},
+    {"layers.*.attn.indexer.compressor.wkv", "blk.*.indexer.compress_kv"},
+    {"layers.*.attn.indexer.compressor.wgate", "blk.*.indexer.compress_gate"},
+    {"layers.*.attn.indexer.compressor.ape", "blk.*.indexer.compress_ape.weight"},
+    {"layers.*.attn.indexer.compressor.norm", "blk.*.indexer.compress_norm"},
+    {"layers.*.ffn.gate.bias", "blk.*.exp_probs_b.bias"},
+    {"layers.*.ffn.gate.tid2eid", "blk.*.ffn_token_experts.weight"},
+    {"layers.*.ffn.gate", "blk.*.ffn_gate_inp"},
+    {"layers.*.ffn.experts.*.w1", "blk.*.ffn_gate.*"},
+    {"layers.*.ffn.experts.*.w2", "blk.*.ffn_down.*"},
+    {"layers.*.ffn.experts.*.w3", "blk.*.ffn_up.*"},
+    {"layers.*.ffn.shared_experts.w1", "blk.*.ffn_gate_shexp"},
+    {"layers.*.ffn.shared_experts.w2", "blk.*.ffn_down_shexp"},
+    {"layers.*.ffn.shared_experts.w3", "blk.*.ffn_up_shexp"},
+    // Of the layers that draft tokens, which files call mtp.0 and so on.
+    {"layers.*.e_proj", "blk.*.nextn.e_proj"},
+    {"layers.*.h_proj", "blk.*.nextn.h_proj"},
+    {"layers.*.enorm", "blk.*.nextn.enorm"},
+    {"layers.*.hnorm", "blk.*.nextn.hnorm"},
+    {"layers.*.norm", "blk.*.nextn.shared_head_norm"},
+    {"layers.*.hc_head_fn", "blk.*.nextn.hc_head.fn"},
+    {"layers.*.hc_head_base", "blk.*.nextn.hc_head.base"},
+    {"layers.*.hc_head_scale", "blk.*.nextn.hc_head.scale"},
+};
+
+// Of a tensor of a layer that drafts: the layer's number among them, and the name within.
+bool draft_number(std::string_view name, std::uint32_t& number, std::string_view& rest) {
+  constexpr std::string_view kDrafts = "mtp.";
+  if (!name.starts_with(kDrafts)) return false;
+  name.remove_prefix(kDrafts.size());
+  const auto [end, failure] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (failure != std::errc() || end == name.data() + name.size() || *end != '.') return false;
+  rest = name.substr(static_cast<std::size_t>(end - name.data()) + 1);
+  return number < load::kMostLayers;
+}
+
+// Layers that draft tokens are numbered on from the others.
+void name_draft_layers(load::StoredTensors& tensors) {
+  std::uint32_t layers = 0, number = 0;
+  std::string_view rest;
+  std::vector<std::string> drafts;
+  for (const auto& [name, tensor] : tensors) {
+    if (layer_number(name, number)) layers = std::max(layers, number + 1);
+    if (draft_number(tensor.stored_name, number, rest)) drafts.push_back(name);
+  }
+  for (const std::string& old : drafts) {
+    auto node = tensors.extract(old);
+    draft_number(node.mapped().stored_name, number, rest);
+    const auto name =
+        rename(fmt::format("layers.{}.{}", layers + number, rest), kDeepseekV4HfNames);
+    if (name) node.key() = *name;
+    tensors.insert(std::move(node));
+  }
+}
+
+// Numbers of experts as floats, which have them exactly; what is none of one becomes -1.
+void make_floats(load::StoredTensor& tensor, Owned& owned) {
+  const bool wide = tensor.stored_type == "I64";
+  if (!wide && tensor.stored_type != "I32") return;
+  const std::size_t bytes = wide ? 8 : 4;
+  const auto floats = std::make_shared<std::vector<float>>(tensor.data.size() / bytes);
+  for (std::size_t i = 0; i < floats->size(); ++i) {
+    std::int64_t number = 0;
+    std::int32_t narrow = 0;
+    std::memcpy(wide ? static_cast<void*>(&number) : &narrow, tensor.data.data() + i * bytes,
+                bytes);
+    if (!wide) number = narrow;
+    (*floats)[i] = number >= 0 && number < load::kMostExperts ? static_cast<float>(number) : -1.0F;
+  }
+  tensor.type = kernels::DataType::kF32;
+  tensor.data = std::as_bytes(std::span(*floats));
+  owned.push_back(floats);
+}
+
+Status adapt_deepseek_v4(load::StoredTensors& tensors, Owned& owned) {
+  name_draft_layers(tensors);
+  for (auto& [name, tensor] : tensors)
+    if (name.ends_with(".ffn_token_experts.weight")) make_floats(tensor, owned);
+  return {};
+}
+
+}  // namespace
+
+constinit const Reader kDeepseekV4 = {
+    read_deepseek_v4, kDeepseekV4HfNames, {}, {}, adapt_deepseek_v4};
+
+}  // namespace dovetail::families

@@ -95,6 +95,7 @@ struct Usage {
   std::uint32_t prompt_tokens = 0;
   std::uint32_t cached_tokens = 0;      // prompt tokens whose cache was found, not computed
   std::uint32_t completion_tokens = 0;  // of this choice, the end token included
+  double queue_seconds = 0.0;           // from the request's arrival to the first admission
 };
 
 // One step's news of one choice of one request. Of every choice of every accepted request exactly

@@ -3,9 +3,11 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -18,16 +20,39 @@ namespace serve {
 struct Backend;
 }
 
+// What a server did with one request.
+struct RequestRecord {
+  std::string id;                  // as the response's X-Request-Id
+  std::string key;                 // the key's name; empty: it has none, or none is asked for
+  std::string_view method, route;  // "POST", "/v1/completions"; live for ever, but for odd methods
+  int status = 200;
+  std::uint64_t prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
+  double queue_seconds = 0.0;        // of the choice that waited longest
+  double first_token_seconds = 0.0;  // from the engine's acceptance; 0: there was none
+  double seconds = 0.0;              // from the end of the request's head to that of the response
+  std::string_view finish;           // of the first choice; empty: nothing was generated
+};
+
+// A key that a server takes, and what it is called in its log and as a tenant.
+struct NamedKey {
+  std::string name, key;
+};
+
 struct ServerOptions {
   std::string host = "127.0.0.1";  // address or name to bind to
   std::uint16_t port = 8000;       // 0: any free port, see Server::port()
-  std::string api_key;             // asked for as "Authorization: Bearer KEY"; empty: none
-  std::string served_model_name;   // empty: the model's own name
-  std::string chat_template;       // Jinja source in the place of the model's; empty: the model's
+  // Asked for as "Authorization: Bearer KEY" or "X-Api-Key: KEY"; empty, as are named ones: none.
+  std::string api_key;
+  std::vector<NamedKey> named_keys;
+  std::string served_model_name;  // empty: the model's own name
+  std::string chat_template;      // Jinja source in the place of the model's; empty: the model's
   // Origins of web pages that may use the server, such as "https://example.org"; "*": all. None: no
   // page of another origin gets anything.
   std::vector<std::string> cors_origins;
   bool strict_fields = false;  // a field that is not known is refused, not ignored
+  // Called on the loop's thread when a request was answered, or its client had gone; must not
+  // block.
+  std::function<void(const RequestRecord&)> on_request;
   bool handle_signals = true;  // SIGTERM and SIGINT drain; the second one stops at once
 
   std::size_t max_body_bytes = std::size_t{8} << 20;  // of a request; beyond: 413
@@ -51,6 +76,8 @@ struct ServerOptions {
   std::chrono::milliseconds write_timeout = std::chrono::seconds(60);  // without any progress
   std::chrono::milliseconds drain_limit = std::chrono::minutes(5);     // then what is left is cut
   std::chrono::milliseconds stall = std::chrono::seconds(30);  // no step for so long: not healthy
+
+  bool asks_for_key() const { return !api_key.empty() || !named_keys.empty(); }
 };
 
 // An address that is bound but not listened on: another program cannot get it any more, and clients

@@ -4,7 +4,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <utility>
+#include <vector>
 
+#include "base/json.h"
 #include "cli/command.h"
 #include "cli/engine_options.h"
 #include "cli/output.h"
@@ -19,8 +24,12 @@ namespace {
 constexpr const char* kServeName = "serve";
 constexpr const char* kKeyVariable = "DOVETAIL_API_KEY";
 
+// What is written for each request.
+enum class Log : std::uint8_t { kNone, kText, kJson };
+
 struct ServeOptions {
-  std::string model, chat_template, trace;
+  std::string model, chat_template, trace, key_file;
+  Log log = Log::kText;
   EngineOptions engine;
   ServerOptions server;
 };
@@ -48,6 +57,17 @@ Status read_key(const std::string& text, std::string& key) {
   return {};
 }
 
+Status read_log(const std::string& text, Log& log) {
+  constexpr std::pair<std::string_view, Log> kLogs[] = {
+      {"none", Log::kNone}, {"text", Log::kText}, {"json", Log::kJson}};
+  for (const auto& [name, value] : kLogs) {
+    if (text != name) continue;
+    log = value;
+    return {};
+  }
+  return fail(ErrorKind::kInvalid, "'{}' is not valid, expected none, text or json", text);
+}
+
 Status read_origins(const std::string& text, std::vector<std::string>& origins) {
   origins.clear();
   for (std::size_t begin = 0; begin <= text.size();) {
@@ -67,6 +87,63 @@ Status read_origins(const std::string& text, std::vector<std::string>& origins) 
   return {};
 }
 
+// Lines of a name and a key; empty ones and those that begin with # do not count.
+Status read_key_file(const std::string& path, std::vector<NamedKey>& keys) {
+  Result<std::string> text = read_text_file(path);
+  if (!text) return fail(text.error());
+  std::istringstream lines(*text);
+  std::string line;
+  for (std::size_t number = 1; std::getline(lines, line); ++number) {
+    std::istringstream words(line);
+    NamedKey key;
+    std::string more;
+    words >> key.name;
+    if (key.name.empty() || key.name.front() == '#') continue;
+    if (!(words >> key.key) || words >> more)
+      return fail(ErrorKind::kInvalid, "{}:{}: expected a name and a key", path, number);
+    const bool twice = std::any_of(keys.begin(), keys.end(), [&](const NamedKey& known) {
+      return known.name == key.name || known.key == key.key;
+    });
+    if (twice) {
+      return fail(ErrorKind::kInvalid, "{}:{}: the name or key of {} is given twice", path, number,
+                  key.name);
+    }
+    keys.push_back(std::move(key));
+  }
+  if (keys.empty()) return fail(ErrorKind::kInvalid, "{}: no keys, expected one at least", path);
+  return {};
+}
+
+// A line for each request.
+void log_request(const RequestRecord& record, bool json) {
+  if (json) {
+    const Json line = {{"id", record.id},
+                       {"key", record.key},
+                       {"method", record.method},
+                       {"route", record.route},
+                       {"status", record.status},
+                       {"prompt_tokens", record.prompt_tokens},
+                       {"cached_tokens", record.cached_tokens},
+                       {"completion_tokens", record.completion_tokens},
+                       {"queue_seconds", record.queue_seconds},
+                       {"first_token_seconds", record.first_token_seconds},
+                       {"seconds", record.seconds},
+                       {"finish", record.finish}};
+    return notice(line.dump(-1, ' ', false, Json::error_handler_t::replace));
+  }
+  std::string line = fmt::format("{} {} {} {} in {:.1f} ms", record.id,
+                                 record.method.empty() ? "?" : record.method, record.route,
+                                 record.status, 1e3 * record.seconds);
+  if (!record.key.empty()) line += fmt::format(", key {}", record.key);
+  if (!record.finish.empty()) {
+    line +=
+        fmt::format(": {} tokens in ({} cached), {} out, queue {:.1f} ms, first {:.1f} ms, {}",
+                    record.prompt_tokens, record.cached_tokens, record.completion_tokens,
+                    1e3 * record.queue_seconds, 1e3 * record.first_token_seconds, record.finish);
+  }
+  notice(line);
+}
+
 Result<int> serve(ServeOptions& options) {
   survive_closed_pipes();
   if (options.model.empty()) return usage_error(kServeName, kModelMissing);
@@ -80,11 +157,20 @@ Result<int> serve(ServeOptions& options) {
   options.server.chat_template = *std::move(chat_template);
   Result<TraceFile> trace = TraceFile::open(options.trace, options.engine);
   if (!trace) return fail(trace.error());
+  if (!options.key_file.empty()) {
+    if (const Status read = read_key_file(options.key_file, options.server.named_keys); !read)
+      return fail(read.error());
+  }
+  if (options.log != Log::kNone) {
+    options.server.on_request = [json = options.log == Log::kJson](const RequestRecord& record) {
+      log_request(record, json);
+    };
+  }
   options.engine.on_stall = [](const std::string& message) { spdlog::warn("{}", message); };
   // Before the model is loaded, which may take long.
   Result<BoundAddress> address = BoundAddress::bind(options.server);
   if (!address) return fail(address.error());
-  if (!address->is_loopback() && options.server.api_key.empty()) {
+  if (!address->is_loopback() && !options.server.asks_for_key()) {
     notice(
         fmt::format("dovetail serve: warning: other machines can reach {} and no key is asked "
                     "for; expected --api-key or {}",
@@ -128,6 +214,14 @@ Command serve_command() {
       [&server](const std::string& text) { return read_key(text, server.api_key); },
       "Asked for as \"Authorization: Bearer KEY\" (none)")
       ->envname(kKeyVariable)
+      ->group(group);
+  add_text(app, "--api-key-file", options->key_file,
+           "Lines of a name and a key: who asks, in the log and as a tenant (none)", kFile)
+      ->group(group);
+  add_value(
+      app, "--log-requests", "none|text|json",
+      [options](const std::string& text) { return read_log(text, options->log); },
+      "A line on standard error for each request (text)")
       ->group(group);
   add_text(app, "--served-model-name", server.served_model_name,
            "The model's name in requests (the file's)")

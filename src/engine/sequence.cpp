@@ -249,6 +249,7 @@ OutputEvent Sequence::event() const {
   last.usage.prompt_tokens = static_cast<std::uint32_t>(shared_->request.prompt.size());
   last.usage.cached_tokens = cached_tokens_;
   last.usage.completion_tokens = generated();
+  last.usage.queue_seconds = queue_seconds_;
   return last;
 }
 

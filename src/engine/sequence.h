@@ -29,6 +29,7 @@ struct SharedRequest {
   EventSink sink;
   // Unfinished choices end with kTimeout then.
   std::optional<std::chrono::steady_clock::time_point> deadline;
+  std::chrono::steady_clock::time_point arrived;
 };
 
 // Finds stop strings in text that comes in pieces, and holds text that may become one. The first
@@ -94,8 +95,11 @@ class Sequence {
   void pool(std::uint32_t first, std::span<const float> rows, std::size_t hidden_size);
   Appended finish_pooled(const model::Backend& backend);
 
-  // Records the number of prompt tokens found in the cache.
-  void note_cached(std::uint32_t tokens) { cached_tokens_ = tokens; }
+  // Records its first admission: prompt tokens found in the cache, and how long it waited.
+  void note_admission(std::uint32_t cached_tokens, double queue_seconds) {
+    cached_tokens_ = cached_tokens;
+    queue_seconds_ = queue_seconds;
+  }
 
   // Sends the last event of a sequence that is cancelled or fails.
   void end_early(FinishReason reason, const Error& error);
@@ -116,6 +120,7 @@ class Sequence {
   std::shared_ptr<const SharedRequest> shared_;
   std::int32_t choice_ = 0;
   std::uint32_t cached_tokens_ = 0;
+  double queue_seconds_ = 0.0;
   load::Pooling pooling_;
   std::vector<float> pooled_;  // the sum of the pooled rows so far
   std::uint32_t pooled_count_ = 0;

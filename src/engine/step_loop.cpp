@@ -159,6 +159,7 @@ Status StepLoop::add(RequestId id, Request request, EventSink sink, Clock::time_
   if (request.max_tokens == 0)
     request.max_tokens = static_cast<std::int32_t>(options_.max_context - prompt_tokens);
   shared->seed = request.sampling.seed ? *request.sampling.seed : seeds_();
+  shared->arrived = arrived;
   if (request.timeout) shared->deadline = arrived + *request.timeout;
   shared->request = std::move(request);
   shared->sink = std::move(sink);
@@ -263,7 +264,8 @@ Status StepLoop::make_plan(InFlightStep& step) {
   if (const Status planned = scheduler_.plan(step.plan); !planned) return planned;
   for (const schedule::Admission& admission : step.plan.admitted) {
     if (admission.resumed) continue;
-    sequences_.at(admission.sequence).note_cached(admission.cached_tokens);
+    Sequence& sequence = sequences_.at(admission.sequence);
+    sequence.note_admission(admission.cached_tokens, seconds_since(sequence.shared().arrived));
     stats_.cached_tokens += admission.cached_tokens;
   }
   return {};

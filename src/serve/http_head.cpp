@@ -93,6 +93,7 @@ Outcome<HttpHead> parse_head(std::string_view text) {
   head.authorization = text_of(request[http::field::authorization]);
   head.content_type = text_of(request[http::field::content_type]);
   head.content_encoding = text_of(request[http::field::content_encoding]);
+  head.api_key = text_of(request["X-Api-Key"]);
   head.origin = text_of(request[http::field::origin]);
   head.request_id = text_of(request["X-Request-Id"]);
   constexpr std::size_t kLongestId = 128;

@@ -21,6 +21,7 @@ struct HttpHead {
   bool chunked = false;
   bool expects_continue = false;
   std::string authorization;     // empty: not sent
+  std::string api_key;           // X-Api-Key; empty: not sent
   std::string content_type;      // empty: not sent
   std::string content_encoding;  // empty: not sent
   std::string origin;            // of the web page that sends it; empty: none

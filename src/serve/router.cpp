@@ -64,16 +64,24 @@ ApiError error_of(int status, std::string code, std::string message) {
   return error;
 }
 
-std::optional<ApiError> refuse_key(std::string_view authorization, std::string_view key) {
-  if (key.empty()) return std::nullopt;
+// The key that a request presents; nothing: none in a form that is known.
+std::optional<std::string_view> presented_key(const HttpHead& head) {
+  if (!head.api_key.empty()) return trimmed(head.api_key);
+  const std::string_view authorization = head.authorization;
   const std::size_t space = authorization.find(' ');
-  if (space == std::string_view::npos || !same_letters(authorization.substr(0, space), "Bearer")) {
+  if (space == std::string_view::npos || !same_letters(authorization.substr(0, space), "Bearer"))
+    return std::nullopt;
+  return trimmed(authorization.substr(space));
+}
+
+std::optional<ApiError> refuse_key(const HttpHead& head, const ServerOptions& options) {
+  if (!options.asks_for_key()) return std::nullopt;
+  if (!presented_key(head)) {
     return error_of(401, "missing_api_key",
                     "no API key given; expected the header \"Authorization: Bearer KEY\"");
   }
-  if (!same_key(trimmed(authorization.substr(space)), key)) {
+  if (!key_name(head, options))
     return error_of(401, "invalid_api_key", "the API key is not the server's");
-  }
   return std::nullopt;
 }
 
@@ -155,7 +163,8 @@ HttpResponse get_load(std::string_view, const ServerState& state, const HttpCoun
 }
 
 HttpResponse get_metrics(std::string_view, const ServerState& state, const HttpCounts& counts) {
-  HttpResponse response = response_of(metrics_text(state.backend.stats(), counts));
+  HttpResponse response = response_of(metrics_text(
+      state.backend.stats(), counts, {state.served_name, state.backend.model.max_context}));
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
   return response;
 }
@@ -246,7 +255,7 @@ std::optional<ApiError> refuse_head(const HttpHead& head, const ServerState& sta
   if (auto refused = refuse_host(head, state)) return refused;
   // The key comes first: who has none learns nothing but that.
   if (route == nullptr || !route->open) {
-    if (auto refused = refuse_key(head.authorization, state.options.api_key)) return refused;
+    if (auto refused = refuse_key(head, state.options)) return refused;
   }
   if (route == nullptr) {
     std::vector<std::string_view> known;
@@ -278,7 +287,7 @@ std::optional<ApiError> refuse_head(const HttpHead& head, const ServerState& sta
       trimmed(std::string_view(head.content_type).substr(0, head.content_type.find(';')));
   // A web page of another origin can send other types without asking first; not this one. It has no
   // key, and where origins are listed it is held to them.
-  const bool guarded = state.options.api_key.empty() && state.options.cors_origins.empty();
+  const bool guarded = !state.options.asks_for_key() && state.options.cors_origins.empty();
   if (guarded && !same_letters(type, "application/json")) {
     return error_of(415, "unsupported_media_type",
                     fmt::format("Content-Type is \"{}\"; expected application/json",
@@ -319,6 +328,17 @@ HttpResponse preflight_response() {
       {"Access-Control-Max-Age", "600"},
   };
   return response;
+}
+
+std::optional<std::string_view> key_name(const HttpHead& head, const ServerOptions& options) {
+  const auto presented = presented_key(head);
+  if (!presented) return std::nullopt;
+  // All are compared, so that time does not tell which one is near.
+  std::optional<std::string_view> name;
+  for (const NamedKey& named : options.named_keys)
+    if (same_key(*presented, named.key)) name = named.name;
+  if (same_key(*presented, options.api_key)) name = std::string_view();
+  return name;
 }
 
 bool same_key(std::string_view presented, std::string_view expected) {

@@ -64,6 +64,10 @@ bool allows_origin(std::string_view origin, const ServerOptions& options);
 // To the question that a browser asks before it sends a request of another origin.
 HttpResponse preflight_response();
 
+// The name of the key that a request presents, "" for the one without; nothing: it is no key of the
+// server's.
+std::optional<std::string_view> key_name(const HttpHead& head, const ServerOptions& options);
+
 // Whether two keys are equal, in a time that depends on the presented key's length alone.
 bool same_key(std::string_view presented, std::string_view expected);
 

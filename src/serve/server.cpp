@@ -136,7 +136,7 @@ Status Server::Impl::listen(BoundAddress address) {
     if (failure) return fail(ErrorKind::kIo, "cannot handle signals: {}", failure.message());
     await_signal();
   }
-  if (options.api_key.empty() && loopback) {
+  if (!options.asks_for_key() && loopback) {
     core.state.host_names = serve::loopback_names(options.host);
   }
   start_accepting({});

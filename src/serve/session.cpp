@@ -86,6 +86,20 @@ void run_guarded(const F& work) noexcept {
   }
 }
 
+std::string_view finish_name(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kCancelled:
+      return "cancelled";
+    case FinishReason::kError:
+      return "error";
+  }
+  return "";
+}
+
 }  // namespace
 
 Session::Session(Core& core, asio::ip::tcp::socket socket, bool overloaded)
@@ -252,6 +266,7 @@ boost::asio::awaitable<bool> Session::send(std::string_view data) {
 // Closing a socket with unread input resets the connection, and the reset may overtake the
 // response: so say that nothing follows, and read on for a while.
 Session::Task Session::linger() {
+  finish_record();  // what follows is not the response
   ErrorCode failure;
   socket_.shutdown(asio::ip::tcp::socket::shutdown_send, failure);
   if (failure) co_return;
@@ -275,11 +290,13 @@ Session::Task Session::run() {
     error.retry_after = 1;
     begin(nullptr);
     co_await refuse(error);
+    finish_record();
     co_return;
   }
   bool next = true;
   while (next && !gone_ && !core_.stopping) {
     next = co_await serve_one();
+    finish_record();
     responded_ = Clock::now();
   }
 }
@@ -387,6 +404,17 @@ void Session::begin(const HttpHead* head) {
   route_ = head == nullptr ? nullptr : find_route(head->target);
   const bool named = head != nullptr && !head->request_id.empty();
   headers_ = {{"X-Request-Id", named ? head->request_id : random_id("req")}};
+  began_ = Clock::now();
+  record_ = {};
+  record_.id = headers_.front().second;
+  record_.route = route_name(route_);
+  recorded_ = false;
+  if (head != nullptr) {
+    constexpr std::string_view kMethods[] = {"GET", "HEAD", "POST", "OPTIONS"};
+    for (const std::string_view method : kMethods)
+      if (head->method == method) record_.method = method;
+    record_.key = key_name(*head, core_.options).value_or("");
+  }
   if (head == nullptr || !allows_origin(head->origin, core_.options)) return;
   headers_.emplace_back("Access-Control-Allow-Origin", head->origin);
   headers_.emplace_back("Access-Control-Expose-Headers",
@@ -394,7 +422,45 @@ void Session::begin(const HttpHead* head) {
   headers_.emplace_back("Vary", "Origin");
 }
 
+void Session::finish_record() {
+  if (recorded_) return;
+  recorded_ = true;
+  record_.seconds = std::chrono::duration<double>(Clock::now() - began_).count();
+  if (core_.options.on_request) core_.options.on_request(record_);
+}
+
+void Session::note(const Generation& generation, std::size_t prompt, const OutputEvent& event) {
+  const auto n = static_cast<std::size_t>(generation.requests[prompt].n);
+  Clock::time_point& last = last_token_[prompt * n + static_cast<std::size_t>(event.choice)];
+  const Clock::time_point now = Clock::now();
+  const auto seconds = [](Clock::duration time) {
+    return std::chrono::duration<double>(time).count();
+  };
+  if (!event.tokens.empty()) {
+    if (record_.first_token_seconds == 0.0) {
+      record_.first_token_seconds = seconds(now - accepted_);
+      core_.counts.first_token.add(record_.first_token_seconds);
+    }
+    // Tokens that come together share the time since the last ones.
+    const std::size_t many = event.tokens.size();
+    if (last != Clock::time_point())
+      core_.counts.between_tokens.add(seconds(now - last) / static_cast<double>(many), many);
+    last = now;
+  }
+  if (!event.finish) return;
+  record_.completion_tokens += event.usage.completion_tokens;
+  if (event.choice == 0) {
+    record_.prompt_tokens += event.usage.prompt_tokens;
+    record_.cached_tokens += event.usage.cached_tokens;
+  }
+  record_.queue_seconds = std::max(record_.queue_seconds, event.usage.queue_seconds);
+  if (record_.finish.empty()) record_.finish = finish_name(*event.finish);
+  core_.counts.queue.add(event.usage.queue_seconds);
+  core_.counts.whole.add(seconds(now - accepted_));
+}
+
 HttpResponse Session::dressed(HttpResponse response) {
+  record_.status = response.status;
   core_.counts.count_response(route_name(route_), response.status);
   response.headers.insert(response.headers.end(), headers_.begin(), headers_.end());
   return response;
@@ -477,6 +543,11 @@ Session::Reusable Session::respond_to_body(const HttpHead& head, const Route& ro
   bool queued =
       co_await on_worker(large ? JobClass::kLargeBody : JobClass::kBody, {}, std::move(read));
   auto* generation = job->work ? std::get_if<Generation>(&*job->work) : nullptr;
+  if (generation != nullptr && !record_.key.empty()) {
+    // Users of different keys are different tenants, whatever they call themselves.
+    for (Request& request : generation->requests)
+      request.tenant = request.tenant.empty() ? record_.key : record_.key + '/' + request.tenant;
+  }
   if (queued && !gone_ && generation != nullptr && generation->format) {
     std::string tenant = generation->requests.front().tenant;
     BodyJobs::Work compile = [&core = core_, job](const std::atomic<bool>& stop) {
@@ -523,6 +594,10 @@ Session::Reusable Session::generate(const HttpHead& head, const Generation& gene
   const GroupSink sink = [inbox](std::size_t prompt, OutputEvent event) {
     inbox->put(prompt, std::move(event));
   };
+  accepted_ = Clock::now();
+  std::size_t choices = 0;
+  for (const Request& request : generation.requests) choices += static_cast<std::size_t>(request.n);
+  last_token_.assign(choices, Clock::time_point());
   auto ids = core_.backend.submit(generation.requests, sink);
   if (!ids) {
     forget_requests();
@@ -537,14 +612,15 @@ Session::Reusable Session::generate(const HttpHead& head, const Generation& gene
   requests_ = *std::move(ids);
   ResponseBuilder builder(generation, make_label(generation.endpoint, core_.state.served_name),
                           core_.backend.token_bytes);
-  const bool next =
-      generation.stream ? co_await stream(head, builder) : co_await gather(head, builder);
+  const bool next = generation.stream ? co_await stream(head, generation, builder)
+                                      : co_await gather(head, generation, builder);
   const bool left = gone_ && !sent_away_ && !core_.stopping;
   if (left && !builder.complete()) ++core_.counts.disconnects;
   co_return next;
 }
 
-Session::Reusable Session::stream(const HttpHead& head, ResponseBuilder& builder) {
+Session::Reusable Session::stream(const HttpHead& head, const Generation& generation,
+                                  ResponseBuilder& builder) {
   HttpResponse response;
   response.content_type = "text/event-stream";
   response.headers.emplace_back("Cache-Control", "no-cache");
@@ -567,7 +643,9 @@ Session::Reusable Session::stream(const HttpHead& head, ResponseBuilder& builder
     }
     out.clear();
     for (Inbox::Item& item : items) {
-      if (!builder.failure()) out += builder.add(item.prompt, std::move(item.event));
+      if (builder.failure()) continue;
+      note(generation, item.prompt, item.event);
+      out += builder.add(item.prompt, std::move(item.event));
     }
     ended = builder.complete() || builder.failure();
     if (ended) out += builder.close();
@@ -585,7 +663,8 @@ Session::Reusable Session::stream(const HttpHead& head, ResponseBuilder& builder
   co_return true;
 }
 
-Session::Reusable Session::gather(const HttpHead& head, ResponseBuilder& builder) {
+Session::Reusable Session::gather(const HttpHead& head, const Generation& generation,
+                                  ResponseBuilder& builder) {
   while (!gone_ && !builder.complete() && !builder.failure()) {
     std::vector<Inbox::Item> items = inbox_->take();
     if (items.empty()) {
@@ -593,6 +672,7 @@ Session::Reusable Session::gather(const HttpHead& head, ResponseBuilder& builder
       continue;
     }
     for (std::size_t i = 0; i < items.size() && !builder.failure() && !gone_; ++i) {
+      note(generation, items[i].prompt, items[i].event);
       builder.add(items[i].prompt, std::move(items[i].event));
       // Other connections have their turn between.
       if (i % kEventsInARow == kEventsInARow - 1) {

@@ -85,8 +85,10 @@ class Session : public std::enable_shared_from_this<Session> {
   // the work has not begun. False: too many jobs wait.
   boost::asio::awaitable<bool> on_worker(JobClass kind, std::string tenant, BodyJobs::Work work);
   Reusable generate(const HttpHead& head, const Generation& generation);
-  Reusable stream(const HttpHead& head, class ResponseBuilder& builder);
-  Reusable gather(const HttpHead& head, class ResponseBuilder& builder);
+  Reusable stream(const HttpHead& head, const Generation& generation,
+                  class ResponseBuilder& builder);
+  Reusable gather(const HttpHead& head, const Generation& generation,
+                  class ResponseBuilder& builder);
   Reusable respond(const HttpHead& head, HttpResponse response);
   // The same for a body in parts, each of which is freed when it was sent.
   Reusable respond_in_parts(const HttpHead& head, std::vector<std::string> parts);
@@ -96,6 +98,10 @@ class Session : public std::enable_shared_from_this<Session> {
   void begin(const HttpHead* head);
   // Counts the response, and gives it these headers.
   HttpResponse dressed(HttpResponse response);
+  // Counts what a choice got, when it is there.
+  void note(const Generation& generation, std::size_t prompt, const OutputEvent& event);
+  // Hands the record of the request on.
+  void finish_record();
   boost::asio::awaitable<bool> send(std::string_view data);
   Task wait();
   Task linger();
@@ -128,6 +134,10 @@ class Session : public std::enable_shared_from_this<Session> {
   // Of the request under way.
   const Route* route_ = nullptr;
   std::vector<std::pair<std::string, std::string>> headers_;
+  RequestRecord record_;
+  bool recorded_ = true;
+  std::chrono::steady_clock::time_point began_, accepted_;
+  std::vector<std::chrono::steady_clock::time_point> last_token_;  // by choice; epoch: none yet
   bool overloaded_;
   bool busy_ = false;       // between a request's head and the end of its response
   bool gone_ = false;       // the client went away, or was sent away

@@ -2,7 +2,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
+#include <mutex>
+#include <thread>
+#include <vector>
 
 #include "serve/running_server.h"
 
@@ -119,6 +123,77 @@ TEST(Server, FieldsThatItIgnoresAreAHeader) {
   EXPECT_EQ(refused->status, 400);
 }
 
+TEST(Server, SaysWhatItDidWithEachRequest) {
+  std::mutex mutex;
+  std::vector<RequestRecord> records;
+  ServerOptions options;
+  options.named_keys = {{"alice", "a-key"}, {"bob", "b-key"}};
+  options.on_request = [&](const RequestRecord& record) {
+    const std::lock_guard lock(mutex);
+    records.push_back(record);
+  };
+  {
+    RunningServer running(FakeEngine::counting, options);
+    Client client(running.port);
+    EXPECT_EQ(
+        client.post(kChat, kHello, "Authorization: Bearer a-key\r\nX-Request-Id: 1\r\n")->status,
+        200);
+    EXPECT_EQ(client.post(kChat, kStreamed, "X-Api-Key: b-key\r\n")->status, 200);
+    EXPECT_EQ(client.post(kChat, kHello, "Authorization: Bearer c-key\r\n")->status, 401);
+    Client again(running.port);  // a refusal ends the connection
+    EXPECT_EQ(again.get("/health")->status, 200);
+    EXPECT_EQ(running.engine.request(0).tenant, "alice");
+    EXPECT_EQ(running.engine.request(1).tenant, "bob");
+    const auto named =
+        again.post(kCompletions, R"({"prompt":"a","user":"u"})", "X-Api-Key: b-key\r\n");
+    EXPECT_EQ(named->status, 200);
+    EXPECT_EQ(running.engine.request(2).tenant, "bob/u");
+  }
+  ASSERT_EQ(records.size(), 5U);
+  EXPECT_EQ(records[0].id, "1");
+  EXPECT_EQ(records[0].key, "alice");
+  EXPECT_EQ(records[0].method, "POST");
+  EXPECT_EQ(records[0].route, "/v1/chat/completions");
+  EXPECT_EQ(records[0].finish, "length");
+  EXPECT_EQ(records[0].completion_tokens, 3U);
+  EXPECT_GT(records[0].prompt_tokens, 0U);
+  EXPECT_GT(records[0].seconds, 0.0);
+  EXPECT_EQ(records[1].key, "bob");
+  EXPECT_EQ(records[1].completion_tokens, 3U);
+  EXPECT_EQ(records[2].status, 401);
+  EXPECT_EQ(records[2].key, "");
+  EXPECT_EQ(records[3].route, "/health");
+  EXPECT_EQ(records[3].finish, "");
+}
+
+// Under the names that dashboards know; a histogram's buckets add up.
+TEST(Server, CountsLatenciesAsVllmDoes) {
+  const auto script = [](FakeEngine& engine, const FakeEngine::Accepted& accepted) {
+    for (int i = 0; i < 3; ++i) {
+      engine.emit(accepted.id, token("x"));
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    engine.finish(accepted.id, 0, FinishReason::kLength);
+  };
+  RunningServer running(script);
+  Client client(running.port);
+  for (int i = 0; i < 4; ++i)
+    EXPECT_EQ(client.post(kChat, i % 2 == 0 ? kHello : kStreamed)->status, 200);
+  const std::string text = client.get("/metrics")->body;
+  EXPECT_THAT(text, HasSubstr("vllm:time_to_first_token_seconds_count{model_name=\"fake\"} 4\n"));
+  EXPECT_THAT(text, HasSubstr("vllm:inter_token_latency_seconds_count{model_name=\"fake\"} 8\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("vllm:inter_token_latency_seconds_bucket{le=\"+Inf\",model_name=\"fake\"} 8\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("vllm:inter_token_latency_seconds_bucket{le=\"0.001\",model_name=\"fake\"} 0\n"));
+  EXPECT_THAT(text, HasSubstr("vllm:e2e_request_latency_seconds_count{model_name=\"fake\"} 4\n"));
+  EXPECT_THAT(text, HasSubstr("vllm:request_queue_time_seconds_count{model_name=\"fake\"} 4\n"));
+  EXPECT_THAT(text, HasSubstr("vllm:num_requests_running{model_name=\"fake\"} "));
+  EXPECT_THAT(text, HasSubstr("vllm:cache_config_info{block_size=\"16\","));
+}
+
 // A page of another origin gets nothing but where its origin is listed.
 TEST(Server, PagesOfListedOriginsMayAsk) {
   const std::string page = "Origin: https://page.example\r\n";
@@ -148,7 +223,7 @@ TEST(Server, PagesOfListedOriginsMayAsk) {
   // A refusal, too, or the page could not read why.
   EXPECT_EQ(client.post(kChat, kHello, page)->headers.at("access-control-allow-origin"),
             "https://page.example");
-  const auto other = client.post(kChat, kHello, "Origin: https://other.example\r\n");
+  const auto other = Client(running.port).post(kChat, kHello, "Origin: https://other.example\r\n");
   EXPECT_EQ(other->headers.count("access-control-allow-origin"), 0U);
 
   options.cors_origins = {"*"};

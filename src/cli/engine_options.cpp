@@ -123,10 +123,9 @@ void add_scheduling_options(CLI::App& app, EngineOptions& options) {
   app.add_flag("--async-scheduling", options.async_scheduling,
                "Plan the next step while one is computed")
       ->group(group);
-  add_integer(app, "--speculative-tokens", options.speculative_tokens, 0, kMostUint32,
-              "Draft tokens per step and answer, by the model's own layer for that if it has one, "
-              "else looked up "
-              "in prompt and answer (0: none)")
+  add_integer(
+      app, "--speculative-tokens", options.speculative_tokens, 0, kMostUint32,
+      "Draft tokens per step and answer, by the model's layer for it, else looked up (0: none)")
       ->group(group);
 }
 

@@ -62,10 +62,12 @@ CompressedConfig read_mixer(Fields& fields, const NormConfig& norm, ModelConfig&
   out.index_top = fields.required_count({"", "index_topk"}, 1, load::kLargestContext);
   out.scale = 1.0F / std::sqrt(static_cast<float>(out.head_dim));
   // Layers that see a window alone are not scaled.
-  config.ropes.push_back(read_rope(
-      fields,
-      {.head_dim = out.rope_dim, .interleaved_in_hf = true, .layer_type = "main", .scaled = false},
-      config));
+  config.ropes.push_back(read_rope(fields,
+                                   {.head_dim = out.rope_dim,
+                                    .interleaved_in_hf = true,
+                                    .layer_type = "main",
+                                    .scaled = false},
+                                   config));
   config.ropes.push_back(read_rope(fields,
                                    {.head_dim = out.rope_dim,
                                     .theta = 160000.0F,
@@ -189,11 +191,11 @@ constexpr Rename kDeepseekV4HfNames[] = {
     {"layers.*.hc_head_scale", "blk.*.nextn.hc_head.scale"},
 };
 
-// Of a tensor of a layer that drafts: the layer's number among them, and the name within.
-bool draft_number(std::string_view name, std::uint32_t& number, std::string_view& rest) {
-  constexpr std::string_view kDrafts = "mtp.";
-  if (!name.starts_with(kDrafts)) return false;
-  name.remove_prefix(kDrafts.size());
+// The number after `before` in a name, and what follows it and a dot.
+bool take_number(std::string_view name, std::string_view before, std::uint32_t& number,
+                 std::string_view& rest) {
+  if (!name.starts_with(before)) return false;
+  name.remove_prefix(before.size());
   const auto [end, failure] = std::from_chars(name.data(), name.data() + name.size(), number);
   if (failure != std::errc() || end == name.data() + name.size() || *end != '.') return false;
   rest = name.substr(static_cast<std::size_t>(end - name.data()) + 1);
@@ -206,14 +208,13 @@ void name_draft_layers(load::StoredTensors& tensors) {
   std::string_view rest;
   std::vector<std::string> drafts;
   for (const auto& [name, tensor] : tensors) {
-    if (layer_number(name, number)) layers = std::max(layers, number + 1);
-    if (draft_number(tensor.stored_name, number, rest)) drafts.push_back(name);
+    if (take_number(name, "blk.", number, rest)) layers = std::max(layers, number + 1);
+    if (take_number(tensor.stored_name, "mtp.", number, rest)) drafts.push_back(name);
   }
   for (const std::string& old : drafts) {
     auto node = tensors.extract(old);
-    draft_number(node.mapped().stored_name, number, rest);
-    const auto name =
-        rename(fmt::format("layers.{}.{}", layers + number, rest), kDeepseekV4HfNames);
+    take_number(node.mapped().stored_name, "mtp.", number, rest);
+    const auto name = rename(fmt::format("layers.{}.{}", layers + number, rest), kDeepseekV4HfNames);
     if (name) node.key() = *name;
     tensors.insert(std::move(node));
   }
@@ -231,7 +232,8 @@ void make_floats(load::StoredTensor& tensor, Owned& owned) {
     std::memcpy(wide ? static_cast<void*>(&number) : &narrow, tensor.data.data() + i * bytes,
                 bytes);
     if (!wide) number = narrow;
-    (*floats)[i] = number >= 0 && number < load::kMostExperts ? static_cast<float>(number) : -1.0F;
+    (*floats)[i] =
+        number >= 0 && number < load::kMostExperts ? static_cast<float>(number) : -1.0F;
   }
   tensor.type = kernels::DataType::kF32;
   tensor.data = std::as_bytes(std::span(*floats));
@@ -247,7 +249,7 @@ Status adapt_deepseek_v4(load::StoredTensors& tensors, Owned& owned) {
 
 }  // namespace
 
-constinit const Reader kDeepseekV4 = {
-    read_deepseek_v4, kDeepseekV4HfNames, {}, {}, adapt_deepseek_v4};
+constinit const Reader kDeepseekV4 = {read_deepseek_v4, kDeepseekV4HfNames, {}, {},
+                                      adapt_deepseek_v4};
 
 }  // namespace dovetail::families

@@ -3,10 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 #include <vector>
-
-#include "load/limits.h"
 
 namespace dovetail::families {
 namespace {
@@ -75,15 +72,6 @@ std::string with_numbers(std::string_view pattern, std::span<const std::string_v
 }  // namespace
 
 constinit const Names kCommonHfNames = kCommonRenames;
-
-bool layer_number(std::string_view name, std::uint32_t& number) {
-  constexpr std::string_view kLayer = "blk.";
-  if (!name.starts_with(kLayer)) return false;
-  const char* digits = name.data() + kLayer.size();
-  const auto [end, failure] = std::from_chars(digits, name.data() + name.size(), number);
-  return failure == std::errc() && end != name.data() + name.size() && *end == '.' &&
-         number < load::kMostLayers;
-}
 
 std::optional<std::string> rename(std::string_view stored, Names names) {
   std::string_view ending;

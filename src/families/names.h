@@ -21,9 +21,6 @@ extern const Names kCommonHfNames;
 
 // What the first of `names` that fits makes of a stored name; nothing where none fits. Two stored
 // names never get one name by the same row.
-// Whether a name is of a layer, "blk.3.attn_norm.weight", and its number then.
-bool layer_number(std::string_view name, std::uint32_t& number);
-
 std::optional<std::string> rename(std::string_view stored, Names names);
 
 }  // namespace dovetail::families

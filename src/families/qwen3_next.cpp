@@ -3,17 +3,11 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "families/common.h"
 #include "families/delta.h"
 #include "families/families.h"
 #include "families/qwen.h"
 #include "families/rope.h"
-#include "load/tensor_binding.h"
 
 namespace dovetail::families {
 namespace {
@@ -62,12 +56,6 @@ void read_hybrid(Fields& fields, ModelConfig& config, bool experts, bool tiled) 
     config.layers.push_back(layer);
   }
   config.output_norm = norm;
-  // As vLLM's qwen3_next_mtp.py has it: a layer with attention behind a product of two normed rows.
-  if (fields.has_tensor(fmt::format("blk.{}.nextn.eh_proj.weight", layers))) {
-    config.draft_layers = 1;
-    layer.mixer = attention;
-    config.draft_layer = layer;
-  }
 }
 
 void read_qwen3_next(Fields& fields, ModelConfig& config) {
@@ -78,55 +66,13 @@ void read_qwen3_5_moe(Fields& fields, ModelConfig& config) {
   read_hybrid(fields, config, true, true);
 }
 
-// Pictures are not for this program.
-constexpr std::string_view kNextSpare[] = {"model.visual."};
-
-constexpr std::string_view kDrafts = "mtp.";
-constexpr Rename kDraftNames[] = {
-    {"mtp.fc", "nextn.eh_proj"},
-    {"mtp.pre_fc_norm_embedding", "nextn.enorm"},
-    {"mtp.pre_fc_norm_hidden", "nextn.hnorm"},
-    {"mtp.norm", "nextn.shared_head_norm"},
-};
-
-// The name of a tensor of the first layer that drafts, which is numbered on from the model's;
-// empty: of another one.
-std::string draft_name(std::string_view stored, std::uint32_t layers) {
-  constexpr std::string_view kFirst = "mtp.layers.0.";
-  if (const auto around = rename(stored, kDraftNames))
-    return fmt::format("blk.{}.{}", layers, *around);
-  if (!stored.starts_with(kFirst)) return {};
-  const std::string usual = fmt::format("model.layers.{}.{}", layers, stored.substr(kFirst.size()));
-  for (const Names names : {Names(kDeltaHfNames), kCommonHfNames})
-    if (auto name = rename(usual, names)) return *std::move(name);
-  return {};
-}
-
-Status name_draft_layer(load::StoredTensors& tensors, Owned&) {
-  std::uint32_t layers = 0;
-  std::vector<std::string> drafts;
-  for (const auto& [name, tensor] : tensors) {
-    std::uint32_t number = 0;
-    if (layer_number(name, number)) layers = std::max(layers, number + 1);
-    if (tensor.stored_name.starts_with(kDrafts)) drafts.push_back(name);
-  }
-  for (const std::string& old : drafts) {
-    auto node = tensors.extract(old);
-    const std::string_view stored = node.mapped().stored_name;
-    const std::string name = draft_name(stored, layers);
-    node.key() = name.empty() ? fmt::format("{}{}", load::kSparePrefix, stored) : name;
-    tensors.insert(std::move(node));
-  }
-  return {};
-}
+// Pictures and drafts are not for this program.
+constexpr std::string_view kNextSpare[] = {"mtp.", "model.visual."};
 
 }  // namespace
 
-constinit const Reader kQwen3Next = {read_qwen3_next, kDeltaHfNames, kDeltaGgufNames, kNextSpare,
-                                     name_draft_layer};
-constinit const Reader kQwen3_5 = {read_qwen3_5, kDeltaHfNames, kDeltaGgufNames, kNextSpare,
-                                   name_draft_layer};
-constinit const Reader kQwen3_5Moe = {read_qwen3_5_moe, kDeltaHfNames, kDeltaGgufNames, kNextSpare,
-                                      name_draft_layer};
+constinit const Reader kQwen3Next = {read_qwen3_next, kDeltaHfNames, kDeltaGgufNames, kNextSpare};
+constinit const Reader kQwen3_5 = {read_qwen3_5, kDeltaHfNames, kDeltaGgufNames, kNextSpare};
+constinit const Reader kQwen3_5Moe = {read_qwen3_5_moe, kDeltaHfNames, kDeltaGgufNames, kNextSpare};
 
 }  // namespace dovetail::families

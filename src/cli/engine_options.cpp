@@ -123,8 +123,10 @@ void add_scheduling_options(CLI::App& app, EngineOptions& options) {
   app.add_flag("--async-scheduling", options.async_scheduling,
                "Plan the next step while one is computed")
       ->group(group);
-  add_integer(app, "--speculative-tokens", options.speculative_tokens, 0, kMostUint32,
-              "Guesses per step and answer, looked up in prompt and answer (0: none)")
+  add_integer(
+      app, "--speculative-tokens", options.speculative_tokens, 0, kMostUint32,
+      "Guesses per step and answer at most, by the layer that a model has for that or, where it\n"
+      "has none, looked up in prompt and answer (0: none)")
       ->group(group);
 }
 

@@ -185,6 +185,8 @@ std::string model_part(const load::ModelSource& source, const ModelReport& repor
   const std::vector<LayerKind> kinds = layer_kinds(config);
   for (const LayerKind& kind : kinds)
     text += row(kinds.size() == 1 ? "  each" : fmt::format("  {} of", kind.layers), kind.text);
+  if (const LayerKind drafts = draft_kind(config); drafts.layers > 0)
+    text += row("  to draft", drafts.text);
   text += row("context", std::to_string(config.max_context));
   text += row("vocabulary", fmt::format("{}{}", config.vocab_size,
                                         config.tied_embeddings ? ", embeddings tied" : ""));
@@ -252,6 +254,8 @@ Json report_json(const load::ModelSource& source, const ModelReport& report, boo
                {"tokenizer", report.tokenizer},
                {"chat_template", report.chat_template}};
   for (LayerKind& kind : layer_kinds(config)) json["layer_kinds"].push_back(std::move(kind.json));
+  if (LayerKind drafts = draft_kind(config); drafts.layers > 0)
+    json["draft_layer"] = std::move(drafts.json);
   for (const auto& [name, share] : report.types) {
     json["types"][name] = {
         {"tensors", share.tensors}, {"parameters", share.parameters}, {"bytes", share.bytes}};

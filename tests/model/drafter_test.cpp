@@ -1,12 +1,14 @@
 // The layer that drafts tokens, against an independent implementation
-// (tools/golden/make_models.py), however the prompt is cut.
+// (tools/golden/deepseek_attention.py, qwen_draft.py), however the prompt is cut.
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "cores/executor.h"
@@ -18,10 +20,13 @@
 namespace dovetail::model::drafts {
 namespace {
 
+std::filesystem::path folder_of(const char* name) {
+  return std::filesystem::path(test::source_dir()) / "tests/golden/models" / name;
+}
+
 struct Opened {
-  explicit Opened(std::uint32_t lanes)
-      : source(*families::open_model(std::filesystem::path(test::source_dir()) /
-                                     "tests/golden/models/deepseek-v3-tiny")),
+  Opened(const char* name, std::uint32_t lanes)
+      : source(*families::open_model(folder_of(name))),
         executor(cores::Topology::of_lanes(lanes), {}) {
     BackendOptions options;
     options.cache = cache_shape(source->config, kernels::CacheType::kF32, true);
@@ -38,44 +43,66 @@ struct Opened {
   std::unique_ptr<Backend> backend;
 };
 
-TEST(Drafter, DraftsWhatTheReferenceDoes) {
-  std::ifstream file(std::filesystem::path(test::source_dir()) /
-                     "tests/golden/models/deepseek-v3-tiny/golden.json");
-  const auto golden = nlohmann::json::parse(file);
+class Drafter : public testing::TestWithParam<const char*> {};
+
+// Of a prompt in chunks, `wanted` behind its first token.
+std::vector<std::int32_t> drafts_of(Opened& setup, std::span<const std::int32_t> prompt,
+                                    std::size_t chunk, std::int32_t first, std::size_t wanted) {
   std::vector<std::uint32_t> table(32);
   std::iota(table.begin(), table.end(), 0U);
-  for (const std::uint32_t chunk : {1000U, 16U, 5U}) {
-    Opened setup(chunk == 16 ? 2 : 1);
+  std::vector<float> logits(setup.source->config.vocab_size);
+  for (std::size_t at = 0; at < prompt.size(); at += chunk) {
+    const std::size_t count = std::min(chunk, prompt.size() - at);
+    const bool last = at + count == prompt.size();
+    Segment segment;
+    segment.tokens = prompt.subspan(at, count);
+    segment.first_position = static_cast<std::uint32_t>(at);
+    segment.block_table = table;
+    segment.logit_rows = last ? 1 : 0;
+    segment.slot = 1;
+    if (!last) segment.next = prompt[at + count];
+    EXPECT_TRUE(setup.backend->forward(std::span(&segment, 1),
+                                       last ? std::span(logits) : std::span<float>(), {}));
+  }
+  std::vector<std::int32_t> drafts(wanted);
+  const DraftRow row = {.slot = 1,
+                        .row = 0,
+                        .position = static_cast<std::uint32_t>(prompt.size() - 1),
+                        .token = first,
+                        .block_table = table,
+                        .drafts = drafts};
+  EXPECT_TRUE(setup.backend->draft(std::span(&row, 1)));
+  return drafts;
+}
+
+TEST_P(Drafter, DraftsWhatTheReferenceDoes) {
+  std::ifstream file(folder_of(GetParam()) / "golden.json");
+  const auto golden = nlohmann::json::parse(file);
+  for (const std::size_t chunk : {1000U, 16U, 5U}) {
+    Opened setup(GetParam(), chunk == 16 ? 2 : 1);
     for (std::size_t i = 0; i < golden["prompts"].size(); ++i) {
       const auto prompt = golden["prompts"][i].get<std::vector<std::int32_t>>();
-      const std::int32_t first = golden["greedy"][i][0].get<std::int32_t>();
-      std::vector<float> logits(setup.source->config.vocab_size);
-      for (std::size_t at = 0; at < prompt.size(); at += chunk) {
-        const std::size_t count = std::min<std::size_t>(chunk, prompt.size() - at);
-        const bool last = at + count == prompt.size();
-        Segment segment;
-        segment.tokens = std::span(prompt).subspan(at, count);
-        segment.first_position = static_cast<std::uint32_t>(at);
-        segment.block_table = table;
-        segment.logit_rows = last ? 1 : 0;
-        segment.slot = 1;
-        if (!last) segment.next = prompt[at + count];
-        ASSERT_TRUE(setup.backend->forward(std::span(&segment, 1),
-                                           last ? std::span(logits) : std::span<float>(), {}));
+      const auto first = golden["greedy"][i][0].get<std::int32_t>();
+      const auto& wanted = golden["draft"][i];
+      const auto all = wanted.is_array() ? wanted.get<std::vector<std::int32_t>>()
+                                         : std::vector{wanted.get<std::int32_t>()};
+      for (std::size_t count = 1; count <= all.size(); ++count) {
+        EXPECT_EQ(drafts_of(setup, prompt, chunk, first, count),
+                  std::vector(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count)))
+            << "prompt " << i << ", chunks of " << chunk;
       }
-      std::vector<std::int32_t> drafts(1);
-      const DraftRow row = {.slot = 1,
-                            .row = 0,
-                            .position = static_cast<std::uint32_t>(prompt.size() - 1),
-                            .token = first,
-                            .block_table = table,
-                            .drafts = drafts};
-      ASSERT_TRUE(setup.backend->draft(std::span(&row, 1)));
-      EXPECT_EQ(drafts[0], golden["draft"][i].get<std::int32_t>())
-          << "prompt " << i << ", chunks of " << chunk;
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Goldens, Drafter,
+                         testing::Values("deepseek-v3-tiny", "qwen3-5-moe-tiny", "qwen3-5-tiny",
+                                         "qwen3-next-tiny"),
+                         [](const auto& run) {
+                           std::string name = run.param;
+                           std::erase(name, '-');
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace dovetail::model::drafts

@@ -20,6 +20,8 @@ enum class Mutant {
   kSavedAtTheEnd,     // a state is saved as the rows of its pass leave it
   kFormulaOfTheStep,  // a token's formula is that of the row that computes it
   kNoChain,           // a tile does not wait for the states of the tile before it
+  kHiddenRowFirst,    // in what drafts, the hidden row comes before the embedding
+  kTokensNotShifted,  // what drafts takes for a position its own token, not the one behind it
   kCount
 };
 

@@ -1,6 +1,9 @@
 #include "model/blocks/draft_input.h"
 
+#include <algorithm>
 #include <cassert>
+
+#include "model/mutation.h"
 
 namespace dovetail::model {
 
@@ -56,6 +59,7 @@ void DraftInput::prepare(const RowTile& tile, const Range& rows) {
     if (scale_ != 1.0F) work_.kernels.scale(both, scale_, hidden);
     token_norm_.apply(both, both);
     hidden_norm_.apply(hidden_[tile.rows.begin + i], both + hidden);
+    if (mutated(Mutant::kHiddenRowFirst)) std::swap_ranges(both, both + hidden, both + hidden);
     product_.prepare(both, i, tile.rows.size(), work_.prepared(tile));
   }
 }

@@ -127,6 +127,7 @@ Result<ModelReport> report_model(const load::ModelSource& source, const EngineOp
   report.tokenizer = tokenizer_kind(source);
   report.chat_template = source.chat_template.has_value();
   MemoryNeed& memory = report.memory;
+  const bool drafts = resolved->draft_tokens > 0 || !source.config.draft_layer;
   for (const auto& [name, tensor] : source.tensors) {
     const std::uint64_t elements = std::uint64_t{tensor.rows} * tensor.columns;
     TypeShare& share = report.types[std::string(kernels::info(tensor.type).name)];
@@ -134,7 +135,7 @@ Result<ModelReport> report_model(const load::ModelSource& source, const EngineOp
     share.parameters += elements;
     share.bytes += tensor.bytes();
     report.parameters += elements;
-    memory.weights += tensor.bytes();
+    if (drafts || !name.starts_with(source.config.draft_prefix())) memory.weights += tensor.bytes();
   }
   memory.options = resolved->options;
   const std::uint64_t block = resolved->cache_shape.block_bytes();

@@ -55,7 +55,7 @@ class Binder {
   };
 
   void bind_draft_layer(std::size_t hidden) {
-    const std::string prefix = fmt::format("blk.{}.", config_.layers.size());
+    const std::string prefix = config_.draft_prefix();
     matrix(prefix + "nextn.eh_proj.weight", hidden, 2 * hidden);
     norm(config_.output_norm, prefix + "nextn.enorm", hidden);
     norm(config_.output_norm, prefix + "nextn.hnorm", hidden);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -15,6 +16,7 @@
 #include "families/open_model.h"
 #include "kernels/kernels.h"
 #include "model/cpu/cpu_backend.h"
+#include "model/cpu/weights.h"
 #include "support/places.h"
 
 namespace dovetail::model::drafts {
@@ -24,9 +26,16 @@ std::filesystem::path folder_of(const char* name) {
   return std::filesystem::path(test::source_dir()) / "tests/golden/models" / name;
 }
 
+// The model, or the same one as a GGUF file (make_ggufs.py).
+std::filesystem::path model_of(const char* name) {
+  const char* ggufs = std::getenv("DOVETAIL_GOLDEN_GGUFS");
+  return ggufs == nullptr ? folder_of(name)
+                          : std::filesystem::path(ggufs) / (std::string(name) + ".gguf");
+}
+
 struct Opened {
   Opened(const char* name, std::uint32_t lanes)
-      : source(*families::open_model(folder_of(name))),
+      : source(*families::open_model(model_of(name))),
         executor(cores::Topology::of_lanes(lanes), {}) {
     BackendOptions options;
     options.cache = cache_shape(source->config, kernels::CacheType::kF32, true);
@@ -43,7 +52,14 @@ struct Opened {
   std::unique_ptr<Backend> backend;
 };
 
-class Drafter : public testing::TestWithParam<const char*> {};
+class Drafter : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    const auto model = families::open_model(model_of(GetParam()));
+    ASSERT_TRUE(model) << model.error().message;
+    if (!(*model)->config.draft_layer) GTEST_SKIP() << "a GGUF file without the layer";
+  }
+};
 
 // Of a prompt in chunks, `wanted` behind its first token.
 std::vector<std::int32_t> drafts_of(Opened& setup, std::span<const std::int32_t> prompt,
@@ -93,6 +109,17 @@ TEST_P(Drafter, DraftsWhatTheReferenceDoes) {
       }
     }
   }
+}
+
+// Its weights are not there where nothing drafts.
+TEST_P(Drafter, IsLeftOutWhereNothingDrafts) {
+  const auto source = *families::open_model(model_of(GetParam()));
+  const kernels::Kernels& kernels = *kernels::find_kernels("portable");
+  const std::string name = source->config.draft_prefix() + "nextn.eh_proj.weight";
+  EXPECT_TRUE(bind_weights(source, kernels).matrices.contains(name));
+  const ModelWeights weights = bind_weights(source, kernels, false);
+  EXPECT_FALSE(weights.matrices.contains(name));
+  EXPECT_TRUE(weights.matrices.contains("blk.0.attn_norm.weight"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Goldens, Drafter,

@@ -125,7 +125,8 @@ void add_scheduling_options(CLI::App& app, EngineOptions& options) {
       ->group(group);
   add_integer(
       app, "--speculative-tokens", options.speculative_tokens, 0, kMostUint32,
-      "Draft tokens per step and answer, by the model's layer for it, else looked up (0: none)")
+      "Guesses per step and answer at most, by the layer that a model has for that or, where it\n"
+      "has none, looked up in prompt and answer (0: none)")
       ->group(group);
 }
 

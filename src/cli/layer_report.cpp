@@ -201,4 +201,11 @@ std::vector<LayerKind> layer_kinds(const load::ModelConfig& config) {
   return kinds;
 }
 
+LayerKind draft_kind(const load::ModelConfig& config) {
+  if (!config.draft_layer) return {};
+  LayerKind kind = describe(*config.draft_layer, config);
+  kind.layers = 1;
+  return kind;
+}
+
 }  // namespace dovetail::cli

@@ -131,6 +131,7 @@ Result<ModelReport> report_model(const load::ModelSource& source, const EngineOp
   report.tokenizer = tokenizer_kind(source);
   report.chat_template = source.chat_template.has_value();
   MemoryNeed& memory = report.memory;
+  const bool drafts = resolved->draft_tokens > 0 || !source.config.draft_layer;
   for (const auto& [name, tensor] : source.tensors) {
     const std::uint64_t elements = std::uint64_t{tensor.rows} * tensor.columns;
     TypeShare& share = report.types[std::string(kernels::info(tensor.type).name)];
@@ -138,7 +139,7 @@ Result<ModelReport> report_model(const load::ModelSource& source, const EngineOp
     share.parameters += elements;
     share.bytes += tensor.bytes();
     report.parameters += elements;
-    memory.weights += tensor.bytes();
+    if (drafts || !name.starts_with(source.config.draft_prefix())) memory.weights += tensor.bytes();
   }
   memory.options = resolved->options;
   const std::uint64_t block = resolved->cache_shape.block_bytes();
@@ -189,6 +190,8 @@ std::string model_part(const load::ModelSource& source, const ModelReport& repor
   const std::vector<LayerKind> kinds = layer_kinds(config);
   for (const LayerKind& kind : kinds)
     text += row(kinds.size() == 1 ? "  each" : fmt::format("  {} of", kind.layers), kind.text);
+  if (const LayerKind drafts = draft_kind(config); drafts.layers > 0)
+    text += row("  to draft", drafts.text);
   text += row("context", std::to_string(config.max_context));
   text += row("vocabulary", fmt::format("{}{}", config.vocab_size,
                                         config.tied_embeddings ? ", embeddings tied" : ""));
@@ -256,6 +259,8 @@ Json report_json(const load::ModelSource& source, const ModelReport& report, boo
                {"tokenizer", report.tokenizer},
                {"chat_template", report.chat_template}};
   for (LayerKind& kind : layer_kinds(config)) json["layer_kinds"].push_back(std::move(kind.json));
+  if (LayerKind drafts = draft_kind(config); drafts.layers > 0)
+    json["draft_layer"] = std::move(drafts.json);
   for (const auto& [name, share] : report.types) {
     json["types"][name] = {
         {"tensors", share.tensors}, {"parameters", share.parameters}, {"bytes", share.bytes}};

@@ -52,6 +52,8 @@ struct LayerKind {
   Json json;
 };
 std::vector<LayerKind> layer_kinds(const load::ModelConfig& config);
+// The layer that drafts tokens, where the model has one; of 0 layers else.
+LayerKind draft_kind(const load::ModelConfig& config);
 
 // The tensors' names with numbers in their numeric order: blk.2 before blk.10.
 std::vector<std::string> tensor_names(const load::ModelSource& source);

@@ -142,7 +142,9 @@ class Explanation {
          "steps are planned one after the other");
     if (options_.speculative_tokens > 0) {
       add("speculative-tokens", options_.speculative_tokens,
-          "draft tokens per decode row, looked up in the text so far");
+          resolved_.draft_tokens > 0
+              ? "draft tokens per decode row at most, by the model's own layer"
+              : "draft tokens per decode row, looked up in the text so far");
     }
   }
 

@@ -214,6 +214,14 @@ void drop_draft_layers(Fields& fields, std::uint32_t& layers, ModelConfig& confi
   layers -= config.draft_layers;
 }
 
+void read_draft_layer(Fields& fields, const LayerConfig& layer, ModelConfig& config) {
+  const std::string name = config.draft_prefix() + "nextn.";
+  if (config.draft_layers > 0 && fields.has_tensor(name + "eh_proj.weight") &&
+      fields.has_tensor(name + "shared_head_norm.weight")) {
+    config.draft_layer = layer;
+  }
+}
+
 LayerConfig plain_layer(const NormConfig& norm, const AttentionConfig& attention,
                         const MlpConfig& mlp) {
   LayerConfig out;

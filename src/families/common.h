@@ -53,6 +53,8 @@ bool has_experts(Fields& fields);
 
 // Takes the layers that draft tokens, which follow the others, off the `layers` of a GGUF file.
 void drop_draft_layers(Fields& fields, std::uint32_t& layers, ModelConfig& config);
+// The first of them, which is such a layer, if the file has what stands before and behind it.
+void read_draft_layer(Fields& fields, const LayerConfig& layer, ModelConfig& config);
 
 // A layer of norms before attention and feed-forward and nothing else.
 LayerConfig plain_layer(const NormConfig& norm, const AttentionConfig& attention,

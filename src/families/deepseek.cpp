@@ -174,10 +174,7 @@ void read_deepseek(Fields& fields, ModelConfig& config) {
     layer.mlp = read_grouped_experts(fields);
     config.layers.resize(layers, layer);
   }
-  if (config.draft_layers > 0 &&
-      fields.has_tensor(fmt::format("blk.{}.nextn.eh_proj.weight", layers))) {
-    config.draft_layer = layer;
-  }
+  read_draft_layer(fields, layer, config);
 }
 
 constexpr Rename kDeepseekHfNames[] = {

@@ -62,12 +62,10 @@ CompressedConfig read_mixer(Fields& fields, const NormConfig& norm, ModelConfig&
   out.index_top = fields.required_count({"", "index_topk"}, 1, load::kLargestContext);
   out.scale = 1.0F / std::sqrt(static_cast<float>(out.head_dim));
   // Layers that see a window alone are not scaled.
-  config.ropes.push_back(read_rope(fields,
-                                   {.head_dim = out.rope_dim,
-                                    .interleaved_in_hf = true,
-                                    .layer_type = "main",
-                                    .scaled = false},
-                                   config));
+  config.ropes.push_back(read_rope(
+      fields,
+      {.head_dim = out.rope_dim, .interleaved_in_hf = true, .layer_type = "main", .scaled = false},
+      config));
   config.ropes.push_back(read_rope(fields,
                                    {.head_dim = out.rope_dim,
                                     .theta = 160000.0F,
@@ -191,33 +189,16 @@ constexpr Rename kDeepseekV4HfNames[] = {
     {"layers.*.hc_head_scale", "blk.*.nextn.hc_head.scale"},
 };
 
-// The number after `before` in a name, and what follows it and a dot.
-bool take_number(std::string_view name, std::string_view before, std::uint32_t& number,
-                 std::string_view& rest) {
-  if (!name.starts_with(before)) return false;
-  name.remove_prefix(before.size());
+// Layers that draft tokens, "mtp.0." and so on, are numbered on from the others.
+std::string v4_draft_name(std::string stored, std::uint32_t layers) {
+  constexpr std::string_view kDrafts = "mtp.";
+  if (!stored.starts_with(kDrafts)) return stored;
+  const std::string_view name = std::string_view(stored).substr(kDrafts.size());
+  std::uint32_t number = 0;
   const auto [end, failure] = std::from_chars(name.data(), name.data() + name.size(), number);
-  if (failure != std::errc() || end == name.data() + name.size() || *end != '.') return false;
-  rest = name.substr(static_cast<std::size_t>(end - name.data()) + 1);
-  return number < load::kMostLayers;
-}
-
-// Layers that draft tokens are numbered on from the others.
-void name_draft_layers(load::StoredTensors& tensors) {
-  std::uint32_t layers = 0, number = 0;
-  std::string_view rest;
-  std::vector<std::string> drafts;
-  for (const auto& [name, tensor] : tensors) {
-    if (take_number(name, "blk.", number, rest)) layers = std::max(layers, number + 1);
-    if (take_number(tensor.stored_name, "mtp.", number, rest)) drafts.push_back(name);
-  }
-  for (const std::string& old : drafts) {
-    auto node = tensors.extract(old);
-    take_number(node.mapped().stored_name, "mtp.", number, rest);
-    const auto name = rename(fmt::format("layers.{}.{}", layers + number, rest), kDeepseekV4HfNames);
-    if (name) node.key() = *name;
-    tensors.insert(std::move(node));
-  }
+  if (failure != std::errc() || number >= load::kMostLayers) return stored;
+  return fmt::format("layers.{}{}", layers + number,
+                     name.substr(static_cast<std::size_t>(end - name.data())));
 }
 
 // Numbers of experts as floats, which have them exactly; what is none of one becomes -1.
@@ -232,8 +213,7 @@ void make_floats(load::StoredTensor& tensor, Owned& owned) {
     std::memcpy(wide ? static_cast<void*>(&number) : &narrow, tensor.data.data() + i * bytes,
                 bytes);
     if (!wide) number = narrow;
-    (*floats)[i] =
-        number >= 0 && number < load::kMostExperts ? static_cast<float>(number) : -1.0F;
+    (*floats)[i] = number >= 0 && number < load::kMostExperts ? static_cast<float>(number) : -1.0F;
   }
   tensor.type = kernels::DataType::kF32;
   tensor.data = std::as_bytes(std::span(*floats));
@@ -241,7 +221,6 @@ void make_floats(load::StoredTensor& tensor, Owned& owned) {
 }
 
 Status adapt_deepseek_v4(load::StoredTensors& tensors, Owned& owned) {
-  name_draft_layers(tensors);
   for (auto& [name, tensor] : tensors)
     if (name.ends_with(".ffn_token_experts.weight")) make_floats(tensor, owned);
   return {};
@@ -249,7 +228,9 @@ Status adapt_deepseek_v4(load::StoredTensors& tensors, Owned& owned) {
 
 }  // namespace
 
-constinit const Reader kDeepseekV4 = {read_deepseek_v4, kDeepseekV4HfNames, {}, {},
-                                      adapt_deepseek_v4};
+constinit const Reader kDeepseekV4 = {.read = read_deepseek_v4,
+                                      .hf_names = kDeepseekV4HfNames,
+                                      .adapt = adapt_deepseek_v4,
+                                      .draft_name = v4_draft_name};
 
 }  // namespace dovetail::families

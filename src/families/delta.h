@@ -33,6 +33,11 @@ inline constexpr Rename kDeltaHfNames[] = {
     {"model.layers.*.mlp.shared_expert.up_proj", "blk.*.ffn_up_shexp"},
     {"model.layers.*.mlp.shared_expert.down_proj", "blk.*.ffn_down_shexp"},
     {"model.layers.*.mlp.shared_expert_gate", "blk.*.ffn_gate_inp_shexp"},
+    // Of the layer that drafts tokens.
+    {"model.layers.*.fc", "blk.*.nextn.eh_proj"},
+    {"model.layers.*.pre_fc_norm_embedding", "blk.*.nextn.enorm"},
+    {"model.layers.*.pre_fc_norm_hidden", "blk.*.nextn.hnorm"},
+    {"model.layers.*.norm", "blk.*.nextn.shared_head_norm"},
 };
 
 // What their GGUF files call otherwise.

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -29,6 +31,9 @@ struct Reader {
   // What stands before stored names where the model has a head beside it; without it they are the
   // same.
   std::string_view base = {};
+  // Of a tensor of a folder, the name of one of a layer behind the model's `layers`, where it is of
+  // a layer that drafts tokens and called otherwise; else as it is.
+  std::string (*draft_name)(std::string stored, std::uint32_t layers) = nullptr;
 };
 
 // One for each family; most have a file of this folder.

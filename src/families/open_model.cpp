@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,13 +25,25 @@ using load::StoredTensors;
 // Before the names of tensors that have no name here, so that none can pass for one that has.
 constexpr std::string_view kForeign = "foreign/";
 
-std::string name_of(std::string stored, bool gguf, bool wrapped, const Reader& reader) {
-  if (wrapped) {
+// As a config.json says; what is wrong with that is for those to say who read the configuration.
+std::uint32_t layers_of(const nlohmann::json& text) {
+  const auto found = text.find("num_hidden_layers");
+  if (found == text.end() || !found->is_number_unsigned()) return 0;
+  return static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(found->get<std::uint64_t>(), load::kMostLayers));
+}
+
+std::string name_of(std::string stored, const FoundFamily& found) {
+  const Reader& reader = found.family->reader;
+  const bool gguf = found.text == nullptr;
+  if (found.wrapped) {
     auto name = text_name(stored);
     if (!name) return std::string(load::kSparePrefix) + stored;
     stored = *std::move(name);
   }
   if (!reader.base.empty() && stored.starts_with(reader.base)) stored.erase(0, reader.base.size());
+  if (!gguf && reader.draft_name != nullptr)
+    stored = reader.draft_name(std::move(stored), layers_of(*found.text));
   for (const std::string_view beginning : reader.spare) {
     if (stored.starts_with(beginning)) return std::string(load::kSparePrefix) + stored;
   }
@@ -45,10 +59,9 @@ std::string name_of(std::string stored, bool gguf, bool wrapped, const Reader& r
 
 Result<StoredTensors> by_name(const Container& container, const FoundFamily& found, Owned& owned) {
   const Reader& reader = found.family->reader;
-  const bool gguf = std::holds_alternative<load::GgufFile>(container.configuration);
   StoredTensors out;
   for (const auto& [stored, tensor] : container.tensors) {
-    if (out.emplace(name_of(stored, gguf, found.wrapped, reader), tensor).second) continue;
+    if (out.emplace(name_of(stored, found), tensor).second) continue;
     return fail(ErrorKind::kInvalid, "{}: tensor {}: given twice; valid: once", tensor.file,
                 load::quote(tensor.stored_name));
   }

@@ -28,6 +28,9 @@ ExpertsConfig read_shared_experts(Fields& fields) {
 void read_hybrid(Fields& fields, ModelConfig& config, bool experts, bool tiled) {
   std::uint32_t layers = read_sizes(fields, config);
   drop_draft_layers(fields, layers, config);
+  // In a folder its tensors say whether there is one, since few configurations do.
+  if (!fields.gguf() && fields.has_tensor(fmt::format("blk.{}.nextn.eh_proj.weight", layers)))
+    config.draft_layers = 1;
   NormConfig norm = read_rms_norm(fields, 1e-6F);
   const float epsilon = norm.epsilon;
   // Converters add it to all but DeltaNet's own norm.
@@ -55,6 +58,11 @@ void read_hybrid(Fields& fields, ModelConfig& config, bool experts, bool tiled) 
     }
     config.layers.push_back(layer);
   }
+  // Published models have none with embeddings of its own.
+  if (!fields.flag({"", "mtp_use_dedicated_embeddings"}).value_or(false)) {
+    layer.mixer = attention;
+    read_draft_layer(fields, layer, config);
+  }
   config.output_norm = norm;
 }
 
@@ -66,13 +74,42 @@ void read_qwen3_5_moe(Fields& fields, ModelConfig& config) {
   read_hybrid(fields, config, true, true);
 }
 
-// Pictures and drafts are not for this program.
+// Of the layers that draft tokens (multi-token prediction) the first is run.
+std::string draft_name(std::string stored, std::uint32_t layers) {
+  constexpr std::string_view kPart = "mtp.", kLayer = "mtp.layers.0.";
+  const std::string_view name = stored;
+  std::string_view rest;
+  if (name.starts_with(kLayer)) {
+    rest = name.substr(kLayer.size());
+  } else if (name == "mtp.fc.weight" || name == "mtp.norm.weight" ||
+             name == "mtp.pre_fc_norm_embedding.weight" ||
+             name == "mtp.pre_fc_norm_hidden.weight") {
+    rest = name.substr(kPart.size());
+  } else {
+    return stored;
+  }
+  return fmt::format("model.layers.{}.{}", layers, rest);
+}
+
+// Pictures are not for this program, nor are further layers that draft tokens.
 constexpr std::string_view kNextSpare[] = {"mtp.", "model.visual."};
 
 }  // namespace
 
-constinit const Reader kQwen3Next = {read_qwen3_next, kDeltaHfNames, kDeltaGgufNames, kNextSpare};
-constinit const Reader kQwen3_5 = {read_qwen3_5, kDeltaHfNames, kDeltaGgufNames, kNextSpare};
-constinit const Reader kQwen3_5Moe = {read_qwen3_5_moe, kDeltaHfNames, kDeltaGgufNames, kNextSpare};
+constinit const Reader kQwen3Next = {.read = read_qwen3_next,
+                                     .hf_names = kDeltaHfNames,
+                                     .gguf_names = kDeltaGgufNames,
+                                     .spare = kNextSpare,
+                                     .draft_name = draft_name};
+constinit const Reader kQwen3_5 = {.read = read_qwen3_5,
+                                   .hf_names = kDeltaHfNames,
+                                   .gguf_names = kDeltaGgufNames,
+                                   .spare = kNextSpare,
+                                   .draft_name = draft_name};
+constinit const Reader kQwen3_5Moe = {.read = read_qwen3_5_moe,
+                                      .hf_names = kDeltaHfNames,
+                                      .gguf_names = kDeltaGgufNames,
+                                      .spare = kNextSpare,
+                                      .draft_name = draft_name};
 
 }  // namespace dovetail::families

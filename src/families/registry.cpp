@@ -81,6 +81,7 @@ constexpr std::pair<std::string_view, std::string_view> kTextNames[] = {
     {"language_model.model.", "model."},
     {"language_model.lm_head.", "lm_head."},
     {"lm_head.", "lm_head."},
+    {"mtp.", "mtp."},
 };
 
 // Each name once: rows of one model_type follow each other.

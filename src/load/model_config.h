@@ -349,6 +349,9 @@ struct ModelConfig {
   std::vector<HeadConfig> head;  // one behind the other
   Score score = Score::kNone;    // else the model embeds texts, as far as it does
 
+  // Before the names of the draft layer's tensors.
+  std::string draft_prefix() const { return "blk." + std::to_string(layers.size()) + "."; }
+
   // Of the pooled row, or what its head makes of it.
   std::uint32_t embedding_size() const { return head.empty() ? hidden_size : head.back().size; }
 

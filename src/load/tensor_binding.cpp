@@ -57,7 +57,7 @@ class Binder {
   };
 
   void bind_draft_layer(std::size_t hidden) {
-    const std::string prefix = fmt::format("blk.{}.", config_.layers.size());
+    const std::string prefix = config_.draft_prefix();
     if (config_.hyper.streams > 1) {
       matrix(prefix + "nextn.e_proj.weight", hidden, hidden);
       matrix(prefix + "nextn.h_proj.weight", hidden, hidden);

@@ -24,6 +24,8 @@ enum class Mutant {
   kWindowShort,       // the window's first position is left out
   kExpertsOfFirst,    // experts by a token's number are those of the tile's first
   kEntryOfRowsAlone,  // an entry sums the pass's rows alone
+  kHiddenRowFirst,    // in what drafts, the hidden row comes before the embedding
+  kTokensNotShifted,  // what drafts takes for a position its own token, not the one behind it
   kCount
 };
 

@@ -140,6 +140,16 @@ class Inspect(WithFolder):
         for name in names:
             self.assertIn(name, text)
 
+    def test_the_layer_that_drafts(self):
+        model = TINY.parent / "qwen3-5-tiny"
+        report = json.loads(run("inspect", model, "--json").stdout)
+        self.assertEqual(report["draft_layer"]["kv_heads"], 2)
+        self.assertNotIn("draft_layer", json.loads(run("inspect", TINY, "--json").stdout))
+        self.assertRegex(run("inspect", model).stdout, r"(?m)^  to draft +attention: 4 heads of 32, .*output gate")
+        # It takes memory only where it is to draft.
+        stored = sum(share["bytes"] for share in report["types"].values())
+        self.assertLess(report["memory"]["weights_bytes"], stored)
+
     def test_config_file(self):
         config = self.write("own.toml", "max-num-seqs = 5\n[inspect]\nkv-cache-dtype = \"f32\"\n")
         memory = json.loads(run("inspect", TINY, "--json", "--config", config).stdout)["memory"]

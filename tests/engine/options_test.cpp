@@ -13,6 +13,7 @@ namespace dovetail::engine {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::AllOf;
 using testing::Contains;
 using testing::HasSubstr;
 using testing::StartsWith;
@@ -191,6 +192,23 @@ TEST(Options, SaysHowItSchedules) {
   EXPECT_THAT(explain({}, *resolve({}, *model()), *model()),
               Contains("target-inter-token-ms auto: prompts at most double the time of a step in "
                        "which others decode"));
+}
+
+TEST(Options, SaysWhatDrafts) {
+  EngineOptions options;
+  options.speculative_tokens = 2;
+  test::RandomModelOptions parts;
+  for (const bool layer : {false, true}) {
+    parts.change = [layer](load::ModelConfig& config) {
+      if (layer) config.draft_layer = config.layers.front();
+    };
+    const auto of = test::random_model(parts);
+    const Result<ResolvedOptions> resolved = resolve(options, *of);
+    EXPECT_EQ(resolved->draft_tokens, layer ? 2U : 0U);
+    EXPECT_THAT(explain(options, *resolved, *of),
+                Contains(AllOf(StartsWith("speculative-tokens 2: "),
+                               HasSubstr(layer ? "by the model's own layer" : "looked up"))));
+  }
 }
 
 // Draft tokens of models with states take saved ones.

@@ -56,7 +56,13 @@ class Converter {
          })->attention();
     const std::string prefix = how_.architecture + ".";
     out_.set_string("general.architecture", how_.architecture);
-    out_.set_u32(prefix + "block_count", static_cast<std::uint32_t>(config.layers.size()));
+    std::vector<LayerConfig> layers = config.layers;
+    if (config.draft_layer) {
+      // It is counted and is the last.
+      layers.push_back(*config.draft_layer);
+      out_.set_u32(prefix + "nextn_predict_layers", 1);
+    }
+    out_.set_u32(prefix + "block_count", static_cast<std::uint32_t>(layers.size()));
     out_.set_u32(prefix + "context_length", config.max_context);
     out_.set_u32(prefix + "embedding_length", config.hidden_size);
     const LayerConfig& layer = config.layers.front();
@@ -75,14 +81,14 @@ class Converter {
     add("token_embd.weight");
     add("output_norm.weight");
     if (!config.tied_embeddings) add("output.weight");
-    for (std::size_t i = 0; i < config.layers.size(); ++i) add_layer(fmt::format("blk.{}.", i), i);
+    for (std::size_t i = 0; i < layers.size(); ++i) add_layer(fmt::format("blk.{}.", i), layers[i]);
     return out_;
   }
 
  private:
   // Tensors of the layer whose names have one part more: "attn_q.weight".
-  void add_layer(const std::string& prefix, std::size_t index) {
-    const ExpertsConfig* experts = source_.config.layers[index].experts();
+  void add_layer(const std::string& prefix, const LayerConfig& layer) {
+    const ExpertsConfig* experts = layer.experts();
     if (how_.fused) {
       fuse(prefix, {"attn_q", "attn_k", "attn_v"}, "attn_qkv");
       fuse(prefix, {"ffn_gate", "ffn_up"}, "ffn_up");
@@ -101,7 +107,7 @@ class Converter {
   void add(const std::string& name, const TensorView& tensor) {
     std::string stored = name;
     for (const auto& [from, to] : how_.names) {
-      const std::size_t at = ("." + stored).find("." + from + ".");
+      const std::size_t at = ("." + stored + ".").find("." + from + ".");
       if (at != std::string::npos) stored.replace(at, from.size(), to);
     }
     std::vector<std::uint64_t> shape = {tensor.columns};

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "families/gguf_converter.h"
@@ -36,7 +37,11 @@ ModelConfig in_common(ModelConfig config) {
     rope.interleaved = false;
     rope.truncate = true;
   }
-  for (LayerConfig& layer : config.layers) {
+  std::vector<LayerConfig*> layers;
+  for (LayerConfig& layer : config.layers) layers.push_back(&layer);
+  if (config.draft_layer) layers.push_back(&*config.draft_layer);
+  for (LayerConfig* of : layers) {
+    LayerConfig& layer = *of;
     for (SublayerConfig* half : {&layer.mixer_norms, &layer.mlp_norms}) {
       plain(half->before);
       plain(half->behind);
@@ -80,6 +85,94 @@ INSTANTIATE_TEST_SUITE_P(All, GgufFamilies, testing::ValuesIn(kConverted), [](co
   std::erase(name, '-');
   return name;
 });
+
+// Qwen's layer that drafts tokens, as llama.cpp's converter writes it; what the rest of the file
+// holds is not compared.
+Converted qwen_drafts(const std::string& folder, const std::string& architecture) {
+  return {folder,
+          architecture,
+          [](GgufBuilder& b, const std::string& p) {
+            const bool next = p == "qwen3next.";
+            b.set_u32(p + "rope.dimension_count", next ? 16 : 8);
+            b.set_u32(p + "ssm.conv_kernel", 4);
+            b.set_u32(p + "ssm.state_size", 16);
+            b.set_u32(p + "ssm.group_count", 2);
+            b.set_u32(p + "ssm.time_step_rank", 4);
+            b.set_u32(p + "ssm.inner_size", 64);
+            b.set_u32(p + "full_attention_interval", 4);
+            if (!next)
+              b.set_numbers<std::int32_t>(p + "rope.dimension_sections", GgufType::kInt32,
+                                          {2, 1, 1, 0});
+            if (p == "qwen35.") return;
+            b.set_u32(p + "expert_count", 4);
+            b.set_u32(p + "expert_used_count", 2);
+            b.set_u32(p + "expert_feed_forward_length", 24);
+            b.set_u32(p + "expert_shared_feed_forward_length", 40);
+          },
+          {{"ffn_norm", "post_attention_norm"}, {"ssm_a_log", "ssm_a"}}};
+}
+
+class GgufDrafts : public testing::TestWithParam<std::pair<const char*, const char*>> {
+ protected:
+  GgufDrafts() : folder(*open_model(kModels / GetParam().first)) {}
+  GgufBuilder converted() const {
+    return Converter(*folder, qwen_drafts(GetParam().first, GetParam().second)).convert();
+  }
+  std::shared_ptr<const ModelSource> folder;
+};
+
+TEST_P(GgufDrafts, AreThoseOfTheFolders) {
+  const Bytes bytes = converted().bytes();
+  const auto model = read_model(std::vector{NamedBytes{"m.gguf", bytes}});
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(model->config.layers.size(), 4U);
+  ASSERT_TRUE(folder->config.draft_layer.has_value());
+  EXPECT_EQ(in_common(model->config).draft_layer, in_common(folder->config).draft_layer);
+  std::size_t parts = 0;
+  for (const auto& [name, tensor] : folder->tensors) {
+    if (!name.starts_with("blk.4.")) continue;
+    ++parts;
+    ASSERT_TRUE(model->tensors.contains(name)) << name;
+    EXPECT_EQ(data_of(model->tensors.at(name)), data_of(tensor)) << name;
+  }
+  EXPECT_GE(parts, 15U);
+}
+
+// A list of the layers with states may have one for the layer that drafts, or none.
+TEST_P(GgufDrafts, MayBeListed) {
+  for (const std::vector<std::uint8_t>& listed :
+       {std::vector<std::uint8_t>{1, 1, 1, 0, 0}, std::vector<std::uint8_t>{1, 1, 1, 0}}) {
+    GgufBuilder builder = converted();
+    builder.set_numbers<std::uint8_t>(
+        std::string(GetParam().second) + ".attention.recurrent_layers", GgufType::kBool, listed);
+    const Bytes bytes = builder.bytes();
+    const auto model = read_model(std::vector{NamedBytes{"m.gguf", bytes}});
+    ASSERT_TRUE(model) << model.error().message;
+    EXPECT_EQ(model->config.layers.size(), 4U);
+    EXPECT_TRUE(model->config.draft_layer.has_value());
+  }
+}
+
+// Without what stands before and behind the layer there is nothing to draft with, and no more.
+TEST_P(GgufDrafts, AreLeftAloneWhereTheyAreNoWholeLayer) {
+  for (const char* part : {"eh_proj", "shared_head_norm"}) {
+    GgufBuilder builder = converted();
+    std::erase_if(builder.tensors, [part](const auto& tensor) {
+      return tensor.name == fmt::format("blk.4.nextn.{}.weight", part);
+    });
+    const Bytes bytes = builder.bytes();
+    const auto model = read_model(std::vector{NamedBytes{"m.gguf", bytes}});
+    ASSERT_TRUE(model) << model.error().message;
+    EXPECT_FALSE(model->config.draft_layer.has_value()) << part;
+    EXPECT_FALSE(model->tensors.contains("blk.4.attn_q.weight")) << part;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Qwen, GgufDrafts,
+                         testing::Values(std::pair{"qwen3-next-tiny", "qwen3next"},
+                                         std::pair{"qwen3-5-tiny", "qwen35"},
+                                         std::pair{"qwen3-5-moe-tiny", "qwen35moe"}),
+                         [](const auto& run) { return std::string(run.param.second); });
 
 TEST(GgufSmolLm3, HasNoPositionsInEveryFourthLayer) {
   const Bytes bytes = tiny_gguf({.architecture = "smollm3", .layers = 5}).bytes();

@@ -72,6 +72,7 @@ TEST_P(Wrapped, IsReadAsItsTextAlone) {
   ASSERT_TRUE(alone) << alone.error().message;
   EXPECT_EQ((*opened)->config.family, (*alone)->config.family);
   EXPECT_EQ((*opened)->config.layers, (*alone)->config.layers);
+  EXPECT_EQ((*opened)->config.draft_layer, (*alone)->config.draft_layer);
   EXPECT_EQ((*opened)->config.ropes, (*alone)->config.ropes);
   EXPECT_EQ((*opened)->generation.eos_ids, std::vector<std::int32_t>{2});
   ASSERT_EQ((*opened)->tensors.size(), (*alone)->tensors.size());

@@ -92,32 +92,44 @@ test::RandomModelOptions gpt_oss_parts() {
   });
 }
 
-// Gated DeltaNet in three of four layers, an output gate, a part of each head turned, a shared
-// expert: Qwen3-Next.
-test::RandomModelOptions hybrid_parts(bool experts) {
-  return four_layers(experts ? DataType::kBF16 : DataType::kQ8_0,
-                     [experts](ModelConfig& config, LayerConfig& layer, std::size_t i) {
-                       config.ropes.front().dims = 4;
-                       if (i != 3) {
-                         load::DeltaConfig delta;
-                         delta.key_heads = 2;
-                         delta.value_heads = 4;
-                         delta.key_dim = 24;
-                         delta.value_dim = 16;
-                         layer.mixer = delta;
-                       } else {
-                         std::get<AttentionConfig>(layer.mixer).gated = true;
-                       }
-                       if (i == 3 && !experts) config.draft_layer = layer;
-                       if (!experts) return;
-                       load::ExpertsConfig some;
-                       some.count = 5;
-                       some.used = 2;
-                       some.size = 64;
-                       some.normalized = some.shared_gated = true;
-                       some.shared_size = 48;
-                       layer.mlp = some;
-                     });
+// Gated DeltaNet in three of four layers, an output gate, a part of each head turned: Qwen3.5; with
+// a shared expert Qwen3-Next. With a layer that drafts, what layers add to a row is small, so that
+// it is often right.
+test::RandomModelOptions hybrid_parts(DataType type, bool experts, bool drafts) {
+  return four_layers(
+      type, [experts, drafts](ModelConfig& config, LayerConfig& layer, std::size_t i) {
+        config.ropes.front().dims = 4;
+        if (drafts) {
+          const load::NormConfig norm = {.kind = load::NormKind::kRms, .offset = 1.0F};
+          config.embedding_scale = 8.0F;
+          layer.mixer_norms = {norm, {}, {}, 0.1F};
+          layer.mlp_norms = layer.mixer_norms;
+          config.output_norm = norm;
+        }
+        if (experts) {
+          load::ExpertsConfig some;
+          some.count = 5;
+          some.used = 2;
+          some.size = 64;
+          some.normalized = some.shared_gated = true;
+          some.shared_size = 48;
+          layer.mlp = some;
+        }
+        auto& attention = std::get<AttentionConfig>(layer.mixer);
+        attention.gated = true;
+        if (drafts) {
+          attention.query_key_norm = load::QueryKeyNorm::kHead;
+          attention.norm = layer.mixer_norms.before;
+          config.draft_layer = layer;
+        }
+        if (i == 3) return;
+        load::DeltaConfig delta;
+        delta.key_heads = 2;
+        delta.value_heads = 4;
+        delta.key_dim = 24;
+        delta.value_dim = 16;
+        layer.mixer = delta;
+      });
 }
 
 // Convolutions between gates in three of four layers, experts by sigmoids in two: LFM2.
@@ -267,8 +279,9 @@ std::vector<ModelCase> model_cases() {
           {"OddSizesBF16", odd(DataType::kBF16)},
           {"GemmaParts", gemma_parts()},
           {"GptOssParts", gpt_oss_parts()},
-          {"Hybrid", hybrid_parts(false)},
-          {"HybridExperts", hybrid_parts(true)},
+          {"Hybrid", hybrid_parts(DataType::kQ8_0, false, false)},
+          {"HybridDrafts", hybrid_parts(DataType::kF16, false, true)},
+          {"HybridExperts", hybrid_parts(DataType::kBF16, true, true)},
           {"ConvolutionParts", convolution_parts()},
           {"LatentPartsF32", latent_parts(DataType::kF32, false)},
           {"LatentPartsBF16", latent_parts(DataType::kBF16, false)},

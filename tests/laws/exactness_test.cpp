@@ -302,7 +302,7 @@ TEST(Prefixes, OfEveryKindOfLayerAreFound) {
   constexpr std::uint32_t kShared = 2000;
   for (const ModelCase& one : model_cases()) {
     if (one.name != "LlamaQ8_0" && one.name != "GemmaParts" && one.name != "GptOssParts" &&
-        one.name != "Hybrid" && one.name != "CompressedPartsF32")
+        one.name != "Hybrid" && one.name != "HybridDrafts" && one.name != "CompressedPartsF32")
       continue;
     test::RandomModelOptions parts = one.options;
     parts.max_context = 2304;
@@ -324,8 +324,10 @@ TEST(Prefixes, OfEveryKindOfLayerAreFound) {
     options.max_num_batched_tokens = 256;
     options.max_context = 2304;
     options.prefix_cache = true;
+    options.speculative_tokens = model->config.draft_layer ? 3 : 0;
     const Outcome outcome = serve(model, options, arrivals);
     EXPECT_EQ(first_difference(model, options, arrivals, outcome), std::nullopt) << one.name;
+    EXPECT_EQ(outcome.stats.drafted_tokens > 0, model->config.draft_layer.has_value()) << one.name;
     // With states: the second finds what an interval of 512 left, the third where the two parted.
     const std::uint64_t found = has_states(*model) ? 1536 + kShared : 2 * kShared;
     EXPECT_EQ(outcome.stats.cached_tokens, found) << one.name;

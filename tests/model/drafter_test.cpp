@@ -1,8 +1,10 @@
 // The layer that drafts tokens, against an independent implementation
-// (tools/golden/make_models.py), however the prompt is cut.
+// (tools/golden/deepseek_attention.py, qwen_draft.py), however the prompt is cut.
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -14,28 +16,34 @@
 #include "families/open_model.h"
 #include "kernels/kernels.h"
 #include "model/cpu/cpu_backend.h"
+#include "model/cpu/weights.h"
 #include "support/places.h"
 
 namespace dovetail::model::drafts {
 namespace {
 
-constexpr std::uint32_t kBlocks = 32;
-
-std::filesystem::path folder_of(const std::string& name) {
+std::filesystem::path folder_of(const char* name) {
   return std::filesystem::path(test::source_dir()) / "tests/golden/models" / name;
 }
 
+// The model, or the same one as a GGUF file (make_ggufs.py).
+std::filesystem::path model_of(const char* name) {
+  const char* ggufs = std::getenv("DOVETAIL_GOLDEN_GGUFS");
+  return ggufs == nullptr ? folder_of(name)
+                          : std::filesystem::path(ggufs) / (std::string(name) + ".gguf");
+}
+
 struct Opened {
-  Opened(const std::string& name, std::uint32_t lanes)
-      : source(*families::open_model(folder_of(name))),
+  Opened(const char* name, std::uint32_t lanes)
+      : source(*families::open_model(model_of(name))),
         executor(cores::Topology::of_lanes(lanes), {}) {
     BackendOptions options;
     options.cache = cache_shape(source->config, kernels::CacheType::kF32, true);
-    options.blocks = kBlocks;
+    options.blocks = 32;
     options.slots = 2;
     options.draft_tokens = 4;
     backend = *open_cpu(source, options, *kernels::find_kernels("portable"), executor, {});
-    std::vector<std::uint32_t> all(kBlocks);
+    std::vector<std::uint32_t> all(32);
     std::iota(all.begin(), all.end(), 0U);
     backend->poison_blocks(all);
   }
@@ -44,56 +52,84 @@ struct Opened {
   std::unique_ptr<Backend> backend;
 };
 
-class Drafter : public testing::TestWithParam<const char*> {};
+class Drafter : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    const auto model = families::open_model(model_of(GetParam()));
+    ASSERT_TRUE(model) << model.error().message;
+    if (!(*model)->config.draft_layer) GTEST_SKIP() << "a GGUF file without the layer";
+  }
+};
 
-INSTANTIATE_TEST_SUITE_P(Of, Drafter,
-                         testing::Values("deepseek-v3-tiny", "deepseek-v4-tiny", "qwen3-next-tiny",
-                                         "qwen3-5-tiny", "qwen3-5-moe-tiny"),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::erase(name, '-');
-                           return name;
-                         });
+// Of a prompt in chunks, `wanted` behind its first token.
+std::vector<std::int32_t> drafts_of(Opened& setup, std::span<const std::int32_t> prompt,
+                                    std::size_t chunk, std::int32_t first, std::size_t wanted) {
+  std::vector<std::uint32_t> table(32);
+  std::iota(table.begin(), table.end(), 0U);
+  std::vector<float> logits(setup.source->config.vocab_size);
+  for (std::size_t at = 0; at < prompt.size(); at += chunk) {
+    const std::size_t count = std::min(chunk, prompt.size() - at);
+    const bool last = at + count == prompt.size();
+    Segment segment;
+    segment.tokens = prompt.subspan(at, count);
+    segment.first_position = static_cast<std::uint32_t>(at);
+    segment.block_table = table;
+    segment.logit_rows = last ? 1 : 0;
+    segment.slot = 1;
+    if (!last) segment.next = prompt[at + count];
+    EXPECT_TRUE(setup.backend->forward(std::span(&segment, 1),
+                                       last ? std::span(logits) : std::span<float>(), {}));
+  }
+  std::vector<std::int32_t> drafts(wanted);
+  const DraftRow row = {.slot = 1,
+                        .row = 0,
+                        .position = static_cast<std::uint32_t>(prompt.size() - 1),
+                        .token = first,
+                        .block_table = table,
+                        .drafts = drafts};
+  EXPECT_TRUE(setup.backend->draft(std::span(&row, 1)));
+  return drafts;
+}
 
 TEST_P(Drafter, DraftsWhatTheReferenceDoes) {
   std::ifstream file(folder_of(GetParam()) / "golden.json");
   const auto golden = nlohmann::json::parse(file);
-  std::vector<std::uint32_t> table(kBlocks);
-  std::iota(table.begin(), table.end(), 0U);
-  for (const std::uint32_t chunk : {1000U, 16U, 5U}) {
+  for (const std::size_t chunk : {1000U, 16U, 5U}) {
     Opened setup(GetParam(), chunk == 16 ? 2 : 1);
     for (std::size_t i = 0; i < golden["prompts"].size(); ++i) {
       const auto prompt = golden["prompts"][i].get<std::vector<std::int32_t>>();
-      const std::int32_t first = golden["greedy"][i][0].get<std::int32_t>();
-      std::vector<float> logits(setup.source->config.vocab_size);
-      for (std::size_t at = 0; at < prompt.size(); at += chunk) {
-        const std::size_t count = std::min<std::size_t>(chunk, prompt.size() - at);
-        const bool last = at + count == prompt.size();
-        Segment segment;
-        segment.tokens = std::span(prompt).subspan(at, count);
-        segment.first_position = static_cast<std::uint32_t>(at);
-        segment.block_table = table;
-        segment.logit_rows = last ? 1 : 0;
-        segment.slot = 1;
-        if (!last) segment.next = prompt[at + count];
-        ASSERT_TRUE(setup.backend->forward(std::span(&segment, 1),
-                                           last ? std::span(logits) : std::span<float>(), {}));
+      const auto first = golden["greedy"][i][0].get<std::int32_t>();
+      const auto& wanted = golden[golden.contains("drafts") ? "drafts" : "draft"][i];
+      const auto all = wanted.is_array() ? wanted.get<std::vector<std::int32_t>>()
+                                         : std::vector{wanted.get<std::int32_t>()};
+      for (std::size_t count = 1; count <= all.size(); ++count) {
+        EXPECT_EQ(drafts_of(setup, prompt, chunk, first, count),
+                  std::vector(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count)))
+            << "prompt " << i << ", chunks of " << chunk;
       }
-      // Several, where the reference feeds the layer on with what it gave.
-      std::vector<std::int32_t> wanted = {golden["draft"][i].get<std::int32_t>()};
-      if (golden.contains("drafts")) wanted = golden["drafts"][i].get<std::vector<std::int32_t>>();
-      std::vector<std::int32_t> drafts(wanted.size());
-      const DraftRow row = {.slot = 1,
-                            .row = 0,
-                            .position = static_cast<std::uint32_t>(prompt.size() - 1),
-                            .token = first,
-                            .block_table = table,
-                            .drafts = drafts};
-      ASSERT_TRUE(setup.backend->draft(std::span(&row, 1)));
-      EXPECT_EQ(drafts, wanted) << "prompt " << i << ", chunks of " << chunk;
     }
   }
 }
+
+// Its weights are not there where nothing drafts.
+TEST_P(Drafter, IsLeftOutWhereNothingDrafts) {
+  const auto source = *families::open_model(model_of(GetParam()));
+  const kernels::Kernels& kernels = *kernels::find_kernels("portable");
+  const std::string name = source->config.draft_prefix() + "nextn.enorm.weight";
+  EXPECT_TRUE(bind_weights(source, kernels).matrices.contains(name));
+  const ModelWeights weights = bind_weights(source, kernels, false);
+  EXPECT_FALSE(weights.matrices.contains(name));
+  EXPECT_TRUE(weights.matrices.contains("blk.0.attn_norm.weight"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Goldens, Drafter,
+                         testing::Values("deepseek-v3-tiny", "deepseek-v4-tiny", "qwen3-5-moe-tiny",
+                                         "qwen3-5-tiny", "qwen3-next-tiny"),
+                         [](const auto& run) {
+                           std::string name = run.param;
+                           std::erase(name, '-');
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace dovetail::model::drafts

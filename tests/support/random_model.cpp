@@ -60,6 +60,22 @@ class Builder {
     add(name, DataType::kF32, rows, columns, std::move(bytes));
   }
 
+  // The first of the columns, and a little of all: of a row that it takes, mostly what it has
+  // there.
+  void projection(const std::string& name, DataType type, std::size_t rows, std::size_t columns) {
+    if (kernels::info(type).elements_per_block > 1) return matrix(name, type, rows, columns);
+    const std::size_t bytes_each = kernels::info(type).bytes_per_block;
+    auto bytes = std::make_shared<std::vector<std::byte>>(rows * kernels::row_bytes(type, columns));
+    for (std::size_t i = 0; i < rows * columns; ++i) {
+      const float value = (i / columns == i % columns ? 1.0F : 0.0F) + 0.02F * normal_(random_);
+      const auto at = std::span(*bytes).subspan(i * bytes_each, bytes_each);
+      type == DataType::kF32   ? put(at, value)
+      : type == DataType::kF16 ? put(at, to_half(value))
+                               : put(at, to_bfloat(value));
+    }
+    add(name, type, rows, columns, std::move(bytes));
+  }
+
   void vector(const std::string& name, std::size_t size, float mean, float deviation) {
     auto bytes = std::make_shared<std::vector<std::byte>>(size * sizeof(float));
     for (std::size_t i = 0; i < size; ++i)
@@ -129,7 +145,7 @@ class ModelBuilder {
         build_.matrix(name + "nextn.h_proj.weight", type_, hidden, hidden);
         hyper(name + "nextn.hc_head", config_.hyper.streams, 1);
       } else {
-        build_.matrix(name + "nextn.eh_proj.weight", type_, hidden, 2 * hidden);
+        build_.projection(name + "nextn.eh_proj.weight", type_, hidden, 2 * hidden);
       }
       for (const char* of : {"enorm", "hnorm", "shared_head_norm"})
         norm(config_.output_norm, name + "nextn." + of, hidden);

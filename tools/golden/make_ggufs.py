@@ -43,6 +43,7 @@ def convert(name):
         folder = pathlib.Path(place) / name
         shutil.copytree(reference.MODELS / name, folder)
         config = json.loads((folder / "config.json").read_text())
+        drafts = "draft" in json.loads((folder / "golden.json").read_text())
         # Gemma's converter counts the words of a tokenizer.
         words = {str(i): i for i in range(config["vocab_size"])}
         tokenizer = {"model": {"type": "BPE", "vocab": words, "merges": []}, "added_tokens": []}
@@ -52,7 +53,7 @@ def convert(name):
             if "set_vocab" in each.__dict__:
                 each.set_vocab = no_tokenizer
             if hasattr(each, "no_mtp"):
-                each.no_mtp = True
+                each.no_mtp = not drafts
         with torch.inference_mode():
             model = kind(folder, gguf.LlamaFileType.ALL_F32, FOLDER / f"{name}.gguf", eager=True)
             model.write()

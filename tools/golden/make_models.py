@@ -5,7 +5,8 @@ Each case is a folder under tests/golden/models with config.json, the weights, a
   logits   [{prompt, position, row}]: the whole row of logits that follows that position
   greedy   for each prompt the ids which the largest logit picks, one after the other
   draft    (models with a layer that drafts) for each prompt the id which that layer's largest logit
-           picks to follow the first greedy id; deepseek_attention.py computes it, in float64
+           picks to follow the first greedy id; deepseek_attention.py computes it, in float64. Of
+           Qwen's a list of three, one after the other, by qwen_draft.py
 The weights come from numpy's generator, so they do not depend on the version of torch. The goldens
 are computed after reading the folder back, with 16-bit weights widened to float32 first.
 """
@@ -29,6 +30,7 @@ from transformers import (
 )
 
 import deepseek_attention
+import qwen_draft
 import reference
 
 SEED = 20260305
@@ -430,6 +432,8 @@ CASES |= {
     | {
         "architectures": ["Qwen3_5ForCausalLM"],
         "model_type": "qwen3_5_text",
+        "mtp_num_hidden_layers": 1,
+        "mtp_use_dedicated_embeddings": False,
         "rope_parameters": {
             "rope_type": "default",
             "rope_theta": 10000.0,
@@ -573,6 +577,7 @@ CASES |= {
         "architectures": ["Qwen3_5MoeForCausalLM"],
         "model_type": "qwen3_5_moe_text",
         "moe_intermediate_size": 24,
+        "mtp_num_hidden_layers": 1,
         "num_experts": 4,
         "num_experts_per_tok": 2,
         "rope_parameters": {
@@ -812,6 +817,18 @@ def drafting_layers(config):
     return getattr(config, "num_nextn_predict_layers", 0)
 
 
+def mtp_shapes(config):
+    """Shapes of Qwen's layer that drafts, by its published names."""
+    one, size = copy.deepcopy(config), config.hidden_size
+    one.num_hidden_layers, one.layer_types = 1, ["full_attention"]
+    for name, tensor in without_quantization(one).state_dict().items():
+        if name.startswith("model.layers."):
+            yield name.replace("model.", "mtp.", 1), tuple(tensor.shape)
+    for name in ("pre_fc_norm_embedding", "pre_fc_norm_hidden", "norm"):
+        yield f"mtp.{name}.weight", (size,)
+    yield "mtp.fc.weight", (size, 2 * size)
+
+
 def own_shapes(config):
     """Shapes by the names that transformers has, and those of the layers that draft."""
     longer = copy.deepcopy(config)
@@ -825,6 +842,8 @@ def own_shapes(config):
         for name in ("enorm", "hnorm", "shared_head.norm"):
             yield f"{base}{name}.weight", (size,)
         yield f"{base}eh_proj.weight", (size, 2 * size)
+    if config.model_type in qwen_draft.FAMILIES:
+        yield from mtp_shapes(config)
 
 
 def published_shapes(config):
@@ -971,12 +990,25 @@ def router_margin(model, ids):
     return min(float((layer[:, used - 1] - layer[:, used]).min()) for layer in ranked)
 
 
-def draft(folder, prompt, following):
-    """The id drafted after `following`, and whether no rounding can turn it."""
-    plain = deepseek_attention.Model(*reference.load_model(folder))
-    row = plain.draft(prompt, following)
-    second, best = np.sort(row)[-2:]
-    return int(row.argmax()), best - second > MARGIN and plain.gap > ROUTER_MARGIN
+@torch.no_grad()
+def hidden_of(model, ids):
+    """The rows after the last norm."""
+    return model.model(torch.tensor([ids])).last_hidden_state[0].double().numpy()
+
+
+def draft(folder, model, prompt, following):
+    """What is drafted after `following`, and whether no rounding can turn it."""
+    config, weights = reference.load_model(folder)
+    if config["model_type"] in qwen_draft.FAMILIES:
+        plain = qwen_draft.Layer(config, weights)
+        rows = plain.draft(hidden_of(model, prompt), prompt, following)
+        ids = [int(row.argmax()) for row in rows]
+    else:
+        plain = deepseek_attention.Model(config, weights)
+        rows = [plain.draft(prompt, following)]
+        ids = int(rows[0].argmax())
+    gaps = [np.diff(np.sort(row)[-2:])[0] for row in rows]
+    return ids, min(gaps) > MARGIN and plain.gap > ROUTER_MARGIN
 
 
 def pick_prompt(model, random, vocab, length, accept):
@@ -1045,10 +1077,10 @@ def make_case(name, config):
     model = read_model(folder, parsed, weights).eval()
     random = np.random.default_rng([*seed_of(name), 1])
     golden = {"prompts": [], "logits": [], "greedy": []}
-    drafts = drafting_layers(parsed) > 0
+    drafts = drafting_layers(parsed) > 0 or parsed.model_type in qwen_draft.FAMILIES
 
     def accept(prompt, ids):
-        return not drafts or draft(folder, prompt, ids[0])[1]
+        return not drafts or draft(folder, model, prompt, ids[0])[1]
 
     for index, length in enumerate(LENGTHS):
         prompt, ids = pick_prompt(model, random, config["vocab_size"], length, accept)
@@ -1060,7 +1092,7 @@ def make_case(name, config):
             golden["logits"].append({"prompt": index, "position": position, "row": row})
     if drafts:
         pairs = zip(golden["prompts"], golden["greedy"])
-        golden["draft"] = [draft(folder, prompt, ids[0])[0] for prompt, ids in pairs]
+        golden["draft"] = [draft(folder, model, prompt, ids[0])[0] for prompt, ids in pairs]
     text = json.dumps(golden, separators=(",", ":")).replace("{", "\n{")
     (folder / "golden.json").write_text(text.strip() + "\n")
     return folder

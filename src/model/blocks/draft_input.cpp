@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include "model/mutation.h"
+
 namespace dovetail::model {
 
 DraftInput::DraftInput(const load::ModelConfig& config, const ModelWeights& weights,
@@ -141,6 +143,7 @@ void DraftInput::prepare(const RowTile& tile, const Range& rows) {
     float* both = work_.attended.row(tile, i, 2 * hidden);
     embed(work_.pass.rows()[tile.rows.begin + i], both);
     hidden_norm_.apply(hidden_[tile.rows.begin + i], both + hidden);
+    if (mutated(Mutant::kHiddenRowFirst)) std::swap_ranges(both, both + hidden, both + hidden);
     product_.prepare(both, i, tile.rows.size(), work_.prepared(tile));
   }
 }

@@ -96,7 +96,8 @@ Result<std::unique_ptr<Backend>> open_cpu(std::shared_ptr<const load::ModelSourc
   Result<Cache> cache =
       Cache::create(options.cache, options.blocks, options.slots, options.saved_states);
   if (!cache) return fail(cache.error());
-  const auto weights = std::make_shared<ModelWeights>(bind_weights(std::move(source), kernels));
+  const auto weights = std::make_shared<ModelWeights>(
+      bind_weights(std::move(source), kernels, options.draft_tokens > 0));
   if (const Status packed = pack_weights(*weights, kernels, packing); !packed)
     return fail(packed.error());
   return std::make_unique<CpuBackend>(weights, kernels, executor, options, *std::move(cache));

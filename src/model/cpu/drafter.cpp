@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "model/cpu/scratch.h"
+#include "model/mutation.h"
 
 namespace dovetail::model {
 
@@ -28,6 +29,10 @@ void Drafter::follow(std::span<const Segment> segments, const ModelRunner& model
     const std::uint32_t rows = std::min(segment.logit_rows, rows_of_slot_);
     for (std::uint32_t i = 0; i < rows; ++i)
       std::copy_n(inputs_[inputs_.size() - rows + i], hidden_, last(segment.slot, i));
+    if (mutated(Mutant::kTokensNotShifted)) {
+      tokens_.insert(tokens_.end(), segment.tokens.begin(), segment.tokens.end());
+      continue;
+    }
     tokens_.insert(tokens_.end(), segment.tokens.begin() + 1, segment.tokens.end());
     tokens_.push_back(segment.next == Segment::kNoToken ? segment.tokens.back() : segment.next);
   }

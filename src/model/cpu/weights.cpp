@@ -34,9 +34,12 @@ bool is_read_by_rows(std::string_view name) {
 }
 
 ModelWeights bind_weights(std::shared_ptr<const load::ModelSource> source,
-                          const kernels::Kernels& kernels) {
+                          const kernels::Kernels& kernels, bool drafts) {
   ModelWeights weights;
+  const bool leave_out = !drafts && source->config.draft_layer;
+  const std::string of_drafts = source->config.draft_prefix();
   for (const auto& [name, view] : source->tensors) {
+    if (leave_out && name.starts_with(of_drafts)) continue;
     weights.matrices[name] = {view.type,        view.rows, view.columns,
                               view.data.data(), false,     view.parts.get()};
     if (view.rows != 1 || !kernels::is_plain(view.type)) continue;

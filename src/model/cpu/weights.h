@@ -45,7 +45,8 @@ bool is_read_by_rows(std::string_view name);
 
 // Requires a source that open_model() made: every tensor is there and has its shape. Matrices with
 // `parts` are still to be made by pack_weights(). A tied output.weight is the embedding once more.
+// Without `drafts` those of the layer that drafts tokens are left out.
 ModelWeights bind_weights(std::shared_ptr<const load::ModelSource> source,
-                          const kernels::Kernels& kernels);
+                          const kernels::Kernels& kernels, bool drafts = true);
 
 }  // namespace dovetail::model

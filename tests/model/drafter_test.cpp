@@ -18,6 +18,7 @@
 #include "model/cpu/cpu_backend.h"
 #include "model/cpu/weights.h"
 #include "support/places.h"
+#include "support/sanitized.h"
 
 namespace dovetail::model::drafts {
 namespace {
@@ -95,6 +96,7 @@ TEST_P(Drafter, DraftsWhatTheReferenceDoes) {
   std::ifstream file(folder_of(GetParam()) / "golden.json");
   const auto golden = nlohmann::json::parse(file);
   for (const std::size_t chunk : {1000U, 16U, 5U}) {
+    if (test::kSanitized && chunk != 16) continue;
     Opened setup(GetParam(), chunk == 16 ? 2 : 1);
     for (std::size_t i = 0; i < golden["prompts"].size(); ++i) {
       const auto prompt = golden["prompts"][i].get<std::vector<std::int32_t>>();
@@ -102,7 +104,10 @@ TEST_P(Drafter, DraftsWhatTheReferenceDoes) {
       const auto& wanted = golden[golden.contains("drafts") ? "drafts" : "draft"][i];
       const auto all = wanted.is_array() ? wanted.get<std::vector<std::int32_t>>()
                                          : std::vector{wanted.get<std::int32_t>()};
-      for (std::size_t count = 1; count <= all.size(); ++count) {
+      // Long prompts take long in small chunks, and a chain begins as a shorter one does.
+      const bool is_long = prompt.size() > 120;
+      if (is_long && chunk == 5) continue;
+      for (std::size_t count = is_long ? all.size() : 1; count <= all.size(); ++count) {
         EXPECT_EQ(drafts_of(setup, prompt, chunk, first, count),
                   std::vector(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count)))
             << "prompt " << i << ", chunks of " << chunk;

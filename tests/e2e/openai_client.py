@@ -317,9 +317,14 @@ class Errors(ServerTest):
         with self.assertRaises(openai.BadRequestError) as caught:
             self.chat("a", tools=[{"type": "function", "function": {"name": "f"}}])
         self.assertEqual(caught.exception.param, "tools")
-        with self.assertRaises(openai.BadRequestError) as caught:
-            self.complete("a", extra_body={"foo": 1})
-        self.assertEqual(caught.exception.param, "foo")
+
+    def test_an_unknown_field_is_left_out_and_named(self):
+        answer = self.client.completions.with_raw_response.create(
+            model=NAME, prompt="a", max_tokens=2, temperature=0, extra_body={"foo": 1})
+        self.assertEqual(answer.headers["X-Dovetail-Ignored"], "foo")
+        self.assertEqual(answer.parse().choices[0].text,
+                         self.complete("a", max_tokens=2, temperature=0)
+                         .choices[0].text)
 
     def test_a_prompt_that_is_too_long_is_refused(self):
         with self.assertRaises(openai.BadRequestError) as caught:

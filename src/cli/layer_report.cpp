@@ -114,8 +114,8 @@ std::string compressed_text(const load::CompressedConfig& mixer, const load::Mod
     add(text, mixer.overlaps, "overlapping");
   }
   if (mixer.index_heads > 0) {
-    text += fmt::format(", {} of them picked by {} heads of {}", mixer.index_top,
-                        mixer.index_heads, mixer.index_dim);
+    text += fmt::format(", {} of them picked by {} heads of {}", mixer.index_top, mixer.index_heads,
+                        mixer.index_dim);
   }
   text += fmt::format(", outputs in {} groups of rank {}, queries of rank {}", mixer.groups,
                       mixer.group_rank, mixer.query_rank);
@@ -124,10 +124,14 @@ std::string compressed_text(const load::CompressedConfig& mixer, const load::Mod
 
 Json compressed_json(const load::CompressedConfig& mixer, const load::ModelConfig& config) {
   const load::RopeConfig& rope = config.ropes[static_cast<std::size_t>(mixer.rope)];
-  return {{"heads", mixer.heads},       {"head_dim", mixer.head_dim},
-          {"sliding_window", mixer.window}, {"compress_ratio", mixer.ratio},
-          {"index_heads", mixer.index_heads}, {"index_top", mixer.index_top},
-          {"query_rank", mixer.query_rank}, {"rope_theta", rope.theta},
+  return {{"heads", mixer.heads},
+          {"head_dim", mixer.head_dim},
+          {"sliding_window", mixer.window},
+          {"compress_ratio", mixer.ratio},
+          {"index_heads", mixer.index_heads},
+          {"index_top", mixer.index_top},
+          {"query_rank", mixer.query_rank},
+          {"rope_theta", rope.theta},
           {"rope_scaling", scaling_name(rope.scaling)}};
 }
 

@@ -200,9 +200,8 @@ Status check_config(const ModelConfig& config, std::string_view source) {
       !status) {
     return status;
   }
-  if (auto status =
-          check_sizes({{"streams of hyper-connections", config.hyper.streams, kMostStreams}},
-                      source);
+  if (auto status = check_sizes(
+          {{"streams of hyper-connections", config.hyper.streams, kMostStreams}}, source);
       !status) {
     return status;
   }

@@ -44,7 +44,8 @@ bool says_nothing(std::string_view key, const Json& value) {
   constexpr std::array<std::string_view, 4> kOfAnswers = {"refusal", "annotations", "audio",
                                                           "function_call"};
   constexpr std::array<std::string_view, 2> kHints = {"cache_control", "id"};
-  const bool nothing = value.is_null() || value == "" || value == Json::array();
+  const bool nothing = (value.is_array() && value.empty()) ||
+                       (value.is_string() && value.get_ref<const std::string&>().empty());
   return value.is_null() ||
          (nothing && std::find(kOfAnswers.begin(), kOfAnswers.end(), key) != kOfAnswers.end()) ||
          std::find(kHints.begin(), kHints.end(), key) != kHints.end() ||

@@ -67,7 +67,7 @@ ModelWork::ModelWork(const load::ModelSource& source, const model::CacheShape& c
       if (compressed->ratio > 0) ++cached;
       kind.window = compressed->window;
       kind.query = static_cast<double>(compressed->heads) * compressed->head_dim;
-    } else     if (attention != nullptr) {
+    } else if (attention != nullptr) {
       kind.window = attention->window;
       kind.query = static_cast<double>(attention->heads) * attention->head_dim;
     } else {

@@ -71,8 +71,8 @@ void Compressor::sum(const float* state, std::uint32_t position, std::uint32_t f
   const auto for_each_token = [&](const auto& function) {
     for (std::uint32_t token = first; token < end; ++token) {
       const bool own = end - token <= config_.ratio;
-      const float* row = state + token % config_.tokens() * row_size() +
-                         (own ? span.own : span.next);
+      const float* row =
+          state + token % config_.tokens() * row_size() + (own ? span.own : span.next);
       function(row, row + columns_);
     }
   };
@@ -93,8 +93,8 @@ void Compressor::sum(const float* state, std::uint32_t position, std::uint32_t f
   for (std::size_t i = 0; i < span.count; ++i) out[i] /= all[i];
 }
 
-void Compressor::apply(const Cache& cache, const Run& run, const Range& channels,
-                       const float* rows, float* entries) const {
+void Compressor::apply(const Cache& cache, const Run& run, const Range& channels, const float* rows,
+                       float* entries) const {
   const LayerStates states{cache, state_layer_};
   float* state = states.of(run.slot);
   for_each_span(channels, [&](const Span& span) {

@@ -71,13 +71,13 @@ void DraftInput::add_stream_steps(Program& program) {
     };
   };
   const std::size_t hidden = work_.hidden;
-  program.add({.name = "draft-rows", .run = by_rows([this, hidden](const RowTile& tile,
-                                                                   std::uint32_t i) {
-                 float* row = work_.attended.row(tile, i, hidden);
-                 embed(work_.pass.rows()[tile.rows.begin + i], row);
-                 product_.prepare(row, i, tile.rows.size(), work_.prepared(tile));
-               })},
-              share_rows(8 * hidden));
+  program.add(
+      {.name = "draft-rows", .run = by_rows([this, hidden](const RowTile& tile, std::uint32_t i) {
+                               float* row = work_.attended.row(tile, i, hidden);
+                               embed(work_.pass.rows()[tile.rows.begin + i], row);
+                               product_.prepare(row, i, tile.rows.size(), work_.prepared(tile));
+                             })},
+      share_rows(8 * hidden));
   program.add({.name = "draft-input",
                .matrix = true,
                .run =
@@ -90,8 +90,8 @@ void DraftInput::add_stream_steps(Program& program) {
                 const RowTile& tile = work_.tile(index);
                 return work_.share_product(tile, product_, tile.rows.size());
               });
-  program.add({.name = "draft-streams", .run = by_rows([this, hidden](const RowTile& tile,
-                                                                      std::uint32_t i) {
+  program.add({.name = "draft-streams",
+               .run = by_rows([this, hidden](const RowTile& tile, std::uint32_t i) {
                  const auto streams = static_cast<std::uint32_t>(work_.streams);
                  for (std::uint32_t k = 0; k < streams; ++k) {
                    float* row = work_.attended.row(tile, i * streams + k, hidden);
@@ -106,8 +106,7 @@ void DraftInput::add_stream_steps(Program& program) {
                .run =
                    [this](std::uint32_t index, std::uint32_t blocks, const cores::Part& part) {
                      const RowTile& tile = work_.tile(index);
-                     stream_product_->multiply(part.block, blocks,
-                                               tile.rows.size() * work_.streams,
+                     stream_product_->multiply(part.block, blocks, tile.rows.size() * work_.streams,
                                                work_.prepared(tile),
                                                {{work_.residual.of(tile), work_.hidden}});
                    }},
@@ -116,14 +115,14 @@ void DraftInput::add_stream_steps(Program& program) {
                 return work_.share_product(tile, *stream_product_,
                                            tile.rows.size() * work_.streams);
               });
-  program.add({.name = "draft-sum", .run = by_rows([this, hidden](const RowTile& tile,
-                                                                  std::uint32_t i) {
-                 float* streams = work_.residual.row(tile, i, work_.residual_size());
-                 for (std::size_t k = 0; k < work_.streams; ++k)
-                   work_.kernels.add(streams + k * hidden, work_.projected.row(tile, i, hidden),
-                                     hidden);
-               })},
-              share_rows(work_.residual_size()));
+  program.add(
+      {.name = "draft-sum", .run = by_rows([this, hidden](const RowTile& tile, std::uint32_t i) {
+                              float* streams = work_.residual.row(tile, i, work_.residual_size());
+                              for (std::size_t k = 0; k < work_.streams; ++k)
+                                work_.kernels.add(streams + k * hidden,
+                                                  work_.projected.row(tile, i, hidden), hidden);
+                            })},
+      share_rows(work_.residual_size()));
 }
 
 // The normed embedding of a row's token.

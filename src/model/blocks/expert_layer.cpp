@@ -131,8 +131,7 @@ void ExpertLayer::choose(std::uint32_t index, const Range& part) {
   tokens.clear();
   const RowTile& tile = work_.tile(index);
   for (std::uint32_t i = part.begin; config_.by_token && i < part.end; ++i) {
-    const std::uint32_t row =
-        work_.row(set_, tile, mutated(Mutant::kExpertsOfFirst) ? 0 : i);
+    const std::uint32_t row = work_.row(set_, tile, mutated(Mutant::kExpertsOfFirst) ? 0 : i);
     tokens.push_back(work_.pass.rows()[row].token);
   }
   experts_.choose(index_, rows(index), part, tokens);

@@ -51,9 +51,9 @@ struct Workspace {
 
   const kernels::Kernels& kernels;
   std::size_t lanes;
-  std::size_t hidden;  // floats of a stream
+  std::size_t hidden;   // floats of a stream
   std::size_t streams;  // of a row of the residual (load::HyperConfig)
-  bool whole_tiles;    // a tile's steps are cut as if it had the machine to itself
+  bool whole_tiles;     // a tile's steps are cut as if it had the machine to itself
 
   Pass pass;
   const Cache* cache = nullptr;

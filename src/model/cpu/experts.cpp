@@ -242,8 +242,7 @@ void Experts::choose(std::uint32_t layer, const Rows& rows, const Range& part,
     const std::size_t token = static_cast<std::size_t>(tokens[i - part.begin]);
     assert(token < table->rows && table->type == kernels::DataType::kF32);
     std::array<float, load::kMostUsedExperts> experts;
-    std::memcpy(experts.data(), table->data + token * used_ * sizeof(float),
-                used_ * sizeof(float));
+    std::memcpy(experts.data(), table->data + token * used_ * sizeof(float), used_ * sizeof(float));
     weigh_experts(logits, gating, std::span(experts).first(used_), choices);
   }
 }

@@ -33,6 +33,15 @@ struct RequestRecord {
   std::string_view finish;           // of the first choice; empty: nothing was generated
 };
 
+// What a server's engine did in the last seconds.
+struct ThroughputRecord {
+  double seconds = 0.0;
+  double prompt_tokens = 0.0, generated_tokens = 0.0;  // a second
+  std::uint32_t running = 0, waiting = 0;              // sequences, now
+  double cache_used = 0.0;                             // share of its blocks, now
+  double prefix_hits = 0.0;  // of the prompt tokens of that time, what was found in the cache
+};
+
 // A key that a server takes, and what it is called in its log and as a tenant.
 struct NamedKey {
   std::string name, key;
@@ -53,6 +62,9 @@ struct ServerOptions {
   // Called on the loop's thread when a request was answered, or its client had gone; must not
   // block.
   std::function<void(const RequestRecord&)> on_request;
+  // The same every `throughput_interval` in which tokens were computed.
+  std::function<void(const ThroughputRecord&)> on_throughput;
+  std::chrono::milliseconds throughput_interval = std::chrono::seconds(10);
   bool handle_signals = true;  // SIGTERM and SIGINT drain; the second one stops at once
 
   std::size_t max_body_bytes = std::size_t{8} << 20;  // of a request; beyond: 413

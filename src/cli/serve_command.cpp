@@ -144,6 +144,25 @@ void log_request(const RequestRecord& record, bool json) {
   notice(line);
 }
 
+// A line now and then while the server is busy.
+void log_throughput(const ThroughputRecord& record, bool json) {
+  if (json) {
+    const Json line = {{"throughput_seconds", record.seconds},
+                       {"prompt_tokens_per_second", record.prompt_tokens},
+                       {"generated_tokens_per_second", record.generated_tokens},
+                       {"running", record.running},
+                       {"waiting", record.waiting},
+                       {"cache_used", record.cache_used},
+                       {"prefix_hits", record.prefix_hits}};
+    return notice(line.dump());
+  }
+  notice(
+      fmt::format("prompts {:.1f} tokens/s, generated {:.1f} tokens/s, {} running, {} waiting, "
+                  "cache {:.1f} %, prefix hits {:.1f} %",
+                  record.prompt_tokens, record.generated_tokens, record.running, record.waiting,
+                  100 * record.cache_used, 100 * record.prefix_hits));
+}
+
 Result<int> serve(ServeOptions& options) {
   survive_closed_pipes();
   if (options.model.empty()) return usage_error(kServeName, kModelMissing);
@@ -164,6 +183,10 @@ Result<int> serve(ServeOptions& options) {
   if (options.log != Log::kNone) {
     options.server.on_request = [json = options.log == Log::kJson](const RequestRecord& record) {
       log_request(record, json);
+    };
+    options.server.on_throughput = [json =
+                                        options.log == Log::kJson](const ThroughputRecord& record) {
+      log_throughput(record, json);
     };
   }
   options.engine.on_stall = [](const std::string& message) { spdlog::warn("{}", message); };
@@ -221,7 +244,7 @@ Command serve_command() {
   add_value(
       app, "--log-requests", "none|text|json",
       [options](const std::string& text) { return read_log(text, options->log); },
-      "A line on standard error for each request (text)")
+      "A line on standard error for each request, and every ten seconds while busy (text)")
       ->group(group);
   add_text(app, "--served-model-name", server.served_model_name,
            "The model's name in requests (the file's)")

@@ -121,14 +121,19 @@ Problem add_documents(Draft& draft, Generation& generation) {
   return std::nullopt;
 }
 
-// Reads the body of a route that generates nothing, which knows these fields.
+// Reads the body of a route that generates nothing, which knows these fields; those of a chat go
+// into the draft.
 Outcome<Json> read_fields(std::string_view body, std::initializer_list<std::string_view> known,
                           Draft& draft) {
   auto json = parse_body(body);
   if (!json) return json;
+  constexpr std::string_view kOfChats[] = {"messages", "add_generation_prompt",
+                                           "continue_final_message", "chat_template_kwargs"};
   for (const auto& [key, value] : json->items()) {
+    const bool of_chat =
+        std::find(std::begin(kOfChats), std::end(kOfChats), key) != std::end(kOfChats);
     const bool is_known = std::find(known.begin(), known.end(), key) != known.end();
-    if (is_known && key != "messages") continue;
+    if (is_known && !of_chat) continue;
     auto found = is_known || key == "model" ? read_field(Endpoint::kChat, key, value, draft)
                                             : draft.unknown.meet(key, {known.begin(), known.end()});
     if (found) return tl::unexpected<ApiError>(*std::move(found));
@@ -232,10 +237,11 @@ Problem compile_format(Generation& generation, const Backend& backend,
 
 Outcome<HttpResponse> tokenize(std::string_view body, const RequestContext& context) {
   Draft draft(context);
-  const auto json = read_fields(
-      body,
-      {"content", "prompt", "messages", "add_special", "parse_special", "add_generation_prompt"},
-      draft);
+  const auto json =
+      read_fields(body,
+                  {"content", "prompt", "messages", "add_special", "parse_special",
+                   "add_generation_prompt", "continue_final_message", "chat_template_kwargs"},
+                  draft);
   if (!json) return tl::unexpected<ApiError>(json.error());
   if (has(*json, "content") + has(*json, "prompt") + has(*json, "messages") != 1) {
     return bad_field("content", "expected exactly one of \"content\", \"prompt\" and \"messages\"");
@@ -244,12 +250,9 @@ Outcome<HttpResponse> tokenize(std::string_view body, const RequestContext& cont
   if (!add_special) return tl::unexpected<ApiError>(add_special.error());
   const auto parse_special = optional_bool(*json, "parse_special", true);
   if (!parse_special) return tl::unexpected<ApiError>(parse_special.error());
-  const auto open_answer = optional_bool(*json, "add_generation_prompt", true);
-  if (!open_answer) return tl::unexpected<ApiError>(open_answer.error());
 
   Json response;
   if (has(*json, "messages")) {
-    draft.chat.add_generation_prompt = *open_answer;
     const auto text = render_chat(draft.chat, context.backend);
     if (!text) return tl::unexpected<ApiError>(text.error());
     response["tokens"] = context.backend.encode(*text, false, true);
@@ -285,18 +288,11 @@ Outcome<HttpResponse> detokenize(std::string_view body, const RequestContext& co
 
 Outcome<HttpResponse> apply_template(std::string_view body, const RequestContext& context) {
   Draft draft(context);
-  const auto json =
-      read_fields(body, {"messages", "add_generation_prompt", "chat_template_kwargs"}, draft);
+  const auto json = read_fields(
+      body, {"messages", "add_generation_prompt", "continue_final_message", "chat_template_kwargs"},
+      draft);
   if (!json) return tl::unexpected<ApiError>(json.error());
   if (draft.chat.messages.empty()) return bad_field("messages", "is missing");
-  const auto open_answer = optional_bool(*json, "add_generation_prompt", true);
-  if (!open_answer) return tl::unexpected<ApiError>(open_answer.error());
-  draft.chat.add_generation_prompt = *open_answer;
-  if (has(*json, "chat_template_kwargs")) {
-    auto variables = read_template_variables(json->at("chat_template_kwargs"));
-    if (!variables) return tl::unexpected<ApiError>(variables.error());
-    draft.chat.template_variables = *std::move(variables);
-  }
   const auto text = render_chat(draft.chat, context.backend);
   if (!text) return tl::unexpected<ApiError>(text.error());
   Json response;

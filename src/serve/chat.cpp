@@ -81,6 +81,15 @@ Outcome<Json> read_message(const std::string& at, const Json& value, UnknownFiel
   return message;
 }
 
+// A text that stands nowhere in the messages, and that no template trims: put behind a message's
+// content, it shows where that ends in the prompt, whatever the template does around it.
+std::string mark_outside(const Json& messages) {
+  const std::string all = messages.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string mark = "(the answer goes on here)";
+  while (all.find(mark) != std::string::npos) mark.insert(mark.size() - 1, 1, '!');
+  return mark;
+}
+
 }  // namespace
 
 Outcome<Json> read_messages(const Json& value, UnknownFields& unknown) {
@@ -116,15 +125,33 @@ Outcome<std::string> render_chat(const Chat& chat, const Backend& backend) {
                      "with a template",
                      backend.model.name);
   }
+  const bool continues = chat.continue_final_message;
+  if (continues && chat.add_generation_prompt.value_or(false)) {
+    return bad_field("continue_final_message",
+                     "contradicts \"add_generation_prompt\": true; expected one of them");
+  }
   Json variables = chat.template_variables;
-  variables["messages"] = chat.messages;
+  Json& messages = variables["messages"] = chat.messages;
+  std::string mark;
+  if (continues) {
+    mark = mark_outside(messages);
+    messages.back()["content"].get_ref<std::string&>() += mark;
+  }
   variables["tools"] = nullptr;
   variables["documents"] = nullptr;
-  variables["add_generation_prompt"] = chat.add_generation_prompt;
+  variables["add_generation_prompt"] = chat.add_generation_prompt.value_or(!continues);
   variables["bos_token"] = backend.model.bos_text;
   variables["eos_token"] = backend.model.eos_text;
   auto text = backend.render_chat(variables);
   if (!text) return bad_field("messages", "{}", text.error().message);
+  if (!continues) return std::move(*text);
+  const std::size_t end = text->find(mark);
+  if (end == std::string::npos || text->find(mark, end + mark.size()) != std::string::npos) {
+    return bad_field("continue_final_message",
+                     "the chat template does not write the last message once as it is, so that "
+                     "nothing can continue it; expected false");
+  }
+  text->resize(end);
   return std::move(*text);
 }
 

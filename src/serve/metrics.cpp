@@ -74,6 +74,27 @@ void add_vllm_names(std::string& text, const EngineStats& stats, const HttpCount
 
 }  // namespace
 
+std::optional<ThroughputRecord> throughput(const EngineStats& before, const EngineStats& now,
+                                           double seconds) {
+  const auto since = [&](std::uint64_t EngineStats::*count) {
+    return static_cast<double>(now.*count - before.*count);
+  };
+  const double computed = since(&EngineStats::prompt_tokens);
+  const double generated = since(&EngineStats::generated_tokens);
+  if (computed + generated == 0.0) return std::nullopt;
+  const double found = since(&EngineStats::cached_tokens);
+  const double prompt = computed - since(&EngineStats::recomputed_tokens) + found;
+  ThroughputRecord record;
+  record.seconds = seconds;
+  record.prompt_tokens = computed / seconds;
+  record.generated_tokens = generated / seconds;
+  record.running = now.running;
+  record.waiting = now.waiting;
+  record.cache_used = now.kv_blocks_used / std::max<double>(now.kv_blocks, 1);
+  record.prefix_hits = prompt > 0.0 ? found / prompt : 0.0;
+  return record;
+}
+
 std::string metrics_text(const EngineStats& stats, const HttpCounts& http,
                          const MetricsModel& model) {
   std::string text;

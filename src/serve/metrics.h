@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "dovetail/engine.h"
+#include "dovetail/server.h"
 
 namespace dovetail::serve {
 
@@ -68,6 +70,10 @@ class HttpCounts {
  private:
   std::map<std::pair<std::string_view, int>, std::uint64_t> responses_;
 };
+
+// What an engine did between two looks at it, `seconds` apart; nothing: no token was computed.
+std::optional<ThroughputRecord> throughput(const EngineStats& before, const EngineStats& now,
+                                           double seconds);
 
 // What the labels of metrics say of the model.
 struct MetricsModel {

@@ -36,6 +36,36 @@ Asked read_json_schema(const std::string& field, const Json& value) {
   return OutputFormat{at, GrammarKind::kJsonSchema, schema->dump()};
 }
 
+// A regular expression that matches the text alone.
+std::string pattern_of(std::string_view text) {
+  constexpr std::string_view kSyntax = "\\^$.*+?()[]{}|/";
+  std::string out;
+  for (const char c : text) {
+    if (kSyntax.find(c) != std::string_view::npos) out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+Asked read_json_object(std::string_view field, const Json& value) {
+  auto wanted = read_bool(field, value);
+  if (!wanted) return tl::unexpected<ApiError>(std::move(wanted.error()));
+  if (!*wanted) return std::optional<OutputFormat>();
+  return OutputFormat{std::string(field), GrammarKind::kJsonObject, ""};
+}
+
+struct StructuredOutput {
+  std::string_view name;
+  Asked (*read)(std::string_view field, const Json& value);
+};
+
+constexpr StructuredOutput kStructuredOutputs[] = {
+    {"json", read_guided_json},
+    {"regex", read_guided_regex},
+    {"choice", read_guided_choice},
+    {"json_object", read_json_object},
+};
+
 Outcome<CompiledGrammar> outcome_of(const OutputFormat& format, Result<CompiledGrammar> grammar) {
   if (grammar) return *std::move(grammar);
   const Error& error = grammar.error();
@@ -84,6 +114,49 @@ Asked read_guided_regex(std::string_view field, const Json& value) {
   auto text = read_string(field, value);
   if (!text) return tl::unexpected<ApiError>(std::move(text.error()));
   return OutputFormat{std::string(field), GrammarKind::kRegex, std::move(*text)};
+}
+
+Asked read_guided_choice(std::string_view field, const Json& value) {
+  constexpr std::size_t kMostChoices = 4096;
+  if (!value.is_array() || value.empty() || value.size() > kMostChoices) {
+    const std::string got = value.is_array() ? fmt::format("{}", value.size()) : shown(value);
+    return bad_field(field, "expected an array of 1 to {} strings, got {}", kMostChoices, got);
+  }
+  std::string pattern;
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    const std::string at = fmt::format("{}[{}]", field, i);
+    auto text = read_string(at, value[i]);
+    if (!text) return tl::unexpected<ApiError>(std::move(text.error()));
+    if (text->empty()) return bad_field(at, "is empty; expected at least one character");
+    if (i > 0) pattern += '|';
+    pattern += pattern_of(*text);
+  }
+  return OutputFormat{std::string(field), GrammarKind::kRegex, std::move(pattern)};
+}
+
+Asked read_structured_outputs(std::string_view field, const Json& value) {
+  constexpr std::string_view kExpected = "one of \"json\", \"regex\", \"choice\", \"json_object\"";
+  if (!value.is_object()) {
+    return bad_field(field, "expected an object with {}, got {}", kExpected, shown(value));
+  }
+  std::optional<OutputFormat> format;
+  for (const auto& [key, member] : value.items()) {
+    if (member.is_null()) continue;
+    const std::string at = fmt::format("{}.{}", field, key.substr(0, 64));
+    const auto* known = std::find_if(std::begin(kStructuredOutputs), std::end(kStructuredOutputs),
+                                     [&key = key](const auto& each) { return each.name == key; });
+    if (known == std::end(kStructuredOutputs)) {
+      // Switches that are off ask for nothing.
+      if (member == false) continue;
+      return bad_field(at, "is not supported; expected {}", kExpected);
+    }
+    auto asked = known->read(at, member);
+    if (!asked) return asked;
+    if (!*asked) continue;
+    if (format) return bad_field(at, "contradicts {}; expected {}", format->field, kExpected);
+    format = **std::move(asked);
+  }
+  return format;
 }
 
 Outcome<CompiledGrammar> compile(const OutputFormat& format, const Backend& backend,

@@ -22,9 +22,13 @@ struct OutputFormat {
 // OpenAI's "response_format": nothing for {"type": "text"}.
 Outcome<std::optional<OutputFormat>> read_response_format(std::string_view field,
                                                           const Json& value);
-// vLLM's "guided_json" (a schema, or its text) and "guided_regex".
+// vLLM's "guided_json" (a schema, or its text), "guided_regex", and "guided_choice" (texts, one of
+// which is the output); and "structured_outputs", an object with one of them or "json_object".
 Outcome<std::optional<OutputFormat>> read_guided_json(std::string_view field, const Json& value);
 Outcome<std::optional<OutputFormat>> read_guided_regex(std::string_view field, const Json& value);
+Outcome<std::optional<OutputFormat>> read_guided_choice(std::string_view field, const Json& value);
+Outcome<std::optional<OutputFormat>> read_structured_outputs(std::string_view field,
+                                                             const Json& value);
 
 // A 400 that blames the field, and in it what cannot be expressed by its JSON pointer. Takes up to
 // a second or two; returns within milliseconds once `stop` is set.

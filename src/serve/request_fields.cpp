@@ -379,6 +379,12 @@ constexpr Field kFields[] = {
      [](Name f, const Json& v, Draft& d) { return store_format(read_guided_json(f, v), d); }},
     {"guided_regex", kBoth,
      [](Name f, const Json& v, Draft& d) { return store_format(read_guided_regex(f, v), d); }},
+    {"guided_choice", kBoth,
+     [](Name f, const Json& v, Draft& d) { return store_format(read_guided_choice(f, v), d); }},
+    {"structured_outputs", kBoth,
+     [](Name f, const Json& v, Draft& d) {
+       return store_format(read_structured_outputs(f, v), d);
+     }},
     {"chat_template_kwargs", kChats,
      [](Name, const Json& v, Draft& d) -> Problem {
        return store(read_template_variables(v), d.chat.template_variables);
@@ -386,6 +392,10 @@ constexpr Field kFields[] = {
     {"add_generation_prompt", kChats,
      [](Name f, const Json& v, Draft& d) -> Problem {
        return store(read_bool(f, v), d.chat.add_generation_prompt);
+     }},
+    {"continue_final_message", kChats,
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       return store(read_bool(f, v), d.chat.continue_final_message);
      }},
     // Who shares the server, and how; none of these changes a response.
     {"user", kAll,
@@ -444,7 +454,6 @@ constexpr Neutral kNeutral[] = {
     {"reasoning_effort", kChats, "[]"},
     {"verbosity", kChats, R"(["medium"])"},
     {"web_search_options", kChats, "[]"},
-    {"continue_final_message", kChats, "[false]"},
     {"include_stop_str_in_output", kBoth, "[false]"},
     {"skip_special_tokens", kBoth, "[true]"},
     {"spaces_between_special_tokens", kBoth, "[true]"},
@@ -464,9 +473,7 @@ constexpr Neutral kNeutral[] = {
     {"logits_processors", kBoth, "[[]]"},
     {"bad_words", kBoth, "[[]]"},
     {"allowed_token_ids", kBoth, "[]"},
-    {"guided_choice", kBoth, "[]"},
     {"guided_grammar", kBoth, "[]"},
-    {"structured_outputs", kBoth, "[]"},
     {"grammar", kBoth, R"([""])"},
     {"samplers", kBoth, "[]"},
 };

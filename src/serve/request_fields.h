@@ -18,7 +18,10 @@ namespace dovetail::serve {
 struct Chat {
   Json messages = Json::array();  // each {"role", "content", ...} with content as one string
   Json template_variables = Json::object();  // chat_template_kwargs
-  bool add_generation_prompt = true;
+  // Whether the prompt ends with what opens an answer; not given: it does, but where it ends within
+  // the last message, which the answer then continues.
+  std::optional<bool> add_generation_prompt;
+  bool continue_final_message = false;
 };
 
 // Fields that are not known: refused, or collected as ignored.
@@ -42,7 +45,8 @@ Outcome<Json> read_messages(const Json& value, UnknownFields& unknown);
 // Checks `chat_template_kwargs`: an object that does not redefine what the server itself sets.
 Outcome<Json> read_template_variables(const Json& value);
 
-// The prompt's text. 400 where the model has no chat template or the template refuses the messages.
+// The prompt's text. 400 where the model has no chat template, the template refuses the messages,
+// or the last one is to be continued and the template does not show it once as it is.
 Outcome<std::string> render_chat(const Chat& chat, const Backend& backend);
 
 // The fields of a body of /v1/completions or /v1/chat/completions as they were read one by one,

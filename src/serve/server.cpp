@@ -61,6 +61,10 @@ Status check(const ServerOptions& options, std::string_view model_name) {
                 "max_queued_bodies, max_queued_grammars and max_queued_grammars_per_user: expected "
                 "at least 1");
   }
+  if (options.throughput_interval.count() < 1) {
+    return fail(ErrorKind::kInvalid, "throughput_interval is {} ms; expected at least 1",
+                options.throughput_interval.count());
+  }
   if (options.max_choices == 0) {
     return fail(ErrorKind::kInvalid, "max_choices is 0; expected at least 1");
   }
@@ -87,7 +91,8 @@ struct Server::Impl {
       : core(std::move(backend), options),
         acceptor(core.io),
         signals(core.io),
-        flush_timer(core.io) {
+        flush_timer(core.io),
+        report_timer(core.io) {
     core.on_last_session = [this] {
       if (core.stopping) flush_timer.cancel();
     };
@@ -107,6 +112,7 @@ struct Server::Impl {
   bool make_slot();
   void recover(const std::exception& failure) noexcept;
   void await_signal();
+  void await_report(const EngineStats& before);
   void begin_drain();
   void finish();
   void stop_now();
@@ -115,6 +121,7 @@ struct Server::Impl {
   tcp::acceptor acceptor;
   asio::signal_set signals;
   asio::steady_timer flush_timer;
+  asio::steady_timer report_timer;
   bool accepting = false;  // the coroutine of accept() is there
   std::optional<int> stopped_by;
   std::thread drainer;  // sits in Backend::drain, which blocks
@@ -139,6 +146,7 @@ Status Server::Impl::listen(BoundAddress address) {
   if (!options.asks_for_key() && loopback) {
     core.state.host_names = serve::loopback_names(options.host);
   }
+  if (options.on_throughput) await_report(core.backend.stats());
   start_accepting({});
   return {};
 }
@@ -227,6 +235,18 @@ void Server::Impl::await_signal() {
   });
 }
 
+void Server::Impl::await_report(const EngineStats& before) {
+  const std::chrono::duration<double> seconds = core.options.throughput_interval;
+  report_timer.expires_after(core.options.throughput_interval);
+  report_timer.async_wait([this, before, seconds](const ErrorCode& cancelled) {
+    if (cancelled || core.stopping) return;
+    const EngineStats now = core.backend.stats();
+    await_report(now);
+    if (const auto record = serve::throughput(before, now, seconds.count()))
+      core.options.on_throughput(*record);
+  });
+}
+
 void Server::Impl::begin_drain() {
   if (core.state.draining || core.stopping) return;
   drainer = std::thread([this] {
@@ -247,6 +267,7 @@ void Server::Impl::finish() {
   ErrorCode ignored;
   acceptor.close(ignored);
   signals.cancel(ignored);
+  report_timer.cancel();
   const std::vector<Session*> open(core.sessions.begin(), core.sessions.end());
   for (Session* session : open) session->finish();
   if (open.empty()) return;
@@ -264,6 +285,7 @@ void Server::Impl::stop_now() {
   // A step under way is still waited for; a further signal ends the process.
   signals.clear(ignored);
   flush_timer.cancel();
+  report_timer.cancel();
   const std::vector<Session*> open(core.sessions.begin(), core.sessions.end());
   for (Session* session : open) session->abort();
 }

@@ -4,6 +4,7 @@ usage: request_fields.py PROGRAM MODEL [unittest options]
 """
 
 import json
+import re
 import sys
 import tempfile
 import unittest
@@ -48,6 +49,16 @@ class RequestFields(unittest.TestCase):
         self.assertEqual(metrics["prompt_tokens_total"],
                          2 * first["usage"]["prompt_tokens"] - whole)
         self.assertGreater(metrics["kv_blocks_cached"], 0)
+
+    def test_the_board_asks_for_metrics_that_are_there(self):
+        self.post()
+        _, text = self.server.request("/metrics")
+        there = set(re.findall(r"^([a-z_]+:?[a-z_0-9]+)(?:[{ ])", text, re.MULTILINE))
+        board = json.loads((Path(__file__).parents[2] / "docs" / "grafana.json").read_text("utf-8"))
+        asked = {name for panel in board["panels"] for target in panel["targets"]
+                 for name in re.findall(r"(?:vllm:|dovetail_)[a-z_0-9]+", target["expr"])}
+        self.assertGreater(len(asked), 15)
+        self.assertEqual(asked - there, set())
 
     def test_chats_and_streams_say_it_too(self):
         path = "/v1/chat/completions"

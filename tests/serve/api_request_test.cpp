@@ -285,7 +285,22 @@ INSTANTIATE_TEST_SUITE_P(
                 "offset 1: look-around"},
         Refused{R"({"prompt":"a","guided_regex":["a"]})", 400, "guided_regex", "expected a string"},
         Refused{R"({"prompt":"a","guided_regex":"a","guided_json":{}})", 400, "guided_json",
-                "contradicts guided_regex"}));
+                "contradicts guided_regex"},
+        Refused{R"({"prompt":"a","guided_choice":[]})", 400, "guided_choice",
+                "an array of 1 to 4096 strings, got 0"},
+        Refused{R"({"prompt":"a","guided_choice":["a",1]})", 400, "guided_choice[1]",
+                "expected a string"},
+        Refused{R"({"prompt":"a","guided_choice":[""]})", 400, "guided_choice[0]", "is empty"},
+        Refused{R"({"prompt":"a","structured_outputs":"json"})", 400, "structured_outputs",
+                "expected an object with one of \"json\""},
+        Refused{R"({"prompt":"a","structured_outputs":{"grammar":"root ::= x"}})", 400,
+                "structured_outputs.grammar", "is not supported; expected one of"},
+        Refused{R"({"prompt":"a","structured_outputs":{"choice":["a"],"regex":"b"}})", 400,
+                "structured_outputs.regex", "contradicts structured_outputs.choice"},
+        Refused{R"({"prompt":"a","structured_outputs":{"json_object":1}})", 400,
+                "structured_outputs.json_object", "true or false, got 1"},
+        Refused{R"({"prompt":"a","guided_choice":["a"],"structured_outputs":{"regex":"b"}})", 400,
+                "structured_outputs.regex", "contradicts guided_choice"}));
 
 class RefusedChat : public ApiRequest, public ::testing::WithParamInterface<Refused> {};
 TEST_P(RefusedChat, NamesTheField) {
@@ -336,8 +351,10 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"{" HELLO R"(,"max_tokens":3,"max_completion_tokens":4})", 400, "max_tokens",
                 "3 contradicts max_completion_tokens 4"},
         Refused{"{" HELLO R"(,"n":9})", 400, "n", "at most 8 choices"},
-        Refused{"{" HELLO R"(,"continue_final_message":true})", 400, "continue_final_message",
-                "true is not supported"},
+        Refused{"{" HELLO R"(,"continue_final_message":true,"add_generation_prompt":true})", 400,
+                "continue_final_message", "contradicts \"add_generation_prompt\": true"},
+        Refused{"{" HELLO R"(,"continue_final_message":1})", 400, "continue_final_message",
+                "true or false, got 1"},
         Refused{"{" HELLO R"(,"chat_template_kwargs":{"messages":[]}})", 400,
                 "chat_template_kwargs", "\"messages\" is set by the server"},
         Refused{"{" HELLO R"(,"chat_template_kwargs":1})", 400, "chat_template_kwargs",
@@ -474,6 +491,31 @@ TEST_F(ApiRequest, ChatIsRenderedByTheTemplate) {
             4096 - static_cast<std::int32_t>(result->requests[0].prompt.size()));
 }
 
+TEST_F(ApiRequest, AnAnswerMayContinueTheLastMessage) {
+  const auto continued = [&](std::string_view content, std::string_view more = "") {
+    const auto result = chat(fmt::format(
+        R"({{"messages":[{{"role":"user","content":"hi"}},{{"role":"assistant","content":"{}"}}],)"
+        R"("continue_final_message":true{}}})",
+        content, more));
+    return result ? prompt_text(result->requests[0]) : result.error().message;
+  };
+  EXPECT_EQ(continued("a b "), "[user]hi[assistant]a b ");
+  EXPECT_EQ(continued(""), "[user]hi[assistant]");
+  EXPECT_EQ(continued("x", R"(,"add_generation_prompt":false)"), "[user]hi[assistant]x");
+  // Whatever the template writes behind the message, and whatever the message says.
+  EXPECT_EQ(continued("x", R"(,"chat_template_kwargs":{"enable_thinking":true})"),
+            "[user]hi[assistant]x");
+  EXPECT_EQ(continued("(the answer goes on here)"), "[user]hi[assistant](the answer goes on here)");
+  const auto plain = backend_.render_chat;
+  backend_.render_chat = [&](const nlohmann::ordered_json& variables) -> Result<std::string> {
+    auto text = plain(variables);
+    return *text + *text;
+  };
+  EXPECT_THAT(continued("x"), HasSubstr("does not write the last message once as it is"));
+  backend_.render_chat = [](const nlohmann::ordered_json&) -> Result<std::string> { return "no"; };
+  EXPECT_THAT(continued("x"), HasSubstr("does not write the last message once as it is"));
+}
+
 TEST_F(ApiRequest, ChatLogprobsAreASwitchAndANumber) {
   const auto on = chat("{" HELLO R"(,"logprobs":true})");
   ASSERT_TRUE(on.has_value());
@@ -512,6 +554,26 @@ TEST_F(ApiRequest, AFormatIsAGrammarOfEachPrompt) {
   ASSERT_TRUE(again.has_value() && text.has_value());
   EXPECT_EQ(again->requests[0].grammar, schema->requests[0].grammar);
   EXPECT_EQ(text->requests[0].grammar, schema->requests[0].grammar);
+  // Choices are texts, whatever they would mean in an expression.
+  for (const char* body :
+       {R"j({"prompt":"a","guided_choice":["a.b","(c|d","\\d+\n^$/"]})j",
+        R"j({"prompt":"a","structured_outputs":{"choice":["a.b","(c|d","\\d+\n^$/"],)j"
+        R"j("json":null,"json_object":false,"disable_any_whitespace":false}})j"}) {
+    const auto choice = completion(body);
+    ASSERT_TRUE(choice.has_value()) << choice.error().message;
+    for (const char* text : {"a.b", "(c|d", "\\d+\n^$/"}) {
+      grammar::Matcher matcher(choice->requests[0].grammar);
+      EXPECT_TRUE(matcher.accept_bytes(text) && matcher.must_end()) << text;
+    }
+    for (const char* text : {"axb", "c", "d", "1"}) EXPECT_FALSE(starts(choice->requests[0], text));
+  }
+  const auto structured =
+      completion(R"({"prompt":"a","structured_outputs":{"json":{"const":"x"}}})");
+  ASSERT_TRUE(structured.has_value()) << structured.error().message;
+  EXPECT_EQ(structured->requests[0].grammar, schema->requests[0].grammar);
+  const auto nothing = completion(R"({"prompt":"a","structured_outputs":{"json_object":false}})");
+  ASSERT_TRUE(nothing.has_value());
+  EXPECT_EQ(nothing->requests[0].grammar, nullptr);
   const auto none = chat("{" HELLO R"(,"response_format":{"type":"text"},"guided_regex":null})");
   ASSERT_TRUE(none.has_value());
   EXPECT_EQ(none->requests[0].grammar, nullptr);
@@ -641,6 +703,10 @@ TEST_F(ApiRequest, TokenizeAndDetokenize) {
             R"({"content":"ab","prompt":"ab"})");
   EXPECT_EQ(body(apply_template("{" HELLO R"(,"add_generation_prompt":false})", context)),
             R"({"prompt":"[user]hi"})");
+  EXPECT_EQ(body(apply_template("{" HELLO R"(,"continue_final_message":true})", context)),
+            R"({"prompt":"[user]hi"})");
+  EXPECT_EQ(apply_template("{" HELLO R"(,"add_generation_prompt":3})", context).error().param,
+            "add_generation_prompt");
   EXPECT_EQ(apply_template("{}", context).error().param, "messages");
   EXPECT_TRUE(tokenize(R"({"content":"a","prompt":null,"add_special":null})", context));
   EXPECT_EQ(tokenize(R"({"content":null})", context).error().param, "content");

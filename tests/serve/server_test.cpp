@@ -2,12 +2,14 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <mutex>
 #include <thread>
 #include <vector>
 
+#include "serve/metrics.h"
 #include "serve/running_server.h"
 
 namespace dovetail::serve {
@@ -164,6 +166,61 @@ TEST(Server, SaysWhatItDidWithEachRequest) {
   EXPECT_EQ(records[2].key, "");
   EXPECT_EQ(records[3].route, "/health");
   EXPECT_EQ(records[3].finish, "");
+}
+
+TEST(Server, SaysHowBusyItsEngineIs) {
+  EngineStats before;
+  before.prompt_tokens = 100;
+  before.cached_tokens = 10;
+  EXPECT_FALSE(throughput(before, before, 1.0).has_value());
+  EngineStats now = before;
+  now.prompt_tokens += 60;
+  now.recomputed_tokens += 20;
+  now.cached_tokens += 10;
+  now.generated_tokens += 8;
+  now.running = 2;
+  now.waiting = 3;
+  now.kv_blocks = 8;
+  now.kv_blocks_used = 2;
+  const auto record = throughput(before, now, 4.0);
+  ASSERT_TRUE(record.has_value());
+  EXPECT_EQ(record->prompt_tokens, 15.0);
+  EXPECT_EQ(record->generated_tokens, 2.0);
+  EXPECT_EQ(record->running, 2U);
+  EXPECT_EQ(record->waiting, 3U);
+  EXPECT_EQ(record->cache_used, 0.25);
+  EXPECT_EQ(record->prefix_hits, 0.2);
+
+  // Of a server: while tokens come, and not after.
+  std::atomic<std::uint64_t> tokens = 0;
+  std::mutex mutex;
+  std::vector<ThroughputRecord> records;
+  ServerOptions options;
+  options.throughput_interval = std::chrono::milliseconds(5);
+  options.on_throughput = [&](const ThroughputRecord& record) {
+    const std::lock_guard lock(mutex);
+    records.push_back(record);
+  };
+  const auto count = [&] {
+    const std::lock_guard lock(mutex);
+    return records.size();
+  };
+  const auto change = [&](Backend& backend) {
+    backend.stats = [&] {
+      EngineStats stats;
+      stats.generated_tokens = tokens;
+      return stats;
+    };
+  };
+  RunningServer running(FakeEngine::counting, options, false, change);
+  for (std::size_t round = 1; round <= 2; ++round) {
+    tokens += 5;
+    while (count() < round) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  running.stop();
+  ASSERT_EQ(records.size(), 2U);
+  EXPECT_EQ(records[1].generated_tokens, 1000.0);
 }
 
 // Under the names that dashboards know; a histogram's buckets add up.

@@ -14,6 +14,14 @@ namespace {
 // Who ran or waited for less of an interval tells nothing: waking a thread takes time, too.
 constexpr Ticks kLeast = ThreadPins::kInterval / 5;
 
+// Nothing: the system does not say.
+std::optional<cpu_set_t> cpus_of_this_thread() {
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  if (pthread_getaffinity_np(pthread_self(), sizeof cpus, &cpus) != 0) return std::nullopt;
+  return cpus;
+}
+
 }  // namespace
 
 CoreClock::CoreClock() : file_(::open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC)) {}
@@ -40,7 +48,10 @@ ThreadPins::ThreadPins(Pinning pinning, Binding elsewhere)
 ThreadPins::~ThreadPins() { assert(members_.empty()); }
 
 ThreadPins::Member::Member(ThreadPins& pins, std::size_t core)
-    : pins_(pins), core_(core), seen_(clock_.read().value_or(CoreTimes{})) {
+    : pins_(pins),
+      core_(core),
+      before_(cpus_of_this_thread()),
+      seen_(clock_.read().value_or(CoreTimes{})) {
   const std::lock_guard guard(pins_.mutex_);
   pins_.members_.push_back(this);
   // Also where it may run anywhere: who started it may have been one of other pins' threads.
@@ -50,6 +61,7 @@ ThreadPins::Member::Member(ThreadPins& pins, std::size_t core)
 ThreadPins::Member::~Member() {
   const std::lock_guard guard(pins_.mutex_);
   pins_.members_.remove(this);
+  if (before_) pthread_setaffinity_np(thread_, sizeof *before_, &*before_);
 }
 
 void ThreadPins::look(Ticks now) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <pthread.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
@@ -95,7 +96,8 @@ class ThreadPins {
   ThreadPins& operator=(const ThreadPins&) = delete;
 
   // The calling thread, which works for that core, is one of the threads until the member is gone,
-  // which has to happen on the same thread. Where it runs is not changed then.
+  // which has to happen on the same thread. It may run where it could before, then: what it starts
+  // later takes that for the cores that there are.
   class Member {
    public:
     Member(ThreadPins& pins, std::size_t core);
@@ -108,6 +110,7 @@ class ThreadPins {
     ThreadPins& pins_;
     const pthread_t thread_ = pthread_self();
     const std::size_t core_;
+    const std::optional<cpu_set_t> before_;  // where it could run
     const CoreClock clock_;
     CoreTimes seen_;
   };

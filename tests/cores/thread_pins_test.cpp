@@ -71,6 +71,21 @@ class ThreadPinsTest : public testing::Test {
   PinnedCpus first_, second_;  // of the first two cores
 };
 
+// Else an engine that is made later on the same thread would find a machine of one core.
+TEST_F(ThreadPinsTest, AThreadThatIsNoMemberAnyMoreRunsWhereItCould) {
+  for (const Pinning pinning : {Pinning::kAlways, Pinning::kNever}) {
+    std::thread([&] {
+      ASSERT_TRUE(bind_thread(Binding::kCore, 1));
+      ThreadPins pins(pinning, Binding::kNone);
+      {
+        const ThreadPins::Member member(pins, 0);
+        EXPECT_EQ(cpus_of(pthread_self()), pinning == Pinning::kAlways ? first_ : all_);
+      }
+      EXPECT_EQ(cpus_of(pthread_self()), second_);
+    }).join();
+  }
+}
+
 TEST_F(ThreadPinsTest, AllThreadsMoveWhereTheRuleChangesItsMind) {
   ThreadPins pins(Pinning::kAuto, Binding::kNone);
   Worker one(pins, 0), two(pins, 1);

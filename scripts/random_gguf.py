@@ -54,7 +54,44 @@ def v2_lite_layer(number):
     return [(block + name, sizes) for name, sizes in tensors]
 
 
+def qwen3_layer(number):
+    """Qwen3-0.6B: 16 heads of 128 over 8 of keys, norms of both."""
+    block = f"blk.{number}."
+    tensors = [
+        ("attn_norm.weight", (1024,)),
+        ("attn_q.weight", (1024, 2048)),
+        ("attn_k.weight", (1024, 1024)),
+        ("attn_v.weight", (1024, 1024)),
+        ("attn_q_norm.weight", (128,)),
+        ("attn_k_norm.weight", (128,)),
+        ("attn_output.weight", (2048, 1024)),
+        ("ffn_norm.weight", (1024,)),
+        ("ffn_gate.weight", (1024, 3072)),
+        ("ffn_up.weight", (1024, 3072)),
+        ("ffn_down.weight", (3072, 1024)),
+    ]
+    return [(block + name, sizes) for name, sizes in tensors]
+
+
 SHAPES = {
+    "qwen3-0.6b": Shape(
+        28,
+        {
+            "general.architecture": "qwen3",
+            "qwen3.context_length": 40960,
+            "qwen3.embedding_length": 1024,
+            "qwen3.feed_forward_length": 3072,
+            "qwen3.vocab_size": 151936,
+            "qwen3.attention.head_count": 16,
+            "qwen3.attention.head_count_kv": 8,
+            "qwen3.attention.key_length": 128,
+            "qwen3.attention.value_length": 128,
+            "qwen3.attention.layer_norm_rms_epsilon": 1e-6,
+            "qwen3.rope.freq_base": 1e6,
+        },
+        qwen3_layer,
+        [("token_embd.weight", (1024, 151936)), ("output_norm.weight", (1024,))],
+    ),
     "v2-lite": Shape(
         27,
         {
@@ -87,7 +124,7 @@ SHAPES = {
         },
         v2_lite_layer,
         [("token_embd.weight", (2048, 102400)), ("output_norm.weight", (2048,)), ("output.weight", (2048, 102400))],
-    )
+    ),
 }
 
 

@@ -35,20 +35,6 @@ void Answer::add(OutputEvent event, bool keep_tokens) {
   }
 }
 
-std::string_view finish_name(FinishReason reason) {
-  switch (reason) {
-    case FinishReason::kStop:
-      return "stop";
-    case FinishReason::kLength:
-      return "length";
-    case FinishReason::kCancelled:
-      return "cancelled";
-    case FinishReason::kError:
-      break;
-  }
-  return "error";
-}
-
 Result<Answer> stream_answer(const Generator& generator, Request request,
                              const std::function<bool(std::string_view)>& on_text,
                              const std::function<bool()>& stop) {

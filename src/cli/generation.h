@@ -45,9 +45,6 @@ struct Answer {
   void add(OutputEvent event, bool keep_tokens);
 };
 
-// "stop", "length", "cancelled", "error"
-std::string_view finish_name(FinishReason reason);
-
 // Generates one choice and passes its text on as it comes. When `on_text` returns false or `stop`
 // true, the request is cancelled; what came until then is returned as FinishReason::kCancelled.
 Result<Answer> stream_answer(const Generator& generator, Request request,

@@ -1,5 +1,7 @@
 #include "cli/result_line.h"
 
+#include "engine/finish_name.h"
+
 namespace dovetail::cli {
 namespace {
 
@@ -30,7 +32,7 @@ std::string result_lines(const InputRecord& record, const std::vector<Answer>& a
     if (!record.id.is_null()) line["id"] = record.id;
     if (record.request.n > 1) line["choice"] = choice;
     line["text"] = answer.text;
-    line["finish_reason"] = finish_name(answer.finish);
+    line["finish_reason"] = engine::finish_name(answer.finish);
     line["prompt_tokens"] = answer.usage.prompt_tokens;
     line["completion_tokens"] = answer.usage.completion_tokens;
     if (record.expect) line["as_expected"] = answer.text == *record.expect;

@@ -14,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include "engine/finish_name.h"
 #include "serve/api_response.h"
 #include "serve/http_framing.h"
 
@@ -84,20 +85,6 @@ void run_guarded(const F& work) noexcept {
   } catch (...) {
     log_failure(std::current_exception());
   }
-}
-
-std::string_view finish_name(FinishReason reason) {
-  switch (reason) {
-    case FinishReason::kStop:
-      return "stop";
-    case FinishReason::kLength:
-      return "length";
-    case FinishReason::kCancelled:
-      return "cancelled";
-    case FinishReason::kError:
-      return "error";
-  }
-  return "";
 }
 
 }  // namespace
@@ -454,7 +441,7 @@ void Session::note(const Generation& generation, std::size_t prompt, const Outpu
     record_.cached_tokens += event.usage.cached_tokens;
   }
   record_.queue_seconds = std::max(record_.queue_seconds, event.usage.queue_seconds);
-  if (record_.finish.empty()) record_.finish = finish_name(*event.finish);
+  if (record_.finish.empty()) record_.finish = engine::finish_name(*event.finish);
   core_.counts.queue.add(event.usage.queue_seconds);
   core_.counts.whole.add(seconds(now - accepted_));
 }

@@ -87,7 +87,7 @@ TEST(CacheShape, LayersOfAGroupDoNotOverlap) {
   }
 }
 
-// Any block may become any group's: what the layers of one write to theirs is nobody else's.
+// Any block may become any group's: what the layers of one write to theirs is in no other's.
 TEST(Cache, BlocksOfGroupsDoNotOverlap) {
   for (const ShapeCase& one : kShapes) {
     const CacheShape shape = grouped_cache_shape(config_of(one.layers), kernels::CacheType::kF16);

@@ -40,17 +40,23 @@ void DraftInput::add_steps(Program& program) {
                 const std::size_t rows = tile.rows.size();
                 return work_.share(tile, rows, rows * 8 * work_.hidden);
               });
-  program.add({.name = "draft-input",
+  add_product(program, "draft-input", product_, 1, work_.residual);
+}
+
+void DraftInput::add_product(Program& program, const char* name, const Linear& product,
+                             std::size_t inputs, ScratchRows& out) {
+  program.add({.name = name,
                .matrix = true,
                .run =
-                   [this](std::uint32_t index, std::uint32_t blocks, const cores::Part& part) {
+                   [this, &product, inputs, &out](std::uint32_t index, std::uint32_t blocks,
+                                                  const cores::Part& part) {
                      const RowTile& tile = work_.tile(index);
-                     product_.multiply(part.block, blocks, tile.rows.size(), work_.prepared(tile),
-                                       {{work_.residual.of(tile), work_.hidden}});
+                     product.multiply(part.block, blocks, tile.rows.size() * inputs,
+                                      work_.prepared(tile), {{out.of(tile), work_.hidden}});
                    }},
-              [this](std::uint32_t index) {
+              [this, &product, inputs](std::uint32_t index) {
                 const RowTile& tile = work_.tile(index);
-                return work_.share_product(tile, product_, tile.rows.size());
+                return work_.share_product(tile, product, tile.rows.size() * inputs);
               });
 }
 
@@ -78,18 +84,7 @@ void DraftInput::add_stream_steps(Program& program) {
                                product_.prepare(row, i, tile.rows.size(), work_.prepared(tile));
                              })},
       share_rows(8 * hidden));
-  program.add({.name = "draft-input",
-               .matrix = true,
-               .run =
-                   [this](std::uint32_t index, std::uint32_t blocks, const cores::Part& part) {
-                     const RowTile& tile = work_.tile(index);
-                     product_.multiply(part.block, blocks, tile.rows.size(), work_.prepared(tile),
-                                       {{work_.projected.of(tile), work_.hidden}});
-                   }},
-              [this](std::uint32_t index) {
-                const RowTile& tile = work_.tile(index);
-                return work_.share_product(tile, product_, tile.rows.size());
-              });
+  add_product(program, "draft-input", product_, 1, work_.projected);
   program.add({.name = "draft-streams",
                .run = by_rows([this, hidden](const RowTile& tile, std::uint32_t i) {
                  const auto streams = static_cast<std::uint32_t>(work_.streams);
@@ -101,20 +96,7 @@ void DraftInput::add_stream_steps(Program& program) {
                  }
                })},
               share_rows(8 * work_.residual_size()));
-  program.add({.name = "draft-streams-input",
-               .matrix = true,
-               .run =
-                   [this](std::uint32_t index, std::uint32_t blocks, const cores::Part& part) {
-                     const RowTile& tile = work_.tile(index);
-                     stream_product_->multiply(part.block, blocks, tile.rows.size() * work_.streams,
-                                               work_.prepared(tile),
-                                               {{work_.residual.of(tile), work_.hidden}});
-                   }},
-              [this](std::uint32_t index) {
-                const RowTile& tile = work_.tile(index);
-                return work_.share_product(tile, *stream_product_,
-                                           tile.rows.size() * work_.streams);
-              });
+  add_product(program, "draft-streams-input", *stream_product_, work_.streams, work_.residual);
   program.add(
       {.name = "draft-sum", .run = by_rows([this, hidden](const RowTile& tile, std::uint32_t i) {
                               float* streams = work_.residual.row(tile, i, work_.residual_size());

@@ -32,6 +32,9 @@ class DraftInput {
 
  private:
   void add_stream_steps(Program& program);
+  // The product of a tile's prepared rows, `inputs` of each, into rows of `out`.
+  void add_product(Program& program, const char* name, const Linear& product, std::size_t inputs,
+                   ScratchRows& out);
   void embed(const PassRow& row, float* out) const;
   void prepare(const RowTile& tile, const Range& rows);
 

@@ -9,8 +9,8 @@ import re
 import sys
 
 # From the highest level to the lowest (docs/design.md, "The house"). `base` and `observe` may be used by everyone.
-ORDER = ["cli", "study", "pipeline", "serve", "engine", "simulate", "schedule", "kv", "model", "cores", "text",
-         "grammar", "families", "load", "kernels", "observe", "base"]
+ORDER = ["cli", "study", "pipeline", "serve", "engine", "simulate", "schedule", "kv", "model", "cores", "dialog",
+         "text", "grammar", "families", "load", "kernels", "observe", "base"]
 ANYWHERE = {"base", "observe"}
 # The public API, include/dovetail/: which folder each header speaks for.
 PUBLIC = {"request.h": "engine", "engine.h": "engine", "server.h": "serve", "pipeline.h": "pipeline",

@@ -65,7 +65,9 @@ std::string_view error_type(int status) {
   }
 }
 
-std::string error_body(const ApiError& error) {
+namespace {
+
+Json openai_error(const ApiError& error) {
   Json detail;
   detail["message"] = error.message;
   detail["type"] = std::string(error_type(error.status));
@@ -73,14 +75,33 @@ std::string error_body(const ApiError& error) {
   detail["code"] = error.code.empty() ? Json(nullptr) : Json(error.code);
   Json body;
   body["error"] = std::move(detail);
+  return body;
+}
+
+Json messages_error(const ApiError& error) {
+  std::string_view type = error_type(error.status);
+  if (error.status == 403) type = "permission_error";
+  if (error.status == 413) type = "request_too_large";
+  if (error.status >= 500) type = error.status == 503 ? "overloaded_error" : "api_error";
+  Json body;
+  body["type"] = "error";
+  body["error"]["type"] = type;
+  body["error"]["message"] = error.message;
+  return body;
+}
+
+}  // namespace
+
+std::string error_body(const ApiError& error, ErrorShape shape) {
+  const Json body = shape == ErrorShape::kMessages ? messages_error(error) : openai_error(error);
   // A message may quote what a client sent; whatever is not UTF-8 in it becomes U+FFFD.
   return body.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-HttpResponse error_response(const ApiError& error) {
+HttpResponse error_response(const ApiError& error, ErrorShape shape) {
   HttpResponse response;
   response.status = error.status;
-  response.body = error_body(error);
+  response.body = error_body(error, shape);
   if (error.retry_after) {
     response.headers.emplace_back("Retry-After", std::to_string(*error.retry_after));
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -49,9 +50,15 @@ ApiError from_engine(const Error& error);
 // "invalid_request_error" and so on, by status.
 std::string_view error_type(int status);
 
-// {"error": {...}} as JSON text.
-std::string error_body(const ApiError& error);
+// How an API's clients expect errors to be written.
+enum class ErrorShape : std::uint8_t {
+  kOpenAi,    // {"error": {"message", "type", "param", "code"}}
+  kMessages,  // {"type": "error", "error": {"type", "message"}}, as Anthropic's
+};
 
-HttpResponse error_response(const ApiError& error);
+// As JSON text.
+std::string error_body(const ApiError& error, ErrorShape shape = ErrorShape::kOpenAi);
+
+HttpResponse error_response(const ApiError& error, ErrorShape shape = ErrorShape::kOpenAi);
 
 }  // namespace dovetail::serve

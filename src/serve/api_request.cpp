@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "serve/dialog_store.h"
 #include "serve/request_fields.h"
 
 namespace dovetail::serve {
@@ -14,8 +15,31 @@ constexpr std::int32_t kDefaultCompletionTokens = 16;  // as OpenAI's API define
 // What concerns several fields at once.
 Problem settle(Endpoint endpoint, Draft& draft) {
   Request& request = draft.request;
-  if (endpoint == Endpoint::kChat) {
-    if (draft.chat.messages.empty()) return problem(bad_field("messages", "is missing"));
+  if (is_dialog(endpoint)) {
+    if (draft.chat.messages.empty()) {
+      return problem(
+          bad_field(endpoint == Endpoint::kResponses ? "input" : "messages", "is missing"));
+    }
+    if (!draft.chat.previous.empty()) {
+      auto before = draft.context.dialogs != nullptr
+                        ? draft.context.dialogs->find(draft.chat.previous)
+                        : std::nullopt;
+      if (!before) {
+        auto error = bad_field("previous_response_id",
+                               "{} is not kept here; expected the id of a response of this server",
+                               shown(Json(draft.chat.previous)));
+        error.value().code = "previous_response_not_found";
+        return problem(std::move(error));
+      }
+      for (Json& message : draft.chat.messages) before->push_back(std::move(message));
+      draft.chat.messages = *std::move(before);
+    }
+    if (endpoint == Endpoint::kResponses) draft.chat.kept = draft.chat.messages;
+    if (!draft.chat.system.empty()) {
+      const Json system = {{"role", "system"}, {"content", draft.chat.system}};
+      draft.chat.messages.insert(draft.chat.messages.begin(), system);
+    }
+    if (auto found = settle_tools(draft.chat)) return found;
     if (draft.top_logprobs && !draft.logprobs) {
       return problem(bad_field("top_logprobs", "is allowed only with \"logprobs\": true"));
     }
@@ -49,7 +73,7 @@ Problem settle(Endpoint endpoint, Draft& draft) {
     if (draft.prompts.empty()) return problem(bad_field("prompt", "is missing"));
     request.max_tokens = draft.max_tokens.value_or(kDefaultCompletionTokens);
   }
-  const std::size_t prompts = endpoint == Endpoint::kChat ? 1 : draft.prompts.size();
+  const std::size_t prompts = is_dialog(endpoint) ? 1 : draft.prompts.size();
   if (prompts * static_cast<std::size_t>(request.n) > draft.context.max_choices) {
     return problem(bad_field("n",
                              "{} prompts of {} choices are too many; expected at most {} choices",
@@ -121,6 +145,45 @@ Problem add_documents(Draft& draft, Generation& generation) {
   return std::nullopt;
 }
 
+dialog::ContentForm content_form(const OutputFormat& format) {
+  using Kind = dialog::ContentForm::Kind;
+  const Kind kind = format.kind == GrammarKind::kJsonSchema ? Kind::kJsonSchema
+                    : format.kind == GrammarKind::kRegex    ? Kind::kRegex
+                                                            : Kind::kJsonObject;
+  return {kind, format.text};
+}
+
+// What the answer of a chat may be, and how it is read: with calls, ahead of it reasoning, and both
+// beside what response_format asks for.
+Problem plan_answer(Draft& draft, std::string_view prompt, Generation& generation) {
+  const dialog::DialogFormat& format = *draft.context.backend.dialog;
+  Chat& chat = draft.chat;
+  dialog::AnswerRequest asked;
+  for (const Callable& each : chat.callable) asked.tools.push_back(each.tool);
+  asked.choice = *chat.choice;
+  asked.parallel = chat.parallel;
+  asked.reasoning_opened = format.opens_reasoning(prompt);
+  if (draft.format) asked.content = content_form(*draft.format);
+  const bool plain = asked.tools.empty() && format.reasoning() == nullptr;
+  if (plain) return std::nullopt;
+
+  auto plan = dialog::AnswerPlan::create(format, std::move(asked));
+  if (!plan) return problem(bad_field("tools", "{}", plan.error().message));
+  if (!plan->structure().empty()) {
+    if (draft.format) generation.blamed.push_back(*std::move(draft.format));
+    for (const auto& [tool, field] : chat.callable) {
+      if (tool.parameters.is_null()) continue;
+      generation.blamed.push_back({field, GrammarKind::kJsonSchema, tool.parameters.dump()});
+    }
+    const std::string field = chat.callable.empty() ? "response_format" : "tools";
+    draft.format = OutputFormat{field, GrammarKind::kStructure, plan->structure()};
+  }
+  draft.request.mark_control_tokens = plan->marks();
+  generation.call_ids = format.calls().ids;
+  generation.answer = *std::move(plan);
+  return std::nullopt;
+}
+
 // Reads the body of a route that generates nothing, which knows these fields; those of a chat go
 // into the draft.
 Outcome<Json> read_fields(std::string_view body, std::initializer_list<std::string_view> known,
@@ -128,7 +191,8 @@ Outcome<Json> read_fields(std::string_view body, std::initializer_list<std::stri
   auto json = parse_body(body);
   if (!json) return json;
   constexpr std::string_view kOfChats[] = {"messages", "add_generation_prompt",
-                                           "continue_final_message", "chat_template_kwargs"};
+                                           "continue_final_message", "chat_template_kwargs",
+                                           "tools"};
   for (const auto& [key, value] : json->items()) {
     const bool of_chat =
         std::find(std::begin(kOfChats), std::end(kOfChats), key) != std::end(kOfChats);
@@ -147,6 +211,41 @@ HttpResponse response_of(const Json& json, const Draft& draft) {
   if (std::string ignored = draft.unknown.text(); !ignored.empty())
     response.headers.emplace_back(kIgnoredHeader, std::move(ignored));
   return response;
+}
+
+// What a response of /v1/responses repeats of its request.
+Json echo_of(const Json& body, const Draft& draft) {
+  struct Member {
+    const char* name;
+    std::string_view otherwise;  // JSON
+  };
+  constexpr Member kMembers[] = {
+      {"background", "false"},
+      {"instructions", "null"},
+      {"max_output_tokens", "null"},
+      {"max_tool_calls", "null"},
+      {"metadata", "{}"},
+      {"parallel_tool_calls", "true"},
+      {"previous_response_id", "null"},
+      {"prompt_cache_key", "null"},
+      {"reasoning", R"({"effort": null, "summary": null})"},
+      {"safety_identifier", "null"},
+      {"service_tier", R"("default")"},
+      {"store", "true"},
+      {"text", R"({"format": {"type": "text"}})"},
+      {"tool_choice", R"("auto")"},
+      {"tools", "[]"},
+      {"truncation", R"("disabled")"},
+      {"user", "null"},
+  };
+  Json echo;
+  for (const Member& member : kMembers) {
+    const auto at = body.find(member.name);
+    echo[member.name] = at == body.end() || at->is_null() ? Json::parse(member.otherwise) : *at;
+  }
+  echo["temperature"] = draft.request.sampling.temperature;
+  echo["top_p"] = draft.request.sampling.top_p;
+  return echo;
 }
 
 bool has(const Json& body, const char* field) {
@@ -176,10 +275,19 @@ Outcome<Generation> read_generation(Endpoint endpoint, std::string_view body,
   if (auto found = settle(endpoint, draft)) return tl::unexpected<ApiError>(std::move(*found));
 
   Generation generation;
+  std::string chat_prompt;
+  if (is_dialog(endpoint)) {
+    auto text = render_chat(draft.chat, context.backend);
+    if (!text) return tl::unexpected<ApiError>(std::move(text.error()));
+    chat_prompt = *std::move(text);
+    if (auto found = plan_answer(draft, chat_prompt, generation))
+      return tl::unexpected<ApiError>(*std::move(found));
+  }
   if (draft.format) {
-    if (auto known = known_outcome(*draft.format, context.backend)) {
-      if (!*known) return tl::unexpected<ApiError>(std::move(known->error()));
+    if (auto known = known_outcome(*draft.format, context.backend); known && *known) {
       draft.request.grammar = **std::move(known);
+    } else if (known && generation.blamed.empty()) {
+      return tl::unexpected<ApiError>(std::move(known->error()));
     } else {
       generation.format = std::move(draft.format);
     }
@@ -187,13 +295,17 @@ Outcome<Generation> read_generation(Endpoint endpoint, std::string_view body,
   generation.endpoint = endpoint;
   generation.stream = draft.stream;
   generation.include_usage = draft.include_usage;
+  generation.show_reasoning = draft.show_reasoning;
   generation.base64 = draft.base64;
   generation.ignored = draft.unknown.text();
-  if (endpoint == Endpoint::kChat) {
-    const auto text = render_chat(draft.chat, context.backend);
-    if (!text) return tl::unexpected<ApiError>(text.error());
+  if (endpoint == Endpoint::kResponses) {
+    generation.echo = echo_of(*json, draft);
+    generation.messages = std::move(draft.chat.kept);
+    if (draft.chat.keep) generation.dialogs = context.dialogs;
+  }
+  if (is_dialog(endpoint)) {
     // The template itself writes BOS where the model wants one.
-    auto request = with_prompt(draft, "messages", context.backend.encode(*text, false, true));
+    auto request = with_prompt(draft, "messages", context.backend.encode(chat_prompt, false, true));
     if (!request) return tl::unexpected<ApiError>(std::move(request.error()));
     generation.requests.push_back(std::move(*request));
     if (auto found = check_size(generation, context.max_answer_entries)) {
@@ -229,7 +341,12 @@ Problem compile_format(Generation& generation, const Backend& backend,
                        const std::atomic<bool>& stop) {
   if (!generation.format) return std::nullopt;
   const auto grammar = compile(*generation.format, backend, stop);
-  if (!grammar) return grammar.error();
+  if (!grammar) {
+    // A part that cannot be compiled alone is what is wrong, and says so in its own words.
+    for (const OutputFormat& part : generation.blamed)
+      if (const auto alone = compile(part, backend, stop); !alone) return alone.error();
+    return grammar.error();
+  }
   for (Request& request : generation.requests) request.grammar = *grammar;
   generation.format.reset();
   return std::nullopt;
@@ -237,11 +354,11 @@ Problem compile_format(Generation& generation, const Backend& backend,
 
 Outcome<HttpResponse> tokenize(std::string_view body, const RequestContext& context) {
   Draft draft(context);
-  const auto json =
-      read_fields(body,
-                  {"content", "prompt", "messages", "add_special", "parse_special",
-                   "add_generation_prompt", "continue_final_message", "chat_template_kwargs"},
-                  draft);
+  const auto json = read_fields(
+      body,
+      {"content", "prompt", "messages", "add_special", "parse_special", "add_generation_prompt",
+       "continue_final_message", "chat_template_kwargs", "tools"},
+      draft);
   if (!json) return tl::unexpected<ApiError>(json.error());
   if (has(*json, "content") + has(*json, "prompt") + has(*json, "messages") != 1) {
     return bad_field("content", "expected exactly one of \"content\", \"prompt\" and \"messages\"");
@@ -286,11 +403,20 @@ Outcome<HttpResponse> detokenize(std::string_view body, const RequestContext& co
   return response_of(response, draft);
 }
 
+Outcome<HttpResponse> count_tokens(std::string_view body, const RequestContext& context) {
+  const auto generation = read_generation(Endpoint::kMessages, body, context);
+  if (!generation) return tl::unexpected<ApiError>(generation.error());
+  HttpResponse response;
+  response.body = Json{{"input_tokens", generation->requests.front().prompt.size()}}.dump();
+  return response;
+}
+
 Outcome<HttpResponse> apply_template(std::string_view body, const RequestContext& context) {
   Draft draft(context);
-  const auto json = read_fields(
-      body, {"messages", "add_generation_prompt", "continue_final_message", "chat_template_kwargs"},
-      draft);
+  const auto json = read_fields(body,
+                                {"messages", "add_generation_prompt", "continue_final_message",
+                                 "chat_template_kwargs", "tools"},
+                                draft);
   if (!json) return tl::unexpected<ApiError>(json.error());
   if (draft.chat.messages.empty()) return bad_field("messages", "is missing");
   const auto text = render_chat(draft.chat, context.backend);

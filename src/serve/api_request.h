@@ -2,11 +2,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "dialog/answer.h"
 #include "dovetail/request.h"
 #include "serve/backend.h"
 #include "serve/json_input.h"
@@ -14,7 +16,22 @@
 
 namespace dovetail::serve {
 
-enum class Endpoint : std::uint8_t { kCompletion, kChat, kEmbedding, kRerank };
+enum class Endpoint : std::uint8_t {
+  kCompletion,
+  kChat,
+  kResponses,
+  kMessages,
+  kEmbedding,
+  kRerank
+};
+
+// Whether its prompt is a dialog, rendered by the chat template.
+constexpr bool is_dialog(Endpoint endpoint) {
+  return endpoint == Endpoint::kChat || endpoint == Endpoint::kResponses ||
+         endpoint == Endpoint::kMessages;
+}
+
+class DialogStore;
 
 // What a body is read against.
 struct RequestContext {
@@ -23,6 +40,7 @@ struct RequestContext {
   std::uint32_t max_choices = 0;
   std::uint64_t max_answer_entries = std::uint64_t{1} << 20;  // as ServerOptions'
   bool strict_fields = false;
+  DialogStore* dialogs = nullptr;  // of earlier responses; null: none are kept
 };
 
 // The fields of a request that are not known and were ignored, as the response's header names them;
@@ -46,8 +64,20 @@ struct Generation {
   bool base64 = false;  // of embeddings: little-endian floats, as OpenAI's clients ask for them
   Ranking ranking;
   std::string ignored;  // fields, for kIgnoredHeader
+  // Of a chat: how an answer's text is read, and how the ids of its calls are made. Not set: the
+  // text is content.
+  std::optional<dialog::AnswerPlan> answer;
+  bool show_reasoning = true;  // else it is left out of the response
+  dialog::IdRule call_ids = dialog::IdRule::kRandom;
+  // Of /v1/responses: what the response repeats of the request, and where it is kept with its
+  // messages (null: nowhere).
+  Json echo = Json::object();
+  Json messages;
+  DialogStore* dialogs = nullptr;
   // Set: of a new format, still to be compiled by compile_format() before anything is submitted.
   std::optional<OutputFormat> format;
+  // What `format` is made of, for the words of an error.
+  std::vector<OutputFormat> blamed;
 };
 
 // Reads the body of /v1/completions, /v1/chat/completions, /v1/embeddings or /v1/rerank. A field
@@ -67,6 +97,8 @@ Problem compile_format(Generation& generation, const Backend& backend,
 // Bodies of /tokenize, /detokenize and /apply-template, answered at once.
 Outcome<HttpResponse> tokenize(std::string_view body, const RequestContext& context);
 Outcome<HttpResponse> detokenize(std::string_view body, const RequestContext& context);
+// Body of /v1/messages/count_tokens.
+Outcome<HttpResponse> count_tokens(std::string_view body, const RequestContext& context);
 Outcome<HttpResponse> apply_template(std::string_view body, const RequestContext& context);
 
 }  // namespace dovetail::serve

@@ -1,47 +1,30 @@
 #include "serve/api_response.h"
 
-#include <algorithm>
-#include <bit>
 #include <cassert>
 #include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <random>
-#include <span>
 #include <utility>
-
-#include "serve/token_text.h"
 
 namespace dovetail::serve {
 namespace {
 
-// A text that broke the engine's promise of UTF-8 must not break the response.
-std::string dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+using Kind = dialog::AnswerEvent::Kind;
+
+// Of letters and digits.
+std::string random_name(std::size_t size) {
+  constexpr std::string_view kLetters =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+  std::random_device random;
+  std::uniform_int_distribution<std::size_t> draw(0, kLetters.size() - 1);
+  std::string name;
+  while (name.size() < size) name += kLetters[draw(random)];
+  return name;
 }
 
-std::string event(const Json& json) { return "data: " + dump(json) + "\n\n"; }
-
-constexpr std::string_view kDone = "data: [DONE]\n\n";
-
-// JSON has no infinity; OpenAI's API shows what has no probability as -9999.
-double shown_logprob(float logprob) {
-  return std::isfinite(logprob) ? static_cast<double>(logprob) : -9999.0;
-}
-
-Json byte_array(std::string_view bytes) {
-  Json array = Json::array();
-  for (const char c : bytes) array.push_back(static_cast<unsigned char>(c));
-  return array;
-}
-
-Json chat_token(std::string_view bytes, float logprob) {
-  Json token;
-  token["token"] = token_label(bytes);
-  token["logprob"] = shown_logprob(logprob);
-  token["bytes"] = byte_array(bytes);
-  return token;
+std::string call_id(dialog::IdRule rule) {
+  return rule == dialog::IdRule::kNine ? random_name(9) : "call_" + random_name(24);
 }
 
 // Appends the elements of the arrays inside `more` to the texts of the same name.
@@ -61,41 +44,92 @@ void append_arrays(std::vector<std::pair<std::string, std::string>>& to, const J
   }
 }
 
-// RFC 4648. Floats are little-endian on every machine that this runs on.
-std::string base64_of(std::span<const std::byte> bytes) {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  static_assert(std::endian::native == std::endian::little);
-  std::string out;
-  out.reserve((bytes.size() + 2) / 3 * 4);
-  for (std::size_t at = 0; at < bytes.size(); at += 3) {
-    std::uint32_t group = 0;
-    for (std::size_t i = 0; i < 3; ++i) {
-      group = group << 8U |
-              (at + i < bytes.size() ? std::to_integer<std::uint32_t>(bytes[at + i]) : 0U);
-    }
-    for (std::size_t i = 0; i < 4; ++i) {
-      const bool filled = at + i < bytes.size() + 1;
-      out += filled ? kDigits[group >> (18U - 6U * i) & 63U] : '=';
-    }
-  }
-  return out;
-}
-
-const char* id_begin(Endpoint endpoint) {
-  switch (endpoint) {
-    case Endpoint::kChat:
-      return "chatcmpl";
-    case Endpoint::kRerank:
-      return "rerank";
-    case Endpoint::kCompletion:
-    case Endpoint::kEmbedding:
-      break;
-  }
-  return "cmpl";
+// A token counts to what its text does; one whose text is yet to come, to what came before.
+void count_reasoning(ChoiceState& choice, const News& news) {
+  for (const dialog::AnswerEvent& event : news.events)
+    choice.reasons = event.kind == Kind::kReasoning;
+  if (choice.reasons) choice.reasoning_tokens += news.tokens.size();
 }
 
 }  // namespace
+
+const Dialect& dialect_of(Endpoint endpoint) {
+  switch (endpoint) {
+    case Endpoint::kChat:
+      return kChatDialect;
+    case Endpoint::kResponses:
+      return kResponsesDialect;
+    case Endpoint::kMessages:
+      return kMessagesDialect;
+    case Endpoint::kEmbedding:
+      return kEmbeddingDialect;
+    case Endpoint::kRerank:
+      return kRerankDialect;
+    case Endpoint::kCompletion:
+      break;
+  }
+  return kCompletionDialect;
+}
+
+const Request& Answers::request_of(std::size_t choice) const {
+  // All requests have the same n.
+  return generation.requests[choice / static_cast<std::size_t>(generation.requests.front().n)];
+}
+
+std::string dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string sse(const Json& json) { return "data: " + dump(json) + "\n\n"; }
+
+std::string failed_stream(const ApiError& error) {
+  return "data: " + error_body(error) + "\n\n" + std::string(kStreamDone);
+}
+
+Json envelope(const Answers& answers, std::string_view object) {
+  Json json;
+  json["id"] = answers.label.id;
+  json["object"] = object;
+  json["created"] = answers.label.created;
+  json["model"] = answers.label.model;
+  return json;
+}
+
+double shown_logprob(float logprob) {
+  return std::isfinite(logprob) ? static_cast<double>(logprob) : -9999.0;
+}
+
+TokenCounts token_counts(const Answers& answers) {
+  TokenCounts counts;
+  std::size_t index = 0;
+  for (const Request& request : answers.generation.requests) {
+    counts.prompt += request.prompt.size();
+    counts.cached += answers.choices[index].usage.cached_tokens;
+    for (std::int32_t i = 0; i < request.n; ++i) {
+      counts.completion += answers.choices[index].usage.completion_tokens;
+      counts.reasoning += answers.choices[index++].reasoning_tokens;
+    }
+  }
+  return counts;
+}
+
+Json usage_json(const Answers& answers) {
+  const TokenCounts counts = token_counts(answers);
+  Json json;
+  json["prompt_tokens"] = counts.prompt;
+  json["completion_tokens"] = counts.completion;
+  json["total_tokens"] = counts.prompt + counts.completion;
+  json["prompt_tokens_details"]["cached_tokens"] = counts.cached;
+  if (answers.generation.answer)
+    json["completion_tokens_details"]["reasoning_tokens"] = counts.reasoning;
+  return json;
+}
+
+std::string_view finish_word(const ChoiceState& choice) {
+  assert(choice.finish);
+  if (*choice.finish == FinishReason::kLength) return "length";
+  return choice.calls.empty() ? "stop" : "tool_calls";
+}
 
 std::string random_id(std::string_view begin) {
   std::random_device random;
@@ -104,7 +138,7 @@ std::string random_id(std::string_view begin) {
 
 ResponseLabel make_label(Endpoint endpoint, std::string_view model) {
   ResponseLabel label;
-  label.id = random_id(id_begin(endpoint));
+  label.id = random_id(dialect_of(endpoint).id_begin);
   label.model = std::string(model);
   label.created = std::chrono::duration_cast<std::chrono::seconds>(
                       std::chrono::system_clock::now().time_since_epoch())
@@ -114,90 +148,61 @@ ResponseLabel make_label(Endpoint endpoint, std::string_view model) {
 
 ResponseBuilder::ResponseBuilder(const Generation& generation, ResponseLabel label,
                                  const std::function<std::string(TokenId)>& token_bytes)
-    : generation_(generation), label_(std::move(label)), token_bytes_(token_bytes) {
-  std::size_t choices = 0;
-  for (const Request& request : generation.requests) choices += static_cast<std::size_t>(request.n);
-  choices_.resize(choices);
-  open_choices_ = choices;
+    : dialect_(dialect_of(generation.endpoint)),
+      answers_{generation, std::move(label), token_bytes, {}} {
+  for (const Request& request : generation.requests)
+    open_choices_ += static_cast<std::size_t>(request.n);
+  answers_.choices.resize(open_choices_);
+  if (!generation.answer) return;
+  for (ChoiceState& choice : answers_.choices) choice.reader.emplace(*generation.answer);
 }
 
-Json ResponseBuilder::envelope(const char* object) const {
-  Json json;
-  json["id"] = label_.id;
-  json["object"] = object;
-  json["created"] = label_.created;
-  json["model"] = label_.model;
-  return json;
-}
-
-std::string ResponseBuilder::delta(std::size_t index, Json content, Json logprobs,
-                                   const char* finish) const {
-  const bool chat = generation_.endpoint == Endpoint::kChat;
-  Json choice;
-  choice["index"] = index;
-  choice[chat ? "delta" : "text"] = std::move(content);
-  choice["logprobs"] = std::move(logprobs);
-  choice["finish_reason"] = finish != nullptr ? Json(finish) : Json(nullptr);
-  Json json = envelope(chat ? "chat.completion.chunk" : "text_completion");
-  json["choices"] = Json::array();
-  json["choices"].push_back(std::move(choice));
-  if (generation_.include_usage) json["usage"] = nullptr;
-  return event(json);
-}
-
-Json ResponseBuilder::chat_logprobs(const std::vector<OutputToken>& tokens) const {
-  Json content = Json::array();
-  for (const OutputToken& token : tokens) {
-    Json entry = chat_token(token_bytes_(token.id), token.logprob);
-    Json top = Json::array();
-    for (const TokenLogprob& other : token.top) {
-      top.push_back(chat_token(token_bytes_(other.id), other.logprob));
-    }
-    entry["top_logprobs"] = std::move(top);
-    content.push_back(std::move(entry));
+std::vector<dialog::AnswerEvent> ResponseBuilder::read(ChoiceState& choice, std::string text,
+                                                       bool finished) {
+  std::vector<dialog::AnswerEvent> events;
+  if (!choice.reader) {
+    if (!text.empty()) events.push_back({Kind::kContent, std::move(text), 0, {}});
+    return events;
   }
-  Json json;
-  json["content"] = std::move(content);
-  json["refusal"] = nullptr;
-  return json;
+  events = choice.reader->feed(text);
+  if (finished) {
+    for (auto& event : choice.reader->finish()) events.push_back(std::move(event));
+  }
+  if (!answers_.generation.show_reasoning) {
+    std::erase_if(events, [](const auto& event) { return event.kind == Kind::kReasoning; });
+  }
+  for (dialog::AnswerEvent& event : events) {
+    if (event.kind != Kind::kCallBegin) continue;
+    if (event.id.empty()) event.id = call_id(answers_.generation.call_ids);
+    choice.calls.push_back({event.id, event.text, {}});
+  }
+  return events;
 }
 
-Json ResponseBuilder::completion_logprobs(const std::vector<OutputToken>& tokens,
-                                          std::size_t& text_offset) const {
-  Json json;
-  json["tokens"] = Json::array();
-  json["token_logprobs"] = Json::array();
-  json["top_logprobs"] = Json::array();
-  json["text_offset"] = Json::array();
-  for (const OutputToken& token : tokens) {
-    const std::string bytes = token_bytes_(token.id);
-    Json top = Json::object();
-    for (const TokenLogprob& other : token.top) {
-      // Two tokens may be spelled alike: the first, more probable one stays.
-      const std::string label = token_label(token_bytes_(other.id));
-      if (!top.contains(label)) top[label] = shown_logprob(other.logprob);
-    }
-    json["tokens"].push_back(token_label(bytes));
-    json["token_logprobs"].push_back(shown_logprob(token.logprob));
-    json["top_logprobs"].push_back(std::move(top));
-    json["text_offset"].push_back(text_offset);
-    text_offset += code_points(bytes);
+void ResponseBuilder::gather(ChoiceState& choice, const News& news) {
+  for (const dialog::AnswerEvent& event : news.events) {
+    if (event.kind == Kind::kContent) choice.text += event.text;
+    if (event.kind == Kind::kReasoning) choice.reasoning += event.text;
+    if (event.kind == Kind::kArguments) choice.calls[event.call].arguments += event.text;
   }
-  return json;
+  if (dialect_.logprobs == nullptr || news.tokens.empty()) return;
+  const Json logprobs = dialect_.logprobs(answers_, choice, news.tokens);
+  if (!logprobs.is_null()) append_arrays(choice.logprobs, logprobs);
 }
 
 std::string ResponseBuilder::add(std::size_t prompt, OutputEvent event) {
-  assert(prompt < generation_.requests.size());
-  const Request& request = generation_.requests[prompt];
-  const std::size_t index =
-      prompt * static_cast<std::size_t>(request.n) + static_cast<std::size_t>(event.choice);
-  assert(index < choices_.size());
-  Choice& choice = choices_[index];
-  assert(choice.finish == nullptr);
+  const Generation& generation = answers_.generation;
+  assert(prompt < generation.requests.size());
+  const std::size_t index = prompt * static_cast<std::size_t>(generation.requests[prompt].n) +
+                            static_cast<std::size_t>(event.choice);
+  assert(index < answers_.choices.size());
+  ChoiceState& choice = answers_.choices[index];
+  assert(!choice.finish);
   choice.usage = event.usage;
   if (event.finish) {
     --open_choices_;
-    choice.finish = *event.finish == FinishReason::kLength ? "length" : "stop";
+    choice.finish = event.finish;
+    choice.stop_string = std::move(event.stop_string);
     if (!failure_ && *event.finish == FinishReason::kError) failure_ = from_engine(event.error);
     if (!failure_ && *event.finish == FinishReason::kCancelled) {
       failure_ = from_engine({ErrorKind::kUnavailable, "the request was cancelled by the server"});
@@ -205,181 +210,27 @@ std::string ResponseBuilder::add(std::size_t prompt, OutputEvent event) {
   }
   if (failure_) return {};
 
-  const bool chat = generation_.endpoint == Endpoint::kChat;
-  Json logprobs;
-  if (request.logprobs >= 0 && !event.tokens.empty()) {
-    logprobs =
-        chat ? chat_logprobs(event.tokens) : completion_logprobs(event.tokens, choice.text_offset);
-  }
-  if (!generation_.stream) {
-    choice.text += event.text;
-    choice.embedding = std::move(event.embedding);
-    choice.score = event.score;
-    if (!logprobs.is_null()) append_arrays(choice.logprobs, logprobs);
-    return {};
-  }
+  News news;
+  news.events = read(choice, std::move(event.text), event.finish.has_value());
+  news.tokens = event.tokens;
+  news.finished = event.finish.has_value();
+  count_reasoning(choice, news);
+  if (!generation.stream || dialect_.keeps) gather(choice, news);
   std::string out;
-  const bool news = !event.text.empty() || !logprobs.is_null();
-  if (!chat) {
-    if (news || event.finish) {
-      out = delta(index, std::move(event.text), std::move(logprobs), choice.finish);
-    }
-    return out;
-  }
-  if (news) {
-    Json content = Json::object();
-    content["content"] = std::move(event.text);
-    out = delta(index, std::move(content), std::move(logprobs), nullptr);
-  }
-  if (event.finish) out += delta(index, Json::object(), nullptr, choice.finish);
-  return out;
+  if (generation.stream || dialect_.keeps) out = dialect_.add(answers_, index, news);
+  if (generation.stream) return out;
+  choice.embedding = std::move(event.embedding);
+  choice.score = event.score;
+  return {};
 }
 
-std::string ResponseBuilder::open() const {
-  std::string out;
-  if (generation_.endpoint != Endpoint::kChat) return out;
-  for (std::size_t index = 0; index < choices_.size(); ++index) {
-    Json content;
-    content["role"] = "assistant";
-    content["content"] = "";
-    out += delta(index, std::move(content), nullptr, nullptr);
-  }
-  return out;
-}
-
-std::string ResponseBuilder::close() const {
-  std::string out;
-  if (failure_) {
-    out = "data: " + error_body(*failure_) + "\n\n";
-  } else if (generation_.include_usage) {
-    Json json = envelope(generation_.endpoint == Endpoint::kChat ? "chat.completion.chunk"
-                                                                 : "text_completion");
-    json["choices"] = Json::array();
-    json["usage"] = usage();
-    out = event(json);
-  }
-  out += kDone;
-  return out;
-}
-
-// The choices of one prompt share it, so a prompt counts once; what its first choice found cached
-// is what the prompt as such found.
-Json ResponseBuilder::usage() const {
-  std::uint64_t prompt_tokens = 0;
-  std::uint64_t cached_tokens = 0;
-  std::uint64_t completion_tokens = 0;
-  std::size_t index = 0;
-  for (const Request& request : generation_.requests) {
-    prompt_tokens += request.prompt.size();
-    cached_tokens += choices_[index].usage.cached_tokens;
-    for (std::int32_t i = 0; i < request.n; ++i) {
-      completion_tokens += choices_[index++].usage.completion_tokens;
-    }
-  }
-  Json json;
-  json["prompt_tokens"] = prompt_tokens;
-  json["completion_tokens"] = completion_tokens;
-  json["total_tokens"] = prompt_tokens + completion_tokens;
-  json["prompt_tokens_details"]["cached_tokens"] = cached_tokens;
-  return json;
-}
-
-std::vector<std::string> ResponseBuilder::embeddings_body() {
-  std::vector<std::string> parts = {R"({"object":"list","data":[)"};
-  for (std::size_t index = 0; index < choices_.size(); ++index) {
-    const std::vector<float> embedding = std::move(choices_[index].embedding);
-    Json json;
-    json["object"] = "embedding";
-    json["index"] = index;
-    if (generation_.base64) {
-      json["embedding"] = base64_of(std::as_bytes(std::span(embedding)));
-    } else {
-      json["embedding"] = embedding;
-    }
-    parts.push_back((index == 0 ? "" : ",") + dump(json));
-  }
-  parts.push_back("],\"model\":" + dump(label_.model) + ",\"usage\":" + prompt_usage() + "}");
-  return parts;
-}
-
-// Of what has no output.
-std::string ResponseBuilder::prompt_usage() const {
-  Json all = usage();
-  all.erase("completion_tokens");
-  all.erase("prompt_tokens_details");
-  return dump(all);
-}
-
-// The best documents first, the earlier one among equals.
-std::vector<std::string> ResponseBuilder::ranking_body() const {
-  const Ranking& ranking = generation_.ranking;
-  std::vector<std::size_t> order(choices_.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) {
-    return choices_[a].score > choices_[b].score;
-  });
-  order.resize(std::min(order.size(), ranking.top));
-  std::vector<std::string> parts = {"{\"id\":" + dump(label_.id) +
-                                    ",\"model\":" + dump(label_.model) +
-                                    ",\"usage\":" + prompt_usage() + ",\"results\":["};
-  for (const std::size_t index : order) {
-    Json json;
-    json["index"] = index;
-    json["relevance_score"] = choices_[index].score;
-    if (ranking.with_texts) json["document"]["text"] = ranking.documents[index];
-    parts.push_back((index == order.front() ? "" : ",") + dump(json));
-  }
-  parts.emplace_back("]}");
-  return parts;
+std::string ResponseBuilder::close() {
+  return failure_ ? dialect_.fail(*failure_) : dialect_.close(answers_);
 }
 
 std::vector<std::string> ResponseBuilder::take_body() {
   assert(complete() && !failure_);
-  if (generation_.endpoint == Endpoint::kEmbedding) return embeddings_body();
-  if (generation_.endpoint == Endpoint::kRerank) return ranking_body();
-  const bool chat = generation_.endpoint == Endpoint::kChat;
-  std::vector<std::string> parts;
-  // The end of an object's text is left open for what follows.
-  const auto open_text = [](const Json& json) {
-    std::string text = dump(json);
-    text.pop_back();
-    return text;
-  };
-  std::string text = open_text(envelope(chat ? "chat.completion" : "text_completion"));
-  text += ",\"choices\":[";
-  for (std::size_t index = 0; index < choices_.size(); ++index) {
-    Choice& from = choices_[index];
-    Json choice;
-    choice["index"] = index;
-    if (chat) {
-      choice["message"]["role"] = "assistant";
-      choice["message"]["content"] = std::move(from.text);
-      choice["message"]["refusal"] = nullptr;
-    } else {
-      choice["text"] = std::move(from.text);
-    }
-    if (index > 0) text += ',';
-    text += open_text(choice);
-    text += from.logprobs.empty() ? ",\"logprobs\":null" : ",\"logprobs\":";
-    char before = '{';
-    for (auto& [name, elements] : from.logprobs) {
-      const bool array = elements.starts_with('[');
-      text += before;
-      text += '"' + name + "\":";
-      parts.push_back(std::move(text));
-      parts.push_back(std::move(elements));
-      text.clear();
-      if (array) text += ']';
-      before = ',';
-    }
-    if (!from.logprobs.empty()) text += '}';
-    text += ",\"finish_reason\":\"";
-    text += from.finish;
-    text += "\"}";
-  }
-  text += "],\"usage\":" + dump(usage()) + "}";
-  parts.push_back(std::move(text));
-  return parts;
+  return dialect_.body(answers_);
 }
 
 }  // namespace dovetail::serve

@@ -2,32 +2,23 @@
 
 #include <cstdint>
 #include <functional>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
-#include <utility>
+#include <string_view>
 #include <vector>
 
+#include "serve/answers.h"
 #include "serve/api_error.h"
 #include "serve/api_request.h"
 
 namespace dovetail::serve {
 
-struct ResponseLabel {
-  std::string id;     // "chatcmpl-..." or "cmpl-..."
-  std::string model;  // the served name
-  std::int64_t created = 0;
-};
-
-// "begin-" and 24 random hexadecimal digits.
-std::string random_id(std::string_view begin);
-
 // A fresh label: the id is random, `created` is now.
 ResponseLabel make_label(Endpoint endpoint, std::string_view model);
 
-// Turns the events of one Generation into the API's response, as a stream of server-sent events or
-// as one body. Events of different choices may come in any order; choice c of prompt p has the
-// index p * n + c. One thread at a time.
+// Turns the events of one Generation into the API's response, as a stream of events or as one body,
+// in the endpoint's dialect. Events of different choices may come in any order; choice c of prompt
+// p has the index p * n + c. One thread at a time.
 class ResponseBuilder {
  public:
   // `generation` and `token_bytes` must outlive the builder.
@@ -38,10 +29,11 @@ class ResponseBuilder {
   // for another one it gathers and returns nothing.
   std::string add(std::size_t prompt, OutputEvent event);
 
-  // What a stream begins with: the role of every choice of a chat.
-  std::string open() const;
-  // What it ends with: the usage where asked for and [DONE]; after a failure the error and [DONE].
-  std::string close() const;
+  // What a stream begins with, and its media type.
+  std::string open() { return dialect_.open(answers_); }
+  std::string_view stream_type() const { return dialect_.stream_type; }
+  // What it ends with; after a failure, with the error.
+  std::string close();
   // The response to a client that does not stream, in parts that follow each other: what was
   // gathered is handed over, not copied. Once, when complete() and no failure().
   std::vector<std::string> take_body();
@@ -53,34 +45,12 @@ class ResponseBuilder {
   const std::optional<ApiError>& failure() const { return failure_; }
 
  private:
-  struct Choice {
-    std::string text;
-    // The body's "logprobs" as JSON text, which takes a tenth of what values take: the elements of
-    // each array inside.
-    std::vector<std::pair<std::string, std::string>> logprobs;
-    std::size_t text_offset = 0;  // code points of the tokens so far
-    const char* finish = nullptr;
-    Usage usage;
-    std::vector<float> embedding;
-    float score = 0.0F;
-  };
+  // What the text says; begun calls have their ids.
+  std::vector<dialog::AnswerEvent> read(ChoiceState& choice, std::string text, bool finished);
+  void gather(ChoiceState& choice, const News& news);
 
-  std::vector<std::string> embeddings_body();
-  std::vector<std::string> ranking_body() const;
-  std::string prompt_usage() const;
-
-  nlohmann::ordered_json envelope(const char* object) const;
-  std::string delta(std::size_t index, nlohmann::ordered_json content,
-                    nlohmann::ordered_json logprobs, const char* finish) const;
-  nlohmann::ordered_json chat_logprobs(const std::vector<OutputToken>& tokens) const;
-  nlohmann::ordered_json completion_logprobs(const std::vector<OutputToken>& tokens,
-                                             std::size_t& text_offset) const;
-  nlohmann::ordered_json usage() const;
-
-  const Generation& generation_;
-  ResponseLabel label_;
-  const std::function<std::string(TokenId)>& token_bytes_;
-  std::vector<Choice> choices_;
+  const Dialect& dialect_;
+  Answers answers_;
   std::size_t open_choices_ = 0;
   std::optional<ApiError> failure_;
 };

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "dialog/format.h"
 #include "dovetail/engine.h"
 #include "dovetail/request.h"
 
@@ -60,6 +61,8 @@ struct Backend {
       find_grammar;
   // Renders the chat template; empty where the model has none.
   std::function<Result<std::string>(const nlohmann::ordered_json& variables)> render_chat;
+  // How the model's dialogs are written; set where render_chat is.
+  std::optional<dialog::DialogFormat> dialog;
 };
 
 // The backend of a real engine, which must outlive it. kInvalid: a chat template (the given one, or

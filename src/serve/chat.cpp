@@ -48,8 +48,7 @@ bool says_nothing(std::string_view key, const Json& value) {
                        (value.is_string() && value.get_ref<const std::string&>().empty());
   return value.is_null() ||
          (nothing && std::find(kOfAnswers.begin(), kOfAnswers.end(), key) != kOfAnswers.end()) ||
-         std::find(kHints.begin(), kHints.end(), key) != kHints.end() ||
-         (key == "tool_calls" && value == Json::array());
+         std::find(kHints.begin(), kHints.end(), key) != kHints.end();
 }
 
 Outcome<Json> read_message(const std::string& at, const Json& value, UnknownFields& unknown) {
@@ -67,12 +66,15 @@ Outcome<Json> read_message(const std::string& at, const Json& value, UnknownFiel
       if (!content) return tl::unexpected<ApiError>(std::move(content.error()));
       message[key] = std::move(*content);
     } else if (key == "role" ||
-               ((key == "name" || key == "reasoning_content") && !field.is_null())) {
+               ((key == "name" || key == "reasoning_content" || key == "tool_call_id") &&
+                !field.is_null())) {
       auto text = read_string(name, field);
       if (!text) return tl::unexpected<ApiError>(std::move(text.error()));
       message[key] = std::move(*text);
-    } else if (key == "tool_calls" && !says_nothing(key, field)) {
-      return bad_field(name, "{} is not supported; expected an empty array", shown(field));
+    } else if (key == "tool_calls" && answer && !field.is_null()) {
+      auto calls = read_tool_calls(name, field, unknown);
+      if (!calls) return calls;
+      if (!calls->empty()) message[key] = *std::move(calls);
     } else if (!says_nothing(key, field)) {
       if (auto found = unknown.meet(name)) return tl::unexpected<ApiError>(*std::move(found));
     }
@@ -119,7 +121,7 @@ Outcome<Json> read_template_variables(const Json& value) {
 }
 
 Outcome<std::string> render_chat(const Chat& chat, const Backend& backend) {
-  if (!backend.render_chat) {
+  if (!backend.render_chat || !backend.dialog) {
     return bad_field("messages",
                      "the model {} has no chat template; use /v1/completions, or start the server "
                      "with a template",
@@ -137,7 +139,9 @@ Outcome<std::string> render_chat(const Chat& chat, const Backend& backend) {
     mark = mark_outside(messages);
     messages.back()["content"].get_ref<std::string&>() += mark;
   }
-  variables["tools"] = nullptr;
+  for (const auto& [key, value] : chat.reasoning_variables.items())
+    if (!variables.contains(key)) variables[key] = value;
+  backend.dialog->prepare(variables, chat.tools);
   variables["documents"] = nullptr;
   variables["add_generation_prompt"] = chat.add_generation_prompt.value_or(!continues);
   variables["bos_token"] = backend.model.bos_text;

@@ -23,6 +23,15 @@ bool is_byte_level(const text::Tokenizer& tokenizer) {
   return tokenizer.find("\u0120").has_value() && !tokenizer.find("\u2581").has_value();
 }
 
+std::vector<std::string> control_tokens(const text::Tokenizer& tokenizer) {
+  std::vector<std::string> spellings;
+  for (std::size_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    const auto token = static_cast<TokenId>(id);
+    if (tokenizer.is_special(token)) spellings.emplace_back(tokenizer.token_text(token));
+  }
+  return spellings;
+}
+
 SamplingParams sampling_defaults(const load::GenerationDefaults& defaults) {
   SamplingParams sampling;
   sampling.temperature = defaults.temperature.value_or(sampling.temperature);
@@ -81,14 +90,16 @@ Result<Backend> engine_backend(Engine& engine, std::string_view chat_template) {
   };
 
   if (chat_template.empty() && !source.chat_template) return backend;
-  auto parsed = chat_template.empty()
-                    ? text::ChatTemplate::parse(*source.chat_template)
-                    : text::ChatTemplate::parse(chat_template, "the given chat template");
+  const std::string_view text = chat_template.empty() ? *source.chat_template : chat_template;
+  auto parsed = chat_template.empty() ? text::ChatTemplate::parse(text)
+                                      : text::ChatTemplate::parse(text, "the given chat template");
   if (!parsed) return fail(parsed.error());
   backend.render_chat = [program = std::make_shared<const text::ChatTemplate>(std::move(*parsed))](
                             const nlohmann::ordered_json& variables) {
     return program->render_chat(variables);
   };
+  backend.dialog =
+      dialog::DialogFormat::detect({text, backend.render_chat, control_tokens(tokenizer)});
   return backend;
 }
 

@@ -77,6 +77,18 @@ Outcome<CompiledGrammar> outcome_of(const OutputFormat& format, Result<CompiledG
 
 }  // namespace
 
+Asked read_flat_format(std::string_view field, const Json& value) {
+  if (!value.is_object() || !value.contains("type")) {
+    return bad_field(field, "expected an object with a \"type\", got {}", shown(value));
+  }
+  Json nested;
+  for (const auto& [key, member] : value.items())
+    (key == "type" ? nested["type"] : nested["json_schema"][key]) = member;
+  if (nested["type"] == "json_schema")
+    return read_json_schema(std::string(field), nested["json_schema"]);
+  return read_response_format(field, nested);
+}
+
 Asked read_response_format(std::string_view field, const Json& value) {
   constexpr std::string_view kTypes = "\"text\", \"json_object\" or \"json_schema\"";
   const auto type = value.is_object() ? value.find("type") : value.end();

@@ -22,6 +22,8 @@ struct OutputFormat {
 // OpenAI's "response_format": nothing for {"type": "text"}.
 Outcome<std::optional<OutputFormat>> read_response_format(std::string_view field,
                                                           const Json& value);
+// The same with the members of "json_schema" beside "type".
+Outcome<std::optional<OutputFormat>> read_flat_format(std::string_view field, const Json& value);
 // vLLM's "guided_json" (a schema, or its text), "guided_regex", and "guided_choice" (texts, one of
 // which is the output); and "structured_outputs", an object with one of them or "json_object".
 Outcome<std::optional<OutputFormat>> read_guided_json(std::string_view field, const Json& value);

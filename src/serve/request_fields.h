@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "dialog/tool.h"
 #include "serve/api_request.h"
 #include "serve/backend.h"
 #include "serve/json_input.h"
@@ -14,14 +15,30 @@
 
 namespace dovetail::serve {
 
+// A function that an answer may call.
+struct Callable {
+  dialog::Tool tool;
+  std::string schema_field;  // where the request has its schema, for messages
+};
+
 // A chat as the request gives it, checked: what the template will see.
 struct Chat {
+  std::string system;             // of APIs that have it beside the messages: stands before them
   Json messages = Json::array();  // each {"role", "content", ...} with content as one string
   Json template_variables = Json::object();  // chat_template_kwargs
+  // What other fields set of these, where it sets nothing itself.
+  Json reasoning_variables = Json::object();
   // Whether the prompt ends with what opens an answer; not given: it does, but where it ends within
   // the last message, which the answer then continues.
   std::optional<bool> add_generation_prompt;
   bool continue_final_message = false;
+  // Functions as the template sees them, and those that an answer may call: of a choice by name,
+  // that one.
+  Json tools = Json::array();
+  std::vector<Callable> callable;
+  std::vector<std::string> chosen;  // names; empty: all
+  std::optional<dialog::ToolChoice> choice;
+  bool parallel = true;
 };
 
 // Fields that are not known: refused, or collected as ignored.
@@ -45,6 +62,23 @@ Outcome<Json> read_messages(const Json& value, UnknownFields& unknown);
 // Checks `chat_template_kwargs`: an object that does not redefine what the server itself sets.
 Outcome<Json> read_template_variables(const Json& value);
 
+// "tools", an array of functions, into chat.tools and chat.callable; "tool_choice" in all its
+// forms. Errors name the tool and the field in it.
+Problem read_tools(std::string_view field, const Json& value, UnknownFields& unknown, Chat& chat);
+Problem read_tool_choice(std::string_view field, const Json& value, Chat& chat);
+// A function to be called, of the field `field`: {"name", "description", "parameters", "strict"};
+// the schema may stand under another name in the request.
+struct FunctionFields {
+  std::string field;
+  std::string schema_field;
+  Json members = Json::object();
+};
+Problem add_function(const FunctionFields& fields, UnknownFields& unknown, Chat& chat);
+// Holds `chosen` against the tools, and settles the choice where none was given.
+Problem settle_tools(Chat& chat);
+// "tool_calls" of an assistant's message, as the template will see them: arguments are JSON text.
+Outcome<Json> read_tool_calls(const std::string& field, const Json& value, UnknownFields& unknown);
+
 // The prompt's text. 400 where the model has no chat template, the template refuses the messages,
 // or the last one is to be continued and the template does not show it once as it is.
 Outcome<std::string> render_chat(const Chat& chat, const Backend& backend);
@@ -67,8 +101,9 @@ struct Draft {
   std::optional<std::int32_t> max_tokens;
   std::optional<std::int32_t> max_completion_tokens;
   std::optional<OutputFormat> format;  // not yet compiled
-  bool base64 = false;                 // embeddings
-  std::string query;                   // to rank documents by
+  bool show_reasoning = true;
+  bool base64 = false;  // embeddings
+  std::string query;    // to rank documents by
   Ranking ranking;
 };
 

@@ -204,6 +204,9 @@ Outcome<Work> post_answer(std::string_view body, const RequestContext& context) 
 constexpr Route kRoutes[] = {
     {"/v1/chat/completions", nullptr, post_generation<Endpoint::kChat>},
     {"/v1/completions", nullptr, post_generation<Endpoint::kCompletion>},
+    {"/v1/responses", nullptr, post_generation<Endpoint::kResponses>},
+    {"/v1/messages", nullptr, post_generation<Endpoint::kMessages>, false, ErrorShape::kMessages},
+    {"/v1/messages/count_tokens", nullptr, post_answer<count_tokens>, false, ErrorShape::kMessages},
     {"/v1/embeddings", nullptr, post_generation<Endpoint::kEmbedding>},
     {"/v1/rerank", nullptr, post_generation<Endpoint::kRerank>},
     {"/v1/models", get_models, nullptr},
@@ -244,6 +247,10 @@ const Route* find_route(std::string_view target) {
       return &route;
   }
   return nullptr;
+}
+
+ErrorShape errors_of(const Route* route) {
+  return route == nullptr ? ErrorShape::kOpenAi : route->errors;
 }
 
 std::string_view route_name(const Route* route) {
@@ -309,7 +316,7 @@ std::optional<ApiError> refuse_head(const HttpHead& head, const ServerState& sta
 Outcome<Work> work_on(const Route& route, std::string_view body, const ServerState& state) {
   const ServerOptions& options = state.options;
   return route.post(body, {state.backend, state.served_name, options.max_choices,
-                           options.max_answer_entries, options.strict_fields});
+                           options.max_answer_entries, options.strict_fields, state.dialogs});
 }
 
 bool allows_origin(std::string_view origin, const ServerOptions& options) {

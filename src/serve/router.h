@@ -31,11 +31,13 @@ struct Route {
   // answers POST. May take long. Any thread: of the context it uses what never changes.
   Outcome<Work> (*post)(std::string_view body, const RequestContext& context);
   bool open = false;  // asks for no key
+  ErrorShape errors = ErrorShape::kOpenAi;
 };
 
 std::span<const Route> routes();
 const Route* find_route(std::string_view target);  // null: there is none
-std::string_view route_name(const Route* route);   // its path, or "unknown"
+ErrorShape errors_of(const Route* route);
+std::string_view route_name(const Route* route);  // its path, or "unknown"
 
 // What the server is at the moment, for the responses that depend on it.
 struct ServerState {
@@ -47,6 +49,7 @@ struct ServerState {
   // Names that a request may give as its host; empty: any. Set where a web page could otherwise
   // reach the server by a name of its own that resolves to the loopback (DNS rebinding).
   std::vector<std::string> host_names;
+  DialogStore* dialogs = nullptr;  // of responses that may be gone on from
 };
 
 // The names for a server on the loopback that asks for no key; `host` is what it was told to bind.

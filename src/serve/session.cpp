@@ -362,7 +362,7 @@ Session::Reusable Session::serve_one() {
       co_await refuse(*refused);
       co_return false;
     }
-    HttpResponse response = error_response(*refused);
+    HttpResponse response = error_response(*refused, errors_of(route_));
     co_return co_await respond(head, std::move(response));
   }
   if (head.has_body() && head.expects_continue) {
@@ -482,7 +482,8 @@ Session::Reusable Session::respond_in_parts(const HttpHead& head, std::vector<st
 }
 
 Session::Task Session::refuse(const ApiError& error) {
-  const std::string text = response_text(dressed(error_response(error)), false, false);
+  const std::string text =
+      response_text(dressed(error_response(error, errors_of(route_))), false, false);
   const bool sent = co_await send(text);
   if (sent) co_await linger();
 }
@@ -562,8 +563,8 @@ Session::Reusable Session::respond_to_body(const HttpHead& head, const Route& ro
   }
   co_await stop_watching();
   if (gone_) co_return false;
-  HttpResponse response =
-      work ? std::move(std::get<HttpResponse>(*work)) : error_response(work.error());
+  HttpResponse response = work ? std::move(std::get<HttpResponse>(*work))
+                               : error_response(work.error(), errors_of(route_));
   co_return co_await respond(head, std::move(response));
 }
 
@@ -590,10 +591,10 @@ Session::Reusable Session::generate(const HttpHead& head, const Generation& gene
     forget_requests();
     ApiError error = from_engine(ids.error());
     // The engine knows no messages: what it says of the prompt is said of them.
-    if (generation.endpoint == Endpoint::kChat && error.param == "prompt") error.param = "messages";
+    if (is_dialog(generation.endpoint) && error.param == "prompt") error.param = "messages";
     co_await stop_watching();
     if (gone_) co_return false;
-    HttpResponse response = error_response(error);
+    HttpResponse response = error_response(error, errors_of(route_));
     co_return co_await respond(head, std::move(response));
   }
   requests_ = *std::move(ids);
@@ -609,7 +610,7 @@ Session::Reusable Session::generate(const HttpHead& head, const Generation& gene
 Session::Reusable Session::stream(const HttpHead& head, const Generation& generation,
                                   ResponseBuilder& builder) {
   HttpResponse response;
-  response.content_type = "text/event-stream";
+  response.content_type = builder.stream_type();
   response.headers.emplace_back("Cache-Control", "no-cache");
   response.headers.emplace_back("X-Accel-Buffering", "no");
   const Framing framing = head.http_1_0 ? Framing::kClose : Framing::kChunked;
@@ -671,7 +672,7 @@ Session::Reusable Session::gather(const HttpHead& head, const Generation& genera
   co_await stop_watching();
   if (gone_) co_return false;
   if (builder.failure()) {
-    HttpResponse response = error_response(*builder.failure());
+    HttpResponse response = error_response(*builder.failure(), errors_of(route_));
     co_return co_await respond(head, std::move(response));
   }
   std::vector<std::string> parts = builder.take_body();

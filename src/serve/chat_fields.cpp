@@ -1,0 +1,84 @@
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "serve/field_table.h"
+
+namespace dovetail::serve {
+namespace {
+
+using Name = std::string_view;
+
+constexpr Field kChatFields[] = {
+    {"messages", kChats,
+     [](Name, const Json& v, Draft& d) -> Problem {
+       return store(read_messages(v, d.unknown), d.chat.messages);
+     }},
+    {"tools", kChats,
+     [](Name f, const Json& v, Draft& d) { return read_tools(f, v, d.unknown, d.chat); }},
+    {"tool_choice", kChats,
+     [](Name f, const Json& v, Draft& d) { return read_tool_choice(f, v, d.chat); }},
+    {"parallel_tool_calls", static_cast<Routes>(kChats | kResponses),
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       return store(read_bool(f, v), d.chat.parallel);
+     }},
+    {"reasoning_effort", kChats, read_effort},
+    {"enable_thinking", kDialogs,
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       bool on = false;
+       if (auto found = store(read_bool(f, v), on)) return found;
+       d.chat.reasoning_variables["enable_thinking"] = on;
+       return std::nullopt;
+     }},
+    {"include_reasoning", kDialogs,
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       return store(read_bool(f, v), d.show_reasoning);
+     }},
+    {"max_completion_tokens", kChats,
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       return read_max_tokens(f, v, d.max_completion_tokens);
+     }},
+    {"logprobs", kChats,
+     [](Name f, const Json& v, Draft& d) -> Problem { return store(read_bool(f, v), d.logprobs); }},
+    {"top_logprobs", kChats,
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       return store_int(f, v, 0, kMaxTopLogprobs, d.top_logprobs);
+     }},
+    {"chat_template_kwargs", kDialogs,
+     [](Name, const Json& v, Draft& d) -> Problem {
+       return store(read_template_variables(v), d.chat.template_variables);
+     }},
+    {"add_generation_prompt", kChats,
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       return store(read_bool(f, v), d.chat.add_generation_prompt);
+     }},
+    {"continue_final_message", kChats,
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       return store(read_bool(f, v), d.chat.continue_final_message);
+     }},
+    // Who shares the server, and how; none of these changes a response.
+};
+
+}  // namespace
+
+std::span<const Field> chat_fields() { return kChatFields; }
+
+// As OpenAI names it, and as the templates of reasoning models do, which know a switch alone.
+Problem read_effort(std::string_view field, const Json& value, Draft& draft) {
+  constexpr std::array<std::string_view, 7> kEfforts = {"none", "minimal", "low", "medium",
+                                                        "high", "xhigh",   "max"};
+  const bool known = std::find(kEfforts.begin(), kEfforts.end(), value) != kEfforts.end();
+  if (!known) {
+    return problem(
+        bad_field(field, "expected one of {}, got {}", fmt::join(kEfforts, ", "), shown(value)));
+  }
+  draft.chat.reasoning_variables["reasoning_effort"] = value;
+  for (const char* name : {"enable_thinking", "thinking"})
+    draft.chat.reasoning_variables[name] = value != "none";
+  return std::nullopt;
+}
+
+}  // namespace dovetail::serve

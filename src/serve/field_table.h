@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "serve/request_fields.h"
+
+namespace dovetail::serve {
+
+// Routes that read a field.
+enum Routes : std::uint8_t {
+  kCompletions = 1,
+  kChats = 2,
+  kEmbeddings = 4,
+  kReranks = 8,
+  kMessages = 16,                 // Anthropic's
+  kBoth = kCompletions | kChats,  // of OpenAI, which can ask for several choices
+  kResponses = 32,
+  kDialogs = kChats | kMessages | kResponses,
+  kOutputs = kCompletions | kDialogs,
+  kAll = kOutputs | kEmbeddings | kReranks
+};
+
+// A row of the table of fields: how a value is read into the draft. What is null is not read, but
+// for limits of tokens.
+struct Field {
+  std::string_view name;
+  Routes routes;
+  Problem (*read)(std::string_view field, const Json& value, Draft& draft);
+};
+
+// The rows, by what they are about.
+std::span<const Field> output_fields();  // how outputs are sampled and sent
+std::span<const Field> completion_fields();
+std::span<const Field> chat_fields();
+std::span<const Field> message_fields();
+std::span<const Field> responses_fields();
+std::span<const Field> pooled_fields();  // embeddings and ranking
+
+inline constexpr std::int32_t kMaxTokens = std::numeric_limits<std::int32_t>::max();
+inline constexpr std::int32_t kMaxTopLogprobs = 20;
+inline constexpr std::size_t kMaxLabelBytes = 512;
+
+// Readers that rows share.
+template <class T, class To>
+Problem store(Outcome<T> value, To& to) {
+  if (!value) return std::move(value.error());
+  to = static_cast<To>(std::move(*value));
+  return std::nullopt;
+}
+
+template <class To>
+Problem store_int(std::string_view field, const Json& value, std::int32_t least, std::int32_t most,
+                  To& to) {
+  auto number = read_integer(field, value, least, most);
+  if (!number) return std::move(number.error());
+  to = static_cast<std::int32_t>(*number);
+  return std::nullopt;
+}
+
+// -1 and null say "no limit".
+Problem read_max_tokens(std::string_view field, const Json& value, std::optional<std::int32_t>& to);
+
+// "stop", and how hard a model reasons.
+Problem read_stop(std::string_view field, const Json& value, Draft& draft);
+Problem read_effort(std::string_view field, const Json& value, Draft& draft);
+// What the output must be, unless another field has said so.
+Problem store_format(Outcome<std::optional<OutputFormat>> asked, Draft& draft);
+
+// A string of at most kMaxLabelBytes.
+Problem read_label(std::string_view field, const Json& value, std::string& to);
+
+// A string, an array of at most `most` strings, an array of ids, or an array of at most `most`
+// arrays of ids.
+Problem read_prompts(std::string_view field, const Json& value, std::size_t most, Draft& draft);
+
+}  // namespace dovetail::serve

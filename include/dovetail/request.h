@@ -21,9 +21,10 @@ class TokenMasks;
 using TokenId = std::int32_t;
 using RequestId = std::uint64_t;
 
-// What a text must be: an instance of a JSON schema, a whole match of a regular expression, or any
-// JSON object. src/grammar/README.md says what is supported and how values are written.
-enum class GrammarKind : std::uint8_t { kJsonSchema, kRegex, kJsonObject };
+// What a text must be: an instance of a JSON schema, a whole match of a regular expression, any
+// JSON object, or a structure: parts of these kinds, of text and of control tokens put together, in
+// JSON. src/grammar/README.md says what is supported and how values are written.
+enum class GrammarKind : std::uint8_t { kJsonSchema, kRegex, kJsonObject, kStructure };
 // Made by Engine::compile() for that engine's model; immutable, and used by any number of requests.
 using CompiledGrammar = std::shared_ptr<const grammar::TokenMasks>;
 
@@ -69,6 +70,9 @@ struct Request {
   // The output is a text of the grammar, unless max_tokens or a stop cuts it, and ends when nothing
   // can follow; end tokens come only where the text may end. Null: any text.
   CompiledGrammar grammar;
+  // Write each control token of the output, but for one that ends it, into the events' text: the
+  // byte FF, its spelling, the byte FE (which no UTF-8 has). Otherwise they add no text.
+  bool mark_control_tokens = false;
 
   std::int32_t priority = 0;  // under the policy `priority`: lower goes first; [-1000, 1000]
   std::string tenant;         // under the policy `fair`: whose share this request takes
@@ -104,7 +108,8 @@ struct OutputEvent {
   RequestId request = 0;
   std::int32_t choice = 0;  // 0..n-1
   std::string text;  // what is new and certain: whole UTF-8 characters, nothing that a stop string
-                     // may yet claim
+                     // may yet claim; and control tokens if the request marks them, each whole. A
+                     // stop string holds no control token: text before one is certain
   std::vector<OutputToken> tokens;  // sampled in this step; their text may come in a later event.
                                     // An end token is counted but not listed
   std::vector<float> embedding;     // of a request that embeds, with its end

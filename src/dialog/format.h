@@ -28,18 +28,22 @@ enum class IdRule : std::uint8_t {
 };
 
 // A way to write calls of functions, as some family of models was trained on. A row of
-// call_formats(). Texts may hold control tokens by their spelling.
+// call_formats(). Texts may hold control tokens by their spelling, "{id}" where an id stands and
+// "{index}" where the number of the call does. White space at the ends of the texts is what the
+// template writes: detect() takes it from there.
 struct CallFormat {
-  std::string_view name;  // "hermes", "mistral", ...
+  std::string name;  // "hermes", "mistral", ...
   // Around all calls of an answer, and between two of them; may be empty.
-  std::string_view section_open, section_close, between;
+  std::string section_open, section_close, between;
   // A call: open, NAME, middle, ARGUMENTS, close.
-  std::string_view open, middle, close;
+  std::string open, middle, close;
   ArgumentStyle style = ArgumentStyle::kJson;
-  // kTagged: a parameter: key_open, KEY, key_close, VALUE, value_close.
-  std::string_view key_open, key_close, value_close;
+  // kTagged: a parameter: key_open, KEY, key_close, VALUE, value_close. Where it is not empty,
+  // other_close stands for key_close ahead of values that are no strings.
+  std::string key_open, key_close, other_close, value_close;
   IdRule ids = IdRule::kRandom;
-  bool parallel = true;  // whether several calls can follow each other
+  bool parallel = true;   // whether several calls can follow each other
+  bool channels = false;  // whether an answer is a row of messages with channels (harmony)
 };
 
 // The rows, in the order in which they are tried.
@@ -47,7 +51,7 @@ std::span<const CallFormat> call_formats();
 
 // What opens and closes the reasoning ahead of an answer.
 struct ReasoningFormat {
-  std::string_view open, close;
+  std::string open, close;
 };
 std::span<const ReasoningFormat> reasoning_formats();
 
@@ -68,11 +72,11 @@ class DialogFormat {
   // description().
   static DialogFormat detect(const TemplateFacts& facts);
 
-  const CallFormat& calls() const { return *calls_; }
+  const CallFormat& calls() const { return calls_; }
   // Null: the model does not reason ahead of its answers.
   const ReasoningFormat* reasoning() const { return reasoning_; }
   // Whether the template itself writes tools and calls; else prepare() does.
-  bool native() const { return native_; }
+  bool native() const { return writes_tools_ && writes_calls_; }
   // "tools: hermes; reasoning: <think>", for the log and /v1/models.
   std::string description() const;
 
@@ -90,11 +94,21 @@ class DialogFormat {
   std::span<const std::string> control_tokens() const { return control_tokens_; }
 
  private:
-  const CallFormat* calls_ = nullptr;
+  void find_calls(const TemplateFacts& facts);
+  bool find_rendered_calls(const TemplateFacts& facts);
+  void find_reasoning(const TemplateFacts& facts);
+  std::string explanation(const Json& tools) const;
+  void write_calls_as_text(Json& messages) const;
+
+  CallFormat calls_;
   const ReasoningFormat* reasoning_ = nullptr;
-  bool native_ = false;
-  bool arguments_as_text_ = false;
-  std::vector<std::string> control_tokens_;
+  bool writes_tools_ = false;       // the template lists the tools
+  bool writes_calls_ = false;       // the template writes calls
+  bool writes_results_ = false;     // the template writes messages of the role tool
+  bool takes_system_ = false;       // the template writes messages of the role system
+  bool arguments_as_text_ = false;  // what the template takes: an object, or its text
+  bool content_as_null_ = false;    // what a call's message without content holds: null, or ""
+  std::vector<std::string> control_tokens_;  // longest first
 };
 
 }  // namespace dovetail::dialog

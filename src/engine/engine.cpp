@@ -54,6 +54,8 @@ std::optional<grammar::SourceKind> source_kind(GrammarKind kind) {
       return grammar::SourceKind::kRegex;
     case GrammarKind::kJsonObject:
       return grammar::SourceKind::kJsonObject;
+    case GrammarKind::kStructure:
+      return grammar::SourceKind::kStructure;
   }
   return std::nullopt;
 }
@@ -110,6 +112,15 @@ struct Engine::Impl {
 Result<std::unique_ptr<grammar::Compiler>> Engine::Impl::make_compiler() const {
   auto tokens = tokenizer.token_bytes();
   if (!tokens) return fail(std::move(tokens.error()));
+  for (std::size_t i = 0; i < tokens->size(); ++i) {
+    const auto id = static_cast<TokenId>(i);
+    std::string& bytes = (*tokens)[i];
+    if (tokenizer.is_special(id)) {
+      bytes = grammar::control_token(tokenizer.token_text(id));
+    } else if (grammar::holds_control_bytes(bytes)) {
+      bytes.clear();  // no text of a grammar is UTF-8 with it
+    }
+  }
   // One bit per logit: models have logits without a token.
   tokens->resize(source->config.vocab_size);
   auto vocabulary = grammar::Vocabulary::create(*tokens, loop->end_ids());

@@ -66,12 +66,13 @@ Sequence::Sequence(std::shared_ptr<const SharedRequest> shared, std::int32_t cho
       choice_(choice),
       pooling_(pooling),
       tokens_(shared_->request.prompt),
+      tokenizer_(tokenizer),
       stops_(shared_->request.stop) {
   if (const auto& grammar = shared_->request.grammar) {
     grammar_.emplace(grammar);
     allowed_.resize(grammar->vocabulary().words());
   }
-  if (tokenizer) decoder_.emplace(*tokenizer, true, text::TextPosition::kContinuation);
+  if (tokenizer_) decoder_.emplace(*tokenizer_, true, text::TextPosition::kContinuation);
   if (uses_counts(shared_->request.sampling)) {
     for (const TokenId id : tokens_) ++counts_.prompt[id];
   }
@@ -143,6 +144,32 @@ Sequence::Appended Sequence::append_tokens(std::span<const float> logits, std::s
   return appended;
 }
 
+void Sequence::append_text(const std::string& text, OutputEvent& event) {
+  if (generated() <= static_cast<std::uint32_t>(shared_->request.min_tokens)) {
+    event.text += text;
+    return;
+  }
+  StopMatcher::Found found = stops_.push(text);
+  event.text += found.text;
+  if (found.stopped) {
+    event.finish = FinishReason::kStop;
+    event.stop_string = *std::move(found.stopped);
+  }
+}
+
+void Sequence::append_text_of(TokenId id, OutputEvent& event) {
+  if (!decoder_) return;
+  if (!shared_->request.mark_control_tokens || !tokenizer_->is_special(id)) {
+    append_text(decoder_->push(id), event);
+    return;
+  }
+  // What was held ends here.
+  append_text(decoder_->finish(), event);
+  decoder_.emplace(*tokenizer_, true, text::TextPosition::kContinuation);
+  if (event.finish) return;
+  event.text += stops_.finish() + grammar::control_token(tokenizer_->token_text(id));
+}
+
 bool Sequence::accept(const OutputToken& token, OutputEvent& event) {
   const Request& request = shared_->request;
   const TokenId id = token.id;
@@ -157,17 +184,7 @@ bool Sequence::accept(const OutputToken& token, OutputEvent& event) {
     event.finish = FinishReason::kStop;
   } else {
     event.tokens.push_back(token);
-    const std::string text = decoder_ ? decoder_->push(id) : std::string();
-    if (generated() <= static_cast<std::uint32_t>(request.min_tokens)) {
-      event.text += text;
-    } else {
-      StopMatcher::Found found = stops_.push(text);
-      event.text += found.text;
-      if (found.stopped) {
-        event.finish = FinishReason::kStop;
-        event.stop_string = *std::move(found.stopped);
-      }
-    }
+    append_text_of(id, event);
     if (!event.finish && grammar_ && grammar_->must_end()) event.finish = FinishReason::kStop;
     if (!event.finish && generated() == static_cast<std::uint32_t>(request.max_tokens))
       event.finish = FinishReason::kLength;

@@ -113,6 +113,10 @@ class Sequence {
   std::optional<OutputToken> sample_token(std::span<const float> logits, std::uint32_t position);
   // Writes the tokens that the grammar allows to allowed_.
   void allow_next();
+  // Appends text to `event`, but for what may become a stop string; one that is found ends it.
+  void append_text(const std::string& text, OutputEvent& event);
+  // Appends the token's text.
+  void append_text_of(TokenId id, OutputEvent& event);
   // Appends a token, and its text to `event`. True: the sequence ends with it.
   bool accept(const OutputToken& token, OutputEvent& event);
   OutputEvent event() const;
@@ -127,7 +131,8 @@ class Sequence {
   std::vector<TokenId> tokens_;
   std::vector<TokenId> drafts_;
   TokenCounts counts_;
-  std::optional<text::StreamDecoder> decoder_;
+  std::optional<text::Tokenizer> tokenizer_;
+  std::optional<text::StreamDecoder> decoder_;  // of tokenizer_
   StopMatcher stops_;
   // State of the request's grammar after tokens_; a preemption does not lose it.
   std::optional<grammar::Matcher> grammar_;

@@ -53,9 +53,33 @@ Result<Automaton> product(const Automaton& a, const Automaton& b, bool negate_b,
 
 }  // namespace
 
+std::vector<bool> inside_control_tokens(const Automaton& automaton) {
+  std::vector<bool> inside(automaton.states(), false);
+  std::vector<std::uint32_t> queue;
+  const auto go = [&](std::uint32_t to) {
+    if (to == Automaton::kNone || inside[to]) return;
+    inside[to] = true;
+    queue.push_back(to);
+  };
+  const auto read = [&](std::uint32_t from, std::size_t byte) {
+    const std::uint32_t to = automaton.at(from, static_cast<std::uint8_t>(byte));
+    // A call reads the byte in the rule that it leads to.
+    return to != Automaton::kNone && (to & Automaton::kCallBit) != 0 ? Automaton::kNone : to;
+  };
+  for (std::uint32_t q = 0; q < automaton.states(); ++q) go(read(q, kControlBegin));
+  while (!queue.empty()) {
+    const std::uint32_t q = queue.back();
+    queue.pop_back();
+    for (std::size_t byte = 0; byte < kControlEnd; ++byte) go(read(q, byte));
+  }
+  return inside;
+}
+
 std::vector<std::uint32_t> frames_needed(const Automaton& automaton,
                                          const std::vector<bool>& usable, StopFlag stop) {
   const std::size_t states = automaton.states();
+  const std::vector<bool> inside = inside_control_tokens(automaton);
+  const std::uint32_t control = automaton.class_of[kControlBegin];
   // Edges backwards, flat: those by byte, and those by call with the call's number.
   struct Back {
     std::uint32_t from;
@@ -71,7 +95,7 @@ std::vector<std::uint32_t> frames_needed(const Automaton& automaton,
         if (to == Automaton::kNone || to == last) continue;
         const bool by_call = (to & Automaton::kCallBit) != 0;
         // What a call reads first is its start's affair.
-        if (!by_call && !usable[c]) continue;
+        if (!by_call && !usable[c] && !inside[q] && c != control) continue;
         last = to;
         const std::uint32_t call = by_call ? to & ~Automaton::kCallBit : Automaton::kNone;
         const std::uint32_t target = by_call ? automaton.calls[call].after : to;

@@ -44,8 +44,15 @@ struct Automaton {
   bool empty() const { return need[start] == kNever; }
 };
 
-// Automaton::need where only classes with a true entry in `usable` can be read. Once `stop` is set,
-// the result is incomplete.
+// The first and last byte of a control token in a text; none of them is in UTF-8.
+constexpr std::uint8_t kControlBegin = 0xFF;
+constexpr std::uint8_t kControlEnd = 0xFE;
+
+// By state: whether it is inside of a control token, where no text can rest.
+std::vector<bool> inside_control_tokens(const Automaton& automaton);
+
+// Automaton::need where only classes with a true entry in `usable` can be read, and control tokens.
+// Once `stop` is set, the result is incomplete.
 std::vector<std::uint32_t> frames_needed(const Automaton& automaton,
                                          const std::vector<bool>& usable, StopFlag stop = nullptr);
 

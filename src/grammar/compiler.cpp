@@ -35,33 +35,45 @@ bool nests_deeper(std::string_view text, std::uint32_t limit) {
   return false;
 }
 
-Result<Grammar> from_schema_text(std::string_view text, StopFlag stop) {
+Result<Json> parse(std::string_view text, std::string_view noun, StopFlag stop) {
   if (nests_deeper(text, Compiler::kMaxSourceDepth)) {
-    return fail(ErrorKind::kUnsupported, "#: the schema nests deeper than {} levels",
+    return fail(ErrorKind::kUnsupported, "#: the {} nests deeper than {} levels", noun,
                 Compiler::kMaxSourceDepth);
   }
   try {
     // Members are added in a time that grows with their number, so that parsing looks at it too.
-    const Json schema =
+    Json json =
         Json::parse(text, [stop](int, Json::parse_event_t, Json&) { return !is_set(stop); });
     if (is_set(stop)) return fail(ErrorKind::kUnavailable, "#: the compilation was stopped");
-    return Grammar::from_json_schema(schema, {}, stop);
+    return json;
   } catch (const Json::parse_error& error) {
-    return fail(ErrorKind::kInvalid, "#: the schema is not valid JSON in UTF-8: error at byte {}",
+    return fail(ErrorKind::kInvalid, "#: the {} is not valid JSON in UTF-8: error at byte {}", noun,
                 error.byte);
   } catch (const Json::exception&) {  // a number that no double can hold
-    return fail(ErrorKind::kInvalid, "#: the schema is not valid JSON: a number is out of range");
+    return fail(ErrorKind::kInvalid, "#: the {} is not valid JSON: a number is out of range", noun);
   }
 }
 
+constexpr std::size_t max_bytes(SourceKind kind) {
+  return kind == SourceKind::kStructure ? Compiler::kMaxStructure : Compiler::kMaxSource;
+}
+
 Result<Grammar> grammar_of(SourceKind kind, std::string_view text, StopFlag stop) {
-  if (text.size() > Compiler::kMaxSource) {
+  if (text.size() > max_bytes(kind)) {
     return fail(ErrorKind::kUnsupported, "{}: {} bytes; at most {}",
-                kind == SourceKind::kRegex ? "regex" : "#", text.size(), Compiler::kMaxSource);
+                kind == SourceKind::kRegex ? "regex" : "#", text.size(), max_bytes(kind));
   }
   switch (kind) {
-    case SourceKind::kJsonSchema:
-      return from_schema_text(text, stop);
+    case SourceKind::kJsonSchema: {
+      const auto schema = parse(text, "schema", stop);
+      if (!schema) return fail(schema.error());
+      return Grammar::from_json_schema(*schema, {}, stop);
+    }
+    case SourceKind::kStructure: {
+      const auto structure = parse(text, "structure", stop);
+      if (!structure) return fail(structure.error());
+      return Grammar::from_structure(*structure, stop);
+    }
     case SourceKind::kRegex:
       return Grammar::from_regex(text, stop);
     case SourceKind::kJsonObject:
@@ -103,7 +115,7 @@ Result<Masks> Compiler::compile(SourceKind kind, std::string_view text, StopFlag
     // or met a lack of memory, may be good.
     const bool final = out || (out.error().kind != ErrorKind::kUnavailable &&
                                out.error().kind != ErrorKind::kInternal);
-    if (final && text.size() <= kMaxSource) keep(key, out);
+    if (final && text.size() <= max_bytes(kind)) keep(key, out);
     under_way_.erase(key);
   }
   done_.notify_all();

@@ -19,7 +19,7 @@
 
 namespace dovetail::grammar {
 
-enum class SourceKind : std::uint8_t { kJsonSchema, kRegex, kJsonObject };
+enum class SourceKind : std::uint8_t { kJsonSchema, kRegex, kJsonObject, kStructure };
 
 // Compiles grammars for one vocabulary and keeps the last ones. Any thread, several at a time: the
 // caller decides how many, as each takes up to some 200 MiB meanwhile. A grammar that another
@@ -27,6 +27,8 @@ enum class SourceKind : std::uint8_t { kJsonSchema, kRegex, kJsonObject };
 class Compiler {
  public:
   static constexpr std::size_t kMaxSource = std::size_t{256} << 10U;  // bytes
+  static constexpr std::size_t kMaxStructure = std::size_t{1}
+                                               << 20U;  // a structure's, with schemas
   static constexpr std::uint32_t kMaxSourceDepth = 256;
   static constexpr std::size_t kDefaultKept = std::size_t{512} << 20U;
   // Of one grammar's masks, as TokenMasks::create().
@@ -38,9 +40,10 @@ class Compiler {
   explicit Compiler(std::shared_ptr<const Vocabulary> vocabulary, std::size_t kept = kDefaultKept)
       : vocabulary_(std::move(vocabulary)), max_kept_(kept) {}
 
-  // `text` is the schema in JSON or the expression; empty for kJsonObject. Takes up to a second or
-  // two. Errors: as Grammar's and TokenMasks::create(); a schema that is no JSON, or beyond the
-  // bounds above. kUnavailable within milliseconds once `stop` is set, which is not kept.
+  // `text` is the schema or structure in JSON, or the expression; empty for kJsonObject. Takes up
+  // to a second or two. Errors: as Grammar's and TokenMasks::create(); a text that is no JSON, or
+  // beyond the bounds above. kUnavailable within milliseconds once `stop` is set, which is not
+  // kept.
   Result<std::shared_ptr<const TokenMasks>> compile(SourceKind kind, std::string_view text,
                                                     StopFlag stop = nullptr);
   // The outcome of an earlier compile(), if it is kept; takes microseconds.

@@ -374,34 +374,52 @@ class Construction {
   Automaton out_;
 };
 
-// Where a rule may go on or end, bytes that can follow a rule must not be able to go on.
-bool ends_are_clear(const Automaton& automaton, const Work& work) {
-  std::vector<bool> follow(automaton.classes, false);
-  for (const Automaton::Call& call : automaton.calls) {
-    if (work.stopped()) return false;
-    for (std::uint32_t c = 0; c < automaton.classes; ++c) {
-      if (automaton.next[std::size_t{call.after} * automaton.classes + c] != Automaton::kNone) {
-        follow[c] = true;
-      }
-    }
-  }
-  std::vector<bool> inside(automaton.states(), false);
-  std::vector<std::uint32_t> stack;
-  const auto go = [&](std::uint32_t q) {
-    if (!inside[q]) {
-      inside[q] = true;
-      stack.push_back(q);
-    }
+// Where a rule may go on or end, bytes that can follow it there must not be able to go on.
+bool ends_are_clear(const Automaton& automaton, Work& work) {
+  // By state of a rule, the classes that can follow the rule; grows until nothing changes.
+  std::vector<Bytes> follow(automaton.states());
+  std::vector<std::uint8_t> queued(automaton.states(), 0);
+  std::vector<std::uint32_t> queue;
+  const auto add = [&](std::uint32_t q, const Bytes& classes) {
+    const Bytes before = follow[q];
+    follow[q] |= classes;
+    if (follow[q] == before || queued[q] != 0) return;
+    queued[q] = 1;
+    queue.push_back(q);
   };
-  for (const Automaton::Call& call : automaton.calls) go(call.start);
-  while (!stack.empty() && !work.stopped()) {
-    const std::uint32_t q = stack.back();
-    stack.pop_back();
+  const auto readable = [&](std::uint32_t q) {
+    Bytes out;
+    for (std::uint32_t c = 0; c < automaton.classes; ++c) {
+      if (automaton.next[std::size_t{q} * automaton.classes + c] != Automaton::kNone) out.set(c);
+    }
+    return out;
+  };
+  for (const Automaton::Call& call : automaton.calls) {
+    if (work.exhausted()) return false;
+    work.spend(automaton.classes);
+    add(call.start, readable(call.after));
+  }
+  while (!queue.empty()) {
+    if (work.exhausted()) return false;
+    work.spend(automaton.classes);
+    const std::uint32_t q = queue.back();
+    queue.pop_back();
+    queued[q] = 0;
+    std::uint32_t last = Automaton::kNone;
     for (std::uint32_t c = 0; c < automaton.classes; ++c) {
       const std::uint32_t to = automaton.next[std::size_t{q} * automaton.classes + c];
       if (to == Automaton::kNone) continue;
-      if (automaton.is_final[q] != 0 && follow[c]) return false;
-      go((to & Automaton::kCallBit) != 0 ? automaton.calls[to & ~Automaton::kCallBit].after : to);
+      if (automaton.is_final[q] != 0 && follow[q].test(c)) return false;
+      if (to == last) continue;
+      last = to;
+      if ((to & Automaton::kCallBit) == 0) {
+        add(to, follow[q]);
+        continue;
+      }
+      const Automaton::Call& call = automaton.calls[to & ~Automaton::kCallBit];
+      add(call.after, follow[q]);
+      // What the call returns to may end there and then.
+      if (automaton.is_final[call.after] != 0) add(call.start, follow[q]);
     }
   }
   return true;
@@ -418,6 +436,7 @@ Result<Automaton> determinize(const Nfa& nfa, std::span<const Rule> rules, std::
   }
   auto out = Construction(nfa, rules, where, work).run(root);
   if (out && !ends_are_clear(*out, work)) {
+    if (const Status enough = work.check(where); !enough) return fail(enough.error());
     return fail(ErrorKind::kUnsupported, "{}: where a nested value ends depends on what follows it",
                 where);
   }

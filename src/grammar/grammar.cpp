@@ -7,13 +7,16 @@
 #include "grammar/automaton.h"
 #include "grammar/regex.h"
 #include "grammar/schema_compiler.h"
+#include "grammar/structure.h"
 
 namespace dovetail::grammar {
 
 static_assert(Grammar::kMaxDepth == Automaton::kMaxFrames);
 
-Grammar::Grammar(Automaton automaton)
-    : automaton_(std::make_shared<const Automaton>(std::move(automaton))) {}
+Grammar::Grammar(Automaton automaton, std::vector<ControlToken> control_tokens)
+    : automaton_(std::make_shared<const Automaton>(std::move(automaton))),
+      control_tokens_(
+          std::make_shared<const std::vector<ControlToken>>(std::move(control_tokens))) {}
 
 Result<Grammar> Grammar::from_json_schema(const nlohmann::ordered_json& schema,
                                           const SchemaOptions& options, StopFlag stop) {
@@ -24,12 +27,18 @@ Result<Grammar> Grammar::from_json_schema(const nlohmann::ordered_json& schema,
 
 Result<Grammar> Grammar::from_regex(std::string_view pattern, StopFlag stop) {
   Work work(stop);
-  auto automaton = compile_regex(pattern, "regex", work);
+  auto automaton = compile_pattern(pattern, Span::kWhole, Spelling::kPlain, "regex", work);
   if (!automaton) return fail(std::move(automaton.error()));
   if (automaton->empty()) {
     return fail(ErrorKind::kInvalid, "regex: no text matches");
   }
   return Grammar(std::move(*automaton));
+}
+
+Result<Grammar> Grammar::from_structure(const nlohmann::ordered_json& structure, StopFlag stop) {
+  auto compiled = compile_structure(structure, stop);
+  if (!compiled) return fail(std::move(compiled.error()));
+  return Grammar(std::move(compiled->automaton), std::move(compiled->control_tokens));
 }
 
 Grammar Grammar::any_json() {

@@ -3,7 +3,10 @@
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "grammar/work.h"
@@ -11,6 +14,12 @@
 namespace dovetail::grammar {
 
 struct Automaton;
+
+// A control token that a grammar asks for.
+struct ControlToken {
+  std::string spelling;
+  std::string where;  // for messages
+};
 
 struct SchemaOptions {
   // The reading of the specification: objects take members that the schema does not name unless
@@ -21,8 +30,9 @@ struct SchemaOptions {
   bool literal = false;
 };
 
-// A language of texts: all texts that match a regular expression, or all that are instances of a
-// JSON schema written in one way (src/grammar/README.md says which). Immutable; copies share.
+// A language of texts: all texts that match a regular expression, all that are instances of a JSON
+// schema written in one way, or those that a structure puts together of these, of literals and of
+// control tokens (src/grammar/README.md says how). Immutable; copies share.
 //
 // What cannot be expressed exactly is an error that names the keyword by its JSON pointer, or the
 // part of the regular expression by its byte offset; so is a schema without any instance. Time and
@@ -38,14 +48,20 @@ class Grammar {
                                           StopFlag stop = nullptr);
   // The whole text matches; see regex.h for what is supported.
   static Result<Grammar> from_regex(std::string_view pattern, StopFlag stop = nullptr);
+  // A tree of parts. Strings in it are UTF-8, as in every JSON that was parsed.
+  static Result<Grammar> from_structure(const nlohmann::ordered_json& structure,
+                                        StopFlag stop = nullptr);
   // Any JSON object.
   static Grammar any_json();
 
   const Automaton& automaton() const { return *automaton_; }
+  // The control tokens in it, of which each is written as control_token() (vocabulary.h).
+  std::span<const ControlToken> control_tokens() const { return *control_tokens_; }
 
  private:
-  explicit Grammar(Automaton automaton);
+  explicit Grammar(Automaton automaton, std::vector<ControlToken> control_tokens = {});
   std::shared_ptr<const Automaton> automaton_;
+  std::shared_ptr<const std::vector<ControlToken>> control_tokens_;
 };
 
 }  // namespace dovetail::grammar

@@ -14,6 +14,8 @@ enum class Mutant {
   kSkipRests,            // of tokens that run beyond a value, those that begin alike count once
   kBoundsIncluded,       // exclusive bounds of numbers are taken for inclusive ones
   kAdditionalLikeNamed,  // members that a schema does not name may have the names that it does
+  kControlBytes,         // control tokens are spelled byte by byte
+  kFreeHoldsMarks,       // free text may hold its marks
   kCount
 };
 

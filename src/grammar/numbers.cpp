@@ -182,13 +182,13 @@ Result<Automaton> compile_range(const NumberRange& asked, std::string_view where
     if (range.high) range.high->exclusive = false;
   }
   const bool bounded = range.low || range.high;
-  auto out = compile_regex(range.integer ? kIntegerRegex
-                           : bounded     ? kPlainRegex
-                                         : kNumberRegex,
-                           where, work);
+  const auto texts_of = [&](std::string_view regex) {
+    return compile_pattern(regex, Span::kWhole, Spelling::kPlain, where, work);
+  };
+  auto out = texts_of(range.integer ? kIntegerRegex : bounded ? kPlainRegex : kNumberRegex);
   const auto also = [&](const std::string& pattern) {
     if (!out) return;
-    const auto part = compile_regex(pattern, where, work);
+    const auto part = texts_of(pattern);
     out = part ? intersection(*out, *part, where, work) : part;
   };
   if (range.integer) {

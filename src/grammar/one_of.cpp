@@ -97,9 +97,9 @@ class Disjointness {
   }
 
   Result<bool> strings(const Facts& a, const Facts& b) {
-    const auto left = string_language(a, work_);
+    const auto left = string_language(a, Spelling::kPlain, work_);
     if (!left) return fail(left.error());
-    const auto right = string_language(b, work_);
+    const auto right = string_language(b, Spelling::kPlain, work_);
     if (!right) return fail(right.error());
     const auto both = intersection(*left, *right, a.where, work_);
     if (!both) return fail(both.error());

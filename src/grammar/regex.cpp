@@ -101,24 +101,15 @@ Nfa::State add_regex(Nfa& nfa, Nfa::State from, const Regex& regex, Spelling spe
   return to;
 }
 
-Result<Automaton> compile_regex(std::string_view pattern, std::string_view where, Work& work) {
+Result<Automaton> compile_pattern(std::string_view pattern, Span span, Spelling spelling,
+                                  std::string_view where, Work& work) {
   const auto regex = parse_regex(pattern);
   if (!regex) return fail(regex.error().kind, "{}: {}", where, regex.error().message);
+  const std::string_view quote = spelling == Spelling::kJson ? "\"" : "";
   Nfa nfa(kMaxNfaStates, work.stop());
   const Nfa::State start = nfa.add_state();
-  const Nfa::State end = add_regex(nfa, start, *regex, Spelling::kPlain, Span::kWhole);
-  const std::array<Rule, 1> rules = {{{start, end, std::string(where)}}};
-  return determinize(nfa, rules, 0, where, work);
-}
-
-Result<Automaton> compile_json_pattern(std::string_view pattern, Span span, std::string_view where,
-                                       Work& work) {
-  const auto regex = parse_regex(pattern);
-  if (!regex) return fail(regex.error().kind, "{}: {}", where, regex.error().message);
-  Nfa nfa(kMaxNfaStates, work.stop());
-  const Nfa::State start = nfa.add_state();
-  const Nfa::State text = nfa.literal(start, "\"");
-  const Nfa::State end = nfa.literal(add_regex(nfa, text, *regex, Spelling::kJson, span), "\"");
+  const Nfa::State text = nfa.literal(start, quote);
+  const Nfa::State end = nfa.literal(add_regex(nfa, text, *regex, spelling, span), quote);
   const std::array<Rule, 1> rules = {{{start, end, std::string(where)}}};
   return determinize(nfa, rules, 0, where, work);
 }

@@ -47,12 +47,10 @@ enum class Span { kWhole, kPart };
 
 Nfa::State add_regex(Nfa& nfa, Nfa::State from, const Regex& regex, Spelling spelling, Span span);
 
-// The text as an automaton without calls; `where` begins the messages.
-Result<Automaton> compile_regex(std::string_view pattern, std::string_view where, Work& work);
-
-// A whole JSON string, quotes included, whose text `pattern` matches, in canonical spelling.
-Result<Automaton> compile_json_pattern(std::string_view pattern, Span span, std::string_view where,
-                                       Work& work);
+// The texts that `pattern` matches as an automaton without calls; in Spelling::kJson, whole JSON
+// strings in canonical spelling, quotes included. `where` begins the messages.
+Result<Automaton> compile_pattern(std::string_view pattern, Span span, Spelling spelling,
+                                  std::string_view where, Work& work);
 
 // One character of a JSON string in canonical spelling: as it is, but for quotes, backslashes and
 // control characters, which take their short escape or \u00xx in lower case. So every text has

@@ -1,15 +1,11 @@
 #include "grammar/schema_compiler.h"
 
-#include <map>
+#include <array>
 #include <nlohmann/json.hpp>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "grammar/determinize.h"
-#include "grammar/nfa.h"
 #include "grammar/regex.h"
-#include "grammar/schema_facts.h"
 
 namespace dovetail::grammar {
 namespace {
@@ -22,310 +18,321 @@ constexpr std::uint64_t kMaxItems = 1U << 20U;
 // Bounded arrays longer than this share one copy of their items.
 constexpr std::uint64_t kCopiedItems = 8;
 constexpr int kMaxLiteralDepth = 64;
-constexpr std::size_t kMaxRules = 1U << 14U;
-
-enum class RuleKind { kString, kValue, kArray, kObject };
-
-class SchemaCompiler {
- public:
-  SchemaCompiler(const Json& schema, const SchemaOptions& options, StopFlag stop)
-      : work_(stop), reader_(schema, work_), options_(options), nfa_(kMaxNfaStates, stop) {}
-
-  Result<Automaton> compile() {
-    const auto root = value_rule({reader_.root()});
-    if (!root) return fail(root.error());
-    // Rules are built one after the other, however deep they nest; building adds more.
-    for (std::size_t i = 0; i < pending_.size(); ++i) {
-      if (const Status enough = work_.check("#"); !enough) return fail(enough.error());
-      if (pending_.size() > kMaxRules || nfa_.full()) {
-        return fail(ErrorKind::kUnsupported, "#: needs more than {} states or {} kinds of values",
-                    kMaxNfaStates, kMaxRules);
-      }
-      const Pending pending = pending_[i];
-      const auto end = body(pending, rules_[i].start);
-      if (!end) return fail(end.error());
-      rules_[i].end = *end;
-    }
-    for (std::size_t i = 0; i < reader_.one_ofs().size(); ++i) {
-      const SchemaRef one_of = reader_.one_ofs()[i];
-      if (const Status good = check_one_of(reader_, one_of, work_); !good)
-        return fail(good.error());
-    }
-    auto out = determinize(nfa_, rules_, *root, "#", work_);
-    if (out && out->empty()) {
-      return fail(ErrorKind::kInvalid,
-                  "#: no value satisfies the schema (with at most {} nested values)",
-                  Automaton::kMaxFrames);
-    }
-    return out;
-  }
-
- private:
-  using State = Nfa::State;
-
-  struct Pending {
-    RuleKind kind;
-    Bundle bundle;  // kValue: schemas, not yet flattened
-  };
-
-  std::uint32_t rule(RuleKind kind, const Bundle& bundle) {
-    const auto [at, fresh] = rule_ids_.try_emplace(std::pair(kind, key_of(bundle)),
-                                                   static_cast<std::uint32_t>(rules_.size()));
-    if (fresh) {
-      rules_.push_back({nfa_.add_state(), 0, bundle.empty() ? "#" : bundle[0].where});
-      pending_.push_back({kind, bundle});
-    }
-    return at->second;
-  }
-  Result<std::uint32_t> value_rule(const std::vector<SchemaRef>& schemas) {
-    return rule(RuleKind::kValue, schemas);
-  }
-
-  Result<State> body(const Pending& pending, State from) {
-    switch (pending.kind) {
-      case RuleKind::kString:
-        return counted_string(from, {});
-      case RuleKind::kValue:
-        return value(from, pending.bundle);
-      case RuleKind::kArray:
-        return array(from, pending.bundle);
-      case RuleKind::kObject:
-        return object(from, pending.bundle);
-    }
-    return fail(ErrorKind::kInternal, "an unknown kind of rule");
-  }
-
-  // A value for which all of `schemas` hold.
-  Result<State> value(State from, const std::vector<SchemaRef>& schemas) {
-    const auto bundles = reader_.flatten(schemas);
-    if (!bundles) return fail(bundles.error());
-    const State to = nfa_.add_state();
-    for (const Bundle& bundle : *bundles) {
-      // Any value, but for the rule that is any value itself.
-      if (bundle.empty() && !schemas.empty()) {
-        nfa_.nothing(nfa_.call(from, rule(RuleKind::kValue, {})), to);
-        continue;
-      }
-      const auto end = alternative(from, bundle);
-      if (!end) return end;
-      nfa_.nothing(*end, to);
-    }
-    return to;
-  }
-
-  Result<State> alternative(State from, const Bundle& bundle) {
-    const auto facts = read_facts(bundle, options_, work_);
-    if (!facts) return fail(facts.error());
-    const State to = nfa_.add_state();
-    if (facts->values) {
-      for (const Json* value : *facts->values) {
-        const auto good = allows(*facts, *value, work_);
-        if (!good) return fail(good.error());
-        if (!*good) continue;
-        const auto end = literal(from, *value, (facts->types & kFraction) == 0, facts->where, 0);
-        if (!end) return end;
-        nfa_.nothing(*end, to);
-      }
-      return to;
-    }
-    const auto has = [&](std::uint32_t type) { return (facts->types & type) != 0; };
-    if (has(kNull)) nfa_.nothing(nfa_.literal(from, "null"), to);
-    if (has(kBoolean)) {
-      nfa_.nothing(nfa_.literal(from, "true"), to);
-      nfa_.nothing(nfa_.literal(from, "false"), to);
-    }
-    if (has(kNumber)) {
-      const auto language = compile_range(facts->numbers, facts->where, work_);
-      if (!language) return fail(language.error());
-      nfa_.nothing(nfa_.copy(from, *language), to);
-    }
-    if (has(kString)) {
-      const auto end = string(from, *facts);
-      if (!end) return end;
-      nfa_.nothing(*end, to);
-    }
-    if (has(kArray)) nfa_.nothing(nfa_.call(from, rule(RuleKind::kArray, bundle)), to);
-    if (has(kObject)) nfa_.nothing(nfa_.call(from, rule(RuleKind::kObject, bundle)), to);
-    return to;
-  }
-
-  Result<State> string(State from, const Facts& facts) {
-    const Counts& length = facts.length;
-    if (!facts.patterns.empty()) {
-      const auto language = string_language(facts, work_);
-      if (!language) return fail(language.error());
-      return nfa_.copy(from, *language);
-    }
-    if (length.min == 0 && !length.max) return nfa_.call(from, rule(RuleKind::kString, {}));
-    if (length.max && *length.max < length.min) return nfa_.add_state();
-    return counted_string(from, facts);
-  }
-
-  Result<State> counted_string(State from, const Facts& facts) {
-    const Counts& length = facts.length;
-    const auto regex =
-        parse_regex(length.max ? fmt::format("\"{}{{{},{}}}\"", kCharacter, length.min, *length.max)
-                               : fmt::format("\"{}{{{},}}\"", kCharacter, length.min));
-    if (!regex) {
-      return fail(ErrorKind::kUnsupported, "{}: a length beyond what is supported: {}", facts.where,
-                  regex.error().message);
-    }
-    const State end = add_regex(nfa_, from, *regex, Spelling::kPlain, Span::kWhole);
-    if (nfa_.full()) {
-      return fail(ErrorKind::kUnsupported,
-                  "{}: \"minLength\" or \"maxLength\" needs more than {} states", facts.where,
-                  kMaxNfaStates);
-    }
-    return end;
-  }
-
-  Result<State> literal(State from, const Json& value, bool whole, const std::string& where,
-                        int depth) {
-    if (depth > kMaxLiteralDepth) {
-      return fail(ErrorKind::kUnsupported, "{}: a value that nests more than {} levels", where,
-                  kMaxLiteralDepth);
-    }
-    if (value.is_string()) {
-      return nfa_.literal(from, write_json_string(value.get_ref<const std::string&>()));
-    }
-    if (value.is_array() || value.is_object()) {
-      State at = nfa_.literal(from, value.is_array() ? "[" : "{");
-      bool first = true;
-      for (const auto& [name, member] : value.items()) {
-        if (!first) at = separator(at, ",");
-        first = false;
-        if (value.is_object()) at = separator(nfa_.literal(at, write_json_string(name)), ":");
-        const auto end = literal(at, member, false, where, depth + 1);
-        if (!end) return end;
-        at = *end;
-      }
-      return nfa_.literal(at, value.is_array() ? "]" : "}");
-    }
-    if (value.is_number_float() && whole) {
-      const Decimal number = decimal_of(value);
-      return nfa_.literal(from, (number.negative ? "-" : "") + number.whole);
-    }
-    return nfa_.literal(from, value.dump());
-  }
-
-  // A comma or colon, and a space or none.
-  State separator(State from, std::string_view mark) {
-    const State tight = nfa_.literal(from, mark);
-    const State to = nfa_.literal(tight, " ");
-    nfa_.nothing(tight, to);
-    return to;
-  }
-
-  Result<State> array(State from, const Bundle& bundle) {
-    const auto facts = read_facts(bundle, options_, work_);
-    if (!facts) return fail(facts.error());
-    const Counts& count = facts->items;
-    if (count.max && *count.max < count.min) return nfa_.add_state();
-    std::size_t places = 0;
-    for (const SchemaRef& schema : bundle) {
-      if (const Json* prefix = schema.find("prefixItems"))
-        places = std::max(places, prefix->size());
-    }
-    const auto item = [&](std::uint64_t index) {
-      std::vector<SchemaRef> out;
-      for (const SchemaRef& schema : bundle) {
-        const Json* prefix = schema.find("prefixItems");
-        if (prefix != nullptr && index < prefix->size()) {
-          out.push_back(schema.child("prefixItems").child(static_cast<std::size_t>(index)));
-        } else if (schema.find("items") != nullptr) {
-          out.push_back(schema.child("items"));
-        }
-      }
-      return out;
-    };
-    std::uint64_t single = std::max<std::uint64_t>(places, count.min);
-    if (count.max) single = *count.max;
-    if (single > kMaxItems) {
-      return fail(ErrorKind::kUnsupported, "{}: \"minItems\" or \"maxItems\" beyond {}",
-                  facts->where, kMaxItems);
-    }
-    const State close = nfa_.add_state();
-    State at = nfa_.literal(from, "[");
-    for (std::uint64_t i = 0; i < single && !nfa_.full(); ++i) {
-      if (i >= count.min) nfa_.nothing(at, close);
-      if (i > 0) at = separator(at, ",");
-      const auto end = single > kCopiedItems && i >= places
-                           ? Result<State>(nfa_.call(at, rule(RuleKind::kValue, item(i))))
-                           : value(at, item(i));
-      if (!end) return end;
-      at = *end;
-    }
-    if (single >= count.min) nfa_.nothing(at, close);
-    if (!count.max) {
-      const State before = nfa_.add_state();
-      const State after = nfa_.add_state();
-      nfa_.nothing(at, single == 0 ? before : after);
-      const auto end = value(before, item(single));
-      if (!end) return end;
-      nfa_.nothing(*end, after);
-      nfa_.nothing(separator(after, ","), before);
-      nfa_.nothing(after, close);
-    }
-    return nfa_.literal(close, "]");
-  }
-
-  Result<State> object(State from, const Bundle& bundle) {
-    const auto members = read_members(bundle, options_, work_);
-    if (!members) return fail(members.error());
-    const State close = nfa_.add_state();
-    // Two ways through the members: nothing written yet, or a comma due before the next.
-    State none = nfa_.literal(from, "{");
-    State some = nfa_.add_state();
-    for (const NamedMember& member : members->named) {
-      const State key = nfa_.add_state();
-      nfa_.nothing(none, key);
-      nfa_.nothing(separator(some, ","), key);
-      const State colon = separator(nfa_.literal(key, write_json_string(member.name)), ":");
-      const auto end = value(colon, member.value);
-      if (!end) return end;
-      const State next_none = nfa_.add_state();
-      const State next_some = nfa_.add_state();
-      nfa_.nothing(*end, next_some);
-      if (!member.required) {
-        nfa_.nothing(none, next_none);
-        nfa_.nothing(some, next_some);
-      }
-      none = next_none;
-      some = next_some;
-    }
-    if (!members->others.empty()) {
-      const State key = nfa_.add_state();
-      const State after = nfa_.add_state();
-      nfa_.nothing(none, key);
-      nfa_.nothing(some, after);
-      nfa_.nothing(separator(after, ","), key);
-      nfa_.nothing(after, close);
-      for (const OtherMembers& others : members->others) {
-        const State name = others.names ? nfa_.copy(key, *others.names)
-                                        : nfa_.call(key, rule(RuleKind::kString, {}));
-        const auto end = value(separator(name, ":"), others.value);
-        if (!end) return end;
-        nfa_.nothing(*end, after);
-      }
-    }
-    nfa_.nothing(none, close);
-    nfa_.nothing(some, close);
-    return nfa_.literal(close, "}");
-  }
-
-  Work work_;
-  SchemaReader reader_;
-  SchemaOptions options_;
-  Nfa nfa_;
-  std::vector<Rule> rules_;
-  std::vector<Pending> pending_;  // by rule
-  std::map<std::pair<RuleKind, std::vector<const Json*>>, std::uint32_t> rule_ids_;
-};
 
 }  // namespace
 
+std::uint32_t SchemaCompiler::rule(RuleKind kind, const Bundle& bundle) {
+  // Strings of any kind are the same in all documents, and any values in all of one spelling.
+  auto number = static_cast<std::uint32_t>(kind);
+  if (kind != RuleKind::kStringRule && constants_ == Constants::kPython) number += 16;
+  std::vector<const void*> places;
+  for (const Json* place : key_of(bundle)) places.push_back(place);
+  return book_.rule({number, std::move(places)}, bundle.empty() ? "#" : bundle[0].where,
+                    [this, kind, bundle](State from) { return body(kind, bundle, from); });
+}
+
+Result<SchemaCompiler::State> SchemaCompiler::body(RuleKind kind, const Bundle& bundle,
+                                                   State from) {
+  switch (kind) {
+    case RuleKind::kStringRule:
+      return counted_string(from, {});
+    case RuleKind::kValueRule:
+      return value(from, bundle);
+    case RuleKind::kArrayRule:
+      return array(from, bundle);
+    case RuleKind::kObjectRule:
+      return object(from, bundle);
+  }
+  return fail(ErrorKind::kInternal, "an unknown kind of rule");
+}
+
+Result<SchemaCompiler::State> SchemaCompiler::instance(State from, const SchemaRef& schema) {
+  const auto bundles = reader_.flatten({schema});
+  if (!bundles) return fail(bundles.error());
+  const State to = nfa_.add_state();
+  for (const Bundle& bundle : *bundles) {
+    const auto end = alternative(from, bundle);
+    if (!end) return end;
+    nfa_.nothing(*end, to);
+  }
+  return to;
+}
+
+Result<Automaton> SchemaCompiler::plain_strings(const SchemaRef& schema) {
+  const auto bundles = reader_.flatten({schema});
+  if (!bundles) return fail(bundles.error());
+  Nfa nfa(kMaxNfaStates, work_.stop());
+  const State start = nfa.add_state();
+  const State end = nfa.add_state();
+  for (const Bundle& bundle : *bundles) {
+    const auto facts = read_facts(bundle, options_, work_);
+    if (!facts) return fail(facts.error());
+    if ((facts->types & kString) == 0) continue;
+    if (!facts->values) {
+      const auto language = string_language(*facts, Spelling::kPlain, work_);
+      if (!language) return language;
+      nfa.nothing(nfa.copy(start, *language), end);
+      continue;
+    }
+    for (const Json* value : *facts->values) {
+      if (!value->is_string()) continue;
+      const auto good = allows(*facts, *value, work_);
+      if (!good) return fail(good.error());
+      if (*good) nfa.nothing(nfa.literal(start, value->get_ref<const std::string&>()), end);
+    }
+  }
+  const std::array<Rule, 1> rules = {{{start, end, schema.where}}};
+  return determinize(nfa, rules, 0, schema.where, work_);
+}
+
+Status SchemaCompiler::check_one_ofs() {
+  for (std::size_t i = 0; i < reader_.one_ofs().size(); ++i) {
+    const SchemaRef one_of = reader_.one_ofs()[i];
+    if (const Status good = check_one_of(reader_, one_of, work_); !good) return fail(good.error());
+  }
+  return {};
+}
+
+// A value for which all of `schemas` hold.
+Result<SchemaCompiler::State> SchemaCompiler::value(State from,
+                                                    const std::vector<SchemaRef>& schemas) {
+  const auto bundles = reader_.flatten(schemas);
+  if (!bundles) return fail(bundles.error());
+  const State to = nfa_.add_state();
+  for (const Bundle& bundle : *bundles) {
+    // Any value, but for the rule that is any value itself.
+    if (bundle.empty() && !schemas.empty()) {
+      nfa_.nothing(nfa_.call(from, rule(RuleKind::kValueRule, {})), to);
+      continue;
+    }
+    const auto end = alternative(from, bundle);
+    if (!end) return end;
+    nfa_.nothing(*end, to);
+  }
+  return to;
+}
+
+Result<SchemaCompiler::State> SchemaCompiler::alternative(State from, const Bundle& bundle) {
+  const auto facts = read_facts(bundle, options_, work_);
+  if (!facts) return fail(facts.error());
+  const State to = nfa_.add_state();
+  if (facts->values) {
+    for (const Json* value : *facts->values) {
+      const auto good = allows(*facts, *value, work_);
+      if (!good) return fail(good.error());
+      if (!*good) continue;
+      const auto end = literal(from, *value, (facts->types & kFraction) == 0, facts->where, 0);
+      if (!end) return end;
+      nfa_.nothing(*end, to);
+    }
+    return to;
+  }
+  const auto has = [&](std::uint32_t type) { return (facts->types & type) != 0; };
+  if (has(kNull)) nfa_.nothing(nfa_.literal(from, constant(nullptr)), to);
+  if (has(kBoolean)) {
+    nfa_.nothing(nfa_.literal(from, constant(true)), to);
+    nfa_.nothing(nfa_.literal(from, constant(false)), to);
+  }
+  if (has(kNumber)) {
+    const auto language = compile_range(facts->numbers, facts->where, work_);
+    if (!language) return fail(language.error());
+    nfa_.nothing(nfa_.copy(from, *language), to);
+  }
+  if (has(kString)) {
+    const auto end = string(from, *facts);
+    if (!end) return end;
+    nfa_.nothing(*end, to);
+  }
+  if (has(kArray)) nfa_.nothing(nfa_.call(from, rule(RuleKind::kArrayRule, bundle)), to);
+  if (has(kObject)) nfa_.nothing(nfa_.call(from, rule(RuleKind::kObjectRule, bundle)), to);
+  return to;
+}
+
+Result<SchemaCompiler::State> SchemaCompiler::string(State from, const Facts& facts) {
+  const Counts& length = facts.length;
+  if (!facts.patterns.empty()) {
+    const auto language = string_language(facts, Spelling::kJson, work_);
+    if (!language) return fail(language.error());
+    return nfa_.copy(from, *language);
+  }
+  if (length.min == 0 && !length.max) return nfa_.call(from, rule(RuleKind::kStringRule, {}));
+  if (length.max && *length.max < length.min) return nfa_.add_state();
+  return counted_string(from, facts);
+}
+
+Result<SchemaCompiler::State> SchemaCompiler::counted_string(State from, const Facts& facts) {
+  const Counts& length = facts.length;
+  const auto regex =
+      parse_regex(length.max ? fmt::format("\"{}{{{},{}}}\"", kCharacter, length.min, *length.max)
+                             : fmt::format("\"{}{{{},}}\"", kCharacter, length.min));
+  if (!regex) {
+    return fail(ErrorKind::kUnsupported, "{}: a length beyond what is supported: {}", facts.where,
+                regex.error().message);
+  }
+  const State end = add_regex(nfa_, from, *regex, Spelling::kPlain, Span::kWhole);
+  if (nfa_.full()) {
+    return fail(ErrorKind::kUnsupported,
+                "{}: \"minLength\" or \"maxLength\" needs more than {} states", facts.where,
+                kMaxNfaStates);
+  }
+  return end;
+}
+
+Result<SchemaCompiler::State> SchemaCompiler::literal(State from, const Json& value, bool whole,
+                                                      const std::string& where, int depth) {
+  if (depth > kMaxLiteralDepth) {
+    return fail(ErrorKind::kUnsupported, "{}: a value that nests more than {} levels", where,
+                kMaxLiteralDepth);
+  }
+  if (value.is_string()) {
+    return nfa_.literal(from, write_json_string(value.get_ref<const std::string&>()));
+  }
+  if (value.is_array() || value.is_object()) {
+    State at = nfa_.literal(from, value.is_array() ? "[" : "{");
+    bool first = true;
+    for (const auto& [name, member] : value.items()) {
+      if (!first) at = separator(at, ",");
+      first = false;
+      if (value.is_object()) at = separator(nfa_.literal(at, write_json_string(name)), ":");
+      const auto end = literal(at, member, false, where, depth + 1);
+      if (!end) return end;
+      at = *end;
+    }
+    return nfa_.literal(at, value.is_array() ? "]" : "}");
+  }
+  if (value.is_number_float() && whole) {
+    const Decimal number = decimal_of(value);
+    return nfa_.literal(from, (number.negative ? "-" : "") + number.whole);
+  }
+  if (value.is_null() || value.is_boolean()) return nfa_.literal(from, constant(value));
+  return nfa_.literal(from, value.dump());
+}
+
+std::string_view SchemaCompiler::constant(const Json& value) const {
+  const bool python = constants_ == Constants::kPython;
+  if (value.is_null()) return python ? "None" : "null";
+  if (value.get<bool>()) return python ? "True" : "true";
+  return python ? "False" : "false";
+}
+
+// A comma or colon, and a space or none.
+SchemaCompiler::State SchemaCompiler::separator(State from, std::string_view mark) {
+  const State tight = nfa_.literal(from, mark);
+  const State to = nfa_.literal(tight, " ");
+  nfa_.nothing(tight, to);
+  return to;
+}
+
+Result<SchemaCompiler::State> SchemaCompiler::array(State from, const Bundle& bundle) {
+  const auto facts = read_facts(bundle, options_, work_);
+  if (!facts) return fail(facts.error());
+  const Counts& count = facts->items;
+  if (count.max && *count.max < count.min) return nfa_.add_state();
+  std::size_t places = 0;
+  for (const SchemaRef& schema : bundle) {
+    if (const Json* prefix = schema.find("prefixItems")) places = std::max(places, prefix->size());
+  }
+  const auto item = [&](std::uint64_t index) {
+    std::vector<SchemaRef> out;
+    for (const SchemaRef& schema : bundle) {
+      const Json* prefix = schema.find("prefixItems");
+      if (prefix != nullptr && index < prefix->size()) {
+        out.push_back(schema.child("prefixItems").child(static_cast<std::size_t>(index)));
+      } else if (schema.find("items") != nullptr) {
+        out.push_back(schema.child("items"));
+      }
+    }
+    return out;
+  };
+  std::uint64_t single = std::max<std::uint64_t>(places, count.min);
+  if (count.max) single = *count.max;
+  if (single > kMaxItems) {
+    return fail(ErrorKind::kUnsupported, "{}: \"minItems\" or \"maxItems\" beyond {}", facts->where,
+                kMaxItems);
+  }
+  const State close = nfa_.add_state();
+  State at = nfa_.literal(from, "[");
+  for (std::uint64_t i = 0; i < single && !nfa_.full(); ++i) {
+    if (i >= count.min) nfa_.nothing(at, close);
+    if (i > 0) at = separator(at, ",");
+    const auto end = single > kCopiedItems && i >= places
+                         ? Result<State>(nfa_.call(at, rule(RuleKind::kValueRule, item(i))))
+                         : value(at, item(i));
+    if (!end) return end;
+    at = *end;
+  }
+  if (single >= count.min) nfa_.nothing(at, close);
+  if (!count.max) {
+    const State before = nfa_.add_state();
+    const State after = nfa_.add_state();
+    nfa_.nothing(at, single == 0 ? before : after);
+    const auto end = value(before, item(single));
+    if (!end) return end;
+    nfa_.nothing(*end, after);
+    nfa_.nothing(separator(after, ","), before);
+    nfa_.nothing(after, close);
+  }
+  return nfa_.literal(close, "]");
+}
+
+Result<SchemaCompiler::State> SchemaCompiler::object(State from, const Bundle& bundle) {
+  const auto members = read_members(bundle, options_, work_);
+  if (!members) return fail(members.error());
+  const State close = nfa_.add_state();
+  // Two ways through the members: nothing written yet, or a comma due before the next.
+  State none = nfa_.literal(from, "{");
+  State some = nfa_.add_state();
+  for (const NamedMember& member : members->named) {
+    const State key = nfa_.add_state();
+    nfa_.nothing(none, key);
+    nfa_.nothing(separator(some, ","), key);
+    const State colon = separator(nfa_.literal(key, write_json_string(member.name)), ":");
+    const auto end = value(colon, member.value);
+    if (!end) return end;
+    const State next_none = nfa_.add_state();
+    const State next_some = nfa_.add_state();
+    nfa_.nothing(*end, next_some);
+    if (!member.required) {
+      nfa_.nothing(none, next_none);
+      nfa_.nothing(some, next_some);
+    }
+    none = next_none;
+    some = next_some;
+  }
+  if (!members->others.empty()) {
+    const State key = nfa_.add_state();
+    const State after = nfa_.add_state();
+    nfa_.nothing(none, key);
+    nfa_.nothing(some, after);
+    nfa_.nothing(separator(after, ","), key);
+    nfa_.nothing(after, close);
+    for (const OtherMembers& others : members->others) {
+      const State name = others.names ? nfa_.copy(key, *others.names)
+                                      : nfa_.call(key, rule(RuleKind::kStringRule, {}));
+      const auto end = value(separator(name, ":"), others.value);
+      if (!end) return end;
+      nfa_.nothing(*end, after);
+    }
+  }
+  nfa_.nothing(none, close);
+  nfa_.nothing(some, close);
+  return nfa_.literal(close, "}");
+}
+
 Result<Automaton> compile_schema(const Json& schema, const SchemaOptions& options, StopFlag stop) {
-  return SchemaCompiler(schema, options, stop).compile();
+  Work work(stop);
+  RuleBook book(work);
+  SchemaCompiler compiler(book, schema, "#", options);
+  const std::uint32_t root = compiler.value_rule(compiler.reader().root());
+  if (const Status built = book.build(); !built) return fail(built.error());
+  if (const Status good = compiler.check_one_ofs(); !good) return fail(good.error());
+  auto out = book.determinized(root);
+  if (out && out->empty()) {
+    return fail(ErrorKind::kInvalid,
+                "#: no value satisfies the schema (with at most {} nested values)",
+                Automaton::kMaxFrames);
+  }
+  return out;
 }
 
 }  // namespace dovetail::grammar

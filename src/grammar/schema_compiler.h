@@ -1,11 +1,76 @@
 #pragma once
 
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "base/result.h"
 #include "grammar/automaton.h"
 #include "grammar/grammar.h"
+#include "grammar/rule_book.h"
+#include "grammar/schema_facts.h"
 #include "grammar/schema_reader.h"
 
 namespace dovetail::grammar {
+
+// How null, true and false are written.
+enum class Constants : std::uint8_t { kJson, kPython };
+
+enum class RuleKind : std::uint8_t { kStringRule, kValueRule, kArrayRule, kObjectRule };
+
+// Writes the instances of one document's schemas into a rule book, which may hold other documents'.
+// The book and the document outlive it, and it the book's build().
+class SchemaCompiler {
+ public:
+  using State = Nfa::State;
+
+  // `where` names the document's root in messages.
+  SchemaCompiler(RuleBook& book, const Json& document, std::string where,
+                 const SchemaOptions& options, Constants constants = Constants::kJson)
+      : book_(book),
+        nfa_(book.nfa()),
+        work_(book.work()),
+        reader_(document, std::move(where), work_),
+        options_(options),
+        constants_(constants) {}
+
+  const SchemaReader& reader() const { return reader_; }
+
+  // A rule of the schema's instances, to be a root: where a nested value ends must be clear.
+  std::uint32_t value_rule(const SchemaRef& schema) { return value_rule(std::vector{schema}); }
+  // Adds an instance of the schema, which anything may follow.
+  Result<State> instance(State from, const SchemaRef& schema);
+  // The texts of the strings among the schema's instances, without quotes and escapes.
+  Result<Automaton> plain_strings(const SchemaRef& schema);
+  // After the book's build(): that each oneOf met excludes what it must.
+  Status check_one_ofs();
+
+ private:
+  // `bundle`: of kValue, schemas that are not yet flattened.
+  std::uint32_t rule(RuleKind kind, const Bundle& bundle);
+  std::uint32_t value_rule(const std::vector<SchemaRef>& schemas) {
+    return rule(RuleKind::kValueRule, schemas);
+  }
+  Result<State> body(RuleKind kind, const Bundle& bundle, State from);
+  Result<State> value(State from, const std::vector<SchemaRef>& schemas);
+  Result<State> alternative(State from, const Bundle& bundle);
+  Result<State> string(State from, const Facts& facts);
+  Result<State> counted_string(State from, const Facts& facts);
+  Result<State> literal(State from, const Json& value, bool whole, const std::string& where,
+                        int depth);
+  std::string_view constant(const Json& value) const;
+  State separator(State from, std::string_view mark);
+  Result<State> array(State from, const Bundle& bundle);
+  Result<State> object(State from, const Bundle& bundle);
+
+  RuleBook& book_;
+  Nfa& nfa_;
+  Work& work_;
+  SchemaReader reader_;
+  SchemaOptions options_;
+  Constants constants_;
+};
 
 // The automaton of a schema's instances; errors as for Grammar::from_json_schema().
 Result<Automaton> compile_schema(const Json& schema, const SchemaOptions& options,

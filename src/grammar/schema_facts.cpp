@@ -150,17 +150,17 @@ bool within(const Counts& counts, std::uint64_t count) {
   return count >= counts.min && (!counts.max || count <= *counts.max);
 }
 
-Result<Automaton> pattern_language(const SchemaRef& pattern, Work& work) {
+Result<Automaton> pattern_language(const SchemaRef& pattern, Spelling spelling, Work& work) {
   const auto& text = pattern.at->get_ref<const std::string&>();
   if (!pattern.where.ends_with("/format")) {
-    return compile_json_pattern(text, Span::kPart, pattern.where, work);
+    return compile_pattern(text, Span::kPart, spelling, pattern.where, work);
   }
   const std::string_view regex = format_pattern(text);
   if (regex.empty()) {
     return fail(ErrorKind::kUnsupported, "{}: the format \"{}\" is not supported; there are {}",
                 pattern.where, text, kFormats);
   }
-  return compile_json_pattern(regex, Span::kWhole, pattern.where, work);
+  return compile_pattern(regex, Span::kWhole, spelling, pattern.where, work);
 }
 
 }  // namespace
@@ -216,7 +216,7 @@ Result<Facts> read_facts(const Bundle& bundle, const SchemaOptions& options, Wor
   return facts;
 }
 
-Result<Automaton> string_language(const Facts& facts, Work& work) {
+Result<Automaton> string_language(const Facts& facts, Spelling spelling, Work& work) {
   const Counts& length = facts.length;
   const std::string where = facts.where;
   std::string counted = "[\\s\\S]*";
@@ -227,10 +227,10 @@ Result<Automaton> string_language(const Facts& facts, Work& work) {
   } else if (length.min > 0) {
     counted = fmt::format("[\\s\\S]{{{},}}", length.min);
   }
-  auto out = compile_json_pattern(counted, Span::kWhole, where, work);
+  auto out = compile_pattern(counted, Span::kWhole, spelling, where, work);
   for (const SchemaRef& pattern : facts.patterns) {
     if (!out) return out;
-    const auto part = pattern_language(pattern, work);
+    const auto part = pattern_language(pattern, spelling, work);
     if (!part) return part;
     out = intersection(*out, *part, pattern.where, work);
   }
@@ -245,9 +245,9 @@ Result<bool> allows(const Facts& facts, const Json& value, Work& work) {
     const auto& text = value.get_ref<const std::string&>();
     if (!within(facts.length, code_points(text))) return false;
     for (const SchemaRef& pattern : facts.patterns) {
-      const auto language = pattern_language(pattern, work);
+      const auto language = pattern_language(pattern, Spelling::kPlain, work);
       if (!language) return fail(language.error());
-      if (!matches(*language, write_json_string(text))) return false;
+      if (!matches(*language, text)) return false;
     }
     return true;
   }

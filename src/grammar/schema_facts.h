@@ -9,6 +9,7 @@
 #include "grammar/automaton.h"
 #include "grammar/grammar.h"
 #include "grammar/numbers.h"
+#include "grammar/regex.h"
 #include "grammar/schema_reader.h"
 
 namespace dovetail::grammar {
@@ -47,8 +48,8 @@ Result<Facts> read_facts(const Bundle& bundle, const SchemaOptions& options, Wor
 
 std::uint32_t type_of(const Json& value);
 
-// Strings as they are in JSON: those of the facts, in canonical spelling.
-Result<Automaton> string_language(const Facts& facts, Work& work);
+// The strings of the facts, enum and const aside, as compile_pattern() writes them.
+Result<Automaton> string_language(const Facts& facts, Spelling spelling, Work& work);
 
 // Whether a value is one of those that the facts allow, `values` aside. An error where that
 // depends on members of arrays and objects.

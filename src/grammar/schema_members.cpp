@@ -29,7 +29,7 @@ Result<std::vector<Pattern>> read_patterns(const Bundle& bundle, Work& work) {
         continue;
       }
       const std::string where = schema.child("patternProperties").child(text).where;
-      auto names = compile_json_pattern(text, Span::kPart, where, work);
+      auto names = compile_pattern(text, Span::kPart, Spelling::kJson, where, work);
       if (!names) return fail(names.error());
       for (const Pattern& other : out) {
         const auto both = intersection(*names, other.names, where, work);
@@ -149,7 +149,7 @@ Result<Members> read_members(const Bundle& bundle, const SchemaOptions& options,
     out.others.push_back({std::move(*left), value_of(bundle, &pattern)});
   }
   if (!rest) return out;
-  auto left = compile_json_pattern("[\\s\\S]*", Span::kWhole, where, work);
+  auto left = compile_pattern("[\\s\\S]*", Span::kWhole, Spelling::kJson, where, work);
   if (left && !mutated(Mutant::kAdditionalLikeNamed)) {
     left = difference(*left, *named, where, work);
   }

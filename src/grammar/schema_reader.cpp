@@ -231,6 +231,38 @@ std::vector<const Json*> key_of(const Bundle& bundle) {
   return key;
 }
 
+std::optional<SchemaRef> SchemaReader::follow(std::string_view pointer) const {
+  if (!pointer.empty() && pointer[0] != '/') return std::nullopt;
+  SchemaRef at = root();
+  while (!pointer.empty()) {
+    const std::size_t slash = std::min(pointer.find('/', 1), pointer.size());
+    std::string key;
+    for (std::size_t i = 1; i < slash; ++i) {
+      const char next = i + 1 < slash ? pointer[i + 1] : '\0';
+      if (pointer[i] != '~') {
+        key += pointer[i];
+      } else if (next == '0' || next == '1') {
+        key += next == '0' ? '~' : '/';
+        ++i;
+      } else {
+        return std::nullopt;
+      }
+    }
+    const bool number =
+        !key.empty() && key.size() < 10 &&
+        std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; });
+    if (at.find(key) != nullptr) {
+      at = at.child(key);
+    } else if (at.at->is_array() && number && std::stoul(key) < at.at->size()) {
+      at = at.child(std::stoul(key));
+    } else {
+      return std::nullopt;
+    }
+    pointer.remove_prefix(slash);
+  }
+  return at;
+}
+
 Result<SchemaRef> SchemaReader::resolve(const SchemaRef& schema, const Json& reference) const {
   const auto& text = reference.get_ref<const std::string&>();
   const std::string where = schema.where + "/$ref";
@@ -240,40 +272,13 @@ Result<SchemaRef> SchemaReader::resolve(const SchemaRef& schema, const Json& ref
                 "\"#/$defs/name\"",
                 where, text);
   }
-  SchemaRef at = root();
-  std::size_t from = 1;
-  while (from < text.size()) {
-    const std::size_t slash = std::min(text.find('/', from + 1), text.size());
-    auto part = percent_decoded(std::string_view(text).substr(from + 1, slash - from - 1));
-    std::string key;
-    for (std::size_t i = 0; part && i < part->size(); ++i) {
-      const char c = (*part)[i];
-      const char next = i + 1 < part->size() ? (*part)[i + 1] : '\0';
-      if (c != '~') {
-        key += c;
-      } else if (next == '0' || next == '1') {
-        key += next == '0' ? '~' : '/';
-        ++i;
-      } else {
-        part.reset();
-      }
-    }
-    const bool number =
-        !key.empty() && key.size() < 10 &&
-        std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; });
-    if (part && at.find(key) != nullptr) {
-      at = at.child(key);
-    } else if (part && at.at->is_array() && number && std::stoul(key) < at.at->size()) {
-      at = at.child(std::stoul(key));
-    } else {
-      return fail(ErrorKind::kInvalid, "{}: \"{}\" leads nowhere", where, text);
-    }
-    from = slash;
-  }
-  if (!at.at->is_object() && !at.at->is_boolean()) {
+  const auto pointer = percent_decoded(std::string_view(text).substr(1));
+  const auto at = pointer ? follow(*pointer) : std::nullopt;
+  if (!at) return fail(ErrorKind::kInvalid, "{}: \"{}\" leads nowhere", where, text);
+  if (!at->at->is_object() && !at->at->is_boolean()) {
     return fail(ErrorKind::kInvalid, "{}: \"{}\" is not a schema", where, text);
   }
-  return at;
+  return *at;
 }
 
 Result<std::vector<Bundle>> SchemaReader::flatten_one(const SchemaRef& schema,

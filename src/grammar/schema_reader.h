@@ -2,8 +2,10 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/json.h"
@@ -12,7 +14,8 @@
 
 namespace dovetail::grammar {
 
-// A schema within the document, and where it stands (a JSON pointer that begins with #).
+// A schema within the document, and where it stands (a JSON pointer that begins with #, or with the
+// place of the document where there are several).
 struct SchemaRef {
   const Json* at = nullptr;
   std::string where;
@@ -31,9 +34,13 @@ std::vector<const Json*> key_of(const Bundle& bundle);
 
 class SchemaReader {
  public:
-  SchemaReader(const Json& document, Work& work) : document_(document), work_(work) {}
+  // `where` names the document's root.
+  SchemaReader(const Json& document, std::string where, Work& work)
+      : document_(document), where_(std::move(where)), work_(work) {}
 
-  SchemaRef root() const { return {&document_, "#"}; }
+  SchemaRef root() const { return {&document_, where_}; }
+  // What a JSON pointer leads to; nothing if it leads nowhere.
+  std::optional<SchemaRef> follow(std::string_view pointer) const;
 
   // Alternatives that together are what all of `schemas` allow; none if one of them is false.
   // Errors: keywords that are not supported or that have the wrong type, by pointer; references
@@ -49,6 +56,7 @@ class SchemaReader {
   Result<SchemaRef> resolve(const SchemaRef& schema, const Json& reference) const;
 
   const Json& document_;
+  std::string where_;
   Work& work_;
   std::vector<SchemaRef> one_ofs_;
   std::map<const Json*, bool> checked_;

@@ -75,6 +75,12 @@ struct TokenMasks::Entry {
 Result<std::shared_ptr<const TokenMasks>> TokenMasks::create(
     Grammar grammar, std::shared_ptr<const Vocabulary> vocabulary, std::size_t max_bytes,
     StopFlag stop) {
+  for (const ControlToken& token : grammar.control_tokens()) {
+    if (vocabulary->has(control_token(token.spelling))) continue;
+    return fail(ErrorKind::kUnsupported,
+                "{}: the vocabulary has no control token \"{}\" that does not end the output",
+                token.where, token.spelling);
+  }
   std::shared_ptr<const TokenMasks> out(
       new TokenMasks(std::move(grammar), std::move(vocabulary), max_bytes, stop));
   const std::uint32_t need = out->need_[out->automaton().start];
@@ -103,6 +109,11 @@ TokenMasks::TokenMasks(Grammar grammar, std::shared_ptr<const Vocabulary> vocabu
     if (vocabulary_->has_byte(static_cast<std::uint8_t>(byte))) usable[a.class_of[byte]] = true;
   }
   need_ = frames_needed(a, usable, stop);
+  // Control tokens come whole, even where their bytes are tokens.
+  const std::vector<bool> inside = inside_control_tokens(a);
+  for (std::size_t q = 0; q < a.states() && !mutated(Mutant::kControlBytes); ++q) {
+    if (inside[q]) need_[q] = Automaton::kNever;
+  }
   for (const Automaton::Call& call : a.calls) {
     for (std::size_t byte = 0; byte < 256; ++byte) {
       if (a.at(call.after, static_cast<std::uint8_t>(byte)) != Automaton::kNone) {
@@ -212,11 +223,15 @@ void TokenMasks::prepare(std::size_t states, StopFlag stop) const {
     queue.push_back(q);
   };
   go(a.start);
-  for (std::size_t i = 0; i < queue.size() && i < states && !is_set(stop); ++i) {
+  for (std::size_t i = 0; i < queue.size() && states > 0 && !is_set(stop); ++i) {
     const std::uint32_t q = queue[i];
-    std::unique_ptr<Entry> own;
-    entry(q, own);
-    if (own) return;  // no room
+    // Elsewhere no sequence comes to rest.
+    if (need_[q] != Automaton::kNever) {
+      std::unique_ptr<Entry> own;
+      entry(q, own);
+      if (own) return;  // no room
+      --states;
+    }
     for (std::uint32_t c = 0; c < a.classes; ++c) {
       const std::uint32_t to = a.next[std::size_t{q} * a.classes + c];
       if (to == Automaton::kNone) continue;

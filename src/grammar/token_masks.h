@@ -26,6 +26,7 @@ class TokenMasks {
   // An error if no text of the grammar can be spelled: a token of a single byte counts as usable
   // for every place, and from each place that a token may lead to, single bytes can end the text.
   // So a vocabulary should have all 256 of them; without, texts that need others are not offered.
+  // A control token of the grammar that the vocabulary lacks is an error that names it.
   // Once `stop` is set, the outcome is of no use.
   static Result<std::shared_ptr<const TokenMasks>> create(
       Grammar grammar, std::shared_ptr<const Vocabulary> vocabulary,
@@ -45,7 +46,7 @@ class TokenMasks {
   const Automaton& automaton() const { return grammar_.automaton(); }
   const Vocabulary& vocabulary() const { return *vocabulary_; }
   std::shared_ptr<const Vocabulary> share_vocabulary() const { return vocabulary_; }
-  // Automaton::need by the bytes that are tokens.
+  // Automaton::need by the bytes that are tokens, and the control tokens; kNever inside of these.
   std::span<const std::uint32_t> need() const { return need_; }
   std::size_t kept_bytes() const { return kept_.load(std::memory_order_relaxed); }
   // All memory but the vocabulary's.

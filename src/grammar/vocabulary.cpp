@@ -4,7 +4,20 @@
 #include <limits>
 #include <numeric>
 
+#include "grammar/automaton.h"
+
 namespace dovetail::grammar {
+
+std::string control_token(std::string_view spelling) {
+  std::string out(1, static_cast<char>(kControlBegin));
+  out += spelling;
+  out += static_cast<char>(kControlEnd);
+  return out;
+}
+
+bool holds_control_bytes(std::string_view bytes) {
+  return bytes.find_first_of("\xFF\xFE") != std::string_view::npos;
+}
 
 Result<Vocabulary> Vocabulary::create(const std::vector<std::string>& tokens,
                                       std::span<const TokenId> ends) {
@@ -79,6 +92,13 @@ std::string_view Vocabulary::bytes(TokenId token) const {
   if (token < 0 || static_cast<std::size_t>(token) >= size()) return {};
   const auto id = static_cast<std::size_t>(token);
   return std::string_view(text_).substr(offsets_[id], offsets_[id + 1] - offsets_[id]);
+}
+
+bool Vocabulary::has(std::string_view bytes) const {
+  const auto at = std::lower_bound(
+      sorted_.begin(), sorted_.end(), bytes,
+      [&](TokenId token, std::string_view wanted) { return this->bytes(token) < wanted; });
+  return at != sorted_.end() && this->bytes(*at) == bytes;
 }
 
 bool Vocabulary::is_end(TokenId token) const {

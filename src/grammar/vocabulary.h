@@ -13,23 +13,30 @@ namespace dovetail::grammar {
 
 using TokenId = std::int32_t;
 
+// What a control token puts into a text where it is marked: the byte FF, its spelling, the byte FE.
+std::string control_token(std::string_view spelling);
+// Whether bytes hold FF or FE.
+bool holds_control_bytes(std::string_view bytes);
+
 // What every token of a model puts into the text, as a trie in flat arrays. Immutable.
 class Vocabulary {
  public:
-  // `tokens[id]` are the bytes of token `id`; none for special tokens, which are never allowed but
-  // for those of `ends`, which stand for the end of the text whatever bytes they have. Errors: an
-  // id in `ends` that is no token; more than 2^31 bytes in all.
+  // `tokens[id]` are the bytes of token `id`: control_token() of those that a structure may ask
+  // for, none for tokens that are never allowed. Those of `ends` stand for the end of the text,
+  // whatever bytes they have. Errors: an id in `ends` that is no token; more than 2^31 bytes in
+  // all.
   static Result<Vocabulary> create(const std::vector<std::string>& tokens,
                                    std::span<const TokenId> ends);
 
   std::size_t size() const { return offsets_.size() - 1; }
   // Words of a mask with one bit per token.
   std::size_t words() const { return (size() + 63) / 64; }
-  // Empty for special tokens and ids out of range.
+  // Empty for end tokens, tokens without bytes and ids out of range.
   std::string_view bytes(TokenId token) const;
   std::span<const TokenId> ends() const { return ends_; }
   bool is_end(TokenId token) const;
-  // Whether some token is exactly this byte.
+  // Whether some token is exactly these bytes, or this byte.
+  bool has(std::string_view bytes) const;
   bool has_byte(std::uint8_t byte) const { return single_[byte]; }
   std::size_t longest() const { return longest_; }  // bytes
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
@@ -51,6 +52,7 @@ struct ChoiceState {
   std::string stop_string;
   Usage usage;
   std::uint64_t reasoning_tokens = 0;
+  std::optional<std::chrono::steady_clock::time_point> first_token;
   std::vector<float> embedding;
   float score = 0.0F;
   std::optional<dialog::AnswerReader> reader;  // of a dialog's answer
@@ -75,6 +77,7 @@ struct Answers {
   ResponseLabel label;
   const std::function<std::string(TokenId)>& token_bytes;
   std::vector<ChoiceState> choices;
+  std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
 
   const Request& request_of(std::size_t choice) const;
 };
@@ -101,6 +104,9 @@ extern const Dialect kCompletionDialect;
 extern const Dialect kChatDialect;
 extern const Dialect kMessagesDialect;
 extern const Dialect kResponsesDialect;
+extern const Dialect kOllamaChatDialect;
+extern const Dialect kOllamaGenerateDialect;
+extern const Dialect kOllamaEmbedDialect;
 extern const Dialect kEmbeddingDialect;
 extern const Dialect kRerankDialect;
 

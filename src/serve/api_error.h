@@ -54,6 +54,7 @@ std::string_view error_type(int status);
 enum class ErrorShape : std::uint8_t {
   kOpenAi,    // {"error": {"message", "type", "param", "code"}}
   kMessages,  // {"type": "error", "error": {"type", "message"}}, as Anthropic's
+  kOllama,    // {"error": message}
 };
 
 // As JSON text.

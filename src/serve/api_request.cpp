@@ -15,7 +15,13 @@ constexpr std::int32_t kDefaultCompletionTokens = 16;  // as OpenAI's API define
 // What concerns several fields at once.
 Problem settle(Endpoint endpoint, Draft& draft) {
   Request& request = draft.request;
-  if (is_dialog(endpoint)) {
+  if (is_dialog(endpoint, draft)) {
+    if (endpoint == Endpoint::kOllamaGenerate) {
+      for (const auto& prompt : draft.prompts) {
+        draft.chat.messages.push_back(
+            {{"role", "user"}, {"content", std::get<std::string>(prompt)}});
+      }
+    }
     if (draft.chat.messages.empty()) {
       return problem(
           bad_field(endpoint == Endpoint::kResponses ? "input" : "messages", "is missing"));
@@ -55,7 +61,7 @@ Problem settle(Endpoint endpoint, Draft& draft) {
     }
     request.max_tokens =
         draft.max_completion_tokens ? *draft.max_completion_tokens : draft.max_tokens.value_or(0);
-  } else if (endpoint == Endpoint::kEmbedding) {
+  } else if (endpoint == Endpoint::kEmbedding || endpoint == Endpoint::kOllamaEmbed) {
     if (draft.prompts.empty()) return problem(bad_field("input", "is missing"));
     request.embed = true;
     request.max_tokens = 1;
@@ -71,9 +77,10 @@ Problem settle(Endpoint endpoint, Draft& draft) {
     return std::nullopt;
   } else {
     if (draft.prompts.empty()) return problem(bad_field("prompt", "is missing"));
-    request.max_tokens = draft.max_tokens.value_or(kDefaultCompletionTokens);
+    const std::int32_t otherwise = endpoint == Endpoint::kCompletion ? kDefaultCompletionTokens : 0;
+    request.max_tokens = draft.max_tokens.value_or(otherwise);
   }
-  const std::size_t prompts = is_dialog(endpoint) ? 1 : draft.prompts.size();
+  const std::size_t prompts = is_dialog(endpoint, draft) ? 1 : draft.prompts.size();
   if (prompts * static_cast<std::size_t>(request.n) > draft.context.max_choices) {
     return problem(bad_field("n",
                              "{} prompts of {} choices are too many; expected at most {} choices",
@@ -267,6 +274,10 @@ Outcome<Generation> read_generation(Endpoint endpoint, std::string_view body,
 
   Draft draft(context);
   draft.request.sampling = context.backend.model.sampling;
+  const bool ollama = endpoint == Endpoint::kOllamaChat || endpoint == Endpoint::kOllamaGenerate ||
+                      endpoint == Endpoint::kOllamaEmbed;
+  draft.tagged_names = ollama;
+  draft.stream = ollama && endpoint != Endpoint::kOllamaEmbed;
   for (const auto& [key, value] : json->items()) {
     if (auto found = read_field(endpoint, key, value, draft)) {
       return tl::unexpected<ApiError>(std::move(*found));
@@ -276,7 +287,7 @@ Outcome<Generation> read_generation(Endpoint endpoint, std::string_view body,
 
   Generation generation;
   std::string chat_prompt;
-  if (is_dialog(endpoint)) {
+  if (is_dialog(endpoint, draft)) {
     auto text = render_chat(draft.chat, context.backend);
     if (!text) return tl::unexpected<ApiError>(std::move(text.error()));
     chat_prompt = *std::move(text);
@@ -293,6 +304,7 @@ Outcome<Generation> read_generation(Endpoint endpoint, std::string_view body,
     }
   }
   generation.endpoint = endpoint;
+  generation.is_dialog = is_dialog(endpoint, draft);
   generation.stream = draft.stream;
   generation.include_usage = draft.include_usage;
   generation.show_reasoning = draft.show_reasoning;
@@ -303,7 +315,7 @@ Outcome<Generation> read_generation(Endpoint endpoint, std::string_view body,
     generation.messages = std::move(draft.chat.kept);
     if (draft.chat.keep) generation.dialogs = context.dialogs;
   }
-  if (is_dialog(endpoint)) {
+  if (is_dialog(endpoint, draft)) {
     // The template itself writes BOS where the model wants one.
     auto request = with_prompt(draft, "messages", context.backend.encode(chat_prompt, false, true));
     if (!request) return tl::unexpected<ApiError>(std::move(request.error()));
@@ -323,8 +335,8 @@ Outcome<Generation> read_generation(Endpoint endpoint, std::string_view body,
     auto* ids = std::get_if<std::vector<TokenId>>(&prompt);
     auto tokens = ids != nullptr ? std::move(*ids)
                                  : context.backend.encode(std::get<std::string>(prompt), true,
-                                                          endpoint != Endpoint::kEmbedding);
-    const std::string_view name = endpoint == Endpoint::kEmbedding ? "input" : "prompt";
+                                                          !draft.request.embed);
+    const std::string_view name = draft.request.embed ? "input" : "prompt";
     const std::string field =
         draft.prompts.size() == 1 ? std::string(name) : fmt::format("{}[{}]", name, i);
     auto request = with_prompt(draft, field, std::move(tokens));

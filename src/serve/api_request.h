@@ -21,15 +21,12 @@ enum class Endpoint : std::uint8_t {
   kChat,
   kResponses,
   kMessages,
+  kOllamaChat,
+  kOllamaGenerate,
+  kOllamaEmbed,
   kEmbedding,
-  kRerank
+  kRerank,
 };
-
-// Whether its prompt is a dialog, rendered by the chat template.
-constexpr bool is_dialog(Endpoint endpoint) {
-  return endpoint == Endpoint::kChat || endpoint == Endpoint::kResponses ||
-         endpoint == Endpoint::kMessages;
-}
 
 class DialogStore;
 
@@ -59,6 +56,7 @@ struct Ranking {
 struct Generation {
   Endpoint endpoint = Endpoint::kCompletion;
   std::vector<Request> requests;  // at least one; all with the same n
+  bool is_dialog = false;         // the prompt is what the chat template made of messages
   bool stream = false;
   bool include_usage = false;
   bool base64 = false;  // of embeddings: little-endian floats, as OpenAI's clients ask for them

@@ -61,6 +61,12 @@ const Dialect& dialect_of(Endpoint endpoint) {
       return kResponsesDialect;
     case Endpoint::kMessages:
       return kMessagesDialect;
+    case Endpoint::kOllamaChat:
+      return kOllamaChatDialect;
+    case Endpoint::kOllamaGenerate:
+      return kOllamaGenerateDialect;
+    case Endpoint::kOllamaEmbed:
+      return kOllamaEmbedDialect;
     case Endpoint::kEmbedding:
       return kEmbeddingDialect;
     case Endpoint::kRerank:
@@ -149,7 +155,10 @@ ResponseLabel make_label(Endpoint endpoint, std::string_view model) {
 ResponseBuilder::ResponseBuilder(const Generation& generation, ResponseLabel label,
                                  const std::function<std::string(TokenId)>& token_bytes)
     : dialect_(dialect_of(generation.endpoint)),
-      answers_{generation, std::move(label), token_bytes, {}} {
+      answers_{.generation = generation,
+               .label = std::move(label),
+               .token_bytes = token_bytes,
+               .choices = {}} {
   for (const Request& request : generation.requests)
     open_choices_ += static_cast<std::size_t>(request.n);
   answers_.choices.resize(open_choices_);
@@ -215,6 +224,8 @@ std::string ResponseBuilder::add(std::size_t prompt, OutputEvent event) {
   news.tokens = event.tokens;
   news.finished = event.finish.has_value();
   count_reasoning(choice, news);
+  if (!choice.first_token && !news.tokens.empty())
+    choice.first_token = std::chrono::steady_clock::now();
   if (!generation.stream || dialect_.keeps) gather(choice, news);
   std::string out;
   if (generation.stream || dialect_.keeps) out = dialect_.add(answers_, index, news);

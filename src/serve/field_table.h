@@ -14,7 +14,7 @@
 namespace dovetail::serve {
 
 // Routes that read a field.
-enum Routes : std::uint8_t {
+enum Routes : std::uint16_t {
   kCompletions = 1,
   kChats = 2,
   kEmbeddings = 4,
@@ -22,9 +22,14 @@ enum Routes : std::uint8_t {
   kMessages = 16,                 // Anthropic's
   kBoth = kCompletions | kChats,  // of OpenAI, which can ask for several choices
   kResponses = 32,
+  kOllamaChats = 64,
+  kOllamaGenerates = 128,
+  kOllamaEmbeds = 256,
+  kOllama = kOllamaChats | kOllamaGenerates | kOllamaEmbeds,
   kDialogs = kChats | kMessages | kResponses,
   kOutputs = kCompletions | kDialogs,
-  kAll = kOutputs | kEmbeddings | kReranks
+  kAll = kOutputs | kEmbeddings | kReranks,
+  kEvery = kAll | kOllama
 };
 
 // A row of the table of fields: how a value is read into the draft. What is null is not read, but
@@ -41,6 +46,7 @@ std::span<const Field> completion_fields();
 std::span<const Field> chat_fields();
 std::span<const Field> message_fields();
 std::span<const Field> responses_fields();
+std::span<const Field> ollama_fields();
 std::span<const Field> pooled_fields();  // embeddings and ranking
 
 inline constexpr std::int32_t kMaxTokens = std::numeric_limits<std::int32_t>::max();
@@ -66,6 +72,9 @@ Problem store_int(std::string_view field, const Json& value, std::int32_t least,
 
 // -1 and null say "no limit".
 Problem read_max_tokens(std::string_view field, const Json& value, std::optional<std::int32_t>& to);
+
+// Inputs of one request for embeddings, as OpenAI bounds them, and documents of one to rank.
+std::size_t most_inputs(const Draft& draft);
 
 // "stop", and how hard a model reasons.
 Problem read_stop(std::string_view field, const Json& value, Draft& draft);

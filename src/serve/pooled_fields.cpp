@@ -9,12 +9,6 @@ namespace {
 
 using Name = std::string_view;
 
-// Inputs of one request for embeddings, as OpenAI bounds them, and documents of one to rank.
-constexpr std::size_t kMostInputs = 2048;
-
-std::size_t most_inputs(const Draft& draft) {
-  return std::max<std::size_t>(draft.context.max_choices, kMostInputs);
-}
 Problem read_query(std::string_view field, const Json& value, Draft& draft) {
   return store(read_string(field, value), draft.query);
 }
@@ -80,5 +74,10 @@ constexpr Field kPooledFields[] = {
 }  // namespace
 
 std::span<const Field> pooled_fields() { return kPooledFields; }
+
+std::size_t most_inputs(const Draft& draft) {
+  constexpr std::size_t kMost = 2048;
+  return std::max<std::size_t>(draft.context.max_choices, kMost);
+}
 
 }  // namespace dovetail::serve

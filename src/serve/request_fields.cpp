@@ -9,6 +9,7 @@
 
 #include "base/near_match.h"
 #include "serve/field_table.h"
+#include "serve/ollama.h"
 
 namespace dovetail::serve {
 namespace {
@@ -16,7 +17,8 @@ namespace {
 Problem read_model(std::string_view field, const Json& value, Draft& draft) {
   auto name = read_string(field, value);
   if (!name) return std::move(name.error());
-  if (*name == draft.context.served_name) return std::nullopt;
+  const std::string_view served = draft.context.served_name;
+  if (*name == served || (draft.tagged_names && is_ollama_name(*name, served))) return std::nullopt;
   ApiError error;
   error.status = 404;
   error.param = "model";
@@ -27,16 +29,16 @@ Problem read_model(std::string_view field, const Json& value, Draft& draft) {
 }
 
 constexpr Field kCommonFields[] = {
-    {"model", kAll, read_model},
+    {"model", kEvery, read_model},
     {"user", kAll,
      [](std::string_view f, const Json& v, Draft& d) -> Problem {
        return read_label(f, v, d.request.tenant);
      }},
 };
 
-std::array<std::span<const Field>, 7> tables() {
+std::array<std::span<const Field>, 8> tables() {
   return {kCommonFields,    output_fields(),    completion_fields(), chat_fields(),
-          message_fields(), responses_fields(), pooled_fields()};
+          message_fields(), responses_fields(), ollama_fields(),     pooled_fields()};
 }
 
 // Hints, which change no token: accepted at any value.
@@ -58,6 +60,8 @@ constexpr Hint kHints[] = {
     {"return_token_ids", kOutputs},
     {"request_id", kAll},
     {"container", kMessages},
+    {"keep_alive", kOllama},
+    {"truncate", kOllamaEmbeds},
     {"include", kResponses},
     {"client_metadata", kResponses},
     {"context_management", kMessages},
@@ -107,6 +111,10 @@ constexpr Neutral kNeutral[] = {
     {"grammar", kOutputs, R"([""])"},
     {"samplers", kOutputs, "[]"},
     {"mcp_servers", kMessages, "[[]]"},
+    {"suffix", kOllamaGenerates, R"([""])"},
+    {"template", kOllamaGenerates, R"([""])"},
+    {"context", kOllamaGenerates, "[[]]"},
+    {"images", kOllamaGenerates, "[[]]"},
     {"background", kResponses, "[false]"},
     {"conversation", kResponses, "[]"},
     {"prompt", kResponses, "[]"},
@@ -125,6 +133,12 @@ Routes route_of(Endpoint endpoint) {
       return kResponses;
     case Endpoint::kMessages:
       return kMessages;
+    case Endpoint::kOllamaChat:
+      return kOllamaChats;
+    case Endpoint::kOllamaGenerate:
+      return kOllamaGenerates;
+    case Endpoint::kOllamaEmbed:
+      return kOllamaEmbeds;
     case Endpoint::kEmbedding:
       return kEmbeddings;
     case Endpoint::kRerank:
@@ -176,10 +190,15 @@ std::string UnknownFields::text() const {
 }
 
 Problem read_field(Endpoint endpoint, std::string_view name, const Json& value, Draft& draft) {
+  return read_field_as(endpoint, name, name, value, draft);
+}
+
+Problem read_field_as(Endpoint endpoint, std::string_view name, std::string_view field,
+                      const Json& value, Draft& draft) {
   const auto route = route_of(endpoint);
-  if (const Field* field = find_field(route, name)) {
+  if (const Field* row = find_field(route, name)) {
     const bool limit = name == "max_tokens" || name == "max_completion_tokens";
-    return value.is_null() && !limit ? std::nullopt : field->read(name, value, draft);
+    return value.is_null() && !limit ? std::nullopt : row->read(field, value, draft);
   }
   for (const Hint& hint : kHints)
     if (hint.name == name && (hint.routes & route) != 0) return std::nullopt;
@@ -191,9 +210,15 @@ Problem read_field(Endpoint endpoint, std::string_view name, const Json& value, 
     }
     std::string accepted = "null";
     for (const Json& each : values) accepted += " or " + each.dump();
-    return problem(bad_field(name, "{} is not supported; expected {}", shown(value), accepted));
+    return problem(bad_field(field, "{} is not supported; expected {}", shown(value), accepted));
   }
-  return draft.unknown.meet(name, names_of(route));
+  return draft.unknown.meet(field, names_of(route));
+}
+
+bool is_dialog(Endpoint endpoint, const Draft& draft) {
+  constexpr unsigned kWithMessages = kDialogs | kOllamaChats;
+  return (route_of(endpoint) & kWithMessages) != 0 ||
+         (endpoint == Endpoint::kOllamaGenerate && !draft.raw);
 }
 
 Problem read_label(std::string_view field, const Json& value, std::string& to) {

@@ -23,6 +23,9 @@ struct Callable {
 
 // A chat as the request gives it, checked: what the template will see.
 struct Chat {
+  std::string previous;           // response from which it goes on; empty: none
+  bool keep = true;               // the response, to be gone on from
+  Json kept;                      // the messages that are kept with it: all but `system`
   std::string system;             // of APIs that have it beside the messages: stands before them
   Json messages = Json::array();  // each {"role", "content", ...} with content as one string
   Json template_variables = Json::object();  // chat_template_kwargs
@@ -93,6 +96,8 @@ struct Draft {
   Request request;  // everything but the prompt
   std::vector<std::variant<std::string, std::vector<TokenId>>> prompts;  // completions
   Chat chat;
+  bool raw = false;           // Ollama's generate: the prompt is no message
+  bool tagged_names = false;  // a model's name may have a tag
   bool stream = false;
   bool include_usage = false;
   bool logprobs = false;  // chat's switch
@@ -107,8 +112,14 @@ struct Draft {
   Ranking ranking;
 };
 
+// Whether the prompt is a dialog, rendered by the chat template.
+bool is_dialog(Endpoint endpoint, const Draft& draft);
+
 // Reads one field into the draft; null is as good as no field, but for max_tokens, which has no
 // limit then. Errors as read_generation().
 Problem read_field(Endpoint endpoint, std::string_view name, const Json& value, Draft& draft);
+// The same of a value that stands at `field` in the body, under another name there.
+Problem read_field_as(Endpoint endpoint, std::string_view name, std::string_view field,
+                      const Json& value, Draft& draft);
 
 }  // namespace dovetail::serve

@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "serve/ollama.h"
+
 namespace dovetail::serve {
 namespace {
 
@@ -207,6 +209,14 @@ constexpr Route kRoutes[] = {
     {"/v1/responses", nullptr, post_generation<Endpoint::kResponses>},
     {"/v1/messages", nullptr, post_generation<Endpoint::kMessages>, false, ErrorShape::kMessages},
     {"/v1/messages/count_tokens", nullptr, post_answer<count_tokens>, false, ErrorShape::kMessages},
+    {"/api/chat", nullptr, post_generation<Endpoint::kOllamaChat>, false, ErrorShape::kOllama},
+    {"/api/generate", nullptr, post_generation<Endpoint::kOllamaGenerate>, false,
+     ErrorShape::kOllama},
+    {"/api/embed", nullptr, post_generation<Endpoint::kOllamaEmbed>, false, ErrorShape::kOllama},
+    {"/api/show", nullptr, post_answer<ollama_show>, false, ErrorShape::kOllama},
+    {"/api/tags", get_ollama_tags, nullptr, false, ErrorShape::kOllama},
+    {"/api/ps", get_ollama_tags, nullptr, false, ErrorShape::kOllama},
+    {"/api/version", get_version, nullptr},
     {"/v1/embeddings", nullptr, post_generation<Endpoint::kEmbedding>},
     {"/v1/rerank", nullptr, post_generation<Endpoint::kRerank>},
     {"/v1/models", get_models, nullptr},

@@ -591,7 +591,7 @@ Session::Reusable Session::generate(const HttpHead& head, const Generation& gene
     forget_requests();
     ApiError error = from_engine(ids.error());
     // The engine knows no messages: what it says of the prompt is said of them.
-    if (is_dialog(generation.endpoint) && error.param == "prompt") error.param = "messages";
+    if (generation.is_dialog && error.param == "prompt") error.param = "messages";
     co_await stop_watching();
     if (gone_) co_return false;
     HttpResponse response = error_response(error, errors_of(route_));

@@ -18,6 +18,7 @@
 
 #include "serve/body_budget.h"
 #include "serve/body_jobs.h"
+#include "serve/dialog_store.h"
 #include "serve/inbox.h"
 #include "serve/router.h"
 
@@ -33,6 +34,7 @@ struct Core {
 
   const Backend backend;
   const ServerOptions options;
+  DialogStore dialogs;
   ServerState state;
   HttpCounts counts;
   BodyBudget body_budget;

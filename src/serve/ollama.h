@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string_view>
+
+#include "serve/api_error.h"
+#include "serve/api_request.h"
+#include "serve/http_message.h"
+
+namespace dovetail::serve {
+
+struct ServerState;
+struct HttpCounts;
+
+// What Ollama's clients ask of a server besides answers: /api/tags and /api/ps, /api/version, and
+// /api/show of the model.
+HttpResponse get_ollama_tags(std::string_view target, const ServerState& state,
+                             const HttpCounts& counts);
+Outcome<HttpResponse> ollama_show(std::string_view body, const RequestContext& context);
+
+// Whether `name` is the served model's, as Ollama writes names: a tag may stand behind it.
+bool is_ollama_name(std::string_view name, std::string_view served);
+
+}  // namespace dovetail::serve

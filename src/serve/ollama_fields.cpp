@@ -1,0 +1,125 @@
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "serve/field_table.h"
+
+namespace dovetail::serve {
+namespace {
+
+using Name = std::string_view;
+
+// Names of Ollama's that are another's here.
+struct Option {
+  Name name;
+  Name here;
+};
+constexpr Option kRenamed[] = {{"num_predict", "max_tokens"}};
+
+// Of how a model is run, which the server decides at its start.
+constexpr std::array<Name, 12> kOfTheMachine = {"num_ctx",  "num_keep",   "num_batch",  "num_gpu",
+                                                "main_gpu", "num_thread", "use_mmap",   "use_mlock",
+                                                "low_vram", "numa",       "vocab_only", "f16_kv"};
+
+// {"temperature": ..., "num_predict": ...}: fields as those beside it are elsewhere.
+Problem read_options(Name field, const Json& value, Draft& draft) {
+  if (!value.is_object())
+    return problem(bad_field(field, "expected an object, got {}", shown(value)));
+  for (const auto& [key, option] : value.items()) {
+    if (option.is_null() ||
+        std::find(kOfTheMachine.begin(), kOfTheMachine.end(), key) != kOfTheMachine.end())
+      continue;
+    Name name = key;
+    for (const Option& renamed : kRenamed)
+      if (renamed.name == key) name = renamed.here;
+    const std::string at = fmt::format("{}.{}", field, key);
+    // -2 asks for as many as the context has room for.
+    const Json limited = key == "num_predict" && option == -2 ? Json(-1) : option;
+    if (auto found = read_field_as(Endpoint::kCompletion, name, at, limited, draft)) return found;
+  }
+  return std::nullopt;
+}
+
+// "json", or a schema.
+Problem read_format(Name field, const Json& value, Draft& draft) {
+  if (value == "") return std::nullopt;
+  if (value == "json")
+    return store_format(OutputFormat{std::string(field), GrammarKind::kJsonObject, ""}, draft);
+  if (!value.is_object()) {
+    return problem(bad_field(field, "expected \"json\" or a JSON schema, got {}", shown(value)));
+  }
+  return store_format(OutputFormat{std::string(field), GrammarKind::kJsonSchema, value.dump()},
+                      draft);
+}
+
+// A switch, or how hard.
+Problem read_think(Name field, const Json& value, Draft& draft) {
+  if (value.is_string()) return read_effort(field, value, draft);
+  const auto on = read_bool(field, value);
+  if (!on) return on.error();
+  for (const char* name : {"enable_thinking", "thinking"})
+    draft.chat.reasoning_variables[name] = *on;
+  return std::nullopt;
+}
+
+// Messages as OpenAI's, but that calls have objects as arguments and no ids, reasoning is called
+// thinking, and results name their function.
+Problem read_ollama_messages(Name field, const Json& value, Draft& draft) {
+  Json messages = value;
+  if (messages.is_array()) {
+    for (std::size_t i = 0; i < messages.size(); ++i) {
+      Json& message = messages[i];
+      if (!message.is_object()) continue;
+      const auto rename = [&message](const char* from, const char* to) {
+        if (!message.contains(from)) return;
+        message[to] = message[from];
+        message.erase(from);
+      };
+      rename("thinking", "reasoning_content");
+      rename("tool_name", "name");
+      if (message.contains("images") && !message["images"].is_null() &&
+          message["images"] != Json::array()) {
+        return problem(
+            bad_field(fmt::format("{}[{}].images", field, i), "is not supported; expected none"));
+      }
+      message.erase("images");
+    }
+  }
+  return store(read_messages(messages, draft.unknown), draft.chat.messages);
+}
+
+Problem read_generate_prompt(Name field, const Json& value, Draft& draft) {
+  auto text = read_string(field, value);
+  if (!text) return std::move(text.error());
+  draft.prompts.emplace_back(*std::move(text));
+  return std::nullopt;
+}
+
+constexpr Field kOllamaFields[] = {
+    {"messages", kOllamaChats, read_ollama_messages},
+    {"tools", kOllamaChats,
+     [](Name f, const Json& v, Draft& d) { return read_tools(f, v, d.unknown, d.chat); }},
+    {"prompt", kOllamaGenerates, read_generate_prompt},
+    {"system", kOllamaGenerates,
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       return store(read_string(f, v), d.chat.system);
+     }},
+    {"raw", kOllamaGenerates,
+     [](Name f, const Json& v, Draft& d) -> Problem { return store(read_bool(f, v), d.raw); }},
+    {"format", kOllama, read_format},
+    {"options", kOllama, read_options},
+    {"think", kOllama, read_think},
+    {"stream", kOllama,
+     [](Name f, const Json& v, Draft& d) -> Problem { return store(read_bool(f, v), d.stream); }},
+    {"input", kOllamaEmbeds,
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       return read_prompts(f, v, most_inputs(d), d);
+     }},
+};
+
+}  // namespace
+
+std::span<const Field> ollama_fields() { return kOllamaFields; }
+
+}  // namespace dovetail::serve

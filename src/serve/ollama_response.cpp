@@ -1,0 +1,176 @@
+#include <fmt/chrono.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "serve/answers.h"
+
+namespace dovetail::serve {
+namespace {
+
+using Kind = dialog::AnswerEvent::Kind;
+
+std::int64_t nanoseconds(std::chrono::steady_clock::duration time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
+}
+
+Json line_head(const Answers& answers) {
+  const auto now = std::chrono::system_clock::now();
+  const auto parts = std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch());
+  Json line;
+  line["model"] = answers.label.model;
+  line["created_at"] = fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:06}Z",
+                                   fmt::gmtime(std::chrono::system_clock::to_time_t(now)),
+                                   parts.count() % 1'000'000);
+  return line;
+}
+
+// Why it ended, and what it took.
+void add_end(const Answers& answers, Json& line) {
+  const ChoiceState& choice = answers.choices.front();
+  const TokenCounts counts = token_counts(answers);
+  const auto now = std::chrono::steady_clock::now();
+  const auto first = choice.first_token.value_or(now);
+  line["done"] = true;
+  line["done_reason"] = *choice.finish == FinishReason::kLength ? "length" : "stop";
+  line["total_duration"] = nanoseconds(now - answers.began);
+  line["load_duration"] = 0;
+  line["prompt_eval_count"] = counts.prompt;
+  line["prompt_eval_duration"] = nanoseconds(first - answers.began);
+  line["eval_count"] = counts.completion;
+  line["eval_duration"] = nanoseconds(now - first);
+}
+
+std::string text_line(const Json& line) { return dump(line) + "\n"; }
+
+Json call_object(const CallState& call) {
+  Json json;
+  json["function"]["name"] = call.name;
+  Json arguments = Json::parse(call.arguments, nullptr, false);
+  json["function"]["arguments"] = arguments.is_object() ? std::move(arguments) : Json::object();
+  return json;
+}
+
+Json chat_line(const Answers& answers, std::string content) {
+  Json line = line_head(answers);
+  line["message"]["role"] = "assistant";
+  line["message"]["content"] = std::move(content);
+  line["done"] = false;
+  return line;
+}
+
+std::string open_lines(Answers&) { return {}; }
+
+std::string add_chat_lines(Answers& answers, std::size_t index, const News& news) {
+  ChoiceState& choice = answers.choices[index];
+  std::string out;
+  for (const dialog::AnswerEvent& event : news.events) {
+    if (event.kind == Kind::kContent) out += text_line(chat_line(answers, event.text));
+    if (event.kind == Kind::kReasoning) {
+      Json line = chat_line(answers, "");
+      line["message"]["thinking"] = event.text;
+      out += text_line(line);
+    }
+    // Calls are given whole.
+    if (event.kind == Kind::kCallEnd) {
+      Json line = chat_line(answers, "");
+      line["message"]["tool_calls"].push_back(call_object(choice.calls[event.call]));
+      out += text_line(line);
+    }
+  }
+  return out;
+}
+
+std::string close_chat_lines(Answers& answers) {
+  Json line = chat_line(answers, "");
+  add_end(answers, line);
+  return text_line(line);
+}
+
+std::vector<std::string> chat_line_body(Answers& answers) {
+  ChoiceState& choice = answers.choices.front();
+  Json line = chat_line(answers, std::move(choice.text));
+  if (!choice.reasoning.empty()) line["message"]["thinking"] = std::move(choice.reasoning);
+  for (const CallState& call : choice.calls)
+    line["message"]["tool_calls"].push_back(call_object(call));
+  add_end(answers, line);
+  return {dump(line)};
+}
+
+Json generate_line(const Answers& answers, std::string text) {
+  Json line = line_head(answers);
+  line["response"] = std::move(text);
+  line["done"] = false;
+  return line;
+}
+
+std::string add_generate_lines(Answers& answers, std::size_t, const News& news) {
+  std::string out;
+  for (const dialog::AnswerEvent& event : news.events) {
+    if (event.kind == Kind::kContent) out += text_line(generate_line(answers, event.text));
+    if (event.kind == Kind::kReasoning) {
+      Json line = generate_line(answers, "");
+      line["thinking"] = event.text;
+      out += text_line(line);
+    }
+  }
+  return out;
+}
+
+std::string close_generate_lines(Answers& answers) {
+  Json line = generate_line(answers, "");
+  add_end(answers, line);
+  return text_line(line);
+}
+
+std::vector<std::string> generate_line_body(Answers& answers) {
+  ChoiceState& choice = answers.choices.front();
+  Json line = generate_line(answers, std::move(choice.text));
+  if (!choice.reasoning.empty()) line["thinking"] = std::move(choice.reasoning);
+  add_end(answers, line);
+  return {dump(line)};
+}
+
+std::vector<std::string> embed_body(Answers& answers) {
+  Json json;
+  json["model"] = answers.label.model;
+  std::vector<std::string> parts = {"{\"model\":" + dump(answers.label.model) +
+                                    ",\"embeddings\":["};
+  for (std::size_t index = 0; index < answers.choices.size(); ++index) {
+    const Json embedding = std::move(answers.choices[index].embedding);
+    parts.push_back((index == 0 ? "" : ",") + dump(embedding));
+  }
+  parts.push_back(fmt::format(
+      "],\"total_duration\":{},\"load_duration\":0,\"prompt_eval_count\":{}}}",
+      nanoseconds(std::chrono::steady_clock::now() - answers.began), token_counts(answers).prompt));
+  return parts;
+}
+
+std::string fail_line(const ApiError& error) {
+  return error_body(error, ErrorShape::kOllama) + "\n";
+}
+
+constexpr std::string_view kLines = "application/x-ndjson";
+
+}  // namespace
+
+// Ollama's API: lines of JSON.
+const Dialect kOllamaChatDialect = {.id_begin = "chat",
+                                    .stream_type = kLines,
+                                    .open = open_lines,
+                                    .add = add_chat_lines,
+                                    .close = close_chat_lines,
+                                    .fail = fail_line,
+                                    .body = chat_line_body,
+                                    .keeps = true};
+const Dialect kOllamaGenerateDialect = {.id_begin = "gen",
+                                        .stream_type = kLines,
+                                        .open = open_lines,
+                                        .add = add_generate_lines,
+                                        .close = close_generate_lines,
+                                        .fail = fail_line,
+                                        .body = generate_line_body};
+const Dialect kOllamaEmbedDialect = {.id_begin = "embed", .body = embed_body};
+
+}  // namespace dovetail::serve

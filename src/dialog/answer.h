@@ -41,7 +41,8 @@ struct AnswerEvent {
   Kind kind = Kind::kContent;
   std::string text;      // kCallBegin: the function's name; kArguments: a piece of the JSON object
   std::size_t call = 0;  // which call, from 0
-  std::string id;        // kCallBegin: the id that the text gives it; empty: none
+  std::string id;        // the id that the text gives the call; empty: none. Of kCallBegin, or of
+                         // kCallEnd where it stands behind the arguments
 };
 
 // Turns the text of one answer, as it comes in pieces, into events. What it gives does not depend

@@ -233,6 +233,8 @@ void DialogFormat::find_calls(const TemplateFacts& facts) {
       return;
     }
   }
+  writes_tools_ = false;
+  writes_results_ = false;
   const auto rows = call_formats();
   calls_ = *std::ranges::find(rows, "hermes", &CallFormat::name);
 }
@@ -282,12 +284,19 @@ bool DialogFormat::find_rendered_calls(const TemplateFacts& facts) {
 }
 
 void DialogFormat::find_reasoning(const TemplateFacts& facts) {
+  // A template may put the spelling together.
+  Json messages = Json::array({question()});
+  messages.push_back({{"role", "assistant"}, {"content", kResult}, {"reasoning_content", kResult}});
+  messages.push_back(question());
+  const auto chat = facts.render(
+      {{"messages", std::move(messages)}, {"tools", nullptr}, {"add_generation_prompt", true}});
   for (const ReasoningFormat& row : reasoning_formats()) {
     const bool is_channel = &row == reasoning_formats().data();
     if (is_channel != calls_.channels) continue;
     const bool in_vocabulary =
         std::ranges::find(control_tokens_, row.close) != control_tokens_.end();
-    if (is_channel || in_vocabulary || holds(facts.source, trim_right(row.close))) {
+    if (is_channel || in_vocabulary || holds(facts.source, row.close) ||
+        (chat && holds(*chat, row.close))) {
       reasoning_ = &row;
       return;
     }
@@ -297,9 +306,9 @@ void DialogFormat::find_reasoning(const TemplateFacts& facts) {
 std::string DialogFormat::description() const {
   const std::string_view note = native()          ? ""
                                 : writes_tools_   ? " (calls in a history written as text)"
-                                : writes_calls_   ? " (explained by a system message)"
-                                                  : " (the template knows no tools: explained by a "
-                                                    "system message)";
+                                : writes_calls_   ? " (tools listed in a system message)"
+                                                  : " (not the template's: explained in a system "
+                                                    "message)";
   return fmt::format("tools: {}{}; reasoning: {}", calls_.name, note,
                      reasoning_ == nullptr ? "none" : trim_right(reasoning_->open));
 }

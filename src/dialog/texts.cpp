@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace dovetail::dialog {
@@ -132,14 +133,13 @@ Matched match_text(std::string_view text, std::size_t at, std::string_view liter
 std::string call_mark(const CallFormat& format) {
   std::string_view text = format.section_open.empty() ? format.open : format.section_open;
   text = trim_left(text);
-  if (text.starts_with(kTokenOpen)) {
-    return std::string(text.substr(0, text.find(kTokenClose) + 1));
-  }
-  std::size_t end = 0;
+  // Brackets may come with or without space.
+  std::size_t end = text.starts_with(kTokenOpen) ? 0 : std::min<std::size_t>(text.size(), 1);
   while (end < text.size() && !is_space(text[end]) && text[end] != kTokenOpen &&
-         place_at(text, end).empty()) {
+         text[end] != '{' && text[end] != '[') {
     ++end;
   }
+  if (text.substr(end).starts_with(kTokenOpen)) end = text.find(kTokenClose, end) + 1;
   return end < kShortestMark ? std::string() : std::string(text.substr(0, end));
 }
 

@@ -10,8 +10,7 @@
 
 namespace dovetail::dialog {
 
-// Where the engine writes a control token into a text: FF, the spelling, FE. Neither byte is in
-// UTF-8.
+// What is around a control token's spelling where the engine marks it (grammar::control_token()).
 inline constexpr char kTokenOpen = '\xff';
 inline constexpr char kTokenClose = '\xfe';
 
@@ -35,8 +34,8 @@ enum class Trailing : std::uint8_t {
 struct Matched {
   Match match = Match::kNo;
   std::size_t end = 0;
-  std::string id;       // what stands at "{id}" or "{index}"
-  std::string as_read;  // the literal as the text has it, with its places
+  std::string id = "";       // what stands at "{id}" or "{index}"
+  std::string as_read = "";  // the literal as the text has it, with its places
 };
 
 // Whether `literal` stands in `text` at `at`, whatever white space is between its parts.
@@ -44,7 +43,7 @@ Matched match_text(std::string_view text, std::size_t at, std::string_view liter
                    Trailing trailing = Trailing::kNone);
 
 // What begins the calls of an answer: the start of the section or of the call, up to the first
-// white space. Too short to tell a call from other text: empty.
+// white space or bracket. Too short to tell a call from other text: empty.
 std::string call_mark(const CallFormat& format);
 
 // The calls of OpenAI's `tool_calls` in this format. Arguments are JSON text or an object.

@@ -168,7 +168,8 @@ Problem plan_answer(Draft& draft, std::string_view prompt, Generation& generatio
   dialog::AnswerRequest asked;
   for (const Callable& each : chat.callable) asked.tools.push_back(each.tool);
   asked.choice = *chat.choice;
-  asked.parallel = chat.parallel;
+  // A model that was not trained for calls may not know when to end a row of them.
+  asked.parallel = chat.parallel.value_or(format.native());
   asked.reasoning_opened = format.opens_reasoning(prompt);
   if (draft.format) asked.content = content_form(*draft.format);
   const bool plain = asked.tools.empty() && format.reasoning() == nullptr;
@@ -250,8 +251,8 @@ Json echo_of(const Json& body, const Draft& draft) {
     const auto at = body.find(member.name);
     echo[member.name] = at == body.end() || at->is_null() ? Json::parse(member.otherwise) : *at;
   }
-  echo["temperature"] = draft.request.sampling.temperature;
-  echo["top_p"] = draft.request.sampling.top_p;
+  echo["temperature"] = shortest(draft.request.sampling.temperature);
+  echo["top_p"] = shortest(draft.request.sampling.top_p);
   return echo;
 }
 

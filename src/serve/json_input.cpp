@@ -129,6 +129,8 @@ std::string shown(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+Json shortest(float number) { return Json::parse(fmt::format("{}", number)); }
+
 Outcome<bool> read_bool(std::string_view field, const Json& value) {
   if (!value.is_boolean()) return bad_field(field, "expected true or false, got {}", shown(value));
   return value.get<bool>();

@@ -22,6 +22,9 @@ Outcome<Json> parse_body(std::string_view body);
 // A value as an error message shows it: JSON, cut to a line's worth.
 std::string shown(const Json& value);
 
+// A number with no more digits than tell it from other floats: 0.8, not 0.800000012.
+Json shortest(float number);
+
 // Readers of single values. `field` is the name in messages.
 Outcome<bool> read_bool(std::string_view field, const Json& value);
 Outcome<std::int64_t> read_integer(std::string_view field, const Json& value, std::int64_t least,

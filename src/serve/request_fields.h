@@ -41,7 +41,7 @@ struct Chat {
   std::vector<Callable> callable;
   std::vector<std::string> chosen;  // names; empty: all
   std::optional<dialog::ToolChoice> choice;
-  bool parallel = true;
+  std::optional<bool> parallel;  // not set: as the model was trained to
 };
 
 // Fields that are not known: refused, or collected as ignored.

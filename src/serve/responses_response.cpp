@@ -169,8 +169,8 @@ void keep_dialog(const Answers& answers) {
 std::string open_response(Answers& answers) {
   ChoiceState& choice = answers.choices.front();
   const Json response = response_json(answers, false);
-  return numbered_event(choice, "response.created", {{"response", response}}) +
-         numbered_event(choice, "response.in_progress", {{"response", response}});
+  std::string out = numbered_event(choice, "response.created", {{"response", response}});
+  return out += numbered_event(choice, "response.in_progress", {{"response", response}});
 }
 
 std::string add_to_response(Answers& answers, std::size_t index, const News& news) {
@@ -180,12 +180,15 @@ std::string add_to_response(Answers& answers, std::size_t index, const News& new
     switch (event.kind) {
       case Kind::kReasoning:
       case Kind::kContent:
-        if (!choice.open || choice.open->kind != event.kind)
-          out += end_item(choice) + begin_item(choice, event);
+        if (!choice.open || choice.open->kind != event.kind) {
+          out += end_item(choice);
+          out += begin_item(choice, event);
+        }
         out += add_to_item(choice, event);
         break;
       case Kind::kCallBegin:
-        out += end_item(choice) + begin_item(choice, event);
+        out += end_item(choice);
+        out += begin_item(choice, event);
         break;
       case Kind::kArguments:
         out += add_to_item(choice, event);

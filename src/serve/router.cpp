@@ -106,11 +106,12 @@ Json model_json(const ServerState& state) {
   json["owned_by"] = "dovetail";
   json["max_model_len"] = state.backend.model.max_context;
   json["vocab_size"] = state.backend.model.vocab_size;
-  json["sampling_defaults"] = {{"temperature", sampling.temperature},
+  json["sampling_defaults"] = {{"temperature", shortest(sampling.temperature)},
                                {"top_k", sampling.top_k},
-                               {"top_p", sampling.top_p},
-                               {"min_p", sampling.min_p},
-                               {"repetition_penalty", sampling.repetition_penalty}};
+                               {"top_p", shortest(sampling.top_p)},
+                               {"min_p", shortest(sampling.min_p)},
+                               {"repetition_penalty", shortest(sampling.repetition_penalty)}};
+  if (state.backend.dialog) json["dialog"] = state.backend.dialog->description();
   return json;
 }
 

@@ -315,8 +315,8 @@ class Errors(ServerTest):
         self.assertEqual(caught.exception.param, "temperature")
         self.assertIn("temperature: -1", caught.exception.message)
         with self.assertRaises(openai.BadRequestError) as caught:
-            self.chat("a", tools=[{"type": "function", "function": {"name": "f"}}])
-        self.assertEqual(caught.exception.param, "tools")
+            self.chat("a", tools=[{"type": "function", "function": {"name": "f g"}}])
+        self.assertEqual(caught.exception.param, "tools[0].function.name")
 
     def test_an_unknown_field_is_left_out_and_named(self):
         answer = self.client.completions.with_raw_response.create(

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "serve/api_request.h"
+#include "serve/ollama.h"
 
 namespace {
 
@@ -40,10 +41,11 @@ serve::Backend byte_backend() {
   backend.render_chat = [](const nlohmann::ordered_json& variables) -> Result<std::string> {
     std::string text;
     for (const auto& message : variables["messages"]) {
-      text += message["content"].get_ref<const std::string&>();
+      if (message["content"].is_string()) text += message["content"].get_ref<const std::string&>();
     }
     return text;
   };
+  backend.dialog = dialog::DialogFormat::detect({"", backend.render_chat, {}});
   return backend;
 }
 
@@ -60,14 +62,21 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const serve::RequestContext context{backend, "fuzz", 16};
   if (size == 0) return 0;
   const std::string_view body(reinterpret_cast<const char*>(data) + 1, size - 1);
-  constexpr serve::Endpoint kEndpoints[] = {serve::Endpoint::kCompletion, serve::Endpoint::kChat,
-                                            serve::Endpoint::kEmbedding, serve::Endpoint::kRerank};
-  constexpr std::size_t kMost[] = {16, 1, 2048, 2048};  // requests of a body
-  const std::size_t route = data[0] % 7;
-  if (route >= 4) {
-    const auto answer = route == 4   ? serve::tokenize(body, context)
-                        : route == 5 ? serve::detokenize(body, context)
-                                     : serve::apply_template(body, context);
+  constexpr serve::Endpoint kEndpoints[] = {
+      serve::Endpoint::kCompletion, serve::Endpoint::kChat,
+      serve::Endpoint::kEmbedding,  serve::Endpoint::kRerank,
+      serve::Endpoint::kResponses,  serve::Endpoint::kMessages,
+      serve::Endpoint::kOllamaChat, serve::Endpoint::kOllamaGenerate,
+      serve::Endpoint::kOllamaEmbed};
+  constexpr std::size_t kRoutes = std::size(kEndpoints);
+  constexpr std::size_t kMost[kRoutes] = {16, 1, 2048, 2048, 1, 1, 1, 1, 2048};  // of a body
+  const std::size_t route = data[0] % (kRoutes + 5);
+  if (route >= kRoutes) {
+    const auto answer = route == kRoutes       ? serve::tokenize(body, context)
+                        : route == kRoutes + 1 ? serve::detokenize(body, context)
+                        : route == kRoutes + 2 ? serve::count_tokens(body, context)
+                        : route == kRoutes + 3 ? serve::ollama_show(body, context)
+                                               : serve::apply_template(body, context);
     if (!answer) check(answer.error());
     if (answer && !nlohmann::json::accept(answer->body)) std::abort();
     return 0;

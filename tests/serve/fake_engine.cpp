@@ -89,6 +89,7 @@ Backend FakeEngine::backend() {
   const auto source_kind = [](GrammarKind kind) {
     return kind == GrammarKind::kRegex        ? grammar::SourceKind::kRegex
            : kind == GrammarKind::kJsonSchema ? grammar::SourceKind::kJsonSchema
+           : kind == GrammarKind::kStructure  ? grammar::SourceKind::kStructure
                                               : grammar::SourceKind::kJsonObject;
   };
   backend.compile = [source_kind](GrammarKind kind, std::string_view text,
@@ -104,12 +105,14 @@ Backend FakeEngine::backend() {
     for (const auto& message : variables["messages"]) {
       const auto role = message["role"].get<std::string>();
       if (role == "alien") return fail(ErrorKind::kInvalid, "line 1, column 7: no such role");
-      text += "[" + role + "]" + message["content"].get<std::string>();
+      text += "[" + role + "]";
+      if (message["content"].is_string()) text += message["content"].get<std::string>();
     }
     if (variables.value("enable_thinking", false)) text += "[think]";
     if (variables["add_generation_prompt"].get<bool>()) text += "[assistant]";
     return text;
   };
+  backend.dialog = dialog::DialogFormat::detect({"", backend.render_chat, {}});
   return backend;
 }
 

@@ -126,8 +126,9 @@ void DialogFormat::write_calls_as_text(Json& messages) const {
 }
 
 void DialogFormat::prepare(Json& variables, const Json& tools) const {
-  Json& messages = variables["messages"];
   const bool has_tools = tools.is_array() && !tools.empty();
+  variables["tools"] = has_tools && writes_tools_ ? tools : Json();
+  Json& messages = variables["messages"];
   name_results(messages);
   if (writes_calls_) {
     for (Json& message : messages) {
@@ -145,7 +146,6 @@ void DialogFormat::prepare(Json& variables, const Json& tools) const {
     write_calls_as_text(messages);
   }
   if (!writes_results_) write_results_as_text(messages);
-  variables["tools"] = has_tools && writes_tools_ ? tools : Json();
   if (!has_tools || writes_tools_) return;
   const std::string text = explanation(tools);
   const auto first = messages.begin();

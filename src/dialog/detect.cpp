@@ -272,8 +272,10 @@ bool DialogFormat::find_rendered_calls(const TemplateFacts& facts) {
           // A call without a mark may be part of another form: it must stand where the answer
           // begins.
           const bool marked = !call_mark(row).empty() && !call_mark(row).starts_with('{');
+          const std::string_view head = row.section_open.empty() ? row.open : row.section_open;
+          const bool begins_with_space = !head.empty() && is_space(head.front());
           for (std::size_t at = begin; at < span.size(); ++at) {
-            if (is_space(span[at])) continue;
+            if (is_space(span[at]) != begins_with_space) continue;
             if (!marked && !(prompt && trim_right(*prompt) == trim_right(span.substr(0, at)))) {
               continue;
             }

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "dialog/families.h"
 #include "dialog/random_calls.h"
@@ -118,6 +120,11 @@ std::string visible(std::string text) {
   return text;
 }
 
+// The first byte, or control token.
+std::string_view unit(std::string_view text) {
+  return text.substr(0, text.front() == kTokenOpen ? text.find(kTokenClose) + 1 : 1);
+}
+
 std::string shown(const Read& read) {
   std::string out = fmt::format("content {} reasoning {}", read.content, read.reasoning);
   for (const Read::Call& call : read.calls) {
@@ -174,37 +181,52 @@ TEST(AnswerReader, ReadsBackWhatIsWritten) {
   }
 }
 
+using Tokens = std::shared_ptr<const grammar::Vocabulary>;
+
+// All bytes, the end, the family's control tokens, and pieces that bring texts to their end.
+Tokens vocabulary_of(const test::Family& family, const CallFormat& row) {
+  std::vector<std::string> tokens;
+  for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
+  tokens.emplace_back("</s>");
+  for (const std::string& token : family.control_tokens) {
+    tokens.push_back(grammar::control_token(token));
+  }
+  for (const std::string& text :
+       {row.value_close, row.key_open, row.close, row.section_open + row.open, row.open,
+        family.reasoning_open, family.reasoning_close, std::string("</s>")}) {
+    if (!text.empty() && text.find(kTokenOpen) == std::string::npos) tokens.push_back(text);
+  }
+  const std::vector<grammar::TokenId> ends = {256};
+  return std::make_shared<const grammar::Vocabulary>(
+      grammar::Vocabulary::create(tokens, ends).value());
+}
+
+grammar::Matcher matcher_of(const AnswerPlan& plan, const Tokens& tokens) {
+  const auto grammar = grammar::Grammar::from_structure(Json::parse(plan.structure()));
+  EXPECT_TRUE(grammar.has_value()) << grammar.error().message << "\n" << plan.structure();
+  return grammar::Matcher(grammar::TokenMasks::create(*grammar, tokens).value());
+}
+
 TEST(AnswerReader, TheStructureTakesWhatTheTemplateWrites) {
   for (const test::Family& family : test::families()) {
     const DialogFormat format = test::detect(family);
-    std::vector<std::string> tokens;
-    for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
-    tokens.emplace_back("</s>");
-    for (const std::string& token : family.control_tokens) {
-      tokens.push_back(grammar::control_token(token));
-    }
-    const std::vector<grammar::TokenId> ends = {256};
-    const auto vocabulary = std::make_shared<const grammar::Vocabulary>(
-        grammar::Vocabulary::create(tokens, ends).value());
-    for (std::uint32_t seed = 0; seed < 12; ++seed) {
+    const Tokens tokens = vocabulary_of(family, marked_row(format));
+    for (std::uint32_t seed = 0; seed < 8; ++seed) {
       Random random(seed);
       const std::vector<Tool> tools = test::random_tools(random);
       const bool opened =
           format.reasoning() != nullptr && !format.calls().channels && random.one_in(3);
       const AnswerPlan plan = plan_of(format, tools, ToolChoice::kAuto, opened);
-      const auto grammar = grammar::Grammar::from_structure(Json::parse(plan.structure()));
-      ASSERT_TRUE(grammar.has_value()) << family.row << ": " << grammar.error().message << "\n"
-                                       << plan.structure();
-      const auto masks = grammar::TokenMasks::create(*grammar, vocabulary);
-      ASSERT_TRUE(masks.has_value()) << masks.error().message;
+      const grammar::Matcher start = matcher_of(plan, tokens);
       for (int round = 0; round < 4; ++round) {
         const Answer answer = write(format, random, tools, opened);
         if (!can_be_written(format, answer.read)) continue;
-        grammar::Matcher matcher(*masks);
+        grammar::Matcher matcher = start;
         std::size_t size = 0;
-        while (size < answer.text.size() &&
-               matcher.accept_bytes(std::string_view(answer.text).substr(size, 1))) {
-          ++size;
+        while (size < answer.text.size()) {
+          const std::string_view next = unit(std::string_view(answer.text).substr(size));
+          if (!matcher.accept_bytes(next)) break;
+          size += next.size();
         }
         EXPECT_TRUE(size == answer.text.size() && matcher.can_end())
             << family.row << " " << seed << ": " << visible(answer.text.substr(0, size)) << " >< "
@@ -213,6 +235,93 @@ TEST(AnswerReader, TheStructureTakesWhatTheTemplateWrites) {
       }
     }
   }
+}
+
+// Random allowed tokens, then such as lead to an end; nothing where none was found.
+std::optional<std::string> walk(grammar::Matcher matcher, Random& random, std::size_t steps) {
+  const grammar::Vocabulary& vocabulary = matcher.masks().vocabulary();
+  std::string text;
+  for (std::size_t step = 0; step < 2500; ++step) {
+    if (matcher.must_end() || (step > steps && matcher.can_end())) return text;
+    std::vector<std::uint64_t> mask(vocabulary.words());
+    matcher.allowed(mask);
+    std::vector<grammar::TokenId> allowed, pieces, closing;
+    for (std::size_t id = 0; id < vocabulary.size(); ++id) {
+      if (((mask[id / 64] >> (id % 64)) & 1U) == 0) continue;
+      const auto token = static_cast<grammar::TokenId>(id);
+      const std::string_view bytes = vocabulary.bytes(token);
+      if (vocabulary.is_end(token)) continue;
+      allowed.push_back(token);
+      if (bytes.size() > 1) pieces.push_back(token);
+      if (bytes == "\"" || bytes == "}" || bytes == "]" || bytes == "'") closing.push_back(token);
+    }
+    if (allowed.empty()) return std::nullopt;
+    const bool ends = step > steps;
+    const auto& choices = !pieces.empty() && random.one_in(ends ? 2 : 12) ? pieces
+                          : ends && !closing.empty() && !random.one_in(6) ? closing
+                                                                          : allowed;
+    const grammar::TokenId token = random.of(choices);
+    if (!matcher.accept(token)) return std::nullopt;
+    text += vocabulary.bytes(token);
+  }
+  return std::nullopt;
+}
+
+std::string without_space(std::string text) {
+  std::erase_if(text, is_space);
+  return text;
+}
+
+TEST(AnswerReader, ReadsWhatTheStructureLetsThrough) {
+  std::size_t answers = 0;
+  std::size_t calls = 0;
+  for (const test::Family& family : test::families()) {
+    const DialogFormat format = test::detect(family);
+    const CallFormat row = marked_row(format);
+    const Tokens tokens = vocabulary_of(family, row);
+    for (std::uint32_t seed = 0; seed < 6; ++seed) {
+      Random random(seed);
+      const std::vector<Tool> tools = test::random_tools(random);
+      const bool opened = format.reasoning() != nullptr && random.one_in(3);
+      const ToolChoice choice = random.one_in(3) ? ToolChoice::kAuto : ToolChoice::kRequired;
+      const AnswerPlan plan = plan_of(format, tools, choice, opened);
+      const grammar::Matcher start = matcher_of(plan, tokens);
+      for (int round = 0; round < 6; ++round) {
+        const auto text = walk(start, random, random.below(80));
+        if (!text) continue;
+        SCOPED_TRACE(fmt::format("{} {}: {}\n{}", family.row, seed, visible(*text),
+                                 plan.structure()));
+        const Read whole = test::read(plan, *text, kWhole);
+        ASSERT_EQ(test::read(plan, *text, kBytes), whole);
+        ASSERT_EQ(test::read(plan, *text, {2, 1 + random.below(20)}), whole);
+        ++answers;
+        calls += whole.calls.size();
+        ASSERT_TRUE(choice == ToolChoice::kAuto || !whole.calls.empty());
+        for (const Read::Call& call : whole.calls) {
+          ASSERT_TRUE(call.ended);
+          const auto tool = std::ranges::find(tools, call.name, &Tool::name);
+          ASSERT_NE(tool, tools.end());
+          const Json arguments = Json::parse(call.arguments, nullptr, false);
+          ASSERT_TRUE(arguments.is_object()) << call.arguments;
+          ASSERT_TRUE(
+              grammar::test::is_instance(tool->parameters, tool->parameters, arguments))
+              << call.arguments << "\n" << tool->parameters.dump();
+        }
+        if (!whole.calls.empty() || row.channels) continue;
+        // What is no mark is content or reasoning, in order.
+        std::string rest = *text;
+        if (format.reasoning() != nullptr) {
+          const std::string open = format.marked(format.reasoning()->open);
+          if (!opened && rest.starts_with(open)) rest.erase(0, open.size());
+          const std::string close = format.marked(format.reasoning()->close);
+          if (opened || rest.size() < text->size()) rest.erase(rest.find(close), close.size());
+        }
+        ASSERT_EQ(without_space(whole.reasoning + whole.content), without_space(rest));
+      }
+    }
+  }
+  EXPECT_GT(answers, 600U);
+  EXPECT_GT(calls, 400U);
 }
 
 }  // namespace

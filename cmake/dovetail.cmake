@@ -65,7 +65,7 @@ endfunction()
 
 # What the fuzz targets of tests/fuzz are aimed at. Programs without a fuzzer take the same libraries: AddressSanitizer's runtime has
 # empty functions for what the compiler inserts.
-set(DOVETAIL_FUZZED families grammar kv load observe pipeline_config pipeline_sample pipeline_schema schedule serve text)
+set(DOVETAIL_FUZZED dialog families grammar kv load observe pipeline_config pipeline_sample pipeline_schema schedule serve text)
 
 # The rooms whose speed is the product's. The others wait for them, for a network or for a disk, and are compiled in half the
 # time with -O1; for AddressSanitizer, whose checks the optimiser spends most of its time on, in a third with -O0.

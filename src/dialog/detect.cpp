@@ -192,6 +192,21 @@ bool holds(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
+// A template that lists the tools and writes no calls still tells, or its control tokens do, how the
+// model writes them.
+bool tells(const TemplateFacts& facts, const CallFormat& row) {
+  const auto is_control = [&](std::string_view tag) {
+    return std::ranges::find(facts.control_tokens, tag) != facts.control_tokens.end();
+  };
+  const auto tags = tags_of(row);
+  if (tags.empty()) return false;
+  if (std::ranges::all_of(tags, is_control)) return true;
+  const bool shows_object = holds(facts.source, "{\"name") || holds(facts.source, "{\\\"name");
+  if (row.style == ArgumentStyle::kJson && !shows_object) return false;
+  return std::ranges::all_of(
+      tags, [&](std::string_view tag) { return is_control(tag) || holds(facts.source, tag); });
+}
+
 }  // namespace
 
 DialogFormat DialogFormat::detect(const TemplateFacts& facts) {
@@ -221,14 +236,8 @@ void DialogFormat::find_calls(const TemplateFacts& facts) {
   }
   arguments_as_text_ = false;
   content_as_null_ = false;
-  // A template that lists the tools and writes no calls still tells, or its control tokens do, how
-  // the model writes them.
   for (const CallFormat& row : call_formats()) {
-    const auto tags = tags_of(row);
-    const bool known = !tags.empty() && std::ranges::all_of(tags, [&](std::string_view tag) {
-      return holds(facts.source, tag) || std::ranges::find(control_tokens_, tag) != control_tokens_.end();
-    });
-    if (writes_tools_ && known) {
+    if (writes_tools_ && tells(facts, row)) {
       calls_ = row;
       return;
     }
@@ -263,8 +272,10 @@ bool DialogFormat::find_rendered_calls(const TemplateFacts& facts) {
           // A call without a mark may be part of another form: it must stand where the answer
           // begins.
           const bool marked = !call_mark(row).empty() && !call_mark(row).starts_with('{');
+          const std::string_view head = row.section_open.empty() ? row.open : row.section_open;
+          const bool begins_with_space = !head.empty() && is_space(head.front());
           for (std::size_t at = begin; at < span.size(); ++at) {
-            if (is_space(span[at])) continue;
+            if (is_space(span[at]) != begins_with_space) continue;
             if (!marked && !(prompt && trim_right(*prompt) == trim_right(span.substr(0, at)))) {
               continue;
             }

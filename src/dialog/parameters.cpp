@@ -192,11 +192,14 @@ bool is_plain_keyword(std::string_view name) {
 
 bool takes_nothing(const Json& parameters) {
   if (parameters.is_null() || parameters.empty()) return true;
+  if (!parameters.is_object()) return false;
   const Json* properties = member(parameters, "properties");
-  return properties != nullptr && properties->is_object() && properties->empty() &&
-         !has_any(parameters, {"patternProperties", "required"}) &&
-         (!parameters.contains("additionalProperties") ||
-          parameters["additionalProperties"] == false);
+  if (properties == nullptr || !properties->is_object() || !properties->empty()) return false;
+  return std::ranges::all_of(parameters.items(), [](const auto& item) {
+    if (item.key() == "required") return item.value().empty();
+    if (item.key() == "additionalProperties") return item.value() == false;
+    return is_plain_keyword(item.key());
+  });
 }
 
 Result<std::vector<Parameter>> list_parameters(const Tool& tool) {

@@ -127,7 +127,6 @@ void DialogFormat::write_calls_as_text(Json& messages) const {
 
 void DialogFormat::prepare(Json& variables, const Json& tools) const {
   const bool has_tools = tools.is_array() && !tools.empty();
-  // Adding a member moves the others.
   variables["tools"] = has_tools && writes_tools_ ? tools : Json();
   Json& messages = variables["messages"];
   name_results(messages);

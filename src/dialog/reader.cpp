@@ -11,7 +11,7 @@ namespace {
 using Kind = AnswerEvent::Kind;
 
 constexpr std::size_t kMaxHeld = 64;    // bytes of white space that may turn out to be none's
-constexpr std::size_t kMaxHead = 1024;  // bytes of a call's head, a key, a header, a control token
+constexpr std::size_t kMaxName = 1024;  // bytes of a key, a header, a control token
 
 std::vector<std::string> with_trimmed(const std::string& mark) {
   const std::string trimmed(trim_left(mark));
@@ -40,11 +40,11 @@ FreeText::Found FreeText::scan(std::string_view text, std::size_t at, bool last)
     if (is_begin && !last) return {.end = i};
     if (c == kTokenOpen) {
       const std::size_t close = here.find(kTokenClose);
-      if (close != std::string_view::npos && close < kMaxHead) {
+      if (close != std::string_view::npos && close < kMaxName) {
         return {.end = i, .dropped = close + 1};
       }
-      if (here.size() < kMaxHead && !last) return {.end = i};
-      return {.end = i, .dropped = here.size() < kMaxHead ? here.size() : 1};
+      if (here.size() < kMaxName && !last) return {.end = i};
+      return {.end = i, .dropped = here.size() < kMaxName ? here.size() : 1};
     }
   }
   return {.end = text.size()};
@@ -145,14 +145,13 @@ bool AnswerReader::State::start() {
   const std::string_view open = data_.reasoning.open;
   if (!open.empty()) {
     const std::string_view solid = trim_left(rest());
-    if (solid.starts_with(trim_right(open))) {
+    const bool is_near = rest().size() - solid.size() <= kMaxHeld;
+    if (is_near && solid.starts_with(trim_right(open))) {
       at = text.size() - solid.size() + trim_right(open).size();
       begin_free(Mode::kReasoning, Kind::kReasoning, true);
       return true;
     }
-    // White space ahead of it is not waited for without end.
-    const bool may_come = trim_right(open).starts_with(solid);
-    if (may_come && !last && rest().size() - solid.size() <= kMaxHeld) return false;
+    if (is_near && !last && trim_right(open).starts_with(solid)) return false;
   }
   begin_free(Mode::kContent, Kind::kContent, false);
   return true;
@@ -178,7 +177,7 @@ bool AnswerReader::State::free_text(const FreeText& until, Mode next) {
 bool AnswerReader::State::head() {
   std::size_t tool = 0;
   const Matched found = match_head(data_.format.section_open + data_.format.open, tool);
-  if (found.match == Match::kMore && rest().size() <= kMaxHead) return false;
+  if (found.match == Match::kMore) return false;
   if (found.match == Match::kYes) {
     at = found.end;
     begin_call(tool, found.id);
@@ -192,9 +191,8 @@ bool AnswerReader::State::head() {
 
 // The longest of the tools' names counts that the rest of the head follows.
 Matched AnswerReader::State::match_head(std::string_view open, std::size_t& tool) const {
-  Matched begin = match(open, Trailing::kNone);
+  const Matched begin = match(open, Trailing::kAll);
   if (begin.match != Match::kYes) return begin;
-  while (begin.end < text.size() && is_space(text[begin.end])) ++begin.end;
   const std::string_view named = std::string_view(text).substr(begin.end);
   Matched out;
   std::size_t longest = 0;
@@ -268,8 +266,8 @@ bool AnswerReader::State::key() {
     // A key ends where the text that closes it begins.
     const std::string_view closing = trim_left(format.key_close);
     const std::size_t end = text.find(closing.front(), open.end);
-    if (end == std::string::npos) {
-      if (!last && text.size() - open.end <= kMaxHead) return false;
+    if (end == std::string::npos && !last && text.size() - open.end <= kMaxName) return false;
+    if (end == std::string::npos || end - open.end > kMaxName) {
       lose();
       return true;
     }
@@ -278,7 +276,7 @@ bool AnswerReader::State::key() {
     if (close.match == Match::kNo && !format.other_close.empty()) {
       close = match_text(text, end, format.other_close, Trailing::kExact);
     }
-    if (close.match == Match::kMore && !last && text.size() - end <= kMaxHead) return false;
+    if (close.match == Match::kMore && !last) return false;
     if (close.match != Match::kYes) {
       lose();
       return true;
@@ -333,7 +331,7 @@ bool AnswerReader::State::value_json() {
   at += size;
   if (!scanner_.done()) return drop_token();
   const Matched end = match(data_.format.value_close);
-  if (end.match == Match::kMore && rest().size() <= kMaxHead) return false;
+  if (end.match == Match::kMore) return false;
   if (end.match == Match::kYes) {
     at = end.end;
     mode_ = Mode::kKey;
@@ -377,7 +375,7 @@ bool AnswerReader::State::value() {
 
 bool AnswerReader::State::close() {
   const Matched end = match_text(text, at, data_.format.close);
-  if (end.match == Match::kMore && rest().size() <= kMaxHead) return false;  // or it was cut
+  if (end.match == Match::kMore) return false;
   if (end.match == Match::kYes) at = end.end;
   give(Kind::kCallEnd, {}, end.id);
   if (data_.format.section_open.empty()) {
@@ -401,7 +399,7 @@ bool AnswerReader::State::between() {
     return true;
   }
   const bool more = end.match == Match::kMore || next.match == Match::kMore;
-  if (end.match != Match::kYes && more && !last && rest().size() <= kMaxHead) return false;
+  if (end.match != Match::kYes && more && !last) return false;
   if (end.match == Match::kYes) at = end.end;
   begin_free(Mode::kContent, Kind::kContent, true);
   return true;
@@ -417,11 +415,11 @@ bool AnswerReader::State::skip_space() {
 bool AnswerReader::State::drop_token() {
   if (!rest().starts_with(kTokenOpen)) return false;
   const std::size_t close = rest().find(kTokenClose);
-  if (close == std::string_view::npos && rest().size() < kMaxHead) {
+  if (close == std::string_view::npos && rest().size() < kMaxName) {
     if (last) at = text.size();
     return false;
   }
-  at += close == std::string_view::npos || close >= kMaxHead ? 1 : close + 1;
+  at += close == std::string_view::npos || close >= kMaxName ? 1 : close + 1;
   return true;
 }
 
@@ -497,9 +495,10 @@ const Parameter* AnswerReader::State::parameter_of(std::string_view name) const 
 bool AnswerReader::State::header() {
   static const std::string kMessage = token("<|message|>");
   const std::size_t end = text.find(kMessage, at);
-  if (end == std::string::npos) {
-    if (rest().size() > kMaxHead) begin_free(Mode::kBody, Kind::kContent, false);
-    return rest().size() > kMaxHead;
+  if (end == std::string::npos && rest().size() <= kMaxName) return false;
+  if (end == std::string::npos || end + kMessage.size() - at > kMaxName) {
+    begin_free(Mode::kBody, Kind::kContent, false);
+    return true;
   }
   const std::string_view head = std::string_view(text).substr(at, end - at);
   at = end + kMessage.size();

@@ -86,6 +86,8 @@ std::string_view trim_right(std::string_view text) {
 Matched match_text(std::string_view text, std::size_t at, std::string_view literal,
                    Trailing trailing) {
   const std::string_view core = trim_right(literal);
+  const Match at_end = text.size() > at + kMaxMatch ? Match::kNo : Match::kMore;
+  text = text.substr(0, at + kMaxMatch);
   Matched out;
   const auto take = [&](std::size_t end) {
     out.as_read += text.substr(at, end - at);
@@ -100,11 +102,11 @@ Matched match_text(std::string_view text, std::size_t at, std::string_view liter
     if (i == 0 || !is_name_char(core[i - 1]) || !is_name_char(core[i])) {
       while (at < text.size() && is_space(text[at])) take(at + 1);
     }
-    if (at == text.size()) return {.match = Match::kMore};
+    if (at == text.size()) return {.match = at_end};
     if (const std::string_view place = place_at(core, i); !place.empty()) {
       std::size_t end = at;
       while (end < text.size() && is_name_char(text[end])) ++end;
-      if (end == text.size()) return {.match = Match::kMore};
+      if (end == text.size()) return {.match = at_end};
       if (end == at) return {};
       out.id = text.substr(at, end - at);
       out.as_read += place;
@@ -120,7 +122,7 @@ Matched match_text(std::string_view text, std::size_t at, std::string_view liter
     while (at < text.size() && is_space(text[at])) take(at + 1);
   } else if (trailing == Trailing::kExact) {
     for (const char c : literal.substr(core.size())) {
-      if (at == text.size()) return {.match = Match::kMore};
+      if (at == text.size()) return {.match = at_end};
       if (text[at] != c) break;
       take(at + 1);
     }

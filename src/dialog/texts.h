@@ -38,7 +38,9 @@ struct Matched {
   std::string as_read = "";  // the literal as the text has it, with its places
 };
 
-// Whether `literal` stands in `text` at `at`, whatever white space is between its parts.
+// Whether `literal` stands in `text` at `at`, whatever white space is between its parts; in
+// kMaxMatch bytes or not at all.
+inline constexpr std::size_t kMaxMatch = 1024;
 Matched match_text(std::string_view text, std::size_t at, std::string_view literal,
                    Trailing trailing = Trailing::kNone);
 

@@ -116,10 +116,17 @@ Ends ends_of(const Json& part, const std::string& text, std::size_t from) {
       return ends_where(text, from, [&](std::string piece) {
         if (python) {
           // None of the schemas has these words in strings.
-          if (std::regex_search(piece, std::regex("true|false|null"))) return false;
-          piece = std::regex_replace(piece, std::regex("True"), "true");
-          piece = std::regex_replace(piece, std::regex("False"), "false");
-          piece = std::regex_replace(piece, std::regex("None"), "null");
+          static const std::vector<std::pair<std::string, std::string>> kWords = {
+              {"True", "true"}, {"False", "false"}, {"None", "null"}};
+          for (const auto& [written, word] : kWords) {
+            if (piece.find(word) != std::string::npos) return false;
+          }
+          for (const auto& [written, word] : kWords) {
+            for (std::size_t at = piece.find(written); at != std::string::npos;
+                 at = piece.find(written)) {
+              piece.replace(at, written.size(), word);
+            }
+          }
         }
         return std::regex_match(piece, value.texts);
       });
@@ -328,7 +335,7 @@ RC_GTEST_PROP(StructureWalk, GivesTheTextsThatARecognizerTakes, ()) {
               Json(text).dump(-1, ' ', true, Json::error_handler_t::replace));
     }
   };
-  for (int round = 0; round < 6; ++round) {
+  for (int round = 0; round < 3; ++round) {
     auto text = walk_structure(start, random, random.below(12));
     if (!text) continue;
     if (text->size() > 120) continue;  // the recognizer is slow
@@ -339,7 +346,7 @@ RC_GTEST_PROP(StructureWalk, GivesTheTextsThatARecognizerTakes, ()) {
     if (random.one_in(2)) text->insert(std::min(at, text->size()), random.of(pieces()));
     expect_alike(*text);
   }
-  for (int round = 0; round < 10; ++round) {
+  for (int round = 0; round < 5; ++round) {
     std::string text;
     for (std::size_t i = random.below(6); i > 0; --i) text += random.of(pieces());
     expect_alike(text);

@@ -216,7 +216,7 @@ Json random_structure(Random& random) {
   return {{"sequence", {{{"free", {mark}}}, {{"repeat", call}}, random_part(random, 2)}}};
 }
 
-constexpr TokenId kEnd = 256;
+constexpr TokenId kEndToken = 256;
 
 const std::vector<std::string>& pieces() {
   static const std::vector<std::string> out = {control_token("<c>"),
@@ -270,7 +270,7 @@ std::shared_ptr<const Vocabulary> structure_vocabulary() {
                               "a"}) {
       tokens.emplace_back(piece);
     }
-    const std::vector<TokenId> ends = {kEnd};
+    const std::vector<TokenId> ends = {kEndToken};
     return std::make_shared<const Vocabulary>(Vocabulary::create(tokens, ends).value());
   }();
   return vocabulary;
@@ -291,15 +291,15 @@ std::optional<std::string> walk_structure(Matcher matcher, Random& random, std::
       // Control tokens come whole and alone.
       const std::string_view bytes = vocabulary.bytes(token);
       if (bytes.find_first_of("\xff\xfe") != std::string_view::npos) {
-        RC_ASSERT(token > kEnd && token <= kEnd + 3);
+        RC_ASSERT(token > kEndToken && token <= kEndToken + 3);
       }
       // Other characters than those of the structures lead nowhere new.
-      if (token < 0x80 || token > kEnd) allowed.push_back(token);
+      if (token < 0x80 || token > kEndToken) allowed.push_back(token);
     }
     if (allowed.empty()) return std::nullopt;
     std::vector<TokenId> long_ones;
     for (const TokenId token : allowed) {
-      if (token > kEnd || vocabulary.bytes(token).find_first_of("ab<>[]{}\",1\n") == 0) {
+      if (token > kEndToken || vocabulary.bytes(token).find_first_of("ab<>[]{}\",1\n") == 0) {
         long_ones.push_back(token);
       }
     }

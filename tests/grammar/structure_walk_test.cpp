@@ -12,6 +12,7 @@
 
 #include "grammar/json_validator.h"
 #include "grammar/support.h"
+#include "support/sanitized.h"
 
 namespace dovetail::grammar {
 namespace {
@@ -312,6 +313,7 @@ std::optional<std::string> walk_structure(Matcher matcher, Random& random, std::
 
 RC_GTEST_PROP(StructureWalk, GivesTheTextsThatARecognizerTakes, ()) {
   Random random(*rc::gen::arbitrary<std::uint32_t>());
+  if (dovetail::test::kSanitized && !random.one_in(5)) return;
   const Json structure = random_structure(random);
   const auto grammar = Grammar::from_structure(structure);
   if (!grammar) {
@@ -335,7 +337,7 @@ RC_GTEST_PROP(StructureWalk, GivesTheTextsThatARecognizerTakes, ()) {
               Json(text).dump(-1, ' ', true, Json::error_handler_t::replace));
     }
   };
-  for (int round = 0; round < 3; ++round) {
+  for (int round = 0; round < dovetail::test::rounds(3); ++round) {
     auto text = walk_structure(start, random, random.below(12));
     if (!text) continue;
     if (text->size() > 120) continue;  // the recognizer is slow
@@ -346,7 +348,7 @@ RC_GTEST_PROP(StructureWalk, GivesTheTextsThatARecognizerTakes, ()) {
     if (random.one_in(2)) text->insert(std::min(at, text->size()), random.of(pieces()));
     expect_alike(*text);
   }
-  for (int round = 0; round < 5; ++round) {
+  for (int round = 0; round < dovetail::test::rounds(5); ++round) {
     std::string text;
     for (std::size_t i = random.below(6); i > 0; --i) text += random.of(pieces());
     expect_alike(text);

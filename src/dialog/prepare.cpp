@@ -104,14 +104,15 @@ std::string DialogFormat::explanation(const Json& tools) const {
       "You may call functions. They are described here, one a line, as JSON; \"parameters\" is the "
       "JSON schema of the arguments:\n<tools>\n";
   for (const Json& tool : tools) out += tool.value("function", tool).dump() + "\n";
-  const Json example = Json::array(
-      {{{"id", calls_.ids == IdRule::kNine ? "a1B2c3D4e" : "call_1"},
-        {"function", {{"name", "NAME"}, {"arguments", {{"PARAMETER", "VALUE"}}}}}}});
+  const Json example =
+      Json::array({{{"id", calls_.ids == IdRule::kNine ? "a1B2c3D4e" : "call_1"},
+                    {"function", {{"name", "NAME"}, {"arguments", {{"PARAMETER", "VALUE"}}}}}}});
   out += "</tools>\nTo call a function, write its name and its arguments in this form:\n";
   out += write_calls(calls_, example);
   if (calls_.parallel) out += "\nSeveral calls can follow each other.";
-  out += "\nThe result is given to you in the next message. Call a function only where it helps; "
-         "else answer in words.";
+  out +=
+      "\nThe result is given to you in the next message. Call a function only where it helps; "
+      "else answer in words.";
   return out;
 }
 

@@ -231,17 +231,16 @@ class StructureWriter {
     Json parts = Json::array();
     for (std::size_t i = first; i < parameters.size(); ++i) {
       const Parameter& parameter = parameters[i];
-      const Json one = {
-          {"sequence",
-           {{{"literal", (behind ? ", " : "") + parameter.name + "="}},
-            {{"schema", document_of(request_.tools[tool].parameters, parameter.at)},
-             {"at", parameter.at},
-             {"spelling", "python"}}}}};
+      const Json one = {{"sequence",
+                         {{{"literal", (behind ? ", " : "") + parameter.name + "="}},
+                          {{"schema", document_of(request_.tools[tool].parameters, parameter.at)},
+                           {"at", parameter.at},
+                           {"spelling", "python"}}}}};
       if (!behind && !parameter.required) {
         // With it or without it, the rest is another.
-        parts.push_back({{"choice",
-                          {{{"sequence", {one, pythonic(tool, i + 1, true)}}},
-                           pythonic(tool, i + 1, false)}}});
+        parts.push_back(
+            {{"choice",
+              {{{"sequence", {one, pythonic(tool, i + 1, true)}}}, pythonic(tool, i + 1, false)}}});
         break;
       }
       parts.push_back(parameter.required ? one : Json{{"optional", one}});

@@ -137,8 +137,8 @@ std::string call_mark(const CallFormat& format) {
   text = trim_left(text);
   // Brackets may come with or without space.
   std::size_t end = text.starts_with(kTokenOpen) ? 0 : std::min<std::size_t>(text.size(), 1);
-  while (end < text.size() && !is_space(text[end]) && text[end] != kTokenOpen &&
-         text[end] != '{' && text[end] != '[') {
+  while (end < text.size() && !is_space(text[end]) && text[end] != kTokenOpen && text[end] != '{' &&
+         text[end] != '[') {
     ++end;
   }
   if (text.substr(end).starts_with(kTokenOpen)) end = text.find(kTokenClose, end) + 1;

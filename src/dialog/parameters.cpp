@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace dovetail::dialog {
 
@@ -275,8 +276,10 @@ const Json* value_at(const Json& document, std::string_view pointer) {
 Json document_of(const Json& document, const std::string& at) {
   const Json& schema = *value_at(document, at);
   if (refers(schema)) return document;
-  Json out = Json::object();
-  out[Json::json_pointer(at)] = schema;
+  Json out = schema;
+  for (Json::json_pointer place(at); !place.empty(); place.pop_back()) {
+    out = Json{{place.back(), std::move(out)}};
+  }
   return out;
 }
 

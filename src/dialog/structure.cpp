@@ -143,8 +143,13 @@ class StructureWriter {
   void add_calls(Json& parts) const {
     add_text(parts, format_.section_open);
     const Json call = any_call();
-    parts.push_back(call);
-    if (format_.parallel && request_.parallel) {
+    const bool several = format_.parallel && request_.parallel;
+    if (several && format_.between.empty()) {
+      parts.push_back({{"repeat", call}, {"min", 1}});
+    } else {
+      parts.push_back(call);
+    }
+    if (several && !format_.between.empty()) {
       Json more = Json::array();
       add_text(more, format_.between);
       more.push_back(call);

@@ -111,9 +111,8 @@ std::vector<Model> models() {
   std::vector<Model> models;
   models.push_back({"llama", test::random_model({})});
   test::RandomModelOptions quantised;
-  quantised.type = kernels::DataType::kQ4_K;
-  quantised.hidden_size = quantised.intermediate_size = 256;
-  models.push_back({"q4_k", test::random_model(quantised)});
+  quantised.type = kernels::DataType::kQ8_0;
+  models.push_back({"q8_0", test::random_model(quantised)});
   test::RandomModelOptions capped;
   capped.change = [](load::ModelConfig& config) {
     config.logit_scale = 0.7F;

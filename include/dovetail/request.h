@@ -96,7 +96,7 @@ struct OutputToken {
   TokenId id = 0;
   float logprob = 0.0F;           // meaningful where logprobs were asked for
   std::vector<TokenLogprob> top;  // descending; as many as were asked for
-  std::uint32_t rank = 0;         // like logprob: 1 is the most probable, the lowest id among equals
+  std::uint32_t rank = 0;  // like logprob: 1 is the most probable, the lowest id among equals
 };
 
 struct Usage {
@@ -118,8 +118,8 @@ struct OutputEvent {
   // With the first event of choice 0, where Request::prompt_logprobs asks for them: the prompt's
   // tokens from the second on.
   std::vector<OutputToken> prompt_logprobs;
-  std::vector<float> embedding;     // of a request that embeds, with its end
-  float score = 0.0F;               // of a request that ranks, with its end
+  std::vector<float> embedding;  // of a request that embeds, with its end
+  float score = 0.0F;            // of a request that ranks, with its end
   std::optional<FinishReason> finish;
   std::string stop_string;  // the one that ended the output, if one did
   Usage usage;              // so far

@@ -16,7 +16,8 @@ PromptScorer::PromptScorer(std::size_t vocab) : vocab_(vocab) {
     const model::Range mine = model::part_of(count_, part.block, reduction_.spec(0).blocks);
     for (std::uint32_t i = mine.begin; i < mine.end; ++i) {
       const Row& row = rows_[first_ + i];
-      row.sequence->score(row.position, std::span<const float>(logits_).subspan(i * vocab_, vocab_));
+      row.sequence->score(row.position,
+                          std::span<const float>(logits_).subspan(i * vocab_, vocab_));
     }
   }));
   reduction_ = std::move(recorder).finish();

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "serve/completion_prompt.h"
 #include "serve/request_fields.h"
 
 namespace dovetail::serve {
@@ -48,6 +49,7 @@ Problem settle(Endpoint endpoint, Draft& draft) {
   } else {
     if (draft.prompts.empty()) return problem(bad_field("prompt", "is missing"));
     request.max_tokens = draft.max_tokens.value_or(kDefaultCompletionTokens);
+    if (auto found = settle_completion(draft)) return found;
   }
   const std::size_t prompts = endpoint == Endpoint::kChat ? 1 : draft.prompts.size();
   if (prompts * static_cast<std::size_t>(request.n) > draft.context.max_choices) {
@@ -89,13 +91,14 @@ Outcome<Request> with_prompt(const Draft& draft, std::string_view field,
 
 // A response that is not streamed is held until its end.
 Problem check_size(const Generation& generation, std::uint64_t most) {
+  if (auto found = check_prompt_entries(generation, most)) return found;
   if (generation.stream) return std::nullopt;
   std::uint64_t entries = 0;
   std::uint64_t choices = 0;
   for (const Request& request : generation.requests) {
     const auto n = static_cast<std::uint64_t>(request.n);
     const auto each = static_cast<std::uint64_t>(1 + std::max(request.logprobs, 0));
-    entries += n * static_cast<std::uint64_t>(request.max_tokens) * each;
+    if (!request.no_output) entries += n * static_cast<std::uint64_t>(request.max_tokens) * each;
     choices += n;
   }
   if (entries <= most) return std::nullopt;
@@ -173,9 +176,11 @@ Outcome<Generation> read_generation(Endpoint endpoint, std::string_view body,
       return tl::unexpected<ApiError>(std::move(*found));
     }
   }
+  const std::int32_t asked_of_prompt = draft.request.prompt_logprobs;
   if (auto found = settle(endpoint, draft)) return tl::unexpected<ApiError>(std::move(*found));
 
   Generation generation;
+  generation.prompt_logprobs = asked_of_prompt;
   if (draft.format) {
     if (auto known = known_outcome(*draft.format, context.backend)) {
       if (!*known) return tl::unexpected<ApiError>(std::move(known->error()));
@@ -207,11 +212,15 @@ Outcome<Generation> read_generation(Endpoint endpoint, std::string_view body,
     return generation;
   }
   for (std::size_t i = 0; i < draft.prompts.size(); ++i) {
-    auto& prompt = draft.prompts[i];
-    auto* ids = std::get_if<std::vector<TokenId>>(&prompt);
-    auto tokens = ids != nullptr ? std::move(*ids)
-                                 : context.backend.encode(std::get<std::string>(prompt), true,
-                                                          endpoint != Endpoint::kEmbedding);
+    std::vector<TokenId> tokens;
+    if (endpoint == Endpoint::kCompletion) {
+      tokens = completion_prompt(draft, i, generation.echo);
+    } else {
+      auto& input = draft.prompts[i];
+      auto* ids = std::get_if<std::vector<TokenId>>(&input);
+      tokens = ids != nullptr ? std::move(*ids)
+                              : context.backend.encode(std::get<std::string>(input), true, false);
+    }
     const std::string_view name = endpoint == Endpoint::kEmbedding ? "input" : "prompt";
     const std::string field =
         draft.prompts.size() == 1 ? std::string(name) : fmt::format("{}[{}]", name, i);

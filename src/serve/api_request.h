@@ -43,6 +43,10 @@ struct Generation {
   std::vector<Request> requests;  // at least one; all with the same n
   bool stream = false;
   bool include_usage = false;
+  // Of completions, by prompt: the text that each of its choices begins with; empty: none has one.
+  std::vector<std::string> echo;
+  // As many alternatives of each of the prompt's tokens are shown, as vLLM does; -1: nothing is.
+  std::int32_t prompt_logprobs = -1;
   bool base64 = false;  // of embeddings: little-endian floats, as OpenAI's clients ask for them
   Ranking ranking;
   std::string ignored;  // fields, for kIgnoredHeader

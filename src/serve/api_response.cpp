@@ -11,6 +11,7 @@
 #include <span>
 #include <utility>
 
+#include "serve/token_logprobs.h"
 #include "serve/token_text.h"
 
 namespace dovetail::serve {
@@ -24,11 +25,6 @@ std::string dump(const Json& json) {
 std::string event(const Json& json) { return "data: " + dump(json) + "\n\n"; }
 
 constexpr std::string_view kDone = "data: [DONE]\n\n";
-
-// JSON has no infinity; OpenAI's API shows what has no probability as -9999.
-double shown_logprob(float logprob) {
-  return std::isfinite(logprob) ? static_cast<double>(logprob) : -9999.0;
-}
 
 Json byte_array(std::string_view bytes) {
   Json array = Json::array();
@@ -118,6 +114,7 @@ ResponseBuilder::ResponseBuilder(const Generation& generation, ResponseLabel lab
   std::size_t choices = 0;
   for (const Request& request : generation.requests) choices += static_cast<std::size_t>(request.n);
   choices_.resize(choices);
+  prompts_.resize(generation.requests.size());
   open_choices_ = choices;
 }
 
@@ -131,16 +128,18 @@ Json ResponseBuilder::envelope(const char* object) const {
 }
 
 std::string ResponseBuilder::delta(std::size_t index, Json content, Json logprobs,
-                                   const char* finish) const {
+                                   const char* finish, Json prompt_logprobs) const {
   const bool chat = generation_.endpoint == Endpoint::kChat;
   Json choice;
   choice["index"] = index;
   choice[chat ? "delta" : "text"] = std::move(content);
   choice["logprobs"] = std::move(logprobs);
   choice["finish_reason"] = finish != nullptr ? Json(finish) : Json(nullptr);
+  if (!chat && !prompt_logprobs.is_null()) choice["prompt_logprobs"] = std::move(prompt_logprobs);
   Json json = envelope(chat ? "chat.completion.chunk" : "text_completion");
   json["choices"] = Json::array();
   json["choices"].push_back(std::move(choice));
+  if (chat && !prompt_logprobs.is_null()) json["prompt_logprobs"] = std::move(prompt_logprobs);
   if (generation_.include_usage) json["usage"] = nullptr;
   return event(json);
 }
@@ -162,32 +161,47 @@ Json ResponseBuilder::chat_logprobs(const std::vector<OutputToken>& tokens) cons
   return json;
 }
 
-Json ResponseBuilder::completion_logprobs(const std::vector<OutputToken>& tokens,
-                                          std::size_t& text_offset) const {
-  Json json;
-  json["tokens"] = Json::array();
-  json["token_logprobs"] = Json::array();
-  json["top_logprobs"] = Json::array();
-  json["text_offset"] = Json::array();
-  for (const OutputToken& token : tokens) {
-    const std::string bytes = token_bytes_(token.id);
-    Json top = Json::object();
-    for (const TokenLogprob& other : token.top) {
-      // Two tokens may be spelled alike: the first, more probable one stays.
-      const std::string label = token_label(token_bytes_(other.id));
-      if (!top.contains(label)) top[label] = shown_logprob(other.logprob);
-    }
-    json["tokens"].push_back(token_label(bytes));
-    json["token_logprobs"].push_back(shown_logprob(token.logprob));
-    json["top_logprobs"].push_back(std::move(top));
-    json["text_offset"].push_back(text_offset);
-    text_offset += code_points(bytes);
-  }
-  return json;
-}
-
 std::string ResponseBuilder::add(std::size_t prompt, OutputEvent event) {
   assert(prompt < generation_.requests.size());
+  Prompt& its = prompts_[prompt];
+  const bool first = event.choice == 0 && !its.told;
+  if (!first && !its.told && generation_.requests[prompt].prompt_logprobs >= 0) {
+    its.waiting.push_back(std::move(event));
+    return {};
+  }
+  if (first) {
+    its.told = true;
+    its.scores = std::move(event.prompt_logprobs);
+  }
+  std::string out = take(prompt, std::move(event));
+  if (!first) return out;
+  for (OutputEvent& waiting : std::exchange(its.waiting, {})) {
+    if (!failure_) out += take(prompt, std::move(waiting));
+  }
+  return out;
+}
+
+// What a choice has before its first token: the prompt, where it is echoed, and what was asked of
+// it.
+void ResponseBuilder::begin(std::size_t prompt, Choice& choice, OutputEvent& event, Json& logprobs,
+                            Json& of_prompt) {
+  const Request& request = generation_.requests[prompt];
+  const std::vector<OutputToken>& scores = prompts_[prompt].scores;
+  if (!generation_.echo.empty()) {
+    const std::string& text = generation_.echo[prompt];
+    event.text.insert(0, text);
+    if (request.logprobs >= 0) {
+      logprobs = echoed_logprobs(request.prompt, scores, request.logprobs, text, choice.text_offset,
+                                 token_bytes_);
+    }
+  }
+  const bool of_each = generation_.endpoint == Endpoint::kCompletion || event.choice == 0;
+  if (generation_.prompt_logprobs >= 0 && of_each)
+    of_prompt = prompt_logprobs(scores, generation_.prompt_logprobs, token_bytes_);
+}
+
+// Takes an event whose prompt is told.
+std::string ResponseBuilder::take(std::size_t prompt, OutputEvent event) {
   const Request& request = generation_.requests[prompt];
   const std::size_t index =
       prompt * static_cast<std::size_t>(request.n) + static_cast<std::size_t>(event.choice);
@@ -206,30 +220,39 @@ std::string ResponseBuilder::add(std::size_t prompt, OutputEvent event) {
   if (failure_) return {};
 
   const bool chat = generation_.endpoint == Endpoint::kChat;
-  Json logprobs;
+  Json logprobs, of_prompt;
+  if (!std::exchange(choice.begun, true)) begin(prompt, choice, event, logprobs, of_prompt);
   if (request.logprobs >= 0 && !event.tokens.empty()) {
-    logprobs =
-        chat ? chat_logprobs(event.tokens) : completion_logprobs(event.tokens, choice.text_offset);
+    Json more = chat ? chat_logprobs(event.tokens)
+                     : completion_logprobs(event.tokens, choice.text_offset, token_bytes_);
+    if (logprobs.is_null()) {
+      logprobs = std::move(more);
+    } else {
+      for (auto& [name, values] : more.items())
+        logprobs[name].insert(logprobs[name].end(), values.begin(), values.end());
+    }
   }
   if (!generation_.stream) {
     choice.text += event.text;
     choice.embedding = std::move(event.embedding);
     choice.score = event.score;
     if (!logprobs.is_null()) append_arrays(choice.logprobs, logprobs);
+    if (!of_prompt.is_null()) choice.prompt_logprobs = dump(of_prompt);
     return {};
   }
   std::string out;
-  const bool news = !event.text.empty() || !logprobs.is_null();
+  const bool news = !event.text.empty() || !logprobs.is_null() || !of_prompt.is_null();
   if (!chat) {
     if (news || event.finish) {
-      out = delta(index, std::move(event.text), std::move(logprobs), choice.finish);
+      out = delta(index, std::move(event.text), std::move(logprobs), choice.finish,
+                  std::move(of_prompt));
     }
     return out;
   }
   if (news) {
     Json content = Json::object();
     content["content"] = std::move(event.text);
-    out = delta(index, std::move(content), std::move(logprobs), nullptr);
+    out = delta(index, std::move(content), std::move(logprobs), nullptr, std::move(of_prompt));
   }
   if (event.finish) out += delta(index, Json::object(), nullptr, choice.finish);
   return out;
@@ -345,7 +368,13 @@ std::vector<std::string> ResponseBuilder::take_body() {
     text.pop_back();
     return text;
   };
-  std::string text = open_text(envelope(chat ? "chat.completion" : "text_completion"));
+  std::string text;
+  const auto add_prompt_logprobs = [&](Choice& from) {
+    parts.push_back(std::move(text) + ",\"prompt_logprobs\":");
+    parts.push_back(std::move(from.prompt_logprobs));
+    text.clear();
+  };
+  text = open_text(envelope(chat ? "chat.completion" : "text_completion"));
   text += ",\"choices\":[";
   for (std::size_t index = 0; index < choices_.size(); ++index) {
     Choice& from = choices_[index];
@@ -375,9 +404,13 @@ std::vector<std::string> ResponseBuilder::take_body() {
     if (!from.logprobs.empty()) text += '}';
     text += ",\"finish_reason\":\"";
     text += from.finish;
-    text += "\"}";
+    text += '"';
+    if (!chat && !from.prompt_logprobs.empty()) add_prompt_logprobs(from);
+    text += '}';
   }
-  text += "],\"usage\":" + dump(usage()) + "}";
+  text += "],\"usage\":" + dump(usage());
+  if (chat && !choices_.front().prompt_logprobs.empty()) add_prompt_logprobs(choices_.front());
+  text += '}';
   parts.push_back(std::move(text));
   return parts;
 }

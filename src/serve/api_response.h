@@ -54,7 +54,9 @@ class ResponseBuilder {
 
  private:
   struct Choice {
+    bool begun = false;  // it had an event
     std::string text;
+    std::string prompt_logprobs;  // JSON text; empty: none are shown
     // The body's "logprobs" as JSON text, which takes a tenth of what values take: the elements of
     // each array inside.
     std::vector<std::pair<std::string, std::string>> logprobs;
@@ -65,22 +67,33 @@ class ResponseBuilder {
     float score = 0.0F;
   };
 
+  // What the engine said of a prompt, with its first choice's first event; the events of its other
+  // choices wait for that.
+  struct Prompt {
+    bool told = false;
+    std::vector<OutputToken> scores;
+    std::vector<OutputEvent> waiting;
+  };
+
+  std::string take(std::size_t prompt, OutputEvent event);
+  void begin(std::size_t prompt, Choice& choice, OutputEvent& event,
+             nlohmann::ordered_json& logprobs, nlohmann::ordered_json& of_prompt);
   std::vector<std::string> embeddings_body();
   std::vector<std::string> ranking_body() const;
   std::string prompt_usage() const;
 
   nlohmann::ordered_json envelope(const char* object) const;
   std::string delta(std::size_t index, nlohmann::ordered_json content,
-                    nlohmann::ordered_json logprobs, const char* finish) const;
+                    nlohmann::ordered_json logprobs, const char* finish,
+                    nlohmann::ordered_json prompt_logprobs = {}) const;
   nlohmann::ordered_json chat_logprobs(const std::vector<OutputToken>& tokens) const;
-  nlohmann::ordered_json completion_logprobs(const std::vector<OutputToken>& tokens,
-                                             std::size_t& text_offset) const;
   nlohmann::ordered_json usage() const;
 
   const Generation& generation_;
   ResponseLabel label_;
   const std::function<std::string(TokenId)>& token_bytes_;
   std::vector<Choice> choices_;
+  std::vector<Prompt> prompts_;
   std::size_t open_choices_ = 0;
   std::optional<ApiError> failure_;
 };

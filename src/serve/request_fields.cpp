@@ -217,6 +217,13 @@ Problem read_max_tokens(std::string_view field, const Json& value,
   return store_int(field, value, 1, kMaxTokens, to);
 }
 
+// Of a completion, which may have no tokens at all: 0 is that.
+Problem read_completion_tokens(std::string_view field, const Json& value, Draft& draft) {
+  draft.request.no_output = value.is_number() && value == 0;
+  if (draft.request.no_output) return std::nullopt;
+  return read_max_tokens(field, value, draft.max_tokens);
+}
+
 Problem read_label(std::string_view field, const Json& value, std::string& to) {
   auto label = read_string(field, value);
   if (!label) return std::move(label.error());
@@ -341,7 +348,8 @@ constexpr Field kFields[] = {
      [](Name f, const Json& v, Draft& d) -> Problem {
        return store_int(f, v, 1, kMaxN, d.request.n);
      }},
-    {"max_tokens", kBoth,
+    {"max_tokens", kCompletions, read_completion_tokens},
+    {"max_tokens", kChats,
      [](Name f, const Json& v, Draft& d) -> Problem {
        return read_max_tokens(f, v, d.max_tokens);
      }},
@@ -369,6 +377,14 @@ constexpr Field kFields[] = {
      }},
     {"logprobs", kChats,
      [](Name f, const Json& v, Draft& d) -> Problem { return store(read_bool(f, v), d.logprobs); }},
+    {"prompt_logprobs", kBoth,
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       return store_int(f, v, 0, kMaxTopLogprobs, d.request.prompt_logprobs);
+     }},
+    {"echo", kCompletions,
+     [](Name f, const Json& v, Draft& d) -> Problem { return store(read_bool(f, v), d.echo); }},
+    {"suffix", kCompletions,
+     [](Name f, const Json& v, Draft& d) -> Problem { return store(read_string(f, v), d.suffix); }},
     {"top_logprobs", kChats,
      [](Name f, const Json& v, Draft& d) -> Problem {
        return store_int(f, v, 0, kMaxTopLogprobs, d.top_logprobs);
@@ -442,8 +458,6 @@ struct Neutral {
 
 constexpr Neutral kNeutral[] = {
     {"best_of", kCompletions, "[1]"},
-    {"suffix", kCompletions, "[\"\"]"},
-    {"echo", kCompletions, "[false]"},
     {"tools", kChats, "[[]]"},
     {"tool_choice", kChats, R"(["none", "auto"])"},
     {"functions", kChats, "[[]]"},
@@ -469,7 +483,6 @@ constexpr Neutral kNeutral[] = {
     {"xtc_probability", kBoth, "[0]"},
     {"dry_multiplier", kBoth, "[0]"},
     {"truncate_prompt_tokens", kAll, "[]"},
-    {"prompt_logprobs", kBoth, "[]"},
     {"logits_processors", kBoth, "[[]]"},
     {"bad_words", kBoth, "[[]]"},
     {"allowed_token_ids", kBoth, "[]"},

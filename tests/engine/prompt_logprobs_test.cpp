@@ -1,5 +1,5 @@
-// Log-probabilities of prompts: those that the model's own forward pass gives, position by position,
-// computed once each and delivered once.
+// Log-probabilities of prompts: those that the model's own forward pass gives, position by
+// position, computed once each and delivered once.
 
 #include <gtest/gtest.h>
 
@@ -54,9 +54,8 @@ Request scored(std::vector<TokenId> prompt, std::int32_t top) {
 
 // Runs requests to their end; their events by request.
 using Events = std::map<RequestId, std::vector<OutputEvent>>;
-Events run(const Source& source, const EngineOptions& options,
-           const std::vector<Request>& requests, StepHooks hooks = {},
-           EngineStats* stats = nullptr) {
+Events run(const Source& source, const EngineOptions& options, const std::vector<Request>& requests,
+           StepHooks hooks = {}, EngineStats* stats = nullptr) {
   Events events;
   auto loop = StepLoop::create(source, std::nullopt, options, std::move(hooks));
   EXPECT_TRUE(loop) << loop.error().message;
@@ -270,9 +269,9 @@ class BrokenLogits : public test::ChangedBackend {
 
 StepHooks with_broken_logits(bool fails) {
   StepHooks hooks;
-  hooks.open_backend = [fails](auto source, const ResolvedOptions& resolved,
-                               cores::Executor& executor)
-      -> Result<std::unique_ptr<model::Backend>> {
+  hooks.open_backend = [fails](
+                           auto source, const ResolvedOptions& resolved,
+                           cores::Executor& executor) -> Result<std::unique_ptr<model::Backend>> {
     auto inner = open_on_cpu(std::move(source), resolved, executor);
     if (!inner) return fail(inner.error());
     return std::make_unique<BrokenLogits>(*std::move(inner), fails);

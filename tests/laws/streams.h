@@ -27,8 +27,8 @@ struct Stream {
   std::string stop_string;
 };
 
-// Same tokens, same text, same end, same logits and log-probabilities, the prompt's too, bit for bit. A NaN is equal
-// to nothing, not even to itself.
+// Same tokens, same text, same end, same logits and log-probabilities, the prompt's too, bit for
+// bit. A NaN is equal to nothing, not even to itself.
 bool same_bits(const Stream& a, const Stream& b);
 
 // A request and the step before which it comes; `cancel_at`: the step before which it is cancelled.

@@ -218,9 +218,9 @@ Result<Options> options(const Words& words) {
 }
 
 Result<Arrival> arrival(const Words& words) {
-  const auto values = settings(
-      words, 2, {"prompt", "max", "priority", "tenant", "class", "family", "shared", "continues",
-                 "computes_all"});
+  const auto values = settings(words, 2,
+                               {"prompt", "max", "priority", "tenant", "class", "family", "shared",
+                                "continues", "computes_all"});
   if (!values) return fail(values.error());
   Arrival result;
   SequenceSpec& spec = result.spec;

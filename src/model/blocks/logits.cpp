@@ -80,19 +80,16 @@ cores::Recording Logits::record() {
     assert(number);
     last = *number;
   };
-  add(
-      cores::kVectorTask,
+  add(cores::kVectorTask,
       [this](const cores::Part&) {
         for (std::size_t row = 0; row < rows_; ++row)
           product_->prepare(earlier_[row], row, rows_, prepared_.data());
       },
       {});
-  add(
-      cores::kMatrixTask, [this](const cores::Part& part) { multiply(part, share_product()); },
+  add(cores::kMatrixTask, [this](const cores::Part& part) { multiply(part, share_product()); },
       {{last}});
   if (scale_ != 1.0F || softcap_ != 0.0F) {
-    add(
-        cores::kVectorTask, [this](const cores::Part& part) { cap(part, share_cap()); }, {{last}});
+    add(cores::kVectorTask, [this](const cores::Part& part) { cap(part, share_cap()); }, {{last}});
   }
   return std::move(recorder).finish();
 }

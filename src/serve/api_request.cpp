@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "serve/completion_prompt.h"
 #include "serve/dialog_store.h"
 #include "serve/request_fields.h"
 
@@ -79,6 +80,9 @@ Problem settle(Endpoint endpoint, Draft& draft) {
     if (draft.prompts.empty()) return problem(bad_field("prompt", "is missing"));
     const std::int32_t otherwise = endpoint == Endpoint::kCompletion ? kDefaultCompletionTokens : 0;
     request.max_tokens = draft.max_tokens.value_or(otherwise);
+    if (endpoint == Endpoint::kCompletion) {
+      if (auto found = settle_completion(draft)) return found;
+    }
   }
   const std::size_t prompts = is_dialog(endpoint, draft) ? 1 : draft.prompts.size();
   if (prompts * static_cast<std::size_t>(request.n) > draft.context.max_choices) {
@@ -120,13 +124,14 @@ Outcome<Request> with_prompt(const Draft& draft, std::string_view field,
 
 // A response that is not streamed is held until its end.
 Problem check_size(const Generation& generation, std::uint64_t most) {
+  if (auto found = check_prompt_entries(generation, most)) return found;
   if (generation.stream) return std::nullopt;
   std::uint64_t entries = 0;
   std::uint64_t choices = 0;
   for (const Request& request : generation.requests) {
     const auto n = static_cast<std::uint64_t>(request.n);
     const auto each = static_cast<std::uint64_t>(1 + std::max(request.logprobs, 0));
-    entries += n * static_cast<std::uint64_t>(request.max_tokens) * each;
+    if (!request.no_output) entries += n * static_cast<std::uint64_t>(request.max_tokens) * each;
     choices += n;
   }
   if (entries <= most) return std::nullopt;
@@ -284,9 +289,11 @@ Outcome<Generation> read_generation(Endpoint endpoint, std::string_view body,
       return tl::unexpected<ApiError>(std::move(*found));
     }
   }
+  const std::int32_t asked_of_prompt = draft.request.prompt_logprobs;
   if (auto found = settle(endpoint, draft)) return tl::unexpected<ApiError>(std::move(*found));
 
   Generation generation;
+  generation.prompt_logprobs = asked_of_prompt;
   std::string chat_prompt;
   if (is_dialog(endpoint, draft)) {
     auto text = render_chat(draft.chat, context.backend);
@@ -312,7 +319,7 @@ Outcome<Generation> read_generation(Endpoint endpoint, std::string_view body,
   generation.base64 = draft.base64;
   generation.ignored = draft.unknown.text();
   if (endpoint == Endpoint::kResponses) {
-    generation.echo = echo_of(*json, draft);
+    generation.repeated = echo_of(*json, draft);
     generation.messages = std::move(draft.chat.kept);
     if (draft.chat.keep) generation.dialogs = context.dialogs;
   }
@@ -332,11 +339,16 @@ Outcome<Generation> read_generation(Endpoint endpoint, std::string_view body,
     return generation;
   }
   for (std::size_t i = 0; i < draft.prompts.size(); ++i) {
-    auto& prompt = draft.prompts[i];
-    auto* ids = std::get_if<std::vector<TokenId>>(&prompt);
-    auto tokens = ids != nullptr ? std::move(*ids)
-                                 : context.backend.encode(std::get<std::string>(prompt), true,
-                                                          !draft.request.embed);
+    std::vector<TokenId> tokens;
+    if (endpoint == Endpoint::kCompletion) {
+      tokens = completion_prompt(draft, i, generation.echo);
+    } else {
+      auto& input = draft.prompts[i];
+      auto* ids = std::get_if<std::vector<TokenId>>(&input);
+      tokens = ids != nullptr ? std::move(*ids)
+                              : context.backend.encode(std::get<std::string>(input), true,
+                                                       !draft.request.embed);
+    }
     const std::string_view name = draft.request.embed ? "input" : "prompt";
     const std::string field =
         draft.prompts.size() == 1 ? std::string(name) : fmt::format("{}[{}]", name, i);

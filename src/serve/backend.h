@@ -44,11 +44,18 @@ struct Backend {
   std::function<EngineHealth(std::chrono::milliseconds stall)> health;  // as Engine::health
   std::function<std::vector<TokenId>(std::string_view text, bool add_special, bool parse_special)>
       encode;
+  // What encode() with add_special puts before a text.
+  std::function<std::vector<TokenId>()> begin_ids;
   // As text::Tokenizer::encode_pair(): the ids, and which of them is the second text's first.
   std::function<Result<std::pair<std::vector<TokenId>, std::size_t>>(std::string_view first,
                                                                      std::string_view second)>
       encode_pair;
   std::function<std::string(std::span<const TokenId>, bool skip_special)> decode;
+  // The prompt for what stands between two texts, without BOS; empty where the model has no tokens
+  // for that.
+  std::function<std::vector<TokenId>(std::span<const TokenId> before,
+                                     std::span<const TokenId> after)>
+      fill_in_middle;
   // The bytes that a token stands for, which need not be whole characters; a special token's
   // spelling.
   std::function<std::string(TokenId)> token_bytes;

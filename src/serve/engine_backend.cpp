@@ -7,6 +7,7 @@
 #include "serve/backend.h"
 #include "serve/token_text.h"
 #include "text/chat_template.h"
+#include "text/fill_in_middle.h"
 #include "text/tokenizer.h"
 
 namespace dovetail {
@@ -67,6 +68,10 @@ Result<Backend> engine_backend(Engine& engine, std::string_view chat_template) {
   backend.encode = [&tokenizer](std::string_view text, bool add_special, bool parse_special) {
     return tokenizer.encode(text, {add_special, parse_special});
   };
+  backend.begin_ids = [&tokenizer]() -> std::vector<TokenId> {
+    if (!tokenizer.adds_bos() || !tokenizer.bos()) return {};
+    return {*tokenizer.bos()};
+  };
   backend.encode_pair = [&tokenizer](std::string_view first, std::string_view second)
       -> Result<std::pair<std::vector<TokenId>, std::size_t>> {
     auto pair = tokenizer.encode_pair(first, second);
@@ -76,6 +81,12 @@ Result<Backend> engine_backend(Engine& engine, std::string_view chat_template) {
   backend.decode = [&tokenizer](std::span<const TokenId> ids, bool skip_special) {
     return tokenizer.decode(ids, skip_special);
   };
+  if (const auto fim = text::find_fill_in_middle(tokenizer, source)) {
+    backend.fill_in_middle = [fim = *fim](std::span<const TokenId> before,
+                                          std::span<const TokenId> after) {
+      return fim.prompt(before, after);
+    };
+  }
   backend.compile = [&engine](GrammarKind kind, std::string_view text,
                               const std::atomic<bool>& stop) {
     return engine.compile(kind, text, &stop);

@@ -105,6 +105,8 @@ struct Draft {
   // 0: as many as the context has room for.
   std::optional<std::int32_t> max_tokens;
   std::optional<std::int32_t> max_completion_tokens;
+  bool echo = false;   // completions: the text begins with the prompt's
+  std::string suffix;  // completions: what follows the text; empty: nothing is said of it
   std::optional<OutputFormat> format;  // not yet compiled
   bool show_reasoning = true;
   bool base64 = false;  // embeddings

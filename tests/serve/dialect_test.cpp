@@ -184,7 +184,7 @@ TEST(Dialects, AResponseHasItemsAndIsKept) {
   Generation generation = asked(Endpoint::kResponses, false);
   generation.dialogs = &store;
   generation.messages = Json::parse(R"([{"role":"user","content":"hi"}])");
-  generation.echo = {{"tool_choice", "auto"}};
+  generation.repeated = {{"tool_choice", "auto"}};
   const Json body = Json::parse(answered(generation, 5));
   ASSERT_EQ(body["output"].size(), 3U);
   EXPECT_EQ(body["output"][0]["content"][0]["text"], "Hm.");

@@ -64,6 +64,7 @@ Backend FakeEngine::backend() {
     for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
     return ids;
   };
+  backend.begin_ids = [] { return std::vector<TokenId>{1}; };
   backend.encode_pair =
       [](std::string_view first,
          std::string_view second) -> Result<std::pair<std::vector<TokenId>, std::size_t>> {

@@ -217,7 +217,7 @@ TEST_F(ToolRequest, ItemsOfResponsesArrive) {
   EXPECT_FALSE(accepts(*result, "Hello."));
   EXPECT_THAT(prompt_of(*result), HasSubstr("[user]hi[assistant]" + call("add", R"({"a": 1})") +
                                             "[user]<tool_response>\ntwo"));
-  EXPECT_EQ(result->echo["tool_choice"]["name"], "add");
+  EXPECT_EQ(result->repeated["tool_choice"]["name"], "add");
 }
 
 TEST_F(ToolRequest, AResponseGoesOnFromAKeptOne) {

@@ -231,6 +231,14 @@ void ModelRunner::add_layers() {
   logits_.emplace(config_, std::move(before), *weights_, last_norm, work_,
                   stream_mix(streams, false));
   logits_->add_steps(program_);
+  of_hidden_ = logits_->record();
+}
+
+void ModelRunner::logits(std::span<const float* const> hidden, std::span<float> logits) {
+  logits_->reserve(hidden, logits);
+  logits_->cut(of_hidden_);
+  [[maybe_unused]] const Status ran = executor_.run(of_hidden_);
+  assert(ran);
 }
 
 void ModelRunner::forward(std::span<const Segment> segments, const Cache& cache,

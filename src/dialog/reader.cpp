@@ -135,7 +135,8 @@ bool AnswerReader::State::head() {
     return true;
   }
   mode_ = Mode::kContent;
-  if (text[at] != kTokenOpen) give_free(std::string_view(text).substr(at, mark_size_));
+  const std::string_view mark = rest().substr(0, mark_size_);
+  give_free(mark.substr(0, mark.find(kTokenOpen)));
   at += mark_size_;
   return true;
 }
@@ -228,12 +229,12 @@ bool AnswerReader::State::key() {
       close = match_text(text, end, format.other_close, Trailing::kExact);
     }
     if (close.match == Match::kMore && !last) return false;
-    if (close.match != Match::kYes) {
+    const std::string_view key = std::string_view(text).substr(open.end, end - open.end);
+    if (close.match != Match::kYes || key.find(kTokenOpen) != std::string_view::npos) {
       lose();
       return true;
     }
-    const std::string name(
-        trim_left(trim_right(std::string_view(text).substr(open.end, end - open.end))));
+    const std::string name(trim_left(trim_right(key)));
     parameter_ = parameter_of(name);
     value_is_text_ = as_text || (format.other_close.empty() && parameter_ != nullptr &&
                                  parameter_->strings == Strings::kOnly);

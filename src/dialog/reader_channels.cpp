@@ -41,6 +41,7 @@ bool AnswerReader::State::body() {
   at = found.end + found.dropped;
   if (!found.mark) return further && at < text.size();
   if (std::string out = trimmer_.flush(); !out.empty()) give(free_kind_, std::move(out));
+  at += message_end_.mark(*found.mark).size();
   mode_ = Mode::kHeader;
   return true;
 }

@@ -234,6 +234,15 @@ TEST(AnswerReader, KnowsControlTokensFromTheirSpelling) {
   EXPECT_EQ(read.calls[1].arguments, "{}");
 }
 
+// A message whose header never ends is content; the next one has its own.
+TEST(AnswerReader, ComesPastAHeaderWithoutEnd) {
+  const AnswerPlan made = plan(format_of("harmony", true), kCity).value();
+  const std::string start = grammar::control_token("<|start|>");
+  const std::string text = std::string(2000, 'a') + start + std::string(2000, 'b');
+  EXPECT_EQ(test::read(made, text, {1U << 20U}).content,
+            std::string(2000, 'a') + std::string(2000, 'b'));
+}
+
 // Bytes that never make up anything cost no more, the more there are: minutes, if each was looked
 // at again with those ahead of it.
 TEST(AnswerReader, TakesTimeInProportion) {

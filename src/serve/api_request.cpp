@@ -193,7 +193,7 @@ Outcome<Generation> read_generation(Endpoint endpoint, std::string_view body,
     const auto text = render_chat(draft.chat, context.backend);
     if (!text) return tl::unexpected<ApiError>(text.error());
     // The template itself writes BOS where the model wants one.
-    auto request = with_prompt(draft, "messages", context.backend.encode(*text, false, true));
+    auto request = with_prompt(draft, "messages", context.backend.encode_chat(*text));
     if (!request) return tl::unexpected<ApiError>(std::move(request.error()));
     generation.requests.push_back(std::move(*request));
     if (auto found = check_size(generation, context.max_answer_entries)) {
@@ -248,14 +248,15 @@ Outcome<HttpResponse> tokenize(std::string_view body, const RequestContext& cont
   }
   const auto add_special = optional_bool(*json, "add_special", true);
   if (!add_special) return tl::unexpected<ApiError>(add_special.error());
-  const auto parse_special = optional_bool(*json, "parse_special", true);
+  const auto parse_special = optional_bool(*json, "parse_special", !has(*json, "messages"));
   if (!parse_special) return tl::unexpected<ApiError>(parse_special.error());
 
   Json response;
   if (has(*json, "messages")) {
+    draft.chat.parse_special = *parse_special;
     const auto text = render_chat(draft.chat, context.backend);
     if (!text) return tl::unexpected<ApiError>(text.error());
-    response["tokens"] = context.backend.encode(*text, false, true);
+    response["tokens"] = context.backend.encode_chat(*text);
   } else {
     const char* field = has(*json, "content") ? "content" : "prompt";
     const auto text = read_string(field, json->at(field));
@@ -296,7 +297,7 @@ Outcome<HttpResponse> apply_template(std::string_view body, const RequestContext
   const auto text = render_chat(draft.chat, context.backend);
   if (!text) return tl::unexpected<ApiError>(text.error());
   Json response;
-  response["prompt"] = *text;
+  response["prompt"] = text->text;
   return response_of(response, draft);
 }
 

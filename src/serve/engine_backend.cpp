@@ -58,6 +58,9 @@ Result<Backend> engine_backend(Engine& engine, std::string_view chat_template) {
   backend.encode = [&tokenizer](std::string_view text, bool add_special, bool parse_special) {
     return tokenizer.encode(text, {add_special, parse_special});
   };
+  backend.encode_chat = [&tokenizer](const text::MarkedText& text) {
+    return tokenizer.encode(text.text, {.add_special = false, .untrusted = text.untrusted});
+  };
   backend.encode_pair = [&tokenizer](std::string_view first, std::string_view second)
       -> Result<std::pair<std::vector<TokenId>, std::size_t>> {
     auto pair = tokenizer.encode_pair(first, second);

@@ -397,6 +397,10 @@ constexpr Field kFields[] = {
      [](Name f, const Json& v, Draft& d) -> Problem {
        return store(read_bool(f, v), d.chat.continue_final_message);
      }},
+    {"parse_special", kChats,
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       return store(read_bool(f, v), d.chat.parse_special);
+     }},
     // Who shares the server, and how; none of these changes a response.
     {"user", kAll,
      [](Name f, const Json& v, Draft& d) -> Problem { return read_label(f, v, d.request.tenant); }},

@@ -22,6 +22,7 @@ struct Chat {
   // the last message, which the answer then continues.
   std::optional<bool> add_generation_prompt;
   bool continue_final_message = false;
+  bool parse_special = false;  // control tokens that the messages spell are control tokens
 };
 
 // Fields that are not known: refused, or collected as ignored.
@@ -47,7 +48,7 @@ Outcome<Json> read_template_variables(const Json& value);
 
 // The prompt's text. 400 where the model has no chat template, the template refuses the messages,
 // or the last one is to be continued and the template does not show it once as it is.
-Outcome<std::string> render_chat(const Chat& chat, const Backend& backend);
+Outcome<text::MarkedText> render_chat(const Chat& chat, const Backend& backend);
 
 // The fields of a body of /v1/completions or /v1/chat/completions as they were read one by one,
 // before what concerns several of them is checked.

@@ -366,8 +366,13 @@ Value slice(const Value& value, const Value& start, const Value& stop, const Val
   if (const std::string* text = value.string()) {
     const std::vector<uint32_t> starts = offsets(*text);
     MarkedText out;
-    for (const size_t index : slice_indices(starts.size() - 1, start, stop, step)) {
-      out.append(*value.marked(), starts[index], starts[index + 1] - starts[index]);
+    const std::vector<size_t> indices = slice_indices(starts.size() - 1, start, stop, step);
+    for (size_t i = 0; i < indices.size();) {
+      size_t end = i + 1;  // neighbours are taken together
+      while (end < indices.size() && indices[end] == indices[end - 1] + 1) ++end;
+      const uint32_t first = starts[indices[i]];
+      out.append(*value.marked(), first, starts[indices[end - 1] + 1] - first);
+      i = end;
     }
     return Value::of(std::move(out));
   }

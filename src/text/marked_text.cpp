@@ -14,6 +14,18 @@ void add(std::vector<ByteSpan>& spans, std::size_t begin, std::size_t end) {
   }
 }
 
+// What of the first `size` bytes lies between ascending spans of them.
+std::vector<ByteSpan> gaps(std::span<const ByteSpan> spans, std::size_t size) {
+  std::vector<ByteSpan> out;
+  std::size_t done = 0;
+  for (const ByteSpan& span : spans) {
+    add(out, done, span.begin);
+    done = span.end;
+  }
+  add(out, done, size);
+  return out;
+}
+
 // The first span that ends behind `at`.
 std::span<const ByteSpan>::iterator first_behind(std::span<const ByteSpan> spans, std::size_t at) {
   return std::upper_bound(spans.begin(), spans.end(), at,
@@ -36,6 +48,14 @@ MarkedText MarkedText::from_outside(std::string text) {
   add(out.untrusted, 0, out.text.size());
   return out;
 }
+
+MarkedText MarkedText::trusted_within(std::string text, std::span<const ByteSpan> spans) {
+  MarkedText out{std::move(text), {}};
+  out.untrusted = gaps(spans, out.text.size());
+  return out;
+}
+
+std::vector<ByteSpan> MarkedText::trusted_spans() const { return gaps(untrusted, text.size()); }
 
 void MarkedText::append(const MarkedText& other) { append(other, 0, other.text.size()); }
 

@@ -25,8 +25,12 @@ struct MarkedText {
 
   static MarkedText trusted(std::string text) { return {std::move(text), {}}; }
   static MarkedText from_outside(std::string text);
+  // Untrusted but for `spans`, ascending ones that do not touch.
+  static MarkedText trusted_within(std::string text, std::span<const ByteSpan> spans);
 
   bool all_trusted() const { return untrusted.empty(); }
+
+  std::vector<ByteSpan> trusted_spans() const;
 
   void append_trusted(std::string_view written) { text += written; }
   void append(const MarkedText& other);

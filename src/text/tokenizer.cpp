@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "text/tokenizer_impl.h"
+#include "text/utf8.h"
 
 namespace dovetail::text {
 namespace {
@@ -111,12 +113,43 @@ std::vector<ByteSpan> spans_of_changed(std::string_view text, std::span<const By
 
 }  // namespace
 
+void Tokenizer::Impl::append_piece(std::string_view piece, std::vector<TokenId>& ids) const {
+  std::visit([&](const auto& encoder) { encoder.encode(model_vocabulary, piece, ids); }, model);
+}
+
+void Tokenizer::Impl::append_piece_without_control(std::string_view piece,
+                                                   std::vector<TokenId>& ids) const {
+  const std::size_t start = ids.size();
+  append_piece(piece, ids);
+  // Behind the first character of each control token that the model has spelled.
+  std::set<std::size_t> cuts;
+  std::set<TokenId> seen;
+  for (std::size_t i = start; i < ids.size(); ++i) {
+    if (!is_special(ids[i]) || !seen.insert(ids[i]).second) continue;
+    const std::string_view spelled = vocabulary.text(ids[i]);
+    const std::size_t first = spelled.empty() ? 0 : code_point_at(spelled, 0).size;
+    if (first == spelled.size()) continue;
+    for (std::size_t at = piece.find(spelled); at != std::string_view::npos;
+         at = piece.find(spelled, at + 1)) {
+      cuts.insert(at + first);
+    }
+  }
+  if (cuts.empty()) return;
+  ids.resize(start);
+  cuts.insert(piece.size());
+  std::size_t done = 0;
+  for (const std::size_t cut : cuts) {
+    append_piece_without_control(piece.substr(done, cut - done), ids);
+    done = cut;
+  }
+}
+
 void Tokenizer::Impl::append(std::string_view text, bool parse_special, std::vector<TokenId>& ids,
                              std::span<const ByteSpan> untrusted) const {
+  const bool marked = !untrusted.empty();
   const auto encode_pieces = [&](std::string_view part, bool at_start) {
     for (const Piece& piece : pre_tokenizer.split(part, at_start)) {
-      std::visit([&](const auto& encoder) { encoder.encode(model_vocabulary, piece.text, ids); },
-                 model);
+      marked ? append_piece_without_control(piece.text, ids) : append_piece(piece.text, ids);
     }
   };
   const std::string valid = repair_utf8(text);

@@ -37,10 +37,13 @@ serve::Backend byte_backend() {
     for (const TokenId id : ids) text += static_cast<char>(id);
     return text;
   };
-  backend.render_chat = [](const nlohmann::ordered_json& variables) -> Result<std::string> {
-    std::string text;
+  backend.encode_chat = [encode = backend.encode](const text::MarkedText& text) {
+    return encode(text.text, false, true);
+  };
+  backend.render_chat = [](const nlohmann::ordered_json& variables) -> Result<text::MarkedText> {
+    text::MarkedText text;
     for (const auto& message : variables["messages"]) {
-      text += message["content"].get_ref<const std::string&>();
+      text.append_from_outside(message["content"].get_ref<const std::string&>());
     }
     return text;
   };

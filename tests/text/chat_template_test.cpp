@@ -250,14 +250,15 @@ TEST(ChatTemplate, MakesDeveloperSystemWhereItDoesNotKnowTheRole) {
     ASSERT_TRUE(parsed) << parsed.error().message;
     const auto text = parsed->render_chat(chat);
     ASSERT_TRUE(text) << text.error().message;
-    EXPECT_EQ(*text, expected);
+    EXPECT_EQ(text->text, expected);
     // Only of a chat: variables of other templates stay as they are.
     EXPECT_EQ(parsed->render(chat), std::string(kept));
   }
   // What is no chat is the template's to judge.
   const auto parsed = ChatTemplate::parse("{{ messages }}");
-  EXPECT_EQ(parsed->render_chat({{"messages", {1, {{"content", "x"}}}}}), "[1, {'content': 'x'}]");
-  EXPECT_EQ(parsed->render_chat({{"messages", "developer"}}), "developer");
+  EXPECT_EQ(parsed->render_chat({{"messages", {1, {{"content", "x"}}}}})->text,
+            "[1, {'content': 'x'}]");
+  EXPECT_EQ(parsed->render_chat({{"messages", "developer"}})->text, "developer");
 }
 
 TEST(ChatTemplate, RefusesWhatVariablesCannotBe) {

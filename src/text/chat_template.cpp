@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <nlohmann/json.hpp>
 
 #include "text/jinja_interpreter.h"
@@ -67,6 +68,7 @@ Result<MarkedText> ChatTemplate::render_chat(nlohmann::ordered_json variables,
       if (is_developer(message)) message["role"] = "system";
     }
   }
+  assert(contents.empty() || contents.size() == variables["messages"].size());
   const jinja::Mark mark = [contents](const jinja::Place& place, const std::string& text) {
     if (place.depth == 0 && (place.variable == "bos_token" || place.variable == "eos_token")) {
       return MarkedText::trusted(text);

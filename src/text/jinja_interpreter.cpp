@@ -348,14 +348,14 @@ class Interpreter {
     return Flow::kNext;
   }
 
-  void reserve_output(size_t bytes) {
+  void check_output(size_t bytes) {
     if (out_.text.size() + bytes > kMaxStringBytes) {
       raise("the output is longer than {} bytes", kMaxStringBytes);
     }
   }
 
   void write(const MarkedText& text) {
-    reserve_output(text.text.size());
+    check_output(text.text.size());
     context_.budget.charge(cost(text));
     out_.append(text);
   }
@@ -369,7 +369,7 @@ class Interpreter {
   }
 
   Flow execute(const DataStatement& node) {
-    reserve_output(node.text.size());
+    check_output(node.text.size());
     context_.budget.charge(node.text.size() / 64);
     out_.append_trusted(node.text);
     return Flow::kNext;

@@ -22,7 +22,7 @@ HARMLESS = FORGED.replace("<", "(")
 
 JUDGED = """
 records: 1
-models: {{m: {{path: {model}, max_tokens: 1, temperature: 0}}}}
+models: {{m: {{path: {model}, sampling: {{temperature: 0}}}}}}
 columns:
   - {{name: page, type: sampler, sampler: category, params: {{values: [{value}]}}}}
   - {{name: grade, type: llm-judge, model: m, answer: option, instructions: true, prompt: {prompt},

@@ -325,50 +325,6 @@ Value format(Context&, const Value& input, Arguments& arguments) {
   return Value::of(format_percent(text, Value::dict(std::move(entries), budget)));
 }
 
-// `is_query` writes + for a space and quotes slashes.
-void append_quoted_url(std::string& out, std::string_view text, bool is_query) {
-  for (const char c : text) {
-    if (is_query && c == ' ') {
-      out += '+';
-      continue;
-    }
-    const auto byte = static_cast<unsigned char>(c);
-    const bool plain = (byte >= '0' && byte <= '9') || ((byte | 32) >= 'a' && (byte | 32) <= 'z') ||
-                       std::string_view("_.-~").find(c) != std::string_view::npos ||
-                       (c == '/' && !is_query);
-    if (plain) {
-      out += c;
-    } else {
-      out += fmt::format("%{:02X}", byte);
-    }
-  }
-}
-
-Value urlencode(Context& context, const Value& input, Arguments&) {
-  std::string out;
-  if (input.dict() == nullptr && (input.string() != nullptr || input.sequence() == nullptr)) {
-    append_quoted_url(out, to_text(input).text, false);
-    return Value::of(std::move(out));
-  }
-  Items pairs;
-  if (input.dict() != nullptr) {
-    for (const auto& [key, value] : input.dict()->entries) {
-      pairs.push_back(Value::tuple({key, value}));
-    }
-  } else {
-    pairs = input.sequence()->items;
-  }
-  for (const Value& pair : pairs) {
-    const Items parts = iterate(pair, context.budget);
-    if (parts.size() != 2) raise("urlencode: expected pairs of a key and a value");
-    if (!out.empty()) out += '&';
-    append_quoted_url(out, to_text(parts[0]).text, true);
-    out += '=';
-    append_quoted_url(out, to_text(parts[1]).text, true);
-  }
-  return Value::of(std::move(out));
-}
-
 Value tojson(Context& context, const Value& input, Arguments& arguments) {
   const Bound bound(arguments, "tojson", {"ensure_ascii", "indent", "separators", "sort_keys"});
   JsonStyle style;
@@ -417,7 +373,6 @@ constexpr auto kFilters = std::to_array<NamedFilter>({
     {"e", escape},
     {"escape", escape},
     {"float", to_real},
-    {"forceescape", escape},
     {"format", format, Marks::kKept},
     {"indent", indent},
     {"int", to_integer},
@@ -436,7 +391,6 @@ constexpr auto kFilters = std::to_array<NamedFilter>({
     {"truncate", truncate},
     {"upper",
      [](Context&, const Value& v, Arguments&) { return Value::of(to_upper(to_text(v).text)); }},
-    {"urlencode", urlencode},
     {"wordcount", word_count},
 });
 

@@ -167,7 +167,7 @@ Value affix(const Value& self, Arguments& arguments, bool at_start) {
   return Value::of(false);
 }
 
-enum class Search { kFind, kFindLast, kIndex, kIndexLast, kCount };
+enum class Search { kFind, kFindLast, kIndex, kCount };
 
 Value search(const Value& self, Arguments& arguments, std::string_view name, Search search) {
   const Bound bound(arguments, name, {"sub", "start", "end"}, 1);
@@ -183,13 +183,13 @@ Value search(const Value& self, Arguments& arguments, std::string_view name, Sea
     }
     return Value::of(count);
   }
-  const bool from_back = search == Search::kFindLast || search == Search::kIndexLast;
+  const bool from_back = search == Search::kFindLast;
   size_t at = std::string_view::npos;
   if (part) at = from_back ? part->text.rfind(wanted) : part->text.find(wanted);
   if (at != std::string_view::npos) {
     return Value::of(part->first + static_cast<int64_t>(length(part->text.substr(0, at))));
   }
-  if (search == Search::kIndex || search == Search::kIndexLast) raise("substring not found");
+  if (search == Search::kIndex) raise("substring not found");
   return Value::of(int64_t{-1});
 }
 
@@ -283,8 +283,6 @@ Value string_replace(Context& context, const Value& self, Arguments& arguments) 
 constexpr auto kStringMethods = std::to_array<NamedMethod>({
     {"capitalize",
      [](Context&, const Value& s, Arguments&) { return Value::of(to_capitalized(text_of(s))); }},
-    {"casefold",
-     [](Context&, const Value& s, Arguments&) { return Value::of(to_lower(to_upper(text_of(s)))); }},
     {"center", [](Context&, const Value& s, Arguments& a) { return justify(s, a, "center"); }},
     {"count",
      [](Context&, const Value& s, Arguments& a) { return search(s, a, "count", Search::kCount); }},
@@ -301,19 +299,8 @@ constexpr auto kStringMethods = std::to_array<NamedMethod>({
        return every(s, [](char32_t c) { return is_alpha(c) || is_numeric(c); });
      }},
     {"isalpha", [](Context&, const Value& s, Arguments&) { return every(s, is_alpha); }},
-    {"isascii",
-     [](Context&, const Value& s, Arguments&) {
-       return Value::of(text_of(s).empty() ||
-                        *every(s, [](char32_t c) { return c < 0x80; }).boolean());
-     }},
-    {"isdecimal", [](Context&, const Value& s, Arguments&) { return every(s, is_decimal); }},
     {"isdigit", [](Context&, const Value& s, Arguments&) { return every(s, is_digit); }},
     {"islower", [](Context&, const Value& s, Arguments&) { return cased(s, false); }},
-    {"isnumeric", [](Context&, const Value& s, Arguments&) { return every(s, is_numeric); }},
-    {"isprintable",
-     [](Context&, const Value& s, Arguments&) {
-       return Value::of(text_of(s).empty() || *every(s, is_printable).boolean());
-     }},
     {"isspace", [](Context&, const Value& s, Arguments&) { return every(s, is_space); }},
     {"isupper", [](Context&, const Value& s, Arguments&) { return cased(s, true); }},
     {"join", join_method, Marks::kKept},
@@ -332,10 +319,6 @@ constexpr auto kStringMethods = std::to_array<NamedMethod>({
     {"replace", string_replace, Marks::kKept},
     {"rfind",
      [](Context&, const Value& s, Arguments& a) { return search(s, a, "rfind", Search::kFindLast); }},
-    {"rindex",
-     [](Context&, const Value& s, Arguments& a) {
-       return search(s, a, "rindex", Search::kIndexLast);
-     }},
     {"rjust", [](Context&, const Value& s, Arguments& a) { return justify(s, a, "rjust"); }},
     {"rpartition", [](Context&, const Value& s, Arguments& a) { return partition(s, a, true); },
      Marks::kKept},
@@ -426,7 +409,8 @@ constexpr auto kChangingList = std::to_array<std::string_view>(
     {"append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort"});
 // ... or nothing here does what they do.
 constexpr auto kMissingString = std::to_array<std::string_view>(
-    {"encode", "expandtabs", "format_map", "isidentifier", "istitle", "maketrans", "translate"});
+    {"casefold", "encode", "expandtabs", "format_map", "isascii", "isdecimal", "isidentifier",
+     "isnumeric", "isprintable", "istitle", "maketrans", "rindex", "translate"});
 
 template <size_t N>
 const NamedMethod* find_in(const std::array<NamedMethod, N>& methods, std::string_view name) {
@@ -447,7 +431,7 @@ Value refused(const Value& value, std::string_view name, std::string_view why) {
 
 // Methods that look for a string within another; replace() charges for itself.
 constexpr auto kSearching = std::to_array<std::string_view>(
-    {"count", "find", "index", "partition", "rfind", "rindex", "rpartition", "rsplit", "split"});
+    {"count", "find", "index", "partition", "rfind", "rpartition", "rsplit", "split"});
 
 // Most methods of a string read the strings they are given.
 void charge_texts(Context& context, const Value& self, const Arguments& arguments, bool searches) {

@@ -323,7 +323,11 @@ class Interpreter {
     for (const ExprPtr& part : node.parts) {
       const Value value = evaluate(*part);
       at_ = offset;
-      text.append(to_text(value));
+      if (const MarkedText* held = value.marked()) {
+        text.append(*held);
+      } else {
+        text.append(to_text(value));
+      }
       check_size(text.text.size());
     }
     return made(Value::of(std::move(text)));

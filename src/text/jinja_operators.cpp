@@ -251,7 +251,9 @@ Value arithmetic(BinaryOp op, const Value& left, const Value& right) {
         raise("can only concatenate str (not \"{}\") to str", type_name(right));
       }
       check_size(left.string()->size() + right.string()->size());
-      MarkedText out = *left.marked();
+      MarkedText out;
+      out.text.reserve(left.string()->size() + right.string()->size());
+      out.append(*left.marked());
       out.append(*right.marked());
       return Value::of(std::move(out));
     }

@@ -57,7 +57,13 @@ MarkedText MarkedText::trusted_within(std::string text, std::span<const ByteSpan
 
 std::vector<ByteSpan> MarkedText::trusted_spans() const { return gaps(untrusted, text.size()); }
 
-void MarkedText::append(const MarkedText& other) { append(other, 0, other.text.size()); }
+void MarkedText::append(const MarkedText& other) {
+  if (other.all_trusted()) {
+    text += other.text;
+  } else {
+    append(other, 0, other.text.size());
+  }
+}
 
 void MarkedText::append(const MarkedText& other, std::size_t at, std::size_t size) {
   const std::size_t start = text.size();

@@ -127,8 +127,7 @@ TEST(ChatTemplate, KeepsAssignmentsInTheirScope) {
 TEST(ChatTemplate, CountsCodePoints) {
   expect_all({
       {"{{ 'aé😀'|length }}{{ 'aé😀'[1:] }}{{ 'aé😀'[::-1] }}{{ 'é😀'[-1] }}", "3é😀😀éa😀"},
-      {"{{ 'café ǆ'.upper() }} {{ 'ΟΔΟΣ ΟΣΑ'|lower }} {{ 'ǆ é'.title() }}",
-       "CAFÉ Ǆ οδοσ οσα ǅ É"},
+      {"{{ 'café ǆ'.upper() }} {{ 'ΟΔΟΣ ΟΣΑ'|lower }} {{ 'ǆ é'.title() }}", "CAFÉ Ǆ οδοσ οσα ǅ É"},
       {"{{ ' \u3000é\u00A0'.strip() }}.{{ 'é'.center(5, '｜') }}", "é.｜｜é｜｜"},
       {"{{ ('a' * 200000).startswith('a' * 150000) }}", "True"},
       {"{{ range(0, 9223372036854775807, 4611686018427387904) }}",

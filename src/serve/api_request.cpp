@@ -294,12 +294,12 @@ Outcome<Generation> read_generation(Endpoint endpoint, std::string_view body,
 
   Generation generation;
   generation.prompt_logprobs = asked_of_prompt;
-  std::string chat_prompt;
+  text::MarkedText chat_prompt;
   if (is_dialog(endpoint, draft)) {
     auto text = render_chat(draft.chat, context.backend);
     if (!text) return tl::unexpected<ApiError>(std::move(text.error()));
     chat_prompt = *std::move(text);
-    if (auto found = plan_answer(draft, chat_prompt, generation))
+    if (auto found = plan_answer(draft, chat_prompt.text, generation))
       return tl::unexpected<ApiError>(*std::move(found));
   }
   if (draft.format) {
@@ -325,7 +325,7 @@ Outcome<Generation> read_generation(Endpoint endpoint, std::string_view body,
   }
   if (is_dialog(endpoint, draft)) {
     // The template itself writes BOS where the model wants one.
-    auto request = with_prompt(draft, "messages", context.backend.encode(chat_prompt, false, true));
+    auto request = with_prompt(draft, "messages", context.backend.encode_chat(chat_prompt));
     if (!request) return tl::unexpected<ApiError>(std::move(request.error()));
     generation.requests.push_back(std::move(*request));
     if (auto found = check_size(generation, context.max_answer_entries)) {
@@ -390,14 +390,15 @@ Outcome<HttpResponse> tokenize(std::string_view body, const RequestContext& cont
   }
   const auto add_special = optional_bool(*json, "add_special", true);
   if (!add_special) return tl::unexpected<ApiError>(add_special.error());
-  const auto parse_special = optional_bool(*json, "parse_special", true);
+  const auto parse_special = optional_bool(*json, "parse_special", !has(*json, "messages"));
   if (!parse_special) return tl::unexpected<ApiError>(parse_special.error());
 
   Json response;
   if (has(*json, "messages")) {
+    draft.chat.parse_special = *parse_special;
     const auto text = render_chat(draft.chat, context.backend);
     if (!text) return tl::unexpected<ApiError>(text.error());
-    response["tokens"] = context.backend.encode(*text, false, true);
+    response["tokens"] = context.backend.encode_chat(*text);
   } else {
     const char* field = has(*json, "content") ? "content" : "prompt";
     const auto text = read_string(field, json->at(field));
@@ -447,7 +448,7 @@ Outcome<HttpResponse> apply_template(std::string_view body, const RequestContext
   const auto text = render_chat(draft.chat, context.backend);
   if (!text) return tl::unexpected<ApiError>(text.error());
   Json response;
-  response["prompt"] = *text;
+  response["prompt"] = text->text;
   return response_of(response, draft);
 }
 

@@ -72,6 +72,9 @@ Result<Backend> engine_backend(Engine& engine, std::string_view chat_template) {
     if (!tokenizer.adds_bos() || !tokenizer.bos()) return {};
     return {*tokenizer.bos()};
   };
+  backend.encode_chat = [&tokenizer](const text::MarkedText& text) {
+    return tokenizer.encode(text.text, {.add_special = false, .untrusted = text.untrusted});
+  };
   backend.encode_pair = [&tokenizer](std::string_view first, std::string_view second)
       -> Result<std::pair<std::vector<TokenId>, std::size_t>> {
     auto pair = tokenizer.encode_pair(first, second);
@@ -109,8 +112,12 @@ Result<Backend> engine_backend(Engine& engine, std::string_view chat_template) {
                             const nlohmann::ordered_json& variables) {
     return program->render_chat(variables);
   };
-  backend.dialog =
-      dialog::DialogFormat::detect({text, backend.render_chat, control_tokens(tokenizer)});
+  const auto render = [&backend](const Json& variables) -> Result<std::string> {
+    auto rendered = backend.render_chat(variables);
+    if (!rendered) return fail(rendered.error());
+    return std::move(rendered->text);
+  };
+  backend.dialog = dialog::DialogFormat::detect({text, render, control_tokens(tokenizer)});
   return backend;
 }
 

@@ -497,6 +497,35 @@ TEST_F(ApiRequest, ChatIsRenderedByTheTemplate) {
             4096 - static_cast<std::int32_t>(result->requests[0].prompt.size()));
 }
 
+TEST_F(ApiRequest, WhatMessagesSayIsEncodedAsText) {
+  text::MarkedText given;
+  backend_.encode_chat = [&](const text::MarkedText& text) {
+    given = text;
+    return std::vector<TokenId>{1};
+  };
+  const std::vector<text::ByteSpan> said = {{6, 7}};
+  ASSERT_TRUE(chat("{" HELLO "}"));
+  EXPECT_EQ(given.untrusted.size(), 1U);
+  const RequestContext context{backend_, "fake", 8};
+  for (const auto& [more, untrusted] : {std::pair{"", said},
+                                        {R"(,"parse_special":false)", said},
+                                        {R"(,"parse_special":true)", {}}}) {
+    const std::string body =
+        fmt::format(R"({{"messages":[{{"role":"user","content":"x"}}]{}}})", more);
+    ASSERT_TRUE(chat(body)) << body;
+    EXPECT_EQ(given.text, "[user]x[assistant]");
+    EXPECT_EQ(given.untrusted, untrusted) << body;
+    ASSERT_TRUE(tokenize(body, context)) << body;
+    EXPECT_EQ(given.untrusted, untrusted) << body;
+  }
+  // What an answer continues is cut out of the text with its marks.
+  ASSERT_TRUE(
+      chat(R"({"messages":[{"role":"user","content":"x"}],"continue_final_message":true})"));
+  EXPECT_EQ(given.text, "[user]x");
+  EXPECT_EQ(given.untrusted, said);
+  EXPECT_EQ(chat("{" HELLO R"(,"parse_special":1})").error().param, "parse_special");
+}
+
 TEST_F(ApiRequest, AnAnswerMayContinueTheLastMessage) {
   const auto continued = [&](std::string_view content, std::string_view more = "") {
     const auto result = chat(fmt::format(
@@ -513,12 +542,15 @@ TEST_F(ApiRequest, AnAnswerMayContinueTheLastMessage) {
             "[user]hi[assistant]x");
   EXPECT_EQ(continued("(the answer goes on here)"), "[user]hi[assistant](the answer goes on here)");
   const auto plain = backend_.render_chat;
-  backend_.render_chat = [&](const nlohmann::ordered_json& variables) -> Result<std::string> {
+  backend_.render_chat = [&](const nlohmann::ordered_json& variables) -> Result<text::MarkedText> {
     auto text = plain(variables);
-    return *text + *text;
+    text->append(text::MarkedText(*text));
+    return text;
   };
   EXPECT_THAT(continued("x"), HasSubstr("does not write the last message once as it is"));
-  backend_.render_chat = [](const nlohmann::ordered_json&) -> Result<std::string> { return "no"; };
+  backend_.render_chat = [](const nlohmann::ordered_json&) -> Result<text::MarkedText> {
+    return text::MarkedText::trusted("no");
+  };
   EXPECT_THAT(continued("x"), HasSubstr("does not write the last message once as it is"));
 }
 

@@ -26,6 +26,7 @@ Generation generation(Endpoint endpoint, std::size_t prompts, std::int32_t n,
                       std::int32_t logprobs = -1) {
   Generation result;
   result.endpoint = endpoint;
+  result.is_dialog = endpoint == Endpoint::kChat;
   Request request;
   request.prompt = {1, 2, 3};
   request.n = n;

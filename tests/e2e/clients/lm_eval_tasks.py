@@ -2,11 +2,11 @@
 
 usage: lm_eval_tasks.py PROGRAM MODEL [unittest options]
 
-lm-eval's `local-completions` model asks /v1/completions for likelihoods (`echo`, `logprobs`, prompts
-as token ids, in batches) and for texts. The tasks are made here, so that nothing is downloaded.
-What it gets is compared with a forward pass of the same weights in numpy, written from the
-architecture's definition: MODEL is a Llama folder of few layers, such as models/demo-arith. lm-eval's
-own `hf` backend is not run: it needs torch.
+lm-eval's `local-completions` model asks /v1/completions for likelihoods (`echo`, `logprobs`,
+prompts as token ids, in batches) and for texts. The tasks are made here, so that nothing is
+downloaded. What it gets is compared with a forward pass of the same weights in numpy, written from
+the architecture's definition: MODEL is a Llama folder of few layers, such as models/demo-arith.
+lm-eval's own `hf` backend is not run: it needs torch.
 
 Without lm-eval, which `make check-clients` installs, the exit code is 77.
 """
@@ -100,7 +100,8 @@ class Llama:
             if name == "__metadata__":
                 continue
             begin, end = (8 + size + offset for offset in entry["data_offsets"])
-            self.weights[name] = self.floats(data[begin:end], entry["dtype"]).reshape(entry["shape"])
+            values = self.floats(data[begin:end], entry["dtype"])
+            self.weights[name] = values.reshape(entry["shape"])
 
     @staticmethod
     def floats(data, dtype):

@@ -89,7 +89,7 @@ Status Scheduler::add(const SequenceSpec& spec) {
   sequence.priority = spec.priority;
   kv_.arrive(sequence.table, spec.prompt, spec.root);
   sequence.computes_all = spec.computes_all;
-  if (spec.computes_all) sequence.table.findable = 0;
+  if (spec.computes_all && !mutated(Mutant::kFindsOthers)) sequence.table.findable = 0;
   handles_.emplace(spec.id, handle);
   ++class_of(spec.batch_class).alive;
   if (options_.policy == Policy::kFair) fair_.enter(spec.tenant);

@@ -29,13 +29,12 @@ class ServerError extends Error {
   }
 }
 
-function sentence(text) {
-  return text ? text[0].toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".") : "";
-}
-
+// The server's message as a sentence; what begins with a field's name keeps that as it is.
 function errorText(error) {
-  const message = error && typeof error.message === "string" ? error.message : "";
-  return sentence(message || "the server gave an error without a message");
+  const text = typeof error?.message === "string" && error.message !== "" ? error.message
+    : "the server gave an error without a message";
+  const begin = /^[a-z]+ /.test(text) ? text[0].toUpperCase() : text[0];
+  return begin + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
 }
 
 async function errorOf(response) {

@@ -29,7 +29,7 @@ function save(which = conversation) {
 
 function showList() {
   at("list").replaceChildren(...listConversations().map((each) => make("li", {},
-    make("button", { type: "button", class: "plain", "aria-current": each.id === conversation.id,
+    make("button", { type: "button", class: "plain", "aria-current": each.id === conversation.id ? "true" : null,
       onclick: () => openConversation(each) }, titleOf(each)))));
 }
 
@@ -187,7 +187,7 @@ function showSoon() {
   if (!answer || answer.shown) return;
   answer.shown = true;
   const { view } = answer;
-  const pause = Math.max(30, 5 * (answer.cost ?? 0));
+  const pause = Math.min(1000, Math.max(30, 10 * (answer.cost ?? 0)));
   setTimeout(() => requestAnimationFrame(() => {
     if (!answer || answer.view !== view) return;
     const follows = log.scrollHeight - log.scrollTop - log.clientHeight < kNearEnd;

@@ -1,7 +1,8 @@
 // The strip beside the chat: what the scheduler does, from /events. It listens while the page is in
 // sight, so that a hidden tab takes no listener's place.
 
-const kHistory = 180; // events that the small pictures show: three minutes
+const kHistory = 120; // events that the small pictures show: two minutes
+const kMinutes = `${Math.round(kHistory / 60)} minutes`;
 const kFirstRetry = 1000; // milliseconds
 const kLastRetry = 15000;
 
@@ -18,7 +19,8 @@ function durationText(seconds) {
 }
 
 function percentText(share) {
-  return share == null ? "\u2013" : `${Math.round(share * 100)}%`;
+  return share == null ? "\u2013" : `${share > 0 && share < 0.1 ? (share * 100).toFixed(1)
+    : Math.round(share * 100)}%`;
 }
 
 function svg(tag, attributes) {
@@ -62,11 +64,11 @@ class Sparkline {
 
 // What a gauge shows of the newest event, and what its picture shows of each.
 const kGauges = [
-  { name: "Tokens per second", styles: ["area", "second"],
+  { name: "Tokens/s", styles: ["area", "second"],
     big: (event) => rounded(event.generated_tokens_per_second),
-    more: (event) => `generated; ${rounded(event.prompt_tokens_per_second)} of prompts` +
+    more: (event) => `generated; prompts ${rounded(event.prompt_tokens_per_second)}` +
       (event.cached_tokens_per_second > 0
-        ? `, ${rounded(event.cached_tokens_per_second)} found in the cache` : ""),
+        ? `, cached ${rounded(event.cached_tokens_per_second)}` : ""),
     rows: (events) => [events.map((event) => event.generated_tokens_per_second),
       events.map((event) => event.prompt_tokens_per_second)] },
   { name: "Sequences", styles: ["area", "second"],
@@ -76,32 +78,34 @@ const kGauges = [
   { name: "Cache", styles: ["area"],
     big: (event) => percentText(event.kv_blocks > 0 ? event.kv_blocks_used / event.kv_blocks : null),
     more: (event) => `${event.kv_blocks_used.toLocaleString("en")} of ` +
-      `${event.kv_blocks.toLocaleString("en")} blocks held, ` +
-      `${event.kv_blocks_cached.toLocaleString("en")} kept to be found`,
+      `${event.kv_blocks.toLocaleString("en")} blocks; ` +
+      `${event.kv_blocks_cached.toLocaleString("en")} cached`,
     rows: (events) => [events.map((event) => event.kv_blocks_used / Math.max(1, event.kv_blocks))],
     top: 1 },
   { name: "Steps", styles: ["area"],
     big: (event) => durationText(event.mean_step_seconds),
     more: (event) => event.steps > 0
-      ? `each, ${rounded(event.steps / Math.max(event.seconds, 1e-3))} per second, ` +
-        `${percentText(event.mixed_step_share)} with prompts beside decoding`
+      ? `each; ${rounded(event.steps / Math.max(event.seconds, 1e-3))} per second, ` +
+        `${percentText(event.mixed_step_share)} mixed`
       : "none in the last second",
     rows: (events) => [events.map((event) => event.mean_step_seconds)] },
   { name: "First token", styles: ["area"],
     big: (event) => durationText(event.first_token.mean_seconds),
-    more: (event, events) => `after a request came; ${sumOf(events, "first_token")} in this picture`,
+    more: (event, events) => event.first_token.count > 0
+      ? `on average; ${requestsOf(events)} in ${kMinutes}` : "no request yet",
     rows: (events) => [events.map((event) => event.first_token.mean_seconds)],
     last: (event) => event.first_token.count > 0 },
-  { name: "Between tokens", styles: ["area"],
+  { name: "Inter-token", styles: ["area"],
     big: (event) => durationText(event.between_tokens.mean_seconds),
-    more: (event) => `on average; 95% within ${durationText(event.between_tokens.p95_seconds)}`,
+    more: (event) => event.between_tokens.count > 0
+      ? `on average; 95% within ${durationText(event.between_tokens.p95_seconds)}`
+      : "no tokens yet",
     rows: (events) => [events.map((event) => event.between_tokens.mean_seconds)],
     last: (event) => event.between_tokens.count > 0 },
 ];
 
-function sumOf(events, name) {
-  const sum = events.reduce((before, event) => before + event[name].count, 0);
-  return `${sum} ${sum === 1 ? "request" : "requests"}`;
+function requestsOf(events) {
+  return plural(events.reduce((sum, event) => sum + event.first_token.count, 0), "request");
 }
 
 class LiveStrip {
@@ -182,8 +186,7 @@ class LiveStrip {
       picture.show(gauge.rows(this.events), gauge.top);
     }
     const preemptions = this.events.reduce((sum, each) => sum + each.preemptions, 0);
-    const minutes = `${Math.round(kHistory / 60)} minutes`;
     this.preempted.textContent = `${preemptions === 0 ? "No" : preemptions} ` +
-      `${preemptions === 1 ? "sequence was" : "sequences were"} preempted in these ${minutes}.`;
+      `${preemptions === 1 ? "sequence was" : "sequences were"} preempted in these ${kMinutes}.`;
   }
 }

@@ -22,8 +22,8 @@ function countsText(message) {
   }
   if (counts?.first) parts.push(`first after ${durationText(counts.first)}`);
   if (counts?.prompt) {
-    parts.push(`prompt ${plural(counts.prompt, "token")}` +
-      (counts.cached ? `, ${counts.cached.toLocaleString("en")} of them in the cache` : ""));
+    parts.push(`prompt ${counts.prompt.toLocaleString("en")}` +
+      (counts.cached ? `, ${counts.cached.toLocaleString("en")} cached` : ""));
   }
   if (kFinishes[message.finish]) parts.push(kFinishes[message.finish]);
   return parts.join(" \u00b7 ");

@@ -92,7 +92,8 @@ class Chromium:
         result = self.call("Runtime.evaluate", {
             "expression": expression, "returnByValue": True, "awaitPromise": True})
         if "exceptionDetails" in result:
-            raise RuntimeError(f"{expression}: {result['exceptionDetails']}")
+            details = result["exceptionDetails"]
+            raise RuntimeError(details.get("exception", {}).get("description", details["text"]))
         return result["result"].get("value")
 
     def wait(self, expression, seconds=PATIENCE):
@@ -128,7 +129,9 @@ class Chromium:
                 "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code})
 
     def picture(self, path):
-        data = self.call("Page.captureScreenshot", {"format": "png"})["data"]
+        """Of what is in sight: a PNG or WebP file, by its name."""
+        kind = {"format": "webp", "quality": 90} if str(path).endswith(".webp") else {"format": "png"}
+        data = self.call("Page.captureScreenshot", kind)["data"]
         with open(path, "wb") as file:
             file.write(base64.b64decode(data))
 

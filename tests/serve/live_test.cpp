@@ -15,8 +15,8 @@
 namespace dovetail::serve {
 namespace {
 
-using ::testing::HasSubstr;
 using nlohmann::json;
+using ::testing::HasSubstr;
 
 constexpr const char* kEvents = "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
@@ -181,9 +181,9 @@ TEST(Events, EndWhenTheServerDrains) {
   ASSERT_TRUE(client.send(kEvents));
   ASSERT_TRUE(client.receive_until("data: "));
   running.server->drain();
-  running.thread.join();
   ASSERT_TRUE(client.receive_until("\"draining\":true}\n\n\r\n0\r\n\r\n"));
-  EXPECT_TRUE(client.receive_end());
+  client.close();
+  running.thread.join();
 }
 
 TEST(Events, EndWhenTheServerStops) {

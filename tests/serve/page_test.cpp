@@ -1,10 +1,11 @@
+#include "serve/page.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 #include <string_view>
 
-#include "serve/page.h"
 #include "serve/running_server.h"
 
 namespace dovetail::serve {
@@ -29,9 +30,9 @@ TEST(Page, IsOneFileUnderAStrictPolicy) {
   EXPECT_EQ(response->headers.at("content-security-policy"), kPagePolicy);
   EXPECT_EQ(response->headers.at("x-content-type-options"), "nosniff");
   EXPECT_EQ(response->body, kPage);
-  for (const char* part : {"default-src 'none';", "script-src 'sha256-", "style-src 'sha256-",
-                           "connect-src 'self';", "frame-ancestors 'none';", "form-action 'none';",
-                           "require-trusted-types-for 'script'"})
+  for (const char* part :
+       {"default-src 'none';", "script-src 'sha256-", "style-src 'sha256-", "connect-src 'self';",
+        "frame-ancestors 'none';", "form-action 'none';", "require-trusted-types-for 'script'"})
     EXPECT_THAT(std::string(kPagePolicy), HasSubstr(part));
   EXPECT_EQ(kPagePolicy.find("unsafe"), std::string_view::npos);
   EXPECT_THAT(response->body, ::testing::StartsWith("<!DOCTYPE html>"));
@@ -41,7 +42,8 @@ TEST(Page, IsOneFileUnderAStrictPolicy) {
     EXPECT_THAT(response->body, HasSubstr(part));
   EXPECT_EQ(count_of(kPage, "<script"), 1U);
   EXPECT_EQ(count_of(kPage, "<style"), 1U);
-  for (const char* part : {" src=", "@import", "url(", "innerHTML", "eval(", " style=", " onclick="})
+  for (const char* part :
+       {" src=", "@import", "url(", "innerHTML", "eval(", " style=", " onclick="})
     EXPECT_EQ(count_of(kPage, part), 0U) << part;
 }
 

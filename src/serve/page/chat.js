@@ -200,6 +200,7 @@ function showSoon() {
 }
 
 function setBusy(busy) {
+  if (!busy && document.activeElement === at("stop")) input.focus();
   at("send").hidden = busy;
   at("stop").hidden = !busy;
 }
@@ -457,4 +458,4 @@ at("forget-key").hidden = apiKey === "";
 listen();
 openConversation(listConversations()[0] ?? conversation);
 loadModels();
-new LiveStrip();
+const strip = new LiveStrip();

@@ -92,7 +92,7 @@ const kGauges = [
   { name: "First token", styles: ["area"],
     big: (event) => durationText(event.first_token.mean_seconds),
     more: (event, events) => event.first_token.count > 0
-      ? `on average; ${requestsOf(events)} in ${kMinutes}` : "no request yet",
+      ? `the latest; ${requestsOf(events)} shown` : "no request yet",
     rows: (events) => [events.map((event) => event.first_token.mean_seconds)],
     last: (event) => event.first_token.count > 0 },
   { name: "Inter-token", styles: ["area"],

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Makes the pictures of the server's page: make_page_pictures.py [PROGRAM [MODEL]]
 
-The real model of the tests, unless another is named, answers a question in the page while others ask, too; Chromium
-(Debian's package) takes the pictures, docs/images/page-light.webp and page-dark.webp.
+The real model of the tests, unless another is named, answers a question in the page while others
+ask, too; Chromium (Debian's package) takes the pictures, docs/images/page-light.webp and
+page-dark.webp.
 """
 
 import concurrent.futures
@@ -36,8 +37,10 @@ def load(server, ended, first):
 
 def main():
     program = sys.argv[1] if len(sys.argv) > 1 else str(ROOT / "build/release/dovetail")
-    model = sys.argv[2] if len(sys.argv) > 2 else str(real_model.path() or sys.exit(real_model.MISSING))
-    server = RunningServer(program, model, "--served-model-name", "SmolLM2-135M-Instruct",
+    model = sys.argv[2] if len(sys.argv) > 2 else real_model.path()
+    if model is None:
+        sys.exit(real_model.MISSING)
+    server = RunningServer(program, str(model), "--served-model-name", "SmolLM2-135M-Instruct",
                            "--kv-blocks", "160")
     with Chromium(WIDTH, HEIGHT) as browser, concurrent.futures.ThreadPoolExecutor(LOADS) as others:
         browser.open(server.url + "/")

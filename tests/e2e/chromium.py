@@ -1,4 +1,4 @@
-"""Chromium without a window, over the pipe of its DevTools protocol: pages as a person sees them."""
+"""Chromium without a window, over the pipe of its DevTools protocol: pages as people see them."""
 
 import base64
 import fcntl
@@ -44,8 +44,9 @@ class Chromium:
         self.input, self.output = our_input, our_output
         self.rest, self.number, self.events = b"", 0, []
         target = self.call("Target.createTarget", {"url": "about:blank"}, session=False)["targetId"]
-        self.session = self.call(
-            "Target.attachToTarget", {"targetId": target, "flatten": True}, session=False)["sessionId"]
+        attached = self.call(
+            "Target.attachToTarget", {"targetId": target, "flatten": True}, session=False)
+        self.session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Log"):
             self.call(f"{domain}.enable")
         self.look(width, height, dark)
@@ -130,8 +131,9 @@ class Chromium:
 
     def picture(self, path):
         """Of what is in sight: a PNG or WebP file, by its name."""
-        kind = {"format": "webp", "quality": 90} if str(path).endswith(".webp") else {"format": "png"}
-        data = self.call("Page.captureScreenshot", kind)["data"]
+        webp = str(path).endswith(".webp")
+        data = self.call("Page.captureScreenshot", {
+            "format": "webp", "quality": 90} if webp else {"format": "png"})["data"]
         with open(path, "wb") as file:
             file.write(base64.b64decode(data))
 

@@ -72,8 +72,8 @@ ATTACKS = [
     '[<img src=x onerror=window.hurt=1>](https://x.org" onmouseover="window.hurt=1)',
 ]
 HARD = ["*" * 50_000, "*a " * 20_000, "**a " * 20_000, "`" * 30_000 + "a", "[" * 50_000,
-        "[a](" * 20_000, "> " * 5_000 + "a", "- " * 5_000 + "a", "|" * 20_000 + "\n" + "|-" * 20_000,
-        "_a_ " * 20_000, "a\n" * 20_000, "~~~\n" * 10_001, "<h" * 30_000, "https://" * 20_000]
+        "[a](" * 20_000, "> " * 5_000 + "a", "- " * 5_000 + "a",
+        "|" * 20_000 + "\n" + "|-" * 20_000, "_a_ " * 20_000, "a\n" * 20_000, "~~~\n" * 10_001, "<h" * 30_000, "https://" * 20_000]
 
 
 class Policy(unittest.TestCase):
@@ -153,8 +153,8 @@ class Page(unittest.TestCase):
                     self.assertEqual(link[2], 4)
 
     def test_no_message_becomes_markup(self):
-        allowed = ("A B BLOCKQUOTE BR BUTTON CODE DEL DIV EM FIGCAPTION FIGURE H3 H4 H5 H6 HR LI OL P"
-                   " PRE SPAN STRONG TABLE TBODY TD TH THEAD TR UL").split()
+        allowed = ("A BLOCKQUOTE BR BUTTON CODE DEL DIV EM FIGCAPTION FIGURE H3 H4 H5 H6 HR LI OL"
+                   " P PRE SPAN STRONG TABLE TBODY TD TH THEAD TR UL").split()
         for text in ATTACKS:
             with self.subTest(text):
                 tags = json.loads(self.browser.run(
@@ -282,8 +282,8 @@ class Page(unittest.TestCase):
                 {"role": "user", "content": "hi", "onclick": "x"}, {"role": "alien"}, 7]},
             {"id": "../bad", "messages": []}, None]}
         self.assertEqual(self.browser.run(f"importText({json.dumps(json.dumps(file))})"), 1)
-        self.assertEqual(json.loads(self.browser.run("JSON.stringify(conversations.get('x').messages)")),
-                         [{"role": "user", "content": "hi"}])
+        taken = self.browser.run("JSON.stringify(conversations.get('x').messages)")
+        self.assertEqual(json.loads(taken), [{"role": "user", "content": "hi"}])
         with self.assertRaisesRegex(RuntimeError, "not JSON"):
             self.browser.run("importText('{')")
 
@@ -296,7 +296,8 @@ class Page(unittest.TestCase):
             for dark in (False, True):
                 with self.subTest(width=width, dark=dark):
                     self.browser.look(width, 800, dark)
-                    self.assertEqual(self.browser.run("document.documentElement.scrollWidth"), width)
+                    self.assertEqual(
+                        self.browser.run("document.documentElement.scrollWidth"), width)
                     self.assertLessEqual(
                         self.browser.run("document.documentElement.scrollHeight"), 800)
                     self.assertLessEqual(self.browser.run("log.scrollWidth - log.clientWidth"), 0)

@@ -29,8 +29,8 @@ function save(which = conversation) {
 
 function showList() {
   at("list").replaceChildren(...listConversations().map((each) => make("li", {},
-    make("button", { type: "button", class: "plain", "aria-current": each.id === conversation.id ? "true" : null,
-      onclick: () => openConversation(each) }, titleOf(each)))));
+    make("button", { type: "button", class: "plain", onclick: () => openConversation(each),
+      "aria-current": each.id === conversation.id ? "true" : null }, titleOf(each)))));
 }
 
 function showTitle() {
@@ -142,7 +142,8 @@ function apiMessage(message) {
 }
 
 function requestOf(of, continues) {
-  const says = (message) => message.role !== "assistant" || message.content || message.calls?.length;
+  const says = (message) =>
+    message.role !== "assistant" || message.content || message.calls?.length > 0;
   const messages = of.messages.filter(says).map(apiMessage);
   if (of.system) messages.unshift({ role: "system", content: of.system });
   const body = { messages, stream: true, stream_options: { include_usage: true }, ...of.settings };
@@ -294,16 +295,10 @@ async function loadModels() {
     say(failure.message);
     return;
   }
-  at("model").replaceChildren(...models.map((model) => make("option", { value: model.id }, model.id)));
+  at("model").replaceChildren(...models.map((model) =>
+    make("option", { value: model.id }, model.id)));
   if (conversation.messages.length === 0) showLog();
 }
-
-const kFields = [
-  ["temperature", "Temperature", 0, null, "any"], ["top_p", "Top-p", 0, 1, "any"],
-  ["top_k", "Top-k", 0, null, 1], ["min_p", "Min-p", 0, 1, "any"],
-  ["repetition_penalty", "Repetition penalty", 0, null, "any"],
-  ["max_tokens", "Most tokens", 1, null, 1], ["seed", "Seed", 0, null, 1],
-];
 
 function openSettings() {
   const defaults = models.find((model) => model.id === at("model").value)?.sampling_defaults ?? {};

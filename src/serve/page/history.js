@@ -4,8 +4,13 @@
 const kPrefix = "dovetail.conversation.";
 const kMaxConversations = 200;
 const kMaxTitle = 120;
-const kSettings = ["temperature", "top_p", "top_k", "min_p", "repetition_penalty", "max_tokens",
-  "seed"];
+// Of a request's fields those that a conversation may set: name, label, least, most and step.
+const kFields = [
+  ["temperature", "Temperature", 0, null, "any"], ["top_p", "Top-p", 0, 1, "any"],
+  ["top_k", "Top-k", 0, null, 1], ["min_p", "Min-p", 0, 1, "any"],
+  ["repetition_penalty", "Repetition penalty", 0, null, "any"],
+  ["max_tokens", "Most tokens", 1, null, 1], ["seed", "Seed", 0, null, 1],
+];
 
 function textOf(value) {
   return typeof value === "string" ? value : "";
@@ -45,7 +50,7 @@ function cleanConversation(value) {
   if (typeof value?.id !== "string" || !/^[\w-]{1,64}$/.test(value.id)) return null;
   if (!Array.isArray(value.messages)) return null;
   const settings = {};
-  for (const name of kSettings) {
+  for (const [name] of kFields) {
     const number = numberOf(value.settings?.[name]);
     if (number !== null) settings[name] = number;
   }
@@ -135,7 +140,9 @@ function importText(text) {
     throw new Error("The file is not JSON.");
   }
   const list = Array.isArray(file?.conversations) ? file.conversations : null;
-  if (!list) throw new Error("The file has no \"conversations\"; expected one that was exported here.");
+  if (!list) {
+    throw new Error("The file has no \"conversations\"; expected one that was exported here.");
+  }
   const taken = list.map(cleanConversation).filter((conversation) => conversation !== null);
   taken.sort((a, b) => a.changed - b.changed);
   for (const conversation of taken) saveConversation(conversation);

@@ -35,7 +35,8 @@ class Sparkline {
     this.paths = styles.map((style) => svg("path", { class: style }));
     this.element = svg("svg", { class: "spark", viewBox: `0 0 ${kHistory - 1} 30`,
       preserveAspectRatio: "none", "aria-hidden": "true" });
-    this.element.append(svg("path", { class: "base", d: `M0 29.5H${kHistory - 1}` }), ...this.paths);
+    const base = svg("path", { class: "base", d: `M0 29.5H${kHistory - 1}` });
+    this.element.append(base, ...this.paths);
   }
 
   // `top`: what the height stands for; none: the largest number.
@@ -74,9 +75,10 @@ const kGauges = [
   { name: "Sequences", styles: ["area", "second"],
     big: (event) => `${event.running}`,
     more: (event) => `running, ${event.waiting} waiting`,
-    rows: (events) => [events.map((event) => event.running), events.map((event) => event.waiting)] },
+    rows: (events) => [events.map((event) => event.running),
+      events.map((event) => event.waiting)] },
   { name: "Cache", styles: ["area"],
-    big: (event) => percentText(event.kv_blocks > 0 ? event.kv_blocks_used / event.kv_blocks : null),
+    big: (event) => percentText(event.kv_blocks_used / Math.max(1, event.kv_blocks)),
     more: (event) => `${event.kv_blocks_used.toLocaleString("en")} of ` +
       `${event.kv_blocks.toLocaleString("en")} blocks; ` +
       `${event.kv_blocks_cached.toLocaleString("en")} cached`,
@@ -115,8 +117,8 @@ class LiveStrip {
     this.gauges = kGauges.map((gauge) => {
       const view = { gauge, big: make("dd"), more: make("dd", { class: "more" }),
         picture: new Sparkline(gauge.styles) };
-      const element = make("dl", { class: "gauge" }, make("dt", {}, gauge.name), view.big, view.more);
-      element.append(view.picture.element);
+      const element = make("dl", { class: "gauge" }, make("dt", {}, gauge.name), view.big,
+        view.more, view.picture.element);
       document.getElementById("gauges").append(element);
       return view;
     });

@@ -258,7 +258,9 @@ function addLink(parent, label, target, depth) {
   parent.append(link);
 }
 
-const kInlineLink = /!?\[([^\[\]\n]*)\]\(<?([^\s()<>]*(?:\([^\s()<>]*\)[^\s()<>]*)*)>?(?:[ \t]+"[^"\n]*")?\)/y;
+// [label](target "title"), or with ! in front; the target may have pairs of parentheses.
+const kInlineLink = new RegExp(String.raw`!?\[([^\[\]\n]*)\]` +
+  String.raw`\(<?([^\s()<>]*(?:\([^\s()<>]*\)[^\s()<>]*)*)>?(?:[ \t]+"[^"\n]*")?\)`, "y");
 const kBareLink = /https?:\/\/[^\s<>"'`]+/y;
 const kNextSign = /[\\`*_~\[!<h\n]/g;
 

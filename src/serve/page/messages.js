@@ -117,8 +117,11 @@ class MessageView {
   }
 
   offer(actions) {
-    this.actions.replaceChildren(...Object.entries(actions).map(([name, act]) =>
-      make("button", { type: "button", class: "plain", onclick: (event) => act(event.target) }, name)));
+    this.actions.replaceChildren(...Object.entries(actions).map(([name, act]) => {
+      const button = make("button", { type: "button", class: "plain" }, name);
+      button.addEventListener("click", () => act(button));
+      return button;
+    }));
   }
 
   // In the place of the text: a box for another one. Resolves to it, or to null.
@@ -132,9 +135,11 @@ class MessageView {
         this.foot.hidden = false;
         resolve(text);
       };
+      const button = (name, style, act) =>
+        make("button", { type: "button", class: style, onclick: act }, name);
       const editor = make("div", { class: "editor" }, area, make("div", { class: "row end" },
-        make("button", { type: "button", class: "plain", onclick: () => end(null) }, "Cancel"),
-        make("button", { type: "button", class: "strong", onclick: () => end(area.value) }, "Send")));
+        button("Cancel", "plain", () => end(null)),
+        button("Send", "strong", () => end(area.value))));
       area.addEventListener("keydown", (event) => {
         if (event.key === "Escape") end(null);
         if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
@@ -155,8 +160,10 @@ function resultsForm(message, send) {
   const areas = message.calls.map((call) => make("textarea", { rows: 2, class: "mono",
     "aria-label": `Result of ${call.function.name}`,
     placeholder: `Result of ${call.function.name}` }));
-  return make("form", { class: "results", onsubmit: (event) => {
+  const submit = (event) => {
     event.preventDefault();
     send(areas.map((area) => area.value));
-  } }, ...areas, make("div", { class: "row end" }, make("button", { class: "strong" }, "Send results")));
+  };
+  return make("form", { class: "results", onsubmit: submit }, ...areas,
+    make("div", { class: "row end" }, make("button", { class: "strong" }, "Send results")));
 }

@@ -1,10 +1,13 @@
-#include <algorithm>
+#include <fmt/core.h>
+
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
 #include <string>
 #include <utility>
 
+#include "serve/api_error.h"
+#include "serve/http_message.h"
 #include "serve/live.h"
 #include "serve/session.h"
 

@@ -219,6 +219,21 @@ class Page(unittest.TestCase):
         self.assertEqual(self.messages()[1]["content"], " 503")
         self.assertEqual(len(self.messages()), 2)
 
+    def test_the_key_can_be_given_later(self):
+        self.browser.wait("document.getElementById('key').open")
+        self.browser.run("document.getElementById('key-cancel').click()")
+        self.browser.wait("document.getElementById('notice').textContent.includes('a key')")
+        self.browser.run("document.getElementById('input').focus()")
+        self.browser.type("417+86")
+        self.browser.press("Enter", 13)
+        self.give_key()
+        self.browser.wait("answer === null && conversation.messages.length === 2")
+        self.browser.wait("models.length === 1")
+        self.assertNotIn("error", self.messages()[-1])
+        self.browser.wait("strip.events.length > 0")
+        self.browser.run("document.getElementById('forget-key').click()")
+        self.assertIsNone(self.browser.run("sessionStorage.getItem('dovetail.key')"))
+
     def test_it_works_without_storage(self):
         self.browser.call("Page.addScriptToEvaluateOnNewDocument", {"source": """
           for (const name of ["localStorage", "sessionStorage"])

@@ -93,7 +93,9 @@ async function call(path, { body, signal, quiet = false } = {}) {
     if (response.ok) return response;
     const error = await errorOf(response);
     if (response.status !== 401 || quiet) throw error;
-    if (key === apiKey && !(await askForKey(key ? error.message : ""))) throw error;
+    if (key === apiKey && !(await askForKey(key ? error.message : ""))) {
+      throw new ServerError("This server asks for a key, and none was given.", 401, 0);
+    }
   }
 }
 

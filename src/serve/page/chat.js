@@ -287,13 +287,20 @@ function fitInput() {
   input.style.height = `${Math.min(input.scrollHeight + 2, window.innerHeight * 0.4)}px`;
 }
 
+let loadingModels = false;
+
 async function loadModels() {
+  if (loadingModels || models.length > 0) return;
+  loadingModels = true;
   try {
     const list = await (await call("v1/models")).json();
     models = list.data;
+    say("");
   } catch (failure) {
     say(failure.message);
     return;
+  } finally {
+    loadingModels = false;
   }
   at("model").replaceChildren(...models.map((model) =>
     make("option", { value: model.id }, model.id)));
@@ -438,6 +445,9 @@ function listen() {
   at("messages").addEventListener("click", (event) => {
     const button = event.target.closest("button[data-copy]");
     if (button) copyFrom(button, button.closest("figure").querySelector("code").textContent);
+  });
+  window.addEventListener("dovetail-key", () => {
+    if (apiKey) loadModels();
   });
   window.addEventListener("storage", (event) => {
     if (readStored(event.key)) showStored();

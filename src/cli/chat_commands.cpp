@@ -117,11 +117,10 @@ Status run_exit(ChatSession& session, const std::string&) {
 
 constexpr ChatCommand kCommands[] = {
     {"/help", "/?", "", "this list", run_help},
-    {"/system", "", "[TEXT]",
-     "show the system message, or start a new conversation with this one (\"\": with none)",
+    {"/system", "", "[TEXT]", "show the system message; with TEXT: start anew with it (\"\": none)",
      run_system},
-    {"/set", "", "[NAME [VALUE]]",
-     "show how answers are sampled, or change it; \"default\" takes a change back", run_set},
+    {"/set", "", "[NAME [VALUE]]", "show what is sampled with, or change it (VALUE default: back)",
+     run_set},
     {"/regen", "", "", "answer the last message again, with another seed", run_regen},
     {"/undo", "", "", "take the last message and its answer back", run_undo},
     {"/clear", "/reset", "", "start a new conversation with the same system message", run_clear},
@@ -150,10 +149,10 @@ std::string chat_help() {
     text += fmt::format("{:<22} {}\n", usage, command.help);
   }
   return text +
-         "\nA line that ends in \\ goes on in the next, and so does Alt-Enter; \"\"\" opens and "
-         "closes a block\nof lines. A message that begins with a slash is typed with two. Ctrl-C "
-         "stops an answer or\nclears the line, Ctrl-R searches what was typed before, Ctrl-D "
-         "ends.\n";
+         "\nA line that ends in \\ goes on in the next; Alt-Enter breaks a line; \"\"\" opens and "
+         "closes\na block of lines. A message that begins with a slash is typed with two.\n"
+         "Ctrl-C stops an answer or clears the line, Ctrl-R searches what was typed before,\n"
+         "Ctrl-D ends.\n";
 }
 
 Status run_chat_command(ChatSession& session, const std::string& line) {

@@ -17,7 +17,7 @@
 namespace dovetail::cli {
 namespace {
 
-constexpr std::string_view kPrompt = "> ", kMorePrompt = ". ";
+constexpr std::string_view kPrompt = ">", kMorePrompt = ".";
 
 class ChatLoop {
  public:
@@ -61,11 +61,12 @@ class ChatLoop {
   TypedLine read() {
     const std::string_view prompt = lines_.pending() ? kMorePrompt : kPrompt;
     if (!editor_) {
-      if (session_.look().interactive) fmt::print(stderr, "{}", prompt);
+      if (session_.look().interactive) fmt::print(stderr, "{} ", prompt);
       return read_plain_line();
     }
-    if (!session_.look().colours) return editor_->read(prompt);
-    return editor_->read(fmt::format("\1\x1b[1;32m\1{}\1\x1b[0m\1", prompt));
+    if (!session_.look().colours) return editor_->read(fmt::format("{} ", prompt));
+    // Escapes between marks go with the character behind them.
+    return editor_->read(fmt::format("\1\x1b[1;32m\1{}\1\x1b[0m\1 ", prompt));
   }
 
   Status take(std::string line) {

@@ -42,14 +42,16 @@ Result<int> show_help(const HelpOptions& options) {
   for (const Command& command : commands) {
     if (command.name != options.words.front()) continue;
     const CLI::App* app = command.options.get();
+    std::string words;  // before the App's own name
     for (std::size_t i = 1; i < options.words.size(); ++i) {
+      words += (words.empty() ? "" : " ") + app->get_name();
       app = find_part(*app, options.words[i]);
       if (app == nullptr) {
         return usage_error(
             "help", fmt::format("'{}' is no part of {}", options.words[i], options.words.front()));
       }
     }
-    return print_text(app->help());
+    return print_text(app->help(words));
   }
   return unknown_command(options.words.front(), commands);
 }

@@ -1,6 +1,7 @@
 #include "cli/line_editor.h"
 
 #include <histedit.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,6 +22,7 @@ constexpr wchar_t kEscapeMark = L'\1';  // around what in a prompt takes no plac
 constexpr char32_t kReplacement = 0xfffd;
 constexpr std::string_view kPasteOn = "\x1b[?2004h", kPasteOff = "\x1b[?2004l";
 constexpr int kHistorySize = 2000;
+constexpr int kPatience = 100;  // milliseconds until signals are looked for again
 
 std::wstring widened(std::string_view text) {
   std::wstring wide;
@@ -85,22 +87,22 @@ struct LineEditor::Impl {
 
   static wchar_t* get_prompt(EditLine* editor) { return of(editor).prompt.data(); }
 
-  // A character of the terminal. libedit's own reader would go on after a signal.
+  // A character of the terminal. libedit's own reader goes on after a signal.
   static int get_character(EditLine* editor, wchar_t* character) {
     std::string bytes;
     for (;;) {
+      if (InterruptGuard::signal() != 0) {
+        of(editor).interrupted = true;
+        return -1;
+      }
+      if (resized != 0 || continued != 0) redraw(editor);
+      // A signal may come just before the waiting begins.
+      pollfd input = {STDIN_FILENO, POLLIN, 0};
+      if (::poll(&input, 1, kPatience) <= 0) continue;
       char byte = 0;
       const ssize_t count = ::read(STDIN_FILENO, &byte, 1);
       if (count == 0) return 0;
-      if (count < 0) {
-        if (errno != EINTR) return -1;
-        if (InterruptGuard::signal() != 0) {
-          of(editor).interrupted = true;
-          return -1;
-        }
-        redraw(editor);
-        continue;
-      }
+      if (count < 0) return -1;
       bytes += byte;
       const auto lead = static_cast<unsigned char>(bytes.front());
       const std::size_t size = lead < 0xc0 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
@@ -166,6 +168,7 @@ struct LineEditor::Impl {
     if (editor == nullptr || history == nullptr) return false;
     HistEventW event;
     history_w(history, &event, H_SETSIZE, kHistorySize);
+    history_w(history, &event, H_SETUNIQUE, 1);  // what is typed again and again is found once
     el_set(editor, EL_CLIENTDATA, this);
     el_wset(editor, EL_EDITOR, L"emacs");
     el_wset(editor, EL_GETCFN, get_character);

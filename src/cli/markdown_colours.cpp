@@ -53,7 +53,7 @@ void MarkdownColours::step(char next, std::string& out) {
     case Place::kCodeLineStart:
       return at_code_line_start(next, out);
     case Place::kCodeLine:
-      emit({&next, 1}, Style::kCode, out);
+      emit({&next, 1}, next == '\n' ? Style::kPlain : Style::kCode, out);
       if (next == '\n') place_ = Place::kCodeLineStart;
   }
 }
@@ -153,14 +153,16 @@ void MarkdownColours::release_as_line(std::string& out) {
 }
 
 void MarkdownColours::release(Style style, std::string& out) {
-  emit(held_, style, out);
+  const bool line_end = held_.ends_with('\n');
+  if (line_end) held_.pop_back();
+  if (!held_.empty()) emit(held_, style, out);
+  if (line_end) emit("\n", Style::kPlain, out);
   held_.clear();
 }
 
 void MarkdownColours::emit(std::string_view text, Style style, std::string& out) {
   constexpr std::array<std::string_view, 5> kEscapes = {"\x1b[0m", "\x1b[0;1m", "\x1b[0;36m",
                                                         "\x1b[0;1;36m", "\x1b[0;2m"};
-  if (text == "\n") style = Style::kPlain;
   if (style != shown_) out += kEscapes[static_cast<std::size_t>(style)];
   shown_ = style;
   out += text;

@@ -159,11 +159,13 @@ std::string zsh_script(const std::vector<Command>& commands) {
   for (const Command& command : commands)
     names += fmt::format("    '{}:{}'\n", command.name, zsh_quoted(command.summary));
   for (const AppNode& node : app_nodes(commands)) {
-    // Of the nested ones first: "pipeline run" before "pipeline".
-    const std::string one = fmt::format("    '{}{}') _arguments{} ;;\n", node.words,
-                                        node.words.find(' ') == std::string::npos ? " '*" : "",
-                                        zsh_specs(*node.app, commands));
-    cases = node.words.find(' ') == std::string::npos ? cases + one : one + cases;
+    // The nested ones first: "pipeline run" before all that begins with "pipeline ".
+    const bool nested = node.words.find(' ') != std::string::npos;
+    const std::string pattern =
+        nested ? fmt::format("'{}'", node.words) : fmt::format("'{} '*", node.words);
+    const std::string one =
+        fmt::format("    {}) _arguments{} ;;\n", pattern, zsh_specs(*node.app, commands));
+    cases = nested ? one + cases : cases + one;
   }
   return fmt::format(R"(#compdef dovetail
 # zsh completion for dovetail, made by "dovetail completion zsh".

@@ -13,14 +13,14 @@ namespace dovetail::cli {
 namespace {
 
 // The types of the weights, those with the most bytes first.
-std::string weight_types(const ModelReport& report) {
+std::vector<std::string> weight_types(const ModelReport& report) {
   std::vector<std::pair<std::uint64_t, std::string>> types;
   for (const auto& [name, share] : report.types) types.emplace_back(share.bytes, name);
   std::stable_sort(types.begin(), types.end(),
                    [](const auto& left, const auto& right) { return left.first > right.first; });
   std::vector<std::string> names;
   for (auto& [bytes, name] : types) names.push_back(std::move(name));
-  return fmt::format("{}", fmt::join(names, ", "));
+  return names;
 }
 
 std::string parameter_count(std::uint64_t count) {
@@ -31,9 +31,8 @@ std::string parameter_count(std::uint64_t count) {
 }
 
 std::string size_text(const load::ModelSource& source, const ModelReport& report) {
-  return fmt::format("{}, {} parameters, {} ({})", source.config.family,
-                     parameter_count(report.parameters), show_bytes(report.disk_bytes),
-                     weight_types(report));
+  return fmt::format("{}, {} parameters, {}", source.config.family,
+                     parameter_count(report.parameters), show_bytes(report.disk_bytes));
 }
 
 }  // namespace
@@ -41,8 +40,8 @@ std::string size_text(const load::ModelSource& source, const ModelReport& report
 Result<std::string> model_line(const load::ModelSource& source, const EngineOptions& options) {
   const Result<ModelReport> report = report_model(source, options);
   if (!report) return fail(report.error());
-  return fmt::format("{}: {}, context {}", source.name, size_text(source, *report),
-                     report->memory.options.max_context);
+  return fmt::format("{}: {} of {}, context {}", source.name, size_text(source, *report),
+                     weight_types(*report).front(), report->memory.options.max_context);
 }
 
 Result<std::vector<std::string>> model_lines(const Engine& engine,
@@ -56,6 +55,8 @@ Result<std::vector<std::string>> model_lines(const Engine& engine,
   const Status chats = encoder->can_chat();
   std::vector<std::string> lines;
   lines.push_back(fmt::format("model {}: {}", source.name, size_text(source, *report)));
+  lines.push_back(
+      fmt::format("weights {}: {}", fmt::join(weight_types(*report), ", "), source.format));
   lines.push_back(
       fmt::format("tokenizer {}: {} tokens", report->tokenizer, source.config.vocab_size));
   lines.push_back(!chats                  ? "chat-template none: " + chats.error().message

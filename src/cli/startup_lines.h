@@ -9,7 +9,7 @@
 
 namespace dovetail::cli {
 
-// A model in a line: "NAME: llama, 134.52 million parameters, 93.8 MiB (Q4_1, F32), context 8192".
+// A model in a line: "NAME: llama, 134.52 million parameters, 93.8 MiB of Q4_1, context 8192".
 Result<std::string> model_line(const load::ModelSource& source, const EngineOptions& options);
 
 // What `serve` says of its model beside the engine's options: lines as "NAME VALUE: MORE".

@@ -186,8 +186,8 @@ TEST_F(ChatHistoryFile, SaysWhereItCannotBe) {
 }
 
 // An App as of a command, with what was given to it.
-struct Parsed {
-  explicit Parsed(std::vector<std::string> arguments) {
+struct GivenSampling {
+  explicit GivenSampling(std::vector<std::string> arguments) {
     add_sampling_options(app, options, "1");
     std::reverse(arguments.begin(), arguments.end());
     app.parse(std::move(arguments));
@@ -197,7 +197,7 @@ struct Parsed {
 };
 
 TEST(SamplingSettings, BeginsWithWhatWasGivenAndChanges) {
-  const Parsed parsed({"--top-k", "7", "--stop", "a", "--stop", "b", "--ignore-eos"});
+  const GivenSampling parsed({"--top-k", "7", "--stop", "a", "--stop", "b", "--ignore-eos"});
   Result<SamplingSettings> settings = SamplingSettings::create(parsed.app);
   ASSERT_TRUE(settings) << settings.error().message;
   EXPECT_EQ(settings->options().top_k, 7);
@@ -214,7 +214,7 @@ TEST(SamplingSettings, BeginsWithWhatWasGivenAndChanges) {
 }
 
 TEST(SamplingSettings, RefusesAsTheCommandLineDoes) {
-  Result<SamplingSettings> settings = SamplingSettings::create(Parsed({}).app);
+  Result<SamplingSettings> settings = SamplingSettings::create(GivenSampling({}).app);
   ASSERT_TRUE(settings);
   ASSERT_TRUE(settings->set("top-p", "0.5"));
   const std::pair<std::pair<const char*, const char*>, const char*> cases[] = {

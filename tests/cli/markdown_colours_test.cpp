@@ -51,12 +51,12 @@ std::string named(std::string_view text) {
   return out;
 }
 
-struct Case {
+struct MarkdownCase {
   std::string text, coloured;
 };
 
 TEST(MarkdownColours, Marks) {
-  const Case cases[] = {
+  const MarkdownCase cases[] = {
       {"plain text, 2 * 3 ** 4\n", "plain text, 2 * 3 ** 4\n"},
       {"# Title\ntext\n", "<b># Title<>\ntext\n"},
       {"####### seven\n#hash\n", "####### seven\n#hash\n"},
@@ -77,7 +77,8 @@ TEST(MarkdownColours, Marks) {
       {"***\n---\n", "***\n---\n"},
       {"__init__ and é `ü`", "__init__ and é <c>`ü`<>"},
   };
-  for (const Case& one : cases) EXPECT_EQ(named(colour({one.text})), one.coloured) << one.text;
+  for (const MarkdownCase& one : cases)
+    EXPECT_EQ(named(colour({one.text})), one.coloured) << one.text;
 }
 
 TEST(MarkdownColours, WritesWhatIsCertainAtOnce) {
@@ -122,15 +123,16 @@ RC_GTEST_PROP(MarkdownColours, HoldsBackNoMoreThanALine, ()) {
   std::string out;
   for (std::size_t end = 1; end <= text.size(); ++end) {
     colours.push(text.substr(end - 1, 1), out);
-    const std::string held = text.substr(without_escapes(out).size(), end);
-    RC_ASSERT(text.substr(0, end).find('\n', without_escapes(out).size()) == std::string::npos);
+    const std::size_t written = without_escapes(out).size();
+    RC_ASSERT(text.substr(0, end).find('\n', written) == std::string::npos);
   }
 }
 
 RC_GTEST_PROP(MarkdownColours, LeavesNoColourOn, ()) {
   const std::string out = named(colour({*markdown()}));
   const std::size_t last = out.rfind('<');
-  RC_ASSERT(last == std::string::npos || out.substr(last, 2) == "<>");
+  const bool off = last == std::string::npos || out.substr(last, 2) == "<>";
+  RC_ASSERT(off);
 }
 
 }  // namespace

@@ -114,7 +114,11 @@ struct LineEditor::Impl {
   }
 
   static void redraw(EditLine* editor) {
-    if (std::exchange(continued, 0) != 0) el_set(editor, EL_PREP_TERM, 1);
+    if (std::exchange(continued, 0) != 0) {
+      // libedit thinks that the terminal is as it left it; a shell has changed it meanwhile.
+      el_set(editor, EL_PREP_TERM, 0);
+      el_set(editor, EL_PREP_TERM, 1);
+    }
     if (std::exchange(resized, 0) != 0) el_resize(editor);
     el_set(editor, EL_REFRESH);
   }

@@ -14,8 +14,9 @@ std::string version_text() {
   for (const kernels::Kernels* available : kernels::available_kernels())
     kernels.push_back(available->name);
   const std::string_view best = kernels::best_kernels().name;
-  std::string build = DOVETAIL_BUILD_TYPE;
-  if (*DOVETAIL_SANITIZERS != '\0') build += ", sanitizers " DOVETAIL_SANITIZERS;
+  constexpr std::string_view kSanitizers = DOVETAIL_SANITIZERS;
+  std::string build(DOVETAIL_BUILD_TYPE);
+  if (!kSanitizers.empty()) build += fmt::format(", sanitizers {}", kSanitizers);
   return fmt::format(
       "dovetail {}\n"
       "commit    {}\n"

@@ -138,12 +138,12 @@ class Terminal(WithFolder):
         self.program = self.terminal = None
         self.seen = ""
 
-    def start(self, *options, **environment):
+    def start(self, *options, model=DEMO, **environment):
         self.seen = ""
         environment = {**os.environ, "TERM": "xterm", "XDG_STATE_HOME": str(self.folder), "HOME": str(self.folder), **environment}
         self.program, self.terminal = pty.fork()
         if self.program == 0:
-            os.execve(BINARY, [str(BINARY), "chat", str(DEMO), "--temperature", "0", *options], environment)
+            os.execve(BINARY, [str(BINARY), "chat", str(model), "--temperature", "0", *options], environment)
         fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
         self.addCleanup(self.stop)
 
@@ -237,21 +237,27 @@ class Terminal(WithFolder):
         self.assertEqual(self.wait(), 128 + signal.SIGINT)
 
     def test_an_interrupt_keeps_what_was_said(self):
-        self.start("--ignore-eos")
-        for _ in range(20):
-            self.type("1+1\r")
-            self.until("\r\n")
-            while not self.seen:
-                self.seen += self.read(60)
-            self.keys(CTRL_C)
-            if "stopped: " in self.until("tokens/s"):
-                break
-            self.type("/undo\r")
-        else:
-            self.fail("no answer was stopped")
+        # A context that takes long to fill.
+        model = self.folder / "model"
+        model.mkdir()
+        for file in DEMO.iterdir():
+            (model / file.name).symlink_to(file)
+        config = json.loads((DEMO / "config.json").read_text())
+        (model / "config.json").unlink()
+        (model / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 1 << 20}))
+        self.start("--ignore-eos", "--max-model-len", "200000", model=model)
+        self.type("1+1\r")
+        self.until("\x1b[?2004l")
+        while len(self.seen) < 10:
+            self.seen += self.read(60)
+        self.keys(CTRL_C)
+        self.until("stopped: ")
+        self.type("/set max-tokens 1\r")
         self.type("2+2\r")
-        self.until("tokens/s")
-        self.assertEqual(self.messages()[-2:], ["1+1", "2+2"])
+        self.until("first after")
+        self.assertEqual(self.messages(), ["1+1", "2+2"])
+        talk = json.loads((self.folder / "talk.json").read_text())["messages"]
+        self.assertGreater(len(talk[1]["content"]), 5)
         self.assertEqual(self.end(), 0)
 
     def test_the_history_is_kept(self):
@@ -287,6 +293,23 @@ class Terminal(WithFolder):
         os.kill(self.program, signal.SIGWINCH)
         self.keys("+34\r")
         self.assertEqual(self.messages(), ["12+34"])
+        self.assertEqual(self.end(), 0)
+
+    def test_it_stops_and_goes_on(self):
+        self.start()
+        self.type("12")
+        self.until("2")
+        # Ctrl-Z has no effect on a program that no shell started.
+        os.kill(self.program, signal.SIGSTOP)
+        os.waitpid(self.program, os.WUNTRACED)
+        # As a shell does.
+        modes = termios.tcgetattr(self.terminal)
+        modes[3] |= termios.ICANON | termios.ECHO
+        termios.tcsetattr(self.terminal, termios.TCSANOW, modes)
+        os.kill(self.program, signal.SIGCONT)
+        self.until("12")
+        self.keys(LEFT + "0\r")
+        self.assertEqual(self.messages(), ["102"])
         self.assertEqual(self.end(), 0)
 
     def test_colours(self):

@@ -35,11 +35,13 @@ class ChatLoop {
       if (line.interrupted) {
         const int signal = InterruptGuard::signal();
         if (!interactive || signal == SIGTERM) return 128 + signal;
+        InterruptGuard::clear();
+        const bool cleared = line.cleared || lines_.pending();
+        lines_.clear();
+        if (cleared) continue;
         if (std::exchange(warned, true)) return 128 + signal;
         notice(
             fmt::format("{}Ctrl-D or /exit ends, and so does Ctrl-C again", editor_ ? "" : "\n"));
-        InterruptGuard::clear();
-        lines_.clear();
         continue;
       }
       warned = false;

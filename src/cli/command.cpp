@@ -29,10 +29,15 @@ std::string overview(const std::vector<Command>& commands) {
 
 int unknown_command(const std::string& name, const std::vector<Command>& commands) {
   std::vector<std::string> names;
-  for (const Command& command : commands) names.push_back(command.name);
+  const bool option = name.starts_with('-');
+  if (option) {
+    names = {"--help", "--version"};
+  } else {
+    for (const Command& command : commands) names.push_back(command.name);
+  }
   const std::vector<std::string> near = near_matches(name, names);
-  fmt::print(stderr, "dovetail: unknown command '{}'; {} {} (see dovetail --help)\n", name,
-             near.empty() ? "expected one of" : "did you mean",
+  fmt::print(stderr, "dovetail: unknown {} '{}'; {} {} (see dovetail --help)\n",
+             option ? "option" : "command", name, near.empty() ? "expected one of" : "did you mean",
              fmt::join(near.empty() ? names : near, ", "));
   return kExitUsage;
 }

@@ -76,7 +76,7 @@ struct LineEditor::Impl {
   EditLine* editor = nullptr;
   HistoryW* history = nullptr;
   std::wstring prompt;
-  bool interrupted = false;
+  bool interrupted = false, cleared = false;
   struct sigaction old_resize = {}, old_continue = {};
 
   static Impl& of(EditLine* editor) {
@@ -92,7 +92,9 @@ struct LineEditor::Impl {
     std::string bytes;
     for (;;) {
       if (InterruptGuard::signal() != 0) {
+        const LineInfoW* line = el_wline(editor);
         of(editor).interrupted = true;
+        of(editor).cleared = line->lastchar != line->buffer;
         return -1;
       }
       if (resized != 0 || continued != 0) redraw(editor);
@@ -219,7 +221,7 @@ std::unique_ptr<LineEditor> LineEditor::create(std::vector<std::string> words) {
 TypedLine LineEditor::read(std::string_view prompt) {
   Impl& impl = *impl_;
   impl.prompt = widened(prompt);
-  impl.interrupted = false;
+  impl.interrupted = impl.cleared = false;
   struct sigaction action = {};
   action.sa_handler = note_terminal;
   sigemptyset(&action.sa_mask);
@@ -235,6 +237,7 @@ TypedLine LineEditor::read(std::string_view prompt) {
   sigaction(SIGCONT, &impl.old_continue, nullptr);
   TypedLine line;
   line.interrupted = impl.interrupted;
+  line.cleared = impl.cleared;
   if (line.interrupted || wide == nullptr || count < 0) return line;
   line.text = narrowed({wide, static_cast<std::size_t>(count)});
   if (line.text->ends_with('\n')) line.text->pop_back();

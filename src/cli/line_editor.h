@@ -14,6 +14,7 @@ namespace dovetail::cli {
 struct TypedLine {
   std::optional<std::string> text;  // nothing: the end of the input, or interrupted
   bool interrupted = false;         // by a signal: InterruptGuard::signal() has its number
+  bool cleared = false;             // interrupted while something was typed, which is gone
 };
 
 // Lines of the standard input as they come, without their ends.

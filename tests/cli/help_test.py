@@ -52,6 +52,7 @@ class Help(WithFolder):
         for arguments, message in [
             (["serve", "x", "--prot", "1"], "dovetail serve: unknown option --prot, did you mean --port"),
             (["chat", "x", "--temprature=1"], "unknown option --temprature, did you mean --temperature"),
+            (["--verison"], "dovetail: unknown option '--verison'; did you mean --version"),
             (["bench", "--xyzzy-plugh"], "unknown option --xyzzy-plugh\n"),
             (["pipeline", "rum", "x"], "'rum' is none of run, resume, "),
             (["pipeline", "rum", "x"], "did you mean run"),

@@ -227,6 +227,8 @@ TypedLine LineEditor::read(std::string_view prompt) {
   sigemptyset(&action.sa_mask);
   sigaction(SIGWINCH, &action, &impl.old_resize);
   sigaction(SIGCONT, &action, &impl.old_continue);
+  // Before the prompt is shown, so that Ctrl-D is a key from then on.
+  el_set(impl.editor, EL_PREP_TERM, 1);
   std::fwrite(kPasteOn.data(), 1, kPasteOn.size(), stdout);
   int count = 0;
   const wchar_t* wide = el_wgets(impl.editor, &count);

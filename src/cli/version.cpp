@@ -14,16 +14,15 @@ std::string version_text() {
   for (const kernels::Kernels* available : kernels::available_kernels())
     kernels.push_back(available->name);
   const std::string_view best = kernels::best_kernels().name;
-  constexpr std::string_view kSanitizers = DOVETAIL_SANITIZERS;
-  std::string build(DOVETAIL_BUILD_TYPE);
-  if (!kSanitizers.empty()) build += fmt::format(", sanitizers {}", kSanitizers);
   return fmt::format(
       "dovetail {}\n"
       "commit    {}\n"
       "compiler  {}\n"
-      "build     {}\n"
+      "build     {}{}{}\n"
       "kernels   {} on this CPU, which runs {}\n",
-      DOVETAIL_VERSION, DOVETAIL_COMMIT, DOVETAIL_COMPILER, build, best, fmt::join(kernels, ", "));
+      DOVETAIL_VERSION, DOVETAIL_COMMIT, DOVETAIL_COMPILER, DOVETAIL_BUILD_TYPE,
+      *DOVETAIL_SANITIZERS != '\0' ? ", sanitizers " : "", DOVETAIL_SANITIZERS, best,
+      fmt::join(kernels, ", "));
 }
 
 }  // namespace dovetail::cli

@@ -23,7 +23,7 @@ constexpr Family kFamilies[] = {
     {"deepseek2", "deepseek2", "deepseek_v2", "DeepseekV2ForCausalLM", kDeepseek},
     {"deepseek3", "", "deepseek_v3", "DeepseekV3ForCausalLM", kDeepseek},
     {"deepseek32", "deepseek32", "deepseek_v32", "DeepseekV32ForCausalLM", kDeepseek},
-    {"deepseek4", "", "deepseek_v4", "DeepseekV4ForCausalLM", kDeepseekV4},
+    {"deepseek4", "deepseek4", "deepseek_v4", "DeepseekV4ForCausalLM", kDeepseekV4},
     {"exaone4", "exaone4", "exaone4", "Exaone4ForCausalLM", kExaone4},
     {"gemma2", "gemma2", "gemma2", "Gemma2ForCausalLM", kGemma2},
     {"gemma3", "gemma3", "gemma3_text", "Gemma3ForCausalLM", kGemma3},

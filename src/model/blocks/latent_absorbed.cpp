@@ -66,22 +66,13 @@ void LatentAttention::absorb(std::uint32_t index, std::uint32_t head) {
            rows_.query(rows.first) + head * config_.cached_dim(), rows_.query_size());
 }
 
-// Absorbed rows of the tile that come before these.
-std::size_t LatentAttention::absorbed_before(std::uint32_t index, const QueryTile& queries) const {
-  std::size_t before = 0;
-  for (const QueryTile& of : rows_.tile(set_, index).absorbed) {
-    if (of.row == queries.row) break;
-    before += of.rows;
-  }
-  return before;
-}
-
-// Some heads of generated rows.
+// Some heads of rows that attend to all that they see, of which the first is the `absorbed`-th
+// absorbed row of its tile.
 void LatentAttention::attend_latents(std::uint32_t index, const QueryTile& queries,
-                                     std::uint32_t head, std::size_t segment) {
+                                     std::size_t absorbed, std::uint32_t head,
+                                     std::size_t segment) {
   const LatentRows::Tile& rows = rows_.tile(set_, index);
   const LatentRows::Cut& cut = rows_.cut(index);
-  const std::size_t before = absorbed_before(index, queries);
   const Segment& sequence = work_.pass.segments()[queries.segment];
   const std::size_t end = queries.position + queries.rows;
   const std::size_t blocks = (end + kernels::kBlockSize - 1) / kernels::kBlockSize;
@@ -92,7 +83,7 @@ void LatentAttention::attend_latents(std::uint32_t index, const QueryTile& queri
   args.cache_type = work_.cache->shape().type();
   args.value_blocks = tiles.data();
   args.latent = true;
-  args.query = rows_.query(rows.first + before) + head * config_.cached_dim();
+  args.query = rows_.query(rows.first + absorbed) + head * config_.cached_dim();
   args.query_stride = rows_.query_size();
   args.rows = queries.rows;
   args.heads = std::min(cut.heads, config_.heads - head);
@@ -102,11 +93,11 @@ void LatentAttention::attend_latents(std::uint32_t index, const QueryTile& queri
   args.scale = config_.scale;
   args.segment = segment;
   if (segment == kernels::AttentionArgs::kAllSegments) {
-    args.output = rows_.latents(rows.first + before) + head * config_.latent_dim;
+    args.output = rows_.latents(rows.first + absorbed) + head * config_.latent_dim;
     args.output_stride = rows_.latents_size();
   } else {
     const std::size_t floats = kernels::attention_part_floats(config_.latent_dim);
-    args.output = rows_.parts(index, before) + (segment * config_.heads + head) * floats;
+    args.output = rows_.parts(index, absorbed) + (segment * config_.heads + head) * floats;
     args.output_stride = rows_.parts_size(index);
   }
   work_.kernels.attention(args);
@@ -166,7 +157,7 @@ std::size_t LatentAttention::gather(std::uint32_t row) const {
   return picks.size();
 }
 
-// Some heads of a row of the pass that chooses, the `absorbed`-th such row of its tile.
+// Some heads of a row of the pass that chooses, the `absorbed`-th absorbed row of its tile.
 void LatentAttention::attend_picked(std::uint32_t index, std::uint32_t row, std::size_t absorbed,
                                     std::uint32_t head) {
   const std::size_t place = rows_.tile(set_, index).first + absorbed;

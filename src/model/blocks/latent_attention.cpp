@@ -276,16 +276,21 @@ void LatentAttention::multiply(const HeadMatrix& of, std::uint32_t head, std::si
   work_.kernels.matmul(args);
 }
 
+// What lanes share of a tile's absorbed rows, for as many heads: rows that choose, segments, or
+// all.
+std::uint32_t LatentAttention::walks(const LatentRows::Cut& cut, const QueryTile& of) const {
+  if (rows_.chooses(of)) return of.rows;
+  return cut.segments > 0 ? segments_until(of) : 1;
+}
+
 // What lanes share of a tile's attention: prompts' rows by heads, then absorbed rows.
 std::uint32_t LatentAttention::items(std::uint32_t index) const {
   const LatentRows::Tile& rows = rows_.tile(set_, index);
   const LatentRows::Cut& cut = rows_.cut(index);
-  std::uint32_t walks = 0;
-  for (const QueryTile& of : rows.absorbed) {
-    walks += rows_.chooses(of) ? of.rows : cut.segments > 0 ? segments_until(of) : 1;
-  }
+  std::uint32_t absorbed = 0;
+  for (const QueryTile& of : rows.absorbed) absorbed += walks(cut, of);
   const std::uint32_t groups = (config_.heads + cut.heads - 1) / cut.heads;
-  return static_cast<std::uint32_t>(rows.prompts.size()) * config_.heads + walks * groups;
+  return static_cast<std::uint32_t>(rows.prompts.size()) * config_.heads + absorbed * groups;
 }
 
 // In multiplications.
@@ -315,23 +320,20 @@ void LatentAttention::attend(std::uint32_t index, std::uint32_t block, std::uint
       if (mine()) attend_prompt(work_.tile(index), run, head);
     }
   }
+  std::size_t absorbed = 0;  // rows of the tile
   for (const QueryTile& of : rows.absorbed) {
-    const std::size_t before = absorbed_before(index, of);
-    for (std::uint32_t i = 0; rows_.chooses(of) && i < of.rows; ++i) {
-      for (std::uint32_t head = 0; head < config_.heads; head += cut.heads) {
-        if (mine()) attend_picked(index, of.row + i, before + i, head);
-      }
-    }
-    if (rows_.chooses(of)) continue;
     for (std::uint32_t head = 0; head < config_.heads; head += cut.heads) {
-      if (cut.segments == 0) {
-        if (mine()) attend_latents(index, of, head, kernels::AttentionArgs::kAllSegments);
-        continue;
-      }
-      for (std::uint32_t segment = 0; segment < segments_until(of); ++segment) {
-        if (mine()) attend_latents(index, of, head, segment);
+      for (std::uint32_t walk = 0; walk < walks(cut, of); ++walk) {
+        if (!mine()) continue;
+        if (rows_.chooses(of)) {
+          attend_picked(index, of.row + walk, absorbed + walk, head);
+        } else {
+          attend_latents(index, of, absorbed, head,
+                         cut.segments > 0 ? walk : kernels::AttentionArgs::kAllSegments);
+        }
       }
     }
+    absorbed += of.rows;
   }
 }
 

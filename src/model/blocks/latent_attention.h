@@ -59,17 +59,17 @@ class LatentAttention {
   void multiply_input(const RowTile& tile, std::uint32_t block, std::uint32_t blocks);
   void place(const RowTile& tile, const Range& rows);
   void absorb(std::uint32_t tile, std::uint32_t head);
+  std::uint32_t walks(const LatentRows::Cut& cut, const QueryTile& of) const;
   std::uint32_t items(std::uint32_t tile) const;
   std::size_t work(std::uint32_t tile) const;
   void attend(std::uint32_t tile, std::uint32_t block, std::uint32_t blocks);
   void attend_prompt(const RowTile& tile, const QueryTile& run, std::uint32_t head);
   void expand(const Segment& segment, std::uint32_t head, std::size_t first, std::size_t end);
-  void attend_latents(std::uint32_t tile, const QueryTile& queries, std::uint32_t head,
-                      std::size_t segment);
+  void attend_latents(std::uint32_t tile, const QueryTile& queries, std::size_t absorbed,
+                      std::uint32_t head, std::size_t segment);
   void attend_picked(std::uint32_t tile, std::uint32_t row, std::size_t absorbed,
                      std::uint32_t head);
   std::size_t gather(std::uint32_t row) const;
-  std::size_t absorbed_before(std::uint32_t tile, const QueryTile& queries) const;
   void take_values(std::uint32_t tile, std::uint32_t head);
   void multiply(const HeadMatrix& of, std::uint32_t head, std::size_t rows,
                 const std::byte* prepared, float* output, std::size_t stride) const;

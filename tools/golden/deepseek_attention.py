@@ -52,7 +52,7 @@ def score_scale(config):
 
 
 def rotate(config, x, halves=False):
-    """x: [..., positions, size]; neighbours are the two parts of a pair, or those half a size apart."""
+    """x: [..., positions, size]; the parts of a pair are neighbours, or half a size apart."""
     size, parameters = x.shape[-1], reference.rope(config)
     if parameters["rope_type"] == "default":
         frequency, factor = parameters["rope_theta"] ** (-np.arange(0, size, 2) / size), 1.0
@@ -291,7 +291,11 @@ def index_mutilations(config, weights):
     turning, size = config["qk_rope_head_dim"], config["index_head_dim"]
     order = np.arange(size)
     order[:turning] = np.r_[0:turning:2, 1:turning:2]
-    other = changed("wq_b.weight", lambda w: w.reshape(-1, size, w.shape[1])[:, order].reshape(w.shape))
+
+    def reordered(w):
+        return w.reshape(-1, size, w.shape[1])[:, order].reshape(w.shape)
+
+    other = changed("wq_b.weight", reordered)
     for ending in ("wk.weight", "k_norm.weight", "k_norm.bias"):
         other |= {n: w[order] for n, w in weights.items() if n.endswith("indexer." + ending)}
     yield "halves in its rotation", config, other

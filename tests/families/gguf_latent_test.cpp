@@ -220,8 +220,7 @@ TEST(GgufPicks, AreRefusedWhereTheyDoNotFit) {
   const Bytes bytes = builder.bytes();
   const auto model = read_model(std::vector{NamedBytes{"m.gguf", bytes}});
   ASSERT_FALSE(model);
-  EXPECT_NE(model.error().message.find("indexer.top_k': given; valid: absent"),
-            std::string::npos)
+  EXPECT_NE(model.error().message.find("indexer.top_k': given; valid: absent"), std::string::npos)
       << model.error().message;
 }
 

@@ -142,7 +142,7 @@ Result<Container> read_gguf_container(std::span<const NamedBytes> shards) {
     for (const GgufTensor& tensor : parsed->tensors) {
       const bool added =
           stored
-              .emplace(tensor.name, StoredTensor{shard.name, tensor.name, info(tensor.type).name,
+              .emplace(tensor.name, StoredTensor{shard.name, tensor.name, tensor.stored_type,
                                                  tensor.type, tensor.shape, tensor.data})
               .second;
       if (!added) {

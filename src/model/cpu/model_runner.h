@@ -110,7 +110,7 @@ class ModelRunner {
   const RopeTable* rope(const load::AttentionConfig& config);
   AttentionSplits& splits(const load::AttentionConfig& config);
   LatentRows& latent_rows(const load::LatentConfig& config);
-  PickedEntries& picked(const load::CompressedConfig& config);
+  PickedEntries& picked(std::uint32_t ratio, std::uint32_t top);
   std::optional<StreamMix> stream_mix(const std::string& name, bool gives_back);
 
   std::shared_ptr<const ModelWeights> weights_;
@@ -123,7 +123,7 @@ class ModelRunner {
   std::deque<RopeTable> ropes_;  // by the configuration's index
   std::deque<std::pair<load::AttentionConfig, AttentionSplits>> splits_;
   std::deque<std::pair<load::LatentConfig, LatentRows>> latent_rows_;
-  std::deque<std::pair<load::CompressedConfig, PickedEntries>> picked_;
+  std::deque<PickedEntries> picked_;
   std::deque<std::pair<load::ExpertsConfig, Experts>> experts_;
   std::optional<std::variant<Embed, DraftInput>> input_;
   std::deque<Mixer> mixers_;

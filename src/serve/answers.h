@@ -125,7 +125,7 @@ Json envelope(const Answers& answers, std::string_view object);
 // JSON has no infinity; OpenAI's API shows what has no probability as -9999.
 double shown_logprob(float logprob);
 
-// "begin-" and 24 random hexadecimal digits.
+// `begin`, and 24 random hexadecimal digits.
 std::string random_id(std::string_view begin);
 
 struct TokenCounts {

@@ -47,4 +47,5 @@ if __name__ == "__main__":
                 served.stop()
 
     loader.loadTestsFromModule = lambda *_, **__: Suite(found)
-    unittest.main(argv=[sys.argv[0], *options], testLoader=loader, verbosity=2)
+    unittest.main(argv=[sys.argv[0], *options], testLoader=loader, verbosity=2,
+                  warnings="ignore")

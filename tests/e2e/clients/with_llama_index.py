@@ -28,8 +28,9 @@ def weather_of(city: Literal["Paris", "Oslo", "Rome"]) -> str:
 class WithLlamaIndex(unittest.TestCase):
     def model(self, **options):
         return OpenAILike(
-            model=NAME, api_base=server().url + "/v1", api_key=API_KEY, is_chat_model=True,
-            context_window=8192, max_retries=0, timeout=PATIENCE, **{"max_tokens": 60, **options},
+            model=NAME, api_base=server().url + "/v1", api_key=API_KEY, context_window=8192,
+            max_retries=0, timeout=PATIENCE,
+            **{"is_chat_model": True, "max_tokens": 60, **options},
         )
 
     def question(self):
@@ -45,7 +46,9 @@ class WithLlamaIndex(unittest.TestCase):
     def test_a_structured_answer(self):
         for calls in (True, False):
             with self.subTest(is_function_calling_model=calls):
-                model = self.model(is_function_calling_model=calls, should_use_structured_outputs=not calls)
+                model = self.model(
+                    is_function_calling_model=calls, should_use_structured_outputs=not calls
+                )
                 answer = model.as_structured_llm(City).chat(self.question())
                 self.assertIsInstance(answer.raw, City)
 

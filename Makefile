@@ -3,7 +3,7 @@ PRESET ?= release
 BUILD := build/$(PRESET)
 JOBS ?= $(shell nproc)
 
-.PHONY: help setup setup-build setup-database setup-model build run run-chat run-endpoints test fuzz check-long bench bench-against bench-peer bench-peer-models format lint clean
+.PHONY: help setup setup-build setup-database setup-model build run run-chat run-endpoints test fuzz check-long check-clients bench bench-against bench-peer bench-peer-models format lint clean
 
 help:
 	@echo 'make run            build Dovetail, make and judge a dataset with the bundled model'
@@ -16,6 +16,7 @@ help:
 	@echo 'make bench-peer     compare the task runtime with oneTBB, StarPU and OpenMP'
 	@echo 'make bench-peer-models MODELS="a.gguf ..."  compare the speed of models with that of llama.cpp'
 	@echo 'make check-long     the tests that take long'
+	@echo 'make check-clients  the tests of clients that take long to install (CLIENTS="litellm guidellm ...": these)'
 	@echo 'make format         format the sources'
 	@echo 'make lint           check format, include order and common mistakes'
 	@echo 'make setup          install the Debian packages, and the Python tools and the real model of the tests'
@@ -58,6 +59,11 @@ test: build
 
 check-long: build
 	@DOVETAIL_LONG=1 DOVETAIL_HISTORIES=1000000 ctest --test-dir $(BUILD) --output-on-failure
+
+check-clients: setup-build setup-model
+	@test -f build/release/build.ninja || cmake --preset release
+	@cmake --build build/release -j $(JOBS) --target dovetail
+	@scripts/check_clients.sh build/release/dovetail $(CLIENTS)
 
 fuzz: setup
 	@scripts/fuzz.sh $(or $(FUZZ_SECONDS),10)

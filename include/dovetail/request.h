@@ -49,6 +49,9 @@ struct Request {
   std::vector<TokenId> prompt;  // at least one token
   SamplingParams sampling;
   std::int32_t max_tokens = 0;  // per choice; 0: up to the end of the context
+  // Nothing is generated: the prompt is computed, for its log-probabilities or for the prefix
+  // cache. What concerns outputs does not apply; each choice's one event ends with kLength.
+  bool no_output = false;
   std::int32_t min_tokens = 0;  // no end token or stop string before this many tokens; a grammar
                                 // that is at its end ends the output all the same
   std::vector<std::string>
@@ -57,6 +60,10 @@ struct Request {
   bool ignore_eos = false;        // the model's end tokens are tokens like any other
   std::int32_t logprobs =
       -1;  // -1: none; else each token's log-probability and this many top alternatives (0..20)
+  // -1: none; else the log-probability of each of the prompt's tokens but the first, given those
+  // before it, and this many top alternatives (0..20). All of the prompt is computed for that, also
+  // where its beginning is in the prefix cache.
+  std::int32_t prompt_logprobs = -1;
   std::int32_t n = 1;  // independent choices
   // An embedding of the prompt in place of an output: its hidden rows, pooled as the model's makers
   // say (else the last one) and scaled to the length 1. What concerns outputs does not apply; its
@@ -93,6 +100,7 @@ struct OutputToken {
   TokenId id = 0;
   float logprob = 0.0F;           // meaningful where logprobs were asked for
   std::vector<TokenLogprob> top;  // descending; as many as were asked for
+  std::uint32_t rank = 0;  // like logprob: 1 is the most probable, the lowest id among equals
 };
 
 struct Usage {
@@ -112,8 +120,11 @@ struct OutputEvent {
                      // stop string holds no control token: text before one is certain
   std::vector<OutputToken> tokens;  // sampled in this step; their text may come in a later event.
                                     // An end token is counted but not listed
-  std::vector<float> embedding;     // of a request that embeds, with its end
-  float score = 0.0F;               // of a request that ranks, with its end
+  // With the first event of choice 0, where Request::prompt_logprobs asks for them: the prompt's
+  // tokens from the second on.
+  std::vector<OutputToken> prompt_logprobs;
+  std::vector<float> embedding;  // of a request that embeds, with its end
+  float score = 0.0F;            // of a request that ranks, with its end
   std::optional<FinishReason> finish;
   std::string stop_string;  // the one that ended the output, if one did
   Usage usage;              // so far

@@ -65,7 +65,9 @@ struct ServerOptions {
   // The same every `throughput_interval` in which tokens were computed.
   std::function<void(const ThroughputRecord&)> on_throughput;
   std::chrono::milliseconds throughput_interval = std::chrono::seconds(10);
-  bool handle_signals = true;  // SIGTERM and SIGINT drain; the second one stops at once
+  std::chrono::milliseconds live_interval = std::chrono::seconds(1);  // of the events of /events
+  std::uint32_t max_listeners = 16;  // of /events, at once; beyond: 503
+  bool handle_signals = true;        // SIGTERM and SIGINT drain; the second one stops at once
 
   std::size_t max_body_bytes = std::size_t{8} << 20;  // of a request; beyond: 413
   // Of all requests that are being read or parsed, together; beyond: 503.

@@ -1,22 +1,21 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <csignal>
-#include <cstdio>
+#include <chrono>
 #include <cstdlib>
 #include <memory>
-#include <optional>
+#include <string>
 #include <utility>
 
+#include "cli/chat_commands.h"
+#include "cli/chat_loop.h"
+#include "cli/chat_session.h"
 #include "cli/command.h"
 #include "cli/engine_options.h"
-#include "cli/generation.h"
-#include "cli/input_record.h"
+#include "cli/line_editor.h"
 #include "cli/output.h"
-#include "cli/sampling_options.h"
-#include "cli/signals.h"
+#include "cli/sampling_settings.h"
+#include "cli/startup_lines.h"
 #include "cli/values.h"
 #include "text/prompt_encoder.h"
 
@@ -24,11 +23,6 @@ namespace dovetail::cli {
 namespace {
 
 constexpr const char* kChatName = "chat";
-constexpr float kChatTemperature = 1.0F;
-constexpr const char* kHelp =
-    "/system TEXT  start over with this system message\n"
-    "/reset        start over\n"
-    "/quit         end (also Ctrl-D); Ctrl-C stops an answer\n";
 
 struct ChatOptions {
   std::string model, system, chat_template;
@@ -36,160 +30,42 @@ struct ChatOptions {
   SamplingOptions sampling;
 };
 
-struct InputLine {
-  std::optional<std::string> text;  // nothing: the end
-  bool interrupted = false;
-};
-
-InputLine read_line() {
-  char* buffer = nullptr;
-  std::size_t capacity = 0;
-  errno = 0;
-  const ssize_t length = getline(&buffer, &capacity, stdin);
-  InputLine line;
-  if (length >= 0) {
-    line.text = std::string(buffer, static_cast<std::size_t>(length));
-    line.text->erase(line.text->find_last_not_of("\r\n") + 1);
-  } else if (InterruptGuard::signal() != 0) {
-    std::clearerr(stdin);
-    line.interrupted = true;
-  }
-  std::free(buffer);
-  return line;
+// As no-color.org has it: any value but an empty one.
+bool wants_colours() {
+  const char* off = std::getenv("NO_COLOR");
+  return off == nullptr || *off == '\0';
 }
 
-class Chat {
- public:
-  Chat(const ChatOptions& options, Engine& engine, const text::PromptEncoder& encoder,
-       OutputFile output)
-      : engine_(engine),
-        encoder_(encoder),
-        output_(std::move(output)),
-        defaults_(default_request(options.sampling, load::conversation_defaults(engine.source()),
-                                  kChatTemperature)),
-        interactive_(isatty(STDIN_FILENO) == 1) {
-    start_over(options.system);
-  }
-
-  Result<int> talk() {
-    const InterruptGuard guard;
-    bool warned = false;
-    if (interactive_) {
-      fmt::print(stderr, "{}: type a message, or /help\n{}\n", engine_.source().name,
-                 load::explain_conversation_defaults(engine_.source()));
-    }
-    for (;;) {
-      if (interactive_) fmt::print(stderr, "> ");
-      const InputLine line = read_line();
-      if (line.interrupted) {
-        const int signal = InterruptGuard::signal();
-        if (warned || !interactive_ || signal == SIGTERM) return 128 + signal;
-        fmt::print(stderr, "\n/quit, Ctrl-D or Ctrl-C again to end\n");
-        InterruptGuard::clear();
-        warned = true;
-        continue;
-      }
-      warned = false;
-      if (!line.text) {
-        if (interactive_) fmt::print(stderr, "\n");
-        return kExitOk;
-      }
-      if (line.text->find_first_not_of(" \t") == std::string::npos) continue;
-      if (line.text->front() == '/') {
-        if (!obey(*line.text)) return kExitOk;
-        continue;
-      }
-      if (const Status ok = answer(*line.text); !ok) {
-        if (!interactive_ || ok.error().kind == ErrorKind::kIo) return fail(ok.error());
-        fmt::print(stderr, "{}\n", ok.error().message);
-      }
-      if (InterruptGuard::signal() == SIGTERM) return 128 + SIGTERM;
-      InterruptGuard::clear();  // SIGINT ends an answer, not the talk
-    }
-  }
-
- private:
-  void start_over(const std::string& system) {
-    system_ = system;
-    messages_ = Json::array();
-    if (!system.empty()) messages_.push_back({{"role", "system"}, {"content", system}});
-  }
-
-  // False: the talk is over.
-  bool obey(const std::string& line) {
-    const std::size_t space = std::min(line.find(' '), line.size());
-    const std::string word = line.substr(0, space);
-    if (word == "/quit" || word == "/exit") return false;
-    if (word == "/reset") {
-      start_over(system_);
-    } else if (word == "/system") {
-      start_over(space < line.size() ? line.substr(space + 1) : std::string());
-    } else if (word == "/help") {
-      fmt::print(stderr, "{}", kHelp);
-    } else {
-      fmt::print(
-          stderr,
-          "unknown command {}, expected /system TEXT, /reset, /help or /quit; a message that "
-          "begins with / needs a space before it\n",
-          word);
-    }
-    return true;
-  }
-
-  // One turn. A turn that fails leaves no trace in the history.
-  Status answer(const std::string& text) {
-    messages_.push_back({{"role", "user"}, {"content", text}});
-    const Result<Answer> answer = generate();
-    const bool failed = !answer || answer->finish == FinishReason::kError;
-    if (failed) {
-      messages_.erase(messages_.size() - 1);
-      return fail(answer ? answer->error : answer.error());
-    }
-    messages_.push_back({{"role", "assistant"}, {"content", answer->text}});
-    if (answer->finish == FinishReason::kLength)
-      fmt::print(stderr, "(the answer was cut: --max-tokens or the context is used up)\n");
-    return {};
-  }
-
-  Result<Answer> generate() {
-    Request request = defaults_;
-    Result<std::vector<TokenId>> prompt = encoder_.chat(messages_);
-    if (!prompt) return fail(prompt.error());
-    request.prompt = *std::move(prompt);
-    Status written;
-    Result<Answer> answer = stream_answer(
-        engine_generator(engine_), std::move(request),
-        [&](std::string_view piece) {
-          written = output_.write(piece);
-          return written.has_value();
-        },
-        [] { return InterruptGuard::signal() != 0; });
-    if (answer && written) written = output_.write("\n");
-    if (!written) return fail(written.error());
-    return answer;
-  }
-
-  Engine& engine_;
-  const text::PromptEncoder& encoder_;
-  OutputFile output_;
-  Request defaults_;
-  bool interactive_;
-  std::string system_;
-  Json messages_;
-};
-
-Result<int> chat(const ChatOptions& options) {
+Result<int> chat(const ChatOptions& options, const CLI::App& parsed) {
   if (options.model.empty()) return usage_error(kChatName, kModelMissing);
+  const auto begin = std::chrono::steady_clock::now();
   const Result<std::string> chat_template = read_template_file(options.chat_template);
   if (!chat_template) return fail(chat_template.error());
+  Result<SamplingSettings> settings = SamplingSettings::create(parsed);
+  if (!settings) return fail(settings.error());
   const Result<std::unique_ptr<Engine>> engine = start_engine(options.model, options.engine, false);
   if (!engine) return fail(engine.error());
+  const load::ModelSource& source = (*engine)->source();
   const Result<text::PromptEncoder> encoder =
-      text::PromptEncoder::create((*engine)->source(), (*engine)->tokenizer(), *chat_template);
+      text::PromptEncoder::create(source, (*engine)->tokenizer(), *chat_template);
   if (!encoder) return fail(encoder.error());
   if (const Status ok = encoder->can_chat(); !ok) return fail(ok.error());
   Result<OutputFile> output = OutputFile::open("");
-  return Chat(options, **engine, *encoder, *std::move(output)).talk();
+  std::unique_ptr<LineEditor> editor = LineEditor::create(chat_command_names());
+  ChatLook look;
+  look.interactive = isatty(STDIN_FILENO) == 1;
+  look.colours = editor != nullptr && wants_colours();
+  ChatSession session(**engine, *encoder, *std::move(settings), options.system, look,
+                      *std::move(output));
+  if (look.interactive) {
+    const Result<std::string> model = model_line(source, options.engine);
+    if (!model) return fail(model.error());
+    notice(*model);
+    notice(load::explain_conversation_defaults(source));
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
+    notice(fmt::format("ready after {:.1f} s: type a message, or /help", passed.count()));
+  }
+  return talk(session, std::move(editor));
 }
 
 }  // namespace
@@ -199,10 +75,14 @@ Command chat_command() {
   command.name = kChatName;
   command.summary = "talk with a model";
   command.options = std::make_unique<CLI::App>(
-      "Reads messages line by line and prints the model's answers as they come. The history is\n"
-      "kept. Commands: /system TEXT, /reset, /help, /quit. Ctrl-C stops an answer.\n"
-      "A GGUF file that recommends no sampling is drawn from with temperature 0.8, top-k 40,\n"
-      "top-p 0.95 and min-p 0.05.\n",
+      "Reads messages and prints the model's answers as they come. The history is kept. In a\n"
+      "terminal lines are edited, with the arrow keys and a history across chats; /help lists\n"
+      "what else can be typed: " +
+          chat_command_list() +
+          ".\n"
+          "Ctrl-C stops an answer. NO_COLOR turns colours off.\n"
+          "A GGUF file that recommends no sampling is drawn from with temperature 0.8, top-k 40,\n"
+          "top-p 0.95 and min-p 0.05.\n",
       "dovetail chat");
   const auto options = std::make_shared<ChatOptions>();
   options->engine.max_num_seqs = 1;
@@ -214,7 +94,7 @@ Command chat_command() {
       ->group("Chat");
   add_sampling_options(app, options->sampling, "0.8 for a GGUF file, else 1");
   add_engine_options(app, options->engine);
-  command.action = [options] { return chat(*options); };
+  command.action = [options, parsed = command.options.get()] { return chat(*options, *parsed); };
   return command;
 }
 

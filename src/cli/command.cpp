@@ -4,13 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <cstdio>
+#include <utility>
 
 #include "base/near_match.h"
 #include "cli/config_file.h"
+#include "cli/version.h"
 
 namespace dovetail::cli {
-
-namespace {
 
 std::string overview(const std::vector<Command>& commands) {
   std::string text =
@@ -22,19 +22,58 @@ std::string overview(const std::vector<Command>& commands) {
   text +=
       "\nOptions:\n"
       "  --help      this text; after a command, that command's options\n"
-      "  --version   the version\n\n"
-      "MODEL is a GGUF file (of a split, any part) or a Hugging Face folder with safetensors.\n";
-  return text;
+      "  --version   the version, how it was built, and the instruction sets of this CPU\n\n";
+  text += kModelText;
+  return text + "\n";
 }
 
 int unknown_command(const std::string& name, const std::vector<Command>& commands) {
   std::vector<std::string> names;
-  for (const Command& command : commands) names.push_back(command.name);
+  const bool option = name.starts_with('-');
+  if (option) {
+    names = {"--help", "--version"};
+  } else {
+    for (const Command& command : commands) names.push_back(command.name);
+  }
   const std::vector<std::string> near = near_matches(name, names);
-  fmt::print(stderr, "dovetail: unknown command '{}'; {} {} (see dovetail --help)\n", name,
-             near.empty() ? "expected one of" : "did you mean",
+  fmt::print(stderr, "dovetail: unknown {} '{}'; {} {} (see dovetail --help)\n",
+             option ? "option" : "command", name, near.empty() ? "expected one of" : "did you mean",
              fmt::join(near.empty() ? names : near, ", "));
   return kExitUsage;
+}
+
+namespace {
+
+// Names of options that may stand where the App and its chosen parts read them.
+std::vector<std::string> option_spellings(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  for (const CLI::App* part : app.get_subcommands()) {
+    for (std::string& name : option_spellings(*part)) names.push_back(std::move(name));
+  }
+  return names;
+}
+
+// What is wrong with arguments that do not parse, with what may have been meant.
+std::string parse_message(const CLI::App& app, const CLI::ParseError& error) {
+  for (const std::string& word : app.remaining(true)) {
+    const bool option = word.starts_with('-') && word.size() > 1;
+    const std::string name = word.substr(0, word.find('='));
+    std::vector<std::string> known;
+    if (option) {
+      known = option_spellings(app);
+    } else if (app.get_subcommands().empty()) {
+      for (const CLI::App* part : app.get_subcommands({})) known.push_back(part->get_name());
+    }
+    if (!option && known.empty()) continue;
+    const std::vector<std::string> near = near_matches(name, known);
+    const std::string said = option
+                                 ? fmt::format("unknown option {}", name)
+                                 : fmt::format("'{}' is none of {}", name, fmt::join(known, ", "));
+    return near.empty() ? said : fmt::format("{}, did you mean {}", said, fmt::join(near, ", "));
+  }
+  return error.what();
 }
 
 int run_chosen(Command& command, const std::vector<Command>& commands,
@@ -47,7 +86,7 @@ int run_chosen(Command& command, const std::vector<Command>& commands,
     fmt::print("{}", command.options->help());
     return kExitOk;
   } catch (const CLI::ParseError& error) {
-    return usage_error(command.name, error.what());
+    return usage_error(command.name, parse_message(*command.options, error));
   }
   if (const Status ok = apply_config(command, commands); !ok) {
     fmt::print(stderr, "dovetail {}: {}\n", command.name, ok.error().message);
@@ -76,6 +115,8 @@ std::vector<Command> all_commands() {
   commands.push_back(perplexity_command());
   commands.push_back(simulate_command());
   commands.push_back(cores_command());
+  commands.push_back(help_command());
+  commands.push_back(completion_command());
   for (Command& command : commands) {
     command.options->add_option("--config", "A TOML file with options; see the README of src/cli")
         ->type_name("FILE")
@@ -100,10 +141,10 @@ int run_app(const std::vector<std::string>& arguments) {
   }
   const std::string& first = arguments.front();
   if (first == "--version" || first == "-V") {
-    fmt::print("dovetail {}\n", DOVETAIL_VERSION);
+    fmt::print("{}", version_text());
     return kExitOk;
   }
-  if (first == "--help" || first == "-h" || first == "help") {
+  if (first == "--help" || first == "-h") {
     fmt::print("{}", overview(commands));
     return kExitOk;
   }

@@ -38,9 +38,22 @@ Command bench_command();
 Command perplexity_command();
 Command simulate_command();
 Command cores_command();
+Command help_command();
+Command completion_command();
 
 // All of them, in the order of the help.
 std::vector<Command> all_commands();
+
+// What `dovetail help` says, and of it what a MODEL is.
+std::string overview(const std::vector<Command>& commands);
+inline constexpr std::string_view kModelText =
+    "MODEL is a GGUF file (of a split, any part) or a Hugging Face folder with safetensors.";
+
+// The placeholder of an argument that is a command's name.
+inline constexpr const char* kCommandArgument = "COMMAND";
+
+// Says that there is no such command, and what may have been meant; returns kExitUsage.
+int unknown_command(const std::string& name, const std::vector<Command>& commands);
 
 // Prints "dovetail NAME: MESSAGE" and where to find help; returns kExitUsage.
 int usage_error(std::string_view command, std::string_view message);

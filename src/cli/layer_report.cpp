@@ -95,15 +95,25 @@ std::string latent_text(const load::LatentConfig& latent, const load::ModelConfi
       latent.heads, latent.key_dim, latent.rope_dim, latent.value_dim, latent.latent_dim,
       latent.rope_dim);
   if (latent.query_rank > 0) text += fmt::format(", queries of rank {}", latent.query_rank);
+  if (latent.index_heads > 0) {
+    text += fmt::format(", {} positions picked by {} heads of {}", latent.index_top,
+                        latent.index_heads, latent.index_dim);
+  }
   return text + ", " + rope_text(config.ropes[static_cast<std::size_t>(latent.rope)]);
 }
 
 Json latent_json(const load::LatentConfig& latent, const load::ModelConfig& config) {
   const load::RopeConfig& rope = config.ropes[static_cast<std::size_t>(latent.rope)];
-  return {{"heads", latent.heads},         {"head_dim", latent.head_dim()},
-          {"value_dim", latent.value_dim}, {"latent_dim", latent.latent_dim},
-          {"rope_dim", latent.rope_dim},   {"query_rank", latent.query_rank},
-          {"rope_theta", rope.theta},      {"rope_scaling", scaling_name(rope.scaling)}};
+  return {{"heads", latent.heads},
+          {"head_dim", latent.head_dim()},
+          {"value_dim", latent.value_dim},
+          {"latent_dim", latent.latent_dim},
+          {"rope_dim", latent.rope_dim},
+          {"query_rank", latent.query_rank},
+          {"index_heads", latent.index_heads},
+          {"index_top", latent.index_top},
+          {"rope_theta", rope.theta},
+          {"rope_scaling", scaling_name(rope.scaling)}};
 }
 
 std::string compressed_text(const load::CompressedConfig& mixer, const load::ModelConfig& config) {

@@ -74,7 +74,14 @@ std::uint64_t scratch_bytes(const load::ModelConfig& config, const EngineOptions
       kv = std::max(kv, std::uint64_t{attention->kv_heads} * attention->head_dim);
     } else if (const load::LatentConfig* latent = layer.latent()) {
       query = std::max(query, std::uint64_t{latent->heads} * latent->head_dim());
-      kv = std::max<std::uint64_t>(kv, latent->query_rank + latent->cached_dim());
+      const std::uint64_t index =
+          std::uint64_t{latent->index_heads} * (latent->index_dim + 1) + latent->index_dim;
+      kv = std::max<std::uint64_t>(kv, latent->query_rank + latent->cached_dim() + index);
+      // Rows that choose have queries for the latents, and sums of these, prompts' among them.
+      if (latent->index_heads > 0) {
+        query = std::max(
+            query, std::uint64_t{latent->heads} * (latent->head_dim() + latent->cached_dim()));
+      }
     } else if (const load::CompressedConfig* mixer = layer.compressed()) {
       query = std::max(query, std::uint64_t{mixer->heads} * mixer->head_dim);
       const std::uint64_t entries = std::uint64_t{3} * mixer->halves() * mixer->entry_dim();

@@ -2,6 +2,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -14,6 +15,7 @@
 #include "cli/engine_options.h"
 #include "cli/output.h"
 #include "cli/signals.h"
+#include "cli/startup_lines.h"
 #include "cli/values.h"
 #include "dovetail/server.h"
 #include "load/model_source.h"
@@ -199,12 +201,20 @@ Result<int> serve(ServeOptions& options) {
                     "for; expected --api-key or {}",
                     options.server.host, kKeyVariable));
   }
+  const auto begin = std::chrono::steady_clock::now();
   const Result<std::unique_ptr<Engine>> engine = start_engine(options.model, options.engine, true);
   if (!engine) return fail(engine.error());
+  const std::chrono::duration<double> loading = std::chrono::steady_clock::now() - begin;
   const Result<std::unique_ptr<Server>> server =
       Server::create(**engine, options.server, *std::move(address));
   if (!server) return fail(server.error());
+  const Result<std::vector<std::string>> lines =
+      model_lines(**engine, options.server.chat_template);
+  if (!lines) return fail(lines.error());
+  for (const std::string& line : *lines) notice(line);
   notice(load::explain_conversation_defaults((*engine)->source()));
+  notice(fmt::format("loaded in {:.1f} s", loading.count()));
+  notice(fmt::format("page {}/", (*server)->url()));
   notice(fmt::format("listening on {}", (*server)->url()));
   if (const Status ok = (*server)->run(); !ok) return fail(ok.error());
   if (const Status ok = trace->write(**engine); !ok) return fail(ok.error());

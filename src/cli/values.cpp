@@ -20,13 +20,13 @@ std::optional<T> whole(std::string_view text) {
   return value;
 }
 
+}  // namespace
+
 std::string_view trimmed(std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \t\n\r");
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(" \t\n\r") - first + 1);
 }
-
-}  // namespace
 
 Result<std::int64_t> parse_integer(std::string_view text, std::int64_t least, std::int64_t most) {
   const std::optional<std::int64_t> value = whole<std::int64_t>(text);

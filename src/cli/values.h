@@ -29,6 +29,8 @@ Result<std::uint64_t> parse_bytes(std::string_view text);
 Result<std::pair<std::int32_t, float>> parse_bias(std::string_view text);
 // "1,2,3", with or without spaces.
 Result<std::vector<std::int32_t>> parse_ids(std::string_view text);
+// Without blanks and line ends around it.
+std::string_view trimmed(std::string_view text);
 // "4.0 GiB"
 std::string show_bytes(std::uint64_t bytes);
 

@@ -67,9 +67,8 @@ Json probe_variables(const Probe& probe) {
                       {"content", probe.content_as_null ? Json() : Json("")},
                       {"tool_calls", std::move(calls)}});
   for (Json& result : results) messages.push_back(std::move(result));
-  return {{"messages", std::move(messages)},
-          {"tools", probe_tools()},
-          {"add_generation_prompt", true}};
+  return {
+      {"messages", std::move(messages)}, {"tools", probe_tools()}, {"add_generation_prompt", true}};
 }
 
 // Reads calls of the probe in a rendered text by a row's texts, and keeps them as they stand there.
@@ -129,8 +128,7 @@ class Learner {
            take(row_.key_open, nullptr, Trailing::kAll) && take("days", nullptr, Trailing::kNone) &&
            take(typed ? row_.other_close : row_.key_close,
                 first && typed ? &format_.other_close : nullptr, Trailing::kAll) &&
-           take("17", nullptr, Trailing::kNone) &&
-           take(row_.value_close, nullptr, Trailing::kNone);
+           take("17", nullptr, Trailing::kNone) && take(row_.value_close, nullptr, Trailing::kNone);
   }
 
   const CallFormat& row_;
@@ -149,7 +147,8 @@ bool reads_back(const DialogFormat& format, std::string_view text, std::size_t c
   auto plan = AnswerPlan::create(format, std::move(request));
   if (!plan) return false;
   AnswerReader reader(*plan);
-  std::vector<AnswerEvent> events = reader.feed(plan->marks() ? format.marked(text) : std::string(text));
+  std::vector<AnswerEvent> events =
+      reader.feed(plan->marks() ? format.marked(text) : std::string(text));
   for (AnswerEvent& event : reader.finish()) events.push_back(std::move(event));
   std::string arguments;
   std::size_t ended = 0;
@@ -180,7 +179,8 @@ std::vector<std::string_view> tags_of(const CallFormat& row) {
        {std::string_view(row.section_open), std::string_view(row.open),
         std::string_view(row.key_open), std::string_view(row.close),
         std::string_view(row.section_close)}) {
-    for (std::size_t at = text.find('<'); at != std::string_view::npos; at = text.find('<', at + 1)) {
+    for (std::size_t at = text.find('<'); at != std::string_view::npos;
+         at = text.find('<', at + 1)) {
       const std::size_t end = text.find_first_of(">= \n", at);
       out.push_back(text.substr(at, end == std::string_view::npos ? end : end + 1 - at));
     }
@@ -192,8 +192,8 @@ bool holds(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-// A template that lists the tools and writes no calls still tells, or its control tokens do, how the
-// model writes them.
+// A template that lists the tools and writes no calls still tells, or its control tokens do, how
+// the model writes them.
 bool tells(const TemplateFacts& facts, const CallFormat& row) {
   const auto is_control = [&](std::string_view tag) {
     return std::ranges::find(facts.control_tokens, tag) != facts.control_tokens.end();
@@ -315,18 +315,17 @@ void DialogFormat::find_reasoning(const TemplateFacts& facts) {
 }
 
 std::string DialogFormat::description() const {
-  const std::string_view note = native()          ? ""
-                                : writes_tools_   ? " (calls in a history written as text)"
-                                : writes_calls_   ? " (tools listed in a system message)"
-                                                  : " (not the template's: explained in a system "
-                                                    "message)";
+  const std::string_view note = native()        ? ""
+                                : writes_tools_ ? " (calls in a history written as text)"
+                                : writes_calls_ ? " (tools listed in a system message)"
+                                                : " (not the template's: explained in a system "
+                                                  "message)";
   return fmt::format("tools: {}{}; reasoning: {}", calls_.name, note,
                      reasoning_ == nullptr ? "none" : trim_right(reasoning_->open));
 }
 
 bool DialogFormat::opens_reasoning(std::string_view prompt) const {
-  return reasoning_ != nullptr &&
-         trim_right(prompt).ends_with(trim_right(reasoning_->open));
+  return reasoning_ != nullptr && trim_right(prompt).ends_with(trim_right(reasoning_->open));
 }
 
 std::string DialogFormat::marked(std::string_view text) const {

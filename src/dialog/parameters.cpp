@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace dovetail::dialog {
 
@@ -182,9 +183,11 @@ bool refers(const Json& value) {
 // Where the keywords of a tool's own schema stand that say nothing of single parameters.
 bool is_plain_keyword(std::string_view name) {
   static constexpr std::array kPlain = {
-      "type",     "properties",  "required", "additionalProperties", "$defs",   "definitions",
-      "title",    "description", "default",  "examples",             "$schema", "$id",
-      "$comment", "deprecated",  "readOnly", "writeOnly",            "strict"};
+      "type",     "properties",  "required", "additionalProperties",
+      "$defs",    "definitions", "title",    "description",
+      "default",  "examples",    "$schema",  "$id",
+      "$comment", "deprecated",  "readOnly", "writeOnly",
+      "strict"};
   return std::ranges::find(kPlain, name) != kPlain.end();
 }
 
@@ -253,8 +256,7 @@ Strings strings_of(const Json& document, const Json& schema) {
 }
 
 Json without_strings(const Json& schema) {
-  return {{"allOf",
-           {schema, {{"type", {"null", "boolean", "number", "array", "object"}}}}}};
+  return {{"allOf", {schema, {{"type", {"null", "boolean", "number", "array", "object"}}}}}};
 }
 
 bool is_other_value(const Json& document, const Json& schema, std::string_view text) {
@@ -274,23 +276,38 @@ const Json* value_at(const Json& document, std::string_view pointer) {
 Json document_of(const Json& document, const std::string& at) {
   const Json& schema = *value_at(document, at);
   if (refers(schema)) return document;
-  Json out = Json::object();
-  out[Json::json_pointer(at)] = schema;
+  Json out = schema;
+  for (Json::json_pointer place(at); !place.empty(); place.pop_back()) {
+    out = Json{{place.back(), std::move(out)}};
+  }
   return out;
 }
 
 Json without_unknown_keywords(const Json& schema) {
-  static constexpr std::array kUnknown = {
-      "not",           "if",
-      "then",          "else",
-      "multipleOf",    "uniqueItems",
-      "contains",      "minContains",
-      "maxContains",   "minProperties",
-      "maxProperties", "dependentRequired",
-      "propertyNames", "dependentSchemas",
-      "dependencies",  "unevaluatedProperties",
-      "$anchor",       "unevaluatedItems",
-      "contentMediaType", "contentEncoding", "contentSchema", "$vocabulary", "strict", "nullable"};
+  static constexpr std::array kUnknown = {"not",
+                                          "if",
+                                          "then",
+                                          "else",
+                                          "multipleOf",
+                                          "uniqueItems",
+                                          "contains",
+                                          "minContains",
+                                          "maxContains",
+                                          "minProperties",
+                                          "maxProperties",
+                                          "dependentRequired",
+                                          "propertyNames",
+                                          "dependentSchemas",
+                                          "dependencies",
+                                          "unevaluatedProperties",
+                                          "$anchor",
+                                          "unevaluatedItems",
+                                          "contentMediaType",
+                                          "contentEncoding",
+                                          "contentSchema",
+                                          "$vocabulary",
+                                          "strict",
+                                          "nullable"};
   if (!schema.is_object()) return schema;
   Json out = Json::object();
   for (const auto& item : schema.items()) {

@@ -12,10 +12,10 @@ namespace {
 
 bool holds_token(const CallFormat& format) {
   return std::ranges::any_of(
-      std::initializer_list<const std::string*>{
-          &format.section_open, &format.section_close, &format.between, &format.open,
-          &format.middle, &format.close, &format.key_open, &format.key_close, &format.other_close,
-          &format.value_close},
+      std::initializer_list<const std::string*>{&format.section_open, &format.section_close,
+                                                &format.between, &format.open, &format.middle,
+                                                &format.close, &format.key_open, &format.key_close,
+                                                &format.other_close, &format.value_close},
       [](const std::string* text) { return text->find(kTokenOpen) != std::string::npos; });
 }
 
@@ -34,8 +34,8 @@ Status check_tools(const CallFormat& format, const std::vector<Tool>& tools) {
     if (tool.name.empty() || !std::ranges::all_of(tool.name, [](char c) {
           return is_name_char(c) || c == '.' || c == ':';
         })) {
-      return fail(ErrorKind::kInvalid,
-                  "tool \"{}\": a name has letters, digits, and _ - . : alone", tool.name);
+      return fail(ErrorKind::kInvalid, "tool \"{}\": a name has letters, digits, and _ - . : alone",
+                  tool.name);
     }
     if (format.style == ArgumentStyle::kJson && !takes_nothing(tool.parameters)) {
       const auto type = tool.parameters.find("type");
@@ -54,14 +54,12 @@ Status check_keys(const CallFormat& format, const Tool& tool,
                   const std::vector<Parameter>& parameters) {
   for (const Parameter& parameter : parameters) {
     const std::string& name = parameter.name;
-    const bool good = format.style == ArgumentStyle::kPythonic
-                          ? !name.empty() && name.front() != '-' &&
-                                (name.front() < '0' || name.front() > '9') &&
-                                std::ranges::all_of(name, [](char c) {
-                                  return is_name_char(c) && c != '-';
-                                })
-                          : !name.empty() && name.size() <= 256 &&
-                                name.find_first_of("<>\"\n\t ") == std::string::npos;
+    const bool good =
+        format.style == ArgumentStyle::kPythonic
+            ? !name.empty() && name.front() != '-' && (name.front() < '0' || name.front() > '9') &&
+                  std::ranges::all_of(name, [](char c) { return is_name_char(c) && c != '-'; })
+            : !name.empty() && name.size() <= 256 &&
+                  name.find_first_of("<>\"\n\t ") == std::string::npos;
     if (!good) {
       return fail(ErrorKind::kUnsupported,
                   "tool \"{}\": #{}: a name that this model's calls cannot hold", tool.name,

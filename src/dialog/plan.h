@@ -9,7 +9,7 @@
 namespace dovetail::dialog {
 
 struct AnswerPlan::Data {
-  CallFormat format;        // its texts with control tokens marked
+  CallFormat format;          // its texts with control tokens marked
   ReasoningFormat reasoning;  // so are these; empty: the model does not reason
   AnswerRequest request;
   std::vector<std::vector<Parameter>> parameters;  // of each tool; for JSON none

@@ -11,9 +11,7 @@ namespace dovetail::dialog {
 namespace {
 
 bool is_role(const Json& message, std::string_view role) {
-  const auto found = message.find("role");
-  return found != message.end() && found->is_string() &&
-         found->get_ref<const std::string&>() == role;
+  return string_at(message, "role") == role;
 }
 
 bool is_system(const Json& message) {
@@ -34,7 +32,7 @@ std::string text_of(const Json& message) {
   std::string out;
   if (!content->is_array()) return out;
   for (const Json& part : *content) {
-    if (part.is_object()) out += part.value("text", std::string());
+    if (part.is_object()) out += string_at(part, "text");
   }
   return out;
 }
@@ -61,11 +59,11 @@ void name_results(Json& messages) {
   for (Json& message : messages) {
     if (has_calls(message)) {
       for (const Json& call : message["tool_calls"]) {
-        const std::string id = call.value("id", std::string());
+        const std::string id = string_at(call, "id");
         if (!id.empty()) names[id] = call.at("function").at("name");
       }
     } else if (is_role(message, "tool") && !message.contains("name")) {
-      const auto name = names.find(message.value("tool_call_id", std::string()));
+      const auto name = names.find(string_at(message, "tool_call_id"));
       if (name != names.end()) message["name"] = name->second;
     }
   }
@@ -104,14 +102,15 @@ std::string DialogFormat::explanation(const Json& tools) const {
       "You may call functions. They are described here, one a line, as JSON; \"parameters\" is the "
       "JSON schema of the arguments:\n<tools>\n";
   for (const Json& tool : tools) out += tool.value("function", tool).dump() + "\n";
-  const Json example = Json::array(
-      {{{"id", calls_.ids == IdRule::kNine ? "a1B2c3D4e" : "call_1"},
-        {"function", {{"name", "NAME"}, {"arguments", {{"PARAMETER", "VALUE"}}}}}}});
+  const Json example =
+      Json::array({{{"id", calls_.ids == IdRule::kNine ? "a1B2c3D4e" : "call_1"},
+                    {"function", {{"name", "NAME"}, {"arguments", {{"PARAMETER", "VALUE"}}}}}}});
   out += "</tools>\nTo call a function, write its name and its arguments in this form:\n";
   out += write_calls(calls_, example);
   if (calls_.parallel) out += "\nSeveral calls can follow each other.";
-  out += "\nThe result is given to you in the next message. Call a function only where it helps; "
-         "else answer in words.";
+  out +=
+      "\nThe result is given to you in the next message. Call a function only where it helps; "
+      "else answer in words.";
   return out;
 }
 

@@ -4,14 +4,13 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "grammar/vocabulary.h"
+
 namespace dovetail::dialog {
 
 namespace {
 
 using Kind = AnswerEvent::Kind;
-
-constexpr std::size_t kMaxHeld = 64;    // bytes of white space that may turn out to be none's
-constexpr std::size_t kMaxName = 1024;  // bytes of a key, a header, a control token
 
 std::vector<std::string> with_trimmed(const std::string& mark) {
   const std::string trimmed(trim_left(mark));
@@ -19,56 +18,7 @@ std::vector<std::string> with_trimmed(const std::string& mark) {
   return {mark, trimmed};
 }
 
-std::string token(std::string_view spelling) {
-  return kTokenOpen + std::string(spelling) + kTokenClose;
-}
-
 }  // namespace
-
-FreeText::Found FreeText::scan(std::string_view text, std::size_t at, bool last) const {
-  for (std::size_t i = at; i < text.size(); ++i) {
-    const char c = text[i];
-    bool may_begin = c == kTokenOpen;
-    for (const std::string& mark : marks_) may_begin = may_begin || mark.front() == c;
-    if (!may_begin) continue;
-    const std::string_view here = text.substr(i);
-    for (std::size_t mark = 0; mark < marks_.size(); ++mark) {
-      if (here.starts_with(marks_[mark])) return {.end = i, .mark = mark};
-    }
-    const bool is_begin = std::ranges::any_of(
-        marks_, [&](const std::string& mark) { return mark.starts_with(here); });
-    if (is_begin && !last) return {.end = i};
-    if (c == kTokenOpen) {
-      const std::size_t close = here.find(kTokenClose);
-      if (close != std::string_view::npos && close < kMaxName) {
-        return {.end = i, .dropped = close + 1};
-      }
-      if (here.size() < kMaxName && !last) return {.end = i};
-      return {.end = i, .dropped = here.size() < kMaxName ? here.size() : 1};
-    }
-  }
-  return {.end = text.size()};
-}
-
-std::string Trimmer::add(std::string_view text) {
-  if (skip_) {
-    text = trim_left(text);
-    if (text.empty()) return {};
-    skip_ = false;
-  }
-  const std::string_view solid = trim_right(text);
-  std::string out;
-  if (!solid.empty()) {
-    out = std::exchange(held_, {});
-    out += solid;
-  }
-  held_ += text.substr(solid.size());
-  if (held_.size() > kMaxHeld) {
-    out += held_.substr(0, held_.size() - kMaxHeld);
-    held_.erase(0, held_.size() - kMaxHeld);
-  }
-  return out;
-}
 
 AnswerReader::State::State(AnswerPlan plan_read)
     : plan(std::move(plan_read)),
@@ -80,8 +30,9 @@ AnswerReader::State::State(AnswerPlan plan_read)
                                                              : data_.call_marks),
       value_end_(data_.format.value_close.empty() ? std::vector<std::string>()
                                                   : with_trimmed(data_.format.value_close)),
-      message_end_({token("<|end|>"), token("<|start|>"), token("<|channel|>"), token("<|call|>"),
-                    token("<|return|>")}) {
+      message_end_({grammar::control_token("<|end|>"), grammar::control_token("<|start|>"),
+                    grammar::control_token("<|channel|>"), grammar::control_token("<|call|>"),
+                    grammar::control_token("<|return|>")}) {
   if (data_.request.reasoning_opened && !data_.reasoning.open.empty()) {
     begin_free(data_.format.channels ? Mode::kBody : Mode::kReasoning, Kind::kReasoning, true);
   } else if (data_.format.channels) {
@@ -184,7 +135,8 @@ bool AnswerReader::State::head() {
     return true;
   }
   mode_ = Mode::kContent;
-  if (text[at] != kTokenOpen) give_free(std::string_view(text).substr(at, mark_size_));
+  const std::string_view mark = rest().substr(0, mark_size_);
+  give_free(mark.substr(0, mark.find(kTokenOpen)));
   at += mark_size_;
   return true;
 }
@@ -201,9 +153,9 @@ Matched AnswerReader::State::match_head(std::string_view open, std::size_t& tool
     if (name.starts_with(named) && !last) return {.match = Match::kMore};
     if (!named.starts_with(name) || name.size() < longest) continue;
     const std::size_t end = begin.end + name.size();
-    Matched middle = match_text(text, end, data_.format.middle,
-                                data_.format.style == ArgumentStyle::kJson ? Trailing::kNone
-                                                                           : Trailing::kExact);
+    Matched middle =
+        match_text(text, end, data_.format.middle,
+                   data_.format.style == ArgumentStyle::kJson ? Trailing::kNone : Trailing::kExact);
     // Where nothing follows a name, white space or a tag must.
     if (data_.format.middle.empty() && end < text.size() &&
         (is_name_char(text[end]) || text[end] == '.' || text[end] == ':')) {
@@ -277,11 +229,12 @@ bool AnswerReader::State::key() {
       close = match_text(text, end, format.other_close, Trailing::kExact);
     }
     if (close.match == Match::kMore && !last) return false;
-    if (close.match != Match::kYes) {
+    const std::string_view key = std::string_view(text).substr(open.end, end - open.end);
+    if (close.match != Match::kYes || key.find(kTokenOpen) != std::string_view::npos) {
       lose();
       return true;
     }
-    const std::string name(trim_left(trim_right(std::string_view(text).substr(open.end, end - open.end))));
+    const std::string name(trim_left(trim_right(key)));
     parameter_ = parameter_of(name);
     value_is_text_ = as_text || (format.other_close.empty() && parameter_ != nullptr &&
                                  parameter_->strings == Strings::kOnly);
@@ -489,44 +442,6 @@ const Parameter* AnswerReader::State::parameter_of(std::string_view name) const 
   const auto& known = data_.parameters[tool_];
   const auto found = std::ranges::find(known, name, &Parameter::name);
   return found == known.end() ? nullptr : &*found;
-}
-
-// Headers: " to=functions.NAME<|channel|>commentary json", "<|channel|>final", ...
-bool AnswerReader::State::header() {
-  static const std::string kMessage = token("<|message|>");
-  const std::size_t end = text.find(kMessage, at);
-  if (end == std::string::npos && rest().size() <= kMaxName) return false;
-  if (end == std::string::npos || end + kMessage.size() - at > kMaxName) {
-    begin_free(Mode::kBody, Kind::kContent, false);
-    return true;
-  }
-  const std::string_view head = std::string_view(text).substr(at, end - at);
-  at = end + kMessage.size();
-  static constexpr std::string_view kTo = "to=functions.";
-  if (const std::size_t to = head.find(kTo); to != std::string_view::npos) {
-    const std::string_view named = head.substr(to + kTo.size());
-    const std::string_view name = named.substr(0, named.find_first_of(" \n\t\xff"));
-    const auto& tools = data_.request.tools;
-    const auto tool = std::ranges::find(tools, name, &Tool::name);
-    if (tool != tools.end() && data_.request.choice != ToolChoice::kNone) {
-      begin_call(static_cast<std::size_t>(tool - tools.begin()), {});
-      return true;
-    }
-  }
-  const bool reasons = head.find("analysis") != std::string_view::npos;
-  begin_free(Mode::kBody, reasons ? Kind::kReasoning : Kind::kContent, false);
-  return true;
-}
-
-bool AnswerReader::State::body() {
-  const FreeText::Found found = message_end_.scan(text, at, last);
-  give_free(std::string_view(text).substr(at, found.end - at));
-  const bool further = found.end > at || found.dropped > 0;
-  at = found.end + found.dropped;
-  if (!found.mark) return further && at < text.size();
-  if (std::string out = trimmer_.flush(); !out.empty()) give(free_kind_, std::move(out));
-  mode_ = Mode::kHeader;
-  return true;
 }
 
 AnswerReader::AnswerReader(AnswerPlan plan) : state_(std::make_unique<State>(std::move(plan))) {}

@@ -1,51 +1,15 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "dialog/free_text.h"
 #include "dialog/plan.h"
 #include "dialog/texts.h"
 #include "dialog/values.h"
 
 namespace dovetail::dialog {
-
-// What stands between marks: free text that goes on.
-class FreeText {
- public:
-  explicit FreeText(std::vector<std::string> marks) : marks_(std::move(marks)) {}
-
-  struct Found {
-    std::size_t end = 0;           // the text goes to here
-    std::optional<std::size_t> mark = {};  // the mark that follows it
-    std::size_t dropped = 0;       // bytes of a control token that nothing expects
-  };
-  // In `text` from `at` on. What may be the begin of a mark is not part of it unless `last`.
-  Found scan(std::string_view text, std::size_t at, bool last) const;
-  const std::string& mark(std::size_t index) const { return marks_[index]; }
-
- private:
-  std::vector<std::string> marks_;
-};
-
-// Events of free text, of which white space at its begin and end is left out where a call or the
-// end of reasoning follows.
-class Trimmer {
- public:
-  void begin(bool skip) {
-    skip_ = skip;
-    held_.clear();
-  }
-  // What can be given of the text so far.
-  std::string add(std::string_view text);
-  std::string flush() { return std::exchange(held_, {}); }
-
- private:
-  bool skip_ = false;
-  std::string held_;
-};
 
 struct AnswerReader::State {
   explicit State(AnswerPlan plan);
@@ -120,7 +84,7 @@ struct AnswerReader::State {
   std::size_t tool_ = 0;
   const Parameter* parameter_ = nullptr;  // null: the tool has none of this name
   bool value_is_text_ = false;            // as its tag says
-  bool begun_ = false;  // the JSON, or a parameter
+  bool begun_ = false;                    // the JSON, or a parameter
   std::string value_so_far_;
   JsonScanner scanner_;
   PythonReader python_;

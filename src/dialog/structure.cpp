@@ -143,8 +143,13 @@ class StructureWriter {
   void add_calls(Json& parts) const {
     add_text(parts, format_.section_open);
     const Json call = any_call();
-    parts.push_back(call);
-    if (format_.parallel && request_.parallel) {
+    const bool several = format_.parallel && request_.parallel;
+    if (several && format_.between.empty()) {
+      parts.push_back({{"repeat", call}, {"min", 1}});
+    } else {
+      parts.push_back(call);
+    }
+    if (several && !format_.between.empty()) {
       Json more = Json::array();
       add_text(more, format_.between);
       more.push_back(call);
@@ -231,17 +236,16 @@ class StructureWriter {
     Json parts = Json::array();
     for (std::size_t i = first; i < parameters.size(); ++i) {
       const Parameter& parameter = parameters[i];
-      const Json one = {
-          {"sequence",
-           {{{"literal", (behind ? ", " : "") + parameter.name + "="}},
-            {{"schema", document_of(request_.tools[tool].parameters, parameter.at)},
-             {"at", parameter.at},
-             {"spelling", "python"}}}}};
+      const Json one = {{"sequence",
+                         {{{"literal", (behind ? ", " : "") + parameter.name + "="}},
+                          {{"schema", document_of(request_.tools[tool].parameters, parameter.at)},
+                           {"at", parameter.at},
+                           {"spelling", "python"}}}}};
       if (!behind && !parameter.required) {
         // With it or without it, the rest is another.
-        parts.push_back({{"choice",
-                          {{{"sequence", {one, pythonic(tool, i + 1, true)}}},
-                           pythonic(tool, i + 1, false)}}});
+        parts.push_back(
+            {{"choice",
+              {{{"sequence", {one, pythonic(tool, i + 1, true)}}}, pythonic(tool, i + 1, false)}}});
         break;
       }
       parts.push_back(parameter.required ? one : Json{{"optional", one}});

@@ -137,8 +137,8 @@ std::string call_mark(const CallFormat& format) {
   text = trim_left(text);
   // Brackets may come with or without space.
   std::size_t end = text.starts_with(kTokenOpen) ? 0 : std::min<std::size_t>(text.size(), 1);
-  while (end < text.size() && !is_space(text[end]) && text[end] != kTokenOpen &&
-         text[end] != '{' && text[end] != '[') {
+  while (end < text.size() && !is_space(text[end]) && text[end] != kTokenOpen && text[end] != '{' &&
+         text[end] != '[') {
     ++end;
   }
   if (text.substr(end).starts_with(kTokenOpen)) end = text.find(kTokenClose, end) + 1;
@@ -155,14 +155,19 @@ std::string write_calls(const CallFormat& format, const Json& calls) {
       const Json parsed = Json::parse(arguments.get_ref<const std::string&>(), nullptr, false);
       if (parsed.is_object()) arguments = parsed;
     }
-    const std::string id = call.value("id", std::string());
+    const std::string id = string_at(call, "id");
     if (index > 0) out += format.between;
-    out += with_ids(format.open, id, index) + function.value("name", std::string()) +
+    out += with_ids(format.open, id, index) + string_at(function, "name") +
            with_ids(format.middle, id, index) + write_arguments(format, arguments) +
            with_ids(format.close, id, index);
     ++index;
   }
   return out += format.section_close;
+}
+
+std::string string_at(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
 void append_escaped(std::string& out, std::string_view text) {

@@ -51,6 +51,9 @@ std::string call_mark(const CallFormat& format);
 // The calls of OpenAI's `tool_calls` in this format. Arguments are JSON text or an object.
 std::string write_calls(const CallFormat& format, const Json& calls);
 
+// A member that is a string; else, or where there is none, an empty one.
+std::string string_at(const Json& object, const char* name);
+
 // Appends text as the inside of a JSON string.
 void append_escaped(std::string& out, std::string_view text);
 

@@ -38,9 +38,9 @@ class PythonReader {
   void end_word(std::string& json);
 
   Place place_ = Place::kBegin;
-  std::string word_;   // a key, or a bare value: a number, True, ...
-  std::string open_;   // the brackets that are open
-  std::string hex_;    // digits of \xhh
+  std::string word_;  // a key, or a bare value: a number, True, ...
+  std::string open_;  // the brackets that are open
+  std::string hex_;   // digits of \xhh
   char quote_ = 0;
   bool escaped_ = false;
   bool in_hex_ = false;

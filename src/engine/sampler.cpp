@@ -184,7 +184,12 @@ OutputToken describe(std::span<const float> logits, TokenId chosen, std::int32_t
 
   OutputToken token;
   token.id = chosen;
-  token.logprob = logprob(logits[static_cast<std::size_t>(chosen)]);
+  const float its_logit = logits[static_cast<std::size_t>(chosen)];
+  token.logprob = logprob(its_logit);
+  const auto before_it = std::span(logits).first(static_cast<std::size_t>(chosen));
+  token.rank = 1;
+  for (const float logit : logits) token.rank += logit > its_logit ? 1 : 0;
+  for (const float logit : before_it) token.rank += logit == its_logit ? 1 : 0;
   const std::size_t count = std::min(static_cast<std::size_t>(std::max(top, 0)), logits.size());
   if (count == 0) return token;
   std::vector<Candidate> candidates;

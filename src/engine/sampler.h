@@ -31,8 +31,8 @@ struct SamplingContext {
 // Ties go to the lowest id. A function of its arguments alone.
 std::optional<TokenId> sample(std::span<const float> logits, const SamplingContext& context);
 
-// Log-probabilities of `chosen` and of the `top` most probable tokens under the unmodified
-// distribution.
+// Log-probabilities of `chosen`, with its rank, and of the `top` most probable tokens under the
+// unmodified distribution.
 OutputToken describe(std::span<const float> logits, TokenId chosen, std::int32_t top);
 
 // A number in [0, 1) that is a function of its three arguments alone: the random stream of a choice

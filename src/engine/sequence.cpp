@@ -76,6 +76,7 @@ Sequence::Sequence(std::shared_ptr<const SharedRequest> shared, std::int32_t cho
   if (uses_counts(shared_->request.sampling)) {
     for (const TokenId id : tokens_) ++counts_.prompt[id];
   }
+  if (scores()) prompt_logprobs_.resize(tokens_.size() - 1);
 }
 
 void Sequence::propose_drafts(std::uint32_t max_drafts) {
@@ -121,8 +122,9 @@ void Sequence::allow_next() {
 Sequence::Appended Sequence::append_tokens(std::span<const float> logits, std::size_t vocab) {
   Appended appended;
   const std::size_t rows = logits.size() / vocab;
+  appended.ended = !deliver_prompt(appended);
   for (std::size_t row = 0; row < rows; ++row) {
-    if (appended.ended && !mutated(Mutant::kReadPastTheEnd)) break;
+    if (appended.ended && (row == 0 || !mutated(Mutant::kReadPastTheEnd))) break;
     if (row > 0 && tokens_.back() != drafts_[row - 1] && !mutated(Mutant::kAcceptAllDrafts)) break;
     const std::uint32_t position =
         generated() - (mutated(Mutant::kOneRandomPerStep) ? appended.new_tokens : 0);
@@ -202,6 +204,47 @@ bool Sequence::accept(const OutputToken& token, OutputEvent& event) {
     }
   }
   return event.finish.has_value();
+}
+
+model::Range Sequence::hidden_rows(std::uint32_t first, std::uint32_t tokens, bool last) const {
+  if (pools()) return pooled_rows(first, tokens, last);
+  if (!scores()) return {};
+  // The last row of a prompt says nothing of a token of it.
+  const auto rows = static_cast<std::uint32_t>(shared_->request.prompt.size()) - 1;
+  const std::uint32_t end = std::min(first + tokens, rows);
+  if (scored_ >= end) return {};
+  assert(first <= scored_);
+  return {scored_ - first, end - first};
+}
+
+void Sequence::score(std::uint32_t position, std::span<const float> logits) {
+  prompt_logprobs_[position] =
+      describe(logits, tokens_[position + 1], shared_->request.prompt_logprobs);
+}
+
+bool Sequence::deliver_prompt(Appended& appended) {
+  const bool numbers =
+      std::none_of(prompt_logprobs_.begin(), prompt_logprobs_.end(),
+                   [](const OutputToken& token) { return std::isnan(token.logprob); });
+  if (numbers) {
+    appended.event.prompt_logprobs = std::move(prompt_logprobs_);
+  } else {
+    appended.event.finish = FinishReason::kError;
+    appended.event.error = {ErrorKind::kInternal, "the model's logits are not numbers"};
+  }
+  prompt_logprobs_.clear();
+  return numbers;
+}
+
+Sequence::Appended Sequence::finish_prompt() {
+  Appended appended;
+  appended.event = event();
+  appended.event.finish = FinishReason::kLength;
+  appended.ended = true;
+  appended.new_tokens = 1;
+  tokens_.push_back(0);  // stands for the token that a sequence ends with
+  deliver_prompt(appended);
+  return appended;
 }
 
 model::Range Sequence::pooled_rows(std::uint32_t first, std::uint32_t tokens, bool last) const {

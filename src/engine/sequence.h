@@ -89,9 +89,23 @@ class Sequence {
 
   // Its hidden rows become one, in place of an output: it embeds, or ranks.
   bool pools() const { return shared_->request.embed || shared_->request.rank; }
-  // Of a sequence that pools: which rows of `tokens` ones from `first` on are pooled, the hidden
-  // rows of these, and the end.
-  model::Range pooled_rows(std::uint32_t first, std::uint32_t tokens, bool last) const;
+  // Logits become tokens.
+  bool samples() const { return !pools() && !shared_->request.no_output; }
+  // The log-probabilities of its prompt are asked for, and it is the choice that computes them.
+  bool scores() const { return shared_->request.prompt_logprobs >= 0 && choice_ == 0; }
+  // Which rows of `tokens` ones from `first` on have hidden rows: those that are pooled, or those
+  // that are scored and were not yet. `last`: they end its prefill.
+  model::Range hidden_rows(std::uint32_t first, std::uint32_t tokens, bool last) const;
+
+  // Of a sequence that scores: what the logits of the prompt's row at `position` say of the token
+  // behind it. Several threads may give different positions.
+  void score(std::uint32_t position, std::span<const float> logits);
+  // All rows before `position` are scored; they stay so after a preemption.
+  void scored_up_to(std::uint32_t position) { scored_ = position; }
+
+  // The end of a sequence without an output.
+  Appended finish_prompt();
+  // Of a sequence that pools: the hidden rows that hidden_rows() asked for, and the end.
   void pool(std::uint32_t first, std::span<const float> rows, std::size_t hidden_size);
   Appended finish_pooled(const model::Backend& backend);
 
@@ -120,6 +134,10 @@ class Sequence {
   // Appends a token, and its text to `event`. True: the sequence ends with it.
   bool accept(const OutputToken& token, OutputEvent& event);
   OutputEvent event() const;
+  model::Range pooled_rows(std::uint32_t first, std::uint32_t tokens, bool last) const;
+  // Moves the prompt's log-probabilities to its first event. False: they are no numbers, and the
+  // event is the last.
+  bool deliver_prompt(Appended& appended);
 
   std::shared_ptr<const SharedRequest> shared_;
   std::int32_t choice_ = 0;
@@ -128,6 +146,8 @@ class Sequence {
   load::Pooling pooling_;
   std::vector<float> pooled_;  // the sum of the pooled rows so far
   std::uint32_t pooled_count_ = 0;
+  std::vector<OutputToken> prompt_logprobs_;  // until they are delivered
+  std::uint32_t scored_ = 0;                  // rows of the prompt
   std::vector<TokenId> tokens_;
   std::vector<TokenId> drafts_;
   TokenCounts counts_;

@@ -114,6 +114,7 @@ StepLoop::StepLoop(EngineOptions options, std::shared_ptr<const load::ModelSourc
                  log_ ? &*log_ : nullptr),
       seeds_(random_seed()),
       drafts_by_layer_(engine::drafts_by_layer(options_, source_->config)),
+      scorer_(source_->config.vocab_size),
       hooks_(std::move(hooks)) {
   cores::Recorder recorder(1, 1);
   static_cast<void>(recorder.add({cores::kVectorTask}, [this](const cores::Part& part) {
@@ -152,7 +153,7 @@ Status StepLoop::add(RequestId id, Request request, EventSink sink, Clock::time_
   shared->ends.insert(shared->ends.end(), request.stop_ids.begin(), request.stop_ids.end());
   std::sort(shared->ends.begin(), shared->ends.end());
   const auto prompt_tokens = static_cast<std::uint32_t>(request.prompt.size());
-  if (request.embed || request.rank) {
+  if (request.embed || request.rank || request.no_output) {
     request.max_tokens = 1;
     request.sampling = {};
   }
@@ -174,6 +175,7 @@ Status StepLoop::add(RequestId id, Request request, EventSink sink, Clock::time_
   if (log_) log_->set_time(Clock::now().time_since_epoch().count());
   for (std::int32_t choice = 0; choice < shared->request.n; ++choice) {
     const schedule::SequenceId sequence = spec.id = next_sequence_++;
+    spec.computes_all = shared->request.prompt_logprobs >= 0 && choice == 0;
     if (const Status added = scheduler_.add(spec); !added) {
       for (const schedule::SequenceId earlier : requests_[id]) {
         scheduler_.cancel(earlier);
@@ -238,6 +240,8 @@ Status StepLoop::step() {
     if (const Status planned = make_plan(next); !planned) return planned;
   }
   if (const Status waited = wait(step); !waited) return waited;
+  pool(step);
+  if (const Status scored = score(step); !scored) return scored;
   sample(step);
   if (const Status drafted = draft(step); !drafted) return drafted;
   commit(step);
@@ -324,20 +328,15 @@ void StepLoop::prepare_inputs(InFlightStep& step) {
         std::span(step.tokens).subspan(begin),
         row.first_position,
         row.blocks,
-        row.logit_rows(),
+        sequence->second.samples() ? row.logit_rows() : 0,
         decode,
         row.slot,
-        {},
+        sequence->second.hidden_rows(row.first_position, row.tokens, row.final_chunk),
         std::span(step.saves).subspan(row.first_save, row.saves),
         row.load,
         static_cast<std::uint32_t>(sequence->second.shared().request.prompt.size())};
-    if (sequence->second.pools()) {
-      segment.logit_rows = 0;
-      segment.hidden_rows =
-          sequence->second.pooled_rows(row.first_position, row.tokens, row.final_chunk);
-      if (const std::uint32_t second = sequence->second.shared().request.second; second != 0)
-        segment.second = second;
-    }
+    if (const std::uint32_t second = sequence->second.shared().request.second; second != 0)
+      segment.second = second;
     const std::span<const TokenId> known = sequence->second.tokens();
     const std::size_t end = row.first_position + row.tokens;
     if (row.drafts == 0 && end < known.size()) segment.next = known[end];
@@ -362,12 +361,9 @@ void StepLoop::prepare_inputs(InFlightStep& step) {
     step.hidden_of.push_back(step.hidden_rows);
     const auto sequence = sequences_.find(row.sequence);
     if (sequence == sequences_.end()) continue;
-    if (sequence->second.pools()) {
-      step.hidden_rows +=
-          sequence->second.pooled_rows(row.first_position, row.tokens, row.final_chunk).size();
-    } else {
-      step.logit_rows += row.logit_rows();
-    }
+    step.hidden_rows +=
+        sequence->second.hidden_rows(row.first_position, row.tokens, row.final_chunk).size();
+    if (sequence->second.samples()) step.logit_rows += row.logit_rows();
   }
 }
 
@@ -397,8 +393,25 @@ void StepLoop::pool(const InFlightStep& step) {
   }
 }
 
-void StepLoop::sample(InFlightStep& step) {
-  pool(step);
+// Gives sequences that score their prompt the logits of hidden rows.
+Status StepLoop::score(const InFlightStep& step) {
+  if (step.hidden_rows == 0) return {};
+  for (std::size_t i = 0; i < step.plan.rows.size(); ++i) {
+    const schedule::Row& row = step.plan.rows[i];
+    const auto sequence = sequences_.find(row.sequence);
+    if (sequence == sequences_.end() || !sequence->second.scores()) continue;
+    const model::Range rows =
+        sequence->second.hidden_rows(row.first_position, row.tokens, row.final_chunk);
+    for (std::uint32_t k = 0; k < rows.size(); ++k) {
+      scorer_.add(sequence->second, row.first_position + rows.begin + k,
+                  hidden_.data() + (step.hidden_of[i] + k) * source_->config.hidden_size);
+    }
+    if (rows.size() > 0) sequence->second.scored_up_to(row.first_position + rows.end);
+  }
+  return scorer_.run(*backend_, host_->executor, lanes_ ? &*lanes_ : nullptr);
+}
+
+void StepLoop::sample(const InFlightStep& step) {
   const std::size_t vocab = source_->config.vocab_size;
   sampled_.clear();
   sampled_logits_.clear();
@@ -407,7 +420,7 @@ void StepLoop::sample(InFlightStep& step) {
     if (!row.sampled) continue;
     const auto sequence = sequences_.find(row.sequence);
     sampled_.push_back(sequence == sequences_.end() ? nullptr : &sequence->second);
-    sampled_logits_.push_back(sampled_.back() == nullptr || sampled_.back()->pools()
+    sampled_logits_.push_back(sampled_.back() == nullptr || !sampled_.back()->samples()
                                   ? std::span<const float>()
                                   : std::span<const float>(logits_).subspan(
                                         step.logits_of[i] * vocab, row.logit_rows() * vocab));
@@ -433,6 +446,10 @@ void StepLoop::append_tokens(std::size_t row) {
     appended_[row] = sampled_[row]->finish_pooled(*backend_);
     return;
   }
+  if (!sampled_[row]->samples()) {
+    appended_[row] = sampled_[row]->finish_prompt();
+    return;
+  }
   appended_[row] = sampled_[row]->append_tokens(sampled_logits_[row], source_->config.vocab_size);
   if (!appended_[row].ended && !drafts_by_layer_)
     sampled_[row]->propose_drafts(options_.speculative_tokens);
@@ -443,7 +460,7 @@ Status StepLoop::draft(const InFlightStep& step) {
   draft_seconds_ = 0;
   if (!drafts_by_layer_) return {};
   const auto goes_on = [this](std::size_t i) {
-    return sampled_[i] != nullptr && !sampled_[i]->pools() && !appended_[i].ended;
+    return sampled_[i] != nullptr && sampled_[i]->samples() && !appended_[i].ended;
   };
   std::uint32_t sequences = 0;
   for (std::size_t i = 0; i < sampled_.size(); ++i) {
@@ -526,7 +543,7 @@ void StepLoop::count(const InFlightStep& step) {
   stats_.prompt_tokens += step.load.prefill_tokens;
   stats_.drafted_tokens += step.drafts;
   for (std::size_t i = 0; i < sampled_.size(); ++i) {
-    if (sampled_[i] == nullptr) continue;
+    if (sampled_[i] == nullptr || !sampled_[i]->samples()) continue;
     stats_.generated_tokens += result_.rows[i].new_tokens;
     stats_.accepted_tokens += std::max(result_.rows[i].new_tokens, 1U) - 1;
   }

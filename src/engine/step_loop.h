@@ -21,6 +21,7 @@
 #include "engine/draft_choice.h"
 #include "engine/host.h"
 #include "engine/options.h"
+#include "engine/prompt_scorer.h"
 #include "engine/sequence.h"
 #include "engine/step_cost_estimator.h"
 #include "model/backend.h"
@@ -147,7 +148,8 @@ class StepLoop {
   void prepare_inputs(InFlightStep& step);
   Status wait(InFlightStep& step);
   void pool(const InFlightStep& step);
-  void sample(InFlightStep& step);
+  Status score(const InFlightStep& step);
+  void sample(const InFlightStep& step);
   void append_tokens(std::size_t row);
   Status draft(const InFlightStep& step);
   void commit(InFlightStep& step);
@@ -183,6 +185,7 @@ class StepLoop {
   double draft_seconds_ = 0;  // of the step
   std::vector<kv::BlockId> stale_blocks_;
   std::vector<float> logits_, hidden_;
+  PromptScorer scorer_;
   // By sampled row of the step:
   std::vector<Sequence*> sampled_;  // null: the sequence has ended
   std::vector<std::span<const float>> sampled_logits_;

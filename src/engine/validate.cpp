@@ -90,6 +90,15 @@ Status check_kind(const Request& request, const RequestLimits& limits) {
   }
   if (request.embed && request.rank)
     return fail(ErrorKind::kInvalid, "rank: true beside embed, expected one of the two");
+  const std::string_view pooled = request.embed ? "embed" : request.rank ? "rank" : "";
+  if (!pooled.empty() && request.prompt_logprobs >= 0) {
+    return fail(ErrorKind::kInvalid, "prompt_logprobs: {} beside {}, expected one of the two",
+                request.prompt_logprobs, pooled);
+  }
+  if (request.no_output && (!pooled.empty() || request.grammar)) {
+    return fail(ErrorKind::kInvalid, "no_output: true beside {}, expected one of the two",
+                pooled.empty() ? "a grammar" : pooled);
+  }
   if ((request.embed || request.rank) && (request.n != 1 || request.grammar)) {
     return fail(ErrorKind::kInvalid,
                 "{}: true with {}, expected neither choices nor a grammar without an output",
@@ -113,13 +122,13 @@ Status validate(const Request& request, const RequestLimits& limits) {
   if (request.max_tokens < 0)
     return fail(ErrorKind::kInvalid, "max_tokens: {} is out of range, expected 1 or more",
                 request.max_tokens);
-  const std::uint64_t needed =
-      request.prompt.size() + static_cast<std::uint64_t>(std::max(request.max_tokens, 1));
+  const std::int32_t new_tokens = request.no_output ? 1 : std::max(request.max_tokens, 1);
+  const std::uint64_t needed = request.prompt.size() + static_cast<std::uint64_t>(new_tokens);
   if (needed > limits.max_context) {
     return fail(ErrorKind::kInvalid,
                 "max_tokens: a prompt of {} tokens and {} new ones need {} positions, but the "
                 "context has {}",
-                request.prompt.size(), std::max(request.max_tokens, 1), needed, limits.max_context);
+                request.prompt.size(), new_tokens, needed, limits.max_context);
   }
   if (request.min_tokens < 0 ||
       (request.max_tokens > 0 && request.min_tokens > request.max_tokens)) {
@@ -138,6 +147,10 @@ Status validate(const Request& request, const RequestLimits& limits) {
   if (request.logprobs < -1 || request.logprobs > 20) {
     return fail(ErrorKind::kInvalid, "logprobs: {} is out of range, expected 0 to 20",
                 request.logprobs);
+  }
+  if (request.prompt_logprobs < -1 || request.prompt_logprobs > 20) {
+    return fail(ErrorKind::kInvalid, "prompt_logprobs: {} is out of range, expected 0 to 20",
+                request.prompt_logprobs);
   }
   const std::uint64_t most = std::clamp<std::uint64_t>(
       std::uint64_t{limits.max_num_seqs} + limits.max_waiting, 1, kMaxChoices);

@@ -45,6 +45,7 @@ constexpr NeutralFlag kNeutralFlags[] = {
 };
 
 constexpr Key kMayNotBeGiven[] = {
+    {"attention.indexer.top_k", "index_topk"},
     {"attention.scale", ""},
     {"attention.sliding_window_pattern", ""},
     {"attention.clamp_kqv", ""},

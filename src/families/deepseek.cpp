@@ -1,5 +1,6 @@
-// DeepSeek-V2 to V3.1 and R1, and what has their layers: Kimi K2, GLM-4.7-Flash, Mistral 4. Latent
-// attention, and experts in groups behind a few dense layers.
+// DeepSeek-V2 to V3.2 and R1, and what has their layers: Kimi K2, GLM-4.7-Flash, Mistral 4. Latent
+// attention, in V3.2 over positions that an indexer picks, and experts in groups behind a few dense
+// layers.
 
 #include <fmt/core.h>
 
@@ -48,6 +49,16 @@ std::uint32_t count_or_none(Fields& fields, Key key, std::uint32_t high) {
   return fields.count(key, 0, high).value_or(0);
 }
 
+void read_indexer(Fields& fields, LatentConfig& latent) {
+  latent.index_heads =
+      fields.required_count({"attention.indexer.head_count", "index_n_heads"}, 1, load::kMostHeads);
+  latent.index_dim = fields.required_count({"attention.indexer.key_length", "index_head_dim"}, 2,
+                                           load::kLargestLatent);
+  latent.index_top =
+      fields.required_count({"attention.indexer.top_k", "index_topk"}, 1, load::kLargestContext);
+  latent.index_norm = {.kind = load::NormKind::kLayer, .epsilon = 1e-6F, .bias = true};
+}
+
 LatentConfig read_latent(Fields& fields, const NormConfig& norm, ModelConfig& config) {
   constexpr std::uint32_t kLargest = load::kLargestHeadDim;
   LatentConfig out;
@@ -85,6 +96,8 @@ LatentConfig read_latent(Fields& fields, const NormConfig& norm, ModelConfig& co
     out.key_dim = fields.required_count({"", "qk_nope_head_dim"}, 1, kLargest);
     out.value_dim = fields.required_count({"", "v_head_dim"}, 1, kLargest);
   }
+  if (fields.family() == "deepseek32" || fields.family() == "deepseek_v32")
+    read_indexer(fields, out);
   const bool pairs = fields.flag({"", "rope_interleave"}).value_or(true);
   config.ropes = {read_rope(
       fields, {.head_dim = out.rope_dim, .interleaved_in_gguf = true, .interleaved_in_hf = pairs},
@@ -184,6 +197,10 @@ constexpr Rename kDeepseekHfNames[] = {
     {"model.layers.*.self_attn.kv_a_proj_with_mqa", "blk.*.attn_kv_a_mqa"},
     {"model.layers.*.self_attn.kv_a_layernorm", "blk.*.attn_kv_a_norm"},
     {"model.layers.*.self_attn.kv_b_proj", "blk.*.attn_kv_b"},
+    {"model.layers.*.self_attn.indexer.wq_b", "blk.*.indexer.attn_q_b"},
+    {"model.layers.*.self_attn.indexer.wk", "blk.*.indexer.attn_k"},
+    {"model.layers.*.self_attn.indexer.k_norm", "blk.*.indexer.k_norm"},
+    {"model.layers.*.self_attn.indexer.weights_proj", "blk.*.indexer.proj"},
     {"model.layers.*.mlp.gate.e_score_correction_bias", "blk.*.exp_probs_b.bias"},
     {"model.layers.*.mlp.shared_experts.gate_proj", "blk.*.ffn_gate_shexp"},
     {"model.layers.*.mlp.shared_experts.up_proj", "blk.*.ffn_up_shexp"},

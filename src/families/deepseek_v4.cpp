@@ -25,7 +25,15 @@ constexpr std::uint32_t kOverlapping = 4;  // the ratio whose entries overlap an
 
 // A ratio for each layer, and for those that draft tokens.
 std::vector<std::uint32_t> read_ratios(Fields& fields, std::size_t layers) {
-  constexpr Key kRatios = {"", "compress_ratios"};
+  constexpr Key kRatios = {"attention.compress_ratios", "compress_ratios"};
+  if (fields.gguf()) {
+    std::vector<std::uint32_t> given = fields.counts(kRatios, layers, load::kLargestRatio);
+    if (given.empty())
+      fields.reject(kRatios, "missing", fmt::format("an array of {} integers", layers),
+                    ErrorKind::kInvalid);
+    given.resize(layers);
+    return given;
+  }
   const nlohmann::json* list = fields.member("compress_ratios");
   std::vector<std::uint32_t> ratios(layers, 0);
   const std::string valid = fmt::format("a list of at least {} numbers", layers);
@@ -49,36 +57,74 @@ std::vector<std::uint32_t> read_ratios(Fields& fields, std::size_t layers) {
 CompressedConfig read_mixer(Fields& fields, const NormConfig& norm, ModelConfig& config) {
   CompressedConfig out;
   out.norm = norm;
-  out.heads = fields.required_count({"", "num_attention_heads"}, 1, load::kMostHeads);
-  fields.count({"", "num_key_value_heads"}, 1, 1);
-  out.head_dim = fields.required_count({"", "head_dim"}, 2, load::kLargestLatent);
-  out.rope_dim = fields.required_count({"", "qk_rope_head_dim"}, 2, load::kLargestLatent);
-  out.query_rank = fields.required_count({"", "q_lora_rank"}, 1, load::kLargestHiddenSize);
-  out.window = fields.required_count({"", "sliding_window"}, 1, load::kLargestContext);
-  out.groups = fields.required_count({"", "o_groups"}, 1, load::kMostHeads);
-  out.group_rank = fields.required_count({"", "o_lora_rank"}, 1, load::kLargestHiddenSize);
-  out.index_heads = fields.required_count({"", "index_n_heads"}, 1, load::kMostHeads);
-  out.index_dim = fields.required_count({"", "index_head_dim"}, 2, load::kLargestLatent);
-  out.index_top = fields.required_count({"", "index_topk"}, 1, load::kLargestContext);
+  out.heads =
+      fields.required_count({"attention.head_count", "num_attention_heads"}, 1, load::kMostHeads);
+  fields.count({"attention.head_count_kv", "num_key_value_heads"}, 1, 1);
+  out.head_dim =
+      fields.required_count({"attention.key_length", "head_dim"}, 2, load::kLargestLatent);
+  out.rope_dim =
+      fields.required_count({"rope.dimension_count", "qk_rope_head_dim"}, 2, load::kLargestLatent);
+  out.query_rank =
+      fields.required_count({"attention.q_lora_rank", "q_lora_rank"}, 1, load::kLargestHiddenSize);
+  out.window = fields.required_count({"attention.sliding_window", "sliding_window"}, 1,
+                                     load::kLargestContext);
+  out.groups =
+      fields.required_count({"attention.output_group_count", "o_groups"}, 1, load::kMostHeads);
+  out.group_rank = fields.required_count({"attention.output_lora_rank", "o_lora_rank"}, 1,
+                                         load::kLargestHiddenSize);
+  out.index_heads =
+      fields.required_count({"attention.indexer.head_count", "index_n_heads"}, 1, load::kMostHeads);
+  out.index_dim = fields.required_count({"attention.indexer.key_length", "index_head_dim"}, 2,
+                                        load::kLargestLatent);
+  out.index_top =
+      fields.required_count({"attention.indexer.top_k", "index_topk"}, 1, load::kLargestContext);
+  // One vector is both.
+  fields.count({"attention.value_length", ""}, out.head_dim, out.head_dim);
   out.scale = 1.0F / std::sqrt(static_cast<float>(out.head_dim));
   // Layers that see a window alone are not scaled.
-  config.ropes.push_back(read_rope(
-      fields,
-      {.head_dim = out.rope_dim, .interleaved_in_hf = true, .layer_type = "main", .scaled = false},
-      config));
   config.ropes.push_back(read_rope(fields,
                                    {.head_dim = out.rope_dim,
-                                    .theta = 160000.0F,
+                                    .interleaved_in_gguf = true,
                                     .interleaved_in_hf = true,
-                                    .base = {"", "compress_rope_theta"}},
+                                    .layer_type = "main",
+                                    .scaled = false},
                                    config));
+  config.ropes.push_back(
+      read_rope(fields,
+                {.head_dim = out.rope_dim,
+                 .theta = 160000.0F,
+                 .interleaved_in_gguf = true,
+                 .interleaved_in_hf = true,
+                 .base = {"attention.compress_rope_freq_base", "compress_rope_theta"}},
+                config));
   config.ropes.back().attention_factor = 1.0F;
   return out;
+}
+
+// What gates and what they multiply are clamped by. GGUF files say it layer by layer, and for the
+// shared expert as well.
+float read_limit(Fields& fields) {
+  if (!fields.gguf())
+    return fields.number({"", "swiglu_limit"}, 0.0F, load::kLargestFactor).value_or(0.0F);
+  std::optional<float> limit;
+  for (const Key key : {Key{"swiglu_clamp_exp", ""}, Key{"swiglu_clamp_shexp", ""}}) {
+    for (const float one : fields.of_gguf().floats(fields.gguf_key(key.gguf))) {
+      if (one == limit.value_or(one) && one >= 0.0F && one <= load::kLargestFactor) {
+        limit = one;
+      } else {
+        fields.reject(key, fmt::format("{}", one),
+                      fmt::format("one number from 0 to {} for all layers", load::kLargestFactor));
+      }
+    }
+  }
+  return limit.value_or(0.0F);
 }
 
 ExpertsConfig read_token_experts(Fields& fields) {
   ExpertFields names;
   names.count = "n_routed_experts";
+  names.gating = 4;
+  names.kind = "roots of softplus";
   ExpertsConfig experts = read_experts(fields, names);
   constexpr Key kScores = {"", "scoring_func"};
   if (const auto scores = fields.text(kScores); scores && *scores != "sqrtsoftplus")
@@ -87,31 +133,38 @@ ExpertsConfig read_token_experts(Fields& fields) {
   if (const auto method = fields.text(kMethod); method && *method != "noaux_tc")
     fields.reject(kMethod, load::quote(*method), "'noaux_tc'");
   experts.gate = load::ExpertGate::kRootSoftplus;
-  experts.normalized = fields.flag({"", "norm_topk_prob"}).value_or(true);
+  experts.normalized = fields.flag({"expert_weights_norm", "norm_topk_prob"}).value_or(true);
   experts.least_sum = 1e-20F;
   experts.scale =
-      fields.number({"", "routed_scaling_factor"}, 0.0F, load::kLargestFactor).value_or(1.0F);
-  experts.limit = fields.number({"", "swiglu_limit"}, 0.0F, load::kLargestFactor).value_or(0.0F);
-  const auto shared = fields.count({"", "n_shared_experts"}, 0, load::kMostUsedExperts);
+      fields.number({"expert_weights_scale", "routed_scaling_factor"}, 0.0F, load::kLargestFactor)
+          .value_or(1.0F);
+  experts.limit = read_limit(fields);
+  const auto shared =
+      fields.count({"expert_shared_count", "n_shared_experts"}, 0, load::kMostUsedExperts);
   experts.shared_size = shared.value_or(0) * experts.size;
   return experts;
 }
 
 void read_deepseek_v4(Fields& fields, ModelConfig& config) {
-  const std::uint32_t layers = read_sizes(fields, config);
-  config.draft_layers =
-      fields.count({"", "num_nextn_predict_layers"}, 0, load::kMostLayers).value_or(0);
+  std::uint32_t layers = read_sizes(fields, config);
+  if (fields.gguf()) {
+    drop_draft_layers(fields, layers, config);
+  } else {
+    config.draft_layers =
+        fields.count({"", "num_nextn_predict_layers"}, 0, load::kMostLayers).value_or(0);
+  }
   const NormConfig norm = read_rms_norm(fields, 1e-6F);
   config.output_norm = norm;
-  config.hyper.streams = fields.required_count({"", "hc_mult"}, 2, load::kMostStreams);
-  config.hyper.iterations =
-      fields.required_count({"", "hc_sinkhorn_iters"}, 1, load::kMostIterations);
-  config.hyper.epsilon = fields.required_number({"", "hc_eps"}, 0.0F, 1.0F);
+  config.hyper.streams =
+      fields.required_count({"hyper_connection.count", "hc_mult"}, 2, load::kMostStreams);
+  config.hyper.iterations = fields.required_count(
+      {"hyper_connection.sinkhorn_iterations", "hc_sinkhorn_iters"}, 1, load::kMostIterations);
+  config.hyper.epsilon = fields.required_number({"hyper_connection.epsilon", "hc_eps"}, 0.0F, 1.0F);
   config.hyper.norm_epsilon = norm.epsilon;
   const CompressedConfig mixer = read_mixer(fields, norm, config);
   const ExpertsConfig experts = read_token_experts(fields);
   const std::uint32_t by_token =
-      fields.count({"", "num_hash_layers"}, 0, load::kMostLayers).value_or(0);
+      fields.count({"hash_layer_count", "num_hash_layers"}, 0, load::kMostLayers).value_or(0);
   const auto layer_of = [&](std::uint32_t ratio, bool hashes) {
     LayerConfig layer;
     layer.mixer_norms.before = layer.mlp_norms.before = norm;
@@ -127,6 +180,8 @@ void read_deepseek_v4(Fields& fields, ModelConfig& config) {
     layer.mlp = chosen;
     return layer;
   };
+  const std::uint32_t streams = config.hyper.streams * config.hidden_size;
+  fields.count({"embedding_length_out", ""}, streams, streams);
   const std::vector<std::uint32_t> ratios = read_ratios(fields, layers);
   for (std::uint32_t i = 0; i < layers; ++i)
     config.layers.push_back(layer_of(ratios[i], i < by_token));
@@ -163,8 +218,8 @@ constexpr Rename kDeepseekV4HfNames[] = {
     {"layers.*.attn.compressor.wgate", "blk.*.compress_gate"},
     {"layers.*.attn.compressor.ape", "blk.*.compress_ape.weight"},
     {"layers.*.attn.compressor.norm", "blk.*.compress_norm"},
-    {"layers.*.attn.indexer.wq_b", "blk.*.indexer.q_b"},
-    {"layers.*.attn.indexer.weights_proj", "blk.*.indexer.weights"},
+    {"layers.*.attn.indexer.wq_b", "blk.*.indexer.attn_q_b"},
+    {"layers.*.attn.indexer.weights_proj", "blk.*.indexer.proj"},
     {"layers.*.attn.indexer.compressor.wkv", "blk.*.indexer.compress_kv"},
     {"layers.*.attn.indexer.compressor.wgate", "blk.*.indexer.compress_gate"},
     {"layers.*.attn.indexer.compressor.ape", "blk.*.indexer.compress_ape.weight"},
@@ -187,6 +242,31 @@ constexpr Rename kDeepseekV4HfNames[] = {
     {"layers.*.hc_head_fn", "blk.*.nextn.hc_head.fn"},
     {"layers.*.hc_head_base", "blk.*.nextn.hc_head.base"},
     {"layers.*.hc_head_scale", "blk.*.nextn.hc_head.scale"},
+};
+
+// llama.cpp's (its pull request 24162). Its files have no layer that drafts: the converter writes
+// one by itself, without the rest of the model.
+constexpr Rename kDeepseekV4GgufNames[] = {
+    {"output_hc_fn.weight", "output_hc.fn"},
+    {"output_hc_base.weight", "output_hc.base"},
+    {"output_hc_scale.weight", "output_hc.scale"},
+    {"blk.*.hc_attn_fn.weight", "blk.*.hc_attn.fn"},
+    {"blk.*.hc_attn_base.weight", "blk.*.hc_attn.base"},
+    {"blk.*.hc_attn_scale.weight", "blk.*.hc_attn.scale"},
+    {"blk.*.hc_ffn_fn.weight", "blk.*.hc_ffn.fn"},
+    {"blk.*.hc_ffn_base.weight", "blk.*.hc_ffn.base"},
+    {"blk.*.hc_ffn_scale.weight", "blk.*.hc_ffn.scale"},
+    {"blk.*.attn_kv_a_norm", "blk.*.attn_kv_norm"},
+    {"blk.*.attn_output_b", "blk.*.attn_output"},
+    {"blk.*.attn_compressor_kv", "blk.*.compress_kv"},
+    {"blk.*.attn_compressor_gate", "blk.*.compress_gate"},
+    {"blk.*.attn_compressor_ape", "blk.*.compress_ape"},
+    {"blk.*.attn_compressor_norm", "blk.*.compress_norm"},
+    {"blk.*.indexer_compressor_kv", "blk.*.indexer.compress_kv"},
+    {"blk.*.indexer_compressor_gate", "blk.*.indexer.compress_gate"},
+    {"blk.*.indexer_compressor_ape", "blk.*.indexer.compress_ape"},
+    {"blk.*.indexer_compressor_norm", "blk.*.indexer.compress_norm"},
+    {"blk.*.ffn_gate_tid2eid", "blk.*.ffn_token_experts"},
 };
 
 // Layers that draft tokens, "mtp.0." and so on, are numbered on from the others.
@@ -230,6 +310,7 @@ Status adapt_deepseek_v4(load::StoredTensors& tensors, Owned& owned) {
 
 constinit const Reader kDeepseekV4 = {.read = read_deepseek_v4,
                                       .hf_names = kDeepseekV4HfNames,
+                                      .gguf_names = kDeepseekV4GgufNames,
                                       .adapt = adapt_deepseek_v4,
                                       .draft_name = v4_draft_name};
 

@@ -21,8 +21,8 @@ class RuleBook {
  public:
   // Adds a body that begins in the given state; gives its end.
   using Body = std::function<Result<Nfa::State>(Nfa::State)>;
-  // What a rule is of: a kind, and the places in documents that it speaks of.
-  using Key = std::pair<std::uint32_t, std::vector<const void*>>;
+  // What a rule is of: a kind, and addresses in documents or numbers that it speaks of.
+  using Key = std::pair<std::uint32_t, std::vector<std::uintptr_t>>;
 
   explicit RuleBook(Work& work) : work_(work), nfa_(kMaxNfaStates, work.stop()) {}
 
@@ -33,6 +33,10 @@ class RuleBook {
   std::uint32_t rule(Key key, std::string_view where, Body body);
   // Builds all bodies. Errors: those of the bodies; too many states or rules.
   Status build();
+  // By state, whether its rule's end can be reached. After build().
+  std::vector<bool> productive() const;
+  // Whether a piece of a rule from `from` to `to` has a text; `productive` is productive().
+  bool has_text(Nfa::State from, Nfa::State to, const std::vector<bool>& productive) const;
   // The texts of `root`, after build(). Errors: as determinize().
   Result<Automaton> determinized(std::uint32_t root) const;
 

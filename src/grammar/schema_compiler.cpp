@@ -22,20 +22,28 @@ constexpr int kMaxLiteralDepth = 64;
 }  // namespace
 
 std::uint32_t SchemaCompiler::rule(RuleKind kind, const Bundle& bundle) {
-  // Strings of any kind are the same in all documents, and any values in all of one spelling.
-  auto number = static_cast<std::uint32_t>(kind);
-  if (kind != RuleKind::kStringRule && constants_ == Constants::kPython) number += 16;
-  std::vector<const void*> places;
-  for (const Json* place : key_of(bundle)) places.push_back(place);
-  return book_.rule({number, std::move(places)}, bundle.empty() ? "#" : bundle[0].where,
+  // Any values are the same in all documents with one spelling.
+  std::vector<std::uintptr_t> key = {static_cast<std::uintptr_t>(constants_)};
+  for (const Json* place : key_of(bundle)) key.push_back(reinterpret_cast<std::uintptr_t>(place));
+  return book_.rule({static_cast<std::uint32_t>(kind), std::move(key)},
+                    bundle.empty() ? "#" : bundle[0].where,
                     [this, kind, bundle](State from) { return body(kind, bundle, from); });
+}
+
+std::uint32_t SchemaCompiler::string_rule(const Facts& facts) {
+  // Strings of one length are the same in all documents.
+  const Counts& length = facts.length;
+  std::vector<std::uintptr_t> key = {length.min};
+  if (length.max) key.push_back(*length.max);
+  return book_.rule({static_cast<std::uint32_t>(RuleKind::kStringRule), std::move(key)},
+                    facts.where, [this, facts](State from) { return counted_string(from, facts); });
 }
 
 Result<SchemaCompiler::State> SchemaCompiler::body(RuleKind kind, const Bundle& bundle,
                                                    State from) {
   switch (kind) {
     case RuleKind::kStringRule:
-      return counted_string(from, {});
+      break;  // string_rule() has its own
     case RuleKind::kValueRule:
       return value(from, bundle);
     case RuleKind::kArrayRule:
@@ -155,9 +163,8 @@ Result<SchemaCompiler::State> SchemaCompiler::string(State from, const Facts& fa
     if (!language) return fail(language.error());
     return nfa_.copy(from, *language);
   }
-  if (length.min == 0 && !length.max) return nfa_.call(from, rule(RuleKind::kStringRule, {}));
   if (length.max && *length.max < length.min) return nfa_.add_state();
-  return counted_string(from, facts);
+  return nfa_.call(from, string_rule(facts));
 }
 
 Result<SchemaCompiler::State> SchemaCompiler::counted_string(State from, const Facts& facts) {
@@ -307,8 +314,8 @@ Result<SchemaCompiler::State> SchemaCompiler::object(State from, const Bundle& b
     nfa_.nothing(separator(after, ","), key);
     nfa_.nothing(after, close);
     for (const OtherMembers& others : members->others) {
-      const State name = others.names ? nfa_.copy(key, *others.names)
-                                      : nfa_.call(key, rule(RuleKind::kStringRule, {}));
+      const State name =
+          others.names ? nfa_.copy(key, *others.names) : nfa_.call(key, string_rule({}));
       const auto end = value(separator(name, ":"), others.value);
       if (!end) return end;
       nfa_.nothing(*end, after);

@@ -52,6 +52,8 @@ class SchemaCompiler {
   std::uint32_t value_rule(const std::vector<SchemaRef>& schemas) {
     return rule(RuleKind::kValueRule, schemas);
   }
+  // Of strings of which only the length is said.
+  std::uint32_t string_rule(const Facts& facts);
   Result<State> body(RuleKind kind, const Bundle& bundle, State from);
   Result<State> value(State from, const std::vector<SchemaRef>& schemas);
   Result<State> alternative(State from, const Bundle& bundle);

@@ -26,12 +26,15 @@ constexpr std::uint32_t kRootRule = 1000;  // no kind of a schema's rules
 using State = Nfa::State;
 using Marks = std::vector<std::string>;  // ascending, each once
 
-// Whether two occurrences can overlap.
+// Whether two occurrences can overlap: whether a beginning is an end, too (Knuth, Morris, Pratt).
 bool overlaps_itself(std::string_view mark) {
-  for (std::size_t size = 1; size < mark.size(); ++size) {
-    if (mark.ends_with(mark.substr(0, size))) return true;
+  std::vector<std::size_t> border(mark.size(), 0);
+  for (std::size_t i = 1; i < mark.size(); ++i) {
+    std::size_t size = border[i - 1];
+    while (size > 0 && mark[i] != mark[size]) size = border[size - 1];
+    border[i] = mark[i] == mark[size] ? size + 1 : 0;
   }
-  return false;
+  return border.back() > 0;
 }
 
 class StructureCompiler {
@@ -48,6 +51,13 @@ class StructureCompiler {
     }
     auto automaton = book_.determinized(root);
     if (!automaton) return fail(automaton.error());
+    // A part that nothing satisfies must not go unnoticed where there are others.
+    const std::vector<bool> productive = book_.productive();
+    for (const auto& [place, leaf] : leaves_) {
+      if (work_.stopped()) return fail(work_.check("#").error());
+      if (book_.has_text(leaf.from, leaf.to, productive)) continue;
+      return fail(ErrorKind::kInvalid, "{}: no text is one of this part", leaf.where);
+    }
     if (automaton->empty()) {
       return fail(ErrorKind::kInvalid,
                   "#: no text has this structure (with at most {} nested values)",
@@ -57,6 +67,11 @@ class StructureCompiler {
   }
 
  private:
+  struct Leaf {
+    State from;
+    State to;
+    std::string where;
+  };
   struct Kind {
     std::string_view name;
     std::array<std::string_view, 2> beside;  // other members that such a part may have
@@ -144,7 +159,7 @@ class StructureCompiler {
     SchemaCompiler& schemas = compiler_of(part.child("schema"), constants);
     const auto at = schema_at(part, schemas);
     if (!at) return fail(at.error());
-    return schemas.instance(from, *at);
+    return leaf(from, part, [&](State own) { return schemas.instance(own, *at); });
   }
 
   Result<State> raw(State from, const SchemaRef& part, int /*depth*/) {
@@ -176,7 +191,18 @@ class StructureCompiler {
     if (!pattern) return fail(pattern.error());
     const auto parsed = parse_regex(*pattern);
     if (!parsed) return fail(parsed.error().kind, "{}: {}", at.where, parsed.error().message);
-    return add_regex(book_.nfa(), from, *parsed, Spelling::kPlain, Span::kWhole);
+    return leaf(from, part, [&](State own) -> Result<State> {
+      return add_regex(book_.nfa(), own, *parsed, Spelling::kPlain, Span::kWhole);
+    });
+  }
+
+  // A part with a start of its own, of which it can be said whether it has a text.
+  Result<State> leaf(State from, const SchemaRef& part, const auto& add) {
+    const State own = book_.nfa().add_state();
+    book_.nfa().nothing(from, own);
+    const Result<State> to = add(own);
+    if (to) leaves_.try_emplace(part.at, Leaf{own, *to, part.where});
+    return to;
   }
 
   Result<State> sequence(State from, const SchemaRef& part, int depth) {
@@ -292,8 +318,6 @@ class StructureCompiler {
       const auto mark = text(at.child("literal"));
       if (!mark) return fail(mark.error());
       if (mark->empty()) return fail(ErrorKind::kInvalid, "{}: an empty mark", at.where);
-      work_.spend(mark->size() * mark->size());
-      if (const Status enough = work_.check(at.where); !enough) return fail(enough.error());
       if (overlaps_itself(*mark)) {
         return fail(ErrorKind::kUnsupported,
                     "{}: the mark \"{}\" ends as it begins, so that where it stands is not clear",
@@ -364,6 +388,7 @@ class StructureCompiler {
   std::map<std::pair<const Json*, Constants>, std::unique_ptr<SchemaCompiler>> schemas_;
   std::map<Marks, std::optional<Automaton>> free_;
   std::map<const Json*, std::optional<Automaton>> raw_;  // by part
+  std::map<const Json*, Leaf> leaves_;                   // by part, of its first copy
 };
 
 }  // namespace

@@ -60,7 +60,7 @@ KvManager::Hit KvManager::hit(BlockTable& table, std::uint32_t tokens) {
   found_.clear();
   if (!options_.prefix_cache) return hit;
   const std::uint32_t last = mutated(Mutant::kLastBlockIsAHit) ? 0 : 1;
-  const std::uint32_t most = (tokens - last) / options_.block_size;
+  const std::uint32_t most = std::min(tokens - last, table.findable) / options_.block_size;
   const auto has = [&](std::size_t group, std::uint32_t i) {
     const std::optional<BlockId> block = find(table, group, i);
     if (!block) return false;

@@ -51,6 +51,8 @@ struct BlockTable {
   std::uint32_t slot = 0;
   std::uint32_t indexed = 0;  // blocks of each group that were given to the index
   std::uint32_t prompt = 0;   // with a prefix cache: tokens at its arrival
+  // Only so many of its first tokens may be found in the cache; the others are computed.
+  std::uint32_t findable = std::numeric_limits<std::uint32_t>::max();
   // With a prefix cache: the tokens at the last admission. Later ones are in the index, block by
   // block, and with the slot.
   std::vector<std::int32_t> tokens;
@@ -86,7 +88,8 @@ class KvManager {
   // the root of its hashes.
   void arrive(BlockTable& table, std::span<const std::int32_t> tokens, const BlockHash& root) const;
 
-  // What the cache has of a sequence of `tokens` tokens, the last of which is always computed.
+  // What the cache has of the findable ones of a sequence's `tokens` tokens, the last of which is
+  // always computed.
   struct Hit {
     std::uint32_t blocks = 0;   // of each group
     std::uint32_t revived = 0;  // cached blocks without a holder among them

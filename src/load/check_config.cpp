@@ -52,6 +52,21 @@ Status check(const AttentionConfig& attention, const ModelConfig& config, std::s
   return {};
 }
 
+Status check_indexer(std::uint32_t heads, std::uint32_t dim, std::uint32_t top,
+                     std::uint32_t rope_dim, std::string_view source) {
+  if (auto status = check_sizes({{"heads of the indexer", heads, kMostHeads},
+                                 {"head size of the indexer", dim, kLargestLatent},
+                                 {"what the indexer picks", top, kLargestContext}},
+                                source);
+      !status) {
+    return status;
+  }
+  if (dim >= rope_dim) return {};
+  return fail(ErrorKind::kInvalid,
+              "{}: head size of the indexer: {}; valid: at least the {} elements that turn", source,
+              dim, rope_dim);
+}
+
 Status check(const LatentConfig& latent, const ModelConfig& config, std::string_view source) {
   if (auto status =
           check_sizes({{"number of heads", latent.heads, kMostHeads},
@@ -70,10 +85,19 @@ Status check(const LatentConfig& latent, const ModelConfig& config, std::string_
                 latent.query_rank, kLargestHiddenSize);
   }
   const std::uint32_t dims = config.ropes.at(static_cast<std::size_t>(latent.rope)).dims;
-  if (latent.rope_dim % 2 == 0 && (dims == 0 || dims == latent.rope_dim)) return {};
-  return fail(ErrorKind::kUnsupported,
-              "{}: elements that turn: {}; valid: an even number, all of which turn", source,
-              latent.rope_dim);
+  if (latent.rope_dim % 2 != 0 || (dims != 0 && dims != latent.rope_dim)) {
+    return fail(ErrorKind::kUnsupported,
+                "{}: elements that turn: {}; valid: an even number, all of which turn", source,
+                latent.rope_dim);
+  }
+  if (latent.index_heads == 0) return {};
+  if (latent.query_rank == 0) {
+    return fail(ErrorKind::kUnsupported,
+                "{}: rank of queries: 0; valid: at least 1 beside an indexer, which takes them too",
+                source);
+  }
+  return check_indexer(latent.index_heads, latent.index_dim, latent.index_top, latent.rope_dim,
+                       source);
 }
 
 Status check(const CompressedConfig& mixer, const ModelConfig& config, std::string_view source) {
@@ -110,18 +134,7 @@ Status check(const CompressedConfig& mixer, const ModelConfig& config, std::stri
                 source, mixer.ratio, kBlock, kLargestRatio);
   }
   if (mixer.index_heads == 0) return {};
-  if (auto status =
-          check_sizes({{"heads of the indexer", mixer.index_heads, kMostHeads},
-                       {"head size of the indexer", mixer.index_dim, kLargestLatent},
-                       {"entries that the indexer picks", mixer.index_top, kLargestContext}},
-                      source);
-      !status) {
-    return status;
-  }
-  if (mixer.index_dim >= mixer.rope_dim) return {};
-  return fail(ErrorKind::kInvalid,
-              "{}: head size of the indexer: {}; valid: at least the {} elements that turn", source,
-              mixer.index_dim, mixer.rope_dim);
+  return check_indexer(mixer.index_heads, mixer.index_dim, mixer.index_top, mixer.rope_dim, source);
 }
 
 Status check_groups(const ExpertsConfig& experts, std::string_view source) {

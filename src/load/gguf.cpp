@@ -30,13 +30,15 @@ struct GgufTensorType {
   std::string_view name;
 };
 
-// The numbers of ggml's tensor types that no weight may have here.
+// Whole numbers, which tables have.
+constexpr GgufTensorType kWholeNumbers = {26, "I32"};
+
+// The numbers of ggml's tensor types that no tensor may have here.
 constexpr auto kRefusedTypes = std::to_array<GgufTensorType>({
     {9, "Q8_1"},
     {15, "Q8_K"},
     {24, "I8"},
     {25, "I16"},
-    {26, "I32"},
     {27, "I64"},
     {28, "F64"},
     {41, "Q1_0"},
@@ -232,8 +234,15 @@ class GgufParser {
     }
     const auto number = reader_.number<std::uint32_t>(tensor.name);
     if (!reader_.ok()) return fail(reader_.error());
-    const auto type = kernels::gguf_type(number);
-    if (!type) {
+    tensor.type = kernels::gguf_type(number);
+    kernels::DataTypeInfo layout = {};
+    if (tensor.type) {
+      layout = info(*tensor.type);
+    } else if (number == kWholeNumbers.number) {
+      layout.name = kWholeNumbers.name;
+      layout.elements_per_block = 1;
+      layout.bytes_per_block = sizeof(std::int32_t);
+    } else {
       const auto* known = std::find_if(
           kRefusedTypes.begin(), kRefusedTypes.end(),
           [number](const GgufTensorType& refused) { return refused.number == number; });
@@ -242,8 +251,7 @@ class GgufParser {
                   known == kRefusedTypes.end() ? "unknown" : known->name,
                   kernels::gguf_type_names());
     }
-    tensor.type = *type;
-    const kernels::DataTypeInfo layout = info(tensor.type);
+    tensor.stored_type = layout.name;
     const std::uint64_t columns = tensor.shape.back();
     if (columns % layout.elements_per_block != 0) {
       return fail(ErrorKind::kInvalid,

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <unordered_map>
@@ -48,7 +49,8 @@ struct GgufValue {
 
 struct GgufTensor {
   std::string_view name;
-  kernels::DataType type = kernels::DataType::kF32;
+  std::optional<kernels::DataType> type;  // nothing: I32, which no weight may have
+  std::string_view stored_type;
   std::vector<std::uint64_t> shape;  // outermost first, one to four dimensions of at least 1
   std::span<const std::byte> data;
 };

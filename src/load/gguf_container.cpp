@@ -142,7 +142,7 @@ Result<Container> read_gguf_container(std::span<const NamedBytes> shards) {
     for (const GgufTensor& tensor : parsed->tensors) {
       const bool added =
           stored
-              .emplace(tensor.name, StoredTensor{shard.name, tensor.name, info(tensor.type).name,
+              .emplace(tensor.name, StoredTensor{shard.name, tensor.name, tensor.stored_type,
                                                  tensor.type, tensor.shape, tensor.data})
               .second;
       if (!added) {
@@ -281,6 +281,14 @@ Result<std::optional<GgufTokenizer>> parse_gguf_tokenizer(const GgufFile& gguf,
   out.padding = read_id(fields, "tokenizer.ggml.padding_token_id", count);
   out.cls = read_id(fields, "tokenizer.ggml.cls_token_id", count);
   out.separator = read_id(fields, "tokenizer.ggml.seperator_token_id", count);  // as it is spelled
+  // The second name is that of older files.
+  const auto read_either = [&](std::string_view key, std::string_view older) {
+    const auto id = read_id(fields, key, count);
+    return id ? id : read_id(fields, older, count);
+  };
+  out.fim_prefix = read_either("tokenizer.ggml.fim_pre_token_id", "tokenizer.ggml.prefix_token_id");
+  out.fim_suffix = read_either("tokenizer.ggml.fim_suf_token_id", "tokenizer.ggml.suffix_token_id");
+  out.fim_middle = read_either("tokenizer.ggml.fim_mid_token_id", "tokenizer.ggml.middle_token_id");
   out.add_bos = fields.optional_bool("tokenizer.ggml.add_bos_token");
   out.add_eos = fields.optional_bool("tokenizer.ggml.add_eos_token");
   out.add_space_prefix = fields.optional_bool("tokenizer.ggml.add_space_prefix");

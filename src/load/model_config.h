@@ -126,6 +126,10 @@ struct LatentConfig {
   bool split = false;            // attn_k_b and attn_v_b in place of attn_kv_b
   float temperature = 0.0F;      // as AttentionConfig's
   std::uint32_t temperature_context = 0;
+  std::uint32_t index_heads = 0;  // 0: there is no indexer
+  std::uint32_t index_dim = 0;    // of its keys; the first rope_dim turn, in pairs (i, i + half)
+  std::uint32_t index_top = 0;    // positions that a query attends to at most
+  NormConfig index_norm;          // of its keys
 
   std::uint32_t head_dim() const { return key_dim + rope_dim; }
   std::uint32_t cached_dim() const { return latent_dim + rope_dim; }
@@ -141,7 +145,7 @@ struct LatentConfig {
 // Outputs turn back by their query's position, and go through a product of low rank for each group
 // of heads. Tensors: attn_q_a, attn_q_a_norm, attn_q_b, attn_kv, attn_kv_norm, attn_sinks,
 // attn_output_a, attn_output; compress_kv, compress_gate, compress_ape (a row for each token of an
-// entry), compress_norm; indexer.q_b, indexer.weights, and indexer.compress_* likewise.
+// entry), compress_norm; indexer.attn_q_b, indexer.proj, and indexer.compress_* likewise.
 struct CompressedConfig {
   std::uint32_t heads = 0;
   std::uint32_t head_dim = 0;

@@ -153,6 +153,12 @@ class Binder {
              latent.latent_dim);
     }
     matrix(prefix + "attn_output.weight", hidden, heads * latent.value_dim);
+    if (latent.index_heads == 0) return;
+    const std::size_t index = std::size_t{latent.index_heads} * latent.index_dim;
+    matrix(prefix + "indexer.attn_q_b.weight", index, latent.query_rank);
+    matrix(prefix + "indexer.attn_k.weight", latent.index_dim, hidden);
+    norm(latent.index_norm, prefix + "indexer.k_norm", latent.index_dim);
+    matrix(prefix + "indexer.proj.weight", latent.index_heads, hidden);
   }
 
   void bind(const CompressedConfig& config, const std::string& prefix) {
@@ -172,8 +178,8 @@ class Binder {
     bind_compressor(config, prefix + "compress", dim);
     if (config.index_heads == 0) return;
     const std::size_t index = config.index_dim;
-    matrix(prefix + "indexer.q_b.weight", config.index_heads * index, config.query_rank);
-    matrix(prefix + "indexer.weights.weight", config.index_heads, hidden);
+    matrix(prefix + "indexer.attn_q_b.weight", config.index_heads * index, config.query_rank);
+    matrix(prefix + "indexer.proj.weight", config.index_heads, hidden);
     bind_compressor(config, prefix + "indexer.compress", index);
   }
 

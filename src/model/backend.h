@@ -29,7 +29,7 @@ struct Segment {
   std::uint32_t logit_rows = 0;  // of the last so many tokens
   bool decode = false;           // decode rows, which follow all prefill chunks
   std::uint32_t slot = 0;        // of the sequence's states, which are zeros before position 0
-  Range hidden_rows = {};        // of these of its tokens; none of them has logits
+  Range hidden_rows = {};        // of these of its tokens, none of which has logits
   std::span<const StateSave> saves = {};  // within the segment, by positions, some at the same
   // The saved states that the slot begins with: those after first_position tokens. They are read
   // before any of the pass are saved.
@@ -107,6 +107,10 @@ class Backend {
   virtual Status forward(std::span<const Segment> segments, std::span<float> logits,
                          std::span<float> hidden) = 0;
 
+  // What rows that forward() gave as hidden rows would have had as logits, bit for bit:
+  // [row][vocab_size]. Errors as forward()'s.
+  virtual Status logits(std::span<const float* const> hidden, std::span<float> logits) = 0;
+
   // Draft tokens of sequences, by the model's own layer: the likeliest, one after the other.
   // Requires BackendOptions::draft_tokens. Errors as forward()'s.
   virtual Status draft(std::span<const DraftRow> rows) = 0;
@@ -120,8 +124,8 @@ class Backend {
   virtual void poison_blocks(std::span<const std::uint32_t> blocks) = 0;
   virtual void poison_states(std::span<const std::uint32_t> slots) = 0;
 
-  // Writes what its lanes did in the last forward() to the log, if it was opened to keep that;
-  // times as EventLog's. To be called once, right after that.
+  // Writes what its lanes did in the last forward(), logits() or draft() to the log, if it was
+  // opened to keep that; times as EventLog's. To be called once, right after that.
   virtual void take_trace(observe::LaneLog& log) = 0;
 
  protected:

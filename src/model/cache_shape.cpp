@@ -23,9 +23,11 @@ std::vector<Part> parts_of(const load::LayerConfig& layer, std::uint32_t max_con
     return {{attention->causal ? window(attention->window) : 0, attention->kv_heads,
              attention->head_dim}};
   }
-  if (const load::LatentConfig* latent = layer.latent())
-    return {{0, 1, latent->cached_dim(), true, true}};
   std::vector<Part> parts;
+  if (const load::LatentConfig* latent = layer.latent()) {
+    parts.push_back({0, 1, latent->cached_dim(), true, true});
+    if (latent->index_heads > 0) parts.push_back({0, 1, latent->index_dim, true, true});
+  }
   if (const load::CompressedConfig* compressed = layer.compressed()) {
     parts.push_back({window(compressed->window), 1, compressed->head_dim, true});
     if (compressed->ratio > 0) parts.push_back({0, 1, entry_row_dim(*compressed), true});

@@ -15,9 +15,10 @@ namespace dovetail::model {
 // What the cache holds: for every layer with attention and each of its key/value heads the keys and
 // the values of kBlockSize positions in a block, or for all heads the latents that these are made
 // of, in tiles of values. A layer with compressed entries is two: a row for each position, and the
-// entries that end in a block, cut into rows, as many as it has positions. Layers are in groups
-// that have blocks of their own, all of one size, so that each group keeps what its layers see: all
-// positions, or those of a window.
+// entries that end in a block, cut into rows, as many as it has positions. So is one of latents
+// that an indexer picks: these, and its keys. Layers are in groups that have blocks of their own,
+// all of one size, so that each group keeps what its layers see: all positions, or those of a
+// window.
 class CacheShape {
  public:
   struct Layer {

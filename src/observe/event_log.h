@@ -11,7 +11,8 @@ namespace dovetail::observe {
 enum class EventKind : std::uint8_t {
   // The life of a sequence, written by the scheduler.
   kArrive,    // a: prompt tokens, b: new tokens at most, c: tenant
-  kPriority,  // right after kArrive: a: priority (two's complement), b: batch class
+  kPriority,  // right after kArrive: a: priority (two's complement), b: batch class, c: 1 if it
+              // finds no prefix but its own
   kRefuse,    // can never fit, or the queue is full; the sequence was never queued
   kAdmit,     // a: slot, b: tokens found in the prefix index, c: 1 if resumed after a preemption
   kPreempt,   // a: lost slot, b: lost computed tokens

@@ -19,6 +19,7 @@ enum class Mutant {
   kWrongDraftsStay,   // law 5: positions of rejected draft tokens count as computed
   kAheadOfDrafts,     // law 5: a plan is made while draft tokens are in flight
   kReadmitAtOnce,     // law 4: a plan admits a sequence that it preempted
+  kFindsOthers,       // law 5: one that is to compute all its positions finds those of others
   kCount
 };
 

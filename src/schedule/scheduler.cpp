@@ -88,12 +88,15 @@ Status Scheduler::add(const SequenceSpec& spec) {
   sequence.tenant = spec.tenant;
   sequence.priority = spec.priority;
   kv_.arrive(sequence.table, spec.prompt, spec.root);
+  sequence.computes_all = spec.computes_all;
+  if (spec.computes_all && !mutated(Mutant::kFindsOthers)) sequence.table.findable = 0;
   handles_.emplace(spec.id, handle);
   ++class_of(spec.batch_class).alive;
   if (options_.policy == Policy::kFair) fair_.enter(spec.tenant);
   waiting_.push({sequence.key, handle}, spec.batch_class, spec.tenant);
   note(EventKind::kArrive, spec.id, spec.prompt_tokens, new_tokens, spec.tenant);
-  note(EventKind::kPriority, spec.id, static_cast<std::uint32_t>(spec.priority), spec.batch_class);
+  note(EventKind::kPriority, spec.id, static_cast<std::uint32_t>(spec.priority), spec.batch_class,
+       spec.computes_all ? 1 : 0);
   return {};
 }
 
@@ -223,6 +226,9 @@ void Scheduler::preempt(Handle handle, StepPlan& plan) {
   sequence.preempted = true;
   sequence.preempted_in_plan = plans_;
   sequence.next_drafts = 0;
+  if (sequence.computes_all) {
+    sequence.table.findable = std::max(sequence.table.findable, sequence.num_computed_tokens);
+  }
   kv_.keep_tokens(sequence.table, sequence.num_tokens);
   release(sequence);
   std::erase(order_, handle);

@@ -85,6 +85,9 @@ struct SequenceSpec {
   // hashes (kv::root_hash of the tenant's salt).
   std::span<const std::int32_t> prompt = {};
   kv::BlockHash root = {};
+  // Every position of the prompt is computed once at least: a prefix is found only as far as the
+  // sequence itself had come before a preemption.
+  bool computes_all = false;
 };
 
 inline constexpr std::int32_t kMaxPriority = 1000;
@@ -151,6 +154,7 @@ class Scheduler {
     std::uint8_t in_flight = 0;  // plans in flight with a row of it
     std::uint8_t pending = 0;    // new tokens that their commits append at least
     bool preempted = false;      // ever
+    bool computes_all = false;
     std::uint32_t slot = 0;
     std::uint32_t num_tokens = 0;           // prompt and output, of committed steps
     std::uint32_t num_computed_tokens = 0;  // after all plans in flight

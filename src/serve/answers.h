@@ -41,7 +41,9 @@ struct OpenPart {
 
 // What is known of one choice. A streamed one keeps texts only where the dialect does.
 struct ChoiceState {
-  std::string text;  // of a dialog: the content
+  bool begun = false;           // it had an event
+  std::string prompt_logprobs;  // JSON text; empty: none are shown
+  std::string text;             // of a dialog: the content
   std::string reasoning;
   std::vector<CallState> calls;
   // The body's "logprobs" as JSON text, which takes a tenth of what values take: the elements of
@@ -68,6 +70,10 @@ struct ChoiceState {
 struct News {
   std::vector<dialog::AnswerEvent> events;  // a text that is no dialog's is content
   std::span<const OutputToken> tokens;
+  // With a choice's first event: "logprobs" of the prompt that it echoes, and what else was asked
+  // of the prompt; null: nothing.
+  Json echoed;
+  Json of_prompt;
   bool finished = false;
 };
 
@@ -122,9 +128,6 @@ std::string failed_stream(const ApiError& error);
 
 // {"id", "object", "created", "model"}.
 Json envelope(const Answers& answers, std::string_view object);
-// JSON has no infinity; OpenAI's API shows what has no probability as -9999.
-double shown_logprob(float logprob);
-
 // `begin`, and 24 random hexadecimal digits.
 std::string random_id(std::string_view begin);
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "serve/completion_prompt.h"
 #include "serve/dialog_store.h"
 #include "serve/request_fields.h"
 
@@ -79,6 +80,9 @@ Problem settle(Endpoint endpoint, Draft& draft) {
     if (draft.prompts.empty()) return problem(bad_field("prompt", "is missing"));
     const std::int32_t otherwise = endpoint == Endpoint::kCompletion ? kDefaultCompletionTokens : 0;
     request.max_tokens = draft.max_tokens.value_or(otherwise);
+    if (endpoint == Endpoint::kCompletion) {
+      if (auto found = settle_completion(draft)) return found;
+    }
   }
   const std::size_t prompts = is_dialog(endpoint, draft) ? 1 : draft.prompts.size();
   if (prompts * static_cast<std::size_t>(request.n) > draft.context.max_choices) {
@@ -120,13 +124,14 @@ Outcome<Request> with_prompt(const Draft& draft, std::string_view field,
 
 // A response that is not streamed is held until its end.
 Problem check_size(const Generation& generation, std::uint64_t most) {
+  if (auto found = check_prompt_entries(generation, most)) return found;
   if (generation.stream) return std::nullopt;
   std::uint64_t entries = 0;
   std::uint64_t choices = 0;
   for (const Request& request : generation.requests) {
     const auto n = static_cast<std::uint64_t>(request.n);
     const auto each = static_cast<std::uint64_t>(1 + std::max(request.logprobs, 0));
-    entries += n * static_cast<std::uint64_t>(request.max_tokens) * each;
+    if (!request.no_output) entries += n * static_cast<std::uint64_t>(request.max_tokens) * each;
     choices += n;
   }
   if (entries <= most) return std::nullopt;
@@ -284,15 +289,17 @@ Outcome<Generation> read_generation(Endpoint endpoint, std::string_view body,
       return tl::unexpected<ApiError>(std::move(*found));
     }
   }
+  const std::int32_t asked_of_prompt = draft.request.prompt_logprobs;
   if (auto found = settle(endpoint, draft)) return tl::unexpected<ApiError>(std::move(*found));
 
   Generation generation;
-  std::string chat_prompt;
+  generation.prompt_logprobs = asked_of_prompt;
+  text::MarkedText chat_prompt;
   if (is_dialog(endpoint, draft)) {
     auto text = render_chat(draft.chat, context.backend);
     if (!text) return tl::unexpected<ApiError>(std::move(text.error()));
     chat_prompt = *std::move(text);
-    if (auto found = plan_answer(draft, chat_prompt, generation))
+    if (auto found = plan_answer(draft, chat_prompt.text, generation))
       return tl::unexpected<ApiError>(*std::move(found));
   }
   if (draft.format) {
@@ -312,13 +319,13 @@ Outcome<Generation> read_generation(Endpoint endpoint, std::string_view body,
   generation.base64 = draft.base64;
   generation.ignored = draft.unknown.text();
   if (endpoint == Endpoint::kResponses) {
-    generation.echo = echo_of(*json, draft);
+    generation.repeated = echo_of(*json, draft);
     generation.messages = std::move(draft.chat.kept);
     if (draft.chat.keep) generation.dialogs = context.dialogs;
   }
   if (is_dialog(endpoint, draft)) {
     // The template itself writes BOS where the model wants one.
-    auto request = with_prompt(draft, "messages", context.backend.encode(chat_prompt, false, true));
+    auto request = with_prompt(draft, "messages", context.backend.encode_chat(chat_prompt));
     if (!request) return tl::unexpected<ApiError>(std::move(request.error()));
     generation.requests.push_back(std::move(*request));
     if (auto found = check_size(generation, context.max_answer_entries)) {
@@ -332,11 +339,16 @@ Outcome<Generation> read_generation(Endpoint endpoint, std::string_view body,
     return generation;
   }
   for (std::size_t i = 0; i < draft.prompts.size(); ++i) {
-    auto& prompt = draft.prompts[i];
-    auto* ids = std::get_if<std::vector<TokenId>>(&prompt);
-    auto tokens = ids != nullptr ? std::move(*ids)
-                                 : context.backend.encode(std::get<std::string>(prompt), true,
-                                                          !draft.request.embed);
+    std::vector<TokenId> tokens;
+    if (endpoint == Endpoint::kCompletion) {
+      tokens = completion_prompt(draft, i, generation.echo);
+    } else {
+      auto& input = draft.prompts[i];
+      auto* ids = std::get_if<std::vector<TokenId>>(&input);
+      tokens = ids != nullptr ? std::move(*ids)
+                              : context.backend.encode(std::get<std::string>(input), true,
+                                                       !draft.request.embed);
+    }
     const std::string_view name = draft.request.embed ? "input" : "prompt";
     const std::string field =
         draft.prompts.size() == 1 ? std::string(name) : fmt::format("{}[{}]", name, i);
@@ -378,14 +390,15 @@ Outcome<HttpResponse> tokenize(std::string_view body, const RequestContext& cont
   }
   const auto add_special = optional_bool(*json, "add_special", true);
   if (!add_special) return tl::unexpected<ApiError>(add_special.error());
-  const auto parse_special = optional_bool(*json, "parse_special", true);
+  const auto parse_special = optional_bool(*json, "parse_special", !has(*json, "messages"));
   if (!parse_special) return tl::unexpected<ApiError>(parse_special.error());
 
   Json response;
   if (has(*json, "messages")) {
+    draft.chat.parse_special = *parse_special;
     const auto text = render_chat(draft.chat, context.backend);
     if (!text) return tl::unexpected<ApiError>(text.error());
-    response["tokens"] = context.backend.encode(*text, false, true);
+    response["tokens"] = context.backend.encode_chat(*text);
   } else {
     const char* field = has(*json, "content") ? "content" : "prompt";
     const auto text = read_string(field, json->at(field));
@@ -435,7 +448,7 @@ Outcome<HttpResponse> apply_template(std::string_view body, const RequestContext
   const auto text = render_chat(draft.chat, context.backend);
   if (!text) return tl::unexpected<ApiError>(text.error());
   Json response;
-  response["prompt"] = *text;
+  response["prompt"] = text->text;
   return response_of(response, draft);
 }
 

@@ -59,6 +59,10 @@ struct Generation {
   bool is_dialog = false;         // the prompt is what the chat template made of messages
   bool stream = false;
   bool include_usage = false;
+  // Of completions, by prompt: the text that each of its choices begins with; empty: none has one.
+  std::vector<std::string> echo;
+  // As many alternatives of each of the prompt's tokens are shown, as vLLM does; -1: nothing is.
+  std::int32_t prompt_logprobs = -1;
   bool base64 = false;  // of embeddings: little-endian floats, as OpenAI's clients ask for them
   Ranking ranking;
   std::string ignored;  // fields, for kIgnoredHeader
@@ -69,7 +73,7 @@ struct Generation {
   dialog::IdRule call_ids = dialog::IdRule::kRandom;
   // Of /v1/responses: what the response repeats of the request, and where it is kept with its
   // messages (null: nowhere).
-  Json echo = Json::object();
+  Json repeated = Json::object();
   Json messages;
   DialogStore* dialogs = nullptr;
   // Set: of a new format, still to be compiled by compile_format() before anything is submitted.

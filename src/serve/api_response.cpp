@@ -2,10 +2,11 @@
 
 #include <cassert>
 #include <chrono>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <utility>
+
+#include "serve/token_logprobs.h"
 
 namespace dovetail::serve {
 namespace {
@@ -101,10 +102,6 @@ Json envelope(const Answers& answers, std::string_view object) {
   return json;
 }
 
-double shown_logprob(float logprob) {
-  return std::isfinite(logprob) ? static_cast<double>(logprob) : -9999.0;
-}
-
 TokenCounts token_counts(const Answers& answers) {
   TokenCounts counts;
   std::size_t index = 0;
@@ -162,6 +159,7 @@ ResponseBuilder::ResponseBuilder(const Generation& generation, ResponseLabel lab
   for (const Request& request : generation.requests)
     open_choices_ += static_cast<std::size_t>(request.n);
   answers_.choices.resize(open_choices_);
+  prompts_.resize(generation.requests.size());
   if (!generation.answer) return;
   for (ChoiceState& choice : answers_.choices) choice.reader.emplace(*generation.answer);
 }
@@ -194,14 +192,53 @@ void ResponseBuilder::gather(ChoiceState& choice, const News& news) {
     if (event.kind == Kind::kReasoning) choice.reasoning += event.text;
     if (event.kind == Kind::kArguments) choice.calls[event.call].arguments += event.text;
   }
+  if (!news.of_prompt.is_null()) choice.prompt_logprobs = dump(news.of_prompt);
+  if (!news.echoed.is_null()) append_arrays(choice.logprobs, news.echoed);
   if (dialect_.logprobs == nullptr || news.tokens.empty()) return;
   const Json logprobs = dialect_.logprobs(answers_, choice, news.tokens);
   if (!logprobs.is_null()) append_arrays(choice.logprobs, logprobs);
 }
 
 std::string ResponseBuilder::add(std::size_t prompt, OutputEvent event) {
+  assert(prompt < answers_.generation.requests.size());
+  Prompt& its = prompts_[prompt];
+  const bool first = event.choice == 0 && !its.told;
+  if (!first && !its.told && answers_.generation.requests[prompt].prompt_logprobs >= 0) {
+    its.waiting.push_back(std::move(event));
+    return {};
+  }
+  if (first) {
+    its.told = true;
+    its.scores = std::move(event.prompt_logprobs);
+  }
+  std::string out = take(prompt, std::move(event));
+  if (!first) return out;
+  for (OutputEvent& waiting : std::exchange(its.waiting, {})) {
+    if (!failure_) out += take(prompt, std::move(waiting));
+  }
+  return out;
+}
+
+void ResponseBuilder::begin(std::size_t prompt, ChoiceState& choice, OutputEvent& event,
+                            News& news) const {
   const Generation& generation = answers_.generation;
-  assert(prompt < generation.requests.size());
+  const Request& request = generation.requests[prompt];
+  const std::vector<OutputToken>& scores = prompts_[prompt].scores;
+  if (!generation.echo.empty()) {
+    const std::string& text = generation.echo[prompt];
+    event.text.insert(0, text);
+    if (request.logprobs >= 0) {
+      news.echoed = echoed_logprobs(request.prompt, scores, request.logprobs, text,
+                                    choice.text_offset, answers_.token_bytes);
+    }
+  }
+  const bool of_each = !generation.is_dialog || event.choice == 0;
+  if (generation.prompt_logprobs >= 0 && of_each)
+    news.of_prompt = prompt_logprobs(scores, generation.prompt_logprobs, answers_.token_bytes);
+}
+
+std::string ResponseBuilder::take(std::size_t prompt, OutputEvent event) {
+  const Generation& generation = answers_.generation;
   const std::size_t index = prompt * static_cast<std::size_t>(generation.requests[prompt].n) +
                             static_cast<std::size_t>(event.choice);
   assert(index < answers_.choices.size());
@@ -220,6 +257,7 @@ std::string ResponseBuilder::add(std::size_t prompt, OutputEvent event) {
   if (failure_) return {};
 
   News news;
+  if (!std::exchange(choice.begun, true)) begin(prompt, choice, event, news);
   news.events = read(choice, std::move(event.text), event.finish.has_value());
   news.tokens = event.tokens;
   news.finished = event.finish.has_value();

@@ -45,12 +45,26 @@ class ResponseBuilder {
   const std::optional<ApiError>& failure() const { return failure_; }
 
  private:
+  // What the engine said of a prompt, with its first choice's first event; the events of its other
+  // choices wait for that.
+  struct Prompt {
+    bool told = false;
+    std::vector<OutputToken> scores;
+    std::vector<OutputEvent> waiting;
+  };
+
+  // Takes an event whose prompt is told.
+  std::string take(std::size_t prompt, OutputEvent event);
+  // What a choice has before its first token: the prompt, where it is echoed, and what was asked of
+  // it.
+  void begin(std::size_t prompt, ChoiceState& choice, OutputEvent& event, News& news) const;
   // What the text says; begun calls have their ids.
   std::vector<dialog::AnswerEvent> read(ChoiceState& choice, std::string text, bool finished);
   void gather(ChoiceState& choice, const News& news);
 
   const Dialect& dialect_;
   Answers answers_;
+  std::vector<Prompt> prompts_;
   std::size_t open_choices_ = 0;
   std::optional<ApiError> failure_;
 };

@@ -16,6 +16,7 @@
 #include "dialog/format.h"
 #include "dovetail/engine.h"
 #include "dovetail/request.h"
+#include "text/marked_text.h"
 
 namespace dovetail::serve {
 
@@ -44,11 +45,18 @@ struct Backend {
   std::function<EngineHealth(std::chrono::milliseconds stall)> health;  // as Engine::health
   std::function<std::vector<TokenId>(std::string_view text, bool add_special, bool parse_special)>
       encode;
+  // What encode() with add_special puts before a text.
+  std::function<std::vector<TokenId>()> begin_ids;
   // As text::Tokenizer::encode_pair(): the ids, and which of them is the second text's first.
   std::function<Result<std::pair<std::vector<TokenId>, std::size_t>>(std::string_view first,
                                                                      std::string_view second)>
       encode_pair;
   std::function<std::string(std::span<const TokenId>, bool skip_special)> decode;
+  // The prompt for what stands between two texts, without BOS; empty where the model has no tokens
+  // for that.
+  std::function<std::vector<TokenId>(std::span<const TokenId> before,
+                                     std::span<const TokenId> after)>
+      fill_in_middle;
   // The bytes that a token stands for, which need not be whole characters; a special token's
   // spelling.
   std::function<std::string(TokenId)> token_bytes;
@@ -59,8 +67,12 @@ struct Backend {
   // As Engine::find_grammar(); empty where `compile` is.
   std::function<std::optional<Result<CompiledGrammar>>(GrammarKind kind, std::string_view text)>
       find_grammar;
-  // Renders the chat template; empty where the model has none.
-  std::function<Result<std::string>(const nlohmann::ordered_json& variables)> render_chat;
+  // Renders the chat template, as text::ChatTemplate::render_chat(); empty where the model has
+  // none.
+  std::function<Result<text::MarkedText>(const nlohmann::ordered_json& variables)> render_chat;
+  // The tokens of what render_chat() gave, which has BOS where the model wants it: no control
+  // tokens in its untrusted parts.
+  std::function<std::vector<TokenId>(const text::MarkedText& text)> encode_chat;
   // How the model's dialogs are written; set where render_chat is.
   std::optional<dialog::DialogFormat> dialog;
 };

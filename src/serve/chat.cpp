@@ -120,7 +120,7 @@ Outcome<Json> read_template_variables(const Json& value) {
   return value;
 }
 
-Outcome<std::string> render_chat(const Chat& chat, const Backend& backend) {
+Outcome<text::MarkedText> render_chat(const Chat& chat, const Backend& backend) {
   if (!backend.render_chat || !backend.dialog) {
     return bad_field("messages",
                      "the model {} has no chat template; use /v1/completions, or start the server "
@@ -148,14 +148,15 @@ Outcome<std::string> render_chat(const Chat& chat, const Backend& backend) {
   variables["eos_token"] = backend.model.eos_text;
   auto text = backend.render_chat(variables);
   if (!text) return bad_field("messages", "{}", text.error().message);
+  if (chat.parse_special) text->untrusted.clear();
   if (!continues) return std::move(*text);
-  const std::size_t end = text->find(mark);
-  if (end == std::string::npos || text->find(mark, end + mark.size()) != std::string::npos) {
+  const std::size_t end = text->text.find(mark);
+  if (end == std::string::npos || text->text.find(mark, end + mark.size()) != std::string::npos) {
     return bad_field("continue_final_message",
                      "the chat template does not write the last message once as it is, so that "
                      "nothing can continue it; expected false");
   }
-  text->resize(end);
+  text->truncate(end);
   return std::move(*text);
 }
 

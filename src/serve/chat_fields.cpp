@@ -37,6 +37,10 @@ constexpr Field kChatFields[] = {
      [](Name f, const Json& v, Draft& d) -> Problem {
        return store(read_bool(f, v), d.show_reasoning);
      }},
+    {"parse_special", kDialogs,
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       return store(read_bool(f, v), d.chat.parse_special);
+     }},
     {"max_completion_tokens", kChats,
      [](Name f, const Json& v, Draft& d) -> Problem {
        return read_max_tokens(f, v, d.max_completion_tokens);

@@ -3,6 +3,7 @@
 
 #include "serve/answers.h"
 #include "serve/choice_body.h"
+#include "serve/token_logprobs.h"
 #include "serve/token_text.h"
 
 namespace dovetail::serve {
@@ -43,7 +44,7 @@ Json chat_logprobs(const Answers& answers, ChoiceState&, std::span<const OutputT
 }
 
 std::string chat_chunk(const Answers& answers, std::size_t index, Json delta, Json logprobs,
-                       Json finish) {
+                       Json finish, Json of_prompt = nullptr) {
   Json choice;
   choice["index"] = index;
   choice["delta"] = std::move(delta);
@@ -51,6 +52,7 @@ std::string chat_chunk(const Answers& answers, std::size_t index, Json delta, Js
   choice["finish_reason"] = std::move(finish);
   Json json = envelope(answers, kChunk);
   json["choices"] = Json::array({std::move(choice)});
+  if (!of_prompt.is_null()) json["prompt_logprobs"] = std::move(of_prompt);
   if (answers.generation.include_usage) json["usage"] = nullptr;
   return sse(json);
 }
@@ -106,15 +108,18 @@ std::string add_chat(Answers& answers, std::size_t index, const News& news) {
   std::string out;
   // They come with the first text, or alone where the text is yet to come.
   Json logprobs = chat_logprobs(answers, state, news.tokens);
+  Json of_prompt = news.of_prompt;
   for (const dialog::AnswerEvent& event : news.events) {
     Json delta = delta_of(state, event);
     if (delta.is_null()) continue;
-    out += chat_chunk(answers, index, std::move(delta), std::exchange(logprobs, nullptr), nullptr);
+    out += chat_chunk(answers, index, std::move(delta), std::exchange(logprobs, nullptr), nullptr,
+                      std::exchange(of_prompt, nullptr));
   }
-  if (!logprobs.is_null()) {
+  if (!logprobs.is_null() || !of_prompt.is_null()) {
     Json delta = Json::object();
     delta["content"] = "";
-    out += chat_chunk(answers, index, std::move(delta), std::move(logprobs), nullptr);
+    out += chat_chunk(answers, index, std::move(delta), std::move(logprobs), nullptr,
+                      std::move(of_prompt));
   }
   if (news.finished) {
     out += chat_chunk(answers, index, Json::object(), nullptr, Json(finish_word(state)));

@@ -16,6 +16,12 @@ std::vector<std::string> body_of_choices(
     return text;
   };
   std::string text = open_text(envelope(answers, object));
+  const auto add_prompt_logprobs = [&](ChoiceState& from) {
+    parts.push_back(std::move(text) + ",\"prompt_logprobs\":");
+    parts.push_back(std::move(from.prompt_logprobs));
+    text.clear();
+  };
+  const bool of_dialog = answers.generation.is_dialog;
   text += ",\"choices\":[";
   for (std::size_t index = 0; index < answers.choices.size(); ++index) {
     ChoiceState& from = answers.choices[index];
@@ -39,9 +45,14 @@ std::vector<std::string> body_of_choices(
     if (!from.logprobs.empty()) text += '}';
     text += ",\"finish_reason\":\"";
     text += finish_word(from);
-    text += "\"}";
+    text += '"';
+    if (!of_dialog && !from.prompt_logprobs.empty()) add_prompt_logprobs(from);
+    text += '}';
   }
-  text += "],\"usage\":" + dump(usage_json(answers)) + "}";
+  text += "],\"usage\":" + dump(usage_json(answers));
+  ChoiceState& first = answers.choices.front();
+  if (of_dialog && !first.prompt_logprobs.empty()) add_prompt_logprobs(first);
+  text += '}';
   parts.push_back(std::move(text));
   return parts;
 }

@@ -9,11 +9,23 @@ namespace {
 
 using Name = std::string_view;
 
+// It may have no tokens at all: 0 is that.
+Problem read_completion_tokens(std::string_view field, const Json& value, Draft& draft) {
+  draft.request.no_output = value.is_number() && value == 0;
+  if (draft.request.no_output) return std::nullopt;
+  return read_max_tokens(field, value, draft.max_tokens);
+}
+
 constexpr Field kCompletionFields[] = {
     {"prompt", kCompletions,
      [](Name f, const Json& v, Draft& d) -> Problem {
        return read_prompts(f, v, d.context.max_choices, d);
      }},
+    {"max_tokens", kCompletions, read_completion_tokens},
+    {"echo", kCompletions,
+     [](Name f, const Json& v, Draft& d) -> Problem { return store(read_bool(f, v), d.echo); }},
+    {"suffix", kCompletions,
+     [](Name f, const Json& v, Draft& d) -> Problem { return store(read_string(f, v), d.suffix); }},
     {"logprobs", kCompletions,
      [](Name f, const Json& v, Draft& d) -> Problem {
        return store_int(f, v, 0, kMaxTopLogprobs, d.request.logprobs);

@@ -2,51 +2,40 @@
 
 #include "serve/answers.h"
 #include "serve/choice_body.h"
-#include "serve/token_text.h"
+#include "serve/token_logprobs.h"
 
 namespace dovetail::serve {
 namespace {
 
 constexpr std::string_view kObject = "text_completion";
 
-Json completion_logprobs(const Answers& answers, ChoiceState& choice,
-                         std::span<const OutputToken> tokens) {
+Json logprobs_of_completion(const Answers& answers, ChoiceState& choice,
+                            std::span<const OutputToken> tokens) {
   if (answers.generation.requests.front().logprobs < 0 || tokens.empty()) return {};
-  Json json;
-  json["tokens"] = Json::array();
-  json["token_logprobs"] = Json::array();
-  json["top_logprobs"] = Json::array();
-  json["text_offset"] = Json::array();
-  for (const OutputToken& token : tokens) {
-    const std::string bytes = answers.token_bytes(token.id);
-    Json top = Json::object();
-    for (const TokenLogprob& other : token.top) {
-      // Two tokens may be spelled alike: the first, more probable one stays.
-      const std::string label = token_label(answers.token_bytes(other.id));
-      if (!top.contains(label)) top[label] = shown_logprob(other.logprob);
-    }
-    json["tokens"].push_back(token_label(bytes));
-    json["token_logprobs"].push_back(shown_logprob(token.logprob));
-    json["top_logprobs"].push_back(std::move(top));
-    json["text_offset"].push_back(choice.text_offset);
-    choice.text_offset += code_points(bytes);
-  }
-  return json;
+  return completion_logprobs(tokens, choice.text_offset, answers.token_bytes);
 }
 
 std::string open_completion(Answers&) { return {}; }
 
 std::string add_completion(Answers& answers, std::size_t index, const News& news) {
   ChoiceState& state = answers.choices[index];
-  Json logprobs = completion_logprobs(answers, state, news.tokens);
+  Json logprobs = news.echoed;
+  const Json more = logprobs_of_completion(answers, state, news.tokens);
+  if (logprobs.is_null()) {
+    logprobs = more;
+  } else {
+    for (const auto& [name, values] : more.items())
+      logprobs[name].insert(logprobs[name].end(), values.begin(), values.end());
+  }
   std::string text;
   for (const dialog::AnswerEvent& event : news.events) text += event.text;
-  if (text.empty() && logprobs.is_null() && !news.finished) return {};
+  if (text.empty() && logprobs.is_null() && news.of_prompt.is_null() && !news.finished) return {};
   Json choice;
   choice["index"] = index;
   choice["text"] = std::move(text);
   choice["logprobs"] = std::move(logprobs);
   choice["finish_reason"] = news.finished ? Json(finish_word(state)) : Json(nullptr);
+  if (!news.of_prompt.is_null()) choice["prompt_logprobs"] = news.of_prompt;
   Json json = envelope(answers, kObject);
   json["choices"] = Json::array({std::move(choice)});
   if (answers.generation.include_usage) json["usage"] = nullptr;
@@ -72,8 +61,8 @@ std::vector<std::string> completion_body(Answers& answers) {
 
 }  // namespace
 
-const Dialect kCompletionDialect = {"cmpl-",         "text/event-stream", open_completion,
-                                    add_completion,  close_completion,    failed_stream,
-                                    completion_body, completion_logprobs};
+const Dialect kCompletionDialect = {"cmpl-",         "text/event-stream",   open_completion,
+                                    add_completion,  close_completion,      failed_stream,
+                                    completion_body, logprobs_of_completion};
 
 }  // namespace dovetail::serve

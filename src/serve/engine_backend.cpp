@@ -7,6 +7,7 @@
 #include "serve/backend.h"
 #include "serve/token_text.h"
 #include "text/chat_template.h"
+#include "text/fill_in_middle.h"
 #include "text/tokenizer.h"
 
 namespace dovetail {
@@ -67,6 +68,13 @@ Result<Backend> engine_backend(Engine& engine, std::string_view chat_template) {
   backend.encode = [&tokenizer](std::string_view text, bool add_special, bool parse_special) {
     return tokenizer.encode(text, {add_special, parse_special});
   };
+  backend.begin_ids = [&tokenizer]() -> std::vector<TokenId> {
+    if (!tokenizer.adds_bos() || !tokenizer.bos()) return {};
+    return {*tokenizer.bos()};
+  };
+  backend.encode_chat = [&tokenizer](const text::MarkedText& text) {
+    return tokenizer.encode(text.text, {.add_special = false, .untrusted = text.untrusted});
+  };
   backend.encode_pair = [&tokenizer](std::string_view first, std::string_view second)
       -> Result<std::pair<std::vector<TokenId>, std::size_t>> {
     auto pair = tokenizer.encode_pair(first, second);
@@ -76,6 +84,12 @@ Result<Backend> engine_backend(Engine& engine, std::string_view chat_template) {
   backend.decode = [&tokenizer](std::span<const TokenId> ids, bool skip_special) {
     return tokenizer.decode(ids, skip_special);
   };
+  if (const auto fim = text::find_fill_in_middle(tokenizer, source)) {
+    backend.fill_in_middle = [fim = *fim](std::span<const TokenId> before,
+                                          std::span<const TokenId> after) {
+      return fim.prompt(before, after);
+    };
+  }
   backend.compile = [&engine](GrammarKind kind, std::string_view text,
                               const std::atomic<bool>& stop) {
     return engine.compile(kind, text, &stop);
@@ -98,8 +112,12 @@ Result<Backend> engine_backend(Engine& engine, std::string_view chat_template) {
                             const nlohmann::ordered_json& variables) {
     return program->render_chat(variables);
   };
-  backend.dialog =
-      dialog::DialogFormat::detect({text, backend.render_chat, control_tokens(tokenizer)});
+  const auto render = [&backend](const Json& variables) -> Result<std::string> {
+    auto rendered = backend.render_chat(variables);
+    if (!rendered) return fail(rendered.error());
+    return std::move(rendered->text);
+  };
+  backend.dialog = dialog::DialogFormat::detect({text, render, control_tokens(tokenizer)});
   return backend;
 }
 

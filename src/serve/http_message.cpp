@@ -6,6 +6,13 @@
 
 namespace dovetail::serve {
 
+HttpResponse event_stream_response() {
+  HttpResponse response;
+  response.content_type = "text/event-stream";
+  response.headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}};
+  return response;
+}
+
 std::string_view reason_phrase(int status) {
   switch (status) {
     case 200:

@@ -44,6 +44,9 @@ enum class Framing : std::uint8_t {
   kClose,    // a stream to an HTTP/1.0 client: ends with the connection
 };
 
+// What a stream of server-sent events begins with.
+HttpResponse event_stream_response();
+
 std::string_view reason_phrase(int status);
 
 // The head of a response on the wire, blank line included. `length` is used with kLength.

@@ -118,7 +118,7 @@ constexpr Field kOutputFields[] = {
      [](Name f, const Json& v, Draft& d) -> Problem {
        return store_int(f, v, 1, kMaxN, d.request.n);
      }},
-    {"max_tokens", static_cast<Routes>(kBoth | kMessages),
+    {"max_tokens", static_cast<Routes>(kChats | kMessages),
      [](Name f, const Json& v, Draft& d) -> Problem {
        return read_max_tokens(f, v, d.max_tokens);
      }},
@@ -135,6 +135,10 @@ constexpr Field kOutputFields[] = {
      [](Name f, const Json& v, Draft& d) -> Problem {
        return store(read_token_ids(f, v, d.context.backend.model.vocab_size, kMaxStopIds),
                     d.request.stop_ids);
+     }},
+    {"prompt_logprobs", kBoth,
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       return store_int(f, v, 0, kMaxTopLogprobs, d.request.prompt_logprobs);
      }},
     {"response_format", kBoth,
      [](Name f, const Json& v, Draft& d) { return store_format(read_response_format(f, v), d); }},

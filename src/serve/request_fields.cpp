@@ -79,8 +79,6 @@ struct Neutral {
 
 constexpr Neutral kNeutral[] = {
     {"best_of", kCompletions, "[1]"},
-    {"suffix", kCompletions, "[\"\"]"},
-    {"echo", kCompletions, "[false]"},
     {"functions", kChats, "[[]]"},
     {"function_call", kChats, R"(["none", "auto"])"},
     {"modalities", kChats, R"([["text"]])"},
@@ -103,7 +101,6 @@ constexpr Neutral kNeutral[] = {
     {"xtc_probability", kOutputs, "[0]"},
     {"dry_multiplier", kOutputs, "[0]"},
     {"truncate_prompt_tokens", kAll, "[]"},
-    {"prompt_logprobs", kOutputs, "[]"},
     {"logits_processors", kOutputs, "[[]]"},
     {"bad_words", kOutputs, "[[]]"},
     {"allowed_token_ids", kOutputs, "[]"},

@@ -42,6 +42,7 @@ struct Chat {
   std::vector<std::string> chosen;  // names; empty: all
   std::optional<dialog::ToolChoice> choice;
   std::optional<bool> parallel;  // not set: as the model was trained to
+  bool parse_special = false;    // control tokens that the messages spell are control tokens
 };
 
 // Fields that are not known: refused, or collected as ignored.
@@ -84,7 +85,7 @@ Outcome<Json> read_tool_calls(const std::string& field, const Json& value, Unkno
 
 // The prompt's text. 400 where the model has no chat template, the template refuses the messages,
 // or the last one is to be continued and the template does not show it once as it is.
-Outcome<std::string> render_chat(const Chat& chat, const Backend& backend);
+Outcome<text::MarkedText> render_chat(const Chat& chat, const Backend& backend);
 
 // The fields of a body of /v1/completions or /v1/chat/completions as they were read one by one,
 // before what concerns several of them is checked.
@@ -105,6 +106,8 @@ struct Draft {
   // 0: as many as the context has room for.
   std::optional<std::int32_t> max_tokens;
   std::optional<std::int32_t> max_completion_tokens;
+  bool echo = false;   // completions: the text begins with the prompt's
+  std::string suffix;  // completions: what follows the text; empty: nothing is said of it
   std::optional<OutputFormat> format;  // not yet compiled
   bool show_reasoning = true;
   bool base64 = false;  // embeddings

@@ -143,7 +143,7 @@ Json response_json(const Answers& answers, bool ended) {
   json["model"] = answers.label.model;
   json["output"] = Json::array();
   for (const std::string& item : choice.items) json["output"].push_back(Json::parse(item));
-  for (const auto& [key, value] : answers.generation.echo.items()) json[key] = value;
+  for (const auto& [key, value] : answers.generation.repeated.items()) json[key] = value;
   json["usage"] = ended ? usage_of_response(answers) : Json(nullptr);
   return json;
 }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "serve/ollama.h"
+#include "serve/page.h"
 
 namespace dovetail::serve {
 namespace {
@@ -21,9 +22,9 @@ std::string_view path_of(std::string_view target) { return target.substr(0, targ
 // "/v1/models/" is "/models".
 std::string_view bare_path(std::string_view target) {
   std::string_view path = path_of(target);
+  while (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
   if (path.starts_with(kVersionPrefix) && path.substr(kVersionPrefix.size()).starts_with('/'))
     path.remove_prefix(kVersionPrefix.size());
-  while (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
   return path;
 }
 
@@ -172,6 +173,16 @@ HttpResponse get_metrics(std::string_view, const ServerState& state, const HttpC
   return response;
 }
 
+HttpResponse get_page(std::string_view, const ServerState&, const HttpCounts&) {
+  HttpResponse response = response_of(std::string(kPage));
+  response.content_type = "text/html; charset=utf-8";
+  response.headers = {{"Content-Security-Policy", std::string(kPagePolicy)},
+                      {"X-Content-Type-Options", "nosniff"},
+                      {"Referrer-Policy", "no-referrer"},
+                      {"Cache-Control", "no-cache"}};
+  return response;
+}
+
 HttpResponse get_models(std::string_view, const ServerState& state, const HttpCounts&) {
   Json json;
   json["object"] = "list";
@@ -205,6 +216,7 @@ Outcome<Work> post_answer(std::string_view body, const RequestContext& context) 
 }
 
 constexpr Route kRoutes[] = {
+    {"/", get_page, nullptr, true},
     {"/v1/chat/completions", nullptr, post_generation<Endpoint::kChat>},
     {"/v1/completions", nullptr, post_generation<Endpoint::kCompletion>},
     {"/v1/responses", nullptr, post_generation<Endpoint::kResponses>},
@@ -231,6 +243,7 @@ constexpr Route kRoutes[] = {
     {"/load", get_load, nullptr},
     {"/version", get_version, nullptr},
     {"/metrics", get_metrics, nullptr},
+    {"/events", nullptr, nullptr},
 };
 
 }  // namespace

@@ -26,9 +26,10 @@ using Work = std::variant<HttpResponse, Generation>;
 // with slashes at the end.
 struct Route {
   std::string_view path;  // for metrics and messages: a part that varies is ":name"
-  // Answers GET and HEAD, cheap enough for the event loop; or null, and
+  // Answers GET and HEAD, cheap enough for the event loop; or null, and `post`
   HttpResponse (*get)(std::string_view target, const ServerState& state, const HttpCounts& counts);
-  // answers POST. May take long. Any thread: of the context it uses what never changes.
+  // answers POST. May take long. Any thread: of the context it uses what never changes. Where both
+  // are null, GET is answered by the stream of what the server does.
   Outcome<Work> (*post)(std::string_view body, const RequestContext& context);
   bool open = false;  // asks for no key
   ErrorShape errors = ErrorShape::kOpenAi;

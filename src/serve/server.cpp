@@ -66,6 +66,10 @@ Status check(const ServerOptions& options, std::string_view model_name) {
     return fail(ErrorKind::kInvalid, "throughput_interval is {} ms; expected at least 1",
                 options.throughput_interval.count());
   }
+  if (options.live_interval.count() < 1) {
+    return fail(ErrorKind::kInvalid, "live_interval is {} ms; expected at least 1",
+                options.live_interval.count());
+  }
   if (options.max_choices == 0) {
     return fail(ErrorKind::kInvalid, "max_choices is 0; expected at least 1");
   }
@@ -258,6 +262,7 @@ void Server::Impl::begin_drain() {
     });
   });
   core.state.draining = true;
+  for (Session* session : core.sessions) session->notice_drain();
 }
 
 // Nothing is generated any more: lets the last responses be read, then ends the loop by leaving it

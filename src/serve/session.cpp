@@ -383,6 +383,7 @@ Session::Reusable Session::serve_one() {
     }
   }
   if (route_->post != nullptr) co_return co_await respond_to_body(head, *route_, std::move(body));
+  if (route_->get == nullptr) co_return co_await stream_live(head);
   HttpResponse response = route_->get(head.target, core_.state, core_.counts);
   co_return co_await respond(head, std::move(response));
 }
@@ -609,10 +610,8 @@ Session::Reusable Session::generate(const HttpHead& head, const Generation& gene
 
 Session::Reusable Session::stream(const HttpHead& head, const Generation& generation,
                                   ResponseBuilder& builder) {
-  HttpResponse response;
+  HttpResponse response = event_stream_response();
   response.content_type = builder.stream_type();
-  response.headers.emplace_back("Cache-Control", "no-cache");
-  response.headers.emplace_back("X-Accel-Buffering", "no");
   const Framing framing = head.http_1_0 ? Framing::kClose : Framing::kChunked;
   const bool keep = framing == Framing::kChunked && keeps_alive(head);
   const auto framed = [framing](std::string text) {

@@ -37,6 +37,7 @@ struct Core {
   DialogStore dialogs;
   ServerState state;
   HttpCounts counts;
+  std::uint32_t listeners = 0;  // of /events
   BodyBudget body_budget;
   std::unordered_set<Session*> sessions;
   bool stopping = false;                  // connections end with the response that they are at
@@ -59,6 +60,8 @@ class Session : public std::enable_shared_from_this<Session> {
 
   // Ends the connection: at once where it waits for a request, else after the present response.
   void finish();
+  // Lets a response that ends while the server drains look whether it does.
+  void notice_drain() { signal_.cancel(); }
   // Ends the connection at once; what it generates is cancelled.
   void abort() noexcept;
 
@@ -91,6 +94,8 @@ class Session : public std::enable_shared_from_this<Session> {
                   class ResponseBuilder& builder);
   Reusable gather(const HttpHead& head, const Generation& generation,
                   class ResponseBuilder& builder);
+  // What the server does, as it does it: GET /events.
+  Reusable stream_live(const HttpHead& head);
   Reusable respond(const HttpHead& head, HttpResponse response);
   // The same for a body in parts, each of which is freed when it was sent.
   Reusable respond_in_parts(const HttpHead& head, std::vector<std::string> parts);

@@ -74,6 +74,9 @@ ModelWork::ModelWork(const load::ModelSource& source, const model::CacheShape& c
       // What a generated token does; a prompt's makes keys and values first, which costs as much
       // where it is some 171 tokens long, and less where it is longer.
       kind.query = latent->heads * (latent->cached_dim() + latent->latent_dim) / 2.0;
+      // The indexer's scores of all positions cost little beside what it picks.
+      kind.window = latent->index_top;
+      if (latent->index_heads > 0) ++cached;
     }
     kind.position_bytes = static_cast<double>(held.tiles) * held.kv_heads *
                           static_cast<double>(held.tile_bytes) /

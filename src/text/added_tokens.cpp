@@ -45,6 +45,14 @@ std::size_t without_trailing_space(std::string_view text) {
 
 }  // namespace
 
+bool AddedToken::is_control() const {
+  const auto between = [this](std::string_view open, std::string_view close) {
+    return content.size() > open.size() + close.size() && content.starts_with(open) &&
+           content.ends_with(close);
+  };
+  return special || between("<|", "|>") || between("<\xEF\xBD\x9C", "\xEF\xBD\x9C>");
+}
+
 Result<AddedTokens> AddedTokens::create(std::vector<AddedToken> tokens,
                                         const Normalizer& normalizer) {
   AddedTokens out;
@@ -61,14 +69,16 @@ Result<AddedTokens> AddedTokens::create(std::vector<AddedToken> tokens,
                   load::quote(token.content), std::max(token.content.size(), wanted.size()),
                   kLongestAddedToken);
     }
+    out.has_normalized_control_ =
+        out.has_normalized_control_ || (token.normalized && token.is_control());
     (token.normalized ? out.normalized_ : out.raw_).put(wanted, static_cast<std::int32_t>(i));
   }
   out.tokens_ = std::move(tokens);
   return out;
 }
 
-std::vector<TextPart> AddedTokens::split(std::string_view text, bool normalized,
-                                         bool with_special) const {
+std::vector<TextPart> AddedTokens::split(std::string_view text, bool normalized, bool with_special,
+                                         std::span<const ByteSpan> untrusted) const {
   std::vector<TextPart> parts;
   const Trie& trie = normalized ? normalized_ : raw_;
   std::size_t done = 0;
@@ -84,6 +94,30 @@ std::vector<TextPart> AddedTokens::split(std::string_view text, bool normalized,
     if (longest == 0) {
       ++at;
       continue;
+    }
+    if (!untrusted.empty() && tokens_[which].is_control()) {
+      const Coverage covered = coverage(untrusted, at, at + longest);
+      if (covered == Coverage::kAll) {
+        at += longest;
+        continue;
+      }
+      if (covered == Coverage::kPart) {
+        // Whoever writes the untrusted part must not hide a token that lies before or behind it.
+        longest = 0;
+        trie.visit_prefixes(text.substr(at), [&](std::size_t size, std::int32_t place) {
+          const auto candidate = static_cast<std::size_t>(place);
+          if (tokens_[candidate].is_control() &&
+              coverage(untrusted, at, at + size) != Coverage::kNone) {
+            return;
+          }
+          longest = size;
+          which = candidate;
+        });
+        if (longest == 0) {
+          ++at;
+          continue;
+        }
+      }
     }
     std::size_t begin = at;
     std::size_t end = at + longest;

@@ -4,11 +4,13 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
+#include "text/marked_text.h"
 
 namespace dovetail::text {
 
@@ -34,10 +36,18 @@ class ChatTemplate {
   Result<std::string> render(const nlohmann::ordered_json& variables,
                              const RenderOptions& options = {}) const;
 
+  // The same text, in which all that came from the variables' strings is untrusted.
+  Result<MarkedText> render_marked(const nlohmann::ordered_json& variables,
+                                   const RenderOptions& options = {}) const;
+
   // The same with a chat under `messages`. The role `developer` (of OpenAI's API) becomes `system`
-  // where the template does not know it, that is, where no expression holds this string.
-  Result<std::string> render_chat(nlohmann::ordered_json variables,
-                                  const RenderOptions& options = {}) const;
+  // where the template does not know it, that is, where no expression holds this string. What is
+  // trusted beside the template's own text: `bos_token`, `eos_token`, and a message's role where it
+  // is a usual one, since templates spell control tokens with it ('<|' + role + '|>'). `contents`,
+  // unless empty, has the content of each message once more, with marks of its own.
+  Result<MarkedText> render_chat(nlohmann::ordered_json variables,
+                                 const RenderOptions& options = {},
+                                 std::span<const MarkedText> contents = {}) const;
 
   // The names that it reads and does not bind itself, without the global functions: the variables
   // that render() should be given. Sorted.

@@ -63,7 +63,7 @@ std::vector<std::pair<Value, Value>> entries_of(Context& context, Arguments& arg
       }
     }
   }
-  for (auto& [key, value] : arguments.named) entries.emplace_back(Value::of(key), value);
+  for (auto& [key, value] : arguments.named) entries.emplace_back(arguments.name(key), value);
   context.budget.charge(entries.size());
   return entries;
 }
@@ -123,8 +123,10 @@ Value make_cycler(Arguments& arguments) {
 Value make_joiner(Arguments& arguments) {
   const Bound bound(arguments, "joiner", {"sep"});
   const auto used = std::make_shared<bool>(false);
-  return function("joiner", [used, separator = bound.string(0, ", ")](Arguments&) {
-    return Value::of(std::exchange(*used, true) ? separator : std::string());
+  bound.string(0, "");  // it must be one
+  const Value separator = bound[0] == nullptr ? Value::of(", ") : *bound[0];
+  return function("joiner", [used, separator](Arguments&) {
+    return std::exchange(*used, true) ? separator : Value::of("");
   });
 }
 
@@ -146,7 +148,8 @@ Value strftime_now(const Context& context, Arguments& arguments) {
   const size_t size = std::strftime(buffer.data(), buffer.size(), padded.c_str(), &now);
   if (size == 0)
     raise("strftime_now: the result of a format of {} bytes is too long", format.size());
-  return Value::of(std::string(buffer.data(), size - 1));
+  const Value text = Value::of(std::string(buffer.data(), size - 1));
+  return arguments.untrusted() ? distrust(text) : text;
 }
 
 // Tests -------------------------------------------------------------------------------------
@@ -163,7 +166,7 @@ const Value& only(Arguments& arguments, std::string_view test) {
 bool is_type(const Value& value, bool holds) { return !value.is_undefined() && holds; }
 
 bool has_case(Context& context, const Value& value, bool upper) {
-  const std::string text = to_text(value);
+  const std::string text = to_text(value).text;
   context.budget.charge(text.size() / 4);  // mapping case takes long
   const bool is_upper_case = to_upper(text) == text;
   const bool is_lower_case = to_lower(text) == text;
@@ -320,7 +323,8 @@ std::optional<Value> own_item(Context& context, const Value& value, const Value&
     const int64_t at = *index < 0 ? *index + size : *index;
     if (at < 0 || at >= size) return std::nullopt;
     const auto place = static_cast<size_t>(at);
-    return Value::of(text->substr(starts[place], starts[place + 1] - starts[place]));
+    return Value::of(value.marked()->part(
+        std::string_view(*text).substr(starts[place], starts[place + 1] - starts[place])));
   }
   return std::nullopt;
 }
@@ -346,7 +350,7 @@ std::optional<Value> find_function(Context& context, std::string_view name) {
   if (name == "raise_exception") {
     return function(name, [](Arguments& arguments) -> Value {
       const Bound bound(arguments, "raise_exception", {"message"}, 1);
-      raise("{}", to_text(*bound[0]));
+      raise("{}", to_text(*bound[0]).text);
     });
   }
   if (name == "strftime_now") {
@@ -372,7 +376,7 @@ JinjaError unknown_test(std::string_view name, std::optional<size_t> offset) {
 
 Value apply_filter(Context& context, std::string_view name, const Value& input,
                    Arguments& arguments) {
-  const Filter filter = find_filter(name);
+  const NamedFilter* filter = find_filter(name);
   if (filter == nullptr) throw unknown_filter(name, std::nullopt);
   for (const Value& argument : arguments.positional) {
     if (argument.string() != nullptr) context.budget.charge(weight(argument));
@@ -380,7 +384,10 @@ Value apply_filter(Context& context, std::string_view name, const Value& input,
   for (const auto& [unused, argument] : arguments.named) {
     if (argument.string() != nullptr) context.budget.charge(weight(argument));
   }
-  return filter(context, input, arguments);
+  const bool untrusted =
+      filter->marks == Marks::kWhole && (input.untrusted() || arguments.untrusted());
+  Value value = filter->filter(context, input, arguments);
+  return untrusted ? distrust(value) : value;
 }
 
 bool apply_test(Context& context, std::string_view name, const Value& input, Arguments& arguments) {
@@ -408,7 +415,7 @@ Value get_item(Context& context, const Value& value, const Value& key) {
     return missing_attribute(value, *name);
   }
   return Value::undefined(
-      fmt::format("'{}' object has no element {}", type_name(value), repr(key)));
+      fmt::format("'{}' object has no element {}", type_name(value), repr(key).text));
 }
 
 Value call(const Value& callee, Arguments& arguments) {

@@ -19,11 +19,22 @@ struct Context {
   std::vector<std::shared_ptr<Namespace>> namespaces;
 };
 
+// How the untrusted bytes of what goes into a filter or a method come out of it.
+enum class Marks {
+  kKept,   // it marks what it makes itself
+  kWhole,  // what it makes is untrusted as a whole where anything that goes in is
+};
+
 using Filter = Value (*)(Context&, const Value& input, Arguments&);
+struct NamedFilter {
+  std::string_view name;
+  Filter filter;
+  Marks marks = Marks::kWhole;
+};
 using Test = bool (*)(Context&, const Value& input, Arguments&);
 
 // Null where there is none of the name.
-Filter find_filter(std::string_view name);
+const NamedFilter* find_filter(std::string_view name);
 Test find_test(std::string_view name);
 JinjaError unknown_filter(std::string_view name, std::optional<size_t> offset);
 JinjaError unknown_test(std::string_view name, std::optional<size_t> offset);
@@ -65,11 +76,6 @@ class Bound {
   std::string_view function_;
   std::vector<std::string_view> parameters_;
   std::vector<const Value*> values_;
-};
-
-struct NamedFilter {
-  std::string_view name;
-  Filter filter;
 };
 
 // Filters of one value, and those that work on the elements of one.

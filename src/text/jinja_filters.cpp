@@ -14,54 +14,56 @@ namespace {
 
 Value trim(Context&, const Value& input, Arguments& arguments) {
   const Bound bound(arguments, "trim", {"chars"});
-  const std::string text = to_text(input);
-  if (bound[0] == nullptr || bound[0]->is_none()) return Value::of(strip(text, "", Side::kBoth));
-  const std::string characters = bound.string(0, "");
-  return Value::of(characters.empty() ? text : std::string(strip(text, characters, Side::kBoth)));
+  const MarkedText text = to_text(input);
+  const bool white_space = bound[0] == nullptr || bound[0]->is_none();
+  const std::string characters = white_space ? "" : bound.string(0, "");
+  if (!white_space && characters.empty()) return Value::of(text);
+  return Value::of(text.part(strip(text.text, characters, Side::kBoth)));
 }
 
 Value replace(Context& context, const Value& input, Arguments& arguments) {
   const Bound bound(arguments, "replace", {"old", "new", "count"}, 2);
-  const std::string text = to_text(input);
-  const std::string from = to_text(*bound[0]);
-  const std::string to = to_text(*bound[1]);
+  const MarkedText marked = to_text(input);
+  const std::string& text = marked.text;
+  const std::string from = to_text(*bound[0]).text;
+  const MarkedText to = to_text(*bound[1]);
   const bool all = bound[2] == nullptr || bound[2]->is_none() || bound.integer(2, 0) < 0;
   int64_t left = all ? INT64_MAX : bound.integer(2, 0);
-  std::string out;
+  MarkedText out;
   if (from.empty()) {
     // Between all code points, and at both ends.
     for (size_t at = 0; left > 0; --left) {
-      out += to;
-      check_size(out.size());
+      out.append(to);
+      check_size(out.text.size());
       context.budget.charge(1);
       if (at >= text.size()) return Value::of(std::move(out));
       const size_t size = decode(text, at).size;
-      out.append(text, at, size);
+      out.append(marked, at, size);
       at += size;
       if (left == 1) {
-        out.append(text, at);
+        out.append(marked, at, text.size() - at);
         return Value::of(std::move(out));
       }
     }
-    return Value::of(text);
+    return Value::of(marked);
   }
   context.budget.charge_search(text.size(), from.size());
   size_t done = 0;
   for (; left > 0; --left) {
     const size_t at = text.find(from, done);
     if (at == std::string::npos) break;
-    out.append(text, done, at - done);
-    out += to;
-    check_size(out.size());
+    out.append(marked, done, at - done);
+    out.append(to);
+    check_size(out.text.size());
     done = at + from.size();
   }
-  out.append(text, done);
+  out.append(marked, done, text.size() - done);
   return Value::of(std::move(out));
 }
 
 // Words start behind white space, a dash or an opening bracket.
 Value title(Context&, const Value& input, Arguments&) {
-  const std::string text = to_text(input);
+  const std::string text = to_text(input).text;
   std::string out;
   size_t start = 0;
   const auto flush = [&](size_t end) {
@@ -220,7 +222,7 @@ Value absolute(Context&, const Value& input, Arguments&) {
 
 Value escape(Context&, const Value& input, Arguments&) {
   std::string out;
-  for (const char c : to_text(input)) {
+  for (const char c : to_text(input).text) {
     switch (c) {
       case '&':
         out += "&amp;";
@@ -255,7 +257,7 @@ Value indent(Context&, const Value& input, Arguments& arguments) {
     indentation.assign(static_cast<size_t>(std::max<int64_t>(width, 0)), ' ');
   }
   const bool blank = bound.flag(2, false);
-  const std::string text = to_text(input) + "\n";
+  const std::string text = to_text(input).text + "\n";
   std::string out;
   bool first = true;
   for (const std::string_view line : split_lines(text)) {
@@ -280,7 +282,7 @@ Value center(Context& context, const Value& input, Arguments& arguments) {
 }
 
 Value word_count(Context&, const Value& input, Arguments&) {
-  const std::string text = to_text(input);
+  const std::string text = to_text(input).text;
   int64_t count = 0;
   bool inside = false;
   for (size_t at = 0; at < text.size();) {
@@ -295,7 +297,7 @@ Value word_count(Context&, const Value& input, Arguments&) {
 
 Value truncate(Context&, const Value& input, Arguments& arguments) {
   const Bound bound(arguments, "truncate", {"length", "killwords", "end", "leeway"});
-  const std::string text = to_text(input);
+  const std::string text = to_text(input).text;
   const std::string end = bound.string(2, "...");
   const int64_t most = bound.integer(0, 255);
   const int64_t leeway = bound[3] == nullptr || bound[3]->is_none() ? 5 : bound.integer(3, 5);
@@ -313,7 +315,7 @@ Value truncate(Context&, const Value& input, Arguments& arguments) {
 }
 
 Value format(Context&, const Value& input, Arguments& arguments) {
-  const std::string text = to_text(input);
+  const MarkedText text = to_text(input);
   if (arguments.named.empty())
     return Value::of(format_percent(text, Value::tuple(arguments.positional)));
   if (!arguments.positional.empty()) raise("format: expected values either in order or by name");
@@ -321,50 +323,6 @@ Value format(Context&, const Value& input, Arguments& arguments) {
   for (const auto& [name, value] : arguments.named) entries.emplace_back(Value::of(name), value);
   Budget budget;
   return Value::of(format_percent(text, Value::dict(std::move(entries), budget)));
-}
-
-// `is_query` writes + for a space and quotes slashes.
-void append_quoted_url(std::string& out, std::string_view text, bool is_query) {
-  for (const char c : text) {
-    if (is_query && c == ' ') {
-      out += '+';
-      continue;
-    }
-    const auto byte = static_cast<unsigned char>(c);
-    const bool plain = (byte >= '0' && byte <= '9') || ((byte | 32) >= 'a' && (byte | 32) <= 'z') ||
-                       std::string_view("_.-~").find(c) != std::string_view::npos ||
-                       (c == '/' && !is_query);
-    if (plain) {
-      out += c;
-    } else {
-      out += fmt::format("%{:02X}", byte);
-    }
-  }
-}
-
-Value urlencode(Context& context, const Value& input, Arguments&) {
-  std::string out;
-  if (input.dict() == nullptr && (input.string() != nullptr || input.sequence() == nullptr)) {
-    append_quoted_url(out, to_text(input), false);
-    return Value::of(std::move(out));
-  }
-  Items pairs;
-  if (input.dict() != nullptr) {
-    for (const auto& [key, value] : input.dict()->entries) {
-      pairs.push_back(Value::tuple({key, value}));
-    }
-  } else {
-    pairs = input.sequence()->items;
-  }
-  for (const Value& pair : pairs) {
-    const Items parts = iterate(pair, context.budget);
-    if (parts.size() != 2) raise("urlencode: expected pairs of a key and a value");
-    if (!out.empty()) out += '&';
-    append_quoted_url(out, to_text(parts[0]), true);
-    out += '=';
-    append_quoted_url(out, to_text(parts[1]), true);
-  }
-  return Value::of(std::move(out));
 }
 
 Value tojson(Context& context, const Value& input, Arguments& arguments) {
@@ -404,48 +362,51 @@ constexpr auto kFilters = std::to_array<NamedFilter>({
          return Value::undefined(fmt::format("'dict' object has no attribute '{}'", name));
        }
        return get_attribute(c, v, name);
-     }},
-    {"capitalize",
-     [](Context&, const Value& v, Arguments&) { return Value::of(to_capitalized(to_text(v))); }},
+     },
+     Marks::kKept},
+    {"capitalize", [](Context&, const Value& v,
+                      Arguments&) { return Value::of(to_capitalized(to_text(v).text)); }},
     {"center", center},
     {"count", [](Context&, const Value& v, Arguments&) { return Value::of(length_of(v)); }},
-    {"d", default_value},
-    {"default", default_value},
+    {"d", default_value, Marks::kKept},
+    {"default", default_value, Marks::kKept},
     {"e", escape},
     {"escape", escape},
     {"float", to_real},
-    {"forceescape", escape},
-    {"format", format},
+    {"format", format, Marks::kKept},
     {"indent", indent},
     {"int", to_integer},
     {"length", [](Context&, const Value& v, Arguments&) { return Value::of(length_of(v)); }},
-    {"lower", [](Context&, const Value& v, Arguments&) { return Value::of(to_lower(to_text(v))); }},
-    {"replace", replace},
+    {"lower",
+     [](Context&, const Value& v, Arguments&) { return Value::of(to_lower(to_text(v).text)); }},
+    {"replace", replace, Marks::kKept},
     {"round", round},
-    {"safe", [](Context&, const Value& v, Arguments&) { return Value::of(to_text(v)); }},
-    {"string", [](Context&, const Value& v, Arguments&) { return Value::of(to_text(v)); }},
+    {"safe", [](Context&, const Value& v, Arguments&) { return Value::of(to_text(v)); },
+     Marks::kKept},
+    {"string", [](Context&, const Value& v, Arguments&) { return Value::of(to_text(v)); },
+     Marks::kKept},
     {"title", title},
     {"tojson", tojson},
-    {"trim", trim},
+    {"trim", trim, Marks::kKept},
     {"truncate", truncate},
-    {"upper", [](Context&, const Value& v, Arguments&) { return Value::of(to_upper(to_text(v))); }},
-    {"urlencode", urlencode},
+    {"upper",
+     [](Context&, const Value& v, Arguments&) { return Value::of(to_upper(to_text(v).text)); }},
     {"wordcount", word_count},
 });
 
-Filter find_in(std::span<const NamedFilter> filters, std::string_view name) {
+const NamedFilter* find_in(std::span<const NamedFilter> filters, std::string_view name) {
   const auto found = std::lower_bound(
       filters.begin(), filters.end(), name,
       [](const NamedFilter& entry, std::string_view wanted) { return entry.name < wanted; });
-  return found != filters.end() && found->name == name ? found->filter : nullptr;
+  return found != filters.end() && found->name == name ? &*found : nullptr;
 }
 
 }  // namespace
 
 std::span<const NamedFilter> scalar_filters() { return kFilters; }
 
-Filter find_filter(std::string_view name) {
-  if (const Filter filter = find_in(scalar_filters(), name)) return filter;
+const NamedFilter* find_filter(std::string_view name) {
+  if (const NamedFilter* filter = find_in(scalar_filters(), name)) return filter;
   return find_in(sequence_filters(), name);
 }
 

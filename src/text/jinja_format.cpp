@@ -152,13 +152,13 @@ class PercentFormat {
     }
   }
 
-  std::string run() {
+  MarkedText run() {
     while (at_ < format_.size()) {
       const size_t percent = std::min(format_.find('%', at_), format_.size());
-      out_ += format_.substr(at_, percent - at_);
+      out_.append_trusted(format_.substr(at_, percent - at_));
       at_ = percent;
       if (at_ < format_.size()) directive();
-      check_size(out_.size());
+      check_size(out_.text.size());
     }
     if (used_ < items_.size() && !by_name_ && (is_tuple_ || values_.dict() == nullptr)) {
       raise("not all arguments converted during string formatting");
@@ -224,7 +224,7 @@ class PercentFormat {
     const char type = peek();
     ++at_;
     if (type == '%') {
-      out_ += '%';
+      out_.append_trusted("%");
       return;
     }
     const Value& value = named != nullptr ? *named : next_value();
@@ -234,21 +234,22 @@ class PercentFormat {
       case 'a': {
         if (spec.align != '<') spec.align = '>';
         spec.fill = " ";
-        out_ += format_string(type == 's' ? to_text(value) : repr(value), spec);
+        const MarkedText text = type == 's' ? to_text(value) : repr(value);
+        out_.append(text.carry_to(format_string(text.text, spec)));
         return;
       }
       case 'c': {
         if (spec.align != '<') spec.align = '>';
-        std::string letter;
+        MarkedText letter;
         if (const auto code = value.integer()) {
           if (*code < 0 || *code > 0x10FFFF) raise("%c arg not in range(0x110000)");
-          append_code_point(letter, static_cast<char32_t>(*code));
+          append_code_point(letter.text, static_cast<char32_t>(*code));
         } else if (value.string() != nullptr && length(*value.string()) == 1) {
-          letter = *value.string();
+          letter = *value.marked();
         } else {
           raise("%c requires int or char");
         }
-        out_ += pad(letter, spec, '>');
+        out_.append(letter.carry_to(pad(letter.text, spec, '>')));
         return;
       }
       case 'd':
@@ -259,7 +260,7 @@ class PercentFormat {
       case 'o': {
         const auto number = whole(value, type);
         spec.type = type == 'x' || type == 'X' || type == 'o' ? type : 'd';
-        out_ += format_integer(number, spec);
+        out_.append_trusted(format_integer(number, spec));
         return;
       }
       case 'e':
@@ -271,7 +272,7 @@ class PercentFormat {
         const auto number = value.number();
         if (!number) raise("must be real number, not {}", type_name(value));
         spec.type = type;
-        out_ += format_real(*number, spec);
+        out_.append_trusted(format_real(*number, spec));
         return;
       }
       default:
@@ -296,7 +297,7 @@ class PercentFormat {
   bool by_name_ = false;
   size_t used_ = 0;
   size_t at_ = 0;
-  std::string out_;
+  MarkedText out_;
 };
 
 Spec parse_spec(std::string_view text) {
@@ -335,11 +336,13 @@ Spec parse_spec(std::string_view text) {
   return spec;
 }
 
+// A value by the rules of str.format(), without marks.
 std::string format_value(const Value& value, std::string_view text) {
   const Spec spec = parse_spec(text);
   const bool is_real_type =
       spec.type != '\0' && std::string_view("eEfFgG%").find(spec.type) != std::string_view::npos;
-  if (value.boolean() != nullptr && spec.type == '\0') return format_string(to_text(value), spec);
+  if (value.boolean() != nullptr && spec.type == '\0')
+    return format_string(to_text(value).text, spec);
   if (const auto number = value.integer()) {
     if (is_real_type) return format_real(static_cast<double>(*number), spec);
     if (spec.type != 's' && spec.type != 'c') return format_integer(*number, spec);
@@ -348,7 +351,7 @@ std::string format_value(const Value& value, std::string_view text) {
   } else if (value.string() != nullptr) {
     if (spec.type == '\0' || spec.type == 's') return format_string(*value.string(), spec);
   } else if (text.empty()) {
-    return to_text(value);
+    return to_text(value).text;
   } else {
     raise("unsupported format string '{}' for '{}'", text, type_name(value));
   }
@@ -422,7 +425,7 @@ class JsonWriter {
     if (key.is_none()) return "null";
     if (const bool* flag = key.boolean()) return *flag ? "true" : "false";
     if (const double* real = key.real()) return real_text(*real);
-    if (key.integer()) return to_text(key);
+    if (key.integer()) return to_text(key).text;
     raise("keys must be str, int, float, bool or None, not {}", type_name(key));
   }
 
@@ -486,22 +489,25 @@ class JsonWriter {
 
 }  // namespace
 
-std::string format_percent(std::string_view format, const Value& values) {
-  return PercentFormat(format, values).run();
+MarkedText format_percent(const MarkedText& format, const Value& values) {
+  MarkedText out = PercentFormat(format.text, values).run();
+  if (!format.all_trusted()) out.distrust();
+  return out;
 }
 
-std::string format_braces(std::string_view format, const Arguments& arguments) {
-  std::string out;
+MarkedText format_braces(const MarkedText& marked, const Arguments& arguments) {
+  const std::string_view format = marked.text;
+  MarkedText out;
   size_t next = 0;
   for (size_t at = 0; at < format.size();) {
     const char c = format[at];
     if (c != '{' && c != '}') {
-      out += c;
+      out.text += c;
       ++at;
       continue;
     }
     if (at + 1 < format.size() && format[at + 1] == c) {
-      out += c;
+      out.text += c;
       at += 2;
       continue;
     }
@@ -544,9 +550,11 @@ std::string format_braces(std::string_view format, const Arguments& arguments) {
     } else if (conversion != '\0') {
       raise("conversion '!{}' is not supported", conversion);
     }
-    out += format_value(value, spec);
-    check_size(out.size());
+    // Its marks are those of what would be printed without a specification.
+    out.append(to_text(value).carry_to(format_value(value, spec)));
+    check_size(out.text.size());
   }
+  if (!marked.all_trusted()) out.distrust();
   return out;
 }
 

@@ -9,11 +9,12 @@
 namespace dovetail::text::jinja {
 
 // Python's `format % values`: a tuple gives the values in order, a dict those by name, anything
-// else is the one value.
-std::string format_percent(std::string_view format, const Value& values);
+// else is the one value. Here and in format_braces(): untrusted as a whole where the format has
+// untrusted bytes, else the values in it as they are marked.
+MarkedText format_percent(const MarkedText& format, const Value& values);
 
 // Python's format.format(...): {}, {0}, {name} with !s, !r and format specs; no attributes.
-std::string format_braces(std::string_view format, const Arguments& arguments);
+MarkedText format_braces(const MarkedText& format, const Arguments& arguments);
 
 struct JsonStyle {
   bool ensure_ascii = false;
@@ -23,7 +24,7 @@ struct JsonStyle {
   bool sort_keys = false;
 };
 
-// Python's json.dumps(value).
+// Python's json.dumps(value), without marks.
 std::string to_json(const Value& value, const JsonStyle& style, Budget& budget);
 
 }  // namespace dovetail::text::jinja

@@ -51,12 +51,12 @@ class Interpreter {
   Interpreter(const Interpreter&) = delete;
   Interpreter& operator=(const Interpreter&) = delete;
 
-  std::string run(const nlohmann::ordered_json& variables) {
+  MarkedText run(const nlohmann::ordered_json& variables, const Mark& mark) {
     if (!variables.is_object()) {
       raise("the variables are {}: expected an object", variables.type_name());
     }
     for (const auto& [name, value] : variables.items()) {
-      variables_.emplace(name, Value::from_json(value));
+      variables_.emplace(name, Value::from_json(value, mark, Place{name, 0, {}, 0}));
     }
     scope_ = std::make_shared<Scope>();
     execute(template_.body);
@@ -144,10 +144,15 @@ class Interpreter {
     return std::visit([&](const auto& node) { return evaluate(node, expr.offset); }, expr.node);
   }
 
+  // Steps that making a text takes.
+  static uint64_t cost(const MarkedText& text) {
+    return text.text.size() / 64 + text.untrusted.size() / 4;
+  }
+
   // Charges for a value that an operation made, then hands it on.
   Value made(Value value) {
-    const std::string* text = value.string();
-    context_.budget.charge(text != nullptr ? text->size() / 64 : weight(value));
+    const MarkedText* text = value.marked();
+    context_.budget.charge(text != nullptr ? cost(*text) : weight(value));
     return value;
   }
 
@@ -223,6 +228,7 @@ class Interpreter {
       for (const auto& [key, value] : spread.dict()->entries) {
         if (key.string() == nullptr) raise("keywords must be strings");
         arguments.named.emplace_back(*key.string(), value);
+        arguments.untrusted_names = arguments.untrusted_names || key.untrusted();
       }
     }
     return arguments;
@@ -313,12 +319,16 @@ class Interpreter {
   }
 
   Value evaluate(const ConcatExpr& node, size_t offset) {
-    std::string text;
+    MarkedText text;
     for (const ExprPtr& part : node.parts) {
       const Value value = evaluate(*part);
       at_ = offset;
-      text += to_text(value);
-      if (text.size() > kMaxStringBytes) raise("a string grows beyond {} bytes", kMaxStringBytes);
+      if (const MarkedText* held = value.marked()) {
+        text.append(*held);
+      } else {
+        text.append(to_text(value));
+      }
+      check_size(text.text.size());
     }
     return made(Value::of(std::move(text)));
   }
@@ -342,31 +352,37 @@ class Interpreter {
     return Flow::kNext;
   }
 
-  void write(std::string_view text) {
-    if (out_.size() + text.size() > kMaxStringBytes) {
+  void check_output(size_t bytes) {
+    if (out_.text.size() + bytes > kMaxStringBytes) {
       raise("the output is longer than {} bytes", kMaxStringBytes);
     }
-    context_.budget.charge(text.size() / 64);
-    out_ += text;
+  }
+
+  void write(const MarkedText& text) {
+    check_output(text.text.size());
+    context_.budget.charge(cost(text));
+    out_.append(text);
   }
 
   // Renders a body into a string of its own, in a scope of its own.
-  std::string capture(const Body& body, ScopePtr scope) {
+  MarkedText capture(const Body& body, ScopePtr scope) {
     const Inside inside(*this, std::move(scope));
-    std::string outer = std::exchange(out_, {});
+    MarkedText outer = std::exchange(out_, {});
     execute(body);
     return std::exchange(out_, std::move(outer));
   }
 
   Flow execute(const DataStatement& node) {
-    write(node.text);
+    check_output(node.text.size());
+    context_.budget.charge(node.text.size() / 64);
+    out_.append_trusted(node.text);
     return Flow::kNext;
   }
 
   Flow execute(const PrintStatement& node) {
     const Value value = evaluate(*node.value);
     at_ = node.value->offset;
-    if (const std::string* text = value.string()) {
+    if (const MarkedText* text = value.marked()) {
       write(*text);
     } else {
       write(to_text(value));
@@ -459,7 +475,7 @@ class Interpreter {
         const Bound bound(arguments, "loop", {"iterable"}, 1);
         const Frame frame(macro_depth_, kMaxMacroDepth, "recursive loops");
         const Inside inside(*this, outer);
-        std::string outer_text = std::exchange(out_, {});
+        MarkedText outer_text = std::exchange(out_, {});
         run_loop(node, *bound[0], level + 1);
         return Value::of(std::exchange(out_, std::move(outer_text)));
       };
@@ -525,7 +541,7 @@ class Interpreter {
       } else if (name == "caller" && node.takes_caller) {
         caller = value;
       } else if (node.takes_kwargs) {
-        surplus.emplace_back(Value::of(name), value);
+        surplus.emplace_back(arguments.name(name), value);
       } else if (name == "caller") {
         raise("macro '{}' was invoked with a call block but does not use 'caller'", node.name);
       } else {
@@ -571,7 +587,7 @@ class Interpreter {
   Context context_;
   std::unordered_map<std::string, Value> variables_;
   ScopePtr scope_;
-  std::string out_;
+  MarkedText out_;
   std::vector<Value> block_bodies_;
   std::vector<ScopePtr> closures_;  // scopes that macros and recursive loops refer to
   int frames_ = 0;
@@ -581,11 +597,11 @@ class Interpreter {
 
 }  // namespace
 
-Result<std::string> render_template(const Template& parsed, const nlohmann::ordered_json& variables,
-                                    const RenderOptions& options) {
+Result<MarkedText> render_template(const Template& parsed, const nlohmann::ordered_json& variables,
+                                   const RenderOptions& options) {
   Interpreter interpreter(parsed, options);
   try {
-    return interpreter.run(variables);
+    return interpreter.run(variables, options.mark);
   } catch (JinjaError& error) {
     if (!error.offset) error.offset = interpreter.offset();
     return fail(locate(error, parsed.name, parsed.source));

@@ -11,6 +11,8 @@
 namespace dovetail::text::jinja {
 
 struct RenderOptions {
+  // What of the variables is untrusted; nothing where it is empty.
+  Mark mark;
   // The local time that strftime_now() formats; the system's clock where it is empty. May be called
   // from whatever thread renders.
   std::function<std::tm()> now;
@@ -18,8 +20,10 @@ struct RenderOptions {
 
 // Renders with the given top-level variables (a JSON object). Run-time errors are kInvalid with
 // line and column; so is work, output, or nesting beyond the bounds in jinja_value.h. Depends on
-// nothing but its arguments; safe from several threads at once.
-Result<std::string> render_template(const Template& parsed, const nlohmann::ordered_json& variables,
-                                    const RenderOptions& options = {});
+// nothing but its arguments. In the text, bytes that came from untrusted strings are untrusted; so
+// is what an operation that does not tell apart where its bytes came from made of any. Safe from
+// several threads at once.
+Result<MarkedText> render_template(const Template& parsed, const nlohmann::ordered_json& variables,
+                                   const RenderOptions& options = {});
 
 }  // namespace dovetail::text::jinja

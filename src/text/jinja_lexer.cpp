@@ -346,7 +346,7 @@ class Lexer {
       return;
     }
     fail_at(at_, fmt::format("unexpected character {}",
-                             repr(Value::of(source_.substr(at_, decode(source_, at_).size)))));
+                             repr(Value::of(source_.substr(at_, decode(source_, at_).size))).text));
   }
 
   std::string_view source_;

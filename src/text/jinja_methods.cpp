@@ -13,24 +13,30 @@ using Method = Value (*)(Context&, const Value& self, Arguments&);
 struct NamedMethod {
   std::string_view name;
   Method method;
+  Marks marks = Marks::kWhole;  // of strings; dicts and sequences hand on what they hold
 };
 
 const std::string& text_of(const Value& self) { return *self.string(); }
+
+// What `view` shows of self's text.
+Value part(const Value& self, std::string_view view) {
+  return Value::of(self.marked()->part(view));
+}
 
 // Strings -----------------------------------------------------------------------------------
 
 Value strip_side(const Value& self, Arguments& arguments, std::string_view name, Side side) {
   const Bound bound(arguments, name, {"chars"});
-  if (bound[0] == nullptr || bound[0]->is_none()) return Value::of(strip(text_of(self), "", side));
+  if (bound[0] == nullptr || bound[0]->is_none()) return part(self, strip(text_of(self), "", side));
   const std::string characters = bound.string(0, "");
   if (characters.empty()) return self;
-  return Value::of(strip(text_of(self), characters, side));
+  return part(self, strip(text_of(self), characters, side));
 }
 
-Value texts(const std::vector<std::string_view>& parts) {
+Value texts(const Value& self, const std::vector<std::string_view>& parts) {
   Items items;
   items.reserve(parts.size());
-  for (const std::string_view part : parts) items.push_back(Value::of(part));
+  for (const std::string_view view : parts) items.push_back(part(self, view));
   return Value::list(std::move(items));
 }
 
@@ -83,7 +89,7 @@ Value split(Context& context, const Value& self, Arguments& arguments, bool from
       context.budget.charge(text.size() / 64 *
                             static_cast<uint64_t>(std::min<int64_t>(most, kMaxRange)));
     }
-    return texts(from_back ? split_words_back(text, most) : split_words(text, most));
+    return texts(self, from_back ? split_words_back(text, most) : split_words(text, most));
   }
   const std::string separator = bound.string(0, "");
   if (separator.empty()) raise("empty separator");
@@ -97,7 +103,7 @@ Value split(Context& context, const Value& self, Arguments& arguments, bool from
   }
   parts.push_back(text);
   if (from_back) std::reverse(parts.begin(), parts.end());
-  return texts(parts);
+  return texts(self, parts);
 }
 
 Value partition(const Value& self, Arguments& arguments, bool from_back) {
@@ -110,8 +116,9 @@ Value partition(const Value& self, Arguments& arguments, bool from_back) {
     const Value empty = Value::of("");
     return from_back ? Value::tuple({empty, empty, self}) : Value::tuple({self, empty, empty});
   }
-  return Value::tuple({Value::of(text.substr(0, at)), Value::of(separator),
-                       Value::of(text.substr(at + separator.size()))});
+  const size_t behind = at + separator.size();
+  return Value::tuple({part(self, text.substr(0, at)), part(self, text.substr(at, behind - at)),
+                       part(self, text.substr(behind))});
 }
 
 // The part of `self` that optional start and end arguments (code points) select, and its first
@@ -160,7 +167,7 @@ Value affix(const Value& self, Arguments& arguments, bool at_start) {
   return Value::of(false);
 }
 
-enum class Search { kFind, kFindLast, kIndex, kIndexLast, kCount };
+enum class Search { kFind, kFindLast, kIndex, kCount };
 
 Value search(const Value& self, Arguments& arguments, std::string_view name, Search search) {
   const Bound bound(arguments, name, {"sub", "start", "end"}, 1);
@@ -176,13 +183,13 @@ Value search(const Value& self, Arguments& arguments, std::string_view name, Sea
     }
     return Value::of(count);
   }
-  const bool from_back = search == Search::kFindLast || search == Search::kIndexLast;
+  const bool from_back = search == Search::kFindLast;
   size_t at = std::string_view::npos;
   if (part) at = from_back ? part->text.rfind(wanted) : part->text.find(wanted);
   if (at != std::string_view::npos) {
     return Value::of(part->first + static_cast<int64_t>(length(part->text.substr(0, at))));
   }
-  if (search == Search::kIndex || search == Search::kIndexLast) raise("substring not found");
+  if (search == Search::kIndex) raise("substring not found");
   return Value::of(int64_t{-1});
 }
 
@@ -246,16 +253,16 @@ Value zfill(const Value& self, Arguments& arguments) {
 
 Value join_method(Context& context, const Value& self, Arguments& arguments) {
   const Bound bound(arguments, "join", {"iterable"}, 1);
-  std::string out;
+  MarkedText out;
   bool first = true;
   for (const Value& item : iterate(*bound[0], context.budget)) {
     if (item.string() == nullptr) {
       raise("join: expected only strings, found '{}'", type_name(item));
     }
-    if (!first) out += text_of(self);
+    if (!first) out.append(*self.marked());
     first = false;
-    out += text_of(item);
-    check_size(out.size());
+    out.append(*item.marked());
+    check_size(out.text.size());
   }
   return Value::of(std::move(out));
 }
@@ -266,7 +273,7 @@ Value remove_affix(const Value& self, Arguments& arguments, bool at_start) {
   std::string_view text = text_of(self);
   if (at_start && text.starts_with(affix_text)) text.remove_prefix(affix_text.size());
   if (!at_start && text.ends_with(affix_text)) text.remove_suffix(affix_text.size());
-  return Value::of(text);
+  return part(self, text);
 }
 
 Value string_replace(Context& context, const Value& self, Arguments& arguments) {
@@ -276,8 +283,6 @@ Value string_replace(Context& context, const Value& self, Arguments& arguments) 
 constexpr auto kStringMethods = std::to_array<NamedMethod>({
     {"capitalize",
      [](Context&, const Value& s, Arguments&) { return Value::of(to_capitalized(text_of(s))); }},
-    {"casefold",
-     [](Context&, const Value& s, Arguments&) { return Value::of(to_lower(to_upper(text_of(s)))); }},
     {"center", [](Context&, const Value& s, Arguments& a) { return justify(s, a, "center"); }},
     {"count",
      [](Context&, const Value& s, Arguments& a) { return search(s, a, "count", Search::kCount); }},
@@ -285,7 +290,8 @@ constexpr auto kStringMethods = std::to_array<NamedMethod>({
     {"find",
      [](Context&, const Value& s, Arguments& a) { return search(s, a, "find", Search::kFind); }},
     {"format",
-     [](Context&, const Value& s, Arguments& a) { return Value::of(format_braces(text_of(s), a)); }},
+     [](Context&, const Value& s, Arguments& a) { return Value::of(format_braces(*s.marked(), a)); },
+     Marks::kKept},
     {"index",
      [](Context&, const Value& s, Arguments& a) { return search(s, a, "index", Search::kIndex); }},
     {"isalnum",
@@ -293,52 +299,48 @@ constexpr auto kStringMethods = std::to_array<NamedMethod>({
        return every(s, [](char32_t c) { return is_alpha(c) || is_numeric(c); });
      }},
     {"isalpha", [](Context&, const Value& s, Arguments&) { return every(s, is_alpha); }},
-    {"isascii",
-     [](Context&, const Value& s, Arguments&) {
-       return Value::of(text_of(s).empty() ||
-                        *every(s, [](char32_t c) { return c < 0x80; }).boolean());
-     }},
-    {"isdecimal", [](Context&, const Value& s, Arguments&) { return every(s, is_decimal); }},
     {"isdigit", [](Context&, const Value& s, Arguments&) { return every(s, is_digit); }},
     {"islower", [](Context&, const Value& s, Arguments&) { return cased(s, false); }},
-    {"isnumeric", [](Context&, const Value& s, Arguments&) { return every(s, is_numeric); }},
-    {"isprintable",
-     [](Context&, const Value& s, Arguments&) {
-       return Value::of(text_of(s).empty() || *every(s, is_printable).boolean());
-     }},
     {"isspace", [](Context&, const Value& s, Arguments&) { return every(s, is_space); }},
     {"isupper", [](Context&, const Value& s, Arguments&) { return cased(s, true); }},
-    {"join", join_method},
+    {"join", join_method, Marks::kKept},
     {"ljust", [](Context&, const Value& s, Arguments& a) { return justify(s, a, "ljust"); }},
     {"lower", [](Context&, const Value& s, Arguments&) { return Value::of(to_lower(text_of(s))); }},
     {"lstrip",
-     [](Context&, const Value& s, Arguments& a) { return strip_side(s, a, "lstrip", Side::kLeft); }},
-    {"partition", [](Context&, const Value& s, Arguments& a) { return partition(s, a, false); }},
-    {"removeprefix", [](Context&, const Value& s, Arguments& a) { return remove_affix(s, a, true); }},
+     [](Context&, const Value& s, Arguments& a) { return strip_side(s, a, "lstrip", Side::kLeft); },
+     Marks::kKept},
+    {"partition", [](Context&, const Value& s, Arguments& a) { return partition(s, a, false); },
+     Marks::kKept},
+    {"removeprefix", [](Context&, const Value& s, Arguments& a) { return remove_affix(s, a, true); },
+     Marks::kKept},
     {"removesuffix",
-     [](Context&, const Value& s, Arguments& a) { return remove_affix(s, a, false); }},
-    {"replace", string_replace},
+     [](Context&, const Value& s, Arguments& a) { return remove_affix(s, a, false); },
+     Marks::kKept},
+    {"replace", string_replace, Marks::kKept},
     {"rfind",
      [](Context&, const Value& s, Arguments& a) { return search(s, a, "rfind", Search::kFindLast); }},
-    {"rindex",
-     [](Context&, const Value& s, Arguments& a) {
-       return search(s, a, "rindex", Search::kIndexLast);
-     }},
     {"rjust", [](Context&, const Value& s, Arguments& a) { return justify(s, a, "rjust"); }},
-    {"rpartition", [](Context&, const Value& s, Arguments& a) { return partition(s, a, true); }},
-    {"rsplit", [](Context& c, const Value& s, Arguments& a) { return split(c, s, a, true); }},
+    {"rpartition", [](Context&, const Value& s, Arguments& a) { return partition(s, a, true); },
+     Marks::kKept},
+    {"rsplit", [](Context& c, const Value& s, Arguments& a) { return split(c, s, a, true); },
+     Marks::kKept},
     {"rstrip",
      [](Context&, const Value& s, Arguments& a) {
        return strip_side(s, a, "rstrip", Side::kRight);
-     }},
-    {"split", [](Context& c, const Value& s, Arguments& a) { return split(c, s, a, false); }},
+     },
+     Marks::kKept},
+    {"split", [](Context& c, const Value& s, Arguments& a) { return split(c, s, a, false); },
+     Marks::kKept},
     {"splitlines",
      [](Context&, const Value& s, Arguments& a) {
-       return texts(split_lines(text_of(s), Bound(a, "splitlines", {"keepends"}).flag(0, false)));
-     }},
+       const bool keep_ends = Bound(a, "splitlines", {"keepends"}).flag(0, false);
+       return texts(s, split_lines(text_of(s), keep_ends));
+     },
+     Marks::kKept},
     {"startswith", [](Context&, const Value& s, Arguments& a) { return affix(s, a, true); }},
     {"strip",
-     [](Context&, const Value& s, Arguments& a) { return strip_side(s, a, "strip", Side::kBoth); }},
+     [](Context&, const Value& s, Arguments& a) { return strip_side(s, a, "strip", Side::kBoth); },
+     Marks::kKept},
     {"swapcase",
      [](Context&, const Value& s, Arguments&) { return Value::of(to_swapped_case(text_of(s))); }},
     {"title", [](Context&, const Value& s, Arguments&) { return Value::of(to_title(text_of(s))); }},
@@ -396,7 +398,7 @@ constexpr auto kListMethods = std::to_array<NamedMethod>({
        for (size_t i = 0; i < items.size(); ++i) {
          if (equal(items[i], *bound[0], c.budget)) return Value::of(i);
        }
-       raise("{} is not in the list", repr(*bound[0]));
+       raise("{} is not in the list", repr(*bound[0]).text);
      }},
 });
 
@@ -407,14 +409,15 @@ constexpr auto kChangingList = std::to_array<std::string_view>(
     {"append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort"});
 // ... or nothing here does what they do.
 constexpr auto kMissingString = std::to_array<std::string_view>(
-    {"encode", "expandtabs", "format_map", "isidentifier", "istitle", "maketrans", "translate"});
+    {"casefold", "encode", "expandtabs", "format_map", "isascii", "isdecimal", "isidentifier",
+     "isnumeric", "isprintable", "istitle", "maketrans", "rindex", "translate"});
 
 template <size_t N>
-Method find_in(const std::array<NamedMethod, N>& methods, std::string_view name) {
+const NamedMethod* find_in(const std::array<NamedMethod, N>& methods, std::string_view name) {
   const auto found = std::lower_bound(
       methods.begin(), methods.end(), name,
       [](const NamedMethod& entry, std::string_view wanted) { return entry.name < wanted; });
-  return found != methods.end() && found->name == name ? found->method : nullptr;
+  return found != methods.end() && found->name == name ? &*found : nullptr;
 }
 
 template <size_t N>
@@ -428,7 +431,7 @@ Value refused(const Value& value, std::string_view name, std::string_view why) {
 
 // Methods that look for a string within another; replace() charges for itself.
 constexpr auto kSearching = std::to_array<std::string_view>(
-    {"count", "find", "index", "partition", "rfind", "rindex", "rpartition", "rsplit", "split"});
+    {"count", "find", "index", "partition", "rfind", "rpartition", "rsplit", "split"});
 
 // Most methods of a string read the strings they are given.
 void charge_texts(Context& context, const Value& self, const Arguments& arguments, bool searches) {
@@ -448,7 +451,7 @@ void charge_texts(Context& context, const Value& self, const Arguments& argument
 
 std::optional<Value> find_method(Context& context, const Value& value, std::string_view name) {
   constexpr std::string_view kImmutable = "a template cannot change its values";
-  Method method = nullptr;
+  const NamedMethod* method = nullptr;
   if (value.string() != nullptr) {
     method = find_in(kStringMethods, name);
     if (method == nullptr && among(kMissingString, name)) {
@@ -476,7 +479,10 @@ std::optional<Value> find_method(Context& context, const Value& value, std::stri
   object.call = [&context, method, value, searches](Arguments& arguments) {
     context.budget.charge(weight(value));
     charge_texts(context, value, arguments, searches);
-    return method(context, value, arguments);
+    const bool untrusted = method->marks == Marks::kWhole && value.string() != nullptr &&
+                           (value.untrusted() || arguments.untrusted());
+    Value result = method->method(context, value, arguments);
+    return untrusted ? distrust(result) : result;
   };
   return Value::object(std::move(object));
 }

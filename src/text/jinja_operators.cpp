@@ -134,15 +134,16 @@ bool is_list(const Value& value) {
 
 Value repeat(const Value& value, int64_t times) {
   const size_t count = times < 0 ? 0 : static_cast<size_t>(times);
-  if (const std::string* text = value.string()) {
+  if (const MarkedText* marked = value.marked()) {
+    const std::string* text = &marked->text;
     if (count != 0 && text->size() > kMaxStringBytes / count) {
       raise("a string of {} bytes times {} is longer than {} bytes", text->size(), count,
             kMaxStringBytes);
     }
-    std::string out;
-    out.reserve(text->size() * count);
+    MarkedText out;
+    out.text.reserve(text->size() * count);
     if (!text->empty()) {
-      for (size_t i = 0; i < count; ++i) out += *text;
+      for (size_t i = 0; i < count; ++i) out.append(*marked);
     }
     return Value::of(std::move(out));
   }
@@ -224,7 +225,7 @@ std::string_view spelling(BinaryOp op) {
 
 Value arithmetic(BinaryOp op, const Value& left, const Value& right) {
   if (op == BinaryOp::kModulo && left.string() != nullptr) {
-    return Value::of(format_percent(*left.string(), right));
+    return Value::of(format_percent(*left.marked(), right));
   }
   require_defined(left);
   require_defined(right);
@@ -249,10 +250,12 @@ Value arithmetic(BinaryOp op, const Value& left, const Value& right) {
       if (right.string() == nullptr) {
         raise("can only concatenate str (not \"{}\") to str", type_name(right));
       }
-      if (left.string()->size() + right.string()->size() > kMaxStringBytes) {
-        raise("a string grows beyond {} bytes", kMaxStringBytes);
-      }
-      return Value::of(*left.string() + *right.string());
+      check_size(left.string()->size() + right.string()->size());
+      MarkedText out;
+      out.text.reserve(left.string()->size() + right.string()->size());
+      out.append(*left.marked());
+      out.append(*right.marked());
+      return Value::of(std::move(out));
     }
     if (is_plain(left)) {
       if (!is_plain(right) || is_list(left) != is_list(right)) {
@@ -364,9 +367,14 @@ Value slice(const Value& value, const Value& start, const Value& stop, const Val
   require_defined(value);
   if (const std::string* text = value.string()) {
     const std::vector<uint32_t> starts = offsets(*text);
-    std::string out;
-    for (const size_t index : slice_indices(starts.size() - 1, start, stop, step)) {
-      out.append(*text, starts[index], starts[index + 1] - starts[index]);
+    MarkedText out;
+    const std::vector<size_t> indices = slice_indices(starts.size() - 1, start, stop, step);
+    for (size_t i = 0; i < indices.size();) {
+      size_t end = i + 1;  // neighbours are taken together
+      while (end < indices.size() && indices[end] == indices[end - 1] + 1) ++end;
+      const uint32_t first = starts[indices[i]];
+      out.append(*value.marked(), first, starts[indices[end - 1] + 1] - first);
+      i = end;
     }
     return Value::of(std::move(out));
   }

@@ -206,15 +206,15 @@ Value sum(Context& context, const Value& input, Arguments& arguments) {
 
 Value join(Context& context, const Value& input, Arguments& arguments) {
   const Bound bound(arguments, "join", {"d", "attribute"});
-  const std::string separator = bound[0] == nullptr ? std::string() : to_text(*bound[0]);
+  const MarkedText separator = bound[0] == nullptr ? MarkedText() : to_text(*bound[0]);
   const auto path = path_of(bound[1]);
-  std::string out;
+  MarkedText out;
   bool first = true;
   for (const Value& item : iterate(input, context.budget)) {
-    if (!first) out += separator;
+    if (!first) out.append(separator);
     first = false;
-    out += to_text(path ? path->get(context, item) : item);
-    check_size(out.size());
+    out.append(to_text(path ? path->get(context, item) : item));
+    check_size(out.text.size());
   }
   return Value::of(std::move(out));
 }
@@ -240,8 +240,8 @@ Value reverse(Context& context, const Value& input, Arguments&) {
   std::reverse(items.begin(), items.end());
   if (input.generator() != nullptr) return Value::list(std::move(items));
   if (input.string() == nullptr) return Value::generator(std::move(items));
-  std::string out;
-  for (const Value& letter : items) out += *letter.string();
+  MarkedText out;
+  for (const Value& letter : items) out.append(*letter.marked());
   return Value::of(std::move(out));
 }
 
@@ -359,32 +359,40 @@ Value slices(Context& context, const Value& input, Arguments& arguments) {
   return Value::generator(std::move(result));
 }
 
+// They hand on what they are given, or (join, reverse) put marked texts together.
 constexpr auto kSequenceFilters = std::to_array<NamedFilter>({
-    {"batch", batch},
-    {"dictsort", dictsort},
-    {"first", first},
-    {"groupby", groupby},
-    {"items", items},
-    {"join", join},
-    {"last", last},
+    {"batch", batch, Marks::kKept},
+    {"dictsort", dictsort, Marks::kKept},
+    {"first", first, Marks::kKept},
+    {"groupby", groupby, Marks::kKept},
+    {"items", items, Marks::kKept},
+    {"join", join, Marks::kKept},
+    {"last", last, Marks::kKept},
     {"list",
-     [](Context& c, const Value& v, Arguments&) { return Value::list(iterate(v, c.budget)); }},
-    {"map", map},
-    {"max", [](Context& c, const Value& v, Arguments& a) { return extreme(c, v, a, true); }},
-    {"min", [](Context& c, const Value& v, Arguments& a) { return extreme(c, v, a, false); }},
+     [](Context& c, const Value& v, Arguments&) { return Value::list(iterate(v, c.budget)); },
+     Marks::kKept},
+    {"map", map, Marks::kKept},
+    {"max", [](Context& c, const Value& v, Arguments& a) { return extreme(c, v, a, true); },
+     Marks::kKept},
+    {"min", [](Context& c, const Value& v, Arguments& a) { return extreme(c, v, a, false); },
+     Marks::kKept},
     {"reject",
-     [](Context& c, const Value& v, Arguments& a) { return choose(c, v, a, false, false); }},
+     [](Context& c, const Value& v, Arguments& a) { return choose(c, v, a, false, false); },
+     Marks::kKept},
     {"rejectattr",
-     [](Context& c, const Value& v, Arguments& a) { return choose(c, v, a, true, false); }},
-    {"reverse", reverse},
+     [](Context& c, const Value& v, Arguments& a) { return choose(c, v, a, true, false); },
+     Marks::kKept},
+    {"reverse", reverse, Marks::kKept},
     {"select",
-     [](Context& c, const Value& v, Arguments& a) { return choose(c, v, a, false, true); }},
+     [](Context& c, const Value& v, Arguments& a) { return choose(c, v, a, false, true); },
+     Marks::kKept},
     {"selectattr",
-     [](Context& c, const Value& v, Arguments& a) { return choose(c, v, a, true, true); }},
-    {"slice", slices},
-    {"sort", sort},
-    {"sum", sum},
-    {"unique", unique},
+     [](Context& c, const Value& v, Arguments& a) { return choose(c, v, a, true, true); },
+     Marks::kKept},
+    {"slice", slices, Marks::kKept},
+    {"sort", sort, Marks::kKept},
+    {"sum", sum, Marks::kKept},
+    {"unique", unique, Marks::kKept},
 });
 
 }  // namespace

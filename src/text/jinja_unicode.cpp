@@ -3,8 +3,7 @@
 #include <utf8proc.h>
 
 #include <algorithm>
-
-#include "text/jinja_special_case.h"
+#include <utility>
 
 namespace dovetail::text::jinja {
 namespace {
@@ -13,82 +12,29 @@ utf8proc_category_t category(char32_t value) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(value));
 }
 
-void append_upper(std::string& out, char32_t value) {
-  if (const SpecialCase* special = find_special_case(value)) {
-    for (const char32_t part : special->upper) append_code_point(out, part);
-    return;
-  }
-  append_code_point(out,
-                    static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(value))));
-}
+using Mapping = utf8proc_int32_t (*)(utf8proc_int32_t);
 
-void append_title(std::string& out, char32_t value) {
-  if (const SpecialCase* special = find_special_case(value)) {
-    for (const char32_t part : special->title) append_code_point(out, part);
-    return;
-  }
-  append_code_point(out,
-                    static_cast<char32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(value))));
+void append_mapped(std::string& out, char32_t value, Mapping mapping) {
+  append_code_point(out, static_cast<char32_t>(mapping(static_cast<utf8proc_int32_t>(value))));
 }
 
 bool is_cased(char32_t value) {
   return is_upper(value) || is_lower(value) || category(value) == UTF8PROC_CATEGORY_LT;
 }
 
-// Unicode's Case_Ignorable, as far as the final sigma rule needs it.
-bool is_case_ignorable(char32_t value) {
-  switch (category(value)) {
-    case UTF8PROC_CATEGORY_MN:
-    case UTF8PROC_CATEGORY_ME:
-    case UTF8PROC_CATEGORY_CF:
-    case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_SK:
-      return true;
-    default:
-      return value == '\'' || value == '.' || value == ':' || value == 0xB7 || value == 0x2019;
-  }
-}
-
-constexpr char32_t kCapitalSigma = 0x3A3;
-
-bool is_final_sigma(std::string_view text, size_t at, char32_t last_cased_before) {
-  if (last_cased_before == 0) return false;
-  for (size_t next = at; next < text.size();) {
-    const CodePoint point = decode(text, next);
-    next += point.size;
-    if (is_case_ignorable(point.value)) continue;
-    return !is_cased(point.value);
-  }
-  return true;
-}
-
-// Lower-cases text[at...] for one code point; `before` is the last cased letter in front of it that
-// only ignorable code points separate from it, or 0.
-void append_lower(std::string& out, std::string_view text, size_t at, char32_t before) {
-  const CodePoint point = decode(text, at);
-  if (point.value == 0x130) {
-    out += "i\xCC\x87";
-  } else if (point.value == kCapitalSigma) {
-    append_code_point(out, is_final_sigma(text, at + point.size, before) ? 0x3C2 : 0x3C3);
-  } else {
-    append_code_point(
-        out, static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(point.value))));
-  }
-}
-
-// Walks `text` and hands each code point to `write(out, at, point, last cased letter before it)`.
-template <class Write>
-std::string map_case(std::string_view text, const Write& write) {
+// Maps each code point of `text` by what `choose(index, code point)` gives: a mapping, or null for
+// none.
+template <class Choose>
+std::string map_case(std::string_view text, const Choose& choose) {
   std::string out;
   out.reserve(text.size());
-  char32_t before = 0;
   for (size_t at = 0; at < text.size();) {
     const CodePoint point = decode(text, at);
-    write(out, at, point, before);
-    if (is_cased(point.value)) {
-      before = point.value;
-    } else if (!is_case_ignorable(point.value)) {
-      before = 0;
+    const Mapping mapping = choose(at, point.value);
+    if (mapping == nullptr) {
+      append_code_point(out, point.value);
+    } else {
+      append_mapped(out, point.value, mapping);
     }
     at += point.size;
   }
@@ -184,48 +130,29 @@ bool is_printable(char32_t value) {
 }
 
 std::string to_upper(std::string_view text) {
-  return map_case(text, [](std::string& out, size_t, CodePoint point, char32_t) {
-    append_upper(out, point.value);
-  });
+  return map_case(text, [](size_t, char32_t) { return utf8proc_toupper; });
 }
 
 std::string to_lower(std::string_view text) {
-  return map_case(text, [&](std::string& out, size_t at, CodePoint, char32_t before) {
-    append_lower(out, text, at, before);
-  });
+  return map_case(text, [](size_t, char32_t) { return utf8proc_tolower; });
 }
 
 std::string to_capitalized(std::string_view text) {
-  return map_case(text, [&](std::string& out, size_t at, CodePoint point, char32_t before) {
-    if (at == 0) {
-      append_title(out, point.value);
-    } else {
-      append_lower(out, text, at, before);
-    }
-  });
+  return map_case(
+      text, [](size_t at, char32_t) { return at == 0 ? utf8proc_totitle : utf8proc_tolower; });
 }
 
 std::string to_title(std::string_view text) {
   bool inside = false;
-  return map_case(text, [&](std::string& out, size_t at, CodePoint point, char32_t before) {
-    if (inside) {
-      append_lower(out, text, at, before);
-    } else {
-      append_title(out, point.value);
-    }
-    inside = is_cased(point.value);
+  return map_case(text, [&](size_t, char32_t value) {
+    return std::exchange(inside, is_cased(value)) ? utf8proc_tolower : utf8proc_totitle;
   });
 }
 
 std::string to_swapped_case(std::string_view text) {
-  return map_case(text, [&](std::string& out, size_t at, CodePoint point, char32_t before) {
-    if (is_upper(point.value)) {
-      append_lower(out, text, at, before);
-    } else if (is_lower(point.value)) {
-      append_upper(out, point.value);
-    } else {
-      append_code_point(out, point.value);
-    }
+  return map_case(text, [](size_t, char32_t value) -> Mapping {
+    if (is_upper(value)) return utf8proc_tolower;
+    return is_lower(value) ? utf8proc_toupper : nullptr;
   });
 }
 

@@ -37,7 +37,7 @@ bool is_lower(char32_t value);
 // Python's str.isprintable() for one code point.
 bool is_printable(char32_t value);
 
-// Full case mappings (ß becomes SS, a final Σ becomes ς), as Python's str methods do them.
+// Cases, one code point for one: unlike in Python ß becomes no SS, and a final Σ becomes σ.
 std::string to_upper(std::string_view text);
 std::string to_lower(std::string_view text);
 // The first letter in title case, the rest in lower case.

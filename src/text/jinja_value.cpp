@@ -21,6 +21,10 @@ int depth_of(const Items& items) {
   return checked_depth(depth + 1);
 }
 
+bool any_untrusted(const Items& items) {
+  return std::any_of(items.begin(), items.end(), [](const Value& v) { return v.untrusted(); });
+}
+
 void append_quoted(std::string& out, std::string_view text) {
   const bool has_single = text.find('\'') != std::string_view::npos;
   const char quote = has_single && text.find('"') == std::string_view::npos ? '"' : '\'';
@@ -162,14 +166,16 @@ Value Value::undefined(std::string why) {
   return Value(Storage(Undefined{std::make_shared<const std::string>(std::move(why))}));
 }
 
-Value Value::of(std::string value) {
-  if (value.size() > kMaxStringBytes) raise("a string grows beyond {} bytes", kMaxStringBytes);
-  return Value(Storage(std::make_shared<const std::string>(std::move(value))));
+Value Value::of(MarkedText value) {
+  check_size(value.text.size());
+  return Value(Storage(std::make_shared<const MarkedText>(std::move(value))));
 }
 
 Value Value::sequence(SequenceKind kind, Items items) {
   const int depth = depth_of(items);
-  return Value(Storage(std::make_shared<const Sequence>(Sequence{kind, std::move(items), depth})));
+  const bool untrusted = any_untrusted(items);
+  return Value(Storage(
+      std::make_shared<const Sequence>(Sequence{kind, std::move(items), depth, untrusted})));
 }
 
 Value Value::dict(std::vector<std::pair<Value, Value>> entries, Budget& budget) {
@@ -179,6 +185,7 @@ Value Value::dict(std::vector<std::pair<Value, Value>> entries, Budget& budget) 
     Value& key = entry.first;
     Value& value = entry.second;
     depth = std::max({depth, key.depth(), value.depth()});
+    dict.untrusted = dict.untrusted || key.untrusted() || value.untrusted();
     if (const std::string* text = key.string()) {
       const auto [at, fresh] = dict.strings.try_emplace(*text, dict.entries.size());
       if (!fresh) {
@@ -206,7 +213,9 @@ Value Value::dict(std::vector<std::pair<Value, Value>> entries, Budget& budget) 
 
 Value Value::generator(Items items) {
   const int depth = depth_of(items);
-  return Value(Storage(std::make_shared<Generator>(Generator{std::move(items), 0, depth})));
+  const bool untrusted = any_untrusted(items);
+  return Value(
+      Storage(std::make_shared<Generator>(Generator{std::move(items), 0, depth, untrusted})));
 }
 
 Value Value::object(Object object) {
@@ -214,8 +223,10 @@ Value Value::object(Object object) {
   return Value(Storage(std::make_shared<Object>(std::move(object))));
 }
 
-Value Value::from_json(const nlohmann::ordered_json& json, int depth) {
-  checked_depth(depth + 1);
+Value Value::from_json(const nlohmann::ordered_json& json, const Mark& mark, const Place& place) {
+  checked_depth(place.depth + 1);
+  Place inner = place;
+  ++inner.depth;
   switch (json.type()) {
     case nlohmann::json::value_t::null:
       return none();
@@ -232,26 +243,34 @@ Value Value::from_json(const nlohmann::ordered_json& json, int depth) {
     }
     case nlohmann::json::value_t::number_float:
       return of(json.get<double>());
-    case nlohmann::json::value_t::string:
-      return of(json.get_ref<const std::string&>());
+    case nlohmann::json::value_t::string: {
+      const auto& text = json.get_ref<const std::string&>();
+      return mark ? of(mark(place, text)) : of(text);
+    }
     case nlohmann::json::value_t::array: {
       Items items;
       items.reserve(json.size());
-      for (const auto& item : json) items.push_back(from_json(item, depth + 1));
+      inner.key = {};
+      for (size_t i = 0; i < json.size(); ++i) {
+        if (place.depth == 0) inner.index = i;
+        items.push_back(from_json(json[i], mark, inner));
+      }
       return list(std::move(items));
     }
     case nlohmann::json::value_t::object: {
       Dict dict;
-      int inner = 0;
+      int deepest = 0;
       for (const auto& [key, item] : json.items()) {
-        Value name = of(key);
-        Value value = from_json(item, depth + 1);
-        inner = std::max(inner, value.depth());
+        inner.key = key;
+        Value name = mark ? of(MarkedText::from_outside(key)) : of(key);
+        Value value = from_json(item, mark, inner);
+        dict.untrusted = dict.untrusted || name.untrusted() || value.untrusted();
+        deepest = std::max(deepest, value.depth());
         if (dict.strings.try_emplace(*name.string(), dict.entries.size()).second) {
           dict.entries.emplace_back(std::move(name), std::move(value));
         }
       }
-      dict.depth = checked_depth(inner + 1);
+      dict.depth = checked_depth(deepest + 1);
       return Value(Storage(std::make_shared<const Dict>(std::move(dict))));
     }
     default:
@@ -260,6 +279,11 @@ Value Value::from_json(const nlohmann::ordered_json& json, int depth) {
 }
 
 const std::string* Value::string() const {
+  const MarkedText* held = marked();
+  return held == nullptr ? nullptr : &held->text;
+}
+
+const MarkedText* Value::marked() const {
   const auto* held = std::get_if<String>(&storage_);
   return held == nullptr ? nullptr : held->get();
 }
@@ -307,6 +331,24 @@ int Value::depth() const {
   if (const Generator* held = generator()) return held->depth;
   if (const Object* held = object()) return held->depth;
   return 0;
+}
+
+bool Value::untrusted() const {
+  if (const MarkedText* held = marked()) return !held->all_trusted();
+  if (const Sequence* held = sequence()) return held->untrusted;
+  if (const Dict* held = dict()) return held->untrusted;
+  if (const Generator* held = generator()) return held->untrusted;
+  return name_space() != nullptr;
+}
+
+bool Arguments::untrusted() const {
+  return untrusted_names || any_untrusted(positional) ||
+         std::any_of(named.begin(), named.end(),
+                     [](const auto& entry) { return entry.second.untrusted(); });
+}
+
+Value Arguments::name(const std::string& text) const {
+  return untrusted_names ? Value::of(MarkedText::from_outside(text)) : Value::of(text);
 }
 
 const Value* Dict::find(std::string_view key) const {
@@ -377,16 +419,28 @@ bool truthy(const Value& value) {
   return true;
 }
 
-std::string to_text(const Value& value) {
-  if (const std::string* text = value.string()) return *text;
-  if (value.is_undefined()) return "";
+MarkedText to_text(const Value& value) {
+  if (const MarkedText* text = value.marked()) return *text;
+  if (value.is_undefined()) return {};
   return repr(value);
 }
 
-std::string repr(const Value& value) {
+MarkedText repr(const Value& value) {
   std::string out;
   append_repr(out, value, 0);
-  return out;
+  return value.untrusted() ? MarkedText::from_outside(std::move(out))
+                           : MarkedText::trusted(std::move(out));
+}
+
+Value distrust(const Value& value) {
+  if (const std::string* text = value.string()) return Value::of(MarkedText::from_outside(*text));
+  if (const Sequence* sequence = value.sequence()) {
+    Items items;
+    items.reserve(sequence->items.size());
+    for (const Value& item : sequence->items) items.push_back(distrust(item));
+    return Value::sequence(sequence->kind, std::move(items));
+  }
+  return value;
 }
 
 std::string float_text(double value) {
@@ -439,12 +493,13 @@ Items iterate(const Value& value, Budget& budget) {
     const size_t start = std::exchange(generator->next, generator->items.size());
     return {generator->items.begin() + static_cast<std::ptrdiff_t>(start), generator->items.end()};
   }
-  if (const std::string* text = value.string()) {
-    budget.charge(text->size());
+  if (const MarkedText* marked = value.marked()) {
+    const std::string_view text = marked->text;
+    budget.charge(text.size());
     Items letters;
-    for (size_t at = 0; at < text->size();) {
-      const size_t size = decode(*text, at).size;
-      letters.push_back(Value::of(text->substr(at, size)));
+    for (size_t at = 0; at < text.size();) {
+      const size_t size = decode(text, at).size;
+      letters.push_back(Value::of(marked->part(text.substr(at, size))));
       at += size;
     }
     return letters;

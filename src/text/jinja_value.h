@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "text/marked_text.h"
 
 namespace dovetail::text::jinja {
 
@@ -78,10 +79,21 @@ struct Generator;
 struct Namespace;
 struct Object;
 
+// Where a string of the variables is.
+struct Place {
+  std::string_view variable;
+  size_t index = 0;      // in the variable, where that is a list
+  std::string_view key;  // in the dict that holds it; empty in a list
+  int depth = 0;         // how many lists and dicts hold it
+};
+// Says which bytes of a string of the variables are untrusted; keeps its text.
+using Mark = std::function<MarkedText(const Place& place, const std::string& text)>;
+
 // A value as Python has it. Cheap to copy; strings, sequences and dicts are immutable and shared.
+// Strings keep which of their bytes are untrusted; nothing but their text counts in comparisons.
 class Value {
  public:
-  using String = std::shared_ptr<const std::string>;
+  using String = std::shared_ptr<const MarkedText>;
   using Storage =
       std::variant<Undefined, None, bool, int64_t, double, String, std::shared_ptr<const Sequence>,
                    std::shared_ptr<const Dict>, std::shared_ptr<Generator>,
@@ -96,7 +108,8 @@ class Value {
   static Value of(int64_t value) { return Value(Storage(value)); }
   static Value of(size_t value) { return of(static_cast<int64_t>(value)); }
   static Value of(double value) { return Value(Storage(value)); }
-  static Value of(std::string value);
+  static Value of(std::string value) { return of(MarkedText::trusted(std::move(value))); }
+  static Value of(MarkedText value);
   static Value of(std::string_view value) { return of(std::string(value)); }
   static Value of(const char* value) { return of(std::string(value)); }
   static Value list(Items items) { return sequence(SequenceKind::kList, std::move(items)); }
@@ -107,13 +120,16 @@ class Value {
   // Yields its items once, as a Python generator does.
   static Value generator(Items items);
   static Value object(Object object);
-  // Copies a JSON value; fails for integers that 64 signed bits cannot hold.
-  static Value from_json(const nlohmann::ordered_json& json, int depth = 0);
+  // Copies a JSON value; fails for integers that 64 signed bits cannot hold. Without `mark`
+  // nothing is untrusted; with it, keys are and other strings as it says.
+  static Value from_json(const nlohmann::ordered_json& json, const Mark& mark = {},
+                         const Place& place = {});
 
   const Storage& storage() const { return storage_; }
   bool is_undefined() const { return std::holds_alternative<Undefined>(storage_); }
   bool is_none() const { return std::holds_alternative<None>(storage_); }
   const std::string* string() const;  // null where it is something else; so the others below
+  const MarkedText* marked() const;   // a string with its marks
   const Sequence* sequence() const;
   const Dict* dict() const;
   Generator* generator() const;
@@ -126,6 +142,9 @@ class Value {
   std::optional<double> number() const;
 
   int depth() const;
+  // Whether a string in it, however deep, has untrusted bytes. Namespaces change: they count as
+  // untrusted.
+  bool untrusted() const;
 
  private:
   Storage storage_;
@@ -135,6 +154,7 @@ struct Sequence {
   SequenceKind kind;
   Items items;
   int depth;
+  bool untrusted;
 };
 
 // Entries in the order they were first set.
@@ -143,6 +163,7 @@ struct Dict {
   std::unordered_map<std::string_view, size_t>
       strings;  // into `entries`, for keys that are strings
   int depth = 1;
+  bool untrusted = false;
 
   const Value* find(const Value& key, Budget& budget) const;
   const Value* find(std::string_view key) const;
@@ -152,6 +173,7 @@ struct Generator {
   Items items;
   size_t next = 0;
   int depth;
+  bool untrusted;
 };
 
 struct Namespace {
@@ -164,6 +186,11 @@ struct Namespace {
 struct Arguments {
   Items positional;
   std::vector<std::pair<std::string, Value>> named;
+  bool untrusted_names = false;  // some of the names come from outside
+
+  bool untrusted() const;
+  // The name as a value.
+  Value name(const std::string& text) const;
 };
 
 // Functions, methods, macros, loops. `call` and `attribute` may be empty.
@@ -178,9 +205,12 @@ struct Object {
 // Python's name of the value's type.
 std::string_view type_name(const Value& value);
 bool truthy(const Value& value);
-// str(value): what {{ }} prints. Both throw beyond kMaxStringBytes.
-std::string to_text(const Value& value);
-std::string repr(const Value& value);
+// str(value): what {{ }} prints. Both throw beyond kMaxStringBytes. What is no string is untrusted
+// as a whole where it holds untrusted bytes.
+MarkedText to_text(const Value& value);
+MarkedText repr(const Value& value);
+// The value with all strings in it untrusted as a whole.
+Value distrust(const Value& value);
 std::string float_text(double value);
 
 bool equal(const Value& left, const Value& right, Budget& budget);

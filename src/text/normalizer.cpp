@@ -316,38 +316,64 @@ std::string normalize_unicode(std::string_view text, NormalizationForm form) {
   return out;
 }
 
+namespace {
+
+std::string apply_step(const NormalizerStep& step, const std::string& current) {
+  return std::visit(
+      Overloaded{
+          [&](NormalizationForm form) { return normalize_unicode(current, form); },
+          [&](const Lowercase&) { return map_characters(current, append_lowercase); },
+          [&](const StripWhiteSpace& sides) { return std::string(strip(current, sides)); },
+          [&](const StripAccents&) {
+            return map_characters(current, [](char32_t c, std::string& out) {
+              if (!is_mark(c)) append_utf8(out, c);
+            });
+          },
+          [&](const NmtCleanup&) { return map_characters(current, append_nmt); },
+          [&](const StripNonspacing&) {
+            return map_characters(current, [](char32_t c, std::string& out) {
+              if (!is_nonspacing_mark(c)) append_utf8(out, c);
+            });
+          },
+          [&](const BertCleanup&) { return map_characters(current, append_bert_cleaned); },
+          [&](const SpacesAroundHan&) { return map_characters(current, append_spaced_han); },
+          [&](const ReplaceText& replace) {
+            return replace.pattern.replace(current, replace.content);
+          },
+          [&](const PrependText& prepend) {
+            return current.empty() ? current : prepend.text + current;
+          },
+          [&](const Charsmap& map) { return map.apply(current); },
+      },
+      step);
+}
+
+}  // namespace
+
 std::string Normalizer::normalize(std::string_view text) const {
   std::string current(text);
-  for (const NormalizerStep& step : steps) {
-    current = std::visit(
-        Overloaded{
-            [&](NormalizationForm form) { return normalize_unicode(current, form); },
-            [&](const Lowercase&) { return map_characters(current, append_lowercase); },
-            [&](const StripWhiteSpace& sides) { return std::string(strip(current, sides)); },
-            [&](const StripAccents&) {
-              return map_characters(current, [](char32_t c, std::string& out) {
-                if (!is_mark(c)) append_utf8(out, c);
-              });
-            },
-            [&](const NmtCleanup&) { return map_characters(current, append_nmt); },
-            [&](const StripNonspacing&) {
-              return map_characters(current, [](char32_t c, std::string& out) {
-                if (!is_nonspacing_mark(c)) append_utf8(out, c);
-              });
-            },
-            [&](const BertCleanup&) { return map_characters(current, append_bert_cleaned); },
-            [&](const SpacesAroundHan&) { return map_characters(current, append_spaced_han); },
-            [&](const ReplaceText& replace) {
-              return replace.pattern.replace(current, replace.content);
-            },
-            [&](const PrependText& prepend) {
-              return current.empty() ? current : prepend.text + current;
-            },
-            [&](const Charsmap& map) { return map.apply(current); },
-        },
-        step);
-  }
+  for (const NormalizerStep& step : steps) current = apply_step(step, current);
   return current;
+}
+
+std::vector<std::string> Normalizer::normalize_parts(std::vector<std::string> parts) const {
+  for (const NormalizerStep& step : steps) {
+    if (const auto* sides = std::get_if<StripWhiteSpace>(&step)) {
+      for (auto part = parts.begin(); sides->left && part != parts.end(); ++part) {
+        *part = strip(*part, {.left = true, .right = false});
+        if (!part->empty()) break;
+      }
+      for (auto part = parts.rbegin(); sides->right && part != parts.rend(); ++part) {
+        *part = strip(*part, {.left = false, .right = true});
+        if (!part->empty()) break;
+      }
+    } else if (std::holds_alternative<PrependText>(step)) {
+      if (!parts.empty()) parts.front() = apply_step(step, parts.front());
+    } else {
+      for (std::string& part : parts) part = apply_step(step, part);
+    }
+  }
+  return parts;
 }
 
 }  // namespace dovetail::text

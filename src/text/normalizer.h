@@ -72,6 +72,9 @@ struct Normalizer {
   std::vector<NormalizerStep> steps;
 
   std::string normalize(std::string_view text) const;
+  // normalize() of texts that follow each other, as far as each stands for itself: what a step puts
+  // or takes at the ends of a text, it does at the ends of the whole.
+  std::vector<std::string> normalize_parts(std::vector<std::string> parts) const;
 };
 
 // Unicode normalization (UAX #15), in time that is near linear whatever the text.

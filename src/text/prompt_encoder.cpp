@@ -45,7 +45,8 @@ Status PromptEncoder::can_chat() const {
               model_);
 }
 
-Result<std::vector<TokenId>> PromptEncoder::chat(const nlohmann::ordered_json& messages) const {
+Result<std::vector<TokenId>> PromptEncoder::chat(const nlohmann::ordered_json& messages,
+                                                 std::span<const MarkedText> contents) const {
   if (const Status ok = can_chat(); !ok) return fail(ok.error());
   nlohmann::ordered_json variables;
   variables["messages"] = messages;
@@ -54,10 +55,11 @@ Result<std::vector<TokenId>> PromptEncoder::chat(const nlohmann::ordered_json& m
   variables["add_generation_prompt"] = true;
   variables["bos_token"] = token_text(*tokenizer_, tokenizer_->bos());
   variables["eos_token"] = token_text(*tokenizer_, tokenizer_->eos());
-  const Result<std::string> rendered = template_->render_chat(std::move(variables));
+  const Result<MarkedText> rendered = template_->render_chat(std::move(variables), {}, contents);
   if (!rendered) return fail(rendered.error());
   // The template itself writes BOS.
-  return tokenizer_->encode(*rendered, {.add_special = false, .parse_special = true});
+  return tokenizer_->encode(rendered->text,
+                            {.add_special = false, .untrusted = rendered->untrusted});
 }
 
 }  // namespace dovetail::text

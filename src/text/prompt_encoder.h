@@ -2,6 +2,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,9 +28,11 @@ class PromptEncoder {
   // Whether there is a template to chat with: kUnsupported or kInvalid where there is none.
   Status can_chat() const;
 
-  // The tokens of a chat, {"role", "content", ...} each, up to where the answer begins. Errors:
-  // those of can_chat(), and kInvalid where the template refuses the messages.
-  Result<std::vector<TokenId>> chat(const nlohmann::ordered_json& messages) const;
+  // The tokens of a chat, {"role", "content", ...} each, up to where the answer begins. What the
+  // messages say holds no control tokens, but for what `contents` trusts (see render_chat()).
+  // Errors: those of can_chat(), and kInvalid where the template refuses the messages.
+  Result<std::vector<TokenId>> chat(const nlohmann::ordered_json& messages,
+                                    std::span<const MarkedText> contents = {}) const;
 
  private:
   PromptEncoder(const Tokenizer& tokenizer, std::string model);

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "text/tokenizer_impl.h"
+#include "text/utf8.h"
 
 namespace dovetail::text {
 namespace {
@@ -85,23 +87,96 @@ Result<Tokenizer> Tokenizer::from_json(std::string_view tokenizer_json,
   return Tokenizer(std::move(*impl));
 }
 
-void Tokenizer::Impl::append(std::string_view text, bool parse_special,
-                             std::vector<TokenId>& ids) const {
+namespace {
+
+// Spans of `text` as spans of `changed`, which it became. `change` does the same with parts of the
+// text; where these do not add up to `changed`, nothing of it is trusted.
+template <class Change>
+std::vector<ByteSpan> spans_of_changed(std::string_view text, std::span<const ByteSpan> spans,
+                                       std::string_view changed, const Change& change) {
+  std::vector<std::string> parts;  // trusted and untrusted by turns
+  std::size_t done = 0;
+  for (const ByteSpan& span : spans) {
+    parts.emplace_back(text.substr(done, span.begin - done));
+    parts.emplace_back(text.substr(span.begin, span.end - span.begin));
+    done = span.end;
+  }
+  parts.emplace_back(text.substr(done));
+  MarkedText sum;
+  parts = change(std::move(parts));
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    i % 2 == 0 ? sum.append_trusted(parts[i]) : sum.append_from_outside(parts[i]);
+  }
+  if (sum.text != changed) sum = MarkedText::from_outside(std::string(changed));
+  return std::move(sum.untrusted);
+}
+
+}  // namespace
+
+void Tokenizer::Impl::append_piece(std::string_view piece, std::vector<TokenId>& ids) const {
+  std::visit([&](const auto& encoder) { encoder.encode(model_vocabulary, piece, ids); }, model);
+}
+
+void Tokenizer::Impl::append_piece_without_control(std::string_view piece,
+                                                   std::vector<TokenId>& ids) const {
+  const std::size_t start = ids.size();
+  append_piece(piece, ids);
+  // Behind the first character of each control token that the model has spelled.
+  std::set<std::size_t> cuts;
+  std::set<TokenId> seen;
+  for (std::size_t i = start; i < ids.size(); ++i) {
+    if (!is_special(ids[i]) || !seen.insert(ids[i]).second) continue;
+    const std::string_view spelled = vocabulary.text(ids[i]);
+    const std::size_t first = spelled.empty() ? 0 : code_point_at(spelled, 0).size;
+    if (first == spelled.size()) continue;
+    for (std::size_t at = piece.find(spelled); at != std::string_view::npos;
+         at = piece.find(spelled, at + 1)) {
+      cuts.insert(at + first);
+    }
+  }
+  if (cuts.empty()) return;
+  ids.resize(start);
+  cuts.insert(piece.size());
+  std::size_t done = 0;
+  for (const std::size_t cut : cuts) {
+    append_piece_without_control(piece.substr(done, cut - done), ids);
+    done = cut;
+  }
+}
+
+void Tokenizer::Impl::append(std::string_view text, bool parse_special, std::vector<TokenId>& ids,
+                             std::span<const ByteSpan> untrusted) const {
+  const bool marked = !untrusted.empty();
   const auto encode_pieces = [&](std::string_view part, bool at_start) {
     for (const Piece& piece : pre_tokenizer.split(part, at_start)) {
-      std::visit([&](const auto& encoder) { encoder.encode(model_vocabulary, piece.text, ids); },
-                 model);
+      marked ? append_piece_without_control(piece.text, ids) : append_piece(piece.text, ids);
     }
   };
   const std::string valid = repair_utf8(text);
-  for (const TextPart& raw : added.split(valid, false, parse_special)) {
+  std::vector<ByteSpan> valid_spans;
+  if (valid.size() != text.size()) {
+    valid_spans = spans_of_changed(text, untrusted, valid, [](std::vector<std::string> parts) {
+      for (std::string& part : parts) part = repair_utf8(part);
+      return parts;
+    });
+    untrusted = valid_spans;
+  }
+  for (const TextPart& raw : added.split(valid, false, parse_special, untrusted)) {
     if (raw.token) {
       ids.push_back(*raw.token);
       continue;
     }
     const bool raw_at_start = raw.text.data() == valid.data();
     const std::string normalized = normalizer.normalize(raw.text);
-    for (const TextPart& part : added.split(normalized, true, parse_special)) {
+    std::vector<ByteSpan> spans;
+    if (added.has_normalized_control() && !untrusted.empty()) {
+      const auto begin = static_cast<std::size_t>(raw.text.data() - valid.data());
+      spans = spans_of_changed(raw.text, spans_within(untrusted, begin, begin + raw.text.size()),
+                               normalized, [this](std::vector<std::string> parts) {
+                                 return normalizer.normalize_parts(std::move(parts));
+                               });
+    }
+    for (const TextPart& part : added.split(normalized, true, parse_special, spans)) {
       if (part.token) {
         ids.push_back(*part.token);
       } else {
@@ -114,7 +189,7 @@ void Tokenizer::Impl::append(std::string_view text, bool parse_special,
 std::vector<TokenId> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
   std::vector<TokenId> ids;
   if (options.add_special) ids = impl_->before;
-  impl_->append(text, options.parse_special, ids);
+  impl_->append(text, options.parse_special, ids, options.untrusted);
   if (options.add_special) ids.insert(ids.end(), impl_->after.begin(), impl_->after.end());
   return ids;
 }

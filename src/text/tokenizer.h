@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "load/model_source.h"
+#include "text/marked_text.h"
 
 namespace dovetail::text {
 
@@ -19,6 +20,10 @@ struct EncodeOptions {
   bool add_special = true;    // put BOS (and EOS) where the model's tokenizer puts them
   bool parse_special = true;  // control tokens written in the text become their ids; user-defined
                               // added tokens always do
+  // Ascending spans of the text, none of which touches the next, that hold no control token: one is
+  // only found where none of its bytes lies in them. Nothing else changes: the text is not cut at
+  // their ends.
+  std::span<const ByteSpan> untrusted = {};
 };
 
 // Whether ids begin a text or follow others: at the start some tokenizers drop a leading space.

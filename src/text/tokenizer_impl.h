@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -53,7 +54,12 @@ struct Tokenizer::Impl {
   // Fills end_ids from eos, `more` and the well-known spellings. Needs vocabulary and special.
   void collect_end_ids(std::vector<TokenId> more);
   // Appends the ids of a text by itself.
-  void append(std::string_view text, bool parse_special, std::vector<TokenId>& ids) const;
+  void append(std::string_view text, bool parse_special, std::vector<TokenId>& ids,
+              std::span<const ByteSpan> untrusted = {}) const;
+  // Appends the ids of one piece by the model; the second without control tokens, as which some
+  // models (Unigram) know how to read their spellings: such a piece is cut within them.
+  void append_piece(std::string_view piece, std::vector<TokenId>& ids) const;
+  void append_piece_without_control(std::string_view piece, std::vector<TokenId>& ids) const;
   // What the decoder starts from, of an id with a token.
   std::string_view spelling(TokenId id) const {
     return decoded.empty() ? vocabulary.text(id)

@@ -54,9 +54,6 @@ class Usage(WithFolder):
                            "prefill-interval", "prefill-alignment", "ageing-steps", "stall-limit"):
                 self.assertRegex(own, rf"(?m)^  --{option}[ ,]")
 
-    def test_version(self):
-        self.assertRegex(run("--version").stdout, r"^dovetail \d+\.\d+\.\d+\n$")
-
     def test_schema_of_pipeline_files(self):
         published = (SOURCE / "docs" / "pipeline.schema.json").read_text()
         self.assertEqual(run("pipeline", "schema").stdout, published)
@@ -76,7 +73,7 @@ class Usage(WithFolder):
             (["run", TINY, "x", "--input", "y"], "expected one of them"),
             (["run", TINY, "x", "--system", "y"], "--system needs --chat"),
             (["run", TINY, "x", "y"], "y"),
-            (["run", TINY, "x", "--tempature", "1"], "--tempature"),
+            (["run", TINY, "x", "--tempature", "1"], "unknown option --tempature, did you mean --temperature"),
             (["serve", TINY, "--port", "65536"], "'65536' is out of range, expected 0 to 65535"),
             (["run", TINY, "x", "--policy", "lifo"],
              "--policy: 'lifo' is no policy, expected fcfs, priority or fair"),
@@ -430,6 +427,12 @@ class Model:
                     url = line.split("listening on ")[1].strip()
             self.assertRegex(log, r"(?m)^kv-blocks \d+: ")
             self.assertRegex(log, r"(?m)^policy fcfs: by arrival$")
+            self.assertRegex(log, rf"(?m)^model {self.model.stem}: \w+, \S+ (million )?parameters, \S+ [KM]iB$")
+            self.assertRegex(log, r"(?m)^weights \w+(, \w+)*: ")
+            self.assertRegex(log, r"(?m)^tokenizer .+: \d+ tokens$")
+            self.assertRegex(log, r"(?m)^chat-template (none: .*no chat template|on: the model's own$)")
+            self.assertRegex(log, r"(?m)^loaded in \d+\.\d s$")
+            self.assertIn(f"page {url}/\n", log)
             request = urllib.request.Request(url + "/v1/completions", headers={
                 "Authorization": "Bearer secret", "Content-Type": "application/json"},
                 data=json.dumps({"model": "mine", "prompt": self.prompts[0], "max_tokens": 4,

@@ -23,10 +23,10 @@ std::string tagged_call(const std::string& open, const std::string& middle,
                         const std::string& key_close, const std::string& value_close,
                         const std::string& other = "") {
   const std::string key = quoted(key_close);
-  return quoted(open) + "{{ f.name }}" + quoted(middle) +
-         "{% for k, v in f.arguments.items() %}" + quoted(key_open) + "{{ k }}{% if v is string %}" +
-         key + "{{ v }}{% else %}" + (other.empty() ? key : quoted(other)) +
-         "{{ v | tojson }}{% endif %}" + quoted(value_close) + "{% endfor %}" + quoted(close);
+  return quoted(open) + "{{ f.name }}" + quoted(middle) + "{% for k, v in f.arguments.items() %}" +
+         quoted(key_open) + "{{ k }}{% if v is string %}" + key + "{{ v }}{% else %}" +
+         (other.empty() ? key : quoted(other)) + "{{ v | tojson }}{% endif %}" +
+         quoted(value_close) + "{% endfor %}" + quoted(close);
 }
 
 std::string plain_call(const std::string& open, const std::string& middle,
@@ -237,7 +237,8 @@ const std::vector<Family>& families() {
 
 std::string template_of(const Family& family) {
   std::string out =
-      "{% if tools %}<|tools|>{% for t in tools %}{{ t | tojson }}{{ '\\n' }}{% endfor %}{% endif %}"
+      "{% if tools %}<|tools|>{% for t in tools %}{{ t | tojson }}{{ '\\n' }}{% endfor %}{% endif "
+      "%}"
       "{% for m in messages %}<|{{ m.role }}|>";
   if (!family.reasoning_open.empty() && family.row != "harmony") {
     out += "{% if m.reasoning_content %}" + quoted(family.reasoning_open) +

@@ -37,7 +37,8 @@ TEST(Detect, TakesWhiteSpaceFromTheTemplate) {
   for (const char* between : {"", "\n", " \n\n"}) {
     for (const char* space : {"", "\n", "\n  "}) {
       test::Family family = {.row = "hermes", .call = "", .between = between};
-      family.call = "{{ '<tool_call>" + Json(space).dump().substr(1, Json(space).dump().size() - 2) +
+      family.call = "{{ '<tool_call>" +
+                    Json(space).dump().substr(1, Json(space).dump().size() - 2) +
                     "{\"name\": \"' }}{{ f.name }}{{ '\", \"arguments\": ' }}"
                     "{{ f.arguments | tojson }}}{{ '</tool_call>' }}";
       const DialogFormat format = test::detect(family);
@@ -136,7 +137,8 @@ TEST(Prepare, WritesToolsAndCallsWhereTheTemplateDoesNot) {
   ASSERT_EQ(messages.size(), 4U);
   EXPECT_EQ(messages[0]["role"], "system");
   EXPECT_THAT(messages[0]["content"].get<std::string>(), HasSubstr("\"Does f.\""));
-  EXPECT_THAT(messages[0]["content"].get<std::string>(), HasSubstr("<tool_call>\n{\"name\": \"NAME\""));
+  EXPECT_THAT(messages[0]["content"].get<std::string>(),
+              HasSubstr("<tool_call>\n{\"name\": \"NAME\""));
   EXPECT_EQ(messages[2]["content"],
             "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>\n"
             "<tool_call>\n{\"name\": \"f\", \"arguments\": no json}\n</tool_call>");

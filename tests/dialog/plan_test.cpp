@@ -72,7 +72,8 @@ struct Taken {
 };
 
 TEST(AnswerPlan, KeepsTheChoiceAndTheContentsForm) {
-  const std::string call = "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"city\": \"Ulm\"}}\n</tool_call>";
+  const std::string call =
+      "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"city\": \"Ulm\"}}\n</tool_call>";
   const std::vector<Taken> cases = {
       {ToolChoice::kRequired, call, true},
       {ToolChoice::kRequired, "<think>a</think>\n\n" + call, true},
@@ -182,7 +183,8 @@ TEST(AnswerReader, ReadsWhatIsOfNoLanguageAsContent) {
       {"glm", "<tool_call>f\n<arg_key>city</arg_key>\n<arg_value>Ul", "", R"({"city":"Ul)", false},
       {"glm", "<tool_call>f\noops", "oops", "", false},
       {"qwen3-coder",
-       "<tool_call>\n<function=f>\n<parameter=city>\n\n a\n\n</parameter>\n</function>\n</tool_call>",
+       "<tool_call>\n<function=f>\n<parameter=city>\n\n "
+       "a\n\n</parameter>\n</function>\n</tool_call>",
        "", R"({"city":"\n a\n"})"},
       {"qwen3-coder",
        "<tool_call>\n<function=f>\n<parameter=city>a</parameter></function></tool_call>", "",
@@ -219,17 +221,26 @@ TEST(AnswerReader, KnowsControlTokensFromTheirSpelling) {
   Read read = test::read(made, "[TOOL_CALLS]f[ARGS]{}" + token("<pad>") + "b", {1});
   EXPECT_EQ(read.content, "[TOOL_CALLS]f[ARGS]{}b");
   EXPECT_TRUE(read.calls.empty());
-  read = test::read(made,
-                    token("[THINK]") + "a" + token("<pad>") + token("[/THINK]") + "b" +
-                        token("[TOOL_CALLS]") + "f" + token("[ARGS]") + "{\"city\":" +
-                        token("<pad>") + "\"x\"}" + token("[TOOL_CALLS]") + "f" + token("[ARGS]") +
-                        "{}",
-                    {1});
+  read =
+      test::read(made,
+                 token("[THINK]") + "a" + token("<pad>") + token("[/THINK]") + "b" +
+                     token("[TOOL_CALLS]") + "f" + token("[ARGS]") + "{\"city\":" + token("<pad>") +
+                     "\"x\"}" + token("[TOOL_CALLS]") + "f" + token("[ARGS]") + "{}",
+                 {1});
   EXPECT_EQ(read.reasoning, "a");
   EXPECT_EQ(read.content, "b");
   ASSERT_EQ(read.calls.size(), 2U);
   EXPECT_EQ(read.calls[0].arguments, "{\"city\":\"x\"}");
   EXPECT_EQ(read.calls[1].arguments, "{}");
+}
+
+// A message whose header never ends is content; the next one has its own.
+TEST(AnswerReader, ComesPastAHeaderWithoutEnd) {
+  const AnswerPlan made = plan(format_of("harmony", true), kCity).value();
+  const std::string start = grammar::control_token("<|start|>");
+  const std::string text = std::string(2000, 'a') + start + std::string(2000, 'b');
+  EXPECT_EQ(test::read(made, text, {1U << 20U}).content,
+            std::string(2000, 'a') + std::string(2000, 'b'));
 }
 
 // Bytes that never make up anything cost no more, the more there are: minutes, if each was looked

@@ -9,9 +9,9 @@ namespace {
 // Letters that are in tags, quotes, escapes and lines.
 std::string random_text(Random& random) {
   static const std::vector<std::string> kPieces = {
-      "a",   "word",   " ",   "\n", "\"", "'",        "\\", "<",          "</",     ">",  "{",
-      "}",   "[",      "]",   ",",  ":",  "é",        "日", "\t",         "\\n",    "=",  "(",
-      ")",   "</para", "|>",  "<|", "😀", "{\"name\"", "1",  "</arg_valu", "<think", "&lt;"};
+      "a", "word",   " ",  "\n", "\"", "'",         "\\", "<",          "</",     ">",   "{",
+      "}", "[",      "]",  ",",  ":",  "é",         "日", "\t",         "\\n",    "=",   "(",
+      ")", "</para", "|>", "<|", "😀",  "{\"name\"", "1",  "</arg_valu", "<think", "&lt;"};
   std::string out;
   for (std::size_t i = random.below(12); i > 0; --i) out += random.of(kPieces);
   return out;

@@ -73,8 +73,7 @@ Answer write(const DialogFormat& format, Random& random, const std::vector<Tool>
     const Tool& tool = random.of(tools);
     const Json arguments = random_arguments(random, tool);
     const std::string id = fmt::format("abCdE{:04}", random.below(10000));
-    list.push_back(
-        {{"id", id}, {"function", {{"name", tool.name}, {"arguments", arguments}}}});
+    list.push_back({{"id", id}, {"function", {{"name", tool.name}, {"arguments", arguments}}}});
     const bool in_text = write_calls(row, list).find(id) != std::string::npos;
     const std::string index_id = fmt::format("functions.{}:{}", tool.name, list.size() - 1);
     const std::string index = fmt::format("{}", list.size() - 1);
@@ -163,7 +162,8 @@ TEST(AnswerReader, ReadsBackWhatIsWritten) {
       SCOPED_TRACE(fmt::format("{} {}: {}", family.row, seed, visible(answer.text)));
       const Read whole = test::read(plan, answer.text, kWhole);
       ASSERT_EQ(in_one_spelling(whole), answer.read)
-          << shown(in_one_spelling(whole)) << "\n is not\n" << shown(answer.read);
+          << shown(in_one_spelling(whole)) << "\n is not\n"
+          << shown(answer.read);
       ASSERT_EQ(test::read(plan, answer.text, kBytes), whole);
       ASSERT_EQ(test::read(plan, answer.text, {1 + random.below(9), 1 + random.below(30)}), whole);
       // Cut, it is a begin of it.
@@ -289,8 +289,8 @@ TEST(AnswerReader, ReadsWhatTheStructureLetsThrough) {
       for (int round = 0; round < 6; ++round) {
         const auto text = walk(start, random, random.below(80));
         if (!text) continue;
-        SCOPED_TRACE(fmt::format("{} {}: {}\n{}", family.row, seed, visible(*text),
-                                 plan.structure()));
+        SCOPED_TRACE(
+            fmt::format("{} {}: {}\n{}", family.row, seed, visible(*text), plan.structure()));
         const Read whole = test::read(plan, *text, kWhole);
         ASSERT_EQ(test::read(plan, *text, kBytes), whole);
         ASSERT_EQ(test::read(plan, *text, {2, 1 + random.below(20)}), whole);
@@ -303,9 +303,9 @@ TEST(AnswerReader, ReadsWhatTheStructureLetsThrough) {
           ASSERT_NE(tool, tools.end());
           const Json arguments = Json::parse(call.arguments, nullptr, false);
           ASSERT_TRUE(arguments.is_object()) << call.arguments;
-          ASSERT_TRUE(
-              grammar::test::is_instance(tool->parameters, tool->parameters, arguments))
-              << call.arguments << "\n" << tool->parameters.dump();
+          ASSERT_TRUE(grammar::test::is_instance(tool->parameters, tool->parameters, arguments))
+              << call.arguments << "\n"
+              << tool->parameters.dump();
         }
         if (!whole.calls.empty() || row.channels) continue;
         // What is no mark is content or reasoning, in order.

@@ -11,7 +11,7 @@ namespace dovetail::test {
 namespace {
 
 constexpr std::uint32_t kPeriod = 6;
-constexpr std::size_t kHiddenSize = 4;
+constexpr std::size_t kHiddenSize = 5;
 constexpr auto kBlock = static_cast<std::uint32_t>(kernels::kBlockSize);
 
 std::uint64_t mix(std::uint64_t digest, TokenId token, std::uint32_t position) {
@@ -121,7 +121,7 @@ void FakeBackend::check(std::span<const model::Segment> segments, std::size_t lo
       note(segment, first, "its table does not reach position {}", end);
     if (segment.logit_rows > segment.tokens.size() ||
         segment.hidden_rows.end > segment.tokens.size() ||
-        (segment.logit_rows > 0 && segment.hidden_rows.size() > 0))
+        segment.hidden_rows.end + segment.logit_rows > segment.tokens.size())
       note(segment, first, "outputs that it has no tokens for");
     if (segment.slot >= options_.slots || !slots.insert(segment.slot).second)
       note(segment, first, "its slot is another's as well");
@@ -240,12 +240,23 @@ Status FakeBackend::forward(std::span<const model::Segment> segments, std::span<
         hidden[3] = segment.second == model::Segment::kNoSecond
                         ? -1.0F
                         : static_cast<float>(segment.second);
+        hidden[4] = static_cast<float>(next);
         hidden = hidden.subspan(hidden_size_);
       }
     }
   }
   busy_ = false;
   return status;
+}
+
+Status FakeBackend::logits(std::span<const float* const> hidden, std::span<float> logits) {
+  if (busy_.exchange(true)) fault_ = "logits during a pass";
+  if (logits.size() != hidden.size() * kFakeVocabulary) fault_ = "no room for logits, or too much";
+  std::fill(logits.begin(), logits.end(), 0.0F);
+  for (std::size_t i = 0; i < hidden.size(); ++i)
+    logits[i * kFakeVocabulary + static_cast<std::size_t>(hidden[i][4])] = 1.0F;
+  busy_ = false;
+  return {};
 }
 
 Status FakeBackend::draft(std::span<const model::DraftRow> rows) {

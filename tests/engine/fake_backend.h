@@ -42,8 +42,8 @@ std::vector<TokenId> fake_answer(std::span<const TokenId> prompt, std::size_t co
 // has the same of its sequence. A row reads all that it may see through its block table, and where
 // a cell is another's, is poisoned or does not follow from the one before, the token is
 // kWrongToken, and fault() says where. Logits are 1 for the token that follows and 0 for all
-// others; a hidden row is {1, its position, its token, Segment::second or -1}, and the score of a
-// pooled row its position.
+// others; a hidden row is {1, its position, its token, Segment::second or -1, the token that
+// follows}, and the score of a pooled row its position.
 class FakeBackend : public model::Backend {
  public:
   FakeBackend(model::BackendOptions options, std::size_t hidden_size);
@@ -52,6 +52,7 @@ class FakeBackend : public model::Backend {
   const model::CacheShape& cache_shape() const override { return options_.cache; }
   Status forward(std::span<const model::Segment> segments, std::span<float> logits,
                  std::span<float> hidden) override;
+  Status logits(std::span<const float* const> hidden, std::span<float> logits) override;
   // What fake_next() gives most of the time.
   Status draft(std::span<const model::DraftRow> rows) override;
   std::vector<float> apply_head(std::vector<float> row) const override { return row; }

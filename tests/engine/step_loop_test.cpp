@@ -6,11 +6,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
 #include <random>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -28,6 +30,7 @@ namespace {
 using test::ChangedBackend;
 using test::fake_answer;
 using test::fake_model;
+using test::fake_next;
 using test::FakeBackend;
 using test::FakeModelOptions;
 using test::open_fake;
@@ -61,6 +64,7 @@ struct Got {
   std::optional<FinishReason> finish;
   Error error;
   std::vector<float> embedding;
+  std::vector<OutputToken> prompt;
   int last_events = 0;
 };
 
@@ -91,6 +95,8 @@ class FakeLoop {
       got.finish = event.finish;
       got.error = event.error;
       got.embedding = event.embedding;
+      got.prompt.insert(got.prompt.end(), event.prompt_logprobs.begin(),
+                        event.prompt_logprobs.end());
       got.last_events += event.finish ? 1 : 0;
     });
     ASSERT_TRUE(added) << added.error().message;
@@ -158,6 +164,10 @@ History random_history(std::mt19937& random) {
           fake_answer(event.request.prompt, static_cast<std::size_t>(event.request.max_tokens));
       event.request.stop_ids = {answer[random() % answer.size()]};
     }
+    if (random() % 3 == 0) {
+      event.request.prompt_logprobs = 1;
+      event.request.no_output = random() % 3 == 0;
+    }
     if (random() % 6 == 0) event.cancel_at = event.at + static_cast<std::uint32_t>(random() % 12);
     history.events.push_back(std::move(event));
   }
@@ -166,6 +176,7 @@ History random_history(std::mt19937& random) {
 
 // What a request gets in the end.
 std::vector<TokenId> whole_answer(const Request& request) {
+  if (request.no_output) return {};
   std::vector<TokenId> answer =
       fake_answer(request.prompt, static_cast<std::size_t>(request.max_tokens));
   for (const TokenId stop : request.stop_ids)
@@ -173,7 +184,23 @@ std::vector<TokenId> whole_answer(const Request& request) {
   return answer;
 }
 
+// What is said of each token of a prompt: how likely it was, and which token was likelier.
+void expect_scores(const Request& request, const Got& got) {
+  ASSERT_EQ(got.prompt.size(), request.prompt.size() - 1);
+  const double sum = std::exp(1.0) + test::kFakeVocabulary - 1;
+  for (std::size_t i = 0; i < got.prompt.size(); ++i) {
+    const TokenId next = fake_next(std::span(request.prompt).first(i + 1));
+    const OutputToken& token = got.prompt[i];
+    ASSERT_EQ(token.id, request.prompt[i + 1]);
+    ASSERT_EQ(token.top.size(), 1U);
+    ASSERT_EQ(token.top[0].id, next) << i;
+    ASSERT_EQ(token.rank == 1, token.id == next) << i;
+    ASSERT_NEAR(token.logprob, (token.id == next ? 1.0 : 0.0) - std::log(sum), 1e-5) << i;
+  }
+}
+
 struct Totals {
+  std::uint64_t scored = 0;  // prompts
   std::uint64_t preemptions = 0, cached = 0, accepted = 0, rejected = 0, cancelled = 0, loads = 0;
 };
 
@@ -202,6 +229,13 @@ void play(const History& history, const FakeModelOptions& model, Totals& totals)
     if (cancelled) expected.resize(std::min(expected.size(), got.tokens.size()));
     ASSERT_EQ(got.tokens, expected) << i;
     totals.cancelled += cancelled ? 1 : 0;
+    if (request.prompt_logprobs < 0 || (cancelled && got.tokens.empty())) {
+      ASSERT_EQ(got.prompt.size(), 0U) << i;
+      continue;
+    }
+    expect_scores(request, got);
+    if (testing::Test::HasFatalFailure()) return;
+    ++totals.scored;
   }
   const EngineStats stats = run.loop().stats();
   EXPECT_EQ(stats.kv_blocks_used, 0U);
@@ -243,6 +277,7 @@ TEST_P(StepLoopOf, EveryTokenIsThatOfItsSequenceAndPosition) {
   EXPECT_GT(totals.preemptions, 0U);
   EXPECT_GT(totals.cached, 0U);
   EXPECT_GT(totals.cancelled, 0U);
+  EXPECT_GT(totals.scored, 0U);
   if (model.states) {
     EXPECT_GT(totals.loads, 0U);
   } else {
@@ -309,7 +344,7 @@ TEST(StepLoop, PoolsEachRowOnce) {
         ASSERT_EQ(run.fake().fault(), "");
         for (std::size_t i = 0; i < std::size(lengths); ++i) {
           const std::vector<float>& row = run.got(i).embedding;  // of length one
-          ASSERT_EQ(row.size(), 4U);
+          ASSERT_EQ(row.size(), 5U);
           EXPECT_NEAR(row[1] / row[0], one.position(lengths[i]), 1e-3)
               << lengths[i] << ", chunk " << chunk;
         }

@@ -24,6 +24,11 @@ TEST(Validate, AcceptsWhatFits) {
   EXPECT_TRUE(validate(whole, kLimits));
   whole.max_tokens = 0;
   EXPECT_TRUE(validate(whole, kLimits));
+  // It has no new tokens that would not fit.
+  whole.max_tokens = 1000;
+  whole.no_output = true;
+  whole.prompt_logprobs = 20;
+  EXPECT_TRUE(validate(whole, kLimits));
 }
 
 TEST(Validate, AnEndlessQueueIsNoOverflow) {
@@ -63,6 +68,14 @@ TEST(Validate, NamesFieldValueAndWhatIsValid) {
       {[](Request& r) { r.stop_ids = {100}; },
        "stop_ids: token id 100 is out of range, expected 0 to 99"},
       {[](Request& r) { r.logprobs = 21; }, "logprobs: 21 is out of range, expected 0 to 20"},
+      {[](Request& r) { r.prompt_logprobs = 21; },
+       "prompt_logprobs: 21 is out of range, expected 0 to 20"},
+      {[](Request& r) { r.prompt_logprobs = -2; },
+       "prompt_logprobs: -2 is out of range, expected 0 to 20"},
+      {[](Request& r) { r.prompt_logprobs = 3, r.embed = true; },
+       "prompt_logprobs: 3 beside embed, expected one of the two"},
+      {[](Request& r) { r.no_output = true, r.embed = true; },
+       "no_output: true beside embed, expected one of the two"},
       {[](Request& r) { r.n = 0; }, "n: 0 is out of range, expected 1 to 14"},
       {[](Request& r) { r.n = 15; }, "n: 15 is out of range, expected 1 to 14"},
       {[](Request& r) { r.priority = 1001; },

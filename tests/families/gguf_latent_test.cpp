@@ -42,19 +42,28 @@ void add_heads(GgufBuilder& out, const std::string& prefix, const LatentConfig& 
              both.type, std::move(values));
 }
 
-GgufBuilder converted(const ModelSource& source, bool apart) {
+// A folder of tests/golden/models, and how the file has its matrices of heads.
+struct Latents {
+  const char* folder;
+  const char* architecture;
+  bool apart;
+};
+
+void PrintTo(const Latents& model, std::ostream* out) { *out << model.folder; }
+
+GgufBuilder converted(const ModelSource& source, const Latents& how) {
+  const bool apart = how.apart;
+  const std::string architecture = std::string(how.architecture) + ".";
   const ModelConfig& config = source.config;
   const LatentConfig& latent = *config.layers.front().latent();
   const ExpertsConfig& experts = *config.layers.back().experts();
   const RopeConfig& rope = config.ropes.front();
   GgufBuilder out;
   const auto count = [&](const char* key, std::uint32_t value) {
-    out.set_u32(std::string("deepseek2.") + key, value);
+    out.set_u32(architecture + key, value);
   };
-  const auto number = [&](const char* key, float value) {
-    out.set_f32(std::string("deepseek2.") + key, value);
-  };
-  out.set_string("general.architecture", "deepseek2");
+  const auto number = [&](const char* key, float value) { out.set_f32(architecture + key, value); };
+  out.set_string("general.architecture", how.architecture);
   // The layer that drafts is counted and is the last.
   const std::size_t layers = config.layers.size() + 1;
   count("block_count", static_cast<std::uint32_t>(layers));
@@ -76,7 +85,7 @@ GgufBuilder converted(const ModelSource& source, bool apart) {
   number("attention.layer_norm_rms_epsilon", config.output_norm.epsilon);
   count("rope.dimension_count", latent.rope_dim);
   number("rope.freq_base", rope.theta);
-  out.set_string("deepseek2.rope.scaling.type", "yarn");
+  out.set_string(architecture + "rope.scaling.type", "yarn");
   number("rope.scaling.factor", rope.factor);
   count("rope.scaling.original_context_length", rope.original_context);
   number("rope.scaling.yarn_beta_fast", rope.beta_fast);
@@ -91,7 +100,12 @@ GgufBuilder converted(const ModelSource& source, bool apart) {
   count("expert_group_count", experts.groups);
   count("expert_group_used_count", experts.groups_used);
   number("expert_weights_scale", experts.scale);
-  out.set_bool("deepseek2.expert_weights_norm", experts.normalized);
+  out.set_bool(architecture + "expert_weights_norm", experts.normalized);
+  if (latent.index_heads > 0) {
+    count("attention.indexer.head_count", latent.index_heads);
+    count("attention.indexer.key_length", latent.index_dim);
+    count("attention.indexer.top_k", latent.index_top);
+  }
   std::set<std::string> done;
   for (std::size_t i = 0; i < layers; ++i) {
     const std::string prefix = fmt::format("blk.{}.", i);
@@ -124,29 +138,29 @@ GgufBuilder converted(const ModelSource& source, bool apart) {
   return out;
 }
 
-class GgufLatents : public testing::TestWithParam<bool> {};
+class GgufLatents : public testing::TestWithParam<Latents> {};
 
 TEST_P(GgufLatents, DescribeTheModelOfTheFolder) {
-  const auto folder = open_model(kLatentModels / "deepseek-v3-tiny");
+  const auto folder = open_model(kLatentModels / GetParam().folder);
   ASSERT_TRUE(folder) << folder.error().message;
   const Bytes bytes = converted(**folder, GetParam()).bytes();
   const auto model = read_model(std::vector{NamedBytes{"m.gguf", bytes}});
   ASSERT_TRUE(model) << model.error().message;
-  EXPECT_EQ(model->config.family, "deepseek2");
+  EXPECT_EQ(model->config.family, GetParam().architecture);
   EXPECT_EQ(model->config.layers.size(), (*folder)->config.layers.size());
   EXPECT_EQ(model->config.ropes, (*folder)->config.ropes);
   EXPECT_TRUE(model->config.draft_layer.has_value());
   for (std::size_t i = 0; i < model->config.layers.size(); ++i) {
     LayerConfig got = model->config.layers[i];
     auto& latent = std::get<LatentConfig>(got.mixer);
-    EXPECT_EQ(latent.split, GetParam());
+    EXPECT_EQ(latent.split, GetParam().apart);
     latent.split = false;
     EXPECT_EQ(got, (*folder)->config.layers[i]);
   }
 }
 
 TEST_P(GgufLatents, RefuseWhatDoesNotFit) {
-  const auto folder = open_model(kLatentModels / "deepseek-v3-tiny");
+  const auto folder = open_model(kLatentModels / GetParam().folder);
   ASSERT_TRUE(folder) << folder.error().message;
   struct Row {
     const char* key;
@@ -163,7 +177,7 @@ TEST_P(GgufLatents, RefuseWhatDoesNotFit) {
   };
   for (const Row& row : rows) {
     GgufBuilder builder = converted(**folder, GetParam());
-    builder.set_u32(std::string("deepseek2.") + row.key, row.value);
+    builder.set_u32(fmt::format("{}.{}", GetParam().architecture, row.key), row.value);
     const Bytes bytes = builder.bytes();
     const auto model = read_model(std::vector{NamedBytes{"m.gguf", bytes}});
     ASSERT_FALSE(model) << row.key;
@@ -171,9 +185,44 @@ TEST_P(GgufLatents, RefuseWhatDoesNotFit) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GgufLatents, testing::Bool(), [](const auto& run) {
-  return run.param ? "HeadsApart" : "HeadsTogether";
+const Latents kLatents[] = {{"deepseek-v3-tiny", "deepseek2", false},
+                            {"deepseek-v3-tiny", "deepseek2", true},
+                            {"deepseek-v32-tiny", "deepseek32", true}};
+
+INSTANTIATE_TEST_SUITE_P(All, GgufLatents, testing::ValuesIn(kLatents), [](const auto& run) {
+  return fmt::format("{}{}", run.param.architecture, run.param.apart ? "Apart" : "Together");
 });
+
+// What the indexer is, and that only V3.2 has one.
+TEST(GgufPicks, AreRefusedWhereTheyDoNotFit) {
+  const auto with = *open_model(kLatentModels / "deepseek-v32-tiny");
+  struct Row {
+    const char* key;
+    std::uint32_t value;
+    const char* words;
+  };
+  const Row rows[] = {
+      {"attention.indexer.head_count", 5, "shape"},
+      {"attention.indexer.key_length", 12, "at least the 16 elements that turn"},
+      {"attention.indexer.top_k", 0, "1 to"},
+  };
+  for (const Row& row : rows) {
+    GgufBuilder builder = converted(*with, kLatents[2]);
+    builder.set_u32(fmt::format("deepseek32.{}", row.key), row.value);
+    const Bytes bytes = builder.bytes();
+    const auto model = read_model(std::vector{NamedBytes{"m.gguf", bytes}});
+    ASSERT_FALSE(model) << row.key;
+    EXPECT_NE(model.error().message.find(row.words), std::string::npos) << model.error().message;
+  }
+  const auto without = *open_model(kLatentModels / "deepseek-v3-tiny");
+  GgufBuilder builder = converted(*without, kLatents[1]);
+  builder.set_u32("deepseek2.attention.indexer.top_k", 8);
+  const Bytes bytes = builder.bytes();
+  const auto model = read_model(std::vector{NamedBytes{"m.gguf", bytes}});
+  ASSERT_FALSE(model);
+  EXPECT_NE(model.error().message.find("indexer.top_k': given; valid: absent"), std::string::npos)
+      << model.error().message;
+}
 
 }  // namespace
 }  // namespace dovetail::families

@@ -138,12 +138,19 @@ std::string in_short(const ModelConfig& config, const LayerConfig& layer) {
   }
   if (const LatentConfig* latent = layer.latent()) {
     const RopeConfig& rope = config.ropes.at(static_cast<std::size_t>(latent->rope));
-    return out + fmt::format(
-                     "latent {} of {}+{} and {}, {} queries {}, scale {:.4}, rope {} x{} {:.4}{}{}",
-                     latent->heads, latent->key_dim, latent->rope_dim, latent->value_dim,
-                     latent->latent_dim, latent->query_rank, latent->scale, rope.theta, rope.factor,
-                     rope.attention_factor, latent->temperature == 0.0F ? "" : " temperature",
-                     layer.experts() != nullptr ? in_short(*layer.experts()) : "");
+    std::string picks;
+    if (latent->index_heads > 0) {
+      picks = fmt::format(", {} of {} pick {}", latent->index_heads, latent->index_dim,
+                          latent->index_top);
+    }
+    return out +
+           fmt::format(
+               "latent {} of {}+{} and {}, {} queries {}{}, scale {:.4}, rope {} x{} {:.4}{}{}",
+               latent->heads, latent->key_dim, latent->rope_dim, latent->value_dim,
+               latent->latent_dim, latent->query_rank, picks, latent->scale, rope.theta,
+               rope.factor, rope.attention_factor,
+               latent->temperature == 0.0F ? "" : " temperature",
+               layer.experts() != nullptr ? in_short(*layer.experts()) : "");
   }
   const AttentionConfig& attention = *layer.attention();
   if (attention.window != 0) out += fmt::format("window {} ", attention.window);
@@ -242,6 +249,10 @@ const Composed kComposed[] = {
      {"norm|latent 2 of 8+16 and 12, 16 queries 16, scale 0.2978, rope 10000 x8 1",
       "norm|latent 2 of 8+16 and 12, 16 queries 16, scale 0.2978, rope 10000 x8 1|3 of 12 experts "
       "of 8 and 8 by sigmoids x2.5 of 2/4 groups, biased"}},
+    {"deepseek-v32-tiny",
+     {"norm|latent 2 of 8+16 and 12, 16 queries 16, 6 of 24 pick 8, scale 0.2978, rope 10000 x8 1",
+      "norm|latent 2 of 8+16 and 12, 16 queries 16, 6 of 24 pick 8, scale 0.2978, rope 10000 x8 "
+      "1|3 of 12 experts of 8 and 8 by sigmoids x2.5 of 2/4 groups, biased"}},
     {"deepseek-v4-tiny",
      {"norm|4 of 32+32, window 128, by 0, 0 of 0 pick 0, 2 groups of 16, queries 32, scale 0.125, "
       "rope 10000 x1 1|2 of 8 experts of 32 and 32 by roots by token within 2 x1.5",

@@ -45,8 +45,8 @@ class Events {
   void add(const std::vector<AnswerEvent>& events) {
     for (const AnswerEvent& event : events) {
       check(event);
-      const bool adds_up = event.kind != AnswerEvent::Kind::kCallBegin &&
-                           event.kind != AnswerEvent::Kind::kCallEnd;
+      const bool adds_up =
+          event.kind != AnswerEvent::Kind::kCallBegin && event.kind != AnswerEvent::Kind::kCallEnd;
       if (adds_up && !all_.empty() && all_.back().kind == event.kind) {
         all_.back().text += event.text;
       } else {

@@ -38,14 +38,23 @@ serve::Backend byte_backend() {
     for (const TokenId id : ids) text += static_cast<char>(id);
     return text;
   };
-  backend.render_chat = [](const nlohmann::ordered_json& variables) -> Result<std::string> {
-    std::string text;
+  backend.encode_chat = [encode = backend.encode](const text::MarkedText& text) {
+    return encode(text.text, false, true);
+  };
+  backend.render_chat = [](const nlohmann::ordered_json& variables) -> Result<text::MarkedText> {
+    text::MarkedText text;
     for (const auto& message : variables["messages"]) {
-      if (message["content"].is_string()) text += message["content"].get_ref<const std::string&>();
+      if (message["content"].is_string())
+        text.append_from_outside(message["content"].get_ref<const std::string&>());
     }
     return text;
   };
-  backend.dialog = dialog::DialogFormat::detect({"", backend.render_chat, {}});
+  const auto render = [&backend](const Json& variables) -> Result<std::string> {
+    auto rendered = backend.render_chat(variables);
+    if (!rendered) return fail(rendered.error());
+    return std::move(rendered->text);
+  };
+  backend.dialog = dialog::DialogFormat::detect({"", render, {}});
   return backend;
 }
 

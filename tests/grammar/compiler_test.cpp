@@ -75,6 +75,14 @@ TEST(Compiler, BoundsTheSource) {
               HasSubstr("not valid JSON in UTF-8"));
   EXPECT_THAT(refusal(SourceKind::kJsonSchema, R"({"minimum":1e999})"), HasSubstr("out of range"));
   EXPECT_THAT(refusal(SourceKind::kJsonSchema, ""), HasSubstr("not valid JSON"));
+  EXPECT_THAT(refusal(SourceKind::kStructure, "{"),
+              HasSubstr("#: the structure is not valid JSON"));
+  EXPECT_THAT(
+      refusal(SourceKind::kStructure, R"({"literal":")" + std::string(300'000, 'a') + "\"}"),
+      HasSubstr("#: needs more than"));
+  EXPECT_THAT(refusal(SourceKind::kStructure, std::string(1'100'000, ' ')),
+              HasSubstr("#: 1100000 bytes; at most 1048576"));
+  EXPECT_THAT(refusal(SourceKind::kStructure, R"({"literal":"ab"})"), "accepted");
 }
 
 TEST(Compiler, ManyAskAtOnce) {
@@ -107,7 +115,11 @@ TEST(Compiler, StopsInEveryLoop) {
       {SourceKind::kJsonSchema, R"({"type":"string","pattern":"(a|b)*a(a|b){40}"})"},
       {SourceKind::kJsonSchema, R"({"type":"array","maxItems":1000000})"},
       {SourceKind::kJsonSchema, R"({"properties":{)" + members + "}}"},
-      {SourceKind::kJsonSchema, R"({"allOf":[)" + parts + "]}"}};
+      {SourceKind::kJsonSchema, R"({"allOf":[)" + parts + "]}"},
+      {SourceKind::kStructure, R"({"repeat":{"literal":"a"},"min":1000000000})"},
+      {SourceKind::kStructure, R"({"repeat":{"repeat":{"literal":""},"max":900},"max":1100})"},
+      {SourceKind::kStructure, R"({"free":[{"literal":"b)" + std::string(200'000, 'a') + R"("}]})"},
+      {SourceKind::kStructure, R"({"raw":{"type":"string","pattern":"(a|b)*a(a|b){40}"}})"}};
   for (const auto& [kind, text] : dear) {
     SCOPED_TRACE(text.substr(0, 60));
     std::atomic<bool> stop = false;
@@ -116,8 +128,9 @@ TEST(Compiler, StopsInEveryLoop) {
       stop = true;
     });
     const auto out =
-        kind == SourceKind::kRegex
-            ? Grammar::from_regex(text, &stop)
+        kind == SourceKind::kRegex ? Grammar::from_regex(text, &stop)
+        : kind == SourceKind::kStructure
+            ? Grammar::from_structure(nlohmann::ordered_json::parse(text), &stop)
             : Grammar::from_json_schema(nlohmann::ordered_json::parse(text), {}, &stop);
     stopper.join();
     ASSERT_FALSE(out);

@@ -132,5 +132,154 @@ TEST(Structure, TakesTheTextsOfItsParts) {
   }
 }
 
+TEST(Structure, RefusalsNameThePart) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"3", "#: a part must be an object with one of"},
+      {"{}", "#: a part must be an object with one of"},
+      {R"({"literl":"a"})", "#: a part must be an object with one of"},
+      {R"({"literal":"a","free":[]})", "#: a part with \"literal\" has no \"free\""},
+      {R"({"literal":"a","":1})", "#: a part with \"literal\" has no \"\""},
+      {R"({"literal":3})", "#/literal: must be a string"},
+      {R"({"token":""})", "#/token: must be the spelling"},
+      {R"({"sequence":{}})", "#/sequence: must be a list of parts"},
+      {R"({"sequence":[{"literal":"a"},{"choice":[]}]})",
+       "#/sequence/1/choice: must be a list of one part or more"},
+      {R"({"free":{}})", "#/free: must be a list of marks"},
+      {R"({"free":["a"]})", "#/free/0: a mark must be an object with \"literal\" alone"},
+      {R"({"free":[{"token":"<call>"}]})", "#/free/0: a mark must be"},
+      {R"({"free":[{"literal":""}]})", "#/free/0: an empty mark"},
+      {R"({"optional":{"free":[{"literal":"x"},{"literal":"aba"}]}})",
+       "#/optional/free/1: the mark \"aba\" ends as it begins"},
+      {R"({"repeat":{"literal":"a"},"min":3,"max":2})", "#/max: 2 is less than \"min\", 3"},
+      {R"({"repeat":{"literal":"a"},"min":-1})", "#/min: must be a whole number"},
+      {R"({"repeat":{"literal":"a"},"max":1.5})", "#/max: must be a whole number"},
+      {R"j({"sequence":[{"regex":"a(?=b)"}]})j",
+       "#/sequence/0/regex: regular expression, offset 1"},
+      {R"({"sequence":[{"schema":{"properties":{"age":{"multipleOf":2}}}}]})",
+       "#/sequence/0/schema: #/properties/age/multipleOf: the keyword"},
+      {R"({"schema":3})", "#/schema: #: a schema must be"},
+      {R"({"schema":{},"at":"/x"})", "#/at: \"/x\" leads nowhere"},
+      {R"({"schema":{},"at":"x"})", "#/at: \"x\" leads nowhere"},
+      {R"({"schema":{},"at":3})", "#/at: must be a JSON pointer"},
+      {R"({"schema":{"p":{"$ref":"#/none"}},"at":"/p"})",
+       "#/schema: #/p/$ref: \"#/none\" leads nowhere"},
+      {R"({"schema":{"oneOf":[{"type":"integer"},{"type":"number"}]}})",
+       "#/schema: #/oneOf: \"oneOf\" is not supported unless"},
+      {R"({"schema":{},"spelling":"perl"})", "#/spelling: must be"},
+      {R"({"raw":{"type":"string","contentEncoding":"x"}})",
+       "#/raw: #/contentEncoding: the keyword"},
+      {R"({"raw":{"type":"integer"}})", "#: no string satisfies"},
+      {R"({"raw":{"const":"a<"},"without":[{"literal":"<"}]})", "#: no string satisfies"},
+      {R"({"raw":{},"spelling":"python"})", "#: a part with \"raw\" has no \"spelling\""},
+      // What nothing satisfies, though its neighbours go on.
+      {R"({"choice":[{"literal":"a"},{"schema":{"type":"integer","minimum":3,"maximum":2}}]})",
+       "#/choice/1: no text is one of this part"},
+      {R"({"optional":{"schema":{"properties":{"a":{"$ref":"#"}},"required":["a"]}}})",
+       "#/optional: no text is one of this part"},
+      {R"({"optional":{"regex":"[^\\s\\S]"}})", "#/optional: no text is one of this part"},
+      // Where one part ends and the next begins cannot be told.
+      {R"({"sequence":[{"free":[]},{"schema":{"type":"array","items":{"$ref":"#"},"maxItems":1}}]})",
+       "alternatives begin alike and cannot be told apart within"},
+  };
+  for (const auto& [structure, message] : cases) {
+    const auto grammar = Grammar::from_structure(Json::parse(structure));
+    ASSERT_FALSE(grammar) << structure;
+    EXPECT_THAT(grammar.error().message, HasSubstr(message)) << structure;
+  }
+  const auto bytes = Grammar::from_structure(Json({{"literal", "\xff<call>\xfe"}}));
+  ASSERT_FALSE(bytes);
+  EXPECT_THAT(bytes.error().message, HasSubstr("#/literal: is not UTF-8"));
+}
+
+// Numbers from outside decide on no memory, and all that is asked for is bounded.
+TEST(Structure, IsBounded) {
+  std::string deep = R"({"literal":"a"})";
+  for (int i = 0; i < 70; ++i) deep = R"({"optional":)" + deep + "}";
+  std::string powers = R"({"literal":"a"})";
+  for (int i = 0; i < 20; ++i) powers = R"({"repeat":)" + powers + R"(,"min":1000,"max":1000})";
+  const std::string mark(5000, 'a');
+  for (const std::string& structure :
+       {deep, powers, std::string(R"({"repeat":{"literal":""},"min":18446744073709551615})"),
+        R"({"free":[{"literal":"b)" + mark + R"("},{"literal":"cab)" + mark + mark +
+            R"("}, {"literal":"da)" + std::string(200'000, 'b') + R"("}]})"}) {
+    const auto grammar = Grammar::from_structure(Json::parse(structure));
+    ASSERT_FALSE(grammar) << structure.substr(0, 100);
+    EXPECT_THAT(grammar.error().message,
+                testing::AnyOf(HasSubstr("deeper than"), HasSubstr("needs more than")));
+  }
+}
+
+std::vector<TokenId> allowed_ids(const Matcher& matcher) {
+  const auto mask = test::mask_of(matcher);
+  std::vector<TokenId> out;
+  for (std::size_t id = 0; id < mask.size() * 64; ++id) {
+    if (test::has(mask, static_cast<TokenId>(id))) out.push_back(static_cast<TokenId>(id));
+  }
+  return out;
+}
+
+Result<std::shared_ptr<const TokenMasks>> masks_with(const std::string& structure,
+                                                     const std::vector<std::string>& tokens) {
+  const std::vector<TokenId> ends = {0};
+  return TokenMasks::create(
+      Grammar::from_structure(Json::parse(structure)).value(),
+      std::make_shared<const Vocabulary>(Vocabulary::create(tokens, ends).value()));
+}
+
+TEST(Structure, ControlTokensComeWhole) {
+  const std::string structure =
+      R"({"sequence":[{"optional":{"literal":"a"}},{"token":"<c>"},{"literal":"b"}]})";
+  // With every byte of it as a token, and without; with pieces of it.
+  for (const bool bytes : {false, true}) {
+    std::vector<std::string> tokens = {"</s>", "a", "b", control_token("<c>"),
+                                       control_token("<d>")};
+    if (bytes)
+      tokens.insert(tokens.end(), {"\xff", "<", "c", ">", "\xfe", "a\xff", "\xff<c", "c>\xfe"});
+    const auto masks = masks_with(structure, tokens);
+    ASSERT_TRUE(masks.has_value());
+    Matcher matcher(*masks);
+    EXPECT_THAT(allowed_ids(matcher), testing::ElementsAre(1, 3));
+    EXPECT_FALSE(matcher.accept_bytes("\xff"));
+    EXPECT_FALSE(matcher.accept_bytes("a\xff<c>"));
+    EXPECT_FALSE(matcher.accept(4));
+    ASSERT_TRUE(matcher.accept(1));
+    EXPECT_THAT(allowed_ids(matcher), testing::ElementsAre(3));
+    ASSERT_TRUE(matcher.accept(3));
+    EXPECT_THAT(allowed_ids(matcher), testing::ElementsAre(2));
+    ASSERT_TRUE(matcher.accept(2));
+    EXPECT_TRUE(matcher.must_end());
+  }
+}
+
+TEST(Structure, TokensThatTheVocabularyLacksAreNamed) {
+  const std::vector<std::string> tokens = {"</s>", "a", control_token("<c>"), "<d>"};
+  EXPECT_TRUE(masks_with(R"({"token":"<c>"})", tokens).has_value());
+  for (const auto* spelling : {"<d>", "</s>", "<"}) {
+    const auto missing = masks_with(
+        fmt::format(R"({{"choice":[{{"token":"<c>"}},{{"token":"{}"}}]}})", spelling), tokens);
+    ASSERT_FALSE(missing) << spelling;
+    EXPECT_THAT(missing.error().message,
+                HasSubstr(fmt::format(
+                    "#/choice/1/token: the vocabulary has no control token \"{}\"", spelling)));
+  }
+}
+
+// Where a control token is allowed behind the end of a nested value, and nowhere else.
+TEST(Structure, ControlTokensFollowNestedValues) {
+  const auto masks = masks_with(
+      R"({"repeat":{"sequence":[{"token":"<c>"},{"schema":{"type":"array","items":{"$ref":"#"}}}]}})",
+      {"</s>", "[", "]", ",", control_token("<c>"), "]]", "[["});
+  ASSERT_TRUE(masks.has_value());
+  Matcher matcher(*masks);
+  EXPECT_THAT(allowed_ids(matcher), testing::ElementsAre(0, 4));
+  ASSERT_TRUE(matcher.accept(4));
+  ASSERT_TRUE(matcher.accept(6));
+  EXPECT_THAT(allowed_ids(matcher), testing::ElementsAre(1, 2, 5, 6));
+  ASSERT_TRUE(matcher.accept(2));
+  EXPECT_THAT(allowed_ids(matcher), testing::ElementsAre(2, 3));
+  ASSERT_TRUE(matcher.accept(2));
+  EXPECT_THAT(allowed_ids(matcher), testing::ElementsAre(0, 4));
+}
+
 }  // namespace
 }  // namespace dovetail::grammar

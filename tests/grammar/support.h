@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,6 +46,38 @@ inline std::vector<std::uint64_t> mask_of(const Matcher& matcher) {
   std::vector<std::uint64_t> mask(matcher.masks().vocabulary().words(), 0xA5A5A5A5A5A5A5A5U);
   matcher.allowed(mask);
   return mask;
+}
+
+class Random {
+ public:
+  explicit Random(std::uint32_t seed) : engine_(seed) {}
+  std::size_t below(std::size_t limit) { return engine_() % limit; }
+  bool one_in(std::size_t n) { return below(n) == 0; }
+  template <class T>
+  const T& of(const std::vector<T>& choices) {
+    return choices[below(choices.size())];
+  }
+
+ private:
+  std::mt19937 engine_;
+};
+
+// Whether the mask has the tokens that can be accepted, and no others.
+inline bool mask_is_what_trying_says(const Matcher& matcher) {
+  const Vocabulary& vocabulary = matcher.masks().vocabulary();
+  const auto mask = mask_of(matcher);
+  for (std::size_t id = 0; id < vocabulary.words() * 64; ++id) {
+    const auto token = static_cast<TokenId>(id);
+    bool may = false;
+    if (vocabulary.is_end(token)) {
+      may = matcher.can_end();
+    } else if (!vocabulary.bytes(token).empty()) {
+      Matcher copy = matcher;
+      may = copy.accept_bytes(vocabulary.bytes(token));
+    }
+    if (has(mask, token) != may) return false;
+  }
+  return true;
 }
 
 }  // namespace dovetail::grammar::test

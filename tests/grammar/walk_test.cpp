@@ -6,7 +6,6 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <random>
 #include <regex>
 #include <string>
 #include <string_view>
@@ -18,19 +17,7 @@
 namespace dovetail::grammar {
 namespace {
 
-class Random {
- public:
-  explicit Random(std::uint32_t seed) : engine_(seed) {}
-  std::size_t below(std::size_t limit) { return engine_() % limit; }
-  bool one_in(std::size_t n) { return below(n) == 0; }
-  template <class T>
-  const T& of(const std::vector<T>& choices) {
-    return choices[below(choices.size())];
-  }
-
- private:
-  std::mt19937 engine_;
-};
+using test::Random;
 
 // A schema of the supported kind; deeper ones are simpler. Those with no instance are for the
 // caller to skip.
@@ -166,22 +153,6 @@ std::shared_ptr<const Vocabulary> random_vocabulary(Random& random, const std::s
   return std::make_shared<const Vocabulary>(Vocabulary::create(tokens, ends).value());
 }
 
-void expect_mask_is_what_trying_says(const Matcher& matcher) {
-  const Vocabulary& vocabulary = matcher.masks().vocabulary();
-  const auto mask = test::mask_of(matcher);
-  for (std::size_t id = 0; id < vocabulary.words() * 64; ++id) {
-    const auto token = static_cast<TokenId>(id);
-    bool may = false;
-    if (vocabulary.is_end(token)) {
-      may = matcher.can_end();
-    } else if (!vocabulary.bytes(token).empty()) {
-      Matcher copy = matcher;
-      may = copy.accept_bytes(vocabulary.bytes(token));
-    }
-    RC_ASSERT(test::has(mask, token) == may);
-  }
-}
-
 // Takes random allowed tokens; after `steps` of them, tries to come to an end. Nothing if it did
 // not find one.
 std::optional<std::string> walk(Matcher matcher, Random& random, int steps, bool compare) {
@@ -189,7 +160,7 @@ std::optional<std::string> walk(Matcher matcher, Random& random, int steps, bool
   std::string text;
   for (int step = 0; step < 3000; ++step) {
     RC_ASSERT(!matcher.is_dead());
-    if (compare && random.one_in(4)) expect_mask_is_what_trying_says(matcher);
+    if (compare && random.one_in(4)) RC_ASSERT(test::mask_is_what_trying_says(matcher));
     if (matcher.must_end() || (step > steps && matcher.can_end())) {
       RC_ASSERT(matcher.can_end());
       RC_ASSERT(matcher.accept(1));

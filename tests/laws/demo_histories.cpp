@@ -61,6 +61,10 @@ Request demo_request(std::mt19937& random, const text::Tokenizer& tokenizer) {
   if (below(random, 3) == 0) request.stop = {below(random, 2) == 0 ? "\n" : "\nA"};
   if (below(random, 4) == 0) request.min_tokens = std::min(request.max_tokens, 6);
   if (below(random, 3) == 0) request.logprobs = static_cast<std::int32_t>(below(random, 4));
+  if (below(random, 4) == 0) {
+    request.prompt_logprobs = static_cast<std::int32_t>(below(random, 3));
+    request.no_output = below(random, 3) == 0;
+  }
   request.priority = static_cast<std::int32_t>(below(random, 3));
   request.tenant = std::string(below(random, 2), 'x');
   return request;

@@ -150,10 +150,10 @@ test::RandomModelOptions convolution_parts() {
 
 // Latent attention, a dense layer and then experts in groups with a shared one beside them:
 // DeepSeek. `v3`: queries of low rank, sigmoids with biases, heads' matrices apart, a layer that
-// drafts.
-test::RandomModelOptions latent_parts(DataType type, bool v3) {
+// drafts. `top`: an indexer picks so many positions, as in V3.2; 0: there is none.
+test::RandomModelOptions latent_parts(DataType type, bool v3, std::uint32_t top = 0) {
   test::RandomModelOptions options =
-      four_layers(type, [v3](ModelConfig& config, LayerConfig& layer, std::size_t i) {
+      four_layers(type, [v3, top](ModelConfig& config, LayerConfig& layer, std::size_t i) {
         config.ropes.front().interleaved = true;
         load::LatentConfig latent;
         latent.heads = 5;
@@ -165,6 +165,12 @@ test::RandomModelOptions latent_parts(DataType type, bool v3) {
         latent.norm = {.kind = load::NormKind::kRms};
         latent.query_rank = v3 ? 32 : 0;
         latent.split = v3;
+        if (top > 0) {
+          latent.index_heads = 3;
+          latent.index_dim = 16;
+          latent.index_top = top;
+          latent.index_norm = {.kind = load::NormKind::kLayer, .bias = true};
+        }
         layer.mixer = latent;
         if (i == 0) return;
         load::ExpertsConfig experts;
@@ -286,6 +292,8 @@ std::vector<ModelCase> model_cases() {
           {"LatentPartsF32", latent_parts(DataType::kF32, false)},
           {"LatentPartsBF16", latent_parts(DataType::kBF16, false)},
           {"LatentPartsQ8_0", latent_parts(DataType::kQ8_0, true)},
+          {"PickedPartsF32", latent_parts(DataType::kF32, true, 12)},
+          {"PickedPartsQ8_0", latent_parts(DataType::kQ8_0, true, 40)},
           {"CompressedPartsF32", compressed_parts(DataType::kF32)},
           {"CompressedPartsBF16", compressed_parts(DataType::kBF16)},
           {"CompressedPartsQ8_0", compressed_parts(DataType::kQ8_0)},

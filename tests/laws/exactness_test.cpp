@@ -174,6 +174,10 @@ Request random_request(std::mt19937& random, std::uint32_t vocab) {
   if (random() % 4 == 0) request.min_tokens = std::min(request.max_tokens, 5);
   request.priority = static_cast<std::int32_t>(random() % 3);
   request.tenant = std::string(random() % 3, 'x');
+  if (random() % 3 == 0) {
+    request.prompt_logprobs = static_cast<std::int32_t>(random() % 3);
+    request.no_output = random() % 3 == 0;
+  }
   return request;
 }
 
@@ -302,7 +306,8 @@ TEST(Prefixes, OfEveryKindOfLayerAreFound) {
   constexpr std::uint32_t kShared = 2000;
   for (const ModelCase& one : model_cases()) {
     if (one.name != "LlamaQ8_0" && one.name != "GemmaParts" && one.name != "GptOssParts" &&
-        one.name != "Hybrid" && one.name != "HybridDrafts" && one.name != "CompressedPartsF32")
+        one.name != "Hybrid" && one.name != "HybridDrafts" && one.name != "PickedPartsF32" &&
+        one.name != "CompressedPartsF32")
       continue;
     test::RandomModelOptions parts = one.options;
     parts.max_context = 2304;

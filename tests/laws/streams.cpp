@@ -18,12 +18,20 @@ bool same_bytes(const std::vector<T>& x, const std::vector<T>& y) {
 
 // A token as it was reported, in numbers.
 std::vector<float> numbers(const OutputToken& token) {
-  std::vector<float> result = {static_cast<float>(token.id), token.logprob};
+  std::vector<float> result = {static_cast<float>(token.id), token.logprob,
+                               static_cast<float>(token.rank)};
   for (const TokenLogprob& top : token.top) {
     result.push_back(static_cast<float>(top.id));
     result.push_back(top.logprob);
   }
   return result;
+}
+
+bool same_reports(const std::vector<OutputToken>& a, const std::vector<OutputToken>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const OutputToken& x, const OutputToken& y) {
+                      return same_bytes(numbers(x), numbers(y));
+                    });
 }
 
 }  // namespace
@@ -33,10 +41,7 @@ bool same_bits(const Stream& a, const Stream& b) {
          a.stop_string == b.stop_string &&
          std::equal(a.logits.begin(), a.logits.end(), b.logits.begin(), b.logits.end(),
                     same_bytes<float>) &&
-         std::equal(a.reported.begin(), a.reported.end(), b.reported.begin(), b.reported.end(),
-                    [](const OutputToken& x, const OutputToken& y) {
-                      return same_bytes(numbers(x), numbers(y));
-                    });
+         same_reports(a.reported, b.reported) && same_reports(a.prompt, b.prompt);
 }
 
 Stream cut(Stream whole, const Stream& cancelled) {
@@ -48,6 +53,8 @@ Stream cut(Stream whole, const Stream& cancelled) {
   shorten(whole.logits, cancelled.logits.size());
   shorten(whole.reported, cancelled.reported.size());
   shorten(whole.text, cancelled.text.size());
+  // It comes whole, with the first token.
+  if (cancelled.prompt.empty()) whole.prompt.clear();
   whole.finish = cancelled.finish;
   whole.stop_string.clear();
   return whole;
@@ -72,7 +79,8 @@ Outcome serve(std::shared_ptr<const load::ModelSource> model, const EngineOption
     for (const schedule::Row& row : plan.rows) {
       if (!row.sampled) continue;
       auto& stream = outcome.streams.at(request_of.at(row.sequence));
-      for (std::uint32_t i = 0; i < result.rows.at(sampled).new_tokens; ++i) {
+      const bool has_logits = !logits[sampled].empty();
+      for (std::uint32_t i = 0; has_logits && i < result.rows.at(sampled).new_tokens; ++i) {
         const std::span<const float> its = logits[sampled].subspan(i * vocab, vocab);
         stream.logits.emplace_back(its.begin(), its.end());
       }
@@ -100,6 +108,8 @@ Outcome serve(std::shared_ptr<const load::ModelSource> model, const EngineOption
           if (stream.finish) throw std::runtime_error("an event after the last one");
           for (const OutputToken& token : event.tokens) stream.tokens.push_back(token.id);
           stream.reported.insert(stream.reported.end(), event.tokens.begin(), event.tokens.end());
+          stream.prompt.insert(stream.prompt.end(), event.prompt_logprobs.begin(),
+                               event.prompt_logprobs.end());
           stream.text += event.text;
           stream.finish = event.finish;
           stream.stop_string = event.stop_string;

@@ -21,13 +21,14 @@ struct Stream {
   std::vector<TokenId> tokens;
   std::vector<std::vector<float>> logits;
   std::vector<OutputToken> reported;  // tokens with their log-probabilities
+  std::vector<OutputToken> prompt;    // the prompt's, where they are asked for
   std::string text;                   // with a tokenizer
   std::optional<FinishReason> finish;
   std::string stop_string;
 };
 
-// Same tokens, same text, same end, same logits and log-probabilities bit for bit. A NaN is equal
-// to nothing, not even to itself.
+// Same tokens, same text, same end, same logits and log-probabilities, the prompt's too, bit for
+// bit. A NaN is equal to nothing, not even to itself.
 bool same_bits(const Stream& a, const Stream& b);
 
 // A request and the step before which it comes; `cancel_at`: the step before which it is cancelled.

@@ -1,4 +1,5 @@
-// Latent attention's two formulas: which token gets which, and that neither a cut nor a step shows.
+// Latent attention's two formulas: which token gets which, and that neither a cut nor a step shows;
+// the positions that an indexer picks.
 
 #include <gtest/gtest.h>
 
@@ -20,7 +21,9 @@ namespace {
 
 constexpr std::uint32_t kBlocks = 96;
 
-std::shared_ptr<const load::ModelSource> latent_model(std::uint32_t rank, bool split) {
+// `top`: an indexer picks so many positions; 0: there is none.
+std::shared_ptr<const load::ModelSource> latent_model(std::uint32_t rank, bool split,
+                                                      std::uint32_t top = 0) {
   test::RandomModelOptions options;
   options.max_context = kBlocks * 16;
   options.change = [=](load::ModelConfig& config) {
@@ -36,6 +39,12 @@ std::shared_ptr<const load::ModelSource> latent_model(std::uint32_t rank, bool s
       latent.scale = 0.25F;
       latent.norm = {.kind = load::NormKind::kRms};
       latent.split = split;
+      if (top > 0) {
+        latent.index_heads = 4;
+        latent.index_dim = 16;
+        latent.index_top = top;
+        latent.index_norm = {.kind = load::NormKind::kLayer, .bias = true};
+      }
       layer.mixer = latent;
     }
   };
@@ -122,6 +131,83 @@ TEST(Latent, WhatIsComputedAgainHasTheSameBits) {
           << type.name;
     }
   }
+}
+
+// The same weights, with an indexer that picks so many positions, or none.
+std::shared_ptr<const load::ModelSource> picking(const load::ModelSource& source,
+                                                 std::uint32_t top) {
+  auto out = std::make_shared<load::ModelSource>(source);
+  for (load::LayerConfig& layer : out->config.layers) {
+    auto& latent = std::get<load::LatentConfig>(layer.mixer);
+    latent.index_top = top;
+    if (top == 0) latent.index_heads = latent.index_dim = 0;
+  }
+  return out;
+}
+
+bool begin_alike(const std::vector<float>& a, const std::vector<float>& b, std::size_t floats) {
+  return std::memcmp(a.data(), b.data(), floats * sizeof(float)) == 0;
+}
+
+TEST(PickedLatents, PromptsMayBeCutAnywhere) {
+  // The list of what is picked, or what is seen before any is, may be longer than a segment.
+  for (const std::uint32_t top : {40U, 1030U}) {
+    const auto model = latent_model(20, false, top);
+    const auto tokens = random_tokens(1100, 5);
+    const auto count = static_cast<std::uint32_t>(tokens.size());
+    Machine whole(model);
+    const std::vector<float> wanted = whole.compute(tokens, 0, count, kNone);
+    for (const std::uint32_t chunk : {1U, 3U, 64U, 129U, 1050U}) {
+      const std::uint32_t end = chunk < 64 ? 70 : count;
+      Machine cut(model, chunk % 3 + 1);
+      std::vector<float> logits;
+      for (std::uint32_t first = 0; first < end; first += chunk)
+        append(logits, cut.compute(tokens, first, std::min(first + chunk, end), kNone));
+      ASSERT_TRUE(begin_alike(logits, wanted, logits.size())) << top << ", chunks of " << chunk;
+    }
+  }
+}
+
+TEST(PickedLatents, WhatIsComputedAgainHasTheSameBits) {
+  // Prompts end before and behind the position from which on rows choose.
+  for (const std::uint32_t top : {20U, 60U}) {
+    const auto model = latent_model(20, true, top);
+    const auto tokens = random_tokens(90, 6);
+    for (const kernels::CacheTypeInfo& type : kernels::kCacheTypes) {
+      Machine first(model, 1, type.type), again(model, 3, type.type);
+      std::vector<float> wanted = first.compute(tokens, 0, 41, 41);
+      for (std::uint32_t i = 41; i < 90; ++i)
+        append(wanted, first.compute(tokens, i, i + 1, 41, true));
+      const std::vector<float> together = again.compute(tokens, 0, 90, 41);
+      ASSERT_TRUE(begin_alike(together, wanted, wanted.size())) << type.name << ", " << top;
+    }
+  }
+}
+
+// A position that sees no more than it may pick is dense to the bit, in either formula; the first
+// that sees more is not.
+TEST(PickedLatents, AreDenseWhileAllIsPicked) {
+  const auto model = latent_model(20, false, 30);
+  const auto dense = picking(*model, 0), all = picking(*model, 1000);
+  const auto tokens = random_tokens(60, 7);
+  const std::size_t vocabulary = model->config.vocab_size;
+  for (const std::uint32_t generated : {kNone, 0U}) {
+    Machine some(model), every(all), none(dense);
+    const std::vector<float> wanted = none.compute(tokens, 0, 60, generated);
+    EXPECT_TRUE(begin_alike(every.compute(tokens, 0, 60, generated), wanted, wanted.size()));
+    const std::vector<float> picked = some.compute(tokens, 0, 60, generated);
+    EXPECT_TRUE(begin_alike(picked, wanted, 30 * vocabulary));
+    EXPECT_FALSE(begin_alike(picked, wanted, 31 * vocabulary));
+  }
+}
+
+TEST(PickedLatents, TheIndexersKeysLieBesideLatents) {
+  const auto model = latent_model(20, false, 30);
+  const CacheShape shape = grouped_cache_shape(model->config, kernels::CacheType::kF16);
+  EXPECT_EQ(shape.groups(), 1U);
+  EXPECT_EQ(shape.block_bytes(),
+            2U * 16 * (kernels::padded_dims(40) + kernels::padded_dims(16)) * 2);
+  EXPECT_TRUE(shape.tells_generated());
 }
 
 // Both formulas are the same mathematics.

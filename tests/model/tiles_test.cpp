@@ -319,6 +319,33 @@ TEST_P(Tiles, LeaveNoTraceInLatents) {
   }
 }
 
+// Positions that an indexer picks, for rows of prompts and for generated ones.
+TEST_P(Tiles, LeaveNoTraceInPicks) {
+  for (const std::uint32_t top : {20U, 150U}) {
+    test::RandomModelOptions options;
+    options.type = top == 20 ? kernels::DataType::kF32 : kernels::DataType::kBF16;
+    options.change = [top](load::ModelConfig& config) {
+      for (load::LayerConfig& layer : config.layers) {
+        load::LatentConfig latent;
+        latent.heads = 5;
+        latent.latent_dim = 32;
+        latent.rope_dim = 8;
+        latent.key_dim = latent.value_dim = 24;
+        latent.query_rank = 48;
+        latent.scale = 0.2F;
+        latent.norm = {.kind = load::NormKind::kRms};
+        latent.index_heads = 3;
+        latent.index_dim = 12;
+        latent.index_top = top;
+        latent.index_norm = {.kind = load::NormKind::kLayer, .bias = true};
+        layer.mixer = latent;
+      }
+    };
+    const auto cache = top == 20 ? kernels::CacheType::kQ8_0 : kernels::CacheType::kF32;
+    EXPECT_EQ(differences(GetParam(), options, test::rounds(5), cache), 0);
+  }
+}
+
 // Windows, compressed entries, the rows that they are made of, streams.
 TEST_P(Tiles, LeaveNoTraceInEntries) {
   for (const bool bytes : {false, true}) {

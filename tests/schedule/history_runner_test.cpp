@@ -97,7 +97,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"add A prompt=4294967296", "x:2: malformed: '4294967296' is no number"},
         Case{"add A tokens=4",
              "x:2: malformed: 'tokens=4': expected prompt=, max=, priority=, tenant=, class=, "
-             "family=, shared=, continues=..."},
+             "family=, shared=, continues=, computes_all=..."},
         Case{"add A prompt=4 priority=high", "x:2: malformed: 'high' is no number"},
         Case{"add A prompt=4 priority=-1001", "x:2: malformed: priority must be in [-1000, 1000]"},
         Case{"add A prompt=4 shared=2", "x:2: malformed: only with prefix=1 do tokens matter"},

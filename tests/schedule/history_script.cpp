@@ -218,8 +218,9 @@ Result<Options> options(const Words& words) {
 }
 
 Result<Arrival> arrival(const Words& words) {
-  const auto values = settings(
-      words, 2, {"prompt", "max", "priority", "tenant", "class", "family", "shared", "continues"});
+  const auto values = settings(words, 2,
+                               {"prompt", "max", "priority", "tenant", "class", "family", "shared",
+                                "continues", "computes_all"});
   if (!values) return fail(values.error());
   Arrival result;
   SequenceSpec& spec = result.spec;
@@ -231,6 +232,8 @@ Result<Arrival> arrival(const Words& words) {
     if (const Status ok = read(*values, key, *target); !ok) return fail(ok.error());
   }
   if (const Status ok = read(*values, "priority", spec.priority); !ok) return fail(ok.error());
+  if (const Status ok = read(*values, "computes_all", spec.computes_all); !ok)
+    return fail(ok.error());
   if (spec.prompt_tokens == 0) return malformed("add needs prompt=NUMBER, at least 1");
   if (values->contains("max") && spec.max_new_tokens == 0) {
     return malformed("max must be at least 1");

@@ -206,7 +206,6 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{R"({"prompt":"a","n":0})", 400, "n", "an integer from 1 to 128"},
         Refused{R"({"prompt":"a","n":1.5})", 400, "n", "expected an integer"},
         Refused{R"({"prompt":"a","n":1e30})", 400, "n", "expected an integer"},
-        Refused{R"({"prompt":"a","max_tokens":0})", 400, "max_tokens", "0 is out of range"},
         Refused{R"({"prompt":"a","max_tokens":-2})", 400, "max_tokens", "-2 is out of range"},
         Refused{R"({"prompt":"a","max_tokens":18446744073709551615})", 400, "max_tokens",
                 "18446744073709551615 is out of range"},
@@ -233,8 +232,14 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{R"({"prompt":"a","best_of":2})", 400, "best_of",
                 "2 is not supported; expected "
                 "null or 1"},
-        Refused{R"({"prompt":"a","echo":true})", 400, "echo", "true is not supported"},
-        Refused{R"({"prompt":"a","suffix":"x"})", 400, "suffix", "\"x\" is not supported"},
+        Refused{R"({"prompt":"a","echo":1})", 400, "echo", "expected"},
+        Refused{R"({"prompt":"a","suffix":1})", 400, "suffix", "expected"},
+        Refused{R"({"prompt":"a","suffix":"x"})", 400, "suffix",
+                "the model has no tokens for filling in the middle of a text"},
+        Refused{R"({"prompt":"a","prompt_logprobs":21})", 400, "prompt_logprobs", "21"},
+        Refused{R"({"prompt":"a","prompt_logprobs":-1})", 400, "prompt_logprobs", "-1"},
+        Refused{R"({"prompt":"a","max_tokens":0,"guided_regex":"a"})", 400, "max_tokens",
+                "0 leaves no text to have the format of guided_regex"},
         Refused{R"({"prompt":"a","user":5})", 400, "user", "expected a string"},
         Refused{R"({"prompt":"a","cache_salt":["x"]})", 400, "cache_salt", "expected a string"},
         Refused{R"({"prompt":"a","priority":1001})", 400, "priority",
@@ -492,6 +497,35 @@ TEST_F(ApiRequest, ChatIsRenderedByTheTemplate) {
             4096 - static_cast<std::int32_t>(result->requests[0].prompt.size()));
 }
 
+TEST_F(ApiRequest, WhatMessagesSayIsEncodedAsText) {
+  text::MarkedText given;
+  backend_.encode_chat = [&](const text::MarkedText& text) {
+    given = text;
+    return std::vector<TokenId>{1};
+  };
+  const std::vector<text::ByteSpan> said = {{6, 7}};
+  ASSERT_TRUE(chat("{" HELLO "}"));
+  EXPECT_EQ(given.untrusted.size(), 1U);
+  const RequestContext context{backend_, "fake", 8};
+  for (const auto& [more, untrusted] : {std::pair{"", said},
+                                        {R"(,"parse_special":false)", said},
+                                        {R"(,"parse_special":true)", {}}}) {
+    const std::string body =
+        fmt::format(R"({{"messages":[{{"role":"user","content":"x"}}]{}}})", more);
+    ASSERT_TRUE(chat(body)) << body;
+    EXPECT_EQ(given.text, "[user]x[assistant]");
+    EXPECT_EQ(given.untrusted, untrusted) << body;
+    ASSERT_TRUE(tokenize(body, context)) << body;
+    EXPECT_EQ(given.untrusted, untrusted) << body;
+  }
+  // What an answer continues is cut out of the text with its marks.
+  ASSERT_TRUE(
+      chat(R"({"messages":[{"role":"user","content":"x"}],"continue_final_message":true})"));
+  EXPECT_EQ(given.text, "[user]x");
+  EXPECT_EQ(given.untrusted, said);
+  EXPECT_EQ(chat("{" HELLO R"(,"parse_special":1})").error().param, "parse_special");
+}
+
 TEST_F(ApiRequest, AnAnswerMayContinueTheLastMessage) {
   const auto continued = [&](std::string_view content, std::string_view more = "") {
     const auto result = chat(fmt::format(
@@ -508,12 +542,15 @@ TEST_F(ApiRequest, AnAnswerMayContinueTheLastMessage) {
             "[user]hi[assistant]x");
   EXPECT_EQ(continued("(the answer goes on here)"), "[user]hi[assistant](the answer goes on here)");
   const auto plain = backend_.render_chat;
-  backend_.render_chat = [&](const nlohmann::ordered_json& variables) -> Result<std::string> {
+  backend_.render_chat = [&](const nlohmann::ordered_json& variables) -> Result<text::MarkedText> {
     auto text = plain(variables);
-    return *text + *text;
+    text->append(text::MarkedText(*text));
+    return text;
   };
   EXPECT_THAT(continued("x"), HasSubstr("does not write the last message once as it is"));
-  backend_.render_chat = [](const nlohmann::ordered_json&) -> Result<std::string> { return "no"; };
+  backend_.render_chat = [](const nlohmann::ordered_json&) -> Result<text::MarkedText> {
+    return text::MarkedText::trusted("no");
+  };
   EXPECT_THAT(continued("x"), HasSubstr("does not write the last message once as it is"));
 }
 
@@ -721,6 +758,87 @@ TEST_F(ApiRequest, TokenizeAndDetokenize) {
   EXPECT_EQ(tokenize(R"({"content":"a","model":"b"})", context).error().status, 404);
   EXPECT_EQ(detokenize(R"({})", context).error().param, "tokens");
   EXPECT_EQ(detokenize(R"({"tokens":[256]})", context).error().param, "tokens[0]");
+}
+
+TEST_F(ApiRequest, ACompletionMayHaveNoTokens) {
+  const auto result = completion(R"({"prompt":"ab","max_tokens":0})");
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_TRUE(result->requests[0].no_output);
+  EXPECT_EQ(result->requests[0].prompt_logprobs, -1);
+  EXPECT_THAT(result->echo, IsEmpty());
+  EXPECT_FALSE(completion(R"({"prompt":"ab"})")->requests[0].no_output);
+  EXPECT_FALSE(completion(R"({"prompt":"ab","max_tokens":null})")->requests[0].no_output);
+  EXPECT_TRUE(completion(R"({"prompt":"ab","max_tokens":0.0})")->requests[0].no_output);
+  EXPECT_EQ(chat("{" HELLO R"(,"max_tokens":0})").error().param, "max_tokens");
+}
+
+TEST_F(ApiRequest, EchoAsksForWhatIsSaidOfThePrompt) {
+  struct Case {
+    const char* body;
+    std::int32_t of_prompt, shown;
+  };
+  for (const Case& one :
+       {Case{R"({"prompt":["ab","c"],"echo":true})", -1, -1},
+        Case{R"({"prompt":["ab","c"],"echo":true,"logprobs":2})", 2, -1},
+        Case{R"({"prompt":["ab","c"],"echo":true,"logprobs":2,"prompt_logprobs":5})", 5, 5},
+        Case{R"({"prompt":["ab","c"],"echo":false,"logprobs":2,"prompt_logprobs":0})", 0, 0}}) {
+    const auto result = completion(one.body);
+    ASSERT_TRUE(result) << result.error().message;
+    for (const Request& request : result->requests)
+      EXPECT_EQ(request.prompt_logprobs, one.of_prompt) << one.body;
+    EXPECT_EQ(result->prompt_logprobs, one.shown) << one.body;
+  }
+  // Texts as they came, ids as text; BOS is no part of a text.
+  EXPECT_THAT(completion(R"({"prompt":["ab","c"],"echo":true})")->echo, ElementsAre("ab", "c"));
+  EXPECT_THAT(completion(R"({"prompt":[[97,98],[99]],"echo":true})")->echo, ElementsAre("ab", "c"));
+  const auto asked = chat("{" HELLO R"(,"prompt_logprobs":3})");
+  ASSERT_TRUE(asked) << asked.error().message;
+  EXPECT_EQ(asked->requests[0].prompt_logprobs, 3);
+  EXPECT_EQ(asked->prompt_logprobs, 3);
+}
+
+TEST_F(ApiRequest, ASuffixMakesAPromptForTheMiddle) {
+  backend_.fill_in_middle = [](std::span<const TokenId> before, std::span<const TokenId> after) {
+    std::vector<TokenId> ids = {'<'};
+    ids.insert(ids.end(), before.begin(), before.end());
+    ids.push_back('|');
+    ids.insert(ids.end(), after.begin(), after.end());
+    ids.push_back('>');
+    return ids;
+  };
+  const auto result = completion(R"({"prompt":["ab","c"],"suffix":"xy"})");
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_EQ(prompt_text(result->requests[0]), "\x01<ab|xy>");
+  EXPECT_EQ(prompt_text(result->requests[1]), "\x01<c|xy>");
+  // Ids are the whole prefix, BOS and all.
+  EXPECT_EQ(prompt_text(completion(R"({"prompt":[97],"suffix":"xy"})")->requests[0]), "<a|xy>");
+  for (const char* none : {R"({"prompt":"ab","suffix":""})", R"({"prompt":"ab","suffix":null})"})
+    EXPECT_EQ(prompt_text(completion(none)->requests[0]),
+              "\x01"
+              "ab");
+  const auto both = completion(R"({"prompt":"ab","suffix":"x","echo":true})");
+  ASSERT_FALSE(both);
+  EXPECT_EQ(both.error().param, "echo");
+}
+
+// Streamed or not: what is said of a prompt comes at once.
+TEST_F(ApiRequest, BoundsTheEntriesOfPrompts) {
+  const auto read = [&](std::string_view body) {
+    return read_generation(Endpoint::kCompletion, body, {backend_, "fake", 512, 100});
+  };
+  const std::string prompt(24, 'a');  // and BOS
+  for (const char* stream : {"true", "false"}) {
+    const auto body = [&](int top) {
+      return fmt::format(R"({{"prompt":"{}","max_tokens":0,"prompt_logprobs":{},"stream":{}}})",
+                         prompt, top, stream);
+    };
+    EXPECT_TRUE(read(body(3)));
+    const auto refused = read(body(4));
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().param, "prompt");
+    EXPECT_THAT(refused.error().message,
+                HasSubstr("125 entries of one answer; expected at most 100"));
+  }
 }
 
 TEST_F(ApiRequest, BoundsTheEntriesOfOneAnswer) {

@@ -26,6 +26,7 @@ Generation generation(Endpoint endpoint, std::size_t prompts, std::int32_t n,
                       std::int32_t logprobs = -1) {
   Generation result;
   result.endpoint = endpoint;
+  result.is_dialog = endpoint == Endpoint::kChat;
   Request request;
   request.prompt = {1, 2, 3};
   request.n = n;
@@ -167,6 +168,130 @@ TEST(ResponseBuilder, CompletionLogprobsAreParallelArrays) {
   EXPECT_EQ(logprobs["text_offset"].dump(), "[0,1]");
   // Of two tokens that are spelled alike, the more probable one is shown.
   EXPECT_EQ(logprobs["top_logprobs"][1].dump(), R"({"c":-0.5,"a":-1.0})");
+}
+
+// The first of three tokens is BOS, which is no part of the text "bc".
+Generation echoing(std::int32_t n, std::int32_t logprobs, std::int32_t prompt_logprobs) {
+  Generation request = generation(Endpoint::kCompletion, 1, n, logprobs);
+  request.requests[0].prompt = {'s', 'b', 'c'};
+  request.requests[0].prompt_logprobs = std::max(logprobs, prompt_logprobs);
+  request.prompt_logprobs = prompt_logprobs;
+  request.echo = {"bc"};
+  return request;
+}
+
+OutputEvent with_prompt(OutputEvent event) {
+  OutputToken b{'b', -2.0F, {{'x', -0.25F}, {'b', -2.0F}, {'y', -3.0F}}, 2};
+  OutputToken c{'c', -INFINITY, {{'x', -0.5F}, {'y', -3.0F}, {'z', -4.0F}}, 77};
+  event.prompt_logprobs = {b, c};
+  return event;
+}
+
+constexpr const char* kEchoedLogprobs =
+    R"({"tokens":["s","b","c","d"],"token_logprobs":[null,-2.0,-9999.0,-0.5],)"
+    R"("top_logprobs":[null,{"x":-0.25},{"x":-0.5},{"d":-0.5,"a":-1.0}],)"
+    R"("text_offset":[0,0,1,2]})";
+constexpr const char* kPromptLogprobs =
+    R"([null,{"98":{"logprob":-2.0,"rank":2,"decoded_token":"b"},)"
+    R"("120":{"logprob":-0.25,"rank":1,"decoded_token":"x"}},)"
+    R"({"99":{"logprob":-9999.0,"rank":77,"decoded_token":"c"},)"
+    R"("120":{"logprob":-0.5,"rank":1,"decoded_token":"x"},)"
+    R"("121":{"logprob":-3.0,"rank":2,"decoded_token":"y"}}])";
+
+// Each choice begins with the prompt; those that the engine was faster with wait for what it says
+// of that.
+TEST(ResponseBuilder, AnEchoBeginsEveryChoice) {
+  for (const bool stream : {false, true}) {
+    Generation request = echoing(2, 1, 2);
+    request.stream = stream;
+    ResponseBuilder builder(request, kLabel, kBytes);
+    OutputEvent second = token_event("d", 'd');
+    second.choice = 1;
+    EXPECT_EQ(builder.add(0, second), "");
+    std::string text = builder.add(0, with_prompt(token_event("d", 'd')));
+    text += builder.add(0, text_event(1, "", FinishReason::kStop));
+    EXPECT_FALSE(builder.complete());
+    text += builder.add(0, text_event(0, "e", FinishReason::kLength));
+    ASSERT_TRUE(builder.complete());
+    std::vector<Json> choices;
+    if (stream) {
+      const auto found = events(text);
+      ASSERT_EQ(found.size(), 4U);
+      for (std::size_t i = 0; i < 2; ++i) choices.push_back(found[i]["choices"][0]);
+      EXPECT_EQ(found[3]["choices"][0]["text"], "e");
+      EXPECT_FALSE(found[3]["choices"][0].contains("prompt_logprobs"));
+    } else {
+      const Json body = Json::parse(body_of(builder));
+      for (const Json& choice : body["choices"]) choices.push_back(choice);
+    }
+    ASSERT_EQ(choices.size(), 2U);
+    for (std::size_t i = 0; i < 2; ++i) {
+      EXPECT_EQ(choices[i]["index"], i);
+      EXPECT_EQ(choices[i]["text"], !stream && i == 0 ? "bcde" : "bcd");
+      EXPECT_EQ(choices[i]["logprobs"].dump(), kEchoedLogprobs);
+      EXPECT_EQ(choices[i]["prompt_logprobs"].dump(), kPromptLogprobs);
+    }
+  }
+}
+
+TEST(ResponseBuilder, AnEchoMayBeAll) {
+  for (const bool stream : {false, true}) {
+    for (const std::int32_t logprobs : {-1, 0}) {
+      Generation request = echoing(1, logprobs, -1);
+      request.requests[0].no_output = true;
+      request.stream = stream;
+      ResponseBuilder builder(request, kLabel, kBytes);
+      OutputEvent end = text_event(0, "", FinishReason::kLength);
+      if (logprobs >= 0) end = with_prompt(end);
+      const std::string text = builder.add(0, end);
+      ASSERT_TRUE(builder.complete());
+      const Json choice =
+          (stream ? events(text).front() : Json::parse(body_of(builder)))["choices"][0];
+      EXPECT_EQ(choice["text"], "bc");
+      EXPECT_EQ(choice["finish_reason"], "length");
+      EXPECT_FALSE(choice.contains("prompt_logprobs"));
+      EXPECT_EQ(choice["logprobs"].dump(),
+                logprobs < 0 ? "null"
+                             : R"({"tokens":["s","b","c"],"token_logprobs":[null,-2.0,-9999.0],)"
+                               R"("top_logprobs":[null,{},{}],"text_offset":[0,0,1]})");
+    }
+  }
+}
+
+TEST(ResponseBuilder, AChatsPromptIsDescribedOnce) {
+  for (const bool stream : {false, true}) {
+    Generation request = echoing(2, -1, 2);
+    request.endpoint = Endpoint::kChat;
+    request.echo.clear();
+    request.stream = stream;
+    ResponseBuilder builder(request, kLabel, kBytes);
+    std::string text = builder.add(0, text_event(1, "f", FinishReason::kStop));
+    text += builder.add(0, with_prompt(text_event(0, "g", FinishReason::kStop)));
+    ASSERT_TRUE(builder.complete());
+    if (stream) {
+      const auto found = events(text);
+      ASSERT_EQ(found.size(), 4U);
+      EXPECT_EQ(found[0]["prompt_logprobs"].dump(), kPromptLogprobs);
+      for (std::size_t i = 1; i < 4; ++i) EXPECT_FALSE(found[i].contains("prompt_logprobs"));
+    } else {
+      const Json body = Json::parse(body_of(builder));
+      EXPECT_EQ(body["prompt_logprobs"].dump(), kPromptLogprobs);
+      EXPECT_EQ(body["choices"][1]["message"]["content"], "f");
+    }
+  }
+}
+
+// A prompt that fails before anything is said of it fails with all that waited.
+TEST(ResponseBuilder, AFailureBeforeThePromptIsToldIsTheEnd) {
+  Generation request = echoing(2, 1, -1);
+  request.stream = true;
+  ResponseBuilder builder(request, kLabel, kBytes);
+  EXPECT_EQ(builder.add(0, text_event(1, "d")), "");
+  OutputEvent broken = text_event(0, "", FinishReason::kError);
+  broken.error = {ErrorKind::kInternal, "the model broke"};
+  EXPECT_EQ(builder.add(0, broken), "");
+  ASSERT_TRUE(builder.failure().has_value());
+  EXPECT_EQ(builder.failure()->status, 500);
 }
 
 TEST(ResponseBuilder, StreamedLogprobsComeWithTheirTokens) {

@@ -64,6 +64,7 @@ Backend FakeEngine::backend() {
     for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
     return ids;
   };
+  backend.begin_ids = [] { return std::vector<TokenId>{1}; };
   backend.encode_pair =
       [](std::string_view first,
          std::string_view second) -> Result<std::pair<std::vector<TokenId>, std::size_t>> {
@@ -100,19 +101,28 @@ Backend FakeEngine::backend() {
     return compiler.find(source_kind(kind), text);
   };
   backend.token_bytes = [](TokenId id) { return std::string(1, static_cast<char>(id)); };
-  backend.render_chat = [](const nlohmann::ordered_json& variables) -> Result<std::string> {
-    std::string text;
+  backend.encode_chat = [encode = backend.encode](const text::MarkedText& text) {
+    return encode(text.text, false, true);
+  };
+  backend.render_chat = [](const nlohmann::ordered_json& variables) -> Result<text::MarkedText> {
+    text::MarkedText text;
     for (const auto& message : variables["messages"]) {
       const auto role = message["role"].get<std::string>();
       if (role == "alien") return fail(ErrorKind::kInvalid, "line 1, column 7: no such role");
-      text += "[" + role + "]";
-      if (message["content"].is_string()) text += message["content"].get<std::string>();
+      text.append_trusted("[" + role + "]");
+      if (message["content"].is_string())
+        text.append_from_outside(message["content"].get<std::string>());
     }
-    if (variables.value("enable_thinking", false)) text += "[think]";
-    if (variables["add_generation_prompt"].get<bool>()) text += "[assistant]";
+    if (variables.value("enable_thinking", false)) text.append_trusted("[think]");
+    if (variables["add_generation_prompt"].get<bool>()) text.append_trusted("[assistant]");
     return text;
   };
-  backend.dialog = dialog::DialogFormat::detect({"", backend.render_chat, {}});
+  const auto render = [&backend](const Json& variables) -> Result<std::string> {
+    auto rendered = backend.render_chat(variables);
+    if (!rendered) return fail(rendered.error());
+    return std::move(rendered->text);
+  };
+  backend.dialog = dialog::DialogFormat::detect({"", render, {}});
   return backend;
 }
 

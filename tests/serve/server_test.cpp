@@ -86,7 +86,7 @@ TEST(Server, PathsHaveTwoSpellings) {
   for (const char* path : {"/v1/models", "/models/", "/v1/models/fake", "/models/fake", "/health",
                            "/v1/health", "/ready", "/version", "/load", "/v1/metrics?x=1"})
     EXPECT_EQ(client.get(path)->status, 200) << path;
-  for (const char* path : {"/v1", "/v1/", "/", "/v1x/models", "/model", "/v1/v1/models"})
+  for (const char* path : {"/v1", "/v1/", "/v1//", "/v1x/models", "/model", "/v1/v1/models"})
     EXPECT_EQ(client.get(path)->status, 404) << path;
   EXPECT_THAT(client.get("/nothing")->body, HasSubstr("/v1/chat/completions, /v1/completions"));
   EXPECT_EQ(client.post("/apply-template", kHello)->json()["prompt"], "[user]hi[assistant]");

@@ -28,6 +28,9 @@ class ChangedBackend : public model::Backend {
     change_(changed);
     return changed.empty() ? Status() : inner_->forward(changed, logits, hidden);
   }
+  Status logits(std::span<const float* const> hidden, std::span<float> logits) override {
+    return inner_->logits(hidden, logits);
+  }
   Status draft(std::span<const model::DraftRow> rows) override { return inner_->draft(rows); }
   std::vector<float> apply_head(std::vector<float> row) const override {
     return inner_->apply_head(std::move(row));

@@ -237,6 +237,12 @@ class ModelBuilder {
                     config.latent_dim);
     }
     build_.matrix(name + "attn_output.weight", type_, hidden, heads * config.value_dim);
+    if (config.index_heads == 0) return;
+    build_.matrix(name + "indexer.attn_q_b.weight", type_,
+                  std::size_t{config.index_heads} * config.index_dim, config.query_rank);
+    build_.matrix(name + "indexer.attn_k.weight", type_, config.index_dim, hidden);
+    norm(config.index_norm, name + "indexer.k_norm", config.index_dim);
+    build_.matrix(name + "indexer.proj.weight", plain_, config.index_heads, hidden);
   }
 
   void mixer(const load::CompressedConfig& config, const std::string& name) {
@@ -254,9 +260,9 @@ class ModelBuilder {
     if (config.ratio == 0) return;
     compressor(config, name + "compress", config.head_dim);
     if (config.index_heads == 0) return;
-    build_.matrix(name + "indexer.q_b.weight", type_,
+    build_.matrix(name + "indexer.attn_q_b.weight", type_,
                   std::size_t{config.index_heads} * config.index_dim, config.query_rank);
-    build_.matrix(name + "indexer.weights.weight", plain_, config.index_heads, hidden);
+    build_.matrix(name + "indexer.proj.weight", plain_, config.index_heads, hidden);
     compressor(config, name + "indexer.compress", config.index_dim);
   }
 

@@ -40,6 +40,12 @@ TEST(ChatTemplateGolden, RendersAsJinjaDoes) {
     const Result<std::string> rendered =
         parsed ? parsed->render(entry["variables"], options)
                : Result<std::string>(tl::unexpected<Error>(parsed.error()));
+    // Marks change neither a text nor an error.
+    const Result<MarkedText> marked =
+        parsed ? parsed->render_marked(entry["variables"], options)
+               : Result<MarkedText>(tl::unexpected<Error>(parsed.error()));
+    EXPECT_EQ(marked ? marked->text : marked.error().message,
+              rendered ? *rendered : rendered.error().message);
     if (entry.contains("error")) {
       EXPECT_FALSE(rendered.has_value()) << *rendered;
       if (rendered) continue;

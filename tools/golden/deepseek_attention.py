@@ -1,5 +1,7 @@
 """DeepSeek's latent attention (MLA), its experts and its draft layer in numpy, float64 throughout.
 
+With an indexer (DeepSeek-V3.2) a position attends to the index_topk positions of the best scores.
+
 Of a token only a latent row and one rotated key, which all heads share, are kept. Expanded, a head
 makes its keys and values of the latent rows; absorbed, it takes its query to the latent rows and
 what it read back from there, so that no key or value is ever made. Both are the same sums.
@@ -49,8 +51,8 @@ def score_scale(config):
     return size**-0.5 * mscale(parameters["factor"], parameters.get("mscale_all_dim", 0)) ** 2
 
 
-def rotate(config, x):
-    """x: [..., positions, size]; neighbours are the two parts of a pair."""
+def rotate(config, x, halves=False):
+    """x: [..., positions, size]; the parts of a pair are neighbours, or half a size apart."""
     size, parameters = x.shape[-1], reference.rope(config)
     if parameters["rope_type"] == "default":
         frequency, factor = parameters["rope_theta"] ** (-np.arange(0, size, 2) / size), 1.0
@@ -59,6 +61,10 @@ def rotate(config, x):
         factor = mscale(parameters["factor"], parameters.get("mscale", 1))
         factor /= mscale(parameters["factor"], parameters.get("mscale_all_dim", 0))
     angle = np.arange(x.shape[-2])[:, None] * frequency
+    if halves:
+        first, second = np.split(x, 2, axis=-1)
+        turned = (first + 1j * second) * np.exp(1j * angle) * factor
+        return np.concatenate([turned.real, turned.imag], -1)
     turned = (x[..., ::2] + 1j * x[..., 1::2]) * np.exp(1j * angle) * factor
     return np.stack([turned.real, turned.imag], -1).reshape(x.shape)
 
@@ -106,11 +112,15 @@ def route(config, logits, bias=None):
 
 
 class Model:
-    """One of these models; gap is the least one of its experts' choices so far."""
+    """One of these models.
+
+    gap is the least one of its experts' choices so far, and index_gap that of its indexers', as a
+    share of the largest score.
+    """
 
     def __init__(self, config, weights, absorbed=False):
         self.config, self.weights, self.absorbed = config, weights, absorbed
-        self.gap = np.inf
+        self.gap = self.index_gap = np.inf
 
     def linear(self, x, name):
         return x @ self.weights[name + ".weight"].T
@@ -119,14 +129,42 @@ class Model:
         epsilon = epsilon or self.config["rms_norm_eps"]
         return reference.rms_norm(x, self.weights[name + ".weight"], epsilon)
 
+    def chosen(self, x, q_latent, base):
+        """Which positions each one attends to: [positions, positions]."""
+        config, count = self.config, len(x)
+        seen = np.tri(count, dtype=bool)
+        if base + "wk.weight" not in self.weights:
+            return seen
+        heads, turning = config["index_n_heads"], config["qk_rope_head_dim"]
+        top = config["index_topk"]
+        q = self.linear(q_latent, base + "wq_b").reshape(count, heads, -1).transpose(1, 0, 2)
+        k = self.linear(x, base + "wk")
+        k = (k - k.mean(-1, keepdims=True)) / np.sqrt(k.var(-1, keepdims=True) + LATENT_EPSILON)
+        k = k * self.weights[base + "k_norm.weight"] + self.weights[base + "k_norm.bias"]
+        q, k = (
+            np.concatenate([rotate(config, y[..., :turning], halves=True), y[..., turning:]], -1)
+            for y in (q, k)
+        )
+        weights = self.linear(x, base + "weights_proj").T[..., None]
+        score = (weights * np.maximum(q @ k.T, 0)).sum(0)
+        for position in range(top, count):
+            row = score[position, : position + 1]
+            order = np.argsort(-row, kind="stable")
+            seen[position, order[top:]] = False
+            gap = (row[order[top - 1]] - row[order[top]]) / np.abs(row).max()
+            self.index_gap = min(self.index_gap, float(gap))
+        return seen
+
     def attention(self, x, base):
         config, count, heads = self.config, len(x), self.config["num_attention_heads"]
         rank, nope = config["kv_lora_rank"], config["qk_nope_head_dim"]
         if config["q_lora_rank"] is None:
+            q_latent = None
             q = self.linear(x, base + "q_proj")
         else:
             q = self.linear(x, base + "q_a_proj")
-            q = self.linear(self.norm(q, base + "q_a_layernorm", LATENT_EPSILON), base + "q_b_proj")
+            q_latent = self.norm(q, base + "q_a_layernorm", LATENT_EPSILON)
+            q = self.linear(q_latent, base + "q_b_proj")
         q = q.reshape(count, heads, -1).transpose(1, 0, 2)
         q_turned = rotate(config, q[..., nope:])
         q = q[..., :nope]
@@ -143,7 +181,7 @@ class Model:
             score = q @ (latent @ to_k.transpose(0, 2, 1)).transpose(0, 2, 1)
         score = (score + q_turned @ k_turned.T) * score_scale(config)
         score *= query_scale(config, count)[:, None]
-        chance = softmax(np.where(np.tri(count, dtype=bool), score, -np.inf))
+        chance = softmax(np.where(self.chosen(x, q_latent, base + "indexer."), score, -np.inf))
         if self.absorbed:
             mixed = (chance @ latent) @ to_v.transpose(0, 2, 1)
         else:
@@ -235,6 +273,32 @@ def mutilations(config, weights):
     if any(name.endswith(ending) for name in weights):
         flat = {n: 0 * w if n.endswith(ending) else w for n, w in weights.items()}
         yield "bias of experts", config, flat
+    if "index_topk" in config:
+        yield from index_mutilations(config, weights)
+
+
+def index_mutilations(config, weights):
+    """The model with its indexer's features taken away."""
+
+    def changed(ending, change):
+        return {n: change(w) if n.endswith("indexer." + ending) else w for n, w in weights.items()}
+
+    yield "a position too many", config | {"index_topk": config["index_topk"] + 1}, weights
+    yield "the indexer's choice", config | {"index_topk": 10**9}, weights
+    yield "weights of its heads", config, changed("weights_proj.weight", np.abs)
+    yield "bias of its keys' norm", config, changed("k_norm.bias", np.zeros_like)
+    # Rows in another order are pairs of neighbours in place of halves.
+    turning, size = config["qk_rope_head_dim"], config["index_head_dim"]
+    order = np.arange(size)
+    order[:turning] = np.r_[0:turning:2, 1:turning:2]
+
+    def reordered(w):
+        return w.reshape(-1, size, w.shape[1])[:, order].reshape(w.shape)
+
+    other = changed("wq_b.weight", reordered)
+    for ending in ("wk.weight", "k_norm.weight", "k_norm.bias"):
+        other |= {n: w[order] for n, w in weights.items() if n.endswith("indexer." + ending)}
+    yield "halves in its rotation", config, other
 
 
 def draft_mutilations(config, weights):

@@ -15,6 +15,7 @@ import shutil
 import sys
 import tempfile
 
+import numpy as np
 import torch
 
 import reference
@@ -30,6 +31,15 @@ from conversion.base import ModelBase  # noqa: E402
 def no_tokenizer(model):
     model.gguf_writer.add_tokenizer_model("none")
     model.gguf_writer.add_vocab_size(model.hparams["vocab_size"])
+
+
+def plain_experts(model, layer, part, key):
+    """DeepSeek-V4's converter packs experts of FP4 itself, and knows no others."""
+    count = model.hparams["n_routed_experts"]
+    names = [f"layers.{layer}.ffn.experts.{expert}.{part}.weight" for expert in range(count)]
+    all_of_them = np.stack([model.model_tensors[name]().float().numpy() for name in names])
+    model.gguf_writer.add_tensor(model.format_tensor_name(key, layer), all_of_them)
+    return names
 
 
 def classes_of(base):
@@ -52,6 +62,8 @@ def convert(name):
         for each in classes_of(ModelBase):
             if "set_vocab" in each.__dict__:
                 each.set_vocab = no_tokenizer
+            if "_write_mxfp4_expert_tensor" in each.__dict__:
+                each._write_mxfp4_expert_tensor = plain_experts
             if hasattr(each, "no_mtp"):
                 each.no_mtp = not drafts
         with torch.inference_mode():

@@ -37,6 +37,8 @@ SEED = 20260305
 GREEDY = 16
 MARGIN = 4e-3  # least gap of the two best logits, far above the error of any float32 order of sums
 ROUTER_MARGIN = 1e-3  # least gap of the logits of the last expert that is used and the next one
+INDEX_MARGIN = 1e-4  # the same of an indexer's scores, as a share of the largest
+TRIES = 2000  # prompts that are drawn until one is clear
 LENGTHS = (1, 7, 40, 100)
 POSITIONS = {1: (0,), 7: (3, 6), 40: (15, 16, 17, 39), 100: (31, 32, 63, 64, 99)}
 
@@ -794,6 +796,30 @@ CASES |= {
         "topk_group": 1,
         "dtype": "float16",
     },
+    # Of 40 and 100 positions 8 are picked; float16, so that no kernel rounds what is compared.
+    "deepseek-v32-tiny": DEEPSEEK
+    | SIGMOID
+    | {
+        "architectures": ["DeepseekV32ForCausalLM"],
+        "ep_size": 1,
+        "index_head_dim": 24,
+        "index_n_heads": 6,
+        "index_topk": 8,
+        "intermediate_size": 24,
+        "model_type": "deepseek_v32",
+        "n_group": 4,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 2,
+        "num_nextn_predict_layers": 1,
+        "q_lora_rank": 16,
+        "qk_nope_head_dim": 8,
+        "qk_rope_head_dim": 16,
+        "rope_scaling": DEEPSEEK_YARN | {"mscale": 1.0, "mscale_all_dim": 1.0},
+        "routed_scaling_factor": 2.5,
+        "topk_group": 2,
+        "torch_dtype": "float16",
+        "v_head_dim": 12,
+    },
 }
 del CASES["lfm2-tiny"]["rms_norm_eps"]
 del CASES["lfm2-moe-tiny"]["rms_norm_eps"]
@@ -833,6 +859,9 @@ def own_shapes(config):
     """Shapes by the names that transformers has, and those of the layers that draft."""
     longer = copy.deepcopy(config)
     longer.num_hidden_layers += drafting_layers(config)
+    if config.model_type == "deepseek_v32":  # lists that it makes when it is read
+        for kinds in (longer.mlp_layer_types, longer.layer_types):
+            kinds += kinds[-1:] * drafting_layers(config)
     for name, tensor in without_quantization(longer).state_dict().items():
         yield name, tuple(tensor.shape)
     for layer in range(config.num_hidden_layers, longer.num_hidden_layers):
@@ -1008,12 +1037,23 @@ def draft(folder, model, prompt, following):
         rows = [plain.draft(prompt, following)]
         ids = int(rows[0].argmax())
     gaps = [np.diff(np.sort(row)[-2:])[0] for row in rows]
-    return ids, min(gaps) > MARGIN and plain.gap > ROUTER_MARGIN
+    clear = plain.gap > ROUTER_MARGIN and getattr(plain, "index_gap", np.inf) > INDEX_MARGIN
+    return ids, min(gaps) > MARGIN and clear
+
+
+def picks_clearly(folder, ids):
+    """Whether no rounding can turn what the indexers of a model pick."""
+    config, weights = reference.load_model(folder)
+    if "index_topk" not in config:
+        return True
+    plain = deepseek_attention.Model(config, weights)
+    plain.hidden(ids)
+    return plain.index_gap > INDEX_MARGIN
 
 
 def pick_prompt(model, random, vocab, length, accept):
     """A random prompt whose greedy continuation no rounding can turn, and which is accepted."""
-    for _ in range(50):
+    for _ in range(TRIES):
         prompt = random.integers(3, vocab, length).tolist()
         ids, margin = greedy(model, prompt)
         clear = margin > MARGIN and router_margin(model, prompt + ids) > ROUTER_MARGIN
@@ -1080,7 +1120,8 @@ def make_case(name, config):
     drafts = drafting_layers(parsed) > 0 or parsed.model_type in qwen_draft.FAMILIES
 
     def accept(prompt, ids):
-        return not drafts or draft(folder, model, prompt, ids[0])[1]
+        clear = picks_clearly(folder, prompt + ids)
+        return clear and (not drafts or draft(folder, model, prompt, ids[0])[1])
 
     for index, length in enumerate(LENGTHS):
         prompt, ids = pick_prompt(model, random, config["vocab_size"], length, accept)

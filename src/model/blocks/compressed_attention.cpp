@@ -15,14 +15,12 @@ namespace {
 
 constexpr std::size_t kEntryBlock = kernels::kBlockSize;
 
-// Entries whose scores are made together.
-constexpr std::uint32_t kScoresTogether = 1024;
 // Fewer heads than this are not worth gathering a list for.
 constexpr std::uint32_t kFewestListHeads = 4;
 
 // What a thread keeps between the parts of its tasks.
 struct ListScratch {
-  std::vector<float> rows, entry, keys, queries, products, scores, sin;
+  std::vector<float> rows, entry, sin;
   AlignedBuffer prepared, list;
   std::vector<const std::byte*> tiles;
 };
@@ -43,49 +41,17 @@ Linear compressed_input(const load::CompressedConfig& config, const ModelWeights
   if (config.index_heads == 0) return {kernels, {query, key, rows, gates}};
   return {kernels,
           {query, key, rows, gates, matrix("indexer.compress_kv.weight"),
-           matrix("indexer.compress_gate.weight"), matrix("indexer.weights.weight")}};
+           matrix("indexer.compress_gate.weight"), matrix("indexer.proj.weight")}};
 }
 
 Linear compressed_query(const load::CompressedConfig& config, const ModelWeights& weights,
                         const std::string& layer, const kernels::Kernels& kernels) {
   const Matrix* query = &weights.matrix(layer + "attn_q_b.weight");
   if (config.index_heads == 0) return {kernels, {query}};
-  return {kernels, {query, &weights.matrix(layer + "indexer.q_b.weight")}};
+  return {kernels, {query, &weights.matrix(layer + "indexer.attn_q_b.weight")}};
 }
 
 }  // namespace
-
-void PickedEntries::lay_out(const Pass& pass) {
-  if (config_.index_heads == 0) return;
-  grow(picks_, pass.rows().size() * config_.index_top);
-  grow(first_score_, pass.rows().size());
-  std::size_t scores = 0;
-  for (const RowTile& tile : pass.tiles()) {
-    if (!shares(tile)) continue;
-    for (std::uint32_t row = tile.rows.begin; row < tile.rows.end; ++row) {
-      first_score_[row] = scores;
-      scores += entries_seen(pass.rows()[row].position, config_.ratio);
-    }
-  }
-  grow(scores_, scores);
-}
-
-void pick_entries(std::span<float> scores, std::size_t count, std::uint32_t* picks) {
-  assert(count <= scores.size());
-  for (float& score : scores)
-    if (std::isnan(score)) score = -std::numeric_limits<float>::infinity();
-  thread_local std::vector<std::uint32_t> order;
-  order.resize(scores.size());
-  std::iota(order.begin(), order.end(), 0U);
-  const auto border = order.begin() + static_cast<std::ptrdiff_t>(count);
-  if (border != order.end()) {
-    std::nth_element(order.begin(), border, order.end(), [&](std::uint32_t a, std::uint32_t b) {
-      return scores[a] != scores[b] ? scores[a] > scores[b] : a < b;
-    });
-  }
-  std::sort(order.begin(), border);
-  std::copy(order.begin(), border, picks);
-}
 
 CompressedAttention::CompressedAttention(const load::CompressedConfig& config,
                                          const ModelWeights& weights, const std::string& layer,
@@ -97,7 +63,6 @@ CompressedAttention::CompressedAttention(const load::CompressedConfig& config,
       cache_layer_(cache_layer),
       set_(set),
       rope_(rope),
-      picked_(picked),
       query_size_(std::size_t{config.heads} * config.head_dim),
       index_size_(std::size_t{config.index_heads} * config.index_dim),
       input_(compressed_input(config, weights, layer, workspace.kernels)),
@@ -125,8 +90,8 @@ CompressedAttention::CompressedAttention(const load::CompressedConfig& config,
   workspace.up.need(compressor_->channels());
   if (config.index_heads == 0) return;
   index_norm_ = Norm(config.norm, weights, layer + "indexer.compress_norm", workspace.kernels);
-  workspace.shared.need(index_size_);
-  workspace.shared_gate.need(config.index_heads);
+  indexer_.emplace(config.index_heads, config.index_dim, config.index_top, set, index_entries(),
+                   picked, workspace);
 }
 
 void CompressedAttention::add_steps(Program& program) {
@@ -185,7 +150,7 @@ void CompressedAttention::add_steps(Program& program) {
               [this, all](std::uint32_t tile) {
                 return work_.share_product(work_.tile(tile), query_, all(tile));
               });
-  if (config_.index_heads > 0) add_index_steps(program);
+  if (indexer_) indexer_->add_steps(program);
   program.add(
       {.name = "attend",
        .keys = KeysAccess::kRead,
@@ -203,48 +168,6 @@ void CompressedAttention::add_steps(Program& program) {
         return work_.share(tile, rows * head_groups(tile), 2 * each * query_size_);
       });
   add_output_steps(program);
-}
-
-// The scores of entries, where lanes share those of a row, and the picks.
-void CompressedAttention::add_index_steps(Program& program) {
-  const auto rows = [this](std::uint32_t tile) { return work_.count(set_, work_.tile(tile)); };
-  const auto longest = [this](const RowTile& tile) {
-    std::uint32_t most = 0;
-    for (std::uint32_t i = 0; i < work_.count(set_, tile); ++i)
-      most = std::max(most, seen(work_.pass.rows()[work_.row(set_, tile, i)]));
-    return most;
-  };
-  program.add({.name = "index-scores",
-               .matrix = true,
-               .keys = KeysAccess::kRead,
-               .run =
-                   [this, rows, longest](std::uint32_t index, std::uint32_t blocks,
-                                         const cores::Part& part) {
-                     const RowTile& tile = work_.tile(index);
-                     if (!picked_.shares(tile)) return;
-                     const std::uint32_t parts = longest(tile) / kScoresTogether + 1;
-                     score(tile, part_of(std::size_t{rows(index)} * parts, part.block, blocks),
-                           parts);
-                   }},
-              [this, rows, longest](std::uint32_t index) {
-                const RowTile& tile = work_.tile(index);
-                if (!picked_.shares(tile)) return 1U;
-                const std::size_t parts = longest(tile) / kScoresTogether + 1;
-                return work_.share(tile, rows(index) * parts,
-                                   std::size_t{rows(index)} * longest(tile) * index_size_);
-              });
-  program.add(
-      {.name = "index-pick",
-       .run =
-           [this, rows](std::uint32_t index, std::uint32_t blocks, const cores::Part& part) {
-             pick(work_.tile(index), part_of(rows(index), part.block, blocks));
-           }},
-      [this, rows, longest](std::uint32_t index) {
-        const RowTile& tile = work_.tile(index);
-        const std::size_t each =
-            longest(tile) * (picked_.shares(tile) ? std::size_t{8} : index_size_);
-        return work_.share(tile, rows(index), rows(index) * each);
-      });
 }
 
 void CompressedAttention::add_output_steps(Program& program) {
@@ -358,12 +281,7 @@ void CompressedAttention::store_entry(const PassRow& row, float* entry) {
 }
 
 std::uint32_t CompressedAttention::seen(const PassRow& row) const {
-  if (mutated(Mutant::kEntriesOfAll)) {
-    const Segment& segment = work_.pass.segments()[row.segment];
-    const auto rows = static_cast<std::uint32_t>(segment.tokens.size());
-    return entries_seen(segment.first_position + rows - 1, config_.ratio);
-  }
-  return entries_seen(row.position, config_.ratio);
+  return entries_seen(work_.pass, row, config_.ratio);
 }
 
 const std::byte* CompressedAttention::tile_at(const Segment& segment, std::uint32_t layer,
@@ -377,90 +295,31 @@ std::size_t CompressedAttention::entry_block(std::uint32_t entry) const {
   return ((std::size_t{entry} + 1) * config_.ratio - 1) / kEntryBlock;
 }
 
-// Items: parts of the entries that each row sees.
-void CompressedAttention::score(const RowTile& tile, const Range& items, std::uint32_t parts) {
-  for (std::uint32_t item = items.begin; item < items.end; ++item) {
-    const std::uint32_t row = work_.row(set_, tile, item / parts);
-    const std::uint32_t entries = seen(work_.pass.rows()[row]);
-    const std::uint32_t first = item % parts * kScoresTogether;
-    if (entries <= config_.index_top || first >= entries) continue;
-    score(tile, row, first, std::min(entries, first + kScoresTogether),
-          picked_.scores(row) + first);
-  }
+Indexer::Entries CompressedAttention::index_entries() {
+  const auto turn = [this](std::uint32_t position, float* query) {
+    work_.kernels.rope(query + config_.index_dim - config_.rope_dim, rope_.cos(position).data(),
+                       rope_.sin(position).data(), rope_.dims(), rope_.interleaved());
+  };
+  return {[this](const PassRow& row) { return seen(row); },
+          [this](const Segment& segment, std::uint32_t first, std::uint32_t end, float* keys) {
+            load_index_keys(segment, first, end, keys);
+          },
+          turn};
 }
 
-// sum over heads h of weight_h * max(query_h . key, 0), by entry.
-void CompressedAttention::score(const RowTile& tile, std::uint32_t row, std::uint32_t first,
-                                std::uint32_t end, float* out) {
-  const kernels::Kernels& kernels = work_.kernels;
-  const PassRow& of = work_.pass.rows()[row];
-  const Segment& segment = work_.pass.segments()[of.segment];
-  const std::uint32_t index = row - tile.rows.begin;
-  const std::size_t dim = config_.index_dim;
-  const std::size_t heads = config_.index_heads;
-  const std::size_t count = end - first;
-  ListScratch& mine = list_scratch();
-  constexpr kernels::DataType kFloats = kernels::DataType::kF32;
-  const std::size_t bytes = kernels.activation_bytes(kFloats, dim);
-  mine.prepared.reserve(heads * bytes);
-  mine.queries.resize(dim);
-  for (std::size_t head = 0; head < heads; ++head) {
-    float* query = mine.queries.data();
-    std::copy_n(work_.shared.row(tile, index, index_size_) + head * dim, dim, query);
-    kernels.rope(query + dim - config_.rope_dim, rope_.cos(of.position).data(),
-                 rope_.sin(of.position).data(), rope_.dims(), rope_.interleaved());
-    kernels.prepare(kFloats, query, dim, mine.prepared.data() + head * bytes);
-  }
-  grow(mine.keys, count * dim);
-  grow(mine.rows, kEntryBlock * entry_row_);
+void CompressedAttention::load_index_keys(const Segment& segment, std::uint32_t first,
+                                          std::uint32_t end, float* keys) const {
+  std::vector<float>& rows = list_scratch().rows;
+  grow(rows, kEntryBlock * entry_row_);
   std::size_t loaded = std::numeric_limits<std::size_t>::max();
   for (std::uint32_t entry = first; entry < end; ++entry) {
     if (const std::size_t block = entry_block(entry); block != loaded) {
-      kernels.load_values(work_.cache->shape().type(), tile_at(segment, cache_layer_ + 1, block),
-                          entry_row_, mine.rows.data());
+      work_.kernels.load_values(work_.cache->shape().type(),
+                                tile_at(segment, cache_layer_ + 1, block), entry_row_, rows.data());
       loaded = block;
     }
-    std::copy_n(mine.rows.data() + entry_offset(entry) + config_.head_dim, dim,
-                mine.keys.data() + (entry - first) * dim);
-  }
-  grow(mine.products, heads * count);
-  kernels::MatmulArgs args;
-  args.type = kFloats;
-  args.weights = reinterpret_cast<const std::byte*>(mine.keys.data());
-  args.activations = mine.prepared.data();
-  args.activation_stride = bytes;
-  args.output = mine.products.data();
-  args.output_stride = count;
-  args.m = heads;
-  args.k = dim;
-  args.n_end = count;
-  kernels.matmul(args);
-  const float* weights = work_.shared_gate.row(tile, index, heads);
-  const float scale = 1.0F / std::sqrt(static_cast<float>(dim * heads));
-  std::fill_n(out, count, 0.0F);
-  for (std::size_t head = 0; head < heads; ++head) {
-    const float* product = mine.products.data() + head * count;
-    const float weight = weights[head] * scale;
-    for (std::size_t i = 0; i < count; ++i) out[i] += weight * std::max(product[i], 0.0F);
-  }
-}
-
-void CompressedAttention::pick(const RowTile& tile, const Range& rows) {
-  for (std::uint32_t i = rows.begin; i < rows.end; ++i) {
-    const std::uint32_t row = work_.row(set_, tile, i);
-    const std::uint32_t entries = seen(work_.pass.rows()[row]);
-    if (entries <= config_.index_top) continue;
-    float* scores = nullptr;
-    if (picked_.shares(tile)) {
-      scores = picked_.scores(row);
-    } else {
-      std::vector<float>& mine = list_scratch().scores;
-      grow(mine, entries);
-      scores = mine.data();
-      for (std::uint32_t first = 0; first < entries; first += kScoresTogether)
-        score(tile, row, first, std::min(entries, first + kScoresTogether), scores + first);
-    }
-    pick_entries({scores, entries}, config_.index_top, picked_.picks(row));
+    std::copy_n(rows.data() + entry_offset(entry) + config_.head_dim, config_.index_dim, keys);
+    keys += config_.index_dim;
   }
 }
 
@@ -498,7 +357,7 @@ std::size_t CompressedAttention::gather(std::uint32_t number) {
       config_.window - (mutated(Mutant::kWindowShort) && config_.window > 1 ? 1 : 0);
   const std::uint32_t first = row.position + 1 > window ? row.position + 1 - window : 0;
   const std::uint32_t entries = seen(row);
-  const bool picks = config_.index_heads > 0 && entries > config_.index_top;
+  const bool picks = indexer_ && indexer_->chooses(row);
   const std::uint32_t taken = picks ? config_.index_top : entries;
   const std::size_t count = row.position + 1 - first + taken;
   ListScratch& mine = list_scratch();
@@ -524,7 +383,7 @@ std::size_t CompressedAttention::gather(std::uint32_t number) {
   }
   loaded = std::numeric_limits<std::size_t>::max();
   for (std::uint32_t i = 0; i < taken; ++i) {
-    const std::uint32_t entry = picks ? picked_.picks(number)[i] : i;
+    const std::uint32_t entry = picks ? indexer_->picks(number)[i] : i;
     if (const std::size_t block = entry_block(entry); block != loaded) {
       kernels.load_values(type, tile_at(segment, cache_layer_ + 1, block), entry_row_,
                           mine.rows.data());

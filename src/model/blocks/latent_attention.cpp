@@ -9,11 +9,6 @@
 namespace dovetail::model {
 namespace {
 
-constexpr auto kSegment = static_cast<std::uint32_t>(kernels::kAttentionSegment);
-
-// Fewer heads than this are not worth walking a context for.
-constexpr std::uint32_t kFewestHeads = 4;
-
 // What a thread keeps between the parts of its tasks.
 struct Scratch {
   std::vector<float> latents, row, products, parts;
@@ -24,10 +19,6 @@ struct Scratch {
 Scratch& scratch() {
   thread_local Scratch mine;
   return mine;
-}
-
-std::uint32_t segments_until(const QueryTile& queries) {
-  return (queries.position + queries.rows - 1) / kSegment + 1;
 }
 
 // The matrices of all heads with rows for columns; floats where their type has no elements of its
@@ -61,79 +52,28 @@ Matrix turn(const HeadMatrix& of, std::size_t heads, const kernels::Kernels& ker
 
 Linear input_of(const load::LatentConfig& config, const ModelWeights& weights,
                 const std::string& layer, const kernels::Kernels& kernels) {
-  const char* query = config.query_rank == 0 ? "attn_q.weight" : "attn_q_a.weight";
+  const char* name = config.query_rank == 0 ? "attn_q.weight" : "attn_q_a.weight";
+  const Matrix* query = &weights.matrix(layer + name);
+  const Matrix* latent = &weights.matrix(layer + "attn_kv_a_mqa.weight");
+  if (config.index_heads == 0) return {kernels, {query, latent}};
   return {kernels,
-          {&weights.matrix(layer + query), &weights.matrix(layer + "attn_kv_a_mqa.weight")}};
+          {query, latent, &weights.matrix(layer + "indexer.attn_k.weight"),
+           &weights.matrix(layer + "indexer.proj.weight")}};
+}
+
+Linear latent_query(const load::LatentConfig& config, const ModelWeights& weights,
+                    const std::string& layer, const kernels::Kernels& kernels) {
+  const Matrix* query = &weights.matrix(layer + "attn_q_b.weight");
+  if (config.index_heads == 0) return {kernels, {query}};
+  return {kernels, {query, &weights.matrix(layer + "indexer.attn_q_b.weight")}};
 }
 
 }  // namespace
 
-void LatentRows::sort(std::span<const QueryTile> queries, Tile& tile) {
-  tile.prompts.clear();
-  tile.generated.clear();
-  tile.generated_rows = 0;
-  for (const QueryTile& query : queries) {
-    if (query.generated) {
-      tile.generated.push_back(query);
-      tile.generated_rows += query.rows;
-      continue;
-    }
-    QueryTile* last = tile.prompts.empty() ? nullptr : &tile.prompts.back();
-    if (last != nullptr && last->segment == query.segment && last->row + last->rows == query.row) {
-      last->rows += query.rows;
-    } else {
-      tile.prompts.push_back(query);
-    }
-  }
-}
-
-LatentRows::Cut LatentRows::choose(const Tile& tile) const {
-  Cut cut;
-  cut.heads = config_.heads;
-  const std::size_t wanted = lanes_ == 1 ? 1 : lanes_ * kBlocksPerLane;
-  std::size_t items = tile.generated.size();
-  if (items == 0 || items >= wanted) return cut;
-  std::uint32_t longest = 0;
-  std::size_t parts = 0;
-  for (const QueryTile& query : tile.generated) {
-    longest = std::max(longest, segments_until(query));
-    parts += segments_until(query);
-  }
-  if (longest > 1) {
-    cut.segments = longest;
-    items = parts;
-  }
-  while (cut.heads > kFewestHeads && items * (config_.heads / cut.heads) < wanted)
-    cut.heads = (cut.heads + 1) / 2;
-  return cut;
-}
-
-void LatentRows::lay_out(const Pass& pass) {
-  const std::size_t tiles = pass.tiles().size();
-  if (all_.size() < tiles) all_.resize(tiles), wanted_.resize(tiles), cuts_.resize(tiles);
-  std::uint32_t rows = 0;
-  std::size_t floats = 0;
-  for (std::size_t t = 0; t < tiles; ++t) {
-    const RowTile& tile = pass.tiles()[t];
-    const auto queries = [&](const Range& range) {
-      return pass.queries().subspan(range.begin, range.size());
-    };
-    sort(queries(tile.queries), all_[t]);
-    sort(queries(tile.wanted_queries), wanted_[t]);
-    all_[t].first = wanted_[t].first = rows;
-    rows += all_[t].generated_rows;
-    cuts_[t] = choose(all_[t]);
-    cuts_[t].parts = floats;
-    floats += all_[t].generated_rows * parts_size(static_cast<std::uint32_t>(t));
-  }
-  grow(queries_, rows * query_size());
-  grow(latents_, rows * latents_size());
-  grow(parts_, floats);
-}
-
 LatentAttention::LatentAttention(const load::LatentConfig& config, const ModelWeights& weights,
                                  const std::string& layer, std::uint32_t cache_layer, RowSet set,
-                                 const RopeTable& rope, LatentRows& rows, Workspace& workspace)
+                                 const RopeTable& rope, LatentRows& rows, PickedEntries& picked,
+                                 Workspace& workspace)
     : work_(workspace),
       config_(config),
       cache_layer_(cache_layer),
@@ -142,6 +82,7 @@ LatentAttention::LatentAttention(const load::LatentConfig& config, const ModelWe
       rows_(rows),
       query_size_(std::size_t{config.heads} * config.head_dim()),
       attended_size_(std::size_t{config.heads} * config.value_dim),
+      index_size_(std::size_t{config.index_heads} * config.index_dim),
       input_(input_of(config, weights, layer, workspace.kernels)),
       output_(workspace.kernels, {&weights.matrix(layer + "attn_output.weight")}),
       latent_norm_(config.norm, weights, layer + "attn_kv_a_norm", workspace.kernels) {
@@ -149,8 +90,7 @@ LatentAttention::LatentAttention(const load::LatentConfig& config, const ModelWe
   const std::size_t values = config.value_dim;
   const std::size_t latent = config.latent_dim;
   if (config.query_rank > 0) {
-    query_.emplace(workspace.kernels, std::initializer_list<const Matrix*>{
-                                          &weights.matrix(layer + "attn_q_b.weight")});
+    query_.emplace(latent_query(config, weights, layer, workspace.kernels));
     query_norm_ = Norm(config.norm, weights, layer + "attn_q_a_norm", workspace.kernels);
     workspace.gate.need(config.query_rank);
     workspace.prepares(*query_);
@@ -173,6 +113,11 @@ LatentAttention::LatentAttention(const load::LatentConfig& config, const ModelWe
   workspace.projected.need(workspace.hidden);
   workspace.prepares(input_);
   workspace.prepares(output_);
+  if (config.index_heads == 0) return;
+  index_norm_ = Norm(config.index_norm, weights, layer + "indexer.k_norm", workspace.kernels);
+  workspace.value.need(config.index_dim);
+  indexer_.emplace(config.index_heads, config.index_dim, config.index_top, set, index_entries(),
+                   picked, workspace);
 }
 
 void LatentAttention::add_steps(Program& program) {
@@ -209,23 +154,29 @@ void LatentAttention::add_steps(Program& program) {
                  .run =
                      [this](std::uint32_t index, std::uint32_t blocks, const cores::Part& part) {
                        const RowTile& tile = work_.tile(index);
-                       query_->multiply(part.block, blocks, tile.rows.size(), work_.prepared(tile),
-                                        {{work_.query.of(tile), query_size_}});
+                       const Linear::Output query = {work_.query.of(tile), query_size_};
+                       const std::uint32_t rows = tile.rows.size();
+                       const std::byte* prepared = work_.prepared(tile);
+                       if (!indexer_)
+                         return query_->multiply(part.block, blocks, rows, prepared, {query});
+                       query_->multiply(part.block, blocks, rows, prepared,
+                                        {query, {work_.shared.of(tile), index_size_}});
                      }},
                 [this, all](std::uint32_t tile) {
                   return work_.share_product(work_.tile(tile), *query_, all(tile));
                 });
   }
+  if (indexer_) indexer_->add_steps(program);
   program.add(
       {.name = "absorb",
        .matrix = true,
        .run = by_heads([this](std::uint32_t tile, std::uint32_t head) { absorb(tile, head); })},
       [this, all](std::uint32_t tile) {
-        const std::size_t generated = rows_.tile(set_, tile).generated_rows;
+        const std::size_t absorbed = rows_.tile(set_, tile).absorbed_rows;
         const std::size_t each = std::size_t{config_.key_dim} * config_.latent_dim;
         const std::size_t turned = std::size_t{all(tile)} * config_.rope_dim;
         return work_.share(work_.tile(tile), config_.heads,
-                           config_.heads * (generated * each + 4 * turned));
+                           config_.heads * (absorbed * each + 4 * turned));
       });
   program.add({.name = "attend",
                .keys = KeysAccess::kRead,
@@ -240,9 +191,9 @@ void LatentAttention::add_steps(Program& program) {
        .run =
            by_heads([this](std::uint32_t tile, std::uint32_t head) { take_values(tile, head); })},
       [this](std::uint32_t tile) {
-        const std::size_t generated = rows_.tile(set_, tile).generated_rows;
+        const std::size_t absorbed = rows_.tile(set_, tile).absorbed_rows;
         const std::size_t each = std::size_t{config_.value_dim} * config_.latent_dim;
-        return work_.share(work_.tile(tile), config_.heads, config_.heads * generated * each);
+        return work_.share(work_.tile(tile), config_.heads, config_.heads * absorbed * each);
       });
   program.add({.name = "attended",
                .run =
@@ -267,14 +218,21 @@ void LatentAttention::multiply_input(const RowTile& tile, std::uint32_t block,
                                      std::uint32_t blocks) {
   Linear::Output query = {work_.query.of(tile), query_size_};
   if (query_) query = {work_.gate.of(tile), config_.query_rank};
-  input_.multiply(block, blocks, tile.rows.size(), work_.prepared(tile),
-                  {query, {work_.key.of(tile), config_.cached_dim()}});
+  const Linear::Output latent = {work_.key.of(tile), config_.cached_dim()};
+  const std::size_t rows = tile.rows.size();
+  const std::byte* prepared = work_.prepared(tile);
+  if (!indexer_) return input_.multiply(block, blocks, rows, prepared, {query, latent});
+  input_.multiply(block, blocks, rows, prepared,
+                  {query,
+                   latent,
+                   {work_.value.of(tile), config_.index_dim},
+                   {work_.shared_gate.of(tile), config_.index_heads}});
 }
 
-// Latents into the cache; queries of low rank are made ready for their second product.
+// Latents, and the indexer's keys, into the cache; queries of low rank are made ready for their
+// second product.
 void LatentAttention::place(const RowTile& tile, const Range& rows) {
-  const Cache& cache = *work_.cache;
-  const CacheShape& shape = cache.shape();
+  const kernels::CacheType type = work_.cache->shape().type();
   const std::size_t latent = config_.latent_dim;
   for (std::uint32_t i = rows.begin; i < rows.end; ++i) {
     const PassRow& row = work_.pass.rows()[tile.rows.begin + i];
@@ -282,58 +240,21 @@ void LatentAttention::place(const RowTile& tile, const Range& rows) {
     latent_norm_.apply(cached, cached);
     work_.kernels.rope(cached + latent, rope_.cos(row.position).data(),
                        rope_.sin(row.position).data(), rope_.dims(), rope_.interleaved());
-    const Segment& segment = work_.pass.segments()[row.segment];
-    const std::size_t block = row.position / kernels::kBlockSize;
-    const std::size_t place = block * shape.groups() + shape.layers()[cache_layer_].group;
-    work_.kernels.store_value(shape.type(), cached, config_.cached_dim(),
-                              row.position % kernels::kBlockSize,
-                              cache.values(cache_layer_, 0, segment.block_table[place]));
+    const std::size_t place = row.position % kernels::kBlockSize;
+    work_.kernels.store_value(type, cached, config_.cached_dim(), place,
+                              tile_of(row, cache_layer_));
+    if (indexer_) {
+      float* key = work_.value.row(tile, i, config_.index_dim);
+      index_norm_.apply(key, key);
+      turn_index(row.position, key);
+      work_.kernels.store_value(type, key, config_.index_dim, place,
+                                tile_of(row, cache_layer_ + 1));
+    }
     if (!query_) continue;
     float* query = work_.gate.row(tile, i, config_.query_rank);
     query_norm_.apply(query, query);
     query_->prepare(query, i, tile.rows.size(), work_.prepared(tile));
   }
-}
-
-// Turns what turns of a head's queries, and makes those of generated tokens queries for latents.
-void LatentAttention::absorb(std::uint32_t index, std::uint32_t head) {
-  const RowTile& tile = work_.tile(index);
-  const LatentRows::Tile& rows = rows_.tile(set_, index);
-  const std::size_t keys = config_.key_dim;
-  const auto query = [&](std::uint32_t row) {
-    return work_.query.row(tile, row - tile.rows.begin, query_size_) + head * config_.head_dim();
-  };
-  for (const auto* tiles : {&rows.prompts, &rows.generated}) {
-    for (const QueryTile& of : *tiles) {
-      for (std::uint32_t i = 0; i < of.rows; ++i) {
-        const std::uint32_t position = of.position + i;
-        float* mine = query(of.row + i);
-        work_.kernels.rope(mine + keys, rope_.cos(position).data(), rope_.sin(position).data(),
-                           rope_.dims(), rope_.interleaved());
-        if (config_.temperature == 0.0F) continue;
-        work_.kernels.scale(
-            mine, query_temperature(config_.temperature, config_.temperature_context, position),
-            config_.head_dim());
-      }
-    }
-  }
-  if (rows.generated_rows == 0) return;
-  AlignedBuffer& prepared = scratch().prepared;
-  const kernels::DataType type = turned_keys_.matrix->type;
-  const std::size_t bytes = work_.kernels.activation_bytes(type, keys);
-  prepared.reserve(rows.generated_rows * bytes);
-  std::size_t next = 0;
-  for (const QueryTile& of : rows.generated) {
-    for (std::uint32_t i = 0; i < of.rows; ++i, ++next) {
-      const float* from = query(of.row + i);
-      work_.kernels.prepare(type, from, keys, prepared.data() + next * bytes);
-      std::copy_n(
-          from + keys, config_.rope_dim,
-          rows_.query(rows.first + next) + head * config_.cached_dim() + config_.latent_dim);
-    }
-  }
-  multiply(turned_keys_, head, rows.generated_rows, prepared.data(),
-           rows_.query(rows.first) + head * config_.cached_dim(), rows_.query_size());
 }
 
 // Of the head's rows of a matrix and `rows` rows that are prepared one after another.
@@ -355,14 +276,21 @@ void LatentAttention::multiply(const HeadMatrix& of, std::uint32_t head, std::si
   work_.kernels.matmul(args);
 }
 
-// What lanes share of a tile's attention: prompts' rows by heads, then generated rows.
+// What lanes share of a tile's absorbed rows, for as many heads: rows that choose, segments, or
+// all.
+std::uint32_t LatentAttention::walks(const LatentRows::Cut& cut, const QueryTile& of) const {
+  if (rows_.chooses(of)) return of.rows;
+  return cut.segments > 0 ? segments_until(of) : 1;
+}
+
+// What lanes share of a tile's attention: prompts' rows by heads, then absorbed rows.
 std::uint32_t LatentAttention::items(std::uint32_t index) const {
   const LatentRows::Tile& rows = rows_.tile(set_, index);
   const LatentRows::Cut& cut = rows_.cut(index);
-  std::uint32_t walks = 0;
-  for (const QueryTile& of : rows.generated) walks += cut.segments > 0 ? segments_until(of) : 1;
+  std::uint32_t absorbed = 0;
+  for (const QueryTile& of : rows.absorbed) absorbed += walks(cut, of);
   const std::uint32_t groups = (config_.heads + cut.heads - 1) / cut.heads;
-  return static_cast<std::uint32_t>(rows.prompts.size()) * config_.heads + walks * groups;
+  return static_cast<std::uint32_t>(rows.prompts.size()) * config_.heads + absorbed * groups;
 }
 
 // In multiplications.
@@ -374,8 +302,10 @@ std::size_t LatentAttention::work(std::uint32_t index) const {
     const std::size_t seen = run.position + run.rows;
     work += seen * (made * config_.latent_dim + run.rows * (made + config_.rope_dim));
   }
-  for (const QueryTile& of : rows.generated)
-    work += std::size_t{of.rows} * (of.position + of.rows) * 2 * config_.cached_dim();
+  for (const QueryTile& of : rows.absorbed) {
+    const std::size_t seen = rows_.chooses(of) ? config_.index_top : of.position + of.rows;
+    work += of.rows * seen * 2 * config_.cached_dim();
+  }
   return work * config_.heads;
 }
 
@@ -390,23 +320,36 @@ void LatentAttention::attend(std::uint32_t index, std::uint32_t block, std::uint
       if (mine()) attend_prompt(work_.tile(index), run, head);
     }
   }
-  for (const QueryTile& of : rows.generated) {
+  std::size_t absorbed = 0;  // rows of the tile
+  for (const QueryTile& of : rows.absorbed) {
     for (std::uint32_t head = 0; head < config_.heads; head += cut.heads) {
-      if (cut.segments == 0) {
-        if (mine()) attend_latents(index, of, head, kernels::AttentionArgs::kAllSegments);
-        continue;
-      }
-      for (std::uint32_t segment = 0; segment < segments_until(of); ++segment) {
-        if (mine()) attend_latents(index, of, head, segment);
+      for (std::uint32_t walk = 0; walk < walks(cut, of); ++walk) {
+        if (!mine()) continue;
+        if (rows_.chooses(of)) {
+          attend_picked(index, of.row + walk, absorbed + walk, head);
+        } else {
+          attend_latents(index, of, absorbed, head,
+                         cut.segments > 0 ? walk : kernels::AttentionArgs::kAllSegments);
+        }
       }
     }
+    absorbed += of.rows;
   }
 }
 
-const std::byte* LatentAttention::tile_at(const Segment& segment, std::size_t block) const {
+const std::byte* LatentAttention::tile_at(const Segment& segment, std::uint32_t layer,
+                                          std::size_t block) const {
   const CacheShape& shape = work_.cache->shape();
-  const std::size_t place = block * shape.groups() + shape.layers()[cache_layer_].group;
-  return work_.cache->values(cache_layer_, 0, segment.block_table[place]);
+  const std::size_t place = block * shape.groups() + shape.layers()[layer].group;
+  return work_.cache->values(layer, 0, segment.block_table[place]);
+}
+
+std::byte* LatentAttention::tile_of(const PassRow& row, std::uint32_t layer) const {
+  const CacheShape& shape = work_.cache->shape();
+  const Segment& segment = work_.pass.segments()[row.segment];
+  const std::size_t place =
+      row.position / kernels::kBlockSize * shape.groups() + shape.layers()[layer].group;
+  return work_.cache->values(layer, 0, segment.block_table[place]);
 }
 
 // A head's keys and values of the positions [first, end) of one segment of the context, made of
@@ -426,7 +369,7 @@ void LatentAttention::expand(const Segment& segment, std::uint32_t head, std::si
   grow(mine.latents, blocks * kBlock * cached);
   grow(mine.products, count * made);
   for (std::size_t b = 0; b < blocks; ++b) {
-    kernels.load_values(type, tile_at(segment, first / kBlock + b), cached,
+    kernels.load_values(type, tile_at(segment, cache_layer_, first / kBlock + b), cached,
                         mine.latents.data() + b * kBlock * cached);
   }
   for (const HeadMatrix* of : {&keys_, &values_}) {
@@ -488,8 +431,8 @@ void LatentAttention::attend_prompt(const RowTile& tile, const QueryTile& run, s
   args.first_position = run.position;
   args.scale = config_.scale;
   for (std::uint32_t part = 0; part < segments; ++part) {
-    const std::size_t first = std::size_t{part} * kSegment;
-    expand(segment, head, first, std::min(end, first + kSegment));
+    const std::size_t first = std::size_t{part} * kLatentSegment;
+    expand(segment, head, first, std::min(end, first + kLatentSegment));
     args.key_blocks = mine.key_blocks.data();
     args.value_blocks = mine.value_blocks.data();
     args.segment = part;
@@ -498,87 +441,10 @@ void LatentAttention::attend_prompt(const RowTile& tile, const QueryTile& run, s
   }
   for (std::uint32_t i = 0; i < run.rows; ++i) {
     work_.kernels.merge_attention(
-        mine.parts.data() + std::size_t{i} * segments * floats, (run.position + i) / kSegment + 1,
-        floats, config_.value_dim, nullptr,
+        mine.parts.data() + std::size_t{i} * segments * floats,
+        (run.position + i) / kLatentSegment + 1, floats, config_.value_dim, nullptr,
         work_.attended.row(tile, run.row + i - tile.rows.begin, attended_size_) +
             head * config_.value_dim);
-  }
-}
-
-// Some heads of generated rows.
-void LatentAttention::attend_latents(std::uint32_t index, const QueryTile& queries,
-                                     std::uint32_t head, std::size_t segment) {
-  const LatentRows::Tile& rows = rows_.tile(set_, index);
-  const LatentRows::Cut& cut = rows_.cut(index);
-  std::size_t before = 0;  // generated rows of the tile
-  for (const QueryTile& of : rows.generated) {
-    if (of.row == queries.row) break;
-    before += of.rows;
-  }
-  const Segment& sequence = work_.pass.segments()[queries.segment];
-  const std::size_t end = queries.position + queries.rows;
-  const std::size_t blocks = (end + kernels::kBlockSize - 1) / kernels::kBlockSize;
-  std::vector<const std::byte*>& tiles = scratch().value_blocks;
-  tiles.resize(blocks);
-  for (std::size_t i = 0; i < blocks; ++i) tiles[i] = tile_at(sequence, i);
-  kernels::AttentionArgs args;
-  args.cache_type = work_.cache->shape().type();
-  args.value_blocks = tiles.data();
-  args.latent = true;
-  args.query = rows_.query(rows.first + before) + head * config_.cached_dim();
-  args.query_stride = rows_.query_size();
-  args.rows = queries.rows;
-  args.heads = std::min(cut.heads, config_.heads - head);
-  args.head_dim = config_.cached_dim();
-  args.value_dim = config_.latent_dim;
-  args.first_position = queries.position;
-  args.scale = config_.scale;
-  args.segment = segment;
-  if (segment == kernels::AttentionArgs::kAllSegments) {
-    args.output = rows_.latents(rows.first + before) + head * config_.latent_dim;
-    args.output_stride = rows_.latents_size();
-  } else {
-    const std::size_t floats = kernels::attention_part_floats(config_.latent_dim);
-    args.output = rows_.parts(index, before) + (segment * config_.heads + head) * floats;
-    args.output_stride = rows_.parts_size(index);
-  }
-  work_.kernels.attention(args);
-}
-
-// What a head's generated rows found, merged where it came by segments, into values.
-void LatentAttention::take_values(std::uint32_t index, std::uint32_t head) {
-  const RowTile& tile = work_.tile(index);
-  const LatentRows::Tile& rows = rows_.tile(set_, index);
-  if (rows.generated_rows == 0) return;
-  const LatentRows::Cut& cut = rows_.cut(index);
-  const std::size_t latent = config_.latent_dim;
-  const std::size_t floats = kernels::attention_part_floats(latent);
-  const kernels::DataType type = values_.matrix->type;
-  const std::size_t bytes = work_.kernels.activation_bytes(type, latent);
-  Scratch& mine = scratch();
-  mine.prepared.reserve(rows.generated_rows * bytes);
-  grow(mine.products, std::size_t{rows.generated_rows} * config_.value_dim);
-  std::size_t next = 0;
-  for (const QueryTile& of : rows.generated) {
-    for (std::uint32_t i = 0; i < of.rows; ++i, ++next) {
-      float* found = rows_.latents(rows.first + next) + head * latent;
-      if (cut.segments > 0) {
-        work_.kernels.merge_attention(rows_.parts(index, next) + head * floats,
-                                      (of.position + i) / kSegment + 1, config_.heads * floats,
-                                      latent, nullptr, found);
-      }
-      work_.kernels.prepare(type, found, latent, mine.prepared.data() + next * bytes);
-    }
-  }
-  multiply(values_, head, rows.generated_rows, mine.prepared.data(), mine.products.data(),
-           config_.value_dim);
-  next = 0;
-  for (const QueryTile& of : rows.generated) {
-    for (std::uint32_t i = 0; i < of.rows; ++i, ++next) {
-      std::copy_n(mine.products.data() + next * config_.value_dim, config_.value_dim,
-                  work_.attended.row(tile, of.row + i - tile.rows.begin, attended_size_) +
-                      head * config_.value_dim);
-    }
   }
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/aligned_buffer.h"
+#include "cores/recording.h"
 #include "load/model_config.h"
 #include "model/blocks/join.h"
 #include "model/blocks/norm.h"
@@ -29,8 +30,20 @@ class Logits {
   // their streams, as they are, where there are several: [rows][Workspace::residual_size()].
   void reserve(std::span<float> logits, std::span<float> hidden, float* kept);
 
+  // The same products of hidden rows that an earlier pass gave, as tasks of their own: recorded
+  // once; before each run, where the rows are, where their logits go, and in how many blocks the
+  // tasks are cut.
+  cores::Recording record();
+  void reserve(std::span<const float* const> hidden, std::span<float> logits);
+  void cut(cores::Recording& recording) const;
+
  private:
   void prepare(const RowTile& tile, const Range& rows);
+  void reserve(std::span<float> logits, std::size_t rows);
+  void multiply(const cores::Part& part, std::uint32_t blocks);
+  void cap(const cores::Part& part, std::uint32_t blocks);
+  std::uint32_t share_product() const;
+  std::uint32_t share_cap() const;
 
   Workspace& work_;
   Residual before_;
@@ -38,7 +51,9 @@ class Logits {
   std::optional<StreamMix> mix_;
   std::optional<Linear> product_;  // not in models that have hidden rows alone
   float scale_, softcap_;
+  std::size_t rows_ = 0;  // that are multiplied
   std::span<float> logits_, hidden_;
+  std::span<const float* const> earlier_;  // hidden rows of an earlier pass
   float* kept_ = nullptr;
   AlignedBuffer prepared_;
 };

@@ -1,6 +1,7 @@
 #include "model/cpu/cpu_backend.h"
 
 #include <cassert>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -41,6 +42,12 @@ class CpuBackend : public Backend {
     return {};
   }
 
+  Status logits(std::span<const float* const> hidden, std::span<float> logits) override {
+    runner_.logits(hidden, logits);
+    note_slices([this](const cores::Span& span) { return runner_.logits_slice(span); });
+    return {};
+  }
+
   Status draft(std::span<const DraftRow> rows) override {
     assert(drafter_);
     drafter_->draft(rows, [this] { note_slices(drafter_->runner()); });
@@ -68,10 +75,11 @@ class CpuBackend : public Backend {
  private:
   // Of the pass that ran last: the executor knows no runner. Nothing where it keeps no trace.
   void note_slices(const ModelRunner& runner) {
+    note_slices([&runner](const cores::Span& span) { return runner.slice(span); });
+  }
+  void note_slices(const std::function<observe::LaneSlice(const cores::Span&)>& slice) {
     observe::LaneLog log(kMostSlices);
-    cores::write_slices(
-        executor_.take_spans(), executor_.topology(),
-        [&runner](const cores::Span& span) { return runner.slice(span); }, log);
+    cores::write_slices(executor_.take_spans(), executor_.topology(), slice, log);
     slices_.insert(slices_.end(), log.slices().begin(), log.slices().end());
   }
 

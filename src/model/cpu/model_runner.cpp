@@ -110,11 +110,11 @@ LatentRows& ModelRunner::latent_rows(const load::LatentConfig& config) {
   return latent_rows_.emplace_back(config, LatentRows(config, work_.lanes)).second;
 }
 
-PickedEntries& ModelRunner::picked(const load::CompressedConfig& config) {
-  for (auto& [known, picked] : picked_) {
-    if (known == config) return picked;
+PickedEntries& ModelRunner::picked(std::uint32_t ratio, std::uint32_t top) {
+  for (PickedEntries& known : picked_) {
+    if (known.is_of(ratio, top)) return known;
   }
-  return picked_.emplace_back(config, PickedEntries(config, work_.lanes)).second;
+  return picked_.emplace_back(ratio, top, work_.lanes);
 }
 
 std::optional<StreamMix> ModelRunner::stream_mix(const std::string& name, bool gives_back) {
@@ -169,14 +169,15 @@ void ModelRunner::add_layers() {
                            cache_layer++, set, rope(*attention), splits(*attention), work_);
     } else if (const load::LatentConfig* latent = layer.latent()) {
       mixers_.emplace_back(std::in_place_type<LatentAttention>, *latent, *weights_, name,
-                           cache_layer++, set, ropes_[static_cast<std::size_t>(latent->rope)],
-                           latent_rows(*latent), work_);
+                           cache_layer, set, ropes_[static_cast<std::size_t>(latent->rope)],
+                           latent_rows(*latent), picked(1, latent->index_top), work_);
+      cache_layer += latent->index_heads > 0 ? 2 : 1;
     } else if (const load::CompressedConfig* compressed = layer.compressed()) {
       const bool entries = compressed->ratio > 0;
       mixers_.emplace_back(std::in_place_type<CompressedAttention>, *compressed, *weights_, name,
                            cache_layer, state_layer, set,
-                           ropes_[static_cast<std::size_t>(compressed->rope)], picked(*compressed),
-                           work_);
+                           ropes_[static_cast<std::size_t>(compressed->rope)],
+                           picked(compressed->ratio, compressed->index_top), work_);
       cache_layer += entries ? 2 : 1;
       state_layer += entries ? 1 : 0;
     } else if (const load::DeltaConfig* delta = layer.delta()) {
@@ -231,6 +232,14 @@ void ModelRunner::add_layers() {
   logits_.emplace(config_, std::move(before), *weights_, last_norm, work_,
                   stream_mix(streams, false));
   logits_->add_steps(program_);
+  of_hidden_ = logits_->record();
+}
+
+void ModelRunner::logits(std::span<const float* const> hidden, std::span<float> logits) {
+  logits_->reserve(hidden, logits);
+  logits_->cut(of_hidden_);
+  [[maybe_unused]] const Status ran = executor_.run(of_hidden_);
+  assert(ran);
 }
 
 void ModelRunner::forward(std::span<const Segment> segments, const Cache& cache,
@@ -248,7 +257,7 @@ void ModelRunner::forward(std::span<const Segment> segments, const Cache& cache,
   for (RopeTable& rope : ropes_) rope.extend(work_.pass.positions());
   for (auto& [config, splits] : splits_) splits.choose(work_.pass);
   for (auto& [config, rows] : latent_rows_) rows.lay_out(work_.pass);
-  for (auto& [config, picked] : picked_) picked.lay_out(work_.pass);
+  for (PickedEntries& picked : picked_) picked.lay_out(work_.pass);
   for (auto& [config, experts] : experts_) experts.reserve(work_.pass.rows().size());
   if (keeps_) grow(kept_, work_.pass.rows().size() * kept_size());
   logits_->reserve(logits, hidden, keeps_ ? kept_.data() : nullptr);

@@ -12,6 +12,7 @@
 
 #include "cores/executor.h"
 #include "cores/recording.h"
+#include "cores/trace.h"
 #include "kernels/kernels.h"
 #include "load/model_source.h"
 #include "model/blocks/attention.h"
@@ -77,6 +78,9 @@ class ModelRunner {
   void forward(std::span<const Segment> segments, const Cache& cache, std::span<float> logits,
                std::span<float> hidden = {});
 
+  // Backend::logits(). Likewise.
+  void logits(std::span<const float* const> hidden, std::span<float> logits);
+
   // From the next pass on: whether all rows go through all layers, so that kept() has what they
   // come to.
   void keep_rows(bool keep) { keeps_ = keep; }
@@ -91,8 +95,11 @@ class ModelRunner {
   // What stands behind a sequence's pooled row.
   const Head& head() const { return head_; }
 
-  // See Graphs.
+  // See Graphs; and of logits().
   observe::LaneSlice slice(const cores::Span& span) const { return graphs_.slice(span); }
+  observe::LaneSlice logits_slice(const cores::Span& span) const {
+    return cores::lane_slice(span, executor_.topology(), "logits");
+  }
   const cores::Recording& last_graph() const { return graphs_.last(); }
 
  private:
@@ -103,7 +110,7 @@ class ModelRunner {
   const RopeTable* rope(const load::AttentionConfig& config);
   AttentionSplits& splits(const load::AttentionConfig& config);
   LatentRows& latent_rows(const load::LatentConfig& config);
-  PickedEntries& picked(const load::CompressedConfig& config);
+  PickedEntries& picked(std::uint32_t ratio, std::uint32_t top);
   std::optional<StreamMix> stream_mix(const std::string& name, bool gives_back);
 
   std::shared_ptr<const ModelWeights> weights_;
@@ -116,13 +123,14 @@ class ModelRunner {
   std::deque<RopeTable> ropes_;  // by the configuration's index
   std::deque<std::pair<load::AttentionConfig, AttentionSplits>> splits_;
   std::deque<std::pair<load::LatentConfig, LatentRows>> latent_rows_;
-  std::deque<std::pair<load::CompressedConfig, PickedEntries>> picked_;
+  std::deque<PickedEntries> picked_;
   std::deque<std::pair<load::ExpertsConfig, Experts>> experts_;
   std::optional<std::variant<Embed, DraftInput>> input_;
   std::deque<Mixer> mixers_;
   std::deque<Mlp> mlps_;
   std::deque<Join> joins_;
   std::optional<Logits> logits_;
+  cores::Recording of_hidden_;  // Logits::record()
   Head head_;
   Program program_;
   Graphs graphs_;

@@ -64,10 +64,12 @@ struct LocalModelHost::Impl {
   Result<std::vector<TokenId>> encode(const ModelRequest& request) const {
     if (request.messages.empty()) return encoder->text(request.prompt, false);
     Json messages = Json::array();
+    std::vector<text::MarkedText> contents;
     for (const ModelMessage& message : request.messages) {
       messages.push_back({{"role", message.role}, {"content", message.content}});
+      contents.push_back(text::MarkedText::trusted_within(message.content, message.trusted));
     }
-    return encoder->chat(messages);
+    return encoder->chat(messages, contents);
   }
 
   Status submit(const ModelRequest& given, AnswerSink sink) {

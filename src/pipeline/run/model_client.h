@@ -11,6 +11,7 @@
 #include "dovetail/request.h"
 #include "pipeline/config/model_spec.h"
 #include "pipeline/config/pipeline_spec.h"
+#include "text/marked_text.h"
 
 namespace dovetail::pipeline {
 
@@ -33,6 +34,9 @@ inline std::uint64_t cost_of(const Price& price, const Usage& usage) {
 struct ModelMessage {
   std::string role;  // "system", "user", "assistant"
   std::string content;
+  // What of the content the pipeline's author wrote; the rest, values of columns and answers of
+  // models, holds no control tokens. Ascending; none touches the next.
+  std::vector<text::ByteSpan> trusted = {};
 };
 
 // One question to a model.

@@ -146,7 +146,7 @@ Result<bool> Condition::holds(const nlohmann::ordered_json& record) const {
   }
   auto text = jinja::render_template(*program_, variables);
   if (!text) return fail(text.error());
-  return *text == "True" || *text == "true";
+  return text->text == "True" || text->text == "true";
 }
 
 }  // namespace dovetail::pipeline

@@ -106,13 +106,16 @@ void Player::add(const Operation& operation) {
   spec.tenant = operation.c / 7 % 3;
   spec.batch_class = operation.c % 11 == 0 ? 1 : operation.c % 13 == 0 ? 2 : 0;
   spec.prompt = prompt;
+  spec.computes_all = operation.c / 17 % 4 == 0;
   const Status added = scheduler_.add(spec);
   if (reference_ && reference_->add(spec) != added.has_value())
     fault(fmt::format("reference: it {} {}", added ? "refuses" : "accepts", spec.id));
-  tell("add {} prompt={} max={} family={} shared={} priority={} tenant={} class={} drafts={}/{}{}",
-       spec.id, spec.prompt_tokens, max_new, request.family, request.shared, spec.priority,
-       spec.tenant, spec.batch_class, request.right, request.drafts,
-       added ? "" : ": " + added.error().message);
+  tell(
+      "add {} prompt={} max={} family={} shared={} priority={} tenant={} class={} drafts={}/{} "
+      "all={}{}",
+      spec.id, spec.prompt_tokens, max_new, request.family, request.shared, spec.priority,
+      spec.tenant, spec.batch_class, request.right, request.drafts, spec.computes_all,
+      added ? "" : ": " + added.error().message);
   if (!added) {
     ++verdict_.tally.refused;
     return;

@@ -143,6 +143,7 @@ void LawChecker::prioritise(const Event& event) {
   if (sequence == nullptr) return;
   sequence->priority = static_cast<std::int32_t>(event.a);
   sequence->batch_class = event.b;
+  sequence->computes_all = event.c != 0;
   if (options_.policy == Policy::kPriority) {
     sequence->key.first = static_cast<std::int64_t>(steps_) +
                           std::int64_t{sequence->priority} * options_.ageing_steps;
@@ -180,6 +181,9 @@ void LawChecker::admit(const Event& event) {
   if (event.b % options_.block_size != 0 || event.b > most)
     return violate("law 5: {} finds {} of {} tokens cached", event.id, event.b,
                    sequence->num_tokens);
+  if (sequence->computes_all && event.b > sequence->computed_once)
+    return violate("law 5: {} finds {} tokens cached, but computed {} itself", event.id, event.b,
+                   sequence->computed_once);
   if ((event.c != 0) != sequence->preempted)
     return violate("{} says wrongly whether it was preempted", event.id);
   if (!sequence->preempted) tenants_[sequence->tenant].served += sequence->prompt;
@@ -234,6 +238,7 @@ void LawChecker::preempt(const Event& event) {
   preempted->state = State::kWaiting;
   preempted->preempted = true;
   preempted->preempted_in_plan = plans_;
+  preempted->computed_once = std::max(preempted->computed_once, preempted->num_computed_tokens);
   preempted->num_computed_tokens = preempted->prefill_end = 0;
   preempted->cached_blocks = 0;
 }

@@ -72,6 +72,8 @@ class LawChecker {
     std::uint32_t tenant = 0, batch_class = 0;
     std::int32_t priority = 0;
     bool preempted = false;
+    bool computes_all = false;
+    std::uint32_t computed_once = 0;  // positions
     std::uint32_t slot = 0;
     std::uint32_t prefill_end = 0;  // its prefill ends there
     std::uint32_t num_computed_tokens =

@@ -227,9 +227,16 @@ std::optional<ReferenceScheduler::Found> ReferenceScheduler::found_at(const Sequ
   return found;
 }
 
+// The last token is always computed, and of one that computes all what it never had itself.
+std::uint32_t ReferenceScheduler::most_edge(const Sequence& sequence) const {
+  std::uint32_t tokens = sequence.num_tokens() - 1;
+  if (sequence.computes_all) tokens = std::min(tokens, sequence.computed_once);
+  return tokens / options_.block_size;
+}
+
 ReferenceScheduler::Found ReferenceScheduler::found(const Sequence& sequence) const {
   if (!options_.prefix_cache) return {};
-  for (std::uint32_t edge = (sequence.num_tokens() - 1) / options_.block_size; edge > 0; --edge) {
+  for (std::uint32_t edge = most_edge(sequence); edge > 0; --edge) {
     if (const auto there = found_at(sequence, edge, options_.has_states)) return *there;
   }
   return {};

@@ -27,6 +27,7 @@ bool ReferenceScheduler::add(const schedule::SequenceSpec& spec) {
   sequence.tenant = spec.tenant;
   sequence.batch_class = spec.batch_class;
   sequence.priority = spec.priority;
+  sequence.computes_all = spec.computes_all;
   sequences_.push_back(sequence);
   classes_.try_emplace(spec.batch_class, Class{steps_, options_.prefill_interval, std::nullopt});
   Tenant& tenant = tenants_[spec.tenant];
@@ -119,6 +120,7 @@ void ReferenceScheduler::preempt(Sequence& sequence, Plan& plan) {
   sequence.running = false;
   sequence.preempted = true;
   sequence.preempted_in_plan = plans_;
+  sequence.computed_once = std::max(sequence.computed_once, sequence.num_computed_tokens);
   sequence.num_computed_tokens = sequence.prefill_end = sequence.next_drafts = 0;
   plan.preempted.push_back(sequence.id);
 }
@@ -370,7 +372,7 @@ bool ReferenceScheduler::build(std::uint32_t batch_class, bool ahead, Plan& plan
       next->num_computed_tokens = first;
       // Where the blocks go on and the states do not, others have branched off, and may again.
       next->branch = 0;
-      for (std::uint32_t edge = (next->num_tokens() - 1) / options_.block_size;
+      for (std::uint32_t edge = most_edge(*next);
            options_.has_states && options_.prefix_cache && edge > there.edge && next->branch == 0;
            --edge) {
         if (found_at(*next, edge, false)) next->branch = edge;

@@ -88,6 +88,8 @@ class ReferenceScheduler {
     std::uint32_t slot = 0, prefill_end = 0, num_computed_tokens = 0, pending = 0, next_drafts = 0,
                   in_flight = 0;
     std::uint64_t preempted_in_plan = 0;
+    bool computes_all = false;
+    std::uint32_t computed_once = 0;  // positions
     std::vector<std::size_t> blocks;  // [block][group]; kNone: behind a window
     std::uint32_t filled = 0;         // blocks that groups with windows had so far
     std::uint32_t branch = 0;         // blocks that others had, whose state was not saved
@@ -114,6 +116,7 @@ class ReferenceScheduler {
   std::size_t groups() const { return options_.groups.size(); }
   bool is_behind(std::size_t place, std::uint32_t next) const;
   std::optional<Found> found_at(const Sequence& sequence, std::uint32_t edge, bool states) const;
+  std::uint32_t most_edge(const Sequence& sequence) const;
   Found found(const Sequence& sequence) const;
   std::uint32_t capacity(const Sequence& sequence) const;
   std::uint32_t reach(const Sequence& sequence) const;

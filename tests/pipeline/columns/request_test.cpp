@@ -61,6 +61,34 @@ TEST(MakeRequest, LeavesAPromptWithoutChatAsItIs) {
   EXPECT_EQ(request->prompt, "q A");
 }
 
+// What the author of a pipeline wrote, and it alone, may hold control tokens.
+TEST(MakeRequest, TrustsWhatTheAuthorWrote) {
+  const auto trusted = [](const std::string& fields, std::span<const FailedAttempt> failed = {}) {
+    const auto request = make_request(one_column(fields), kRow, 0, failed);
+    if (!request) return request.error().message;
+    std::string text;
+    for (const ModelMessage& message : request->messages) {
+      for (const text::ByteSpan& span : message.trusted) {
+        text += "[" + message.content.substr(span.begin, span.end - span.begin) + "]";
+      }
+      text += ";";
+    }
+    return text;
+  };
+  EXPECT_EQ(trusted("type: llm-text, model: m, prompt: 'q {{ a }} r', system_prompt: '{{ a }}s'"),
+            "[s];[q ][ r];");
+  EXPECT_EQ(trusted("type: llm-text, model: m, prompt: '{{ a }}{{ b }}'"), "[2];");
+  EXPECT_EQ(trusted("type: llm-text, model: m, prompt: '{{ [b, a] }}'"), ";");
+  EXPECT_EQ(trusted("type: llm-judge, model: m, answer: option, instructions: true, prompt: "
+                    "'judge {{ a }}', rubrics: [{name: r, options: [1, 2]}]"),
+            "[judge ][\n\nAnswer with nothing but one of 1, 2.];");
+  const FailedAttempt failed[] = {{"one", "no"}};
+  EXPECT_EQ(trusted("type: llm-structured, model: m, prompt: q, instructions: false, corrections: "
+                    "2, schema: {type: integer}",
+                    failed),
+            "[q];;;");
+}
+
 TEST(MakeRequest, HasTheSchemaOfTheAnswer) {
   const std::tuple<std::string, std::string> cases[] = {
       {"type: llm-text, model: m, prompt: x", "null"},

@@ -93,11 +93,13 @@ Result<ModelRequest> make_request(const ColumnDescription& column, const Json& r
   if (const Json* schema = answer_schema(column)) request.schema = *schema;
   request.pattern = answer_pattern(column);
   for (const PromptMessage& message : call.prompt.messages) {
-    auto content = message.content.render(row);
+    auto content = message.content.render_marked(row);
     if (!content) return fail(content.error());
-    request.messages.push_back({message.role, *std::move(content)});
+    const bool is_last = &message == &call.prompt.messages.back();
+    if (is_last && call.instruct) content->append_trusted(instructions(column));
+    auto trusted = content->trusted_spans();
+    request.messages.push_back({message.role, std::move(content->text), std::move(trusted)});
   }
-  if (call.instruct) request.messages.back().content += instructions(column);
   if (!call.prompt.chat) {
     request.prompt = std::move(request.messages.back().content);
     request.messages.clear();

@@ -1,0 +1,163 @@
+#include "cli/chat_session.h"
+
+#include <fmt/core.h>
+
+#include <chrono>
+#include <cstdio>
+#include <utility>
+
+#include "cli/engine_options.h"
+#include "cli/markdown_colours.h"
+#include "cli/signals.h"
+#include "load/model_source.h"
+
+namespace dovetail::cli {
+namespace {
+
+constexpr float kChatTemperature = 1.0F;  // of models that recommend none
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+}  // namespace
+
+std::string AnswerCost::text() const {
+  const std::uint32_t tokens = usage.completion_tokens;
+  std::string line = fmt::format("{} token{}", tokens, tokens == 1 ? "" : "s");
+  if (tokens > 1 && next_seconds > 0.0)
+    line += fmt::format(", {:.1f} tokens/s", (tokens - 1) / next_seconds);
+  return line + fmt::format(", first after {:.2f} s", first_seconds);
+}
+
+ChatSession::ChatSession(Engine& engine, const text::PromptEncoder& encoder,
+                         SamplingSettings settings, const std::string& system, ChatLook look,
+                         OutputFile output)
+    : engine_(engine),
+      encoder_(encoder),
+      settings_(std::move(settings)),
+      look_(look),
+      output_(std::move(output)),
+      conversation_(system) {}
+
+Status ChatSession::ask(const std::string& message) {
+  Conversation next = conversation_;
+  next.add_user(message);
+  const Status ok = answer(std::move(next), request());
+  if (ok) retries_ = 0;
+  return ok;
+}
+
+Status ChatSession::regenerate() {
+  Conversation next = conversation_;
+  if (!next.remove_answer())
+    return fail(ErrorKind::kInvalid, "there is no message yet that could be answered again");
+  Request again = request();
+  if (again.sampling.temperature == 0.0F)
+    remark("temperature 0 gives the same answer again; /set temperature 0.8 lets it vary");
+  ++retries_;
+  if (again.sampling.seed) *again.sampling.seed += retries_;
+  return answer(std::move(next), std::move(again));
+}
+
+void ChatSession::start(Conversation conversation) {
+  conversation_ = std::move(conversation);
+  retries_ = 0;
+}
+
+Request ChatSession::request() const {
+  return default_request(settings_.options(), load::conversation_defaults(engine_.source()),
+                         kChatTemperature);
+}
+
+Status ChatSession::check(const Conversation& conversation) const {
+  const Result<std::vector<TokenId>> prompt = encoder_.chat(conversation.messages());
+  return prompt ? Status() : fail(prompt.error());
+}
+
+const std::string& ChatSession::model() const { return engine_.source().name; }
+
+void ChatSession::remark(std::string_view line) const {
+  if (!look_.interactive) return;
+  notice(look_.colours ? fmt::format("\x1b[2m{}\x1b[0m", line) : std::string(line));
+}
+
+Status ChatSession::answer(Conversation next, Request request) {
+  Result<std::vector<TokenId>> prompt = encoder_.chat(next.messages());
+  if (!prompt) return fail(prompt.error());
+  request.prompt = *std::move(prompt);
+  AnswerCost cost;
+  const Result<Answer> answer = generate(std::move(request), cost);
+  if (!answer) return fail(answer.error());
+  if (answer->finish == FinishReason::kError) return fail(answer->error);
+  if (answer->finish == FinishReason::kCancelled && answer->text.empty()) {
+    remark("stopped before the answer began: the message does not count");
+    return {};
+  }
+  next.add_answer(answer->text);
+  conversation_ = std::move(next);
+  last_ = cost;
+  ++answers_;
+  prompt_tokens_ += cost.usage.prompt_tokens;
+  cached_tokens_ += cost.usage.cached_tokens;
+  completion_tokens_ += cost.usage.completion_tokens;
+  if (answer->finish == FinishReason::kLength)
+    notice("(the answer was cut: --max-tokens or the context is used up)");
+  const bool stopped = answer->finish == FinishReason::kCancelled;
+  remark(fmt::format("{}{}", stopped ? "stopped: " : "", cost.text()));
+  return {};
+}
+
+Result<Answer> ChatSession::generate(Request request, AnswerCost& cost) {
+  const auto begin = std::chrono::steady_clock::now();
+  bool begun = false;
+  Status written;
+  MarkdownColours colours;
+  std::string shown;
+  const auto show = [&] {
+    written = output_.write(shown);
+    shown.clear();
+    return written.has_value();
+  };
+  Result<Answer> answer = stream_answer(
+      engine_generator(engine_), std::move(request),
+      [&](std::string_view piece) {
+        if (!std::exchange(begun, true)) cost.first_seconds = seconds_since(begin);
+        if (look_.colours) {
+          colours.push(piece, shown);
+        } else {
+          shown += piece;
+        }
+        return show();
+      },
+      [] { return InterruptGuard::signal() != 0; });
+  if (!begun) cost.first_seconds = seconds_since(begin);
+  cost.next_seconds = seconds_since(begin) - cost.first_seconds;
+  colours.finish(shown);
+  if (answer) {
+    cost.usage = answer->usage;
+    shown += '\n';
+  }
+  if (written) show();
+  output_failed_ = !written;
+  if (output_failed_) return fail(written.error());
+  return answer;
+}
+
+std::string ChatSession::stats() const {
+  if (answers_ == 0) return "nothing was answered yet\n";
+  const std::uint32_t used = last_.usage.prompt_tokens + last_.usage.completion_tokens;
+  const std::uint32_t context = engine_.options().max_context;
+  std::string text;
+  text += fmt::format("last answer  {}\n", last_.text());
+  text += fmt::format("its prompt   {} tokens, {} of them cached\n", last_.usage.prompt_tokens,
+                      last_.usage.cached_tokens);
+  text += fmt::format("context      {} of {} tokens used ({:.0f} %)\n", used, context,
+                      100.0 * used / context);
+  text += fmt::format("in all       {} answer{} of {} tokens; prompts of {} tokens, {} cached\n",
+                      answers_, answers_ == 1 ? "" : "s", completion_tokens_, prompt_tokens_,
+                      cached_tokens_);
+  return text;
+}
+
+}  // namespace dovetail::cli

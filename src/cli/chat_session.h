@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "cli/conversation.h"
+#include "cli/generation.h"
+#include "cli/output.h"
+#include "cli/sampling_settings.h"
+#include "dovetail/engine.h"
+#include "text/prompt_encoder.h"
+
+namespace dovetail::cli {
+
+// What a person sees of a chat.
+struct ChatLook {
+  bool interactive = false;  // somebody types: say what happens beside the answers
+  bool colours = false;
+};
+
+// What an answer took.
+struct AnswerCost {
+  Usage usage;
+  double first_seconds = 0.0;  // from the message to the first text
+  double next_seconds = 0.0;   // from there to the end
+
+  // "42 tokens, 85.3 tokens/s, first after 0.21 s"
+  std::string text() const;
+};
+
+// A conversation with a model: messages, how to sample, what answers took. Answers go to the
+// standard output as they come, everything else to standard error. One thread; an InterruptGuard
+// must live.
+class ChatSession {
+ public:
+  // `engine` and `encoder` must outlive it.
+  ChatSession(Engine& engine, const text::PromptEncoder& encoder, SamplingSettings settings,
+              const std::string& system, ChatLook look, OutputFile output);
+
+  // One turn. SIGINT and SIGTERM stop the answer; what came until then counts. A turn that fails,
+  // or is stopped before anything came, leaves no trace in the conversation.
+  Status ask(const std::string& message);
+  // Answers the last message again, with another seed.
+  Status regenerate();
+
+  // Replaces all messages.
+  void start(Conversation conversation);
+  Conversation& conversation() { return conversation_; }
+
+  SamplingSettings& settings() { return settings_; }
+  Request request() const;  // without a prompt
+
+  // Whether the model's template takes these messages.
+  Status check(const Conversation& conversation) const;
+
+  std::string stats() const;  // lines
+  const std::string& model() const;
+  const ChatLook& look() const { return look_; }
+
+  // A line for a person: on standard error, and only where somebody types.
+  void remark(std::string_view line) const;
+
+  // The standard output takes nothing any more.
+  bool output_failed() const { return output_failed_; }
+
+  void end() { ended_ = true; }
+  bool ended() const { return ended_; }
+
+ private:
+  Status answer(Conversation next, Request request);
+  Result<Answer> generate(Request request, AnswerCost& cost);
+
+  Engine& engine_;
+  const text::PromptEncoder& encoder_;
+  SamplingSettings settings_;
+  ChatLook look_;
+  OutputFile output_;
+  Conversation conversation_;
+  std::uint64_t retries_ = 0;  // of the last message
+  AnswerCost last_;
+  std::uint64_t answers_ = 0, prompt_tokens_ = 0, cached_tokens_ = 0, completion_tokens_ = 0;
+  bool ended_ = false, output_failed_ = false;
+};
+
+}  // namespace dovetail::cli

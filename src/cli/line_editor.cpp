@@ -1,0 +1,254 @@
+#include "cli/line_editor.h"
+
+#include <histedit.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <clocale>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include "cli/signals.h"
+#include "text/utf8.h"
+
+namespace dovetail::cli {
+namespace {
+
+constexpr wchar_t kEscapeMark = L'\1';  // around what in a prompt takes no place
+constexpr char32_t kReplacement = 0xfffd;
+constexpr std::string_view kPasteOn = "\x1b[?2004h", kPasteOff = "\x1b[?2004l";
+constexpr int kHistorySize = 2000;
+constexpr int kPatience = 100;  // milliseconds until signals are looked for again
+
+std::wstring widened(std::string_view text) {
+  std::wstring wide;
+  const std::string valid = text::repair_utf8(text);
+  for (std::size_t at = 0; at < valid.size();) {
+    const text::CodePoint point = text::code_point_at(valid, at);
+    wide += static_cast<wchar_t>(point.value);
+    at += point.size;
+  }
+  return wide;
+}
+
+std::string narrowed(std::wstring_view wide) {
+  std::string text;
+  for (const wchar_t c : wide) text::append_utf8(text, static_cast<char32_t>(c));
+  return text;
+}
+
+// Set by a handler of SIGWINCH and SIGCONT.
+volatile std::sig_atomic_t resized = 0, continued = 0;
+
+void note_terminal(int number) {
+  if (number == SIGWINCH) {
+    resized = 1;
+  } else {
+    continued = 1;
+  }
+}
+
+}  // namespace
+
+TypedLine read_plain_line() {
+  char* buffer = nullptr;
+  std::size_t capacity = 0;
+  errno = 0;
+  const ssize_t length = getline(&buffer, &capacity, stdin);
+  TypedLine line;
+  if (length >= 0) {
+    line.text = std::string(buffer, static_cast<std::size_t>(length));
+    line.text->erase(line.text->find_last_not_of("\r\n") + 1);
+  } else if (InterruptGuard::signal() != 0) {
+    std::clearerr(stdin);
+    line.interrupted = true;
+  }
+  std::free(buffer);
+  return line;
+}
+
+struct LineEditor::Impl {
+  std::vector<std::string> words;
+  EditLine* editor = nullptr;
+  HistoryW* history = nullptr;
+  std::wstring prompt;
+  bool interrupted = false, cleared = false;
+  struct sigaction old_resize = {}, old_continue = {};
+
+  static Impl& of(EditLine* editor) {
+    void* self = nullptr;
+    el_get(editor, EL_CLIENTDATA, &self);
+    return *static_cast<Impl*>(self);
+  }
+
+  static wchar_t* get_prompt(EditLine* editor) { return of(editor).prompt.data(); }
+
+  // A character of the terminal. libedit's own reader goes on after a signal.
+  static int get_character(EditLine* editor, wchar_t* character) {
+    std::string bytes;
+    for (;;) {
+      if (InterruptGuard::signal() != 0) {
+        const LineInfoW* line = el_wline(editor);
+        of(editor).interrupted = true;
+        of(editor).cleared = line->lastchar != line->buffer;
+        return -1;
+      }
+      if (resized != 0 || continued != 0) redraw(editor);
+      // A signal may come just before the waiting begins.
+      pollfd input = {STDIN_FILENO, POLLIN, 0};
+      if (::poll(&input, 1, kPatience) <= 0) continue;
+      char byte = 0;
+      const ssize_t count = ::read(STDIN_FILENO, &byte, 1);
+      if (count == 0) return 0;
+      if (count < 0) return -1;
+      bytes += byte;
+      const auto lead = static_cast<unsigned char>(bytes.front());
+      const std::size_t size = lead < 0xc0 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+      if (bytes.size() < size) continue;
+      const bool valid = text::is_valid_utf8(bytes);
+      *character = static_cast<wchar_t>(valid ? text::code_point_at(bytes, 0).value : kReplacement);
+      return 1;
+    }
+  }
+
+  static void redraw(EditLine* editor) {
+    if (std::exchange(continued, 0) != 0) {
+      // libedit thinks that the terminal is as it left it; a shell has changed it meanwhile.
+      el_set(editor, EL_PREP_TERM, 0);
+      el_set(editor, EL_PREP_TERM, 1);
+    }
+    if (std::exchange(resized, 0) != 0) el_resize(editor);
+    el_set(editor, EL_REFRESH);
+  }
+
+  static unsigned char insert_line_break(EditLine* editor, wint_t) {
+    return el_winsertstr(editor, L"\n") == 0 ? CC_REFRESH : CC_ERROR;
+  }
+
+  static unsigned char paste(EditLine* editor, wint_t) {
+    constexpr std::wstring_view kEnd = L"\x1b[201~";
+    std::wstring text;
+    while (!text.ends_with(kEnd)) {
+      wchar_t next = 0;
+      if (el_wgetc(editor, &next) != 1) return CC_EOF;
+      // A line break comes as the Enter key's character, or as both.
+      if (next == L'\n' && text.ends_with(L'\r')) continue;
+      text += next;
+    }
+    text.resize(text.size() - kEnd.size());
+    std::replace(text.begin(), text.end(), L'\r', L'\n');
+    while (text.ends_with(L'\n')) text.pop_back();  // it is sent by the Enter key
+    return text.empty() || el_winsertstr(editor, text.c_str()) == 0 ? CC_REFRESH : CC_ERROR;
+  }
+
+  // Adds what all words have in common that begin like the line.
+  static unsigned char complete(EditLine* editor, wint_t) {
+    const LineInfoW* line = el_wline(editor);
+    if (line->cursor != line->lastchar) return CC_ERROR;
+    const std::string begun = narrowed({line->buffer, line->lastchar});
+    std::string common;
+    std::size_t found = 0;
+    for (const std::string& word : of(editor).words) {
+      if (begun.empty() || !word.starts_with(begun)) continue;
+      if (found++ == 0) {
+        common = word;
+      } else {
+        common.erase(std::mismatch(common.begin(), common.end(), word.begin(), word.end()).first,
+                     common.end());
+      }
+    }
+    if (found == 0) return CC_ERROR;
+    std::string rest = common.substr(begun.size());
+    if (found == 1) rest += ' ';
+    if (rest.empty()) return CC_REFRESH_BEEP;
+    return el_winsertstr(editor, widened(rest).c_str()) == 0 ? CC_REFRESH : CC_ERROR;
+  }
+
+  bool open() {
+    editor = el_init("dovetail", stdin, stdout, stderr);
+    history = history_winit();
+    if (editor == nullptr || history == nullptr) return false;
+    HistEventW event;
+    history_w(history, &event, H_SETSIZE, kHistorySize);
+    history_w(history, &event, H_SETUNIQUE, 1);  // what is typed again and again is found once
+    el_set(editor, EL_CLIENTDATA, this);
+    el_wset(editor, EL_EDITOR, L"emacs");
+    el_wset(editor, EL_GETCFN, get_character);
+    el_wset(editor, EL_PROMPT_ESC, get_prompt, kEscapeMark);
+    el_wset(editor, EL_HIST, history_w, history);
+    el_wset(editor, EL_ADDFN, L"line-break", L"Insert a line break", insert_line_break);
+    el_wset(editor, EL_ADDFN, L"paste", L"Insert what is pasted", paste);
+    el_wset(editor, EL_ADDFN, L"complete", L"Complete a command", complete);
+    el_source(editor, nullptr);
+    constexpr std::pair<const wchar_t*, const wchar_t*> kKeys[] = {
+        {L"\\e[200~", L"paste"},        {L"\\e\\r", L"line-break"},
+        {L"\\e\\n", L"line-break"},     {L"\\t", L"complete"},
+        {L"^R", L"em-inc-search-prev"}, {L"\\e[H", L"ed-move-to-beg"},
+        {L"\\e[F", L"ed-move-to-end"},  {L"\\e[1~", L"ed-move-to-beg"},
+        {L"\\e[4~", L"ed-move-to-end"}, {L"\\e[3~", L"ed-delete-next-char"},
+        {L"\\e[1;5C", L"em-next-word"}, {L"\\e[1;5D", L"ed-prev-word"},
+    };
+    for (const auto& [key, function] : kKeys) el_wset(editor, EL_BIND, key, function, nullptr);
+    return true;
+  }
+
+  ~Impl() {
+    if (editor != nullptr) el_end(editor);
+    if (history != nullptr) history_wend(history);
+  }
+};
+
+LineEditor::LineEditor(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+LineEditor::~LineEditor() = default;
+
+std::unique_ptr<LineEditor> LineEditor::create(std::vector<std::string> words) {
+  const char* terminal = std::getenv("TERM");
+  const std::string_view kind = terminal == nullptr ? "" : terminal;
+  if (kind.empty() || kind == "dumb") return nullptr;
+  if (isatty(STDIN_FILENO) == 0 || isatty(STDOUT_FILENO) == 0) return nullptr;
+  // libedit goes by the locale, which may be any; models write UTF-8.
+  std::setlocale(LC_CTYPE, "C.UTF-8");
+  auto impl = std::make_unique<Impl>();
+  impl->words = std::move(words);
+  if (!impl->open()) return nullptr;
+  return std::unique_ptr<LineEditor>(new LineEditor(std::move(impl)));
+}
+
+TypedLine LineEditor::read(std::string_view prompt) {
+  Impl& impl = *impl_;
+  impl.prompt = widened(prompt);
+  impl.interrupted = impl.cleared = false;
+  struct sigaction action = {};
+  action.sa_handler = note_terminal;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGWINCH, &action, &impl.old_resize);
+  sigaction(SIGCONT, &action, &impl.old_continue);
+  // Before the prompt is shown, so that Ctrl-D is a key from then on.
+  el_set(impl.editor, EL_PREP_TERM, 1);
+  std::fwrite(kPasteOn.data(), 1, kPasteOn.size(), stdout);
+  int count = 0;
+  const wchar_t* wide = el_wgets(impl.editor, &count);
+  std::fwrite(kPasteOff.data(), 1, kPasteOff.size(), stdout);
+  if (wide == nullptr) std::fputc('\n', stdout);
+  std::fflush(stdout);
+  sigaction(SIGWINCH, &impl.old_resize, nullptr);
+  sigaction(SIGCONT, &impl.old_continue, nullptr);
+  TypedLine line;
+  line.interrupted = impl.interrupted;
+  line.cleared = impl.cleared;
+  if (line.interrupted || wide == nullptr || count < 0) return line;
+  line.text = narrowed({wide, static_cast<std::size_t>(count)});
+  if (line.text->ends_with('\n')) line.text->pop_back();
+  return line;
+}
+
+void LineEditor::add_history(const std::string& entry) {
+  HistEventW event;
+  history_w(impl_->history, &event, H_ENTER, widened(entry).c_str());
+}
+
+}  // namespace dovetail::cli

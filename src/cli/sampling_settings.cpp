@@ -1,0 +1,105 @@
+#include "cli/sampling_settings.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/near_match.h"
+
+namespace dovetail::cli {
+namespace {
+
+// The options without a command.
+struct SamplingApp {
+  SamplingApp() {
+    app.set_help_flag();
+    add_sampling_options(app, options, "");
+  }
+  CLI::Option* find(const std::string& name) { return app.get_option_no_throw("--" + name); }
+
+  CLI::App app;
+  SamplingOptions options;
+};
+
+}  // namespace
+
+Result<SamplingSettings> SamplingSettings::create(const CLI::App& parsed) {
+  Given given;
+  for (const std::string& name : names()) {
+    const CLI::Option* option = parsed.get_option_no_throw("--" + name);
+    if (option != nullptr && option->count() > 0) given[name] = option->results();
+  }
+  SamplingSettings settings;
+  if (const Status ok = settings.take(std::move(given)); !ok) return fail(ok.error());
+  return settings;
+}
+
+std::vector<std::string> SamplingSettings::names() {
+  const SamplingApp all;
+  std::vector<std::string> names;
+  for (const CLI::Option* option : all.app.get_options())
+    names.push_back(option->get_lnames().front());
+  return names;
+}
+
+Status SamplingSettings::set(const std::string& name, const std::string& value) {
+  const std::vector<std::string> known = names();
+  if (std::find(known.begin(), known.end(), name) == known.end()) {
+    const std::vector<std::string> near = near_matches(name, known);
+    return fail(ErrorKind::kInvalid, "unknown setting '{}', {} {}", name,
+                near.empty() ? "expected one of" : "did you mean",
+                fmt::join(near.empty() ? known : near, ", "));
+  }
+  Given given = given_;
+  if (value == "default") {
+    given.erase(name);
+  } else {
+    given[name] = {value};
+  }
+  return take(std::move(given));
+}
+
+Status SamplingSettings::take(Given given) {
+  SamplingApp fresh;
+  for (const auto& [name, values] : given) {
+    CLI::Option* option = fresh.find(name);
+    try {
+      for (const std::string& value : values) option->add_result(value);
+      option->run_callback();
+    } catch (const CLI::ParseError& error) {
+      std::string_view message = error.what();
+      if (message.starts_with("--")) message.remove_prefix(2);
+      return fail(ErrorKind::kInvalid, "{}", message);
+    }
+  }
+  given_ = std::move(given);
+  options_ = fresh.options;
+  return {};
+}
+
+std::vector<std::pair<std::string, std::string>> sampling_values(const Request& request) {
+  const SamplingParams& sampling = request.sampling;
+  std::vector<std::pair<std::string, std::string>> values;
+  const auto add = [&values](const char* name, const auto& value) {
+    values.emplace_back(name, fmt::format("{}", value));
+  };
+  add("temperature", sampling.temperature);
+  add("top-k", sampling.top_k);
+  add("top-p", sampling.top_p);
+  add("min-p", sampling.min_p);
+  add("repetition-penalty", sampling.repetition_penalty);
+  add("presence-penalty", sampling.presence_penalty);
+  add("frequency-penalty", sampling.frequency_penalty);
+  std::vector<std::string> biases;
+  for (const auto& [id, bias] : sampling.logit_bias)
+    biases.push_back(fmt::format("{}={}", id, bias));
+  add("logit-bias", biases.empty() ? "none" : fmt::format("{}", fmt::join(biases, ", ")));
+  add("seed", sampling.seed ? std::to_string(*sampling.seed) : "random");
+  add("max-tokens", request.max_tokens);
+  add("min-tokens", request.min_tokens);
+  add("stop", request.stop.empty() ? "none" : fmt::format("{}", request.stop));
+  add("ignore-eos", request.ignore_eos);
+  return values;
+}
+
+}  // namespace dovetail::cli

@@ -1,0 +1,466 @@
+// The conversation that is open: what is sent, what comes back, and what the controls do.
+
+const kSaveEvery = 2000; // milliseconds, while an answer comes
+const kNearEnd = 60; // pixels from the end of the log within which it follows an answer
+
+const at = (id) => document.getElementById(id);
+const log = at("log");
+const input = at("input");
+let models = [];
+let conversation = newConversation();
+let views = [];
+let answer = null; // the one under way: {controller, message, view, conversation}
+
+function say(text) {
+  at("notice").textContent = text;
+  at("notice").hidden = text === "";
+}
+
+function titleOf(each) {
+  const first = each.messages.find((message) => message.role === "user");
+  return each.title || first?.content.trim().split("\n")[0].slice(0, 60) || "New conversation";
+}
+
+function save(which = conversation) {
+  which.changed = Date.now();
+  if (!saveConversation(which)) say("This browser has no space left to keep this conversation.");
+  showList();
+}
+
+function showList() {
+  at("list").replaceChildren(...listConversations().map((each) => make("li", {},
+    make("button", { type: "button", class: "plain", onclick: () => openConversation(each),
+      "aria-current": each.id === conversation.id ? "true" : null }, titleOf(each)))));
+}
+
+function showTitle() {
+  at("title").value = conversation.title;
+  at("title").placeholder = titleOf(conversation);
+  document.title = `${titleOf(conversation)} \u2013 Dovetail`;
+  const changed = Object.keys(conversation.settings).length + (conversation.system ? 1 : 0) +
+    (conversation.tools ? 1 : 0);
+  at("open-settings").textContent = changed > 0 ? `Settings (${changed})` : "Settings";
+}
+
+function openConversation(which) {
+  if (answer) stopAnswer();
+  conversation = which;
+  say("");
+  document.body.classList.remove("side-open");
+  at("open-side").setAttribute("aria-expanded", "false");
+  showLog();
+  showList();
+  log.scrollTop = log.scrollHeight;
+  if (window.matchMedia("(hover: hover)").matches) input.focus();
+}
+
+function showEmpty() {
+  const model = models.find((each) => each.id === at("model").value);
+  const context = model?.max_model_len
+    ? `${model.id} sees ${model.max_model_len.toLocaleString("en")} tokens of a conversation.` : "";
+  at("messages").replaceChildren(make("div", { class: "empty" },
+    make("p", {}, "What would you like to ask?"), make("p", { class: "soft small" }, context)));
+}
+
+function showLog() {
+  showTitle();
+  views = conversation.messages.map((message) => new MessageView(message));
+  if (views.length === 0) showEmpty();
+  else at("messages").replaceChildren(...views.map((view) => view.element));
+  offerActions();
+}
+
+function offerActions() {
+  const { messages } = conversation;
+  const lastUser = messages.findLastIndex((message) => message.role === "user");
+  at("messages").querySelector(".results")?.remove();
+  views.forEach((view, index) => {
+    const { message } = view;
+    const actions = {};
+    if (message.content) actions.Copy = (button) => copyFrom(button, message.content);
+    if (!answer) {
+      const last = index === messages.length - 1;
+      if (index === lastUser) actions.Edit = () => edit(index);
+      if (last) actions[message.role === "assistant" ? "Regenerate" : "Answer"] = regenerate;
+      if (last && message.role === "assistant" && message.content &&
+          ["stopped", "length"].includes(message.finish)) {
+        actions.Continue = () => generate(message);
+      }
+      actions[last ? "Delete" : "Delete from here"] = () => removeFrom(index);
+      if (last && message.calls?.length > 0) {
+        view.foot.before(resultsForm(message, sendResults));
+      }
+    }
+    view.offer(actions);
+  });
+}
+
+function removeFrom(index) {
+  conversation.messages.length = index;
+  save();
+  showLog();
+}
+
+async function edit(index) {
+  const text = await views[index].edit();
+  if (text === null || text.trim() === "" || answer) return;
+  conversation.messages.length = index;
+  ask(text);
+}
+
+function regenerate() {
+  if (conversation.messages.at(-1)?.role === "assistant") conversation.messages.pop();
+  showLog();
+  generate();
+}
+
+function ask(text) {
+  conversation.messages.push({ role: "user", content: text });
+  save();
+  showLog();
+  generate();
+}
+
+function sendResults(texts) {
+  const { calls } = conversation.messages.at(-1);
+  texts.forEach((content, index) => conversation.messages.push({ role: "tool", content,
+    call_id: calls[index].id, name: calls[index].function.name }));
+  save();
+  showLog();
+  generate();
+}
+
+// A message as the API has it.
+function apiMessage(message) {
+  if (message.role === "tool") {
+    return { role: "tool", tool_call_id: message.call_id, content: message.content };
+  }
+  const out = { role: message.role, content: message.content };
+  if (message.reasoning) out.reasoning_content = message.reasoning;
+  if (message.calls?.length > 0) out.tool_calls = message.calls;
+  return out;
+}
+
+function requestOf(of, continues) {
+  const says = (message) =>
+    message.role !== "assistant" || message.content || message.calls?.length > 0;
+  const messages = of.messages.filter(says).map(apiMessage);
+  if (of.system) messages.unshift({ role: "system", content: of.system });
+  const body = { messages, stream: true, stream_options: { include_usage: true }, ...of.settings };
+  if (at("model").value) body.model = at("model").value;
+  if (of.tools.trim() !== "") body.tools = JSON.parse(of.tools);
+  if (continues) body.continue_final_message = true;
+  return body;
+}
+
+function addCalls(message, deltas) {
+  message.calls ??= [];
+  for (const delta of deltas) {
+    const call = message.calls[delta.index ?? 0] ??=
+      { id: "", type: "function", function: { name: "", arguments: "" } };
+    if (delta.id) call.id = delta.id;
+    call.function.name += delta.function?.name ?? "";
+    call.function.arguments += delta.function?.arguments ?? "";
+  }
+}
+
+// Takes one event's data into the message. True: something of the answer itself came.
+function take(message, data) {
+  if (data.error) throw new ServerError(errorText(data.error), 0, 0);
+  if (data.usage) {
+    Object.assign(message.counts, { prompt: data.usage.prompt_tokens ?? null,
+      cached: data.usage.prompt_tokens_details?.cached_tokens ?? null,
+      completion: data.usage.completion_tokens ?? null });
+  }
+  const choice = data.choices?.[0];
+  if (!choice) return false;
+  const delta = choice.delta ?? {};
+  message.content += delta.content ?? "";
+  const reasoning = delta.reasoning_content ?? delta.reasoning ?? "";
+  if (reasoning) message.reasoning = (message.reasoning ?? "") + reasoning;
+  if (delta.tool_calls) addCalls(message, delta.tool_calls);
+  if (choice.finish_reason) message.finish = choice.finish_reason;
+  return Boolean(delta.content || reasoning || delta.tool_calls);
+}
+
+// Shows the answer under way in the next frame, and less often the longer that takes.
+function showSoon() {
+  if (!answer || answer.shown) return;
+  answer.shown = true;
+  const { view } = answer;
+  const pause = Math.min(1000, Math.max(30, 10 * (answer.cost ?? 0)));
+  setTimeout(() => requestAnimationFrame(() => {
+    if (!answer || answer.view !== view) return;
+    const follows = log.scrollHeight - log.scrollTop - log.clientHeight < kNearEnd;
+    const begin = performance.now();
+    view.show(true);
+    answer.cost = performance.now() - begin;
+    answer.shown = false;
+    if (follows) log.scrollTop = log.scrollHeight;
+  }), pause);
+}
+
+function setBusy(busy) {
+  if (!busy && document.activeElement === at("stop")) input.focus();
+  at("send").hidden = busy;
+  at("stop").hidden = !busy;
+}
+
+// Has the conversation answered; `continued`: its last message, to go on with.
+async function generate(continued = null) {
+  const of = conversation;
+  say("");
+  let body = null;
+  try {
+    body = requestOf(of, continued !== null);
+  } catch {
+    say("The tools in the settings are no JSON.");
+    return;
+  }
+  const message = continued ?? { role: "assistant", content: "", model: at("model").value };
+  message.counts = {};
+  delete message.finish;
+  delete message.error;
+  if (!continued) of.messages.push(message);
+  const controller = new AbortController();
+  const mine = { controller, message, view: null };
+  answer = mine;
+  setBusy(true);
+  showLog();
+  mine.view = views.at(-1);
+  mine.view.show(true);
+  log.scrollTop = log.scrollHeight;
+  const begin = performance.now();
+  const seconds = () => (performance.now() - begin) / 1000;
+  let saved = Date.now();
+  try {
+    const response = await call("v1/chat/completions", { body, signal: controller.signal });
+    for await (const text of eventsOf(response)) {
+      if (text === "[DONE]") break;
+      const came = take(message, JSON.parse(text));
+      if (came) {
+        message.counts.first ??= seconds();
+        message.counts.seconds = seconds();
+      }
+      if (answer === mine) showSoon();
+      if (Date.now() - saved > kSaveEvery) {
+        saved = Date.now();
+        save(of);
+      }
+    }
+    message.finish ??= "stopped";
+    at("status").textContent = "The answer is complete.";
+  } catch (failure) {
+    if (failure.name === "AbortError") {
+      message.finish = "stopped";
+      at("status").textContent = "Stopped.";
+    } else {
+      message.error = failure instanceof ServerError ? failure.message
+        : "The connection ended before the answer did.";
+      if (failure.retryAfter > 0) message.error += ` (Try again in ${failure.retryAfter} s.)`;
+      at("status").textContent = message.error;
+    }
+  }
+  const empty = message.content === "" && !message.reasoning && !message.calls?.length;
+  if (empty && message.finish === "stopped") {
+    of.messages.splice(of.messages.indexOf(message), 1);
+  }
+  if (conversations.has(of.id)) save(of);
+  if (answer === mine) {
+    answer = null;
+    setBusy(false);
+  }
+  if (of !== conversation) return;
+  const follows = log.scrollHeight - log.scrollTop - log.clientHeight < kNearEnd;
+  showLog();
+  if (follows) log.scrollTop = log.scrollHeight;
+}
+
+function stopAnswer() {
+  answer?.controller.abort();
+  answer = null;
+  setBusy(false);
+}
+
+function fitInput() {
+  input.style.height = "auto";
+  input.style.height = `${Math.min(input.scrollHeight + 2, window.innerHeight * 0.4)}px`;
+}
+
+let loadingModels = false;
+
+async function loadModels() {
+  if (loadingModels || models.length > 0) return;
+  loadingModels = true;
+  try {
+    const list = await (await call("v1/models")).json();
+    models = list.data;
+    say("");
+  } catch (failure) {
+    say(failure.message);
+    return;
+  } finally {
+    loadingModels = false;
+  }
+  at("model").replaceChildren(...models.map((model) =>
+    make("option", { value: model.id }, model.id)));
+  if (conversation.messages.length === 0) showLog();
+}
+
+function openSettings() {
+  const defaults = models.find((model) => model.id === at("model").value)?.sampling_defaults ?? {};
+  const fallback = { max_tokens: "no limit", seed: "random" };
+  at("system").value = conversation.system;
+  at("tools").value = conversation.tools;
+  at("sampling").replaceChildren(...kFields.map(([name, label, min, max, step]) => {
+    const shown = defaults[name] === undefined ? fallback[name] ?? ""
+      : String(Number(defaults[name].toFixed(4)));
+    const field = make("input", { id: `field-${name}`, type: "number", min, max, step,
+      placeholder: shown, autocomplete: "off" });
+    field.value = conversation.settings[name] ?? "";
+    return make("div", {}, make("label", { for: `field-${name}` }, label), field);
+  }));
+  checkTools();
+  at("settings").showModal();
+}
+
+// Whether the tools are an array, or nothing; says so where they are not.
+function checkTools() {
+  const text = at("tools").value.trim();
+  let problem = "";
+  try {
+    if (text !== "" && !Array.isArray(JSON.parse(text))) problem = "Expected an array: [...]";
+  } catch (failure) {
+    problem = `This is no JSON: ${failure.message}`;
+  }
+  at("tools-problem").textContent = problem;
+  return problem === "";
+}
+
+function closeSettings() {
+  conversation.system = at("system").value;
+  if (checkTools()) conversation.tools = at("tools").value.trim();
+  conversation.settings = {};
+  for (const [name] of kFields) {
+    const value = at(`field-${name}`).valueAsNumber;
+    if (Number.isFinite(value)) conversation.settings[name] = value;
+  }
+  if (conversation.messages.length > 0) save();
+  showTitle();
+}
+
+function exportAll() {
+  const url = URL.createObjectURL(new Blob([exportText()], { type: "application/json" }));
+  make("a", { href: url, download: "dovetail-conversations.json" }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 1000);
+}
+
+async function importFile() {
+  const file = at("import-file").files[0];
+  at("import-file").value = "";
+  if (!file) return;
+  try {
+    const count = importText(await file.text());
+    showStored();
+    say(`${plural(count, "conversation")} taken over.`);
+  } catch (failure) {
+    say(failure.message);
+  }
+}
+
+// After conversations were changed by another tab or a file. One that is being answered stays as
+// it is here.
+function showStored() {
+  const stored = conversations.get(conversation.id);
+  if (answer) {
+    conversations.set(conversation.id, conversation);
+  } else if (stored && stored !== conversation) {
+    conversation = stored;
+    showLog();
+  }
+  showList();
+}
+
+function listen() {
+  at("compose").addEventListener("submit", (event) => {
+    event.preventDefault();
+    const text = input.value;
+    if (answer || text.trim() === "") return;
+    input.value = "";
+    fitInput();
+    ask(text);
+  });
+  input.addEventListener("input", fitInput);
+  input.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    at("compose").requestSubmit();
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || document.querySelector("dialog[open]")) return;
+    if (answer) answer.controller.abort();
+    showSide(false);
+  });
+  const showSide = (shown) => {
+    document.body.classList.toggle("side-open", shown);
+    at("open-side").setAttribute("aria-expanded", String(shown));
+  };
+  at("open-side").addEventListener("click", () => {
+    showSide(true);
+    at("close-side").focus();
+  });
+  at("close-side").addEventListener("click", () => {
+    showSide(false);
+    at("open-side").focus();
+  });
+  at("stop").addEventListener("click", () => answer?.controller.abort());
+  at("new").addEventListener("click", () => openConversation(newConversation(conversation)));
+  at("delete").addEventListener("click", () => {
+    if (conversation.messages.length > 0 &&
+        !window.confirm(`Delete "${titleOf(conversation)}"?`)) return;
+    const old = conversation;
+    if (answer) stopAnswer();
+    removeConversation(old.id);
+    openConversation(listConversations()[0] ?? newConversation(old));
+  });
+  at("title").addEventListener("change", () => {
+    conversation.title = at("title").value.trim();
+    if (conversation.messages.length > 0) save();
+    showTitle();
+  });
+  at("model").addEventListener("change", () => {
+    if (conversation.messages.length === 0) showEmpty();
+  });
+  at("open-settings").addEventListener("click", openSettings);
+  at("tools").addEventListener("input", checkTools);
+  at("settings").addEventListener("close", closeSettings);
+  at("reset").addEventListener("click", () => {
+    for (const [name] of kFields) at(`field-${name}`).value = "";
+  });
+  at("key-cancel").addEventListener("click", () => at("key").close(""));
+  at("forget-key").addEventListener("click", () => setKey(""));
+  at("export").addEventListener("click", exportAll);
+  at("import").addEventListener("click", () => at("import-file").click());
+  at("import-file").addEventListener("change", importFile);
+  at("messages").addEventListener("click", (event) => {
+    const button = event.target.closest("button[data-copy]");
+    if (button) copyFrom(button, button.closest("figure").querySelector("code").textContent);
+  });
+  window.addEventListener("dovetail-key", () => {
+    if (apiKey) loadModels();
+  });
+  window.addEventListener("storage", (event) => {
+    if (readStored(event.key)) showStored();
+  });
+  window.addEventListener("pagehide", () => {
+    if (answer) save();
+  });
+}
+
+loadConversations();
+at("storage-note").hidden = storage !== null;
+at("forget-key").hidden = apiKey === "";
+listen();
+openConversation(listConversations()[0] ?? conversation);
+loadModels();
+const strip = new LiveStrip();

@@ -1,0 +1,150 @@
+// Conversations, each under a key of its own in localStorage, or in memory alone where the browser
+// has none for the page. Bounded in number and in size: the oldest go first.
+
+const kPrefix = "dovetail.conversation.";
+const kMaxConversations = 200;
+const kMaxTitle = 120;
+// Of a request's fields those that a conversation may set: name, label, least, most and step.
+const kFields = [
+  ["temperature", "Temperature", 0, null, "any"], ["top_p", "Top-p", 0, 1, "any"],
+  ["top_k", "Top-k", 0, null, 1], ["min_p", "Min-p", 0, 1, "any"],
+  ["repetition_penalty", "Repetition penalty", 0, null, "any"],
+  ["max_tokens", "Most tokens", 1, null, 1], ["seed", "Seed", 0, null, 1],
+];
+
+function textOf(value) {
+  return typeof value === "string" ? value : "";
+}
+
+function numberOf(value) {
+  return typeof value === "number" && Number.isFinite(value) ? value : null;
+}
+
+function cleanCall(value) {
+  const called = value?.function;
+  return { id: textOf(value?.id), type: "function",
+    function: { name: textOf(called?.name), arguments: textOf(called?.arguments) } };
+}
+
+function cleanMessage(value) {
+  if (!["user", "assistant", "tool"].includes(value?.role)) return null;
+  const message = { role: value.role, content: textOf(value.content) };
+  if (value.reasoning) message.reasoning = textOf(value.reasoning);
+  if (Array.isArray(value.calls)) message.calls = value.calls.map(cleanCall);
+  if (value.call_id) message.call_id = textOf(value.call_id);
+  if (value.name) message.name = textOf(value.name);
+  if (value.error) message.error = textOf(value.error);
+  if (value.finish) message.finish = textOf(value.finish);
+  if (value.model) message.model = textOf(value.model);
+  if (value.counts && typeof value.counts === "object") {
+    message.counts = {};
+    for (const name of ["prompt", "cached", "completion", "first", "seconds"]) {
+      message.counts[name] = numberOf(value.counts[name]);
+    }
+  }
+  return message;
+}
+
+// A conversation with nothing in it but what one has; null: it is none. Also of files.
+function cleanConversation(value) {
+  if (typeof value?.id !== "string" || !/^[\w-]{1,64}$/.test(value.id)) return null;
+  if (!Array.isArray(value.messages)) return null;
+  const settings = {};
+  for (const [name] of kFields) {
+    const number = numberOf(value.settings?.[name]);
+    if (number !== null) settings[name] = number;
+  }
+  return { id: value.id, title: textOf(value.title).slice(0, kMaxTitle),
+    changed: numberOf(value.changed) ?? Date.now(), system: textOf(value.system),
+    tools: textOf(value.tools), settings,
+    messages: value.messages.map(cleanMessage).filter((message) => message !== null) };
+}
+
+function newConversation(like) {
+  const id = Array.from(crypto.getRandomValues(new Uint8Array(9)),
+    (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return { id, title: "", changed: Date.now(), system: like?.system ?? "",
+    tools: like?.tools ?? "", settings: { ...like?.settings }, messages: [] };
+}
+
+const conversations = new Map();
+let storage = null;
+
+function loadConversations() {
+  try {
+    storage = window.localStorage;
+    storage.setItem("dovetail.probe", "1");
+    storage.removeItem("dovetail.probe");
+  } catch {
+    storage = null;
+    return;
+  }
+  for (let index = 0; index < storage.length; index += 1) readStored(storage.key(index));
+}
+
+// Takes over what is stored under the key now, which another tab may have written.
+function readStored(key) {
+  if (!key?.startsWith(kPrefix)) return false;
+  let conversation = null;
+  try {
+    conversation = cleanConversation(JSON.parse(storage.getItem(key)));
+  } catch {
+    conversation = null;
+  }
+  if (conversation && key === kPrefix + conversation.id) {
+    conversations.set(conversation.id, conversation);
+  } else {
+    conversations.delete(key.slice(kPrefix.length));
+  }
+  return true;
+}
+
+// The last changed first.
+function listConversations() {
+  return [...conversations.values()].sort((a, b) => b.changed - a.changed);
+}
+
+function removeConversation(id) {
+  conversations.delete(id);
+  storage?.removeItem(kPrefix + id);
+}
+
+// False: there is no space for it, even without all others.
+function saveConversation(conversation) {
+  conversations.set(conversation.id, conversation);
+  const others = listConversations().filter((other) => other.id !== conversation.id);
+  while (others.length >= kMaxConversations) removeConversation(others.pop().id);
+  if (!storage) return true;
+  const text = JSON.stringify(conversation);
+  for (;;) {
+    try {
+      storage.setItem(kPrefix + conversation.id, text);
+      return true;
+    } catch {
+      if (others.length === 0) return false;
+      removeConversation(others.pop().id);
+    }
+  }
+}
+
+function exportText() {
+  return JSON.stringify({ dovetail_conversations: 1, conversations: listConversations() }, null, 1);
+}
+
+// The number of conversations taken over from a file's text; throws what is wrong with it.
+function importText(text) {
+  let file = null;
+  try {
+    file = JSON.parse(text);
+  } catch {
+    throw new Error("The file is not JSON.");
+  }
+  const list = Array.isArray(file?.conversations) ? file.conversations : null;
+  if (!list) {
+    throw new Error("The file has no \"conversations\"; expected one that was exported here.");
+  }
+  const taken = list.map(cleanConversation).filter((conversation) => conversation !== null);
+  taken.sort((a, b) => a.changed - b.changed);
+  for (const conversation of taken) saveConversation(conversation);
+  return taken.length;
+}

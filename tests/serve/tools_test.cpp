@@ -1,0 +1,300 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "grammar/matcher.h"
+#include "serve/api_request.h"
+#include "serve/dialog_store.h"
+#include "serve/fake_engine.h"
+
+namespace dovetail::serve {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr const char* kHi = R"("messages":[{"role":"user","content":"hi"}])";
+// Two functions, as OpenAI's API has them.
+constexpr const char* kTools = R"([
+  {"type":"function","function":{"name":"add","description":"Adds.","parameters":{"type":"object",
+    "properties":{"a":{"type":"integer"},"b":{"type":"integer"}},"required":["a","b"]}}},
+  {"type":"function","function":{"name":"now"}}])";
+
+class ToolRequest : public ::testing::Test {
+ protected:
+  Outcome<Generation> read(Endpoint endpoint, std::string_view body) {
+    RequestContext context{backend_, "fake", 8};
+    context.dialogs = &dialogs_;
+    auto generation = read_generation(endpoint, body, context);
+    if (!generation) return generation;
+    const std::atomic<bool> stop = false;
+    if (auto found = compile_format(*generation, backend_, stop))
+      return tl::unexpected<ApiError>(*std::move(found));
+    return generation;
+  }
+  Outcome<Generation> chat(std::string_view rest) {
+    return read(Endpoint::kChat, fmt::format("{{{}{}}}", kHi, rest));
+  }
+  static bool accepts(const Generation& generation, std::string_view text) {
+    grammar::Matcher matcher(generation.requests.front().grammar);
+    return matcher.accept_bytes(text) && matcher.can_end();
+  }
+
+  FakeEngine engine_;
+  Backend backend_ = engine_.backend();
+  DialogStore dialogs_;
+};
+
+std::string prompt_of(const Generation& generation) {
+  std::string text;
+  for (const TokenId id : generation.requests.front().prompt) text += static_cast<char>(id);
+  return text;
+}
+
+// The fake model's template knows no tools: calls are hermes', and a system message explains them.
+std::string call(std::string_view name, std::string_view arguments) {
+  return fmt::format("<tool_call>\n{{\"name\": \"{}\", \"arguments\": {}}}\n</tool_call>", name,
+                     arguments);
+}
+
+TEST_F(ToolRequest, AChoiceBoundsTheAnswer) {
+  const std::string good = call("add", R"({"a": 1, "b": 2})");
+  struct Case {
+    const char* fields;
+    bool words, calls, other;  // what it lets through
+  };
+  const Case cases[] = {
+      {"", true, true, true},
+      {R"(,"tool_choice":"auto")", true, true, true},
+      {R"(,"tool_choice":"none")", true, false, false},
+      {R"(,"tool_choice":"required")", false, true, true},
+      {R"(,"tool_choice":{"type":"function","function":{"name":"add"}})", false, true, false},
+      {R"(,"tool_choice":{"type":"function","function":{"name":"now"}})", false, false, true},
+      {R"(,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto",
+         "tools":[{"type":"function","function":{"name":"add"}}]}})",
+       true, true, false},
+  };
+  for (const Case& each : cases) {
+    const auto result = chat(fmt::format(R"(,"tools":{}{})", kTools, each.fields));
+    ASSERT_TRUE(result) << each.fields << result.error().message;
+    EXPECT_EQ(accepts(*result, "Hello."), each.words) << each.fields;
+    EXPECT_EQ(accepts(*result, good), each.calls) << each.fields;
+    EXPECT_EQ(accepts(*result, call("now", "{}")), each.other) << each.fields;
+    EXPECT_FALSE(accepts(*result, call("add", R"({"a": 1})"))) << each.fields;
+    EXPECT_FALSE(accepts(*result, call("sub", "{}"))) << each.fields;
+    EXPECT_THAT(prompt_of(*result), HasSubstr(R"("description":"Adds.")")) << each.fields;
+  }
+}
+
+// A model that was not trained for calls makes one, unless it is asked for more.
+TEST_F(ToolRequest, SeveralCallsAreAsked) {
+  const std::string twice = call("now", "{}") + "\n" + call("now", "{}");
+  const auto one = chat(fmt::format(R"(,"tools":{})", kTools));
+  const auto more = chat(fmt::format(R"(,"tools":{},"parallel_tool_calls":true)", kTools));
+  ASSERT_TRUE(one && more);
+  EXPECT_FALSE(accepts(*one, twice));
+  EXPECT_TRUE(accepts(*more, twice));
+}
+
+TEST_F(ToolRequest, ToolsStandBesideAFormat) {
+  const auto result = chat(fmt::format(R"(,"tools":{},"response_format":{{"type":"json_schema",
+      "json_schema":{{"schema":{{"enum":["yes","no"]}}}}}})",
+                                       kTools));
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_TRUE(accepts(*result, R"("yes")"));
+  EXPECT_FALSE(accepts(*result, R"("maybe")"));
+  EXPECT_TRUE(accepts(*result, call("now", "{}")));
+}
+
+TEST_F(ToolRequest, MessagesOfToolsArrive) {
+  const auto result = read(Endpoint::kChat, R"({"messages":[{"role":"user","content":"hi"},
+      {"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function",
+        "function":{"name":"add","arguments":"{\"a\": 1}"}}]},
+      {"role":"tool","tool_call_id":"c1","content":"three"}]})");
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_EQ(result->ignored, "");
+  EXPECT_EQ(prompt_of(*result), "[user]hi[assistant]" + call("add", R"({"a": 1})") +
+                                    "[user]<tool_response>\nthree\n</tool_response>[assistant]");
+}
+
+struct Refusal {
+  const char* fields;
+  const char* param;
+  const char* message;
+};
+
+TEST_F(ToolRequest, ErrorsNameTheField) {
+  const std::vector<std::pair<std::string, Refusal>> cases = {
+      {kTools,
+       {R"(,"tool_choice":{"type":"function","function":{"name":"sub"}})", "tool_choice",
+        R"("sub" is none of "tools")"}},
+      {kTools, {R"(,"tool_choice":"any")", "tool_choice", "or a function by its name"}},
+      {kTools,
+       {R"(,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[]}})",
+        "tool_choice.allowed_tools.tools", "is empty"}},
+      {"{}", {"", "tools", "expected an array"}},
+      {R"([{"type":"web_search"}])", {"", "tools[0].type", R"(expected "function")"}},
+      {R"([{"type":"function","function":{"name":"a b"}}])",
+       {"", "tools[0].function.name", "is no name"}},
+      {R"([{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"f"}}])",
+       {"", "tools[1].function.name", "is there twice"}},
+      {R"([{"type":"function","function":{"name":"f","parameters":[]}}])",
+       {"", "tools[0].function.parameters", "expected a JSON schema"}},
+      {R"([{"type":"function","function":{"name":"g"}},{"type":"function","function":{"name":"f",
+          "parameters":{"type":"object","properties":{"x":{"type":"object","if":true}}}}}])",
+       {"", "tools[1].function.parameters", R"(#/properties/x/if: the keyword)"}},
+  };
+  for (const auto& [tools, expected] : cases) {
+    const auto result = chat(fmt::format(R"(,"tools":{}{})", tools, expected.fields));
+    ASSERT_FALSE(result) << tools;
+    EXPECT_EQ(result.error().status, 400);
+    EXPECT_EQ(result.error().param, expected.param) << tools;
+    EXPECT_THAT(result.error().message, HasSubstr(expected.message)) << tools;
+  }
+}
+
+TEST_F(ToolRequest, MessagesOfAnthropicArrive) {
+  const auto result = read(Endpoint::kMessages, R"({"model":"fake","max_tokens":9,"system":
+      [{"type":"text","text":"S"}],"metadata":{"user_id":"u"},"stop_sequences":["x"],
+      "tools":[{"name":"add","description":"Adds.","input_schema":{"type":"object",
+        "properties":{"a":{"type":"integer"}},"required":["a"]}}],
+      "tool_choice":{"type":"any","disable_parallel_tool_use":true},
+      "messages":[{"role":"user","content":"hi"},
+        {"role":"assistant","content":[{"type":"text","text":"so"},
+          {"type":"tool_use","id":"t1","name":"add","input":{"a":1}}]},
+        {"role":"user","content":[{"type":"tool_result","tool_use_id":"t1",
+          "content":[{"type":"text","text":"two"}]},{"type":"text","text":"and?"}]}]})");
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_EQ(result->requests.front().max_tokens, 9);
+  EXPECT_EQ(result->requests.front().stop, std::vector<std::string>{"x"});
+  EXPECT_FALSE(accepts(*result, "Hello."));
+  EXPECT_TRUE(accepts(*result, call("add", R"({"a": 5})")));
+  EXPECT_THAT(prompt_of(*result), HasSubstr("[assistant]so\n" + call("add", R"({"a": 1})")));
+  EXPECT_THAT(prompt_of(*result), HasSubstr("<tool_response>\ntwo\n</tool_response>\n\nand?"));
+}
+
+// The words of an assistant at the end are the beginning of the answer.
+TEST_F(ToolRequest, AnAnswerOfAnthropicMayBeBegun) {
+  const auto result = read(Endpoint::kMessages, R"({"max_tokens":9,"messages":[
+      {"role":"user","content":"hi"},{"role":"assistant","content":"The"}]})");
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_EQ(prompt_of(*result), "[user]hi[assistant]The");
+}
+
+TEST_F(ToolRequest, ErrorsOfAnthropicsFieldsNameThem) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"max_tokens":1})", "messages"},
+      {R"({"max_tokens":1,"messages":[{"role":"user","content":[{"type":"image"}]}]})",
+       "messages[0].content[0].type"},
+      {R"({"max_tokens":1,"messages":[{"role":"bot","content":"x"}]})", "messages[0].role"},
+      {R"({"max_tokens":1,"messages":[{"role":"user","content":"x"}],
+         "tools":[{"type":"bash_20250124","name":"bash"}]})",
+       "tools[0].type"},
+      {R"({"max_tokens":1,"messages":[{"role":"user","content":"x"}],"tool_choice":"auto"})",
+       "tool_choice"},
+      {R"({"max_tokens":1,"messages":[{"role":"user","content":"x"}],"thinking":{"type":"much"}})",
+       "thinking"},
+  };
+  for (const auto& [body, param] : cases) {
+    const auto result = read(Endpoint::kMessages, body);
+    ASSERT_FALSE(result) << body;
+    EXPECT_EQ(result.error().param, param) << body;
+  }
+}
+
+TEST_F(ToolRequest, ItemsOfResponsesArrive) {
+  const auto result = read(Endpoint::kResponses, R"({"instructions":"S","input":[
+      {"role":"user","content":[{"type":"input_text","text":"hi"}]},
+      {"type":"function_call","call_id":"c1","name":"add","arguments":"{\"a\": 1}"},
+      {"type":"function_call_output","call_id":"c1","output":"two"}],
+      "tools":[{"type":"function","name":"add","parameters":{"type":"object",
+        "properties":{"a":{"type":"integer"}},"required":["a"]},"strict":true}],
+      "tool_choice":{"type":"function","name":"add"},"max_output_tokens":7,
+      "text":{"format":{"type":"text"}},"reasoning":{"effort":"low"}})");
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_EQ(result->requests.front().max_tokens, 7);
+  EXPECT_TRUE(accepts(*result, call("add", R"({"a": 5})")));
+  EXPECT_FALSE(accepts(*result, "Hello."));
+  EXPECT_THAT(prompt_of(*result), HasSubstr("[user]hi[assistant]" + call("add", R"({"a": 1})") +
+                                            "[user]<tool_response>\ntwo"));
+  EXPECT_EQ(result->repeated["tool_choice"]["name"], "add");
+}
+
+TEST_F(ToolRequest, AResponseGoesOnFromAKeptOne) {
+  dialogs_.put("resp-1", Json::parse(R"([{"role":"user","content":"a"},
+                                        {"role":"assistant","content":"b"}])"));
+  const auto result =
+      read(Endpoint::kResponses, R"({"input":"c","previous_response_id":"resp-1"})");
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_EQ(prompt_of(*result), "[user]a[assistant]b[user]c[assistant]");
+  EXPECT_EQ(result->messages.size(), 3U);
+  const auto unknown =
+      read(Endpoint::kResponses, R"({"input":"c","previous_response_id":"resp-2"})");
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().code, "previous_response_not_found");
+}
+
+TEST_F(ToolRequest, ErrorsOfResponsesFieldsNameThem) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({})", "input"},
+      {R"({"input":[{"type":"item_reference","id":"x"}]})", "input[0].type"},
+      {R"({"input":[{"role":"user","content":[{"type":"input_image"}]}]})",
+       "input[0].content[0].type"},
+      {R"({"input":"a","tools":[{"type":"web_search"}]})", "tools[0].type"},
+      {R"({"input":"a","text":{"format":{"type":"xml"}}})", "text.format.type"},
+      {R"({"input":"a","background":true})", "background"},
+      {R"({"input":"a","reasoning":{"effort":"huge"}})", "reasoning.effort"},
+  };
+  for (const auto& [body, param] : cases) {
+    const auto result = read(Endpoint::kResponses, body);
+    ASSERT_FALSE(result) << body;
+    EXPECT_EQ(result.error().param, param) << body;
+  }
+}
+
+TEST_F(ToolRequest, OllamasFieldsArrive) {
+  const auto result = read(Endpoint::kOllamaChat, R"({"model":"fake:latest","keep_alive":"5m",
+      "messages":[{"role":"user","content":"hi","images":[]}],"format":"json",
+      "options":{"temperature":0.5,"num_predict":3,"num_ctx":4096,"stop":["x"],"top_k":7}})");
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_TRUE(result->stream);
+  const Request& request = result->requests.front();
+  EXPECT_EQ(request.max_tokens, 3);
+  EXPECT_EQ(request.sampling.temperature, 0.5F);
+  EXPECT_EQ(request.sampling.top_k, 7);
+  EXPECT_TRUE(accepts(*result, R"({"a": 1})"));
+  EXPECT_FALSE(accepts(*result, "x"));
+
+  const auto text =
+      read(Endpoint::kOllamaGenerate, R"({"model":"fake","system":"S","prompt":"hi"})");
+  ASSERT_TRUE(text) << text.error().message;
+  EXPECT_EQ(prompt_of(*text), "[system]S[user]hi[assistant]");
+  const auto raw = read(Endpoint::kOllamaGenerate, R"({"prompt":"hi","raw":true})");
+  ASSERT_TRUE(raw) << raw.error().message;
+  EXPECT_TRUE(prompt_of(*raw).ends_with("hi"));
+  EXPECT_FALSE(raw->is_dialog);
+
+  const auto wrong = read(Endpoint::kOllamaChat,
+                          R"({"messages":[{"role":"user","content":"hi"}],"options":{"top_p":2}})");
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().param, "options.top_p");
+}
+
+TEST(DialogStore, KeepsTheLastUsedWithinItsBounds) {
+  DialogStore store;
+  for (std::size_t i = 0; i < DialogStore::kMostDialogs; ++i)
+    store.put(std::to_string(i), Json::array({i}));
+  EXPECT_EQ(store.find("0"), Json::array({0}));
+  store.put("new", Json::array());
+  EXPECT_TRUE(store.find("0"));
+  EXPECT_FALSE(store.find("1"));
+  const Json large = Json::array({std::string(DialogStore::kMostBytes / 2, 'x')});
+  store.put("large", large);
+  store.put("larger", large);
+  EXPECT_FALSE(store.find("large"));
+  EXPECT_TRUE(store.find("larger"));
+  EXPECT_FALSE(store.find("0"));
+}
+
+}  // namespace
+}  // namespace dovetail::serve

@@ -128,7 +128,7 @@ std::string failed_stream(const ApiError& error);
 
 // {"id", "object", "created", "model"}.
 Json envelope(const Answers& answers, std::string_view object);
-// "begin-" and 24 random hexadecimal digits.
+// `begin`, and 24 random hexadecimal digits.
 std::string random_id(std::string_view begin);
 
 struct TokenCounts {

@@ -136,7 +136,7 @@ std::string_view finish_word(const ChoiceState& choice) {
 
 std::string random_id(std::string_view begin) {
   std::random_device random;
-  return fmt::format("{}-{:08x}{:08x}{:08x}", begin, random(), random(), random());
+  return fmt::format("{}{:08x}{:08x}{:08x}", begin, random(), random(), random());
 }
 
 ResponseLabel make_label(Endpoint endpoint, std::string_view model) {

@@ -177,7 +177,7 @@ std::vector<std::string> message_body(Answers& answers) {
 }  // namespace
 
 // Anthropic's Messages API.
-const Dialect kMessagesDialect = {.id_begin = "msg",
+const Dialect kMessagesDialect = {.id_begin = "msg_",
                                   .open = open_message,
                                   .add = add_to_message,
                                   .close = close_message,

@@ -156,7 +156,7 @@ constexpr std::string_view kLines = "application/x-ndjson";
 }  // namespace
 
 // Ollama's API: lines of JSON.
-const Dialect kOllamaChatDialect = {.id_begin = "chat",
+const Dialect kOllamaChatDialect = {.id_begin = "chat-",
                                     .stream_type = kLines,
                                     .open = open_lines,
                                     .add = add_chat_lines,
@@ -164,13 +164,13 @@ const Dialect kOllamaChatDialect = {.id_begin = "chat",
                                     .fail = fail_line,
                                     .body = chat_line_body,
                                     .keeps = true};
-const Dialect kOllamaGenerateDialect = {.id_begin = "gen",
+const Dialect kOllamaGenerateDialect = {.id_begin = "gen-",
                                         .stream_type = kLines,
                                         .open = open_lines,
                                         .add = add_generate_lines,
                                         .close = close_generate_lines,
                                         .fail = fail_line,
                                         .body = generate_line_body};
-const Dialect kOllamaEmbedDialect = {.id_begin = "embed", .body = embed_body};
+const Dialect kOllamaEmbedDialect = {.id_begin = "embed-", .body = embed_body};
 
 }  // namespace dovetail::serve

@@ -68,9 +68,9 @@ Json with(Json place, const char* key, Json value) {
 }
 
 std::string begin_item(ChoiceState& choice, const dialog::AnswerEvent& event) {
-  const char* begin = event.kind == Kind::kReasoning ? "rs"
-                      : event.kind == Kind::kContent ? "msg"
-                                                     : "fc";
+  const char* begin = event.kind == Kind::kReasoning ? "rs_"
+                      : event.kind == Kind::kContent ? "msg_"
+                                                     : "fc_";
   choice.open = OpenPart{event.kind, random_id(begin), {}, event.call};
   std::string out = numbered_event(
       choice, "response.output_item.added",
@@ -228,7 +228,7 @@ std::vector<std::string> response_body(Answers& answers) {
 }  // namespace
 
 // OpenAI's Responses API.
-const Dialect kResponsesDialect = {.id_begin = "resp",
+const Dialect kResponsesDialect = {.id_begin = "resp_",
                                    .open = open_response,
                                    .add = add_to_response,
                                    .close = close_response,

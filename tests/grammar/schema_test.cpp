@@ -5,35 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "grammar/json_validator.h"
-#include "grammar/support.h"
+#include "grammar/schema_cases.h"
 
 namespace dovetail::grammar {
 namespace {
 
-struct SchemaCase {
-  std::string schema;
-  std::vector<std::string> good;
-  std::vector<std::string> bad;
-};
-
-void check(const std::vector<SchemaCase>& cases, const SchemaOptions& options = {}) {
-  for (const SchemaCase& c : cases) {
-    const Json schema = Json::parse(c.schema);
-    const auto grammar = Grammar::from_json_schema(schema, options);
-    ASSERT_TRUE(grammar) << c.schema << ": " << grammar.error().message;
-    const Matcher matcher = test::matcher_of(*grammar);
-    for (const std::string& text : c.good) {
-      EXPECT_TRUE(test::accepts(matcher, text)) << c.schema << " on " << text;
-      // The table itself is right: what is good is an instance.
-      EXPECT_TRUE(test::is_instance(schema, schema, Json::parse(text)))
-          << c.schema << " on " << text;
-    }
-    for (const std::string& text : c.bad) {
-      EXPECT_FALSE(test::accepts(matcher, text)) << c.schema << " on " << text;
-    }
-  }
-}
+using test::check;
 
 TEST(Schema, Types) {
   check({

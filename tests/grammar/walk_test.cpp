@@ -38,6 +38,8 @@ Json random_schema(Random& random, int depth) {
         out[random.one_in(3) ? "exclusiveMaximum" : "maximum"] =
             static_cast<double>(random.below(40000)) / 16 - 20;
       }
+      if (random.one_in(3)) out["multipleOf"] = random.of<double>({1, 3, 7, 64, 0.25, 0.1, 2.5});
+      if (random.one_in(4)) out["nullable"] = true;
       break;
     case 2:
       out["type"] = "string";
@@ -52,7 +54,9 @@ Json random_schema(Random& random, int depth) {
     case 4:
       out["type"] = "string";
       out["format"] =
-          random.of<std::string>({"date", "time", "date-time", "uuid", "ipv4", "email"});
+          random.of<std::string>({"date", "time", "date-time", "uuid", "ipv4", "email", "duration",
+                                  "ipv6", "hostname", "uri", "uri-reference", "path"});
+      if (random.one_in(3)) out["not"]["enum"] = {"1.2.3.4", "a", ""};
       break;
     case 5:
       out["enum"] = {random.below(100), "e\"\n", nullptr, {1, {{"a", "b"}}}, 0.25, true};
@@ -62,6 +66,10 @@ Json random_schema(Random& random, int depth) {
       if (!random.one_in(4)) out["items"] = random_schema(random, depth + 1);
       if (random.one_in(2)) out["minItems"] = random.below(3);
       if (random.one_in(2)) out["maxItems"] = 1 + random.below(3);
+      if (random.one_in(3)) {
+        out["items"] = random.of<Json>({{{"enum", {1, "a", 1.0, "ab"}}}, {{"type", "boolean"}}});
+        out["uniqueItems"] = true;
+      }
       if (random.one_in(3)) {
         out["prefixItems"] = {random_schema(random, depth + 1), random_schema(random, depth + 1)};
       }
@@ -76,6 +84,9 @@ Json random_schema(Random& random, int depth) {
       if (random.one_in(3)) out["additionalProperties"] = random_schema(random, depth + 1);
       if (random.one_in(3)) out["patternProperties"]["^n_"] = random_schema(random, depth + 1);
       if (random.one_in(4)) out["required"].push_back("extra");
+      if (random.one_in(4)) out["minProperties"] = random.below(4);
+      if (random.one_in(4)) out["maxProperties"] = 1 + random.below(4);
+      if (random.one_in(4)) out["propertyNames"] = {{"pattern", random.one_in(2) ? "^." : "[ab1]"}};
       break;
     }
     case 8: {

@@ -37,11 +37,28 @@ std::uint32_t SchemaCompiler::string_rule(const Facts& facts) {
                     facts.where, [this, facts](State from) { return counted_string(from, facts); });
 }
 
+std::uint32_t SchemaCompiler::break_rule() {
+  return book_.rule({static_cast<std::uint32_t>(RuleKind::kBreakRule), {}}, "#",
+                    [this](State from) -> Result<State> {
+                      const State to = nfa_.add_state();
+                      State at = nfa_.literal(from, "\n");
+                      nfa_.nothing(at, to);
+                      for (int i = 0; i < kMaxIndent; ++i) {
+                        const State next = nfa_.literal(at, " ");
+                        nfa_.bytes(at, {'\t', '\t'}, next);
+                        nfa_.nothing(next, to);
+                        at = next;
+                      }
+                      return to;
+                    });
+}
+
 Result<SchemaCompiler::State> SchemaCompiler::body(RuleKind kind, const Bundle& bundle,
                                                    State from) {
   switch (kind) {
     case RuleKind::kStringRule:
-      break;  // string_rule() has its own
+    case RuleKind::kBreakRule:
+      break;  // string_rule() and break_rule() have their own
     case RuleKind::kValueRule:
       return value(from, bundle);
     case RuleKind::kArrayRule:
@@ -199,7 +216,7 @@ Result<SchemaCompiler::State> SchemaCompiler::literal(State from, const Json& va
     return nfa_.literal(from, write_json_string(value.get_ref<const std::string&>()));
   }
   if (value.is_array() || value.is_object()) {
-    State at = nfa_.literal(from, value.is_array() ? "[" : "{");
+    State at = gap(nfa_.literal(from, value.is_array() ? "[" : "{"));
     bool first = true;
     for (const auto& [name, member] : value.items()) {
       if (!first) at = separator(at, ",");
@@ -209,6 +226,7 @@ Result<SchemaCompiler::State> SchemaCompiler::literal(State from, const Json& va
       if (!end) return end;
       at = *end;
     }
+    if (!value.empty()) at = gap(at);
     return nfa_.literal(at, value.is_array() ? "]" : "}");
   }
   if (value.is_number_float() && whole) {
@@ -226,11 +244,16 @@ std::string_view SchemaCompiler::constant(const Json& value) const {
   return python ? "False" : "false";
 }
 
-// A comma or colon, and a space or none.
+SchemaCompiler::State SchemaCompiler::gap(State from) {
+  const State to = nfa_.call(from, break_rule());
+  nfa_.nothing(from, to);
+  return to;
+}
+
 SchemaCompiler::State SchemaCompiler::separator(State from, std::string_view mark) {
   const State tight = nfa_.literal(from, mark);
-  const State to = nfa_.literal(tight, " ");
-  nfa_.nothing(tight, to);
+  const State to = gap(tight);
+  nfa_.nothing(nfa_.literal(tight, " "), to);
   return to;
 }
 

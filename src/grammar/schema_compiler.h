@@ -19,13 +19,14 @@ namespace dovetail::grammar {
 // How null, true and false are written.
 enum class Constants : std::uint8_t { kJson, kPython };
 
-enum class RuleKind : std::uint8_t { kStringRule, kValueRule, kArrayRule, kObjectRule };
+enum class RuleKind : std::uint8_t { kStringRule, kValueRule, kArrayRule, kObjectRule, kBreakRule };
 
 // Writes the instances of one document's schemas into a rule book, which may hold other documents'.
 // The book and the document outlive it, and it the book's build().
 class SchemaCompiler {
  public:
   using State = Nfa::State;
+  static constexpr int kMaxIndent = 64;
 
   // `where` names the document's root in messages.
   SchemaCompiler(RuleBook& book, const Json& document, std::string where,
@@ -56,6 +57,9 @@ class SchemaCompiler {
   }
   // Of strings of which only the length is said.
   std::uint32_t string_rule(const Facts& facts);
+  // A line break and up to kMaxIndent spaces and tabs. One rule for all, so that they are few
+  // states.
+  std::uint32_t break_rule();
   Result<State> body(RuleKind kind, const Bundle& bundle, State from);
   Result<State> value(State from, const std::vector<SchemaRef>& schemas);
   Result<State> alternative(State from, const Bundle& bundle);
@@ -64,6 +68,9 @@ class SchemaCompiler {
   Result<State> literal(State from, const Json& value, bool whole, const std::string& where,
                         int depth);
   std::string_view constant(const Json& value) const;
+  // A line break with the indent behind it, or nothing.
+  State gap(State from);
+  // A comma or colon, and a space, a gap or nothing.
   State separator(State from, std::string_view mark);
   Result<State> array(State from, const Bundle& bundle);
   Result<State> object(State from, const Bundle& bundle);

@@ -73,10 +73,11 @@ Result<SchemaCompiler::State> SchemaCompiler::array(State from, const Bundle& bu
                      facts->unique)});
     if (!left) return fail(left.error());
   }
-  const State close = nfa_.add_state();
-  State at = nfa_.literal(from, "[");
+  const State empty = gap(nfa_.literal(from, "["));
+  const State done = nfa_.add_state();  // behind an item
+  State at = empty;
   for (std::uint64_t i = 0; i < single && !nfa_.full(); ++i) {
-    if (i >= count.min) nfa_.nothing(at, close);
+    if (i > 0 && i >= count.min) nfa_.nothing(at, done);
     if (i > 0) at = separator(at, ",");
     const auto end = single > kCopiedItems && i >= places
                          ? Result<State>(nfa_.call(at, rule(RuleKind::kValueRule, item(i))))
@@ -84,7 +85,7 @@ Result<SchemaCompiler::State> SchemaCompiler::array(State from, const Bundle& bu
     if (!end) return end;
     at = *end;
   }
-  if (single >= count.min) nfa_.nothing(at, close);
+  if (single > 0 && single >= count.min) nfa_.nothing(at, done);
   if (!count.max) {
     const State before = nfa_.add_state();
     const State after = nfa_.add_state();
@@ -93,8 +94,10 @@ Result<SchemaCompiler::State> SchemaCompiler::array(State from, const Bundle& bu
     if (!end) return end;
     nfa_.nothing(*end, after);
     nfa_.nothing(separator(after, ","), before);
-    nfa_.nothing(after, close);
+    nfa_.nothing(after, done);
   }
+  const State close = gap(done);
+  if (count.min == 0) nfa_.nothing(empty, close);
   return nfa_.literal(close, "]");
 }
 
@@ -133,13 +136,14 @@ Result<std::optional<std::vector<SchemaCompiler::Listed>>> SchemaCompiler::few_v
 Result<SchemaCompiler::State> SchemaCompiler::arrangements(State from,
                                                            const std::vector<Listed>& values,
                                                            const Counts& count) {
-  const State close = nfa_.add_state();
+  const State empty = gap(nfa_.literal(from, "["));
+  const State done = nfa_.add_state();  // behind an item
   // What was written so far, as bits, and where that is.
-  std::map<std::uint64_t, State> written = {{0, nfa_.literal(from, "[")}};
+  std::map<std::uint64_t, State> written = {{0, empty}};
   for (std::uint64_t size = 0; !written.empty() && !nfa_.full(); ++size) {
     std::map<std::uint64_t, State> longer;
     for (const auto& [bits, at] : written) {
-      if (size >= count.min) nfa_.nothing(at, close);
+      if (size > 0 && size >= count.min) nfa_.nothing(at, done);
       if (count.max && size >= *count.max) continue;
       const State before = size == 0 ? at : separator(at, ",");
       for (std::size_t i = 0; i < values.size(); ++i) {
@@ -154,6 +158,8 @@ Result<SchemaCompiler::State> SchemaCompiler::arrangements(State from,
     }
     written = std::move(longer);
   }
+  const State close = gap(done);
+  if (count.min == 0) nfa_.nothing(empty, close);
   return nfa_.literal(close, "]");
 }
 
@@ -229,7 +235,7 @@ Result<SchemaCompiler::State> SchemaCompiler::object(State from, const Bundle& b
   // Where so many members are written; without a limit, the last is for that many and more.
   const std::uint64_t most = count->max ? *count->max : std::max<std::uint64_t>(count->min, 1);
   std::vector<State> written(most + 1);
-  written[0] = nfa_.literal(from, "{");
+  written[0] = gap(nfa_.literal(from, "{"));
   for (std::uint64_t i = 1; i <= most; ++i) written[i] = nfa_.add_state();
   // Where a name begins with which `number` members will be written.
   const auto before = [&](std::uint64_t number) {
@@ -261,8 +267,12 @@ Result<SchemaCompiler::State> SchemaCompiler::object(State from, const Bundle& b
       nfa_.nothing(*end, written[i]);
     }
   }
-  const State close = nfa_.add_state();
-  for (std::uint64_t i = count->min; i <= most; ++i) nfa_.nothing(written[i], close);
+  const State done = nfa_.add_state();  // behind a member
+  for (std::uint64_t i = std::max<std::uint64_t>(count->min, 1); i <= most; ++i) {
+    nfa_.nothing(written[i], done);
+  }
+  const State close = gap(done);
+  if (count->min == 0) nfa_.nothing(written[0], close);
   return nfa_.literal(close, "}");
 }
 

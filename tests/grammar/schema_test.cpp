@@ -40,6 +40,41 @@ TEST(Schema, Types) {
   });
 }
 
+TEST(Schema, WhiteSpaceBetweenTokens) {
+  check({
+      {R"({"type":"object"})",
+       {"{\n}", "{\n  \"a\": 1\n}", "{\n\t\"a\":\n1,\n\t\"b\": [\n\t\t1,\n 2\n]\n}",
+        "{\"a\":[\n],\"b\": {\n}}", "{\n" + std::string(64, ' ') + "\"a\":1\n}"},
+       {"{\n\n}", "{ \n}", "{ \"a\":1}", "{\"a\":1 }", "{\"a\":1\n\n}", "{\"a\":1\n,\"b\":2}",
+        "{\"a\" :1}", "{\"a\"\n:1}", "\n{}", "{}\n", "{\"a\":1, \n\"b\":2}", "{\r\n}",
+        "{\"a\":  1}", "{\"\n\":1}", "{\n" + std::string(65, ' ') + "\"a\":1\n}"}},
+      {R"({"const":{"a":[1,{"b":null}],"c":[],"d":{}}})",
+       {"{\n \"a\": [\n  1,\n  {\n   \"b\": null\n  }\n ],\n \"c\": [\n ],\n \"d\": {}\n}"},
+       {"{\"a\":[1,{\"b\":null}],\"c\":[\n\n],\"d\":{}}"}},
+      {R"({"uniqueItems":true,"items":{"type":"boolean"}})",
+       {"[\n]", "[\n true,\n false\n]"},
+       {"[\n\n]", "[true\n,false]"}},
+      {R"({"properties":{"a":{"type":"null"},"b":{"type":"null"}},"required":["b"]})",
+       {"{\n  \"b\": null\n}", "{\n  \"a\": null,\n  \"b\": null\n}"},
+       {"{\n}", "{\n  \"a\": null\n}"}},
+      {R"({"type":"array","items":{"type":"null"},"minItems":1,"maxItems":20})",
+       {"[\n null,\n null\n]"},
+       {"[\n]"}},
+      {R"({"type":"integer"})", {"1"}, {"\n1", "1\n"}},
+  });
+}
+
+// Whatever a writer of JSON indents by.
+TEST(Schema, IndentedDocuments) {
+  const Json document = Json::parse(
+      R"({"a":[1,[],{},[[true,null]]],"b":{"c":{"d":["x y",-1.5e3]}},"e":[{"f":1},{"f":2}]})");
+  const Matcher matcher = test::matcher_of(Grammar::any_json());
+  for (const int indent : {-1, 0, 1, 2, 4, 8}) {
+    EXPECT_TRUE(test::accepts(matcher, document.dump(indent))) << indent;
+  }
+  EXPECT_TRUE(test::accepts(matcher, document.dump(1, '\t')));
+}
+
 TEST(Schema, Values) {
   check({
       {R"({"enum":["red","green",3,null,true,1.5]})",
@@ -104,6 +139,9 @@ TEST(Schema, Strings) {
        {R"("")", R"("abd")", R"("a\u0062")"}},
       {R"({"type":"string","pattern":"b"})", {R"("b")", R"("abc")"}, {R"("ac")", R"("")"}},
       {R"({"type":"string","pattern":"^a|z$"})", {R"("ab")", R"("xz")"}, {R"("ba")"}},
+      {R"({"type":"string","pattern":"\\bab\\b"})",
+       {R"("ab")", R"("x ab.")", R"("abc\nab")", R"("\"ab\"")"},
+       {R"("abc")", R"("xab")", R"("a b")", R"("é")"}},
       {R"({"type":"string","pattern":"^\"\\\\\n\\t$"})", {R"("\"\\\n\t")"}, {R"("\"\n\t")"}},
       {R"({"type":"string","pattern":"^[^x]$"})",
        {R"("\u0001")", R"("\"")", R"("\\")"},

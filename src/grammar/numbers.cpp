@@ -269,7 +269,7 @@ Result<Automaton> compile_range(const NumberRange& asked, std::string_view where
     also(std::string(kFifteenDigits));
   }
   for (const Decimal& divisor : range.divisors) {
-    if (!out) break;
+    if (!out || mutated(Mutant::kDivisorsLeft)) break;
     const auto multiples = multiples_of(divisor, where, work);
     out = multiples ? intersection(*out, *multiples, where, work) : multiples;
   }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "grammar/determinize.h"
+#include "grammar/mutation.h"
 
 namespace dovetail::grammar {
 namespace {
@@ -129,6 +130,7 @@ class Emitter {
   }
 
   Position boundary(const Position& from, bool inside) {
+    if (mutated(Mutant::kBoundariesLeft)) return from;
     Position to = nowhere();
     for (std::size_t i = 0; i < from.size(); ++i) {
       const Next wanted = word_before(i) == inside ? Next::kWord : Next::kOther;

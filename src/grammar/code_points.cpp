@@ -60,6 +60,8 @@ CodePointSet::CodePointSet(std::initializer_list<CodePointRange> ranges) {
 
 CodePointSet CodePointSet::any() { return {{0, kLast}}; }
 
+CodePointSet CodePointSet::word() { return {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}; }
+
 void CodePointSet::put(char32_t first, char32_t last) {
   auto from = std::lower_bound(
       ranges_.begin(), ranges_.end(), first,

@@ -23,6 +23,7 @@ class CodePointSet {
   CodePointSet() = default;
   CodePointSet(std::initializer_list<CodePointRange> ranges);
   static CodePointSet any();
+  static CodePointSet word();  // ASCII letters, digits and the underscore
 
   // Surrogates among them are left out.
   void add(char32_t first, char32_t last);

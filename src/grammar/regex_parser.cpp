@@ -11,7 +11,6 @@ constexpr int kMaxNesting = 100;
 constexpr std::uint32_t kMaxCount = 1U << 20U;
 
 CodePointSet digits() { return {{'0', '9'}}; }
-CodePointSet word() { return {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}; }
 CodePointSet space() {
   return {{0x09, 0x0D},     {' ', ' '},       {0xA0, 0xA0},     {0x1680, 0x1680}, {0x2000, 0x200A},
           {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
@@ -124,6 +123,9 @@ class Parser {
     node.kind = Regex::Kind::kRepeat;
     node.children = {atom_index};
     if (!quantifier(node)) return atom_index;
+    if (out_.nodes[atom_index].kind == Regex::Kind::kBoundary) {
+      refuse("a quantifier with nothing to repeat", at);
+    }
     take('?');
     Regex::Node again;
     const std::size_t after = at_;
@@ -199,6 +201,13 @@ class Parser {
       ++at_;
       return add_set(newlines().negated());
     }
+    if (take("\\b") || take("\\B")) {
+      Regex::Node node;
+      node.kind = Regex::Kind::kBoundary;
+      node.inside = text_[at_ - 1] == 'B';
+      out_.boundaries = true;
+      return add(std::move(node));
+    }
     if (c == '\\') {
       ++at_;
       CodePointSet set;
@@ -270,10 +279,10 @@ class Parser {
         set.add(digits().negated());
         return std::nullopt;
       case 'w':
-        set.add(word());
+        set.add(CodePointSet::word());
         return std::nullopt;
       case 'W':
-        set.add(word().negated());
+        set.add(CodePointSet::word().negated());
         return std::nullopt;
       case 's':
         set.add(space());
@@ -301,8 +310,7 @@ class Parser {
         return unicode_escape(begin);
       case 'b':
         if (in_class) return U'\b';
-        refuse("\\b is not supported", begin);
-        return std::nullopt;
+        break;
       default:
         break;
     }

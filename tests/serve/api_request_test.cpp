@@ -278,8 +278,8 @@ INSTANTIATE_TEST_SUITE_P(
             R"({"prompt":"a","response_format":{"type":"json_schema","json_schema":{"schema":3}}})",
             400, "response_format.json_schema.schema", "#: a schema must be an object"},
         Refused{
-            R"({"prompt":"a","response_format":{"type":"json_schema","json_schema":{"schema":{"properties":{"a":{"multipleOf":2}}}}}})",
-            400, "response_format.json_schema.schema", "#/properties/a/multipleOf: the keyword"},
+            R"({"prompt":"a","response_format":{"type":"json_schema","json_schema":{"schema":{"properties":{"a":{"contains":2}}}}}})",
+            400, "response_format.json_schema.schema", "#/properties/a/contains: the keyword"},
         Refused{R"({"prompt":"a","guided_json":{"type":"strin"}})", 400, "guided_json",
                 "#/type: \"strin\" is no type"},
         Refused{R"({"prompt":"a","guided_json":"{\"type\":"})", 400, "guided_json",

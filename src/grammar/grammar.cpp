@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "grammar/automaton.h"
+#include "grammar/gbnf.h"
 #include "grammar/regex.h"
 #include "grammar/schema_compiler.h"
 #include "grammar/structure.h"
@@ -33,6 +34,12 @@ Result<Grammar> Grammar::from_regex(std::string_view pattern, StopFlag stop) {
   if (automaton->empty()) {
     return fail(ErrorKind::kInvalid, "regex: no text matches");
   }
+  return Grammar(std::move(*automaton));
+}
+
+Result<Grammar> Grammar::from_gbnf(std::string_view text, StopFlag stop) {
+  auto automaton = compile_gbnf(text, stop);
+  if (!automaton) return fail(std::move(automaton.error()));
   return Grammar(std::move(*automaton));
 }
 

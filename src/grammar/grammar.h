@@ -51,6 +51,8 @@ class Grammar {
                                           StopFlag stop = nullptr);
   // The whole text matches; see regex.h for what is supported.
   static Result<Grammar> from_regex(std::string_view pattern, StopFlag stop = nullptr);
+  // The rule "root" of a grammar in llama.cpp's notation; see gbnf.h. Errors name the line.
+  static Result<Grammar> from_gbnf(std::string_view text, StopFlag stop = nullptr);
   // A tree of parts. Strings in it are UTF-8, as in every JSON that was parsed.
   static Result<Grammar> from_structure(const nlohmann::ordered_json& structure,
                                         StopFlag stop = nullptr);

@@ -227,24 +227,13 @@ class Parser {
 
   char32_t code_point() {
     if (done()) return 0;
-    const auto lead = static_cast<std::uint8_t>(text_[at_]);
-    const std::size_t size = lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-    char32_t value = size == 1 ? lead : lead & (0x7FU >> size);
-    bool good = size == 1 || (lead >= 0xC2 && lead <= 0xF4);
-    if (at_ + size > text_.size()) good = false;
-    for (std::size_t i = 1; good && i < size; ++i) {
-      const auto byte = static_cast<std::uint8_t>(text_[at_ + i]);
-      good = (byte & 0xC0U) == 0x80U;
-      value = (value << 6U) | (byte & 0x3FU);
-    }
-    good = good && !(size == 3 && (value < 0x800 || (value >= 0xD800 && value <= 0xDFFF))) &&
-           !(size == 4 && (value < 0x10000 || value > 0x10FFFF));
-    if (!good) {
+    const auto one = decode_utf8(text_.substr(at_));
+    if (!one) {
       refuse("not UTF-8", at_);
       return 0;
     }
-    at_ += size;
-    return value;
+    at_ += one->second;
+    return one->first;
   }
 
   std::optional<char32_t> hex(std::size_t count) {

@@ -147,7 +147,7 @@ class Answers(ServerTest):
             "type": "json_schema",
             "json_schema": {"name": "person", "strict": True, "schema": person},
         }
-        options = dict(response_format=format, max_tokens=100, n=3, seed=7, temperature=1.5)
+        options = dict(response_format=format, max_tokens=400, n=3, seed=7, temperature=1.5)
         whole = self.chat("39+324", **options)
         for choice in whole.choices:
             self.assertEqual(choice.finish_reason, "stop")

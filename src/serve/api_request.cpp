@@ -162,7 +162,7 @@ dialog::ContentForm content_form(const OutputFormat& format) {
   const Kind kind = format.kind == GrammarKind::kJsonSchema ? Kind::kJsonSchema
                     : format.kind == GrammarKind::kRegex    ? Kind::kRegex
                                                             : Kind::kJsonObject;
-  return {kind, format.text};
+  return {kind, format.text, format.strict};
 }
 
 // What the answer of a chat may be, and how it is read: with calls, ahead of it reasoning, and both
@@ -186,7 +186,8 @@ Problem plan_answer(Draft& draft, std::string_view prompt, Generation& generatio
     if (draft.format) generation.blamed.push_back(*std::move(draft.format));
     for (const auto& [tool, field] : chat.callable) {
       if (tool.parameters.is_null()) continue;
-      generation.blamed.push_back({field, GrammarKind::kJsonSchema, tool.parameters.dump()});
+      generation.blamed.push_back(
+          {field, GrammarKind::kJsonSchema, tool.parameters.dump(), tool.strict});
     }
     const std::string field = chat.callable.empty() ? "response_format" : "tools";
     draft.format = OutputFormat{field, GrammarKind::kStructure, plan->structure()};

@@ -17,6 +17,8 @@ struct OutputFormat {
   std::string field;  // that asked, for messages: "response_format.json_schema.schema"
   GrammarKind kind = GrammarKind::kJsonObject;
   std::string text;  // as Engine::compile() takes it
+  // Of a schema: whether a keyword that cannot be kept is an error; else it is left out.
+  bool strict = true;
 };
 
 // OpenAI's "response_format": nothing for {"type": "text"}.

@@ -269,8 +269,8 @@ INSTANTIATE_TEST_SUITE_P(
             R"({"prompt":"a","response_format":{"type":"json_schema","json_schema":{"name":3,"schema":{}}}})",
             400, "response_format.json_schema.name", "expected a string, got 3"},
         Refused{
-            R"({"prompt":"a","response_format":{"type":"json_schema","json_schema":{"strict":false,"schema":{}}}})",
-            400, "response_format.json_schema.strict", "expected true or null"},
+            R"({"prompt":"a","response_format":{"type":"json_schema","json_schema":{"strict":"no","schema":{}}}})",
+            400, "response_format.json_schema.strict", "expected true or false"},
         Refused{
             R"({"prompt":"a","response_format":{"type":"json_schema","json_schema":{"schemas":{}}}})",
             400, "response_format.json_schema.schemas", "unknown or unsupported field"},

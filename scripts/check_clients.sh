@@ -20,7 +20,8 @@ for name in "${names[@]}"; do
     rm -rf "$venv"
     mkdir -p build/clients
     python3 -m venv "$venv"
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --requirement "$list"
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input \
+      --requirement "$list"
     cp "$list" "$venv/installed.txt"
   fi
   echo "check_clients: $name"

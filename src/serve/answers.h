@@ -29,6 +29,7 @@ struct CallState {
   std::string id;
   std::string name;
   std::string arguments;  // JSON text
+  bool ended = false;     // a stop string or the last token may cut it
 };
 
 // A part of an answer that a dialect with numbered parts has open.
@@ -144,6 +145,8 @@ TokenCounts token_counts(const Answers& answers);
 Json usage_json(const Answers& answers);
 
 // "stop", "length", or of a chat "tool_calls".
+// Whether an answer ends with calls to be made: one that was cut is none.
+bool asks_for_calls(const ChoiceState& choice);
 std::string_view finish_word(const ChoiceState& choice);
 
 }  // namespace dovetail::serve

@@ -179,6 +179,12 @@ Problem plan_answer(Draft& draft, std::string_view prompt, Generation& generatio
   if (draft.format) asked.content = content_form(*draft.format);
   const bool plain = asked.tools.empty() && format.reasoning() == nullptr;
   if (plain) return std::nullopt;
+  if (draft.format && draft.format->kind == GrammarKind::kGbnf) {
+    // Such a grammar is of the whole output.
+    if (asked.tools.empty() || asked.choice == dialog::ToolChoice::kNone) return std::nullopt;
+    return problem(bad_field(draft.format->field,
+                             "cannot stand beside tools that may be called; expected one of them"));
+  }
 
   auto plan = dialog::AnswerPlan::create(format, std::move(asked));
   if (!plan) return problem(bad_field("tools", "{}", plan.error().message));

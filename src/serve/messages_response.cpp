@@ -15,7 +15,7 @@ std::string named_event(Json json) {
 
 std::string_view stop_reason(const ChoiceState& choice) {
   if (*choice.finish == FinishReason::kLength) return "max_tokens";
-  if (!choice.calls.empty()) return "tool_use";
+  if (asks_for_calls(choice)) return "tool_use";
   return choice.stop_string.empty() ? "end_turn" : "stop_sequence";
 }
 

@@ -1,10 +1,11 @@
-#include <fmt/chrono.h>
+#include <fmt/core.h>
 
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "serve/answers.h"
+#include "serve/ollama.h"
 
 namespace dovetail::serve {
 namespace {
@@ -16,13 +17,9 @@ std::int64_t nanoseconds(std::chrono::steady_clock::duration time) {
 }
 
 Json line_head(const Answers& answers) {
-  const auto now = std::chrono::system_clock::now();
-  const auto parts = std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch());
   Json line;
   line["model"] = answers.label.model;
-  line["created_at"] = fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:06}Z",
-                                   fmt::gmtime(std::chrono::system_clock::to_time_t(now)),
-                                   parts.count() % 1'000'000);
+  line["created_at"] = ollama_now();
   return line;
 }
 

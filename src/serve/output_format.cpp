@@ -69,9 +69,8 @@ struct StructuredOutput {
 };
 
 constexpr StructuredOutput kStructuredOutputs[] = {
-    {"json", read_guided_json},
-    {"regex", read_guided_regex},
-    {"choice", read_guided_choice},
+    {"grammar", read_guided_grammar},  {"json", read_guided_json},
+    {"regex", read_guided_regex},      {"choice", read_guided_choice},
     {"json_object", read_json_object},
 };
 
@@ -137,6 +136,13 @@ Asked read_guided_regex(std::string_view field, const Json& value) {
   return OutputFormat{std::string(field), GrammarKind::kRegex, std::move(*text)};
 }
 
+Asked read_guided_grammar(std::string_view field, const Json& value) {
+  auto text = read_string(field, value);
+  if (!text) return tl::unexpected<ApiError>(std::move(text.error()));
+  if (text->empty()) return std::optional<OutputFormat>();
+  return OutputFormat{std::string(field), GrammarKind::kGbnf, std::move(*text)};
+}
+
 Asked read_guided_choice(std::string_view field, const Json& value) {
   constexpr std::size_t kMostChoices = 4096;
   if (!value.is_array() || value.empty() || value.size() > kMostChoices) {
@@ -156,7 +162,8 @@ Asked read_guided_choice(std::string_view field, const Json& value) {
 }
 
 Asked read_structured_outputs(std::string_view field, const Json& value) {
-  constexpr std::string_view kExpected = "one of \"json\", \"regex\", \"choice\", \"json_object\"";
+  constexpr std::string_view kExpected =
+      "one of \"json\", \"regex\", \"choice\", \"grammar\", \"json_object\"";
   if (!value.is_object()) {
     return bad_field(field, "expected an object with {}, got {}", kExpected, shown(value));
   }

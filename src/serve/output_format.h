@@ -30,6 +30,8 @@ Outcome<std::optional<OutputFormat>> read_flat_format(std::string_view field, co
 // which is the output); and "structured_outputs", an object with one of them or "json_object".
 Outcome<std::optional<OutputFormat>> read_guided_json(std::string_view field, const Json& value);
 Outcome<std::optional<OutputFormat>> read_guided_regex(std::string_view field, const Json& value);
+// A grammar in llama.cpp's notation; none where it is empty.
+Outcome<std::optional<OutputFormat>> read_guided_grammar(std::string_view field, const Json& value);
 Outcome<std::optional<OutputFormat>> read_guided_choice(std::string_view field, const Json& value);
 Outcome<std::optional<OutputFormat>> read_structured_outputs(std::string_view field,
                                                              const Json& value);

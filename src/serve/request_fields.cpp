@@ -104,8 +104,6 @@ constexpr Neutral kNeutral[] = {
     {"logits_processors", kOutputs, "[[]]"},
     {"bad_words", kOutputs, "[[]]"},
     {"allowed_token_ids", kOutputs, "[]"},
-    {"guided_grammar", kOutputs, "[]"},
-    {"grammar", kOutputs, R"([""])"},
     {"samplers", kOutputs, "[]"},
     {"mcp_servers", kMessages, "[[]]"},
     {"suffix", kOllamaGenerates, R"([""])"},

@@ -41,7 +41,7 @@ def resident_megabytes(process):
 
 
 class Load:
-    """Keeps STREAMS streams of random lengths open until `seconds` have passed, then reads the rest."""
+    """Keeps STREAMS streams of random lengths open for `seconds`, then reads the rest."""
 
     def __init__(self, server, seconds):
         self.server = server

@@ -44,11 +44,16 @@ class RequiredTools(unittest.TestCase):
                 base_url=server.url + "/v1", api_key=API_KEY, max_retries=0, timeout=PATIENCE
             )
         )
-        self.room, self.tokens = room, tokens
+        self.room, self.tokens, self.more = room, tokens, {}
+        self.server = server
 
     def start_demo(self):
         # A token is a character and the context has 512: no room for an explanation of calls.
         self.start(DEMO, "--chat-template", str(HERE / "compact.jinja"), room=300, tokens=400)
+        # It would indent by all that may be, which is 64 of the 512.
+        body = {"content": "\n", "add_special": False}
+        (line_break,) = json.loads(self.server.request("/tokenize", body)[1])["tokens"]
+        self.more = {"logit_bias": {str(line_break): -100}}
 
     def start_smollm2(self):
         if served.MODEL is None:
@@ -58,7 +63,8 @@ class RequiredTools(unittest.TestCase):
     def choice_of(self, seed, tools, options):
         fields = dict(
             model="m", messages=[{"role": "user", "content": "Do it."}], tools=tools, seed=seed,
-            max_tokens=self.tokens, temperature=1, **{"tool_choice": "required", **options},
+            max_tokens=self.tokens, temperature=1, **self.more,
+            **{"tool_choice": "required", **options},
         )
         if seed % 2 == 0:
             return self.client.chat.completions.create(**fields).choices[0]

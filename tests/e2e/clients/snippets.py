@@ -1,4 +1,4 @@
-"""Runs what docs/clients.md shows: each block of Python or shell, against the server of the tests."""
+"""Runs what docs/clients.md shows, each block of Python or shell, against the tests' server."""
 
 import ast
 import importlib.util
@@ -11,7 +11,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from served import API_KEY, NAME, PATIENCE, ROOT, server
+from served import API_KEY, PATIENCE, ROOT, server
 
 TEXT = (ROOT / "docs" / "clients.md").read_text("utf-8")
 # What the document says, and what stands for it here.
@@ -71,6 +71,19 @@ class Snippets(unittest.TestCase):
                               timeout=PATIENCE)
         self.assertEqual(done.returncode, 0, f"{text}\n{done.stdout}")
         self.assertTrue(done.stdout.strip(), text)
+
+    def test_versions_are_those_that_are_tested(self):
+        scripts = ROOT / "scripts"
+        lists = [scripts / "python_requirements.txt", *(scripts / "clients").iterdir()]
+        pins = set(re.findall(r"^([\w-]+)(?:\[\w+\])?==(\S+)$",
+                              "\n".join(path.read_text() for path in lists), re.M))
+        rows = re.findall(r"^\| ([a-z][^|]*) \|[^|]*\| ([\d., ]+) \|", TEXT, re.M)
+        self.assertGreater(len(rows), 9)
+        ours = {(name.removesuffix("-chat").removesuffix("-slim"), pin) for name, pin in pins}
+        for names, versions in rows:
+            packages = re.findall(r"[a-z][\w-]+", names.split(", its")[0])
+            for package, version in zip(packages, versions.split(", "), strict=True):
+                self.assertIn((package, version), ours)
 
     def test_there_are_some(self):
         languages = [language for _, language, _ in blocks()]

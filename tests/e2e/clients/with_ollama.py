@@ -85,6 +85,10 @@ class WithOllama(unittest.TestCase):
         self.assertIn(NAME, [model.model for model in self.client.list().models])
         self.assertIn("completion", self.client.show(NAME).capabilities)
 
+    def test_a_model_is_loaded_by_asking_nothing(self):
+        self.assertEqual(self.client.generate(model=NAME).done_reason, "load")
+        self.assertEqual(self.client.chat(model=NAME, keep_alive=0).done_reason, "unload")
+
     def test_errors_say_why(self):
         with self.assertRaises(ollama.ResponseError) as refused:
             self.client.chat(model=NAME, messages=self.question(), options={"temperature": -1})

@@ -51,8 +51,8 @@ class WithVllmBench(unittest.TestCase):
                 texts, output = [], None
                 for event in self.events(path, body):
                     if choices := event.get("choices"):
-                        text = choices[0].get("text") or (choices[0].get("delta") or {}).get("content")
-                        if text:
+                        delta = choices[0].get("delta") or {}
+                        if text := choices[0].get("text") or delta.get("content"):
                             texts.append(text)
                     elif usage := event.get("usage"):
                         output = usage["completion_tokens"]

@@ -14,7 +14,8 @@ constexpr std::uint64_t kMaxItems = 1U << 20U;
 constexpr std::uint64_t kCopiedItems = 8;
 // Items that differ: how many times one is written, over all orders.
 constexpr std::uint64_t kMaxArranged = 1U << 13U;
-constexpr std::uint64_t kMaxCounted = 64;  // members
+constexpr std::size_t kMaxArrangedValues = 64;  // bits of a word
+constexpr std::uint64_t kMaxCounted = 64;       // members
 
 // How many times a value is written where arrays of different ones of `values` share beginnings;
 // beyond the bound, some number beyond it.
@@ -122,6 +123,7 @@ Result<std::optional<std::vector<SchemaCompiler::Listed>>> SchemaCompiler::few_v
         if (!good) return fail(good.error());
         if (*good && value->is_structured()) return std::nullopt;
         if (*good) add(*value, (facts->types & kFraction) == 0);
+        if (out.size() > kMaxArrangedValues) return std::nullopt;
       }
       continue;
     }

@@ -67,6 +67,9 @@ TEST(Compiler, BoundsTheSource) {
               HasSubstr("#: 300000 bytes; at most 262144"));
   EXPECT_THAT(refusal(SourceKind::kRegex, std::string(300'000, 'a')),
               HasSubstr("regex: 300000 bytes"));
+  EXPECT_THAT(refusal(SourceKind::kGbnf, std::string(300'000, ' ')),
+              HasSubstr("grammar: 300000 bytes"));
+  EXPECT_THAT(refusal(SourceKind::kGbnf, "root ::= [a]"), "accepted");
   EXPECT_THAT(refusal(SourceKind::kJsonSchema,
                       R"({"const":)" + std::string(100'000, '[') + std::string(100'000, ']') + "}"),
               HasSubstr("nests deeper than 256 levels"));
@@ -108,7 +111,11 @@ TEST(Compiler, StopsInEveryLoop) {
   for (int i = 0; i < 9000; ++i) members += fmt::format(R"(,"m{}":{{"type":"null"}})", i);
   std::string parts = R"({"type":"null"})";
   for (int i = 0; i < 12'000; ++i) parts += R"(,{"type":"null"})";
+  std::string doubling = "root ::= r0 r0\nr60 ::= \"\"\n";
+  for (int i = 0; i < 60; ++i) doubling += fmt::format("r{} ::= r{} r{}\n", i, i + 1, i + 1);
   const std::vector<std::pair<SourceKind, std::string>> dear = {
+      {SourceKind::kGbnf, doubling},
+      {SourceKind::kGbnf, "root ::= ([ab]* \"a\" [ab]{40})"},
       {SourceKind::kRegex, "(a|b)*a(a|b){40}"},
       {SourceKind::kRegex, "((a{1000}){1000}){1000}"},
       {SourceKind::kRegex, "[\\s\\S]{200000}"},
@@ -128,7 +135,8 @@ TEST(Compiler, StopsInEveryLoop) {
       stop = true;
     });
     const auto out =
-        kind == SourceKind::kRegex ? Grammar::from_regex(text, &stop)
+        kind == SourceKind::kRegex  ? Grammar::from_regex(text, &stop)
+        : kind == SourceKind::kGbnf ? Grammar::from_gbnf(text, &stop)
         : kind == SourceKind::kStructure
             ? Grammar::from_structure(nlohmann::ordered_json::parse(text), &stop)
             : Grammar::from_json_schema(nlohmann::ordered_json::parse(text), {}, &stop);

@@ -15,6 +15,12 @@ namespace {
 
 using testing::HasSubstr;
 
+std::string numbers(int count) {
+  std::string out = "0";
+  for (int i = 1; i < count; ++i) out += fmt::format(",{}", i);
+  return out;
+}
+
 TEST(Refusal, NamesTheKeywordByItsPointer) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {R"({"type":"string","contentEncodings":"base64"})", "#/contentEncodings: the keyword"},
@@ -38,6 +44,10 @@ TEST(Refusal, NamesTheKeywordByItsPointer) {
       {R"({"type":"array","uniqueItems":true})",
        "#/uniqueItems: \"uniqueItems\" true is not supported but for"},
       {R"({"type":"array","uniqueItems":true,"items":{"enum":[1,2,3,4,5,6,7,8,9,10,11,12,13]}})",
+       "#/uniqueItems: \"uniqueItems\" true is not supported but for"},
+      {R"({"uniqueItems":true,"maxItems":2,"items":{"enum":[)" + numbers(80) + "]}}",
+       "#/uniqueItems: \"uniqueItems\" true is not supported but for"},
+      {R"({"uniqueItems":true,"items":{"enum":[)" + numbers(50000) + "]}}",
        "#/uniqueItems: \"uniqueItems\" true is not supported but for"},
       {R"({"uniqueItems":true,"items":{"enum":[[1],[2]]}})", "#/uniqueItems: \"uniqueItems\" true"},
       {R"({"type":"array","items":[{"type":"null"}]})", "#/items: \"items\" as a list"},

@@ -34,13 +34,13 @@ enum class IdRule : std::uint8_t {
 struct CallFormat {
   std::string name;  // "hermes", "mistral", ...
   // Around all calls of an answer, and between two of them; may be empty.
-  std::string section_open = "", section_close = "", between = "";
+  std::string section_open = {}, section_close = {}, between = {};
   // A call: open, NAME, middle, ARGUMENTS, close.
-  std::string open = "", middle = "", close = "";
+  std::string open = {}, middle = {}, close = {};
   ArgumentStyle style = ArgumentStyle::kJson;
   // kTagged: a parameter: key_open, KEY, key_close, VALUE, value_close. Where it is not empty,
   // other_close stands for key_close ahead of values that are no strings.
-  std::string key_open = "", key_close = "", other_close = "", value_close = "";
+  std::string key_open = {}, key_close = {}, other_close = {}, value_close = {};
   IdRule ids = IdRule::kRandom;
   bool parallel = true;   // whether several calls can follow each other
   bool channels = false;  // whether an answer is a row of messages with channels (harmony)

@@ -21,7 +21,7 @@ FreeText::Found FreeText::scan(std::string_view text, std::size_t at, bool last)
     if (is_begin && !last) return {.end = i};
     if (c == kTokenOpen) {
       const std::size_t close = here.find(kTokenClose);
-      if (close != std::string_view::npos && close < kMaxName) {
+      if (close < kMaxName) {
         return {.end = i, .dropped = close + 1};
       }
       if (here.size() < kMaxName && !last) return {.end = i};

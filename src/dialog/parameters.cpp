@@ -100,16 +100,14 @@ class Instance {
         return false;
       }
     }
-    if (const Json* values = member(schema, "enum")) {
-      if (std::ranges::find(*values, value) == values->end()) return false;
-    }
+    const Json* values = member(schema, "enum");
+    if (values != nullptr && std::ranges::find(*values, value) == values->end()) return false;
     if (const Json* only = member(schema, "const"); only != nullptr && *only != value) return false;
     if (const Json* target = target_of(document_, schema); target != nullptr && !of(*target)) {
       return false;
     }
-    if (const Json* parts = member(schema, "allOf")) {
-      if (!std::ranges::all_of(*parts, of)) return false;
-    }
+    const Json* all = member(schema, "allOf");
+    if (all != nullptr && !std::ranges::all_of(*all, of)) return false;
     for (const char* name : {"anyOf", "oneOf"}) {
       const Json* parts = member(schema, name);
       if (parts != nullptr && std::ranges::none_of(*parts, of)) return false;

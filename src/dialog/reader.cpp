@@ -372,7 +372,7 @@ bool AnswerReader::State::drop_token() {
     if (last) at = text.size();
     return false;
   }
-  at += close == std::string_view::npos || close >= kMaxName ? 1 : close + 1;
+  at += close >= kMaxName ? 1 : close + 1;
   return true;
 }
 

@@ -34,8 +34,8 @@ enum class Trailing : std::uint8_t {
 struct Matched {
   Match match = Match::kNo;
   std::size_t end = 0;
-  std::string id = "";       // what stands at "{id}" or "{index}"
-  std::string as_read = "";  // the literal as the text has it, with its places
+  std::string id = {};       // what stands at "{id}" or "{index}"
+  std::string as_read = {};  // the literal as the text has it, with its places
 };
 
 // Whether `literal` stands in `text` at `at`, whatever white space is between its parts; in

@@ -74,7 +74,7 @@ std::span<const Field> chat_fields() { return kChatFields; }
 Problem read_effort(std::string_view field, const Json& value, Draft& draft) {
   constexpr std::array<std::string_view, 7> kEfforts = {"none", "minimal", "low", "medium",
                                                         "high", "xhigh",   "max"};
-  const bool known = std::find(kEfforts.begin(), kEfforts.end(), value) != kEfforts.end();
+  const bool known = is_one_of(value, kEfforts);
   if (!known) {
     return problem(
         bad_field(field, "expected one of {}, got {}", fmt::join(kEfforts, ", "), shown(value)));

@@ -129,6 +129,11 @@ std::string shown(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+bool is_one_of(const Json& value, std::span<const std::string_view> texts) {
+  const auto* text = value.get_ptr<const std::string*>();
+  return text != nullptr && std::find(texts.begin(), texts.end(), *text) != texts.end();
+}
+
 Json shortest(float number) { return Json::parse(fmt::format("{}", number)); }
 
 Outcome<bool> read_bool(std::string_view field, const Json& value) {

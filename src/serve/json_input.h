@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -24,6 +25,9 @@ std::string shown(const Json& value);
 
 // A number with no more digits than tell it from other floats: 0.8, not 0.800000012.
 Json shortest(float number);
+
+// Whether a value is one of these texts.
+bool is_one_of(const Json& value, std::span<const std::string_view> texts);
 
 // Readers of single values. `field` is the name in messages.
 Outcome<bool> read_bool(std::string_view field, const Json& value);

@@ -219,7 +219,7 @@ Problem read_choice(std::string_view field, const Json& value, Draft& draft) {
 Problem read_thinking(std::string_view field, const Json& value, Draft& draft) {
   const auto type = value.is_object() ? value.find("type") : value.end();
   constexpr std::array<std::string_view, 3> kTypes = {"enabled", "adaptive", "disabled"};
-  if (type == value.end() || std::find(kTypes.begin(), kTypes.end(), *type) == kTypes.end()) {
+  if (type == value.end() || !is_one_of(*type, kTypes)) {
     return problem(bad_field(field, "expected an object with a \"type\", one of {}, got {}",
                              fmt::join(kTypes, ", "), shown(value)));
   }
@@ -266,7 +266,7 @@ constexpr Field kMessageFields[] = {
     {"thread", kMessages, refuse_thread},
     {"output_format", kMessages,
      [](Name f, const Json& v, Draft& d) -> Problem {
-       return store_format(read_flat_format(std::string(f), v), d);
+       return store_format(read_flat_format(f, v), d);
      }},
 };
 

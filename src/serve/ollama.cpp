@@ -86,8 +86,8 @@ std::optional<Outcome<HttpResponse>> ollama_load(Endpoint endpoint, std::string_
   if (!json) return std::nullopt;
   const bool chat = endpoint == Endpoint::kOllamaChat;
   const auto said = json->find(chat ? "messages" : "prompt");
-  const bool nothing =
-      said == json->end() || said->is_null() || *said == "" || (said->is_array() && said->empty());
+  const bool nothing = said == json->end() || said->is_null() || *said == Json("") ||
+                       (said->is_array() && said->empty());
   if (!nothing) return std::nullopt;
   if (auto found = check_name(*json, context)) return tl::unexpected<ApiError>(*std::move(found));
   Json out;

@@ -11,7 +11,7 @@
 namespace dovetail::serve {
 
 struct ServerState;
-struct HttpCounts;
+class HttpCounts;
 
 // What Ollama's clients ask of a server besides answers: /api/tags and /api/ps, /api/version, and
 // /api/show of the model.

@@ -43,7 +43,7 @@ Problem read_options(Name field, const Json& value, Draft& draft) {
 
 // "json", or a schema.
 Problem read_format(Name field, const Json& value, Draft& draft) {
-  if (value == "") return std::nullopt;
+  if (value == Json("")) return std::nullopt;
   if (value == "json")
     return store_format(OutputFormat{std::string(field), GrammarKind::kJsonObject, ""}, draft);
   if (!value.is_object()) {

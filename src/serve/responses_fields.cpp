@@ -30,8 +30,7 @@ Outcome<std::string> content_text(const std::string& field, const Json& value) {
     const Json& part = value[i];
     if (!part.is_object()) return bad_field(at, "expected an object, got {}", shown(part));
     const auto type = part.find("type");
-    const bool known =
-        type != part.end() && std::find(kTexts.begin(), kTexts.end(), *type) != kTexts.end();
+    const bool known = type != part.end() && is_one_of(*type, kTexts);
     const bool refusal = type != part.end() && *type == "refusal";
     if (!known && !refusal) {
       return bad_field(at + ".type",
@@ -112,7 +111,8 @@ Problem add_item(const std::string& field, const Json& item, Json& messages) {
   auto text = content_text(field + ".content", item["content"]);
   if (!text) return std::move(text.error());
   const bool goes_on = *role == "assistant" && !messages.empty() &&
-                       messages.back()["role"] == "assistant" && messages.back()["content"] == "" &&
+                       messages.back()["role"] == "assistant" &&
+                       messages.back()["content"].get_ref<const std::string&>().empty() &&
                        messages.back().contains("reasoning_content");
   if (goes_on) {
     messages.back()["content"] = *std::move(text);

@@ -8,6 +8,7 @@
 #include "cli/input_record.h"
 #include "cli/output.h"
 #include "cli/pooled_run.h"
+#include "cli/values.h"
 #include "text/tokenizer.h"
 
 namespace dovetail::cli {

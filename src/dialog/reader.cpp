@@ -58,6 +58,12 @@ void AnswerReader::State::end() {
   }
 }
 
+void AnswerReader::State::drop_begun_call() {
+  if (mode_ != Mode::kHead && mode_ != Mode::kBetween) return;
+  at = text.size();
+  begin_free(Mode::kContent, Kind::kContent, true);
+}
+
 bool AnswerReader::State::step() {
   switch (mode_) {
     case Mode::kStart:
@@ -456,6 +462,8 @@ std::vector<AnswerEvent> AnswerReader::feed(std::string_view piece) {
 }
 
 std::vector<AnswerEvent> AnswerReader::finish() {
+  state_->read();
+  state_->drop_begun_call();
   state_->last = true;
   state_->read();
   state_->end();

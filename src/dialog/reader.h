@@ -16,6 +16,8 @@ struct AnswerReader::State {
 
   void read();  // as far as the text goes
   void end();   // gives what is held back
+  // What may be the beginning of a call, and now is none: no text of the answer.
+  void drop_begun_call();
 
   AnswerPlan plan;
   std::string text;

@@ -146,6 +146,16 @@ TEST(Dialects, ACallThatWasCutIsShownAsFarAsItIs) {
             R"({"a": [1,)");
 }
 
+// Cut before its arguments, it is neither a call nor words.
+TEST(Dialects, ACallThatHasJustBegunIsNothing) {
+  for (const char* text : {"<tool_call>", "<tool_call>\n{\"name\": \"ad"}) {
+    const Json body =
+        Json::parse(answered(asked(Endpoint::kChat, false), 4, text, FinishReason::kLength));
+    EXPECT_EQ(body["choices"][0]["message"]["content"], "");
+    EXPECT_FALSE(body["choices"][0]["message"].contains("tool_calls"));
+  }
+}
+
 TEST(Dialects, AMessageOfAnthropicHasBlocks) {
   const Json body = Json::parse(answered(asked(Endpoint::kMessages, false), 5));
   ASSERT_EQ(body["content"].size(), 3U);

@@ -16,7 +16,7 @@ help:
 	@echo 'make bench-peer     compare the task runtime with oneTBB, StarPU and OpenMP'
 	@echo 'make bench-peer-models MODELS="a.gguf ..."  compare the speed of models with that of llama.cpp'
 	@echo 'make check-long     the tests that take long'
-	@echo 'make check-clients  other programs against the server: lm-eval (800 MB of Python packages under build/clients)'
+	@echo 'make check-clients  the tests of clients that take long to install (CLIENTS="litellm guidellm ...": these)'
 	@echo 'make format         format the sources'
 	@echo 'make lint           check format, include order and common mistakes'
 	@echo 'make setup          install the Debian packages, and the Python tools and the real model of the tests'
@@ -60,10 +60,10 @@ test: build
 check-long: build
 	@DOVETAIL_LONG=1 DOVETAIL_HISTORIES=1000000 ctest --test-dir $(BUILD) --output-on-failure
 
-check-clients: setup-build
+check-clients: setup-build setup-model
 	@test -f build/release/build.ninja || cmake --preset release
 	@cmake --build build/release -j $(JOBS) --target dovetail
-	@scripts/check_clients.sh build/release/dovetail
+	@scripts/check_clients.sh build/release/dovetail $(CLIENTS)
 
 fuzz: setup
 	@scripts/fuzz.sh $(or $(FUZZ_SECONDS),10)

@@ -157,12 +157,13 @@ class Engine {
   // the queue ever holds are taken where nothing waits. Errors as submit().
   Result<std::vector<RequestId>> submit_all(std::vector<Request> requests, const GroupSink& sink);
 
-  // What a request's output must be, for Request::grammar: `text` is the JSON schema or the regular
-  // expression, empty for kJsonObject. Runs on the calling thread, up to a second or two; the last
-  // ones are kept. kInvalid and kUnsupported: a message that names the keyword by its JSON pointer
-  // or the place in the expression; nothing of them is ever ignored. Once `stop` is set, from any
-  // thread, it returns within milliseconds with kUnavailable. Each thread inside takes up to some
-  // 200 MiB.
+  // What a request's output must be, for Request::grammar: `text` is the JSON schema, the regular
+  // expression, the structure or the grammar; empty for kJsonObject. Runs on the calling thread, up
+  // to a second or two; the last ones are kept. kInvalid and kUnsupported: a message that names the
+  // keyword by its JSON pointer or the place in the expression or grammar; but for annotations, and
+  // for what a part of a structure lets be left out, nothing of them is ever ignored. Once `stop`
+  // is set, from any thread, it returns within milliseconds with kUnavailable. Each thread inside
+  // takes up to some 200 MiB.
   Result<CompiledGrammar> compile(GrammarKind kind, std::string_view text,
                                   const std::atomic<bool>* stop = nullptr);
 

@@ -22,9 +22,10 @@ using TokenId = std::int32_t;
 using RequestId = std::uint64_t;
 
 // What a text must be: an instance of a JSON schema, a whole match of a regular expression, any
-// JSON object, or a structure: parts of these kinds, of text and of control tokens put together, in
-// JSON. src/grammar/README.md says what is supported and how values are written.
-enum class GrammarKind : std::uint8_t { kJsonSchema, kRegex, kJsonObject, kStructure };
+// JSON object, a structure (parts of these kinds, of text and of control tokens put together, in
+// JSON), or a text of a grammar in llama.cpp's notation. src/grammar/README.md says what is
+// supported and how values are written.
+enum class GrammarKind : std::uint8_t { kJsonSchema, kRegex, kJsonObject, kStructure, kGbnf };
 // Made by Engine::compile() for that engine's model; immutable, and used by any number of requests.
 using CompiledGrammar = std::shared_ptr<const grammar::TokenMasks>;
 

@@ -141,6 +141,9 @@ class Server {
 
   std::uint16_t port() const;  // the port that is bound
   std::string url() const;     // "http://127.0.0.1:8000"
+  // How the model writes calls of functions and its reasoning, in words; empty: it has no chat
+  // template.
+  std::string dialog() const;
 
   // Returns when drained or stopped, with no connection left. A failure while a connection is
   // served (memory that runs out, say) costs that connection alone.

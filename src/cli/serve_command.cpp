@@ -212,6 +212,7 @@ Result<int> serve(ServeOptions& options) {
       model_lines(**engine, options.server.chat_template);
   if (!lines) return fail(lines.error());
   for (const std::string& line : *lines) notice(line);
+  if (const std::string dialog = (*server)->dialog(); !dialog.empty()) notice("dialog " + dialog);
   notice(load::explain_conversation_defaults((*engine)->source()));
   notice(fmt::format("loaded in {:.1f} s", loading.count()));
   notice(fmt::format("page {}/", (*server)->url()));

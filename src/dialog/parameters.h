@@ -43,7 +43,4 @@ const Json* value_at(const Json& document, std::string_view pointer);
 // A small document that holds the schema at `at` and all that it may refer to.
 Json document_of(const Json& document, const std::string& at);
 
-// The schema without the keywords that grammars do not know.
-Json without_unknown_keywords(const Json& schema);
-
 }  // namespace dovetail::dialog

@@ -90,13 +90,12 @@ Result<AnswerPlan> AnswerPlan::create(const DialogFormat& dialog, AnswerRequest 
     data->reasoning = {dialog.marked(reasoning->open), dialog.marked(reasoning->close)};
   }
   data->request = std::move(request);
-  std::vector<Tool>& tools = data->request.tools;
+  const std::vector<Tool>& tools = data->request.tools;
   if (const Status good = check_tools(data->format, tools); !good) return fail(good.error());
   if (data->request.choice == ToolChoice::kRequired && tools.empty()) {
     return fail(ErrorKind::kInvalid, "a call is required, and there is no tool");
   }
-  for (Tool& tool : tools) {
-    if (!tool.strict) tool.parameters = without_unknown_keywords(tool.parameters);
+  for (const Tool& tool : tools) {
     data->parameters.emplace_back();
     if (data->format.style == ArgumentStyle::kJson) continue;
     auto parameters = list_parameters(tool);

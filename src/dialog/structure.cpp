@@ -15,6 +15,12 @@ constexpr std::string_view kIndex = "0|[1-9][0-9]{0,3}";
 // What may stand between reasoning and calls or content of a form.
 constexpr std::string_view kSpace = "[ \\n]{0,2}";
 
+// A part that holds a schema, of which what cannot be kept is an error or left out.
+Json held(Json part, bool strict) {
+  if (!strict) part["lenient"] = true;
+  return part;
+}
+
 Json choice_of(Json parts) {
   if (parts.size() == 1) return parts.front();
   return {{"choice", std::move(parts)}};
@@ -57,7 +63,7 @@ class StructureWriter {
     if (schema.is_discarded()) {
       return fail(ErrorKind::kInvalid, "the schema of the response format is no JSON");
     }
-    return Json{{"schema", std::move(schema)}};
+    return held(Json{{"schema", std::move(schema)}}, form.strict);
   }
 
   void add_answer(Json& out, const Json& content, bool may_call) const {
@@ -179,7 +185,7 @@ class StructureWriter {
         break;
       case ArgumentStyle::kTagged:
         for (const Parameter& parameter : plan_.parameters[tool]) {
-          Json one = tagged(request_.tools[tool].parameters, parameter);
+          Json one = tagged(request_.tools[tool], parameter);
           if (!parameter.required) one = {{"optional", std::move(one)}};
           parts.push_back(std::move(one));
         }
@@ -194,10 +200,11 @@ class StructureWriter {
     if (takes_nothing(tool.parameters)) return {{"literal", "{}"}};
     Json schema = tool.parameters;
     if (!schema.contains("type") && !schema.contains("$ref")) schema["type"] = "object";
-    return {{"schema", std::move(schema)}};
+    return held({{"schema", std::move(schema)}}, tool.strict);
   }
 
-  Json tagged(const Json& document, const Parameter& parameter) const {
+  Json tagged(const Tool& tool, const Parameter& parameter) const {
+    const Json& document = tool.parameters;
     const bool typed = !format_.other_close.empty();
     Json as_text = {{"raw", document_of(document, parameter.at)},
                     {"at", parameter.at},
@@ -217,10 +224,10 @@ class StructureWriter {
     const std::string& other_close = typed ? format_.other_close : format_.key_close;
     Json values = Json::array();
     if (parameter.strings != Strings::kNone) {
-      values.push_back(after_key(format_.key_close, std::move(as_text)));
+      values.push_back(after_key(format_.key_close, held(std::move(as_text), tool.strict)));
     }
     if (parameter.strings != Strings::kOnly) {
-      values.push_back(after_key(other_close, std::move(as_json)));
+      values.push_back(after_key(other_close, held(std::move(as_json), tool.strict)));
     }
     Json parts = Json::array();
     add_text(parts, format_.key_open);
@@ -232,15 +239,17 @@ class StructureWriter {
 
   // The parameters from `first` on; `behind` another one, each has a comma ahead.
   Json pythonic(std::size_t tool, std::size_t first, bool behind) const {
+    const Tool& called = request_.tools[tool];
     const auto& parameters = plan_.parameters[tool];
     Json parts = Json::array();
     for (std::size_t i = first; i < parameters.size(); ++i) {
       const Parameter& parameter = parameters[i];
       const Json one = {{"sequence",
                          {{{"literal", (behind ? ", " : "") + parameter.name + "="}},
-                          {{"schema", document_of(request_.tools[tool].parameters, parameter.at)},
-                           {"at", parameter.at},
-                           {"spelling", "python"}}}}};
+                          held({{"schema", document_of(called.parameters, parameter.at)},
+                                {"at", parameter.at},
+                                {"spelling", "python"}},
+                               called.strict)}}};
       if (!behind && !parameter.required) {
         // With it or without it, the rest is another.
         parts.push_back(

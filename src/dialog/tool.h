@@ -30,6 +30,7 @@ struct ContentForm {
   enum class Kind : std::uint8_t { kJsonSchema, kRegex, kJsonObject };
   Kind kind = Kind::kJsonObject;
   std::string text;
+  bool strict = true;  // as Tool's, of a schema
 };
 
 // What one request asks of an answer.

@@ -56,6 +56,8 @@ std::optional<grammar::SourceKind> source_kind(GrammarKind kind) {
       return grammar::SourceKind::kJsonObject;
     case GrammarKind::kStructure:
       return grammar::SourceKind::kStructure;
+    case GrammarKind::kGbnf:
+      return grammar::SourceKind::kGbnf;
   }
   return std::nullopt;
 }

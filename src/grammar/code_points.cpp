@@ -60,6 +60,8 @@ CodePointSet::CodePointSet(std::initializer_list<CodePointRange> ranges) {
 
 CodePointSet CodePointSet::any() { return {{0, kLast}}; }
 
+CodePointSet CodePointSet::word() { return {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}; }
+
 void CodePointSet::put(char32_t first, char32_t last) {
   auto from = std::lower_bound(
       ranges_.begin(), ranges_.end(), first,
@@ -105,6 +107,24 @@ bool CodePointSet::contains(char32_t value) const {
   return std::any_of(ranges_.begin(), ranges_.end(), [&](const CodePointRange& range) {
     return range.first <= value && value <= range.last;
   });
+}
+
+std::optional<std::pair<char32_t, std::size_t>> decode_utf8(std::string_view text) {
+  if (text.empty()) return std::nullopt;
+  const auto lead = static_cast<std::uint8_t>(text[0]);
+  const std::size_t size = lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+  char32_t value = size == 1 ? lead : lead & (0x7FU >> size);
+  bool good = size == 1 || (lead >= 0xC2 && lead <= 0xF4);
+  if (size > text.size()) good = false;
+  for (std::size_t i = 1; good && i < size; ++i) {
+    const auto byte = static_cast<std::uint8_t>(text[i]);
+    good = (byte & 0xC0U) == 0x80U;
+    value = (value << 6U) | (byte & 0x3FU);
+  }
+  good = good && !(size == 3 && (value < 0x800 || (value >= 0xD800 && value <= 0xDFFF))) &&
+         !(size == 4 && (value < 0x10000 || value > 0x10FFFF));
+  if (!good) return std::nullopt;
+  return std::pair(value, size);
 }
 
 void utf8_sequences(CodePointRange range,

@@ -1,8 +1,12 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace dovetail::grammar {
@@ -23,6 +27,7 @@ class CodePointSet {
   CodePointSet() = default;
   CodePointSet(std::initializer_list<CodePointRange> ranges);
   static CodePointSet any();
+  static CodePointSet word();  // ASCII letters, digits and the underscore
 
   // Surrogates among them are left out.
   void add(char32_t first, char32_t last);
@@ -37,6 +42,9 @@ class CodePointSet {
   void put(char32_t first, char32_t last);
   std::vector<CodePointRange> ranges_;
 };
+
+// The code point that UTF-8 text begins with, and its bytes; nothing where there is none.
+std::optional<std::pair<char32_t, std::size_t>> decode_utf8(std::string_view text);
 
 // Calls `take` with sequences of byte ranges whose products together are exactly the UTF-8
 // encodings of `range`, which holds no surrogates.

@@ -61,7 +61,10 @@ constexpr std::size_t max_bytes(SourceKind kind) {
 Result<Grammar> grammar_of(SourceKind kind, std::string_view text, StopFlag stop) {
   if (text.size() > max_bytes(kind)) {
     return fail(ErrorKind::kUnsupported, "{}: {} bytes; at most {}",
-                kind == SourceKind::kRegex ? "regex" : "#", text.size(), max_bytes(kind));
+                kind == SourceKind::kRegex  ? "regex"
+                : kind == SourceKind::kGbnf ? "grammar"
+                                            : "#",
+                text.size(), max_bytes(kind));
   }
   switch (kind) {
     case SourceKind::kJsonSchema: {
@@ -76,6 +79,8 @@ Result<Grammar> grammar_of(SourceKind kind, std::string_view text, StopFlag stop
     }
     case SourceKind::kRegex:
       return Grammar::from_regex(text, stop);
+    case SourceKind::kGbnf:
+      return Grammar::from_gbnf(text, stop);
     case SourceKind::kJsonObject:
       return Grammar::any_json();
   }

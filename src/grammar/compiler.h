@@ -19,7 +19,7 @@
 
 namespace dovetail::grammar {
 
-enum class SourceKind : std::uint8_t { kJsonSchema, kRegex, kJsonObject, kStructure };
+enum class SourceKind : std::uint8_t { kJsonSchema, kRegex, kJsonObject, kStructure, kGbnf };
 
 // Compiles grammars for one vocabulary and keeps the last ones. Any thread, several at a time: the
 // caller decides how many, as each takes up to some 200 MiB meanwhile. A grammar that another

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "grammar/automaton.h"
+#include "grammar/gbnf.h"
 #include "grammar/regex.h"
 #include "grammar/schema_compiler.h"
 #include "grammar/structure.h"
@@ -13,16 +14,17 @@ namespace dovetail::grammar {
 
 static_assert(Grammar::kMaxDepth == Automaton::kMaxFrames);
 
-Grammar::Grammar(Automaton automaton, std::vector<ControlToken> control_tokens)
+Grammar::Grammar(Automaton automaton, std::vector<ControlToken> control_tokens,
+                 std::vector<std::string> left_out)
     : automaton_(std::make_shared<const Automaton>(std::move(automaton))),
-      control_tokens_(
-          std::make_shared<const std::vector<ControlToken>>(std::move(control_tokens))) {}
+      control_tokens_(std::make_shared<const std::vector<ControlToken>>(std::move(control_tokens))),
+      left_out_(std::make_shared<const std::vector<std::string>>(std::move(left_out))) {}
 
 Result<Grammar> Grammar::from_json_schema(const nlohmann::ordered_json& schema,
                                           const SchemaOptions& options, StopFlag stop) {
-  auto automaton = compile_schema(schema, options, stop);
-  if (!automaton) return fail(std::move(automaton.error()));
-  return Grammar(std::move(*automaton));
+  auto compiled = compile_schema(schema, options, stop);
+  if (!compiled) return fail(std::move(compiled.error()));
+  return Grammar(std::move(compiled->automaton), {}, std::move(compiled->left_out));
 }
 
 Result<Grammar> Grammar::from_regex(std::string_view pattern, StopFlag stop) {
@@ -35,16 +37,23 @@ Result<Grammar> Grammar::from_regex(std::string_view pattern, StopFlag stop) {
   return Grammar(std::move(*automaton));
 }
 
+Result<Grammar> Grammar::from_gbnf(std::string_view text, StopFlag stop) {
+  auto automaton = compile_gbnf(text, stop);
+  if (!automaton) return fail(std::move(automaton.error()));
+  return Grammar(std::move(*automaton));
+}
+
 Result<Grammar> Grammar::from_structure(const nlohmann::ordered_json& structure, StopFlag stop) {
   auto compiled = compile_structure(structure, stop);
   if (!compiled) return fail(std::move(compiled.error()));
-  return Grammar(std::move(compiled->automaton), std::move(compiled->control_tokens));
+  return Grammar(std::move(compiled->automaton), std::move(compiled->control_tokens),
+                 std::move(compiled->left_out));
 }
 
 Grammar Grammar::any_json() {
-  auto automaton = compile_schema({{"type", "object"}}, {});
-  if (!automaton) std::abort();  // a constant
-  return Grammar(std::move(*automaton));
+  auto compiled = compile_schema({{"type", "object"}}, {});
+  if (!compiled) std::abort();  // a constant
+  return Grammar(std::move(compiled->automaton));
 }
 
 }  // namespace dovetail::grammar

@@ -28,6 +28,9 @@ struct SchemaOptions {
   // none at all or speaks of additionalProperties or patternProperties, and keywords for one type
   // alone imply that type. All that is written is valid by the specification either way.
   bool literal = false;
+  // A keyword that cannot be kept is left out instead of refused, as if the schema did not have it;
+  // Grammar::left_out() names it. What else is wrong stays an error.
+  bool lenient = false;
 };
 
 // A language of texts: all texts that match a regular expression, all that are instances of a JSON
@@ -48,6 +51,8 @@ class Grammar {
                                           StopFlag stop = nullptr);
   // The whole text matches; see regex.h for what is supported.
   static Result<Grammar> from_regex(std::string_view pattern, StopFlag stop = nullptr);
+  // The rule "root" of a grammar in llama.cpp's notation; see gbnf.h. Errors name the line.
+  static Result<Grammar> from_gbnf(std::string_view text, StopFlag stop = nullptr);
   // A tree of parts. Strings in it are UTF-8, as in every JSON that was parsed.
   static Result<Grammar> from_structure(const nlohmann::ordered_json& structure,
                                         StopFlag stop = nullptr);
@@ -57,11 +62,15 @@ class Grammar {
   const Automaton& automaton() const { return *automaton_; }
   // The control tokens in it, of which each is written as control_token() (vocabulary.h).
   std::span<const ControlToken> control_tokens() const { return *control_tokens_; }
+  // The keywords of lenient schemas that were left out, by JSON pointer.
+  std::span<const std::string> left_out() const { return *left_out_; }
 
  private:
-  explicit Grammar(Automaton automaton, std::vector<ControlToken> control_tokens = {});
+  explicit Grammar(Automaton automaton, std::vector<ControlToken> control_tokens = {},
+                   std::vector<std::string> left_out = {});
   std::shared_ptr<const Automaton> automaton_;
   std::shared_ptr<const std::vector<ControlToken>> control_tokens_;
+  std::shared_ptr<const std::vector<std::string>> left_out_;
 };
 
 }  // namespace dovetail::grammar

@@ -16,6 +16,8 @@ enum class Mutant {
   kAdditionalLikeNamed,  // members that a schema does not name may have the names that it does
   kControlBytes,         // control tokens are spelled byte by byte
   kFreeHoldsMarks,       // free text may hold its marks
+  kDivisorsLeft,         // numbers need not be multiples of what "multipleOf" says
+  kBoundariesLeft,       // \b and \B hold everywhere
   kCount
 };
 

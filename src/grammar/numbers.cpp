@@ -5,6 +5,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "grammar/determinize.h"
 #include "grammar/mutation.h"
 #include "grammar/regex.h"
 
@@ -102,6 +103,56 @@ std::string below(const Bound& high) {
   return "-.*|" + positives;
 }
 
+constexpr std::size_t kMaxPlaces = 8;
+
+// A divisor as a count of units of its last decimal place; 0 beyond kMaxDivisor.
+std::uint32_t units_of(const Decimal& divisor) {
+  std::uint32_t out = 0;
+  for (const char digit : divisor.whole + divisor.fraction) {
+    out = out * 10 + static_cast<std::uint32_t>(digit - '0');
+    if (out > kMaxDivisor) return 0;
+  }
+  return out;
+}
+
+// The decimals, with any number of digits, that are multiples of a divisor: what is left of the
+// digits so far is carried along; behind the divisor's last place, all digits are zeros.
+Result<Automaton> multiples_of(const Decimal& divisor, std::string_view where, Work& work) {
+  const std::uint32_t units = units_of(divisor);
+  const std::size_t places = divisor.fraction.size();
+  Nfa nfa(kMaxNfaStates, work.stop());
+  const Nfa::State start = nfa.add_state();
+  const Nfa::State end = nfa.add_state();
+  // [places read + 1][rest]; 0: before the point.
+  std::vector<std::vector<Nfa::State>> at(places + 2, std::vector<Nfa::State>(units));
+  for (auto& row : at) {
+    for (Nfa::State& state : row) state = nfa.add_state();
+  }
+  nfa.nothing(start, at[0][0]);
+  nfa.bytes(start, {'-', '-'}, at[0][0]);
+  for (std::size_t place = 0; place < places + 2; ++place) {
+    for (std::uint32_t rest = 0; rest < units; ++rest) {
+      const Nfa::State from = at[place][rest];
+      std::uint32_t in_all = rest;
+      for (std::size_t i = place == 0 ? 0 : place - 1; i < places; ++i) {
+        in_all = in_all * 10 % units;
+      }
+      if (in_all == 0) nfa.nothing(from, end);
+      if (place == 0) nfa.bytes(from, {'.', '.'}, at[1][rest]);
+      if (place == places + 1) {
+        if (rest == 0) nfa.bytes(from, {'0', '0'}, from);
+        continue;
+      }
+      for (std::uint32_t digit = 0; digit < 10; ++digit) {
+        const auto byte = static_cast<std::uint8_t>('0' + digit);
+        nfa.bytes(from, {byte, byte}, at[place == 0 ? 0 : place + 1][(rest * 10 + digit) % units]);
+      }
+    }
+  }
+  const std::array<Rule, 1> rules = {{{start, end, std::string(where)}}};
+  return determinize(nfa, rules, 0, where, work);
+}
+
 Bound whole_bound(std::string_view digits, bool negative) {
   return {{negative, std::string(digits), ""}, false};
 }
@@ -163,6 +214,21 @@ int compare(const Decimal& a, const Decimal& b) {
   return a.negative ? -out : out;
 }
 
+bool is_divisor(const Decimal& number) {
+  return !number.negative && units_of(number) > 0 && number.fraction.size() <= kMaxPlaces;
+}
+
+bool is_multiple(const Decimal& number, const Decimal& divisor) {
+  if (number.fraction.size() > divisor.fraction.size()) return false;
+  const std::string zeros(divisor.fraction.size() - number.fraction.size(), '0');
+  const std::uint32_t units = units_of(divisor);
+  std::uint32_t rest = 0;
+  for (const char digit : number.whole + number.fraction + zeros) {
+    rest = (rest * 10 + static_cast<std::uint32_t>(digit - '0')) % units;
+  }
+  return rest == 0;
+}
+
 Result<Automaton> compile_range(const NumberRange& asked, std::string_view where, Work& work) {
   NumberRange range = asked;
   for (std::optional<Bound>* bound : {&range.low, &range.high}) {
@@ -181,7 +247,7 @@ Result<Automaton> compile_range(const NumberRange& asked, std::string_view where
     if (range.low) range.low->exclusive = false;
     if (range.high) range.high->exclusive = false;
   }
-  const bool bounded = range.low || range.high;
+  const bool bounded = range.low || range.high || !range.divisors.empty();
   const auto texts_of = [&](std::string_view regex) {
     return compile_pattern(regex, Span::kWhole, Spelling::kPlain, where, work);
   };
@@ -199,7 +265,14 @@ Result<Automaton> compile_range(const NumberRange& asked, std::string_view where
   if (range.high) also(below(*range.high));
   const bool exclusive =
       (range.low && range.low->exclusive) || (range.high && range.high->exclusive);
-  if (exclusive && !range.integer) also(std::string(kFifteenDigits));
+  if ((exclusive || !range.divisors.empty()) && !range.integer) {
+    also(std::string(kFifteenDigits));
+  }
+  for (const Decimal& divisor : range.divisors) {
+    if (!out || mutated(Mutant::kDivisorsLeft)) break;
+    const auto multiples = multiples_of(divisor, where, work);
+    out = multiples ? intersection(*out, *multiples, where, work) : multiples;
+  }
   return out;
 }
 

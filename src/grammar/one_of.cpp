@@ -164,17 +164,23 @@ class Disjointness {
 
 }  // namespace
 
-Status check_one_of(SchemaReader& reader, const SchemaRef& one_of, Work& work) {
-  for (std::size_t i = 0; i < one_of.at->size(); ++i) {
-    for (std::size_t j = i + 1; j < one_of.at->size(); ++j) {
-      const auto good = Disjointness(reader, work).of({one_of.child(i)}, {one_of.child(j)}, 0);
+Status check_one_of(SchemaReader& reader, const OneOf& one_of, Work& work) {
+  const SchemaRef& branches = one_of.branches;
+  const auto branch = [&](std::size_t index) {
+    std::vector<SchemaRef> out = one_of.beside;
+    out.push_back(branches.child(index));
+    return out;
+  };
+  for (std::size_t i = 0; i < branches.at->size(); ++i) {
+    for (std::size_t j = i + 1; j < branches.at->size(); ++j) {
+      const auto good = Disjointness(reader, work).of(branch(i), branch(j), 0);
       if (!good) return fail(good.error());
       if (!*good) {
         return fail(
             ErrorKind::kUnsupported,
             "{}: \"oneOf\" is not supported unless its branches exclude each other by type, "
             "values or a required member; {} and {} may both hold",
-            one_of.where, i, j);
+            branches.where, i, j);
       }
     }
   }

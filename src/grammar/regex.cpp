@@ -1,8 +1,10 @@
 #include "grammar/regex.h"
 
 #include <array>
+#include <utility>
 
 #include "grammar/determinize.h"
+#include "grammar/mutation.h"
 
 namespace dovetail::grammar {
 namespace {
@@ -15,29 +17,71 @@ constexpr std::array<ShortEscape, 7> kShortEscapes = {
     {{'"', '"'}, {'\\', '\\'}, {'\b', 'b'}, {'\f', 'f'}, {'\n', 'n'}, {'\r', 'r'}, {'\t', 't'}}};
 constexpr std::string_view kHex = "0123456789abcdef";
 
+constexpr Nfa::State kAbsent = Nfa::kNoEdge;
+
+// Where a text stands in an expression: states by what the character before was (a word's or not)
+// and what the next must be, for \b and \B. Without these, only the first is used.
+enum class Next : std::uint8_t { kAny, kWord, kOther };
+using Position = std::array<Nfa::State, 6>;
+constexpr std::size_t index_of(bool word_before, Next next) {
+  return (word_before ? 3 : 0) + static_cast<std::size_t>(next);
+}
+constexpr bool word_before(std::size_t index) { return index >= 3; }
+constexpr Next next_of(std::size_t index) { return static_cast<Next>(index % 3); }
+
 class Emitter {
  public:
   Emitter(Nfa& nfa, const Regex& regex, Spelling spelling)
       : nfa_(nfa), regex_(regex), spelling_(spelling) {}
 
-  Nfa::State set(Nfa::State from, const CodePointSet& set) {
-    return spelling_ == Spelling::kPlain ? nfa_.code_point(from, set)
-                                         : add_json_character(nfa_, from, set);
+  static Position begin(Nfa::State from) {
+    Position out = nowhere();
+    out[index_of(false, Next::kAny)] = from;
+    return out;
   }
 
-  Nfa::State node(Nfa::State from, std::uint32_t index) {
+  // Joins the places where the text may end to a state.
+  void end(const Position& from, Nfa::State to) {
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      if (from[i] != kAbsent && next_of(i) != Next::kWord) nfa_.nothing(from[i], to);
+    }
+  }
+
+  Position set(const Position& from, const CodePointSet& set) {
+    Position to = nowhere();
+    if (!regex_.boundaries) {
+      to[0] = character(from[0], set);
+      return to;
+    }
+    const std::array<std::pair<Next, CodePointSet>, 2> halves = {
+        {{Next::kOther, set.without(CodePointSet::word())},
+         {Next::kWord, set.without(CodePointSet::word().negated())}}};
+    for (const auto& [half, characters] : halves) {
+      if (characters.empty()) continue;
+      Nfa::State& target = to[index_of(half == Next::kWord, Next::kAny)];
+      target = nfa_.add_state();
+      for (std::size_t i = 0; i < from.size(); ++i) {
+        if (from[i] == kAbsent || (next_of(i) != Next::kAny && next_of(i) != half)) continue;
+        nfa_.nothing(character(from[i], characters), target);
+      }
+    }
+    return to;
+  }
+
+  Position node(Position from, std::uint32_t index) {
+    if (from == nowhere()) return from;
     const Regex::Node& node = regex_.nodes[index];
     switch (node.kind) {
       case Regex::Kind::kSet:
         return set(from, node.set);
+      case Regex::Kind::kBoundary:
+        return boundary(from, node.inside);
       case Regex::Kind::kSequence:
         for (const std::uint32_t child : node.children) from = this->node(from, child);
         return from;
       case Regex::Kind::kUnion: {
-        const Nfa::State to = nfa_.add_state();
-        for (const std::uint32_t child : node.children) {
-          nfa_.nothing(this->node(from, child), to);
-        }
+        Position to = nowhere();
+        for (const std::uint32_t child : node.children) join(this->node(from, child), to);
         return to;
       }
       case Regex::Kind::kRepeat:
@@ -46,34 +90,70 @@ class Emitter {
     return from;
   }
 
-  Nfa::State loop(Nfa::State from, const auto& body) {
-    const Nfa::State again = nfa_.add_state();
-    const Nfa::State to = nfa_.add_state();
-    nfa_.nothing(from, again);
-    nfa_.nothing(body(again), again);
-    nfa_.nothing(again, to);
-    return to;
+  Position loop(const Position& from, const auto& body) {
+    Position again = nowhere();
+    for (std::size_t i = 0; i < (regex_.boundaries ? again.size() : 1); ++i) {
+      again[i] = nfa_.add_state();
+    }
+    join(from, again);
+    join(body(again), again);
+    return copy_of(again);
   }
 
  private:
-  // Every copy takes a state of its own, so that the bound on states ends each loop.
-  Nfa::State copy_of(Nfa::State from, std::uint32_t child) {
-    const Nfa::State own = nfa_.add_state();
-    nfa_.nothing(from, own);
-    return node(own, child);
+  static Position nowhere() {
+    Position out;
+    out.fill(kAbsent);
+    return out;
   }
 
-  Nfa::State repeat(Nfa::State from, const Regex::Node& node) {
-    const std::uint32_t child = node.children[0];
-    for (std::uint32_t i = 0; i < node.min && !nfa_.full(); ++i) from = copy_of(from, child);
-    if (node.max == Regex::kUnbounded) {
-      return loop(from, [&](Nfa::State at) { return this->node(at, child); });
+  bool goes_on(const Position& at) const { return !nfa_.full() && at != nowhere(); }
+
+  Nfa::State character(Nfa::State from, const CodePointSet& set) {
+    return spelling_ == Spelling::kPlain ? nfa_.code_point(from, set)
+                                         : add_json_character(nfa_, from, set);
+  }
+
+  void join(const Position& from, Position& to) {
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      if (from[i] == kAbsent) continue;
+      if (to[i] == kAbsent) to[i] = nfa_.add_state();
+      nfa_.nothing(from[i], to[i]);
     }
-    const Nfa::State to = nfa_.add_state();
-    nfa_.nothing(from, to);
-    for (std::uint32_t i = node.min; i < node.max && !nfa_.full(); ++i) {
-      from = copy_of(from, child);
-      nfa_.nothing(from, to);
+  }
+
+  // Every copy takes states of its own, so that the bound on states ends each loop.
+  Position copy_of(const Position& from) {
+    Position own = nowhere();
+    join(from, own);
+    return own;
+  }
+
+  Position boundary(const Position& from, bool inside) {
+    if (mutated(Mutant::kBoundariesLeft)) return from;
+    Position to = nowhere();
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      const Next wanted = word_before(i) == inside ? Next::kWord : Next::kOther;
+      if (from[i] == kAbsent || (next_of(i) != Next::kAny && next_of(i) != wanted)) continue;
+      Nfa::State& target = to[index_of(word_before(i), wanted)];
+      if (target == kAbsent) target = nfa_.add_state();
+      nfa_.nothing(from[i], target);
+    }
+    return to;
+  }
+
+  Position repeat(Position from, const Regex::Node& node) {
+    const std::uint32_t child = node.children[0];
+    for (std::uint32_t i = 0; i < node.min && goes_on(from); ++i) {
+      from = this->node(copy_of(from), child);
+    }
+    if (node.max == Regex::kUnbounded) {
+      return loop(from, [&](const Position& at) { return this->node(at, child); });
+    }
+    Position to = copy_of(from);
+    for (std::uint32_t i = node.min; i < node.max && goes_on(from); ++i) {
+      from = this->node(copy_of(from), child);
+      join(from, to);
     }
     return to;
   }
@@ -87,16 +167,17 @@ class Emitter {
 
 Nfa::State add_regex(Nfa& nfa, Nfa::State from, const Regex& regex, Spelling spelling, Span span) {
   Emitter emitter(nfa, regex, spelling);
-  const auto anything = [&](Nfa::State at) {
-    return emitter.loop(at, [&](Nfa::State s) { return emitter.set(s, CodePointSet::any()); });
+  const auto anything = [&](const Position& at) {
+    return emitter.loop(at, [&](const Position& p) { return emitter.set(p, CodePointSet::any()); });
   };
   const Nfa::State to = nfa.add_state();
   for (const Regex::Alternative& alternative : regex.alternatives) {
     const bool part = span == Span::kPart;
-    Nfa::State at = part && !alternative.from_start ? anything(from) : from;
+    Position at = Emitter::begin(from);
+    if (part && !alternative.from_start) at = anything(at);
     at = emitter.node(at, alternative.node);
     if (part && !alternative.to_end) at = anything(at);
-    nfa.nothing(at, to);
+    emitter.end(at, to);
   }
   return to;
 }

@@ -14,11 +14,12 @@
 namespace dovetail::grammar {
 
 // A parsed regular expression: the part of ECMA-262 that describes regular languages. Groups of
-// every kind only group; lazy quantifiers are the greedy ones; \d and \w are ASCII, \s is ECMA's,
-// and . is all but \n, \r, U+2028 and U+2029. Everything else is refused with its byte offset:
-// look-around, back-references, \b, \p, flags, and ^ and $ but at the ends of a top alternative.
+// every kind only group; lazy quantifiers are the greedy ones; \d, \w, \b and \B are ASCII, \s is
+// ECMA's, and . is all but \n, \r, U+2028 and U+2029. Everything else is refused with its byte
+// offset: look-around, back-references, \p, flags, and ^ and $ but at the ends of a top
+// alternative.
 struct Regex {
-  enum class Kind : std::uint8_t { kSet, kSequence, kUnion, kRepeat };
+  enum class Kind : std::uint8_t { kSet, kSequence, kUnion, kRepeat, kBoundary };
   static constexpr std::uint32_t kUnbounded = std::numeric_limits<std::uint32_t>::max();
   struct Node {
     Kind kind = Kind::kSequence;
@@ -26,6 +27,7 @@ struct Regex {
     std::vector<std::uint32_t> children;  // indices of nodes
     std::uint32_t min = 0;
     std::uint32_t max = 0;  // kUnbounded: no bound
+    bool inside = false;    // of kBoundary: \B
   };
   struct Alternative {
     std::uint32_t node = 0;
@@ -34,6 +36,7 @@ struct Regex {
   };
   std::vector<Node> nodes;
   std::vector<Alternative> alternatives;
+  bool boundaries = false;  // whether there is a kBoundary
 };
 
 Result<Regex> parse_regex(std::string_view pattern);

@@ -11,7 +11,6 @@ constexpr int kMaxNesting = 100;
 constexpr std::uint32_t kMaxCount = 1U << 20U;
 
 CodePointSet digits() { return {{'0', '9'}}; }
-CodePointSet word() { return {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}; }
 CodePointSet space() {
   return {{0x09, 0x0D},     {' ', ' '},       {0xA0, 0xA0},     {0x1680, 0x1680}, {0x2000, 0x200A},
           {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
@@ -124,6 +123,9 @@ class Parser {
     node.kind = Regex::Kind::kRepeat;
     node.children = {atom_index};
     if (!quantifier(node)) return atom_index;
+    if (out_.nodes[atom_index].kind == Regex::Kind::kBoundary) {
+      refuse("a quantifier with nothing to repeat", at);
+    }
     take('?');
     Regex::Node again;
     const std::size_t after = at_;
@@ -199,6 +201,13 @@ class Parser {
       ++at_;
       return add_set(newlines().negated());
     }
+    if (take("\\b") || take("\\B")) {
+      Regex::Node node;
+      node.kind = Regex::Kind::kBoundary;
+      node.inside = text_[at_ - 1] == 'B';
+      out_.boundaries = true;
+      return add(std::move(node));
+    }
     if (c == '\\') {
       ++at_;
       CodePointSet set;
@@ -218,24 +227,13 @@ class Parser {
 
   char32_t code_point() {
     if (done()) return 0;
-    const auto lead = static_cast<std::uint8_t>(text_[at_]);
-    const std::size_t size = lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-    char32_t value = size == 1 ? lead : lead & (0x7FU >> size);
-    bool good = size == 1 || (lead >= 0xC2 && lead <= 0xF4);
-    if (at_ + size > text_.size()) good = false;
-    for (std::size_t i = 1; good && i < size; ++i) {
-      const auto byte = static_cast<std::uint8_t>(text_[at_ + i]);
-      good = (byte & 0xC0U) == 0x80U;
-      value = (value << 6U) | (byte & 0x3FU);
-    }
-    good = good && !(size == 3 && (value < 0x800 || (value >= 0xD800 && value <= 0xDFFF))) &&
-           !(size == 4 && (value < 0x10000 || value > 0x10FFFF));
-    if (!good) {
+    const auto one = decode_utf8(text_.substr(at_));
+    if (!one) {
       refuse("not UTF-8", at_);
       return 0;
     }
-    at_ += size;
-    return value;
+    at_ += one->second;
+    return one->first;
   }
 
   std::optional<char32_t> hex(std::size_t count) {
@@ -270,10 +268,10 @@ class Parser {
         set.add(digits().negated());
         return std::nullopt;
       case 'w':
-        set.add(word());
+        set.add(CodePointSet::word());
         return std::nullopt;
       case 'W':
-        set.add(word().negated());
+        set.add(CodePointSet::word().negated());
         return std::nullopt;
       case 's':
         set.add(space());
@@ -301,8 +299,7 @@ class Parser {
         return unicode_escape(begin);
       case 'b':
         if (in_class) return U'\b';
-        refuse("\\b is not supported", begin);
-        return std::nullopt;
+        break;
       default:
         break;
     }

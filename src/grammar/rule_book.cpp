@@ -23,10 +23,10 @@ std::uint32_t RuleBook::rule(Key key, std::string_view where, Body body) {
 
 Status RuleBook::build() {
   for (std::size_t i = 0; i < bodies_.size(); ++i) {
-    if (const Status enough = work_.check("#"); !enough) return fail(enough.error());
+    if (const Status enough = work_.check(where_); !enough) return fail(enough.error());
     if (bodies_.size() > kMaxRules || nfa_.full()) {
-      return fail(ErrorKind::kUnsupported, "#: needs more than {} states or {} kinds of values",
-                  kMaxNfaStates, kMaxRules);
+      return fail(ErrorKind::kUnsupported, "{}: needs more than {} states or {} kinds of values",
+                  where_, kMaxNfaStates, kMaxRules);
     }
     const Body body = std::move(bodies_[i]);
     const auto end = body(rules_[i].start);
@@ -97,7 +97,7 @@ bool RuleBook::has_text(Nfa::State from, Nfa::State to, const std::vector<bool>&
 }
 
 Result<Automaton> RuleBook::determinized(std::uint32_t root) const {
-  return determinize(nfa_, rules_, root, "#", work_);
+  return determinize(nfa_, rules_, root, where_, work_);
 }
 
 }  // namespace dovetail::grammar

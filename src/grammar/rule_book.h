@@ -24,7 +24,9 @@ class RuleBook {
   // What a rule is of: a kind, and addresses in documents or numbers that it speaks of.
   using Key = std::pair<std::uint32_t, std::vector<std::uintptr_t>>;
 
-  explicit RuleBook(Work& work) : work_(work), nfa_(kMaxNfaStates, work.stop()) {}
+  // `where` begins the messages that name no rule.
+  explicit RuleBook(Work& work, std::string where = "#")
+      : work_(work), where_(std::move(where)), nfa_(kMaxNfaStates, work.stop()) {}
 
   Work& work() { return work_; }
   Nfa& nfa() { return nfa_; }
@@ -42,6 +44,7 @@ class RuleBook {
 
  private:
   Work& work_;
+  std::string where_;
   Nfa nfa_;
   std::vector<Rule> rules_;
   std::vector<Body> bodies_;  // by rule

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "grammar/determinize.h"
@@ -14,9 +15,6 @@ namespace {
 constexpr std::string_view kCharacter =
     "(?:[^\"\\\\\\x00-\\x1f]|\\\\(?:[\"\\\\/bfnrt]|u(?:[0-9a-cA-CefEF][0-9a-fA-F]{3}|"
     "[dD][0-7][0-9a-fA-F]{2}|[dD][89abAB][0-9a-fA-F]{2}\\\\u[dD][c-fC-F][0-9a-fA-F]{2})))";
-constexpr std::uint64_t kMaxItems = 1U << 20U;
-// Bounded arrays longer than this share one copy of their items.
-constexpr std::uint64_t kCopiedItems = 8;
 constexpr int kMaxLiteralDepth = 64;
 
 }  // namespace
@@ -39,11 +37,28 @@ std::uint32_t SchemaCompiler::string_rule(const Facts& facts) {
                     facts.where, [this, facts](State from) { return counted_string(from, facts); });
 }
 
+std::uint32_t SchemaCompiler::break_rule() {
+  return book_.rule({static_cast<std::uint32_t>(RuleKind::kBreakRule), {}}, "#",
+                    [this](State from) -> Result<State> {
+                      const State to = nfa_.add_state();
+                      State at = nfa_.literal(from, "\n");
+                      nfa_.nothing(at, to);
+                      for (int i = 0; i < kMaxIndent; ++i) {
+                        const State next = nfa_.literal(at, " ");
+                        nfa_.bytes(at, {'\t', '\t'}, next);
+                        nfa_.nothing(next, to);
+                        at = next;
+                      }
+                      return to;
+                    });
+}
+
 Result<SchemaCompiler::State> SchemaCompiler::body(RuleKind kind, const Bundle& bundle,
                                                    State from) {
   switch (kind) {
     case RuleKind::kStringRule:
-      break;  // string_rule() has its own
+    case RuleKind::kBreakRule:
+      break;  // string_rule() and break_rule() have their own
     case RuleKind::kValueRule:
       return value(from, bundle);
     case RuleKind::kArrayRule:
@@ -66,7 +81,7 @@ Result<SchemaCompiler::State> SchemaCompiler::instance(State from, const SchemaR
   return to;
 }
 
-Result<Automaton> SchemaCompiler::plain_strings(const SchemaRef& schema) {
+Result<Automaton> SchemaCompiler::strings(const SchemaRef& schema, Spelling spelling) {
   const auto bundles = reader_.flatten({schema});
   if (!bundles) return fail(bundles.error());
   Nfa nfa(kMaxNfaStates, work_.stop());
@@ -77,7 +92,7 @@ Result<Automaton> SchemaCompiler::plain_strings(const SchemaRef& schema) {
     if (!facts) return fail(facts.error());
     if ((facts->types & kString) == 0) continue;
     if (!facts->values) {
-      const auto language = string_language(*facts, Spelling::kPlain, work_);
+      const auto language = string_language(*facts, spelling, work_);
       if (!language) return language;
       nfa.nothing(nfa.copy(start, *language), end);
       continue;
@@ -86,7 +101,10 @@ Result<Automaton> SchemaCompiler::plain_strings(const SchemaRef& schema) {
       if (!value->is_string()) continue;
       const auto good = allows(*facts, *value, work_);
       if (!good) return fail(good.error());
-      if (*good) nfa.nothing(nfa.literal(start, value->get_ref<const std::string&>()), end);
+      if (!*good) continue;
+      const auto& text = value->get_ref<const std::string&>();
+      nfa.nothing(nfa.literal(start, spelling == Spelling::kJson ? write_json_string(text) : text),
+                  end);
     }
   }
   const std::array<Rule, 1> rules = {{{start, end, schema.where}}};
@@ -95,8 +113,11 @@ Result<Automaton> SchemaCompiler::plain_strings(const SchemaRef& schema) {
 
 Status SchemaCompiler::check_one_ofs() {
   for (std::size_t i = 0; i < reader_.one_ofs().size(); ++i) {
-    const SchemaRef one_of = reader_.one_ofs()[i];
-    if (const Status good = check_one_of(reader_, one_of, work_); !good) return fail(good.error());
+    const OneOf one_of = reader_.one_ofs()[i];
+    const Status good = check_one_of(reader_, one_of, work_);
+    if (good) continue;
+    const Status left = reader_.leave_out(one_of.branches.where, good.error());
+    if (!left) return left;
   }
   return {};
 }
@@ -158,7 +179,7 @@ Result<SchemaCompiler::State> SchemaCompiler::alternative(State from, const Bund
 
 Result<SchemaCompiler::State> SchemaCompiler::string(State from, const Facts& facts) {
   const Counts& length = facts.length;
-  if (!facts.patterns.empty()) {
+  if (!facts.patterns.empty() || !facts.excluded.empty()) {
     const auto language = string_language(facts, Spelling::kJson, work_);
     if (!language) return fail(language.error());
     return nfa_.copy(from, *language);
@@ -195,7 +216,7 @@ Result<SchemaCompiler::State> SchemaCompiler::literal(State from, const Json& va
     return nfa_.literal(from, write_json_string(value.get_ref<const std::string&>()));
   }
   if (value.is_array() || value.is_object()) {
-    State at = nfa_.literal(from, value.is_array() ? "[" : "{");
+    State at = gap(nfa_.literal(from, value.is_array() ? "[" : "{"));
     bool first = true;
     for (const auto& [name, member] : value.items()) {
       if (!first) at = separator(at, ",");
@@ -205,6 +226,7 @@ Result<SchemaCompiler::State> SchemaCompiler::literal(State from, const Json& va
       if (!end) return end;
       at = *end;
     }
+    if (!value.empty()) at = gap(at);
     return nfa_.literal(at, value.is_array() ? "]" : "}");
   }
   if (value.is_number_float() && whole) {
@@ -222,111 +244,21 @@ std::string_view SchemaCompiler::constant(const Json& value) const {
   return python ? "False" : "false";
 }
 
-// A comma or colon, and a space or none.
-SchemaCompiler::State SchemaCompiler::separator(State from, std::string_view mark) {
-  const State tight = nfa_.literal(from, mark);
-  const State to = nfa_.literal(tight, " ");
-  nfa_.nothing(tight, to);
+SchemaCompiler::State SchemaCompiler::gap(State from) {
+  const State to = nfa_.call(from, break_rule());
+  nfa_.nothing(from, to);
   return to;
 }
 
-Result<SchemaCompiler::State> SchemaCompiler::array(State from, const Bundle& bundle) {
-  const auto facts = read_facts(bundle, options_, work_);
-  if (!facts) return fail(facts.error());
-  const Counts& count = facts->items;
-  if (count.max && *count.max < count.min) return nfa_.add_state();
-  std::size_t places = 0;
-  for (const SchemaRef& schema : bundle) {
-    if (const Json* prefix = schema.find("prefixItems")) places = std::max(places, prefix->size());
-  }
-  const auto item = [&](std::uint64_t index) {
-    std::vector<SchemaRef> out;
-    for (const SchemaRef& schema : bundle) {
-      const Json* prefix = schema.find("prefixItems");
-      if (prefix != nullptr && index < prefix->size()) {
-        out.push_back(schema.child("prefixItems").child(static_cast<std::size_t>(index)));
-      } else if (schema.find("items") != nullptr) {
-        out.push_back(schema.child("items"));
-      }
-    }
-    return out;
-  };
-  std::uint64_t single = std::max<std::uint64_t>(places, count.min);
-  if (count.max) single = *count.max;
-  if (single > kMaxItems) {
-    return fail(ErrorKind::kUnsupported, "{}: \"minItems\" or \"maxItems\" beyond {}", facts->where,
-                kMaxItems);
-  }
-  const State close = nfa_.add_state();
-  State at = nfa_.literal(from, "[");
-  for (std::uint64_t i = 0; i < single && !nfa_.full(); ++i) {
-    if (i >= count.min) nfa_.nothing(at, close);
-    if (i > 0) at = separator(at, ",");
-    const auto end = single > kCopiedItems && i >= places
-                         ? Result<State>(nfa_.call(at, rule(RuleKind::kValueRule, item(i))))
-                         : value(at, item(i));
-    if (!end) return end;
-    at = *end;
-  }
-  if (single >= count.min) nfa_.nothing(at, close);
-  if (!count.max) {
-    const State before = nfa_.add_state();
-    const State after = nfa_.add_state();
-    nfa_.nothing(at, single == 0 ? before : after);
-    const auto end = value(before, item(single));
-    if (!end) return end;
-    nfa_.nothing(*end, after);
-    nfa_.nothing(separator(after, ","), before);
-    nfa_.nothing(after, close);
-  }
-  return nfa_.literal(close, "]");
+SchemaCompiler::State SchemaCompiler::separator(State from, std::string_view mark) {
+  const State tight = nfa_.literal(from, mark);
+  const State to = gap(tight);
+  nfa_.nothing(nfa_.literal(tight, " "), to);
+  return to;
 }
 
-Result<SchemaCompiler::State> SchemaCompiler::object(State from, const Bundle& bundle) {
-  const auto members = read_members(bundle, options_, work_);
-  if (!members) return fail(members.error());
-  const State close = nfa_.add_state();
-  // Two ways through the members: nothing written yet, or a comma due before the next.
-  State none = nfa_.literal(from, "{");
-  State some = nfa_.add_state();
-  for (const NamedMember& member : members->named) {
-    const State key = nfa_.add_state();
-    nfa_.nothing(none, key);
-    nfa_.nothing(separator(some, ","), key);
-    const State colon = separator(nfa_.literal(key, write_json_string(member.name)), ":");
-    const auto end = value(colon, member.value);
-    if (!end) return end;
-    const State next_none = nfa_.add_state();
-    const State next_some = nfa_.add_state();
-    nfa_.nothing(*end, next_some);
-    if (!member.required) {
-      nfa_.nothing(none, next_none);
-      nfa_.nothing(some, next_some);
-    }
-    none = next_none;
-    some = next_some;
-  }
-  if (!members->others.empty()) {
-    const State key = nfa_.add_state();
-    const State after = nfa_.add_state();
-    nfa_.nothing(none, key);
-    nfa_.nothing(some, after);
-    nfa_.nothing(separator(after, ","), key);
-    nfa_.nothing(after, close);
-    for (const OtherMembers& others : members->others) {
-      const State name =
-          others.names ? nfa_.copy(key, *others.names) : nfa_.call(key, string_rule({}));
-      const auto end = value(separator(name, ":"), others.value);
-      if (!end) return end;
-      nfa_.nothing(*end, after);
-    }
-  }
-  nfa_.nothing(none, close);
-  nfa_.nothing(some, close);
-  return nfa_.literal(close, "}");
-}
-
-Result<Automaton> compile_schema(const Json& schema, const SchemaOptions& options, StopFlag stop) {
+Result<CompiledSchema> compile_schema(const Json& schema, const SchemaOptions& options,
+                                      StopFlag stop) {
   Work work(stop);
   RuleBook book(work);
   SchemaCompiler compiler(book, schema, "#", options);
@@ -334,12 +266,14 @@ Result<Automaton> compile_schema(const Json& schema, const SchemaOptions& option
   if (const Status built = book.build(); !built) return fail(built.error());
   if (const Status good = compiler.check_one_ofs(); !good) return fail(good.error());
   auto out = book.determinized(root);
-  if (out && out->empty()) {
+  if (!out) return fail(std::move(out.error()));
+  if (out->empty()) {
     return fail(ErrorKind::kInvalid,
                 "#: no value satisfies the schema (with at most {} nested values)",
                 Automaton::kMaxFrames);
   }
-  return out;
+  const std::set<std::string>& left_out = compiler.reader().left_out();
+  return CompiledSchema{*std::move(out), {left_out.begin(), left_out.end()}};
 }
 
 }  // namespace dovetail::grammar

@@ -8,51 +8,12 @@
 #include <utility>
 
 #include "grammar/determinize.h"
+#include "grammar/formats.h"
 #include "grammar/regex.h"
+#include "grammar/schema_keywords.h"
 
 namespace dovetail::grammar {
 namespace {
-
-// RFC 3339: full-date with real days, full-time without leap seconds.
-#define DOVETAIL_DATE                                                                            \
-  "(?:[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-" \
-  "9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))|(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468]"  \
-  "[048]|[13579][26])00)-02-29)"
-#define DOVETAIL_HOUR "(?:[01][0-9]|2[0-3])"
-#define DOVETAIL_TIME \
-  DOVETAIL_HOUR ":[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,9})?(?:Z|[+-]" DOVETAIL_HOUR ":[0-5][0-9])"
-
-constexpr std::string_view kDate = DOVETAIL_DATE;
-constexpr std::string_view kTime = DOVETAIL_TIME;
-constexpr std::string_view kDateTime = DOVETAIL_DATE "T" DOVETAIL_TIME;
-
-#undef DOVETAIL_TIME
-#undef DOVETAIL_HOUR
-#undef DOVETAIL_DATE
-
-constexpr std::string_view kUuid = "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}";
-constexpr std::string_view kIpv4 =
-    "(?:(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])\\.){3}"
-    "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])";
-// A part of RFC 5321's mailboxes: a dot-atom of common characters and a name with two labels or
-// more.
-constexpr std::string_view kEmail =
-    "[A-Za-z0-9_+-]+(?:\\.[A-Za-z0-9_+-]+)*@"
-    "(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\\.)+[A-Za-z]{2,24}";
-
-// The regular expression of a "format", for the whole text; empty where it is not supported.
-std::string_view format_pattern(std::string_view name) {
-  if (name == "date") return kDate;
-  if (name == "time") return kTime;
-  if (name == "date-time") return kDateTime;
-  if (name == "uuid") return kUuid;
-  if (name == "ipv4") return kIpv4;
-  if (name == "email") return kEmail;
-  return {};
-}
-
-// Those supported, for messages.
-constexpr std::string_view kFormats = "date, time, date-time, uuid, ipv4, email";
 
 constexpr std::array<std::pair<std::string_view, std::uint32_t>, 7> kTypes = {
     {{"null", kNull},
@@ -64,18 +25,24 @@ constexpr std::array<std::pair<std::string_view, std::uint32_t>, 7> kTypes = {
      {"object", kObject}}};
 
 // The types that a keyword speaks of; 0: all of them.
-std::uint32_t types_of_keyword(std::string_view name) {
-  for (const auto* keyword : {"minLength", "maxLength", "pattern", "format"}) {
+std::uint32_t types_of_keyword(std::string_view name, const Json& value) {
+  if (name == "format") {
+    const Format* format = find_format(value.get_ref<const std::string&>());
+    return format == nullptr ? 0 : format->pattern.empty() ? kNumber : kString;
+  }
+  if (name == "uniqueItems") return value.get<bool>() ? kArray : 0;
+  for (const auto* keyword : {"minLength", "maxLength", "pattern"}) {
     if (name == keyword) return kString;
   }
-  for (const auto* keyword : {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}) {
+  for (const auto* keyword :
+       {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}) {
     if (name == keyword) return kNumber;
   }
   for (const auto* keyword : {"items", "prefixItems", "minItems", "maxItems"}) {
     if (name == keyword) return kArray;
   }
-  for (const auto* keyword :
-       {"properties", "patternProperties", "additionalProperties", "required"}) {
+  for (const auto* keyword : {"properties", "patternProperties", "additionalProperties",
+                              "propertyNames", "required", "minProperties", "maxProperties"}) {
     if (name == keyword) return kObject;
   }
   return 0;
@@ -116,9 +83,8 @@ void read_counts(const SchemaRef& schema, std::string_view least, std::string_vi
   }
 }
 
-void tighten(std::optional<Bound>& bound, const Json* value, bool exclusive, bool low) {
-  if (value == nullptr) return;
-  const Bound next = {decimal_of(*value), exclusive};
+void tighten(std::optional<Bound>& bound, const Bound& next, bool low) {
+  const bool exclusive = next.exclusive;
   if (bound) {
     const int order = compare(next.value, bound->value);
     const bool tighter = low ? order > 0 : order < 0;
@@ -146,6 +112,63 @@ std::uint64_t code_points(std::string_view utf8) {
   }));
 }
 
+// A whole number in decimal.
+Bound bound_of(std::string_view number) {
+  const bool negative = number.starts_with('-');
+  return {{negative, std::string(number.substr(negative ? 1 : 0)), ""}, false};
+}
+
+void read_numbers(const SchemaRef& schema, NumberRange& numbers) {
+  const auto tighten_to = [&](std::string_view name, bool exclusive, bool low) {
+    const Json* value = schema.find(name);
+    if (value == nullptr) return;
+    tighten(low ? numbers.low : numbers.high, {decimal_of(*value), exclusive}, low);
+  };
+  tighten_to("minimum", false, true);
+  tighten_to("exclusiveMinimum", true, true);
+  tighten_to("maximum", false, false);
+  tighten_to("exclusiveMaximum", true, false);
+  if (const Json* divisor = schema.find("multipleOf")) {
+    numbers.divisors.push_back(decimal_of(*divisor));
+  }
+}
+
+void read_format(const SchemaRef& schema, Facts& facts) {
+  const Json* name = schema.find("format");
+  if (name == nullptr) return;
+  const Format* format = find_format(name->get_ref<const std::string&>());
+  if (format == nullptr) return;
+  if (!format->pattern.empty()) {
+    facts.patterns.push_back(schema.child("format"));
+    return;
+  }
+  tighten(facts.numbers.low, bound_of(format->low), true);
+  tighten(facts.numbers.high, bound_of(format->high), false);
+}
+
+// Takes away what a "not" names (check_keyword() says what there is).
+Status read_not(const SchemaRef& schema, Facts& facts) {
+  const Json* value = schema.find("not");
+  if (value == nullptr || *value == Json(false)) return {};
+  const SchemaRef negated = schema.child("not");
+  const auto exclude = [&](const Json& one) {
+    if (one.is_null()) facts.types &= ~kNull;
+    if (one.is_string()) facts.excluded.push_back(one.get<std::string>());
+  };
+  if (const Json* type = negated.find("type")) {
+    const auto types = types_of(negated, *type);
+    if (!types) return fail(types.error());
+    facts.types &= ~*types;
+  } else if (const Json* list = negated.find("enum")) {
+    for (const Json& one : *list) exclude(one);
+  } else if (const Json* one = negated.find("const")) {
+    exclude(*one);
+  } else {
+    facts.types = 0;
+  }
+  return {};
+}
+
 bool within(const Counts& counts, std::uint64_t count) {
   return count >= counts.min && (!counts.max || count <= *counts.max);
 }
@@ -155,12 +178,7 @@ Result<Automaton> pattern_language(const SchemaRef& pattern, Spelling spelling, 
   if (!pattern.where.ends_with("/format")) {
     return compile_pattern(text, Span::kPart, spelling, pattern.where, work);
   }
-  const std::string_view regex = format_pattern(text);
-  if (regex.empty()) {
-    return fail(ErrorKind::kUnsupported, "{}: the format \"{}\" is not supported; there are {}",
-                pattern.where, text, kFormats);
-  }
-  return compile_pattern(regex, Span::kWhole, spelling, pattern.where, work);
+  return compile_pattern(find_format(text)->pattern, Span::kWhole, spelling, pattern.where, work);
 }
 
 }  // namespace
@@ -183,16 +201,21 @@ Result<Facts> read_facts(const Bundle& bundle, const SchemaOptions& options, Wor
     work.spend(100);
     if (const Status enough = work.check(schema.where); !enough) return fail(enough.error());
     for (const auto& [name, value] : schema.at->items()) {
-      implied |= types_of_keyword(name);
-      if (types_of_keyword(name) == kObject) facts.object_keyword = schema.where + "/" + name;
-      if (types_of_keyword(name) == kArray && name != "minItems" && name != "maxItems") {
+      if (!asserts(name)) continue;
+      const std::uint32_t types = types_of_keyword(name, value);
+      implied |= types;
+      if (types == kObject && name != "minProperties" && name != "maxProperties") {
+        facts.object_keyword = schema.where + "/" + name;
+      }
+      if (types == kArray && name != "minItems" && name != "maxItems") {
         facts.array_keyword = schema.where + "/" + name;
       }
     }
     if (const Json* type = schema.find("type")) {
       const auto types = types_of(schema, *type);
       if (!types) return fail(types.error());
-      facts.types &= *types;
+      const Json* nullable = schema.find("nullable");
+      facts.types &= *types | (nullable != nullptr && nullable->get<bool>() ? kNull : 0);
       typed = true;
     }
     if (const Json* list = schema.find("enum")) {
@@ -203,17 +226,37 @@ Result<Facts> read_facts(const Bundle& bundle, const SchemaOptions& options, Wor
     if (const Json* value = schema.find("const")) keep_common(facts, {value}, work);
     read_counts(schema, "minLength", "maxLength", facts.length);
     read_counts(schema, "minItems", "maxItems", facts.items);
-    tighten(facts.numbers.low, schema.find("minimum"), false, true);
-    tighten(facts.numbers.low, schema.find("exclusiveMinimum"), true, true);
-    tighten(facts.numbers.high, schema.find("maximum"), false, false);
-    tighten(facts.numbers.high, schema.find("exclusiveMaximum"), true, false);
+    read_counts(schema, "minProperties", "maxProperties", facts.members);
+    read_numbers(schema, facts.numbers);
     if (schema.find("pattern") != nullptr) facts.patterns.push_back(schema.child("pattern"));
-    if (schema.find("format") != nullptr) facts.patterns.push_back(schema.child("format"));
+    read_format(schema, facts);
+    if (schema.find("propertyNames") != nullptr) {
+      facts.names.push_back(schema.child("propertyNames"));
+    }
+    if (const Json* unique = schema.find("uniqueItems"); unique && unique->get<bool>()) {
+      facts.unique = schema.where + "/uniqueItems";
+    }
   }
   if (const Status enough = work.check(facts.where); !enough) return fail(enough.error());
   if (!typed && !facts.values && implied != 0 && !options.literal) facts.types = implied;
+  for (const SchemaRef& schema : bundle) {
+    if (const Status good = read_not(schema, facts); !good) return fail(good.error());
+  }
   facts.numbers.integer = (facts.types & kFraction) == 0;
   return facts;
+}
+
+Result<Automaton> language_of(const std::vector<std::string>& strings, Spelling spelling,
+                              const std::string& where, Work& work) {
+  Nfa nfa(kMaxNfaStates, work.stop());
+  const Nfa::State start = nfa.add_state();
+  const Nfa::State end = nfa.add_state();
+  for (const std::string& text : strings) {
+    nfa.nothing(nfa.literal(start, spelling == Spelling::kJson ? write_json_string(text) : text),
+                end);
+  }
+  const std::array<Rule, 1> rules = {{{start, end, where}}};
+  return determinize(nfa, rules, 0, where, work);
 }
 
 Result<Automaton> string_language(const Facts& facts, Spelling spelling, Work& work) {
@@ -234,6 +277,11 @@ Result<Automaton> string_language(const Facts& facts, Spelling spelling, Work& w
     if (!part) return part;
     out = intersection(*out, *part, pattern.where, work);
   }
+  if (out && !facts.excluded.empty()) {
+    const auto taken = language_of(facts.excluded, spelling, where, work);
+    if (!taken) return taken;
+    out = difference(*out, *taken, where, work);
+  }
   return out;
 }
 
@@ -249,7 +297,8 @@ Result<bool> allows(const Facts& facts, const Json& value, Work& work) {
       if (!language) return fail(language.error());
       if (!matches(*language, text)) return false;
     }
-    return true;
+    return std::none_of(facts.excluded.begin(), facts.excluded.end(),
+                        [&](const std::string& other) { return other == text; });
   }
   if ((type & kNumber) != 0) {
     const Decimal number = decimal_of(value);
@@ -261,9 +310,11 @@ Result<bool> allows(const Facts& facts, const Json& value, Work& work) {
       const int order = compare(number, high->value);
       if (order > 0 || (order == 0 && high->exclusive)) return false;
     }
-    return true;
+    return std::all_of(facts.numbers.divisors.begin(), facts.numbers.divisors.end(),
+                       [&](const Decimal& divisor) { return is_multiple(number, divisor); });
   }
   if (type == kArray && !within(facts.items, value.size())) return false;
+  if (type == kObject && !within(facts.members, value.size())) return false;
   const std::string& beside = type == kArray ? facts.array_keyword : facts.object_keyword;
   if ((type == kArray || type == kObject) && !beside.empty()) {
     return fail(ErrorKind::kUnsupported,

@@ -38,7 +38,11 @@ struct Facts {
   NumberRange numbers;                             // `integer` from types
   Counts length;                                   // of strings, in code points
   Counts items;
-  std::vector<SchemaRef> patterns;  // the keywords "pattern" and "format"
+  Counts members;
+  std::vector<SchemaRef> patterns;    // the keywords "pattern" and "format"
+  std::vector<std::string> excluded;  // strings that a "not" names
+  std::vector<SchemaRef> names;       // of members: the keywords "propertyNames"
+  std::string unique;                 // where "uniqueItems" is true; empty: nowhere
   // A keyword about the members of arrays or objects; empty if there is none.
   std::string array_keyword;
   std::string object_keyword;
@@ -47,6 +51,10 @@ struct Facts {
 Result<Facts> read_facts(const Bundle& bundle, const SchemaOptions& options, Work& work);
 
 std::uint32_t type_of(const Json& value);
+
+// These strings, as compile_pattern() writes them.
+Result<Automaton> language_of(const std::vector<std::string>& strings, Spelling spelling,
+                              const std::string& where, Work& work);
 
 // The strings of the facts, enum and const aside, as compile_pattern() writes them.
 Result<Automaton> string_language(const Facts& facts, Spelling spelling, Work& work);

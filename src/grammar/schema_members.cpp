@@ -1,10 +1,8 @@
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
-#include "grammar/determinize.h"
 #include "grammar/mutation.h"
 #include "grammar/regex.h"
 #include "grammar/schema_facts.h"
@@ -44,18 +42,6 @@ Result<std::vector<Pattern>> read_patterns(const Bundle& bundle, Work& work) {
     }
   }
   return out;
-}
-
-Result<Automaton> language_of(const std::vector<NamedMember>& members, const std::string& where,
-                              Work& work) {
-  Nfa nfa(kMaxNfaStates, work.stop());
-  const Nfa::State start = nfa.add_state();
-  const Nfa::State end = nfa.add_state();
-  for (const NamedMember& member : members) {
-    nfa.nothing(nfa.literal(start, write_json_string(member.name)), end);
-  }
-  const std::array<Rule, 1> rules = {{{start, end, where}}};
-  return determinize(nfa, rules, 0, where, work);
 }
 
 // All that the bundle says of members called `name`.
@@ -141,7 +127,7 @@ Result<Members> read_members(const Bundle& bundle, const SchemaOptions& options,
     return out;
   }
   if (!rest && patterns->empty()) return out;
-  const auto named = language_of(out.named, where, work);
+  const auto named = language_of(names, Spelling::kJson, where, work);
   if (!named) return fail(named.error());
   for (const Pattern& pattern : *patterns) {
     auto left = difference(pattern.names, *named, pattern.where, work);

@@ -1,10 +1,11 @@
 #include "grammar/schema_reader.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <nlohmann/json.hpp>
 #include <optional>
+
+#include "grammar/schema_keywords.h"
 
 namespace dovetail::grammar {
 namespace {
@@ -12,147 +13,10 @@ namespace {
 constexpr std::size_t kMaxCombinations = 512;
 constexpr std::size_t kMaxPath = 64;
 
-// What a keyword's value must be; kIgnored says nothing of the instance.
-enum class Form {
-  kIgnored,
-  kType,
-  kList,
-  kSchema,
-  kSchemas,
-  kSchemaMap,
-  kNames,
-  kCount,
-  kNumber,
-  kText,
-  kReference,
-  kAnything,
-  kFalseOnly,
-  kDefinitions
-};
-
-struct Keyword {
-  std::string_view name;
-  Form form;
-};
-
-constexpr std::array<Keyword, 36> kKeywords = {{
-    {"title", Form::kIgnored},
-    {"description", Form::kIgnored},
-    {"default", Form::kIgnored},
-    {"examples", Form::kIgnored},
-    {"$schema", Form::kIgnored},
-    {"$id", Form::kIgnored},
-    {"$comment", Form::kIgnored},
-    {"deprecated", Form::kIgnored},
-    {"readOnly", Form::kIgnored},
-    {"writeOnly", Form::kIgnored},
-    {"$defs", Form::kDefinitions},
-    {"definitions", Form::kDefinitions},
-    {"type", Form::kType},
-    {"enum", Form::kList},
-    {"const", Form::kAnything},
-    {"$ref", Form::kReference},
-    {"allOf", Form::kSchemas},
-    {"anyOf", Form::kSchemas},
-    {"oneOf", Form::kSchemas},
-    {"properties", Form::kSchemaMap},
-    {"patternProperties", Form::kSchemaMap},
-    {"additionalProperties", Form::kSchema},
-    {"required", Form::kNames},
-    {"items", Form::kSchema},
-    {"prefixItems", Form::kSchemas},
-    {"minItems", Form::kCount},
-    {"maxItems", Form::kCount},
-    {"uniqueItems", Form::kFalseOnly},
-    {"minLength", Form::kCount},
-    {"maxLength", Form::kCount},
-    {"pattern", Form::kText},
-    {"format", Form::kText},
-    {"minimum", Form::kNumber},
-    {"maximum", Form::kNumber},
-    {"exclusiveMinimum", Form::kNumber},
-    {"exclusiveMaximum", Form::kNumber},
-}};
-
-std::string_view wanted(const Json& value, Form form) {
-  const auto all = [&](const auto& good) { return std::all_of(value.begin(), value.end(), good); };
-  const auto is_schema = [](const Json& v) { return v.is_object() || v.is_boolean(); };
-  switch (form) {
-    case Form::kIgnored:
-    case Form::kAnything:
-      return "";
-    case Form::kType:
-      if (value.is_string()) return "";
-      if (value.is_array() && !value.empty() && all([](const Json& v) { return v.is_string(); })) {
-        return "";
-      }
-      return "must be the name of a type or a list of them";
-    case Form::kList:
-      return value.is_array() && !value.empty() ? "" : "must be a list of one value or more";
-    case Form::kSchema:
-      return is_schema(value) ? "" : "must be a schema (an object, true or false)";
-    case Form::kSchemas:
-      return value.is_array() && !value.empty() && all(is_schema) ? ""
-                                                                  : "must be a list of schemas";
-    case Form::kDefinitions:
-    case Form::kSchemaMap:
-      return value.is_object() && all(is_schema) ? "" : "must be an object of schemas";
-    case Form::kNames:
-      return value.is_array() && all([](const Json& v) { return v.is_string(); })
-                 ? ""
-                 : "must be a list of names";
-    case Form::kCount:
-      return value.is_number_unsigned() || (value.is_number_integer() && value >= 0) ||
-                     (value.is_number_float() && value >= 0 && value <= 1e15 &&
-                      value == Json(static_cast<double>(value.get<std::uint64_t>())))
-                 ? ""
-                 : "must be a whole number, 0 or more";
-    case Form::kNumber:
-      return value.is_number() ? "" : "must be a number";
-    case Form::kReference:
-    case Form::kText:
-      return value.is_string() ? "" : "must be a string";
-    case Form::kFalseOnly:
-      return value == Json(false) ? "" : "true is not supported";
-  }
-  return "";
-}
-
-Status check(const SchemaRef& schema) {
-  for (const auto& [name, value] : schema.at->items()) {
-    const auto known =
-        std::find_if(kKeywords.begin(), kKeywords.end(),
-                     [&name = name](const Keyword& keyword) { return keyword.name == name; });
-    const SchemaRef at = schema.child(name);
-    if (name.empty() || known == kKeywords.end()) {
-      return fail(ErrorKind::kUnsupported, "{}: the keyword \"{}\" is not supported", at.where,
-                  name);
-    }
-    if (name == "items" && value.is_array()) {
-      return fail(ErrorKind::kUnsupported,
-                  "{}: \"items\" as a list is not supported; use \"prefixItems\"", at.where);
-    }
-    const std::string_view wrong = wanted(value, known->form);
-    if (!wrong.empty()) {
-      const bool bad = known->form != Form::kFalseOnly || !value.is_boolean();
-      return fail(bad ? ErrorKind::kInvalid : ErrorKind::kUnsupported, "{}: \"{}\" {}", at.where,
-                  name, wrong);
-    }
-  }
-  return {};
-}
-
 // Whether it has keywords that speak of the instance and are not followed here.
 bool says_something(const Json& schema) {
   for (const auto& [name, value] : schema.items()) {
-    const auto known =
-        std::find_if(kKeywords.begin(), kKeywords.end(),
-                     [&name = name](const Keyword& keyword) { return keyword.name == name; });
-    if (known->form == Form::kIgnored || known->form == Form::kDefinitions ||
-        known->form == Form::kReference) {
-      continue;
-    }
-    if (name != "allOf" && name != "anyOf" && name != "oneOf") return true;
+    if (asserts(name)) return true;
   }
   return false;
 }
@@ -211,17 +75,18 @@ SchemaRef SchemaRef::child(std::string_view key) const {
       path += c;
     }
   }
-  return {&*at->find(std::string(key)), std::move(path)};
+  return {&*at->find(std::string(key)), std::move(path), left_out};
 }
 
 SchemaRef SchemaRef::child(std::size_t index) const {
-  return {&(*at)[index], fmt::format("{}/{}", where, index)};
+  return {&(*at)[index], fmt::format("{}/{}", where, index), left_out};
 }
 
 const Json* SchemaRef::find(std::string_view key) const {
   if (!at->is_object()) return nullptr;
   const auto it = at->find(std::string(key));
-  return it == at->end() ? nullptr : &*it;
+  if (it == at->end() || (left_out != nullptr && left_out->contains(&*it))) return nullptr;
+  return &*it;
 }
 
 std::vector<const Json*> key_of(const Bundle& bundle) {
@@ -281,6 +146,48 @@ Result<SchemaRef> SchemaReader::resolve(const SchemaRef& schema, const Json& ref
   return *at;
 }
 
+Status SchemaReader::leave_out(const std::string& where, const Error& error) {
+  if (!lenient_ || error.kind != ErrorKind::kUnsupported || work_.exhausted()) return fail(error);
+  left_out_.insert(where);
+  return {};
+}
+
+Status SchemaReader::check(const SchemaRef& schema) {
+  for (const auto& [name, value] : schema.at->items()) {
+    const Status good = check_keyword(schema, name, work_);
+    if (good) continue;
+    const auto without = [&](const std::string& keyword) {
+      const SchemaRef at = schema.child(keyword);
+      left_out_values_.insert(at.at);
+      return leave_out(at.where, good.error());
+    };
+    if (const Status left = without(name); !left) return left;
+    // Members that a pattern was for are not "additional".
+    if (name == "patternProperties" && schema.at->contains("additionalProperties")) {
+      if (const Status left = without("additionalProperties"); !left) return left;
+    }
+  }
+  return {};
+}
+
+std::vector<SchemaRef> SchemaReader::tag(const SchemaRef& schema,
+                                         const std::vector<Bundle>& bundles) {
+  const Json* discriminator = schema.find("discriminator");
+  if (discriminator == nullptr || !discriminator->is_object()) return {};
+  const auto name = discriminator->find("propertyName");
+  if (name == discriminator->end() || !name->is_string()) return {};
+  const bool all = std::all_of(bundles.begin(), bundles.end(), [&](const Bundle& bundle) {
+    return std::any_of(bundle.begin(), bundle.end(), [&](const SchemaRef& part) {
+      const Json* properties = part.find("properties");
+      return properties != nullptr && properties->contains(name->get_ref<const std::string&>());
+    });
+  });
+  if (!all) return {};
+  Json& required = tags_[discriminator];
+  if (required.is_null()) required = {{"required", {*name}}};
+  return {{&required, schema.child("discriminator").where, nullptr}};
+}
+
 Result<std::vector<Bundle>> SchemaReader::flatten_one(const SchemaRef& schema,
                                                       std::vector<const Json*>& path) {
   // With room for what looking around in the schema takes.
@@ -300,10 +207,9 @@ Result<std::vector<Bundle>> SchemaReader::flatten_one(const SchemaRef& schema,
     return fail(ErrorKind::kUnsupported, "{}: more than {} references and combinations in a row",
                 schema.where, kMaxPath);
   }
-  if (!checked_[schema.at]) {
+  const bool fresh = checked_.insert(schema.at).second;
+  if (fresh) {
     if (const Status good = check(schema); !good) return fail(good.error());
-    checked_[schema.at] = true;
-    if (schema.find("oneOf") != nullptr) one_ofs_.push_back(schema.child("oneOf"));
   }
   path.push_back(schema.at);
   std::vector<Bundle> out(1);
@@ -321,8 +227,8 @@ Result<std::vector<Bundle>> SchemaReader::flatten_one(const SchemaRef& schema,
   };
   if (const Json* reference = schema.find("$ref")) {
     const auto target = resolve(schema, *reference);
-    if (!target) return fail(target.error());
-    if (const Status good = also(*target); !good) return fail(good.error());
+    const Status good = target ? also(*target) : leave_out(schema.where + "/$ref", target.error());
+    if (!good) return fail(good.error());
   }
   if (const Json* parts = schema.find("allOf")) {
     for (std::size_t i = 0; i < parts->size(); ++i) {
@@ -344,6 +250,11 @@ Result<std::vector<Bundle>> SchemaReader::flatten_one(const SchemaRef& schema,
                     kMaxCombinations);
       }
     }
+    const std::vector<SchemaRef> beside = tag(schema, any);
+    if (std::string_view(keyword) == "oneOf" && fresh) {
+      one_ofs_.push_back({schema.child(keyword), beside});
+    }
+    if (!beside.empty()) any = *combine(std::move(any), {beside}, schema.where);
     auto both = combine(std::move(out), any, schema.where);
     if (!both) return fail(std::move(both.error()));
     out = std::move(*both);

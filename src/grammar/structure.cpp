@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -63,7 +64,12 @@ class StructureCompiler {
                   "#: no text has this structure (with at most {} nested values)",
                   Automaton::kMaxFrames);
     }
-    return Structure{*std::move(automaton), std::move(control_tokens_)};
+    std::set<std::string> left_out;
+    for (const auto& [place, schemas] : schemas_) {
+      left_out.insert(schemas->reader().left_out().begin(), schemas->reader().left_out().end());
+    }
+    return Structure{
+        *std::move(automaton), std::move(control_tokens_), {left_out.begin(), left_out.end()}};
   }
 
  private:
@@ -74,15 +80,15 @@ class StructureCompiler {
   };
   struct Kind {
     std::string_view name;
-    std::array<std::string_view, 2> beside;  // other members that such a part may have
+    std::array<std::string_view, 3> beside;  // other members that such a part may have
     Result<State> (StructureCompiler::*add)(State from, const SchemaRef& part, int depth);
   };
   static constexpr std::array<Kind, 10> kinds() {
     return {{{"literal", {}, &StructureCompiler::literal},
              {"token", {}, &StructureCompiler::token},
              {"free", {}, &StructureCompiler::free},
-             {"schema", {"at", "spelling"}, &StructureCompiler::schema},
-             {"raw", {"at", "without"}, &StructureCompiler::raw},
+             {"schema", {"at", "spelling", "lenient"}, &StructureCompiler::schema},
+             {"raw", {"at", "without", "lenient"}, &StructureCompiler::raw},
              {"regex", {}, &StructureCompiler::regex},
              {"sequence", {}, &StructureCompiler::sequence},
              {"choice", {}, &StructureCompiler::choice},
@@ -156,7 +162,9 @@ class StructureCompiler {
       }
       if (*at.at == Json("python")) constants = Constants::kPython;
     }
-    SchemaCompiler& schemas = compiler_of(part.child("schema"), constants);
+    const auto lenient = flag(part, "lenient");
+    if (!lenient) return fail(lenient.error());
+    SchemaCompiler& schemas = compiler_of(part.child("schema"), constants, *lenient);
     const auto at = schema_at(part, schemas);
     if (!at) return fail(at.error());
     return leaf(from, part, [&](State own) { return schemas.instance(own, *at); });
@@ -165,10 +173,12 @@ class StructureCompiler {
   Result<State> raw(State from, const SchemaRef& part, int /*depth*/) {
     auto& known = raw_[part.at];
     if (!known) {
-      SchemaCompiler& schemas = compiler_of(part.child("raw"), Constants::kJson);
+      const auto lenient = flag(part, "lenient");
+      if (!lenient) return fail(lenient.error());
+      SchemaCompiler& schemas = compiler_of(part.child("raw"), Constants::kJson, *lenient);
       const auto at = schema_at(part, schemas);
       if (!at) return fail(at.error());
-      auto language = schemas.plain_strings(*at);
+      auto language = schemas.strings(*at, Spelling::kPlain);
       if (language && part.find("without") != nullptr) {
         const auto marks = this->marks(part.child("without"));
         if (!marks) return fail(marks.error());
@@ -357,11 +367,23 @@ class StructureCompiler {
     return &*known;
   }
 
-  SchemaCompiler& compiler_of(const SchemaRef& document, Constants constants) {
-    auto& known = schemas_[{document.at, constants}];
+  static Result<bool> flag(const SchemaRef& part, std::string_view name) {
+    const Json* value = part.find(name);
+    if (value == nullptr) return false;
+    if (!value->is_boolean()) {
+      return fail(ErrorKind::kInvalid, "{}/{}: must be true or false", part.where, name);
+    }
+    return value->get<bool>();
+  }
+
+  // A document is of one part, so that its options are that part's.
+  SchemaCompiler& compiler_of(const SchemaRef& document, Constants constants, bool lenient) {
+    auto& known = schemas_[document.at];
     if (!known) {
-      known = std::make_unique<SchemaCompiler>(book_, *document.at, document.where + ": #",
-                                               SchemaOptions(), constants);
+      SchemaOptions options;
+      options.lenient = lenient;
+      known = std::make_unique<SchemaCompiler>(book_, *document.at, document.where + ": #", options,
+                                               constants);
     }
     return *known;
   }
@@ -385,7 +407,7 @@ class StructureCompiler {
   Work work_;
   RuleBook book_;
   std::vector<ControlToken> control_tokens_;
-  std::map<std::pair<const Json*, Constants>, std::unique_ptr<SchemaCompiler>> schemas_;
+  std::map<const Json*, std::unique_ptr<SchemaCompiler>> schemas_;  // by document
   std::map<Marks, std::optional<Automaton>> free_;
   std::map<const Json*, std::optional<Automaton>> raw_;  // by part
   std::map<const Json*, Leaf> leaves_;                   // by part, of its first copy

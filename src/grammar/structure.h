@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "base/json.h"
@@ -13,6 +14,7 @@ namespace dovetail::grammar {
 struct Structure {
   Automaton automaton;
   std::vector<ControlToken> control_tokens;  // those of its parts
+  std::vector<std::string> left_out;         // keywords of lenient schemas, by JSON pointer
 };
 
 // The texts of a tree of parts (README.md lists them). Errors name the part by its JSON pointer,

@@ -44,6 +44,7 @@ class TokenMasks {
                std::span<std::uint64_t> mask) const;
 
   const Automaton& automaton() const { return grammar_.automaton(); }
+  std::span<const std::string> left_out() const { return grammar_.left_out(); }
   const Vocabulary& vocabulary() const { return *vocabulary_; }
   std::shared_ptr<const Vocabulary> share_vocabulary() const { return vocabulary_; }
   // Automaton::need by the bytes that are tokens, and the control tokens; kNever inside of these.

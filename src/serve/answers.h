@@ -29,6 +29,7 @@ struct CallState {
   std::string id;
   std::string name;
   std::string arguments;  // JSON text
+  bool ended = false;     // a stop string or the last token may cut it
 };
 
 // A part of an answer that a dialect with numbered parts has open.
@@ -128,7 +129,7 @@ std::string failed_stream(const ApiError& error);
 
 // {"id", "object", "created", "model"}.
 Json envelope(const Answers& answers, std::string_view object);
-// "begin-" and 24 random hexadecimal digits.
+// `begin`, and 24 random hexadecimal digits.
 std::string random_id(std::string_view begin);
 
 struct TokenCounts {
@@ -144,6 +145,8 @@ TokenCounts token_counts(const Answers& answers);
 Json usage_json(const Answers& answers);
 
 // "stop", "length", or of a chat "tool_calls".
+// Whether an answer ends with calls to be made: one that was cut is none.
+bool asks_for_calls(const ChoiceState& choice);
 std::string_view finish_word(const ChoiceState& choice);
 
 }  // namespace dovetail::serve

@@ -87,6 +87,7 @@ Json messages_error(const ApiError& error) {
   body["type"] = "error";
   body["error"]["type"] = type;
   body["error"]["message"] = error.message;
+  if (!error.code.empty()) body["error"]["details"]["error_code"] = error.code;
   return body;
 }
 

@@ -53,7 +53,7 @@ std::string_view error_type(int status);
 // How an API's clients expect errors to be written.
 enum class ErrorShape : std::uint8_t {
   kOpenAi,    // {"error": {"message", "type", "param", "code"}}
-  kMessages,  // {"type": "error", "error": {"type", "message"}}, as Anthropic's
+  kMessages,  // {"type": "error", "error": {"type", "message", "details"}}, as Anthropic's
   kOllama,    // {"error": message}
 };
 

@@ -162,7 +162,7 @@ dialog::ContentForm content_form(const OutputFormat& format) {
   const Kind kind = format.kind == GrammarKind::kJsonSchema ? Kind::kJsonSchema
                     : format.kind == GrammarKind::kRegex    ? Kind::kRegex
                                                             : Kind::kJsonObject;
-  return {kind, format.text};
+  return {kind, format.text, format.strict};
 }
 
 // What the answer of a chat may be, and how it is read: with calls, ahead of it reasoning, and both
@@ -179,6 +179,12 @@ Problem plan_answer(Draft& draft, std::string_view prompt, Generation& generatio
   if (draft.format) asked.content = content_form(*draft.format);
   const bool plain = asked.tools.empty() && format.reasoning() == nullptr;
   if (plain) return std::nullopt;
+  if (draft.format && draft.format->kind == GrammarKind::kGbnf) {
+    // Such a grammar is of the whole output.
+    if (asked.tools.empty() || asked.choice == dialog::ToolChoice::kNone) return std::nullopt;
+    return problem(bad_field(draft.format->field,
+                             "cannot stand beside tools that may be called; expected one of them"));
+  }
 
   auto plan = dialog::AnswerPlan::create(format, std::move(asked));
   if (!plan) return problem(bad_field("tools", "{}", plan.error().message));
@@ -186,7 +192,8 @@ Problem plan_answer(Draft& draft, std::string_view prompt, Generation& generatio
     if (draft.format) generation.blamed.push_back(*std::move(draft.format));
     for (const auto& [tool, field] : chat.callable) {
       if (tool.parameters.is_null()) continue;
-      generation.blamed.push_back({field, GrammarKind::kJsonSchema, tool.parameters.dump()});
+      generation.blamed.push_back(
+          {field, GrammarKind::kJsonSchema, tool.parameters.dump(), tool.strict});
     }
     const std::string field = chat.callable.empty() ? "response_format" : "tools";
     draft.format = OutputFormat{field, GrammarKind::kStructure, plan->structure()};

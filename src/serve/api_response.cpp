@@ -128,15 +128,19 @@ Json usage_json(const Answers& answers) {
   return json;
 }
 
+bool asks_for_calls(const ChoiceState& choice) {
+  return !choice.calls.empty() && choice.calls.back().ended;
+}
+
 std::string_view finish_word(const ChoiceState& choice) {
   assert(choice.finish);
   if (*choice.finish == FinishReason::kLength) return "length";
-  return choice.calls.empty() ? "stop" : "tool_calls";
+  return asks_for_calls(choice) ? "tool_calls" : "stop";
 }
 
 std::string random_id(std::string_view begin) {
   std::random_device random;
-  return fmt::format("{}-{:08x}{:08x}{:08x}", begin, random(), random(), random());
+  return fmt::format("{}{:08x}{:08x}{:08x}", begin, random(), random(), random());
 }
 
 ResponseLabel make_label(Endpoint endpoint, std::string_view model) {
@@ -179,9 +183,10 @@ std::vector<dialog::AnswerEvent> ResponseBuilder::read(ChoiceState& choice, std:
     std::erase_if(events, [](const auto& event) { return event.kind == Kind::kReasoning; });
   }
   for (dialog::AnswerEvent& event : events) {
+    if (event.kind == Kind::kCallEnd) choice.calls[event.call].ended = true;
     if (event.kind != Kind::kCallBegin) continue;
     if (event.id.empty()) event.id = call_id(answers_.generation.call_ids);
-    choice.calls.push_back({event.id, event.text, {}});
+    choice.calls.push_back({event.id, event.text, {}, false});
   }
   return events;
 }

@@ -153,7 +153,7 @@ std::vector<std::string> chat_body(Answers& answers) {
 
 }  // namespace
 
-const Dialect kChatDialect = {"chatcmpl", "text/event-stream", open_chat, add_chat,
-                              close_chat, failed_stream,       chat_body, chat_logprobs};
+const Dialect kChatDialect = {"chatcmpl-", "text/event-stream", open_chat, add_chat,
+                              close_chat,  failed_stream,       chat_body, chat_logprobs};
 
 }  // namespace dovetail::serve

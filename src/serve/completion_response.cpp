@@ -61,7 +61,7 @@ std::vector<std::string> completion_body(Answers& answers) {
 
 }  // namespace
 
-const Dialect kCompletionDialect = {"cmpl",          "text/event-stream",   open_completion,
+const Dialect kCompletionDialect = {"cmpl-",         "text/event-stream",   open_completion,
                                     add_completion,  close_completion,      failed_stream,
                                     completion_body, logprobs_of_completion};
 

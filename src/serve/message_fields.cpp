@@ -246,6 +246,15 @@ Problem read_output(std::string_view field, const Json& value, Draft& draft) {
   return std::nullopt;
 }
 
+// Messages that the server would keep for later requests. Clients know this error's code and then
+// send all messages with each request.
+Problem refuse_thread(std::string_view field, const Json&, Draft&) {
+  ApiError error =
+      bad_field(field, "is not supported; expected all messages in each request").value();
+  error.code = "thread_unsupported_request";
+  return error;
+}
+
 constexpr Field kMessageFields[] = {
     {"messages", kMessages, read_dialog},
     {"system", kMessages, read_system},
@@ -254,6 +263,7 @@ constexpr Field kMessageFields[] = {
     {"tool_choice", kMessages, read_choice},
     {"thinking", kMessages, read_thinking},
     {"output_config", kMessages, read_output},
+    {"thread", kMessages, refuse_thread},
     {"output_format", kMessages,
      [](Name f, const Json& v, Draft& d) -> Problem {
        return store_format(read_flat_format(std::string(f), v), d);

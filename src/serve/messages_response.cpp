@@ -15,7 +15,7 @@ std::string named_event(Json json) {
 
 std::string_view stop_reason(const ChoiceState& choice) {
   if (*choice.finish == FinishReason::kLength) return "max_tokens";
-  if (!choice.calls.empty()) return "tool_use";
+  if (asks_for_calls(choice)) return "tool_use";
   return choice.stop_string.empty() ? "end_turn" : "stop_sequence";
 }
 
@@ -177,7 +177,7 @@ std::vector<std::string> message_body(Answers& answers) {
 }  // namespace
 
 // Anthropic's Messages API.
-const Dialect kMessagesDialect = {.id_begin = "msg",
+const Dialect kMessagesDialect = {.id_begin = "msg_",
                                   .open = open_message,
                                   .add = add_to_message,
                                   .close = close_message,

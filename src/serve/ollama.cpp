@@ -19,7 +19,30 @@ HttpResponse json_response(const Json& json) {
   return response;
 }
 
+Problem check_name(const Json& body, const RequestContext& context) {
+  const char* field = body.contains("model") ? "model" : "name";
+  if (!body.contains(field)) return problem(bad_field("model", "is missing"));
+  const auto name = read_string(field, body[field]);
+  if (!name) return name.error();
+  if (is_ollama_name(*name, context.served_name)) return std::nullopt;
+  ApiError error;
+  error.status = 404;
+  error.param = field;
+  error.code = "model_not_found";
+  error.message = fmt::format("{}: {} is not served here; expected \"{}\"", field,
+                              shown(body[field]), context.served_name);
+  return error;
+}
+
 }  // namespace
+
+std::string ollama_now() {
+  const auto now = std::chrono::system_clock::now();
+  const auto parts = std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch());
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:06}Z",
+                     fmt::gmtime(std::chrono::system_clock::to_time_t(now)),
+                     parts.count() % 1'000'000);
+}
 
 bool is_ollama_name(std::string_view name, std::string_view served) {
   if (name.ends_with(kLatest) && !served.ends_with(kLatest)) name.remove_suffix(kLatest.size());
@@ -40,19 +63,7 @@ HttpResponse get_ollama_tags(std::string_view, const ServerState& state, const H
 Outcome<HttpResponse> ollama_show(std::string_view body, const RequestContext& context) {
   const auto json = parse_body(body);
   if (!json) return tl::unexpected<ApiError>(json.error());
-  const char* field = json->contains("model") ? "model" : "name";
-  if (!json->contains(field)) return bad_field("model", "is missing");
-  const auto name = read_string(field, (*json)[field]);
-  if (!name) return tl::unexpected<ApiError>(name.error());
-  if (!is_ollama_name(*name, context.served_name)) {
-    ApiError error;
-    error.status = 404;
-    error.param = field;
-    error.code = "model_not_found";
-    error.message = fmt::format("{}: {} is not served here; expected \"{}\"", field,
-                                shown((*json)[field]), context.served_name);
-    return tl::unexpected<ApiError>(std::move(error));
-  }
+  if (auto found = check_name(*json, context)) return tl::unexpected<ApiError>(*std::move(found));
   const ModelInfo& model = context.backend.model;
   Json out;
   out["details"] = Json::object();
@@ -63,6 +74,33 @@ Outcome<HttpResponse> ollama_show(std::string_view body, const RequestContext& c
     abilities.push_back("tools");
     if (context.backend.dialog->reasoning() != nullptr) abilities.push_back("thinking");
   }
+  return json_response(out);
+}
+
+std::optional<Outcome<HttpResponse>> ollama_load(Endpoint endpoint, std::string_view body,
+                                                 const RequestContext& context) {
+  // It has a name and options; bodies with something to say are not parsed twice.
+  constexpr std::size_t kLongest = 4096;
+  if (body.size() > kLongest) return std::nullopt;
+  const auto json = parse_body(body);
+  if (!json) return std::nullopt;
+  const bool chat = endpoint == Endpoint::kOllamaChat;
+  const auto said = json->find(chat ? "messages" : "prompt");
+  const bool nothing =
+      said == json->end() || said->is_null() || *said == "" || (said->is_array() && said->empty());
+  if (!nothing) return std::nullopt;
+  if (auto found = check_name(*json, context)) return tl::unexpected<ApiError>(*std::move(found));
+  Json out;
+  out["model"] = context.served_name;
+  out["created_at"] = ollama_now();
+  if (chat) {
+    out["message"] = {{"role", "assistant"}, {"content", ""}};
+  } else {
+    out["response"] = "";
+  }
+  out["done"] = true;
+  const bool unload = json->contains("keep_alive") && (*json)["keep_alive"] == 0;
+  out["done_reason"] = unload ? "unload" : "load";
   return json_response(out);
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "serve/api_error.h"
@@ -16,6 +18,14 @@ struct HttpCounts;
 HttpResponse get_ollama_tags(std::string_view target, const ServerState& state,
                              const HttpCounts& counts);
 Outcome<HttpResponse> ollama_show(std::string_view body, const RequestContext& context);
+
+// The answer to a request of /api/chat or /api/generate that says nothing to the model: it asks for
+// the model to be loaded, which it is. Of others: nothing.
+std::optional<Outcome<HttpResponse>> ollama_load(Endpoint endpoint, std::string_view body,
+                                                 const RequestContext& context);
+
+// The time, as Ollama's answers say it.
+std::string ollama_now();
 
 // Whether `name` is the served model's, as Ollama writes names: a tag may stand behind it.
 bool is_ollama_name(std::string_view name, std::string_view served);

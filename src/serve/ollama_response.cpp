@@ -1,10 +1,11 @@
-#include <fmt/chrono.h>
+#include <fmt/core.h>
 
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "serve/answers.h"
+#include "serve/ollama.h"
 
 namespace dovetail::serve {
 namespace {
@@ -16,13 +17,9 @@ std::int64_t nanoseconds(std::chrono::steady_clock::duration time) {
 }
 
 Json line_head(const Answers& answers) {
-  const auto now = std::chrono::system_clock::now();
-  const auto parts = std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch());
   Json line;
   line["model"] = answers.label.model;
-  line["created_at"] = fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:06}Z",
-                                   fmt::gmtime(std::chrono::system_clock::to_time_t(now)),
-                                   parts.count() % 1'000'000);
+  line["created_at"] = ollama_now();
   return line;
 }
 
@@ -156,7 +153,7 @@ constexpr std::string_view kLines = "application/x-ndjson";
 }  // namespace
 
 // Ollama's API: lines of JSON.
-const Dialect kOllamaChatDialect = {.id_begin = "chat",
+const Dialect kOllamaChatDialect = {.id_begin = "chat-",
                                     .stream_type = kLines,
                                     .open = open_lines,
                                     .add = add_chat_lines,
@@ -164,13 +161,13 @@ const Dialect kOllamaChatDialect = {.id_begin = "chat",
                                     .fail = fail_line,
                                     .body = chat_line_body,
                                     .keeps = true};
-const Dialect kOllamaGenerateDialect = {.id_begin = "gen",
+const Dialect kOllamaGenerateDialect = {.id_begin = "gen-",
                                         .stream_type = kLines,
                                         .open = open_lines,
                                         .add = add_generate_lines,
                                         .close = close_generate_lines,
                                         .fail = fail_line,
                                         .body = generate_line_body};
-const Dialect kOllamaEmbedDialect = {.id_begin = "embed", .body = embed_body};
+const Dialect kOllamaEmbedDialect = {.id_begin = "embed-", .body = embed_body};
 
 }  // namespace dovetail::serve

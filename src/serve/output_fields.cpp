@@ -112,6 +112,10 @@ constexpr Field kOutputFields[] = {
      [](Name f, const Json& v, Draft& d) { return store_format(read_guided_regex(f, v), d); }},
     {"guided_choice", kOutputs,
      [](Name f, const Json& v, Draft& d) { return store_format(read_guided_choice(f, v), d); }},
+    {"guided_grammar", kOutputs,
+     [](Name f, const Json& v, Draft& d) { return store_format(read_guided_grammar(f, v), d); }},
+    {"grammar", kOutputs,  // as llama.cpp names it
+     [](Name f, const Json& v, Draft& d) { return store_format(read_guided_grammar(f, v), d); }},
     {"structured_outputs", kOutputs,
      [](Name f, const Json& v, Draft& d) {
        return store_format(read_structured_outputs(f, v), d);

@@ -15,6 +15,7 @@ constexpr std::array<std::string_view, 4> kSchemaFields = {"name", "description"
 
 Asked read_json_schema(const std::string& field, const Json& value) {
   if (!value.is_object()) return bad_field(field, "expected an object, got {}", shown(value));
+  bool strict = true;
   for (const auto& [key, member] : value.items()) {
     const std::string at = fmt::format("{}.{}", field, key.substr(0, 64));
     if (std::find(kSchemaFields.begin(), kSchemaFields.end(), key) == kSchemaFields.end()) {
@@ -22,10 +23,9 @@ Asked read_json_schema(const std::string& field, const Json& value) {
     }
     if (member.is_null() || key == "schema") continue;
     if (key == "strict") {
-      if (member != Json(true)) {
-        return bad_field(at, "expected true or null, as the schema always holds; got {}",
-                         shown(member));
-      }
+      const auto wanted = read_bool(at, member);
+      if (!wanted) return tl::unexpected<ApiError>(wanted.error());
+      strict = *wanted;
     } else if (!member.is_string()) {
       return bad_field(at, "expected a string, got {}", shown(member));
     }
@@ -33,7 +33,16 @@ Asked read_json_schema(const std::string& field, const Json& value) {
   const std::string at = field + ".schema";
   const auto schema = value.find("schema");
   if (schema == value.end() || schema->is_null()) return bad_field(at, "is missing");
-  return OutputFormat{at, GrammarKind::kJsonSchema, schema->dump()};
+  return OutputFormat{at, GrammarKind::kJsonSchema, schema->dump(), strict};
+}
+
+// What is compiled: a schema of which something may be left out is a structure's.
+OutputFormat compiled_form(const OutputFormat& format) {
+  if (format.kind != GrammarKind::kJsonSchema || format.strict) return format;
+  const Json schema = Json::parse(format.text, nullptr, false);
+  if (schema.is_discarded()) return format;
+  return {format.field, GrammarKind::kStructure,
+          Json{{"schema", schema}, {"lenient", true}}.dump()};
 }
 
 // A regular expression that matches the text alone.
@@ -60,9 +69,8 @@ struct StructuredOutput {
 };
 
 constexpr StructuredOutput kStructuredOutputs[] = {
-    {"json", read_guided_json},
-    {"regex", read_guided_regex},
-    {"choice", read_guided_choice},
+    {"grammar", read_guided_grammar},  {"json", read_guided_json},
+    {"regex", read_guided_regex},      {"choice", read_guided_choice},
     {"json_object", read_json_object},
 };
 
@@ -128,6 +136,13 @@ Asked read_guided_regex(std::string_view field, const Json& value) {
   return OutputFormat{std::string(field), GrammarKind::kRegex, std::move(*text)};
 }
 
+Asked read_guided_grammar(std::string_view field, const Json& value) {
+  auto text = read_string(field, value);
+  if (!text) return tl::unexpected<ApiError>(std::move(text.error()));
+  if (text->empty()) return std::optional<OutputFormat>();
+  return OutputFormat{std::string(field), GrammarKind::kGbnf, std::move(*text)};
+}
+
 Asked read_guided_choice(std::string_view field, const Json& value) {
   constexpr std::size_t kMostChoices = 4096;
   if (!value.is_array() || value.empty() || value.size() > kMostChoices) {
@@ -147,7 +162,8 @@ Asked read_guided_choice(std::string_view field, const Json& value) {
 }
 
 Asked read_structured_outputs(std::string_view field, const Json& value) {
-  constexpr std::string_view kExpected = "one of \"json\", \"regex\", \"choice\", \"json_object\"";
+  constexpr std::string_view kExpected =
+      "one of \"json\", \"regex\", \"choice\", \"grammar\", \"json_object\"";
   if (!value.is_object()) {
     return bad_field(field, "expected an object with {}, got {}", kExpected, shown(value));
   }
@@ -173,7 +189,8 @@ Asked read_structured_outputs(std::string_view field, const Json& value) {
 
 Outcome<CompiledGrammar> compile(const OutputFormat& format, const Backend& backend,
                                  const std::atomic<bool>& stop) {
-  return outcome_of(format, backend.compile(format.kind, format.text, stop));
+  const OutputFormat form = compiled_form(format);
+  return outcome_of(form, backend.compile(form.kind, form.text, stop));
 }
 
 std::optional<Outcome<CompiledGrammar>> known_outcome(const OutputFormat& format,
@@ -181,7 +198,8 @@ std::optional<Outcome<CompiledGrammar>> known_outcome(const OutputFormat& format
   if (!backend.compile || !backend.find_grammar) {
     return Outcome<CompiledGrammar>(bad_field(format.field, "not supported here"));
   }
-  auto known = backend.find_grammar(format.kind, format.text);
+  const OutputFormat form = compiled_form(format);
+  auto known = backend.find_grammar(form.kind, form.text);
   if (!known) return std::nullopt;
   return outcome_of(format, *std::move(known));
 }

@@ -17,6 +17,8 @@ struct OutputFormat {
   std::string field;  // that asked, for messages: "response_format.json_schema.schema"
   GrammarKind kind = GrammarKind::kJsonObject;
   std::string text;  // as Engine::compile() takes it
+  // Of a schema: whether a keyword that cannot be kept is an error; else it is left out.
+  bool strict = true;
 };
 
 // OpenAI's "response_format": nothing for {"type": "text"}.
@@ -28,6 +30,8 @@ Outcome<std::optional<OutputFormat>> read_flat_format(std::string_view field, co
 // which is the output); and "structured_outputs", an object with one of them or "json_object".
 Outcome<std::optional<OutputFormat>> read_guided_json(std::string_view field, const Json& value);
 Outcome<std::optional<OutputFormat>> read_guided_regex(std::string_view field, const Json& value);
+// A grammar in llama.cpp's notation; none where it is empty.
+Outcome<std::optional<OutputFormat>> read_guided_grammar(std::string_view field, const Json& value);
 Outcome<std::optional<OutputFormat>> read_guided_choice(std::string_view field, const Json& value);
 Outcome<std::optional<OutputFormat>> read_structured_outputs(std::string_view field,
                                                              const Json& value);

@@ -86,7 +86,7 @@ std::vector<std::string> ranking_body(Answers& answers) {
 }  // namespace
 
 // What is pooled is not streamed.
-const Dialect kEmbeddingDialect = {.id_begin = "embd", .body = embeddings_body};
-const Dialect kRerankDialect = {.id_begin = "rerank", .body = ranking_body};
+const Dialect kEmbeddingDialect = {.id_begin = "embd-", .body = embeddings_body};
+const Dialect kRerankDialect = {.id_begin = "rerank-", .body = ranking_body};
 
 }  // namespace dovetail::serve

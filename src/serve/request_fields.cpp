@@ -104,8 +104,6 @@ constexpr Neutral kNeutral[] = {
     {"logits_processors", kOutputs, "[[]]"},
     {"bad_words", kOutputs, "[[]]"},
     {"allowed_token_ids", kOutputs, "[]"},
-    {"guided_grammar", kOutputs, "[]"},
-    {"grammar", kOutputs, R"([""])"},
     {"samplers", kOutputs, "[]"},
     {"mcp_servers", kMessages, "[[]]"},
     {"suffix", kOllamaGenerates, R"([""])"},
@@ -210,6 +208,17 @@ Problem read_field_as(Endpoint endpoint, std::string_view name, std::string_view
     return problem(bad_field(field, "{} is not supported; expected {}", shown(value), accepted));
   }
   return draft.unknown.meet(field, names_of(route));
+}
+
+KnownFields known_fields(Endpoint endpoint) {
+  const auto route = route_of(endpoint);
+  KnownFields known;
+  known.read = names_of(route);
+  for (const Hint& hint : kHints)
+    if ((hint.routes & route) != 0) known.hints.emplace_back(hint.name);
+  for (const Neutral& neutral : kNeutral)
+    if ((neutral.routes & route) != 0) known.neutral.emplace_back(neutral.name, neutral.values);
+  return known;
 }
 
 bool is_dialog(Endpoint endpoint, const Draft& draft) {

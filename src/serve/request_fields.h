@@ -125,4 +125,13 @@ Problem read_field(Endpoint endpoint, std::string_view name, const Json& value, 
 Problem read_field_as(Endpoint endpoint, std::string_view name, std::string_view field,
                       const Json& value, Draft& draft);
 
+// The fields that a route knows, for its documentation: those that are read, hints, and those that
+// are accepted at values that ask for nothing (a JSON array).
+struct KnownFields {
+  std::vector<std::string> read;
+  std::vector<std::string> hints;
+  std::vector<std::pair<std::string, std::string>> neutral;
+};
+KnownFields known_fields(Endpoint endpoint);
+
 }  // namespace dovetail::serve

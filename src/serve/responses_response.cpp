@@ -19,11 +19,11 @@ std::string numbered_event(ChoiceState& choice, const char* type, Json members) 
   return fmt::format("event: {}\n", type) + sse(json);
 }
 
-// An item of the output: what is open of it, or whole.
-Json item_json(const ChoiceState& choice, const OpenPart& part, bool whole) {
+// An item of the output: what is open of it, or whole, as far as it was not cut.
+Json item_json(const ChoiceState& choice, const OpenPart& part, bool whole, bool cut = false) {
   Json item;
   item["id"] = part.id;
-  const char* status = whole ? "completed" : "in_progress";
+  const char* status = !whole ? "in_progress" : cut ? "incomplete" : "completed";
   if (part.kind == Kind::kReasoning) {
     item["type"] = "reasoning";
     item["summary"] = Json::array();
@@ -68,9 +68,9 @@ Json with(Json place, const char* key, Json value) {
 }
 
 std::string begin_item(ChoiceState& choice, const dialog::AnswerEvent& event) {
-  const char* begin = event.kind == Kind::kReasoning ? "rs"
-                      : event.kind == Kind::kContent ? "msg"
-                                                     : "fc";
+  const char* begin = event.kind == Kind::kReasoning ? "rs_"
+                      : event.kind == Kind::kContent ? "msg_"
+                                                     : "fc_";
   choice.open = OpenPart{event.kind, random_id(begin), {}, event.call};
   std::string out = numbered_event(
       choice, "response.output_item.added",
@@ -82,11 +82,15 @@ std::string begin_item(ChoiceState& choice, const dialog::AnswerEvent& event) {
   return out;
 }
 
-std::string end_item(ChoiceState& choice) {
+// `at_end`: the answer ended with it.
+std::string end_item(ChoiceState& choice, bool at_end = false) {
   if (!choice.open) return {};
   const OpenPart part = *std::exchange(choice.open, std::nullopt);
   const Json place = part_place(choice, part);
-  Json item = item_json(choice, part, true);
+  const bool is_call = part.kind != Kind::kReasoning && part.kind != Kind::kContent;
+  const bool cut =
+      is_call ? !choice.calls[part.call].ended : at_end && choice.finish == FinishReason::kLength;
+  Json item = item_json(choice, part, true, cut);
   std::string out;
   if (part.kind == Kind::kReasoning) {
     out += numbered_event(choice, "response.reasoning_text.done", with(place, "text", part.text));
@@ -198,7 +202,7 @@ std::string add_to_response(Answers& answers, std::size_t index, const News& new
         break;
     }
   }
-  if (news.finished) out += end_item(choice);
+  if (news.finished) out += end_item(choice, true);
   return out;
 }
 
@@ -228,7 +232,7 @@ std::vector<std::string> response_body(Answers& answers) {
 }  // namespace
 
 // OpenAI's Responses API.
-const Dialect kResponsesDialect = {.id_begin = "resp",
+const Dialect kResponsesDialect = {.id_begin = "resp_",
                                    .open = open_response,
                                    .add = add_to_response,
                                    .close = close_response,

@@ -210,6 +210,14 @@ Outcome<Work> post_generation(std::string_view body, const RequestContext& conte
   return Work(*std::move(generation));
 }
 
+template <Endpoint endpoint>
+Outcome<Work> post_ollama(std::string_view body, const RequestContext& context) {
+  auto loaded = ollama_load(endpoint, body, context);
+  if (!loaded) return post_generation<endpoint>(body, context);
+  if (!*loaded) return tl::unexpected<ApiError>(std::move(loaded->error()));
+  return Work(**std::move(loaded));
+}
+
 template <Outcome<HttpResponse> (*answer)(std::string_view, const RequestContext&)>
 Outcome<Work> post_answer(std::string_view body, const RequestContext& context) {
   auto response = answer(body, context);
@@ -224,9 +232,8 @@ constexpr Route kRoutes[] = {
     {"/v1/responses", nullptr, post_generation<Endpoint::kResponses>},
     {"/v1/messages", nullptr, post_generation<Endpoint::kMessages>, false, ErrorShape::kMessages},
     {"/v1/messages/count_tokens", nullptr, post_answer<count_tokens>, false, ErrorShape::kMessages},
-    {"/api/chat", nullptr, post_generation<Endpoint::kOllamaChat>, false, ErrorShape::kOllama},
-    {"/api/generate", nullptr, post_generation<Endpoint::kOllamaGenerate>, false,
-     ErrorShape::kOllama},
+    {"/api/chat", nullptr, post_ollama<Endpoint::kOllamaChat>, false, ErrorShape::kOllama},
+    {"/api/generate", nullptr, post_ollama<Endpoint::kOllamaGenerate>, false, ErrorShape::kOllama},
     {"/api/embed", nullptr, post_generation<Endpoint::kOllamaEmbed>, false, ErrorShape::kOllama},
     {"/api/show", nullptr, post_answer<ollama_show>, false, ErrorShape::kOllama},
     {"/api/tags", get_ollama_tags, nullptr, false, ErrorShape::kOllama},

@@ -326,6 +326,11 @@ std::uint16_t Server::port() const {
   return impl_->acceptor.local_endpoint(ignored).port();
 }
 
+std::string Server::dialog() const {
+  const auto& dialog = impl_->core.backend.dialog;
+  return dialog ? dialog->description() : std::string();
+}
+
 std::string Server::url() const {
   ErrorCode ignored;
   const auto address = impl_->acceptor.local_endpoint(ignored).address();

@@ -391,7 +391,7 @@ Session::Reusable Session::serve_one() {
 void Session::begin(const HttpHead* head) {
   route_ = head == nullptr ? nullptr : find_route(head->target);
   const bool named = head != nullptr && !head->request_id.empty();
-  headers_ = {{"X-Request-Id", named ? head->request_id : random_id("req")}};
+  headers_ = {{"X-Request-Id", named ? head->request_id : random_id("req-")}};
   began_ = Clock::now();
   record_ = {};
   record_.id = headers_.front().second;

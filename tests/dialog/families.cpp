@@ -262,7 +262,9 @@ DialogFormat detect(std::string_view source, std::vector<std::string> control_to
   facts.control_tokens = std::move(control_tokens);
   facts.render = [&](const Json& variables) -> Result<std::string> {
     if (!parsed) return fail(parsed.error());
-    return parsed->render_chat(variables);
+    auto rendered = parsed->render_chat(variables);
+    if (!rendered) return fail(rendered.error());
+    return std::move(rendered->text);
   };
   return DialogFormat::detect(facts);
 }

@@ -1,5 +1,6 @@
-// Any bytes as a regular expression or, where they are JSON, as a schema: an error, or a grammar
-// whose walk never gets stuck. The first byte chooses; the last ones choose what to take.
+// Any bytes as a regular expression, in llama.cpp's notation or, where they are JSON, as a schema:
+// an error, or a grammar whose walk never gets stuck. The first byte chooses; the last ones choose
+// what to take.
 
 #include <algorithm>
 #include <cstdint>
@@ -30,15 +31,18 @@ std::shared_ptr<const Vocabulary> vocabulary() {
   return out;
 }
 
-dovetail::Result<Grammar> grammar_of(bool is_schema, std::string_view input) {
-  if (!is_schema) return Grammar::from_regex(input);
+dovetail::Result<Grammar> grammar_of(unsigned kind, std::string_view input) {
+  if (kind == 0) return Grammar::from_regex(input);
+  if (kind == 2) return Grammar::from_gbnf(input);
   // As deep as the server lets through.
   const auto callback = [](int depth, nlohmann::ordered_json::parse_event_t, auto&) {
     return depth < 64;
   };
   const auto schema = nlohmann::ordered_json::parse(input, callback, false);
   if (schema.is_discarded()) return Grammar::any_json();
-  return Grammar::from_json_schema(schema);
+  SchemaOptions options;
+  options.lenient = kind == 3;
+  return Grammar::from_json_schema(schema, options);
 }
 
 }  // namespace
@@ -46,7 +50,7 @@ dovetail::Result<Grammar> grammar_of(bool is_schema, std::string_view input) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::string_view input(reinterpret_cast<const char*>(data) + 1, size - 1);
-  const auto grammar = grammar_of((data[0] & 1U) != 0, input);
+  const auto grammar = grammar_of(data[0] % 4U, input);
   if (!grammar) {
     if (grammar.error().message.empty()) std::abort();
     return 0;

@@ -122,7 +122,10 @@ void write_bytes(const std::filesystem::path& folder) {
       "\1{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\",\"minimum\":-3},"
       "\"b\":{\"enum\":[1,\"x\",null]}},\"required\":[\"a\"],\"additionalProperties\":false}"sv,
       "\1{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/t\"},\"maxItems\":3,"
-      "\"$defs\":{\"t\":{\"type\":\"string\",\"pattern\":\"^a+$\",\"maxLength\":5}}}"sv};
+      "\"$defs\":{\"t\":{\"type\":\"string\",\"pattern\":\"^a+$\",\"maxLength\":5}}}"sv,
+      "\1{\"uniqueItems\":true,\"items\":{\"enum\":[1,true,\"a\"]},\"minItems\":1}"sv,
+      "\2root ::= v # any\nv ::= \"<\" [a-c^\\n]{1,3} (v | w)* \">\"\nw ::= \" \" w?"sv,
+      "\3{\"minProperties\":1,\"propertyNames\":{\"maxLength\":2},\"if\":{},\"multipleOf\":0.25}"sv};
   int number = 0;
   for (const auto body : kBodies)
     write_text(folder / "http_request", std::to_string(number++), body);

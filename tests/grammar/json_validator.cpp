@@ -1,5 +1,7 @@
 #include "grammar/json_validator.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -95,10 +97,34 @@ bool has_format(const std::string& text, const std::string& format) {
     return true;
   }
   if (format == "email") return is("[^@\\s]+@[^@\\s.]+(\\.[^@\\s.]+)+");
-  throw std::invalid_argument("format " + format);
+  if (format == "ipv6") {
+    in6_addr address;
+    return inet_pton(AF_INET6, text.c_str(), &address) == 1;
+  }
+  if (format == "hostname") {
+    return text.size() < 254 && is("(?!-)[a-zA-Z0-9-]{1,63}(\\.(?!-)[a-zA-Z0-9-]{1,63})*") &&
+           text.find("-.") == std::string::npos && !text.ends_with('-');
+  }
+  if (format == "duration") {
+    return is("P(?!$)(\\d+Y)?(\\d+M)?(\\d+D)?(T(?=\\d)(\\d+H)?(\\d+M)?(\\d+S)?)?|P\\d+W");
+  }
+  if (format == "uri" || format == "uri-reference") {
+    // What RFC 3986 gives in appendix B, and its characters.
+    return is("([A-Za-z][\\w+.-]*:)?(//[^/?#]*)?[^?#]*(\\?[^#]*)?(#.*)?") &&
+           is("([\\w.~!$&'()*+,;=:@/?#\\[\\]-]|%[0-9A-Fa-f]{2})*") &&
+           (format == "uri-reference" || is("[A-Za-z][\\w+.-]*:.*"));
+  }
+  return true;  // an annotation
 }
 
 bool members_hold(const Json& root, const Json& schema, const Json& value) {
+  if (schema.contains("minProperties") && value.size() < schema["minProperties"]) return false;
+  if (schema.contains("maxProperties") && value.size() > schema["maxProperties"]) return false;
+  for (const auto& [name, member] : value.items()) {
+    if (schema.contains("propertyNames") && !is_instance(root, schema["propertyNames"], name)) {
+      return false;
+    }
+  }
   for (const Json& name : schema.value("required", Json::array())) {
     if (!value.contains(name.get<std::string>())) return false;
   }
@@ -126,6 +152,11 @@ bool members_hold(const Json& root, const Json& schema, const Json& value) {
 bool items_hold(const Json& root, const Json& schema, const Json& value) {
   if (schema.contains("minItems") && value.size() < schema["minItems"]) return false;
   if (schema.contains("maxItems") && value.size() > schema["maxItems"]) return false;
+  for (std::size_t i = 0; schema.value("uniqueItems", false) && i < value.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (same(value[i], value[j])) return false;
+    }
+  }
   const Json prefix = schema.value("prefixItems", Json::array());
   for (std::size_t i = 0; i < value.size(); ++i) {
     if (i < prefix.size()) {
@@ -143,6 +174,13 @@ bool number_holds(const Json& schema, const Json& value) {
       value.is_number_unsigned()  ? static_cast<long double>(value.get<std::uint64_t>())
       : value.is_number_integer() ? static_cast<long double>(value.get<std::int64_t>())
                                   : as(value);
+  const std::string format = schema.value("format", "");
+  if (format == "int32" && (x < -2147483648.0L || x > 2147483647.0L)) return false;
+  if (format == "uint8" && (x < 0 || x > 255)) return false;
+  if (schema.contains("multipleOf")) {
+    const long double times = x / as(schema["multipleOf"]);
+    if (std::abs(times - std::round(times)) > std::abs(times) * 1e-15L + 1e-12L) return false;
+  }
   if (schema.contains("minimum") && x < as(schema["minimum"])) return false;
   if (schema.contains("maximum") && x > as(schema["maximum"])) return false;
   if (schema.contains("exclusiveMinimum") && x <= as(schema["exclusiveMinimum"])) return false;
@@ -178,8 +216,9 @@ bool is_instance(const Json& root, const Json& schema, const Json& value) {
                           ? has_type(value, type)
                           : std::any_of(type.begin(), type.end(),
                                         [&](const Json& one) { return has_type(value, one); });
-    if (!good) return false;
+    if (!good && !(value.is_null() && schema.value("nullable", false))) return false;
   }
+  if (schema.contains("not") && is_instance(root, schema["not"], value)) return false;
   if (schema.contains("const") && !same(schema["const"], value)) return false;
   if (schema.contains("enum") && std::none_of(schema["enum"].begin(), schema["enum"].end(),
                                               [&](const Json& one) { return same(one, value); })) {

@@ -46,7 +46,7 @@ TEST(Matcher, EndsOnlyWhereTheTextMay) {
   EXPECT_THAT(allowed(matcher), testing::ElementsAre('['));
   EXPECT_FALSE(matcher.accept(kEnd));
   ASSERT_TRUE(matcher.accept('['));
-  EXPECT_THAT(allowed(matcher), testing::ElementsAre(']', 'n'));
+  EXPECT_THAT(allowed(matcher), testing::ElementsAre('\n', ']', 'n'));
   EXPECT_FALSE(matcher.accept('['));
   EXPECT_FALSE(matcher.accept(kSpecial));
   EXPECT_FALSE(matcher.accept(-1));
@@ -98,7 +98,8 @@ TEST(Matcher, TokensRunThroughTheEndsOfValues) {
                       .value());
   ASSERT_TRUE(matcher.accept(kMore));
   ASSERT_TRUE(matcher.accept_bytes("\"c\":{"));
-  EXPECT_THAT(allowed(matcher), testing::ElementsAre('"', '}', kMore + 1, kMore + 2, kMore + 4));
+  EXPECT_THAT(allowed(matcher),
+              testing::ElementsAre('\n', '"', '}', kMore + 1, kMore + 2, kMore + 4));
   Matcher other = matcher;
   ASSERT_TRUE(other.accept(kMore + 1));
   EXPECT_TRUE(other.must_end());

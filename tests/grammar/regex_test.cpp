@@ -51,6 +51,15 @@ TEST(Regex, AcceptsWholeTexts) {
       {"[\xc3\xa0-\xc3\xbf]", {"\xc3\xa9"}, {"\xc3", "e", "\xc4\x80"}},
       {"é+", {"é", "éé"}, {"\xc3\xa9\xa9"}},
       {"\\0", {std::string(1, '\0')}, {"0"}},
+      {"\\ba\\b", {"a"}, {"", "aa"}},
+      {"a\\b.*", {"a", "a b", "aé"}, {"ab", "a_"}},
+      {"\\w\\B\\w|-\\B-", {"ab", "--"}, {"a", "a-"}},
+      {"(?:\\w|-)\\b(\\w|-)*", {"a", "a-b", "-a", "a-"}, {"ab", "--", "-"}},
+      {"(\\b[a-]+\\b)?(\\b.)?", {"", "a", "a-a", "a-", "aa-"}, {"-a", "-", "a--", "aab"}},
+      {"(\\b|\\B)a(\\b)(\\b)", {"a"}, {"ab"}},
+      {"(?:a\\b){0,3}", {"", "a"}, {"aa"}},
+      {"\\B", {""}, {"a"}},
+      {"a\\b\\B|c", {"c"}, {"a"}},
   };
   for (const Case& c : cases) {
     const auto grammar = Grammar::from_regex(c.pattern);
@@ -73,8 +82,8 @@ TEST(Regex, RefusesWithTheOffset) {
       {"(?>a)", "offset 0: flags"},
       {"(a)\\1", "offset 3: back-references"},
       {"(?<n>a)\\k<n>", "offset 7: \\k"},
-      {"ab\\b", "offset 2: \\b"},
-      {"\\B", "offset 0: \\B"},
+      {"a\\b*", "offset 3: a quantifier with nothing"},
+      {"[\\B]", "offset 1: \\B"},
       {"\\p{L}", "offset 0: \\p"},
       {"x\\P{L}", "offset 1: \\P"},
       {"\\cA", "offset 0: \\c"},
@@ -119,12 +128,20 @@ TEST(Regex, RefusesWithTheOffset) {
 TEST(Regex, BoundsWhatItCosts) {
   for (const std::string pattern :
        {"(a{1000}){1000}", "((a{100}){100}){100}", "((?:){1000000}){1000000}", "(a|b)*a(a|b){40}",
-        "(\\w{1,900}x){900}"}) {
+        "(\\w{1,900}x){900}", "((?:\\b){1000000}){1000000}"}) {
     const auto grammar = Grammar::from_regex(pattern);
     ASSERT_FALSE(grammar) << pattern;
     EXPECT_THAT(grammar.error().message, HasSubstr("needs more than")) << pattern;
   }
   EXPECT_FALSE(Grammar::from_regex(std::string(1 << 17, 'a')));
+}
+
+TEST(Regex, ContradictionsCostNothing) {
+  const auto grammar = Grammar::from_regex(
+      "b|a\\b\\B(?:(?:(?:c{1000000}){1000000}|d{0,1000000}){1000000}){1000000}");
+  ASSERT_TRUE(grammar) << grammar.error().message;
+  EXPECT_TRUE(test::accepts(test::matcher_of(*grammar), "b"));
+  EXPECT_FALSE(test::accepts(test::matcher_of(*grammar), "a"));
 }
 
 TEST(Regex, NoTextMatches) {

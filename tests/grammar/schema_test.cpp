@@ -5,35 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "grammar/json_validator.h"
-#include "grammar/support.h"
+#include "grammar/schema_cases.h"
 
 namespace dovetail::grammar {
 namespace {
 
-struct SchemaCase {
-  std::string schema;
-  std::vector<std::string> good;
-  std::vector<std::string> bad;
-};
-
-void check(const std::vector<SchemaCase>& cases, const SchemaOptions& options = {}) {
-  for (const SchemaCase& c : cases) {
-    const Json schema = Json::parse(c.schema);
-    const auto grammar = Grammar::from_json_schema(schema, options);
-    ASSERT_TRUE(grammar) << c.schema << ": " << grammar.error().message;
-    const Matcher matcher = test::matcher_of(*grammar);
-    for (const std::string& text : c.good) {
-      EXPECT_TRUE(test::accepts(matcher, text)) << c.schema << " on " << text;
-      // The table itself is right: what is good is an instance.
-      EXPECT_TRUE(test::is_instance(schema, schema, Json::parse(text)))
-          << c.schema << " on " << text;
-    }
-    for (const std::string& text : c.bad) {
-      EXPECT_FALSE(test::accepts(matcher, text)) << c.schema << " on " << text;
-    }
-  }
-}
+using test::check;
 
 TEST(Schema, Types) {
   check({
@@ -61,6 +38,41 @@ TEST(Schema, Types) {
       {"true", {"1", "null", "[{}]", R"({"a":[true]})", R"("s")"}, {"", "x", "1 "}},
       {"{}", {"1", "null", R"({"a":[true]})"}, {"", "[1"}},
   });
+}
+
+TEST(Schema, WhiteSpaceBetweenTokens) {
+  check({
+      {R"({"type":"object"})",
+       {"{\n}", "{\n  \"a\": 1\n}", "{\n\t\"a\":\n1,\n\t\"b\": [\n\t\t1,\n 2\n]\n}",
+        "{\"a\":[\n],\"b\": {\n}}", "{\n" + std::string(64, ' ') + "\"a\":1\n}"},
+       {"{\n\n}", "{ \n}", "{ \"a\":1}", "{\"a\":1 }", "{\"a\":1\n\n}", "{\"a\":1\n,\"b\":2}",
+        "{\"a\" :1}", "{\"a\"\n:1}", "\n{}", "{}\n", "{\"a\":1, \n\"b\":2}", "{\r\n}",
+        "{\"a\":  1}", "{\"\n\":1}", "{\n" + std::string(65, ' ') + "\"a\":1\n}"}},
+      {R"({"const":{"a":[1,{"b":null}],"c":[],"d":{}}})",
+       {"{\n \"a\": [\n  1,\n  {\n   \"b\": null\n  }\n ],\n \"c\": [\n ],\n \"d\": {}\n}"},
+       {"{\"a\":[1,{\"b\":null}],\"c\":[\n\n],\"d\":{}}"}},
+      {R"({"uniqueItems":true,"items":{"type":"boolean"}})",
+       {"[\n]", "[\n true,\n false\n]"},
+       {"[\n\n]", "[true\n,false]"}},
+      {R"({"properties":{"a":{"type":"null"},"b":{"type":"null"}},"required":["b"]})",
+       {"{\n  \"b\": null\n}", "{\n  \"a\": null,\n  \"b\": null\n}"},
+       {"{\n}", "{\n  \"a\": null\n}"}},
+      {R"({"type":"array","items":{"type":"null"},"minItems":1,"maxItems":20})",
+       {"[\n null,\n null\n]"},
+       {"[\n]"}},
+      {R"({"type":"integer"})", {"1"}, {"\n1", "1\n"}},
+  });
+}
+
+// Whatever a writer of JSON indents by.
+TEST(Schema, IndentedDocuments) {
+  const Json document = Json::parse(
+      R"({"a":[1,[],{},[[true,null]]],"b":{"c":{"d":["x y",-1.5e3]}},"e":[{"f":1},{"f":2}]})");
+  const Matcher matcher = test::matcher_of(Grammar::any_json());
+  for (const int indent : {-1, 0, 1, 2, 4, 8}) {
+    EXPECT_TRUE(test::accepts(matcher, document.dump(indent))) << indent;
+  }
+  EXPECT_TRUE(test::accepts(matcher, document.dump(1, '\t')));
 }
 
 TEST(Schema, Values) {
@@ -127,6 +139,9 @@ TEST(Schema, Strings) {
        {R"("")", R"("abd")", R"("a\u0062")"}},
       {R"({"type":"string","pattern":"b"})", {R"("b")", R"("abc")"}, {R"("ac")", R"("")"}},
       {R"({"type":"string","pattern":"^a|z$"})", {R"("ab")", R"("xz")"}, {R"("ba")"}},
+      {R"({"type":"string","pattern":"\\bab\\b"})",
+       {R"("ab")", R"("x ab.")", R"("abc\nab")", R"("\"ab\"")"},
+       {R"("abc")", R"("xab")", R"("a b")", R"("é")"}},
       {R"({"type":"string","pattern":"^\"\\\\\n\\t$"})", {R"("\"\\\n\t")"}, {R"("\"\n\t")"}},
       {R"({"type":"string","pattern":"^[^x]$"})",
        {R"("\u0001")", R"("\"")", R"("\\")"},

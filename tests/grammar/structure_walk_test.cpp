@@ -44,17 +44,27 @@ struct Value {
 const std::vector<Value>& values() {
   static const std::vector<Value> out = [] {
     std::vector<Value> list;
+    // A tilde is a line break with its indent or nothing; such or a space may be behind commas
+    // and colons.
     const auto add = [&](const char* schema, const char* texts) {
-      list.push_back({Json::parse(schema), std::regex(texts)});
+      std::string expression;
+      for (const char c : std::string(texts)) {
+        expression += c == '~'   ? "(?:\\n[ \\t]{0,64})?"
+                      : c == ',' ? "(?:, |,(?:\\n[ \\t]{0,64})?)"
+                      : c == ':' ? "(?:: |:(?:\\n[ \\t]{0,64})?)"
+                                 : std::string(1, c);
+      }
+      list.push_back({Json::parse(schema), std::regex(expression)});
     };
     add(R"({"type":"integer","minimum":0,"maximum":99})", "[0-9]|[1-9][0-9]");
     add(R"({"type":"boolean"})", "true|false");
-    add(R"({"enum":["a<b",null,[1,2]]})", R"("a<b"|null|\[1, ?2\])");
-    add(R"({"type":"array","items":{"type":"null"},"maxItems":3})", R"(\[(null(, ?null){0,2})?\])");
+    add(R"({"enum":["a<b",null,[1,2]]})", R"("a<b"|null|\[~1,2~\])");
+    add(R"({"type":"array","items":{"type":"null"},"maxItems":3})",
+        R"(\[~(null(,null)?(,null)?~)?\])");
     add(R"({"type":"array","items":{"$ref":"#"},"maxItems":2})",
-        R"(\[((\[(\[\](, ?\[\])?)?\])(, ?(\[(\[\](, ?\[\])?)?\]))?)?\])");
+        R"(\[~((\[~(\[~\](,\[~\])?~)?\])(,(\[~(\[~\](,\[~\])?~)?\]))?~)?\])");
     add(R"({"type":"object","properties":{"a":{"type":"boolean"}}})",
-        R"(\{("a": ?(true|false))?\})");
+        R"(\{~("a":(true|false)~)?\})");
     return list;
   }();
   return out;
@@ -235,6 +245,12 @@ const std::vector<std::string>& pieces() {
                                                "[[",
                                                "]]",
                                                "]]]",
+                                               "\n",
+                                               "\n  ",
+                                               " ",
+                                               "[\n",
+                                               ",\n\t\"a",
+                                               "\n]",
                                                "[]",
                                                ", ",
                                                "true",

@@ -271,8 +271,8 @@ INSTANTIATE_TEST_SUITE_P(
             R"({"prompt":"a","response_format":{"type":"json_schema","json_schema":{"name":3,"schema":{}}}})",
             400, "response_format.json_schema.name", "expected a string, got 3"},
         Refused{
-            R"({"prompt":"a","response_format":{"type":"json_schema","json_schema":{"strict":false,"schema":{}}}})",
-            400, "response_format.json_schema.strict", "expected true or null"},
+            R"({"prompt":"a","response_format":{"type":"json_schema","json_schema":{"strict":"no","schema":{}}}})",
+            400, "response_format.json_schema.strict", "expected true or false"},
         Refused{
             R"({"prompt":"a","response_format":{"type":"json_schema","json_schema":{"schemas":{}}}})",
             400, "response_format.json_schema.schemas", "unknown or unsupported field"},
@@ -280,8 +280,8 @@ INSTANTIATE_TEST_SUITE_P(
             R"({"prompt":"a","response_format":{"type":"json_schema","json_schema":{"schema":3}}})",
             400, "response_format.json_schema.schema", "#: a schema must be an object"},
         Refused{
-            R"({"prompt":"a","response_format":{"type":"json_schema","json_schema":{"schema":{"properties":{"a":{"multipleOf":2}}}}}})",
-            400, "response_format.json_schema.schema", "#/properties/a/multipleOf: the keyword"},
+            R"({"prompt":"a","response_format":{"type":"json_schema","json_schema":{"schema":{"properties":{"a":{"contains":2}}}}}})",
+            400, "response_format.json_schema.schema", "#/properties/a/contains: the keyword"},
         Refused{R"({"prompt":"a","guided_json":{"type":"strin"}})", 400, "guided_json",
                 "#/type: \"strin\" is no type"},
         Refused{R"({"prompt":"a","guided_json":"{\"type\":"})", 400, "guided_json",
@@ -301,7 +301,9 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{R"({"prompt":"a","structured_outputs":"json"})", 400, "structured_outputs",
                 "expected an object with one of \"json\""},
         Refused{R"({"prompt":"a","structured_outputs":{"grammar":"root ::= x"}})", 400,
-                "structured_outputs.grammar", "is not supported; expected one of"},
+                "structured_outputs.grammar", "x"},
+        Refused{R"({"prompt":"a","structured_outputs":{"lark":"x"}})", 400,
+                "structured_outputs.lark", "is not supported; expected one of"},
         Refused{R"({"prompt":"a","structured_outputs":{"choice":["a"],"regex":"b"}})", 400,
                 "structured_outputs.regex", "contradicts structured_outputs.choice"},
         Refused{R"({"prompt":"a","structured_outputs":{"json_object":1}})", 400,

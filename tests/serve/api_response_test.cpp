@@ -262,6 +262,7 @@ TEST(ResponseBuilder, AChatsPromptIsDescribedOnce) {
   for (const bool stream : {false, true}) {
     Generation request = echoing(2, -1, 2);
     request.endpoint = Endpoint::kChat;
+    request.is_dialog = true;
     request.echo.clear();
     request.stream = stream;
     ResponseBuilder builder(request, kLabel, kBytes);

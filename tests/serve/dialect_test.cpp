@@ -216,6 +216,23 @@ TEST(Dialects, AResponseHasItemsAndIsKept) {
   EXPECT_EQ(cut["incomplete_details"]["reason"], "max_output_tokens");
 }
 
+// A stop string may cut a call, which is then no call to be made.
+TEST(Dialects, ACutCallIsNotAskedFor) {
+  constexpr std::string_view kCut = "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": [1";
+  for (const bool stream : {false, true}) {
+    for (const std::string_view text : {kCut, kAnswer.substr(kAnswer.find("<tool"))}) {
+      const bool cut = text == kCut;
+      const std::string chat = answered(asked(Endpoint::kChat, stream), 5, text);
+      const std::string message = answered(asked(Endpoint::kMessages, stream), 5, text);
+      EXPECT_EQ(chat.find(R"("finish_reason":"tool_calls")") == std::string::npos, cut) << chat;
+      EXPECT_EQ(chat.find(R"("finish_reason":"stop")") == std::string::npos, !cut) << chat;
+      EXPECT_EQ(message.find(R"("stop_reason":"tool_use")") == std::string::npos, cut) << message;
+      const std::string items = answered(asked(Endpoint::kResponses, stream), 5, text);
+      EXPECT_EQ(items.find(R"("status":"incomplete")") == std::string::npos, !cut) << items;
+    }
+  }
+}
+
 TEST(Dialects, OllamasLinesAreWhole) {
   const auto lines = lines_of(answered(asked(Endpoint::kOllamaChat, true), 4));
   std::string text;

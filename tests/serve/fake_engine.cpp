@@ -91,6 +91,7 @@ Backend FakeEngine::backend() {
     return kind == GrammarKind::kRegex        ? grammar::SourceKind::kRegex
            : kind == GrammarKind::kJsonSchema ? grammar::SourceKind::kJsonSchema
            : kind == GrammarKind::kStructure  ? grammar::SourceKind::kStructure
+           : kind == GrammarKind::kGbnf       ? grammar::SourceKind::kGbnf
                                               : grammar::SourceKind::kJsonObject;
   };
   backend.compile = [source_kind](GrammarKind kind, std::string_view text,

@@ -194,6 +194,8 @@ TEST_F(ToolRequest, ErrorsOfAnthropicsFieldsNameThem) {
        "tool_choice"},
       {R"({"max_tokens":1,"messages":[{"role":"user","content":"x"}],"thinking":{"type":"much"}})",
        "thinking"},
+      {R"({"max_tokens":1,"messages":[{"role":"user","content":"x"}],"thread":{"type":"create"}})",
+       "thread"},
   };
   for (const auto& [body, param] : cases) {
     const auto result = read(Endpoint::kMessages, body);

@@ -1,0 +1,95 @@
+"""Ollama's client: chat, tools, formats, streams, embeddings."""
+
+import unittest
+from typing import Literal
+
+import weather
+from served import API_KEY, NAME, PATIENCE, need, server
+
+ollama = need("ollama")
+from pydantic import BaseModel, Field
+
+
+class City(BaseModel):
+    name: str = Field(max_length=12)
+    size: Literal["small", "large"]
+
+
+def weather_of(city: str) -> str:
+    """Says the weather of a city.
+
+    Args:
+        city: the city
+    """
+    return weather.weather_of(city)
+
+
+class WithOllama(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.client = ollama.Client(
+            host=server().url, headers={"Authorization": f"Bearer {API_KEY}"}, timeout=PATIENCE
+        )
+
+    def question(self):
+        return [{"role": "user", "content": weather.QUESTION}]
+
+    def test_chat(self):
+        answer = self.client.chat(model=NAME, messages=self.question(), options={"num_predict": 8})
+        self.assertTrue(answer.message.content)
+        self.assertEqual((answer.done, answer.done_reason), (True, "length"))
+        self.assertEqual(answer.eval_count, 8)
+
+    def test_stream(self):
+        parts = list(self.client.chat(model=NAME, messages=self.question(), stream=True,
+                                      options={"num_predict": 8, "num_ctx": 2048}))
+        self.assertGreater(len(parts), 2)
+        self.assertEqual([part.done for part in parts], [False] * (len(parts) - 1) + [True])
+        self.assertTrue("".join(part.message.content or "" for part in parts))
+
+    def test_formats(self):
+        answer = self.client.chat(model=NAME, messages=self.question(),
+                                  format=City.model_json_schema(), options={"num_predict": 60})
+        City.model_validate_json(answer.message.content)
+
+    def test_tools(self):
+        # Whether it calls is the model's choice; a call and its result go back as the client's own.
+        messages = self.question()
+        answer = self.client.chat(model=NAME, messages=messages, tools=[weather_of],
+                                  options={"num_predict": 40})
+        messages.append(answer.message)
+        for call in answer.message.tool_calls or []:
+            self.assertEqual(call.function.name, "weather_of")
+            self.assertIsInstance(call.function.arguments["city"], str)
+        made = {"role": "assistant", "content": "", "tool_calls": [
+            {"function": {"name": "weather_of", "arguments": {"city": "Paris"}}}]}
+        messages += [made, {"role": "tool", "tool_name": "weather_of",
+                            "content": weather_of("Paris")}]
+        last = self.client.chat(model=NAME, messages=messages, tools=[weather_of],
+                                options={"num_predict": 8})
+        self.assertTrue(last.done)
+
+    def test_generate(self):
+        answer = self.client.generate(model=NAME, prompt=weather.QUESTION, system="Be brief.",
+                                      options={"num_predict": 8})
+        self.assertTrue(answer.response)
+        raw = self.client.generate(model=NAME, prompt="Once upon a", raw=True, stream=True,
+                                   options={"num_predict": 8, "temperature": 0})
+        self.assertTrue("".join(part.response for part in raw))
+
+    def test_embed(self):
+        answer = self.client.embed(model=NAME, input=["one", "two words"])
+        self.assertEqual(len(answer.embeddings), 2)
+
+    def test_models(self):
+        self.assertIn(NAME, [model.model for model in self.client.list().models])
+        self.assertIn("completion", self.client.show(NAME).capabilities)
+
+    def test_a_model_is_loaded_by_asking_nothing(self):
+        self.assertEqual(self.client.generate(model=NAME).done_reason, "load")
+        self.assertEqual(self.client.chat(model=NAME, keep_alive=0).done_reason, "unload")
+
+    def test_errors_say_why(self):
+        with self.assertRaises(ollama.ResponseError) as refused:
+            self.client.chat(model=NAME, messages=self.question(), options={"temperature": -1})
+        self.assertIn("temperature", str(refused.exception))

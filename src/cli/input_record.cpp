@@ -12,6 +12,7 @@
 
 #include "base/near_match.h"
 #include "cli/values.h"
+#include "engine/sampling_members.h"
 
 namespace dovetail::cli {
 namespace {
@@ -164,6 +165,25 @@ Status read_messages(std::string_view field, const Json& value, Draft& draft) {
   return {};
 }
 
+Status read_sampling(const SamplingRow& row, const Json& value, SamplingParams& sampling) {
+  if (row.whole) {
+    std::int32_t number = 0;
+    const auto least = static_cast<std::int64_t>(row.least);
+    const auto most = static_cast<std::int64_t>(row.most);
+    if (const Status ok = read_int(row.name, value, least, most, number); !ok) return ok;
+    set_sampling_value(sampling, row, number);
+    return {};
+  }
+  float number = 0.0F;
+  const auto least = static_cast<float>(row.least);
+  const auto most = static_cast<float>(row.most);
+  if (const Status ok = read_number(row.name, value, least, most, row.least_excluded, number); !ok)
+    return ok;
+  set_sampling_value(sampling, row, static_cast<double>(number));
+  return {};
+}
+
+// The fields beside those of the table of sampling parameters.
 struct Field {
   std::string_view name;
   Status (*read)(std::string_view field, const Json& value, Draft& draft);
@@ -188,37 +208,6 @@ constexpr std::array kFields = {
     Field{"min_tokens",
           [](Name f, const Json& v, Draft& d) {
             return read_int(f, v, 0, kMostInt32, d.record.request.min_tokens);
-          }},
-    Field{"temperature",
-          [](Name f, const Json& v, Draft& d) {
-            return read_number(f, v, 0.0F, 100.0F, false, d.record.request.sampling.temperature);
-          }},
-    Field{"top_k",
-          [](Name f, const Json& v, Draft& d) {
-            return read_int(f, v, 0, kMostInt32, d.record.request.sampling.top_k);
-          }},
-    Field{"top_p",
-          [](Name f, const Json& v, Draft& d) {
-            return read_number(f, v, 0.0F, 1.0F, true, d.record.request.sampling.top_p);
-          }},
-    Field{"min_p",
-          [](Name f, const Json& v, Draft& d) {
-            return read_number(f, v, 0.0F, 1.0F, false, d.record.request.sampling.min_p);
-          }},
-    Field{"repetition_penalty",
-          [](Name f, const Json& v, Draft& d) {
-            return read_number(f, v, 0.0F, 100.0F, true,
-                               d.record.request.sampling.repetition_penalty);
-          }},
-    Field{"presence_penalty",
-          [](Name f, const Json& v, Draft& d) {
-            return read_number(f, v, -2.0F, 2.0F, false,
-                               d.record.request.sampling.presence_penalty);
-          }},
-    Field{"frequency_penalty",
-          [](Name f, const Json& v, Draft& d) {
-            return read_number(f, v, -2.0F, 2.0F, false,
-                               d.record.request.sampling.frequency_penalty);
           }},
     Field{"logit_bias", read_logit_bias},
     Field{"seed", read_seed},
@@ -280,6 +269,12 @@ Status read_field(const std::string& name, const Json& value, Draft& draft) {
   for (const Field& field : kFields) {
     if (field.name == name) return value.is_null() ? Status() : field.read(name, value, draft);
     names.emplace_back(field.name);
+  }
+  for (const SamplingRow& row : kSamplingRows) {
+    if (row.name == name) {
+      return value.is_null() ? Status() : read_sampling(row, value, draft.record.request.sampling);
+    }
+    names.emplace_back(row.name);
   }
   const std::vector<std::string> near = near_matches(name, names);
   if (near.empty()) {

@@ -3,32 +3,47 @@
 #include <fmt/core.h>
 
 #include "cli/values.h"
+#include "engine/sampling_members.h"
 
 namespace dovetail::cli {
+namespace {
+
+template <class T>
+Status keep(const Result<T>& read, std::optional<double>& value) {
+  if (!read) return fail(read.error());
+  value = static_cast<double>(*read);
+  return {};
+}
+
+Status read_value(const SamplingRow& row, const std::string& text, std::optional<double>& value) {
+  if (row.whole) {
+    return keep(parse_integer(text, static_cast<std::int64_t>(row.least),
+                              static_cast<std::int64_t>(row.most)),
+                value);
+  }
+  return keep(parse_number(text, static_cast<float>(row.least), static_cast<float>(row.most),
+                           row.least_excluded),
+              value);
+}
+
+}  // namespace
+
 void add_sampling_options(CLI::App& app, SamplingOptions& options, std::string_view fallback) {
   const std::string group = "Sampling (defaults: what the model's makers recommend, else off)";
-  add_number(app, "--temperature", options.temperature, 0.0F, 100.0F, false,
-             fmt::format("0: always the likeliest token; above: draw (without a recommendation {})",
-                         fallback))
-      ->group(group);
-  add_integer(app, "--top-k", options.top_k, 0, kMostInt32,
-              "Draw from the K likeliest (0: from all)")
-      ->group(group);
-  add_number(app, "--top-p", options.top_p, 0.0F, 1.0F, true,
-             "Draw from the fewest that have this probability together")
-      ->group(group);
-  add_number(app, "--min-p", options.min_p, 0.0F, 1.0F, false,
-             "Draw from those with this share of the likeliest's probability")
-      ->group(group);
-  add_number(app, "--repetition-penalty", options.repetition_penalty, 0.0F, 100.0F, true,
-             "Above 1: tokens of prompt and answer become less likely")
-      ->group(group);
-  add_number(app, "--presence-penalty", options.presence_penalty, -2.0F, 2.0F, false,
-             "Subtracted from the logit of tokens that the answer has")
-      ->group(group);
-  add_number(app, "--frequency-penalty", options.frequency_penalty, -2.0F, 2.0F, false,
-             "The same, times how often it has them")
-      ->group(group);
+  for (const SamplingRow& row : kSamplingRows) {
+    std::string help(row.help);
+    if (&row == &sampling_row("temperature")) {
+      help += fmt::format(" (without a recommendation {})", fallback);
+    }
+    const std::string name = "--" + option_name(row);
+    add_value(
+        app, name, row.whole ? kInteger : kNumber,
+        [&row, &value = options.values[row]](const std::string& text) {
+          return read_value(row, text, value);
+        },
+        help)
+        ->group(group);
+  }
   add_value(
       app, "--logit-bias", "ID=BIAS",
       [&options](const std::string& text) -> Status {
@@ -72,21 +87,13 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options, std::string_v
 
 Request default_request(const SamplingOptions& options, const load::GenerationDefaults& recommended,
                         float fallback_temperature) {
-  const auto pick = [](const auto& given, const auto& recommendation, auto otherwise) {
-    return given ? *given : recommendation.value_or(otherwise);
-  };
+  SamplingValues values = options.values.or_else(recommended.sampling);
+  std::optional<double>& temperature = values[sampling_row("temperature")];
+  if (!temperature) temperature = fallback_temperature;
   Request request;
-  SamplingParams& sampling = request.sampling;
-  sampling.temperature = pick(options.temperature, recommended.temperature, fallback_temperature);
-  sampling.top_k = pick(options.top_k, recommended.top_k, 0);
-  sampling.top_p = pick(options.top_p, recommended.top_p, 1.0F);
-  sampling.min_p = pick(options.min_p, recommended.min_p, 0.0F);
-  sampling.repetition_penalty =
-      pick(options.repetition_penalty, recommended.repetition_penalty, 1.0F);
-  sampling.presence_penalty = options.presence_penalty.value_or(0.0F);
-  sampling.frequency_penalty = options.frequency_penalty.value_or(0.0F);
-  sampling.logit_bias = options.logit_bias;
-  sampling.seed = options.seed;
+  request.sampling = sampling_params(values);
+  request.sampling.logit_bias = options.logit_bias;
+  request.sampling.seed = options.seed;
   request.max_tokens = options.max_tokens;
   request.min_tokens = options.min_tokens;
   request.stop = options.stop;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/sampling_table.h"
 #include "dovetail/request.h"
 #include "load/model_source.h"
 
@@ -14,9 +15,7 @@ namespace dovetail::cli {
 
 // How to generate, as far as the command line says it.
 struct SamplingOptions {
-  std::optional<float> temperature, top_p, min_p, repetition_penalty;
-  std::optional<float> presence_penalty, frequency_penalty;
-  std::optional<std::int32_t> top_k;
+  SamplingValues values;
   std::optional<std::uint64_t> seed;
   std::vector<std::pair<TokenId, float>> logit_bias;
   std::int32_t max_tokens = 0;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/near_match.h"
+#include "engine/sampling_members.h"
 
 namespace dovetail::cli {
 namespace {
@@ -83,13 +84,8 @@ std::vector<std::pair<std::string, std::string>> sampling_values(const Request& 
   const auto add = [&values](const char* name, const auto& value) {
     values.emplace_back(name, fmt::format("{}", value));
   };
-  add("temperature", sampling.temperature);
-  add("top-k", sampling.top_k);
-  add("top-p", sampling.top_p);
-  add("min-p", sampling.min_p);
-  add("repetition-penalty", sampling.repetition_penalty);
-  add("presence-penalty", sampling.presence_penalty);
-  add("frequency-penalty", sampling.frequency_penalty);
+  for (const SamplingRow& row : kSamplingRows)
+    values.emplace_back(option_name(row), sampling_text(row, sampling_value(sampling, row)));
   std::vector<std::string> biases;
   for (const auto& [id, bias] : sampling.logit_bias)
     biases.push_back(fmt::format("{}={}", id, bias));

@@ -137,17 +137,4 @@ CLI::Option* add_text(CLI::App& app, const std::string& names, std::string& targ
       description);
 }
 
-CLI::Option* add_number(CLI::App& app, const std::string& names, std::optional<float>& target,
-                        float least, float most, bool above, const std::string& description) {
-  return add_value(
-      app, names, kNumber,
-      [&target, least, most, above](const std::string& text) -> Status {
-        const Result<float> value = parse_number(text, least, most, above);
-        if (!value) return fail(value.error());
-        target = *value;
-        return {};
-      },
-      description);
-}
-
 }  // namespace dovetail::cli

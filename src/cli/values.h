@@ -51,8 +51,6 @@ CLI::Option* add_value(CLI::App& app, const std::string& names, const char* type
 // The common kinds. The target keeps its value when the option is not given.
 CLI::Option* add_text(CLI::App& app, const std::string& names, std::string& target,
                       const std::string& description, const char* type = kText);
-CLI::Option* add_number(CLI::App& app, const std::string& names, std::optional<float>& target,
-                        float least, float most, bool above, const std::string& description);
 
 template <class T>
 CLI::Option* add_integer(CLI::App& app, const std::string& names, T& target, std::int64_t least,

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "engine/options.h"
+#include "engine/sampling_members.h"
 #include "grammar/token_masks.h"
 #include "schedule/scheduler.h"
 
@@ -24,27 +25,22 @@ Status check_token(std::string_view field, TokenId id, std::uint32_t vocab_size)
               vocab_size - 1);
 }
 
+Status check_row(const SamplingRow& row, double value) {
+  const bool above = row.least_excluded ? value > row.least : value >= row.least;
+  if (above && value <= row.most) return {};
+  std::string expected = fmt::format("{} to {}", row.least, row.most);
+  if (row.least_excluded) expected = fmt::format("above {} and at most {}", row.least, row.most);
+  if (row.most == kMostWhole) {
+    expected = fmt::format("{}{} or more", row.least, row.least == row.neutral ? " (off)" : "");
+  }
+  return fail(ErrorKind::kInvalid, "{}: {} is out of range, expected {}", row.name,
+              sampling_text(row, value), expected);
+}
+
 Status check_sampling(const SamplingParams& params, const RequestLimits& limits) {
-  if (const Status ok = check_range("temperature", params.temperature, 0.0F, 100.0F); !ok)
-    return ok;
-  if (params.top_k < 0)
-    return fail(ErrorKind::kInvalid, "top_k: {} is out of range, expected 0 (off) or more",
-                params.top_k);
-  if (!(params.top_p > 0.0F && params.top_p <= 1.0F)) {
-    return fail(ErrorKind::kInvalid, "top_p: {} is out of range, expected above 0 and at most 1",
-                params.top_p);
+  for (const SamplingRow& row : kSamplingRows) {
+    if (const Status ok = check_row(row, sampling_value(params, row)); !ok) return ok;
   }
-  if (const Status ok = check_range("min_p", params.min_p, 0.0F, 1.0F); !ok) return ok;
-  if (!(params.repetition_penalty > 0.0F && params.repetition_penalty <= 100.0F)) {
-    return fail(ErrorKind::kInvalid,
-                "repetition_penalty: {} is out of range, expected above 0 and at most 100",
-                params.repetition_penalty);
-  }
-  if (const Status ok = check_range("presence_penalty", params.presence_penalty, -2.0F, 2.0F); !ok)
-    return ok;
-  if (const Status ok = check_range("frequency_penalty", params.frequency_penalty, -2.0F, 2.0F);
-      !ok)
-    return ok;
   for (const auto& [id, bias] : params.logit_bias) {
     if (const Status ok = check_token("logit_bias", id, limits.vocab_size); !ok) return ok;
     if (const Status ok = check_range("logit_bias", bias, -100.0F, 100.0F); !ok) return ok;

@@ -15,6 +15,7 @@
 #include "load/gguf_fields.h"
 #include "load/mapped_file.h"
 #include "load/quote.h"
+#include "load/recommended_sampling.h"
 
 namespace dovetail::load {
 
@@ -104,16 +105,11 @@ std::string name_of_model(const std::filesystem::path& path) {
 
 // The names under which llama.cpp's converter writes what generation_config.json recommends.
 void read_recommended_sampling(GgufFields& fields, GenerationDefaults& defaults) {
-  constexpr std::string_view kTopP = "general.sampling.top_p";
-  defaults.temperature = fields.optional_float("general.sampling.temp", 0.0F, 100.0F);
-  defaults.top_p = fields.optional_float(kTopP, 0.0F, 1.0F);
-  if (defaults.top_p == 0.0F) fields.reject(kTopP, "0", "a number above 0 and at most 1");
-  defaults.min_p = fields.optional_float("general.sampling.min_p", 0.0F, 1.0F);
-  defaults.repetition_penalty =
-      fields.optional_float("general.sampling.penalty_repeat", 0.01F, 100.0F);
-  defaults.top_k =
-      fields.optional_int("general.sampling.top_k", -1, std::numeric_limits<std::int32_t>::max());
-  if (defaults.top_k == -1) defaults.top_k = 0;  // both say "all"; a request says it with 0
+  for (const SamplingRow& row : kSamplingRows) {
+    if (!row.recommended()) continue;
+    const std::string key = fmt::format("general.sampling.{}", row.gguf_key);
+    defaults.sampling[row] = read_recommended(fields, key, row);
+  }
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <system_error>
@@ -15,6 +14,7 @@
 #include "load/json_fields.h"
 #include "load/mapped_file.h"
 #include "load/quote.h"
+#include "load/recommended_sampling.h"
 #include "load/safetensors.h"
 #include "load/sentence_modules.h"
 
@@ -367,13 +367,9 @@ Result<GenerationDefaults> parse_generation_config(std::string_view text, std::s
   JsonFields fields(*object, std::string(file));
   GenerationDefaults defaults;
   defaults.eos_ids = fields.optional_ids("eos_token_id", vocab_size);
-  defaults.temperature = fields.optional_float("temperature", 0.0F, 100.0F);
-  defaults.top_p = fields.optional_float("top_p", 0.0F, 1.0F);
-  defaults.min_p = fields.optional_float("min_p", 0.0F, 1.0F);
-  defaults.repetition_penalty = fields.optional_float("repetition_penalty", 0.01F, 100.0F);
-  if (defaults.top_p == 0.0F) fields.reject("top_p", "0", "a number above 0 and at most 1");
-  defaults.top_k = fields.optional_int("top_k", -1, std::numeric_limits<std::int32_t>::max());
-  if (defaults.top_k == -1) defaults.top_k = 0;  // both say "all"; a request says it with 0
+  for (const SamplingRow& row : kSamplingRows) {
+    if (row.recommended()) defaults.sampling[row] = read_recommended(fields, row.name, row);
+  }
   if (auto status = fields.status(); !status) return fail(status.error());
   return defaults;
 }

@@ -1,9 +1,10 @@
 #include "load/model_source.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
+#include <optional>
 #include <string>
-#include <string_view>
+#include <vector>
 
 #include "load/mapped_file.h"
 #include "load/stored_parts.h"
@@ -17,28 +18,24 @@ bool is_gguf(const ModelSource& source) { return source.format.starts_with("GGUF
 
 GenerationDefaults conversation_defaults(const ModelSource& source) {
   GenerationDefaults defaults = source.generation;
-  if (!is_gguf(source) || defaults.recommend_sampling()) return defaults;
-  defaults.temperature = 0.8F;
-  defaults.top_k = 40;
-  defaults.top_p = 0.95F;
-  defaults.min_p = 0.05F;
+  if (!is_gguf(source) || defaults.sampling.any()) return defaults;
+  for (const SamplingRow& row : kSamplingRows) defaults.sampling[row] = row.conversation;
   return defaults;
 }
 
 std::string explain_conversation_defaults(const ModelSource& source) {
-  const GenerationDefaults defaults = conversation_defaults(source);
-  std::string line = fmt::format("sampling: temperature {}", defaults.temperature.value_or(1.0F));
-  const auto add = [&line](std::string_view name, const auto& value) {
-    if (value) line += fmt::format(", {} {}", name, *value);
-  };
-  add("top-k", defaults.top_k);
-  add("top-p", defaults.top_p);
-  add("min-p", defaults.min_p);
-  add("repetition penalty", defaults.repetition_penalty);
+  SamplingValues values = conversation_defaults(source).sampling;
+  std::optional<double>& temperature = values[sampling_row("temperature")];
+  if (!temperature) temperature = sampling_row("temperature").neutral;
+  std::vector<std::string> said;
+  for (const SamplingRow& row : kSamplingRows) {
+    if (!values[row]) continue;
+    said.push_back(fmt::format("{} {}", option_name(row), sampling_text(row, *values[row])));
+  }
   const char* origin =
       is_gguf(source) ? "the GGUF file recommends none" : "the model's folder recommends none";
-  if (source.generation.recommend_sampling()) origin = "recommended by the model's makers";
-  return fmt::format("{}, unless asked otherwise ({})", line, origin);
+  if (source.generation.sampling.any()) origin = "recommended by the model's makers";
+  return fmt::format("sampling: {}, unless asked otherwise ({})", fmt::join(said, ", "), origin);
 }
 
 void prefetch_weights(const ModelSource& source) {

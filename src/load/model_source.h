@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/sampling_table.h"
 #include "kernels/data_type.h"
 #include "load/model_config.h"
 
@@ -61,13 +62,7 @@ struct HuggingFaceTokenizer {
 // file); empty where not given.
 struct GenerationDefaults {
   std::vector<std::int32_t> eos_ids;  // every id that ends a generation
-  std::optional<float> temperature, top_p, min_p, repetition_penalty;
-  std::optional<std::int32_t> top_k;  // 0: all
-
-  // Whether anything is said about which token is drawn.
-  bool recommend_sampling() const {
-    return temperature || top_p || min_p || repetition_penalty || top_k;
-  }
+  SamplingValues sampling;
 };
 
 // A model as it lies on disk: GGUF (one file, or any shard of a split) or a Hugging Face folder.

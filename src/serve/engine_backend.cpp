@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "dovetail/server.h"
+#include "engine/sampling_members.h"
 #include "load/model_source.h"
 #include "serve/backend.h"
 #include "serve/token_text.h"
@@ -33,16 +34,6 @@ std::vector<std::string> control_tokens(const text::Tokenizer& tokenizer) {
   return spellings;
 }
 
-SamplingParams sampling_defaults(const load::GenerationDefaults& defaults) {
-  SamplingParams sampling;
-  sampling.temperature = defaults.temperature.value_or(sampling.temperature);
-  sampling.top_k = defaults.top_k.value_or(sampling.top_k);
-  sampling.top_p = defaults.top_p.value_or(sampling.top_p);
-  sampling.min_p = defaults.min_p.value_or(sampling.min_p);
-  sampling.repetition_penalty = defaults.repetition_penalty.value_or(sampling.repetition_penalty);
-  return sampling;
-}
-
 }  // namespace
 
 Result<Backend> engine_backend(Engine& engine, std::string_view chat_template) {
@@ -56,7 +47,7 @@ Result<Backend> engine_backend(Engine& engine, std::string_view chat_template) {
   backend.model.embedding_size = source.config.embedding_size();
   backend.model.bos_text = spelled(tokenizer, tokenizer.bos());
   backend.model.eos_text = spelled(tokenizer, tokenizer.eos());
-  backend.model.sampling = sampling_defaults(load::conversation_defaults(source));
+  backend.model.sampling = sampling_params(load::conversation_defaults(source).sampling);
 
   backend.submit = [&engine](std::vector<Request> requests, const GroupSink& sink) {
     return engine.submit_all(std::move(requests), sink);

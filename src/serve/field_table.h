@@ -41,7 +41,8 @@ struct Field {
 };
 
 // The rows, by what they are about.
-std::span<const Field> output_fields();  // how outputs are sampled and sent
+std::span<const Field> sampling_fields();  // the table of sampling parameters
+std::span<const Field> output_fields();    // what else says how outputs are sampled and sent
 std::span<const Field> completion_fields();
 std::span<const Field> chat_fields();
 std::span<const Field> message_fields();

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cmath>
@@ -72,46 +71,10 @@ Problem read_timeout(std::string_view field, const Json& value, Draft& draft) {
   return std::nullopt;
 }
 
-// top_k also says -1 for "all".
-Problem read_top_k(std::string_view field, const Json& value, Draft& draft) {
-  auto found = store_int(field, value, -1, kMaxTokens, draft.request.sampling.top_k);
-  draft.request.sampling.top_k = std::max(draft.request.sampling.top_k, 0);
-  return found;
-}
-
 constexpr Field kOutputFields[] = {
     {"stream", kOutputs,
      [](Name f, const Json& v, Draft& d) -> Problem { return store(read_bool(f, v), d.stream); }},
     {"stream_options", kOutputs, read_stream_options},
-    {"temperature", kOutputs,
-     [](Name f, const Json& v, Draft& d) -> Problem {
-       return store(read_number(f, v, {0.0, 100.0}), d.request.sampling.temperature);
-     }},
-    {"top_p", kOutputs,
-     [](Name f, const Json& v, Draft& d) -> Problem {
-       return store(read_number(f, v, {0.0, 1.0, true}), d.request.sampling.top_p);
-     }},
-    {"min_p", kOutputs,
-     [](Name f, const Json& v, Draft& d) -> Problem {
-       return store(read_number(f, v, {0.0, 1.0}), d.request.sampling.min_p);
-     }},
-    {"top_k", kOutputs, read_top_k},
-    {"repetition_penalty", kOutputs,
-     [](Name f, const Json& v, Draft& d) -> Problem {
-       return store(read_number(f, v, {0.0, 100.0, true}), d.request.sampling.repetition_penalty);
-     }},
-    {"repeat_penalty", kOutputs,  // as llama.cpp names it
-     [](Name f, const Json& v, Draft& d) -> Problem {
-       return store(read_number(f, v, {0.0, 100.0, true}), d.request.sampling.repetition_penalty);
-     }},
-    {"presence_penalty", kOutputs,
-     [](Name f, const Json& v, Draft& d) -> Problem {
-       return store(read_number(f, v, {-2.0, 2.0}), d.request.sampling.presence_penalty);
-     }},
-    {"frequency_penalty", kOutputs,
-     [](Name f, const Json& v, Draft& d) -> Problem {
-       return store(read_number(f, v, {-2.0, 2.0}), d.request.sampling.frequency_penalty);
-     }},
     {"logit_bias", kOutputs, read_logit_bias},
     {"seed", kOutputs, read_seed},
     {"n", kBoth,

@@ -36,9 +36,9 @@ constexpr Field kCommonFields[] = {
      }},
 };
 
-std::array<std::span<const Field>, 8> tables() {
-  return {kCommonFields,    output_fields(),    completion_fields(), chat_fields(),
-          message_fields(), responses_fields(), ollama_fields(),     pooled_fields()};
+std::array<std::span<const Field>, 9> tables() {
+  return {kCommonFields,    sampling_fields(),  output_fields(), completion_fields(), chat_fields(),
+          message_fields(), responses_fields(), ollama_fields(), pooled_fields()};
 }
 
 // Hints, which change no token: accepted at any value.

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "engine/sampling_members.h"
 #include "serve/ollama.h"
 #include "serve/page.h"
 
@@ -107,11 +108,12 @@ Json model_json(const ServerState& state) {
   json["owned_by"] = "dovetail";
   json["max_model_len"] = state.backend.model.max_context;
   json["vocab_size"] = state.backend.model.vocab_size;
-  json["sampling_defaults"] = {{"temperature", shortest(sampling.temperature)},
-                               {"top_k", sampling.top_k},
-                               {"top_p", shortest(sampling.top_p)},
-                               {"min_p", shortest(sampling.min_p)},
-                               {"repetition_penalty", shortest(sampling.repetition_penalty)}};
+  Json& defaults = json["sampling_defaults"];
+  for (const SamplingRow& row : kSamplingRows) {
+    if (!row.recommended()) continue;
+    defaults[std::string(row.name)] =
+        Json::parse(sampling_text(row, sampling_value(sampling, row)));
+  }
   if (state.backend.dialog) json["dialog"] = state.backend.dialog->description();
   return json;
 }

@@ -15,6 +15,8 @@
 #include "cli/conversation.h"
 #include "cli/message_lines.h"
 #include "cli/sampling_settings.h"
+#include "engine/sampling_members.h"
+#include "support/sampling_samples.h"
 
 namespace dovetail::cli {
 namespace {
@@ -200,17 +202,17 @@ TEST(SamplingSettings, BeginsWithWhatWasGivenAndChanges) {
   const GivenSampling parsed({"--top-k", "7", "--stop", "a", "--stop", "b", "--ignore-eos"});
   Result<SamplingSettings> settings = SamplingSettings::create(parsed.app);
   ASSERT_TRUE(settings) << settings.error().message;
-  EXPECT_EQ(settings->options().top_k, 7);
+  EXPECT_EQ(settings->options().values[sampling_row("top_k")], 7);
   EXPECT_THAT(settings->options().stop, ElementsAre("a", "b"));
   EXPECT_TRUE(settings->options().ignore_eos);
   EXPECT_TRUE(settings->set("temperature", "0.5"));
   EXPECT_TRUE(settings->set("stop", "c"));
   EXPECT_TRUE(settings->set("ignore-eos", "false"));
   EXPECT_TRUE(settings->set("top-k", "default"));
-  EXPECT_EQ(settings->options().temperature, 0.5F);
+  EXPECT_EQ(settings->options().values[sampling_row("temperature")], 0.5F);
   EXPECT_THAT(settings->options().stop, ElementsAre("c"));
   EXPECT_FALSE(settings->options().ignore_eos);
-  EXPECT_EQ(settings->options().top_k, std::nullopt);
+  EXPECT_EQ(settings->options().values[sampling_row("top_k")], std::nullopt);
 }
 
 TEST(SamplingSettings, RefusesAsTheCommandLineDoes) {
@@ -228,7 +230,7 @@ TEST(SamplingSettings, RefusesAsTheCommandLineDoes) {
     const Status ok = settings->set(given.first, given.second);
     ASSERT_FALSE(ok) << given.first;
     EXPECT_THAT(ok.error().message, HasSubstr(message));
-    EXPECT_EQ(settings->options().top_p, 0.5F);
+    EXPECT_EQ(settings->options().values[sampling_row("top_p")], 0.5F);
   }
 }
 
@@ -236,6 +238,27 @@ TEST(SamplingSettings, AreAllShown) {
   std::vector<std::string> shown;
   for (const auto& [name, value] : sampling_values(Request())) shown.push_back(name);
   EXPECT_EQ(shown, SamplingSettings::names());
+}
+
+TEST(SamplingSettings, ReadTheTableOfSamplingParameters) {
+  for (const SamplingRow& row : kSamplingRows) {
+    const std::string name = option_name(row);
+    const double sample = test::sample_of(row);
+    const GivenSampling parsed({"--" + name, sampling_text(row, sample)});
+    Result<SamplingSettings> settings = SamplingSettings::create(parsed.app);
+    ASSERT_TRUE(settings) << settings.error().message;
+    // What is given goes before what the model's makers recommend.
+    load::GenerationDefaults recommended;
+    recommended.sampling[row] = row.neutral;
+    const Request request = default_request(settings->options(), recommended, 0.5F);
+    EXPECT_EQ(sampling_value(request.sampling, row), sample) << name;
+    const auto shown = sampling_values(request);
+    EXPECT_THAT(shown, testing::Contains(std::pair(name, sampling_text(row, sample))));
+    const Status refused = settings->set(name, fmt::format("{:.0f}", test::too_little(row)));
+    ASSERT_FALSE(refused) << name;
+    EXPECT_THAT(refused.error().message, testing::StartsWith(name + ": '"));
+    EXPECT_THAT(refused.error().message, HasSubstr(fmt::format(" to {:.0f}", row.most)));
+  }
 }
 
 }  // namespace

@@ -30,7 +30,13 @@ Command make(const std::string& name, Parsed& to, bool with_number) {
   CLI::App& app = *command.options;
   add_size_options(app, to.engine);
   add_text(app, "-s,--system", to.text, "")->envname("DOVETAIL_TEST_SYSTEM");
-  if (with_number) add_number(app, "--temperature", to.number, 0.0F, 2.0F, false, "");
+  const auto read_number = [&to](const std::string& text) -> Status {
+    const Result<float> value = parse_number(text, 0.0F, 2.0F);
+    if (!value) return fail(value.error());
+    to.number = *value;
+    return {};
+  };
+  if (with_number) add_value(app, "--temperature", kNumber, read_number, "");
   add_value(
       app, "--stop", kText,
       [&to](const std::string& text) -> Status {

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/sampling_members.h"
+#include "support/sampling_samples.h"
+
 namespace dovetail::cli {
 namespace {
 
@@ -179,6 +182,27 @@ TEST(ReadRecord, ListsTheFieldsWhereNoneIsNear) {
   EXPECT_EQ(record.error().message.substr(0, 54),
             "unknown field \"category\", expected one of id, prompt, ");
   EXPECT_NE(record.error().message.find("fields of your own go into metadata"), std::string::npos);
+}
+
+TEST(ReadRecord, ReadsTheTableOfSamplingParameters) {
+  const auto line = [](const SamplingRow& row, double value) {
+    const std::string number = row.whole ? fmt::format("{:.0f}", value) : fmt::format("{}", value);
+    return fmt::format(R"({{"prompt": "x", "{}": {}}})", row.name, number);
+  };
+  for (const SamplingRow& row : kSamplingRows) {
+    const auto record = read_record(line(row, test::sample_of(row)), 0, context());
+    ASSERT_TRUE(record) << record.error().message;
+    EXPECT_EQ(sampling_value(record->request.sampling, row), test::sample_of(row)) << row.name;
+    for (const double value : {test::too_little(row), test::too_much(row)}) {
+      const auto refused = read_record(line(row, value), 0, context());
+      ASSERT_FALSE(refused) << row.name;
+      EXPECT_TRUE(refused.error().message.starts_with(fmt::format("{}: ", row.name)))
+          << refused.error().message;
+      EXPECT_NE(refused.error().message.find(fmt::format(" to {:.0f}", row.most)),
+                std::string::npos)
+          << refused.error().message;
+    }
+  }
 }
 
 }  // namespace

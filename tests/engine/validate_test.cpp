@@ -4,6 +4,8 @@
 #include <limits>
 
 #include "engine/options.h"
+#include "engine/sampling_members.h"
+#include "support/sampling_samples.h"
 
 namespace dovetail::engine {
 namespace {
@@ -121,6 +123,37 @@ TEST(Validate, NamesFieldValueAndWhatIsValid) {
     ASSERT_FALSE(status) << c.message;
     EXPECT_EQ(status.error().kind, ErrorKind::kInvalid);
     EXPECT_THAT(status.error().message, testing::HasSubstr(c.message));
+  }
+}
+
+TEST(Validate, HoldsParametersAgainstTheTable) {
+  for (const SamplingRow& row : kSamplingRows) {
+    EXPECT_EQ(sampling_value(SamplingParams(), row), static_cast<double>(row.neutral)) << row.name;
+    Request request = good();
+    for (const double value : {test::sample_of(row), row.most}) {
+      set_sampling_value(request.sampling, row, value);
+      EXPECT_EQ(sampling_value(request.sampling, row), value) << row.name;
+      EXPECT_TRUE(validate(request, kLimits)) << row.name;
+    }
+    set_sampling_value(request.sampling, row, test::too_little(row));
+    const Status status = validate(request, kLimits);
+    ASSERT_FALSE(status) << row.name;
+    EXPECT_THAT(status.error().message,
+                testing::StartsWith(fmt::format("{}: {} is out of range, expected ", row.name,
+                                                test::too_little(row))));
+  }
+}
+
+TEST(SamplingParams, HaveTheValuesGivenAndNoOthers) {
+  for (const SamplingRow& row : kSamplingRows) {
+    SamplingValues values;
+    values[row] = test::sample_of(row);
+    const SamplingParams params = sampling_params(values);
+    for (const SamplingRow& other : kSamplingRows) {
+      const double expected =
+          &other == &row ? test::sample_of(row) : static_cast<double>(other.neutral);
+      EXPECT_EQ(sampling_value(params, other), expected) << row.name << ", " << other.name;
+    }
   }
 }
 

@@ -445,14 +445,14 @@ TEST(GgufSampling, IsWhatTheFileRecommends) {
   const Bytes bytes = builder.bytes();
   const auto model = read(bytes);
   ASSERT_TRUE(model) << model.error().message;
-  EXPECT_EQ(model->generation.temperature, 0.5F);
-  EXPECT_EQ(model->generation.top_p, 0.75F);
-  EXPECT_EQ(model->generation.min_p, 0.125F);
-  EXPECT_EQ(model->generation.repetition_penalty, 1.25F);
-  EXPECT_EQ(model->generation.top_k, 0);
-  EXPECT_EQ(conversation_defaults(*model).temperature, 0.5F);
+  EXPECT_EQ(model->generation.sampling[sampling_row("temperature")], 0.5F);
+  EXPECT_EQ(model->generation.sampling[sampling_row("top_p")], 0.75F);
+  EXPECT_EQ(model->generation.sampling[sampling_row("min_p")], 0.125F);
+  EXPECT_EQ(model->generation.sampling[sampling_row("repetition_penalty")], 1.25F);
+  EXPECT_EQ(model->generation.sampling[sampling_row("top_k")], 0);
+  EXPECT_EQ(conversation_defaults(*model).sampling[sampling_row("temperature")], 0.5F);
   EXPECT_EQ(explain_conversation_defaults(*model),
-            "sampling: temperature 0.5, top-k 0, top-p 0.75, min-p 0.125, repetition penalty 1.25, "
+            "sampling: temperature 0.5, top-k 0, top-p 0.75, min-p 0.125, repetition-penalty 1.25, "
             "unless asked otherwise (recommended by the model's makers)");
 }
 
@@ -461,12 +461,12 @@ TEST(GgufSampling, OfAConversationIsModerateWhereTheFileRecommendsNone) {
   const Bytes bytes = builder.bytes();
   const auto model = read(bytes);
   ASSERT_TRUE(model) << model.error().message;
-  EXPECT_FALSE(model->generation.recommend_sampling());
+  EXPECT_FALSE(model->generation.sampling.any());
   const GenerationDefaults defaults = conversation_defaults(*model);
-  EXPECT_EQ(defaults.temperature, 0.8F);
-  EXPECT_EQ(defaults.top_k, 40);
-  EXPECT_EQ(defaults.top_p, 0.95F);
-  EXPECT_EQ(defaults.min_p, 0.05F);
+  EXPECT_EQ(defaults.sampling[sampling_row("temperature")], 0.8F);
+  EXPECT_EQ(defaults.sampling[sampling_row("top_k")], 40);
+  EXPECT_EQ(defaults.sampling[sampling_row("top_p")], 0.95F);
+  EXPECT_EQ(defaults.sampling[sampling_row("min_p")], 0.05F);
   EXPECT_EQ(defaults.eos_ids, model->generation.eos_ids);
   EXPECT_EQ(explain_conversation_defaults(*model),
             "sampling: temperature 0.8, top-k 40, top-p 0.95, min-p 0.05, unless asked otherwise "
@@ -477,15 +477,15 @@ TEST(GgufSampling, OfAConversationIsModerateWhereTheFileRecommendsNone) {
   const Bytes partial = builder.bytes();
   const auto other = read(partial);
   ASSERT_TRUE(other) << other.error().message;
-  EXPECT_EQ(conversation_defaults(*other).temperature, 0.6F);
-  EXPECT_FALSE(conversation_defaults(*other).top_k);
-  EXPECT_FALSE(conversation_defaults(*other).min_p);
+  EXPECT_EQ(conversation_defaults(*other).sampling[sampling_row("temperature")], 0.6F);
+  EXPECT_FALSE(conversation_defaults(*other).sampling[sampling_row("top_k")]);
+  EXPECT_FALSE(conversation_defaults(*other).sampling[sampling_row("min_p")]);
 }
 
 TEST(GgufSampling, IsNotInventedForAFolder) {
   ModelSource folder;
   folder.format = "Hugging Face safetensors";
-  EXPECT_FALSE(conversation_defaults(folder).recommend_sampling());
+  EXPECT_FALSE(conversation_defaults(folder).sampling.any());
   EXPECT_EQ(explain_conversation_defaults(folder),
             "sampling: temperature 1, unless asked otherwise (the model's folder recommends none)");
 }

@@ -10,8 +10,10 @@
 #include "families/open_model.h"
 #include "families/read_config.h"
 #include "load/expect_error.h"
+#include "load/hf_container.h"
 #include "load/json_fields.h"
 #include "load/safetensors_builder.h"
+#include "support/sampling_samples.h"
 #include "support/temp_folder.h"
 
 namespace dovetail::families {
@@ -466,18 +468,18 @@ TEST(HfFolder, ReadsWhatLiesBeside) {
   EXPECT_EQ((*model)->name, folder.path().filename());
   const GenerationDefaults& defaults = (*model)->generation;
   EXPECT_EQ(defaults.eos_ids, (std::vector<std::int32_t>{3, 4}));
-  EXPECT_EQ(defaults.temperature, 0.6F);
-  EXPECT_EQ(defaults.top_p, 0.9F);
-  EXPECT_EQ(defaults.top_k, 20);
-  EXPECT_FALSE(defaults.min_p);
-  EXPECT_EQ(defaults.repetition_penalty, 1.05F);
+  EXPECT_EQ(defaults.sampling[sampling_row("temperature")], 0.6F);
+  EXPECT_EQ(defaults.sampling[sampling_row("top_p")], 0.9F);
+  EXPECT_EQ(defaults.sampling[sampling_row("top_k")], 20);
+  EXPECT_FALSE(defaults.sampling[sampling_row("min_p")]);
+  EXPECT_EQ(defaults.sampling[sampling_row("repetition_penalty")], 1.05F);
   EXPECT_EQ((*model)->chat_template, "old");
   EXPECT_EQ(std::get<HuggingFaceTokenizer>((*model)->tokenizer).tokenizer_json, R"({"model": {}})");
 
   folder.write("generation_config.json", R"({"top_k": -1})");
   model = open_model(folder.path());
   ASSERT_TRUE(model) << model.error().message;
-  EXPECT_EQ((*model)->generation.top_k, 0);  // what a request calls "all"
+  EXPECT_EQ((*model)->generation.sampling[sampling_row("top_k")], 0);  // what a request calls "all"
 
   folder.write("tokenizer_config.json",
                R"({"chat_template": [{"name": "tool_use", "template": "no"},
@@ -622,6 +624,29 @@ TEST(OpenModel, DoesNotWaitForAPipe) {
   const auto pipe = folder.path() / "pipe.gguf";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   expect_error(open_model(pipe), "pipe.gguf", "not a regular file");
+}
+
+TEST(HfFolder, ReadsTheTableOfSamplingParameters) {
+  for (const SamplingRow& row : kSamplingRows) {
+    const auto parse = [&](double value) {
+      nlohmann::json config = {{row.name, value}};
+      if (row.whole) config[std::string(row.name)] = static_cast<std::int64_t>(value);
+      return parse_generation_config(config.dump(), "f", 5);
+    };
+    const auto defaults = parse(test::sample_of(row));
+    ASSERT_TRUE(defaults) << defaults.error().message;
+    if (!row.recommended()) {
+      EXPECT_FALSE(defaults->sampling.any()) << row.name;
+      continue;
+    }
+    EXPECT_EQ(defaults->sampling[row], test::sample_of(row)) << row.name;
+    for (const double value : {test::too_little(row), test::too_much(row)}) {
+      const auto refused = parse(value);
+      ASSERT_FALSE(refused) << row.name;
+      EXPECT_TRUE(refused.error().message.starts_with(fmt::format("f: {}: ", row.name)))
+          << refused.error().message;
+    }
+  }
 }
 
 }  // namespace

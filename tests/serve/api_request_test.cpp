@@ -5,8 +5,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "engine/sampling_members.h"
 #include "grammar/matcher.h"
 #include "serve/fake_engine.h"
+#include "support/sampling_samples.h"
 
 namespace dovetail::serve {
 namespace {
@@ -861,6 +863,28 @@ TEST_F(ApiRequest, BoundsTheEntriesOfOneAnswer) {
                    R"({"prompt":["a","b"],"n":5,"max_tokens":20,"logprobs":5,"stream":true})"));
   EXPECT_FALSE(read(Endpoint::kChat, "{" HELLO R"(,"max_tokens":501,"n":2})"));
   EXPECT_TRUE(read(Endpoint::kChat, "{" HELLO R"(,"max_tokens":500,"n":2})"));
+}
+
+TEST_F(ApiRequest, ReadsTheTableOfSamplingParameters) {
+  for (const SamplingRow& row : kSamplingRows) {
+    const auto number = [&](double value) {
+      return row.whole ? Json(static_cast<std::int64_t>(value)) : Json(value);
+    };
+    for (const std::string_view name : {row.name, row.http_alias}) {
+      if (name.empty()) continue;
+      Json body = {{"prompt", "a"}, {std::string(name), number(test::sample_of(row))}};
+      const auto result = completion(body.dump());
+      ASSERT_TRUE(result.has_value()) << result.error().message;
+      EXPECT_EQ(sampling_value(result->requests[0].sampling, row), test::sample_of(row)) << name;
+      for (const double value : {test::too_little(row), test::too_much(row)}) {
+        body[std::string(name)] = number(value);
+        const auto refused = completion(body.dump());
+        ASSERT_FALSE(refused.has_value()) << body;
+        EXPECT_EQ(refused.error().param, name);
+        EXPECT_THAT(refused.error().message, HasSubstr(number(value).dump() + " is out of range"));
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -76,13 +76,17 @@ std::optional<std::int64_t> Fields::integer(std::string_view key, std::int64_t l
   return std::nullopt;
 }
 
-std::optional<double> Fields::real(std::string_view key, double least, double most) {
+std::optional<double> Fields::real(std::string_view key, double least, double most,
+                                   bool least_excluded) {
   const Json* value = find(key);
   if (value == nullptr) return std::nullopt;
-  if (value->is_number() && value->get<double>() >= least && value->get<double>() <= most) {
-    return value->get<double>();
+  if (value->is_number()) {
+    const auto number = value->get<double>();
+    const bool above = least_excluded ? number > least : number >= least;
+    if (above && number <= most) return number;
   }
-  wrong(key, "{} is no number from {} to {}", shown(*value), least, most);
+  wrong(key, "{} is no number {} {} to {}", shown(*value), least_excluded ? "above" : "from", least,
+        most);
   return std::nullopt;
 }
 

@@ -24,7 +24,8 @@ class Fields {
   std::optional<std::string> text(std::string_view key);
   std::optional<bool> flag(std::string_view key);
   std::optional<std::int64_t> integer(std::string_view key, std::int64_t least, std::int64_t most);
-  std::optional<double> real(std::string_view key, double least, double most);
+  std::optional<double> real(std::string_view key, double least, double most,
+                             bool least_excluded = false);
   std::optional<std::vector<std::string>> texts(std::string_view key);
   // One of `names`, as its index.
   std::optional<std::size_t> choice(std::string_view key, const std::vector<std::string>& names);

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/sampling_table.h"
 #include "dovetail/engine.h"
 #include "pipeline/config/document.h"
 
@@ -16,8 +17,8 @@ namespace dovetail::pipeline {
 
 // How answers are sampled; what is absent is the model's default.
 struct SamplingSpec {
-  std::optional<double> temperature, top_p, min_p;
-  std::optional<std::int64_t> top_k, max_tokens;
+  SamplingValues values;
+  std::optional<std::int64_t> max_tokens;
   std::vector<std::string> stop;
 };
 

@@ -10,10 +10,14 @@ constexpr std::int64_t kMostParallel = 4096;
 
 SamplingSpec read_sampling(Fields& fields) {
   SamplingSpec sampling;
-  sampling.temperature = fields.real("temperature", 0.0, 100.0);
-  sampling.top_p = fields.real("top_p", 1e-6, 1.0);
-  sampling.min_p = fields.real("min_p", 0.0, 1.0);
-  sampling.top_k = fields.integer("top_k", 0, 1'000'000);
+  for (const SamplingRow& row : kSamplingRows) {
+    if (row.whole) {
+      sampling.values[row] = fields.integer(row.name, static_cast<std::int64_t>(row.least),
+                                            static_cast<std::int64_t>(row.most));
+    } else {
+      sampling.values[row] = fields.real(row.name, row.least, row.most, row.least_excluded);
+    }
+  }
   sampling.max_tokens = fields.integer("max_tokens", 1, 10'000'000);
   sampling.stop = fields.texts("stop").value_or(std::vector<std::string>{});
   return sampling;

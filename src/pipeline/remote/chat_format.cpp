@@ -1,7 +1,6 @@
 #include "pipeline/remote/chat_format.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <utility>
 
@@ -59,15 +58,10 @@ void set(ordered_json& body, const char* name, const std::optional<T>& value) {
 }
 
 Status check_numbers(const ChatSampling& sampling) {
-  const std::array<std::pair<const char*, const std::optional<double>*>, 5> fields = {
-      {{"temperature", &sampling.temperature},
-       {"top_p", &sampling.top_p},
-       {"min_p", &sampling.min_p},
-       {"frequency_penalty", &sampling.frequency_penalty},
-       {"presence_penalty", &sampling.presence_penalty}}};
-  for (const auto& [name, value] : fields) {
-    if (*value && !std::isfinite(**value)) {
-      return fail(ErrorKind::kInvalid, "{}: {} is not a number", name, **value);
+  for (const SamplingRow& row : kSamplingRows) {
+    const std::optional<double>& value = sampling.values[row];
+    if (value && !std::isfinite(*value)) {
+      return fail(ErrorKind::kInvalid, "{}: {} is not a number", row.name, *value);
     }
   }
   if (sampling.max_tokens && *sampling.max_tokens < 1) {
@@ -199,14 +193,18 @@ Result<std::string> chat_body(const ChatRequest& request) {
     body["messages"] = messages_of(request);
   }
   const ChatSampling& sampling = request.sampling;
-  set(body, "temperature", sampling.temperature);
-  set(body, "top_p", sampling.top_p);
-  set(body, "frequency_penalty", sampling.frequency_penalty);
-  set(body, "presence_penalty", sampling.presence_penalty);
+  for (const SamplingRow& row : kSamplingRows) {
+    const std::optional<double>& value = sampling.values[row];
+    if (!value) continue;
+    ordered_json& number = body[std::string(row.name)];
+    if (row.whole) {
+      number = static_cast<std::int64_t>(*value);
+    } else {
+      number = *value;
+    }
+  }
   set(body, "max_tokens", sampling.max_tokens);
   set(body, "seed", sampling.seed);
-  set(body, "min_p", sampling.min_p);
-  set(body, "top_k", sampling.top_k);
   if (!sampling.stop.empty()) body["stop"] = sampling.stop;
   if (!request.response_format.is_null()) body["response_format"] = request.response_format;
   if (Status good = check_extra_body(request.extra_body); !good) return fail(good.error());

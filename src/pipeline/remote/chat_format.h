@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/sampling_table.h"
 
 namespace dovetail::pipeline {
 
@@ -18,16 +19,11 @@ struct ChatMessage {
 };
 
 struct ChatSampling {
-  std::optional<double> temperature;
-  std::optional<double> top_p;
-  std::optional<double> frequency_penalty;
-  std::optional<double> presence_penalty;
+  // Sent under their names, of which not all are OpenAI's.
+  SamplingValues values;
   std::optional<std::int64_t> max_tokens;
   std::optional<std::int64_t> seed;
   std::vector<std::string> stop;
-  // Not OpenAI's, but understood under these names by vLLM, llama.cpp and `dovetail serve`.
-  std::optional<double> min_p;
-  std::optional<std::int64_t> top_k;
 };
 
 // Which of the two interfaces a request is for, and an answer is from.

@@ -7,6 +7,7 @@
 
 #include "dovetail/engine.h"
 #include "engine/options.h"
+#include "engine/sampling_members.h"
 #include "families/open_model.h"
 #include "load/model_source.h"
 #include "text/prompt_encoder.h"
@@ -17,37 +18,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-template <class T>
-void fill(std::optional<T>& value, const std::optional<T>& otherwise) {
-  if (!value) value = otherwise;
-}
-
-SamplingParams sampling_params(const SamplingSpec& spec, const load::GenerationDefaults& model,
-                               std::uint64_t seed) {
-  SamplingParams params;
-  const auto real = [](const std::optional<double>& given, const std::optional<float>& maker,
-                       float otherwise) {
-    return given ? static_cast<float>(*given) : maker.value_or(otherwise);
-  };
-  params.temperature = real(spec.temperature, model.temperature, params.temperature);
-  params.top_p = real(spec.top_p, model.top_p, params.top_p);
-  params.min_p = real(spec.min_p, model.min_p, params.min_p);
-  params.top_k =
-      spec.top_k ? static_cast<std::int32_t>(*spec.top_k) : model.top_k.value_or(params.top_k);
-  params.repetition_penalty = model.repetition_penalty.value_or(params.repetition_penalty);
-  params.seed = seed;
-  return params;
-}
-
 }  // namespace
 
 SamplingSpec merged(const SamplingSpec& column, const SamplingSpec& model) {
   SamplingSpec result = column;
-  fill(result.temperature, model.temperature);
-  fill(result.top_p, model.top_p);
-  fill(result.min_p, model.min_p);
-  fill(result.top_k, model.top_k);
-  fill(result.max_tokens, model.max_tokens);
+  result.values = column.values.or_else(model.values);
+  if (!result.max_tokens) result.max_tokens = model.max_tokens;
   if (result.stop.empty()) result.stop = model.stop;
   return result;
 }
@@ -78,7 +54,9 @@ struct LocalModelHost::Impl {
     const SamplingSpec sampling = merged(given.sampling, defaults);
     Request request;
     request.prompt = *std::move(prompt);
-    request.sampling = sampling_params(sampling, engine->source().generation, given.seed);
+    request.sampling =
+        sampling_params(sampling.values.or_else(engine->source().generation.sampling));
+    request.sampling.seed = given.seed;
     request.max_tokens = static_cast<std::int32_t>(sampling.max_tokens.value_or(0));
     request.stop = sampling.stop;
     if (!given.schema.is_null()) {

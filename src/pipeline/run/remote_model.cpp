@@ -206,10 +206,7 @@ ChatRequest RemoteModelHost::Impl::chat_request(const ModelRequest& request) con
   }
   if (request.messages.empty()) result.prompt = request.prompt;
   const SamplingSpec sampling = merged(request.sampling, defaults_);
-  result.sampling.temperature = sampling.temperature;
-  result.sampling.top_p = sampling.top_p;
-  result.sampling.min_p = sampling.min_p;
-  result.sampling.top_k = sampling.top_k;
+  result.sampling.values = sampling.values;
   result.sampling.max_tokens = sampling.max_tokens;
   result.sampling.stop = sampling.stop;
   // OpenAI's field is a signed number.

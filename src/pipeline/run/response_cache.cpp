@@ -9,14 +9,26 @@
 namespace dovetail::pipeline {
 namespace {
 
-template <class T>
-Json json_of(const std::optional<T>& value) {
-  return value ? Json(*value) : Json();
+Json json_of(const SamplingRow& row, const std::optional<double>& value) {
+  if (!value) return Json();
+  return row.whole ? Json(static_cast<std::int64_t>(*value)) : Json(*value);
 }
 
 Json json_of(const SamplingSpec& sampling) {
-  return {json_of(sampling.temperature), json_of(sampling.top_p),      json_of(sampling.min_p),
-          json_of(sampling.top_k),       json_of(sampling.max_tokens), sampling.stop};
+  Json all = Json::array();
+  Json named = Json::object();
+  for (const SamplingRow& row : kSamplingRows) {
+    Json value = json_of(row, sampling.values[row]);
+    if (row.cache_place) {
+      all[*row.cache_place] = std::move(value);
+    } else if (!value.is_null()) {
+      named[std::string(row.name)] = std::move(value);
+    }
+  }
+  all.push_back(sampling.max_tokens ? Json(*sampling.max_tokens) : Json());
+  all.push_back(sampling.stop);
+  if (!named.empty()) all.push_back(std::move(named));
+  return all;
 }
 
 Json json_of(const ModelSpec& model) {

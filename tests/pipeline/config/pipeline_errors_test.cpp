@@ -145,7 +145,7 @@ TEST(PipelineErrors, AllOfThem) {
       "f.yaml:5:7: /models/a/endpoint: 'ftp://x' is no URL that begins with http:// or https://\n"
       "f.yaml:5:38: /models/a/max_paralel: unknown key, did you mean max_parallel?\n"
       "f.yaml:6:27: /models/b/sampling/temperature: -1 is no number from 0 to 100\n"
-      "f.yaml:6:44: /models/b/sampling/top_k: -1 is no whole number from 0 to 1000000\n"
+      "f.yaml:6:44: /models/b/sampling/top_k: -1 is no whole number from 0 to 2147483647\n"
       "f.yaml:8:31: /columns/0/model: there is no model 'c', expected one of: a, b\n"
       "f.yaml:8:65: /columns/0/retries: 1000 is no whole number from 0 to 100\n"
       "f.yaml:10:72: /columns/2/rubrics/0/options: [2] is no score: expected a number, a text, "

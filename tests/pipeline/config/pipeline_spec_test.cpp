@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "pipeline/sample/sampler_set.h"
+#include "support/sampling_samples.h"
 #include "support/temp_folder.h"
 
 namespace dovetail::pipeline {
@@ -318,6 +319,30 @@ TEST(PipelineSpec, ScoresOfSeveralKindsAreTexts) {
   EXPECT_EQ(scores_of("{1: bad, na: none}"), R"(["1","na"])");
   EXPECT_EQ(scores_of("[true, 1]"), R"(["true","1"])");
   EXPECT_EQ(scores_of("[yes, no]"), R"(["yes","no"])");
+}
+
+TEST(PipelineSpec, ReadsTheTableOfSamplingParameters) {
+  const auto parse = [](const SamplingRow& row, double value) {
+    const std::string number = row.whole ? fmt::format("{:.0f}", value) : fmt::format("{}", value);
+    return parse_pipeline(
+        fmt::format("records: 1\nmodels: {{m: {{path: x, sampling: {{{}: {}}}}}}}\n"
+                    "columns: [{{name: a, type: llm-text, model: m, prompt: x}}]",
+                    row.name, number),
+        "f.yaml", two_fields);
+  };
+  for (const SamplingRow& row : kSamplingRows) {
+    const auto spec = parse(row, test::sample_of(row));
+    ASSERT_TRUE(spec) << spec.error().message;
+    EXPECT_EQ(spec->models[0].sampling.values[row], test::sample_of(row)) << row.name;
+    for (const double value : {test::too_little(row), test::too_much(row)}) {
+      const auto refused = parse(row, value);
+      ASSERT_FALSE(refused) << row.name;
+      const std::string& message = refused.error().message;
+      EXPECT_NE(message.find(fmt::format("/models/m/sampling/{}: ", row.name)), std::string::npos)
+          << message;
+      EXPECT_NE(message.find(fmt::format(" to {}", row.most)), std::string::npos) << message;
+    }
+  }
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/sampling_table.h"
 #include "pipeline/config/pipeline_spec.h"
 #include "pipeline/sample/code_fence.h"
 #include "support/places.h"
@@ -161,6 +162,17 @@ std::optional<std::set<std::string>> known_keys(const File& file, const std::str
 
 TEST(PublishedSchema, IsTheFileInTheDocuments) {
   EXPECT_EQ(published_schema(), read(kSource / "docs/pipeline.schema.json"));
+}
+
+TEST(PublishedSchema, HasTheTableOfSamplingParameters) {
+  const Json properties = published()["$defs"]["sampling"]["properties"];
+  for (const SamplingRow& row : kSamplingRows) {
+    const Json described = {{"description", fmt::format("{}.", row.help)},
+                            {"type", row.whole ? "integer" : "number"},
+                            {row.least_excluded ? "exclusiveMinimum" : "minimum", row.least},
+                            {"maximum", row.most}};
+    EXPECT_EQ(properties.value(row.name, Json()), described) << row.name;
+  }
 }
 
 TEST(PublishedSchema, HasTheKeysThatTheParserKnows) {

@@ -9,6 +9,7 @@
 #include <future>
 
 #include "pipeline/remote/endpoint/test_endpoint.h"
+#include "support/sampling_samples.h"
 
 namespace dovetail::pipeline {
 namespace {
@@ -29,7 +30,16 @@ TEST(ChatBody, HoldsWhatWasSetAndNothingElse) {
             json::parse(R"({"model": "m", "messages": [{"role": "user", "content": "hello"}]})"));
   ChatRequest request = hello();
   request.messages.insert(request.messages.begin(), {"system", "be \"brief\"\n", "boss"});
-  request.sampling = {0.5, 0.9, 0.1, -0.1, 20, 7, {"END"}, 0.05, 40};
+  SamplingValues& values = request.sampling.values;
+  values[sampling_row("temperature")] = 0.5;
+  values[sampling_row("top_p")] = 0.9;
+  values[sampling_row("frequency_penalty")] = 0.1;
+  values[sampling_row("presence_penalty")] = -0.1;
+  values[sampling_row("min_p")] = 0.05;
+  values[sampling_row("top_k")] = 40;
+  request.sampling.max_tokens = 20;
+  request.sampling.seed = 7;
+  request.sampling.stop = {"END"};
   request.response_format = {{"type", "json_object"}};
   request.extra_body = json::parse(R"({"top_k": 5, "chat": {"think": false}, "seed": null})");
   EXPECT_EQ(json::parse(*chat_body(request)), json::parse(R"({
@@ -38,6 +48,17 @@ TEST(ChatBody, HoldsWhatWasSetAndNothingElse) {
       "chat": {"think": false}, "response_format": {"type": "json_object"},
       "messages": [{"role": "system", "content": "be \"brief\"\n", "name": "boss"},
                    {"role": "user", "content": "hello"}]})"));
+}
+
+TEST(ChatBody, HoldsTheTableOfSamplingParameters) {
+  for (const SamplingRow& row : kSamplingRows) {
+    ChatRequest request = hello();
+    request.sampling.values[row] = test::sample_of(row);
+    const json body = json::parse(*chat_body(request));
+    EXPECT_EQ(body.size(), 3U);
+    EXPECT_EQ(body.value(row.name, json()), json(test::sample_of(row))) << row.name;
+    EXPECT_EQ(body[std::string(row.name)].is_number_integer(), row.whole) << row.name;
+  }
 }
 
 TEST(ChatBody, IsACompletionWhereThereIsAPrompt) {
@@ -65,8 +86,9 @@ TEST(ChatBody, NamesTheFieldThatIsWrong) {
   EXPECT_THAT(complaint([](ChatRequest& r) { r.messages.clear(); }), HasSubstr("messages"));
   EXPECT_THAT(complaint([](ChatRequest& r) { r.messages[0].content = "\xff"; }),
               HasSubstr("UTF-8"));
-  EXPECT_THAT(complaint([](ChatRequest& r) { r.sampling.temperature = NAN; }),
-              HasSubstr("temperature"));
+  EXPECT_THAT(
+      complaint([](ChatRequest& r) { r.sampling.values[sampling_row("temperature")] = NAN; }),
+      HasSubstr("temperature"));
   EXPECT_THAT(complaint([](ChatRequest& r) { r.sampling.max_tokens = 0; }),
               HasSubstr("max_tokens"));
   EXPECT_THAT(complaint([](ChatRequest& r) { r.extra_body = {1, 2}; }), HasSubstr("extra_body"));

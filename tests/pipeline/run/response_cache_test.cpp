@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 #include <xxhash.h>
 
+#include <set>
+#include <utility>
+
 namespace dovetail::pipeline {
 namespace {
 
@@ -12,7 +15,7 @@ ModelSpec remote_model() {
   remote.model = "m";
   remote.extra_body = {{"top_a", 1}};
   model.where = remote;
-  model.sampling.temperature = 0.5;
+  model.sampling.values[sampling_row("temperature")] = 0.5;
   return model;
 }
 
@@ -52,8 +55,19 @@ TEST(ResponseKeys, DifferWhereARequestDoes) {
   other.messages = {{"user", "a"}};
   EXPECT_NE(keys.of(other), one);
   ModelSpec model = remote_model();
-  model.sampling.top_p = 0.5;
+  model.sampling.values[sampling_row("top_p")] = 0.5;
   EXPECT_NE(ResponseKeys(model, {}, Json(), {}).of(request), one);
+}
+
+TEST(ResponseKeys, DifferByEachSamplingParameter) {
+  const ModelRequest request;
+  std::set<std::pair<std::uint64_t, std::uint64_t>> keys;
+  for (const SamplingRow& row : kSamplingRows) {
+    SamplingSpec sampling;
+    sampling.values[row] = 0.5 + 0.5 * static_cast<double>(row.whole);
+    const Hash128 key = ResponseKeys(remote_model(), sampling, Json(), {}).of(request);
+    EXPECT_TRUE(keys.emplace(key.high, key.low).second) << row.name;
+  }
 }
 
 TEST(ResponseKeys, KnowWhatAModelOfThisProcessIsHeldTo) {

@@ -1,0 +1,103 @@
+#include "base/sampling_table.h"
+
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <string>
+
+#include "support/places.h"
+
+namespace dovetail {
+namespace {
+
+bool is_within(const SamplingRow& row, double value) {
+  return (row.least_excluded ? value > row.least : value >= row.least) && value <= row.most;
+}
+
+TEST(SamplingTable, IsOfOnePiece) {
+  std::set<std::string_view> names;
+  std::set<std::size_t> places;
+  std::size_t placed = 0;
+  for (const SamplingRow& row : kSamplingRows) {
+    EXPECT_TRUE(names.insert(row.name).second) << row.name;
+    if (!row.http_alias.empty()) {
+      EXPECT_TRUE(names.insert(row.http_alias).second);
+    }
+    EXPECT_LT(row.least, row.most) << row.name;
+    EXPECT_TRUE(is_within(row, static_cast<double>(row.neutral))) << row.name;
+    if (row.conversation) {
+      EXPECT_TRUE(is_within(row, static_cast<double>(*row.conversation))) << row.name;
+      EXPECT_TRUE(row.recommended()) << row.name;
+    }
+    EXPECT_FALSE(row.help.empty() || row.help.ends_with('.')) << row.name;
+    if (!row.cache_place) continue;
+    places.insert(*row.cache_place);
+    ++placed;
+  }
+  ASSERT_EQ(places.size(), placed);
+  EXPECT_EQ(*places.rbegin() + 1, placed) << "no gaps";
+}
+
+// docs/options.md as the table has it.
+std::string documentation() {
+  std::string text =
+      "# Sampling parameters\n\n"
+      "Each stands under its name in requests over HTTP, in input lines of `run --input` and under "
+      "`sampling` of a\npipeline; on the command line and in TOML files `-` is written for `_`. "
+      "What is given goes before what the\nmodel's makers recommend "
+      "(`generation_config.json`, `general.sampling.*` of a GGUF file). Where neither says\n"
+      "anything the neutral value holds, which changes nothing; but `run` has temperature 0 then, "
+      "and `chat` and `serve`\ntalk with a GGUF file that recommends nothing at all by the values "
+      "of the last column but one.\n\n"
+      "`src/base/sampling_table.h` has this table; a test compares the two.\n\n"
+      "| Name | Range | Neutral | In GGUF files | Talk | What it does |\n"
+      "| --- | --- | --- | --- | --- | --- |\n";
+  const auto number = [](const SamplingRow& row, float value) {
+    return sampling_text(row, static_cast<double>(value));
+  };
+  for (const SamplingRow& row : kSamplingRows) {
+    std::string name = fmt::format("`{}`", row.name);
+    if (!row.http_alias.empty()) name += fmt::format(", over HTTP also `{}`", row.http_alias);
+    std::string range = fmt::format("{}{} to {}", row.least_excluded ? "above " : "",
+                                    sampling_text(row, row.least), sampling_text(row, row.most));
+    if (row.minus_one) range += "; -1 over HTTP and in models' files: neutral";
+    text += fmt::format("| {} | {}{} | {} | {} | {} | {} |\n", name, row.whole ? "whole, " : "",
+                        range, number(row, row.neutral),
+                        row.recommended() ? fmt::format("`{}`", row.gguf_key) : "",
+                        row.conversation ? number(row, *row.conversation) : "", row.help);
+  }
+  return text;
+}
+
+TEST(SamplingTable, IsInTheDocuments) {
+  std::ifstream file(test::source_dir() + "/docs/options.md");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_EQ(text, documentation());
+}
+
+TEST(SamplingValues, AreTheirOwnBeforeOthers) {
+  SamplingValues given, recommended;
+  EXPECT_FALSE(given.any());
+  given[sampling_row("top_k")] = 7;
+  EXPECT_TRUE(given.any());
+  recommended[sampling_row("top_k")] = 40;
+  recommended[sampling_row("top_p")] = 0.5;
+  const SamplingValues both = given.or_else(recommended);
+  EXPECT_EQ(both[sampling_row("top_k")], 7);
+  EXPECT_EQ(both[sampling_row("top_p")], 0.5);
+  EXPECT_FALSE(both[sampling_row("min_p")]);
+  EXPECT_FALSE(given[sampling_row("top_p")]);
+}
+
+TEST(SamplingText, HasNoMoreDigitsThanAFloatNeeds) {
+  EXPECT_EQ(option_name(sampling_row("repetition_penalty")), "repetition-penalty");
+  EXPECT_EQ(sampling_text(sampling_row("top_k"), 40.0), "40");
+  EXPECT_EQ(sampling_text(sampling_row("top_p"), static_cast<double>(0.95F)), "0.95");
+  EXPECT_EQ(sampling_text(sampling_row("temperature"), 1.0), "1");
+}
+
+}  // namespace
+}  // namespace dovetail

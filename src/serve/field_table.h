@@ -15,6 +15,7 @@ namespace dovetail::serve {
 
 // Routes that read a field.
 enum Routes : std::uint16_t {
+  kNowhere = 0,
   kCompletions = 1,
   kChats = 2,
   kEmbeddings = 4,

@@ -7,6 +7,7 @@ import weather
 from served import API_KEY, NAME, PATIENCE, need, server
 
 need("langchain-openai")
+import openai
 from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
@@ -75,10 +76,14 @@ class WithLangChain(unittest.TestCase):
                         weather.QUESTION
                     )
                     self.assertIsInstance(city, City)
-            # Any object: whether it has City's members is the model's doing.
+            # Any object: whether it has City's members, and where it ends, is the model's doing.
             with self.subTest("json_mode", use_responses_api=responses):
                 raw = model.with_structured_output(City, method="json_mode", include_raw=True)
-                self.assertTrue(raw.invoke("Name a city, as JSON.")["raw"].text.startswith("{"))
+                try:
+                    text = raw.invoke("Name a city, as JSON.")["raw"].text
+                except openai.LengthFinishReasonError as cut:
+                    text = cut.completion.choices[0].message.content
+                self.assertTrue(text.startswith("{"))
 
     def test_a_dialog_that_the_server_keeps(self):
         model = self.model(use_responses_api=True, use_previous_response_id=True, max_tokens=8)

@@ -19,7 +19,7 @@ struct SamplingRow {
   double least = 0.0;
   double most = 0.0;
   bool least_excluded = false;
-  float neutral = 0.0F;              // changes nothing, and holds where nobody says anything
+  float neutral = 0.0F;              // changes nothing; the value where none is given
   bool minus_one = false;            // over HTTP and in models' files -1 is the neutral value, too
   std::string_view http_alias = {};  // another name over HTTP
   // In GGUF files, after "general.sampling.". Empty: the makers of models recommend none.

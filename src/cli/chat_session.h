@@ -17,7 +17,7 @@ namespace dovetail::cli {
 
 // What a person sees of a chat.
 struct ChatLook {
-  bool interactive = false;  // somebody types: say what happens beside the answers
+  bool interactive = false;  // a terminal: say what happens beside the answers
   bool colours = false;
 };
 
@@ -60,7 +60,7 @@ class ChatSession {
   const std::string& model() const;
   const ChatLook& look() const { return look_; }
 
-  // A line for a person: on standard error, and only where somebody types.
+  // A line for the user: on standard error, and only if interactive.
   void remark(std::string_view line) const;
 
   // The standard output takes nothing any more.

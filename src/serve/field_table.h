@@ -84,6 +84,18 @@ Problem read_effort(std::string_view field, const Json& value, Draft& draft);
 // What the output must be, unless another field has said so.
 Problem store_format(Outcome<std::optional<OutputFormat>> asked, Draft& draft);
 
+// The same of an object with "type" and what belongs to it.
+Problem read_flat_form(std::string_view field, const Json& value, Draft& draft);
+
+// A member of a field that is an object.
+struct Member {
+  std::string_view name;
+  Problem (*read)(std::string_view field, const Json& value, Draft& draft);
+};
+// Reads an object's members, each under its path; null is no member, and others are unknown fields.
+Problem read_members(std::string_view field, const Json& value, std::span<const Member> members,
+                     Draft& draft);
+
 // A string of at most kMaxLabelBytes.
 Problem read_label(std::string_view field, const Json& value, std::string& to);
 

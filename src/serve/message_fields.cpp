@@ -230,20 +230,8 @@ Problem read_thinking(std::string_view field, const Json& value, Draft& draft) {
 
 // {"format": {"type": "json_schema", "schema": ...}, "effort": ...}.
 Problem read_output(std::string_view field, const Json& value, Draft& draft) {
-  if (!value.is_object())
-    return problem(bad_field(field, "expected an object, got {}", shown(value)));
-  for (const auto& [key, member] : value.items()) {
-    const std::string at = fmt::format("{}.{}", field, key);
-    if (member.is_null()) continue;
-    if (key == "format") {
-      if (auto found = store_format(read_flat_format(at, member), draft)) return found;
-    } else if (key == "effort") {
-      if (auto found = read_effort(at, member, draft)) return found;
-    } else if (auto found = draft.unknown.meet(at)) {
-      return found;
-    }
-  }
-  return std::nullopt;
+  constexpr Member kMembers[] = {{"format", read_flat_form}, {"effort", read_effort}};
+  return read_members(field, value, kMembers, draft);
 }
 
 // Messages that the server would keep for later requests. Clients know this error's code and then
@@ -256,18 +244,11 @@ Problem refuse_thread(std::string_view field, const Json&, Draft&) {
 }
 
 constexpr Field kMessageFields[] = {
-    {"messages", kMessages, read_dialog},
-    {"system", kMessages, read_system},
-    {"stop_sequences", kMessages, read_stop},
-    {"tools", kMessages, read_functions},
-    {"tool_choice", kMessages, read_choice},
-    {"thinking", kMessages, read_thinking},
-    {"output_config", kMessages, read_output},
-    {"thread", kMessages, refuse_thread},
-    {"output_format", kMessages,
-     [](Name f, const Json& v, Draft& d) -> Problem {
-       return store_format(read_flat_format(f, v), d);
-     }},
+    {"messages", kMessages, read_dialog},         {"system", kMessages, read_system},
+    {"stop_sequences", kMessages, read_stop},     {"tools", kMessages, read_functions},
+    {"tool_choice", kMessages, read_choice},      {"thinking", kMessages, read_thinking},
+    {"output_config", kMessages, read_output},    {"thread", kMessages, refuse_thread},
+    {"output_format", kMessages, read_flat_form},
 };
 
 }  // namespace

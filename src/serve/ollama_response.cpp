@@ -16,13 +16,6 @@ std::int64_t nanoseconds(std::chrono::steady_clock::duration time) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
 }
 
-Json line_head(const Answers& answers) {
-  Json line;
-  line["model"] = answers.label.model;
-  line["created_at"] = ollama_now();
-  return line;
-}
-
 // Why it ended, and what it took.
 void add_end(const Answers& answers, Json& line) {
   const ChoiceState& choice = answers.choices.front();
@@ -49,82 +42,58 @@ Json call_object(const CallState& call) {
   return json;
 }
 
-Json chat_line(const Answers& answers, std::string content) {
-  Json line = line_head(answers);
-  line["message"]["role"] = "assistant";
-  line["message"]["content"] = std::move(content);
+// A line with this text: that of a chat has it in a message.
+Json line_of(const Answers& answers, std::string text) {
+  Json line;
+  line["model"] = answers.label.model;
+  line["created_at"] = ollama_now();
+  if (answers.generation.endpoint == Endpoint::kOllamaChat) {
+    line["message"]["role"] = "assistant";
+    line["message"]["content"] = std::move(text);
+  } else {
+    line["response"] = std::move(text);
+  }
   line["done"] = false;
   return line;
 }
 
+// Where reasoning and calls stand in a line.
+Json& beside_text(Json& line) { return line.contains("message") ? line["message"] : line; }
+
 std::string open_lines(Answers&) { return {}; }
 
-std::string add_chat_lines(Answers& answers, std::size_t index, const News& news) {
-  ChoiceState& choice = answers.choices[index];
+std::string add_lines(Answers& answers, std::size_t index, const News& news) {
+  const ChoiceState& choice = answers.choices[index];
   std::string out;
   for (const dialog::AnswerEvent& event : news.events) {
-    if (event.kind == Kind::kContent) out += text_line(chat_line(answers, event.text));
+    if (event.kind == Kind::kContent) out += text_line(line_of(answers, event.text));
     if (event.kind == Kind::kReasoning) {
-      Json line = chat_line(answers, "");
-      line["message"]["thinking"] = event.text;
+      Json line = line_of(answers, "");
+      beside_text(line)["thinking"] = event.text;
       out += text_line(line);
     }
     // Calls are given whole.
     if (event.kind == Kind::kCallEnd) {
-      Json line = chat_line(answers, "");
-      line["message"]["tool_calls"].push_back(call_object(choice.calls[event.call]));
+      Json line = line_of(answers, "");
+      beside_text(line)["tool_calls"].push_back(call_object(choice.calls[event.call]));
       out += text_line(line);
     }
   }
   return out;
 }
 
-std::string close_chat_lines(Answers& answers) {
-  Json line = chat_line(answers, "");
+std::string close_lines(Answers& answers) {
+  Json line = line_of(answers, "");
   add_end(answers, line);
   return text_line(line);
 }
 
-std::vector<std::string> chat_line_body(Answers& answers) {
+std::vector<std::string> line_body(Answers& answers) {
   ChoiceState& choice = answers.choices.front();
-  Json line = chat_line(answers, std::move(choice.text));
-  if (!choice.reasoning.empty()) line["message"]["thinking"] = std::move(choice.reasoning);
+  Json line = line_of(answers, std::move(choice.text));
+  if (!choice.reasoning.empty()) beside_text(line)["thinking"] = std::move(choice.reasoning);
   for (const CallState& call : choice.calls)
-    line["message"]["tool_calls"].push_back(call_object(call));
-  add_end(answers, line);
-  return {dump(line)};
-}
-
-Json generate_line(const Answers& answers, std::string text) {
-  Json line = line_head(answers);
-  line["response"] = std::move(text);
-  line["done"] = false;
-  return line;
-}
-
-std::string add_generate_lines(Answers& answers, std::size_t, const News& news) {
-  std::string out;
-  for (const dialog::AnswerEvent& event : news.events) {
-    if (event.kind == Kind::kContent) out += text_line(generate_line(answers, event.text));
-    if (event.kind == Kind::kReasoning) {
-      Json line = generate_line(answers, "");
-      line["thinking"] = event.text;
-      out += text_line(line);
-    }
-  }
-  return out;
-}
-
-std::string close_generate_lines(Answers& answers) {
-  Json line = generate_line(answers, "");
-  add_end(answers, line);
-  return text_line(line);
-}
-
-std::vector<std::string> generate_line_body(Answers& answers) {
-  ChoiceState& choice = answers.choices.front();
-  Json line = generate_line(answers, std::move(choice.text));
-  if (!choice.reasoning.empty()) line["thinking"] = std::move(choice.reasoning);
+    beside_text(line)["tool_calls"].push_back(call_object(call));
   add_end(answers, line);
   return {dump(line)};
 }
@@ -156,18 +125,18 @@ constexpr std::string_view kLines = "application/x-ndjson";
 const Dialect kOllamaChatDialect = {.id_begin = "chat-",
                                     .stream_type = kLines,
                                     .open = open_lines,
-                                    .add = add_chat_lines,
-                                    .close = close_chat_lines,
+                                    .add = add_lines,
+                                    .close = close_lines,
                                     .fail = fail_line,
-                                    .body = chat_line_body,
+                                    .body = line_body,
                                     .keeps = true};
 const Dialect kOllamaGenerateDialect = {.id_begin = "gen-",
                                         .stream_type = kLines,
                                         .open = open_lines,
-                                        .add = add_generate_lines,
-                                        .close = close_generate_lines,
+                                        .add = add_lines,
+                                        .close = close_lines,
                                         .fail = fail_line,
-                                        .body = generate_line_body};
+                                        .body = line_body};
 const Dialect kOllamaEmbedDialect = {.id_begin = "embed-", .body = embed_body};
 
 }  // namespace dovetail::serve

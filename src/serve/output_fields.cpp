@@ -145,6 +145,10 @@ Problem store_format(Outcome<std::optional<OutputFormat>> asked, Draft& draft) {
   return std::nullopt;
 }
 
+Problem read_flat_form(std::string_view field, const Json& value, Draft& draft) {
+  return store_format(read_flat_format(field, value), draft);
+}
+
 Problem read_stop(std::string_view field, const Json& value, Draft& draft) {
   const Json list = value.is_array() ? value : Json::array({value});
   if (list.size() > kMaxStops) {

@@ -227,6 +227,21 @@ bool is_dialog(Endpoint endpoint, const Draft& draft) {
          (endpoint == Endpoint::kOllamaGenerate && !draft.raw);
 }
 
+Problem read_members(std::string_view field, const Json& value, std::span<const Member> members,
+                     Draft& draft) {
+  if (!value.is_object())
+    return problem(bad_field(field, "expected an object, got {}", shown(value)));
+  for (const auto& [key, member] : value.items()) {
+    if (member.is_null()) continue;
+    const std::string at = fmt::format("{}.{}", field, key);
+    const auto known = std::find_if(members.begin(), members.end(),
+                                    [&key = key](const Member& each) { return each.name == key; });
+    auto found = known == members.end() ? draft.unknown.meet(at) : known->read(at, member, draft);
+    if (found) return found;
+  }
+  return std::nullopt;
+}
+
 Problem read_label(std::string_view field, const Json& value, std::string& to) {
   auto label = read_string(field, value);
   if (!label) return std::move(label.error());

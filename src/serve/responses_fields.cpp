@@ -174,23 +174,15 @@ Problem read_flat_choice(std::string_view field, const Json& value, Draft& draft
   return read_tool_choice(field, choice, draft.chat);
 }
 
+Problem read_verbosity(std::string_view field, const Json& value, Draft&) {
+  if (value == "medium") return std::nullopt;
+  return problem(bad_field(field, "{} is not supported; expected \"medium\"", shown(value)));
+}
+
 // {"format": ..., "verbosity": ...}.
 Problem read_text_form(std::string_view field, const Json& value, Draft& draft) {
-  if (!value.is_object())
-    return problem(bad_field(field, "expected an object, got {}", shown(value)));
-  for (const auto& [key, member] : value.items()) {
-    const std::string at = fmt::format("{}.{}", field, key);
-    if (member.is_null()) continue;
-    if (key == "format") {
-      if (auto found = store_format(read_flat_format(at, member), draft)) return found;
-    } else if (key == "verbosity") {
-      if (member != "medium")
-        return problem(bad_field(at, "{} is not supported; expected \"medium\"", shown(member)));
-    } else if (auto found = draft.unknown.meet(at)) {
-      return found;
-    }
-  }
-  return std::nullopt;
+  constexpr Member kMembers[] = {{"format", read_flat_form}, {"verbosity", read_verbosity}};
+  return read_members(field, value, kMembers, draft);
 }
 
 // {"effort": ..., "summary": ...}: reasoning is given as it is.

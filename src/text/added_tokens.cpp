@@ -102,7 +102,7 @@ std::vector<TextPart> AddedTokens::split(std::string_view text, bool normalized,
         continue;
       }
       if (covered == Coverage::kPart) {
-        // Whoever writes the untrusted part must not hide a token that lies before or behind it.
+        // The untrusted part must not hide a token that lies before or behind it.
         longest = 0;
         trie.visit_prefixes(text.substr(at), [&](std::size_t size, std::int32_t place) {
           const auto candidate = static_cast<std::size_t>(place);

@@ -17,8 +17,8 @@ struct ByteSpan {
   bool operator==(const ByteSpan&) const = default;
 };
 
-// A text that knows which of its bytes come from outside: from whoever writes messages or records,
-// not from whoever wrote the template. Those never become control tokens.
+// A text that knows which of its bytes come from outside: from messages or records, not from the
+// template. Those never become control tokens.
 struct MarkedText {
   std::string text;
   std::vector<ByteSpan> untrusted;  // ascending; none is empty, none touches the next

@@ -2,28 +2,16 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "base/json.h"
 #include "dialog/answer.h"
+#include "support/random_choices.h"
 
 namespace dovetail::dialog::test {
 
-class Random {
- public:
-  explicit Random(std::uint32_t seed) : engine_(seed) {}
-  std::size_t below(std::size_t limit) { return engine_() % limit; }
-  bool one_in(std::size_t n) { return below(n) == 0; }
-  template <class T>
-  const T& of(const std::vector<T>& choices) {
-    return choices[below(choices.size())];
-  }
-
- private:
-  std::mt19937 engine_;
-};
+using dovetail::test::Random;
 
 // Tools with named parameters of many kinds, and arguments for them.
 std::vector<Tool> random_tools(Random& random);

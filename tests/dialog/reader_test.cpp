@@ -21,6 +21,7 @@ namespace dovetail::dialog {
 namespace {
 
 using test::Random;
+using test::random_arguments;
 using test::Read;
 using testing::HasSubstr;
 

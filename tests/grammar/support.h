@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "grammar/matcher.h"
 #include "grammar/token_masks.h"
 #include "grammar/vocabulary.h"
+#include "support/random_choices.h"
 
 namespace dovetail::grammar::test {
 
@@ -48,19 +48,7 @@ inline std::vector<std::uint64_t> mask_of(const Matcher& matcher) {
   return mask;
 }
 
-class Random {
- public:
-  explicit Random(std::uint32_t seed) : engine_(seed) {}
-  std::size_t below(std::size_t limit) { return engine_() % limit; }
-  bool one_in(std::size_t n) { return below(n) == 0; }
-  template <class T>
-  const T& of(const std::vector<T>& choices) {
-    return choices[below(choices.size())];
-  }
-
- private:
-  std::mt19937 engine_;
-};
+using dovetail::test::Random;
 
 // Whether the mask has the tokens that can be accepted, and no others.
 inline bool mask_is_what_trying_says(const Matcher& matcher) {

@@ -80,7 +80,8 @@ Backend FakeEngine::backend() {
     for (const TokenId id : ids) text += static_cast<char>(id);
     return text;
   };
-  static grammar::Compiler compiler([] {
+  // One for each backend: what one test has compiled, another does not know.
+  const auto compiler = std::make_shared<grammar::Compiler>([] {
     std::vector<std::string> tokens;
     for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
     const std::vector<TokenId> ends = {0};
@@ -94,12 +95,12 @@ Backend FakeEngine::backend() {
            : kind == GrammarKind::kGbnf       ? grammar::SourceKind::kGbnf
                                               : grammar::SourceKind::kJsonObject;
   };
-  backend.compile = [source_kind](GrammarKind kind, std::string_view text,
-                                  const std::atomic<bool>& stop) {
-    return compiler.compile(source_kind(kind), text, &stop);
+  backend.compile = [source_kind, compiler](GrammarKind kind, std::string_view text,
+                                            const std::atomic<bool>& stop) {
+    return compiler->compile(source_kind(kind), text, &stop);
   };
-  backend.find_grammar = [source_kind](GrammarKind kind, std::string_view text) {
-    return compiler.find(source_kind(kind), text);
+  backend.find_grammar = [source_kind, compiler](GrammarKind kind, std::string_view text) {
+    return compiler->find(source_kind(kind), text);
   };
   backend.token_bytes = [](TokenId id) { return std::string(1, static_cast<char>(id)); };
   backend.encode_chat = [encode = backend.encode](const text::MarkedText& text) {

@@ -27,7 +27,7 @@ bool looks_like_control(std::string_view text) {
          (text.starts_with("<｜") && text.ends_with("｜>"));
 }
 
-// The unknown token says that a text has no token: nobody forges a turn with it.
+// The unknown token says that a text has no token: it forges no turn.
 bool is_control(const Tokenizer& tokenizer, TokenId id) {
   const std::string_view text = tokenizer.token_text(id);
   if (text == "<unk>" || text == "[UNK]") return false;

@@ -74,7 +74,7 @@ function askForKey(problem) {
 }
 
 // A response with a status of success; anything else is thrown as an error that says why. `quiet`:
-// nobody is asked for a key.
+// no key is asked for.
 async function call(path, { body, signal, quiet = false } = {}) {
   for (;;) {
     const headers = {};

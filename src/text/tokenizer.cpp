@@ -111,6 +111,24 @@ std::vector<ByteSpan> spans_of_changed(std::string_view text, std::span<const By
   return std::move(sum.untrusted);
 }
 
+// The spans with what they cut of characters of well-formed `text`.
+std::vector<ByteSpan> of_whole_characters(std::string_view text, std::span<const ByteSpan> spans) {
+  const auto within_character = [&](std::size_t at) {
+    return at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0U) == 0x80U;
+  };
+  std::vector<ByteSpan> out;
+  for (auto [begin, end] : spans) {
+    while (within_character(begin)) --begin;
+    while (within_character(end)) ++end;
+    if (!out.empty() && begin <= out.back().end) {
+      out.back().end = std::max(out.back().end, end);
+    } else {
+      out.push_back({begin, end});
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 void Tokenizer::Impl::append_piece(std::string_view piece, std::vector<TokenId>& ids) const {
@@ -161,6 +179,8 @@ void Tokenizer::Impl::append(std::string_view text, bool parse_special, std::vec
     });
     untrusted = valid_spans;
   }
+  const std::vector<ByteSpan> character_spans = of_whole_characters(valid, untrusted);
+  untrusted = character_spans;
   for (const TextPart& raw : added.split(valid, false, parse_special, untrusted)) {
     if (raw.token) {
       ids.push_back(*raw.token);

@@ -132,6 +132,10 @@ ExpertsConfig read_token_experts(Fields& fields) {
   constexpr Key kMethod = {"", "topk_method"};
   if (const auto method = fields.text(kMethod); method && *method != "noaux_tc")
     fields.reject(kMethod, load::quote(*method), "'noaux_tc'");
+  // The tensors tell it as well; a type that comes later is told by this alone.
+  constexpr Key kStored = {"", "expert_dtype"};
+  if (const auto type = fields.text(kStored); type && *type != "fp4" && *type != "fp8")
+    fields.reject(kStored, load::quote(*type), "'fp4' or 'fp8'");
   experts.gate = load::ExpertGate::kRootSoftplus;
   experts.normalized = fields.flag({"expert_weights_norm", "norm_topk_prob"}).value_or(true);
   experts.least_sum = 1e-20F;

@@ -91,8 +91,10 @@ class Joiner {
       case Method::kNone:
         return {};
       case Method::kFp8:
-        if (!name.ends_with(".weight") || tensor.stored_type != "F8_E4M3") return {};
-        return weight(codes, ".weight", &Joiner::byte_codes);
+        // Bytes that are no floats are pairs of FP4 (DeepSeek-V4's experts).
+        if (!name.ends_with(".weight") || !bytes) return {};
+        return weight(codes, ".weight",
+                      tensor.stored_type == "I8" ? &Joiner::packed_floats : &Joiner::byte_codes);
       case Method::kCompressedTensors:
         if (name.ends_with(".weight") && bytes)
           return weight(codes, ".weight", &Joiner::byte_codes);
@@ -148,14 +150,27 @@ class Joiner {
     return found->second;
   }
 
-  Found part(const Found& codes, std::string_view ending) {
-    const Found found = optional_part(ending);
-    if (found.tensor == nullptr) {
-      refuse(codes, fmt::format("without {}", quote(stem_ + std::string(ending))),
-             "a weight with its scales and all else that its quantisation stores",
-             ErrorKind::kInvalid);
+  // One that must be there, by any of the endings.
+  Found part(const Found& codes, std::initializer_list<std::string_view> endings) {
+    std::string names;
+    for (const std::string_view ending : endings) {
+      if (const Found found = optional_part(ending); found.tensor != nullptr) return found;
+      if (!names.empty()) names += " or ";
+      names += quote(stem_ + std::string(ending));
     }
-    return found;
+    refuse(codes, "without " + names,
+           "a weight with its scales and all else that its quantisation stores",
+           ErrorKind::kInvalid);
+    return {};
+  }
+
+  Found part(const Found& codes, std::string_view ending) { return part(codes, {ending}); }
+
+  // The scales of a weight of FP8 or FP4: their endings are those of Qwen and DeepSeek-V3, of
+  // compressed-tensors, and of DeepSeek-V4.
+  Found scales_of_floats(const Found& codes) {
+    if (quantization_.method != Method::kFp8) return part(codes, ".weight_scale");
+    return part(codes, {".weight_scale_inv", ".weight_scale", ".scale"});
   }
 
   bool check_shape(const Found& found, std::initializer_list<std::uint64_t> shape) {
@@ -209,19 +224,24 @@ class Joiner {
   // Fills in the scales of a weight of `rows` x `columns`: one for all, for each row, for each row
   // and group of columns, or for each block of rows and columns. Returns whether they fit.
   bool read_scales(const Found& scales, StoredParts& parts) {
-    if (error_ || !check_scales(scales)) return false;
+    if (error_) return false;
+    const bool fp8 = parts.codes == StoredParts::Codes::kFp8;
+    // Exponents have plain bytes in files of before their dtype.
+    if (!(fp8 ? check_type(scales, {"F32", "F16", "BF16", "F8_E8M0", "U8"}) : check_scales(scales)))
+      return false;
     const std::uint64_t rows = parts.rows;
     const std::uint64_t columns = parts.columns;
     const std::vector<std::uint64_t>& shape = scales.tensor->shape;
-    parts.scale_type = *scales.tensor->type;
+    parts.scale_type = scales.tensor->type;
     parts.scales = scales.tensor->data;
+    const std::size_t scale_bytes = parts.scale_type ? kernels::row_bytes(*parts.scale_type, 1) : 1;
     const bool matrix = shape.size() == 2;
     if (quantization_.block_rows > 0 && matrix &&
         shape[0] == parts_of(rows, quantization_.block_rows) &&
         shape[1] == parts_of(columns, quantization_.block_columns)) {
       parts.group_rows = quantization_.block_rows;
       parts.group_columns = quantization_.block_columns;
-    } else if (parts.scales.size() == kernels::row_bytes(parts.scale_type, 1)) {
+    } else if (parts.scales.size() == scale_bytes) {
       parts.group_rows = rows;
       parts.group_columns = columns;
     } else if (!shape.empty() && shape.size() <= 2 && shape[0] == rows &&
@@ -263,9 +283,7 @@ class Joiner {
     parts.bytes = codes.tensor->data;
     parts.codes = fp8 ? StoredParts::Codes::kFp8 : StoredParts::Codes::kSigned;
     parts.type = fp8 ? DataType::kFP8_E4M3 : DataType::kINT8;
-    const Found inverse = optional_part(".weight_scale_inv");
-    const Found scales = inverse.tensor != nullptr ? inverse : part(codes, ".weight_scale");
-    if (!read_scales(scales, parts)) return parts;
+    if (!read_scales(scales_of_floats(codes), parts)) return parts;
     check_groups(codes, parts.columns, parts.group_columns, info(parts.type).elements_per_block);
     for (const std::string_view zeros : {".weight_zero_point", ".input_zero_point"}) {
       const Found found = optional_part(zeros);
@@ -329,12 +347,12 @@ class Joiner {
     return parts;
   }
 
-  // compressed-tensors' mxfp4-pack-quantized.
+  // compressed-tensors' mxfp4-pack-quantized, and DeepSeek-V4's experts.
   StoredParts packed_floats(const Found& codes) {
     StoredParts parts;
     if (!check_rank(codes, 2)) return parts;
-    const Found scales = part(codes, ".weight_scale");
-    if (error_ || !check_type(scales, {"U8"})) return parts;
+    const Found scales = scales_of_floats(codes);
+    if (error_ || !check_type(scales, {"U8", "F8_E8M0"})) return parts;
     parts.rows = codes.tensor->shape[0];
     parts.columns = 2 * codes.tensor->shape[1];
     if (!check_groups(codes, parts.columns, parts.columns, 32)) return parts;
@@ -368,6 +386,7 @@ class Joiner {
     parts.type = DataType::kMXFP4;
     parts.codes = StoredParts::Codes::kMxfp4;
     parts.bytes = codes.tensor->data;
+    parts.scale_type.reset();
     parts.scales = scales.tensor->data;
     return parts;
   }

@@ -40,6 +40,7 @@ constexpr auto kSafetensorsTypes = std::to_array<SafetensorsType>({
     {"BOOL", 1, {}},
     {"F8_E4M3", 1, {}},
     {"F8_E5M2", 1, {}},
+    {"F8_E8M0", 1, {}},
 });
 
 std::string safetensors_type_names() {

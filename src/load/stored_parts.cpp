@@ -1,6 +1,7 @@
 #include "load/stored_parts.h"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <cstring>
 #include <limits>
@@ -36,11 +37,20 @@ std::uint64_t spread_nibbles(std::uint64_t word) {
   return (word | word << 4U) & 0x0f0f0f0f0f0f0f0fU;
 }
 
+// An exponent of the OCP MX specification: 2^(bits - 127), and a NaN for 255.
+float power_of_two(std::byte exponent) {
+  const auto bits = std::to_integer<std::uint32_t>(exponent);
+  if (bits == 255) return std::numeric_limits<float>::quiet_NaN();
+  // The least one is no normal float.
+  return std::bit_cast<float>(bits == 0 ? 1U << 22U : bits << 23U);
+}
+
 float scale_of(const StoredParts& parts, std::size_t row, std::size_t column) {
   const std::size_t index = row / parts.group_rows * parts.scale_row_stride +
                             column / parts.group_columns * parts.scale_column_stride;
-  return read_element(parts.scale_type,
-                      parts.scales.data() + index * kernels::row_bytes(parts.scale_type, 1));
+  if (!parts.scale_type) return power_of_two(parts.scales[index]);
+  return read_element(*parts.scale_type,
+                      parts.scales.data() + index * kernels::row_bytes(*parts.scale_type, 1));
 }
 
 std::uint8_t zero_of(const StoredParts& parts, std::size_t row, std::size_t column) {

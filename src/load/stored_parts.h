@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "kernels/data_type.h"
@@ -28,7 +29,7 @@ struct StoredParts {
     kSigned,    // `bytes`, a row after another: INT8
     kUnsigned,  // the same plus 128
     kFp8,       // the same: FP8_E4M3
-    kMxfp4,     // `bytes`: two of E2M1 each, the first in the low bits; `scales` are E8M0: MXFP4
+    kMxfp4,     // `bytes`: two of E2M1 each, the first in the low bits; scales are E8M0: MXFP4
     kColumns,   // `bytes`: F32, F16 or BF16, of `column_rows` rows a column after another
   };
 
@@ -44,7 +45,7 @@ struct StoredParts {
 
   // A scale is for group_rows x group_columns elements; that of group (i, j) is element
   // i * scale_row_stride + j * scale_column_stride.
-  kernels::DataType scale_type = kernels::DataType::kF32;
+  std::optional<kernels::DataType> scale_type = kernels::DataType::kF32;  // none: E8M0, a byte each
   std::span<const std::byte> scales;
   std::size_t group_rows = 1, group_columns = 0;
   std::size_t scale_row_stride = 0, scale_column_stride = 0;

@@ -264,6 +264,13 @@ const Composed kComposed[] = {
       "scale 0.125, rope 160000 x16 1|2 of 8 experts of 32 and 32 by roots within 2 x1.5, biased",
       "norm|4 of 32+32, window 128, by 128, 0 of 0 pick 0, 2 groups of 16, queries 32, scale "
       "0.125, rope 160000 x16 1|2 of 8 experts of 32 and 32 by roots within 2 x1.5, biased"}},
+    {"deepseek-v4-fp4-tiny",
+     {"norm|4 of 32+32, window 128, by 0, 0 of 0 pick 0, 2 groups of 128, queries 128, scale "
+      "0.125, "
+      "rope 10000 x1 1|2 of 4 experts of 128 and 128 by roots by token within 2 x1.5",
+      "norm|4 of 32+32, window 128, by 4 overlapping, 4 of 32 pick 16, 2 groups of 128, queries "
+      "128, scale 0.125, rope 160000 x16 1|2 of 4 experts of 128 and 128 by roots within 2 x1.5, "
+      "biased"}},
     {"glm4-moe-lite-tiny",
      {"norm|latent 4 of 24+8 and 32, 16 queries 24, scale 0.1768, rope 1000000 x1 1",
       "norm|latent 4 of 24+8 and 32, 16 queries 24, scale 0.1768, rope 1000000 x1 1|3 of 8 experts "

@@ -154,6 +154,8 @@ TEST(QuantisedTensors, AreTakenAsTheyAreMade) {
       {packed_model, DataType::kINT4_32},
       {int8_model, DataType::kINT8},
       {[] { return fp8_model(); }, DataType::kFP8_E4M3},
+      {[] { return fp8_model_of_exponents(); }, DataType::kFP8_E4M3},
+      {fp4_model, DataType::kMXFP4},
       {mxfp4_model, DataType::kMXFP4},
   };
   for (const auto& [make, type] : models) {
@@ -198,6 +200,67 @@ TEST(QuantisedTensors, KeepANaN) {
                                            out.data());
     for (std::size_t i = 0; i < 256; ++i) {
       ASSERT_EQ(std::isnan(out[i]), row == 1 && i >= 128) << row << ", " << i;
+    }
+  }
+}
+
+// What the rows are made of, of the model's quantised matrix.
+std::vector<std::byte> rows_of_down(const HfBuilder& builder) {
+  test::TempFolder folder{test::kInMemory};
+  builder.write(folder);
+  const auto source = open_model(folder.path());
+  if (!source) return {};
+  const TensorView& tensor = (*source)->tensors.at("blk.0.ffn_down.weight");
+  std::vector<std::byte> bytes(tensor.bytes());
+  write_rows(*tensor.parts, 0, tensor.rows, bytes.data());
+  return bytes;
+}
+
+// Exponents are powers of two, the least of which is no normal number, and 255 is none at all.
+TEST(QuantisedTensors, MayHaveScalesOfExponents) {
+  for (const char* dtype : {"F8_E8M0", "U8"}) {
+    for (const unsigned exponent : {0U, 1U, 120U, 127U, 128U, 254U, 255U}) {
+      HfBuilder b = fp8_model_of_exponents(256);
+      auto& scales = b.weights.tensor("model.layers.0.mlp.down_proj.scale");
+      scales.dtype = dtype;
+      scales.data = {std::byte{127}, static_cast<std::byte>(exponent)};
+      const std::vector<std::byte> rows = rows_of_down(b);
+      ASSERT_EQ(rows.size(), 32U * 2 * 132);
+      for (const std::size_t row : {0U, 31U}) {
+        float first = 0.0F, second = 0.0F;
+        std::memcpy(&first, rows.data() + row * 264, sizeof first);
+        std::memcpy(&second, rows.data() + row * 264 + 132, sizeof second);
+        EXPECT_EQ(first, 1.0F);
+        if (exponent == 255) {
+          EXPECT_TRUE(std::isnan(second));
+        } else {
+          EXPECT_EQ(second, std::ldexp(1.0F, static_cast<int>(exponent) - 127)) << exponent;
+        }
+      }
+    }
+  }
+}
+
+// Of a byte the low bits are the first of two neighbours; in rows they are half a block apart.
+TEST(QuantisedTensors, OfFp4KeepTheirBits) {
+  HfBuilder b = fp4_model();
+  auto& codes = b.weights.tensor("model.layers.0.mlp.down_proj.weight");
+  auto& scales = b.weights.tensor("model.layers.0.mlp.down_proj.scale");
+  for (std::size_t i = 0; i < codes.data.size(); ++i)
+    codes.data[i] = static_cast<std::byte>(i * 37 + i / 7);
+  for (std::size_t i = 0; i < scales.data.size(); ++i)
+    scales.data[i] = static_cast<std::byte>(2 * i + 1);  // 255 as well
+  const std::vector<std::byte> rows = rows_of_down(b);
+  ASSERT_EQ(rows.size(), 32U * 4 * 17);
+  const auto code_of = [&](std::size_t element) {
+    const auto pair = std::to_integer<unsigned>(codes.data[element / 2]);
+    return element % 2 == 0 ? pair & 15U : pair >> 4U;
+  };
+  for (std::size_t block = 0; block < 32U * 4; ++block) {
+    EXPECT_EQ(rows[block * 17], scales.data[block]);
+    for (std::size_t i = 0; i < 16; ++i) {
+      const unsigned wanted = code_of(block * 32 + i) | code_of(block * 32 + 16 + i) << 4U;
+      EXPECT_EQ(std::to_integer<unsigned>(rows[block * 17 + 1 + i]), wanted) << block << ", " << i;
     }
   }
 }
@@ -330,6 +393,66 @@ const BadParts kBadParts[] = {
        replace_part(b, ".weight", "F8_E5M2", {32, 128});
      },
      ".weight': type 'F8_E5M2'; valid: F32, F16 or BF16"},
+    {"Fp8WithoutScales", [] { return fp8_model(); },
+     [](HfBuilder& b) { erase_part(b, ".weight_scale_inv"); },
+     ".weight': without 'model.layers.0.mlp.down_proj.weight_scale_inv' or "
+     "'model.layers.0.mlp.down_proj.weight_scale' or 'model.layers.0.mlp.down_proj.scale'; "
+     "valid: "},
+    {"Fp8ScalesOfWholeNumbers", [] { return fp8_model_of_exponents(); },
+     [](HfBuilder& b) {
+       replace_part(b, ".scale", "I8", {1, 1});
+     },
+     ".scale': dtype 'I8'; valid: F32, F16, BF16, F8_E8M0, U8"},
+    {"Fp8Exponents", [] { return fp8_model_of_exponents(256); },
+     [](HfBuilder& b) {
+       replace_part(b, ".scale", "F8_E8M0", {2, 2});
+     },
+     ".scale': shape [2, 2]; valid: [1, 2], "},
+    {"Fp8ExponentsOfThirtyTwo", [] { return fp8_model_of_exponents(); },
+     [](HfBuilder& b) {
+       replace_part(b, ".scale", "F8_E8M0", {32, 4});
+     },
+     ".weight': groups of 32 columns; valid: a multiple of 128"},
+    {"Fp8ExponentsTwice", [] { return fp8_model_of_exponents(); },
+     [](HfBuilder& b) {
+       add_part(b, ".weight_scale_inv", "F32", {1, 1});
+     },
+     ".scale': not a part of the model"},
+    {"Fp4Scales", fp4_model,
+     [](HfBuilder& b) {
+       replace_part(b, ".scale", "F8_E8M0", {32, 2});
+     },
+     ".scale': shape [32, 2]; valid: [32, 4]"},
+    {"Fp4ScalesOfBlocks", fp4_model,
+     [](HfBuilder& b) {
+       replace_part(b, ".scale", "F8_E8M0", {1, 1});
+     },
+     ".scale': shape [1, 1]; valid: [32, 4]"},
+    {"Fp4ScaleType", fp4_model,
+     [](HfBuilder& b) {
+       replace_part(b, ".scale", "F32", {32, 4});
+     },
+     ".scale': dtype 'F32'; valid: U8, F8_E8M0"},
+    {"Fp4WithoutScales", fp4_model, [](HfBuilder& b) { erase_part(b, ".scale"); },
+     ".weight': without 'model.layers.0.mlp.down_proj.weight_scale_inv' or "},
+    {"Fp4Columns", fp4_model,
+     [](HfBuilder& b) {
+       replace_part(b, ".weight", "I8", {32, 60});
+     },
+     ".weight': 120 columns; valid: a multiple of 32"},
+    {"Fp4Rank", fp4_model, [](HfBuilder& b) { replace_part(b, ".weight", "I8", {2048}); },
+     ".weight': shape [2048]; valid: 2 sizes of 1 or more"},
+    {"Fp4Empty", fp4_model,
+     [](HfBuilder& b) {
+       replace_part(b, ".weight", "I8", {0, 64});
+     },
+     ".weight': shape [0, 64]; valid: 2 sizes of 1 or more"},
+    {"Fp4OfAnotherShape", fp4_model,
+     [](HfBuilder& b) {
+       replace_part(b, ".weight", "I8", {32, 32});
+       replace_part(b, ".scale", "F8_E8M0", {32, 2});
+     },
+     ".weight': shape [32, 64]; valid: [32, 128]"},
     {"Mxfp4Blocks", mxfp4_model,
      [](HfBuilder& b) {
        replace_part(b, ".weight_blocks", "U8", {32, 4, 8});

@@ -21,9 +21,9 @@ inline HfBuilder without_down(std::uint32_t inner = 128) {
 
 inline void add_part(HfBuilder& b, const std::string& ending, const std::string& dtype,
                      std::vector<std::uint64_t> shape) {
-  const std::map<std::string, std::size_t> sizes = {{"I64", 8}, {"I32", 4},     {"F32", 4},
-                                                    {"F16", 2}, {"BF16", 2},    {"I8", 1},
-                                                    {"U8", 1},  {"F8_E4M3", 1}, {"F8_E5M2", 1}};
+  const std::map<std::string, std::size_t> sizes = {
+      {"I64", 8}, {"I32", 4}, {"F32", 4},     {"F16", 2},     {"BF16", 2},
+      {"I8", 1},  {"U8", 1},  {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"F8_E8M0", 1}};
   std::size_t bytes = sizes.at(dtype);
   for (const std::uint64_t size : shape) bytes *= size;
   b.weights.tensors.push_back(
@@ -95,6 +95,22 @@ inline HfBuilder fp8_model(std::uint32_t inner = 128) {
   return b;
 }
 
+// As DeepSeek-V4 stores what is no expert, and its experts.
+inline HfBuilder fp8_model_of_exponents(std::uint32_t inner = 128) {
+  HfBuilder b = fp8_model(inner);
+  b.weights.erase("model.layers.0.mlp.down_proj.weight_scale_inv");
+  add_part(b, ".scale", "F8_E8M0", {1, (inner + 127) / 128});
+  return b;
+}
+
+inline HfBuilder fp4_model() {
+  HfBuilder b = without_down();
+  b.config["quantization_config"] = {{"quant_method", "fp8"}, {"weight_block_size", {128, 128}}};
+  add_part(b, ".weight", "I8", {32, 64});
+  add_part(b, ".scale", "F8_E8M0", {32, 4});
+  return b;
+}
+
 inline HfBuilder mxfp4_model() {
   HfBuilder b = without_down();
   b.config["quantization_config"] = {{"quant_method", "mxfp4"}};
@@ -105,7 +121,9 @@ inline HfBuilder mxfp4_model() {
 
 // One of each.
 inline std::vector<HfBuilder> quantised_models() {
-  return {awq_model(), gptq_model(), packed_model(), int8_model(), fp8_model(), mxfp4_model()};
+  return {awq_model(),  gptq_model(), packed_model(),
+          int8_model(), fp8_model(),  fp8_model_of_exponents(),
+          fp4_model(),  mxfp4_model()};
 }
 
 }  // namespace dovetail::load

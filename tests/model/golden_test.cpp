@@ -18,9 +18,9 @@
 #include "families/open_model.h"
 #include "kernels/kernels.h"
 #include "load/model_source.h"
-#include "load/stored_parts.h"
 #include "model/cpu/cache.h"
 #include "model/cpu/model_runner.h"
+#include "model/unpacked.h"
 #include "support/places.h"
 
 namespace dovetail::model {
@@ -74,29 +74,6 @@ double relative_error(std::span<const float> got, std::span<const float> wanted)
     difference = std::max(difference, std::fabs(static_cast<double>(got[i]) - wanted[i]));
   }
   return difference / largest;
-}
-
-// The model with what is stored in parts as float32: formulas are compared here, not the rounding
-// of activations in quantised products.
-std::shared_ptr<const load::ModelSource> unpacked(std::shared_ptr<const load::ModelSource> source) {
-  auto out = std::make_shared<load::ModelSource>(*source);
-  for (auto& [name, tensor] : out->tensors) {
-    if (!tensor.parts) continue;
-    std::vector<std::byte> rows(tensor.bytes());
-    load::write_rows(*tensor.parts, 0, tensor.rows, rows.data());
-    auto floats = std::make_shared<std::vector<float>>(tensor.rows * tensor.columns);
-    for (std::size_t row = 0; row < tensor.rows; ++row) {
-      kernels::best_kernels().dequantize_row(
-          tensor.type, rows.data() + row * kernels::row_bytes(tensor.type, tensor.columns),
-          tensor.columns, floats->data() + row * tensor.columns);
-    }
-    tensor.type = kernels::DataType::kF32;
-    tensor.parts = nullptr;
-    tensor.data = std::as_bytes(std::span(*floats));
-    out->mappings.push_back(std::move(floats));
-  }
-  out->mappings.push_back(std::move(source));
-  return out;
 }
 
 class GoldenModels : public testing::TestWithParam<std::string> {

@@ -1,14 +1,16 @@
-"""Writes tests/golden/models/deepseek-v4-tiny, or with --demo models/demo-v4-tiny.
+"""Writes tests/golden/models/deepseek-v4-tiny; with --stored deepseek-v4-fp4-tiny, and with --demo
+models/demo-v4-tiny.
 
-Both are random models by the published names of tensors and fields, each number stored as the
-published models store it but for FP8 and FP4, which are BF16 here. The goldens are those of
-deepseek_v4.py in float64, in the form of make_models.py; there is also
+All are random models by the published names of tensors and fields. Of the second each number is
+stored as the published models store it; in the others what those have in FP8 and FP4 is BF16. The
+goldens are those of deepseek_v4.py in float64, in the form of make_models.py; there is also
   drafts   for each prompt the ids that the layer which drafts picks one after the other, each from
            its own streams of the one before; the first is that of `draft`
 Prompts are drawn token by token: one is taken only if no
 rounding can turn what the experts' router and the indexer choose for it. Needs numpy only:
 
     /tmp/golden/bin/python tools/golden/make_v4.py
+    /tmp/golden/bin/python tools/golden/make_v4.py --stored
     /tmp/golden/bin/python tools/golden/make_v4.py --demo
 """
 
@@ -21,7 +23,7 @@ import numpy as np
 
 import deepseek_v4
 import reference
-from make_quantised import Tensors, bf16
+from make_quantised import Tensors, bf16, read_e4m3, spread
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SEED = 20261129
@@ -91,6 +93,30 @@ TINY = {
     "use_cache": True,
     "vocab_size": 256,
 }
+
+# Wide enough for blocks of 128 columns, in two layers and the one that drafts.
+STORED = TINY | {
+    "compress_ratios": [0, 4, 0],
+    "expert_dtype": "fp4",
+    "hc_mult": 2,
+    "hidden_size": 128,
+    "moe_intermediate_size": 128,
+    "n_routed_experts": 4,
+    "num_hash_layers": 1,
+    "num_hidden_layers": 2,
+    "o_lora_rank": 128,
+    "q_lora_rank": 128,
+    "quantization_config": {
+        "activation_scheme": "dynamic",
+        "fmt": "e4m3",
+        "quant_method": "fp8",
+        "scale_fmt": "ue8m0",
+        "weight_block_size": [128, 128],
+    },
+    "vocab_size": 128,
+}
+FP8 = ("attn.wq_a", "attn.wq_b", "attn.wkv", "attn.wo_a", "attn.wo_b", "indexer.wq_b", "e_proj", "h_proj")
+FP8 += tuple(f"shared_experts.w{part}" for part in (1, 2, 3))
 
 # As published where the tiny one is not, so that tests with either see a fixed number.
 DEMO = TINY | {
@@ -195,19 +221,71 @@ def draw(random, config, name, shape):
     return 0.25 * values
 
 
+def nearest(values, table):
+    """The place in the ascending table of the number nearest to each value."""
+    above = np.clip(np.searchsorted(table, values), 1, len(table) - 1)
+    return above - (values - table[above - 1] < table[above] - values)
+
+
+def scaled(random, values, block, most, table):
+    """Codes of a sign and a place in the table, exponents of E8M0, and what both are together.
+
+    Blocks of rows and columns are made larger or smaller by powers of two, so that scales differ.
+    """
+    grid = tuple(-(-size // one) for size, one in zip(values.shape, block))
+    values = values * spread(np.exp2(random.integers(-2, 2, grid)), values.shape, block)
+    rows = range(0, values.shape[0], block[0])
+    largest = np.maximum.reduceat(np.abs(values), rows, 0)
+    largest = np.maximum.reduceat(largest, range(0, values.shape[1], block[1]), 1)
+    power = np.ceil(np.log2(largest / most))
+    scale = spread(np.exp2(power), values.shape, block)
+    codes = nearest(np.abs(values) / scale, table)
+    numbers = np.where(values < 0, -1, 1) * table[codes] * scale
+    return codes + np.where(values < 0, len(table), 0), (power + 127).astype(np.uint8), numbers
+
+
+def add_fp8(random, tensors, name, values):
+    """E4M3, of which the code of all ones is none, and a scale for 128 x 128 elements."""
+    table = read_e4m3(np.arange(127)).astype(np.float64)
+    codes, exponents, numbers = scaled(random, values, (128, 128), 448, table)
+    codes = np.where(codes < 127, codes, codes - 127 + 128)
+    tensors.add(name + ".weight", "F8_E4M3", codes.astype(np.uint8))
+    tensors.add(name + ".scale", "F8_E8M0", exponents)
+    return numbers
+
+
+def add_fp4(random, tensors, name, values):
+    """E2M1, two to a byte, the first in the low bits, and a scale for 32 elements of a row."""
+    table = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+    codes, exponents, numbers = scaled(random, values, (1, 32), 6, table)
+    pairs = codes[:, ::2] | codes[:, 1::2] << 4
+    tensors.add(name + ".weight", "I8", pairs.astype(np.uint8).view(np.int8))
+    tensors.add(name + ".scale", "F8_E8M0", exponents)
+    return numbers
+
+
 def write_weights(folder, config, seed):
-    random, tensors = np.random.default_rng(seed), Tensors()
+    """Returns the numbers that are stored."""
+    random, tensors, weights = np.random.default_rng(seed), Tensors(), {}
     wide = ("ape", "attn_sink", "gate.bias", "_base", "_fn", "_scale")
     for name, shape in sorted(shapes(config)):
-        values = draw(random, config, name, shape)
+        values, stem = draw(random, config, name, shape), name.removesuffix(".weight")
         if name.endswith("tid2eid"):
             tensors.add(name, "I64", values.astype("<i8"))
         elif name.endswith(wide):
-            tensors.add(name, "F32", values.astype("<f4"))
+            values = values.astype("<f4")
+            tensors.add(name, "F32", values)
+        elif "expert_dtype" in config and ".ffn.experts." in name:
+            values = add_fp4(random, tensors, stem, values)
+        elif "expert_dtype" in config and stem.endswith(FP8):
+            values = add_fp8(random, tensors, stem, values)
         else:
-            tensors.add(name, "BF16", bf16(values)[0])
+            bits, values = bf16(values)
+            tensors.add(name, "BF16", bits)
+        weights[name] = values
     tensors.header["__metadata__"] = {"format": "pt"}
     tensors.write(folder / "model.safetensors")
+    return weights
 
 
 def write_config(folder, config):
@@ -278,16 +356,17 @@ class Search:
         sys.exit(f"no prompt of length {length} whose choices are clear")
 
 
-def make_golden():
-    folder = reference.MODELS / "deepseek-v4-tiny"
+def make_golden(name, config, seed, lengths):
+    folder = reference.MODELS / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    write_config(folder, TINY)
-    write_weights(folder, TINY, [SEED, 0])
-    config, weights = reference.load_model(folder)
+    write_config(folder, config)
+    weights = write_weights(folder, config, [SEED, seed])
     golden = {"prompts": [], "logits": [], "greedy": [], "draft": [], "drafts": []}
-    for index, (length, positions) in enumerate(POSITIONS.items()):
-        search = Search(deepseek_v4.Model(config, weights), np.random.default_rng([SEED, 1, index]))
+    for index, length in enumerate(lengths):
+        positions = POSITIONS[length]
+        random = np.random.default_rng([SEED, seed + 1, index])
+        search = Search(deepseek_v4.Model(config, weights), random)
         prompt, after, drafts = search.prompt(length)
         golden["prompts"].append(prompt)
         golden["greedy"].append(after)
@@ -354,7 +433,12 @@ def make_demo():
 
 
 def main():
-    folder = make_demo() if sys.argv[1:] == ["--demo"] else make_golden()
+    if sys.argv[1:] == ["--demo"]:
+        folder = make_demo()
+    elif sys.argv[1:] == ["--stored"]:
+        folder = make_golden("deepseek-v4-fp4-tiny", STORED, 3, [1, 7, 40, 100])
+    else:
+        folder = make_golden("deepseek-v4-tiny", TINY, 0, POSITIONS)
     size = sum(path.stat().st_size for path in folder.iterdir())
     print(f"{folder.name}: {size // 1024} KiB", flush=True)
 

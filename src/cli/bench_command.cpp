@@ -28,7 +28,7 @@ constexpr std::uint32_t kMostRuns = 1000;
 constexpr std::uint32_t kMostDepth = 1U << 24;
 constexpr std::array<std::uint32_t, 2> kPrompts = {512, 4096};
 constexpr std::array<std::uint32_t, 7> kBatches = {1, 2, 4, 8, 16, 32, 64};
-constexpr std::uint32_t kDeepBatch = 8;  // at the depths after the first
+constexpr std::array<std::uint32_t, 2> kDeepBatches = {1, 8};  // at the depths after the first
 constexpr std::array<std::uint32_t, 2> kMixedBatches = {8, 32};
 constexpr std::array<std::string_view, 4> kKinds = {"roofline", "prefill", "decode", "mixed"};
 
@@ -36,6 +36,7 @@ struct BenchOptions {
   std::string model, json;
   std::uint32_t runs = 5;
   std::vector<std::uint32_t> depths = {128, 1024, 4096};
+  bool repeats = false;
   std::vector<std::string> only;  // none: all
   EngineOptions engine;
 
@@ -75,10 +76,14 @@ std::vector<BenchChoice> choices_of(const BenchOptions& options) {
   for (const std::uint32_t prompt : kPrompts) choices.push_back({{prompt, 0, 0}, "prefill"});
   for (const std::uint32_t batch : kBatches)
     choices.push_back({{0, batch, options.depths[0]}, "decode"});
-  for (std::size_t i = 1; i < options.depths.size(); ++i)
-    choices.push_back({{0, kDeepBatch, options.depths[i]}, "decode"});
+  for (std::size_t i = 1; i < options.depths.size(); ++i) {
+    for (const std::uint32_t batch : kDeepBatches)
+      choices.push_back({{0, batch, options.depths[i]}, "decode"});
+  }
   for (const std::uint32_t batch : kMixedBatches)
     choices.push_back({{kPrompts[0], batch, options.depths[0]}, "mixed"});
+  for (BenchChoice& choice : choices)
+    choice.what.repeats = options.repeats && choice.what.sequences > 0;
   return choices;
 }
 
@@ -124,6 +129,7 @@ Result<BenchReport> measure(const BenchOptions& options) {
   report.name = (*source)->name;
   report.options = resolved->options;
   report.runs = options.runs;
+  report.repeats = options.repeats;
   report.memory_bytes = rates->memory_bytes;
   if (options.wanted("roofline")) report.rows = roofline_rows(*rates);
   const std::vector<study::BenchCase> cases = cases_of(options);
@@ -191,7 +197,11 @@ Command bench_command() {
       app, "--depth", "N[,N...]",
       [options](const std::string& text) { return read_depths(text, options->depths); },
       "Positions that sequences have when they decode: the first for 1 to 64 of them,\n"
-      "each further one for 8 (128,1024,4096)")
+      "each further one for 1 and 8 (128,1024,4096)")
+      ->group(group);
+  app.add_flag("--repeat-context", options->repeats,
+               "Sequences that decode compute their first 512 positions; the cache has copies of\n"
+               "these for all others, so that deep contexts take little time to come to")
       ->group(group);
   add_text(app, "--json", options->json, "Also write a JSON object; -: in place of the table",
            kFile)

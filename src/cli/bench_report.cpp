@@ -77,8 +77,9 @@ BenchRow steps_row(const study::BenchCase& what, const study::BenchTimes& times,
 }
 
 std::string bench_text(const BenchReport& report) {
-  std::string text = fmt::format("{}: {} kernels, threads: {}, runs: {}\n", report.name,
-                                 report.options.kernels, report.options.threads, report.runs);
+  std::string text = fmt::format("{}: {} kernels, threads: {}, runs: {}{}\n", report.name,
+                                 report.options.kernels, report.options.threads, report.runs,
+                                 report.repeats ? ", contexts repeat their first positions" : "");
   const auto out = std::back_inserter(text);
   fmt::format_to(out, "{:<24}{:>11}{:>11}{:>11} {:<9}{:>9}{:>12}{:>9}\n", "measure", "min",
                  "median", "max", "unit", "ms/step", "of compute", "of DRAM");
@@ -130,6 +131,7 @@ Json bench_json(const BenchReport& report) {
           {"kernels", report.options.kernels},
           {"threads", report.options.threads},
           {"runs", report.runs},
+          {"repeated_context", report.repeats},
           {"dram_buffer_bytes", report.memory_bytes},
           {"measures", std::move(rows)}};
 }

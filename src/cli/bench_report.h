@@ -34,6 +34,7 @@ struct BenchReport {
   std::string name;       // of the model
   EngineOptions options;  // with the automatic values filled in
   std::uint32_t runs = 0;
+  bool repeats = false;            // of contexts; see BenchCase::repeats
   std::uint64_t memory_bytes = 0;  // that the roofline of memory reads
   std::vector<BenchRow> rows;
 };

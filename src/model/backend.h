@@ -60,6 +60,11 @@ struct DraftRow {
   std::span<std::int32_t> drafts;  // the tokens behind `token`, to be written; at least one
 };
 
+// The bytes of a block of the cache, for another one.
+struct BlockCopy {
+  std::uint32_t from = 0, to = 0;
+};
+
 // What a backend is opened for.
 struct BackendOptions {
   CacheShape cache;
@@ -119,6 +124,10 @@ class Backend {
   // of these, where the model ranks, the score.
   virtual std::vector<float> apply_head(std::vector<float> row) const = 0;
   virtual float score(std::span<const float> row) const = 0;
+
+  // Gives blocks what others hold, one after the other: contexts that nothing computed, to measure
+  // with.
+  virtual void copy_blocks(std::span<const BlockCopy> copies) = 0;
 
   // Fills blocks, or the states of slots, with NaN, so that reading what was never written shows.
   virtual void poison_blocks(std::span<const std::uint32_t> blocks) = 0;

@@ -12,6 +12,7 @@
 #include "engine/step_loop.h"
 #include "kernels/roofline.h"
 #include "simulate/random.h"
+#include "study/repeated_context.h"
 #include "text/tokenizer.h"
 
 namespace dovetail::study {
@@ -189,6 +190,7 @@ Result<BenchTimes> measure_case(const std::shared_ptr<const load::ModelSource>& 
   const ModelWork work(*source, resolved->cache_shape, bf16);
   SeenSteps seen;
   engine::StepHooks hooks;
+  if (what.repeats) hooks.open_backend = repeat_contexts(engine::open_on_cpu);
   hooks.after_sampling = [&](const schedule::StepPlan& plan, const schedule::StepResult&,
                              std::span<const std::span<const float>>) {
     ++seen.steps;

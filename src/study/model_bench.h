@@ -22,6 +22,8 @@ struct BenchCase {
   std::uint32_t prompt = 0;     // tokens that are read; 0: none
   std::uint32_t sequences = 0;  // that decode; 0: none
   std::uint32_t depth = 0;      // positions that each of these has at first
+  // Of which the first are computed and the others copies of these; see repeat_contexts().
+  bool repeats = false;
 
   // "prefill 512", "decode x8 at 128", "mixed 512 + x8 at 128"
   std::string name() const;

@@ -52,8 +52,8 @@ class Bench(cases.OfCommand):
         rows = {row["measure"]: row for row in found["measures"]}
         self.assertEqual(list(rows), ROOFLINES + ["prefill 512", "prefill 4096"] +
                          [f"decode x{batch} at 128" for batch in BATCHES] +
-                         ["decode x8 at 1024", "decode x8 at 4096", "mixed 512 + x8 at 128",
-                          "mixed 512 + x32 at 128"])
+                         [f"decode x{batch} at {depth}" for depth in (1024, 4096) for batch in (1, 8)] +
+                         ["mixed 512 + x8 at 128", "mixed 512 + x32 at 128"])
         self.assertEqual((found["name"], found["runs"]), ("mistral-tiny-8192", 2))
         self.assertGreater(found["dram_buffer_bytes"], 0)
         for name, row in rows.items():
@@ -69,16 +69,18 @@ class Bench(cases.OfCommand):
                     self.assertGreater(row[share], 0, name)
         self.assertEqual({key: rows["mixed 512 + x8 at 128"][key] for key in ("kind", "prompt", "sequences", "depth")},
                          {"kind": "mixed", "prompt": 512, "sequences": 8, "depth": 128})
-        self.assertEqual(sum("tokens/s" in line and line.count(" %") == 2 for line in lines), 13)
+        self.assertEqual(sum("tokens/s" in line and line.count(" %") == 2 for line in lines), 15)
 
     def test_rows_beyond_the_context_say_why(self):
         lines, found = self.measured(self.model(2048), "--runs", 1, "--only", "prefill,decode", "--depth", "16,100,4096")
         skipped = {row["measure"]: row["skipped"] for row in found["measures"] if "skipped" in row}
-        self.assertEqual(skipped, {"prefill 4096": "context of 2048", "decode x8 at 4096": "context of 2048"})
+        beyond = ["prefill 4096", "decode x1 at 4096", "decode x8 at 4096"]
+        self.assertEqual(skipped, dict.fromkeys(beyond, "context of 2048"))
         self.assertEqual([line for line in lines if "skipped" in line],
                          [f"{name:<24}skipped: context of 2048" for name in skipped])
         self.assertEqual([row["measure"] for row in found["measures"] if row["kind"] == "decode"],
-                         [f"decode x{batch} at 16" for batch in BATCHES] + ["decode x8 at 100", "decode x8 at 4096"])
+                         [f"decode x{batch} at 16" for batch in BATCHES] +
+                         [f"decode x{batch} at {depth}" for depth in (100, 4096) for batch in (1, 8)])
 
     def test_rows_beyond_the_memory_of_the_cache_say_why(self):
         _, found = self.measured(self.model(8192), "--runs", 1, "--only", "decode", "--kv-memory", "256K",
@@ -105,6 +107,14 @@ class Bench(cases.OfCommand):
     def test_rows_by_their_names(self):
         _, found = self.measured(self.model(1024), "--runs", 1, "--depth", 40, "--only", "decode x2 at 40,prefill 512")
         self.assertEqual([row["measure"] for row in found["measures"]], ["prefill 512", "decode x2 at 40"])
+
+    def test_contexts_that_repeat(self):
+        command = [self.model(2048), "--runs", 1, "--depth", 1100, "--only", "decode x1 at 1100,prefill 512"]
+        _, whole = self.measured(*command)
+        _, found = self.measured(*command, "--repeat-context")
+        self.assertEqual((whole["repeated_context"], found["repeated_context"]), (False, True))
+        self.assertEqual([row["measure"] for row in found["measures"]], ["prefill 512", "decode x1 at 1100"])
+        self.check_values(found["measures"][1], 1)
 
     def test_what_is_wrong(self):
         model = MODELS / "llama3-tiny"

@@ -297,6 +297,12 @@ Status FakeBackend::draft(std::span<const model::DraftRow> rows) {
   return {};
 }
 
+void FakeBackend::copy_blocks(std::span<const model::BlockCopy> copies) {
+  for (const auto [from, to] : copies)
+    std::copy_n(cells_.begin() + static_cast<std::ptrdiff_t>(std::size_t{from} * kBlock), kBlock,
+                cells_.begin() + static_cast<std::ptrdiff_t>(std::size_t{to} * kBlock));
+}
+
 void FakeBackend::poison_blocks(std::span<const std::uint32_t> blocks) {
   if (busy_) fault_ = "blocks are poisoned during a pass";
   for (const std::uint32_t block : blocks)

@@ -57,6 +57,7 @@ class FakeBackend : public model::Backend {
   Status draft(std::span<const model::DraftRow> rows) override;
   std::vector<float> apply_head(std::vector<float> row) const override { return row; }
   float score(std::span<const float> row) const override { return row[1]; }
+  void copy_blocks(std::span<const model::BlockCopy> copies) override;
   void poison_blocks(std::span<const std::uint32_t> blocks) override;
   void poison_states(std::span<const std::uint32_t> slots) override;
   // A slice for each pass.

@@ -36,6 +36,9 @@ class ChangedBackend : public model::Backend {
     return inner_->apply_head(std::move(row));
   }
   float score(std::span<const float> row) const override { return inner_->score(row); }
+  void copy_blocks(std::span<const model::BlockCopy> copies) override {
+    inner_->copy_blocks(copies);
+  }
   void poison_blocks(std::span<const std::uint32_t> blocks) override {
     inner_->poison_blocks(blocks);
   }

@@ -56,13 +56,27 @@ std::byte* Cache::tile(std::uint32_t layer, std::uint32_t head, std::uint32_t bl
   return memory_.get() + first * shape_.unit_bytes() + in_run * of.before + index * of.tile_bytes;
 }
 
-void Cache::poison(std::uint32_t block) const {
-  // All bits set is a NaN in F32, F16 and BF16, and in the scales of Q8_0.
+template <class Function>
+void Cache::for_each_tiles(const Function& function) const {
   for (std::uint32_t layer = 0; layer < shape_.layers().size(); ++layer) {
     const CacheShape::Layer& of = shape_.layers()[layer];
     for (std::uint32_t head = 0; head < of.kv_heads; ++head)
-      std::memset(tile(layer, head, block, 0), 0xff, of.tiles * of.tile_bytes);
+      function(layer, head, of.tiles * of.tile_bytes);
   }
+}
+
+void Cache::copy(std::uint32_t from, std::uint32_t to) const {
+  if (from == to) return;
+  for_each_tiles([&](std::uint32_t layer, std::uint32_t head, std::size_t bytes) {
+    std::memcpy(tile(layer, head, to, 0), tile(layer, head, from, 0), bytes);
+  });
+}
+
+void Cache::poison(std::uint32_t block) const {
+  // All bits set is a NaN in F32, F16 and BF16, and in the scales of Q8_0.
+  for_each_tiles([&](std::uint32_t layer, std::uint32_t head, std::size_t bytes) {
+    std::memset(tile(layer, head, block, 0), 0xff, bytes);
+  });
 }
 
 void Cache::load_state(std::uint32_t slot, std::uint32_t saved) const {

@@ -51,6 +51,9 @@ class Cache {
   // Gives a slot the saved states of all layers.
   void load_state(std::uint32_t slot, std::uint32_t saved) const;
 
+  // Gives a block what another one holds.
+  void copy(std::uint32_t from, std::uint32_t to) const;
+
   // Fill a block, or a slot, with NaN, so that reading what was never written shows.
   void poison(std::uint32_t block) const;
   void poison_state(std::uint32_t slot) const;
@@ -73,6 +76,9 @@ class Cache {
 
   std::byte* tile(std::uint32_t layer, std::uint32_t head, std::uint32_t block,
                   std::size_t which) const;
+  // Calls `function(layer, head, bytes)` for what lies together in a block: tiles, from the first.
+  template <class Function>
+  void for_each_tiles(const Function& function) const;
 
   CacheShape shape_;
   std::uint32_t blocks_ = 0;

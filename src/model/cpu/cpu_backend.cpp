@@ -59,6 +59,9 @@ class CpuBackend : public Backend {
   }
   float score(std::span<const float> row) const override { return runner_.head().score(row); }
 
+  void copy_blocks(std::span<const BlockCopy> copies) override {
+    for (const auto [from, to] : copies) cache_.copy(from, to);
+  }
   void poison_blocks(std::span<const std::uint32_t> blocks) override {
     for (const std::uint32_t block : blocks) cache_.poison(block);
   }

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -61,6 +62,9 @@ class AnswerReader {
   std::vector<AnswerEvent> finish();
   // Calls begun so far.
   std::size_t calls() const;
+  // Where in the text the first of them begins, with what opens it; not set: there is none, or its
+  // text is not the format's (harmony).
+  std::optional<std::size_t> calls_at() const;
 
  private:
   struct State;

@@ -42,6 +42,7 @@ Json probe_tools() {
 }
 
 struct Probe {
+  bool named_ids = false;  // as IdRule::kNameIndex has them
   bool arguments_as_text = false;
   bool content_as_null = false;
   std::size_t calls = 2;
@@ -49,11 +50,18 @@ struct Probe {
 
 Json question() { return {{"role", "user"}, {"content", kQuestion}}; }
 
-Json probe_variables(const Probe& probe) {
+Json question_variables(const std::string& tools) {
+  return {{"messages", Json::array({question()})},
+          {tools, probe_tools()},
+          {"add_generation_prompt", true}};
+}
+
+Json probe_variables(const Probe& probe, const std::string& tools) {
   Json calls = Json::array();
   Json results = Json::array();
   for (std::size_t i = 0; i < probe.calls; ++i) {
-    const std::string_view id = i == 0 ? kFirstId : kSecondId;
+    std::string id(i == 0 ? kFirstId : kSecondId);
+    if (probe.named_ids) id = name_index_id(kFunction, i);
     Json arguments = probe_arguments();
     if (probe.arguments_as_text) arguments = R"({"city": "Ulm", "days": 17})";
     calls.push_back({{"id", id},
@@ -67,8 +75,24 @@ Json probe_variables(const Probe& probe) {
                       {"content", probe.content_as_null ? Json() : Json("")},
                       {"tool_calls", std::move(calls)}});
   for (Json& result : results) messages.push_back(std::move(result));
-  return {
-      {"messages", std::move(messages)}, {"tools", probe_tools()}, {"add_generation_prompt", true}};
+  Json out = question_variables(tools);
+  out["messages"] = std::move(messages);
+  return out;
+}
+
+// In the order of trying.
+std::vector<Probe> probes() {
+  std::vector<Probe> out;
+  for (const bool named_ids : {false, true}) {
+    for (const bool as_text : {false, true}) {
+      for (const bool as_null : {false, true}) {
+        for (const std::size_t calls : {std::size_t{2}, std::size_t{1}}) {
+          out.push_back({named_ids, as_text, as_null, calls});
+        }
+      }
+    }
+  }
+  return out;
 }
 
 // Reads calls of the probe in a rendered text by a row's texts, and keeps them as they stand there.
@@ -115,6 +139,9 @@ class Learner {
       case ArgumentStyle::kPythonic:
         return take("city=\"Ulm\", days=17", nullptr, Trailing::kNone) ||
                take("city='Ulm', days=17", nullptr, Trailing::kNone);
+      case ArgumentStyle::kBare:
+        return take(fmt::format("city:{}Ulm{},days:17", row_.quote, row_.quote), nullptr,
+                    Trailing::kNone);
       case ArgumentStyle::kTagged:
         break;
     }
@@ -194,10 +221,7 @@ bool holds(std::string_view text, std::string_view part) {
 
 // A template that lists the tools and writes no calls still tells, or its control tokens do, how
 // the model writes them.
-bool tells(const TemplateFacts& facts, const CallFormat& row) {
-  const auto is_control = [&](std::string_view tag) {
-    return std::ranges::find(facts.control_tokens, tag) != facts.control_tokens.end();
-  };
+bool tells(const TemplateFacts& facts, const CallFormat& row, const auto& is_control) {
   const auto tags = tags_of(row);
   if (tags.empty()) return false;
   if (std::ranges::all_of(tags, is_control)) return true;
@@ -221,15 +245,22 @@ DialogFormat DialogFormat::detect(const TemplateFacts& facts) {
        {"add_generation_prompt", true}});
   out.takes_system_ = system && holds(*system, kInstruction);
   out.find_calls(facts);
-  out.find_reasoning(facts);
+  out.find_texts_around(facts);
   return out;
 }
 
+bool DialogFormat::is_control(std::string_view spelling) const {
+  return std::ranges::find(control_tokens_, spelling) != control_tokens_.end();
+}
+
 void DialogFormat::find_calls(const TemplateFacts& facts) {
-  const auto listed = facts.render({{"messages", Json::array({question()})},
-                                    {"tools", probe_tools()},
-                                    {"add_generation_prompt", true}});
-  writes_tools_ = listed && holds(*listed, kDescription);
+  for (const char* variable : {"tools", "xml_tools"}) {
+    const auto listed = facts.render(question_variables(variable));
+    writes_tools_ = listed && holds(*listed, kDescription);
+    if (!writes_tools_) continue;
+    tools_variable_ = variable;
+    break;
+  }
   if (find_rendered_calls(facts)) {
     writes_calls_ = true;
     return;
@@ -237,7 +268,8 @@ void DialogFormat::find_calls(const TemplateFacts& facts) {
   arguments_as_text_ = false;
   content_as_null_ = false;
   for (const CallFormat& row : call_formats()) {
-    if (writes_tools_ && tells(facts, row)) {
+    if (row.style == ArgumentStyle::kBare && !is_control(row.quote)) continue;
+    if (writes_tools_ && tells(facts, row, [&](auto tag) { return is_control(tag); })) {
       calls_ = row;
       return;
     }
@@ -249,64 +281,57 @@ void DialogFormat::find_calls(const TemplateFacts& facts) {
 }
 
 bool DialogFormat::find_rendered_calls(const TemplateFacts& facts) {
-  const auto prompt = facts.render({{"messages", Json::array({question()})},
-                                    {"tools", probe_tools()},
-                                    {"add_generation_prompt", true}});
-  for (const bool as_text : {false, true}) {
-    for (const bool as_null : {false, true}) {
-      for (const std::size_t calls : {std::size_t{2}, std::size_t{1}}) {
-        const auto rendered = facts.render(probe_variables({as_text, as_null, calls}));
-        if (!rendered) continue;
-        const std::string_view text = *rendered;
-        const std::size_t question_at = text.rfind(kQuestion);
-        if (question_at == std::string_view::npos) continue;
-        const std::size_t begin = question_at + kQuestion.size();
-        const std::size_t result_at = text.find(kResult, begin);
-        if (result_at == std::string_view::npos) {
-          if (!holds(text, kResult)) continue;
-        } else {
-          writes_results_ = true;
-        }
-        const std::string_view span = text.substr(0, std::min(result_at, text.size()));
-        for (const CallFormat& row : call_formats()) {
-          // A call without a mark may be part of another form: it must stand where the answer
-          // begins.
-          const bool marked = !call_mark(row).empty() && !call_mark(row).starts_with('{');
-          const std::string_view head = row.section_open.empty() ? row.open : row.section_open;
-          const bool begins_with_space = !head.empty() && is_space(head.front());
-          for (std::size_t at = begin; at < span.size(); ++at) {
-            if (is_space(span[at]) != begins_with_space) continue;
-            if (!marked && !(prompt && trim_right(*prompt) == trim_right(span.substr(0, at)))) {
-              continue;
-            }
-            Learner learner(row, span);
-            auto learned = learner.learn(at, calls);
-            if (!learned) continue;
-            calls_ = *std::move(learned);
-            arguments_as_text_ = as_text;
-            content_as_null_ = as_null;
-            if (reads_back(*this, span.substr(at, learner.end() - at), calls)) return true;
-          }
-        }
+  const auto prompt = facts.render(question_variables(tools_variable_));
+  for (const Probe& probe : probes()) {
+    const auto rendered = facts.render(probe_variables(probe, tools_variable_));
+    if (!rendered) continue;
+    const std::string_view text = *rendered;
+    const std::size_t question_at = text.rfind(kQuestion);
+    if (question_at == std::string_view::npos) continue;
+    const std::size_t begin = question_at + kQuestion.size();
+    const std::size_t result_at = text.find(kResult, begin);
+    if (result_at == std::string_view::npos) {
+      if (!holds(text, kResult)) continue;
+    } else {
+      writes_results_ = true;
+    }
+    const std::string_view span = text.substr(0, std::min(result_at, text.size()));
+    for (const CallFormat& row : call_formats()) {
+      if (row.style == ArgumentStyle::kBare && !is_control(row.quote)) continue;
+      // A call without a mark may be part of another form: it must stand where the answer begins.
+      const bool marked = !call_mark(row).empty() && !call_mark(row).starts_with('{');
+      const std::string_view head = row.section_open.empty() ? row.open : row.section_open;
+      const bool begins_with_space = !head.empty() && is_space(head.front());
+      for (std::size_t at = begin; at < span.size(); ++at) {
+        if (is_space(span[at]) != begins_with_space) continue;
+        if (!marked && !(prompt && trim_right(*prompt) == trim_right(span.substr(0, at)))) continue;
+        Learner learner(row, span);
+        auto learned = learner.learn(at, probe.calls);
+        if (!learned) continue;
+        calls_ = *std::move(learned);
+        arguments_as_text_ = probe.arguments_as_text;
+        content_as_null_ = probe.content_as_null;
+        if (reads_back(*this, span.substr(at, learner.end() - at), probe.calls)) return true;
       }
     }
   }
   return false;
 }
 
-void DialogFormat::find_reasoning(const TemplateFacts& facts) {
+void DialogFormat::find_texts_around(const TemplateFacts& facts) {
   // A template may put the spelling together.
   Json messages = Json::array({question()});
   messages.push_back({{"role", "assistant"}, {"content", kResult}, {"reasoning_content", kResult}});
   messages.push_back(question());
   const auto chat = facts.render(
       {{"messages", std::move(messages)}, {"tools", nullptr}, {"add_generation_prompt", true}});
+  for (const ContentFormat& row : content_formats()) {
+    if (chat && holds(*chat, row.open + std::string(kResult) + row.close)) content_ = &row;
+  }
   for (const ReasoningFormat& row : reasoning_formats()) {
     const bool is_channel = &row == reasoning_formats().data();
     if (is_channel != calls_.channels) continue;
-    const bool in_vocabulary =
-        std::ranges::find(control_tokens_, row.close) != control_tokens_.end();
-    if (is_channel || in_vocabulary || holds(facts.source, row.close) ||
+    if (is_channel || is_control(row.close) || holds(facts.source, row.close) ||
         (chat && holds(*chat, row.close))) {
       reasoning_ = &row;
       return;

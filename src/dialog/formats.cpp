@@ -8,6 +8,7 @@ namespace {
 
 constexpr auto kTagged = ArgumentStyle::kTagged;
 constexpr auto kPythonic = ArgumentStyle::kPythonic;
+constexpr auto kBare = ArgumentStyle::kBare;
 
 // Rows whose texts begin those of another come first.
 const std::vector<CallFormat>& format_rows() {
@@ -118,6 +119,23 @@ const std::vector<CallFormat>& format_rows() {
        .middle = ":{index}<|tool_call_argument_begin|>",
        .close = "<|tool_call_end|>",
        .ids = IdRule::kNameIndex},
+      {.name = "kimi-k3",
+       .section_open = "<|open|>tools<|sep|>",
+       .section_close = "<|close|>tools<|sep|>",
+       .open = "<|open|>call tool=\"",
+       .middle = "\" index=\"{number}\"<|sep|>",
+       .close = "<|close|>call<|sep|>",
+       .style = kTagged,
+       .key_open = "<|open|>argument key=\"",
+       .key_close = "\" type=\"string\"<|sep|>",
+       .other_close = "\" type=\"{type}\"<|sep|>",
+       .value_close = "<|close|>argument<|sep|>"},
+      {.name = "gemma",  // Gemma 4
+       .open = "<|tool_call>call:",
+       .middle = "{",
+       .close = "}<tool_call|>",
+       .style = kBare,
+       .quote = "<|\"|>"},
       {.name = "mistral-list",  // of 2024
        .section_open = "[TOOL_CALLS][",
        .section_close = "]",
@@ -236,8 +254,18 @@ std::span<const ReasoningFormat> reasoning_formats() {
       {"<think:opensource>", "</think:opensource>"},
       {"<mm:think>", "</mm:think>"},
       {"<|START_THINKING|>", "<|END_THINKING|>"},
+      {"<|open|>think<|sep|>", "<|close|>think<|sep|>"},
+      {"<|channel>thought\n", "<channel|>"},
       {"<|inner_prefix|>", "<|inner_suffix|>"},
       {"Here are my reasoning steps:\n", "[BEGIN FINAL RESPONSE]"},
+  };
+  return rows;
+}
+
+std::span<const ContentFormat> content_formats() {
+  static const std::vector<ContentFormat> rows = {
+      {"<|START_RESPONSE|>", "<|END_RESPONSE|>"},
+      {"<|open|>response<|sep|>", "<|close|>response<|sep|>", "<|close|>message<|sep|>"},
   };
   return rows;
 }

@@ -13,12 +13,19 @@ FreeText::Found FreeText::scan(std::string_view text, std::size_t at, bool last)
     for (const std::string& mark : marks_) may_begin = may_begin || mark.front() == c;
     if (!may_begin) continue;
     const std::string_view here = text.substr(i);
+    // The longest counts: one may begin another.
+    std::optional<std::size_t> longest;
+    bool is_begin = false;
     for (std::size_t mark = 0; mark < marks_.size(); ++mark) {
-      if (here.starts_with(marks_[mark])) return {.end = i, .mark = mark};
+      const std::string& its = marks_[mark];
+      if (here.starts_with(its)) {
+        if (!longest || its.size() > marks_[*longest].size()) longest = mark;
+      } else {
+        is_begin = is_begin || its.starts_with(here);
+      }
     }
-    const bool is_begin = std::ranges::any_of(
-        marks_, [&](const std::string& mark) { return mark.starts_with(here); });
     if (is_begin && !last) return {.end = i};
+    if (longest) return {.end = i, .mark = longest};
     if (c == kTokenOpen) {
       const std::size_t close = here.find(kTokenClose);
       if (close < kMaxName) {

@@ -10,20 +10,22 @@ namespace dovetail::dialog {
 
 namespace {
 
+bool has_token(std::string_view text) { return text.find(kTokenOpen) != std::string_view::npos; }
+
 bool holds_token(const CallFormat& format) {
   return std::ranges::any_of(
-      std::initializer_list<const std::string*>{&format.section_open, &format.section_close,
-                                                &format.between, &format.open, &format.middle,
-                                                &format.close, &format.key_open, &format.key_close,
-                                                &format.other_close, &format.value_close},
-      [](const std::string* text) { return text->find(kTokenOpen) != std::string::npos; });
+      std::initializer_list<const std::string*>{
+          &format.section_open, &format.section_close, &format.between, &format.open,
+          &format.middle, &format.close, &format.key_open, &format.key_close, &format.other_close,
+          &format.value_close, &format.quote},
+      [](const std::string* text) { return has_token(*text); });
 }
 
 CallFormat with_tokens(const DialogFormat& dialog) {
   CallFormat out = dialog.calls();
   for (std::string* text :
        {&out.section_open, &out.section_close, &out.between, &out.open, &out.middle, &out.close,
-        &out.key_open, &out.key_close, &out.other_close, &out.value_close}) {
+        &out.key_open, &out.key_close, &out.other_close, &out.value_close, &out.quote}) {
     *text = dialog.marked(*text);
   }
   return out;
@@ -49,18 +51,41 @@ Status check_tools(const CallFormat& format, const std::vector<Tool>& tools) {
   return {};
 }
 
+bool may_be_key(ArgumentStyle style, const std::string& name) {
+  switch (style) {
+    case ArgumentStyle::kPythonic:
+      return name.front() != '-' && (name.front() < '0' || name.front() > '9') &&
+             std::ranges::all_of(name, [](char c) { return is_name_char(c) && c != '-'; });
+    case ArgumentStyle::kBare:
+      return std::ranges::all_of(name, [](char c) { return is_name_char(c) || c == '.'; });
+    case ArgumentStyle::kTagged:
+      return name.size() <= 256 && name.find_first_of("<>\"\n\t ") == std::string::npos;
+    case ArgumentStyle::kJson:
+      break;
+  }
+  return true;
+}
+
+// Objects with their members in the order in which templates write them, at every depth.
+Json in_order(const Json& schema) {
+  Json out = schema;
+  if (schema.is_array()) {
+    for (Json& item : out) item = in_order(item);
+  } else if (schema.is_object()) {
+    for (const auto& [name, value] : schema.items()) {
+      const bool members = name == "properties" && value.is_object();
+      out[name] = in_order(members ? with_sorted_members(value) : value);
+    }
+  }
+  return out;
+}
+
 // A key ends where its closing text begins.
 Status check_keys(const CallFormat& format, const Tool& tool,
                   const std::vector<Parameter>& parameters) {
   for (const Parameter& parameter : parameters) {
     const std::string& name = parameter.name;
-    const bool good =
-        format.style == ArgumentStyle::kPythonic
-            ? !name.empty() && name.front() != '-' && (name.front() < '0' || name.front() > '9') &&
-                  std::ranges::all_of(name, [](char c) { return is_name_char(c) && c != '-'; })
-            : !name.empty() && name.size() <= 256 &&
-                  name.find_first_of("<>\"\n\t ") == std::string::npos;
-    if (!good) {
+    if (name.empty() || !may_be_key(format.style, name)) {
       return fail(ErrorKind::kUnsupported,
                   "tool \"{}\": #{}: a name that this model's calls cannot hold", tool.name,
                   parameter.at);
@@ -89,7 +114,14 @@ Result<AnswerPlan> AnswerPlan::create(const DialogFormat& dialog, AnswerRequest 
   if (reasoning != nullptr) {
     data->reasoning = {dialog.marked(reasoning->open), dialog.marked(reasoning->close)};
   }
+  if (const ContentFormat* around = dialog.content(); around != nullptr) {
+    data->content = {dialog.marked(around->open), dialog.marked(around->close),
+                     dialog.marked(around->end)};
+  }
   data->request = std::move(request);
+  if (data->format.style == ArgumentStyle::kBare) {
+    for (Tool& tool : data->request.tools) tool.parameters = in_order(tool.parameters);
+  }
   const std::vector<Tool>& tools = data->request.tools;
   if (const Status good = check_tools(data->format, tools); !good) return fail(good.error());
   if (data->request.choice == ToolChoice::kRequired && tools.empty()) {
@@ -114,8 +146,8 @@ Result<AnswerPlan> AnswerPlan::create(const DialogFormat& dialog, AnswerRequest 
                 "must be \"none\" or \"required\"");
   }
   data->marks = (!tools.empty() && holds_token(data->format)) || data->format.channels ||
-                data->reasoning.open.find(kTokenOpen) != std::string::npos ||
-                data->reasoning.close.find(kTokenOpen) != std::string::npos;
+                has_token(data->reasoning.open) || has_token(data->reasoning.close) ||
+                has_token(data->content.open) || has_token(data->content.close);
   auto structure = write_structure(*data);
   if (!structure) return fail(structure.error());
   data->structure = *std::move(structure);

@@ -18,6 +18,16 @@ std::vector<std::string> with_trimmed(const std::string& mark) {
   return {mark, trimmed};
 }
 
+// What ends a piece of content: calls, and what stands around content.
+std::vector<std::string> marks_in_content(const AnswerPlan::Data& plan) {
+  std::vector<std::string> out;
+  if (plan.request.choice != ToolChoice::kNone) out = plan.call_marks;
+  for (const std::string* text : {&plan.content.open, &plan.content.close, &plan.content.end}) {
+    if (!text->empty()) out.push_back(*text);
+  }
+  return out;
+}
+
 }  // namespace
 
 AnswerReader::State::State(AnswerPlan plan_read)
@@ -26,8 +36,7 @@ AnswerReader::State::State(AnswerPlan plan_read)
       reasoning_end_(data_.reasoning.close.empty()
                          ? std::vector<std::string>()
                          : std::vector<std::string>{data_.reasoning.close}),
-      calls_begin_(data_.request.choice == ToolChoice::kNone ? std::vector<std::string>()
-                                                             : data_.call_marks),
+      calls_begin_(marks_in_content(data_)),
       value_end_(data_.format.value_close.empty() ? std::vector<std::string>()
                                                   : with_trimmed(data_.format.value_close)),
       message_end_({grammar::control_token("<|end|>"), grammar::control_token("<|start|>"),
@@ -44,7 +53,7 @@ void AnswerReader::State::read() {
   while (step()) {
   }
   text.erase(0, at);
-  at = 0;
+  before += std::exchange(at, 0);
 }
 
 void AnswerReader::State::end() {
@@ -78,6 +87,8 @@ bool AnswerReader::State::step() {
       return json();
     case Mode::kPython:
       return python();
+    case Mode::kBare:
+      return bare();
     case Mode::kKey:
       return key();
     case Mode::kValueText:
@@ -120,12 +131,14 @@ bool AnswerReader::State::free_text(const FreeText& until, Mode next) {
   const bool further = found.end > at || found.mark || found.dropped > 0;
   at = found.end + found.dropped;
   if (!found.mark) return further && at < text.size();
-  if (next == Mode::kHead) {
-    mark_size_ = until.mark(*found.mark).size();
+  const std::string& mark = until.mark(*found.mark);
+  const bool may_call = std::ranges::find(data_.call_marks, mark) != data_.call_marks.end();
+  if (next == Mode::kHead && may_call) {
+    mark_size_ = mark.size();
     mode_ = Mode::kHead;
   } else {
-    at += until.mark(*found.mark).size();
-    begin_free(next, Kind::kContent, true);
+    at += mark.size();
+    begin_free(Mode::kContent, Kind::kContent, true);
   }
   return true;
 }
@@ -136,6 +149,7 @@ bool AnswerReader::State::head() {
   const Matched found = match_head(data_.format.section_open + data_.format.open, tool);
   if (found.match == Match::kMore) return false;
   if (found.match == Match::kYes) {
+    if (!calls_at) calls_at = before + at;
     at = found.end;
     begin_call(tool, found.id);
     return true;
@@ -282,6 +296,15 @@ bool AnswerReader::State::value_text() {
   return true;
 }
 
+bool AnswerReader::State::bare() {
+  std::string out;
+  const std::size_t size = bare_.take(rest(), out);
+  at += size;
+  if (!out.empty()) give(Kind::kArguments, std::move(out));
+  if (bare_.done()) mode_ = Mode::kClose;
+  return bare_.done();
+}
+
 // An object or a list may hold the text that closes a value, in a string.
 bool AnswerReader::State::value_json() {
   if (rest().empty()) return false;
@@ -414,11 +437,17 @@ void AnswerReader::State::begin_call(std::size_t tool, std::string id) {
   tool_ = tool;
   ++calls;
   const std::string& name = data_.request.tools[tool].name;
-  if (data_.format.ids == IdRule::kNameIndex) id = "functions." + name + ":" + id;
+  const CallFormat& format = data_.format;
+  if (format.ids == IdRule::kNameIndex) {
+    id = "functions." + name + ":" + id;
+  } else if ((format.open + format.middle).find(kIdPlace) == std::string::npos) {
+    id.clear();  // a number is no id
+  }
   give(Kind::kCallBegin, name, std::move(id));
   begun_ = false;
   scanner_ = {};
   python_ = {};
+  bare_ = BareReader(data_.format.quote);
   trimmer_.begin(false);
   switch (data_.format.style) {
     case ArgumentStyle::kJson:
@@ -429,6 +458,9 @@ void AnswerReader::State::begin_call(std::size_t tool, std::string id) {
       break;
     case ArgumentStyle::kPythonic:
       mode_ = Mode::kPython;
+      break;
+    case ArgumentStyle::kBare:
+      mode_ = Mode::kBare;
       break;
   }
 }
@@ -471,5 +503,6 @@ std::vector<AnswerEvent> AnswerReader::finish() {
 }
 
 std::size_t AnswerReader::calls() const { return state_->calls; }
+std::optional<std::size_t> AnswerReader::calls_at() const { return state_->calls_at; }
 
 }  // namespace dovetail::dialog

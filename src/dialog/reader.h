@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,7 +23,9 @@ struct AnswerReader::State {
   AnswerPlan plan;
   std::string text;
   std::size_t at = 0;
-  bool last = false;  // no more text comes
+  std::size_t before = 0;               // bytes of the answer ahead of `text`
+  std::optional<std::size_t> calls_at;  // of the answer
+  bool last = false;                    // no more text comes
   std::vector<AnswerEvent> events;
   std::size_t calls = 0;
 
@@ -34,6 +37,7 @@ struct AnswerReader::State {
     kHead,       // what follows a mark, up to the arguments
     kJson,       // the arguments
     kPython,
+    kBare,
     kKey,        // of a tagged parameter, or the end of the call
     kValueText,  // a string as it stands
     kValueJson,  // an object or a list
@@ -51,6 +55,7 @@ struct AnswerReader::State {
   bool head();
   bool json();
   bool python();
+  bool bare();
   bool key();
   bool value_text();
   bool value_json();
@@ -90,6 +95,7 @@ struct AnswerReader::State {
   std::string value_so_far_;
   JsonScanner scanner_;
   PythonReader python_;
+  BareReader bare_;
 };
 
 }  // namespace dovetail::dialog

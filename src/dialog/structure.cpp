@@ -12,6 +12,9 @@ namespace {
 constexpr std::string_view kAnyId = "[A-Za-z0-9_\\-]{1,40}";
 constexpr std::string_view kNineId = "[A-Za-z0-9]{9}";
 constexpr std::string_view kIndex = "0|[1-9][0-9]{0,3}";
+constexpr std::string_view kNumber = "[1-9][0-9]{0,3}";
+// JSON's types but for strings.
+constexpr std::string_view kOtherType = "number|boolean|null|object|array";
 // What may stand between reasoning and calls or content of a form.
 constexpr std::string_view kSpace = "[ \\n]{0,2}";
 
@@ -68,8 +71,11 @@ class StructureWriter {
 
   void add_answer(Json& out, const Json& content, bool may_call) const {
     add_reasoning(out);
+    Json calls = Json::array();
     if (request_.choice == ToolChoice::kRequired) {
       out.push_back({{"regex", kSpace}});
+      add_optional(out, plan_.content.open);
+      add_optional(out, plan_.content.close);
       add_calls(out);
     } else if (content.is_null()) {
       Json marks = marks_of(plan_.call_marks);
@@ -77,21 +83,32 @@ class StructureWriter {
       if (!plan_.reasoning.open.empty()) {
         add_mark(marks, std::string(trim_right(plan_.reasoning.open)));
       }
+      add_optional(out, plan_.content.open);
       out.push_back({{"free", std::move(marks)}});
-      if (!may_call) return;
-      Json calls = Json::array();
-      add_calls(calls);
-      out.push_back({{"optional", {{"sequence", std::move(calls)}}}});
+      add_optional(out, plan_.content.close);
+      if (may_call) add_calls(calls);
+      if (may_call) out.push_back({{"optional", {{"sequence", std::move(calls)}}}});
     } else {
       if (!plan_.reasoning.open.empty()) out.push_back({{"regex", kSpace}});
-      if (!may_call) {
-        out.push_back(content);
-        return;
+      add_optional(out, plan_.content.open);
+      Json said = Json::array({content});
+      add_optional(said, plan_.content.close);
+      Json either = Json::array({{{"sequence", std::move(said)}}});
+      if (may_call) {
+        add_optional(calls, plan_.content.close);
+        add_calls(calls);
+        either.push_back({{"sequence", std::move(calls)}});
       }
-      Json calls = Json::array();
-      add_calls(calls);
-      out.push_back({{"choice", {content, {{"sequence", std::move(calls)}}}}});
+      out.push_back(choice_of(std::move(either)));
     }
+    add_optional(out, plan_.content.end);
+  }
+
+  void add_optional(Json& parts, const std::string& text) const {
+    if (text.empty()) return;
+    Json own = Json::array();
+    add_text(own, text);
+    parts.push_back({{"optional", {{"sequence", std::move(own)}}}});
   }
 
   void add_reasoning(Json& out) const {
@@ -138,6 +155,14 @@ class StructureWriter {
         flush();
         parts.push_back({{"regex", kIndex}});
         i += kIndexPlace.size();
+      } else if (rest.starts_with(kNumberPlace)) {
+        flush();
+        parts.push_back({{"regex", kNumber}});
+        i += kNumberPlace.size();
+      } else if (rest.starts_with(kTypePlace)) {
+        flush();
+        parts.push_back({{"regex", kOtherType}});
+        i += kTypePlace.size();
       } else {
         literal += rest.front();
         ++i;
@@ -191,7 +216,8 @@ class StructureWriter {
         }
         break;
       case ArgumentStyle::kPythonic:
-        parts.push_back(pythonic(tool, 0, false));
+      case ArgumentStyle::kBare:
+        parts.push_back(named(tool, 0, false));
         break;
     }
   }
@@ -237,24 +263,29 @@ class StructureWriter {
     return {{"sequence", std::move(parts)}};
   }
 
+  // A parameter and its value, in the spelling that the format has for nested values.
+  Json named_value(const Tool& tool, const Parameter& parameter, bool behind) const {
+    Json value = {{"schema", document_of(tool.parameters, parameter.at)}, {"at", parameter.at}};
+    const bool bare = format_.style == ArgumentStyle::kBare;
+    value["spelling"] = bare ? "bare" : "python";
+    if (bare) value["quote"] = format_.quote.substr(1, format_.quote.size() - 2);
+    const std::string key = bare ? (behind ? "," : "") + parameter.name + ":"
+                                 : (behind ? ", " : "") + parameter.name + "=";
+    return {{"sequence", {{{"literal", key}}, held(std::move(value), tool.strict)}}};
+  }
+
   // The parameters from `first` on; `behind` another one, each has a comma ahead.
-  Json pythonic(std::size_t tool, std::size_t first, bool behind) const {
-    const Tool& called = request_.tools[tool];
+  Json named(std::size_t tool, std::size_t first, bool behind) const {
     const auto& parameters = plan_.parameters[tool];
     Json parts = Json::array();
     for (std::size_t i = first; i < parameters.size(); ++i) {
       const Parameter& parameter = parameters[i];
-      const Json one = {{"sequence",
-                         {{{"literal", (behind ? ", " : "") + parameter.name + "="}},
-                          held({{"schema", document_of(called.parameters, parameter.at)},
-                                {"at", parameter.at},
-                                {"spelling", "python"}},
-                               called.strict)}}};
+      const Json one = named_value(request_.tools[tool], parameter, behind);
       if (!behind && !parameter.required) {
         // With it or without it, the rest is another.
         parts.push_back(
             {{"choice",
-              {{{"sequence", {one, pythonic(tool, i + 1, true)}}}, pythonic(tool, i + 1, false)}}});
+              {{{"sequence", {one, named(tool, i + 1, true)}}}, named(tool, i + 1, false)}}});
         break;
       }
       parts.push_back(parameter.required ? one : Json{{"optional", one}});

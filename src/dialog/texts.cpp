@@ -12,24 +12,43 @@ namespace {
 constexpr std::size_t kShortestMark = 3;  // bytes
 
 std::string_view place_at(std::string_view literal, std::size_t at) {
-  for (const std::string_view place : {kIdPlace, kIndexPlace}) {
+  for (const std::string_view place : {kIdPlace, kIndexPlace, kNumberPlace, kTypePlace}) {
     if (literal.substr(at).starts_with(place)) return place;
   }
   return {};
 }
 
-std::string with_ids(std::string_view literal, std::string_view id, std::size_t index) {
-  std::string out;
+// What stands at the places of a text.
+struct Places {
+  std::string_view id = {};
+  std::size_t index = 0;
+  std::string_view type = {};
+};
+
+void append_text(text::MarkedText& out, std::string_view literal, const Places& places) {
   for (std::size_t i = 0; i < literal.size();) {
     const std::string_view place = place_at(literal, i);
     if (place.empty()) {
-      out += literal[i++];
-    } else {
-      out += place == kIdPlace ? std::string(id) : std::to_string(index);
-      i += place.size();
+      out.append_trusted(literal.substr(i++, 1));
+      continue;
     }
+    if (place == kIdPlace) {
+      out.append_from_outside(places.id);
+    } else if (place == kTypePlace) {
+      out.append_trusted(places.type);
+    } else {
+      out.append_trusted(std::to_string(places.index + (place == kNumberPlace ? 1 : 0)));
+    }
+    i += place.size();
   }
-  return out;
+}
+
+std::string_view type_name(const Json& value) {
+  if (value.is_null()) return "null";
+  if (value.is_boolean()) return "boolean";
+  if (value.is_number()) return "number";
+  if (value.is_string()) return "string";
+  return value.is_array() ? "array" : "object";
 }
 
 // A value as templates write it: with a space after commas and colons; words as Python spells them.
@@ -46,27 +65,88 @@ std::string value_text(const Json& value, bool python) {
   return value.is_array() ? "[" + out + "]" : "{" + out + "}";
 }
 
-std::string write_arguments(const CallFormat& format, const Json& arguments) {
-  if (format.style == ArgumentStyle::kJson || !arguments.is_object()) {
-    return arguments.is_string() ? arguments.get<std::string>() : value_text(arguments, false);
+void append_bare(text::MarkedText& out, const CallFormat& format, const Json& value);
+
+// Names in the order in which templates write them.
+void append_bare_members(text::MarkedText& out, const CallFormat& format, const Json& members) {
+  const Json sorted = with_sorted_members(members);
+  bool first = true;
+  for (const auto& item : sorted.items()) {
+    out.append_trusted(first ? "" : ",");
+    out.append_from_outside(item.key());
+    out.append_trusted(":");
+    append_bare(out, format, item.value());
+    first = false;
   }
-  std::string out;
+}
+
+void append_bare(text::MarkedText& out, const CallFormat& format, const Json& value) {
+  if (value.is_string()) {
+    out.append_trusted(format.quote);
+    out.append_from_outside(value.get_ref<const std::string&>());
+    out.append_trusted(format.quote);
+  } else if (value.is_object()) {
+    out.append_trusted("{");
+    append_bare_members(out, format, value);
+    out.append_trusted("}");
+  } else if (value.is_array()) {
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      out.append_trusted(i == 0 ? "[" : ",");
+      append_bare(out, format, value[i]);
+    }
+    out.append_trusted(value.empty() ? "[]" : "]");
+  } else {
+    out.append_from_outside(value.dump());
+  }
+}
+
+void append_arguments(text::MarkedText& out, const CallFormat& format, const Json& arguments) {
+  if (arguments.is_string()) {
+    out.append_from_outside(arguments.get_ref<const std::string&>());
+    return;
+  }
+  if (format.style == ArgumentStyle::kJson || !arguments.is_object()) {
+    out.append_from_outside(value_text(arguments, false));
+    return;
+  }
+  if (format.style == ArgumentStyle::kBare) {
+    append_bare_members(out, format, arguments);
+    return;
+  }
+  bool first = true;
   for (const auto& item : arguments.items()) {
     const bool is_text = item.value().is_string();
     if (format.style == ArgumentStyle::kPythonic) {
-      if (!out.empty()) out += ", ";
-      out += item.key() + "=" + value_text(item.value(), true);
+      out.append_from_outside((first ? "" : ", ") + item.key() + "=" +
+                              value_text(item.value(), true));
     } else {
       const bool other = !is_text && !format.other_close.empty();
-      out += format.key_open + item.key() + (other ? format.other_close : format.key_close);
-      out += is_text ? item.value().get<std::string>() : value_text(item.value(), false);
-      out += format.value_close;
+      out.append_trusted(format.key_open);
+      out.append_from_outside(item.key());
+      append_text(out, other ? format.other_close : format.key_close,
+                  {.type = type_name(item.value())});
+      out.append_from_outside(is_text ? item.value().get<std::string>()
+                                      : value_text(item.value(), false));
+      out.append_trusted(format.value_close);
     }
+    first = false;
   }
-  return out;
 }
 
 }  // namespace
+
+Json with_sorted_members(const Json& object) {
+  const auto folded = [](std::string text) {
+    for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    return text;
+  };
+  std::vector<std::string> names;
+  for (const auto& item : object.items()) names.push_back(item.key());
+  std::ranges::stable_sort(names, {}, folded);
+  Json out = Json::object();
+  for (const std::string& name : names) out[name] = object.at(name);
+  return out;
+}
 
 bool is_name_char(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
@@ -145,24 +225,33 @@ std::string call_mark(const CallFormat& format) {
   return end < kShortestMark ? std::string() : std::string(text.substr(0, end));
 }
 
-std::string write_calls(const CallFormat& format, const Json& calls) {
-  std::string out = format.section_open;
-  std::size_t index = 0;
+text::MarkedText write_calls(const CallFormat& format, const Json& calls, bool as_they_are) {
+  text::MarkedText out;
+  out.append_trusted(format.section_open);
+  Places places;
   for (const Json& call : calls) {
     const Json& function = call.at("function");
     Json arguments = function.value("arguments", Json::object());
-    if (arguments.is_string()) {
+    if (arguments.is_string() && !as_they_are) {
       const Json parsed = Json::parse(arguments.get_ref<const std::string&>(), nullptr, false);
       if (parsed.is_object()) arguments = parsed;
     }
     const std::string id = string_at(call, "id");
-    if (index > 0) out += format.between;
-    out += with_ids(format.open, id, index) + string_at(function, "name") +
-           with_ids(format.middle, id, index) + write_arguments(format, arguments) +
-           with_ids(format.close, id, index);
-    ++index;
+    places.id = id;
+    if (places.index > 0) out.append_trusted(format.between);
+    append_text(out, format.open, places);
+    out.append_from_outside(string_at(function, "name"));
+    append_text(out, format.middle, places);
+    append_arguments(out, format, arguments);
+    append_text(out, format.close, places);
+    ++places.index;
   }
-  return out += format.section_close;
+  out.append_trusted(format.section_close);
+  return out;
+}
+
+std::string name_index_id(std::string_view name, std::size_t index) {
+  return fmt::format("functions.{}:{}", name, index);
 }
 
 std::string string_at(const Json& object, const char* name) {

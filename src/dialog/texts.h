@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "dialog/format.h"
+#include "text/marked_text.h"
 
 namespace dovetail::dialog {
 
@@ -16,6 +17,8 @@ inline constexpr char kTokenClose = '\xfe';
 
 inline constexpr std::string_view kIdPlace = "{id}";
 inline constexpr std::string_view kIndexPlace = "{index}";
+inline constexpr std::string_view kNumberPlace = "{number}";
+inline constexpr std::string_view kTypePlace = "{type}";
 
 inline bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 bool is_name_char(char c);
@@ -34,7 +37,7 @@ enum class Trailing : std::uint8_t {
 struct Matched {
   Match match = Match::kNo;
   std::size_t end = 0;
-  std::string id = {};       // what stands at "{id}" or "{index}"
+  std::string id = {};       // what stands at the last place
   std::string as_read = {};  // the literal as the text has it, with its places
 };
 
@@ -48,8 +51,15 @@ Matched match_text(std::string_view text, std::size_t at, std::string_view liter
 // white space or bracket. Too short to tell a call from other text: empty.
 std::string call_mark(const CallFormat& format);
 
-// The calls of OpenAI's `tool_calls` in this format. Arguments are JSON text or an object.
-std::string write_calls(const CallFormat& format, const Json& calls);
+// The calls of OpenAI's `tool_calls` in this format, whose texts alone are trusted. Arguments are
+// JSON text or an object; `as_they_are`: texts of JSON are written as they stand.
+text::MarkedText write_calls(const CallFormat& format, const Json& calls, bool as_they_are = false);
+
+// The members of an object by their names, as templates sort them: capital letters are as others.
+Json with_sorted_members(const Json& object);
+
+// The id of a call where these have its name.
+std::string name_index_id(std::string_view name, std::size_t index);
 
 // A member that is a string; else, or where there is none, an empty one.
 std::string string_at(const Json& object, const char* name);

@@ -12,6 +12,23 @@ constexpr std::size_t kLongestWord = 1024;  // bytes; longer ones are of no lang
 
 bool is_word_char(char c) { return is_name_char(c) || c == '.' || c == '+'; }
 
+// A value without quotes, as JSON.
+void append_word(std::string& json, std::string_view word) {
+  if (word == "True") {
+    json += "true";
+  } else if (word == "False") {
+    json += "false";
+  } else if (word == "None") {
+    json += "null";
+  } else if (nlohmann::json::accept(word)) {
+    json += word;
+  } else {
+    json += '"';
+    append_escaped(json, word);
+    json += '"';
+  }
+}
+
 }  // namespace
 
 std::size_t JsonScanner::take(std::string_view piece) {
@@ -128,21 +145,87 @@ void PythonReader::take_string_byte(char c, std::string& json) {
 }
 
 void PythonReader::end_word(std::string& json) {
-  if (word_.empty()) return;
-  if (word_ == "True") {
-    json += "true";
-  } else if (word_ == "False") {
-    json += "false";
-  } else if (word_ == "None") {
-    json += "null";
-  } else if (nlohmann::json::accept(word_)) {
-    json += word_;
-  } else {
-    json += '"';
-    append_escaped(json, word_);
-    json += '"';
-  }
+  if (!word_.empty()) append_word(json, word_);
   word_.clear();
+}
+
+std::size_t BareReader::take(std::string_view piece, std::string& json) {
+  std::size_t i = 0;
+  while (i < piece.size()) {
+    const std::string_view rest = piece.substr(i);
+    if (rest.front() == kTokenOpen) {
+      const std::size_t close = rest.find(kTokenClose);
+      if (close == std::string_view::npos && rest.size() < kLongestWord) break;
+      const std::size_t size = close < kLongestWord ? close + 1 : 1;
+      take_token(rest.substr(0, size), json);
+      i += size;
+      continue;
+    }
+    if (place_ != Place::kString && rest.front() == '}' && open_.empty()) {
+      if (place_ == Place::kValue && !word_.empty()) append_word(json, word_);
+      json += begun_ ? "}" : "{}";
+      place_ = Place::kDone;
+      break;
+    }
+    take_byte(rest.front(), json);
+    ++i;
+  }
+  return i;
+}
+
+void BareReader::take_token(std::string_view token, std::string& json) {
+  if (token != quote_) return;
+  if (place_ == Place::kString) {
+    json += '"';
+    place_ = Place::kValue;
+  } else if (place_ == Place::kValue) {
+    begin_value(json);
+    json += '"';
+    place_ = Place::kString;
+  }
+}
+
+void BareReader::begin_value(std::string& json) {
+  if (!in_object()) json += std::exchange(comma_, {});
+}
+
+void BareReader::open(char opening, char closing, std::string& json) {
+  begin_value(json);
+  json += opening;
+  open_ += closing;
+  place_ = closing == '}' ? Place::kKey : Place::kValue;
+}
+
+void BareReader::take_byte(char c, std::string& json) {
+  if (place_ == Place::kString) {
+    append_escaped(json, {&c, 1});
+    return;
+  }
+  if (place_ == Place::kKey && c == ':') {
+    json += begun_ ? "" : "{";
+    begun_ = true;
+    json += std::exchange(comma_, {}) + '"';
+    append_escaped(json, word_);
+    json += "\":";
+    word_.clear();
+    place_ = Place::kValue;
+  } else if (c == ',' || c == '}' || c == ']') {
+    if (place_ == Place::kValue && !word_.empty()) {
+      begin_value(json);
+      append_word(json, word_);
+    }
+    word_.clear();
+    comma_ = c == ',' ? "," : "";
+    if (c != ',' && !open_.empty()) {
+      json += open_.back();
+      open_.pop_back();
+    }
+    place_ = c == ',' && in_object() ? Place::kKey : Place::kValue;
+  } else if (place_ == Place::kValue && (c == '{' || c == '[')) {
+    open(c, c == '{' ? '}' : ']', json);
+  } else if (!is_space(c) && word_.size() < kLongestWord) {
+    word_ += c;
+  }
 }
 
 }  // namespace dovetail::dialog

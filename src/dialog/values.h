@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace dovetail::dialog {
 
@@ -45,6 +46,35 @@ class PythonReader {
   bool escaped_ = false;
   bool in_hex_ = false;
   bool any_ = false;
+};
+
+// Turns name:value, ... with names without quotes and strings between `quote`s, which comes in
+// pieces, into a JSON object. A control token stands between kTokenOpen and kTokenClose.
+class BareReader {
+ public:
+  explicit BareReader(std::string quote = {}) : quote_(std::move(quote)) {}
+
+  // Takes bytes up to the brace that closes the object, which it leaves, and up to a token that is
+  // cut; appends JSON.
+  std::size_t take(std::string_view piece, std::string& json);
+  bool done() const { return place_ == Place::kDone; }
+
+ private:
+  enum class Place { kKey, kValue, kString, kDone };
+
+  void take_byte(char c, std::string& json);
+  // Takes the quote; another token is left out.
+  void take_token(std::string_view token, std::string& json);
+  void begin_value(std::string& json);
+  void open(char opening, char closing, std::string& json);
+  bool in_object() const { return open_.empty() || open_.back() == '}'; }
+
+  std::string quote_;
+  Place place_ = Place::kKey;
+  std::string word_;   // a name, or a value without quotes
+  std::string open_;   // what closes the values that are open
+  std::string comma_;  // ahead of the next name or item
+  bool begun_ = false;
 };
 
 }  // namespace dovetail::dialog

@@ -15,56 +15,63 @@ namespace {
 constexpr std::string_view kCharacter =
     "(?:[^\"\\\\\\x00-\\x1f]|\\\\(?:[\"\\\\/bfnrt]|u(?:[0-9a-cA-CefEF][0-9a-fA-F]{3}|"
     "[dD][0-7][0-9a-fA-F]{2}|[dD][89abAB][0-9a-fA-F]{2}\\\\u[dD][c-fC-F][0-9a-fA-F]{2})))";
+constexpr std::string_view kAnyCharacter = "[\\s\\S]";
+constexpr std::string_view kBareName = "[A-Za-z0-9_.\\-]+";
 constexpr int kMaxLiteralDepth = 64;
 
 }  // namespace
 
-std::uint32_t SchemaCompiler::rule(RuleKind kind, const Bundle& bundle) {
+std::uint32_t SchemaCompiler::rule(RuleKind kind, const Bundle& bundle, int depth) {
   // Any values are the same in all documents with one spelling.
-  std::vector<std::uintptr_t> key = {static_cast<std::uintptr_t>(constants_)};
+  std::vector<std::uintptr_t> key = {static_cast<std::uintptr_t>(spelling_),
+                                     static_cast<std::uintptr_t>(depth)};
   for (const Json* place : key_of(bundle)) key.push_back(reinterpret_cast<std::uintptr_t>(place));
-  return book_.rule({static_cast<std::uint32_t>(kind), std::move(key)},
-                    bundle.empty() ? "#" : bundle[0].where,
-                    [this, kind, bundle](State from) { return body(kind, bundle, from); });
+  return book_.rule(
+      {static_cast<std::uint32_t>(kind), std::move(key)}, bundle.empty() ? "#" : bundle[0].where,
+      [this, kind, bundle, depth](State from) { return body(kind, bundle, from, depth); });
 }
 
 std::uint32_t SchemaCompiler::string_rule(const Facts& facts) {
   // Strings of one length are the same in all documents.
   const Counts& length = facts.length;
-  std::vector<std::uintptr_t> key = {length.min};
+  std::vector<std::uintptr_t> key = {static_cast<std::uintptr_t>(is_bare()), length.min};
   if (length.max) key.push_back(*length.max);
   return book_.rule({static_cast<std::uint32_t>(RuleKind::kStringRule), std::move(key)},
                     facts.where, [this, facts](State from) { return counted_string(from, facts); });
 }
 
-std::uint32_t SchemaCompiler::break_rule() {
-  return book_.rule({static_cast<std::uint32_t>(RuleKind::kBreakRule), {}}, "#",
-                    [this](State from) -> Result<State> {
+std::uint32_t SchemaCompiler::break_rule(int depth) {
+  const std::vector<std::uintptr_t> key = {static_cast<std::uintptr_t>(depth)};
+  return book_.rule({static_cast<std::uint32_t>(RuleKind::kBreakRule), key}, "#",
+                    [this, depth](State from) -> Result<State> {
                       const State to = nfa_.add_state();
-                      State at = nfa_.literal(from, "\n");
-                      nfa_.nothing(at, to);
-                      for (int i = 0; i < kMaxIndent; ++i) {
-                        const State next = nfa_.literal(at, " ");
-                        nfa_.bytes(at, {'\t', '\t'}, next);
-                        nfa_.nothing(next, to);
-                        at = next;
-                      }
+                      const State line = nfa_.literal(from, "\n");
+                      nfa_.nothing(line, to);
+                      const auto indent = [&](std::string_view character, int most) {
+                        State at = line;
+                        for (int i = 0; i < most; ++i) {
+                          at = nfa_.literal(at, character);
+                          nfa_.nothing(at, to);
+                        }
+                      };
+                      indent(" ", kIndent * depth);
+                      indent("\t", depth);
                       return to;
                     });
 }
 
-Result<SchemaCompiler::State> SchemaCompiler::body(RuleKind kind, const Bundle& bundle,
-                                                   State from) {
+Result<SchemaCompiler::State> SchemaCompiler::body(RuleKind kind, const Bundle& bundle, State from,
+                                                   int depth) {
   switch (kind) {
     case RuleKind::kStringRule:
     case RuleKind::kBreakRule:
       break;  // string_rule() and break_rule() have their own
     case RuleKind::kValueRule:
-      return value(from, bundle);
+      return value(from, bundle, depth);
     case RuleKind::kArrayRule:
-      return array(from, bundle);
+      return array(from, bundle, depth);
     case RuleKind::kObjectRule:
-      return object(from, bundle);
+      return object(from, bundle, depth);
   }
   return fail(ErrorKind::kInternal, "an unknown kind of rule");
 }
@@ -74,7 +81,7 @@ Result<SchemaCompiler::State> SchemaCompiler::instance(State from, const SchemaR
   if (!bundles) return fail(bundles.error());
   const State to = nfa_.add_state();
   for (const Bundle& bundle : *bundles) {
-    const auto end = alternative(from, bundle);
+    const auto end = alternative(from, bundle, 0);
     if (!end) return end;
     nfa_.nothing(*end, to);
   }
@@ -124,24 +131,26 @@ Status SchemaCompiler::check_one_ofs() {
 
 // A value for which all of `schemas` hold.
 Result<SchemaCompiler::State> SchemaCompiler::value(State from,
-                                                    const std::vector<SchemaRef>& schemas) {
+                                                    const std::vector<SchemaRef>& schemas,
+                                                    int depth) {
   const auto bundles = reader_.flatten(schemas);
   if (!bundles) return fail(bundles.error());
   const State to = nfa_.add_state();
   for (const Bundle& bundle : *bundles) {
     // Any value, but for the rule that is any value itself.
     if (bundle.empty() && !schemas.empty()) {
-      nfa_.nothing(nfa_.call(from, rule(RuleKind::kValueRule, {})), to);
+      nfa_.nothing(nfa_.call(from, rule(RuleKind::kValueRule, {}, depth)), to);
       continue;
     }
-    const auto end = alternative(from, bundle);
+    const auto end = alternative(from, bundle, depth);
     if (!end) return end;
     nfa_.nothing(*end, to);
   }
   return to;
 }
 
-Result<SchemaCompiler::State> SchemaCompiler::alternative(State from, const Bundle& bundle) {
+Result<SchemaCompiler::State> SchemaCompiler::alternative(State from, const Bundle& bundle,
+                                                          int depth) {
   const auto facts = read_facts(bundle, options_, work_);
   if (!facts) return fail(facts.error());
   const State to = nfa_.add_state();
@@ -150,7 +159,7 @@ Result<SchemaCompiler::State> SchemaCompiler::alternative(State from, const Bund
       const auto good = allows(*facts, *value, work_);
       if (!good) return fail(good.error());
       if (!*good) continue;
-      const auto end = literal(from, *value, (facts->types & kFraction) == 0, facts->where, 0);
+      const auto end = literal(from, *value, (facts->types & kFraction) == 0, facts->where, depth);
       if (!end) return end;
       nfa_.nothing(*end, to);
     }
@@ -172,17 +181,19 @@ Result<SchemaCompiler::State> SchemaCompiler::alternative(State from, const Bund
     if (!end) return end;
     nfa_.nothing(*end, to);
   }
-  if (has(kArray)) nfa_.nothing(nfa_.call(from, rule(RuleKind::kArrayRule, bundle)), to);
-  if (has(kObject)) nfa_.nothing(nfa_.call(from, rule(RuleKind::kObjectRule, bundle)), to);
+  if (has(kArray)) nfa_.nothing(nfa_.call(from, rule(RuleKind::kArrayRule, bundle, depth)), to);
+  if (has(kObject)) nfa_.nothing(nfa_.call(from, rule(RuleKind::kObjectRule, bundle, depth)), to);
   return to;
 }
 
 Result<SchemaCompiler::State> SchemaCompiler::string(State from, const Facts& facts) {
   const Counts& length = facts.length;
   if (!facts.patterns.empty() || !facts.excluded.empty()) {
-    const auto language = string_language(facts, Spelling::kJson, work_);
+    const auto language = string_language(facts, spelling(), work_);
     if (!language) return fail(language.error());
-    return nfa_.copy(from, *language);
+    // JSON's spelling has its quotes.
+    return in_quotes(from, quote_,
+                     [&](State own) -> Result<State> { return nfa_.copy(own, *language); });
   }
   if (length.max && *length.max < length.min) return nfa_.add_state();
   return nfa_.call(from, string_rule(facts));
@@ -190,14 +201,17 @@ Result<SchemaCompiler::State> SchemaCompiler::string(State from, const Facts& fa
 
 Result<SchemaCompiler::State> SchemaCompiler::counted_string(State from, const Facts& facts) {
   const Counts& length = facts.length;
+  const std::string_view character = is_bare() ? kAnyCharacter : kCharacter;
   const auto regex =
-      parse_regex(length.max ? fmt::format("\"{}{{{},{}}}\"", kCharacter, length.min, *length.max)
-                             : fmt::format("\"{}{{{},}}\"", kCharacter, length.min));
+      parse_regex(length.max ? fmt::format("{}{{{},{}}}", character, length.min, *length.max)
+                             : fmt::format("{}{{{},}}", character, length.min));
   if (!regex) {
     return fail(ErrorKind::kUnsupported, "{}: a length beyond what is supported: {}", facts.where,
                 regex.error().message);
   }
-  const State end = add_regex(nfa_, from, *regex, Spelling::kPlain, Span::kWhole);
+  const auto end = in_quotes(from, is_bare() ? quote_ : "\"", [&](State own) -> Result<State> {
+    return add_regex(nfa_, own, *regex, Spelling::kPlain, Span::kWhole);
+  });
   if (nfa_.full()) {
     return fail(ErrorKind::kUnsupported,
                 "{}: \"minLength\" or \"maxLength\" needs more than {} states", facts.where,
@@ -207,26 +221,33 @@ Result<SchemaCompiler::State> SchemaCompiler::counted_string(State from, const F
 }
 
 Result<SchemaCompiler::State> SchemaCompiler::literal(State from, const Json& value, bool whole,
-                                                      const std::string& where, int depth) {
-  if (depth > kMaxLiteralDepth) {
+                                                      const std::string& where, int depth,
+                                                      int nesting) {
+  if (nesting > kMaxLiteralDepth) {
     return fail(ErrorKind::kUnsupported, "{}: a value that nests more than {} levels", where,
                 kMaxLiteralDepth);
   }
   if (value.is_string()) {
-    return nfa_.literal(from, write_json_string(value.get_ref<const std::string&>()));
+    const auto& text = value.get_ref<const std::string&>();
+    return nfa_.literal(from, is_bare() ? quote_ + text + quote_ : write_json_string(text));
   }
   if (value.is_array() || value.is_object()) {
-    State at = gap(nfa_.literal(from, value.is_array() ? "[" : "{"));
+    const int inside = deeper(depth);
+    State at = gap(nfa_.literal(from, value.is_array() ? "[" : "{"), inside);
     bool first = true;
-    for (const auto& [name, member] : value.items()) {
-      if (!first) at = separator(at, ",");
+    for (const auto& [key, member] : value.items()) {
+      if (!first) at = comma(at, inside);
       first = false;
-      if (value.is_object()) at = separator(nfa_.literal(at, write_json_string(name)), ":");
-      const auto end = literal(at, member, false, where, depth + 1);
+      if (value.is_object()) {
+        const auto named = name(at, key, where);
+        if (!named) return named;
+        at = colon(*named);
+      }
+      const auto end = literal(at, member, false, where, inside, nesting + 1);
       if (!end) return end;
       at = *end;
     }
-    if (!value.empty()) at = gap(at);
+    if (!value.empty()) at = gap(at, depth);
     return nfa_.literal(at, value.is_array() ? "]" : "}");
   }
   if (value.is_number_float() && whole) {
@@ -238,22 +259,55 @@ Result<SchemaCompiler::State> SchemaCompiler::literal(State from, const Json& va
 }
 
 std::string_view SchemaCompiler::constant(const Json& value) const {
-  const bool python = constants_ == Constants::kPython;
+  const bool python = spelling_ == ValueSpelling::kPython;
   if (value.is_null()) return python ? "None" : "null";
   if (value.get<bool>()) return python ? "True" : "true";
   return python ? "False" : "false";
 }
 
-SchemaCompiler::State SchemaCompiler::gap(State from) {
-  const State to = nfa_.call(from, break_rule());
+Result<SchemaCompiler::State> SchemaCompiler::name(State from, const std::string& text,
+                                                   const std::string& where) {
+  if (!is_bare()) return nfa_.literal(from, write_json_string(text));
+  const auto bare = compile_pattern(kBareName, Span::kWhole, Spelling::kPlain, where, work_);
+  if (!bare) return fail(bare.error());
+  if (!matches(*bare, text)) {
+    return fail(
+        ErrorKind::kUnsupported,
+        "{}: the name \"{}\" cannot be written without quotes, as this model's calls have it",
+        where, text);
+  }
+  return nfa_.literal(from, text);
+}
+
+Result<SchemaCompiler::State> SchemaCompiler::name_of(State from,
+                                                      const std::optional<Automaton>& names) {
+  if (!is_bare()) return names ? nfa_.copy(from, *names) : nfa_.call(from, string_rule({}));
+  auto bare = compile_pattern(kBareName, Span::kWhole, Spelling::kPlain, "#", work_);
+  if (bare && names) bare = intersection(*bare, *names, "#", work_);
+  if (!bare) return fail(bare.error());
+  return nfa_.copy(from, *bare);
+}
+
+SchemaCompiler::State SchemaCompiler::gap(State from, int depth) {
+  if (is_bare()) return from;
+  const State to = nfa_.call(from, break_rule(depth));
   nfa_.nothing(from, to);
   return to;
 }
 
-SchemaCompiler::State SchemaCompiler::separator(State from, std::string_view mark) {
-  const State tight = nfa_.literal(from, mark);
-  const State to = gap(tight);
+SchemaCompiler::State SchemaCompiler::comma(State from, int depth) {
+  const State tight = nfa_.literal(from, ",");
+  if (is_bare()) return tight;
+  const State to = gap(tight, depth);
   nfa_.nothing(nfa_.literal(tight, " "), to);
+  return to;
+}
+
+SchemaCompiler::State SchemaCompiler::colon(State from) {
+  const State tight = nfa_.literal(from, ":");
+  if (is_bare()) return tight;
+  const State to = nfa_.literal(tight, " ");
+  nfa_.nothing(tight, to);
   return to;
 }
 

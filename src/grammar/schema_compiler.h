@@ -16,8 +16,12 @@
 
 namespace dovetail::grammar {
 
-// How null, true and false are written.
-enum class Constants : std::uint8_t { kJson, kPython };
+// How values are written.
+enum class ValueSpelling : std::uint8_t {
+  kJson,
+  kPython,  // but for True, False and None as JSON
+  kBare,    // names without quotes, strings as they stand between control tokens, no white space
+};
 
 enum class RuleKind : std::uint8_t { kStringRule, kValueRule, kArrayRule, kObjectRule, kBreakRule };
 
@@ -26,22 +30,28 @@ enum class RuleKind : std::uint8_t { kStringRule, kValueRule, kArrayRule, kObjec
 class SchemaCompiler {
  public:
   using State = Nfa::State;
-  static constexpr int kMaxIndent = 64;
+  // A line's indent: spaces for each value that is open, or one tab.
+  static constexpr int kIndent = 4;
+  // Values that are nested deeper are indented as those at this depth.
+  static constexpr int kMaxDepth = 16;
 
-  // `where` names the document's root in messages.
+  // `where` names the document's root in messages. `quote`: of kBare, the bytes of the token around
+  // strings.
   SchemaCompiler(RuleBook& book, const Json& document, std::string where,
-                 const SchemaOptions& options, Constants constants = Constants::kJson)
+                 const SchemaOptions& options, ValueSpelling spelling = ValueSpelling::kJson,
+                 std::string quote = {})
       : book_(book),
         nfa_(book.nfa()),
         work_(book.work()),
         reader_(document, std::move(where), options.lenient, work_),
         options_(options),
-        constants_(constants) {}
+        spelling_(spelling),
+        quote_(std::move(quote)) {}
 
   const SchemaReader& reader() const { return reader_; }
 
   // A rule of the schema's instances, to be a root: where a nested value ends must be clear.
-  std::uint32_t value_rule(const SchemaRef& schema) { return value_rule(std::vector{schema}); }
+  std::uint32_t value_rule(const SchemaRef& schema) { return value_rule({schema}, 0); }
   // Adds an instance of the schema, which anything may follow.
   Result<State> instance(State from, const SchemaRef& schema);
   // The texts of the strings among the schema's instances, as compile_pattern() writes them.
@@ -50,37 +60,53 @@ class SchemaCompiler {
   Status check_one_ofs();
 
  private:
-  // `bundle`: of kValue, schemas that are not yet flattened.
-  std::uint32_t rule(RuleKind kind, const Bundle& bundle);
-  std::uint32_t value_rule(const std::vector<SchemaRef>& schemas) {
-    return rule(RuleKind::kValueRule, schemas);
+  // In all of these, `depth` is how many objects and arrays are open around what is written, up to
+  // kMaxDepth. `bundle`: of kValue, schemas that are not yet flattened.
+  std::uint32_t rule(RuleKind kind, const Bundle& bundle, int depth);
+  std::uint32_t value_rule(const std::vector<SchemaRef>& schemas, int depth) {
+    return rule(RuleKind::kValueRule, schemas, depth);
   }
   // Of strings of which only the length is said.
   std::uint32_t string_rule(const Facts& facts);
-  // A line break and up to kMaxIndent spaces and tabs. One rule for all, so that they are few
-  // states.
-  std::uint32_t break_rule();
-  Result<State> body(RuleKind kind, const Bundle& bundle, State from);
-  Result<State> value(State from, const std::vector<SchemaRef>& schemas);
-  Result<State> alternative(State from, const Bundle& bundle);
+  // A line break with at most the indent of the depth. One rule for all of a depth, so that they
+  // are few states.
+  std::uint32_t break_rule(int depth);
+  Result<State> body(RuleKind kind, const Bundle& bundle, State from, int depth);
+  Result<State> value(State from, const std::vector<SchemaRef>& schemas, int depth);
+  Result<State> alternative(State from, const Bundle& bundle, int depth);
   Result<State> string(State from, const Facts& facts);
   Result<State> counted_string(State from, const Facts& facts);
+  // `nesting`: within the literal.
   Result<State> literal(State from, const Json& value, bool whole, const std::string& where,
-                        int depth);
+                        int depth, int nesting = 0);
   std::string_view constant(const Json& value) const;
-  // A line break with the indent behind it, or nothing.
-  State gap(State from);
-  // A comma or colon, and a space, a gap or nothing.
-  State separator(State from, std::string_view mark);
-  Result<State> array(State from, const Bundle& bundle);
-  Result<State> object(State from, const Bundle& bundle);
+  bool is_bare() const { return spelling_ == ValueSpelling::kBare; }
+  Spelling spelling() const { return is_bare() ? Spelling::kPlain : Spelling::kJson; }
+  // What is between the quotes is written by `inside`, from a state to a state.
+  Result<State> in_quotes(State from, const std::string& quote, const auto& inside) {
+    const Result<State> end = inside(nfa_.literal(from, quote));
+    return end ? Result<State>(nfa_.literal(*end, quote)) : end;
+  }
+  Result<State> name(State from, const std::string& text, const std::string& where);
+  // Any name of these.
+  Result<State> name_of(State from, const std::optional<Automaton>& names);
+  static int deeper(int depth) { return depth < kMaxDepth ? depth + 1 : depth; }
+  // A line break with its indent, or nothing.
+  State gap(State from, int depth);
+  // A comma, and a space, a gap or nothing.
+  State comma(State from, int depth);
+  // A colon, and a space or nothing.
+  State colon(State from);
+  Result<State> array(State from, const Bundle& bundle, int depth);
+  Result<State> object(State from, const Bundle& bundle, int depth);
 
   // A value with whether numbers in it are written without a fraction.
   using Listed = std::pair<const Json*, bool>;
   // All values of the schemas, each once; nothing where they are not few scalars.
   Result<std::optional<std::vector<Listed>>> few_values(const std::vector<SchemaRef>& schemas);
   // An array of the values in any order, none twice.
-  Result<State> arrangements(State from, const std::vector<Listed>& values, const Counts& count);
+  Result<State> arrangements(State from, const std::vector<Listed>& values, const Counts& count,
+                             int depth);
   // Takes away members whose names are not strings of the schema; whether none is missed.
   Result<bool> restrict_names(Members& members, const SchemaRef& names);
   // How many members must be counted: 0 and no limit where all objects have as many as they may.
@@ -91,7 +117,8 @@ class SchemaCompiler {
   Work& work_;
   SchemaReader reader_;
   SchemaOptions options_;
-  Constants constants_;
+  ValueSpelling spelling_;
+  std::string quote_;
 };
 
 struct CompiledSchema {

@@ -33,7 +33,7 @@ std::uint64_t arranged(const auto& values, const Counts& count) {
 
 }  // namespace
 
-Result<SchemaCompiler::State> SchemaCompiler::array(State from, const Bundle& bundle) {
+Result<SchemaCompiler::State> SchemaCompiler::array(State from, const Bundle& bundle, int depth) {
   const auto facts = read_facts(bundle, options_, work_);
   if (!facts) return fail(facts.error());
   const Counts& count = facts->items;
@@ -64,7 +64,7 @@ Result<SchemaCompiler::State> SchemaCompiler::array(State from, const Bundle& bu
     const auto values = few_values(places > 0 ? std::vector<SchemaRef>() : item(0));
     if (!values) return fail(values.error());
     if (*values && arranged(**values, count) <= kMaxArranged) {
-      return arrangements(from, **values, count);
+      return arrangements(from, **values, count, depth);
     }
     const Status left = reader_.leave_out(
         facts->unique,
@@ -74,15 +74,16 @@ Result<SchemaCompiler::State> SchemaCompiler::array(State from, const Bundle& bu
                      facts->unique)});
     if (!left) return fail(left.error());
   }
-  const State empty = gap(nfa_.literal(from, "["));
+  const int inside = deeper(depth);
+  const State empty = gap(nfa_.literal(from, "["), inside);
   const State done = nfa_.add_state();  // behind an item
   State at = empty;
   for (std::uint64_t i = 0; i < single && !nfa_.full(); ++i) {
     if (i > 0 && i >= count.min) nfa_.nothing(at, done);
-    if (i > 0) at = separator(at, ",");
+    if (i > 0) at = comma(at, inside);
     const auto end = single > kCopiedItems && i >= places
-                         ? Result<State>(nfa_.call(at, rule(RuleKind::kValueRule, item(i))))
-                         : value(at, item(i));
+                         ? Result<State>(nfa_.call(at, rule(RuleKind::kValueRule, item(i), inside)))
+                         : value(at, item(i), inside);
     if (!end) return end;
     at = *end;
   }
@@ -91,13 +92,13 @@ Result<SchemaCompiler::State> SchemaCompiler::array(State from, const Bundle& bu
     const State before = nfa_.add_state();
     const State after = nfa_.add_state();
     nfa_.nothing(at, single == 0 ? before : after);
-    const auto end = value(before, item(single));
+    const auto end = value(before, item(single), inside);
     if (!end) return end;
     nfa_.nothing(*end, after);
-    nfa_.nothing(separator(after, ","), before);
+    nfa_.nothing(comma(after, inside), before);
     nfa_.nothing(after, done);
   }
-  const State close = gap(done);
+  const State close = gap(done, depth);
   if (count.min == 0) nfa_.nothing(empty, close);
   return nfa_.literal(close, "]");
 }
@@ -137,8 +138,9 @@ Result<std::optional<std::vector<SchemaCompiler::Listed>>> SchemaCompiler::few_v
 
 Result<SchemaCompiler::State> SchemaCompiler::arrangements(State from,
                                                            const std::vector<Listed>& values,
-                                                           const Counts& count) {
-  const State empty = gap(nfa_.literal(from, "["));
+                                                           const Counts& count, int depth) {
+  const int inside = deeper(depth);
+  const State empty = gap(nfa_.literal(from, "["), inside);
   const State done = nfa_.add_state();  // behind an item
   // What was written so far, as bits, and where that is.
   std::map<std::uint64_t, State> written = {{0, empty}};
@@ -147,30 +149,30 @@ Result<SchemaCompiler::State> SchemaCompiler::arrangements(State from,
     for (const auto& [bits, at] : written) {
       if (size > 0 && size >= count.min) nfa_.nothing(at, done);
       if (count.max && size >= *count.max) continue;
-      const State before = size == 0 ? at : separator(at, ",");
+      const State before = size == 0 ? at : comma(at, inside);
       for (std::size_t i = 0; i < values.size(); ++i) {
         const std::uint64_t bit = std::uint64_t{1} << i;
         if ((bits & bit) != 0) continue;
         const auto [next, fresh] = longer.try_emplace(bits | bit, 0);
         if (fresh) next->second = nfa_.add_state();
-        const auto end = literal(before, *values[i].first, values[i].second, "", 0);
+        const auto end = literal(before, *values[i].first, values[i].second, "", inside);
         if (!end) return end;
         nfa_.nothing(*end, next->second);
       }
     }
     written = std::move(longer);
   }
-  const State close = gap(done);
+  const State close = gap(done, depth);
   if (count.min == 0) nfa_.nothing(empty, close);
   return nfa_.literal(close, "]");
 }
 
 Result<bool> SchemaCompiler::restrict_names(Members& members, const SchemaRef& names) {
-  const auto language = strings(names, Spelling::kJson);
+  const auto language = strings(names, spelling());
   if (!language) return fail(language.error());
   bool missed = false;
   std::erase_if(members.named, [&](const NamedMember& member) {
-    if (matches(*language, write_json_string(member.name))) return false;
+    if (matches(*language, is_bare() ? member.name : write_json_string(member.name))) return false;
     missed = missed || member.required;
     return true;
   });
@@ -222,10 +224,10 @@ Result<Counts> SchemaCompiler::members_to_count(const Bundle& bundle, const Fact
   return out;
 }
 
-Result<SchemaCompiler::State> SchemaCompiler::object(State from, const Bundle& bundle) {
+Result<SchemaCompiler::State> SchemaCompiler::object(State from, const Bundle& bundle, int depth) {
   const auto facts = read_facts(bundle, options_, work_);
   if (!facts) return fail(facts.error());
-  auto members = read_members(bundle, options_, work_);
+  auto members = read_members(bundle, options_, work_, spelling());
   if (!members) return fail(members.error());
   for (const SchemaRef& names : facts->names) {
     const auto all = restrict_names(*members, names);
@@ -237,13 +239,14 @@ Result<SchemaCompiler::State> SchemaCompiler::object(State from, const Bundle& b
   // Where so many members are written; without a limit, the last is for that many and more.
   const std::uint64_t most = count->max ? *count->max : std::max<std::uint64_t>(count->min, 1);
   std::vector<State> written(most + 1);
-  written[0] = gap(nfa_.literal(from, "{"));
+  const int inside = deeper(depth);
+  written[0] = gap(nfa_.literal(from, "{"), inside);
   for (std::uint64_t i = 1; i <= most; ++i) written[i] = nfa_.add_state();
   // Where a name begins with which `number` members will be written.
   const auto before = [&](std::uint64_t number) {
     const State key = nfa_.add_state();
-    nfa_.nothing(number == 1 ? written[0] : separator(written[number - 1], ","), key);
-    if (number == most && !count->max) nfa_.nothing(separator(written[most], ","), key);
+    nfa_.nothing(number == 1 ? written[0] : comma(written[number - 1], inside), key);
+    if (number == most && !count->max) nfa_.nothing(comma(written[most], inside), key);
     return key;
   };
   for (const NamedMember& member : members->named) {
@@ -252,8 +255,9 @@ Result<SchemaCompiler::State> SchemaCompiler::object(State from, const Bundle& b
       next[i] = nfa_.add_state();
       if (!member.required) nfa_.nothing(written[i], next[i]);
       if (i == 0) continue;
-      const State name = nfa_.literal(before(i), write_json_string(member.name));
-      const auto end = value(separator(name, ":"), member.value);
+      const auto named = name(before(i), member.name, facts->where);
+      if (!named) return named;
+      const auto end = value(colon(*named), member.value, inside);
       if (!end) return end;
       nfa_.nothing(*end, next[i]);
     }
@@ -262,9 +266,9 @@ Result<SchemaCompiler::State> SchemaCompiler::object(State from, const Bundle& b
   for (std::uint64_t i = 1; i <= most && !members->others.empty(); ++i) {
     const State key = before(i);
     for (const OtherMembers& others : members->others) {
-      const State name =
-          others.names ? nfa_.copy(key, *others.names) : nfa_.call(key, string_rule({}));
-      const auto end = value(separator(name, ":"), others.value);
+      const auto named = name_of(key, others.names);
+      if (!named) return named;
+      const auto end = value(colon(*named), others.value, inside);
       if (!end) return end;
       nfa_.nothing(*end, written[i]);
     }
@@ -273,7 +277,7 @@ Result<SchemaCompiler::State> SchemaCompiler::object(State from, const Bundle& b
   for (std::uint64_t i = std::max<std::uint64_t>(count->min, 1); i <= most; ++i) {
     nfa_.nothing(written[i], done);
   }
-  const State close = gap(done);
+  const State close = gap(done, depth);
   if (count->min == 0) nfa_.nothing(written[0], close);
   return nfa_.literal(close, "}");
 }

@@ -72,7 +72,7 @@ struct NamedMember {
 
 // Members by the language of their names.
 struct OtherMembers {
-  std::optional<Automaton> names;  // whole JSON strings; none: any string
+  std::optional<Automaton> names;  // in the spelling that was asked for; none: any string
   std::vector<SchemaRef> value;
 };
 
@@ -83,6 +83,7 @@ struct Members {
 };
 
 // Errors: names that two patterns of patternProperties may match; patterns that are not supported.
-Result<Members> read_members(const Bundle& bundle, const SchemaOptions& options, Work& work);
+Result<Members> read_members(const Bundle& bundle, const SchemaOptions& options, Work& work,
+                             Spelling spelling = Spelling::kJson);
 
 }  // namespace dovetail::grammar

@@ -16,7 +16,7 @@ struct Pattern {
   Automaton names;
 };
 
-Result<std::vector<Pattern>> read_patterns(const Bundle& bundle, Work& work) {
+Result<std::vector<Pattern>> read_patterns(const Bundle& bundle, Spelling spelling, Work& work) {
   std::vector<Pattern> out;
   for (const SchemaRef& schema : bundle) {
     const Json* patterns = schema.find("patternProperties");
@@ -27,7 +27,7 @@ Result<std::vector<Pattern>> read_patterns(const Bundle& bundle, Work& work) {
         continue;
       }
       const std::string where = schema.child("patternProperties").child(text).where;
-      auto names = compile_pattern(text, Span::kPart, Spelling::kJson, where, work);
+      auto names = compile_pattern(text, Span::kPart, spelling, where, work);
       if (!names) return fail(names.error());
       for (const Pattern& other : out) {
         const auto both = intersection(*names, other.names, where, work);
@@ -46,8 +46,8 @@ Result<std::vector<Pattern>> read_patterns(const Bundle& bundle, Work& work) {
 
 // All that the bundle says of members called `name`.
 std::vector<SchemaRef> value_of(const Bundle& bundle, const std::string& name,
-                                const std::vector<Pattern>& patterns) {
-  const std::string spelled = write_json_string(name);
+                                const std::vector<Pattern>& patterns, Spelling spelling) {
+  const std::string spelled = spelling == Spelling::kJson ? write_json_string(name) : name;
   std::vector<SchemaRef> out;
   for (const SchemaRef& schema : bundle) {
     bool named = false;
@@ -86,10 +86,11 @@ std::vector<SchemaRef> value_of(const Bundle& bundle, const Pattern* pattern) {
 
 }  // namespace
 
-Result<Members> read_members(const Bundle& bundle, const SchemaOptions& options, Work& work) {
+Result<Members> read_members(const Bundle& bundle, const SchemaOptions& options, Work& work,
+                             Spelling spelling) {
   Members out;
   const std::string where = bundle.empty() ? "#" : bundle[0].where;
-  const auto patterns = read_patterns(bundle, work);
+  const auto patterns = read_patterns(bundle, spelling, work);
   if (!patterns) return fail(patterns.error());
   std::vector<std::string> names;
   std::set<std::string, std::less<>> seen;
@@ -118,7 +119,8 @@ Result<Members> read_members(const Bundle& bundle, const SchemaOptions& options,
     // Looking a member up goes through all of them.
     work.spend(1 + bundle.size() * names.size() / 8 + patterns->size());
     if (const Status enough = work.check(where); !enough) return fail(enough.error());
-    out.named.push_back({name, required.contains(name), value_of(bundle, name, *patterns)});
+    out.named.push_back(
+        {name, required.contains(name), value_of(bundle, name, *patterns, spelling)});
   }
 
   const bool rest = options.literal || speaks_of_others || !names_some;
@@ -127,7 +129,7 @@ Result<Members> read_members(const Bundle& bundle, const SchemaOptions& options,
     return out;
   }
   if (!rest && patterns->empty()) return out;
-  const auto named = language_of(names, Spelling::kJson, where, work);
+  const auto named = language_of(names, spelling, where, work);
   if (!named) return fail(named.error());
   for (const Pattern& pattern : *patterns) {
     auto left = difference(pattern.names, *named, pattern.where, work);
@@ -135,7 +137,7 @@ Result<Members> read_members(const Bundle& bundle, const SchemaOptions& options,
     out.others.push_back({std::move(*left), value_of(bundle, &pattern)});
   }
   if (!rest) return out;
-  auto left = compile_pattern("[\\s\\S]*", Span::kWhole, Spelling::kJson, where, work);
+  auto left = compile_pattern("[\\s\\S]*", Span::kWhole, spelling, where, work);
   if (left && !mutated(Mutant::kAdditionalLikeNamed)) {
     left = difference(*left, *named, where, work);
   }

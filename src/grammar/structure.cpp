@@ -80,14 +80,14 @@ class StructureCompiler {
   };
   struct Kind {
     std::string_view name;
-    std::array<std::string_view, 3> beside;  // other members that such a part may have
+    std::array<std::string_view, 4> beside;  // other members that such a part may have
     Result<State> (StructureCompiler::*add)(State from, const SchemaRef& part, int depth);
   };
   static constexpr std::array<Kind, 10> kinds() {
     return {{{"literal", {}, &StructureCompiler::literal},
              {"token", {}, &StructureCompiler::token},
              {"free", {}, &StructureCompiler::free},
-             {"schema", {"at", "spelling", "lenient"}, &StructureCompiler::schema},
+             {"schema", {"at", "spelling", "quote", "lenient"}, &StructureCompiler::schema},
              {"raw", {"at", "without", "lenient"}, &StructureCompiler::raw},
              {"regex", {}, &StructureCompiler::regex},
              {"sequence", {}, &StructureCompiler::sequence},
@@ -132,7 +132,13 @@ class StructureCompiler {
   }
 
   Result<State> token(State from, const SchemaRef& part, int /*depth*/) {
-    const SchemaRef at = part.child("token");
+    const auto bytes = token_bytes(part.child("token"));
+    if (!bytes) return fail(bytes.error());
+    return book_.nfa().literal(from, *bytes);
+  }
+
+  // The bytes of a control token, which the grammar then asks for.
+  Result<std::string> token_bytes(const SchemaRef& at) {
     const auto spelling = text(at);
     if (!spelling) return fail(spelling.error());
     if (spelling->empty()) {
@@ -142,7 +148,7 @@ class StructureCompiler {
         std::any_of(control_tokens_.begin(), control_tokens_.end(),
                     [&](const ControlToken& token) { return token.spelling == *spelling; });
     if (!known) control_tokens_.push_back({std::string(*spelling), at.where});
-    return book_.nfa().literal(from, control_token(*spelling));
+    return control_token(*spelling);
   }
 
   Result<State> free(State from, const SchemaRef& part, int /*depth*/) {
@@ -154,20 +160,31 @@ class StructureCompiler {
   }
 
   Result<State> schema(State from, const SchemaRef& part, int /*depth*/) {
-    Constants constants = Constants::kJson;
-    if (part.find("spelling") != nullptr) {
-      const SchemaRef at = part.child("spelling");
-      if (*at.at != Json("python") && *at.at != Json("json")) {
-        return fail(ErrorKind::kInvalid, "{}: must be \"json\" or \"python\"", at.where);
-      }
-      if (*at.at == Json("python")) constants = Constants::kPython;
+    const auto spelling = spelling_of(part);
+    if (!spelling) return fail(spelling.error());
+    const bool bare = *spelling == ValueSpelling::kBare;
+    if (bare != (part.find("quote") != nullptr)) {
+      return fail(ErrorKind::kInvalid,
+                  "{}: \"quote\" must be there with the spelling \"bare\", and with that alone",
+                  part.where);
     }
+    const auto quote = bare ? token_bytes(part.child("quote")) : Result<std::string>("");
+    if (!quote) return fail(quote.error());
     const auto lenient = flag(part, "lenient");
     if (!lenient) return fail(lenient.error());
-    SchemaCompiler& schemas = compiler_of(part.child("schema"), constants, *lenient);
+    SchemaCompiler& schemas = compiler_of(part.child("schema"), *spelling, *lenient, *quote);
     const auto at = schema_at(part, schemas);
     if (!at) return fail(at.error());
     return leaf(from, part, [&](State own) { return schemas.instance(own, *at); });
+  }
+
+  static Result<ValueSpelling> spelling_of(const SchemaRef& part) {
+    const Json* name = part.find("spelling");
+    if (name == nullptr || *name == Json("json")) return ValueSpelling::kJson;
+    if (*name == Json("python")) return ValueSpelling::kPython;
+    if (*name == Json("bare")) return ValueSpelling::kBare;
+    return fail(ErrorKind::kInvalid, "{}/spelling: must be \"json\", \"python\" or \"bare\"",
+                part.where);
   }
 
   Result<State> raw(State from, const SchemaRef& part, int /*depth*/) {
@@ -175,7 +192,7 @@ class StructureCompiler {
     if (!known) {
       const auto lenient = flag(part, "lenient");
       if (!lenient) return fail(lenient.error());
-      SchemaCompiler& schemas = compiler_of(part.child("raw"), Constants::kJson, *lenient);
+      SchemaCompiler& schemas = compiler_of(part.child("raw"), ValueSpelling::kJson, *lenient);
       const auto at = schema_at(part, schemas);
       if (!at) return fail(at.error());
       auto language = schemas.strings(*at, Spelling::kPlain);
@@ -377,13 +394,14 @@ class StructureCompiler {
   }
 
   // A document is of one part, so that its options are that part's.
-  SchemaCompiler& compiler_of(const SchemaRef& document, Constants constants, bool lenient) {
+  SchemaCompiler& compiler_of(const SchemaRef& document, ValueSpelling spelling, bool lenient,
+                              const std::string& quote = {}) {
     auto& known = schemas_[document.at];
     if (!known) {
       SchemaOptions options;
       options.lenient = lenient;
       known = std::make_unique<SchemaCompiler>(book_, *document.at, document.where + ": #", options,
-                                               constants);
+                                               spelling, quote);
     }
     return *known;
   }

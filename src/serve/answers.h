@@ -15,6 +15,7 @@
 #include "dialog/answer.h"
 #include "serve/api_error.h"
 #include "serve/api_request.h"
+#include "serve/kept_calls.h"
 
 namespace dovetail::serve {
 
@@ -22,14 +23,6 @@ struct ResponseLabel {
   std::string id;     // "chatcmpl-..." or "cmpl-..."
   std::string model;  // the served name
   std::int64_t created = 0;
-};
-
-// A call of a function, as far as it is there.
-struct CallState {
-  std::string id;
-  std::string name;
-  std::string arguments;  // JSON text
-  bool ended = false;     // a stop string or the last token may cut it
 };
 
 // A part of an answer that a dialect with numbered parts has open.
@@ -59,6 +52,7 @@ struct ChoiceState {
   std::vector<float> embedding;
   float score = 0.0F;
   std::optional<dialog::AnswerReader> reader;  // of a dialog's answer
+  std::optional<AnswerRecord> record;          // where its calls are kept
   bool reasons = false;                        // its last text was reasoning
   // Of dialects with numbered parts.
   std::optional<OpenPart> open;

@@ -6,6 +6,7 @@
 
 #include "serve/completion_prompt.h"
 #include "serve/dialog_store.h"
+#include "serve/kept_calls.h"
 #include "serve/request_fields.h"
 
 namespace dovetail::serve {
@@ -177,7 +178,8 @@ Problem plan_answer(Draft& draft, std::string_view prompt, Generation& generatio
   asked.parallel = chat.parallel.value_or(format.native());
   asked.reasoning_opened = format.opens_reasoning(prompt);
   if (draft.format) asked.content = content_form(*draft.format);
-  const bool plain = asked.tools.empty() && format.reasoning() == nullptr;
+  const bool plain =
+      asked.tools.empty() && format.reasoning() == nullptr && format.content() == nullptr;
   if (plain) return std::nullopt;
   if (draft.format && draft.format->kind == GrammarKind::kGbnf) {
     // Such a grammar is of the whole output.
@@ -301,13 +303,14 @@ Outcome<Generation> read_generation(Endpoint endpoint, std::string_view body,
 
   Generation generation;
   generation.prompt_logprobs = asked_of_prompt;
-  text::MarkedText chat_prompt;
+  ChatPrompt chat_prompt;
   if (is_dialog(endpoint, draft)) {
-    auto text = render_chat(draft.chat, context.backend);
-    if (!text) return tl::unexpected<ApiError>(std::move(text.error()));
-    chat_prompt = *std::move(text);
-    if (auto found = plan_answer(draft, chat_prompt.text, generation))
+    auto prompt = render_chat(draft.chat, context);
+    if (!prompt) return tl::unexpected<ApiError>(std::move(prompt.error()));
+    chat_prompt = *std::move(prompt);
+    if (auto found = plan_answer(draft, chat_prompt.text.text, generation))
       return tl::unexpected<ApiError>(*std::move(found));
+    if (draft.chat.choice != dialog::ToolChoice::kNone) generation.calls = context.calls;
   }
   if (draft.format) {
     if (auto known = known_outcome(*draft.format, context.backend); known && *known) {
@@ -332,7 +335,7 @@ Outcome<Generation> read_generation(Endpoint endpoint, std::string_view body,
   }
   if (is_dialog(endpoint, draft)) {
     // The template itself writes BOS where the model wants one.
-    auto request = with_prompt(draft, "messages", context.backend.encode_chat(chat_prompt));
+    auto request = with_prompt(draft, "messages", encode_prompt(chat_prompt, context.backend));
     if (!request) return tl::unexpected<ApiError>(std::move(request.error()));
     generation.requests.push_back(std::move(*request));
     if (auto found = check_size(generation, context.max_answer_entries)) {
@@ -403,9 +406,9 @@ Outcome<HttpResponse> tokenize(std::string_view body, const RequestContext& cont
   Json response;
   if (has(*json, "messages")) {
     draft.chat.parse_special = *parse_special;
-    const auto text = render_chat(draft.chat, context.backend);
-    if (!text) return tl::unexpected<ApiError>(text.error());
-    response["tokens"] = context.backend.encode_chat(*text);
+    const auto prompt = render_chat(draft.chat, context);
+    if (!prompt) return tl::unexpected<ApiError>(prompt.error());
+    response["tokens"] = encode_prompt(*prompt, context.backend);
   } else {
     const char* field = has(*json, "content") ? "content" : "prompt";
     const auto text = read_string(field, json->at(field));
@@ -452,10 +455,10 @@ Outcome<HttpResponse> apply_template(std::string_view body, const RequestContext
                                 draft);
   if (!json) return tl::unexpected<ApiError>(json.error());
   if (draft.chat.messages.empty()) return bad_field("messages", "is missing");
-  const auto text = render_chat(draft.chat, context.backend);
-  if (!text) return tl::unexpected<ApiError>(text.error());
+  const auto prompt = render_chat(draft.chat, context);
+  if (!prompt) return tl::unexpected<ApiError>(prompt.error());
   Json response;
-  response["prompt"] = text->text;
+  response["prompt"] = prompt->text.text;
   return response_of(response, draft);
 }
 

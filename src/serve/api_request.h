@@ -29,6 +29,7 @@ enum class Endpoint : std::uint8_t {
 };
 
 class DialogStore;
+class KeptAnswers;
 
 // What a body is read against.
 struct RequestContext {
@@ -38,6 +39,7 @@ struct RequestContext {
   std::uint64_t max_answer_entries = std::uint64_t{1} << 20;  // as ServerOptions'
   bool strict_fields = false;
   DialogStore* dialogs = nullptr;  // of earlier responses; null: none are kept
+  KeptAnswers* calls = nullptr;    // of earlier responses; null: none are kept
 };
 
 // The fields of a request that are not known and were ignored, as the response's header names them;
@@ -69,7 +71,8 @@ struct Generation {
   // Of a chat: how an answer's text is read, and how the ids of its calls are made. Not set: the
   // text is content.
   std::optional<dialog::AnswerPlan> answer;
-  bool show_reasoning = true;  // else it is left out of the response
+  KeptAnswers* calls = nullptr;  // where answers with calls are kept; null: nowhere
+  bool show_reasoning = true;    // else it is left out of the response
   dialog::IdRule call_ids = dialog::IdRule::kRandom;
   // Of /v1/responses: what the response repeats of the request, and where it is kept with its
   // messages (null: nowhere).

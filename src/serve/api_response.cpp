@@ -165,12 +165,16 @@ ResponseBuilder::ResponseBuilder(const Generation& generation, ResponseLabel lab
   answers_.choices.resize(open_choices_);
   prompts_.resize(generation.requests.size());
   if (!generation.answer) return;
-  for (ChoiceState& choice : answers_.choices) choice.reader.emplace(*generation.answer);
+  for (ChoiceState& choice : answers_.choices) {
+    choice.reader.emplace(*generation.answer);
+    if (generation.calls != nullptr) choice.record.emplace();
+  }
 }
 
 std::vector<dialog::AnswerEvent> ResponseBuilder::read(ChoiceState& choice, std::string text,
-                                                       bool finished) {
+                                                       std::span<const OutputToken> tokens) {
   std::vector<dialog::AnswerEvent> events;
+  const bool finished = choice.finish.has_value();
   if (!choice.reader) {
     if (!text.empty()) events.push_back({Kind::kContent, std::move(text), 0, {}});
     return events;
@@ -179,6 +183,7 @@ std::vector<dialog::AnswerEvent> ResponseBuilder::read(ChoiceState& choice, std:
   if (finished) {
     for (auto& event : choice.reader->finish()) events.push_back(std::move(event));
   }
+  if (choice.record) choice.record->add(text, tokens, events);
   if (!answers_.generation.show_reasoning) {
     std::erase_if(events, [](const auto& event) { return event.kind == Kind::kReasoning; });
   }
@@ -187,6 +192,11 @@ std::vector<dialog::AnswerEvent> ResponseBuilder::read(ChoiceState& choice, std:
     if (event.kind != Kind::kCallBegin) continue;
     if (event.id.empty()) event.id = call_id(answers_.generation.call_ids);
     choice.calls.push_back({event.id, event.text, {}, false});
+  }
+  if (choice.record && finished && *choice.finish == FinishReason::kStop) {
+    auto kept =
+        choice.record->finish(choice.reader->calls_at(), choice.calls, answers_.token_bytes);
+    if (kept) answers_.generation.calls->put(*std::move(kept));
   }
   return events;
 }
@@ -263,7 +273,7 @@ std::string ResponseBuilder::take(std::size_t prompt, OutputEvent event) {
 
   News news;
   if (!std::exchange(choice.begun, true)) begin(prompt, choice, event, news);
-  news.events = read(choice, std::move(event.text), event.finish.has_value());
+  news.events = read(choice, std::move(event.text), event.tokens);
   news.tokens = event.tokens;
   news.finished = event.finish.has_value();
   count_reasoning(choice, news);

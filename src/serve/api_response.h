@@ -58,8 +58,9 @@ class ResponseBuilder {
   // What a choice has before its first token: the prompt, where it is echoed, and what was asked of
   // it.
   void begin(std::size_t prompt, ChoiceState& choice, OutputEvent& event, News& news) const;
-  // What the text says; begun calls have their ids.
-  std::vector<dialog::AnswerEvent> read(ChoiceState& choice, std::string text, bool finished);
+  // What the text says; begun calls have their ids. The answer is kept where it ends with calls.
+  std::vector<dialog::AnswerEvent> read(ChoiceState& choice, std::string text,
+                                        std::span<const OutputToken> tokens);
   void gather(ChoiceState& choice, const News& news);
 
   const Dialect& dialect_;

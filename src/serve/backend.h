@@ -67,9 +67,11 @@ struct Backend {
   // As Engine::find_grammar(); empty where `compile` is.
   std::function<std::optional<Result<CompiledGrammar>>(GrammarKind kind, std::string_view text)>
       find_grammar;
-  // Renders the chat template, as text::ChatTemplate::render_chat(); empty where the model has
-  // none.
-  std::function<Result<text::MarkedText>(const nlohmann::ordered_json& variables)> render_chat;
+  // Renders the chat template, as text::ChatTemplate::render_chat() with `contents`; empty where
+  // the model has none.
+  std::function<Result<text::MarkedText>(const nlohmann::ordered_json& variables,
+                                         std::span<const text::MarkedText> contents)>
+      render_chat;
   // The tokens of what render_chat() gave, which has BOS where the model wants it: no control
   // tokens in its untrusted parts.
   std::function<std::vector<TokenId>(const text::MarkedText& text)> encode_chat;

@@ -120,7 +120,8 @@ Outcome<Json> read_template_variables(const Json& value) {
   return value;
 }
 
-Outcome<text::MarkedText> render_chat(const Chat& chat, const Backend& backend) {
+Outcome<ChatPrompt> render_chat(const Chat& chat, const RequestContext& context) {
+  const Backend& backend = context.backend;
   if (!backend.render_chat || !backend.dialog) {
     return bad_field("messages",
                      "the model {} has no chat template; use /v1/completions, or start the server "
@@ -141,23 +142,30 @@ Outcome<text::MarkedText> render_chat(const Chat& chat, const Backend& backend) 
   }
   for (const auto& [key, value] : chat.reasoning_variables.items())
     if (!variables.contains(key)) variables[key] = value;
-  backend.dialog->prepare(variables, chat.tools);
+  const auto contents = backend.dialog->prepare(variables, chat.tools);
   variables["documents"] = nullptr;
   variables["add_generation_prompt"] = chat.add_generation_prompt.value_or(!continues);
   variables["bos_token"] = backend.model.bos_text;
   variables["eos_token"] = backend.model.eos_text;
-  auto text = backend.render_chat(variables);
+  auto text = backend.render_chat(variables, contents);
   if (!text) return bad_field("messages", "{}", text.error().message);
+  ChatPrompt prompt;
+  if (context.calls != nullptr) {
+    prompt.pieces = find_kept(chat.messages, *text, *backend.dialog, *context.calls);
+  }
   if (chat.parse_special) text->untrusted.clear();
-  if (!continues) return std::move(*text);
-  const std::size_t end = text->text.find(mark);
-  if (end == std::string::npos || text->text.find(mark, end + mark.size()) != std::string::npos) {
+  prompt.text = *std::move(text);
+  if (!continues) return prompt;
+  const std::string& whole = prompt.text.text;
+  const std::size_t end = whole.find(mark);
+  if (end == std::string::npos || whole.find(mark, end + mark.size()) != std::string::npos) {
     return bad_field("continue_final_message",
                      "the chat template does not write the last message once as it is, so that "
                      "nothing can continue it; expected false");
   }
-  text->truncate(end);
-  return std::move(*text);
+  prompt.text.truncate(end);
+  std::erase_if(prompt.pieces, [end](const auto& piece) { return piece.span.end > end; });
+  return prompt;
 }
 
 }  // namespace dovetail::serve

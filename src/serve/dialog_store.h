@@ -1,20 +1,17 @@
 #pragma once
 
 #include <cstddef>
-#include <list>
-#include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "base/json.h"
+#include "serve/recent_store.h"
 
 namespace dovetail::serve {
 
 // Dialogs by the id of their last response, for requests that go on from one
-// ("previous_response_id"). In memory, within bounds: the last used stay. Any thread.
+// ("previous_response_id"). Any thread.
 class DialogStore {
  public:
   static constexpr std::size_t kMostDialogs = 4096;
@@ -25,14 +22,7 @@ class DialogStore {
   std::optional<Json> find(std::string_view id);
 
  private:
-  struct Kept {
-    std::string text;
-    std::list<std::string>::iterator place;
-  };
-  std::mutex mutex_;
-  std::map<std::string, Kept, std::less<>> kept_;
-  std::list<std::string> order_;  // ids, the last used first
-  std::size_t bytes_ = 0;
+  RecentStore<std::string> texts_{kMostDialogs, kMostBytes};
 };
 
 }  // namespace dovetail::serve

@@ -100,11 +100,12 @@ Result<Backend> engine_backend(Engine& engine, std::string_view chat_template) {
                                       : text::ChatTemplate::parse(text, "the given chat template");
   if (!parsed) return fail(parsed.error());
   backend.render_chat = [program = std::make_shared<const text::ChatTemplate>(std::move(*parsed))](
-                            const nlohmann::ordered_json& variables) {
-    return program->render_chat(variables);
+                            const nlohmann::ordered_json& variables,
+                            std::span<const text::MarkedText> contents) {
+    return program->render_chat(variables, {}, contents);
   };
   const auto render = [&backend](const Json& variables) -> Result<std::string> {
-    auto rendered = backend.render_chat(variables);
+    auto rendered = backend.render_chat(variables, {});
     if (!rendered) return fail(rendered.error());
     return std::move(rendered->text);
   };

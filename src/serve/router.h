@@ -51,6 +51,7 @@ struct ServerState {
   // reach the server by a name of its own that resolves to the loopback (DNS rebinding).
   std::vector<std::string> host_names;
   DialogStore* dialogs = nullptr;  // of responses that may be gone on from
+  KeptAnswers* calls = nullptr;    // of responses that a client may send back
 };
 
 // The names for a server on the loopback that asks for no key; `host` is what it was told to bind.

@@ -38,7 +38,8 @@ Core::Core(Backend the_backend, const ServerOptions& the_options)
                 .count(),
             false,
             {},
-            &dialogs},
+            &dialogs,
+            &calls},
       body_budget(the_options.max_pending_body_bytes),
       jobs({options.max_queued_bodies, options.max_queued_grammars,
             options.max_queued_grammars_per_user}) {}

@@ -20,6 +20,7 @@
 #include "serve/body_jobs.h"
 #include "serve/dialog_store.h"
 #include "serve/inbox.h"
+#include "serve/kept_calls.h"
 #include "serve/router.h"
 
 namespace dovetail::serve {
@@ -35,6 +36,7 @@ struct Core {
   const Backend backend;
   const ServerOptions options;
   DialogStore dialogs;
+  KeptAnswers calls;
   ServerState state;
   HttpCounts counts;
   std::uint32_t listeners = 0;  // of /events

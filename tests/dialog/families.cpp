@@ -39,6 +39,22 @@ constexpr const char* kPythonCall =
     "{% if v is string %}'{{ v }}'{% else %}{{ v }}{% endif %}"
     "{% if not loop.last %}{{ ', ' }}{% endif %}{% endfor %})";
 
+// A value of Gemma's.
+constexpr const char* kBareValue =
+    "{% macro bare(v) %}{% if v is string %}<|\"|>{{ v }}<|\"|>{% elif v is mapping %}{{ '{' }}"
+    "{% for k, w in v | dictsort %}{{ k }}:{{ bare(w) }}{% if not loop.last %},{% endif %}"
+    "{% endfor %}{{ '}' }}{% elif v is sequence %}[{% for w in v %}{{ bare(w) }}"
+    "{% if not loop.last %},{% endif %}{% endfor %}]{% else %}{{ v | tojson }}{% endif %}"
+    "{% endmacro %}";
+
+constexpr const char* kTypedCall =
+    "<|open|>call tool=\"{{ f.name }}\" index=\"{{ index + 1 }}\"<|sep|>"
+    "{% for k, v in f.arguments.items() %}<|open|>argument key=\"{{ k }}\" type=\""
+    "{% if v is string %}string{% elif v is boolean %}boolean{% elif v is none %}null"
+    "{% elif v is number %}number{% elif v is mapping %}object{% else %}array{% endif %}\"<|sep|>"
+    "{% if v is string %}{{ v }}{% else %}{{ v | tojson }}{% endif %}<|close|>argument<|sep|>"
+    "{% endfor %}<|close|>call<|sep|>";
+
 }  // namespace
 
 const std::vector<Family>& families() {
@@ -131,6 +147,31 @@ const std::vector<Family>& families() {
        .control_tokens = {"<|tool_calls_section_begin|>", "<|tool_calls_section_end|>",
                           "<|tool_call_begin|>", "<|tool_call_argument_begin|>",
                           "<|tool_call_end|>"}},
+      {.row = "kimi",  // whose ids are the messages'
+       .call = quoted("<|tool_call_begin|>") + "{{ id }}" + quoted("<|tool_call_argument_begin|>") +
+               "{{ f.arguments | tojson }}" + quoted("<|tool_call_end|>"),
+       .section_open = "<|tool_calls_section_begin|>",
+       .section_close = "<|tool_calls_section_end|>",
+       .control_tokens = {"<|tool_calls_section_begin|>", "<|tool_calls_section_end|>",
+                          "<|tool_call_begin|>", "<|tool_call_argument_begin|>",
+                          "<|tool_call_end|>"}},
+      {.row = "kimi-k3",
+       .call = kTypedCall,
+       .section_open = "<|open|>tools<|sep|>",
+       .section_close = "<|close|>tools<|sep|>",
+       .control_tokens = {"<|open|>", "<|close|>", "<|sep|>"},
+       .reasoning_open = "<|open|>think<|sep|>",
+       .reasoning_close = "<|close|>think<|sep|>",
+       .content_open = "<|open|>response<|sep|>",
+       .content_close = "<|close|>response<|sep|>"},
+      {.row = "gemma",
+       .call = "<|tool_call>call:{{ f.name }}{{ '{' }}{% for k, v in f.arguments | dictsort %}"
+               "{% if not loop.first %},{% endif %}{{ k }}:{{ bare(v) }}{% endfor %}"
+               "{{ '}<tool_call|>' }}",
+       .control_tokens = {"<|tool_call>", "<tool_call|>", "<|\"|>", "<|channel>", "<channel|>"},
+       .reasoning_open = "<|channel>thought\n",
+       .reasoning_close = "<channel|>",
+       .macros = kBareValue},
       {.row = "mistral-list",
        .call = quoted("{\"name\": \"") + "{{ f.name }}" + quoted("\", \"arguments\": ") +
                "{{ f.arguments | tojson }}" + quoted(", \"id\": \"") + "{{ id }}" + quoted("\"}"),
@@ -165,7 +206,10 @@ const std::vector<Family>& families() {
        .section_open = "<|START_ACTION|>[\n    ",
        .section_close = "\n]<|END_ACTION|>",
        .between = ",\n    ",
-       .control_tokens = {"<|START_ACTION|>", "<|END_ACTION|>"}},
+       .control_tokens = {"<|START_ACTION|>", "<|END_ACTION|>", "<|START_RESPONSE|>",
+                          "<|END_RESPONSE|>"},
+       .content_open = "<|START_RESPONSE|>",
+       .content_close = "<|END_RESPONSE|>"},
       {.row = "apriel",
        .call = quoted("{\"name\": \"") + "{{ f.name }}" + quoted("\", \"arguments\": ") +
                "{{ f.arguments | tojson }}" + quoted(", \"id\": \"") + "{{ id }}" + quoted("\"}"),
@@ -236,7 +280,14 @@ const std::vector<Family>& families() {
 }
 
 std::string template_of(const Family& family) {
+  const std::string content = family.content_open.empty()
+                                  ? "{{ m.content or '' }}"
+                                  : "{% if m.content and m.role == 'assistant' %}" +
+                                        quoted(family.content_open) + "{{ m.content }}" +
+                                        quoted(family.content_close) +
+                                        "{% else %}{{ m.content or '' }}{% endif %}";
   std::string out =
+      family.macros +
       "{% if tools %}<|tools|>{% for t in tools %}{{ t | tojson }}{{ '\\n' }}{% endfor %}{% endif "
       "%}"
       "{% for m in messages %}<|{{ m.role }}|>";
@@ -244,7 +295,7 @@ std::string template_of(const Family& family) {
     out += "{% if m.reasoning_content %}" + quoted(family.reasoning_open) +
            "{{ m.reasoning_content }}" + quoted(family.reasoning_close) + "{% endif %}";
   }
-  out += "{{ m.content or '' }}{% if m.tool_calls %}" + quoted(family.section_open) +
+  out += content + "{% if m.tool_calls %}" + quoted(family.section_open) +
          "{% for c in m.tool_calls %}{% set f = c.function %}{% set id = c.id %}"
          "{% set index = loop.index0 %}";
   if (!family.between.empty()) {

@@ -17,6 +17,8 @@ struct Family {
   std::vector<std::string> control_tokens = {};
   bool parallel = true;
   std::string reasoning_open = "", reasoning_close = "";
+  std::string content_open = "", content_close = "";  // around what an assistant says
+  std::string macros = "";                            // ahead of the template
 };
 
 const std::vector<Family>& families();

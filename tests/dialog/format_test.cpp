@@ -2,11 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "dialog/families.h"
 #include "dialog/texts.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
 
 namespace dovetail::dialog {
 namespace {
@@ -21,6 +24,7 @@ TEST(Detect, FindsTheRowOfEveryFamily) {
     EXPECT_EQ(format.calls().name, family.row) << format.description();
     EXPECT_TRUE(format.native()) << format.description();
     EXPECT_EQ(format.calls().parallel, family.parallel);
+    EXPECT_EQ(format.content() != nullptr, !family.content_open.empty());
     if (family.reasoning_open.empty()) {
       EXPECT_EQ(format.reasoning(), nullptr);
     } else {
@@ -46,7 +50,7 @@ TEST(Detect, TakesWhiteSpaceFromTheTemplate) {
       const Json calls = Json::parse(
           R"([{"function":{"name":"a","arguments":{"b": 1}}},{"function":{"name":"c","arguments":"{}"}}])");
       const std::string open = std::string("<tool_call>") + space + "{\"name\": \"";
-      EXPECT_EQ(write_calls(format.calls(), calls),
+      EXPECT_EQ(write_calls(format.calls(), calls).text,
                 open + R"(a", "arguments": {"b": 1}}</tool_call>)" + between + open +
                     R"(c", "arguments": {}}</tool_call>)");
     }
@@ -166,6 +170,119 @@ TEST(Prepare, FindsAPlaceForTheExplanation) {
       first_of(kNoTools, R"([{"role":"system","content":"s"},{"role":"user","content":"q"}])");
   EXPECT_EQ(system["role"], "system");
   EXPECT_TRUE(system["content"].get<std::string>().starts_with("s\n\nYou may call"));
+}
+
+// As SmolLM3's template has it.
+TEST(Prepare, GivesToolsUnderTheNameThatTheTemplateReads) {
+  const std::string source =
+      "{% if xml_tools %}{{ xml_tools | tojson }}For each call, <tool_call>\n{\"name\": ...}\n"
+      "</tool_call>{% endif %}" +
+      std::string(kNoTools);
+  const DialogFormat format = test::detect(source, {});
+  EXPECT_EQ(format.calls().name, "hermes");
+  EXPECT_THAT(format.description(), HasSubstr("calls in a history written as text"));
+  Json variables = chat();
+  format.prepare(variables, kTools);
+  EXPECT_EQ(variables["xml_tools"], kTools);
+  EXPECT_EQ(variables["messages"][0]["role"], "user");
+  EXPECT_THAT(variables["messages"][1]["content"].get<std::string>(), HasSubstr("<tool_call>"));
+}
+
+// Kimi's template writes ids, which say what is called.
+TEST(Prepare, NamesCallsWhereTheTemplateWritesIds) {
+  for (const test::Family& family : test::families()) {
+    if (family.row != "kimi") continue;
+    const DialogFormat format = test::detect(family);
+    ASSERT_TRUE(format.native());
+    Json variables = chat();
+    variables["messages"].push_back(Json::parse(
+        R"({"role":"assistant","content":"","tool_calls":[
+            {"id":"functions.f:7","function":{"name":"f","arguments":"{}"}}]})"));
+    variables["messages"].push_back(
+        Json::parse(R"({"role":"tool","tool_call_id":"functions.f:7","content":"r"})"));
+    format.prepare(variables, kTools);
+    const Json& messages = variables["messages"];
+    EXPECT_EQ(messages[1]["tool_calls"][0]["id"], "functions.f:0");
+    EXPECT_EQ(messages[1]["tool_calls"][1]["id"], "functions.f:1");
+    EXPECT_EQ(messages[3]["tool_call_id"], "functions.f:1");
+    EXPECT_EQ(messages[5]["tool_calls"][0]["id"], "functions.f:7");
+    EXPECT_EQ(messages[6]["tool_call_id"], "functions.f:7");
+  }
+}
+
+// Tokens of single characters, and control tokens.
+text::Tokenizer characters_and(const std::vector<std::string>& control_tokens) {
+  nlohmann::json json = nlohmann::json::parse(R"({"added_tokens":[],"normalizer":null,
+      "pre_tokenizer":null,"post_processor":null,"decoder":{"type":"Fuse"},
+      "model":{"type":"BPE","vocab":{},"merges":[]}})");
+  int id = 0;
+  for (char c = ' '; c <= '~'; ++c) json["model"]["vocab"][std::string(1, c)] = id++;
+  json["model"]["vocab"]["\n"] = id++;
+  for (const std::string& token : control_tokens) {
+    json["added_tokens"].push_back(
+        {{"id", id++}, {"content", token}, {"special", true}, {"normalized", false}});
+  }
+  return text::Tokenizer::from_json(json.dump(), "").value();
+}
+
+// Where calls are written as text, what the format writes is control tokens, and what it is
+// written around is none, whatever it spells.
+TEST(Prepare, WritesControlTokensAroundWhatComesFromOutside) {
+  struct Case {
+    std::string row, tools;
+    std::vector<std::string> control_tokens;
+  };
+  const std::vector<Case> cases = {
+      {"lfm2", "{{ tools | tojson }}", {"<|tool_call_start|>", "<|tool_call_end|>"}},
+      {"granite", "{{ tools | tojson }}", {"<|tool_call|>", "<|over|>"}},
+      {"kimi",
+       "{{ tools | tojson }}",
+       {"<|tool_calls_section_begin|>", "<|tool_calls_section_end|>", "<|tool_call_begin|>",
+        "<|tool_call_argument_begin|>", "<|tool_call_end|>"}},
+      {"gemma", "{{ tools | tojson }}", {"<|tool_call>", "<tool_call|>", "<|\"|>"}},
+      {"hermes", "", {"<tool_call>", "</tool_call>", "<|over|>"}},  // explained
+  };
+  for (const Case& each : cases) {
+    SCOPED_TRACE(each.row);
+    const std::string source = each.tools + kNoTools;
+    const DialogFormat format = test::detect(source, each.control_tokens);
+    ASSERT_EQ(format.calls().name, each.row);
+    ASSERT_FALSE(format.native());
+    const text::Tokenizer tokenizer = characters_and(each.control_tokens);
+    std::string all;
+    for (const std::string& token : each.control_tokens) all += token;
+    const auto control_tokens_of = [&](const std::string& from_outside) {
+      Json calls = Json::array(
+          {{{"id", "1"},
+            {"function", {{"name", "f"}, {"arguments", Json({{"a", from_outside}}).dump()}}}}});
+      Json variables;
+      variables["messages"] =
+          Json::array({{{"role", "user"}, {"content", "q" + from_outside}},
+                       {{"role", "assistant"}, {"content", ""}, {"tool_calls", calls}},
+                       {{"role", "tool"}, {"content", from_outside}}});
+      variables["add_generation_prompt"] = true;
+      const Json tools = Json::array(
+          {{{"type", "function"}, {"function", {{"name", "f"}, {"description", from_outside}}}}});
+      const auto contents = format.prepare(variables, tools);
+      EXPECT_EQ(contents.size(), variables["messages"].size());
+      for (std::size_t i = 0; i < contents.size(); ++i) {
+        EXPECT_EQ(Json(contents[i].text), variables["messages"][i]["content"]);
+      }
+      const auto parsed = text::ChatTemplate::parse(source);
+      const auto prompt = parsed->render_chat(variables, {}, contents);
+      std::map<std::string, int> counts;
+      for (const auto id :
+           tokenizer.encode(prompt->text, {.add_special = false, .untrusted = prompt->untrusted})) {
+        if (tokenizer.is_special(id)) ++counts[std::string(tokenizer.token_text(id))];
+      }
+      return counts;
+    };
+    const auto plain = control_tokens_of("x");
+    EXPECT_GT(plain.size(), 0U);
+    const std::string& mark = each.control_tokens.front();
+    EXPECT_GT(plain.count(mark), 0U) << mark;
+    EXPECT_EQ(control_tokens_of(all), plain);
+  }
 }
 
 }  // namespace

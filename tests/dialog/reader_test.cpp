@@ -38,9 +38,17 @@ CallFormat marked_row(const DialogFormat& format) {
   CallFormat out = format.calls();
   for (std::string* text :
        {&out.section_open, &out.section_close, &out.between, &out.open, &out.middle, &out.close,
-        &out.key_open, &out.key_close, &out.other_close, &out.value_close}) {
+        &out.key_open, &out.key_close, &out.other_close, &out.value_close, &out.quote}) {
     *text = format.marked(*text);
   }
+  return out;
+}
+
+// At every depth.
+Json sorted_members(const Json& value) {
+  if (!value.is_structured()) return value;
+  Json out = value.is_object() ? with_sorted_members(value) : value;
+  for (Json& each : out) each = sorted_members(each);
   return out;
 }
 
@@ -52,7 +60,8 @@ Answer write(const DialogFormat& format, Random& random, const std::vector<Tool>
   if (format.reasoning() != nullptr && !row.channels && (opened || random.one_in(2))) {
     out.read.reasoning = "so a\n <tool_call> b";
     if (!opened) text += format.marked(format.reasoning()->open);
-    text += "\n" + out.read.reasoning + "\n" + format.marked(format.reasoning()->close) + "\n\n";
+    text += "\n" + out.read.reasoning + "\n" + format.marked(format.reasoning()->close);
+    if (format.content() == nullptr) text += "\n\n";
   }
   if (row.channels && random.one_in(2)) {
     out.read.reasoning = "so a";
@@ -65,6 +74,10 @@ Answer write(const DialogFormat& format, Random& random, const std::vector<Tool>
     text += format.marked(calls ? "<|channel|>commentary<|message|>" + out.read.content +
                                       "<|end|><|start|>assistant"
                                 : "<|channel|>final<|message|>" + out.read.content);
+  } else if (format.content() != nullptr) {
+    if (says || random.one_in(2)) text += format.marked(format.content()->open);
+    text += out.read.content;
+    if (says || random.one_in(2)) text += format.marked(format.content()->close);
   } else {
     text += out.read.content;
     if (says && calls) text += "\n";
@@ -75,18 +88,20 @@ Answer write(const DialogFormat& format, Random& random, const std::vector<Tool>
     const Json arguments = random_arguments(random, tool);
     const std::string id = fmt::format("abCdE{:04}", random.below(10000));
     list.push_back({{"id", id}, {"function", {{"name", tool.name}, {"arguments", arguments}}}});
-    const bool in_text = write_calls(row, list).find(id) != std::string::npos;
-    const std::string index_id = fmt::format("functions.{}:{}", tool.name, list.size() - 1);
-    const std::string index = fmt::format("{}", list.size() - 1);
+    const bool in_text = write_calls(row, list).text.find(id) != std::string::npos;
+    const bool sorted = row.style == ArgumentStyle::kBare;
     out.read.calls.push_back({.name = tool.name,
-                              .arguments = arguments.dump(),
-                              .id = row.ids == IdRule::kNameIndex ? index_id
-                                    : in_text                     ? id
-                                    : row.name == "command"       ? index
-                                                                  : "",
+                              .arguments = (sorted ? sorted_members(arguments) : arguments).dump(),
+                              .id = row.ids == IdRule::kNameIndex
+                                        ? name_index_id(tool.name, list.size() - 1)
+                                    : in_text ? id
+                                              : "",
                               .ended = true});
   }
-  if (calls) text += write_calls(row, list);
+  if (calls) text += write_calls(row, list).text;
+  if (format.content() != nullptr && random.one_in(2)) {
+    text += format.marked(format.content()->end);
+  }
   out.text = text;
   return out;
 }
@@ -316,6 +331,13 @@ TEST(AnswerReader, ReadsWhatTheStructureLetsThrough) {
           if (!opened && rest.starts_with(open)) rest.erase(0, open.size());
           const std::string close = format.marked(format.reasoning()->close);
           if (opened || rest.size() < text->size()) rest.erase(rest.find(close), close.size());
+        }
+        if (const ContentFormat* around = format.content(); around != nullptr) {
+          for (const std::string& each : {around->open, around->close, around->end}) {
+            const std::string marked = format.marked(each);
+            const std::size_t at = marked.empty() ? std::string::npos : rest.find(marked);
+            if (at != std::string::npos) rest.erase(at, marked.size());
+          }
         }
         ASSERT_EQ(without_space(whole.reasoning + whole.content), without_space(rest));
       }

@@ -41,7 +41,8 @@ serve::Backend byte_backend() {
   backend.encode_chat = [encode = backend.encode](const text::MarkedText& text) {
     return encode(text.text, false, true);
   };
-  backend.render_chat = [](const nlohmann::ordered_json& variables) -> Result<text::MarkedText> {
+  backend.render_chat = [](const nlohmann::ordered_json& variables,
+                           std::span<const text::MarkedText>) -> Result<text::MarkedText> {
     text::MarkedText text;
     for (const auto& message : variables["messages"]) {
       if (message["content"].is_string())
@@ -50,7 +51,7 @@ serve::Backend byte_backend() {
     return text;
   };
   const auto render = [&backend](const Json& variables) -> Result<std::string> {
-    auto rendered = backend.render_chat(variables);
+    auto rendered = backend.render_chat(variables, {});
     if (!rendered) return fail(rendered.error());
     return std::move(rendered->text);
   };

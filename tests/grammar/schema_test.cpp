@@ -43,11 +43,15 @@ TEST(Schema, Types) {
 TEST(Schema, WhiteSpaceBetweenTokens) {
   check({
       {R"({"type":"object"})",
-       {"{\n}", "{\n  \"a\": 1\n}", "{\n\t\"a\":\n1,\n\t\"b\": [\n\t\t1,\n 2\n]\n}",
-        "{\"a\":[\n],\"b\": {\n}}", "{\n" + std::string(64, ' ') + "\"a\":1\n}"},
+       {"{\n}", "{\n  \"a\": 1\n}", "{\n\t\"a\":1,\n\t\"b\": [\n\t\t1,\n 2\n]\n}",
+        "{\"a\":[\n],\"b\": {\n}}",
+        "{\n    \"a\": {\n        \"b\": [\n            1\n        ]\n    }\n}"},
        {"{\n\n}", "{ \n}", "{ \"a\":1}", "{\"a\":1 }", "{\"a\":1\n\n}", "{\"a\":1\n,\"b\":2}",
         "{\"a\" :1}", "{\"a\"\n:1}", "\n{}", "{}\n", "{\"a\":1, \n\"b\":2}", "{\r\n}",
-        "{\"a\":  1}", "{\"\n\":1}", "{\n" + std::string(65, ' ') + "\"a\":1\n}"}},
+        "{\"a\":  1}", "{\"\n\":1}", "{\"a\":\n1}",
+        // Not beyond the indent of the depth.
+        "{\n     \"a\":1}", "{\n\t\t\"a\":1}", "{\n \t\"a\":1}", "{\"a\":1\n }",
+        "{\"a\":[1\n     ]}", "{\"a\":[1,\n         2]}"}},
       {R"({"const":{"a":[1,{"b":null}],"c":[],"d":{}}})",
        {"{\n \"a\": [\n  1,\n  {\n   \"b\": null\n  }\n ],\n \"c\": [\n ],\n \"d\": {}\n}"},
        {"{\"a\":[1,{\"b\":null}],\"c\":[\n\n],\"d\":{}}"}},
@@ -69,10 +73,27 @@ TEST(Schema, IndentedDocuments) {
   const Json document = Json::parse(
       R"({"a":[1,[],{},[[true,null]]],"b":{"c":{"d":["x y",-1.5e3]}},"e":[{"f":1},{"f":2}]})");
   const Matcher matcher = test::matcher_of(Grammar::any_json());
-  for (const int indent : {-1, 0, 1, 2, 4, 8}) {
+  for (const int indent : {-1, 0, 1, 2, 3, 4}) {
     EXPECT_TRUE(test::accepts(matcher, document.dump(indent))) << indent;
   }
   EXPECT_TRUE(test::accepts(matcher, document.dump(1, '\t')));
+}
+
+// As far as values may be told apart by how deep they are.
+TEST(Schema, IndentOfDeepValues) {
+  const auto nested = [](int depth, int spaces) {
+    return std::string(static_cast<std::size_t>(depth), '[') + "\n" +
+           std::string(static_cast<std::size_t>(spaces), ' ') + "1" +
+           std::string(static_cast<std::size_t>(depth), ']');
+  };
+  const auto grammar = Grammar::from_json_schema({{"type", "array"}});
+  ASSERT_TRUE(grammar) << grammar.error().message;
+  const Matcher matcher = test::matcher_of(*grammar);
+  for (const auto& [depth, most] :
+       {std::pair{1, 4}, {2, 8}, {15, 60}, {16, 64}, {17, 64}, {99, 64}}) {
+    EXPECT_TRUE(test::accepts(matcher, nested(depth, most))) << depth;
+    EXPECT_FALSE(test::accepts(matcher, nested(depth, most + 1))) << depth;
+  }
 }
 
 TEST(Schema, Values) {

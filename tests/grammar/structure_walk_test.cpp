@@ -1,5 +1,6 @@
 // Random structures against a recognizer that shares nothing with grammars: the same texts, and
 // masks that say what trying every token says.
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -44,15 +45,24 @@ struct Value {
 const std::vector<Value>& values() {
   static const std::vector<Value> out = [] {
     std::vector<Value> list;
-    // A tilde is a line break with its indent or nothing; such or a space may be behind commas
-    // and colons.
+    // A tilde is a line break with its indent or nothing, with that of what is around where it is
+    // not behind the bracket that opens; behind commas such or a space, and behind colons a space.
     const auto add = [&](const char* schema, const char* texts) {
       std::string expression;
+      int depth = 0;
+      char before = 0;
+      const auto gap = [](int levels) {
+        return fmt::format("(?:\\n(?: {{0,{}}}|\\t{{0,{}}}))?", 4 * levels, levels);
+      };
       for (const char c : std::string(texts)) {
-        expression += c == '~'   ? "(?:\\n[ \\t]{0,64})?"
-                      : c == ',' ? "(?:, |,(?:\\n[ \\t]{0,64})?)"
-                      : c == ':' ? "(?:: |:(?:\\n[ \\t]{0,64})?)"
+        const bool escaped = before == '\\';
+        if (escaped && (c == '[' || c == '{')) ++depth;
+        if (escaped && (c == ']' || c == '}')) --depth;
+        expression += c == '~'   ? gap(before == '[' || before == '{' ? depth : depth - 1)
+                      : c == ',' ? "(?:, |," + gap(depth) + ")"
+                      : c == ':' ? ": ?"
                                  : std::string(1, c);
+        before = c;
       }
       list.push_back({Json::parse(schema), std::regex(expression)});
     };

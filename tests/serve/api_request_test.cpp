@@ -546,13 +546,16 @@ TEST_F(ApiRequest, AnAnswerMayContinueTheLastMessage) {
             "[user]hi[assistant]x");
   EXPECT_EQ(continued("(the answer goes on here)"), "[user]hi[assistant](the answer goes on here)");
   const auto plain = backend_.render_chat;
-  backend_.render_chat = [&](const nlohmann::ordered_json& variables) -> Result<text::MarkedText> {
-    auto text = plain(variables);
+  backend_.render_chat =
+      [&](const nlohmann::ordered_json& variables,
+          std::span<const text::MarkedText> contents) -> Result<text::MarkedText> {
+    auto text = plain(variables, contents);
     text->append(text::MarkedText(*text));
     return text;
   };
   EXPECT_THAT(continued("x"), HasSubstr("does not write the last message once as it is"));
-  backend_.render_chat = [](const nlohmann::ordered_json&) -> Result<text::MarkedText> {
+  backend_.render_chat = [](const nlohmann::ordered_json&,
+                            std::span<const text::MarkedText>) -> Result<text::MarkedText> {
     return text::MarkedText::trusted("no");
   };
   EXPECT_THAT(continued("x"), HasSubstr("does not write the last message once as it is"));

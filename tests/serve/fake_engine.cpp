@@ -106,21 +106,28 @@ Backend FakeEngine::backend() {
   backend.encode_chat = [encode = backend.encode](const text::MarkedText& text) {
     return encode(text.text, false, true);
   };
-  backend.render_chat = [](const nlohmann::ordered_json& variables) -> Result<text::MarkedText> {
+  backend.render_chat = [](const nlohmann::ordered_json& variables,
+                           std::span<const text::MarkedText> contents) -> Result<text::MarkedText> {
     text::MarkedText text;
+    std::size_t index = 0;
     for (const auto& message : variables["messages"]) {
+      const std::size_t its = index++;
       const auto role = message["role"].get<std::string>();
       if (role == "alien") return fail(ErrorKind::kInvalid, "line 1, column 7: no such role");
       text.append_trusted("[" + role + "]");
-      if (message["content"].is_string())
+      if (!message["content"].is_string()) continue;
+      if (contents.empty()) {
         text.append_from_outside(message["content"].get<std::string>());
+      } else {
+        text.append(contents[its]);
+      }
     }
     if (variables.value("enable_thinking", false)) text.append_trusted("[think]");
     if (variables["add_generation_prompt"].get<bool>()) text.append_trusted("[assistant]");
     return text;
   };
   const auto render = [&backend](const Json& variables) -> Result<std::string> {
-    auto rendered = backend.render_chat(variables);
+    auto rendered = backend.render_chat(variables, {});
     if (!rendered) return fail(rendered.error());
     return std::move(rendered->text);
   };

@@ -80,19 +80,21 @@ class RandomTools:
         return {"anyOf": [self.string(), {"type": "null"}]}
 
 
-def longest(schema):
-    """No instance is written in more characters."""
+def longest(schema, depth=0):
+    """No instance is written in more characters, with all lines indented by four for each depth."""
     if "enum" in schema:
         return max(len(json.dumps(each)) for each in schema["enum"])
     if "anyOf" in schema:
-        return max(longest(each) for each in schema["anyOf"])
+        return max(longest(each, depth) for each in schema["anyOf"])
     kind = schema["type"]
+    line = 1 + 4 * (depth + 1)
     if kind == "object":
-        return 2 + sum(
-            len(json.dumps(name)) + 4 + longest(each) for name, each in schema["properties"].items()
+        return 2 + line + sum(
+            line + len(json.dumps(name)) + 3 + longest(each, depth + 1)
+            for name, each in schema["properties"].items()
         )
     if kind == "array":
-        return 2 + schema["maxItems"] * (2 + longest(schema["items"]))
+        return 2 + line + schema["maxItems"] * (line + 1 + longest(schema["items"], depth + 1))
     if kind == "string":
         # Any character may be written as an escape, those beyond 16 bits as two.
         return 2 + 12 * schema["maxLength"] if "maxLength" in schema else OPEN

@@ -1,4 +1,5 @@
-"""Whatever a model is like, tool_choice "required" gives a call that its schema allows.
+"""Whatever a model is like, tool_choice "required" gives a call that its schema allows, and what
+a client sends back of it are the tokens that the model wrote.
 
 usage: required_tools.py PROGRAM DEMO_MODEL [unittest options]
 
@@ -33,6 +34,7 @@ from running_server import API_KEY, PATIENCE, RunningServer
 PROGRAM, DEMO = sys.argv[1:3]
 LONG = "DOVETAIL_LONG" in os.environ
 COUNT = 200
+BLOCK = 16  # tokens of a block of the cache
 
 
 class RequiredTools(unittest.TestCase):
@@ -44,16 +46,11 @@ class RequiredTools(unittest.TestCase):
                 base_url=server.url + "/v1", api_key=API_KEY, max_retries=0, timeout=PATIENCE
             )
         )
-        self.room, self.tokens, self.more = room, tokens, {}
-        self.server = server
+        self.room, self.tokens = room, tokens
 
     def start_demo(self):
         # A token is a character and the context has 512: no room for an explanation of calls.
         self.start(DEMO, "--chat-template", str(HERE / "compact.jinja"), room=300, tokens=400)
-        # It would indent by all that may be, which is 64 of the 512.
-        body = {"content": "\n", "add_special": False}
-        (line_break,) = json.loads(self.server.request("/tokenize", body)[1])["tokens"]
-        self.more = {"logit_bias": {str(line_break): -100}}
 
     def start_smollm2(self):
         if served.MODEL is None:
@@ -63,8 +60,7 @@ class RequiredTools(unittest.TestCase):
     def choice_of(self, seed, tools, options):
         fields = dict(
             model="m", messages=[{"role": "user", "content": "Do it."}], tools=tools, seed=seed,
-            max_tokens=self.tokens, temperature=1, **self.more,
-            **{"tool_choice": "required", **options},
+            max_tokens=self.tokens, temperature=1, **{"tool_choice": "required", **options},
         )
         if seed % 2 == 0:
             return self.client.chat.completions.create(**fields).choices[0]
@@ -115,6 +111,36 @@ class RequiredTools(unittest.TestCase):
                 "parallel_tool_calls": False,
             })
             self.assertEqual([call.function.name for call in choice.message.tool_calls], [name])
+
+    def calls_come_back(self, seeds):
+        """Answers with calls are sent back: how many of them were not written as the template
+        would, and yet were found in the cache."""
+        found = 0
+        for seed in seeds:
+            tools = RandomTools(seed, self.room).tools()
+            fields = dict(model="m", tools=tools, tool_choice="required", temperature=1, seed=seed,
+                          max_tokens=self.tokens, parallel_tool_calls=False)
+            messages = [{"role": "user", "content": f"Do it for number {seed}."}]
+            first = self.client.chat.completions.create(messages=messages, **fields)
+            answer = first.choices[0].message
+            call = answer.tool_calls[0]
+            messages += [
+                answer.model_dump(exclude_none=True),
+                {"role": "tool", "tool_call_id": call.id, "content": "done"},
+            ]
+            second = self.client.chat.completions.create(
+                messages=messages, **{**fields, "max_tokens": 1, "tool_choice": "auto"}
+            )
+            told = first.usage.prompt_tokens + first.usage.completion_tokens
+            cached = second.usage.prompt_tokens_details.cached_tokens
+            # Whole blocks, but for the last token, whose outputs are not kept.
+            self.assertGreaterEqual(cached, (told - 2) // BLOCK * BLOCK, f"seed {seed}")
+            found += call.function.arguments != json.dumps(json.loads(call.function.arguments))
+        return found
+
+    def test_calls_that_come_back_are_in_the_cache(self):
+        self.start_smollm2()
+        self.assertGreater(self.calls_come_back(range(2000, 2012)), 0)
 
 
 if __name__ == "__main__":

@@ -4,11 +4,14 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "families/common.h"
 #include "families/families.h"
@@ -249,7 +252,7 @@ constexpr Rename kDeepseekV4HfNames[] = {
 };
 
 // llama.cpp's (its pull request 24162). Its files have no layer that drafts: the converter writes
-// one by itself, without the rest of the model.
+// one into a file of its own.
 constexpr Rename kDeepseekV4GgufNames[] = {
     {"output_hc_fn.weight", "output_hc.fn"},
     {"output_hc_base.weight", "output_hc.base"},
@@ -304,10 +307,55 @@ void make_floats(load::StoredTensor& tensor, Owned& owned) {
   owned.push_back(floats);
 }
 
+// The two halves of a matrix's columns, of any type whose blocks the middle does not cut.
+std::optional<std::array<load::StoredTensor, 2>> halves(const load::StoredTensor& tensor,
+                                                        Owned& owned) {
+  if (!tensor.type || tensor.parts || tensor.shape.size() != 2) return {};
+  const std::uint64_t rows = tensor.shape[0], columns = tensor.shape[1] / 2;
+  const std::size_t block = kernels::info(*tensor.type).elements_per_block;
+  if (tensor.shape[1] % 2 != 0 || columns % block != 0) return {};
+  const std::size_t bytes = kernels::row_bytes(*tensor.type, columns);
+  std::array<load::StoredTensor, 2> out = {tensor, tensor};
+  for (std::size_t half = 0; half < 2; ++half) {
+    const auto data = std::make_shared<std::vector<std::byte>>(rows * bytes);
+    for (std::size_t row = 0; row < rows; ++row) {
+      std::copy_n(tensor.data.data() + (2 * row + half) * bytes, bytes, data->data() + row * bytes);
+    }
+    out[half].shape = {rows, columns};
+    out[half].data = std::span(*data);
+    owned.push_back(data);
+  }
+  return out;
+}
+
+// Of GGUF files, where one matrix is for the embedding and the hidden row behind it: two here,
+// since there are several hidden rows for one embedding.
+Status cut_draft_input(load::StoredTensors& tensors, Owned& owned) {
+  constexpr std::string_view kBoth = "nextn.eh_proj.weight";
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : tensors)
+    if (name.ends_with(kBoth)) names.push_back(name);
+  for (const std::string& name : names) {
+    const load::StoredTensor tensor = tensors.at(name);
+    const auto both = halves(tensor, owned);
+    if (!both) {
+      return fail(ErrorKind::kUnsupported,
+                  "{}: tensor {}: shape {} of type {}; valid: rows of two halves in whole blocks",
+                  tensor.file, load::quote(tensor.stored_name), load::shape_text(tensor.shape),
+                  load::quote(tensor.stored_type));
+    }
+    const std::string prefix = name.substr(0, name.size() - kBoth.size());
+    tensors.erase(name);
+    tensors.insert_or_assign(prefix + "nextn.e_proj.weight", (*both)[0]);
+    tensors.insert_or_assign(prefix + "nextn.h_proj.weight", (*both)[1]);
+  }
+  return {};
+}
+
 Status adapt_deepseek_v4(load::StoredTensors& tensors, Owned& owned) {
   for (auto& [name, tensor] : tensors)
     if (name.ends_with(".ffn_token_experts.weight")) make_floats(tensor, owned);
-  return {};
+  return cut_draft_input(tensors, owned);
 }
 
 }  // namespace

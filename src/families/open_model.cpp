@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "families/common.h"
 #include "families/registry.h"
@@ -89,16 +91,79 @@ Result<ModelConfig> read_config_of(const FoundFamily& found, const Container& co
   return config;
 }
 
-Result<ModelSource> read_model_of(const load::ModelFiles& files) {
+// What two descriptions of one model must have in common, in words; nothing where they do.
+std::string_view difference(const ModelConfig& one, const ModelConfig& other) {
+  if (one.hidden_size != other.hidden_size) return "width";
+  if (one.vocab_size != other.vocab_size) return "vocabulary";
+  if (one.layers != other.layers) return "layers";
+  if (one.ropes != other.ropes) return "rotary embedding";
+  if (one.hyper != other.hyper) return "hyper-connections";
+  if (one.output_norm != other.output_norm) return "norms";
+  return {};
+}
+
+// The layer that drafts, from a GGUF file that has it by itself: its tensors go to those of the
+// model. What else the file has, embeddings and the model's head, is the model's once more.
+Status add_draft_layer(const Container& drafts, const Container& model, const FoundFamily& found,
+                       ModelConfig& config, StoredTensors& tensors, Owned& owned) {
+  const auto family = find_family(drafts);
+  if (!family) return fail(family.error());
+  if (family->family != found.family) {
+    return fail(ErrorKind::kInvalid, "{}: metadata 'general.architecture': {}; valid: {}, as in {}",
+                drafts.name, load::quote(family->family->architecture),
+                load::quote(found.family->architecture), model.name);
+  }
+  auto beside = by_name(drafts, *family, owned);
+  if (!beside) return fail(beside.error());
+  const std::string prefix = config.draft_prefix();
+  for (auto& [name, tensor] : *beside) {
+    // A sum of the layer's streams is called as the model's is.
+    constexpr std::string_view kSum = "output_hc.";
+    if (name.starts_with(prefix)) {
+      tensors.insert_or_assign(name, std::move(tensor));
+    } else if (name.starts_with(kSum)) {
+      tensors.insert_or_assign(prefix + "nextn.hc_head." + name.substr(kSum.size()),
+                               std::move(tensor));
+    }
+  }
+  const auto said = read_config_of(*family, drafts, tensors);
+  if (!said) return fail(said.error());
+  if (const auto what = difference(*said, config); !what.empty()) {
+    return fail(ErrorKind::kInvalid, "{}: other {} than {}; valid: the file of one model's drafts",
+                drafts.name, what, model.name);
+  }
+  if (!said->draft_layer) {
+    return fail(ErrorKind::kInvalid,
+                "{}: no layer that drafts (nextn.*); valid: one behind the {} of {}", drafts.name,
+                config.layers.size(), model.name);
+  }
+  config.draft_layers = said->draft_layers;
+  config.draft_layer = said->draft_layer;
+  return {};
+}
+
+Result<ModelSource> read_model_of(const load::ModelFiles& files,
+                                  std::span<const load::NamedBytes> draft_files) {
   auto container = load::read_container(files);
   if (!container) return fail(container.error());
   const auto family = find_family(*container);
   if (!family) return fail(family.error());
   ModelSource source;
-  const auto tensors = by_name(*container, *family, source.mappings);
+  auto tensors = by_name(*container, *family, source.mappings);
   if (!tensors) return fail(tensors.error());
   auto config = read_config_of(*family, *container, *tensors);
   if (!config) return fail(config.error());
+  std::optional<Container> drafts;
+  if (!draft_files.empty() && !config->draft_layer) {
+    auto read = load::read_container(std::vector(draft_files.begin(), draft_files.end()));
+    if (!read) return fail(read.error());
+    drafts = *std::move(read);
+    if (auto status =
+            add_draft_layer(*drafts, *container, *family, *config, *tensors, source.mappings);
+        !status) {
+      return fail(status.error());
+    }
+  }
   source.format = container->format;
   source.config = *std::move(config);
   auto bound = load::bind_tensors(source.config, *tensors, container->place);
@@ -113,7 +178,7 @@ Result<ModelSource> read_model_of(const load::ModelFiles& files) {
 Result<std::shared_ptr<const ModelSource>> open_files(const std::filesystem::path& path) {
   auto mapped = load::map_model(path);
   if (!mapped) return fail(mapped.error());
-  auto source = read_model_of(mapped->files);
+  auto source = read_model_of(mapped->files, mapped->drafts);
   if (!source) return fail(source.error());
   source->path = path;
   source->name = std::move(mapped->model_name);
@@ -132,7 +197,10 @@ Result<ModelConfig> read_config(const Container& container) {
   return read_config_of(*family, container, *tensors);
 }
 
-Result<ModelSource> read_model(const load::ModelFiles& files) { return read_model_of(files); }
+Result<ModelSource> read_model(const load::ModelFiles& files,
+                               std::span<const load::NamedBytes> drafts) {
+  return read_model_of(files, drafts);
+}
 
 Result<std::shared_ptr<const ModelSource>> open_model(const std::filesystem::path& path) {
   // What is thrown here comes from the standard library: memory, or a path that cannot be had.

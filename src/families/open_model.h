@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <span>
 
 #include "base/result.h"
 #include "load/container.h"
@@ -15,8 +16,10 @@ namespace dovetail::families {
 Result<std::shared_ptr<const load::ModelSource>> open_model(const std::filesystem::path& path);
 
 // The same from the contents of files. The result views into the weights' bytes; path, name and
-// mappings are left to the caller.
-Result<load::ModelSource> read_model(const load::ModelFiles& files);
+// mappings are left to the caller. `drafts` are the shards of a GGUF file that has the layer which
+// drafts tokens without the rest of the model; it is not looked at where the model has one itself.
+Result<load::ModelSource> read_model(const load::ModelFiles& files,
+                                     std::span<const load::NamedBytes> drafts = {});
 
 // What the container's configuration describes; tensors tell what it leaves open.
 Result<load::ModelConfig> read_config(const load::Container& container);

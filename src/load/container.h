@@ -80,12 +80,15 @@ Status read_extras(const ModelFiles& files, const Container& container, ModelSou
 // The files of a model, mapped.
 struct MappedFiles {
   ModelFiles files;
+  // The shards of a GGUF file of the layer that drafts tokens by itself; none where none is there.
+  std::vector<NamedBytes> drafts = {};
   std::string model_name;                            // as ModelSource has it
   std::vector<std::shared_ptr<const void>> weights;  // mappings that tensors view into
   std::vector<std::shared_ptr<const void>> texts;    // mappings of the other files
 };
 
-// A .gguf file or a Hugging Face folder.
+// A .gguf file or a Hugging Face folder. A file NAME.gguf may have another beside it for the layer
+// that drafts, mtp-NAME.gguf, as llama.cpp's converter calls it.
 Result<MappedFiles> map_model(const std::filesystem::path& path);
 
 }  // namespace dovetail::load

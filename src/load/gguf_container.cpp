@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -182,7 +183,9 @@ Status read_gguf_extras(const Container& container, ModelSource& source) {
   return fields.status();
 }
 
-Result<MappedFiles> map_gguf_files(const std::filesystem::path& path) {
+namespace {
+
+Result<OpenShards> open_shards(const std::filesystem::path& path) {
   OpenShards open;
   if (auto status = open.add(path); !status) return fail(status.error());
   const auto parsed = parse_gguf(open.shards.front().bytes, path.string());
@@ -206,7 +209,23 @@ Result<MappedFiles> map_gguf_files(const std::filesystem::path& path) {
       }
     }
   }
-  return MappedFiles{std::move(open.shards), name_of_model(path), std::move(open.mappings), {}};
+  return open;
+}
+
+}  // namespace
+
+Result<MappedFiles> map_gguf_files(const std::filesystem::path& path) {
+  auto open = open_shards(path);
+  if (!open) return fail(open.error());
+  MappedFiles out{std::move(open->shards), {}, name_of_model(path), std::move(open->mappings), {}};
+  const auto beside = path.parent_path() / fmt::format("mtp-{}.gguf", out.model_name);
+  std::error_code error;
+  if (!std::filesystem::exists(beside, error)) return out;
+  auto drafts = open_shards(beside);
+  if (!drafts) return fail(drafts.error());
+  out.drafts = std::move(drafts->shards);
+  for (auto& mapping : drafts->mappings) out.weights.push_back(std::move(mapping));
+  return out;
 }
 
 namespace {

@@ -19,7 +19,8 @@ Result<Container> read_gguf_container(std::span<const NamedBytes> shards);
 // `source.config` must be there.
 Status read_gguf_extras(const Container& container, ModelSource& source);
 
-// Maps a GGUF file, or all shards of the split that it belongs to.
+// Maps a GGUF file, or all shards of the split that it belongs to, and the file beside it of the
+// layer that drafts, if there is one.
 Result<MappedFiles> map_gguf_files(const std::filesystem::path& path);
 
 // What tokenizer.ggml.* says; nothing where the file has no tokenizer. Lengths agree, ids lie

@@ -356,8 +356,11 @@ Result<MappedFiles> map_hf_files(const fs::path& path) {
   }
   std::error_code error;
   const fs::path full = fs::weakly_canonical(path, error);
-  return MappedFiles{std::move(files), (error ? path : full).filename().string(),
-                     folder.take_weight_mappings(), folder.take_text_mappings()};
+  return MappedFiles{std::move(files),
+                     {},
+                     (error ? path : full).filename().string(),
+                     folder.take_weight_mappings(),
+                     folder.take_text_mappings()};
 }
 
 Result<GenerationDefaults> parse_generation_config(std::string_view text, std::string_view file,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "families/gguf_converter.h"
+#include "families/gguf_v4.h"
 #include "families/mutator.h"
 #include "families/open_model.h"
 #include "load/allocation_watch.h"
@@ -202,6 +203,24 @@ TEST(Mutation, SplitGgufFilesOpenOrFailCleanly) {
       paths[i] = folder.write(i == 0 ? "m-00001-of-00002.gguf" : "m-00002-of-00002.gguf", bytes);
     }
     outcomes.open(folder, paths[mutator.below(2)]);
+  }
+  outcomes.expect_mixed();
+}
+
+// Of a model's file and one of the layer that drafts.
+TEST(Mutation, FilesOfDraftsOpenOrFailCleanly) {
+  constexpr int kRuns = 300;
+  const auto golden = open_model(kUnmutated / "deepseek-v4-tiny");
+  ASSERT_TRUE(golden) << golden.error().message;
+  const GgufBuilder drafts = v4_as_gguf(**golden, true);
+  const Bytes bytes = drafts.bytes();
+  const test::TempFolder folder{test::kInMemory};
+  const auto model = folder.write("m.gguf", v4_as_gguf(**golden).bytes());
+  Mutator mutator(20240505);
+  Outcomes outcomes;
+  for (int run = 0; run < kRuns && !testing::Test::HasFatalFailure(); ++run) {
+    folder.write("mtp-m.gguf", mutator.mutate(bytes, bytes.size() - bytes_of_data(drafts)));
+    outcomes.open(folder, model);
   }
   outcomes.expect_mixed();
 }

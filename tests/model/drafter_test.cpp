@@ -13,12 +13,14 @@
 #include <vector>
 
 #include "cores/executor.h"
+#include "families/gguf_v4.h"
 #include "families/open_model.h"
 #include "kernels/kernels.h"
 #include "model/cpu/cpu_backend.h"
 #include "model/cpu/weights.h"
 #include "support/places.h"
 #include "support/sanitized.h"
+#include "support/temp_folder.h"
 
 namespace dovetail::model::drafts {
 namespace {
@@ -35,9 +37,8 @@ std::filesystem::path model_of(const char* name) {
 }
 
 struct Opened {
-  Opened(const char* name, std::uint32_t lanes)
-      : source(*families::open_model(model_of(name))),
-        executor(cores::Topology::of_lanes(lanes), {}) {
+  Opened(const std::filesystem::path& path, std::uint32_t lanes)
+      : source(*families::open_model(path)), executor(cores::Topology::of_lanes(lanes), {}) {
     BackendOptions options;
     options.cache = cache_shape(source->config, kernels::CacheType::kF32, true);
     options.blocks = 32;
@@ -97,7 +98,7 @@ TEST_P(Drafter, DraftsWhatTheReferenceDoes) {
   const auto golden = nlohmann::json::parse(file);
   for (const std::size_t chunk : {1000U, 16U, 5U}) {
     if (test::kSanitized && chunk != 16) continue;
-    Opened setup(GetParam(), chunk == 16 ? 2 : 1);
+    Opened setup(model_of(GetParam()), chunk == 16 ? 2 : 1);
     for (std::size_t i = 0; i < golden["prompts"].size(); ++i) {
       const auto prompt = golden["prompts"][i].get<std::vector<std::int32_t>>();
       const auto first = golden["greedy"][i][0].get<std::int32_t>();
@@ -136,6 +137,27 @@ INSTANTIATE_TEST_SUITE_P(Goldens, Drafter,
                            std::erase(name, '-');
                            return name;
                          });
+
+// DeepSeek-V4's layer is in a GGUF file of its own, beside the model's.
+TEST(DrafterFile, DraftsWhatTheReferenceDoes) {
+  const std::filesystem::path folder = folder_of("deepseek-v4-tiny");
+  const auto source = *families::open_model(folder);
+  test::TempFolder place{test::kInMemory};
+  place.write("v4.gguf", families::v4_as_gguf(*source).bytes());
+  place.write("mtp-v4.gguf", families::v4_as_gguf(*source, true).bytes());
+  std::ifstream file(folder / "golden.json");
+  const auto golden = nlohmann::json::parse(file);
+  Opened setup(place / "v4.gguf", 2);
+  for (std::size_t i = 0; i < golden["prompts"].size(); ++i) {
+    const auto prompt = golden["prompts"][i].get<std::vector<std::int32_t>>();
+    const auto wanted = golden["drafts"][i].get<std::vector<std::int32_t>>();
+    if (prompt.size() > 120) continue;  // which takes long
+    EXPECT_EQ(
+        drafts_of(setup, prompt, 64, golden["greedy"][i][0].get<std::int32_t>(), wanted.size()),
+        wanted)
+        << "prompt " << i;
+  }
+}
 
 }  // namespace
 }  // namespace dovetail::model::drafts

@@ -3,7 +3,8 @@
 usage: make_ggufs.py LLAMA_CPP FOLDER [NAME...]
 
 LLAMA_CPP is the source of llama.cpp (the source package of llama-cpp-python has it), FOLDER where
-the files go. They have float32 weights and no tokenizer. Then the tests of the goldens read them in
+the files go. They have float32 weights and no tokenizer. DeepSeek-V4's layer that drafts is in a file
+of its own, mtp-NAME.gguf, which is found beside NAME.gguf. Then the tests of the goldens read them in
 place of the folders:
 
     DOVETAIL_GOLDEN_GGUFS=FOLDER build/release/tests/model/dovetail_model_test --gtest_filter='*Golden*'
@@ -48,7 +49,13 @@ def classes_of(base):
         yield from classes_of(child)
 
 
-def convert(name):
+def in_own_file(name):
+    """Whether the converter writes the layer that drafts by itself."""
+    config = json.loads((reference.MODELS / name / "config.json").read_text())
+    return config["model_type"] == "deepseek_v4"
+
+
+def convert(name, only_drafts=False):
     with tempfile.TemporaryDirectory() as place:
         folder = pathlib.Path(place) / name
         shutil.copytree(reference.MODELS / name, folder)
@@ -62,13 +69,13 @@ def convert(name):
         for each in classes_of(ModelBase):
             if "set_vocab" in each.__dict__:
                 each.set_vocab = no_tokenizer
-            if "_write_mxfp4_expert_tensor" in each.__dict__:
+            if "expert_dtype" not in config and "_write_mxfp4_expert_tensor" in each.__dict__:
                 each._write_mxfp4_expert_tensor = plain_experts
             if hasattr(each, "no_mtp"):
-                each.no_mtp = not drafts
+                each.no_mtp, each.mtp_only = not drafts, only_drafts
+        file = FOLDER / (f"mtp-{name}.gguf" if only_drafts else f"{name}.gguf")
         with torch.inference_mode():
-            model = kind(folder, gguf.LlamaFileType.ALL_F32, FOLDER / f"{name}.gguf", eager=True)
-            model.write()
+            kind(folder, gguf.LlamaFileType.ALL_F32, file, eager=True).write()
 
 
 def main():
@@ -77,6 +84,8 @@ def main():
     for name in names:
         try:
             convert(name)
+            if in_own_file(name):
+                convert(name, only_drafts=True)
             print(f"{name}: converted", flush=True)
         except Exception as error:  # what the converter does not take
             (FOLDER / f"{name}.gguf").unlink(missing_ok=True)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares the speed of models with llama.cpp's, on the same GGUF files.
 
-usage: bench_peer_models.py BUILD_FOLDER MODEL.gguf... [--rounds N] [--threads N] [--print]
+usage: bench_peer_models.py BUILD_FOLDER MODEL.gguf... [--rounds N] [--threads N] [--batches N,...] [--print]
 
 `dovetail bench` and the peer (../shared/tools/peer_llama_cpp.py, in a virtual environment under build/) take turns, and
 so does who goes first; figures are medians over the rounds. Writes a table between the markers of docs/performance.md
@@ -27,8 +27,6 @@ BEGIN, END = "<!-- bench-peer-models: begin -->", "<!-- bench-peer-models: end -
 
 PROMPT, DEPTH, STEPS = 512, 128, 16  # STEPS: of a run of `dovetail bench`
 BATCHES = (1, 2, 4, 8, 16, 32, 64)
-# What `dovetail bench` calls it, and the peer.
-MEASURES = {f"prefill {PROMPT}": f"prefill {PROMPT}"} | {f"decode x{n} at {DEPTH}": f"decode x{n}" for n in BATCHES}
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 300, 64, 110, 40, 44
 STYLE = """
@@ -62,34 +60,39 @@ def peer_python():
     return python
 
 
-def measure_own(binary, model, threads):
+def measures_of(batches):
+    """What `dovetail bench` calls it, and the peer."""
+    return {f"prefill {PROMPT}": f"prefill {PROMPT}"} | {f"decode x{n} at {DEPTH}": f"decode x{n}" for n in batches}
+
+
+def measure_own(binary, model, batches, threads):
     """Tokens per second and shares of the rooflines by measure, and what the command says of itself."""
     said = json.loads(run([binary, "bench", model, "--runs", 1, "--depth", DEPTH, "--threads", threads,
-                           "--only", ",".join(MEASURES), "--json", "-"]))
+                           "--only", ",".join(measures_of(batches)), "--json", "-"]))
     return {row["measure"]: row for row in said["measures"] if "skipped" not in row}, said
 
 
-def measure_peer(python, model, threads):
+def measure_peer(python, model, batches, threads):
     said = run([python, PEER, "bench", model, "--rounds", 1, "--threads", threads, "--prompt", PROMPT, "--decode", STEPS,
-                "--batch", ",".join(map(str, BATCHES)), "--depth", DEPTH])
+                "--batch", ",".join(map(str, batches)), "--depth", DEPTH])
     rows = (json.loads(line) for line in said.splitlines() if line.startswith("{"))
     return {row["measure"]: statistics.median(row["tokens_per_s"]) for row in rows}
 
 
-def compare(binary, python, model, rounds, threads):
+def compare(binary, python, model, batches, rounds, threads):
     """(kernels, rows): a row has the measure, own and peer's medians, the ratios' quartiles, and shares of rooflines."""
     own, peer, kernels = [], [], ""
     for turn in range(rounds):
         for who in ("own", "peer") if turn % 2 == 0 else ("peer", "own"):
             print(f"bench_peer_models: {model.name}, round {turn + 1} of {rounds}: {who}", file=sys.stderr)
             if who == "own":
-                rows, said = measure_own(binary, model, threads)
+                rows, said = measure_own(binary, model, batches, threads)
                 own.append(rows)
                 kernels = said["kernels"]
             else:
-                peer.append(measure_peer(python, model, threads))
+                peer.append(measure_peer(python, model, batches, threads))
     result = []
-    for name, peer_name in MEASURES.items():
+    for name, peer_name in measures_of(batches).items():
         if name not in own[0] or peer_name not in peer[0]:
             continue
         speeds, others = [rows[name]["median"] for rows in own], [rows[peer_name] for rows in peer]
@@ -182,10 +185,14 @@ def main():
     parser.add_argument("models", nargs="+", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, help="of both (as many as Dovetail takes by itself: the physical cores)")
+    parser.add_argument("--batches", default=",".join(map(str, BATCHES)), help="sequences that decode at a time")
     parser.add_argument("--print", action="store_true", dest="print_only")
     args = parser.parse_intermixed_args()
     if args.rounds < 1 or (args.threads is not None and args.threads < 1):
         parser.error("--rounds and --threads: expected at least 1")
+    batches = [int(each) if each.isdigit() else 0 for each in args.batches.split(",")]
+    if not set(batches) <= set(BATCHES):
+        parser.error(f"--batches: {args.batches}: expected some of {','.join(map(str, BATCHES))}")
     if not PEER.exists():
         print(f"bench_peer_models: skipped: there is no {PEER}")
         return
@@ -197,7 +204,7 @@ def main():
                                               "-"]))["threads"]
     models, kernels = {}, ""
     for model in args.models:
-        kernels, models[model.stem] = compare(binary, python, model, args.rounds, threads)
+        kernels, models[model.stem] = compare(binary, python, model, batches, args.rounds, threads)
         # What is known is not lost where a later model fails.
         print(table({model.stem: models[model.stem]}, kernels, args.rounds, threads), file=sys.stderr)
     text = table(models, kernels, args.rounds, threads)

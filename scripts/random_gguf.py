@@ -26,21 +26,27 @@ NORMAL, UNUSED = 1, 5
 
 
 class WeightType:
-    """How blocks of a matrix are stored: whole numbers of `bits` bits, as wide as `largest`, behind a scale."""
+    """How blocks of a matrix are stored: whole numbers of `bits` bits from -largest to largest, behind a scale; or
+    floats. `valid` is what becomes of a drawn byte: the lowest number, which has no opposite, is 0."""
 
-    def __init__(self, number, bits, largest):
-        self.number, self.bits, self.largest = number, bits, largest
+    def __init__(self, number, bits, largest, valid):
+        self.number, self.bits, self.largest, self.valid = number, bits, largest, bytes(map(valid, range(256)))
 
     def block_bytes(self):
         return 4 * BLOCK if self.bits == 32 else 2 + BLOCK * self.bits // 8
 
     def block(self, draw, scale):
         if self.bits == 32:
-            return array.array("f", (scale * (byte - 128) for byte in draw.randbytes(BLOCK))).tobytes()
-        return struct.pack("<e", scale) + draw.randbytes(BLOCK * self.bits // 8)
+            numbers = draw.randbytes(BLOCK).translate(self.valid)
+            return array.array("f", (scale * (byte - 128) for byte in numbers)).tobytes()
+        return struct.pack("<e", scale) + draw.randbytes(BLOCK * self.bits // 8).translate(self.valid)
 
 
-TYPES = {"f32": WeightType(0, 32, 127), "q4_0": WeightType(2, 4, 8), "q8_0": WeightType(8, 8, 127)}
+TYPES = {
+    "f32": WeightType(0, 32, 127, lambda byte: byte or 128),
+    "q4_0": WeightType(2, 4, 7, lambda byte: (byte >> 4 or 8) << 4 | (byte & 15 or 8)),
+    "q8_0": WeightType(8, 8, 127, lambda byte: 0 if byte == 128 else byte),
+}
 
 
 class Array(list):

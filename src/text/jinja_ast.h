@@ -19,8 +19,6 @@ using ExprPtr = std::unique_ptr<Expr>;
 struct CallArguments {
   std::vector<ExprPtr> positional;
   std::vector<std::pair<std::string, ExprPtr>> named;
-  ExprPtr spread;        // *x, or null
-  ExprPtr named_spread;  // **x, or null
 };
 
 struct ConstantExpr {
@@ -139,7 +137,6 @@ struct ForStatement {
   ExprPtr items;
   ExprPtr condition;  // null: every element
   Body body, otherwise;
-  bool recursive;
 };
 struct IfStatement {
   std::vector<std::pair<ExprPtr, Body>> branches;
@@ -149,23 +146,10 @@ struct MacroStatement {
   std::string name;
   std::vector<Parameter> parameters;
   Body body;
-  // Whether the body names them: without, surplus arguments are errors.
-  bool takes_varargs, takes_kwargs, takes_caller;
-};
-struct CallStatement {
-  ExprPtr call;  // a CallExpr
-  MacroStatement caller;
 };
 struct FilterStatement {
   ExprPtr value;  // filters around a BlockBodyExpr
   Body body;
-};
-struct WithStatement {
-  std::vector<std::pair<Target, ExprPtr>> assignments;
-  Body body;
-};
-struct DoStatement {
-  ExprPtr value;
 };
 // {% generation %}: renders its body; assignments stay inside.
 struct ScopeStatement {
@@ -176,8 +160,8 @@ struct ContinueStatement {};
 
 struct Statement {
   std::variant<DataStatement, PrintStatement, SetStatement, SetBlockStatement, ForStatement,
-               IfStatement, MacroStatement, CallStatement, FilterStatement, WithStatement,
-               DoStatement, ScopeStatement, BreakStatement, ContinueStatement>
+               IfStatement, MacroStatement, FilterStatement, ScopeStatement, BreakStatement,
+               ContinueStatement>
       node;
   size_t offset = 0;
 };

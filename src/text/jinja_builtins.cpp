@@ -1,6 +1,8 @@
 // What filters, tests, methods and functions have in common, and the functions and tests.
 #include "text/jinja_builtins.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -11,11 +13,10 @@
 namespace dovetail::text::jinja {
 namespace {
 
-Value function(std::string_view name, std::function<Value(Arguments&)> body, int depth = 1) {
+Value function(std::string_view name, std::function<Value(Arguments&)> body) {
   Object object;
   object.type = "function";
   object.name = name;
-  object.depth = depth;
   object.call = std::move(body);
   return Value::object(std::move(object));
 }
@@ -46,24 +47,17 @@ Value range(Arguments& arguments) {
   return Value::sequence(SequenceKind::kRange, std::move(items));
 }
 
-// The entries that dict(...) and namespace(...) start from.
+// The entries that dict(...) and namespace(...) start from: those of another dict, and named ones.
 std::vector<std::pair<Value, Value>> entries_of(Context& context, Arguments& arguments,
                                                 std::string_view name) {
   std::vector<std::pair<Value, Value>> entries;
   if (arguments.positional.size() > 1) raise("{} expected at most 1 argument", name);
   if (!arguments.positional.empty()) {
     const Value& given = arguments.positional.front();
-    if (given.dict() != nullptr) {
-      entries = given.dict()->entries;
-    } else {
-      for (const Value& item : iterate(given, context.budget)) {
-        Items pair = iterate(item, context.budget);
-        if (pair.size() != 2) raise("{}: expected pairs of a key and a value", name);
-        entries.emplace_back(std::move(pair[0]), std::move(pair[1]));
-      }
-    }
+    if (given.dict() == nullptr) raise("{}: expected a dict, found '{}'", name, type_name(given));
+    entries = given.dict()->entries;
   }
-  for (auto& [key, value] : arguments.named) entries.emplace_back(arguments.name(key), value);
+  for (auto& [key, value] : arguments.named) entries.emplace_back(Value::of(key), value);
   context.budget.charge(entries.size());
   return entries;
 }
@@ -79,55 +73,6 @@ Value make_namespace(Context& context, Arguments& arguments) {
   }
   context.namespaces.push_back(space);
   return Value(Value::Storage(std::move(space)));
-}
-
-Value make_cycler(Arguments& arguments) {
-  if (arguments.positional.empty()) raise("cycler: expected at least one value");
-  struct State {
-    Items items;
-    size_t at = 0;
-  };
-  const auto state = std::make_shared<State>(State{arguments.positional, 0});
-  int depth = 2;
-  for (const Value& item : state->items) depth = std::max(depth, item.depth() + 2);
-  Object object;
-  object.type = "Cycler";
-  object.name = "cycler";
-  object.depth = depth;
-  object.attribute = [state, depth](std::string_view name) -> std::optional<Value> {
-    if (name == "current") return state->items[state->at];
-    if (name == "next") {
-      return function(
-          name,
-          [state](Arguments&) {
-            const size_t now = state->at;
-            state->at = (now + 1) % state->items.size();
-            return state->items[now];
-          },
-          depth + 1);
-    }
-    if (name == "reset") {
-      return function(
-          name,
-          [state](Arguments&) {
-            state->at = 0;
-            return Value::none();
-          },
-          depth + 1);
-    }
-    return std::nullopt;
-  };
-  return Value::object(std::move(object));
-}
-
-Value make_joiner(Arguments& arguments) {
-  const Bound bound(arguments, "joiner", {"sep"});
-  const auto used = std::make_shared<bool>(false);
-  bound.string(0, "");  // it must be one
-  const Value separator = bound[0] == nullptr ? Value::of(", ") : *bound[0];
-  return function("joiner", [used, separator](Arguments&) {
-    return std::exchange(*used, true) ? separator : Value::of("");
-  });
 }
 
 Value strftime_now(const Context& context, Arguments& arguments) {
@@ -163,47 +108,11 @@ const Value& only(Arguments& arguments, std::string_view test) {
   return *Bound(arguments, test, {"other"}, 1)[0];
 }
 
-bool is_type(const Value& value, bool holds) { return !value.is_undefined() && holds; }
-
-bool has_case(Context& context, const Value& value, bool upper) {
-  const std::string text = to_text(value).text;
-  context.budget.charge(text.size() / 4);  // mapping case takes long
-  const bool is_upper_case = to_upper(text) == text;
-  const bool is_lower_case = to_lower(text) == text;
-  if (is_upper_case && is_lower_case) return false;
-  return upper ? is_upper_case : is_lower_case;
-}
-
-bool same(const Value& left, const Value& right) {
-  if (left.storage().index() != right.storage().index()) return false;
-  if (left.is_none()) return true;
-  if (left.boolean() != nullptr) return *left.boolean() == *right.boolean();
-  if (left.integer()) return *left.integer() == *right.integer();
-  if (left.string() != nullptr) return *left.string() == *right.string();
-  if (left.sequence() != nullptr) return left.sequence() == right.sequence();
-  if (left.dict() != nullptr) return left.dict() == right.dict();
-  if (left.generator() != nullptr) return left.generator() == right.generator();
-  if (left.name_space() != nullptr) return left.name_space() == right.name_space();
-  return left.object() != nullptr && left.object() == right.object();
-}
-
 struct NamedTest {
   std::string_view name;
   Test test;
 };
 
-bool is_less(Context& c, const Value& v, Arguments& a) { return less(v, only(a, "lt"), c.budget); }
-bool is_greater(Context& c, const Value& v, Arguments& a) {
-  return less(only(a, "gt"), v, c.budget, ">");
-}
-bool is_less_equal(Context& c, const Value& v, Arguments& a) {
-  const Value& other = only(a, "le");
-  return less(v, other, c.budget, "<=") || equal(v, other, c.budget);
-}
-bool is_greater_equal(Context& c, const Value& v, Arguments& a) {
-  const Value& other = only(a, "ge");
-  return less(other, v, c.budget, ">=") || equal(v, other, c.budget);
-}
 bool is_equal(Context& c, const Value& v, Arguments& a) {
   return equal(v, only(a, "eq"), c.budget);
 }
@@ -213,34 +122,21 @@ bool is_unequal(Context& c, const Value& v, Arguments& a) {
 
 constexpr auto kTests = std::to_array<NamedTest>({
     {"!=", is_unequal},
-    {"<", is_less},
-    {"<=", is_less_equal},
     {"==", is_equal},
-    {">", is_greater},
-    {">=", is_greater_equal},
     {"boolean", [](Context&, const Value& v, Arguments&) { return v.boolean() != nullptr; }},
-    {"callable",
-     [](Context&, const Value& v, Arguments&) {
-       return v.is_undefined() || (v.object() != nullptr && v.object()->call);
-     }},
     {"defined", [](Context&, const Value& v, Arguments&) { return !v.is_undefined(); }},
-    {"divisibleby",
-     [](Context&, const Value& v, Arguments& a) {
-       return *arithmetic(BinaryOp::kModulo, v, only(a, "divisibleby")).number() == 0;
-     }},
     {"eq", is_equal},
     {"equalto", is_equal},
-    {"escaped", [](Context&, const Value&, Arguments&) { return false; }},
     {"even", [](Context&, const Value& v, Arguments&) { return whole(v, "even") % 2 == 0; }},
     {"false", [](Context&, const Value& v, Arguments&) { return v.boolean() && !*v.boolean(); }},
-    {"filter",
-     [](Context&, const Value& v, Arguments&) {
-       return v.string() != nullptr && find_filter(*v.string()) != nullptr;
-     }},
     {"float", [](Context&, const Value& v, Arguments&) { return v.real() != nullptr; }},
-    {"ge", is_greater_equal},
-    {"greaterthan", is_greater},
-    {"gt", is_greater},
+    {"ge",
+     [](Context& c, const Value& v, Arguments& a) {
+       const Value& other = only(a, "ge");
+       return less(other, v, c.budget, ">=") || equal(v, other, c.budget);
+     }},
+    {"gt",
+     [](Context& c, const Value& v, Arguments& a) { return less(only(a, "gt"), v, c.budget, ">"); }},
     {"in",
      [](Context& c, const Value& v, Arguments& a) { return contains(only(a, "in"), v, c.budget); }},
     {"integer",
@@ -249,33 +145,25 @@ constexpr auto kTests = std::to_array<NamedTest>({
      [](Context&, const Value& v, Arguments&) {
        return v.is_undefined() || v.string() || v.sequence() || v.dict() || v.generator();
      }},
-    {"le", is_less_equal},
-    {"lessthan", is_less},
-    {"lower", [](Context& c, const Value& v, Arguments&) { return has_case(c, v, false); }},
-    {"lt", is_less},
+    {"le",
+     [](Context& c, const Value& v, Arguments& a) {
+       const Value& other = only(a, "le");
+       return less(v, other, c.budget, "<=") || equal(v, other, c.budget);
+     }},
+    {"lt", [](Context& c, const Value& v, Arguments& a) { return less(v, only(a, "lt"), c.budget); }},
     {"mapping", [](Context&, const Value& v, Arguments&) { return v.dict() != nullptr; }},
     {"ne", is_unequal},
     {"none", [](Context&, const Value& v, Arguments&) { return v.is_none(); }},
-    {"number",
-     [](Context&, const Value& v, Arguments&) { return is_type(v, v.number().has_value()); }},
+    {"number", [](Context&, const Value& v, Arguments&) { return v.number().has_value(); }},
     {"odd", [](Context&, const Value& v, Arguments&) { return whole(v, "odd") % 2 != 0; }},
-    {"sameas", [](Context&, const Value& v, Arguments& a) { return same(v, only(a, "sameas")); }},
     {"sequence",
      [](Context&, const Value& v, Arguments&) {
-       if (const Sequence* held = v.sequence()) {
-         return held->kind != SequenceKind::kKeys && held->kind != SequenceKind::kValues &&
-                held->kind != SequenceKind::kItems;
-       }
+       if (const Sequence* held = v.sequence()) return held->kind != SequenceKind::kView;
        return v.is_undefined() || v.string() != nullptr || v.dict() != nullptr;
      }},
     {"string", [](Context&, const Value& v, Arguments&) { return v.string() != nullptr; }},
-    {"test",
-     [](Context&, const Value& v, Arguments&) {
-       return v.string() != nullptr && find_test(*v.string()) != nullptr;
-     }},
     {"true", [](Context&, const Value& v, Arguments&) { return v.boolean() && *v.boolean(); }},
     {"undefined", [](Context&, const Value& v, Arguments&) { return v.is_undefined(); }},
-    {"upper", [](Context& c, const Value& v, Arguments&) { return has_case(c, v, true); }},
 });
 
 [[noreturn]] void raise_undefined(const Value& value) {
@@ -292,11 +180,6 @@ std::optional<Value> own_attribute(Context& context, const Value& value, std::st
   if (const Object* object = value.object()) {
     return object->attribute ? object->attribute(name) : std::nullopt;
   }
-  if (const Sequence* sequence = value.sequence();
-      sequence != nullptr && sequence->kind == SequenceKind::kGroup) {
-    if (name == "grouper") return sequence->items[0];
-    if (name == "list") return sequence->items[1];
-  }
   return find_method(context, value, name);
 }
 
@@ -308,10 +191,7 @@ std::optional<Value> own_item(Context& context, const Value& value, const Value&
   const auto index = key.integer();
   if (!index) return std::nullopt;
   if (const Sequence* sequence = value.sequence()) {
-    if (sequence->kind == SequenceKind::kKeys || sequence->kind == SequenceKind::kValues ||
-        sequence->kind == SequenceKind::kItems) {
-      return std::nullopt;
-    }
+    if (sequence->kind == SequenceKind::kView) return std::nullopt;
     const auto size = static_cast<int64_t>(sequence->items.size());
     const int64_t at = *index < 0 ? *index + size : *index;
     if (at < 0 || at >= size) return std::nullopt;
@@ -330,7 +210,11 @@ std::optional<Value> own_item(Context& context, const Value& value, const Value&
 }
 
 Value missing_attribute(const Value& value, std::string_view name) {
-  return Value::undefined(fmt::format("'{}' object has no attribute '{}'", type_name(value), name));
+  std::string why = fmt::format("'{}' object has no attribute '{}'", type_name(value), name);
+  if (value.string() != nullptr) {
+    why += fmt::format("; valid: {}", fmt::join(string_method_names(), ", "));
+  }
+  return Value::undefined(std::move(why));
 }
 
 }  // namespace
@@ -345,8 +229,6 @@ std::optional<Value> find_function(Context& context, std::string_view name) {
   if (name == "namespace") {
     return function(name, [&](Arguments& given) { return make_namespace(context, given); });
   }
-  if (name == "cycler") return function(name, make_cycler);
-  if (name == "joiner") return function(name, make_joiner);
   if (name == "raise_exception") {
     return function(name, [](Arguments& arguments) -> Value {
       const Bound bound(arguments, "raise_exception", {"message"}, 1);
@@ -366,12 +248,31 @@ Test find_test(std::string_view name) {
   return found != kTests.end() && found->name == name ? found->test : nullptr;
 }
 
+std::vector<std::string_view> filter_names() {
+  std::vector<std::string_view> names;
+  for (const auto filters : {scalar_filters(), sequence_filters()}) {
+    for (const NamedFilter& filter : filters) names.push_back(filter.name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<std::string_view> test_names() {
+  std::vector<std::string_view> names;
+  for (const NamedTest& test : kTests) names.push_back(test.name);
+  return names;
+}
+
 JinjaError unknown_filter(std::string_view name, std::optional<size_t> offset) {
-  return {ErrorKind::kUnsupported, fmt::format("there is no filter '{}'", name), offset};
+  return {ErrorKind::kUnsupported,
+          fmt::format("there is no filter '{}'; valid: {}", name, fmt::join(filter_names(), ", ")),
+          offset};
 }
 
 JinjaError unknown_test(std::string_view name, std::optional<size_t> offset) {
-  return {ErrorKind::kUnsupported, fmt::format("there is no test '{}'", name), offset};
+  return {ErrorKind::kUnsupported,
+          fmt::format("there is no test '{}'; valid: {}", name, fmt::join(test_names(), ", ")),
+          offset};
 }
 
 Value apply_filter(Context& context, std::string_view name, const Value& input,
@@ -425,6 +326,11 @@ Value call(const Value& callee, Arguments& arguments) {
     raise("'{}' object is not callable", type_name(callee));
   }
   return object->call(arguments);
+}
+
+Value to_case(Context& context, std::string_view text, std::string (*mapping)(std::string_view)) {
+  context.budget.charge(text.size() / 8);
+  return Value::of(mapping(text));
 }
 
 Bound::Bound(Arguments& arguments, std::string_view function_name,

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "text/jinja_value.h"
 
@@ -36,18 +37,22 @@ using Test = bool (*)(Context&, const Value& input, Arguments&);
 // Null where there is none of the name.
 const NamedFilter* find_filter(std::string_view name);
 Test find_test(std::string_view name);
+// What there is, sorted.
+std::vector<std::string_view> filter_names();
+std::vector<std::string_view> test_names();
+std::vector<std::string_view> string_method_names();
 JinjaError unknown_filter(std::string_view name, std::optional<size_t> offset);
 JinjaError unknown_test(std::string_view name, std::optional<size_t> offset);
 // Throw for an unknown name.
 Value apply_filter(Context& context, std::string_view name, const Value& input, Arguments&);
 bool apply_test(Context& context, std::string_view name, const Value& input, Arguments&);
 
-// A global function (range, dict, namespace, cycler, joiner, raise_exception, strftime_now), or
-// nothing. It refers to `context`.
+// A global function (range, dict, namespace, raise_exception, strftime_now), or nothing. It refers
+// to `context`.
 std::optional<Value> find_function(Context& context, std::string_view name);
 
-// A method of a string, dict or sequence, bound to it, or nothing. Methods that Python has and this
-// engine lacks, or that would change the value, come back as undefined that says so.
+// A method of a string or dict, bound to it, or nothing. Methods that Python has and this engine
+// lacks, or that would change the value, come back as undefined that says so.
 std::optional<Value> find_method(Context& context, const Value& value, std::string_view name);
 
 // value.name and value[key]: Jinja tries the attribute first for the one, the item for the other.
@@ -56,6 +61,9 @@ Value get_item(Context& context, const Value& value, const Value& key);
 
 // Calls any value that can be called.
 Value call(const Value& callee, Arguments& arguments);
+
+// A text in another case; mapping takes long, and is charged for.
+Value to_case(Context& context, std::string_view text, std::string (*mapping)(std::string_view));
 
 // Matches arguments to parameter names; those not given stay null. Throws, naming `function`, for
 // too many, unknown, double or (of the first `required`) missing ones.

@@ -111,12 +111,7 @@ ExprPtr ExpressionParser::parse_product() {
                        {"/", BinaryOp::kDivide},
                        {"//", BinaryOp::kFloorDivide},
                        {"%", BinaryOp::kModulo}},
-                      [this] { return parse_power(); });
-}
-
-// To the left, and after the sign: -2 ** 2 is 4, as in Jinja.
-ExprPtr ExpressionParser::parse_power() {
-  return parse_binary({{"**", BinaryOp::kPower}}, [this] { return parse_unary(true); });
+                      [this] { return parse_unary(true); });
 }
 
 ExprPtr ExpressionParser::parse_unary(bool with_filters) {
@@ -177,14 +172,9 @@ ExprPtr ExpressionParser::constant(const Token& token, Value value) {
 }
 
 int64_t ExpressionParser::integer(const Token& token) {
-  std::string_view digits = token.text;
-  int base = 10;
-  if (digits.size() > 2 && digits[0] == '0' && digits[1] >= 'b') {
-    base = digits[1] == 'x' ? 16 : (digits[1] == 'o' ? 8 : 2);
-    digits.remove_prefix(2);
-  }
   int64_t value = 0;
-  const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
+  const char* digits = token.text.data();
+  const auto read = std::from_chars(digits, digits + token.text.size(), value);
   if (read.ec != std::errc()) {
     TokenStream::fail_at(token.offset,
                          fmt::format("integer {}: expected at most 64 bits", token.text));
@@ -227,14 +217,13 @@ bool ExpressionParser::at_tuple_end() const {
          tokens_.current().type == TokenType::kBlockEnd || tokens_.at_operator(")");
 }
 
-ExprPtr ExpressionParser::parse_tuple(bool with_condition, bool empty_allowed,
-                                      std::string_view extra_end) {
+ExprPtr ExpressionParser::parse_tuple(bool with_condition, bool empty_allowed) {
   const size_t offset = tokens_.current().offset;
   std::vector<ExprPtr> items;
   bool is_tuple = false;
   for (;;) {
     if (!items.empty()) tokens_.expect_operator(",");
-    if (at_tuple_end() || (!extra_end.empty() && tokens_.at_name(extra_end))) break;
+    if (at_tuple_end()) break;
     items.push_back(parse_expression(with_condition));
     if (!tokens_.at_operator(",")) break;
     is_tuple = true;
@@ -286,13 +275,6 @@ ExprPtr ExpressionParser::parse_subscript(ExprPtr object) {
   ExprPtr start;
   if (!tokens_.at_operator(":")) start = parse_expression();
   if (!tokens_.at_operator(":")) {
-    if (tokens_.at_operator(",")) {
-      std::vector<ExprPtr> items;
-      items.push_back(std::move(start));
-      while (tokens_.skip_operator(",")) items.push_back(parse_expression());
-      const int inner = depth(items);
-      start = make(offset, inner, SequenceExpr{true, std::move(items)});
-    }
     tokens_.expect_operator("]");
     const int inner = std::max(outer, depth(start));
     return make(offset, inner, ItemExpr{std::move(object), std::move(start)});
@@ -324,19 +306,12 @@ CallArguments ExpressionParser::parse_arguments() {
     if (tokens_.at_operator(")")) break;
     first = false;
     const size_t offset = tokens_.current().offset;
-    if (tokens_.skip_operator("**")) {
-      if (arguments.named_spread != nullptr)
-        TokenStream::fail_at(offset, "** may stand only once in a call");
-      arguments.named_spread = parse_expression();
-    } else if (tokens_.skip_operator("*")) {
-      if (arguments.spread != nullptr || arguments.named_spread != nullptr) {
-        TokenStream::fail_at(offset, "* may stand only once in a call, in front of **");
-      }
-      arguments.spread = parse_expression();
-    } else if (tokens_.current().type == TokenType::kName &&
-               TokenStream::is(tokens_.following(), TokenType::kOperator, "=")) {
-      if (arguments.named_spread != nullptr)
-        TokenStream::fail_at(offset, "an argument cannot follow **");
+    if (tokens_.at_operator("**") || tokens_.at_operator("*")) {
+      TokenStream::fail_at(offset, "* and ** before an argument are not supported",
+                           ErrorKind::kUnsupported);
+    }
+    if (tokens_.current().type == TokenType::kName &&
+        TokenStream::is(tokens_.following(), TokenType::kOperator, "=")) {
       std::string name = tokens_.next().text;
       tokens_.next();
       for (const auto& [held, expr] : arguments.named) {
@@ -345,8 +320,7 @@ CallArguments ExpressionParser::parse_arguments() {
       }
       arguments.named.emplace_back(std::move(name), parse_expression());
     } else {
-      if (!arguments.named.empty() || arguments.spread != nullptr ||
-          arguments.named_spread != nullptr) {
+      if (!arguments.named.empty()) {
         TokenStream::fail_at(offset, "an argument without a name cannot follow a named one");
       }
       arguments.positional.push_back(parse_expression());
@@ -370,15 +344,6 @@ ExprPtr ExpressionParser::parse_filters_and_tests(ExprPtr node) {
   }
 }
 
-std::string ExpressionParser::dotted_name(std::string_view what) {
-  std::string name = tokens_.expect_name(what);
-  while (tokens_.skip_operator(".")) {
-    name += '.';
-    name += tokens_.expect_name(what);
-  }
-  return name;
-}
-
 ExprPtr ExpressionParser::parse_filter(ExprPtr input) {
   tokens_.next();
   return parse_filter_name(std::move(input));
@@ -386,7 +351,7 @@ ExprPtr ExpressionParser::parse_filter(ExprPtr input) {
 
 ExprPtr ExpressionParser::parse_filter_name(ExprPtr input) {
   const size_t offset = tokens_.current().offset;
-  std::string name = dotted_name("a filter");
+  std::string name = tokens_.expect_name("a filter");
   if (branches_ == 0 && find_filter(name) == nullptr) throw unknown_filter(name, offset);
   CallArguments arguments;
   if (tokens_.at_operator("(")) arguments = parse_arguments();
@@ -413,7 +378,7 @@ ExprPtr ExpressionParser::parse_test(ExprPtr input) {
   tokens_.next();
   const bool negated = tokens_.skip_name("not");
   const size_t offset = tokens_.current().offset;
-  std::string name = dotted_name("a test");
+  std::string name = tokens_.expect_name("a test");
   if (branches_ == 0 && find_test(name) == nullptr) throw unknown_test(name, offset);
   CallArguments arguments;
   if (tokens_.at_operator("(")) {

@@ -20,9 +20,8 @@ class ExpressionParser {
   ExprPtr parse_expression(bool with_condition = true);
 
   // One expression, or several with commas between them, which make a tuple. An empty one is
-  // `empty_allowed` within parentheses only. A name `extra_end` ends it as well.
-  ExprPtr parse_tuple(bool with_condition, bool empty_allowed,
-                      std::string_view extra_end = std::string_view());
+  // `empty_allowed` within parentheses only.
+  ExprPtr parse_tuple(bool with_condition, bool empty_allowed);
 
   // "|name(...)" around `input`, and the same without its "|".
   ExprPtr parse_filter(ExprPtr input);
@@ -54,7 +53,6 @@ class ExpressionParser {
   ExprPtr parse_sum();
   ExprPtr parse_concat();
   ExprPtr parse_product();
-  ExprPtr parse_power();
   ExprPtr parse_unary(bool with_filters);
   ExprPtr parse_primary();
   ExprPtr constant(const Token& token, Value value);
@@ -68,7 +66,6 @@ class ExpressionParser {
   ExprPtr parse_call(ExprPtr callee);
   CallArguments parse_arguments();
   ExprPtr parse_filters_and_tests(ExprPtr node);
-  std::string dotted_name(std::string_view what);
   bool at_test_argument() const;
   ExprPtr parse_test(ExprPtr input);
 
@@ -92,8 +89,7 @@ class ExpressionParser {
     return deepest;
   }
   static int depth(const CallArguments& arguments) {
-    int deepest = std::max(
-        {depth(arguments.positional), depth(arguments.spread), depth(arguments.named_spread)});
+    int deepest = depth(arguments.positional);
     for (const auto& [name, expr] : arguments.named) deepest = std::max(deepest, depth(expr));
     return deepest;
   }

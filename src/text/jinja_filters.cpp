@@ -30,23 +30,7 @@ Value replace(Context& context, const Value& input, Arguments& arguments) {
   const bool all = bound[2] == nullptr || bound[2]->is_none() || bound.integer(2, 0) < 0;
   int64_t left = all ? INT64_MAX : bound.integer(2, 0);
   MarkedText out;
-  if (from.empty()) {
-    // Between all code points, and at both ends.
-    for (size_t at = 0; left > 0; --left) {
-      out.append(to);
-      check_size(out.text.size());
-      context.budget.charge(1);
-      if (at >= text.size()) return Value::of(std::move(out));
-      const size_t size = decode(text, at).size;
-      out.append(marked, at, size);
-      at += size;
-      if (left == 1) {
-        out.append(marked, at, text.size() - at);
-        return Value::of(std::move(out));
-      }
-    }
-    return Value::of(marked);
-  }
+  if (from.empty()) raise("replace: expected a text to replace, found an empty one");
   context.budget.charge_search(text.size(), from.size());
   size_t done = 0;
   for (; left > 0; --left) {
@@ -62,8 +46,9 @@ Value replace(Context& context, const Value& input, Arguments& arguments) {
 }
 
 // Words start behind white space, a dash or an opening bracket.
-Value title(Context&, const Value& input, Arguments&) {
+Value title(Context& context, const Value& input, Arguments&) {
   const std::string text = to_text(input).text;
+  context.budget.charge(text.size() / 8);
   std::string out;
   size_t start = 0;
   const auto flush = [&](size_t end) {
@@ -95,55 +80,26 @@ Value default_value(Context&, const Value& input, Arguments& arguments) {
   return bound[0] == nullptr ? Value::of("") : *bound[0];
 }
 
-// Python's int(text, base), or nothing.
-std::optional<int64_t> parse_integer(std::string_view text, int base) {
+// Python's int(text), or nothing.
+std::optional<int64_t> parse_integer(std::string_view text) {
   text = strip(text, "", Side::kBoth);
-  bool negative = false;
-  if (!text.empty() && (text[0] == '-' || text[0] == '+')) {
-    negative = text[0] == '-';
-    text.remove_prefix(1);
-  }
-  if (text.size() > 2 && text[0] == '0') {
-    const char prefix = static_cast<char>(text[1] | 32);
-    const int named = prefix == 'x' ? 16 : (prefix == 'o' ? 8 : (prefix == 'b' ? 2 : 0));
-    if (named != 0 && (base == named || base == 0)) {
-      base = named;
-      text.remove_prefix(2);
-    }
-  }
-  std::string digits = negative ? "-" : "";
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '_' && i > 0 && i + 1 < text.size() && text[i - 1] != '_') continue;
-    if (text[i] == '-' || text[i] == '_') return std::nullopt;
-    digits += text[i];
-  }
+  const std::string shown(text.substr(0, 40));
+  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
   int64_t value = 0;
-  const char* end = digits.data() + digits.size();
-  const auto read = std::from_chars(digits.data(), end, value, base == 0 ? 10 : base);
+  const char* end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, value);
+  if (read.ptr != end) return std::nullopt;
   if (read.ec == std::errc::result_out_of_range) {
-    constexpr size_t kShown = 40;
-    raise("integer {}{} is beyond 64 bits", digits.substr(0, kShown),
-          digits.size() > kShown ? "..." : "");
+    raise("integer {}{} is beyond 64 bits", shown, text.size() > shown.size() ? "..." : "");
   }
-  if (read.ec != std::errc() || read.ptr != end) return std::nullopt;
-  return value;
+  return read.ec == std::errc() ? std::optional(value) : std::nullopt;
 }
 
+// Python's float(text), or nothing.
 std::optional<double> parse_real(std::string_view text) {
   text = strip(text, "", Side::kBoth);
   if (text.find_first_of("xXpP") != std::string_view::npos || text.empty()) return std::nullopt;
-  // Python lets an underscore stand between two digits.
-  const auto is_digit_at = [&](size_t at) {
-    return at < text.size() && text[at] >= '0' && text[at] <= '9';
-  };
-  std::string plain;
-  for (size_t at = 0; at < text.size(); ++at) {
-    if (text[at] != '_') {
-      plain += text[at];
-    } else if (at == 0 || !is_digit_at(at - 1) || !is_digit_at(at + 1)) {
-      return std::nullopt;
-    }
-  }
+  const std::string plain(text);
   char* end = nullptr;
   const double value = std::strtod(plain.c_str(), &end);
   if (end != plain.c_str() + plain.size()) return std::nullopt;
@@ -151,13 +107,11 @@ std::optional<double> parse_real(std::string_view text) {
 }
 
 Value to_integer(Context&, const Value& input, Arguments& arguments) {
-  const Bound bound(arguments, "int", {"default", "base"});
+  const Bound bound(arguments, "int", {"default"});
   const Value otherwise = bound[0] == nullptr ? Value::of(int64_t{0}) : *bound[0];
   std::optional<double> real;
   if (const std::string* text = input.string()) {
-    const int64_t base = bound.integer(1, 10);
-    if (base != 0 && (base < 2 || base > 36)) raise("int: base {}: expected 2 to 36, or 0", base);
-    if (const auto number = parse_integer(*text, static_cast<int>(base))) return Value::of(*number);
+    if (const auto number = parse_integer(*text)) return Value::of(*number);
     real = parse_real(*text);
   } else if (const auto number = input.integer()) {
     return Value::of(*number);
@@ -176,40 +130,16 @@ Value to_real(Context&, const Value& input, Arguments& arguments) {
   return number ? Value::of(*number) : otherwise;
 }
 
-double round_half_even(double value, int64_t precision) {
-  if (!std::isfinite(value) || precision > 300) return value;
-  // Printing rounds the exact binary value, half to even, as Python does.
-  if (precision >= 0) {
-    return std::strtod(fmt::format("{:.{}f}", value, precision).c_str(), nullptr);
-  }
-  if (precision < -308) return std::copysign(0.0, value);
-  const double scale = std::pow(10.0, static_cast<double>(-precision));
-  return std::nearbyint(value / scale) * scale;
-}
-
 Value round(Context&, const Value& input, Arguments& arguments) {
-  const Bound bound(arguments, "round", {"precision", "method"});
+  const Bound bound(arguments, "round", {"precision"});
   const int64_t precision = bound.integer(0, 0);
-  const std::string method = bound.string(1, "common");
-  if (method != "common" && method != "ceil" && method != "floor") {
-    raise("round: method '{}': expected common, ceil or floor", method);
-  }
+  if (precision < 0 || precision > 300) raise("round: precision {}: expected 0 to 300", precision);
   const auto number = input.number();
   if (!number) raise("round: expected a number, found '{}'", type_name(input));
-  if (method == "common") {
-    if (input.integer() && precision >= 0) return Value::of(*input.integer());
-    const double rounded = round_half_even(*number, precision);
-    if (input.integer()) {
-      if (!(std::fabs(rounded) < 0x1p63)) {
-        raise("round: {} at precision {} is beyond 64 bits", *input.integer(), precision);
-      }
-      return Value::of(static_cast<int64_t>(rounded));
-    }
-    return Value::of(rounded);
-  }
-  const double scale = std::pow(10.0, static_cast<double>(precision));
-  const double scaled = *number * scale;
-  return Value::of((method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) / scale);
+  if (input.integer()) return Value::of(*input.integer());
+  if (!std::isfinite(*number)) return input;
+  // Printing rounds the exact binary value, half to even, as Python does.
+  return Value::of(std::strtod(fmt::format("{:.{}f}", *number, precision).c_str(), nullptr));
 }
 
 Value absolute(Context&, const Value& input, Arguments&) {
@@ -247,52 +177,21 @@ Value escape(Context&, const Value& input, Arguments&) {
 }
 
 Value indent(Context&, const Value& input, Arguments& arguments) {
-  const Bound bound(arguments, "indent", {"width", "first", "blank"});
-  std::string indentation(4, ' ');
-  if (bound[0] != nullptr && bound[0]->string() != nullptr) {
-    indentation = *bound[0]->string();
-  } else {
-    const int64_t width = bound.integer(0, 4);
-    if (width > 10'000) raise("indent: width {}: expected at most 10000", width);
-    indentation.assign(static_cast<size_t>(std::max<int64_t>(width, 0)), ' ');
-  }
-  const bool blank = bound.flag(2, false);
+  const Bound bound(arguments, "indent", {"width", "first"});
+  const int64_t width = bound.integer(0, 4);
+  if (width > 10'000) raise("indent: width {}: expected at most 10000", width);
+  const std::string indentation(static_cast<size_t>(std::max<int64_t>(width, 0)), ' ');
   const std::string text = to_text(input).text + "\n";
   std::string out;
   bool first = true;
   for (const std::string_view line : split_lines(text)) {
-    if (first) {
-      if (bound.flag(1, false)) out += indentation;
-    } else {
-      out += '\n';
-      if (blank || !line.empty()) out += indentation;
-    }
+    if (!first) out += '\n';
+    if (first ? bound.flag(1, false) : !line.empty()) out += indentation;
     first = false;
     out += line;
     check_size(out.size());
   }
   return Value::of(std::move(out));
-}
-
-Value center(Context& context, const Value& input, Arguments& arguments) {
-  if (arguments.positional.empty() && arguments.named.empty()) {
-    arguments.positional.push_back(Value::of(int64_t{80}));
-  }
-  return call(*find_method(context, Value::of(to_text(input)), "center"), arguments);
-}
-
-Value word_count(Context&, const Value& input, Arguments&) {
-  const std::string text = to_text(input).text;
-  int64_t count = 0;
-  bool inside = false;
-  for (size_t at = 0; at < text.size();) {
-    const CodePoint point = decode(text, at);
-    const bool word = point.value == '_' || is_alpha(point.value) || is_numeric(point.value);
-    if (word && !inside) ++count;
-    inside = word;
-    at += point.size;
-  }
-  return Value::of(count);
 }
 
 Value truncate(Context&, const Value& input, Arguments& arguments) {
@@ -312,17 +211,6 @@ Value truncate(Context&, const Value& input, Arguments& arguments) {
     if (const size_t space = kept.rfind(' '); space != std::string::npos) kept.resize(space);
   }
   return Value::of(kept + end);
-}
-
-Value format(Context&, const Value& input, Arguments& arguments) {
-  const MarkedText text = to_text(input);
-  if (arguments.named.empty())
-    return Value::of(format_percent(text, Value::tuple(arguments.positional)));
-  if (!arguments.positional.empty()) raise("format: expected values either in order or by name");
-  std::vector<std::pair<Value, Value>> entries;
-  for (const auto& [name, value] : arguments.named) entries.emplace_back(Value::of(name), value);
-  Budget budget;
-  return Value::of(format_percent(text, Value::dict(std::move(entries), budget)));
 }
 
 Value tojson(Context& context, const Value& input, Arguments& arguments) {
@@ -353,32 +241,16 @@ Value tojson(Context& context, const Value& input, Arguments& arguments) {
 
 constexpr auto kFilters = std::to_array<NamedFilter>({
     {"abs", absolute},
-    {"attr",
-     [](Context& c, const Value& v, Arguments& a) {
-       // Only attributes, never items; a dict has none but its methods.
-       const std::string name = Bound(a, "attr", {"name"}, 1).string(0, "");
-       if (v.dict() != nullptr) {
-         if (auto method = find_method(c, v, name)) return *std::move(method);
-         return Value::undefined(fmt::format("'dict' object has no attribute '{}'", name));
-       }
-       return get_attribute(c, v, name);
-     },
-     Marks::kKept},
-    {"capitalize", [](Context&, const Value& v,
-                      Arguments&) { return Value::of(to_capitalized(to_text(v).text)); }},
-    {"center", center},
-    {"count", [](Context&, const Value& v, Arguments&) { return Value::of(length_of(v)); }},
-    {"d", default_value, Marks::kKept},
+    {"capitalize", [](Context& c, const Value& v,
+                      Arguments&) { return to_case(c, to_text(v).text, to_capitalized); }},
     {"default", default_value, Marks::kKept},
-    {"e", escape},
     {"escape", escape},
     {"float", to_real},
-    {"format", format, Marks::kKept},
     {"indent", indent},
     {"int", to_integer},
     {"length", [](Context&, const Value& v, Arguments&) { return Value::of(length_of(v)); }},
     {"lower",
-     [](Context&, const Value& v, Arguments&) { return Value::of(to_lower(to_text(v).text)); }},
+     [](Context& c, const Value& v, Arguments&) { return to_case(c, to_text(v).text, to_lower); }},
     {"replace", replace, Marks::kKept},
     {"round", round},
     {"safe", [](Context&, const Value& v, Arguments&) { return Value::of(to_text(v)); },
@@ -390,8 +262,7 @@ constexpr auto kFilters = std::to_array<NamedFilter>({
     {"trim", trim, Marks::kKept},
     {"truncate", truncate},
     {"upper",
-     [](Context&, const Value& v, Arguments&) { return Value::of(to_upper(to_text(v).text)); }},
-    {"wordcount", word_count},
+     [](Context& c, const Value& v, Arguments&) { return to_case(c, to_text(v).text, to_upper); }},
 });
 
 const NamedFilter* find_in(std::span<const NamedFilter> filters, std::string_view name) {

@@ -16,7 +16,6 @@ struct Spec {
   std::string_view fill = " ";  // one code point
   char align = '\0';            // < > ^ =
   char sign = '-';
-  bool alternate = false;
   char grouping = '\0';
   size_t width = 0;
   int precision = -1;
@@ -57,49 +56,21 @@ std::string grouped(std::string_view digits, char separator) {
 
 std::string real_digits(double value, const Spec& spec) {
   const double magnitude = std::fabs(value);
-  const bool upper = spec.type == 'E' || spec.type == 'F' || spec.type == 'G';
-  std::string digits;
-  if (!std::isfinite(value)) {
-    digits = fmt::format("{}", magnitude);
-  } else if (spec.type == '\0' && spec.precision < 0) {
+  if (!std::isfinite(value)) return fmt::format("{}", magnitude);
+  if (spec.type == '\0') {
+    if (spec.precision >= 0) raise("a precision of a number asks for a type: e, f, g or %");
     return float_text(magnitude);
-  } else {
-    const int precision = spec.precision < 0 ? 6 : spec.precision;
-    const char type = spec.type == '\0' ? 'g' : static_cast<char>(spec.type | 32);
-    if (type == '%') {
-      digits = fmt::format("{:.{}f}%", magnitude * 100, precision);
-    } else if (type == 'f') {
-      digits = fmt::format("{:.{}f}", magnitude, precision);
-    } else if (type == 'e') {
-      digits = fmt::format("{:.{}e}", magnitude, precision);
-    } else if (spec.alternate) {
-      digits = fmt::format("{:#.{}g}", magnitude, precision);
-    } else {
-      digits = fmt::format("{:.{}g}", magnitude, precision);
-    }
   }
-  if (upper) {
-    for (char& c : digits) {
-      if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 32);
-    }
-  }
-  return digits;
-}
-
-std::string integer_digits(int64_t value, const Spec& spec) {
-  const uint64_t magnitude =
-      value < 0 ? ~static_cast<uint64_t>(value) + 1 : static_cast<uint64_t>(value);
+  const int precision = spec.precision < 0 ? 6 : spec.precision;
   switch (spec.type) {
-    case 'x':
-      return spec.alternate ? fmt::format("{:#x}", magnitude) : fmt::format("{:x}", magnitude);
-    case 'X':
-      return spec.alternate ? fmt::format("{:#X}", magnitude) : fmt::format("{:X}", magnitude);
-    case 'o':
-      return spec.alternate ? fmt::format("0o{:o}", magnitude) : fmt::format("{:o}", magnitude);
-    case 'b':
-      return spec.alternate ? fmt::format("0b{:b}", magnitude) : fmt::format("{:b}", magnitude);
+    case '%':
+      return fmt::format("{:.{}f}%", magnitude * 100, precision);
+    case 'f':
+      return fmt::format("{:.{}f}", magnitude, precision);
+    case 'e':
+      return fmt::format("{:.{}e}", magnitude, precision);
     default:
-      return fmt::format("{}", magnitude);
+      return fmt::format("{:.{}g}", magnitude, precision);
   }
 }
 
@@ -111,11 +82,9 @@ std::string signed_number(bool negative, std::string digits, const Spec& spec) {
 }
 
 std::string format_integer(int64_t value, const Spec& spec) {
-  std::string digits = integer_digits(value, spec);
-  if (spec.precision > static_cast<int>(digits.size())) {
-    digits = std::string(static_cast<size_t>(spec.precision) - digits.size(), '0') + digits;
-  }
-  return signed_number(value < 0, std::move(digits), spec);
+  const uint64_t magnitude =
+      value < 0 ? ~static_cast<uint64_t>(value) + 1 : static_cast<uint64_t>(value);
+  return signed_number(value < 0, std::to_string(magnitude), spec);
 }
 
 std::string format_real(double value, const Spec& spec) {
@@ -139,167 +108,6 @@ size_t read_number(std::string_view text, size_t& at, size_t most, std::string_v
   return number;
 }
 
-// Reads the directives of a % format.
-class PercentFormat {
- public:
-  PercentFormat(std::string_view format, const Value& values) : format_(format), values_(values) {
-    const Sequence* sequence = values.sequence();
-    is_tuple_ = sequence != nullptr && type_name(values) == "tuple";
-    if (is_tuple_) {
-      items_ = sequence->items;
-    } else {
-      items_ = {values};
-    }
-  }
-
-  MarkedText run() {
-    while (at_ < format_.size()) {
-      const size_t percent = std::min(format_.find('%', at_), format_.size());
-      out_.append_trusted(format_.substr(at_, percent - at_));
-      at_ = percent;
-      if (at_ < format_.size()) directive();
-      check_size(out_.text.size());
-    }
-    if (used_ < items_.size() && !by_name_ && (is_tuple_ || values_.dict() == nullptr)) {
-      raise("not all arguments converted during string formatting");
-    }
-    return std::move(out_);
-  }
-
- private:
-  const Value& next_value() {
-    if (used_ >= items_.size()) raise("not enough arguments for format string");
-    return items_[used_++];
-  }
-
-  char peek() const {
-    if (at_ >= format_.size()) raise("incomplete format");
-    return format_[at_];
-  }
-
-  void directive() {
-    ++at_;
-    Spec spec;
-    const Value* named = nullptr;
-    if (peek() == '(') named = &by_name();
-    for (;; ++at_) {
-      const char flag = peek();
-      if (flag == '-') {
-        spec.align = '<';
-      } else if (flag == '0') {
-        if (spec.align == '\0') {
-          spec.align = '=';
-          spec.fill = "0";
-        }
-      } else if (flag == '+' || (flag == ' ' && spec.sign == '-')) {
-        spec.sign = flag;
-      } else if (flag == '#') {
-        spec.alternate = true;
-      } else if (flag != ' ') {
-        break;
-      }
-    }
-    if (spec.align == '<') spec.fill = " ";
-    spec.width = read_number(format_, at_, kMaxWidth, "width");
-    if (peek() == '.') {
-      ++at_;
-      spec.precision = static_cast<int>(read_number(format_, at_, kMaxPrecision, "precision"));
-    }
-    convert(spec, named);
-  }
-
-  const Value& by_name() {
-    const size_t end = format_.find(')', at_);
-    if (end == std::string_view::npos) raise("incomplete format key");
-    const std::string_view name = format_.substr(at_ + 1, end - at_ - 1);
-    at_ = end + 1;
-    by_name_ = true;
-    if (values_.dict() == nullptr) raise("format requires a mapping");
-    const Value* found = values_.dict()->find(name);
-    if (found == nullptr) raise("the format names '{}', which is not there", name);
-    return *found;
-  }
-
-  void convert(Spec& spec, const Value* named) {
-    const char type = peek();
-    ++at_;
-    if (type == '%') {
-      out_.append_trusted("%");
-      return;
-    }
-    const Value& value = named != nullptr ? *named : next_value();
-    switch (type) {
-      case 's':
-      case 'r':
-      case 'a': {
-        if (spec.align != '<') spec.align = '>';
-        spec.fill = " ";
-        const MarkedText text = type == 's' ? to_text(value) : repr(value);
-        out_.append(text.carry_to(format_string(text.text, spec)));
-        return;
-      }
-      case 'c': {
-        if (spec.align != '<') spec.align = '>';
-        MarkedText letter;
-        if (const auto code = value.integer()) {
-          if (*code < 0 || *code > 0x10FFFF) raise("%c arg not in range(0x110000)");
-          append_code_point(letter.text, static_cast<char32_t>(*code));
-        } else if (value.string() != nullptr && length(*value.string()) == 1) {
-          letter = *value.marked();
-        } else {
-          raise("%c requires int or char");
-        }
-        out_.append(letter.carry_to(pad(letter.text, spec, '>')));
-        return;
-      }
-      case 'd':
-      case 'i':
-      case 'u':
-      case 'x':
-      case 'X':
-      case 'o': {
-        const auto number = whole(value, type);
-        spec.type = type == 'x' || type == 'X' || type == 'o' ? type : 'd';
-        out_.append_trusted(format_integer(number, spec));
-        return;
-      }
-      case 'e':
-      case 'E':
-      case 'f':
-      case 'F':
-      case 'g':
-      case 'G': {
-        const auto number = value.number();
-        if (!number) raise("must be real number, not {}", type_name(value));
-        spec.type = type;
-        out_.append_trusted(format_real(*number, spec));
-        return;
-      }
-      default:
-        raise("unsupported format character '{}'", type);
-    }
-  }
-
-  static int64_t whole(const Value& value, char type) {
-    if (const auto number = value.integer()) return *number;
-    const double* real = value.real();
-    if (real == nullptr || type == 'x' || type == 'X' || type == 'o') {
-      raise("%{} format: a real number is required, not {}", type, type_name(value));
-    }
-    if (!(std::fabs(*real) < 9.2e18)) raise("%{} of {}: beyond 64 bits", type, float_text(*real));
-    return static_cast<int64_t>(*real);
-  }
-
-  std::string_view format_;
-  const Value& values_;
-  Items items_;
-  bool is_tuple_ = false;
-  bool by_name_ = false;
-  size_t used_ = 0;
-  size_t at_ = 0;
-  MarkedText out_;
-};
-
 Spec parse_spec(std::string_view text) {
   Spec spec;
   size_t at = 0;
@@ -321,7 +129,6 @@ Spec parse_spec(std::string_view text) {
     return text[at++];
   };
   if (const char sign = take("+- ")) spec.sign = sign;
-  spec.alternate = take("#") != '\0';
   if (take("0") != '\0' && spec.align == '\0') {
     spec.fill = "0";
     spec.align = '=';
@@ -331,8 +138,11 @@ Spec parse_spec(std::string_view text) {
   if (take(".") != '\0') {
     spec.precision = static_cast<int>(read_number(text, at, kMaxPrecision, "precision"));
   }
-  spec.type = take("sdxXobeEfFgGn%c");
-  if (at != text.size()) raise("invalid format specifier '{}'", text);
+  spec.type = take("sdefg%");
+  if (at != text.size()) {
+    raise("format specifier '{}': expected [[fill]<>^=][+- ][0][width][,_][.precision][sdefg%]",
+          text);
+  }
   return spec;
 }
 
@@ -340,12 +150,12 @@ Spec parse_spec(std::string_view text) {
 std::string format_value(const Value& value, std::string_view text) {
   const Spec spec = parse_spec(text);
   const bool is_real_type =
-      spec.type != '\0' && std::string_view("eEfFgG%").find(spec.type) != std::string_view::npos;
+      spec.type != '\0' && std::string_view("efg%").find(spec.type) != std::string_view::npos;
   if (value.boolean() != nullptr && spec.type == '\0')
     return format_string(to_text(value).text, spec);
   if (const auto number = value.integer()) {
     if (is_real_type) return format_real(static_cast<double>(*number), spec);
-    if (spec.type != 's' && spec.type != 'c') return format_integer(*number, spec);
+    if (spec.type != 's' && spec.precision < 0) return format_integer(*number, spec);
   } else if (const double* real = value.real()) {
     if (is_real_type || spec.type == '\0') return format_real(*real, spec);
   } else if (value.string() != nullptr) {
@@ -489,12 +299,6 @@ class JsonWriter {
 
 }  // namespace
 
-MarkedText format_percent(const MarkedText& format, const Value& values) {
-  MarkedText out = PercentFormat(format.text, values).run();
-  if (!format.all_trusted()) out.distrust();
-  return out;
-}
-
 MarkedText format_braces(const MarkedText& marked, const Arguments& arguments) {
   const std::string_view format = marked.text;
   MarkedText out;
@@ -518,15 +322,9 @@ MarkedText format_braces(const MarkedText& marked, const Arguments& arguments) {
     if (field.find('{') != std::string_view::npos) raise("nested format fields are not supported");
     at = end + 1;
     std::string_view spec;
-    char conversion = '\0';
     if (const size_t colon = field.find(':'); colon != std::string_view::npos) {
       spec = field.substr(colon + 1);
       field = field.substr(0, colon);
-    }
-    if (const size_t mark = field.find('!'); mark != std::string_view::npos) {
-      if (mark + 2 != field.size()) raise("expected s or r after '!' in a format field");
-      conversion = field[mark + 1];
-      field = field.substr(0, mark);
     }
     Value value;
     if (field.empty() || (field[0] >= '0' && field[0] <= '9')) {
@@ -542,13 +340,6 @@ MarkedText format_braces(const MarkedText& marked, const Arguments& arguments) {
                                       [&](const auto& entry) { return entry.first == field; });
       if (found == arguments.named.end()) raise("format field '{}' was not given", field);
       value = found->second;
-    }
-    if (conversion == 's') {
-      value = Value::of(to_text(value));
-    } else if (conversion == 'r') {
-      value = Value::of(repr(value));
-    } else if (conversion != '\0') {
-      raise("conversion '!{}' is not supported", conversion);
     }
     // Its marks are those of what would be printed without a specification.
     out.append(to_text(value).carry_to(format_value(value, spec)));

@@ -8,12 +8,9 @@
 
 namespace dovetail::text::jinja {
 
-// Python's `format % values`: a tuple gives the values in order, a dict those by name, anything
-// else is the one value. Here and in format_braces(): untrusted as a whole where the format has
-// untrusted bytes, else the values in it as they are marked.
-MarkedText format_percent(const MarkedText& format, const Value& values);
-
-// Python's format.format(...): {}, {0}, {name} with !s, !r and format specs; no attributes.
+// Python's format.format(...): {}, {0}, {name} with format specs of the types s, d, e, f, g and %;
+// no attributes. Untrusted as a whole where the format has untrusted bytes, else the values in it
+// as they are marked.
 MarkedText format_braces(const MarkedText& format, const Arguments& arguments);
 
 struct JsonStyle {

@@ -31,8 +31,6 @@ class Walk {
   void arguments(const CallArguments& given) {
     for (const ExprPtr& one : given.positional) expr(one);
     for (const auto& [name, value] : given.named) expr(value);
-    expr(given.spread);
-    expr(given.named_spread);
   }
 
   void enter(const ConstantExpr&) {}
@@ -115,15 +113,6 @@ class Walk {
     bound_ = before;
   }
 
-  void macro(const MacroStatement& node) {
-    for (const Parameter& parameter : node.parameters) expr(parameter.otherwise);
-    scope([&] {
-      for (const Parameter& parameter : node.parameters) bound_.insert(parameter.name);
-      bound_.insert({"varargs", "kwargs", "caller"});
-      body(node.body);
-    });
-  }
-
   void visit(const Statement& statement) {
     std::visit([this](const auto& node) { enter(node); }, statement.node);
   }
@@ -131,7 +120,6 @@ class Walk {
   void enter(const BreakStatement&) {}
   void enter(const ContinueStatement&) {}
   void enter(const PrintStatement& node) { expr(node.value); }
-  void enter(const DoStatement& node) { expr(node.value); }
   void enter(const SetStatement& node) {
     expr(node.value);
     bind(node.target);
@@ -160,24 +148,15 @@ class Walk {
   }
   void enter(const MacroStatement& node) {
     bound_.insert(node.name);
-    macro(node);
-  }
-  void enter(const CallStatement& node) {
-    expr(node.call);
-    macro(node.caller);
+    for (const Parameter& parameter : node.parameters) expr(parameter.otherwise);
+    scope([&] {
+      for (const Parameter& parameter : node.parameters) bound_.insert(parameter.name);
+      body(node.body);
+    });
   }
   void enter(const FilterStatement& node) {
     scope([&] { body(node.body); });
     expr(node.value);
-  }
-  void enter(const WithStatement& node) {
-    scope([&] {
-      for (const auto& [target, value] : node.assignments) {
-        expr(value);
-        bind(target);
-      }
-      body(node.body);
-    });
   }
   void enter(const ScopeStatement& node) {
     scope([&] { body(node.body); });
@@ -188,13 +167,17 @@ class Walk {
 
 }  // namespace
 
-std::vector<std::string> free_names(const Template& parsed) {
+std::vector<std::string> names_read(const Template& parsed) {
   Walk walk;
   walk.body(parsed.body);
+  return {walk.free.begin(), walk.free.end()};
+}
+
+std::vector<std::string> free_names(const Template& parsed) {
+  std::vector<std::string> names = names_read(parsed);
   Context context;
-  std::vector<std::string> names;
-  std::copy_if(walk.free.begin(), walk.free.end(), std::back_inserter(names),
-               [&](const std::string& name) { return !find_function(context, name); });
+  std::erase_if(names,
+                [&](const std::string& name) { return find_function(context, name).has_value(); });
   return names;
 }
 

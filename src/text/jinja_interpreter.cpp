@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "text/jinja_builtins.h"
-#include "text/jinja_loop.h"
 
 namespace dovetail::text::jinja {
 namespace {
@@ -36,6 +35,39 @@ struct Scope {
   }
 };
 using ScopePtr = std::shared_ptr<Scope>;
+
+// Where a loop is. The interpreter moves `index` on; the `loop` variable reads it.
+struct LoopState {
+  Items items;
+  size_t index = 0;
+};
+
+Value make_loop(const std::shared_ptr<LoopState>& state) {
+  Object object;
+  object.type = "LoopContext";
+  object.name = "loop";
+  for (const Value& item : state->items) object.depth = std::max(object.depth, item.depth() + 1);
+  object.attribute = [state](std::string_view name) -> std::optional<Value> {
+    const size_t index = state->index;
+    const size_t size = state->items.size();
+    if (name == "index") return Value::of(index + 1);
+    if (name == "index0") return Value::of(index);
+    if (name == "revindex") return Value::of(size - index);
+    if (name == "revindex0") return Value::of(size - index - 1);
+    if (name == "first") return Value::of(index == 0);
+    if (name == "last") return Value::of(index + 1 == size);
+    if (name == "length") return Value::of(size);
+    if (name == "previtem") {
+      return index == 0 ? Value::undefined("there is no previous item") : state->items[index - 1];
+    }
+    if (name == "nextitem") {
+      return index + 1 >= size ? Value::undefined("there is no next item")
+                               : state->items[index + 1];
+    }
+    return std::nullopt;
+  };
+  return Value::object(std::move(object));
+}
 
 class Interpreter {
  public:
@@ -214,22 +246,6 @@ class Interpreter {
     arguments.positional = evaluate_all(given.positional);
     for (const auto& [name, expr] : given.named) {
       arguments.named.emplace_back(name, evaluate(*expr));
-    }
-    if (given.spread != nullptr) {
-      for (Value& item : iterate(evaluate(*given.spread), context_.budget)) {
-        arguments.positional.push_back(std::move(item));
-      }
-    }
-    if (given.named_spread != nullptr) {
-      const Value spread = evaluate(*given.named_spread);
-      if (spread.dict() == nullptr) {
-        raise("argument after ** must be a mapping, not {}", type_name(spread));
-      }
-      for (const auto& [key, value] : spread.dict()->entries) {
-        if (key.string() == nullptr) raise("keywords must be strings");
-        arguments.named.emplace_back(*key.string(), value);
-        arguments.untrusted_names = arguments.untrusted_names || key.untrusted();
-      }
     }
     return arguments;
   }
@@ -413,26 +429,11 @@ class Interpreter {
     return Flow::kNext;
   }
 
-  Flow execute(const DoStatement& node) {
-    evaluate(*node.value);
-    return Flow::kNext;
-  }
-
   Flow execute(const BreakStatement&) { return Flow::kBreak; }
   Flow execute(const ContinueStatement&) { return Flow::kContinue; }
 
   Flow execute(const ScopeStatement& node) {
     const Inside inside(*this, inner_scope());
-    return execute(node.body);
-  }
-
-  Flow execute(const WithStatement& node) {
-    ScopePtr scope = inner_scope();
-    for (const auto& [target, value] : node.assignments) {
-      // Values see the outer scope only.
-      scope->set(target.name, evaluate(*value));
-    }
-    const Inside inside(*this, std::move(scope));
     return execute(node.body);
   }
 
@@ -446,12 +447,11 @@ class Interpreter {
   Flow execute(const ForStatement& node) {
     const Value items = evaluate(*node.items);
     at_ = node.items->offset;
-    run_loop(node, items, 1);
+    run_loop(node, iterate(items, context_.budget));
     return Flow::kNext;
   }
 
-  void run_loop(const ForStatement& node, const Value& value, int64_t level) {
-    Items items = iterate(value, context_.budget);
+  void run_loop(const ForStatement& node, Items items) {
     if (node.condition != nullptr) {
       const Inside inside(*this, inner_scope());
       std::erase_if(items, [&](const Value& item) {
@@ -466,21 +466,7 @@ class Interpreter {
     }
     auto state = std::make_shared<LoopState>();
     state->items = std::move(items);
-    state->level = level;
-    const ScopePtr outer = scope_;
-    std::function<Value(Arguments&)> recurse;
-    if (node.recursive) {
-      closures_.push_back(outer);
-      recurse = [this, &node, outer, level](Arguments& arguments) {
-        const Bound bound(arguments, "loop", {"iterable"}, 1);
-        const Frame frame(macro_depth_, kMaxMacroDepth, "recursive loops");
-        const Inside inside(*this, outer);
-        MarkedText outer_text = std::exchange(out_, {});
-        run_loop(node, *bound[0], level + 1);
-        return Value::of(std::exchange(out_, std::move(outer_text)));
-      };
-    }
-    const Value loop = make_loop(state, std::move(recurse), context_);
+    const Value loop = make_loop(state);
     for (state->index = 0; state->index < state->items.size(); ++state->index) {
       context_.budget.charge(1);
       const Inside inside(*this, inner_scope());
@@ -493,11 +479,6 @@ class Interpreter {
   // Macros ------------------------------------------------------------------------------------
 
   Flow execute(const MacroStatement& node) {
-    scope_->set(node.name, make_macro(node));
-    return Flow::kNext;
-  }
-
-  Value make_macro(const MacroStatement& node) {
     closures_.push_back(scope_);
     Object object;
     object.type = "Macro";
@@ -506,11 +487,8 @@ class Interpreter {
     object.call = [this, &node, scope](Arguments& arguments) {
       return call_macro(node, scope, arguments);
     };
-    object.attribute = [&node](std::string_view name) -> std::optional<Value> {
-      if (name == "name") return Value::of(node.name);
-      return std::nullopt;
-    };
-    return Value::object(std::move(object));
+    scope_->set(node.name, Value::object(std::move(object)));
+    return Flow::kNext;
   }
 
   Value call_macro(const MacroStatement& node, const ScopePtr& closure, Arguments& arguments) {
@@ -519,44 +497,25 @@ class Interpreter {
     auto scope = std::make_shared<Scope>(Scope{closure, {}});
     const Inside inside(*this, scope);
     const size_t count = node.parameters.size();
-    if (arguments.positional.size() > count && !node.takes_varargs) {
+    if (arguments.positional.size() > count) {
       raise("macro '{}' takes not more than {} argument(s)", node.name, count);
     }
-    std::vector<std::pair<Value, Value>> surplus;
-    std::vector<std::optional<Value>> given(count);
-    for (size_t i = 0; i < std::min(count, arguments.positional.size()); ++i) {
-      given[i] = arguments.positional[i];
-    }
-    Value caller = Value::undefined("no caller defined: the macro was not called by a call block");
+    std::vector<std::optional<Value>> given(arguments.positional.begin(),
+                                            arguments.positional.end());
+    given.resize(count);
     for (const auto& argument : arguments.named) {
       const std::string& name = argument.first;
       const Value& value = argument.second;
       const auto parameter =
           std::find_if(node.parameters.begin(), node.parameters.end(),
                        [&](const Parameter& candidate) { return candidate.name == name; });
-      if (parameter != node.parameters.end()) {
-        auto& slot = given[static_cast<size_t>(parameter - node.parameters.begin())];
-        if (slot) raise("macro '{}' got multiple values for argument '{}'", node.name, name);
-        slot = value;
-      } else if (name == "caller" && node.takes_caller) {
-        caller = value;
-      } else if (node.takes_kwargs) {
-        surplus.emplace_back(arguments.name(name), value);
-      } else if (name == "caller") {
-        raise("macro '{}' was invoked with a call block but does not use 'caller'", node.name);
-      } else {
+      if (parameter == node.parameters.end()) {
         raise("macro '{}' takes no keyword argument '{}'", node.name, name);
       }
+      auto& slot = given[static_cast<size_t>(parameter - node.parameters.begin())];
+      if (slot) raise("macro '{}' got multiple values for argument '{}'", node.name, name);
+      slot = value;
     }
-    if (node.takes_caller) scope->set("caller", caller);
-    if (node.takes_varargs) {
-      Items rest;
-      for (size_t i = count; i < arguments.positional.size(); ++i) {
-        rest.push_back(arguments.positional[i]);
-      }
-      scope->set("varargs", Value::tuple(std::move(rest)));
-    }
-    if (node.takes_kwargs) scope->set("kwargs", Value::dict(std::move(surplus), context_.budget));
     for (size_t i = 0; i < count; ++i) {
       const Parameter& parameter = node.parameters[i];
       if (given[i]) {
@@ -573,23 +532,13 @@ class Interpreter {
     return text;
   }
 
-  Flow execute(const CallStatement& node) {
-    const auto& expr = std::get<CallExpr>(node.call->node);
-    const Value callee = evaluate(*expr.callee);
-    Arguments arguments = evaluate_arguments(expr.arguments);
-    arguments.named.emplace_back("caller", make_macro(node.caller));
-    at_ = node.call->offset;
-    write(to_text(call(callee, arguments)));
-    return Flow::kNext;
-  }
-
   const Template& template_;
   Context context_;
   std::unordered_map<std::string, Value> variables_;
   ScopePtr scope_;
   MarkedText out_;
   std::vector<Value> block_bodies_;
-  std::vector<ScopePtr> closures_;  // scopes that macros and recursive loops refer to
+  std::vector<ScopePtr> closures_;  // scopes that macros refer to
   int frames_ = 0;
   int macro_depth_ = 0;
   size_t at_ = 0;  // where an error would be

@@ -24,8 +24,7 @@ bool is_name_start(CodePoint point) {
 }
 
 bool is_name_part(CodePoint point) {
-  return is_name_start(point) || (point.value >= '0' && point.value <= '9') ||
-         (point.value >= 0x80 && is_decimal(point.value));
+  return is_name_start(point) || (point.value >= '0' && point.value <= '9');
 }
 
 [[noreturn]] void fail_at(size_t offset, std::string message) {
@@ -56,15 +55,7 @@ std::string unescape(std::string_view text, size_t offset) {
     } else if (kind == '\n') {
       continue;
     } else if (kind >= '0' && kind <= '7') {
-      char32_t value = 0;
-      size_t count = 0;
-      while (count < 3 && at + count < text.size() && text[at + count] >= '0' &&
-             text[at + count] <= '7') {
-        value = value * 8 + static_cast<char32_t>(text[at + count] - '0');
-        ++count;
-      }
-      at += count - 1;
-      append_code_point(out, value);
+      fail_at(offset + at, "octal escapes in a string are not supported: write \\x or \\u");
     } else if (kind == 'x' || kind == 'u' || kind == 'U') {
       const size_t digits = kind == 'x' ? 2 : (kind == 'u' ? 4 : 8);
       char32_t value = 0;
@@ -276,33 +267,13 @@ class Lexer {
     ++at_;
   }
 
-  template <class Accept>
-  void take_digits(std::string& out, const Accept& accept) {
-    while (at_ < source_.size()) {
-      const size_t digit = at_ + (source_[at_] == '_' ? 1 : 0);
-      if (digit >= source_.size() || !accept(source_[digit])) return;
-      out += source_[digit];
-      at_ = digit + 1;
-    }
+  void skip_digits() {
+    while (at_ < source_.size() && is_digit_char(source_[at_])) ++at_;
   }
 
   void number() {
     const size_t start = at_;
-    std::string text;
-    if (source_[at_] == '0' && at_ + 1 < source_.size()) {
-      const char base = static_cast<char>(source_[at_ + 1] | 32);
-      if (base == 'x' || base == 'o' || base == 'b') {
-        at_ += 2;
-        take_digits(text, [base](char c) {
-          const int value = hex_value(c);
-          return value >= 0 && value < (base == 'x' ? 16 : (base == 'o' ? 8 : 2));
-        });
-        if (text.empty()) fail_at(start, fmt::format("0{}: expected digits after it", base));
-        tokens_.push_back({TokenType::kInteger, fmt::format("0{}{}", base, text), start});
-        return;
-      }
-    }
-    take_digits(text, is_digit_char);
+    skip_digits();
     bool is_float = false;
     // `1.x` is an attribute, `x.1.5` two of them.
     const bool after_dot = start > 0 && source_[start - 1] == '.';
@@ -311,21 +282,20 @@ class Lexer {
     };
     if (!after_dot && starts(at_, ".") && digit_at(at_ + 1)) {
       is_float = true;
-      text += '.';
       ++at_;
-      take_digits(text, is_digit_char);
+      skip_digits();
     }
     if (!after_dot && (starts(at_, "e") || starts(at_, "E"))) {
       const size_t sign = at_ + 1;
       const size_t digits = starts(sign, "+") || starts(sign, "-") ? sign + 1 : sign;
       if (digit_at(digits)) {
         is_float = true;
-        text += source_.substr(at_, digits - at_);
         at_ = digits;
-        take_digits(text, is_digit_char);
+        skip_digits();
       }
     }
-    tokens_.push_back({is_float ? TokenType::kFloat : TokenType::kInteger, text, start});
+    tokens_.push_back({is_float ? TokenType::kFloat : TokenType::kInteger,
+                       std::string(source_.substr(start, at_ - start)), start});
   }
 
   void operation(std::vector<char>& brackets) {

@@ -16,7 +16,7 @@ enum class TokenType {
   kName,
   kString,   // text: the string with its escapes resolved
   kInteger,  // text: as written
-  kFloat,    // text: as written, without underscores
+  kFloat,    // text: as written
   kOperator,
   kEnd,
 };

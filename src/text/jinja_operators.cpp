@@ -3,7 +3,6 @@
 #include <cmath>
 #include <limits>
 
-#include "text/jinja_format.h"
 #include "text/jinja_unicode.h"
 #include "text/jinja_value.h"
 
@@ -31,24 +30,6 @@ double floor_modulo(double left, double right) {
   return (rest < 0) != (right < 0) ? rest + right : rest;
 }
 
-Value integer_power(int64_t base, int64_t exponent) {
-  if (exponent < 0) {
-    if (base == 0) raise("0 cannot be raised to the negative power {}", exponent);
-    return Value::of(std::pow(static_cast<double>(base), static_cast<double>(exponent)));
-  }
-  int64_t result = 1;
-  int64_t factor = base;
-  for (int64_t left = exponent; left > 0; left >>= 1) {
-    if ((left & 1) != 0 && __builtin_mul_overflow(result, factor, &result)) {
-      overflow(BinaryOp::kPower, base, exponent);
-    }
-    if (left > 1 && __builtin_mul_overflow(factor, factor, &factor)) {
-      overflow(BinaryOp::kPower, base, exponent);
-    }
-  }
-  return Value::of(result);
-}
-
 Value integer_arithmetic(BinaryOp op, int64_t left, int64_t right) {
   int64_t result = 0;
   switch (op) {
@@ -61,8 +42,6 @@ Value integer_arithmetic(BinaryOp op, int64_t left, int64_t right) {
     case BinaryOp::kMultiply:
       if (__builtin_mul_overflow(left, right, &result)) overflow(op, left, right);
       return Value::of(result);
-    case BinaryOp::kPower:
-      return integer_power(left, right);
     case BinaryOp::kDivide:
       if (right == 0) raise("division by zero");
       return Value::of(static_cast<double>(left) / static_cast<double>(right));
@@ -88,17 +67,6 @@ Value real_arithmetic(BinaryOp op, double left, double right) {
       return Value::of(left - right);
     case BinaryOp::kMultiply:
       return Value::of(left * right);
-    case BinaryOp::kPower: {
-      if (left == 0 && right < 0) raise("0.0 cannot be raised to a negative power");
-      if (left < 0 && std::isfinite(right) && right != std::floor(right)) {
-        raise("{} ** {} is no real number", float_text(left), float_text(right));
-      }
-      const double result = std::pow(left, right);
-      if (std::isinf(result) && std::isfinite(left) && std::isfinite(right)) {
-        raise("{} ** {} is too large", float_text(left), float_text(right));
-      }
-      return Value::of(result);
-    }
     case BinaryOp::kDivide:
       if (right == 0) raise("float division by zero");
       return Value::of(left / right);
@@ -124,8 +92,7 @@ Value real_arithmetic(BinaryOp op, double left, double right) {
 bool is_plain(const Value& value) {  // a list or tuple
   const Sequence* sequence = value.sequence();
   return sequence != nullptr &&
-         (sequence->kind == SequenceKind::kList || sequence->kind == SequenceKind::kTuple ||
-          sequence->kind == SequenceKind::kGroup);
+         (sequence->kind == SequenceKind::kList || sequence->kind == SequenceKind::kTuple);
 }
 
 bool is_list(const Value& value) {
@@ -217,15 +184,13 @@ std::string_view spelling(BinaryOp op) {
       return "//";
     case BinaryOp::kModulo:
       return "%";
-    case BinaryOp::kPower:
-      return "**";
   }
   return "?";
 }
 
 Value arithmetic(BinaryOp op, const Value& left, const Value& right) {
   if (op == BinaryOp::kModulo && left.string() != nullptr) {
-    return Value::of(format_percent(*left.marked(), right));
+    raise("% does not format a string here: use '{{}} and {{}}'.format(...), or round()");
   }
   require_defined(left);
   require_defined(right);
@@ -386,9 +351,7 @@ Value slice(const Value& value, const Value& start, const Value& stop, const Val
   for (const size_t index : slice_indices(sequence->items.size(), start, stop, step)) {
     items.push_back(sequence->items[index]);
   }
-  const SequenceKind kind =
-      sequence->kind == SequenceKind::kGroup ? SequenceKind::kTuple : sequence->kind;
-  return Value::sequence(kind, std::move(items));
+  return Value::sequence(sequence->kind, std::move(items));
 }
 
 }  // namespace dovetail::text::jinja

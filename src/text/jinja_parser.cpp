@@ -12,8 +12,8 @@
 namespace dovetail::text::jinja {
 namespace {
 
-constexpr std::array<std::string_view, 7> kUnsupportedTags = {
-    "include", "import", "from", "extends", "block", "autoescape", "trans"};
+constexpr std::array<std::string_view, 10> kUnsupportedTags = {
+    "include", "import", "from", "extends", "block", "autoescape", "trans", "call", "with", "do"};
 
 class StatementParser {
  public:
@@ -93,14 +93,7 @@ class StatementParser {
     if (tag == "if") return {parse_if(), offset};
     if (tag == "set") return parse_set(offset);
     if (tag == "macro") return {parse_macro(), offset};
-    if (tag == "call") return {parse_call_block(), offset};
     if (tag == "filter") return {parse_filter_block(), offset};
-    if (tag == "with") return {parse_with(), offset};
-    if (tag == "do") {
-      DoStatement statement{expressions_.parse_tuple(true, false)};
-      tokens_.expect_block_end();
-      return {std::move(statement), offset};
-    }
     if (tag == "generation") {
       tokens_.expect_block_end();
       const int loops = std::exchange(loops_, 0);
@@ -127,8 +120,8 @@ class StatementParser {
     }
     TokenStream::fail_at(
         offset,
-        fmt::format("unknown tag '{}': known are for, if, set, macro, call, filter, with, do, "
-                    "generation, raw, break, continue",
+        fmt::format("unknown tag '{}': known are for, if, set, macro, filter, generation, raw, "
+                    "break, continue",
                     tag),
         ErrorKind::kUnsupported);
   }
@@ -177,9 +170,8 @@ class StatementParser {
     if (!tokens_.skip_name("in")) {
       tokens_.fail_here(fmt::format("expected 'in', found {}", describe(tokens_.current())));
     }
-    loop.items = expressions_.parse_tuple(false, false, "recursive");
+    loop.items = expressions_.parse_tuple(false, false);
     if (tokens_.skip_name("if")) loop.condition = expressions_.parse_expression();
-    loop.recursive = tokens_.skip_name("recursive");
     tokens_.expect_block_end();
     ++loops_;
     loop.body = parse_body({"else", "endfor"});
@@ -247,42 +239,15 @@ class StatementParser {
     return parameters;
   }
 
-  // The body of a macro, and which of the special names occur in it.
-  void parse_macro_body(MacroStatement& macro, std::string_view end) {
-    const int loops = std::exchange(loops_, 0);
-    const size_t start = tokens_.position();
-    macro.body = parse_closed_body(end);
-    loops_ = loops;
-    for (size_t i = start; i < tokens_.position(); ++i) {
-      if (tokens_.token(i).type != TokenType::kName) continue;
-      const std::string& name = tokens_.token(i).text;
-      macro.takes_varargs = macro.takes_varargs || name == "varargs";
-      macro.takes_kwargs = macro.takes_kwargs || name == "kwargs";
-      macro.takes_caller = macro.takes_caller || name == "caller";
-    }
-  }
-
   MacroStatement parse_macro() {
     MacroStatement macro{};
     macro.name = parse_target_name(false).name;
     macro.parameters = parse_parameters();
     tokens_.expect_block_end();
-    parse_macro_body(macro, "endmacro");
+    const int loops = std::exchange(loops_, 0);
+    macro.body = parse_closed_body("endmacro");
+    loops_ = loops;
     return macro;
-  }
-
-  CallStatement parse_call_block() {
-    CallStatement statement{};
-    statement.caller.name = "caller";
-    if (tokens_.at_operator("(")) statement.caller.parameters = parse_parameters();
-    const size_t offset = tokens_.current().offset;
-    statement.call = expressions_.parse_expression();
-    if (!std::holds_alternative<CallExpr>(statement.call->node)) {
-      TokenStream::fail_at(offset, "expected a call after the tag 'call'");
-    }
-    tokens_.expect_block_end();
-    parse_macro_body(statement.caller, "endcall");
-    return statement;
   }
 
   FilterStatement parse_filter_block() {
@@ -294,19 +259,6 @@ class StatementParser {
     Body body = parse_closed_body("endfilter");
     loops_ = loops;
     return {std::move(value), std::move(body)};
-  }
-
-  WithStatement parse_with() {
-    WithStatement statement;
-    while (tokens_.current().type != TokenType::kBlockEnd) {
-      if (!statement.assignments.empty()) tokens_.expect_operator(",");
-      Target target = parse_target_name(false);
-      tokens_.expect_operator("=");
-      statement.assignments.emplace_back(std::move(target), expressions_.parse_expression());
-    }
-    tokens_.expect_block_end();
-    statement.body = parse_closed_body("endwith");
-    return statement;
   }
 
   TokenStream tokens_;

@@ -36,8 +36,10 @@ bool holds_string(const Template& parsed, std::string_view text);
 // "NAME:LINE:COLUMN: MESSAGE" (line and column from 1, columns in code points).
 Error locate(const JinjaError& error, std::string_view name, std::string_view source);
 
-// The names that a template reads and does not bind itself: what its variables must bring. Sorted,
-// each once, without the global functions. A name that one branch binds counts as bound after it.
+// The names that a template reads and does not bind itself, sorted, each once. A name that one
+// branch binds counts as bound after it.
+std::vector<std::string> names_read(const Template& parsed);
+// The same without the global functions: what its variables must bring.
 std::vector<std::string> free_names(const Template& parsed);
 
 }  // namespace dovetail::text::jinja

@@ -57,11 +57,9 @@ class Key {
 
   Value operator()(const Value& item) const {
     Value value = path_ ? path_->get(context_, item) : item;
-    if (!case_sensitive_ && value.string() != nullptr) {
-      context_.budget.charge(value.string()->size() / 64);
-      return Value::of(to_lower(*value.string()));
-    }
-    return value;
+    if (case_sensitive_ || value.string() == nullptr) return value;
+    context_.budget.charge(value.string()->size() / 64);
+    return Value::of(to_lower(*value.string()));
   }
 
  private:
@@ -88,72 +86,30 @@ Items values_of(std::vector<Keyed> keyed) {
 
 Value sort(Context& context, const Value& input, Arguments& arguments) {
   const Bound bound(arguments, "sort", {"reverse", "case_sensitive", "attribute"});
-  const bool case_sensitive = bound.flag(1, false);
-  // "a,b" sorts by a, then by b.
-  std::vector<Key> keys;
-  if (bound[2] != nullptr && bound[2]->string() != nullptr) {
-    std::string_view rest = *bound[2]->string();
-    for (;;) {
-      const size_t comma = std::min(rest.find(','), rest.size());
-      const Value attribute = Value::of(rest.substr(0, comma));
-      keys.emplace_back(context, &attribute, case_sensitive);
-      if (comma == rest.size()) break;
-      rest.remove_prefix(comma + 1);
-    }
-  } else {
-    keys.emplace_back(context, bound[2], case_sensitive);
+  if (bound[2] != nullptr && bound[2]->string() != nullptr &&
+      bound[2]->string()->find(',') != std::string::npos) {
+    raise("sort: expected one attribute, found '{}'", *bound[2]->string());
   }
+  const Key key(context, bound[2], bound.flag(1, false));
   std::vector<Keyed> keyed;
   for (Value& item : iterate(input, context.budget)) {
-    Items parts;
-    for (const Key& key : keys) parts.push_back(key(item));
-    Value all = parts.size() == 1 ? parts.front() : Value::list(std::move(parts));
-    keyed.emplace_back(std::move(all), std::move(item));
+    Value now = key(item);
+    keyed.emplace_back(std::move(now), std::move(item));
   }
   sort_keyed(context, keyed, bound.flag(0, false));
   return Value::list(values_of(std::move(keyed)));
 }
 
 Value dictsort(Context& context, const Value& input, Arguments& arguments) {
-  const Bound bound(arguments, "dictsort", {"case_sensitive", "by", "reverse"});
-  const std::string by = bound.string(1, "key");
-  if (by != "key" && by != "value") raise("dictsort: by '{}': expected key or value", by);
+  const Bound bound(arguments, "dictsort", {});
   if (input.dict() == nullptr) raise("dictsort: expected a dict, found '{}'", type_name(input));
-  const Key key(context, nullptr, bound.flag(0, false));
+  const Key key(context, nullptr, false);
   std::vector<Keyed> keyed;
   for (const auto& [name, value] : input.dict()->entries) {
-    keyed.emplace_back(key(by == "key" ? name : value), Value::tuple({name, value}));
-  }
-  sort_keyed(context, keyed, bound.flag(2, false));
-  return Value::list(values_of(std::move(keyed)));
-}
-
-Value groupby(Context& context, const Value& input, Arguments& arguments) {
-  const Bound bound(arguments, "groupby", {"attribute", "default", "case_sensitive"}, 1);
-  const AttributePath path(*bound[0]);
-  const bool case_sensitive = bound.flag(2, false);
-  const Key fold(context, nullptr, case_sensitive);
-  std::vector<Keyed> keyed;
-  for (Value& item : iterate(input, context.budget)) {
-    Value key = path.get(context, item, bound[1]);
-    Value folded = fold(key);
-    keyed.emplace_back(std::move(folded), Value::tuple({std::move(key), std::move(item)}));
+    keyed.emplace_back(key(name), Value::tuple({name, value}));
   }
   sort_keyed(context, keyed, false);
-  Items groups;
-  for (size_t start = 0; start < keyed.size();) {
-    size_t end = start;
-    Items members;
-    while (end < keyed.size() && equal(keyed[end].first, keyed[start].first, context.budget)) {
-      members.push_back(keyed[end++].second.sequence()->items[1]);
-    }
-    if (end == start) raise("groupby: a key that does not equal itself");
-    groups.push_back(Value::sequence(
-        SequenceKind::kGroup,
-        {keyed[start].second.sequence()->items[0], Value::list(std::move(members))}));
-    start = end;
-  }
-  return Value::list(std::move(groups));
+  return Value::list(values_of(std::move(keyed)));
 }
 
 Value unique(Context& context, const Value& input, Arguments& arguments) {
@@ -193,10 +149,9 @@ Value extreme(Context& context, const Value& input, Arguments& arguments, bool l
 }
 
 Value sum(Context& context, const Value& input, Arguments& arguments) {
-  const Bound bound(arguments, "sum", {"attribute", "start"});
+  const Bound bound(arguments, "sum", {"attribute"});
   const auto path = path_of(bound[0]);
-  Value total = bound[1] == nullptr ? Value::of(int64_t{0}) : *bound[1];
-  if (total.string() != nullptr) raise("sum: strings cannot be summed, use join");
+  Value total = Value::of(int64_t{0});
   for (const Value& item : iterate(input, context.budget)) {
     total = arithmetic(BinaryOp::kAdd, total, path ? path->get(context, item) : item);
     context.budget.charge(weight(total));
@@ -318,53 +273,10 @@ Value map(Context& context, const Value& input, Arguments& arguments) {
   return Value::generator(std::move(mapped));
 }
 
-Value batch(Context& context, const Value& input, Arguments& arguments) {
-  const Bound bound(arguments, "batch", {"linecount", "fill_with"}, 1);
-  const int64_t count = bound.integer(0, 0);
-  if (count < 1 || count > kMaxRange)
-    raise("batch: linecount {}: expected 1 to {}", count, kMaxRange);
-  const auto size = static_cast<size_t>(count);
-  Items rows;
-  Items row;
-  for (Value& item : iterate(input, context.budget)) {
-    if (row.size() == size) rows.push_back(Value::list(std::exchange(row, {})));
-    row.push_back(std::move(item));
-  }
-  if (!row.empty()) {
-    if (bound[1] != nullptr && !bound[1]->is_none()) row.resize(size, *bound[1]);
-    rows.push_back(Value::list(std::move(row)));
-  }
-  return Value::generator(std::move(rows));
-}
-
-Value slices(Context& context, const Value& input, Arguments& arguments) {
-  const Bound bound(arguments, "slice", {"slices", "fill_with"}, 1);
-  const int64_t count = bound.integer(0, 0);
-  if (count < 1 || count > kMaxRange) raise("slice: slices {}: expected 1 to {}", count, kMaxRange);
-  const Items all = iterate(input, context.budget);
-  const size_t columns = static_cast<size_t>(count);
-  const size_t each = all.size() / columns;
-  const size_t longer = all.size() % columns;
-  context.budget.charge(columns);
-  Items result;
-  size_t at = 0;
-  for (size_t column = 0; column < columns; ++column) {
-    const size_t size = each + (column < longer ? 1 : 0);
-    Items part(all.begin() + static_cast<std::ptrdiff_t>(at),
-               all.begin() + static_cast<std::ptrdiff_t>(at + size));
-    at += size;
-    if (bound[1] != nullptr && !bound[1]->is_none() && column >= longer) part.push_back(*bound[1]);
-    result.push_back(Value::list(std::move(part)));
-  }
-  return Value::generator(std::move(result));
-}
-
 // They hand on what they are given, or (join, reverse) put marked texts together.
 constexpr auto kSequenceFilters = std::to_array<NamedFilter>({
-    {"batch", batch, Marks::kKept},
     {"dictsort", dictsort, Marks::kKept},
     {"first", first, Marks::kKept},
-    {"groupby", groupby, Marks::kKept},
     {"items", items, Marks::kKept},
     {"join", join, Marks::kKept},
     {"last", last, Marks::kKept},
@@ -389,7 +301,6 @@ constexpr auto kSequenceFilters = std::to_array<NamedFilter>({
     {"selectattr",
      [](Context& c, const Value& v, Arguments& a) { return choose(c, v, a, true, true); },
      Marks::kKept},
-    {"slice", slices, Marks::kKept},
     {"sort", sort, Marks::kKept},
     {"sum", sum, Marks::kKept},
     {"unique", unique, Marks::kKept},

@@ -17,9 +17,6 @@ class TokenStream {
  public:
   explicit TokenStream(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
 
-  size_t position() const { return at_; }
-  const Token& token(size_t position) const { return tokens_[position]; }
-
   const Token& current() const { return tokens_[at_]; }
   const Token& following() const { return tokens_[std::min(at_ + 1, tokens_.size() - 1)]; }
 

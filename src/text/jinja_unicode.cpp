@@ -19,23 +19,19 @@ void append_mapped(std::string& out, char32_t value, Mapping mapping) {
 }
 
 bool is_cased(char32_t value) {
-  return is_upper(value) || is_lower(value) || category(value) == UTF8PROC_CATEGORY_LT;
+  const auto kind = category(value);
+  return kind == UTF8PROC_CATEGORY_LU || kind == UTF8PROC_CATEGORY_LL ||
+         kind == UTF8PROC_CATEGORY_LT;
 }
 
-// Maps each code point of `text` by what `choose(index, code point)` gives: a mapping, or null for
-// none.
+// Maps each code point of `text` by the mapping that `choose(index, code point)` gives.
 template <class Choose>
 std::string map_case(std::string_view text, const Choose& choose) {
   std::string out;
   out.reserve(text.size());
   for (size_t at = 0; at < text.size();) {
     const CodePoint point = decode(text, at);
-    const Mapping mapping = choose(at, point.value);
-    if (mapping == nullptr) {
-      append_code_point(out, point.value);
-    } else {
-      append_mapped(out, point.value, mapping);
-    }
+    append_mapped(out, point.value, choose(at, point.value));
     at += point.size;
   }
   return out;
@@ -90,27 +86,8 @@ bool is_space(char32_t value) {
 
 bool is_alpha(char32_t value) {
   const auto kind = category(value);
-  return kind == UTF8PROC_CATEGORY_LU || kind == UTF8PROC_CATEGORY_LL ||
-         kind == UTF8PROC_CATEGORY_LT || kind == UTF8PROC_CATEGORY_LM ||
-         kind == UTF8PROC_CATEGORY_LO;
+  return is_cased(value) || kind == UTF8PROC_CATEGORY_LM || kind == UTF8PROC_CATEGORY_LO;
 }
-
-bool is_decimal(char32_t value) { return category(value) == UTF8PROC_CATEGORY_ND; }
-
-bool is_digit(char32_t value) {
-  return is_decimal(value) || value == 0xB2 || value == 0xB3 || value == 0xB9 || value == 0x2070 ||
-         (value >= 0x2074 && value <= 0x2079) || (value >= 0x2080 && value <= 0x2089) ||
-         (value >= 0x2460 && value <= 0x2468);
-}
-
-bool is_numeric(char32_t value) {
-  const auto kind = category(value);
-  return kind == UTF8PROC_CATEGORY_ND || kind == UTF8PROC_CATEGORY_NL ||
-         kind == UTF8PROC_CATEGORY_NO;
-}
-
-bool is_upper(char32_t value) { return category(value) == UTF8PROC_CATEGORY_LU; }
-bool is_lower(char32_t value) { return category(value) == UTF8PROC_CATEGORY_LL; }
 
 bool is_printable(char32_t value) {
   switch (category(value)) {
@@ -146,13 +123,6 @@ std::string to_title(std::string_view text) {
   bool inside = false;
   return map_case(text, [&](size_t, char32_t value) {
     return std::exchange(inside, is_cased(value)) ? utf8proc_tolower : utf8proc_totitle;
-  });
-}
-
-std::string to_swapped_case(std::string_view text) {
-  return map_case(text, [](size_t, char32_t value) -> Mapping {
-    if (is_upper(value)) return utf8proc_tolower;
-    return is_lower(value) ? utf8proc_toupper : nullptr;
   });
 }
 
@@ -193,7 +163,7 @@ std::string_view strip(std::string_view text, std::string_view characters, Side 
   return text;
 }
 
-std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends) {
+std::vector<std::string_view> split_lines(std::string_view text) {
   std::vector<std::string_view> lines;
   size_t start = 0;
   for (size_t at = 0; at < text.size();) {
@@ -204,7 +174,7 @@ std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends)
     size_t next = at + point.size;
     if (ends) {
       if (value == '\r' && next < text.size() && text[next] == '\n') ++next;
-      lines.push_back(text.substr(start, (keep_ends ? next : at) - start));
+      lines.push_back(text.substr(start, at - start));
       start = next;
     }
     at = next;

@@ -29,11 +29,6 @@ std::vector<uint32_t> offsets(std::string_view text);
 // Python's str.isspace() for one code point.
 bool is_space(char32_t value);
 bool is_alpha(char32_t value);
-bool is_decimal(char32_t value);
-bool is_digit(char32_t value);
-bool is_numeric(char32_t value);
-bool is_upper(char32_t value);
-bool is_lower(char32_t value);
 // Python's str.isprintable() for one code point.
 bool is_printable(char32_t value);
 
@@ -44,13 +39,12 @@ std::string to_lower(std::string_view text);
 std::string to_capitalized(std::string_view text);
 // Python's str.title(): every run of letters capitalized.
 std::string to_title(std::string_view text);
-std::string to_swapped_case(std::string_view text);
 
 enum class Side { kLeft, kRight, kBoth };
 // Without the code points of `characters` at its ends; an empty `characters` means white space.
 std::string_view strip(std::string_view text, std::string_view characters, Side side);
 
-// Python's str.splitlines(): the line ends are left out unless `keep_ends`.
-std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends = false);
+// Python's str.splitlines().
+std::vector<std::string_view> split_lines(std::string_view text);
 
 }  // namespace dovetail::text::jinja

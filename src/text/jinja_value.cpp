@@ -73,17 +73,7 @@ void append_joined(std::string& out, const Items& items, int nesting) {
 void append_sequence(std::string& out, const Sequence& sequence, int nesting) {
   const Items& items = sequence.items;
   switch (sequence.kind) {
-    case SequenceKind::kRange: {
-      const int64_t start = items.empty() ? 0 : *items.front().integer();
-      const int64_t step = items.size() < 2 ? 1 : *items[1].integer() - start;
-      // One of the bounds that end there; the next element may lie beyond 64 bits.
-      const int64_t stop = items.empty() ? 0 : *items.back().integer() + (step < 0 ? -1 : 1);
-      out += fmt::format("range({}, {}", start, stop);
-      out += step == 1 ? std::string(")") : fmt::format(", {})", step);
-      return;
-    }
     case SequenceKind::kTuple:
-    case SequenceKind::kGroup:
       out += '(';
       append_joined(out, items, nesting);
       out += items.size() == 1 ? ",)" : ")";
@@ -93,18 +83,10 @@ void append_sequence(std::string& out, const Sequence& sequence, int nesting) {
       append_joined(out, items, nesting);
       out += ']';
       return;
-    case SequenceKind::kKeys:
-      out += "dict_keys([";
-      break;
-    case SequenceKind::kValues:
-      out += "dict_values([";
-      break;
-    case SequenceKind::kItems:
-      out += "dict_items([";
-      break;
+    case SequenceKind::kRange:
+    case SequenceKind::kView:
+      raise("a range, keys(), values() and items() cannot be printed; make a list with |list");
   }
-  append_joined(out, items, nesting);
-  out += "])";
 }
 
 template <class Key>
@@ -342,13 +324,9 @@ bool Value::untrusted() const {
 }
 
 bool Arguments::untrusted() const {
-  return untrusted_names || any_untrusted(positional) ||
+  return any_untrusted(positional) ||
          std::any_of(named.begin(), named.end(),
                      [](const auto& entry) { return entry.second.untrusted(); });
-}
-
-Value Arguments::name(const std::string& text) const {
-  return untrusted_names ? Value::of(MarkedText::from_outside(text)) : Value::of(text);
 }
 
 const Value* Dict::find(std::string_view key) const {
@@ -395,16 +373,11 @@ std::string_view type_name(const Value& value) {
       case SequenceKind::kList:
         return "list";
       case SequenceKind::kTuple:
-      case SequenceKind::kGroup:
         return "tuple";
       case SequenceKind::kRange:
         return "range";
-      case SequenceKind::kKeys:
-        return "dict_keys";
-      case SequenceKind::kValues:
-        return "dict_values";
-      case SequenceKind::kItems:
-        return "dict_items";
+      case SequenceKind::kView:
+        return "view of a dict";
     }
   }
   return value.object()->type;

@@ -72,7 +72,8 @@ struct Undefined {
 };
 
 // Everything with a fixed order of elements that never change.
-enum class SequenceKind { kList, kTuple, kRange, kKeys, kValues, kItems, kGroup };
+// A view is what a dict's keys(), values() and items() give.
+enum class SequenceKind { kList, kTuple, kRange, kView };
 struct Sequence;
 struct Dict;
 struct Generator;
@@ -186,11 +187,8 @@ struct Namespace {
 struct Arguments {
   Items positional;
   std::vector<std::pair<std::string, Value>> named;
-  bool untrusted_names = false;  // some of the names come from outside
 
   bool untrusted() const;
-  // The name as a value.
-  Value name(const std::string& text) const;
 };
 
 // Functions, methods, macros, loops. `call` and `attribute` may be empty.
@@ -225,9 +223,8 @@ int64_t length_of(const Value& value);
 // Elements or bytes, in steps: what touching the whole value costs.
 uint64_t weight(const Value& value);
 
-enum class BinaryOp { kAdd, kSubtract, kMultiply, kDivide, kFloorDivide, kModulo, kPower };
+enum class BinaryOp { kAdd, kSubtract, kMultiply, kDivide, kFloorDivide, kModulo };
 std::string_view spelling(BinaryOp op);
-// Arithmetic; % on a string formats it.
 Value arithmetic(BinaryOp op, const Value& left, const Value& right);
 Value negate(const Value& value);
 

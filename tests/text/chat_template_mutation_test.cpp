@@ -16,7 +16,7 @@ constexpr std::array<std::string_view, 40> kPieces = {
     "{{",        "}}",    "{%",      "%}",        "{#",       "#}",          "-%}",      "{%-",
     "(",         ")",     "[",       "]",         "{",        "}",           "|",        ".",
     "'",         "\"",    "\\",      " if ",      " else ",   " for ",       " in ",     " is ",
-    " not ",     "**",    "//",      "~",         "%",        "::-1",        "loop",     "caller()",
+    " not ",     "**",    "//",      "~",         "%",        "::-1",        "loop",     "first()",
     "{% raw %}", "|list", "|tojson", "|map('a')", "range(9)", "99999999999", "\xF0\x9F", "\xFF"};
 
 class TemplateMutator {

@@ -19,8 +19,7 @@ TEST(FreeNames, AreWhatATemplateNeeds) {
       {"{{ b }} {{ a.b[c] }} {{ a }}", {"a", "b", "c"}},
       {"{{ range(n) | join(sep) }}", {"n", "sep"}},
       {"{{ x if y is defined else z | upper }}", {"x", "y", "z"}},
-      {"{{ 'a' ~ b ~ -c + d ** 2 }}{{ e <= f < g and not h }}",
-       {"b", "c", "d", "e", "f", "g", "h"}},
+      {"{{ 'a' ~ b ~ -c + d * 2 }}{{ e <= f < g and not h }}", {"b", "c", "d", "e", "f", "g", "h"}},
       {"{{ [a, (b, c)] }}{{ {d: e} }}{{ f[g:h:i] }}",
        {"a", "b", "c", "d", "e", "f", "g", "h", "i"}},
       {"{% set a = b %}{{ a }}", {"b"}},
@@ -34,7 +33,7 @@ TEST(FreeNames, AreWhatATemplateNeeds) {
        {"start", "step"}},
       {"{% macro m(p, q=r) %}{{ p }}{{ q }}{{ s }}{% endmacro %}{{ m(1) }}{{ p }}",
        {"p", "r", "s"}},
-      {"{% with a = b %}{{ a }}{% endwith %}{{ a }}", {"a", "b"}},
+      {"{% set b = a %}{% generation %}{% set c = b %}{% endgeneration %}{{ c }}", {"a", "c"}},
       {"{% filter upper %}{{ a }}{% endfilter %}", {"a"}},
       {"{{ true }}{{ none }}{{ False }}", {}},
   };

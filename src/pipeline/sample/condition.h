@@ -24,7 +24,7 @@ class Condition {
   // be named: what depends on anything else would not be repeatable.
   static Result<Condition> parse(std::string_view expression, std::string_view where);
 
-  // The columns that the expression names, each once, in order of appearance.
+  // The columns that the expression names, each once, sorted.
   const std::vector<std::string>& columns() const { return columns_; }
   const std::string& text() const { return text_; }
 

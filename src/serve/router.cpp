@@ -348,8 +348,9 @@ std::optional<ApiError> refuse_head(const HttpHead& head, const ServerState& sta
 
 Outcome<Work> work_on(const Route& route, std::string_view body, const ServerState& state) {
   const ServerOptions& options = state.options;
-  return route.post(body, {state.backend, state.served_name, options.max_choices,
-                           options.max_answer_entries, options.strict_fields, state.dialogs});
+  return route.post(
+      body, {state.backend, state.served_name, options.max_choices, options.max_answer_entries,
+             options.strict_fields, state.dialogs, options.reasoning_budget});
 }
 
 bool allows_origin(std::string_view origin, const ServerOptions& options) {

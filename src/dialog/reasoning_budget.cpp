@@ -33,9 +33,8 @@ std::shared_ptr<const ReasoningBudget> reasoning_budget(
   out->opened = format.opens_reasoning(prompt);
   out->channels = format.calls().channels;
   std::string closing = reasoning->close;
-  if (out->channels) {
+  if (const std::string_view begin = first_token(out->open); out->channels && !begin.empty()) {
     // On to where the next message says what it is.
-    const std::string_view begin = first_token(out->open);
     closing += "<|start|>assistant";
     closing += begin.substr(1, begin.size() - 2);
     const std::string_view rest = std::string_view(out->open).substr(begin.size());
@@ -50,7 +49,8 @@ Json reasoning_variables(std::optional<bool> reasons, std::int32_t tokens) {
   Json out = Json::object();
   if (tokens >= 0) out["thinking_budget"] = tokens;
   if (tokens == 0) reasons = false;
-  if (reasons) out["enable_thinking"] = out["thinking"] = *reasons;
+  for (const char* name : {"enable_thinking", "thinking"})
+    if (reasons) out[name] = *reasons;
   return out;
 }
 

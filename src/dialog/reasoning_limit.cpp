@@ -26,10 +26,9 @@ std::shared_ptr<const ReasoningBudget> ReasoningLimit::budget(std::span<const To
   constexpr std::size_t kEnd = 64;
   const text::Tokenizer& tokenizer = encoder_->tokenizer();
   const std::string end = tokenizer.decode(prompt.last(std::min(kEnd, prompt.size())), false);
-  return reasoning_budget(*format_, end, static_cast<std::uint32_t>(tokens),
-                          [&](std::string_view text) {
-                            return tokenizer.encode(text, {.add_special = false});
-                          });
+  return reasoning_budget(
+      *format_, end, static_cast<std::uint32_t>(tokens),
+      [&](std::string_view text) { return tokenizer.encode(text, {.add_special = false}); });
 }
 
 }  // namespace dovetail::dialog

@@ -49,25 +49,26 @@ DialogFormat reasoning_row(const std::string& row, bool reasons = true) {
   throw std::runtime_error("no such family");
 }
 
-// What a model that wants to write `text` writes: where a token is forced, that one; where its next
-// one is forbidden, "!".
+// What a model that wants to write `text` writes: where a token is forced, that one, which may be
+// the one that it wanted; where its next one is forbidden, "!".
 std::string written(const DialogFormat& format, std::string_view prompt, std::uint32_t tokens,
                     const std::string& text) {
   ReasoningMeter meter(reasoning_budget(format, prompt, tokens, encode_pieces));
-  std::vector<std::string> wanted = pieces_of(text);
+  const std::vector<std::string> wanted = pieces_of(text);
   std::string out;
-  const auto write = [&](const std::string& piece) {
+  for (std::size_t at = 0; at < wanted.size();) {
+    std::string piece = wanted[at];
+    const auto forced = meter.forced();
+    if (meter.forbidden() == id_of(piece)) piece = "!";
+    if (forced && *forced != id_of(piece)) {
+      piece = std::string(1, static_cast<char>(*forced));
+      for (const char* name : {"<|end|>", "<|start|>", "<|channel|>", "<|message|>"})
+        if (id_of(name) == *forced) piece = name;
+    } else {
+      ++at;
+    }
     out += piece;
     meter.accept(id_of(piece), piece.size() == 1 ? piece : grammar::control_token(piece));
-  };
-  for (const std::string& piece : wanted) {
-    while (const auto forced = meter.forced()) {
-      std::string closing(1, static_cast<char>(*forced));
-      for (const char* name : {"<|end|>", "<|start|>", "<|channel|>", "<|message|>"})
-        if (id_of(name) == *forced) closing = name;
-      write(closing);
-    }
-    write(meter.forbidden() == id_of(piece) ? "!" : piece);
   }
   return out;
 }
@@ -80,13 +81,11 @@ TEST(ReasoningBudget, ClosesWhatTheAnswerOpens) {
   EXPECT_EQ(close(3, "<think>abcdef</think>so"), "<think>abc</think>def</think>so");
   EXPECT_EQ(close(0, "<think>abc"), "<think></think>abc");
   EXPECT_EQ(close(3, " \n<think>abcdef"), " \n<think>abc</think>def");
-  // Nothing where it is not spent: what closes it is spelled with eight tokens, and is none of it
-  // but for the seven before it is whole.
-  EXPECT_EQ(close(9, "<think>ab</think>so"), "<think>ab</think>so");
-  EXPECT_EQ(close(8, "<think>ab</think>so"), "<think>ab</think</think>>so");
+  // Nothing where it is not spent; until what closes it is whole, its tokens count.
+  EXPECT_EQ(close(10, "<think>ab</think>so"), "<think>ab</think>so");
+  EXPECT_EQ(close(9, "<think>ab</think>so"), "<think>ab</think</think>so");
   // Once, and only ahead of an answer.
-  EXPECT_EQ(close(3, "<think>ab</think>so <think>abcdef"),
-            "<think>ab<</think>/think>so <think>abcdef");
+  EXPECT_EQ(close(3, "<think>ab</think>so <think>abcdef"), "<think>ab<</think>so <think>abcdef");
   EXPECT_EQ(close(3, "so <think>abcdef"), "so <think>abcdef");
   EXPECT_EQ(close(3, std::string(65, ' ') + "<think>abcdef"),
             std::string(65, ' ') + "<think>abcdef");
@@ -132,9 +131,8 @@ TEST(ReasoningBudget, CountsMessagesOfAChannel) {
   EXPECT_EQ(close(4, fits), fits);
   EXPECT_EQ(close(3, fits),
             think + "ab" + next + think + "c" + next + "<|channel|>d" + next + final + "so");
-  // Another message of the channel would have begun with the same letter.
-  EXPECT_EQ(close(2, fits), think + "ab" + next + "<|channel|>" + next.substr(0, 0) + next +
-                                "<|channel|>!nalysis<|message|>cd" + next + final + "so");
+  EXPECT_EQ(close(2, fits),
+            think + "ab" + next + "<|channel|>!nalysis<|message|>cd" + next + final + "so");
   EXPECT_EQ(close(0, think + "ab"), "<|channel|>!nalysis<|message|>ab");
   EXPECT_EQ(written(format, "<|start|>assistant" + think, 1, "ab"), "a" + next + "<|channel|>b");
   // Answers and calls are none of it.

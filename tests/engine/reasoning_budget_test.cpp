@@ -18,8 +18,8 @@ namespace {
 using test::Answer;
 using test::Collector;
 
-constexpr TokenId kBegin = 256;   // <s>
-constexpr TokenId kUnused = 258;  // <unused>
+constexpr TokenId kMessageBegin = 256;  // <s>
+constexpr TokenId kMessageEnd = 258;    // <unused>
 
 class ReasoningBudgets : public test::EngineTest {
  protected:
@@ -46,10 +46,10 @@ class ReasoningBudgets : public test::EngineTest {
     out.logprobs = 2;
     out.sampling.temperature = i % 2 == 0 ? 0.0F : 1.5F;
     if (i % 5 == 4) return out;
-    const auto reasoning = budget(static_cast<std::uint32_t>(7 * (i % 5)));
+    const auto reasoning = budget(static_cast<std::uint32_t>(15 * (i % 5)));
     if (i % 3 == 1) {
       reasoning->opened = false;
-      out.sampling.logit_bias.emplace_back('<', 39.0F);
+      out.sampling.logit_bias.emplace_back('<', 44.0F);
     } else if (i % 3 == 2) {
       // Reasoning in messages: from <s>a<unused> to a control token.
       reasoning->opened = false;
@@ -59,10 +59,10 @@ class ReasoningBudgets : public test::EngineTest {
           "a"
           "\xff<unused>\xfe";
       reasoning->close = "\xff<unused>\xfe";
-      reasoning->closing = {kUnused, kBegin};
+      reasoning->closing = {kMessageEnd, kMessageBegin};
       reasoning->again = 'a';
-      out.sampling.logit_bias.emplace_back(kBegin, 41.0F);
-      out.sampling.logit_bias.emplace_back(kUnused, 41.0F);
+      out.sampling.logit_bias.emplace_back(kMessageBegin, 41.0F);
+      out.sampling.logit_bias.emplace_back(kMessageEnd, 41.0F);
       out.mark_control_tokens = true;
     }
     if (i % 3 == 0 && i % 2 == 0) {
@@ -183,7 +183,27 @@ TEST_F(ReasoningBudgets, AreThoseOfLoneRunsWhateverTheOptions) {
     if (c.preempts) {
       EXPECT_GT(engine->stats().preemptions, 0U) << c.name;
     }
+    if (engine->options().speculative_tokens > 0) {
+      EXPECT_GT(engine->stats().accepted_tokens, 100U) << c.name;
+    }
   }
+}
+
+// Wherever in a step of several right draft tokens they are spent.
+TEST_F(ReasoningBudgets, HoldDraftTokens) {
+  options_.speculative_tokens = 4;
+  const auto engine = start();
+  for (std::uint32_t tokens = 0; tokens < 16; ++tokens) {
+    Request request = EngineTest::request(3, 40);
+    request.sampling.logit_bias = {{'a', 80.0F}};
+    request.reasoning = budget(tokens);
+    Collector collector;
+    ASSERT_TRUE(engine->submit(request, collector.sink(0)).has_value());
+    collector.await(1);
+    EXPECT_EQ(collector.answer(0).text,
+              std::string(tokens, 'a') + "</>" + std::string(37 - tokens, 'a'));
+  }
+  EXPECT_GT(engine->stats().accepted_tokens, 200U);
 }
 
 TEST_F(ReasoningBudgets, ChoicesHaveOneEach) {

@@ -17,6 +17,9 @@ namespace dovetail {
 namespace grammar {
 class TokenMasks;
 }
+namespace dialog {
+struct ReasoningBudget;
+}
 
 using TokenId = std::int32_t;
 using RequestId = std::uint64_t;
@@ -81,6 +84,9 @@ struct Request {
   // Write each control token of the output, but for one that ends it, into the events' text: the
   // byte FF, its spelling, the byte FE (which no UTF-8 has). Otherwise they add no text.
   bool mark_control_tokens = false;
+  // How many tokens of each choice's output may be reasoning; then come those that close it
+  // (src/dialog/reasoning_budget.h). Null: any number.
+  std::shared_ptr<const dialog::ReasoningBudget> reasoning;
 
   std::int32_t priority = 0;  // under the policy `priority`: lower goes first; [-1000, 1000]
   std::string tenant;         // under the policy `fair`: whose share this request takes

@@ -59,6 +59,9 @@ struct ServerOptions {
   // page of another origin gets anything.
   std::vector<std::string> cors_origins;
   bool strict_fields = false;  // a field that is not known is refused, not ignored
+  // Most tokens of reasoning in an answer to messages, where a request does not say; -1: any
+  // number; 0: none.
+  std::int32_t reasoning_budget = -1;
   // Called on the loop's thread when a request was answered, or its client had gone; must not
   // block.
   std::function<void(const RequestRecord&)> on_request;

@@ -59,7 +59,8 @@ Status run_set(ChatSession& session, const std::string& argument) {
     if (!ok) return ok;
   }
   bool found = false;
-  for (const auto& [known, value] : sampling_values(session.request())) {
+  for (const auto& [known, value] :
+       sampling_values(session.request(), session.settings().options())) {
     if (!all && known != name) continue;
     found = true;
     fmt::print(stderr, "{:<20}{}\n", known, value);

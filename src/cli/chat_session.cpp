@@ -35,6 +35,7 @@ ChatSession::ChatSession(Engine& engine, const text::PromptEncoder& encoder,
                          OutputFile output)
     : engine_(engine),
       encoder_(encoder),
+      reasoning_(encoder),
       settings_(std::move(settings)),
       look_(look),
       output_(std::move(output)),
@@ -83,9 +84,11 @@ void ChatSession::remark(std::string_view line) const {
 }
 
 Status ChatSession::answer(Conversation next, Request request) {
-  Result<std::vector<TokenId>> prompt = encoder_.chat(next.messages());
+  const std::int32_t budget = settings_.options().reasoning_budget;
+  Result<std::vector<TokenId>> prompt = reasoning_.encode(next.messages(), {}, budget);
   if (!prompt) return fail(prompt.error());
   request.prompt = *std::move(prompt);
+  request.reasoning = reasoning_.budget(request.prompt, budget);
   AnswerCost cost;
   const Result<Answer> answer = generate(std::move(request), cost);
   if (!answer) return fail(answer.error());

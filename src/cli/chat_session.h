@@ -10,6 +10,7 @@
 #include "cli/generation.h"
 #include "cli/output.h"
 #include "cli/sampling_settings.h"
+#include "dialog/reasoning_limit.h"
 #include "dovetail/engine.h"
 #include "text/prompt_encoder.h"
 
@@ -75,6 +76,7 @@ class ChatSession {
 
   Engine& engine_;
   const text::PromptEncoder& encoder_;
+  dialog::ReasoningLimit reasoning_;
   SamplingSettings settings_;
   ChatLook look_;
   OutputFile output_;

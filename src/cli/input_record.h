@@ -30,6 +30,8 @@ struct RecordContext {
   // The tokens of a text, and of a chat.
   std::function<std::vector<TokenId>(const std::string& text)> encode;
   std::function<Result<std::vector<TokenId>>(const Json& messages)> encode_chat;
+  // Sets what depends on a request's prompt: how long its answer may reason.
+  std::function<void(Request&)> bound;
   std::string system;  // goes before a prompt as a system message, with `chat`
   bool chat = false;   // "prompt" is a user's message, not plain text
 };

@@ -14,6 +14,7 @@
 #include "cli/sampling_options.h"
 #include "cli/signals.h"
 #include "cli/values.h"
+#include "dialog/reasoning_limit.h"
 #include "engine/options.h"
 #include "text/prompt_encoder.h"
 
@@ -66,6 +67,7 @@ class Run {
     if (!prompt) return fail(prompt.error());
     Request request = facts.defaults;
     request.prompt = *std::move(prompt);
+    facts.bound(request);
 
     Result<OutputFile> output = OutputFile::open("");
     Status written;
@@ -116,6 +118,7 @@ class Run {
     std::optional<InputRecord> record(std::in_place);
     record->request = facts.defaults;
     record->request.prompt = *std::move(prompt);
+    facts.bound(record->request);
     if (const Status ok = check(record->request); !ok) return fail(ok.error());
     return batch(1, [&]() -> Result<std::optional<InputRecord>> {
       return std::exchange(record, std::nullopt);
@@ -139,7 +142,14 @@ class Run {
     facts.encode = [this](const std::string& text) {
       return encoder_.text(text, !options_.no_special);
     };
-    facts.encode_chat = [this](const Json& messages) { return encoder_.chat(messages); };
+    const auto limit = std::make_shared<const dialog::ReasoningLimit>(encoder_);
+    const std::int32_t budget = options_.sampling.reasoning_budget;
+    facts.encode_chat = [limit, budget](const Json& messages) {
+      return limit->encode(messages, {}, budget);
+    };
+    facts.bound = [limit, budget](Request& request) {
+      request.reasoning = limit->budget(request.prompt, budget);
+    };
     facts.system = options_.system;
     facts.chat = options_.chat;
     return facts;
@@ -157,6 +167,7 @@ class Run {
     if (!line) return fail(line.error());
     if (!*line) return std::optional<InputRecord>();
     Result<InputRecord> record = read_record((*line)->text, index, facts);
+    if (record) facts.bound(record->request);
     const Status valid = record ? check(record->request) : fail(record.error());
     if (!valid) {
       return fail(valid.error().kind, "{}:{}: {}", lines.name(), (*line)->number,

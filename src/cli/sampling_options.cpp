@@ -72,6 +72,9 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options, std::string_v
   add_integer(app, "--min-tokens", options.min_tokens, 0, kMostInt32,
               "No end before this many new tokens (0)")
       ->group(length);
+  add_integer(app, "--reasoning-budget", options.reasoning_budget, -1, kMostInt32,
+              "Most tokens of reasoning in answers to chats (-1: any number; 0: none)")
+      ->group(length);
   add_value(
       app, "--stop", kText,
       [&options](const std::string& text) -> Status {

@@ -20,6 +20,7 @@ struct SamplingOptions {
   std::vector<std::pair<TokenId, float>> logit_bias;
   std::int32_t max_tokens = 0;
   std::int32_t min_tokens = 0;
+  std::int32_t reasoning_budget = -1;  // for dialog::ReasoningLimit
   std::vector<std::string> stop;
   bool ignore_eos = false;
 };

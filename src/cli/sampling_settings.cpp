@@ -78,7 +78,8 @@ Status SamplingSettings::take(Given given) {
   return {};
 }
 
-std::vector<std::pair<std::string, std::string>> sampling_values(const Request& request) {
+std::vector<std::pair<std::string, std::string>> sampling_values(const Request& request,
+                                                                 const SamplingOptions& options) {
   const SamplingParams& sampling = request.sampling;
   std::vector<std::pair<std::string, std::string>> values;
   const auto add = [&values](const char* name, const auto& value) {
@@ -93,6 +94,7 @@ std::vector<std::pair<std::string, std::string>> sampling_values(const Request& 
   add("seed", sampling.seed ? std::to_string(*sampling.seed) : "random");
   add("max-tokens", request.max_tokens);
   add("min-tokens", request.min_tokens);
+  add("reasoning-budget", options.reasoning_budget);
   add("stop", request.stop.empty() ? "none" : fmt::format("{}", request.stop));
   add("ignore-eos", request.ignore_eos);
   return values;

@@ -35,7 +35,9 @@ class SamplingSettings {
   SamplingOptions options_;
 };
 
-// What a request samples with: names as of SamplingSettings, and values in words.
-std::vector<std::pair<std::string, std::string>> sampling_values(const Request& request);
+// What a request that these options led to samples with: names as of SamplingSettings, and values
+// in words.
+std::vector<std::pair<std::string, std::string>> sampling_values(const Request& request,
+                                                                 const SamplingOptions& options);
 
 }  // namespace dovetail::cli

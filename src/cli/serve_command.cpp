@@ -271,6 +271,9 @@ Command serve_command() {
   app.add_flag("--strict-fields", server.strict_fields,
                "Refuse fields of requests that are not known, instead of ignoring them")
       ->group(group);
+  add_integer(app, "--reasoning-budget", server.reasoning_budget, -1, kMostInt32,
+              "Most tokens of reasoning where a request does not say (-1: any number; 0: none)")
+      ->group(group);
   add_integer(app, "--max-connections", server.max_connections, 1, 1 << 20,
               "Connections at a time (1024)")
       ->group(group);

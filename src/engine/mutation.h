@@ -16,6 +16,7 @@ enum class Mutant {
   kOneSaveForAll,     // all rows of a step save the states that its first one is to save
   kDraftsTooEarly,    // draft tokens follow a step's first token, however many were right
   kDecodesAhead,      // planned ahead, a decode row's first position is one too far
+  kBudgetOfSteps,     // a budget of reasoning holds for the first token of a step alone
   kCount
 };
 

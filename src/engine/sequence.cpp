@@ -73,6 +73,7 @@ Sequence::Sequence(std::shared_ptr<const SharedRequest> shared, std::int32_t cho
     allowed_.resize(grammar->vocabulary().words());
   }
   if (tokenizer_) decoder_.emplace(*tokenizer_, true, text::TextPosition::kContinuation);
+  if (shared_->request.reasoning) reasoning_.emplace(shared_->request.reasoning);
   if (uses_counts(shared_->request.sampling)) {
     for (const TokenId id : tokens_) ++counts_.prompt[id];
   }
@@ -85,7 +86,7 @@ void Sequence::propose_drafts(std::uint32_t max_drafts) {
 }
 
 std::optional<OutputToken> Sequence::sample_token(std::span<const float> logits,
-                                                  std::uint32_t position) {
+                                                  std::uint32_t position, std::size_t row) {
   const Request& request = shared_->request;
   SamplingContext context;
   context.params = &request.sampling;
@@ -93,12 +94,8 @@ std::optional<OutputToken> Sequence::sample_token(std::span<const float> logits,
   context.choice = static_cast<std::uint32_t>(choice_);
   context.position = position;
   context.counts = &counts_;
-  if (generated() < static_cast<std::uint32_t>(request.min_tokens))
-    context.forbidden = shared_->ends;
-  if (grammar_) {
-    allow_next();
-    context.allowed = allowed_;
-  }
+  if (allow_next(logits.size(), row)) context.allowed = allowed_;
+  context.forbidden = forbidden_;
   std::optional<TokenId> id = sample(logits, context);
   if (!id && grammar_ && !context.forbidden.empty()) {
     // The grammar allows end tokens alone.
@@ -110,13 +107,29 @@ std::optional<OutputToken> Sequence::sample_token(std::span<const float> logits,
   return describe(logits, *id, request.logprobs);
 }
 
-void Sequence::allow_next() {
+bool Sequence::allow_next(std::size_t vocab, std::size_t row) {
+  forbidden_.clear();
+  const bool bounded = reasoning_ && (row == 0 || !mutated(Mutant::kBudgetOfSteps));
+  // Where the grammar does not let the reasoning close yet, it goes on.
+  const std::optional<TokenId> closing = bounded ? reasoning_->forced() : std::nullopt;
+  if (closing && (!grammar_ || grammar_->is_allowed(*closing))) {
+    allowed_.assign((vocab + 63) / 64, 0);
+    const auto id = static_cast<std::size_t>(*closing);
+    allowed_[id / 64] |= std::uint64_t{1} << (id % 64);
+    return true;
+  }
+  if (generated() < static_cast<std::uint32_t>(shared_->request.min_tokens))
+    forbidden_ = shared_->ends;
+  if (const auto again = reasoning_ ? reasoning_->forbidden() : std::nullopt)
+    forbidden_.push_back(*again);
+  if (!grammar_) return false;
   grammar_->allowed(allowed_);
-  if (!shared_->request.ignore_eos) return;
+  if (!shared_->request.ignore_eos) return true;
   for (const TokenId end : shared_->request.grammar->vocabulary().ends()) {
     const auto id = static_cast<std::size_t>(end);
     allowed_[id / 64] &= ~(std::uint64_t{1} << (id % 64));
   }
+  return true;
 }
 
 Sequence::Appended Sequence::append_tokens(std::span<const float> logits, std::size_t vocab) {
@@ -129,7 +142,7 @@ Sequence::Appended Sequence::append_tokens(std::span<const float> logits, std::s
     const std::uint32_t position =
         generated() - (mutated(Mutant::kOneRandomPerStep) ? appended.new_tokens : 0);
     const std::optional<OutputToken> token =
-        sample_token(logits.subspan(row * vocab, vocab), position);
+        sample_token(logits.subspan(row * vocab, vocab), position, row);
     if (token) {
       ++appended.new_tokens;
       appended.ended = accept(*token, appended.event);
@@ -161,15 +174,23 @@ void Sequence::append_text(const std::string& text, OutputEvent& event) {
 
 void Sequence::append_text_of(TokenId id, OutputEvent& event) {
   if (!decoder_) return;
-  if (!shared_->request.mark_control_tokens || !tokenizer_->is_special(id)) {
-    append_text(decoder_->push(id), event);
+  const bool marks = shared_->request.mark_control_tokens;
+  const bool is_control = (marks || reasoning_) && tokenizer_->is_special(id);
+  const std::string marked =
+      is_control ? grammar::control_token(tokenizer_->token_text(id)) : std::string();
+  if (!marks || !is_control) {
+    const std::string text = decoder_->push(id);
+    if (reasoning_) reasoning_->accept(id, is_control ? marked : text);
+    append_text(text, event);
     return;
   }
   // What was held ends here.
-  append_text(decoder_->finish(), event);
+  const std::string held = decoder_->finish();
+  if (reasoning_) reasoning_->accept(id, held + marked);
+  append_text(held, event);
   decoder_.emplace(*tokenizer_, true, text::TextPosition::kContinuation);
   if (event.finish) return;
-  event.text += stops_.finish() + grammar::control_token(tokenizer_->token_text(id));
+  event.text += stops_.finish() + marked;
 }
 
 bool Sequence::accept(const OutputToken& token, OutputEvent& event) {

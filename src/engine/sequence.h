@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "dialog/reasoning_budget.h"
 #include "dovetail/request.h"
 #include "engine/sampler.h"
 #include "grammar/matcher.h"
@@ -123,10 +124,12 @@ class Sequence {
     return static_cast<std::uint32_t>(tokens_.size() - shared_->request.prompt.size());
   }
   // The token that a row of logits gives with the random number `position` of the sequence's
-  // stream; nothing where no logit is a number.
-  std::optional<OutputToken> sample_token(std::span<const float> logits, std::uint32_t position);
-  // Writes the tokens that the grammar allows to allowed_.
-  void allow_next();
+  // stream; nothing where no logit is a number. `row`: which one it is of its step.
+  std::optional<OutputToken> sample_token(std::span<const float> logits, std::uint32_t position,
+                                          std::size_t row);
+  // Writes what may come next to forbidden_ and, if it is true, allowed_, by the grammar and the
+  // budget of reasoning.
+  bool allow_next(std::size_t vocab, std::size_t row);
   // Appends text to `event`, but for what may become a stop string; one that is found ends it.
   void append_text(const std::string& text, OutputEvent& event);
   // Appends the token's text.
@@ -156,7 +159,11 @@ class Sequence {
   StopMatcher stops_;
   // State of the request's grammar after tokens_; a preemption does not lose it.
   std::optional<grammar::Matcher> grammar_;
-  std::vector<std::uint64_t> allowed_;  // by sample_token()
+  // The same of its budget of reasoning.
+  std::optional<dialog::ReasoningMeter> reasoning_;
+  // By allow_next().
+  std::vector<std::uint64_t> allowed_;
+  std::vector<TokenId> forbidden_;
 };
 
 }  // namespace dovetail::engine

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "dialog/reasoning_budget.h"
 #include "engine/options.h"
 #include "engine/sampling_members.h"
 #include "grammar/token_masks.h"
@@ -159,6 +160,15 @@ Status validate(const Request& request, const RequestLimits& limits) {
                 "grammar: compiled for {} tokens, but the model has {}; expected one of this "
                 "engine's compile()",
                 request.grammar->vocabulary().size(), limits.vocab_size);
+  }
+  if (request.reasoning) {
+    if (request.reasoning->closing.empty()) {
+      return fail(ErrorKind::kInvalid,
+                  "reasoning: no token closes it, expected one at least in `closing`");
+    }
+    for (const TokenId id : request.reasoning->closing) {
+      if (const Status ok = check_token("reasoning", id, limits.vocab_size); !ok) return ok;
+    }
   }
   if (const Status ok = check_scheduling(request); !ok) return ok;
   return check_sampling(request.sampling, limits);

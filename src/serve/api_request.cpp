@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "dialog/reasoning_budget.h"
 #include "serve/completion_prompt.h"
 #include "serve/dialog_store.h"
 #include "serve/kept_calls.h"
@@ -13,6 +14,14 @@ namespace dovetail::serve {
 namespace {
 
 constexpr std::int32_t kDefaultCompletionTokens = 16;  // as OpenAI's API defines it
+
+// No reasoning is a budget of none, too: not all templates have a switch.
+void settle_reasoning(Draft& draft) {
+  std::int32_t budget = draft.reasoning_budget.value_or(draft.context.reasoning_budget);
+  if (draft.reasons == false) budget = 0;
+  draft.reasoning_budget = budget;
+  draft.chat.reasoning_variables.update(dialog::reasoning_variables(draft.reasons, budget));
+}
 
 // What concerns several fields at once.
 Problem settle(Endpoint endpoint, Draft& draft) {
@@ -48,6 +57,7 @@ Problem settle(Endpoint endpoint, Draft& draft) {
       draft.chat.messages.insert(draft.chat.messages.begin(), system);
     }
     if (auto found = settle_tools(draft.chat)) return found;
+    settle_reasoning(draft);
     if (draft.top_logprobs && !draft.logprobs) {
       return problem(bad_field("top_logprobs", "is allowed only with \"logprobs\": true"));
     }
@@ -188,6 +198,11 @@ Problem plan_answer(Draft& draft, std::string_view prompt, Generation& generatio
                              "cannot stand beside tools that may be called; expected one of them"));
   }
 
+  if (*draft.reasoning_budget >= 0) {
+    draft.request.reasoning = dialog::reasoning_budget(
+        format, prompt, static_cast<std::uint32_t>(*draft.reasoning_budget),
+        [&](std::string_view text) { return draft.context.backend.encode(text, false, true); });
+  }
   auto plan = dialog::AnswerPlan::create(format, std::move(asked));
   if (!plan) return problem(bad_field("tools", "{}", plan.error().message));
   if (!plan->structure().empty()) {

@@ -38,8 +38,9 @@ struct RequestContext {
   std::uint32_t max_choices = 0;
   std::uint64_t max_answer_entries = std::uint64_t{1} << 20;  // as ServerOptions'
   bool strict_fields = false;
-  DialogStore* dialogs = nullptr;  // of earlier responses; null: none are kept
-  KeptAnswers* calls = nullptr;    // of earlier responses; null: none are kept
+  DialogStore* dialogs = nullptr;      // of earlier responses; null: none are kept
+  KeptAnswers* calls = nullptr;        // of earlier responses; null: none are kept
+  std::int32_t reasoning_budget = -1;  // as ServerOptions'
 };
 
 // The fields of a request that are not known and were ignored, as the response's header names them;

@@ -27,12 +27,12 @@ constexpr Field kChatFields[] = {
      }},
     {"reasoning_effort", kChats, read_effort},
     {"enable_thinking", kDialogs,
-     [](Name f, const Json& v, Draft& d) -> Problem {
-       bool on = false;
-       if (auto found = store(read_bool(f, v), on)) return found;
-       d.chat.reasoning_variables["enable_thinking"] = on;
-       return std::nullopt;
-     }},
+     [](Name f, const Json& v, Draft& d) -> Problem { return store(read_bool(f, v), d.reasons); }},
+    // As vLLM, llama.cpp and templates name it.
+    {"thinking_token_budget", kDialogs, read_reasoning_budget},
+    {"thinking_budget_tokens", kDialogs, read_reasoning_budget},
+    {"reasoning_budget", kDialogs, read_reasoning_budget},
+    {"thinking_budget", kDialogs, read_reasoning_budget},
     {"include_reasoning", kDialogs,
      [](Name f, const Json& v, Draft& d) -> Problem {
        return store(read_bool(f, v), d.show_reasoning);
@@ -70,7 +70,11 @@ constexpr Field kChatFields[] = {
 
 std::span<const Field> chat_fields() { return kChatFields; }
 
-// As OpenAI names it, and as the templates of reasoning models do, which know a switch alone.
+Problem read_reasoning_budget(std::string_view field, const Json& value, Draft& draft) {
+  return store_int(field, value, -1, kMaxTokens, draft.reasoning_budget);
+}
+
+// As OpenAI names it. Most templates of reasoning models know a switch alone.
 Problem read_effort(std::string_view field, const Json& value, Draft& draft) {
   constexpr std::array<std::string_view, 7> kEfforts = {"none", "minimal", "low", "medium",
                                                         "high", "xhigh",   "max"};
@@ -80,8 +84,7 @@ Problem read_effort(std::string_view field, const Json& value, Draft& draft) {
         bad_field(field, "expected one of {}, got {}", fmt::join(kEfforts, ", "), shown(value)));
   }
   draft.chat.reasoning_variables["reasoning_effort"] = value;
-  for (const char* name : {"enable_thinking", "thinking"})
-    draft.chat.reasoning_variables[name] = value != "none";
+  draft.reasons = value != "none";
   return std::nullopt;
 }
 

@@ -78,9 +78,10 @@ Problem read_max_tokens(std::string_view field, const Json& value, std::optional
 // Inputs of one request for embeddings, as OpenAI bounds them, and documents of one to rank.
 std::size_t most_inputs(const Draft& draft);
 
-// "stop", and how hard a model reasons.
 Problem read_stop(std::string_view field, const Json& value, Draft& draft);
+// How hard a model reasons, and for how many tokens at most.
 Problem read_effort(std::string_view field, const Json& value, Draft& draft);
+Problem read_reasoning_budget(std::string_view field, const Json& value, Draft& draft);
 // What the output must be, unless another field has said so.
 Problem store_format(Outcome<std::optional<OutputFormat>> asked, Draft& draft);
 

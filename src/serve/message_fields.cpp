@@ -215,7 +215,7 @@ Problem read_choice(std::string_view field, const Json& value, Draft& draft) {
   return std::nullopt;
 }
 
-// How much it may think cannot be bounded; whether it thinks is the template's switch.
+// Whether it thinks, and for how many tokens at most.
 Problem read_thinking(std::string_view field, const Json& value, Draft& draft) {
   const auto type = value.is_object() ? value.find("type") : value.end();
   constexpr std::array<std::string_view, 3> kTypes = {"enabled", "adaptive", "disabled"};
@@ -223,9 +223,10 @@ Problem read_thinking(std::string_view field, const Json& value, Draft& draft) {
     return problem(bad_field(field, "expected an object with a \"type\", one of {}, got {}",
                              fmt::join(kTypes, ", "), shown(value)));
   }
-  for (const char* name : {"enable_thinking", "thinking"})
-    draft.chat.reasoning_variables[name] = *type != "disabled";
-  return std::nullopt;
+  draft.reasons = *type != "disabled";
+  const auto budget = value.find("budget_tokens");
+  if (*type != "enabled" || budget == value.end() || budget->is_null()) return std::nullopt;
+  return read_reasoning_budget(fmt::format("{}.budget_tokens", field), *budget, draft);
 }
 
 // {"format": {"type": "json_schema", "schema": ...}, "effort": ...}.

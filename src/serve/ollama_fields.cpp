@@ -56,11 +56,7 @@ Problem read_format(Name field, const Json& value, Draft& draft) {
 // A switch, or how hard.
 Problem read_think(Name field, const Json& value, Draft& draft) {
   if (value.is_string()) return read_effort(field, value, draft);
-  const auto on = read_bool(field, value);
-  if (!on) return on.error();
-  for (const char* name : {"enable_thinking", "thinking"})
-    draft.chat.reasoning_variables[name] = *on;
-  return std::nullopt;
+  return store(read_bool(field, value), draft.reasons);
 }
 
 // Messages as OpenAI's, but that calls have objects as arguments and no ids, reasoning is called

@@ -117,7 +117,6 @@ constexpr Neutral kNeutral[] = {
     {"truncation", kResponses, R"(["disabled"])"},
     {"top_logprobs", kResponses, "[0]"},
     {"reasoning_format", kChats, R"(["auto", "deepseek"])"},
-    {"thinking_budget", kChats, "[-1]"},
 };
 
 Routes route_of(Endpoint endpoint) {

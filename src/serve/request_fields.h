@@ -111,6 +111,10 @@ struct Draft {
   std::string suffix;  // completions: what follows the text; empty: nothing is said of it
   std::optional<OutputFormat> format;  // not yet compiled
   bool show_reasoning = true;
+  // Whether the model reasons, and for how many tokens at most (-1: any number); not set: as its
+  // template, and the server's options, have it.
+  std::optional<bool> reasons;
+  std::optional<std::int32_t> reasoning_budget;
   bool base64 = false;  // embeddings
   std::string query;    // to rank documents by
   Ranking ranking;

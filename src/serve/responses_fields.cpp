@@ -185,13 +185,18 @@ Problem read_text_form(std::string_view field, const Json& value, Draft& draft) 
   return read_members(field, value, kMembers, draft);
 }
 
-// {"effort": ..., "summary": ...}: reasoning is given as it is.
+// {"effort": ..., "max_tokens": ..., "summary": ...}: reasoning is given as it is.
 Problem read_reasoning(std::string_view field, const Json& value, Draft& draft) {
   if (!value.is_object())
     return problem(bad_field(field, "expected an object, got {}", shown(value)));
-  const auto effort = value.find("effort");
-  if (effort == value.end() || effort->is_null()) return std::nullopt;
-  return read_effort(fmt::format("{}.effort", field), *effort, draft);
+  constexpr Member kRead[] = {{"effort", read_effort}, {"max_tokens", read_reasoning_budget}};
+  for (const Member& member : kRead) {
+    const auto at = value.find(member.name);
+    if (at == value.end() || at->is_null()) continue;
+    if (auto found = member.read(fmt::format("{}.{}", field, member.name), *at, draft))
+      return found;
+  }
+  return std::nullopt;
 }
 
 constexpr Field kResponsesFields[] = {

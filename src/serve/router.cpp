@@ -350,7 +350,7 @@ Outcome<Work> work_on(const Route& route, std::string_view body, const ServerSta
   const ServerOptions& options = state.options;
   return route.post(
       body, {state.backend, state.served_name, options.max_choices, options.max_answer_entries,
-             options.strict_fields, state.dialogs, state.calls});
+             options.strict_fields, state.dialogs, state.calls, options.reasoning_budget});
 }
 
 bool allows_origin(std::string_view origin, const ServerOptions& options) {

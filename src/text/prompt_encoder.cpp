@@ -21,7 +21,8 @@ Result<PromptEncoder> PromptEncoder::create(const load::ModelSource& source,
   PromptEncoder encoder(tokenizer, source.path.string());
   const bool given = !chat_template.empty();
   if (!given && !source.chat_template) return encoder;
-  auto parsed = ChatTemplate::parse(given ? chat_template : *source.chat_template);
+  encoder.template_text_ = given ? chat_template : *source.chat_template;
+  auto parsed = ChatTemplate::parse(encoder.template_text_);
   if (parsed) {
     encoder.template_ = *std::move(parsed);
   } else if (given) {
@@ -47,8 +48,13 @@ Status PromptEncoder::can_chat() const {
 
 Result<std::vector<TokenId>> PromptEncoder::chat(const nlohmann::ordered_json& messages,
                                                  std::span<const MarkedText> contents) const {
+  return chat(messages, contents, nlohmann::ordered_json::object());
+}
+
+Result<std::vector<TokenId>> PromptEncoder::chat(const nlohmann::ordered_json& messages,
+                                                 std::span<const MarkedText> contents,
+                                                 nlohmann::ordered_json variables) const {
   if (const Status ok = can_chat(); !ok) return fail(ok.error());
-  nlohmann::ordered_json variables;
   variables["messages"] = messages;
   variables["tools"] = nullptr;
   variables["documents"] = nullptr;

@@ -30,9 +30,18 @@ class PromptEncoder {
 
   // The tokens of a chat, {"role", "content", ...} each, up to where the answer begins. What the
   // messages say holds no control tokens, but for what `contents` trusts (see render_chat()).
-  // Errors: those of can_chat(), and kInvalid where the template refuses the messages.
+  // `variables`: an object of more that the template reads. Errors: those of can_chat(), and
+  // kInvalid where the template refuses the messages.
+  Result<std::vector<TokenId>> chat(const nlohmann::ordered_json& messages,
+                                    std::span<const MarkedText> contents,
+                                    nlohmann::ordered_json variables) const;
   Result<std::vector<TokenId>> chat(const nlohmann::ordered_json& messages,
                                     std::span<const MarkedText> contents = {}) const;
+
+  // The template, where can_chat(), and its text.
+  const ChatTemplate* chat_template() const { return template_ ? &*template_ : nullptr; }
+  const std::string& template_text() const { return template_text_; }
+  const Tokenizer& tokenizer() const { return *tokenizer_; }
 
  private:
   PromptEncoder(const Tokenizer& tokenizer, std::string model);
@@ -40,6 +49,7 @@ class PromptEncoder {
   const Tokenizer* tokenizer_;
   std::string model_;
   std::optional<ChatTemplate> template_;
+  std::string template_text_;
   std::string template_error_;
 };
 

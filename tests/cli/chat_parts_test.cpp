@@ -236,7 +236,7 @@ TEST(SamplingSettings, RefusesAsTheCommandLineDoes) {
 
 TEST(SamplingSettings, AreAllShown) {
   std::vector<std::string> shown;
-  for (const auto& [name, value] : sampling_values(Request())) shown.push_back(name);
+  for (const auto& [name, value] : sampling_values(Request(), {})) shown.push_back(name);
   EXPECT_EQ(shown, SamplingSettings::names());
 }
 
@@ -252,7 +252,7 @@ TEST(SamplingSettings, ReadTheTableOfSamplingParameters) {
     recommended.sampling[row] = row.neutral;
     const Request request = default_request(settings->options(), recommended, 0.5F);
     EXPECT_EQ(sampling_value(request.sampling, row), sample) << name;
-    const auto shown = sampling_values(request);
+    const auto shown = sampling_values(request, settings->options());
     EXPECT_THAT(shown, testing::Contains(std::pair(name, sampling_text(row, sample))));
     const Status refused = settings->set(name, fmt::format("{:.0f}", test::too_little(row)));
     ASSERT_FALSE(refused) << name;

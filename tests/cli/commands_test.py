@@ -397,6 +397,32 @@ class Model:
         self.assertEqual(both[len(answer):],
                          run("run", self.model, history, "--chat", *options).stdout)
 
+    def test_a_budget_closes_the_reasoning(self):
+        template = self.write("reasoning.jinja",
+                              "{{ messages[-1].content }}<think>"
+                              "{% if enable_thinking is defined and not enable_thinking %}</think>{% endif %}")
+        options = ["--chat-template", template, "--max-tokens", "24", "--ignore-eos", "--temperature", "0"]
+        ask = lambda *more: run("run", self.model, self.prompts[0], "--chat", *options, *more).stdout.rstrip("\n")
+        free = ask()
+        self.assertNotIn("</think>", free)
+        self.assertEqual(ask("--reasoning-budget", "-1"), free)
+        self.assertEqual(ask("--reasoning-budget", "24"), free)
+        bounded = ask("--reasoning-budget", "5")
+        reasoning, _, answer = bounded.partition("</think>")
+        self.assertTrue(free.startswith(reasoning) and len(reasoning) >= 5, bounded)
+        self.assertTrue(answer, bounded)
+        self.assertNotIn("</think>", answer)
+        # Draft tokens change nothing, and a chat and lines of a file have it, too.
+        self.assertEqual(ask("--reasoning-budget", "5", "--speculative-tokens", "3"), bounded)
+        talk = run("chat", self.model, *options, "--reasoning-budget", "5",
+                   text=self.prompts[0].replace("\n", " ") + "\n").stdout
+        self.assertIn("</think>", talk)
+        line = self.write("line.jsonl", json.dumps({"messages": [{"role": "user", "content": self.prompts[0]}]}))
+        [result] = lines_of(run("run", self.model, "--input", line, *options, "--reasoning-budget", "5").stdout)
+        self.assertIn("</think>", result["text"])
+        # The template's switch closes it in the prompt.
+        self.assertNotIn("</think>", ask("--reasoning-budget", "0"))
+
     def test_chat_says_what_it_draws_with(self):
         model = DEMO / "demo-arith-Q8_0.gguf"
         terminal, stdin = os.openpty()

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "dialog/reasoning_budget.h"
 #include "families/open_model.h"
 #include "laws/checker/law_checker.h"
 #include "support/places.h"
@@ -64,6 +65,15 @@ Request demo_request(std::mt19937& random, const text::Tokenizer& tokenizer) {
   if (below(random, 4) == 0) {
     request.prompt_logprobs = static_cast<std::int32_t>(below(random, 3));
     request.no_output = below(random, 3) == 0;
+  }
+  if (below(random, 3) == 0) {
+    // The first line is reasoning: a budget that may be spent within it.
+    auto reasoning = std::make_shared<dialog::ReasoningBudget>();
+    reasoning->tokens = below(random, 8);
+    reasoning->opened = true;
+    reasoning->close = "\n";
+    reasoning->closing = tokenizer.encode(".\n", {.add_special = false});
+    request.reasoning = std::move(reasoning);
   }
   request.priority = static_cast<std::int32_t>(below(random, 3));
   request.tenant = std::string(below(random, 2), 'x');

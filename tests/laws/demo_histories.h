@@ -22,8 +22,8 @@ struct DemoHistory {
 
 // Plays histories with a bundled model, and knows what each request gets when it is alone. Its
 // requests are drawn once: worksheets that begin alike, some of which repeat themselves, greedy and
-// sampled, with stops and penalties, some with their prompt's log-probabilities or with nothing
-// else.
+// sampled, with stops, penalties and budgets of reasoning, some with their prompt's
+// log-probabilities or with nothing else.
 class DemoModel {
  public:
   // Of models/; throws when it cannot be read.

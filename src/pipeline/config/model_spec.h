@@ -19,6 +19,7 @@ namespace dovetail::pipeline {
 struct SamplingSpec {
   SamplingValues values;
   std::optional<std::int64_t> max_tokens;
+  std::optional<std::int64_t> reasoning_budget;  // tokens; -1: any number
   std::vector<std::string> stop;
 };
 

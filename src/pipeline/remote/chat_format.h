@@ -22,6 +22,7 @@ struct ChatSampling {
   // Sent under their names, of which not all are OpenAI's.
   SamplingValues values;
   std::optional<std::int64_t> max_tokens;
+  std::optional<std::int64_t> reasoning_budget;  // under vLLM's name
   std::optional<std::int64_t> seed;
   std::vector<std::string> stop;
 };

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <utility>
 
+#include "dialog/reasoning_limit.h"
 #include "dovetail/engine.h"
 #include "engine/options.h"
 #include "engine/sampling_members.h"
@@ -24,6 +25,7 @@ SamplingSpec merged(const SamplingSpec& column, const SamplingSpec& model) {
   SamplingSpec result = column;
   result.values = column.values.or_else(model.values);
   if (!result.max_tokens) result.max_tokens = model.max_tokens;
+  if (!result.reasoning_budget) result.reasoning_budget = model.reasoning_budget;
   if (result.stop.empty()) result.stop = model.stop;
   return result;
 }
@@ -32,12 +34,13 @@ struct LocalModelHost::Impl {
   SamplingSpec defaults;
   std::unique_ptr<Engine> engine;
   std::optional<text::PromptEncoder> encoder;
+  std::optional<dialog::ReasoningLimit> reasoning;  // of `encoder`
   std::string name;
   std::uint32_t slots = 0;
   std::uint32_t plenty = 0;  // in flight: more than can end in some steps
   std::atomic<std::uint32_t> in_flight{0};
 
-  Result<std::vector<TokenId>> encode(const ModelRequest& request) const {
+  Result<std::vector<TokenId>> encode(const ModelRequest& request, std::int32_t budget) const {
     if (request.messages.empty()) return encoder->text(request.prompt, false);
     Json messages = Json::array();
     std::vector<text::MarkedText> contents;
@@ -45,15 +48,17 @@ struct LocalModelHost::Impl {
       messages.push_back({{"role", message.role}, {"content", message.content}});
       contents.push_back(text::MarkedText::trusted_within(message.content, message.trusted));
     }
-    return encoder->chat(messages, contents);
+    return reasoning->encode(messages, contents, budget);
   }
 
   Status submit(const ModelRequest& given, AnswerSink sink) {
-    auto prompt = encode(given);
-    if (!prompt) return fail(std::move(prompt.error()));
     const SamplingSpec sampling = merged(given.sampling, defaults);
+    const auto budget = static_cast<std::int32_t>(sampling.reasoning_budget.value_or(-1));
+    auto prompt = encode(given, budget);
+    if (!prompt) return fail(std::move(prompt.error()));
     Request request;
     request.prompt = *std::move(prompt);
+    if (!given.messages.empty()) request.reasoning = reasoning->budget(request.prompt, budget);
     request.sampling =
         sampling_params(sampling.values.or_else(engine->source().generation.sampling));
     request.sampling.seed = given.seed;
@@ -126,6 +131,7 @@ Result<std::unique_ptr<LocalModelHost>> LocalModelHost::create(const LocalModel&
   auto encoder = text::PromptEncoder::create(impl->engine->source(), impl->engine->tokenizer(), "");
   if (!encoder) return fail(encoder.error());
   impl->encoder = *std::move(encoder);
+  impl->reasoning.emplace(*impl->encoder);
   return std::unique_ptr<LocalModelHost>(new LocalModelHost(std::move(impl)));
 }
 

@@ -25,6 +25,7 @@ Json json_of(const SamplingSpec& sampling) {
       named[std::string(row.name)] = std::move(value);
     }
   }
+  if (sampling.reasoning_budget) named["reasoning_budget"] = *sampling.reasoning_budget;
   all.push_back(sampling.max_tokens ? Json(*sampling.max_tokens) : Json());
   all.push_back(sampling.stop);
   if (!named.empty()) all.push_back(std::move(named));

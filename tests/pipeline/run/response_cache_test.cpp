@@ -55,6 +55,9 @@ TEST(ResponseKeys, DifferWhereARequestDoes) {
   other.messages = {{"user", "a"}};
   EXPECT_NE(keys.of(other), one);
   ModelSpec model = remote_model();
+  SamplingSpec bounded;
+  bounded.reasoning_budget = 0;
+  EXPECT_NE(ResponseKeys(remote_model(), bounded, Json(), {}).of(request), one);
   model.sampling.values[sampling_row("top_p")] = 0.5;
   EXPECT_NE(ResponseKeys(model, {}, Json(), {}).of(request), one);
 }

@@ -4,10 +4,11 @@
 
 #include <chrono>
 #include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "cli/engine_options.h"
-#include "cli/markdown_colours.h"
 #include "cli/signals.h"
 #include "load/model_source.h"
 
@@ -31,10 +32,11 @@ std::string AnswerCost::text() const {
 }
 
 ChatSession::ChatSession(Engine& engine, const text::PromptEncoder& encoder,
-                         SamplingSettings settings, const std::string& system, ChatLook look,
-                         OutputFile output)
+                         dialog::DialogFormat format, SamplingSettings settings,
+                         const std::string& system, ChatLook look, OutputFile output)
     : engine_(engine),
       encoder_(encoder),
+      format_(std::move(format)),
       settings_(std::move(settings)),
       look_(look),
       output_(std::move(output)),
@@ -71,7 +73,7 @@ Request ChatSession::request() const {
 }
 
 Status ChatSession::check(const Conversation& conversation) const {
-  const Result<std::vector<TokenId>> prompt = encoder_.chat(conversation.messages());
+  const Result<text::MarkedText> prompt = render(conversation);
   return prompt ? Status() : fail(prompt.error());
 }
 
@@ -79,22 +81,39 @@ const std::string& ChatSession::model() const { return engine_.source().name; }
 
 void ChatSession::remark(std::string_view line) const {
   if (!look_.interactive) return;
-  notice(look_.colours ? fmt::format("\x1b[2m{}\x1b[0m", line) : std::string(line));
+  look_.colours ? dimmed_notice(line) : notice(line);
+}
+
+Result<text::MarkedText> ChatSession::render(const Conversation& conversation) const {
+  Json variables;
+  variables["messages"] = conversation.messages();
+  format_.prepare(variables, Json());
+  return encoder_.render(variables["messages"]);
 }
 
 Status ChatSession::answer(Conversation next, Request request) {
-  Result<std::vector<TokenId>> prompt = encoder_.chat(next.messages());
+  const Result<text::MarkedText> prompt = render(next);
   if (!prompt) return fail(prompt.error());
-  request.prompt = *std::move(prompt);
+  request.prompt = encoder_.encode(*prompt);
+  std::optional<dialog::AnswerPlan> plan;
+  if (format_.reasoning() != nullptr) {
+    dialog::AnswerRequest asked;
+    asked.reasoning_opened = format_.opens_reasoning(prompt->text);
+    auto created = dialog::AnswerPlan::create(format_, std::move(asked));
+    if (!created) return fail(created.error());
+    request.mark_control_tokens = created->marks();
+    plan = *std::move(created);
+  }
+  AnswerView view(plan, look_);
   AnswerCost cost;
-  const Result<Answer> answer = generate(std::move(request), cost);
+  const Result<Answer> answer = generate(std::move(request), view, cost);
   if (!answer) return fail(answer.error());
   if (answer->finish == FinishReason::kError) return fail(answer->error);
-  if (answer->finish == FinishReason::kCancelled && answer->text.empty()) {
+  if (answer->finish == FinishReason::kCancelled && view.content().empty()) {
     remark("stopped before the answer began: the message does not count");
     return {};
   }
-  next.add_answer(answer->text);
+  next.add_answer(view.content(), view.reasoning());
   conversation_ = std::move(next);
   last_ = cost;
   ++answers_;
@@ -103,16 +122,17 @@ Status ChatSession::answer(Conversation next, Request request) {
   completion_tokens_ += cost.usage.completion_tokens;
   if (answer->finish == FinishReason::kLength)
     notice("(the answer was cut: --max-tokens or the context is used up)");
+  if (view.content().empty() && !view.reasoning().empty())
+    notice("(the model reasoned and gave no answer)");
   const bool stopped = answer->finish == FinishReason::kCancelled;
   remark(fmt::format("{}{}", stopped ? "stopped: " : "", cost.text()));
   return {};
 }
 
-Result<Answer> ChatSession::generate(Request request, AnswerCost& cost) {
+Result<Answer> ChatSession::generate(Request request, AnswerView& view, AnswerCost& cost) {
   const auto begin = std::chrono::steady_clock::now();
   bool begun = false;
   Status written;
-  MarkdownColours colours;
   std::string shown;
   const auto show = [&] {
     written = output_.write(shown);
@@ -123,17 +143,13 @@ Result<Answer> ChatSession::generate(Request request, AnswerCost& cost) {
       engine_generator(engine_), std::move(request),
       [&](std::string_view piece) {
         if (!std::exchange(begun, true)) cost.first_seconds = seconds_since(begin);
-        if (look_.colours) {
-          colours.push(piece, shown);
-        } else {
-          shown += piece;
-        }
+        view.push(piece, shown);
         return show();
       },
       [] { return InterruptGuard::signal() != 0; });
   if (!begun) cost.first_seconds = seconds_since(begin);
   cost.next_seconds = seconds_since(begin) - cost.first_seconds;
-  colours.finish(shown);
+  view.finish(shown);
   if (answer) {
     cost.usage = answer->usage;
     shown += '\n';

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "dialog/model_format.h"
 #include "dovetail/server.h"
 #include "engine/sampling_members.h"
 #include "load/model_source.h"
@@ -23,15 +24,6 @@ std::string spelled(const text::Tokenizer& tokenizer, std::optional<TokenId> id)
 // other's sign.
 bool is_byte_level(const text::Tokenizer& tokenizer) {
   return tokenizer.find("\u0120").has_value() && !tokenizer.find("\u2581").has_value();
-}
-
-std::vector<std::string> control_tokens(const text::Tokenizer& tokenizer) {
-  std::vector<std::string> spellings;
-  for (std::size_t id = 0; id < tokenizer.vocab_size(); ++id) {
-    const auto token = static_cast<TokenId>(id);
-    if (tokenizer.is_special(token)) spellings.emplace_back(tokenizer.token_text(token));
-  }
-  return spellings;
 }
 
 }  // namespace
@@ -99,16 +91,12 @@ Result<Backend> engine_backend(Engine& engine, std::string_view chat_template) {
   auto parsed = chat_template.empty() ? text::ChatTemplate::parse(text)
                                       : text::ChatTemplate::parse(text, "the given chat template");
   if (!parsed) return fail(parsed.error());
+  backend.dialog = dialog::detect_format(*parsed, text, tokenizer);
+  backend.template_names = parsed->free_names();
   backend.render_chat = [program = std::make_shared<const text::ChatTemplate>(std::move(*parsed))](
                             const nlohmann::ordered_json& variables) {
     return program->render_chat(variables);
   };
-  const auto render = [&backend](const Json& variables) -> Result<std::string> {
-    auto rendered = backend.render_chat(variables);
-    if (!rendered) return fail(rendered.error());
-    return std::move(rendered->text);
-  };
-  backend.dialog = dialog::DialogFormat::detect({text, render, control_tokens(tokenizer)});
   return backend;
 }
 

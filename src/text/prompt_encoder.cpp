@@ -45,8 +45,8 @@ Status PromptEncoder::can_chat() const {
               model_);
 }
 
-Result<std::vector<TokenId>> PromptEncoder::chat(const nlohmann::ordered_json& messages,
-                                                 std::span<const MarkedText> contents) const {
+Result<MarkedText> PromptEncoder::render(const nlohmann::ordered_json& messages,
+                                         std::span<const MarkedText> contents) const {
   if (const Status ok = can_chat(); !ok) return fail(ok.error());
   nlohmann::ordered_json variables;
   variables["messages"] = messages;
@@ -55,11 +55,19 @@ Result<std::vector<TokenId>> PromptEncoder::chat(const nlohmann::ordered_json& m
   variables["add_generation_prompt"] = true;
   variables["bos_token"] = token_text(*tokenizer_, tokenizer_->bos());
   variables["eos_token"] = token_text(*tokenizer_, tokenizer_->eos());
-  const Result<MarkedText> rendered = template_->render_chat(std::move(variables), {}, contents);
-  if (!rendered) return fail(rendered.error());
+  return template_->render_chat(std::move(variables), {}, contents);
+}
+
+std::vector<TokenId> PromptEncoder::encode(const MarkedText& rendered) const {
   // The template itself writes BOS.
-  return tokenizer_->encode(rendered->text,
-                            {.add_special = false, .untrusted = rendered->untrusted});
+  return tokenizer_->encode(rendered.text, {.add_special = false, .untrusted = rendered.untrusted});
+}
+
+Result<std::vector<TokenId>> PromptEncoder::chat(const nlohmann::ordered_json& messages,
+                                                 std::span<const MarkedText> contents) const {
+  const Result<MarkedText> rendered = render(messages, contents);
+  if (!rendered) return fail(rendered.error());
+  return encode(*rendered);
 }
 
 }  // namespace dovetail::text

@@ -17,6 +17,7 @@
 #include "cli/sampling_settings.h"
 #include "cli/startup_lines.h"
 #include "cli/values.h"
+#include "dialog/model_format.h"
 #include "text/prompt_encoder.h"
 
 namespace dovetail::cli {
@@ -54,9 +55,13 @@ Result<int> chat(const ChatOptions& options, const CLI::App& parsed) {
   std::unique_ptr<LineEditor> editor = LineEditor::create(chat_command_names());
   ChatLook look;
   look.interactive = isatty(STDIN_FILENO) == 1;
+  look.terminal = isatty(STDOUT_FILENO) == 1;
   look.colours = editor != nullptr && wants_colours();
-  ChatSession session(**engine, *encoder, *std::move(settings), options.system, look,
-                      *std::move(output));
+  const std::string& own_template = chat_template->empty() ? *source.chat_template : *chat_template;
+  ChatSession session(**engine, *encoder,
+                      dialog::detect_format(encoder->template_text(), *encoder->chat_template(),
+                                            (*engine)->tokenizer()),
+                      *std::move(settings), options.system, look, *std::move(output));
   if (look.interactive) {
     const Result<std::string> model = model_line(source, options.engine);
     if (!model) return fail(model.error());

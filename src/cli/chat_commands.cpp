@@ -8,6 +8,7 @@
 
 #include "base/near_match.h"
 #include "cli/engine_options.h"
+#include "cli/output.h"
 #include "cli/values.h"
 
 namespace dovetail::cli {
@@ -32,7 +33,7 @@ Status run_help(ChatSession&, const std::string&) {
 Status run_system(ChatSession& session, const std::string& argument) {
   if (argument.empty()) {
     const std::string text = session.conversation().system();
-    fmt::print(stderr, "{}\n", text.empty() ? "there is no system message" : text);
+    notice(text.empty() ? "there is no system message" : text);
     return {};
   }
   const std::string text = argument == "\"\"" ? std::string() : argument;
@@ -63,7 +64,7 @@ Status run_set(ChatSession& session, const std::string& argument) {
        sampling_values(session.request(), session.settings().options())) {
     if (!all && known != name) continue;
     found = true;
-    fmt::print(stderr, "{:<20}{}\n", known, value);
+    notice(fmt::format("{:<20}{}", known, value));
   }
   // A name alone that is none: the error that setting it gives.
   return found ? Status() : session.settings().set(name, "default");

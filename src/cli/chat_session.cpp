@@ -4,11 +4,13 @@
 
 #include <chrono>
 #include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "cli/engine_options.h"
-#include "cli/markdown_colours.h"
 #include "cli/signals.h"
+#include "dialog/reasoning_budget.h"
 #include "load/model_source.h"
 
 namespace dovetail::cli {
@@ -31,11 +33,11 @@ std::string AnswerCost::text() const {
 }
 
 ChatSession::ChatSession(Engine& engine, const text::PromptEncoder& encoder,
-                         SamplingSettings settings, const std::string& system, ChatLook look,
-                         OutputFile output)
+                         dialog::DialogFormat format, SamplingSettings settings,
+                         const std::string& system, ChatLook look, OutputFile output)
     : engine_(engine),
       encoder_(encoder),
-      reasoning_(encoder),
+      format_(std::move(format)),
       settings_(std::move(settings)),
       look_(look),
       output_(std::move(output)),
@@ -72,7 +74,8 @@ Request ChatSession::request() const {
 }
 
 Status ChatSession::check(const Conversation& conversation) const {
-  const Result<std::vector<TokenId>> prompt = encoder_.chat(conversation.messages());
+  const Result<text::MarkedText> prompt =
+      render(conversation, settings_.options().reasoning_budget);
   return prompt ? Status() : fail(prompt.error());
 }
 
@@ -80,24 +83,48 @@ const std::string& ChatSession::model() const { return engine_.source().name; }
 
 void ChatSession::remark(std::string_view line) const {
   if (!look_.interactive) return;
-  notice(look_.colours ? fmt::format("\x1b[2m{}\x1b[0m", line) : std::string(line));
+  look_.colours ? dimmed_notice(line) : notice(line);
+}
+
+Result<text::MarkedText> ChatSession::render(const Conversation& conversation,
+                                             std::int32_t reasoning_budget) const {
+  Json variables = dialog::reasoning_variables(std::nullopt, reasoning_budget);
+  variables["messages"] = conversation.messages();
+  format_.prepare(variables, Json());
+  const Json messages = std::move(variables["messages"]);
+  return encoder_.render(messages, {}, std::move(variables));
 }
 
 Status ChatSession::answer(Conversation next, Request request) {
   const std::int32_t budget = settings_.options().reasoning_budget;
-  Result<std::vector<TokenId>> prompt = reasoning_.encode(next.messages(), {}, budget);
+  const Result<text::MarkedText> prompt = render(next, budget);
   if (!prompt) return fail(prompt.error());
-  request.prompt = *std::move(prompt);
-  request.reasoning = reasoning_.budget(request.prompt, budget);
+  request.prompt = encoder_.encode(*prompt);
+  std::optional<dialog::AnswerPlan> plan;
+  if (format_.reasoning() != nullptr) {
+    dialog::AnswerRequest asked;
+    asked.reasoning_opened = format_.opens_reasoning(prompt->text);
+    auto created = dialog::AnswerPlan::create(format_, std::move(asked));
+    if (!created) return fail(created.error());
+    request.mark_control_tokens = created->marks();
+    plan = *std::move(created);
+    if (budget >= 0) {
+      request.reasoning = dialog::reasoning_budget(
+          format_, prompt->text, static_cast<std::uint32_t>(budget), [this](std::string_view text) {
+            return encoder_.tokenizer().encode(text, {.add_special = false});
+          });
+    }
+  }
+  AnswerView view(plan, look_);
   AnswerCost cost;
-  const Result<Answer> answer = generate(std::move(request), cost);
+  const Result<Answer> answer = generate(std::move(request), view, cost);
   if (!answer) return fail(answer.error());
   if (answer->finish == FinishReason::kError) return fail(answer->error);
-  if (answer->finish == FinishReason::kCancelled && answer->text.empty()) {
+  if (answer->finish == FinishReason::kCancelled && view.content().empty()) {
     remark("stopped before the answer began: the message does not count");
     return {};
   }
-  next.add_answer(answer->text);
+  next.add_answer(view.content(), view.reasoning());
   conversation_ = std::move(next);
   last_ = cost;
   ++answers_;
@@ -106,16 +133,17 @@ Status ChatSession::answer(Conversation next, Request request) {
   completion_tokens_ += cost.usage.completion_tokens;
   if (answer->finish == FinishReason::kLength)
     notice("(the answer was cut: --max-tokens or the context is used up)");
+  if (view.content().empty() && !view.reasoning().empty())
+    notice("(the model reasoned and gave no answer)");
   const bool stopped = answer->finish == FinishReason::kCancelled;
   remark(fmt::format("{}{}", stopped ? "stopped: " : "", cost.text()));
   return {};
 }
 
-Result<Answer> ChatSession::generate(Request request, AnswerCost& cost) {
+Result<Answer> ChatSession::generate(Request request, AnswerView& view, AnswerCost& cost) {
   const auto begin = std::chrono::steady_clock::now();
   bool begun = false;
   Status written;
-  MarkdownColours colours;
   std::string shown;
   const auto show = [&] {
     written = output_.write(shown);
@@ -126,17 +154,13 @@ Result<Answer> ChatSession::generate(Request request, AnswerCost& cost) {
       engine_generator(engine_), std::move(request),
       [&](std::string_view piece) {
         if (!std::exchange(begun, true)) cost.first_seconds = seconds_since(begin);
-        if (look_.colours) {
-          colours.push(piece, shown);
-        } else {
-          shown += piece;
-        }
+        view.push(piece, shown);
         return show();
       },
       [] { return InterruptGuard::signal() != 0; });
   if (!begun) cost.first_seconds = seconds_since(begin);
   cost.next_seconds = seconds_since(begin) - cost.first_seconds;
-  colours.finish(shown);
+  view.finish(shown);
   if (answer) {
     cost.usage = answer->usage;
     shown += '\n';

@@ -6,21 +6,16 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "cli/answer_view.h"
 #include "cli/conversation.h"
 #include "cli/generation.h"
 #include "cli/output.h"
 #include "cli/sampling_settings.h"
-#include "dialog/reasoning_limit.h"
+#include "dialog/format.h"
 #include "dovetail/engine.h"
 #include "text/prompt_encoder.h"
 
 namespace dovetail::cli {
-
-// What a person sees of a chat.
-struct ChatLook {
-  bool interactive = false;  // a terminal: say what happens beside the answers
-  bool colours = false;
-};
 
 // What an answer took.
 struct AnswerCost {
@@ -37,12 +32,13 @@ struct AnswerCost {
 // must live.
 class ChatSession {
  public:
-  // `engine` and `encoder` must outlive it.
-  ChatSession(Engine& engine, const text::PromptEncoder& encoder, SamplingSettings settings,
-              const std::string& system, ChatLook look, OutputFile output);
+  // `engine` and `encoder` must outlive it; `format` is that of the encoder's template.
+  ChatSession(Engine& engine, const text::PromptEncoder& encoder, dialog::DialogFormat format,
+              SamplingSettings settings, const std::string& system, ChatLook look,
+              OutputFile output);
 
   // One turn. SIGINT and SIGTERM stop the answer; what came until then counts. A turn that fails,
-  // or is stopped before anything came, leaves no trace in the conversation.
+  // or is stopped before anything but reasoning came, leaves no trace in the conversation.
   Status ask(const std::string& message);
   // Answers the last message again, with another seed.
   Status regenerate();
@@ -71,12 +67,14 @@ class ChatSession {
   bool ended() const { return ended_; }
 
  private:
+  Result<text::MarkedText> render(const Conversation& conversation,
+                                  std::int32_t reasoning_budget) const;
   Status answer(Conversation next, Request request);
-  Result<Answer> generate(Request request, AnswerCost& cost);
+  Result<Answer> generate(Request request, AnswerView& view, AnswerCost& cost);
 
   Engine& engine_;
   const text::PromptEncoder& encoder_;
-  dialog::ReasoningLimit reasoning_;
+  dialog::DialogFormat format_;
   SamplingSettings settings_;
   ChatLook look_;
   OutputFile output_;

@@ -8,6 +8,7 @@
 
 #include "base/near_match.h"
 #include "cli/config_file.h"
+#include "cli/output.h"
 #include "cli/version.h"
 
 namespace dovetail::cli {
@@ -89,13 +90,13 @@ int run_chosen(Command& command, const std::vector<Command>& commands,
     return usage_error(command.name, parse_message(*command.options, error));
   }
   if (const Status ok = apply_config(command, commands); !ok) {
-    fmt::print(stderr, "dovetail {}: {}\n", command.name, ok.error().message);
+    notice(fmt::format("dovetail {}: {}", command.name, ok.error().message));
     return kExitFailed;
   }
   const Result<int> outcome = command.action();
   if (outcome) return *outcome;
   std::fflush(stdout);
-  fmt::print(stderr, "dovetail {}: {}\n", command.name, outcome.error().message);
+  notice(fmt::format("dovetail {}: {}", command.name, outcome.error().message));
   return kExitFailed;
 }
 
@@ -129,7 +130,7 @@ std::vector<Command> all_commands() {
 }
 
 int usage_error(std::string_view command, std::string_view message) {
-  fmt::print(stderr, "dovetail {}: {}\nTry 'dovetail {} --help'.\n", command, message, command);
+  notice(fmt::format("dovetail {}: {}\nTry 'dovetail {} --help'.", command, message, command));
   return kExitUsage;
 }
 

@@ -71,8 +71,9 @@ void Conversation::add_user(std::string text) {
   messages_.push_back({{"role", "user"}, {"content", std::move(text)}});
 }
 
-void Conversation::add_answer(std::string text) {
+void Conversation::add_answer(std::string text, std::string reasoning) {
   messages_.push_back({{"role", "assistant"}, {"content", std::move(text)}});
+  if (!reasoning.empty()) messages_.back()["reasoning_content"] = std::move(reasoning);
 }
 
 bool Conversation::remove_answer() {

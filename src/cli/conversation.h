@@ -27,7 +27,8 @@ class Conversation {
   bool ends_with_user() const;
 
   void add_user(std::string text);
-  void add_answer(std::string text);
+  // The reasoning ahead of it stays with it, for templates that show it again.
+  void add_answer(std::string text, std::string reasoning = {});
 
   // Removes what follows the last message of the user; false where the user has said nothing.
   bool remove_answer();

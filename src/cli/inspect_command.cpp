@@ -31,7 +31,7 @@ Result<int> inspect(const InspectOptions& options) {
                                          .dump(2, ' ', false, Json::error_handler_t::replace) +
                                      "\n"
                                : report_text(**source, *report, options.tensors);
-  if (const Status ok = output->write(text); !ok) return fail(ok.error());
+  if (const Status ok = output->show(text); !ok) return fail(ok.error());
   return kExitOk;
 }
 

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <utility>
 
+#include "text/visible_text.h"
+
 namespace dovetail::cli {
 
 Result<OutputFile> OutputFile::open(const std::string& path) {
@@ -37,6 +39,10 @@ Status OutputFile::write(std::string_view text) {
   return {};
 }
 
+Status OutputFile::show(std::string_view text) {
+  return isatty(fileno(file_)) == 1 ? write(text::visible_text(text)) : write(text);
+}
+
 Status OutputFile::close() {
   std::FILE* file = std::exchange(file_, nullptr);
   if (file == nullptr || file == stdout || std::fclose(file) == 0) return {};
@@ -63,10 +69,21 @@ Status OrderedWriter::finish() {
   return {};
 }
 
-void notice(std::string_view line) {
+namespace {
+
+void write_notice(std::string_view before, std::string_view line, std::string_view behind) {
   // One write, so that lines of threads do not mix.
-  const std::string text = std::string(line) + '\n';
+  std::string text(before);
+  text += isatty(STDERR_FILENO) == 1 ? text::visible_text(line) : std::string(line);
+  text += behind;
+  text += '\n';
   std::fwrite(text.data(), 1, text.size(), stderr);
 }
+
+}  // namespace
+
+void notice(std::string_view line) { write_notice("", line, ""); }
+
+void dimmed_notice(std::string_view line) { write_notice("\x1b[2m", line, "\x1b[0m"); }
 
 }  // namespace dovetail::cli

@@ -25,6 +25,9 @@ class OutputFile {
 
   // Writes at once, so that readers see whole lines; goes on where a signal interrupts it.
   Status write(std::string_view text);
+  // The same of a text that came from a model or a file: to a terminal as visible_text() has it.
+  // Whole characters.
+  Status show(std::string_view text);
   // Closes a file; later writes are not allowed.
   Status close();
 
@@ -57,8 +60,9 @@ class OrderedWriter {
   std::map<std::size_t, std::string> waiting_;
 };
 
-// Writes `line` and a line end to standard error. Where that has lost its reader, the line is lost
-// and nothing else. Any thread.
+// Writes `line` and a line end to standard error, to a terminal as visible_text() has it. Where
+// that has lost its reader, the line is lost and nothing else. Any thread.
 void notice(std::string_view line);
+void dimmed_notice(std::string_view line);
 
 }  // namespace dovetail::cli

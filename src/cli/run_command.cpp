@@ -76,7 +76,7 @@ class Run {
     const Result<Answer> answer = stream_answer(
         engine_generator(*engine_), std::move(request),
         [&](std::string_view text) {
-          written = output->write(text);
+          written = output->show(text);
           return written.has_value();
         },
         interrupted);

@@ -76,7 +76,7 @@ Result<int> tokenize(TokenizeOptions& options, bool has_text) {
   }
   Result<OutputFile> output = OutputFile::open("");
   const Status ok =
-      output->write(options.ids ? decoded(options, *tokenizer) : encoded(options, *tokenizer));
+      output->show(options.ids ? decoded(options, *tokenizer) : encoded(options, *tokenizer));
   if (!ok) return fail(ok.error());
   return kExitOk;
 }

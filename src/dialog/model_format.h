@@ -8,7 +8,8 @@
 
 namespace dovetail::dialog {
 
-// DialogFormat::detect() for a model's template, whose text is `source`.
+// DialogFormat::detect() of a model with this tokenizer and this template, whose text is `source`.
+// Keeps none of them.
 DialogFormat detect_format(std::string_view source, const text::ChatTemplate& program,
                            const text::Tokenizer& tokenizer);
 

@@ -29,8 +29,9 @@ struct ResponseLabel {
 struct OpenPart {
   dialog::AnswerEvent::Kind kind = dialog::AnswerEvent::Kind::kContent;
   std::string id;
-  std::string text;      // where the dialect repeats it at the part's end
-  std::size_t call = 0;  // of a call: which one
+  std::string text;               // where the dialect repeats it at the part's end
+  std::size_t call = 0;           // of a call: which one
+  Json logprobs = Json::array();  // of its tokens, where the dialect repeats them
 };
 
 // What is known of one choice. A streamed one keeps texts only where the dialect does.
@@ -54,6 +55,7 @@ struct ChoiceState {
   std::optional<dialog::AnswerReader> reader;  // of a dialog's answer
   std::optional<AnswerRecord> record;          // where its calls are kept
   bool reasons = false;                        // its last text was reasoning
+  std::vector<OutputToken> untold;  // tokens whose text is yet to come, where that matters
   // Of dialects with numbered parts.
   std::optional<OpenPart> open;
   std::vector<std::string> items;  // JSON texts of the parts that ended
@@ -108,6 +110,7 @@ extern const Dialect kResponsesDialect;
 extern const Dialect kOllamaChatDialect;
 extern const Dialect kOllamaGenerateDialect;
 extern const Dialect kOllamaEmbedDialect;
+extern const Dialect kOllamaEmbeddingDialect;
 extern const Dialect kEmbeddingDialect;
 extern const Dialect kRerankDialect;
 

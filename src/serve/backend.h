@@ -75,6 +75,8 @@ struct Backend {
   // The tokens of what render_chat() gave, which has BOS where the model wants it: no control
   // tokens in its untrusted parts.
   std::function<std::vector<TokenId>(const text::MarkedText& text)> encode_chat;
+  // Variables that the template reads, sorted.
+  std::vector<std::string> template_names;
   // How the model's dialogs are written; set where render_chat is.
   std::optional<dialog::DialogFormat> dialog;
 };

@@ -4,17 +4,40 @@
 #include <utility>
 
 namespace dovetail::serve {
+namespace {
 
-void DialogStore::put(const std::string& id, const Json& messages) {
-  std::string text = messages.dump(-1, ' ', false, Json::error_handler_t::replace);
-  const std::size_t size = text.size();
-  texts_.put(id, std::move(text), size);
+// Names of keys hold no NUL.
+std::string owned(std::string_view id, std::string_view owner) {
+  std::string text(id);
+  text.push_back('\0');
+  return text.append(owner);
 }
 
-std::optional<Json> DialogStore::find(std::string_view id) {
-  const auto text = texts_.find(id);
-  if (!text) return std::nullopt;
-  return Json::parse(*text);
+}  // namespace
+
+void DialogStore::put(std::string_view id, std::string_view owner, const Json& messages,
+                      std::string response) {
+  auto kept = std::make_shared<Kept>();
+  kept->messages = messages.dump(-1, ' ', false, Json::error_handler_t::replace);
+  kept->response = std::move(response);
+  const std::size_t size = kept->messages.size() + kept->response.size();
+  kept_.put(owned(id, owner), std::move(kept), size);
+}
+
+std::optional<Json> DialogStore::messages(std::string_view id, std::string_view owner) {
+  const auto kept = kept_.find(owned(id, owner));
+  if (!kept) return std::nullopt;
+  return Json::parse((*kept)->messages);
+}
+
+std::optional<std::string> DialogStore::response(std::string_view id, std::string_view owner) {
+  const auto kept = kept_.find(owned(id, owner));
+  if (!kept) return std::nullopt;
+  return (*kept)->response;
+}
+
+bool DialogStore::erase(std::string_view id, std::string_view owner) {
+  return kept_.erase(owned(id, owner));
 }
 
 }  // namespace dovetail::serve

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,19 +11,26 @@
 
 namespace dovetail::serve {
 
-// Dialogs by the id of their last response, for requests that go on from one
-// ("previous_response_id"). Any thread.
+// Responses with their dialogs, for requests that go on from one ("previous_response_id") or ask
+// for one again. Each belongs to the key that it was made with: others do not find it. In memory,
+// within bounds: the last used stay. Any thread.
 class DialogStore {
  public:
   static constexpr std::size_t kMostDialogs = 4096;
   static constexpr std::size_t kMostBytes = std::size_t{64} << 20U;
 
-  // `messages`: an array as the chat template sees it.
-  void put(const std::string& id, const Json& messages);
-  std::optional<Json> find(std::string_view id);
+  // `owner`: the key's name. `messages`: an array as the chat template sees it, the answer at its
+  // end. `response`: JSON text as the client got it.
+  void put(std::string_view id, std::string_view owner, const Json& messages, std::string response);
+  std::optional<Json> messages(std::string_view id, std::string_view owner);
+  std::optional<std::string> response(std::string_view id, std::string_view owner);
+  bool erase(std::string_view id, std::string_view owner);  // false: it is not there
 
  private:
-  RecentStore<std::string> texts_{kMostDialogs, kMostBytes};
+  struct Kept {
+    std::string messages, response;
+  };
+  RecentStore<std::shared_ptr<const Kept>> kept_{kMostDialogs, kMostBytes};
 };
 
 }  // namespace dovetail::serve

@@ -93,6 +93,7 @@ Result<Backend> engine_backend(Engine& engine, std::string_view chat_template) {
   if (!parsed) return fail(parsed.error());
   const auto program = std::make_shared<const text::ChatTemplate>(std::move(*parsed));
   backend.dialog = dialog::detect_format(text, *program, tokenizer);
+  backend.template_names = program->free_names();
   backend.render_chat = [program](const nlohmann::ordered_json& variables,
                                   std::span<const text::MarkedText> contents) {
     return program->render_chat(variables, {}, contents);

@@ -23,12 +23,12 @@ class RecentStore {
   // had.
   void put(const std::string& id, T value, std::size_t bytes) {
     const std::lock_guard lock(mutex_);
-    if (const auto before = kept_.find(id); before != kept_.end()) erase(before);
+    if (const auto before = kept_.find(id); before != kept_.end()) drop(before);
     if (bytes > most_bytes_) return;
     order_.push_front(id);
     kept_.emplace(id, Kept{std::move(value), bytes, order_.begin()});
     bytes_ += bytes;
-    while (order_.size() > most_values_ || bytes_ > most_bytes_) erase(kept_.find(order_.back()));
+    while (order_.size() > most_values_ || bytes_ > most_bytes_) drop(kept_.find(order_.back()));
   }
 
   std::optional<T> find(std::string_view id) {
@@ -39,6 +39,15 @@ class RecentStore {
     return at->second.value;
   }
 
+  // False: it is not there.
+  bool erase(std::string_view id) {
+    const std::lock_guard lock(mutex_);
+    const auto at = kept_.find(id);
+    if (at == kept_.end()) return false;
+    drop(at);
+    return true;
+  }
+
  private:
   struct Kept {
     T value;
@@ -47,7 +56,7 @@ class RecentStore {
   };
   using Map = std::map<std::string, Kept, std::less<>>;
 
-  void erase(typename Map::iterator at) {
+  void drop(typename Map::iterator at) {
     bytes_ -= at->second.bytes;
     order_.erase(at->second.place);
     kept_.erase(at);

@@ -46,14 +46,9 @@ Status PromptEncoder::can_chat() const {
               model_);
 }
 
-Result<std::vector<TokenId>> PromptEncoder::chat(const nlohmann::ordered_json& messages,
-                                                 std::span<const MarkedText> contents) const {
-  return chat(messages, contents, nlohmann::ordered_json::object());
-}
-
-Result<std::vector<TokenId>> PromptEncoder::chat(const nlohmann::ordered_json& messages,
-                                                 std::span<const MarkedText> contents,
-                                                 nlohmann::ordered_json variables) const {
+Result<MarkedText> PromptEncoder::render(const nlohmann::ordered_json& messages,
+                                         std::span<const MarkedText> contents,
+                                         nlohmann::ordered_json variables) const {
   if (const Status ok = can_chat(); !ok) return fail(ok.error());
   variables["messages"] = messages;
   variables["tools"] = nullptr;
@@ -61,11 +56,25 @@ Result<std::vector<TokenId>> PromptEncoder::chat(const nlohmann::ordered_json& m
   variables["add_generation_prompt"] = true;
   variables["bos_token"] = token_text(*tokenizer_, tokenizer_->bos());
   variables["eos_token"] = token_text(*tokenizer_, tokenizer_->eos());
-  const Result<MarkedText> rendered = template_->render_chat(std::move(variables), {}, contents);
-  if (!rendered) return fail(rendered.error());
+  return template_->render_chat(std::move(variables), {}, contents);
+}
+
+std::vector<TokenId> PromptEncoder::encode(const MarkedText& rendered) const {
   // The template itself writes BOS.
-  return tokenizer_->encode(rendered->text,
-                            {.add_special = false, .untrusted = rendered->untrusted});
+  return tokenizer_->encode(rendered.text, {.add_special = false, .untrusted = rendered.untrusted});
+}
+
+Result<std::vector<TokenId>> PromptEncoder::chat(const nlohmann::ordered_json& messages,
+                                                 std::span<const MarkedText> contents,
+                                                 nlohmann::ordered_json variables) const {
+  const Result<MarkedText> rendered = render(messages, contents, std::move(variables));
+  if (!rendered) return fail(rendered.error());
+  return encode(*rendered);
+}
+
+Result<std::vector<TokenId>> PromptEncoder::chat(const nlohmann::ordered_json& messages,
+                                                 std::span<const MarkedText> contents) const {
+  return chat(messages, contents, nlohmann::ordered_json::object());
 }
 
 }  // namespace dovetail::text

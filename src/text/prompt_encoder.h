@@ -28,10 +28,16 @@ class PromptEncoder {
   // Whether there is a template to chat with: kUnsupported or kInvalid where there is none.
   Status can_chat() const;
 
-  // The tokens of a chat, {"role", "content", ...} each, up to where the answer begins. What the
-  // messages say holds no control tokens, but for what `contents` trusts (see render_chat()).
-  // `variables`: an object of more that the template reads. Errors: those of can_chat(), and
-  // kInvalid where the template refuses the messages.
+  // A chat, {"role", "content", ...} each, as the template writes it, up to where the answer
+  // begins. `variables`: an object of more that the template reads. Errors: those of can_chat(),
+  // and kInvalid where the template refuses the messages.
+  Result<MarkedText> render(const nlohmann::ordered_json& messages,
+                            std::span<const MarkedText> contents,
+                            nlohmann::ordered_json variables) const;
+  // The tokens of what render() gave: what the messages say holds no control tokens, but for what
+  // `contents` trusts (see ChatTemplate::render_chat()).
+  std::vector<TokenId> encode(const MarkedText& rendered) const;
+  // Both.
   Result<std::vector<TokenId>> chat(const nlohmann::ordered_json& messages,
                                     std::span<const MarkedText> contents,
                                     nlohmann::ordered_json variables) const;

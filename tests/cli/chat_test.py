@@ -1,5 +1,6 @@
 """Talks with `dovetail chat` by pipes and by a terminal: chat_test.py BINARY SOURCE_DIR"""
 
+import contextlib
 import errno
 import fcntl
 import json
@@ -24,6 +25,8 @@ LEFT, RIGHT, UP, HOME, DELETE = "\x1b[D", "\x1b[C", "\x1b[A", "\x1b[H", "\x1b[3~
 ALT_ENTER, CTRL_C, CTRL_D, CTRL_R, BACKSPACE = "\x1b\r", "\x03", "\x04", "\x12", "\x7f"
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 READY = "\x1b[?2004h"  # the editor reads
+# The prompt ends within the reasoning.
+THINKS = "{% for message in messages %}Q: {{ message.content }}=?\nA:{% endfor %}<think>{# </think> #}"
 
 
 def pasted(text):
@@ -95,6 +98,21 @@ class Piped(WithFolder):
         for _, name in re.findall(r"(?m)^(--|  --)([a-z-]+) ", subprocess.run([BINARY, "chat", "--help"], text=True,
                                   capture_output=True, check=True).stdout.split("Sampling")[1].split("Engine")[0]):
             self.assertRegex(shown, rf"(?m)^{name} ")
+
+    def test_bytes_go_unchanged(self):
+        # The vocabulary's first tokens are the bytes.
+        done = self.talk("1+1", options=["--logit-bias", "27=100", "--max-tokens", "3"])
+        self.assertEqual(done.stdout, "\x1b\x1b\x1b\n")
+
+    def test_reasoning_is_no_answer(self):
+        file = self.folder / "talk.json"
+        options = ["--chat-template", self.write("thinks.jinja", THINKS), "--max-tokens", "4"]
+        done = self.talk("1+1", "/set max-tokens 2", "/regen", f"/save {file}", options=options)
+        self.assertEqual(done.stdout, "\n\n")
+        self.assertEqual(done.stderr.count("reasoned and gave no answer"), 2)
+        answer = json.loads(file.read_text())["messages"][1]
+        self.assertEqual(answer["content"], "")
+        self.assertNotEqual(answer["reasoning_content"], "")
 
     def test_stats(self):
         done = self.talk("/stats", "1+1", "2+2", "/stats")
@@ -321,6 +339,42 @@ class Terminal(WithFolder):
         self.start(NO_COLOR="1")
         self.type("1+1\r")
         self.assertNotRegex(self.until("tokens/s"), "\x1b\\[[0-9;]*m")
+        self.assertEqual(self.end(), 0)
+
+    def test_control_characters_are_shown(self):
+        self.start("--logit-bias", "27=100", "--max-tokens", "3", NO_COLOR="1")
+        self.type("1+1\r")
+        self.assertIn("␛␛␛", self.until("first after"))
+        self.assertEqual(self.end(), 0)
+
+    def test_names_of_a_model_are_shown(self):
+        model = self.folder / "a\x1b]0;title\x07b"
+        model.mkdir()
+        for file in DEMO.iterdir():
+            (model / file.name).symlink_to(file)
+        self.start(model=model)
+        self.assertIn("a␛]0;title␇b: ", self.until("/help"))
+        self.assertEqual(self.end(), 0)
+        # In a pipe they are what they are.
+        report = subprocess.run([BINARY, "inspect", model], capture_output=True, text=True, check=True).stdout
+        self.assertIn("\x1b]0;title\x07", report)
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.execv(BINARY, [str(BINARY), "inspect", str(model)])
+        shown = b""
+        with contextlib.suppress(OSError):
+            while more := os.read(terminal, 1 << 16):
+                shown += more
+        os.close(terminal)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
+        self.assertIn("a␛]0;title␇b", shown.decode())
+        self.assertNotIn(b"\x1b", shown)
+
+    def test_reasoning_is_dimmed(self):
+        self.start("--chat-template", self.write("thinks.jinja", THINKS), "--max-tokens", "4")
+        self.type("1+1\r")
+        seen = self.until("first after")
+        self.assertRegex(seen, "\x1b\\[2m[^\x1b]+\x1b\\[0m\r\n")
         self.assertEqual(self.end(), 0)
 
     def test_a_dumb_terminal_has_lines(self):

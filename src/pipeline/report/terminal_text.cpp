@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "text/utf8.h"
+#include "text/visible_text.h"
 
 namespace dovetail::pipeline {
 namespace {
@@ -36,13 +37,6 @@ std::size_t width_of(char32_t value) {
                      [&](Range range) { return value >= range.first && value <= range.last; })
              ? 2
              : 1;
-}
-
-// Moves text or changes its direction without being seen.
-bool is_control(char32_t value) {
-  return value < 0x20 || (value >= 0x7F && value < 0xA0) || (value >= 0x202A && value <= 0x202E) ||
-         (value >= 0x2066 && value <= 0x2069) || value == 0x2028 || value == 0x2029 ||
-         value == 0x200E || value == 0x200F;
 }
 
 void wrap_line(std::string_view line, std::size_t width, std::vector<std::string>& out) {
@@ -85,7 +79,7 @@ std::string printable(std::string_view text, bool lines) {
       out += ' ';
     } else if (value == '\r') {
       // Part of a line end, mostly.
-    } else if (is_control(value)) {
+    } else if (text::is_unseen_control(value)) {
       text::append_utf8(out, 0xFFFD);
     } else {
       out.append(valid, at, size);

@@ -139,6 +139,8 @@ class Learner {
       case ArgumentStyle::kPythonic:
         return take("city=\"Ulm\", days=17", nullptr, Trailing::kNone) ||
                take("city='Ulm', days=17", nullptr, Trailing::kNone);
+      case ArgumentStyle::kElements:
+        return element("city", "Ulm") && element("days", "17");
       case ArgumentStyle::kBare:
         return take(fmt::format("city:{}Ulm{},days:17", row_.quote, row_.quote), nullptr,
                     Trailing::kNone);
@@ -156,6 +158,15 @@ class Learner {
            take(typed ? row_.other_close : row_.key_close,
                 first && typed ? &format_.other_close : nullptr, Trailing::kAll) &&
            take("17", nullptr, Trailing::kNone) && take(row_.value_close, nullptr, Trailing::kNone);
+  }
+
+  // Its texts stay the row's: nothing stands between an element and what it holds.
+  bool element(std::string_view name, std::string_view value) {
+    const auto of = [&](const std::string& open) {
+      return take(open, nullptr, Trailing::kNone) && take(name, nullptr, Trailing::kNone) &&
+             take(row_.key_close, nullptr, Trailing::kNone);
+    };
+    return of(row_.key_open) && take(value, nullptr, Trailing::kNone) && of(row_.value_close);
   }
 
   const CallFormat& row_;

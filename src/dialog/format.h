@@ -19,6 +19,7 @@ enum class ArgumentStyle : std::uint8_t {
   kJson,      // one JSON object
   kTagged,    // a key and a value each between tags; strings stand as they are
   kPythonic,  // name=value, values as Python spells them
+  kElements,  // an element each, its name in both tags; nested values as elements, too
   kBare,      // name:value, names without quotes at every depth, strings between tokens
 };
 
@@ -41,6 +42,7 @@ struct CallFormat {
   // A call: open, NAME, middle, ARGUMENTS, close.
   std::string open = {}, middle = {}, close = {};
   ArgumentStyle style = ArgumentStyle::kJson;
+  // kElements: an element: key_open, KEY, key_close, VALUE, value_close, KEY, key_close.
   // kTagged: a parameter: key_open, KEY, key_close, VALUE, value_close. Where it is not empty,
   // other_close stands for key_close ahead of values that are no strings.
   std::string key_open = {}, key_close = {}, other_close = {}, value_close = {};

@@ -9,6 +9,7 @@ namespace {
 constexpr auto kTagged = ArgumentStyle::kTagged;
 constexpr auto kPythonic = ArgumentStyle::kPythonic;
 constexpr auto kBare = ArgumentStyle::kBare;
+constexpr auto kElements = ArgumentStyle::kElements;
 
 // Rows whose texts begin those of another come first.
 const std::vector<CallFormat>& format_rows() {
@@ -66,6 +67,17 @@ const std::vector<CallFormat>& format_rows() {
        .key_open = "\n<parameter name=\"",
        .key_close = "\">",
        .value_close = "</parameter>"},
+      {.name = "minimax-m3",
+       .section_open = "]<]minimax[>[<tool_call>\n",
+       .section_close = "\n]<]minimax[>[</tool_call>",
+       .between = "\n",
+       .open = "]<]minimax[>[<invoke name=\"",
+       .middle = "\">",
+       .close = "]<]minimax[>[</invoke>",
+       .style = kElements,
+       .key_open = "]<]minimax[>[<",
+       .key_close = ">",
+       .value_close = "]<]minimax[>[</"},
       {.name = "deepseek-v3.2",
        .section_open = "<｜DSML｜function_calls>\n",
        .section_close = "\n</｜DSML｜function_calls>",

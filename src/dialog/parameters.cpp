@@ -158,20 +158,6 @@ class Instance {
   const Json& document_;
 };
 
-std::string escaped(std::string_view name) {
-  std::string out;
-  for (const char c : name) {
-    if (c == '~') {
-      out += "~0";
-    } else if (c == '/') {
-      out += "~1";
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
-
 bool refers(const Json& value) {
   if (!value.is_structured()) return false;
   if (value.is_object() && value.contains("$ref")) return true;
@@ -190,6 +176,20 @@ bool is_plain_keyword(std::string_view name) {
 }
 
 }  // namespace
+
+std::string pointer_part(std::string_view name) {
+  std::string out;
+  for (const char c : name) {
+    if (c == '~') {
+      out += "~0";
+    } else if (c == '/') {
+      out += "~1";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
 
 bool takes_nothing(const Json& parameters) {
   if (parameters.is_null() || parameters.empty()) return true;
@@ -223,7 +223,7 @@ Result<std::vector<Parameter>> list_parameters(const Tool& tool) {
   if (!schema->is_object()) return refuse(at, "is no object");
   for (const auto& item : schema->items()) {
     if (tool.strict && !is_plain_keyword(item.key())) {
-      return refuse(at + "/" + escaped(item.key()), "is not supported");
+      return refuse(at + "/" + pointer_part(item.key()), "is not supported");
     }
   }
   std::vector<std::string> required;
@@ -236,7 +236,7 @@ Result<std::vector<Parameter>> list_parameters(const Tool& tool) {
   if (properties != nullptr && properties->is_object()) {
     for (const auto& item : properties->items()) {
       out.push_back({.name = item.key(),
-                     .at = at + "/properties/" + escaped(item.key()),
+                     .at = at + "/properties/" + pointer_part(item.key()),
                      .strings = strings_of(tool.parameters, item.value()),
                      .required = std::erase(required, item.key()) > 0});
     }

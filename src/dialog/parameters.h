@@ -40,6 +40,9 @@ bool is_other_value(const Json& document, const Json& schema, std::string_view t
 // What stands in a document at a pointer that does; null: nothing.
 const Json* value_at(const Json& document, std::string_view pointer);
 
+// A name as a part of a JSON pointer.
+std::string pointer_part(std::string_view name);
+
 // A small document that holds the schema at `at` and all that it may refer to.
 Json document_of(const Json& document, const std::string& at);
 

@@ -59,6 +59,7 @@ bool may_be_key(ArgumentStyle style, const std::string& name) {
     case ArgumentStyle::kBare:
       return std::ranges::all_of(name, [](char c) { return is_name_char(c) || c == '.'; });
     case ArgumentStyle::kTagged:
+    case ArgumentStyle::kElements:
       return name.size() <= 256 && name.find_first_of("<>\"\n\t ") == std::string::npos;
     case ArgumentStyle::kJson:
       break;

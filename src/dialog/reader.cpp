@@ -53,7 +53,7 @@ void AnswerReader::State::read() {
   while (step()) {
   }
   text.erase(0, at);
-  before += std::exchange(at, 0);
+  taken += std::exchange(at, 0);
 }
 
 void AnswerReader::State::end() {
@@ -89,6 +89,10 @@ bool AnswerReader::State::step() {
       return python();
     case Mode::kBare:
       return bare();
+    case Mode::kElementKey:
+      return element_key();
+    case Mode::kElement:
+      return element();
     case Mode::kKey:
       return key();
     case Mode::kValueText:
@@ -149,7 +153,7 @@ bool AnswerReader::State::head() {
   const Matched found = match_head(data_.format.section_open + data_.format.open, tool);
   if (found.match == Match::kMore) return false;
   if (found.match == Match::kYes) {
-    if (!calls_at) calls_at = before + at;
+    if (!calls_at) calls_at = taken + at;
     at = found.end;
     begin_call(tool, found.id);
     return true;
@@ -461,6 +465,9 @@ void AnswerReader::State::begin_call(std::size_t tool, std::string id) {
       break;
     case ArgumentStyle::kBare:
       mode_ = Mode::kBare;
+      break;
+    case ArgumentStyle::kElements:
+      mode_ = Mode::kElementKey;
       break;
   }
 }

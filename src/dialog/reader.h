@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "dialog/elements.h"
 #include "dialog/free_text.h"
 #include "dialog/plan.h"
 #include "dialog/texts.h"
@@ -23,7 +24,7 @@ struct AnswerReader::State {
   AnswerPlan plan;
   std::string text;
   std::size_t at = 0;
-  std::size_t before = 0;               // bytes of the answer ahead of `text`
+  std::size_t taken = 0;                // bytes of the answer ahead of `text`
   std::optional<std::size_t> calls_at;  // of the answer
   bool last = false;                    // no more text comes
   std::vector<AnswerEvent> events;
@@ -38,13 +39,15 @@ struct AnswerReader::State {
     kJson,       // the arguments
     kPython,
     kBare,
-    kKey,        // of a tagged parameter, or the end of the call
-    kValueText,  // a string as it stands
-    kValueJson,  // an object or a list
-    kValue,      // any other value, up to its close
-    kClose,      // of a call
-    kBetween,    // calls of a section
-    kHeader,     // of a message with a channel
+    kElementKey,  // of an element, or the end of the call
+    kElement,     // its value
+    kKey,         // of a tagged parameter, or the end of the call
+    kValueText,   // a string as it stands
+    kValueJson,   // an object or a list
+    kValue,       // any other value, up to its close
+    kClose,       // of a call
+    kBetween,     // calls of a section
+    kHeader,      // of a message with a channel
     kBody,
   };
 
@@ -56,6 +59,8 @@ struct AnswerReader::State {
   bool json();
   bool python();
   bool bare();
+  bool element_key();
+  bool element();
   bool key();
   bool value_text();
   bool value_json();
@@ -96,6 +101,8 @@ struct AnswerReader::State {
   JsonScanner scanner_;
   PythonReader python_;
   BareReader bare_;
+  ElementScanner element_;
+  std::string element_name_;
 };
 
 }  // namespace dovetail::dialog

@@ -1,6 +1,10 @@
+#include <fmt/core.h>
+
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "dialog/elements.h"
 #include "dialog/plan.h"
 #include "dialog/texts.h"
 
@@ -215,6 +219,13 @@ class StructureWriter {
           parts.push_back(std::move(one));
         }
         break;
+      case ArgumentStyle::kElements:
+        for (const Parameter& parameter : plan_.parameters[tool]) {
+          Json one = element(request_.tools[tool], parameter.name, parameter.at, 0);
+          if (!parameter.required) one = {{"optional", std::move(one)}};
+          parts.push_back(std::move(one));
+        }
+        break;
       case ArgumentStyle::kPythonic:
       case ArgumentStyle::kBare:
         parts.push_back(named(tool, 0, false));
@@ -230,17 +241,7 @@ class StructureWriter {
   }
 
   Json tagged(const Tool& tool, const Parameter& parameter) const {
-    const Json& document = tool.parameters;
     const bool typed = !format_.other_close.empty();
-    Json as_text = {{"raw", document_of(document, parameter.at)},
-                    {"at", parameter.at},
-                    {"without", marks_of({std::string(trim_left(format_.value_close))})}};
-    Json as_json = {{"schema", document_of(document, parameter.at)}, {"at", parameter.at}};
-    if (parameter.strings == Strings::kSome) {
-      Json& whole = as_json["schema"];
-      Json& schema = whole[Json::json_pointer(parameter.at)];
-      schema = without_strings(schema);
-    }
     const auto after_key = [&](const std::string& close, Json value) {
       Json parts = Json::array();
       add_text(parts, close);
@@ -250,10 +251,11 @@ class StructureWriter {
     const std::string& other_close = typed ? format_.other_close : format_.key_close;
     Json values = Json::array();
     if (parameter.strings != Strings::kNone) {
-      values.push_back(after_key(format_.key_close, held(std::move(as_text), tool.strict)));
+      values.push_back(
+          after_key(format_.key_close, as_text(tool, parameter.at, format_.value_close)));
     }
     if (parameter.strings != Strings::kOnly) {
-      values.push_back(after_key(other_close, held(std::move(as_json), tool.strict)));
+      values.push_back(after_key(other_close, as_json(tool, parameter.at, parameter.strings)));
     }
     Json parts = Json::array();
     add_text(parts, format_.key_open);
@@ -261,6 +263,64 @@ class StructureWriter {
     parts.push_back(choice_of(std::move(values)));
     add_text(parts, format_.value_close);
     return {{"sequence", std::move(parts)}};
+  }
+
+  Json element(const Tool& tool, std::string_view name, const std::string& at, int depth) const {
+    Json parts = Json::array();
+    add_text(parts, format_.key_open);
+    parts.push_back({{"literal", fmt::format("{}{}", name, format_.key_close)}});
+    parts.push_back(element_value(tool, at, depth));
+    add_text(parts, format_.value_close);
+    parts.push_back({{"literal", fmt::format("{}{}", name, format_.key_close)}});
+    return {{"sequence", std::move(parts)}};
+  }
+
+  Json element_value(const Tool& tool, const std::string& at, int depth) const {
+    const Json& document = tool.parameters;
+    const ElementSchema its = element_schema(document, at);
+    const Json& schema = *value_at(document, its.at);
+    if (depth < kMaxElements && its.kind == ElementKind::kObject) {
+      const Json required = schema.value("required", Json::array());
+      Json parts = Json::array();
+      for (const auto& [name, unused] : schema["properties"].items()) {
+        Json one = element(tool, name, its.at + "/properties/" + pointer_part(name), depth + 1);
+        const bool must = std::ranges::find(required, Json(name)) != required.end();
+        parts.push_back(must ? std::move(one) : Json{{"optional", std::move(one)}});
+      }
+      return {{"sequence", std::move(parts)}};
+    }
+    if (depth < kMaxElements && its.kind == ElementKind::kArray) {
+      Json out = {{"repeat", element(tool, kItem, its.at + "/items", depth + 1)}};
+      if (schema.contains("minItems")) out["min"] = schema["minItems"];
+      if (schema.contains("maxItems")) out["max"] = schema["maxItems"];
+      return out;
+    }
+    return text_or_json(tool, its.at, strings_of(document, schema), format_.key_open);
+  }
+
+  // A string as it stands that does not hold a text, or another value as JSON.
+  Json text_or_json(const Tool& tool, const std::string& at, Strings strings,
+                    std::string_view without) const {
+    Json values = Json::array();
+    if (strings != Strings::kNone) values.push_back(as_text(tool, at, without));
+    if (strings != Strings::kOnly) values.push_back(as_json(tool, at, strings));
+    return choice_of(std::move(values));
+  }
+
+  static Json as_text(const Tool& tool, const std::string& at, std::string_view without) {
+    return held({{"raw", document_of(tool.parameters, at)},
+                 {"at", at},
+                 {"without", marks_of({std::string(trim_left(without))})}},
+                tool.strict);
+  }
+
+  static Json as_json(const Tool& tool, const std::string& at, Strings strings) {
+    Json out = {{"schema", document_of(tool.parameters, at)}, {"at", at}};
+    if (strings == Strings::kSome) {
+      Json& schema = out["schema"][Json::json_pointer(at)];
+      schema = without_strings(schema);
+    }
+    return held(std::move(out), tool.strict);
   }
 
   // A parameter and its value, in the spelling that the format has for nested values.

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "dialog/elements.h"
+
 namespace dovetail::dialog {
 
 namespace {
@@ -111,6 +113,10 @@ void append_arguments(text::MarkedText& out, const CallFormat& format, const Jso
   }
   if (format.style == ArgumentStyle::kBare) {
     append_bare_members(out, format, arguments);
+    return;
+  }
+  if (format.style == ArgumentStyle::kElements) {
+    for (const auto& [name, value] : arguments.items()) append_element(out, format, name, value);
     return;
   }
   bool first = true;

@@ -54,8 +54,9 @@ std::uint32_t SchemaCompiler::break_rule(int depth) {
                           nfa_.nothing(at, to);
                         }
                       };
-                      indent(" ", kIndent * depth);
-                      indent("\t", depth);
+                      const int levels = depth < kMaxDepth ? depth : kDeepIndent;
+                      indent(" ", kIndent * levels);
+                      indent("\t", levels);
                       return to;
                     });
 }

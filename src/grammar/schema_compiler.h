@@ -32,8 +32,10 @@ class SchemaCompiler {
   using State = Nfa::State;
   // A line's indent: spaces for each value that is open, or one tab.
   static constexpr int kIndent = 4;
-  // Values that are nested deeper are indented as those at this depth.
-  static constexpr int kMaxDepth = 16;
+  // Values that are nested so deep or deeper are written alike, so that those of recursive schemas
+  // are few: a line there may have the indent of kDeepIndent values.
+  static constexpr int kMaxDepth = 8;
+  static constexpr int kDeepIndent = 16;
 
   // `where` names the document's root in messages. `quote`: of kBare, the bytes of the token around
   // strings.
@@ -90,7 +92,8 @@ class SchemaCompiler {
   Result<State> name(State from, const std::string& text, const std::string& where);
   // Any name of these.
   Result<State> name_of(State from, const std::optional<Automaton>& names);
-  static int deeper(int depth) { return depth < kMaxDepth ? depth + 1 : depth; }
+  // The depth within a value. Without white space it is the same everywhere.
+  int deeper(int depth) const { return is_bare() || depth == kMaxDepth ? depth : depth + 1; }
   // A line break with its indent, or nothing.
   State gap(State from, int depth);
   // A comma, and a space, a gap or nothing.

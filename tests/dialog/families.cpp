@@ -47,6 +47,17 @@ constexpr const char* kBareValue =
     "{% if not loop.last %},{% endif %}{% endfor %}]{% else %}{{ v | tojson }}{% endif %}"
     "{% endmacro %}";
 
+// MiniMax M3's: values in elements.
+constexpr const char* kElements =
+    "{% set ns = ']<]minimax[>[' %}"
+    "{% macro element(v) %}{% if v is mapping %}{% for k, w in v.items() %}{{ ns }}<{{ k }}>"
+    "{{ element(w) }}{{ ns }}</{{ k }}>{% endfor %}{% elif v is string %}{{ v }}"
+    "{% elif v is iterable %}{% for w in v %}{{ ns }}<item>{{ element(w) }}{{ ns }}</item>"
+    "{% endfor %}{% else %}{{ v | tojson }}{% endif %}{% endmacro %}";
+constexpr const char* kElementCall =
+    "{{ ns }}<invoke name=\"{{ f.name }}\">{% for k, v in f.arguments.items() %}{{ ns }}<{{ k }}>"
+    "{{ element(v) }}{{ ns }}</{{ k }}>{% endfor %}{{ ns }}</invoke>{{ '\\n' }}";
+
 constexpr const char* kTypedCall =
     "<|open|>call tool=\"{{ f.name }}\" index=\"{{ index + 1 }}\"<|sep|>"
     "{% for k, v in f.arguments.items() %}<|open|>argument key=\"{{ k }}\" type=\""
@@ -104,6 +115,19 @@ const std::vector<Family>& families() {
        .section_open = "<minimax:tool_call>\n",
        .section_close = "</minimax:tool_call>",
        .control_tokens = {"<minimax:tool_call>", "</minimax:tool_call>"}},
+      {.row = "minimax-m3",
+       .call = kElementCall,
+       .section_open = "]<]minimax[>[<tool_call>\n",
+       .section_close = "]<]minimax[>[</tool_call>",
+       .control_tokens = {"]<]minimax[>["},
+       .reasoning_open = "<mm:think>",
+       .reasoning_close = "</mm:think>",
+       .macros = kElements},
+      {.row = "minimax-m3",  // where it is no control token
+       .call = kElementCall,
+       .section_open = "]<]minimax[>[<tool_call>\n",
+       .section_close = "]<]minimax[>[</tool_call>",
+       .macros = kElements},
       {.row = "deepseek-v3.2",
        .call = tagged_call("<｜DSML｜invoke name=\"", "\">\n", "</｜DSML｜invoke>\n",
                            "<｜DSML｜parameter name=\"", "\" string=\"true\">",

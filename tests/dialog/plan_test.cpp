@@ -196,6 +196,13 @@ TEST(AnswerReader, ReadsWhatIsOfNoLanguageAsContent) {
        R"({"city":"a,)\n","days":[1,[true,{"a":false}]]})"},
       {"pythonic", "[f(city=foo)]", "", R"({"city":"foo"})"},
       {"pythonic", "[1, 2]", "[1, 2]", ""},
+      // Elements of no schema, and white space between them; strings hold whatever they hold.
+      {"minimax-m3",
+       "]<]minimax[>[<tool_call>]<]minimax[>[<invoke name=\"f\">\n]<]minimax[>[<days>a week"
+       "]<]minimax[>[</days>]<]minimax[>[<city>]<]minimax[>[<x>1]<]minimax[>[</x>]<]minimax[>["
+       "</city>\n]<]minimax[>[<z>]<]minimax[>[<item>[1]]<]minimax[>[</item>]<]minimax[>[</z>"
+       "]<]minimax[>[</invoke>]<]minimax[>[</tool_call>",
+       "", R"({"days":"a week","city":"]<]minimax[>[<x>1]<]minimax[>[</x>","z":[[1]]})"},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.row + ": " + c.text);
@@ -234,6 +241,22 @@ TEST(AnswerReader, KnowsControlTokensFromTheirSpelling) {
   EXPECT_EQ(read.calls[1].arguments, "{}");
 }
 
+TEST(AnswerReader, ReadsNamesWithoutQuotes) {
+  const AnswerPlan made = plan(format_of("gemma", true), kCity).value();
+  const auto token = [](const std::string& text) { return grammar::control_token(text); };
+  const std::string quote = token("<|\"|>");
+  const std::string text = "so" + token("<|tool_call>") + "call:f{ city:" + quote + "a}:,\"\n" +
+                           quote + ", days : 7 ,x:{y:[" + quote + quote + ",None,true,foo," +
+                           token("<pad>") + "-1.5],z:{}} }" + token("<tool_call|>");
+  const Read whole = test::read(made, text, {1U << 20U});
+  EXPECT_EQ(whole.content, "so");
+  ASSERT_EQ(whole.calls.size(), 1U);
+  EXPECT_EQ(whole.calls[0].arguments,
+            R"({"city":"a}:,\"\n","days":7,"x":{"y":["",null,true,"foo",-1.5],"z":{}}})");
+  EXPECT_TRUE(whole.calls[0].ended);
+  for (std::size_t size = 1; size < 9; ++size) EXPECT_EQ(test::read(made, text, {size}), whole);
+}
+
 // A message whose header never ends is content; the next one has its own.
 TEST(AnswerReader, ComesPastAHeaderWithoutEnd) {
   const AnswerPlan made = plan(format_of("harmony", true), kCity).value();
@@ -247,12 +270,14 @@ TEST(AnswerReader, ComesPastAHeaderWithoutEnd) {
 // at again with those ahead of it.
 TEST(AnswerReader, TakesTimeInProportion) {
   const std::size_t size = 60000;
-  for (const char* row : {"hermes", "glm", "pythonic"}) {
+  for (const char* row : {"hermes", "glm", "pythonic", "minimax-m3"}) {
     for (const std::string& begin :
          {std::string(), std::string("<tool_call>"), std::string("<tool_call>f\n"),
           std::string("<tool_call>f\n<arg_key>"), std::string("[f("), std::string("[f(city="),
           std::string("<tool_call>f\n<arg_key>city</arg_key><arg_value>"),
-          std::string("<tool_call>{\"name\":\"f\",\"arguments\":"), std::string("<think>")}) {
+          std::string("<tool_call>{\"name\":\"f\",\"arguments\":"), std::string("<think>"),
+          std::string(
+              "]<]minimax[>[<tool_call>]<]minimax[>[<invoke name=\"f\">]<]minimax[>[<city>")}) {
       for (const char filler : {' ', '<', 'a', '{', '\xff'}) {
         const AnswerPlan made = plan(format_of(row), kCity).value();
         AnswerReader reader(made);

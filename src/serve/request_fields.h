@@ -84,8 +84,9 @@ Problem settle_tools(Chat& chat);
 // "tool_calls" of an assistant's message, as the template will see them: arguments are JSON text.
 Outcome<Json> read_tool_calls(const std::string& field, const Json& value, UnknownFields& unknown);
 
-// The prompt, in which calls that the server made are the model's tokens. 400 where the model has no chat template, the template refuses the messages,
-// or the last one is to be continued and the template does not show it once as it is.
+// The prompt, in which calls that the server made are the model's tokens. 400 where the model has
+// no chat template, the template refuses the messages, or the last one is to be continued and the
+// template does not show it once as it is.
 Outcome<ChatPrompt> render_chat(const Chat& chat, const RequestContext& context);
 
 // The fields of a body of /v1/completions or /v1/chat/completions as they were read one by one,

@@ -4,14 +4,12 @@
 
 namespace dovetail::dialog {
 
-using Kind = AnswerEvent::Kind;
-
 bool AnswerReader::State::element_key() {
   skip_space();
   const CallFormat& format = data_.format;
   const Matched end = match(format.close);
   if (end.match == Match::kYes) {
-    give(Kind::kArguments, begun_ ? "}" : "{}");
+    give(AnswerEvent::Kind::kArguments, begun_ ? "}" : "{}");
     mode_ = Mode::kClose;
     return true;
   }
@@ -32,7 +30,7 @@ bool AnswerReader::State::element_key() {
   element_name_ = text.substr(open.end, name_end - open.end);
   std::string out = begun_ ? ",\"" : "{\"";
   append_escaped(out, element_name_);
-  give(Kind::kArguments, out + "\":");
+  give(AnswerEvent::Kind::kArguments, out + "\":");
   begun_ = true;
   at = name_end + format.key_close.size();
   parameter_ = parameter_of(element_name_);
@@ -57,7 +55,7 @@ bool AnswerReader::State::element() {
       parameter_ == nullptr ? std::nullopt : std::optional(parameter_->at);
   const Json value =
       read_element(format, data_.request.tools[tool_].parameters, schema, rest().substr(0, *end));
-  give(Kind::kArguments, value.dump(-1, ' ', false, Json::error_handler_t::replace));
+  give(AnswerEvent::Kind::kArguments, value.dump(-1, ' ', false, Json::error_handler_t::replace));
   at = close.end;
   mode_ = Mode::kElementKey;
   return true;

@@ -89,8 +89,7 @@ TEST(Schema, IndentOfDeepValues) {
   const auto grammar = Grammar::from_json_schema({{"type", "array"}});
   ASSERT_TRUE(grammar) << grammar.error().message;
   const Matcher matcher = test::matcher_of(*grammar);
-  for (const auto& [depth, most] :
-       {std::pair{1, 4}, {2, 8}, {7, 28}, {8, 64}, {9, 64}, {99, 64}}) {
+  for (const auto& [depth, most] : {std::pair{1, 4}, {2, 8}, {7, 28}, {8, 64}, {9, 64}, {99, 64}}) {
     EXPECT_TRUE(test::accepts(matcher, nested(depth, most))) << depth;
     EXPECT_FALSE(test::accepts(matcher, nested(depth, most + 1))) << depth;
   }

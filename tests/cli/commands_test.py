@@ -312,7 +312,7 @@ class Model:
     def test_bad_lines_refuse_everything(self):
         output = self.folder / "out.jsonl"
         for line, message in [
-            ('{"prompt": "x", "temperature": "hot"}', "bad.jsonl:3: temperature: \"hot\""),
+            ('{"prompt": "x", "temperature": "hot"}', "bad.jsonl:3: temperature: expected a number"),
             ('{"prompt": "x"', "bad.jsonl:3: byte 15"),
             ('{"prompt": "x", "max_token": 1}', "did you mean max_tokens"),
             ('{"prompt": "x", "max_tokens": 2000000000}', "bad.jsonl:3: max_tokens: "),

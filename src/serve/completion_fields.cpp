@@ -26,10 +26,6 @@ constexpr Field kCompletionFields[] = {
      [](Name f, const Json& v, Draft& d) -> Problem { return store(read_bool(f, v), d.echo); }},
     {"suffix", kCompletions,
      [](Name f, const Json& v, Draft& d) -> Problem { return store(read_string(f, v), d.suffix); }},
-    {"logprobs", kCompletions,
-     [](Name f, const Json& v, Draft& d) -> Problem {
-       return store_int(f, v, 0, kMaxTopLogprobs, d.request.logprobs);
-     }},
 };
 
 }  // namespace

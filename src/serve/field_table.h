@@ -9,30 +9,10 @@
 #include <string_view>
 #include <utility>
 
+#include "serve/parameter_fields.h"
 #include "serve/request_fields.h"
 
 namespace dovetail::serve {
-
-// Routes that read a field.
-enum Routes : std::uint16_t {
-  kNowhere = 0,
-  kCompletions = 1,
-  kChats = 2,
-  kEmbeddings = 4,
-  kReranks = 8,
-  kMessages = 16,                 // Anthropic's
-  kBoth = kCompletions | kChats,  // of OpenAI, which can ask for several choices
-  kResponses = 32,
-  kOllamaChats = 64,
-  kOllamaGenerates = 128,
-  kOllamaEmbeds = 256,
-  kOllamaEmbeddings = 512,
-  kOllama = kOllamaChats | kOllamaGenerates | kOllamaEmbeds | kOllamaEmbeddings,
-  kDialogs = kChats | kMessages | kResponses,
-  kOutputs = kCompletions | kDialogs,
-  kAll = kOutputs | kEmbeddings | kReranks,
-  kEvery = kAll | kOllama
-};
 
 // A row of the table of fields: how a value is read into the draft. What is null is not read, but
 // for limits of tokens.
@@ -43,8 +23,7 @@ struct Field {
 };
 
 // The rows, by what they are about.
-std::span<const Field> sampling_fields();  // the table of sampling parameters
-std::span<const Field> output_fields();    // what else says how outputs are sampled and sent
+std::span<const Field> output_fields();  // what else says what outputs are, and how they are sent
 std::span<const Field> completion_fields();
 std::span<const Field> chat_fields();
 std::span<const Field> message_fields();
@@ -53,8 +32,6 @@ std::span<const Field> ollama_fields();
 std::span<const Field> pooled_fields();  // embeddings and ranking
 
 inline constexpr std::int32_t kMaxTokens = std::numeric_limits<std::int32_t>::max();
-inline constexpr std::int32_t kMaxTopLogprobs = 20;
-inline constexpr std::size_t kMaxLabelBytes = 512;
 
 // Readers that rows share.
 template <class T, class To>
@@ -79,7 +56,6 @@ Problem read_max_tokens(std::string_view field, const Json& value, std::optional
 // Inputs of one request for embeddings, as OpenAI bounds them, and documents of one to rank.
 std::size_t most_inputs(const Draft& draft);
 
-Problem read_stop(std::string_view field, const Json& value, Draft& draft);
 // How hard a model reasons, and for how many tokens at most.
 Problem read_effort(std::string_view field, const Json& value, Draft& draft);
 Problem read_reasoning_budget(std::string_view field, const Json& value, Draft& draft);
@@ -99,9 +75,6 @@ struct Member {
 // Reads an object's members, each under its path; null is no member, and others are unknown fields.
 Problem read_members(std::string_view field, const Json& value, std::span<const Member> members,
                      Draft& draft);
-
-// A string of at most kMaxLabelBytes.
-Problem read_label(std::string_view field, const Json& value, std::string& to);
 
 // A string, an array of at most `most` strings, an array of ids, or an array of at most `most`
 // arrays of ids.

@@ -245,10 +245,15 @@ Problem refuse_thread(std::string_view field, const Json&, Draft&) {
 }
 
 constexpr Field kMessageFields[] = {
-    {"messages", kMessages, read_dialog},         {"system", kMessages, read_system},
-    {"stop_sequences", kMessages, read_stop},     {"tools", kMessages, read_functions},
-    {"tool_choice", kMessages, read_choice},      {"thinking", kMessages, read_thinking},
-    {"output_config", kMessages, read_output},    {"thread", kMessages, refuse_thread},
+    {"messages", kMessages, read_dialog},
+    {"system", kMessages, read_system},
+    {"stop_sequences", kMessages,
+     [](std::string_view f, const Json& v, Draft& d) { return read_stop(f, v, d.request); }},
+    {"tools", kMessages, read_functions},
+    {"tool_choice", kMessages, read_choice},
+    {"thinking", kMessages, read_thinking},
+    {"output_config", kMessages, read_output},
+    {"thread", kMessages, refuse_thread},
     {"output_format", kMessages, read_flat_form},
 };
 

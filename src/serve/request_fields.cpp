@@ -33,15 +33,11 @@ Problem read_model(std::string_view field, const Json& value, Draft& draft) {
 
 constexpr Field kCommonFields[] = {
     {"model", kEvery, read_model},
-    {"user", kAll,
-     [](std::string_view f, const Json& v, Draft& d) -> Problem {
-       return read_label(f, v, d.request.tenant);
-     }},
 };
 
-std::array<std::span<const Field>, 9> tables() {
-  return {kCommonFields,    sampling_fields(),  output_fields(), completion_fields(), chat_fields(),
-          message_fields(), responses_fields(), ollama_fields(), pooled_fields()};
+std::array<std::span<const Field>, 8> tables() {
+  return {kCommonFields,    output_fields(),    completion_fields(), chat_fields(),
+          message_fields(), responses_fields(), ollama_fields(),     pooled_fields()};
 }
 
 // Hints, which change no token: accepted at any value.
@@ -148,6 +144,8 @@ Routes route_of(Endpoint endpoint) {
 // Those that a route reads, for near matches.
 std::vector<std::string> names_of(Routes route) {
   std::vector<std::string> names;
+  for (const Parameter& parameter : parameters())
+    if ((parameter.routes & route) != 0) names.emplace_back(parameter.name);
   for (const auto table : tables())
     for (const Field& field : table)
       if ((field.routes & route) != 0) names.emplace_back(field.name);
@@ -194,6 +192,11 @@ Problem read_field(Endpoint endpoint, std::string_view name, const Json& value, 
 Problem read_field_as(Endpoint endpoint, std::string_view name, std::string_view field,
                       const Json& value, Draft& draft) {
   const auto route = route_of(endpoint);
+  if (const Parameter* parameter = find_parameter(route, name)) {
+    if (value.is_null()) return std::nullopt;
+    const std::uint32_t vocab = draft.context.backend.model.vocab_size;
+    return read_parameter(*parameter, field, value, vocab, draft.request);
+  }
   if (const Field* row = find_field(route, name)) {
     const bool limit = name == "max_tokens" || name == "max_completion_tokens";
     return value.is_null() && !limit ? std::nullopt : row->read(field, value, draft);
@@ -242,17 +245,6 @@ Problem read_members(std::string_view field, const Json& value, std::span<const 
     auto found = known == members.end() ? draft.unknown.meet(at) : known->read(at, member, draft);
     if (found) return found;
   }
-  return std::nullopt;
-}
-
-Problem read_label(std::string_view field, const Json& value, std::string& to) {
-  auto label = read_string(field, value);
-  if (!label) return std::move(label.error());
-  if (label->size() > kMaxLabelBytes) {
-    return problem(bad_field(field, "{} bytes are too long; expected at most {}", label->size(),
-                             kMaxLabelBytes));
-  }
-  to = *std::move(label);
   return std::nullopt;
 }
 

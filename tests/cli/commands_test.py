@@ -312,7 +312,7 @@ class Model:
     def test_bad_lines_refuse_everything(self):
         output = self.folder / "out.jsonl"
         for line, message in [
-            ('{"prompt": "x", "temperature": "hot"}', "bad.jsonl:3: temperature: \"hot\""),
+            ('{"prompt": "x", "temperature": "hot"}', "bad.jsonl:3: temperature: expected a number"),
             ('{"prompt": "x"', "bad.jsonl:3: byte 15"),
             ('{"prompt": "x", "max_token": 1}', "did you mean max_tokens"),
             ('{"prompt": "x", "max_tokens": 2000000000}', "bad.jsonl:3: max_tokens: "),
@@ -409,7 +409,7 @@ class Model:
         self.assertEqual(ask("--reasoning-budget", "24"), free)
         bounded = ask("--reasoning-budget", "5")
         reasoning, _, answer = bounded.partition("</think>")
-        self.assertTrue(free.startswith(reasoning) and len(reasoning) >= 5, bounded)
+        self.assertTrue(free.startswith(reasoning) and 0 < len(reasoning) < len(free), bounded)
         self.assertTrue(answer, bounded)
         self.assertNotIn("</think>", answer)
         # Draft tokens change nothing, and a chat and lines of a file have it, too.

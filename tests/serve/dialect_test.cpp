@@ -273,9 +273,12 @@ TEST(Dialects, AResponseHasTheLogprobsOfItsContent) {
     for (const Json& event : lines_of(out)) {
       const std::string type = event["type"];
       if (type == "response.output_text.delta") streamed += tokens_of(event["logprobs"]);
-      if (type == "response.output_text.done") EXPECT_EQ(tokens_of(event["logprobs"]), "ijae");
-      if (type == "response.completed")
+      if (type == "response.output_text.done") {
+        EXPECT_EQ(tokens_of(event["logprobs"]), "ijae");
+      }
+      if (type == "response.completed") {
         EXPECT_EQ(tokens_of(content_of(event["response"])["logprobs"]), "ijae");
+      }
     }
     EXPECT_EQ(streamed, "ija");
   }

@@ -234,8 +234,10 @@ TEST(Dialects, AResponseHasTheLogprobsOfItsContent) {
     const std::string none = answered(generation, 5);
     EXPECT_EQ(none.find("\"logprob\""), std::string::npos);
     generation.requests.front().logprobs = 1;
-    ResponseBuilder builder(generation, kLabelOfAnswer,
-                            [](TokenId id) { return std::string(1, static_cast<char>(id)); });
+    const std::function<std::string(TokenId)> bytes = [](TokenId id) {
+      return std::string(1, static_cast<char>(id));
+    };
+    ResponseBuilder builder(generation, kLabelOfAnswer, bytes);
     std::string out = stream ? builder.open() : "";
     const std::pair<const char*, char> pieces[] = {
         {"<think>", 'o'}, {"Hm.", 'h'},  {"</think>", 'c'}, {"I", 'i'},

@@ -155,14 +155,14 @@ Outcome<HttpResponse> list_input_items(std::string_view target, const RequestCon
   }
   const auto left = static_cast<std::size_t>(items.end() - begin);
   const auto end = begin + static_cast<std::ptrdiff_t>(std::min(page->limit, left));
+  Json data = Json::array();
+  for (auto at = begin; at != end; ++at) data.push_back(std::move(*at));
   Json out;
   out["object"] = "list";
-  out["data"] = Json::array();
-  for (auto at = begin; at != end; ++at) out["data"].push_back(std::move(*at));
-  const Json& data = out["data"];
-  out["first_id"] = data.empty() ? Json(nullptr) : data.front()["id"];
-  out["last_id"] = data.empty() ? Json(nullptr) : data.back()["id"];
+  out["first_id"] = data.empty() ? Json() : data.front().at("id");
+  out["last_id"] = data.empty() ? Json() : data.back().at("id");
   out["has_more"] = end != items.end();
+  out["data"] = std::move(data);
   return kept_answer(out.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 

@@ -87,7 +87,7 @@ constexpr Parameter kParameters[] = {
     {"priority", kGenerated, Parameter::Whole{&Request::priority, -kMaxPriority, kMaxPriority}},
     {"timeout", kGenerated, read_timeout},
     // Who shares the engine; no answer depends on it.
-    {"user", kAll | kInputLines, &Request::tenant},
+    {"user", kAllButOllama | kInputLines, &Request::tenant},
     {"cache_salt", kGenerated, &Request::cache_salt},
 };
 

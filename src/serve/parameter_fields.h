@@ -29,9 +29,9 @@ enum Routes : std::uint16_t {
   kOllama = kOllamaChats | kOllamaGenerates | kOllamaEmbeds | kOllamaEmbeddings,
   kDialogs = kChats | kMessages | kResponses,
   kOutputs = kCompletions | kDialogs,
-  kAll = kOutputs | kEmbeddings | kReranks,
-  kEvery = kAll | kOllama,
-  kInputLines = 512
+  kAllButOllama = kOutputs | kEmbeddings | kReranks,
+  kAll = kAllButOllama | kOllama,
+  kInputLines = 1024
 };
 
 inline constexpr std::int32_t kMaxTopLogprobs = 20;

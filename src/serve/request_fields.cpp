@@ -32,7 +32,7 @@ Problem read_model(std::string_view field, const Json& value, Draft& draft) {
 }
 
 constexpr Field kCommonFields[] = {
-    {"model", kEvery, read_model},
+    {"model", kAll, read_model},
 };
 
 std::array<std::span<const Field>, 8> tables() {
@@ -48,7 +48,7 @@ struct Hint {
 
 constexpr Hint kHints[] = {
     {"store", kBoth},
-    {"metadata", kAll},
+    {"metadata", kAllButOllama},
     {"service_tier", kOutputs},
     {"prompt_cache_key", kOutputs},
     {"prompt_cache_retention", kOutputs},
@@ -57,7 +57,7 @@ constexpr Hint kHints[] = {
     {"cache_control", kOutputs},
     {"cache_prompt", kOutputs},
     {"return_token_ids", kOutputs},
-    {"request_id", kAll},
+    {"request_id", kAllButOllama},
     {"container", kMessages},
     {"keep_alive", kOllama},
     {"truncate", kOllamaEmbeds},
@@ -97,7 +97,7 @@ constexpr Neutral kNeutral[] = {
     {"dynatemp_range", kOutputs, "[0]"},
     {"xtc_probability", kOutputs, "[0]"},
     {"dry_multiplier", kOutputs, "[0]"},
-    {"truncate_prompt_tokens", kAll, "[]"},
+    {"truncate_prompt_tokens", kAllButOllama, "[]"},
     {"logits_processors", kOutputs, "[[]]"},
     {"bad_words", kOutputs, "[[]]"},
     {"allowed_token_ids", kOutputs, "[]"},

@@ -186,6 +186,9 @@ std::string open_response(Answers& answers) {
 // to content where that is several things.
 Json content_logprobs(const Answers& answers, ChoiceState& choice, const News& news) {
   if (answers.request_of(0).logprobs < 0) return Json::array();
+  // Within reasoning and calls a token without a text is a mark of the format.
+  const bool is_mark = news.events.empty() && choice.open && choice.open->kind != Kind::kContent;
+  if (is_mark) return Json::array();
   choice.untold.insert(choice.untold.end(), news.tokens.begin(), news.tokens.end());
   if (news.events.empty() && !news.finished) return Json::array();
   const std::vector<OutputToken> told = std::exchange(choice.untold, {});

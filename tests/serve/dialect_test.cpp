@@ -234,8 +234,10 @@ TEST(Dialects, AResponseHasTheLogprobsOfItsContent) {
     const std::string none = answered(generation, 5);
     EXPECT_EQ(none.find("\"logprob\""), std::string::npos);
     generation.requests.front().logprobs = 1;
-    ResponseBuilder builder(generation, kLabelOfAnswer,
-                            [](TokenId id) { return std::string(1, static_cast<char>(id)); });
+    const std::function<std::string(TokenId)> bytes = [](TokenId id) {
+      return std::string(1, static_cast<char>(id));
+    };
+    ResponseBuilder builder(generation, kLabelOfAnswer, bytes);
     std::string out = stream ? builder.open() : "";
     const std::pair<const char*, char> pieces[] = {
         {"<think>", 'o'}, {"Hm.", 'h'},  {"</think>", 'c'}, {"I", 'i'},
@@ -273,9 +275,12 @@ TEST(Dialects, AResponseHasTheLogprobsOfItsContent) {
     for (const Json& event : lines_of(out)) {
       const std::string type = event["type"];
       if (type == "response.output_text.delta") streamed += tokens_of(event["logprobs"]);
-      if (type == "response.output_text.done") EXPECT_EQ(tokens_of(event["logprobs"]), "ijae");
-      if (type == "response.completed")
+      if (type == "response.output_text.done") {
+        EXPECT_EQ(tokens_of(event["logprobs"]), "ijae");
+      }
+      if (type == "response.completed") {
         EXPECT_EQ(tokens_of(content_of(event["response"])["logprobs"]), "ijae");
+      }
     }
     EXPECT_EQ(streamed, "ija");
   }

@@ -127,16 +127,23 @@ void write_bytes(const std::filesystem::path& folder) {
       "\1{\"uniqueItems\":true,\"items\":{\"enum\":[1,true,\"a\"]},\"minItems\":1}"sv,
       "\2{\"minProperties\":1,\"propertyNames\":{\"maxLength\":2},\"if\":{},\"multipleOf\":0.25}"sv};
   constexpr std::string_view kGbnf[] = {
-      "root ::= v # any\nv ::= \"<\" [a-c^\\n]{1,3} (v | w)* \">\"\nw ::= \" \" w?",
-      "root ::= (\"a\" | b)+ \"=\" [^\\x00-\\x1f\\u00e9]{2,}\nb ::= \"[\" (b (\",\" b)*)? \"]\" | "
-      "\"\\\"\"\n"};
+      R"(root ::= v # any
+v ::= "<" [a-c^\n]{1,3} (v | w)* ">"
+w ::= " " w?)",
+      R"(root ::= ("a" | b)+ "=" [^\x00-\x1f\u00e9]{2,}
+b ::= "[" (b ("," b)*)? "]" | "\""
+)"};
   constexpr std::string_view kStructures[] = {
-      R"({"sequence":[{"free":[{"literal":"<t>"}]},{"optional":{"sequence":[{"literal":"<t>"},)"
-      R"({"schema":{"type":"object","properties":{"a":{"type":"integer"}}}},{"literal":"</t>"}]}}]})",
-      R"({"repeat":{"sequence":[{"token":"<|a|>"},{"regex":"[a-z]{1,4}"},{"token":"<|b|>"}]},"min":1,"max":3})",
-      R"({"choice":[{"schema":{"$defs":{"x":{"enum":[true,null]}},"items":{"$ref":"#/$defs/x"}},)"
-      R"("at":"/items","spelling":"python"},{"raw":{"type":"string","maxLength":9},"without":[{"literal":"</v>"}]}]})",
-      R"({"schema":{"type":"array","items":{"type":"number","multipleOf":0.5},"contains":1},"lenient":true})"};
+      R"({"sequence":[{"free":[{"literal":"<t>"}]},{"optional":{"sequence":[{"literal":"<t>"},
+          {"schema":{"type":"object","properties":{"a":{"type":"integer"}}}},
+          {"literal":"</t>"}]}}]})",
+      R"({"repeat":{"sequence":[{"token":"<|a|>"},{"regex":"[a-z]{1,4}"},{"token":"<|b|>"}]},
+          "min":1,"max":3})",
+      R"({"choice":[{"schema":{"$defs":{"x":{"enum":[true,null]}},"items":{"$ref":"#/$defs/x"}},
+          "at":"/items","spelling":"python"},
+          {"raw":{"type":"string","maxLength":9},"without":[{"literal":"</v>"}]}]})",
+      R"({"schema":{"type":"array","items":{"type":"number","multipleOf":0.5},"contains":1},
+          "lenient":true})"};
   int number = 0;
   for (const auto body : kBodies)
     write_text(folder / "http_request", std::to_string(number++), body);

@@ -36,8 +36,9 @@ struct CallState {
 struct OpenPart {
   dialog::AnswerEvent::Kind kind = dialog::AnswerEvent::Kind::kContent;
   std::string id;
-  std::string text;      // where the dialect repeats it at the part's end
-  std::size_t call = 0;  // of a call: which one
+  std::string text;               // where the dialect repeats it at the part's end
+  std::size_t call = 0;           // of a call: which one
+  Json logprobs = Json::array();  // of its tokens, where the dialect repeats them
 };
 
 // What is known of one choice. A streamed one keeps texts only where the dialect does.
@@ -60,6 +61,7 @@ struct ChoiceState {
   float score = 0.0F;
   std::optional<dialog::AnswerReader> reader;  // of a dialog's answer
   bool reasons = false;                        // its last text was reasoning
+  std::vector<OutputToken> untold;  // tokens whose text is yet to come, where that matters
   // Of dialects with numbered parts.
   std::optional<OpenPart> open;
   std::vector<std::string> items;  // JSON texts of the parts that ended
@@ -114,6 +116,7 @@ extern const Dialect kResponsesDialect;
 extern const Dialect kOllamaChatDialect;
 extern const Dialect kOllamaGenerateDialect;
 extern const Dialect kOllamaEmbedDialect;
+extern const Dialect kOllamaEmbeddingDialect;
 extern const Dialect kEmbeddingDialect;
 extern const Dialect kRerankDialect;
 

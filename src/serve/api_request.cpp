@@ -13,6 +13,38 @@ namespace {
 
 constexpr std::int32_t kDefaultCompletionTokens = 16;  // as OpenAI's API defines it
 
+// Puts the messages of the response from which it goes on before its own.
+Problem go_on_from_previous(Draft& draft) {
+  Chat& chat = draft.chat;
+  if (chat.previous.empty()) return std::nullopt;
+  auto before = draft.context.dialogs != nullptr
+                    ? draft.context.dialogs->messages(chat.previous, draft.context.key)
+                    : std::nullopt;
+  if (!before) {
+    auto error = bad_field("previous_response_id",
+                           "{} is not kept here; expected the id of a response of this server",
+                           shown(Json(chat.previous)));
+    error.value().status = 404;
+    error.value().code = "previous_response_not_found";
+    return problem(std::move(error));
+  }
+  for (Json& message : chat.messages) before->push_back(std::move(message));
+  chat.messages = *std::move(before);
+  return std::nullopt;
+}
+
+Problem settle_logprobs(Endpoint endpoint, Draft& draft) {
+  const bool of_response = endpoint == Endpoint::kResponses;
+  const bool has_top = draft.top_logprobs && (!of_response || *draft.top_logprobs > 0);
+  if (has_top && !draft.logprobs) {
+    return problem(bad_field(
+        "top_logprobs", "is allowed only with {}",
+        of_response ? "\"include\": [\"message.output_text.logprobs\"]" : "\"logprobs\": true"));
+  }
+  if (draft.logprobs) draft.request.logprobs = draft.top_logprobs.value_or(0);
+  return std::nullopt;
+}
+
 // What concerns several fields at once.
 Problem settle(Endpoint endpoint, Draft& draft) {
   Request& request = draft.request;
@@ -27,30 +59,14 @@ Problem settle(Endpoint endpoint, Draft& draft) {
       return problem(
           bad_field(endpoint == Endpoint::kResponses ? "input" : "messages", "is missing"));
     }
-    if (!draft.chat.previous.empty()) {
-      auto before = draft.context.dialogs != nullptr
-                        ? draft.context.dialogs->find(draft.chat.previous)
-                        : std::nullopt;
-      if (!before) {
-        auto error = bad_field("previous_response_id",
-                               "{} is not kept here; expected the id of a response of this server",
-                               shown(Json(draft.chat.previous)));
-        error.value().code = "previous_response_not_found";
-        return problem(std::move(error));
-      }
-      for (Json& message : draft.chat.messages) before->push_back(std::move(message));
-      draft.chat.messages = *std::move(before);
-    }
+    if (auto found = go_on_from_previous(draft)) return found;
     if (endpoint == Endpoint::kResponses) draft.chat.kept = draft.chat.messages;
     if (!draft.chat.system.empty()) {
       const Json system = {{"role", "system"}, {"content", draft.chat.system}};
       draft.chat.messages.insert(draft.chat.messages.begin(), system);
     }
     if (auto found = settle_tools(draft.chat)) return found;
-    if (draft.top_logprobs && !draft.logprobs) {
-      return problem(bad_field("top_logprobs", "is allowed only with \"logprobs\": true"));
-    }
-    if (draft.logprobs) request.logprobs = draft.top_logprobs.value_or(0);
+    if (auto found = settle_logprobs(endpoint, draft)) return found;
     // What has no limit says no more than what is not there.
     if (draft.max_tokens == 0) draft.max_tokens.reset();
     if (draft.max_completion_tokens == 0) draft.max_completion_tokens.reset();
@@ -62,8 +78,10 @@ Problem settle(Endpoint endpoint, Draft& draft) {
     }
     request.max_tokens =
         draft.max_completion_tokens ? *draft.max_completion_tokens : draft.max_tokens.value_or(0);
-  } else if (endpoint == Endpoint::kEmbedding || endpoint == Endpoint::kOllamaEmbed) {
-    if (draft.prompts.empty()) return problem(bad_field("input", "is missing"));
+  } else if (endpoint == Endpoint::kEmbedding || endpoint == Endpoint::kOllamaEmbed ||
+             endpoint == Endpoint::kOllamaEmbedding) {
+    const char* field = endpoint == Endpoint::kOllamaEmbedding ? "prompt" : "input";
+    if (draft.prompts.empty()) return problem(bad_field(field, "is missing"));
     request.embed = true;
     request.max_tokens = 1;
     return std::nullopt;
@@ -255,6 +273,7 @@ Json echo_of(const Json& body, const Draft& draft) {
       {"text", R"({"format": {"type": "text"}})"},
       {"tool_choice", R"("auto")"},
       {"tools", "[]"},
+      {"top_logprobs", "0"},
       {"truncation", R"("disabled")"},
       {"user", "null"},
   };
@@ -288,9 +307,9 @@ Outcome<Generation> read_generation(Endpoint endpoint, std::string_view body,
   Draft draft(context);
   draft.request.sampling = context.backend.model.sampling;
   const bool ollama = endpoint == Endpoint::kOllamaChat || endpoint == Endpoint::kOllamaGenerate ||
-                      endpoint == Endpoint::kOllamaEmbed;
+                      endpoint == Endpoint::kOllamaEmbed || endpoint == Endpoint::kOllamaEmbedding;
   draft.tagged_names = ollama;
-  draft.stream = ollama && endpoint != Endpoint::kOllamaEmbed;
+  draft.stream = endpoint == Endpoint::kOllamaChat || endpoint == Endpoint::kOllamaGenerate;
   for (const auto& [key, value] : json->items()) {
     if (auto found = read_field(endpoint, key, value, draft)) {
       return tl::unexpected<ApiError>(std::move(*found));
@@ -329,6 +348,7 @@ Outcome<Generation> read_generation(Endpoint endpoint, std::string_view body,
     generation.repeated = echo_of(*json, draft);
     generation.messages = std::move(draft.chat.kept);
     if (draft.chat.keep) generation.dialogs = context.dialogs;
+    generation.key = context.key;
   }
   if (is_dialog(endpoint, draft)) {
     // The template itself writes BOS where the model wants one.
@@ -356,7 +376,8 @@ Outcome<Generation> read_generation(Endpoint endpoint, std::string_view body,
                               : context.backend.encode(std::get<std::string>(input), true,
                                                        !draft.request.embed);
     }
-    const std::string_view name = draft.request.embed ? "input" : "prompt";
+    const bool is_input = draft.request.embed && endpoint != Endpoint::kOllamaEmbedding;
+    const std::string_view name = is_input ? "input" : "prompt";
     const std::string field =
         draft.prompts.size() == 1 ? std::string(name) : fmt::format("{}[{}]", name, i);
     auto request = with_prompt(draft, field, std::move(tokens));

@@ -24,6 +24,7 @@ enum class Endpoint : std::uint8_t {
   kOllamaChat,
   kOllamaGenerate,
   kOllamaEmbed,
+  kOllamaEmbedding,  // the form before it: one input
   kEmbedding,
   kRerank,
 };
@@ -38,6 +39,7 @@ struct RequestContext {
   std::uint64_t max_answer_entries = std::uint64_t{1} << 20;  // as ServerOptions'
   bool strict_fields = false;
   DialogStore* dialogs = nullptr;  // of earlier responses; null: none are kept
+  std::string_view key = {};       // the name of the one that the request came with
 };
 
 // The fields of a request that are not known and were ignored, as the response's header names them;
@@ -72,10 +74,11 @@ struct Generation {
   bool show_reasoning = true;  // else it is left out of the response
   dialog::IdRule call_ids = dialog::IdRule::kRandom;
   // Of /v1/responses: what the response repeats of the request, and where it is kept with its
-  // messages (null: nowhere).
+  // messages (null: nowhere), for the key of this name.
   Json repeated = Json::object();
   Json messages;
   DialogStore* dialogs = nullptr;
+  std::string key;
   // Set: of a new format, still to be compiled by compile_format() before anything is submitted.
   std::optional<OutputFormat> format;
   // What `format` is made of, for the words of an error.

@@ -68,6 +68,8 @@ const Dialect& dialect_of(Endpoint endpoint) {
       return kOllamaGenerateDialect;
     case Endpoint::kOllamaEmbed:
       return kOllamaEmbedDialect;
+    case Endpoint::kOllamaEmbedding:
+      return kOllamaEmbeddingDialect;
     case Endpoint::kEmbedding:
       return kEmbeddingDialect;
     case Endpoint::kRerank:

@@ -26,6 +26,7 @@ constexpr Field kChatFields[] = {
        return store(read_bool(f, v), d.chat.parallel);
      }},
     {"reasoning_effort", kChats, read_effort},
+    {"verbosity", kChats, read_verbosity},
     {"enable_thinking", kDialogs,
      [](Name f, const Json& v, Draft& d) -> Problem {
        bool on = false;
@@ -47,7 +48,7 @@ constexpr Field kChatFields[] = {
      }},
     {"logprobs", kChats,
      [](Name f, const Json& v, Draft& d) -> Problem { return store(read_bool(f, v), d.logprobs); }},
-    {"top_logprobs", kChats,
+    {"top_logprobs", static_cast<Routes>(kChats | kResponses),
      [](Name f, const Json& v, Draft& d) -> Problem {
        return store_int(f, v, 0, kMaxTopLogprobs, d.top_logprobs);
      }},
@@ -82,6 +83,21 @@ Problem read_effort(std::string_view field, const Json& value, Draft& draft) {
   draft.chat.reasoning_variables["reasoning_effort"] = value;
   for (const char* name : {"enable_thinking", "thinking"})
     draft.chat.reasoning_variables[name] = value != "none";
+  return std::nullopt;
+}
+
+Problem read_verbosity(std::string_view field, const Json& value, Draft& draft) {
+  constexpr std::array<std::string_view, 3> kVerbosities = {"low", "medium", "high"};
+  if (!is_one_of(value, kVerbosities)) {
+    return problem(bad_field(field, "expected one of {}, got {}", fmt::join(kVerbosities, ", "),
+                             shown(value)));
+  }
+  const auto& names = draft.context.backend.template_names;
+  if (std::binary_search(names.begin(), names.end(), "verbosity")) {
+    draft.chat.reasoning_variables["verbosity"] = value;
+  } else if (value != "medium") {
+    draft.unknown.ignore(field);
+  }
   return std::nullopt;
 }
 

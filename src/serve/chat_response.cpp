@@ -4,7 +4,6 @@
 #include "serve/answers.h"
 #include "serve/choice_body.h"
 #include "serve/token_logprobs.h"
-#include "serve/token_text.h"
 
 namespace dovetail::serve {
 namespace {
@@ -12,33 +11,10 @@ namespace {
 using Kind = dialog::AnswerEvent::Kind;
 constexpr std::string_view kChunk = "chat.completion.chunk";
 
-Json byte_array(std::string_view bytes) {
-  Json array = Json::array();
-  for (const char c : bytes) array.push_back(static_cast<unsigned char>(c));
-  return array;
-}
-
-Json token_json(std::string_view bytes, float logprob) {
-  Json token;
-  token["token"] = token_label(bytes);
-  token["logprob"] = shown_logprob(logprob);
-  token["bytes"] = byte_array(bytes);
-  return token;
-}
-
 Json chat_logprobs(const Answers& answers, ChoiceState&, std::span<const OutputToken> tokens) {
   if (answers.generation.requests.front().logprobs < 0 || tokens.empty()) return {};
-  Json content = Json::array();
-  for (const OutputToken& token : tokens) {
-    Json entry = token_json(answers.token_bytes(token.id), token.logprob);
-    Json top = Json::array();
-    for (const TokenLogprob& other : token.top)
-      top.push_back(token_json(answers.token_bytes(other.id), other.logprob));
-    entry["top_logprobs"] = std::move(top);
-    content.push_back(std::move(entry));
-  }
   Json json;
-  json["content"] = std::move(content);
+  json["content"] = dialog_logprobs(tokens, answers.token_bytes);
   json["refusal"] = nullptr;
   return json;
 }

@@ -26,7 +26,8 @@ enum Routes : std::uint16_t {
   kOllamaChats = 64,
   kOllamaGenerates = 128,
   kOllamaEmbeds = 256,
-  kOllama = kOllamaChats | kOllamaGenerates | kOllamaEmbeds,
+  kOllamaEmbeddings = 512,
+  kOllama = kOllamaChats | kOllamaGenerates | kOllamaEmbeds | kOllamaEmbeddings,
   kDialogs = kChats | kMessages | kResponses,
   kOutputs = kCompletions | kDialogs,
   kAll = kOutputs | kEmbeddings | kReranks,
@@ -81,6 +82,8 @@ std::size_t most_inputs(const Draft& draft);
 // "stop", and how hard a model reasons.
 Problem read_stop(std::string_view field, const Json& value, Draft& draft);
 Problem read_effort(std::string_view field, const Json& value, Draft& draft);
+// How much it says; where the template does not read that, the field is ignored.
+Problem read_verbosity(std::string_view field, const Json& value, Draft& draft);
 // What the output must be, unless another field has said so.
 Problem store_format(Outcome<std::optional<OutputFormat>> asked, Draft& draft);
 

@@ -112,6 +112,7 @@ constexpr Field kOllamaFields[] = {
     {"think", kOllama, read_think},
     {"stream", kOllama,
      [](Name f, const Json& v, Draft& d) -> Problem { return store(read_bool(f, v), d.stream); }},
+    {"prompt", kOllamaEmbeddings, read_generate_prompt},
     {"input", kOllamaEmbeds,
      [](Name f, const Json& v, Draft& d) -> Problem {
        return read_prompts(f, v, most_inputs(d), d);

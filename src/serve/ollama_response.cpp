@@ -113,6 +113,12 @@ std::vector<std::string> embed_body(Answers& answers) {
   return parts;
 }
 
+std::vector<std::string> embedding_body(Answers& answers) {
+  Json json;
+  json["embedding"] = std::move(answers.choices.front().embedding);
+  return {dump(json)};
+}
+
 std::string fail_line(const ApiError& error) {
   return error_body(error, ErrorShape::kOllama) + "\n";
 }
@@ -138,5 +144,6 @@ const Dialect kOllamaGenerateDialect = {.id_begin = "gen-",
                                         .fail = fail_line,
                                         .body = line_body};
 const Dialect kOllamaEmbedDialect = {.id_begin = "embed-", .body = embed_body};
+const Dialect kOllamaEmbeddingDialect = {.id_begin = "embed-", .body = embedding_body};
 
 }  // namespace dovetail::serve

@@ -14,6 +14,9 @@
 namespace dovetail::serve {
 namespace {
 
+constexpr std::size_t kMaxIgnored = 16;  // of ignored fields, and bytes of each
+constexpr std::size_t kMaxIgnoredBytes = 64;
+
 Problem read_model(std::string_view field, const Json& value, Draft& draft) {
   auto name = read_string(field, value);
   if (!name) return std::move(name.error());
@@ -62,7 +65,6 @@ constexpr Hint kHints[] = {
     {"container", kMessages},
     {"keep_alive", kOllama},
     {"truncate", kOllamaEmbeds},
-    {"include", kResponses},
     {"client_metadata", kResponses},
     {"context_management", kMessages},
     {"betas", kMessages},
@@ -84,7 +86,6 @@ constexpr Neutral kNeutral[] = {
     {"modalities", kChats, R"([["text"]])"},
     {"audio", kChats, "[]"},
     {"prediction", kChats, "[]"},
-    {"verbosity", kChats, R"(["medium"])"},
     {"web_search_options", kChats, "[]"},
     {"include_stop_str_in_output", kOutputs, "[false]"},
     {"skip_special_tokens", kOutputs, "[true]"},
@@ -115,7 +116,6 @@ constexpr Neutral kNeutral[] = {
     {"prompt", kResponses, "[]"},
     {"max_tool_calls", kResponses, "[]"},
     {"truncation", kResponses, R"(["disabled"])"},
-    {"top_logprobs", kResponses, "[0]"},
     {"reasoning_format", kChats, R"(["auto", "deepseek"])"},
     {"thinking_budget", kChats, "[-1]"},
 };
@@ -134,6 +134,8 @@ Routes route_of(Endpoint endpoint) {
       return kOllamaGenerates;
     case Endpoint::kOllamaEmbed:
       return kOllamaEmbeds;
+    case Endpoint::kOllamaEmbedding:
+      return kOllamaEmbeddings;
     case Endpoint::kEmbedding:
       return kEmbeddings;
     case Endpoint::kRerank:
@@ -163,17 +165,19 @@ const Field* find_field(Routes route, std::string_view name) {
 }  // namespace
 
 Problem UnknownFields::meet(std::string_view name, const std::vector<std::string>& known) {
-  constexpr std::size_t kMost = 16;
-  constexpr std::size_t kLongest = 64;
-  const std::string shown_name(name.substr(0, kLongest));
+  const std::string shown_name(name.substr(0, kMaxIgnoredBytes));
   if (strict_) {
     const std::vector<std::string> near = near_matches(shown_name, known);
     return problem(bad_field(
         name, "unknown or unsupported field \"{}\"{}", shown_name,
         near.empty() ? std::string() : fmt::format(", did you mean {}", fmt::join(near, ", "))));
   }
-  if (names_.size() < kMost) names_.push_back(shown_name);
+  ignore(name);
   return std::nullopt;
+}
+
+void UnknownFields::ignore(std::string_view name) {
+  if (names_.size() < kMaxIgnored) names_.emplace_back(name.substr(0, kMaxIgnoredBytes));
 }
 
 std::string UnknownFields::text() const {

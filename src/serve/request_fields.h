@@ -52,6 +52,8 @@ class UnknownFields {
 
   // `known`: fields that it may be a slip of.
   Problem meet(std::string_view name, const std::vector<std::string>& known = {});
+  // A known field that this model cannot heed.
+  void ignore(std::string_view name);
   // As the value of a header: names in ASCII, the first sixteen of them.
   std::string text() const;
 

@@ -174,11 +174,6 @@ Problem read_flat_choice(std::string_view field, const Json& value, Draft& draft
   return read_tool_choice(field, choice, draft.chat);
 }
 
-Problem read_verbosity(std::string_view field, const Json& value, Draft&) {
-  if (value == "medium") return std::nullopt;
-  return problem(bad_field(field, "{} is not supported; expected \"medium\"", shown(value)));
-}
-
 // {"format": ..., "verbosity": ...}.
 Problem read_text_form(std::string_view field, const Json& value, Draft& draft) {
   constexpr Member kMembers[] = {{"format", read_flat_form}, {"verbosity", read_verbosity}};
@@ -192,6 +187,18 @@ Problem read_reasoning(std::string_view field, const Json& value, Draft& draft) 
   const auto effort = value.find("effort");
   if (effort == value.end() || effort->is_null()) return std::nullopt;
   return read_effort(fmt::format("{}.effort", field), *effort, draft);
+}
+
+// Texts that name parts of a response; the others are of what is not made here.
+Problem read_include(std::string_view field, const Json& value, Draft& draft) {
+  if (!value.is_array())
+    return problem(bad_field(field, "expected an array of strings, got {}", shown(value)));
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    const auto part = read_string(fmt::format("{}[{}]", field, i), value[i]);
+    if (!part) return part.error();
+    if (*part == "message.output_text.logprobs") draft.logprobs = true;
+  }
+  return std::nullopt;
 }
 
 constexpr Field kResponsesFields[] = {
@@ -215,6 +222,7 @@ constexpr Field kResponsesFields[] = {
     {"tools", kResponses, read_flat_tools},
     {"tool_choice", kResponses, read_flat_choice},
     {"text", kResponses, read_text_form},
+    {"include", kResponses, read_include},
     {"reasoning", kResponses, read_reasoning},
 };
 

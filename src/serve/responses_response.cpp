@@ -1,9 +1,11 @@
+#include <algorithm>
 #include <cassert>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "serve/answers.h"
 #include "serve/dialog_store.h"
+#include "serve/token_logprobs.h"
 
 namespace dovetail::serve {
 namespace {
@@ -46,11 +48,11 @@ Json item_json(const ChoiceState& choice, const OpenPart& part, bool whole, bool
   return item;
 }
 
-Json output_text(const std::string& text) {
+Json output_text(const std::string& text, Json logprobs = Json::array()) {
   return {{"type", "output_text"},
           {"text", text},
           {"annotations", Json::array()},
-          {"logprobs", Json::array()}};
+          {"logprobs", std::move(logprobs)}};
 }
 
 // Where an event belongs.
@@ -85,7 +87,7 @@ std::string begin_item(ChoiceState& choice, const dialog::AnswerEvent& event) {
 // `at_end`: the answer ended with it.
 std::string end_item(ChoiceState& choice, bool at_end = false) {
   if (!choice.open) return {};
-  const OpenPart part = *std::exchange(choice.open, std::nullopt);
+  OpenPart part = *std::exchange(choice.open, std::nullopt);
   const Json place = part_place(choice, part);
   const bool is_call = part.kind != Kind::kReasoning && part.kind != Kind::kContent;
   const bool cut =
@@ -95,9 +97,9 @@ std::string end_item(ChoiceState& choice, bool at_end = false) {
   if (part.kind == Kind::kReasoning) {
     out += numbered_event(choice, "response.reasoning_text.done", with(place, "text", part.text));
   } else if (part.kind == Kind::kContent) {
-    Json text = output_text(part.text);
     Json done = with(place, "text", part.text);
-    done["logprobs"] = Json::array();
+    done["logprobs"] = part.logprobs;
+    Json text = output_text(part.text, std::move(part.logprobs));
     out += numbered_event(choice, "response.output_text.done", std::move(done));
     out += numbered_event(choice, "response.content_part.done", with(place, "part", text));
     item["content"].push_back(std::move(text));
@@ -112,13 +114,16 @@ std::string end_item(ChoiceState& choice, bool at_end = false) {
   return out;
 }
 
-std::string add_to_item(ChoiceState& choice, const dialog::AnswerEvent& event) {
+std::string add_to_item(ChoiceState& choice, const dialog::AnswerEvent& event, Json logprobs) {
   choice.open->text += event.text;
   const char* type = event.kind == Kind::kReasoning ? "response.reasoning_text.delta"
                      : event.kind == Kind::kContent ? "response.output_text.delta"
                                                     : "response.function_call_arguments.delta";
   Json members = with(part_place(choice, *choice.open), "delta", event.text);
-  if (event.kind == Kind::kContent) members["logprobs"] = Json::array();
+  if (event.kind == Kind::kContent) {
+    for (const Json& each : logprobs) choice.open->logprobs.push_back(each);
+    members["logprobs"] = std::move(logprobs);
+  }
   return numbered_event(choice, type, std::move(members));
 }
 
@@ -152,8 +157,8 @@ Json response_json(const Answers& answers, bool ended) {
   return json;
 }
 
-// Keeps the dialog with this answer for requests that go on from it.
-void keep_dialog(const Answers& answers) {
+// Keeps the response, and the dialog with it for requests that go on from it.
+void keep_response(const Answers& answers, std::string response) {
   const Generation& generation = answers.generation;
   if (generation.dialogs == nullptr) return;
   const ChoiceState& choice = answers.choices.front();
@@ -167,7 +172,7 @@ void keep_dialog(const Answers& answers) {
          {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
   }
   messages.push_back(std::move(answer));
-  generation.dialogs->put(answers.label.id, messages);
+  generation.dialogs->put(answers.label.id, generation.key, messages, std::move(response));
 }
 
 std::string open_response(Answers& answers) {
@@ -177,8 +182,30 @@ std::string open_response(Answers& answers) {
   return out += numbered_event(choice, "response.in_progress", {{"response", response}});
 }
 
+// Of the tokens of the content, when their text is there: tokens count to what their text says, and
+// to content where that is several things.
+Json content_logprobs(const Answers& answers, ChoiceState& choice, const News& news) {
+  if (answers.request_of(0).logprobs < 0) return Json::array();
+  // Within reasoning and calls a token without a text is a mark of the format.
+  const bool is_mark = news.events.empty() && choice.open && choice.open->kind != Kind::kContent;
+  if (is_mark) return Json::array();
+  choice.untold.insert(choice.untold.end(), news.tokens.begin(), news.tokens.end());
+  if (news.events.empty() && !news.finished) return Json::array();
+  const std::vector<OutputToken> told = std::exchange(choice.untold, {});
+  const bool is_content = std::any_of(news.events.begin(), news.events.end(),
+                                      [](const auto& each) { return each.kind == Kind::kContent; });
+  if (is_content) return dialog_logprobs(told, answers.token_bytes);
+  // What ends an answer has no text.
+  if (news.events.empty() && choice.open && choice.open->kind == Kind::kContent) {
+    for (Json& each : dialog_logprobs(told, answers.token_bytes))
+      choice.open->logprobs.push_back(std::move(each));
+  }
+  return Json::array();
+}
+
 std::string add_to_response(Answers& answers, std::size_t index, const News& news) {
   ChoiceState& choice = answers.choices[index];
+  Json logprobs = content_logprobs(answers, choice, news);
   std::string out;
   for (const dialog::AnswerEvent& event : news.events) {
     switch (event.kind) {
@@ -188,14 +215,14 @@ std::string add_to_response(Answers& answers, std::size_t index, const News& new
           out += end_item(choice);
           out += begin_item(choice, event);
         }
-        out += add_to_item(choice, event);
+        out += add_to_item(choice, event, std::exchange(logprobs, Json::array()));
         break;
       case Kind::kCallBegin:
         out += end_item(choice);
         out += begin_item(choice, event);
         break;
       case Kind::kArguments:
-        out += add_to_item(choice, event);
+        out += add_to_item(choice, event, Json());
         break;
       case Kind::kCallEnd:
         out += end_item(choice);
@@ -208,10 +235,11 @@ std::string add_to_response(Answers& answers, std::size_t index, const News& new
 
 std::string close_response(Answers& answers) {
   ChoiceState& choice = answers.choices.front();
-  keep_dialog(answers);
+  Json response = response_json(answers, true);
+  keep_response(answers, dump(response));
   const bool cut = choice.finish == FinishReason::kLength;
   return numbered_event(choice, cut ? "response.incomplete" : "response.completed",
-                        {{"response", response_json(answers, true)}});
+                        {{"response", std::move(response)}});
 }
 
 std::string fail_response(const ApiError& error) {
@@ -225,8 +253,9 @@ std::string fail_response(const ApiError& error) {
 }
 
 std::vector<std::string> response_body(Answers& answers) {
-  keep_dialog(answers);
-  return {dump(response_json(answers, true))};
+  std::string response = dump(response_json(answers, true));
+  keep_response(answers, response);
+  return {std::move(response)};
 }
 
 }  // namespace

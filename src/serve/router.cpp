@@ -4,29 +4,36 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "engine/sampling_members.h"
+#include "serve/kept_responses.h"
+#include "serve/model_json.h"
 #include "serve/ollama.h"
 #include "serve/page.h"
+#include "serve/request_target.h"
 
 namespace dovetail::serve {
 namespace {
 
-constexpr std::string_view kVersionPrefix = "/v1";
 constexpr std::string_view kModelPrefix = "/models/";
 
-std::string_view path_of(std::string_view target) { return target.substr(0, target.find('?')); }
+std::string_view first_part(std::string_view path) { return path.substr(0, path.find('/')); }
 
-// "/v1/models/" is "/models".
-std::string_view bare_path(std::string_view target) {
-  std::string_view path = path_of(target);
-  while (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
-  if (path.starts_with(kVersionPrefix) && path.substr(kVersionPrefix.size()).starts_with('/'))
-    path.remove_prefix(kVersionPrefix.size());
-  return path;
+// Whether a path is of the pattern; both without "/v1".
+bool fits(std::string_view path, std::string_view pattern) {
+  while (true) {
+    const std::string_view wanted = first_part(pattern);
+    const std::string_view part = first_part(path);
+    const bool varies = wanted.starts_with(':');
+    if (varies ? part.empty() : part != wanted) return false;
+    pattern.remove_prefix(wanted.size());
+    path.remove_prefix(part.size());
+    if (pattern.empty()) return path.empty() || varies;
+    if (path.empty()) return false;
+    pattern.remove_prefix(1);
+    path.remove_prefix(1);
+  }
 }
 
 bool same_letters(std::string_view a, std::string_view b) {
@@ -39,25 +46,6 @@ std::string_view trimmed(std::string_view text) {
   const auto begin = text.find_first_not_of(" \t");
   if (begin == std::string_view::npos) return {};
   return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
-}
-
-// "%2F" and the like become what they stand for; what is malformed stays.
-std::string percent_decoded(std::string_view text) {
-  std::string out;
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    unsigned value = 0;
-    if (text[at] == '%' && at + 2 < text.size()) {
-      const char* digits = text.data() + at + 1;
-      const auto [end, failure] = std::from_chars(digits, digits + 2, value, 16);
-      if (failure == std::errc() && end == digits + 2) {
-        out += static_cast<char>(value);
-        at += 2;
-        continue;
-      }
-    }
-    out += text[at];
-  }
-  return out;
 }
 
 ApiError error_of(int status, std::string code, std::string message) {
@@ -97,25 +85,6 @@ std::optional<ApiError> refuse_host(const HttpHead& head, const ServerState& sta
   return error_of(403, "host_not_allowed",
                   fmt::format("Host is \"{}\"; without an API key this server answers to {} only",
                               head.host->substr(0, 100), fmt::join(names, ", ")));
-}
-
-Json model_json(const ServerState& state) {
-  const SamplingParams& sampling = state.backend.model.sampling;
-  Json json;
-  json["id"] = state.served_name;
-  json["object"] = "model";
-  json["created"] = state.created;
-  json["owned_by"] = "dovetail";
-  json["max_model_len"] = state.backend.model.max_context;
-  json["vocab_size"] = state.backend.model.vocab_size;
-  Json& defaults = json["sampling_defaults"];
-  for (const SamplingRow& row : kSamplingRows) {
-    if (!row.recommended()) continue;
-    defaults[std::string(row.name)] =
-        Json::parse(sampling_text(row, sampling_value(sampling, row)));
-  }
-  if (state.backend.dialog) json["dialog"] = state.backend.dialog->description();
-  return json;
 }
 
 HttpResponse health(const ServerState& state) {
@@ -218,9 +187,10 @@ Outcome<Work> post_ollama(std::string_view body, const RequestContext& context) 
   return Work(**std::move(loaded));
 }
 
+// Of a body, or of a target.
 template <Outcome<HttpResponse> (*answer)(std::string_view, const RequestContext&)>
-Outcome<Work> post_answer(std::string_view body, const RequestContext& context) {
-  auto response = answer(body, context);
+Outcome<Work> work_answer(std::string_view text, const RequestContext& context) {
+  auto response = answer(text, context);
   if (!response) return tl::unexpected<ApiError>(std::move(response.error()));
   return Work(*std::move(response));
 }
@@ -230,22 +200,28 @@ constexpr Route kRoutes[] = {
     {"/v1/chat/completions", nullptr, post_generation<Endpoint::kChat>},
     {"/v1/completions", nullptr, post_generation<Endpoint::kCompletion>},
     {"/v1/responses", nullptr, post_generation<Endpoint::kResponses>},
+    {"/v1/responses/:id/input_items", nullptr, nullptr, false, ErrorShape::kOpenAi,
+     work_answer<list_input_items>},
+    {"/v1/responses/:id", nullptr, nullptr, false, ErrorShape::kOpenAi, work_answer<get_response>,
+     work_answer<delete_response>},
     {"/v1/messages", nullptr, post_generation<Endpoint::kMessages>, false, ErrorShape::kMessages},
-    {"/v1/messages/count_tokens", nullptr, post_answer<count_tokens>, false, ErrorShape::kMessages},
+    {"/v1/messages/count_tokens", nullptr, work_answer<count_tokens>, false, ErrorShape::kMessages},
     {"/api/chat", nullptr, post_ollama<Endpoint::kOllamaChat>, false, ErrorShape::kOllama},
     {"/api/generate", nullptr, post_ollama<Endpoint::kOllamaGenerate>, false, ErrorShape::kOllama},
     {"/api/embed", nullptr, post_generation<Endpoint::kOllamaEmbed>, false, ErrorShape::kOllama},
-    {"/api/show", nullptr, post_answer<ollama_show>, false, ErrorShape::kOllama},
+    {"/api/embeddings", nullptr, post_generation<Endpoint::kOllamaEmbedding>, false,
+     ErrorShape::kOllama},
+    {"/api/show", nullptr, work_answer<ollama_show>, false, ErrorShape::kOllama},
     {"/api/tags", get_ollama_tags, nullptr, false, ErrorShape::kOllama},
     {"/api/ps", get_ollama_tags, nullptr, false, ErrorShape::kOllama},
-    {"/api/version", get_version, nullptr},
+    {"/api/version", get_version, nullptr, false, ErrorShape::kOllama},
     {"/v1/embeddings", nullptr, post_generation<Endpoint::kEmbedding>},
     {"/v1/rerank", nullptr, post_generation<Endpoint::kRerank>},
     {"/v1/models", get_models, nullptr},
     {"/v1/models/:name", get_model, nullptr},
-    {"/tokenize", nullptr, post_answer<tokenize>},
-    {"/detokenize", nullptr, post_answer<detokenize>},
-    {"/apply-template", nullptr, post_answer<apply_template>},
+    {"/tokenize", nullptr, work_answer<tokenize>},
+    {"/detokenize", nullptr, work_answer<detokenize>},
+    {"/apply-template", nullptr, work_answer<apply_template>},
     {"/health", get_health, nullptr, true},
     // Not ready while it drains; before the model is there nothing answers at all.
     {"/ready", get_health, nullptr, true},
@@ -272,22 +248,30 @@ std::span<const Route> routes() { return kRoutes; }
 const Route* find_route(std::string_view target) {
   const std::string_view path = bare_path(target);
   for (const Route& route : kRoutes) {
-    const std::string_view known = bare_path(route.path);
-    const std::size_t varies = known.find(':');
-    if (varies == std::string_view::npos
-            ? path == known
-            : path.size() > varies && path.substr(0, varies) == known.substr(0, varies))
-      return &route;
+    if (fits(path, bare_path(route.path))) return &route;
   }
   return nullptr;
 }
 
-ErrorShape errors_of(const Route* route) {
-  return route == nullptr ? ErrorShape::kOpenAi : route->errors;
+ErrorShape errors_of(const Route* route, std::string_view target) {
+  if (route != nullptr) return route->errors;
+  const std::string_view path = bare_path(target);
+  if (path.starts_with("/api/")) return ErrorShape::kOllama;
+  return path.starts_with("/messages/") ? ErrorShape::kMessages : ErrorShape::kOpenAi;
 }
 
 std::string_view route_name(const Route* route) {
   return route == nullptr ? std::string_view("unknown") : route->path;
+}
+
+std::string methods_of(const Route& route) {
+  std::string methods = route.post != nullptr ? "POST" : "GET, HEAD";
+  if (route.remove != nullptr) methods += ", DELETE";
+  return methods;
+}
+
+bool takes_work(const Route& route, std::string_view method) {
+  return route.post != nullptr || route.read != nullptr || method == "DELETE";
 }
 
 std::optional<ApiError> refuse_head(const HttpHead& head, const ServerState& state) {
@@ -305,11 +289,14 @@ std::optional<ApiError> refuse_head(const HttpHead& head, const ServerState& sta
                                 fmt::join(known, ", ")));
   }
   const bool post = route->post != nullptr;
-  if (post ? head.method != "POST" : head.method != "GET" && head.method != "HEAD") {
+  const bool allowed = post ? head.method == "POST"
+                            : head.method == "GET" || head.method == "HEAD" ||
+                                  (head.method == "DELETE" && route->remove != nullptr);
+  if (!allowed) {
     ApiError error = error_of(405, "method_not_allowed",
                               fmt::format("{} does not take {}; expected {}", route_name(route),
-                                          head.method.substr(0, 20), post ? "POST" : "GET"));
-    error.allow = post ? "POST" : "GET, HEAD";
+                                          head.method.substr(0, 20), methods_of(*route)));
+    error.allow = methods_of(*route);
     return error;
   }
   if (head.content_length && *head.content_length > state.options.max_body_bytes) {
@@ -346,10 +333,18 @@ std::optional<ApiError> refuse_head(const HttpHead& head, const ServerState& sta
   return std::nullopt;
 }
 
-Outcome<Work> work_on(const Route& route, std::string_view body, const ServerState& state) {
+Outcome<Work> work_on(const Route& route, const WorkOrder& order, std::string_view body,
+                      const ServerState& state) {
   const ServerOptions& options = state.options;
-  return route.post(body, {state.backend, state.served_name, options.max_choices,
-                           options.max_answer_entries, options.strict_fields, state.dialogs});
+  const RequestContext context{state.backend,
+                               state.served_name,
+                               options.max_choices,
+                               options.max_answer_entries,
+                               options.strict_fields,
+                               state.dialogs,
+                               order.key};
+  if (route.post != nullptr) return route.post(body, context);
+  return (order.method == "DELETE" ? route.remove : route.read)(order.target, context);
 }
 
 bool allows_origin(std::string_view origin, const ServerOptions& options) {
@@ -363,7 +358,7 @@ HttpResponse preflight_response() {
   HttpResponse response;
   response.content_type = "text/plain";
   response.headers = {
-      {"Access-Control-Allow-Methods", "GET, HEAD, POST, OPTIONS"},
+      {"Access-Control-Allow-Methods", "GET, HEAD, POST, DELETE, OPTIONS"},
       {"Access-Control-Allow-Headers", "Authorization, Content-Type, X-Request-Id, *"},
       {"Access-Control-Max-Age", "600"},
   };

@@ -25,20 +25,29 @@ using Work = std::variant<HttpResponse, Generation>;
 // A row of the table of routes. Paths with and without /v1 in front are the same, and so are those
 // with slashes at the end.
 struct Route {
-  std::string_view path;  // for metrics and messages: a part that varies is ":name"
+  // A part that varies is ":name"; at the end it may have slashes. The first row that fits is
+  // taken.
+  std::string_view path;
   // Answers GET and HEAD, cheap enough for the event loop; or null, and `post`
   HttpResponse (*get)(std::string_view target, const ServerState& state, const HttpCounts& counts);
-  // answers POST. May take long. Any thread: of the context it uses what never changes. Where both
+  // answers POST. May take long. Any thread: of the context it uses what never changes. Where all
   // are null, GET is answered by the stream of what the server does.
   Outcome<Work> (*post)(std::string_view body, const RequestContext& context);
   bool open = false;  // asks for no key
   ErrorShape errors = ErrorShape::kOpenAi;
+  // As `post`, for GET and DELETE of what the server keeps; without a body.
+  Outcome<Work> (*read)(std::string_view target, const RequestContext& context) = nullptr;
+  Outcome<Work> (*remove)(std::string_view target, const RequestContext& context) = nullptr;
 };
 
 std::span<const Route> routes();
 const Route* find_route(std::string_view target);  // null: there is none
-ErrorShape errors_of(const Route* route);
-std::string_view route_name(const Route* route);  // its path, or "unknown"
+// How errors of a route are written, and those of a path that is none (null) but begins as those of
+// an API do.
+ErrorShape errors_of(const Route* route, std::string_view target);
+std::string_view route_name(const Route* route);               // its path, or "unknown"
+std::string methods_of(const Route& route);                    // "GET, HEAD, DELETE"
+bool takes_work(const Route& route, std::string_view method);  // else it is answered by `get`
 
 // What the server is at the moment, for the responses that depend on it.
 struct ServerState {
@@ -60,8 +69,13 @@ std::vector<std::string> loopback_names(std::string_view host);
 // draining.
 std::optional<ApiError> refuse_head(const HttpHead& head, const ServerState& state);
 
-// What a POST route works on.
-Outcome<Work> work_on(const Route& route, std::string_view body, const ServerState& state);
+// A request that is worked on; `key`: the name of the one that it came with.
+struct WorkOrder {
+  std::string method, target, key;
+};
+// What a route works on.
+Outcome<Work> work_on(const Route& route, const WorkOrder& order, std::string_view body,
+                      const ServerState& state);
 
 // Whether a page of the origin may read responses (ServerOptions::cors_origins).
 bool allows_origin(std::string_view origin, const ServerOptions& options);

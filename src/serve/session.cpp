@@ -362,7 +362,7 @@ Session::Reusable Session::serve_one() {
       co_await refuse(*refused);
       co_return false;
     }
-    HttpResponse response = error_response(*refused, errors_of(route_));
+    HttpResponse response = error_response(*refused, errors_);
     co_return co_await respond(head, std::move(response));
   }
   if (head.has_body() && head.expects_continue) {
@@ -382,7 +382,7 @@ Session::Reusable Session::serve_one() {
       co_return false;
     }
   }
-  if (route_->post != nullptr) co_return co_await respond_to_body(head, *route_, std::move(body));
+  if (takes_work(*route_, head.method)) co_return co_await work(head, *route_, std::move(body));
   if (route_->get == nullptr) co_return co_await stream_live(head);
   HttpResponse response = route_->get(head.target, core_.state, core_.counts);
   co_return co_await respond(head, std::move(response));
@@ -390,6 +390,7 @@ Session::Reusable Session::serve_one() {
 
 void Session::begin(const HttpHead* head) {
   route_ = head == nullptr ? nullptr : find_route(head->target);
+  errors_ = head == nullptr ? ErrorShape::kOpenAi : errors_of(route_, head->target);
   const bool named = head != nullptr && !head->request_id.empty();
   headers_ = {{"X-Request-Id", named ? head->request_id : random_id("req-")}};
   began_ = Clock::now();
@@ -398,7 +399,7 @@ void Session::begin(const HttpHead* head) {
   record_.route = route_name(route_);
   recorded_ = false;
   if (head != nullptr) {
-    constexpr std::string_view kMethods[] = {"GET", "HEAD", "POST", "OPTIONS"};
+    constexpr std::string_view kMethods[] = {"GET", "HEAD", "POST", "DELETE", "OPTIONS"};
     for (const std::string_view method : kMethods)
       if (head->method == method) record_.method = method;
     record_.key = key_name(*head, core_.options).value_or("");
@@ -483,8 +484,7 @@ Session::Reusable Session::respond_in_parts(const HttpHead& head, std::vector<st
 }
 
 Session::Task Session::refuse(const ApiError& error) {
-  const std::string text =
-      response_text(dressed(error_response(error, errors_of(route_))), false, false);
+  const std::string text = response_text(dressed(error_response(error, errors_)), false, false);
   const bool sent = co_await send(text);
   if (sent) co_await linger();
 }
@@ -513,19 +513,20 @@ asio::awaitable<bool> Session::on_worker(JobClass kind, std::string tenant, Body
   co_return true;
 }
 
-Session::Reusable Session::respond_to_body(const HttpHead& head, const Route& route,
-                                           RequestBody body) {
+Session::Reusable Session::work(const HttpHead& head, const Route& route, RequestBody body) {
   watch();
   // Shared with the workers, since this frame may end by an exception before they are done.
   struct Job {
     RequestBody body;
+    WorkOrder order;
     Outcome<Work> work;
   };
-  const auto job =
-      std::make_shared<Job>(Job{std::move(body), tl::unexpected<ApiError>(not_prepared())});
+  const auto job = std::make_shared<Job>(Job{std::move(body),
+                                             {head.method, head.target, record_.key},
+                                             tl::unexpected<ApiError>(not_prepared())});
   // The work has a name each time: g++ 12 destroys closures in an expression with co_await twice.
   BodyJobs::Work read = [&core = core_, job, &route](const std::atomic<bool>&) {
-    run_guarded([&] { job->work = work_on(route, job->body.view(), core.state); });
+    run_guarded([&] { job->work = work_on(route, job->order, job->body.view(), core.state); });
     job->body.clear();
   };
   const bool large = job->body.view().size() > BodyJobs::kLargeBody;
@@ -564,8 +565,8 @@ Session::Reusable Session::respond_to_body(const HttpHead& head, const Route& ro
   }
   co_await stop_watching();
   if (gone_) co_return false;
-  HttpResponse response = work ? std::move(std::get<HttpResponse>(*work))
-                               : error_response(work.error(), errors_of(route_));
+  HttpResponse response =
+      work ? std::move(std::get<HttpResponse>(*work)) : error_response(work.error(), errors_);
   co_return co_await respond(head, std::move(response));
 }
 
@@ -595,7 +596,7 @@ Session::Reusable Session::generate(const HttpHead& head, const Generation& gene
     if (generation.is_dialog && error.param == "prompt") error.param = "messages";
     co_await stop_watching();
     if (gone_) co_return false;
-    HttpResponse response = error_response(error, errors_of(route_));
+    HttpResponse response = error_response(error, errors_);
     co_return co_await respond(head, std::move(response));
   }
   requests_ = *std::move(ids);
@@ -671,7 +672,7 @@ Session::Reusable Session::gather(const HttpHead& head, const Generation& genera
   co_await stop_watching();
   if (gone_) co_return false;
   if (builder.failure()) {
-    HttpResponse response = error_response(*builder.failure(), errors_of(route_));
+    HttpResponse response = error_response(*builder.failure(), errors_);
     co_return co_await respond(head, std::move(response));
   }
   std::vector<std::string> parts = builder.take_body();

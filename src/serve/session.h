@@ -85,7 +85,7 @@ class Session : public std::enable_shared_from_this<Session> {
   boost::asio::awaitable<bool> read_body(const HttpHead& head, RequestBody& body, Problem& problem);
   boost::asio::awaitable<bool> fill();
   std::string_view buffered() const;
-  Reusable respond_to_body(const HttpHead& head, const Route& route, RequestBody body);
+  Reusable work(const HttpHead& head, const Route& route, RequestBody body);
   // Runs `work` on a worker and waits for its end; at once where the client has gone meanwhile and
   // the work has not begun. False: too many jobs wait.
   boost::asio::awaitable<bool> on_worker(JobClass kind, std::string tenant, BodyJobs::Work work);
@@ -140,6 +140,7 @@ class Session : public std::enable_shared_from_this<Session> {
   BodyJobs::Ticket job_;  // of the body under way
   // Of the request under way.
   const Route* route_ = nullptr;
+  ErrorShape errors_ = ErrorShape::kOpenAi;
   std::vector<std::pair<std::string, std::string>> headers_;
   RequestRecord record_;
   bool recorded_ = true;

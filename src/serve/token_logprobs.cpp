@@ -29,10 +29,31 @@ Json by_spelling(const std::vector<TokenLogprob>& tokens, std::size_t top,
   return json;
 }
 
+Json token_json(std::string_view bytes, float logprob) {
+  Json token;
+  token["token"] = token_label(bytes);
+  token["logprob"] = shown_logprob(logprob);
+  Json& array = token["bytes"] = Json::array();
+  for (const char c : bytes) array.push_back(static_cast<unsigned char>(c));
+  return token;
+}
+
 }  // namespace
 
 double shown_logprob(float logprob) {
   return std::isfinite(logprob) ? static_cast<double>(logprob) : -9999.0;
+}
+
+Json dialog_logprobs(std::span<const OutputToken> tokens, const TokenBytes& bytes) {
+  Json entries = Json::array();
+  for (const OutputToken& token : tokens) {
+    Json entry = token_json(bytes(token.id), token.logprob);
+    Json& top = entry["top_logprobs"] = Json::array();
+    for (const TokenLogprob& other : token.top)
+      top.push_back(token_json(bytes(other.id), other.logprob));
+    entries.push_back(std::move(entry));
+  }
+  return entries;
 }
 
 Json completion_logprobs(std::span<const OutputToken> tokens, std::size_t& text_offset,

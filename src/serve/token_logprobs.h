@@ -18,6 +18,11 @@ using TokenBytes = std::function<std::string(TokenId)>;
 // JSON has no infinity; OpenAI's API shows what has no probability as -9999.
 double shown_logprob(float logprob);
 
+// The logprobs of a chat and of a response: an object for each token, with its bytes and the
+// alternatives that were asked for.
+nlohmann::ordered_json dialog_logprobs(std::span<const OutputToken> tokens,
+                                       const TokenBytes& bytes);
+
 // "logprobs" of a completion: parallel arrays. `text_offset` is where the first of the tokens
 // begins in the choice's text, in code points, and is moved behind the last one.
 nlohmann::ordered_json completion_logprobs(std::span<const OutputToken> tokens,

@@ -202,7 +202,8 @@ TEST(Dialects, AResponseHasItemsAndIsKept) {
   EXPECT_EQ(body["output"][2]["arguments"], R"({"a": [1, "x"]})");
   EXPECT_EQ(body["status"], "completed");
   EXPECT_EQ(body["tool_choice"], "auto");
-  const auto kept = store.find("id-1");
+  EXPECT_EQ(Json::parse(*store.response("id-1", "")), body);
+  const auto kept = store.messages("id-1", "");
   ASSERT_TRUE(kept);
   EXPECT_EQ(kept->size(), 2U);
   EXPECT_EQ(kept->back()["content"], "I add.");
@@ -224,6 +225,76 @@ TEST(Dialects, AResponseHasItemsAndIsKept) {
       Json::parse(answered(asked(Endpoint::kResponses, false), 3, "I a", FinishReason::kLength));
   EXPECT_EQ(cut["status"], "incomplete");
   EXPECT_EQ(cut["incomplete_details"]["reason"], "max_output_tokens");
+}
+
+// A token counts to what its text is; those of the content are shown.
+TEST(Dialects, AResponseHasTheLogprobsOfItsContent) {
+  for (const bool stream : {false, true}) {
+    Generation generation = asked(Endpoint::kResponses, stream);
+    const std::string none = answered(generation, 5);
+    EXPECT_EQ(none.find("\"logprob\""), std::string::npos);
+    generation.requests.front().logprobs = 1;
+    const std::function<std::string(TokenId)> bytes = [](TokenId id) {
+      return std::string(1, static_cast<char>(id));
+    };
+    ResponseBuilder builder(generation, kLabelOfAnswer, bytes);
+    std::string out = stream ? builder.open() : "";
+    const std::pair<const char*, char> pieces[] = {
+        {"<think>", 'o'}, {"Hm.", 'h'},  {"</think>", 'c'}, {"I", 'i'},
+        {"", 'j'},        {" add", 'a'}, {"", 'e'}};
+    for (const auto& [text, id] : pieces) {
+      OutputEvent event;
+      event.text = text;
+      event.tokens = {{id, -0.5F, {{'t', -0.25F}}}};
+      if (id == 'e') event.finish = FinishReason::kStop;
+      out += builder.add(0, std::move(event));
+    }
+    if (stream) {
+      out += builder.close();
+    } else {
+      for (const std::string& part : builder.take_body()) out += part;
+    }
+    const auto tokens_of = [](const Json& logprobs) {
+      std::string tokens;
+      for (const Json& each : logprobs) {
+        tokens += each["token"].get<std::string>();
+        EXPECT_EQ(each["logprob"], -0.5);
+        EXPECT_EQ(each["top_logprobs"][0]["token"], "t");
+        EXPECT_EQ(each["bytes"].size(), 1U);
+      }
+      return tokens;
+    };
+    const auto content_of = [](const Json& response) {
+      return response["output"][1]["content"][0];
+    };
+    if (!stream) {
+      EXPECT_EQ(tokens_of(content_of(Json::parse(out))["logprobs"]), "ijae");
+      continue;
+    }
+    std::string streamed;
+    for (const Json& event : lines_of(out)) {
+      const std::string type = event["type"];
+      if (type == "response.output_text.delta") streamed += tokens_of(event["logprobs"]);
+      if (type == "response.output_text.done") {
+        EXPECT_EQ(tokens_of(event["logprobs"]), "ijae");
+      }
+      if (type == "response.completed") {
+        EXPECT_EQ(tokens_of(content_of(event["response"])["logprobs"]), "ijae");
+      }
+    }
+    EXPECT_EQ(streamed, "ija");
+  }
+}
+
+TEST(Dialects, OllamasOldEmbeddingIsOneList) {
+  Generation generation = asked(Endpoint::kOllamaEmbedding, false);
+  generation.answer.reset();
+  ResponseBuilder builder(generation, kLabelOfAnswer, kNoBytes);
+  OutputEvent event;
+  event.embedding = {0.5F, -1.0F};
+  event.finish = FinishReason::kStop;
+  builder.add(0, std::move(event));
+  EXPECT_EQ(builder.take_body().front(), R"({"embedding":[0.5,-1.0]})");
 }
 
 // A stop string may cut a call, which is then no call to be made.

@@ -27,13 +27,13 @@ std::string quoted(std::vector<std::string> names) {
 std::string tables() {
   std::string out = "\n## Routes\n\n| route | method |\n| --- | --- |\n";
   for (const Route& route : routes())
-    out += fmt::format("| `{}` | {} |\n", route.path, route.post != nullptr ? "POST" : "GET");
+    out += fmt::format("| `{}` | {} |\n", route.path, methods_of(route));
   constexpr std::pair<Endpoint, std::string_view> kEndpoints[] = {
       {Endpoint::kChat, "/v1/chat/completions"}, {Endpoint::kCompletion, "/v1/completions"},
       {Endpoint::kResponses, "/v1/responses"},   {Endpoint::kMessages, "/v1/messages"},
       {Endpoint::kEmbedding, "/v1/embeddings"},  {Endpoint::kRerank, "/v1/rerank"},
       {Endpoint::kOllamaChat, "/api/chat"},      {Endpoint::kOllamaGenerate, "/api/generate"},
-      {Endpoint::kOllamaEmbed, "/api/embed"},
+      {Endpoint::kOllamaEmbed, "/api/embed"},    {Endpoint::kOllamaEmbedding, "/api/embeddings"},
   };
   for (const auto& [endpoint, path] : kEndpoints) {
     const KnownFields known = known_fields(endpoint);

@@ -223,8 +223,9 @@ TEST_F(ToolRequest, ItemsOfResponsesArrive) {
 }
 
 TEST_F(ToolRequest, AResponseGoesOnFromAKeptOne) {
-  dialogs_.put("resp-1", Json::parse(R"([{"role":"user","content":"a"},
-                                        {"role":"assistant","content":"b"}])"));
+  dialogs_.put("resp-1", "", Json::parse(R"([{"role":"user","content":"a"},
+                                            {"role":"assistant","content":"b"}])"),
+               "{}");
   const auto result =
       read(Endpoint::kResponses, R"({"input":"c","previous_response_id":"resp-1"})");
   ASSERT_TRUE(result) << result.error().message;
@@ -285,17 +286,78 @@ TEST_F(ToolRequest, OllamasFieldsArrive) {
 TEST(DialogStore, KeepsTheLastUsedWithinItsBounds) {
   DialogStore store;
   for (std::size_t i = 0; i < DialogStore::kMostDialogs; ++i)
-    store.put(std::to_string(i), Json::array({i}));
-  EXPECT_EQ(store.find("0"), Json::array({0}));
-  store.put("new", Json::array());
-  EXPECT_TRUE(store.find("0"));
-  EXPECT_FALSE(store.find("1"));
-  const Json large = Json::array({std::string(DialogStore::kMostBytes / 2, 'x')});
-  store.put("large", large);
-  store.put("larger", large);
-  EXPECT_FALSE(store.find("large"));
-  EXPECT_TRUE(store.find("larger"));
-  EXPECT_FALSE(store.find("0"));
+    store.put(std::to_string(i), "", Json::array({i}), "{}");
+  EXPECT_EQ(store.messages("0", ""), Json::array({0}));
+  store.put("new", "", Json::array(), "{}");
+  EXPECT_TRUE(store.messages("0", ""));
+  EXPECT_FALSE(store.messages("1", ""));
+  const std::string large(DialogStore::kMostBytes / 2, 'x');
+  store.put("large", "", Json::array(), large);
+  store.put("larger", "", Json::array({large}), "{}");
+  EXPECT_FALSE(store.response("large", ""));
+  EXPECT_TRUE(store.response("larger", ""));
+  EXPECT_FALSE(store.messages("0", ""));
+}
+
+TEST(DialogStore, KnowsWhoseTheyAre) {
+  DialogStore store;
+  store.put("1", "a", Json::array({1}), "r");
+  EXPECT_EQ(store.response("1", "a"), "r");
+  EXPECT_FALSE(store.response("1", ""));
+  EXPECT_FALSE(store.messages("1", "b"));
+  EXPECT_FALSE(store.erase("1", "b"));
+  EXPECT_TRUE(store.erase("1", "a"));
+  EXPECT_FALSE(store.response("1", "a"));
+}
+
+TEST_F(ToolRequest, VerbosityIsTheTemplates) {
+  const auto ignored = chat(R"(,"verbosity":"low")");
+  ASSERT_TRUE(ignored) << ignored.error().message;
+  EXPECT_EQ(ignored->ignored, "verbosity");
+  EXPECT_EQ(chat(R"(,"verbosity":"medium")")->ignored, "");
+  const auto wrong = chat(R"(,"verbosity":"loud")");
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().param, "verbosity");
+
+  backend_.template_names = {"messages", "verbosity"};
+  backend_.render_chat = [](const Json& variables) -> Result<text::MarkedText> {
+    return text::MarkedText{variables.value("verbosity", "none"), {}};
+  };
+  const auto heeded = chat(R"(,"verbosity":"low")");
+  ASSERT_TRUE(heeded) << heeded.error().message;
+  EXPECT_EQ(heeded->ignored, "");
+  EXPECT_EQ(prompt_of(*heeded), "low");
+  const auto response = read(Endpoint::kResponses, R"({"input":"a","text":{"verbosity":"high"}})");
+  ASSERT_TRUE(response) << response.error().message;
+  EXPECT_EQ(prompt_of(*response), "high");
+}
+
+TEST_F(ToolRequest, ResponsesAskForLogprobsByInclude) {
+  const auto result = read(Endpoint::kResponses, R"({"input":"a","top_logprobs":3,
+      "include":["reasoning.encrypted_content","message.output_text.logprobs"]})");
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_EQ(result->requests.front().logprobs, 3);
+  EXPECT_EQ(read(Endpoint::kResponses, R"({"input":"a","top_logprobs":0,"include":[]})")
+                ->requests.front()
+                .logprobs,
+            -1);
+  const auto alone = read(Endpoint::kResponses, R"({"input":"a","top_logprobs":3})");
+  ASSERT_FALSE(alone);
+  EXPECT_EQ(alone.error().param, "top_logprobs");
+  const auto wrong = read(Endpoint::kResponses, R"({"input":"a","include":[3]})");
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().param, "include[0]");
+}
+
+TEST_F(ToolRequest, OllamasOldEmbeddingsAreOfOnePrompt) {
+  const auto result =
+      read(Endpoint::kOllamaEmbedding, R"({"model":"fake:latest","prompt":"hi","keep_alive":1})");
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_TRUE(result->requests.front().embed);
+  EXPECT_FALSE(result->stream);
+  const auto none = read(Endpoint::kOllamaEmbedding, R"({"model":"fake"})");
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().param, "prompt");
 }
 
 }  // namespace

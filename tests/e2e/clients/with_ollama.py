@@ -80,6 +80,9 @@ class WithOllama(unittest.TestCase):
     def test_embed(self):
         answer = self.client.embed(model=NAME, input=["one", "two words"])
         self.assertEqual(len(answer.embeddings), 2)
+        # The form before it, of one text.
+        self.assertEqual(self.client.embeddings(model=NAME, prompt="one").embedding,
+                         answer.embeddings[0])
 
     def test_models(self):
         self.assertIn(NAME, [model.model for model in self.client.list().models])
@@ -93,3 +96,7 @@ class WithOllama(unittest.TestCase):
         with self.assertRaises(ollama.ResponseError) as refused:
             self.client.chat(model=NAME, messages=self.question(), options={"temperature": -1})
         self.assertIn("temperature", str(refused.exception))
+        with self.assertRaises(ollama.ResponseError) as unknown:
+            self.client.pull(NAME)
+        self.assertEqual(unknown.exception.status_code, 404)
+        self.assertIn("/api/pull", unknown.exception.error)

@@ -117,6 +117,36 @@ class WithOpenAI(unittest.TestCase):
         )
         self.assertIsInstance(parsed.output_parsed, City)
 
+    def test_responses_are_kept(self):
+        responses = self.client.responses
+        first = responses.create(model=NAME, input=weather.QUESTION, max_output_tokens=8)
+        self.assertEqual(responses.retrieve(first.id).output, first.output)
+        second = responses.create(model=NAME, previous_response_id=first.id, input="And in Oslo?",
+                                  max_output_tokens=8)
+        # A page has one item: the client asks for the others.
+        items = list(responses.input_items.list(second.id, limit=1, order="asc"))
+        self.assertEqual([item.role for item in items], ["user", "assistant", "user"])
+        self.assertEqual(items[0].content[0].text, weather.QUESTION)
+        responses.delete(first.id)
+        for missing in (first.id, responses.create(model=NAME, input="a", store=False,
+                                                   max_output_tokens=1).id):
+            with self.assertRaises(openai.NotFoundError):
+                responses.retrieve(missing)
+            with self.assertRaises(openai.NotFoundError):
+                responses.create(model=NAME, previous_response_id=missing, input="b")
+
+    def test_logprobs_of_responses(self):
+        asked = {"model": NAME, "input": weather.QUESTION, "max_output_tokens": 8, "temperature": 0,
+                 "top_logprobs": 2, "include": ["message.output_text.logprobs"],
+                 "text": {"verbosity": "low"}}
+        whole = self.client.responses.create(**asked).output[0].content[0]
+        self.assertEqual("".join(each.token for each in whole.logprobs), whole.text)
+        self.assertEqual(len(whole.logprobs[0].top_logprobs), 2)
+        events = list(self.client.responses.create(**asked, stream=True))
+        tokens = [each.token for event in events if event.type == "response.output_text.delta"
+                  for each in event.logprobs]
+        self.assertEqual("".join(tokens), whole.text)
+
     def test_responses_with_a_tool(self):
         items = [{"role": "user", "content": weather.QUESTION}]
         first = self.client.responses.create(

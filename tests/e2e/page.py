@@ -262,6 +262,43 @@ class Page(unittest.TestCase):
         self.browser.wait("answer === null")
         self.server.wait_for(lambda metrics: metrics["requests_running"] == 0)
 
+    def test_settings_are_what_the_server_says(self):
+        self.start()
+        self.browser.run("openSettings()")
+        shown = json.loads(self.browser.run(
+            "JSON.stringify([...document.querySelectorAll('#sampling input')].map((field) =>"
+            " [field.id, field.min, field.max, field.step, field.placeholder, field.title]))"))
+        request = urllib.request.Request(self.server.url + "/v1/models",
+                                         headers={"Authorization": f"Bearer {API_KEY}"})
+        with urllib.request.urlopen(request) as answer:
+            parameters = json.load(answer)["data"][0]["sampling_parameters"]
+        self.assertEqual([row[0] for row in shown], [f"field-{each['name']}" for each in parameters])
+        for row, each in zip(shown, parameters):
+            self.assertEqual(float(row[1]), each.get("minimum", each.get("exclusiveMinimum")))
+            self.assertEqual(float(row[2]), each["maximum"])
+            self.assertEqual(row[3], "1" if each["type"] == "integer" else "any")
+            self.assertEqual(row[4], str(each["default"]) if "default" in each else "not set")
+            self.assertEqual(row[5], each["description"])
+        # Out of range is not taken, an end that does not belong to the range either.
+        problems = self.browser.run("""(() => {
+          const valid = (name, value) => {
+            const field = document.getElementById("field-" + name);
+            field.value = value;
+            field.dispatchEvent(new Event("input"));
+            return field.checkValidity();
+          };
+          return [valid("top_p", 0), valid("top_p", 1.5), valid("top_p", 0.5), valid("seed", 1.5),
+                  valid("seed", 3), valid("temperature", "")].join();
+        })()""")
+        self.assertEqual(problems, "false,false,true,false,true,true")
+        self.browser.run("document.querySelector('#settings .strong').click()")
+        self.browser.wait("conversation.settings.seed === 3")
+        sent = json.loads(self.browser.run("JSON.stringify(requestOf(conversation))"))
+        self.assertEqual((sent["top_p"], sent["seed"], "temperature" in sent), (0.5, 3, False))
+        # What is no parameter, as of a file from elsewhere, is not sent.
+        self.browser.run("conversation.settings.n = 5")
+        self.assertNotIn("n", json.loads(self.browser.run("JSON.stringify(requestOf(conversation))")))
+
     def test_tools_are_checked_sent_and_answered(self):
         self.start()
         self.browser.run("openSettings()")

@@ -141,12 +141,20 @@ function apiMessage(message) {
   return out;
 }
 
+// The sampling parameters of a request, as the server describes them.
+function fieldsOf() {
+  return models.find((model) => model.id === at("model").value)?.sampling_parameters ?? [];
+}
+
 function requestOf(of, continues) {
   const says = (message) =>
     message.role !== "assistant" || message.content || message.calls?.length > 0;
   const messages = of.messages.filter(says).map(apiMessage);
   if (of.system) messages.unshift({ role: "system", content: of.system });
-  const body = { messages, stream: true, stream_options: { include_usage: true }, ...of.settings };
+  const body = { messages, stream: true, stream_options: { include_usage: true } };
+  for (const { name } of fieldsOf()) {
+    if (of.settings[name] !== undefined) body[name] = of.settings[name];
+  }
   if (at("model").value) body.model = at("model").value;
   if (of.tools.trim() !== "") body.tools = JSON.parse(of.tools);
   if (continues) body.continue_final_message = true;
@@ -307,19 +315,29 @@ async function loadModels() {
   if (conversation.messages.length === 0) showLog();
 }
 
+// "top_p" is "Top p".
+function labelOf(name) {
+  return name[0].toUpperCase() + name.slice(1).replaceAll("_", " ");
+}
+
+function settingField(parameter) {
+  const { name, description, type, exclusiveMinimum: above, maximum } = parameter;
+  const field = make("input", { id: `field-${name}`, type: "number", title: description,
+    min: parameter.minimum ?? above, max: maximum, step: type === "integer" ? 1 : "any",
+    placeholder: parameter.default ?? "not set", autocomplete: "off" });
+  field.value = conversation.settings[name] ?? "";
+  // A range of HTML has its ends.
+  const check = () => field.setCustomValidity(
+    field.valueAsNumber <= above ? `The value must be above ${above}.` : "");
+  field.addEventListener("input", check);
+  check();
+  return make("div", {}, make("label", { for: `field-${name}` }, labelOf(name)), field);
+}
+
 function openSettings() {
-  const defaults = models.find((model) => model.id === at("model").value)?.sampling_defaults ?? {};
-  const fallback = { max_tokens: "no limit", seed: "random" };
   at("system").value = conversation.system;
   at("tools").value = conversation.tools;
-  at("sampling").replaceChildren(...kFields.map(([name, label, min, max, step]) => {
-    const shown = defaults[name] === undefined ? fallback[name] ?? ""
-      : String(Number(defaults[name].toFixed(4)));
-    const field = make("input", { id: `field-${name}`, type: "number", min, max, step,
-      placeholder: shown, autocomplete: "off" });
-    field.value = conversation.settings[name] ?? "";
-    return make("div", {}, make("label", { for: `field-${name}` }, label), field);
-  }));
+  at("sampling").replaceChildren(...fieldsOf().map(settingField));
   checkTools();
   at("settings").showModal();
 }
@@ -340,10 +358,10 @@ function checkTools() {
 function closeSettings() {
   conversation.system = at("system").value;
   if (checkTools()) conversation.tools = at("tools").value.trim();
-  conversation.settings = {};
-  for (const [name] of kFields) {
-    const value = at(`field-${name}`).valueAsNumber;
+  for (const { name } of fieldsOf()) {
+    const value = at(`field-${name}`)?.valueAsNumber;
     if (Number.isFinite(value)) conversation.settings[name] = value;
+    else delete conversation.settings[name];
   }
   if (conversation.messages.length > 0) save();
   showTitle();
@@ -435,7 +453,10 @@ function listen() {
   at("tools").addEventListener("input", checkTools);
   at("settings").addEventListener("close", closeSettings);
   at("reset").addEventListener("click", () => {
-    for (const [name] of kFields) at(`field-${name}`).value = "";
+    for (const { name } of fieldsOf()) {
+      at(`field-${name}`).value = "";
+      at(`field-${name}`).setCustomValidity("");
+    }
   });
   at("key-cancel").addEventListener("click", () => at("key").close(""));
   at("forget-key").addEventListener("click", () => setKey(""));

@@ -4,13 +4,7 @@
 const kPrefix = "dovetail.conversation.";
 const kMaxConversations = 200;
 const kMaxTitle = 120;
-// Of a request's fields those that a conversation may set: name, label, least, most and step.
-const kFields = [
-  ["temperature", "Temperature", 0, null, "any"], ["top_p", "Top-p", 0, 1, "any"],
-  ["top_k", "Top-k", 0, null, 1], ["min_p", "Min-p", 0, 1, "any"],
-  ["repetition_penalty", "Repetition penalty", 0, null, "any"],
-  ["max_tokens", "Most tokens", 1, null, 1], ["seed", "Seed", 0, null, 1],
-];
+const kMaxSettings = 64;
 
 function textOf(value) {
   return typeof value === "string" ? value : "";
@@ -49,10 +43,11 @@ function cleanMessage(value) {
 function cleanConversation(value) {
   if (typeof value?.id !== "string" || !/^[\w-]{1,64}$/.test(value.id)) return null;
   if (!Array.isArray(value.messages)) return null;
+  // Which of them are fields of a request, the server says (fieldsOf() in chat.js).
   const settings = {};
-  for (const [name] of kFields) {
-    const number = numberOf(value.settings?.[name]);
-    if (number !== null) settings[name] = number;
+  for (const [name, setting] of Object.entries(value.settings ?? {}).slice(0, kMaxSettings)) {
+    const number = numberOf(setting);
+    if (number !== null && /^[a-z_]{1,64}$/.test(name)) settings[name] = number;
   }
   return { id: value.id, title: textOf(value.title).slice(0, kMaxTitle),
     changed: numberOf(value.changed) ?? Date.now(), system: textOf(value.system),

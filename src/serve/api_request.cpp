@@ -303,14 +303,18 @@ Outcome<Generation> read_generation(Endpoint endpoint, std::string_view body,
                                     const RequestContext& context) {
   const auto json = parse_body(body);
   if (!json) return tl::unexpected<ApiError>(json.error());
+  return read_parsed(endpoint, *json, context);
+}
 
+Outcome<Generation> read_parsed(Endpoint endpoint, const Json& body,
+                                const RequestContext& context) {
   Draft draft(context);
   draft.request.sampling = context.backend.model.sampling;
   const bool ollama = endpoint == Endpoint::kOllamaChat || endpoint == Endpoint::kOllamaGenerate ||
                       endpoint == Endpoint::kOllamaEmbed || endpoint == Endpoint::kOllamaEmbedding;
   draft.tagged_names = ollama;
   draft.stream = endpoint == Endpoint::kOllamaChat || endpoint == Endpoint::kOllamaGenerate;
-  for (const auto& [key, value] : json->items()) {
+  for (const auto& [key, value] : body.items()) {
     if (auto found = read_field(endpoint, key, value, draft)) {
       return tl::unexpected<ApiError>(std::move(*found));
     }
@@ -345,7 +349,7 @@ Outcome<Generation> read_generation(Endpoint endpoint, std::string_view body,
   generation.base64 = draft.base64;
   generation.ignored = draft.unknown.text();
   if (endpoint == Endpoint::kResponses) {
-    generation.repeated = echo_of(*json, draft);
+    generation.repeated = echo_of(body, draft);
     generation.messages = std::move(draft.chat.kept);
     if (draft.chat.keep) generation.dialogs = context.dialogs;
     generation.key = context.key;

@@ -93,6 +93,8 @@ struct Generation {
 // looked up, not compiled.
 Outcome<Generation> read_generation(Endpoint endpoint, std::string_view body,
                                     const RequestContext& context);
+// The same of a body that parse_body() gave.
+Outcome<Generation> read_parsed(Endpoint endpoint, const Json& body, const RequestContext& context);
 
 // Compiles `format`, if it is set, for all requests, and resets it. Takes up to a second or two;
 // returns within milliseconds once `stop` is set. Errors as compile(). Any thread.

@@ -30,8 +30,8 @@ enum Routes : std::uint16_t {
   kOllama = kOllamaChats | kOllamaGenerates | kOllamaEmbeds | kOllamaEmbeddings,
   kDialogs = kChats | kMessages | kResponses,
   kOutputs = kCompletions | kDialogs,
-  kAll = kOutputs | kEmbeddings | kReranks,
-  kEvery = kAll | kOllama
+  kAllButOllama = kOutputs | kEmbeddings | kReranks,
+  kAll = kAllButOllama | kOllama
 };
 
 // A row of the table of fields: how a value is read into the draft. What is null is not read, but

@@ -77,19 +77,14 @@ Outcome<HttpResponse> ollama_show(std::string_view body, const RequestContext& c
   return json_response(out);
 }
 
-std::optional<Outcome<HttpResponse>> ollama_load(Endpoint endpoint, std::string_view body,
+std::optional<Outcome<HttpResponse>> ollama_load(Endpoint endpoint, const Json& body,
                                                  const RequestContext& context) {
-  // It has a name and options; bodies with something to say are not parsed twice.
-  constexpr std::size_t kLongest = 4096;
-  if (body.size() > kLongest) return std::nullopt;
-  const auto json = parse_body(body);
-  if (!json) return std::nullopt;
   const bool chat = endpoint == Endpoint::kOllamaChat;
-  const auto said = json->find(chat ? "messages" : "prompt");
-  const bool nothing = said == json->end() || said->is_null() || *said == Json("") ||
+  const auto said = body.find(chat ? "messages" : "prompt");
+  const bool nothing = said == body.end() || said->is_null() || *said == Json("") ||
                        (said->is_array() && said->empty());
   if (!nothing) return std::nullopt;
-  if (auto found = check_name(*json, context)) return tl::unexpected<ApiError>(*std::move(found));
+  if (auto found = check_name(body, context)) return tl::unexpected<ApiError>(*std::move(found));
   Json out;
   out["model"] = context.served_name;
   out["created_at"] = ollama_now();
@@ -99,7 +94,7 @@ std::optional<Outcome<HttpResponse>> ollama_load(Endpoint endpoint, std::string_
     out["response"] = "";
   }
   out["done"] = true;
-  const bool unload = json->contains("keep_alive") && (*json)["keep_alive"] == 0;
+  const bool unload = body.contains("keep_alive") && body["keep_alive"] == 0;
   out["done_reason"] = unload ? "unload" : "load";
   return json_response(out);
 }

@@ -20,8 +20,8 @@ HttpResponse get_ollama_tags(std::string_view target, const ServerState& state,
 Outcome<HttpResponse> ollama_show(std::string_view body, const RequestContext& context);
 
 // The answer to a request of /api/chat or /api/generate that says nothing to the model: it asks for
-// the model to be loaded, which it is. Of others: nothing.
-std::optional<Outcome<HttpResponse>> ollama_load(Endpoint endpoint, std::string_view body,
+// the model to be loaded, which it is. Of others: nothing. `body`: an object.
+std::optional<Outcome<HttpResponse>> ollama_load(Endpoint endpoint, const Json& body,
                                                  const RequestContext& context);
 
 // The time, as Ollama's answers say it.

@@ -32,8 +32,8 @@ Problem read_model(std::string_view field, const Json& value, Draft& draft) {
 }
 
 constexpr Field kCommonFields[] = {
-    {"model", kEvery, read_model},
-    {"user", kAll,
+    {"model", kAll, read_model},
+    {"user", kAllButOllama,
      [](std::string_view f, const Json& v, Draft& d) -> Problem {
        return read_label(f, v, d.request.tenant);
      }},
@@ -52,7 +52,7 @@ struct Hint {
 
 constexpr Hint kHints[] = {
     {"store", kBoth},
-    {"metadata", kAll},
+    {"metadata", kAllButOllama},
     {"service_tier", kOutputs},
     {"prompt_cache_key", kOutputs},
     {"prompt_cache_retention", kOutputs},
@@ -61,7 +61,7 @@ constexpr Hint kHints[] = {
     {"cache_control", kOutputs},
     {"cache_prompt", kOutputs},
     {"return_token_ids", kOutputs},
-    {"request_id", kAll},
+    {"request_id", kAllButOllama},
     {"container", kMessages},
     {"keep_alive", kOllama},
     {"truncate", kOllamaEmbeds},
@@ -101,7 +101,7 @@ constexpr Neutral kNeutral[] = {
     {"dynatemp_range", kOutputs, "[0]"},
     {"xtc_probability", kOutputs, "[0]"},
     {"dry_multiplier", kOutputs, "[0]"},
-    {"truncate_prompt_tokens", kAll, "[]"},
+    {"truncate_prompt_tokens", kAllButOllama, "[]"},
     {"logits_processors", kOutputs, "[[]]"},
     {"bad_words", kOutputs, "[[]]"},
     {"allowed_token_ids", kOutputs, "[]"},

@@ -181,10 +181,15 @@ Outcome<Work> post_generation(std::string_view body, const RequestContext& conte
 
 template <Endpoint endpoint>
 Outcome<Work> post_ollama(std::string_view body, const RequestContext& context) {
-  auto loaded = ollama_load(endpoint, body, context);
-  if (!loaded) return post_generation<endpoint>(body, context);
-  if (!*loaded) return tl::unexpected<ApiError>(std::move(loaded->error()));
-  return Work(**std::move(loaded));
+  const auto json = parse_body(body);
+  if (!json) return tl::unexpected<ApiError>(json.error());
+  if (auto loaded = ollama_load(endpoint, *json, context)) {
+    if (!*loaded) return tl::unexpected<ApiError>(std::move(loaded->error()));
+    return Work(**std::move(loaded));
+  }
+  auto generation = read_parsed(endpoint, *json, context);
+  if (!generation) return tl::unexpected<ApiError>(std::move(generation.error()));
+  return Work(*std::move(generation));
 }
 
 // Of a body, or of a target.

@@ -30,6 +30,7 @@ constexpr std::size_t kReadBytes = 16 << 10;
 constexpr std::size_t kPipelineLimit = 64 << 10;  // read ahead while a response is made
 constexpr std::size_t kBufferLimit = kPipelineLimit + kReadBytes;
 constexpr std::size_t kEventsInARow = 64;  // of one response
+constexpr std::size_t kManyEntries = 256;  // of prompts' logprobs: a millisecond or two
 constexpr std::size_t kLargeResponse = 8 << 20;
 constexpr std::size_t kLingerLimit = 16 << 20;
 constexpr std::chrono::milliseconds kRetryReport{10};
@@ -559,7 +560,8 @@ Session::Reusable Session::work(const HttpHead& head, const Route& route, Reques
 
   Outcome<Work>& work = job->work;
   if (generation != nullptr && !gone_) {
-    const bool next = co_await generate(head, *generation);
+    const std::shared_ptr<const Generation> shared(job, generation);
+    const bool next = co_await generate(head, shared);
     forget_requests();
     co_return next;
   }
@@ -570,7 +572,9 @@ Session::Reusable Session::work(const HttpHead& head, const Route& route, Reques
   co_return co_await respond(head, std::move(response));
 }
 
-Session::Reusable Session::generate(const HttpHead& head, const Generation& generation) {
+Session::Reusable Session::generate(const HttpHead& head,
+                                    const std::shared_ptr<const Generation>& shared) {
+  const Generation& generation = *shared;
   if (!generation.ignored.empty()) headers_.emplace_back(kIgnoredHeader, generation.ignored);
   const auto inbox = std::make_shared<Inbox>(
       [weak = weak_from_this(), executor = core_.io.get_executor()] {
@@ -600,19 +604,26 @@ Session::Reusable Session::generate(const HttpHead& head, const Generation& gene
     co_return co_await respond(head, std::move(response));
   }
   requests_ = *std::move(ids);
-  ResponseBuilder builder(generation, make_label(generation.endpoint, core_.state.served_name),
-                          core_.backend.token_bytes);
+  struct Building {
+    std::shared_ptr<const Generation> generation;
+    ResponseBuilder builder;
+  };
+  const auto building = std::make_shared<Building>(
+      Building{shared,
+               {generation, make_label(generation.endpoint, core_.state.served_name),
+                core_.backend.token_bytes}});
+  const Builder builder(building, &building->builder);
   const bool next = generation.stream ? co_await stream(head, generation, builder)
                                       : co_await gather(head, generation, builder);
   const bool left = gone_ && !sent_away_ && !core_.stopping;
-  if (left && !builder.complete()) ++core_.counts.disconnects;
+  if (left && !builder->complete()) ++core_.counts.disconnects;
   co_return next;
 }
 
 Session::Reusable Session::stream(const HttpHead& head, const Generation& generation,
-                                  ResponseBuilder& builder) {
+                                  const Builder& builder) {
   HttpResponse response = event_stream_response();
-  response.content_type = builder.stream_type();
+  response.content_type = builder->stream_type();
   const Framing framing = head.http_1_0 ? Framing::kClose : Framing::kChunked;
   const bool keep = framing == Framing::kChunked && keeps_alive(head);
   const auto framed = [framing](std::string text) {
@@ -620,7 +631,7 @@ Session::Reusable Session::stream(const HttpHead& head, const Generation& genera
   };
 
   std::string out =
-      response_head(dressed(std::move(response)), framing, 0, keep) + framed(builder.open());
+      response_head(dressed(std::move(response)), framing, 0, keep) + framed(builder->open());
   bool sent = co_await send(out);
   bool ended = false;
   while (sent && !ended && !gone_) {
@@ -631,12 +642,13 @@ Session::Reusable Session::stream(const HttpHead& head, const Generation& genera
     }
     out.clear();
     for (Inbox::Item& item : items) {
-      if (builder.failure()) continue;
+      if (builder->failure() || gone_) continue;
       note(generation, item.prompt, item.event);
-      out += builder.add(item.prompt, std::move(item.event));
+      const std::string text = co_await add_event(builder, item);
+      out += text;
     }
-    ended = builder.complete() || builder.failure();
-    if (ended) out += builder.close();
+    ended = builder->complete() || builder->failure();
+    if (ended) out += builder->close();
     out = framed(std::move(out));
     if (ended && framing == Framing::kChunked) out += kLastChunk;
     sent = co_await send(out);
@@ -651,17 +663,39 @@ Session::Reusable Session::stream(const HttpHead& head, const Generation& genera
   co_return true;
 }
 
+boost::asio::awaitable<std::string> Session::add_event(const Builder& builder, Inbox::Item& item) {
+  std::size_t entries = 0;
+  for (const OutputToken& token : item.event.prompt_logprobs) entries += 1 + token.top.size();
+  if (entries < kManyEntries) co_return builder->add(item.prompt, std::move(item.event));
+  struct Job {
+    Inbox::Item item;
+    std::string text;
+    bool done = false;
+  };
+  const auto job = std::make_shared<Job>(Job{std::move(item), {}});
+  BodyJobs::Work write = [builder, job](const std::atomic<bool>&) {
+    run_guarded([&] {
+      job->text = builder->add(job->item.prompt, std::move(job->item.event));
+      job->done = true;
+    });
+  };
+  const bool queued = co_await on_worker(JobClass::kLargeBody, {}, std::move(write));
+  if (!queued) co_return builder->add(job->item.prompt, std::move(job->item.event));
+  if (!job->done) abort();  // it failed, or the client has gone
+  co_return std::move(job->text);
+}
+
 Session::Reusable Session::gather(const HttpHead& head, const Generation& generation,
-                                  ResponseBuilder& builder) {
-  while (!gone_ && !builder.complete() && !builder.failure()) {
+                                  const Builder& builder) {
+  while (!gone_ && !builder->complete() && !builder->failure()) {
     std::vector<Inbox::Item> items = inbox_->take();
     if (items.empty()) {
       co_await wait();
       continue;
     }
-    for (std::size_t i = 0; i < items.size() && !builder.failure() && !gone_; ++i) {
+    for (std::size_t i = 0; i < items.size() && !builder->failure() && !gone_; ++i) {
       note(generation, items[i].prompt, items[i].event);
-      builder.add(items[i].prompt, std::move(items[i].event));
+      co_await add_event(builder, items[i]);
       // Other connections have their turn between.
       if (i % kEventsInARow == kEventsInARow - 1) {
         co_await asio::post(core_.io, asio::use_awaitable);
@@ -671,11 +705,11 @@ Session::Reusable Session::gather(const HttpHead& head, const Generation& genera
   forget_requests();
   co_await stop_watching();
   if (gone_) co_return false;
-  if (builder.failure()) {
-    HttpResponse response = error_response(*builder.failure(), errors_);
+  if (builder->failure()) {
+    HttpResponse response = error_response(*builder->failure(), errors_);
     co_return co_await respond(head, std::move(response));
   }
-  std::vector<std::string> parts = builder.take_body();
+  std::vector<std::string> parts = builder->take_body();
   co_return co_await respond_in_parts(head, std::move(parts));
 }
 

@@ -89,11 +89,12 @@ class Session : public std::enable_shared_from_this<Session> {
   // Runs `work` on a worker and waits for its end; at once where the client has gone meanwhile and
   // the work has not begun. False: too many jobs wait.
   boost::asio::awaitable<bool> on_worker(JobClass kind, std::string tenant, BodyJobs::Work work);
-  Reusable generate(const HttpHead& head, const Generation& generation);
-  Reusable stream(const HttpHead& head, const Generation& generation,
-                  class ResponseBuilder& builder);
-  Reusable gather(const HttpHead& head, const Generation& generation,
-                  class ResponseBuilder& builder);
+  Reusable generate(const HttpHead& head, const std::shared_ptr<const Generation>& generation);
+  using Builder = std::shared_ptr<class ResponseBuilder>;  // with the generation
+  Reusable stream(const HttpHead& head, const Generation& generation, const Builder& builder);
+  Reusable gather(const HttpHead& head, const Generation& generation, const Builder& builder);
+  // ResponseBuilder::add(); on a worker where much is to be written.
+  boost::asio::awaitable<std::string> add_event(const Builder& builder, Inbox::Item& item);
   // What the server does, as it does it: GET /events.
   Reusable stream_live(const HttpHead& head);
   Reusable respond(const HttpHead& head, HttpResponse response);

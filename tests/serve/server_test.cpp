@@ -525,6 +525,42 @@ TEST(Server, ListsItsModel) {
   EXPECT_EQ(client.post(kCompletions, R"({"model":"org/name v2","prompt":"a"})")->status, 200);
 }
 
+// Large ones are written on a worker, with the choices that wait for them.
+TEST(Server, ShowsTheLogprobsOfLongPrompts) {
+  constexpr std::size_t kTokens = 2000;
+  RunningServer running([](FakeEngine& engine, const FakeEngine::Accepted& accepted) {
+    for (const std::int32_t choice : {1, 0}) {
+      OutputEvent event;
+      event.choice = choice;
+      event.text = "x";
+      event.tokens.push_back({'x', -0.5F, {}});
+      if (choice == 0) event.prompt_logprobs.assign(kTokens, {'a', -0.5F, {{'b', -1.0F}}});
+      event.finish = FinishReason::kLength;
+      engine.emit(accepted.id, std::move(event));
+    }
+  });
+  Client client(running.port);
+  const std::string rest = fmt::format(R"("prompt":"{}","prompt_logprobs":1,"n":2,"max_tokens":1)",
+                                       std::string(kTokens, 'a'));
+  const auto whole = client.post(kCompletions, "{" + rest + "}");
+  ASSERT_EQ(whole->status, 200) << whole->body.substr(0, 500);
+  for (const auto& choice : whole->json()["choices"]) {
+    EXPECT_EQ(choice["prompt_logprobs"].size(), kTokens + 1);
+    EXPECT_EQ(choice["prompt_logprobs"].back()["97"]["decoded_token"], "a");
+    EXPECT_EQ(choice["text"], "x");
+  }
+  const auto streamed = client.post(kCompletions, "{" + rest + R"(,"stream":true})");
+  std::size_t shown = 0;
+  for (const std::string& event : streamed->events()) {
+    if (event == "[DONE]") continue;
+    const auto json = nlohmann::json::parse(event);
+    const auto& choice = json["choices"][0];
+    if (choice.contains("prompt_logprobs") && !choice["prompt_logprobs"].is_null())
+      shown += choice["prompt_logprobs"].size();
+  }
+  EXPECT_EQ(shown, 2 * (kTokens + 1));
+}
+
 TEST(Server, SkipsEmptyLinesBeforeARequest) {
   RunningServer running;
   Client client(running.port);

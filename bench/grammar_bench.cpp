@@ -70,6 +70,17 @@ constexpr Named kGrammars[] = {
     {"a tree", grammar::SourceKind::kJsonSchema,
      R"({"type":"object","properties":{"value":{"type":"number"},"children":{"type":"array",
      "items":{"$ref":"#"}}},"required":["value","children"],"additionalProperties":false})"},
+    {"a call if any", grammar::SourceKind::kStructure,
+     R"({"sequence":[{"free":[{"literal":"<tool_call>"}]},{"optional":{"sequence":[
+     {"literal":"<tool_call>\n{\"name\": \"weather_of\", \"arguments\": "},
+     {"schema":{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer",
+     "minimum":1,"maximum":14}},"required":["city"],"additionalProperties":false}},
+     {"literal":"}\n</tool_call>"}]}}]})"},
+    {"a call", grammar::SourceKind::kStructure,
+     R"({"sequence":[{"literal":"<tool_call>\n{\"name\": \"weather_of\", \"arguments\": "},
+     {"schema":{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer",
+     "minimum":1,"maximum":14}},"required":["city"],"additionalProperties":false}},
+     {"literal":"}\n</tool_call>"}]})"},
 };
 
 void measure(const Named& named, const std::shared_ptr<const grammar::Vocabulary>& vocabulary,

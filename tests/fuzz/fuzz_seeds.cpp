@@ -9,6 +9,7 @@
 
 #include "families/gguf_converter.h"
 #include "families/open_model.h"
+#include "fuzz/dialog_seeds.h"
 #include "load/gguf_builder.h"
 #include "load/quantised_builder.h"
 #include "load/safetensors_builder.h"
@@ -103,8 +104,8 @@ void write_texts(const std::filesystem::path& folder) {
   }
 }
 
-// One body for each route, one grammar of each kind (the first byte chooses), histories of the
-// scheduler of a few operations.
+// One body for each route, one grammar of each kind (the first byte chooses), structures of all
+// parts, histories of the scheduler of a few operations.
 void write_bytes(const std::filesystem::path& folder) {
   using namespace std::string_view_literals;
   constexpr std::string_view kBodies[] = {
@@ -124,13 +125,37 @@ void write_bytes(const std::filesystem::path& folder) {
       "\1{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/t\"},\"maxItems\":3,"
       "\"$defs\":{\"t\":{\"type\":\"string\",\"pattern\":\"^a+$\",\"maxLength\":5}}}"sv,
       "\1{\"uniqueItems\":true,\"items\":{\"enum\":[1,true,\"a\"]},\"minItems\":1}"sv,
-      "\2root ::= v # any\nv ::= \"<\" [a-c^\\n]{1,3} (v | w)* \">\"\nw ::= \" \" w?"sv,
-      "\3{\"minProperties\":1,\"propertyNames\":{\"maxLength\":2},\"if\":{},\"multipleOf\":0.25}"sv};
+      "\2{\"minProperties\":1,\"propertyNames\":{\"maxLength\":2},\"if\":{},\"multipleOf\":0.25}"sv};
+  constexpr std::string_view kGbnf[] = {
+      R"(root ::= v # any
+v ::= "<" [a-c^\n]{1,3} (v | w)* ">"
+w ::= " " w?)",
+      R"(root ::= ("a" | b)+ "=" [^\x00-\x1f\u00e9]{2,}
+b ::= "[" (b ("," b)*)? "]" | "\""
+)"};
+  constexpr std::string_view kStructures[] = {
+      R"({"sequence":[{"free":[{"literal":"<t>"}]},{"optional":{"sequence":[{"literal":"<t>"},
+          {"schema":{"type":"object","properties":{"a":{"type":"integer"}}}},
+          {"literal":"</t>"}]}}]})",
+      R"({"repeat":{"sequence":[{"token":"<|a|>"},{"regex":"[a-z]{1,4}"},{"token":"<|b|>"}]},
+          "min":1,"max":3})",
+      R"({"choice":[{"schema":{"$defs":{"x":{"enum":[true,null]}},"items":{"$ref":"#/$defs/x"}},
+          "at":"/items","spelling":"python"},
+          {"raw":{"type":"string","maxLength":9},"without":[{"literal":"</v>"}]}]})",
+      R"({"schema":{"type":"array","items":{"type":"number","multipleOf":0.5},"contains":1},
+          "lenient":true})"};
   int number = 0;
   for (const auto body : kBodies)
     write_text(folder / "http_request", std::to_string(number++), body);
   for (const auto grammar : kGrammars)
     write_text(folder / "grammar", std::to_string(number++), grammar);
+  for (const auto text : kGbnf) write_text(folder / "gbnf", std::to_string(number++), text);
+  for (const auto structure : kStructures)
+    write_text(folder / "structure", std::to_string(number++), structure);
+  for (const auto& seed : dovetail::fuzz::dialog_seeds())
+    write_text(folder / "dialog", std::to_string(number++), seed);
+  for (const auto& seed : dovetail::fuzz::dialog_plan_seeds())
+    write_text(folder / "dialog_plan", std::to_string(number++), seed);
   for (unsigned char seed = 1; seed <= 4; ++seed) {
     std::string history;
     for (unsigned i = 0; i < 120; ++i) history += static_cast<char>(i * (2 * seed + 1) + i * i / 7);

@@ -45,8 +45,10 @@ TEST(SamplingTable, IsOfOnePiece) {
 std::string documentation() {
   std::string text =
       "# Sampling parameters\n\n"
-      "Each stands under its name in requests over HTTP, in input lines of `run --input`, which are "
-      "read alike, and under `sampling`\nof a pipeline; on the command line and in TOML files `-` is written for `_`. "
+      "Each stands under its name in requests over HTTP, in input lines of `run --input`, which "
+      "are "
+      "read alike, and under `sampling`\nof a pipeline; on the command line and in TOML files `-` "
+      "is written for `_`. "
       "What is given goes before what the\nmodel's makers recommend "
       "(`generation_config.json`, `general.sampling.*` of a GGUF file). Where neither says\n"
       "anything the neutral value holds, which changes nothing; but `run` has temperature 0 then, "

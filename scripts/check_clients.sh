@@ -2,7 +2,7 @@
 # Runs the tests of clients that take long to install, or want other versions than build/venv has:
 # check_clients.sh PROGRAM [NAME...]
 # Each client has a venv of its own, made where its list (scripts/clients/NAME.txt) is new. Without
-# names: all but guidellm, which needs 6 GB.
+# names: all but guidellm and lm_eval_hf, which need torch, 6 GB.
 set -euo pipefail
 program=$(realpath "$1")
 shift
@@ -26,8 +26,12 @@ for name in "${names[@]}"; do
   fi
   echo "check_clients: $name"
   test=(tests/e2e/clients/running.py "$program" "with_$name" snippets)
-  # Its scores are compared with a forward pass in numpy, for which a model must be small.
-  [[ $name != lm_eval ]] || test=(tests/e2e/clients/lm_eval_tasks.py "$program" models/demo-arith)
+  case $name in
+    # Its scores are compared with a forward pass in numpy, for which a model must be small.
+    lm_eval) test=(tests/e2e/clients/lm_eval_tasks.py "$program" models/demo-arith) ;;
+    # The same with torch, for a real model.
+    lm_eval_hf) test=(tests/e2e/clients/lm_eval_hf.py "$program") ;;
+  esac
   "$venv/bin/python" "${test[@]}" || failed+=("$name")
 done
 if ((${#failed[@]})); then

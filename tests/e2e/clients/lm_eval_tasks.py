@@ -3,10 +3,9 @@
 usage: lm_eval_tasks.py PROGRAM MODEL [unittest options]
 
 lm-eval's `local-completions` model asks /v1/completions for likelihoods (`echo`, `logprobs`,
-prompts as token ids, in batches) and for texts. The tasks are made here, so that nothing is
-downloaded. What it gets is compared with a forward pass of the same weights in numpy, written from
-the architecture's definition: MODEL is a Llama folder of few layers, such as models/demo-arith.
-lm-eval's own `hf` backend is not run: it needs torch.
+prompts as token ids, in batches) and for texts. What it gets is compared with a forward pass of the
+same weights in numpy, written from the architecture's definition: MODEL is a Llama folder of few
+layers, such as models/demo-arith. lm_eval_hf.py compares with lm-eval's own `hf` backend.
 
 Without lm-eval, which `make check-clients` installs, the exit code is 77.
 """
@@ -20,25 +19,12 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from running_server import API_KEY, RunningServer  # noqa: E402
+from running_server import RunningServer  # noqa: E402
 
-# Read when the libraries are imported.
-os.environ.update(
-    HF_HUB_OFFLINE="1",
-    HF_DATASETS_OFFLINE="1",
-    TOKENIZERS_PARALLELISM="false",
-    TQDM_DISABLE="1",
-    OPENAI_API_KEY=API_KEY,
-)
+import lm_eval_local  # noqa: E402
 
-try:
-    import lm_eval
-    import numpy as np
-    from lm_eval.tasks import TaskManager
-    from transformers import AutoTokenizer
-except ImportError as missing:
-    print(f"skipped: {missing}; run `make check-clients`")
-    sys.exit(77)
+import numpy as np  # noqa: E402
+from transformers import AutoTokenizer  # noqa: E402
 
 PROGRAM, MODEL = sys.argv[1:3]
 
@@ -53,39 +39,6 @@ def records():
     for a, b in PROBLEMS:
         choices = [f" {a + b}", f" {a + b + 1}", f" {a}", f" {a + b}0"]
         yield {"question": prompt(a, b), "answer": f" {a + b}", "choices": choices, "right": 0}
-
-
-TASK = """
-task: {name}
-dataset_path: json
-dataset_kwargs:
-  data_files:
-    test: {data}
-test_split: test
-output_type: {output_type}
-doc_to_text: "{{{{question}}}}"
-target_delimiter: ""
-{more}
-metadata:
-  version: 1
-"""
-
-TASKS = {
-    "local_choice": (
-        "multiple_choice",
-        'doc_to_choice: "{{choices}}"\ndoc_to_target: right\nmetric_list:\n  - metric: acc\n',
-    ),
-    "local_likelihood": (
-        "loglikelihood",
-        'doc_to_target: "{{answer}}"\nmetric_list:\n  - metric: perplexity\n  - metric: acc\n',
-    ),
-    "local_generation": (
-        "generate_until",
-        'doc_to_target: "{{answer}}"\n'
-        'generation_kwargs:\n  until: ["\\n"]\n  max_gen_toks: 8\n  do_sample: false\n'
-        "metric_list:\n  - metric: exact_match\n",
-    ),
-}
 
 
 class Llama:
@@ -165,30 +118,9 @@ class LmEval(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         path = Path(folder.name)
-        os.environ["HF_HOME"] = str(path / "cache")
-        (path / "test.json").write_text("\n".join(map(json.dumps, records())))
-        tasks = path / "tasks"
-        tasks.mkdir()
-        for name, (output_type, more) in TASKS.items():
-            text = TASK.format(
-                name=name, data=path / "test.json", output_type=output_type, more=more
-            )
-            (tasks / f"{name}.yaml").write_text(text)
-        arguments = {
-            "model": Path(MODEL).name,
-            "tokenizer": MODEL,
-            "tokenizer_backend": "huggingface",
-            "base_url": cls.server.url + "/v1/completions",
-            "batch_size": 5,
-            "max_length": 512,
-        }
-        cls.results = lm_eval.simple_evaluate(
-            model="local-completions",
-            model_args=arguments,
-            tasks=list(TASKS),
-            task_manager=TaskManager(include_path=str(tasks), include_defaults=False),
-            log_samples=True,
-            bootstrap_iters=0,
+        lm_eval_local.write_tasks(path, records(), max_tokens=8)
+        cls.results = lm_eval_local.evaluate(
+            path, "local-completions", lm_eval_local.behind_the_server(cls.server, MODEL)
         )
         cls.model = Llama(Path(MODEL))
         cls.tokenizer = AutoTokenizer.from_pretrained(MODEL)
@@ -210,12 +142,12 @@ class LmEval(unittest.TestCase):
         self.assertEqual(str(greedy), str(is_greedy))
 
     def samples(self, task):
-        found = self.results["samples"][task]
+        found = lm_eval_local.samples(self.results, task)
         self.assertEqual(len(found), len(PROBLEMS))
-        return sorted(found, key=lambda sample: sample["doc_id"])
+        return found
 
     def metric(self, task, name):
-        return self.results["results"][task][f"{name},none"]
+        return lm_eval_local.metric(self.results, task, name)
 
     def test_choices_are_scored_as_by_the_same_weights_elsewhere(self):
         right = 0

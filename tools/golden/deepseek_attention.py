@@ -21,6 +21,7 @@ import reference
 
 # The published code leaves these norms at this, whatever rms_norm_eps is.
 LATENT_EPSILON = 1e-6
+DRAFTS = 3
 
 
 def mscale(factor, weight):
@@ -227,17 +228,32 @@ class Model:
     def logits(self, ids):
         return self.linear(self.hidden(ids), "lm_head")
 
-    def draft(self, ids, following):
-        """Logits of the token after `following`, which follows ids, by the layer after the last.
+    def handed_on(self, row, normed):
+        """What the layer makes of a position, for the next draft: as it is, and behind its norm."""
+        return normed
+
+    def draft(self, ids, following, count=DRAFTS):
+        """Logits of `count` tokens after `following`, which follows ids, by the layer that drafts.
 
         Its row t is of hidden row t and the embedding of token t + 1, at position t.
         """
         number = self.config["num_hidden_layers"]
         base = f"model.layers.{number}."
-        token = self.weights[base + "embed_tokens.weight"][[*ids[1:], following]]
-        rows = (self.norm(token, base + "enorm"), self.norm(self.hidden(ids), base + "hnorm"))
-        x = self.layer(self.linear(np.concatenate(rows, 1), base + "eh_proj"), number)
-        return self.linear(self.norm(x[-1], base + "shared_head.norm"), base + "shared_head.head")
+        tokens, hidden, logits = [*ids[1:], following], self.hidden(ids), []
+        for _ in range(count):
+            token = self.weights[base + "embed_tokens.weight"][tokens]
+            rows = (self.norm(token, base + "enorm"), self.norm(hidden, base + "hnorm"))
+            row = self.layer(self.linear(np.concatenate(rows, 1), base + "eh_proj"), number)[-1:]
+            normed = self.norm(row, base + "shared_head.norm")
+            logits.append(self.linear(normed, base + "shared_head.head")[0])
+            tokens.append(int(logits[-1].argmax()))
+            hidden = np.concatenate([hidden, self.handed_on(row, normed)])
+        return logits
+
+
+class RowsBeforeTheNorm(Model):
+    def handed_on(self, row, normed):
+        return row
 
 
 def worst_error(model, golden):
@@ -319,7 +335,8 @@ def draft_mutilations(config, weights):
 
 def drafts(model, golden):
     firsts = [ids[0] for ids in golden["greedy"]]
-    return [int(model.draft(*pair).argmax()) for pair in zip(golden["prompts"], firsts)]
+    pairs = zip(golden["prompts"], firsts)
+    return [[int(row.argmax()) for row in model.draft(*pair)] for pair in pairs]
 
 
 def check_case(folder):
@@ -333,8 +350,10 @@ def check_case(folder):
         same = all(drafts(model, golden) == golden["draft"] for model in (expanded, absorbed))
         print(f"  drafts {'same' if same else 'DIFFER'}")
         ok &= same
-        for what, other_weights in draft_mutilations(config, weights):
-            differ = drafts(Model(config, other_weights), golden) != golden["draft"]
+        others = [(what, Model(config, w)) for what, w in draft_mutilations(config, weights)]
+        others.append(("the norm before the next draft", RowsBeforeTheNorm(config, weights)))
+        for what, other in others:
+            differ = drafts(other, golden) != golden["draft"]
             print(f"  drafts without {what}: {'others' if differ else 'SAME'}")
             ok &= differ
     for what, other_config, other_weights in mutilations(config, weights):

@@ -528,6 +528,8 @@ def check_case(folder):
     print(f"  least gap of experts {model.gap:.1e}, of entries {model.entry_gap:.1e}")
     ok = error < 1e-6 and same and narrow < 1e-4 and min(model.gap, model.entry_gap) > 1e-3
     ok &= check_pieces(config, weights, golden)
+    if "expert_dtype" in config:  # which has not all features, and is there for its storage
+        return ok
     for what, other in mutilations(config, weights):
         missed = worst_error(other, golden)
         print(f"  without {what}: error {missed:.1e}")

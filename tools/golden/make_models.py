@@ -4,9 +4,9 @@ Each case is a folder under tests/golden/models with config.json, the weights, a
   prompts  token ids
   logits   [{prompt, position, row}]: the whole row of logits that follows that position
   greedy   for each prompt the ids which the largest logit picks, one after the other
-  draft    (models with a layer that drafts) for each prompt the id which that layer's largest logit
-           picks to follow the first greedy id; deepseek_attention.py computes it, in float64. Of
-           Qwen's a list of three, one after the other, by qwen_draft.py
+  draft    (models with a layer that drafts) for each prompt the three ids which that layer's largest
+           logit picks, one after the other, to follow the first greedy id; deepseek_attention.py
+           computes them, in float64, and qwen_draft.py those of Qwen's
 The weights come from numpy's generator, so they do not depend on the version of torch. The goldens
 are computed after reading the folder back, with 16-bit weights widened to float32 first.
 """
@@ -1031,11 +1031,10 @@ def draft(folder, model, prompt, following):
     if config["model_type"] in qwen_draft.FAMILIES:
         plain = qwen_draft.Layer(config, weights)
         rows = plain.draft(hidden_of(model, prompt), prompt, following)
-        ids = [int(row.argmax()) for row in rows]
     else:
         plain = deepseek_attention.Model(config, weights)
-        rows = [plain.draft(prompt, following)]
-        ids = int(rows[0].argmax())
+        rows = plain.draft(prompt, following)
+    ids = [int(row.argmax()) for row in rows]
     gaps = [np.diff(np.sort(row)[-2:])[0] for row in rows]
     clear = plain.gap > ROUTER_MARGIN and getattr(plain, "index_gap", np.inf) > INDEX_MARGIN
     return ids, min(gaps) > MARGIN and clear

@@ -21,6 +21,7 @@ import shutil
 import numpy as np
 
 import reference
+from reference import read_e4m3, spread
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden" / "quantised"
 SEED = 20261125
@@ -89,11 +90,6 @@ def scales(random, shape, size, dtype):
     return values, values
 
 
-def spread(values, shape, block):
-    """A value for each block of rows and columns, for each element."""
-    return values.repeat(block[0], 0).repeat(block[1], 1)[: shape[0], : shape[1]]
-
-
 def words(codes, order=range(8)):
     """Codes of four bits along the last axis into words of 32: of each eight, order[i] as the i-th."""
     eight = codes.astype(np.uint32).reshape(*codes.shape[:-1], -1, 8)
@@ -128,12 +124,6 @@ def int_quantized(random, shape, name, tensors):
     tensors.add(name + ".weight", "I8", codes)
     tensors.add(name + ".weight_scale", "BF16", stored)
     return scale * codes
-
-
-def read_e4m3(bits):
-    exponent, fraction = bits >> 3 & 15, bits & 7
-    size = np.where(exponent == 0, fraction * 2.0**-9, (8 + fraction) * 2.0 ** (exponent - 10.0))
-    return np.where(bits & 128, -size, size).astype(np.float32)
 
 
 def fp8(ending, dtype, block=None):

@@ -15,6 +15,17 @@ import numpy as np
 MODELS = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden" / "models"
 
 
+def read_e4m3(bits):
+    exponent, fraction = bits >> 3 & 15, bits & 7
+    size = np.where(exponent == 0, fraction * 2.0**-9, (8 + fraction) * 2.0 ** (exponent - 10.0))
+    return np.where(bits & 128, -size, size).astype(np.float32)
+
+
+def spread(values, shape, block):
+    """A value for each block of rows and columns, for each element."""
+    return values.repeat(block[0], 0).repeat(block[1], 1)[: shape[0], : shape[1]]
+
+
 def load_safetensors(path):
     data = path.read_bytes()
     size = int.from_bytes(data[:8], "little")
@@ -27,11 +38,26 @@ def load_safetensors(path):
         raw = data[8 + size + begin : 8 + size + end]
         if entry["dtype"] == "BF16":  # the upper half of a float32
             values = (np.frombuffer(raw, "<u2").astype(np.uint32) << 16).view(np.float32)
+        elif entry["dtype"] == "F8_E4M3":
+            values = read_e4m3(np.frombuffer(raw, np.uint8).astype(int))
+        elif entry["dtype"] == "F8_E8M0":
+            values = np.exp2(np.frombuffer(raw, np.uint8) - 127.0)
         else:
-            kinds = {"F32": "<f4", "F16": "<f2", "I64": "<i8"}
+            kinds = {"F32": "<f4", "F16": "<f2", "I64": "<i8", "I8": "i1"}
             values = np.frombuffer(raw, kinds[entry["dtype"]])
         tensors[name] = values.astype(np.float64).reshape(entry["shape"])
     return tensors
+
+
+def scaled(weight, scale):
+    """DeepSeek-V4's: pairs of E2M1 with a scale for 32 columns, or E4M3 with one for 128 x 128."""
+    if scale.shape == (weight.shape[0], weight.shape[1] // 16):
+        pairs = weight.astype(np.int8).view(np.uint8)
+        codes = np.stack((pairs & 15, pairs >> 4), -1).reshape(len(pairs), -1)
+        values = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+        numbers = np.where(codes & 8, -1, 1) * values[codes & 7]
+        return spread(scale, numbers.shape, (1, 32)) * numbers
+    return spread(scale, weight.shape, (128, 128)) * weight
 
 
 def load_model(folder):
@@ -39,6 +65,9 @@ def load_model(folder):
     weights = {}
     for path in sorted(folder.glob("*.safetensors")):
         weights |= load_safetensors(path)
+    for name in [name for name in weights if name.endswith(".scale")]:
+        weight = name.removesuffix("scale") + "weight"
+        weights[weight] = scaled(weights[weight], weights.pop(name))
     return config, weights
 
 

@@ -19,6 +19,8 @@ struct EightInts {
   static constexpr std::size_t kLanes = 8;
   // Rows of activations in a tile, and from how many on panels are expanded.
   static constexpr std::size_t kTile = 4, kExpandFrom = 16;
+  // Panels in a tile where rows are many, and the rows of such a one.
+  static constexpr std::size_t kPanels = 1, kPanelsTile = kTile;
   // Vectors of a panel in a tile of M rows.
   template <std::size_t M>
   static constexpr std::size_t vectors() {

@@ -20,6 +20,7 @@ struct Ints {
   using Scale = __m512i;
   static constexpr std::size_t kLanes = 16;
   static constexpr std::size_t kTile = 8, kExpandFrom = 24;
+  static constexpr std::size_t kPanels = 3, kPanelsTile = 4;
   static constexpr int kMostUnsigned = 255;
 
   template <std::size_t M>

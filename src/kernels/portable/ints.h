@@ -21,6 +21,7 @@ struct Ints {
   using Scale = I;
   static constexpr std::size_t kLanes = 4;
   static constexpr std::size_t kTile = 2, kExpandFrom = 8;
+  static constexpr std::size_t kPanels = 1, kPanelsTile = kTile;
   static constexpr int kMostUnsigned = 255;
 
   template <std::size_t M>

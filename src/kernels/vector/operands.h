@@ -106,10 +106,12 @@ inline void expand(const std::uint8_t* codes, std::size_t k, std::uint8_t* out) 
   }
 }
 
-// Sixteen rows of weights: the codes, as Source reads them, and the scales.
+// Sixteen rows of weights: the codes, as Source reads them, and the scales; and how many bytes
+// behind them those of the next sixteen rows are.
 struct Panel {
-  const std::uint8_t* codes;
-  const std::uint8_t* scales;
+  const std::uint8_t* codes = nullptr;
+  const std::uint8_t* scales = nullptr;
+  std::size_t next_codes = 0, next_scales = 0;
 };
 
 struct AlignedBytes {

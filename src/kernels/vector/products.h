@@ -18,11 +18,26 @@
 namespace dovetail::kernels {
 namespace {
 
+// The vectors of a tile's weights: side by side in a panel, or each a panel of its own.
+struct Steps {
+  std::size_t codes, pairs, scales, lanes;  // from one vector to the next; all but lanes in bytes
+};
+
+template <std::size_t V>
+[[gnu::always_inline]] inline Steps steps_of(const Panel& panel) {
+  static_assert(V * Ints::kLanes <= kPanelRows || Ints::kLanes == kPanelRows);
+  if constexpr (V * Ints::kLanes <= kPanelRows) {
+    return {4 * Ints::kLanes, 2 * Ints::kLanes, 0, Ints::kLanes};
+  } else {
+    return {panel.next_codes, panel.next_scales, panel.next_scales, 0};
+  }
+}
+
 // Adds the products of kCount quads from kFirst on to the sums, times the scales where there are
 // any.
 template <class T, class Source, std::size_t kFirst, std::size_t kCount, std::size_t V,
           std::size_t M>
-[[gnu::always_inline]] inline void add_quads(const std::uint8_t* unit,
+[[gnu::always_inline]] inline void add_quads(const std::uint8_t* unit, const Steps& steps,
                                              const std::int8_t* const (&x)[M], std::size_t at,
                                              const Ints::Scale (&scale)[V],
                                              Ints::I (&products)[V][M]) {
@@ -36,7 +51,7 @@ template <class T, class Source, std::size_t kFirst, std::size_t kCount, std::si
     constexpr std::size_t kQuad = kFirst + kNumber;
     Ints::I weights[V];
     for (std::size_t v = 0; v < V; ++v) {
-      weights[v] = Source::template operand<kQuad>(unit + 4 * Ints::kLanes * v);
+      weights[v] = Source::template operand<kQuad>(unit + steps.codes * v);
     }
     for (std::size_t i = 0; i < M; ++i) {
       const Ints::I four = Ints::four(x[i] + at + 4 * kNumber);
@@ -58,14 +73,14 @@ template <class T, class Source, std::size_t kFirst, std::size_t kCount, std::si
 // The products of the block's whole numbers.
 template <class T, class Source, std::size_t V, std::size_t M>
 [[gnu::always_inline]] inline void block_products(const std::uint8_t* codes,
-                                                  const std::uint8_t* scales,
+                                                  const std::uint8_t* scales, const Steps& steps,
                                                   const std::int8_t* const (&x)[M], std::size_t at,
                                                   Ints::I (&products)[V][M]) {
   using P = Packed<T>;
   if constexpr (!T::kScales) {
     constexpr Ints::Scale kNone[V] = {};
     for (std::size_t e = 0; e < T::kElements; e += kUnit, codes += Source::kUnitBytes) {
-      add_quads<T, Source, 0, kUnitQuads>(codes, x, at + e, kNone, products);
+      add_quads<T, Source, 0, kUnitQuads>(codes, steps, x, at + e, kNone, products);
     }
   } else {
     static_assert(T::kGroup == 16 || T::kGroup == 32);
@@ -73,18 +88,18 @@ template <class T, class Source, std::size_t V, std::size_t M>
       Ints::Scale even[V], odd[V];
       for (std::size_t v = 0; v < V; ++v) {
         const Ints::I pairs =
-            Ints::widen_pairs(scales + P::kGroupOffset + g * kPanelRows + 2 * Ints::kLanes * v);
+            Ints::widen_pairs(scales + P::kGroupOffset + g * kPanelRows + steps.pairs * v);
         even[v] = Ints::even(pairs);
         odd[v] = Ints::odd(pairs);
       }
       const std::size_t e = at + g * T::kGroup;
       if constexpr (T::kGroup == 16) {
-        add_quads<T, Source, 0, 4>(codes, x, e, even, products);
-        add_quads<T, Source, 4, 4>(codes, x, e + 16, odd, products);
+        add_quads<T, Source, 0, 4>(codes, steps, x, e, even, products);
+        add_quads<T, Source, 4, 4>(codes, steps, x, e + 16, odd, products);
         codes += Source::kUnitBytes;
       } else {
-        add_quads<T, Source, 0, 8>(codes, x, e, even, products);
-        add_quads<T, Source, 0, 8>(codes + Source::kUnitBytes, x, e + 32, odd, products);
+        add_quads<T, Source, 0, 8>(codes, steps, x, e, even, products);
+        add_quads<T, Source, 0, 8>(codes + Source::kUnitBytes, steps, x, e + 32, odd, products);
         codes += 2 * Source::kUnitBytes;
       }
     }
@@ -93,8 +108,9 @@ template <class T, class Source, std::size_t V, std::size_t M>
 
 // Per row of weights, the sums of the activations' groups times the groups' minimums or scales.
 template <class T, std::size_t V, std::size_t M>
-[[gnu::always_inline]] inline void group_sums(const std::uint8_t* scales, const QuantRow<T> (&x)[M],
-                                              std::size_t block, Ints::I (&sums)[V][M]) {
+[[gnu::always_inline]] inline void group_sums(const std::uint8_t* scales, const Steps& steps,
+                                              const QuantRow<T> (&x)[M], std::size_t block,
+                                              Ints::I (&sums)[V][M]) {
   using P = Packed<T>;
   constexpr std::size_t kFrom = T::kMinimums ? P::kGroupMinimumOffset : P::kGroupOffset;
   for (std::size_t v = 0; v < V; ++v) {
@@ -102,8 +118,7 @@ template <class T, std::size_t V, std::size_t M>
   }
   for (std::size_t g = 0; g < P::kGroups; g += 2) {
     for (std::size_t v = 0; v < V; ++v) {
-      const Ints::I pairs =
-          Ints::widen_pairs(scales + kFrom + g * kPanelRows + 2 * Ints::kLanes * v);
+      const Ints::I pairs = Ints::widen_pairs(scales + kFrom + g * kPanelRows + steps.pairs * v);
       for (std::size_t i = 0; i < M; ++i) {
         sums[v][i] =
             Ints::add_pairs(sums[v][i], pairs, Ints::two(x[i].sum + block * P::kGroups + g));
@@ -116,7 +131,7 @@ template <class T, std::size_t V, std::size_t M>
 template <class T, class Source, std::size_t V, std::size_t M>
 [[gnu::always_inline]] inline void add_float_groups(const std::uint8_t* codes,
                                                     const std::uint8_t* scales, std::size_t lane,
-                                                    const QuantRow<T> (&x)[M],
+                                                    const Steps& steps, const QuantRow<T> (&x)[M],
                                                     const std::int8_t* const (&q)[M],
                                                     std::size_t block, Ints::F (&sums)[V][M]) {
   using P = Packed<T>;
@@ -130,11 +145,11 @@ template <class T, class Source, std::size_t V, std::size_t M>
             Ints::set1(Operand<T>::kOffset != 0 ? x[i].sum[block * P::kGroups + g] : 0);
       }
     }
-    add_quads<T, Source, kFirst, 4>(codes, q, block * T::kElements + g * T::kGroup, kNone,
+    add_quads<T, Source, kFirst, 4>(codes, steps, q, block * T::kElements + g * T::kGroup, kNone,
                                     products);
     for (std::size_t v = 0; v < V; ++v) {
-      Ints::F d = Ints::template scales<T::kScaleForm>(scales + g * P::kFloatScaleBytes,
-                                                       lane + v * Ints::kLanes);
+      Ints::F d = Ints::template scales<T::kScaleForm>(
+          scales + g * P::kFloatScaleBytes + v * steps.scales, lane + v * steps.lanes);
       if constexpr (T::kScaleFactor != 1.0F) d = Ints::mul(d, Ints::set1(T::kScaleFactor));
       for (std::size_t i = 0; i < M; ++i) {
         sums[v][i] = Ints::fma(Ints::to_float(products[v][i]),
@@ -156,7 +171,8 @@ template <class T>
   return T::kMinimumFactor == 1.0F ? stored : Ints::mul(stored, Ints::set1(T::kMinimumFactor));
 }
 
-// M rows of activations times V vectors of the panel's rows, from row `lane` of the panel on.
+// M rows of activations times V vectors of the panel's rows, from row `lane` of the panel on, or
+// of the rows of V panels.
 template <class T, class Source, std::size_t V, std::size_t M>
 inline void product_tile(const MatmulArgs& a, const Panel& panel, std::size_t m, std::size_t n,
                          std::size_t lane, std::size_t count) {
@@ -170,6 +186,7 @@ inline void product_tile(const MatmulArgs& a, const Panel& panel, std::size_t m,
     q[i] = x[i].q;
     for (std::size_t v = 0; v < V; ++v) sums[v][i] = Ints::no_float();
   }
+  const Steps steps = steps_of<V>(panel);
   const std::uint8_t* codes = panel.codes + 4 * lane;
   const std::uint8_t* scales = panel.scales;
   constexpr std::size_t kBlockCodes = T::kElements / kUnit * Source::kUnitBytes;
@@ -180,7 +197,7 @@ inline void product_tile(const MatmulArgs& a, const Panel& panel, std::size_t m,
       for (std::size_t i = 0; i < kBlockCodes; i += 64) __builtin_prefetch(codes + i + 2048);
     }
     if constexpr (T::kFloatScales) {
-      add_float_groups<T, Source>(codes, scales, lane, x, q, b, sums);
+      add_float_groups<T, Source>(codes, scales, lane, steps, x, q, b, sums);
       continue;
     }
     Ints::I products[V][M];
@@ -189,10 +206,11 @@ inline void product_tile(const MatmulArgs& a, const Panel& panel, std::size_t m,
         products[v][i] = Ints::set1(!T::kScales && O::kOffset != 0 ? x[i].sum[b] : 0);
       }
     }
-    block_products<T, Source>(codes, scales + 2 * lane, q, b * T::kElements, products);
+    block_products<T, Source>(codes, scales + 2 * lane, steps, q, b * T::kElements, products);
     if constexpr (T::kZeros) {
       for (std::size_t v = 0; v < V; ++v) {
-        const Ints::I zero = Ints::bytes(scales + P::kZeroOffset, lane + v * Ints::kLanes);
+        const Ints::I zero =
+            Ints::bytes(scales + P::kZeroOffset + v * steps.scales, lane + v * steps.lanes);
         for (std::size_t i = 0; i < M; ++i) {
           products[v][i] = Ints::sub(products[v][i], Ints::mul(zero, Ints::set1(x[i].sum[b])));
         }
@@ -200,13 +218,14 @@ inline void product_tile(const MatmulArgs& a, const Panel& panel, std::size_t m,
     }
     Ints::F d[V];
     for (std::size_t v = 0; v < V; ++v) {
-      d[v] = Ints::template scales<T::kScaleForm>(scales, lane + v * Ints::kLanes);
+      d[v] =
+          Ints::template scales<T::kScaleForm>(scales + v * steps.scales, lane + v * steps.lanes);
       if constexpr (T::kScaleFactor != 1.0F) d[v] = Ints::mul(d[v], Ints::set1(T::kScaleFactor));
     }
     // The activations' sums, times the whole minimums, or scales, of their groups.
     Ints::I offsets[V][M];
     if constexpr (T::kScales && (T::kMinimums || O::kOffset != 0)) {
-      group_sums<T>(scales + 2 * lane, x, b, offsets);
+      group_sums<T>(scales + 2 * lane, steps, x, b, offsets);
     }
     for (std::size_t v = 0; v < V; ++v) {
       for (std::size_t i = 0; i < M; ++i) {
@@ -218,7 +237,8 @@ inline void product_tile(const MatmulArgs& a, const Panel& panel, std::size_t m,
         sums[v][i] = Ints::fma(Ints::to_float(products[v][i]), Ints::mul(d[v], scale), sums[v][i]);
         if constexpr (T::kMinimums) {
           if constexpr (!T::kScales) offsets[v][i] = Ints::set1(x[i].sum[b]);
-          const Ints::F of_row = Ints::mul(minimum<T>(scales, lane + v * Ints::kLanes), scale);
+          const Ints::F of_row =
+              Ints::mul(minimum<T>(scales + v * steps.scales, lane + v * steps.lanes), scale);
           sums[v][i] = Ints::fnma(Ints::to_float(offsets[v][i]), of_row, sums[v][i]);
         }
       }
@@ -234,22 +254,51 @@ inline void product_tile(const MatmulArgs& a, const Panel& panel, std::size_t m,
   }
 }
 
-// Rows [m, m + M) against the whole panel.
-template <class T, class Source, std::size_t M>
+// Rows [m, m + M) against N whole panels.
+template <class T, class Source, std::size_t N, std::size_t M>
 inline void product_rows(const MatmulArgs& a, const Panel& panel, std::size_t m, std::size_t n,
                          std::size_t count) {
-  constexpr std::size_t kVectors = Ints::template vectors<M>();
+  constexpr std::size_t kVectors = N > 1 ? N : Ints::template vectors<M>();
   for (std::size_t lane = 0; lane < kPanelRows; lane += kVectors * Ints::kLanes) {
     product_tile<T, Source, kVectors, M>(a, panel, m, n, lane, count);
   }
 }
 
 // The rows from m on, in tiles of M, then of half as many, ...
-template <class T, class Source, std::size_t M>
+template <class T, class Source, std::size_t N, std::size_t M>
 inline void product_tiles(const MatmulArgs& a, const Panel& panel, std::size_t m, std::size_t n,
                           std::size_t count) {
-  for (; m + M <= a.m; m += M) product_rows<T, Source, M>(a, panel, m, n, count);
-  if constexpr (M > 1) product_tiles<T, Source, M / 2>(a, panel, m, n, count);
+  for (; m + M <= a.m; m += M) product_rows<T, Source, N, M>(a, panel, m, n, count);
+  if constexpr (M > 1) product_tiles<T, Source, N, M / 2>(a, panel, m, n, count);
+}
+
+// N panels, whose first row is row n of the weights, against all rows.
+template <class T, std::size_t N, std::size_t M>
+inline void multiply_panels(const MatmulArgs& a, std::size_t n, bool expands, std::byte* scratch) {
+  using P = Packed<T>;
+  const std::size_t stride = a.k / T::kElements * T::kBytes;
+  const std::size_t count = a.n_end - n < N * kPanelRows ? a.n_end - n : N * kPanelRows;
+  const std::byte* at = a.weights + n / kPanelRows * P::panel_bytes(a.k);
+  const std::size_t expanded_bytes = expands ? a.k * kPanelRows : 0;
+  if (!a.packed) {
+    std::byte* to = scratch + N * expanded_bytes;
+    at = to;
+    for (std::size_t first = 0; first < count; first += kPanelRows, to += P::panel_bytes(a.k)) {
+      const std::size_t rows = count - first < kPanelRows ? count - first : kPanelRows;
+      pack_panel<T>(a.weights + (n + first) * stride, stride, rows, a.k, to);
+    }
+  }
+  Panel panel;
+  panel.codes = reinterpret_cast<const std::uint8_t*>(at);
+  panel.scales = panel.codes + P::code_bytes(a.k);
+  panel.next_codes = panel.next_scales = P::panel_bytes(a.k);
+  if (!expands) return product_tiles<T, Direct<T>, N, M>(a, panel, 0, n, count);
+  auto* expanded = reinterpret_cast<std::uint8_t*>(scratch);
+  for (std::size_t i = 0; i < N; ++i)
+    expand<T>(panel.codes + i * panel.next_codes, a.k, expanded + i * expanded_bytes);
+  panel.codes = expanded;
+  panel.next_codes = expanded_bytes;
+  product_tiles<T, Expanded<T>, N, M>(a, panel, 0, n, count);
 }
 
 template <class T>
@@ -257,33 +306,22 @@ inline void multiply_blocks(const MatmulArgs& a) {
   using P = Packed<T>;
   assert(a.k % T::kElements == 0);
   assert(!a.packed || a.n_begin % kPanelRows == 0);
-  const std::size_t stride = a.k / T::kElements * T::kBytes;
   // Rows enough pay for operands of a byte each, made once.
   constexpr bool kExpands = T::kBits < 8 || Operand<T>::kSigned;
   const bool expands = kExpands && a.m >= Ints::kExpandFrom;
-  const std::size_t expanded_bytes = expands ? a.k * kPanelRows : 0;
-  const AlignedBytes scratch(expanded_bytes + (a.packed ? 0 : P::panel_bytes(a.k)) + 64);
-  for (std::size_t n = a.n_begin; n < a.n_end; n += kPanelRows) {
-    const std::size_t count = a.n_end - n < kPanelRows ? a.n_end - n : kPanelRows;
-    const std::byte* at = nullptr;
-    if (a.packed) {
-      at = a.weights + n / kPanelRows * P::panel_bytes(a.k);
-    } else {
-      pack_panel<T>(a.weights + n * stride, stride, count, a.k, scratch.data + expanded_bytes);
-      at = scratch.data + expanded_bytes;
-    }
-    Panel panel;
-    panel.codes = reinterpret_cast<const std::uint8_t*>(at);
-    panel.scales = panel.codes + P::code_bytes(a.k);
-    if (expands) {
-      auto* expanded = reinterpret_cast<std::uint8_t*>(scratch.data);
-      expand<T>(panel.codes, a.k, expanded);
-      panel.codes = expanded;
-      product_tiles<T, Expanded<T>, Ints::kTile>(a, panel, 0, n, count);
-    } else {
-      product_tiles<T, Direct<T>, Ints::kTile>(a, panel, 0, n, count);
-    }
+  // And for tiles over several panels, which share the activations; not where the float scales of
+  // groups take the registers.
+  constexpr std::size_t kPanels = T::kFloatScales ? 1 : Ints::kPanels;
+  const bool shares = kPanels > 1 && a.m >= Ints::kExpandFrom;
+  const std::size_t each = (expands ? a.k * kPanelRows : 0) + (a.packed ? 0 : P::panel_bytes(a.k));
+  const AlignedBytes scratch((shares ? kPanels : 1) * each + 64);
+  std::size_t n = a.n_begin;
+  if constexpr (kPanels > 1) {
+    for (; shares && n + kPanels * kPanelRows <= a.n_end; n += kPanels * kPanelRows)
+      multiply_panels<T, kPanels, Ints::kPanelsTile>(a, n, expands, scratch.data);
   }
+  for (; n < a.n_end; n += kPanelRows)
+    multiply_panels<T, 1, Ints::kTile>(a, n, expands, scratch.data);
 }
 
 // The functions of Kernels for block types.

@@ -172,12 +172,12 @@ TEST_P(Matmul, KeepsWhatIsNotANumber) {
 }
 
 // Types with blocks have the same bits on every instruction set, and from packed panels, where
-// there are any, as from the file's rows: few rows, rows enough for expanded panels, and a last
-// panel that is not full.
+// there are any, as from the file's rows: few rows, rows enough for expanded panels and for three
+// at a time, one beyond these, and a last panel that is not full.
 TEST_P(Matmul, HasTheSameBitsPackedAndOnEveryInstructionSet) {
   std::mt19937 random(23);
   // Of an inner dimension beyond what one strip of weights holds.
-  const std::size_t n = 43, k = 1536;
+  const std::size_t n = 75, k = 1536;
   const Kernels& plain = *find_kernels("portable");
   for (const DataType type : kAllTypes) {
     if (info(type).elements_per_block == 1) continue;
@@ -224,7 +224,7 @@ TEST_P(Matmul, HasTheSameBitsPackedAndOnEveryInstructionSet) {
 // The largest whole numbers that blocks may hold, of either sign: a sum that does not fit shows.
 TEST_P(Matmul, HoldsTheLargestWholeNumbers) {
   std::mt19937 random(31);
-  const std::size_t n = 21, k = 1280;
+  const std::size_t n = 53, k = 1280;
   const Kernels& plain = *find_kernels("portable");
   for (const DataType type : kAllTypes) {
     if (is_float(type) || k % info(type).elements_per_block != 0) continue;

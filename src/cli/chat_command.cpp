@@ -57,7 +57,6 @@ Result<int> chat(const ChatOptions& options, const CLI::App& parsed) {
   look.interactive = isatty(STDIN_FILENO) == 1;
   look.terminal = isatty(STDOUT_FILENO) == 1;
   look.colours = editor != nullptr && wants_colours();
-  const std::string& own_template = chat_template->empty() ? *source.chat_template : *chat_template;
   ChatSession session(**engine, *encoder,
                       dialog::detect_format(encoder->template_text(), *encoder->chat_template(),
                                             (*engine)->tokenizer()),

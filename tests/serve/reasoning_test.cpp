@@ -15,7 +15,8 @@ class ReasoningRequest : public ::testing::Test {
  protected:
   // A model whose template opens the reasoning unless it is switched off, and tells the budget.
   ReasoningRequest() {
-    backend_.render_chat = [](const Json& variables) -> Result<text::MarkedText> {
+    backend_.render_chat = [](const Json& variables,
+                              std::span<const text::MarkedText>) -> Result<text::MarkedText> {
       text::MarkedText text;
       text.append_trusted("[ask]");
       if (variables.contains("thinking_budget"))
@@ -25,7 +26,7 @@ class ReasoningRequest : public ::testing::Test {
       return text;
     };
     const auto render = [this](const Json& variables) -> Result<std::string> {
-      return std::move(backend_.render_chat(variables)->text);
+      return std::move(backend_.render_chat(variables, {})->text);
     };
     backend_.dialog = dialog::DialogFormat::detect({"<think></think>", render, {}});
   }

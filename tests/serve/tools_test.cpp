@@ -320,7 +320,8 @@ TEST_F(ToolRequest, VerbosityIsTheTemplates) {
   EXPECT_EQ(wrong.error().param, "verbosity");
 
   backend_.template_names = {"messages", "verbosity"};
-  backend_.render_chat = [](const Json& variables) -> Result<text::MarkedText> {
+  backend_.render_chat = [](const Json& variables,
+                            std::span<const text::MarkedText>) -> Result<text::MarkedText> {
     return text::MarkedText{variables.value("verbosity", "none"), {}};
   };
   const auto heeded = chat(R"(,"verbosity":"low")");

@@ -414,9 +414,10 @@ class Model:
         self.assertNotIn("</think>", answer)
         # Draft tokens change nothing, and a chat and lines of a file have it, too.
         self.assertEqual(ask("--reasoning-budget", "5", "--speculative-tokens", "3"), bounded)
-        talk = run("chat", self.model, *options, "--reasoning-budget", "5",
-                   text=self.prompts[0].replace("\n", " ") + "\n").stdout
-        self.assertIn("</think>", talk)
+        talk = lambda *more: run("chat", self.model, *options, *more,
+                                 text=self.prompts[0].replace("\n", " ") + "\n").stdout.strip()
+        self.assertEqual(talk(), "")  # pipes get no reasoning, and it did not end
+        self.assertTrue(talk("--reasoning-budget", "5"))
         line = self.write("line.jsonl", json.dumps({"messages": [{"role": "user", "content": self.prompts[0]}]}))
         [result] = lines_of(run("run", self.model, "--input", line, *options, "--reasoning-budget", "5").stdout)
         self.assertIn("</think>", result["text"])

@@ -84,7 +84,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("model", type=pathlib.Path)
-    parser.add_argument("--text", type=pathlib.Path, default=ROOT / "tests" / "golden" / "texts" / "alice-1.txt")
+    parser.add_argument("--text", type=pathlib.Path, default=ROOT / "tests" / "golden" / "texts" / "alice.txt")
     parser.add_argument("--types", default=",".join(TYPES))
     parser.add_argument("--context", type=int, default=512)
     parser.add_argument("--threads", type=int, default=2)

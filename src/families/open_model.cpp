@@ -153,9 +153,11 @@ Result<ModelSource> read_model_of(const load::ModelFiles& files,
   if (!tensors) return fail(tensors.error());
   auto config = read_config_of(*family, *container, *tensors);
   if (!config) return fail(config.error());
+  // Tensors name the file that they are from.
+  const load::ModelFiles beside = std::vector(draft_files.begin(), draft_files.end());
   std::optional<Container> drafts;
   if (!draft_files.empty() && !config->draft_layer) {
-    auto read = load::read_container(std::vector(draft_files.begin(), draft_files.end()));
+    auto read = load::read_container(beside);
     if (!read) return fail(read.error());
     drafts = *std::move(read);
     if (auto status =

@@ -434,7 +434,7 @@ class Joiner {
     const std::uint64_t groups = parts.columns / group;
     const Found scales = part(codes, ".scales");
     if (error_ || !check_scales(scales) || !check_shape(scales, {groups, parts.rows})) return;
-    parts.scale_type = *scales.tensor->type;
+    parts.scale_type = scales.tensor->type;
     parts.scales = scales.tensor->data;
     parts.group_rows = 1;
     parts.group_columns = group;

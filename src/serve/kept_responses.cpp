@@ -59,7 +59,8 @@ class ItemList {
       item["content"] =
           Json::array({{{"type", "reasoning_text"}, {"text", message["reasoning_content"]}}});
     }
-    if (!answer || content != "") {
+    const bool says_nothing = content.is_string() && content.get_ref<const std::string&>().empty();
+    if (!answer || !says_nothing) {
       Json& item = add_item("msg_", "message");
       item["role"] = role;
       Json part = {{"type", answer ? "output_text" : "input_text"}, {"text", content}};

@@ -544,7 +544,8 @@ TEST(Server, ShowsTheLogprobsOfLongPrompts) {
                                        std::string(kTokens, 'a'));
   const auto whole = client.post(kCompletions, "{" + rest + "}");
   ASSERT_EQ(whole->status, 200) << whole->body.substr(0, 500);
-  for (const auto& choice : whole->json()["choices"]) {
+  const auto answer = whole->json();
+  for (const auto& choice : answer["choices"]) {
     EXPECT_EQ(choice["prompt_logprobs"].size(), kTokens + 1);
     EXPECT_EQ(choice["prompt_logprobs"].back()["97"]["decoded_token"], "a");
     EXPECT_EQ(choice["text"], "x");

@@ -26,7 +26,7 @@ std::vector<std::string> dialog_seeds() {
     std::string text;
     if (format.reasoning() != nullptr)
       text = format.reasoning()->open + "\nHm.\n" + format.reasoning()->close + "\n\n";
-    text += "Well.\n" + dialog::write_calls(format.calls(), calls);
+    text += "Well.\n" + dialog::write_calls(format.calls(), calls).text;
     const auto plan = static_cast<char>(out.size());
     for (const int opened : {0, 1})
       out.push_back(std::string{static_cast<char>(plan + opened), 5} + format.marked(text));

@@ -219,7 +219,7 @@ bool same_file(const std::string& left, const std::string& right) {
 }
 
 Result<int> run(RunOptions& options, bool has_prompt) {
-  // Nobody reads along: what counts is when the last answer is there.
+  // No user reads along: what counts is when the last answer is there.
   if (options.engine.target_inter_token_ms == 0.0)
     options.engine.target_inter_token_ms = engine::kNoTarget;
   if (options.model.empty()) return usage_error(kRunName, kModelMissing);

@@ -118,7 +118,7 @@ Result<std::unique_ptr<LocalModelHost>> LocalModelHost::create(const LocalModel&
   auto impl = std::make_unique<Impl>();
   impl->defaults = defaults;
   impl->name = model.path.filename().string();
-  // A dataset has nobody who waits for the next token.
+  // No user of a dataset waits for the next token.
   EngineOptions wanted = model.engine;
   wanted.target_inter_token_ms = engine::kNoTarget;
   auto engine = Engine::create(*source, wanted);

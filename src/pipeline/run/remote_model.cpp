@@ -279,7 +279,7 @@ Status RemoteModelHost::Impl::send(RemoteScheduler::Sending sending, Flight& fli
   const std::lock_guard lock(mutex_);
   flight.transfer = endpoint.client.send(
       *std::move(prepared), [self, id](HttpResult result) { self->ended(id, std::move(result)); });
-  // Whoever stopped everything did not see this one.
+  // stop() came before this transfer was known.
   if (stopped_) endpoint.client.cancel(*flight.transfer);
   return {};
 }

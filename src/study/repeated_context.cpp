@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/cache_type.h"
-#include "model/backend.h"
+#include "model/forwarding_backend.h"
 
 namespace dovetail::study {
 namespace {
@@ -15,40 +15,18 @@ constexpr auto kBlock = static_cast<std::uint32_t>(kernels::kBlockSize);
 // Blocks that are copied, again and again. Entries of up to so many positions stay where they end.
 constexpr std::uint32_t kRepeated = kComputedContext / kBlock;
 
-class RepeatedContext : public model::Backend {
+class RepeatedContext : public model::ForwardingBackend {
  public:
-  explicit RepeatedContext(std::unique_ptr<model::Backend> inner) : inner_(std::move(inner)) {}
-
-  std::string_view kernels() const override { return inner_->kernels(); }
-  const model::CacheShape& cache_shape() const override { return inner_->cache_shape(); }
+  using ForwardingBackend::ForwardingBackend;
 
   Status forward(std::span<const model::Segment> segments, std::span<float> logits,
                  std::span<float> hidden) override {
     shortened_.assign(segments.begin(), segments.end());
     copies_.clear();
     for (model::Segment& segment : shortened_) shorten(segment);
-    inner_->copy_blocks(copies_);
-    return inner_->forward(shortened_, logits, hidden);
+    copy_blocks(copies_);
+    return ForwardingBackend::forward(shortened_, logits, hidden);
   }
-
-  Status logits(std::span<const float* const> hidden, std::span<float> logits) override {
-    return inner_->logits(hidden, logits);
-  }
-  Status draft(std::span<const model::DraftRow> rows) override { return inner_->draft(rows); }
-  std::vector<float> apply_head(std::vector<float> row) const override {
-    return inner_->apply_head(std::move(row));
-  }
-  float score(std::span<const float> row) const override { return inner_->score(row); }
-  void copy_blocks(std::span<const model::BlockCopy> copies) override {
-    inner_->copy_blocks(copies);
-  }
-  void poison_blocks(std::span<const std::uint32_t> blocks) override {
-    inner_->poison_blocks(blocks);
-  }
-  void poison_states(std::span<const std::uint32_t> slots) override {
-    inner_->poison_states(slots);
-  }
-  void take_trace(observe::LaneLog& log) override { inner_->take_trace(log); }
 
  private:
   // To its last blocks, the last whole one among them: there the prompt's states are saved.
@@ -86,7 +64,6 @@ class RepeatedContext : public model::Backend {
     }
   }
 
-  std::unique_ptr<model::Backend> inner_;
   std::vector<model::Segment> shortened_;
   std::vector<model::BlockCopy> copies_;
 };

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -22,6 +21,7 @@
 #include "model/cpu/cache.h"
 #include "model/cpu/experts.h"
 #include "model/cpu/model_runner.h"
+#include "model/golden_rows.h"
 #include "support/places.h"
 #include "support/random_model.h"
 
@@ -234,17 +234,7 @@ TEST(Compressed, TheReferenceSaysTheSame) {
     Machine machine(source, 3, kernels::CacheType::kF32, *kernels::find_kernels("portable"));
     of_prompts.push_back(machine.compute(tokens, 0, static_cast<std::uint32_t>(tokens.size())));
   }
-  for (const nlohmann::json& row : golden["logits"]) {
-    const auto wanted = row["row"].get<std::vector<float>>();
-    const std::vector<float>& all = of_prompts[row["prompt"].get<std::size_t>()];
-    float error = 0.0F, largest = 0.0F;
-    for (std::size_t i = 0; i < vocabulary; ++i) {
-      error = std::max(
-          error, std::abs(all[row["position"].get<std::size_t>() * vocabulary + i] - wanted[i]));
-      largest = std::max(largest, std::abs(wanted[i]));
-    }
-    EXPECT_LT(error / largest, 1e-4F) << row["prompt"] << " at " << row["position"];
-  }
+  test::expect_golden_rows(golden, vocabulary, of_prompts);
 }
 
 }  // namespace

@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -24,6 +22,7 @@
 #include "load/stored_parts.h"
 #include "model/cpu/cache.h"
 #include "model/cpu/model_runner.h"
+#include "model/golden_rows.h"
 #include "model/unpacked.h"
 #include "support/places.h"
 #include "support/temp_folder.h"
@@ -83,17 +82,7 @@ TEST(StoredV4, LogitsAgreeWithNumpy) {
     of_prompts.push_back(logits_of(source, *kernels::find_kernels("portable"),
                                    prompt.get<std::vector<std::int32_t>>()));
   }
-  for (const json& row : golden["logits"]) {
-    const auto wanted = row["row"].get<std::vector<float>>();
-    const std::vector<float>& all = of_prompts[row["prompt"].get<std::size_t>()];
-    float error = 0.0F, largest = 0.0F;
-    for (std::size_t i = 0; i < vocabulary; ++i) {
-      error = std::max(
-          error, std::abs(all[row["position"].get<std::size_t>() * vocabulary + i] - wanted[i]));
-      largest = std::max(largest, std::abs(wanted[i]));
-    }
-    EXPECT_LT(error / largest, 1e-4F) << row["prompt"] << " at " << row["position"];
-  }
+  test::expect_golden_rows(golden, vocabulary, of_prompts);
 }
 
 // The same codes and scales, by the names and dtypes of compressed-tensors.

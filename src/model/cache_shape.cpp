@@ -13,6 +13,7 @@ struct Part {
   bool row = false;  // for all heads, keys and values at once
   bool tells_generated = false;
 
+  // For a position.
   std::size_t floats() const { return row ? dim : std::size_t{2} * kv_heads * dim; }
 };
 
@@ -66,11 +67,49 @@ std::vector<load::LayerConfig> layers_of(const load::ModelConfig& config, bool d
   return layers;
 }
 
+std::size_t blocks_of(std::uint32_t positions) {
+  return (std::size_t{positions} + kernels::kBlockSize - 1) / kernels::kBlockSize;
+}
+
+// Of one group that a sequence holds when so many of its positions are computed. A window's first
+// block is rarely seen whole.
+std::size_t blocks_held(std::uint32_t window, std::uint32_t positions) {
+  const bool slides = window > 0 && window < positions;
+  return slides ? std::min(blocks_of(window) + 1, blocks_of(positions)) : blocks_of(positions);
+}
+
 // Parts of layers that see as much.
 struct Kind {
   std::uint32_t window = 0;
-  std::vector<std::size_t> layers;  // among all parts
-  std::size_t bytes = 0;            // of the largest, for one position and cache element
+  std::vector<std::size_t> parts;   // among those of all layers
+  std::vector<std::size_t> floats;  // for a position, by part
+  std::size_t all = 0;              // of these
+
+  // In which of `groups` equal ones the parts are, in their order.
+  std::vector<std::size_t> cut(std::size_t groups) const {
+    std::vector<std::size_t> group;
+    std::size_t before = 0;
+    for (const std::size_t each : floats) {
+      group.push_back(before * groups / all);
+      before += each;
+    }
+    return group;
+  }
+
+  // Of the largest of so many groups.
+  std::size_t largest(std::size_t groups) const {
+    const std::vector<std::size_t> group = cut(groups);
+    std::vector<std::size_t> held(groups);
+    for (std::size_t i = 0; i < floats.size(); ++i) held[group[i]] += floats[i];
+    return *std::max_element(held.begin(), held.end());
+  }
+
+  // The fewest groups of at most so many floats; 0: a part has more.
+  std::size_t groups_within(std::size_t size) const {
+    for (std::size_t groups = 1; groups <= parts.size(); ++groups)
+      if (largest(groups) <= size) return groups;
+    return 0;
+  }
 };
 
 // What the layers see, in the order in which the kinds first come.
@@ -81,9 +120,10 @@ std::vector<Kind> kinds_of(std::span<const load::LayerConfig> layers, std::uint3
     for (const Part& part : parts_of(layer, max_context)) {
       auto kind = std::find_if(kinds.begin(), kinds.end(),
                                [&](const Kind& other) { return other.window == part.window; });
-      if (kind == kinds.end()) kind = kinds.insert(kinds.end(), Kind{part.window, {}, 0});
-      kind->layers.push_back(count++);
-      kind->bytes = std::max(kind->bytes, part.floats());
+      if (kind == kinds.end()) kind = kinds.insert(kinds.end(), Kind{part.window, {}, {}, 0});
+      kind->parts.push_back(count++);
+      kind->floats.push_back(part.floats());
+      kind->all += part.floats();
     }
   }
   return kinds;
@@ -103,15 +143,8 @@ std::uint32_t entry_row_dim(const load::CompressedConfig& config) {
 }
 
 std::size_t CacheShape::sequence_bytes(std::uint32_t positions) const {
-  const auto blocks = [](std::uint32_t count) {
-    return std::size_t{count} / kernels::kBlockSize + (count % kernels::kBlockSize != 0 ? 1 : 0);
-  };
   std::size_t held = 0;
-  for (const std::uint32_t window : windows_) {
-    // A window's first block is rarely seen whole.
-    const bool slides = window > 0 && window < positions;
-    held += slides ? std::min(blocks(window) + 1, blocks(positions)) : blocks(positions);
-  }
+  for (const std::uint32_t window : windows_) held += blocks_held(window, positions);
   return held * unit_bytes_;
 }
 
@@ -140,24 +173,26 @@ CacheShape grouped_cache_shape(const load::ModelConfig& config, kernels::CacheTy
   const std::vector<Kind> kinds = kinds_of(of, config.max_context);
   if (kinds.size() < 2 && (kinds.empty() || kinds[0].window == 0))
     return cache_shape(config, type, drafts);
+  const auto held = [&](const Kind& kind) { return blocks_held(kind.window, config.max_context); };
   std::size_t needed = 0;
-  for (const Kind& kind : kinds) needed += kind.layers.size() * kind.bytes;
+  for (const Kind& kind : kinds) needed += held(kind) * kind.all;
   // Candidates are the sizes that divide one of the kinds into equal groups, or nearly so.
   std::vector<std::size_t> best;  // groups, by kind
   std::size_t best_groups = 0, best_waste = 0;
   for (const Kind& by : kinds) {
-    for (std::size_t parts = 1; parts <= by.layers.size(); ++parts) {
-      const std::size_t size = (by.layers.size() + parts - 1) / parts * by.bytes;
+    for (std::size_t parts = 1; parts <= by.parts.size(); ++parts) {
+      const std::size_t size = by.largest(parts);
       std::vector<std::size_t> counts;
-      std::size_t groups = 0;
+      std::size_t groups = 0, taken = 0;
       for (const Kind& kind : kinds) {
-        const std::size_t fit = size / kind.bytes;
-        if (fit == 0) break;
-        counts.push_back((kind.layers.size() + fit - 1) / fit);
-        groups += counts.back();
+        const std::size_t count = kind.groups_within(size);
+        if (count == 0) break;
+        counts.push_back(count);
+        groups += count;
+        taken += count * size * held(kind);
       }
       if (counts.size() < kinds.size()) continue;
-      const std::size_t waste = groups * size - needed;
+      const std::size_t waste = taken - needed;
       const bool fine = waste * kWaste <= needed;
       const bool best_fine = !best.empty() && best_waste * kWaste <= needed;
       const bool better = best.empty()        ? true
@@ -172,13 +207,12 @@ CacheShape grouped_cache_shape(const load::ModelConfig& config, kernels::CacheTy
   }
   std::vector<std::uint32_t> windows;
   std::size_t parts = 0;
-  for (const Kind& kind : kinds) parts += kind.layers.size();
+  for (const Kind& kind : kinds) parts += kind.parts.size();
   std::vector<std::uint32_t> groups(parts, 0);
   for (std::size_t k = 0; k < kinds.size(); ++k) {
-    const std::vector<std::size_t>& layers = kinds[k].layers;
-    for (std::size_t i = 0; i < layers.size(); ++i) {
-      groups[layers[i]] = static_cast<std::uint32_t>(windows.size() + i * best[k] / layers.size());
-    }
+    const std::vector<std::size_t> cut = kinds[k].cut(best[k]);
+    for (std::size_t i = 0; i < cut.size(); ++i)
+      groups[kinds[k].parts[i]] = static_cast<std::uint32_t>(windows.size() + cut[i]);
     windows.insert(windows.end(), best[k], kinds[k].window);
   }
   return shape_of(of, type, std::move(windows), groups, config.max_context);

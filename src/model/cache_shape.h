@@ -103,8 +103,8 @@ std::uint32_t entry_row_dim(const load::CompressedConfig& config);
 CacheShape cache_shape(const load::ModelConfig& config, kernels::CacheType type,
                        bool drafts = false);
 
-// The same with layers grouped by what they see: as few groups as waste at most a twelfth of their
-// blocks' bytes, since the blocks of all groups have the size of the largest.
+// The same with layers grouped by what they see: as few groups as waste at most a twelfth of what a
+// sequence of max_context positions holds: blocks of all groups have the size of the largest.
 CacheShape grouped_cache_shape(const load::ModelConfig& config, kernels::CacheType type,
                                bool drafts = false);
 

@@ -206,8 +206,8 @@ Command bench_command() {
   add_text(app, "--json", options->json, "Also write a JSON object; -: in place of the table",
            kFile)
       ->group(group);
-  add_lane_options(app, options->engine);
-  add_cache_memory(app, options->engine);
+  add_engine_options(app, options->engine, {engine::OptionGroup::kLanes});
+  add_engine_option(app, options->engine, engine::option_row("kv_memory"));
   command.action = [options] { return bench(*options); };
   return command;
 }

@@ -1,7 +1,8 @@
 #include "cli/engine_options.h"
 
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
@@ -13,9 +14,9 @@
 
 #include "cli/output.h"
 #include "cli/values.h"
+#include "engine/option_table.h"
 #include "engine/options.h"
 #include "families/open_model.h"
-#include "kernels/cache_type_names.h"
 #include "load/model_source.h"
 #include "observe/perfetto.h"
 
@@ -25,188 +26,92 @@ namespace {
 
 constexpr std::size_t kLongestFile = std::size_t{16} << 20;
 
-Status read_pinning(const std::string& text, PinOption& pinning) {
-  if (text == "auto") {
-    pinning = PinOption::kAuto;
-  } else if (text == "always") {
-    pinning = PinOption::kAlways;
-  } else if (text == "never") {
-    pinning = PinOption::kNever;
-  } else {
-    return fail(ErrorKind::kInvalid, "'{}' is no pinning, expected auto, always or never", text);
+constexpr const char* title(engine::OptionGroup group) {
+  return group == engine::OptionGroup::kScheduling ? "Scheduling" : "Engine";
+}
+
+// Reads a value of the row's kind that is no flag.
+Status read_option(EngineOptions& options, const engine::OptionRow& row, const std::string& text) {
+  using engine::OptionKind;
+  const auto keep = [&](const auto& value) -> Status {
+    if (!value) return fail(value.error());
+    engine::set_option(options, row, static_cast<double>(*value));
+    return {};
+  };
+  switch (row.kind()) {
+    case OptionKind::kWhole:
+      return keep(parse_integer(text, static_cast<std::int64_t>(row.least),
+                                static_cast<std::int64_t>(row.most)));
+    case OptionKind::kBytes:
+      return keep(parse_bytes(text, static_cast<std::uint64_t>(row.most)));
+    case OptionKind::kReal:
+      return keep(parse_number(text, static_cast<float>(row.least), static_cast<float>(row.most)));
+    case OptionKind::kName:
+      if (std::find(row.names.begin(), row.names.end(), text) == row.names.end()) {
+        return fail(ErrorKind::kInvalid, "'{}' is no {}, expected {}", text, row.noun,
+                    engine::names_text(row));
+      }
+      break;
+    case OptionKind::kText:
+    case OptionKind::kFlag:
+      break;
   }
+  engine::set_option(options, row, std::string_view(text));
   return {};
 }
 
-Status read_cache_type(const std::string& text, std::string& type) {
-  if (text != engine::kAutoCacheType && !kernels::find_cache_type(text)) {
-    return fail(ErrorKind::kInvalid, "'{}' is no cache type, expected {}, {}", text,
-                engine::kAutoCacheType, kernels::cache_type_names(", ", " or "));
+std::string placeholder(const engine::OptionRow& row) {
+  using engine::OptionKind;
+  switch (row.kind()) {
+    case OptionKind::kWhole:
+      return kInteger;
+    case OptionKind::kBytes:
+      return kBytes;
+    case OptionKind::kReal:
+      return kNumber;
+    case OptionKind::kName:
+      return fmt::format("{}", fmt::join(row.names, "|"));
+    case OptionKind::kText:
+    case OptionKind::kFlag:
+      break;
   }
-  type = text;
-  return {};
-}
-
-Status read_policy(const std::string& text, PolicyOption& policy) {
-  if (text == "fcfs") {
-    policy = PolicyOption::kFcfs;
-  } else if (text == "priority") {
-    policy = PolicyOption::kPriority;
-  } else if (text == "fair") {
-    policy = PolicyOption::kFair;
-  } else {
-    return fail(ErrorKind::kInvalid, "'{}' is no policy, expected fcfs, priority or fair", text);
-  }
-  return {};
-}
-
-// A flag that turns something off; false (in a file) leaves it on.
-void add_off(CLI::App& app, const std::string& name, bool& target, const std::string& description,
-             const std::string& group) {
-  app.add_flag_function(
-         name, [&target](std::int64_t given) { target = given <= 0; }, description)
-      ->group(group);
+  return kText;
 }
 
 }  // namespace
-
-void add_scheduling_options(CLI::App& app, EngineOptions& options) {
-  const std::string group = "Scheduling";
-  add_value(
-      app, "--policy", "fcfs|priority|fair",
-      [&options](const std::string& text) { return read_policy(text, options.policy); },
-      "Who goes first: by arrival, by the requests' priority, or who was served least (fcfs)")
-      ->group(group);
-  add_integer(app, "--max-queued-requests", options.max_waiting, 0, kMostUint32,
-              "Answers that may wait for a place in the batch; more are refused (1024)")
-      ->group(group);
-  add_integer(app, "--long-prefill-token-threshold", options.long_prefill_token_threshold, 0,
-              kMostUint32, "Tokens of one prompt in one step (0: no limit but the step's)")
-      ->group(group);
-  add_value(
-      app, "--target-inter-token-ms", kNumber,
-      [&options](const std::string& text) -> Status {
-        const Result<float> value = parse_number(text, 0.0F, static_cast<float>(engine::kNoTarget));
-        if (!value) return fail(value.error());
-        options.target_inter_token_ms = static_cast<double>(*value);
-        return {};
-      },
-      "Milliseconds that a step may take while others decode; cuts prompts (0: for run\n"
-      "no limit, else twice what the step would take without prompts)")
-      ->group(group);
-  add_integer(app, "--min-prefill-tokens", options.min_prefill_tokens, 1, kMostUint32,
-              "Prompt tokens of every --prefill-interval-th step, however many decode (16)")
-      ->group(group);
-  add_integer(app, "--prefill-interval", options.prefill_interval, 1, kMostUint32,
-              "See --min-prefill-tokens; with --no-mixed, decode steps between prefill steps (1)")
-      ->group(group);
-  add_integer(app, "--prefill-alignment", options.prefill_alignment, 0, kMostUint32,
-              "Prompts are cut at multiples of this (0: 64; 1: anywhere)")
-      ->group(group);
-  add_integer(app, "--ageing-steps", options.ageing_steps, 1, kMostUint32,
-              "Steps of waiting that make a request one priority more urgent (1000)")
-      ->group(group);
-  add_off(app, "--no-mixed", options.mixed, "A step has prompts or decodes, never both", group);
-  add_off(
-      app, "--no-pack", options.pack_weights,
-      "Leave weights in the mapped file, for machines short of memory: slower, the same answers",
-      group);
-  add_off(app, "--no-prefix-cache", options.prefix_cache,
-          "Compute every prompt, also where an earlier one began alike", group);
-  add_integer(app, "--saved-states", options.saved_states, 0, kMostUint32 - 1,
-              "States kept for prompts that begin alike, and before draft tokens, for models that\n"
-              "have states (as many as a quarter of --kv-memory holds)")
-      ->group(group);
-  add_integer(app, "--state-interval", options.state_interval, 1, kMostUint32,
-              "Blocks of 16 positions between them, beside those where prompts end or part (32)")
-      ->group(group);
-  app.add_flag("--async-scheduling", options.async_scheduling,
-               "Plan the next step while one is computed")
-      ->group(group);
-  add_integer(
-      app, "--speculative-tokens", options.speculative_tokens, 0, kMostUint32,
-      "Guesses per step and answer at most, by the layer that a model has for that or, where it\n"
-      "has none, looked up in prompt and answer (0: none)")
-      ->group(group);
-}
 
 void add_model(CLI::App& app, std::string& model) {
   add_text(app, "-m,--model,MODEL", model, "A GGUF file or a Hugging Face folder", "PATH");
 }
 
-void add_cache_type(CLI::App& app, EngineOptions& options) {
-  const std::string names =
-      fmt::format("{}|{}", engine::kAutoCacheType, kernels::cache_type_names("|", "|"));
-  add_value(
-      app, "--kv-cache-dtype", names.c_str(),
-      [&options](const std::string& text) { return read_cache_type(text, options.cache_type); },
-      "Type of the cache (auto: f32 for models of F32 weights, else f16)")
-      ->group("Engine");
+void add_engine_option(CLI::App& app, EngineOptions& options, const engine::OptionRow& row) {
+  const std::string help = engine::option_help(row, options);
+  std::string names = (engine::is_on(row) ? "--no-" : "--") + engine::option_name(row);
+  if (!row.alias.empty()) names += fmt::format(",--{}", row.alias);
+  CLI::Option* option =
+      row.kind() == engine::OptionKind::kFlag
+          // In a file a flag may also be false.
+          ? app.add_flag_function(
+                names,
+                [&options, &row](std::int64_t given) {
+                  engine::set_option(options, row, (given > 0) != engine::is_on(row) ? 1.0 : 0.0);
+                },
+                help)
+          : add_value(
+                app, names, placeholder(row).c_str(),
+                [&options, &row](const std::string& text) {
+                  return read_option(options, row, text);
+                },
+                help);
+  option->group(title(row.group));
 }
 
-void add_cache_memory(CLI::App& app, EngineOptions& options) {
-  add_value(
-      app, "--kv-memory", kBytes,
-      [&options](const std::string& text) -> Status {
-        const Result<std::uint64_t> bytes = parse_bytes(text);
-        if (!bytes) return fail(bytes.error());
-        options.kv_memory = *bytes;
-        return {};
-      },
-      "Most memory of the cache, for example 512M or 4G (0: half of the memory, 4G at most)")
-      ->group("Engine");
-}
-
-void add_size_options(CLI::App& app, EngineOptions& options) {
-  const std::string group = "Engine";
-  add_integer(app, "--max-num-seqs", options.max_num_seqs, 1, kMostUint32,
-              fmt::format("Sequences computed in one step ({})", options.max_num_seqs))
-      ->group(group);
-  add_integer(app, "--max-num-batched-tokens", options.max_num_batched_tokens, 1, kMostUint32,
-              "Tokens computed in one step, at least --max-num-seqs (512)")
-      ->group(group);
-  add_integer(app, "--block-size", options.block_size, 1, kMostUint32,
-              "Positions of a cache block; 16 is the only size now")
-      ->group(group);
-  add_integer(app, "--max-model-len,--max-context", options.max_context, 0, kMostUint32,
-              "Positions per sequence, prompt and answer (0: as many as the model was made for)")
-      ->group(group);
-  add_integer(app, "--kv-blocks", options.kv_blocks, 0, kMostUint32,
-              "Cache blocks of 16 positions (0: what all sequences need, within --kv-memory)")
-      ->group(group);
-  add_cache_memory(app, options);
-  add_cache_type(app, options);
-}
-
-void add_lane_options(CLI::App& app, EngineOptions& options) {
-  const std::string group = "Engine";
-  add_integer(app, "--threads", options.threads, 0, kMostUint32, "Threads (0: the physical cores)")
-      ->group(group);
-  add_value(
-      app, "--pin-threads", "auto|always|never",
-      [&options](const std::string& text) { return read_pinning(text, options.pin_threads); },
-      "Whether threads that compute stay on a core each (auto: while nobody else wants it)")
-      ->group(group);
-  add_text(app, "--kernels", options.kernels,
-           "Instruction set, such as portable or avx2 (the best that the CPU runs)")
-      ->group(group);
-}
-
-void add_engine_options(CLI::App& app, EngineOptions& options) {
-  const std::string group = "Engine";
-  add_size_options(app, options);
-  add_lane_options(app, options);
-  add_value(
-      app, "--stall-limit", kInteger,
-      [&options](const std::string& text) -> Status {
-        const Result<std::int64_t> limit = parse_integer(text, 0, engine::kMaxStall.count());
-        if (!limit) return fail(limit.error());
-        options.stall_limit = std::chrono::milliseconds(*limit);
-        return {};
-      },
-      "Milliseconds in which a step may stand still before it is reported (10000; 0: never)")
-      ->group(group);
-  add_scheduling_options(app, options);
+void add_engine_options(CLI::App& app, EngineOptions& options,
+                        std::initializer_list<engine::OptionGroup> groups) {
+  for (const engine::OptionRow& row : engine::kOptionRows) {
+    if (std::find(groups.begin(), groups.end(), row.group) != groups.end())
+      add_engine_option(app, options, row);
+  }
 }
 
 void print_stall(const std::string& message) { notice("dovetail: warning: " + message); }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,6 +10,7 @@
 #include "cli/generation.h"
 #include "cli/output.h"
 #include "dovetail/engine.h"
+#include "engine/option_table.h"
 
 namespace dovetail::cli {
 
@@ -17,22 +19,14 @@ void add_model(CLI::App& app, std::string& model);
 inline constexpr const char* kModelMissing =
     "MODEL is missing, expected a GGUF file or a Hugging Face folder";
 
-// The options of EngineOptions, in the field's usual names. `options` must outlive the parsing.
-void add_engine_options(CLI::App& app, EngineOptions& options);
+// The option of a row of the table of engine options. `options` must outlive the parsing.
+void add_engine_option(CLI::App& app, EngineOptions& options, const engine::OptionRow& row);
 
-// Those of them that say who goes when.
-void add_scheduling_options(CLI::App& app, EngineOptions& options);
-
-// Those of them that say how much memory is needed.
-void add_size_options(CLI::App& app, EngineOptions& options);
-
-// Those of them that say who computes: threads and instruction set.
-void add_lane_options(CLI::App& app, EngineOptions& options);
-
-// --kv-memory.
-void add_cache_memory(CLI::App& app, EngineOptions& options);
-// --kv-cache-dtype.
-void add_cache_type(CLI::App& app, EngineOptions& options);
+// Those of all rows of the groups, which are all that a command has where none are named.
+void add_engine_options(CLI::App& app, EngineOptions& options,
+                        std::initializer_list<engine::OptionGroup> groups = {
+                            engine::OptionGroup::kSize, engine::OptionGroup::kLanes,
+                            engine::OptionGroup::kWatch, engine::OptionGroup::kScheduling});
 
 // An EngineOptions::on_stall that says it on standard error.
 void print_stall(const std::string& message);

@@ -49,7 +49,7 @@ Command inspect_command() {
   add_model(app, options->model);
   app.add_flag("--tensors", options->tensors, "List every tensor")->group("Report");
   app.add_flag("--json", options->json, "One JSON object")->group("Report");
-  add_size_options(app, options->engine);
+  add_engine_options(app, options->engine, {engine::OptionGroup::kSize});
   command.action = [options] { return inspect(*options); };
   return command;
 }

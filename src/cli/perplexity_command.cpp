@@ -91,8 +91,8 @@ Command perplexity_command() {
   add_text(app, "--json", arguments->json, "Write a JSON object instead; -: to standard output",
            kFile)
       ->group(group);
-  add_lane_options(app, arguments->measure.engine);
-  add_cache_type(app, arguments->measure.engine);
+  add_engine_options(app, arguments->measure.engine, {engine::OptionGroup::kLanes});
+  add_engine_option(app, arguments->measure.engine, engine::option_row("cache_type"));
   command.action = [arguments] { return perplexity(*arguments); };
   return command;
 }

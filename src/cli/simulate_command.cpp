@@ -25,7 +25,6 @@ namespace {
 
 constexpr const char* kSimulateName = "simulate";
 constexpr std::size_t kTraceEvents = std::size_t{1} << 22;
-constexpr std::uint32_t kMostSequences = std::uint32_t{1} << 20;  // of one machine, in one step
 
 struct SimulateOptions {
   EngineOptions engine;
@@ -80,12 +79,6 @@ Result<schedule::StepCost> choose_cost(const SimulateOptions& options) {
 
 // Options that depend on a model where there is one.
 Status settle(EngineOptions& options) {
-  if (options.max_num_seqs > kMostSequences) {
-    return fail(ErrorKind::kInvalid,
-                "--max-num-seqs: {} sequences in one step are too many to simulate, expected at "
-                "most {}",
-                options.max_num_seqs, kMostSequences);
-  }
   if (options.max_context == 0) options.max_context = 8192;
   if (options.kv_blocks == 0) {
     const std::uint64_t useful = std::uint64_t{options.max_num_seqs} *
@@ -278,8 +271,8 @@ Command simulate_command() {
   CLI::App& app = *command.options;
   add_workload_options(app, *options);
   add_machine_options(app, *options);
-  add_size_options(app, options->engine);
-  add_scheduling_options(app, options->engine);
+  add_engine_options(app, options->engine,
+                     {engine::OptionGroup::kSize, engine::OptionGroup::kScheduling});
   const std::string group = "Report";
   app.add_flag("--json", options->json, "One JSON object, times in seconds")->group(group);
   add_text(app, "--trace", options->trace,

@@ -50,7 +50,7 @@ Result<float> parse_number(std::string_view text, float least, float most, bool 
               value ? "out of range" : "not a number", above ? "above " : "", least, most);
 }
 
-Result<std::uint64_t> parse_bytes(std::string_view text) {
+Result<std::uint64_t> parse_bytes(std::string_view text, std::uint64_t most) {
   const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
   const std::optional<std::uint64_t> count = whole<std::uint64_t>(text.substr(0, digits));
   std::string unit(text.substr(digits));
@@ -61,7 +61,7 @@ Result<std::uint64_t> parse_bytes(std::string_view text) {
     const std::string prefix(kUnits[i]);
     if (unit != prefix && unit != prefix + "B" && (i == 0 || unit != prefix + "IB")) continue;
     const unsigned shift = 10U * static_cast<unsigned>(i);
-    if (*count > std::numeric_limits<std::uint64_t>::max() >> shift) break;
+    if (*count > most >> shift) break;
     return *count << shift;
   }
   return fail(ErrorKind::kInvalid, "'{}' is no size, expected bytes such as 4G, 512M or 65536",

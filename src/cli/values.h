@@ -24,7 +24,8 @@ Result<std::uint64_t> parse_unsigned(std::string_view text);
 // Finite decimal numbers; `least` itself is valid unless `above`.
 Result<float> parse_number(std::string_view text, float least, float most, bool above = false);
 // Bytes: digits with an optional K, M, G or T (powers of 1024; "KB", "KiB" too), for example 512M.
-Result<std::uint64_t> parse_bytes(std::string_view text);
+Result<std::uint64_t> parse_bytes(std::string_view text,
+                                  std::uint64_t most = std::numeric_limits<std::uint64_t>::max());
 // "ID=BIAS"
 Result<std::pair<std::int32_t, float>> parse_bias(std::string_view text);
 // "1,2,3", with or without spaces.

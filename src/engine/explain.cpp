@@ -113,11 +113,10 @@ class Explanation {
   }
 
   void scheduling() {
-    constexpr std::string_view kPolicies[] = {"fcfs", "priority", "fair"};
     constexpr std::string_view kReasons[] = {"by arrival", "by the requests' priority",
                                              "by what each tenant was served"};
     const auto policy = static_cast<std::size_t>(options_.policy);
-    add("policy", kPolicies[policy], kReasons[policy]);
+    add("policy", kPolicyNames[policy], kReasons[policy]);
     const auto flag = [&](std::string_view name, bool value, std::string_view on,
                           std::string_view off) {
       add(name, value ? "on" : "off", value ? on : off);

@@ -19,15 +19,7 @@
 namespace dovetail::engine {
 namespace {
 
-constexpr std::uint32_t kMaxThreads = 1024;
-constexpr std::uint32_t kMaxSeqs = 1U << 16;
-constexpr std::uint32_t kMaxBatchedTokens = 1U << 20;
-constexpr std::uint32_t kMaxBlocks = 1U << 30;
-constexpr std::uint32_t kMaxDrafts = 64;
-constexpr std::uint32_t kMaxSteps = 1U << 30;
 constexpr std::uint32_t kMaxSavedStates = 1024;  // that are kept without being asked for
-constexpr std::size_t kMaxEvents = std::size_t{1} << 26;
-constexpr std::uint32_t kAny = std::numeric_limits<std::uint32_t>::max();
 constexpr auto kBlock = static_cast<std::uint32_t>(kernels::kBlockSize);
 
 // Memory limit of the control group of this process, such as a container's; "max" is no number.
@@ -47,56 +39,24 @@ Status check(std::string_view name, std::uint32_t value, std::uint32_t low, std:
               high);
 }
 
-Status check_ranges(const EngineOptions& options) {
+// What the rows of the table say, and what one option has to do with another.
+Status check_options(const EngineOptions& options) {
   if (options.block_size != kBlock) {
     return fail(ErrorKind::kInvalid,
                 "block_size: {} is not available, expected {}: the attention kernels are built for "
                 "blocks of {} positions",
                 options.block_size, kBlock, kBlock);
   }
-  if (const Status ok = check("max_num_seqs", options.max_num_seqs, 1, kMaxSeqs); !ok) return ok;
+  if (const Status ok = check_ranges(options); !ok) return ok;
   if (options.max_num_batched_tokens < options.max_num_seqs) {
     return fail(ErrorKind::kInvalid,
                 "max_num_batched_tokens: {} tokens are less than one for each of {} sequences, "
                 "expected {} to {}, or fewer max_num_seqs",
                 options.max_num_batched_tokens, options.max_num_seqs, options.max_num_seqs,
-                kMaxBatchedTokens);
+                kMostBatchedTokens);
   }
-  const std::uint32_t tokens = options.max_num_batched_tokens;
-  struct Range {
-    std::string_view name;
-    std::uint32_t value, low, high;
-  };
-  for (const Range& range : {
-           Range{"max_num_batched_tokens", tokens, 1, kMaxBatchedTokens},
-           Range{"speculative_tokens", options.speculative_tokens, 0,
-                 std::min(kMaxDrafts, tokens - 1)},
-           Range{"min_prefill_tokens", options.min_prefill_tokens, 1, kMaxBatchedTokens},
-           Range{"prefill_interval", options.prefill_interval, 1, kMaxSteps},
-           Range{"state_interval", options.state_interval, 1, kMaxSteps},
-           Range{"prefill_alignment", options.prefill_alignment, 0, kMaxBatchedTokens},
-           Range{"ageing_steps", options.ageing_steps, 1, kMaxSteps},
-           Range{"threads", options.threads, 0, kMaxThreads},
-           Range{"kv_blocks", options.kv_blocks, 0, kMaxBlocks},
-           Range{"max_waiting", options.max_waiting, 0, kAny},
-       }) {
-    if (const Status ok = check(range.name, range.value, range.low, range.high); !ok) return ok;
-  }
-  const double target = options.target_inter_token_ms;
-  if (!(target >= 0.0 && target <= kNoTarget)) {
-    return fail(ErrorKind::kInvalid,
-                "target_inter_token_ms: {} is out of range, expected 0 (automatic) to {}", target,
-                kNoTarget);
-  }
-  if (options.stall_limit < std::chrono::milliseconds(0) || options.stall_limit > kMaxStall) {
-    return fail(ErrorKind::kInvalid, "stall_limit: {} ms is out of range, expected 0 (off) to {}",
-                options.stall_limit.count(), kMaxStall.count());
-  }
-  if (options.trace_events > kMaxEvents) {
-    return fail(ErrorKind::kInvalid, "trace_events: {} is out of range, expected 0 (off) to {}",
-                options.trace_events, kMaxEvents);
-  }
-  return {};
+  return check("speculative_tokens", options.speculative_tokens, 0,
+               options.max_num_batched_tokens - 1);
 }
 
 // Stands in for an option that is not given, so that whole test suites can run under one set.
@@ -118,8 +78,8 @@ Result<kernels::CacheType> cache_type(const std::string& option, const load::Mod
   if (option != kAutoCacheType) {
     const std::optional<kernels::CacheType> type = kernels::find_cache_type(option);
     if (type) return *type;
-    return fail(ErrorKind::kInvalid, "cache_type: '{}' is no cache type, expected {}, {}", option,
-                kAutoCacheType, kernels::cache_type_names(", ", " or "));
+    return fail(ErrorKind::kInvalid, "cache_type: '{}' is no cache type, expected {}", option,
+                names_text(option_row("cache_type")));
   }
   const bool full = source.tensors.at("token_embd.weight").type == kernels::DataType::kF32;
   return full ? kernels::CacheType::kF32 : kernels::CacheType::kF16;
@@ -155,7 +115,8 @@ Status resolve_cache(EngineOptions& options, const load::ModelSource& source,
   }
   const std::uint32_t context = options.max_context > 0 ? options.max_context : trained;
   const bool as_given = options.kv_blocks > 0;
-  const std::uint32_t most = kMaxBlocks / shape.groups();
+  const std::uint32_t most =
+      static_cast<std::uint32_t>(option_row("kv_blocks").most) / shape.groups();
   if (!as_given) {
     const std::uint64_t memory = options.kv_memory > 0 ? options.kv_memory : default_kv_memory();
     const std::uint64_t affordable = memory / shape.block_bytes();
@@ -286,7 +247,7 @@ cores::Pinning pinning(const EngineOptions& options) {
 }
 
 Result<ResolvedOptions> resolve(EngineOptions options, const load::ModelSource& source) {
-  if (const Status ok = check_ranges(options); !ok) return fail(ok.error());
+  if (const Status ok = check_options(options); !ok) return fail(ok.error());
   if (options.threads == 0)
     options.threads = static_cast<std::uint32_t>(cores::Topology::of_machine().lanes());
 

@@ -3,13 +3,13 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "cores/thread_pins.h"
 #include "dovetail/engine.h"
 #include "dovetail/request.h"
+#include "engine/option_table.h"
 #include "kernels/kernels.h"
 #include "load/model_source.h"
 #include "model/backend.h"
@@ -37,16 +37,6 @@ bool drafts_by_layer(const EngineOptions& options, const load::ModelConfig& conf
 
 // What a backend is opened for.
 model::BackendOptions backend_options(const ResolvedOptions& resolved);
-
-// EngineOptions::cache_type that chooses by the weights.
-inline constexpr std::string_view kAutoCacheType = "auto";
-
-// The longest EngineOptions::target_inter_token_ms: in effect no bound, for callers that do not
-// stream.
-inline constexpr double kNoTarget = 3600e3;
-
-// The longest EngineOptions::stall_limit: a day.
-inline constexpr std::chrono::milliseconds kMaxStall = std::chrono::hours(24);
 
 // One line for people per option that shapes the engine: name on the command line, value and
 // reason. `resolved` is the result of resolve(given).

@@ -77,7 +77,7 @@ std::string documentation() {
 TEST(SamplingTable, IsInTheDocuments) {
   std::ifstream file(test::source_dir() + "/docs/options.md");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
-  EXPECT_EQ(text, documentation());
+  EXPECT_EQ(text.substr(0, text.find("\n# Engine options\n")), documentation());
 }
 
 TEST(SamplingValues, AreTheirOwnBeforeOthers) {

@@ -28,7 +28,7 @@ Command make(const std::string& name, Parsed& to, bool with_number) {
   command.name = name;
   command.options = std::make_unique<CLI::App>();
   CLI::App& app = *command.options;
-  add_size_options(app, to.engine);
+  add_engine_options(app, to.engine, {engine::OptionGroup::kSize});
   add_text(app, "-s,--system", to.text, "")->envname("DOVETAIL_TEST_SYSTEM");
   const auto read_number = [&to](const std::string& text) -> Status {
     const Result<float> value = parse_number(text, 0.0F, 2.0F);
@@ -133,7 +133,7 @@ TEST_F(ConfigFile, NamesFileLineAndKey) {
       {"help = true\n", ":1: unknown key help, expected a long option name such as max-num-seqs"},
       {"max-num-seqs = \"7\"\n", ":1: max-num-seqs: '7' is no valid value, expected an integer"},
       {"max-num-seqs = 1.5\n", ":1: max-num-seqs: 1.5 is no valid value, expected an integer"},
-      {"max-num-seqs = 0\n", ":1: max-num-seqs: '0' is out of range, expected 1 to 4294967295"},
+      {"max-num-seqs = 0\n", ":1: max-num-seqs: '0' is out of range, expected 1 to 65536"},
       {"max-num-seqs = [1]\n",
        ":1: max-num-seqs: a table or an array is no valid value, expected an integer"},
       {"system = 3\n", ":1: system: 3 is no valid value, expected a string"},

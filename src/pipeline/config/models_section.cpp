@@ -1,7 +1,8 @@
 #include "pipeline/config/models_section.h"
 
 #include <algorithm>
-#include <limits>
+
+#include "engine/option_table.h"
 
 namespace dovetail::pipeline {
 namespace {
@@ -24,30 +25,33 @@ SamplingSpec read_sampling(Fields& fields) {
   return sampling;
 }
 
-// Options of `dovetail run`, by their names there.
+// Options of `dovetail run`, by their names there. In the table all that may stand here are whole
+// numbers and flags.
 EngineOptions read_engine(const Document& document, Fields& parent) {
   EngineOptions options;
   const Json* value = parent.object("engine");
   if (value == nullptr) return options;
   Fields fields(document, *value, parent.at("engine"));
-  const auto count = [&](std::string_view key, std::uint32_t& option, std::int64_t least) {
-    if (const auto given = fields.integer(key, least, std::numeric_limits<std::int32_t>::max())) {
-      option = static_cast<std::uint32_t>(*given);
+  for (const engine::OptionRow& row : engine::kOptionRows) {
+    if (!row.in_pipelines) continue;
+    const std::string key = engine::option_name(row);
+    if (row.kind() == engine::OptionKind::kFlag) {
+      if (const auto flag = fields.flag(key)) engine::set_option(options, row, *flag ? 1.0 : 0.0);
+    } else if (const auto number = fields.integer(key, static_cast<std::int64_t>(row.least),
+                                                  static_cast<std::int64_t>(row.most))) {
+      engine::set_option(options, row, static_cast<double>(*number));
     }
-  };
-  count("max-num-seqs", options.max_num_seqs, 1);
-  count("max-num-batched-tokens", options.max_num_batched_tokens, 1);
-  count("kv-blocks", options.kv_blocks, 1);
-  count("max-model-len", options.max_context, 1);
-  count("threads", options.threads, 1);
-  count("speculative-tokens", options.speculative_tokens, 0);
-  options.pack_weights = fields.flag("pack").value_or(true);
-  options.prefix_cache = fields.flag("prefix-cache").value_or(true);
-  options.async_scheduling = fields.flag("async-scheduling").value_or(false);
+  }
   options.max_num_batched_tokens = std::max(options.max_num_batched_tokens, options.max_num_seqs);
   parent.take(fields.finish());
   return options;
 }
+
+static_assert(std::all_of(engine::kOptionRows.begin(), engine::kOptionRows.end(),
+                          [](const engine::OptionRow& row) {
+                            return !row.in_pipelines || row.kind() == engine::OptionKind::kWhole ||
+                                   row.kind() == engine::OptionKind::kFlag;
+                          }));
 
 std::vector<std::pair<std::string, std::string>> read_headers(Fields& fields) {
   std::vector<std::pair<std::string, std::string>> headers;

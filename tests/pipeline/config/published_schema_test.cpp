@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/sampling_table.h"
+#include "engine/option_table.h"
 #include "pipeline/config/pipeline_spec.h"
 #include "pipeline/sample/code_fence.h"
 #include "support/places.h"
@@ -173,6 +174,30 @@ TEST(PublishedSchema, HasTheTableOfSamplingParameters) {
                             {"maximum", row.most}};
     EXPECT_EQ(properties.value(row.name, Json()), described) << row.name;
   }
+}
+
+TEST(PublishedSchema, HasTheTableOfEngineOptions) {
+  Json expected = Json::object();
+  for (const engine::OptionRow& row : engine::kOptionRows) {
+    if (!row.in_pipelines) continue;
+    std::string help = engine::option_help(row);
+    std::replace(help.begin(), help.end(), '\n', ' ');
+    Json& property = expected[engine::option_name(row)];
+    if (row.kind() == engine::OptionKind::kFlag) {
+      const bool on = engine::is_on(row);
+      if (on) help[0] = static_cast<char>(help[0] + ('a' - 'A'));
+      property = {{"description", fmt::format("{}{}.", on ? "false: " : "", help)},
+                  {"type", "boolean"},
+                  {"default", on}};
+      continue;
+    }
+    property = {{"description", help + "."},
+                {"type", "integer"},
+                {"minimum", static_cast<std::int64_t>(row.least)},
+                {"maximum", static_cast<std::int64_t>(row.most)}};
+  }
+  const Json properties = published()["$defs"]["engine"]["properties"];
+  EXPECT_EQ(properties, expected) << expected.dump(2);
 }
 
 TEST(PublishedSchema, HasTheKeysThatTheParserKnows) {

@@ -110,4 +110,15 @@ void prefetch(std::span<const std::byte> bytes) {
   ::madvise(const_cast<std::byte*>(bytes.data()) - offset, bytes.size() + offset, MADV_WILLNEED);
 }
 
+void drop_pages(std::span<const std::byte> bytes) {
+  // Of any other memory the contents would be lost.
+  if (mapped_path(bytes.data()) == nullptr) return;
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
+  const std::size_t before = (page - address % page) % page;
+  if (before >= bytes.size()) return;
+  const std::size_t whole = (bytes.size() - before) / page * page;
+  if (whole > 0) ::madvise(const_cast<std::byte*>(bytes.data()) + before, whole, MADV_DONTNEED);
+}
+
 }  // namespace dovetail::load

@@ -39,4 +39,8 @@ const char* mapped_path(const void* address);
 // at once and cannot fail.
 void prefetch(std::span<const std::byte> bytes);
 
+// Gives back the whole pages of a mapping under `bytes`, which are read from the file again when
+// they are next used. Nothing happens to memory that is no MappedFile's.
+void drop_pages(std::span<const std::byte> bytes);
+
 }  // namespace dovetail::load

@@ -68,12 +68,12 @@ CompressedAttention::CompressedAttention(const load::CompressedConfig& config,
       input_(compressed_input(config, weights, layer, workspace.kernels)),
       query_(compressed_query(config, weights, layer, workspace.kernels)),
       output_(workspace.kernels, {&weights.matrix(layer + "attn_output.weight")}),
-      groups_(weights.matrix(layer + "attn_output_a.weight")),
+      groups_(weights.matrix(layer + "attn_output_a.weight"), config.groups,
+              {config.group_rank, config.group_rank}, weights.packs, workspace.kernels),
       query_norm_(config.norm, weights, layer + "attn_q_a_norm", workspace.kernels),
       key_norm_(config.norm, weights, layer + "attn_kv_norm", workspace.kernels),
       sinks_(weights.vector(layer + "attn_sinks.weight")) {
-  assert(!groups_.packed);
-  workspace.gate.need(std::max<std::size_t>(config.query_rank, groups_.rows));
+  workspace.gate.need(std::max<std::size_t>(config.query_rank, groups_.matrix().rows));
   workspace.key.need(config.head_dim);
   workspace.query.need(query_size_);
   workspace.attended.need(query_size_);
@@ -180,8 +180,9 @@ void CompressedAttention::add_output_steps(Program& program) {
                    }},
               [this](std::uint32_t index) {
                 const RowTile& tile = work_.tile(index);
-                return work_.share(tile, config_.groups,
-                                   work_.count(set_, tile) * groups_.rows * groups_.columns);
+                return work_.share(
+                    tile, config_.groups,
+                    work_.count(set_, tile) * groups_.matrix().rows * groups_.matrix().columns);
               });
   program.add({.name = "grouped",
                .run =
@@ -190,13 +191,13 @@ void CompressedAttention::add_output_steps(Program& program) {
                      const std::uint32_t count = work_.count(set_, tile);
                      const Range rows = part_of(count, part.block, blocks);
                      for (std::uint32_t i = rows.begin; i < rows.end; ++i)
-                       output_.prepare(work_.gate.row(tile, i, groups_.rows), i, count,
+                       output_.prepare(work_.gate.row(tile, i, groups_.matrix().rows), i, count,
                                        work_.prepared(tile));
                    }},
               [this](std::uint32_t index) {
                 const RowTile& tile = work_.tile(index);
                 const std::size_t rows = work_.count(set_, tile);
-                return work_.share(tile, rows, rows * 2 * groups_.rows);
+                return work_.share(tile, rows, rows * 2 * groups_.matrix().rows);
               });
   add_projection(program, "output", output_, set_, work_);
 }
@@ -439,28 +440,19 @@ void CompressedAttention::multiply_groups(const RowTile& tile, const Range& grou
   const kernels::Kernels& kernels = work_.kernels;
   const std::uint32_t rows = work_.count(set_, tile);
   if (rows == 0) return;
-  const std::size_t bytes = kernels.activation_bytes(groups_.type, groups_.columns);
+  const Matrix& matrix = groups_.matrix();
+  const std::size_t bytes = groups_.row_bytes();
   AlignedBuffer& prepared = list_scratch().prepared;
   prepared.reserve(rows * bytes);
   for (std::uint32_t group = groups.begin; group < groups.end; ++group) {
     for (std::uint32_t i = 0; i < rows; ++i) {
       const std::uint32_t row = work_.row(set_, tile, i) - tile.rows.begin;
-      kernels.prepare(groups_.type,
-                      work_.attended.row(tile, row, query_size_) + group * groups_.columns,
-                      groups_.columns, prepared.data() + i * bytes);
+      kernels.prepare(matrix.type,
+                      work_.attended.row(tile, row, query_size_) + group * matrix.columns,
+                      matrix.columns, prepared.data() + i * bytes);
     }
-    const std::size_t first = std::size_t{group} * config_.group_rank;
-    kernels::MatmulArgs args;
-    args.type = groups_.type;
-    args.weights = groups_.data + first * kernels::row_bytes(groups_.type, groups_.columns);
-    args.activations = prepared.data();
-    args.activation_stride = bytes;
-    args.output = work_.gate.of(tile) + first;
-    args.output_stride = groups_.rows;
-    args.m = rows;
-    args.k = groups_.columns;
-    args.n_end = config_.group_rank;
-    kernels.matmul(args);
+    groups_.multiply(group, rows, prepared.data(),
+                     work_.gate.of(tile) + std::size_t{group} * config_.group_rank, matrix.rows);
   }
 }
 

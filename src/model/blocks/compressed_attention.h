@@ -10,6 +10,7 @@
 #include "kernels/kernels.h"
 #include "load/model_config.h"
 #include "model/blocks/compressor.h"
+#include "model/blocks/head_matrix.h"
 #include "model/blocks/indexer.h"
 #include "model/blocks/norm.h"
 #include "model/blocks/program.h"
@@ -74,7 +75,7 @@ class CompressedAttention {
   std::uint32_t entries_ = 1;            // of a block
   std::uint32_t entry_row_ = 0;          // elements of a row of it
   Linear input_, query_, output_;
-  const Matrix& groups_;
+  HeadMatrix groups_;
   Norm query_norm_, key_norm_, entry_norm_, index_norm_;
   std::span<const float> sinks_;
   std::optional<Compressor> compressor_;

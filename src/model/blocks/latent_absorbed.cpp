@@ -49,7 +49,7 @@ void LatentAttention::absorb(std::uint32_t index, std::uint32_t head) {
   }
   if (rows.absorbed_rows == 0) return;
   AlignedBuffer& prepared = absorbed_scratch().prepared;
-  const kernels::DataType type = turned_keys_.matrix->type;
+  const kernels::DataType type = turned_keys_.matrix().type;
   const std::size_t bytes = work_.kernels.activation_bytes(type, keys);
   prepared.reserve(rows.absorbed_rows * bytes);
   std::size_t next = 0;
@@ -62,8 +62,8 @@ void LatentAttention::absorb(std::uint32_t index, std::uint32_t head) {
           rows_.query(rows.first + next) + head * config_.cached_dim() + config_.latent_dim);
     }
   }
-  multiply(turned_keys_, head, rows.absorbed_rows, prepared.data(),
-           rows_.query(rows.first) + head * config_.cached_dim(), rows_.query_size());
+  turned_keys_.multiply(head, rows.absorbed_rows, prepared.data(),
+                        rows_.query(rows.first) + head * config_.cached_dim(), rows_.query_size());
 }
 
 // Some heads of rows that attend to all that they see, of which the first is the `absorbed`-th
@@ -186,7 +186,7 @@ void LatentAttention::take_values(std::uint32_t index, std::uint32_t head) {
   const LatentRows::Cut& cut = rows_.cut(index);
   const std::size_t latent = config_.latent_dim;
   const std::size_t floats = kernels::attention_part_floats(latent);
-  const kernels::DataType type = values_.matrix->type;
+  const kernels::DataType type = values_.matrix().type;
   const std::size_t bytes = work_.kernels.activation_bytes(type, latent);
   AbsorbedScratch& mine = absorbed_scratch();
   mine.prepared.reserve(rows.absorbed_rows * bytes);
@@ -203,8 +203,8 @@ void LatentAttention::take_values(std::uint32_t index, std::uint32_t head) {
       work_.kernels.prepare(type, found, latent, mine.prepared.data() + next * bytes);
     }
   }
-  multiply(values_, head, rows.absorbed_rows, mine.prepared.data(), mine.products.data(),
-           config_.value_dim);
+  values_.multiply(head, rows.absorbed_rows, mine.prepared.data(), mine.products.data(),
+                   config_.value_dim);
   next = 0;
   for (const QueryTile& of : rows.absorbed) {
     for (std::uint32_t i = 0; i < of.rows; ++i, ++next) {

@@ -23,9 +23,8 @@ Scratch& scratch() {
 
 // The matrices of all heads with rows for columns; floats where their type has no elements of its
 // own.
-Matrix turn(const HeadMatrix& of, std::size_t heads, const kernels::Kernels& kernels,
-            AlignedBuffer& memory) {
-  const Matrix& from = *of.matrix;
+Matrix turn(const Matrix& from, std::size_t heads, const HeadRows& of,
+            const kernels::Kernels& kernels, AlignedBuffer& memory) {
   Matrix out;
   out.rows = heads * from.columns;
   out.columns = of.rows;
@@ -95,17 +94,23 @@ LatentAttention::LatentAttention(const load::LatentConfig& config, const ModelWe
     workspace.gate.need(config.query_rank);
     workspace.prepares(*query_);
   }
+  const auto heads_of = [&](const Matrix& matrix, const HeadRows& of) {
+    return HeadMatrix(matrix, config.heads, of, weights.packs, workspace.kernels);
+  };
   if (config.split) {
-    turned_keys_ = {&weights.matrix(layer + "attn_k_b.weight"), latent, 0, latent};
-    values_ = {&weights.matrix(layer + "attn_v_b.weight"), values, 0, values};
-    turned_matrix_ = turn(turned_keys_, config.heads, workspace.kernels, turned_memory_);
-    keys_ = {&turned_matrix_, keys, 0, keys};
+    const Matrix& stored = weights.matrix(layer + "attn_k_b.weight");
+    turned_matrix_ =
+        turn(stored, config.heads, {latent, latent}, workspace.kernels, turned_memory_);
+    turned_keys_ = heads_of(stored, {latent, latent});
+    values_ = heads_of(weights.matrix(layer + "attn_v_b.weight"), {values, values});
+    keys_ = heads_of(turned_matrix_, {keys, keys});
   } else {
     const Matrix& both = weights.matrix(layer + "attn_kv_b.weight");
-    keys_ = {&both, keys + values, 0, keys};
-    values_ = {&both, keys + values, keys, values};
-    turned_matrix_ = turn(keys_, config.heads, workspace.kernels, turned_memory_);
-    turned_keys_ = {&turned_matrix_, latent, 0, latent};
+    const HeadRows of_keys = {keys, keys + values};
+    turned_matrix_ = turn(both, config.heads, of_keys, workspace.kernels, turned_memory_);
+    turned_keys_ = heads_of(turned_matrix_, {latent, latent});
+    keys_ = heads_of(both, of_keys);
+    values_ = heads_of(both, {values, keys + values, keys});
   }
   workspace.query.need(query_size_);
   workspace.key.need(config.cached_dim());
@@ -257,25 +262,6 @@ void LatentAttention::place(const RowTile& tile, const Range& rows) {
   }
 }
 
-// Of the head's rows of a matrix and `rows` rows that are prepared one after another.
-void LatentAttention::multiply(const HeadMatrix& of, std::uint32_t head, std::size_t rows,
-                               const std::byte* prepared, float* output, std::size_t stride) const {
-  const Matrix& matrix = *of.matrix;
-  assert(!matrix.packed);
-  kernels::MatmulArgs args;
-  args.type = matrix.type;
-  args.weights =
-      matrix.data + (of.first + head * of.stride) * kernels::row_bytes(matrix.type, matrix.columns);
-  args.activations = prepared;
-  args.activation_stride = work_.kernels.activation_bytes(matrix.type, matrix.columns);
-  args.output = output;
-  args.output_stride = stride;
-  args.m = rows;
-  args.k = matrix.columns;
-  args.n_end = of.rows;
-  work_.kernels.matmul(args);
-}
-
 // What lanes share of a tile's absorbed rows, for as many heads: rows that choose, segments, or
 // all.
 std::uint32_t LatentAttention::walks(const LatentRows::Cut& cut, const QueryTile& of) const {
@@ -373,16 +359,16 @@ void LatentAttention::expand(const Segment& segment, std::uint32_t head, std::si
                         mine.latents.data() + b * kBlock * cached);
   }
   for (const HeadMatrix* of : {&keys_, &values_}) {
-    const kernels::DataType weights = of->matrix->type;
-    const std::size_t bytes = kernels.activation_bytes(weights, config_.latent_dim);
-    if (of == &keys_ || weights != keys_.matrix->type) {
+    const kernels::DataType weights = of->matrix().type;
+    const std::size_t bytes = of->row_bytes();
+    if (of == &keys_ || weights != keys_.matrix().type) {
       mine.prepared.reserve(count * bytes);
       for (std::size_t i = 0; i < count; ++i)
         kernels.prepare(weights, mine.latents.data() + i * cached, config_.latent_dim,
                         mine.prepared.data() + i * bytes);
     }
-    multiply(*of, head, count, mine.prepared.data(),
-             mine.products.data() + (of == &keys_ ? 0 : keys), made);
+    of->multiply(head, count, mine.prepared.data(),
+                 mine.products.data() + (of == &keys_ ? 0 : keys), made);
   }
   constexpr kernels::CacheType kFloats = kernels::CacheType::kF32;
   const std::size_t key_bytes = kernels::cache_tile_bytes(kFloats, config_.head_dim());

@@ -10,6 +10,7 @@
 #include "base/aligned_buffer.h"
 #include "kernels/kernels.h"
 #include "load/model_config.h"
+#include "model/blocks/head_matrix.h"
 #include "model/blocks/indexer.h"
 #include "model/blocks/latent_rows.h"
 #include "model/blocks/norm.h"
@@ -19,14 +20,6 @@
 #include "model/cpu/weights.h"
 
 namespace dovetail::model {
-
-// Rows of a matrix for each head.
-struct HeadMatrix {
-  const Matrix* matrix = nullptr;
-  std::size_t stride = 0;  // rows from a head's first to the next one's
-  std::size_t first = 0;   // of the first head
-  std::size_t rows = 0;
-};
 
 // Multi-head latent attention over the cache: takes prepared rows, leaves `projected`. A prompt's
 // tokens attend to keys and values that are made of the latents again, head by head; a generated
@@ -71,8 +64,6 @@ class LatentAttention {
                      std::uint32_t head);
   std::size_t gather(std::uint32_t row) const;
   void take_values(std::uint32_t tile, std::uint32_t head);
-  void multiply(const HeadMatrix& of, std::uint32_t head, std::size_t rows,
-                const std::byte* prepared, float* output, std::size_t stride) const;
   Indexer::Entries index_entries();
   void turn_index(std::uint32_t position, float* row) const;
   const std::byte* tile_at(const Segment& segment, std::uint32_t layer, std::size_t block) const;

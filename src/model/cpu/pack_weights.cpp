@@ -1,7 +1,6 @@
 #include "model/cpu/pack_weights.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -45,18 +44,6 @@ class PackedMemory {
   std::size_t bytes_;
   void* memory_;
 };
-
-// Gives back the whole pages of a mapped file under [data, data + bytes); of any other memory the
-// contents would be lost.
-void drop_pages(const std::byte* data, std::size_t bytes) {
-  if (load::mapped_path(data) == nullptr) return;
-  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  const auto address = reinterpret_cast<std::uintptr_t>(data);
-  const std::size_t before = (page - address % page) % page;
-  if (before >= bytes) return;
-  const std::size_t whole = (bytes - before) / page * page;
-  if (whole > 0) madvise(const_cast<std::byte*>(data) + before, whole, MADV_DONTNEED);
-}
 
 // A matrix on its way into panels or rows.
 struct Packing {
@@ -104,6 +91,7 @@ const std::byte* begin_of(const Packing& packing) {
 
 Status pack_weights(ModelWeights& weights, const kernels::Kernels& kernels,
                     const PackOptions& options) {
+  weights.packs = options.pack;
   std::vector<Packing> packings;
   std::size_t all = 0;
   bool only_parts = true;  // which have to be made in any case
@@ -143,12 +131,11 @@ Status pack_weights(ModelWeights& weights, const kernels::Kernels& kernels,
       const Matrix& matrix = *packing.matrix;
       write_matrix(kernels, packing, memory->data() + packing.offset);
       if (matrix.parts != nullptr) {
-        load::for_each_span(*matrix.parts, [](std::span<const std::byte> span) {
-          drop_pages(span.data(), span.size());
-        });
+        load::for_each_span(*matrix.parts,
+                            [](std::span<const std::byte> span) { load::drop_pages(span); });
       } else if (matrix.data != embedding) {
         // A tied output is the embedding as well, of which single rows are still read.
-        drop_pages(matrix.data, matrix.rows * packing.row_bytes);
+        load::drop_pages({matrix.data, matrix.rows * packing.row_bytes});
       }
       const std::lock_guard lock(progress);
       done += packing.bytes;

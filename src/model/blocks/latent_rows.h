@@ -7,6 +7,7 @@
 
 #include "kernels/kernels.h"
 #include "load/model_config.h"
+#include "model/blocks/workspace.h"
 #include "model/cpu/pass.h"
 
 namespace dovetail::model {

@@ -144,9 +144,10 @@ class SecondRateInput(WithFolder):
         self.assertIn(f"standard input:2: {limit}", self.error("run", DEMO, "--input", "-", text=long.read_bytes()))
 
     def test_more_sequences_than_can_be_simulated(self):
-        for count in (2**31, 2**32 - 1):
-            self.assertIn(f"--max-num-seqs: {count} sequences in one step are too many to simulate, expected at "
-                          "most 1048576", self.error("simulate", "--max-num-seqs", count))
+        for count in (2**16 + 1, 2**32 - 1):
+            done = subprocess.run([BINARY, "simulate", "--max-num-seqs", str(count)], capture_output=True, timeout=120)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(f"--max-num-seqs: '{count}' is out of range, expected 1 to 65536", done.stderr.decode())
 
 
 if __name__ == "__main__":

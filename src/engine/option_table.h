@@ -155,7 +155,7 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
      .member = &EngineOptions::pin_threads,
      .group = OptionGroup::kLanes,
      .help = "Whether threads that compute stay on a core each",
-     .fallback = "auto: while nobody else wants it",
+     .fallback = "auto: while no other process wants it",
      .names = kPinNames,
      .noun = "pinning"},
     {.name = "kernels",
@@ -238,8 +238,8 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
      .in_pipelines = true},
     {.name = "speculative_tokens",
      .member = &EngineOptions::speculative_tokens,
-     .help = "Guesses per step and answer at most, by the layer that a model has for that or, "
-             "where it\nhas none, looked up in prompt and answer",
+     .help = "Draft tokens per step and answer at most, by the layer that a model has for that\n"
+             "or, where it has none, looked up in prompt and answer",
      .fallback = "0: none",
      .most = 64,
      .in_pipelines = true},

@@ -119,8 +119,7 @@ std::string metrics_text(const EngineStats& stats, const HttpCounts& http,
   one("recomputed_tokens_total", "counter",
       "Of the prompt tokens computed: those that a preemption had lost.", stats.recomputed_tokens);
   one("generated_tokens_total", "counter", "Tokens sampled.", stats.generated_tokens);
-  one("drafted_tokens_total", "counter", "Guesses of speculative decoding that were computed.",
-      stats.drafted_tokens);
+  one("drafted_tokens_total", "counter", "Draft tokens that were computed.", stats.drafted_tokens);
   one("accepted_tokens_total", "counter", "Of them, those that were right.", stats.accepted_tokens);
   one("requests_finished_total", "counter", "Choices ended by a stop or by length.",
       stats.requests_finished);

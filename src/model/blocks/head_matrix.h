@@ -27,7 +27,6 @@ class HeadMatrix {
              const kernels::Kernels& kernels);
 
   const Matrix& matrix() const { return *matrix_; }
-  const HeadRows& of() const { return of_; }
   // Of an activation that is prepared for it.
   std::size_t row_bytes() const { return row_bytes_; }
 

@@ -50,7 +50,7 @@ void LatentAttention::absorb(std::uint32_t index, std::uint32_t head) {
   if (rows.absorbed_rows == 0) return;
   AlignedBuffer& prepared = absorbed_scratch().prepared;
   const kernels::DataType type = turned_keys_.matrix().type;
-  const std::size_t bytes = work_.kernels.activation_bytes(type, keys);
+  const std::size_t bytes = turned_keys_.row_bytes();
   prepared.reserve(rows.absorbed_rows * bytes);
   std::size_t next = 0;
   for (const QueryTile& of : rows.absorbed) {
@@ -187,7 +187,7 @@ void LatentAttention::take_values(std::uint32_t index, std::uint32_t head) {
   const std::size_t latent = config_.latent_dim;
   const std::size_t floats = kernels::attention_part_floats(latent);
   const kernels::DataType type = values_.matrix().type;
-  const std::size_t bytes = work_.kernels.activation_bytes(type, latent);
+  const std::size_t bytes = values_.row_bytes();
   AbsorbedScratch& mine = absorbed_scratch();
   mine.prepared.reserve(rows.absorbed_rows * bytes);
   grow(mine.products, std::size_t{rows.absorbed_rows} * config_.value_dim);

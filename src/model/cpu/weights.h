@@ -41,7 +41,7 @@ struct ModelWeights {
 
 // A matrix of which single rows are looked up.
 bool is_embedding(std::string_view name);
-// Of which rows are read from any on: it is never packed.
+// Of which rows are read from any on: pack_weights() leaves it as it is (see HeadMatrix).
 bool is_read_by_rows(std::string_view name);
 
 // Requires a source that open_model() made: every tensor is there and has its shape. Matrices with

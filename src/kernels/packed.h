@@ -169,41 +169,5 @@ struct QuantRow {
   Sum* sum;
 };
 
-// Rounds a row of activations to bytes, block by block: x = scale * q with |q| <= 127, as a
-// function of the row alone. Sums are stored times `factor`. A block with an infinity or a NaN,
-// which bytes cannot hold, has NaN for its scale.
-template <class T>
-inline void quantize_row(const float* x, std::size_t k, std::int32_t factor, std::byte* out) {
-  using Row = QuantRow<T>;
-  const Row row(out, k);
-  for (std::size_t b = 0; b < k / T::kElements; ++b) {
-    const float* from = x + b * T::kElements;
-    std::int8_t* q = row.q + b * T::kElements;
-    // Magnitudes are compared as whole numbers, which have no order of their own to keep.
-    std::uint32_t top = 0;
-    for (std::size_t i = 0; i < T::kElements; ++i) {
-      const std::uint32_t bits = __builtin_bit_cast(std::uint32_t, from[i]) & 0x7fffffffU;
-      top = bits > top ? bits : top;
-    }
-    constexpr std::uint32_t kInfinite = 0x7f800000U;
-    constexpr std::uint32_t kLeast = 0x03800000U;  // 2^-120: 127 divided by less may overflow
-    const bool finite = top < kInfinite;
-    const auto largest = __builtin_bit_cast(float, top);
-    const float inverse = finite && top >= kLeast ? 127.0F / largest : 0.0F;
-    row.scale[b] = finite ? largest / 127.0F : __builtin_nanf("");
-    for (std::size_t i = 0; i < T::kElements; ++i) {
-      // Adding 1.5 * 2^23 rounds to nearest even and leaves the whole number in the low bits.
-      const auto bits = __builtin_bit_cast(std::uint32_t, from[i] * inverse + 0x1.8p23F);
-      q[i] = static_cast<std::int8_t>(bits & 0xffU);
-    }
-    constexpr std::size_t kSums = T::kElements / Row::kSumElements;
-    for (std::size_t g = 0; g < kSums; ++g) {
-      std::int32_t sum = 0;
-      for (std::size_t i = 0; i < Row::kSumElements; ++i) sum += q[g * Row::kSumElements + i];
-      row.sum[b * kSums + g] = static_cast<typename Row::Sum>(sum * factor);
-    }
-  }
-}
-
 }  // namespace
 }  // namespace dovetail::kernels

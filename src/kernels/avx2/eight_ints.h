@@ -45,6 +45,31 @@ struct EightInts {
     _mm256_maskstore_ps(p, _mm256_cmpgt_epi32(set1(static_cast<std::int32_t>(n)), lanes), v);
   }
 
+  // Floats' bits without the sign, whose order is that of the magnitudes.
+  static I magnitude(I v) { return _mm256_and_si256(v, set1(0x7fffffff)); }
+  static I max(I a, I b) { return _mm256_max_epi32(a, b); }
+  // The highest of the lanes, and their sum.
+  static std::int32_t highest(I v) {
+    __m128i four = _mm_max_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+    four = _mm_max_epi32(four, _mm_shuffle_epi32(four, 0x4e));
+    return _mm_cvtsi128_si32(_mm_max_epi32(four, _mm_shuffle_epi32(four, 0xb1)));
+  }
+  static std::int32_t total(I v) {
+    __m128i four = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+    four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e));
+    return _mm_cvtsi128_si32(_mm_add_epi32(four, _mm_shuffle_epi32(four, 0xb1)));
+  }
+  // Floats times the factor as whole numbers, to nearest even. They must fit.
+  static I nearest(const float* x, float factor) {
+    return _mm256_cvtps_epi32(mul(_mm256_loadu_ps(x), set1(factor)));
+  }
+  // The lanes, which must fit, as bytes.
+  static void store_bytes(std::int8_t* p, I v) {
+    const __m128i words =
+        _mm_packs_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packs_epi16(words, words));
+  }
+
   // The bits kMask of the bytes after a shift by kShift, to the left if positive.
   template <int kShift, int kMask>
   static I bits(I v) {

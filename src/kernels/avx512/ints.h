@@ -49,6 +49,17 @@ struct Ints {
     _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1U << n) - 1U), v);
   }
 
+  static I magnitude(I v) { return _mm512_and_si512(v, set1(0x7fffffff)); }
+  static I max(I a, I b) { return _mm512_max_epi32(a, b); }
+  static std::int32_t highest(I v) { return _mm512_reduce_max_epi32(v); }
+  static std::int32_t total(I v) { return _mm512_reduce_add_epi32(v); }
+  static I nearest(const float* x, float factor) {
+    return _mm512_cvtps_epi32(mul(_mm512_loadu_ps(x), set1(factor)));
+  }
+  static void store_bytes(std::int8_t* p, I v) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(v));
+  }
+
   template <int kShift, int kMask>
   static I bits(I v) {
     if constexpr (kShift > 0) v = _mm512_slli_epi16(v, kShift);

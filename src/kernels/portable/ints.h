@@ -58,6 +58,25 @@ struct Ints {
     for (std::size_t i = 0; i < n; ++i) p[i] = v[i];
   }
 
+  static I magnitude(I v) { return v & set1(0x7fffffff); }
+  static I max(I a, I b) { return a > b ? a : b; }
+  static std::int32_t highest(I v) {
+    std::int32_t top = v[0];
+    for (std::size_t i = 1; i < kLanes; ++i) top = v[i] > top ? v[i] : top;
+    return top;
+  }
+  static std::int32_t total(I v) { return v[0] + v[1] + v[2] + v[3]; }
+  static I nearest(const float* x, float factor) {
+    F v;
+    std::memcpy(&v, x, sizeof v);
+    // Adding 1.5 * 2^23 rounds to nearest even and leaves the whole number in the low bits.
+    const F rounded = v * set1(factor) + set1(0x1.8p23F);
+    return reinterpret_cast<I>(rounded) - set1(0x4b400000);
+  }
+  static void store_bytes(std::int8_t* p, I v) {
+    for (std::size_t i = 0; i < kLanes; ++i) p[i] = static_cast<std::int8_t>(v[i]);
+  }
+
   template <int kShift, int kMask>
   static I bits(I v) {
     // Whole lanes are shifted: the mask takes what comes from the next byte.

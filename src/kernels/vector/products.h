@@ -7,6 +7,7 @@
 #include "kernels/kernels.h"
 #include "kernels/packed.h"
 #include "kernels/vector/operands.h"
+#include "kernels/vector/quantize.h"
 
 // Included after an instruction set's ints.h, which defines Ints.
 //

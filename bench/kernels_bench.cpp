@@ -239,7 +239,7 @@ void short_conv(benchmark::State& state, const Kernels& kernels, std::size_t wid
 void declare() {
   for (const Kernels* kernels : available_kernels()) {
     for (const DataType type : kTypes) {
-      for (const std::size_t m : {1, 2, 4, 8, 16, 32, 512}) {
+      for (const std::size_t m : {1, 2, 3, 4, 5, 6, 8, 16, 32, 512}) {
         for (const std::size_t k : {1024, 2816}) {
           benchmark::RegisterBenchmark(
               fmt::format("matmul/{}/{}/m:{}/k:{}", kernels->name, kernels::info(type).name, m, k)

@@ -265,12 +265,22 @@ inline void product_rows(const MatmulArgs& a, const Panel& panel, std::size_t m,
   }
 }
 
-// The rows from m on, in tiles of M, then of half as many, ...
+// The rows from m on, M of them or fewer, in one tile: weights that come from memory are then waited
+// for once.
 template <class T, class Source, std::size_t N, std::size_t M>
-inline void product_tiles(const MatmulArgs& a, const Panel& panel, std::size_t m, std::size_t n,
+inline void product_rest(const MatmulArgs& a, const Panel& panel, std::size_t m, std::size_t n,
+                         std::size_t count) {
+  if (a.m - m == M) return product_rows<T, Source, N, M>(a, panel, m, n, count);
+  if constexpr (M > 1) product_rest<T, Source, N, M - 1>(a, panel, m, n, count);
+}
+
+// The rows in tiles of M, and one of what is left.
+template <class T, class Source, std::size_t N, std::size_t M>
+inline void product_tiles(const MatmulArgs& a, const Panel& panel, std::size_t n,
                           std::size_t count) {
+  std::size_t m = 0;
   for (; m + M <= a.m; m += M) product_rows<T, Source, N, M>(a, panel, m, n, count);
-  if constexpr (M > 1) product_tiles<T, Source, N, M / 2>(a, panel, m, n, count);
+  product_rest<T, Source, N, M - 1>(a, panel, m, n, count);
 }
 
 // N panels, whose first row is row n of the weights, against all rows.
@@ -293,13 +303,13 @@ inline void multiply_panels(const MatmulArgs& a, std::size_t n, bool expands, st
   panel.codes = reinterpret_cast<const std::uint8_t*>(at);
   panel.scales = panel.codes + P::code_bytes(a.k);
   panel.next_codes = panel.next_scales = P::panel_bytes(a.k);
-  if (!expands) return product_tiles<T, Direct<T>, N, M>(a, panel, 0, n, count);
+  if (!expands) return product_tiles<T, Direct<T>, N, M>(a, panel, n, count);
   auto* expanded = reinterpret_cast<std::uint8_t*>(scratch);
   for (std::size_t i = 0; i < N; ++i)
     expand<T>(panel.codes + i * panel.next_codes, a.k, expanded + i * expanded_bytes);
   panel.codes = expanded;
   panel.next_codes = expanded_bytes;
-  product_tiles<T, Expanded<T>, N, M>(a, panel, 0, n, count);
+  product_tiles<T, Expanded<T>, N, M>(a, panel, n, count);
 }
 
 template <class T>

@@ -164,32 +164,18 @@ void layer_norm(benchmark::State& state, const Kernels& kernels, std::size_t n) 
   state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(n));
 }
 
-// A row's norm, and the row in the form that products of a type take, as blocks do one after the
-// other.
-void norm_and_prepare(benchmark::State& state, const Kernels& kernels, DataType type,
-                      std::size_t n) {
+// A row in the form that products of a type take, after its norm where `norm`, as blocks do it.
+void prepare(benchmark::State& state, const Kernels& kernels, DataType type, bool norm,
+             std::size_t n) {
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
   std::vector<float> x(n);
   for (float& v : x) v = normal(random);
-  std::vector<float> out(n);
+  std::vector<float> normed = x;
   Buffer prepared(kernels.activation_bytes(type, n));
   for (auto _ : state) {
-    kernels.rms_norm(x.data(), x.data(), n, 1e-5F, out.data());
-    kernels.prepare(type, out.data(), n, prepared.data);
-    benchmark::ClobberMemory();
-  }
-  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(n));
-}
-
-void prepare(benchmark::State& state, const Kernels& kernels, DataType type, std::size_t n) {
-  std::mt19937 random(1);
-  std::normal_distribution<float> normal;
-  std::vector<float> x(n);
-  for (float& v : x) v = normal(random);
-  Buffer prepared(kernels.activation_bytes(type, n));
-  for (auto _ : state) {
-    kernels.prepare(type, x.data(), n, prepared.data);
+    if (norm) kernels.rms_norm(x.data(), x.data(), n, 1e-5F, normed.data());
+    kernels.prepare(type, normed.data(), n, prepared.data);
     benchmark::ClobberMemory();
   }
   state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(n));
@@ -291,14 +277,16 @@ void declare() {
     benchmark::RegisterBenchmark(
         fmt::format("layer_norm/{}/n:4096", kernels->name).c_str(),
         [=](benchmark::State& state) { layer_norm(state, *kernels, 4096); });
-    for (const DataType type : {DataType::kF32, DataType::kBF16, DataType::kQ8_0, DataType::kQ4_K,
-                                DataType::kQ6_K}) {
-      benchmark::RegisterBenchmark(
-          fmt::format("prepare/{}/{}/n:1024", kernels->name, kernels::info(type).name).c_str(),
-          [=](benchmark::State& state) { prepare(state, *kernels, type, 1024); });
-      benchmark::RegisterBenchmark(
-          fmt::format("norm_prepare/{}/{}/n:1024", kernels->name, kernels::info(type).name).c_str(),
-          [=](benchmark::State& state) { norm_and_prepare(state, *kernels, type, 1024); });
+    constexpr DataType kPrepared[] = {DataType::kF32, DataType::kBF16, DataType::kQ8_0,
+                                      DataType::kQ4_K, DataType::kQ6_K};
+    for (const DataType type : kPrepared) {
+      for (const bool norm : {false, true}) {
+        benchmark::RegisterBenchmark(
+            fmt::format("{}prepare/{}/{}/n:1024", norm ? "norm_" : "", kernels->name,
+                        kernels::info(type).name)
+                .c_str(),
+            [=](benchmark::State& state) { prepare(state, *kernels, type, norm, 1024); });
+      }
     }
     for (const std::size_t heads : {1, 4096}) {
       benchmark::RegisterBenchmark(

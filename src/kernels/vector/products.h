@@ -265,8 +265,8 @@ inline void product_rows(const MatmulArgs& a, const Panel& panel, std::size_t m,
   }
 }
 
-// The rows from m on, M of them or fewer, in one tile: weights that come from memory are then waited
-// for once.
+// The rows from m on, M of them or fewer, in one tile: weights that come from memory are then
+// waited for once.
 template <class T, class Source, std::size_t N, std::size_t M>
 inline void product_rest(const MatmulArgs& a, const Panel& panel, std::size_t m, std::size_t n,
                          std::size_t count) {

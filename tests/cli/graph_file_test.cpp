@@ -81,7 +81,7 @@ TEST(GraphFile, SaysWhatIsWrongWhere) {
            Case{"task: []", "g.yaml:1:1: /task: ", "did you mean tasks?"},
            Case{"buffers: {x: 0}", "g.yaml:1:11: /buffers/x: ", "0; valid: an integer from 1"},
            Case{"buffers: {x: big}", "g.yaml:1:11: /buffers/x: ", "\"big\"; valid: an integer"},
-           Case{"- {shape: V, cost: 1}", "g.yaml:3:3: /tasks/0/name: ", "expected a text"},
+           Case{"- {shape: V, cost: 1}", "g.yaml:3:3: /tasks/0/name: ", "missing; valid: a string"},
            Case{"- {name: a, shape: 2X, cost: 1}",
                 "g.yaml:3:13: /tasks/0/shape: ", "'2X' is no shape of a task, expected C, V"},
            Case{"- {name: a, shape: V}", "/tasks/0/cost: ", "expected the microseconds"},

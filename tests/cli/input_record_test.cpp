@@ -149,8 +149,7 @@ TEST(ReadRecord, NamesFieldValueAndWhatIsValid) {
       {R"({"prompt": "x", "logit_bias": {"a": 1}})",
        "logit_bias: \"a\" is not a token id; expected \"0\" to \"2147483647\""},
       {R"({"prompt": "x", "logit_bias": {"1": 101}})",
-       "logit_bias[\"1\"]: 101 is out of range; expected a number of at least -100 and at most "
-       "100"},
+       "logit_bias[\"1\"]: 101 is out of range; expected a number from -100 to 100"},
       {R"({"prompt": "x", "ignore_eos": 1})", "ignore_eos: expected true or false, got 1"},
       {R"({"prompt": "x", "logprobs": 21})",
        "logprobs: 21 is out of range; expected an integer from 0 to 20"},

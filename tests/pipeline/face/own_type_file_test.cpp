@@ -88,10 +88,10 @@ TEST(OwnTypeInFile, ErrorsHavePlaces) {
        "f.yaml:3:5: /columns/0: columns need each other in a circle: a needs b needs a"},
       {"  - {name: a, type: gleu, column: x}\n",
        "f.yaml:3:15: /columns/0/type: \"gleu\"; valid: sampler, expression, llm-text, llm-code, "
-       "llm-structured, llm-judge, validation, glue"},
+       "llm-structured, llm-judge, validation, glue (did you mean 'glue'?)"},
       {"  - {name: a}\n",
        "f.yaml:3:5: /columns/0/type: expected one of sampler, expression, llm-text, llm-code, "
-       "llm-structured, llm-judge, validation, glue"},
+       "llm-structured, llm-judge, validation, glue (did you mean 'glue'?)"},
   };
   for (const auto& [columns, message] : cases) EXPECT_EQ(error_of(columns), message) << columns;
 }

@@ -7,10 +7,10 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/result.h"
+#include "dovetail/sampling_params.h"
 
 namespace dovetail {
 
@@ -21,7 +21,6 @@ namespace dialog {
 struct ReasoningBudget;
 }
 
-using TokenId = std::int32_t;
 using RequestId = std::uint64_t;
 
 // What a text must be: an instance of a JSON schema, a whole match of a regular expression, any
@@ -31,23 +30,6 @@ using RequestId = std::uint64_t;
 enum class GrammarKind : std::uint8_t { kJsonSchema, kRegex, kJsonObject, kStructure, kGbnf };
 // Made by Engine::compile() for that engine's model; immutable, and used by any number of requests.
 using CompiledGrammar = std::shared_ptr<const grammar::TokenMasks>;
-
-// How the next token is chosen. The order of the steps: logit bias, penalties, the grammar (what it
-// does not allow is taken out), temperature, top-k, top-p, min-p, draw.
-struct SamplingParams {
-  float temperature = 1.0F;  // >= 0; 0 is greedy: the highest logit, the lowest id among equals
-  std::int32_t top_k = 0;    // keep the k most probable; 0: all
-  float top_p = 1.0F;        // (0, 1]: keep the smallest set with at least this probability
-  float min_p = 0.0F;        // [0, 1]: keep what is at least this share of the most probable
-  float repetition_penalty =
-      1.0F;  // > 0; over prompt and output (Keskar et al., https://arxiv.org/abs/1909.05858)
-  float presence_penalty = 0.0F;   // [-2, 2]; over the output, as OpenAI's API defines it
-  float frequency_penalty = 0.0F;  // [-2, 2]
-  std::vector<std::pair<TokenId, float>> logit_bias;
-  // The random stream of choice i is a function of (seed, i, position) only. Unset: drawn by the
-  // engine and reported in no event.
-  std::optional<std::uint64_t> seed;
-};
 
 struct Request {
   std::vector<TokenId> prompt;  // at least one token

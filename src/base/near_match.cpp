@@ -14,15 +14,18 @@ constexpr std::size_t kLongest = 64;  // no option is near anything longer
 char folded(char letter) { return letter == '_' ? '-' : letter; }
 
 std::size_t distance(std::string_view left, std::string_view right) {
-  std::vector<std::size_t> row(right.size() + 1);
+  std::vector<std::size_t> before, above, row(right.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
+  const auto is_same = [&](std::size_t i, std::size_t j) {
+    return folded(left[i]) == folded(right[j]);
+  };
   for (std::size_t i = 0; i < left.size(); ++i) {
-    std::size_t diagonal = row[0];
+    before = std::exchange(above, row);
     row[0] = i + 1;
     for (std::size_t j = 0; j < right.size(); ++j) {
-      const std::size_t replaced = diagonal + (folded(left[i]) == folded(right[j]) ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
+      row[j + 1] = std::min({above[j] + (is_same(i, j) ? 0 : 1), row[j] + 1, above[j + 1] + 1});
+      if (i > 0 && j > 0 && is_same(i, j - 1) && is_same(i - 1, j))
+        row[j + 1] = std::min(row[j + 1], before[j - 1] + 1);
     }
   }
   return row.back();

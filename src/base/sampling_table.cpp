@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 namespace dovetail {
 
@@ -13,8 +14,23 @@ std::string option_name(const SamplingRow& row) {
   return name;
 }
 
+double SamplingRow::neutral() const { return sampling_value(SamplingParams(), *this); }
+
+double sampling_value(const SamplingParams& params, const SamplingRow& row) {
+  return std::visit([&](const auto member) { return static_cast<double>(params.*member); },
+                    row.member);
+}
+
+void set_sampling_value(SamplingParams& params, const SamplingRow& row, double value) {
+  const auto store = [&](const auto member) {
+    using Value = std::remove_reference_t<decltype(params.*member)>;
+    params.*member = static_cast<Value>(value);
+  };
+  std::visit(store, row.member);
+}
+
 std::string sampling_text(const SamplingRow& row, double value) {
-  if (row.whole) return fmt::format("{}", static_cast<std::int64_t>(value));
+  if (row.whole()) return fmt::format("{}", static_cast<std::int64_t>(value));
   return fmt::format("{}", static_cast<float>(value));
 }
 
@@ -29,6 +45,14 @@ SamplingValues SamplingValues::or_else(const SamplingValues& others) const {
     if (!both[row]) both[row] = others[row];
   }
   return both;
+}
+
+SamplingParams SamplingValues::params() const {
+  SamplingParams params;
+  for (const SamplingRow& row : kSamplingRows) {
+    if ((*this)[row]) set_sampling_value(params, row, *(*this)[row]);
+  }
+  return params;
 }
 
 }  // namespace dovetail

@@ -11,7 +11,7 @@
 #include "base/near_match.h"
 #include "cores/names.h"
 #include "pipeline/config/document.h"
-#include "pipeline/config/fields.h"
+#include "pipeline/sample/fields.h"
 
 namespace dovetail::cli {
 namespace {
@@ -99,7 +99,7 @@ class GraphReader {
   }
 
   void read_cost(Fields& fields, ProgramTask& task) {
-    const auto cost = fields.real("cost", 0.001, kMostCost);
+    const auto cost = fields.number("cost", {0.001, kMostCost});
     if (!study::has_lanes(task.shape)) {
       if (cost) fields.wrong("cost", "a task of shape none takes no time; leave it out");
       return;
@@ -125,7 +125,7 @@ class GraphReader {
   }
 
   void read_accesses(Fields& fields, std::string_view key, AccessMode mode, ProgramTask& task) {
-    const Json* value = fields.any(key);
+    const Json* value = fields.find(key);
     if (value == nullptr) return;
     const std::size_t count = task.accesses.size() + (value->is_array() ? value->size() : 1);
     if (count > kMostAccesses) {
@@ -218,14 +218,13 @@ class GraphReader {
       return numbers;
     }
     for (const Json& value : *values) {
-      const bool fits = value.is_number_integer() && value.get<std::int64_t>() >= least &&
-                        value.get<std::int64_t>() <= most;
-      if (!fits || numbers.size() == Region::kMaxDimensions) {
+      const auto number = as_integer(value, least, most);
+      if (!number || numbers.size() == Region::kMaxDimensions) {
         fields.wrong(key, "{}: expected up to {} whole numbers from {} to {}",
                      pipeline::shown(*values), Region::kMaxDimensions, least, most);
         return {};
       }
-      numbers.push_back(static_cast<std::uint64_t>(value.get<std::int64_t>()));
+      numbers.push_back(static_cast<std::uint64_t>(*number));
     }
     return numbers;
   }

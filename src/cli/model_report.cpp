@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <filesystem>
 #include <utility>
 
 #include "cli/values.h"
@@ -14,43 +13,6 @@
 namespace dovetail::cli {
 
 namespace {
-
-namespace fs = std::filesystem;
-
-// A split GGUF file's name up to its part's number, "" for others: NAME-00001-of-00003.gguf.
-std::string split_stem(const std::string& name) {
-  constexpr std::string_view kTail = "-00001-of-00001.gguf";
-  if (name.size() <= kTail.size()) return {};
-  const std::string tail = name.substr(name.size() - kTail.size());
-  for (std::size_t i = 0; i < tail.size(); ++i) {
-    const bool digit = std::isdigit(static_cast<unsigned char>(kTail[i])) != 0;
-    const bool same =
-        digit ? std::isdigit(static_cast<unsigned char>(tail[i])) != 0 : tail[i] == kTail[i];
-    if (!same) return {};
-  }
-  return name.substr(0, name.size() - kTail.size());
-}
-
-std::uint64_t disk_bytes(const fs::path& path) {
-  std::error_code error;
-  const bool folder = fs::is_directory(path, error);
-  const std::string stem = folder ? std::string() : split_stem(path.filename().string());
-  if (!folder && stem.empty()) {
-    const std::uintmax_t size = fs::file_size(path, error);
-    return error ? 0 : size;
-  }
-  std::uint64_t sum = 0;
-  fs::directory_iterator entries(folder ? path : fs::absolute(path, error).parent_path(), error);
-  for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
-    const fs::path& file = entries->path();
-    const bool part =
-        folder ? file.extension() == ".safetensors" : split_stem(file.filename().string()) == stem;
-    std::error_code unreadable;
-    const std::uintmax_t size = part ? fs::file_size(file, unreadable) : 0;
-    if (!unreadable) sum += size;
-  }
-  return sum;
-}
 
 std::string tokenizer_kind(const load::ModelSource& source) {
   if (const auto* gguf = std::get_if<load::GgufTokenizer>(&source.tokenizer)) {
@@ -135,7 +97,6 @@ Result<ModelReport> report_model(const load::ModelSource& source, const EngineOp
   const Result<engine::ResolvedOptions> resolved = engine::resolve(options, source);
   if (!resolved) return fail(resolved.error());
   ModelReport report;
-  report.disk_bytes = disk_bytes(source.path);
   report.tokenizer = tokenizer_kind(source);
   report.chat_template = source.chat_template.has_value();
   MemoryNeed& memory = report.memory;
@@ -191,7 +152,7 @@ std::string model_part(const load::ModelSource& source, const ModelReport& repor
   const load::ModelConfig& config = source.config;
   std::string text = row("model", source.name);
   text += row("file", source.path.string());
-  text += row("format", fmt::format("{}, {}", source.format, show_bytes(report.disk_bytes)));
+  text += row("format", fmt::format("{}, {}", source.format, show_bytes(source.file_bytes)));
   text += row("family", config.family);
   text += row("parameters", show_count(report.parameters));
   text += row("layers", fmt::format("{}, {} wide", config.layers.size(), config.hidden_size));
@@ -256,7 +217,7 @@ Json report_json(const load::ModelSource& source, const ModelReport& report, boo
   Json json = {{"name", source.name},
                {"path", source.path.string()},
                {"format", source.format},
-               {"disk_bytes", report.disk_bytes},
+               {"disk_bytes", source.file_bytes},
                {"family", config.family},
                {"parameters", report.parameters},
                {"layers", config.layers.size()},

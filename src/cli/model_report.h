@@ -34,7 +34,6 @@ struct MemoryNeed {
 
 struct ModelReport {
   std::uint64_t parameters = 0;
-  std::uint64_t disk_bytes = 0;            // all files of the model
   std::map<std::string, TypeShare> types;  // by name
   std::string tokenizer;                   // kind, or "none"
   bool chat_template = false;

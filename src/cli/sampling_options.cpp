@@ -2,8 +2,8 @@
 
 #include <fmt/core.h>
 
+#include "base/sampling_table.h"
 #include "cli/values.h"
-#include "engine/sampling_members.h"
 
 namespace dovetail::cli {
 namespace {
@@ -16,7 +16,7 @@ Status keep(const Result<T>& read, std::optional<double>& value) {
 }
 
 Status read_value(const SamplingRow& row, const std::string& text, std::optional<double>& value) {
-  if (row.whole) {
+  if (row.whole()) {
     return keep(parse_integer(text, static_cast<std::int64_t>(row.least),
                               static_cast<std::int64_t>(row.most)),
                 value);
@@ -37,7 +37,7 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options, std::string_v
     }
     const std::string name = "--" + option_name(row);
     add_value(
-        app, name, row.whole ? kInteger : kNumber,
+        app, name, row.whole() ? kInteger : kNumber,
         [&row, &value = options.values[row]](const std::string& text) {
           return read_value(row, text, value);
         },
@@ -94,7 +94,7 @@ Request default_request(const SamplingOptions& options, const load::GenerationDe
   std::optional<double>& temperature = values[sampling_row("temperature")];
   if (!temperature) temperature = fallback_temperature;
   Request request;
-  request.sampling = sampling_params(values);
+  request.sampling = values.params();
   request.sampling.logit_bias = options.logit_bias;
   request.sampling.seed = options.seed;
   request.max_tokens = options.max_tokens;

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/near_match.h"
-#include "engine/sampling_members.h"
+#include "base/sampling_table.h"
 
 namespace dovetail::cli {
 namespace {

@@ -32,7 +32,7 @@ std::string parameter_count(std::uint64_t count) {
 
 std::string size_text(const load::ModelSource& source, const ModelReport& report) {
   return fmt::format("{}, {} parameters, {}", source.config.family,
-                     parameter_count(report.parameters), show_bytes(report.disk_bytes));
+                     parameter_count(report.parameters), show_bytes(source.file_bytes));
 }
 
 }  // namespace

@@ -2,9 +2,9 @@
 #include <cmath>
 #include <string_view>
 
+#include "base/sampling_table.h"
 #include "dialog/reasoning_budget.h"
 #include "engine/options.h"
-#include "engine/sampling_members.h"
 #include "grammar/token_masks.h"
 #include "schedule/scheduler.h"
 
@@ -32,7 +32,7 @@ Status check_row(const SamplingRow& row, double value) {
   std::string expected = fmt::format("{} to {}", row.least, row.most);
   if (row.least_excluded) expected = fmt::format("above {} and at most {}", row.least, row.most);
   if (row.most == kMostWhole) {
-    expected = fmt::format("{}{} or more", row.least, row.least == row.neutral ? " (off)" : "");
+    expected = fmt::format("{}{} or more", row.least, row.least == row.neutral() ? " (off)" : "");
   }
   return fail(ErrorKind::kInvalid, "{}: {} is out of range, expected {}", row.name,
               sampling_text(row, value), expected);

@@ -18,6 +18,7 @@
 #include "families/rope.h"
 #include "load/json_fields.h"
 #include "load/quote.h"
+#include "load/stored_parts.h"
 
 namespace dovetail::families {
 namespace {
@@ -307,37 +308,40 @@ void make_floats(load::StoredTensor& tensor, Owned& owned) {
   owned.push_back(floats);
 }
 
-// The two halves of a matrix's columns, of any type whose blocks the middle does not cut.
-std::optional<std::array<load::StoredTensor, 2>> halves(const load::StoredTensor& tensor,
-                                                        Owned& owned) {
+// The two halves of a matrix's columns, of any type whose blocks the middle does not cut. Each is
+// every other row of the file's bytes, which are copied only for what is computed with them.
+std::optional<std::array<load::StoredTensor, 2>> halves(const load::StoredTensor& tensor) {
   if (!tensor.type || tensor.parts || tensor.shape.size() != 2) return {};
-  const std::uint64_t rows = tensor.shape[0], columns = tensor.shape[1] / 2;
+  const std::uint64_t columns = tensor.shape[1] / 2;
   const std::size_t block = kernels::info(*tensor.type).elements_per_block;
   if (tensor.shape[1] % 2 != 0 || columns % block != 0) return {};
-  const std::size_t bytes = kernels::row_bytes(*tensor.type, columns);
   std::array<load::StoredTensor, 2> out = {tensor, tensor};
   for (std::size_t half = 0; half < 2; ++half) {
-    const auto data = std::make_shared<std::vector<std::byte>>(rows * bytes);
-    for (std::size_t row = 0; row < rows; ++row) {
-      std::copy_n(tensor.data.data() + (2 * row + half) * bytes, bytes, data->data() + row * bytes);
-    }
-    out[half].shape = {rows, columns};
-    out[half].data = std::span(*data);
-    owned.push_back(data);
+    load::StoredParts parts;
+    parts.type = *tensor.type;
+    parts.rows = static_cast<std::size_t>(tensor.shape[0]);
+    parts.columns = static_cast<std::size_t>(columns);
+    parts.first_row = half;
+    parts.row_step = 2;
+    parts.codes = load::StoredParts::Codes::kRows;
+    parts.bytes = tensor.data;
+    out[half].shape = {tensor.shape[0], columns};
+    out[half].data = {};
+    out[half].parts = std::make_shared<const load::StoredParts>(parts);
   }
   return out;
 }
 
 // Of GGUF files, where one matrix is for the embedding and the hidden row behind it: two here,
 // since there are several hidden rows for one embedding.
-Status cut_draft_input(load::StoredTensors& tensors, Owned& owned) {
+Status cut_draft_input(load::StoredTensors& tensors) {
   constexpr std::string_view kBoth = "nextn.eh_proj.weight";
   std::vector<std::string> names;
   for (const auto& [name, tensor] : tensors)
     if (name.ends_with(kBoth)) names.push_back(name);
   for (const std::string& name : names) {
     const load::StoredTensor tensor = tensors.at(name);
-    const auto both = halves(tensor, owned);
+    const auto both = halves(tensor);
     if (!both) {
       return fail(ErrorKind::kUnsupported,
                   "{}: tensor {}: shape {} of type {}; valid: rows of two halves in whole blocks",
@@ -355,7 +359,7 @@ Status cut_draft_input(load::StoredTensors& tensors, Owned& owned) {
 Status adapt_deepseek_v4(load::StoredTensors& tensors, Owned& owned) {
   for (auto& [name, tensor] : tensors)
     if (name.ends_with(".ffn_token_experts.weight")) make_floats(tensor, owned);
-  return cut_draft_input(tensors, owned);
+  return cut_draft_input(tensors);
 }
 
 }  // namespace

@@ -142,6 +142,21 @@ Status add_draft_layer(const Container& drafts, const Container& model, const Fo
   return {};
 }
 
+std::uint64_t sum_of(std::span<const load::NamedBytes> files) {
+  std::uint64_t sum = 0;
+  for (const load::NamedBytes& file : files) sum += file.bytes.size();
+  return sum;
+}
+
+std::uint64_t bytes_of(const load::ModelFiles& files) {
+  if (const auto* shards = std::get_if<std::vector<load::NamedBytes>>(&files))
+    return sum_of(*shards);
+  const auto& folder = std::get<load::HuggingFaceFiles>(files);
+  std::uint64_t sum = sum_of(folder.weights);
+  for (const load::DenseFiles& dense : folder.dense) sum += dense.weights.bytes.size();
+  return sum;
+}
+
 Result<ModelSource> read_model_of(const load::ModelFiles& files,
                                   std::span<const load::NamedBytes> draft_files) {
   auto container = load::read_container(files);
@@ -149,6 +164,7 @@ Result<ModelSource> read_model_of(const load::ModelFiles& files,
   const auto family = find_family(*container);
   if (!family) return fail(family.error());
   ModelSource source;
+  source.file_bytes = bytes_of(files);
   auto tensors = by_name(*container, *family, source.mappings);
   if (!tensors) return fail(tensors.error());
   auto config = read_config_of(*family, *container, *tensors);
@@ -160,6 +176,7 @@ Result<ModelSource> read_model_of(const load::ModelFiles& files,
     auto read = load::read_container(beside);
     if (!read) return fail(read.error());
     drafts = *std::move(read);
+    source.file_bytes += sum_of(draft_files);
     if (auto status =
             add_draft_layer(*drafts, *container, *family, *config, *tensors, source.mappings);
         !status) {

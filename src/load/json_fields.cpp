@@ -125,17 +125,11 @@ Status JsonFields::status() const {
   return {};
 }
 
-std::optional<std::int64_t> JsonFields::integer(std::string_view key, const nlohmann::json& value,
-                                                std::int64_t low, std::int64_t high) {
-  const bool fits = value.is_number_integer() &&
-                    (!value.is_number_unsigned() ||
-                     value.get<std::uint64_t>() <=
-                         static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()));
-  if (fits) {
-    const auto number = value.get<std::int64_t>();
-    if (number >= low && number <= high) return number;
-  }
-  reject(key, text_of(value), fmt::format("an integer from {} to {}", low, high));
+template <class T>
+std::optional<T> JsonFields::kept(std::string_view key, const nlohmann::json& value,
+                                  Wanted<T> wanted) {
+  if (wanted) return *std::move(wanted);
+  reject(key, text_of(value), wanted.error());
   return std::nullopt;
 }
 
@@ -155,45 +149,32 @@ std::optional<std::uint32_t> JsonFields::optional_count(std::string_view key, st
                                                         std::uint32_t high) {
   const auto* value = find(key);
   if (value == nullptr) return std::nullopt;
-  const auto number = integer(key, *value, low, high);
-  if (!number) return std::nullopt;
-  return static_cast<std::uint32_t>(*number);
+  const auto number = kept(key, *value, as_integer(*value, low, high));
+  return number ? std::optional(static_cast<std::uint32_t>(*number)) : std::nullopt;
 }
 
 std::optional<std::int32_t> JsonFields::optional_int(std::string_view key, std::int32_t low,
                                                      std::int32_t high) {
   const auto* value = find(key);
   if (value == nullptr) return std::nullopt;
-  const auto number = integer(key, *value, low, high);
-  if (!number) return std::nullopt;
-  return static_cast<std::int32_t>(*number);
+  const auto number = kept(key, *value, as_integer(*value, low, high));
+  return number ? std::optional(static_cast<std::int32_t>(*number)) : std::nullopt;
 }
 
 std::optional<float> JsonFields::optional_float(std::string_view key, float low, float high) {
   const auto* value = find(key);
-  if (value == nullptr) return std::nullopt;
-  if (value->is_number()) {
-    const auto number = static_cast<float>(value->get<double>());
-    if (std::isfinite(number) && number >= low && number <= high) return number;
-  }
-  reject(key, text_of(*value), fmt::format("a number from {} to {}", low, high));
-  return std::nullopt;
+  const RangeOf<float> range = {low, high};
+  return value == nullptr ? std::nullopt : kept(key, *value, as_number<float>(*value, range));
 }
 
 std::optional<bool> JsonFields::optional_bool(std::string_view key) {
   const auto* value = find(key);
-  if (value == nullptr) return std::nullopt;
-  if (value->is_boolean()) return value->get<bool>();
-  reject(key, text_of(*value), "true or false");
-  return std::nullopt;
+  return value == nullptr ? std::nullopt : kept(key, *value, as_bool(*value));
 }
 
 std::optional<std::string> JsonFields::optional_string(std::string_view key) {
   const auto* value = find(key);
-  if (value == nullptr) return std::nullopt;
-  if (value->is_string()) return value->get<std::string>();
-  reject(key, text_of(*value), "a string");
-  return std::nullopt;
+  return value == nullptr ? std::nullopt : kept(key, *value, as_string(*value));
 }
 
 std::vector<std::int32_t> JsonFields::optional_ids(std::string_view key, std::uint32_t below) {
@@ -201,7 +182,7 @@ std::vector<std::int32_t> JsonFields::optional_ids(std::string_view key, std::ui
   const auto* value = find(key);
   if (value == nullptr) return ids;
   const auto add = [&](const nlohmann::json& id) {
-    const auto number = integer(key, id, 0, std::int64_t{below} - 1);
+    const auto number = kept(key, id, as_integer(id, 0, std::int64_t{below} - 1));
     if (number) ids.push_back(static_cast<std::int32_t>(*number));
   };
   if (value->is_array()) {

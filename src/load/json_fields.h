@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json_value.h"
 #include "base/result.h"
 
 namespace dovetail::load {
@@ -46,7 +47,7 @@ class JsonFields {
                                               std::uint32_t high);
   std::optional<std::int32_t> optional_int(std::string_view key, std::int32_t low,
                                            std::int32_t high);
-  // Any number within [low, high].
+  // Any finite number within [low, high].
   std::optional<float> optional_float(std::string_view key, float low, float high);
   std::optional<bool> optional_bool(std::string_view key);
   std::optional<std::string> optional_string(std::string_view key);
@@ -62,8 +63,8 @@ class JsonFields {
   Status status() const;
 
  private:
-  std::optional<std::int64_t> integer(std::string_view key, const nlohmann::json& value,
-                                      std::int64_t low, std::int64_t high);
+  template <class T>
+  std::optional<T> kept(std::string_view key, const nlohmann::json& value, Wanted<T> wanted);
 
   const nlohmann::json& object_;
   std::string file_;

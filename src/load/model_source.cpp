@@ -26,7 +26,7 @@ GenerationDefaults conversation_defaults(const ModelSource& source) {
 std::string explain_conversation_defaults(const ModelSource& source) {
   SamplingValues values = conversation_defaults(source).sampling;
   std::optional<double>& temperature = values[sampling_row("temperature")];
-  if (!temperature) temperature = sampling_row("temperature").neutral;
+  if (!temperature) temperature = sampling_row("temperature").neutral();
   std::vector<std::string> said;
   for (const SamplingRow& row : kSamplingRows) {
     if (!values[row]) continue;

@@ -80,6 +80,7 @@ struct ModelSource {
       tokenizer;  // monostate: the source has none
   std::optional<std::string> chat_template;
   GenerationDefaults generation;
+  std::uint64_t file_bytes = 0;  // of the files with the weights, that of a draft layer among them
   std::vector<std::shared_ptr<const void>> mappings;  // keeps the mapped files alive
 };
 

@@ -14,10 +14,10 @@ namespace dovetail::load {
 template <class Fields>
 std::optional<double> read_recommended(Fields& fields, std::string_view key,
                                        const SamplingRow& row) {
-  if (row.whole) {
+  if (row.whole()) {
     const std::int32_t least = row.minus_one ? -1 : static_cast<std::int32_t>(row.least);
     const auto given = fields.optional_int(key, least, static_cast<std::int32_t>(row.most));
-    if (given && *given < row.least) return row.neutral;
+    if (given && *given < row.least) return row.neutral();
     return given;
   }
   const auto given =

@@ -204,6 +204,8 @@ void write_rows(const StoredParts& parts, std::size_t first, std::size_t count, 
         std::byte* row = out + r * row_bytes;
         if (parts.codes == StoredParts::Codes::kMxfp4) {
           write_mxfp4(parts, stored + r, row);
+        } else if (parts.codes == StoredParts::Codes::kRows) {
+          std::memcpy(row, parts.bytes.data() + (stored + r) * row_bytes, row_bytes);
         } else if (parts.codes == StoredParts::Codes::kFp8) {
           write_bytes(kernels::FP8_E4M3(), parts, stored + r, row);
         } else {

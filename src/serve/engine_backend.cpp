@@ -2,9 +2,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/sampling_table.h"
 #include "dialog/model_format.h"
 #include "dovetail/server.h"
-#include "engine/sampling_members.h"
 #include "load/model_source.h"
 #include "serve/backend.h"
 #include "serve/token_text.h"
@@ -39,7 +39,7 @@ Result<Backend> engine_backend(Engine& engine, std::string_view chat_template) {
   backend.model.embedding_size = source.config.embedding_size();
   backend.model.bos_text = spelled(tokenizer, tokenizer.bos());
   backend.model.eos_text = spelled(tokenizer, tokenizer.eos());
-  backend.model.sampling = sampling_params(load::conversation_defaults(source).sampling);
+  backend.model.sampling = load::conversation_defaults(source).sampling.params();
 
   backend.submit = [&engine](std::vector<Request> requests, const GroupSink& sink) {
     return engine.submit_all(std::move(requests), sink);

@@ -136,9 +136,22 @@ bool is_one_of(const Json& value, std::span<const std::string_view> texts) {
 
 Json shortest(float number) { return Json::parse(fmt::format("{}", number)); }
 
+namespace {
+
+// `is_kind`: the value is of the kind that is wanted, whatever its range.
+template <class T>
+Outcome<T> outcome(std::string_view field, const Json& value, Wanted<T> wanted,
+                   bool is_kind = false) {
+  if (wanted) return *std::move(wanted);
+  if (is_kind)
+    return bad_field(field, "{} is out of range; expected {}", shown(value), wanted.error());
+  return bad_field(field, "expected {}, got {}", wanted.error(), shown(value));
+}
+
+}  // namespace
+
 Outcome<bool> read_bool(std::string_view field, const Json& value) {
-  if (!value.is_boolean()) return bad_field(field, "expected true or false, got {}", shown(value));
-  return value.get<bool>();
+  return outcome(field, value, as_bool(value));
 }
 
 Outcome<std::int64_t> read_integer(std::string_view field, const Json& value, std::int64_t least,
@@ -150,38 +163,15 @@ Outcome<std::int64_t> read_integer(std::string_view field, const Json& value, st
     if (std::abs(number) <= kExact && number == std::trunc(number))
       return read_integer(field, Json(static_cast<std::int64_t>(number)), least, most);
   }
-  if (!value.is_number_integer()) {
-    return bad_field(field, "expected an integer from {} to {}, got {}", least, most, shown(value));
-  }
-  const bool too_large = value.is_number_unsigned() &&
-                         value.get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX);
-  if (too_large || value.get<std::int64_t>() < least || value.get<std::int64_t>() > most) {
-    return bad_field(field, "{} is out of range; expected an integer from {} to {}", shown(value),
-                     least, most);
-  }
-  return value.get<std::int64_t>();
+  return outcome(field, value, as_integer(value, least, most), value.is_number_integer());
 }
 
 Outcome<std::string> read_string(std::string_view field, const Json& value) {
-  if (!value.is_string()) return bad_field(field, "expected a string, got {}", shown(value));
-  return value.get<std::string>();
+  return outcome(field, value, as_string(value));
 }
 
 Outcome<float> read_number(std::string_view field, const Json& value, const NumberRange& range) {
-  const auto expected = [&range] {
-    return fmt::format("a number {} {} and at most {}",
-                       range.least_excluded ? "above" : "of at least", range.least, range.most);
-  };
-  if (!value.is_number()) {
-    return bad_field(field, "expected {}, got {}", expected(), shown(value));
-  }
-  // Judged as the float that will be used: what rounds to an excluded bound is out.
-  const float number = value.get<float>();
-  const bool above = range.least_excluded ? number > range.least : number >= range.least;
-  if (!above || !(number <= range.most)) {
-    return bad_field(field, "{} is out of range; expected {}", shown(value), expected());
-  }
-  return number;
+  return outcome(field, value, as_number<float>(value, range), value.is_number());
 }
 
 Outcome<std::vector<std::int32_t>> read_token_ids(std::string_view field, const Json& value,

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/json.h"
+#include "base/json_value.h"
 #include "serve/api_error.h"
 
 namespace dovetail::serve {
@@ -35,12 +36,6 @@ Outcome<std::int64_t> read_integer(std::string_view field, const Json& value, st
                                    std::int64_t most);
 Outcome<std::string> read_string(std::string_view field, const Json& value);
 
-// A range of numbers for read_number.
-struct NumberRange {
-  double least = 0.0;
-  double most = 0.0;
-  bool least_excluded = false;
-};
 Outcome<float> read_number(std::string_view field, const Json& value, const NumberRange& range);
 
 // Ids in [0, vocab_size), at most `most` of them.

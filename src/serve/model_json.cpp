@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "engine/sampling_members.h"
+#include "base/sampling_table.h"
 
 namespace dovetail::serve {
 namespace {
@@ -28,7 +28,7 @@ Json parameter(std::string_view name, std::string_view help, bool whole) {
 Json sampling_parameters(const ModelInfo& model) {
   Json list = Json::array();
   for (const SamplingRow& row : kSamplingRows) {
-    Json json = parameter(row.name, row.help, row.whole);
+    Json json = parameter(row.name, row.help, row.whole());
     json[row.least_excluded ? "exclusiveMinimum" : "minimum"] = shown_value(row, row.least);
     json["maximum"] = shown_value(row, row.most);
     json["default"] = shown_value(row, sampling_value(model.sampling, row));

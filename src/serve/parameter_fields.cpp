@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/sampling_members.h"
+#include "base/sampling_table.h"
 
 namespace dovetail::serve {
 namespace {
@@ -109,7 +109,7 @@ struct Setter {
   Request& request;
 
   Problem operator()(const SamplingRow* row) const {
-    if (!row->whole) {
+    if (!row->whole()) {
       const auto number = read_number(field, value, {row->least, row->most, row->least_excluded});
       if (!number) return number.error();
       set_sampling_value(request.sampling, *row, *number);
@@ -119,7 +119,7 @@ struct Setter {
     const auto number = read_integer(field, value, least, static_cast<std::int64_t>(row->most));
     if (!number) return number.error();
     const auto given = static_cast<double>(*number);
-    set_sampling_value(request.sampling, *row, given < row->least ? row->neutral : given);
+    set_sampling_value(request.sampling, *row, given < row->least ? row->neutral() : given);
     return std::nullopt;
   }
   Problem operator()(const Parameter::Whole& whole) const {

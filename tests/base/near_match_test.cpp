@@ -22,6 +22,7 @@ TEST(NearMatches, FindSlips) {
 TEST(NearMatches, PutTheNearestFirst) {
   EXPECT_THAT(near_matches("top-p", {"top-k", "min-p", "top-p", "stop"}),
               ElementsAre("top-p", "top-k"));
+  EXPECT_THAT(near_matches("=<", {"==", "<="}), ElementsAre("<=", "=="));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "support/places.h"
+#include "support/sampling_samples.h"
 
 namespace dovetail {
 namespace {
@@ -27,7 +28,7 @@ TEST(SamplingTable, IsOfOnePiece) {
       EXPECT_TRUE(names.insert(row.http_alias).second);
     }
     EXPECT_LT(row.least, row.most) << row.name;
-    EXPECT_TRUE(is_within(row, static_cast<double>(row.neutral))) << row.name;
+    EXPECT_TRUE(is_within(row, row.neutral())) << row.name;
     if (row.conversation) {
       EXPECT_TRUE(is_within(row, static_cast<double>(*row.conversation))) << row.name;
       EXPECT_TRUE(row.recommended()) << row.name;
@@ -66,8 +67,8 @@ std::string documentation() {
     std::string range = fmt::format("{}{} to {}", row.least_excluded ? "above " : "",
                                     sampling_text(row, row.least), sampling_text(row, row.most));
     if (row.minus_one) range += "; -1 over HTTP and in models' files: neutral";
-    text += fmt::format("| {} | {}{} | {} | {} | {} | {} |\n", name, row.whole ? "whole, " : "",
-                        range, number(row, row.neutral),
+    text += fmt::format("| {} | {}{} | {} | {} | {} | {} |\n", name, row.whole() ? "whole, " : "",
+                        range, sampling_text(row, row.neutral()),
                         row.recommended() ? fmt::format("`{}`", row.gguf_key) : "",
                         row.conversation ? number(row, *row.conversation) : "", row.help);
   }
@@ -99,6 +100,18 @@ TEST(SamplingText, HasNoMoreDigitsThanAFloatNeeds) {
   EXPECT_EQ(sampling_text(sampling_row("top_k"), 40.0), "40");
   EXPECT_EQ(sampling_text(sampling_row("top_p"), static_cast<double>(0.95F)), "0.95");
   EXPECT_EQ(sampling_text(sampling_row("temperature"), 1.0), "1");
+}
+
+TEST(SamplingValues, GiveParametersTheseAndNoOthers) {
+  for (const SamplingRow& row : kSamplingRows) {
+    SamplingValues values;
+    values[row] = test::sample_of(row);
+    const SamplingParams params = values.params();
+    for (const SamplingRow& other : kSamplingRows) {
+      const double expected = &other == &row ? test::sample_of(row) : other.neutral();
+      EXPECT_EQ(sampling_value(params, other), expected) << row.name << ", " << other.name;
+    }
+  }
 }
 
 }  // namespace

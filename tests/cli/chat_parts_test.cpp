@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "base/sampling_table.h"
 #include "cli/chat_history.h"
 #include "cli/conversation.h"
 #include "cli/message_lines.h"
 #include "cli/sampling_settings.h"
-#include "engine/sampling_members.h"
 #include "support/sampling_samples.h"
 
 namespace dovetail::cli {
@@ -249,7 +249,7 @@ TEST(SamplingSettings, ReadTheTableOfSamplingParameters) {
     ASSERT_TRUE(settings) << settings.error().message;
     // What is given goes before what the model's makers recommend.
     load::GenerationDefaults recommended;
-    recommended.sampling[row] = row.neutral;
+    recommended.sampling[row] = row.neutral();
     const Request request = default_request(settings->options(), recommended, 0.5F);
     EXPECT_EQ(sampling_value(request.sampling, row), sample) << name;
     const auto shown = sampling_values(request, settings->options());

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/sampling_members.h"
+#include "base/sampling_table.h"
 #include "support/sampling_samples.h"
 
 namespace dovetail::cli {
@@ -134,9 +134,9 @@ TEST(ReadRecord, NamesFieldValueAndWhatIsValid) {
        "prompt[0]: -1 is out of range; expected an integer from 0 to 2147483647"},
       {R"({"prompt": "x", "id": 1.5})", "id: expected a string or an integer, got 1.5"},
       {R"({"prompt": "x", "temperature": "hot"})",
-       "temperature: expected a number of at least 0 and at most 100, got \"hot\""},
+       "temperature: expected a number from 0 to 100, got \"hot\""},
       {R"({"prompt": "x", "temperature": -0.1})",
-       "temperature: -0.1 is out of range; expected a number of at least 0 and at most 100"},
+       "temperature: -0.1 is out of range; expected a number from 0 to 100"},
       {R"({"prompt": "x", "top_p": 0})",
        "top_p: 0 is out of range; expected a number above 0 and at most 1"},
       {R"({"prompt": "x", "max_tokens": 1.5})",
@@ -149,8 +149,7 @@ TEST(ReadRecord, NamesFieldValueAndWhatIsValid) {
       {R"({"prompt": "x", "logit_bias": {"a": 1}})",
        "logit_bias: \"a\" is not a token id; expected \"0\" to \"2147483647\""},
       {R"({"prompt": "x", "logit_bias": {"1": 101}})",
-       "logit_bias[\"1\"]: 101 is out of range; expected a number of at least -100 and at most "
-       "100"},
+       "logit_bias[\"1\"]: 101 is out of range; expected a number from -100 to 100"},
       {R"({"prompt": "x", "ignore_eos": 1})", "ignore_eos: expected true or false, got 1"},
       {R"({"prompt": "x", "logprobs": 21})",
        "logprobs: 21 is out of range; expected an integer from 0 to 20"},
@@ -187,7 +186,8 @@ TEST(ReadRecord, ListsTheFieldsWhereNoneIsNear) {
 
 TEST(ReadRecord, ReadsTheTableOfSamplingParameters) {
   const auto line = [](const SamplingRow& row, double value) {
-    const std::string number = row.whole ? fmt::format("{:.0f}", value) : fmt::format("{}", value);
+    const std::string number =
+        row.whole() ? fmt::format("{:.0f}", value) : fmt::format("{}", value);
     return fmt::format(R"({{"prompt": "x", "{}": {}}})", row.name, number);
   };
   for (const SamplingRow& row : kSamplingRows) {

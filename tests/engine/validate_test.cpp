@@ -3,8 +3,8 @@
 
 #include <limits>
 
+#include "base/sampling_table.h"
 #include "engine/options.h"
-#include "engine/sampling_members.h"
 #include "support/sampling_samples.h"
 
 namespace dovetail::engine {
@@ -128,7 +128,6 @@ TEST(Validate, NamesFieldValueAndWhatIsValid) {
 
 TEST(Validate, HoldsParametersAgainstTheTable) {
   for (const SamplingRow& row : kSamplingRows) {
-    EXPECT_EQ(sampling_value(SamplingParams(), row), static_cast<double>(row.neutral)) << row.name;
     Request request = good();
     for (const double value : {test::sample_of(row), row.most}) {
       set_sampling_value(request.sampling, row, value);
@@ -141,19 +140,6 @@ TEST(Validate, HoldsParametersAgainstTheTable) {
     EXPECT_THAT(status.error().message,
                 testing::StartsWith(fmt::format("{}: {} is out of range, expected ", row.name,
                                                 test::too_little(row))));
-  }
-}
-
-TEST(SamplingParams, HaveTheValuesGivenAndNoOthers) {
-  for (const SamplingRow& row : kSamplingRows) {
-    SamplingValues values;
-    values[row] = test::sample_of(row);
-    const SamplingParams params = sampling_params(values);
-    for (const SamplingRow& other : kSamplingRows) {
-      const double expected =
-          &other == &row ? test::sample_of(row) : static_cast<double>(other.neutral);
-      EXPECT_EQ(sampling_value(params, other), expected) << row.name << ", " << other.name;
-    }
   }
 }
 

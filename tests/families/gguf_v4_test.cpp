@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "families/open_model.h"
+#include "load/stored_parts.h"
 #include "support/places.h"
 #include "support/temp_folder.h"
 
@@ -39,8 +40,15 @@ class GgufV4 : public testing::Test {
 void expect_same_tensor(const TensorView& got, const TensorView& wanted, const std::string& name) {
   EXPECT_EQ(got.type, wanted.type) << name;
   EXPECT_EQ(got.rows, wanted.rows) << name;
-  ASSERT_EQ(got.data.size(), wanted.data.size()) << name;
-  EXPECT_EQ(std::memcmp(got.data.data(), wanted.data.data(), got.data.size()), 0) << name;
+  Bytes made;
+  std::span<const std::byte> data = got.data;
+  if (got.parts) {
+    made.resize(got.bytes());
+    write_rows(*got.parts, 0, got.rows, made.data());
+    data = made;
+  }
+  ASSERT_EQ(data.size(), wanted.data.size()) << name;
+  EXPECT_EQ(std::memcmp(data.data(), wanted.data.data(), data.size()), 0) << name;
 }
 
 TEST_F(GgufV4, DescribesTheModelOfTheFolder) {
@@ -67,6 +75,9 @@ TEST_F(GgufV4, HasTheLayerThatDraftsFromAFileOfItsOwn) {
   EXPECT_EQ(model->config.draft_layers, 1U);
   ASSERT_TRUE(model->config.draft_layer);
   EXPECT_EQ(*model->config.draft_layer, *folder->config.draft_layer);
+  // Not copied before anything drafts.
+  for (const char* half : {"nextn.e_proj.weight", "nextn.h_proj.weight"})
+    EXPECT_TRUE(model->tensors.at(folder->config.draft_prefix() + half).parts) << half;
   ASSERT_EQ(model->tensors.size(), folder->tensors.size());
   for (const auto& [name, tensor] : folder->tensors) {
     ASSERT_TRUE(model->tensors.contains(name)) << name;
@@ -140,15 +151,18 @@ TEST_F(GgufV4, FindsTheFileOfDraftsBesideItsOwn) {
     place.write(name, bytes);
     return open_model(place / "m.gguf");
   };
+  const auto size_of = [&](const char* name) { return std::filesystem::file_size(place / name); };
   auto model = write("m.gguf", builder.bytes());
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_FALSE((*model)->config.draft_layer);
   model = write("mtp-other.gguf", v4_as_gguf(*folder, true).bytes());
   EXPECT_FALSE((*model)->config.draft_layer);
+  EXPECT_EQ((*model)->file_bytes, size_of("m.gguf"));
   model = write("mtp-m.gguf", v4_as_gguf(*folder, true).bytes());
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_TRUE((*model)->config.draft_layer);
   EXPECT_EQ((*model)->name, "m");
+  EXPECT_EQ((*model)->file_bytes, size_of("m.gguf") + size_of("mtp-m.gguf"));
   model = write("mtp-m.gguf", Bytes(100));
   ASSERT_FALSE(model);
   EXPECT_NE(model.error().message.find("mtp-m.gguf: "), std::string::npos);

@@ -630,7 +630,7 @@ TEST(HfFolder, ReadsTheTableOfSamplingParameters) {
   for (const SamplingRow& row : kSamplingRows) {
     const auto parse = [&](double value) {
       nlohmann::json config = {{row.name, value}};
-      if (row.whole) config[std::string(row.name)] = static_cast<std::int64_t>(value);
+      if (row.whole()) config[std::string(row.name)] = static_cast<std::int64_t>(value);
       return parse_generation_config(config.dump(), "f", 5);
     };
     const auto defaults = parse(test::sample_of(row));

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/sampling_members.h"
+#include "base/sampling_table.h"
 #include "grammar/matcher.h"
 #include "serve/fake_engine.h"
 #include "support/sampling_samples.h"
@@ -199,12 +199,13 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{R"({"prompt":"a","top_p":0})", 400, "top_p", "a number above 0 and at most 1"},
         Refused{R"({"prompt":"a","top_p":1e-60})", 400, "top_p", "out of range"},
         Refused{R"({"prompt":"a","top_p":1.1})", 400, "top_p", "1.1 is out of range"},
-        Refused{R"({"prompt":"a","min_p":2})", 400, "min_p", "of at least 0 and at most 1"},
+        Refused{R"({"prompt":"a","min_p":2})", 400, "min_p", "a number from 0 to 1"},
         Refused{R"({"prompt":"a","top_k":-2})", 400, "top_k", "-2 is out of range"},
         Refused{R"({"prompt":"a","top_k":true})", 400, "top_k", "got true"},
         Refused{R"({"prompt":"a","repetition_penalty":0})", 400, "repetition_penalty", "above 0"},
         Refused{R"({"prompt":"a","presence_penalty":-2.5})", 400, "presence_penalty", "-2"},
-        Refused{R"({"prompt":"a","frequency_penalty":3})", 400, "frequency_penalty", "at most 2"},
+        Refused{R"({"prompt":"a","frequency_penalty":3})", 400, "frequency_penalty",
+                "a number from -2 to 2"},
         Refused{R"({"prompt":"a","n":0})", 400, "n", "an integer from 1 to 128"},
         Refused{R"({"prompt":"a","n":1.5})", 400, "n", "expected an integer"},
         Refused{R"({"prompt":"a","n":1e30})", 400, "n", "expected an integer"},
@@ -871,7 +872,7 @@ TEST_F(ApiRequest, BoundsTheEntriesOfOneAnswer) {
 TEST_F(ApiRequest, ReadsTheTableOfSamplingParameters) {
   for (const SamplingRow& row : kSamplingRows) {
     const auto number = [&](double value) {
-      return row.whole ? Json(static_cast<std::int64_t>(value)) : Json(value);
+      return row.whole() ? Json(static_cast<std::int64_t>(value)) : Json(value);
     };
     for (const std::string_view name : {row.name, row.http_alias}) {
       if (name.empty()) continue;

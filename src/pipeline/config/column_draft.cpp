@@ -58,7 +58,7 @@ Result<std::string> read_text_file(const std::filesystem::path& path) {
 
 std::optional<JsonSchema> read_schema(const ColumnContext& context, Fields& fields,
                                       ColumnDraft& draft) {
-  const Json* inside = fields.any("schema");
+  const Json* inside = fields.find("schema");
   const auto file = fields.text("schema_file");
   if (inside != nullptr && file) {
     fields.wrong("schema_file", "either this or schema");
@@ -150,8 +150,8 @@ PromptSpec read_prompt(const ColumnContext& context, Fields& fields, ColumnDraft
     }
     if (!prompt.chat) fields.wrong("messages", "a prompt without chat has none");
     // Known fields, even where they are not to be here.
-    fields.any("prompt");
-    fields.any("system_prompt");
+    fields.find("prompt");
+    fields.find("system_prompt");
     prompt.messages = read_messages(context, fields, *list, draft);
     return prompt;
   }

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "pipeline/config/column_spec.h"
-#include "pipeline/config/fields.h"
 #include "pipeline/config/models_section.h"
+#include "pipeline/sample/fields.h"
 #include "pipeline/sample/sampler.h"
 
 namespace dovetail::pipeline {

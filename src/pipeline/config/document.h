@@ -7,13 +7,13 @@
 
 #include "base/json.h"
 #include "base/result.h"
-#include "pipeline/sample/spec_fields.h"
+#include "pipeline/sample/fields.h"
 
 namespace dovetail::pipeline {
 
 // A YAML (or JSON) file as JSON, with the place of every value, so that whoever reads a value can
 // say where it stands. Scalars have the types of YAML 1.2's core schema; quoted ones are strings.
-class Document {
+class Document final : public Places {
  public:
   // `name` stands in errors. kInvalid with line and column: not YAML, not UTF-8, several documents,
   // a key twice or that is no string, an alias that holds itself, deeper than 64 levels, or more
@@ -24,7 +24,7 @@ class Document {
   const Json& root() const { return root_; }
 
   // "NAME:LINE:COLUMN: POINTER: " for the value at a JSON pointer, or the nearest that encloses it.
-  std::string where(std::string_view pointer) const;
+  std::string where(std::string_view pointer) const override;
   // A message that begins with a JSON pointer and ": ", as the readers of JSON write them, with the
   // place in front.
   std::string placed(std::string_view message) const;

@@ -41,7 +41,7 @@ namespace {
 // A mapping of scores to what they mean, or a list of scores.
 std::vector<RubricOption> read_options(Fields& fields) {
   std::vector<RubricOption> options;
-  const Json* given = fields.any("options");
+  const Json* given = fields.find("options");
   if (given != nullptr && given->is_object()) {
     for (const auto& [score, description] : given->items()) {
       if (!description.is_string()) fields.wrong("options", "{} is no text", shown(description));

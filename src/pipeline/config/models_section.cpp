@@ -12,11 +12,11 @@ constexpr std::int64_t kMostParallel = 4096;
 SamplingSpec read_sampling(Fields& fields) {
   SamplingSpec sampling;
   for (const SamplingRow& row : kSamplingRows) {
-    if (row.whole) {
+    if (row.whole()) {
       sampling.values[row] = fields.integer(row.name, static_cast<std::int64_t>(row.least),
                                             static_cast<std::int64_t>(row.most));
     } else {
-      sampling.values[row] = fields.real(row.name, row.least, row.most, row.least_excluded);
+      sampling.values[row] = fields.number(row.name, {row.least, row.most, row.least_excluded});
     }
   }
   sampling.max_tokens = fields.integer("max_tokens", 1, 10'000'000);
@@ -86,12 +86,12 @@ RemoteModel read_remote(Fields& fields) {
   remote.api_key_env = fields.text("api_key_env").value_or("");
   remote.max_parallel =
       static_cast<std::uint32_t>(fields.integer("max_parallel", 1, kMostParallel).value_or(16));
-  remote.requests_per_minute = fields.real("requests_per_minute", 1e-3, 1e9);
-  remote.tokens_per_minute = fields.real("tokens_per_minute", 1.0, 1e12);
-  remote.timeout = std::chrono::milliseconds(
-      static_cast<std::int64_t>(1000.0 * fields.real("timeout", 0.001, 86'400.0).value_or(600.0)));
-  remote.input_price = fields.real("input_price", 0.0, 1e6).value_or(0.0);
-  remote.output_price = fields.real("output_price", 0.0, 1e6).value_or(0.0);
+  remote.requests_per_minute = fields.number("requests_per_minute", {1e-3, 1e9});
+  remote.tokens_per_minute = fields.number("tokens_per_minute", {1.0, 1e12});
+  remote.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(
+      1000.0 * fields.number("timeout", {0.001, 86'400.0}).value_or(600.0)));
+  remote.input_price = fields.number("input_price", {0.0, 1e6}).value_or(0.0);
+  remote.output_price = fields.number("output_price", {0.0, 1e6}).value_or(0.0);
   remote.headers = read_headers(fields);
   if (const Json* extra = fields.object("extra_body")) remote.extra_body = *extra;
   for (const char* ours : {"messages", "prompt", "stream", "n", "response_format"}) {
@@ -134,10 +134,10 @@ ModelsSection read_models(const Document& document, const Json& section,
     model.sampling = read_sampling(document, fields, "sampling");
     bool all_are_known = true;
     if (fields.has("path") == fields.has("endpoint")) {
-      fields.any("path");
+      fields.find("path");
       fields.wrong(
           "", "expected either path (a model in this process) or endpoint (one or several URLs)");
-      fields.any("endpoint");
+      fields.find("endpoint");
       all_are_known = false;
     } else if (fields.has("path")) {
       LocalModel local;

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/config/fields.h"
 #include "pipeline/config/model_spec.h"
+#include "pipeline/sample/fields.h"
 
 namespace dovetail::pipeline {
 

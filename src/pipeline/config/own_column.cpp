@@ -85,7 +85,7 @@ void read_field(Fields& fields, const ColumnField& field, Json& given, OwnColumn
       }
       break;
   }
-  const Json* value = fields.any(field.name);
+  const Json* value = fields.find(field.name);
   if (value != nullptr) given[field.name] = *value;
   if (value == nullptr && field.required && fields.ok()) {
     fields.wrong(field.name, "expected {} here", expected(field.kind));

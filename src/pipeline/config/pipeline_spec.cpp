@@ -7,9 +7,9 @@
 
 #include "pipeline/config/column_draft.h"
 #include "pipeline/config/columns_section.h"
-#include "pipeline/config/fields.h"
 #include "pipeline/config/models_section.h"
 #include "pipeline/config/samplers_section.h"
+#include "pipeline/sample/fields.h"
 
 namespace dovetail::pipeline {
 namespace {
@@ -20,15 +20,15 @@ LimitsSpec read_limits(const Document& document, Fields& top) {
   const Json* section = top.object("limits");
   if (section == nullptr) return limits;
   Fields fields(document, *section, top.at("limits"));
-  limits.cost = fields.real("cost", 0.0, 1e9);
+  limits.cost = fields.number("cost", {0.0, 1e9});
   if (const Json* errors = fields.object("errors")) {
     Fields inner(document, *errors, fields.at("errors"));
-    limits.error_share = inner.real("share", 0.0, 1.0).value_or(limits.error_share);
+    limits.error_share = inner.number("share", {0.0, 1.0}).value_or(limits.error_share);
     limits.error_window = static_cast<std::uint32_t>(
         inner.integer("window", 1, 1'000'000).value_or(limits.error_window));
     fields.take(inner.finish());
   }
-  if (const auto stall = fields.real("stall", 0.001, 1e7)) {
+  if (const auto stall = fields.number("stall", {0.001, 1e7})) {
     limits.stall = std::chrono::milliseconds(static_cast<std::int64_t>(1000.0 * *stall));
   }
   top.take(fields.finish());

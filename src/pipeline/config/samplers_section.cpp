@@ -47,7 +47,7 @@ void read_sampler_column(const ColumnContext& context, const Json& value, Fields
                          ColumnDraft& draft) {
   Json sampler = Json::object();
   for (const char* key : {"sampler", "params", "conditional_params", "convert_to"}) {
-    if (fields.any(key) != nullptr) sampler[key] = value[key];
+    if (fields.find(key) != nullptr) sampler[key] = value[key];
   }
   auto parsed = parse_sampler_column(draft.spec.name, sampler, draft.pointer);
   if (!parsed) {

@@ -18,9 +18,9 @@ std::optional<CommandCheck> read_command(const ColumnContext& context, Fields& f
   check.folder = context.folder;
   check.withheld = key_variables(context.models);
   check.timeout = std::chrono::milliseconds(
-      static_cast<std::int64_t>(1000.0 * fields.real("timeout", 0.001, 3600.0).value_or(10.0)));
+      static_cast<std::int64_t>(1000.0 * fields.number("timeout", {0.001, 3600.0}).value_or(10.0)));
   const bool shell = fields.flag("shell").value_or(false);
-  const Json* command = fields.any("command");
+  const Json* command = fields.find("command");
   if (command == nullptr) {
     for (const char* key : {"timeout", "shell"}) {
       if (fields.has(key)) fields.wrong(key, "goes with a command");

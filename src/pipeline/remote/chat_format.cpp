@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <utility>
+
+#include "base/json_value.h"
 
 namespace dovetail::pipeline {
 
@@ -91,10 +94,7 @@ class Reader {
   std::int64_t count(const json& object, const char* name, std::string_view path) {
     const json* field = find(object, name);
     if (field == nullptr) return 0;
-    if (field->is_number_unsigned()) {
-      const auto value = field->get<std::uint64_t>();
-      if (value <= static_cast<std::uint64_t>(INT64_MAX)) return static_cast<std::int64_t>(value);
-    }
+    if (const auto value = as_integer(*field, 0, INT64_MAX)) return *value;
     complain(fmt::format("{}{} is {}, not a count", path, name, one_line(shown(*field))));
     return 0;
   }
@@ -197,7 +197,7 @@ Result<std::string> chat_body(const ChatRequest& request) {
     const std::optional<double>& value = sampling.values[row];
     if (!value) continue;
     ordered_json& number = body[std::string(row.name)];
-    if (row.whole) {
+    if (row.whole()) {
       number = static_cast<std::int64_t>(*value);
     } else {
       number = *value;

@@ -5,10 +5,10 @@
 #include <chrono>
 #include <utility>
 
+#include "base/sampling_table.h"
 #include "dialog/reasoning_limit.h"
 #include "dovetail/engine.h"
 #include "engine/options.h"
-#include "engine/sampling_members.h"
 #include "families/open_model.h"
 #include "load/model_source.h"
 #include "text/prompt_encoder.h"
@@ -59,8 +59,7 @@ struct LocalModelHost::Impl {
     Request request;
     request.prompt = *std::move(prompt);
     if (!given.messages.empty()) request.reasoning = reasoning->budget(request.prompt, budget);
-    request.sampling =
-        sampling_params(sampling.values.or_else(engine->source().generation.sampling));
+    request.sampling = sampling.values.or_else(engine->source().generation.sampling).params();
     request.sampling.seed = given.seed;
     request.max_tokens = static_cast<std::int32_t>(sampling.max_tokens.value_or(0));
     request.stop = sampling.stop;

@@ -11,7 +11,7 @@ namespace {
 
 Json json_of(const SamplingRow& row, const std::optional<double>& value) {
   if (!value) return Json();
-  return row.whole ? Json(static_cast<std::int64_t>(*value)) : Json(*value);
+  return row.whole() ? Json(static_cast<std::int64_t>(*value)) : Json(*value);
 }
 
 Json json_of(const SamplingSpec& sampling) {

@@ -4,8 +4,8 @@
 #include <compare>
 #include <optional>
 
+#include "pipeline/sample/fields.h"
 #include "pipeline/sample/mistakes.h"
-#include "pipeline/sample/spec_fields.h"
 
 namespace dovetail::pipeline {
 namespace {
@@ -40,7 +40,7 @@ bool compare(const T& left, const T& right, Comparison comparison) {
 std::string Constraint::text() const {
   const auto* name = std::get_if<ColumnName>(&right);
   return fmt::format("{} {} {}", column, kOperators[static_cast<std::size_t>(comparison)],
-                     name != nullptr ? name->name : text_of(std::get<ordered_json>(right)));
+                     name != nullptr ? name->name : shown(std::get<ordered_json>(right)));
 }
 
 std::vector<std::string> Constraint::columns() const {
@@ -74,23 +74,23 @@ Result<bool> Constraint::holds(const ordered_json& record) const {
   }
   return fail(ErrorKind::kInvalid,
               "constraint '{}': {} and {} have no order; valid: two numbers or two texts", text(),
-              text_of(*found), text_of(*other));
+              shown(*found), shown(*other));
 }
 
 Result<Constraint> parse_constraint(const ordered_json& given, std::string_view pointer) {
   Constraint constraint;
-  SpecFields fields(given, std::string(pointer));
-  constraint.column = fields.string("column");
-  constraint.comparison = static_cast<Comparison>(fields.choice("operator", kOperators) % 6);
+  Fields fields(given, std::string(pointer));
+  constraint.column = fields.required_text("column");
+  constraint.comparison =
+      static_cast<Comparison>(fields.required_choice("operator", kOperators) % 6);
   const ordered_json* value = fields.find("value");
-  const auto other = fields.optional_string("other");
+  const auto other = fields.text("other");
   if (value != nullptr && other) fields.reject("other", "only one of value and other");
   if (value == nullptr && !other && !fields.failed("other")) {
     fields.require("value", "a number or text, or another column in 'other'");
   }
   if (value != nullptr && value->is_structured()) fields.reject("value", "a number or text");
-  if (other && !fields.failed() && *other == constraint.column)
-    fields.reject("other", "another column");
+  if (other && fields.ok() && *other == constraint.column) fields.reject("other", "another column");
   if (const Status status = fields.finish(); !status) return fail(status.error());
   if (other) {
     constraint.right = ColumnName{*other};

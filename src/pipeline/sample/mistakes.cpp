@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "base/near_match.h"
+
 namespace dovetail::pipeline {
 
 namespace {
@@ -51,66 +53,21 @@ std::vector<std::string_view> lines_of(std::string_view message) {
   return lines;
 }
 
-namespace {
-
-// Names in specifications are short; a long one is compared by its start, so that a hostile file
-// cannot make this slow.
-constexpr std::size_t kLongest = 64;
-constexpr std::size_t kMostNames = 20;
-
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> before(b.size() + 1);
-  std::vector<std::size_t> above(b.size() + 1);
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) above[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t replaced = above[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
-      row[j] = std::min({replaced, above[j] + 1, row[j - 1] + 1});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
-        row[j] = std::min(row[j], before[j - 2] + 1);
-      }
-    }
-    std::swap(before, above);
-    std::swap(above, row);
-  }
-  return above[b.size()];
-}
-
-}  // namespace
-
-std::string_view near_match(std::string_view word, std::span<const std::string_view> candidates) {
-  word = word.substr(0, kLongest);
-  std::size_t best = std::max<std::size_t>(1, word.size() / 3) + 1;
-  std::string_view nearest;
-  for (const std::string_view candidate : candidates) {
-    const std::size_t found = distance(word, candidate.substr(0, kLongest));
-    if (found < best && found < candidate.size()) {
-      best = found;
-      nearest = candidate;
-    }
-  }
-  return nearest;
-}
-
-std::string valid_names(std::string_view word, std::span<const std::string_view> candidates) {
+std::string valid_names(std::string_view word, const std::vector<std::string>& candidates) {
+  constexpr std::size_t kMostNames = 20;
   if (candidates.empty()) return "valid: none";
   const std::size_t shown = std::min(candidates.size(), kMostNames);
-  std::string text = "valid: ";
-  for (std::size_t i = 0; i < shown; ++i) {
-    if (i != 0) text += ", ";
-    text += candidates[i];
-  }
+  std::string text = fmt::format(
+      "valid: {}",
+      fmt::join(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
   if (shown < candidates.size()) text += fmt::format(" and {} more", candidates.size() - shown);
-  const std::string_view nearest = near_match(word, candidates);
-  if (!nearest.empty()) text += fmt::format(" (did you mean '{}'?)", nearest);
+  const std::vector<std::string> near = near_matches(word, candidates);
+  if (!near.empty()) text += fmt::format(" (did you mean '{}'?)", near.front());
   return text;
 }
 
-std::string valid_names(std::string_view word, const std::vector<std::string>& candidates) {
-  const std::vector<std::string_view> views(candidates.begin(), candidates.end());
-  return valid_names(word, views);
+std::string valid_names(std::string_view word, std::span<const std::string_view> candidates) {
+  return valid_names(word, std::vector<std::string>(candidates.begin(), candidates.end()));
 }
 
 }  // namespace dovetail::pipeline

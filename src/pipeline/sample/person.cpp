@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-#include "pipeline/sample/spec_fields.h"
+#include "pipeline/sample/fields.h"
 
 namespace dovetail::pipeline {
 namespace {
@@ -56,9 +56,9 @@ constexpr std::array kCities = {
     "Quito"sv,   "Tampere"sv, "Toronto"sv, "Turin"sv,   "Valencia"sv};
 constexpr std::array kDomains = {"example.com"sv, "example.net"sv, "example.org"sv};
 
-std::vector<std::string> list_of(SpecFields& fields, std::string_view key,
+std::vector<std::string> list_of(Fields& fields, std::string_view key,
                                  std::span<const std::string_view> otherwise) {
-  auto given = fields.optional_strings(key);
+  auto given = fields.list(key);
   if (given.empty()) given.assign(otherwise.begin(), otherwise.end());
   return given;
 }
@@ -82,12 +82,12 @@ std::string address_part(std::string_view name) {
 
 }  // namespace
 
-PersonSpec parse_person(SpecFields& fields) {
+PersonSpec parse_person(Fields& fields) {
   PersonSpec spec;
-  if (const auto sex = fields.optional_choice("sex", kSexes)) {
+  if (const auto sex = fields.choice("sex", kSexes)) {
     spec.female_share = *sex == 0 ? 0.5 : *sex == 1 ? 1 : 0;
   }
-  const auto both = fields.optional_strings("first_names");
+  const auto both = fields.list("first_names");
   spec.female_names = list_of(fields, "female_names", kFemaleNames);
   spec.male_names = list_of(fields, "male_names", kMaleNames);
   if (!both.empty()) {
@@ -113,14 +113,14 @@ PersonSpec parse_person(SpecFields& fields) {
       fields.reject("age_range", "[youngest, oldest], integers from 0 to 150");
     }
   }
-  if (const auto as_of = fields.optional_string("as_of")) {
+  if (const auto as_of = fields.text("as_of")) {
     spec.as_of = parse_iso_date(*as_of);
     // A birth date lies up to 151 years before.
     if (!spec.as_of || !add_units(*spec.as_of, -151, DateUnit::kYear)) {
       fields.reject("as_of", "a date such as 2026-01-31");
     }
   }
-  const auto names = fields.optional_strings("fields");
+  const auto names = fields.list("fields");
   if (names.empty()) {
     for (std::size_t i = 0; i < kFieldNames.size(); ++i) {
       const auto field = static_cast<PersonField>(i);

@@ -11,7 +11,7 @@
 
 namespace dovetail::pipeline {
 
-class SpecFields;
+class Fields;
 
 enum class PersonField {
   kFirstName,
@@ -42,7 +42,7 @@ struct PersonSpec {
 
 // Keys: fields, sex (female, male, any), age_range, as_of, first_names, female_names, male_names,
 // last_names, occupations, streets, cities, email_domains.
-PersonSpec parse_person(SpecFields& fields);
+PersonSpec parse_person(Fields& fields);
 
 // An object with the fields. All of them are drawn whatever is asked for, so that a person stays
 // the same when a field is added.

@@ -4,9 +4,9 @@
 #include <limits>
 
 #include "pipeline/sample/distributions.h"
+#include "pipeline/sample/fields.h"
 #include "pipeline/sample/sampler.h"
 #include "pipeline/sample/sampler_convert.h"
-#include "pipeline/sample/spec_fields.h"
 
 namespace dovetail::pipeline {
 namespace {
@@ -36,7 +36,7 @@ class Draw {
     if (parent == record_.end()) return missing(spec.parent);
     const auto found = spec.lists.find(category_key(*parent));
     if (found == spec.lists.end()) {
-      return fail(ErrorKind::kInvalid, "no list for {} in column '{}'", text_of(*parent),
+      return fail(ErrorKind::kInvalid, "no list for {} in column '{}'", shown(*parent),
                   spec.parent);
     }
     return pick(found->second, stream_);
@@ -111,7 +111,7 @@ class Draw {
     }
     if (!start) {
       return fail(ErrorKind::kInvalid, "column '{}' has {}; valid: {}", spec.reference,
-                  text_of(*parent),
+                  shown(*parent),
                   spec.reference_format.empty() ? "a date such as 2024-02-29 or 2024-02-29T12:30:00"
                                                 : "a date in the form " + spec.reference_format);
     }
@@ -119,7 +119,7 @@ class Draw {
     const auto moment = add_units(*start, count, spec.unit);
     if (!moment) {
       return fail(ErrorKind::kInvalid, "{} and {} units lie outside of the years 1 to 9999",
-                  text_of(*parent), count);
+                  shown(*parent), count);
     }
     return ordered_json(format_date(*moment, spec.format));
   }
@@ -177,7 +177,7 @@ Result<ordered_json> draw(const SamplerSpec& spec, const ordered_json& record, S
   if (!value || spec.convert == Conversion::kNone) return value;
   auto converted = convert(*value, spec.convert);
   if (!converted) {
-    return fail(ErrorKind::kInvalid, "{} cannot be converted as convert_to asks", text_of(*value));
+    return fail(ErrorKind::kInvalid, "{} cannot be converted as convert_to asks", shown(*value));
   }
   return *std::move(converted);
 }

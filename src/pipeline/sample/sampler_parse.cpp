@@ -5,10 +5,10 @@
 #include <limits>
 
 #include "load/quote.h"
+#include "pipeline/sample/fields.h"
 #include "pipeline/sample/mistakes.h"
 #include "pipeline/sample/sampler.h"
 #include "pipeline/sample/sampler_convert.h"
-#include "pipeline/sample/spec_fields.h"
 
 namespace dovetail::pipeline {
 namespace {
@@ -50,9 +50,9 @@ Result<CategorySpec> parse_list(const ordered_json& values, std::string_view val
   return spec;
 }
 
-void read_decimals(SpecFields& fields, SamplerSpec& spec) {
-  const auto decimals = fields.optional_integer("decimals", 0, 15);
-  const auto alias = fields.optional_integer("decimal_places", 0, 15);
+void read_decimals(Fields& fields, SamplerSpec& spec) {
+  const auto decimals = fields.integer("decimals", 0, 15);
+  const auto alias = fields.integer("decimal_places", 0, 15);
   if (decimals && alias) {
     fields.reject("decimal_places", "only one of decimals and decimal_places");
   }
@@ -60,28 +60,28 @@ void read_decimals(SpecFields& fields, SamplerSpec& spec) {
 }
 
 // Where values are both bounded and rounded, a rounded one must exist within the bounds.
-void check_decimals(SpecFields& fields, int decimals, double low, double high) {
-  if (fields.failed() || decimals < 0 || !std::isfinite(low) || !std::isfinite(high)) return;
+void check_decimals(Fields& fields, int decimals, double low, double high) {
+  if (!fields.ok() || decimals < 0 || !std::isfinite(low) || !std::isfinite(high)) return;
   if (ceil_decimals(low, decimals) > high) {
     fields.reject(fields.find("decimals") != nullptr ? "decimals" : "decimal_places",
                   fmt::format("enough decimals for a number from {} to {}", low, high));
   }
 }
 
-CategorySpec read_category(SpecFields& fields) {
+CategorySpec read_category(Fields& fields) {
   const ordered_json* values = fields.require("values", "a list of at least one value");
   const ordered_json* weights = fields.find("weights");
   if (values == nullptr) return {};
-  auto list = parse_list(*values, fields.pointer("values"), weights, fields.pointer("weights"));
+  auto list = parse_list(*values, fields.at("values"), weights, fields.at("weights"));
   if (list) return *std::move(list);
   // Of either, with the other as it is.
   fields.take("values", list.error());
   return {};
 }
 
-SubcategorySpec read_subcategory(SpecFields& fields) {
+SubcategorySpec read_subcategory(Fields& fields) {
   SubcategorySpec spec;
-  spec.parent = fields.string("category");
+  spec.parent = fields.required_text("category");
   const ordered_json* lists = fields.require("values", "an object: parent value -> list of values");
   if (lists == nullptr) return spec;
   if (!lists->is_object() || lists->empty()) {
@@ -90,9 +90,9 @@ SubcategorySpec read_subcategory(SpecFields& fields) {
   }
   Mistakes wrong;
   for (const auto& [key, entry] : lists->items()) {
-    const std::string pointer = pointer_to(fields.pointer("values"), key);
+    const std::string pointer = pointer_to(fields.at("values"), key);
     if (entry.is_object()) {
-      SpecFields inner(entry, pointer);
+      Fields inner(entry, pointer);
       spec.lists.emplace(key, read_category(inner));
       wrong.add(inner.finish());
     } else if (auto list = parse_list(entry, pointer, nullptr, pointer)) {
@@ -105,27 +105,27 @@ SubcategorySpec read_subcategory(SpecFields& fields) {
   return spec;
 }
 
-UniformSpec read_uniform(SpecFields& fields, SamplerSpec& common) {
+UniformSpec read_uniform(Fields& fields, SamplerSpec& common) {
   UniformSpec spec;
-  spec.low = fields.number("low", -kLargest, kLargest);
-  spec.high = fields.number("high", -kLargest, kLargest);
+  spec.low = fields.required_number("low", {-kLargest, kLargest});
+  spec.high = fields.required_number("high", {-kLargest, kLargest});
   read_decimals(fields, common);
-  if (!fields.failed() && spec.low > spec.high)
+  if (fields.ok() && spec.low > spec.high)
     fields.reject("high", fmt::format("at least low, {}", spec.low));
   check_decimals(fields, common.decimals, spec.low, spec.high);
   return spec;
 }
 
-GaussianSpec read_gaussian(SpecFields& fields, SamplerSpec& common) {
+GaussianSpec read_gaussian(Fields& fields, SamplerSpec& common) {
   constexpr double kFarthest = 1e6;  // deviations
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   GaussianSpec spec;
-  spec.mean = fields.number("mean", -kLargest, kLargest);
-  spec.stddev = fields.number("stddev", 0, kLargest);
-  spec.min = fields.optional_number("min", -kLargest, kLargest);
-  spec.max = fields.optional_number("max", -kLargest, kLargest);
+  spec.mean = fields.required_number("mean", {-kLargest, kLargest});
+  spec.stddev = fields.required_number("stddev", {0, kLargest});
+  spec.min = fields.number("min", {-kLargest, kLargest});
+  spec.max = fields.number("max", {-kLargest, kLargest});
   read_decimals(fields, common);
-  if (fields.failed()) return spec;
+  if (!fields.ok()) return spec;
   const double low = spec.min.value_or(-kInfinity);
   const double high = spec.max.value_or(kInfinity);
   if (spec.stddev == 0) {
@@ -142,27 +142,27 @@ GaussianSpec read_gaussian(SpecFields& fields, SamplerSpec& common) {
   return spec;
 }
 
-IntegerSpec read_integer(SpecFields& fields) {
+IntegerSpec read_integer(Fields& fields) {
   IntegerSpec spec;
-  spec.low = fields.integer("low", INT64_MIN, INT64_MAX);
-  spec.high = fields.integer("high", INT64_MIN, INT64_MAX);
-  if (!fields.failed() && spec.low > spec.high) {
+  spec.low = fields.required_integer("low", INT64_MIN, INT64_MAX);
+  spec.high = fields.required_integer("high", INT64_MIN, INT64_MAX);
+  if (fields.ok() && spec.low > spec.high) {
     fields.reject("high", fmt::format("at least low, {}", spec.low));
   }
   return spec;
 }
 
-BernoulliMixtureSpec read_mixture(SpecFields& fields) {
+BernoulliMixtureSpec read_mixture(Fields& fields) {
   BernoulliMixtureSpec spec;
-  spec.p = fields.number("p", 0, 1);
-  const std::string kind = fields.string("sampler");
+  spec.p = fields.required_number("p", {0, 1});
+  const std::string kind = fields.required_text("sampler");
   const ordered_json* params = fields.require("params", "the parameters of the sampler");
-  if (fields.failed()) return spec;
+  if (!fields.ok()) return spec;
   if (kind == "bernoulli_mixture" || kind == "subcategory" || kind == "timedelta") {
     fields.reject("sampler", "a sampler that needs no other column and is no mixture itself");
     return spec;
   }
-  auto other = parse_sampler(kind, *params, fields.pointer("params"));
+  auto other = parse_sampler(kind, *params, fields.at("params"));
   if (!other) {
     fields.take("params", Status(fail(other.error())));
     return spec;
@@ -171,19 +171,19 @@ BernoulliMixtureSpec read_mixture(SpecFields& fields) {
   return spec;
 }
 
-DateUnit read_unit(SpecFields& fields) {
-  const auto text = fields.optional_string("unit");
+DateUnit read_unit(Fields& fields) {
+  const auto text = fields.text("unit");
   if (!text) return DateUnit::kDay;
   const auto unit = parse_date_unit(*text);
   if (!unit) fields.reject("unit", kDateUnits);
   return unit.value_or(DateUnit::kDay);
 }
 
-std::string read_format(SpecFields& fields, std::string_view key) {
-  const auto format = fields.optional_string(key);
+std::string read_format(Fields& fields, std::string_view key) {
+  const auto format = fields.text(key);
   if (!format) return {};
   if (format->empty()) fields.reject(key, "a format such as %Y-%m-%d");
-  const Status status = check_date_format(*format, fields.pointer(key));
+  const Status status = check_date_format(*format, fields.at(key));
   if (!status) fields.take(key, status.error());
   return *format;
 }
@@ -195,10 +195,10 @@ bool has_time_of_day(DateUnit unit) {
 constexpr std::string_view kDateFormat = "%Y-%m-%d";
 constexpr std::string_view kTimeFormat = "%Y-%m-%dT%H:%M:%S";
 
-DatetimeSpec read_datetime(SpecFields& fields) {
+DatetimeSpec read_datetime(Fields& fields) {
   DatetimeSpec spec;
   const auto moment = [&](std::string_view key) {
-    const std::string text = fields.string(key);
+    const std::string text = fields.required_text(key);
     const auto parsed = parse_iso_date(text);
     if (!parsed) fields.reject(key, "a date such as 2024-02-29 or 2024-02-29T12:30:00");
     return parsed.value_or(0);
@@ -207,7 +207,7 @@ DatetimeSpec read_datetime(SpecFields& fields) {
   spec.end = moment("end");
   spec.unit = read_unit(fields);
   spec.format = read_format(fields, "format");
-  if (fields.failed()) return spec;
+  if (!fields.ok()) return spec;
   if (spec.start > spec.end) {
     fields.reject("end", "a date that is not before start");
     return spec;
@@ -220,70 +220,78 @@ DatetimeSpec read_datetime(SpecFields& fields) {
   return spec;
 }
 
-TimedeltaSpec read_timedelta(SpecFields& fields) {
+TimedeltaSpec read_timedelta(Fields& fields) {
   TimedeltaSpec spec;
-  spec.least = fields.integer("min", -kMostUnits, kMostUnits);
-  spec.most = fields.integer("max", -kMostUnits, kMostUnits);
-  spec.reference = fields.string("reference");
+  spec.least = fields.required_integer("min", -kMostUnits, kMostUnits);
+  spec.most = fields.required_integer("max", -kMostUnits, kMostUnits);
+  spec.reference = fields.required_text("reference");
   spec.unit = read_unit(fields);
   spec.reference_format = read_format(fields, "reference_format");
   spec.format = read_format(fields, "format");
-  if (!fields.failed() && spec.least > spec.most) {
+  if (fields.ok() && spec.least > spec.most) {
     fields.reject("max", fmt::format("at least min, {}", spec.least));
   }
   if (spec.format.empty()) spec.format = kTimeFormat;
   return spec;
 }
 
-UuidSpec read_uuid(SpecFields& fields) {
+UuidSpec read_uuid(Fields& fields) {
   UuidSpec spec;
-  spec.prefix = fields.optional_string("prefix").value_or(std::string());
-  spec.short_form = fields.boolean("short_form", false);
-  spec.uppercase = fields.boolean("uppercase", false);
+  spec.prefix = fields.text("prefix").value_or(std::string());
+  spec.short_form = fields.flag("short_form").value_or(false);
+  spec.uppercase = fields.flag("uppercase").value_or(false);
   return spec;
 }
 
-using Reader = void (*)(SpecFields&, SamplerSpec&);
+using Reader = void (*)(Fields&, SamplerSpec&);
 
 constexpr std::array<std::pair<std::string_view, Reader>, 17> kReaders = {{
-    {"category", [](SpecFields& f, SamplerSpec& s) { s.kind = read_category(f); }},
-    {"subcategory", [](SpecFields& f, SamplerSpec& s) { s.kind = read_subcategory(f); }},
-    {"uniform", [](SpecFields& f, SamplerSpec& s) { s.kind = read_uniform(f, s); }},
-    {"gaussian", [](SpecFields& f, SamplerSpec& s) { s.kind = read_gaussian(f, s); }},
-    {"integer", [](SpecFields& f, SamplerSpec& s) { s.kind = read_integer(f); }},
+    {"category", [](Fields& f, SamplerSpec& s) { s.kind = read_category(f); }},
+    {"subcategory", [](Fields& f, SamplerSpec& s) { s.kind = read_subcategory(f); }},
+    {"uniform", [](Fields& f, SamplerSpec& s) { s.kind = read_uniform(f, s); }},
+    {"gaussian", [](Fields& f, SamplerSpec& s) { s.kind = read_gaussian(f, s); }},
+    {"integer", [](Fields& f, SamplerSpec& s) { s.kind = read_integer(f); }},
     {"bernoulli",
-     [](SpecFields& f, SamplerSpec& s) { s.kind = BernoulliSpec{f.number("p", 0, 1)}; }},
-    {"bernoulli_mixture", [](SpecFields& f, SamplerSpec& s) { s.kind = read_mixture(f); }},
+     [](Fields& f, SamplerSpec& s) {
+       s.kind = BernoulliSpec{f.required_number("p", {0, 1})};
+     }},
+    {"bernoulli_mixture", [](Fields& f, SamplerSpec& s) { s.kind = read_mixture(f); }},
     {"binomial",
-     [](SpecFields& f, SamplerSpec& s) {
-       s.kind = BinomialSpec{f.integer("n", 0, kMostTrials), f.number("p", 0, 1)};
+     [](Fields& f, SamplerSpec& s) {
+       s.kind =
+           BinomialSpec{f.required_integer("n", 0, kMostTrials), f.required_number("p", {0, 1})};
      }},
     {"poisson",
-     [](SpecFields& f, SamplerSpec& s) { s.kind = PoissonSpec{f.number("mean", 0, 1e9)}; }},
+     [](Fields& f, SamplerSpec& s) {
+       s.kind = PoissonSpec{f.required_number("mean", {0, 1e9})};
+     }},
     {"exponential",
-     [](SpecFields& f, SamplerSpec& s) {
-       s.kind = ExponentialSpec{f.number("mean", kTiny, kLargest)};
+     [](Fields& f, SamplerSpec& s) {
+       s.kind = ExponentialSpec{f.required_number("mean", {kTiny, kLargest})};
        read_decimals(f, s);
      }},
     {"lognormal",
-     [](SpecFields& f, SamplerSpec& s) {
-       s.kind = LognormalSpec{f.number("mean", -700, 700), f.number("stddev", 0, 100)};
+     [](Fields& f, SamplerSpec& s) {
+       s.kind = LognormalSpec{f.required_number("mean", {-700, 700}),
+                              f.required_number("stddev", {0, 100})};
        read_decimals(f, s);
      }},
     {"gamma",
-     [](SpecFields& f, SamplerSpec& s) {
-       s.kind = GammaSpec{f.number("shape", 1e-3, 1e9), f.number("scale", kTiny, kLargest)};
+     [](Fields& f, SamplerSpec& s) {
+       s.kind = GammaSpec{f.required_number("shape", {1e-3, 1e9}),
+                          f.required_number("scale", {kTiny, kLargest})};
        read_decimals(f, s);
      }},
     {"beta",
-     [](SpecFields& f, SamplerSpec& s) {
-       s.kind = BetaSpec{f.number("alpha", 1e-3, 1e9), f.number("beta", 1e-3, 1e9)};
+     [](Fields& f, SamplerSpec& s) {
+       s.kind = BetaSpec{f.required_number("alpha", {1e-3, 1e9}),
+                         f.required_number("beta", {1e-3, 1e9})};
        read_decimals(f, s);
      }},
-    {"datetime", [](SpecFields& f, SamplerSpec& s) { s.kind = read_datetime(f); }},
-    {"timedelta", [](SpecFields& f, SamplerSpec& s) { s.kind = read_timedelta(f); }},
-    {"uuid", [](SpecFields& f, SamplerSpec& s) { s.kind = read_uuid(f); }},
-    {"person", [](SpecFields& f, SamplerSpec& s) { s.kind = parse_person(f); }},
+    {"datetime", [](Fields& f, SamplerSpec& s) { s.kind = read_datetime(f); }},
+    {"timedelta", [](Fields& f, SamplerSpec& s) { s.kind = read_timedelta(f); }},
+    {"uuid", [](Fields& f, SamplerSpec& s) { s.kind = read_uuid(f); }},
+    {"person", [](Fields& f, SamplerSpec& s) { s.kind = parse_person(f); }},
 }};
 
 // Converts a list's values once, here, so that one that has no such form is found before a run.
@@ -295,7 +303,7 @@ Status convert_list(CategorySpec& list, Conversion conversion, std::string_view 
       return fail(ErrorKind::kInvalid,
                   "{}: '{}' does not fit the value {}; valid: str, or values "
                   "that are numbers",
-                  pointer, convert_to, text_of(value));
+                  pointer, convert_to, shown(value));
     }
     value = *std::move(converted);
   }
@@ -318,7 +326,7 @@ Result<SamplerSpec> parse_sampler(std::string_view kind, const ordered_json& par
     return fail(ErrorKind::kInvalid, "{}: no sampler {}; {}", pointer.empty() ? "/" : pointer,
                 load::quote(kind), valid_names(kind, sampler_kinds()));
   }
-  SpecFields fields(params, std::string(pointer));
+  Fields fields(params, std::string(pointer));
   SamplerSpec spec;
   found->second(fields, spec);
   if (const Status status = fields.finish(); !status) return fail(status.error());
@@ -381,14 +389,14 @@ Result<SamplerColumn> parse_sampler_column(std::string_view name, const ordered_
                                            std::string_view pointer) {
   SamplerColumn column;
   column.name = name;
-  SpecFields fields(given, std::string(pointer));
-  const std::string kind = fields.string("sampler");
+  Fields fields(given, std::string(pointer));
+  const std::string kind = fields.required_text("sampler");
   const ordered_json* params = fields.find("params");
   const ordered_json* conditional = fields.find("conditional_params");
-  const auto convert_to = fields.optional_string("convert_to");
+  const auto convert_to = fields.text("convert_to");
   const auto known = sampler_kinds();
   if (!fields.failed("sampler") && std::find(known.begin(), known.end(), kind) == known.end()) {
-    fields.take("sampler", fail(ErrorKind::kInvalid, "{}: {}; {}", fields.pointer("sampler"),
+    fields.take("sampler", fail(ErrorKind::kInvalid, "{}: {}; {}", fields.at("sampler"),
                                 load::quote(kind), valid_names(kind, known))
                                .value());
   }
@@ -401,14 +409,14 @@ Result<SamplerColumn> parse_sampler_column(std::string_view name, const ordered_
     if (!spec) {
       wrong.add(Status(fail(spec.error())));
     } else if (convert_to && !fields.failed("convert_to")) {
-      const Status ok = set_conversion(*spec, *convert_to, fields.pointer("convert_to"));
+      const Status ok = set_conversion(*spec, *convert_to, fields.at("convert_to"));
       if (!ok) fields.take("convert_to", ok.error());
     }
     return spec ? *std::move(spec) : SamplerSpec();
   };
   const ordered_json none = ordered_json::object();
-  column.otherwise = parse(params == nullptr ? none : *params, fields.pointer("params"));
-  const std::string place = fields.pointer("conditional_params");
+  column.otherwise = parse(params == nullptr ? none : *params, fields.at("params"));
+  const std::string place = fields.at("conditional_params");
   if (conditional != nullptr && !conditional->is_object()) {
     fields.reject("conditional_params", "an object: condition -> params");
   } else if (conditional != nullptr) {

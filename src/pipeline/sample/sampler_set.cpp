@@ -6,9 +6,9 @@
 #include <unordered_set>
 
 #include "load/quote.h"
+#include "pipeline/sample/fields.h"
 #include "pipeline/sample/mistakes.h"
 #include "pipeline/sample/sampler_convert.h"
-#include "pipeline/sample/spec_fields.h"
 
 namespace dovetail::pipeline {
 namespace {
@@ -198,7 +198,7 @@ Status SamplerSet::check_lists() const {
           return fail(ErrorKind::kInvalid,
                       "column {}: no list for the value {} of its category {}; valid: a list for "
                       "each of its values",
-                      load::quote(column.name), text_of(value), load::quote(lists->parent));
+                      load::quote(column.name), shown(value), load::quote(lists->parent));
         }
       }
     }

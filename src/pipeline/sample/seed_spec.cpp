@@ -3,8 +3,8 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "pipeline/sample/fields.h"
 #include "pipeline/sample/glob.h"
-#include "pipeline/sample/spec_fields.h"
 
 namespace dovetail::pipeline {
 namespace {
@@ -28,13 +28,12 @@ std::optional<SeedFormat> format_of(std::string_view path) {
   return std::nullopt;
 }
 
-void read_range(SpecFields& fields, const ordered_json& given, SeedSpec& spec) {
-  SpecFields range(given, fields.pointer("range"));
-  spec.start =
-      static_cast<std::uint64_t>(range.optional_integer("start", 0, kMostRows).value_or(0));
-  if (const auto end = range.optional_integer("end", 1, kMostRows)) {
+void read_range(Fields& fields, const ordered_json& given, SeedSpec& spec) {
+  Fields range(given, fields.at("range"));
+  spec.start = static_cast<std::uint64_t>(range.integer("start", 0, kMostRows).value_or(0));
+  if (const auto end = range.integer("end", 1, kMostRows)) {
     spec.end = static_cast<std::uint64_t>(*end);
-    if (!range.failed() && *spec.end <= spec.start) {
+    if (range.ok() && *spec.end <= spec.start) {
       range.reject("end",
                    fmt::format("more than start, {} (the row of end is left out)", spec.start));
     }
@@ -42,21 +41,21 @@ void read_range(SpecFields& fields, const ordered_json& given, SeedSpec& spec) {
   fields.take("range", range.finish());
 }
 
-void read_partition(SpecFields& fields, const ordered_json& given, SeedSpec& spec) {
-  SpecFields partition(given, fields.pointer("partition"));
-  spec.parts = static_cast<std::uint64_t>(partition.integer("of", 1, 1'000'000));
-  spec.part = static_cast<std::uint64_t>(partition.integer("index", 0, 999'999));
-  if (!partition.failed() && spec.part >= spec.parts) {
+void read_partition(Fields& fields, const ordered_json& given, SeedSpec& spec) {
+  Fields partition(given, fields.at("partition"));
+  spec.parts = static_cast<std::uint64_t>(partition.required_integer("of", 1, 1'000'000));
+  spec.part = static_cast<std::uint64_t>(partition.required_integer("index", 0, 999'999));
+  if (partition.ok() && spec.part >= spec.parts) {
     partition.reject("index", fmt::format("an integer from 0 to {}", spec.parts - 1));
   }
   fields.take("partition", partition.finish());
 }
 
-void read_types(SpecFields& fields, const ordered_json& given, SeedSpec& spec) {
+void read_types(Fields& fields, const ordered_json& given, SeedSpec& spec) {
   if (!given.is_object()) return fields.reject("types", "an object: column -> type");
-  SpecFields types(given, fields.pointer("types"));
+  Fields types(given, fields.at("types"));
   for (const auto& [column, type] : given.items()) {
-    spec.types.emplace_back(column, static_cast<SeedType>(types.choice(column, kTypes)));
+    spec.types.emplace_back(column, static_cast<SeedType>(types.required_choice(column, kTypes)));
   }
   fields.take("types", types.finish());
 }
@@ -65,10 +64,9 @@ void read_types(SpecFields& fields, const ordered_json& given, SeedSpec& spec) {
 
 Result<SeedSpec> parse_seed(const ordered_json& given, std::string_view pointer) {
   SeedSpec spec;
-  SpecFields fields(given, std::string(pointer));
-  spec.path = fields.string("path");
-  if (spec.path.empty()) fields.reject("path", "a file, a folder or a pattern such as data/*.csv");
-  const auto format = fields.optional_choice("format", kFormats);
+  Fields fields(given, std::string(pointer));
+  spec.path = fields.required_text("path", "a file, a folder or a pattern such as data/*.csv");
+  const auto format = fields.choice("format", kFormats);
   if (format) {
     spec.format = static_cast<SeedFormat>(*format);
   } else if (const auto known = format_of(spec.path)) {
@@ -78,7 +76,7 @@ Result<SeedSpec> parse_seed(const ordered_json& given, std::string_view pointer)
                   "a path that ends in .csv, .tsv, .jsonl or .ndjson, or a format (csv, jsonl, "
                   "files) next to it");
   }
-  const auto delimiter = fields.optional_string("delimiter");
+  const auto delimiter = fields.text("delimiter");
   if (delimiter) {
     const bool fits = delimiter->size() == 1 && *delimiter != "\"" && *delimiter != "\n" &&
                       *delimiter != "\r" && static_cast<signed char>(delimiter->front()) > 0;
@@ -90,12 +88,12 @@ Result<SeedSpec> parse_seed(const ordered_json& given, std::string_view pointer)
   } else if (spec.path.ends_with(".tsv")) {
     spec.delimiter = '\t';
   }
-  spec.infer_types = fields.boolean("infer_types", true);
+  spec.infer_types = fields.flag("infer_types").value_or(true);
   if (const auto* types = fields.find("types")) read_types(fields, *types, spec);
-  spec.columns = fields.optional_strings("columns");
-  spec.content = fields.boolean("content", true);
-  if (const auto filter = fields.optional_string("filter")) {
-    auto condition = Condition::parse(*filter, fields.pointer("filter"));
+  spec.columns = fields.list("columns");
+  spec.content = fields.flag("content").value_or(true);
+  if (const auto filter = fields.text("filter")) {
+    auto condition = Condition::parse(*filter, fields.at("filter"));
     if (condition) {
       spec.filter = *std::move(condition);
     } else {
@@ -108,9 +106,9 @@ Result<SeedSpec> parse_seed(const ordered_json& given, std::string_view pointer)
     if (range != nullptr) fields.reject("partition", "only one of range and partition");
     read_partition(fields, *partition, spec);
   }
-  spec.shuffled = fields.optional_choice("order", kOrders).value_or(0) == 1;
-  spec.wrap = fields.boolean("wrap", false);
-  if (!fields.failed() && spec.format != SeedFormat::kCsv) {
+  spec.shuffled = fields.choice("order", kOrders).value_or(0) == 1;
+  spec.wrap = fields.flag("wrap").value_or(false);
+  if (fields.ok() && spec.format != SeedFormat::kCsv) {
     if (delimiter) fields.reject("delimiter", "csv files only");
     if (!spec.types.empty()) fields.reject("types", "csv files only");
   }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "pipeline/sample/spec_fields.h"
+#include "pipeline/sample/fields.h"
 #include "pipeline/schema/json_schema.h"
 #include "pipeline/schema/schema_program.h"
 
@@ -74,7 +74,7 @@ class Checker {
 
  private:
   Found check_all(const SchemaNode& node, const Json& value) {
-    if (node.fixed) return *node.fixed ? std::nullopt : wrong("{} is not allowed", text_of(value));
+    if (node.fixed) return *node.fixed ? std::nullopt : wrong("{} is not allowed", shown(value));
     if (Found found = check_scalar(node, value)) return found;
     if (value.is_string()) {
       if (Found found = check_text(node, value.get_ref<const std::string&>())) return found;
@@ -89,31 +89,32 @@ class Checker {
   static Found check_scalar(const SchemaNode& node, const Json& value) {
     const std::uint8_t types = types_of(value);
     if (node.types && (*node.types & types) == 0) {
-      return wrong("{} is no {}", text_of(value), type_names(*node.types));
+      return wrong("{} is no {}", shown(value), type_names(*node.types));
     }
     if (node.values && std::none_of(node.values->begin(), node.values->end(),
                                     [&](const Json& one) { return same_value(one, value); })) {
-      std::vector<std::string> shown;
-      for (const Json& one : *node.values) shown.push_back(text_of(one));
-      return shown.size() == 1 ? wrong("{} is not {}", text_of(value), shown[0])
-                               : wrong("{} is none of {}", text_of(value), fmt::join(shown, ", "));
+      std::vector<std::string> allowed;
+      for (const Json& one : *node.values) allowed.push_back(shown(one));
+      return allowed.size() == 1
+                 ? wrong("{} is not {}", shown(value), allowed[0])
+                 : wrong("{} is none of {}", shown(value), fmt::join(allowed, ", "));
     }
     if ((types & kNumbers) == 0) return std::nullopt;
     const long double number = number_of(value);
     if (node.minimum && number < number_of(*node.minimum)) {
-      return wrong("{} is less than {}", text_of(value), text_of(*node.minimum));
+      return wrong("{} is less than {}", shown(value), shown(*node.minimum));
     }
     if (node.maximum && number > number_of(*node.maximum)) {
-      return wrong("{} is more than {}", text_of(value), text_of(*node.maximum));
+      return wrong("{} is more than {}", shown(value), shown(*node.maximum));
     }
     if (node.exclusive_minimum && number <= number_of(*node.exclusive_minimum)) {
-      return wrong("{} is not more than {}", text_of(value), text_of(*node.exclusive_minimum));
+      return wrong("{} is not more than {}", shown(value), shown(*node.exclusive_minimum));
     }
     if (node.exclusive_maximum && number >= number_of(*node.exclusive_maximum)) {
-      return wrong("{} is not less than {}", text_of(value), text_of(*node.exclusive_maximum));
+      return wrong("{} is not less than {}", shown(value), shown(*node.exclusive_maximum));
     }
     if (node.multiple_of && !is_multiple(value, *node.multiple_of)) {
-      return wrong("{} is no multiple of {}", text_of(value), text_of(*node.multiple_of));
+      return wrong("{} is no multiple of {}", shown(value), shown(*node.multiple_of));
     }
     return std::nullopt;
   }
@@ -122,11 +123,10 @@ class Checker {
     if (node.min_length || node.max_length) {
       const std::uint64_t length = code_points(text);
       if (node.min_length && length < *node.min_length) {
-        return wrong("{} has {} characters, fewer than {}", text_of(text), length,
-                     *node.min_length);
+        return wrong("{} has {} characters, fewer than {}", shown(text), length, *node.min_length);
       }
       if (node.max_length && length > *node.max_length) {
-        return wrong("{} has {} characters, more than {}", text_of(text), length, *node.max_length);
+        return wrong("{} has {} characters, more than {}", shown(text), length, *node.max_length);
       }
     }
     if (node.pattern) {
@@ -134,10 +134,10 @@ class Checker {
       if (!matched) {
         return Failure{"", matched.error().message, matched.error().kind == ErrorKind::kExhausted};
       }
-      if (!*matched) return wrong("{} does not match {}", text_of(text), node.pattern->text());
+      if (!*matched) return wrong("{} does not match {}", shown(text), node.pattern->text());
     }
     if (node.format_check != nullptr && !node.format_check(text)) {
-      return wrong("{} is no {}", text_of(text), node.format);
+      return wrong("{} is no {}", shown(text), node.format);
     }
     return std::nullopt;
   }
@@ -196,7 +196,7 @@ class Checker {
 
   Found check_object(const SchemaNode& node, const Json& value) {
     for (const std::string& name : node.required) {
-      if (!value.contains(name)) return wrong("the property {} is missing", text_of(name));
+      if (!value.contains(name)) return wrong("the property {} is missing", shown(name));
     }
     if (node.min_properties && value.size() < *node.min_properties) {
       return wrong("{} properties, fewer than {}", value.size(), *node.min_properties);
@@ -211,7 +211,7 @@ class Checker {
       if (!value.contains(name)) continue;
       for (const std::string& other : needed) {
         if (!value.contains(other)) {
-          return wrong("the property {} is missing, which {} needs", text_of(other), text_of(name));
+          return wrong("the property {} is missing, which {} needs", shown(other), shown(name));
         }
       }
     }
@@ -245,7 +245,7 @@ class Checker {
     if (nodes_[*node.additional_properties].fixed == false) {
       std::vector<std::string> names;
       for (const auto& [one, id] : node.properties) names.push_back(one);
-      return wrong("the property {} is not allowed{}{}", text_of(name),
+      return wrong("the property {} is not allowed{}{}", shown(name),
                    names.empty() ? "" : "; there are ", fmt::join(names, ", "));
     }
     return within(name, *node.additional_properties, member);
@@ -267,7 +267,7 @@ class Checker {
     if (node.negated) {
       const Found found = check(*node.negated, value);
       if (found && found->limit) return found;
-      if (!found) return wrong("{} is what it must not be", text_of(value));
+      if (!found) return wrong("{} is what it must not be", shown(value));
     }
     if (!node.condition || (!node.consequence && !node.alternative)) return std::nullopt;
     const Found found = check(*node.condition, value);
@@ -287,7 +287,7 @@ class Checker {
         if (!nearest || found->pointer.size() > nearest->pointer.size()) nearest = std::move(found);
         continue;
       }
-      if (fits) return wrong("{} fits the alternatives {} and {} of one", text_of(value), *fits, i);
+      if (fits) return wrong("{} fits the alternatives {} and {} of one", shown(value), *fits, i);
       fits = i;
       if (!only_one) return std::nullopt;
     }

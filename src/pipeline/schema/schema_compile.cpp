@@ -6,8 +6,8 @@
 #include <map>
 
 #include "base/near_match.h"
+#include "pipeline/sample/fields.h"
 #include "pipeline/sample/mistakes.h"
-#include "pipeline/sample/spec_fields.h"
 #include "pipeline/schema/json_schema.h"
 #include "pipeline/schema/schema_program.h"
 
@@ -97,12 +97,12 @@ class SchemaCompiler {
   std::optional<std::uint64_t> count(const Json& value, const std::string& pointer) {
     if (value.is_number_unsigned() || (value.is_number_integer() && value.get<std::int64_t>() >= 0))
       return value.get<std::uint64_t>();
-    wrong(pointer, "{} is no whole number, 0 or more", text_of(value));
+    wrong(pointer, "{} is no whole number, 0 or more", shown(value));
     return std::nullopt;
   }
   std::optional<Json> number(const Json& value, const std::string& pointer) {
     if (value.is_number()) return value;
-    wrong(pointer, "{} is no number", text_of(value));
+    wrong(pointer, "{} is no number", shown(value));
     return std::nullopt;
   }
   std::optional<Regex> regex(const std::string& text, const std::string& pointer) {
@@ -127,7 +127,7 @@ class SchemaCompiler {
                                                          const std::string& pointer) {
     std::vector<std::pair<std::string, NodeId>> ids;
     if (!value.is_object()) {
-      wrong(pointer, "{} is no mapping of names to schemas", text_of(value));
+      wrong(pointer, "{} is no mapping of names to schemas", shown(value));
       return ids;
     }
     for (const auto& [name, one] : value.items()) {
@@ -140,7 +140,7 @@ class SchemaCompiler {
     const bool fits = value.is_array() && std::all_of(value.begin(), value.end(),
                                                       [](auto& name) { return name.is_string(); });
     if (!fits) {
-      wrong(pointer, "{} is no list of names", text_of(value));
+      wrong(pointer, "{} is no list of names", shown(value));
       return result;
     }
     for (const Json& name : value) result.push_back(name.get<std::string>());
@@ -156,7 +156,7 @@ class SchemaCompiler {
       if (bit == 0) {
         wrong(pointer,
               "{} is no type; there are null, boolean, integer, number, string, array and object",
-              text_of(name));
+              shown(name));
       }
       bits |= bit;
     }
@@ -170,12 +170,12 @@ class SchemaCompiler {
     if (!path) {
       note(ErrorKind::kUnsupported, pointer,
            fmt::format("{} is no reference within this schema, such as \"#/$defs/name\"",
-                       text_of(value)));
+                       shown(value)));
       return std::nullopt;
     }
     const Json* target = find(*path);
     if (target == nullptr) {
-      wrong(pointer, "there is nothing at {}", text_of(value));
+      wrong(pointer, "there is nothing at {}", shown(value));
       return std::nullopt;
     }
     return node_of(*target, base_ + *path);
@@ -197,7 +197,7 @@ class SchemaCompiler {
     if (schema.is_boolean()) {
       node.fixed = schema.get<bool>();
     } else if (!schema.is_object()) {
-      wrong(node.pointer, "{} is no schema: expected a mapping, true or false", text_of(schema));
+      wrong(node.pointer, "{} is no schema: expected a mapping, true or false", shown(schema));
     } else {
       for (const auto& [keyword, value] : schema.items()) {
         read(node, keyword, value, pointer_to(node.pointer, keyword), id);
@@ -235,7 +235,7 @@ class SchemaCompiler {
         {"maxItems", [](C& c, N& n, const Json& v, S p) { n.max_items = c.count(v, p); }},
         {"uniqueItems",
          [](C& c, N& n, const Json& v, S p) {
-           if (!v.is_boolean()) c.wrong(p, "{} is neither true nor false", text_of(v));
+           if (!v.is_boolean()) c.wrong(p, "{} is neither true nor false", shown(v));
            n.unique_items = v == Json(true);
          }},
         {"items",
@@ -268,7 +268,7 @@ class SchemaCompiler {
         {"maxProperties", [](C& c, N& n, const Json& v, S p) { n.max_properties = c.count(v, p); }},
         {"dependentRequired",
          [](C& c, N& n, const Json& v, S p) {
-           if (!v.is_object()) return c.wrong(p, "{} is no mapping", text_of(v));
+           if (!v.is_object()) return c.wrong(p, "{} is no mapping", shown(v));
            for (const auto& [name, needed] : v.items()) {
              n.dependent_required.emplace_back(name, c.names(needed, pointer_to(p, name)));
            }
@@ -328,17 +328,17 @@ class SchemaCompiler {
   }
 
   void read_pattern(SchemaNode& node, const Json& value, const std::string& pointer) {
-    if (!value.is_string()) return wrong(pointer, "{} is no text", text_of(value));
+    if (!value.is_string()) return wrong(pointer, "{} is no text", shown(value));
     node.pattern = regex(value.get<std::string>(), pointer);
   }
 
   void read_format(SchemaNode& node, const Json& value, const std::string& pointer) {
-    if (!value.is_string()) return wrong(pointer, "{} is no text", text_of(value));
+    if (!value.is_string()) return wrong(pointer, "{} is no text", shown(value));
     node.format = value.get<std::string>();
     node.format_check = format_check(node.format);
     if (node.format_check == nullptr) {
       note(ErrorKind::kUnsupported, pointer,
-           fmt::format("the format {} is not checked; those that are: {}", text_of(value),
+           fmt::format("the format {} is not checked; those that are: {}", shown(value),
                        fmt::join(checked_formats(), ", ")));
     }
   }
@@ -408,7 +408,7 @@ class SchemaCompiler {
                           node.pattern_properties.empty();
       if (found == node.property.end() ? closed : program_->nodes[found->second].fixed == false) {
         wrong(pointer_to(at("required"), i),
-              "the property {} is required and not allowed: nothing can fit", text_of(Json(name)));
+              "the property {} is required and not allowed: nothing can fit", shown(Json(name)));
       }
     }
     if (node.max_properties && only_objects && node.required.size() > *node.max_properties) {

@@ -17,7 +17,8 @@ need("torch")  # its only way to load data
 class WithGuideLLM(unittest.TestCase):
     def test_a_benchmark(self):
         folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
-        prompts = [{"prompt": f"Say {number}."} for number in range(8)]
+        # Of a number of tokens: a small model may not come to an end by itself.
+        prompts = [{"prompt": f"Say {number}.", "output_tokens_count": 16} for number in range(8)]
         (folder / "data.jsonl").write_text("".join(json.dumps(one) + "\n" for one in prompts))
         backend = dict(kind="openai_http", target=server().url, model=NAME, api_key=API_KEY)
         done = subprocess.run(
@@ -33,3 +34,5 @@ class WithGuideLLM(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout)
         (benchmark,) = json.loads((folder / "report.json").read_text())["benchmarks"]
         self.assertEqual(benchmark["metrics"]["request_totals"]["successful"], 8)
+        for request in benchmark["requests"]["successful"]:
+            self.assertEqual(request["output_metrics"]["text_tokens"], 16)

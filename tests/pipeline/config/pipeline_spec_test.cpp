@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "engine/option_table.h"
 #include "pipeline/sample/sampler_set.h"
 #include "support/sampling_samples.h"
 #include "support/temp_folder.h"
@@ -323,7 +325,8 @@ TEST(PipelineSpec, ScoresOfSeveralKindsAreTexts) {
 
 TEST(PipelineSpec, ReadsTheTableOfSamplingParameters) {
   const auto parse = [](const SamplingRow& row, double value) {
-    const std::string number = row.whole ? fmt::format("{:.0f}", value) : fmt::format("{}", value);
+    const std::string number =
+        row.whole() ? fmt::format("{:.0f}", value) : fmt::format("{}", value);
     return parse_pipeline(
         fmt::format("records: 1\nmodels: {{m: {{path: x, sampling: {{{}: {}}}}}}}\n"
                     "columns: [{{name: a, type: llm-text, model: m, prompt: x}}]",
@@ -340,7 +343,50 @@ TEST(PipelineSpec, ReadsTheTableOfSamplingParameters) {
       const std::string& message = refused.error().message;
       EXPECT_NE(message.find(fmt::format("/models/m/sampling/{}: ", row.name)), std::string::npos)
           << message;
-      EXPECT_NE(message.find(fmt::format(" to {}", row.most)), std::string::npos) << message;
+      EXPECT_TRUE(message.ends_with(fmt::format(" {}", row.most))) << message;
+    }
+  }
+}
+
+TEST(PipelineSpec, ReadsTheTableOfEngineOptions) {
+  const auto parse = [](const engine::OptionRow& row, const std::string& value) {
+    return parse_pipeline(fmt::format("records: 1\nmodels: {{m: {{path: x, engine: {{{}: {}}}}}}}\n"
+                                      "columns: [{{name: a, type: llm-text, model: m, prompt: x}}]",
+                                      engine::option_name(row), value),
+                          "f.yaml", two_fields);
+  };
+  for (const engine::OptionRow& row : engine::kOptionRows) {
+    const std::string name = engine::option_name(row);
+    if (!row.in_pipelines) {
+      EXPECT_FALSE(parse(row, "1")) << name;
+      continue;
+    }
+    const bool flag = row.kind() == engine::OptionKind::kFlag;
+    const auto least = static_cast<std::int64_t>(row.least);
+    const auto most = static_cast<std::int64_t>(row.most);
+    for (const std::int64_t number : {least, most}) {
+      const bool on = number != least;
+      const auto spec = parse(row, flag ? fmt::format("{}", on) : fmt::format("{}", number));
+      ASSERT_TRUE(spec) << spec.error().message;
+      const EngineOptions& options = std::get<LocalModel>(spec->models[0].where).engine;
+      auto expected = flag ? static_cast<double>(on) : static_cast<double>(number);
+      // A step has room for a token of each sequence, whatever is given.
+      if (name == "max-num-batched-tokens")
+        expected = std::max(expected, static_cast<double>(options.max_num_seqs));
+      EXPECT_EQ(engine::option_value(options, row), expected) << name;
+    }
+    std::vector<std::string> wrong = {"1.5", "\"1\"", "[1]"};
+    for (const std::int64_t number : {least - 1, most + 1}) {
+      wrong.push_back(fmt::format("{}", number));
+    }
+    if (!flag) wrong.push_back("true");
+    for (const std::string& value : wrong) {
+      const auto refused = parse(row, value);
+      ASSERT_FALSE(refused) << name << ": " << value;
+      EXPECT_EQ(refused.error().message,
+                fmt::format(
+                    "f.yaml:2:32: /models/m/engine/{}: {}; valid: {}", name, value,
+                    flag ? "true or false" : fmt::format("an integer from {} to {}", least, most)));
     }
   }
 }

@@ -24,7 +24,7 @@ ColumnType glue() {
     OpenedColumn opened;
     if (fields.contains("need")) {
       if (!fields["need"].is_string()) {
-        return fail(ErrorKind::kUnsupported, "/need: {} is no text", fields["need"].dump());
+        return fail(ErrorKind::kUnsupported, "/need: {}; valid: a string", fields["need"].dump());
       }
       if (fields["need"] == "nothing") return fail(ErrorKind::kInvalid, "needs something");
       if (fields["need"] == "throw") throw std::runtime_error("no file");
@@ -56,11 +56,12 @@ TEST(OwnTypeInFile, ErrorsHavePlaces) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"  - {name: a, type: glue}\n",
        "f.yaml:3:5: /columns/0/column: expected the name of a column here"},
-      {"  - {name: a, type: glue, column: 3}\n", "f.yaml:3:27: /columns/0/column: 3 is no text"},
+      {"  - {name: a, type: glue, column: 3}\n",
+       "f.yaml:3:27: /columns/0/column: 3; valid: a string"},
       {kX + "  - {name: a, type: glue, column: y}\n",
        "f.yaml:4:27: /columns/1/column: there is no column 'y'; there are x, a"},
       {kX + "  - {name: a, type: glue, column: x, others: x}\n",
-       "f.yaml:4:38: /columns/1/others: \"x\" is no list"},
+       "f.yaml:4:38: /columns/1/others: \"x\"; valid: a list"},
       {kX + "  - {name: a, type: glue, column: x, others: [x, 1]}\n",
        "f.yaml:4:38: /columns/1/others: 1 is no name of a column"},
       {kX + "  - {name: a, type: glue, column: x, others: [x, xx]}\n",
@@ -70,7 +71,7 @@ TEST(OwnTypeInFile, ErrorsHavePlaces) {
       {kX + "  - {name: a, type: glue, column: x, need: z}\n",
        "f.yaml:4:38: /columns/1/need: there is no column 'z'; there are x, a"},
       {kX + "  - {name: a, type: glue, column: x, need: 3}\n",
-       "f.yaml:4:38: /columns/1/need: 3 is no text"},
+       "f.yaml:4:38: /columns/1/need: 3; valid: a string"},
       {kX + "  - {name: a, type: glue, column: x, need: nothing}\n",
        "f.yaml:4:5: /columns/1: needs something"},
       {kX + "  - {name: a, type: glue, column: x, need: throw}\n",
@@ -86,11 +87,11 @@ TEST(OwnTypeInFile, ErrorsHavePlaces) {
       {"  - {name: a, type: glue, column: b}\n  - {name: b, type: glue, column: a}\n",
        "f.yaml:3:5: /columns/0: columns need each other in a circle: a needs b needs a"},
       {"  - {name: a, type: gleu, column: x}\n",
-       "f.yaml:3:15: /columns/0/type: 'gleu' is none of sampler, expression, llm-text, llm-code, "
-       "llm-structured, llm-judge, validation, glue"},
+       "f.yaml:3:15: /columns/0/type: \"gleu\"; valid: sampler, expression, llm-text, llm-code, "
+       "llm-structured, llm-judge, validation, glue (did you mean 'glue'?)"},
       {"  - {name: a}\n",
        "f.yaml:3:5: /columns/0/type: expected one of sampler, expression, llm-text, llm-code, "
-       "llm-structured, llm-judge, validation, glue"},
+       "llm-structured, llm-judge, validation, glue (did you mean 'glue'?)"},
   };
   for (const auto& [columns, message] : cases) EXPECT_EQ(error_of(columns), message) << columns;
 }

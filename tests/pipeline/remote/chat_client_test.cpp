@@ -59,7 +59,7 @@ TEST(ChatBody, HoldsTheTableOfSamplingParameters) {
     const json body = json::parse(*chat_body(request));
     EXPECT_EQ(body.size(), 3U);
     EXPECT_EQ(body.value(row.name, json()), json(test::sample_of(row))) << row.name;
-    EXPECT_EQ(body[std::string(row.name)].is_number_integer(), row.whole) << row.name;
+    EXPECT_EQ(body[std::string(row.name)].is_number_integer(), row.whole()) << row.name;
   }
 }
 

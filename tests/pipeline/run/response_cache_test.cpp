@@ -67,7 +67,7 @@ TEST(ResponseKeys, DifferByEachSamplingParameter) {
   std::set<std::pair<std::uint64_t, std::uint64_t>> keys;
   for (const SamplingRow& row : kSamplingRows) {
     SamplingSpec sampling;
-    sampling.values[row] = 0.5 + 0.5 * static_cast<double>(row.whole);
+    sampling.values[row] = 0.5 + 0.5 * static_cast<double>(row.whole());
     const Hash128 key = ResponseKeys(remote_model(), sampling, Json(), {}).of(request);
     EXPECT_TRUE(keys.emplace(key.high, key.low).second) << row.name;
   }

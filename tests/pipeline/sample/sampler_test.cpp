@@ -289,9 +289,7 @@ TEST(Sampler, Conversions) {
 
 TEST(SamplerParse, ErrorsNameThePlaceTheValueAndWhatIsValid) {
   const std::tuple<const char*, const char*, const char*> cases[] = {
-      {"uniform", R"({"low": 0, "hihg": 1})",
-       "/c/params/hihg: unknown key; valid: decimal_places, decimals, high, low (did you mean "
-       "'high'?)"},
+      {"uniform", R"({"low": 0, "hihg": 1})", "/c/params/hihg: unknown key, did you mean high?"},
       {"uniform", R"({"low": 0})", "/c/params/high: missing; valid: a number"},
       {"uniform", R"({"low": "0", "high": 1})", "/c/params/low: \"0\"; valid: a number"},
       {"uniform", R"({"low": 2, "high": 1})", "/c/params/high: 1; valid: at least low, 2"},
@@ -385,9 +383,7 @@ TEST(SamplerColumn, FirstConditionThatHoldsCounts) {
 TEST(SamplerColumn, Errors) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"params": {}})", "/k/sampler: missing"},
-      {R"({"sampler": "uuid", "parms": {}})",
-       "/k/parms: unknown key; valid: conditional_params, convert_to, params, sampler (did you "
-       "mean 'params'?)"},
+      {R"({"sampler": "uuid", "parms": {}})", "/k/parms: unknown key, did you mean params?"},
       {R"({"sampler": "uid"})", "/k/sampler: 'uid'; valid: category, subcategory"},
       {R"({"sampler": "bernoulli", "params": {"p": 1}, "conditional_params": {"a >": {"p": 0}}})",
        "/k/conditional_params: condition 'a >'"},

@@ -349,7 +349,7 @@ TEST(Seed, ErrorsOfTheDescription) {
       {R"({"path": "y.csv"})", "seed 'y.csv': no such file or folder in"},
       {R"({"path": "*.jsonl"})", "no file in"},
       {R"({"path": "x.parquet"})", "/seed/path: \"x.parquet\"; valid: a path that ends in .csv"},
-      {R"({"pth": "x.csv"})", "/seed/pth: unknown key; valid: columns, content"},
+      {R"({"pth": "x.csv"})", "/seed/pth: unknown key, did you mean path?"},
       {R"({"path": "x.csv", "order": "shufled"})",
        "/seed/order: \"shufled\"; valid: ordered, shuffled (did you mean 'shuffled'?)"},
       {R"({"path": "x.csv", "range": {"start": 2, "end": 2}})",

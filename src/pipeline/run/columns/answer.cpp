@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include "pipeline/config/fields.h"
 #include "pipeline/run/column_work.h"
 #include "pipeline/run/columns/words.h"
 #include "pipeline/sample/code_fence.h"
+#include "pipeline/sample/fields.h"
 #include "pipeline/sample/json_extract.h"
 
 namespace dovetail::pipeline {

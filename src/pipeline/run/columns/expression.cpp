@@ -1,9 +1,9 @@
 #include <charconv>
 #include <cmath>
 
-#include "pipeline/config/fields.h"
 #include "pipeline/run/column_work.h"
 #include "pipeline/run/columns/words.h"
+#include "pipeline/sample/fields.h"
 
 namespace dovetail::pipeline {
 namespace {

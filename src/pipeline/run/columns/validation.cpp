@@ -1,7 +1,7 @@
-#include "pipeline/config/fields.h"
 #include "pipeline/run/column_work.h"
 #include "pipeline/run/columns/command.h"
 #include "pipeline/run/columns/words.h"
+#include "pipeline/sample/fields.h"
 #include "text/utf8.h"
 
 namespace dovetail::pipeline {

@@ -194,8 +194,10 @@ struct Kernels {
                     std::byte* tile);
   void (*store_value)(CacheType type, const float* value, std::size_t head_dim,
                       std::size_t position, std::byte* tile);
-  // The floats that a tile of values has: [kBlockSize][head_dim].
-  void (*load_values)(CacheType type, const std::byte* tile, std::size_t head_dim, float* out);
+  // The floats that a tile of values has for the block's positions [first, end): [end -
+  // first][head_dim]. No other position's bytes are read, but for those of scales.
+  void (*load_values)(CacheType type, const std::byte* tile, std::size_t head_dim,
+                      std::size_t first, std::size_t end, float* out);
 };
 
 // The instruction sets that this build has and this CPU runs, best first; never empty ("portable"

@@ -199,11 +199,16 @@ TEST_P(LatentAttention, TilesOfValuesAreReadAsTheyAre) {
     for (const std::size_t dim : {1, 16, 40, 80, 576}) {
       const Latents latents(kernels(), type.type, kBlockSize, dim, random);
       std::vector<float> out(kBlockSize * dim, NAN);
-      kernels().load_values(type.type, latents.tiles[0], dim, out.data());
+      kernels().load_values(type.type, latents.tiles[0], dim, 0, kBlockSize, out.data());
       for (std::size_t p = 0; p < kBlockSize; ++p) {
         for (std::size_t d = 0; d < dim; ++d)
           ASSERT_EQ(out[p * dim + d], static_cast<float>(latents.at(p, d))) << type.name;
       }
+      // A part of them, and nothing behind it.
+      std::vector<float> part(4 * dim, NAN);
+      kernels().load_values(type.type, latents.tiles[0], dim, 5, 8, part.data());
+      for (std::size_t i = 0; i < 3 * dim; ++i) ASSERT_EQ(part[i], out[5 * dim + i]) << type.name;
+      for (std::size_t i = 3 * dim; i < 4 * dim; ++i) ASSERT_TRUE(std::isnan(part[i])) << type.name;
     }
   }
 }

@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -28,7 +31,7 @@
 namespace dovetail::model::compressed {
 namespace {
 
-constexpr std::uint32_t kBlocks = 40;
+constexpr std::uint32_t kBlocks = 80;
 
 TEST(Compressed, APositionSeesTheEntriesThatHaveEnded) {
   constexpr std::array<std::array<std::uint32_t, 3>, 9> kSeen = {{{126, 128, 0},
@@ -53,6 +56,39 @@ TEST(Compressed, TheLargestScoresAreInTheOrderOfTheirNumbers) {
   pick_entries(few, 2, picks.data());
   EXPECT_EQ(picks[0], 0U);
   EXPECT_EQ(picks[1], 1U);
+}
+
+// Beside a sort by what the contract says, with many equals among the scores.
+TEST(Compressed, PicksAreThoseOfASort) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kSome[] = {0.0F, -0.0F, 1.0F,      -1.0F,      1.5F,  0x1p-149F,    -0x1p-149F,
+                             NAN,  -NAN,  kInfinity, -kInfinity, 3e38F, 0x1.000002p0F};
+  std::mt19937 random(3);
+  std::normal_distribution<float> wide(0.0F, 3.0F);
+  for (std::size_t size = 1; size < 3000; size = size * 3 / 2 + 1) {
+    for (const int kind : {0, 1, 2}) {
+      std::vector<float> scores(size);
+      for (float& score : scores) {
+        const float near = 100.0F + static_cast<float>(random() % 50) * 0x1p-14F;
+        score = kind == 0 ? wide(random) : kind == 1 ? near : kSome[random() % std::size(kSome)];
+      }
+      std::vector<std::uint32_t> order(size);
+      std::iota(order.begin(), order.end(), 0U);
+      const auto value = [&](std::uint32_t i) {
+        return std::isnan(scores[i]) ? -kInfinity : scores[i];
+      };
+      std::stable_sort(order.begin(), order.end(),
+                       [&](std::uint32_t a, std::uint32_t b) { return value(a) > value(b); });
+      for (const std::size_t count : {std::size_t{1}, (size + 1) / 2, size}) {
+        std::vector<std::uint32_t> wanted(order.begin(),
+                                          order.begin() + static_cast<std::ptrdiff_t>(count));
+        std::sort(wanted.begin(), wanted.end());
+        std::vector<std::uint32_t> picks(count);
+        pick_entries(scores, count, picks.data());
+        ASSERT_EQ(picks, wanted) << size << " scores of kind " << kind;
+      }
+    }
+  }
 }
 
 TEST(Compressed, MatricesBecomeDoublyStochastic) {
@@ -196,6 +232,23 @@ TEST(Compressed, PromptsMayBeCutAnywhere) {
       ASSERT_EQ(std::memcmp(logits.data(), wanted.data(), logits.size() * sizeof(float)), 0)
           << type.name << ", chunks of " << chunk;
     }
+  }
+}
+
+// Rows whose scores lanes share, in parts, beside rows that have all of theirs made at once.
+TEST(Compressed, SharedScoresAreThoseOfARowAlone) {
+  const auto model = compressed_model();
+  std::mt19937 random(4);
+  std::vector<std::int32_t> tokens(1200);
+  for (std::int32_t& token : tokens) token = static_cast<std::int32_t>(random() % 97);
+  for (const kernels::CacheTypeInfo& type : kernels::kCacheTypes) {
+    Machine whole(model, 1, type.type);
+    const std::vector<float> wanted = whole.compute(tokens, 0, 1200, 5);
+    Machine shared(model, 3, type.type);
+    shared.compute(tokens, 0, 1195, 1);
+    const std::vector<float> logits = shared.compute(tokens, 1195, 1200);
+    ASSERT_EQ(std::memcmp(logits.data(), wanted.data(), logits.size() * sizeof(float)), 0)
+        << type.name;
   }
 }
 

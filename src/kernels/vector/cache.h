@@ -194,26 +194,28 @@ inline Vec::F load_elements(const std::byte* p) {
 }
 
 template <CacheType T>
-inline void load_values_of(const std::byte* tile, std::size_t n, float* out) {
+inline void load_values_of(const std::byte* tile, std::size_t n, std::size_t first, std::size_t end,
+                           float* out) {
   constexpr std::size_t w = Vec::kWidth;
   constexpr std::size_t kBytes = info(T).element_bytes;
   for (std::size_t d = 0; d < n; d += w) {
     alignas(64) float steps[kBlockSize] = {};
     if constexpr (scaled_dims(T) > 0) Vec::store(steps, load_steps<T>(tile, n, d));
     const std::size_t count = n - d < w ? n - d : w;
-    for (std::size_t p = 0; p < kBlockSize; ++p) {
+    for (std::size_t p = first; p < end; ++p) {
       Vec::F v = load_elements<T>(tile + (p * whole_vectors(n) + d) * kBytes);
       if constexpr (scaled_dims(T) > 0) v = Vec::mul(v, Vec::set1(steps[p]));
-      Vec::store_n(out + p * n + d, v, count);
+      Vec::store_n(out + (p - first) * n + d, v, count);
     }
   }
 }
 
-inline void load_values(CacheType type, const std::byte* tile, std::size_t head_dim, float* out) {
+inline void load_values(CacheType type, const std::byte* tile, std::size_t head_dim,
+                        std::size_t first, std::size_t end, float* out) {
   switch (type) {
 #define DOVETAIL_LISTED(name, text, bytes) \
   case CacheType::k##name:                 \
-    return load_values_of<CacheType::k##name>(tile, head_dim, out);
+    return load_values_of<CacheType::k##name>(tile, head_dim, first, end, out);
     DOVETAIL_CACHE_TYPES(DOVETAIL_LISTED)
 #undef DOVETAIL_LISTED
   }

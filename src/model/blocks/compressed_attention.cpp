@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
-#include <limits>
-#include <numeric>
 
 #include "base/aligned_buffer.h"
 #include "model/blocks/projection.h"
@@ -310,18 +308,24 @@ Indexer::Entries CompressedAttention::index_entries() {
 
 void CompressedAttention::load_index_keys(const Segment& segment, std::uint32_t first,
                                           std::uint32_t end, float* keys) const {
-  std::vector<float>& rows = list_scratch().rows;
-  grow(rows, kEntryBlock * entry_row_);
-  std::size_t loaded = std::numeric_limits<std::size_t>::max();
-  for (std::uint32_t entry = first; entry < end; ++entry) {
-    if (const std::size_t block = entry_block(entry); block != loaded) {
-      work_.kernels.load_values(work_.cache->shape().type(),
-                                tile_at(segment, cache_layer_ + 1, block), entry_row_, rows.data());
-      loaded = block;
-    }
-    std::copy_n(rows.data() + entry_offset(entry) + config_.head_dim, config_.index_dim, keys);
-    keys += config_.index_dim;
+  for (std::uint32_t entry = first; entry < end; ++entry, keys += config_.index_dim) {
+    const float* key = load_entry(segment, entry, config_.head_dim, config_.entry_dim());
+    std::copy_n(key, config_.index_dim, keys);
   }
+}
+
+// Elements [begin, end) of an entry; they stay until the thread loads others.
+const float* CompressedAttention::load_entry(const Segment& segment, std::uint32_t entry,
+                                             std::size_t begin, std::size_t end) const {
+  const std::size_t first = begin / entry_row_;
+  const std::size_t last = (end + entry_row_ - 1) / entry_row_;
+  const std::size_t row = entry % entries_ * (kEntryBlock / entries_);
+  std::vector<float>& rows = list_scratch().rows;
+  grow(rows, (last - first) * entry_row_);
+  work_.kernels.load_values(work_.cache->shape().type(),
+                            tile_at(segment, cache_layer_ + 1, entry_block(entry)), entry_row_,
+                            row + first, row + last, rows.data());
+  return rows.data() + (begin - first * entry_row_);
 }
 
 // How many groups of heads a row's attention is cut into, so that lanes share the rows of a small
@@ -367,31 +371,22 @@ std::size_t CompressedAttention::gather(std::uint32_t number) {
   mine.list.reserve(tiles * bytes);
   mine.tiles.resize(tiles);
   for (std::size_t i = 0; i < tiles; ++i) mine.tiles[i] = mine.list.data() + i * bytes;
-  grow(mine.rows, kEntryBlock * std::max<std::size_t>(dim, entry_row_));
+  grow(mine.rows, kEntryBlock * dim);
   std::size_t next = 0;
   const auto add = [&](const float* key) {
     kernels.store_value(kFloats, key, dim, next % kEntryBlock,
                         mine.list.data() + next / kEntryBlock * bytes);
     ++next;
   };
-  std::size_t loaded = std::numeric_limits<std::size_t>::max();
-  for (std::size_t position = first; position <= row.position; ++position) {
-    if (const std::size_t block = position / kEntryBlock; block != loaded) {
-      kernels.load_values(type, tile_at(segment, cache_layer_, block), dim, mine.rows.data());
-      loaded = block;
-    }
-    add(mine.rows.data() + position % kEntryBlock * dim);
+  for (std::size_t position = first; position <= row.position;) {
+    const std::size_t block = position / kEntryBlock * kEntryBlock;
+    const std::size_t end = std::min<std::size_t>(row.position + 1, block + kEntryBlock);
+    kernels.load_values(type, tile_at(segment, cache_layer_, position / kEntryBlock), dim,
+                        position - block, end - block, mine.rows.data());
+    for (const float* key = mine.rows.data(); position < end; ++position, key += dim) add(key);
   }
-  loaded = std::numeric_limits<std::size_t>::max();
-  for (std::uint32_t i = 0; i < taken; ++i) {
-    const std::uint32_t entry = picks ? indexer_->picks(number)[i] : i;
-    if (const std::size_t block = entry_block(entry); block != loaded) {
-      kernels.load_values(type, tile_at(segment, cache_layer_ + 1, block), entry_row_,
-                          mine.rows.data());
-      loaded = block;
-    }
-    add(mine.rows.data() + entry_offset(entry));
-  }
+  for (std::uint32_t i = 0; i < taken; ++i)
+    add(load_entry(segment, picks ? indexer_->picks(number)[i] : i, 0, dim));
   return count;
 }
 

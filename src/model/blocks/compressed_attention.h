@@ -52,6 +52,8 @@ class CompressedAttention {
   Indexer::Entries index_entries();
   void load_index_keys(const Segment& segment, std::uint32_t first, std::uint32_t end,
                        float* keys) const;
+  const float* load_entry(const Segment& segment, std::uint32_t entry, std::size_t begin,
+                          std::size_t end) const;
   std::uint32_t head_groups(const RowTile& tile) const;
   void attend(const RowTile& tile, std::uint32_t block, std::uint32_t blocks);
   void attend(const RowTile& tile, std::uint32_t row, const Range& heads);
@@ -61,10 +63,6 @@ class CompressedAttention {
   std::uint32_t seen(const PassRow& row) const;  // entries
   const std::byte* tile_at(const Segment& segment, std::uint32_t layer, std::size_t block) const;
   std::size_t entry_block(std::uint32_t entry) const;
-  // Where an entry begins in the rows of its block's tile.
-  std::size_t entry_offset(std::uint32_t entry) const {
-    return entry % entries_ * (kernels::kBlockSize / entries_) * entry_row_;
-  }
 
   Workspace& work_;
   load::CompressedConfig config_;

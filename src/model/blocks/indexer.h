@@ -23,7 +23,7 @@ std::uint32_t entries_seen(const Pass& pass, const PassRow& row, std::uint32_t r
 
 // Writes the numbers of the `count` entries with the largest scores, the lower one among equals, in
 // ascending order. Scores that are no numbers are the smallest.
-void pick_entries(std::span<float> scores, std::size_t count, std::uint32_t* picks);
+void pick_entries(std::span<const float> scores, std::size_t count, std::uint32_t* picks);
 
 // Which entries the rows of a pass see in layers whose indexers pick as many of as many.
 class PickedEntries {
@@ -89,9 +89,12 @@ class Indexer {
  private:
   std::uint32_t longest(const RowTile& tile) const;
   void score(const RowTile& tile, const Range& items, std::uint32_t parts);
-  void score(const RowTile& tile, std::uint32_t row, std::uint32_t first, std::uint32_t end,
+  void turn_queries(const RowTile& tile, std::uint32_t row, std::size_t number);
+  void load_keys(const PassRow& row, std::uint32_t first, std::uint32_t end);
+  void score(const RowTile& tile, std::uint32_t row, std::size_t number, std::size_t count,
              float* out);
   void pick(const RowTile& tile, const Range& rows);
+  void score_and_pick(const RowTile& tile, const Range& rows);
 
   Workspace& work_;
   std::uint32_t heads_, dim_, top_;

@@ -2,7 +2,6 @@
 // those that an indexer picks.
 
 #include <algorithm>
-#include <limits>
 #include <vector>
 
 #include "base/aligned_buffer.h"
@@ -13,7 +12,7 @@ namespace {
 
 // What a thread keeps between the parts of its tasks.
 struct AbsorbedScratch {
-  std::vector<float> rows, products;
+  std::vector<float> row, products;
   AlignedBuffer prepared, list;
   std::vector<const std::byte*> tiles;
 };
@@ -108,13 +107,11 @@ Indexer::Entries LatentAttention::index_entries() {
                            float* keys) {
     constexpr std::uint32_t kBlock = kernels::kBlockSize;
     const std::size_t dim = config_.index_dim;
-    std::vector<float>& rows = absorbed_scratch().rows;
-    grow(rows, kBlock * dim);
     for (std::uint32_t at = first; at < end;) {
       const std::uint32_t next = std::min(end, (at / kBlock + 1) * kBlock);
       work_.kernels.load_values(work_.cache->shape().type(),
-                                tile_at(segment, cache_layer_ + 1, at / kBlock), dim, rows.data());
-      std::copy_n(rows.data() + at % kBlock * dim, (next - at) * dim, keys + (at - first) * dim);
+                                tile_at(segment, cache_layer_ + 1, at / kBlock), dim, at % kBlock,
+                                at % kBlock + (next - at), keys + (at - first) * dim);
       at = next;
     }
   };
@@ -143,15 +140,13 @@ std::size_t LatentAttention::gather(std::uint32_t row) const {
   mine.list.reserve(tiles * bytes);
   mine.tiles.resize(tiles);
   for (std::size_t i = 0; i < tiles; ++i) mine.tiles[i] = mine.list.data() + i * bytes;
-  grow(mine.rows, kBlock * dim);
-  std::size_t loaded = std::numeric_limits<std::size_t>::max();
+  grow(mine.row, dim);
   for (std::size_t i = 0; i < picks.size(); ++i) {
-    if (const std::size_t block = picks[i] / kBlock; block != loaded) {
-      kernels.load_values(work_.cache->shape().type(), tile_at(segment, cache_layer_, block), dim,
-                          mine.rows.data());
-      loaded = block;
-    }
-    kernels.store_value(kFloats, mine.rows.data() + picks[i] % kBlock * dim, dim, i % kBlock,
+    const std::size_t at = picks[i] % kBlock;
+    kernels.load_values(work_.cache->shape().type(),
+                        tile_at(segment, cache_layer_, picks[i] / kBlock), dim, at, at + 1,
+                        mine.row.data());
+    kernels.store_value(kFloats, mine.row.data(), dim, i % kBlock,
                         mine.list.data() + i / kBlock * bytes);
   }
   return picks.size();

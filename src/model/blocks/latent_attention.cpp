@@ -355,7 +355,7 @@ void LatentAttention::expand(const Segment& segment, std::uint32_t head, std::si
   grow(mine.latents, blocks * kBlock * cached);
   grow(mine.products, count * made);
   for (std::size_t b = 0; b < blocks; ++b) {
-    kernels.load_values(type, tile_at(segment, cache_layer_, first / kBlock + b), cached,
+    kernels.load_values(type, tile_at(segment, cache_layer_, first / kBlock + b), cached, 0, kBlock,
                         mine.latents.data() + b * kBlock * cached);
   }
   for (const HeadMatrix* of : {&keys_, &values_}) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <span>
 #include <utility>
 
 #include "cli/values.h"
@@ -114,6 +115,9 @@ Result<ModelReport> report_model(const load::ModelSource& source, const EngineOp
   const std::uint64_t block = resolved->cache_shape.block_bytes();
   const std::uint64_t blocks = memory.options.kv_blocks;
   memory.cache_token = block / kernels::kBlockSize;
+  const std::span<const std::uint32_t> windows = resolved->cache_shape.windows();
+  memory.cache_kept = static_cast<std::uint64_t>(std::count(windows.begin(), windows.end(), 0U)) *
+                      resolved->cache_shape.unit_bytes() / kernels::kBlockSize;
   memory.cache_sequence = resolved->cache_shape.sequence_bytes(memory.options.max_context);
   memory.cache = blocks * block;
   memory.full_sequences = memory.cache / std::max<std::uint64_t>(memory.cache_sequence, 1);
@@ -178,9 +182,11 @@ std::string memory_part(const MemoryNeed& need) {
   text += row("  weights", show_bytes(need.weights));
   text += row("  cache", fmt::format("{} ({}): {} blocks of 16 positions", show_bytes(need.cache),
                                      options.cache_type, options.kv_blocks));
-  text += row("", fmt::format("{} per position, {} per full sequence; {} full sequences fit",
-                              show_bytes(need.cache_token), show_bytes(need.cache_sequence),
-                              need.full_sequences));
+  std::string position = show_bytes(need.cache_token) + " per position";
+  if (need.cache_kept < need.cache_token)
+    position += fmt::format(" ({} behind the windows)", show_bytes(need.cache_kept));
+  text += row("", fmt::format("{}, {} per full sequence; {} full sequences fit", position,
+                              show_bytes(need.cache_sequence), need.full_sequences));
   if (need.states > 0)
     text += row("  states", fmt::format("{}: {} sequences, {} saved", show_bytes(need.states),
                                         options.max_num_seqs, options.saved_states));
@@ -241,6 +247,7 @@ Json report_json(const load::ModelSource& source, const ModelReport& report, boo
                     {"kv_cache_dtype", need.options.cache_type},
                     {"weights_bytes", need.weights},
                     {"cache_bytes_per_token", need.cache_token},
+                    {"cache_bytes_per_token_behind_windows", need.cache_kept},
                     {"cache_bytes_per_sequence", need.cache_sequence},
                     {"cache_bytes", need.cache},
                     {"full_sequences", need.full_sequences},

@@ -25,6 +25,7 @@ struct MemoryNeed {
   EngineOptions options;             // with the automatic values filled in
   std::uint64_t weights = 0;         // mapped from the file, shared between processes
   std::uint64_t cache_token = 0;     // one position of one sequence
+  std::uint64_t cache_kept = 0;      // of these, what stays when it is behind all windows
   std::uint64_t cache_sequence = 0;  // a sequence of options.max_context positions
   std::uint64_t cache = 0;           // reserved: options.kv_blocks blocks
   std::uint64_t full_sequences = 0;  // of max_context positions that fit the cache at a time

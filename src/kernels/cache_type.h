@@ -52,10 +52,12 @@ constexpr std::size_t scaled_dims(CacheType type) {
 // the elements lie the scales, in F16, [group of scaled_dims() dimensions][position], for both.
 constexpr std::size_t padded_dims(std::size_t head_dim) { return (head_dim + 15) / 16 * 16; }
 
-constexpr std::size_t cache_tile_bytes(CacheType type, std::size_t head_dim) {
-  const std::size_t elements = kBlockSize * padded_dims(head_dim) * info(type).element_bytes;
+// `positions`: those of a part of one.
+constexpr std::size_t cache_tile_bytes(CacheType type, std::size_t head_dim,
+                                       std::size_t positions = kBlockSize) {
+  const std::size_t elements = positions * padded_dims(head_dim) * info(type).element_bytes;
   const std::size_t group = scaled_dims(type);
-  return group == 0 ? elements : elements + (head_dim + group - 1) / group * kBlockSize * 2;
+  return group == 0 ? elements : elements + (head_dim + group - 1) / group * positions * 2;
 }
 
 }  // namespace dovetail::kernels

@@ -12,9 +12,13 @@ struct Part {
   std::uint32_t dim = 0;
   bool row = false;  // for all heads, keys and values at once
   bool tells_generated = false;
+  std::uint32_t slice = 0;  // rows of a block; 0: one for each position
 
-  // For a position.
-  std::size_t floats() const { return row ? dim : std::size_t{2} * kv_heads * dim; }
+  // Of a block.
+  std::size_t floats() const {
+    if (slice > 0) return std::size_t{slice} * dim;
+    return kernels::kBlockSize * (row ? dim : std::size_t{2} * kv_heads * dim);
+  }
 };
 
 // `max_context`: a window that reaches so far is none.
@@ -31,7 +35,10 @@ std::vector<Part> parts_of(const load::LayerConfig& layer, std::uint32_t max_con
   }
   if (const load::CompressedConfig* compressed = layer.compressed()) {
     parts.push_back({window(compressed->window), 1, compressed->head_dim, true});
-    if (compressed->ratio > 0) parts.push_back({0, 1, entry_row_dim(*compressed), true});
+    if (compressed->ratio > 0) {
+      const EntryLayout entries(*compressed);
+      parts.push_back({0, 1, entries.row_dim, true, false, entries.slice});
+    }
   }
   return parts;
 }
@@ -45,7 +52,9 @@ CacheShape shape_of(std::span<const load::LayerConfig> layers, kernels::CacheTyp
   for (const load::LayerConfig& layer : layers) {
     for (const Part& part : parts_of(layer, max_context)) {
       const std::uint32_t group = groups.empty() ? 0 : groups[next++];
-      if (part.row) {
+      if (part.slice > 0) {
+        shape.add_slices(part.slice, part.dim, group);
+      } else if (part.row) {
         shape.add_latents(part.dim, group, part.tells_generated);
       } else {
         shape.add_layer(part.kv_heads, part.dim, group);
@@ -55,7 +64,10 @@ CacheShape shape_of(std::span<const load::LayerConfig> layers, kernels::CacheTyp
     if (const load::ShortConvConfig* convolution = layer.short_conv())
       shape.add_state(convolution->state_floats());
     const load::CompressedConfig* compressed = layer.compressed();
-    if (compressed != nullptr && compressed->ratio > 0) shape.add_state(compressed->state_floats());
+    if (compressed != nullptr && compressed->ratio > 0) {
+      const std::size_t newest = EntryLayout(*compressed).newest_bytes(type);
+      shape.add_state(compressed->state_floats() + newest / sizeof(float));
+    }
   }
   return shape;
 }
@@ -82,7 +94,7 @@ std::size_t blocks_held(std::uint32_t window, std::uint32_t positions) {
 struct Kind {
   std::uint32_t window = 0;
   std::vector<std::size_t> parts;   // among those of all layers
-  std::vector<std::size_t> floats;  // for a position, by part
+  std::vector<std::size_t> floats;  // of a block, by part
   std::size_t all = 0;              // of these
 
   // In which of `groups` equal ones the parts are, in their order.
@@ -131,15 +143,13 @@ std::vector<Kind> kinds_of(std::span<const load::LayerConfig> layers, std::uint3
 
 }  // namespace
 
-std::uint32_t entries_of_block(const load::CompressedConfig& config) {
+EntryLayout::EntryLayout(const load::CompressedConfig& config) {
   constexpr auto kBlock = static_cast<std::uint32_t>(kernels::kBlockSize);
-  return std::max(1U, kBlock / config.ratio);
-}
-
-std::uint32_t entry_row_dim(const load::CompressedConfig& config) {
-  constexpr auto kBlock = static_cast<std::uint32_t>(kernels::kBlockSize);
-  const std::uint32_t rows = kBlock / entries_of_block(config);
-  return (config.entry_dim() + rows - 1) / rows;
+  entries = std::max(1U, kBlock / config.ratio);
+  rows = kBlock / entries;
+  row_dim = (config.entry_dim() + rows - 1) / rows;
+  const std::uint32_t blocks = config.ratio / kBlock;
+  if (blocks > 1 && config.index_heads == 0) slice = (rows + blocks - 1) / blocks;
 }
 
 std::size_t CacheShape::sequence_bytes(std::uint32_t positions) const {

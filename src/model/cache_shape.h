@@ -15,10 +15,9 @@ namespace dovetail::model {
 // What the cache holds: for every layer with attention and each of its key/value heads the keys and
 // the values of kBlockSize positions in a block, or for all heads the latents that these are made
 // of, in tiles of values. A layer with compressed entries is two: a row for each position, and the
-// entries that end in a block, cut into rows, as many as it has positions. So is one of latents
-// that an indexer picks: these, and its keys. Layers are in groups that have blocks of their own,
-// all of one size, so that each group keeps what its layers see: all positions, or those of a
-// window.
+// entries (EntryLayout). So is one of latents that an indexer picks: these, and its keys. Layers
+// are in groups that have blocks of their own, all of one size, so that each group keeps what its
+// layers see: all positions, or those of a window.
 class CacheShape {
  public:
   struct Layer {
@@ -42,6 +41,10 @@ class CacheShape {
   // A layer with one row for all heads, of so many elements, those that turn among them.
   void add_latents(std::uint32_t dim, std::uint32_t group = 0, bool tells_generated = true) {
     add({1, dim, 1, 0, 0, group, tells_generated});
+  }
+  // A layer with so many rows in a block, those of a slice of an entry.
+  void add_slices(std::uint32_t rows, std::uint32_t dim, std::uint32_t group = 0) {
+    add({1, dim, 1, 0, 0, group, false}, rows);
   }
 
   // A layer with a state for each sequence, of so many floats; in the order of such layers.
@@ -75,8 +78,8 @@ class CacheShape {
   std::size_t sequence_bytes(std::uint32_t positions) const;
 
  private:
-  void add(Layer layer) {
-    layer.tile_bytes = kernels::cache_tile_bytes(type_, layer.head_dim);
+  void add(Layer layer, std::size_t rows = kernels::kBlockSize) {
+    layer.tile_bytes = kernels::cache_tile_bytes(type_, layer.head_dim, rows);
     layer.before = group_bytes_[layer.group];
     group_bytes_[layer.group] += layer.tile_bytes * layer.kv_heads * layer.tiles;
     unit_bytes_ = std::max(unit_bytes_, group_bytes_[layer.group]);
@@ -92,10 +95,23 @@ class CacheShape {
   std::size_t state_floats_ = 0;
 };
 
-// Entries that end in a block, one at least, and the elements of a row of one, which is cut into as
-// many rows of the block as it may have.
-std::uint32_t entries_of_block(const load::CompressedConfig& config);
-std::uint32_t entry_row_dim(const load::CompressedConfig& config);
+// How a layer's compressed entries lie in blocks. Each is cut into rows. Entries of a block's
+// positions or fewer, and those that an indexer picks, lie in the block that has their last
+// position and share its sixteen rows. Larger ones would leave most blocks empty: each lies in
+// slices, row after row, in the blocks of the positions behind its own, as many as it has
+// positions.
+struct EntryLayout {
+  std::uint32_t entries = 1;  // of a block: those that end in it, or the one that it has a slice of
+  std::uint32_t rows = 0;     // of an entry
+  std::uint32_t row_dim = 0;  // elements of a row
+  std::uint32_t slice = 0;    // rows of it in a block; 0: the block has it whole
+
+  explicit EntryLayout(const load::CompressedConfig& config);
+  // Bytes of an entry's rows, which the sequence's state has where blocks have slices; and 0.
+  std::size_t newest_bytes(kernels::CacheType type) const {
+    return slice == 0 ? 0 : kernels::cache_tile_bytes(type, row_dim);
+  }
+};
 
 // Of the layers of a model that have attention, and of those that have states, in their order; all
 // layers in one group, which keeps all positions.

@@ -12,8 +12,9 @@ namespace dovetail::study {
 namespace {
 
 constexpr auto kBlock = static_cast<std::uint32_t>(kernels::kBlockSize);
-// Blocks that are copied, again and again. Entries of up to so many positions stay where they end.
-constexpr std::uint32_t kRepeated = kComputedContext / kBlock;
+// Blocks that are copied, again and again: the second half of what is computed, as entries in
+// slices begin behind their own positions. Entries of up to so many positions stay where they lie.
+constexpr std::uint32_t kRepeated = kComputedContext / 2 / kBlock;
 
 class RepeatedContext : public model::ForwardingBackend {
  public:
@@ -46,8 +47,8 @@ class RepeatedContext : public model::ForwardingBackend {
       segment.saves = segment.saves.subspan(1);
   }
 
-  // Blocks of all groups, from the prompt's first ones; those of a window are gone, but for what is
-  // before the chunk.
+  // Blocks of all groups, from those computed; those of a window are gone, but for what is before
+  // the chunk.
   void copy(const model::Segment& segment, std::uint32_t begin, std::uint32_t end) {
     const std::span<const std::uint32_t> windows = cache_shape().windows();
     for (std::uint32_t block = begin; block < end; ++block) {
@@ -56,7 +57,7 @@ class RepeatedContext : public model::ForwardingBackend {
           return segment.block_table[of * windows.size() + group];
         };
         if (windows[group] == 0) {
-          copies_.push_back({at(block % kRepeated), at(block)});
+          copies_.push_back({at(kRepeated + block % kRepeated), at(block)});
         } else if (windows[group] > 1) {
           copies_.push_back({at(begin - 1), at(block)});
         }

@@ -16,6 +16,7 @@ SOURCE, SHARED = (pathlib.Path(argument).resolve() for argument in sys.argv[2:4]
 DEMO = SOURCE / "models" / "demo-arith"
 STORIES = SHARED / "models" / "stories260K"
 STORIES_GGUF = STORIES / "stories260K-F32.gguf"
+DEMO_V4 = SOURCE / "models" / "demo-v4-tiny"
 TINY = SOURCE / "tests" / "golden" / "models" / "llama3-tiny"  # has no tokenizer
 SUMS = SOURCE / "examples" / "arithmetic.jsonl"
 
@@ -130,6 +131,7 @@ class Inspect(WithFolder):
         self.assertEqual(kind["layers"], report["layers"])
         self.assertEqual(memory["cache_bytes_per_token"],
                          2 * 2 * report["layers"] * kind["kv_heads"] * kind["head_dim"])
+        self.assertEqual(memory["cache_bytes_per_token_behind_windows"], memory["cache_bytes_per_token"])
         self.assertEqual(memory["kv_blocks"], 3 * 2)
         self.assertEqual(memory["cache_bytes"], 3 * 32 * memory["cache_bytes_per_token"])
         text = run("inspect", TINY, "--tensors").stdout
@@ -146,6 +148,12 @@ class Inspect(WithFolder):
         # It takes memory only where it is to draft.
         stored = sum(share["bytes"] for share in report["types"].values())
         self.assertLess(report["memory"]["weights_bytes"], stored)
+
+    def test_what_stays_behind_the_windows(self):
+        memory = json.loads(run("inspect", DEMO_V4, "--json").stdout)["memory"]
+        self.assertLess(memory["cache_bytes_per_token_behind_windows"], memory["cache_bytes_per_token"] / 2)
+        self.assertIn("behind the windows)", run("inspect", DEMO_V4).stdout)
+        self.assertNotIn("behind the windows", run("inspect", TINY).stdout)
 
     def test_config_file(self):
         config = self.write("own.toml", "max-num-seqs = 5\n[inspect]\nkv-cache-dtype = \"f32\"\n")

@@ -192,14 +192,14 @@ test::RandomModelOptions latent_parts(DataType type, bool v3, std::uint32_t top 
   return options;
 }
 
-// Windows, compressed entries of three kinds, hyper-connections, experts by the token's number, and
-// a layer that drafts: DeepSeek-V4.
-test::RandomModelOptions compressed_parts(DataType type) {
+// Windows, compressed entries of two kinds (those of more than 16 positions in slices),
+// hyper-connections, experts by the token's number, and a layer that drafts: DeepSeek-V4.
+test::RandomModelOptions compressed_parts(DataType type, std::uint32_t ratio) {
   test::RandomModelOptions options = of("llama", type);
   options.layers = 4;
-  options.change = [](ModelConfig& config) {
-    constexpr std::uint32_t kRatios[] = {0, 4, 16, 4};
-    test::make_compressed(config, 21, kRatios);
+  options.change = [ratio](ModelConfig& config) {
+    const std::uint32_t ratios[] = {0, 4, ratio, 4};
+    test::make_compressed(config, 21, ratios);
   };
   return options;
 }
@@ -294,9 +294,9 @@ std::vector<ModelCase> model_cases() {
           {"LatentPartsQ8_0", latent_parts(DataType::kQ8_0, true)},
           {"PickedPartsF32", latent_parts(DataType::kF32, true, 12)},
           {"PickedPartsQ8_0", latent_parts(DataType::kQ8_0, true, 40)},
-          {"CompressedPartsF32", compressed_parts(DataType::kF32)},
-          {"CompressedPartsBF16", compressed_parts(DataType::kBF16)},
-          {"CompressedPartsQ8_0", compressed_parts(DataType::kQ8_0)},
+          {"CompressedPartsF32", compressed_parts(DataType::kF32, 32)},
+          {"CompressedPartsBF16", compressed_parts(DataType::kBF16, 16)},
+          {"CompressedPartsQ8_0", compressed_parts(DataType::kQ8_0, 48)},
           {"ParallelParts", parallel_parts()},
           {"LongRopeParts", longrope_parts()},
           {"OtherParts", other_parts()}};

@@ -119,8 +119,8 @@ TEST(Cache, BlocksOfGroupsDoNotOverlap) {
   }
 }
 
-// DeepSeek-V4-Flash: windows of 43 layers, and entries of 4 positions in 21 of them that are five
-// times the size of those that the other 20 keep. A long sequence holds little else than entries.
+// DeepSeek-V4-Flash: windows of 43 layers, entries of 4 positions in 21 of them and of 128 in the
+// other 20, of which a block has an eighth. A long sequence holds little else than entries.
 TEST(CacheShape, LayersOfSeveralSizesWasteLittle) {
   constexpr std::uint32_t kPositions = 65536;
   load::ModelConfig config;
@@ -140,6 +140,11 @@ TEST(CacheShape, LayersOfSeveralSizesWasteLittle) {
     for (const CacheShape::Layer& layer : shape.layers())
       needed += layer.tile_bytes * (shape.windows()[layer.group] > 0 ? 9 : kPositions / 16);
     EXPECT_LE(12 * shape.sequence_bytes(kPositions), 13 * needed) << type.name;
+    if (kernels::scaled_dims(type.type) > 0) continue;
+    // A token's: entries of 640 and 512 elements for 4 and 128.
+    const std::size_t entries = kPositions * (21 * std::size_t{640} / 4 + 20 * 512 / 128);
+    const std::size_t windows = 43 * std::size_t{9 * 16 * 512};
+    EXPECT_EQ(needed, (entries + windows) * kernels::info(type.type).element_bytes) << type.name;
   }
 }
 

@@ -346,16 +346,18 @@ TEST_P(Tiles, LeaveNoTraceInPicks) {
   }
 }
 
-// Windows, compressed entries, the rows that they are made of, streams.
+// Windows, compressed entries, the rows that they are made of, streams; with experts, whose passes
+// have a tile or two, and without.
 TEST_P(Tiles, LeaveNoTraceInEntries) {
   for (const bool bytes : {false, true}) {
     test::RandomModelOptions options;
-    options.layers = 4;
     options.type = bytes ? kernels::DataType::kQ8_0 : kernels::DataType::kBF16;
-    options.change = [](load::ModelConfig& config) {
-      constexpr std::uint32_t kRatios[] = {4, 32, 0, 4};
-      test::make_compressed(config, 37, kRatios);
+    options.change = [bytes](load::ModelConfig& config) {
+      constexpr std::uint32_t kRatios[] = {4, 32, 0}, kOthers[] = {48, 4, 32};
+      test::make_compressed(config, 37, bytes ? kOthers : kRatios);
       config.draft_layer.reset();
+      for (load::LayerConfig& layer : config.layers)
+        if (bytes) layer.mlp = load::MlpConfig{.size = 96};
     };
     const auto cache = bytes ? kernels::CacheType::kQ8_0 : kernels::CacheType::kF32;
     EXPECT_EQ(differences(GetParam(), options, test::rounds(5), cache), 0);

@@ -80,8 +80,13 @@ CompressedAttention::CompressedAttention(const load::CompressedConfig& config,
   workspace.prepares(query_);
   workspace.prepares(output_);
   if (config.ratio == 0) return;
-  entries_ = entries_of_block(config);
-  entry_row_ = entry_row_dim(config);
+  const EntryLayout layout(config);
+  entries_ = layout.entries;
+  entry_row_ = layout.row_dim;
+  if (layout.slice > 0) {
+    const auto finish = [this](std::uint32_t entry, float* values) { finish_entry(entry, values); };
+    slices_.emplace(config, cache_layer + 1, state_layer, finish, workspace);
+  }
   entry_norm_ = Norm(config.norm, weights, layer + "compress_norm", workspace.kernels);
   compressor_.emplace(config, weights, layer, state_layer, workspace.kernels);
   workspace.value.need(compressor_->row_size());
@@ -121,6 +126,7 @@ void CompressedAttention::add_steps(Program& program) {
                   return work_.share(work_.tile(tile), compressor_->channels() / 64 + 1, work);
                 });
   }
+  if (slices_) slices_->add_steps(program);
   program.add({.name = "place",
                .keys = KeysAccess::kWrite,
                .run =
@@ -241,7 +247,7 @@ void CompressedAttention::place(const RowTile& tile, const Range& rows) {
         row.position / kEntryBlock * shape.groups() + shape.layers()[cache_layer_].group;
     kernels.store_value(shape.type(), key, dim, row.position % kEntryBlock,
                         cache.values(cache_layer_, 0, segment.block_table[place]));
-    if (compressor_ && (row.position + 1) % config_.ratio == 0)
+    if (compressor_ && !slices_ && (row.position + 1) % config_.ratio == 0)
       store_entry(row, work_.up.row(tile, i, compressor_->channels()));
     float* query = work_.gate.row(tile, i, config_.query_rank);
     query_norm_.apply(query, query);
@@ -249,10 +255,9 @@ void CompressedAttention::place(const RowTile& tile, const Range& rows) {
   }
 }
 
-// The entry that ends with a row. It turns by the position of its first token of its own.
-void CompressedAttention::store_entry(const PassRow& row, float* entry) {
+// What an entry's sums become. It turns by the position of its first token of its own.
+void CompressedAttention::finish_entry(std::uint32_t number, float* entry) const {
   const kernels::Kernels& kernels = work_.kernels;
-  const std::uint32_t number = row.position / config_.ratio;
   const std::uint32_t position = number * config_.ratio;
   const auto turn = [&](float* end) {
     kernels.rope(end - config_.rope_dim, rope_.cos(position).data(), rope_.sin(position).data(),
@@ -265,6 +270,13 @@ void CompressedAttention::store_entry(const PassRow& row, float* entry) {
     index_norm_.apply(key, key);
     turn(key + config_.index_dim);
   }
+}
+
+// The entry that ends with a row.
+void CompressedAttention::store_entry(const PassRow& row, float* entry) {
+  const kernels::Kernels& kernels = work_.kernels;
+  const std::uint32_t number = row.position / config_.ratio;
+  finish_entry(number, entry);
   const CacheShape& shape = work_.cache->shape();
   const Segment& segment = work_.pass.segments()[row.segment];
   const std::uint32_t layer = cache_layer_ + 1;
@@ -351,7 +363,7 @@ void CompressedAttention::attend(const RowTile& tile, std::uint32_t block, std::
 }
 
 // What a row sees, in one list of tiles of floats; how many that is.
-std::size_t CompressedAttention::gather(std::uint32_t number) {
+std::size_t CompressedAttention::gather(const RowTile& tile, std::uint32_t number) {
   const kernels::Kernels& kernels = work_.kernels;
   const PassRow& row = work_.pass.rows()[number];
   const Segment& segment = work_.pass.segments()[row.segment];
@@ -385,6 +397,14 @@ std::size_t CompressedAttention::gather(std::uint32_t number) {
                         position - block, end - block, mine.rows.data());
     for (const float* key = mine.rows.data(); position < end; ++position, key += dim) add(key);
   }
+  if (slices_) {
+    for (std::uint32_t entry = 0; entry + 1 < entries; ++entry) {
+      slices_->load(segment, entry, mine.rows.data());
+      add(mine.rows.data());
+    }
+    if (entries > 0) add(slices_->newest(tile, number, entries));
+    return count;
+  }
   for (std::uint32_t i = 0; i < taken; ++i)
     add(load_entry(segment, picks ? indexer_->picks(number)[i] : i, 0, dim));
   return count;
@@ -396,7 +416,7 @@ void CompressedAttention::attend(const RowTile& tile, std::uint32_t row, const R
   const std::uint32_t index = row - tile.rows.begin;
   const std::size_t dim = config_.head_dim;
   const std::size_t still = dim - config_.rope_dim;
-  const std::size_t count = gather(row);
+  const std::size_t count = gather(tile, row);
   ListScratch& mine = list_scratch();
   const std::span<const float> cos = rope_.cos(position);
   const std::span<const float> sin = rope_.sin(position);

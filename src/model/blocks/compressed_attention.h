@@ -10,6 +10,7 @@
 #include "kernels/kernels.h"
 #include "load/model_config.h"
 #include "model/blocks/compressor.h"
+#include "model/blocks/entry_slices.h"
 #include "model/blocks/head_matrix.h"
 #include "model/blocks/indexer.h"
 #include "model/blocks/norm.h"
@@ -48,6 +49,7 @@ class CompressedAttention {
 
   void multiply_input(const RowTile& tile, std::uint32_t block, std::uint32_t blocks);
   void place(const RowTile& tile, const Range& rows);
+  void finish_entry(std::uint32_t number, float* entry) const;
   void store_entry(const PassRow& row, float* entry);
   Indexer::Entries index_entries();
   void load_index_keys(const Segment& segment, std::uint32_t first, std::uint32_t end,
@@ -57,7 +59,7 @@ class CompressedAttention {
   std::uint32_t head_groups(const RowTile& tile) const;
   void attend(const RowTile& tile, std::uint32_t block, std::uint32_t blocks);
   void attend(const RowTile& tile, std::uint32_t row, const Range& heads);
-  std::size_t gather(std::uint32_t row);
+  std::size_t gather(const RowTile& tile, std::uint32_t row);
   void multiply_groups(const RowTile& tile, const Range& groups);
 
   std::uint32_t seen(const PassRow& row) const;  // entries
@@ -77,6 +79,7 @@ class CompressedAttention {
   Norm query_norm_, key_norm_, entry_norm_, index_norm_;
   std::span<const float> sinks_;
   std::optional<Compressor> compressor_;
+  std::optional<EntrySlices> slices_;  // of entries that lie so
   std::optional<Indexer> indexer_;
 };
 

@@ -62,7 +62,7 @@ class Commands(WithFolder):
         worse = self.write("worse.yaml", "records: 0\nname: ../../x\ncolumns:\n  - {name: a, type: samplr}\n")
         said = run("validate", worse, code=1).stderr
         for place in ("worse.yaml:1:1: /records: 0", 'worse.yaml:2:1: /name: "../../x"',
-                      "worse.yaml:4:15: /columns/0/type: 'samplr'"):
+                      "worse.yaml:4:15: /columns/0/type: \"samplr\""):
             self.assertIn(place, said)
 
     def test_a_dataset_without_a_record_is_a_failure(self):

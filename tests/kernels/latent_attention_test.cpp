@@ -196,7 +196,7 @@ TEST_P(LatentAttention, ValuesMayBeShorterThanKeys) {
 TEST_P(LatentAttention, TilesOfValuesAreReadAsTheyAre) {
   std::mt19937 random(4);
   for (const CacheTypeInfo& type : kCacheTypes) {
-    for (const std::size_t dim : {1, 16, 40, 80, 576}) {
+    for (const std::size_t dim : {1U, 16U, 40U, 80U, 576U}) {
       const Latents latents(kernels(), type.type, kBlockSize, dim, random);
       std::vector<float> out(kBlockSize * dim, NAN);
       kernels().load_values(type.type, latents.tiles[0], dim, 0, kBlockSize, out.data());

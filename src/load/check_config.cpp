@@ -123,7 +123,7 @@ Status check(const CompressedConfig& mixer, const ModelConfig& config, std::stri
                 mixer.rope_dim);
   }
   if (mixer.ratio == 0) return {};
-  // An entry is in the block that has its last position, and blocks have 16 positions.
+  // Entries lie in blocks, whole or in slices, and blocks have 16 positions.
   constexpr auto kBlock = static_cast<std::uint32_t>(kernels::kBlockSize);
   const std::uint32_t odd =
       mixer.ratio < kBlock ? kBlock % std::max(mixer.ratio, 1U) : mixer.ratio % kBlock;

@@ -25,7 +25,7 @@ enum class Mutant {
   kExpertsOfFirst,    // experts by a token's number are those of the tile's first
   kEntryOfRowsAlone,  // an entry sums the pass's rows alone
   kHiddenRowFirst,    // in what drafts, the hidden row comes before the embedding
-  kNewestOfState,  // a row takes its newest entry from the state, which later rows may have changed
+  kNewestOfState,     // the newest entry that a row sees is that of the sequence's state
   kOneSliceTooFew,    // of an entry in slices the last block's is not written
   kTokensNotShifted,  // what drafts takes for a position its own token, not the one behind it
   kCount

@@ -13,8 +13,8 @@ ORDER = ["cli", "study", "pipeline", "serve", "engine", "simulate", "schedule", 
          "text", "grammar", "families", "load", "kernels", "observe", "base"]
 ANYWHERE = {"base", "observe"}
 # The public API, include/dovetail/: which folder each header speaks for.
-PUBLIC = {"sampling_params.h": "base", "request.h": "engine", "engine.h": "engine", "server.h": "serve", "pipeline.h": "pipeline",
-          "column_type.h": "pipeline", "cores.h": "cores", "device_executor.h": "cores"}
+PUBLIC = {"sampling_params.h": "base", "request.h": "engine", "engine.h": "engine", "server.h": "serve",
+          "pipeline.h": "pipeline", "column_type.h": "pipeline", "cores.h": "cores", "device_executor.h": "cores"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 
 

@@ -2,20 +2,27 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 namespace dovetail::engine {
 namespace {
 
-// Weights of what is remembered, for each draft token and each time of a pass.
+// Weight of what is remembered, for each draft token.
 constexpr double kKeepTries = 0.99;
-constexpr double kKeepTimes = 0.95;
+
+// The upper one of an even number. Reorders them.
+double median(std::span<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
 
 }  // namespace
 
 std::uint32_t DraftChoice::choose(std::uint32_t sequences, std::uint32_t most,
                                   const schedule::StepCost& cost) {
   if (sequences == 0 || most == 0) return 0;
-  if (!cost.known() || count_ == 0) return most;
+  if (!cost.known() || seen_ < kKnown) return most;
   std::uint32_t best = 0;
   double best_rate = 0.0;
   double expected = 0.0;
@@ -50,24 +57,29 @@ void DraftChoice::observe(std::uint32_t drafted, std::uint32_t accepted) {
 
 void DraftChoice::observe_time(std::uint32_t sequences, std::uint32_t passes, double microseconds) {
   if (passes == 0 || !(microseconds > 0.0) || !std::isfinite(microseconds)) return;
-  const double time = microseconds / passes;
-  const double x = sequences;
-  for (double* sum : {&count_, &x_, &xx_, &y_, &xy_}) *sum *= kKeepTimes;
-  count_ += 1.0;
-  x_ += x;
-  xx_ += x * x;
-  y_ += time;
-  xy_ += x * time;
+  times_[seen_++ % kTimes] = {static_cast<double>(sequences), microseconds / passes};
 }
 
-// By the line, as far as the times lie on a rising one; else in proportion to nothing.
+// By the line whose slope is the median of those between any two times (Theil and Sen).
 double DraftChoice::pass_time(std::uint32_t sequences) const {
-  const double mean_x = x_ / count_;
-  const double mean_y = y_ / count_;
-  const double spread = xx_ / count_ - mean_x * mean_x;
-  if (spread < 1e-9) return mean_y;
-  const double slope = std::max(0.0, (xy_ / count_ - mean_x * mean_y) / spread);
-  return std::max(mean_y + slope * (sequences - mean_x), 0.1 * mean_y);
+  const std::span<const PassTime> times(times_.data(), std::min(seen_, kTimes));
+  std::array<double, kTimes * (kTimes - 1) / 2> slopes;
+  std::size_t pairs = 0;
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      const double apart = times[i].sequences - times[j].sequences;
+      if (apart == 0.0) continue;
+      slopes[pairs++] = (times[i].microseconds - times[j].microseconds) / apart;
+    }
+  }
+  // More sequences never take less.
+  const double slope = pairs == 0 ? 0.0 : std::max(0.0, median({slopes.data(), pairs}));
+  std::array<double, kTimes> rest;
+  for (std::size_t i = 0; i < times.size(); ++i)
+    rest[i] = times[i].microseconds + slope * (sequences - times[i].sequences);
+  const double on_line = median({rest.data(), times.size()});
+  for (std::size_t i = 0; i < times.size(); ++i) rest[i] = times[i].microseconds;
+  return std::max(on_line, 0.1 * median({rest.data(), times.size()}));
 }
 
 }  // namespace dovetail::engine

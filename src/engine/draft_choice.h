@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "schedule/step_cost.h"
@@ -9,11 +11,13 @@ namespace dovetail::engine {
 // How many tokens are worth drafting by a model's own layer: as many as give the most tokens for
 // the time, by how often they were right, what drafting took, and what steps are predicted to take.
 // A draft token that turns out wrong costs a row; where rows are many that is dear, and none are
-// drafted. Then every kProbe-th time one is, to see whether that is still right. Deterministic;
-// changes no answer, since drafts are checked.
+// drafted. Then every kProbe-th time one is, to see whether that is still right. The first kKnown
+// times all are, so that there is something to choose by. Deterministic; changes no answer, since
+// drafts are checked.
 class DraftChoice {
  public:
   static constexpr std::uint32_t kProbe = 64;
+  static constexpr std::uint32_t kKnown = 8;
 
   // For each of so many sequences, at most `most`.
   std::uint32_t choose(std::uint32_t sequences, std::uint32_t most, const schedule::StepCost& cost);
@@ -28,12 +32,20 @@ class DraftChoice {
   double right() const { return right_ / tried_; }
 
  private:
+  // Of the last kTimes, of which a minority may be off: a thread that had to wait for its core
+  // says nothing about drafting.
+  static constexpr std::size_t kTimes = 16;
+
+  struct PassTime {
+    double sequences = 0, microseconds = 0;
+  };
+
   double pass_time(std::uint32_t sequences) const;
 
   // Recent ones count more; at first some are made up.
   double tried_ = 4.0, right_ = 3.0;
-  // Sums of a line through the times of passes: 1, sequences, their squares, times, products.
-  double count_ = 0, x_ = 0, xx_ = 0, y_ = 0, xy_ = 0;
+  std::array<PassTime, kTimes> times_;
+  std::size_t seen_ = 0;
   std::uint32_t since_probe_ = 0;
 };
 

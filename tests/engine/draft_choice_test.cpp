@@ -53,13 +53,44 @@ TEST(DraftChoice, LooksAgainNowAndThen) {
   EXPECT_EQ(choice.choose(1, 3, kCost), 3U);
 }
 
-TEST(DraftChoice, DraftsAllWhileNothingIsKnown) {
+TEST(DraftChoice, DraftsAllWhileLittleIsKnown) {
   DraftChoice choice;
-  EXPECT_EQ(choice.choose(8, 3, kCost), 3U);
-  choice.observe_time(8, 3, 100.0);
+  // A pass that takes longer than a step is not worth it, but one says little.
+  for (std::uint32_t i = 0; i < DraftChoice::kKnown; ++i) {
+    EXPECT_EQ(choice.choose(8, 3, kCost), 3U) << i;
+    choice.observe_time(8, 1, 50000.0);
+    EXPECT_EQ(choice.choose(8, 3, {}), 3U) << i;
+  }
+  EXPECT_EQ(choice.choose(8, 3, kCost), 0U);
   EXPECT_EQ(choice.choose(8, 3, {}), 3U);
   EXPECT_EQ(choice.choose(0, 3, kCost), 0U);
   EXPECT_EQ(choice.choose(8, 0, kCost), 0U);
+}
+
+// A machine that was busy with something else for some passes is no reason to stop.
+TEST(DraftChoice, HeedsNoOutliers) {
+  for (const std::uint32_t spikes : {1U, 3U, 6U}) {
+    // Among the first ones too.
+    for (const std::uint32_t before : {0U, 2U, 40U}) {
+      DraftChoice choice;
+      for (std::uint32_t i = 0; i < before; ++i) choice.observe_time(1 + i % 4, 1, 50.0);
+      for (std::uint32_t i = 0; i < spikes; ++i) choice.observe_time(1 + i % 4, 1, 40000.0);
+      for (std::uint32_t i = 0; i < 10; ++i) choice.observe_time(1 + i % 4, 1, 50.0);
+      EXPECT_EQ(choice.choose(1, 3, kCost), 3U) << spikes << " behind " << before;
+      // When all are slow, it is so.
+      for (std::uint32_t i = 0; i < 16; ++i) choice.observe_time(1 + i % 4, 1, 40000.0);
+      EXPECT_EQ(choice.choose(1, 3, kCost), 0U) << spikes << " behind " << before;
+    }
+  }
+}
+
+// The passes of many sequences take longer than those of few; what is seen of few tells of many.
+TEST(DraftChoice, FollowsTheLine) {
+  DraftChoice choice = with(0.95, 50);
+  for (std::uint32_t i = 0; i < 16; ++i) choice.observe_time(1 + i % 4, 1, 100.0 * (1 + i % 4));
+  EXPECT_EQ(choice.choose(1, 3, kCost), 3U);
+  // 32 sequences: a pass as the line has it takes 3200 us, a step of them 3800.
+  EXPECT_EQ(choice.choose(32, 3, kCost), 0U);
 }
 
 // Behind a wrong draft token none counts as wrong.

@@ -58,7 +58,7 @@ struct LocalModelHost::Impl {
     if (!prompt) return fail(std::move(prompt.error()));
     Request request;
     request.prompt = *std::move(prompt);
-    if (!given.messages.empty()) request.reasoning = reasoning->budget(request.prompt, budget);
+    if (!given.messages.empty()) request.reasoning = reasoning->budget(request.prompt, {budget});
     request.sampling = sampling.values.or_else(engine->source().generation.sampling).params();
     request.sampling.seed = given.seed;
     request.max_tokens = static_cast<std::int32_t>(sampling.max_tokens.value_or(0));

@@ -64,7 +64,7 @@ Status run_set(ChatSession& session, const std::string& argument) {
        sampling_values(session.request(), session.settings().options())) {
     if (!all && known != name) continue;
     found = true;
-    notice(fmt::format("{:<20}{}", known, value));
+    notice(fmt::format("{:<26}{}", known, value));
   }
   // A name alone that is none: the error that setting it gives.
   return found ? Status() : session.settings().set(name, "default");

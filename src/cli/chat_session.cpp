@@ -108,12 +108,12 @@ Status ChatSession::answer(Conversation next, Request request) {
     if (!created) return fail(created.error());
     request.mark_control_tokens = created->marks();
     plan = *std::move(created);
-    if (budget >= 0) {
-      request.reasoning = dialog::reasoning_budget(
-          format_, prompt->text, static_cast<std::uint32_t>(budget), [this](std::string_view text) {
-            return encoder_.tokenizer().encode(text, {.add_special = false});
-          });
-    }
+    request.reasoning = dialog::reasoning_budget(
+        format_, prompt->text, {budget, settings_.options().reasoning_budget_message},
+        [this](std::string_view text, bool special) {
+          return encoder_.tokenizer().encode(text,
+                                             {.add_special = false, .parse_special = special});
+        });
   }
   AnswerView view(plan, look_);
   AnswerCost cost;

@@ -143,12 +143,13 @@ class Run {
       return encoder_.text(text, !options_.no_special);
     };
     const auto limit = std::make_shared<const dialog::ReasoningLimit>(encoder_);
-    const std::int32_t budget = options_.sampling.reasoning_budget;
-    facts.encode_chat = [limit, budget](const Json& messages) {
-      return limit->encode(messages, {}, budget);
+    const dialog::ReasoningBound bound = {options_.sampling.reasoning_budget,
+                                          options_.sampling.reasoning_budget_message};
+    facts.encode_chat = [limit, tokens = bound.tokens](const Json& messages) {
+      return limit->encode(messages, {}, tokens);
     };
-    facts.bound = [limit, budget](Request& request) {
-      request.reasoning = limit->budget(request.prompt, budget);
+    facts.bound = [limit, bound](Request& request) {
+      request.reasoning = limit->budget(request.prompt, bound);
     };
     facts.system = options_.system;
     facts.chat = options_.chat;

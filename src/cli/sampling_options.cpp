@@ -75,6 +75,7 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options, std::string_v
   add_integer(app, "--reasoning-budget", options.reasoning_budget, -1, kMostInt32,
               "Most tokens of reasoning in answers to chats (-1: any number; 0: none)")
       ->group(length);
+  add_reasoning_message(app, options.reasoning_budget_message)->group(length);
   add_value(
       app, "--stop", kText,
       [&options](const std::string& text) -> Status {
@@ -86,6 +87,11 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options, std::string_v
       ->group(length);
   app.add_flag("--ignore-eos", options.ignore_eos, "The model's end tokens do not end")
       ->group(length);
+}
+
+CLI::Option* add_reasoning_message(CLI::App& app, std::string& message) {
+  return add_text(app, "--reasoning-budget-message", message,
+                  "What ends the reasoning where its budget is spent (nothing)");
 }
 
 Request default_request(const SamplingOptions& options, const load::GenerationDefaults& recommended,

@@ -20,13 +20,17 @@ struct SamplingOptions {
   std::vector<std::pair<TokenId, float>> logit_bias;
   std::int32_t max_tokens = 0;
   std::int32_t min_tokens = 0;
-  std::int32_t reasoning_budget = -1;  // for dialog::ReasoningLimit
+  std::int32_t reasoning_budget = -1;  // as dialog::ReasoningBound's
+  std::string reasoning_budget_message;
   std::vector<std::string> stop;
   bool ignore_eos = false;
 };
 
 // `fallback` stands in the help: the temperature without a recommendation.
 void add_sampling_options(CLI::App& app, SamplingOptions& options, std::string_view fallback);
+
+// `message` is dialog::ReasoningBound's.
+CLI::Option* add_reasoning_message(CLI::App& app, std::string& message);
 
 // A request without a prompt. A parameter that the command line leaves out is what the model's
 // makers recommend; without a recommendation the temperature is `fallback_temperature` and the

@@ -274,6 +274,7 @@ Command serve_command() {
   add_integer(app, "--reasoning-budget", server.reasoning_budget, -1, kMostInt32,
               "Most tokens of reasoning where a request does not say (-1: any number; 0: none)")
       ->group(group);
+  add_reasoning_message(app, server.reasoning_budget_message)->group(group);
   add_integer(app, "--max-connections", server.max_connections, 1, 1 << 20,
               "Connections at a time (1024)")
       ->group(group);

@@ -21,13 +21,14 @@ std::string_view first_token(std::string_view marked) {
 
 }  // namespace
 
-std::shared_ptr<const ReasoningBudget> reasoning_budget(
-    const DialogFormat& format, std::string_view prompt, std::uint32_t tokens,
-    const std::function<std::vector<TokenId>(std::string_view)>& encode) {
+std::shared_ptr<const ReasoningBudget> reasoning_budget(const DialogFormat& format,
+                                                        std::string_view prompt,
+                                                        const ReasoningBound& bound,
+                                                        const EncodeText& encode) {
   const ReasoningFormat* reasoning = format.reasoning();
-  if (reasoning == nullptr) return nullptr;
+  if (reasoning == nullptr || bound.tokens < 0) return nullptr;
   auto out = std::make_shared<ReasoningBudget>();
-  out->tokens = tokens;
+  out->tokens = static_cast<std::uint32_t>(bound.tokens);
   out->open = format.marked(trim_right(reasoning->open));
   out->close = format.marked(reasoning->close);
   out->opened = format.opens_reasoning(prompt);
@@ -38,10 +39,12 @@ std::shared_ptr<const ReasoningBudget> reasoning_budget(
     closing += "<|start|>assistant";
     closing += begin.substr(1, begin.size() - 2);
     const std::string_view rest = std::string_view(out->open).substr(begin.size());
-    const std::vector<TokenId> again = encode(rest.substr(0, rest.find(kTokenOpen)));
+    const std::vector<TokenId> again = encode(rest.substr(0, rest.find(kTokenOpen)), true);
     if (!again.empty()) out->again = again.front();
   }
-  out->closing = encode(closing);
+  if (bound.tokens > 0) out->closing = encode(bound.message, false);
+  const std::vector<TokenId> close = encode(closing, true);
+  out->closing.insert(out->closing.end(), close.begin(), close.end());
   return out;
 }
 

@@ -15,6 +15,15 @@ namespace dovetail::dialog {
 
 using TokenId = std::int32_t;
 
+// What bounds the reasoning of an answer to messages.
+struct ReasoningBound {
+  std::int32_t tokens = -1;  // at most; -1: any number
+  // What the model is taken to have thought last where they are spent, so that its answer does not
+  // begin in the middle of a thought. Plain text: control tokens that it spells are none. Not
+  // written where there is to be no reasoning at all.
+  std::string message = {};
+};
+
 // How many tokens of an answer may be reasoning, and which tokens close it when they are spent.
 // Immutable.
 struct ReasoningBudget {
@@ -30,11 +39,14 @@ struct ReasoningBudget {
   std::optional<TokenId> again;
 };
 
-// The budget of an answer to `prompt`; null: the model does not reason. `encode` gives the tokens
-// of a text, in which control tokens are spelled.
-std::shared_ptr<const ReasoningBudget> reasoning_budget(
-    const DialogFormat& format, std::string_view prompt, std::uint32_t tokens,
-    const std::function<std::vector<TokenId>(std::string_view)>& encode);
+// The tokens of a text; with `special`, what spells a control token is that.
+using EncodeText = std::function<std::vector<TokenId>(std::string_view text, bool special)>;
+
+// The budget of an answer to `prompt`; null: there is no bound, or the model does not reason.
+std::shared_ptr<const ReasoningBudget> reasoning_budget(const DialogFormat& format,
+                                                        std::string_view prompt,
+                                                        const ReasoningBound& bound,
+                                                        const EncodeText& encode);
 
 // What templates read of it: whether the model reasons (not set: as the template has it), and for
 // how many tokens at most (-1: any number).

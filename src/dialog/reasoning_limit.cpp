@@ -20,15 +20,15 @@ Result<std::vector<TokenId>> ReasoningLimit::encode(const Json& messages,
 }
 
 std::shared_ptr<const ReasoningBudget> ReasoningLimit::budget(std::span<const TokenId> prompt,
-                                                              std::int32_t tokens) const {
-  if (tokens < 0 || !format_) return nullptr;
+                                                              const ReasoningBound& bound) const {
+  if (!format_) return nullptr;
   // Whether the prompt opens the reasoning shows at its end.
   constexpr std::size_t kEnd = 64;
   const text::Tokenizer& tokenizer = encoder_->tokenizer();
   const std::string end = tokenizer.decode(prompt.last(std::min(kEnd, prompt.size())), false);
-  return reasoning_budget(
-      *format_, end, static_cast<std::uint32_t>(tokens),
-      [&](std::string_view text) { return tokenizer.encode(text, {.add_special = false}); });
+  return reasoning_budget(*format_, end, bound, [&](std::string_view text, bool special) {
+    return tokenizer.encode(text, {.add_special = false, .parse_special = special});
+  });
 }
 
 }  // namespace dovetail::dialog

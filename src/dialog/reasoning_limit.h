@@ -22,9 +22,9 @@ class ReasoningLimit {
   Result<std::vector<TokenId>> encode(const Json& messages,
                                       std::span<const text::MarkedText> contents,
                                       std::int32_t tokens) const;
-  // Of the answer to a prompt. Null: `tokens` is -1, or the model does not reason.
+  // Of the answer to a prompt. Null: there is no bound, or the model does not reason.
   std::shared_ptr<const ReasoningBudget> budget(std::span<const TokenId> prompt,
-                                                std::int32_t tokens) const;
+                                                const ReasoningBound& bound) const;
 
  private:
   const text::PromptEncoder* encoder_;

@@ -63,7 +63,7 @@ void DraftChoice::observe_time(std::uint32_t sequences, std::uint32_t passes, do
 // By the line whose slope is the median of those between any two times (Theil and Sen).
 double DraftChoice::pass_time(std::uint32_t sequences) const {
   const std::span<const PassTime> times(times_.data(), std::min(seen_, kTimes));
-  std::array<double, kTimes * (kTimes - 1) / 2> slopes;
+  std::array<double, kTimes*(kTimes - 1) / 2> slopes;
   std::size_t pairs = 0;
   for (std::size_t i = 0; i < times.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {

@@ -20,6 +20,8 @@ void settle_reasoning(Draft& draft) {
   std::int32_t budget = draft.reasoning_budget.value_or(draft.context.reasoning_budget);
   if (draft.reasons == false) budget = 0;
   draft.reasoning_budget = budget;
+  if (!draft.reasoning_budget_message)
+    draft.reasoning_budget_message = std::string(draft.context.reasoning_budget_message);
   draft.chat.reasoning_variables.update(dialog::reasoning_variables(draft.reasons, budget));
 }
 
@@ -216,11 +218,11 @@ Problem plan_answer(Draft& draft, std::string_view prompt, Generation& generatio
                              "cannot stand beside tools that may be called; expected one of them"));
   }
 
-  if (*draft.reasoning_budget >= 0) {
-    draft.request.reasoning = dialog::reasoning_budget(
-        format, prompt, static_cast<std::uint32_t>(*draft.reasoning_budget),
-        [&](std::string_view text) { return draft.context.backend.encode(text, false, true); });
-  }
+  draft.request.reasoning = dialog::reasoning_budget(
+      format, prompt, {*draft.reasoning_budget, *std::move(draft.reasoning_budget_message)},
+      [&](std::string_view text, bool special) {
+        return draft.context.backend.encode(text, false, special);
+      });
   auto plan = dialog::AnswerPlan::create(format, std::move(asked));
   if (!plan) return problem(bad_field("tools", "{}", plan.error().message));
   if (!plan->structure().empty()) {

@@ -39,10 +39,11 @@ struct RequestContext {
   std::uint32_t max_choices = 0;
   std::uint64_t max_answer_entries = std::uint64_t{1} << 20;  // as ServerOptions'
   bool strict_fields = false;
-  DialogStore* dialogs = nullptr;      // of earlier responses; null: none are kept
-  KeptAnswers* calls = nullptr;        // of earlier responses; null: none are kept
-  std::int32_t reasoning_budget = -1;  // as ServerOptions'
-  std::string_view key = {};           // the name of the one that the request came with
+  DialogStore* dialogs = nullptr;                  // of earlier responses; null: none are kept
+  KeptAnswers* calls = nullptr;                    // of earlier responses; null: none are kept
+  std::int32_t reasoning_budget = -1;              // as ServerOptions'
+  std::string_view reasoning_budget_message = {};  // as ServerOptions'
+  std::string_view key = {};                       // the name of the one that the request came with
 };
 
 // The fields of a request that are not known and were ignored, as the response's header names them;

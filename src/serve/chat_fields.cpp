@@ -34,6 +34,10 @@ constexpr Field kChatFields[] = {
     {"thinking_budget_tokens", kDialogs, read_reasoning_budget},
     {"reasoning_budget", kDialogs, read_reasoning_budget},
     {"thinking_budget", kDialogs, read_reasoning_budget},
+    {"reasoning_budget_message", kDialogs,
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       return store(read_string(f, v), d.reasoning_budget_message);
+     }},
     {"include_reasoning", kDialogs,
      [](Name f, const Json& v, Draft& d) -> Problem {
        return store(read_bool(f, v), d.show_reasoning);

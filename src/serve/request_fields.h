@@ -118,6 +118,7 @@ struct Draft {
   // template, and the server's options, have it.
   std::optional<bool> reasons;
   std::optional<std::int32_t> reasoning_budget;
+  std::optional<std::string> reasoning_budget_message;
   bool base64 = false;  // embeddings
   std::string query;    // to rank documents by
   Ranking ranking;

@@ -349,6 +349,7 @@ Outcome<Work> work_on(const Route& route, const WorkOrder& order, std::string_vi
                                state.dialogs,
                                state.calls,
                                options.reasoning_budget,
+                               options.reasoning_budget_message,
                                order.key};
   if (route.post != nullptr) return route.post(body, context);
   return (order.method == "DELETE" ? route.remove : route.read)(order.target, context);

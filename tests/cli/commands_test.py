@@ -420,6 +420,9 @@ class Model:
         self.assertTrue(free.startswith(reasoning) and 0 < len(reasoning) < len(free), bounded)
         self.assertTrue(answer, bounded)
         self.assertNotIn("</think>", answer)
+        told = ask("--reasoning-budget", "5", "--reasoning-budget-message", "Enough.")
+        solid = lambda text: "".join(text.split())  # some tokenizers put a space before a text
+        self.assertTrue(solid(told).startswith(solid(reasoning) + "Enough.</think>"), told)
         # Draft tokens change nothing, and a chat and lines of a file have it, too.
         self.assertEqual(ask("--reasoning-budget", "5", "--speculative-tokens", "3"), bounded)
         talk = lambda *more: run("chat", self.model, *options, *more,

@@ -34,8 +34,12 @@ TokenId id_of(const std::string& piece) {
   return 256 + static_cast<TokenId>(found - control.begin());
 }
 
-std::vector<TokenId> encode_pieces(std::string_view text) {
+std::vector<TokenId> encode_pieces(std::string_view text, bool special) {
   std::vector<TokenId> ids;
+  if (!special) {
+    for (const char byte : text) ids.push_back(static_cast<unsigned char>(byte));
+    return ids;
+  }
   for (const std::string& piece : pieces_of(text)) ids.push_back(id_of(piece));
   return ids;
 }
@@ -51,9 +55,9 @@ DialogFormat reasoning_row(const std::string& row, bool reasons = true) {
 
 // What a model that wants to write `text` writes: where a token is forced, that one, which may be
 // the one that it wanted; where its next one is forbidden, "!".
-std::string written(const DialogFormat& format, std::string_view prompt, std::uint32_t tokens,
-                    const std::string& text) {
-  ReasoningMeter meter(reasoning_budget(format, prompt, tokens, encode_pieces));
+std::string written(const DialogFormat& format, std::string_view prompt, std::int32_t tokens,
+                    const std::string& text, const std::string& message = {}) {
+  ReasoningMeter meter(reasoning_budget(format, prompt, {tokens, message}, encode_pieces));
   const std::vector<std::string> wanted = pieces_of(text);
   std::string out;
   for (std::size_t at = 0; at < wanted.size();) {
@@ -75,7 +79,7 @@ std::string written(const DialogFormat& format, std::string_view prompt, std::ui
 
 TEST(ReasoningBudget, ClosesWhatTheAnswerOpens) {
   const DialogFormat format = reasoning_row("hermes");
-  const auto close = [&](std::uint32_t tokens, const std::string& text) {
+  const auto close = [&](std::int32_t tokens, const std::string& text) {
     return written(format, "ask", tokens, text);
   };
   EXPECT_EQ(close(3, "<think>abcdef</think>so"), "<think>abc</think>def</think>so");
@@ -98,9 +102,30 @@ TEST(ReasoningBudget, ClosesWhatThePromptOpened) {
   EXPECT_EQ(written(format, "ask<think>\n", 100, "ab</think>so"), "ab</think>so");
 }
 
+TEST(ReasoningBudget, ClosesWithAMessage) {
+  const DialogFormat format = reasoning_row("hermes");
+  const auto close = [&](std::int32_t tokens, const std::string& message) {
+    return written(format, "ask<think>\n", tokens, "abcdef", message);
+  };
+  EXPECT_EQ(close(3, "! So:\n"), "abc! So:\n</think>def");
+  // One that spells the close itself has come as a whole all the same.
+  EXPECT_EQ(close(3, "</think>!"), "abc</think>!</think>def");
+  // Not where nothing was to be thought, nor where the budget is not spent.
+  EXPECT_EQ(close(0, "! So:\n"), "</think>abcdef");
+  EXPECT_EQ(close(100, "! So:\n"), "abcdef");
+  // Within the message that it ends; control tokens in its text are text.
+  const DialogFormat channels = reasoning_row("harmony");
+  const std::string think = "<|channel|>analysis<|message|>";
+  EXPECT_EQ(written(channels, "<|start|>assistant", 2, think + "abcd", " So."),
+            think + "ab So.<|end|><|start|>assistant<|channel|>cd");
+  const auto spelled =
+      reasoning_budget(channels, "<|start|>assistant", {2, "<|end|>"}, encode_pieces);
+  EXPECT_EQ(spelled->closing.front(), id_of("<"));
+}
+
 TEST(ReasoningBudget, WaitsForTheEndOfACharacter) {
   const DialogFormat format = reasoning_row("hermes");
-  const auto budget = reasoning_budget(format, "<think>", 1, encode_pieces);
+  const auto budget = reasoning_budget(format, "<think>", {1}, encode_pieces);
   ReasoningMeter meter(budget);
   for (int held = 1; held <= 2; ++held) {
     meter.accept(0xE2, "");
@@ -124,7 +149,7 @@ TEST(ReasoningBudget, CountsMessagesOfAChannel) {
   const std::string think = "<|channel|>analysis<|message|>";
   const std::string next = "<|end|><|start|>assistant";
   const std::string final = "<|channel|>final<|message|>";
-  const auto close = [&](std::uint32_t tokens, const std::string& text) {
+  const auto close = [&](std::int32_t tokens, const std::string& text) {
     return written(format, "<|start|>assistant", tokens, text);
   };
   const std::string fits = think + "ab" + next + think + "cd" + next + final + "so";
@@ -145,7 +170,8 @@ TEST(ReasoningBudget, CountsMessagesOfAChannel) {
 }
 
 TEST(ReasoningBudget, IsNoneWhereTheModelDoesNotReason) {
-  EXPECT_EQ(reasoning_budget(reasoning_row("llama", false), "ask", 3, encode_pieces), nullptr);
+  EXPECT_EQ(reasoning_budget(reasoning_row("llama", false), "ask", {3}, encode_pieces), nullptr);
+  EXPECT_EQ(reasoning_budget(reasoning_row("hermes"), "ask", {-1}, encode_pieces), nullptr);
 }
 
 }  // namespace

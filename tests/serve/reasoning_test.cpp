@@ -31,9 +31,11 @@ class ReasoningRequest : public ::testing::Test {
     backend_.dialog = dialog::DialogFormat::detect({"<think></think>", render, {}});
   }
 
-  Outcome<Generation> read(Endpoint endpoint, std::string_view fields, int otherwise = -1) {
+  Outcome<Generation> read(Endpoint endpoint, std::string_view fields, int otherwise = -1,
+                           std::string_view message = {}) {
     RequestContext context{backend_, "fake", 8};
     context.reasoning_budget = otherwise;
+    context.reasoning_budget_message = message;
     const std::string_view asks = endpoint == Endpoint::kResponses
                                       ? R"("input":"hi")"
                                       : R"("messages":[{"role":"user","content":"hi"}])";
@@ -101,6 +103,30 @@ TEST_F(ReasoningRequest, TakesTheServersBudgetWhereItSaysNothing) {
   EXPECT_EQ(asked(Endpoint::kOllamaChat, "", 5), "5 [ask][5]<think>");
   EXPECT_EQ(asked(Endpoint::kChat, R"(,"thinking_budget":9)", 5), "9 [ask][9]<think>");
   EXPECT_EQ(asked(Endpoint::kChat, R"(,"thinking_budget":-1)", 5), "any [ask]<think>");
+}
+
+// The request's, else the server's; none where there is to be no reasoning.
+TEST_F(ReasoningRequest, ClosesWithAMessage) {
+  struct Case {
+    const char *fields, *servers, *closing;
+  };
+  const Case cases[] = {
+      {R"(,"thinking_budget":7)", "Enough.", "Enough.</think>"},
+      {R"(,"thinking_budget":7,"reasoning_budget_message":"\nI answer now.\n")", "Enough.",
+       "\nI answer now.\n</think>"},
+      {R"(,"thinking_budget":7,"reasoning_budget_message":"")", "Enough.", "</think>"},
+      {R"(,"thinking_budget":7,"reasoning_budget_message":null)", "Enough.", "Enough.</think>"},
+      {R"(,"thinking_budget":0)", "Enough.", "</think>"},
+  };
+  for (const Case& each : cases) {
+    const auto result = read(Endpoint::kChat, each.fields, -1, each.servers);
+    ASSERT_TRUE(result) << result.error().message;
+    EXPECT_EQ(backend_.decode(result->requests.front().reasoning->closing, false), each.closing)
+        << each.fields;
+  }
+  const auto wrong = read(Endpoint::kChat, R"(,"reasoning_budget_message":7)");
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().param, "reasoning_budget_message");
 }
 
 TEST_F(ReasoningRequest, ClosesAsTheModelDoes) {

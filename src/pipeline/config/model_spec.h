@@ -20,6 +20,7 @@ struct SamplingSpec {
   SamplingValues values;
   std::optional<std::int64_t> max_tokens;
   std::optional<std::int64_t> reasoning_budget;  // tokens; -1: any number
+  std::optional<std::string> reasoning_budget_message;
   std::vector<std::string> stop;
 };
 

@@ -21,6 +21,7 @@ SamplingSpec read_sampling(Fields& fields) {
   }
   sampling.max_tokens = fields.integer("max_tokens", 1, 10'000'000);
   sampling.reasoning_budget = fields.integer("reasoning_budget", -1, 10'000'000);
+  sampling.reasoning_budget_message = fields.text("reasoning_budget_message");
   sampling.stop = fields.texts("stop").value_or(std::vector<std::string>{});
   return sampling;
 }

@@ -205,6 +205,7 @@ Result<std::string> chat_body(const ChatRequest& request) {
   }
   set(body, "max_tokens", sampling.max_tokens);
   set(body, "thinking_token_budget", sampling.reasoning_budget);
+  set(body, "reasoning_budget_message", sampling.reasoning_budget_message);
   set(body, "seed", sampling.seed);
   if (!sampling.stop.empty()) body["stop"] = sampling.stop;
   if (!request.response_format.is_null()) body["response_format"] = request.response_format;

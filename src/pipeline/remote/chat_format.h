@@ -22,7 +22,8 @@ struct ChatSampling {
   // Sent under their names, of which not all are OpenAI's.
   SamplingValues values;
   std::optional<std::int64_t> max_tokens;
-  std::optional<std::int64_t> reasoning_budget;  // under vLLM's name
+  std::optional<std::int64_t> reasoning_budget;         // under vLLM's name
+  std::optional<std::string> reasoning_budget_message;  // under Dovetail's
   std::optional<std::int64_t> seed;
   std::vector<std::string> stop;
 };

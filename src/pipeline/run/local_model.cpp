@@ -26,6 +26,8 @@ SamplingSpec merged(const SamplingSpec& column, const SamplingSpec& model) {
   result.values = column.values.or_else(model.values);
   if (!result.max_tokens) result.max_tokens = model.max_tokens;
   if (!result.reasoning_budget) result.reasoning_budget = model.reasoning_budget;
+  if (!result.reasoning_budget_message)
+    result.reasoning_budget_message = model.reasoning_budget_message;
   if (result.stop.empty()) result.stop = model.stop;
   return result;
 }
@@ -58,7 +60,10 @@ struct LocalModelHost::Impl {
     if (!prompt) return fail(std::move(prompt.error()));
     Request request;
     request.prompt = *std::move(prompt);
-    if (!given.messages.empty()) request.reasoning = reasoning->budget(request.prompt, budget);
+    if (!given.messages.empty()) {
+      request.reasoning = reasoning->budget(
+          request.prompt, {budget, sampling.reasoning_budget_message.value_or("")});
+    }
     request.sampling = sampling.values.or_else(engine->source().generation.sampling).params();
     request.sampling.seed = given.seed;
     request.max_tokens = static_cast<std::int32_t>(sampling.max_tokens.value_or(0));

@@ -209,6 +209,7 @@ ChatRequest RemoteModelHost::Impl::chat_request(const ModelRequest& request) con
   result.sampling.values = sampling.values;
   result.sampling.max_tokens = sampling.max_tokens;
   result.sampling.reasoning_budget = sampling.reasoning_budget;
+  result.sampling.reasoning_budget_message = sampling.reasoning_budget_message;
   result.sampling.stop = sampling.stop;
   // OpenAI's field is a signed number.
   constexpr std::uint64_t kSeedBits = std::numeric_limits<std::int64_t>::max();

@@ -26,6 +26,8 @@ Json json_of(const SamplingSpec& sampling) {
     }
   }
   if (sampling.reasoning_budget) named["reasoning_budget"] = *sampling.reasoning_budget;
+  if (sampling.reasoning_budget_message)
+    named["reasoning_budget_message"] = *sampling.reasoning_budget_message;
   all.push_back(sampling.max_tokens ? Json(*sampling.max_tokens) : Json());
   all.push_back(sampling.stop);
   if (!named.empty()) all.push_back(std::move(named));

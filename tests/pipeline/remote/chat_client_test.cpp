@@ -39,6 +39,7 @@ TEST(ChatBody, HoldsWhatWasSetAndNothingElse) {
   values[sampling_row("top_k")] = 40;
   request.sampling.max_tokens = 20;
   request.sampling.reasoning_budget = 0;
+  request.sampling.reasoning_budget_message = "So:";
   request.sampling.seed = 7;
   request.sampling.stop = {"END"};
   request.response_format = {{"type", "json_object"}};
@@ -46,7 +47,7 @@ TEST(ChatBody, HoldsWhatWasSetAndNothingElse) {
   EXPECT_EQ(json::parse(*chat_body(request)), json::parse(R"({
       "model": "m", "temperature": 0.5, "top_p": 0.9, "frequency_penalty": 0.1,
       "presence_penalty": -0.1, "max_tokens": 20,
-      "thinking_token_budget": 0, "stop": ["END"], "top_k": 5, "min_p": 0.05,
+      "thinking_token_budget": 0, "reasoning_budget_message": "So:", "stop": ["END"], "top_k": 5, "min_p": 0.05,
       "chat": {"think": false}, "response_format": {"type": "json_object"},
       "messages": [{"role": "system", "content": "be \"brief\"\n", "name": "boss"},
                    {"role": "user", "content": "hello"}]})"));

@@ -60,6 +60,7 @@ TEST_F(RemoteModelTest, SendsWhatTheRequestSays) {
   request.sampling.values[sampling_row("min_p")] = 0.125;
   request.sampling.max_tokens = 9;
   request.sampling.reasoning_budget = 5;
+  request.sampling.reasoning_budget_message = "So:";
   request.sampling.stop = {"\n"};
   request.schema = Json::parse(R"({"type": "object", "properties": {"z": {}, "a": {}}})");
   const auto answer = Driver(made->client()).ask(request);
@@ -76,7 +77,7 @@ TEST_F(RemoteModelTest, SendsWhatTheRequestSays) {
   EXPECT_EQ(seen[0].headers["x-team"], "data");
   EXPECT_EQ(json::parse(seen[0].body), json::parse(R"({
       "model": "test", "temperature": 0.0, "top_p": 0.5, "top_k": 40, "min_p": 0.125,
-      "max_tokens": 9, "thinking_token_budget": 5, "stop": ["\n"], "seed": 9223372036854775807,
+      "max_tokens": 9, "thinking_token_budget": 5, "reasoning_budget_message": "So:", "stop": ["\n"], "seed": 9223372036854775807,
       "chat_template_kwargs": {"enable_thinking": false},
       "messages": [{"role": "system", "content": "Be brief."},
                    {"role": "user", "content": "six times seven?"}],

@@ -57,7 +57,10 @@ TEST(ResponseKeys, DifferWhereARequestDoes) {
   ModelSpec model = remote_model();
   SamplingSpec bounded;
   bounded.reasoning_budget = 0;
-  EXPECT_NE(ResponseKeys(remote_model(), bounded, Json(), {}).of(request), one);
+  const auto unspoken = ResponseKeys(remote_model(), bounded, Json(), {}).of(request);
+  EXPECT_NE(unspoken, one);
+  bounded.reasoning_budget_message = "So:";
+  EXPECT_NE(ResponseKeys(remote_model(), bounded, Json(), {}).of(request), unspoken);
   model.sampling.values[sampling_row("top_p")] = 0.5;
   EXPECT_NE(ResponseKeys(model, {}, Json(), {}).of(request), one);
 }

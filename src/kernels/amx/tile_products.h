@@ -11,6 +11,7 @@
 #include "kernels/amx/tile.h"
 #include "kernels/packed.h"
 #include "kernels/vector/operands.h"
+#include "kernels/vector/panels_ahead.h"
 
 // Products of block types with rows enough: tiles of AMX sum a step's whole numbers, which have no
 // order; then come the float multiply-adds of vector/products.h, in the same order, with rows of
@@ -25,32 +26,6 @@ namespace {
 inline constexpr std::size_t kStripBytes = 16 * 1024;
 inline constexpr std::size_t kPassRows = 512;
 
-// What is read after a pass, asked for little by little, towards the second-level cache: all at
-// once would fill the buffers of outstanding reads and let the tiles wait.
-class Ahead {
- public:
-  Ahead() = default;
-  // Part `part` of `parts` of `bytes` bytes, within `steps` steps.
-  Ahead(const std::uint8_t* from, std::size_t bytes, std::size_t part, std::size_t parts,
-        std::size_t steps) {
-    const std::size_t lines = (bytes + 63) / 64;
-    const std::size_t first = lines * part / parts, end = lines * (part + 1) / parts;
-    at_ = from + first * 64;
-    left_ = end - first;
-    of_step_ = (left_ + steps - 1) / steps;
-  }
-
-  void step() {
-    const std::size_t some = left_ < of_step_ ? left_ : of_step_;
-    left_ -= some;
-    for (std::size_t i = 0; i < some; ++i, at_ += 64) __builtin_prefetch(at_, 0, 2);
-  }
-
- private:
-  const std::uint8_t* at_ = nullptr;
-  std::size_t left_ = 0, of_step_ = 0;  // lines
-};
-
 // A piece of some rows of activations against a strip.
 struct TilePass {
   const std::byte* activations;
@@ -64,7 +39,7 @@ struct TilePass {
   __mmask16 columns;
   std::size_t unwritten;  // rows that another pass has
   bool continues;         // what an earlier piece left in the outputs
-  Ahead ahead;            // in the panel that comes next
+  PanelsAhead ahead;      // in the panel that comes next
 };
 
 // The whole numbers of a step, per part.
@@ -76,7 +51,7 @@ struct WholeSums {
 // Sums a step in tiles. Those of even steps and of odd ones are others, so that they may overlap.
 template <class F, int kOdd>
 [[gnu::always_inline]] inline void multiply_step(const TilePass& p, std::size_t step,
-                                                 Ahead& ahead) {
+                                                 PanelsAhead& ahead) {
   constexpr int kSum = 2 * kOdd, kRows = 4 + kOdd, kColumns = 6;
   const std::byte* activations = p.activations + step * F::kStep;
   const std::uint8_t* strip = p.strip + step * F::kStepBytes;
@@ -145,7 +120,7 @@ template <class F, std::size_t R>
 // add the one before that: a step's way takes several times as long as there is work for each.
 template <class F, std::size_t R>
 inline void pass_tile(const TilePass& p) {
-  Ahead ahead = p.ahead;
+  PanelsAhead ahead = p.ahead;
   __m512 sums[R];
   unrolled(std::make_index_sequence<R>(), [&]<std::size_t kRow>(Index<kRow>) {
     sums[kRow] = p.continues ? _mm512_maskz_loadu_ps(p.columns, p.output + kRow * p.output_stride)
@@ -265,12 +240,12 @@ inline void multiply_tile_rows(const MatmulArgs& a, std::size_t begin, std::size
       make_strip<T>(panel, some, strip, floats);
       const bool follows = a.packed && n + kPanelRows < a.n_end;
       for (std::size_t t = 0; t < tiles; ++t) {
-        Ahead ahead;
+        PanelsAhead ahead;
         if (follows) {
-          ahead = Ahead(panel.codes + P::panel_bytes(a.k), P::code_bytes(some), t, tiles,
-                        blocks * F::kSteps * F::kTiles);
+          ahead = PanelsAhead(panel.codes + P::panel_bytes(a.k), P::code_bytes(some), t, tiles,
+                              blocks * F::kSteps * F::kTiles);
           const std::size_t scale_bytes = some / T::kElements * P::kScaleBytes;
-          Ahead(panel.scales + P::panel_bytes(a.k), scale_bytes, t, tiles, 1).step();
+          PanelsAhead(panel.scales + P::panel_bytes(a.k), scale_bytes, t, tiles, 1).step();
         }
         const std::size_t row = first_row(t);
         pass_tile<F, R>({.activations = a.activations + row * a.activation_stride + at,

@@ -19,7 +19,7 @@ struct Ints {
   using Sum = __m512i;
   using Scale = __m512i;
   static constexpr std::size_t kLanes = 16;
-  static constexpr std::size_t kTile = 8, kExpandFrom = 24;
+  static constexpr std::size_t kTile = 8, kExpandFrom = 40;
   static constexpr std::size_t kPanels = 3, kPanelsTile = 4;
   static constexpr int kMostUnsigned = 255;
 

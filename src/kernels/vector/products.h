@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include "kernels/kernels.h"
 #include "kernels/packed.h"
 #include "kernels/vector/operands.h"
+#include "kernels/vector/panels_ahead.h"
 #include "kernels/vector/quantize.h"
 
 // Included after an instruction set's ints.h, which defines Ints.
@@ -176,7 +178,7 @@ template <class T>
 // of the rows of V panels.
 template <class T, class Source, std::size_t V, std::size_t M>
 inline void product_tile(const MatmulArgs& a, const Panel& panel, std::size_t m, std::size_t n,
-                         std::size_t lane, std::size_t count) {
+                         std::size_t lane, std::size_t count, PanelsAhead ahead) {
   using P = Packed<T>;
   using O = Operand<T>;
   QuantRow<T> x[M];
@@ -193,10 +195,7 @@ inline void product_tile(const MatmulArgs& a, const Panel& panel, std::size_t m,
   constexpr std::size_t kBlockCodes = T::kElements / kUnit * Source::kUnitBytes;
   for (std::size_t b = 0; b < a.k / T::kElements;
        ++b, codes += kBlockCodes, scales += P::kScaleBytes) {
-    if constexpr (V * Ints::kLanes == kPanelRows) {
-      // One pass over the weights is bound by memory; its prefetchers stop at the ends of pages.
-      for (std::size_t i = 0; i < kBlockCodes; i += 64) __builtin_prefetch(codes + i + 2048);
-    }
+    ahead.step();
     if constexpr (T::kFloatScales) {
       add_float_groups<T, Source>(codes, scales, lane, steps, x, q, b, sums);
       continue;
@@ -255,13 +254,24 @@ inline void product_tile(const MatmulArgs& a, const Panel& panel, std::size_t m,
   }
 }
 
+// Which of the passes over the same panels this is, and the panels behind them.
+struct Pass {
+  std::size_t number = 0, passes = 1;
+  const std::uint8_t* next = nullptr;
+  std::size_t next_bytes = 0;  // 0: none follow, or they are not to be asked for
+};
+
 // Rows [m, m + M) against N whole panels.
 template <class T, class Source, std::size_t N, std::size_t M>
 inline void product_rows(const MatmulArgs& a, const Panel& panel, std::size_t m, std::size_t n,
-                         std::size_t count) {
+                         std::size_t count, const Pass& pass) {
   constexpr std::size_t kVectors = N > 1 ? N : Ints::template vectors<M>();
-  for (std::size_t lane = 0; lane < kPanelRows; lane += kVectors * Ints::kLanes) {
-    product_tile<T, Source, kVectors, M>(a, panel, m, n, lane, count);
+  constexpr std::size_t kStep = kVectors * Ints::kLanes;
+  constexpr std::size_t kParts = (kPanelRows + kStep - 1) / kStep;
+  for (std::size_t part = 0; part < kParts; ++part) {
+    const PanelsAhead ahead(pass.next, pass.next_bytes, pass.number * kParts + part,
+                            pass.passes * kParts, a.k / T::kElements);
+    product_tile<T, Source, kVectors, M>(a, panel, m, n, part * kStep, count, ahead);
   }
 }
 
@@ -269,18 +279,20 @@ inline void product_rows(const MatmulArgs& a, const Panel& panel, std::size_t m,
 // waited for once.
 template <class T, class Source, std::size_t N, std::size_t M>
 inline void product_rest(const MatmulArgs& a, const Panel& panel, std::size_t m, std::size_t n,
-                         std::size_t count) {
-  if (a.m - m == M) return product_rows<T, Source, N, M>(a, panel, m, n, count);
-  if constexpr (M > 1) product_rest<T, Source, N, M - 1>(a, panel, m, n, count);
+                         std::size_t count, const Pass& pass) {
+  if (a.m - m == M) return product_rows<T, Source, N, M>(a, panel, m, n, count, pass);
+  if constexpr (M > 1) product_rest<T, Source, N, M - 1>(a, panel, m, n, count, pass);
 }
 
 // The rows in tiles of M, and one of what is left.
 template <class T, class Source, std::size_t N, std::size_t M>
-inline void product_tiles(const MatmulArgs& a, const Panel& panel, std::size_t n,
-                          std::size_t count) {
+inline void product_tiles(const MatmulArgs& a, const Panel& panel, std::size_t n, std::size_t count,
+                          Pass pass) {
+  pass.passes = (a.m + M - 1) / M;
   std::size_t m = 0;
-  for (; m + M <= a.m; m += M) product_rows<T, Source, N, M>(a, panel, m, n, count);
-  product_rest<T, Source, N, M - 1>(a, panel, m, n, count);
+  for (; m + M <= a.m; m += M, ++pass.number)
+    product_rows<T, Source, N, M>(a, panel, m, n, count, pass);
+  product_rest<T, Source, N, M - 1>(a, panel, m, n, count, pass);
 }
 
 // N panels, whose first row is row n of the weights, against all rows.
@@ -291,7 +303,13 @@ inline void multiply_panels(const MatmulArgs& a, std::size_t n, bool expands, st
   const std::size_t count = a.n_end - n < N * kPanelRows ? a.n_end - n : N * kPanelRows;
   const std::byte* at = a.weights + n / kPanelRows * P::panel_bytes(a.k);
   const std::size_t expanded_bytes = expands ? a.k * kPanelRows : 0;
-  if (!a.packed) {
+  Pass pass;
+  if (a.packed) {
+    const std::size_t behind = n + count;
+    const std::size_t rows = std::min(a.n_end - behind, N * kPanelRows);
+    pass.next = reinterpret_cast<const std::uint8_t*>(at) + N * P::panel_bytes(a.k);
+    pass.next_bytes = (rows + kPanelRows - 1) / kPanelRows * P::panel_bytes(a.k);
+  } else {
     std::byte* to = scratch + N * expanded_bytes;
     at = to;
     for (std::size_t first = 0; first < count; first += kPanelRows, to += P::panel_bytes(a.k)) {
@@ -303,13 +321,13 @@ inline void multiply_panels(const MatmulArgs& a, std::size_t n, bool expands, st
   panel.codes = reinterpret_cast<const std::uint8_t*>(at);
   panel.scales = panel.codes + P::code_bytes(a.k);
   panel.next_codes = panel.next_scales = P::panel_bytes(a.k);
-  if (!expands) return product_tiles<T, Direct<T>, N, M>(a, panel, n, count);
+  if (!expands) return product_tiles<T, Direct<T>, N, M>(a, panel, n, count, pass);
   auto* expanded = reinterpret_cast<std::uint8_t*>(scratch);
   for (std::size_t i = 0; i < N; ++i)
     expand<T>(panel.codes + i * panel.next_codes, a.k, expanded + i * expanded_bytes);
   panel.codes = expanded;
   panel.next_codes = expanded_bytes;
-  product_tiles<T, Expanded<T>, N, M>(a, panel, n, count);
+  product_tiles<T, Expanded<T>, N, M>(a, panel, n, count, pass);
 }
 
 template <class T>

@@ -63,7 +63,10 @@ std::uint64_t read_memory(const std::byte* memory, std::size_t bytes) {
   Words sums[4];
 #pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) sums[i] = Words{};
+  // The CPU's own prefetchers stop at the ends of pages.
+  constexpr std::size_t kAhead = 16 * 1024;
   for (std::size_t at = 0; at < bytes; at += sizeof sums) {
+    if (at + kAhead < bytes) __builtin_prefetch(memory + at + kAhead, 0, 2);
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) {
       Words words;

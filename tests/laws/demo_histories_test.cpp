@@ -76,7 +76,8 @@ TEST_P(DemoHistories, AnswerAsIfEachRequestWereAlone) {
   EXPECT_GT(total.recomputed_tokens, 0U);
   EXPECT_GT(total.cached_tokens, 0U);
   EXPECT_LT(total.accepted_tokens, total.drafted_tokens);
-  // With random weights a draft is right by chance; else more than half are.
+  // With random weights a draft is right by chance; else more than a third are, whichever were
+  // worth their time.
   if (std::string_view(GetParam()) != "demo-v4-tiny") {
     EXPECT_GT(3 * total.accepted_tokens, total.drafted_tokens);
     EXPECT_GT(sampled_drafts, 0U);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/sampling_table.h"
 
 namespace dovetail {
 
@@ -59,6 +60,8 @@ struct ServerOptions {
   // page of another origin gets anything.
   std::vector<std::string> cors_origins;
   bool strict_fields = false;  // a field that is not known is refused, not ignored
+  // Where a request leaves a parameter out; before what the model's makers recommend.
+  SamplingValues sampling;
   // Most tokens of reasoning in an answer to messages, where a request does not say; -1: any
   // number; 0: none.
   std::int32_t reasoning_budget = -1;

@@ -57,6 +57,7 @@ Result<int> chat(const ChatOptions& options, const CLI::App& parsed) {
   look.interactive = isatty(STDIN_FILENO) == 1;
   look.terminal = isatty(STDOUT_FILENO) == 1;
   look.colours = editor != nullptr && wants_colours();
+  const SamplingValues given = settings->options().values;
   ChatSession session(**engine, *encoder,
                       dialog::detect_format(encoder->template_text(), *encoder->chat_template(),
                                             (*engine)->tokenizer()),
@@ -65,7 +66,7 @@ Result<int> chat(const ChatOptions& options, const CLI::App& parsed) {
     const Result<std::string> model = model_line(source, options.engine);
     if (!model) return fail(model.error());
     notice(*model);
-    notice(load::explain_conversation_defaults(source));
+    notice(load::explain_conversation_defaults(source, given));
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
     notice(fmt::format("ready after {:.1f} s: type a message, or /help", passed.count()));
   }

@@ -28,8 +28,8 @@ Status read_value(const SamplingRow& row, const std::string& text, std::optional
 
 }  // namespace
 
-void add_sampling_options(CLI::App& app, SamplingOptions& options, std::string_view fallback) {
-  const std::string group = "Sampling (defaults: what the model's makers recommend, else off)";
+void add_sampling_rows(CLI::App& app, SamplingValues& values, const std::string& group,
+                       std::string_view fallback) {
   for (const SamplingRow& row : kSamplingRows) {
     std::string help(row.help);
     if (&row == &sampling_row("temperature")) {
@@ -38,12 +38,17 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options, std::string_v
     const std::string name = "--" + option_name(row);
     add_value(
         app, name, row.whole() ? kInteger : kNumber,
-        [&row, &value = options.values[row]](const std::string& text) {
+        [&row, &value = values[row]](const std::string& text) {
           return read_value(row, text, value);
         },
         help)
         ->group(group);
   }
+}
+
+void add_sampling_options(CLI::App& app, SamplingOptions& options, std::string_view fallback) {
+  const std::string group = "Sampling (defaults: what the model's makers recommend, else off)";
+  add_sampling_rows(app, options.values, group, fallback);
   add_value(
       app, "--logit-bias", "ID=BIAS",
       [&options](const std::string& text) -> Status {

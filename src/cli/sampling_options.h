@@ -26,7 +26,12 @@ struct SamplingOptions {
   bool ignore_eos = false;
 };
 
-// `fallback` stands in the help: the temperature without a recommendation.
+// An option for each row of the table.
+void add_sampling_rows(CLI::App& app, SamplingValues& values, const std::string& group,
+                       std::string_view fallback);
+
+// Those, and what else says how to generate. `fallback` stands in the help: the temperature without
+// a recommendation.
 void add_sampling_options(CLI::App& app, SamplingOptions& options, std::string_view fallback);
 
 // `message` is dialog::ReasoningBound's.

@@ -14,6 +14,7 @@
 #include "cli/command.h"
 #include "cli/engine_options.h"
 #include "cli/output.h"
+#include "cli/sampling_options.h"
 #include "cli/signals.h"
 #include "cli/startup_lines.h"
 #include "cli/values.h"
@@ -213,7 +214,7 @@ Result<int> serve(ServeOptions& options) {
   if (!lines) return fail(lines.error());
   for (const std::string& line : *lines) notice(line);
   if (const std::string dialog = (*server)->dialog(); !dialog.empty()) notice("dialog " + dialog);
-  notice(load::explain_conversation_defaults((*engine)->source()));
+  notice(load::explain_conversation_defaults((*engine)->source(), options.server.sampling));
   notice(fmt::format("loaded in {:.1f} s", loading.count()));
   notice(fmt::format("page {}/", (*server)->url()));
   notice(fmt::format("listening on {}", (*server)->url()));
@@ -275,6 +276,10 @@ Command serve_command() {
               "Most tokens of reasoning where a request does not say (-1: any number; 0: none)")
       ->group(group);
   add_reasoning_message(app, server.reasoning_budget_message)->group(group);
+  add_sampling_rows(app, server.sampling,
+                    "Sampling where a request does not say (defaults: what the model's makers "
+                    "recommend, else off)",
+                    "0.8 for a GGUF file, else 1");
   add_integer(app, "--max-connections", server.max_connections, 1, 1 << 20,
               "Connections at a time (1024)")
       ->group(group);

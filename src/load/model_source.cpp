@@ -23,8 +23,8 @@ GenerationDefaults conversation_defaults(const ModelSource& source) {
   return defaults;
 }
 
-std::string explain_conversation_defaults(const ModelSource& source) {
-  SamplingValues values = conversation_defaults(source).sampling;
+std::string explain_conversation_defaults(const ModelSource& source, const SamplingValues& given) {
+  SamplingValues values = given.or_else(conversation_defaults(source).sampling);
   std::optional<double>& temperature = values[sampling_row("temperature")];
   if (!temperature) temperature = sampling_row("temperature").neutral();
   std::vector<std::string> said;
@@ -35,7 +35,8 @@ std::string explain_conversation_defaults(const ModelSource& source) {
   const char* origin =
       is_gguf(source) ? "the GGUF file recommends none" : "the model's folder recommends none";
   if (source.generation.sampling.any()) origin = "recommended by the model's makers";
-  return fmt::format("sampling: {}, unless asked otherwise ({})", fmt::join(said, ", "), origin);
+  return fmt::format("sampling: {}, unless asked otherwise ({}{})", fmt::join(said, ", "),
+                     given.any() ? "by options; " : "", origin);
 }
 
 void prefetch_weights(const ModelSource& source) {

@@ -89,8 +89,9 @@ struct ModelSource {
 // 0.95, min-p 0.05, as llama.cpp does; nothing for a folder without one.
 GenerationDefaults conversation_defaults(const ModelSource& source);
 
-// These defaults in words, with where they come from: a line without its end.
-std::string explain_conversation_defaults(const ModelSource& source);
+// In words, with where it comes from: a line without its end. `given` by options goes before the
+// defaults.
+std::string explain_conversation_defaults(const ModelSource& source, const SamplingValues& given);
 
 // Asks the system to start reading the weights into memory. Returns at once; a hint.
 void prefetch_weights(const ModelSource& source);

@@ -18,6 +18,10 @@
 #include "dovetail/request.h"
 #include "text/marked_text.h"
 
+namespace dovetail {
+struct ServerOptions;
+}
+
 namespace dovetail::serve {
 
 // What the server must know of the model; fixed for the server's life.
@@ -81,8 +85,8 @@ struct Backend {
   std::optional<dialog::DialogFormat> dialog;
 };
 
-// The backend of a real engine, which must outlive it. kInvalid: a chat template (the given one, or
-// the model's if none is given) that does not parse.
-Result<Backend> engine_backend(Engine& engine, std::string_view chat_template);
+// The backend of a real engine, which must outlive it: the chat template and the sampling of the
+// options go before the model's. kInvalid: a chat template that does not parse.
+Result<Backend> engine_backend(Engine& engine, const ServerOptions& options);
 
 }  // namespace dovetail::serve

@@ -28,7 +28,7 @@ bool is_byte_level(const text::Tokenizer& tokenizer) {
 
 }  // namespace
 
-Result<Backend> engine_backend(Engine& engine, std::string_view chat_template) {
+Result<Backend> engine_backend(Engine& engine, const ServerOptions& options) {
   const load::ModelSource& source = engine.source();
   const text::Tokenizer& tokenizer = engine.tokenizer();
 
@@ -39,7 +39,8 @@ Result<Backend> engine_backend(Engine& engine, std::string_view chat_template) {
   backend.model.embedding_size = source.config.embedding_size();
   backend.model.bos_text = spelled(tokenizer, tokenizer.bos());
   backend.model.eos_text = spelled(tokenizer, tokenizer.eos());
-  backend.model.sampling = load::conversation_defaults(source).sampling.params();
+  backend.model.sampling =
+      options.sampling.or_else(load::conversation_defaults(source).sampling).params();
 
   backend.submit = [&engine](std::vector<Request> requests, const GroupSink& sink) {
     return engine.submit_all(std::move(requests), sink);
@@ -86,6 +87,7 @@ Result<Backend> engine_backend(Engine& engine, std::string_view chat_template) {
     return byte_level ? byte_level_bytes(spelling) : sentencepiece_bytes(spelling);
   };
 
+  const std::string_view chat_template = options.chat_template;
   if (chat_template.empty() && !source.chat_template) return backend;
   const std::string_view text = chat_template.empty() ? *source.chat_template : chat_template;
   auto parsed = chat_template.empty() ? text::ChatTemplate::parse(text)
@@ -105,14 +107,14 @@ Result<Backend> engine_backend(Engine& engine, std::string_view chat_template) {
 
 // Here and not with the rest of the server, so that a server of another backend needs no engine.
 Result<std::unique_ptr<Server>> Server::create(Engine& engine, const ServerOptions& options) {
-  auto backend = serve::engine_backend(engine, options.chat_template);
+  auto backend = serve::engine_backend(engine, options);
   if (!backend) return fail(backend.error());
   return create(std::move(*backend), options);
 }
 
 Result<std::unique_ptr<Server>> Server::create(Engine& engine, const ServerOptions& options,
                                                BoundAddress address) {
-  auto backend = serve::engine_backend(engine, options.chat_template);
+  auto backend = serve::engine_backend(engine, options);
   if (!backend) return fail(backend.error());
   return create(std::move(*backend), options, std::move(address));
 }

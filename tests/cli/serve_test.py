@@ -1,5 +1,6 @@
 """Start and end of `dovetail serve`: serve_test.py BINARY SOURCE_DIR"""
 
+import json
 import os
 import shutil
 import signal
@@ -22,6 +23,26 @@ class Serve(WithServer):
         self.assertIn(done.returncode, (1, 2))
         self.assertNotIn("nowhere.gguf", done.stderr)
         return done.stderr
+
+    # Sampling
+
+    def test_options_say_what_requests_leave_out(self):
+        _, url = self.start("--temperature", "0", "--top-k", "7")
+        with urllib.request.urlopen(url + "/v1/models", timeout=60) as answer:
+            defaults = json.load(answer)["data"][0]["sampling_defaults"]
+        self.assertEqual((defaults["temperature"], defaults["top_k"]), (0, 7))
+
+        def text(**fields):
+            with self.request(url, max_tokens=16, **fields) as answer:
+                return json.load(answer)["choices"][0]["text"]
+
+        likeliest = text()
+        self.assertEqual([text(seed=seed) for seed in range(6)], [likeliest] * 6)
+        # What a request says goes before it.
+        self.assertGreater(len({text(seed=seed, temperature=2, top_k=0) for seed in range(6)}), 1)
+
+    def test_options_of_sampling_have_their_ranges(self):
+        self.assertIn("--top-p", self.refused("--top-p", "0"))
 
     # Closed pipes
 

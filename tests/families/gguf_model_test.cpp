@@ -451,7 +451,7 @@ TEST(GgufSampling, IsWhatTheFileRecommends) {
   EXPECT_EQ(model->generation.sampling[sampling_row("repetition_penalty")], 1.25F);
   EXPECT_EQ(model->generation.sampling[sampling_row("top_k")], 0);
   EXPECT_EQ(conversation_defaults(*model).sampling[sampling_row("temperature")], 0.5F);
-  EXPECT_EQ(explain_conversation_defaults(*model),
+  EXPECT_EQ(explain_conversation_defaults(*model, {}),
             "sampling: temperature 0.5, top-k 0, top-p 0.75, min-p 0.125, repetition-penalty 1.25, "
             "unless asked otherwise (recommended by the model's makers)");
 }
@@ -468,9 +468,14 @@ TEST(GgufSampling, OfAConversationIsModerateWhereTheFileRecommendsNone) {
   EXPECT_EQ(defaults.sampling[sampling_row("top_p")], 0.95F);
   EXPECT_EQ(defaults.sampling[sampling_row("min_p")], 0.05F);
   EXPECT_EQ(defaults.eos_ids, model->generation.eos_ids);
-  EXPECT_EQ(explain_conversation_defaults(*model),
+  EXPECT_EQ(explain_conversation_defaults(*model, {}),
             "sampling: temperature 0.8, top-k 40, top-p 0.95, min-p 0.05, unless asked otherwise "
             "(the GGUF file recommends none)");
+  SamplingValues given;
+  given[sampling_row("temperature")] = 0.0F;
+  EXPECT_EQ(explain_conversation_defaults(*model, given),
+            "sampling: temperature 0, top-k 40, top-p 0.95, min-p 0.05, unless asked otherwise "
+            "(by options; the GGUF file recommends none)");
 
   // One recommendation is one: the makers left the others at what they are without.
   builder.set_f32("general.sampling.temp", 0.6F);
@@ -486,7 +491,7 @@ TEST(GgufSampling, IsNotInventedForAFolder) {
   ModelSource folder;
   folder.format = "Hugging Face safetensors";
   EXPECT_FALSE(conversation_defaults(folder).sampling.any());
-  EXPECT_EQ(explain_conversation_defaults(folder),
+  EXPECT_EQ(explain_conversation_defaults(folder, {}),
             "sampling: temperature 1, unless asked otherwise (the model's folder recommends none)");
 }
 

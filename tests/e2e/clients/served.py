@@ -29,7 +29,10 @@ def server():
     """Started when it is first asked for."""
     global _server
     if _server is None:
-        _server = RunningServer(PROGRAM, str(MODEL), "--served-model-name", NAME)
+        # Where a client says nothing it gets the likeliest answer: the same one in every run.
+        _server = RunningServer(
+            PROGRAM, str(MODEL), "--served-model-name", NAME, "--temperature", "0"
+        )
     return _server
 
 

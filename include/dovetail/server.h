@@ -65,7 +65,8 @@ struct ServerOptions {
   // Most tokens of reasoning in an answer to messages, where a request does not say; -1: any
   // number; 0: none.
   std::int32_t reasoning_budget = -1;
-  // What ends the reasoning, as plain text, where that budget is spent; empty: nothing does.
+  // Written as plain text before reasoning is closed whose budget, this one or the request's, is
+  // spent; not where it is 0. Empty: nothing.
   std::string reasoning_budget_message;
   // Called on the loop's thread when a request was answered, or its client had gone; must not
   // block.

@@ -14,7 +14,7 @@ namespace dovetail {
 template <class T>
 using Wanted = tl::expected<T, std::string>;
 
-// Of numbers; no bound where one is infinite. Messages have the bounds as a Bound is written.
+// Of numbers, finite. Messages have the bounds as a Bound is written.
 template <class Bound>
 struct RangeOf {
   Bound least = 0;
@@ -47,9 +47,6 @@ Wanted<Number> as_number(const Json& value, const RangeOf<Bound>& range) {
     const bool is_above = range.least_excluded ? wide > least : wide >= least;
     if (std::isfinite(number) && is_above && wide <= static_cast<double>(range.most)) return number;
   }
-  if (std::isinf(range.least)) return tl::make_unexpected(std::string("a number"));
-  if (std::isinf(range.most))
-    return tl::make_unexpected(fmt::format("a number of at least {}", range.least));
   return tl::make_unexpected(
       range.least_excluded
           ? fmt::format("a number above {} and at most {}", range.least, range.most)

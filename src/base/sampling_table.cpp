@@ -29,6 +29,20 @@ void set_sampling_value(SamplingParams& params, const SamplingRow& row, double v
   std::visit(store, row.member);
 }
 
+Status check_sampling_value(const SamplingRow& row, double value) {
+  // Judged as what will be used.
+  if (!row.whole()) value = static_cast<double>(static_cast<float>(value));
+  const bool above = row.least_excluded ? value > row.least : value >= row.least;
+  if (above && value <= row.most) return {};
+  std::string expected = fmt::format("{} to {}", row.least, row.most);
+  if (row.least_excluded) expected = fmt::format("above {} and at most {}", row.least, row.most);
+  if (row.most == kMostWhole) {
+    expected = fmt::format("{}{} or more", row.least, row.least == row.neutral() ? " (off)" : "");
+  }
+  return fail(ErrorKind::kInvalid, "{}: {} is out of range, expected {}", row.name,
+              sampling_text(row, value), expected);
+}
+
 std::string sampling_text(const SamplingRow& row, double value) {
   if (row.whole()) return fmt::format("{}", static_cast<std::int64_t>(value));
   return fmt::format("{}", static_cast<float>(value));

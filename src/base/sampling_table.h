@@ -9,6 +9,7 @@
 #include <string_view>
 #include <variant>
 
+#include "base/result.h"
 #include "dovetail/sampling_params.h"
 
 namespace dovetail {
@@ -110,6 +111,9 @@ std::string option_name(const SamplingRow& row);
 // The member of `params` that the row speaks of, read and written; `value` is within its range.
 double sampling_value(const SamplingParams& params, const SamplingRow& row);
 void set_sampling_value(SamplingParams& params, const SamplingRow& row, double value);
+
+// kInvalid: out of the row's range, which the error has.
+Status check_sampling_value(const SamplingRow& row, double value);
 
 // A value of the row in the fewest digits that tell it from others.
 std::string sampling_text(const SamplingRow& row, double value);

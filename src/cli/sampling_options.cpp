@@ -96,7 +96,7 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options, std::string_v
 
 CLI::Option* add_reasoning_message(CLI::App& app, std::string& message) {
   return add_text(app, "--reasoning-budget-message", message,
-                  "What ends the reasoning where its budget is spent (nothing)");
+                  "Written before reasoning is closed whose budget is spent (nothing)");
 }
 
 Request default_request(const SamplingOptions& options, const load::GenerationDefaults& recommended,

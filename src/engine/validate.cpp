@@ -26,21 +26,9 @@ Status check_token(std::string_view field, TokenId id, std::uint32_t vocab_size)
               vocab_size - 1);
 }
 
-Status check_row(const SamplingRow& row, double value) {
-  const bool above = row.least_excluded ? value > row.least : value >= row.least;
-  if (above && value <= row.most) return {};
-  std::string expected = fmt::format("{} to {}", row.least, row.most);
-  if (row.least_excluded) expected = fmt::format("above {} and at most {}", row.least, row.most);
-  if (row.most == kMostWhole) {
-    expected = fmt::format("{}{} or more", row.least, row.least == row.neutral() ? " (off)" : "");
-  }
-  return fail(ErrorKind::kInvalid, "{}: {} is out of range, expected {}", row.name,
-              sampling_text(row, value), expected);
-}
-
 Status check_sampling(const SamplingParams& params, const RequestLimits& limits) {
   for (const SamplingRow& row : kSamplingRows) {
-    if (const Status ok = check_row(row, sampling_value(params, row)); !ok) return ok;
+    if (const Status ok = check_sampling_value(row, sampling_value(params, row)); !ok) return ok;
   }
   for (const auto& [id, bias] : params.logit_bias) {
     if (const Status ok = check_token("logit_bias", id, limits.vocab_size); !ok) return ok;

@@ -2,8 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 

@@ -20,6 +20,7 @@ enum class Mutant {
   kSavedAtTheEnd,     // a state is saved as the rows of its pass leave it
   kFormulaOfTheStep,  // a token's formula is that of the row that computes it
   kNoChain,           // a tile does not wait for the states of the tile before it
+  kNoSecondChain,     // nor, where a layer's steps have two chains, in the second of them
   kEntriesOfAll,      // a row sees the compressed entries of its sequence's last row
   kWindowShort,       // the window's first position is left out
   kExpertsOfFirst,    // experts by a token's number are those of the tile's first

@@ -51,7 +51,7 @@ struct SchedulerOptions {
   // Floor of prefill: tokens per prefill_interval-th step that decode rows leave to prefill (at
   // most half of the step). Without mixed steps prefill_interval is the number of decode steps
   // between two prefill steps.
-  std::uint32_t min_prefill_tokens = 16;
+  std::uint32_t min_prefill_tokens = 4;
   std::uint32_t prefill_interval = 1;
 
   // Bounds on the predicted time of a step with decode rows; effective once the cost is known. 0:

@@ -86,7 +86,8 @@ struct Backend {
 };
 
 // The backend of a real engine, which must outlive it: the chat template and the sampling of the
-// options go before the model's. kInvalid: a chat template that does not parse.
+// options go before the model's. kInvalid: a chat template that does not parse, sampling that is
+// out of range.
 Result<Backend> engine_backend(Engine& engine, const ServerOptions& options);
 
 }  // namespace dovetail::serve

@@ -29,6 +29,11 @@ bool is_byte_level(const text::Tokenizer& tokenizer) {
 }  // namespace
 
 Result<Backend> engine_backend(Engine& engine, const ServerOptions& options) {
+  for (const SamplingRow& row : kSamplingRows) {
+    if (!options.sampling[row]) continue;
+    if (const Status ok = check_sampling_value(row, *options.sampling[row]); !ok)
+      return fail(ok.error());
+  }
   const load::ModelSource& source = engine.source();
   const text::Tokenizer& tokenizer = engine.tokenizer();
 

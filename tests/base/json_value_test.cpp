@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <limits>
 #include <nlohmann/json.hpp>
 
 namespace dovetail {
@@ -44,9 +43,6 @@ TYPED_TEST(JsonValue, IsANumberWithinItsRange) {
   EXPECT_EQ(read("1e-60", {0.0, 1.0, true}), "a number above 0 and at most 1");
   EXPECT_EQ(words(as_number<double>(TypeParam::parse("1e-60"), NumberRange{0.0, 1.0, true})),
             "1e-60");
-  constexpr double kInfinite = std::numeric_limits<double>::infinity();
-  EXPECT_EQ(read("-1", {0.0, kInfinite}), "a number of at least 0");
-  EXPECT_EQ(read("1e300", {-kInfinite, kInfinite}), "a number");
   // Bounds are written as what they are.
   EXPECT_EQ(words(as_number<float>(TypeParam::parse("2"), RangeOf<float>{0.001F, 1.0F})),
             "a number from 0.001 to 1");

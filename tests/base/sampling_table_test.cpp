@@ -86,6 +86,21 @@ TEST(SamplingValues, AreTheirOwnBeforeOthers) {
   EXPECT_FALSE(given[sampling_row("top_p")]);
 }
 
+TEST(SamplingTable, ValuesAreWithinTheirRanges) {
+  const auto said = [](const SamplingRow& row, double value) {
+    const Status ok = check_sampling_value(row, value);
+    return ok ? std::string("fine") : ok.error().message;
+  };
+  EXPECT_EQ(said(sampling_row("temperature"), 0.0), "fine");
+  EXPECT_EQ(said(sampling_row("temperature"), -1.0),
+            "temperature: -1 is out of range, expected 0 to 100");
+  EXPECT_EQ(said(sampling_row("top_k"), 1e12),
+            "top_k: 1000000000000 is out of range, expected 0 (off) or more");
+  // As the float that it becomes.
+  EXPECT_EQ(said(sampling_row("top_p"), 1e-60),
+            "top_p: 0 is out of range, expected above 0 and at most 1");
+}
+
 TEST(SamplingText, HasNoMoreDigitsThanAFloatNeeds) {
   EXPECT_EQ(option_name(sampling_row("repetition_penalty")), "repetition-penalty");
   EXPECT_EQ(sampling_text(sampling_row("top_k"), 40.0), "40");

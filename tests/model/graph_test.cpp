@@ -24,6 +24,7 @@ namespace {
 constexpr std::uint32_t kTile = 192;  // rows
 constexpr std::uint32_t kLayers = 3;
 constexpr std::uint32_t kRows = 4 * kTile;
+constexpr std::uint32_t kSequences = 4;  // at most, in a pass
 
 test::RandomModelOptions options() {
   test::RandomModelOptions options;
@@ -62,7 +63,7 @@ class TracedMachine {
       const std::uint32_t count = begins[i + 1] - begins[i];
       segments.push_back({std::span(tokens_).first(count), 0,
                           std::span(blocks_).subspan(begins[i] / kernels::kBlockSize), 1,
-                          i + 1 + decodes >= begins.size()});
+                          i + 1 + decodes >= begins.size(), static_cast<std::uint32_t>(i)});
     }
     std::vector<float> logits(segments.size() * model_.config().vocab_size);
     model_.forward(segments, cache_, logits);
@@ -87,8 +88,8 @@ class TracedMachine {
   const std::vector<std::uint32_t> blocks_ = all_blocks();
   cores::Executor executor_;
   ModelRunner model_;
-  Cache cache_ =
-      *Cache::create(model_.cache_shape(kernels::CacheType::kF32), kRows / kernels::kBlockSize);
+  Cache cache_ = *Cache::create(model_.cache_shape(kernels::CacheType::kF32),
+                                kRows / kernels::kBlockSize, kSequences);
 };
 
 // Each tile is a chain, and the logits wait for them all; what there is beyond that are waits for
@@ -105,6 +106,24 @@ TEST(Graph, TilesWaitForThoseOfTheirSequencesAlone) {
   EXPECT_EQ(waits({kTile}), kLayers * (1 + 2));
   EXPECT_EQ(waits({kTile / 2, 3 * kTile}), kLayers * (1 + 2));
   EXPECT_EQ(waits({3 * kTile / 2, 5 * kTile / 2}), kLayers * (1 + 1 + 1));
+}
+
+// Of a layer whose entries lie in slices the steps that make these are a chain, too, beside that of
+// what is summed for them.
+TEST(Graph, EntriesInSlicesWaitForThoseOfEarlierTiles) {
+  const auto waits = [](std::uint32_t ratio) {
+    test::RandomModelOptions compressed = options();
+    compressed.change = [ratio](load::ModelConfig& config) {
+      test::make_compressed(config, 37, std::vector<std::uint32_t>(kLayers, ratio));
+      config.draft_layer.reset();
+      for (load::LayerConfig& layer : config.layers) layer.mlp = load::MlpConfig{.size = 96};
+    };
+    TracedMachine machine(compressed);
+    const cores::Recording& graph = machine.graph_of({});
+    EXPECT_EQ(machine.tiles(), (std::set<std::uint32_t>{0, 1, 2, 3}));
+    return graph.edges() - (graph.size() - 1);
+  };
+  EXPECT_EQ(waits(128) - waits(16), kLayers * (1 + 2 + 3));
 }
 
 // Whatever a prompt's tiles wait for, decode rows beside it go on.

@@ -82,6 +82,7 @@ CompressedAttention::CompressedAttention(const load::CompressedConfig& config,
   if (config.ratio == 0) return;
   const EntryLayout layout(config);
   entries_ = layout.entries;
+  entry_rows_ = layout.rows;
   entry_row_ = layout.row_dim;
   if (layout.slice > 0) {
     const auto finish = [this](std::uint32_t entry, float* values) { finish_entry(entry, values); };
@@ -282,13 +283,12 @@ void CompressedAttention::store_entry(const PassRow& row, float* entry) {
   const std::uint32_t layer = cache_layer_ + 1;
   const std::size_t place = entry_block(number) * shape.groups() + shape.layers()[layer].group;
   std::byte* tile = work_.cache->values(layer, 0, segment.block_table[place]);
-  const std::size_t rows = kEntryBlock / entries_;
   std::vector<float>& whole = list_scratch().entry;
-  whole.assign(rows * entry_row_, 0.0F);
+  whole.assign(entry_rows_ * entry_row_, 0.0F);
   std::copy_n(entry, config_.entry_dim(), whole.data());
-  for (std::size_t i = 0; i < rows; ++i)
+  for (std::size_t i = 0; i < entry_rows_; ++i)
     kernels.store_value(shape.type(), whole.data() + i * entry_row_, entry_row_,
-                        number % entries_ * rows + i, tile);
+                        number % entries_ * entry_rows_ + i, tile);
 }
 
 std::uint32_t CompressedAttention::seen(const PassRow& row) const {
@@ -331,7 +331,7 @@ const float* CompressedAttention::load_entry(const Segment& segment, std::uint32
                                              std::size_t begin, std::size_t end) const {
   const std::size_t first = begin / entry_row_;
   const std::size_t last = (end + entry_row_ - 1) / entry_row_;
-  const std::size_t row = entry % entries_ * (kEntryBlock / entries_);
+  const std::size_t row = entry % entries_ * entry_rows_;
   std::vector<float>& rows = list_scratch().rows;
   grow(rows, (last - first) * entry_row_);
   work_.kernels.load_values(work_.cache->shape().type(),

@@ -72,8 +72,8 @@ class CompressedAttention {
   RowSet set_;
   const RopeTable& rope_;
   std::size_t query_size_, index_size_;  // of all heads of a token
-  std::uint32_t entries_ = 1;            // of a block
-  std::uint32_t entry_row_ = 0;          // elements of a row of it
+  std::uint32_t entries_ = 1;                   // of a block
+  std::size_t entry_rows_ = 0, entry_row_ = 0;  // rows of it, and elements of a row
   Linear input_, query_, output_;
   HeadMatrix groups_;
   Norm query_norm_, key_norm_, entry_norm_, index_norm_;

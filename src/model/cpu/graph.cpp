@@ -115,10 +115,10 @@ Graphs::Graph Graphs::record(const Shape& shape) {
             break;
           case KeysAccess::kChain:
           case KeysAccess::kSecondChain: {
-            const cores::BufferId states =
-                steps[index].keys == KeysAccess::kChain ? keys : keys + 1;
+            const bool second = steps[index].keys == KeysAccess::kSecondChain;
+            const cores::BufferId states = second ? keys + 1 : keys;
             const cores::Access own = {cores::Region(states, t, 1), kWrite};
-            if (seen == t || mutated(Mutant::kNoChain))
+            if (seen == t || mutated(second ? Mutant::kNoSecondChain : Mutant::kNoChain))
               add(index, t, {rows, own});
             else
               add(index, t, {rows, own, {cores::Region(states, seen, t - seen), kRead}});

@@ -16,7 +16,8 @@ SamplingSpec read_sampling(Fields& fields) {
       sampling.values[row] = fields.integer(row.name, static_cast<std::int64_t>(row.least),
                                             static_cast<std::int64_t>(row.most));
     } else {
-      sampling.values[row] = fields.number(row.name, {row.least, row.most, row.least_excluded});
+      sampling.values[row] =
+          fields.number_of_float(row.name, {row.least, row.most, row.least_excluded});
     }
   }
   sampling.max_tokens = fields.integer("max_tokens", 1, 10'000'000);

@@ -128,6 +128,12 @@ std::optional<double> Fields::number(std::string_view key, const NumberRange& ra
   return value == nullptr ? std::nullopt : kept(key, *value, as_number<double>(*value, range));
 }
 
+std::optional<double> Fields::number_of_float(std::string_view key, const NumberRange& range) {
+  const Json* value = find(key);
+  if (value == nullptr || !kept(key, *value, as_number<float>(*value, range))) return std::nullopt;
+  return value->get<double>();
+}
+
 std::optional<bool> Fields::flag(std::string_view key) {
   const Json* value = find(key);
   return value == nullptr ? std::nullopt : kept(key, *value, as_bool(*value));

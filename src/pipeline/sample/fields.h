@@ -53,6 +53,8 @@ class Fields {
   // Members as base/json_value.h has them; nothing where absent.
   std::optional<std::int64_t> integer(std::string_view key, std::int64_t least, std::int64_t most);
   std::optional<double> number(std::string_view key, const NumberRange& range);
+  // As it is written; judged as the float that will be used.
+  std::optional<double> number_of_float(std::string_view key, const NumberRange& range);
   std::optional<bool> flag(std::string_view key);
   std::optional<std::string> text(std::string_view key);
   // A text, or a list of texts.

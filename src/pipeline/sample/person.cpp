@@ -103,12 +103,12 @@ PersonSpec parse_person(Fields& fields) {
   spec.cities = list_of(fields, "cities", kCities);
   spec.domains = list_of(fields, "email_domains", kDomains);
   if (const auto* range = fields.find("age_range")) {
-    const bool fits = range->is_array() && range->size() == 2 && (*range)[0].is_number_integer() &&
-                      (*range)[1].is_number_integer() && (*range)[0] >= 0 && (*range)[1] <= 150 &&
-                      (*range)[0] <= (*range)[1];
-    if (fits) {
-      spec.youngest = (*range)[0].get<std::int64_t>();
-      spec.oldest = (*range)[1].get<std::int64_t>();
+    const bool is_pair = range->is_array() && range->size() == 2;
+    const auto youngest = as_integer(is_pair ? (*range)[0] : *range, 0, 150);
+    const auto oldest = as_integer(is_pair ? (*range)[1] : *range, 0, 150);
+    if (is_pair && youngest && oldest && *youngest <= *oldest) {
+      spec.youngest = *youngest;
+      spec.oldest = *oldest;
     } else {
       fields.reject("age_range", "[youngest, oldest], integers from 0 to 150");
     }

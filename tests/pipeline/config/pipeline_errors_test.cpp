@@ -68,6 +68,9 @@ TEST(PipelineErrors, OfTheWholeFile) {
        "f.yaml:2:23: /models/m/max_parallel: unknown key, expected one of sampling, path, engine"},
       {"records: 1\nmodels: {m: {path: x, sampling: {temperature: -1}}}\n" + columns,
        "f.yaml:2:34: /models/m/sampling/temperature: -1; valid: a number from 0 to 100"},
+      // Nothing is left of it in the float that a model draws with.
+      {"records: 1\nmodels: {m: {path: x, sampling: {top_p: 1e-60}}}\n" + columns,
+       "f.yaml:2:34: /models/m/sampling/top_p: 1e-60; valid: a number above 0 and at most 1"},
       {"records: 1\nmodels: {m: {endpoint: 'http://x', model: a, headers: {'X Y': b}}}\n" + columns,
        "f.yaml:2:46: /models/m/headers: \"X Y\" is no name of a header"},
       {"records: 1\nmodels: {m: {endpoint: 'http://x', model: a, headers: {X: 5}}}\n" + columns,

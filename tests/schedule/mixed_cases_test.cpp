@@ -290,6 +290,7 @@ TEST(MixedCases, M10_NoSequenceIsOvertakenLostOrDoubled) {
 
 TEST(MixedCases, M11_DecodesThatFillTheStepLeavePrefillItsFloor) {
   SchedulerOptions options = roomy(65, 64, 0, 2048);
+  options.min_prefill_tokens = 16;
   Play play(options);
   for (SequenceId id = 0; id < 64; ++id) ASSERT_TRUE(play.add(id, 1, 0));
   play.step();
@@ -314,6 +315,7 @@ TEST(MixedCases, M11_DecodesThatFillTheStepLeavePrefillItsFloor) {
 
 TEST(MixedCases, M11_TheFloorIsOwedInEveryIntervalthStep) {
   SchedulerOptions options = roomy(65, 64, 0, 2048);
+  options.min_prefill_tokens = 16;
   options.prefill_interval = 5;
   Play play(options);
   for (SequenceId id = 0; id < 64; ++id) ASSERT_TRUE(play.add(id, 1, 0));

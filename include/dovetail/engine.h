@@ -84,9 +84,9 @@ struct EngineOptions {
   // that. 0: twice what its decode rows alone would take.
   double target_inter_token_ms = 0.0;
   std::uint32_t min_prefill_tokens = 4;  // that prompts get in any case, in every
-  std::uint32_t prefill_interval = 1;     // prefill_interval-th step
-  std::uint32_t prefill_alignment = 0;    // chunks are cut to multiples; 0: 64; 1: anywhere
-  std::uint32_t ageing_steps = 1000;      // after which a waiting request counts one class up
+  std::uint32_t prefill_interval = 1;    // prefill_interval-th step
+  std::uint32_t prefill_alignment = 0;   // chunks are cut to multiples; 0: 64; 1: anywhere
+  std::uint32_t ageing_steps = 1000;     // after which a waiting request counts one class up
 
   // Events of the log, and slices of the executor's lanes, that trace() returns the last of; 0: no
   // log.

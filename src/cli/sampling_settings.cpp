@@ -95,10 +95,9 @@ std::vector<std::pair<std::string, std::string>> sampling_values(const Request& 
   add("max-tokens", request.max_tokens);
   add("min-tokens", request.min_tokens);
   add("reasoning-budget", options.reasoning_budget);
-  add("reasoning-budget-message",
-      options.reasoning_budget_message.empty()
-          ? "none"
-          : fmt::format("\"{}\"", options.reasoning_budget_message));
+  add("reasoning-budget-message", options.reasoning_budget_message.empty()
+                                      ? "none"
+                                      : fmt::format("\"{}\"", options.reasoning_budget_message));
   add("stop", request.stop.empty() ? "none" : fmt::format("{}", request.stop));
   add("ignore-eos", request.ignore_eos);
   return values;

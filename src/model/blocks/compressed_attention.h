@@ -71,7 +71,7 @@ class CompressedAttention {
   std::uint32_t cache_layer_;
   RowSet set_;
   const RopeTable& rope_;
-  std::size_t query_size_, index_size_;  // of all heads of a token
+  std::size_t query_size_, index_size_;         // of all heads of a token
   std::uint32_t entries_ = 1;                   // of a block
   std::size_t entry_rows_ = 0, entry_row_ = 0;  // rows of it, and elements of a row
   Linear input_, query_, output_;

@@ -29,8 +29,9 @@ Result<Cache> Cache::create(CacheShape shape, std::uint32_t blocks, std::uint32_
       return fail(ErrorKind::kExhausted, "cache: no memory for {} {} of {} bytes: {}", count, what,
                   each, std::strerror(errno));
     }
-    // Where the system has none, pages are small.
-    madvise(memory, bytes, MADV_HUGEPAGE);
+    // The first write to a run of blocks would wait until a huge page for every few layers is
+    // cleared, which is longer than a step.
+    madvise(memory, bytes, MADV_NOHUGEPAGE);
     return Memory(static_cast<std::byte*>(memory), Unmap{bytes});
   };
   Result<Memory> memory = reserve(shape.block_bytes(), blocks, "blocks");

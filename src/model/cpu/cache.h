@@ -11,8 +11,8 @@
 namespace dovetail::model {
 
 // The bytes behind the blocks that the scheduler counts. Memory is reserved at once and taken from
-// the system, in huge pages where it has them, when it is first written. Different blocks may be
-// written by different threads; the cache does no locking.
+// the system, in small pages, when it is first written. Different blocks may be written by
+// different threads; the cache does no locking.
 //
 // Blocks are stored in runs of kRun. The tiles of a layer and head are contiguous within a run, so
 // that attention reads long stretches where a sequence has neighbouring blocks. Where groups have

@@ -62,8 +62,8 @@ class AnswerReader {
   std::vector<AnswerEvent> finish();
   // Calls begun so far.
   std::size_t calls() const;
-  // Where in the text the first of them begins, with what opens it; not set: there is none, or its
-  // text is not the format's (harmony).
+  // Where in the text the first of them begins, with what opens it; not set: there is none. Of a
+  // message with a channel: behind its role.
   std::optional<std::size_t> calls_at() const;
 
  private:

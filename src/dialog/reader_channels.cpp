@@ -16,6 +16,9 @@ bool AnswerReader::State::header() {
     return true;
   }
   const std::string_view head = std::string_view(text).substr(at, end - at);
+  // Templates write what makes a message a call behind its role, which the first one lacks.
+  static const std::string kRole = grammar::control_token("<|start|>") + "assistant";
+  const std::size_t begin = taken + at + (head.starts_with(kRole) ? kRole.size() : 0);
   at = end + kMessage.size();
   static constexpr std::string_view kTo = "to=functions.";
   if (const std::size_t to = head.find(kTo); to != std::string_view::npos) {
@@ -24,6 +27,7 @@ bool AnswerReader::State::header() {
     const auto& tools = data_.request.tools;
     const auto tool = std::ranges::find(tools, name, &Tool::name);
     if (tool != tools.end() && data_.request.choice != ToolChoice::kNone) {
+      if (!calls_at) calls_at = begin;
       begin_call(static_cast<std::size_t>(tool - tools.begin()), {});
       return true;
     }

@@ -44,7 +44,7 @@ struct Opened {
     options.blocks = 32;
     options.slots = 2;
     options.draft_tokens = 4;
-    backend = *open_cpu(source, options, *kernels::find_kernels("portable"), executor, {});
+    backend = *open_cpu(source, options, kernels::best_kernels(), executor, {});
     std::vector<std::uint32_t> all(32);
     std::iota(all.begin(), all.end(), 0U);
     backend->poison_blocks(all);
@@ -120,7 +120,7 @@ TEST_P(Drafter, DraftsWhatTheReferenceDoes) {
 // Its weights are not there where nothing drafts.
 TEST_P(Drafter, IsLeftOutWhereNothingDrafts) {
   const auto source = *families::open_model(model_of(GetParam()));
-  const kernels::Kernels& kernels = *kernels::find_kernels("portable");
+  const kernels::Kernels& kernels = kernels::best_kernels();
   const std::string name = source->config.draft_prefix() + "nextn.enorm.weight";
   EXPECT_TRUE(bind_weights(source, kernels).matrices.contains(name));
   const ModelWeights weights = bind_weights(source, kernels, false);

@@ -4,11 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "grammar/vocabulary.h"
 #include "serve/api_request.h"
 #include "serve/api_response.h"
 #include "serve/fake_engine.h"
+#include "text/chat_template.h"
 
 namespace dovetail::serve {
 namespace {
@@ -42,11 +45,11 @@ class KeptCalls : public ::testing::Test {
     const auto generation = read_generation(Endpoint::kChat, body.dump(), context);
     EXPECT_TRUE(generation) << generation.error().message;
     std::string text;
-    for (const TokenId id : generation->requests.front().prompt) text += static_cast<char>(id);
+    for (const TokenId id : generation->requests.front().prompt) text += backend_.token_bytes(id);
     return text;
   }
 
-  // Gives the model's answer to a request with tools, byte by byte; the message that the client
+  // Gives the model's answer to a request with tools, token by token; the message that the client
   // has then.
   Json answer_with(std::string_view text, FinishReason finish = FinishReason::kStop) {
     RequestContext context{backend_, "fake", 8};
@@ -56,11 +59,13 @@ class KeptCalls : public ::testing::Test {
     const auto generation = read_generation(Endpoint::kChat, body.dump(), context);
     EXPECT_TRUE(generation) << generation.error().message;
     ResponseBuilder builder(*generation, make_label(Endpoint::kChat, "fake"), backend_.token_bytes);
-    for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::vector<TokenId> tokens = backend_.encode(text, false, true);
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
       OutputEvent event;
-      event.text = text.substr(i, 1);
-      event.tokens.emplace_back().id = static_cast<unsigned char>(text[i]);
-      if (i + 1 == text.size()) event.finish = finish;
+      event.text = backend_.token_bytes(tokens[i]);
+      if (event.text.size() > 1) event.text = grammar::control_token(event.text);
+      event.tokens.emplace_back().id = tokens[i];
+      if (i + 1 == tokens.size()) event.finish = finish;
       builder.add(0, std::move(event));
     }
     std::string response;
@@ -136,6 +141,75 @@ TEST_F(KeptCalls, AreOfWholeAnswersAlone) {
   EXPECT_THAT(prompt_of(chat_with(cut)), HasSubstr(std::string(kCanonicalCall)));
   const Json more = answer_with(std::string(kWrittenCall) + "\nSo.");
   EXPECT_THAT(prompt_of(chat_with(more)), HasSubstr(std::string(kCanonicalCall)));
+}
+
+// Harmony: the answer's messages have headers, which the template writes in another order.
+class KeptChannels : public KeptCalls {
+ protected:
+  static constexpr std::string_view kHarmony =
+      "{% for m in messages %}<|start|>{{ m.role }}{% if m.tool_calls %}"
+      "{% if m.reasoning_content %}<|channel|>analysis<|message|>{{ m.reasoning_content }}<|end|>"
+      "<|start|>assistant{% endif %}{% set f = m.tool_calls[0].function %}"
+      " to=functions.{{ f.name }}<|channel|>commentary json<|message|>{{ f.arguments | tojson }}"
+      "<|call|>{% else %}<|message|>{{ m.content }}<|end|>{% endif %}{% endfor %}"
+      "{% if add_generation_prompt %}<|start|>assistant{% endif %}";
+  // Tokens behind those that are bytes.
+  const std::vector<std::string> control_ = {"<|start|>", "<|channel|>",   "<|message|>", "<|end|>",
+                                             "<|call|>",  "<|constrain|>", "<|return|>"};
+
+  KeptChannels() {
+    const auto parsed = text::ChatTemplate::parse(kHarmony);
+    EXPECT_TRUE(parsed);
+    backend_.render_chat = [parsed](const Json& variables, std::span<const text::MarkedText>) {
+      return parsed->render_chat(variables);
+    };
+    backend_.encode = [this](std::string_view text, bool, bool) {
+      std::vector<TokenId> out;
+      while (!text.empty()) {
+        const auto name = std::ranges::find_if(
+            control_, [&](const std::string& token) { return text.starts_with(token); });
+        const bool is_byte = name == control_.end();
+        out.push_back(is_byte ? static_cast<unsigned char>(text.front())
+                              : 256 + static_cast<TokenId>(name - control_.begin()));
+        text.remove_prefix(is_byte ? 1 : name->size());
+      }
+      return out;
+    };
+    backend_.encode_chat = [this](const text::MarkedText& text) {
+      return backend_.encode(text.text, false, true);
+    };
+    backend_.token_bytes = [this](TokenId id) {
+      return id < 256 ? std::string(1, static_cast<char>(id))
+                      : control_[static_cast<std::size_t>(id) - 256];
+    };
+    const auto render = [this](const Json& variables) -> Result<std::string> {
+      auto rendered = backend_.render_chat(variables, {});
+      if (!rendered) return fail(rendered.error());
+      return std::move(rendered->text);
+    };
+    backend_.dialog = dialog::DialogFormat::detect({std::string(kHarmony), render, control_});
+  }
+};
+
+TEST_F(KeptChannels, AreThePromptOfTheNextTurn) {
+  ASSERT_EQ(backend_.dialog->calls().name, "harmony");
+  const std::string thought = "<|channel|>analysis<|message|>Add.<|end|><|start|>assistant";
+  for (const std::string call :
+       {"<|channel|>commentary to=functions.add <|constrain|>json<|message|>{\n \"a\":1}",
+        " to=functions.add<|channel|>commentary json<|message|>{\"a\":  1}"}) {
+    for (const std::string& ahead : {std::string(), thought}) {
+      const Json answer = answer_with(ahead + call);
+      ASSERT_EQ(answer["tool_calls"].size(), 1U) << call;
+      EXPECT_THAT(prompt_of(chat_with(answer)),
+                  HasSubstr("<|start|>assistant" + ahead + call + "<|call|><|start|>tool"));
+      Json other = answer;
+      other["tool_calls"][0]["id"] = "call_other";
+      EXPECT_THAT(prompt_of(chat_with(other)),
+                  HasSubstr("<|start|>assistant" + ahead +
+                            " to=functions.add<|channel|>commentary json<|message|>{\"a\": 1}"
+                            "<|call|>"));
+    }
+  }
 }
 
 TEST_F(KeptCalls, AreBounded) {

@@ -97,7 +97,7 @@ Command chat_command() {
   add_text(app, "--chat-template", options->chat_template,
            "A Jinja template in the place of the model's", kFile)
       ->group("Chat");
-  add_sampling_options(app, options->sampling, "0.8 for a GGUF file, else 1");
+  add_sampling_options(app, options->sampling, kConversationTemperature);
   add_engine_options(app, options->engine);
   command.action = [options, parsed = command.options.get()] { return chat(*options, *parsed); };
   return command;

@@ -26,6 +26,10 @@ struct SamplingOptions {
   bool ignore_eos = false;
 };
 
+// For the help of commands that hold conversations: the temperature without a recommendation
+// (load::conversation_defaults()).
+inline constexpr std::string_view kConversationTemperature = "0.8 for a GGUF file, else 1";
+
 // An option for each row of the table.
 void add_sampling_rows(CLI::App& app, SamplingValues& values, const std::string& group,
                        std::string_view fallback);

@@ -279,7 +279,7 @@ Command serve_command() {
   add_sampling_rows(app, server.sampling,
                     "Sampling where a request does not say (defaults: what the model's makers "
                     "recommend, else off)",
-                    "0.8 for a GGUF file, else 1");
+                    kConversationTemperature);
   add_integer(app, "--max-connections", server.max_connections, 1, 1 << 20,
               "Connections at a time (1024)")
       ->group(group);

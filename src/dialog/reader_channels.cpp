@@ -16,9 +16,13 @@ bool AnswerReader::State::header() {
     return true;
   }
   const std::string_view head = std::string_view(text).substr(at, end - at);
-  // Templates write what makes a message a call behind its role, which the first one lacks.
-  static const std::string kRole = grammar::control_token("<|start|>") + "assistant";
-  const std::size_t begin = taken + at + (head.starts_with(kRole) ? kRole.size() : 0);
+  // Templates write what makes a message a call behind its role, which the first one lacks. What
+  // begins a message may have ended the one before it.
+  static const std::string kStart = grammar::control_token("<|start|>");
+  static constexpr std::string_view kRole = "assistant";
+  std::size_t role_end = head.starts_with(kStart) ? kStart.size() : 0;
+  if (head.substr(role_end).starts_with(kRole)) role_end += kRole.size();
+  const std::size_t begin = taken + at + role_end;
   at = end + kMessage.size();
   static constexpr std::string_view kTo = "to=functions.";
   if (const std::size_t to = head.find(kTo); to != std::string_view::npos) {

@@ -29,14 +29,18 @@ constexpr std::string_view kCanonicalCall =
 
 class KeptCalls : public ::testing::Test {
  protected:
-  KeptCalls() {
-    // The roles are control tokens, so that calls end where one begins.
+  // The roles are control tokens, so that calls end where one begins.
+  KeptCalls() { detect("", {"[user]", "[assistant]"}); }
+
+  // Gives the backend the format of what it renders.
+  void detect(std::string source, std::vector<std::string> control_tokens) {
     const auto render = [this](const Json& variables) -> Result<std::string> {
       auto rendered = backend_.render_chat(variables, {});
       if (!rendered) return fail(rendered.error());
       return std::move(rendered->text);
     };
-    backend_.dialog = dialog::DialogFormat::detect({"", render, {"[user]", "[assistant]"}});
+    backend_.dialog =
+        dialog::DialogFormat::detect({std::move(source), render, std::move(control_tokens)});
   }
 
   std::string prompt_of(const Json& body) {
@@ -182,23 +186,21 @@ class KeptChannels : public KeptCalls {
       return id < 256 ? std::string(1, static_cast<char>(id))
                       : control_[static_cast<std::size_t>(id) - 256];
     };
-    const auto render = [this](const Json& variables) -> Result<std::string> {
-      auto rendered = backend_.render_chat(variables, {});
-      if (!rendered) return fail(rendered.error());
-      return std::move(rendered->text);
-    };
-    backend_.dialog = dialog::DialogFormat::detect({std::string(kHarmony), render, control_});
+    detect(std::string(kHarmony), control_);
   }
 };
 
 TEST_F(KeptChannels, AreThePromptOfTheNextTurn) {
   ASSERT_EQ(backend_.dialog->calls().name, "harmony");
-  const std::string thought = "<|channel|>analysis<|message|>Add.<|end|><|start|>assistant";
+  const std::string thought = "<|channel|>analysis<|message|>Add.";
+  const std::string turn = "<|end|><|start|>assistant";
   for (const std::string call :
        {"<|channel|>commentary to=functions.add <|constrain|>json<|message|>{\n \"a\":1}",
         " to=functions.add<|channel|>commentary json<|message|>{\"a\":  1}"}) {
-    for (const std::string& ahead : {std::string(), thought}) {
-      const Json answer = answer_with(ahead + call);
+    for (const std::string& said :
+         {std::string(), thought + turn, thought + "<|start|>assistant"}) {
+      const std::string ahead = said.empty() ? "" : thought + turn;
+      const Json answer = answer_with(said + call);
       ASSERT_EQ(answer["tool_calls"].size(), 1U) << call;
       EXPECT_THAT(prompt_of(chat_with(answer)),
                   HasSubstr("<|start|>assistant" + ahead + call + "<|call|><|start|>tool"));

@@ -19,6 +19,7 @@
 #include "serve/body_budget.h"
 #include "serve/body_jobs.h"
 #include "serve/dialog_store.h"
+#include "serve/failure_log.h"
 #include "serve/inbox.h"
 #include "serve/kept_calls.h"
 #include "serve/router.h"
@@ -48,8 +49,8 @@ struct Core {
   BodyJobs jobs;  // parses, renders, tokenises and compiles
 };
 
-// One connection: reads requests one after the other and responds to each. Lives until its
-// coroutine ends.
+// One connection: reads requests one after the other (session.cpp) and responds to each
+// (session_response.cpp, live_stream.cpp). Lives until its coroutine ends.
 class Session : public std::enable_shared_from_this<Session> {
  public:
   // An `overloaded` session responds with 503 and ends.
@@ -76,6 +77,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bool has_input() const;
 
  private:
+  using Clock = std::chrono::steady_clock;
   using Task = boost::asio::awaitable<void>;
   // Of a response: whether the connection can take another request.
   using Reusable = boost::asio::awaitable<bool>;
@@ -156,5 +158,15 @@ class Session : public std::enable_shared_from_this<Session> {
   bool watching_ = false;   // the read of watch() is pending
   bool stop_watch_ = false;
 };
+
+template <class Function>
+void Session::guarded(Function&& function) noexcept {
+  try {
+    function();
+  } catch (...) {
+    log_failure(std::current_exception());
+    abort();
+  }
+}
 
 }  // namespace dovetail::serve

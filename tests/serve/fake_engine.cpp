@@ -286,4 +286,11 @@ RequestId FakeEngine::last_id() const {
   return next_ - 1;
 }
 
+OutputEvent token(std::string text) {
+  OutputEvent event;
+  event.text = std::move(text);
+  event.tokens.push_back({'a', -0.5F, {}});
+  return event;
+}
+
 }  // namespace dovetail::serve

@@ -97,4 +97,7 @@ class FakeEngine {
   std::thread thread_;
 };
 
+// An event of one token with this text.
+OutputEvent token(std::string text);
+
 }  // namespace dovetail::serve

@@ -7,6 +7,9 @@
 #include <string_view>
 #include <vector>
 
+// A line of a head, for texts that are whole requests.
+#define JSON_TYPE "Content-Type: application/json\r\n"
+
 namespace dovetail::serve {
 
 struct ClientResponse {

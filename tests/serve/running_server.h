@@ -13,6 +13,14 @@
 
 namespace dovetail::serve {
 
+// What tests ask a server: routes, and bodies of chats.
+inline constexpr const char* kCompletions = "/v1/completions";
+inline constexpr const char* kChat = "/v1/chat/completions";
+inline constexpr const char* kHello =
+    R"({"messages":[{"role":"user","content":"hi"}],"max_tokens":3})";
+inline constexpr const char* kStreamed =
+    R"({"messages":[{"role":"user","content":"hi"}],"max_tokens":3,"stream":true})";
+
 // A server on a free port of the loopback, in front of a fake engine.
 class RunningServer {
  public:

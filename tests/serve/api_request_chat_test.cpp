@@ -1,0 +1,103 @@
+// How the messages of a chat become a prompt.
+#include <fmt/core.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "serve/api_request_fixture.h"
+
+namespace dovetail::serve {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST_F(ApiRequest, ChatIsRenderedByTheTemplate) {
+  const auto result = chat(R"({"messages":[{"role":"system","content":"S"},
+      {"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},
+      {"role":"assistant","content":"c","refusal":null,"tool_calls":null}],
+      "chat_template_kwargs":{"enable_thinking":true}})");
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  EXPECT_EQ(prompt_text(result->requests[0]), "[system]S[user]ab[assistant]c[think][assistant]");
+  EXPECT_EQ(result->requests[0].max_tokens,
+            4096 - static_cast<std::int32_t>(result->requests[0].prompt.size()));
+}
+
+TEST_F(ApiRequest, WhatMessagesSayIsEncodedAsText) {
+  text::MarkedText given;
+  backend_.encode_chat = [&](const text::MarkedText& text) {
+    given = text;
+    return std::vector<TokenId>{1};
+  };
+  const std::vector<text::ByteSpan> said = {{6, 7}};
+  ASSERT_TRUE(chat("{" HELLO "}"));
+  EXPECT_EQ(given.untrusted.size(), 1U);
+  const RequestContext context{backend_, "fake", 8};
+  for (const auto& [more, untrusted] : {std::pair{"", said},
+                                        {R"(,"parse_special":false)", said},
+                                        {R"(,"parse_special":true)", {}}}) {
+    const std::string body =
+        fmt::format(R"({{"messages":[{{"role":"user","content":"x"}}]{}}})", more);
+    ASSERT_TRUE(chat(body)) << body;
+    EXPECT_EQ(given.text, "[user]x[assistant]");
+    EXPECT_EQ(given.untrusted, untrusted) << body;
+    ASSERT_TRUE(tokenize(body, context)) << body;
+    EXPECT_EQ(given.untrusted, untrusted) << body;
+  }
+  // What an answer continues is cut out of the text with its marks.
+  ASSERT_TRUE(
+      chat(R"({"messages":[{"role":"user","content":"x"}],"continue_final_message":true})"));
+  EXPECT_EQ(given.text, "[user]x");
+  EXPECT_EQ(given.untrusted, said);
+  EXPECT_EQ(chat("{" HELLO R"(,"parse_special":1})").error().param, "parse_special");
+}
+
+TEST_F(ApiRequest, AnAnswerMayContinueTheLastMessage) {
+  const auto continued = [&](std::string_view content, std::string_view more = "") {
+    const auto result = chat(fmt::format(
+        R"({{"messages":[{{"role":"user","content":"hi"}},{{"role":"assistant","content":"{}"}}],)"
+        R"("continue_final_message":true{}}})",
+        content, more));
+    return result ? prompt_text(result->requests[0]) : result.error().message;
+  };
+  EXPECT_EQ(continued("a b "), "[user]hi[assistant]a b ");
+  EXPECT_EQ(continued(""), "[user]hi[assistant]");
+  EXPECT_EQ(continued("x", R"(,"add_generation_prompt":false)"), "[user]hi[assistant]x");
+  // Whatever the template writes behind the message, and whatever the message says.
+  EXPECT_EQ(continued("x", R"(,"chat_template_kwargs":{"enable_thinking":true})"),
+            "[user]hi[assistant]x");
+  EXPECT_EQ(continued("(the answer goes on here)"), "[user]hi[assistant](the answer goes on here)");
+  const auto plain = backend_.render_chat;
+  backend_.render_chat =
+      [&](const nlohmann::ordered_json& variables,
+          std::span<const text::MarkedText> contents) -> Result<text::MarkedText> {
+    auto text = plain(variables, contents);
+    text->append(text::MarkedText(*text));
+    return text;
+  };
+  EXPECT_THAT(continued("x"), HasSubstr("does not write the last message once as it is"));
+  backend_.render_chat = [](const nlohmann::ordered_json&,
+                            std::span<const text::MarkedText>) -> Result<text::MarkedText> {
+    return text::MarkedText::trusted("no");
+  };
+  EXPECT_THAT(continued("x"), HasSubstr("does not write the last message once as it is"));
+}
+
+// An assistant's message as clients send it back.
+TEST_F(ApiRequest, AnAnswerThatComesBackIsAMessage) {
+  const auto result = chat(R"({"messages":[{"role":"user","content":"a"},)"
+                           R"({"role":"assistant","content":null,"refusal":null,"annotations":[],)"
+                           R"("audio":null,"function_call":null,"tool_calls":[],"id":"m1"},)"
+                           R"({"role":"assistant","content":"b","refusal":""},)"
+                           R"({"role":"user","content":"c"}]})");
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  EXPECT_EQ(result->ignored, "");
+}
+
+}  // namespace
+}  // namespace dovetail::serve

@@ -107,7 +107,7 @@ ElementSchema element_schema(const Json& document, std::string at) {
     const auto found = schema->find(name);
     return found == schema->end() ? nullptr : &*found;
   };
-  if (type == "array" && member("items") != nullptr &&
+  if (type == "array" && member("items") != nullptr && !member("items")->is_array() &&
       has_only(*schema, {"type", "items", "minItems", "maxItems", "title", "description", "default",
                          "examples"})) {
     out.kind = ElementKind::kArray;

@@ -66,8 +66,8 @@ unsigned kinds_of(const Json& document, const Json& schema, int depth) {
     unsigned implied = 0;
     if (has_any(schema, {"minLength", "maxLength", "pattern", "format"})) implied |= kString;
     if (has_any(schema, {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "items",
-                         "prefixItems", "minItems", "maxItems", "properties", "patternProperties",
-                         "additionalProperties", "required"})) {
+                         "additionalItems", "prefixItems", "minItems", "maxItems", "properties",
+                         "patternProperties", "additionalProperties", "required"})) {
       implied |= kOther;
     }
     if (implied != 0) out &= implied;
@@ -132,6 +132,10 @@ class Instance {
     if (value.size() > schema.value("maxItems", value.size())) return false;
     const Json* first = member(schema, "prefixItems");
     const Json* others = member(schema, "items");
+    if (first == nullptr && others != nullptr && others->is_array()) {
+      first = others;
+      others = member(schema, "additionalItems");
+    }
     for (std::size_t i = 0; i < value.size(); ++i) {
       const Json* item = first != nullptr && i < first->size() ? &(*first)[i] : others;
       if (item != nullptr && !is_of(value[i], *item, depth + 1)) return false;

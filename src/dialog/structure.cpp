@@ -22,9 +22,10 @@ constexpr std::string_view kOtherType = "number|boolean|null|object|array";
 // What may stand between reasoning and calls or content of a form.
 constexpr std::string_view kSpace = "[ \\n]{0,2}";
 
-// A part that holds a schema, of which what cannot be kept is an error or left out.
-Json held(Json part, bool strict) {
-  if (!strict) part["lenient"] = true;
+// A part that holds a schema of `asked`, of which what cannot be kept is an error or left out.
+Json held(Json part, const auto& asked) {
+  if (!asked.strict) part["lenient"] = true;
+  if (!asked.place.empty()) part["name"] = asked.place;
   return part;
 }
 
@@ -70,7 +71,7 @@ class StructureWriter {
     if (schema.is_discarded()) {
       return fail(ErrorKind::kInvalid, "the schema of the response format is no JSON");
     }
-    return held(Json{{"schema", std::move(schema)}}, form.strict);
+    return held(Json{{"schema", std::move(schema)}}, form);
   }
 
   void add_answer(Json& out, const Json& content, bool may_call) const {
@@ -237,7 +238,7 @@ class StructureWriter {
     if (takes_nothing(tool.parameters)) return {{"literal", "{}"}};
     Json schema = tool.parameters;
     if (!schema.contains("type") && !schema.contains("$ref")) schema["type"] = "object";
-    return held({{"schema", std::move(schema)}}, tool.strict);
+    return held({{"schema", std::move(schema)}}, tool);
   }
 
   Json tagged(const Tool& tool, const Parameter& parameter) const {
@@ -311,7 +312,7 @@ class StructureWriter {
     return held({{"raw", document_of(tool.parameters, at)},
                  {"at", at},
                  {"without", marks_of({std::string(trim_left(without))})}},
-                tool.strict);
+                tool);
   }
 
   static Json as_json(const Tool& tool, const std::string& at, Strings strings) {
@@ -320,7 +321,7 @@ class StructureWriter {
       Json& schema = out["schema"][Json::json_pointer(at)];
       schema = without_strings(schema);
     }
-    return held(std::move(out), tool.strict);
+    return held(std::move(out), tool);
   }
 
   // A parameter and its value, in the spelling that the format has for nested values.
@@ -331,7 +332,7 @@ class StructureWriter {
     if (bare) value["quote"] = format_.quote.substr(1, format_.quote.size() - 2);
     const std::string key = bare ? (behind ? "," : "") + parameter.name + ":"
                                  : (behind ? ", " : "") + parameter.name + "=";
-    return {{"sequence", {{{"literal", key}}, held(std::move(value), tool.strict)}}};
+    return {{"sequence", {{{"literal", key}}, held(std::move(value), tool)}}};
   }
 
   // The parameters from `first` on; `behind` another one, each has a comma ahead.

@@ -17,6 +17,8 @@ struct Tool {
   Json parameters;  // a JSON schema of an object; null: no parameters
   // Whether a keyword of the schema that cannot be kept is an error; else it is left out.
   bool strict = true;
+  // Of the schema, as messages and what is left out name it; empty: unnamed.
+  std::string place = {};
 };
 
 enum class ToolChoice : std::uint8_t {
@@ -30,7 +32,9 @@ struct ContentForm {
   enum class Kind : std::uint8_t { kJsonSchema, kRegex, kJsonObject };
   Kind kind = Kind::kJsonObject;
   std::string text;
-  bool strict = true;  // as Tool's, of a schema
+  // As Tool's, of a schema.
+  bool strict = true;
+  std::string place = {};
 };
 
 // What one request asks of an answer.

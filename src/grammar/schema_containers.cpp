@@ -31,6 +31,24 @@ std::uint64_t arranged(const auto& values, const Counts& count) {
   return out;
 }
 
+// The schemas of an array's first items, one by one: "prefixItems", or "items" as a list, as drafts
+// before 2020-12 spell it. Nothing: there are none.
+std::optional<SchemaRef> item_list(const SchemaRef& schema) {
+  if (schema.find("prefixItems") != nullptr) return schema.child("prefixItems");
+  const Json* items = schema.find("items");
+  if (items == nullptr || !items->is_array()) return std::nullopt;
+  return schema.child("items");
+}
+
+// The schema of the items behind those.
+std::optional<SchemaRef> other_items(const SchemaRef& schema) {
+  const Json* items = schema.find("items");
+  if (items == nullptr) return std::nullopt;
+  if (!items->is_array()) return schema.child("items");
+  if (schema.find("additionalItems") == nullptr) return std::nullopt;
+  return schema.child("additionalItems");
+}
+
 }  // namespace
 
 Result<SchemaCompiler::State> SchemaCompiler::array(State from, const Bundle& bundle, int depth) {
@@ -40,16 +58,16 @@ Result<SchemaCompiler::State> SchemaCompiler::array(State from, const Bundle& bu
   if (count.max && *count.max < count.min) return nfa_.add_state();
   std::size_t places = 0;
   for (const SchemaRef& schema : bundle) {
-    if (const Json* prefix = schema.find("prefixItems")) places = std::max(places, prefix->size());
+    if (const auto list = item_list(schema)) places = std::max(places, list->at->size());
   }
   const auto item = [&](std::uint64_t index) {
     std::vector<SchemaRef> out;
     for (const SchemaRef& schema : bundle) {
-      const Json* prefix = schema.find("prefixItems");
-      if (prefix != nullptr && index < prefix->size()) {
-        out.push_back(schema.child("prefixItems").child(static_cast<std::size_t>(index)));
-      } else if (schema.find("items") != nullptr) {
-        out.push_back(schema.child("items"));
+      const auto list = item_list(schema);
+      if (list && index < list->at->size()) {
+        out.push_back(list->child(static_cast<std::size_t>(index)));
+      } else if (const auto others = other_items(schema)) {
+        out.push_back(*others);
       }
     }
     return out;

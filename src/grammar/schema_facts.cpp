@@ -38,7 +38,7 @@ std::uint32_t types_of_keyword(std::string_view name, const Json& value) {
        {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}) {
     if (name == keyword) return kNumber;
   }
-  for (const auto* keyword : {"items", "prefixItems", "minItems", "maxItems"}) {
+  for (const auto* keyword : {"items", "additionalItems", "prefixItems", "minItems", "maxItems"}) {
     if (name == keyword) return kArray;
   }
   for (const auto* keyword : {"properties", "patternProperties", "additionalProperties",

@@ -34,7 +34,7 @@ struct Keyword {
   Form form;
 };
 
-constexpr std::array<Keyword, 50> kKeywords = {{
+constexpr std::array<Keyword, 51> kKeywords = {{
     {"title", Form::kAnnotation},
     {"description", Form::kAnnotation},
     {"default", Form::kAnnotation},
@@ -71,7 +71,8 @@ constexpr std::array<Keyword, 50> kKeywords = {{
     {"required", Form::kNames},
     {"minProperties", Form::kCount},
     {"maxProperties", Form::kCount},
-    {"items", Form::kSchema},
+    {"items", Form::kSchema},  // or, as before draft 2020-12, kSchemas
+    {"additionalItems", Form::kSchema},
     {"prefixItems", Form::kSchemas},
     {"minItems", Form::kCount},
     {"maxItems", Form::kCount},
@@ -200,11 +201,12 @@ Status check_keyword(const SchemaRef& schema, std::string_view name, Work& work)
   if (known == nullptr) {
     return fail(ErrorKind::kUnsupported, "{}: the keyword \"{}\" is not supported", at.where, name);
   }
-  if (name == "items" && at.at->is_array()) {
+  const bool list = name == "items" && at.at->is_array();
+  if (list && schema.find("prefixItems") != nullptr) {
     return fail(ErrorKind::kUnsupported,
-                "{}: \"items\" as a list is not supported; use \"prefixItems\"", at.where);
+                "{}: \"items\" as a list is not supported beside \"prefixItems\"", at.where);
   }
-  const std::string_view wrong = wanted(*at.at, known->form);
+  const std::string_view wrong = wanted(*at.at, list ? Form::kSchemas : known->form);
   if (!wrong.empty()) return fail(ErrorKind::kInvalid, "{}: \"{}\" {}", at.where, name, wrong);
   if (name == "patternProperties") {
     for (const auto& [pattern, value] : at.at->items()) {

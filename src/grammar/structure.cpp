@@ -80,15 +80,15 @@ class StructureCompiler {
   };
   struct Kind {
     std::string_view name;
-    std::array<std::string_view, 4> beside;  // other members that such a part may have
+    std::array<std::string_view, 5> beside;  // other members that such a part may have
     Result<State> (StructureCompiler::*add)(State from, const SchemaRef& part, int depth);
   };
   static constexpr std::array<Kind, 10> kinds() {
     return {{{"literal", {}, &StructureCompiler::literal},
              {"token", {}, &StructureCompiler::token},
              {"free", {}, &StructureCompiler::free},
-             {"schema", {"at", "spelling", "quote", "lenient"}, &StructureCompiler::schema},
-             {"raw", {"at", "without", "lenient"}, &StructureCompiler::raw},
+             {"schema", {"at", "spelling", "quote", "lenient", "name"}, &StructureCompiler::schema},
+             {"raw", {"at", "without", "lenient", "name"}, &StructureCompiler::raw},
              {"regex", {}, &StructureCompiler::regex},
              {"sequence", {}, &StructureCompiler::sequence},
              {"choice", {}, &StructureCompiler::choice},
@@ -170,12 +170,11 @@ class StructureCompiler {
     }
     const auto quote = bare ? token_bytes(part.child("quote")) : Result<std::string>("");
     if (!quote) return fail(quote.error());
-    const auto lenient = flag(part, "lenient");
-    if (!lenient) return fail(lenient.error());
-    SchemaCompiler& schemas = compiler_of(part.child("schema"), *spelling, *lenient, *quote);
-    const auto at = schema_at(part, schemas);
+    const auto schemas = compiler_of(part, "schema", *spelling, *quote);
+    if (!schemas) return fail(schemas.error());
+    const auto at = schema_at(part, **schemas);
     if (!at) return fail(at.error());
-    return leaf(from, part, [&](State own) { return schemas.instance(own, *at); });
+    return leaf(from, part, [&](State own) { return (*schemas)->instance(own, *at); });
   }
 
   static Result<ValueSpelling> spelling_of(const SchemaRef& part) {
@@ -190,12 +189,11 @@ class StructureCompiler {
   Result<State> raw(State from, const SchemaRef& part, int /*depth*/) {
     auto& known = raw_[part.at];
     if (!known) {
-      const auto lenient = flag(part, "lenient");
-      if (!lenient) return fail(lenient.error());
-      SchemaCompiler& schemas = compiler_of(part.child("raw"), ValueSpelling::kJson, *lenient);
-      const auto at = schema_at(part, schemas);
+      const auto schemas = compiler_of(part, "raw", ValueSpelling::kJson);
+      if (!schemas) return fail(schemas.error());
+      const auto at = schema_at(part, **schemas);
       if (!at) return fail(at.error());
-      auto language = schemas.strings(*at, Spelling::kPlain);
+      auto language = (*schemas)->strings(*at, Spelling::kPlain);
       if (language && part.find("without") != nullptr) {
         const auto marks = this->marks(part.child("without"));
         if (!marks) return fail(marks.error());
@@ -393,17 +391,25 @@ class StructureCompiler {
     return value->get<bool>();
   }
 
-  // A document is of one part, so that its options are that part's.
-  SchemaCompiler& compiler_of(const SchemaRef& document, ValueSpelling spelling, bool lenient,
-                              const std::string& quote = {}) {
+  // Of the document that is the part's `member`. It is of one part, so that its options are that
+  // part's.
+  Result<SchemaCompiler*> compiler_of(const SchemaRef& part, std::string_view member,
+                                      ValueSpelling spelling, const std::string& quote = {}) {
+    const SchemaRef document = part.child(member);
     auto& known = schemas_[document.at];
-    if (!known) {
-      SchemaOptions options;
-      options.lenient = lenient;
-      known = std::make_unique<SchemaCompiler>(book_, *document.at, document.where + ": #", options,
-                                               spelling, quote);
+    if (known) return known.get();
+    const auto lenient = flag(part, "lenient");
+    if (!lenient) return fail(lenient.error());
+    const Json* name = part.find("name");
+    if (name != nullptr && !name->is_string()) {
+      return fail(ErrorKind::kInvalid, "{}/name: must be a string", part.where);
     }
-    return *known;
+    const std::string where = name == nullptr ? document.where : name->get<std::string>();
+    SchemaOptions options;
+    options.lenient = *lenient;
+    known = std::make_unique<SchemaCompiler>(book_, *document.at, where + ": #", options, spelling,
+                                             quote);
+    return known.get();
   }
 
   // What the part's "at" leads to.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "dialog/reasoning_budget.h"
+#include "grammar/token_masks.h"
 #include "serve/completion_prompt.h"
 #include "serve/dialog_store.h"
 #include "serve/kept_calls.h"
@@ -134,9 +135,11 @@ Outcome<Request> with_prompt(const Draft& draft, std::string_view field,
   const std::uint32_t context = draft.context.backend.model.max_context;
   if (prompt.empty()) return bad_field(field, "is empty; expected at least one token");
   if (prompt.size() >= context) {
-    auto error =
-        bad_field(field, "{} tokens leave no room in the context of {}; expected at most {}",
-                  prompt.size(), context, context - 1);
+    // Clients that shorten a prompt and try again know Anthropic's words and OpenAI's.
+    auto error = bad_field(field,
+                           "prompt is too long: {} tokens > {} maximum; this model's maximum "
+                           "context length is {} tokens",
+                           prompt.size(), context - 1, context);
     error.value().code = "context_length_exceeded";
     return error;
   }
@@ -174,6 +177,11 @@ Problem check_size(const Generation& generation, std::uint64_t most) {
                 choices, first.max_tokens, std::max(first.logprobs, 0), entries, most));
 }
 
+// What of lenient schemas the grammar does not hold is ignored.
+void note_left_out(const CompiledGrammar& grammar, UnknownFields& unknown) {
+  for (const std::string& keyword : grammar->left_out()) unknown.ignore(keyword);
+}
+
 // A request for each document, behind the query.
 Problem add_documents(Draft& draft, Generation& generation) {
   for (std::size_t i = 0; i < draft.ranking.documents.size(); ++i) {
@@ -193,7 +201,7 @@ dialog::ContentForm content_form(const OutputFormat& format) {
   const Kind kind = format.kind == GrammarKind::kJsonSchema ? Kind::kJsonSchema
                     : format.kind == GrammarKind::kRegex    ? Kind::kRegex
                                                             : Kind::kJsonObject;
-  return {kind, format.text, format.strict};
+  return {kind, format.text, format.strict, format.field};
 }
 
 // What the answer of a chat may be, and how it is read: with calls, ahead of it reasoning, and both
@@ -202,7 +210,7 @@ Problem plan_answer(Draft& draft, std::string_view prompt, Generation& generatio
   const dialog::DialogFormat& format = *draft.context.backend.dialog;
   Chat& chat = draft.chat;
   dialog::AnswerRequest asked;
-  for (const Callable& each : chat.callable) asked.tools.push_back(each.tool);
+  asked.tools = chat.callable;
   asked.choice = *chat.choice;
   // A model that was not trained for calls may not know when to end a row of them.
   asked.parallel = chat.parallel.value_or(format.native());
@@ -227,10 +235,10 @@ Problem plan_answer(Draft& draft, std::string_view prompt, Generation& generatio
   if (!plan) return problem(bad_field("tools", "{}", plan.error().message));
   if (!plan->structure().empty()) {
     if (draft.format) generation.blamed.push_back(*std::move(draft.format));
-    for (const auto& [tool, field] : chat.callable) {
+    for (const dialog::Tool& tool : chat.callable) {
       if (tool.parameters.is_null()) continue;
       generation.blamed.push_back(
-          {field, GrammarKind::kJsonSchema, tool.parameters.dump(), tool.strict});
+          {tool.place, GrammarKind::kJsonSchema, tool.parameters.dump(), tool.strict});
     }
     const std::string field = chat.callable.empty() ? "response_format" : "tools";
     draft.format = OutputFormat{field, GrammarKind::kStructure, plan->structure()};
@@ -355,6 +363,7 @@ Outcome<Generation> read_parsed(Endpoint endpoint, const Json& body,
   if (draft.format) {
     if (auto known = known_outcome(*draft.format, context.backend); known && *known) {
       draft.request.grammar = **std::move(known);
+      note_left_out(draft.request.grammar, draft.unknown);
     } else if (known && generation.blamed.empty()) {
       return tl::unexpected<ApiError>(std::move(known->error()));
     } else {
@@ -367,7 +376,7 @@ Outcome<Generation> read_parsed(Endpoint endpoint, const Json& body,
   generation.include_usage = draft.include_usage;
   generation.show_reasoning = draft.show_reasoning;
   generation.base64 = draft.base64;
-  generation.ignored = draft.unknown.text();
+  generation.ignored = std::move(draft.unknown);
   if (endpoint == Endpoint::kResponses) {
     generation.repeated = echo_of(body, draft);
     generation.messages = std::move(draft.chat.kept);
@@ -425,6 +434,7 @@ Problem compile_format(Generation& generation, const Backend& backend,
     return grammar.error();
   }
   for (Request& request : generation.requests) request.grammar = *grammar;
+  note_left_out(*grammar, generation.ignored);
   generation.format.reset();
   return std::nullopt;
 }

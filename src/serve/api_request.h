@@ -13,6 +13,7 @@
 #include "serve/backend.h"
 #include "serve/json_input.h"
 #include "serve/output_format.h"
+#include "serve/unknown_fields.h"
 
 namespace dovetail::serve {
 
@@ -46,10 +47,6 @@ struct RequestContext {
   std::string_view key = {};                       // the name of the one that the request came with
 };
 
-// The fields of a request that are not known and were ignored, as the response's header names them;
-// empty: none.
-inline constexpr std::string_view kIgnoredHeader = "X-Dovetail-Ignored";
-
 // Documents to be ranked, a request for each; how many of the best are asked for, and whether with
 // their texts.
 struct Ranking {
@@ -71,7 +68,7 @@ struct Generation {
   std::int32_t prompt_logprobs = -1;
   bool base64 = false;  // of embeddings: little-endian floats, as OpenAI's clients ask for them
   Ranking ranking;
-  std::string ignored;  // fields, for kIgnoredHeader
+  UnknownFields ignored;  // and keywords of schemas that cannot be kept, where that may be
   // Of a chat: how an answer's text is read, and how the ids of its calls are made. Not set: the
   // text is content.
   std::optional<dialog::AnswerPlan> answer;

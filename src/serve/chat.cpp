@@ -1,3 +1,5 @@
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
@@ -92,6 +94,46 @@ std::string mark_outside(const Json& messages) {
   return mark;
 }
 
+// Roles that templates have a form for, or that are given one here.
+constexpr std::array<std::string_view, 5> kUsualRoles = {"system", "developer", "user", "assistant",
+                                                         "tool"};
+
+// Whether the prompt has the content of each of these messages: those of usual roles are not asked
+// after. `variables` are those of a prompt that the template rendered.
+bool shows_all(Json variables, const Backend& backend) {
+  const std::string mark = mark_outside(variables["messages"]);
+  std::size_t marks = 0;
+  for (Json& message : variables["messages"]) {
+    if (std::find(kUsualRoles.begin(), kUsualRoles.end(), message["role"]) != kUsualRoles.end())
+      continue;
+    message["content"] = message["content"].get<std::string>() + mark;
+    ++marks;
+  }
+  if (marks == 0) return true;
+  const auto text = backend.render_chat(variables, {});
+  if (!text) return false;
+  std::size_t at = 0;
+  while (marks > 0 && (at = text->text.find(mark, at)) != std::string::npos) {
+    at += mark.size();
+    --marks;
+  }
+  return marks == 0;
+}
+
+// A template that does not know a role often leaves out what its message says.
+Problem check_roles(const Chat& chat, const Json& variables, const Backend& backend) {
+  if (shows_all(variables, backend)) return std::nullopt;
+  for (std::size_t i = 0; i < chat.messages.size(); ++i) {
+    const Json& role = chat.messages[i]["role"];
+    if (std::find(kUsualRoles.begin(), kUsualRoles.end(), role) != kUsualRoles.end()) continue;
+    return problem(bad_field(fmt::format("messages[{}].role", i),
+                             "the model's chat template leaves out what {} says; expected one of "
+                             "{}",
+                             shown(role), fmt::join(kUsualRoles, ", ")));
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Outcome<Json> read_messages(const Json& value, UnknownFields& unknown) {
@@ -143,12 +185,14 @@ Outcome<ChatPrompt> render_chat(const Chat& chat, const RequestContext& context)
   for (const auto& [key, value] : chat.reasoning_variables.items())
     if (!variables.contains(key)) variables[key] = value;
   const auto contents = backend.dialog->prepare(variables, chat.tools);
-  variables["documents"] = nullptr;
+  variables["documents"] = chat.documents;
   variables["add_generation_prompt"] = chat.add_generation_prompt.value_or(!continues);
   variables["bos_token"] = backend.model.bos_text;
   variables["eos_token"] = backend.model.eos_text;
   auto text = backend.render_chat(variables, contents);
   if (!text) return bad_field("messages", "{}", text.error().message);
+  if (auto lost = check_roles(chat, variables, backend))
+    return tl::unexpected<ApiError>(*std::move(lost));
   ChatPrompt prompt;
   if (context.calls != nullptr) {
     prompt.pieces = find_kept(chat.messages, *text, *backend.dialog, *context.calls);

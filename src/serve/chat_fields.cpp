@@ -12,6 +12,27 @@ namespace {
 
 using Name = std::string_view;
 
+// What an answer is to be based on, where the template has a place for it: objects such as
+// {"title", "text"}, as the template reads them.
+Problem read_documents(std::string_view field, const Json& value, Draft& draft) {
+  if (!value.is_array()) {
+    return problem(bad_field(field, "expected an array of objects, got {}", shown(value)));
+  }
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    if (value[i].is_object()) continue;
+    return problem(
+        bad_field(fmt::format("{}[{}]", field, i), "expected an object, got {}", shown(value[i])));
+  }
+  const auto& names = draft.context.backend.template_names;
+  if (!value.empty() && !std::binary_search(names.begin(), names.end(), "documents")) {
+    return problem(bad_field(field,
+                             "the model's chat template has no place for documents; expected none, "
+                             "or their texts in a message"));
+  }
+  if (!value.empty()) draft.chat.documents = value;
+  return std::nullopt;
+}
+
 constexpr Field kChatFields[] = {
     {"messages", kChats,
      [](Name, const Json& v, Draft& d) -> Problem {
@@ -50,6 +71,11 @@ constexpr Field kChatFields[] = {
      [](Name f, const Json& v, Draft& d) -> Problem {
        return read_max_tokens(f, v, d.max_completion_tokens);
      }},
+    {"n_predict", kChats,  // as llama.cpp names it
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       return read_max_tokens(f, v, d.max_completion_tokens);
+     }},
+    {"documents", kChats, read_documents},
     {"logprobs", kChats,
      [](Name f, const Json& v, Draft& d) -> Problem { return store(read_bool(f, v), d.logprobs); }},
     {"top_logprobs", static_cast<Routes>(kChats | kResponses),

@@ -22,6 +22,7 @@ constexpr Field kCompletionFields[] = {
        return read_prompts(f, v, d.context.max_choices, d);
      }},
     {"max_tokens", kCompletions, read_completion_tokens},
+    {"n_predict", kCompletions, read_completion_tokens},  // as llama.cpp names it
     {"echo", kCompletions,
      [](Name f, const Json& v, Draft& d) -> Problem { return store(read_bool(f, v), d.echo); }},
     {"suffix", kCompletions,

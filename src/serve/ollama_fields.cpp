@@ -49,7 +49,8 @@ Problem read_format(Name field, const Json& value, Draft& draft) {
   if (!value.is_object()) {
     return problem(bad_field(field, "expected \"json\" or a JSON schema, got {}", shown(value)));
   }
-  return store_format(OutputFormat{std::string(field), GrammarKind::kJsonSchema, value.dump()},
+  return store_format(OutputFormat{std::string(field), GrammarKind::kJsonSchema, value.dump(),
+                                   draft.unknown.strict()},
                       draft);
 }
 

@@ -30,7 +30,9 @@ constexpr Field kOutputFields[] = {
        return read_max_tokens(f, v, d.max_tokens);
      }},
     {"response_format", kBoth,
-     [](Name f, const Json& v, Draft& d) { return store_format(read_response_format(f, v), d); }},
+     [](Name f, const Json& v, Draft& d) {
+       return store_format(read_response_format(f, v, d.unknown.strict()), d);
+     }},
     {"guided_json", kOutputs,
      [](Name f, const Json& v, Draft& d) { return store_format(read_guided_json(f, v), d); }},
     {"guided_regex", kOutputs,
@@ -39,8 +41,12 @@ constexpr Field kOutputFields[] = {
      [](Name f, const Json& v, Draft& d) { return store_format(read_guided_choice(f, v), d); }},
     {"guided_grammar", kOutputs,
      [](Name f, const Json& v, Draft& d) { return store_format(read_guided_grammar(f, v), d); }},
-    {"grammar", kOutputs,  // as llama.cpp names it
+    {"json_schema", kOutputs,  // this and the next as llama.cpp names them
+     [](Name f, const Json& v, Draft& d) { return store_format(read_guided_json(f, v), d); }},
+    {"grammar", kOutputs,
      [](Name f, const Json& v, Draft& d) { return store_format(read_guided_grammar(f, v), d); }},
+    {"regex", kOutputs,  // as SGLang names it
+     [](Name f, const Json& v, Draft& d) { return store_format(read_guided_regex(f, v), d); }},
     {"structured_outputs", kOutputs,
      [](Name f, const Json& v, Draft& d) {
        return store_format(read_structured_outputs(f, v), d);
@@ -63,7 +69,7 @@ Problem store_format(Outcome<std::optional<OutputFormat>> asked, Draft& draft) {
 }
 
 Problem read_flat_form(std::string_view field, const Json& value, Draft& draft) {
-  return store_format(read_flat_format(field, value), draft);
+  return store_format(read_flat_format(field, value, draft.unknown.strict()), draft);
 }
 
 // -1 and null say "no limit".

@@ -13,9 +13,8 @@ using Asked = Outcome<std::optional<OutputFormat>>;
 constexpr std::array<std::string_view, 4> kSchemaFields = {"name", "description", "schema",
                                                            "strict"};
 
-Asked read_json_schema(const std::string& field, const Json& value) {
+Asked read_json_schema(const std::string& field, const Json& value, bool strict) {
   if (!value.is_object()) return bad_field(field, "expected an object, got {}", shown(value));
-  bool strict = true;
   for (const auto& [key, member] : value.items()) {
     const std::string at = fmt::format("{}.{}", field, key.substr(0, 64));
     if (std::find(kSchemaFields.begin(), kSchemaFields.end(), key) == kSchemaFields.end()) {
@@ -42,7 +41,7 @@ OutputFormat compiled_form(const OutputFormat& format) {
   const Json schema = Json::parse(format.text, nullptr, false);
   if (schema.is_discarded()) return format;
   return {format.field, GrammarKind::kStructure,
-          Json{{"schema", schema}, {"lenient", true}}.dump()};
+          Json{{"schema", schema}, {"lenient", true}, {"name", format.field}}.dump()};
 }
 
 // A regular expression that matches the text alone.
@@ -85,7 +84,7 @@ Outcome<CompiledGrammar> outcome_of(const OutputFormat& format, Result<CompiledG
 
 }  // namespace
 
-Asked read_flat_format(std::string_view field, const Json& value) {
+Asked read_flat_format(std::string_view field, const Json& value, bool strict) {
   if (!value.is_object() || !value.contains("type")) {
     return bad_field(field, "expected an object with a \"type\", got {}", shown(value));
   }
@@ -93,33 +92,37 @@ Asked read_flat_format(std::string_view field, const Json& value) {
   for (const auto& [key, member] : value.items())
     (key == "type" ? nested["type"] : nested["json_schema"][key]) = member;
   if (nested["type"] == "json_schema")
-    return read_json_schema(std::string(field), nested["json_schema"]);
-  return read_response_format(field, nested);
+    return read_json_schema(std::string(field), nested["json_schema"], strict);
+  return read_response_format(field, nested, strict);
 }
 
-Asked read_response_format(std::string_view field, const Json& value) {
+Asked read_response_format(std::string_view field, const Json& value, bool strict) {
   constexpr std::string_view kTypes = "\"text\", \"json_object\" or \"json_schema\"";
   const auto type = value.is_object() ? value.find("type") : value.end();
   if (!value.is_object() || type == value.end()) {
     return bad_field(field, "expected an object with a \"type\": {}, got {}", kTypes, shown(value));
   }
   const bool has_schema = *type == Json("json_schema");
+  const bool is_object = *type == Json("json_object");
   for (const auto& [key, member] : value.items()) {
     if (key == "type" || (key == "json_schema" && (has_schema || member.is_null()))) continue;
+    if (key == "schema" && (is_object || member.is_null())) continue;
     return bad_field(fmt::format("{}.{}", field, key.substr(0, 64)),
                      "unknown or unsupported field \"{}\"", key.substr(0, 64));
   }
   if (*type == Json("text")) return std::optional<OutputFormat>();
-  if (*type == Json("json_object")) {
-    return OutputFormat{std::string(field), GrammarKind::kJsonObject, ""};
+  if (is_object && value.contains("schema") && !value["schema"].is_null()) {
+    return OutputFormat{fmt::format("{}.schema", field), GrammarKind::kJsonSchema,
+                        value["schema"].dump(), strict};
   }
+  if (is_object) return OutputFormat{std::string(field), GrammarKind::kJsonObject, ""};
   if (!has_schema) {
     return bad_field(fmt::format("{}.type", field), "expected {}, got {}", kTypes, shown(*type));
   }
   const std::string inside = fmt::format("{}.json_schema", field);
   const auto schema = value.find("json_schema");
   if (schema == value.end()) return bad_field(inside, "is missing");
-  return read_json_schema(inside, *schema);
+  return read_json_schema(inside, *schema, strict);
 }
 
 Asked read_guided_json(std::string_view field, const Json& value) {

@@ -21,11 +21,14 @@ struct OutputFormat {
   bool strict = true;
 };
 
-// OpenAI's "response_format": nothing for {"type": "text"}.
-Outcome<std::optional<OutputFormat>> read_response_format(std::string_view field,
-                                                          const Json& value);
+// OpenAI's "response_format": nothing for {"type": "text"}. A schema may also stand as "schema"
+// beside {"type": "json_object"}, as llama.cpp has it. What of a schema cannot be kept is left out,
+// unless its "strict" says otherwise or, where it says nothing, `strict` does.
+Outcome<std::optional<OutputFormat>> read_response_format(std::string_view field, const Json& value,
+                                                          bool strict);
 // The same with the members of "json_schema" beside "type".
-Outcome<std::optional<OutputFormat>> read_flat_format(std::string_view field, const Json& value);
+Outcome<std::optional<OutputFormat>> read_flat_format(std::string_view field, const Json& value,
+                                                      bool strict);
 // vLLM's "guided_json" (a schema, or its text), "guided_regex", and "guided_choice" (texts, one of
 // which is the output); and "structured_outputs", an object with one of them or "json_object".
 Outcome<std::optional<OutputFormat>> read_guided_json(std::string_view field, const Json& value);

@@ -7,15 +7,11 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/near_match.h"
 #include "serve/field_table.h"
 #include "serve/ollama.h"
 
 namespace dovetail::serve {
 namespace {
-
-constexpr std::size_t kMaxIgnored = 16;  // of ignored fields, and bytes of each
-constexpr std::size_t kMaxIgnoredBytes = 64;
 
 Problem read_model(std::string_view field, const Json& value, Draft& draft) {
   auto name = read_string(field, value);
@@ -60,6 +56,10 @@ constexpr Hint kHints[] = {
     {"request_id", kAllButOllama},
     {"container", kMessages},
     {"keep_alive", kOllama},
+    {"id_slot", kOutputs},
+    {"n_keep", kOutputs},
+    {"timings_per_token", kOutputs},
+    {"guided_decoding_backend", kOutputs},
     {"truncate", kOllamaEmbeds},
     {"client_metadata", kResponses},
     {"context_management", kMessages},
@@ -76,7 +76,7 @@ struct Neutral {
 };
 
 constexpr Neutral kNeutral[] = {
-    {"best_of", kCompletions, "[1]"},
+    {"best_of", kBoth, "[1]"},
     {"functions", kChats, "[[]]"},
     {"function_call", kChats, R"(["none", "auto"])"},
     {"modalities", kChats, R"([["text"]])"},
@@ -99,6 +99,22 @@ constexpr Neutral kNeutral[] = {
     {"dry_multiplier", kOutputs, "[0]"},
     {"truncate_prompt_tokens", kAllButOllama, "[]"},
     {"logits_processors", kOutputs, "[[]]"},
+    {"custom_logit_processor", kOutputs, "[]"},
+    {"no_repeat_ngram_size", kOutputs, "[0]"},
+    {"repeat_last_n", kOutputs, "[-1]"},
+    {"n_probs", kOutputs, "[0]"},
+    {"min_keep", kOutputs, "[0]"},
+    {"t_max_predict_ms", kOutputs, "[0, -1]"},
+    {"lora", kOutputs, "[[]]"},
+    {"lora_path", kOutputs, "[]"},
+    {"ebnf", kOutputs, "[]"},
+    {"guided_whitespace_pattern", kOutputs, "[]"},
+    {"add_special_tokens", kCompletions, "[true]"},
+    {"add_special_tokens", kDialogs, "[false]"},
+    {"chat_template", kDialogs, "[]"},
+    {"separate_reasoning", kDialogs, "[true]"},
+    {"mm_processor_kwargs", kDialogs, "[{}]"},
+    {"session_params", kOutputs, "[]"},
     {"bad_words", kOutputs, "[[]]"},
     {"allowed_token_ids", kOutputs, "[]"},
     {"samplers", kOutputs, "[]"},
@@ -160,30 +176,6 @@ const Field* find_field(Routes route, std::string_view name) {
 }
 
 }  // namespace
-
-Problem UnknownFields::meet(std::string_view name, const std::vector<std::string>& known) {
-  const std::string shown_name(name.substr(0, kMaxIgnoredBytes));
-  if (strict_) {
-    const std::vector<std::string> near = near_matches(shown_name, known);
-    return problem(bad_field(
-        name, "unknown or unsupported field \"{}\"{}", shown_name,
-        near.empty() ? std::string() : fmt::format(", did you mean {}", fmt::join(near, ", "))));
-  }
-  ignore(name);
-  return std::nullopt;
-}
-
-void UnknownFields::ignore(std::string_view name) {
-  if (names_.size() < kMaxIgnored) names_.emplace_back(name.substr(0, kMaxIgnoredBytes));
-}
-
-std::string UnknownFields::text() const {
-  std::string text = fmt::format("{}", fmt::join(names_, ", "));
-  // A header's value is what it is read for by programs: no byte of it may end the line.
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c > 0x7e; }, '?');
-  return text;
-}
 
 Problem read_field(Endpoint endpoint, std::string_view name, const Json& value, Draft& draft) {
   return read_field_as(endpoint, name, name, value, draft);

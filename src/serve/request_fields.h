@@ -13,14 +13,9 @@
 #include "serve/json_input.h"
 #include "serve/kept_calls.h"
 #include "serve/output_format.h"
+#include "serve/unknown_fields.h"
 
 namespace dovetail::serve {
-
-// A function that an answer may call.
-struct Callable {
-  dialog::Tool tool;
-  std::string schema_field;  // where the request has its schema, for messages
-};
 
 // A chat as the request gives it, checked: what the template will see.
 struct Chat {
@@ -36,31 +31,15 @@ struct Chat {
   // the last message, which the answer then continues.
   std::optional<bool> add_generation_prompt;
   bool continue_final_message = false;
+  Json documents;  // as the template sees them; null: none
   // Functions as the template sees them, and those that an answer may call: of a choice by name,
   // that one.
   Json tools = Json::array();
-  std::vector<Callable> callable;
+  std::vector<dialog::Tool> callable;
   std::vector<std::string> chosen;  // names; empty: all
   std::optional<dialog::ToolChoice> choice;
   std::optional<bool> parallel;  // not set: as the model was trained to
   bool parse_special = false;    // control tokens that the messages spell are control tokens
-};
-
-// Fields that are not known: refused, or collected as ignored.
-class UnknownFields {
- public:
-  explicit UnknownFields(bool strict) : strict_(strict) {}
-
-  // `known`: fields that it may be a slip of.
-  Problem meet(std::string_view name, const std::vector<std::string>& known = {});
-  // A known field that this model cannot heed.
-  void ignore(std::string_view name);
-  // As the value of a header: names in ASCII, the first sixteen of them.
-  std::string text() const;
-
- private:
-  bool strict_;
-  std::vector<std::string> names_;
 };
 
 // Checks `messages` and joins text parts. Errors name the message and the field in it.
@@ -74,7 +53,8 @@ Outcome<Json> read_template_variables(const Json& value);
 Problem read_tools(std::string_view field, const Json& value, UnknownFields& unknown, Chat& chat);
 Problem read_tool_choice(std::string_view field, const Json& value, Chat& chat);
 // A function to be called, of the field `field`: {"name", "description", "parameters", "strict"};
-// the schema may stand under another name in the request.
+// the schema may stand under another name in the request. What of the schema cannot be kept is left
+// out unless "strict" says otherwise, as OpenAI has it, or fields are strict.
 struct FunctionFields {
   std::string field;
   std::string schema_field;

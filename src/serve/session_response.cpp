@@ -245,7 +245,8 @@ Session::Reusable Session::work(const HttpHead& head, const Route& route, Reques
 Session::Reusable Session::generate(const HttpHead& head,
                                     const std::shared_ptr<const Generation>& shared) {
   const Generation& generation = *shared;
-  if (!generation.ignored.empty()) headers_.emplace_back(kIgnoredHeader, generation.ignored);
+  if (std::string ignored = generation.ignored.text(); !ignored.empty())
+    headers_.emplace_back(kIgnoredHeader, std::move(ignored));
   const auto inbox = std::make_shared<Inbox>(
       [weak = weak_from_this(), executor = core_.io.get_executor()] {
         asio::post(executor, [weak] {

@@ -85,6 +85,8 @@ Problem add_function(const FunctionFields& fields, UnknownFields& unknown, Chat&
   if (!name) return std::move(name.error());
   dialog::Tool tool;
   tool.name = *std::move(name);
+  tool.place = fields.schema_field;
+  tool.strict = unknown.strict();
   for (const auto& [key, member] : fields.members.items()) {
     const std::string inside = fmt::format("{}.{}", fields.field, key);
     if (key == "name" || member.is_null()) continue;
@@ -102,7 +104,7 @@ Problem add_function(const FunctionFields& fields, UnknownFields& unknown, Chat&
       return found;
     }
   }
-  const auto same = [&tool](const Callable& other) { return other.tool.name == tool.name; };
+  const auto same = [&tool](const dialog::Tool& other) { return other.name == tool.name; };
   if (std::any_of(chat.callable.begin(), chat.callable.end(), same)) {
     return problem(bad_field(fields.field + ".name", "\"{}\" is there twice; expected other names",
                              tool.name));
@@ -111,7 +113,7 @@ Problem add_function(const FunctionFields& fields, UnknownFields& unknown, Chat&
   shown_tool["type"] = "function";
   shown_tool["function"] = fields.members;
   chat.tools.push_back(std::move(shown_tool));
-  chat.callable.push_back({std::move(tool), fields.schema_field});
+  chat.callable.push_back(std::move(tool));
   return std::nullopt;
 }
 
@@ -174,10 +176,10 @@ Problem settle_tools(Chat& chat) {
   }
   if (!chat.choice) chat.choice = dialog::ToolChoice::kAuto;
   if (chat.chosen.empty()) return std::nullopt;
-  std::vector<Callable> kept;
+  std::vector<dialog::Tool> kept;
   for (const std::string& name : chat.chosen) {
     const auto at = std::find_if(chat.callable.begin(), chat.callable.end(),
-                                 [&name](const Callable& each) { return each.tool.name == name; });
+                                 [&name](const dialog::Tool& tool) { return tool.name == name; });
     if (at == chat.callable.end()) {
       return problem(bad_field(kField, "\"{}\" is none of \"tools\"", name));
     }

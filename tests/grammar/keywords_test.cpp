@@ -91,6 +91,23 @@ TEST(Keywords, MultipleOf) {
   });
 }
 
+// As drafts before 2020-12 spell them.
+TEST(Keywords, ListsOfItems) {
+  check({
+      {R"({"items":[{"type":"null"},{"type":"boolean"}],"minItems":2,"maxItems":2})",
+       {"[null,true]"},
+       {"[true,null]", "[null]", "[null,true,1]"}},
+      {R"({"type":"array","items":[{"type":"null"}],"additionalItems":false})",
+       {"[]", "[null]"},
+       {"[1]", "[null,null]"}},
+      {R"({"items":[{"type":"null"}],"additionalItems":{"type":"boolean"},"minItems":1})",
+       {"[null]", "[null,true,false]"},
+       {"[]", "[null,null]", "[true]"}},
+      // Without a list it says nothing of the items.
+      {R"({"items":{"type":"boolean"},"additionalItems":false})", {"[true,false]"}, {"[1]"}},
+  });
+}
+
 TEST(Keywords, UniqueItems) {
   check({
       {R"({"type":"array","uniqueItems":true,"items":{"enum":["a","b","ab"]}})",
@@ -264,6 +281,11 @@ TEST(Lenient, PartsOfStructures) {
   const Matcher matcher = test::matcher_of(*grammar);
   EXPECT_TRUE(test::accepts(matcher, "3 a"));
   EXPECT_FALSE(test::accepts(matcher, "3 ab"));
+  // A document has the name that it is given.
+  const auto named = Grammar::from_structure(
+      Json::parse(R"({"schema":{"contains":{}},"lenient":true,"name":"tools[0].parameters"})"));
+  ASSERT_TRUE(named) << named.error().message;
+  EXPECT_THAT(named->left_out(), ElementsAre("tools[0].parameters: #/contains"));
   // Each part by itself.
   const auto one = Grammar::from_structure(Json::parse(
       R"({"sequence":[{"schema":{"contains":{}},"lenient":true},{"schema":{"contains":{}}}]})"));

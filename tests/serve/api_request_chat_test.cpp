@@ -88,6 +88,56 @@ TEST_F(ApiRequest, AnAnswerMayContinueTheLastMessage) {
   EXPECT_THAT(continued("x"), HasSubstr("does not write the last message once as it is"));
 }
 
+// Many templates leave out what a role that they do not know says.
+TEST_F(ApiRequest, ARoleThatTheTemplateLeavesOutIsRefused) {
+  constexpr const char* kBody = R"({"messages":[{"role":"user","content":"a"},)"
+                                R"({"role":"narrator","content":"b"},)"
+                                R"({"role":"user","content":"c"}]})";
+  const auto shown = chat(kBody);
+  ASSERT_TRUE(shown) << shown.error().message;
+  EXPECT_EQ(prompt_text(shown->requests[0]), "[user]a[narrator]b[user]c[assistant]");
+
+  backend_.render_chat = [plain = backend_.render_chat](
+                             nlohmann::ordered_json variables,
+                             std::span<const text::MarkedText>) -> Result<text::MarkedText> {
+    nlohmann::ordered_json kept = nlohmann::ordered_json::array();
+    for (const auto& message : variables["messages"])
+      if (message["role"] != "narrator") kept.push_back(message);
+    variables["messages"] = kept;
+    return plain(variables, {});
+  };
+  const auto lost = chat(kBody);
+  ASSERT_FALSE(lost);
+  EXPECT_EQ(lost.error().param, "messages[1].role");
+  EXPECT_THAT(lost.error().message,
+              HasSubstr("the model's chat template leaves out what \"narrator\" says; expected one "
+                        "of system, developer, user, assistant, tool"));
+  EXPECT_TRUE(chat("{" HELLO "}"));
+}
+
+TEST_F(ApiRequest, DocumentsNeedAPlaceInTheTemplate) {
+  const std::string body = "{" HELLO R"(,"documents":[{"title":"t","text":"x"}]})";
+  const auto refused = chat(body);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().param, "documents");
+  EXPECT_THAT(refused.error().message, HasSubstr("has no place for documents"));
+  EXPECT_TRUE(chat("{" HELLO R"(,"documents":[]})"));
+  EXPECT_EQ(chat("{" HELLO R"(,"documents":["x"]})").error().param, "documents[0]");
+
+  backend_.template_names = {"documents", "messages"};
+  nlohmann::ordered_json given;
+  backend_.render_chat = [&given, plain = backend_.render_chat](
+                             const nlohmann::ordered_json& variables,
+                             std::span<const text::MarkedText> contents) {
+    given = variables["documents"];
+    return plain(variables, contents);
+  };
+  ASSERT_TRUE(chat(body));
+  EXPECT_EQ(given.dump(), R"([{"title":"t","text":"x"}])");
+  ASSERT_TRUE(chat("{" HELLO "}"));
+  EXPECT_TRUE(given.is_null());
+}
+
 // An assistant's message as clients send it back.
 TEST_F(ApiRequest, AnAnswerThatComesBackIsAMessage) {
   const auto result = chat(R"({"messages":[{"role":"user","content":"a"},)"
@@ -96,7 +146,7 @@ TEST_F(ApiRequest, AnAnswerThatComesBackIsAMessage) {
                            R"({"role":"assistant","content":"b","refusal":""},)"
                            R"({"role":"user","content":"c"}]})");
   ASSERT_TRUE(result.has_value()) << result.error().message;
-  EXPECT_EQ(result->ignored, "");
+  EXPECT_EQ(result->ignored.text(), "");
 }
 
 }  // namespace

@@ -159,7 +159,7 @@ INSTANTIATE_TEST_SUITE_P(
             R"({"prompt":"a","response_format":{"type":"json_schema","json_schema":{"schema":3}}})",
             400, "response_format.json_schema.schema", "#: a schema must be an object"},
         Refused{
-            R"({"prompt":"a","response_format":{"type":"json_schema","json_schema":{"schema":{"properties":{"a":{"contains":2}}}}}})",
+            R"({"prompt":"a","response_format":{"type":"json_schema","json_schema":{"strict":true,"schema":{"properties":{"a":{"contains":2}}}}}})",
             400, "response_format.json_schema.schema", "#/properties/a/contains: the keyword"},
         Refused{R"({"prompt":"a","guided_json":{"type":"strin"}})", 400, "guided_json",
                 "#/type: \"strin\" is no type"},
@@ -230,6 +230,14 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         Refused{"{" HELLO R"(,"tools":[{"type":"function"}]})", 400, "tools[0].function",
                 "is missing"},
+        Refused{"{" HELLO R"(,"best_of":4})", 400, "best_of",
+                "4 is not supported; expected null or 1"},
+        Refused{"{" HELLO R"(,"chat_template":"{{ messages }}"})", 400, "chat_template",
+                "is not supported; expected null"},
+        Refused{"{" HELLO R"(,"documents":"x"})", 400, "documents", "expected an array of objects"},
+        Refused{"{" HELLO R"(,"json_schema":{"contains":{}}})", 400, "json_schema",
+                "#/contains: the keyword"},
+        Refused{"{" HELLO R"(,"regex":"("})", 400, "regex", ""},
         Refused{"{" HELLO R"(,"tool_choice":"required"})", 400, "tool_choice",
                 "asks for a call, but \"tools\" has no functions"},
         Refused{"{" HELLO R"(,"logprobs":3})", 400, "logprobs", "true or false, got 3"},
@@ -255,7 +263,9 @@ TEST_F(ApiRequest, APromptThatFillsTheContextIsRefusedAndALongOutputIsCut) {
   ASSERT_FALSE(full.has_value());
   EXPECT_EQ(full.error().code, "context_length_exceeded");
   EXPECT_EQ(full.error().param, "prompt");
-  EXPECT_THAT(full.error().message, HasSubstr("10 tokens leave no room in the context of 10"));
+  EXPECT_THAT(full.error().message,
+              HasSubstr("prompt is too long: 10 tokens > 9 maximum; this model's "
+                        "maximum context length is 10 tokens"));
   const auto fits = completion(R"({"prompt":"12345678","max_tokens":100})");
   ASSERT_TRUE(fits.has_value());
   EXPECT_EQ(fits->requests[0].max_tokens, 1);

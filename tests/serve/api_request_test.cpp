@@ -208,16 +208,16 @@ TEST_F(ApiRequest, FieldsThatAreNotKnownAreNamed) {
   const auto result = completion(
       R"({"prompt":"a","foo":1,"messages":[],"top_logprobs":1,"b\u00e4r\r\n":null,"n":1.0})");
   ASSERT_TRUE(result.has_value()) << result.error().message;
-  EXPECT_EQ(result->ignored, "foo, messages, top_logprobs, b??r??");
+  EXPECT_EQ(result->ignored.text(), "foo, messages, top_logprobs, b??r??");
   EXPECT_EQ(result->requests[0].n, 1);
   const auto inside = chat(R"({"messages":[{"role":"user","content":[{"type":"text","text":"x",)"
                            R"("y":1}],"z":2}]})");
   ASSERT_TRUE(inside.has_value()) << inside.error().message;
-  EXPECT_EQ(inside->ignored, "messages[0].content[0].y, messages[0].z");
-  EXPECT_EQ(completion(R"({"prompt":"a"})")->ignored, "");
+  EXPECT_EQ(inside->ignored.text(), "messages[0].content[0].y, messages[0].z");
+  EXPECT_EQ(completion(R"({"prompt":"a"})")->ignored.text(), "");
   std::string many = R"({"prompt":"a")";
   for (int i = 0; i < 40; ++i) many += fmt::format(",\"x{}{}\":1", i, std::string(200, 'y'));
-  EXPECT_LT(completion(many + "}")->ignored.size(), 16 * 66U);
+  EXPECT_LT(completion(many + "}")->ignored.text().size(), 16 * 130U);
 }
 
 TEST_F(ApiRequest, StrictFieldsRefuseWhatIsNotKnown) {
@@ -237,7 +237,7 @@ TEST_F(ApiRequest, HintsAreAcceptedAtAnyValue) {
       "prompt_cache_key":"k","safety_identifier":"s","parallel_tool_calls":true,"stream":true,
       "stream_options":{"include_usage":true,"continuous_usage_stats":true}})");
   ASSERT_TRUE(result.has_value()) << result.error().message;
-  EXPECT_EQ(result->ignored, "");
+  EXPECT_EQ(result->ignored.text(), "");
   EXPECT_TRUE(result->include_usage);
   EXPECT_TRUE(chat("{" HELLO R"(,"stream_options":{"include_usage":true}})").has_value());
 }
@@ -252,6 +252,10 @@ TEST_F(ApiRequest, MinusOneAndNullAreNoLimit) {
   EXPECT_EQ(most(completion(R"({"prompt":"a","max_tokens":4.0})")), 4);
   EXPECT_EQ(most(chat("{" HELLO R"(,"max_tokens":null,"max_completion_tokens":5})")), 5);
   EXPECT_EQ(most(chat("{" HELLO R"(,"max_tokens":6,"max_completion_tokens":-1})")), 6);
+  // As llama.cpp names it.
+  EXPECT_EQ(most(chat("{" HELLO R"(,"n_predict":7})")), 7);
+  EXPECT_EQ(most(completion(R"({"prompt":"a","n_predict":8})")), 8);
+  EXPECT_EQ(most(completion(R"({"prompt":"a","n_predict":-1})")), 4094);
 }
 
 TEST_F(ApiRequest, NeutralValuesAreAccepted) {

@@ -112,7 +112,7 @@ TEST_F(ToolRequest, MessagesOfToolsArrive) {
         "function":{"name":"add","arguments":"{\"a\": 1}"}}]},
       {"role":"tool","tool_call_id":"c1","content":"three"}]})");
   ASSERT_TRUE(result) << result.error().message;
-  EXPECT_EQ(result->ignored, "");
+  EXPECT_EQ(result->ignored.text(), "");
   EXPECT_EQ(prompt_of(*result), "[user]hi[assistant]" + call("add", R"({"a": 1})") +
                                     "[user]<tool_response>\nthree\n</tool_response>[assistant]");
 }
@@ -141,7 +141,7 @@ TEST_F(ToolRequest, ErrorsNameTheField) {
       {R"([{"type":"function","function":{"name":"f","parameters":[]}}])",
        {"", "tools[0].function.parameters", "expected a JSON schema"}},
       {R"([{"type":"function","function":{"name":"g"}},{"type":"function","function":{"name":"f",
-          "parameters":{"type":"object","properties":{"x":{"type":"object","if":true}}}}}])",
+          "strict":true,"parameters":{"type":"object","properties":{"x":{"if":true}}}}}])",
        {"", "tools[1].function.parameters", R"(#/properties/x/if: the keyword)"}},
   };
   for (const auto& [tools, expected] : cases) {
@@ -151,6 +151,48 @@ TEST_F(ToolRequest, ErrorsNameTheField) {
     EXPECT_EQ(result.error().param, expected.param) << tools;
     EXPECT_THAT(result.error().message, HasSubstr(expected.message)) << tools;
   }
+}
+
+// As clients send them without "strict": the rest of the schema is held, and the response says what
+// is not.
+TEST_F(ToolRequest, KeywordsThatCannotBeKeptAreNamed) {
+  constexpr std::string_view kSchema =
+      R"({"type":"object","properties":{"x":{"type":"integer","if":true}},"required":["x"]})";
+  const auto of_openai = [&](std::string_view strict) {
+    return chat(fmt::format(
+        R"(,"tools":[{{"type":"function","function":{{"name":"f","parameters":{}{}}}}}])", kSchema,
+        strict));
+  };
+  for (int round = 0; round < 2; ++round) {  // compiled, and found
+    const auto result = of_openai("");
+    ASSERT_TRUE(result) << result.error().message;
+    EXPECT_EQ(result->ignored.text(), "tools[0].function.parameters: #/properties/x/if");
+    EXPECT_TRUE(accepts(*result, call("f", R"({"x": 1})")));
+    EXPECT_FALSE(accepts(*result, call("f", R"({"x": true})")));
+  }
+  EXPECT_TRUE(of_openai(R"(,"strict":false)"));
+  EXPECT_FALSE(of_openai(R"(,"strict":true)"));
+
+  const auto of_anthropic = read(
+      Endpoint::kMessages, fmt::format(R"({{"max_tokens":9,"messages":[{{"role":"user","content":)"
+                                       R"("a"}}],"tools":[{{"name":"f","input_schema":{}}}]}})",
+                                       kSchema));
+  ASSERT_TRUE(of_anthropic) << of_anthropic.error().message;
+  EXPECT_EQ(of_anthropic->ignored.text(), "tools[0].input_schema: #/properties/x/if");
+
+  for (const auto& [format, place] :
+       {std::pair{R"({{"type":"json_schema","json_schema":{{"schema":{}}}}})",
+                  "response_format.json_schema.schema"},
+        {R"({{"type":"json_object","schema":{}}})", "response_format.schema"}}) {
+    const auto result =
+        chat(fmt::format(R"(,"response_format":{})", fmt::format(fmt::runtime(format), kSchema)));
+    ASSERT_TRUE(result) << result.error().message;
+    EXPECT_EQ(result->ignored.text(), fmt::format("{}: #/properties/x/if", place));
+    EXPECT_TRUE(accepts(*result, R"({"x": 1})"));
+    EXPECT_FALSE(accepts(*result, R"({"x": true})"));
+  }
+  // What has no "strict" is held whole, or refused.
+  EXPECT_FALSE(chat(fmt::format(R"(,"guided_json":{})", kSchema)));
 }
 
 TEST_F(ToolRequest, MessagesOfAnthropicArrive) {
@@ -313,8 +355,8 @@ TEST(DialogStore, KnowsWhoseTheyAre) {
 TEST_F(ToolRequest, VerbosityIsTheTemplates) {
   const auto ignored = chat(R"(,"verbosity":"low")");
   ASSERT_TRUE(ignored) << ignored.error().message;
-  EXPECT_EQ(ignored->ignored, "verbosity");
-  EXPECT_EQ(chat(R"(,"verbosity":"medium")")->ignored, "");
+  EXPECT_EQ(ignored->ignored.text(), "verbosity");
+  EXPECT_EQ(chat(R"(,"verbosity":"medium")")->ignored.text(), "");
   const auto wrong = chat(R"(,"verbosity":"loud")");
   ASSERT_FALSE(wrong);
   EXPECT_EQ(wrong.error().param, "verbosity");
@@ -326,7 +368,7 @@ TEST_F(ToolRequest, VerbosityIsTheTemplates) {
   };
   const auto heeded = chat(R"(,"verbosity":"low")");
   ASSERT_TRUE(heeded) << heeded.error().message;
-  EXPECT_EQ(heeded->ignored, "");
+  EXPECT_EQ(heeded->ignored.text(), "");
   EXPECT_EQ(prompt_of(*heeded), "low");
   const auto response = read(Endpoint::kResponses, R"({"input":"a","text":{"verbosity":"high"}})");
   ASSERT_TRUE(response) << response.error().message;

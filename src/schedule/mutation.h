@@ -19,6 +19,9 @@ enum class Mutant {
   kWrongDraftsStay,   // law 5: positions of rejected draft tokens count as computed
   kAheadOfDrafts,     // law 5: a plan is made while draft tokens are in flight
   kReadmitAtOnce,     // law 4: a plan admits a sequence that it preempted
+  kMiddleIsSampled,   // chunks that do not end a prompt are sampled
+  kReserveOfAll,      // decode rows of other classes take tokens of the step, too
+  kPartlyReadIsCut,   // a preempted prompt that was partly read loses a token
   kFindsOthers,       // law 5: one that is to compute all its positions finds those of others
   kCount
 };

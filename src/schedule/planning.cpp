@@ -185,6 +185,13 @@ void Scheduler::share_budget(StepBuild& step) {
   if (decodes_.size() > capacity) rotate_decodes(step, capacity);
   drafts_.assign(decodes_.size(), 0);
   step.budget -= static_cast<std::uint32_t>(decodes_.size());
+  if (mutated(Mutant::kReserveOfAll)) {
+    for (const Handle handle : order_) {
+      const Sequence& sequence = sequences_[handle];
+      const bool barred = sequence.batch_class != step.batch_class;
+      if (barred && sequence.state == State::kDecoding && step.budget > 0) --step.budget;
+    }
+  }
   if (!step.ahead && options_.speculative_tokens > 0) {
     reserve_drafts(step, capacity - static_cast<std::uint32_t>(decodes_.size()));
   }
@@ -316,7 +323,8 @@ void Scheduler::emit_rows(const StepBuild& step, StepPlan& plan) {
     Row& row = emit_row(plan, sequence, chunk.tokens, sequence.prefill_end);
     sequence.num_computed_tokens += chunk.tokens;
     row.final_chunk = row.sampled = sequence.num_computed_tokens == sequence.prefill_end;
-    if (row.sampled) {
+    if (mutated(Mutant::kMiddleIsSampled)) row.sampled = true;
+    if (row.final_chunk) {
       sequence.pending = 1;
       sequence.state = State::kDecoding;
     }

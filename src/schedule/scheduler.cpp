@@ -232,6 +232,8 @@ void Scheduler::preempt(Handle handle, StepPlan& plan) {
   kv_.keep_tokens(sequence.table, sequence.num_tokens);
   release(sequence);
   std::erase(order_, handle);
+  if (mutated(Mutant::kPartlyReadIsCut) && sequence.state == State::kPrefilling)
+    sequence.num_tokens = std::max(sequence.num_tokens - 1, 1U);
   if (mutated(Mutant::kBackOfTheQueue)) sequence.key.arrival = next_arrival_++;
   if (mutated(Mutant::kDropOnShortage)) {
     sequence.state = State::kGone;

@@ -1,5 +1,9 @@
 #include "laws/exactness_models.h"
 
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
 namespace dovetail::laws {
 
 using kernels::DataType;
@@ -261,45 +265,36 @@ test::RandomModelOptions other_parts() {
 }  // namespace
 
 std::vector<ModelCase> model_cases() {
-  return {{"LlamaF32", of("llama")},
-          {"LlamaF16", of("llama", DataType::kF16)},
-          {"LlamaBF16", of("llama", DataType::kBF16)},
-          {"LlamaQ8_0", of("llama", DataType::kQ8_0)},
-          {"LlamaQ4_0", of("llama", DataType::kQ4_0)},
-          {"LlamaQ4_K", of("llama", DataType::kQ4_K)},
-          {"LlamaQ5_K", of("llama", DataType::kQ5_K)},
-          {"LlamaQ6_K", of("llama", DataType::kQ6_K)},
-          {"LlamaQ4_1", of("llama", DataType::kQ4_1)},
-          {"LlamaQ3_K", of("llama", DataType::kQ3_K)},
-          {"LlamaIQ4_XS", of("llama", DataType::kIQ4_XS)},
-          {"LlamaMXFP4", of("llama", DataType::kMXFP4)},
-          {"LlamaNVFP4", of("llama", DataType::kNVFP4)},
-          {"LlamaINT4_128", of("llama", DataType::kINT4_128)},
-          {"LlamaFP8_E4M3", of("llama", DataType::kFP8_E4M3)},
-          {"MistralWindow", of("mistral", DataType::kBF16, 21)},
-          {"Qwen2", of("qwen2", DataType::kQ8_0)},
-          {"Qwen3", of("qwen3", DataType::kBF16)},
-          {"Mixtral", with_experts("mixtral", DataType::kBF16, 4, 2)},
-          {"Qwen3Moe", with_experts("qwen3_moe", DataType::kQ8_0, 7, 3)},
-          {"OddSizesF32", odd(DataType::kF32)},
-          {"OddSizesBF16", odd(DataType::kBF16)},
-          {"GemmaParts", gemma_parts()},
-          {"GptOssParts", gpt_oss_parts()},
-          {"Hybrid", hybrid_parts(DataType::kQ8_0, false, false)},
-          {"HybridDrafts", hybrid_parts(DataType::kF16, false, true)},
-          {"HybridExperts", hybrid_parts(DataType::kBF16, true, true)},
-          {"ConvolutionParts", convolution_parts()},
-          {"LatentPartsF32", latent_parts(DataType::kF32, false)},
-          {"LatentPartsBF16", latent_parts(DataType::kBF16, false)},
-          {"LatentPartsQ8_0", latent_parts(DataType::kQ8_0, true)},
-          {"PickedPartsF32", latent_parts(DataType::kF32, true, 12)},
-          {"PickedPartsQ8_0", latent_parts(DataType::kQ8_0, true, 40)},
-          {"CompressedPartsF32", compressed_parts(DataType::kF32, 32)},
-          {"CompressedPartsBF16", compressed_parts(DataType::kBF16, 16)},
-          {"CompressedPartsQ8_0", compressed_parts(DataType::kQ8_0, 48)},
-          {"ParallelParts", parallel_parts()},
-          {"LongRopeParts", longrope_parts()},
-          {"OtherParts", other_parts()}};
+  std::vector<ModelCase> cases;
+#define DOVETAIL_CASE(type) cases.push_back({"Llama" #type, of("llama", DataType::k##type)});
+  DOVETAIL_WEIGHT_TYPES(DOVETAIL_CASE)
+#undef DOVETAIL_CASE
+  std::vector<ModelCase> parts = {{"MistralWindow", of("mistral", DataType::kBF16, 21)},
+                                  {"Qwen2", of("qwen2", DataType::kQ8_0)},
+                                  {"Qwen3", of("qwen3", DataType::kBF16)},
+                                  {"Mixtral", with_experts("mixtral", DataType::kBF16, 4, 2)},
+                                  {"Qwen3Moe", with_experts("qwen3_moe", DataType::kQ8_0, 7, 3)},
+                                  {"OddSizesF32", odd(DataType::kF32)},
+                                  {"OddSizesBF16", odd(DataType::kBF16)},
+                                  {"GemmaParts", gemma_parts()},
+                                  {"GptOssParts", gpt_oss_parts()},
+                                  {"Hybrid", hybrid_parts(DataType::kQ8_0, false, false)},
+                                  {"HybridDrafts", hybrid_parts(DataType::kF16, false, true)},
+                                  {"HybridExperts", hybrid_parts(DataType::kBF16, true, true)},
+                                  {"ConvolutionParts", convolution_parts()},
+                                  {"LatentPartsF32", latent_parts(DataType::kF32, false)},
+                                  {"LatentPartsBF16", latent_parts(DataType::kBF16, false)},
+                                  {"LatentPartsQ8_0", latent_parts(DataType::kQ8_0, true)},
+                                  {"PickedPartsF32", latent_parts(DataType::kF32, true, 12)},
+                                  {"PickedPartsQ8_0", latent_parts(DataType::kQ8_0, true, 40)},
+                                  {"CompressedPartsF32", compressed_parts(DataType::kF32, 32)},
+                                  {"CompressedPartsBF16", compressed_parts(DataType::kBF16, 16)},
+                                  {"CompressedPartsQ8_0", compressed_parts(DataType::kQ8_0, 48)},
+                                  {"ParallelParts", parallel_parts()},
+                                  {"LongRopeParts", longrope_parts()},
+                                  {"OtherParts", other_parts()}};
+  std::move(parts.begin(), parts.end(), std::back_inserter(cases));
+  return cases;
 }
 
 }  // namespace dovetail::laws

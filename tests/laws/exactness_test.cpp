@@ -369,33 +369,41 @@ TEST(Caches, OfEveryTypeLeaveNoTraceOfTheBatch) {
   }
 }
 
-// Not only by itself: models give the same tokens, logits and log-probabilities under each.
-TEST(Kernels, OfAllInstructionSetsAnswerAlike) {
-  for (const DataType type :
-       {DataType::kF32, DataType::kF16, DataType::kBF16, DataType::kQ8_0, DataType::kQ4_K}) {
-    for (const kernels::CacheTypeInfo& cache : kernels::kCacheTypes) {
-      const auto model = test::random_model(of("llama", type));
-      std::vector<Arrival> arrivals = source_case(8, 48, model->config.vocab_size);
-      for (std::size_t i = 0; i < arrivals.size(); i += 2) {
-        arrivals[i].request.sampling.temperature = 0.8F;
-        arrivals[i].request.sampling.top_p = 0.95F;
-        arrivals[i].request.sampling.seed = i;
-      }
-      EngineOptions options = batch_options(4, 3, 1);
-      options.cache_type = cache.name;
-      options.kernels = "portable";
-      const Outcome expected = serve(model, options, arrivals);
-      for (const kernels::Kernels* kernels : kernels::available_kernels()) {
-        // Rounds activations, too: a class of its own.
-        if (type == DataType::kBF16 && kernels->rounds_bf16) continue;
-        options.kernels = kernels->name;
-        const Outcome outcome = serve(model, options, arrivals);
-        for (std::size_t i = 0; i < arrivals.size(); ++i) {
-          EXPECT_TRUE(same_bits(outcome.streams[i], expected.streams[i]))
-              << kernels->name << " " << kernels::info(type).name << ", request " << i;
-        }
-      }
+// Holds the streams under each instruction set against the portable kernels'.
+void expect_alike_on_all_sets(const test::RandomModelOptions& made, EngineOptions options,
+                              std::uint32_t requests) {
+  const auto model = test::random_model(made);
+  std::vector<Arrival> arrivals = source_case(requests, 48, model->config.vocab_size);
+  for (std::size_t i = 0; i < arrivals.size(); i += 2) {
+    arrivals[i].request.sampling.temperature = 0.8F;
+    arrivals[i].request.sampling.top_p = 0.95F;
+    arrivals[i].request.sampling.seed = i;
+  }
+  options.kernels = "portable";
+  const Outcome expected = serve(model, options, arrivals);
+  for (const kernels::Kernels* kernels : kernels::available_kernels()) {
+    // Rounds activations, too: a class of its own.
+    if (made.type == DataType::kBF16 && kernels->rounds_bf16) continue;
+    options.kernels = kernels->name;
+    const Outcome outcome = serve(model, options, arrivals);
+    for (std::size_t i = 0; i < arrivals.size(); ++i) {
+      EXPECT_TRUE(same_bits(outcome.streams[i], expected.streams[i]))
+          << kernels->name << ", request " << i;
     }
+  }
+}
+
+// Not only by itself: models give the same tokens, logits and log-probabilities under each.
+TEST_P(Models, AnswerAlikeOnAllInstructionSets) {
+  expect_alike_on_all_sets(GetParam().options, batch_options(3, 5, 1), 4);
+}
+
+TEST(Caches, OfEveryTypeAnswerAlikeOnAllInstructionSets) {
+  for (const kernels::CacheTypeInfo& cache : kernels::kCacheTypes) {
+    SCOPED_TRACE(cache.name);
+    EngineOptions options = batch_options(4, 3, 1);
+    options.cache_type = cache.name;
+    expect_alike_on_all_sets(of("llama"), options, 8);
   }
 }
 
@@ -489,6 +497,38 @@ TEST_F(Mutations, StaleBlockTableIsSeen) {
     }
   });
   EXPECT_TRUE(seen(std::move(hooks)));
+}
+
+TEST(WindowMutations, TableOfOtherRowsIsSeen) {
+  // Decode rows beside chunks go through the windows' blocks of the pass's first rows.
+  const std::vector<ModelCase> cases = model_cases();
+  const auto one = std::find_if(cases.begin(), cases.end(),
+                                [](const ModelCase& each) { return each.name == "GptOssParts"; });
+  ASSERT_NE(one, cases.end());
+  const auto model = test::random_model(one->options);
+  const auto shape = model::grouped_cache_shape(model->config, kernels::CacheType::kF32);
+  const auto windows = shape.windows();
+  const EngineOptions options = batch_options(4, 16, 1);
+  const std::vector<Arrival> arrivals = source_case(8, 48, model->config.vocab_size);
+  std::deque<std::vector<kv::BlockId>> tables;
+  for (const bool mutated : {false, true}) {
+    engine::StepHooks hooks;
+    hooks.open_backend = test::with_changed_segments([&](std::vector<model::Segment>& segments) {
+      if (!mutated || segments.front().decode) return;
+      std::size_t first = 0;
+      for (model::Segment& segment : segments) {
+        if (!segment.decode) continue;
+        const auto other = segments[first++].block_table;
+        auto& wrong = tables.emplace_back(segment.block_table.begin(), segment.block_table.end());
+        for (std::size_t i = 0; i < std::min(wrong.size(), other.size()); ++i)
+          if (windows[i % windows.size()] > 0) wrong[i] = other[i];
+        segment.block_table = wrong;
+      }
+    });
+    const auto difference =
+        first_difference(model, options, arrivals, serve(model, options, arrivals, hooks));
+    EXPECT_EQ(difference.has_value(), mutated);
+  }
 }
 
 kernels::Kernels patched;  // a function pointer cannot carry what it patches

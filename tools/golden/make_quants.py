@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Writes tests/kernels/golden/quants.json: blocks of every weight type, and the floats that the gguf
 package reads from them, or, of types that GGUF does not have, the functions of OWN. Most bits are
-random; others are all zero or all one, and scales are common ones, the smallest and the largest.
+random; others are all zero or all one, and scales are common ones, the smallest and the largest. Of types with a
+codebook also a checksum of the floats of so many blocks that they use every entry of it.
 
     python3 -m venv VENV && VENV/bin/pip install gguf
     VENV/bin/python tools/golden/make_quants.py tests/kernels/golden/quants.json
@@ -9,6 +10,7 @@ random; others are all zero or all one, and scales are common ones, the smallest
 
 import json
 import sys
+import zlib
 
 import numpy as np
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, quants
@@ -119,6 +121,29 @@ def own_blocks_of(name: str, random: np.random.Generator) -> np.ndarray:
     return np.stack(rows)
 
 
+# Types with a codebook of their own, which is read with these blocks of bytes from a generator that the test has, too.
+CODEBOOKS = ["IQ1_S", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S"]
+CODEBOOK_BLOCKS = 2048
+
+
+def splitmix64(words: int) -> np.ndarray:
+    """Of the seed 0: Steele, Lea, Flood, Fast splittable pseudorandom number generators, 2014."""
+    z = np.arange(1, words + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+def codebook_checksum(name: str) -> int:
+    size = GGML_QUANT_SIZES[GGMLQuantizationType[name]][1]
+    words = splitmix64((CODEBOOK_BLOCKS * size + 7) // 8)
+    blocks = words.astype("<u8").view(np.uint8)[: CODEBOOK_BLOCKS * size].reshape(-1, size).copy()
+    blocks[:, 0:2] = [0x00, 0x3C]  # the scale: 1
+    floats = quants.dequantize(blocks.reshape(-1), GGMLQuantizationType[name]).astype("<f4")
+    # No zero has a sign that this would see.
+    return zlib.crc32((floats + np.float32(0)).tobytes())
+
+
 def main() -> None:
     random = np.random.default_rng(2024)
     golden = {}
@@ -136,6 +161,10 @@ def main() -> None:
         blocks = own_blocks_of(name, random)
         floats = read(blocks).astype(np.float32)
         golden[name] = {"blocks": blocks.tobytes().hex(), "floats": floats.tobytes().hex()}
+    golden["codebooks"] = {
+        "blocks": CODEBOOK_BLOCKS,
+        "crc32": {name: codebook_checksum(name) for name in CODEBOOKS},
+    }
     with open(sys.argv[1], "w", encoding="ascii") as out:
         json.dump(golden, out, indent=1)
         out.write("\n")

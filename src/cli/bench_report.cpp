@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 namespace dovetail::cli {
 namespace {
@@ -45,6 +46,26 @@ const char* kind_of(const BenchRow& row) {
   if (!of_steps(row)) return "roofline";
   if (row.what.sequences == 0) return "prefill";
   return row.what.prompt == 0 ? "decode" : "mixed";
+}
+
+// Of a mixed step: its time in terms of reading its prompt alone and a step of its sequences alone;
+// nothing of other rows, and where one of the parts was not measured.
+std::optional<double> of_parts(const BenchReport& report, const BenchRow& mixed) {
+  const auto seconds_of = [&](std::uint32_t prompt, std::uint32_t sequences) {
+    for (const BenchRow& row : report.rows) {
+      const study::BenchCase& what = row.what;
+      const bool same = what.prompt == prompt && what.sequences == sequences &&
+                        (sequences == 0 || what.depth == mixed.what.depth);
+      if (!same || !row.skipped.empty()) continue;
+      return sequences == 0 ? prompt / bench_median(row.values) : row.step_seconds;
+    }
+    return 0.0;
+  };
+  if (mixed.what.prompt == 0 || mixed.what.sequences == 0 || !mixed.skipped.empty()) return {};
+  const double prompt = seconds_of(mixed.what.prompt, 0);
+  const double decode = seconds_of(0, mixed.what.sequences);
+  if (prompt == 0.0 || decode == 0.0) return {};
+  return mixed.step_seconds / (prompt + decode);
 }
 
 }  // namespace
@@ -98,6 +119,11 @@ std::string bench_text(const BenchReport& report) {
     while (text.back() == ' ') text.pop_back();
     text += '\n';
   }
+  for (const BenchRow& row : report.rows) {
+    if (const auto share = of_parts(report, row))
+      fmt::format_to(out, "{} takes {:.2f} times its prompt and its sequences alone\n", row.measure,
+                     *share);
+  }
   return text;
 }
 
@@ -122,6 +148,7 @@ Json bench_json(const BenchReport& report) {
         one["step_ms"] = 1e3 * row.step_seconds;
         one["of_compute"] = row.of_compute;
         one["of_dram"] = row.of_memory;
+        if (const auto share = of_parts(report, row)) one["of_parts"] = *share;
       }
     }
     rows.push_back(std::move(one));

@@ -36,6 +36,12 @@ class Bench(cases.OfCommand):
         self.assertIn(" kernels, threads: ", head)
         self.assertTrue(titles.startswith("measure "))
         found = json.loads(path.read_text())
+        # What mixed steps take of their parts stands behind the table.
+        mixed = {row["measure"]: row["of_parts"] for row in found["measures"] if "of_parts" in row}
+        self.assertEqual(lines[len(lines) - len(mixed):],
+                         [f"{name} takes {share:.2f} times its prompt and its sequences alone"
+                          for name, share in mixed.items()])
+        lines = lines[:len(lines) - len(mixed)]
         self.assertEqual([line[:24].rstrip() for line in lines], [row["measure"] for row in found["measures"]])
         return lines, found
 
@@ -67,6 +73,11 @@ class Bench(cases.OfCommand):
             if row["kind"] != "roofline":
                 for share in ("of_compute", "of_dram", "step_ms"):
                     self.assertGreater(row[share], 0, name)
+        mixed = rows["mixed 512 + x8 at 128"]
+        parts = 512 / rows["prefill 512"]["median"] + 1e-3 * rows["decode x8 at 128"]["step_ms"]
+        self.assertAlmostEqual(mixed["of_parts"], 1e-3 * mixed["step_ms"] / parts, places=6)
+        self.assertEqual([name for name, row in rows.items() if "of_parts" in row],
+                         ["mixed 512 + x8 at 128", "mixed 512 + x32 at 128"])
         self.assertEqual({key: rows["mixed 512 + x8 at 128"][key] for key in ("kind", "prompt", "sequences", "depth")},
                          {"kind": "mixed", "prompt": 512, "sequences": 8, "depth": 128})
         self.assertEqual(sum("tokens/s" in line and line.count(" %") == 2 for line in lines), 15)

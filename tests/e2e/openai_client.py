@@ -181,15 +181,25 @@ class Answers(ServerTest):
         )
         self.assertIn(answer.choices[0].text, ("1", "23"))
 
-    def test_what_a_schema_cannot_say_is_refused_by_its_place(self):
-        schema = {"properties": {"a": {"contains": {}}}}
+    def test_what_a_schema_cannot_say_is_named_or_refused_by_its_place(self):
+        schema = {"type": "object", "properties": {"a": {"type": "integer", "contains": {}}}, "required": ["a"]}
+
+        def asked(**more):
+            form = {"name": "x", "schema": schema, **more}
+            return {"type": "json_schema", "json_schema": form}
+
         with self.assertRaises(openai.BadRequestError) as refused:
-            self.chat(
-                "hi",
-                response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": schema}},
-            )
+            self.chat("hi", response_format=asked(strict=True))
         self.assertEqual(refused.exception.param, "response_format.json_schema.schema")
         self.assertIn("#/properties/a/contains", str(refused.exception))
+        # OpenAI's default: the rest of it is held.
+        raw = self.client.chat.completions.with_raw_response.create(
+            model=NAME, messages=[{"role": "user", "content": "hi"}], max_tokens=40, response_format=asked()
+        )
+        place = "response_format.json_schema.schema: #/properties/a/contains"
+        self.assertEqual(raw.headers["x-dovetail-ignored"], place)
+        content = raw.parse().choices[0].message.content
+        self.assertRegex(content, r'^\{\s*"a":\s?-?[0-9]+')
 
     def test_a_seed_fixes_every_choice(self):
         options = dict(max_tokens=24, temperature=20, n=4, extra_body={"ignore_eos": True})

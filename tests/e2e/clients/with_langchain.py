@@ -20,6 +20,12 @@ def weather_of(city: Literal["Paris", "Oslo", "Rome"]) -> str:
     return weather.weather_of(city)
 
 
+@tool
+def weather_of_some(cities: set[Literal["Paris", "Oslo", "Rome"]], days: set[int]) -> str:
+    """Says the weather of cities on some days of the month."""
+    return " ".join(weather.weather_of(city) for city in sorted(cities))
+
+
 class City(BaseModel):
     """A city."""
 
@@ -66,6 +72,15 @@ class WithLangChain(unittest.TestCase):
                 for chunk in forced.stream(weather.QUESTION):
                     whole = chunk if whole is None else whole + chunk
                 self.assertIn(whole.tool_calls[0]["args"]["city"], weather.CITIES)
+
+    def test_keywords_that_no_grammar_keeps(self):
+        # Sets are arrays of "uniqueItems": of few values they are held, of others left to the model.
+        forced = self.model(max_tokens=200).bind_tools([weather_of_some], tool_choice="required")
+        for call in forced.invoke(weather.QUESTION).tool_calls:
+            cities = call["args"]["cities"]
+            self.assertLessEqual(set(cities), set(weather.CITIES))
+            self.assertEqual(len(cities), len(set(cities)))
+            self.assertTrue(all(isinstance(day, int) for day in call["args"]["days"]))
 
     def test_structured_output_in_three_ways(self):
         for responses in (False, True):

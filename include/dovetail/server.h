@@ -54,8 +54,9 @@ struct ServerOptions {
   // Asked for as "Authorization: Bearer KEY" or "X-Api-Key: KEY"; empty, as are named ones: none.
   std::string api_key;
   std::vector<NamedKey> named_keys;
-  std::string served_model_name;  // empty: the model's own name
-  std::string chat_template;      // Jinja source in the place of the model's; empty: the model's
+  // The model answers to each; answers show the first. None: the model's own name.
+  std::vector<std::string> served_model_names;
+  std::string chat_template;  // Jinja source in the place of the model's; empty: the model's
   // Origins of web pages that may use the server, such as "https://example.org"; "*": all. None: no
   // page of another origin gets anything.
   std::vector<std::string> cors_origins;

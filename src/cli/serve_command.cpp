@@ -90,6 +90,22 @@ Status read_origins(const std::string& text, std::vector<std::string>& origins) 
   return {};
 }
 
+// "A,B": none is empty or there twice.
+Status read_names(const std::string& text, std::vector<std::string>& names) {
+  names.clear();
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string name(trimmed(std::string_view(text).substr(begin, end - begin)));
+    if (name.empty() || std::find(names.begin(), names.end(), name) != names.end()) {
+      return fail(ErrorKind::kInvalid,
+                  "'{}' is not valid, expected names that differ, separated by commas", text);
+    }
+    names.push_back(name);
+    begin = end + 1;
+  }
+  return {};
+}
+
 // Lines of a name and a key; empty ones and those that begin with # do not count.
 Status read_key_file(const std::string& path, std::vector<NamedKey>& keys) {
   Result<std::string> text = read_text_file(path);
@@ -258,8 +274,10 @@ Command serve_command() {
       [options](const std::string& text) { return read_log(text, options->log); },
       "A line on standard error for each request, and every ten seconds while busy (text)")
       ->group(group);
-  add_text(app, "--served-model-name", server.served_model_name,
-           "The model's name in requests (the file's)")
+  add_value(
+      app, "--served-model-name", "LIST",
+      [&server](const std::string& text) { return read_names(text, server.served_model_names); },
+      "The model's names in requests, separated by commas; answers show the first (the file's)")
       ->group(group);
   add_text(app, "--chat-template", options->chat_template,
            "A Jinja template in the place of the model's", kFile)

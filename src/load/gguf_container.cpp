@@ -104,6 +104,30 @@ std::string name_of_model(const std::filesystem::path& path) {
   return path.extension() == ".gguf" ? path.stem().string() : file;
 }
 
+// Names of general.file_type, as llama.cpp numbers and calls them (llama_ftype).
+struct FileType {
+  std::uint32_t number;
+  std::string_view name;
+};
+constexpr FileType kFileTypes[] = {
+    {0, "F32"},      {1, "F16"},      {2, "Q4_0"},    {3, "Q4_1"},    {7, "Q8_0"},
+    {8, "Q5_0"},     {9, "Q5_1"},     {10, "Q2_K"},   {11, "Q3_K_S"}, {12, "Q3_K_M"},
+    {13, "Q3_K_L"},  {14, "Q4_K_S"},  {15, "Q4_K_M"}, {16, "Q5_K_S"}, {17, "Q5_K_M"},
+    {18, "Q6_K"},    {19, "IQ2_XXS"}, {20, "IQ2_XS"}, {21, "Q2_K_S"}, {22, "IQ3_XS"},
+    {23, "IQ3_XXS"}, {24, "IQ1_S"},   {25, "IQ4_NL"}, {26, "IQ3_S"},  {27, "IQ3_M"},
+    {28, "IQ2_S"},   {29, "IQ2_M"},   {30, "IQ4_XS"}, {31, "IQ1_M"},  {32, "BF16"},
+    {36, "TQ1_0"},   {37, "TQ2_0"},   {38, "MXFP4"},
+};
+
+// Empty: the file does not say, or a number that has no name here.
+std::string read_file_type(GgufFields& fields) {
+  const auto number =
+      fields.optional_count("general.file_type", 0, std::numeric_limits<std::uint32_t>::max());
+  for (const FileType& type : kFileTypes)
+    if (number == type.number) return std::string(type.name);
+  return {};
+}
+
 // The names under which llama.cpp's converter writes what generation_config.json recommends.
 void read_recommended_sampling(GgufFields& fields, GenerationDefaults& defaults) {
   for (const SamplingRow& row : kSamplingRows) {
@@ -177,6 +201,7 @@ Status read_gguf_extras(const Container& container, ModelSource& source) {
   }
   GgufFields fields(head, container.name);
   read_recommended_sampling(fields, source.generation);
+  source.quantization = read_file_type(fields);
   if (const auto text = fields.optional_string("tokenizer.chat_template")) {
     source.chat_template = std::string(*text);
   }

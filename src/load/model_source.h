@@ -74,6 +74,8 @@ struct ModelSource {
   std::filesystem::path path;
   std::string name;    // the file's or folder's name without ending; the default served-model-name
   std::string format;  // "GGUF v3", "Hugging Face safetensors"
+  // What a GGUF file calls its mix of types (general.file_type): "Q4_K_M"; empty: nothing.
+  std::string quantization;
   ModelConfig config;
   std::unordered_map<std::string, TensorView> tensors;
   std::variant<std::monostate, GgufTokenizer, HuggingFaceTokenizer>

@@ -113,6 +113,7 @@ extern const Dialect kOllamaEmbedDialect;
 extern const Dialect kOllamaEmbeddingDialect;
 extern const Dialect kEmbeddingDialect;
 extern const Dialect kRerankDialect;
+extern const Dialect kCohereRerankDialect;
 
 const Dialect& dialect_of(Endpoint endpoint);
 

@@ -96,6 +96,7 @@ Json messages_error(const ApiError& error) {
 std::string error_body(const ApiError& error, ErrorShape shape) {
   const Json body = shape == ErrorShape::kMessages ? messages_error(error)
                     : shape == ErrorShape::kOllama ? Json{{"error", error.message}}
+                    : shape == ErrorShape::kCohere ? Json{{"message", error.message}}
                                                    : openai_error(error);
   // A message may quote what a client sent; whatever is not UTF-8 in it becomes U+FFFD.
   return body.dump(-1, ' ', false, Json::error_handler_t::replace);

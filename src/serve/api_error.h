@@ -55,6 +55,7 @@ enum class ErrorShape : std::uint8_t {
   kOpenAi,    // {"error": {"message", "type", "param", "code"}}
   kMessages,  // {"type": "error", "error": {"type", "message", "details"}}, as Anthropic's
   kOllama,    // {"error": message}
+  kCohere,    // {"message": message}
 };
 
 // As JSON text.

@@ -15,6 +15,7 @@ namespace dovetail::serve {
 namespace {
 
 constexpr std::int32_t kDefaultCompletionTokens = 16;  // as OpenAI's API defines it
+constexpr std::size_t kCohereDocumentTokens = 4096;    // as Cohere's does
 
 // No reasoning is a budget of none, too: not all templates have a switch.
 void settle_reasoning(Draft& draft) {
@@ -48,7 +49,8 @@ Problem go_on_from_previous(Draft& draft) {
 
 Problem settle_logprobs(Endpoint endpoint, Draft& draft) {
   const bool of_response = endpoint == Endpoint::kResponses;
-  const bool has_top = draft.top_logprobs && (!of_response || *draft.top_logprobs > 0);
+  const bool has_top =
+      draft.top_logprobs && (endpoint == Endpoint::kChat || *draft.top_logprobs > 0);
   if (has_top && !draft.logprobs) {
     return problem(bad_field(
         "top_logprobs", "is allowed only with {}",
@@ -99,7 +101,7 @@ Problem settle(Endpoint endpoint, Draft& draft) {
     request.embed = true;
     request.max_tokens = 1;
     return std::nullopt;
-  } else if (endpoint == Endpoint::kRerank) {
+  } else if (ranks(endpoint)) {
     if (draft.query.empty()) return problem(bad_field("query", "is missing or empty"));
     Ranking& ranking = draft.ranking;
     if (ranking.documents.empty()) return problem(bad_field("documents", "is missing"));
@@ -112,9 +114,8 @@ Problem settle(Endpoint endpoint, Draft& draft) {
     if (draft.prompts.empty()) return problem(bad_field("prompt", "is missing"));
     const std::int32_t otherwise = endpoint == Endpoint::kCompletion ? kDefaultCompletionTokens : 0;
     request.max_tokens = draft.max_tokens.value_or(otherwise);
-    if (endpoint == Endpoint::kCompletion) {
-      if (auto found = settle_completion(draft)) return found;
-    }
+    if (auto found = settle_logprobs(endpoint, draft)) return found;
+    if (auto found = settle_completion(draft)) return found;
   }
   const std::size_t prompts = is_dialog(endpoint, draft) ? 1 : draft.prompts.size();
   if (prompts * static_cast<std::size_t>(request.n) > draft.context.max_choices) {
@@ -182,10 +183,21 @@ void note_left_out(const CompiledGrammar& grammar, UnknownFields& unknown) {
   for (const std::string& keyword : grammar->left_out()) unknown.ignore(keyword);
 }
 
+// The begin of a document that is longer.
+std::string cut_document(std::string document, const Backend& backend, std::size_t most_tokens) {
+  const std::vector<TokenId> ids = backend.encode(document, false, false);
+  if (ids.size() <= most_tokens) return document;
+  return backend.decode(std::span(ids).first(most_tokens), false);
+}
+
 // A request for each document, behind the query.
 Problem add_documents(Draft& draft, Generation& generation) {
+  const Backend& backend = draft.context.backend;
   for (std::size_t i = 0; i < draft.ranking.documents.size(); ++i) {
-    auto pair = draft.context.backend.encode_pair(draft.query, draft.ranking.documents[i]);
+    std::string& document = draft.ranking.documents[i];
+    if (draft.max_document_tokens > 0)
+      document = cut_document(std::move(document), backend, draft.max_document_tokens);
+    auto pair = backend.encode_pair(draft.query, document);
     if (!pair) return problem(bad_field("model", "{}", pair.error().message));
     auto request = with_prompt(draft, fmt::format("documents[{}]", i), std::move(pair->first));
     if (!request) return std::move(request.error());
@@ -202,6 +214,31 @@ dialog::ContentForm content_form(const OutputFormat& format) {
                     : format.kind == GrammarKind::kRegex    ? Kind::kRegex
                                                             : Kind::kJsonObject;
   return {kind, format.text, format.strict, format.field};
+}
+
+// Leaves out so much of a text's end that its tokens fit the context. What the tokenizer puts
+// around a text stays: a model may pool the row of the last token.
+void cut_to_context(std::vector<TokenId>& tokens, const Backend& backend) {
+  const std::size_t most = backend.model.max_context - 1;
+  if (tokens.size() <= most) return;
+  const std::vector<TokenId> around = backend.encode("", true, false);
+  const auto before = std::mismatch(around.begin(), around.end(), tokens.begin(), tokens.end());
+  auto after = around.end() - before.first;
+  const bool stands =
+      around.size() < most && std::equal(around.end() - after, around.end(), tokens.end() - after);
+  if (!stands) after = 0;
+  tokens.erase(tokens.begin() + static_cast<std::ptrdiff_t>(most) - after, tokens.end() - after);
+}
+
+// The tokens of the draft's text with this index, which is given away.
+std::vector<TokenId> embedded_text(Draft& draft, std::size_t index) {
+  const Backend& backend = draft.context.backend;
+  auto& input = draft.prompts[index];
+  auto* ids = std::get_if<std::vector<TokenId>>(&input);
+  std::vector<TokenId> tokens =
+      ids != nullptr ? std::move(*ids) : backend.encode(std::get<std::string>(input), true, false);
+  if (draft.truncate) cut_to_context(tokens, backend);
+  return tokens;
 }
 
 // What the answer of a chat may be, and how it is read: with calls, ahead of it reasoning, and both
@@ -340,6 +377,11 @@ Outcome<Generation> read_parsed(Endpoint endpoint, const Json& body,
   const bool ollama = endpoint == Endpoint::kOllamaChat || endpoint == Endpoint::kOllamaGenerate ||
                       endpoint == Endpoint::kOllamaEmbed || endpoint == Endpoint::kOllamaEmbedding;
   draft.tagged_names = ollama;
+  draft.truncate = endpoint == Endpoint::kOllamaEmbed;
+  if (endpoint == Endpoint::kCohereRerank) {
+    draft.max_document_tokens = kCohereDocumentTokens;
+    draft.ranking.with_texts = false;
+  }
   draft.stream = endpoint == Endpoint::kOllamaChat || endpoint == Endpoint::kOllamaGenerate;
   for (const auto& [key, value] : body.items()) {
     if (auto found = read_field(endpoint, key, value, draft)) {
@@ -393,22 +435,15 @@ Outcome<Generation> read_parsed(Endpoint endpoint, const Json& body,
     }
     return generation;
   }
-  if (endpoint == Endpoint::kRerank) {
+  if (ranks(endpoint)) {
     if (auto found = add_documents(draft, generation))
       return tl::unexpected<ApiError>(*std::move(found));
     return generation;
   }
   for (std::size_t i = 0; i < draft.prompts.size(); ++i) {
-    std::vector<TokenId> tokens;
-    if (endpoint == Endpoint::kCompletion) {
-      tokens = completion_prompt(draft, i, generation.echo);
-    } else {
-      auto& input = draft.prompts[i];
-      auto* ids = std::get_if<std::vector<TokenId>>(&input);
-      tokens = ids != nullptr ? std::move(*ids)
-                              : context.backend.encode(std::get<std::string>(input), true,
-                                                       !draft.request.embed);
-    }
+    std::vector<TokenId> tokens = draft.request.embed
+                                      ? embedded_text(draft, i)
+                                      : completion_prompt(draft, i, generation.echo);
     const bool is_input = draft.request.embed && endpoint != Endpoint::kOllamaEmbedding;
     const std::string_view name = is_input ? "input" : "prompt";
     const std::string field =

@@ -13,6 +13,7 @@
 #include "serve/backend.h"
 #include "serve/json_input.h"
 #include "serve/output_format.h"
+#include "serve/served_names.h"
 #include "serve/unknown_fields.h"
 
 namespace dovetail::serve {
@@ -28,7 +29,13 @@ enum class Endpoint : std::uint8_t {
   kOllamaEmbedding,  // the form before it: one input
   kEmbedding,
   kRerank,
+  kCohereRerank,  // as Cohere's second version has it
 };
+
+// Whether its requests are documents to be ranked.
+constexpr bool ranks(Endpoint endpoint) {
+  return endpoint == Endpoint::kRerank || endpoint == Endpoint::kCohereRerank;
+}
 
 class DialogStore;
 class KeptAnswers;
@@ -36,7 +43,7 @@ class KeptAnswers;
 // What a body is read against.
 struct RequestContext {
   const Backend& backend;
-  std::string_view served_name;
+  ServedNames served;
   std::uint32_t max_choices = 0;
   std::uint64_t max_answer_entries = std::uint64_t{1} << 20;  // as ServerOptions'
   bool strict_fields = false;
@@ -87,7 +94,7 @@ struct Generation {
   std::vector<OutputFormat> blamed;
 };
 
-// Reads the body of /v1/completions, /v1/chat/completions, /v1/embeddings or /v1/rerank. A field
+// Reads the body of a route that generates, embeds or ranks. A field
 // that is of the wrong type or out of range, or that would change the answer and cannot be heeded,
 // is a 400 that names it; one that is not known at all is ignored, and named in `ignored`, unless
 // fields are strict. Another model than the served one is a 404. null stands for "not given".

@@ -74,6 +74,8 @@ const Dialect& dialect_of(Endpoint endpoint) {
       return kEmbeddingDialect;
     case Endpoint::kRerank:
       return kRerankDialect;
+    case Endpoint::kCohereRerank:
+      return kCohereRerankDialect;
     case Endpoint::kCompletion:
       break;
   }

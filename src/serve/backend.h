@@ -16,6 +16,7 @@
 #include "dialog/format.h"
 #include "dovetail/engine.h"
 #include "dovetail/request.h"
+#include "serve/model_facts.h"
 #include "text/marked_text.h"
 
 namespace dovetail {
@@ -35,6 +36,7 @@ struct ModelInfo {
   // Used where a request leaves the parameter out: load::conversation_defaults(), and OpenAI's
   // defaults where these say nothing.
   SamplingParams sampling;
+  ModelFacts facts;
 };
 
 // The seam between HTTP and the engine: everything that the server asks of the world below. Every

@@ -47,6 +47,8 @@ Result<Backend> engine_backend(Engine& engine, const ServerOptions& options) {
   backend.model.sampling =
       options.sampling.or_else(load::conversation_defaults(source).sampling).params();
 
+  backend.model.facts = facts_of(source);
+
   backend.submit = [&engine](std::vector<Request> requests, const GroupSink& sink) {
     return engine.submit_all(std::move(requests), sink);
   };
@@ -95,6 +97,7 @@ Result<Backend> engine_backend(Engine& engine, const ServerOptions& options) {
   const std::string_view chat_template = options.chat_template;
   if (chat_template.empty() && !source.chat_template) return backend;
   const std::string_view text = chat_template.empty() ? *source.chat_template : chat_template;
+  backend.model.facts.chat_template = std::string(text);
   auto parsed = chat_template.empty() ? text::ChatTemplate::parse(text)
                                       : text::ChatTemplate::parse(text, "the given chat template");
   if (!parsed) return fail(parsed.error());

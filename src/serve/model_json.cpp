@@ -47,10 +47,10 @@ Json sampling_parameters(const ModelInfo& model) {
 
 }  // namespace
 
-Json model_json(const ServerState& state) {
+Json model_json(const ServerState& state, std::string_view name) {
   const ModelInfo& model = state.backend.model;
   Json json;
-  json["id"] = state.served_name;
+  json["id"] = name;
   json["object"] = "model";
   json["created"] = state.created;
   json["owned_by"] = "dovetail";

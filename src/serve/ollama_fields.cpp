@@ -22,6 +22,11 @@ constexpr std::array<Name, 12> kOfTheMachine = {"num_ctx",  "num_keep",   "num_b
                                                 "main_gpu", "num_thread", "use_mmap",   "use_mlock",
                                                 "low_vram", "numa",       "vocab_only", "f16_kv"};
 
+// What a request says of itself is no option.
+constexpr std::array<Name, 10> kNoOptions = {"echo",   "logprobs",       "model",          "n",
+                                             "prompt", "stream",         "stream_options", "suffix",
+                                             "user",   "prompt_logprobs"};
+
 // {"temperature": ..., "num_predict": ...}: fields as those beside it are elsewhere.
 Problem read_options(Name field, const Json& value, Draft& draft) {
   if (!value.is_object())
@@ -30,6 +35,10 @@ Problem read_options(Name field, const Json& value, Draft& draft) {
     if (option.is_null() ||
         std::find(kOfTheMachine.begin(), kOfTheMachine.end(), key) != kOfTheMachine.end())
       continue;
+    if (std::find(kNoOptions.begin(), kNoOptions.end(), key) != kNoOptions.end()) {
+      if (auto found = draft.unknown.meet(fmt::format("{}.{}", field, key))) return found;
+      continue;
+    }
     Name name = key;
     for (const Option& renamed : kRenamed)
       if (renamed.name == key) name = renamed.here;
@@ -93,6 +102,8 @@ Problem read_generate_prompt(Name field, const Json& value, Draft& draft) {
   return std::nullopt;
 }
 
+constexpr auto kOllamaAnswers = static_cast<Routes>(kOllamaChats | kOllamaGenerates);
+
 constexpr Field kOllamaFields[] = {
     {"messages", kOllamaChats, read_ollama_messages},
     {"tools", kOllamaChats,
@@ -109,6 +120,17 @@ constexpr Field kOllamaFields[] = {
     {"think", kOllama, read_think},
     {"stream", kOllama,
      [](Name f, const Json& v, Draft& d) -> Problem { return store(read_bool(f, v), d.stream); }},
+    // What follows the answer, which then stands between the two texts.
+    {"suffix", kOllamaGenerates,
+     [](Name f, const Json& v, Draft& d) -> Problem { return store(read_string(f, v), d.suffix); }},
+    {"logprobs", kOllamaAnswers,
+     [](Name f, const Json& v, Draft& d) -> Problem { return store(read_bool(f, v), d.logprobs); }},
+    {"top_logprobs", kOllamaAnswers,
+     [](Name f, const Json& v, Draft& d) -> Problem {
+       return store_int(f, v, 0, kMaxTopLogprobs, d.top_logprobs);
+     }},
+    {"truncate", kOllamaEmbeds,
+     [](Name f, const Json& v, Draft& d) -> Problem { return store(read_bool(f, v), d.truncate); }},
     {"prompt", kOllamaEmbeddings, read_generate_prompt},
     {"input", kOllamaEmbeds,
      [](Name f, const Json& v, Draft& d) -> Problem {

@@ -6,6 +6,7 @@
 
 #include "serve/answers.h"
 #include "serve/ollama.h"
+#include "serve/token_logprobs.h"
 
 namespace dovetail::serve {
 namespace {
@@ -30,6 +31,19 @@ void add_end(const Answers& answers, Json& line) {
   line["prompt_eval_duration"] = nanoseconds(first - answers.began);
   line["eval_count"] = counts.completion;
   line["eval_duration"] = nanoseconds(now - first);
+}
+
+// Those that a streamed line has: null where none are asked for, or all come with the body.
+Json logprobs_of(const Answers& answers, std::span<const OutputToken> tokens) {
+  if (answers.generation.requests.front().logprobs < 0 || tokens.empty()) return {};
+  return dialog_logprobs(tokens, answers.token_bytes);
+}
+
+// Those of a body, which are gathered until it is written.
+Json body_logprobs(const Answers& answers, ChoiceState&, std::span<const OutputToken> tokens) {
+  if (answers.generation.stream) return {};
+  Json logprobs = logprobs_of(answers, tokens);
+  return logprobs.is_null() ? Json() : Json{{"logprobs", std::move(logprobs)}};
 }
 
 std::string text_line(const Json& line) { return dump(line) + "\n"; }
@@ -64,21 +78,29 @@ std::string open_lines(Answers&) { return {}; }
 
 std::string add_lines(Answers& answers, std::size_t index, const News& news) {
   const ChoiceState& choice = answers.choices[index];
+  if (!answers.generation.stream) return {};
   std::string out;
+  // They come with the first line, or with one of their own where the text is yet to come.
+  Json logprobs = logprobs_of(answers, news.tokens);
+  const auto add = [&](Json line) {
+    if (!logprobs.is_null()) line["logprobs"] = std::exchange(logprobs, nullptr);
+    out += text_line(line);
+  };
   for (const dialog::AnswerEvent& event : news.events) {
-    if (event.kind == Kind::kContent) out += text_line(line_of(answers, event.text));
+    if (event.kind == Kind::kContent) add(line_of(answers, event.text));
     if (event.kind == Kind::kReasoning) {
       Json line = line_of(answers, "");
       beside_text(line)["thinking"] = event.text;
-      out += text_line(line);
+      add(std::move(line));
     }
     // Calls are given whole.
     if (event.kind == Kind::kCallEnd) {
       Json line = line_of(answers, "");
       beside_text(line)["tool_calls"].push_back(call_object(choice.calls[event.call]));
-      out += text_line(line);
+      add(std::move(line));
     }
   }
+  if (!logprobs.is_null()) add(line_of(answers, ""));
   return out;
 }
 
@@ -95,7 +117,11 @@ std::vector<std::string> line_body(Answers& answers) {
   for (const CallState& call : choice.calls)
     beside_text(line)["tool_calls"].push_back(call_object(call));
   add_end(answers, line);
-  return {dump(line)};
+  std::string text = dump(line);
+  if (choice.logprobs.empty()) return {std::move(text)};
+  text.back() = ',';
+  // The end of the array is left open while it is gathered.
+  return {std::move(text) + "\"logprobs\":", std::move(choice.logprobs.front().second), "]}"};
 }
 
 std::vector<std::string> embed_body(Answers& answers) {
@@ -135,6 +161,7 @@ const Dialect kOllamaChatDialect = {.id_begin = "chat-",
                                     .close = close_lines,
                                     .fail = fail_line,
                                     .body = line_body,
+                                    .logprobs = body_logprobs,
                                     .keeps = true};
 const Dialect kOllamaGenerateDialect = {.id_begin = "gen-",
                                         .stream_type = kLines,
@@ -142,7 +169,8 @@ const Dialect kOllamaGenerateDialect = {.id_begin = "gen-",
                                         .add = add_lines,
                                         .close = close_lines,
                                         .fail = fail_line,
-                                        .body = line_body};
+                                        .body = line_body,
+                                        .logprobs = body_logprobs};
 const Dialect kOllamaEmbedDialect = {.id_begin = "embed-", .body = embed_body};
 const Dialect kOllamaEmbeddingDialect = {.id_begin = "embed-", .body = embedding_body};
 

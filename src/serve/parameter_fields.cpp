@@ -84,7 +84,8 @@ constexpr Parameter kParameters[] = {
     {"logprobs", kCompletions | kInputLines,
      Parameter::Whole{&Request::logprobs, 0, kMaxTopLogprobs}},
     {"prompt_logprobs", kBoth, Parameter::Whole{&Request::prompt_logprobs, 0, kMaxTopLogprobs}},
-    {"priority", kGenerated, Parameter::Whole{&Request::priority, -kMaxPriority, kMaxPriority}},
+    {"priority", kGenerated | kCohereReranks,
+     Parameter::Whole{&Request::priority, -kMaxPriority, kMaxPriority}},
     {"timeout", kGenerated, read_timeout},
     // Who shares the engine; no answer depends on it.
     {"user", kAllButOllama | kInputLines, &Request::tenant},

@@ -29,7 +29,9 @@ enum Routes : std::uint16_t {
   kOllama = kOllamaChats | kOllamaGenerates | kOllamaEmbeds | kOllamaEmbeddings,
   kDialogs = kChats | kMessages | kResponses,
   kOutputs = kCompletions | kDialogs,
-  kAllButOllama = kOutputs | kEmbeddings | kReranks,
+  kCohereReranks = 2048,
+  kAllReranks = kReranks | kCohereReranks,
+  kAllButOllama = kOutputs | kEmbeddings | kAllReranks,
   kAll = kAllButOllama | kOllama,
   kInputLines = 1024
 };

@@ -37,6 +37,14 @@ Problem read_top(std::string_view field, const Json& value, Draft& draft) {
   draft.ranking.top = static_cast<std::size_t>(*top);
   return std::nullopt;
 }
+
+Problem read_document_limit(std::string_view field, const Json& value, Draft& draft) {
+  auto most = read_integer(field, value, 1, kMaxTokens);
+  if (!most) return std::move(most.error());
+  draft.max_document_tokens = static_cast<std::size_t>(*most);
+  return std::nullopt;
+}
+
 Problem read_encoding(std::string_view field, const Json& value, Draft& draft) {
   if (value != "float" && value != "base64") {
     return problem(
@@ -61,10 +69,11 @@ constexpr Field kPooledFields[] = {
        return read_prompts(f, v, most_inputs(d), d);
      }},
     {"encoding_format", kEmbeddings, read_encoding},
-    {"dimensions", kEmbeddings, read_dimensions},
-    {"query", kReranks, read_query},
-    {"documents", kReranks, read_documents},
-    {"top_n", kReranks, read_top},
+    {"dimensions", static_cast<Routes>(kEmbeddings | kOllamaEmbeds), read_dimensions},
+    {"query", kAllReranks, read_query},
+    {"documents", kAllReranks, read_documents},
+    {"top_n", kAllReranks, read_top},
+    {"max_tokens_per_doc", kCohereReranks, read_document_limit},
     {"return_documents", kReranks,
      [](Name f, const Json& v, Draft& d) -> Problem {
        return store(read_bool(f, v), d.ranking.with_texts);

@@ -59,8 +59,8 @@ std::vector<std::string> embeddings_body(Answers& answers) {
   return parts;
 }
 
-// The best documents first, the earlier one among equals.
-std::vector<std::string> ranking_body(Answers& answers) {
+// The results as JSON text: the best documents first, the earlier one among equals.
+void add_results(Answers& answers, std::vector<std::string>& parts) {
   const Ranking& ranking = answers.generation.ranking;
   const std::vector<ChoiceState>& choices = answers.choices;
   std::vector<std::size_t> order(choices.size());
@@ -69,9 +69,7 @@ std::vector<std::string> ranking_body(Answers& answers) {
     return choices[a].score > choices[b].score;
   });
   order.resize(std::min(order.size(), ranking.top));
-  std::vector<std::string> parts = {"{\"id\":" + dump(answers.label.id) +
-                                    ",\"model\":" + dump(answers.label.model) +
-                                    ",\"usage\":" + prompt_usage(answers) + ",\"results\":["};
+  parts.emplace_back("[");
   for (const std::size_t index : order) {
     Json json;
     json["index"] = index;
@@ -79,7 +77,26 @@ std::vector<std::string> ranking_body(Answers& answers) {
     if (ranking.with_texts) json["document"]["text"] = ranking.documents[index];
     parts.push_back((index == order.front() ? "" : ",") + dump(json));
   }
-  parts.emplace_back("]}");
+  parts.emplace_back("]");
+}
+
+std::vector<std::string> ranking_body(Answers& answers) {
+  std::vector<std::string> parts = {"{\"id\":" + dump(answers.label.id) +
+                                    ",\"model\":" + dump(answers.label.model) +
+                                    ",\"usage\":" + prompt_usage(answers) + ",\"results\":"};
+  add_results(answers, parts);
+  parts.emplace_back("}");
+  return parts;
+}
+
+// Nothing is billed here, so "billed_units" are left out.
+std::vector<std::string> cohere_body(Answers& answers) {
+  std::vector<std::string> parts = {"{\"id\":" + dump(answers.label.id) + ",\"results\":"};
+  add_results(answers, parts);
+  Json meta;
+  meta["api_version"] = {{"version", "2"}, {"is_experimental", false}};
+  meta["tokens"] = {{"input_tokens", token_counts(answers).prompt}, {"output_tokens", 0}};
+  parts.push_back(",\"meta\":" + dump(meta) + "}");
   return parts;
 }
 
@@ -88,5 +105,6 @@ std::vector<std::string> ranking_body(Answers& answers) {
 // What is pooled is not streamed.
 const Dialect kEmbeddingDialect = {.id_begin = "embd-", .body = embeddings_body};
 const Dialect kRerankDialect = {.id_begin = "rerank-", .body = ranking_body};
+const Dialect kCohereRerankDialect = {.id_begin = "rerank-", .body = cohere_body};
 
 }  // namespace dovetail::serve

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "serve/field_table.h"
-#include "serve/ollama.h"
 
 namespace dovetail::serve {
 namespace {
@@ -16,15 +15,9 @@ namespace {
 Problem read_model(std::string_view field, const Json& value, Draft& draft) {
   auto name = read_string(field, value);
   if (!name) return std::move(name.error());
-  const std::string_view served = draft.context.served_name;
-  if (*name == served || (draft.tagged_names && is_ollama_name(*name, served))) return std::nullopt;
-  ApiError error;
-  error.status = 404;
-  error.param = "model";
-  error.code = "model_not_found";
-  error.message = fmt::format("model: {} is not served here; expected \"{}\"", shown(value),
-                              draft.context.served_name);
-  return error;
+  const ServedNames& served = draft.context.served;
+  if (draft.tagged_names ? served.has_tagged(*name) : served.has(*name)) return std::nullopt;
+  return served.refuse("model", shown(value));
 }
 
 constexpr Field kCommonFields[] = {
@@ -60,7 +53,6 @@ constexpr Hint kHints[] = {
     {"n_keep", kOutputs},
     {"timings_per_token", kOutputs},
     {"guided_decoding_backend", kOutputs},
-    {"truncate", kOllamaEmbeds},
     {"client_metadata", kResponses},
     {"context_management", kMessages},
     {"betas", kMessages},
@@ -98,6 +90,7 @@ constexpr Neutral kNeutral[] = {
     {"xtc_probability", kOutputs, "[0]"},
     {"dry_multiplier", kOutputs, "[0]"},
     {"truncate_prompt_tokens", kAllButOllama, "[]"},
+    {"relevant_spans", kCohereReranks, "[]"},
     {"logits_processors", kOutputs, "[[]]"},
     {"custom_logit_processor", kOutputs, "[]"},
     {"no_repeat_ngram_size", kOutputs, "[0]"},
@@ -119,7 +112,6 @@ constexpr Neutral kNeutral[] = {
     {"allowed_token_ids", kOutputs, "[]"},
     {"samplers", kOutputs, "[]"},
     {"mcp_servers", kMessages, "[[]]"},
-    {"suffix", kOllamaGenerates, R"([""])"},
     {"template", kOllamaGenerates, R"([""])"},
     {"context", kOllamaGenerates, "[[]]"},
     {"images", kOllamaGenerates, "[[]]"},
@@ -151,6 +143,8 @@ Routes route_of(Endpoint endpoint) {
       return kEmbeddings;
     case Endpoint::kRerank:
       return kReranks;
+    case Endpoint::kCohereRerank:
+      return kCohereReranks;
     case Endpoint::kCompletion:
       break;
   }
@@ -222,7 +216,7 @@ KnownFields known_fields(Endpoint endpoint) {
 bool is_dialog(Endpoint endpoint, const Draft& draft) {
   constexpr unsigned kWithMessages = kDialogs | kOllamaChats;
   return (route_of(endpoint) & kWithMessages) != 0 ||
-         (endpoint == Endpoint::kOllamaGenerate && !draft.raw);
+         (endpoint == Endpoint::kOllamaGenerate && !draft.raw && draft.suffix.empty());
 }
 
 Problem read_members(std::string_view field, const Json& value, std::span<const Member> members,

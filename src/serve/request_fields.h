@@ -82,6 +82,7 @@ struct Draft {
   std::vector<std::variant<std::string, std::vector<TokenId>>> prompts;  // completions
   Chat chat;
   bool raw = false;           // Ollama's generate: the prompt is no message
+  bool truncate = false;      // embeddings: a longer text than the context is cut to it
   bool tagged_names = false;  // a model's name may have a tag
   bool stream = false;
   bool include_usage = false;
@@ -91,7 +92,8 @@ struct Draft {
   std::optional<std::int32_t> max_tokens;
   std::optional<std::int32_t> max_completion_tokens;
   bool echo = false;   // completions: the text begins with the prompt's
-  std::string suffix;  // completions: what follows the text; empty: nothing is said of it
+  std::string suffix;  // completions and Ollama's generate: what follows the text; empty: nothing
+                       // is said of it
   std::optional<OutputFormat> format;  // not yet compiled
   bool show_reasoning = true;
   // Whether the model reasons, and for how many tokens at most (-1: any number); not set: as its
@@ -102,6 +104,7 @@ struct Draft {
   bool base64 = false;  // embeddings
   std::string query;    // to rank documents by
   Ranking ranking;
+  std::size_t max_document_tokens = 0;  // what a document has beyond is cut; 0: nothing is
 };
 
 // Whether the prompt is a dialog, rendered by the chat template.

@@ -139,7 +139,7 @@ HttpResponse get_load(std::string_view, const ServerState& state, const HttpCoun
 
 HttpResponse get_metrics(std::string_view, const ServerState& state, const HttpCounts& counts) {
   HttpResponse response = response_of(metrics_text(
-      state.backend.stats(), counts, {state.served_name, state.backend.model.max_context}));
+      state.backend.stats(), counts, {state.served.shown(), state.backend.model.max_context}));
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
   return response;
 }
@@ -158,18 +158,15 @@ HttpResponse get_models(std::string_view, const ServerState& state, const HttpCo
   Json json;
   json["object"] = "list";
   json["data"] = Json::array();
-  json["data"].push_back(model_json(state));
+  for (const std::string& name : state.served.all())
+    json["data"].push_back(model_json(state, name));
   return response_of(text_of(json));
 }
 
 HttpResponse get_model(std::string_view target, const ServerState& state, const HttpCounts&) {
   const std::string name = percent_decoded(bare_path(target).substr(kModelPrefix.size()));
-  if (name == state.served_name) return response_of(text_of(model_json(state)));
-  ApiError error = error_of(404, "model_not_found",
-                            fmt::format("model: \"{}\" is not served here; expected \"{}\"",
-                                        name.substr(0, 100), state.served_name));
-  error.param = "model";
-  return error_response(error);
+  if (state.served.has(name)) return response_of(text_of(model_json(state, name)));
+  return error_response(state.served.refuse("model", fmt::format("\"{}\"", name.substr(0, 100))));
 }
 
 template <Endpoint endpoint>
@@ -218,10 +215,11 @@ constexpr Route kRoutes[] = {
      ErrorShape::kOllama},
     {"/api/show", nullptr, work_answer<ollama_show>, false, ErrorShape::kOllama},
     {"/api/tags", get_ollama_tags, nullptr, false, ErrorShape::kOllama},
-    {"/api/ps", get_ollama_tags, nullptr, false, ErrorShape::kOllama},
-    {"/api/version", get_version, nullptr, false, ErrorShape::kOllama},
+    {"/api/ps", get_ollama_ps, nullptr, false, ErrorShape::kOllama},
+    {"/api/version", get_ollama_version, nullptr, false, ErrorShape::kOllama},
     {"/v1/embeddings", nullptr, post_generation<Endpoint::kEmbedding>},
     {"/v1/rerank", nullptr, post_generation<Endpoint::kRerank>},
+    {"/v2/rerank", nullptr, post_generation<Endpoint::kCohereRerank>, false, ErrorShape::kCohere},
     {"/v1/models", get_models, nullptr},
     {"/v1/models/:name", get_model, nullptr},
     {"/tokenize", nullptr, work_answer<tokenize>},
@@ -262,6 +260,7 @@ ErrorShape errors_of(const Route* route, std::string_view target) {
   if (route != nullptr) return route->errors;
   const std::string_view path = bare_path(target);
   if (path.starts_with("/api/")) return ErrorShape::kOllama;
+  if (path.starts_with("/v2/")) return ErrorShape::kCohere;
   return path.starts_with("/messages/") ? ErrorShape::kMessages : ErrorShape::kOpenAi;
 }
 
@@ -342,7 +341,7 @@ Outcome<Work> work_on(const Route& route, const WorkOrder& order, std::string_vi
                       const ServerState& state) {
   const ServerOptions& options = state.options;
   const RequestContext context{state.backend,
-                               state.served_name,
+                               state.served,
                                options.max_choices,
                                options.max_answer_entries,
                                options.strict_fields,

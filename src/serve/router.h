@@ -14,6 +14,7 @@
 #include "serve/backend.h"
 #include "serve/http_message.h"
 #include "serve/metrics.h"
+#include "serve/served_names.h"
 
 namespace dovetail::serve {
 
@@ -53,7 +54,7 @@ bool takes_work(const Route& route, std::string_view method);  // else it is ans
 struct ServerState {
   const Backend& backend;
   const ServerOptions& options;
-  std::string served_name;
+  ServedNames served;
   std::int64_t created = 0;  // when the server started
   bool draining = false;
   // Names that a request may give as its host; empty: any. Set where a web page could otherwise

@@ -26,13 +26,21 @@ using serve::Core;
 using serve::Session;
 
 namespace serve {
+namespace {
+
+ServedNames names_of(const ServerOptions& options, const std::string& model_name) {
+  return ServedNames(options.served_model_names.empty() ? std::vector{model_name}
+                                                        : options.served_model_names);
+}
+
+}  // namespace
 
 Core::Core(Backend the_backend, const ServerOptions& the_options)
     : backend(std::move(the_backend)),
       options(the_options),
       state{backend,
             options,
-            options.served_model_name.empty() ? backend.model.name : options.served_model_name,
+            names_of(options, backend.model.name),
             std::chrono::duration_cast<std::chrono::seconds>(
                 std::chrono::system_clock::now().time_since_epoch())
                 .count(),
@@ -53,7 +61,7 @@ constexpr std::size_t kMaxRefused = 64;
 constexpr std::chrono::milliseconds kRetryAccept{50};
 constexpr std::chrono::seconds kFlushTime{10};  // for the last responses to be read
 
-Status check(const ServerOptions& options, std::string_view model_name) {
+Status check(const ServerOptions& options, const std::string& model_name) {
   if (options.max_connections == 0) {
     return fail(ErrorKind::kInvalid, "max_connections is 0; expected at least 1");
   }
@@ -82,10 +90,11 @@ Status check(const ServerOptions& options, std::string_view model_name) {
                 "max_pending_body_bytes is {}; expected at least max_body_bytes, which is {}",
                 options.max_pending_body_bytes, options.max_body_bytes);
   }
-  const std::string_view name =
-      options.served_model_name.empty() ? model_name : options.served_model_name;
-  if (name.empty() || !serve::is_utf8(name)) {
-    return fail(ErrorKind::kInvalid, "the served model name must be non-empty UTF-8");
+  const serve::ServedNames names = serve::names_of(options, model_name);
+  for (const std::string& name : names.all()) {
+    if (name.empty() || !serve::is_utf8(name)) {
+      return fail(ErrorKind::kInvalid, "the served model name must be non-empty UTF-8");
+    }
   }
   return {};
 }

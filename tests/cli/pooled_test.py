@@ -3,7 +3,6 @@
 import json
 import pathlib
 import shutil
-import string
 import subprocess
 import sys
 import unittest
@@ -12,28 +11,11 @@ import urllib.request
 
 from cases import BINARY
 from serving import WithServer
+from wordpiece import tokenizer
 
 GOLDEN = pathlib.Path(sys.argv[2]).resolve() / "tests" / "golden"
 QUERY = "where do boats go"
 DOCUMENTS = ["the boat went out", "tea is near", "", "boats go out on the tide"]
-
-
-def tokenizer():
-    """WordPiece of single characters, with BERT's ids around one text and two."""
-    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *string.ascii_lowercase,
-              *(f"##{letter}" for letter in string.ascii_lowercase)]
-    ids = {token: number for number, token in enumerate(tokens)}
-    return {
-        "added_tokens": [{"id": i, "content": tokens[i], "single_word": False, "lstrip": False, "rstrip": False,
-                          "normalized": False, "special": True} for i in range(4)],
-        "normalizer": {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True,
-                       "strip_accents": None, "lowercase": True},
-        "pre_tokenizer": {"type": "BertPreTokenizer"},
-        "post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]},
-        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
-        "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
-                  "max_input_chars_per_word": 100, "vocab": ids},
-    }
 
 
 class Pooled(WithServer):
@@ -82,6 +64,14 @@ class Pooled(WithServer):
         status, answer = self.post(url, "/v1/rerank", query=QUERY, documents=DOCUMENTS, top_n=1,
                                    return_documents=False)
         self.assertEqual(answer["results"], [{"index": ranked[0]["index"], "relevance_score": scores[0]}])
+        status, answer = self.post(url, "/v2/rerank", query=QUERY, documents=DOCUMENTS, top_n=2)
+        self.assertEqual(status, 200, answer)
+        self.assertEqual(answer["results"], [{"index": line["index"], "relevance_score": line["relevance_score"]}
+                                             for line in ranked[:2]])
+        self.assertEqual(answer["meta"]["api_version"]["version"], "2")
+        # Ollama has no word for what ranks.
+        _, answer = self.post(url, "/api/show", model="rankers-bert-tiny")
+        self.assertEqual(answer["capabilities"], [])
         for route, body in (("/v1/embeddings", {"input": "a"}), ("/v1/completions", {"prompt": "a"})):
             status, answer = self.post(url, route, **body)
             self.assertEqual(status, 400)
@@ -97,6 +87,22 @@ class Pooled(WithServer):
         self.assertIn("--query is missing", self.run_command("rerank", ranker, code=2))
         report = subprocess.run([BINARY, "inspect", ranker], text=True, capture_output=True, check=True).stdout
         self.assertRegex(report, r"(?m)^score +the first hidden row, a product of 48, a product of 1$")
+
+    def test_texts_for_ollama_are_cut_to_the_context(self):
+        model = self.model("embedders/bert-tiny")
+        _, url = self.start(model=model)
+        _, shown = self.post(url, "/api/show", model="embedders-bert-tiny")
+        self.assertEqual(shown["capabilities"], ["embedding"])
+        self.assertEqual(shown["details"]["format"], "safetensors")
+        context = shown["model_info"]["bert.context_length"]
+        # [CLS] and [SEP] stay around as many words as there is room for, beside one for an output.
+        _, cut = self.post(url, "/api/embed", input="a " * 200)
+        _, fits = self.post(url, "/api/embed", input="a " * (context - 3))
+        self.assertEqual(cut["embeddings"], fits["embeddings"])
+        self.assertEqual(cut["prompt_eval_count"], context - 1)
+        status, answer = self.post(url, "/api/embed", input="a " * 200, truncate=False)
+        self.assertEqual(status, 400)
+        self.assertRegex(answer["error"], "^input: .*202 tokens")
 
     def test_many_inputs_are_taken_whatever_the_queue_holds(self):
         model = self.model("embedders/bert-tiny")

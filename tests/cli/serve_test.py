@@ -44,6 +44,21 @@ class Serve(WithServer):
     def test_options_of_sampling_have_their_ranges(self):
         self.assertIn("--top-p", self.refused("--top-p", "0"))
 
+    # Names
+
+    def test_the_model_has_several_names(self):
+        config = self.folder / "names.toml"
+        config.write_text('[serve]\nserved-model-name = "from, file"\n')
+        for options, names in ((("--served-model-name", "a, b"), ["a", "b"]),
+                               (("--config", config), ["from", "file"])):
+            _, url = self.start(*options)
+            with urllib.request.urlopen(url + "/v1/models", timeout=60) as answer:
+                self.assertEqual([model["id"] for model in json.load(answer)["data"]], names)
+            with self.request(url, model=names[1], max_tokens=1) as answer:
+                self.assertEqual(json.load(answer)["model"], names[0])
+        for wrong in ("a,,b", "a,a", "", " "):
+            self.assertIn("--served-model-name", self.refused("--served-model-name", wrong))
+
     # Closed pipes
 
     def test_a_log_without_a_reader_costs_no_stream(self):

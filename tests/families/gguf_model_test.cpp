@@ -435,6 +435,19 @@ TEST(GgufTokenizerOf, TakesAllOnesForNoId) {
   EXPECT_EQ(model->generation.eos_ids, (std::vector<std::int32_t>{2, 5}));
 }
 
+TEST(GgufModel, SaysItsMixOfTypes) {
+  const std::pair<std::optional<std::uint32_t>, const char*> cases[] = {
+      {std::nullopt, ""}, {0, "F32"}, {15, "Q4_K_M"}, {32, "BF16"}, {200, ""}};
+  for (const auto& [number, name] : cases) {
+    GgufBuilder builder = tiny_gguf();
+    if (number) builder.set_u32("general.file_type", *number);
+    const Bytes bytes = builder.bytes();
+    const auto model = read(bytes);
+    ASSERT_TRUE(model) << model.error().message;
+    EXPECT_EQ(model->quantization, name);
+  }
+}
+
 TEST(GgufSampling, IsWhatTheFileRecommends) {
   GgufBuilder builder = tiny_gguf();
   builder.set_f32("general.sampling.temp", 0.5F);

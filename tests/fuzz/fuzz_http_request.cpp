@@ -73,13 +73,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   const std::string_view body(reinterpret_cast<const char*>(data) + 1, size - 1);
   constexpr serve::Endpoint kEndpoints[] = {
-      serve::Endpoint::kCompletion, serve::Endpoint::kChat,
-      serve::Endpoint::kEmbedding,  serve::Endpoint::kRerank,
-      serve::Endpoint::kResponses,  serve::Endpoint::kMessages,
-      serve::Endpoint::kOllamaChat, serve::Endpoint::kOllamaGenerate,
-      serve::Endpoint::kOllamaEmbed};
+      serve::Endpoint::kCompletion,  serve::Endpoint::kChat,
+      serve::Endpoint::kEmbedding,   serve::Endpoint::kRerank,
+      serve::Endpoint::kResponses,   serve::Endpoint::kMessages,
+      serve::Endpoint::kOllamaChat,  serve::Endpoint::kOllamaGenerate,
+      serve::Endpoint::kOllamaEmbed, serve::Endpoint::kCohereRerank};
   constexpr std::size_t kRoutes = std::size(kEndpoints);
-  constexpr std::size_t kMost[kRoutes] = {16, 1, 2048, 2048, 1, 1, 1, 1, 2048};  // of a body
+  constexpr std::size_t kMost[kRoutes] = {16, 1, 2048, 2048, 1, 1, 1, 1, 2048, 2048};  // of a body
   const std::size_t route = data[0] % (kRoutes + 5);
   if (route >= kRoutes) {
     const auto answer = route == kRoutes       ? serve::tokenize(body, context)

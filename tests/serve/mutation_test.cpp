@@ -98,7 +98,8 @@ TEST(Mutation, AnyBodyGivesARequestOrAnErrorThatSaysWhy) {
   for (int round = 0; round < kRounds; ++round) {
     const std::string body = mutate(kBodies[mutate.below(kBodies.size())]);
     for (const Endpoint endpoint :
-         {Endpoint::kCompletion, Endpoint::kChat, Endpoint::kEmbedding, Endpoint::kRerank}) {
+         {Endpoint::kCompletion, Endpoint::kChat, Endpoint::kEmbedding, Endpoint::kRerank,
+          Endpoint::kCohereRerank, Endpoint::kOllamaEmbed, Endpoint::kOllamaGenerate}) {
       const auto result = read_generation(endpoint, body, context);
       if (result) {
         ++good;

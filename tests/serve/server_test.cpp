@@ -212,7 +212,7 @@ TEST(Server, TakesChunkedBodies) {
 
 TEST(Server, ListsItsModel) {
   ServerOptions options;
-  options.served_model_name = "org/name v2";
+  options.served_model_names = {"org/name v2"};
   RunningServer running(FakeEngine::counting, options);
   Client client(running.port);
   const auto list = client.get("/v1/models");

@@ -9,7 +9,7 @@ shift
 cd "$(dirname "$0")/.."
 
 names=("$@")
-((${#names[@]})) || names=(aider instructor litellm llama_index lm_eval)
+((${#names[@]})) || names=(aider cohere instructor litellm llama_index lm_eval)
 failed=()
 for name in "${names[@]}"; do
   list=scripts/clients/$name.txt

@@ -11,11 +11,12 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from served import API_KEY, PATIENCE, ROOT, server
+from served import API_KEY, PATIENCE, ROOT, ranker, server
 
 TEXT = (ROOT / "docs" / "clients.md").read_text("utf-8")
 # What the document says, and what stands for it here.
 ADDRESS, KEY = "http://localhost:8000", "my-key"
+OF_RANKERS = ("Cohere",)  # headings
 
 
 def blocks():
@@ -55,8 +56,8 @@ def missing(language, text):
 
 
 class Snippets(unittest.TestCase):
-    def run_one(self, language, text):
-        text = text.replace(ADDRESS, server().url).replace(KEY, API_KEY)
+    def run_one(self, language, text, where):
+        text = text.replace(ADDRESS, where().url).replace(KEY, API_KEY)
         folder = self.enterContext(tempfile.TemporaryDirectory())
         command = [sys.executable, "-c", text] if language == "python" else ["bash", "-ec", text]
         environment = {
@@ -96,10 +97,12 @@ def _add_tests():
         if language == "text":
             continue
 
-        def test(self, language=language, text=text):
+        where = ranker if heading in OF_RANKERS else server
+
+        def test(self, language=language, text=text, where=where):
             if absent := missing(language, text):
                 self.skipTest(f"not installed: {', '.join(absent)}")
-            self.run_one(language, text)
+            self.run_one(language, text, where)
 
         name = re.sub(r"\W+", "_", heading.lower()).strip("_")
         setattr(Snippets, f"test_{number:02}_{name}", test)

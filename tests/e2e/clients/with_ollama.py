@@ -4,7 +4,7 @@ import unittest
 from typing import Literal
 
 import weather
-from served import API_KEY, NAME, PATIENCE, need, server
+from served import API_KEY, MODEL, NAME, PATIENCE, need, server
 
 ollama = need("ollama")
 from pydantic import BaseModel, Field
@@ -84,9 +84,56 @@ class WithOllama(unittest.TestCase):
         self.assertEqual(self.client.embeddings(model=NAME, prompt="one").embedding,
                          answer.embeddings[0])
 
+    def test_inputs_are_cut_to_the_context(self):
+        long = "a b " * 20_000
+        answer = self.client.embed(model=NAME, input=long)
+        shown = self.client.show(NAME)
+        context = shown.modelinfo[f"{shown.modelinfo['general.architecture']}.context_length"]
+        self.assertEqual(answer.prompt_eval_count, context - 1)
+        with self.assertRaises(ollama.ResponseError) as refused:
+            self.client.embed(model=NAME, input=long, truncate=False)
+        self.assertIn("context", refused.exception.error)
+        size = len(self.client.embed(model=NAME, input="one").embeddings[0])
+        self.client.embed(model=NAME, input="one", dimensions=size)
+        with self.assertRaises(ollama.ResponseError) as refused:
+            self.client.embed(model=NAME, input="one", dimensions=size // 2)
+        self.assertIn("dimensions", refused.exception.error)
+
+    def test_logprobs(self):
+        options = {"num_predict": 4, "temperature": 0}
+        whole = self.client.chat(model=NAME, messages=self.question(), logprobs=True,
+                                 top_logprobs=2, options=options)
+        parts = self.client.chat(model=NAME, messages=self.question(), logprobs=True, stream=True,
+                                 top_logprobs=2, options=options)
+        streamed = [entry for part in parts for entry in part.logprobs or []]
+        self.assertEqual(streamed, list(whole.logprobs))
+        self.assertEqual("".join(entry.token for entry in streamed), whole.message.content)
+        for entry in streamed:
+            self.assertEqual(len(entry.top_logprobs), 2)
+            # What is drawn at temperature 0 is the likeliest.
+            self.assertEqual(entry.top_logprobs[0].logprob, entry.logprob)
+        answer = self.client.generate(model=NAME, prompt="Once", raw=True, logprobs=True,
+                                      options=options)
+        self.assertEqual(len(answer.logprobs), 4)
+
     def test_models(self):
-        self.assertIn(NAME, [model.model for model in self.client.list().models])
-        self.assertIn("completion", self.client.show(NAME).capabilities)
+        listed, = self.client.list().models
+        self.assertEqual(listed.model, NAME)
+        self.assertRegex(listed.digest, "^[0-9a-f]{64}$")
+        self.assertEqual(listed.size, MODEL.stat().st_size)
+        self.assertEqual(int(listed.modified_at.timestamp()), int(MODEL.stat().st_mtime))
+        self.assertEqual(listed.details.family, "llama")
+        self.assertEqual(listed.details.quantization_level, "Q4_1")
+        self.assertRegex(listed.details.parameter_size, r"^1\d\d\.\d\dM$")
+        loaded, = self.client.ps().models
+        self.assertEqual((loaded.digest, loaded.details), (listed.digest, listed.details))
+        self.assertGreater(loaded.context_length, 1000)
+        self.assertGreater(loaded.expires_at.year, 2200)
+        shown = self.client.show(NAME)
+        self.assertEqual(shown.capabilities, ["completion", "tools"])
+        self.assertEqual(shown.modelinfo["general.architecture"], "llama")
+        self.assertEqual(shown.modelinfo["llama.block_count"], 30)
+        self.assertIn("<|im_start|>", shown.template)
 
     def test_a_model_is_loaded_by_asking_nothing(self):
         self.assertEqual(self.client.generate(model=NAME).done_reason, "load")

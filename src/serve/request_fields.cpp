@@ -94,7 +94,6 @@ constexpr Neutral kNeutral[] = {
     {"logits_processors", kOutputs, "[[]]"},
     {"custom_logit_processor", kOutputs, "[]"},
     {"no_repeat_ngram_size", kOutputs, "[0]"},
-    {"repeat_last_n", kOutputs, "[-1]"},
     {"n_probs", kOutputs, "[0]"},
     {"min_keep", kOutputs, "[0]"},
     {"t_max_predict_ms", kOutputs, "[0, -1]"},

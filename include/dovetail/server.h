@@ -56,7 +56,9 @@ struct ServerOptions {
   std::vector<NamedKey> named_keys;
   // The model answers to each; answers show the first. None: the model's own name.
   std::vector<std::string> served_model_names;
-  std::string chat_template;  // Jinja source in the place of the model's; empty: the model's
+  // Jinja source in the place of the model's, or the name of a built-in template (docs/models.md);
+  // empty: the model's own, or the one that is built in for its family.
+  std::string chat_template;
   // Origins of web pages that may use the server, such as "https://example.org"; "*": all. None: no
   // page of another origin gets anything.
   std::vector<std::string> cors_origins;

@@ -8,6 +8,7 @@
 #include "load/model_source.h"
 #include "serve/backend.h"
 #include "serve/token_text.h"
+#include "text/built_in_templates.h"
 #include "text/chat_template.h"
 #include "text/fill_in_middle.h"
 #include "text/tokenizer.h"
@@ -94,15 +95,14 @@ Result<Backend> engine_backend(Engine& engine, const ServerOptions& options) {
     return byte_level ? byte_level_bytes(spelling) : sentencepiece_bytes(spelling);
   };
 
-  const std::string_view chat_template = options.chat_template;
-  if (chat_template.empty() && !source.chat_template) return backend;
-  const std::string_view text = chat_template.empty() ? *source.chat_template : chat_template;
-  backend.model.facts.chat_template = std::string(text);
-  auto parsed = chat_template.empty() ? text::ChatTemplate::parse(text)
-                                      : text::ChatTemplate::parse(text, "the given chat template");
+  const auto choice = text::choose_template(source, tokenizer, options.chat_template);
+  if (!choice) return backend;
+  backend.model.facts.chat_template = std::string(choice->text);
+  auto parsed = text::ChatTemplate::parse(
+      choice->text, choice->given ? "the given chat template" : "chat template");
   if (!parsed) return fail(parsed.error());
   const auto program = std::make_shared<const text::ChatTemplate>(std::move(*parsed));
-  backend.dialog = dialog::detect_format(text, *program, tokenizer);
+  backend.dialog = dialog::detect_format(choice->text, *program, tokenizer);
   backend.template_names = program->free_names();
   backend.render_chat = [program](const nlohmann::ordered_json& variables,
                                   std::span<const text::MarkedText> contents) {

@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "text/built_in_templates.h"
+
 namespace dovetail::text {
 namespace {
 
@@ -19,13 +21,14 @@ Result<PromptEncoder> PromptEncoder::create(const load::ModelSource& source,
                                             const Tokenizer& tokenizer,
                                             const std::string& chat_template) {
   PromptEncoder encoder(tokenizer, source.path.string());
-  const bool given = !chat_template.empty();
-  if (!given && !source.chat_template) return encoder;
-  encoder.template_text_ = given ? chat_template : *source.chat_template;
+  const std::optional<TemplateChoice> choice = choose_template(source, tokenizer, chat_template);
+  if (!choice) return encoder;
+  encoder.template_text_ = choice->text;
+  encoder.template_origin_ = choice->origin;
   auto parsed = ChatTemplate::parse(encoder.template_text_);
   if (parsed) {
     encoder.template_ = *std::move(parsed);
-  } else if (given) {
+  } else if (choice->given) {
     return fail(parsed.error());
   } else {
     encoder.template_error_ = parsed.error().message;
@@ -41,9 +44,9 @@ Status PromptEncoder::can_chat() const {
   if (template_) return {};
   if (!template_error_.empty()) return fail(ErrorKind::kInvalid, "{}: {}", model_, template_error_);
   return fail(ErrorKind::kUnsupported,
-              "{}: the model has no chat template, expected one in the model or --chat-template; a "
-              "plain prompt needs none",
-              model_);
+              "{}: the model has no chat template, expected one in the model or --chat-template (a "
+              "file, or one of {}); a plain prompt needs none",
+              model_, built_in_template_names());
 }
 
 Result<MarkedText> PromptEncoder::render(const nlohmann::ordered_json& messages,

@@ -17,8 +17,8 @@ namespace dovetail::text {
 // Texts and chats as prompts of one model. Immutable; the tokenizer must outlive it.
 class PromptEncoder {
  public:
-  // `chat_template` replaces the model's where it is not empty. kInvalid: it does not parse; that
-  // of a model is an error only when a chat is asked for.
+  // `chat_template` replaces the model's where it is not empty (see choose_template()). kInvalid:
+  // it does not parse; that of a model is an error only when a chat is asked for.
   static Result<PromptEncoder> create(const load::ModelSource& source, const Tokenizer& tokenizer,
                                       const std::string& chat_template);
 
@@ -47,6 +47,8 @@ class PromptEncoder {
   // The template, where can_chat(), and its text.
   const ChatTemplate* chat_template() const { return template_ ? &*template_ : nullptr; }
   const std::string& template_text() const { return template_text_; }
+  // Where it comes from, as TemplateChoice says it; empty where there is none.
+  const std::string& template_origin() const { return template_origin_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
 
  private:
@@ -56,6 +58,7 @@ class PromptEncoder {
   std::string model_;
   std::optional<ChatTemplate> template_;
   std::string template_text_;
+  std::string template_origin_;
   std::string template_error_;
 };
 

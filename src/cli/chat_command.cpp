@@ -66,6 +66,8 @@ Result<int> chat(const ChatOptions& options, const CLI::App& parsed) {
     const Result<std::string> model = model_line(source, options.engine);
     if (!model) return fail(model.error());
     notice(*model);
+    if (options.chat_template.empty() && !source.chat_template)
+      notice("chat-template on: " + encoder->template_origin());
     notice(load::explain_conversation_defaults(source, given));
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
     notice(fmt::format("ready after {:.1f} s: type a message, or /help", passed.count()));
@@ -94,9 +96,7 @@ Command chat_command() {
   CLI::App& app = *command.options;
   add_model(app, options->model);
   add_text(app, "--system", options->system, "A system message at the beginning")->group("Chat");
-  add_text(app, "--chat-template", options->chat_template,
-           "A Jinja template in the place of the model's", kFile)
-      ->group("Chat");
+  add_template_option(app, options->chat_template)->group("Chat");
   add_sampling_options(app, options->sampling, kConversationTemperature);
   add_engine_options(app, options->engine);
   command.action = [options, parsed = command.options.get()] { return chat(*options, *parsed); };

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "families/open_model.h"
 #include "load/model_source.h"
 #include "observe/perfetto.h"
+#include "text/built_in_templates.h"
 
 namespace dovetail::cli {
 
@@ -168,8 +170,26 @@ Result<std::string> read_text_file(const std::string& path) {
   return text;
 }
 
+CLI::Option* add_template_option(CLI::App& app, std::string& path) {
+  return add_text(
+      app, "--chat-template", path,
+      "A Jinja template in the place of the model's, or the name of one that is built in: " +
+          text::built_in_template_names(),
+      kFile);
+}
+
 Result<std::string> read_template_file(const std::string& path) {
   if (path.empty()) return std::string();
+  std::error_code unknown;
+  const auto status = std::filesystem::status(path, unknown);
+  if (!std::filesystem::exists(status) || std::filesystem::is_directory(status)) {
+    if (text::find_built_in_template(path) != nullptr) return path;
+    return fail(ErrorKind::kIo,
+                "--chat-template: {}: {}, expected a file with a Jinja template, or one of those "
+                "that are built in: {}",
+                path, std::filesystem::exists(status) ? "it is a folder" : "there is no such file",
+                text::built_in_template_names());
+  }
   Result<std::string> text = read_text_file(path);
   if (text && text->empty())
     return fail(ErrorKind::kInvalid, "--chat-template: {}: it is empty, expected a Jinja template",

@@ -42,8 +42,12 @@ Generator engine_generator(Engine& engine);
 // The whole of a small text file, 16 MiB at most.
 Result<std::string> read_text_file(const std::string& path);
 
-// The chat template in the file that --chat-template names; empty where `path` is. A file without
-// text is an error: an empty template would stand for the model's own.
+// --chat-template FILE. `path`, which must outlive the parsing, goes to read_template_file().
+CLI::Option* add_template_option(CLI::App& app, std::string& path);
+
+// The chat template in the file that --chat-template names, or the name itself where it is no file
+// but that of a built-in template (text/built_in_templates.h); empty where `path` is. A file
+// without text is an error: an empty template would stand for the model's own.
 Result<std::string> read_template_file(const std::string& path);
 
 // --trace FILE. `path` must outlive the parsing.

@@ -10,6 +10,7 @@
 #include "cli/values.h"
 #include "engine/options.h"
 #include "kernels/kernels.h"
+#include "text/built_in_templates.h"
 
 namespace dovetail::cli {
 
@@ -100,6 +101,8 @@ Result<ModelReport> report_model(const load::ModelSource& source, const EngineOp
   ModelReport report;
   report.tokenizer = tokenizer_kind(source);
   report.chat_template = source.chat_template.has_value();
+  if (const auto* row = text::built_in_template_of(source.config.family))
+    report.built_in_template = row->name;
   MemoryNeed& memory = report.memory;
   const bool drafts = resolved->draft_tokens > 0 || !source.config.draft_layer;
   for (const auto& [name, tensor] : source.tensors) {
@@ -171,7 +174,10 @@ std::string model_part(const load::ModelSource& source, const ModelReport& repor
   if (const std::string pooled = pooled_text(config); !pooled.empty())
     text += row(config.score == load::Score::kNone ? "embedding" : "score", pooled);
   text += row("tokenizer", report.tokenizer);
-  text += row("chat template", report.chat_template ? "yes" : "no");
+  text += row("chat template", report.chat_template ? "yes"
+                               : report.built_in_template.empty()
+                                   ? "no"
+                                   : "no; built in: " + report.built_in_template);
   return text;
 }
 

@@ -38,6 +38,7 @@ struct ModelReport {
   std::map<std::string, TypeShare> types;  // by name
   std::string tokenizer;                   // kind, or "none"
   bool chat_template = false;
+  std::string built_in_template;  // the one for its family; empty where there is none
   MemoryNeed memory;
 };
 

@@ -291,9 +291,7 @@ Command run_command() {
       ->group(group);
   add_text(app, "--system", options->system, "A system message before it, with --chat")
       ->group(group);
-  add_text(app, "--chat-template", options->chat_template,
-           "A Jinja template in the place of the model's", kFile)
-      ->group(group);
+  add_template_option(app, options->chat_template)->group(group);
   app.add_flag("--no-special", options->no_special,
                "Control tokens spelled in PROMPT are plain text")
       ->group(group);

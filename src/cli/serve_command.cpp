@@ -279,9 +279,7 @@ Command serve_command() {
       [&server](const std::string& text) { return read_names(text, server.served_model_names); },
       "The model's names in requests, separated by commas; answers show the first (the file's)")
       ->group(group);
-  add_text(app, "--chat-template", options->chat_template,
-           "A Jinja template in the place of the model's", kFile)
-      ->group(group);
+  add_template_option(app, options->chat_template)->group(group);
   add_value(
       app, "--cors-origins", "LIST",
       [&server](const std::string& text) { return read_origins(text, server.cors_origins); },

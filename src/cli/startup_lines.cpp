@@ -59,9 +59,8 @@ Result<std::vector<std::string>> model_lines(const Engine& engine,
       fmt::format("weights {}: {}", fmt::join(weight_types(*report), ", "), source.format));
   lines.push_back(
       fmt::format("tokenizer {}: {} tokens", report->tokenizer, source.config.vocab_size));
-  lines.push_back(!chats                  ? "chat-template none: " + chats.error().message
-                  : chat_template.empty() ? std::string("chat-template on: the model's own")
-                                          : std::string("chat-template on: as given"));
+  lines.push_back(chats ? "chat-template on: " + encoder->template_origin()
+                        : "chat-template none: " + chats.error().message);
   return lines;
 }
 

@@ -13,7 +13,7 @@ namespace dovetail::cli {
 Result<std::string> model_line(const load::ModelSource& source, const EngineOptions& options);
 
 // What `serve` says of its model beside the engine's options: lines as "NAME VALUE: MORE".
-// `chat_template`: that of --chat-template, empty where there is none.
+// `chat_template`: that of --chat-template, or its name; empty where there is none.
 Result<std::vector<std::string>> model_lines(const Engine& engine,
                                              const std::string& chat_template);
 

@@ -71,5 +71,27 @@ TEST(ReadTemplateFile, RefusesAnEmptyFile) {
   fs::remove(path);
 }
 
+TEST(ReadTemplateFile, TakesTheNameOfABuiltInTemplateWhereNoFileHasIt) {
+  const fs::path before = fs::current_path();
+  const fs::path folder = fs::path(testing::TempDir()) / ("templates" + std::to_string(getpid()));
+  fs::create_directories(folder / "deepseek-v3.2");  // such as the model's
+  fs::current_path(folder);
+  EXPECT_EQ(read_template_file("deepseek-v4"), "deepseek-v4");
+  EXPECT_EQ(read_template_file("deepseek-v3.2"), "deepseek-v3.2");
+  std::ofstream("deepseek-v4") << "{{ x }}";
+  EXPECT_EQ(read_template_file("deepseek-v4"), "{{ x }}");
+  const auto unknown = read_template_file("deepseek-v5");
+  const auto a_folder = read_template_file(folder);
+  fs::current_path(before);
+  fs::remove_all(folder);
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().message,
+            "--chat-template: deepseek-v5: there is no such file, expected a file with a Jinja "
+            "template, or one of those that are built in: deepseek-v3.1, deepseek-v3.2, "
+            "deepseek-v4");
+  ASSERT_FALSE(a_folder);
+  EXPECT_THAT(a_folder.error().message, testing::HasSubstr(": it is a folder, expected a file"));
+}
+
 }  // namespace
 }  // namespace dovetail::cli

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "text/built_in_templates.h"
 #include "text/chat_template.h"
 
 namespace dovetail::dialog::test {
@@ -143,6 +144,22 @@ const std::vector<Family>& families() {
                            "</｜DSML｜parameter>\n", "\" string=\"false\">"),
        .section_open = "<｜DSML｜tool_calls>\n",
        .section_close = "</｜DSML｜tool_calls>"},
+      {.row = "deepseek-v3.2",
+       .control_tokens = {"<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜User｜>",
+                          "<｜Assistant｜>", "｜DSML｜", "<think>", "</think>"},
+       .reasoning_open = "<think>",
+       .reasoning_close = "</think>",
+       .built_in = "deepseek-v3.2"},
+      {.row = "deepseek-v4",
+       .control_tokens = {"<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜User｜>",
+                          "<｜Assistant｜>", "｜DSML｜"},
+       .reasoning_open = "<think>",
+       .reasoning_close = "</think>",
+       .built_in = "deepseek-v4"},
+      {.row = "deepseek-v4",  // where it is no control token
+       .reasoning_open = "<think>",
+       .reasoning_close = "</think>",
+       .built_in = "deepseek-v4"},
       {.row = "minicpm",
        .call = tagged_call("<function name=\"", "\">", "</function>", "<param name=\"", "\">",
                            "</param>"),
@@ -163,6 +180,14 @@ const std::vector<Family>& families() {
                           "<｜tool▁call▁end｜>", "<｜tool▁sep｜>"},
        .reasoning_open = "<think>",
        .reasoning_close = "</think>"},
+      {.row = "deepseek-v3.1",
+       .control_tokens = {"<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜User｜>",
+                          "<｜Assistant｜>", "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>",
+                          "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>", "<｜tool▁sep｜>",
+                          "<｜tool▁output▁begin｜>", "<｜tool▁output▁end｜>"},
+       .reasoning_open = "<think>",
+       .reasoning_close = "</think>",
+       .built_in = "deepseek-v3.1"},
       {.row = "kimi",
        .call = plain_call("<|tool_call_begin|>functions.",
                           ":{{ index }}<|tool_call_argument_begin|>", "<|tool_call_end|>"),
@@ -304,6 +329,8 @@ const std::vector<Family>& families() {
 }
 
 std::string template_of(const Family& family) {
+  if (!family.built_in.empty())
+    return std::string(text::find_built_in_template(family.built_in)->text());
   const std::string content = family.content_open.empty()
                                   ? "{{ m.content or '' }}"
                                   : "{% if m.content and m.role == 'assistant' %}" +

@@ -12,13 +12,14 @@ namespace dovetail::dialog::test {
 struct Family {
   std::string row;
   // Jinja expressions of a call `f` (its name and arguments), `id` and `index`; texts around them.
-  std::string call;
+  std::string call = "";
   std::string section_open = "", section_close = "", between = "";
   std::vector<std::string> control_tokens = {};
   bool parallel = true;
   std::string reasoning_open = "", reasoning_close = "";
   std::string content_open = "", content_close = "";  // around what an assistant says
   std::string macros = "";                            // ahead of the template
+  std::string built_in = "";  // the name of the built-in template that it is, instead of all that
 };
 
 const std::vector<Family>& families();

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "dialog/families.h"
+#include "dialog/small_tokenizer.h"
 #include "dialog/texts.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
@@ -210,21 +211,6 @@ TEST(Prepare, NamesCallsWhereTheTemplateWritesIds) {
   }
 }
 
-// Tokens of single characters, and control tokens.
-text::Tokenizer characters_and(const std::vector<std::string>& control_tokens) {
-  nlohmann::json json = nlohmann::json::parse(R"({"added_tokens":[],"normalizer":null,
-      "pre_tokenizer":null,"post_processor":null,"decoder":{"type":"Fuse"},
-      "model":{"type":"BPE","vocab":{},"merges":[]}})");
-  int id = 0;
-  for (char c = ' '; c <= '~'; ++c) json["model"]["vocab"][std::string(1, c)] = id++;
-  json["model"]["vocab"]["\n"] = id++;
-  for (const std::string& token : control_tokens) {
-    json["added_tokens"].push_back(
-        {{"id", id++}, {"content", token}, {"special", true}, {"normalized", false}});
-  }
-  return text::Tokenizer::from_json(json.dump(), "").value();
-}
-
 // Where calls are written as text, what the format writes is control tokens, and what it is
 // written around is none, whatever it spells.
 TEST(Prepare, WritesControlTokensAroundWhatComesFromOutside) {
@@ -248,7 +234,7 @@ TEST(Prepare, WritesControlTokensAroundWhatComesFromOutside) {
     const DialogFormat format = test::detect(source, each.control_tokens);
     ASSERT_EQ(format.calls().name, each.row);
     ASSERT_FALSE(format.native());
-    const text::Tokenizer tokenizer = characters_and(each.control_tokens);
+    const text::Tokenizer tokenizer = test::characters_and(each.control_tokens);
     std::string all;
     for (const std::string& token : each.control_tokens) all += token;
     const auto control_tokens_of = [&](const std::string& from_outside) {

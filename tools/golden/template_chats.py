@@ -3,6 +3,7 @@
 import pathlib
 
 FOLDER = pathlib.Path(__file__).resolve().parent / "templates"
+BUILT_IN = FOLDER.parents[2] / "src" / "text" / "templates"
 
 
 def message(role, content, **fields):
@@ -129,6 +130,19 @@ CHATS = [
     ("deepseek", "turns", [SYSTEM, message("system", "More."), *TURNS], DEEPSEEK | OPEN, None),
     ("deepseek", "tools", TOOL_TURNS, DEEPSEEK | OPEN | TOOLS, None),
     ("deepseek", "two_calls", TWO_CALLS, DEEPSEEK | OPEN, None),
+    ("deepseek-v3.1", "turns", [SYSTEM, message("system", "More."), *TURNS], OPEN, None),
+    ("deepseek-v3.1", "tools", TOOL_TURNS, OPEN | TOOLS | {"thinking": True}, None),
+    ("deepseek-v3.1", "parts", PARTS, OPEN, None),
+    ("deepseek-v3.2", "turns", [SYSTEM, message("developer", "More."), *TURNS], OPEN | {"thinking": True}, None),
+    ("deepseek-v3.2", "tools", [SYSTEM, *TOOL_TURNS], OPEN | TOOLS, None),
+    ("deepseek-v3.2", "tools_thinking", [*THINKING_TOOLS, message("user", "So?")], OPEN | TOOLS | {"enable_thinking": True}, None),
+    ("deepseek-v3.2", "two_calls", TWO_CALLS, OPEN | {"thinking": True}, None),
+    ("deepseek-v3.2", "parts", PARTS, {}, None),
+    ("deepseek-v4", "turns", [SYSTEM, message("developer", "More."), *TURNS], OPEN, None),
+    ("deepseek-v4", "tools", [SYSTEM, *TOOL_TURNS], OPEN | TOOLS | {"thinking": False}, None),
+    ("deepseek-v4", "tools_thinking", [*THINKING_TOOLS, message("user", "So?")], OPEN | TOOLS, None),
+    ("deepseek-v4", "two_calls_swapped", [*TWO_CALLS[:2], *TWO_CALLS[:1:-1]], OPEN | {"drop_thinking": False}, None),
+    ("deepseek-v4", "parts", PARTS, {}, None),
     ("zephyr", "turns", [SYSTEM, *TURNS], SPM | OPEN, None),
     ("zephyr", "closed", TURNS[:2], SPM, None),
     ("typed_tools", "plain", [SYSTEM, HELLO], OPEN, None),
@@ -153,5 +167,6 @@ def cases():
     # transformers always passes these four, so that `tools is defined` holds even without tools.
     always = {"messages": None, "tools": None, "documents": None, "add_generation_prompt": False}
     for template, what, messages, variables, error in CHATS:
-        text = (FOLDER / f"{template}.jinja").read_text(encoding="utf-8")
+        folder = BUILT_IN if (BUILT_IN / f"{template}.jinja").exists() else FOLDER
+        text = (folder / f"{template}.jinja").read_text(encoding="utf-8")
         yield f"{template}/{what}", text, always | variables | {"messages": messages}, error

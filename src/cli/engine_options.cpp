@@ -171,11 +171,10 @@ Result<std::string> read_text_file(const std::string& path) {
 }
 
 CLI::Option* add_template_option(CLI::App& app, std::string& path) {
-  return add_text(
-      app, "--chat-template", path,
-      "A Jinja template in the place of the model's, or the name of one that is built in: " +
-          text::built_in_template_names(),
-      kFile);
+  return add_text(app, "--chat-template", path,
+                  "A Jinja template in the place of the model's, or the name of one that is built "
+                  "in (docs/models.md)",
+                  kFile);
 }
 
 Result<std::string> read_template_file(const std::string& path) {

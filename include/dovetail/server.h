@@ -19,7 +19,8 @@ class Engine;
 
 namespace serve {
 struct Backend;
-}
+class SocketFile;
+}  // namespace serve
 
 // What a server did with one request.
 struct RequestRecord {
@@ -32,6 +33,15 @@ struct RequestRecord {
   double first_token_seconds = 0.0;  // from the engine's acceptance; 0: there was none
   double seconds = 0.0;              // from the end of the request's head to that of the response
   std::string_view finish;           // of the first choice; empty: nothing was generated
+  // Where `route` is "unknown": what was asked for, as the client wrote it, without its query. Any
+  // bytes, up to some 16 KiB; empty: nothing that could be read.
+  std::string path;
+  std::string ignored;  // fields of the body that are not known, as X-Dovetail-Ignored names them
+  // What the response said of a failure: its code, or type where it has none, and its message,
+  // which may quote what the client sent. Of a stream that ends with an error, the status is one
+  // that it would have had. 0: nothing failed.
+  int error_status = 0;
+  std::string error_code, error_message;
 };
 
 // What a server's engine did in the last seconds.
@@ -51,6 +61,10 @@ struct NamedKey {
 struct ServerOptions {
   std::string host = "127.0.0.1";  // address or name to bind to
   std::uint16_t port = 8000;       // 0: any free port, see Server::port()
+  // A socket in the file system, in the place of host and port; empty: none. What a program left
+  // there when it ended is replaced; the file is gone when the server is.
+  std::string unix_socket;
+  std::uint32_t unix_socket_mode = 0600;  // who may connect: rights of its file, 0 to 0777
   // Asked for as "Authorization: Bearer KEY" or "X-Api-Key: KEY"; empty, as are named ones: none.
   std::string api_key;
   std::vector<NamedKey> named_keys;
@@ -110,7 +124,8 @@ struct ServerOptions {
 // are refused until a server takes it over. To be had before a model is loaded.
 class BoundAddress {
  public:
-  // Of `host` and `port`. kIo: an error that names them and what the system said.
+  // Of `host` and `port`, or of `unix_socket`. kInvalid: its path is too long, or its mode is none;
+  // kIo: what the system said, or what is at the path. An error names them.
   static Result<BoundAddress> bind(const ServerOptions& options);
 
   BoundAddress(BoundAddress&& other) noexcept;
@@ -119,15 +134,19 @@ class BoundAddress {
   BoundAddress& operator=(const BoundAddress&) = delete;
   ~BoundAddress();
 
-  bool is_loopback() const { return is_loopback_; }  // out of reach of other machines
-  bool is_v6() const { return is_v6_; }
+  bool is_loopback() const { return is_loopback_; }   // of TCP, out of reach of other machines
+  bool is_local() const { return file_ != nullptr; }  // a socket in the file system
+  int family() const { return family_; }              // AF_INET, AF_INET6 or AF_UNIX
   int release();  // the socket, which is the caller's from now on
+  // The file of a local socket, likewise; null: it is none. After release().
+  std::unique_ptr<serve::SocketFile> release_file();
 
  private:
-  BoundAddress() = default;
+  BoundAddress();
   int socket_ = -1;
-  bool is_v6_ = false;
+  int family_ = 0;
   bool is_loopback_ = false;
+  std::unique_ptr<serve::SocketFile> file_;
 };
 
 // The OpenAI-compatible HTTP server of one engine. create() binds and listens, run() serves on the
@@ -151,8 +170,8 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  std::uint16_t port() const;  // the port that is bound
-  std::string url() const;     // "http://127.0.0.1:8000"
+  std::uint16_t port() const;  // the port that is bound; 0: a local socket is
+  std::string url() const;     // "http://127.0.0.1:8000"; "unix:PATH" of a local socket
   // How the model writes calls of functions and its reasoning, in words; empty: it has no chat
   // template.
   std::string dialog() const;

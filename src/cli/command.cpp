@@ -119,7 +119,10 @@ std::vector<Command> all_commands() {
   commands.push_back(help_command());
   commands.push_back(completion_command());
   for (Command& command : commands) {
-    command.options->add_option("--config", "A TOML file with options; see the README of src/cli")
+    command.options
+        ->add_option("--config",
+                     "A TOML file with options: a key for each, such as max-num-seqs = 8, at the "
+                     "top level or in a table of a command, such as [serve]")
         ->type_name("FILE")
         ->group("Other");
     // Set again, so that it comes last.

@@ -121,31 +121,36 @@ void print_stall(const std::string& message) { notice("dovetail: warning: " + me
 namespace {
 
 // A line a second while a large model's weights are packed; nothing of what takes less.
-std::function<void(std::size_t, std::size_t)> pack_progress() {
+std::function<void(std::size_t, std::size_t)> pack_progress(const Say& say) {
   using Clock = std::chrono::steady_clock;
-  return [last = Clock::now()](std::size_t done, std::size_t all) mutable {
+  return [say, last = Clock::now()](std::size_t done, std::size_t all) mutable {
     const Clock::time_point now = Clock::now();
     if (now - last < std::chrono::seconds(1)) return;
     last = now;
-    notice(fmt::format("packing weights: {} of {} MB", done >> 20U, all >> 20U));
+    say(fmt::format("packing weights: {} of {} MB", done >> 20U, all >> 20U));
   };
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Engine>> start_engine(const std::string& model, const EngineOptions& options,
-                                             bool verbose) {
+                                             const Say& say) {
   const Result<std::shared_ptr<const load::ModelSource>> source = families::open_model(model);
   if (!source) return fail(source.error());
   EngineOptions told = options;
   if (!told.on_stall) told.on_stall = print_stall;
-  if (!told.on_pack) told.on_pack = pack_progress();
+  if (!told.on_pack) told.on_pack = pack_progress(say ? say : Say(notice));
   Result<std::unique_ptr<Engine>> engine = Engine::create(*source, told);
-  if (!engine || !verbose) return engine;
+  if (!engine || !say) return engine;
   const Result<engine::ResolvedOptions> resolved = engine::resolve(options, **source);
   if (!resolved) return fail(resolved.error());
-  for (const std::string& line : engine::explain(options, *resolved, **source)) notice(line);
+  for (const std::string& line : engine::explain(options, *resolved, **source)) say(line);
   return engine;
+}
+
+Result<std::unique_ptr<Engine>> start_engine(const std::string& model, const EngineOptions& options,
+                                             bool verbose) {
+  return start_engine(model, options, verbose ? Say(notice) : Say());
 }
 
 Generator engine_generator(Engine& engine) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -31,8 +32,15 @@ void add_engine_options(CLI::App& app, EngineOptions& options,
 // An EngineOptions::on_stall that says it on standard error.
 void print_stall(const std::string& message);
 
-// Opens the model and starts its engine. `verbose`: then says on standard error which options it
-// has, and why. Without EngineOptions::on_stall there is print_stall().
+// Takes a line for a person.
+using Say = std::function<void(const std::string& line)>;
+
+// Opens the model and starts its engine. `say`: then told which options it has, and why, and how
+// far packing weights is; empty: only that, on standard error. Without EngineOptions::on_stall
+// there is print_stall().
+Result<std::unique_ptr<Engine>> start_engine(const std::string& model, const EngineOptions& options,
+                                             const Say& say);
+// `verbose`: with all lines on standard error.
 Result<std::unique_ptr<Engine>> start_engine(const std::string& model, const EngineOptions& options,
                                              bool verbose);
 

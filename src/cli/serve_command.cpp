@@ -1,20 +1,20 @@
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <utility>
 #include <vector>
 
-#include "base/json.h"
 #include "cli/command.h"
 #include "cli/engine_options.h"
 #include "cli/output.h"
 #include "cli/sampling_options.h"
+#include "cli/server_log.h"
 #include "cli/signals.h"
 #include "cli/startup_lines.h"
 #include "cli/values.h"
@@ -27,14 +27,13 @@ namespace {
 constexpr const char* kServeName = "serve";
 constexpr const char* kKeyVariable = "DOVETAIL_API_KEY";
 
-// What is written for each request.
-enum class Log : std::uint8_t { kNone, kText, kJson };
-
 struct ServeOptions {
   std::string model, chat_template, trace, key_file;
-  Log log = Log::kText;
+  LogOptions log;
   EngineOptions engine;
   ServerOptions server;
+  // What goes with --unix-socket only, or not at all.
+  const CLI::Option *host = nullptr, *port = nullptr, *socket_mode = nullptr;
 };
 
 CLI::Option* add_seconds(CLI::App& app, const std::string& name, std::chrono::milliseconds& target,
@@ -60,15 +59,57 @@ Status read_key(const std::string& text, std::string& key) {
   return {};
 }
 
-Status read_log(const std::string& text, Log& log) {
-  constexpr std::pair<std::string_view, Log> kLogs[] = {
-      {"none", Log::kNone}, {"text", Log::kText}, {"json", Log::kJson}};
-  for (const auto& [name, value] : kLogs) {
-    if (text != name) continue;
-    log = value;
-    return {};
+// An empty path would be that of no socket, and is mostly a variable that was not set.
+Status read_socket(const std::string& text, std::string& path) {
+  if (text.empty()) return fail(ErrorKind::kInvalid, "the path is empty, expected one");
+  path = text;
+  return {};
+}
+
+Status read_socket_mode(const std::string& text, std::uint32_t& mode) {
+  constexpr std::uint32_t kMost = 0777;
+  std::uint32_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [last, failure] = std::from_chars(text.data(), end, value, 8);
+  if (failure != std::errc() || last != end || value > kMost) {
+    return fail(ErrorKind::kInvalid, "'{}' is not valid, expected octal digits, 0 to {:o}", text,
+                kMost);
   }
-  return fail(ErrorKind::kInvalid, "'{}' is not valid, expected none, text or json", text);
+  mode = value;
+  return {};
+}
+
+template <class Value>
+struct Named {
+  std::string_view name;
+  Value value;
+};
+
+constexpr Named<LogRequests> kLogRequests[] = {
+    {"none", LogRequests::kNone}, {"text", LogRequests::kPlain}, {"json", LogRequests::kJson}};
+constexpr Named<spdlog::level::level_enum> kLogLevels[] = {{"error", spdlog::level::err},
+                                                           {"warning", spdlog::level::warn},
+                                                           {"info", spdlog::level::info},
+                                                           {"debug", spdlog::level::debug}};
+
+// An option whose values are the names of the rows.
+template <class Value, std::size_t count>
+CLI::Option* add_named(CLI::App& app, const std::string& name, const Named<Value> (&rows)[count],
+                       Value& target, const std::string& description) {
+  std::vector<std::string_view> names;
+  for (const Named<Value>& row : rows) names.push_back(row.name);
+  return add_value(
+      app, name, fmt::format("{}", fmt::join(names, "|")).c_str(),
+      [&rows, &target, names](const std::string& text) -> Status {
+        for (const Named<Value>& row : rows) {
+          if (row.name != text) continue;
+          target = row.value;
+          return {};
+        }
+        return fail(ErrorKind::kInvalid, "'{}' is not valid, expected {}", text,
+                    fmt::join(names, ", "));
+      },
+      description);
 }
 
 Status read_origins(const std::string& text, std::vector<std::string>& origins) {
@@ -133,58 +174,21 @@ Status read_key_file(const std::string& path, std::vector<NamedKey>& keys) {
   return {};
 }
 
-// A line for each request.
-void log_request(const RequestRecord& record, bool json) {
-  if (json) {
-    const Json line = {{"id", record.id},
-                       {"key", record.key},
-                       {"method", record.method},
-                       {"route", record.route},
-                       {"status", record.status},
-                       {"prompt_tokens", record.prompt_tokens},
-                       {"cached_tokens", record.cached_tokens},
-                       {"completion_tokens", record.completion_tokens},
-                       {"queue_seconds", record.queue_seconds},
-                       {"first_token_seconds", record.first_token_seconds},
-                       {"seconds", record.seconds},
-                       {"finish", record.finish}};
-    return notice(line.dump(-1, ' ', false, Json::error_handler_t::replace));
-  }
-  std::string line = fmt::format("{} {} {} {} in {:.1f} ms", record.id,
-                                 record.method.empty() ? "?" : record.method, record.route,
-                                 record.status, 1e3 * record.seconds);
-  if (!record.key.empty()) line += fmt::format(", key {}", record.key);
-  if (!record.finish.empty()) {
-    line +=
-        fmt::format(": {} tokens in ({} cached), {} out, queue {:.1f} ms, first {:.1f} ms, {}",
-                    record.prompt_tokens, record.cached_tokens, record.completion_tokens,
-                    1e3 * record.queue_seconds, 1e3 * record.first_token_seconds, record.finish);
-  }
-  notice(line);
-}
-
-// A line now and then while the server is busy.
-void log_throughput(const ThroughputRecord& record, bool json) {
-  if (json) {
-    const Json line = {{"throughput_seconds", record.seconds},
-                       {"prompt_tokens_per_second", record.prompt_tokens},
-                       {"generated_tokens_per_second", record.generated_tokens},
-                       {"running", record.running},
-                       {"waiting", record.waiting},
-                       {"cache_used", record.cache_used},
-                       {"prefix_hits", record.prefix_hits}};
-    return notice(line.dump());
-  }
-  notice(
-      fmt::format("prompts {:.1f} tokens/s, generated {:.1f} tokens/s, {} running, {} waiting, "
-                  "cache {:.1f} %, prefix hits {:.1f} %",
-                  record.prompt_tokens, record.generated_tokens, record.running, record.waiting,
-                  100 * record.cache_used, 100 * record.prefix_hits));
-}
-
 Result<int> serve(ServeOptions& options) {
   survive_closed_pipes();
   if (options.model.empty()) return usage_error(kServeName, kModelMissing);
+  const bool local = !options.server.unix_socket.empty();
+  for (const CLI::Option* option : {options.host, options.port}) {
+    if (local && option->count() > 0) {
+      return usage_error(kServeName, option->get_name() +
+                                         ": the server listens on one address; expected to leave "
+                                         "it out beside --unix-socket");
+    }
+  }
+  if (!local && options.socket_mode->count() > 0) {
+    return usage_error(kServeName,
+                       "--unix-socket-mode: there is no socket; expected --unix-socket");
+  }
   const char* key = std::getenv(kKeyVariable);
   if (key != nullptr && *key == '\0' && options.server.api_key.empty()) {
     return fail(ErrorKind::kInvalid, "{} is set but empty, expected a key, or to leave it unset",
@@ -199,27 +203,25 @@ Result<int> serve(ServeOptions& options) {
     if (const Status read = read_key_file(options.key_file, options.server.named_keys); !read)
       return fail(read.error());
   }
-  if (options.log != Log::kNone) {
-    options.server.on_request = [json = options.log == Log::kJson](const RequestRecord& record) {
-      log_request(record, json);
-    };
-    options.server.on_throughput = [json =
-                                        options.log == Log::kJson](const ThroughputRecord& record) {
-      log_throughput(record, json);
+  const ServerLog log(options.log, error_sink());
+  log.install();
+  const Say say = [&log](const std::string& line) { log.info(line); };
+  if (options.log.requests != LogRequests::kNone) {
+    options.server.on_request = [&log](const RequestRecord& record) { log.request(record); };
+    options.server.on_throughput = [&log](const ThroughputRecord& record) {
+      log.throughput(record);
     };
   }
   options.engine.on_stall = [](const std::string& message) { spdlog::warn("{}", message); };
   // Before the model is loaded, which may take long.
   Result<BoundAddress> address = BoundAddress::bind(options.server);
   if (!address) return fail(address.error());
-  if (!address->is_loopback() && !options.server.asks_for_key()) {
-    notice(
-        fmt::format("dovetail serve: warning: other machines can reach {} and no key is asked "
-                    "for; expected --api-key or {}",
-                    options.server.host, kKeyVariable));
+  if (!address->is_loopback() && !address->is_local() && !options.server.asks_for_key()) {
+    spdlog::warn("other machines can reach {} and no key is asked for; expected --api-key or {}",
+                 options.server.host, kKeyVariable);
   }
   const auto begin = std::chrono::steady_clock::now();
-  const Result<std::unique_ptr<Engine>> engine = start_engine(options.model, options.engine, true);
+  const Result<std::unique_ptr<Engine>> engine = start_engine(options.model, options.engine, say);
   if (!engine) return fail(engine.error());
   const std::chrono::duration<double> loading = std::chrono::steady_clock::now() - begin;
   const Result<std::unique_ptr<Server>> server =
@@ -228,12 +230,12 @@ Result<int> serve(ServeOptions& options) {
   const Result<std::vector<std::string>> lines =
       model_lines(**engine, options.server.chat_template);
   if (!lines) return fail(lines.error());
-  for (const std::string& line : *lines) notice(line);
-  if (const std::string dialog = (*server)->dialog(); !dialog.empty()) notice("dialog " + dialog);
-  notice(load::explain_conversation_defaults((*engine)->source(), options.server.sampling));
-  notice(fmt::format("loaded in {:.1f} s", loading.count()));
-  notice(fmt::format("page {}/", (*server)->url()));
-  notice(fmt::format("listening on {}", (*server)->url()));
+  for (const std::string& line : *lines) log.info(line);
+  if (const std::string dialog = (*server)->dialog(); !dialog.empty()) log.info("dialog " + dialog);
+  log.info(load::explain_conversation_defaults((*engine)->source(), options.server.sampling));
+  log.info(fmt::format("loaded in {:.1f} s", loading.count()));
+  if (!local) log.info(fmt::format("page {}/", (*server)->url()));
+  log.info(fmt::format("listening on {}", (*server)->url()));
   if (const Status ok = (*server)->run(); !ok) return fail(ok.error());
   if (const Status ok = trace->write(**engine); !ok) return fail(ok.error());
   if (const auto number = (*server)->stopped_by()) return 128 + *number;
@@ -245,10 +247,14 @@ Result<int> serve(ServeOptions& options) {
 Command serve_command() {
   Command command;
   command.name = kServeName;
-  command.summary = "answer requests over HTTP, as OpenAI's API defines them";
+  command.summary = "answer requests over HTTP, as OpenAI, Anthropic and Ollama define them";
   command.options = std::make_unique<CLI::App>(
-      "Serves the OpenAI-compatible HTTP API until SIGINT or SIGTERM: requests that have been\n"
-      "accepted are finished first, a second signal stops at once (exit code 128 + its number).\n"
+      "Serves the HTTP APIs of OpenAI (/v1/chat/completions and others), Anthropic (/v1/messages) "
+      "and\n"
+      "Ollama (/api/chat and others), and a page at /, until SIGINT or SIGTERM: requests that "
+      "have\n"
+      "been accepted are finished first, a second signal stops at once (exit code 128 + its "
+      "number).\n"
       "A GGUF file that recommends no sampling is drawn from with temperature 0.8, top-k 40,\n"
       "top-p 0.95 and min-p 0.05 where a request says nothing else.\n",
       "dovetail serve");
@@ -257,9 +263,24 @@ Command serve_command() {
   ServerOptions& server = options->server;
   add_model(app, options->model);
   const std::string group = "Server";
-  add_text(app, "--host", server.host, "Address to listen on (127.0.0.1)")->group(group);
-  add_integer(app, "--port", server.port, 0, 65535, "Port to listen on (8000; 0: any free one)")
+  options->host =
+      add_text(app, "--host", server.host, "Address to listen on (127.0.0.1)")->group(group);
+  options->port =
+      add_integer(app, "--port", server.port, 0, 65535, "Port to listen on (8000; 0: any free one)")
+          ->group(group);
+  add_value(
+      app, "--unix-socket", kFile,
+      [&server](const std::string& text) { return read_socket(text, server.unix_socket); },
+      "A socket to listen on in place of host and port, such as /run/dovetail/http.sock")
       ->group(group);
+  options->socket_mode =
+      add_value(
+          app, "--unix-socket-mode", "MODE",
+          [&server](const std::string& text) {
+            return read_socket_mode(text, server.unix_socket_mode);
+          },
+          "Who may connect to it, in octal (600: the same user; 660: the file's group, too)")
+          ->group(group);
   add_value(
       app, "--api-key", "TEXT",
       [&server](const std::string& text) { return read_key(text, server.api_key); },
@@ -269,10 +290,14 @@ Command serve_command() {
   add_text(app, "--api-key-file", options->key_file,
            "Lines of a name and a key: who asks, in the log and as a tenant (none)", kFile)
       ->group(group);
-  add_value(
-      app, "--log-requests", "none|text|json",
-      [options](const std::string& text) { return read_log(text, options->log); },
-      "A line on standard error for each request, and every ten seconds while busy (text)")
+  add_named(
+      app, "--log-requests", kLogRequests, options->log.requests,
+      "A line on standard error for each request, and every ten seconds while busy; json: all "
+      "lines of the log are JSON (text)")
+      ->group(group);
+  add_named(app, "--log-level", kLogLevels, options->log.level,
+            "The least that is logged: what failed, also what was refused, also what was answered, "
+            "also what monitors ask, such as /health (info)")
       ->group(group);
   add_value(
       app, "--served-model-name", "LIST",

@@ -65,6 +65,10 @@ std::string_view error_type(int status) {
   }
 }
 
+std::string failure_code(const ApiError& error) {
+  return error.code.empty() ? std::string(error_type(error.status)) : error.code;
+}
+
 namespace {
 
 Json openai_error(const ApiError& error) {
@@ -106,6 +110,8 @@ HttpResponse error_response(const ApiError& error, ErrorShape shape) {
   HttpResponse response;
   response.status = error.status;
   response.body = error_body(error, shape);
+  response.error_code = failure_code(error);
+  response.error_message = error.message;
   if (error.retry_after) {
     response.headers.emplace_back("Retry-After", std::to_string(*error.retry_after));
   }

@@ -50,6 +50,9 @@ ApiError from_engine(const Error& error);
 // "invalid_request_error" and so on, by status.
 std::string_view error_type(int status);
 
+// The error's code, or its type where it has none.
+std::string failure_code(const ApiError& error);
+
 // How an API's clients expect errors to be written.
 enum class ErrorShape : std::uint8_t {
   kOpenAi,    // {"error": {"message", "type", "param", "code"}}

@@ -526,12 +526,29 @@ Outcome<HttpResponse> detokenize(std::string_view body, const RequestContext& co
   return response_of(response, draft);
 }
 
-Outcome<HttpResponse> count_tokens(std::string_view body, const RequestContext& context) {
-  const auto generation = read_generation(Endpoint::kMessages, body, context);
+namespace {
+
+// `json`, with how many tokens the prompt of a body has that would be generated for.
+Outcome<HttpResponse> counted(Endpoint endpoint, std::string_view body,
+                              const RequestContext& context, Json json) {
+  const auto generation = read_generation(endpoint, body, context);
   if (!generation) return tl::unexpected<ApiError>(generation.error());
+  json["input_tokens"] = generation->requests.front().prompt.size();
   HttpResponse response;
-  response.body = Json{{"input_tokens", generation->requests.front().prompt.size()}}.dump();
+  response.body = json.dump();
+  if (!generation->ignored.empty())
+    response.headers.emplace_back(kIgnoredHeader, generation->ignored);
   return response;
+}
+
+}  // namespace
+
+Outcome<HttpResponse> count_tokens(std::string_view body, const RequestContext& context) {
+  return counted(Endpoint::kMessages, body, context, Json::object());
+}
+
+Outcome<HttpResponse> count_response_tokens(std::string_view body, const RequestContext& context) {
+  return counted(Endpoint::kResponses, body, context, {{"object", "response.input_tokens"}});
 }
 
 Outcome<HttpResponse> apply_template(std::string_view body, const RequestContext& context) {

@@ -36,6 +36,8 @@ struct HttpResponse {
   std::string body;
   std::string content_type = "application/json";
   std::vector<std::pair<std::string, std::string>> headers;  // besides those that framing needs
+  // What failed, for the server's log; empty: nothing did.
+  std::string error_code, error_message;
 };
 
 enum class Framing : std::uint8_t {

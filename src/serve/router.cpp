@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/near_match.h"
 #include "serve/kept_responses.h"
 #include "serve/model_json.h"
 #include "serve/ollama.h"
@@ -104,6 +105,8 @@ HttpResponse health(const ServerState& state) {
   }
   response.status = 503;
   response.body = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  response.error_code = json["status"];
+  response.error_message = json["reason"];
   return response;
 }
 
@@ -197,11 +200,15 @@ Outcome<Work> work_answer(std::string_view text, const RequestContext& context) 
   return Work(*std::move(response));
 }
 
+// Whether the path has parts that vary.
+bool has_names(const Route& route) { return route.path.find("/:") != std::string_view::npos; }
+
 constexpr Route kRoutes[] = {
     {"/", get_page, nullptr, true},
     {"/v1/chat/completions", nullptr, post_generation<Endpoint::kChat>},
     {"/v1/completions", nullptr, post_generation<Endpoint::kCompletion>},
     {"/v1/responses", nullptr, post_generation<Endpoint::kResponses>},
+    {"/v1/responses/input_tokens", nullptr, work_answer<count_response_tokens>},
     {"/v1/responses/:id/input_items", nullptr, nullptr, false, ErrorShape::kOpenAi,
      work_answer<list_input_items>},
     {"/v1/responses/:id", nullptr, nullptr, false, ErrorShape::kOpenAi, work_answer<get_response>,
@@ -234,6 +241,24 @@ constexpr Route kRoutes[] = {
     {"/events", nullptr, nullptr},
 };
 
+// A path that is no route, with those that may have been meant.
+ApiError unknown_path(const HttpHead& head) {
+  std::vector<std::string> known;
+  for (const Route& route : kRoutes)
+    if (!has_names(route)) known.emplace_back(bare_path(route.path));
+  const std::string_view path = path_of(head.target).substr(0, 100);
+  const bool by_others = find_route(head.target, "GET") != nullptr;
+  std::string message =
+      fmt::format("there is no {}{}; ", by_others ? head.method + ' ' : std::string(), path);
+  std::vector<std::string_view> near;
+  for (const std::string& name : near_matches(bare_path(head.target), known))
+    near.push_back(find_route(name, "GET")->path);
+  message += near.empty() ? "expected a route that docs/api.md lists, such as "
+                            "/v1/chat/completions, /v1/models or /health"
+                          : fmt::format("did you mean {}", fmt::join(near, ", "));
+  return error_of(404, "unknown_path", std::move(message));
+}
+
 }  // namespace
 
 std::vector<std::string> loopback_names(std::string_view host) {
@@ -248,9 +273,11 @@ std::vector<std::string> loopback_names(std::string_view host) {
 
 std::span<const Route> routes() { return kRoutes; }
 
-const Route* find_route(std::string_view target) {
+const Route* find_route(std::string_view target, std::string_view method) {
   const std::string_view path = bare_path(target);
   for (const Route& route : kRoutes) {
+    // What stands in the place of a name may be a route of an API that is not served here.
+    if (method == "POST" && route.post == nullptr && has_names(route)) continue;
     if (fits(path, bare_path(route.path))) return &route;
   }
   return nullptr;
@@ -279,19 +306,13 @@ bool takes_work(const Route& route, std::string_view method) {
 }
 
 std::optional<ApiError> refuse_head(const HttpHead& head, const ServerState& state) {
-  const Route* route = find_route(head.target);
+  const Route* route = find_route(head.target, head.method);
   if (auto refused = refuse_host(head, state)) return refused;
   // The key comes first: who has none learns nothing but that.
   if (route == nullptr || !route->open) {
     if (auto refused = refuse_key(head, state.options)) return refused;
   }
-  if (route == nullptr) {
-    std::vector<std::string_view> known;
-    for (const Route& each : kRoutes) known.push_back(each.path);
-    return error_of(404, "unknown_path",
-                    fmt::format("there is no {}; expected {}", path_of(head.target).substr(0, 100),
-                                fmt::join(known, ", ")));
-  }
+  if (route == nullptr) return unknown_path(head);
   const bool post = route->post != nullptr;
   const bool allowed = post ? head.method == "POST"
                             : head.method == "GET" || head.method == "HEAD" ||
@@ -320,9 +341,12 @@ std::optional<ApiError> refuse_head(const HttpHead& head, const ServerState& sta
   // key, and where origins are listed it is held to them.
   const bool guarded = !state.options.asks_for_key() && state.options.cors_origins.empty();
   if (guarded && !same_letters(type, "application/json")) {
-    return error_of(415, "unsupported_media_type",
-                    fmt::format("Content-Type is \"{}\"; expected application/json",
-                                head.content_type.substr(0, 100)));
+    return error_of(
+        415, "unsupported_media_type",
+        fmt::format("Content-Type is {}; expected application/json (curl: -H "
+                    "'Content-Type: application/json')",
+                    head.content_type.empty() ? std::string("missing")
+                                              : '"' + head.content_type.substr(0, 100) + '"'));
   }
   if (!head.content_encoding.empty() && !same_letters(head.content_encoding, "identity")) {
     return error_of(415, "unsupported_content_encoding",

@@ -42,7 +42,8 @@ struct Route {
 };
 
 std::span<const Route> routes();
-const Route* find_route(std::string_view target);  // null: there is none
+// Null: there is none. A path with parts that vary is no route for POST where its row takes none.
+const Route* find_route(std::string_view target, std::string_view method);
 // How errors of a route are written, and those of a path that is none (null) but begins as those of
 // an API do.
 ErrorShape errors_of(const Route* route, std::string_view target);

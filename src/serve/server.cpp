@@ -1,20 +1,25 @@
 #include "dovetail/server.h"
 
+#include <netinet/in.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
+#include <boost/asio/basic_socket_acceptor.hpp>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <csignal>
+#include <cstring>
 #include <thread>
 #include <utility>
 
 #include "serve/backend.h"
 #include "serve/session.h"
+#include "serve/socket_file.h"
 #include "serve/token_text.h"
 
 namespace dovetail {
@@ -24,6 +29,7 @@ using asio::ip::tcp;
 using ErrorCode = boost::system::error_code;
 using serve::Core;
 using serve::Session;
+using serve::StreamSocket;
 
 namespace serve {
 namespace {
@@ -123,17 +129,19 @@ struct Server::Impl {
   Status listen(BoundAddress address);
   void start_accepting(std::chrono::milliseconds pause);
   asio::awaitable<void> accept(std::chrono::milliseconds pause);
-  void admit(tcp::socket socket);
+  void admit(StreamSocket socket);
   bool make_slot();
   void recover(const std::exception& failure) noexcept;
   void await_signal();
   void await_report(const EngineStats& before);
   void begin_drain();
+  void stop_listening();
   void finish();
   void stop_now();
 
   Core core;
-  tcp::acceptor acceptor;
+  asio::basic_socket_acceptor<asio::generic::stream_protocol> acceptor;
+  std::unique_ptr<serve::SocketFile> file;  // of a local socket; null: it is TCP
   asio::signal_set signals;
   asio::steady_timer flush_timer;
   asio::steady_timer report_timer;
@@ -146,11 +154,16 @@ Status Server::Impl::listen(BoundAddress address) {
   const ServerOptions& options = core.options;
   ErrorCode failure;
   const bool loopback = address.is_loopback();
-  acceptor.assign(address.is_v6() ? tcp::v6() : tcp::v4(), address.release(), failure);
+  const int protocol = address.is_local() ? 0 : IPPROTO_TCP;
+  acceptor.assign(asio::generic::stream_protocol(address.family(), protocol), address.release(),
+                  failure);
+  file = address.release_file();
   if (!failure) acceptor.listen(tcp::acceptor::max_listen_connections, failure);
   if (failure) {
-    return fail(ErrorKind::kIo, "cannot listen on {} port {}: {}", options.host, options.port,
-                failure.message());
+    const std::string where = file == nullptr
+                                  ? fmt::format("{} port {}", options.host, options.port)
+                                  : options.unix_socket;
+    return fail(ErrorKind::kIo, "cannot listen on {}: {}", where, failure.message());
   }
   if (options.handle_signals) {
     signals.add(SIGTERM, failure);
@@ -158,6 +171,8 @@ Status Server::Impl::listen(BoundAddress address) {
     if (failure) return fail(ErrorKind::kIo, "cannot handle signals: {}", failure.message());
     await_signal();
   }
+  // No web page reaches a local socket by a name of its own, and what a proxy in front of it lets
+  // through is the proxy's business.
   if (!options.asks_for_key() && loopback) {
     core.state.host_names = serve::loopback_names(options.host);
   }
@@ -194,11 +209,11 @@ asio::awaitable<void> Server::Impl::accept(std::chrono::milliseconds pause) {
   }
 }
 
-void Server::Impl::admit(tcp::socket socket) {
+void Server::Impl::admit(StreamSocket socket) {
   const bool slot = make_slot();
   if (!slot && core.sessions.size() >= core.options.max_connections + kMaxRefused) return;
   ErrorCode ignored;
-  socket.set_option(tcp::no_delay(true), ignored);
+  if (file == nullptr) socket.set_option(tcp::no_delay(true), ignored);
   std::make_shared<Session>(core, std::move(socket), !slot)->start();
 }
 
@@ -275,13 +290,19 @@ void Server::Impl::begin_drain() {
   for (Session* session : core.sessions) session->notice_drain();
 }
 
+void Server::Impl::stop_listening() {
+  if (file) file->remove();  // first, so that it is nobody else's yet
+  ErrorCode ignored;
+  acceptor.close(ignored);
+}
+
 // Nothing is generated any more: lets the last responses be read, then ends the loop by leaving it
 // without work.
 void Server::Impl::finish() {
   if (core.stopping) return;
   core.stopping = true;
+  stop_listening();
   ErrorCode ignored;
-  acceptor.close(ignored);
   signals.cancel(ignored);
   report_timer.cancel();
   const std::vector<Session*> open(core.sessions.begin(), core.sessions.end());
@@ -296,8 +317,8 @@ void Server::Impl::finish() {
 void Server::Impl::stop_now() {
   core.state.draining = true;
   core.stopping = true;
+  stop_listening();
   ErrorCode ignored;
-  acceptor.close(ignored);
   // A step under way is still waited for; a further signal ends the process.
   signals.clear(ignored);
   flush_timer.cancel();
@@ -331,9 +352,25 @@ Result<std::unique_ptr<Server>> Server::create(serve::Backend backend, const Ser
 
 std::optional<int> Server::stopped_by() const { return impl_->stopped_by; }
 
-std::uint16_t Server::port() const {
+namespace {
+
+// Of an acceptor that is bound to an address of TCP.
+template <class Acceptor>
+tcp::endpoint tcp_endpoint(const Acceptor& acceptor) {
   ErrorCode ignored;
-  return impl_->acceptor.local_endpoint(ignored).port();
+  const auto bound = acceptor.local_endpoint(ignored);
+  tcp::endpoint endpoint;
+  if (bound.size() <= endpoint.capacity()) {
+    endpoint.resize(bound.size());
+    std::memcpy(endpoint.data(), bound.data(), bound.size());
+  }
+  return endpoint;
+}
+
+}  // namespace
+
+std::uint16_t Server::port() const {
+  return impl_->file == nullptr ? tcp_endpoint(impl_->acceptor).port() : 0;
 }
 
 std::string Server::dialog() const {
@@ -342,8 +379,8 @@ std::string Server::dialog() const {
 }
 
 std::string Server::url() const {
-  ErrorCode ignored;
-  const auto address = impl_->acceptor.local_endpoint(ignored).address();
+  if (impl_->file != nullptr) return "unix:" + impl_->core.options.unix_socket;
+  const auto address = tcp_endpoint(impl_->acceptor).address();
   const std::string host = address.is_v6() ? "[" + address.to_string() + "]" : address.to_string();
   return fmt::format("http://{}:{}", host, port());
 }

@@ -35,7 +35,7 @@ ApiError body_budget_used_up() {
 
 }  // namespace
 
-Session::Session(Core& core, asio::ip::tcp::socket socket, bool overloaded)
+Session::Session(Core& core, StreamSocket socket, bool overloaded)
     : core_(core),
       socket_(std::move(socket)),
       buffer_(kBufferLimit),
@@ -191,7 +191,7 @@ boost::asio::awaitable<bool> Session::send(std::string_view data) {
 Session::Task Session::linger() {
   finish_record();  // what follows is not the response
   ErrorCode failure;
-  socket_.shutdown(asio::ip::tcp::socket::shutdown_send, failure);
+  socket_.shutdown(StreamSocket::shutdown_send, failure);
   if (failure) co_return;
   std::array<char, 16384> scratch;
   arm(kLingerTime);

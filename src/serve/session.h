@@ -1,8 +1,8 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <chrono>
@@ -27,6 +27,9 @@
 namespace dovetail::serve {
 
 class Session;
+
+// A connection, of TCP or of a socket in the file system.
+using StreamSocket = boost::asio::generic::stream_protocol::socket;
 
 // What all connections of a server share. Belongs to the event loop's thread, but for `jobs`, and
 // for what never changes in `state`. Torn down from the last member to the first: the workers, then
@@ -54,7 +57,7 @@ struct Core {
 class Session : public std::enable_shared_from_this<Session> {
  public:
   // An `overloaded` session responds with 503 and ends.
-  Session(Core& core, boost::asio::ip::tcp::socket socket, bool overloaded);
+  Session(Core& core, StreamSocket socket, bool overloaded);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -108,6 +111,8 @@ class Session : public std::enable_shared_from_this<Session> {
   Task refuse(const ApiError& error);
   // Begins a request: its route, and the headers that all that responds to it has.
   void begin(const HttpHead* head);
+  // Keeps what failed for the record.
+  void note_failure(int status, std::string code, std::string message);
   // Counts the response, and gives it these headers.
   HttpResponse dressed(HttpResponse response);
   // Counts what a choice got, when it is there.
@@ -134,7 +139,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void ended(const std::exception_ptr& failure) noexcept;
 
   Core& core_;
-  boost::asio::ip::tcp::socket socket_;
+  StreamSocket socket_;
   boost::beast::flat_buffer buffer_;  // read, but not yet part of a request
   boost::asio::steady_timer signal_;  // never expires: cancelled to wake the coroutine
   boost::asio::steady_timer watchdog_;

@@ -15,6 +15,7 @@
 #include "engine/finish_name.h"
 #include "serve/api_response.h"
 #include "serve/failure_log.h"
+#include "serve/request_target.h"
 #include "serve/session.h"
 
 namespace dovetail::serve {
@@ -60,7 +61,7 @@ void run_guarded(const F& work) noexcept {
 }  // namespace
 
 void Session::begin(const HttpHead* head) {
-  route_ = head == nullptr ? nullptr : find_route(head->target);
+  route_ = head == nullptr ? nullptr : find_route(head->target, head->method);
   errors_ = head == nullptr ? ErrorShape::kOpenAi : errors_of(route_, head->target);
   const bool named = head != nullptr && !head->request_id.empty();
   headers_ = {{"X-Request-Id", named ? head->request_id : random_id("req-")}};
@@ -68,6 +69,7 @@ void Session::begin(const HttpHead* head) {
   record_ = {};
   record_.id = headers_.front().second;
   record_.route = route_name(route_);
+  if (head != nullptr && route_ == nullptr) record_.path = path_of(head->target);
   recorded_ = false;
   if (head != nullptr) {
     constexpr std::string_view kMethods[] = {"GET", "HEAD", "POST", "DELETE", "OPTIONS"};
@@ -119,10 +121,22 @@ void Session::note(const Generation& generation, std::size_t prompt, const Outpu
   core_.counts.whole.add(seconds(now - accepted_));
 }
 
+void Session::note_failure(int status, std::string code, std::string message) {
+  record_.error_status = status;
+  record_.error_code = std::move(code);
+  record_.error_message = std::move(message);
+}
+
 HttpResponse Session::dressed(HttpResponse response) {
   record_.status = response.status;
+  if (!response.error_code.empty()) {
+    note_failure(response.status, std::move(response.error_code),
+                 std::move(response.error_message));
+  }
   core_.counts.count_response(route_name(route_), response.status);
   response.headers.insert(response.headers.end(), headers_.begin(), headers_.end());
+  for (const auto& [name, value] : response.headers)
+    if (name == kIgnoredHeader) record_.ignored = value;
   return response;
 }
 
@@ -319,6 +333,8 @@ Session::Reusable Session::stream(const HttpHead& head, const Generation& genera
       out += text;
     }
     ended = builder->complete() || builder->failure();
+    if (const auto& failure = builder->failure())
+      note_failure(failure->status, failure_code(*failure), failure->message);
     if (ended) out += builder->close();
     out = framed(std::move(out));
     if (ended && framing == Framing::kChunked) out += kLastChunk;

@@ -10,7 +10,6 @@ import re
 import resource
 import select
 import socket
-import subprocess
 import sys
 import time
 import unittest
@@ -195,8 +194,7 @@ class Limits(WithServer):
         self.assert_serves(process, url)
 
     def test_connections_are_accepted_again_once_descriptors_are_free(self):
-        process, url = self.start(stdout=subprocess.PIPE)
-        self.addCleanup(process.stdout.close)
+        process, url = self.start()
         # Some that the process holds come and go, so there may be a few more than seem left.
         most = max(int(name) for name in os.listdir(f"/proc/{process.pid}/fd")) + 16
         _, hard = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
@@ -207,10 +205,10 @@ class Limits(WithServer):
             connection = connect(url)
             self.addCleanup(connection.close)
             connection.sendall(head("GET /health"))
-            ready, _, _ = select.select([connection, process.stdout], [], [], PATIENCE)
+            ready, _, _ = select.select([connection, process.stderr], [], [], PATIENCE)
             self.assertTrue(ready)
-            if process.stdout in ready:
-                log += os.read(process.stdout.fileno(), 1 << 16)
+            if process.stderr in ready:
+                log += os.read(process.stderr.fileno(), 1 << 16)
             if connection in ready:
                 self.assertEqual(status_of(connection.recv(1 << 16)), 200)
                 accepted.append(connection)

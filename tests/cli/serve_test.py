@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 
 from cases import BINARY, WithFolder
-from serving import DEMO, WithServer, environment
+from serving import DEMO, PROMPT, WithServer, environment
 
 
 class Serve(WithServer):
@@ -62,12 +62,9 @@ class Serve(WithServer):
     # Closed pipes
 
     def test_a_log_without_a_reader_costs_no_stream(self):
-        reading, writing = os.pipe()
-        process, url = self.start(stdout=writing)
-        os.close(writing)
+        process, url = self.start()
         stream = self.request(url, max_tokens=200, stream=True)
         first = stream.readline()
-        os.close(reading)
         process.stderr.close()
         process.send_signal(signal.SIGINT)  # whose line in the log finds no reader
         text = first + stream.read()
@@ -100,6 +97,121 @@ class Serve(WithServer):
         process.send_signal(signal.SIGINT)
         self.assertTrue((first + stream.read()).endswith(b"data: [DONE]\n\n"))
         self.assertEqual(process.wait(timeout=120), 0)
+
+    # The log
+
+    def log_of(self, *options):
+        """What a server logs, with some requests."""
+        process, url = self.start(*options, stdout=subprocess.PIPE)
+        self.addCleanup(process.stdout.close)
+        with self.request(url, max_tokens=2, banana=1):
+            pass
+        for path in ("/v1/models", "/no\"thing?api_key=secret", "/health"):
+            try:
+                urllib.request.urlopen(url + path, timeout=60).close()
+            except urllib.error.HTTPError as error:
+                error.close()
+        with self.assertRaises(urllib.error.HTTPError) as refused:
+            self.request(url, max_tokens=1, temperature="a\nb")
+        refused.exception.close()
+        process.send_signal(signal.SIGINT)
+        text = "".join(self.first_lines) + process.stderr.read()
+        self.assertEqual(process.wait(timeout=120), 0)
+        self.assertEqual(process.stdout.read(), "")
+        self.assertNotIn("secret", text)
+        return text.splitlines()
+
+    def test_the_log_as_text(self):
+        lines = self.log_of()
+        stamp = r"^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}\] "
+        for line in lines:
+            self.assertRegex(line, stamp + r"\[(info|warning)\] ")
+        text = "\n".join(lines)
+        self.assertRegex(text, r'\[info\] req-\w+ POST /v1/completions 200 in .* ignored "banana": \d+ tokens in')
+        self.assertRegex(text, r'\[warning\] req-\w+ GET "/no\\"thing" 404 in .*; unknown_path: "there is no ')
+        self.assertRegex(text, r'\[warning\] req-\w+ POST /v1/completions 400 in .*: "temperature: expected a number')
+        self.assertNotIn("GET /health", text)  # what monitors ask is for debugging
+        self.assertIn("[info] draining: ", text)
+
+    def test_the_log_as_json(self):
+        lines = [json.loads(line) for line in self.log_of("--log-requests", "json", "--log-level", "debug")]
+        for line in lines:
+            self.assertEqual(list(line)[:2], ["time", "level"])
+            self.assertRegex(line["time"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
+            self.assertTrue("message" in line or "status" in line, line)
+        requests = [line for line in lines if "status" in line]
+        self.assertEqual([(line["status"], line["level"]) for line in requests],
+                         [(200, "info"), (200, "info"), (404, "warning"), (200, "debug"), (400, "warning")])
+        self.assertEqual(requests[0]["ignored"], "banana")
+        self.assertEqual(requests[2]["path"], '/no"thing')
+        self.assertIn("temperature: expected a number", requests[4]["error"]["message"])
+
+    def test_the_level_of_the_log(self):
+        path = self.folder / "http.sock"
+        process = subprocess.Popen([BINARY, "serve", DEMO, "--unix-socket", path, "--log-level", "error"],
+                                   stderr=subprocess.PIPE, text=True, env=environment())
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.addCleanup(process.stderr.close)
+        while True:
+            self.assertIsNone(process.poll())
+            try:
+                self.ask(path, "GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                break
+            except (FileNotFoundError, ConnectionRefusedError):
+                pass
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.stderr.read(), "")
+        self.assertEqual(process.wait(timeout=120), 0)
+        self.assertIn("--log-level: 'loud' is not valid, expected error, warning, info, debug",
+                      self.refused("--log-level", "loud"))
+
+    # Sockets in the file system
+
+    def ask(self, path, text):
+        """What comes on a connection to a socket until it ends."""
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(60)
+            connection.connect(str(path))
+            connection.sendall(text.encode())
+            answer = b""
+            while more := connection.recv(1 << 16):
+                answer += more
+        return answer.decode()
+
+    def test_a_unix_socket(self):
+        path = self.folder / "http.sock"
+        with socket.socket(socket.AF_UNIX) as left:  # of a process that has ended
+            left.bind(str(path))
+        process, url = self.start("--unix-socket-mode", "660", where=("--unix-socket", path))
+        self.assertEqual(url, f"unix:{path}")
+        self.assertEqual(path.stat().st_mode & 0o7777, 0o660)
+        self.assertIn("another program has it", self.refused("--unix-socket", path))
+        body = json.dumps({"prompt": PROMPT, "max_tokens": 4, "stream": True, "ignore_eos": True})
+        answer = self.ask(path, "POST /v1/completions HTTP/1.1\r\nHost: llm.example\r\nConnection: close\r\n"
+                                f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}")
+        self.assertTrue(answer.startswith("HTTP/1.1 200 OK\r\n"), answer)
+        self.assertIn("data: [DONE]", answer)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(timeout=120), 0)
+        self.assertFalse(path.exists())
+
+    def test_what_a_unix_socket_is_not(self):
+        path = self.write("file", "text")
+        self.assertIn(f"socket {path}: a file that is no socket is there", self.refused("--unix-socket", path))
+        self.assertEqual(path.read_text(), "text")
+        long = self.folder / ("x" * 120)
+        self.assertIn(f"socket {long}: the path has ", self.refused("--unix-socket", long))
+        self.assertIn("--unix-socket: the path is empty", self.refused("--unix-socket", ""))
+        for option in ("--host", "--port"):
+            self.assertIn(f"{option}: the server listens on one address",
+                          self.refused("--unix-socket", self.folder / "s", option, "1"))
+        config = self.write("a.toml", "[serve]\nport = 1\n")
+        self.assertIn("--port: the server", self.refused("--unix-socket", self.folder / "s", "--config", config))
+        self.assertIn("--unix-socket-mode: there is no socket", self.refused("--unix-socket-mode", "600"))
+        for mode in ("888", "1777", "rw", ""):
+            self.assertIn(f"--unix-socket-mode: '{mode}' is not valid, expected octal digits, 0 to 777",
+                          self.refused("--unix-socket", self.folder / "s", "--unix-socket-mode", mode))
 
     # What is refused before a model is loaded
 
@@ -137,12 +249,11 @@ class Serve(WithServer):
     def test_a_second_signal_ends_with_its_number(self):
         for number in (signal.SIGINT, signal.SIGTERM):
             with self.subTest(number=number):
-                process, url = self.start("--max-num-seqs", "1", stdout=subprocess.PIPE)
-                self.addCleanup(process.stdout.close)
+                process, url = self.start("--max-num-seqs", "1")
                 stream = self.request(url, max_tokens=240, stream=True, n=100)
                 stream.readline()
                 process.send_signal(signal.SIGINT)
-                self.assertTrue(any("draining" in line for line in process.stdout))
+                self.assertTrue(any("draining" in line for line in process.stderr))
                 with self.assertRaises(urllib.error.HTTPError) as refused:
                     self.request(url, max_tokens=1)
                 self.assertEqual(refused.exception.code, 503)

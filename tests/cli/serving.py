@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import urllib.request
@@ -18,15 +19,18 @@ def environment(**changes):
 
 
 class WithServer(WithFolder):
-    def start(self, *options, model=DEMO, **arguments):
-        process = subprocess.Popen([BINARY, "serve", model, "--port", "0", *options], stderr=subprocess.PIPE,
-                                   text=True, env=environment(), **arguments)
+    def start(self, *options, model=DEMO, where=("--port", "0"), **arguments):
+        """The process and its address; what it has logged by then is self.first_lines."""
+        process = subprocess.Popen([BINARY, "serve", model, *where, *options], stderr=subprocess.PIPE, text=True,
+                                   env=environment(), **arguments)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         self.addCleanup(process.stderr.close)
+        self.first_lines = []
         for line in process.stderr:
-            if "listening on " in line:
-                return process, line.split("listening on ")[1].strip()
+            self.first_lines.append(line)
+            if found := re.search(r'listening on ([^\s"]+)', line):
+                return process, found.group(1)
         self.fail(f"the server ended with {process.wait()}")
 
     def request(self, url, key=None, **body):

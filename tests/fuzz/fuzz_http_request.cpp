@@ -80,12 +80,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       serve::Endpoint::kOllamaEmbed, serve::Endpoint::kCohereRerank};
   constexpr std::size_t kRoutes = std::size(kEndpoints);
   constexpr std::size_t kMost[kRoutes] = {16, 1, 2048, 2048, 1, 1, 1, 1, 2048, 2048};  // of a body
-  const std::size_t route = data[0] % (kRoutes + 5);
+  const std::size_t route = data[0] % (kRoutes + 6);
   if (route >= kRoutes) {
     const auto answer = route == kRoutes       ? serve::tokenize(body, context)
                         : route == kRoutes + 1 ? serve::detokenize(body, context)
                         : route == kRoutes + 2 ? serve::count_tokens(body, context)
                         : route == kRoutes + 3 ? serve::ollama_show(body, context)
+                        : route == kRoutes + 4 ? serve::count_response_tokens(body, context)
                                                : serve::apply_template(body, context);
     if (!answer) check(answer.error());
     if (answer && !nlohmann::json::accept(answer->body)) std::abort();

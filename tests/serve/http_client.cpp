@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,9 +31,7 @@ Client::Client(std::uint16_t port, int receive_buffer) {
   if (receive_buffer > 0) {
     ::setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof(receive_buffer));
   }
-  const timeval patience{10, 0};
-  ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-  ::setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+  set_patience();
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
@@ -40,6 +39,22 @@ Client::Client(std::uint16_t port, int receive_buffer) {
   if (::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     close();
   }
+}
+
+Client::Client(const std::string& unix_socket) : socket_(::socket(AF_UNIX, SOCK_STREAM, 0)) {
+  set_patience();
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  unix_socket.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  if (::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    close();
+  }
+}
+
+void Client::set_patience() const {
+  const timeval patience{10, 0};
+  ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  ::setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 }
 
 Client::~Client() { close(); }

@@ -26,6 +26,7 @@ struct ClientResponse {
 class Client {
  public:
   explicit Client(std::uint16_t port, int receive_buffer = 0);
+  explicit Client(const std::string& unix_socket);  // a path
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
@@ -46,6 +47,7 @@ class Client {
   std::optional<ClientResponse> get(std::string_view path, std::string_view headers = {});
 
  private:
+  void set_patience() const;
   bool fill();
   std::optional<std::string> take_line();
   bool take(std::size_t size, std::string& to);

@@ -57,7 +57,8 @@ TEST(Page, AnswersHeadAndGetAlone) {
   EXPECT_EQ(head->headers.at("content-length"), std::to_string(kPage.size()));
   EXPECT_EQ(client.get("/?theme=1")->status, 200);
   EXPECT_EQ(client.get("//")->status, 200);
-  EXPECT_THAT(client.get("/nothing", "Accept: text/html\r\n")->body, HasSubstr("expected /, /v1"));
+  EXPECT_THAT(client.get("/nothing", "Accept: text/html\r\n")->body,
+              HasSubstr("there is no /nothing"));
   const auto refused = client.post("/", "{}");
   EXPECT_EQ(refused->status, 405);
   EXPECT_EQ(refused->headers.at("allow"), "GET, HEAD");

@@ -75,6 +75,69 @@ TEST(Server, SaysWhatItDidWithEachRequest) {
   EXPECT_EQ(records[3].finish, "");
 }
 
+// What a log says beside a request's numbers: what was asked for where that is no route, what was
+// ignored, and what failed.
+TEST(Server, RecordsSayWhatWasAskedForAndWhatFailed) {
+  std::mutex mutex;
+  std::vector<RequestRecord> records;
+  ServerOptions options;
+  options.on_request = [&](const RequestRecord& record) {
+    const std::lock_guard lock(mutex);
+    records.push_back(record);
+  };
+  const auto fails = [](FakeEngine& engine, const FakeEngine::Accepted& accepted) {
+    engine.emit(accepted.id, token("x"));
+    engine.finish(accepted.id, 0, FinishReason::kError);
+  };
+  std::string metrics;
+  {
+    RunningServer running(fails, options);
+    Client client(running.port);
+    EXPECT_EQ(client.get("/v1/no\"thing/?api_key=secret")->status, 404);
+    EXPECT_EQ(client.post("/v1/responses/compact", "{}")->status, 404);
+    Client again(running.port);  // a refusal ends the connection
+    EXPECT_EQ(
+        again.post(kChat, R"({"messages":[{"role":"user","content":"hi"}],"temperature":"hot"})")
+            ->status,
+        400);
+    EXPECT_EQ(again.post(kChat, kStreamed)->status, 200);
+    EXPECT_EQ(again.post("/tokenize", R"({"prompt":"a","banana":1})")->status, 200);
+    EXPECT_EQ(again.get("/v1/models/other")->status, 404);
+    EXPECT_EQ(
+        again.post(kChat, R"({"messages":[{"role":"user","content":"hi"}],"kiwi":2})")->status,
+        500);
+    metrics = again.get("/metrics")->body;
+  }
+  struct Said {
+    std::string_view route, path, ignored, code, message;
+    int status, error_status;
+  };
+  const Said wanted[] = {
+      {"unknown", "/v1/no\"thing/", "", "unknown_path", "there is no /v1/no\"thing/; ", 404, 404},
+      {"unknown", "/v1/responses/compact", "", "unknown_path", "there is no POST /v1/resp", 404,
+       404},
+      {kChat, "", "", "invalid_request_error", "temperature: expected a number", 400, 400},
+      {kChat, "", "", "internal", "the model broke", 200, 500},
+      {"/tokenize", "", "banana", "", "", 200, 0},
+      {"/v1/models/:name", "", "", "model_not_found", "model: \"other\" is not served", 404, 404},
+      {kChat, "", "kiwi", "internal", "the model broke", 500, 500},
+  };
+  ASSERT_GE(records.size(), std::size(wanted));
+  for (std::size_t i = 0; i < std::size(wanted); ++i) {
+    SCOPED_TRACE(i);
+    EXPECT_EQ(records[i].route, wanted[i].route);
+    EXPECT_EQ(records[i].path, wanted[i].path);
+    EXPECT_EQ(records[i].ignored, wanted[i].ignored);
+    EXPECT_EQ(records[i].status, wanted[i].status);
+    EXPECT_EQ(records[i].error_status, wanted[i].error_status);
+    EXPECT_EQ(records[i].error_code, wanted[i].code);
+    EXPECT_THAT(records[i].error_message, ::testing::StartsWith(std::string(wanted[i].message)));
+  }
+  // The labels of metrics are no client's to choose.
+  EXPECT_THAT(metrics, HasSubstr("http_requests_total{code=\"404\",route=\"unknown\"} 2\n"));
+  EXPECT_THAT(metrics, ::testing::Not(HasSubstr("no\"thing")));
+}
+
 TEST(Server, SaysHowBusyItsEngineIs) {
   EngineStats before;
   before.prompt_tokens = 100;

@@ -1,9 +1,12 @@
 // What a server refuses, by itself or for its engine, and how it says what failed.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "serve/running_server.h"
 
@@ -93,6 +96,58 @@ INSTANTIATE_TEST_SUITE_P(
                    400, "bad_http"},
         BadRequest{"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400, "bad_http"},
         BadRequest{"\x16\x03\x01\x02 hello\r\n\r\n", 400, "bad_http"}));
+
+std::string error_of(const std::optional<ClientResponse>& response) {
+  return response ? response->json()["error"]["message"].get<std::string>() : "no response";
+}
+
+TEST(Server, SaysWhichRouteMayHaveBeenMeant) {
+  RunningServer running;
+  struct Case {
+    const char *method, *path, *message;
+  };
+  for (const Case& each : {
+           Case{"GET", "/v1/chat/completion?a=b",
+                "there is no /v1/chat/completion; did you mean /v1/chat/completions"},
+           Case{"GET", "/v1/tokenise",
+                "there is no /v1/tokenise; did you mean /tokenize, /detokenize"},
+           Case{"GET", "/heath", "there is no /heath; did you mean /health"},
+           Case{"GET", "/v1/audio/transcriptions",
+                "there is no /v1/audio/transcriptions; expected a route that docs/api.md lists, "
+                "such as /v1/chat/completions, /v1/models or /health"},
+           Case{"POST", "/v1/responses/compact",
+                "there is no POST /v1/responses/compact; expected a route that docs/api.md lists, "
+                "such as /v1/chat/completions, /v1/models or /health"},
+       }) {
+    Client client(running.port);
+    ASSERT_TRUE(client.send(
+        fmt::format("{} {} HTTP/1.1\r\nHost: localhost\r\n\r\n", each.method, each.path)));
+    const auto response = client.receive();
+    EXPECT_EQ(error_of(response), each.message);
+    EXPECT_EQ(response->status, 404);
+  }
+  // Other methods are refused there by the route.
+  Client client(running.port);
+  ASSERT_TRUE(client.send("PUT /v1/responses/x HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+  EXPECT_EQ(client.receive()->status, 405);
+}
+
+TEST(Server, SaysHowJsonIsSent) {
+  RunningServer running;
+  for (const auto& [header, said] :
+       {std::pair{"", "missing"}, std::pair{"Content-Type: text/plain\r\n", "\"text/plain\""}}) {
+    Client client(running.port);
+    ASSERT_TRUE(client.send(fmt::format(
+        "POST /api/chat HTTP/1.1\r\nHost: localhost\r\n{}Content-Length: 2\r\n\r\n{{}}", header)));
+    const auto response = client.receive();
+    ASSERT_TRUE(response.has_value());
+    EXPECT_EQ(response->status, 415);
+    EXPECT_EQ(response->json()["error"],
+              fmt::format("Content-Type is {}; expected application/json (curl: -H 'Content-Type: "
+                          "application/json')",
+                          said));
+  }
+}
 
 TEST(Server, AHugeHeadIs431) {
   RunningServer running;

@@ -62,9 +62,29 @@ TEST(Server, PathsHaveTwoSpellings) {
     EXPECT_EQ(client.get(path)->status, 200) << path;
   for (const char* path : {"/v1", "/v1/", "/v1//", "/v1x/models", "/model", "/v1/v1/models"})
     EXPECT_EQ(client.get(path)->status, 404) << path;
-  EXPECT_THAT(client.get("/nothing")->body, HasSubstr("/v1/chat/completions, /v1/completions"));
   EXPECT_EQ(client.post("/apply-template", kHello)->json()["prompt"], "[user]hi[assistant]");
   EXPECT_EQ(client.get("/load")->json()["server_load"], 0);
+}
+
+TEST(Server, CountsTheTokensOfPrompts) {
+  RunningServer running;
+  Client client(running.port);
+  const char* body = R"({"input":"hi","instructions":"be brief","max_output_tokens":3,"kiwi":1})";
+  const auto counted = client.post("/v1/responses/input_tokens", body);
+  ASSERT_TRUE(counted.has_value());
+  EXPECT_EQ(counted->status, 200) << counted->body;
+  EXPECT_EQ(counted->headers.at("x-dovetail-ignored"), "kiwi");
+  const auto json = counted->json();
+  EXPECT_EQ(json.at("object"), "response.input_tokens");
+  EXPECT_EQ(running.engine.submitted(), 0U);
+  const auto made = client.post("/v1/responses", body);
+  EXPECT_EQ(json.at("input_tokens"), made->json().at("usage").at("input_tokens"));
+  const auto of_messages = client.post("/v1/messages/count_tokens", kHello);
+  EXPECT_EQ(of_messages->json().size(), 1U);
+  EXPECT_GT(of_messages->json().at("input_tokens"), 0);
+  const auto refused = client.post("/v1/responses/input_tokens", R"({"input":7})");
+  EXPECT_EQ(refused->status, 400);
+  EXPECT_EQ(refused->json()["error"]["param"], "input");
 }
 
 TEST(Server, FieldsThatItIgnoresAreAHeader) {

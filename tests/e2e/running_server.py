@@ -15,8 +15,8 @@ PATIENCE = 120  # seconds until a test gives up on what it waits for; sanitizers
 
 
 class RunningServer:
-    def __init__(self, program, model, *options):
-        command = [program, "serve", model, "--port", "0", "--api-key", API_KEY, *options]
+    def __init__(self, program, model, *options, where=("--port", "0")):
+        command = [program, "serve", model, *where, "--api-key", API_KEY, *options]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         self.log = []
         self.url = None
@@ -30,7 +30,7 @@ class RunningServer:
     def _read(self, listening):
         for line in self.process.stderr:
             self.log.append(line)
-            found = re.search(r"listening on (http://\S+)", line)
+            found = re.search(r"listening on (\S+)", line)
             if found:
                 self.url = found.group(1)
                 listening.set()

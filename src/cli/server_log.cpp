@@ -166,7 +166,7 @@ std::string text_of(const ThroughputRecord& record) {
 
 }  // namespace
 
-ServerLog::ServerLog(const LogOptions& options, spdlog::sink_ptr sink)
+ServerLog::ServerLog(const LogOptions& options, const spdlog::sink_ptr& sink)
     : requests_(options.requests),
       lines_(std::make_shared<spdlog::logger>("", sink)),
       fields_(std::make_shared<spdlog::logger>(kFieldsLogger, sink)) {

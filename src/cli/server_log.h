@@ -24,7 +24,7 @@ struct LogOptions {
 class ServerLog {
  public:
   // Writes to `sink`, whose format it sets.
-  ServerLog(const LogOptions& options, spdlog::sink_ptr sink);
+  ServerLog(const LogOptions& options, const spdlog::sink_ptr& sink);
 
   // Makes this the program's log: what the engine and the server say of themselves goes there, too.
   void install() const;

@@ -536,8 +536,8 @@ Outcome<HttpResponse> counted(Endpoint endpoint, std::string_view body,
   json["input_tokens"] = generation->requests.front().prompt.size();
   HttpResponse response;
   response.body = json.dump();
-  if (!generation->ignored.empty())
-    response.headers.emplace_back(kIgnoredHeader, generation->ignored);
+  if (std::string ignored = generation->ignored.text(); !ignored.empty())
+    response.headers.emplace_back(kIgnoredHeader, std::move(ignored));
   return response;
 }
 

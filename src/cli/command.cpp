@@ -120,9 +120,10 @@ std::vector<Command> all_commands() {
   commands.push_back(completion_command());
   for (Command& command : commands) {
     command.options
-        ->add_option("--config",
-                     "A TOML file with options: a key for each, such as max-num-seqs = 8, at the "
-                     "top level or in a table of a command, such as [serve]")
+        ->add_option(
+            "--config",
+            "A TOML file: keys are long options (max-num-seqs = 8), for all commands or in "
+            "the table of one ([serve])")
         ->type_name("FILE")
         ->group("Other");
     // Set again, so that it comes last.

@@ -290,14 +290,13 @@ Command serve_command() {
   add_text(app, "--api-key-file", options->key_file,
            "Lines of a name and a key: who asks, in the log and as a tenant (none)", kFile)
       ->group(group);
-  add_named(
-      app, "--log-requests", kLogRequests, options->log.requests,
-      "A line on standard error for each request, and every ten seconds while busy; json: all "
-      "lines of the log are JSON (text)")
+  add_named(app, "--log-requests", kLogRequests, options->log.requests,
+            "A line for each request, and every ten seconds while busy; json: so is the whole log "
+            "(text)")
       ->group(group);
   add_named(app, "--log-level", kLogLevels, options->log.level,
-            "The least that is logged: what failed, also what was refused, also what was answered, "
-            "also what monitors ask, such as /health (info)")
+            "Logs what failed; also what was refused; all requests; also those of monitors, "
+            "such as /health (info)")
       ->group(group);
   add_value(
       app, "--served-model-name", "LIST",

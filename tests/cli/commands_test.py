@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -463,6 +464,7 @@ class Model:
                 log += line
                 if "listening on " in line:
                     url = line.split("listening on ")[1].strip()
+            log = re.sub(r"(?m)^\[[\d-]+ [\d:.]+\] \[info\] ", "", log)
             self.assertRegex(log, r"(?m)^kv-blocks \d+: ")
             self.assertRegex(log, r"(?m)^policy fcfs: by arrival$")
             self.assertRegex(log, rf"(?m)^model {self.model.stem}: \w+, \S+ (million )?parameters, \S+ [KM]iB$")

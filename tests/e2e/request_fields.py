@@ -119,7 +119,7 @@ class RequestFields(unittest.TestCase):
         self.assertEqual(self.sampling_defaults(), {**moderate, "repetition_penalty": 1})
         line = ("sampling: temperature 0.8, top-k 40, top-p 0.95, min-p 0.05, unless asked otherwise "
                 "(the GGUF file recommends none)\n")
-        self.assertIn(line, self.server.log)
+        self.assertTrue(any(said.endswith("] [info] " + line) for said in self.server.log))
         self.assertEqual(self.drawn(), self.drawn(**moderate))
         # What a request says goes before.
         off = {"temperature": 1, "top_k": 0, "top_p": 1, "min_p": 0}

@@ -59,10 +59,16 @@ struct EngineOptions {
   std::string kernels;  // "portable", "avx2", "avx2_vnni", "avx512", "avx512_vnni", "avx512_bf16",
                         // "amx"; empty: what DOVETAIL_ISA names, else the best that the CPU runs
 
-  // Weights of block types are repacked at load into memory of their own, in which they take about
-  // the file's size and products read them faster; else they stay in the mapped file, and every
-  // product packs what it reads. The same bits either way.
+  // Weights of block types are repacked at load into memory of their own, in which products read
+  // them faster and most types take the file's size (docs/models.md has a table of those that take
+  // more); else they stay in the mapped file, and every product packs what it reads. The same bits
+  // either way.
   bool pack_weights = true;
+  // Else types stay in the file, those that grow most first, where what is free when the model is
+  // loaded would not hold all of them and the cache (of an automatic one, a quarter).
+  bool always_pack = false;
+  // Told in a line for a person when weights stay in the file for that reason; may be empty.
+  std::function<void(const std::string& message)> on_unpacked;
   // Told while weights are packed how many bytes of all are done; may be empty.
   std::function<void(std::size_t done, std::size_t all)> on_pack;
 

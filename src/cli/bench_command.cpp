@@ -116,7 +116,7 @@ Result<BenchReport> measure(const BenchOptions& options) {
   const auto source = families::open_model(options.model);
   if (!source) return fail(source.error());
   EngineOptions engine = options.engine;
-  engine.on_stall = print_stall;
+  set_warnings(engine);
   const Result<engine::ResolvedOptions> resolved = engine::resolve(engine, **source);
   if (!resolved) return fail(resolved.error());
   const auto rates = study::measure_machine(

@@ -116,9 +116,9 @@ void add_engine_options(CLI::App& app, EngineOptions& options,
   }
 }
 
-void print_stall(const std::string& message) { notice("dovetail: warning: " + message); }
-
 namespace {
+
+void print_warning(const std::string& message) { notice("dovetail: warning: " + message); }
 
 // A line a second while a large model's weights are packed; nothing of what takes less.
 std::function<void(std::size_t, std::size_t)> pack_progress(const Say& say) {
@@ -133,12 +133,18 @@ std::function<void(std::size_t, std::size_t)> pack_progress(const Say& say) {
 
 }  // namespace
 
+void set_warnings(EngineOptions& options) {
+  for (auto* told : {&options.on_stall, &options.on_unpacked}) {
+    if (!*told) *told = print_warning;
+  }
+}
+
 Result<std::unique_ptr<Engine>> start_engine(const std::string& model, const EngineOptions& options,
                                              const Say& say) {
   const Result<std::shared_ptr<const load::ModelSource>> source = families::open_model(model);
   if (!source) return fail(source.error());
   EngineOptions told = options;
-  if (!told.on_stall) told.on_stall = print_stall;
+  set_warnings(told);
   if (!told.on_pack) told.on_pack = pack_progress(say ? say : Say(notice));
   Result<std::unique_ptr<Engine>> engine = Engine::create(*source, told);
   if (!engine || !say) return engine;

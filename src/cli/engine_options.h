@@ -29,15 +29,14 @@ void add_engine_options(CLI::App& app, EngineOptions& options,
                             engine::OptionGroup::kSize, engine::OptionGroup::kLanes,
                             engine::OptionGroup::kWatch, engine::OptionGroup::kScheduling});
 
-// An EngineOptions::on_stall that says it on standard error.
-void print_stall(const std::string& message);
+// Where on_stall and on_unpacked are not set: they then say it on standard error.
+void set_warnings(EngineOptions& options);
 
 // Takes a line for a person.
 using Say = std::function<void(const std::string& line)>;
 
 // Opens the model and starts its engine. `say`: then told which options it has, and why, and how
-// far packing weights is; empty: only that, on standard error. Without EngineOptions::on_stall
-// there is print_stall().
+// far packing weights is; empty: only that, on standard error. It has set_warnings().
 Result<std::unique_ptr<Engine>> start_engine(const std::string& model, const EngineOptions& options,
                                              const Say& say);
 // `verbose`: with all lines on standard error.

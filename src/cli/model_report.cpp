@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "cli/values.h"
+#include "engine/memory.h"
 #include "engine/options.h"
+#include "engine/packing.h"
 #include "kernels/kernels.h"
 #include "text/built_in_templates.h"
 
@@ -104,7 +106,6 @@ Result<ModelReport> report_model(const load::ModelSource& source, const EngineOp
   if (const auto* row = text::built_in_template_of(source.config.family))
     report.built_in_template = row->name;
   MemoryNeed& memory = report.memory;
-  const bool drafts = resolved->draft_tokens > 0 || !source.config.draft_layer;
   for (const auto& [name, tensor] : source.tensors) {
     const std::uint64_t elements = std::uint64_t{tensor.rows} * tensor.columns;
     TypeShare& share = report.types[std::string(kernels::info(tensor.type).name)];
@@ -112,7 +113,16 @@ Result<ModelReport> report_model(const load::ModelSource& source, const EngineOp
     share.parameters += elements;
     share.bytes += tensor.bytes();
     report.parameters += elements;
-    if (drafts || !name.starts_with(source.config.draft_prefix())) memory.weights += tensor.bytes();
+  }
+  engine::Packing packing = engine::plan_packing(
+      source, *resolved, engine::expected_cache(*resolved), engine::available_memory());
+  const model::HeldBytes held = model::held_bytes(packing.bytes, packing.types);
+  memory.weights_own = held.own;
+  memory.weights_mapped = held.mapped + packing.bytes.looked_up;
+  memory.notice = std::move(packing.notice);
+  for (const model::TypeBytes& type : packing.bytes.types) {
+    if (packing.types.has(type.type))
+      report.types[std::string(kernels::info(type.type).name)].packed = type.packed;
   }
   memory.options = resolved->options;
   const std::uint64_t block = resolved->cache_shape.block_bytes();
@@ -185,7 +195,12 @@ std::string memory_part(const MemoryNeed& need) {
   const EngineOptions& options = need.options;
   std::string text = fmt::format("\nmemory for {} sequences of {} positions\n",
                                  options.max_num_seqs, options.max_context);
-  text += row("  weights", show_bytes(need.weights));
+  text +=
+      row("  weights",
+          need.weights_own == 0
+              ? show_bytes(need.weights()) + ", in the mapped file"
+              : fmt::format("{}: {} of its own, {} in the mapped file", show_bytes(need.weights()),
+                            show_bytes(need.weights_own), show_bytes(need.weights_mapped)));
   text += row("  cache", fmt::format("{} ({}): {} blocks of 16 positions", show_bytes(need.cache),
                                      options.cache_type, options.kv_blocks));
   std::string position = show_bytes(need.cache_token) + " per position";
@@ -199,7 +214,8 @@ std::string memory_part(const MemoryNeed& need) {
   text += row("  scratch", fmt::format("about {} ({} tokens in a step)", show_bytes(need.scratch),
                                        options.max_num_batched_tokens));
   text += row("  in all",
-              "about " + show_bytes(need.weights + need.cache + need.states + need.scratch));
+              "about " + show_bytes(need.weights() + need.cache + need.states + need.scratch));
+  if (!need.notice.empty()) text += need.notice + '\n';
   return text;
 }
 
@@ -209,8 +225,11 @@ std::string report_text(const load::ModelSource& source, const ModelReport& repo
   std::string text = model_part(source, report);
   text += "\ntensors\n";
   for (const auto& [name, share] : report.types) {
-    text += row("  " + name, fmt::format("{:>5}, {} parameters, {}", share.tensors,
-                                         show_count(share.parameters), show_bytes(share.bytes)));
+    text += row(
+        "  " + name,
+        fmt::format("{:>5}, {} parameters, {}{}", share.tensors, show_count(share.parameters),
+                    show_bytes(share.bytes),
+                    share.packed > 0 ? fmt::format(", packed {}", show_bytes(share.packed)) : ""));
   }
   text += memory_part(report.memory);
   if (!tensors) return text;
@@ -243,15 +262,20 @@ Json report_json(const load::ModelSource& source, const ModelReport& report, boo
   if (LayerKind drafts = draft_kind(config); drafts.layers > 0)
     json["draft_layer"] = std::move(drafts.json);
   for (const auto& [name, share] : report.types) {
-    json["types"][name] = {
-        {"tensors", share.tensors}, {"parameters", share.parameters}, {"bytes", share.bytes}};
+    json["types"][name] = {{"tensors", share.tensors},
+                           {"parameters", share.parameters},
+                           {"bytes", share.bytes},
+                           {"packed_bytes", share.packed}};
   }
   json["memory"] = {{"max_num_seqs", need.options.max_num_seqs},
                     {"max_model_len", need.options.max_context},
                     {"max_num_batched_tokens", need.options.max_num_batched_tokens},
                     {"kv_blocks", need.options.kv_blocks},
                     {"kv_cache_dtype", need.options.cache_type},
-                    {"weights_bytes", need.weights},
+                    {"weights_bytes", need.weights()},
+                    {"weights_own_bytes", need.weights_own},
+                    {"weights_mapped_bytes", need.weights_mapped},
+                    {"weights_notice", need.notice},
                     {"cache_bytes_per_token", need.cache_token},
                     {"cache_bytes_per_token_behind_windows", need.cache_kept},
                     {"cache_bytes_per_sequence", need.cache_sequence},

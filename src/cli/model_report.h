@@ -17,13 +17,15 @@ namespace dovetail::cli {
 struct TypeShare {
   std::size_t tensors = 0;
   std::uint64_t parameters = 0;
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes = 0;   // as the file has them
+  std::uint64_t packed = 0;  // in panels, beside those that stay in the file; 0: none is packed
 };
 
 // What a model takes with given options. Bytes.
 struct MemoryNeed {
   EngineOptions options;             // with the automatic values filled in
-  std::uint64_t weights = 0;         // mapped from the file, shared between processes
+  std::uint64_t weights_own = 0;     // weights in memory of their own: packed, made of parts
+  std::uint64_t weights_mapped = 0;  // mapped from the file, shared between processes
   std::uint64_t cache_token = 0;     // one position of one sequence
   std::uint64_t cache_kept = 0;      // of these, what stays when it is behind all windows
   std::uint64_t cache_sequence = 0;  // a sequence of options.max_context positions
@@ -31,6 +33,10 @@ struct MemoryNeed {
   std::uint64_t full_sequences = 0;  // of max_context positions that fit the cache at a time
   std::uint64_t states = 0;          // of max_num_seqs sequences, and saved ones
   std::uint64_t scratch = 0;         // estimate: activations and logits of a full step
+  // Why weights stay in the file that would else be packed, in a line; empty where none do.
+  std::string notice;
+
+  std::uint64_t weights() const { return weights_own + weights_mapped; }
 };
 
 struct ModelReport {
@@ -42,7 +48,8 @@ struct ModelReport {
   MemoryNeed memory;
 };
 
-// kInvalid where the options do not fit the model.
+// kInvalid where the options do not fit the model. What is packed depends on the memory that is
+// free now, as it would where the model was loaded.
 Result<ModelReport> report_model(const load::ModelSource& source, const EngineOptions& options);
 
 // The kinds of layers that a model has, in the order of their first: how many there are of each,

@@ -38,6 +38,7 @@ Result<study::Perplexity> measure_text(const PerplexityArguments& arguments) {
   const Result<text::Tokenizer> tokenizer = text::Tokenizer::create(**source);
   if (!tokenizer) return fail(tokenizer.error());
   study::PerplexityOptions options = arguments.measure;
+  set_warnings(options.engine);
   if (tokenizer->adds_bos() && tokenizer->bos()) options.first_token = *tokenizer->bos();
   const std::vector<TokenId> tokens = tokenizer->encode(*text, {.parse_special = false});
   return study::measure_perplexity(*source, options, tokens, [&](const study::Perplexity& so_far) {

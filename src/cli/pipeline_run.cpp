@@ -236,8 +236,7 @@ Result<PipelineSpec> read_pipeline_file(const PipelineOptions& options) {
       options.file, options.records == 0 ? std::nullopt : std::optional(options.records));
   if (!spec) return spec;
   for (pipeline::ModelSpec& model : spec->models) {
-    if (auto* local = std::get_if<pipeline::LocalModel>(&model.where))
-      local->engine.on_stall = print_stall;
+    if (auto* local = std::get_if<pipeline::LocalModel>(&model.where)) set_warnings(local->engine);
   }
   return spec;
 }

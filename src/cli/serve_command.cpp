@@ -213,6 +213,7 @@ Result<int> serve(ServeOptions& options) {
     };
   }
   options.engine.on_stall = [](const std::string& message) { spdlog::warn("{}", message); };
+  options.engine.on_unpacked = options.engine.on_stall;
   // Before the model is loaded, which may take long.
   Result<BoundAddress> address = BoundAddress::bind(options.server);
   if (!address) return fail(address.error());

@@ -11,11 +11,6 @@
 namespace dovetail::engine {
 namespace {
 
-std::string mebibytes(std::uint64_t bytes) {
-  const double mib = static_cast<double>(bytes) / (1 << 20);
-  return mib < 1024 ? fmt::format("{:.1f} MiB", mib) : fmt::format("{:.1f} GiB", mib / 1024);
-}
-
 std::string_view pinning_text(PinOption option) {
   switch (option) {
     case PinOption::kAuto:
@@ -72,7 +67,7 @@ class Explanation {
 
   std::string blocks() const {
     const std::uint64_t block = resolved_.cache_shape.block_bytes();
-    const std::string size = mebibytes(options_.kv_blocks * block);
+    const std::string size = binary_bytes(options_.kv_blocks * block);
     if (given_.kv_blocks > 0) return fmt::format("{}, as given", size);
     const std::uint32_t context =
         given_.max_context > 0 ? given_.max_context : source_.config.max_context;
@@ -86,10 +81,10 @@ class Explanation {
                                        : "half of the memory";
     if (options_.kv_blocks >= useful) {
       return fmt::format("{} need that many; {} of {} ({})", need, size,
-                         mebibytes(options_.kv_memory), limit);
+                         binary_bytes(options_.kv_memory), limit);
     }
     return fmt::format("{} would need {} ({}), but {} is {}", need, useful,
-                       mebibytes(useful * block), mebibytes(options_.kv_memory), limit);
+                       binary_bytes(useful * block), binary_bytes(options_.kv_memory), limit);
   }
 
   std::string context() const {
@@ -123,7 +118,10 @@ class Explanation {
     };
     flag("mixed", options_.mixed, "a step has prompts beside decode rows",
          "a step has prompts or decode rows");
-    flag("pack", options_.pack_weights, "weights of block types are packed for products at load",
+    flag("pack", options_.pack_weights,
+         options_.always_pack ? "weights of block types are packed for products at load"
+                              : "weights of block types are packed for products at load, as far as "
+                                "memory is free",
          "weights stay in the mapped file");
     const bool states = resolved_.cache_shape.state_floats() > 0;
     flag("prefix-cache", options_.prefix_cache, "equal beginnings are computed once",
@@ -132,7 +130,7 @@ class Explanation {
       const std::uint64_t bytes = resolved_.cache_shape.state_floats() * sizeof(float);
       add("saved-states", options_.saved_states,
           fmt::format("{}, {}: the layers' states, for equal beginnings and draft tokens",
-                      mebibytes(options_.saved_states * bytes),
+                      binary_bytes(options_.saved_states * bytes),
                       given_.saved_states == EngineOptions::kAutoSavedStates
                           ? "a quarter of the cache's memory at most"
                           : "as given"));
@@ -155,6 +153,11 @@ class Explanation {
 };
 
 }  // namespace
+
+std::string binary_bytes(std::uint64_t bytes) {
+  const double mib = static_cast<double>(bytes) / (1 << 20);
+  return mib < 1024 ? fmt::format("{:.1f} MiB", mib) : fmt::format("{:.1f} GiB", mib / 1024);
+}
 
 std::vector<std::string> explain(const EngineOptions& given, const ResolvedOptions& resolved,
                                  const load::ModelSource& source) {

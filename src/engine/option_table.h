@@ -213,9 +213,15 @@ inline constexpr auto kOptionRows = std::to_array<OptionRow>({
      .help = "A step has prompts or decodes, never both"},
     {.name = "pack_weights",
      .member = &EngineOptions::pack_weights,
-     .help = "Leave weights in the mapped file, for machines short of memory: slower, the same "
+     .group = OptionGroup::kSize,
+     .help = "Leave weights in the mapped file, as is done where memory is short: slower, the same "
              "answers",
      .option = "pack",
+     .in_pipelines = true},
+    {.name = "always_pack",
+     .member = &EngineOptions::always_pack,
+     .group = OptionGroup::kSize,
+     .help = "Pack weights where memory seems short, too",
      .in_pipelines = true},
     {.name = "prefix_cache",
      .member = &EngineOptions::prefix_cache,

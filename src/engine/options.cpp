@@ -5,14 +5,13 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
-#include <limits>
 #include <numeric>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cores/topology.h"
+#include "engine/memory.h"
 #include "kernels/cache_type_names.h"
 #include "kv/block_pool.h"
 
@@ -21,17 +20,6 @@ namespace {
 
 constexpr std::uint32_t kMaxSavedStates = 1024;  // that are kept without being asked for
 constexpr auto kBlock = static_cast<std::uint32_t>(kernels::kBlockSize);
-
-// Memory limit of the control group of this process, such as a container's; "max" is no number.
-std::uint64_t control_group_memory() {
-  std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
-  for (const char* file :
-       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    std::uint64_t bytes = 0;
-    if (std::ifstream(file) >> bytes && bytes > 0) least = std::min(least, bytes);
-  }
-  return least;
-}
 
 Status check(std::string_view name, std::uint32_t value, std::uint32_t low, std::uint32_t high) {
   if (value >= low && value <= high) return {};
@@ -54,6 +42,10 @@ Status check_options(const EngineOptions& options) {
                 "expected {} to {}, or fewer max_num_seqs",
                 options.max_num_batched_tokens, options.max_num_seqs, options.max_num_seqs,
                 kMostBatchedTokens);
+  }
+  if (options.always_pack && !options.pack_weights) {
+    return fail(ErrorKind::kInvalid,
+                "always_pack: on while pack_weights is off, expected one of the two");
   }
   return check("speculative_tokens", options.speculative_tokens, 0,
                options.max_num_batched_tokens - 1);
@@ -253,6 +245,7 @@ Result<ResolvedOptions> resolve(EngineOptions options, const load::ModelSource& 
 
   ResolvedOptions resolved;
   resolved.context = options.max_context;
+  resolved.automatic_cache = options.kv_blocks == 0 && options.kv_memory == 0;
   const Result<const kernels::Kernels*> kernels = choose_kernels(options.kernels);
   if (!kernels) return fail(kernels.error());
   resolved.kernels = *kernels;

@@ -27,6 +27,7 @@ struct ResolvedOptions {
   // How much of it the memory holds leaves no trace in the bits.
   std::uint32_t context = 0;
   std::uint32_t draft_tokens = 0;  // by the model's own layer
+  bool automatic_cache = false;    // no option says how large the cache is
 };
 
 // kInvalid names the option, its value and what would be valid for this model and machine.
@@ -42,6 +43,9 @@ model::BackendOptions backend_options(const ResolvedOptions& resolved);
 // reason. `resolved` is the result of resolve(given).
 std::vector<std::string> explain(const EngineOptions& given, const ResolvedOptions& resolved,
                                  const load::ModelSource& source);
+
+// "12.0 MiB" or "1.5 GiB"
+std::string binary_bytes(std::uint64_t bytes);
 
 // Bytes of memory that this process may use: the machine's, or less in a control group.
 std::uint64_t usable_memory();

@@ -11,7 +11,9 @@
 #include <utility>
 
 #include "cores/trace.h"
+#include "engine/memory.h"
 #include "engine/mutation.h"
+#include "engine/packing.h"
 #include "model/cpu/cpu_backend.h"
 #include "model/share.h"
 
@@ -70,8 +72,11 @@ Result<std::unique_ptr<model::Backend>> open_on_cpu(std::shared_ptr<const load::
                                                     const ResolvedOptions& resolved,
                                                     cores::Executor& executor) {
   const EngineOptions& engine = resolved.options;
+  const Packing packing =
+      plan_packing(*source, resolved, expected_cache(resolved), available_memory());
+  if (!packing.notice.empty() && engine.on_unpacked) engine.on_unpacked(packing.notice);
   return model::open_cpu(std::move(source), backend_options(resolved), *resolved.kernels, executor,
-                         {engine.threads, engine.pack_weights, engine.on_pack});
+                         {engine.threads, packing.types, engine.on_pack});
 }
 
 Result<std::unique_ptr<StepLoop>> StepLoop::create(std::shared_ptr<const load::ModelSource> source,

@@ -26,6 +26,10 @@ namespace dovetail::kernels {
 enum class DataType : std::uint8_t { DOVETAIL_WEIGHT_TYPES(DOVETAIL_ENUMERATOR) };
 #undef DOVETAIL_ENUMERATOR
 
+#define DOVETAIL_ONE(name) +1
+inline constexpr std::size_t kDataTypes = 0 DOVETAIL_WEIGHT_TYPES(DOVETAIL_ONE);
+#undef DOVETAIL_ONE
+
 // How the elements of a tensor are stored. Block types hold their elements along the innermost
 // dimension in blocks of `elements_per_block`; layouts are those of the GGUF specification
 // (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md and ggml-common.h).

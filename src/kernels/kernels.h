@@ -136,9 +136,10 @@ struct Kernels {
   void (*prepare)(DataType weights, const float* x, std::size_t k, std::byte* out);
   void (*matmul)(const MatmulArgs& args);
 
-  // Weights of block types are multiplied faster when packed: sixteen rows to a panel, in their own
-  // width, the same bytes for every instruction set. Products have the same bits either way. Bytes
-  // of a panel, a multiple of 64; 0 for types that stay as they are.
+  // Weights of block types are multiplied faster when packed: sixteen rows to a panel, in the width
+  // of their codes, which may be more than the file's (docs/models.md), the same bytes for every
+  // instruction set. Products have the same bits either way. Bytes of a panel, a multiple of 64; 0
+  // for types that stay as they are.
   std::size_t (*panel_bytes)(DataType type, std::size_t k);
   // Packs `rows` rows of row_bytes(type, k) bytes each, at any alignment, into panels one after
   // another; the rows that the last one lacks are zeros. Requires panel_bytes() > 0.

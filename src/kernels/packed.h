@@ -8,9 +8,9 @@
 #include "kernels/kernels.h"
 #include "kernels/types/all.h"
 
-// How block types lie in memory for products: panels of sixteen rows, rows innermost, in the type's
-// own width. The layout is the same for every instruction set. Internal linkage on purpose: see
-// README.md, "One definition per instruction set".
+// How block types lie in memory for products: panels of sixteen rows, rows innermost, in the width
+// of the type's codes, a byte for a group's scale. The layout is the same for every instruction
+// set. Internal linkage on purpose: see README.md, "One definition per instruction set".
 namespace dovetail::kernels {
 namespace {
 

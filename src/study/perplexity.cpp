@@ -12,7 +12,9 @@
 
 #include "cores/executor.h"
 #include "cores/topology.h"
+#include "engine/memory.h"
 #include "engine/options.h"
+#include "engine/packing.h"
 #include "model/backend.h"
 #include "model/cpu/cpu_backend.h"
 
@@ -127,9 +129,13 @@ Result<Perplexity> measure_perplexity(const std::shared_ptr<const load::ModelSou
   alone.context = resolved->context;
   try {
     cores::Executor executor(cores::Topology::of_machine(threads), graphs_alone(source->config));
-    const auto backend =
-        model::open_cpu(source, alone, *resolved->kernels, executor,
-                        {threads, resolved->options.pack_weights, resolved->options.on_pack});
+    const engine::Packing packing =
+        engine::plan_packing(*source, *resolved, std::uint64_t{blocks} * alone.cache.block_bytes(),
+                             engine::available_memory());
+    if (!packing.notice.empty() && resolved->options.on_unpacked)
+      resolved->options.on_unpacked(packing.notice);
+    const auto backend = model::open_cpu(source, alone, *resolved->kernels, executor,
+                                         {threads, packing.types, resolved->options.on_pack});
     if (!backend) return fail(backend.error());
     return score_chunks(**backend, blocks, source->config.vocab_size, options, tokens, chunks,
                         on_chunk);

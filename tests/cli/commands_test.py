@@ -50,7 +50,7 @@ class Usage(WithFolder):
         for command in ("run", "serve"):
             own = run(command, "--help").stdout
             for option in ("max-num-seqs", "max-num-batched-tokens", "long-prefill-token-threshold",
-                           "block-size", "kv-blocks", "kv-memory", "no-mixed", "no-pack", "no-prefix-cache",
+                           "block-size", "kv-blocks", "kv-memory", "no-mixed", "no-pack", "always-pack", "no-prefix-cache",
                            "async-scheduling", "speculative-tokens", "policy",
                            "max-queued-requests", "target-inter-token-ms", "min-prefill-tokens",
                            "prefill-interval", "prefill-alignment", "ageing-steps", "stall-limit"):
@@ -139,6 +139,54 @@ class Inspect(WithFolder):
         self.assertRegex(text, r"(?m)^family +llama$")
         for name in names:
             self.assertIn(name, text)
+
+    def test_weights_are_counted_as_they_are_held(self):
+        def memory(model, *options):
+            report = json.loads(run("inspect", model, "--json", *options).stdout)
+            return report["memory"], report["types"]
+
+        # Floats stay in the file, whatever the options say.
+        for options in [[], ["--no-pack"], ["--always-pack"]]:
+            held, types = memory(TINY, *options)
+            self.assertEqual(held["weights_own_bytes"], 0)
+            self.assertEqual(held["weights_bytes"], sum(share["bytes"] for share in types.values()))
+        quantised = DEMO / "demo-arith-Q8_0.gguf"
+        held, types = memory(quantised, "--no-pack")
+        self.assertEqual(held["weights_own_bytes"], 0)
+        self.assertEqual(types["Q8_0"]["packed_bytes"], 0)
+        self.assertRegex(run("inspect", quantised, "--no-pack").stdout, r"(?m)^  weights .*, in the mapped file$")
+        held, types = memory(quantised)
+        self.assertGreater(held["weights_own_bytes"], 0)
+        self.assertEqual(held["weights_own_bytes"], types["Q8_0"]["packed_bytes"])
+        self.assertEqual(held["weights_notice"], "")
+        self.assertIn("always_pack", run("inspect", quantised, "--no-pack", "--always-pack", code=1).stderr)
+        # What is made of parts takes memory of its own, packed or not.
+        parts = SOURCE / "tests" / "golden" / "quantised" / "pack-int4-32"
+        made, _ = memory(parts, "--no-pack")
+        packed, _ = memory(parts)
+        self.assertGreater(made["weights_own_bytes"], 0)
+        self.assertNotEqual(made["weights_own_bytes"], packed["weights_own_bytes"])
+
+    def test_weights_stay_in_the_file_where_memory_is_short(self):
+        # A cache of all memory that is free, which nothing touches, leaves none for weights.
+        quantised = DEMO / "demo-arith-Q8_0.gguf"
+        free = next(int(line.split()[1]) for line in open("/proc/meminfo") if line.startswith("MemAvailable"))
+        block = 16 * json.loads(run("inspect", quantised, "--json").stdout)["memory"]["cache_bytes_per_token"]
+        short = ["--kv-blocks", str(1024 * free // block)]
+        report = json.loads(run("inspect", quantised, "--json", *short).stdout)["memory"]
+        self.assertEqual(report["weights_own_bytes"], 0)
+        self.assertRegex(report["weights_notice"], r"Q8_0 stays in the mapped file.*--kv-memory.*--always-pack")
+        self.assertIn(report["weights_notice"][:30], run("inspect", quantised, *short).stdout)
+        forced = json.loads(run("inspect", quantised, "--json", "--always-pack", *short).stdout)["memory"]
+        self.assertGreater(forced["weights_own_bytes"], 0)
+        self.assertEqual(forced["weights_notice"], "")
+        # The same where it runs: a warning, and the same answer.
+        options = ["5+3=", "--max-tokens", "4", "--temperature", "0"]
+        done = run("run", quantised, *options, *short)
+        self.assertRegex(done.stderr, r"(?m)^dovetail: warning: weights: .*Q8_0 stays in the mapped file")
+        packed = run("run", quantised, *options)
+        self.assertNotIn("warning", packed.stderr)
+        self.assertEqual(done.stdout, packed.stdout)
 
     def test_the_layer_that_drafts(self):
         model = TINY.parent / "qwen3-5-tiny"

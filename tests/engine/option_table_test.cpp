@@ -36,7 +36,7 @@ constexpr std::size_t members() {
 }
 
 TEST(OptionTable, HasARowForEveryMember) {
-  constexpr std::size_t kFunctions = 2;  // on_pack and on_stall
+  constexpr std::size_t kFunctions = 3;  // on_pack, on_unpacked and on_stall
   EXPECT_EQ(members(), kOptionRows.size() + kFunctions);
 }
 

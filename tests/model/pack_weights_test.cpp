@@ -3,23 +3,30 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <fstream>
-#include <mutex>
+#include <memory>
 #include <string>
-#include <vector>
+#include <tuple>
 
 #include "kernels/kernels.h"
 #include "load/mapped_file.h"
+#include "model/cpu/weight_bytes.h"
 #include "support/sanitized.h"
 #include "support/temp_folder.h"
 
 namespace dovetail::model {
 namespace {
 
+using kernels::DataType;
+
+#define DOVETAIL_TYPE(name) DataType::k##name,
+constexpr auto kWeightTypes = std::to_array<DataType>({DOVETAIL_WEIGHT_TYPES(DOVETAIL_TYPE)});
+#undef DOVETAIL_TYPE
+
 constexpr std::size_t kWeightRows = 2048, kWeightColumns = 1024;
-constexpr auto kWeightType = kernels::DataType::kQ8_0;
-constexpr std::size_t kWeightLayers = 3;  // with seven matrices each
+constexpr std::size_t kWeightMatrices = 21;
 
 // Memory of this process that is in RAM, in bytes: mapped files and its own.
 std::size_t resident_bytes() {
@@ -32,19 +39,19 @@ std::size_t resident_bytes() {
   return sum;
 }
 
-std::size_t matrix_bytes() { return kWeightRows * kernels::row_bytes(kWeightType, kWeightColumns); }
+std::size_t matrix_bytes(DataType type) {
+  return kWeightRows * kernels::row_bytes(type, kWeightColumns);
+}
 
-// Weights without a model: matrices one after another in a file.
-ModelWeights weights_in(const load::MappedFile& file) {
-  ModelWeights weights;
-  const std::byte* at = file.bytes().data();
-  const auto next = [&] {
-    const Matrix matrix = {kWeightType, kWeightRows, kWeightColumns, at, false};
-    at += matrix_bytes();
-    return matrix;
-  };
-  for (std::size_t i = 0; i < kWeightLayers * 7; ++i) weights.matrices[std::to_string(i)] = next();
-  return weights;
+// A model of nothing but matrices of one type, one after another in the file.
+std::shared_ptr<const load::ModelSource> source_in(const load::MappedFile& file, DataType type) {
+  auto source = std::make_shared<load::ModelSource>();
+  for (std::size_t i = 0; i < kWeightMatrices; ++i) {
+    source->tensors[std::to_string(i)] = {
+        type, kWeightRows, kWeightColumns,
+        file.bytes().subspan(i * matrix_bytes(type), matrix_bytes(type))};
+  }
+  return source;
 }
 
 std::string file_of_weights(std::size_t bytes) {
@@ -54,52 +61,100 @@ std::string file_of_weights(std::size_t bytes) {
   return data;
 }
 
-class PackWeights : public testing::TestWithParam<std::uint32_t> {};
+using TypeAndThreads = std::tuple<DataType, std::uint32_t>;
 
-INSTANTIATE_TEST_SUITE_P(Threads, PackWeights, testing::Values(1U, 3U));
+class PackWeights : public testing::TestWithParam<TypeAndThreads> {
+ protected:
+  static DataType type() { return std::get<0>(GetParam()); }
+  static std::uint32_t threads() { return std::get<1>(GetParam()); }
+};
 
-// While weights move from the file's pages into panels, one or the other is in memory, and at most
-// one matrix per thread is both.
-TEST_P(PackWeights, NeedsTheMemoryOfTheWeightsAndOneMatrixPerThread) {
+std::string pack_case_name(const testing::TestParamInfo<TypeAndThreads>& run) {
+  return std::string(kernels::info(std::get<0>(run.param)).name) + "_" +
+         std::to_string(std::get<1>(run.param));
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, PackWeights,
+                         testing::Combine(testing::ValuesIn(kWeightTypes), testing::Values(1U)),
+                         pack_case_name);
+INSTANTIATE_TEST_SUITE_P(Threads, PackWeights,
+                         testing::Combine(testing::Values(DataType::kQ8_0, DataType::kIQ1_S),
+                                          testing::Values(3U)),
+                         pack_case_name);
+
+// While weights move from the file's pages into panels, at most the panels, one matrix per thread
+// and what is still to come of the file are in memory; and what is said of them in advance is what
+// packing takes.
+TEST_P(PackWeights, NeedsTheMemoryThatIsSaidAndOneMatrixPerThread) {
   if (test::kSanitized) GTEST_SKIP() << "sanitizers have memory of their own";
   const test::TempFolder folder;
-  const std::size_t all = kWeightLayers * 7 * matrix_bytes();
-  const auto path = folder.write("weights", file_of_weights(all));
+  const std::size_t rows = kWeightMatrices * matrix_bytes(type());
+  const auto path = folder.write("weights", file_of_weights(rows));
   const auto file = *load::MappedFile::open(path);
-  ModelWeights weights = weights_in(*file);
+  const auto& kernels = kernels::best_kernels();
+  const auto source = source_in(*file, type());
+  const WeightBytes said = weight_bytes(*source, kernels, true);
+  const HeldBytes held = held_bytes(said, TypeSet::all());
+  EXPECT_EQ(held_bytes(said, {}).all(), rows);
+  EXPECT_EQ(held_bytes(said, {}).mapped, rows);
+
+  ModelWeights weights = bind_weights(source, kernels);
   const std::size_t before = resident_bytes();
   std::size_t most = 0, last = 0;
   PackOptions options;
-  options.threads = GetParam();
+  options.threads = threads();
   options.progress = [&](std::size_t done, std::size_t of) {
     EXPECT_GT(done, last);
     EXPECT_LE(done, of);
     last = done;
     most = std::max(most, resident_bytes());
   };
-  const auto& kernels = kernels::best_kernels();
   ASSERT_TRUE(pack_weights(weights, kernels, options));
-  const std::size_t packed = kWeightLayers * 7 * (kWeightRows / kernels::kPanelRows) *
-                             kernels.panel_bytes(kWeightType, kWeightColumns);
-  EXPECT_EQ(last, packed);
-  // Panels take no more than the file, but for rounding; pages come in large pieces.
-  EXPECT_LE(packed, all + all / 16);
+  EXPECT_EQ(last, held.own);
+  const bool packs = !kernels::is_float(type());
+  EXPECT_EQ(held.mapped, packs ? 0 : rows);
+  for (const auto& [name, matrix] : weights.matrices) EXPECT_EQ(matrix.packed, packs) << name;
+  // Pages come in large pieces.
   constexpr std::size_t kSlack = std::size_t{6} << 20;
-  EXPECT_LE(most - before, packed + options.threads * matrix_bytes() + kSlack);
-  EXPECT_LE(resident_bytes() - before, packed + kSlack);
-  for (const auto& [name, matrix] : weights.matrices) EXPECT_TRUE(matrix.packed) << name;
+  const std::size_t now = resident_bytes();
+  EXPECT_LE(now - std::min(now, before), held.own + kSlack);
+  EXPECT_GE(now - std::min(now, before) + kSlack, held.own);
+  if (!packs) return;
+  EXPECT_LE(most - before, held.own + options.threads * matrix_bytes(type()) + kSlack);
+  // Else a file whose pages are not given back would fit as well.
+  EXPECT_GT(rows, options.threads * matrix_bytes(type()) + kSlack / 2);
 }
 
 // The file's own bytes remain what they were, for what still reads them.
 TEST_P(PackWeights, LeavesTheFileAsItIs) {
   const test::TempFolder folder;
-  const std::string data = file_of_weights(kWeightLayers * 7 * matrix_bytes());
+  const std::string data = file_of_weights(kWeightMatrices * matrix_bytes(type()));
   const auto file = *load::MappedFile::open(folder.write("weights", data));
-  ModelWeights weights = weights_in(*file);
+  const auto& kernels = kernels::best_kernels();
+  ModelWeights weights = bind_weights(source_in(*file, type()), kernels);
   PackOptions options;
-  options.threads = GetParam();
-  ASSERT_TRUE(pack_weights(weights, kernels::best_kernels(), options));
+  options.threads = threads();
+  ASSERT_TRUE(pack_weights(weights, kernels, options));
   EXPECT_EQ(std::memcmp(file->bytes().data(), data.data(), data.size()), 0);
+}
+
+TEST(PackWeightsOfSomeTypes, LeavesTheOthersInTheFile) {
+  const test::TempFolder folder;
+  const auto file = *load::MappedFile::open(
+      folder.write("weights", file_of_weights(kWeightMatrices * matrix_bytes(DataType::kQ4_K))));
+  const auto source = source_in(*file, DataType::kQ4_K);
+  const auto& kernels = kernels::best_kernels();
+  PackOptions options;
+  options.types.remove(DataType::kQ4_K);
+  options.progress = [](std::size_t, std::size_t) { ADD_FAILURE() << "nothing is to be packed"; };
+  ModelWeights weights = bind_weights(source, kernels);
+  ASSERT_TRUE(pack_weights(weights, kernels, options));
+  for (const auto& [name, matrix] : weights.matrices) {
+    EXPECT_FALSE(matrix.packed) << name;
+    EXPECT_EQ(matrix.data, source->tensors.at(name).data.data()) << name;
+  }
+  EXPECT_FALSE(weights.packs.has(DataType::kQ4_K));
+  EXPECT_TRUE(weights.packs.has(DataType::kQ8_0));
 }
 
 }  // namespace

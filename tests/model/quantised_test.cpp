@@ -19,6 +19,7 @@
 #include "model/cpu/cache.h"
 #include "model/cpu/model_runner.h"
 #include "model/cpu/pack_weights.h"
+#include "model/cpu/weight_bytes.h"
 #include "support/places.h"
 
 namespace dovetail::model {
@@ -67,8 +68,12 @@ TEST_P(QuantisedFolders, LogitsAgreeWithNumpyInRowsAndPacked) {
       ModelWeights weights = bind_weights(*source, *kernels);
       PackOptions options;
       options.threads = 2;
-      options.pack = pack;
+      if (!pack) options.types = {};
+      std::size_t made = 0;
+      options.progress = [&](std::size_t, std::size_t all) { made = all; };
       ASSERT_TRUE(pack_weights(weights, *kernels, options).has_value());
+      const WeightBytes bytes = weight_bytes(**source, *kernels, true);
+      EXPECT_EQ(held_bytes(bytes, options.types).own, made);
       EXPECT_NE(weights.matrix("blk.0.attn_q.weight").data, nullptr);
       EXPECT_EQ(weights.matrix("blk.0.attn_q.weight").packed, pack && whole);
       results[pack ? 1 : 0] = last_logits(std::move(weights), *kernels, tokens);

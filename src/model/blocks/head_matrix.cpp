@@ -3,6 +3,7 @@
 #include <cassert>
 
 #include "load/mapped_file.h"
+#include "model/cpu/weight_bytes.h"
 
 namespace dovetail::model {
 
@@ -14,8 +15,7 @@ HeadMatrix::HeadMatrix(const Matrix& matrix, std::size_t heads, const HeadRows& 
       row_bytes_(kernels.activation_bytes(matrix.type, matrix.columns)) {
   assert(!matrix.packed);
   if (!packs) return;
-  const std::size_t panels = (of.rows + kernels::kPanelRows - 1) / kernels::kPanelRows;
-  head_bytes_ = panels * kernels.panel_bytes(matrix.type, matrix.columns);
+  head_bytes_ = packed_bytes(kernels, matrix.type, of.rows, matrix.columns);
   if (head_bytes_ == 0) return;
   panels_.reserve(heads * head_bytes_);
   const std::size_t stored = kernels::row_bytes(matrix.type, matrix.columns);

@@ -95,7 +95,7 @@ LatentAttention::LatentAttention(const load::LatentConfig& config, const ModelWe
     workspace.prepares(*query_);
   }
   const auto heads_of = [&](const Matrix& matrix, const HeadRows& of) {
-    return HeadMatrix(matrix, config.heads, of, weights.packs, workspace.kernels);
+    return HeadMatrix(matrix, config.heads, of, weights.packs.has(matrix.type), workspace.kernels);
   };
   if (config.split) {
     const Matrix& stored = weights.matrix(layer + "attn_k_b.weight");

@@ -17,7 +17,7 @@ std::shared_ptr<const ModelWeights> unpacked_weights(
     std::shared_ptr<const load::ModelSource> source, const kernels::Kernels& kernels) {
   auto weights = std::make_shared<ModelWeights>(bind_weights(std::move(source), kernels));
   PackOptions only_parts;
-  only_parts.pack = false;
+  only_parts.types = {};
   if (!pack_weights(*weights, kernels, only_parts)) throw std::bad_alloc();
   return weights;
 }

@@ -14,6 +14,7 @@
 
 #include "load/mapped_file.h"
 #include "load/stored_parts.h"
+#include "model/cpu/weight_bytes.h"
 
 namespace dovetail::model {
 namespace {
@@ -48,7 +49,7 @@ class PackedMemory {
 // A matrix on its way into panels or rows.
 struct Packing {
   Matrix* matrix = nullptr;
-  std::size_t panel_bytes = 0;  // 0: rows
+  bool packed = false;  // else rows
   std::size_t row_bytes = 0;
   std::size_t bytes = 0;
   std::size_t offset = 0;  // in the memory
@@ -57,8 +58,6 @@ struct Packing {
 // Rows that are made of parts and then packed: whole panels, and few enough for the caches.
 constexpr std::size_t kRowsTogether = 8 * kPanelRows;
 
-std::size_t panels_of(std::size_t rows) { return (rows + kPanelRows - 1) / kPanelRows; }
-
 // Writes the panels, or rows, of a matrix.
 void write_matrix(const kernels::Kernels& kernels, const Packing& packing, std::byte* out) {
   const Matrix& matrix = *packing.matrix;
@@ -66,7 +65,7 @@ void write_matrix(const kernels::Kernels& kernels, const Packing& packing, std::
     kernels.pack(matrix.type, matrix.data, matrix.rows, matrix.columns, out);
     return;
   }
-  if (packing.panel_bytes == 0) {
+  if (!packing.packed) {
     load::write_rows(*matrix.parts, 0, matrix.rows, out);
     return;
   }
@@ -75,7 +74,7 @@ void write_matrix(const kernels::Kernels& kernels, const Packing& packing, std::
     const std::size_t some = std::min(kRowsTogether, matrix.rows - row);
     load::write_rows(*matrix.parts, row, some, rows.data());
     kernels.pack(matrix.type, rows.data(), some, matrix.columns, out);
-    out += panels_of(some) * packing.panel_bytes;
+    out += packed_bytes(kernels, matrix.type, some, matrix.columns);
   }
 }
 
@@ -91,24 +90,25 @@ const std::byte* begin_of(const Packing& packing) {
 
 Status pack_weights(ModelWeights& weights, const kernels::Kernels& kernels,
                     const PackOptions& options) {
-  weights.packs = options.pack;
+  weights.packs = options.types;
   std::vector<Packing> packings;
   std::size_t all = 0;
   bool only_parts = true;  // which have to be made in any case
   const auto add = [&](Matrix* matrix, bool pack) {
     const bool in_parts = matrix->data == nullptr && matrix->parts != nullptr;
     if ((matrix->data == nullptr && !in_parts) || matrix->packed) return;
-    const std::size_t panel = pack ? kernels.panel_bytes(matrix->type, matrix->columns) : 0;
-    if (panel == 0 && !in_parts) return;
+    const std::size_t packed =
+        pack ? packed_bytes(kernels, matrix->type, matrix->rows, matrix->columns) : 0;
+    if (packed == 0 && !in_parts) return;
     const std::size_t row = kernels::row_bytes(matrix->type, matrix->columns);
     const std::size_t bytes =
-        panel == 0 ? (matrix->rows * row + 63) / 64 * 64 : panels_of(matrix->rows) * panel;
-    packings.push_back({matrix, panel, row, bytes, all});
+        packed == 0 ? made_bytes(matrix->type, matrix->rows, matrix->columns) : packed;
+    packings.push_back({matrix, packed > 0, row, bytes, all});
     all += bytes;
     only_parts = only_parts && in_parts;
   };
   for (auto& [name, matrix] : weights.matrices)
-    add(&matrix, options.pack && !is_read_by_rows(name));
+    add(&matrix, options.types.has(matrix.type) && !is_read_by_rows(name));
   if (packings.empty()) return {};
   const auto memory = std::make_shared<const PackedMemory>(all);
   if (memory->data() == nullptr) {
@@ -149,7 +149,7 @@ Status pack_weights(ModelWeights& weights, const kernels::Kernels& kernels,
   }
   for (const Packing& packing : packings) {
     packing.matrix->data = memory->data() + packing.offset;
-    packing.matrix->packed = packing.panel_bytes > 0;
+    packing.matrix->packed = packing.packed;
   }
   weights.packed = memory;
   return {};

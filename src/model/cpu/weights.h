@@ -9,6 +9,7 @@
 
 #include "kernels/kernels.h"
 #include "load/model_source.h"
+#include "model/cpu/type_set.h"
 
 namespace dovetail::model {
 
@@ -30,7 +31,7 @@ struct Matrix {
 struct ModelWeights {
   std::shared_ptr<const load::ModelSource> source;
   std::shared_ptr<const void> packed;
-  bool packs = false;  // whether products may have copies in panels: pack_weights() was to pack
+  TypeSet packs;  // whose matrices products may have in panels: what pack_weights() was to pack
   std::map<std::string, Matrix, std::less<>> matrices;
   std::map<std::string, std::vector<float>, std::less<>> vectors;  // norms, biases: small
 

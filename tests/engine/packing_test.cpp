@@ -22,6 +22,7 @@ class PlanPacking : public testing::Test {
     test::RandomModelOptions model;
     model.type = DataType::kIQ1_S;
     model.hidden_size = model.intermediate_size = 256;
+    model.head_dim = 256 / model.heads;
     source_ = test::random_model(model);
   }
 

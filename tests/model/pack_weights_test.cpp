@@ -122,7 +122,7 @@ TEST_P(PackWeights, NeedsTheMemoryThatIsSaidAndOneMatrixPerThread) {
   if (!packs) return;
   EXPECT_LE(most - before, held.own + options.threads * matrix_bytes(type()) + kSlack);
   // Else a file whose pages are not given back would fit as well.
-  EXPECT_GT(rows, options.threads * matrix_bytes(type()) + kSlack / 2);
+  EXPECT_GT(rows, options.threads * matrix_bytes(type()) + kSlack);
 }
 
 // The file's own bytes remain what they were, for what still reads them.

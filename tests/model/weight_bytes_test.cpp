@@ -58,7 +58,7 @@ TEST(ChoosePacked, LeavesWhatGrowsMostUntilItFits) {
     }
     const HeldBytes held = held_bytes(bytes, packed);
     EXPECT_EQ(held.own, of.own);
-    if (of.memory && *of.memory >= 95) EXPECT_LE(held.all(), *of.memory);
+    EXPECT_TRUE(packed.empty() || !of.memory || held.all() <= *of.memory);
   }
 }
 
@@ -92,6 +92,7 @@ TEST(WeightBytes, AreWhatPackingTakes) {
       options.type = type;
       options.vocab_size = 101;  // a panel that is not full
       options.hidden_size = options.intermediate_size = 256;
+      options.head_dim = 256 / options.heads;
       const auto source = test::random_model(options);
       const auto& kernels = kernels::best_kernels();
       const WeightBytes said = weight_bytes(*source, kernels, true);

@@ -66,9 +66,10 @@ class Joiner {
     for_each([&](const Found& found) {
       const SafetensorsTensor& tensor = *found.tensor;
       if (used_.contains(&tensor)) return;
+      const bool spare = spare_.contains(&tensor) || is_of_cache(tensor.name);
       out.push_back({tensor.name,
                      {found.file, tensor.name, tensor.stored_type, tensor.type, tensor.shape,
-                      tensor.data, nullptr, spare_.contains(&tensor)}});
+                      tensor.data, nullptr, spare}});
     });
     return out;
   }
@@ -81,6 +82,17 @@ class Joiner {
     }
   }
 
+  // Where the configuration asks for a cache in 8 bits: how far its keys and values reach. The
+  // cache here is of the type that an option names and has scales of its own.
+  bool is_of_cache(std::string_view name) const {
+    constexpr std::string_view kEndings[] = {".self_attn.k_scale", ".self_attn.v_scale",
+                                             ".self_attn.kv_scale", ".k_proj.output_scale",
+                                             ".v_proj.output_scale"};
+    return quantization_.cache_scales &&
+           std::any_of(std::begin(kEndings), std::end(kEndings),
+                       [&](std::string_view ending) { return name.ends_with(ending); });
+  }
+
   // The weight whose codes this tensor is; nothing where it is none's.
   std::optional<NamedTensor> join(const Found& codes) {
     if (error_) return {};
@@ -91,6 +103,9 @@ class Joiner {
       case Method::kNone:
         return {};
       case Method::kFp8:
+        // Those of all experts of a layer in one, as transformers stores them.
+        if (tensor.stored_type == "F8_E4M3" && !name.ends_with(".weight"))
+          return weight(codes, "", &Joiner::expert_codes);
         // Bytes that are no floats are pairs of FP4 (DeepSeek-V4's experts).
         if (!name.ends_with(".weight") || !bytes) return {};
         return weight(codes, ".weight",
@@ -131,7 +146,8 @@ class Joiner {
     std::vector<std::uint64_t> shape = outer_;
     shape.insert(shape.end(), {parts.rows / outer_count(), parts.columns});
     std::string name = stem_;
-    if (quantization_.method != Method::kMxfp4) name += ".weight";
+    // Parameters of modules that hold several have no ending.
+    if (ending.starts_with('.')) name += ".weight";
     return NamedTensor{std::move(name),
                        {codes.file,
                         tensor.name,
@@ -229,33 +245,51 @@ class Joiner {
     // Exponents have plain bytes in files of before their dtype.
     if (!(fp8 ? check_type(scales, {"F32", "F16", "BF16", "F8_E8M0", "U8"}) : check_scales(scales)))
       return false;
-    const std::uint64_t rows = parts.rows;
+    const std::uint64_t rows = parts.rows / outer_count();
     const std::uint64_t columns = parts.columns;
-    const std::vector<std::uint64_t>& shape = scales.tensor->shape;
+    std::span<const std::uint64_t> shape = scales.tensor->shape;
     parts.scale_type = scales.tensor->type;
     parts.scales = scales.tensor->data;
     const std::size_t scale_bytes = parts.scale_type ? kernels::row_bytes(*parts.scale_type, 1) : 1;
+    // Of several matrices in one tensor each has scales of its own, or all have one.
+    const bool one = parts.scales.size() == scale_bytes;
+    const bool of_each = std::equal(outer_.begin(), outer_.end(), shape.begin(),
+                                    shape.begin() + std::min(shape.size(), outer_.size()));
+    if (!one && of_each) shape = shape.subspan(outer_.size());
     const bool matrix = shape.size() == 2;
-    if (quantization_.block_rows > 0 && matrix &&
+    const bool fits = of_each && (outer_.empty() || matrix);
+    if (fits && quantization_.block_rows > 0 && matrix &&
         shape[0] == parts_of(rows, quantization_.block_rows) &&
         shape[1] == parts_of(columns, quantization_.block_columns)) {
       parts.group_rows = quantization_.block_rows;
       parts.group_columns = quantization_.block_columns;
-    } else if (parts.scales.size() == scale_bytes) {
+      // Blocks are counted from the first row of all.
+      if (!outer_.empty() && rows % parts.group_rows != 0) {
+        refuse(scales, fmt::format("blocks of {} rows for matrices of {}", parts.group_rows, rows),
+               "blocks that end where a matrix does", ErrorKind::kUnsupported);
+        return false;
+      }
+    } else if (one) {
+      parts.group_rows = parts.rows;
+      parts.group_columns = columns;
+    } else if (fits && matrix && shape[0] == 1 && shape[1] == 1) {
       parts.group_rows = rows;
       parts.group_columns = columns;
-    } else if (!shape.empty() && shape.size() <= 2 && shape[0] == rows &&
+    } else if (fits && !shape.empty() && shape.size() <= 2 && shape[0] == rows &&
                (!matrix || (shape[1] > 0 && columns % shape[1] == 0))) {
       parts.group_rows = 1;
       parts.group_columns = matrix ? columns / shape[1] : columns;
     } else {
+      std::string each;  // sizes before those of a matrix
+      for (const std::uint64_t size : outer_) each += fmt::format("{}, ", size);
       std::string valid =
-          fmt::format("[{}, columns / size of a group], [{}, 1] or [1]", rows, rows);
+          fmt::format("[{0}{1}, columns / size of a group], [{0}{1}, 1] or [1]", each, rows);
+      if (!outer_.empty()) valid = fmt::format("[{}1, 1], {}", each, valid);
       if (quantization_.block_rows > 0) {
-        valid = fmt::format("[{}, {}], {}", parts_of(rows, quantization_.block_rows),
+        valid = fmt::format("[{}{}, {}], {}", each, parts_of(rows, quantization_.block_rows),
                             parts_of(columns, quantization_.block_columns), valid);
       }
-      refuse(scales, "shape " + shape_text(shape),
+      refuse(scales, "shape " + shape_text(scales.tensor->shape),
              fmt::format("{} for a weight of {}", valid, shape_text(std::array{rows, columns})),
              ErrorKind::kInvalid);
       return false;
@@ -291,7 +325,27 @@ class Joiner {
       refuse(found, "zero points other than 0", "symmetric weights of 8 bits",
              ErrorKind::kUnsupported);
     }
-    optional_part(".input_scale");
+    // How far activations reach, by its names in compressed-tensors and in transformers.
+    for (const std::string_view ending : {".input_scale", ".activation_scale"})
+      optional_part(ending);
+    return parts;
+  }
+
+  // FP8 of several matrices, outermost first. Scales and those of activations have the name of the
+  // codes and an ending.
+  StoredParts expert_codes(const Found& codes) {
+    StoredParts parts;
+    if (!check_rank(codes, 3)) return parts;
+    const std::vector<std::uint64_t>& shape = codes.tensor->shape;
+    outer_ = {shape[0]};
+    parts.rows = shape[0] * shape[1];
+    parts.columns = shape[2];
+    parts.bytes = codes.tensor->data;
+    parts.codes = StoredParts::Codes::kFp8;
+    parts.type = DataType::kFP8_E4M3;
+    if (!read_scales(part(codes, "_scale_inv"), parts)) return parts;
+    check_groups(codes, parts.columns, parts.group_columns, info(parts.type).elements_per_block);
+    optional_part("_activation_scale");
     return parts;
   }
 

@@ -121,7 +121,6 @@ void read_compressed_tensors(JsonFields& fields, const std::string& file, Quanti
                        kFormats);
   refuse_section(fields, "sparsity_config", "dense");
   refuse_section(fields, "transform_config");
-  refuse_section(fields, "kv_cache_scheme");
   const json* groups = fields.find("config_groups");
   if (groups == nullptr || !groups->is_object()) {
     fields.reject("config_groups", groups == nullptr ? "missing" : text_of(*groups),
@@ -177,6 +176,9 @@ Quantization read_quantization(JsonFields& fields, const std::string& file) {
   } else {
     inner.reject("quant_method", quote(*method), kMethods, ErrorKind::kUnsupported);
   }
+  // How a cache would be quantised says nothing of the weights.
+  const json* cache = inner.find("kv_cache_scheme");
+  out.cache_scales = cache != nullptr && !cache->empty();
   fields.take_failure(inner.status());
   return out;
 }

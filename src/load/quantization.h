@@ -17,6 +17,7 @@ struct Quantization {
   // FP8: rows and columns that share a scale where a tensor has more than one for each row; 0: none
   // do.
   std::size_t block_rows = 0, block_columns = 0;
+  bool cache_scales = false;  // there may be scales of a quantised cache beside the weights
 };
 
 // Reads quantization_config, if there is one. What is not implemented is a failure of `fields`,

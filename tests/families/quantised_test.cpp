@@ -15,6 +15,7 @@
 
 #include "families/names.h"
 #include "families/open_model.h"
+#include "families/registry.h"
 #include "kernels/kernels.h"
 #include "load/expect_error.h"
 #include "load/model_source.h"
@@ -34,13 +35,20 @@ using nlohmann::json;
 const std::filesystem::path kQuantised =
     std::filesystem::path(test::source_dir()) / "tests/golden/quantised";
 
-const std::map<std::string, DataType> kTypeOf = {
-    {"pack-int4-32", DataType::kINT4_32}, {"pack-int4-128-zeros", DataType::kINT4_128},
-    {"pack-int8-64", DataType::kINT8},    {"int8", DataType::kINT8},
-    {"float8", DataType::kFP8_E4M3},      {"pack-mxfp4", DataType::kMXFP4},
-    {"awq-64", DataType::kINT4_32},       {"awq-128", DataType::kINT4_128},
-    {"gptq-128", DataType::kINT4_128},    {"gptq-v2-rows", DataType::kINT4_128},
-    {"fp8", DataType::kFP8_E4M3}};
+const std::map<std::string, DataType> kTypeOf = {{"pack-int4-32", DataType::kINT4_32},
+                                                 {"pack-int4-128-zeros", DataType::kINT4_128},
+                                                 {"pack-int8-64", DataType::kINT8},
+                                                 {"int8", DataType::kINT8},
+                                                 {"float8", DataType::kFP8_E4M3},
+                                                 {"pack-mxfp4", DataType::kMXFP4},
+                                                 {"awq-64", DataType::kINT4_32},
+                                                 {"awq-128", DataType::kINT4_128},
+                                                 {"gptq-128", DataType::kINT4_128},
+                                                 {"gptq-v2-rows", DataType::kINT4_128},
+                                                 {"fp8", DataType::kFP8_E4M3},
+                                                 {"fp8-static", DataType::kFP8_E4M3},
+                                                 {"fp8-static-experts", DataType::kFP8_E4M3},
+                                                 {"fp8-block-experts", DataType::kFP8_E4M3}};
 
 std::vector<std::string> quantised_cases() {
   std::vector<std::string> names;
@@ -66,15 +74,33 @@ class Quantised : public testing::TestWithParam<std::string> {
     std::ifstream(kQuantised / GetParam() / "golden.json") >> golden_;
   }
 
+  // By the name that it would have in a folder that is not quantised.
+  const TensorView& tensor(const std::string& name) const {
+    const auto families = all_families();
+    const auto family = std::find_if(families.begin(), families.end(), [&](const Family& one) {
+      return one.name == source_->config.family;
+    });
+    const auto own = rename(name, family->reader.hf_names);
+    return source_->tensors.at(own ? *own : rename(name, kCommonHfNames).value());
+  }
+
+  // One that is quantised: the gate's, of an expert where there are some.
+  const TensorView& gate() const {
+    const bool experts = source_->config.layers.front().experts() != nullptr;
+    return source_->tensors.at(experts ? "blk.0.ffn_gate.1.weight" : "blk.0.ffn_gate.weight");
+  }
+
   std::shared_ptr<const ModelSource> source_;
   json golden_;
 };
 
 TEST_P(Quantised, RowsAreReadAsTheFormatSays) {
-  ASSERT_EQ(golden_["rows"].size(), 7U);
+  // Of experts three are looked at, of three matrices each.
+  const bool experts = source_->config.layers.front().experts() != nullptr;
+  ASSERT_EQ(golden_["rows"].size(), experts ? 8U + 3 * 3 : 7U);
   for (const auto& [name, rows] : golden_["rows"].items()) {
     SCOPED_TRACE(name);
-    const TensorView& tensor = source_->tensors.at(rename(name, kCommonHfNames).value());
+    const TensorView& tensor = this->tensor(name);
     ASSERT_EQ(tensor.type, kTypeOf.at(GetParam()));
     ASSERT_NE(tensor.parts, nullptr);
     ASSERT_TRUE(tensor.data.empty());
@@ -94,7 +120,7 @@ TEST_P(Quantised, RowsAreReadAsTheFormatSays) {
 
 // Rows are the same wherever the piece begins and ends.
 TEST_P(Quantised, RowsCanBeWrittenInPieces) {
-  const TensorView& tensor = source_->tensors.at("blk.0.ffn_gate.weight");
+  const TensorView& tensor = gate();
   std::vector<std::byte> whole(tensor.bytes());
   write_rows(*tensor.parts, 0, tensor.rows, whole.data());
   const std::size_t row_bytes = kernels::row_bytes(tensor.type, tensor.columns);
@@ -110,13 +136,13 @@ TEST_P(Quantised, RowsCanBeWrittenInPieces) {
 // Every other row from the third on is a weight of its own, as gates and ups that are stored in
 // turn.
 TEST_P(Quantised, RowsCanBeRowsOfALargerTensor) {
-  const TensorView& tensor = source_->tensors.at("blk.0.ffn_gate.weight");
+  const TensorView& tensor = gate();
   std::vector<std::byte> whole(tensor.bytes());
   write_rows(*tensor.parts, 0, tensor.rows, whole.data());
   const std::size_t row_bytes = kernels::row_bytes(tensor.type, tensor.columns);
   for (const std::size_t step : {1, 2}) {
     StoredParts part = *tensor.parts;
-    part.first_row = 3;
+    part.first_row += 3;
     part.row_step = step;
     part.rows = (tensor.rows - 3) / step;
     std::vector<std::byte> rows(part.rows * row_bytes);
@@ -468,6 +494,73 @@ const BadParts kBadParts[] = {
 INSTANTIATE_TEST_SUITE_P(Bad, QuantisedParts, testing::ValuesIn(kBadParts),
                          [](const auto& run) { return run.param.name; });
 
+// Experts of a layer that are one tensor.
+TEST(QuantisedExperts, AreRefusedByName) {
+  struct Row {
+    const char* ending;
+    const char* dtype;  // none: the tensor is not there
+    std::vector<std::uint64_t> shape;
+    const char* message;
+  };
+  const Row rows[] = {
+      {"_scale_inv", nullptr, {}, "without 'model.layers.0.mlp.experts.down_proj_scale_inv'"},
+      {"_scale_inv", "I8", {3, 1, 1}, "_scale_inv': dtype 'I8'; valid: F32, F16, BF16"},
+      {"_scale_inv",
+       "BF16",
+       {2, 1, 1},
+       "_scale_inv': shape [2, 1, 1]; valid: [3, 1, 1], [3, 128, columns / size of a group], "
+       "[3, 128, 1] or [1] for a weight of [128, 128]"},
+      {"_scale_inv", "BF16", {3}, "_scale_inv': shape [3]; valid: [3, 1, 1], "},
+      {"_scale_inv", "BF16", {3, 2, 1}, "_scale_inv': shape [3, 2, 1]; valid: [3, 1, 1], "},
+      {"_scale_inv", "BF16", {3, 128, 2}, "down_proj': groups of 64 columns; valid: a multiple"},
+      {"", "F8_E4M3", {384, 128}, "down_proj': shape [384, 128]; valid: 3 sizes of 1 or more"},
+      {"", "F8_E4M3", {3, 0, 128}, "down_proj': shape [3, 0, 128]; valid: 3 sizes of 1 or more"},
+      {"", "F8_E5M2", {3, 128, 128}, "down_proj': type 'F8_E5M2'; valid: F32, F16 or BF16"},
+  };
+  const std::string name = "model.layers.0.mlp.experts.down_proj";
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.message);
+    HfBuilder b = fp8_expert_model();
+    b.weights.erase(name + row.ending);
+    if (row.dtype != nullptr) {
+      std::size_t bytes = row.dtype[0] == 'B' ? 2 : 1;
+      for (const std::uint64_t size : row.shape) bytes *= size;
+      b.weights.tensors.push_back({name + row.ending, row.dtype, row.shape, Bytes(bytes)});
+    }
+    test::TempFolder folder{test::kInMemory};
+    b.write(folder);
+    expect_error(open_model(folder.path()), "model.safetensors: tensor '" + name, row.message);
+  }
+  HfBuilder b = fp8_expert_model();
+  b.config["quantization_config"]["weight_block_size"] = {96, 128};
+  b.weights.erase(name + "_scale_inv");
+  b.weights.tensors.push_back({name + "_scale_inv", "BF16", {3, 2, 1}, Bytes(12)});
+  test::TempFolder folder{test::kInMemory};
+  b.write(folder);
+  expect_error(open_model(folder.path()), "down_proj_scale_inv': blocks of 96 rows for matrices of",
+               " 128; valid: blocks that end where a matrix does");
+}
+
+// Scales of a cache are no part of the weights: they may be there where the configuration asks for
+// such a cache, and nowhere else.
+TEST(QuantisedCache, LeavesTheWeightsAsTheyAre) {
+  const auto with_scales = [](HfBuilder b) {
+    for (const char* name : {"k_scale", "v_scale", "k_proj.output_scale", "v_proj.output_scale"})
+      b.weights.tensors.push_back(
+          {fmt::format("model.layers.0.self_attn.{}", name), "BF16", {1}, Bytes(2)});
+    return b;
+  };
+  for (const HfBuilder& plain : {int8_model(), fp8_model()}) {
+    HfBuilder b = with_scales(plain);
+    b.config["quantization_config"]["kv_cache_scheme"] = {{"num_bits", 8}, {"type", "float"}};
+    EXPECT_EQ(rows_of_down(b), rows_of_down(plain));
+    EXPECT_FALSE(rows_of_down(b).empty());
+    test::TempFolder folder{test::kInMemory};
+    with_scales(plain).write(folder);
+    expect_error(open_model(folder.path()), "self_attn.k_", "not a part of the model");
+  }
+}
+
 struct BadQuantization {
   std::string name;
   std::function<void(json&)> change;  // of quantization_config
@@ -496,11 +589,6 @@ const BadQuantization kBadQuantizations[] = {
        q["sparsity_config"] = {{"format", "sparse-24-bitmask"}};
      },
      ".sparsity_config: given; valid: none"},
-    {"Cache",
-     [](json& q) {
-       q["kv_cache_scheme"] = {{"num_bits", 8}};
-     },
-     ".kv_cache_scheme: given; valid: none"},
     {"NoGroups", [](json& q) { q.erase("config_groups"); }, ".config_groups: missing"},
     {"NoWeights", [](json& q) { q["config_groups"]["group_0"].erase("weights"); },
      ".config_groups.'group_0': no weights"},

@@ -119,11 +119,39 @@ inline HfBuilder mxfp4_model() {
   return b;
 }
 
+// As Mistral stores experts: those of a layer in one, with a scale for each.
+inline HfBuilder fp8_expert_model() {
+  HfBuilder b = tiny_hf({.architecture = "qwen3_moe",
+                         .vocabulary = 8,
+                         .hidden = 128,
+                         .inner = 128,
+                         .layers = 1,
+                         .qk_norm = true,
+                         .experts = 3,
+                         .experts_used = 2});
+  b.config["quantization_config"] = {{"quant_method", "fp8"}, {"activation_scheme", "static"}};
+  const std::string experts = "model.layers.0.mlp.experts.";
+  std::erase_if(b.weights.tensors,
+                [&](const auto& tensor) { return tensor.name.starts_with(experts); });
+  const auto add = [&](const std::string& name, const char* dtype,
+                       std::vector<std::uint64_t> shape) {
+    std::size_t bytes = dtype[0] == 'B' ? 2 : 1;
+    for (const std::uint64_t size : shape) bytes *= size;
+    b.weights.tensors.push_back({experts + name, dtype, std::move(shape), Bytes(bytes)});
+  };
+  for (const auto& [name, rows] : {std::pair{"gate_up_proj", 256U}, std::pair{"down_proj", 128U}}) {
+    add(name, "F8_E4M3", {3, rows, 128});
+    add(name + std::string("_scale_inv"), "BF16", {3, 1, 1});
+    add(name + std::string("_activation_scale"), "BF16", {3});
+  }
+  return b;
+}
+
 // One of each.
 inline std::vector<HfBuilder> quantised_models() {
-  return {awq_model(),  gptq_model(), packed_model(),
-          int8_model(), fp8_model(),  fp8_model_of_exponents(),
-          fp4_model(),  mxfp4_model()};
+  return {awq_model(),  gptq_model(),  packed_model(),
+          int8_model(), fp8_model(),   fp8_model_of_exponents(),
+          fp4_model(),  mxfp4_model(), fp8_expert_model()};
 }
 
 }  // namespace dovetail::load

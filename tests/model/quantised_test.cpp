@@ -61,7 +61,8 @@ TEST_P(QuantisedFolders, LogitsAgreeWithNumpyInRowsAndPacked) {
   const auto tokens = golden["prompt"].get<std::vector<std::int32_t>>();
   const auto wanted = golden["logits"].get<std::vector<float>>();
   // Products of whole numbers round activations to 8 bits; those of BF16 may round them, too.
-  const bool whole = !is_float((*source)->tensors.at("blk.0.attn_q.weight").type);
+  constexpr const char* kProduct = "blk.0.attn_output.weight";
+  const bool whole = !is_float((*source)->tensors.at(kProduct).type);
   for (const kernels::Kernels* kernels : kernels::available_kernels()) {
     std::vector<float> results[2];
     for (const bool pack : {false, true}) {
@@ -74,8 +75,8 @@ TEST_P(QuantisedFolders, LogitsAgreeWithNumpyInRowsAndPacked) {
       ASSERT_TRUE(pack_weights(weights, *kernels, options).has_value());
       const WeightBytes bytes = weight_bytes(**source, *kernels, true);
       EXPECT_EQ(held_bytes(bytes, options.types).own, made);
-      EXPECT_NE(weights.matrix("blk.0.attn_q.weight").data, nullptr);
-      EXPECT_EQ(weights.matrix("blk.0.attn_q.weight").packed, pack && whole);
+      EXPECT_NE(weights.matrix(kProduct).data, nullptr);
+      EXPECT_EQ(weights.matrix(kProduct).packed, pack && whole);
       results[pack ? 1 : 0] = last_logits(std::move(weights), *kernels, tokens);
     }
     EXPECT_EQ(results[0], results[1]) << kernels->name;

@@ -24,10 +24,6 @@ LATENT_EPSILON = 1e-6
 DRAFTS = 3
 
 
-def mscale(factor, weight):
-    return 0.1 * weight * math.log(factor) + 1 if factor > 1 else 1.0
-
-
 def yarn(parameters, size):
     """The first pair that bends, the first that is all divided, and each pair's frequency."""
     theta, original = parameters["rope_theta"], parameters["original_max_position_embeddings"]
@@ -49,7 +45,8 @@ def score_scale(config):
     parameters = reference.rope(config)
     if parameters["rope_type"] == "default":
         return size**-0.5
-    return size**-0.5 * mscale(parameters["factor"], parameters.get("mscale_all_dim", 0)) ** 2
+    factor = reference.mscale(parameters["factor"], parameters.get("mscale_all_dim", 0))
+    return size**-0.5 * factor**2
 
 
 def rotate(config, x, halves=False):
@@ -59,8 +56,8 @@ def rotate(config, x, halves=False):
         frequency, factor = parameters["rope_theta"] ** (-np.arange(0, size, 2) / size), 1.0
     else:
         _, _, frequency = yarn(parameters, size)
-        factor = mscale(parameters["factor"], parameters.get("mscale", 1))
-        factor /= mscale(parameters["factor"], parameters.get("mscale_all_dim", 0))
+        factor = reference.mscale(parameters["factor"], parameters.get("mscale", 1))
+        factor /= reference.mscale(parameters["factor"], parameters.get("mscale_all_dim", 0))
     angle = np.arange(x.shape[-2])[:, None] * frequency
     if halves:
         first, second = np.split(x, 2, axis=-1)
@@ -68,14 +65,6 @@ def rotate(config, x, halves=False):
         return np.concatenate([turned.real, turned.imag], -1)
     turned = (x[..., ::2] + 1j * x[..., 1::2]) * np.exp(1j * angle) * factor
     return np.stack([turned.real, turned.imag], -1).reshape(x.shape)
-
-
-def query_scale(config, positions):
-    """What Mistral 4 multiplies the query of a position with."""
-    parameters = reference.rope(config)
-    beta = parameters.get("llama_4_scaling_beta", 0)
-    original = parameters.get("original_max_position_embeddings", 1)
-    return 1 + beta * np.log(1 + np.floor(np.arange(positions) / original))
 
 
 def softmax(x):
@@ -181,7 +170,7 @@ class Model:
         else:
             score = q @ (latent @ to_k.transpose(0, 2, 1)).transpose(0, 2, 1)
         score = (score + q_turned @ k_turned.T) * score_scale(config)
-        score *= query_scale(config, count)[:, None]
+        score *= reference.query_scale(config, count)[:, None]
         chance = softmax(np.where(self.chosen(x, q_latent, base + "indexer."), score, -np.inf))
         if self.absorbed:
             mixed = (chance @ latent) @ to_v.transpose(0, 2, 1)

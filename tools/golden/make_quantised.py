@@ -20,6 +20,7 @@ import shutil
 
 import numpy as np
 
+import deepseek_attention
 import reference
 from reference import read_e4m3, spread
 
@@ -43,6 +44,43 @@ CONFIG = {
     "tie_word_embeddings": False,
     "torch_dtype": "bfloat16",
 }
+# Mistral's own folders, whose text is a part of them.
+MISTRAL_ROPE = {
+    "factor": 16.0,
+    "llama_4_scaling_beta": 0.1,
+    "mscale": 1.0,
+    "mscale_all_dim": 1.0,
+    "original_max_position_embeddings": 8,
+    "rope_theta": 10000.0,
+    "rope_type": "yarn",
+    "type": "yarn",
+}
+MINISTRAL3 = {name: value for name, value in CONFIG.items() if name != "rope_theta"} | {
+    "model_type": "ministral3",
+    "rope_parameters": MISTRAL_ROPE | {"beta_fast": 32.0, "beta_slow": 1.0},
+}
+EXPERTS, RANK, NOPE, TURNING = 4, 128, 32, 32
+MISTRAL4 = MINISTRAL3 | {
+    "first_k_dense_replace": 0,
+    "head_dim": NOPE + TURNING,
+    "kv_lora_rank": RANK,
+    "model_type": "mistral4",
+    "moe_intermediate_size": 128,
+    "n_group": 1,
+    "n_routed_experts": EXPERTS,
+    "n_shared_experts": 1,
+    "norm_topk_prob": True,
+    "num_experts_per_tok": 2,
+    "num_key_value_heads": HEADS,
+    "q_lora_rank": RANK,
+    "qk_head_dim": NOPE + TURNING,
+    "qk_nope_head_dim": NOPE,
+    "qk_rope_head_dim": TURNING,
+    "rope_interleave": True,
+    "routed_scaling_factor": 1.0,
+    "topk_group": 1,
+    "v_head_dim": 32,
+}
 LAYER = "model.layers.0."
 LINEARS = {
     "self_attn.q_proj": (HEADS * HEAD_DIM, HIDDEN),
@@ -52,6 +90,20 @@ LINEARS = {
     "mlp.gate_proj": (INNER, HIDDEN),
     "mlp.up_proj": (INNER, HIDDEN),
     "mlp.down_proj": (HIDDEN, INNER),
+}
+
+
+LATENT_LINEARS = {
+    "self_attn.q_a_proj": (RANK, HIDDEN),
+    "self_attn.q_b_proj": (HEADS * (NOPE + TURNING), RANK),
+    "self_attn.kv_a_proj_with_mqa": (RANK + TURNING, HIDDEN),
+    "self_attn.kv_b_proj": (HEADS * (NOPE + 32), RANK),
+    "self_attn.o_proj": (HIDDEN, HEADS * 32),
+    "mlp.shared_experts.gate_proj": (128, HIDDEN),
+    "mlp.shared_experts.up_proj": (128, HIDDEN),
+    "mlp.shared_experts.down_proj": (HIDDEN, 128),
+    "mlp.experts.gate_up_proj": (EXPERTS, 256, HIDDEN),
+    "mlp.experts.down_proj": (EXPERTS, HIDDEN, 128),
 }
 
 
@@ -145,6 +197,20 @@ def fp8(ending, dtype, block=None):
     return make
 
 
+def fp8_static(random, shape, name, tensors):
+    """Mistral's: a scale for all, or for all of an expert, and one of activations beside each."""
+    codes = random.integers(0, 256, shape)
+    codes = np.where((codes & 127) == 127, 0, codes)  # no NaN
+    each = (shape[0], 1, 1) if len(shape) == 3 else ()
+    stored, scale = scales(random, each, 0.004, "BF16")
+    ending, dot = ("", "_") if each else (".weight", ".weight_")
+    tensors.add(name + ending, "F8_E4M3", codes.astype(np.uint8))
+    tensors.add(f"{name}{dot}scale_inv", "BF16", stored.reshape(each))
+    reach = bf16(np.full(each[:1], 0.5))[0]
+    tensors.add(name + ("_" if each else ".") + "activation_scale", "BF16", reach.reshape(each[:1]))
+    return scale.reshape(each) * read_e4m3(codes)
+
+
 def awq(group):
     def make(random, shape, name, tensors):
         count = shape[1] // group
@@ -213,6 +279,79 @@ def int4(symmetric, group):
     )
 
 
+STATIC = {
+    "quant_method": "fp8",
+    "activation_scheme": "static",
+    "dequantize": False,
+    "modules_to_not_convert": ["model.vision_tower", "model.multi_modal_projector", "lm_head"],
+    "weight_block_size": None,
+}
+
+
+def expert_blocks(random, shape, name, tensors):
+    """The same experts with a scale for 128 x 128 numbers, as transformers quantises by default."""
+    if len(shape) < 3:
+        return fp8(".weight_scale_inv", "F32", (128, 128))(random, shape, name, tensors)
+    codes = random.integers(0, 256, shape)
+    codes = np.where((codes & 127) == 127, 0, codes)
+    grid = (shape[0], shape[1] // 128, shape[2] // 128)
+    stored, scale = scales(random, grid, 0.004, "F32")
+    tensors.add(name, "F8_E4M3", codes.astype(np.uint8))
+    tensors.add(name + "_scale_inv", "F32", stored)
+    return scale.repeat(128, 1).repeat(128, 2) * read_e4m3(codes)
+
+
+class Llama:
+    """What is stored of a model, and its logits."""
+
+    config, linears, others, before = CONFIG, LINEARS, {}, "model."
+
+    def logits(self, weights, prompt):
+        return reference.forward(self.config, weights, prompt)
+
+
+class Ministral3(Llama):
+    config, before = MINISTRAL3, "language_model.model."
+
+
+class Mistral4(Llama):
+    config, linears, before = MISTRAL4, LATENT_LINEARS, "language_model.model."
+    others = {
+        LAYER + "self_attn.q_a_layernorm": (RANK,),
+        LAYER + "self_attn.kv_a_layernorm": (RANK,),
+        LAYER + "mlp.gate": (EXPERTS, HIDDEN),
+    }
+
+    def logits(self, weights, prompt):
+        model = deepseek_attention.Model(self.config, weights)
+        logits = model.logits(prompt)
+        assert model.gap > 1e-3, model.gap
+        return logits
+
+
+class PlainMistral4(Mistral4):
+    before = "model."
+
+
+def published(model, quantisation):
+    """config.json: the text's alone, or within that of a model that takes pictures too."""
+    if model.before == "model.":
+        names = {"mistral4": ["Mistral4ForCausalLM"]}
+        architectures = names.get(model.config["model_type"], model.config["architectures"])
+        return model.config | {
+            "architectures": architectures,
+            "quantization_config": quantisation,
+        }
+    text = {name: value for name, value in model.config.items() if name != "architectures"}
+    return {
+        "architectures": ["Mistral3ForConditionalGeneration"],
+        "model_type": "mistral3",
+        "quantization_config": quantisation,
+        "text_config": text,
+        "vision_config": {"model_type": "pixtral"},
+    }
+
+
 # A new case goes to the end: a place is a part of the seed.
 CASES = {
     "pack-int4-32": (int4(True, 32), pack_quantized(32, True, "BF16")),
@@ -264,46 +403,79 @@ CASES = {
         },
         fp8(".weight_scale_inv", "F32", (128, 128)),
     ),
+    "fp8-static": (STATIC, fp8_static, Ministral3()),
+    "fp8-static-experts": (STATIC, fp8_static, Mistral4()),
+    "fp8-block-experts": (
+        {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [128, 128]},
+        expert_blocks,
+        PlainMistral4(),
+    ),
 }
 
 
-def make_case(number, name, quantisation, make):
+def rows_of(random, linear, values):
+    """Some rows of a weight; of those of experts, by the names that each would have by itself."""
+    if values.ndim == 3:
+        rows = {}
+        for expert in (0, 1, len(values) - 1):
+            for part, half in zip(("gate_proj", "up_proj"), np.split(values[expert], 2)):
+                one = f"{LAYER}mlp.experts.{expert}.{part}"
+                if linear.endswith("down_proj"):
+                    one, half = f"{LAYER}mlp.experts.{expert}.down_proj", values[expert]
+                rows |= rows_of(random, one, half)
+        return rows
+    return {
+        linear
+        + ".weight": {
+            str(row): values[row].tobytes().hex()
+            for row in sorted({0, 9, int(random.integers(len(values))), len(values) - 1})
+        }
+    }
+
+
+def make_case(number, name, quantisation, make, model=Llama()):
     random = np.random.default_rng([SEED, number])
     folder = FOLDER / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     tensors, weights, rows = Tensors(), {}, {}
+
+    def stored(tensor):
+        return model.before.removesuffix("model.") + tensor
+
     for tensor, shape in {
         "model.embed_tokens": (VOCABULARY, HIDDEN),
         "lm_head": (VOCABULARY, HIDDEN),
         "model.norm": (HIDDEN,),
         LAYER + "input_layernorm": (HIDDEN,),
         LAYER + "post_attention_layernorm": (HIDDEN,),
+        **model.others,
     }.items():
         mean, deviation = (1, 0.2) if "norm" in tensor else (0, 0.3)
         bits, values = bf16(random.normal(mean, deviation, shape))
-        tensors.add(tensor + ".weight", "BF16", bits)
+        tensors.add(stored(tensor) + ".weight", "BF16", bits)
         weights[tensor + ".weight"] = values
-    for linear, shape in LINEARS.items():
-        values = make(random, shape, LAYER + linear, tensors).astype(np.float32)
-        weights[LAYER + linear + ".weight"] = values
-        rows[LAYER + linear + ".weight"] = {
-            str(row): values[row].tobytes().hex()
-            for row in sorted({0, 9, int(random.integers(shape[0])), shape[0] - 1})
-        }
+    if model.before != "model.":
+        bits, _ = bf16(random.normal(0, 0.3, (8, 8)))
+        tensors.add("vision_tower.transformer.layers.0.attention.q_proj.weight", "BF16", bits)
+    for linear, shape in model.linears.items():
+        linear = LAYER + linear
+        values = make(random, shape, stored(linear), tensors).astype(np.float32)
+        weights[linear if values.ndim == 3 else linear + ".weight"] = values
+        rows |= rows_of(random, linear, values)
     tensors.write(folder / "model.safetensors")
-    config = CONFIG | {"quantization_config": quantisation}
+    config = published(model, quantisation)
     (folder / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
     prompt = random.integers(0, VOCABULARY, 20).tolist()
     wide = {tensor: values.astype(np.float64) for tensor, values in weights.items()}
-    logits = reference.forward(config, wide, prompt)[-1].astype(np.float32)
+    logits = model.logits(wide, prompt)[-1].astype(np.float32)
     golden = {"rows": rows, "prompt": prompt, "logits": [float(str(x)) for x in logits]}
     (folder / "golden.json").write_text(json.dumps(golden, separators=(",", ":")) + "\n")
 
 
 def main():
-    for number, (name, (quantisation, make)) in enumerate(CASES.items()):
-        make_case(number, name, quantisation, make)
+    for number, (name, case) in enumerate(CASES.items()):
+        make_case(number, name, *case)
         size = sum(path.stat().st_size for path in (FOLDER / name).iterdir())
         print(f"{name}: {size // 1024} KiB")
 

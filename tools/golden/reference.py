@@ -79,6 +79,19 @@ def rope(config):
     return parameters
 
 
+def mscale(factor, weight):
+    """What YaRN multiplies with; latent attention has it once more in its scale."""
+    return 0.1 * weight * math.log(factor) + 1 if factor > 1 else 1.0
+
+
+def query_scale(config, positions):
+    """What Ministral 3 and Mistral 4 multiply the query of a position with."""
+    parameters = rope(config)
+    beta = parameters.get("llama_4_scaling_beta", 0)
+    original = parameters.get("original_max_position_embeddings", 1)
+    return 1 + beta * np.log(1 + np.floor(np.arange(positions) / original))
+
+
 def rope_frequencies(config, head_dim):
     """Angle per position of each dimension pair, and the factor on cos and sin."""
     parameters = rope(config)
@@ -104,7 +117,8 @@ def rope_frequencies(config, head_dim):
         low = max(math.floor(pair_that_turns(parameters.get("beta_fast", 32))), 0)
         high = min(math.ceil(pair_that_turns(parameters.get("beta_slow", 1))), head_dim - 1)
         keep = 1 - np.clip((pair - low) / max(high - low, 0.001), 0, 1)
-        scale = parameters.get("attention_factor") or 0.1 * math.log(factor) + 1
+        scale = parameters.get("attention_factor") or mscale(factor, parameters.get("mscale", 1))
+        scale /= mscale(factor, parameters.get("mscale_all_dim", 0))
         return plain * (keep + (1 - keep) / factor), scale
     raise ValueError(f"rope_type {kind}")
 
@@ -171,6 +185,7 @@ def forward(config, weights, ids):
             q = rms_norm(q, weights[base + "self_attn.q_norm.weight"], epsilon)
             k = rms_norm(k, weights[base + "self_attn.k_norm.weight"], epsilon)
         q, k = rotate(q, cos, sin), rotate(k, cos, sin)
+        q = q * query_scale(config, count)[:, None]
         k, v = (np.repeat(t, heads // kv_heads, axis=0) for t in (k, v))
         score = q @ k.transpose(0, 2, 1) / math.sqrt(head_dim)
         score = np.where(visible, score, -np.inf)
@@ -229,11 +244,14 @@ def mutilations(config, weights):
     if parameters["rope_type"] != "default":
         plain = {"rope_type": "default", "rope_theta": parameters["rope_theta"]}
         yield "rope scaling", config | {"rope_parameters": plain}, weights
-    if parameters["rope_type"] == "yarn":
+    if "llama_4_scaling_beta" in parameters:
+        flat = parameters | {"llama_4_scaling_beta": 0}
+        yield "scaling of queries", config | {"rope_parameters": flat}, weights
+    elif parameters["rope_type"] == "yarn":
         flat = parameters | {"attention_factor": 1.0}
         yield "attention factor", config | {"rope_parameters": flat}, weights
-    if parameters.keys() & {"beta_fast", "beta_slow"}:
-        usual = parameters | {"beta_fast": 32, "beta_slow": 1}
+    usual = parameters | {"beta_fast": 32, "beta_slow": 1}
+    if parameters.keys() & {"beta_fast", "beta_slow"} and usual != parameters:
         yield "betas", config | {"rope_parameters": usual}, weights
     theta = parameters | {"rope_theta": 20000.0}
     yield "rope theta", config | {"rope_parameters": theta}, weights
@@ -258,15 +276,15 @@ def mutilations(config, weights):
 
 
 # The families that forward() knows; the others have one opinion, that of transformers.
-KNOWN = {"llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe"}
+KNOWN = {"llama", "ministral3", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe"}
 
 
 def main():
     failed = False
     for folder in sorted(path for path in MODELS.iterdir() if path.is_dir()):
-        config, weights = load_model(folder)
-        if config["model_type"] not in KNOWN:
+        if json.loads((folder / "config.json").read_text())["model_type"] not in KNOWN:
             continue
+        config, weights = load_model(folder)
         golden = json.loads((folder / "golden.json").read_text())
         error = worst_error(config, weights, golden)
         same = all(

@@ -104,8 +104,9 @@ LatentConfig read_latent(Fields& fields, const NormConfig& norm, ModelConfig& co
       config)};
   const float magnitude = scale_magnitude(fields, config.ropes.front());
   out.scale = magnitude * magnitude / std::sqrt(static_cast<float>(out.head_dim()));
-  out.temperature = read_temperature(fields, config.ropes.front());
-  out.temperature_context = config.ropes.front().original_context;
+  const Temperature temperature = read_temperature(fields, config.ropes.front());
+  out.temperature = temperature.scale;
+  out.temperature_context = temperature.context;
   return out;
 }
 

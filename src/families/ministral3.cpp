@@ -21,8 +21,9 @@ void read_ministral3(Fields& fields, ModelConfig& config) {
   config.ropes = {read_rope(
       fields, {.head_dim = attention.head_dim, .theta = 1e6F, .interleaved_in_gguf = true},
       config)};
-  attention.temperature = read_temperature(fields, config.ropes.front());
-  attention.temperature_context = config.ropes.front().original_context;
+  const Temperature temperature = read_temperature(fields, config.ropes.front());
+  attention.temperature = temperature.scale;
+  attention.temperature_context = temperature.context;
   config.layers.assign(layers, plain_layer(norm, attention, read_mlp(fields)));
 }
 

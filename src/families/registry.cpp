@@ -42,7 +42,7 @@ constexpr Family kFamilies[] = {
     {"ministral", "", "ministral", "MinistralForCausalLM", kMinistral},
     {"ministral3", "mistral3", "ministral3", "Ministral3ForCausalLM", kMinistral3},
     {"mistral", "mistral", "mistral", "MistralForCausalLM", kMistral},
-    {"mistral4", "", "mistral4", "Mistral4ForCausalLM", kDeepseek},
+    {"mistral4", "mistral4", "mistral4", "Mistral4ForCausalLM", kDeepseek},
     {"mixtral", "", "mixtral", "MixtralForCausalLM", kMixtral},
     {"modernbert", "modern-bert", "modernbert", "ModernBertModel", kModernBert},
     {"modernbert", "", "modernbert", "ModernBertForSequenceClassification", kModernBertRanker},

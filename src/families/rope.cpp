@@ -383,22 +383,24 @@ RopeConfig read_rope_of_hf(Fields& fields, const RopeRules& rules, ModelConfig& 
 }  // namespace
 
 // llama_4_scaling_beta within rope_parameters, beside the context that it counts in.
-float read_temperature(Fields& fields, const RopeConfig& rope) {
+Temperature read_temperature(Fields& fields, const RopeConfig& rope) {
   constexpr Key kScale = {"attention.temperature_scale", "rope_parameters"};
-  float temperature = 0.0F;
+  constexpr Key kLength = {"attention.temperature_length", ""};
+  Temperature out{0.0F, rope.original_context};
   if (fields.gguf()) {
-    temperature = fields.number(kScale, 0.0F, kLargestFactor).value_or(0.0F);
+    out.scale = fields.number(kScale, 0.0F, kLargestFactor).value_or(0.0F);
+    out.context = fields.count(kLength, 1, load::kLargestContext).value_or(out.context);
   } else if (const json* rope_fields = fields.member(kScale.hf);
              rope_fields != nullptr && rope_fields->is_object()) {
     JsonFields inner(*rope_fields, fields.file(), "rope_parameters.");
-    temperature = inner.optional_float("llama_4_scaling_beta", 0.0F, kLargestFactor).value_or(0.0F);
+    out.scale = inner.optional_float("llama_4_scaling_beta", 0.0F, kLargestFactor).value_or(0.0F);
     fields.take_failure(inner.status());
   }
-  if (temperature != 0.0F && rope.original_context == 0) {
-    fields.reject(kScale, fmt::format("{}", temperature),
+  if (out.scale != 0.0F && out.context == 0) {
+    fields.reject(kScale, fmt::format("{}", out.scale),
                   "0 without the context that rope scaling was made from");
   }
-  return temperature;
+  return out;
 }
 
 RopeConfig read_rope(Fields& fields, const RopeRules& rules, ModelConfig& config) {

@@ -27,8 +27,13 @@ struct RopeRules {
 // original_context.
 load::RopeConfig read_rope(Fields& fields, const RopeRules& rules, load::ModelConfig& config);
 
-// How much queries grow with their position, in steps of rope.original_context
-// (AttentionConfig::temperature); 0: they do not.
-float read_temperature(Fields& fields, const load::RopeConfig& rope);
+// How much queries grow with their position, and in steps of how many positions
+// (AttentionConfig::temperature): those of rope.original_context, unless a GGUF file has a length
+// of its own for it. A scale of 0: they do not grow.
+struct Temperature {
+  float scale = 0.0F;
+  std::uint32_t context = 0;
+};
+Temperature read_temperature(Fields& fields, const load::RopeConfig& rope);
 
 }  // namespace dovetail::families

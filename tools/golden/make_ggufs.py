@@ -49,6 +49,12 @@ def classes_of(base):
         yield from classes_of(child)
 
 
+# Classes that converters know by the model with pictures that they are the text of.
+WRAPPED = {
+    "Mistral4ForCausalLM": "Mistral3ForConditionalGeneration",
+}
+
+
 def in_own_file(name):
     """Whether the converter writes the layer that drafts by itself."""
     config = json.loads((reference.MODELS / name / "config.json").read_text())
@@ -65,7 +71,8 @@ def convert(name, only_drafts=False):
         words = {str(i): i for i in range(config["vocab_size"])}
         tokenizer = {"model": {"type": "BPE", "vocab": words, "merges": []}, "added_tokens": []}
         (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
-        kind = conversion.get_model_class(config["architectures"][0])
+        architecture = config["architectures"][0]
+        kind = conversion.get_model_class(WRAPPED.get(architecture, architecture))
         for each in classes_of(ModelBase):
             if "set_vocab" in each.__dict__:
                 each.set_vocab = no_tokenizer

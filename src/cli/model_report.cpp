@@ -132,10 +132,19 @@ Result<ModelReport> report_model(const load::ModelSource& source, const EngineOp
   memory.cache_kept = static_cast<std::uint64_t>(std::count(windows.begin(), windows.end(), 0U)) *
                       resolved->cache_shape.unit_bytes() / kernels::kBlockSize;
   memory.cache_sequence = resolved->cache_shape.sequence_bytes(memory.options.max_context);
+  for (const std::uint32_t window : windows) {
+    auto groups = std::find_if(memory.groups.begin(), memory.groups.end(),
+                               [&](const CacheGroups& other) { return other.window == window; });
+    if (groups == memory.groups.end()) groups = memory.groups.insert(groups, {window, 0, 0, 0});
+    ++groups->groups;
+    groups->token += resolved->cache_shape.unit_bytes() / kernels::kBlockSize;
+    groups->sequence += resolved->cache_shape.sequence_bytes(memory.options.max_context, window);
+  }
   memory.cache = blocks * block;
   memory.full_sequences = memory.cache / std::max<std::uint64_t>(memory.cache_sequence, 1);
-  memory.states = (std::uint64_t{memory.options.max_num_seqs} + memory.options.saved_states) *
-                  resolved->cache_shape.state_floats() * sizeof(float);
+  memory.state = resolved->cache_shape.state_floats() * sizeof(float);
+  memory.states =
+      (std::uint64_t{memory.options.max_num_seqs} + memory.options.saved_states) * memory.state;
   memory.scratch = scratch_bytes(source.config, memory.options);
   return report;
 }
@@ -169,7 +178,13 @@ std::string model_part(const load::ModelSource& source, const ModelReport& repor
   const load::ModelConfig& config = source.config;
   std::string text = row("model", source.name);
   text += row("file", source.path.string());
-  text += row("format", fmt::format("{}, {}", source.format, show_bytes(source.file_bytes)));
+  if (source.has_weights) {
+    text += row("format", fmt::format("{}, {}", source.format, show_bytes(source.file_bytes)));
+  } else {
+    text += row("format", source.format);
+    text += row("weights",
+                "none are there: their types are those that the configuration names, bytes about");
+  }
   text += row("family", config.family);
   text += row("parameters", show_count(report.parameters));
   text += row("layers", fmt::format("{}, {} wide", config.layers.size(), config.hidden_size));
@@ -208,9 +223,19 @@ std::string memory_part(const MemoryNeed& need) {
     position += fmt::format(" ({} behind the windows)", show_bytes(need.cache_kept));
   text += row("", fmt::format("{}, {} per full sequence; {} full sequences fit", position,
                               show_bytes(need.cache_sequence), need.full_sequences));
+  if (need.cache_kept < need.cache_token) {
+    for (const CacheGroups& of : need.groups) {
+      text += row("", fmt::format("{} of {}: {} per position, {} per full sequence",
+                                  of.groups == 1 ? "a group" : fmt::format("{} groups", of.groups),
+                                  of.window == 0 ? "all positions"
+                                                 : fmt::format("a window of {}", of.window),
+                                  show_bytes(of.token), show_bytes(of.sequence)));
+    }
+  }
   if (need.states > 0)
-    text += row("  states", fmt::format("{}: {} sequences, {} saved", show_bytes(need.states),
-                                        options.max_num_seqs, options.saved_states));
+    text += row("  states",
+                fmt::format("{} ({} each): {} sequences, {} saved", show_bytes(need.states),
+                            show_bytes(need.state), options.max_num_seqs, options.saved_states));
   text += row("  scratch", fmt::format("about {} ({} tokens in a step)", show_bytes(need.scratch),
                                        options.max_num_batched_tokens));
   text += row("  in all",
@@ -249,6 +274,7 @@ Json report_json(const load::ModelSource& source, const ModelReport& report, boo
                {"path", source.path.string()},
                {"format", source.format},
                {"disk_bytes", source.file_bytes},
+               {"has_weights", source.has_weights},
                {"family", config.family},
                {"parameters", report.parameters},
                {"layers", config.layers.size()},
@@ -281,7 +307,15 @@ Json report_json(const load::ModelSource& source, const ModelReport& report, boo
                     {"cache_bytes_per_sequence", need.cache_sequence},
                     {"cache_bytes", need.cache},
                     {"full_sequences", need.full_sequences},
+                    {"state_bytes_per_sequence", need.state},
+                    {"states_bytes", need.states},
                     {"scratch_bytes_estimate", need.scratch}};
+  for (const CacheGroups& of : need.groups) {
+    json["memory"]["cache_groups"].push_back({{"sliding_window", of.window},
+                                              {"groups", of.groups},
+                                              {"bytes_per_token", of.token},
+                                              {"bytes_per_sequence", of.sequence}});
+  }
   if (!tensors) return json;
   for (const std::string& name : tensor_names(source)) {
     const load::TensorView& tensor = source.tensors.at(name);

@@ -21,6 +21,14 @@ struct TypeShare {
   std::uint64_t packed = 0;  // in panels, beside those that stay in the file; 0: none is packed
 };
 
+// What groups of layers that see as much take of the cache.
+struct CacheGroups {
+  std::uint32_t window = 0;    // positions that they see; 0: all
+  std::size_t groups = 0;      // as many
+  std::uint64_t token = 0;     // bytes of one position of one sequence
+  std::uint64_t sequence = 0;  // of a sequence of options.max_context positions
+};
+
 // What a model takes with given options. Bytes.
 struct MemoryNeed {
   EngineOptions options;             // with the automatic values filled in
@@ -31,6 +39,8 @@ struct MemoryNeed {
   std::uint64_t cache_sequence = 0;  // a sequence of options.max_context positions
   std::uint64_t cache = 0;           // reserved: options.kv_blocks blocks
   std::uint64_t full_sequences = 0;  // of max_context positions that fit the cache at a time
+  std::vector<CacheGroups> groups;   // in the order of their first
+  std::uint64_t state = 0;           // of one sequence
   std::uint64_t states = 0;          // of max_num_seqs sequences, and saved ones
   std::uint64_t scratch = 0;         // estimate: activations and logits of a full step
   // Why weights stay in the file that would else be packed, in a line; empty where none do.

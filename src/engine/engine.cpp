@@ -217,6 +217,10 @@ Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Result<std::unique_ptr<Engine>> Engine::create(std::shared_ptr<const load::ModelSource> source,
                                                const EngineOptions& options) {
+  if (!source->has_weights) {
+    return fail(ErrorKind::kInvalid, "{}: a configuration without weights, expected a model",
+                source->path.string());
+  }
   Result<text::Tokenizer> tokenizer = text::Tokenizer::create(*source);
   if (!tokenizer) return fail(tokenizer.error());
   auto loop = engine::StepLoop::create(source, *tokenizer, options);

@@ -98,6 +98,25 @@ std::uint32_t positions_of(const EngineOptions& options, const model::CacheShape
   return least;
 }
 
+// Memory that bounds what a model may take. One without weights is run nowhere: what it would take
+// is told on any machine.
+std::uint64_t memory_for(const load::ModelSource& source) {
+  return source.has_weights ? usable_memory() : std::numeric_limits<std::uint64_t>::max();
+}
+
+// The cache's memory where it is left open; without weights what a sequence of `context` positions
+// takes, where that is more than usual.
+std::uint64_t kv_memory_for(const EngineOptions& options, const load::ModelSource& source,
+                            const model::CacheShape& shape, std::uint32_t context) {
+  if (options.kv_memory > 0) return options.kv_memory;
+  if (source.has_weights) return default_kv_memory();
+  const schedule::SchedulerOptions scheduling = scheduler_options(options, shape);
+  const std::uint64_t units = kv::blocks_alone(scheduling.groups, scheduling.block_size,
+                                               schedule::longest_chunk(scheduling), context);
+  const std::uint64_t blocks = (units + shape.groups() - 1) / shape.groups();
+  return std::max(kMaxKvMemory, blocks * shape.block_bytes());
+}
+
 // Fills in kv_blocks and max_context, which bound each other.
 Status resolve_cache(EngineOptions& options, const load::ModelSource& source,
                      const model::CacheShape& shape) {
@@ -110,7 +129,7 @@ Status resolve_cache(EngineOptions& options, const load::ModelSource& source,
   const std::uint32_t most =
       static_cast<std::uint32_t>(option_row("kv_blocks").most) / shape.groups();
   if (!as_given) {
-    const std::uint64_t memory = options.kv_memory > 0 ? options.kv_memory : default_kv_memory();
+    const std::uint64_t memory = kv_memory_for(options, source, shape, context);
     const std::uint64_t affordable = memory / shape.block_bytes();
     if (affordable == 0) {
       return fail(ErrorKind::kInvalid,
@@ -126,13 +145,14 @@ Status resolve_cache(EngineOptions& options, const load::ModelSource& source,
   }
   if (const Status ok = check("kv_blocks", options.kv_blocks, 1, most); !ok) return ok;
   const std::uint64_t states = options.max_num_seqs * std::uint64_t{shape.state_floats()} * 4;
-  if (states > usable_memory()) {
+  const std::uint64_t usable = memory_for(source);
+  if (states > usable) {
     return fail(ErrorKind::kInvalid,
                 "max_num_seqs: the states of {} sequences take {} bytes and do not fit the memory "
                 "of {}, expected fewer",
-                options.max_num_seqs, states, usable_memory());
+                options.max_num_seqs, states, usable);
   }
-  const std::uint64_t memory = usable_memory() - states;
+  const std::uint64_t memory = usable - states;
   if (options.kv_blocks > memory / shape.block_bytes()) {
     return fail(ErrorKind::kInvalid,
                 "{}: {} cache blocks of {} bytes do not fit the memory of {} bytes, expected at "
@@ -153,15 +173,16 @@ Status resolve_cache(EngineOptions& options, const load::ModelSource& source,
 
 // How many states are kept where that is left open: a quarter of the cache's memory, as far as it
 // goes, and without a prefix cache, whose rows save them for others, as many as draft tokens take.
-Status resolve_states(EngineOptions& options, const model::CacheShape& shape) {
+Status resolve_states(EngineOptions& options, const load::ModelSource& source,
+                      const model::CacheShape& shape) {
   const std::uint64_t bytes = std::uint64_t{shape.state_floats()} * sizeof(float);
   if (bytes == 0 || (!options.prefix_cache && options.speculative_tokens == 0))
     options.saved_states = 0;
   if (bytes == 0) return {};
   const bool automatic = options.saved_states == EngineOptions::kAutoSavedStates;
   if (automatic && (options.prefix_cache || options.speculative_tokens > 0)) {
-    const std::uint64_t memory =
-        (options.kv_memory > 0 ? options.kv_memory : default_kv_memory()) / 4;
+    const std::uint64_t usual = source.has_weights ? default_kv_memory() : kMaxKvMemory;
+    const std::uint64_t memory = (options.kv_memory > 0 ? options.kv_memory : usual) / 4;
     options.saved_states =
         static_cast<std::uint32_t>(std::min<std::uint64_t>(memory / bytes, kMaxSavedStates));
     // Draft tokens take at most half.
@@ -177,11 +198,12 @@ Status resolve_states(EngineOptions& options, const model::CacheShape& shape) {
                 "from",
                 options.speculative_tokens, bytes);
   }
-  if (options.saved_states > usable_memory() / bytes) {
+  const std::uint64_t usable = memory_for(source);
+  if (options.saved_states > usable / bytes) {
     return fail(ErrorKind::kInvalid,
                 "saved_states: {} of {} bytes each do not fit the memory of {} bytes, expected at "
                 "most {}",
-                options.saved_states, bytes, usable_memory(), usable_memory() / bytes);
+                options.saved_states, bytes, usable, usable / bytes);
   }
   return {};
 }
@@ -257,7 +279,8 @@ Result<ResolvedOptions> resolve(EngineOptions options, const load::ModelSource& 
       model::grouped_cache_shape(source.config, *type, drafts_by_layer(options, source.config));
   resolved.draft_tokens = drafts_by_layer(options, source.config) ? options.speculative_tokens : 0;
   options.cache_type = kernels::info(*type).name;
-  if (const Status ok = resolve_states(options, resolved.cache_shape); !ok) return fail(ok.error());
+  if (const Status ok = resolve_states(options, source, resolved.cache_shape); !ok)
+    return fail(ok.error());
   resolve_embedding(options, source.config);
   if (const Status ok = resolve_cache(options, source, resolved.cache_shape); !ok)
     return fail(ok.error());

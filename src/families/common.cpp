@@ -217,10 +217,9 @@ void drop_draft_layers(Fields& fields, std::uint32_t& layers, ModelConfig& confi
 
 void read_draft_layer(Fields& fields, const LayerConfig& layer, ModelConfig& config) {
   const std::string name = config.draft_prefix() + "nextn.";
-  if (config.draft_layers > 0 && fields.has_tensor(name + "eh_proj.weight") &&
-      fields.has_tensor(name + "shared_head_norm.weight")) {
-    config.draft_layer = layer;
-  }
+  const bool stored = fields.described() || (fields.has_tensor(name + "eh_proj.weight") &&
+                                             fields.has_tensor(name + "shared_head_norm.weight"));
+  if (config.draft_layers > 0 && stored) config.draft_layer = layer;
 }
 
 LayerConfig plain_layer(const NormConfig& norm, const AttentionConfig& attention,

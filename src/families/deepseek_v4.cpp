@@ -194,7 +194,8 @@ void read_deepseek_v4(Fields& fields, ModelConfig& config) {
   for (std::uint32_t i = 0; i < layers; ++i)
     config.layers.push_back(layer_of(ratios[i], i < by_token));
   if (config.draft_layers > 0 &&
-      fields.has_tensor(fmt::format("blk.{}.nextn.e_proj.weight", layers))) {
+      (fields.described() ||
+       fields.has_tensor(fmt::format("blk.{}.nextn.e_proj.weight", layers)))) {
     config.draft_layer = layer_of(0, false);
   }
 }

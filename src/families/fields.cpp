@@ -9,7 +9,10 @@ namespace dovetail::families {
 
 Fields::Fields(const load::Container& container, const load::StoredTensors& tensors,
                std::string family, const nlohmann::json* text, std::string prefix)
-    : file_(container.name), family_(std::move(family)), tensors_(tensors) {
+    : file_(container.name),
+      family_(std::move(family)),
+      tensors_(tensors),
+      described_(container.described) {
   if (const auto* gguf = std::get_if<load::GgufFile>(&container.configuration)) {
     gguf_.emplace(*gguf, file_);
   } else {

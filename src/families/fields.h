@@ -34,6 +34,8 @@ class Fields {
          const nlohmann::json* text, std::string prefix);
 
   bool gguf() const { return gguf_.has_value(); }
+  // There are no tensors, and has_tensor() says nothing of the model.
+  bool described() const { return described_; }
   const std::string& family() const { return family_; }
   // This family's config.json calls a field by another name than its readers do.
   void spell(std::string_view hf, std::string_view here) { spellings_.emplace_back(hf, here); }
@@ -86,6 +88,7 @@ class Fields {
   std::string file_;
   std::string family_;
   const load::StoredTensors& tensors_;
+  bool described_;
   std::optional<load::GgufFields> gguf_;
   std::optional<load::JsonFields> json_;
   std::vector<std::string> asked_;

@@ -13,6 +13,7 @@
 #include "families/common.h"
 #include "families/registry.h"
 #include "load/container.h"
+#include "load/declared_types.h"
 #include "load/quote.h"
 #include "load/tensor_binding.h"
 
@@ -157,6 +158,17 @@ std::uint64_t bytes_of(const load::ModelFiles& files) {
   return sum;
 }
 
+// Of a configuration without weights.
+Result<std::unordered_map<std::string, load::TensorView>> described_tensors(
+    const ModelConfig& config, const FoundFamily& found, const Container& container) {
+  const auto& whole = *std::get<std::shared_ptr<const nlohmann::json>>(container.configuration);
+  const load::DeclaredTypes types(*found.text, whole, container.quantization);
+  return load::describe_tensors(
+      config, [&](const std::string& name, std::size_t rows, std::size_t columns) {
+        return types.of(name, rows, columns);
+      });
+}
+
 Result<ModelSource> read_model_of(const load::ModelFiles& files,
                                   std::span<const load::NamedBytes> draft_files) {
   auto container = load::read_container(files);
@@ -185,8 +197,10 @@ Result<ModelSource> read_model_of(const load::ModelFiles& files,
   }
   source.format = container->format;
   source.config = *std::move(config);
-  auto bound = load::bind_tensors(source.config, *tensors, container->place);
+  auto bound = container->described ? described_tensors(source.config, *family, *container)
+                                    : load::bind_tensors(source.config, *tensors, container->place);
   if (!bound) return fail(bound.error());
+  source.has_weights = !container->described;
   source.tensors = *std::move(bound);
   if (auto status = load::read_extras(files, *container, source); !status) {
     return fail(status.error());
@@ -194,8 +208,8 @@ Result<ModelSource> read_model_of(const load::ModelFiles& files,
   return source;
 }
 
-Result<std::shared_ptr<const ModelSource>> open_files(const std::filesystem::path& path) {
-  auto mapped = load::map_model(path);
+Result<std::shared_ptr<const ModelSource>> open_files(const std::filesystem::path& path,
+                                                      Result<load::MappedFiles> mapped) {
   if (!mapped) return fail(mapped.error());
   auto source = read_model_of(mapped->files, mapped->drafts);
   if (!source) return fail(source.error());
@@ -203,6 +217,17 @@ Result<std::shared_ptr<const ModelSource>> open_files(const std::filesystem::pat
   source->name = std::move(mapped->model_name);
   for (auto& mapping : mapped->weights) source->mappings.push_back(std::move(mapping));
   return std::make_shared<const ModelSource>(*std::move(source));
+}
+
+// What is thrown by this comes from the standard library: memory, or a path that cannot be had.
+template <class Function>
+Result<std::shared_ptr<const ModelSource>> guarded(const std::filesystem::path& path,
+                                                   Function&& function) {
+  try {
+    return function();
+  } catch (const std::exception& problem) {
+    return fail(ErrorKind::kInternal, "{}: {}", path.string(), problem.what());
+  }
 }
 
 }  // namespace
@@ -222,12 +247,11 @@ Result<ModelSource> read_model(const load::ModelFiles& files,
 }
 
 Result<std::shared_ptr<const ModelSource>> open_model(const std::filesystem::path& path) {
-  // What is thrown here comes from the standard library: memory, or a path that cannot be had.
-  try {
-    return open_files(path);
-  } catch (const std::exception& problem) {
-    return fail(ErrorKind::kInternal, "{}: {}", path.string(), problem.what());
-  }
+  return guarded(path, [&] { return open_files(path, load::map_model(path)); });
+}
+
+Result<std::shared_ptr<const ModelSource>> describe_model(const std::filesystem::path& path) {
+  return guarded(path, [&] { return open_files(path, load::map_description(path)); });
 }
 
 }  // namespace dovetail::families

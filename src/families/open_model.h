@@ -15,9 +15,16 @@ namespace dovetail::families {
 // what would be valid.
 Result<std::shared_ptr<const load::ModelSource>> open_model(const std::filesystem::path& path);
 
-// The same from the contents of files. The result views into the weights' bytes; path, name and
-// mappings are left to the caller. `drafts` are the shards of a GGUF file that has the layer which
-// drafts tokens without the rest of the model; it is not looked at where the model has one itself.
+// A model of which there is a configuration alone, a folder's or a file's (load::is_description):
+// what it is and would take. Its tensors have no data (ModelSource::has_weights), and of what only
+// tensors tell the usual is taken: the layers that draft tokens are there where the configuration
+// has some.
+Result<std::shared_ptr<const load::ModelSource>> describe_model(const std::filesystem::path& path);
+
+// The same as open_model() from the contents of files. The result views into the weights' bytes;
+// path, name and mappings are left to the caller. `drafts` are the shards of a GGUF file that has
+// the layer which drafts tokens without the rest of the model; it is not looked at where the model
+// has one itself.
 Result<load::ModelSource> read_model(const load::ModelFiles& files,
                                      std::span<const load::NamedBytes> drafts = {});
 

@@ -29,8 +29,12 @@ void read_hybrid(Fields& fields, ModelConfig& config, bool experts, bool tiled) 
   std::uint32_t layers = read_sizes(fields, config);
   drop_draft_layers(fields, layers, config);
   // In a folder its tensors say whether there is one, since few configurations do.
-  if (!fields.gguf() && fields.has_tensor(fmt::format("blk.{}.nextn.eh_proj.weight", layers)))
-    config.draft_layers = 1;
+  const std::uint32_t declared =
+      fields.count({"", "mtp_num_hidden_layers"}, 0, load::kMostLayers).value_or(0);
+  const bool stored = fields.described()
+                          ? declared > 0
+                          : fields.has_tensor(fmt::format("blk.{}.nextn.eh_proj.weight", layers));
+  if (!fields.gguf() && stored) config.draft_layers = 1;
   NormConfig norm = read_rms_norm(fields, 1e-6F);
   const float epsilon = norm.epsilon;
   // Converters add it to all but DeltaNet's own norm.

@@ -25,6 +25,17 @@ Result<MappedFiles> map_model(const std::filesystem::path& path) {
   return map_gguf_files(path);
 }
 
+bool is_description(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error))
+    return path.extension() == ".json" && std::filesystem::is_regular_file(path, error);
+  return is_hf_description(path);
+}
+
+Result<MappedFiles> map_description(const std::filesystem::path& path) {
+  return map_hf_description(path);
+}
+
 Result<Container> read_container(const ModelFiles& files) {
   if (const auto* shards = std::get_if<std::vector<NamedBytes>>(&files)) {
     return read_gguf_container(*shards);

@@ -50,6 +50,7 @@ struct HuggingFaceFiles {
   // layers behind the pooling.
   std::optional<NamedText> pooling;
   std::vector<DenseFiles> dense;
+  bool described = false;  // there are to be no weights: the configuration alone is read
 };
 
 // All shards of a GGUF file, in order (one if it is not split), or a folder.
@@ -65,6 +66,7 @@ struct Container {
       configuration;  // of the first shard; config.json
   Quantization quantization;
   StoredTensors tensors;
+  bool described = false;          // there are no tensors, and what they would tell is left open
   std::optional<Pooling> pooling;  // where the files say it beside the configuration,
   std::vector<HeadConfig> head;    // and likewise what stands behind it
   std::vector<std::vector<SafetensorsTensor>> shards;  // of a folder: the tensors' names lie here
@@ -90,5 +92,12 @@ struct MappedFiles {
 // A .gguf file or a Hugging Face folder. A file NAME.gguf may have another beside it for the layer
 // that drafts, mtp-NAME.gguf, as llama.cpp's converter calls it.
 Result<MappedFiles> map_model(const std::filesystem::path& path);
+
+// Whether the path is that of a configuration without weights: a .json file, or a folder with a
+// config.json and no weights of any kind that is read.
+bool is_description(const std::filesystem::path& path);
+
+// Maps that.
+Result<MappedFiles> map_description(const std::filesystem::path& path);
 
 }  // namespace dovetail::load

@@ -235,6 +235,28 @@ Status map_modules(Folder& folder, HuggingFaceFiles& files) {
   return {};
 }
 
+// The configuration, and the texts beside it.
+Status map_texts(Folder& folder, std::string_view name, HuggingFaceFiles& files,
+                 bool with_others = true) {
+  auto config = folder.text(name);
+  if (!config) return fail(config.error());
+  files.config = *std::move(config);
+  if (!with_others) return {};
+  for (const auto& [other, out] : {std::pair{"generation_config.json", &files.generation},
+                                   std::pair{"tokenizer.json", &files.tokenizer},
+                                   std::pair{"tokenizer_config.json", &files.tokenizer_config},
+                                   std::pair{"chat_template.jinja", &files.chat_template}}) {
+    if (auto status = folder.text_if_there(other, *out); !status) return status;
+  }
+  return {};
+}
+
+std::string name_of_folder(const fs::path& path) {
+  std::error_code error;
+  const fs::path full = fs::weakly_canonical(path, error);
+  return (error ? path : full).filename().string();
+}
+
 }  // namespace
 
 Result<std::vector<std::string>> files_of_index(const NamedText& index) {
@@ -246,7 +268,7 @@ Result<std::vector<std::string>> files_of_index(const NamedText& index) {
 }
 
 Result<Container> read_hf_container(const HuggingFaceFiles& files) {
-  if (files.weights.empty()) {
+  if (files.weights.empty() && !files.described) {
     return fail(ErrorKind::kNotFound, "{}: no weights beside it; valid: *.safetensors",
                 files.config.name);
   }
@@ -258,7 +280,8 @@ Result<Container> read_hf_container(const HuggingFaceFiles& files) {
   if (auto status = fields.status(); !status) return fail(status.error());
   out.name = files.config.name;
   out.place = place_of_weights(files);
-  out.format = "Hugging Face safetensors";
+  out.format = files.described ? "Hugging Face config.json" : "Hugging Face safetensors";
+  out.described = files.described;
   out.configuration = std::make_shared<const json>(*std::move(config));
   for (const NamedBytes& file : files.weights) {
     auto tensors = parse_safetensors(file.bytes, file.name);
@@ -332,19 +355,11 @@ Result<MappedFiles> map_hf_files(const fs::path& path) {
                 path.string());
   }
   HuggingFaceFiles files;
-  auto config = folder.text("config.json");
-  if (!config) return fail(config.error());
-  files.config = *std::move(config);
+  if (auto status = map_texts(folder, "config.json", files); !status) return fail(status.error());
   if (!folder.has(kSingleFile)) {
     if (auto status = folder.text_if_there(kIndexFile, files.index); !status) {
       return fail(status.error());
     }
-  }
-  for (const auto& [name, out] : {std::pair{"generation_config.json", &files.generation},
-                                  std::pair{"tokenizer.json", &files.tokenizer},
-                                  std::pair{"tokenizer_config.json", &files.tokenizer_config},
-                                  std::pair{"chat_template.jinja", &files.chat_template}}) {
-    if (auto status = folder.text_if_there(name, *out); !status) return fail(status.error());
   }
   if (auto status = map_modules(folder, files); !status) return fail(status.error());
   const auto names = weight_files(folder, path.string(), files.index);
@@ -354,13 +369,33 @@ Result<MappedFiles> map_hf_files(const fs::path& path) {
     if (!bytes) return fail(bytes.error());
     files.weights.push_back(*std::move(bytes));
   }
-  std::error_code error;
-  const fs::path full = fs::weakly_canonical(path, error);
   return MappedFiles{std::move(files),
                      {},
-                     (error ? path : full).filename().string(),
+                     name_of_folder(path),
                      folder.take_weight_mappings(),
                      folder.take_text_mappings()};
+}
+
+bool is_hf_description(const fs::path& path) {
+  const Folder folder(path);
+  return folder.has("config.json") && !folder.has(kIndexFile) &&
+         folder.names_ending(".safetensors").empty();
+}
+
+Result<MappedFiles> map_hf_description(const fs::path& path) {
+  std::error_code error;
+  const bool whole = fs::is_directory(path, error);
+  Folder folder(whole ? path : path.parent_path());
+  HuggingFaceFiles files;
+  files.described = true;
+  const bool usual = path.filename() == "config.json";
+  std::string name = whole   ? name_of_folder(path)
+                     : usual ? name_of_folder(fs::absolute(path, error).parent_path())
+                             : path.stem().string();
+  // What lies beside a file that is named by itself may be another model's.
+  const std::string config = whole ? "config.json" : path.filename().string();
+  if (auto status = map_texts(folder, config, files, whole); !status) return fail(status.error());
+  return MappedFiles{std::move(files), {}, std::move(name), {}, folder.take_text_mappings()};
 }
 
 Result<GenerationDefaults> parse_generation_config(std::string_view text, std::string_view file,

@@ -25,6 +25,10 @@ Result<std::vector<std::string>> files_of_index(const NamedText& index);
 // Maps a Hugging Face folder.
 Result<MappedFiles> map_hf_files(const std::filesystem::path& folder);
 
+// Whether a folder has a configuration and no weights; maps that, or a file of it alone.
+bool is_hf_description(const std::filesystem::path& folder);
+Result<MappedFiles> map_hf_description(const std::filesystem::path& path);
+
 // Reads the text of a generation_config.json. Ids must be below `vocab_size`. `file` names the text
 // in errors.
 Result<GenerationDefaults> parse_generation_config(std::string_view text, std::string_view file,

@@ -82,6 +82,7 @@ struct ModelSource {
       tokenizer;  // monostate: the source has none
   std::optional<std::string> chat_template;
   GenerationDefaults generation;
+  bool has_weights = true;       // else tensors have no data: what the model takes can be told
   std::uint64_t file_bytes = 0;  // of the files with the weights, that of a draft layer among them
   std::vector<std::shared_ptr<const void>> mappings;  // keeps the mapped files alive
 };

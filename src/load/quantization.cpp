@@ -112,6 +112,11 @@ void read_weights(JsonFields& fields, Quantization& out) {
   require<std::string>(fields, "strategy", fields.optional_string("strategy"),
                        {"tensor", "channel", "group", "block"}, "tensor, channel, group, block");
   read_block(fields, "block_structure", out);
+  out.weight_bits = bits;
+  out.weight_floats = type == "float";
+  const json* group = fields.find("group_size");
+  if (group != nullptr && group->is_number_unsigned())
+    out.group_size = std::min<std::uint64_t>(group->get<std::uint64_t>(), kLargestGroup);
 }
 
 void read_compressed_tensors(JsonFields& fields, const std::string& file, Quantization& out) {

@@ -12,7 +12,11 @@ struct Quantization {
   enum class Method : std::uint8_t { kNone, kFp8, kCompressedTensors, kAwq, kGptq, kMxfp4 };
 
   Method method = Method::kNone;
-  std::size_t group_size = 0;   // AWQ, GPTQ: columns that share a scale; 0: all
+  std::size_t group_size = 0;  // AWQ, GPTQ: columns that share a scale; 0: all
+  // compressed-tensors: bits of a weight, and whether they are those of a float; the tensors tell
+  // it as well.
+  std::uint32_t weight_bits = 0;
+  bool weight_floats = false;
   bool zeros_less_one = false;  // GPTQ: zero points are stored less by one
   // FP8: rows and columns that share a scale where a tensor has more than one for each row; 0: none
   // do.

@@ -16,8 +16,10 @@ namespace {
 
 class Binder {
  public:
-  Binder(const ModelConfig& config, const StoredTensors& stored, std::string_view source)
-      : config_(config), stored_(stored), source_(source) {}
+  // With `type_of` nothing is stored, and all that is called for is taken to be there.
+  Binder(const ModelConfig& config, const StoredTensors& stored, std::string_view source,
+         const TypeOfTensor* type_of = nullptr)
+      : config_(config), stored_(stored), source_(source), type_of_(type_of) {}
 
   Result<std::unordered_map<std::string, TensorView>> bind() {
     const std::size_t hidden = config_.hidden_size;
@@ -188,7 +190,7 @@ class Binder {
     matrix(name + "_kv.weight", channels, config_.hidden_size);
     matrix(name + "_gate.weight", channels, config_.hidden_size);
     matrix(name + "_ape.weight", config.ratio, channels);
-    if (!error_) check_plain(stored_.at(name + "_ape.weight"));
+    if (is_stored()) check_plain(stored_.at(name + "_ape.weight"));
     norm(config.norm, name + "_norm", dim);
   }
 
@@ -263,7 +265,7 @@ class Binder {
   // A family has made floats of the numbers, so that they are exact.
   void bind_token_experts(const ExpertsConfig& experts, const std::string& name) {
     matrix(name, config_.vocab_size, experts.used);
-    if (error_) return;
+    if (!is_stored()) return;
     const StoredTensor& tensor = stored_.at(name);
     if (tensor.type != kernels::DataType::kF32) {
       return reject(tensor, fmt::format("type {}", quote(tensor.stored_type)), "whole numbers",
@@ -323,7 +325,7 @@ class Binder {
   }
   void vector(const std::string& name, std::size_t elements) {
     pick(name, {1, elements});
-    if (!error_) check_plain(stored_.at(name));
+    if (is_stored()) check_plain(stored_.at(name));
   }
 
   // Norms and biases are never quantised.
@@ -368,7 +370,8 @@ class Binder {
     if (error_) return;
     const std::uint32_t count = experts.count;
     const std::string all = stem + "_exps";
-    if (experts.bias) cut(stem, ".bias", count, {1, wanted.rows}, {all, 1, 0});
+    if (experts.bias && type_of_ == nullptr)
+      cut(stem, ".bias", count, {1, wanted.rows}, {all, 1, 0});
     if (stored_.contains(all + ".weight"))
       return cut(stem, ".weight", count, wanted, {all, wanted.rows, 0});
     if (!fused.name.empty() && stored_.contains(fmt::format("{}.weight", fused.name)))
@@ -377,7 +380,10 @@ class Binder {
     for (std::uint32_t expert = 0; expert < count; ++expert) {
       const std::string name = expert_name(stem, expert, ".weight");
       matrix(name, wanted.rows, wanted.columns);
+      if (experts.bias && type_of_ != nullptr)
+        vector(expert_name(stem, expert, ".bias"), wanted.rows);
       if (error_) return;
+      if (!is_stored()) continue;
       const StoredTensor& tensor = stored_.at(name);
       if (!type) type = tensor.type;
       if (*tensor.type == *type) continue;
@@ -453,6 +459,7 @@ class Binder {
   // Rows of a table whose size no field tells.
   std::size_t rows_of(const std::string& name) const {
     const auto found = stored_.find(name);
+    if (type_of_ != nullptr) return 2;  // of a text and of a second one
     return found == stored_.end() ? 1 : std::max<std::size_t>(shape_of(found->second).rows, 1);
   }
 
@@ -473,7 +480,16 @@ class Binder {
     return !error_;
   }
 
+  // Whether there is a tensor that was just picked, to be looked at further.
+  bool is_stored() const { return !error_ && type_of_ == nullptr; }
+
   void pick(const std::string& name, Shape wanted) {
+    if (error_) return;
+    if (type_of_ != nullptr) {
+      const kernels::DataType type = (*type_of_)(name, wanted.rows, wanted.columns);
+      bound_.emplace(name, TensorView{type, wanted.rows, wanted.columns, {}});
+      return;
+    }
     const auto found = stored_.find(name);
     if (!fits(found == stored_.end() ? nullptr : &found->second, name, wanted)) return;
     const StoredTensor& tensor = found->second;
@@ -543,6 +559,7 @@ class Binder {
   const ModelConfig& config_;
   const StoredTensors& stored_;
   std::string_view source_;
+  const TypeOfTensor* type_of_;
   std::unordered_map<std::string, TensorView> bound_;
   std::unordered_set<std::string_view> used_;  // names in stored_
   std::optional<Error> error_;
@@ -554,6 +571,12 @@ Result<std::unordered_map<std::string, TensorView>> bind_tensors(const ModelConf
                                                                  const StoredTensors& stored,
                                                                  std::string_view source) {
   return Binder(config, stored, source).bind();
+}
+
+Result<std::unordered_map<std::string, TensorView>> describe_tensors(const ModelConfig& config,
+                                                                     const TypeOfTensor& type_of) {
+  const StoredTensors none;
+  return Binder(config, none, {}, &type_of).bind();
 }
 
 }  // namespace dovetail::load

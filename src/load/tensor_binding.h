@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -21,6 +22,12 @@ inline constexpr std::string_view kSparePrefix = "spare/";
 Result<std::unordered_map<std::string, TensorView>> bind_tensors(const ModelConfig& config,
                                                                  const StoredTensors& stored,
                                                                  std::string_view source);
+
+// The tensors that the configuration calls for where none are there: their shapes, and the types
+// that `type_of` says by name, rows and columns. They have no data.
+using TypeOfTensor = std::function<kernels::DataType(const std::string&, std::size_t, std::size_t)>;
+Result<std::unordered_map<std::string, TensorView>> describe_tensors(const ModelConfig& config,
+                                                                     const TypeOfTensor& type_of);
 
 // Whether the numbers of a configuration are within what the loader takes at all, and agree with
 // each other. `source` names the model in errors.

@@ -154,8 +154,12 @@ EntryLayout::EntryLayout(const load::CompressedConfig& config) {
 
 std::size_t CacheShape::sequence_bytes(std::uint32_t positions) const {
   std::size_t held = 0;
-  for (const std::uint32_t window : windows_) held += blocks_held(window, positions);
-  return held * unit_bytes_;
+  for (const std::uint32_t window : windows_) held += sequence_bytes(positions, window);
+  return held;
+}
+
+std::size_t CacheShape::sequence_bytes(std::uint32_t positions, std::uint32_t window) const {
+  return blocks_held(window, positions) * unit_bytes_;
 }
 
 bool CacheShape::groups_alike() const {

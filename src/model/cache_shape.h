@@ -74,8 +74,10 @@ class CacheShape {
   // Of a block, which is one group's; and of a block for each group.
   std::size_t unit_bytes() const { return unit_bytes_; }
   std::size_t block_bytes() const { return unit_bytes_ * groups(); }
-  // Of the blocks that a sequence holds when so many of its positions are computed.
+  // Of the blocks that a sequence holds when so many of its positions are computed: of all groups,
+  // and of one with that window.
   std::size_t sequence_bytes(std::uint32_t positions) const;
+  std::size_t sequence_bytes(std::uint32_t positions, std::uint32_t window) const;
 
  private:
   void add(Layer layer, std::size_t rows = kernels::kBlockSize) {

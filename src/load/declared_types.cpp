@@ -60,12 +60,7 @@ std::string_view in_layer(std::string_view name) {
   return dot == std::string_view::npos ? std::string_view() : name.substr(dot + 1);
 }
 
-// "ffn_up.7.weight"
-bool is_expert(std::string_view rest) {
-  const std::size_t dot = rest.find('.');
-  return rest.starts_with("ffn_") && dot != std::string_view::npos && dot + 1 < rest.size() &&
-         rest[dot + 1] >= '0' && rest[dot + 1] <= '9';
-}
+bool is_of_experts(std::string_view rest) { return rest.ends_with("_exps.weight"); }
 
 }  // namespace
 
@@ -99,11 +94,11 @@ DeclaredTypes::DeclaredTypes(const json& text, const json& whole,
 DataType DeclaredTypes::of(std::string_view name, std::size_t rows, std::size_t columns) const {
   const std::string_view rest = in_layer(name);
   const bool left =
-      rest.empty() || rows < 2 ||
+      rest.empty() || rows < 2 || rest.ends_with(".bias") ||
       std::any_of(std::begin(kLeftAlone), std::end(kLeftAlone),
                   [&](std::string_view beginning) { return rest.starts_with(beginning); });
   if (left) return plain_;
-  const DataType type = is_expert(rest) ? experts_ : products_;
+  const DataType type = is_of_experts(rest) ? experts_ : products_;
   return columns % kernels::info(type).elements_per_block == 0 ? type : plain_;
 }
 

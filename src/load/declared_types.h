@@ -18,7 +18,7 @@ class DeclaredTypes {
   DeclaredTypes(const nlohmann::json& text, const nlohmann::json& whole,
                 const Quantization& quantization);
 
-  // Of a tensor by the name that model_config.h gives it.
+  // Of a tensor by the name that describe_tensors() gives it.
   kernels::DataType of(std::string_view name, std::size_t rows, std::size_t columns) const;
 
  private:

@@ -370,8 +370,13 @@ class Binder {
     if (error_) return;
     const std::uint32_t count = experts.count;
     const std::string all = stem + "_exps";
-    if (experts.bias && type_of_ == nullptr)
-      cut(stem, ".bias", count, {1, wanted.rows}, {all, 1, 0});
+    if (type_of_ != nullptr) {
+      // Without an allocation for each, which nothing in a file stands against.
+      matrix(all + ".weight", count * wanted.rows, wanted.columns);
+      if (experts.bias) matrix(all + ".bias", count, wanted.rows);
+      return;
+    }
+    if (experts.bias) cut(stem, ".bias", count, {1, wanted.rows}, {all, 1, 0});
     if (stored_.contains(all + ".weight"))
       return cut(stem, ".weight", count, wanted, {all, wanted.rows, 0});
     if (!fused.name.empty() && stored_.contains(fmt::format("{}.weight", fused.name)))
@@ -380,10 +385,7 @@ class Binder {
     for (std::uint32_t expert = 0; expert < count; ++expert) {
       const std::string name = expert_name(stem, expert, ".weight");
       matrix(name, wanted.rows, wanted.columns);
-      if (experts.bias && type_of_ != nullptr)
-        vector(expert_name(stem, expert, ".bias"), wanted.rows);
       if (error_) return;
-      if (!is_stored()) continue;
       const StoredTensor& tensor = stored_.at(name);
       if (!type) type = tensor.type;
       if (*tensor.type == *type) continue;

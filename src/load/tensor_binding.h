@@ -24,7 +24,8 @@ Result<std::unordered_map<std::string, TensorView>> bind_tensors(const ModelConf
                                                                  std::string_view source);
 
 // The tensors that the configuration calls for where none are there: their shapes, and the types
-// that `type_of` says by name, rows and columns. They have no data.
+// that `type_of` says by name, rows and columns. They have no data, and those of all experts of a
+// layer are one (NAME_exps).
 using TypeOfTensor = std::function<kernels::DataType(const std::string&, std::size_t, std::size_t)>;
 Result<std::unordered_map<std::string, TensorView>> describe_tensors(const ModelConfig& config,
                                                                      const TypeOfTensor& type_of);

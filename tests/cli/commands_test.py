@@ -297,7 +297,7 @@ class Inspect(WithFolder):
         self.assertRegex(text, r"(?m)^weights +none are there: ")
         self.assertRegex(text, r"(?m)^  to draft +attention of one row for all")
         report = json.loads(run("inspect", folder, *options, "--json").stdout)
-        self.assertEqual((report["has_weights"], report["disk_bytes"], report["model"]), (False, 0, "v4-flash"))
+        self.assertEqual((report["has_weights"], report["disk_bytes"], report["name"]), (False, 0, "v4-flash"))
         self.assertEqual(report["parameters"], v4_parameters(V4_FLASH))
         alone = json.loads(run("inspect", file, *options, "--json").stdout)
         self.assertEqual(alone | {"path": report["path"]}, report)
@@ -328,6 +328,17 @@ class Inspect(WithFolder):
         self.assertGreater(more, 256 * 3 * 2048 * 4096 * 17 // 32)
         self.assertEqual(drafting["memory"]["weights_bytes"],
                          sum(share["bytes"] for share in types.values()))
+        # docs/models.md shows this; lines that are too long for it end early there.
+        document = (SOURCE / "docs" / "models.md").read_text()
+        command = "    $ dovetail inspect v4-flash/config.json "
+        block = document[document.index(command) :].split("\n\n    memory")
+        shown = (block[0] + "\n    memory" + block[1].split("\n\n")[0]).splitlines()
+        got = run("inspect", file, *shown[0].removeprefix(command).split()).stdout.splitlines()
+        for line in shown[1:]:
+            line = line.removeprefix("    ")
+            beginning = line.removesuffix("...")
+            self.assertTrue(any(whole == line or (beginning != line and whole.startswith(beginning))
+                                for whole in got), line)
         # A context that is longer than any default has memory for, and one that the model is not made for.
         longest = json.loads(run("inspect", folder, "--json", "--max-model-len", "1048576").stdout)["memory"]
         self.assertEqual((longest["max_model_len"], longest["full_sequences"]), (1048576, 1))

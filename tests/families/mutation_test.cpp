@@ -298,6 +298,36 @@ TEST(Mutation, JsonFilesOpenOrFailCleanly) {
   outcomes.expect_mixed();
 }
 
+// A configuration alone bounds little: it may speak of 1,024 layers, whose tensors have names.
+TEST(Mutation, DescriptionsOpenOrFailCleanly) {
+  constexpr int kRuns = 2500;
+  constexpr std::size_t kMost = std::size_t{32} << 20U;
+  const char* const folders[] = {"deepseek-v4-fp4-tiny", "deepseek-v32-tiny", "gpt-oss-tiny",
+                                 "mistral4-tiny",        "qwen3-5-moe-tiny",  "lfm2-moe-tiny"};
+  std::vector<std::string> bases = {packed_model().config.dump(), fp8_expert_model().config.dump()};
+  for (const char* name : folders) bases.push_back(golden_folder(name).config.dump());
+  const test::TempFolder folder{test::kInMemory};
+  const std::filesystem::path file = folder.path() / "config.json";
+  Mutator mutator(20240506);
+  int good = 0;
+  for (int run = 0; run < kRuns && !testing::Test::HasFatalFailure(); ++run) {
+    folder.write("config.json", mutator.mutate_json(bases[mutator.below(bases.size())]));
+    const AllocationWatch watch;
+    const auto model = describe_model(run % 2 == 0 ? file : folder.path());
+    EXPECT_LE(watch.total(), kMost);
+    if (model) {
+      ++good;
+      continue;
+    }
+    const Error& error = model.error();
+    ASSERT_NE(error.message.find("config.json"), std::string::npos) << error.message;
+    ASSERT_EQ(error.message.find('\n'), std::string::npos) << error.message;
+    ASSERT_NE(error.kind, ErrorKind::kInternal) << error.message;
+  }
+  EXPECT_GT(good, kRuns / 25);
+  EXPECT_LT(good, kRuns * 3 / 4);
+}
+
 // A vector of JSON numbers takes 16 bytes for two in the text, and doubles while it grows; a string
 // takes 32 bytes for eight in the file.
 TEST(Mutation, DensestFilesCostASmallMultiple) {

@@ -20,6 +20,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   files.config = {"fuzz/config.json", {reinterpret_cast<const char*>(data), length}};
   files.weights.push_back(
       {"fuzz/model.safetensors", bytes.subspan(std::min(length + 1, bytes.size()))});
+  // The configuration alone describes a model, or is an error.
+  HuggingFaceFiles alone;
+  alone.config = files.config;
+  alone.described = true;
+  const auto described = dovetail::families::read_model(alone);
+  if (!described && described.error().message.find("fuzz/") == std::string::npos) std::abort();
   const auto model = dovetail::families::read_model(files);
   if (!model) {
     if (model.error().message.find("fuzz/") == std::string::npos) std::abort();

@@ -379,5 +379,15 @@ TEST_F(EngineTest, TakesKernelsFromTheEnvironmentWhereNoOptionNamesThem) {
   before != nullptr ? setenv("DOVETAIL_ISA", restored.c_str(), 1) : unsetenv("DOVETAIL_ISA");
 }
 
+// A configuration alone is for reports.
+TEST_F(EngineTest, RefusesAModelWithoutWeights) {
+  load::ModelSource described = *source_;
+  described.has_weights = false;
+  const auto engine =
+      Engine::create(std::make_shared<const load::ModelSource>(std::move(described)), options_);
+  ASSERT_FALSE(engine);
+  EXPECT_NE(engine.error().message.find("without weights"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace dovetail

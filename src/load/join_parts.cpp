@@ -253,8 +253,8 @@ class Joiner {
     const std::size_t scale_bytes = parts.scale_type ? kernels::row_bytes(*parts.scale_type, 1) : 1;
     // Of several matrices in one tensor each has scales of its own, or all have one.
     const bool one = parts.scales.size() == scale_bytes;
-    const bool of_each = std::equal(outer_.begin(), outer_.end(), shape.begin(),
-                                    shape.begin() + std::min(shape.size(), outer_.size()));
+    const bool of_each =
+        shape.size() >= outer_.size() && std::equal(outer_.begin(), outer_.end(), shape.begin());
     if (!one && of_each) shape = shape.subspan(outer_.size());
     const bool matrix = shape.size() == 2;
     const bool fits = of_each && (outer_.empty() || matrix);

@@ -54,7 +54,7 @@ OfHeads of_heads(const load::ModelConfig& config, bool drafts) {
 enum class Reader : std::uint8_t {
   kProducts,  // whole matrices
   kHeads,     // matrices of heads, of panels of their own
-  kRows,      // by rows from any on, all of them
+  kRowByRow,  // rows from any on, all of them
   kLookUp,    // a row of a token
 };
 
@@ -146,7 +146,8 @@ WeightBytes weight_bytes(const load::ModelSource& source, const kernels::Kernels
       continue;
     }
     const bool by_rows = is_read_by_rows(name);
-    count.add(view, by_rows ? Reader::kRows : Reader::kProducts, by_rows ? 0 : count.packed(view));
+    count.add(view, by_rows ? Reader::kRowByRow : Reader::kProducts,
+              by_rows ? 0 : count.packed(view));
   }
   return count.take();
 }

@@ -114,8 +114,10 @@ Result<ModelReport> report_model(const load::ModelSource& source, const EngineOp
     share.bytes += tensor.bytes();
     report.parameters += elements;
   }
-  engine::Packing packing = engine::plan_packing(
-      source, *resolved, engine::expected_cache(*resolved), engine::available_memory());
+  // Without weights there is nothing that this machine's memory would have to hold.
+  engine::Packing packing =
+      engine::plan_packing(source, *resolved, engine::expected_cache(*resolved),
+                           source.has_weights ? engine::available_memory() : std::nullopt);
   const model::HeldBytes held = model::held_bytes(packing.bytes, packing.types);
   memory.weights_own = held.own;
   memory.weights_mapped = held.mapped + packing.bytes.looked_up;

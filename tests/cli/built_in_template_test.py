@@ -106,13 +106,13 @@ class BuiltIn(WithServer):
 
     def test_a_server_takes_the_one_of_the_family(self):
         url, said = self.start_up(self.v4())
-        self.assertRegex(said, r"(?m)^chat-template on: built in \(deepseek-v4\)$")
-        self.assertRegex(said, r"(?m)^dialog tools: deepseek-v4; reasoning: <think>$")
+        self.assertRegex(said, r"(?m)chat-template on: built in \(deepseek-v4\)$")
+        self.assertRegex(said, r"(?m)dialog tools: deepseek-v4; reasoning: <think>$")
         for name in ("one", "one_not_thinking", "turns_thinking", "calls_twice", "calls_untold", "results_swapped"):
             self.expect_prompt(url, "deepseek-v4", name)
         url, said = self.start_up(self.v32())
-        self.assertRegex(said, r"(?m)^chat-template on: built in \(deepseek-v3.2\)$")
-        self.assertRegex(said, r"(?m)^dialog tools: deepseek-v3.2; reasoning: <think>$")
+        self.assertRegex(said, r"(?m)chat-template on: built in \(deepseek-v3.2\)$")
+        self.assertRegex(said, r"(?m)dialog tools: deepseek-v3.2; reasoning: <think>$")
         for name in ("one", "one_thinking", "answered_again"):
             self.expect_prompt(url, "deepseek-v3.2", name)
 
@@ -133,7 +133,7 @@ class BuiltIn(WithServer):
 
     def test_one_is_taken_by_its_name(self):
         _, said = self.start_up(DEMO, "--chat-template", "deepseek-v3.2")
-        self.assertRegex(said, r"(?m)^chat-template on: built in \(deepseek-v3.2\)$")
+        self.assertRegex(said, r"(?m)chat-template on: built in \(deepseek-v3.2\)$")
         for command in (("chat", DEMO), ("run", DEMO, "a", "--chat"), ("serve", DEMO, "--port", "0")):
             error = self.run_program(*command, "--chat-template", "deepseek-v9", code=1, text="a\n").stderr
             self.assertIn("deepseek-v9: there is no such file", error)
@@ -143,10 +143,10 @@ class BuiltIn(WithServer):
         model = self.v4()
         file = self.write("own.jinja", "{{ bos_token }}{{ messages[0].content }}")
         _, said = self.start_up(model, "--chat-template", file)
-        self.assertRegex(said, r"(?m)^chat-template on: as given$")
+        self.assertRegex(said, r"(?m)chat-template on: as given$")
         (model / "chat_template.jinja").write_text(file.read_text())
         _, said = self.start_up(model)
-        self.assertRegex(said, r"(?m)^chat-template on: the model's own$")
+        self.assertRegex(said, r"(?m)chat-template on: the model's own$")
 
     def test_a_model_without_its_tokens_has_none(self):
         model = self.v4()

@@ -26,7 +26,7 @@ namespace dovetail::kernels {
 enum class DataType : std::uint8_t { DOVETAIL_WEIGHT_TYPES(DOVETAIL_ENUMERATOR) };
 #undef DOVETAIL_ENUMERATOR
 
-#define DOVETAIL_ONE(name) +1
+#define DOVETAIL_ONE(name) +1  // NOLINT(bugprone-macro-parentheses)
 inline constexpr std::size_t kDataTypes = 0 DOVETAIL_WEIGHT_TYPES(DOVETAIL_ONE);
 #undef DOVETAIL_ONE
 

@@ -98,14 +98,18 @@ std::string mark_outside(const Json& messages) {
 constexpr std::array<std::string_view, 5> kUsualRoles = {"system", "developer", "user", "assistant",
                                                          "tool"};
 
+bool has_usual_role(const Json& message) {
+  const auto role = message["role"].get<std::string>();
+  return std::find(kUsualRoles.begin(), kUsualRoles.end(), role) != kUsualRoles.end();
+}
+
 // Whether the prompt has the content of each of these messages: those of usual roles are not asked
 // after. `variables` are those of a prompt that the template rendered.
 bool shows_all(Json variables, const Backend& backend) {
   const std::string mark = mark_outside(variables["messages"]);
   std::size_t marks = 0;
   for (Json& message : variables["messages"]) {
-    if (std::find(kUsualRoles.begin(), kUsualRoles.end(), message["role"]) != kUsualRoles.end())
-      continue;
+    if (has_usual_role(message)) continue;
     message["content"] = message["content"].get<std::string>() + mark;
     ++marks;
   }
@@ -124,12 +128,11 @@ bool shows_all(Json variables, const Backend& backend) {
 Problem check_roles(const Chat& chat, const Json& variables, const Backend& backend) {
   if (shows_all(variables, backend)) return std::nullopt;
   for (std::size_t i = 0; i < chat.messages.size(); ++i) {
-    const Json& role = chat.messages[i]["role"];
-    if (std::find(kUsualRoles.begin(), kUsualRoles.end(), role) != kUsualRoles.end()) continue;
+    if (has_usual_role(chat.messages[i])) continue;
     return problem(bad_field(fmt::format("messages[{}].role", i),
                              "the model's chat template leaves out what {} says; expected one of "
                              "{}",
-                             shown(role), fmt::join(kUsualRoles, ", ")));
+                             shown(chat.messages[i]["role"]), fmt::join(kUsualRoles, ", ")));
   }
   return std::nullopt;
 }

@@ -161,8 +161,8 @@ std::optional<Outcome<HttpResponse>> ollama_load(Endpoint endpoint, const Json& 
                                                  const RequestContext& context) {
   const bool chat = endpoint == Endpoint::kOllamaChat;
   const auto said = body.find(chat ? "messages" : "prompt");
-  const bool fills =
-      !chat && body.contains("suffix") && !body["suffix"].is_null() && body["suffix"] != "";
+  const auto suffix = body.find("suffix");
+  const bool fills = !chat && suffix != body.end() && !suffix->is_null() && *suffix != Json("");
   const bool nothing = !fills && (said == body.end() || said->is_null() || *said == Json("") ||
                                   (said->is_array() && said->empty()));
   if (!nothing) return std::nullopt;

@@ -11,25 +11,12 @@
 #include <fstream>
 #include <utility>
 
+#include "base/descriptor.h"
+
 namespace dovetail::serve {
 namespace {
 
 constexpr std::size_t kLongestPath = sizeof(sockaddr_un::sun_path) - 1;
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int number() const { return number_; }
-  int release() { return std::exchange(number_, -1); }
-
- private:
-  int number_;
-};
 
 int new_socket() { return ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0); }
 
@@ -69,8 +56,7 @@ Status remove_left(const std::string& path, const sockaddr_un& address) {
                 path);
   }
   const Descriptor probe(new_socket());
-  const bool refused =
-      with_address(::connect, probe.number(), address) != 0 && errno == ECONNREFUSED;
+  const bool refused = with_address(::connect, probe.get(), address) != 0 && errno == ECONNREFUSED;
   if (!refused || is_bound(path)) {
     return fail(ErrorKind::kIo,
                 "socket {}: another program has it; expected a path that is free, or a socket that "
@@ -95,12 +81,12 @@ Result<SocketFile> SocketFile::bind(const std::string& path, std::uint32_t mode)
   const sockaddr_un address = address_of(path);
   Descriptor socket(new_socket());
   // The file gets the mode of its socket, so that at no time anybody else may connect.
-  if (socket.number() < 0 || ::fchmod(socket.number(), mode) != 0)
+  if (socket.get() < 0 || ::fchmod(socket.get(), mode) != 0)
     return fail(ErrorKind::kIo, "socket {}: {}", path, std::strerror(errno));
-  int failed = with_address(::bind, socket.number(), address);
+  int failed = with_address(::bind, socket.get(), address);
   if (failed != 0 && errno == EADDRINUSE) {
     if (const Status free = remove_left(path, address); !free) return fail(free.error());
-    failed = with_address(::bind, socket.number(), address);
+    failed = with_address(::bind, socket.get(), address);
   }
   if (failed != 0) return fail(ErrorKind::kIo, "socket {}: {}", path, std::strerror(errno));
   SocketFile file(path, socket.release());

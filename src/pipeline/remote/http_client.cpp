@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/descriptor.h"
 #include "pipeline/remote/http_transfer.h"
 
 namespace dovetail::pipeline {
@@ -32,20 +33,6 @@ Micros steady_now() {
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return number_; }
-
- private:
-  int number_;
-};
 
 bool init_curl() {
   // curl_global_init is thread safe in every build we accept; a static makes it once only.

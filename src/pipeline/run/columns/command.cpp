@@ -17,31 +17,14 @@
 #include <utility>
 #include <vector>
 
+#include "base/descriptor.h"
+
 namespace dovetail::pipeline {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMostOutput = 64U << 10U;
-
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(number_, other.number_);
-    return *this;
-  }
-  ~Descriptor() {
-    if (number_ >= 0) close(number_);
-  }
-  int get() const { return number_; }
-  void reset() { *this = Descriptor(); }
-
- private:
-  int number_ = -1;
-};
 
 tl::unexpected<Error> refused(const std::string& program, const char* what, int code) {
   return fail(ErrorKind::kIo, "{}: {}: {}", program, what, std::strerror(code));

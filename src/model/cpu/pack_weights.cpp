@@ -78,6 +78,12 @@ void write_matrix(const kernels::Kernels& kernels, const Packing& packing, std::
   }
 }
 
+void read_ahead(const Packing& packing) {
+  const Matrix& matrix = *packing.matrix;
+  if (matrix.parts != nullptr) return load::for_each_span(*matrix.parts, load::prefetch);
+  load::prefetch({matrix.data, matrix.rows * packing.row_bytes});
+}
+
 // Where the file has it, or its codes.
 const std::byte* begin_of(const Packing& packing) {
   const Matrix& matrix = *packing.matrix;
@@ -143,6 +149,10 @@ Status pack_weights(ModelWeights& weights, const kernels::Kernels& kernels,
     }
   };
   {
+    // The file is read ahead of what is packed: the request waits for the disk where that has many.
+    const std::jthread reader([&packings] {
+      for (const Packing& packing : packings) read_ahead(packing);
+    });
     std::vector<std::jthread> threads;
     for (std::uint32_t i = 1; i < options.threads; ++i) threads.emplace_back(work);
     work();

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -30,7 +31,7 @@ std::vector<test::Family> built_in_families() {
 }
 
 TEST(BuiltInDialogs, EachIsAFamilyOfTheTests) {
-  std::set<std::string_view> tested;
+  std::set<std::string, std::less<>> tested;
   for (const test::Family& family : built_in_families()) tested.insert(family.built_in);
   for (const text::BuiltInTemplate& row : text::built_in_templates())
     EXPECT_TRUE(tested.contains(row.name)) << row.name;

@@ -75,7 +75,7 @@ BoundAddress& BoundAddress::operator=(BoundAddress&& other) noexcept {
 }
 
 BoundAddress::~BoundAddress() {
-  file_.reset();  // first, so that the file is nobody else's yet
+  file_.reset();  // before the socket is free for another program
   if (socket_ >= 0) ::close(socket_);
 }
 

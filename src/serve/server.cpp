@@ -291,7 +291,7 @@ void Server::Impl::begin_drain() {
 }
 
 void Server::Impl::stop_listening() {
-  if (file) file->remove();  // first, so that it is nobody else's yet
+  if (file) file->remove();  // before the socket is free for another program
   ErrorCode ignored;
   acceptor.close(ignored);
 }

@@ -114,7 +114,7 @@ SocketFile& SocketFile::operator=(SocketFile&& other) noexcept {
 }
 
 SocketFile::~SocketFile() {
-  remove();  // first, so that it is nobody else's yet
+  remove();  // before the socket is free for another program
   if (socket_ >= 0) ::close(socket_);
 }
 

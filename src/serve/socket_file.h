@@ -13,10 +13,10 @@ namespace dovetail::serve {
 // it is still the one that was made.
 class SocketFile {
  public:
-  // Binds a new socket to `path`; connections are refused until somebody listens on it. A socket
+  // Binds a new socket to `path`; connections are refused until the server listens on it. A socket
   // that a program left there when it ended is replaced. `mode`: who may connect, from the first
-  // moment on. Errors name the path: it is empty or too long, somebody has the socket, or what is
-  // there is something else.
+  // moment on. Errors name the path: it is empty or too long, another program has the socket, or
+  // what is there is something else.
   static Result<SocketFile> bind(const std::string& path, std::uint32_t mode);
 
   SocketFile(SocketFile&& other) noexcept;

@@ -122,7 +122,7 @@ class Proxies(unittest.TestCase):
         self.assertRegex(self.answer("GET /health").lower(), r"\r\nx-request-id: \S+\r\n")
         for path in ("/metrics", "/v1/metrics", "/metrics/", "/load", "/v1/events"):
             self.assertTrue(self.answer(f"GET {path}", key).startswith("HTTP/1.1 403 "), path)
-        # A stream arrives while it is still made: nobody holds it until its end.
+        # A stream arrives while it is still made: the proxy does not hold it until its end.
         body = json.dumps({"prompt": "Q: 12+34=?\nA:", "max_tokens": 400, "ignore_eos": True, "stream": True, "n": 64})
         with self.connect() as connection:
             self.ask(connection, "POST /v1/completions", key, "Connection: close", body=body)

@@ -6,9 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "load/mapped_file.h"
-#include "load/stored_parts.h"
-
 namespace dovetail::load {
 namespace {
 
@@ -37,13 +34,6 @@ std::string explain_conversation_defaults(const ModelSource& source, const Sampl
   if (source.generation.sampling.any()) origin = "recommended by the model's makers";
   return fmt::format("sampling: {}, unless asked otherwise ({}{})", fmt::join(said, ", "),
                      given.any() ? "by options; " : "", origin);
-}
-
-void prefetch_weights(const ModelSource& source) {
-  for (const auto& [name, tensor] : source.tensors) {
-    prefetch(tensor.data);
-    if (tensor.parts) for_each_span(*tensor.parts, prefetch);
-  }
 }
 
 }  // namespace dovetail::load

@@ -96,7 +96,4 @@ GenerationDefaults conversation_defaults(const ModelSource& source);
 // defaults.
 std::string explain_conversation_defaults(const ModelSource& source, const SamplingValues& given);
 
-// Asks the system to start reading the weights into memory. Returns at once; a hint.
-void prefetch_weights(const ModelSource& source);
-
 }  // namespace dovetail::load

@@ -3,7 +3,8 @@
 usage: many_streams.py PROGRAM [unittest options]
 
 DOVETAIL_LONG: for ten minutes (DOVETAIL_STREAM_SECONDS: for as many), else for ten seconds, in
-which memory is not judged. Skipped (77) where SmolLM2 is not installed.
+which neither memory nor how near the histograms are is judged, only what holds on a busy machine
+too. Skipped (77) where SmolLM2 is not installed.
 """
 
 import importlib.util
@@ -23,6 +24,7 @@ SKIPPED = 77  # CMakeLists.txt knows it
 STREAMS = 64
 LONG = "DOVETAIL_LONG" in os.environ
 SECONDS = float(os.environ.get("DOVETAIL_STREAM_SECONDS", 600 if LONG else 10))
+JUDGED = SECONDS >= 60
 AGREEMENT = 0.02
 HISTOGRAMS = ("time_to_first_token_seconds", "inter_token_latency_seconds",
               "e2e_request_latency_seconds")
@@ -94,10 +96,10 @@ class ManyStreams(unittest.TestCase):
         cls.metrics = server.wait_for(lambda metrics: metrics["requests_running"] == 0)
 
     def histogram(self, name):
-        """(count, mean)"""
+        """(count, sum)"""
         values = [next(value for key, value in self.metrics.items()
                        if key.startswith(f"vllm:{name}_{part}")) for part in ("count", "sum")]
-        return values[0], values[1] / values[0]
+        return values[0], values[1]
 
     def test_every_stream_is_answered(self):
         self.assertGreater(len(self.load.ended), STREAMS - 1)
@@ -106,25 +108,35 @@ class ManyStreams(unittest.TestCase):
             self.assertTrue(stream.done)
         self.assertEqual(self.metrics["kv_blocks_used"], 0)
 
+    def test_histograms_count_what_the_client_sees(self):
+        streams = self.load.ended
+        tokens = sum(stream.usage["completion_tokens"] for stream in streams)
+        first, between, whole = (self.histogram(name) for name in HISTOGRAMS)
+        self.assertEqual(
+            (first[0], between[0], whole[0]), (len(streams), tokens - len(streams), len(streams)))
+        # The client waits before the server's clock begins and after it ends, however busy the
+        # machine; and a request is its first token and the gaps behind it.
+        self.assertLess(first[1], sum(stream.pieces[0][0] - stream.sent for stream in streams))
+        self.assertLess(whole[1], sum(stream.ended - stream.sent for stream in streams))
+        self.assertLess(first[1], whole[1])
+        self.assertLess(first[1] + between[1], whole[1] * (1 + 1e-6))
+
+    @unittest.skipUnless(JUDGED, "nearness is judged over a minute or more: DOVETAIL_LONG")
     def test_histograms_say_what_the_client_sees(self):
         streams = self.load.ended
         tokens = sum(stream.usage["completion_tokens"] for stream in streams)
-        first = [stream.pieces[0][0] - stream.sent for stream in streams]
-        whole = [stream.ended - stream.sent for stream in streams]
-        seen = {
-            "time_to_first_token_seconds": (len(streams), sum(first) / len(streams)),
-            "inter_token_latency_seconds": (
-                tokens - len(streams), (sum(whole) - sum(first)) / (tokens - len(streams))),
-            "e2e_request_latency_seconds": (len(streams), sum(whole) / len(streams)),
-        }
-        for name in HISTOGRAMS:
+        first = sum(stream.pieces[0][0] - stream.sent for stream in streams)
+        whole = sum(stream.ended - stream.sent for stream in streams)
+        seen = (first / len(streams), (whole - first) / (tokens - len(streams)),
+                whole / len(streams))
+        for name, client in zip(HISTOGRAMS, seen):
             with self.subTest(name):
-                count, mean = self.histogram(name)
-                print(f"{name}: server {mean:.5f} s, client {seen[name][1]:.5f} s", file=sys.stderr)
-                self.assertEqual(count, seen[name][0])
-                self.assertAlmostEqual(mean / seen[name][1], 1, delta=AGREEMENT)
+                count, total = self.histogram(name)
+                print(f"{name}: server {total / count:.5f} s, client {client:.5f} s",
+                      file=sys.stderr)
+                self.assertAlmostEqual(total / count / client, 1, delta=AGREEMENT)
 
-    @unittest.skipUnless(SECONDS >= 60, "memory is judged over a minute or more: DOVETAIL_LONG")
+    @unittest.skipUnless(JUDGED, "memory is judged over a minute or more: DOVETAIL_LONG")
     def test_memory_is_flat(self):
         # The cache fills first.
         settled = [each for seconds, each in self.load.memory if seconds > SECONDS / 3]

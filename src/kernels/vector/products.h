@@ -36,12 +36,57 @@ template <std::size_t V>
   }
 }
 
+// The prepared rows of a tile. Of more than a few, one pointer and their stride say where they are:
+// a pointer to the bytes, scales and sums of each would be more than there are registers.
+template <class T, std::size_t M>
+class TileRows {
+ public:
+  using Sum = typename QuantRow<T>::Sum;
+
+  // Those that lie `stride` bytes apart from `first` on, of k elements.
+  TileRows(const std::byte* first, std::size_t stride, std::size_t k) : stride_(stride) {
+    for (std::size_t i = 0; i < kPointers; ++i)
+      rows_[i] = QuantRow<T>(const_cast<std::byte*>(first) + i * stride, k);
+  }
+
+  // To be called in every block: compilers make a pointer to each row of what they can see, and
+  // keep all of them from block to block.
+  [[gnu::always_inline]] void pin() {
+    if constexpr (kPointers < M) {
+      asm("" : "+r"(rows_[0].q));
+      asm("" : "+r"(rows_[0].scale));
+      asm("" : "+r"(rows_[0].sum));
+    }
+  }
+
+  const std::int8_t* q(std::size_t row) const { return part(&QuantRow<T>::q, row); }
+  float scale(std::size_t row, std::size_t block) const {
+    return part(&QuantRow<T>::scale, row)[block];
+  }
+  const Sum* sum(std::size_t row, std::size_t group) const {
+    return part(&QuantRow<T>::sum, row) + group;
+  }
+
+ private:
+  static constexpr std::size_t kPointers = M > 4 ? 1 : M;
+
+  template <class P>
+  [[gnu::always_inline]] const P* part(P* QuantRow<T>::*of, std::size_t row) const {
+    if constexpr (kPointers == M) return rows_[row].*of;
+    return reinterpret_cast<const P*>(reinterpret_cast<const std::byte*>(rows_[0].*of) +
+                                      row * stride_);
+  }
+
+  QuantRow<T> rows_[kPointers];
+  std::size_t stride_;
+};
+
 // Adds the products of kCount quads from kFirst on to the sums, times the scales where there are
 // any.
 template <class T, class Source, std::size_t kFirst, std::size_t kCount, std::size_t V,
           std::size_t M>
 [[gnu::always_inline]] inline void add_quads(const std::uint8_t* unit, const Steps& steps,
-                                             const std::int8_t* const (&x)[M], std::size_t at,
+                                             const TileRows<T, M>& x, std::size_t at,
                                              const Ints::Scale (&scale)[V],
                                              Ints::I (&products)[V][M]) {
   using O = Operand<T>;
@@ -57,7 +102,7 @@ template <class T, class Source, std::size_t kFirst, std::size_t kCount, std::si
       weights[v] = Source::template operand<kQuad>(unit + steps.codes * v);
     }
     for (std::size_t i = 0; i < M; ++i) {
-      const Ints::I four = Ints::four(x[i] + at + 4 * kNumber);
+      const Ints::I four = Ints::four(x.q(i) + at + 4 * kNumber);
       for (std::size_t v = 0; v < V; ++v) {
         sums[v][i] = Ints::template dot<O::kSigned>(sums[v][i], weights[v], four);
       }
@@ -77,7 +122,7 @@ template <class T, class Source, std::size_t kFirst, std::size_t kCount, std::si
 template <class T, class Source, std::size_t V, std::size_t M>
 [[gnu::always_inline]] inline void block_products(const std::uint8_t* codes,
                                                   const std::uint8_t* scales, const Steps& steps,
-                                                  const std::int8_t* const (&x)[M], std::size_t at,
+                                                  const TileRows<T, M>& x, std::size_t at,
                                                   Ints::I (&products)[V][M]) {
   using P = Packed<T>;
   if constexpr (!T::kScales) {
@@ -112,7 +157,7 @@ template <class T, class Source, std::size_t V, std::size_t M>
 // Per row of weights, the sums of the activations' groups times the groups' minimums or scales.
 template <class T, std::size_t V, std::size_t M>
 [[gnu::always_inline]] inline void group_sums(const std::uint8_t* scales, const Steps& steps,
-                                              const QuantRow<T> (&x)[M], std::size_t block,
+                                              const TileRows<T, M>& x, std::size_t block,
                                               Ints::I (&sums)[V][M]) {
   using P = Packed<T>;
   constexpr std::size_t kFrom = T::kMinimums ? P::kGroupMinimumOffset : P::kGroupOffset;
@@ -124,7 +169,7 @@ template <class T, std::size_t V, std::size_t M>
       const Ints::I pairs = Ints::widen_pairs(scales + kFrom + g * kPanelRows + steps.pairs * v);
       for (std::size_t i = 0; i < M; ++i) {
         sums[v][i] =
-            Ints::add_pairs(sums[v][i], pairs, Ints::two(x[i].sum + block * P::kGroups + g));
+            Ints::add_pairs(sums[v][i], pairs, Ints::two(x.sum(i, block * P::kGroups + g)));
       }
     }
   }
@@ -134,8 +179,7 @@ template <class T, std::size_t V, std::size_t M>
 template <class T, class Source, std::size_t V, std::size_t M>
 [[gnu::always_inline]] inline void add_float_groups(const std::uint8_t* codes,
                                                     const std::uint8_t* scales, std::size_t lane,
-                                                    const Steps& steps, const QuantRow<T> (&x)[M],
-                                                    const std::int8_t* const (&q)[M],
+                                                    const Steps& steps, const TileRows<T, M>& x,
                                                     std::size_t block, Ints::F (&sums)[V][M]) {
   using P = Packed<T>;
   static_assert(T::kGroup == 16);
@@ -145,10 +189,10 @@ template <class T, class Source, std::size_t V, std::size_t M>
     for (std::size_t v = 0; v < V; ++v) {
       for (std::size_t i = 0; i < M; ++i) {
         products[v][i] =
-            Ints::set1(Operand<T>::kOffset != 0 ? x[i].sum[block * P::kGroups + g] : 0);
+            Ints::set1(Operand<T>::kOffset != 0 ? *x.sum(i, block * P::kGroups + g) : 0);
       }
     }
-    add_quads<T, Source, kFirst, 4>(codes, steps, q, block * T::kElements + g * T::kGroup, kNone,
+    add_quads<T, Source, kFirst, 4>(codes, steps, x, block * T::kElements + g * T::kGroup, kNone,
                                     products);
     for (std::size_t v = 0; v < V; ++v) {
       Ints::F d = Ints::template scales<T::kScaleForm>(
@@ -156,7 +200,7 @@ template <class T, class Source, std::size_t V, std::size_t M>
       if constexpr (T::kScaleFactor != 1.0F) d = Ints::mul(d, Ints::set1(T::kScaleFactor));
       for (std::size_t i = 0; i < M; ++i) {
         sums[v][i] = Ints::fma(Ints::to_float(products[v][i]),
-                               Ints::mul(d, Ints::set1(x[i].scale[block])), sums[v][i]);
+                               Ints::mul(d, Ints::set1(x.scale(i, block))), sums[v][i]);
       }
     }
   };
@@ -181,12 +225,9 @@ inline void product_tile(const MatmulArgs& a, const Panel& panel, std::size_t m,
                          std::size_t lane, std::size_t count, PanelsAhead ahead) {
   using P = Packed<T>;
   using O = Operand<T>;
-  QuantRow<T> x[M];
-  const std::int8_t* q[M];
+  TileRows<T, M> x(a.activations + m * a.activation_stride, a.activation_stride, a.k);
   Ints::F sums[V][M];
   for (std::size_t i = 0; i < M; ++i) {
-    x[i] = QuantRow<T>(const_cast<std::byte*>(a.activations) + (m + i) * a.activation_stride, a.k);
-    q[i] = x[i].q;
     for (std::size_t v = 0; v < V; ++v) sums[v][i] = Ints::no_float();
   }
   const Steps steps = steps_of<V>(panel);
@@ -196,23 +237,24 @@ inline void product_tile(const MatmulArgs& a, const Panel& panel, std::size_t m,
   for (std::size_t b = 0; b < a.k / T::kElements;
        ++b, codes += kBlockCodes, scales += P::kScaleBytes) {
     ahead.step();
+    x.pin();
     if constexpr (T::kFloatScales) {
-      add_float_groups<T, Source>(codes, scales, lane, steps, x, q, b, sums);
+      add_float_groups<T, Source>(codes, scales, lane, steps, x, b, sums);
       continue;
     }
     Ints::I products[V][M];
     for (std::size_t v = 0; v < V; ++v) {
       for (std::size_t i = 0; i < M; ++i) {
-        products[v][i] = Ints::set1(!T::kScales && O::kOffset != 0 ? x[i].sum[b] : 0);
+        products[v][i] = Ints::set1(!T::kScales && O::kOffset != 0 ? *x.sum(i, b) : 0);
       }
     }
-    block_products<T, Source>(codes, scales + 2 * lane, steps, q, b * T::kElements, products);
+    block_products<T, Source>(codes, scales + 2 * lane, steps, x, b * T::kElements, products);
     if constexpr (T::kZeros) {
       for (std::size_t v = 0; v < V; ++v) {
         const Ints::I zero =
             Ints::bytes(scales + P::kZeroOffset + v * steps.scales, lane + v * steps.lanes);
         for (std::size_t i = 0; i < M; ++i) {
-          products[v][i] = Ints::sub(products[v][i], Ints::mul(zero, Ints::set1(x[i].sum[b])));
+          products[v][i] = Ints::sub(products[v][i], Ints::mul(zero, Ints::set1(*x.sum(i, b))));
         }
       }
     }
@@ -233,10 +275,10 @@ inline void product_tile(const MatmulArgs& a, const Panel& panel, std::size_t m,
           products[v][i] =
               Ints::sub(products[v][i], Ints::mul(offsets[v][i], Ints::set1(O::kOffset)));
         }
-        const Ints::F scale = Ints::set1(x[i].scale[b]);
+        const Ints::F scale = Ints::set1(x.scale(i, b));
         sums[v][i] = Ints::fma(Ints::to_float(products[v][i]), Ints::mul(d[v], scale), sums[v][i]);
         if constexpr (T::kMinimums) {
-          if constexpr (!T::kScales) offsets[v][i] = Ints::set1(x[i].sum[b]);
+          if constexpr (!T::kScales) offsets[v][i] = Ints::set1(*x.sum(i, b));
           const Ints::F of_row =
               Ints::mul(minimum<T>(scales + v * steps.scales, lane + v * steps.lanes), scale);
           sums[v][i] = Ints::fnma(Ints::to_float(offsets[v][i]), of_row, sums[v][i]);
@@ -330,6 +372,15 @@ inline void multiply_panels(const MatmulArgs& a, std::size_t n, bool expands, st
   product_tiles<T, Expanded<T>, N, M>(a, panel, n, count, pass);
 }
 
+// Rows from which tiles go over several panels. Scales of groups take the registers of such a tile
+// as long as it unpacks codes, too; and few rows of whole bytes wait for the memory, which gives
+// one panel after the other faster than several at a time.
+template <class T>
+constexpr std::size_t share_from() {
+  if (T::kScales) return Ints::kExpandFrom;
+  return T::kBits < 8 ? Ints::kPanelsTile : 3 * Ints::kPanelsTile;
+}
+
 template <class T>
 inline void multiply_blocks(const MatmulArgs& a) {
   using P = Packed<T>;
@@ -341,7 +392,7 @@ inline void multiply_blocks(const MatmulArgs& a) {
   // And for tiles over several panels, which share the activations; not where the float scales of
   // groups take the registers.
   constexpr std::size_t kPanels = T::kFloatScales ? 1 : Ints::kPanels;
-  const bool shares = kPanels > 1 && a.m >= Ints::kExpandFrom;
+  const bool shares = kPanels > 1 && a.m >= share_from<T>();
   const std::size_t each = (expands ? a.k * kPanelRows : 0) + (a.packed ? 0 : P::panel_bytes(a.k));
   const AlignedBytes scratch((shares ? kPanels : 1) * each + 64);
   std::size_t n = a.n_begin;

@@ -21,11 +21,6 @@ struct EightInts {
   static constexpr std::size_t kTile = 4, kExpandFrom = 16;
   // Panels in a tile where rows are many, and the rows of such a one.
   static constexpr std::size_t kPanels = 1, kPanelsTile = kTile;
-  // Vectors of a panel in a tile of M rows.
-  template <std::size_t M>
-  static constexpr std::size_t vectors() {
-    return M <= 2 ? 2 : 1;
-  }
 
   static I set1(std::int32_t x) { return _mm256_set1_epi32(x); }
   static F set1(float x) { return _mm256_set1_ps(x); }

@@ -12,6 +12,12 @@ namespace dovetail::kernels {
 namespace {
 
 struct Ints : EightInts {
+  // Vectors of a panel in a tile of M rows. Two in one of more than two rows keep float sums in
+  // memory: worth it where unpacking, or one activation for both, takes more than that.
+  template <class T, std::size_t M>
+  static constexpr std::size_t vectors() {
+    return M <= 2 || (T::kGroup > 16 && T::kBits < 8) ? 2 : 1;
+  }
   // Products of a quad are pairs of 16 bits.
   using Sum = __m256i;
   // A group's scale, twice in each lane.

@@ -13,6 +13,11 @@ namespace dovetail::kernels {
 namespace {
 
 struct Ints : EightInts {
+  // As in ints.h; here they also have twice as many sums that wait for no other.
+  template <class T, std::size_t M>
+  static constexpr std::size_t vectors() {
+    return M <= 2 || T::kGroup > 16 ? 2 : 1;
+  }
   using Sum = __m256i;
   using Scale = __m256i;
   static constexpr int kMostUnsigned = 255;

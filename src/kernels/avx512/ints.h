@@ -23,7 +23,7 @@ struct Ints {
   static constexpr std::size_t kPanels = 3, kPanelsTile = 4;
   static constexpr int kMostUnsigned = 255;
 
-  template <std::size_t M>
+  template <class, std::size_t>
   static constexpr std::size_t vectors() {
     return 1;
   }

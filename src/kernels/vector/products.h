@@ -307,7 +307,7 @@ struct Pass {
 template <class T, class Source, std::size_t N, std::size_t M>
 inline void product_rows(const MatmulArgs& a, const Panel& panel, std::size_t m, std::size_t n,
                          std::size_t count, const Pass& pass) {
-  constexpr std::size_t kVectors = N > 1 ? N : Ints::template vectors<M>();
+  constexpr std::size_t kVectors = N > 1 ? N : Ints::template vectors<T, M>();
   constexpr std::size_t kStep = kVectors * Ints::kLanes;
   constexpr std::size_t kParts = (kPanelRows + kStep - 1) / kStep;
   for (std::size_t part = 0; part < kParts; ++part) {

@@ -10,6 +10,7 @@ namespace {
 struct Vec : Twice<Vec8> {
   static constexpr std::size_t kTileM = 3, kTileN = 2, kTileSingle = 7;
   static constexpr std::size_t kPairs = 4, kPairSums = 4;
+  static constexpr std::size_t kMakeE4M3From = 4;
 };
 
 }  // namespace

@@ -20,6 +20,7 @@ struct Vec {
   }
   static constexpr std::size_t kTileM = 4, kTileN = 6, kTileSingle = 8;
   static constexpr std::size_t kPairs = 6, kPairSums = 24;
+  static constexpr std::size_t kMakeE4M3From = 10;
 
   static __mmask16 mask(std::size_t n) { return static_cast<__mmask16>((1U << n) - 1U); }
   static F set1(float x) { return _mm512_set1_ps(x); }

@@ -120,6 +120,8 @@ struct Vec : Twice<Twice<Vec4>> {
   // and its accumulators.
   static constexpr std::size_t kTileM = 2, kTileN = 2, kTileSingle = 4;
   static constexpr std::size_t kPairs = 2, kPairSums = 2;
+  // Tiles of activations from which FP8 weights are made floats once, not by each tile.
+  static constexpr std::size_t kMakeE4M3From = 2;
 };
 
 }  // namespace

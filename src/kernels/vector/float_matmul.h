@@ -48,7 +48,7 @@ struct WeightBF16 : WeightF16 {
 
 struct WeightE4M3 : WeightF32 {
   static constexpr std::size_t kWeightBytes = 1, kBlock = FP8_E4M3::kElements;
-  static constexpr std::size_t kExpandFrom = 2;
+  static constexpr std::size_t kExpandFrom = Vec::kMakeE4M3From;
   static Operand weight(const std::byte* p) { return Part::load_e4m3(p); }  // over 2^8
 };
 

@@ -37,9 +37,9 @@ struct TilePass {
   float* output;  // of the first row and column
   std::size_t output_stride;
   __mmask16 columns;
-  std::size_t unwritten;  // rows that another pass has
-  bool continues;         // what an earlier piece left in the outputs
-  PanelsAhead ahead;      // in the panel that comes next
+  std::size_t unwritten;    // rows that another pass has
+  bool continues;           // what an earlier piece left in the outputs
+  PanelsAhead::Part ahead;  // in the panel that comes next
 };
 
 // The whole numbers of a step, per part.
@@ -51,7 +51,7 @@ struct WholeSums {
 // Sums a step in tiles. Those of even steps and of odd ones are others, so that they may overlap.
 template <class F, int kOdd>
 [[gnu::always_inline]] inline void multiply_step(const TilePass& p, std::size_t step,
-                                                 PanelsAhead& ahead) {
+                                                 PanelsAhead::Part& ahead) {
   constexpr int kSum = 2 * kOdd, kRows = 4 + kOdd, kColumns = 6;
   const std::byte* activations = p.activations + step * F::kStep;
   const std::uint8_t* strip = p.strip + step * F::kStepBytes;
@@ -120,7 +120,7 @@ template <class F, std::size_t R>
 // add the one before that: a step's way takes several times as long as there is work for each.
 template <class F, std::size_t R>
 inline void pass_tile(const TilePass& p) {
-  PanelsAhead ahead = p.ahead;
+  PanelsAhead::Part ahead = p.ahead;
   __m512 sums[R];
   unrolled(std::make_index_sequence<R>(), [&]<std::size_t kRow>(Index<kRow>) {
     sums[kRow] = p.continues ? _mm512_maskz_loadu_ps(p.columns, p.output + kRow * p.output_stride)
@@ -240,12 +240,15 @@ inline void multiply_tile_rows(const MatmulArgs& a, std::size_t begin, std::size
       make_strip<T>(panel, some, strip, floats);
       const bool follows = a.packed && n + kPanelRows < a.n_end;
       for (std::size_t t = 0; t < tiles; ++t) {
-        PanelsAhead ahead;
+        PanelsAhead::Part ahead;
         if (follows) {
-          ahead = PanelsAhead(panel.codes + P::panel_bytes(a.k), P::code_bytes(some), t, tiles,
-                              blocks * F::kSteps * F::kTiles);
+          ahead = PanelsAhead(panel.codes + P::panel_bytes(a.k), P::code_bytes(some), tiles,
+                              blocks * F::kSteps * F::kTiles)
+                      .part<1>(t, 0);
           const std::size_t scale_bytes = some / T::kElements * P::kScaleBytes;
-          PanelsAhead(panel.scales + P::panel_bytes(a.k), scale_bytes, t, tiles, 1).step();
+          PanelsAhead(panel.scales + P::panel_bytes(a.k), scale_bytes, tiles, 1)
+              .part<1>(t, 0)
+              .step();
         }
         const std::size_t row = first_row(t);
         pass_tile<F, R>({.activations = a.activations + row * a.activation_stride + at,

@@ -222,7 +222,8 @@ template <class T>
 // of the rows of V panels.
 template <class T, class Source, std::size_t V, std::size_t M>
 inline void product_tile(const MatmulArgs& a, const Panel& panel, std::size_t m, std::size_t n,
-                         std::size_t lane, std::size_t count, PanelsAhead ahead) {
+                         std::size_t lane, std::size_t count, const PanelsAhead& panels_ahead,
+                         std::size_t pass) {
   using P = Packed<T>;
   using O = Operand<T>;
   TileRows<T, M> x(a.activations + m * a.activation_stride, a.activation_stride, a.k);
@@ -230,6 +231,9 @@ inline void product_tile(const MatmulArgs& a, const Panel& panel, std::size_t m,
   for (std::size_t i = 0; i < M; ++i) {
     for (std::size_t v = 0; v < V; ++v) sums[v][i] = Ints::no_float();
   }
+  constexpr std::size_t kRows = V * Ints::kLanes;
+  constexpr std::size_t kTiles = (kPanelRows + kRows - 1) / kRows;
+  PanelsAhead::Part ahead = panels_ahead.part<kTiles>(pass, lane / kRows);
   const Steps steps = steps_of<V>(panel);
   const std::uint8_t* codes = panel.codes + 4 * lane;
   const std::uint8_t* scales = panel.scales;
@@ -296,45 +300,33 @@ inline void product_tile(const MatmulArgs& a, const Panel& panel, std::size_t m,
   }
 }
 
-// Which of the passes over the same panels this is, and the panels behind them.
-struct Pass {
-  std::size_t number = 0, passes = 1;
-  const std::uint8_t* next = nullptr;
-  std::size_t next_bytes = 0;  // 0: none follow, or they are not to be asked for
-};
-
 // Rows [m, m + M) against N whole panels.
 template <class T, class Source, std::size_t N, std::size_t M>
 inline void product_rows(const MatmulArgs& a, const Panel& panel, std::size_t m, std::size_t n,
-                         std::size_t count, const Pass& pass) {
+                         std::size_t count, const PanelsAhead& ahead, std::size_t pass) {
   constexpr std::size_t kVectors = N > 1 ? N : Ints::template vectors<T, M>();
-  constexpr std::size_t kStep = kVectors * Ints::kLanes;
-  constexpr std::size_t kParts = (kPanelRows + kStep - 1) / kStep;
-  for (std::size_t part = 0; part < kParts; ++part) {
-    const PanelsAhead ahead(pass.next, pass.next_bytes, pass.number * kParts + part,
-                            pass.passes * kParts, a.k / T::kElements);
-    product_tile<T, Source, kVectors, M>(a, panel, m, n, part * kStep, count, ahead);
-  }
+  for (std::size_t lane = 0; lane < kPanelRows; lane += kVectors * Ints::kLanes)
+    product_tile<T, Source, kVectors, M>(a, panel, m, n, lane, count, ahead, pass);
 }
 
 // The rows from m on, M of them or fewer, in one tile: weights that come from memory are then
 // waited for once.
 template <class T, class Source, std::size_t N, std::size_t M>
 inline void product_rest(const MatmulArgs& a, const Panel& panel, std::size_t m, std::size_t n,
-                         std::size_t count, const Pass& pass) {
-  if (a.m - m == M) return product_rows<T, Source, N, M>(a, panel, m, n, count, pass);
-  if constexpr (M > 1) product_rest<T, Source, N, M - 1>(a, panel, m, n, count, pass);
+                         std::size_t count, const PanelsAhead& ahead, std::size_t pass) {
+  if (a.m - m == M) return product_rows<T, Source, N, M>(a, panel, m, n, count, ahead, pass);
+  if constexpr (M > 1) product_rest<T, Source, N, M - 1>(a, panel, m, n, count, ahead, pass);
 }
 
-// The rows in tiles of M, and one of what is left.
+// The rows in passes of M, and one of what is left. The `next_bytes` bytes at `next` are asked for.
 template <class T, class Source, std::size_t N, std::size_t M>
-inline void product_tiles(const MatmulArgs& a, const Panel& panel, std::size_t n, std::size_t count,
-                          Pass pass) {
-  pass.passes = (a.m + M - 1) / M;
-  std::size_t m = 0;
-  for (; m + M <= a.m; m += M, ++pass.number)
-    product_rows<T, Source, N, M>(a, panel, m, n, count, pass);
-  product_rest<T, Source, N, M - 1>(a, panel, m, n, count, pass);
+inline void product_passes(const MatmulArgs& a, const Panel& panel, std::size_t n,
+                           std::size_t count, const std::uint8_t* next, std::size_t next_bytes) {
+  const PanelsAhead ahead(next, next_bytes, (a.m + M - 1) / M, a.k / T::kElements);
+  std::size_t m = 0, pass = 0;
+  for (; m + M <= a.m; m += M, ++pass)
+    product_rows<T, Source, N, M>(a, panel, m, n, count, ahead, pass);
+  product_rest<T, Source, N, M - 1>(a, panel, m, n, count, ahead, pass);
 }
 
 // N panels, whose first row is row n of the weights, against all rows.
@@ -345,12 +337,13 @@ inline void multiply_panels(const MatmulArgs& a, std::size_t n, bool expands, st
   const std::size_t count = a.n_end - n < N * kPanelRows ? a.n_end - n : N * kPanelRows;
   const std::byte* at = a.weights + n / kPanelRows * P::panel_bytes(a.k);
   const std::size_t expanded_bytes = expands ? a.k * kPanelRows : 0;
-  Pass pass;
+  const std::uint8_t* next = nullptr;
+  std::size_t next_bytes = 0;
   if (a.packed) {
     const std::size_t behind = n + count;
     const std::size_t rows = std::min(a.n_end - behind, N * kPanelRows);
-    pass.next = reinterpret_cast<const std::uint8_t*>(at) + N * P::panel_bytes(a.k);
-    pass.next_bytes = (rows + kPanelRows - 1) / kPanelRows * P::panel_bytes(a.k);
+    next = reinterpret_cast<const std::uint8_t*>(at) + N * P::panel_bytes(a.k);
+    next_bytes = (rows + kPanelRows - 1) / kPanelRows * P::panel_bytes(a.k);
   } else {
     std::byte* to = scratch + N * expanded_bytes;
     at = to;
@@ -363,13 +356,13 @@ inline void multiply_panels(const MatmulArgs& a, std::size_t n, bool expands, st
   panel.codes = reinterpret_cast<const std::uint8_t*>(at);
   panel.scales = panel.codes + P::code_bytes(a.k);
   panel.next_codes = panel.next_scales = P::panel_bytes(a.k);
-  if (!expands) return product_tiles<T, Direct<T>, N, M>(a, panel, n, count, pass);
+  if (!expands) return product_passes<T, Direct<T>, N, M>(a, panel, n, count, next, next_bytes);
   auto* expanded = reinterpret_cast<std::uint8_t*>(scratch);
   for (std::size_t i = 0; i < N; ++i)
     expand<T>(panel.codes + i * panel.next_codes, a.k, expanded + i * expanded_bytes);
   panel.codes = expanded;
   panel.next_codes = expanded_bytes;
-  product_tiles<T, Expanded<T>, N, M>(a, panel, n, count, pass);
+  product_passes<T, Expanded<T>, N, M>(a, panel, n, count, next, next_bytes);
 }
 
 // Rows from which tiles go over several panels. Scales of groups take the registers of such a tile

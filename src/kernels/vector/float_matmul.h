@@ -67,8 +67,9 @@ struct Ahead {
   std::size_t pass = 0, passes = 1;
 };
 
-// What a tile asks for: of each of its rows the line of `next`, which moves on with every step. The
-// same line often, where passes are many: that costs less than to count.
+// What a tile of more than one row of activations asks for: of each of its rows the line of `next`,
+// which moves on with every step. The same line often, where passes are many: that costs less than
+// to count.
 struct Requests {
   const std::byte* next = nullptr;
   std::size_t step = 0;  // bytes; 0: nothing
@@ -81,13 +82,31 @@ struct Requests {
   }
 };
 
+// What a tile of one row of activations asks for, which waits for nothing but the memory: the rows
+// behind its own, line by line as they lie.
+template <std::size_t kBytes>
+struct RequestsInOrder {
+  const std::byte* next;
+  template <std::size_t N>
+  void ask(std::size_t) {
+#pragma GCC unroll 8
+    for (std::size_t i = 0; i < kBytes; i += 64) __builtin_prefetch(next + i, 0, 2);
+    next += kBytes;
+  }
+};
+
 // `row`: the tile's first; from its byte `begin` on.
-template <class W>
-inline Requests float_requests(const Ahead& ahead, const std::byte* row, std::size_t row_bytes,
-                               std::size_t begin) {
-  if (ahead.distance == 0) return {};
-  return {row + ahead.distance + (ahead.pass * row_bytes + begin) / ahead.passes,
-          W::kStep * W::kWeightBytes / ahead.passes};
+template <class W, std::size_t M, std::size_t N>
+inline auto float_requests(const Ahead& ahead, const std::byte* row, std::size_t row_bytes,
+                           std::size_t begin) {
+  constexpr std::size_t kStep = W::kStep * W::kWeightBytes;
+  if constexpr (M == 1) {
+    return RequestsInOrder<N * kStep>{row + N * (row_bytes + begin)};
+  } else {
+    if (ahead.distance == 0) return Requests{};
+    return Requests{row + ahead.distance + (ahead.pass * row_bytes + begin) / ahead.passes,
+                    kStep / ahead.passes};
+  }
 }
 
 // Part I of a step of M x N accumulators: `n` elements, or all if kTail is false. `scales`: of the
@@ -115,8 +134,6 @@ inline void float_part(const std::byte* activations, std::size_t activation_stri
 #pragma GCC unroll 8
   for (std::size_t j = 0; j < N; ++j) {
     const std::byte* at = weights + j * weight_stride;
-    // One row has nothing to hide requests behind: each goes between two loads.
-    if constexpr (M == 1 && !kTail) __builtin_prefetch(at + N * weight_stride, 0, 2);
     typename W::Operand w;
     if constexpr (kTail)
       w = W::weight_n(at, count);
@@ -142,9 +159,9 @@ inline void float_step(const std::byte* activations, std::size_t activation_stri
 }
 
 // Takes the block of the N rows of weights from `weights` on into the accumulators.
-template <class W, std::size_t M, std::size_t N>
+template <class W, std::size_t M, std::size_t N, class R>
 inline void float_block(const std::byte* activations, std::size_t activation_stride,
-                        const std::byte* weights, std::size_t weight_stride, Requests& requests,
+                        const std::byte* weights, std::size_t weight_stride, R& requests,
                         Vec::Part::F (&sums)[Vec::kParts][M][N]) {
   Vec::Part::F scales[N];
   for (std::size_t j = 0; j < N; ++j) {
@@ -154,7 +171,7 @@ inline void float_block(const std::byte* activations, std::size_t activation_str
   }
   weights += sizeof(float);
   for (std::size_t e = 0; e < W::kBlock; e += W::kStep) {
-    requests.ask<N>(weight_stride);
+    requests.template ask<N>(weight_stride);
     float_step<W, false>(activations + e * W::kActivationBytes, activation_stride,
                          weights + e * W::kWeightBytes, weight_stride, W::kStep, scales, sums);
   }
@@ -187,7 +204,7 @@ inline void float_walk(const MatmulArgs& a, std::size_t m, std::size_t n, std::s
                        std::size_t end, const Ahead& ahead, Vec::F (&sums)[M][N]) {
   const std::size_t weight_stride = float_row_bytes<W>(a.k);
   const std::byte* weights = a.weights + n * weight_stride;
-  Requests requests = float_requests<W>(ahead, weights, weight_stride, float_row_bytes<W>(begin));
+  auto requests = float_requests<W, M, N>(ahead, weights, weight_stride, float_row_bytes<W>(begin));
   const std::byte* activations = a.activations + m * a.activation_stride;
   typename Vec::Part::F own[Vec::kParts][M][N];
   float_open<0>(sums, own[0]);
@@ -201,7 +218,7 @@ inline void float_walk(const MatmulArgs& a, std::size_t m, std::size_t n, std::s
     }
   } else {
     for (; k + W::kStep <= end; k += W::kStep) {
-      requests.ask<N>(weight_stride);
+      requests.template ask<N>(weight_stride);
       float_step<W, false>(activations + k * W::kActivationBytes, a.activation_stride,
                            weights + k * W::kWeightBytes, weight_stride, W::kStep, nullptr, own);
     }

@@ -137,6 +137,25 @@ columns:
   - {name: size, type: expression, as: integer, value: "{{ text | length }}"}
 )";
 
+inline constexpr const char* kJudgedModels = R"(
+models:
+  gen: {endpoint: "http://localhost:1/v1", model: g, input_price: 2.0, output_price: 10.0}
+  judge: {endpoint: "http://localhost:1/v1", model: j}
+)";
+
+// Of so many records, with further settings and, where they are given, other columns.
+inline std::string judged_pipeline(int records, const std::string& more = "",
+                                   const std::string& columns = kJudgedColumns) {
+  return fmt::format("records: {}\n{}{}{}", records, more, kJudgedModels, columns);
+}
+
+// The answers of a judge that likes all texts but those with a 3.
+inline ScriptedModel::Script grades() {
+  return [](const ModelRequest& request) {
+    return answer(prompt_of(request).find('3') == std::string::npos ? "yes" : "no");
+  };
+}
+
 // Of a pipeline's text, in which {{ i }} is the number of the record.
 inline PipelineSpec spec_of(const std::string& yaml) {
   auto spec = parse_pipeline(yaml, "test.yaml", {});

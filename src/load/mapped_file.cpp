@@ -102,13 +102,22 @@ MappedFile::~MappedFile() {
   ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
-void prefetch(std::span<const std::byte> bytes) {
+namespace {
+
+// Of the pages under `bytes`, the parts of whole ones included.
+void advise(std::span<const std::byte> bytes, int advice) {
   if (bytes.empty()) return;
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(bytes.data());
   const std::uintptr_t offset = address % page;
-  ::madvise(const_cast<std::byte*>(bytes.data()) - offset, bytes.size() + offset, MADV_WILLNEED);
+  ::madvise(const_cast<std::byte*>(bytes.data()) - offset, bytes.size() + offset, advice);
 }
+
+}  // namespace
+
+void prefetch(std::span<const std::byte> bytes) { advise(bytes, MADV_WILLNEED); }
+
+void read_pages(std::span<const std::byte> bytes) { advise(bytes, MADV_POPULATE_READ); }
 
 void drop_pages(std::span<const std::byte> bytes) {
   // Of any other memory the contents would be lost.

@@ -39,6 +39,10 @@ const char* mapped_path(const void* address);
 // at once and cannot fail.
 void prefetch(std::span<const std::byte> bytes);
 
+// Returns when the pages under `bytes`, which lie in a mapping, have been read and mapped, or
+// cannot be: Linux before 5.14 leaves that to the thread that touches them.
+void read_pages(std::span<const std::byte> bytes);
+
 // Gives back the whole pages of a mapping under `bytes`, which are read from the file again when
 // they are next used. Nothing happens to memory that is no MappedFile's.
 void drop_pages(std::span<const std::byte> bytes);

@@ -55,33 +55,65 @@ struct Packing {
   std::size_t offset = 0;  // in the memory
 };
 
+// Rows of a matrix that one thread takes at a time: of whole panels, and so few that threads stay
+// near each other in the file, right behind what has been read.
+struct Piece {
+  std::size_t packing = 0;  // whose rows
+  std::size_t first = 0, rows = 0;
+};
+
+constexpr std::size_t kPieceBytes = std::size_t{4} << 20;  // as the file has them
+// Pieces that are read before a thread takes them, at most, and that the disk is asked for before
+// they are read.
+constexpr std::size_t kReadAhead = 16, kAskedAhead = 64;
+
+// In the order of the file, as far as matrices lie so.
+std::vector<Piece> pieces_of(std::span<const Packing> packings) {
+  std::vector<Piece> pieces;
+  for (std::size_t i = 0; i < packings.size(); ++i) {
+    const std::size_t all = packings[i].matrix->rows;
+    const std::size_t fit = kPieceBytes / packings[i].row_bytes / kPanelRows * kPanelRows;
+    const std::size_t each = std::max(fit, kPanelRows);
+    for (std::size_t row = 0; row < all; row += each)
+      pieces.push_back({i, row, std::min(each, all - row)});
+  }
+  return pieces;
+}
+
 // Rows that are made of parts and then packed: whole panels, and few enough for the caches.
 constexpr std::size_t kRowsTogether = 8 * kPanelRows;
 
-// Writes the panels, or rows, of a matrix.
-void write_matrix(const kernels::Kernels& kernels, const Packing& packing, std::byte* out) {
+// Writes the panels, or rows, of rows [first, first + count) of a matrix.
+void write_rows(const kernels::Kernels& kernels, const Packing& packing, std::size_t first,
+                std::size_t count, std::byte* out) {
   const Matrix& matrix = *packing.matrix;
   if (matrix.parts == nullptr) {
-    kernels.pack(matrix.type, matrix.data, matrix.rows, matrix.columns, out);
+    kernels.pack(matrix.type, matrix.data + first * packing.row_bytes, count, matrix.columns, out);
     return;
   }
   if (!packing.packed) {
-    load::write_rows(*matrix.parts, 0, matrix.rows, out);
+    load::write_rows(*matrix.parts, first, count, out);
     return;
   }
-  std::vector<std::byte> rows(std::min(kRowsTogether, matrix.rows) * packing.row_bytes);
-  for (std::size_t row = 0; row < matrix.rows; row += kRowsTogether) {
-    const std::size_t some = std::min(kRowsTogether, matrix.rows - row);
-    load::write_rows(*matrix.parts, row, some, rows.data());
+  std::vector<std::byte> rows(std::min(kRowsTogether, count) * packing.row_bytes);
+  for (std::size_t row = 0; row < count; row += kRowsTogether) {
+    const std::size_t some = std::min(kRowsTogether, count - row);
+    load::write_rows(*matrix.parts, first + row, some, rows.data());
     kernels.pack(matrix.type, rows.data(), some, matrix.columns, out);
     out += packed_bytes(kernels, matrix.type, some, matrix.columns);
   }
 }
 
-void read_ahead(const Packing& packing) {
+// What a piece is in the file: its rows, or, of parts, all of them with the first piece.
+template <class Function>
+void for_each_span(const Packing& packing, const Piece& piece, Function function) {
   const Matrix& matrix = *packing.matrix;
-  if (matrix.parts != nullptr) return load::for_each_span(*matrix.parts, load::prefetch);
-  load::prefetch({matrix.data, matrix.rows * packing.row_bytes});
+  if (matrix.parts == nullptr) {
+    function(
+        std::span(matrix.data + piece.first * packing.row_bytes, piece.rows * packing.row_bytes));
+  } else if (piece.first == 0) {
+    load::for_each_span(*matrix.parts, function);
+  }
 }
 
 // Where the file has it, or its codes.
@@ -125,33 +157,54 @@ Status pack_weights(ModelWeights& weights, const kernels::Kernels& kernels,
 
   const auto found = weights.matrices.find("token_embd.weight");
   const std::byte* embedding = found == weights.matrices.end() ? nullptr : found->second.data;
-  // Matrix by matrix, so that the file is read in order, as far as it lies so.
   std::sort(packings.begin(), packings.end(),
             [](const Packing& a, const Packing& b) { return begin_of(a) < begin_of(b); });
-  std::atomic<std::size_t> next{0};
+  const std::vector<Piece> pieces = pieces_of(packings);
+  std::atomic<std::size_t> taken{0}, there{0};  // pieces that threads have, and that have been read
+  std::vector<std::atomic<std::size_t>> rows_done(packings.size());
   std::size_t done = 0;
   std::mutex progress;
+  const auto bytes_of = [&](const Packing& packing, std::size_t rows) {
+    const Matrix& matrix = *packing.matrix;
+    return packing.packed ? packed_bytes(kernels, matrix.type, rows, matrix.columns)
+                          : rows * packing.row_bytes;
+  };
   const auto work = [&] {
-    for (std::size_t i = next.fetch_add(1); i < packings.size(); i = next.fetch_add(1)) {
-      const Packing& packing = packings[i];
+    for (std::size_t i = taken.fetch_add(1); i < pieces.size(); i = taken.fetch_add(1)) {
+      taken.notify_one();
+      for (std::size_t read = there; read <= i; read = there) there.wait(read);
+      const Piece& piece = pieces[i];
+      const Packing& packing = packings[piece.packing];
       const Matrix& matrix = *packing.matrix;
-      write_matrix(kernels, packing, memory->data() + packing.offset);
-      if (matrix.parts != nullptr) {
+      write_rows(kernels, packing, piece.first, piece.rows,
+                 memory->data() + packing.offset + bytes_of(packing, piece.first));
+      const bool whole = rows_done[piece.packing].fetch_add(piece.rows) + piece.rows == matrix.rows;
+      if (whole && matrix.parts != nullptr) {
         load::for_each_span(*matrix.parts,
                             [](std::span<const std::byte> span) { load::drop_pages(span); });
-      } else if (matrix.data != embedding) {
+      } else if (whole && matrix.data != embedding) {
         // A tied output is the embedding as well, of which single rows are still read.
         load::drop_pages({matrix.data, matrix.rows * packing.row_bytes});
       }
       const std::lock_guard lock(progress);
-      done += packing.bytes;
+      done += bytes_of(packing, piece.rows);
+      if (whole) done += packing.bytes - bytes_of(packing, matrix.rows);
       if (options.progress) options.progress(done, all);
     }
   };
   {
-    // The file is read ahead of what is packed: the request waits for the disk where that has many.
-    const std::jthread reader([&packings] {
-      for (const Packing& packing : packings) read_ahead(packing);
+    // One thread reads, in order: threads that packed what has not come would read it page by page,
+    // each at a place of its own.
+    const std::jthread reader([&] {
+      std::size_t asked = 0;
+      for (std::size_t i = 0; i < pieces.size(); ++i) {
+        for (std::size_t had = taken; i >= had + kReadAhead; had = taken) taken.wait(had);
+        for (; asked < std::min(pieces.size(), i + kAskedAhead); ++asked)
+          for_each_span(packings[pieces[asked].packing], pieces[asked], load::prefetch);
+        for_each_span(packings[pieces[i].packing], pieces[i], load::read_pages);
+        there = i + 1;
+        there.notify_all();
+      }
     });
     std::vector<std::jthread> threads;
     for (std::uint32_t i = 1; i < options.threads; ++i) threads.emplace_back(work);

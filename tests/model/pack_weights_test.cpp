@@ -7,11 +7,14 @@
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <span>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "kernels/kernels.h"
 #include "load/mapped_file.h"
+#include "load/stored_parts.h"
 #include "model/cpu/weight_bytes.h"
 #include "support/sanitized.h"
 #include "support/temp_folder.h"
@@ -136,6 +139,54 @@ TEST_P(PackWeights, LeavesTheFileAsItIs) {
   options.threads = threads();
   ASSERT_TRUE(pack_weights(weights, kernels, options));
   EXPECT_EQ(std::memcmp(file->bytes().data(), data.data(), data.size()), 0);
+}
+
+// Of which threads take pieces, the last one smaller: rows, and parts that become panels or rows.
+TEST(PackWeightsInPieces, AreThoseOfTheWhole) {
+  constexpr std::size_t kRows = 10007, kColumns = 1056;
+  const auto& kernels = kernels::best_kernels();
+  const std::size_t row_bytes = kernels::row_bytes(DataType::kQ8_0, kColumns);
+  const std::string blocks = file_of_weights(kRows * row_bytes);
+  const std::string codes = file_of_weights(kRows * kColumns);
+  std::vector<float> scales(kRows);
+  for (std::size_t i = 0; i < kRows; ++i) scales[i] = 0.5F + static_cast<float>(i % 7);
+  auto parts = std::make_shared<load::StoredParts>();
+  parts->type = DataType::kINT8;
+  parts->rows = kRows;
+  parts->columns = kColumns;
+  parts->codes = load::StoredParts::Codes::kSigned;
+  parts->bytes = std::as_bytes(std::span(codes));
+  parts->scales = std::as_bytes(std::span(scales));
+  parts->group_columns = kColumns;
+  parts->scale_row_stride = 1;
+  auto source = std::make_shared<load::ModelSource>();
+  source->tensors["rows"] = {DataType::kQ8_0, kRows, kColumns, std::as_bytes(std::span(blocks))};
+  source->tensors["parts"] = {DataType::kINT8, kRows, kColumns, {}, parts};
+
+  std::vector<std::byte> made(kRows * kernels::row_bytes(DataType::kINT8, kColumns));
+  load::write_rows(*parts, 0, kRows, made.data());
+  const auto panels = [&](DataType type, const std::byte* rows) {
+    std::vector<std::byte> out(packed_bytes(kernels, type, kRows, kColumns));
+    kernels.pack(type, rows, kRows, kColumns, out.data());
+    return out;
+  };
+  const auto whole = panels(DataType::kQ8_0, std::as_bytes(std::span(blocks)).data());
+  const auto whole_parts = panels(DataType::kINT8, made.data());
+  for (const std::uint32_t threads : {1U, 3U}) {
+    for (const bool packs : {false, true}) {
+      ModelWeights weights = bind_weights(source, kernels);
+      PackOptions options;
+      options.threads = threads;
+      if (!packs) options.types.remove(DataType::kINT8);
+      ASSERT_TRUE(pack_weights(weights, kernels, options));
+      const auto& expected = packs ? whole_parts : made;
+      const Matrix& rows = weights.matrices.at("rows");
+      const Matrix& of_parts = weights.matrices.at("parts");
+      EXPECT_EQ(of_parts.packed, packs);
+      EXPECT_EQ(std::memcmp(rows.data, whole.data(), whole.size()), 0) << threads;
+      EXPECT_EQ(std::memcmp(of_parts.data, expected.data(), expected.size()), 0) << threads;
+    }
+  }
 }
 
 TEST(PackWeightsOfSomeTypes, LeavesTheOthersInTheFile) {

@@ -22,7 +22,7 @@ constexpr PlainName kPlainNames[] = {
 // What a method makes of products, and whether of experts alone.
 struct MethodType {
   Method method;
-  std::uint32_t bits;  // of compressed-tensors
+  std::uint32_t bits;  // of compressed-tensors and GPTQ
   bool floats;         // likewise
   DataType type;
   bool experts_alone = false;
@@ -30,7 +30,8 @@ struct MethodType {
 constexpr MethodType kMethodTypes[] = {
     {Method::kFp8, 0, false, DataType::kFP8_E4M3},
     {Method::kAwq, 0, false, DataType::kINT4_128},
-    {Method::kGptq, 0, false, DataType::kINT4_128},
+    {Method::kGptq, 4, false, DataType::kINT4_128},
+    {Method::kGptq, 8, false, DataType::kINT8},
     {Method::kMxfp4, 0, false, DataType::kMXFP4, true},
     {Method::kCompressedTensors, 4, false, DataType::kINT4_128},
     {Method::kCompressedTensors, 8, false, DataType::kINT8},

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -371,9 +372,8 @@ class Joiner {
     parts.rows = rows;
     parts.columns = (four ? 8 : 4) * words;
     if (!read_scales(part(codes, ".weight_scale"), parts)) return parts;
-    if (const Found order = optional_part(".weight_g_idx"); order.tensor != nullptr) {
-      check_order(order, parts);
-    }
+    if (const Found order = optional_part(".weight_g_idx"); order.tensor != nullptr)
+      read_order(order, true, parts);
     const Found zeros = optional_part(".weight_zero_point");
     if (!four) {
       parts.type = DataType::kINT8;
@@ -457,27 +457,55 @@ class Joiner {
     return parts;
   }
 
-  // [columns / 8][rows] words of codes, zero points and scales as AWQ has them, and the group of
-  // each column.
+  // Words of 8 or 4 columns of a row, [columns / 8][rows] of them, zero points and scales as AWQ
+  // has them, and the group of each column.
   StoredParts gptq_codes(const Found& codes) {
     StoredParts parts;
     if (!check_type(codes, {"I32"}) || !check_rank(codes, 2)) return parts;
+    const std::uint64_t of_word = 32 / quantization_.weight_bits;
     parts.rows = codes.tensor->shape[1];
-    parts.columns = 8 * codes.tensor->shape[0];
-    parts.nibbles = {Order::kColumns, codes.tensor->data, 1, parts.rows};
-    parts.zero = quantization_.zeros_less_one ? 1 : 0;
-    if (parts.rows % 8 != 0) {
-      refuse(codes, fmt::format("{} rows", parts.rows), "a multiple of 8", ErrorKind::kInvalid);
+    parts.columns = of_word * codes.tensor->shape[0];
+    if (parts.rows % of_word != 0) {
+      refuse(codes, fmt::format("{} rows", parts.rows), fmt::format("a multiple of {}", of_word),
+             ErrorKind::kInvalid);
       return parts;
     }
-    read_groups(codes, Order::kRows, parts);
-    if (const Found order = optional_part(".g_idx"); order.tensor != nullptr) {
-      check_order(order, parts);
+    if (quantization_.weight_bits == 8) {
+      parts.type = DataType::kINT8;
+      parts.codes = StoredParts::Codes::kWords;
+      parts.bytes = codes.tensor->data;
+      parts.column_rows = parts.rows;
+      read_group_scales(codes, parts);
+      check_groups(codes, parts.columns, parts.group_columns, 32);
+      check_middle(codes, parts);
+    } else {
+      parts.nibbles = {Order::kColumns, codes.tensor->data, 1, parts.rows};
+      parts.zero = quantization_.zeros_less_one ? 1 : 0;
+      read_groups(codes, Order::kRows, parts);
     }
+    if (const Found order = optional_part(".g_idx"); order.tensor != nullptr)
+      read_order(order, false, parts);
     return parts;
   }
 
-  void read_groups(const Found& codes, Order order, StoredParts& parts) {
+  // Zero points of GPTQ's bytes: in the middle of what a byte may be, so that there are none.
+  void check_middle(const Found& codes, const StoredParts& parts) {
+    const Found zeros = part(codes, ".qzeros");
+    if (error_ || !check_type(zeros, {"I32"}) ||
+        !check_shape(zeros, {parts.columns / parts.group_columns, parts.rows / 4}))
+      return;
+    const std::byte middle{static_cast<std::uint8_t>(quantization_.zeros_less_one ? 127 : 128)};
+    const std::span<const std::byte> bytes = zeros.tensor->data;
+    const auto other =
+        std::find_if(bytes.begin(), bytes.end(), [&](std::byte zero) { return zero != middle; });
+    if (other == bytes.end()) return;
+    refuse(zeros, fmt::format("a zero point of {}", std::to_integer<int>(*other)),
+           fmt::format("{}: symmetric weights of 8 bits", std::to_integer<int>(middle)),
+           ErrorKind::kUnsupported);
+  }
+
+  // A scale for each group of columns and row.
+  void read_group_scales(const Found& codes, StoredParts& parts) {
     const std::uint64_t group =
         quantization_.group_size == 0 ? parts.columns : quantization_.group_size;
     if (parts.columns % group != 0) {
@@ -494,7 +522,14 @@ class Joiner {
     parts.group_columns = group;
     parts.scale_row_stride = 1;
     parts.scale_column_stride = parts.rows;
+  }
+
+  // The same, and zero points of four bits.
+  void read_groups(const Found& codes, Order order, StoredParts& parts) {
+    read_group_scales(codes, parts);
+    if (error_) return;
     const Found zeros = part(codes, ".qzeros");
+    const std::uint64_t groups = parts.columns / parts.group_columns;
     if (error_ || !check_type(zeros, {"I32"}) || !check_shape(zeros, {groups, parts.rows / 8})) {
       return;
     }
@@ -502,22 +537,39 @@ class Joiner {
     choose_int4(codes, parts);
   }
 
-  // Columns lie in groups in their own order.
-  void check_order(const Found& order, const StoredParts& parts) {
+  // The group of each column. Where columns were quantised in an order of their own (desc_act,
+  // actorder), those of a group are brought together. A -1 stands for groups in the columns' order
+  // where `may_be_unset`.
+  void read_order(const Found& order, bool may_be_unset, StoredParts& parts) {
     if (error_ || !check_type(order, {"I32", "I64"}) || !check_shape(order, {parts.columns})) {
       return;
     }
+    const std::uint64_t groups = parts.columns / parts.group_columns;
+    std::vector<std::uint32_t> begins(groups + 1);  // of each group's columns, once all are counted
+    bool in_order = true;
     for (std::size_t column = 0; column < parts.columns; ++column) {
-      const auto expected = static_cast<std::int64_t>(column / parts.group_columns);
       const std::int64_t group = integer_at(*order.tensor, column);
-      if (group == expected) continue;
-      refuse(order, fmt::format("column {} in group {}", column, group),
-             fmt::format("{}: columns in groups of {} in their own order (no desc_act, no actorder "
-                         "by group)",
-                         expected, parts.group_columns),
-             ErrorKind::kUnsupported);
-      return;
+      if (group == -1 && may_be_unset) return;
+      if (group < 0 || static_cast<std::uint64_t>(group) >= groups) {
+        return refuse(order, fmt::format("column {} in group {}", column, group),
+                      fmt::format("0 to {}", groups - 1), ErrorKind::kInvalid);
+      }
+      ++begins[static_cast<std::size_t>(group) + 1];
+      in_order = in_order && static_cast<std::uint64_t>(group) == column / parts.group_columns;
     }
+    for (std::size_t group = 0; group < groups; ++group) {
+      if (begins[group + 1] == parts.group_columns) continue;
+      return refuse(order, fmt::format("{} columns in group {}", begins[group + 1], group),
+                    fmt::format("{}", parts.group_columns), ErrorKind::kUnsupported);
+    }
+    if (in_order) return;
+    std::partial_sum(begins.begin(), begins.end(), begins.begin());
+    std::vector<std::uint32_t> columns(parts.columns);
+    for (std::size_t column = 0; column < parts.columns; ++column) {
+      const auto group = static_cast<std::size_t>(integer_at(*order.tensor, column));
+      columns[begins[group]++] = static_cast<std::uint32_t>(column);
+    }
+    parts.order = std::make_shared<const std::vector<std::uint32_t>>(std::move(columns));
   }
 
   std::size_t outer_count() const {

@@ -58,7 +58,8 @@ void read_awq(JsonFields& fields, Quantization& out) {
 }
 
 void read_gptq(JsonFields& fields, Quantization& out) {
-  require<std::uint32_t>(fields, "bits", fields.required_count("bits", 1, 64), {4}, "4");
+  out.weight_bits = fields.required_count("bits", 1, 64);
+  require<std::uint32_t>(fields, "bits", out.weight_bits, {4, 8}, "4, 8");
   const auto format = fields.optional_string("checkpoint_format");
   require<std::string>(fields, "checkpoint_format", format, {"gptq", "gptq_v2"}, "gptq, gptq_v2");
   out.group_size = read_group_size(fields);

@@ -13,8 +13,8 @@ struct Quantization {
 
   Method method = Method::kNone;
   std::size_t group_size = 0;  // AWQ, GPTQ: columns that share a scale; 0: all
-  // compressed-tensors: bits of a weight, and whether they are those of a float; the tensors tell
-  // it as well.
+  // compressed-tensors, GPTQ: bits of a weight, and whether they are those of a float. The tensors
+  // of the former tell it as well.
   std::uint32_t weight_bits = 0;
   bool weight_floats = false;
   bool zeros_less_one = false;  // GPTQ: zero points are stored less by one

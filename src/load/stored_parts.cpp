@@ -96,6 +96,25 @@ void write_codes(const StoredParts& parts, std::size_t first, std::size_t count,
   }
 }
 
+// The same of columns that lie elsewhere.
+template <std::size_t kCount>
+void write_ordered_codes(const StoredParts& parts, std::size_t first, std::size_t count,
+                         const std::uint32_t* columns, std::uint8_t* out, std::size_t stride) {
+  const Nibbles& nibbles = parts.nibbles;
+  assert(nibbles.order == Nibbles::Order::kColumns);
+  for (std::size_t c = 0; c < kCount; c += 2) {
+    const std::uint32_t low = columns[c], high = columns[c + 1];
+    for (std::size_t r = 0; r < count; ++r) {
+      const std::size_t row = (first + r) * nibbles.row_stride;
+      const auto code = [&](std::uint32_t column) {
+        return word_at(nibbles, row + column / 8 * nibbles.column_stride) >> 4U * (column % 8) &
+               15U;
+      };
+      out[r * stride + c / 2] = static_cast<std::uint8_t>(code(low) | code(high) << 4U);
+    }
+  }
+}
+
 // Some rows, at most kRowsTogether of them.
 template <class T>
 void write_int4(T /*type*/, const StoredParts& parts, std::size_t first, std::size_t count,
@@ -109,7 +128,13 @@ void write_int4(T /*type*/, const StoredParts& parts, std::size_t first, std::si
       std::memcpy(block->scale, &scale, sizeof scale);
       block->zero_point = zero_of(parts, first + r, c);
     }
-    write_codes<T::kElements>(parts, first, count, c, reinterpret_cast<Block*>(out)->q, stride);
+    std::uint8_t* codes = reinterpret_cast<Block*>(out)->q;
+    if (parts.order) {
+      write_ordered_codes<T::kElements>(parts, first, count, parts.order->data() + c, codes,
+                                        stride);
+    } else {
+      write_codes<T::kElements>(parts, first, count, c, codes, stride);
+    }
   }
 }
 
@@ -130,12 +155,22 @@ bool has_nan(const std::uint8_t (&codes)[kCount]) {
 template <class T>
 void write_bytes(T /*type*/, const StoredParts& parts, std::size_t row, std::byte* out) {
   using Block = typename T::Block;
-  const std::byte* from = parts.bytes.data() + row * parts.columns;
+  const bool words = parts.codes == StoredParts::Codes::kWords;
+  const auto* from = reinterpret_cast<const std::uint8_t*>(parts.bytes.data());
+  const auto code_at = [&](std::size_t column) {
+    const std::size_t place = parts.order ? (*parts.order)[column] : column;
+    return words ? from[(place / 4 * parts.column_rows + row) * 4 + place % 4]
+                 : from[row * parts.columns + place];
+  };
   auto* block = reinterpret_cast<Block*>(out);
-  for (std::size_t c = 0; c < parts.columns; c += T::kElements, ++block, from += T::kElements) {
+  for (std::size_t c = 0; c < parts.columns; c += T::kElements, ++block) {
     float scale = scale_of(parts, row, c);
-    std::memcpy(block->q, from, T::kElements);
-    if (parts.codes == StoredParts::Codes::kUnsigned) {
+    if (words || parts.order) {
+      for (std::size_t i = 0; i < T::kElements; ++i) block->q[i] = code_at(c + i);
+    } else {
+      std::memcpy(block->q, from + row * parts.columns + c, T::kElements);
+    }
+    if (words || parts.codes == StoredParts::Codes::kUnsigned) {
       for (std::uint8_t& code : block->q) code ^= 0x80U;
     }
     if (parts.codes == StoredParts::Codes::kFp8 && has_nan(block->q)) {

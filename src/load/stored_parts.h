@@ -2,8 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "kernels/data_type.h"
 
@@ -28,6 +30,7 @@ struct StoredParts {
     kNibbles,   // `nibbles`; the type is INT4_32 or INT4_128
     kSigned,    // `bytes`, a row after another: INT8
     kUnsigned,  // the same plus 128
+    kWords,     // the same, four columns to a word, of `column_rows` rows a word after another
     kFp8,       // the same: FP8_E4M3
     kMxfp4,     // `bytes`: two of E2M1 each, the first in the low bits; scales are E8M0: MXFP4
     kRows,      // `bytes`: rows of the type, where one holds several weights
@@ -43,6 +46,10 @@ struct StoredParts {
   Nibbles nibbles;
   std::span<const std::byte> bytes;
   std::size_t column_rows = 0;  // as many stored rows follow each other in each column
+  // Of each column of the rows, which one of the codes' it is: what the rows are multiplied by has
+  // to be brought into the same order. Null: all are where they were. Scales and zero points count
+  // columns of the rows.
+  std::shared_ptr<const std::vector<std::uint32_t>> order;
 
   // A scale is for group_rows x group_columns elements; that of group (i, j) is element
   // i * scale_row_stride + j * scale_column_stride.

@@ -10,6 +10,7 @@
 
 #include "load/quote.h"
 #include "load/stored_parts.h"
+#include "load/tensor_roles.h"
 
 namespace dovetail::load {
 namespace {
@@ -495,6 +496,11 @@ class Binder {
     const auto found = stored_.find(name);
     if (!fits(found == stored_.end() ? nullptr : &found->second, name, wanted)) return;
     const StoredTensor& tensor = found->second;
+    if (tensor.parts && tensor.parts->order && is_read_by_rows(name)) {
+      return reject(tensor, "columns in an order of their own (desc_act, actorder)",
+                    "columns in groups in their order, where single rows or heads are read",
+                    ErrorKind::kUnsupported);
+    }
     used_.insert(found->first);
     bound_.emplace(
         name, TensorView{*tensor.type, wanted.rows, wanted.columns, tensor.data, tensor.parts});

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "kernels/cache_type.h"
+#include "load/tensor_roles.h"
 #include "model/cpu/weights.h"
 
 namespace dovetail::study {
@@ -93,7 +94,7 @@ ModelWork::ModelWork(const load::ModelSource& source, const model::CacheShape& c
   for (const auto& [name, tensor] : source.tensors) {
     if (tensor.rows <= 1) continue;
     // A look-up reads a row of it; where it is the output's matrix too, that is its product.
-    if (model::is_embedding(name) && (name != "token_embd.weight" || !config.tied_embeddings))
+    if (load::is_embedding(name) && (name != "token_embd.weight" || !config.tied_embeddings))
       continue;
     const bool of_expert = experts_used_ > 0.0 && is_expert(name);
     const bool layer = name.starts_with("blk.");

@@ -45,6 +45,11 @@ const std::map<std::string, DataType> kTypeOf = {{"pack-int4-32", DataType::kINT
                                                  {"awq-128", DataType::kINT4_128},
                                                  {"gptq-128", DataType::kINT4_128},
                                                  {"gptq-v2-rows", DataType::kINT4_128},
+                                                 {"gptq-32-ordered", DataType::kINT4_32},
+                                                 {"gptq-int8-64-ordered", DataType::kINT8},
+                                                 {"gptq-int8-rows", DataType::kINT8},
+                                                 {"pack-int4-64-ordered", DataType::kINT4_32},
+                                                 {"pack-int8-32-ordered", DataType::kINT8},
                                                  {"fp8", DataType::kFP8_E4M3},
                                                  {"fp8-static", DataType::kFP8_E4M3},
                                                  {"fp8-static-experts", DataType::kFP8_E4M3},
@@ -113,6 +118,11 @@ TEST_P(Quantised, RowsAreReadAsTheFormatSays) {
       std::vector<float> got(tensor.columns, NAN);
       kernels::best_kernels().dequantize_row(
           tensor.type, bytes.data() + std::stoul(number) * row_bytes, tensor.columns, got.data());
+      // Columns as the file has them.
+      if (tensor.parts->order) {
+        const std::vector<float> ordered = got;
+        for (std::size_t c = 0; c < got.size(); ++c) got[tensor.parts->order->at(c)] = ordered[c];
+      }
       EXPECT_EQ(got, expected) << "row " << number;
     }
   }
@@ -226,6 +236,48 @@ TEST(QuantisedTensors, KeepANaN) {
                                            out.data());
     for (std::size_t i = 0; i < 256; ++i) {
       ASSERT_EQ(std::isnan(out[i]), row == 1 && i >= 128) << row << ", " << i;
+    }
+  }
+}
+
+// compressed-tensors' -1: no group was set, and columns are in groups as they come.
+TEST(QuantisedTensors, MayHaveGroupsThatWereNotSet) {
+  HfBuilder b = packed_model();
+  add_part(b, ".weight_g_idx", "I32", {128});
+  set_integers(b, ".weight_g_idx", std::vector<std::int64_t>(128, -1));
+  test::TempFolder folder{test::kInMemory};
+  b.write(folder);
+  const auto source = open_model(folder.path());
+  ASSERT_TRUE(source) << source.error().message;
+  EXPECT_EQ((*source)->tensors.at("blk.0.ffn_down.weight").parts->order, nullptr);
+}
+
+// Rows of an embedding are looked up, not multiplied: they stay as they are.
+TEST(QuantisedTensors, OfAnEmbeddingKeepTheirOrder) {
+  for (const bool ordered : {false, true}) {
+    HfBuilder b = tiny_hf({.vocabulary = 8, .hidden = 64, .inner = 64, .layers = 1});
+    b.config["quantization_config"] = {{"quant_method", "gptq"}, {"bits", 4}, {"group_size", 32}};
+    const std::string name = "model.embed_tokens";
+    b.weights.erase(name + ".weight");
+    const auto add = [&](const char* ending, const char* dtype, std::vector<std::uint64_t> shape,
+                         std::size_t bytes) {
+      b.weights.tensors.push_back({name + ending, dtype, std::move(shape), Bytes(bytes)});
+    };
+    add(".qweight", "I32", {8, 8}, 256);
+    add(".qzeros", "I32", {2, 1}, 8);
+    add(".scales", "F16", {2, 8}, 32);
+    add(".g_idx", "I32", {64}, 256);
+    for (std::size_t i = 0; i < 64; ++i) {
+      const std::size_t group = ordered ? i % 2 : i / 32;
+      b.weights.tensors.back().data[4 * i] = static_cast<std::byte>(group);
+    }
+    test::TempFolder folder{test::kInMemory};
+    b.write(folder);
+    const auto source = open_model(folder.path());
+    ASSERT_EQ(source.has_value(), !ordered) << source.error().message;
+    if (ordered) {
+      expect_error(source, "model.embed_tokens.qweight'",
+                   "columns in an order of their own (desc_act, actorder)");
     }
   }
 }
@@ -355,7 +407,16 @@ const BadParts kBadParts[] = {
      [](HfBuilder& b) {
        set_integers(b, ".g_idx", {0, 0, 1});
      },
-     ".g_idx': column 2 in group 1; valid: 0: columns in groups of 128 in their own order"},
+     ".g_idx': column 2 in group 1; valid: 0 to 0"},
+    {"GptqOrderUnset", gptq_model, [](HfBuilder& b) { set_integers(b, ".g_idx", {-1}); },
+     ".g_idx': column 0 in group -1; valid: 0 to 0"},
+    {"GptqOrderUneven", gptq_model,
+     [](HfBuilder& b) {
+       b.config["quantization_config"]["group_size"] = 64;
+       replace_part(b, ".qzeros", "I32", {2, 4});
+       replace_part(b, ".scales", "F16", {2, 32});
+     },
+     ".g_idx': 128 columns in group 0; valid: 64"},
     {"GptqOrderShape", gptq_model, [](HfBuilder& b) { replace_part(b, ".g_idx", "I32", {127}); },
      ".g_idx': shape [127]; valid: [128]"},
     {"GptqRows", gptq_model,
@@ -364,6 +425,20 @@ const BadParts kBadParts[] = {
        replace_part(b, ".scales", "F16", {1, 31});
      },
      ".qweight': 31 rows; valid: a multiple of 8"},
+    {"GptqZerosOfBytes", gptq_model,
+     [](HfBuilder& b) {
+       b.config["quantization_config"]["bits"] = 8;
+       replace_part(b, ".qweight", "I32", {32, 32});
+       replace_part(b, ".qzeros", "I32", {1, 8});
+       set_integers(b, ".qzeros", {0x7f7f7f7f, 0x7f7e7f7f});
+     },
+     ".qzeros': a zero point of 126; valid: 127: symmetric weights of 8 bits"},
+    {"GptqZerosOfBytesShape", gptq_model,
+     [](HfBuilder& b) {
+       b.config["quantization_config"]["bits"] = 8;
+       replace_part(b, ".qweight", "I32", {32, 32});
+     },
+     ".qzeros': shape [1, 4]; valid: [1, 8]"},
     {"PackedWithoutShape", packed_model, [](HfBuilder& b) { erase_part(b, ".weight_shape"); },
      ".weight_packed': without 'model.layers.0.mlp.down_proj.weight_shape'"},
     {"PackedOfThreeBits", packed_model,
@@ -393,7 +468,7 @@ const BadParts kBadParts[] = {
      },
      ".weight_zero_point': shape [4, 3]; valid: [4, 4]"},
     {"PackedOrder", packed_model, [](HfBuilder& b) { add_part(b, ".weight_g_idx", "I32", {128}); },
-     ".weight_g_idx': column 32 in group 0; valid: 1"},
+     ".weight_g_idx': 128 columns in group 0; valid: 32"},
     {"Int8Zeros", int8_model,
      [](HfBuilder& b) {
        add_part(b, ".weight_zero_point", "I8", {32, 1});
@@ -608,9 +683,9 @@ const BadQuantization kBadQuantizations[] = {
      ".version: 'gemv'; valid: 'gemm'"},
     {"GptqBits",
      [](json& q) {
-       q = {{"quant_method", "gptq"}, {"bits", 8}, {"group_size", 128}};
+       q = {{"quant_method", "gptq"}, {"bits", 3}, {"group_size", 128}};
      },
-     ".bits: 8; valid: 4"},
+     ".bits: 3; valid: 4, 8"},
     {"GptqGroup",
      [](json& q) {
        q = {{"quant_method", "gptq"}, {"bits", 4}, {"group_size", 24}};

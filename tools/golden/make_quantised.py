@@ -151,7 +151,17 @@ def words(codes, order=range(8)):
     return out.view(np.int32)
 
 
-def pack_quantized(group, symmetric, dtype, bits=4):
+def groups_of_columns(name, columns, group):
+    """Which group each column is in where columns were quantised in an order of their own.
+
+    What reads the same input was mostly quantised in the same order, and need not be: here q_proj,
+    k_proj and v_proj have one, gate_proj and up_proj one each, as the lengths of their names go.
+    """
+    groups = np.arange(columns, dtype=np.int32) // group
+    return np.random.default_rng(len(name)).permutation(groups)
+
+
+def pack_quantized(group, symmetric, dtype, bits=4, ordered=False):
     def make(random, shape, name, tensors):
         count = shape[1] // group
         most = 1 << bits
@@ -165,6 +175,10 @@ def pack_quantized(group, symmetric, dtype, bits=4):
         tensors.add(name + ".weight_packed", "I32", packed)
         tensors.add(name + ".weight_scale", dtype, stored)
         tensors.add(name + ".weight_shape", "I64", np.array(shape, np.int64))
+        if ordered:
+            groups = groups_of_columns(name, shape[1], group)
+            tensors.add(name + ".weight_g_idx", "I32", groups)
+            return scale[:, groups] * (codes - zero[:, groups])
         return spread(scale, shape, (1, group)) * (codes - spread(zero, shape, (1, group)))
 
     return make
@@ -226,20 +240,31 @@ def awq(group):
     return make
 
 
-def gptq(group, version):
+def gptq(group, version, bits=4, ordered=False):
+    """Zero points are stored less by one in the first version; weights of 8 bits are symmetric."""
+
+    def pack(codes):
+        return words(codes) if bits == 4 else codes.astype(np.uint8).view(np.int32)
+
     def make(random, shape, name, tensors):
         width = shape[1] if group == -1 else group
         count = shape[1] // width
-        codes = random.integers(0, 16, shape)
+        codes = random.integers(0, 1 << bits, shape)
         less = 1 if version == 1 else 0
-        zero = random.integers(less, 16 + less, (shape[0], count))
-        stored, scale = scales(random, (shape[0], count), 0.05, "F16")
-        tensors.add(name + ".qweight", "I32", words(codes).T)
-        tensors.add(name + ".qzeros", "I32", words((zero - less).T))
+        if bits == 4:
+            zero = random.integers(less, 16 + less, (shape[0], count))
+        else:
+            zero = np.full((shape[0], count), 128)
+        stored, scale = scales(random, (shape[0], count), 0.8 / (1 << bits), "F16")
+        groups = np.arange(shape[1], dtype=np.int32) // width
+        if ordered:
+            groups = groups_of_columns(name, shape[1], width)
+        tensors.add(name + ".qweight", "I32", pack(codes).T)
+        tensors.add(name + ".qzeros", "I32", pack(np.ascontiguousarray((zero - less).T)))
         tensors.add(name + ".scales", "F16", stored.T)
-        tensors.add(name + ".g_idx", "I32", np.arange(shape[1], dtype=np.int32) // width)
+        tensors.add(name + ".g_idx", "I32", groups)
         tensors.add(name + ".bias", "F16", np.zeros(shape[0], np.float16))
-        return spread(scale, shape, (1, width)) * (codes - spread(zero, shape, (1, width)))
+        return scale[:, groups] * (codes - zero[:, groups])
 
     return make
 
@@ -409,6 +434,26 @@ CASES = {
         {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [128, 128]},
         expert_blocks,
         PlainMistral4(),
+    ),
+    "gptq-32-ordered": (
+        {"quant_method": "gptq", "bits": 4, "group_size": 32, "desc_act": True, "sym": False},
+        gptq(32, 1, ordered=True),
+    ),
+    "gptq-int8-64-ordered": (
+        {"quant_method": "gptq", "bits": 8, "group_size": 64, "desc_act": True, "sym": True},
+        gptq(64, 1, bits=8, ordered=True),
+    ),
+    "gptq-int8-rows": (
+        {"quant_method": "gptq", "bits": 8, "group_size": -1, "checkpoint_format": "gptq_v2"},
+        gptq(-1, 2, bits=8),
+    ),
+    "pack-int4-64-ordered": (
+        int4(False, 64),
+        pack_quantized(64, False, "BF16", ordered=True),
+    ),
+    "pack-int8-32-ordered": (
+        compressed("pack-quantized", num_bits=8, type="int", strategy="group", group_size=32),
+        pack_quantized(32, True, "F16", bits=8, ordered=True),
     ),
 }
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cassert>
+#include <vector>
 
+#include "load/stored_parts.h"
 #include "model/share.h"
 
 namespace dovetail::model {
@@ -12,6 +14,15 @@ namespace {
 constexpr std::size_t kUnit = 16;
 
 std::size_t units_of(const Matrix& matrix) { return (matrix.rows + kUnit - 1) / kUnit; }
+
+const std::vector<std::uint32_t>* order_of(const Matrix& matrix) {
+  return matrix.parts == nullptr ? nullptr : matrix.parts->order.get();
+}
+
+// Matrices that read the same activations were mostly quantised in the same order of columns.
+bool same_order(const std::vector<std::uint32_t>* a, const std::vector<std::uint32_t>* b) {
+  return a == b || (a != nullptr && b != nullptr && *a == *b);
+}
 
 }  // namespace
 
@@ -23,21 +34,28 @@ Linear::Linear(const kernels::Kernels& kernels, std::initializer_list<const Matr
     weights_[count_++] = matrix;
     outputs_ += matrix->rows;
     units_ += units_of(*matrix);
-    const auto known = std::span(forms_).first(form_count_);
-    if (std::any_of(known.begin(), known.end(),
-                    [&](const Form& form) { return form.type == matrix->type; })) {
-      continue;
-    }
+    form_of_[count_ - 1] = find_form(*matrix);
+    if (form_of_[count_ - 1] < form_count_) continue;
     const std::size_t bytes = kernels.activation_bytes(matrix->type, columns_);
-    forms_[form_count_++] = {matrix->type, bytes, row_bytes_};
+    forms_[form_count_++] = {matrix->type, order_of(*matrix), bytes, row_bytes_};
     row_bytes_ += bytes;
   }
 }
 
 void Linear::prepare(const float* x, std::size_t row, std::size_t rows, std::byte* prepared) const {
   assert(row < rows);
+  // Kept between calls.
+  thread_local std::vector<float> ordered;
   for (const Form& form : std::span(forms_).first(form_count_)) {
-    kernels_->prepare(form.type, x, columns_, prepared + form.before * rows + form.row_bytes * row);
+    const float* from = x;
+    if (form.order != nullptr) {
+      ordered.resize(columns_);
+      for (std::size_t column = 0; column < columns_; ++column)
+        ordered[column] = x[(*form.order)[column]];
+      from = ordered.data();
+    }
+    kernels_->prepare(form.type, from, columns_,
+                      prepared + form.before * rows + form.row_bytes * row);
   }
 }
 
@@ -53,16 +71,17 @@ void Linear::multiply(std::uint32_t block, std::uint32_t blocks, std::size_t row
     const std::size_t from = std::max<std::size_t>(begin, first);
     const std::size_t to = std::min<std::size_t>(end, last);
     if (from < to) {
-      multiply(matrix, (from - first) * kUnit, std::min((to - first) * kUnit, matrix.rows), rows,
+      multiply(which, (from - first) * kUnit, std::min((to - first) * kUnit, matrix.rows), rows,
                prepared, outputs.begin()[which]);
     }
     first = last;
   }
 }
 
-void Linear::multiply(const Matrix& matrix, std::size_t begin, std::size_t end, std::size_t rows,
+void Linear::multiply(std::size_t which, std::size_t begin, std::size_t end, std::size_t rows,
                       const std::byte* prepared, const Output& output) const {
-  const Form& rows_form = form(matrix.type);
+  const Matrix& matrix = *weights_[which];
+  const Form& rows_form = forms_[form_of_[which]];
   kernels::MatmulArgs args;
   args.type = matrix.type;
   args.weights = matrix.data;
@@ -78,9 +97,12 @@ void Linear::multiply(const Matrix& matrix, std::size_t begin, std::size_t end, 
   kernels_->matmul(args);
 }
 
-const Linear::Form& Linear::form(kernels::DataType type) const {
-  return *std::find_if(forms_.begin(), forms_.end(),
-                       [&](const Form& candidate) { return candidate.type == type; });
+std::size_t Linear::find_form(const Matrix& matrix) const {
+  const auto known = std::span(forms_).first(form_count_);
+  const auto found = std::find_if(known.begin(), known.end(), [&](const Form& form) {
+    return form.type == matrix.type && same_order(form.order, order_of(matrix));
+  });
+  return static_cast<std::size_t>(found - known.begin());
 }
 
 }  // namespace dovetail::model

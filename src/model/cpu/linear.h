@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <span>
+#include <vector>
 
 #include "kernels/kernels.h"
 #include "model/cpu/weights.h"
@@ -12,9 +13,9 @@
 namespace dovetail::model {
 
 // Matrices that multiply the same rows: output[row][i] = sum over k of rows[row][k] *
-// weights[i][k]. Rows are brought into the forms that the matrices' types take first, once per type
-// (prepare()); then the outputs' columns, those of all matrices in a row, are computed in blocks
-// that may run on any threads.
+// weights[i][k]. Rows are brought into the forms that the matrices take first, once for each type
+// and order of columns (prepare()); then the outputs' columns, those of all matrices in a row, are
+// computed in blocks that may run on any threads.
 //
 // Prepared rows lie in memory of the caller's: rows * row_bytes() bytes at a multiple of 64. A
 // small value; the kernels and the matrices must outlive it. Thread-safe.
@@ -48,18 +49,21 @@ class Linear {
   // Of the rows of one form come first all of them, then those of the next.
   struct Form {
     kernels::DataType type = kernels::DataType::kF32;
+    const std::vector<std::uint32_t>* order = nullptr;  // of columns (StoredParts::order), or null
     std::size_t row_bytes = 0;
     std::size_t before = 0;  // bytes of a row in the forms before this one
   };
 
-  const Form& form(kernels::DataType type) const;
-  void multiply(const Matrix& matrix, std::size_t begin, std::size_t end, std::size_t rows,
+  // Of the rows that a matrix takes: where it is, or belongs, in forms_.
+  std::size_t find_form(const Matrix& matrix) const;
+  void multiply(std::size_t which, std::size_t begin, std::size_t end, std::size_t rows,
                 const std::byte* prepared, const Output& output) const;
 
   const kernels::Kernels* kernels_;
   std::array<const Matrix*, kMost> weights_{};
   std::size_t count_ = 0;
   std::array<Form, kMost> forms_{};
+  std::array<std::size_t, kMost> form_of_{};  // by matrix
   std::size_t form_count_ = 0;
   std::size_t columns_ = 0, outputs_ = 0, row_bytes_ = 0;
   std::size_t units_ = 0;  // of output columns

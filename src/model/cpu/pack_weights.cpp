@@ -14,6 +14,7 @@
 
 #include "load/mapped_file.h"
 #include "load/stored_parts.h"
+#include "load/tensor_roles.h"
 #include "model/cpu/weight_bytes.h"
 
 namespace dovetail::model {
@@ -146,7 +147,7 @@ Status pack_weights(ModelWeights& weights, const kernels::Kernels& kernels,
     only_parts = only_parts && in_parts;
   };
   for (auto& [name, matrix] : weights.matrices)
-    add(&matrix, options.types.has(matrix.type) && !is_read_by_rows(name));
+    add(&matrix, options.types.has(matrix.type) && !load::is_read_by_rows(name));
   if (packings.empty()) return {};
   const auto memory = std::make_shared<const PackedMemory>(all);
   if (memory->data() == nullptr) {

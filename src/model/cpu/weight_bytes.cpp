@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "load/tensor_roles.h"
 #include "model/cpu/weights.h"
 
 namespace dovetail::model {
@@ -138,14 +139,14 @@ WeightBytes weight_bytes(const load::ModelSource& source, const kernels::Kernels
       count.add(view, Reader::kHeads, count.packed(view, panels->second));
       continue;
     }
-    if (is_embedding(name)) {
+    if (load::is_embedding(name)) {
       const bool is_output = config.tied_embeddings && name == kEmbedding;
       if (is_output) count.add(view, Reader::kProducts, count.packed(view));
       // As the output it has been counted; rows made of parts are made for each of the two.
       if (!is_output || view.parts != nullptr) count.add(view, Reader::kLookUp, 0);
       continue;
     }
-    const bool by_rows = is_read_by_rows(name);
+    const bool by_rows = load::is_read_by_rows(name);
     count.add(view, by_rows ? Reader::kRowByRow : Reader::kProducts,
               by_rows ? 0 : count.packed(view));
   }

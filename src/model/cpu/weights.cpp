@@ -1,8 +1,6 @@
 #include "model/cpu/weights.h"
 
-#include <algorithm>
 #include <cassert>
-#include <iterator>
 #include <utility>
 
 namespace dovetail::model {
@@ -17,23 +15,6 @@ std::span<const float> ModelWeights::vector(std::string_view name) const {
   const auto found = vectors.find(name);
   assert(found != vectors.end());
   return found->second;
-}
-
-bool is_embedding(std::string_view name) {
-  return name.ends_with("_embd.weight") || name == "token_types.weight";
-}
-
-bool is_read_by_rows(std::string_view name) {
-  constexpr std::string_view kOfHeads[] = {".attn_kv_b.weight",
-                                           ".attn_k_b.weight",
-                                           ".attn_v_b.weight",
-                                           ".attn_output_a.weight",
-                                           ".ffn_token_experts.weight",
-                                           ".fn",
-                                           "_ape.weight"};
-  return is_embedding(name) ||
-         std::any_of(std::begin(kOfHeads), std::end(kOfHeads),
-                     [&](std::string_view end) { return name.ends_with(end); });
 }
 
 ModelWeights bind_weights(std::shared_ptr<const load::ModelSource> source,

@@ -15,7 +15,8 @@ namespace dovetail::model {
 
 // A weight matrix: `rows` outputs of `columns` inputs, as it lies in the file, or packed for
 // products (Kernels::pack). One that its file stores in another form has no data before
-// pack_weights() made them, but the parts to make them of.
+// pack_weights() made them, but the parts to make them of; these may have its columns in another
+// order (StoredParts::order), in which it takes a row then.
 struct Matrix {
   kernels::DataType type = kernels::DataType::kF32;
   std::size_t rows = 0;
@@ -39,11 +40,6 @@ struct ModelWeights {
   const Matrix& matrix(std::string_view name) const;
   std::span<const float> vector(std::string_view name) const;
 };
-
-// A matrix of which single rows are looked up.
-bool is_embedding(std::string_view name);
-// Of which rows are read from any on: pack_weights() leaves it as it is (see HeadMatrix).
-bool is_read_by_rows(std::string_view name);
 
 // Requires a source that open_model() made: every tensor is there and has its shape. Matrices with
 // `parts` are still to be made by pack_weights(). A tied output.weight is the embedding once more.

@@ -157,18 +157,22 @@ void write_bytes(T /*type*/, const StoredParts& parts, std::size_t row, std::byt
   using Block = typename T::Block;
   const bool words = parts.codes == StoredParts::Codes::kWords;
   const auto* from = reinterpret_cast<const std::uint8_t*>(parts.bytes.data());
-  const auto code_at = [&](std::size_t column) {
-    const std::size_t place = parts.order ? (*parts.order)[column] : column;
-    return words ? from[(place / 4 * parts.column_rows + row) * 4 + place % 4]
-                 : from[row * parts.columns + place];
+  // Of a column of the codes; the next three of its word lie behind it.
+  const auto place_of = [&](std::size_t column) {
+    return words ? (column / 4 * parts.column_rows + row) * 4 + column % 4
+                 : row * parts.columns + column;
   };
   auto* block = reinterpret_cast<Block*>(out);
   for (std::size_t c = 0; c < parts.columns; c += T::kElements, ++block) {
     float scale = scale_of(parts, row, c);
-    if (words || parts.order) {
-      for (std::size_t i = 0; i < T::kElements; ++i) block->q[i] = code_at(c + i);
+    if (parts.order) {
+      for (std::size_t i = 0; i < T::kElements; ++i)
+        block->q[i] = from[place_of((*parts.order)[c + i])];
+    } else if (words) {
+      for (std::size_t i = 0; i < T::kElements; i += 4)
+        std::memcpy(block->q + i, from + place_of(c + i), 4);
     } else {
-      std::memcpy(block->q, from + row * parts.columns + c, T::kElements);
+      std::memcpy(block->q, from + place_of(c), T::kElements);
     }
     if (words || parts.codes == StoredParts::Codes::kUnsigned) {
       for (std::uint8_t& code : block->q) code ^= 0x80U;

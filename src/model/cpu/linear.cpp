@@ -76,6 +76,9 @@ void Linear::multiply(const Matrix& matrix, std::size_t begin, std::size_t end, 
   args.n_begin = begin;
   args.n_end = end;
   kernels_->matmul(args);
+  if (matrix.factor == 1.0F) return;
+  for (std::size_t row = 0; row < rows; ++row)
+    kernels_->scale(output.data + row * output.stride + begin, matrix.factor, end - begin);
 }
 
 const Linear::Form& Linear::form(kernels::DataType type) const {

@@ -170,9 +170,11 @@ void read_algorithm(JsonFields& fields, const std::string& algorithm, Quantizati
   if (four || out.weight_bits == 0) out.weight_bits = four ? 4 : 8;
 }
 
-// NVIDIA's ModelOpt. What is excluded is not quantised, and which of several ways a module is
-// quantised in, its tensors tell.
-void read_modelopt(JsonFields& fields, const std::string& file, Quantization& out) {
+// NVIDIA's ModelOpt, by the members of `section`. What is excluded is not quantised, and which of
+// several ways a module is quantised in, its tensors tell.
+void read_modelopt(JsonFields& fields, const std::string& file, std::string_view section,
+                   Quantization& out) {
+  out.method = Method::kModelOpt;
   const auto algorithm = fields.optional_string("quant_algo");
   if (!algorithm) return fields.reject("quant_algo", "missing", kAlgorithms);
   if (upper_case(*algorithm) != "MIXED_PRECISION")
@@ -185,7 +187,7 @@ void read_modelopt(JsonFields& fields, const std::string& file, Quantization& ou
   for (const auto& [name, layer] : layers->items()) {
     const std::string at = fmt::format("quantized_layers.{}", quote(name));
     if (!layer.is_object()) return fields.reject(at, text_of(layer), "an object");
-    JsonFields inner(layer, file, fmt::format("quantization_config.{}.", at));
+    JsonFields inner(layer, file, fmt::format("{}.{}.", section, at));
     read_algorithm(inner, upper_case(inner.optional_string("quant_algo").value_or("")), out);
     fields.take_failure(inner.status());
   }
@@ -221,14 +223,28 @@ Quantization read_quantization(JsonFields& fields, const std::string& file) {
   } else if (*method == "mxfp4") {
     out.method = Method::kMxfp4;
   } else if (*method == "modelopt" || *method == "modelopt_fp4") {
-    out.method = Method::kModelOpt;
-    read_modelopt(inner, file, out);
+    read_modelopt(inner, file, "quantization_config", out);
   } else {
     inner.reject("quant_method", quote(*method), kMethods, ErrorKind::kUnsupported);
   }
   // How a cache would be quantised says nothing of the weights.
   const json* cache = inner.find("kv_cache_scheme");
   out.cache_scales = cache != nullptr && !cache->empty();
+  fields.take_failure(inner.status());
+  return out;
+}
+
+Quantization read_modelopt_quantization(JsonFields& fields, const std::string& file) {
+  Quantization out;
+  const json* object = fields.find("quantization");
+  if (object == nullptr || !object->is_object()) {
+    fields.reject("quantization", object == nullptr ? "missing" : text_of(*object), "an object");
+    return out;
+  }
+  JsonFields inner(*object, file, "quantization.");
+  out.cache_scales = inner.has("kv_cache_quant_algo");
+  // A cache alone may be quantised.
+  if (inner.has("quant_algo") || !out.cache_scales) read_modelopt(inner, file, "quantization", out);
   fields.take_failure(inner.status());
   return out;
 }

@@ -36,4 +36,7 @@ struct Quantization {
 // which name `file`.
 Quantization read_quantization(JsonFields& fields, const std::string& file);
 
+// The same of hf_quant_config.json, where ModelOpt says it beside a config.json that does not.
+Quantization read_modelopt_quantization(JsonFields& fields, const std::string& file);
+
 }  // namespace dovetail::load

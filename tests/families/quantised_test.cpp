@@ -168,16 +168,6 @@ INSTANTIATE_TEST_SUITE_P(All, Quantised, testing::ValuesIn(quantised_cases()), [
   return name;
 });
 
-void replace_part(HfBuilder& b, const std::string& ending, const std::string& dtype,
-                  std::vector<std::uint64_t> shape) {
-  b.weights.erase("model.layers.0.mlp.down_proj" + ending);
-  add_part(b, ending, dtype, std::move(shape));
-}
-
-void erase_part(HfBuilder& b, const std::string& ending) {
-  b.weights.erase("model.layers.0.mlp.down_proj" + ending);
-}
-
 TEST(QuantisedTensors, AreTakenAsTheyAreMade) {
   const std::pair<std::function<HfBuilder()>, DataType> models[] = {
       {awq_model, DataType::kINT4_32},
@@ -297,95 +287,6 @@ TEST(QuantisedTensors, OfFp4KeepTheirBits) {
       EXPECT_EQ(std::to_integer<unsigned>(rows[block * 17 + 1 + i]), wanted) << block << ", " << i;
     }
   }
-}
-
-// Elements are codes times the group's scale, its sign included; a scale that is no number is 0, as
-// in GGUF's type. E2M1 by its numbers, doubled.
-TEST(QuantisedTensors, OfNvfp4KeepTheirNumbers) {
-  constexpr int kNumbers[] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-  const std::string name = "model.layers.0.mlp.down_proj.weight";
-  for (const auto& [made, ending] : {std::pair{nvfp4_model(), "_packed"}, {modelopt_model(), ""}}) {
-    HfBuilder b = made;
-    auto& codes = b.weights.tensor(name + ending);
-    auto& scales = b.weights.tensor(name + "_scale");
-    for (std::size_t i = 0; i < codes.data.size(); ++i)
-      codes.data[i] = static_cast<std::byte>(i * 37 + i / 7);
-    for (std::size_t i = 0; i < scales.data.size(); ++i) scales.data[i] = static_cast<std::byte>(i);
-    const std::vector<std::byte> rows = rows_of_down(b);
-    ASSERT_EQ(rows.size(), 32U * 2 * 36);
-    std::vector<float> got(128);
-    for (std::size_t row = 0; row < 32; ++row) {
-      kernels::best_kernels().dequantize_row(DataType::kNVFP4, rows.data() + row * 72, 128,
-                                             got.data());
-      for (std::size_t i = 0; i < 128; ++i) {
-        const auto pair = std::to_integer<unsigned>(codes.data[(row * 128 + i) / 2]);
-        const auto bits = std::to_integer<int>(scales.data[(row * 128 + i) / 16]);
-        const int exponent = bits >> 3 & 15;
-        const int fraction = bits & 7;
-        float scale = exponent == 0 ? std::ldexp(static_cast<float>(fraction), -9)
-                                    : std::ldexp(static_cast<float>(8 + fraction), exponent - 10);
-        if ((bits & 127) == 127) scale = 0.0F;
-        if (bits >= 128) scale = -scale;
-        ASSERT_EQ(got[i], static_cast<float>(kNumbers[pair >> 4 * (i % 2) & 15]) * scale / 2)
-            << row << ", " << i;
-      }
-    }
-  }
-}
-
-// The scale of all divides in one format and multiplies in the other.
-TEST(QuantisedTensors, OfNvfp4HaveAFactor) {
-  for (const auto& [made, factor] :
-       {std::pair{nvfp4_model(), 1.0F / 320}, {modelopt_model(), 0.0625F}, {int8_model(), 1.0F}}) {
-    test::TempFolder folder{test::kInMemory};
-    made.write(folder);
-    const auto source = open_model(folder.path());
-    ASSERT_TRUE(source) << source.error().message;
-    EXPECT_EQ((*source)->tensors.at("blk.0.ffn_down.weight").factor, factor);
-    EXPECT_EQ((*source)->tensors.at("blk.0.ffn_up.weight").factor, 1.0F);
-  }
-}
-
-// Both of ModelOpt's ways in one model, each told by its tensors.
-TEST(QuantisedTensors, OfModelOptMayBeOfSeveralKinds) {
-  for (const char* method : {"modelopt", "modelopt_fp4"}) {
-    for (const auto& [made, type] : {std::pair{modelopt_model(), DataType::kNVFP4},
-                                     {modelopt_fp8_model(), DataType::kFP8_E4M3}}) {
-      HfBuilder b = made;
-      b.config["quantization_config"] = {
-          {"quant_method", method},
-          {"quant_algo", "mixed_precision"},
-          {"quantized_layers",
-           {{"model.layers.0.mlp.down_proj", {{"quant_algo", "NVFP4"}, {"group_size", 16}}},
-            {"model.layers.1.mlp.down_proj", {{"quant_algo", "FP8"}}}}}};
-      test::TempFolder folder{test::kInMemory};
-      b.write(folder);
-      const auto source = open_model(folder.path());
-      ASSERT_TRUE(source) << source.error().message;
-      EXPECT_EQ((*source)->tensors.at("blk.0.ffn_down.weight").type, type);
-    }
-  }
-}
-
-// Single rows are looked up without a factor.
-TEST(QuantisedTensors, OfNvfp4AreNoEmbeddings) {
-  HfBuilder b = tiny_hf({.vocabulary = 8, .hidden = 64, .layers = 1});
-  b.config["quantization_config"] = {{"quant_method", "modelopt"}, {"quant_algo", "NVFP4"}};
-  const std::string name = "model.embed_tokens.weight";
-  b.weights.erase(name);
-  const auto add = [&](const std::string& ending, const char* dtype,
-                       std::vector<std::uint64_t> shape, std::size_t bytes) {
-    b.weights.tensors.push_back({name + ending, dtype, std::move(shape), Bytes(bytes)});
-  };
-  add("", "U8", {8, 32}, std::size_t{8} * 32);
-  add("_scale", "F8_E4M3", {8, 4}, std::size_t{8} * 4);
-  add("_scale_2", "F32", {1}, 4);
-  const float factor = 0.5F;
-  std::memcpy(b.weights.tensors.back().data.data(), &factor, sizeof factor);
-  test::TempFolder folder{test::kInMemory};
-  b.write(folder);
-  expect_error(open_model(folder.path()), "tensor 'model.embed_tokens.weight'",
-               "a scale for all of the tensor beside those of its groups; valid: none");
 }
 
 struct BadParts {
@@ -586,68 +487,6 @@ const BadParts kBadParts[] = {
        replace_part(b, ".weight_scales", "U8", {32, 3});
      },
      ".weight_scales': shape [32, 3]; valid: [32, 4]"},
-    {"Nvfp4WithoutScales", nvfp4_model, [](HfBuilder& b) { erase_part(b, ".weight_scale"); },
-     ".weight_packed': without 'model.layers.0.mlp.down_proj.weight_scale'"},
-    {"Nvfp4WithoutScale", nvfp4_model, [](HfBuilder& b) { erase_part(b, ".weight_global_scale"); },
-     ".weight_packed': without 'model.layers.0.mlp.down_proj.weight_global_scale'"},
-    {"Nvfp4Scales", nvfp4_model,
-     [](HfBuilder& b) {
-       replace_part(b, ".weight_scale", "F8_E4M3", {32, 4});
-     },
-     ".weight_scale': shape [32, 4]; valid: [32, 8]"},
-    {"Nvfp4ScaleOfEach", nvfp4_model,
-     [](HfBuilder& b) {
-       replace_part(b, ".weight_global_scale", "F32", {32, 1});
-     },
-     ".weight_global_scale': shape [32, 1]; valid: [1] or []"},
-    {"Nvfp4ScaleType", nvfp4_model,
-     [](HfBuilder& b) { replace_part(b, ".weight_global_scale", "BF16", {1}); },
-     ".weight_global_scale': dtype 'BF16'; valid: F32"},
-    {"Nvfp4Columns", nvfp4_model,
-     [](HfBuilder& b) {
-       replace_part(b, ".weight_packed", "U8", {32, 56});
-       replace_part(b, ".weight_scale", "F8_E4M3", {32, 7});
-     },
-     ".weight_packed': 112 columns; valid: a multiple of 64"},
-    {"Nvfp4Rank", nvfp4_model, [](HfBuilder& b) { replace_part(b, ".weight_packed", "U8", {64}); },
-     ".weight_packed': shape [64]; valid: 2 sizes of 1 or more"},
-    {"Nvfp4Empty", modelopt_model,
-     [](HfBuilder& b) {
-       replace_part(b, ".weight", "U8", {0, 64});
-     },
-     ".weight': shape [0, 64]; valid: 2 sizes of 1 or more"},
-    {"Nvfp4OfAnotherShape", modelopt_model,
-     [](HfBuilder& b) {
-       replace_part(b, ".weight", "U8", {32, 32});
-       replace_part(b, ".weight_scale", "F8_E4M3", {32, 4});
-     },
-     ".weight': shape [32, 64]; valid: [32, 128]"},
-    {"Nvfp4Zero", nvfp4_model, [](HfBuilder& b) { set_float(b, ".weight_global_scale", 0.0F); },
-     ".weight_global_scale': 0; valid: a finite number above 0, of which the inverse"},
-    {"Nvfp4Tiny", nvfp4_model, [](HfBuilder& b) { set_float(b, ".weight_global_scale", 1e-39F); },
-     ".weight_global_scale': 1e-39; valid: a finite number above 0, of which the inverse"},
-    {"Nvfp4NaN", nvfp4_model, [](HfBuilder& b) { set_float(b, ".weight_global_scale", NAN); },
-     ".weight_global_scale': nan; valid: a finite number above 0"},
-    {"Nvfp4Infinity", nvfp4_model,
-     [](HfBuilder& b) { set_float(b, ".weight_global_scale", INFINITY); },
-     ".weight_global_scale': inf; valid: a finite number above 0"},
-    {"Nvfp4Negative", modelopt_model, [](HfBuilder& b) { set_float(b, ".weight_scale_2", -1.0F); },
-     ".weight_scale_2': -1; valid: a finite number above 0"},
-    {"ModelOptWithoutScale", modelopt_model, [](HfBuilder& b) { erase_part(b, ".weight_scale_2"); },
-     ".weight': without 'model.layers.0.mlp.down_proj.weight_scale_2'"},
-    {"ModelOptScaleType", modelopt_model,
-     [](HfBuilder& b) {
-       replace_part(b, ".weight_scale", "U8", {32, 8});
-     },
-     ".weight_scale': dtype 'U8'; valid: F8_E4M3"},
-    {"ModelOptInfinity", modelopt_model,
-     [](HfBuilder& b) { set_float(b, ".weight_scale_2", INFINITY); },
-     ".weight_scale_2': inf; valid: a finite number above 0"},
-    {"ModelOptOfAnotherKind", modelopt_model,
-     [](HfBuilder& b) { add_part(b, ".pre_quant_scale", "BF16", {128}); },
-     ".pre_quant_scale': not a part of the model"},
-    {"ModelOptFp8Scale", modelopt_fp8_model, [](HfBuilder& b) { erase_part(b, ".weight_scale"); },
-     ".weight': without 'model.layers.0.mlp.down_proj.weight_scale'"},
 };
 
 INSTANTIATE_TEST_SUITE_P(Bad, QuantisedParts, testing::ValuesIn(kBadParts),
@@ -756,28 +595,6 @@ const BadQuantization kBadQuantizations[] = {
      ".config_groups.'group_0'.weights.num_bits: 3; valid: 4 or 8 of type int"},
     {"Strategy", [](json& q) { q["config_groups"]["group_0"]["weights"]["strategy"] = "token"; },
      ".weights.strategy: 'token'; valid: tensor, channel, group, tensor_group, block"},
-    {"ModelOptAlgorithm",
-     [](json& q) {
-       q = {{"quant_method", "modelopt"}, {"quant_algo", "FP8_PB_WO"}};
-     },
-     ".quant_algo: 'FP8_PB_WO'; valid: NVFP4, W4A16_NVFP4, FP8, FP8_PER_CHANNEL_PER_TOKEN, "},
-    {"ModelOptWithoutAlgorithm",
-     [](json& q) {
-       q = {{"quant_method", "modelopt"}};
-     },
-     ".quant_algo: missing; valid: NVFP4, "},
-    {"ModelOptLayers",
-     [](json& q) {
-       q = {{"quant_method", "modelopt"}, {"quant_algo", "MIXED_PRECISION"}};
-     },
-     ".quantized_layers: missing; valid: an object of modules"},
-    {"ModelOptLayer",
-     [](json& q) {
-       q = {{"quant_method", "modelopt"},
-            {"quant_algo", "MIXED_PRECISION"},
-            {"quantized_layers", {{"lm_head", {{"quant_algo", "MXFP8"}}}}}};
-     },
-     ".quantized_layers.'lm_head'.quant_algo: 'MXFP8'; valid: NVFP4, "},
     {"AwqBits",
      [](json& q) {
        q = {{"quant_method", "awq"}, {"bits", 3}, {"group_size", 128}};

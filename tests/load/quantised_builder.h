@@ -30,6 +30,16 @@ inline void add_part(HfBuilder& b, const std::string& ending, const std::string&
       {"model.layers.0.mlp.down_proj" + ending, dtype, std::move(shape), Bytes(bytes)});
 }
 
+inline void replace_part(HfBuilder& b, const std::string& ending, const std::string& dtype,
+                         std::vector<std::uint64_t> shape) {
+  b.weights.erase("model.layers.0.mlp.down_proj" + ending);
+  add_part(b, ending, dtype, std::move(shape));
+}
+
+inline void erase_part(HfBuilder& b, const std::string& ending) {
+  b.weights.erase("model.layers.0.mlp.down_proj" + ending);
+}
+
 inline void set_integers(HfBuilder& b, const std::string& ending,
                          const std::vector<std::int64_t>& values) {
   auto& tensor = b.weights.tensor("model.layers.0.mlp.down_proj" + ending);

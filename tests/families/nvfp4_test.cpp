@@ -79,24 +79,38 @@ TEST(Nvfp4, HasAFactor) {
   }
 }
 
-// Both of ModelOpt's ways in one model, each told by its tensors.
+// Both of ModelOpt's ways in one model, each told by its tensors; none takes the other's factor.
 TEST(ModelOpt, MayHaveSeveralKinds) {
   for (const char* method : {"modelopt", "modelopt_fp4"}) {
-    for (const auto& [made, type] : {std::pair{modelopt_model(), DataType::kNVFP4},
-                                     {modelopt_fp8_model(), DataType::kFP8_E4M3}}) {
-      HfBuilder b = made;
-      b.config["quantization_config"] = {
-          {"quant_method", method},
-          {"quant_algo", "mixed_precision"},
-          {"quantized_layers",
-           {{"model.layers.0.mlp.down_proj", {{"quant_algo", "NVFP4"}, {"group_size", 16}}},
-            {"model.layers.1.mlp.down_proj", {{"quant_algo", "FP8"}}}}}};
-      test::TempFolder folder{test::kInMemory};
-      b.write(folder);
-      const auto source = open_model(folder.path());
-      ASSERT_TRUE(source) << source.error().message;
-      EXPECT_EQ((*source)->tensors.at("blk.0.ffn_down.weight").type, type);
-    }
+    HfBuilder b = tiny_hf({.vocabulary = 8, .hidden = 128, .inner = 128, .layers = 1});
+    b.config["quantization_config"] = {
+        {"quant_method", method},
+        {"quant_algo", "mixed_precision"},
+        {"quantized_layers",
+         {{"model.layers.0.mlp.down_proj", {{"quant_algo", "NVFP4"}, {"group_size", 16}}},
+          {"model.layers.0.mlp.up_proj", {{"quant_algo", "FP8"}}}}}};
+    const auto add = [&](const std::string& name, const char* dtype,
+                         std::vector<std::uint64_t> shape, Bytes data) {
+      b.weights.erase("model.layers.0.mlp." + name);
+      b.weights.tensors.push_back(
+          {"model.layers.0.mlp." + name, dtype, std::move(shape), std::move(data)});
+    };
+    Bytes factor;
+    append_number(factor, 0.25F);
+    add("down_proj.weight", "U8", {128, 64}, Bytes(std::size_t{128} * 64));
+    add("down_proj.weight_scale", "F8_E4M3", {128, 8}, Bytes(std::size_t{128} * 8));
+    add("down_proj.weight_scale_2", "F32", {}, factor);
+    add("up_proj.weight", "F8_E4M3", {128, 128}, Bytes(std::size_t{128} * 128));
+    add("up_proj.weight_scale", "F32", {}, factor);
+    test::TempFolder folder{test::kInMemory};
+    b.write(folder);
+    const auto source = open_model(folder.path());
+    ASSERT_TRUE(source) << source.error().message;
+    const auto& tensors = (*source)->tensors;
+    EXPECT_EQ(tensors.at("blk.0.ffn_down.weight").type, DataType::kNVFP4);
+    EXPECT_EQ(tensors.at("blk.0.ffn_down.weight").factor, 0.25F);
+    EXPECT_EQ(tensors.at("blk.0.ffn_up.weight").type, DataType::kFP8_E4M3);
+    EXPECT_EQ(tensors.at("blk.0.ffn_up.weight").factor, 1.0F);
   }
 }
 

@@ -216,7 +216,7 @@ int main(int argc, char** argv) {
                                     .kv_heads = 1,
                                     .head_dim = 32,
                                     .experts = experts},
-                                   kernels::DataType::kNVFP4);
+                                   dovetail::kernels::DataType::kNVFP4);
     scaled.add_scales("blk.0.attn_q.scale", {0.5F});
     scaled.add_scales("blk.0.attn_q.input_scale", {2.0F});
     if (experts > 0) scaled.add_scales("blk.0.ffn_up_exps.scale", {0.5F, 0.25F});

@@ -42,6 +42,7 @@ struct HuggingFaceFiles {
   NamedText config;                           // config.json
   std::vector<NamedBytes> weights;            // *.safetensors; names are paths
   std::optional<NamedText> index;             // model.safetensors.index.json
+  std::optional<NamedText> quantization;      // hf_quant_config.json, ModelOpt's
   std::optional<NamedText> generation;        // generation_config.json
   std::optional<NamedText> tokenizer;         // tokenizer.json
   std::optional<NamedText> tokenizer_config;  // tokenizer_config.json

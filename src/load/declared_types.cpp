@@ -22,7 +22,7 @@ constexpr PlainName kPlainNames[] = {
 // What a method makes of products, and whether of experts alone.
 struct MethodType {
   Method method;
-  std::uint32_t bits;  // of compressed-tensors and GPTQ
+  std::uint32_t bits;  // of compressed-tensors, GPTQ, ModelOpt
   bool floats;         // likewise
   DataType type;
   bool experts_alone = false;
@@ -37,6 +37,8 @@ constexpr MethodType kMethodTypes[] = {
     {Method::kCompressedTensors, 8, false, DataType::kINT8},
     {Method::kCompressedTensors, 4, true, DataType::kMXFP4},
     {Method::kCompressedTensors, 8, true, DataType::kFP8_E4M3},
+    {Method::kModelOpt, 4, true, DataType::kNVFP4},
+    {Method::kModelOpt, 8, true, DataType::kFP8_E4M3},
 };
 
 // Beginnings of the names, in a layer, of matrices that no quantiser touches: they are small, and
@@ -85,6 +87,7 @@ DeclaredTypes::DeclaredTypes(const json& text, const json& whole,
     experts_ = row.type;
     if (row.type == DataType::kINT4_128 && quantization.group_size % 128 != 0)
       experts_ = DataType::kINT4_32;
+    if (row.type == DataType::kMXFP4 && quantization.group_size == 16) experts_ = DataType::kNVFP4;
     if (!row.experts_alone) products_ = experts_;
   }
   // DeepSeek-V4's.

@@ -90,6 +90,15 @@ Status check_index(const NamedText& index, const HuggingFaceFiles& files,
   return {};
 }
 
+Result<Quantization> read_quantization_file(const NamedText& text) {
+  const auto object = parse_json_object(text.text, text.name, kLargestConfig);
+  if (!object) return fail(object.error());
+  JsonFields fields(*object, text.name);
+  const Quantization out = read_modelopt_quantization(fields, text.name);
+  if (auto status = fields.status(); !status) return fail(status.error());
+  return out;
+}
+
 // What to name when a tensor is missing.
 std::string place_of_weights(const HuggingFaceFiles& files) {
   if (files.weights.size() == 1) return files.weights.front().name;
@@ -242,7 +251,8 @@ Status map_texts(Folder& folder, std::string_view name, HuggingFaceFiles& files,
   if (!config) return fail(config.error());
   files.config = *std::move(config);
   if (!with_others) return {};
-  for (const auto& [other, out] : {std::pair{"generation_config.json", &files.generation},
+  for (const auto& [other, out] : {std::pair{"hf_quant_config.json", &files.quantization},
+                                   std::pair{"generation_config.json", &files.generation},
                                    std::pair{"tokenizer.json", &files.tokenizer},
                                    std::pair{"tokenizer_config.json", &files.tokenizer_config},
                                    std::pair{"chat_template.jinja", &files.chat_template}}) {
@@ -278,6 +288,11 @@ Result<Container> read_hf_container(const HuggingFaceFiles& files) {
   JsonFields fields(*config, files.config.name);
   out.quantization = read_quantization(fields, files.config.name);
   if (auto status = fields.status(); !status) return fail(status.error());
+  if (!fields.has("quantization_config") && files.quantization) {
+    auto quantization = read_quantization_file(*files.quantization);
+    if (!quantization) return fail(quantization.error());
+    out.quantization = *quantization;
+  }
   out.name = files.config.name;
   out.place = place_of_weights(files);
   out.format = files.described ? "Hugging Face config.json" : "Hugging Face safetensors";

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <numeric>
@@ -86,9 +87,9 @@ class Joiner {
   // Where the configuration asks for a cache in 8 bits: how far its keys and values reach. The
   // cache here is of the type that an option names and has scales of its own.
   bool is_of_cache(std::string_view name) const {
-    constexpr std::string_view kEndings[] = {".self_attn.k_scale", ".self_attn.v_scale",
-                                             ".self_attn.kv_scale", ".k_proj.output_scale",
-                                             ".v_proj.output_scale"};
+    constexpr std::string_view kEndings[] = {
+        ".self_attn.k_scale",   ".self_attn.v_scale", ".self_attn.kv_scale", ".k_proj.output_scale",
+        ".v_proj.output_scale", ".k_proj.k_scale",    ".v_proj.v_scale"};
     return quantization_.cache_scales &&
            std::any_of(std::begin(kEndings), std::end(kEndings),
                        [&](std::string_view ending) { return name.ends_with(ending); });
@@ -115,8 +116,15 @@ class Joiner {
         if (name.ends_with(".weight") && bytes)
           return weight(codes, ".weight", &Joiner::byte_codes);
         if (!name.ends_with(".weight_packed")) return {};
+        if (tensor.stored_type != "U8")
+          return weight(codes, ".weight_packed", &Joiner::packed_codes);
         return weight(codes, ".weight_packed",
-                      tensor.stored_type == "U8" ? &Joiner::packed_floats : &Joiner::packed_codes);
+                      has_e4m3_scales(name) ? &Joiner::nvfp4_codes : &Joiner::packed_floats);
+      case Method::kModelOpt:
+        if (!name.ends_with(".weight")) return {};
+        if (tensor.stored_type == "U8") return weight(codes, ".weight", &Joiner::nvfp4_codes);
+        if (tensor.stored_type != "F8_E4M3") return {};
+        return weight(codes, ".weight", &Joiner::byte_codes);
       case Method::kAwq:
         if (!name.ends_with(".qweight")) return {};
         return weight(codes, ".qweight", &Joiner::awq_codes);
@@ -136,6 +144,7 @@ class Joiner {
     const SafetensorsTensor& tensor = *codes.tensor;
     stem_ = tensor.name.substr(0, tensor.name.size() - ending.size());
     outer_.clear();
+    factor_ = 1.0F;
     used_.insert(&tensor);
     const StoredParts parts = (this->*read)(codes);
     if (error_) return {};
@@ -156,7 +165,9 @@ class Joiner {
                         parts.type,
                         std::move(shape),
                         {},
-                        std::make_shared<const StoredParts>(parts)}};
+                        std::make_shared<const StoredParts>(parts),
+                        false,
+                        factor_}};
   }
 
   // A part of the weight, which is used up by that.
@@ -414,6 +425,55 @@ class Joiner {
     return mxfp4(parts, codes, scales);
   }
 
+  // Which of the two formats of FP4 compressed-tensors packed: of NVFP4 scales are no exponents.
+  bool has_e4m3_scales(std::string_view codes) const {
+    constexpr std::string_view kEnding = "_packed";
+    const auto found =
+        all_.find(std::string(codes.substr(0, codes.size() - kEnding.size())) + "_scale");
+    return found != all_.end() && found->second.tensor->stored_type == "F8_E4M3";
+  }
+
+  // compressed-tensors' nvfp4-pack-quantized, and what ModelOpt stores: scales of 16 columns, and
+  // one of all, by which these are divided or, of ModelOpt, multiplied.
+  StoredParts nvfp4_codes(const Found& codes) {
+    StoredParts parts;
+    if (!check_type(codes, {"U8"}) || !check_rank(codes, 2)) return parts;
+    const Found scales = part(codes, ".weight_scale");
+    if (error_ || !check_type(scales, {"F8_E4M3"})) return parts;
+    parts.rows = codes.tensor->shape[0];
+    parts.columns = 2 * codes.tensor->shape[1];
+    if (!check_groups(codes, parts.columns, parts.columns, 64) ||
+        !check_shape(scales, {parts.rows, parts.columns / 16}))
+      return parts;
+    parts.type = DataType::kNVFP4;
+    parts.codes = StoredParts::Codes::kNvfp4;
+    parts.bytes = codes.tensor->data;
+    parts.scale_type.reset();
+    parts.scales = scales.tensor->data;
+    const bool divides = quantization_.method == Method::kCompressedTensors;
+    read_factor(part(codes, divides ? ".weight_global_scale" : ".weight_scale_2"), divides);
+    // How far activations reach.
+    optional_part(divides ? ".input_global_scale" : ".input_scale");
+    return parts;
+  }
+
+  // A number by which all of a weight is multiplied, or divided.
+  void read_factor(const Found& found, bool divides) {
+    if (error_ || !check_type(found, {"F32"})) return;
+    const std::vector<std::uint64_t>& shape = found.tensor->shape;
+    if (found.tensor->data.size() != sizeof(float) || shape.size() > 1) {
+      return refuse(found, "shape " + shape_text(shape), "[1] or []", ErrorKind::kInvalid);
+    }
+    float number = 0.0F;
+    std::memcpy(&number, found.tensor->data.data(), sizeof number);
+    factor_ = divides ? 1.0F / number : number;
+    if (number > 0.0F && std::isfinite(number) && std::isfinite(factor_)) return;
+    refuse(found, fmt::format("{}", number),
+           divides ? "a finite number above 0, of which the inverse is finite too"
+                   : "a finite number above 0",
+           ErrorKind::kInvalid);
+  }
+
   // As gpt-oss stores it: rows of blocks of 16 bytes, of any number of matrices.
   StoredParts mxfp4_blocks(const Found& codes) {
     StoredParts parts;
@@ -591,6 +651,7 @@ class Joiner {
   std::unordered_set<const SafetensorsTensor*> used_, spare_;
   std::string stem_;                  // of the names of the weight being joined
   std::vector<std::uint64_t> outer_;  // its sizes before rows and columns
+  float factor_ = 1.0F;               // and the scale of all of it
   std::optional<Error> error_;
 };
 

@@ -29,6 +29,9 @@ struct TensorView {
   std::size_t columns = 0;
   std::span<const std::byte> data;
   std::shared_ptr<const StoredParts> parts = nullptr;
+  // The matrix is its rows times this, a finite number above 0, which products are multiplied by:
+  // the scale of a whole tensor beside those of its groups. 1 where single rows are looked up.
+  float factor = 1.0F;
 
   // Of all rows as the type has them.
   std::size_t bytes() const { return rows * kernels::row_bytes(type, columns); }

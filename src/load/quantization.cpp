@@ -16,10 +16,13 @@ using nlohmann::json;
 using Method = Quantization::Method;
 
 constexpr std::uint32_t kLargestGroup = 1U << 20U;
-constexpr std::string_view kMethods = "fp8, compressed-tensors, awq, gptq, mxfp4";
+constexpr std::string_view kMethods =
+    "fp8, compressed-tensors, awq, gptq, mxfp4, modelopt, modelopt_fp4";
 constexpr std::string_view kFormats =
     "pack-quantized, int-quantized, float-quantized, naive-quantized, mxfp4-pack-quantized, "
-    "mixed-precision";
+    "nvfp4-pack-quantized, mixed-precision";
+constexpr std::string_view kAlgorithms =
+    "NVFP4, W4A16_NVFP4, FP8, FP8_PER_CHANNEL_PER_TOKEN, MIXED_PRECISION";
 
 // Refuses a field unless it is one of the values.
 template <class Value>
@@ -106,12 +109,13 @@ void read_weights(JsonFields& fields, Quantization& out) {
     require<std::uint32_t>(fields, "num_bits", bits, {4, 8}, "4 or 8 of type int");
   } else if (type == "float") {
     require<std::uint32_t>(fields, "num_bits", bits, {4, 8},
-                           "4 (mxfp4-pack-quantized) or 8 of type float");
+                           "4 (mxfp4-pack-quantized, nvfp4-pack-quantized) or 8 of type float");
   } else {
     fields.reject("type", quote(type), "int, float", ErrorKind::kUnsupported);
   }
   require<std::string>(fields, "strategy", fields.optional_string("strategy"),
-                       {"tensor", "channel", "group", "block"}, "tensor, channel, group, block");
+                       {"tensor", "channel", "group", "tensor_group", "block"},
+                       "tensor, channel, group, tensor_group, block");
   read_block(fields, "block_structure", out);
   out.weight_bits = bits;
   out.weight_floats = type == "float";
@@ -123,7 +127,7 @@ void read_weights(JsonFields& fields, Quantization& out) {
 void read_compressed_tensors(JsonFields& fields, const std::string& file, Quantization& out) {
   require<std::string>(fields, "format", fields.optional_string("format"),
                        {"pack-quantized", "int-quantized", "float-quantized", "naive-quantized",
-                        "mxfp4-pack-quantized", "mixed-precision"},
+                        "mxfp4-pack-quantized", "nvfp4-pack-quantized", "mixed-precision"},
                        kFormats);
   refuse_section(fields, "sparsity_config", "dense");
   refuse_section(fields, "transform_config");
@@ -146,6 +150,46 @@ void read_compressed_tensors(JsonFields& fields, const std::string& file, Quanti
     }
     JsonFields inner(*weights, file, fmt::format("quantization_config.{}.weights.", at));
     read_weights(inner, out);
+    fields.take_failure(inner.status());
+  }
+}
+
+std::string upper_case(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](char c) {
+    return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  });
+  return text;
+}
+
+// One of ModelOpt's ways to quantise a module.
+void read_algorithm(JsonFields& fields, const std::string& algorithm, Quantization& out) {
+  const bool four = algorithm == "NVFP4" || algorithm == "W4A16_NVFP4";
+  if (!four && algorithm != "FP8" && algorithm != "FP8_PER_CHANNEL_PER_TOKEN")
+    fields.reject("quant_algo", quote(algorithm), kAlgorithms, ErrorKind::kUnsupported);
+  out.weight_floats = true;
+  // Of several kinds the most are of the fewest bits.
+  if (four || out.weight_bits == 0) out.weight_bits = four ? 4 : 8;
+}
+
+// NVIDIA's ModelOpt, by the members of `section`. What is excluded is not quantised, and which of
+// several ways a module is quantised in, its tensors tell.
+void read_modelopt(JsonFields& fields, const std::string& file, std::string_view section,
+                   Quantization& out) {
+  out.method = Method::kModelOpt;
+  const auto algorithm = fields.optional_string("quant_algo");
+  if (!algorithm) return fields.reject("quant_algo", "missing", kAlgorithms);
+  if (upper_case(*algorithm) != "MIXED_PRECISION")
+    return read_algorithm(fields, upper_case(*algorithm), out);
+  const json* layers = fields.find("quantized_layers");
+  if (layers == nullptr || !layers->is_object()) {
+    return fields.reject("quantized_layers", layers == nullptr ? "missing" : text_of(*layers),
+                         "an object of modules");
+  }
+  for (const auto& [name, layer] : layers->items()) {
+    const std::string at = fmt::format("quantized_layers.{}", quote(name));
+    if (!layer.is_object()) return fields.reject(at, text_of(layer), "an object");
+    JsonFields inner(layer, file, fmt::format("{}.{}.", section, at));
+    read_algorithm(inner, upper_case(inner.optional_string("quant_algo").value_or("")), out);
     fields.take_failure(inner.status());
   }
 }
@@ -179,12 +223,29 @@ Quantization read_quantization(JsonFields& fields, const std::string& file) {
     read_gptq(inner, out);
   } else if (*method == "mxfp4") {
     out.method = Method::kMxfp4;
+  } else if (*method == "modelopt" || *method == "modelopt_fp4") {
+    read_modelopt(inner, file, "quantization_config", out);
   } else {
     inner.reject("quant_method", quote(*method), kMethods, ErrorKind::kUnsupported);
   }
   // How a cache would be quantised says nothing of the weights.
   const json* cache = inner.find("kv_cache_scheme");
   out.cache_scales = cache != nullptr && !cache->empty();
+  fields.take_failure(inner.status());
+  return out;
+}
+
+Quantization read_modelopt_quantization(JsonFields& fields, const std::string& file) {
+  Quantization out;
+  const json* object = fields.find("quantization");
+  if (object == nullptr || !object->is_object()) {
+    fields.reject("quantization", object == nullptr ? "missing" : text_of(*object), "an object");
+    return out;
+  }
+  JsonFields inner(*object, file, "quantization.");
+  out.cache_scales = inner.has("kv_cache_quant_algo");
+  // A cache alone may be quantised.
+  if (inner.has("quant_algo") || !out.cache_scales) read_modelopt(inner, file, "quantization", out);
   fields.take_failure(inner.status());
   return out;
 }

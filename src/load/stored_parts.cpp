@@ -200,6 +200,31 @@ void write_mxfp4(const StoredParts& parts, std::size_t row, std::byte* out) {
   }
 }
 
+// In groups of 16, from pairs of neighbours to the low nibbles of the first half and the high ones
+// of the second. The type's scales have no sign: that of a scale goes to the group's codes.
+void write_nvfp4(const StoredParts& parts, std::size_t row, std::byte* out) {
+  using kernels::NVFP4;
+  constexpr std::size_t kGroups = NVFP4::kElements / NVFP4::kGroup;
+  constexpr std::size_t kHalf = NVFP4::kGroup / 2;
+  const std::size_t blocks = parts.columns / NVFP4::kElements;
+  const std::size_t first = row * blocks * kGroups;
+  const auto* scale = reinterpret_cast<const std::uint8_t*>(parts.scales.data()) + first;
+  const auto* from = reinterpret_cast<const std::uint8_t*>(parts.bytes.data()) + first * kHalf;
+  auto* block = reinterpret_cast<NVFP4::Block*>(out);
+  for (std::size_t b = 0; b < blocks; ++b, ++block) {
+    for (std::size_t g = 0; g < kGroups; ++g, ++scale, from += kHalf) {
+      block->scales[g] = *scale & 0x7fU;
+      const std::uint8_t signs = (*scale & 0x80U) != 0 ? 0x88U : 0U;
+      std::uint8_t codes[NVFP4::kGroup];
+      kernels::nibble_pairs<NVFP4::kGroup>(from, codes);
+      for (std::size_t i = 0; i < kHalf; ++i) {
+        const auto pair = static_cast<std::uint8_t>(codes[i] | codes[i + kHalf] << 4U);
+        block->q[kHalf * g + i] = pair ^ signs;
+      }
+    }
+  }
+}
+
 // Some rows, at most kRowsTogether of them, of which the first is row `first` of the weight.
 // Columns go in stretches that leave the rows' lines in the cache.
 void write_columns(const StoredParts& parts, std::size_t first, std::size_t count, std::byte* out) {
@@ -243,6 +268,8 @@ void write_rows(const StoredParts& parts, std::size_t first, std::size_t count, 
         std::byte* row = out + r * row_bytes;
         if (parts.codes == StoredParts::Codes::kMxfp4) {
           write_mxfp4(parts, stored + r, row);
+        } else if (parts.codes == StoredParts::Codes::kNvfp4) {
+          write_nvfp4(parts, stored + r, row);
         } else if (parts.codes == StoredParts::Codes::kRows) {
           std::memcpy(row, parts.bytes.data() + (stored + r) * row_bytes, row_bytes);
         } else if (parts.codes == StoredParts::Codes::kFp8) {

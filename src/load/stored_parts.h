@@ -33,6 +33,7 @@ struct StoredParts {
     kWords,     // the same, four columns to a word, of `column_rows` rows a word after another
     kFp8,       // the same: FP8_E4M3
     kMxfp4,     // `bytes`: two of E2M1 each, the first in the low bits; scales are E8M0: MXFP4
+    kNvfp4,     // the same; a scale of E4M3, a byte each, for 16 columns of a row: NVFP4
     kRows,      // `bytes`: rows of the type, where one holds several weights
     kColumns,   // `bytes`: F32, F16 or BF16, of `column_rows` rows a column after another
   };

@@ -26,7 +26,8 @@ struct StoredTensor {
   std::vector<std::uint64_t> shape;       // outermost first
   std::span<const std::byte> data;
   std::shared_ptr<const StoredParts> parts = nullptr;
-  bool spare = false;  // changes nothing if the configuration does not call for it
+  bool spare = false;   // changes nothing if the configuration does not call for it
+  float factor = 1.0F;  // of all that the rows are, as a number above 0; TensorView has it
 };
 
 using StoredTensors = std::unordered_map<std::string, StoredTensor>;

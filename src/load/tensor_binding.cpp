@@ -3,7 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <unordered_set>
 #include <variant>
@@ -24,12 +26,12 @@ class Binder {
 
   Result<std::unordered_map<std::string, TensorView>> bind() {
     const std::size_t hidden = config_.hidden_size;
-    matrix("token_embd.weight", config_.vocab_size, hidden);
+    table("token_embd.weight", config_.vocab_size, hidden);
     if (config_.learned_positions) {
       const std::size_t positions = std::size_t{config_.max_context} + config_.position_offset;
-      matrix("position_embd.weight", positions, hidden);
+      table("position_embd.weight", positions, hidden);
     }
-    if (config_.token_types) matrix("token_types.weight", rows_of("token_types.weight"), hidden);
+    if (config_.token_types) table("token_types.weight", rows_of("token_types.weight"), hidden);
     norm(config_.embedding_norm, "token_embd_norm", hidden);
     norm(config_.output_norm, "output_norm", hidden);
     bind_stream_head("output_hc");
@@ -82,7 +84,7 @@ class Binder {
 
   void bind_hyper(const std::string& name, std::size_t weights, std::size_t scales) {
     const std::size_t row = std::size_t{config_.hyper.streams} * config_.hidden_size;
-    matrix(name + ".fn", weights, row);
+    table(name + ".fn", weights, row);
     vector(name + ".base", weights);
     vector(name + ".scale", scales);
   }
@@ -190,7 +192,7 @@ class Binder {
     const std::size_t channels = config.halves() * dim;
     matrix(name + "_kv.weight", channels, config_.hidden_size);
     matrix(name + "_gate.weight", channels, config_.hidden_size);
-    matrix(name + "_ape.weight", config.ratio, channels);
+    table(name + "_ape.weight", config.ratio, channels);
     if (is_stored()) check_plain(stored_.at(name + "_ape.weight"));
     norm(config.norm, name + "_norm", dim);
   }
@@ -209,7 +211,7 @@ class Binder {
       matrix(prefix + "ssm_beta.weight", delta.value_heads, hidden);
       matrix(prefix + "ssm_alpha.weight", delta.value_heads, hidden);
     }
-    matrix(prefix + "ssm_conv1d.weight", delta.channels(), delta.convolution);
+    table(prefix + "ssm_conv1d.weight", delta.channels(), delta.convolution);
     vector(prefix + "ssm_dt.bias", delta.value_heads);
     vector(prefix + (delta.log_rates ? "ssm_a_log" : "ssm_a"), delta.value_heads);
     vector(prefix + "ssm_norm.weight", delta.value_dim);
@@ -220,7 +222,7 @@ class Binder {
     const std::size_t hidden = config_.hidden_size;
     const std::size_t channels = convolution.channels;
     matrix(prefix + "shortconv.in_proj.weight", 3 * channels, hidden);
-    matrix(prefix + "shortconv.conv.weight", channels, convolution.convolution);
+    table(prefix + "shortconv.conv.weight", channels, convolution.convolution);
     matrix(prefix + "shortconv.out_proj.weight", hidden, channels);
   }
 
@@ -265,7 +267,7 @@ class Binder {
 
   // A family has made floats of the numbers, so that they are exact.
   void bind_token_experts(const ExpertsConfig& experts, const std::string& name) {
-    matrix(name, config_.vocab_size, experts.used);
+    table(name, config_.vocab_size, experts.used);
     if (!is_stored()) return;
     const StoredTensor& tensor = stored_.at(name);
     if (tensor.type != kernels::DataType::kF32) {
@@ -308,6 +310,14 @@ class Binder {
 
   void matrix(const std::string& name, std::size_t rows, std::size_t columns) {
     pick(name, {rows, columns});
+    if (is_stored()) bound_.at(name).factor = factor_of(stored_.at(name), scales_of(name, 1));
+  }
+  // One that no product reads by columns: rows are looked up, or read in a way of their own.
+  void table(const std::string& name, std::size_t rows, std::size_t columns) {
+    pick(name, {rows, columns});
+    if (!is_stored() || stored_.at(name).factor == 1.0F) return;
+    reject(stored_.at(name), "a scale for all of the tensor beside those of its groups",
+           "none, since it is no product's matrix", ErrorKind::kUnsupported);
   }
   // As many matrices in one tensor, one above the other.
   void stack(const std::string& name, std::size_t count, std::size_t rows, std::size_t columns) {
@@ -321,8 +331,9 @@ class Binder {
       return reject(tensor, "shape " + shape_text(tensor.shape), valid, ErrorKind::kInvalid);
     }
     used_.insert(found->first);
-    bound_.emplace(name,
-                   TensorView{*tensor.type, count * rows, columns, tensor.data, tensor.parts});
+    const float factor = factor_of(tensor, scales_of(name, 1));
+    bound_.emplace(
+        name, TensorView{*tensor.type, count * rows, columns, tensor.data, tensor.parts, factor});
   }
   void vector(const std::string& name, std::size_t elements) {
     pick(name, {1, elements});
@@ -359,6 +370,7 @@ class Binder {
     } else {
       view.data = tensor.data.subspan(fused.first * row, wanted.rows * row);
     }
+    view.factor = factor_of(tensor, scales_of(found->first, 1));
     if (bias) std::swap(view.rows, view.columns);
     used_.insert(found->first);
     bound_.insert_or_assign(fmt::format("{}{}", name, ending), std::move(view));
@@ -425,7 +437,8 @@ class Binder {
       return;
     }
     const std::size_t row = row_bytes(*tensor.type, wanted.columns);
-    for (std::uint32_t expert = 0; expert < count; ++expert) {
+    const StoredTensor* scales = scales_of(stored, count);
+    for (std::uint32_t expert = 0; expert < count && !error_; ++expert) {
       std::string name = expert_name(stem, expert, ending);
       if (const auto twice = stored_.find(name); twice != stored_.end()) {
         reject(twice->second, fmt::format("given beside {}", quote(tensor.stored_name)),
@@ -442,9 +455,50 @@ class Binder {
       } else {
         view.data = tensor.data.subspan(first * row, wanted.rows * row);
       }
+      view.factor = factor_of(tensor, scales, expert);
       bound_.emplace(std::move(name), std::move(view));
     }
     used_.insert(found->first);
+  }
+
+  // What products of a matrix are multiplied by, as llama.cpp's converter writes it beside what it
+  // makes of NVFP4: NAME.scale, a number for each of `count` matrices that are one tensor. Null:
+  // there is none. How far activations reach, NAME.input_scale, is dropped.
+  const StoredTensor* scales_of(std::string_view weight, std::size_t count) {
+    constexpr std::string_view kEnding = ".weight";
+    if (error_ || !weight.ends_with(kEnding)) return nullptr;
+    const std::string stem(weight.substr(0, weight.size() - kEnding.size()));
+    if (const auto reach = stored_.find(stem + ".input_scale"); reach != stored_.end())
+      used_.insert(reach->first);
+    const auto found = stored_.find(stem + ".scale");
+    if (found == stored_.end()) return nullptr;
+    const StoredTensor& scales = found->second;
+    used_.insert(found->first);
+    if (scales.type != kernels::DataType::kF32) {
+      reject(scales, fmt::format("type {}", quote(scales.stored_type)), "F32",
+             ErrorKind::kUnsupported);
+    } else if (!same_shape(scales.shape, std::array<std::uint64_t, 1>{count})) {
+      reject(scales, "shape " + shape_text(scales.shape), fmt::format("[{}]", count),
+             ErrorKind::kInvalid);
+    }
+    for (std::size_t i = 0; i < count && !error_; ++i) {
+      const float number = element(scales, i);
+      if (number > 0.0F && std::isfinite(number)) continue;
+      reject(scales, fmt::format("{} as number {}", number, i), "finite numbers above 0",
+             ErrorKind::kInvalid);
+    }
+    return error_ ? nullptr : &scales;
+  }
+
+  static float element(const StoredTensor& floats, std::size_t index) {
+    float out = 0.0F;
+    std::memcpy(&out, floats.data.data() + index * sizeof out, sizeof out);
+    return out;
+  }
+
+  static float factor_of(const StoredTensor& tensor, const StoredTensor* scales,
+                         std::size_t index = 0) {
+    return scales == nullptr ? tensor.factor : tensor.factor * element(*scales, index);
   }
 
   static std::string expert_name(std::string_view stem, std::uint32_t expert,

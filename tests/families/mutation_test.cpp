@@ -70,6 +70,16 @@ TinyShape with_experts(std::string architecture) {
   return shape;
 }
 
+// Wide enough for blocks of NVFP4.
+TinyShape with_scales(std::uint32_t experts) {
+  TinyShape shape = small("llama");
+  shape.hidden = 64;
+  shape.inner = 64;
+  shape.head_dim = 32;
+  shape.experts = experts;
+  return shape;
+}
+
 // Opens what was written and counts how that ended. No outcome may be a crash, an error without the
 // file's name, or an allocation far beyond what lies on disk.
 class Outcomes {
@@ -159,6 +169,12 @@ TEST(Mutation, GgufFilesOpenOrFailCleanly) {
   wide.inner = 32;
   wide.head_dim = 16;
   bases.push_back(tiny_gguf(wide, kernels::DataType::kQ8_0));
+  for (const std::uint32_t experts : {0U, 3U}) {
+    bases.push_back(tiny_gguf(with_scales(experts), kernels::DataType::kNVFP4));
+    bases.back().add_scales("blk.0.attn_q.scale", {0.5F});
+    bases.back().add_scales("blk.0.attn_q.input_scale", {2.0F});
+    if (experts > 0) bases.back().add_scales("blk.0.ffn_up_exps.scale", {0.5F, 0.25F, 2.0F});
+  }
 
   for (const Converted& how : kConverted) {
     const auto golden = open_model(kUnmutated / how.folder);
@@ -260,7 +276,9 @@ TEST(Mutation, JsonFilesOpenOrFailCleanly) {
                                   tiny_hf(with_experts("qwen3_moe")),
                                   packed_model(),
                                   gptq_model(),
-                                  fp8_model()};
+                                  fp8_model(),
+                                  nvfp4_model(),
+                                  modelopt_model()};
   bases[0].config["rope_scaling"] = {{"rope_type", "llama3"},
                                      {"factor", 8.0},
                                      {"low_freq_factor", 1.0},

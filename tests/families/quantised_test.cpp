@@ -53,7 +53,10 @@ const std::map<std::string, DataType> kTypeOf = {{"pack-int4-32", DataType::kINT
                                                  {"fp8", DataType::kFP8_E4M3},
                                                  {"fp8-static", DataType::kFP8_E4M3},
                                                  {"fp8-static-experts", DataType::kFP8_E4M3},
-                                                 {"fp8-block-experts", DataType::kFP8_E4M3}};
+                                                 {"fp8-block-experts", DataType::kFP8_E4M3},
+                                                 {"pack-nvfp4", DataType::kNVFP4},
+                                                 {"modelopt-nvfp4-experts", DataType::kNVFP4},
+                                                 {"modelopt-fp8", DataType::kFP8_E4M3}};
 
 std::vector<std::string> quantised_cases() {
   std::vector<std::string> names;
@@ -109,6 +112,8 @@ TEST_P(Quantised, RowsAreReadAsTheFormatSays) {
     ASSERT_EQ(tensor.type, kTypeOf.at(GetParam()));
     ASSERT_NE(tensor.parts, nullptr);
     ASSERT_TRUE(tensor.data.empty());
+    EXPECT_EQ(tensor.factor,
+              golden_.contains("factors") ? golden_["factors"][name].get<float>() : 1);
     std::vector<std::byte> bytes(tensor.bytes());
     write_rows(*tensor.parts, 0, tensor.rows, bytes.data());
     const std::size_t row_bytes = kernels::row_bytes(tensor.type, tensor.columns);
@@ -173,16 +178,6 @@ INSTANTIATE_TEST_SUITE_P(All, Quantised, testing::ValuesIn(quantised_cases()), [
   return name;
 });
 
-void replace_part(HfBuilder& b, const std::string& ending, const std::string& dtype,
-                  std::vector<std::uint64_t> shape) {
-  b.weights.erase("model.layers.0.mlp.down_proj" + ending);
-  add_part(b, ending, dtype, std::move(shape));
-}
-
-void erase_part(HfBuilder& b, const std::string& ending) {
-  b.weights.erase("model.layers.0.mlp.down_proj" + ending);
-}
-
 TEST(QuantisedTensors, AreTakenAsTheyAreMade) {
   const std::pair<std::function<HfBuilder()>, DataType> models[] = {
       {awq_model, DataType::kINT4_32},
@@ -193,6 +188,9 @@ TEST(QuantisedTensors, AreTakenAsTheyAreMade) {
       {[] { return fp8_model_of_exponents(); }, DataType::kFP8_E4M3},
       {fp4_model, DataType::kMXFP4},
       {mxfp4_model, DataType::kMXFP4},
+      {nvfp4_model, DataType::kNVFP4},
+      {modelopt_model, DataType::kNVFP4},
+      {modelopt_fp8_model, DataType::kFP8_E4M3},
   };
   for (const auto& [make, type] : models) {
     test::TempFolder folder{test::kInMemory};
@@ -620,7 +618,8 @@ TEST(QuantisedExperts, AreRefusedByName) {
 // such a cache, and nowhere else.
 TEST(QuantisedCache, LeavesTheWeightsAsTheyAre) {
   const auto with_scales = [](HfBuilder b) {
-    for (const char* name : {"k_scale", "v_scale", "k_proj.output_scale", "v_proj.output_scale"})
+    for (const char* name : {"k_scale", "v_scale", "k_proj.output_scale", "v_proj.output_scale",
+                             "k_proj.k_scale", "v_proj.v_scale"})
       b.weights.tensors.push_back(
           {fmt::format("model.layers.0.self_attn.{}", name), "BF16", {1}, Bytes(2)});
     return b;
@@ -655,10 +654,10 @@ TEST_P(QuantisedConfig, IsRefusedByName) {
 const BadQuantization kBadQuantizations[] = {
     {"NotAnObject", [](json& q) { q = "awq"; }, ": 'awq'; valid: an object or null"},
     {"Method", [](json& q) { q["quant_method"] = "bitsandbytes"; },
-     ".quant_method: 'bitsandbytes'; valid: fp8, compressed-tensors, awq, gptq, mxfp4"},
+     ".quant_method: 'bitsandbytes'; valid: fp8, compressed-tensors, awq, gptq, mxfp4, modelopt"},
     {"NoMethod", [](json& q) { q.erase("quant_method"); }, ".quant_method: missing"},
-    {"Format", [](json& q) { q["format"] = "nvfp4-pack-quantized"; },
-     ".format: 'nvfp4-pack-quantized'; valid: pack-quantized, int-quantized, "},
+    {"Format", [](json& q) { q["format"] = "marlin-24"; },
+     ".format: 'marlin-24'; valid: pack-quantized, int-quantized, "},
     {"Sparse",
      [](json& q) {
        q["sparsity_config"] = {{"format", "sparse-24-bitmask"}};
@@ -670,7 +669,7 @@ const BadQuantization kBadQuantizations[] = {
     {"Bits", [](json& q) { q["config_groups"]["group_0"]["weights"]["num_bits"] = 3; },
      ".config_groups.'group_0'.weights.num_bits: 3; valid: 4 or 8 of type int"},
     {"Strategy", [](json& q) { q["config_groups"]["group_0"]["weights"]["strategy"] = "token"; },
-     ".weights.strategy: 'token'; valid: tensor, channel, group, block"},
+     ".weights.strategy: 'token'; valid: tensor, channel, group, tensor_group, block"},
     {"AwqBits",
      [](json& q) {
        q = {{"quant_method", "awq"}, {"bits", 3}, {"group_size", 128}};

@@ -207,6 +207,21 @@ int main(int argc, char** argv) {
     shape.architecture = hugging_face;
     write_folder(folder / "safetensors" / hugging_face, tiny_hf(shape));
   }
+  for (const std::uint32_t experts : {0U, 2U}) {
+    GgufBuilder scaled = tiny_gguf({.vocabulary = 8,
+                                    .hidden = 64,
+                                    .inner = 64,
+                                    .layers = 1,
+                                    .heads = 2,
+                                    .kv_heads = 1,
+                                    .head_dim = 32,
+                                    .experts = experts},
+                                   dovetail::kernels::DataType::kNVFP4);
+    scaled.add_scales("blk.0.attn_q.scale", {0.5F});
+    scaled.add_scales("blk.0.attn_q.input_scale", {2.0F});
+    if (experts > 0) scaled.add_scales("blk.0.ffn_up_exps.scale", {0.5F, 0.25F});
+    write(folder / "gguf" / fmt::format("scaled{}", experts), scaled.bytes());
+  }
   for (const HfBuilder& model : quantised_models()) {
     write_folder(folder / "safetensors" / fmt::format("quantised{}", ++quantised), model);
   }

@@ -132,6 +132,12 @@ struct GgufBuilder {
         {std::string(name), std::move(shape), ggml_number(type), std::move(data), {}});
   }
 
+  // Numbers beside a matrix that products of it are multiplied by.
+  void add_scales(std::string_view name, const std::vector<float>& scales) {
+    add_tensor(name, kernels::DataType::kF32, {scales.size()});
+    std::memcpy(tensors.back().data.data(), scales.data(), scales.size() * sizeof(float));
+  }
+
   Bytes bytes() const {
     Bytes out;
     append_text(out, magic);

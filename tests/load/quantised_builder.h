@@ -30,6 +30,16 @@ inline void add_part(HfBuilder& b, const std::string& ending, const std::string&
       {"model.layers.0.mlp.down_proj" + ending, dtype, std::move(shape), Bytes(bytes)});
 }
 
+inline void replace_part(HfBuilder& b, const std::string& ending, const std::string& dtype,
+                         std::vector<std::uint64_t> shape) {
+  b.weights.erase("model.layers.0.mlp.down_proj" + ending);
+  add_part(b, ending, dtype, std::move(shape));
+}
+
+inline void erase_part(HfBuilder& b, const std::string& ending) {
+  b.weights.erase("model.layers.0.mlp.down_proj" + ending);
+}
+
 inline void set_integers(HfBuilder& b, const std::string& ending,
                          const std::vector<std::int64_t>& values) {
   auto& tensor = b.weights.tensor("model.layers.0.mlp.down_proj" + ending);
@@ -119,6 +129,47 @@ inline HfBuilder mxfp4_model() {
   return b;
 }
 
+inline void set_float(HfBuilder& b, const std::string& ending, float value) {
+  auto& tensor = b.weights.tensor("model.layers.0.mlp.down_proj" + ending);
+  std::memcpy(tensor.data.data(), &value, sizeof value);
+}
+
+// compressed-tensors' NVFP4, and ModelOpt's.
+inline HfBuilder nvfp4_model() {
+  HfBuilder b = compressed_model();
+  auto& quantization = b.config["quantization_config"];
+  quantization["format"] = "nvfp4-pack-quantized";
+  quantization["config_groups"]["group_0"]["weights"] = {
+      {"num_bits", 4}, {"type", "float"}, {"strategy", "tensor_group"}, {"group_size", 16}};
+  add_part(b, ".weight_packed", "U8", {32, 64});
+  add_part(b, ".weight_scale", "F8_E4M3", {32, 8});
+  add_part(b, ".weight_global_scale", "F32", {1});
+  add_part(b, ".input_global_scale", "F32", {1});
+  set_float(b, ".weight_global_scale", 320.0F);
+  return b;
+}
+
+inline HfBuilder modelopt_model() {
+  HfBuilder b = without_down();
+  b.config["quantization_config"] = {{"quant_method", "modelopt"}, {"quant_algo", "NVFP4"}};
+  add_part(b, ".weight", "U8", {32, 64});
+  add_part(b, ".weight_scale", "F8_E4M3", {32, 8});
+  add_part(b, ".weight_scale_2", "F32", {});
+  add_part(b, ".input_scale", "F32", {});
+  set_float(b, ".weight_scale_2", 0.0625F);
+  return b;
+}
+
+// ModelOpt's FP8: a scale for all.
+inline HfBuilder modelopt_fp8_model() {
+  HfBuilder b = without_down();
+  b.config["quantization_config"] = {{"quant_method", "modelopt"}, {"quant_algo", "FP8"}};
+  add_part(b, ".weight", "F8_E4M3", {32, 128});
+  add_part(b, ".weight_scale", "F32", {});
+  add_part(b, ".input_scale", "F32", {});
+  return b;
+}
+
 // As Mistral stores experts: those of a layer in one, with a scale for each.
 inline HfBuilder fp8_expert_model() {
   HfBuilder b = tiny_hf({.architecture = "qwen3_moe",
@@ -149,9 +200,10 @@ inline HfBuilder fp8_expert_model() {
 
 // One of each.
 inline std::vector<HfBuilder> quantised_models() {
-  return {awq_model(),  gptq_model(),  packed_model(),
-          int8_model(), fp8_model(),   fp8_model_of_exponents(),
-          fp4_model(),  mxfp4_model(), fp8_expert_model()};
+  return {awq_model(),   gptq_model(),     packed_model(),
+          int8_model(),  fp8_model(),      fp8_model_of_exponents(),
+          fp4_model(),   mxfp4_model(),    fp8_expert_model(),
+          nvfp4_model(), modelopt_model(), modelopt_fp8_model()};
 }
 
 }  // namespace dovetail::load

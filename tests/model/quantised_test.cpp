@@ -51,12 +51,19 @@ std::vector<float> last_logits(ModelWeights weights, const kernels::Kernels& ker
   return logits;
 }
 
-// What latent attention holds beside its weights: the keys' matrices of heads, turned, in floats.
-std::size_t turned_bytes(const load::ModelSource& source) {
+// What latent attention holds beside its weights: the keys' matrices of heads, turned, in floats,
+// and panels of heads.
+std::size_t bytes_of_heads(const load::ModelSource& source, const kernels::Kernels& kernels,
+                           bool pack) {
   std::size_t bytes = 0;
   for (const load::LayerConfig& layer : source.config.layers) {
-    if (const load::LatentConfig* latent = layer.latent())
-      bytes += latent->heads * latent->latent_dim * latent->key_dim * sizeof(float);
+    const load::LatentConfig* latent = layer.latent();
+    if (latent == nullptr) continue;
+    bytes += latent->heads * latent->latent_dim * latent->key_dim * sizeof(float);
+    const kernels::DataType type = source.tensors.at("blk.0.attn_kv_b.weight").type;
+    for (const std::size_t rows : {latent->key_dim, latent->value_dim}) {
+      if (pack) bytes += latent->heads * packed_bytes(kernels, type, rows, latent->latent_dim);
+    }
   }
   return bytes;
 }
@@ -84,7 +91,8 @@ TEST_P(QuantisedFolders, LogitsAgreeWithNumpyInRowsAndPacked) {
       options.progress = [&](std::size_t, std::size_t all) { made = all; };
       ASSERT_TRUE(pack_weights(weights, *kernels, options).has_value());
       const WeightBytes bytes = weight_bytes(**source, *kernels, true);
-      EXPECT_EQ(held_bytes(bytes, options.types).own, made + turned_bytes(**source));
+      EXPECT_EQ(held_bytes(bytes, options.types).own,
+                made + bytes_of_heads(**source, *kernels, pack));
       EXPECT_NE(weights.matrix(kProduct).data, nullptr);
       EXPECT_EQ(weights.matrix(kProduct).packed, pack && whole);
       results[pack ? 1 : 0] = last_logits(std::move(weights), *kernels, tokens);

@@ -2,13 +2,14 @@
 """Writes tests/golden/quantised: tiny folders of quantised safetensors, each with golden.json:
 
   rows    {tensor: {row: floats}}: some rows of each quantised weight, float32 in hexadecimal
+  factors {tensor: factor}: what the rows are multiplied by, where a weight has a scale of its own
   prompt  token ids
   logits  the row of logits that follows the last of them, by reference.py in float64
 
 The whole numbers, scales and zero points are drawn at random; from them come the weights, by the
 formula of each format, and the tensors, packed as the format's specification says: AutoAWQ's and
 AutoGPTQ's packing of linear layers, compressed-tensors' pack_to_int32, DeepSeek's and OCP's FP8 and
-MX formats. Needs numpy only:
+MX formats, NVIDIA's NVFP4. Needs numpy only:
 
     python3 -m venv VENV && VENV/bin/pip install numpy
     VENV/bin/python tools/golden/make_quantised.py
@@ -269,14 +270,51 @@ def gptq(group, version, bits=4, ordered=False):
     return make
 
 
+def fp8_whole(random, shape, name, tensors):
+    """ModelOpt's FP8: a number for all of a weight, and one of activations."""
+    codes = random.integers(0, 256, shape)
+    codes = np.where((codes & 127) == 127, 0, codes)  # no NaN
+    _, scale = scales(random, (), 0.004, "F32")
+    tensors.add(name + ".weight", "F8_E4M3", codes.astype(np.uint8))
+    tensors.add(name + ".weight_scale", "F32", np.float32(scale).reshape(()))
+    tensors.add(name + ".input_scale", "F32", np.float32(0.5).reshape(()))
+    return np.float32(scale) * read_e4m3(codes)
+
+
+E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], np.float32)
+
+
+def nvfp4(modelopt):
+    """Rows without the scale of the whole weight, and this: what is stored or, of
+    compressed-tensors, its inverse."""
+
+    def make(random, shape, name, tensors):
+        codes = random.integers(0, 16, shape)
+        groups = random.integers(0x48, 0x61, (shape[0], shape[1] // 16))  # 4 to 36
+        whole = np.float32(random.uniform(250, 700))
+        factor = np.float32(1) / whole
+        pairs = (codes[:, ::2] | codes[:, 1::2] << 4).astype(np.uint8)
+        tensors.add(name + (".weight" if modelopt else ".weight_packed"), "U8", pairs)
+        tensors.add(name + ".weight_scale", "F8_E4M3", groups.astype(np.uint8))
+        if modelopt:
+            tensors.add(name + ".weight_scale_2", "F32", factor.reshape(()))
+            tensors.add(name + ".input_scale", "F32", np.float32(0.5).reshape(()))
+        else:
+            tensors.add(name + ".weight_global_scale", "F32", whole.reshape(1))
+            tensors.add(name + ".input_global_scale", "F32", np.full(1, 2, np.float32))
+        numbers = np.where(codes & 8, -1, 1) * E2M1[codes & 7]
+        return spread(read_e4m3(groups), shape, (1, 16)) * numbers, factor
+
+    return make
+
+
 def mxfp4(random, shape, name, tensors):
-    values = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], np.float32)
     codes = random.integers(0, 16, shape)
     exponent = random.integers(120, 125, (shape[0], shape[1] // 32))
     pairs = codes[:, ::2] | codes[:, 1::2] << 4
     tensors.add(name + ".weight_packed", "U8", pairs.astype(np.uint8))
     tensors.add(name + ".weight_scale", "U8", exponent.astype(np.uint8))
-    numbers = np.where(codes & 8, -1, 1) * values[codes & 7]
+    numbers = np.where(codes & 8, -1, 1) * E2M1[codes & 7]
     return spread(np.exp2(exponent - 127.0), shape, (1, 32)) * numbers
 
 
@@ -326,6 +364,15 @@ def expert_blocks(random, shape, name, tensors):
     return scale.repeat(128, 1).repeat(128, 2) * read_e4m3(codes)
 
 
+def modelopt(algorithm):
+    return {
+        "quant_method": "modelopt",
+        "quant_algo": algorithm,
+        "ignore": ["lm_head"],
+        "producer": {"name": "modelopt", "version": "0.39.0"},
+    }
+
+
 class Llama:
     """What is stored of a model, and its logits."""
 
@@ -356,6 +403,18 @@ class Mistral4(Llama):
 
 class PlainMistral4(Mistral4):
     before = "model."
+
+
+class OneByOne(PlainMistral4):
+    """Each expert in tensors of its own, as V3 and ModelOpt have them."""
+
+    linears = {
+        name: shape for name, shape in LATENT_LINEARS.items() if ".experts." not in name
+    } | {
+        f"mlp.experts.{expert}.{part}_proj": (128, HIDDEN)
+        for expert in range(EXPERTS)
+        for part in ("gate", "up", "down")
+    }
 
 
 def published(model, quantisation):
@@ -455,6 +514,14 @@ CASES = {
         compressed("pack-quantized", num_bits=8, type="int", strategy="group", group_size=32),
         pack_quantized(32, True, "F16", bits=8, ordered=True),
     ),
+    "pack-nvfp4": (
+        compressed(
+            "nvfp4-pack-quantized", num_bits=4, type="float", strategy="tensor_group", group_size=16
+        ),
+        nvfp4(False),
+    ),
+    "modelopt-nvfp4-experts": (modelopt("NVFP4"), nvfp4(True), OneByOne()),
+    "modelopt-fp8": (modelopt("FP8"), fp8_whole),
 }
 
 
@@ -483,7 +550,7 @@ def make_case(number, name, quantisation, make, model=Llama()):
     folder = FOLDER / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    tensors, weights, rows = Tensors(), {}, {}
+    tensors, weights, rows, factors = Tensors(), {}, {}, {}
 
     def stored(tensor):
         return model.before.removesuffix("model.") + tensor
@@ -505,16 +572,24 @@ def make_case(number, name, quantisation, make, model=Llama()):
         tensors.add("vision_tower.transformer.layers.0.attention.q_proj.weight", "BF16", bits)
     for linear, shape in model.linears.items():
         linear = LAYER + linear
-        values = make(random, shape, stored(linear), tensors).astype(np.float32)
+        values = make(random, shape, stored(linear), tensors)
+        if isinstance(values, tuple):
+            values, factors[linear + ".weight"] = values
+        values = values.astype(np.float32)
         weights[linear if values.ndim == 3 else linear + ".weight"] = values
-        rows |= rows_of(random, linear, values)
+        if ".experts.2." not in linear:  # three of them tell
+            rows |= rows_of(random, linear, values)
     tensors.write(folder / "model.safetensors")
     config = published(model, quantisation)
     (folder / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
     prompt = random.integers(0, VOCABULARY, 20).tolist()
     wide = {tensor: values.astype(np.float64) for tensor, values in weights.items()}
+    for tensor, factor in factors.items():
+        wide[tensor] *= np.float64(factor)
     logits = model.logits(wide, prompt)[-1].astype(np.float32)
     golden = {"rows": rows, "prompt": prompt, "logits": [float(str(x)) for x in logits]}
+    if factors:
+        golden["factors"] = {tensor: float(factor) for tensor, factor in factors.items()}
     (folder / "golden.json").write_text(json.dumps(golden, separators=(",", ":")) + "\n")
 
 

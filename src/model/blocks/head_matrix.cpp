@@ -42,6 +42,9 @@ void HeadMatrix::multiply(std::uint32_t head, std::size_t rows, const std::byte*
   args.k = matrix_->columns;
   args.n_end = of_.rows;
   kernels_->matmul(args);
+  if (matrix_->factor == 1.0F) return;
+  for (std::size_t row = 0; row < rows; ++row)
+    kernels_->scale(output + row * stride, matrix_->factor, of_.rows);
 }
 
 }  // namespace dovetail::model

@@ -26,6 +26,7 @@ Scratch& scratch() {
 Matrix turn(const Matrix& from, std::size_t heads, const HeadRows& of,
             const kernels::Kernels& kernels, AlignedBuffer& memory) {
   Matrix out;
+  out.factor = from.factor;
   out.rows = heads * from.columns;
   out.columns = of.rows;
   out.type = kernels::is_plain(from.type) ? from.type : kernels::DataType::kF32;

@@ -95,6 +95,9 @@ void Linear::multiply(std::size_t which, std::size_t begin, std::size_t end, std
   args.n_begin = begin;
   args.n_end = end;
   kernels_->matmul(args);
+  if (matrix.factor == 1.0F) return;
+  for (std::size_t row = 0; row < rows; ++row)
+    kernels_->scale(output.data + row * output.stride + begin, matrix.factor, end - begin);
 }
 
 std::size_t Linear::find_form(const Matrix& matrix) const {

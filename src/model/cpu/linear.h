@@ -13,9 +13,9 @@
 namespace dovetail::model {
 
 // Matrices that multiply the same rows: output[row][i] = sum over k of rows[row][k] *
-// weights[i][k]. Rows are brought into the forms that the matrices take first, once for each type
-// and order of columns (prepare()); then the outputs' columns, those of all matrices in a row, are
-// computed in blocks that may run on any threads.
+// weights[i][k], times the matrix's factor. Rows are brought into the forms that the matrices take
+// first, once for each type and order of columns (prepare()); then the outputs' columns, those of
+// all matrices in a row, are computed in blocks that may run on any threads.
 //
 // Prepared rows lie in memory of the caller's: rows * row_bytes() bytes at a multiple of 64. A
 // small value; the kernels and the matrices must outlive it. Thread-safe.

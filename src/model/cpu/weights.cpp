@@ -24,8 +24,8 @@ ModelWeights bind_weights(std::shared_ptr<const load::ModelSource> source,
   const std::string of_drafts = source->config.draft_prefix();
   for (const auto& [name, view] : source->tensors) {
     if (leave_out && name.starts_with(of_drafts)) continue;
-    weights.matrices[name] = {view.type,        view.rows, view.columns,
-                              view.data.data(), false,     view.parts.get()};
+    weights.matrices[name] = {view.type, view.rows,        view.columns, view.data.data(),
+                              false,     view.parts.get(), view.factor};
     if (view.rows != 1 || !kernels::is_plain(view.type)) continue;
     std::vector<float>& values = weights.vectors[name];
     values.resize(view.columns);

@@ -24,6 +24,7 @@ struct Matrix {
   const std::byte* data = nullptr;
   bool packed = false;
   const load::StoredParts* parts = nullptr;  // the source owns them
+  float factor = 1.0F;  // of products with its rows, as load::TensorView has it
 };
 
 // Weights of a model by the names of their tensors. Matrices lie in the mapped file, which `source`

@@ -48,7 +48,7 @@ void read_gpt_oss(Fields& fields, ModelConfig& config) {
   attention.output_bias = attention.bias;
   attention.sinks = true;
   config.ropes = {read_rope(fields, {.head_dim = attention.head_dim, .theta = 150000.0F}, config)};
-  const std::uint32_t window = read_window(fields).value_or(0);
+  const std::uint32_t window = read_window(fields, 128).value_or(0);
   for (const bool slide : read_sliding_layers(fields, layers, window == 0 ? 0 : 2)) {
     attention.window = slide ? window : 0;
     config.layers.push_back(plain_layer(norm, attention, experts));

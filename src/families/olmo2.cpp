@@ -23,7 +23,7 @@ void read_olmo2(Fields& fields, ModelConfig& config) {
   attention.query_key_norm = load::QueryKeyNorm::kRow;
   attention.norm = norm;
   const bool may_slide = fields.gguf() || fields.family() == "olmo3";
-  const std::uint32_t window = may_slide ? read_window(fields).value_or(0) : 0;
+  const std::uint32_t window = may_slide ? read_window(fields, 4096).value_or(0) : 0;
   std::vector<bool> slides(layers);
   if (may_slide) slides = read_sliding_layers(fields, layers, window == 0 ? 0 : 4);
   config.ropes = {

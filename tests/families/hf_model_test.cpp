@@ -184,6 +184,7 @@ const BadConfig kBadConfigs[] = {
      "layer_types: an array of 1; valid: a list of 2 names", "qwen3"},
     {"LayersSlideWithoutWindow",
      [](json& c) {
+       c["sliding_window"] = nullptr;
        c["layer_types"] = {"sliding_attention", "sliding_attention"};
      },
      "sliding_window: missing; valid: a number of positions", "mistral"},

@@ -1,0 +1,68 @@
+// What a config.json leaves out, or says as another version of transformers does, means what
+// transformers takes it for.
+
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "families/golden_folder.h"
+#include "families/open_model.h"
+#include "families/read_config.h"
+#include "load/expect_error.h"
+#include "load/safetensors_builder.h"
+#include "support/temp_folder.h"
+
+namespace dovetail::families {
+namespace {
+
+using namespace load;
+using nlohmann::json;
+
+void expect_same(const ModelConfig& got, const ModelConfig& wanted) {
+  EXPECT_EQ(got.layers, wanted.layers);
+  EXPECT_EQ(got.ropes, wanted.ropes);
+  EXPECT_EQ(got.vocab_size, wanted.vocab_size);
+  EXPECT_EQ(got.draft_layers, wanted.draft_layers);
+  EXPECT_EQ(got.tied_embeddings, wanted.tied_embeddings);
+}
+
+// Two changes of a golden's configuration (RFC 7396: a null takes a field away) that come to one.
+struct Same {
+  std::string name;
+  std::string golden;
+  std::string change;
+  std::string other;
+};
+
+class HfDefaults : public testing::TestWithParam<Same> {};
+
+TEST_P(HfDefaults, AreThoseOfTransformers) {
+  json configs[] = {golden_config(GetParam().golden), golden_config(GetParam().golden)};
+  configs[0].merge_patch(json::parse(GetParam().change));
+  configs[1].merge_patch(json::parse(GetParam().other));
+  const auto got = read_hf_config(configs[0].dump(), "config.json");
+  const auto wanted = read_hf_config(configs[1].dump(), "config.json");
+  ASSERT_TRUE(got) << got.error().message;
+  ASSERT_TRUE(wanted) << wanted.error().message;
+  expect_same(*got, *wanted);
+}
+
+constexpr const char* kWindow = R"({"sliding_window": null})";
+constexpr const char* kWindow4096 = R"({"sliding_window": 4096})";
+
+const Same kSame[] = {
+    {"WindowOfMistral", "mistral-tiny", kWindow, kWindow4096},
+    {"WindowOfMinistral", "ministral-tiny", kWindow, kWindow4096},
+    {"WindowOfExaone4", "exaone4-tiny", kWindow, kWindow4096},
+    {"WindowOfOlmo3", "olmo3-tiny", kWindow, kWindow4096},
+    {"WindowOfGptOss", "gpt-oss-f16-tiny", kWindow, R"({"sliding_window": 128})"},
+};
+
+INSTANTIATE_TEST_SUITE_P(All, HfDefaults, testing::ValuesIn(kSame),
+                         [](const auto& run) { return run.param.name; });
+
+}  // namespace
+}  // namespace dovetail::families

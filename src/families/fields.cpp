@@ -39,6 +39,13 @@ std::string_view Fields::spelled(std::string_view hf) const {
   return found == spellings_.end() ? hf : found->second;
 }
 
+std::optional<std::uint32_t> Fields::supposed(Key key) const {
+  if (gguf() || has(key) || is_null(key)) return std::nullopt;
+  const auto found = std::find_if(supposed_.begin(), supposed_.end(),
+                                  [&](const auto& pair) { return pair.first == key.hf; });
+  return found == supposed_.end() ? std::nullopt : std::optional(found->second);
+}
+
 bool Fields::asked(Key key) const {
   return std::find(asked_.begin(), asked_.end(), gguf() ? key.gguf : key.hf) != asked_.end();
 }
@@ -65,6 +72,7 @@ const load::StoredTensor* Fields::tensor(const std::string& name) const {
 }
 
 std::uint32_t Fields::required_count(Key key, std::uint32_t low, std::uint32_t high) {
+  if (const auto usual = supposed(key)) return *usual;
   return gguf() ? gguf_->required_count(name(key), low, high)
                 : json_->required_count(name(key), low, high);
 }
@@ -86,6 +94,7 @@ std::uint32_t Fields::required_uniform(Key key, std::uint32_t low, std::uint32_t
 std::optional<std::uint32_t> Fields::uniform(Key key, std::uint32_t low, std::uint32_t high) {
   const std::string field = name(key);
   if (field.empty()) return std::nullopt;
+  if (const auto usual = supposed(key)) return usual;
   return gguf() ? gguf_->optional_uniform_count(field, low, high)
                 : json_->optional_count(field, low, high);
 }

@@ -59,6 +59,12 @@ const Same kSame[] = {
     {"WindowOfExaone4", "exaone4-tiny", kWindow, kWindow4096},
     {"WindowOfOlmo3", "olmo3-tiny", kWindow, kWindow4096},
     {"WindowOfGptOss", "gpt-oss-f16-tiny", kWindow, R"({"sliding_window": 128})"},
+    // As published: google/gemma-3-4b-it and the larger ones.
+    {"SizesOfGemma3", "gemma3-tiny",
+     R"({"vocab_size": null, "max_position_embeddings": null, "num_attention_heads": null,
+         "num_key_value_heads": null})",
+     R"({"vocab_size": 262208, "max_position_embeddings": 131072, "num_attention_heads": 8,
+         "num_key_value_heads": 4})"},
 };
 
 INSTANTIATE_TEST_SUITE_P(All, HfDefaults, testing::ValuesIn(kSame),

@@ -17,6 +17,8 @@ Fields::Fields(const load::Container& container, const load::StoredTensors& tens
     gguf_.emplace(*gguf, file_);
   } else {
     json_.emplace(*text, file_, std::move(prefix));
+    const auto& whole = *std::get<std::shared_ptr<const nlohmann::json>>(container.configuration);
+    if (&whole != text) outer_.emplace(whole, file_);
   }
 }
 
@@ -44,6 +46,13 @@ std::optional<std::uint32_t> Fields::supposed(Key key) const {
   const auto found = std::find_if(supposed_.begin(), supposed_.end(),
                                   [&](const auto& pair) { return pair.first == key.hf; });
   return found == supposed_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<bool> Fields::outer_flag(std::string_view hf) {
+  if (!outer_) return std::nullopt;
+  const auto out = outer_->optional_bool(hf);
+  take_failure(outer_->status());
+  return out;
 }
 
 bool Fields::asked(Key key) const {

@@ -41,6 +41,9 @@ class Fields {
   void spell(std::string_view hf, std::string_view here) { spellings_.emplace_back(hf, here); }
   // What this family's config.json means that does not give the field.
   void suppose(std::string_view hf, std::uint32_t value) { supposed_.emplace_back(hf, value); }
+  // A flag of the config.json that the one at hand lies in, if it lies in one.
+  std::optional<bool> outer_flag(std::string_view hf);
+  bool wrapped() const { return outer_.has_value(); }
   bool has(Key key) const;
   bool is_array(Key key) const;
   bool is_null(Key key) const;  // given as null, in a config.json
@@ -95,6 +98,7 @@ class Fields {
   bool described_;
   std::optional<load::GgufFields> gguf_;
   std::optional<load::JsonFields> json_;
+  std::optional<load::JsonFields> outer_;
   std::vector<std::string> asked_;
   std::vector<std::pair<std::string_view, std::string_view>> spellings_;
   std::vector<std::pair<std::string_view, std::uint32_t>> supposed_;

@@ -70,5 +70,47 @@ const Same kSame[] = {
 INSTANTIATE_TEST_SUITE_P(All, HfDefaults, testing::ValuesIn(kSame),
                          [](const auto& run) { return run.param.name; });
 
+auto& tensor_of(HfBuilder& files, const std::string& name) {
+  return *std::ranges::find(files.weights.tensors, name, [](const auto& one) { return one.name; });
+}
+
+// A head that is stored is the model's, unless it is the embeddings once more.
+TEST(HfHead, IsTiedAsTransformersTiesIt) {
+  enum class Head : std::uint8_t { kNone, kSame, kOther };
+  struct Row {
+    Head head;
+    json inside, outside;  // null: says nothing
+    bool wrapped, tied;
+  };
+  for (const Row& row :
+       {Row{Head::kNone, true, {}, false, true}, Row{Head::kSame, true, {}, false, true},
+        Row{Head::kOther, true, {}, false, false}, Row{Head::kOther, false, {}, false, false},
+        Row{Head::kSame, false, {}, false, false}, Row{Head::kNone, {}, true, true, true},
+        Row{Head::kNone, false, true, true, true}, Row{Head::kNone, true, false, true, true},
+        Row{Head::kNone, false, {}, true, true}, Row{Head::kOther, {}, true, true, false},
+        Row{Head::kSame, false, true, true, true}}) {
+    SCOPED_TRACE(
+        fmt::format("{} {} {}", static_cast<int>(row.head), row.inside.dump(), row.outside.dump()));
+    HfBuilder files = golden_folder("mistral-tiny");
+    json& text = files.config;
+    text.merge_patch({{"tie_word_embeddings", row.inside}});
+    auto& head = tensor_of(files, "lm_head.weight");
+    if (row.head == Head::kSame) head.data = tensor_of(files, "model.embed_tokens.weight").data;
+    if (row.head == Head::kNone) head.name = "rotary_emb.inv_freq";
+    if (row.wrapped) {
+      text.erase("architectures");
+      text = {{"model_type", "mistral3"}, {"text_config", text}};
+      text.merge_patch({{"tie_word_embeddings", row.outside}});
+      for (auto& tensor : files.weights.tensors) tensor.name.insert(0, "language_model.");
+    }
+    const test::TempFolder folder(test::kInMemory);
+    files.write(folder);
+    const auto model = open_model(folder.path());
+    ASSERT_TRUE(model) << model.error().message;
+    EXPECT_EQ((*model)->config.tied_embeddings, row.tied);
+    EXPECT_EQ((*model)->tensors.contains("output.weight"), !row.tied);
+  }
+}
+
 }  // namespace
 }  // namespace dovetail::families

@@ -189,13 +189,24 @@ ExpertsConfig read_grouped_experts(Fields& fields) {
   return experts;
 }
 
-// How many layers have no experts: the first ones.
+// How many layers have no experts: the first ones. transformers 5 writes a kind for each layer.
 std::uint32_t read_dense_layers(Fields& fields, std::uint32_t layers) {
   constexpr Key kDense = {"leading_dense_block_count", "first_k_dense_replace"};
   if (!fields.gguf() && !fields.has({"", "n_routed_experts"})) return layers;
   const std::uint32_t dense =
       fields.count(kDense, 0, load::kMostLayers).value_or(usual_of(fields).dense);
-  return std::min(dense, layers);
+  const nlohmann::json* kinds = fields.member("mlp_layer_types");
+  if (kinds == nullptr) return std::min(dense, layers);
+  std::uint32_t first = 0;
+  const auto is = [&](std::size_t i, std::string_view kind) { return (*kinds)[i] == kind; };
+  bool valid = kinds->is_array() && kinds->size() == layers;
+  while (valid && first < layers && is(first, "dense")) ++first;
+  for (std::size_t i = first; valid && i < layers; ++i) valid = is(i, "sparse");
+  if (!valid) {
+    fields.reject({"", "mlp_layer_types"}, load::text_of(*kinds),
+                  fmt::format("a list of {}, 'dense' and from some layer on 'sparse'", layers));
+  }
+  return first;
 }
 
 void read_deepseek(Fields& fields, ModelConfig& config) {

@@ -65,6 +65,12 @@ const Same kSame[] = {
          "num_key_value_heads": null})",
      R"({"vocab_size": 262208, "max_position_embeddings": 131072, "num_attention_heads": 8,
          "num_key_value_heads": 4})"},
+    // As transformers 5 writes them, who leaves first_k_dense_replace out.
+    {"DenseLayersByKind", "glm4-moe-lite-tiny",
+     R"({"first_k_dense_replace": null, "mlp_layer_types": ["dense", "sparse"]})", "{}"},
+    {"DenseLayersByKindFirst", "deepseek-v32-tiny",
+     R"({"first_k_dense_replace": 1, "mlp_layer_types": ["dense", "dense"]})",
+     R"({"first_k_dense_replace": 2})"},
     {"DenseLayersOfGlm", "glm4-moe-lite-tiny", R"({"first_k_dense_replace": null})", "{}"},
     {"ExpertsOfGlm", "glm4-moe-lite-tiny",
      R"({"routed_scaling_factor": null, "n_shared_experts": null, "norm_topk_prob": null})", "{}"},
@@ -85,6 +91,24 @@ const Same kSame[] = {
 
 INSTANTIATE_TEST_SUITE_P(All, HfDefaults, testing::ValuesIn(kSame),
                          [](const auto& run) { return run.param.name; });
+
+TEST(HfDefaultErrors, NameTheField) {
+  struct Row {
+    const char* golden;
+    const char* change;
+    const char* message;
+  };
+  for (const Row& row : {
+           Row{"glm4-moe-lite-tiny", R"({"mlp_layer_types": ["sparse", "dense"]})",
+               "mlp_layer_types: an array of 2; valid: a list of 2, 'dense' and from some layer"},
+           Row{"glm4-moe-lite-tiny", R"({"mlp_layer_types": ["dense"]})", "mlp_layer_types: an a"},
+           Row{"glm4-moe-lite-tiny", R"({"mlp_layer_types": 3})", "mlp_layer_types: 3; valid: "},
+       }) {
+    json config = golden_config(row.golden);
+    config.merge_patch(json::parse(row.change));
+    expect_error(read_hf_config(config.dump(), "config.json"), "config.json: ", row.message);
+  }
+}
 
 auto& tensor_of(HfBuilder& files, const std::string& name) {
   return *std::ranges::find(files.weights.tensors, name, [](const auto& one) { return one.name; });

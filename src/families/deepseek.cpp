@@ -141,7 +141,8 @@ LatentConfig read_latent(Fields& fields, const NormConfig& norm, ModelConfig& co
 ExpertsConfig read_grouped_experts(Fields& fields) {
   constexpr Key kGating = {"expert_gating_func", "scoring_func"};
   const Usual& usual = usual_of(fields);
-  const bool softmax = fields.family() == "deepseek_v2" || fields.family() == "mistral4";
+  const bool mistral = fields.family() == "mistral4";
+  const bool softmax = fields.family() == "deepseek_v2" || mistral;
   bool sigmoids = !fields.gguf() && !softmax;
   ExpertFields names;
   names.count = "n_routed_experts";
@@ -177,6 +178,8 @@ ExpertsConfig read_grouped_experts(Fields& fields) {
       count_or_none(fields, kGroups, load::kMostExpertGroups, usual.groups);
   const std::uint32_t used =
       count_or_none(fields, kGroupsUsed, load::kMostExpertGroups, usual.groups_used);
+  // transformers adds two of the softmax's in a group; no published model has more than one.
+  if (mistral && groups > 1) fields.reject(kGroups, fmt::format("{}", groups), "1");
   if (method != "greedy" && groups > 1) {
     experts.groups = groups;
     experts.groups_used = used == 0 ? groups : used;

@@ -103,6 +103,7 @@ TEST(HfDefaultErrors, NameTheField) {
                "mlp_layer_types: an array of 2; valid: a list of 2, 'dense' and from some layer"},
            Row{"glm4-moe-lite-tiny", R"({"mlp_layer_types": ["dense"]})", "mlp_layer_types: an a"},
            Row{"glm4-moe-lite-tiny", R"({"mlp_layer_types": 3})", "mlp_layer_types: 3; valid: "},
+           Row{"mistral4-tiny", R"({"n_group": 4})", "n_group: 4; valid: 1"},
        }) {
     json config = golden_config(row.golden);
     config.merge_patch(json::parse(row.change));

@@ -125,9 +125,12 @@ LatentConfig read_latent(Fields& fields, const NormConfig& norm, ModelConfig& co
   if (fields.family() == "deepseek32" || fields.family() == "deepseek_v32")
     read_indexer(fields, out);
   const bool pairs = fields.flag({"", "rope_interleave"}).value_or(true);
-  config.ropes = {read_rope(
-      fields, {.head_dim = out.rope_dim, .interleaved_in_gguf = true, .interleaved_in_hf = pairs},
-      config)};
+  RopeRules rules = {
+      .head_dim = out.rope_dim, .interleaved_in_gguf = true, .interleaved_in_hf = pairs};
+  // Of the whole head, where transformers writes it.
+  if (fields.family() == "mistral4")
+    rules.whole = static_cast<float>(out.rope_dim) / static_cast<float>(out.head_dim());
+  config.ropes = {read_rope(fields, rules, config)};
   const float magnitude = scale_magnitude(fields, config.ropes.front());
   out.scale = magnitude * magnitude / std::sqrt(static_cast<float>(out.head_dim()));
   const Temperature temperature = read_temperature(fields, config.ropes.front());

@@ -282,7 +282,7 @@ void read_longrope(JsonFields& fields, const ModelConfig& config, const RopeRule
 void read_partial(JsonFields& fields, const RopeRules& rules, std::optional<float> given,
                   RopeConfig& rope) {
   const float part = given.value_or(rules.partial);
-  if (part == 1.0F) return;
+  if (part == 1.0F || std::fabs(part - rules.whole) < 1e-6F) return;
   if (!rules.may_be_partial) {
     fields.reject("partial_rotary_factor", fmt::format("{}", part), "1", ErrorKind::kUnsupported);
     return;

@@ -87,6 +87,8 @@ const Same kSame[] = {
      R"({"num_hidden_layers": 4, "first_k_dense_replace": null})",
      R"({"num_hidden_layers": 4, "first_k_dense_replace": 3})"},
     {"ExpertsOfMistral4", "mistral4-tiny", R"({"norm_topk_prob": null, "n_group": null})", "{}"},
+    {"WholeHeadsOfMistral4", "mistral4-tiny",
+     R"({"rope_parameters": {"partial_rotary_factor": 0.5}})", "{}"},
 };
 
 INSTANTIATE_TEST_SUITE_P(All, HfDefaults, testing::ValuesIn(kSame),
@@ -104,6 +106,8 @@ TEST(HfDefaultErrors, NameTheField) {
            Row{"glm4-moe-lite-tiny", R"({"mlp_layer_types": ["dense"]})", "mlp_layer_types: an a"},
            Row{"glm4-moe-lite-tiny", R"({"mlp_layer_types": 3})", "mlp_layer_types: 3; valid: "},
            Row{"mistral4-tiny", R"({"n_group": 4})", "n_group: 4; valid: 1"},
+           Row{"mistral4-tiny", R"({"rope_parameters": {"partial_rotary_factor": 0.25}})",
+               "rope_parameters.partial_rotary_factor: 0.25; valid: 1"},
        }) {
     json config = golden_config(row.golden);
     config.merge_patch(json::parse(row.change));

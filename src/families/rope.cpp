@@ -300,8 +300,12 @@ void read_object(Fields& fields, const json& object, const std::string& path,
                  const RopeRules& rules, float theta, bool new_name, ModelConfig& config,
                  RopeConfig& rope) {
   JsonFields inner(object, fields.file(), path + ".");
-  const auto new_spelling = inner.optional_string("rope_type");
-  const auto old_spelling = inner.optional_string("type");
+  auto new_spelling = inner.optional_string("rope_type");
+  auto old_spelling = inner.optional_string("type");
+  // What it was called at first, and may be called still beside its new name.
+  for (auto* spelling : {&new_spelling, &old_spelling}) {
+    if (*spelling == "su") *spelling = "longrope";
+  }
   if (new_spelling && old_spelling && *new_spelling != *old_spelling) {
     inner.reject("type", quote(*old_spelling),
                  fmt::format("the same as rope_type {}", quote(*new_spelling)));
@@ -338,7 +342,7 @@ void read_object(Fields& fields, const json& object, const std::string& path,
                  ErrorKind::kUnsupported);
   } else if (*type == "yarn") {
     read_yarn(inner, config, original, rope);
-  } else if (*type == "longrope" || *type == "su") {
+  } else if (*type == "longrope") {
     read_longrope(inner, config, rules, original, rope);
   } else if (*type != "default") {
     inner.reject(new_spelling ? "rope_type" : "type", quote(*type), kTypes,

@@ -89,6 +89,8 @@ const Same kSame[] = {
     {"ExpertsOfMistral4", "mistral4-tiny", R"({"norm_topk_prob": null, "n_group": null})", "{}"},
     {"WholeHeadsOfMistral4", "mistral4-tiny",
      R"({"rope_parameters": {"partial_rotary_factor": 0.5}})", "{}"},
+    {"OldNameOfLongRope", "phi3-longrope-tiny",
+     R"({"rope_scaling": {"type": "su", "rope_type": "longrope"}})", "{}"},
 };
 
 INSTANTIATE_TEST_SUITE_P(All, HfDefaults, testing::ValuesIn(kSame),

@@ -91,6 +91,8 @@ const Same kSame[] = {
      R"({"rope_parameters": {"partial_rotary_factor": 0.5}})", "{}"},
     {"OldNameOfLongRope", "phi3-longrope-tiny",
      R"({"rope_scaling": {"type": "su", "rope_type": "longrope"}})", "{}"},
+    {"ThetaOfOlmo3", "olmo3-tiny", R"({"rope_parameters": null})",
+     R"({"rope_parameters": null, "rope_theta": 500000})"},
 };
 
 INSTANTIATE_TEST_SUITE_P(All, HfDefaults, testing::ValuesIn(kSame),

@@ -93,6 +93,9 @@ const Same kSame[] = {
      R"({"rope_scaling": {"type": "su", "rope_type": "longrope"}})", "{}"},
     {"ThetaOfOlmo3", "olmo3-tiny", R"({"rope_parameters": null})",
      R"({"rope_parameters": null, "rope_theta": 500000})"},
+    {"RopeOfGptOss", "gpt-oss-f16-tiny", R"({"rope_scaling": null})",
+     R"({"rope_scaling": {"factor": 32, "beta_fast": 32, "beta_slow": 1,
+         "original_max_position_embeddings": 4096}})"},
 };
 
 INSTANTIATE_TEST_SUITE_P(All, HfDefaults, testing::ValuesIn(kSame),
@@ -112,6 +115,7 @@ TEST(HfDefaultErrors, NameTheField) {
            Row{"mistral4-tiny", R"({"n_group": 4})", "n_group: 4; valid: 1"},
            Row{"mistral4-tiny", R"({"rope_parameters": {"partial_rotary_factor": 0.25}})",
                "rope_parameters.partial_rotary_factor: 0.25; valid: 1"},
+           Row{"gpt-oss-f16-tiny", R"({"swiglu_alpha": 1.5})", "swiglu_alpha: 1.5; valid: 1.702"},
        }) {
     json config = golden_config(row.golden);
     config.merge_patch(json::parse(row.change));

@@ -165,5 +165,26 @@ TEST(HfHead, IsTiedAsTransformersTiesIt) {
   }
 }
 
+// How DeltaNet's tensors lie is asked of a layer that has it.
+TEST(HfHybrid, MayBeginWithAttention) {
+  HfBuilder files = golden_folder("qwen3-next-tiny");
+  json& types = files.config["layer_types"];
+  std::swap(types.front(), types.back());
+  for (auto& tensor : files.weights.tensors) {
+    const std::string first = "model.layers.0.", last = "model.layers.3.";
+    for (const auto& [from, to] : {std::pair{first, last}, std::pair{last, first}}) {
+      if (!tensor.name.starts_with(from)) continue;
+      tensor.name = to + tensor.name.substr(from.size());
+      break;
+    }
+  }
+  const test::TempFolder folder(test::kInMemory);
+  files.write(folder);
+  const auto model = open_model(folder.path());
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_NE((*model)->config.layers[0].attention(), nullptr);
+  EXPECT_TRUE((*model)->config.layers[1].delta()->grouped_input);
+}
+
 }  // namespace
 }  // namespace dovetail::families

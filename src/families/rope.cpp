@@ -293,7 +293,7 @@ void read_partial(JsonFields& fields, const RopeRules& rules, std::optional<floa
                 fmt::format("an even number of the {} elements of a head", rules.head_dim));
 }
 
-constexpr std::string_view kTypes = "default, linear, llama3, yarn, longrope";
+constexpr std::string_view kTypes = "default, dynamic, linear, llama3, yarn, longrope";
 
 // What rope_parameters, or rope_scaling as older files call it, says.
 void read_object(Fields& fields, const json& object, const std::string& path,
@@ -344,7 +344,8 @@ void read_object(Fields& fields, const json& object, const std::string& path,
     read_yarn(inner, config, original, rope);
   } else if (*type == "longrope") {
     read_longrope(inner, config, rules, original, rope);
-  } else if (*type != "default") {
+  } else if (*type != "default" && *type != "dynamic") {
+    // What is dynamic scales nothing up to max_position_embeddings, the longest context here.
     inner.reject(new_spelling ? "rope_type" : "type", quote(*type), kTypes,
                  ErrorKind::kUnsupported);
   }

@@ -89,6 +89,8 @@ const Same kSame[] = {
     {"ExpertsOfMistral4", "mistral4-tiny", R"({"norm_topk_prob": null, "n_group": null})", "{}"},
     {"WholeHeadsOfMistral4", "mistral4-tiny",
      R"({"rope_parameters": {"partial_rotary_factor": 0.5}})", "{}"},
+    {"DynamicWithinItsContext", "llama2-tiny",
+     R"({"rope_scaling": {"type": "dynamic", "factor": 2.0}})", "{}"},
     {"OldNameOfLongRope", "phi3-longrope-tiny",
      R"({"rope_scaling": {"type": "su", "rope_type": "longrope"}})", "{}"},
     {"ThetaOfOlmo3", "olmo3-tiny", R"({"rope_parameters": null})",

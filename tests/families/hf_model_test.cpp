@@ -88,11 +88,11 @@ const BadConfig kBadConfigs[] = {
     {"Tied", [](json& c) { c["tie_word_embeddings"] = 1; },
      "tie_word_embeddings: 1; valid: true or false"},
     {"Theta", [](json& c) { c["rope_theta"] = 0; }, "rope_theta: 0; valid: a number from 1"},
-    {"RopeDynamic",
+    {"RopeProportional",
      [](json& c) {
-       c["rope_scaling"] = {{"type", "dynamic"}, {"factor", 2}};
+       c["rope_scaling"] = {{"type", "proportional"}, {"factor", 2}};
      },
-     "rope_scaling.type: 'dynamic'; valid: default, linear, llama3, yarn, longrope"},
+     "rope_scaling.type: 'proportional'; valid: default, dynamic, linear, llama3, yarn, longrope"},
     {"RopeLongWithoutContext",
      [](json& c) {
        c["rope_parameters"] = {{"rope_type", "longrope"}};
@@ -102,7 +102,7 @@ const BadConfig kBadConfigs[] = {
      [](json& c) {
        c["rope_scaling"] = {{"factor", 2}};
      },
-     "rope_scaling.rope_type: missing; valid: default, linear, llama3, yarn, longrope"},
+     "rope_scaling.rope_type: missing; valid: default, dynamic, linear, llama3, yarn, longrope"},
     {"RopeTypesDiffer",
      [](json& c) {
        c["rope_scaling"] = {{"type", "linear"}, {"rope_type", "yarn"}, {"factor", 2}};

@@ -125,6 +125,36 @@ TEST(HfDefaultErrors, NameTheField) {
   }
 }
 
+// Granite's models for code are of Llama's class, with biases.
+TEST(HfLlama, MayHaveBiases) {
+  for (const bool attends : {false, true}) {
+    for (const bool feeds : {false, true}) {
+      HfBuilder files = golden_folder("llama2-tiny");
+      files.config["attention_bias"] = attends;
+      files.config["mlp_bias"] = feeds;
+      const auto weights = files.weights.tensors;
+      for (const auto& tensor : weights) {
+        const bool attention = tensor.name.find("self_attn.") != std::string::npos;
+        const bool mlp = tensor.name.find("mlp.") != std::string::npos;
+        if (!(attention && attends) && !(mlp && feeds)) continue;
+        const std::string stem = tensor.name.substr(0, tensor.name.rfind('.'));
+        files.weights.add(stem + ".bias", {tensor.shape.front()});
+      }
+      const test::TempFolder folder(test::kInMemory);
+      files.write(folder);
+      const auto model = open_model(folder.path());
+      ASSERT_TRUE(model) << model.error().message;
+      for (const LayerConfig& layer : (*model)->config.layers) {
+        EXPECT_EQ(layer.attention()->bias, attends);
+        EXPECT_EQ(layer.attention()->output_bias, attends);
+        EXPECT_EQ(std::get<MlpConfig>(layer.mlp).bias, feeds);
+      }
+      EXPECT_EQ((*model)->tensors.contains("blk.1.attn_output.bias"), attends);
+      EXPECT_EQ((*model)->tensors.contains("blk.1.ffn_down.bias"), feeds);
+    }
+  }
+}
+
 auto& tensor_of(HfBuilder& files, const std::string& name) {
   return *std::ranges::find(files.weights.tensors, name, [](const auto& one) { return one.name; });
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "load/json_fields.h"
@@ -76,7 +77,8 @@ bool is_tied(Fields& fields, bool usually_tied) {
   // Either of two may be what a class writes that was told nothing.
   if (head == nullptr) return said || inside.value_or(false) || (fields.wrapped() && !outside);
   return said && !head->parts && !embedding->parts && head->type == embedding->type &&
-         head->shape == embedding->shape && std::ranges::equal(head->data, embedding->data);
+         head->shape == embedding->shape && head->data.size() == embedding->data.size() &&
+         std::memcmp(head->data.data(), embedding->data.data(), head->data.size()) == 0;
 }
 
 }  // namespace

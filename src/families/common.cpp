@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "load/json_fields.h"
@@ -64,6 +65,22 @@ constexpr Key kMayNotBeGiven[] = {
     {"rope.dimension_sections", ""},
 };
 
+// As transformers 5 has it: what lies around the text's configuration says it, and a head that is
+// stored and is not the embeddings once more is one of its own, whatever is said.
+bool is_tied(Fields& fields, bool usually_tied) {
+  const auto inside = fields.flag({"", "tie_word_embeddings"});
+  const auto outside = fields.outer_flag("tie_word_embeddings");
+  const bool said = outside.value_or(inside.value_or(usually_tied));
+  const load::StoredTensor* head = fields.tensor("output.weight");
+  const load::StoredTensor* embedding = fields.tensor("token_embd.weight");
+  if (embedding == nullptr) return said;
+  // Either of two may be what a class writes that was told nothing.
+  if (head == nullptr) return said || inside.value_or(false) || (fields.wrapped() && !outside);
+  return said && !head->parts && !embedding->parts && head->type == embedding->type &&
+         head->shape == embedding->shape && head->data.size() == embedding->data.size() &&
+         std::memcmp(head->data.data(), embedding->data.data(), head->data.size()) == 0;
+}
+
 }  // namespace
 
 std::uint32_t read_sizes(Fields& fields, ModelConfig& config, bool usually_tied) {
@@ -76,7 +93,7 @@ std::uint32_t read_sizes(Fields& fields, ModelConfig& config, bool usually_tied)
   constexpr Key kVocabulary = {"vocab_size", "vocab_size"};
   if (!fields.gguf()) {
     config.vocab_size = fields.required_count(kVocabulary, 1, load::kLargestVocabulary);
-    config.tied_embeddings = fields.flag({"", "tie_word_embeddings"}).value_or(usually_tied);
+    config.tied_embeddings = is_tied(fields, usually_tied);
     return layers;
   }
   config.tied_embeddings = !fields.has_tensor("output.weight");

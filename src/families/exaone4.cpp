@@ -22,7 +22,7 @@ void read_exaone4(Fields& fields, ModelConfig& config) {
   attention.query_key_norm = load::QueryKeyNorm::kHead;
   attention.norm = norm;
   config.ropes = {read_rope(fields, {.head_dim = attention.head_dim}, config)};
-  const std::uint32_t window = read_window(fields).value_or(0);
+  const std::uint32_t window = read_window(fields, 4096).value_or(0);
   const std::vector<bool> slides = read_sliding_layers(fields, layers, window == 0 ? 0 : 4);
   LayerConfig layer;
   layer.mixer_norms.behind = norm;

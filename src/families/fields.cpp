@@ -17,6 +17,8 @@ Fields::Fields(const load::Container& container, const load::StoredTensors& tens
     gguf_.emplace(*gguf, file_);
   } else {
     json_.emplace(*text, file_, std::move(prefix));
+    const auto& whole = *std::get<std::shared_ptr<const nlohmann::json>>(container.configuration);
+    if (&whole != text) outer_.emplace(whole, file_);
   }
 }
 
@@ -37,6 +39,20 @@ std::string_view Fields::spelled(std::string_view hf) const {
   const auto found = std::find_if(spellings_.begin(), spellings_.end(),
                                   [&](const auto& pair) { return pair.first == hf; });
   return found == spellings_.end() ? hf : found->second;
+}
+
+std::optional<std::uint32_t> Fields::supposed(Key key) const {
+  if (gguf() || has(key) || is_null(key)) return std::nullopt;
+  const auto found = std::find_if(supposed_.begin(), supposed_.end(),
+                                  [&](const auto& pair) { return pair.first == key.hf; });
+  return found == supposed_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<bool> Fields::outer_flag(std::string_view hf) {
+  if (!outer_) return std::nullopt;
+  const auto out = outer_->optional_bool(hf);
+  take_failure(outer_->status());
+  return out;
 }
 
 bool Fields::asked(Key key) const {
@@ -65,6 +81,7 @@ const load::StoredTensor* Fields::tensor(const std::string& name) const {
 }
 
 std::uint32_t Fields::required_count(Key key, std::uint32_t low, std::uint32_t high) {
+  if (const auto usual = supposed(key)) return *usual;
   return gguf() ? gguf_->required_count(name(key), low, high)
                 : json_->required_count(name(key), low, high);
 }
@@ -86,6 +103,7 @@ std::uint32_t Fields::required_uniform(Key key, std::uint32_t low, std::uint32_t
 std::optional<std::uint32_t> Fields::uniform(Key key, std::uint32_t low, std::uint32_t high) {
   const std::string field = name(key);
   if (field.empty()) return std::nullopt;
+  if (const auto usual = supposed(key)) return usual;
   return gguf() ? gguf_->optional_uniform_count(field, low, high)
                 : json_->optional_count(field, low, high);
 }

@@ -39,6 +39,11 @@ class Fields {
   const std::string& family() const { return family_; }
   // This family's config.json calls a field by another name than its readers do.
   void spell(std::string_view hf, std::string_view here) { spellings_.emplace_back(hf, here); }
+  // What this family's config.json means that does not give the field.
+  void suppose(std::string_view hf, std::uint32_t value) { supposed_.emplace_back(hf, value); }
+  // A flag of the config.json that the one at hand lies in, if it lies in one.
+  std::optional<bool> outer_flag(std::string_view hf);
+  bool wrapped() const { return outer_.has_value(); }
   bool has(Key key) const;
   bool is_array(Key key) const;
   bool is_null(Key key) const;  // given as null, in a config.json
@@ -84,6 +89,8 @@ class Fields {
   std::string name(Key key);
   // As this config.json spells it.
   std::string_view spelled(std::string_view hf) const;
+  // What is supposed where it is neither given nor null.
+  std::optional<std::uint32_t> supposed(Key key) const;
 
   std::string file_;
   std::string family_;
@@ -91,8 +98,10 @@ class Fields {
   bool described_;
   std::optional<load::GgufFields> gguf_;
   std::optional<load::JsonFields> json_;
+  std::optional<load::JsonFields> outer_;
   std::vector<std::string> asked_;
   std::vector<std::pair<std::string_view, std::string_view>> spellings_;
+  std::vector<std::pair<std::string_view, std::uint32_t>> supposed_;
   std::optional<Error> error_;  // taken from elsewhere, GGUF
 };
 

@@ -16,6 +16,11 @@ namespace {
 constexpr Key kBothWays = {"", "use_bidirectional_attention"};
 
 void read_text(Fields& fields, ModelConfig& config, bool causal) {
+  // The larger models' published files leave these out.
+  fields.suppose("vocab_size", 262208);
+  fields.suppose("max_position_embeddings", 131072);
+  fields.suppose("num_attention_heads", 8);
+  fields.suppose("num_key_value_heads", 4);
   const std::uint32_t layers = read_sizes(fields, config, true);
   const NormConfig norm = read_gemma_norm(fields);
   config.output_norm = norm;

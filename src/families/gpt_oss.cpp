@@ -9,6 +9,7 @@
 #include "families/families.h"
 #include "families/rope.h"
 #include "families/windows.h"
+#include "kernels/functions.h"
 #include "load/quote.h"
 #include "load/stored_parts.h"
 
@@ -28,6 +29,17 @@ constexpr Rename kGptOssGgufNames[] = {
     {"blk.*.post_attention_norm", "blk.*.ffn_norm"},
 };
 
+// What transformers takes for a config.json that says nothing of it, or null.
+void scale_as_usual(RopeConfig& rope) {
+  rope.scaling = load::RopeScaling::kYarn;
+  rope.factor = 32.0F;
+  rope.beta_fast = 32.0F;
+  rope.beta_slow = 1.0F;
+  rope.truncate = false;
+  rope.original_context = 4096;
+  rope.attention_factor = 0.1F * static_cast<float>(kernels::log(rope.factor)) + 1.0F;
+}
+
 void read_gpt_oss(Fields& fields, ModelConfig& config) {
   ExpertsConfig experts =
       read_experts(fields, {.count = "num_local_experts",
@@ -40,6 +52,9 @@ void read_gpt_oss(Fields& fields, ModelConfig& config) {
   constexpr Key kLimit = {"", "swiglu_limit"};
   const auto limit = fields.number(kLimit, 0.0F, load::kLargestFactor);
   if (limit && *limit != 7.0F) fields.reject(kLimit, fmt::format("{}", *limit), "7");
+  constexpr Key kSlope = {"", "swiglu_alpha"};
+  const auto slope = fields.number(kSlope, 0.0F, load::kLargestFactor);
+  if (slope && *slope != 1.702F) fields.reject(kSlope, fmt::format("{}", *slope), "1.702");
   const std::uint32_t layers = read_sizes(fields, config);
   const NormConfig norm = read_rms_norm(fields, 1e-5F);
   config.output_norm = norm;
@@ -48,7 +63,9 @@ void read_gpt_oss(Fields& fields, ModelConfig& config) {
   attention.output_bias = attention.bias;
   attention.sinks = true;
   config.ropes = {read_rope(fields, {.head_dim = attention.head_dim, .theta = 150000.0F}, config)};
-  const std::uint32_t window = read_window(fields).value_or(0);
+  if (!fields.gguf() && !fields.has({"", "rope_parameters"}) && !fields.has({"", "rope_scaling"}))
+    scale_as_usual(config.ropes.front());
+  const std::uint32_t window = read_window(fields, 128).value_or(0);
   for (const bool slide : read_sliding_layers(fields, layers, window == 0 ? 0 : 2)) {
     attention.window = slide ? window : 0;
     config.layers.push_back(plain_layer(norm, attention, experts));

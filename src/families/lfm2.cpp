@@ -90,10 +90,8 @@ std::uint32_t read_size(Fields& fields) {
 
 // All layers; their feed-forwards are still to be read.
 void read_lfm2_layers(Fields& fields, ModelConfig& config) {
+  if (fields.has({"", "tie_embedding"})) fields.spell("tie_word_embeddings", "tie_embedding");
   const std::uint32_t layers = read_sizes(fields, config, true);
-  if (!fields.gguf()) {
-    config.tied_embeddings = fields.flag({"", "tie_embedding"}).value_or(config.tied_embeddings);
-  }
   NormConfig norm;
   norm.kind = load::NormKind::kRms;
   norm.epsilon =

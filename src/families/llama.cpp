@@ -16,7 +16,12 @@ void read_llama(Fields& fields, ModelConfig& config) {
   }
   const std::uint32_t layers = read_sizes(fields, config);
   AttentionConfig attention = read_heads(fields, config);
-  attention.bias = fields.has_tensor("blk.0.attn_q.bias");
+  const bool biased = fields.flag({"", "attention_bias"}).value_or(false);
+  attention.bias = biased || fields.has_tensor("blk.0.attn_q.bias");
+  attention.output_bias = biased || (fields.gguf() && fields.has_tensor("blk.0.attn_output.bias"));
+  MlpConfig mlp = read_mlp(fields);
+  mlp.bias = fields.gguf() ? fields.has_tensor("blk.0.ffn_up.bias")
+                           : fields.flag({"", "mlp_bias"}).value_or(false);
   if (fields.gguf()) {
     attention.window = read_window(fields).value_or(0);
   } else if (const auto window = read_window(fields)) {
@@ -28,7 +33,7 @@ void read_llama(Fields& fields, ModelConfig& config) {
       read_rope(fields, {.head_dim = attention.head_dim, .interleaved_in_gguf = true}, config)};
   const NormConfig norm = read_rms_norm(fields, 1e-6F);
   config.output_norm = norm;
-  config.layers.assign(layers, plain_layer(norm, attention, read_mlp(fields)));
+  config.layers.assign(layers, plain_layer(norm, attention, mlp));
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ void read_mistral(Fields& fields, ModelConfig& config) {
   const std::uint32_t layers = read_sizes(fields, config);
   AttentionConfig attention = read_heads(fields, config);
   attention.bias = fields.gguf() && fields.has_tensor("blk.0.attn_q.bias");
-  attention.window = read_uniform_window(fields, layers, true);
+  attention.window = read_uniform_window(fields, layers, true, 4096);
   config.ropes = {
       read_rope(fields, {.head_dim = attention.head_dim, .interleaved_in_gguf = true}, config)};
   const NormConfig norm = read_rms_norm(fields, 1e-6F);
@@ -27,7 +27,7 @@ void read_ministral(Fields& fields, ModelConfig& config) {
   const NormConfig norm = read_rms_norm(fields, 1e-6F);
   config.output_norm = norm;
   const MlpConfig mlp = read_mlp(fields);
-  for (const std::uint32_t window : read_windows(fields, layers, true, 0)) {
+  for (const std::uint32_t window : read_windows(fields, layers, true, 0, 4096)) {
     attention.window = window;
     config.layers.push_back(plain_layer(norm, attention, mlp));
   }

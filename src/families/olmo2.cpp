@@ -23,16 +23,16 @@ void read_olmo2(Fields& fields, ModelConfig& config) {
   attention.query_key_norm = load::QueryKeyNorm::kRow;
   attention.norm = norm;
   const bool may_slide = fields.gguf() || fields.family() == "olmo3";
-  const std::uint32_t window = may_slide ? read_window(fields).value_or(0) : 0;
+  const std::uint32_t window = may_slide ? read_window(fields, 4096).value_or(0) : 0;
   std::vector<bool> slides(layers);
   if (may_slide) slides = read_sliding_layers(fields, layers, window == 0 ? 0 : 4);
-  config.ropes = {
-      read_rope(fields, {.head_dim = attention.head_dim, .layer_type = "full_attention"}, config)};
+  RopeRules rules = {.head_dim = attention.head_dim, .layer_type = "full_attention"};
+  if (fields.family() == "olmo3") rules.theta = 500000.0F;
+  config.ropes = {read_rope(fields, rules, config)};
   if (window != 0) {
-    config.ropes.push_back(read_rope(
-        fields,
-        {.head_dim = attention.head_dim, .layer_type = "sliding_attention", .scaled = false},
-        config));
+    rules.layer_type = "sliding_attention";
+    rules.scaled = false;
+    config.ropes.push_back(read_rope(fields, rules, config));
   }
   LayerConfig layer;
   layer.mixer_norms.behind = norm;

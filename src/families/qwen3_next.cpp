@@ -3,6 +3,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "families/common.h"
 #include "families/delta.h"
 #include "families/families.h"
@@ -49,9 +51,10 @@ void read_hybrid(Fields& fields, ModelConfig& config, bool experts, bool tiled) 
       fields, {.head_dim = attention.head_dim, .partial = 0.25F, .may_be_partial = true}, config)};
   load::DeltaConfig delta = read_delta(fields, epsilon);
   delta.tiled = tiled && fields.gguf();
-  delta.grouped_input = fields.has_tensor("blk.0.ssm_in.weight");
-  delta.grouped_rates = fields.has_tensor("blk.0.ssm_ba.weight");
   const std::vector<bool> recurrent = read_delta_layers(fields, layers);
+  const auto first = std::find(recurrent.begin(), recurrent.end(), true) - recurrent.begin();
+  delta.grouped_input = fields.has_tensor(fmt::format("blk.{}.ssm_in.weight", first));
+  delta.grouped_rates = fields.has_tensor(fmt::format("blk.{}.ssm_ba.weight", first));
   LayerConfig layer = experts ? plain_layer(norm, attention, read_shared_experts(fields))
                               : plain_layer(norm, attention, read_mlp(fields));
   for (const bool has_delta : recurrent) {

@@ -282,7 +282,7 @@ void read_longrope(JsonFields& fields, const ModelConfig& config, const RopeRule
 void read_partial(JsonFields& fields, const RopeRules& rules, std::optional<float> given,
                   RopeConfig& rope) {
   const float part = given.value_or(rules.partial);
-  if (part == 1.0F) return;
+  if (part == 1.0F || std::fabs(part - rules.whole) < 1e-6F) return;
   if (!rules.may_be_partial) {
     fields.reject("partial_rotary_factor", fmt::format("{}", part), "1", ErrorKind::kUnsupported);
     return;
@@ -293,15 +293,19 @@ void read_partial(JsonFields& fields, const RopeRules& rules, std::optional<floa
                 fmt::format("an even number of the {} elements of a head", rules.head_dim));
 }
 
-constexpr std::string_view kTypes = "default, linear, llama3, yarn, longrope";
+constexpr std::string_view kTypes = "default, dynamic, linear, llama3, yarn, longrope";
 
 // What rope_parameters, or rope_scaling as older files call it, says.
 void read_object(Fields& fields, const json& object, const std::string& path,
                  const RopeRules& rules, float theta, bool new_name, ModelConfig& config,
                  RopeConfig& rope) {
   JsonFields inner(object, fields.file(), path + ".");
-  const auto new_spelling = inner.optional_string("rope_type");
-  const auto old_spelling = inner.optional_string("type");
+  auto new_spelling = inner.optional_string("rope_type");
+  auto old_spelling = inner.optional_string("type");
+  // What it was called at first, and may be called still beside its new name.
+  for (auto* spelling : {&new_spelling, &old_spelling}) {
+    if (*spelling == "su") *spelling = "longrope";
+  }
   if (new_spelling && old_spelling && *new_spelling != *old_spelling) {
     inner.reject("type", quote(*old_spelling),
                  fmt::format("the same as rope_type {}", quote(*new_spelling)));
@@ -338,9 +342,10 @@ void read_object(Fields& fields, const json& object, const std::string& path,
                  ErrorKind::kUnsupported);
   } else if (*type == "yarn") {
     read_yarn(inner, config, original, rope);
-  } else if (*type == "longrope" || *type == "su") {
+  } else if (*type == "longrope") {
     read_longrope(inner, config, rules, original, rope);
-  } else if (*type != "default") {
+  } else if (*type != "default" && *type != "dynamic") {
+    // What is dynamic scales nothing up to max_position_embeddings, the longest context here.
     inner.reject(new_spelling ? "rope_type" : "type", quote(*type), kTypes,
                  ErrorKind::kUnsupported);
   }

@@ -17,6 +17,7 @@ struct RopeRules {
   bool interleaved_in_hf = false;
   float partial = 1.0F;         // the part of a head that turns where a config.json says nothing
   bool may_be_partial = false;  // whether any but 1 is right
+  float whole = 1.0F;           // what beside 1 a config.json may call all of `head_dim`
   Key base = {"rope.freq_base", "rope_theta"};
   std::string_view layer_type =
       {};              // whose member of rope_parameters it is, if those are one for each

@@ -22,14 +22,16 @@ void refuse_sliding(Fields& fields, bool has_window) {
 
 }  // namespace
 
-std::optional<std::uint32_t> read_window(Fields& fields) {
+std::optional<std::uint32_t> read_window(Fields& fields, std::uint32_t usual) {
   // Converters write 0 for none.
-  const auto window = fields.count(kWindow, fields.gguf() ? 0 : 1, load::kLargestContext);
+  auto window = fields.count(kWindow, fields.gguf() ? 0 : 1, load::kLargestContext);
+  if (!window && !fields.gguf() && !fields.is_null(kWindow)) window = usual;
   return window == 0U ? std::nullopt : window;
 }
 
-std::uint32_t read_uniform_window(Fields& fields, std::uint32_t layers, bool slides) {
-  const auto window = read_window(fields);
+std::uint32_t read_uniform_window(Fields& fields, std::uint32_t layers, bool slides,
+                                  std::uint32_t usual) {
+  const auto window = read_window(fields, usual);
   if (fields.gguf()) return window.value_or(0);
   slides = slides && window;
   constexpr std::string_view kValid =
@@ -48,8 +50,8 @@ std::uint32_t read_uniform_window(Fields& fields, std::uint32_t layers, bool sli
 }
 
 std::vector<std::uint32_t> read_windows(Fields& fields, std::uint32_t layers, bool on,
-                                        std::uint32_t first) {
-  const auto window = read_window(fields);
+                                        std::uint32_t first, std::uint32_t usual) {
+  const auto window = read_window(fields, usual);
   const bool slides = on && window;
   const bool listed =
       fields.gguf() ? fields.is_array(kPattern) : fields.member("layer_types") != nullptr;

@@ -214,7 +214,7 @@ const BadModel kBadModels[] = {
      "tensor 'output_norm.weight': type 'Q8_0'; valid: F32, F16 or BF16 for a norm or a bias"},
     {"OutputBias",
      [](GgufBuilder& b) { b.add_tensor("blk.0.attn_output.bias", kernels::DataType::kF32, {32}); },
-     "tensor 'blk.0.attn_output.bias': not a part of the model"},
+     "tensor 'blk.1.attn_output.bias': missing"},
     {"Router",
      [](GgufBuilder& b) {
        b.add_tensor("blk.0.ffn_gate_inp.weight", kernels::DataType::kF32, {4, 32});

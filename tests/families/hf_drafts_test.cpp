@@ -2,17 +2,14 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "families/golden_folder.h"
 #include "families/open_model.h"
 #include "load/expect_error.h"
-#include "load/mapped_file.h"
-#include "load/safetensors.h"
 #include "load/safetensors_builder.h"
-#include "support/places.h"
 #include "support/temp_folder.h"
 
 namespace dovetail::families {
@@ -23,19 +20,6 @@ using nlohmann::json;
 
 class HfDrafts : public testing::TestWithParam<const char*> {
  protected:
-  HfDrafts() {
-    const std::filesystem::path golden =
-        std::filesystem::path(test::source_dir()) / "tests/golden/models" / GetParam();
-    files.config = json::parse(test::read_bytes(golden / "config.json"));
-    const auto file = *MappedFile::open(golden / "model.safetensors");
-    const auto tensors = parse_safetensors(file->bytes(), "model.safetensors");
-    for (const SafetensorsTensor& tensor : *tensors) {
-      files.weights.tensors.push_back({std::string(tensor.name), std::string(tensor.stored_type),
-                                       tensor.shape,
-                                       Bytes(tensor.data.begin(), tensor.data.end())});
-    }
-  }
-
   auto open() {
     files.write(folder);
     return open_model(folder.path());
@@ -50,7 +34,7 @@ class HfDrafts : public testing::TestWithParam<const char*> {
                   [&](const auto& tensor) { return tensor.name.starts_with(beginning); });
   }
 
-  HfBuilder files;
+  HfBuilder files = golden_folder(GetParam());
   const test::TempFolder folder{test::kInMemory};
 };
 

@@ -49,9 +49,9 @@ const BadConfig kBadConfigs[] = {
     {"ClassOfAnother", [](json& c) { c["architectures"] = json::array({"Qwen2ForCausalLM"}); },
      "architectures: 'Qwen2ForCausalLM'; valid: [\"LlamaForCausalLM\"]"},
     {"Activation", [](json& c) { c["hidden_act"] = "gelu"; }, "hidden_act: 'gelu'; valid: 'silu'"},
-    {"MlpBias", [](json& c) { c["mlp_bias"] = true; }, "mlp_bias: true; valid: false"},
+    {"MlpBias", [](json& c) { c["mlp_bias"] = true; }, "mlp_bias: true; valid: false", "mistral"},
     {"AttentionBias", [](json& c) { c["attention_bias"] = true; },
-     "attention_bias: true; valid: false"},
+     "attention_bias: true; valid: false", "mistral"},
     {"AttentionBiasOfQwen3", [](json& c) { c["attention_bias"] = true; },
      "attention_bias: true; valid: false", "qwen3"},
     {"RotaryPart", [](json& c) { c["partial_rotary_factor"] = 0.5; },
@@ -88,11 +88,11 @@ const BadConfig kBadConfigs[] = {
     {"Tied", [](json& c) { c["tie_word_embeddings"] = 1; },
      "tie_word_embeddings: 1; valid: true or false"},
     {"Theta", [](json& c) { c["rope_theta"] = 0; }, "rope_theta: 0; valid: a number from 1"},
-    {"RopeDynamic",
+    {"RopeProportional",
      [](json& c) {
-       c["rope_scaling"] = {{"type", "dynamic"}, {"factor", 2}};
+       c["rope_scaling"] = {{"type", "proportional"}, {"factor", 2}};
      },
-     "rope_scaling.type: 'dynamic'; valid: default, linear, llama3, yarn, longrope"},
+     "rope_scaling.type: 'proportional'; valid: default, dynamic, linear, llama3, yarn, longrope"},
     {"RopeLongWithoutContext",
      [](json& c) {
        c["rope_parameters"] = {{"rope_type", "longrope"}};
@@ -102,7 +102,7 @@ const BadConfig kBadConfigs[] = {
      [](json& c) {
        c["rope_scaling"] = {{"factor", 2}};
      },
-     "rope_scaling.rope_type: missing; valid: default, linear, llama3, yarn, longrope"},
+     "rope_scaling.rope_type: missing; valid: default, dynamic, linear, llama3, yarn, longrope"},
     {"RopeTypesDiffer",
      [](json& c) {
        c["rope_scaling"] = {{"type", "linear"}, {"rope_type", "yarn"}, {"factor", 2}};
@@ -184,6 +184,7 @@ const BadConfig kBadConfigs[] = {
      "layer_types: an array of 1; valid: a list of 2 names", "qwen3"},
     {"LayersSlideWithoutWindow",
      [](json& c) {
+       c["sliding_window"] = nullptr;
        c["layer_types"] = {"sliding_attention", "sliding_attention"};
      },
      "sliding_window: missing; valid: a number of positions", "mistral"},

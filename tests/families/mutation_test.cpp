@@ -3,23 +3,19 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "families/gguf_converter.h"
 #include "families/gguf_v4.h"
+#include "families/golden_folder.h"
 #include "families/mutator.h"
 #include "families/open_model.h"
 #include "load/allocation_watch.h"
 #include "load/model_source.h"
 #include "load/quantised_builder.h"
-#include "load/safetensors.h"
 #include "load/safetensors_builder.h"
 #include "load/stored_parts.h"
-#include "support/places.h"
 #include "support/temp_folder.h"
 
 namespace dovetail::families {
@@ -34,26 +30,6 @@ const TinyShape kSmall{.vocabulary = 8,
                        .heads = 2,
                        .kv_heads = 1,
                        .head_dim = 4};
-
-const std::filesystem::path kUnmutated =
-    std::filesystem::path(test::source_dir()) / "tests" / "golden" / "models";
-
-HfBuilder golden_folder(const std::string& name) {
-  const auto text_of_file = [&](const char* file) {
-    std::ifstream in(kUnmutated / name / file, std::ios::binary);
-    return std::string(std::istreambuf_iterator<char>(in), {});
-  };
-  HfBuilder out;
-  out.config = nlohmann::json::parse(text_of_file("config.json"));
-  const std::string weights = text_of_file("model.safetensors");
-  const auto bytes = std::as_bytes(std::span(weights));
-  const auto parsed = parse_safetensors(bytes, name);
-  for (const SafetensorsTensor& tensor : *parsed) {
-    out.weights.tensors.push_back({tensor.name, tensor.stored_type, tensor.shape,
-                                   Bytes(tensor.data.begin(), tensor.data.end())});
-  }
-  return out;
-}
 
 TinyShape small(std::string architecture) {
   TinyShape shape = kSmall;
@@ -177,7 +153,7 @@ TEST(Mutation, GgufFilesOpenOrFailCleanly) {
   }
 
   for (const Converted& how : kConverted) {
-    const auto golden = open_model(kUnmutated / how.folder);
+    const auto golden = open_model(kFoldersOfGoldens / how.folder);
     ASSERT_TRUE(golden) << golden.error().message;
     bases.push_back(Converter(**golden, how).convert());
   }
@@ -226,7 +202,7 @@ TEST(Mutation, SplitGgufFilesOpenOrFailCleanly) {
 // Of a model's file and one of the layer that drafts.
 TEST(Mutation, FilesOfDraftsOpenOrFailCleanly) {
   constexpr int kRuns = 300;
-  const auto golden = open_model(kUnmutated / "deepseek-v4-tiny");
+  const auto golden = open_model(kFoldersOfGoldens / "deepseek-v4-tiny");
   ASSERT_TRUE(golden) << golden.error().message;
   const GgufBuilder drafts = v4_as_gguf(**golden, true);
   const Bytes bytes = drafts.bytes();

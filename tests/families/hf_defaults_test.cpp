@@ -1,0 +1,222 @@
+// What a config.json leaves out, or says as another version of transformers does, means what
+// transformers takes it for.
+
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "families/golden_folder.h"
+#include "families/open_model.h"
+#include "families/read_config.h"
+#include "load/expect_error.h"
+#include "load/safetensors_builder.h"
+#include "support/temp_folder.h"
+
+namespace dovetail::families {
+namespace {
+
+using namespace load;
+using nlohmann::json;
+
+void expect_same(const ModelConfig& got, const ModelConfig& wanted) {
+  EXPECT_EQ(got.layers, wanted.layers);
+  EXPECT_EQ(got.ropes, wanted.ropes);
+  EXPECT_EQ(got.vocab_size, wanted.vocab_size);
+  EXPECT_EQ(got.draft_layers, wanted.draft_layers);
+  EXPECT_EQ(got.tied_embeddings, wanted.tied_embeddings);
+}
+
+// Two changes of a golden's configuration (RFC 7396: a null takes a field away) that come to one.
+struct Same {
+  std::string name;
+  std::string golden;
+  std::string change;
+  std::string other;
+};
+
+class HfDefaults : public testing::TestWithParam<Same> {};
+
+TEST_P(HfDefaults, AreThoseOfTransformers) {
+  json configs[] = {golden_config(GetParam().golden), golden_config(GetParam().golden)};
+  configs[0].merge_patch(json::parse(GetParam().change));
+  configs[1].merge_patch(json::parse(GetParam().other));
+  const auto got = read_hf_config(configs[0].dump(), "config.json");
+  const auto wanted = read_hf_config(configs[1].dump(), "config.json");
+  ASSERT_TRUE(got) << got.error().message;
+  ASSERT_TRUE(wanted) << wanted.error().message;
+  expect_same(*got, *wanted);
+}
+
+constexpr const char* kWindow = R"({"sliding_window": null})";
+constexpr const char* kWindow4096 = R"({"sliding_window": 4096})";
+
+const Same kSame[] = {
+    {"WindowOfMistral", "mistral-tiny", kWindow, kWindow4096},
+    {"WindowOfMinistral", "ministral-tiny", kWindow, kWindow4096},
+    {"WindowOfExaone4", "exaone4-tiny", kWindow, kWindow4096},
+    {"WindowOfOlmo3", "olmo3-tiny", kWindow, kWindow4096},
+    {"WindowOfGptOss", "gpt-oss-f16-tiny", kWindow, R"({"sliding_window": 128})"},
+    // As published: google/gemma-3-4b-it and the larger ones.
+    {"SizesOfGemma3", "gemma3-tiny",
+     R"({"vocab_size": null, "max_position_embeddings": null, "num_attention_heads": null,
+         "num_key_value_heads": null})",
+     R"({"vocab_size": 262208, "max_position_embeddings": 131072, "num_attention_heads": 8,
+         "num_key_value_heads": 4})"},
+    // As transformers 5 writes them, who leaves first_k_dense_replace out.
+    {"DenseLayersByKind", "glm4-moe-lite-tiny",
+     R"({"first_k_dense_replace": null, "mlp_layer_types": ["dense", "sparse"]})", "{}"},
+    {"DenseLayersByKindFirst", "deepseek-v32-tiny",
+     R"({"first_k_dense_replace": 1, "mlp_layer_types": ["dense", "dense"]})",
+     R"({"first_k_dense_replace": 2})"},
+    {"DenseLayersOfGlm", "glm4-moe-lite-tiny", R"({"first_k_dense_replace": null})", "{}"},
+    {"ExpertsOfGlm", "glm4-moe-lite-tiny",
+     R"({"routed_scaling_factor": null, "n_shared_experts": null, "norm_topk_prob": null})", "{}"},
+    {"ExpertsOfDeepseekV2", "deepseek-v2-tiny",
+     R"({"topk_method": null, "n_shared_experts": null, "n_group": null, "topk_group": null})",
+     R"({"topk_method": "greedy", "n_shared_experts": 2})"},
+    {"ExpertsOfDeepseekV3", "deepseek-v3-tiny",
+     R"({"n_routed_experts": 16, "routed_scaling_factor": null, "n_group": null,
+         "topk_group": null, "n_shared_experts": null, "norm_topk_prob": null,
+         "num_nextn_predict_layers": null})",
+     R"({"n_routed_experts": 16, "routed_scaling_factor": 2.5, "n_group": 8, "topk_group": 4,
+         "n_shared_experts": 1, "norm_topk_prob": true, "num_nextn_predict_layers": 1})"},
+    {"DenseLayersOfDeepseekV3", "deepseek-v3-tiny",
+     R"({"num_hidden_layers": 4, "first_k_dense_replace": null})",
+     R"({"num_hidden_layers": 4, "first_k_dense_replace": 3})"},
+    {"ExpertsOfMistral4", "mistral4-tiny", R"({"norm_topk_prob": null, "n_group": null})", "{}"},
+    {"WholeHeadsOfMistral4", "mistral4-tiny",
+     R"({"rope_parameters": {"partial_rotary_factor": 0.5}})", "{}"},
+    {"DynamicWithinItsContext", "llama2-tiny",
+     R"({"rope_scaling": {"type": "dynamic", "factor": 2.0}})", "{}"},
+    {"OldNameOfLongRope", "phi3-longrope-tiny",
+     R"({"rope_scaling": {"type": "su", "rope_type": "longrope"}})", "{}"},
+    {"ThetaOfOlmo3", "olmo3-tiny", R"({"rope_parameters": null})",
+     R"({"rope_parameters": null, "rope_theta": 500000})"},
+    {"RopeOfGptOss", "gpt-oss-f16-tiny", R"({"rope_scaling": null})",
+     R"({"rope_scaling": {"factor": 32, "beta_fast": 32, "beta_slow": 1,
+         "original_max_position_embeddings": 4096}})"},
+};
+
+INSTANTIATE_TEST_SUITE_P(All, HfDefaults, testing::ValuesIn(kSame),
+                         [](const auto& run) { return run.param.name; });
+
+TEST(HfDefaultErrors, NameTheField) {
+  struct Row {
+    const char* golden;
+    const char* change;
+    const char* message;
+  };
+  for (const Row& row : {
+           Row{"glm4-moe-lite-tiny", R"({"mlp_layer_types": ["sparse", "dense"]})",
+               "mlp_layer_types: an array of 2; valid: a list of 2, 'dense' and from some layer"},
+           Row{"glm4-moe-lite-tiny", R"({"mlp_layer_types": ["dense"]})", "mlp_layer_types: an a"},
+           Row{"glm4-moe-lite-tiny", R"({"mlp_layer_types": 3})", "mlp_layer_types: 3; valid: "},
+           Row{"mistral4-tiny", R"({"n_group": 4})", "n_group: 4; valid: 1"},
+           Row{"mistral4-tiny", R"({"rope_parameters": {"partial_rotary_factor": 0.25}})",
+               "rope_parameters.partial_rotary_factor: 0.25; valid: 1"},
+           Row{"gpt-oss-f16-tiny", R"({"swiglu_alpha": 1.5})", "swiglu_alpha: 1.5; valid: 1.702"},
+       }) {
+    json config = golden_config(row.golden);
+    config.merge_patch(json::parse(row.change));
+    expect_error(read_hf_config(config.dump(), "config.json"), "config.json: ", row.message);
+  }
+}
+
+// Granite's models for code are of Llama's class, with biases.
+TEST(HfLlama, MayHaveBiases) {
+  for (const bool attends : {false, true}) {
+    for (const bool feeds : {false, true}) {
+      HfBuilder files = golden_folder("llama2-tiny");
+      files.config["attention_bias"] = attends;
+      files.config["mlp_bias"] = feeds;
+      const auto weights = files.weights.tensors;
+      for (const auto& tensor : weights) {
+        const bool attention = tensor.name.find("self_attn.") != std::string::npos;
+        const bool mlp = tensor.name.find("mlp.") != std::string::npos;
+        if (!(attention && attends) && !(mlp && feeds)) continue;
+        const std::string stem = tensor.name.substr(0, tensor.name.rfind('.'));
+        files.weights.add(stem + ".bias", {tensor.shape.front()});
+      }
+      const test::TempFolder folder(test::kInMemory);
+      files.write(folder);
+      const auto model = open_model(folder.path());
+      ASSERT_TRUE(model) << model.error().message;
+      for (const LayerConfig& layer : (*model)->config.layers) {
+        EXPECT_EQ(layer.attention()->bias, attends);
+        EXPECT_EQ(layer.attention()->output_bias, attends);
+        EXPECT_EQ(std::get<MlpConfig>(layer.mlp).bias, feeds);
+      }
+      EXPECT_EQ((*model)->tensors.contains("blk.1.attn_output.bias"), attends);
+      EXPECT_EQ((*model)->tensors.contains("blk.1.ffn_down.bias"), feeds);
+    }
+  }
+}
+
+auto& tensor_of(HfBuilder& files, const std::string& name) {
+  return *std::ranges::find(files.weights.tensors, name, [](const auto& one) { return one.name; });
+}
+
+// A head that is stored is the model's, unless it is the embeddings once more.
+TEST(HfHead, IsTiedAsTransformersTiesIt) {
+  enum class Head : std::uint8_t { kNone, kSame, kOther };
+  struct Row {
+    Head head;
+    json inside, outside;  // null: says nothing
+    bool wrapped, tied;
+  };
+  for (const Row& row :
+       {Row{Head::kNone, true, {}, false, true}, Row{Head::kSame, true, {}, false, true},
+        Row{Head::kOther, true, {}, false, false}, Row{Head::kOther, false, {}, false, false},
+        Row{Head::kSame, false, {}, false, false}, Row{Head::kNone, {}, true, true, true},
+        Row{Head::kNone, false, true, true, true}, Row{Head::kNone, true, false, true, true},
+        Row{Head::kNone, false, {}, true, true}, Row{Head::kOther, {}, true, true, false},
+        Row{Head::kSame, false, true, true, true}}) {
+    SCOPED_TRACE(
+        fmt::format("{} {} {}", static_cast<int>(row.head), row.inside.dump(), row.outside.dump()));
+    HfBuilder files = golden_folder("mistral-tiny");
+    json& text = files.config;
+    text.merge_patch({{"tie_word_embeddings", row.inside}});
+    auto& head = tensor_of(files, "lm_head.weight");
+    if (row.head == Head::kSame) head.data = tensor_of(files, "model.embed_tokens.weight").data;
+    if (row.head == Head::kNone) head.name = "rotary_emb.inv_freq";
+    if (row.wrapped) {
+      text.erase("architectures");
+      text = {{"model_type", "mistral3"}, {"text_config", text}};
+      text.merge_patch({{"tie_word_embeddings", row.outside}});
+      for (auto& tensor : files.weights.tensors) tensor.name.insert(0, "language_model.");
+    }
+    const test::TempFolder folder(test::kInMemory);
+    files.write(folder);
+    const auto model = open_model(folder.path());
+    ASSERT_TRUE(model) << model.error().message;
+    EXPECT_EQ((*model)->config.tied_embeddings, row.tied);
+    EXPECT_EQ((*model)->tensors.contains("output.weight"), !row.tied);
+  }
+}
+
+// How DeltaNet's tensors lie is asked of a layer that has it.
+TEST(HfHybrid, MayBeginWithAttention) {
+  HfBuilder files = golden_folder("qwen3-next-tiny");
+  json& types = files.config["layer_types"];
+  std::swap(types.front(), types.back());
+  for (auto& tensor : files.weights.tensors) {
+    const std::string first = "model.layers.0.", last = "model.layers.3.";
+    for (const auto& [from, to] : {std::pair{first, last}, std::pair{last, first}}) {
+      if (!tensor.name.starts_with(from)) continue;
+      tensor.name = to + tensor.name.substr(from.size());
+      break;
+    }
+  }
+  const test::TempFolder folder(test::kInMemory);
+  files.write(folder);
+  const auto model = open_model(folder.path());
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_NE((*model)->config.layers[0].attention(), nullptr);
+  EXPECT_TRUE((*model)->config.layers[1].delta()->grouped_input);
+}
+
+}  // namespace
+}  // namespace dovetail::families

@@ -1,0 +1,382 @@
+"""Random tiny configurations of each family, of settings that its published models vary.
+
+A family is a function from a generator to a config.json as it was first published: rope_scaling beside
+rope_theta, no null where it can be left out. fuzz_families.py spells some of them otherwise.
+"""
+
+import make_models
+
+
+def some(r, **choices):
+    return {key: r.choice(values) for key, values in choices.items()}
+
+
+def odds(r, chance, **settings):
+    return settings if r.random() < chance else {}
+
+
+def shape(r):
+    """Sizes that all have; a head is hidden_size / heads unless something says another size."""
+    heads = r.choice([2, 3, 4, 6, 8])
+    return {
+        "hidden_size": heads * r.choice([8, 12, 16, 24] if heads < 6 else [8, 12, 16]),
+        "num_attention_heads": heads,
+        "num_key_value_heads": r.choice([n for n in range(1, heads + 1) if heads % n == 0]),
+        "num_hidden_layers": r.randint(2, 5),
+        "intermediate_size": r.choice([32, 64, 96, 100, r.randint(20, 130)]),
+        "vocab_size": r.randint(60, 300),
+        "hidden_act": "silu",
+        "bos_token_id": 1,
+        "pad_token_id": 0,
+        "eos_token_id": r.choice([2, [2, 3]]),
+        "max_position_embeddings": r.choice([128, 256, 1000]),
+        "rms_norm_eps": r.choice([1e-5, 1e-6, 1e-3]),
+        "tie_word_embeddings": r.random() < 0.5,
+        "rope_theta": r.choice([10000, 10000.0, 500000.0, 1e6, 123.0]),
+    }
+
+
+def head_dim(r, c):
+    return {"head_dim": r.choice([c["hidden_size"] // c["num_attention_heads"], 8, 16, 20, 32])}
+
+
+def scaling(r, kinds):
+    """What scales positions, with what its kind may have beside a factor; or None."""
+    kind = r.choice(kinds)
+    if kind is None:
+        return None
+    if kind in ("linear", "dynamic"):
+        return {"rope_type": kind} | some(r, factor=[2, 4.0, 8.0, 1.5])
+    s = {"rope_type": kind} | some(r, factor=[2.0, 4.0, 8, 32.0], original_max_position_embeddings=[16, 32, 64])
+    if kind == "llama3":
+        return s | some(r, low_freq_factor=[1, 1.0, 2.0], high_freq_factor=[4.0, 8])
+    options = some(r, beta_fast=[32, 16.0, 4.0], beta_slow=[1, 0.5], attention_factor=[0.8, 1.25])
+    options["truncate"] = r.random() < 0.5
+    for key, value in options.items():
+        s |= odds(r, 0.35, **{key: value})
+    s |= odds(r, 0.3, **some(r, mscale=[1.0, 0.707], mscale_all_dim=[1.0, 0.707]))
+    return s | odds(r, 0.1, mscale=1.0) | odds(r, 0.1, mscale_all_dim=1.0)
+
+
+def plain(r, *kinds, own_heads=True):
+    c = shape(r)
+    if own_heads and r.random() < 0.6:
+        c |= head_dim(r, c)
+    return c | {"rope_scaling": scaling(r, [None, None, *kinds])}
+
+
+SCALED = ("linear", "llama3", "yarn")
+WINDOWS = [4, 16, 33]
+
+
+def mixed(r, c, kind, other="full_attention"):
+    """A kind for each layer, one at least of the other."""
+    kinds = [r.choice([kind, other]) for _ in range(c["num_hidden_layers"])]
+    kinds[r.randrange(len(kinds))] = other
+    return {"layer_types": kinds}
+
+
+def sliding(r, c, chance=0.5, **otherwise):
+    return mixed(r, c, "sliding_attention") if r.random() < chance else some(r, **otherwise)
+
+
+def experts(r, count="num_experts"):
+    number = r.randint(3, 9)
+    return {count: number, "num_experts_per_tok": r.randint(1, min(4, number))}
+
+
+def llama(r):
+    c = plain(r, *SCALED, "dynamic")
+    return c | some(r, attention_bias=[False, False, True], mlp_bias=[False, False, True], pretraining_tp=[1, 2])
+
+
+def mistral(r):
+    return plain(r, *SCALED) | some(r, sliding_window=[None, *WINDOWS])
+
+
+def ministral(r):
+    c = plain(r, *SCALED) | some(r, sliding_window=WINDOWS)
+    return c | head_dim(r, c) | sliding(r, c, 0.7)
+
+
+def ministral3(r):
+    c = mistral(r)
+    del c["rope_scaling"], c["rope_theta"]
+    rope = scaling(r, ["yarn"]) | {"type": "yarn", "rope_theta": 1e4} | some(r, llama_4_scaling_beta=[0.1, 0.3])
+    return c | head_dim(r, c) | {"rope_parameters": rope}
+
+
+def mixtral(r):
+    return mistral(r) | experts(r, "num_local_experts")
+
+
+def qwen2(r):
+    c = plain(r, *SCALED, own_heads=False) | some(r, use_sliding_window=[False, True], sliding_window=[None, 8, 16])
+    c["max_window_layers"] = r.choice([0, 1, c["num_hidden_layers"], 28])
+    return c | (sliding(r, c, 0.3) if c["use_sliding_window"] and c["sliding_window"] else {})
+
+
+def qwen3(r):
+    c = qwen2(r)
+    return c | head_dim(r, c) | {"attention_bias": False}
+
+
+def qwen3_moe(r):
+    c = qwen3(r) | experts(r, r.choice(["num_experts", "num_local_experts"]))
+    c |= some(r, moe_intermediate_size=[16, 24, 40], norm_topk_prob=[False, True], mlp_only_layers=[[]])
+    c.pop("layer_types", None)
+    return c | {"decoder_sparse_step": 1} | ({"max_window_layers": 0} if c["use_sliding_window"] else {})
+
+
+def hybrid(r):
+    c = plain(r, "yarn", own_heads=False) | some(r, head_dim=[16, 32, 48], partial_rotary_factor=[0.25, 0.5, 1.0])
+    if not c["rope_scaling"] and r.random() < 0.5:  # of pictures: text has one number for all sections
+        c["rope_scaling"] = {"rope_type": "default", "mrope_section": [2, 1, 1], "mrope_interleaved": True}
+    keys = r.choice([1, 2, 3])
+    c |= {"linear_num_key_heads": keys, "linear_num_value_heads": keys * r.choice([1, 2, 3])}
+    c |= some(r, linear_key_head_dim=[8, 16], linear_value_head_dim=[8, 16, 24], linear_conv_kernel_dim=[2, 4])
+    if r.random() < 0.5:
+        return c | mixed(r, c, "linear_attention")
+    return c | some(r, num_hidden_layers=[4, 5])  # every fourth layer attends
+
+
+def shared_experts(r):
+    return experts(r) | some(r, moe_intermediate_size=[16, 20], shared_expert_intermediate_size=[24])
+
+
+def qwen3_next(r):
+    c = hybrid(r) | shared_experts(r) | some(r, norm_topk_prob=[False, True])
+    return c | {"decoder_sparse_step": 1, "mlp_only_layers": []}
+
+
+def qwen3_5_text(r):
+    return modern(hybrid(r))
+
+
+def qwen3_5_moe_text(r):
+    c = modern(hybrid(r)) | shared_experts(r)
+    del c["intermediate_size"]
+    return c
+
+
+def gemma2(r):
+    c = plain(r, "linear", own_heads=False)
+    del c["hidden_act"]
+    c |= head_dim(r, c) | {"hidden_activation": "gelu_pytorch_tanh", "tie_word_embeddings": True}
+    c |= some(r, query_pre_attn_scalar=[16, 24, 256], sliding_window=WINDOWS, final_logit_softcapping=[3.0, None])
+    return c | some(r, attn_logit_softcapping=[2.0, 50.0, None]) | sliding(r, c, 0.2)
+
+
+def gemma3_text(r):
+    c = gemma2(r) | some(r, rope_local_base_freq=[1000.0, 10000.0], final_logit_softcapping=[None, 4.0])
+    c |= {"attn_logit_softcapping": None}
+    return c if "layer_types" in c else c | some(r, sliding_window_pattern=[2, 3, 6])
+
+
+def smollm3(r):
+    c = plain(r, "yarn", "linear", own_heads=False) | some(r, no_rope_layer_interval=[2, 3, 4])
+    c |= {"use_sliding_window": False, "sliding_window": None}
+    return c | odds(r, 0.5, no_rope_layers=[r.randint(0, 1) for _ in range(c["num_hidden_layers"])])
+
+
+def olmo2(r):
+    return plain(r, *SCALED, own_heads=False)
+
+
+def olmo3(r):
+    c = plain(r, "yarn", own_heads=False) | some(r, sliding_window=WINDOWS, rope_theta=[500000])
+    (c["rope_scaling"] or {}).pop("truncate", None)  # which transformers leaves unread for one of two
+    return c | sliding(r, c)
+
+
+def phi3(r):
+    c = plain(r, own_heads=False) | some(r, sliding_window=[None, 16, 33], original_max_position_embeddings=[128])
+    size = c["hidden_size"] // c["num_attention_heads"]
+    c["partial_rotary_factor"] = r.choice([part for part in (1.0, 0.5, 0.75) if size * part % 2 == 0])
+    if r.random() < 0.6:
+        pairs = int(size * c["partial_rotary_factor"]) // 2
+        c |= some(r, original_max_position_embeddings=[16, 128], max_position_embeddings=[256])
+        lists = [[round(r.uniform(1, 9), 2) for _ in range(pairs)] for _ in range(2)]
+        c["rope_scaling"] = some(r, type=["longrope", "su"]) | dict(zip(("short_factor", "long_factor"), lists))
+    return c
+
+
+def granite(r):
+    c = plain(r, *SCALED, own_heads=False) | some(r, attention_multiplier=[0.1, 0.25], residual_multiplier=[0.22, 1.0])
+    return c | some(r, embedding_multiplier=[12.0, 2, 1.5], logits_scaling=[8.0, 2, 0.5])
+
+
+def granitemoe(r):
+    return granite(r) | experts(r, "num_local_experts")
+
+
+def granitemoeshared(r):
+    return granitemoe(r) | some(r, shared_intermediate_size=[24, 40])
+
+
+def granitemoehybrid(r):
+    c = granitemoeshared(r) | odds(r, 0.5, num_local_experts=0, num_experts_per_tok=0)
+    c |= some(r, position_embedding_type=["rope", "nope", None])
+    c |= {"layer_types": ["attention"] * c["num_hidden_layers"], "mamba_n_heads": 4, "mamba_expand": 2}
+    return c | {"mamba_d_head": c["hidden_size"] // 2, "mamba_d_state": 8}
+
+
+def cohere(r):
+    c = plain(r, "linear", own_heads=False) | {"tie_word_embeddings": True, "use_qk_norm": False}
+    return c | {"layer_norm_eps": c.pop("rms_norm_eps")} | some(r, logit_scale=[0.0625, 0.25, 0.8333])
+
+
+def cohere2(r):
+    c = cohere(r) | some(r, sliding_window=WINDOWS, rotary_pct=[1.0])
+    return c | sliding(r, c, sliding_window_pattern=[2, 3, 4])
+
+
+def lfm2(r):
+    c = plain(r, own_heads=False) | some(r, conv_L_cache=[2, 3, 4], block_multiple_of=[8, 16, 256])
+    c |= {"norm_eps": c.pop("rms_norm_eps"), "conv_bias": False}
+    c |= some(r, block_auto_adjust_ff_dim=[False, True], block_ffn_dim_multiplier=[1.0, 1.3, 1])
+    del c["hidden_act"]
+    if r.random() < 0.5:
+        c |= mixed(r, c, "conv")
+    else:
+        c |= odds(r, 0.7, full_attn_idxs=sorted(r.sample(range(c["num_hidden_layers"]), 2)))
+    if r.random() < 0.5:
+        c["tie_embedding"] = c.pop("tie_word_embeddings")
+    return c | odds(r, 0.5, block_ff_dim=c["intermediate_size"])
+
+
+def lfm2_moe(r):
+    c = {k: v for k, v in lfm2(r).items() if not k.startswith("block_") and k != "full_attn_idxs"}
+    c |= experts(r) | some(r, norm_topk_prob=[False, True], use_expert_bias=[False, True], num_dense_layers=[0, 1, 2])
+    return c | {"moe_intermediate_size": 24, "routed_scaling_factor": 1.0} | mixed(r, c, "conv")
+
+
+def glm4(r):
+    c = plain(r, "yarn") | some(r, attention_bias=[False, True], partial_rotary_factor=[0.5, 1.0])
+    return c | some(r, head_dim=[8, 16, 32])
+
+
+def seed_oss(r):
+    c = plain(r, *SCALED)
+    flags = dict.fromkeys(("attention_bias", "attention_out_bias", "mlp_bias"), [False, True])
+    return c | head_dim(r, c) | some(r, **flags)
+
+
+def exaone4(r):
+    c = plain(r, *SCALED) | some(r, sliding_window=[None, 4, 16])
+    if not c["sliding_window"]:
+        return c | {"layer_types": ["full_attention"] * c["num_hidden_layers"]}
+    return c | sliding(r, c, sliding_window_pattern=[2, 3, 4])
+
+
+def gpt_oss(r):
+    c = plain(r, "yarn") | experts(r, "num_local_experts") | some(r, sliding_window=[4, 16])
+    return c | head_dim(r, c) | some(r, swiglu_limit=[7.0], attention_bias=[False, True]) | sliding(r, c)
+
+
+def latent(r):
+    c = shape(r)
+    c |= some(r, kv_lora_rank=[16, 24], q_lora_rank=[16, 24], qk_nope_head_dim=[8, 16], v_head_dim=[8, 12, 32])
+    c |= some(r, first_k_dense_replace=[0, 1], n_shared_experts=[1, 2], norm_topk_prob=[False, True])
+    c |= some(r, routed_scaling_factor=[1.0, 2.5], n_group=[1, 2, 4], moe_intermediate_size=[24])
+    groups, size = c["n_group"], r.choice([2, 3, 4])
+    c |= {"n_routed_experts": groups * size, "topk_group": r.randint(1, groups), "qk_rope_head_dim": 8}
+    c |= {"num_experts_per_tok": r.randint(1, c["topk_group"] * size), "attention_bias": False}
+    return c | {"num_key_value_heads": c["num_attention_heads"], "rope_scaling": scaling(r, [None, "yarn", "yarn"])}
+
+
+def deepseek_v2(r):
+    c = latent(r) | some(r, q_lora_rank=[None, 16]) | {"scoring_func": "softmax", "norm_topk_prob": False}
+    return c | {"topk_method": "group_limited_greedy" if c["n_group"] > 1 else "greedy", "moe_layer_freq": 1}
+
+
+def deepseek_v3(r):
+    c = latent(r) | make_models.SIGMOID | {"tie_word_embeddings": False, "moe_layer_freq": 1}
+    return c | some(r, num_nextn_predict_layers=[0, 1]) | odds(r, 0.2, rope_interleave=r.random() < 0.5)
+
+
+def deepseek_v32(r):
+    c = deepseek_v3(r) | some(r, index_head_dim=[16, 24], index_topk=[8])
+    c.pop("rope_interleave", None)
+    return c | some(r, index_n_heads=[16, 24])  # of few heads many scores are equal, at zero
+
+
+def glm4_moe_lite(r):
+    return latent(r) | {"topk_method": "noaux_tc", "first_k_dense_replace": 1} | odds(r, 0.3, rope_interleave=True)
+
+
+def mistral4(r):
+    c = latent(r) | {"n_group": 1, "topk_group": 1, "rope_parameters": ministral3(r)["rope_parameters"]}
+    del c["rope_scaling"], c["rope_theta"]
+    return c | {"num_experts_per_tok": r.randint(1, c["n_routed_experts"])} | some(r, first_k_dense_replace=[0, 1])
+
+
+def bert(r):
+    c = shape(r)
+    for key in ("num_key_value_heads", "rms_norm_eps", "rope_theta", "tie_word_embeddings"):
+        del c[key]
+    c |= some(r, hidden_act=["gelu", "gelu", "gelu_new", "silu"], layer_norm_eps=[1e-12, 1e-5, 1e-3])
+    return c | {"type_vocab_size": 2, "position_embedding_type": "absolute"}
+
+
+def xlm_roberta(r):
+    return bert(r) | some(r, pad_token_id=[0, 1], type_vocab_size=[1])
+
+
+def nomic_bert(r):
+    rope = {"rope_type": "default"} | some(r, rope_theta=[1000.0, 10000.0])
+    return bert(r) | {"hidden_act": "silu", "eos_token_id": 2, "rope_parameters": rope}
+
+
+def modernbert(r):
+    c = bert(r) | {"global_rope_theta": 160000.0, "local_rope_theta": 10000.0}
+    del c["position_embedding_type"], c["layer_norm_eps"], c["type_vocab_size"]
+    c |= some(r, norm_eps=[1e-5, 1e-3], local_attention=[8, 16, 128]) | {"hidden_activation": c.pop("hidden_act")}
+    if r.random() < 0.5:
+        thetas = c.pop("global_rope_theta"), c.pop("local_rope_theta")
+        ropes = ({"rope_type": "default", "rope_theta": theta} for theta in thetas)
+        c["rope_parameters"] = dict(zip(("full_attention", "sliding_attention"), ropes))
+    c |= some(r, **dict.fromkeys(("attention_bias", "mlp_bias", "norm_bias"), [False, True]))
+    return c | sliding(r, c, 0.4, global_attn_every_n_layers=[2, 3])
+
+
+def gemma_embedding(r):
+    return gemma3_text(r) | some(r, use_bidirectional_attention=[False, True], final_logit_softcapping=[None])
+
+
+def qwen3_embedding(r):
+    return qwen3(r)
+
+
+def modern(c, by_layer=False):
+    """The same as transformers 5 spells it."""
+    rope = (c.pop("rope_scaling", None) or {"rope_type": "default"}) | {"rope_theta": c.pop("rope_theta", 1e4)}
+    if "partial_rotary_factor" in c:
+        rope["partial_rotary_factor"] = c.pop("partial_rotary_factor")
+    if by_layer:
+        local = {"rope_type": "default", "rope_theta": c.pop("rope_local_base_freq", 500000)}
+        rope = {"full_attention": rope, "sliding_attention": local}
+    return c | {"rope_parameters": rope}
+
+
+DECODERS = {f.__name__: f for f in (
+    llama, mistral, ministral, ministral3, mixtral, qwen2, qwen3, qwen3_moe, qwen3_next, qwen3_5_text,
+    qwen3_5_moe_text, gemma2, gemma3_text, smollm3, olmo2, olmo3, phi3, granite, granitemoe, granitemoeshared,
+    granitemoehybrid, cohere, cohere2, lfm2, lfm2_moe, glm4, seed_oss, exaone4, gpt_oss, deepseek_v2, deepseek_v3,
+    deepseek_v32, glm4_moe_lite, mistral4)}  # fmt: skip
+# Of a model without a head: how transformers calls it, its class, and what its rows are pooled to.
+ENCODERS = {
+    "bert": (bert, "bert", "BertModel", "mean"),
+    "xlm_roberta": (xlm_roberta, "xlm-roberta", "XLMRobertaModel", "mean"),
+    "nomic_bert": (nomic_bert, "nomic_bert", "NomicBertModel", "mean"),
+    "modernbert": (modernbert, "modernbert", "ModernBertModel", "first"),
+    "gemma_embedding": (gemma_embedding, "gemma3_text", "Gemma3TextModel", "mean"),
+    "qwen3_embedding": (qwen3_embedding, "qwen3", "Qwen3Model", "last"),
+}
+# Of models that take pictures, too: their texts, and what looks at pictures.
+WRAPPERS = {
+    "gemma3": (["gemma3_text"], "siglip_vision_model"),
+    "mistral3": (["mistral", "ministral3", "mistral4"], "pixtral"),
+    "qwen3_5": (["qwen3_5_text"], "qwen3_5_vision"),
+    "qwen3_5_moe": (["qwen3_5_moe_text"], "qwen3_5_moe_vision"),
+}

@@ -59,6 +59,11 @@ const Same kSame[] = {
     {"WindowOfExaone4", "exaone4-tiny", kWindow, kWindow4096},
     {"WindowOfOlmo3", "olmo3-tiny", kWindow, kWindow4096},
     {"WindowOfGptOss", "gpt-oss-f16-tiny", kWindow, R"({"sliding_window": 128})"},
+    {"WindowOfQwen2", "qwen2-window-tiny", kWindow, kWindow4096},
+    {"WindowOfQwen3", "qwen3-window-tiny", kWindow, kWindow4096},
+    {"WindowOfQwen3Moe", "qwen3-moe-tiny",
+     R"({"use_sliding_window": true, "max_window_layers": null, "sliding_window": null})",
+     R"({"use_sliding_window": true, "max_window_layers": null, "sliding_window": 4096})"},
     // As published: google/gemma-3-4b-it and the larger ones.
     {"SizesOfGemma3", "gemma3-tiny",
      R"({"vocab_size": null, "max_position_embeddings": null, "num_attention_heads": null,

@@ -198,6 +198,8 @@ def phi3(r):
         c |= some(r, original_max_position_embeddings=[16, 128], max_position_embeddings=[256])
         lists = [[round(r.uniform(1, 9), 2) for _ in range(pairs)] for _ in range(2)]
         c["rope_scaling"] = some(r, type=["longrope", "su"]) | dict(zip(("short_factor", "long_factor"), lists))
+        if c["rope_scaling"]["type"] == "su":  # where transformers 5 looks for it alone
+            c["rope_scaling"]["original_max_position_embeddings"] = c["original_max_position_embeddings"]
     return c
 
 

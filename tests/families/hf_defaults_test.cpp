@@ -202,6 +202,28 @@ TEST(HfHead, IsTiedAsTransformersTiesIt) {
   }
 }
 
+// As embedders are published: e5-mistral, bge-multilingual-gemma2.
+TEST(HfHead, IsNotThereWithTheClassWithoutOne) {
+  for (const auto& [golden, name] :
+       {std::pair{"mistral-tiny", "MistralModel"}, std::pair{"gemma2-tiny", "Gemma2Model"},
+        std::pair{"qwen2-tiny", "Qwen2Model"}}) {
+    SCOPED_TRACE(name);
+    HfBuilder files = golden_folder(golden);
+    files.config["architectures"] = {name};
+    std::erase_if(files.weights.tensors,
+                  [](const auto& one) { return one.name == "lm_head.weight"; });
+    for (auto& tensor : files.weights.tensors) tensor.name.erase(0, std::size("model.") - 1);
+    const test::TempFolder folder(test::kInMemory);
+    files.write(folder);
+    const auto model = open_model(folder.path());
+    ASSERT_TRUE(model) << model.error().message;
+    EXPECT_FALSE((*model)->config.has_logits);
+    EXPECT_FALSE((*model)->config.tied_embeddings);
+    const auto whole = read_hf_config(golden_config(golden).dump(), "config.json");
+    EXPECT_EQ((*model)->config.layers, whole->layers);
+  }
+}
+
 // How DeltaNet's tensors lie is asked of a layer that has it.
 TEST(HfHybrid, MayBeginWithAttention) {
   HfBuilder files = golden_folder("qwen3-next-tiny");

@@ -66,7 +66,6 @@ extern const Reader kOlmo2;
 extern const Reader kPhi3;
 extern const Reader kQwen2;
 extern const Reader kQwen3;
-extern const Reader kQwen3Embedder;
 extern const Reader kQwen3Moe;
 extern const Reader kQwen3Next;
 extern const Reader kQwen3_5;

@@ -83,6 +83,10 @@ Result<ModelConfig> read_config_of(const FoundFamily& found, const Container& co
   ModelConfig config;
   config.family = family.name;
   family.reader.read(fields, config);
+  if (found.headless) {
+    config.has_logits = config.tied_embeddings = false;
+    config.draft_layer.reset();
+  }
   read_pooling(fields, config);
   if (container.pooling) config.pooling = *container.pooling;
   config.head.insert(config.head.end(), container.head.begin(), container.head.end());

@@ -11,11 +11,11 @@
 namespace dovetail::families {
 
 std::vector<std::uint32_t> read_qwen_windows(Fields& fields, std::uint32_t layers) {
-  const bool on = fields.gguf() || uses_sliding_window(fields);
+  const bool on = fields.gguf() || uses_sliding_window(fields, kQwenWindow);
   constexpr Key kFull = {"", "max_window_layers"};
   const std::uint32_t full =
       fields.count(kFull, 0, load::kLargestContext).value_or(fields.gguf() ? 0 : 28);
-  return read_windows(fields, layers, on, full);
+  return read_windows(fields, layers, on, full, kQwenWindow);
 }
 
 void refuse_dense_layers(Fields& fields) {

@@ -7,6 +7,9 @@
 
 namespace dovetail::families {
 
+// Of a config.json that switches windows on and gives no size.
+inline constexpr std::uint32_t kQwenWindow = 4096;
+
 // For each layer of Qwen2 and Qwen3 its window, 0 for none: use_sliding_window switches it on, for
 // the layers that layer_types names, or for those from max_window_layers on.
 std::vector<std::uint32_t> read_qwen_windows(Fields& fields, std::uint32_t layers);

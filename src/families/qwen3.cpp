@@ -45,15 +45,8 @@ void read_qwen3(Fields& fields, ModelConfig& config) {
   if (fields.gguf()) read_yes_and_no(fields, config);
 }
 
-// As its class without a head has it; Qwen3-Embedding says that it has one, and has none either.
-void read_qwen3_embedder(Fields& fields, ModelConfig& config) {
-  read_qwen3(fields, config);
-  config.has_logits = config.tied_embeddings = false;
-}
-
 }  // namespace
 
 constinit const Reader kQwen3 = {read_qwen3};
-constinit const Reader kQwen3Embedder = {read_qwen3_embedder};
 
 }  // namespace dovetail::families

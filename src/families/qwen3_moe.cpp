@@ -12,7 +12,7 @@ namespace dovetail::families {
 namespace {
 
 bool slides(Fields& fields) {
-  if (!uses_sliding_window(fields)) return false;
+  if (!uses_sliding_window(fields, kQwenWindow)) return false;
   // Old versions of transformers keep so many layers from sliding, newer ones let all slide.
   constexpr Key kFull = {"", "max_window_layers"};
   const auto full = fields.count(kFull, 0, load::kLargestContext);
@@ -34,7 +34,7 @@ void read_qwen3_moe(Fields& fields, ModelConfig& config) {
   attention.bias = fields.gguf() && fields.has_tensor("blk.0.attn_q.bias");
   attention.query_key_norm = load::QueryKeyNorm::kHead;
   attention.norm = norm;
-  attention.window = read_uniform_window(fields, layers, slides(fields));
+  attention.window = read_uniform_window(fields, layers, slides(fields), kQwenWindow);
   config.ropes = {read_rope(fields, {.head_dim = attention.head_dim}, config)};
   config.output_norm = norm;
   config.layers.assign(layers, plain_layer(norm, attention, experts));

@@ -52,7 +52,6 @@ constexpr Family kFamilies[] = {
     {"phi3", "phi3", "phi3", "Phi3ForCausalLM", kPhi3},
     {"qwen2", "qwen2", "qwen2", "Qwen2ForCausalLM", kQwen2},
     {"qwen3", "qwen3", "qwen3", "Qwen3ForCausalLM", kQwen3},
-    {"qwen3", "", "qwen3", "Qwen3Model", kQwen3Embedder},
     {"qwen3_5", "qwen35", "qwen3_5_text", "Qwen3_5ForCausalLM", kQwen3_5},
     {"qwen3_5_moe", "qwen35moe", "qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", kQwen3_5Moe},
     {"qwen3_moe", "qwen3moe", "qwen3_moe", "Qwen3MoeForCausalLM", kQwen3Moe},
@@ -84,6 +83,13 @@ constexpr std::pair<std::string_view, std::string_view> kTextNames[] = {
     {"lm_head.", "lm_head."},
     {"mtp.", "mtp."},
 };
+
+// What transformers calls a class without the head for tokens; empty where that is not the head.
+std::string headless_class(std::string_view class_name) {
+  constexpr std::string_view kHead = "ForCausalLM";
+  if (!class_name.ends_with(kHead)) return {};
+  return std::string(class_name.substr(0, class_name.size() - kHead.size())) + "Model";
+}
 
 // Each name once: rows of one model_type follow each other.
 std::string list_of(std::string_view Family::*name) {
@@ -153,6 +159,10 @@ Result<FoundFamily> find_in_json(const json& config, const std::string& file) {
     if (wrapped || family.model_type != found->model_type) continue;
     if (listed(family.class_name)) return FoundFamily{&family, text, wrapped};
     valid += fmt::format("{}[\"{}\"]", valid.empty() ? "" : " or ", family.class_name);
+    const std::string headless = headless_class(family.class_name);
+    if (headless.empty()) continue;
+    if (listed(headless)) return FoundFamily{&family, text, wrapped, true};
+    valid += fmt::format(" or [\"{}\"]", headless);
   }
   if (wrapped) valid = fmt::format("[\"{}\"]", wrapper->class_name);
   const bool single = classes->is_array() && classes->size() == 1;

@@ -25,11 +25,13 @@ struct Family {
 std::span<const Family> all_families();
 
 // A model's family, and what of a config.json describes its text: all of it, or a member, where the
-// model takes pictures too. Tensors' names have more in front of them then (text_name()).
+// model takes pictures too. Tensors' names have more in front of them then (text_name()). A class
+// without a head, as embedders have it, is the family's whose class has one.
 struct FoundFamily {
   const Family* family = nullptr;
   const nlohmann::json* text = nullptr;  // null: a GGUF file
   bool wrapped = false;
+  bool headless = false;
 };
 
 // The family of the model that the configuration describes. An error names those that there are.

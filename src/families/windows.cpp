@@ -72,8 +72,8 @@ std::vector<std::uint32_t> read_windows(Fields& fields, std::uint32_t layers, bo
   return out;
 }
 
-bool uses_sliding_window(Fields& fields) {
-  return fields.flag({"", "use_sliding_window"}).value_or(false) && read_window(fields);
+bool uses_sliding_window(Fields& fields, std::uint32_t usual) {
+  return fields.flag({"", "use_sliding_window"}).value_or(false) && read_window(fields, usual);
 }
 
 std::vector<bool> read_sliding_layers(Fields& fields, std::uint32_t layers, std::uint32_t period,

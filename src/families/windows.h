@@ -23,7 +23,7 @@ std::vector<std::uint32_t> read_windows(Fields& fields, std::uint32_t layers, bo
                                         std::uint32_t first, std::uint32_t usual = 0);
 
 // Whether use_sliding_window switches the window of a config.json on.
-bool uses_sliding_window(Fields& fields);
+bool uses_sliding_window(Fields& fields, std::uint32_t usual = 0);
 
 // Which layer of a period does not slide.
 enum class FullLayer : std::uint8_t { kFirst, kLast };

@@ -59,6 +59,11 @@ const Same kSame[] = {
     {"WindowOfExaone4", "exaone4-tiny", kWindow, kWindow4096},
     {"WindowOfOlmo3", "olmo3-tiny", kWindow, kWindow4096},
     {"WindowOfGptOss", "gpt-oss-f16-tiny", kWindow, R"({"sliding_window": 128})"},
+    {"WindowOfQwen2", "qwen2-window-tiny", kWindow, kWindow4096},
+    {"WindowOfQwen3", "qwen3-window-tiny", kWindow, kWindow4096},
+    {"WindowOfQwen3Moe", "qwen3-moe-tiny",
+     R"({"use_sliding_window": true, "max_window_layers": null, "sliding_window": null})",
+     R"({"use_sliding_window": true, "max_window_layers": null, "sliding_window": 4096})"},
     // As published: google/gemma-3-4b-it and the larger ones.
     {"SizesOfGemma3", "gemma3-tiny",
      R"({"vocab_size": null, "max_position_embeddings": null, "num_attention_heads": null,
@@ -194,6 +199,28 @@ TEST(HfHead, IsTiedAsTransformersTiesIt) {
     ASSERT_TRUE(model) << model.error().message;
     EXPECT_EQ((*model)->config.tied_embeddings, row.tied);
     EXPECT_EQ((*model)->tensors.contains("output.weight"), !row.tied);
+  }
+}
+
+// As embedders are published: e5-mistral, bge-multilingual-gemma2.
+TEST(HfHead, IsNotThereWithTheClassWithoutOne) {
+  for (const auto& [golden, name] :
+       {std::pair{"mistral-tiny", "MistralModel"}, std::pair{"gemma2-tiny", "Gemma2Model"},
+        std::pair{"qwen2-tiny", "Qwen2Model"}}) {
+    SCOPED_TRACE(name);
+    HfBuilder files = golden_folder(golden);
+    files.config["architectures"] = {name};
+    std::erase_if(files.weights.tensors,
+                  [](const auto& one) { return one.name == "lm_head.weight"; });
+    for (auto& tensor : files.weights.tensors) tensor.name.erase(0, std::size("model.") - 1);
+    const test::TempFolder folder(test::kInMemory);
+    files.write(folder);
+    const auto model = open_model(folder.path());
+    ASSERT_TRUE(model) << model.error().message;
+    EXPECT_FALSE((*model)->config.has_logits);
+    EXPECT_FALSE((*model)->config.tied_embeddings);
+    const auto whole = read_hf_config(golden_config(golden).dump(), "config.json");
+    EXPECT_EQ((*model)->config.layers, whole->layers);
   }
 }
 

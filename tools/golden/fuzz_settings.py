@@ -198,6 +198,8 @@ def phi3(r):
         c |= some(r, original_max_position_embeddings=[16, 128], max_position_embeddings=[256])
         lists = [[round(r.uniform(1, 9), 2) for _ in range(pairs)] for _ in range(2)]
         c["rope_scaling"] = some(r, type=["longrope", "su"]) | dict(zip(("short_factor", "long_factor"), lists))
+        if c["rope_scaling"]["type"] == "su":  # where transformers 5 looks for it alone
+            c["rope_scaling"]["original_max_position_embeddings"] = c["original_max_position_embeddings"]
     return c
 
 
@@ -344,10 +346,6 @@ def gemma_embedding(r):
     return gemma3_text(r) | some(r, use_bidirectional_attention=[False, True], final_logit_softcapping=[None])
 
 
-def qwen3_embedding(r):
-    return qwen3(r)
-
-
 def modern(c, by_layer=False):
     """The same as transformers 5 spells it."""
     rope = (c.pop("rope_scaling", None) or {"rope_type": "default"}) | {"rope_theta": c.pop("rope_theta", 1e4)}
@@ -371,7 +369,11 @@ ENCODERS = {
     "nomic_bert": (nomic_bert, "nomic_bert", "NomicBertModel", "mean"),
     "modernbert": (modernbert, "modernbert", "ModernBertModel", "first"),
     "gemma_embedding": (gemma_embedding, "gemma3_text", "Gemma3TextModel", "mean"),
-    "qwen3_embedding": (qwen3_embedding, "qwen3", "Qwen3Model", "last"),
+    "qwen3_model": (qwen3, "qwen3", "Qwen3Model", "last"),
+    "qwen2_model": (qwen2, "qwen2", "Qwen2Model", "last"),
+    "mistral_model": (mistral, "mistral", "MistralModel", "last"),
+    "gemma2_model": (gemma2, "gemma2", "Gemma2Model", "last"),
+    "llama_model": (llama, "llama", "LlamaModel", "last"),
 }
 # Of models that take pictures, too: their texts, and what looks at pictures.
 WRAPPERS = {

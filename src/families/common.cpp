@@ -125,10 +125,11 @@ AttentionConfig read_heads(Fields& fields, const ModelConfig& config, std::uint3
         fields.uniform({"attention.head_count_kv", "num_key_value_heads"}, 1, load::kMostHeads)
             .value_or(out.heads);
   }
-  const auto given = fields.count({"attention.key_length", "head_dim"}, 1, load::kLargestHeadDim);
+  constexpr Key kHeadDim = {"attention.key_length", "head_dim"};
+  const auto given = fields.count(kHeadDim, 1, load::kLargestHeadDim);
   if (given) {
     out.head_dim = *given;
-  } else if (head_dim != 0 && !fields.gguf()) {
+  } else if (head_dim != 0 && !fields.gguf() && !fields.is_null(kHeadDim)) {
     out.head_dim = head_dim;
   } else if (out.heads != 0) {
     if (config.hidden_size % out.heads != 0) {

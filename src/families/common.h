@@ -25,8 +25,9 @@ using load::RopeConfig;
 // Vocabulary, hidden size, context and whether the head is tied. The number of layers.
 std::uint32_t read_sizes(Fields& fields, ModelConfig& config, bool usually_tied = false);
 
-// Heads and their size, and the scale that follows from it. Without a number for `head_dim` the
-// heads share the hidden size. `kv_heads`: as the family has read them, 0: it has not.
+// Heads and their size, and the scale that follows from it. Without a number for `head_dim`, or
+// where a config.json says null, the heads share the hidden size. `kv_heads`: as the family has
+// read them, 0: it has not.
 AttentionConfig read_heads(Fields& fields, const ModelConfig& config, std::uint32_t head_dim = 0,
                            std::uint32_t kv_heads = 0);
 

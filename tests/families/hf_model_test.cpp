@@ -228,6 +228,8 @@ TEST(HfConfigText, IsReadInEverySpelling) {
        [](const DecoderNumbers& config) { EXPECT_EQ(config.head_dim, 8U); }},
       {"head size of Qwen3 where not given", "qwen3", [](json& c) { c.erase("head_dim"); },
        [](const DecoderNumbers& config) { EXPECT_EQ(config.head_dim, 128U); }},
+      {"head size of Qwen3 where null", "qwen3", [](json& c) { c["head_dim"] = nullptr; },
+       [](const DecoderNumbers& config) { EXPECT_EQ(config.head_dim, 8U); }},
       {"one group for each head", "llama", [](json& c) { c.erase("num_key_value_heads"); },
        [](const DecoderNumbers& config) { EXPECT_EQ(config.kv_heads, 4U); }},
       {"theta inside", "qwen3",

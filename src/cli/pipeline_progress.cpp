@@ -65,8 +65,23 @@ pipeline::ProgressView PipelineProgress::view(const pipeline::RunProgress& progr
   return view;
 }
 
+bool EndpointFailures::tell(const std::string& endpoint, const std::string& failure) {
+  if (failure.empty()) return false;
+  const std::string line = fmt::format("failing, and tried again: {}: {}\n", endpoint, failure);
+  // How many milliseconds it took makes no other reason.
+  std::string reason = line;
+  std::erase_if(reason, [](char c) { return c >= '0' && c <= '9'; });
+  if (!told_.insert(std::move(reason)).second) return false;
+  fmt::print(stderr, "{}", line);
+  return true;
+}
+
 void PipelineProgress::show(const pipeline::RunProgress& progress) {
   const pipeline::ProgressView now = view(progress);
+  for (const pipeline::EndpointProgress& endpoint : now.endpoints) {
+    // Bars go on below what was said.
+    if (failures_.tell(endpoint.name, endpoint.failure)) lines_ = 0;
+  }
   switch (style_) {
     case ProgressStyle::kTerminal: {
       const auto lines = pipeline::progress_lines(now, terminal_style());

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,17 @@ enum class ProgressStyle : std::uint8_t {
   kTerminal,  // bars on standard error, drawn over again
   kLog,       // a line on standard error every few seconds
   kEvents,    // a JSON line on standard output every second
+};
+
+// Says on standard error why endpoints fail, each reason once: until something succeeds, or the
+// run gives up, that is all that a person can do something about. One thread.
+class EndpointFailures {
+ public:
+  // Whether it has said anything.
+  bool tell(const std::string& endpoint, const std::string& failure);
+
+ private:
+  std::set<std::string> told_;
 };
 
 // Shows a run while it goes on. One thread.
@@ -43,6 +55,7 @@ class PipelineProgress {
   ProgressStyle style_;
   Clock::time_point shown_;
   std::size_t lines_ = 0;  // on the terminal
+  EndpointFailures failures_;
   pipeline::RateMeter record_rate_;
   std::vector<pipeline::RateMeter> column_rates_;
 };

@@ -300,9 +300,13 @@ Result<int> preview_pipeline_file(const PipelineOptions& options) {
   if (some.records == 0) some.records = kPreviewRecords;
   auto spec = read_pipeline_file(some);
   if (!spec) return fail(spec.error());
-  std::string folder = (fs::temp_directory_path() / "dovetail-preview-XXXXXX").string();
-  if (::mkdtemp(folder.data()) == nullptr) {
-    return fail(ErrorKind::kIo, "{}: no folder can be made there", folder);
+  std::error_code none;
+  const fs::path temporary = fs::temp_directory_path(none);
+  std::string folder = (temporary / "dovetail-preview-XXXXXX").string();
+  if (none || ::mkdtemp(folder.data()) == nullptr) {
+    const char* named = std::getenv("TMPDIR");
+    return fail(ErrorKind::kIo, "{}: no folder can be made there; TMPDIR may name another place",
+                none && named != nullptr ? named : folder);
   }
   const std::shared_ptr<void> removed(nullptr, [&](void*) {
     std::error_code ignored;
@@ -317,10 +321,20 @@ Result<int> preview_pipeline_file(const PipelineOptions& options) {
   pipeline::TerminalStyle style;
   winsize size = {};
   const bool terminal = isatty(STDOUT_FILENO) != 0;
-  if (terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) style.width = size.ws_col;
+  if (terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+    style.width = size.ws_col;
   style.colour = terminal && std::getenv("NO_COLOR") == nullptr;
   const InterruptGuard guard;
   pipeline::JobPorts ports;
+  EndpointFailures failures;
+  ports.progress = [&](const RunProgress& /*progress*/) {
+    const auto states = (*job)->model_states();
+    for (std::size_t model = 0; model < states.size(); ++model) {
+      for (const pipeline::ModelState& state : states[model])
+        failures.tell(fmt::format("{} ({})", (*job)->spec().models[model].alias, state.name),
+                      state.failure);
+    }
+  };
   std::string first_drop;
   ports.emit = [&](const pipeline::FinishedRecord& record) -> Status {
     if (first_drop.empty()) first_drop = record.reason;

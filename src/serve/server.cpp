@@ -259,7 +259,8 @@ void Server::Impl::await_signal() {
       stop_now();
       return;
     }
-    spdlog::info("draining: accepted requests are finished, new ones refused");
+    spdlog::info(
+        "draining: accepted requests are finished, new ones refused; once more stops at once");
     await_signal();
     begin_drain();
   });

@@ -4,6 +4,7 @@ How long it all takes is judged under a virtual clock (tests/pipeline/remote/cos
 what is counted is the work."""
 
 import collections
+import socket
 import threading
 import unittest
 
@@ -108,6 +109,19 @@ class EndpointTroubles(WithFolder):
         self.assertEqual(script.counts[200], records)
         # At the level it began with, three of four requests were refused.
         self.assertLess(script.counts[429], records // 4)
+
+    def test_why_an_endpoint_fails_is_said_while_it_is_tried_again(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"  # nobody listens
+            file = self.write("asked.yaml", ASKED.format(records=3, url=url, parallel=2))
+            for arguments in (["preview", file], ["run", file, "-o", self.folder / "out"]):
+                with self.subTest(arguments[0]):
+                    running = self.start(*arguments)
+                    running.wait_until_said("failing, and tried again: "
+                                            f"writer ({url}): POST {url}/chat/completions: Failed to connect")
+                    running.kill()
+                    running.end()
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ void SessionLog::observe(const RunProgress& progress) {
                                        progress.ready[model] > 0, progress.window_is_full);
       endpoints_[next++].activity.sample(time(), state.in_flight, state.limit, cause);
       now_.push_back({fmt::format("{} ({})", job_.spec().models[model].alias, state.name),
-                      state.in_flight, state.limit, cause});
+                      state.in_flight, state.limit, cause, state.failure});
     }
   }
 }

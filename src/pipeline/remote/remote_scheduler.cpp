@@ -146,6 +146,7 @@ void RemoteScheduler::answered(Id id, std::optional<double> tokens, Micros now) 
   const Job& job = jobs_.at(id);
   endpoints_[job.endpoint].budget.finished(job.request.tokens, tokens.value_or(job.request.tokens),
                                            now);
+  endpoints_[job.endpoint].failure.clear();
   watch_.succeeded(now);
   forget(id, now);
 }
@@ -155,6 +156,7 @@ Retries::Decision RemoteScheduler::failed(Id id, FailureClass failure, std::stri
   Job& job = jobs_.at(id);
   const double tokens = job.request.tokens;
   endpoints_[job.endpoint].budget.finished(tokens, job.worked ? tokens : 0.0, now);
+  if (failure != FailureClass::kFinal) endpoints_[job.endpoint].failure = why;
   watch_.failed(why);
   // It is answered, and would be in the same way again: that is no standstill.
   if (failure == FailureClass::kFinal) watch_.succeeded(now);
@@ -251,7 +253,7 @@ std::vector<RemoteScheduler::EndpointState> RemoteScheduler::state(Micros now) c
   std::vector<EndpointState> states;
   for (const Endpoint& endpoint : endpoints_) {
     states.push_back({endpoint.limit.in_flight(), endpoint.limit.limit(),
-                      hindrance(endpoint, next_tokens_, now)});
+                      hindrance(endpoint, next_tokens_, now), endpoint.failure});
   }
   return states;
 }

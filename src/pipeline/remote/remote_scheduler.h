@@ -79,6 +79,7 @@ class RemoteScheduler {
     int in_flight = 0;
     int limit = 0;
     Hindrance hindrance = Hindrance::kNone;
+    std::string_view failure;  // why the last request failed, until one is answered
   };
 
   explicit RemoteScheduler(RemoteSchedulerOptions options);
@@ -128,6 +129,7 @@ class RemoteScheduler {
     ConcurrencyLimit limit;
     RateBudget budget;
     CircuitBreaker breaker;
+    std::string failure = {};  // see EndpointState
   };
 
   struct Job {

@@ -60,6 +60,7 @@ struct EndpointProgress {
   std::string name;
   std::uint32_t in_flight = 0, limit = 0;
   SlotCause cause = SlotCause::kTaking;
+  std::string failure = {};  // why it fails, where it does
 };
 
 // A run at one moment.

@@ -79,7 +79,8 @@ struct ModelState {
   std::uint32_t in_flight = 0;  // on the wire, or in the engine
   std::uint32_t limit = 0;      // of in_flight, at this moment
   IdleCause idle = IdleCause::kNone;
-  std::string note = {};  // what a person should know about it; mostly empty
+  std::string note = {};     // what a person should know about it; mostly empty
+  std::string failure = {};  // of the last request, where it is kBroken
 };
 
 // A model as the runner sees it. Every function may be called from any thread and returns at once.

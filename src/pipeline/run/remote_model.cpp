@@ -467,11 +467,13 @@ std::vector<ModelState> RemoteModelHost::Impl::state() {
   std::vector<ModelState> result;
   for (const auto& state : scheduler_.state(Background::now())) {
     const Endpoint& endpoint = endpoints_[result.size()];
+    const IdleCause cause = idle_cause(state.hindrance);
     result.push_back({endpoint.name, static_cast<std::uint32_t>(state.in_flight),
-                      static_cast<std::uint32_t>(state.limit), idle_cause(state.hindrance),
+                      static_cast<std::uint32_t>(state.limit), cause,
                       endpoint.refused_schemas.empty()
                           ? ""
-                          : "takes no response_format: answers are only checked"});
+                          : "takes no response_format: answers are only checked",
+                      std::string(cause == IdleCause::kBroken ? state.failure : "")});
   }
   return result;
 }

@@ -42,8 +42,8 @@ Status SqliteReader::snapshot(Work&& work) {
 Result<SqliteReader> SqliteReader::open(const std::filesystem::path& file) {
   std::error_code error;
   if (!std::filesystem::exists(file, error)) {
-    return fail(ErrorKind::kNotFound, "{}: there is no run; name the file that a run made",
-                file.string());
+    return fail(ErrorKind::kNotFound,
+                "{}: there is no run; name the file or the folder that a run made", file.string());
   }
   const auto attempt = [&](const std::string& name, int flags) -> Result<SqliteReader> {
     auto connection = Connection::open(name, file.string(), SQLITE_OPEN_READONLY | flags);

@@ -48,7 +48,8 @@ Result<SqliteWriter> SqliteWriter::open(const std::filesystem::path& file, bool 
   std::error_code error;
   const bool there = std::filesystem::exists(file, error);
   if (resume && !there) {
-    return fail(ErrorKind::kNotFound, "{}: there is no run to resume; name its file, or start anew",
+    return fail(ErrorKind::kNotFound,
+                "{}: there is no run to resume; name its file or folder, or start anew",
                 file.string());
   }
   if (there && !std::filesystem::is_regular_file(file, error)) {

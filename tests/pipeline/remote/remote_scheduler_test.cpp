@@ -286,6 +286,27 @@ TEST(RemoteScheduler, SaysWhyAnEndpointIsIdle) {
   EXPECT_EQ(scheduler.waiting(), 1U);
 }
 
+// Why it fails is known from the first failure on, until something is answered. A request that is
+// refused for good is its own fault.
+TEST(RemoteScheduler, SaysWhyAnEndpointFails) {
+  RemoteScheduler scheduler(fixed(1, 4));
+  const auto why = [&] { return scheduler.state(1)[0].failure; };
+  const auto cut = scheduler.begin({}, 0);
+  const auto refused = scheduler.begin({}, 0);
+  const auto good = scheduler.begin({}, 0);
+  ASSERT_TRUE(cut && refused && good);
+  EXPECT_EQ(why(), "");
+  scheduler.ended(refused->id, refusal(0).end, 1);
+  scheduler.failed(refused->id, FailureClass::kFinal, "400", 1);
+  EXPECT_EQ(why(), "");
+  scheduler.ended(cut->id, unreadable(0).end, 1);
+  EXPECT_TRUE(scheduler.failed(cut->id, FailureClass::kRetryable, "cut", 1).again);
+  EXPECT_EQ(why(), "cut");
+  scheduler.ended(good->id, success(0).end, 1);
+  scheduler.answered(good->id, 1, 1);
+  EXPECT_EQ(why(), "");
+}
+
 TEST(RemoteScheduler, StopForgetsWhatWaits) {
   RemoteScheduler scheduler(fixed(1, 2));
   const auto a = scheduler.begin({}, 0);

@@ -67,12 +67,11 @@ pipeline::ProgressView PipelineProgress::view(const pipeline::RunProgress& progr
 
 bool EndpointFailures::tell(const std::string& endpoint, const std::string& failure) {
   if (failure.empty()) return false;
-  const std::string line = fmt::format("failing, and tried again: {}: {}\n", endpoint, failure);
   // How many milliseconds it took makes no other reason.
-  std::string reason = line;
+  std::string reason = failure;
   std::erase_if(reason, [](char c) { return c >= '0' && c <= '9'; });
-  if (!told_.insert(std::move(reason)).second) return false;
-  fmt::print(stderr, "{}", line);
+  if (!told_.emplace(endpoint, std::move(reason)).second) return false;
+  fmt::print(stderr, "failing, and tried again: {}: {}\n", endpoint, failure);
   return true;
 }
 

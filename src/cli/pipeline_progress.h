@@ -29,7 +29,7 @@ class EndpointFailures {
   bool tell(const std::string& endpoint, const std::string& failure);
 
  private:
-  std::set<std::string> told_;
+  std::set<std::pair<std::string, std::string>> told_;
 };
 
 // Shows a run while it goes on. One thread.

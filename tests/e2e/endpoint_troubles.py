@@ -113,7 +113,7 @@ class EndpointTroubles(WithFolder):
     def test_why_an_endpoint_fails_is_said_while_it_is_tried_again(self):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
-            url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"  # nobody listens
+            url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"  # without a listener
             file = self.write("asked.yaml", ASKED.format(records=3, url=url, parallel=2))
             for arguments in (["preview", file], ["run", file, "-o", self.folder / "out"]):
                 with self.subTest(arguments[0]):

@@ -48,6 +48,7 @@ Result<Automaton> product(const Automaton& a, const Automaton& b, bool negate_b,
     }
   }
   prune(out, work.stop());
+  if (work.stopped()) return fail(work.check(where).error());
   return out;
 }
 

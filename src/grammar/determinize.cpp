@@ -85,6 +85,7 @@ class Construction {
     // Loops inside end early without work, so that the last states may be incomplete.
     if (const Status enough = work_.check(where_); !enough) return fail(enough.error());
     prune(out_, work_.stop());
+    if (work_.stopped()) return fail(work_.check(where_).error());
     return std::move(out_);
   }
 

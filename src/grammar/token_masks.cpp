@@ -83,6 +83,7 @@ Result<std::shared_ptr<const TokenMasks>> TokenMasks::create(
   }
   std::shared_ptr<const TokenMasks> out(
       new TokenMasks(std::move(grammar), std::move(vocabulary), max_bytes, stop));
+  if (is_set(stop)) return fail(ErrorKind::kUnavailable, "the compilation was stopped");
   const std::uint32_t need = out->need_[out->automaton().start];
   if (need == Automaton::kNever) {
     return fail(

@@ -153,6 +153,40 @@ TEST(Compiler, StopsInEveryLoop) {
   }
 }
 
+// Whenever the flag is set, also in the last moments: the whole grammar, or an error that says so.
+TEST(Compiler, StopsWithAnErrorOrNotAtAll) {
+  constexpr std::string_view kPattern = "(a|b)*a(a|b){13}";
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
+  const auto whole = Grammar::from_regex(kPattern);
+  ASSERT_TRUE(whole);
+  ASSERT_TRUE(TokenMasks::create(*whole, test::byte_vocabulary(), 1U << 20U));
+  const auto took = Clock::now() - begin;
+  constexpr int kMoments = 100;
+  for (int moment = 0; moment < kMoments; ++moment) {
+    std::atomic<bool> stop = false;
+    const auto set_at = Clock::now() + took * moment / kMoments;
+    std::thread stopper([&] {
+      while (Clock::now() < set_at) std::this_thread::yield();
+      stop = true;
+    });
+    const auto grammar = Grammar::from_regex(kPattern, &stop);
+    const auto masks = TokenMasks::create(*whole, test::byte_vocabulary(), 1U << 20U, &stop);
+    stopper.join();
+    if (grammar) {
+      EXPECT_EQ(grammar->automaton().need, whole->automaton().need);
+      EXPECT_EQ(grammar->automaton().next, whole->automaton().next);
+    } else {
+      EXPECT_EQ(grammar.error().kind, ErrorKind::kUnavailable) << grammar.error().message;
+    }
+    if (masks) {
+      EXPECT_TRUE(test::accepts(Matcher(*masks), "aaaaaaaaaaaaaaa"));
+    } else {
+      EXPECT_EQ(masks.error().kind, ErrorKind::kUnavailable) << masks.error().message;
+    }
+  }
+}
+
 // 3.6e9 comparisons of values, which must not be made first and counted then.
 TEST(Compiler, CountsComparisonsBeforeTheyAreMade) {
   std::string values = "1";

@@ -358,8 +358,12 @@ class StructureWriter {
   // Messages of an answer in harmony, the first without its beginning, which the prompt has.
   void add_channels(Json& out, const Json& content, bool may_call) const {
     if (request_.reasoning_opened) add_body(out);
+    // What a message of commentary says is content, so that there is none where content has a form
+    // or must not be.
+    const bool comments = content.is_null() && request_.choice != ToolChoice::kRequired;
     Json ahead = Json::array();
     for (const char* channel : {"analysis", "commentary"}) {
+      if (channel == std::string_view("commentary") && !comments) continue;
       Json parts = Json::array();
       add_header(parts, channel);
       add_body(parts);

@@ -113,6 +113,43 @@ TEST(AnswerPlan, KeepsTheChoiceAndTheContentsForm) {
   }
 }
 
+// Harmony's commentary is content, too.
+TEST(AnswerPlan, KeepsCommentaryOutOfContentWithAForm) {
+  const DialogFormat& format = format_of("harmony", true);
+  const std::string next = "<|end|><|start|>assistant<|channel|>";
+  const std::string call = "commentary to=functions.f<|message|>{\"city\":\"Ulm\"}";
+  const std::string thought = "<|channel|>analysis<|message|>a" + next;
+  const std::string comment = "<|channel|>commentary<|message|>a" + next;
+  const ContentForm form{ContentForm::Kind::kJsonSchema, R"({"type":"integer"})"};
+  struct Case {
+    ToolChoice choice;
+    bool has_form;
+    std::string text;
+    bool in;
+  };
+  const std::vector<Case> cases = {
+      {ToolChoice::kAuto, false, thought + call, true},
+      {ToolChoice::kAuto, false, comment + call, true},
+      {ToolChoice::kAuto, false, comment + "final<|message|>b", true},
+      {ToolChoice::kAuto, true, thought + "final<|message|>12", true},
+      {ToolChoice::kAuto, true, comment + "final<|message|>12", false},
+      {ToolChoice::kAuto, true, comment + call, false},
+      {ToolChoice::kRequired, false, thought + call, true},
+      {ToolChoice::kRequired, false, comment + call, false},
+  };
+  for (const Case& c : cases) {
+    AnswerRequest request;
+    request.tools = {tool_of(kCity)};
+    request.choice = c.choice;
+    if (c.has_form) request.content = form;
+    const AnswerPlan made = AnswerPlan::create(format, request).value();
+    const auto grammar = grammar::Grammar::from_structure(Json::parse(made.structure())).value();
+    EXPECT_EQ(grammar::test::accepts(grammar::test::matcher_of(grammar), format.marked(c.text)),
+              c.in)
+        << fmt::format("{} {} {}", static_cast<int>(c.choice), c.has_form, c.text);
+  }
+}
+
 TEST(AnswerPlan, RefusesWhatAFormatCannotHold) {
   struct Case {
     std::string row, parameters, says;

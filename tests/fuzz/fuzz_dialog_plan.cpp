@@ -31,12 +31,14 @@ const std::vector<Model>& models() {
   return out;
 }
 
-// Of a text that the structure let through to its end: calls are whole, and arguments are JSON.
-void check_whole(const std::vector<dialog::AnswerEvent>& events, bool required) {
-  std::string arguments;
+// Of a text that the structure let through to its end: calls are whole, and arguments are JSON; so
+// is content, where a schema was asked for.
+void check_whole(const std::vector<dialog::AnswerEvent>& events, bool required, bool has_form) {
+  std::string arguments, content;
   std::size_t begun = 0, ended = 0;
   for (const dialog::AnswerEvent& event : events) {
     if (required && event.kind == Kind::kContent) std::abort();
+    if (event.kind == Kind::kContent) content += event.text;
     if (event.kind == Kind::kCallBegin) {
       if (event.text != "f" && event.text != "g") std::abort();
       ++begun;
@@ -48,6 +50,7 @@ void check_whole(const std::vector<dialog::AnswerEvent>& events, bool required) 
       if (!Json::parse(arguments, nullptr, false).is_object()) std::abort();
     }
   }
+  if (has_form && !content.empty() && !Json::accept(content)) std::abort();
   if (begun != ended || (required && begun == 0)) std::abort();
 }
 
@@ -70,6 +73,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   asked.choice = (bits & 4U) != 0 ? dialog::ToolChoice::kRequired : dialog::ToolChoice::kAuto;
   asked.parallel = (bits & 8U) != 0;
   asked.reasoning_opened = (bits & 16U) != 0;
+  const bool has_form = asked.content.has_value();
   const bool required = asked.choice == dialog::ToolChoice::kRequired;
   const auto plan = dialog::AnswerPlan::create(model.format, std::move(asked));
   if (!plan) {
@@ -94,6 +98,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (std::size_t at = 0; at < answer.text.size(); at += piece)
     take(reader.feed(std::string_view(answer.text).substr(at, piece)));
   take(reader.finish());
-  if (answer.ended) check_whole(events, required);
+  if (answer.ended) check_whole(events, required, has_form);
   return 0;
 }

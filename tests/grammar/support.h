@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,20 +16,19 @@
 
 namespace dovetail::grammar::test {
 
-// One token for every byte (token id = byte), and 256 for the end.
-inline std::shared_ptr<const Vocabulary> byte_vocabulary() {
-  static const auto vocabulary = [] {
-    std::vector<std::string> tokens;
-    for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
-    tokens.emplace_back("</s>");
-    const std::vector<TokenId> ends = {256};
-    return std::make_shared<const Vocabulary>(Vocabulary::create(tokens, ends).value());
-  }();
-  return vocabulary;
+// One token for every byte (token id = byte), 256 for the end, and then these.
+inline std::shared_ptr<const Vocabulary> byte_vocabulary(
+    std::span<const ControlToken> control_tokens = {}) {
+  std::vector<std::string> tokens;
+  for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
+  tokens.emplace_back("</s>");
+  for (const ControlToken& token : control_tokens) tokens.push_back(control_token(token.spelling));
+  const std::vector<TokenId> ends = {256};
+  return std::make_shared<const Vocabulary>(Vocabulary::create(tokens, ends).value());
 }
 
 inline Matcher matcher_of(const Grammar& grammar) {
-  return Matcher(TokenMasks::create(grammar, byte_vocabulary()).value());
+  return Matcher(TokenMasks::create(grammar, byte_vocabulary(grammar.control_tokens())).value());
 }
 
 inline bool accepts(const Matcher& start, std::string_view text) {

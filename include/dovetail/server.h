@@ -24,15 +24,20 @@ class SocketFile;
 
 // What a server did with one request.
 struct RequestRecord {
+  // Of a client that left before there was a response; no client sees it. As nginx writes it.
+  static constexpr int kClientLeft = 499;
+
   std::string id;                  // as the response's X-Request-Id
   std::string key;                 // the key's name; empty: it has none, or none is asked for
   std::string_view method, route;  // "POST", "/v1/completions"; live for ever, but for odd methods
-  int status = 200;
+  int status = 200;  // or kClientLeft; 503 also where the server stopped before it had responded
   std::uint64_t prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
   double queue_seconds = 0.0;        // of the choice that waited longest
   double first_token_seconds = 0.0;  // from the engine's acceptance; 0: there was none
   double seconds = 0.0;              // from the end of the request's head to that of the response
-  std::string_view finish;           // of the first choice; empty: nothing was generated
+  // Of the first choice; "cancelled": the client left before all choices had ended, or the server
+  // stopped. Empty: nothing was generated.
+  std::string_view finish;
   // Where `route` is "unknown": what was asked for, as the client wrote it, without its query. Any
   // bytes, up to some 16 KiB; empty: nothing that could be read.
   std::string path;

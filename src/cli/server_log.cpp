@@ -200,7 +200,7 @@ spdlog::sink_ptr error_sink() { return std::make_shared<spdlog::sinks::stderr_co
 spdlog::level::level_enum level_of(const RequestRecord& record) {
   const int status = std::max(record.status, record.error_status);
   if (status >= 500) return spdlog::level::err;
-  if (status >= 400) return spdlog::level::warn;
+  if (status >= 400 && status != RequestRecord::kClientLeft) return spdlog::level::warn;
   const bool probe =
       std::find(std::begin(kProbes), std::end(kProbes), record.route) != std::end(kProbes);
   return probe ? spdlog::level::debug : spdlog::level::info;

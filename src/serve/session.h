@@ -117,6 +117,8 @@ class Session : public std::enable_shared_from_this<Session> {
   HttpResponse dressed(HttpResponse response);
   // Counts what a choice got, when it is there.
   void note(const Generation& generation, std::size_t prompt, const OutputEvent& event);
+  // Counts what the choices got that have not ended, and never will.
+  void note_cancelled(const Generation& generation);
   // Hands the record of the request on.
   void finish_record();
   boost::asio::awaitable<bool> send(std::string_view data);
@@ -155,7 +157,12 @@ class Session : public std::enable_shared_from_this<Session> {
   RequestRecord record_;
   bool recorded_ = true;
   std::chrono::steady_clock::time_point began_, accepted_;
-  std::vector<std::chrono::steady_clock::time_point> last_token_;  // by choice; epoch: none yet
+  struct Choice {
+    std::chrono::steady_clock::time_point last_token;  // epoch: none yet
+    std::uint64_t tokens = 0;
+    bool ended = false;
+  };
+  std::vector<Choice> choices_;  // [prompt][choice]
   bool overloaded_;
   bool busy_ = false;       // between a request's head and the end of its response
   bool gone_ = false;       // the client went away, or was sent away

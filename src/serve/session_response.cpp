@@ -67,6 +67,7 @@ void Session::begin(const HttpHead* head) {
   headers_ = {{"X-Request-Id", named ? head->request_id : random_id("req-")}};
   began_ = Clock::now();
   record_ = {};
+  record_.status = 0;  // there is no response yet
   record_.id = headers_.front().second;
   record_.route = route_name(route_);
   if (head != nullptr && route_ == nullptr) record_.path = path_of(head->target);
@@ -87,13 +88,14 @@ void Session::begin(const HttpHead* head) {
 void Session::finish_record() {
   if (recorded_) return;
   recorded_ = true;
+  if (record_.status == 0) record_.status = core_.stopping ? 503 : RequestRecord::kClientLeft;
   record_.seconds = std::chrono::duration<double>(Clock::now() - began_).count();
   if (core_.options.on_request) core_.options.on_request(record_);
 }
 
 void Session::note(const Generation& generation, std::size_t prompt, const OutputEvent& event) {
   const auto n = static_cast<std::size_t>(generation.requests[prompt].n);
-  Clock::time_point& last = last_token_[prompt * n + static_cast<std::size_t>(event.choice)];
+  Choice& choice = choices_[prompt * n + static_cast<std::size_t>(event.choice)];
   const Clock::time_point now = Clock::now();
   const auto seconds = [](Clock::duration time) {
     return std::chrono::duration<double>(time).count();
@@ -105,11 +107,15 @@ void Session::note(const Generation& generation, std::size_t prompt, const Outpu
     }
     // Tokens that come together share the time since the last ones.
     const std::size_t many = event.tokens.size();
-    if (last != Clock::time_point())
-      core_.counts.between_tokens.add(seconds(now - last) / static_cast<double>(many), many);
-    last = now;
+    if (choice.last_token != Clock::time_point()) {
+      core_.counts.between_tokens.add(seconds(now - choice.last_token) / static_cast<double>(many),
+                                      many);
+    }
+    choice.last_token = now;
+    choice.tokens += many;
   }
   if (!event.finish) return;
+  choice.ended = true;
   record_.completion_tokens += event.usage.completion_tokens;
   if (event.choice == 0) {
     record_.prompt_tokens += event.usage.prompt_tokens;
@@ -119,6 +125,16 @@ void Session::note(const Generation& generation, std::size_t prompt, const Outpu
   if (record_.finish.empty()) record_.finish = engine::finish_name(*event.finish);
   core_.counts.queue.add(event.usage.queue_seconds);
   core_.counts.whole.add(seconds(now - accepted_));
+}
+
+void Session::note_cancelled(const Generation& generation) {
+  const auto n = static_cast<std::size_t>(generation.requests.front().n);
+  for (std::size_t i = 0; i < choices_.size(); ++i) {
+    if (choices_[i].ended) continue;
+    record_.finish = engine::finish_name(FinishReason::kCancelled);
+    record_.completion_tokens += choices_[i].tokens;
+    if (i % n == 0) record_.prompt_tokens += generation.requests[i / n].prompt.size();
+  }
 }
 
 void Session::note_failure(int status, std::string code, std::string message) {
@@ -276,7 +292,7 @@ Session::Reusable Session::generate(const HttpHead& head,
   accepted_ = Clock::now();
   std::size_t choices = 0;
   for (const Request& request : generation.requests) choices += static_cast<std::size_t>(request.n);
-  last_token_.assign(choices, Clock::time_point());
+  choices_.assign(choices, {});
   auto ids = core_.backend.submit(generation.requests, sink);
   if (!ids) {
     forget_requests();
@@ -300,6 +316,7 @@ Session::Reusable Session::generate(const HttpHead& head,
   const Builder builder(building, &building->builder);
   const bool next = generation.stream ? co_await stream(head, generation, builder)
                                       : co_await gather(head, generation, builder);
+  if (gone_) note_cancelled(generation);
   const bool left = gone_ && !sent_away_ && !core_.stopping;
   if (left && !builder->complete()) ++core_.counts.disconnects;
   co_return next;

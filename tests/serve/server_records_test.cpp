@@ -75,6 +75,60 @@ TEST(Server, SaysWhatItDidWithEachRequest) {
   EXPECT_EQ(records[3].finish, "");
 }
 
+// Of what nobody waits for any more: what was generated until then.
+TEST(Server, RecordsSayWhereItsClientLeft) {
+  std::mutex mutex;
+  std::vector<RequestRecord> records;
+  ServerOptions options;
+  options.on_request = [&](const RequestRecord& record) {
+    const std::lock_guard lock(mutex);
+    records.push_back(record);
+  };
+  const auto says_two = [](FakeEngine& engine, const FakeEngine::Accepted& accepted) {
+    engine.emit(accepted.id, token("first"));
+    engine.emit(accepted.id, token("second"));
+  };
+  const std::string many = R"({"prompt":["ab","c"],"n":2,"stream":true})";
+  std::uint64_t prompts = 0;
+  {
+    RunningServer running(says_two, options);
+    std::size_t submitted = 0, cancelled = 0;
+    const auto leave = [&](std::string_view route, const std::string& body, std::size_t requests,
+                           const char* until) {
+      Client client(running.port);
+      client.send(post_text(route, body));
+      ASSERT_TRUE(running.engine.wait_submitted(submitted += requests));
+      if (until != nullptr) {
+        ASSERT_TRUE(client.receive_until(until));
+      }
+      client.close();
+      ASSERT_TRUE(running.engine.wait_cancelled(cancelled += requests));
+    };
+    leave(kChat, kStreamed, 1, "second");
+    leave(kChat, kHello, 1, nullptr);
+    leave(kCompletions, many, 2, "second");
+    // And where the server stops.
+    Client client(running.port);
+    client.send(post_text(kChat, kHello));
+    ASSERT_TRUE(running.engine.wait_submitted(submitted + 1));
+    for (std::size_t i = 0; i < submitted; ++i) prompts += running.engine.request(i).prompt.size();
+    running.server->stop();
+  }
+  const std::lock_guard lock(mutex);
+  ASSERT_EQ(records.size(), 4U);
+  const int statuses[] = {200, RequestRecord::kClientLeft, 200, 503};
+  std::uint64_t counted = 0;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    SCOPED_TRACE(i);
+    EXPECT_EQ(records[i].status, statuses[i]);
+    EXPECT_EQ(records[i].finish, "cancelled");
+    EXPECT_GT(records[i].prompt_tokens, 0U);
+    if (i < 3) counted += records[i].prompt_tokens;
+  }
+  EXPECT_EQ(counted, prompts);
+  EXPECT_EQ(records[0].completion_tokens, 2U);
+}
+
 // What a log says beside a request's numbers: what was asked for where that is no route, what was
 // ignored, and what failed.
 TEST(Server, RecordsSayWhatWasAskedForAndWhatFailed) {

@@ -16,6 +16,7 @@
 #include "cli/engine_options.h"
 #include "cli/output.h"
 #include "cli/values.h"
+#include "engine/option_table.h"
 #include "engine/options.h"
 #include "families/open_model.h"
 #include "load/model_source.h"
@@ -118,7 +119,7 @@ Result<BenchReport> measure(const BenchOptions& options) {
   EngineOptions engine = options.engine;
   set_warnings(engine);
   const Result<engine::ResolvedOptions> resolved = engine::resolve(engine, **source);
-  if (!resolved) return fail(resolved.error());
+  if (!resolved) return fail(engine::by_option_name(resolved.error()));
   const auto rates = study::measure_machine(
       resolved->options, options.runs,
       [](const std::string& kind) { notice("dovetail bench: roofline: " + kind); });

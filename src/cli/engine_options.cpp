@@ -147,9 +147,10 @@ Result<std::unique_ptr<Engine>> start_engine(const std::string& model, const Eng
   set_warnings(told);
   if (!told.on_pack) told.on_pack = pack_progress(say ? say : Say(notice));
   Result<std::unique_ptr<Engine>> engine = Engine::create(*source, told);
-  if (!engine || !say) return engine;
+  if (!engine) return fail(engine::by_option_name(std::move(engine.error())));
+  if (!say) return engine;
   const Result<engine::ResolvedOptions> resolved = engine::resolve(options, **source);
-  if (!resolved) return fail(resolved.error());
+  if (!resolved) return fail(engine::by_option_name(resolved.error()));
   for (const std::string& line : engine::explain(options, *resolved, **source)) say(line);
   return engine;
 }

@@ -9,6 +9,7 @@
 
 #include "cli/values.h"
 #include "engine/memory.h"
+#include "engine/option_table.h"
 #include "engine/options.h"
 #include "engine/packing.h"
 #include "kernels/kernels.h"
@@ -99,7 +100,7 @@ std::vector<std::string> tensor_names(const load::ModelSource& source) {
 
 Result<ModelReport> report_model(const load::ModelSource& source, const EngineOptions& options) {
   const Result<engine::ResolvedOptions> resolved = engine::resolve(options, source);
-  if (!resolved) return fail(resolved.error());
+  if (!resolved) return fail(engine::by_option_name(resolved.error()));
   ModelReport report;
   report.tokenizer = tokenizer_kind(source);
   report.chat_template = source.chat_template.has_value();

@@ -30,6 +30,17 @@ std::string option_name(const OptionRow& row) {
   return name;
 }
 
+Error by_option_name(Error error) {
+  const std::string_view member =
+      std::string_view(error.message).substr(0, error.message.find(':'));
+  for (const OptionRow& row : kOptionRows) {
+    if (row.name != member) continue;
+    error.message.replace(0, member.size(), option_name(row));
+    break;
+  }
+  return error;
+}
+
 bool is_on(const OptionRow& row) {
   return row.kind() == OptionKind::kFlag && option_value({}, row) > 0.0;
 }

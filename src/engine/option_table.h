@@ -272,6 +272,10 @@ consteval const OptionRow& option_row(std::string_view name) {
 // files.
 std::string option_name(const OptionRow& row);
 
+// An error of resolve() or Engine::create(), which begin with a member, for people who know it as
+// an option: "max-model-len: 5 is ...".
+Error by_option_name(Error error);
+
 // Whether it is a flag that holds where it is not given: its option is then "no-" and
 // option_name(), and `help` says what happens without it.
 bool is_on(const OptionRow& row);

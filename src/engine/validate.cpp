@@ -109,6 +109,11 @@ Status validate(const Request& request, const RequestLimits& limits) {
                 request.max_tokens);
   const std::int32_t new_tokens = request.no_output ? 1 : std::max(request.max_tokens, 1);
   const std::uint64_t needed = request.prompt.size() + static_cast<std::uint64_t>(new_tokens);
+  if (request.prompt.size() + 1 > limits.max_context) {
+    return fail(ErrorKind::kInvalid,
+                "prompt: {} tokens, but the context has {} positions, one of them for what follows",
+                request.prompt.size(), limits.max_context);
+  }
   if (needed > limits.max_context) {
     return fail(ErrorKind::kInvalid,
                 "max_tokens: a prompt of {} tokens and {} new ones need {} positions, but the "

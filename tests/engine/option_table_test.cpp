@@ -52,6 +52,16 @@ TEST(OptionTable, IsOfOnePiece) {
   EXPECT_TRUE(check_ranges({}));
 }
 
+TEST(OptionTable, NamesTheOptionInErrors) {
+  const auto named = [](std::string message) {
+    return by_option_name({ErrorKind::kInvalid, std::move(message)}).message;
+  };
+  EXPECT_EQ(named("max_context: 5 is out of range"), "max-model-len: 5 is out of range");
+  EXPECT_EQ(named("kv_blocks: 0: too few"), "kv-blocks: 0: too few");
+  EXPECT_EQ(named("max_contexts: 5"), "max_contexts: 5");
+  EXPECT_EQ(named("no member"), "no member");
+}
+
 TEST(OptionTable, EveryNumberIsChecked) {
   for (const OptionRow& row : kOptionRows) {
     if (row.kind() != OptionKind::kWhole && row.kind() != OptionKind::kReal) continue;

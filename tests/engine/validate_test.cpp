@@ -59,8 +59,7 @@ TEST(Validate, NamesFieldValueAndWhatIsValid) {
        "max_tokens: a prompt of 3 tokens and 62 new ones need 65 positions, but the context has "
        "64"},
       {[](Request& r) { r.prompt.assign(64, 1), r.max_tokens = 0; },
-       "max_tokens: a prompt of 64 tokens and 1 new ones need 65 positions, but the context has "
-       "64"},
+       "prompt: 64 tokens, but the context has 64 positions, one of them for what follows"},
       {[](Request& r) { r.min_tokens = 6; },
        "min_tokens: 6 is out of range, expected 0 to max_tokens (5)"},
       {[](Request& r) {

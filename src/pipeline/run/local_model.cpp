@@ -8,6 +8,7 @@
 #include "base/sampling_table.h"
 #include "dialog/reasoning_limit.h"
 #include "dovetail/engine.h"
+#include "engine/option_table.h"
 #include "engine/options.h"
 #include "families/open_model.h"
 #include "load/model_source.h"
@@ -126,7 +127,7 @@ Result<std::unique_ptr<LocalModelHost>> LocalModelHost::create(const LocalModel&
   EngineOptions wanted = model.engine;
   wanted.target_inter_token_ms = engine::kNoTarget;
   auto engine = Engine::create(*source, wanted);
-  if (!engine) return fail(engine.error());
+  if (!engine) return fail(engine::by_option_name(std::move(engine.error())));
   impl->engine = *std::move(engine);
   // One round of requests beside those that run, so that a row that ends is followed at once.
   const EngineOptions& options = impl->engine->options();

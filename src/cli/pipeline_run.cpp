@@ -16,6 +16,9 @@
 #include "cli/engine_options.h"
 #include "cli/pipeline_progress.h"
 #include "cli/signals.h"
+#include "engine/option_table.h"
+#include "engine/options.h"
+#include "families/open_model.h"
 #include "pipeline/face/run_facts.h"
 #include "pipeline/face/session.h"
 #include "pipeline/report/collect_report.h"
@@ -229,6 +232,23 @@ void print_status(const PipelineSpec& spec, const std::vector<pipeline::ColumnTa
   }
 }
 
+// Whether the models of this machine can be run with the options that they have there.
+Status check_models(const std::string& file, const PipelineSpec& spec) {
+  std::string mistakes;
+  for (const pipeline::ModelSpec& model : spec.models) {
+    const auto* local = std::get_if<pipeline::LocalModel>(&model.where);
+    if (local == nullptr) continue;
+    const auto source = families::open_model(local->path);
+    const auto resolved = source ? engine::resolve(local->engine, **source)
+                                 : Result<engine::ResolvedOptions>(fail(source.error()));
+    if (resolved) continue;
+    mistakes += fmt::format("{}{}: models.{}: {}", mistakes.empty() ? "" : "\n", file, model.alias,
+                            engine::by_option_name(resolved.error()).message);
+  }
+  if (!mistakes.empty()) return fail(ErrorKind::kInvalid, "{}", mistakes);
+  return {};
+}
+
 }  // namespace
 
 Result<PipelineSpec> read_pipeline_file(const PipelineOptions& options) {
@@ -287,6 +307,9 @@ Result<int> run_pipeline_file(const PipelineOptions& options, bool resume) {
   ports.stop = finish_when_interrupted();
   const auto progress = (*session)->run(ports);
   if (!progress) {
+    // Where the folder has gone, this command finds nothing.
+    std::error_code unknown;
+    if (!fs::exists((*session)->files().folder, unknown)) return fail(progress.error());
     return fail(progress.error().kind, "{}; go on with: {}", progress.error().message,
                 resume_command(options));
   }
@@ -350,9 +373,11 @@ Result<int> preview_pipeline_file(const PipelineOptions& options) {
     std::fflush(stdout);
     return {};
   };
+  ports.in_order = (*job)->spec().target.has_value();  // else each is shown when it is finished
   ports.stop = [] {
     return InterruptGuard::signal() == 0 ? pipeline::StopLevel::kNone : pipeline::StopLevel::kNow;
   };
+  if (!options.quiet) fmt::print(stderr, "making {} records\n", (*job)->spec().records);
   const auto progress = (*job)->run(ports);
   if (!progress) return fail(progress.error());
   tell_cut((*job)->spec(), *progress);
@@ -371,6 +396,7 @@ Result<int> validate_pipeline_file(const PipelineOptions& options) {
   if (!spec) return fail(spec.error());
   const auto draws = pipeline::Draws::open(*spec);
   if (!draws) return fail(draws.error());
+  if (const Status ok = check_models(options.file, *spec); !ok) return fail(ok.error());
   fmt::print("{}: {} records, {} columns, {} models\n", options.file, spec->records,
              spec->columns.size(), spec->models.size());
   for (const pipeline::ColumnInfo& column : pipeline::column_infos(*spec)) {

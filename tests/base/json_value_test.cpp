@@ -12,14 +12,22 @@ std::string words(const Wanted<T>& wanted) {
   return wanted ? fmt::format("{}", *wanted) : wanted.error();
 }
 
-template <class Json>
+// Short names for tests.
+struct SortedMembers {
+  using Json = nlohmann::json;
+};
+struct OrderedMembers {
+  using Json = nlohmann::ordered_json;
+};
+
+template <class Members>
 class JsonValue : public testing::Test {};
-using Objects = testing::Types<nlohmann::json, nlohmann::ordered_json>;
+using Objects = testing::Types<SortedMembers, OrderedMembers>;
 TYPED_TEST_SUITE(JsonValue, Objects);
 
 TYPED_TEST(JsonValue, IsAnIntegerWithinItsRange) {
   const auto read = [](const char* text, std::int64_t least, std::int64_t most) {
-    return words(as_integer(TypeParam::parse(text), least, most));
+    return words(as_integer(TypeParam::Json::parse(text), least, most));
   };
   EXPECT_EQ(read("-2", -2, 5), "-2");
   EXPECT_EQ(read("5", -2, 5), "5");
@@ -32,7 +40,7 @@ TYPED_TEST(JsonValue, IsAnIntegerWithinItsRange) {
 
 TYPED_TEST(JsonValue, IsANumberWithinItsRange) {
   const auto read = [](const char* text, const NumberRange& range) {
-    return words(as_number<float>(TypeParam::parse(text), range));
+    return words(as_number<float>(TypeParam::Json::parse(text), range));
   };
   EXPECT_EQ(read("0", {0.0, 1.0}), "0");
   EXPECT_EQ(read("1", {0.0, 1.0}), "1");
@@ -41,18 +49,18 @@ TYPED_TEST(JsonValue, IsANumberWithinItsRange) {
     EXPECT_EQ(read(wrong, {0.0, 1.0}), "a number from 0 to 1") << wrong;
   // What rounds to an excluded bound is out, as the number that will be used.
   EXPECT_EQ(read("1e-60", {0.0, 1.0, true}), "a number above 0 and at most 1");
-  EXPECT_EQ(words(as_number<double>(TypeParam::parse("1e-60"), NumberRange{0.0, 1.0, true})),
+  EXPECT_EQ(words(as_number<double>(TypeParam::Json::parse("1e-60"), NumberRange{0.0, 1.0, true})),
             "1e-60");
   // Bounds are written as what they are.
-  EXPECT_EQ(words(as_number<float>(TypeParam::parse("2"), RangeOf<float>{0.001F, 1.0F})),
+  EXPECT_EQ(words(as_number<float>(TypeParam::Json::parse("2"), RangeOf<float>{0.001F, 1.0F})),
             "a number from 0.001 to 1");
 }
 
 TYPED_TEST(JsonValue, IsOfItsKind) {
-  EXPECT_EQ(words(as_bool(TypeParam(false))), "false");
-  EXPECT_EQ(words(as_bool(TypeParam(1))), "true or false");
-  EXPECT_EQ(words(as_string(TypeParam("a"))), "a");
-  EXPECT_EQ(words(as_string(TypeParam(true))), "a string");
+  EXPECT_EQ(words(as_bool(typename TypeParam::Json(false))), "false");
+  EXPECT_EQ(words(as_bool(typename TypeParam::Json(1))), "true or false");
+  EXPECT_EQ(words(as_string(typename TypeParam::Json("a"))), "a");
+  EXPECT_EQ(words(as_string(typename TypeParam::Json(true))), "a string");
 }
 
 }  // namespace

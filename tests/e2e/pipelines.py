@@ -64,6 +64,22 @@ class Commands(WithFolder):
         for place in ("worse.yaml:1:1: /records: 0", 'worse.yaml:2:1: /name: "../../x"',
                       "worse.yaml:4:15: /columns/0/type: \"samplr\""):
             self.assertIn(place, said)
+        models = self.write("models.yaml", f"""
+records: 3
+models:
+  gone: {{path: none.gguf}}
+  short: {{path: {MODEL}, engine: {{max-model-len: 100000}}}}
+  good: {{path: {MODEL}}}
+columns:
+  - {{name: a, type: llm-text, model: good, prompt: "1+1="}}
+  - {{name: b, type: llm-text, model: gone, prompt: "1+1="}}
+  - {{name: c, type: llm-text, model: short, prompt: "1+1="}}
+""")
+        said = run("validate", models, code=1).stderr
+        self.assertIn("models.yaml: models.gone: ", said)
+        self.assertIn("none.gguf: no such file or folder", said)
+        self.assertIn("models.yaml: models.short: max-model-len: 100000 is out of range", said)
+        self.assertNotIn("models.good", said)
 
     def test_a_dataset_without_a_record_is_a_failure(self):
         file = self.write("none.yaml", """
@@ -222,6 +238,18 @@ class Told(WithFolder):
             self.assertIn("results.jsonl: the file was deleted or moved while the run wrote it", running.said())
             run("resume", file, "-o", out, "--quiet")
             self.assertEqual(files_of(out), files_of(self.folder / "whole"))
+            # A folder takes the cells with it.
+            moved = self.folder / "moved"
+            running = self.start("run", file, "-o", self.folder / "there")
+            results = self.folder / "there" / "results.jsonl"
+            while not results.exists() or results.stat().st_size == 0:
+                time.sleep(0.005)
+            (self.folder / "there").rename(moved)
+            self.assertEqual(running.end(), 1)
+            self.assertIn("results.jsonl: its folder was deleted or moved", running.said())
+            self.assertNotIn("--output", running.said())
+            run("resume", file, "-o", moved, "--quiet")
+            self.assertEqual(files_of(moved), files_of(self.folder / "whole"))
 
 
 class Endpoints(WithFolder):

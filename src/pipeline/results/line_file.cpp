@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 namespace dovetail::pipeline {
@@ -197,6 +199,12 @@ Status LineFile::check_place() const {
   const bool leads = ::stat(path_.c_str(), &there) == 0;
   if (leads && there.st_dev == ours.st_dev && there.st_ino == ours.st_ino) return {};
   if (!leads && errno != ENOENT && errno != ENOTDIR) return fail_on(path_, "look at it", errno);
+  if (std::error_code gone; !std::filesystem::exists(path_.parent_path(), gone)) {
+    return fail(ErrorKind::kNotFound,
+                "{}: its folder was deleted or moved while the run wrote there; `dovetail pipeline "
+                "resume` goes on from a folder that was moved, or a database that has the cells",
+                path_.string());
+  }
   return fail(ErrorKind::kNotFound,
               "{}: the file was {} while the run wrote it; nothing is lost: `dovetail pipeline "
               "resume` writes it again from the cells that are stored",

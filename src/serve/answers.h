@@ -23,6 +23,8 @@ struct ResponseLabel {
   std::string id;     // "chatcmpl-..." or "cmpl-..."
   std::string model;  // the served name
   std::int64_t created = 0;
+  // When the request came, for durations in the response.
+  std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
 };
 
 // A part of an answer that a dialect with numbered parts has open.
@@ -80,7 +82,6 @@ struct Answers {
   ResponseLabel label;
   const std::function<std::string(TokenId)>& token_bytes;
   std::vector<ChoiceState> choices;
-  std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
 
   const Request& request_of(std::size_t choice) const;
 };

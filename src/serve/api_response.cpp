@@ -147,8 +147,10 @@ std::string random_id(std::string_view begin) {
   return fmt::format("{}{:08x}{:08x}{:08x}", begin, random(), random(), random());
 }
 
-ResponseLabel make_label(Endpoint endpoint, std::string_view model) {
+ResponseLabel make_label(Endpoint endpoint, std::string_view model,
+                         std::chrono::steady_clock::time_point began) {
   ResponseLabel label;
+  label.began = began;
   label.id = random_id(dialect_of(endpoint).id_begin);
   label.model = std::string(model);
   label.created = std::chrono::duration_cast<std::chrono::seconds>(

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -13,8 +14,10 @@
 
 namespace dovetail::serve {
 
-// A fresh label: the id is random, `created` is now.
-ResponseLabel make_label(Endpoint endpoint, std::string_view model);
+// A fresh label of a request that came at `began`: the id is random, `created` is now.
+ResponseLabel make_label(
+    Endpoint endpoint, std::string_view model,
+    std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now());
 
 // Turns the events of one Generation into the API's response, as a stream of events or as one body,
 // in the endpoint's dialect. Events of different choices may come in any order; choice c of prompt

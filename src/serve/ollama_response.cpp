@@ -25,10 +25,10 @@ void add_end(const Answers& answers, Json& line) {
   const auto first = choice.first_token.value_or(now);
   line["done"] = true;
   line["done_reason"] = *choice.finish == FinishReason::kLength ? "length" : "stop";
-  line["total_duration"] = nanoseconds(now - answers.began);
+  line["total_duration"] = nanoseconds(now - answers.label.began);
   line["load_duration"] = 0;
   line["prompt_eval_count"] = counts.prompt;
-  line["prompt_eval_duration"] = nanoseconds(first - answers.began);
+  line["prompt_eval_duration"] = nanoseconds(first - answers.label.began);
   line["eval_count"] = counts.completion;
   line["eval_duration"] = nanoseconds(now - first);
 }
@@ -133,9 +133,10 @@ std::vector<std::string> embed_body(Answers& answers) {
     const Json embedding = std::move(answers.choices[index].embedding);
     parts.push_back((index == 0 ? "" : ",") + dump(embedding));
   }
-  parts.push_back(fmt::format(
-      "],\"total_duration\":{},\"load_duration\":0,\"prompt_eval_count\":{}}}",
-      nanoseconds(std::chrono::steady_clock::now() - answers.began), token_counts(answers).prompt));
+  parts.push_back(
+      fmt::format("],\"total_duration\":{},\"load_duration\":0,\"prompt_eval_count\":{}}}",
+                  nanoseconds(std::chrono::steady_clock::now() - answers.label.began),
+                  token_counts(answers).prompt));
   return parts;
 }
 

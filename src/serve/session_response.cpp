@@ -311,7 +311,7 @@ Session::Reusable Session::generate(const HttpHead& head,
   };
   const auto building = std::make_shared<Building>(
       Building{shared,
-               {generation, make_label(generation.endpoint, core_.state.served.shown()),
+               {generation, make_label(generation.endpoint, core_.state.served.shown(), began_),
                 core_.backend.token_bytes}});
   const Builder builder(building, &building->builder);
   const bool next = generation.stream ? co_await stream(head, generation, builder)

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "serve/api_response.h"
@@ -336,6 +337,24 @@ TEST(Dialects, OllamasLinesAreWhole) {
   EXPECT_EQ(body["message"]["tool_calls"], calls);
   const Json text_body = Json::parse(answered(asked(Endpoint::kOllamaGenerate, false), 4, "Hi."));
   EXPECT_EQ(text_body["response"], "Hi.");
+}
+
+TEST(Dialects, OllamasDurationsBeginWithTheRequest) {
+  using std::chrono::steady_clock;
+  const Generation generation = asked(Endpoint::kOllamaChat, false);
+  ResponseLabel label = kLabelOfAnswer;
+  label.began = steady_clock::now() - std::chrono::hours(1);
+  ResponseBuilder builder(generation, label, kNoBytes);
+  OutputEvent event;
+  event.text = "Hi.";
+  event.tokens = {{7, 0.0F, {}}};
+  event.finish = FinishReason::kStop;
+  builder.add(0, std::move(event));
+  const Json body = Json::parse(builder.take_body().front());
+  constexpr std::int64_t kHour = 3600'000'000'000;
+  EXPECT_GE(body["total_duration"].get<std::int64_t>(), kHour);
+  EXPECT_GE(body["prompt_eval_duration"].get<std::int64_t>(), kHour);
+  EXPECT_LT(body["eval_duration"].get<std::int64_t>(), kHour);
 }
 
 // What ends a stream that failed is in each API's own words.

@@ -57,7 +57,7 @@ class Parser {
   void refuse(std::string_view what, std::size_t at) {
     if (!error_) {
       error_ = Error{ErrorKind::kUnsupported,
-                     fmt::format("regular expression, offset {}: {}", at, what)};
+                     fmt::format("offset {}: {}", at, what)};
     }
     at_ = text_.size();
   }

@@ -56,8 +56,7 @@ class Parser {
   }
   void refuse(std::string_view what, std::size_t at) {
     if (!error_) {
-      error_ = Error{ErrorKind::kUnsupported,
-                     fmt::format("offset {}: {}", at, what)};
+      error_ = Error{ErrorKind::kUnsupported, fmt::format("offset {}: {}", at, what)};
     }
     at_ = text_.size();
   }

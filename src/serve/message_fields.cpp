@@ -97,10 +97,10 @@ Problem add_message(const std::string& field, const Json& value, Json& messages)
   const auto content = value.find("content");
   const std::string at = field + ".content";
   if (content == value.end()) return problem(bad_field(at, "is missing"));
-  Json message;
-  message["role"] = *role;
-  message["content"] = "";
-  std::string& text = message["content"].get_ref<std::string&>();
+  // Gathered apart: a member that is added to a JSON object moves the others.
+  std::string text;
+  std::optional<std::string> reasoning;
+  Json calls = Json::array();
   bool says = true;
   if (content->is_string()) {
     text = content->get<std::string>();
@@ -126,11 +126,11 @@ Problem add_message(const std::string& field, const Json& value, Json& messages)
       } else if (*type == "thinking" && *role == "assistant") {
         auto piece = text_of(inside, block, "thinking");
         if (!piece) return std::move(piece.error());
-        message["reasoning_content"] = *std::move(piece);
+        reasoning = reasoning.value_or("") + *piece;
       } else if (*type == "tool_use" && *role == "assistant") {
         auto call = call_of(inside, block);
         if (!call) return std::move(call.error());
-        message["tool_calls"].push_back(*std::move(call));
+        calls.push_back(*std::move(call));
       } else {
         return problem(bad_field(
             inside + ".type",
@@ -142,7 +142,11 @@ Problem add_message(const std::string& field, const Json& value, Json& messages)
   } else {
     return problem(bad_field(at, "expected a string or an array, got {}", shown(*content)));
   }
-  if (says) messages.push_back(std::move(message));
+  if (!says) return std::nullopt;
+  Json message = {{"role", *role}, {"content", std::move(text)}};
+  if (reasoning) message["reasoning_content"] = *std::move(reasoning);
+  if (!calls.empty()) message["tool_calls"] = std::move(calls);
+  messages.push_back(std::move(message));
   return std::nullopt;
 }
 

@@ -246,8 +246,8 @@ class Collector {
     if (provenance.attempts > 1) ++column.retried;
     if (provenance.cut) ++column.cut;
     column.latency_us.add(provenance.latency_us);
-    column.prompt_size.add(provenance.prompt_tokens);
-    column.completion_size.add(provenance.completion_tokens);
+    column.prompt_size.add(provenance.prompt_tokens / provenance.attempts);
+    column.completion_size.add(provenance.completion_tokens / provenance.attempts);
     if (provenance.origin > 0) ++column.origins[provenance.origin];
   }
 

@@ -7,6 +7,7 @@
 #include "base/result.h"
 #include "pipeline/config/pipeline_spec.h"
 #include "pipeline/run/model_client.h"
+#include "pipeline/store/cell.h"
 
 namespace dovetail::pipeline {
 
@@ -45,6 +46,7 @@ struct FailedAttempt {
   // What the model said, where that is what was wrong; nothing where there was no answer.
   std::optional<std::string> answer;
   std::string error;
+  Provenance cost = {};  // of this attempt alone
 };
 
 // Whether a model is asked once more for a cell after these attempts, in their order: for each of

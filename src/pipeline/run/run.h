@@ -95,7 +95,9 @@ class Run {
   bool skip(Cell cell);
   void set_absent(Cell cell);
   void keep(Cell cell, Json value, const Provenance& provenance);
-  void give_up(Cell cell, const Error& error, const Provenance& provenance = {});
+  void give_up(Cell cell, const Error& error);
+  // What the attempts at a cell have cost that came to nothing.
+  Provenance cost_of_failed(Cell cell) const;
   void end(Cell cell, CellState state, std::string json, const Provenance& provenance);
 
   // run_models.cpp: questions to models and their answers.
@@ -108,7 +110,7 @@ class Run {
   void put_back(Cell cell);
   void defer(Cell cell);
   void salvage();
-  void fail_for_good(Cell cell, const Error& error, const Provenance& provenance);
+  void fail_for_good(Cell cell, const Error& error);
 
   const PipelineSpec& spec_;
   const RunPorts& ports_;

@@ -123,7 +123,7 @@ void Run::keep(Cell cell, Json value, const Provenance& provenance) {
   end(cell, CellState::kValue, std::move(text), provenance);
 }
 
-void Run::give_up(Cell cell, const Error& error, const Provenance& provenance) {
+void Run::give_up(Cell cell, const Error& error) {
   const ColumnDescription& column = spec_.columns[cell.column];
   OpenRecord& record = open_.at(cell.record);
   set_absent(cell);
@@ -131,7 +131,8 @@ void Run::give_up(Cell cell, const Error& error, const Provenance& provenance) {
   const bool drops = column.on_failure == FailurePolicy::kDropRecord;
   std::string reason = fmt::format("{}: {}", column.name, error.message);
   if (drops) record.drop(cell.column, reason);
-  end(cell, drops ? CellState::kDropped : CellState::kFailed, std::move(reason), provenance);
+  end(cell, drops ? CellState::kDropped : CellState::kFailed, std::move(reason),
+      cost_of_failed(cell));
 }
 
 // Its cell is on its way into the store; what needed it may begin.

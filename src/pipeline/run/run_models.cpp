@@ -18,6 +18,14 @@ bool is_worth_waiting(const Error& error) {
          error.kind == ErrorKind::kTimeout;
 }
 
+// What is of the last attempt alone is `last`'s.
+void add_attempts(Provenance& last, const Provenance& before) {
+  last.attempts += before.attempts;
+  last.prompt_tokens += before.prompt_tokens;
+  last.completion_tokens += before.completion_tokens;
+  last.cost += before.cost;
+}
+
 }  // namespace
 
 // False: the model takes no more now.
@@ -31,7 +39,7 @@ bool Run::ask(QueueId model, Cell cell) {
   const std::uint64_t seed = seed_of(cell, attempt);
   const auto request = make_request(column, record.row, seed, failed);
   if (!request) {
-    fail_for_good(cell, request.error(), {});
+    fail_for_good(cell, request.error());
     return true;
   }
   Hash128 key;
@@ -58,7 +66,7 @@ bool Run::ask(QueueId model, Cell cell) {
     frontier_.give_back(cell);
     return false;
   }
-  fail_for_good(cell, taken.error(), {});
+  fail_for_good(cell, taken.error());
   return true;
 }
 
@@ -116,10 +124,7 @@ void Run::hear(Came& came) {
 // Makes a value of an answer (true), or asks again, or gives up.
 bool Run::take_answer(Cell cell, const ModelAnswer& answer, Provenance provenance) {
   const ColumnDescription& column = spec_.columns[cell.column];
-  auto& all_failed = open_.at(cell.record).failed;
-  const auto known = all_failed.find(cell.column);
-  const std::size_t before = known == all_failed.end() ? 0 : known->second.size();
-  provenance.attempts = static_cast<std::uint32_t>(before) + 1;
+  provenance.attempts = 1;
   provenance.prompt_tokens = answer.usage.prompt_tokens;
   provenance.completion_tokens = answer.usage.completion_tokens;
   provenance.origin = origins_[cell.column];
@@ -127,15 +132,16 @@ bool Run::take_answer(Cell cell, const ModelAnswer& answer, Provenance provenanc
   auto value = read_answer(column, answer);
   if (value) {
     gate_.ended(false);
+    add_attempts(provenance, cost_of_failed(cell));
     keep(cell, *std::move(value), provenance);
     return true;
   }
   Error error = value.error();
   if (answer.cut) error.message += "; it was cut by max_tokens";
-  std::vector<FailedAttempt>& failed = all_failed[cell.column];
-  failed.push_back({answer.text, error.message});
+  std::vector<FailedAttempt>& failed = open_.at(cell.record).failed[cell.column];
+  failed.push_back({answer.text, error.message, provenance});
   if (!may_ask_again(column, failed)) {
-    fail_for_good(cell, error, provenance);
+    fail_for_good(cell, error);
     return false;
   }
   ++progress_.columns[cell.column].retries;
@@ -144,7 +150,7 @@ bool Run::take_answer(Cell cell, const ModelAnswer& answer, Provenance provenanc
 }
 
 void Run::hear_failure(Cell cell, const Error& error) {
-  if (!is_worth_waiting(error)) return fail_for_good(cell, error, {});
+  if (!is_worth_waiting(error)) return fail_for_good(cell, error);
   if (!salvaged_.contains({cell.record, cell.column})) return defer(cell);
   give_up(cell, error);
 }
@@ -167,9 +173,21 @@ void Run::salvage() {
   }
 }
 
-void Run::fail_for_good(Cell cell, const Error& error, const Provenance& provenance) {
+void Run::fail_for_good(Cell cell, const Error& error) {
   gate_.ended(true);
-  give_up(cell, error, provenance);
+  give_up(cell, error);
+}
+
+Provenance Run::cost_of_failed(Cell cell) const {
+  const auto& all = open_.at(cell.record).failed;
+  const auto known = all.find(cell.column);
+  Provenance sum;
+  if (known == all.end()) return sum;
+  for (const FailedAttempt& attempt : known->second) {
+    const Provenance before = std::exchange(sum, attempt.cost);
+    add_attempts(sum, before);
+  }
+  return sum;
 }
 
 }  // namespace dovetail::pipeline

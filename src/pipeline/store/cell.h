@@ -33,15 +33,15 @@ struct Origin {
   friend bool operator==(const Origin&, const Origin&) = default;
 };
 
-// What a cell cost. All zeros takes no room in the store.
+// What a cell cost, all attempts at it together. All zeros takes no room in the store.
 struct Provenance {
   std::uint32_t origin = 0;  // from Store::origin(); 0: none
   std::uint32_t attempts = 0;
   std::uint32_t prompt_tokens = 0;
   std::uint32_t completion_tokens = 0;
-  std::uint64_t latency_us = 0;
-  std::uint64_t cost = 0;  // in 1e-9 of the currency
-  bool cut = false;        // the last answer was ended by its limit of tokens
+  std::uint64_t latency_us = 0;  // of the last attempt
+  std::uint64_t cost = 0;        // in 1e-9 of the currency
+  bool cut = false;              // the last answer was ended by its limit of tokens
   friend bool operator==(const Provenance&, const Provenance&) = default;
 };
 

@@ -85,6 +85,19 @@ TEST(Runner, AsksAgainForAnInvalidAnswerWithAnotherSeed) {
   ASSERT_TRUE(is_lawful(session));
   EXPECT_EQ(session.progress->columns[2].values, 20U);
   EXPECT_EQ(session.progress->columns[2].retries, 40U);
+  // What a cell has cost is all its attempts.
+  const auto store = open_run(spec, folder.path(), OpenMode::kResume);
+  std::uint64_t cost = 0, tokens = 0;
+  for (std::uint64_t record = 0; record < spec.records; ++record) {
+    const auto cells = store->read_record(record);
+    ASSERT_TRUE(cells);
+    for (const CellResult& cell : *cells) {
+      cost += cell.provenance.cost;
+      tokens += cell.provenance.prompt_tokens + cell.provenance.completion_tokens;
+    }
+  }
+  EXPECT_NEAR(static_cast<double>(cost) / 1e9, session.progress->cost, 1e-9);
+  EXPECT_EQ(tokens, session.progress->prompt_tokens + session.progress->completion_tokens);
   for (const auto& [prompt, tries] : seeds) {
     EXPECT_EQ(std::set(tries.begin(), tries.end()).size(), 3U) << prompt;
   }

@@ -49,9 +49,7 @@ Problem go_on_from_previous(Draft& draft) {
 
 Problem settle_logprobs(Endpoint endpoint, Draft& draft) {
   const bool of_response = endpoint == Endpoint::kResponses;
-  const bool has_top =
-      draft.top_logprobs && (endpoint == Endpoint::kChat || *draft.top_logprobs > 0);
-  if (has_top && !draft.logprobs) {
+  if (draft.top_logprobs.value_or(0) > 0 && !draft.logprobs) {
     return problem(bad_field(
         "top_logprobs", "is allowed only with {}",
         of_response ? "\"include\": [\"message.output_text.logprobs\"]" : "\"logprobs\": true"));
@@ -374,9 +372,6 @@ Outcome<Generation> read_parsed(Endpoint endpoint, const Json& body,
                                 const RequestContext& context) {
   Draft draft(context);
   draft.request.sampling = context.backend.model.sampling;
-  const bool ollama = endpoint == Endpoint::kOllamaChat || endpoint == Endpoint::kOllamaGenerate ||
-                      endpoint == Endpoint::kOllamaEmbed || endpoint == Endpoint::kOllamaEmbedding;
-  draft.tagged_names = ollama;
   draft.truncate = endpoint == Endpoint::kOllamaEmbed;
   if (endpoint == Endpoint::kCohereRerank) {
     draft.max_document_tokens = kCohereDocumentTokens;

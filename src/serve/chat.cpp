@@ -22,7 +22,8 @@ Outcome<std::string> read_content(const std::string& field, const Json& value,
     if (!part.is_object()) return bad_field(at, "expected an object, got {}", shown(part));
     const auto type = part.find("type");
     if (type == part.end()) return bad_field(at + ".type", "is missing; expected \"text\"");
-    if (*type != "text") {
+    // What /v1/responses calls it, some clients send here, too.
+    if (*type != "text" && *type != "input_text" && *type != "output_text") {
       return bad_field(at + ".type", "{} is not supported; expected \"text\"", shown(*type));
     }
     for (const auto& [key, unused] : part.items()) {
@@ -60,10 +61,12 @@ Outcome<Json> read_message(const std::string& at, const Json& value, UnknownFiel
   Json message = Json::object();
   if (!value.contains("role")) return bad_field(at + ".role", "is missing");
   const bool answer = value["role"] == "assistant";
-  if (!answer && !value.contains("content")) return bad_field(at + ".content", "is missing");
+  // Some clients leave out what a function that returned nothing has said.
+  const bool may_be_empty = answer || value["role"] == "tool";
+  if (!may_be_empty && !value.contains("content")) return bad_field(at + ".content", "is missing");
   for (const auto& [key, field] : value.items()) {
     const std::string name = fmt::format("{}.{}", at, key);
-    if (key == "content" && !(answer && field.is_null())) {
+    if (key == "content" && !(may_be_empty && field.is_null())) {
       auto content = read_content(name, field, unknown);
       if (!content) return tl::unexpected<ApiError>(std::move(content.error()));
       message[key] = std::move(*content);

@@ -11,6 +11,13 @@
 
 namespace dovetail::serve {
 
+// What ids of responses begin with.
+inline constexpr std::string_view kResponseBegin = "resp_";
+
+// The id of an item of a response, by which DialogStore::item() finds it: "msg_" and the like, what
+// the response's id has behind its own begin, and the item's place.
+std::string item_id(std::string_view begin, std::string_view response, std::size_t place);
+
 // Responses with their dialogs, for requests that go on from one ("previous_response_id") or ask
 // for one again. Each belongs to the key that it was made with: others do not find it. In memory,
 // within bounds: the last used stay. Any thread.
@@ -24,6 +31,8 @@ class DialogStore {
   void put(std::string_view id, std::string_view owner, const Json& messages, std::string response);
   std::optional<Json> messages(std::string_view id, std::string_view owner);
   std::optional<std::string> response(std::string_view id, std::string_view owner);
+  // An item of the output of a response that is kept.
+  std::optional<Json> item(std::string_view id, std::string_view owner);
   bool erase(std::string_view id, std::string_view owner);  // false: it is not there
 
  private:

@@ -27,7 +27,7 @@ Problem check_name(const Json& body, const RequestContext& context) {
   if (!body.contains(field)) return problem(bad_field("model", "is missing"));
   const auto name = read_string(field, body[field]);
   if (!name) return name.error();
-  if (context.served.has_tagged(*name)) return std::nullopt;
+  if (context.served.has(*name)) return std::nullopt;
   return context.served.refuse(field, shown(body[field]));
 }
 
@@ -56,8 +56,9 @@ Json details_of(const ModelFacts& facts) {
 Json listed(const std::string& name, const ModelInfo& model) {
   const ModelFacts& facts = model.facts;
   Json json;
-  json["name"] = name;
-  json["model"] = name;
+  // Open WebUI looks for what it asks with a tag among these.
+  json["name"] = with_tag(name);
+  json["model"] = with_tag(name);
   json["size"] = facts.file_bytes;
   // Clients show its first digits, so there is always one.
   json["digest"] = facts.digest.empty() ? model_digest(model.name, facts, {}) : facts.digest;

@@ -16,7 +16,7 @@ Problem read_model(std::string_view field, const Json& value, Draft& draft) {
   auto name = read_string(field, value);
   if (!name) return std::move(name.error());
   const ServedNames& served = draft.context.served;
-  if (draft.tagged_names ? served.has_tagged(*name) : served.has(*name)) return std::nullopt;
+  if (served.has(*name)) return std::nullopt;
   return served.refuse("model", shown(value));
 }
 

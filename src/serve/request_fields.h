@@ -81,9 +81,8 @@ struct Draft {
   Request request;  // everything but the prompt
   std::vector<std::variant<std::string, std::vector<TokenId>>> prompts;  // completions
   Chat chat;
-  bool raw = false;           // Ollama's generate: the prompt is no message
-  bool truncate = false;      // embeddings: a longer text than the context is cut to it
-  bool tagged_names = false;  // a model's name may have a tag
+  bool raw = false;       // Ollama's generate: the prompt is no message
+  bool truncate = false;  // embeddings: a longer text than the context is cut to it
   bool stream = false;
   bool include_usage = false;
   bool logprobs = false;  // chat's switch

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "serve/dialog_store.h"
 #include "serve/field_table.h"
 
 namespace dovetail::serve {
@@ -70,7 +71,9 @@ Problem add_result(const std::string& field, const Json& item, Json& messages) {
   if (!id) return std::move(id.error());
   const auto output = item.find("output");
   if (output == item.end()) return problem(bad_field(field + ".output", "is missing"));
-  auto text = content_text(field + ".output", *output);
+  // A function that returned nothing.
+  auto text =
+      output->is_null() ? Outcome<std::string>("") : content_text(field + ".output", *output);
   if (!text) return std::move(text.error());
   messages.push_back({{"role", "tool"}, {"tool_call_id", *id}, {"content", *std::move(text)}});
   return std::nullopt;
@@ -91,7 +94,29 @@ Problem add_reasoning(const std::string& field, const Json& item, Json& messages
   return std::nullopt;
 }
 
-Problem add_item(const std::string& field, const Json& item, Json& messages) {
+Problem add_item(const std::string& field, const Json& item, Json& messages,
+                 const RequestContext& context);
+
+// An item of a response that is kept, by its id: Vercel's AI SDK sends what it got in that way.
+Problem add_reference(const std::string& field, const Json& item, Json& messages,
+                      const RequestContext& context) {
+  const auto id = member_text(field, item, "id");
+  if (!id) return id.error();
+  const auto kept =
+      context.dialogs != nullptr ? context.dialogs->item(*id, context.key) : std::nullopt;
+  if (!kept) {
+    auto error = bad_field(field + ".id",
+                           "{} is not kept here; expected the id of an item of a response of this "
+                           "server",
+                           shown(item["id"]));
+    error.value().status = 404;
+    return problem(std::move(error));
+  }
+  return add_item(field, *kept, messages, context);
+}
+
+Problem add_item(const std::string& field, const Json& item, Json& messages,
+                 const RequestContext& context) {
   if (!item.is_object())
     return problem(bad_field(field, "expected an object, got {}", shown(item)));
   const auto given = item.find("type");
@@ -99,10 +124,11 @@ Problem add_item(const std::string& field, const Json& item, Json& messages) {
   if (type == "function_call") return add_call(field, item, messages);
   if (type == "function_call_output") return add_result(field, item, messages);
   if (type == "reasoning") return add_reasoning(field, item, messages);
+  if (type == "item_reference") return add_reference(field, item, messages, context);
   if (type != "message") {
     return problem(bad_field(field + ".type",
                              "{} is not supported; expected \"message\", \"function_call\", "
-                             "\"function_call_output\" or \"reasoning\"",
+                             "\"function_call_output\", \"reasoning\" or \"item_reference\"",
                              shown(type)));
   }
   auto role = member_text(field, item, "role");
@@ -133,23 +159,30 @@ Problem read_input(std::string_view field, const Json& value, Draft& draft) {
         bad_field(field, "expected a string or a non-empty array of items, got {}", shown(value)));
   }
   for (std::size_t i = 0; i < value.size(); ++i)
-    if (auto found = add_item(fmt::format("{}[{}]", field, i), value[i], messages)) return found;
+    if (auto found = add_item(fmt::format("{}[{}]", field, i), value[i], messages, draft.context)) {
+      return found;
+    }
   return std::nullopt;
 }
 
-// Functions alone: {"type": "function", "name", "description", "parameters", "strict"}.
+// Functions: {"type": "function", "name", "description", "parameters", "strict"}. What the server
+// of OpenAI would run itself (web search) or reads in another way (custom tools, namespaces) is
+// left out, as llama.cpp does, and named: clients such as Codex send it beside their functions.
 Problem read_flat_tools(std::string_view field, const Json& value, Draft& draft) {
   if (!value.is_array())
     return problem(bad_field(field, "expected an array, got {}", shown(value)));
   for (std::size_t i = 0; i < value.size(); ++i) {
     const std::string at = fmt::format("{}[{}]", field, i);
-    const bool function =
-        value[i].is_object() && value[i].contains("type") && value[i]["type"] == "function";
-    if (!function) {
-      return problem(bad_field(at + ".type", "{} is not supported; expected \"function\"",
-                               value[i].is_object() && value[i].contains("type")
-                                   ? shown(value[i]["type"])
-                                   : shown(value[i])));
+    const auto type = value[i].is_object() ? value[i].find("type") : value[i].end();
+    if (type == value[i].end() || !type->is_string())
+      return problem(bad_field(at + ".type", "expected \"function\", got {}", shown(value[i])));
+    if (*type != "function") {
+      if (draft.unknown.strict()) {
+        return problem(
+            bad_field(at + ".type", "{} is not supported; expected \"function\"", shown(*type)));
+      }
+      draft.unknown.ignore(fmt::format("{} ({})", at, type->get_ref<const std::string&>()));
+      continue;
     }
     FunctionFields fields{at, at + ".parameters", value[i]};
     fields.members.erase("type");

@@ -69,11 +69,12 @@ Json with(Json place, const char* key, Json value) {
   return place;
 }
 
-std::string begin_item(ChoiceState& choice, const dialog::AnswerEvent& event) {
+std::string begin_item(const std::string& response, ChoiceState& choice,
+                       const dialog::AnswerEvent& event) {
   const char* begin = event.kind == Kind::kReasoning ? "rs_"
                       : event.kind == Kind::kContent ? "msg_"
                                                      : "fc_";
-  choice.open = OpenPart{event.kind, random_id(begin), {}, event.call};
+  choice.open = OpenPart{event.kind, item_id(begin, response, choice.items.size()), {}, event.call};
   std::string out = numbered_event(
       choice, "response.output_item.added",
       {{"output_index", choice.items.size()}, {"item", item_json(choice, *choice.open, false)}});
@@ -213,13 +214,13 @@ std::string add_to_response(Answers& answers, std::size_t index, const News& new
       case Kind::kContent:
         if (!choice.open || choice.open->kind != event.kind) {
           out += end_item(choice);
-          out += begin_item(choice, event);
+          out += begin_item(answers.label.id, choice, event);
         }
         out += add_to_item(choice, event, std::exchange(logprobs, Json::array()));
         break;
       case Kind::kCallBegin:
         out += end_item(choice);
-        out += begin_item(choice, event);
+        out += begin_item(answers.label.id, choice, event);
         break;
       case Kind::kArguments:
         out += add_to_item(choice, event, Json());
@@ -261,7 +262,7 @@ std::vector<std::string> response_body(Answers& answers) {
 }  // namespace
 
 // OpenAI's Responses API.
-const Dialect kResponsesDialect = {.id_begin = "resp_",
+const Dialect kResponsesDialect = {.id_begin = kResponseBegin,
                                    .open = open_response,
                                    .add = add_to_response,
                                    .close = close_response,

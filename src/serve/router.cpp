@@ -78,10 +78,18 @@ std::optional<ApiError> refuse_key(const HttpHead& head, const ServerOptions& op
   return std::nullopt;
 }
 
+// Names that no web page can have: they are given by the machine or its network alone, so that
+// nobody outside can lead one to the loopback. "host.docker.internal" is one.
+bool is_private(std::string_view host) {
+  constexpr std::string_view kEnds[] = {".localhost", ".internal", ".local"};
+  return std::any_of(std::begin(kEnds), std::end(kEnds),
+                     [host](std::string_view end) { return host.ends_with(end); });
+}
+
 std::optional<ApiError> refuse_host(const HttpHead& head, const ServerState& state) {
   const std::vector<std::string>& names = state.host_names;
   // A client of HTTP/1.0 may name none; web pages cannot make one send that.
-  if (names.empty() || !head.host) return std::nullopt;
+  if (names.empty() || !head.host || is_private(*head.host)) return std::nullopt;
   if (std::find(names.begin(), names.end(), *head.host) != names.end()) return std::nullopt;
   return error_of(403, "host_not_allowed",
                   fmt::format("Host is \"{}\"; without an API key this server answers to {} only",

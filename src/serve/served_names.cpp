@@ -16,11 +16,11 @@ std::string_view without_latest(std::string_view name) {
 
 }  // namespace
 
-bool ServedNames::has(std::string_view name) const {
-  return std::find(names_.begin(), names_.end(), name) != names_.end();
+std::string with_tag(const std::string& name) {
+  return name.find(':') == std::string::npos ? name + std::string(kLatest) : name;
 }
 
-bool ServedNames::has_tagged(std::string_view name) const {
+bool ServedNames::has(std::string_view name) const {
   return std::any_of(names_.begin(), names_.end(), [name](const std::string& served) {
     return without_latest(name) == without_latest(served);
   });

@@ -71,7 +71,8 @@ TEST(Ollama, ListsTheModelAsItIs) {
   Client client = server.client();
   const auto tags = client.get("/api/tags")->json()["models"];
   ASSERT_EQ(tags.size(), 2U);
-  EXPECT_EQ(tags[0]["name"], "first");
+  EXPECT_EQ(tags[0]["name"], "first:latest");
+  EXPECT_EQ(tags[0]["model"], "first:latest");
   EXPECT_EQ(tags[1]["model"], "second:latest");
   for (const auto& model : tags) {
     EXPECT_EQ(model["modified_at"], "1970-01-02T00:00:00Z");
@@ -170,10 +171,17 @@ TEST(ServedNames, EachIsAnsweredAndTheFirstIsShown) {
     EXPECT_EQ(answer->status, 200);
     EXPECT_EQ(answer->json()["model"], "first");
   }
-  const auto refused = client.post(kCompletions, R"({"prompt":"a","model":"second"})");
+  const auto refused = client.post(kCompletions, R"({"prompt":"a","model":"third"})");
   EXPECT_EQ(refused->status, 404);
   EXPECT_EQ(refused->json()["error"]["message"],
-            R"(model: "second" is not served here; expected "first" or "second:latest")");
+            R"(model: "third" is not served here; expected "first" or "second:latest")");
+  // Clients that know a name from /api/tags ask the other routes by it, too.
+  for (const char* name : {"first:latest", "second"}) {
+    const std::string body =
+        R"({"prompt":"a","max_tokens":1,"model":")" + std::string(name) + "\"}";
+    EXPECT_EQ(client.post(kCompletions, body)->status, 200) << name;
+    EXPECT_EQ(client.get("/v1/models/" + std::string(name))->status, 200) << name;
+  }
   const auto tagged =
       client.post("/api/generate", R"({"prompt":"a","model":"first:latest","stream":false,
                            "options":{"num_predict":1}})");

@@ -81,6 +81,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadRequest{"GET /health HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n", 400,
                    "bad_http"},
         BadRequest{"GET /health HTTP/1.1\r\nHost: evil.example\r\n\r\n", 403, "host_not_allowed"},
+        BadRequest{"GET /health HTTP/1.1\r\nHost: local\r\n\r\n", 403, "host_not_allowed"},
         BadRequest{"GET /health HTTP/1.1\r\nHost: localhost\r\nX: a\r\n b\r\n\r\n", 400,
                    "bad_http"},
         BadRequest{"GET /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n", 413,

@@ -25,6 +25,7 @@ class ToolRequest : public ::testing::Test {
   Outcome<Generation> read(Endpoint endpoint, std::string_view body) {
     RequestContext context{backend_, "fake", 8};
     context.dialogs = &dialogs_;
+    context.strict_fields = strict_fields_;
     auto generation = read_generation(endpoint, body, context);
     if (!generation) return generation;
     const std::atomic<bool> stop = false;
@@ -43,6 +44,7 @@ class ToolRequest : public ::testing::Test {
   FakeEngine engine_;
   Backend backend_ = engine_.backend();
   DialogStore dialogs_;
+  bool strict_fields_ = false;
 };
 
 std::string prompt_of(const Generation& generation) {
@@ -215,6 +217,25 @@ TEST_F(ToolRequest, MessagesOfAnthropicArrive) {
   EXPECT_THAT(prompt_of(*result), HasSubstr("<tool_response>\ntwo\n</tool_response>\n\nand?"));
 }
 
+// What an assistant thought stands ahead of what it said, and may be of several blocks.
+TEST_F(ToolRequest, BlocksOfAnthropicComeInAnyOrder) {
+  const std::string think =
+      R"({"type":"thinking","thinking":"It is a long thought.","signature":""})";
+  const std::string say = R"({"type":"text","text":"An answer of more than sixteen bytes."})";
+  const std::string use = R"({"type":"tool_use","id":"t1","name":"add","input":{"a":1}})";
+  for (const std::string& blocks :
+       {think + "," + say, say + "," + think, use + "," + say, think + "," + use + "," + say,
+        think + "," + think + "," + say}) {
+    SCOPED_TRACE(blocks);
+    const auto result = read(Endpoint::kMessages, R"({"max_tokens":9,"messages":[
+        {"role":"user","content":"hi"},{"role":"assistant","content":[)" +
+                                                      blocks + R"(]},
+        {"role":"user","content":"more"}]})");
+    ASSERT_TRUE(result) << result.error().message;
+    EXPECT_THAT(prompt_of(*result), HasSubstr("An answer of more than sixteen bytes."));
+  }
+}
+
 // The words of an assistant at the end are the beginning of the answer.
 TEST_F(ToolRequest, AnAnswerOfAnthropicMayBeBegun) {
   const auto result = read(Endpoint::kMessages, R"({"max_tokens":9,"messages":[
@@ -264,6 +285,36 @@ TEST_F(ToolRequest, ItemsOfResponsesArrive) {
   EXPECT_EQ(result->repeated["tool_choice"]["name"], "add");
 }
 
+// What Codex sends beside its functions, and what a function that returned nothing gives.
+TEST_F(ToolRequest, ToolsOfResponsesThatAreNoFunctionsAreLeftOut) {
+  const char* const kBody = R"({"input":[{"role":"user","content":"hi"},
+      {"type":"function_call","call_id":"c1","name":"add","arguments":"{\"a\": 1}"},
+      {"type":"function_call_output","call_id":"c1","output":null}],
+      "tools":[{"type":"web_search","external_web_access":false},
+        {"type":"function","name":"add","parameters":{"type":"object",
+        "properties":{"a":{"type":"integer"}}}},{"type":"namespace","name":"n"}]})";
+  const auto result = read(Endpoint::kResponses, kBody);
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_EQ(result->ignored.text(), "tools[0] (web_search), tools[2] (namespace)");
+  EXPECT_THAT(prompt_of(*result), testing::Not(HasSubstr("web_search")));
+  strict_fields_ = true;
+  const auto refused = read(Endpoint::kResponses, kBody);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().param, "tools[0].type");
+}
+
+TEST_F(ToolRequest, AToolMayHaveSaidNothing) {
+  for (const char* content : {R"(,"content":null)", R"(,"content":"")", ""}) {
+    const auto result = read(Endpoint::kChat, fmt::format(R"({{"messages":[
+        {{"role":"user","content":"x"}},
+        {{"role":"assistant","content":null,"tool_calls":[{{"id":"c","type":"function",
+          "function":{{"name":"add","arguments":"{{}}"}}}}]}},
+        {{"role":"tool","tool_call_id":"c"{}}}]}})",
+                                                          content));
+    ASSERT_TRUE(result) << content << result.error().message;
+  }
+}
+
 TEST_F(ToolRequest, AResponseGoesOnFromAKeptOne) {
   dialogs_.put("resp-1", "", Json::parse(R"([{"role":"user","content":"a"},
                                             {"role":"assistant","content":"b"}])"),
@@ -279,13 +330,43 @@ TEST_F(ToolRequest, AResponseGoesOnFromAKeptOne) {
   EXPECT_EQ(unknown.error().code, "previous_response_not_found");
 }
 
+TEST_F(ToolRequest, AnItemOfAKeptResponseIsKnownByItsId) {
+  const std::string said = item_id("msg_", "resp_1", 0), called = item_id("fc_", "resp_1", 1);
+  const Json response = {{"output",
+                          {{{"id", said},
+                            {"type", "message"},
+                            {"role", "assistant"},
+                            {"content", {{{"type", "output_text"}, {"text", "So"}}}}},
+                           {{"id", called},
+                            {"type", "function_call"},
+                            {"call_id", "c1"},
+                            {"name", "add"},
+                            {"arguments", "{\"a\": 1}"}}}}};
+  dialogs_.put("resp_1", "", Json::array(), response.dump());
+  const auto asked = [&](const std::string& id) {
+    return read(Endpoint::kResponses, R"({"input":[{"role":"user","content":"a"},
+        {"type":"item_reference","id":")" +
+                                          id + R"("},{"role":"user","content":"c"}]})");
+  };
+  const auto result = asked(said);
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_EQ(prompt_of(*result), "[user]a[assistant]So[user]c[assistant]");
+  const auto call_result = asked(called);
+  ASSERT_TRUE(call_result) << call_result.error().message;
+  EXPECT_THAT(prompt_of(*call_result), HasSubstr(call("add", R"({"a": 1})")));
+  EXPECT_FALSE(asked(item_id("msg_", "resp_1", 2)));
+  EXPECT_FALSE(asked(item_id("msg_", "resp_2", 0)));
+}
+
 TEST_F(ToolRequest, ErrorsOfResponsesFieldsNameThem) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({})", "input"},
-      {R"({"input":[{"type":"item_reference","id":"x"}]})", "input[0].type"},
+      {R"({"input":[{"type":"item_reference","id":"x"}]})", "input[0].id"},
+      {R"({"input":[{"type":"item_reference","id":"msg_12345"}]})", "input[0].id"},
+      {R"({"input":[{"type":"web_search_call","id":"x"}]})", "input[0].type"},
       {R"({"input":[{"role":"user","content":[{"type":"input_image"}]}]})",
        "input[0].content[0].type"},
-      {R"({"input":"a","tools":[{"type":"web_search"}]})", "tools[0].type"},
+      {R"({"input":"a","tools":[{"name":"f"}]})", "tools[0].type"},
       {R"({"input":"a","text":{"format":{"type":"xml"}}})", "text.format.type"},
       {R"({"input":"a","background":true})", "background"},
       {R"({"input":"a","reasoning":{"effort":"huge"}})", "reasoning.effort"},

@@ -113,8 +113,9 @@ Status Run::play() {
     }
     if (shared_) hear_of_cost();
     if (is_paid_out()) {
-      close(RunEnd::kCost, fmt::format("it has cost {:.4f}, limits.cost is {}", progress_.cost,
-                                       *spec_.limits.cost));
+      close(RunEnd::kCost,
+            fmt::format("limits.cost is {}, which is spent: more is asked for where it is higher",
+                        *spec_.limits.cost));
     }
     if (asked == StopLevel::kNow) return {};
     // What is still under way is of records beyond the target.

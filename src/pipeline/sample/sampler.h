@@ -119,7 +119,7 @@ std::vector<std::string> sampler_kinds();
 //   bernoulli: p          bernoulli_mixture: p, sampler, params          binomial: n, p
 //   poisson: mean         exponential: mean, [decimals]      lognormal: mean, stddev, [decimals]
 //   gamma: shape, scale, [decimals]        beta: alpha, beta, [decimals]
-//   datetime: start, end, [unit], [format]
+//   datetime: start, end, [unit: days; seconds where a bound has a time of day], [format]
 //   timedelta: min, max, reference, [unit], [reference_format], [format]
 //   uuid: [prefix], [short_form], [uppercase]                person: see parse_person()
 // `decimal_places` is another spelling of decimals.

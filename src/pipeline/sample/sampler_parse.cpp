@@ -194,6 +194,7 @@ bool has_time_of_day(DateUnit unit) {
 
 constexpr std::string_view kDateFormat = "%Y-%m-%d";
 constexpr std::string_view kTimeFormat = "%Y-%m-%dT%H:%M:%S";
+constexpr Seconds kSecondsOfDay = 86400;
 
 DatetimeSpec read_datetime(Fields& fields) {
   DatetimeSpec spec;
@@ -206,6 +207,9 @@ DatetimeSpec read_datetime(Fields& fields) {
   spec.start = moment("start");
   spec.end = moment("end");
   spec.unit = read_unit(fields);
+  // Whole days from a time of day would leave out what is between.
+  const bool whole_days = spec.start % kSecondsOfDay == 0 && spec.end % kSecondsOfDay == 0;
+  if (!fields.has("unit") && !whole_days) spec.unit = DateUnit::kSecond;
   spec.format = read_format(fields, "format");
   if (!fields.ok()) return spec;
   if (spec.start > spec.end) {
@@ -214,7 +218,7 @@ DatetimeSpec read_datetime(Fields& fields) {
   }
   spec.steps = units_between(spec.start, spec.end, spec.unit);
   if (spec.format.empty()) {
-    const bool date_only = !has_time_of_day(spec.unit) && spec.start % 86400 == 0;
+    const bool date_only = !has_time_of_day(spec.unit) && spec.start % kSecondsOfDay == 0;
     spec.format = date_only ? kDateFormat : kTimeFormat;
   }
   return spec;

@@ -97,7 +97,10 @@ TEST(Runner, AsksAgainForAnInvalidAnswerWithAnotherSeed) {
     }
   }
   EXPECT_NEAR(static_cast<double>(cost) / 1e9, session.progress->cost, 1e-9);
-  EXPECT_EQ(tokens, session.progress->prompt_tokens + session.progress->completion_tokens);
+  std::uint64_t answered = 0;
+  for (const ColumnCounts& counts : session.progress->columns)
+    answered += counts.prompt_tokens + counts.completion_tokens;
+  EXPECT_EQ(tokens, answered);
   for (const auto& [prompt, tries] : seeds) {
     EXPECT_EQ(std::set(tries.begin(), tries.end()).size(), 3U) << prompt;
   }

@@ -75,6 +75,13 @@ HARD = ["*" * 50_000, "*a " * 20_000, "**a " * 20_000, "`" * 30_000 + "a", "[" *
         "[a](" * 20_000, "> " * 5_000 + "a", "- " * 5_000 + "a",
         "|" * 20_000 + "\n" + "|-" * 20_000, "_a_ " * 20_000, "a\n" * 20_000, "~~~\n" * 10_001, "<h" * 30_000, "https://" * 20_000]
 
+IMPORTS = [  # when the file's was changed, what is there then, and what the page says
+    (1000, "here", "0 conversations taken over; 1 not, as what is here is as new or newer."),
+    (2000, "here", "0 conversations taken over; 1 not, as what is here is as new or newer."),
+    (None, "here", "0 conversations taken over; 1 not, as what is here is as new or newer."),
+    (3000, "file", "1 conversation taken over."),
+]
+
 
 class Policy(unittest.TestCase):
     def test_it_allows_the_script_and_the_style_by_their_hashes(self):
@@ -125,6 +132,19 @@ class Page(unittest.TestCase):
         self.browser.run(
             "[...document.querySelectorAll('.message .actions button')]"
             f".findLast((button) => button.textContent === {json.dumps(name)}).click()")
+
+    def imported(self, file):
+        """What the page says of an import."""
+        self.browser.run(
+            "{ say(''); const files = new DataTransfer();"
+            f" files.items.add(new File([{json.dumps(json.dumps(file))}], 'a.json'));"
+            " const field = document.getElementById('import-file'); field.files = files.files;"
+            " field.dispatchEvent(new Event('change')) }")
+        self.browser.wait("!document.getElementById('notice').hidden")
+        return self.notice()
+
+    def notice(self):
+        return self.browser.run("document.getElementById('notice').textContent")
 
     def shown(self, text):
         return self.browser.run(
@@ -333,11 +353,46 @@ class Page(unittest.TestCase):
             {"id": "x", "changed": 1e9, "title": 5, "messages": [
                 {"role": "user", "content": "hi", "onclick": "x"}, {"role": "alien"}, 7]},
             {"id": "../bad", "messages": []}, None]}
-        self.assertEqual(self.browser.run(f"importText({json.dumps(json.dumps(file))})"), 1)
+        self.assertEqual(self.imported(file), "1 conversation taken over; 2 left out, as they are no"
+                         " conversations. The history is full: its oldest conversation was removed.")
         taken = self.browser.run("JSON.stringify(conversations.get('x').messages)")
         self.assertEqual(json.loads(taken), [{"role": "user", "content": "hi"}])
         with self.assertRaisesRegex(RuntimeError, "not JSON"):
             self.browser.run("importText('{')")
+        # None goes for an older one; the page says what went for a new one.
+        old = {"id": "y", "changed": 1, "messages": []}
+        self.assertEqual(self.imported({"conversations": [old]}),
+                         "0 conversations taken over; 1 left out for want of space.")
+        self.browser.run("document.getElementById('new').click()")
+        self.ask("1+1")
+        self.assertEqual(self.notice(),
+                         "The history is full: its oldest conversation was removed.")
+
+    def test_the_newer_of_two_is_kept_at_an_import(self):
+        self.start()
+        here = {"id": "x", "changed": 2000, "messages": [{"role": "user", "content": "here"}]}
+        for changed, content, says in IMPORTS:
+            with self.subTest(changed=changed):
+                self.browser.run(f"saveConversation(cleanConversation({json.dumps(here)}))")
+                file = {**here, "changed": changed,
+                        "messages": [{"role": "user", "content": "file"}]}
+                self.assertEqual(self.imported({"conversations": [file]}), says)
+                for where in ("conversations.get('x')",
+                              "JSON.parse(localStorage.getItem('dovetail.conversation.x'))"):
+                    self.assertEqual(self.browser.run(f"{where}.messages[0].content"), content)
+
+    def test_what_does_not_fit_removes_the_oldest_or_nothing(self):
+        self.start()
+        for name, size, fits, left in (("a", 1, True, "a"), ("b", 3e6, True, "ba"),
+                                       ("c", 3e6, True, "c"), ("d", 6e6, False, "dc")):
+            with self.subTest(name):
+                self.assertEqual(self.browser.run(
+                    f"saveConversation({{ id: {name!r}, changed: {ord(name)}, title: '',"
+                    f" settings: {{}}, messages: [{{ role: 'user', content: 'x'.repeat({size})"
+                    " }] }).fits"), fits)
+                self.assertEqual(self.browser.run(
+                    "listConversations().map((each) => each.id).join('')"), left)
+        self.assertIsNotNone(self.browser.run("localStorage.getItem('dovetail.conversation.c')"))
 
     def test_it_fits(self):
         self.start()

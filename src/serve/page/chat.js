@@ -21,9 +21,16 @@ function titleOf(each) {
   return each.title || first?.content.trim().split("\n")[0].slice(0, 60) || "New conversation";
 }
 
+function removedText(count) {
+  return count === 1 ? "The history is full: its oldest conversation was removed"
+    : `The history is full: its ${count.toLocaleString("en")} oldest conversations were removed`;
+}
+
 function save(which = conversation) {
   which.changed = Date.now();
-  if (!saveConversation(which)) say("This browser has no space left to keep this conversation.");
+  const { fits, removed } = saveConversation(which);
+  if (!fits) say("This browser has no space left to keep this conversation.");
+  else if (removed > 0) say(`${removedText(removed)}.`);
   showList();
 }
 
@@ -84,7 +91,10 @@ function offerActions() {
       if (last) actions[message.role === "assistant" ? "Regenerate" : "Answer"] = regenerate;
       if (last && message.role === "assistant" && message.content &&
           ["stopped", "length"].includes(message.finish)) {
-        actions.Continue = () => generate(message);
+        actions.Continue = () => {
+          say("");
+          generate(message);
+        };
       }
       actions[last ? "Delete" : "Delete from here"] = () => removeFrom(index);
       if (last && message.calls?.length > 0) {
@@ -109,12 +119,14 @@ async function edit(index) {
 }
 
 function regenerate() {
+  say("");
   if (conversation.messages.at(-1)?.role === "assistant") conversation.messages.pop();
   showLog();
   generate();
 }
 
 function ask(text) {
+  say("");
   conversation.messages.push({ role: "user", content: text });
   save();
   showLog();
@@ -122,6 +134,7 @@ function ask(text) {
 }
 
 function sendResults(texts) {
+  say("");
   const { calls } = conversation.messages.at(-1);
   texts.forEach((content, index) => conversation.messages.push({ role: "tool", content,
     call_id: calls[index].id, name: calls[index].function.name }));
@@ -217,7 +230,6 @@ function setBusy(busy) {
 // Has the conversation answered; `continued`: its last message, to go on with.
 async function generate(continued = null) {
   const of = conversation;
-  say("");
   let body = null;
   try {
     body = requestOf(of, continued !== null);
@@ -373,6 +385,14 @@ function exportAll() {
   setTimeout(() => URL.revokeObjectURL(url), 1000);
 }
 
+function importedText({ taken, kept, unfit, full, removed }) {
+  const parts = [`${plural(taken, "conversation")} taken over`];
+  if (kept > 0) parts.push(`${kept} not, as what is here is as new or newer`);
+  if (full > 0) parts.push(`${full} left out for want of space`);
+  if (unfit > 0) parts.push(`${unfit} left out, as they are no conversations`);
+  return `${parts.join("; ")}.${removed > 0 ? ` ${removedText(removed)}.` : ""}`;
+}
+
 async function importFile() {
   const file = at("import-file").files[0];
   at("import-file").value = "";
@@ -380,7 +400,7 @@ async function importFile() {
   try {
     const count = importText(await file.text());
     showStored();
-    say(`${plural(count, "conversation")} taken over.`);
+    say(importedText(count));
   } catch (failure) {
     say(failure.message);
   }

@@ -81,6 +81,12 @@ IMPORTS = [  # when the file's was changed, what is there then, and what the pag
     (None, "here", "0 conversations taken over; 1 not, as what is here is as new or newer."),
     (3000, "file", "1 conversation taken over."),
 ]
+DELETIONS = [  # of which message, the answer to the question, the question, and how many stay
+    (1, False, "Delete this message and the 2 after it?", 4),
+    (3, False, "", 3),
+    (1, False, "Delete this message and the one after it?", 3),
+    (1, True, "Delete this message and the one after it?", 1),
+]
 
 
 class Policy(unittest.TestCase):
@@ -227,6 +233,19 @@ class Page(unittest.TestCase):
         # Chromium writes each response of an error into its console, and that is all there is.
         for problem in self.browser.problems():
             self.assertIn("status of 401", problem)
+
+    def test_more_than_the_last_message_is_deleted_when_asked(self):
+        self.start()
+        self.browser.run(
+            "conversation.messages = ['user', 'assistant', 'user', 'assistant'].map((role) =>"
+            " ({ role, content: role })); showLog(); window.confirm = (text) => {"
+            " window.asked = text; return window.yes; }")
+        for at, yes, asked, left in DELETIONS:
+            with self.subTest(at=at, yes=yes):
+                self.browser.run(f"window.asked = ''; window.yes = {json.dumps(yes)};"
+                                 " [...views[" + str(at) + "].actions.children].at(-1).click()")
+                self.assertEqual(self.browser.run("window.asked"), asked)
+                self.assertEqual(len(self.messages()), left)
 
     def test_a_cut_answer_goes_on(self):
         self.start()

@@ -106,6 +106,9 @@ function offerActions() {
 }
 
 function removeFrom(index) {
+  const after = conversation.messages.length - 1 - index;
+  if (after > 0 && !window.confirm(
+    `Delete this message and the ${after === 1 ? "one" : after} after it?`)) return;
   conversation.messages.length = index;
   save();
   showLog();

@@ -105,9 +105,9 @@ function removeConversation(id) {
 }
 
 // False: there is no space for it.
-function store(conversation) {
+function store(conversation, text = JSON.stringify(conversation)) {
   try {
-    storage?.setItem(kPrefix + conversation.id, JSON.stringify(conversation));
+    storage?.setItem(kPrefix + conversation.id, text);
     return true;
   } catch {
     return false;
@@ -120,8 +120,9 @@ function store(conversation) {
 function saveConversation(conversation, mayGo = () => true) {
   conversations.set(conversation.id, conversation);
   const others = listConversations().filter((other) => other !== conversation && mayGo(other));
+  const text = JSON.stringify(conversation);
   const gone = [];
-  while (conversations.size > kMaxConversations || !store(conversation)) {
+  while (conversations.size > kMaxConversations || !store(conversation, text)) {
     if (others.length === 0) {
       for (const other of gone) {
         conversations.set(other.id, other);

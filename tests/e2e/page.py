@@ -124,10 +124,13 @@ class Page(unittest.TestCase):
         self.give_key()
         self.browser.wait("models.length > 0")
 
-    def ask(self, text):
+    def send(self, text):
         self.browser.run("document.getElementById('input').focus()")
         self.browser.type(text)
         self.browser.press("Enter", 13)
+
+    def ask(self, text):
+        self.send(text)
         self.browser.wait("answer === null && conversation.messages.length > 0")
         return self.messages()[-1]
 
@@ -258,13 +261,48 @@ class Page(unittest.TestCase):
         self.assertEqual(self.messages()[1]["content"], " 503")
         self.assertEqual(len(self.messages()), 2)
 
+    def test_an_answer_goes_on_while_another_conversation_is_open(self):
+        self.start()
+        self.browser.run("conversation.settings = { temperature: 0 }; window.first = conversation")
+        dots = "document.querySelectorAll('#list .answering').length"
+        with self.server.paused():
+            self.send("417+86")
+            self.browser.wait("answer !== null")
+            self.browser.run("document.getElementById('new').click()")
+            self.assertEqual(self.messages(), [])
+            self.assertTrue(self.browser.run("answer === null"))
+            self.assertTrue(self.browser.run("document.getElementById('stop').hidden"))
+            self.assertEqual(self.browser.run(dots), 1)
+            self.send("12-45")
+            self.browser.wait("answers.size === 2")
+            self.assertEqual(self.browser.run(dots), 2)
+            # Back in the first, which can be stopped and shows that it is under way.
+            self.browser.run("window.second = conversation; openConversation(first)")
+            self.assertFalse(self.browser.run("document.getElementById('stop').hidden"))
+            self.assertTrue(self.browser.run("views[1].element.classList.contains('live')"))
+        self.browser.wait("answers.size === 0")
+        self.assertEqual(self.browser.run(dots), 0)
+        self.assertIn("503", self.browser.run("document.getElementById('messages').textContent"))
+        for name, says in (("first", "503"), ("second", "-33")):
+            kept = json.loads(self.browser.run(
+                f"localStorage.getItem('dovetail.conversation.' + {name}.id)"))
+            self.assertEqual(kept["messages"][-1]["content"].strip(), says)
+            self.assertEqual(kept["messages"][-1]["finish"], "stop")
+        # The one that is deleted ends with its conversation, the other one does not.
+        with self.server.paused():
+            self.browser.run("regenerate(); openConversation(second); regenerate();"
+                             " window.confirm = () => true;"
+                             " document.getElementById('delete').click()")
+            self.browser.wait("answers.size === 1 && answers.has(first.id)")
+        self.browser.wait("answers.size === 0")
+        self.assertEqual(self.browser.run("listConversations().length"), 1)
+        self.assertIn("503", self.browser.run("first.messages.at(-1).content"))
+
     def test_the_key_can_be_given_later(self):
         self.browser.wait("document.getElementById('key').open")
         self.browser.run("document.getElementById('key-cancel').click()")
         self.browser.wait("document.getElementById('notice').textContent.includes('a key')")
-        self.browser.run("document.getElementById('input').focus()")
-        self.browser.type("417+86")
-        self.browser.press("Enter", 13)
+        self.send("417+86")
         self.give_key()
         self.browser.wait("answer === null && conversation.messages.length === 2")
         self.browser.wait("models.length === 1")

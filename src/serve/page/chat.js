@@ -9,7 +9,8 @@ const input = at("input");
 let models = [];
 let conversation = newConversation();
 let views = [];
-let answer = null; // the one under way: {controller, message, view, conversation}
+const answers = new Map(); // those under way, by the ids of their conversations
+let answer = null; // that of the conversation that is open: {controller, message, conversation}
 
 function say(text) {
   at("notice").textContent = text;
@@ -28,16 +29,29 @@ function removedText(count) {
 
 function save(which = conversation) {
   which.changed = Date.now();
-  const { fits, removed } = saveConversation(which);
-  if (!fits) say("This browser has no space left to keep this conversation.");
-  else if (removed > 0) say(`${removedText(removed)}.`);
+  keep(which);
   showList();
 }
 
+// Stores it where it stands in the list: answers that are written beside each other would trade
+// places all the time, and what is made anew under a pointer cannot be clicked.
+function keep(which) {
+  const { fits, removed } = saveConversation(which);
+  if (!fits) say("This browser has no space left to keep this conversation.");
+  else if (removed > 0) say(`${removedText(removed)}.`);
+  if (removed > 0) showList();
+}
+
 function showList() {
+  const focused = document.activeElement.closest("#list button")?.dataset.id;
   at("list").replaceChildren(...listConversations().map((each) => make("li", {},
     make("button", { type: "button", class: "plain", onclick: () => openConversation(each),
-      "aria-current": each.id === conversation.id ? "true" : null }, titleOf(each)))));
+      "data-id": each.id, "aria-current": each.id === conversation.id ? "true" : null },
+    ...(answers.has(each.id)
+      ? [make("span", { class: "answering", role: "img", "aria-label": "Is being answered:" })]
+      : []),
+    titleOf(each)))));
+  if (focused) at("list").querySelector(`[data-id="${focused}"]`)?.focus();
 }
 
 function showTitle() {
@@ -50,8 +64,9 @@ function showTitle() {
 }
 
 function openConversation(which) {
-  if (answer) stopAnswer();
   conversation = which;
+  answer = answers.get(which.id) ?? null;
+  setBusy(answer !== null);
   say("");
   document.body.classList.remove("side-open");
   at("open-side").setAttribute("aria-expanded", "false");
@@ -74,6 +89,7 @@ function showLog() {
   views = conversation.messages.map((message) => new MessageView(message));
   if (views.length === 0) showEmpty();
   else at("messages").replaceChildren(...views.map((view) => view.element));
+  if (answer) views.at(-1).show(true);
   offerActions();
 }
 
@@ -207,19 +223,18 @@ function take(message, data) {
   return Boolean(delta.content || reasoning || delta.tool_calls);
 }
 
-// Shows the answer under way in the next frame, and less often the longer that takes.
-function showSoon() {
-  if (!answer || answer.shown) return;
-  answer.shown = true;
-  const { view } = answer;
-  const pause = Math.min(1000, Math.max(30, 10 * (answer.cost ?? 0)));
+// Shows an answer under way in the next frame, and less often the longer that takes.
+function showSoon(shown) {
+  if (answer !== shown || shown.waits) return;
+  shown.waits = true;
+  const pause = Math.min(1000, Math.max(30, 10 * (shown.cost ?? 0)));
   setTimeout(() => requestAnimationFrame(() => {
-    if (!answer || answer.view !== view) return;
+    shown.waits = false;
+    if (answer !== shown) return;
     const follows = log.scrollHeight - log.scrollTop - log.clientHeight < kNearEnd;
     const begin = performance.now();
-    view.show(true);
-    answer.cost = performance.now() - begin;
-    answer.shown = false;
+    views.at(-1).show(true);
+    shown.cost = performance.now() - begin;
     if (follows) log.scrollTop = log.scrollHeight;
   }), pause);
 }
@@ -246,12 +261,12 @@ async function generate(continued = null) {
   delete message.error;
   if (!continued) of.messages.push(message);
   const controller = new AbortController();
-  const mine = { controller, message, view: null };
+  const mine = { controller, message, conversation: of };
+  answers.set(of.id, mine);
   answer = mine;
   setBusy(true);
   showLog();
-  mine.view = views.at(-1);
-  mine.view.show(true);
+  showList();
   log.scrollTop = log.scrollHeight;
   const begin = performance.now();
   const seconds = () => (performance.now() - begin) / 1000;
@@ -265,14 +280,15 @@ async function generate(continued = null) {
         message.counts.first ??= seconds();
         message.counts.seconds = seconds();
       }
-      if (answer === mine) showSoon();
+      showSoon(mine);
       if (Date.now() - saved > kSaveEvery) {
         saved = Date.now();
-        save(of);
+        keep(of);
       }
     }
     message.finish ??= "stopped";
-    at("status").textContent = "The answer is complete.";
+    at("status").textContent = answer === mine ? "The answer is complete."
+      : `The answer in "${titleOf(of)}" is complete.`;
   } catch (failure) {
     if (failure.name === "AbortError") {
       message.finish = "stopped";
@@ -288,6 +304,7 @@ async function generate(continued = null) {
   if (empty && message.finish === "stopped") {
     of.messages.splice(of.messages.indexOf(message), 1);
   }
+  if (answers.get(of.id) === mine) answers.delete(of.id);
   if (conversations.has(of.id)) save(of);
   if (answer === mine) {
     answer = null;
@@ -297,12 +314,6 @@ async function generate(continued = null) {
   const follows = log.scrollHeight - log.scrollTop - log.clientHeight < kNearEnd;
   showLog();
   if (follows) log.scrollTop = log.scrollHeight;
-}
-
-function stopAnswer() {
-  answer?.controller.abort();
-  answer = null;
-  setBusy(false);
 }
 
 function fitInput() {
@@ -409,13 +420,12 @@ async function importFile() {
   }
 }
 
-// After conversations were changed by another tab or a file. One that is being answered stays as
-// it is here.
+// After conversations were changed by another tab or a file. Those that are being answered stay as
+// they are here.
 function showStored() {
+  for (const [id, each] of answers) conversations.set(id, each.conversation);
   const stored = conversations.get(conversation.id);
-  if (answer) {
-    conversations.set(conversation.id, conversation);
-  } else if (stored && stored !== conversation) {
+  if (stored && stored !== conversation) {
     conversation = stored;
     showLog();
   }
@@ -460,7 +470,8 @@ function listen() {
     if (conversation.messages.length > 0 &&
         !window.confirm(`Delete "${titleOf(conversation)}"?`)) return;
     const old = conversation;
-    if (answer) stopAnswer();
+    answer?.controller.abort();
+    answers.delete(old.id);
     removeConversation(old.id);
     openConversation(listConversations()[0] ?? newConversation(old));
   });
@@ -497,7 +508,7 @@ function listen() {
     if (readStored(event.key)) showStored();
   });
   window.addEventListener("pagehide", () => {
-    if (answer) save();
+    for (const each of answers.values()) save(each.conversation);
   });
 }
 

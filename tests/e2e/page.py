@@ -87,6 +87,19 @@ DELETIONS = [  # of which message, the answer to the question, the question, and
     (1, False, "Delete this message and the one after it?", 3),
     (1, True, "Delete this message and the one after it?", 1),
 ]
+# What cuts an answer: in the place of its request one that is cut, what cuts it, when that is done,
+# and what the page says. The events of the scheduler do not end.
+CUTS = [
+    ("connection", """async () => new Response(new ReadableStream({ start(stream) {
+        stream.enqueue(new TextEncoder().encode(
+          'data: {"choices": [{"delta": {"content": " 5"}}]}\\n\\n'));
+        window.cut = () => stream.error(new TypeError("network error")); } }))""",
+     "cut()", "answer === null", "The connection ended before the answer did."),
+    ("reload", """async (path, options) => {
+        if (path === "v1/chat/completions") setTimeout(() => { answer.message.content = " 5"; });
+        return real("events", { signal: options.signal }); }""",
+     "location.reload()", "!window.real", "cut, as the page was reloaded or closed"),
+]
 
 
 class Policy(unittest.TestCase):
@@ -236,6 +249,24 @@ class Page(unittest.TestCase):
         # Chromium writes each response of an error into its console, and that is all there is.
         for problem in self.browser.problems():
             self.assertIn("status of 401", problem)
+
+    def test_what_a_reload_or_the_connection_cut_goes_on(self):
+        self.start()
+        self.browser.run("conversation.settings = { temperature: 0 }")
+        for name, request, cut, done, says in CUTS:
+            with self.subTest(name):
+                self.browser.run(f"window.real ??= call; call = {request}; ask('417+86'); 0")
+                self.browser.wait("answer?.message.content === ' 5'")
+                self.browser.run(cut)
+                self.browser.wait(f"{done} && typeof strip !== 'undefined' && models.length > 0")
+                self.assertEqual(self.messages()[-1]["content"], " 5")
+                self.assertIn(says, self.browser.run("views.at(-1).element.textContent"))
+                self.browser.run("if (window.real) call = real")
+                self.click("Continue")
+                self.browser.wait(
+                    "answer === null && conversation.messages.at(-1).finish === 'stop'")
+                self.assertEqual(self.messages()[-1]["content"].strip(), "503")
+                self.assertNotIn("error", self.messages()[-1])
 
     def test_more_than_the_last_message_is_deleted_when_asked(self):
         self.start()
@@ -410,8 +441,9 @@ class Page(unittest.TestCase):
             {"id": "x", "changed": 1e9, "title": 5, "messages": [
                 {"role": "user", "content": "hi", "onclick": "x"}, {"role": "alien"}, 7]},
             {"id": "../bad", "messages": []}, None]}
-        self.assertEqual(self.imported(file), "1 conversation taken over; 2 left out, as they are no"
-                         " conversations. The history is full: its oldest conversation was removed.")
+        self.assertEqual(
+            self.imported(file), "1 conversation taken over; 2 left out, as they are no"
+            " conversations. The history is full: its oldest conversation was removed.")
         taken = self.browser.run("JSON.stringify(conversations.get('x').messages)")
         self.assertEqual(json.loads(taken), [{"role": "user", "content": "hi"}])
         with self.assertRaisesRegex(RuntimeError, "not JSON"):

@@ -1,6 +1,7 @@
 // The conversation that is open: what is sent, what comes back, and what the controls do.
 
 const kSaveEvery = 2000; // milliseconds, while an answer comes
+const kWhole = ["stop", "tool_calls", "content_filter"]; // how an answer ends that was not cut
 const kNearEnd = 60; // pixels from the end of the log within which it follows an answer
 
 const at = (id) => document.getElementById(id);
@@ -106,7 +107,7 @@ function offerActions() {
       if (index === lastUser) actions.Edit = () => edit(index);
       if (last) actions[message.role === "assistant" ? "Regenerate" : "Answer"] = regenerate;
       if (last && message.role === "assistant" && message.content &&
-          ["stopped", "length"].includes(message.finish)) {
+          !kWhole.includes(message.finish)) {
         actions.Continue = () => {
           say("");
           generate(message);
@@ -293,7 +294,7 @@ async function generate(continued = null) {
     if (failure.name === "AbortError") {
       message.finish = "stopped";
       at("status").textContent = "Stopped.";
-    } else {
+    } else if (message.finish !== "left") {
       message.error = failure instanceof ServerError ? failure.message
         : "The connection ended before the answer did.";
       if (failure.retryAfter > 0) message.error += ` (Try again in ${failure.retryAfter} s.)`;
@@ -508,7 +509,11 @@ function listen() {
     if (readStored(event.key)) showStored();
   });
   window.addEventListener("pagehide", () => {
-    for (const each of answers.values()) save(each.conversation);
+    for (const { conversation: of, message } of answers.values()) {
+      // Its request fails when the page goes, which is no fault of the connection.
+      message.finish ??= "left";
+      save(of);
+    }
   });
 }
 

@@ -50,8 +50,8 @@ function cleanConversation(value) {
     if (number !== null && /^[a-z_]{1,64}$/.test(name)) settings[name] = number;
   }
   return { id: value.id, title: textOf(value.title).slice(0, kMaxTitle),
-    changed: Math.min(numberOf(value.changed) ?? Infinity, Date.now()), system: textOf(value.system),
-    tools: textOf(value.tools), settings,
+    changed: Math.min(numberOf(value.changed) ?? Infinity, Date.now()),
+    system: textOf(value.system), tools: textOf(value.tools), settings,
     messages: value.messages.map(cleanMessage).filter((message) => message !== null) };
 }
 

@@ -7,6 +7,7 @@ function plural(count, word) {
 const kFinishes = {
   length: "ended at its limit of tokens",
   stopped: "stopped",
+  left: "cut, as the page was reloaded or closed",
   tool_calls: "asks for tools",
 };
 

@@ -268,6 +268,30 @@ class Page(unittest.TestCase):
                 self.assertEqual(self.messages()[-1]["content"].strip(), "503")
                 self.assertNotIn("error", self.messages()[-1])
 
+    def test_each_conversation_has_its_draft(self):
+        self.start()
+        self.ask("1+1")
+        value = "document.getElementById('input').value"
+        new = "document.getElementById('new').click()"
+        first = "document.querySelector('#list button').click()"
+        reload = "window.old = true; location.reload()"
+        steps = ((None, "", "a"), (new, "", "b"), (first, "a", ""), (new, "b", "c"),
+                 (reload, "bc", "d"), (first, "a", "e"), (reload, "ae", ""))
+        for act, before, text in steps:
+            with self.subTest(act=act):
+                if act:
+                    self.browser.run(act)
+                    self.browser.wait("!window.old && typeof strip !== 'undefined'")
+                self.assertEqual(self.browser.run(value), before)
+                self.browser.run("document.getElementById('input').focus()")
+                self.browser.type(text)
+        # What was sent is none any more.
+        self.browser.press("Enter", 13)
+        self.browser.wait("answer === null && conversation.messages.length === 4")
+        for act, left in ((new, "bcd"), (first, "")):
+            self.browser.run(act)
+            self.assertEqual(self.browser.run(value), left)
+
     def test_more_than_the_last_message_is_deleted_when_asked(self):
         self.start()
         self.browser.run(

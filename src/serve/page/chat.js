@@ -64,8 +64,19 @@ function showTitle() {
   at("open-settings").textContent = changed > 0 ? `Settings (${changed})` : "Settings";
 }
 
+// Those that are in no list yet are one: what was written for one of them stands in the next.
+function nameInTab(which) {
+  return conversations.has(which.id) ? which.id : "new";
+}
+
+function keepDraft(text) {
+  keepInTab(`draft.${nameInTab(conversation)}`, text);
+}
+
 function openConversation(which) {
   conversation = which;
+  input.value = keptInTab(`draft.${nameInTab(which)}`);
+  fitInput();
   answer = answers.get(which.id) ?? null;
   setBusy(answer !== null);
   say("");
@@ -439,10 +450,14 @@ function listen() {
     const text = input.value;
     if (answer || text.trim() === "") return;
     input.value = "";
+    keepDraft("");
     fitInput();
     ask(text);
   });
-  input.addEventListener("input", fitInput);
+  input.addEventListener("input", () => {
+    keepDraft(input.value);
+    fitInput();
+  });
   input.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
@@ -473,6 +488,7 @@ function listen() {
     const old = conversation;
     answer?.controller.abort();
     answers.delete(old.id);
+    keepDraft("");
     removeConversation(old.id);
     openConversation(listConversations()[0] ?? newConversation(old));
   });
@@ -509,6 +525,7 @@ function listen() {
     if (readStored(event.key)) showStored();
   });
   window.addEventListener("pagehide", () => {
+    keepInTab("open", nameInTab(conversation));
     for (const { conversation: of, message } of answers.values()) {
       // Its request fails when the page goes, which is no fault of the connection.
       message.finish ??= "left";
@@ -521,6 +538,7 @@ loadConversations();
 at("storage-note").hidden = storage !== null;
 at("forget-key").hidden = apiKey === "";
 listen();
-openConversation(listConversations()[0] ?? conversation);
+openConversation(keptInTab("open") === "new" ? conversation
+  : conversations.get(keptInTab("open")) ?? listConversations()[0] ?? conversation);
 loadModels();
 const strip = new LiveStrip();

@@ -2,6 +2,7 @@
 // has none for the page. Bounded in number and in size: the oldest go first.
 
 const kPrefix = "dovetail.conversation.";
+const kTabPrefix = "dovetail.tab.";
 const kMaxConversations = 200;
 const kMaxTitle = 120;
 const kMaxSettings = 64;
@@ -60,6 +61,27 @@ function newConversation(like) {
     (byte) => byte.toString(16).padStart(2, "0")).join("");
   return { id, title: "", changed: Date.now(), system: like?.system ?? "",
     tools: like?.tools ?? "", settings: { ...like?.settings }, messages: [] };
+}
+
+const inTab = new Map();
+
+// Keeps a text until the tab is closed, or in memory alone where the browser has no storage.
+function keepInTab(name, text) {
+  inTab.set(name, text);
+  try {
+    if (text) sessionStorage.setItem(kTabPrefix + name, text);
+    else sessionStorage.removeItem(kTabPrefix + name);
+  } catch {
+    return;
+  }
+}
+
+function keptInTab(name) {
+  try {
+    return inTab.get(name) ?? sessionStorage.getItem(kTabPrefix + name) ?? "";
+  } catch {
+    return "";
+  }
 }
 
 const conversations = new Map();

@@ -54,6 +54,14 @@ MARKDOWN = [
      "</pre></figure>"),
     ("<b>a</b> &amp; &lt;", "<p>&lt;b&gt;a&lt;/b&gt; &amp;amp; &amp;lt;</p>"),
 ]
+HEBREW = "\u05e9\u05dc\u05d5\u05dd"
+DIRECTIONS = [  # who says what, of which element, and where to its lines run
+    ("user", "hello", "", "ltr"), ("user", HEBREW, "", "rtl"), ("assistant", "hello", " p", "ltr"),
+    ("assistant", f"**{HEBREW}** a", " p", "rtl"), ("assistant", f"1. {HEBREW}", " ol", "rtl"),
+    ("assistant", f"# {HEBREW}", " h3", "rtl"),
+    ("assistant", f"> {HEBREW}", " blockquote p", "rtl"),
+    ("assistant", f"- {HEBREW}\n\n  ```\n  a\n  ```", " pre", "ltr"),
+]
 LINKS = [  # what a message says, and where it leads
     ("[a](https://x.org/b_c)", ["https://x.org/b_c"]),
     ("see https://x.org/a_(b), or <http://y.org>.", ["https://x.org/a_(b)", "http://y.org"]),
@@ -175,12 +183,34 @@ class Page(unittest.TestCase):
     def test_markdown(self):
         for text, expected in MARKDOWN:
             with self.subTest(text):
-                self.assertEqual(self.shown(text), expected)
+                self.assertEqual(self.shown(text).replace(' dir="auto"', ""), expected)
                 # In pieces, as an answer comes, it ends as the same.
                 self.assertEqual(self.browser.run(
                     "{ const box = make('div'); const text = " + json.dumps(text) + ";"
                     "for (let end = 0; end <= text.length; end += 1)"
-                    " showMarkdown(box, text.slice(0, end)); box.innerHTML }"), expected)
+                    " showMarkdown(box, text.slice(0, end)); box.innerHTML }")
+                    .replace(' dir="auto"', ""), expected)
+
+    def test_texts_run_as_their_letters_do(self):
+        for role, text, query, runs in DIRECTIONS:
+            with self.subTest(text, role=role):
+                message = json.dumps({"role": role, "content": text})
+                element = f"document.querySelector('.message > .text{query}')"
+                self.browser.run(f"conversation.messages = [{message}]; showLog()")
+                self.assertEqual(
+                    self.browser.run(f"getComputedStyle({element}).direction"), runs)
+        self.browser.run(f"input.value = '{HEBREW}'")
+        self.assertEqual(self.browser.run("getComputedStyle(input).direction"), "rtl")
+
+    def test_an_entry_of_the_list_says_its_whole_name_and_when(self):
+        name = "long " * 30
+        for title, says in (("", name.strip()), ("short", "short")):
+            each = {"id": "x", "title": title, "changed": 86_400_000 * 365,
+                    "messages": [{"role": "user", "content": name + "\nmore"}]}
+            self.browser.run(f"saveConversation(cleanConversation({json.dumps(each)})); showList()")
+            shown = self.browser.run("document.querySelector('#list button').title").split("\n")
+            self.assertEqual(shown[0].strip(), says)
+            self.assertRegex(shown[1], "^(Jan 1, 1971|Dec 31, 1970), ")
 
     def test_links_lead_to_the_web_alone(self):
         for text, targets in LINKS:

@@ -2,6 +2,8 @@
 
 const kSaveEvery = 2000; // milliseconds, while an answer comes
 const kWhole = ["stop", "tool_calls", "content_filter"]; // how an answer ends that was not cut
+const kMaxWholeTitle = 500;
+const kDateStyle = { dateStyle: "medium", timeStyle: "short" };
 const kNearEnd = 60; // pixels from the end of the log within which it follows an answer
 
 const at = (id) => document.getElementById(id);
@@ -18,9 +20,15 @@ function say(text) {
   at("notice").hidden = text === "";
 }
 
-function titleOf(each) {
+function titleOf(each, length = 60) {
   const first = each.messages.find((message) => message.role === "user");
-  return each.title || first?.content.trim().split("\n")[0].slice(0, 60) || "New conversation";
+  return each.title || first?.content.trim().split("\n")[0].slice(0, length) || "New conversation";
+}
+
+// What the list has no room for.
+function wholeTitleOf(each) {
+  const changed = new Date(each.changed);
+  return `${titleOf(each, kMaxWholeTitle)}\n${changed.toLocaleString("en", kDateStyle)}`;
 }
 
 function removedText(count) {
@@ -47,7 +55,8 @@ function showList() {
   const focused = document.activeElement.closest("#list button")?.dataset.id;
   at("list").replaceChildren(...listConversations().map((each) => make("li", {},
     make("button", { type: "button", class: "plain", onclick: () => openConversation(each),
-      "data-id": each.id, "aria-current": each.id === conversation.id ? "true" : null },
+      "data-id": each.id, title: wholeTitleOf(each),
+      "aria-current": each.id === conversation.id ? "true" : null },
     ...(answers.has(each.id)
       ? [make("span", { class: "answering", role: "img", "aria-label": "Is being answered:" })]
       : []),

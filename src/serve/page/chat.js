@@ -281,6 +281,7 @@ async function generate(continued = null) {
   delete message.finish;
   delete message.error;
   if (!continued) of.messages.push(message);
+  of.changed = Date.now(); // it is not for an import any more
   const controller = new AbortController();
   const mine = { controller, message, conversation: of };
   answers.set(of.id, mine);

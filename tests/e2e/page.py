@@ -54,6 +54,14 @@ MARKDOWN = [
      "</pre></figure>"),
     ("<b>a</b> &amp; &lt;", "<p>&lt;b&gt;a&lt;/b&gt; &amp;amp; &amp;lt;</p>"),
 ]
+HEBREW = "\u05e9\u05dc\u05d5\u05dd"
+DIRECTIONS = [  # who says what, of which element, and where to its lines run
+    ("user", "hello", "", "ltr"), ("user", HEBREW, "", "rtl"), ("assistant", "hello", " p", "ltr"),
+    ("assistant", f"**{HEBREW}** a", " p", "rtl"), ("assistant", f"1. {HEBREW}", " ol", "rtl"),
+    ("assistant", f"# {HEBREW}", " h3", "rtl"),
+    ("assistant", f"> {HEBREW}", " blockquote p", "rtl"),
+    ("assistant", f"- {HEBREW}\n\n  ```\n  a\n  ```", " pre", "ltr"),
+]
 LINKS = [  # what a message says, and where it leads
     ("[a](https://x.org/b_c)", ["https://x.org/b_c"]),
     ("see https://x.org/a_(b), or <http://y.org>.", ["https://x.org/a_(b)", "http://y.org"]),
@@ -74,6 +82,32 @@ ATTACKS = [
 HARD = ["*" * 50_000, "*a " * 20_000, "**a " * 20_000, "`" * 30_000 + "a", "[" * 50_000,
         "[a](" * 20_000, "> " * 5_000 + "a", "- " * 5_000 + "a",
         "|" * 20_000 + "\n" + "|-" * 20_000, "_a_ " * 20_000, "a\n" * 20_000, "~~~\n" * 10_001, "<h" * 30_000, "https://" * 20_000]
+
+IMPORTS = [  # when the file's was changed, what is there then, and what the page says
+    (1000, "here", "0 conversations taken over; 1 not, as what is here is as new or newer."),
+    (2000, "here", "0 conversations taken over; 1 not, as what is here is as new or newer."),
+    (None, "here", "0 conversations taken over; 1 not, as what is here is as new or newer."),
+    (3000, "file", "1 conversation taken over."),
+]
+DELETIONS = [  # of which message, the answer to the question, the question, and how many stay
+    (1, False, "Delete this message and the 2 after it?", 4),
+    (3, False, "", 3),
+    (1, False, "Delete this message and the one after it?", 3),
+    (1, True, "Delete this message and the one after it?", 1),
+]
+# What cuts an answer: in the place of its request one that is cut, what cuts it, when that is done,
+# and what the page says. The events of the scheduler do not end.
+CUTS = [
+    ("connection", """async () => new Response(new ReadableStream({ start(stream) {
+        stream.enqueue(new TextEncoder().encode(
+          'data: {"choices": [{"delta": {"content": " 5"}}]}\\n\\n'));
+        window.cut = () => stream.error(new TypeError("network error")); } }))""",
+     "cut()", "answer === null", "The connection ended before the answer did."),
+    ("reload", """async (path, options) => {
+        if (path === "v1/chat/completions") setTimeout(() => { answer.message.content = " 5"; });
+        return real("events", { signal: options.signal }); }""",
+     "location.reload()", "!window.real", "cut, as the page was reloaded or closed"),
+]
 
 
 class Policy(unittest.TestCase):
@@ -111,10 +145,13 @@ class Page(unittest.TestCase):
         self.give_key()
         self.browser.wait("models.length > 0")
 
-    def ask(self, text):
+    def send(self, text):
         self.browser.run("document.getElementById('input').focus()")
         self.browser.type(text)
         self.browser.press("Enter", 13)
+
+    def ask(self, text):
+        self.send(text)
         self.browser.wait("answer === null && conversation.messages.length > 0")
         return self.messages()[-1]
 
@@ -126,6 +163,19 @@ class Page(unittest.TestCase):
             "[...document.querySelectorAll('.message .actions button')]"
             f".findLast((button) => button.textContent === {json.dumps(name)}).click()")
 
+    def imported(self, file):
+        """What the page says of an import."""
+        self.browser.run(
+            "{ say(''); const files = new DataTransfer();"
+            f" files.items.add(new File([{json.dumps(json.dumps(file))}], 'a.json'));"
+            " const field = document.getElementById('import-file'); field.files = files.files;"
+            " field.dispatchEvent(new Event('change')) }")
+        self.browser.wait("!document.getElementById('notice').hidden")
+        return self.notice()
+
+    def notice(self):
+        return self.browser.run("document.getElementById('notice').textContent")
+
     def shown(self, text):
         return self.browser.run(
             f"{{ const box = make('div'); showMarkdown(box, {json.dumps(text)}); box.innerHTML }}")
@@ -133,12 +183,34 @@ class Page(unittest.TestCase):
     def test_markdown(self):
         for text, expected in MARKDOWN:
             with self.subTest(text):
-                self.assertEqual(self.shown(text), expected)
+                self.assertEqual(self.shown(text).replace(' dir="auto"', ""), expected)
                 # In pieces, as an answer comes, it ends as the same.
                 self.assertEqual(self.browser.run(
                     "{ const box = make('div'); const text = " + json.dumps(text) + ";"
                     "for (let end = 0; end <= text.length; end += 1)"
-                    " showMarkdown(box, text.slice(0, end)); box.innerHTML }"), expected)
+                    " showMarkdown(box, text.slice(0, end)); box.innerHTML }")
+                    .replace(' dir="auto"', ""), expected)
+
+    def test_texts_run_as_their_letters_do(self):
+        for role, text, query, runs in DIRECTIONS:
+            with self.subTest(text, role=role):
+                message = json.dumps({"role": role, "content": text})
+                element = f"document.querySelector('.message > .text{query}')"
+                self.browser.run(f"conversation.messages = [{message}]; showLog()")
+                self.assertEqual(
+                    self.browser.run(f"getComputedStyle({element}).direction"), runs)
+        self.browser.run(f"input.value = '{HEBREW}'")
+        self.assertEqual(self.browser.run("getComputedStyle(input).direction"), "rtl")
+
+    def test_an_entry_of_the_list_says_its_whole_name_and_when(self):
+        name = "long " * 30
+        for title, says in (("", name.strip()), ("short", "short")):
+            each = {"id": "x", "title": title, "changed": 86_400_000 * 365,
+                    "messages": [{"role": "user", "content": name + "\nmore"}]}
+            self.browser.run(f"saveConversation(cleanConversation({json.dumps(each)})); showList()")
+            shown = self.browser.run("document.querySelector('#list button').title").split("\n")
+            self.assertEqual(shown[0].strip(), says)
+            self.assertRegex(shown[1], "^(Jan 1, 1971|Dec 31, 1970), ")
 
     def test_links_lead_to_the_web_alone(self):
         for text, targets in LINKS:
@@ -208,6 +280,61 @@ class Page(unittest.TestCase):
         for problem in self.browser.problems():
             self.assertIn("status of 401", problem)
 
+    def test_what_a_reload_or_the_connection_cut_goes_on(self):
+        self.start()
+        self.browser.run("conversation.settings = { temperature: 0 }")
+        for name, request, cut, done, says in CUTS:
+            with self.subTest(name):
+                self.browser.run(f"window.real ??= call; call = {request}; ask('417+86'); 0")
+                self.browser.wait("answer?.message.content === ' 5'")
+                self.browser.run(cut)
+                self.browser.wait(f"{done} && typeof strip !== 'undefined' && models.length > 0")
+                self.assertEqual(self.messages()[-1]["content"], " 5")
+                self.assertIn(says, self.browser.run("views.at(-1).element.textContent"))
+                self.browser.run("if (window.real) call = real")
+                self.click("Continue")
+                self.browser.wait(
+                    "answer === null && conversation.messages.at(-1).finish === 'stop'")
+                self.assertEqual(self.messages()[-1]["content"].strip(), "503")
+                self.assertNotIn("error", self.messages()[-1])
+
+    def test_each_conversation_has_its_draft(self):
+        self.start()
+        self.ask("1+1")
+        value = "document.getElementById('input').value"
+        new = "document.getElementById('new').click()"
+        first = "document.querySelector('#list button').click()"
+        reload = "window.old = true; location.reload()"
+        steps = ((None, "", "a"), (new, "", "b"), (first, "a", ""), (new, "b", "c"),
+                 (reload, "bc", "d"), (first, "a", "e"), (reload, "ae", ""))
+        for act, before, text in steps:
+            with self.subTest(act=act):
+                if act:
+                    self.browser.run(act)
+                    self.browser.wait("!window.old && typeof strip !== 'undefined'")
+                self.assertEqual(self.browser.run(value), before)
+                self.browser.run("document.getElementById('input').focus()")
+                self.browser.type(text)
+        # What was sent is none any more.
+        self.browser.press("Enter", 13)
+        self.browser.wait("answer === null && conversation.messages.length === 4")
+        for act, left in ((new, "bcd"), (first, "")):
+            self.browser.run(act)
+            self.assertEqual(self.browser.run(value), left)
+
+    def test_more_than_the_last_message_is_deleted_when_asked(self):
+        self.start()
+        self.browser.run(
+            "conversation.messages = ['user', 'assistant', 'user', 'assistant'].map((role) =>"
+            " ({ role, content: role })); showLog(); window.confirm = (text) => {"
+            " window.asked = text; return window.yes; }")
+        for at, yes, asked, left in DELETIONS:
+            with self.subTest(at=at, yes=yes):
+                self.browser.run(f"window.asked = ''; window.yes = {json.dumps(yes)};"
+                                 " [...views[" + str(at) + "].actions.children].at(-1).click()")
+                self.assertEqual(self.browser.run("window.asked"), asked)
+                self.assertEqual(len(self.messages()), left)
+
     def test_a_cut_answer_goes_on(self):
         self.start()
         self.browser.run("conversation.settings = { temperature: 0, max_tokens: 2 }")
@@ -219,13 +346,48 @@ class Page(unittest.TestCase):
         self.assertEqual(self.messages()[1]["content"], " 503")
         self.assertEqual(len(self.messages()), 2)
 
+    def test_an_answer_goes_on_while_another_conversation_is_open(self):
+        self.start()
+        self.browser.run("conversation.settings = { temperature: 0 }; window.first = conversation")
+        dots = "document.querySelectorAll('#list .answering').length"
+        with self.server.paused():
+            self.send("417+86")
+            self.browser.wait("answer !== null")
+            self.browser.run("document.getElementById('new').click()")
+            self.assertEqual(self.messages(), [])
+            self.assertTrue(self.browser.run("answer === null"))
+            self.assertTrue(self.browser.run("document.getElementById('stop').hidden"))
+            self.assertEqual(self.browser.run(dots), 1)
+            self.send("12-45")
+            self.browser.wait("answers.size === 2")
+            self.assertEqual(self.browser.run(dots), 2)
+            # Back in the first, which can be stopped and shows that it is under way.
+            self.browser.run("window.second = conversation; openConversation(first)")
+            self.assertFalse(self.browser.run("document.getElementById('stop').hidden"))
+            self.assertTrue(self.browser.run("views[1].element.classList.contains('live')"))
+        self.browser.wait("answers.size === 0")
+        self.assertEqual(self.browser.run(dots), 0)
+        self.assertIn("503", self.browser.run("document.getElementById('messages').textContent"))
+        for name, says in (("first", "503"), ("second", "-33")):
+            kept = json.loads(self.browser.run(
+                f"localStorage.getItem('dovetail.conversation.' + {name}.id)"))
+            self.assertEqual(kept["messages"][-1]["content"].strip(), says)
+            self.assertEqual(kept["messages"][-1]["finish"], "stop")
+        # The one that is deleted ends with its conversation, the other one does not.
+        with self.server.paused():
+            self.browser.run("regenerate(); openConversation(second); regenerate();"
+                             " window.confirm = () => true;"
+                             " document.getElementById('delete').click()")
+            self.browser.wait("answers.size === 1 && answers.has(first.id)")
+        self.browser.wait("answers.size === 0")
+        self.assertEqual(self.browser.run("listConversations().length"), 1)
+        self.assertIn("503", self.browser.run("first.messages.at(-1).content"))
+
     def test_the_key_can_be_given_later(self):
         self.browser.wait("document.getElementById('key').open")
         self.browser.run("document.getElementById('key-cancel').click()")
         self.browser.wait("document.getElementById('notice').textContent.includes('a key')")
-        self.browser.run("document.getElementById('input').focus()")
-        self.browser.type("417+86")
-        self.browser.press("Enter", 13)
+        self.send("417+86")
         self.give_key()
         self.browser.wait("answer === null && conversation.messages.length === 2")
         self.browser.wait("models.length === 1")
@@ -333,11 +495,47 @@ class Page(unittest.TestCase):
             {"id": "x", "changed": 1e9, "title": 5, "messages": [
                 {"role": "user", "content": "hi", "onclick": "x"}, {"role": "alien"}, 7]},
             {"id": "../bad", "messages": []}, None]}
-        self.assertEqual(self.browser.run(f"importText({json.dumps(json.dumps(file))})"), 1)
+        self.assertEqual(
+            self.imported(file), "1 conversation taken over; 2 left out, as they are no"
+            " conversations. The history is full: its oldest conversation was removed.")
         taken = self.browser.run("JSON.stringify(conversations.get('x').messages)")
         self.assertEqual(json.loads(taken), [{"role": "user", "content": "hi"}])
         with self.assertRaisesRegex(RuntimeError, "not JSON"):
             self.browser.run("importText('{')")
+        # None goes for an older one; the page says what went for a new one.
+        old = {"id": "y", "changed": 1, "messages": []}
+        self.assertEqual(self.imported({"conversations": [old]}),
+                         "0 conversations taken over; 1 left out for want of space.")
+        self.browser.run("document.getElementById('new').click()")
+        self.ask("1+1")
+        self.assertEqual(self.notice(),
+                         "The history is full: its oldest conversation was removed.")
+
+    def test_the_newer_of_two_is_kept_at_an_import(self):
+        self.start()
+        here = {"id": "x", "changed": 2000, "messages": [{"role": "user", "content": "here"}]}
+        for changed, content, says in IMPORTS:
+            with self.subTest(changed=changed):
+                self.browser.run(f"saveConversation(cleanConversation({json.dumps(here)}))")
+                file = {**here, "changed": changed,
+                        "messages": [{"role": "user", "content": "file"}]}
+                self.assertEqual(self.imported({"conversations": [file]}), says)
+                for where in ("conversations.get('x')",
+                              "JSON.parse(localStorage.getItem('dovetail.conversation.x'))"):
+                    self.assertEqual(self.browser.run(f"{where}.messages[0].content"), content)
+
+    def test_what_does_not_fit_removes_the_oldest_or_nothing(self):
+        self.start()
+        for name, size, fits, left in (("a", 1, True, "a"), ("b", 3e6, True, "ba"),
+                                       ("c", 3e6, True, "c"), ("d", 6e6, False, "dc")):
+            with self.subTest(name):
+                self.assertEqual(self.browser.run(
+                    f"saveConversation({{ id: {name!r}, changed: {ord(name)}, title: '',"
+                    f" settings: {{}}, messages: [{{ role: 'user', content: 'x'.repeat({size})"
+                    " }] }).fits"), fits)
+                self.assertEqual(self.browser.run(
+                    "listConversations().map((each) => each.id).join('')"), left)
+        self.assertIsNotNone(self.browser.run("localStorage.getItem('dovetail.conversation.c')"))
 
     def test_it_fits(self):
         self.start()

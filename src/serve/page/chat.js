@@ -1,6 +1,9 @@
 // The conversation that is open: what is sent, what comes back, and what the controls do.
 
 const kSaveEvery = 2000; // milliseconds, while an answer comes
+const kWhole = ["stop", "tool_calls", "content_filter"]; // how an answer ends that was not cut
+const kMaxWholeTitle = 500;
+const kDateStyle = { dateStyle: "medium", timeStyle: "short" };
 const kNearEnd = 60; // pixels from the end of the log within which it follows an answer
 
 const at = (id) => document.getElementById(id);
@@ -9,28 +12,56 @@ const input = at("input");
 let models = [];
 let conversation = newConversation();
 let views = [];
-let answer = null; // the one under way: {controller, message, view, conversation}
+const answers = new Map(); // those under way, by the ids of their conversations
+let answer = null; // that of the conversation that is open: {controller, message, conversation}
 
 function say(text) {
   at("notice").textContent = text;
   at("notice").hidden = text === "";
 }
 
-function titleOf(each) {
+function titleOf(each, length = 60) {
   const first = each.messages.find((message) => message.role === "user");
-  return each.title || first?.content.trim().split("\n")[0].slice(0, 60) || "New conversation";
+  return each.title || first?.content.trim().split("\n")[0].slice(0, length) || "New conversation";
+}
+
+// What the list has no room for.
+function wholeTitleOf(each) {
+  const changed = new Date(each.changed);
+  return `${titleOf(each, kMaxWholeTitle)}\n${changed.toLocaleString("en", kDateStyle)}`;
+}
+
+function removedText(count) {
+  return count === 1 ? "The history is full: its oldest conversation was removed"
+    : `The history is full: its ${count.toLocaleString("en")} oldest conversations were removed`;
 }
 
 function save(which = conversation) {
   which.changed = Date.now();
-  if (!saveConversation(which)) say("This browser has no space left to keep this conversation.");
+  keep(which);
   showList();
 }
 
+// Stores it where it stands in the list: answers that are written beside each other would trade
+// places all the time, and what is made anew under a pointer cannot be clicked.
+function keep(which) {
+  const { fits, removed } = saveConversation(which);
+  if (!fits) say("This browser has no space left to keep this conversation.");
+  else if (removed > 0) say(`${removedText(removed)}.`);
+  if (removed > 0) showList();
+}
+
 function showList() {
+  const focused = document.activeElement.closest("#list button")?.dataset.id;
   at("list").replaceChildren(...listConversations().map((each) => make("li", {},
     make("button", { type: "button", class: "plain", onclick: () => openConversation(each),
-      "aria-current": each.id === conversation.id ? "true" : null }, titleOf(each)))));
+      "data-id": each.id, title: wholeTitleOf(each),
+      "aria-current": each.id === conversation.id ? "true" : null },
+    ...(answers.has(each.id)
+      ? [make("span", { class: "answering", role: "img", "aria-label": "Is being answered:" })]
+      : []),
+    titleOf(each)))));
+  if (focused) at("list").querySelector(`[data-id="${focused}"]`)?.focus();
 }
 
 function showTitle() {
@@ -42,9 +73,21 @@ function showTitle() {
   at("open-settings").textContent = changed > 0 ? `Settings (${changed})` : "Settings";
 }
 
+// Those that are in no list yet are one: what was written for one of them stands in the next.
+function nameInTab(which) {
+  return conversations.has(which.id) ? which.id : "new";
+}
+
+function keepDraft(text) {
+  keepInTab(`draft.${nameInTab(conversation)}`, text);
+}
+
 function openConversation(which) {
-  if (answer) stopAnswer();
   conversation = which;
+  input.value = keptInTab(`draft.${nameInTab(which)}`);
+  fitInput();
+  answer = answers.get(which.id) ?? null;
+  setBusy(answer !== null);
   say("");
   document.body.classList.remove("side-open");
   at("open-side").setAttribute("aria-expanded", "false");
@@ -67,6 +110,7 @@ function showLog() {
   views = conversation.messages.map((message) => new MessageView(message));
   if (views.length === 0) showEmpty();
   else at("messages").replaceChildren(...views.map((view) => view.element));
+  if (answer) views.at(-1).show(true);
   offerActions();
 }
 
@@ -83,8 +127,11 @@ function offerActions() {
       if (index === lastUser) actions.Edit = () => edit(index);
       if (last) actions[message.role === "assistant" ? "Regenerate" : "Answer"] = regenerate;
       if (last && message.role === "assistant" && message.content &&
-          ["stopped", "length"].includes(message.finish)) {
-        actions.Continue = () => generate(message);
+          !kWhole.includes(message.finish)) {
+        actions.Continue = () => {
+          say("");
+          generate(message);
+        };
       }
       actions[last ? "Delete" : "Delete from here"] = () => removeFrom(index);
       if (last && message.calls?.length > 0) {
@@ -96,6 +143,9 @@ function offerActions() {
 }
 
 function removeFrom(index) {
+  const after = conversation.messages.length - 1 - index;
+  if (after > 0 && !window.confirm(
+    `Delete this message and the ${after === 1 ? "one" : after} after it?`)) return;
   conversation.messages.length = index;
   save();
   showLog();
@@ -109,12 +159,14 @@ async function edit(index) {
 }
 
 function regenerate() {
+  say("");
   if (conversation.messages.at(-1)?.role === "assistant") conversation.messages.pop();
   showLog();
   generate();
 }
 
 function ask(text) {
+  say("");
   conversation.messages.push({ role: "user", content: text });
   save();
   showLog();
@@ -122,6 +174,7 @@ function ask(text) {
 }
 
 function sendResults(texts) {
+  say("");
   const { calls } = conversation.messages.at(-1);
   texts.forEach((content, index) => conversation.messages.push({ role: "tool", content,
     call_id: calls[index].id, name: calls[index].function.name }));
@@ -191,19 +244,18 @@ function take(message, data) {
   return Boolean(delta.content || reasoning || delta.tool_calls);
 }
 
-// Shows the answer under way in the next frame, and less often the longer that takes.
-function showSoon() {
-  if (!answer || answer.shown) return;
-  answer.shown = true;
-  const { view } = answer;
-  const pause = Math.min(1000, Math.max(30, 10 * (answer.cost ?? 0)));
+// Shows an answer under way in the next frame, and less often the longer that takes.
+function showSoon(shown) {
+  if (answer !== shown || shown.waits) return;
+  shown.waits = true;
+  const pause = Math.min(1000, Math.max(30, 10 * (shown.cost ?? 0)));
   setTimeout(() => requestAnimationFrame(() => {
-    if (!answer || answer.view !== view) return;
+    shown.waits = false;
+    if (answer !== shown) return;
     const follows = log.scrollHeight - log.scrollTop - log.clientHeight < kNearEnd;
     const begin = performance.now();
-    view.show(true);
-    answer.cost = performance.now() - begin;
-    answer.shown = false;
+    views.at(-1).show(true);
+    shown.cost = performance.now() - begin;
     if (follows) log.scrollTop = log.scrollHeight;
   }), pause);
 }
@@ -217,7 +269,6 @@ function setBusy(busy) {
 // Has the conversation answered; `continued`: its last message, to go on with.
 async function generate(continued = null) {
   const of = conversation;
-  say("");
   let body = null;
   try {
     body = requestOf(of, continued !== null);
@@ -230,13 +281,14 @@ async function generate(continued = null) {
   delete message.finish;
   delete message.error;
   if (!continued) of.messages.push(message);
+  of.changed = Date.now(); // it is not for an import any more
   const controller = new AbortController();
-  const mine = { controller, message, view: null };
+  const mine = { controller, message, conversation: of };
+  answers.set(of.id, mine);
   answer = mine;
   setBusy(true);
   showLog();
-  mine.view = views.at(-1);
-  mine.view.show(true);
+  showList();
   log.scrollTop = log.scrollHeight;
   const begin = performance.now();
   const seconds = () => (performance.now() - begin) / 1000;
@@ -250,19 +302,20 @@ async function generate(continued = null) {
         message.counts.first ??= seconds();
         message.counts.seconds = seconds();
       }
-      if (answer === mine) showSoon();
+      showSoon(mine);
       if (Date.now() - saved > kSaveEvery) {
         saved = Date.now();
-        save(of);
+        keep(of);
       }
     }
     message.finish ??= "stopped";
-    at("status").textContent = "The answer is complete.";
+    at("status").textContent = answer === mine ? "The answer is complete."
+      : `The answer in "${titleOf(of)}" is complete.`;
   } catch (failure) {
     if (failure.name === "AbortError") {
       message.finish = "stopped";
       at("status").textContent = "Stopped.";
-    } else {
+    } else if (message.finish !== "left") {
       message.error = failure instanceof ServerError ? failure.message
         : "The connection ended before the answer did.";
       if (failure.retryAfter > 0) message.error += ` (Try again in ${failure.retryAfter} s.)`;
@@ -273,6 +326,7 @@ async function generate(continued = null) {
   if (empty && message.finish === "stopped") {
     of.messages.splice(of.messages.indexOf(message), 1);
   }
+  if (answers.get(of.id) === mine) answers.delete(of.id);
   if (conversations.has(of.id)) save(of);
   if (answer === mine) {
     answer = null;
@@ -282,12 +336,6 @@ async function generate(continued = null) {
   const follows = log.scrollHeight - log.scrollTop - log.clientHeight < kNearEnd;
   showLog();
   if (follows) log.scrollTop = log.scrollHeight;
-}
-
-function stopAnswer() {
-  answer?.controller.abort();
-  answer = null;
-  setBusy(false);
 }
 
 function fitInput() {
@@ -373,6 +421,14 @@ function exportAll() {
   setTimeout(() => URL.revokeObjectURL(url), 1000);
 }
 
+function importedText({ taken, kept, unfit, full, removed }) {
+  const parts = [`${plural(taken, "conversation")} taken over`];
+  if (kept > 0) parts.push(`${kept} not, as what is here is as new or newer`);
+  if (full > 0) parts.push(`${full} left out for want of space`);
+  if (unfit > 0) parts.push(`${unfit} left out, as they are no conversations`);
+  return `${parts.join("; ")}.${removed > 0 ? ` ${removedText(removed)}.` : ""}`;
+}
+
 async function importFile() {
   const file = at("import-file").files[0];
   at("import-file").value = "";
@@ -380,19 +436,18 @@ async function importFile() {
   try {
     const count = importText(await file.text());
     showStored();
-    say(`${plural(count, "conversation")} taken over.`);
+    say(importedText(count));
   } catch (failure) {
     say(failure.message);
   }
 }
 
-// After conversations were changed by another tab or a file. One that is being answered stays as
-// it is here.
+// After conversations were changed by another tab or a file. Those that are being answered stay as
+// they are here.
 function showStored() {
+  for (const [id, each] of answers) conversations.set(id, each.conversation);
   const stored = conversations.get(conversation.id);
-  if (answer) {
-    conversations.set(conversation.id, conversation);
-  } else if (stored && stored !== conversation) {
+  if (stored && stored !== conversation) {
     conversation = stored;
     showLog();
   }
@@ -405,10 +460,14 @@ function listen() {
     const text = input.value;
     if (answer || text.trim() === "") return;
     input.value = "";
+    keepDraft("");
     fitInput();
     ask(text);
   });
-  input.addEventListener("input", fitInput);
+  input.addEventListener("input", () => {
+    keepDraft(input.value);
+    fitInput();
+  });
   input.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
@@ -437,7 +496,9 @@ function listen() {
     if (conversation.messages.length > 0 &&
         !window.confirm(`Delete "${titleOf(conversation)}"?`)) return;
     const old = conversation;
-    if (answer) stopAnswer();
+    answer?.controller.abort();
+    answers.delete(old.id);
+    keepDraft("");
     removeConversation(old.id);
     openConversation(listConversations()[0] ?? newConversation(old));
   });
@@ -474,7 +535,12 @@ function listen() {
     if (readStored(event.key)) showStored();
   });
   window.addEventListener("pagehide", () => {
-    if (answer) save();
+    keepInTab("open", nameInTab(conversation));
+    for (const { conversation: of, message } of answers.values()) {
+      // Its request fails when the page goes, which is no fault of the connection.
+      message.finish ??= "left";
+      save(of);
+    }
   });
 }
 
@@ -482,6 +548,7 @@ loadConversations();
 at("storage-note").hidden = storage !== null;
 at("forget-key").hidden = apiKey === "";
 listen();
-openConversation(listConversations()[0] ?? conversation);
+openConversation(keptInTab("open") === "new" ? conversation
+  : conversations.get(keptInTab("open")) ?? listConversations()[0] ?? conversation);
 loadModels();
 const strip = new LiveStrip();

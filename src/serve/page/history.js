@@ -2,6 +2,7 @@
 // has none for the page. Bounded in number and in size: the oldest go first.
 
 const kPrefix = "dovetail.conversation.";
+const kTabPrefix = "dovetail.tab.";
 const kMaxConversations = 200;
 const kMaxTitle = 120;
 const kMaxSettings = 64;
@@ -50,8 +51,8 @@ function cleanConversation(value) {
     if (number !== null && /^[a-z_]{1,64}$/.test(name)) settings[name] = number;
   }
   return { id: value.id, title: textOf(value.title).slice(0, kMaxTitle),
-    changed: numberOf(value.changed) ?? Date.now(), system: textOf(value.system),
-    tools: textOf(value.tools), settings,
+    changed: Math.min(numberOf(value.changed) ?? Infinity, Date.now()),
+    system: textOf(value.system), tools: textOf(value.tools), settings,
     messages: value.messages.map(cleanMessage).filter((message) => message !== null) };
 }
 
@@ -60,6 +61,27 @@ function newConversation(like) {
     (byte) => byte.toString(16).padStart(2, "0")).join("");
   return { id, title: "", changed: Date.now(), system: like?.system ?? "",
     tools: like?.tools ?? "", settings: { ...like?.settings }, messages: [] };
+}
+
+const inTab = new Map();
+
+// Keeps a text until the tab is closed, or in memory alone where the browser has no storage.
+function keepInTab(name, text) {
+  inTab.set(name, text);
+  try {
+    if (text) sessionStorage.setItem(kTabPrefix + name, text);
+    else sessionStorage.removeItem(kTabPrefix + name);
+  } catch {
+    return;
+  }
+}
+
+function keptInTab(name) {
+  try {
+    return inTab.get(name) ?? sessionStorage.getItem(kTabPrefix + name) ?? "";
+  } catch {
+    return "";
+  }
 }
 
 const conversations = new Map();
@@ -104,29 +126,45 @@ function removeConversation(id) {
   storage?.removeItem(kPrefix + id);
 }
 
-// False: there is no space for it, even without all others.
-function saveConversation(conversation) {
-  conversations.set(conversation.id, conversation);
-  const others = listConversations().filter((other) => other.id !== conversation.id);
-  while (others.length >= kMaxConversations) removeConversation(others.pop().id);
-  if (!storage) return true;
-  const text = JSON.stringify(conversation);
-  for (;;) {
-    try {
-      storage.setItem(kPrefix + conversation.id, text);
-      return true;
-    } catch {
-      if (others.length === 0) return false;
-      removeConversation(others.pop().id);
-    }
+// False: there is no space for it.
+function store(conversation, text = JSON.stringify(conversation)) {
+  try {
+    storage?.setItem(kPrefix + conversation.id, text);
+    return true;
+  } catch {
+    return false;
   }
+}
+
+// Keeps a conversation, in the place of the oldest others where they do not fit beside it: those
+// that `mayGo` says. `removed`: how many went. `fits` is false where there is no space for it even
+// without them: then they stay.
+function saveConversation(conversation, mayGo = () => true) {
+  conversations.set(conversation.id, conversation);
+  const others = listConversations().filter((other) => other !== conversation && mayGo(other));
+  const text = JSON.stringify(conversation);
+  const gone = [];
+  while (conversations.size > kMaxConversations || !store(conversation, text)) {
+    if (others.length === 0) {
+      for (const other of gone) {
+        conversations.set(other.id, other);
+        store(other);
+      }
+      return { fits: false, removed: 0 };
+    }
+    gone.push(others.pop());
+    removeConversation(gone.at(-1).id);
+  }
+  return { fits: true, removed: gone.length };
 }
 
 function exportText() {
   return JSON.stringify({ dovetail_conversations: 1, conversations: listConversations() }, null, 1);
 }
 
-// The number of conversations taken over from a file's text; throws what is wrong with it.
+// Takes over the conversations of a file's text: of two with one id the newer is kept, and none
+// goes for an older one. How many were taken, were kept as they are here, are no conversations,
+// found no space, and had to go; throws what is wrong with the text.
 function importText(text) {
   let file = null;
   try {
@@ -138,8 +176,23 @@ function importText(text) {
   if (!list) {
     throw new Error("The file has no \"conversations\"; expected one that was exported here.");
   }
-  const taken = list.map(cleanConversation).filter((conversation) => conversation !== null);
-  taken.sort((a, b) => a.changed - b.changed);
-  for (const conversation of taken) saveConversation(conversation);
-  return taken.length;
+  const count = { taken: 0, kept: 0, unfit: 0, full: 0, removed: 0 };
+  const read = list.map((value) => ({ each: cleanConversation(value), dated: value?.changed > 0 }));
+  read.sort((a, b) => (b.each?.changed ?? 0) - (a.each?.changed ?? 0));
+  for (const { each, dated } of read) {
+    const here = conversations.get(each?.id);
+    if (!each) {
+      count.unfit += 1;
+    } else if (here && !(dated && each.changed > here.changed)) {
+      count.kept += 1;
+    } else {
+      const saved = saveConversation(each, (other) => other.changed < each.changed);
+      count[saved.fits ? "taken" : "full"] += 1;
+      count.removed += saved.removed;
+      if (saved.fits) continue;
+      if (here) conversations.set(here.id, here);
+      else conversations.delete(each.id);
+    }
+  }
+  return count;
 }

@@ -360,6 +360,10 @@ function addInline(parent, text, depth) {
 function markdownElements(text) {
   const root = make("div");
   addBlocks(root, text.replace(/\r\n?/g, "\n").split("\n"), 0);
+  // A block runs as its first letter does, with the blocks in it; code always runs to the right.
+  for (const block of root.children) {
+    if (block.className !== "code") block.dir = "auto";
+  }
   return [...root.childNodes];
 }
 

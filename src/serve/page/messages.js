@@ -7,6 +7,7 @@ function plural(count, word) {
 const kFinishes = {
   length: "ended at its limit of tokens",
   stopped: "stopped",
+  left: "cut, as the page was reloaded or closed",
   tool_calls: "asks for tools",
 };
 
@@ -71,7 +72,7 @@ class MessageView {
     this.reasoning = make("div", { class: "text" });
     this.thought = make("details", { class: "thought", hidden: true },
       make("summary", {}, "Reasoning"), this.reasoning);
-    this.text = make("div", { class: "text" });
+    this.text = make("div", { class: "text", dir: message.role === "user" ? "auto" : null });
     this.calls = make("div");
     this.problem = make("p", { class: "notice", hidden: true });
     this.counts = make("p", { class: "soft small counts" });
@@ -127,7 +128,7 @@ class MessageView {
   // In the place of the text: a box for another one. Resolves to it, or to null.
   edit() {
     return new Promise((resolve) => {
-      const area = make("textarea", { "aria-label": "Message", rows: 3 });
+      const area = make("textarea", { "aria-label": "Message", rows: 3, dir: "auto" });
       area.value = this.message.content;
       const end = (text) => {
         editor.remove();

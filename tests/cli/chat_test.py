@@ -351,13 +351,21 @@ class Terminal(WithFolder):
         self.assertEqual(self.end(), 0)
 
     def test_the_window_changes(self):
-        self.start()
+        self.start(NO_COLOR="1")
         self.type("12")
         self.until("2")
         fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 20, 40, 0, 0))
         os.kill(self.program, signal.SIGWINCH)
+        # What was drawn is cleared ahead of what is drawn.
+        self.until("\r\x1b[J> 12")
         self.keys("+34\r")
-        self.assertEqual(self.messages(), ["12+34"])
+        self.type("x" * 50)
+        self.until("x" * 38)
+        self.until("x" * 12)  # libedit goes on in the next row
+        fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 20, 38, 0, 0))
+        self.until("\r\x1b[1A\x1b[J> xxx")
+        self.keys("\r")
+        self.assertEqual(self.messages(), ["12+34", "x" * 50])
         self.assertEqual(self.end(), 0)
 
     def test_it_stops_and_goes_on(self):

@@ -177,8 +177,7 @@ Status ChatSession::answer(Conversation next, Request request) {
   cached_tokens_ += cost.usage.cached_tokens;
   completion_tokens_ += cost.usage.completion_tokens;
   if (answer->finish == FinishReason::kLength) {
-    notice(as_asked ? fmt::format("(the answer was cut: it has the {} tokens of max-tokens)",
-                                  asked_tokens)
+    notice(as_asked ? fmt::format("(the answer was cut: max-tokens is {})", asked_tokens)
                     : fmt::format("(the answer was cut: the context of {} positions is full{})",
                                   engine_.options().max_context, ways_to_room()));
   }

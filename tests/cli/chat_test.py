@@ -92,7 +92,7 @@ class Piped(WithFolder):
 
     def test_settings(self):
         done = self.talk("/set max-tokens 1", "1+1", "/set max-tokens default", "/set stop", "/set top-k=3", r'/set stop "\n"')
-        self.assertRegex(done.stderr, r'max-tokens +1\n\(the answer was cut: it has the 1 tokens of max-tokens\)\nmax-tokens +0\n'
+        self.assertRegex(done.stderr, r'max-tokens +1\n\(the answer was cut: max-tokens is 1\)\nmax-tokens +0\n'
                                       r'stop +none\ntop-k +3\nstop +\["\\n"\]\n$')
         shown = self.talk("/set").stderr
         self.assertRegex(shown, r"(?m)^temperature +0$")

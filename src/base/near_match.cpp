@@ -50,4 +50,20 @@ std::vector<std::string> near_matches(std::string_view given,
   return near;
 }
 
+std::vector<std::string> begun_or_near(std::string_view given,
+                                       const std::vector<std::string>& names) {
+  std::vector<std::string> found = near_matches(given, names);
+  const auto begun = [given](const std::string& name) {
+    return !given.empty() && name.size() >= given.size() &&
+           std::equal(given.begin(), given.end(), name.begin(),
+                      [](char left, char right) { return folded(left) == folded(right); });
+  };
+  if (std::count_if(names.begin(), names.end(), begun) != 1) return found;
+  const std::string& only = *std::find_if(names.begin(), names.end(), begun);
+  std::erase(found, only);
+  found.insert(found.begin(), only);
+  if (found.size() > kMost) found.resize(kMost);
+  return found;
+}
+
 }  // namespace dovetail

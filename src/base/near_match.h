@@ -12,4 +12,8 @@ namespace dovetail {
 std::vector<std::string> near_matches(std::string_view given,
                                       const std::vector<std::string>& names);
 
+// Those, behind the only one of `names` that begins with `given`, where there is one.
+std::vector<std::string> begun_or_near(std::string_view given,
+                                       const std::vector<std::string>& names);
+
 }  // namespace dovetail

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -58,10 +59,12 @@ Result<int> chat(const ChatOptions& options, const CLI::App& parsed) {
   look.terminal = isatty(STDOUT_FILENO) == 1;
   look.colours = editor != nullptr && wants_colours();
   const SamplingValues given = settings->options().values;
+  // An engine that chose its context by itself chose the longest.
+  const std::uint32_t longest = options.engine.max_context > 0 ? source.config.max_context : 0;
   ChatSession session(**engine, *encoder,
                       dialog::detect_format(encoder->template_text(), *encoder->chat_template(),
                                             (*engine)->tokenizer()),
-                      *std::move(settings), options.system, look, *std::move(output));
+                      *std::move(settings), options.system, look, *std::move(output), longest);
   if (look.interactive) {
     const Result<std::string> model = model_line(source, options.engine);
     if (!model) return fail(model.error());

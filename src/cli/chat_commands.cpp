@@ -4,6 +4,8 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "base/near_match.h"
@@ -14,8 +16,11 @@
 namespace dovetail::cli {
 namespace {
 
-// A leading ~/ is the home folder's.
-std::string expanded(const std::string& path) {
+// The name of a file as it is typed: in double quotes or not, and a leading ~/ is the home
+// folder's.
+std::string expanded(std::string path) {
+  if (path.size() >= 2 && path.starts_with('"') && path.ends_with('"'))
+    path = path.substr(1, path.size() - 2);
   const char* home = std::getenv("HOME");
   return home != nullptr && path.starts_with("~/") ? home + path.substr(1) : path;
 }
@@ -70,26 +75,46 @@ Status run_set(ChatSession& session, const std::string& argument) {
   return found ? Status() : session.settings().set(name, "default");
 }
 
-Status run_save(ChatSession& session, const std::string& argument) {
-  if (argument.empty()) return fail(ErrorKind::kInvalid, "/save: expected the name of a file");
-  Result<OutputFile> file = OutputFile::open(expanded(argument));
+Status save(ChatSession& session, const std::string& argument, bool over) {
+  const std::string path = expanded(argument);
+  if (path.empty()) {
+    return fail(ErrorKind::kInvalid, "/save{}: expected the name of a file", over ? "!" : "");
+  }
+  Conversation& conversation = session.conversation();
+  std::error_code ignored;
+  if (!over && !conversation.is_of(path) && std::filesystem::is_regular_file(path, ignored)) {
+    return fail(ErrorKind::kInvalid,
+                "{0}: the file exists, expected a new name; /save! {0} replaces what is in it",
+                argument);
+  }
+  Result<OutputFile> file = OutputFile::open(path);
   if (!file) return fail(file.error());
-  const Conversation& conversation = session.conversation();
   if (const Status ok = file->write(conversation.to_request(session.model())); !ok) return ok;
   if (const Status ok = file->close(); !ok) return ok;
+  conversation.note_file(path);
   session.remark(fmt::format("saved {} to {}", counted(conversation), argument));
   return {};
 }
 
+Status run_save(ChatSession& session, const std::string& argument) {
+  return save(session, argument, false);
+}
+
+Status run_save_over(ChatSession& session, const std::string& argument) {
+  return save(session, argument, true);
+}
+
 Status run_load(ChatSession& session, const std::string& argument) {
-  if (argument.empty()) return fail(ErrorKind::kInvalid, "/load: expected the name of a file");
-  const Result<std::string> text = read_text_file(expanded(argument));
+  const std::string path = expanded(argument);
+  if (path.empty()) return fail(ErrorKind::kInvalid, "/load: expected the name of a file");
+  const Result<std::string> text = read_text_file(path);
   if (!text) return fail(text.error());
   Result<Conversation> loaded = Conversation::from_json(*text);
   Status ok = loaded ? session.check(*loaded) : fail(loaded.error());
   if (!ok) return fail(ok.error().kind, "{}: {}", argument, ok.error().message);
   std::string line = fmt::format("loaded {} from {}", counted(*loaded), argument);
   if (loaded->ends_with_user()) line += "; the last has no answer yet: /regen";
+  loaded->note_file(path);
   session.start(*std::move(loaded));
   session.remark(line);
   return {};
@@ -117,6 +142,8 @@ Status run_exit(ChatSession& session, const std::string&) {
   return {};
 }
 
+constexpr std::string_view kSaveOver = "/save!";
+
 constexpr ChatCommand kCommands[] = {
     {"/help", "/?", "", "this list", run_help},
     {"/system", "", "[TEXT]", "show the system message; with TEXT: start anew with it (\"\": none)",
@@ -127,6 +154,7 @@ constexpr ChatCommand kCommands[] = {
     {"/undo", "", "", "take the last message and its answer back", run_undo},
     {"/clear", "/reset", "", "start a new conversation with the same system message", run_clear},
     {"/save", "", "FILE", "write the messages as JSON, as OpenAI's API has them", run_save},
+    {kSaveOver, "", "FILE", "the same to a file that exists and has something else", run_save_over},
     {"/load", "", "FILE", "go on with the messages of such a file", run_load},
     {"/stats", "", "", "tokens, speed, and how much of the context is used", run_stats},
     {"/exit", "/quit", "", "end the chat", run_exit},
@@ -138,7 +166,10 @@ std::span<const ChatCommand> chat_commands() { return kCommands; }
 
 std::vector<std::string> chat_command_names() {
   std::vector<std::string> names;
-  for (const ChatCommand& command : kCommands) names.emplace_back(command.name);
+  for (const ChatCommand& command : kCommands) {
+    // Tab would stop before it.
+    if (command.name != kSaveOver) names.emplace_back(command.name);
+  }
   return names;
 }
 
@@ -153,6 +184,8 @@ std::string chat_help() {
   return text +
          "\nA line that ends in \\ goes on in the next; Alt-Enter breaks a line; \"\"\" opens and "
          "closes\na block of lines. A message that begins with a slash is typed with two.\n"
+         "A FILE may stand in double quotes, and a VALUE in double quotes is a JSON string:\n"
+         "/set stop \"\\n\" ends answers at a line break.\n"
          "Ctrl-C stops an answer or clears the line, Ctrl-R searches what was typed before,\n"
          "Ctrl-D ends.\n";
 }
@@ -169,7 +202,7 @@ Status run_chat_command(ChatSession& session, const std::string& line) {
     return command.run(session, argument);
   }
   const std::vector<std::string> names = chat_command_names();
-  const std::vector<std::string> near = near_matches(name, names);
+  const std::vector<std::string> near = begun_or_near(name, names);
   return fail(ErrorKind::kInvalid,
               "unknown command {}, {} {}; a message that begins with a slash is typed with two",
               name, near.empty() ? "expected one of" : "did you mean",

@@ -22,7 +22,7 @@ struct ChatCommand {
 
 std::span<const ChatCommand> chat_commands();
 
-// The commands' names, and in a line.
+// The commands' names as Tab completes them, and in a line.
 std::vector<std::string> chat_command_names();
 std::string chat_command_list();
 

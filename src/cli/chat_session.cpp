@@ -1,12 +1,14 @@
 #include "cli/chat_session.h"
 
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "cli/engine_options.h"
 #include "cli/signals.h"
@@ -34,13 +36,15 @@ std::string AnswerCost::text() const {
 
 ChatSession::ChatSession(Engine& engine, const text::PromptEncoder& encoder,
                          dialog::DialogFormat format, SamplingSettings settings,
-                         const std::string& system, ChatLook look, OutputFile output)
+                         const std::string& system, ChatLook look, OutputFile output,
+                         std::uint32_t longest_context)
     : engine_(engine),
       encoder_(encoder),
       format_(std::move(format)),
       settings_(std::move(settings)),
       look_(look),
       output_(std::move(output)),
+      longest_context_(longest_context),
       conversation_(system) {}
 
 Status ChatSession::ask(const std::string& message) {
@@ -56,9 +60,11 @@ Status ChatSession::regenerate() {
   if (!next.remove_answer())
     return fail(ErrorKind::kInvalid, "there is no message yet that could be answered again");
   Request again = request();
-  if (again.sampling.temperature == 0.0F)
-    remark("temperature 0 gives the same answer again; /set temperature 0.8 lets it vary");
-  ++retries_;
+  if (!conversation_.ends_with_user()) {
+    if (again.sampling.temperature == 0.0F)
+      remark("temperature 0 gives the same answer again; /set temperature 0.8 lets it vary");
+    ++retries_;
+  }
   if (again.sampling.seed) *again.sampling.seed += retries_;
   return answer(std::move(next), std::move(again));
 }
@@ -95,11 +101,50 @@ Result<text::MarkedText> ChatSession::render(const Conversation& conversation,
   return encoder_.render(messages, {}, std::move(variables));
 }
 
+std::string ChatSession::ways_to_room() const {
+  std::vector<std::string> ways;
+  Conversation shorter = conversation_;
+  if (shorter.remove_exchange()) {
+    ways.emplace_back("/undo");
+    ways.emplace_back("/clear");
+  }
+  if (longest_context_ > engine_.options().max_context)
+    ways.push_back(fmt::format("a larger --max-model-len (at most {})", longest_context_));
+  if (ways.empty()) return "; a shorter message fits";
+  const std::string last = std::move(ways.back());
+  ways.pop_back();
+  return ways.empty() ? fmt::format("; {} makes room", last)
+                      : fmt::format("; {} or {} makes room", fmt::join(ways, ", "), last);
+}
+
+Status ChatSession::fit(Request& request) const {
+  const std::size_t size = request.prompt.size();
+  const std::size_t context = engine_.options().max_context;
+  if (size >= context) {
+    return fail(ErrorKind::kInvalid,
+                "the conversation has {} tokens, but the context has {} positions, one of them "
+                "for the answer{}",
+                size, context, ways_to_room());
+  }
+  const auto room = static_cast<std::int32_t>(context - size);
+  if (request.min_tokens > room) {
+    return fail(ErrorKind::kInvalid,
+                "min-tokens: {} do not fit behind a conversation of {} tokens, expected at most "
+                "{}{}",
+                request.min_tokens, size, room, ways_to_room());
+  }
+  request.max_tokens = request.max_tokens == 0 ? room : std::min(request.max_tokens, room);
+  return {};
+}
+
 Status ChatSession::answer(Conversation next, Request request) {
   const std::int32_t budget = settings_.options().reasoning_budget;
   const Result<text::MarkedText> prompt = render(next, budget);
   if (!prompt) return fail(prompt.error());
   request.prompt = encoder_.encode(*prompt);
+  const std::int32_t asked_tokens = request.max_tokens;
+  if (const Status ok = fit(request); !ok) return ok;
+  const bool as_asked = request.max_tokens == asked_tokens;
   std::optional<dialog::AnswerPlan> plan;
   if (format_.reasoning() != nullptr) {
     dialog::AnswerRequest asked;
@@ -131,8 +176,11 @@ Status ChatSession::answer(Conversation next, Request request) {
   prompt_tokens_ += cost.usage.prompt_tokens;
   cached_tokens_ += cost.usage.cached_tokens;
   completion_tokens_ += cost.usage.completion_tokens;
-  if (answer->finish == FinishReason::kLength)
-    notice("(the answer was cut: --max-tokens or the context is used up)");
+  if (answer->finish == FinishReason::kLength) {
+    notice(as_asked ? fmt::format("(the answer was cut: max-tokens is {})", asked_tokens)
+                    : fmt::format("(the answer was cut: the context of {} positions is full{})",
+                                  engine_.options().max_context, ways_to_room()));
+  }
   if (view.content().empty() && !view.reasoning().empty())
     notice("(the model reasoned and gave no answer)");
   const bool stopped = answer->finish == FinishReason::kCancelled;

@@ -33,9 +33,10 @@ struct AnswerCost {
 class ChatSession {
  public:
   // `engine` and `encoder` must outlive it; `format` is that of the encoder's template.
+  // `longest_context`: the most that --max-model-len may make of the engine's context.
   ChatSession(Engine& engine, const text::PromptEncoder& encoder, dialog::DialogFormat format,
               SamplingSettings settings, const std::string& system, ChatLook look,
-              OutputFile output);
+              OutputFile output, std::uint32_t longest_context);
 
   // One turn. SIGINT and SIGTERM stop the answer; what came until then counts. A turn that fails,
   // or is stopped before anything but reasoning came, leaves no trace in the conversation.
@@ -69,6 +70,10 @@ class ChatSession {
  private:
   Result<text::MarkedText> render(const Conversation& conversation,
                                   std::int32_t reasoning_budget) const;
+  // Bounds the answer by the room behind the request's prompt.
+  Status fit(Request& request) const;
+  // What makes room, of what there is to do.
+  std::string ways_to_room() const;
   Status answer(Conversation next, Request request);
   Result<Answer> generate(Request request, AnswerView& view, AnswerCost& cost);
 
@@ -78,6 +83,7 @@ class ChatSession {
   SamplingSettings settings_;
   ChatLook look_;
   OutputFile output_;
+  std::uint32_t longest_context_;
   Conversation conversation_;
   std::uint64_t retries_ = 0;  // of the last message
   AnswerCost last_;

@@ -36,7 +36,7 @@ int unknown_command(const std::string& name, const std::vector<Command>& command
   } else {
     for (const Command& command : commands) names.push_back(command.name);
   }
-  const std::vector<std::string> near = near_matches(name, names);
+  const std::vector<std::string> near = begun_or_near(name, names);
   fmt::print(stderr, "dovetail: unknown {} '{}'; {} {} (see dovetail --help)\n",
              option ? "option" : "command", name, near.empty() ? "expected one of" : "did you mean",
              fmt::join(near.empty() ? names : near, ", "));
@@ -68,7 +68,7 @@ std::string parse_message(const CLI::App& app, const CLI::ParseError& error) {
       for (const CLI::App* part : app.get_subcommands({})) known.push_back(part->get_name());
     }
     if (!option && known.empty()) continue;
-    const std::vector<std::string> near = near_matches(name, known);
+    const std::vector<std::string> near = begun_or_near(name, known);
     const std::string said = option
                                  ? fmt::format("unknown option {}", name)
                                  : fmt::format("'{}' is none of {}", name, fmt::join(known, ", "));

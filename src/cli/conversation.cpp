@@ -1,5 +1,7 @@
 #include "cli/conversation.h"
 
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 namespace dovetail::cli {
@@ -23,6 +25,12 @@ Result<std::string> content_text(const Json& message, const std::string& at) {
   return text;
 }
 
+std::string real(const std::string& path) {
+  std::error_code ignored;
+  const std::filesystem::path found = std::filesystem::weakly_canonical(path, ignored);
+  return found.empty() ? path : found.string();
+}
+
 bool has_role(const Json& message, std::string_view role) { return message.at("role") == role; }
 
 }  // namespace
@@ -32,13 +40,20 @@ Conversation::Conversation(const std::string& system) : messages_(Json::array())
 }
 
 Result<Conversation> Conversation::from_json(std::string_view text) {
-  Json json = Json::parse(text, nullptr, false);
-  if (json.is_object() && json.contains("messages")) json = Json(json["messages"]);
-  if (!json.is_array() || json.empty()) {
-    return fail(
-        ErrorKind::kInvalid,
-        "it has no messages, expected a JSON array of them, or an object with \"messages\"");
+  constexpr std::string_view kValid =
+      "expected a JSON array of messages, or an object that has one as \"messages\"";
+  Json json;
+  try {
+    json = Json::parse(text);
+  } catch (const Json::parse_error& error) {
+    return fail(ErrorKind::kInvalid, "byte {}: it is no valid JSON, {}", error.byte, kValid);
+  } catch (const Json::exception&) {
+    return fail(ErrorKind::kInvalid,
+                "a number is out of range, expected numbers that 64 bits can hold");
   }
+  if (json.is_object() && json.contains("messages")) json = Json(json["messages"]);
+  if (!json.is_array() || json.empty())
+    return fail(ErrorKind::kInvalid, "it has no messages, {}", kValid);
   Conversation conversation;
   for (Json& message : json) {
     const std::string at = fmt::format("messages[{}]", conversation.messages_.size());
@@ -62,6 +77,10 @@ std::string Conversation::system() const {
   if (messages_.empty() || !has_role(messages_.front(), "system")) return {};
   return messages_.front().at("content").get<std::string>();
 }
+
+bool Conversation::is_of(const std::string& path) const { return files_.contains(real(path)); }
+
+void Conversation::note_file(const std::string& path) { files_.insert(real(path)); }
 
 bool Conversation::ends_with_user() const {
   return !messages_.empty() && has_role(messages_.back(), "user");

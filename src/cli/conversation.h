@@ -1,6 +1,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -26,6 +27,10 @@ class Conversation {
   std::string system() const;  // of the first message; empty where it is no system message
   bool ends_with_user() const;
 
+  // The files that it was read from or written to: those it may be written to again.
+  bool is_of(const std::string& path) const;
+  void note_file(const std::string& path);
+
   void add_user(std::string text);
   // The reasoning ahead of it stays with it, for templates that show it again.
   void add_answer(std::string text, std::string reasoning = {});
@@ -37,6 +42,7 @@ class Conversation {
 
  private:
   Json messages_;
+  std::set<std::string> files_;  // without links
 };
 
 }  // namespace dovetail::cli

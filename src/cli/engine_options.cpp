@@ -93,12 +93,12 @@ void add_engine_option(CLI::App& app, EngineOptions& options, const engine::Opti
   CLI::Option* option =
       row.kind() == engine::OptionKind::kFlag
           // In a file a flag may also be false.
-          ? app.add_flag_function(
+          ? check_switch(app.add_flag_function(
                 names,
                 [&options, &row](std::int64_t given) {
                   engine::set_option(options, row, (given > 0) != engine::is_on(row) ? 1.0 : 0.0);
                 },
-                help)
+                help))
           : add_value(
                 app, names, placeholder(row).c_str(),
                 [&options, &row](const std::string& text) {

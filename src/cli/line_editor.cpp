@@ -1,7 +1,9 @@
 #include "cli/line_editor.h"
 
+#include <fmt/core.h>
 #include <histedit.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +12,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cwchar>
 #include <utility>
 
 #include "cli/signals.h"
@@ -52,6 +55,33 @@ void note_terminal(int number) {
   }
 }
 
+// Columns of the terminal; 0 where it does not say.
+std::size_t window_columns() {
+  winsize size = {};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+// How many rows lie between the beginning of `text` and its end on a terminal that breaks lines.
+std::size_t rows_above_end(std::wstring_view text, std::size_t columns) {
+  constexpr std::size_t kTab = 8;
+  std::size_t rows = 0, column = 0;
+  bool escape = false;
+  for (const wchar_t c : text) {
+    if (c == kEscapeMark) escape = !escape;
+    if (c == kEscapeMark || escape) continue;
+    const int width = wcwidth(c);
+    const std::size_t wide = c == L'\t'   ? kTab - column % kTab
+                             : width >= 0 ? static_cast<std::size_t>(width)
+                                          : 2;  // libedit has ^A for what is not printable
+    if (c == L'\n' || column + wide > columns) {
+      ++rows;
+      column = 0;
+    }
+    if (c != L'\n') column += wide;
+  }
+  return column == columns ? rows + 1 : rows;  // libedit goes on in the next at once
+}
+
 }  // namespace
 
 TypedLine read_plain_line() {
@@ -77,6 +107,7 @@ struct LineEditor::Impl {
   HistoryW* history = nullptr;
   std::wstring prompt;
   bool interrupted = false, cleared = false;
+  std::size_t columns = 0;  // when the line was last drawn
   struct sigaction old_resize = {}, old_continue = {};
 
   static Impl& of(EditLine* editor) {
@@ -115,7 +146,24 @@ struct LineEditor::Impl {
     }
   }
 
+  // Goes back to the beginning of what is typed and clears it: libedit draws a line anew where the
+  // cursor is. Some terminals break lines anew when they change and others do not: rather a rest of
+  // the line stays than that what stands above it goes.
+  static void clear_drawn(EditLine* editor) {
+    Impl& self = of(editor);
+    const std::size_t old_columns = std::exchange(self.columns, window_columns());
+    if (old_columns == 0 || self.columns == 0) return;
+    const LineInfoW* line = el_wline(editor);
+    const std::wstring before = self.prompt + std::wstring(line->buffer, line->cursor);
+    const std::size_t rows =
+        std::min(rows_above_end(before, old_columns), rows_above_end(before, self.columns));
+    std::fputs("\r", stdout);
+    if (rows > 0) fmt::print("\x1b[{}A", rows);
+    std::fputs("\x1b[J", stdout);
+  }
+
   static void redraw(EditLine* editor) {
+    if (continued == 0 && resized != 0) clear_drawn(editor);
     if (std::exchange(continued, 0) != 0) {
       // libedit thinks that the terminal is as it left it; a shell has changed it meanwhile.
       el_set(editor, EL_PREP_TERM, 0);
@@ -222,6 +270,7 @@ TypedLine LineEditor::read(std::string_view prompt) {
   Impl& impl = *impl_;
   impl.prompt = widened(prompt);
   impl.interrupted = impl.cleared = false;
+  impl.columns = window_columns();
   struct sigaction action = {};
   action.sa_handler = note_terminal;
   sigemptyset(&action.sa_mask);

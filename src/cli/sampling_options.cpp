@@ -90,7 +90,7 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options, std::string_v
       },
       "End before this text; may be repeated", true)
       ->group(length);
-  app.add_flag("--ignore-eos", options.ignore_eos, "The model's end tokens do not end")
+  add_switch(app, "--ignore-eos", options.ignore_eos, "The model's end tokens do not end")
       ->group(length);
 }
 

@@ -3,7 +3,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "base/near_match.h"
 #include "base/sampling_table.h"
 
@@ -21,6 +23,16 @@ struct SamplingApp {
   CLI::App app;
   SamplingOptions options;
 };
+
+// A value in double quotes is a JSON string: how line breaks, blanks at the ends, and the word
+// "default" are typed.
+Result<std::string> unquoted(const std::string& value) {
+  if (value.size() < 2 || !value.starts_with('"') || !value.ends_with('"')) return value;
+  const Json text = Json::parse(value, nullptr, false);
+  if (text.is_string()) return text.get<std::string>();
+  return fail(ErrorKind::kInvalid, "'{}' is no JSON string, expected one such as \"\\n\", or {}",
+              value, "a text without quotes around it");
+}
 
 }  // namespace
 
@@ -46,7 +58,7 @@ std::vector<std::string> SamplingSettings::names() {
 Status SamplingSettings::set(const std::string& name, const std::string& value) {
   const std::vector<std::string> known = names();
   if (std::find(known.begin(), known.end(), name) == known.end()) {
-    const std::vector<std::string> near = near_matches(name, known);
+    const std::vector<std::string> near = begun_or_near(name, known);
     return fail(ErrorKind::kInvalid, "unknown setting '{}', {} {}", name,
                 near.empty() ? "expected one of" : "did you mean",
                 fmt::join(near.empty() ? known : near, ", "));
@@ -55,7 +67,9 @@ Status SamplingSettings::set(const std::string& name, const std::string& value) 
   if (value == "default") {
     given.erase(name);
   } else {
-    given[name] = {value};
+    const Result<std::string> text = unquoted(value);
+    if (!text) return fail(text.error().kind, "{}: {}", name, text.error().message);
+    given[name] = {*text};
   }
   return take(std::move(given));
 }

@@ -23,7 +23,8 @@ class SamplingSettings {
   // Without the two dashes, in the order of the help.
   static std::vector<std::string> names();
 
-  // Sets one; "default" takes it back. A wrong name or value changes nothing.
+  // Sets one; "default" takes it back, and a value in double quotes is a JSON string. A wrong name
+  // or value changes nothing.
   Status set(const std::string& name, const std::string& value);
 
  private:

@@ -137,4 +137,25 @@ CLI::Option* add_text(CLI::App& app, const std::string& names, std::string& targ
       description);
 }
 
+CLI::Option* check_switch(CLI::Option* flag) {
+  return flag->check(CLI::Validator(
+      [](std::string& text) -> std::string {
+        constexpr std::string_view kValues[] = {"true", "false", "on", "off", "yes",    "no",
+                                                "1",    "0",     "t",  "f",   "enable", "disable",
+                                                "y",    "n",     "+",  "-"};
+        std::string lower = text;
+        std::transform(lower.begin(), lower.end(), lower.begin(),
+                       [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+        const bool valid =
+            std::find(std::begin(kValues), std::end(kValues), lower) != std::end(kValues);
+        return valid ? std::string() : fmt::format("'{}', expected true or false", text);
+      },
+      ""));
+}
+
+CLI::Option* add_switch(CLI::App& app, const std::string& names, bool& target,
+                        const std::string& description) {
+  return check_switch(app.add_flag(names, target, description));
+}
+
 }  // namespace dovetail::cli

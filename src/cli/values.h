@@ -53,6 +53,12 @@ CLI::Option* add_value(CLI::App& app, const std::string& names, const char* type
 CLI::Option* add_text(CLI::App& app, const std::string& names, std::string& target,
                       const std::string& description, const char* type = kText);
 
+// A flag, which may also be given as NAME=VALUE with a value such as true or false.
+CLI::Option* add_switch(CLI::App& app, const std::string& names, bool& target,
+                        const std::string& description);
+// Makes a flag refuse other values with an error that names them.
+CLI::Option* check_switch(CLI::Option* flag);
+
 template <class T>
 CLI::Option* add_integer(CLI::App& app, const std::string& names, T& target, std::int64_t least,
                          std::int64_t most, const std::string& description) {

@@ -25,5 +25,15 @@ TEST(NearMatches, PutTheNearestFirst) {
   EXPECT_THAT(near_matches("=<", {"==", "<="}), ElementsAre("<=", "=="));
 }
 
+TEST(NearMatches, PutTheOnlyOneThatIsBegunFirst) {
+  const std::vector<std::string> names = {"/set", "/system", "/stats", "temperature", "top-k"};
+  EXPECT_THAT(begun_or_near("/sys", names), ElementsAre("/system", "/set"));
+  EXPECT_THAT(begun_or_near("temp", names), ElementsAre("temperature"));
+  EXPECT_THAT(begun_or_near("top_", names), ElementsAre("top-k"));
+  EXPECT_THAT(begun_or_near("t", names), IsEmpty());  // two begin so
+  EXPECT_THAT(begun_or_near("/sest", names), ElementsAre("/set"));
+  EXPECT_THAT(begun_or_near("", {"run"}), IsEmpty());
+}
+
 }  // namespace
 }  // namespace dovetail

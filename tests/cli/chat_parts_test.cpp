@@ -106,7 +106,9 @@ TEST(Conversation, ReadsPartsAndMissingContents) {
 
 TEST(Conversation, RefusesWhatIsNoConversation) {
   const std::pair<const char*, const char*> cases[] = {
-      {"", "it has no messages"},
+      {"", "byte 1: it is no valid JSON, expected a JSON array of messages"},
+      {"[3, hello]", "byte 5: it is no valid JSON"},
+      {"[1e999]", "a number is out of range"},
       {"{}", "it has no messages"},
       {R"({"messages": 3})", "it has no messages"},
       {"[]", "it has no messages"},
@@ -225,6 +227,8 @@ TEST(SamplingSettings, RefusesAsTheCommandLineDoes) {
       {{"top-p", "2"}, "top-p: '2' is out of range, expected above 0 to 1"},
       {{"seed", "x"}, "seed: 'x' is no integer"},
       {{"help", ""}, "unknown setting 'help'"},
+      {{"temp", "1"}, "unknown setting 'temp', did you mean temperature"},
+      {{"ignore-eos", "maybe"}, "ignore-eos: 'maybe', expected true or false"},
   };
   for (const auto& [given, message] : cases) {
     const Status ok = settings->set(given.first, given.second);
@@ -232,6 +236,21 @@ TEST(SamplingSettings, RefusesAsTheCommandLineDoes) {
     EXPECT_THAT(ok.error().message, HasSubstr(message));
     EXPECT_EQ(settings->options().values[sampling_row("top_p")], 0.5F);
   }
+}
+
+TEST(SamplingSettings, ReadsQuotedValuesAsJson) {
+  Result<SamplingSettings> settings = SamplingSettings::create(GivenSampling({}).app);
+  ASSERT_TRUE(settings);
+  for (const auto& [value, stop] : std::vector<std::pair<const char*, const char*>>{
+           {R"("\n ")", "\n "}, {R"("default")", "default"}, {R"(\n)", "\\n"}, {"\"", "\""}}) {
+    ASSERT_TRUE(settings->set("stop", value)) << value;
+    EXPECT_THAT(settings->options().stop, ElementsAre(stop));
+  }
+  const Status wrong = settings->set("stop", R"("a"b")");
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().message,
+            R"(stop: '"a"b"' is no JSON string, expected one such as "\n", or )"
+            "a text without quotes around it");
 }
 
 TEST(SamplingSettings, AreAllShown) {

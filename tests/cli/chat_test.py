@@ -58,7 +58,7 @@ class Piped(WithFolder):
         done = self.talk("/system", "1+1", "/system be brief", "/system", "2+2", f"/save {file}", 'x', '/system ""', "/system")
         self.assertEqual(self.messages()[:2], [("system", "be brief"), ("user", "2+2")])
         self.assertEqual(done.stderr, "there is no system message\nbe brief\nthere is no system message\n")
-        self.talk("/clear", "1+1", "/reset", f"/save {file}", options=["--system", "kept"])
+        self.talk("/clear", "1+1", "/reset", f"/save! {file}", options=["--system", "kept"])
         self.assertEqual(self.messages(), [("system", "kept")])
 
     def test_undo_and_regen(self):
@@ -67,7 +67,7 @@ class Piped(WithFolder):
         self.assertEqual([c for r, c in self.messages() if r == "user"], ["1+1", "3+3"])
         # At temperature 0 the answer again is the answer.
         once = self.talk("1+1").stdout
-        self.assertEqual(self.talk("1+1", "/regen", f"/save {file}").stdout, once * 2)
+        self.assertEqual(self.talk("1+1", "/regen", f"/save! {file}").stdout, once * 2)
         self.assertEqual(self.messages(), [("user", "1+1"), ("assistant", once[:-1])])
         # Another seed may draw another answer.
         options = ["--temperature", "50", "--top-k", "0", "--top-p", "1", "--min-p", "0", "--seed", "1", "--max-tokens", "8"]
@@ -91,13 +91,53 @@ class Piped(WithFolder):
         self.assertEqual(first + self.talk(f"/load {alone}", "/regen", "3+3").stdout, whole)
 
     def test_settings(self):
-        done = self.talk("/set max-tokens 1", "1+1", "/set max-tokens default", "/set stop", "/set top-k=3")
-        self.assertRegex(done.stderr, r"max-tokens +1\n\(the answer was cut.*\nmax-tokens +0\nstop +none\ntop-k +3\n$")
+        done = self.talk("/set max-tokens 1", "1+1", "/set max-tokens default", "/set stop", "/set top-k=3", r'/set stop "\n"')
+        self.assertRegex(done.stderr, r'max-tokens +1\n\(the answer was cut: max-tokens is 1\)\nmax-tokens +0\n'
+                                      r'stop +none\ntop-k +3\nstop +\["\\n"\]\n$')
         shown = self.talk("/set").stderr
         self.assertRegex(shown, r"(?m)^temperature +0$")
         for _, name in re.findall(r"(?m)^(--|  --)([a-z-]+) ", subprocess.run([BINARY, "chat", "--help"], text=True,
                                   capture_output=True, check=True).stdout.split("Sampling")[1].split("Engine")[0]):
             self.assertRegex(shown, rf"(?m)^{name} ")
+
+    def test_a_file_is_not_replaced_unasked(self):
+        file, other = self.folder / "talk.json", self.folder / "a b.json"
+        self.talk("1+1", f'/save "{other}"', f'/load "{other}"')
+        self.write("talk.json", "precious")
+        done = self.talk("1+1", f"/save {file}", code=1)
+        self.assertIn(f"{file}: the file exists, expected a new name; /save! {file} replaces what is in it", done.stderr)
+        self.assertEqual(file.read_text(), "precious")
+        # What a conversation was saved to or loaded from is its own, under any name.
+        link = self.folder / "link.json"
+        link.symlink_to(file)
+        self.talk("1+1", f"/save! {file}", "2+2", f"/save {link}", "/undo", f"/save {file}", "3+3", f"/save {file}")
+        self.assertEqual([c for r, c in self.messages() if r == "user"], ["1+1", "3+3"])
+        self.talk(f"/load {file}", "4+4", f"/save {file}")
+        self.assertEqual([c for r, c in self.messages() if r == "user"], ["1+1", "3+3", "4+4"])
+        # Another conversation's it is not.
+        self.assertIn("the file exists", self.talk(f"/load {file}", "/clear", f"/save {file}", code=1).stderr)
+
+    def test_the_context_ends(self):
+        message = "12+34+5+123123123123+23412341234"
+        full = self.talk(message, message, message, options=["--max-model-len", "64", "--ignore-eos", "--max-tokens", "60"], code=1)
+        ways = "; /undo, /clear or a larger --max-model-len (at most 512) makes room"
+        self.assertIn(f"(the answer was cut: the context of 64 positions is full{ways})\n", full.stderr)
+        self.assertRegex(full.stderr, r"the conversation has \d+ tokens, but the context has 64 positions, one of them for the answer"
+                         + re.escape(ways))
+        # What does not help is not said.
+        alone = self.talk(message, options=["--max-context", "16"], code=1).stderr
+        self.assertIn("for the answer; a larger --max-model-len (at most 512) makes room", alone)
+        self.assertIn("; a shorter message fits", self.talk("1+" * 1000, code=1).stderr)
+        self.assertIn("answer was cut: the context of 512 positions is full; /undo or /clear makes room",
+                      self.talk("1+1", options=["--ignore-eos"]).stderr)
+        self.assertIn("min-tokens: 60 do not fit behind a conversation of 41 tokens, expected at most 23",
+                      self.talk(message, options=["--max-context", "64", "--min-tokens", "60"], code=1).stderr)
+
+    def test_flags_are_true_or_false(self):
+        for flag in ("--ignore-eos", "--no-pack"):
+            done = self.talk(options=[f"{flag}=maybe"], code=2)
+            self.assertIn(f"{flag}: 'maybe', expected true or false\n", done.stderr)
+            self.talk(options=[f"{flag}=FALSE"])
 
     def test_bytes_go_unchanged(self):
         # The vocabulary's first tokens are the bytes.
@@ -122,9 +162,15 @@ class Piped(WithFolder):
         self.assertRegex(done.stderr, r"(?m)^in all +2 answers of \d+ tokens; ")
 
     def test_errors_end_a_script(self):
+        no_json = self.write("no.json", "[1, hello]")
         bad = self.write("bad.json", '{"messages": [{"role": "user"}, {"content": "x"}]}')
         for line, message in [
             ("/hlep", "unknown command /hlep, did you mean /help"),
+            ("/sys hi", "did you mean /system, "),
+            ("/set temp 1", "did you mean temperature\n"),
+            ("/set ignore-eos maybe", "ignore-eos: 'maybe', expected true or false\n"),
+            ('/set stop "a"b"', "stop: '\"a\"b\"' is no JSON string"),
+            (f"/load {no_json}", f"{no_json}: byte 5: it is no valid JSON, expected a JSON array of messages"),
             ("/frobnicate", "expected one of /help, /system"),
             ("/undo now", "/undo takes no argument, got 'now'"),
             ("/undo", "there is no message yet"),
@@ -305,13 +351,21 @@ class Terminal(WithFolder):
         self.assertEqual(self.end(), 0)
 
     def test_the_window_changes(self):
-        self.start()
+        self.start(NO_COLOR="1")
         self.type("12")
         self.until("2")
         fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 20, 40, 0, 0))
         os.kill(self.program, signal.SIGWINCH)
+        # What was drawn is cleared ahead of what is drawn.
+        self.until("\r\x1b[J> 12")
         self.keys("+34\r")
-        self.assertEqual(self.messages(), ["12+34"])
+        self.type("x" * 50)
+        self.until("x" * 38)
+        self.until("x" * 12)  # libedit goes on in the next row
+        fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 20, 38, 0, 0))
+        self.until("\r\x1b[1A\x1b[J> xxx")
+        self.keys("\r")
+        self.assertEqual(self.messages(), ["12+34", "x" * 50])
         self.assertEqual(self.end(), 0)
 
     def test_it_stops_and_goes_on(self):
@@ -386,6 +440,16 @@ class Terminal(WithFolder):
         while self.read(60):
             pass
         self.assertEqual(self.wait(), 0)
+
+    def test_the_first_answer_is_not_called_the_same_again(self):
+        asked = self.write("asked.json", '[{"role": "user", "content": "1+1"}]')
+        self.start()
+        self.type(f"/load {asked}\r")
+        self.type("/regen\r")
+        self.assertNotIn("temperature 0", self.until("first after"))
+        self.type("/regen\r")
+        self.assertIn("temperature 0 gives the same answer again", self.until("first after"))
+        self.assertEqual(self.end(), 0)
 
     def test_errors_do_not_end_it(self):
         self.start()

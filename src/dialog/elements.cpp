@@ -107,7 +107,8 @@ ElementSchema element_schema(const Json& document, std::string at) {
     const auto found = schema->find(name);
     return found == schema->end() ? nullptr : &*found;
   };
-  if (type == "array" && member("items") != nullptr && !member("items")->is_array() &&
+  const Json* items = member("items");
+  if (type == "array" && items != nullptr && (items->is_object() || items->is_boolean()) &&
       has_only(*schema, {"type", "items", "minItems", "maxItems", "title", "description", "default",
                          "examples"})) {
     out.kind = ElementKind::kArray;

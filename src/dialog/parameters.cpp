@@ -14,13 +14,44 @@ constexpr int kMaxDepth = 32;
 // Types of JSON values, as bits.
 enum : unsigned { kString = 1U, kOther = 2U, kBoth = 3U };
 
+// Null says nothing of a value, but for that of a "const"; nor does an empty list. (Grammars of
+// strict schemas refuse them, where they are wrong.)
 const Json* member(const Json& schema, const char* name) {
   const auto found = schema.find(name);
-  return found == schema.end() ? nullptr : &*found;
+  if (found == schema.end()) return nullptr;
+  const bool empty = found->is_null() || (found->is_array() && found->empty());
+  return empty && std::string_view(name) != "const" ? nullptr : &*found;
+}
+
+// Null, too, where one is unknown, so that a grammar left the keyword out.
+const Json* type_of(const Json& schema) {
+  const Json* type = member(schema, "type");
+  return type != nullptr && are_types(*type) ? type : nullptr;
+}
+
+constexpr std::array<std::string_view, 7> kTypeNames = {"null",   "boolean", "integer", "number",
+                                                        "string", "array",   "object"};
+
+bool is_type_name(std::string_view name) {
+  return std::ranges::find(kTypeNames, name) != kTypeNames.end();
+}
+
+void lower_type(Json& type) {
+  if (type.is_array()) std::ranges::for_each(type, lower_type);
+  if (!type.is_string()) return;
+  std::string lower = type.get<std::string>();
+  const auto is_capital = [](char c) { return c >= 'A' && c <= 'Z'; };
+  if (!std::ranges::all_of(lower, is_capital)) return;
+  for (char& c : lower) c = static_cast<char>(c - 'A' + 'a');
+  if (is_type_name(lower)) type = std::move(lower);
 }
 
 bool has_any(const Json& schema, std::initializer_list<const char*> names) {
-  return std::ranges::any_of(names, [&](const char* name) { return schema.contains(name); });
+  return std::ranges::any_of(names, [&](const char* name) {
+    const auto found = schema.find(name);
+    if (found == schema.end() || found->is_null()) return false;
+    return std::string_view(name) != "required" || found->is_array();  // not draft 3's
+  });
 }
 
 const Json* target_of(const Json& document, const Json& schema) {
@@ -35,7 +66,7 @@ unsigned kinds_of(const Json& document, const Json& schema, int depth) {
   if (!schema.is_object() || depth > kMaxDepth) return kBoth;
   const auto kind = [](const Json& value) { return value.is_string() ? kString : kOther; };
   unsigned out = kBoth;
-  if (const Json* type = member(schema, "type")) {
+  if (const Json* type = type_of(schema)) {
     unsigned types = 0;
     for (const Json& name : type->is_array() ? *type : Json::array({*type})) {
       types |= name == "string" ? kString : kOther;
@@ -62,7 +93,11 @@ unsigned kinds_of(const Json& document, const Json& schema, int depth) {
     out &= kinds;
   }
   // A keyword for one type alone implies the type, as in grammars.
-  if (out == kBoth && !has_any(schema, {"type", "enum", "const", "$ref", "anyOf", "oneOf"})) {
+  constexpr std::array kTelling = {"enum", "const", "$ref", "anyOf", "oneOf"};
+  const bool told = type_of(schema) != nullptr || std::ranges::any_of(kTelling, [&](auto name) {
+                      return member(schema, name) != nullptr;
+                    });
+  if (out == kBoth && !told) {
     unsigned implied = 0;
     if (has_any(schema, {"minLength", "maxLength", "pattern", "format"})) implied |= kString;
     if (has_any(schema, {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "items",
@@ -73,6 +108,27 @@ unsigned kinds_of(const Json& document, const Json& schema, int depth) {
     if (implied != 0) out &= implied;
   }
   return out;
+}
+
+bool takes_any(const Json& document, const Json& schema, int depth) {
+  if (schema.is_boolean()) return schema.get<bool>();
+  if (!schema.is_object() || depth > kMaxDepth) return false;
+  if ((kinds_of(document, schema, depth) & kString) == 0) return false;
+  constexpr std::array kRestricting = {"enum",   "const",     "not",       "pattern",
+                                       "format", "minLength", "maxLength", "allOf"};
+  if (std::ranges::any_of(kRestricting,
+                          [&](auto name) { return member(schema, name) != nullptr; })) {
+    return false;
+  }
+  const auto of = [&](const Json& part) { return takes_any(document, part, depth + 1); };
+  if (schema.contains("$ref")) {
+    const Json* target = target_of(document, schema);
+    if (target == nullptr || !of(*target)) return false;
+  }
+  return std::ranges::all_of(std::array{"anyOf", "oneOf"}, [&](const char* name) {
+    const Json* parts = member(schema, name);
+    return parts == nullptr || std::ranges::any_of(*parts, of);
+  });
 }
 
 bool is_type(const Json& value, const Json& name) {
@@ -94,7 +150,7 @@ class Instance {
     if (schema.is_boolean()) return schema.get<bool>();
     if (!schema.is_object() || depth > kMaxDepth) return false;
     const auto of = [&](const Json& part) { return is_of(value, part, depth + 1); };
-    if (const Json* type = member(schema, "type")) {
+    if (const Json* type = type_of(schema)) {
       const Json names = type->is_array() ? *type : Json::array({*type});
       if (std::ranges::none_of(names, [&](const Json& name) { return is_type(value, name); })) {
         return false;
@@ -123,13 +179,21 @@ class Instance {
       const Json* limit = member(schema, name);
       return limit == nullptr || !limit->is_number() || holds(value, limit->get<double>());
     };
+    // In draft 4, true makes the bound beside it exclusive.
+    const auto is_true = [&](const char* name) { return schema.value(name, Json()) == true; };
+    if (is_true("exclusiveMinimum") && !bound("minimum", std::greater<>())) return false;
+    if (is_true("exclusiveMaximum") && !bound("maximum", std::less<>())) return false;
     return bound("minimum", std::greater_equal<>()) && bound("maximum", std::less_equal<>()) &&
            bound("exclusiveMinimum", std::greater<>()) && bound("exclusiveMaximum", std::less<>());
   }
 
   bool are_items(const Json& value, const Json& schema, int depth) const {
-    if (value.size() < schema.value("minItems", std::size_t{0})) return false;
-    if (value.size() > schema.value("maxItems", value.size())) return false;
+    const auto count = [&](const char* name, std::size_t otherwise) {
+      const Json* said = member(schema, name);
+      return said == nullptr || !said->is_number() ? otherwise : said->get<std::size_t>();
+    };
+    if (value.size() < count("minItems", 0)) return false;
+    if (value.size() > count("maxItems", value.size())) return false;
     const Json* first = member(schema, "prefixItems");
     const Json* others = member(schema, "items");
     if (first == nullptr && others != nullptr && others->is_array()) {
@@ -195,6 +259,29 @@ std::string pointer_part(std::string_view name) {
   return out;
 }
 
+void lower_types(Json& schema) {
+  if (schema.is_array()) std::ranges::for_each(schema, lower_types);
+  if (!schema.is_object()) return;
+  for (const auto& item : schema.items()) {
+    const std::string& name = item.key();
+    const auto is_one_of = [&](std::initializer_list<std::string_view> names) {
+      return std::ranges::find(names, name) != names.end();
+    };
+    if (name == "type") {
+      lower_type(item.value());
+    } else if (is_one_of({"properties", "patternProperties", "$defs", "definitions"})) {
+      for (Json& member : item.value()) lower_types(member);
+    } else if (!is_one_of({"enum", "const", "default", "example", "examples"})) {
+      lower_types(item.value());
+    }
+  }
+}
+
+bool are_types(const Json& type) {
+  if (type.is_array()) return std::ranges::all_of(type, are_types);
+  return type.is_string() && is_type_name(type.get_ref<const std::string&>());
+}
+
 bool takes_nothing(const Json& parameters) {
   if (parameters.is_null() || parameters.empty()) return true;
   if (!parameters.is_object()) return false;
@@ -255,6 +342,10 @@ Strings strings_of(const Json& document, const Json& schema) {
   const unsigned kinds = kinds_of(document, schema, 0);
   if (kinds == kString) return Strings::kOnly;
   return kinds == kOther ? Strings::kNone : Strings::kSome;
+}
+
+bool takes_any_string(const Json& document, const Json& schema) {
+  return takes_any(document, schema, 0);
 }
 
 Json without_strings(const Json& schema) {

@@ -21,6 +21,13 @@ struct Parameter {
   bool required = false;
 };
 
+// Types in capitals, as in Gemini's API, become those of JSON schemas: in lenient schemas grammars
+// read both.
+void lower_types(Json& schema);
+
+// Whether all of a "type" are types (in small letters).
+bool are_types(const Json& type);
+
 // Whether a tool's schema has no parameters, so that the arguments are an empty object.
 bool takes_nothing(const Json& parameters);
 
@@ -29,6 +36,9 @@ bool takes_nothing(const Json& parameters);
 Result<std::vector<Parameter>> list_parameters(const Tool& tool);
 
 Strings strings_of(const Json& document, const Json& schema);
+
+// Whether all strings are instances; false where that is not clear.
+bool takes_any_string(const Json& document, const Json& schema);
 
 // The values of a parameter that are no strings, as a schema.
 Json without_strings(const Json& schema);

@@ -31,6 +31,17 @@ CallFormat with_tokens(const DialogFormat& dialog) {
   return out;
 }
 
+// Whether a tool's schema is of objects. One that is not strict may allow other values, too, or
+// name a type that there is not: arguments are an object then.
+bool is_of_objects(const Tool& tool) {
+  if (!tool.parameters.is_object()) return false;
+  const auto type = tool.parameters.find("type");
+  if (type == tool.parameters.end() || *type == "object") return true;
+  if (tool.strict) return false;
+  return type->is_null() || !are_types(*type) ||
+         (type->is_array() && std::ranges::find(*type, Json("object")) != type->end());
+}
+
 Status check_tools(const CallFormat& format, const std::vector<Tool>& tools) {
   for (const Tool& tool : tools) {
     if (tool.name.empty() || !std::ranges::all_of(tool.name, [](char c) {
@@ -39,13 +50,10 @@ Status check_tools(const CallFormat& format, const std::vector<Tool>& tools) {
       return fail(ErrorKind::kInvalid, "tool \"{}\": a name has letters, digits, and _ - . : alone",
                   tool.name);
     }
-    if (format.style == ArgumentStyle::kJson && !takes_nothing(tool.parameters)) {
-      const auto type = tool.parameters.find("type");
-      if (!tool.parameters.is_object() || (type != tool.parameters.end() && *type != "object")) {
-        return fail(ErrorKind::kInvalid,
-                    "tool \"{}\": #/type: the parameters must be the schema of an object",
-                    tool.name);
-      }
+    if (format.style == ArgumentStyle::kJson && !takes_nothing(tool.parameters) &&
+        !is_of_objects(tool)) {
+      return fail(ErrorKind::kInvalid,
+                  "tool \"{}\": #/type: the parameters must be the schema of an object", tool.name);
     }
   }
   return {};
@@ -122,6 +130,9 @@ Result<AnswerPlan> AnswerPlan::create(const DialogFormat& dialog, AnswerRequest 
   data->request = std::move(request);
   if (data->format.style == ArgumentStyle::kBare) {
     for (Tool& tool : data->request.tools) tool.parameters = in_order(tool.parameters);
+  }
+  for (Tool& tool : data->request.tools) {
+    if (!tool.strict) lower_types(tool.parameters);
   }
   const std::vector<Tool>& tools = data->request.tools;
   if (const Status good = check_tools(data->format, tools); !good) return fail(good.error());

@@ -237,7 +237,8 @@ class StructureWriter {
   static Json json_arguments(const Tool& tool) {
     if (takes_nothing(tool.parameters)) return {{"literal", "{}"}};
     Json schema = tool.parameters;
-    if (!schema.contains("type") && !schema.contains("$ref")) schema["type"] = "object";
+    const bool typed = schema.contains("type");
+    if (typed ? !tool.strict : !schema.contains("$ref")) schema["type"] = "object";
     return held({{"schema", std::move(schema)}}, tool);
   }
 
@@ -255,7 +256,8 @@ class StructureWriter {
       values.push_back(
           after_key(format_.key_close, as_text(tool, parameter.at, format_.value_close)));
     }
-    if (parameter.strings != Strings::kOnly) {
+    if (parameter.strings != Strings::kOnly &&
+        (typed || !is_any_text(tool, parameter.at, parameter.strings))) {
       values.push_back(after_key(other_close, as_json(tool, parameter.at, parameter.strings)));
     }
     Json parts = Json::array();
@@ -292,9 +294,15 @@ class StructureWriter {
     }
     if (depth < kMaxElements && its.kind == ElementKind::kArray) {
       Json out = {{"repeat", element(tool, kItem, its.at + "/items", depth + 1)}};
-      if (schema.contains("minItems")) out["min"] = schema["minItems"];
-      if (schema.contains("maxItems")) out["max"] = schema["maxItems"];
-      return out;
+      const auto count = [&](const char* name, const char* keyword) {
+        const auto found = schema.find(keyword);
+        // Null says nothing where a schema is not strict.
+        if (found != schema.end() && (tool.strict || !found->is_null())) out[name] = *found;
+      };
+      count("min", "minItems");
+      count("max", "maxItems");
+      if (!tool.strict) out["at"] = its.at;
+      return tool.strict ? out : held(std::move(out), tool);
     }
     return text_or_json(tool, its.at, strings_of(document, schema), format_.key_open);
   }
@@ -304,8 +312,17 @@ class StructureWriter {
                     std::string_view without) const {
     Json values = Json::array();
     if (strings != Strings::kNone) values.push_back(as_text(tool, at, without));
-    if (strings != Strings::kOnly) values.push_back(as_json(tool, at, strings));
+    if (strings != Strings::kOnly && !is_any_text(tool, at, strings)) {
+      values.push_back(as_json(tool, at, strings));
+    }
     return choice_of(std::move(values));
+  }
+
+  // Whether the JSON of other values is a text that a string may be, too: a grammar of both would
+  // hold no more, and be beyond its bounds. (A strict schema is held whole, or refused.)
+  static bool is_any_text(const Tool& tool, const std::string& at, Strings strings) {
+    return !tool.strict && strings == Strings::kSome &&
+           takes_any_string(tool.parameters, *value_at(tool.parameters, at));
   }
 
   static Json as_text(const Tool& tool, const std::string& at, std::string_view without) {

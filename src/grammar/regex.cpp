@@ -163,7 +163,25 @@ class Emitter {
   Spelling spelling_;
 };
 
+std::uint64_t count_in(const Regex& regex, std::uint32_t index) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 40U;  // beyond all bounds
+  const Regex::Node& node = regex.nodes[index];
+  std::uint64_t out = 1;
+  for (const std::uint32_t child : node.children) out = std::max(out, count_in(regex, child));
+  if (node.kind != Regex::Kind::kRepeat) return out;
+  const std::uint64_t times = node.max == Regex::kUnbounded ? node.min : node.max;
+  return std::min(kMost, out * std::max<std::uint64_t>(times, 1));
+}
+
 }  // namespace
+
+std::uint64_t largest_count(const Regex& regex) {
+  std::uint64_t out = 1;
+  for (const Regex::Alternative& alternative : regex.alternatives) {
+    out = std::max(out, count_in(regex, alternative.node));
+  }
+  return out;
+}
 
 Nfa::State add_regex(Nfa& nfa, Nfa::State from, const Regex& regex, Spelling spelling, Span span) {
   Emitter emitter(nfa, regex, spelling);

@@ -41,6 +41,9 @@ struct Regex {
 
 Result<Regex> parse_regex(std::string_view pattern);
 
+// How often its counts repeat one part: the largest product of those within each other. 1 without.
+std::uint64_t largest_count(const Regex& regex);
+
 // How the text that a regular expression speaks of is written down: as it is, or inside of a JSON
 // string in its canonical spelling (write_json_string()).
 enum class Spelling { kPlain, kJson };

@@ -312,9 +312,10 @@ SchemaCompiler::State SchemaCompiler::colon(State from) {
   return to;
 }
 
-Result<CompiledSchema> compile_schema(const Json& schema, const SchemaOptions& options,
-                                      StopFlag stop) {
-  Work work(stop);
+namespace {
+
+Result<CompiledSchema> compile_within(const Json& schema, const SchemaOptions& options,
+                                      Work& work) {
   RuleBook book(work);
   SchemaCompiler compiler(book, schema, "#", options);
   const std::uint32_t root = compiler.value_rule(compiler.reader().root());
@@ -329,6 +330,14 @@ Result<CompiledSchema> compile_schema(const Json& schema, const SchemaOptions& o
   }
   const std::set<std::string>& left_out = compiler.reader().left_out();
   return CompiledSchema{*std::move(out), {left_out.begin(), left_out.end()}};
+}
+
+}  // namespace
+
+Result<CompiledSchema> compile_schema(const Json& schema, const SchemaOptions& options,
+                                      StopFlag stop) {
+  return with_counts_that_fit(stop,
+                              [&](Work& work) { return compile_within(schema, options, work); });
 }
 
 }  // namespace dovetail::grammar

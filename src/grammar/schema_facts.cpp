@@ -26,11 +26,13 @@ constexpr std::array<std::pair<std::string_view, std::uint32_t>, 7> kTypes = {
 
 // The types that a keyword speaks of; 0: all of them.
 std::uint32_t types_of_keyword(std::string_view name, const Json& value) {
+  if (value.is_null() || (name == "required" && !value.is_array())) return 0;  // left out
   if (name == "format") {
+    if (!value.is_string()) return 0;
     const Format* format = find_format(value.get_ref<const std::string&>());
     return format == nullptr ? 0 : format->pattern.empty() ? kNumber : kString;
   }
-  if (name == "uniqueItems") return value.get<bool>() ? kArray : 0;
+  if (name == "uniqueItems") return value == Json(true) ? kArray : 0;
   for (const auto* keyword : {"minLength", "maxLength", "pattern"}) {
     if (name == keyword) return kString;
   }
@@ -48,30 +50,12 @@ std::uint32_t types_of_keyword(std::string_view name, const Json& value) {
   return 0;
 }
 
-Result<std::uint32_t> types_of(const SchemaRef& schema, const Json& type) {
-  std::vector<std::string> names;
-  if (type.is_string()) names.push_back(type.get<std::string>());
-  for (const Json& name : type) {
-    if (type.is_array()) names.push_back(name.get<std::string>());
-  }
+// check_keyword() says which names there are.
+std::uint32_t types_of(const Json& type) {
+  if (type.is_string()) return types_named(type.get_ref<const std::string&>(), true);
   std::uint32_t types = 0;
-  for (const std::string& name : names) {
-    const auto known = std::find_if(kTypes.begin(), kTypes.end(),
-                                    [&](const auto& entry) { return entry.first == name; });
-    if (known == kTypes.end()) {
-      return fail(ErrorKind::kInvalid,
-                  "{}/type: \"{}\" is no type; there are null, boolean, integer, number, string, "
-                  "array and object",
-                  schema.where, name);
-    }
-    types |= known->second;
-  }
+  for (const Json& name : type) types |= types_of(name);
   return types;
-}
-
-std::uint64_t count_of(const Json& value) {
-  return value.is_number_float() ? static_cast<std::uint64_t>(value.get<double>())
-                                 : value.get<std::uint64_t>();
 }
 
 void read_counts(const SchemaRef& schema, std::string_view least, std::string_view most,
@@ -119,15 +103,19 @@ Bound bound_of(std::string_view number) {
 }
 
 void read_numbers(const SchemaRef& schema, NumberRange& numbers) {
-  const auto tighten_to = [&](std::string_view name, bool exclusive, bool low) {
+  const auto tighten_to = [&](std::string_view name, std::string_view exclusive, bool low) {
+    std::optional<Bound>& bound = low ? numbers.low : numbers.high;
     const Json* value = schema.find(name);
-    if (value == nullptr) return;
-    tighten(low ? numbers.low : numbers.high, {decimal_of(*value), exclusive}, low);
+    const Json* beyond = schema.find(exclusive);
+    // In draft 4, true makes the bound beside it exclusive.
+    const bool flag = beyond != nullptr && beyond->is_boolean();
+    if (value != nullptr) {
+      tighten(bound, {decimal_of(*value), flag && beyond->get<bool>()}, low);
+    }
+    if (beyond != nullptr && !flag) tighten(bound, {decimal_of(*beyond), true}, low);
   };
-  tighten_to("minimum", false, true);
-  tighten_to("exclusiveMinimum", true, true);
-  tighten_to("maximum", false, false);
-  tighten_to("exclusiveMaximum", true, false);
+  tighten_to("minimum", "exclusiveMinimum", true);
+  tighten_to("maximum", "exclusiveMaximum", false);
   if (const Json* divisor = schema.find("multipleOf")) {
     numbers.divisors.push_back(decimal_of(*divisor));
   }
@@ -147,18 +135,16 @@ void read_format(const SchemaRef& schema, Facts& facts) {
 }
 
 // Takes away what a "not" names (check_keyword() says what there is).
-Status read_not(const SchemaRef& schema, Facts& facts) {
+void read_not(const SchemaRef& schema, Facts& facts) {
   const Json* value = schema.find("not");
-  if (value == nullptr || *value == Json(false)) return {};
+  if (value == nullptr || *value == Json(false)) return;
   const SchemaRef negated = schema.child("not");
   const auto exclude = [&](const Json& one) {
     if (one.is_null()) facts.types &= ~kNull;
     if (one.is_string()) facts.excluded.push_back(one.get<std::string>());
   };
   if (const Json* type = negated.find("type")) {
-    const auto types = types_of(negated, *type);
-    if (!types) return fail(types.error());
-    facts.types &= ~*types;
+    facts.types &= ~types_of(*type);
   } else if (const Json* list = negated.find("enum")) {
     for (const Json& one : *list) exclude(one);
   } else if (const Json* one = negated.find("const")) {
@@ -166,7 +152,6 @@ Status read_not(const SchemaRef& schema, Facts& facts) {
   } else {
     facts.types = 0;
   }
-  return {};
 }
 
 bool within(const Counts& counts, std::uint64_t count) {
@@ -192,6 +177,22 @@ std::uint32_t type_of(const Json& value) {
   return decimal_of(value).fraction.empty() ? kInteger : kFraction;
 }
 
+std::uint32_t types_named(std::string_view name, bool any_case) {
+  std::string lower(name);
+  const auto is_capital = [](char c) { return c >= 'A' && c <= 'Z'; };
+  if (any_case && std::all_of(name.begin(), name.end(), is_capital)) {
+    for (char& c : lower) c = static_cast<char>(c - 'A' + 'a');
+  }
+  const auto known = std::find_if(kTypes.begin(), kTypes.end(),
+                                  [&](const auto& entry) { return entry.first == lower; });
+  return known == kTypes.end() ? 0 : known->second;
+}
+
+std::uint64_t count_of(const Json& value) {
+  return value.is_number_float() ? static_cast<std::uint64_t>(value.get<double>())
+                                 : value.get<std::uint64_t>();
+}
+
 Result<Facts> read_facts(const Bundle& bundle, const SchemaOptions& options, Work& work) {
   Facts facts;
   if (!bundle.empty()) facts.where = bundle[0].where;
@@ -212,10 +213,8 @@ Result<Facts> read_facts(const Bundle& bundle, const SchemaOptions& options, Wor
       }
     }
     if (const Json* type = schema.find("type")) {
-      const auto types = types_of(schema, *type);
-      if (!types) return fail(types.error());
       const Json* nullable = schema.find("nullable");
-      facts.types &= *types | (nullable != nullptr && nullable->get<bool>() ? kNull : 0);
+      facts.types &= types_of(*type) | (nullable != nullptr && nullable->get<bool>() ? kNull : 0);
       typed = true;
     }
     if (const Json* list = schema.find("enum")) {
@@ -239,9 +238,7 @@ Result<Facts> read_facts(const Bundle& bundle, const SchemaOptions& options, Wor
   }
   if (const Status enough = work.check(facts.where); !enough) return fail(enough.error());
   if (!typed && !facts.values && implied != 0 && !options.literal) facts.types = implied;
-  for (const SchemaRef& schema : bundle) {
-    if (const Status good = read_not(schema, facts); !good) return fail(good.error());
-  }
+  for (const SchemaRef& schema : bundle) read_not(schema, facts);
   facts.numbers.integer = (facts.types & kFraction) == 0;
   return facts;
 }

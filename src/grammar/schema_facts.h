@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -51,6 +52,13 @@ struct Facts {
 Result<Facts> read_facts(const Bundle& bundle, const SchemaOptions& options, Work& work);
 
 std::uint32_t type_of(const Json& value);
+
+// The types of a name in "type"; 0: there is none. `any_case`: also in capitals, as in Gemini's
+// API.
+std::uint32_t types_named(std::string_view name, bool any_case);
+
+// A count of the right form.
+std::uint64_t count_of(const Json& value);
 
 // These strings, as compile_pattern() writes them.
 Result<Automaton> language_of(const std::vector<std::string>& strings, Spelling spelling,

@@ -6,6 +6,7 @@
 
 #include "grammar/numbers.h"
 #include "grammar/regex.h"
+#include "grammar/schema_facts.h"
 
 namespace dovetail::grammar {
 namespace {
@@ -21,6 +22,7 @@ enum class Form {
   kNames,
   kCount,
   kNumber,
+  kExclusive,
   kDivisor,
   kText,
   kReference,
@@ -83,8 +85,8 @@ constexpr std::array<Keyword, 51> kKeywords = {{
     {"format", Form::kText},
     {"minimum", Form::kNumber},
     {"maximum", Form::kNumber},
-    {"exclusiveMinimum", Form::kNumber},
-    {"exclusiveMaximum", Form::kNumber},
+    {"exclusiveMinimum", Form::kExclusive},
+    {"exclusiveMaximum", Form::kExclusive},
     {"multipleOf", Form::kDivisor},
 }};
 
@@ -131,6 +133,8 @@ std::string_view wanted(const Json& value, Form form) {
                  : "must be a whole number, 0 or more";
     case Form::kNumber:
       return value.is_number() ? "" : "must be a number";
+    case Form::kExclusive:  // of draft 4: of the bound beside it
+      return value.is_number() || value.is_boolean() ? "" : "must be a number";
     case Form::kDivisor:
       return value.is_number() && value > 0 ? "" : "must be a number above 0";
     case Form::kReference:
@@ -140,6 +144,36 @@ std::string_view wanted(const Json& value, Form form) {
       return value.is_boolean() ? "" : "must be true or false";
   }
   return "";
+}
+
+// What clients and converters write for a keyword that they do not have: null, an empty list, and
+// "required" of a property as draft 3 has it.
+bool is_slip(std::string_view name, const Json& value) {
+  return value.is_null() || (value.is_array() && value.empty()) ||
+         (name == "required" && value.is_boolean());
+}
+
+// Every name of a "type" of the right form is one.
+Status check_types(const SchemaRef& type, bool lenient) {
+  const auto check_one = [&](const Json& one) -> Status {
+    const auto& name = one.get_ref<const std::string&>();
+    if (types_named(name, lenient) != 0) return {};
+    return fail(
+        lenient ? ErrorKind::kUnsupported : ErrorKind::kInvalid,
+        "{}: \"{}\" is no type; there are null, boolean, integer, number, string, array and "
+        "object",
+        type.where, name);
+  };
+  if (type.at->is_string()) return check_one(*type.at);
+  for (const Json& one : *type.at) {
+    if (Status good = check_one(one); !good) return good;
+  }
+  return {};
+}
+
+bool names_integer(const Json& type) {
+  if (type.is_array()) return std::any_of(type.begin(), type.end(), names_integer);
+  return types_named(type.get_ref<const std::string&>(), true) == kInteger;
 }
 
 // Whether read_facts() can take the values of a "not" away: all of them, none, those of some types,
@@ -152,14 +186,28 @@ bool can_negate(const Json& schema) {
     if (known != nullptr && known->form == Form::kAnnotation) continue;
     const auto plain = [](const Json& one) { return one.is_string() || one.is_null(); };
     const bool good =
-        (name == "type" && wanted(value, Form::kType).empty() && value != Json("integer") &&
-         std::find(value.begin(), value.end(), Json("integer")) == value.end()) ||
+        (name == "type" && wanted(value, Form::kType).empty() && !names_integer(value)) ||
         (name == "const" && plain(value)) ||
         (name == "enum" && value.is_array() && std::all_of(value.begin(), value.end(), plain));
     if (!good) return false;
     ++asserting;
   }
   return asserting <= 1;
+}
+
+// The largest count that a keyword of the right form holds.
+std::uint64_t largest_count_of(std::string_view name, const Json& value) {
+  const auto of_pattern = [](const std::string& pattern) {
+    const auto regex = parse_regex(pattern);
+    return regex ? largest_count(*regex) : 0;
+  };
+  if (name == "pattern") return of_pattern(value.get_ref<const std::string&>());
+  if (name == "patternProperties") {
+    std::uint64_t out = 0;
+    for (const auto& [pattern, unused] : value.items()) out = std::max(out, of_pattern(pattern));
+    return out;
+  }
+  return find_keyword(name)->form == Form::kCount ? count_of(value) : 0;
 }
 
 // Why a keyword of the right form cannot be kept; empty if it can.
@@ -194,7 +242,7 @@ bool asserts(std::string_view keyword) {
   return keyword != "allOf" && keyword != "anyOf" && keyword != "oneOf";
 }
 
-Status check_keyword(const SchemaRef& schema, std::string_view name, Work& work) {
+Status check_keyword(const SchemaRef& schema, std::string_view name, bool lenient, Work& work) {
   if (is_vendor_keyword(name)) return {};
   const SchemaRef at = schema.child(name);
   const Keyword* known = find_keyword(name);
@@ -207,7 +255,11 @@ Status check_keyword(const SchemaRef& schema, std::string_view name, Work& work)
                 "{}: \"items\" as a list is not supported beside \"prefixItems\"", at.where);
   }
   const std::string_view wrong = wanted(*at.at, list ? Form::kSchemas : known->form);
-  if (!wrong.empty()) return fail(ErrorKind::kInvalid, "{}: \"{}\" {}", at.where, name, wrong);
+  if (!wrong.empty()) {
+    const bool unkept = lenient && is_slip(name, *at.at);
+    return fail(unkept ? ErrorKind::kUnsupported : ErrorKind::kInvalid, "{}: \"{}\" {}", at.where,
+                name, wrong);
+  }
   if (name == "patternProperties") {
     for (const auto& [pattern, value] : at.at->items()) {
       const std::string why = refusal("pattern", pattern, work);
@@ -217,6 +269,11 @@ Status check_keyword(const SchemaRef& schema, std::string_view name, Work& work)
   }
   const std::string why = refusal(name, *at.at, work);
   if (!why.empty()) return fail(ErrorKind::kUnsupported, "{}: {}", at.where, why);
+  if (name == "type") return check_types(at, lenient);
+  if (name == "not" && at.find("type") != nullptr) return check_types(at.child("type"), lenient);
+  if (lenient && !work.keeps(largest_count_of(name, *at.at))) {
+    return fail(ErrorKind::kUnsupported, "{}: a count that is too large", at.where);
+  }
   return {};
 }
 

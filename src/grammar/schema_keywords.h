@@ -14,7 +14,10 @@ namespace dovetail::grammar {
 bool asserts(std::string_view keyword);
 
 // One keyword of a schema by itself: kInvalid if its value is not of the form that it must have,
-// kUnsupported if it cannot be kept. Messages begin with its pointer.
-Status check_keyword(const SchemaRef& schema, std::string_view name, Work& work);
+// kUnsupported if it cannot be kept. Messages begin with its pointer. `lenient`: what says nothing
+// though it has the wrong form (null, an empty list, a type that is unknown, "required": true)
+// cannot be kept, rather than being wrong, and so are counts beyond what the work keeps; types may
+// be in capitals.
+Status check_keyword(const SchemaRef& schema, std::string_view name, bool lenient, Work& work);
 
 }  // namespace dovetail::grammar

@@ -154,7 +154,7 @@ Status SchemaReader::leave_out(const std::string& where, const Error& error) {
 
 Status SchemaReader::check(const SchemaRef& schema) {
   for (const auto& [name, value] : schema.at->items()) {
-    const Status good = check_keyword(schema, name, work_);
+    const Status good = check_keyword(schema, name, lenient_, work_);
     if (good) continue;
     const auto without = [&](const std::string& keyword) {
       const SchemaRef at = schema.child(keyword);
@@ -163,7 +163,8 @@ Status SchemaReader::check(const SchemaRef& schema) {
     };
     if (const Status left = without(name); !left) return left;
     // Members that a pattern was for are not "additional".
-    if (name == "patternProperties" && schema.at->contains("additionalProperties")) {
+    if (name == "patternProperties" && value.is_object() &&
+        schema.find("additionalProperties") != nullptr) {
       if (const Status left = without("additionalProperties"); !left) return left;
     }
   }

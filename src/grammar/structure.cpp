@@ -40,8 +40,8 @@ bool overlaps_itself(std::string_view mark) {
 
 class StructureCompiler {
  public:
-  StructureCompiler(const Json& structure, StopFlag stop)
-      : root_{&structure, "#"}, work_(stop), book_(work_) {}
+  StructureCompiler(const Json& structure, Work& work)
+      : root_{&structure, "#"}, work_(work), book_(work_) {}
 
   Result<Structure> compile() {
     const std::uint32_t root = book_.rule({kRootRule, {}}, root_.where,
@@ -64,7 +64,7 @@ class StructureCompiler {
                   "#: no text has this structure (with at most {} nested values)",
                   Automaton::kMaxFrames);
     }
-    std::set<std::string> left_out;
+    std::set<std::string> left_out = std::move(left_out_);
     for (const auto& [place, schemas] : schemas_) {
       left_out.insert(schemas->reader().left_out().begin(), schemas->reader().left_out().end());
     }
@@ -92,7 +92,7 @@ class StructureCompiler {
              {"regex", {}, &StructureCompiler::regex},
              {"sequence", {}, &StructureCompiler::sequence},
              {"choice", {}, &StructureCompiler::choice},
-             {"repeat", {"min", "max"}, &StructureCompiler::repeat},
+             {"repeat", {"min", "max", "at", "lenient", "name"}, &StructureCompiler::repeat},
              {"optional", {}, &StructureCompiler::optional}}};
   }
 
@@ -270,7 +270,21 @@ class StructureCompiler {
       return fail(ErrorKind::kInvalid, "{}/max: {} is less than \"min\", {}", part.where, **max,
                   **min);
     }
-    return repeated(from, part.child("repeat"), min->value_or(0), *max, depth);
+    const auto lenient = flag(part, "lenient");
+    if (!lenient) return fail(lenient.error());
+    // Of an array, whose place in its document is named.
+    const auto kept = [&](std::optional<std::uint64_t> count, std::string_view keyword) {
+      if (!count || !*lenient || work_.keeps(*count)) return count;
+      const Json* name = part.find("name");
+      const Json* at = part.find("at");
+      const auto text = [](const Json* value, const std::string& otherwise) {
+        return value != nullptr && value->is_string() ? value->get<std::string>() : otherwise;
+      };
+      left_out_.insert(fmt::format("{}: #{}/{}", text(name, part.where), text(at, ""), keyword));
+      return std::optional<std::uint64_t>();
+    };
+    return repeated(from, part.child("repeat"), kept(*min, "minItems").value_or(0),
+                    kept(*max, "maxItems"), depth);
   }
 
   Result<State> repeated(State from, const SchemaRef& part, std::uint64_t min,
@@ -428,19 +442,21 @@ class StructureCompiler {
   }
 
   SchemaRef root_;
-  Work work_;
+  Work& work_;
   RuleBook book_;
   std::vector<ControlToken> control_tokens_;
   std::map<const Json*, std::unique_ptr<SchemaCompiler>> schemas_;  // by document
   std::map<Marks, std::optional<Automaton>> free_;
   std::map<const Json*, std::optional<Automaton>> raw_;  // by part
+  std::set<std::string> left_out_;                       // counts of repeats
   std::map<const Json*, Leaf> leaves_;                   // by part, of its first copy
 };
 
 }  // namespace
 
 Result<Structure> compile_structure(const Json& structure, StopFlag stop) {
-  return StructureCompiler(structure, stop).compile();
+  return with_counts_that_fit(
+      stop, [&](Work& work) { return StructureCompiler(structure, work).compile(); });
 }
 
 }  // namespace dovetail::grammar

@@ -77,7 +77,11 @@ Outcome<CompiledGrammar> outcome_of(const OutputFormat& format, Result<CompiledG
   if (grammar) return *std::move(grammar);
   const Error& error = grammar.error();
   if (error.kind == ErrorKind::kInvalid || error.kind == ErrorKind::kUnsupported) {
-    return bad_field(format.field, "{}", error.message);
+    // A document may have the field's name, for what is left out of it.
+    std::string_view message = error.message;
+    const std::string name = format.field + ": ";
+    if (message.starts_with(name)) message.remove_prefix(name.size());
+    return bad_field(format.field, "{}", message);
   }
   return tl::unexpected<ApiError>(from_engine(error));
 }

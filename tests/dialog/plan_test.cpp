@@ -189,6 +189,58 @@ TEST(AnswerPlan, RefusesWhatAFormatCannotHold) {
   EXPECT_FALSE(AnswerPlan::create(format_of("llama"), both));
 }
 
+// As generators of schemas write them: where a schema is not strict, arguments are an object.
+TEST(AnswerPlan, TakesSchemasOfClients) {
+  const std::string call = "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>";
+  for (const std::string type :
+       {R"(["object","null"])", "null", R"("any")", R"("OBJECT")", R"(["OBJECT","NULL"])"}) {
+    const std::string parameters =
+        fmt::format(R"({{"type":{},"properties":{{"a":{{"type":"STRING","maxLength":30000}},)"
+                    R"("b":{{"type":"float","minimum":0,"exclusiveMinimum":true}},)"
+                    R"("c":{{"required":true,"enum":[]}},)"
+                    R"("d":{{"type":"array","items":{{"type":"string"}},"maxItems":100000}},)"
+                    R"("e":{{"type":"array","items":null,"minItems":null}}}},"required":null}})",
+                    type);
+    for (const char* row : {"hermes", "glm", "pythonic", "minimax-m3", "deepseek-v4"}) {
+      const auto made = plan(format_of(row), parameters, ToolChoice::kRequired, false);
+      ASSERT_TRUE(made.has_value()) << parameters << ": " << made.error().message;
+      const auto grammar = grammar::Grammar::from_structure(Json::parse(made->structure()));
+      ASSERT_TRUE(grammar) << row << " " << parameters << ": " << grammar.error().message;
+      EXPECT_THAT(grammar->left_out(), testing::Contains(HasSubstr("#/properties/a/maxLength")));
+      if (row != std::string("hermes")) continue;
+      const grammar::Matcher matcher = grammar::test::matcher_of(*grammar);
+      EXPECT_TRUE(grammar::test::accepts(matcher, call)) << parameters;
+      EXPECT_FALSE(grammar::test::accepts(
+          matcher, "<tool_call>\n{\"name\": \"f\", \"arguments\": null}\n</tool_call>"));
+    }
+    EXPECT_FALSE(plan(format_of("hermes"), parameters)) << parameters;
+  }
+}
+
+// Where a string may be any text, JSON is such a text.
+TEST(AnswerPlan, TakesParametersOfStringsAndContainers) {
+  for (const char* schema :
+       {"{}", R"({"type":["string","object"]})",
+        R"({"anyOf":[{"type":"string"},{"type":"array","items":{"type":"string"}}]})",
+        R"({"oneOf":[{"$ref":"#/$defs/s"},{"type":"array"}]})"}) {
+    const std::string parameters = fmt::format(
+        R"({{"type":"object","properties":{{"a":{}}},"$defs":{{"s":{{"type":"string"}}}}}})",
+        schema);
+    for (const char* row : {"glm", "qwen3-coder", "minimax-m3"}) {
+      const auto made = plan(format_of(row), parameters, ToolChoice::kRequired, false);
+      ASSERT_TRUE(made.has_value()) << parameters << ": " << made.error().message;
+      const auto grammar = grammar::Grammar::from_structure(Json::parse(made->structure()));
+      EXPECT_TRUE(grammar) << row << " " << parameters << ": " << grammar.error().message;
+    }
+  }
+  const Json document = Json::object();
+  for (const char* schema :
+       {"false", "3", R"({"type":"integer"})", R"({"enum":["a",[]]})", R"({"maxLength":3})",
+        R"({"anyOf":[{"pattern":"a"},{"type":"array"}]})", R"({"$ref":"#/none"})"}) {
+    EXPECT_FALSE(takes_any_string(document, Json::parse(schema))) << schema;
+  }
+}
+
 TEST(AnswerReader, ReadsWhatIsOfNoLanguageAsContent) {
   struct Case {
     std::string row, text, content, arguments;
@@ -341,6 +393,9 @@ TEST(Parameters, KnowsWhetherValuesAreStrings) {
       {R"({"pattern":"a"})", Strings::kOnly},
       {R"({"properties":{}})", Strings::kNone},
       {R"({})", Strings::kSome},
+      {R"({"type":"float"})", Strings::kSome},
+      {R"({"type":"float","minimum":1})", Strings::kNone},
+      {R"({"type":null,"enum":[],"anyOf":null,"minimum":null,"required":true})", Strings::kSome},
       {R"({"$ref":"#/$defs/s"})", Strings::kOnly},
       {R"({"anyOf":[{"$ref":"#/$defs/s"},{"type":"null"}]})", Strings::kSome},
       {R"({"allOf":[{"type":["string","null"]},{"enum":["a",1]},{"type":"string"}]})",
@@ -355,6 +410,11 @@ TEST(Parameters, KnowsWhetherValuesAreStrings) {
   for (const char* text : {"4", "\"7\"", "x", "7.5", "", "[7]"}) {
     EXPECT_FALSE(is_other_value(range, range, text)) << text;
   }
+  const Json draft_4 = Json::parse(R"({"minimum":5,"exclusiveMinimum":true})");
+  EXPECT_TRUE(is_other_value(draft_4, draft_4, "6"));
+  EXPECT_FALSE(is_other_value(draft_4, draft_4, "5"));
+  const Json nulls = Json::parse(R"({"type":"float","enum":null,"minItems":null})");
+  EXPECT_TRUE(is_other_value(nulls, nulls, "[6]"));
 }
 
 }  // namespace

@@ -264,8 +264,8 @@ TEST(Lenient, LeavesOutWhatCannotBeKept) {
       EXPECT_FALSE(test::accepts(matcher, text)) << c.schema << " on " << text;
     }
   }
-  for (const char* schema : {R"({"type":"strin"})", R"({"minLength":-1})",
-                             R"({"$ref":"#/$defs/none"})", R"({"type":"null","enum":[1]})"}) {
+  for (const char* schema :
+       {R"({"minLength":-1})", R"({"$ref":"#/$defs/none"})", R"({"type":"null","enum":[1]})"}) {
     EXPECT_FALSE(Grammar::from_json_schema(Json::parse(schema), lenient)) << schema;
   }
 }

@@ -145,6 +145,11 @@ TEST_F(ToolRequest, ErrorsNameTheField) {
       {R"([{"type":"function","function":{"name":"g"}},{"type":"function","function":{"name":"f",
           "strict":true,"parameters":{"type":"object","properties":{"x":{"if":true}}}}}])",
        {"", "tools[1].function.parameters", R"(#/properties/x/if: the keyword)"}},
+      // The field is said once, also of a schema that is not strict.
+      {R"([{"type":"function","function":{"name":"f",
+          "parameters":{"type":"object","properties":{"x":{"minLength":-1}}}}}])",
+       {"", "tools[0].function.parameters",
+        R"(parameters: #/properties/x/minLength: "minLength" must be)"}},
   };
   for (const auto& [tools, expected] : cases) {
     const auto result = chat(fmt::format(R"(,"tools":{}{})", tools, expected.fields));
@@ -152,7 +157,26 @@ TEST_F(ToolRequest, ErrorsNameTheField) {
     EXPECT_EQ(result.error().status, 400);
     EXPECT_EQ(result.error().param, expected.param) << tools;
     EXPECT_THAT(result.error().message, HasSubstr(expected.message)) << tools;
+    const std::string field = std::string(expected.param) + ": ";
+    EXPECT_THAT(result.error().message, Not(HasSubstr(field + field))) << tools;
   }
+}
+
+TEST_F(ToolRequest, SchemasOfClientsArrive) {
+  const auto of = [&](std::string_view strict) {
+    return chat(fmt::format(R"(,"tools":[{{"type":"function","function":{{"name":"f","parameters":)"
+                            R"({{"type":["OBJECT","NULL"],"properties":{{"a":{{"type":"string",)"
+                            R"("maxLength":10000}}}},"required":null}}{}}}}}])",
+                            strict));
+  };
+  const auto result = of("");
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_THAT(result->ignored.text(),
+              HasSubstr("tools[0].function.parameters: #/properties/a/maxLength"));
+  EXPECT_THAT(result->ignored.text(), HasSubstr("tools[0].function.parameters: #/required"));
+  EXPECT_TRUE(accepts(*result, call("f", R"({"a": "b"})")));
+  EXPECT_FALSE(accepts(*result, call("f", R"({"a": 1})")));
+  EXPECT_FALSE(of(R"(,"strict":true)"));
 }
 
 // As clients send them without "strict": the rest of the schema is held, and the response says what

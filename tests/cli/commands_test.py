@@ -241,7 +241,7 @@ class Inspect(WithFolder):
         self.assertGreater(held["weights_own_bytes"], 0)
         self.assertEqual(held["weights_own_bytes"], types["Q8_0"]["packed_bytes"])
         self.assertEqual(held["weights_notice"], "")
-        self.assertIn("always_pack", run("inspect", quantised, "--no-pack", "--always-pack", code=1).stderr)
+        self.assertIn("always-pack", run("inspect", quantised, "--no-pack", "--always-pack", code=1).stderr)
         # What is made of parts takes memory of its own, packed or not.
         parts = SOURCE / "tests" / "golden" / "quantised" / "pack-int4-32"
         for options, packs in [(["--no-pack"], False), ([], True)]:
@@ -453,7 +453,7 @@ class Model:
                                        code=1).stderr)
 
     def test_options_of_the_cache(self):
-        self.assertIn("block_size: 32 is not available, expected 16",
+        self.assertIn("block-size: 32 is not available, expected 16",
                       run("run", self.model, "x", "--block-size", "32", code=1).stderr)
         done = run("run", self.model, self.prompts[0], "--max-tokens", "1", "-v", "--kv-blocks", "9",
                    "--threads", "1")

@@ -118,7 +118,7 @@ class WithOllama(unittest.TestCase):
 
     def test_models(self):
         listed, = self.client.list().models
-        self.assertEqual(listed.model, NAME)
+        self.assertEqual(listed.model, f"{NAME}:latest")
         self.assertRegex(listed.digest, "^[0-9a-f]{64}$")
         self.assertEqual(listed.size, MODEL.stat().st_size)
         self.assertEqual(int(listed.modified_at.timestamp()), int(MODEL.stat().st_mtime))

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -16,6 +17,17 @@ namespace dovetail::serve {
 namespace {
 
 using ::testing::HasSubstr;
+
+// Options whose requests are recorded there; to be read when the server has ended.
+ServerOptions recording(std::vector<RequestRecord>& records) {
+  ServerOptions options;
+  options.on_request = [&records,
+                        mutex = std::make_shared<std::mutex>()](const RequestRecord& one) {
+    const std::lock_guard lock(*mutex);
+    records.push_back(one);
+  };
+  return options;
+}
 
 TEST(Server, ResponsesHaveTheRequestsId) {
   RunningServer running;
@@ -33,14 +45,9 @@ TEST(Server, ResponsesHaveTheRequestsId) {
 }
 
 TEST(Server, SaysWhatItDidWithEachRequest) {
-  std::mutex mutex;
   std::vector<RequestRecord> records;
-  ServerOptions options;
+  ServerOptions options = recording(records);
   options.named_keys = {{"alice", "a-key"}, {"bob", "b-key"}};
-  options.on_request = [&](const RequestRecord& record) {
-    const std::lock_guard lock(mutex);
-    records.push_back(record);
-  };
   {
     RunningServer running(FakeEngine::counting, options);
     Client client(running.port);
@@ -77,13 +84,8 @@ TEST(Server, SaysWhatItDidWithEachRequest) {
 
 // Of what nobody waits for any more: what was generated until then.
 TEST(Server, RecordsSayWhereItsClientLeft) {
-  std::mutex mutex;
   std::vector<RequestRecord> records;
-  ServerOptions options;
-  options.on_request = [&](const RequestRecord& record) {
-    const std::lock_guard lock(mutex);
-    records.push_back(record);
-  };
+  ServerOptions options = recording(records);
   const auto says_two = [](FakeEngine& engine, const FakeEngine::Accepted& accepted) {
     engine.emit(accepted.id, token("first"));
     engine.emit(accepted.id, token("second"));
@@ -114,7 +116,6 @@ TEST(Server, RecordsSayWhereItsClientLeft) {
     for (std::size_t i = 0; i < submitted; ++i) prompts += running.engine.request(i).prompt.size();
     running.server->stop();
   }
-  const std::lock_guard lock(mutex);
   ASSERT_EQ(records.size(), 4U);
   const int statuses[] = {200, RequestRecord::kClientLeft, 200, 503};
   std::uint64_t counted = 0;
@@ -132,13 +133,8 @@ TEST(Server, RecordsSayWhereItsClientLeft) {
 // What a log says beside a request's numbers: what was asked for where that is no route, what was
 // ignored, and what failed.
 TEST(Server, RecordsSayWhatWasAskedForAndWhatFailed) {
-  std::mutex mutex;
   std::vector<RequestRecord> records;
-  ServerOptions options;
-  options.on_request = [&](const RequestRecord& record) {
-    const std::lock_guard lock(mutex);
-    records.push_back(record);
-  };
+  ServerOptions options = recording(records);
   const auto fails = [](FakeEngine& engine, const FakeEngine::Accepted& accepted) {
     engine.emit(accepted.id, token("x"));
     engine.finish(accepted.id, 0, FinishReason::kError);

@@ -79,7 +79,7 @@ std::optional<ApiError> refuse_key(const HttpHead& head, const ServerOptions& op
 }
 
 // Names that no web page can have: they are given by the machine or its network alone, so that
-// nobody outside can lead one to the loopback. "host.docker.internal" is one.
+// no name of the Internet leads to the loopback by them. "host.docker.internal" is one.
 bool is_private(std::string_view host) {
   constexpr std::string_view kEnds[] = {".localhost", ".internal", ".local"};
   return std::any_of(std::begin(kEnds), std::end(kEnds),

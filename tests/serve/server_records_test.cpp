@@ -82,7 +82,7 @@ TEST(Server, SaysWhatItDidWithEachRequest) {
   EXPECT_EQ(records[3].finish, "");
 }
 
-// Of what nobody waits for any more: what was generated until then.
+// What was generated until then.
 TEST(Server, RecordsSayWhereItsClientLeft) {
   std::vector<RequestRecord> records;
   ServerOptions options = recording(records);

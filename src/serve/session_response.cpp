@@ -316,7 +316,8 @@ Session::Reusable Session::generate(const HttpHead& head,
   const Builder builder(building, &building->builder);
   const bool next = generation.stream ? co_await stream(head, generation, builder)
                                       : co_await gather(head, generation, builder);
-  if (gone_) note_cancelled(generation);
+  // A write may fail before the client is known to have gone.
+  if (!builder->failure()) note_cancelled(generation);
   const bool left = gone_ && !sent_away_ && !core_.stopping;
   if (left && !builder->complete()) ++core_.counts.disconnects;
   co_return next;

@@ -13,18 +13,21 @@ using nlohmann::ordered_json;
 constexpr std::array<double, 16> kPowers = {1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                                             1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
 
-template <double (*Rounded)(double)>
-double with_decimals(double x, int decimals) {
-  const double power = kPowers[static_cast<std::size_t>(decimals)];
-  const double scaled = x * power;
-  if (!(std::abs(scaled) < 0x1p53)) return x;
-  const double whole = Rounded(scaled);
+double with_decimals(double whole, double power) {
   return whole == 0 ? 0 : whole / power;  // no negative zero
 }
 
-double to_even(double x) { return std::nearbyint(x); }
-double up(double x) { return std::ceil(x); }
-double down(double x) { return std::floor(x); }
+// The number with so many decimals that is nearest to x in one direction: below (-1), or above
+// (+1). A large number times its power is rounded itself, so that the whole number nearest to the
+// product may lie on the wrong side of x; the next one does not.
+double beside(double x, int decimals, double direction) {
+  const double power = kPowers[static_cast<std::size_t>(decimals)];
+  const double scaled = x * power;
+  if (!(std::abs(scaled) < 0x1p53)) return x;
+  const double whole = std::nearbyint(scaled);
+  const double near = with_decimals(whole, power);
+  return (near - x) * direction >= 0 ? near : with_decimals(whole + direction, power);
+}
 
 std::optional<double> number_of(const std::string& text) {
   double number = 0;
@@ -53,17 +56,15 @@ std::optional<ordered_json> to_int(const ordered_json& value) {
 
 }  // namespace
 
-double round_decimals(double x, int decimals) { return with_decimals<to_even>(x, decimals); }
-
-double ceil_decimals(double x, int decimals) {
-  const double near = round_decimals(x, decimals);
-  return near >= x ? near : with_decimals<up>(x, decimals);
+double round_decimals(double x, int decimals) {
+  const double power = kPowers[static_cast<std::size_t>(decimals)];
+  const double scaled = x * power;
+  return std::abs(scaled) < 0x1p53 ? with_decimals(std::nearbyint(scaled), power) : x;
 }
 
-double floor_decimals(double x, int decimals) {
-  const double near = round_decimals(x, decimals);
-  return near <= x ? near : with_decimals<down>(x, decimals);
-}
+double ceil_decimals(double x, int decimals) { return beside(x, decimals, 1); }
+
+double floor_decimals(double x, int decimals) { return beside(x, decimals, -1); }
 
 std::string category_key(const ordered_json& value) {
   if (value.is_string()) return value.get<std::string>();

@@ -413,6 +413,11 @@ TEST(Rounding, DecimalsAreTheNearestAndInside) {
   EXPECT_EQ(round_decimals(-0.04, 1), 0);
   EXPECT_FALSE(std::signbit(round_decimals(-0.04, 1)));
   EXPECT_EQ(round_decimals(1e300, 2), 1e300);
+  // Times ten million this is rounded down to a whole number, so that ceil has to go one further.
+  const double above = 900000910.0 / 977;
+  EXPECT_GE(ceil_decimals(above, 7), above);
+  EXPECT_EQ(floor_decimals(above, 7), round_decimals(above, 7));
+  EXPECT_LE(floor_decimals(-above, 7), -above);
   EXPECT_TRUE(rc::check([] {
     const double x =
         static_cast<double>(*rc::gen::inRange<std::int64_t>(-1000000000, 1000000000)) / 977;

@@ -229,6 +229,22 @@ inline const Converted kConverted[] = {
      {},
      true,
      true},
+    {"glm4-moe-tiny",
+     "glm4moe",
+     [](GgufBuilder& b, const std::string& p) {
+       b.set_u32(p + "rope.dimension_count", 4);
+       b.set_u32(p + "leading_dense_block_count", 1);
+       b.set_u32(p + "expert_count", 8);
+       b.set_u32(p + "expert_used_count", 3);
+       b.set_u32(p + "expert_group_count", 1);
+       b.set_u32(p + "expert_group_used_count", 1);
+       b.set_u32(p + "expert_feed_forward_length", 12);
+       b.set_u32(p + "expert_shared_count", 1);
+       b.set_u32(p + "expert_gating_func", 2);
+       b.set_bool(p + "expert_weights_norm", true);
+       b.set_f32(p + "expert_weights_scale", 2.5F);
+     },
+     {{"ffn_norm", "post_attention_norm"}}},
     {"gpt-oss-tiny",
      "gpt-oss",
      [](GgufBuilder& b, const std::string& p) {
@@ -279,6 +295,14 @@ inline const Converted kConverted[] = {
      false,
      true},
     {"granite-tiny", "granite", set_granite, {}, false, true},
+    {"minimax-m2-tiny", "minimax-m2",
+     [](GgufBuilder& b, const std::string& p) {
+       b.set_u32(p + "rope.dimension_count", 8);
+       b.set_u32(p + "expert_count", 8);
+       b.set_u32(p + "expert_used_count", 3);
+       b.set_u32(p + "expert_feed_forward_length", 24);
+       b.set_u32(p + "expert_gating_func", 2);
+     }},
     {"lfm2-moe-tiny",
      "lfm2moe",
      [](GgufBuilder& b, const std::string& p) {

@@ -222,6 +222,11 @@ const Composed kComposed[] = {
     {"glm4-tiny",
      {"norm|rope 10000 of 8 neighbours bias scale 0.25|norm|norm|norm",
       "norm|rope 10000 of 8 neighbours bias scale 0.25|norm|norm|norm"}},
+    {"glm4-moe-tiny",
+     {"norm|rope 10000 of 4 head norm bias scale 0.25||norm|",
+      "norm|rope 10000 of 4 head norm bias scale 0.25||norm||3 of 8 experts of 12 and 12 by "
+      "sigmoids "
+      "x2.5, biased"}},
     {"gpt-oss-tiny",
      {"norm|window 16 rope 10000 x4 bias output bias sinks scale 0.25||norm||2 of 4 experts of 32",
       "norm|rope 10000 x4 bias output bias sinks scale 0.25||norm||2 of 4 experts of 32"}},
@@ -293,6 +298,9 @@ const Composed kComposed[] = {
     {"lfm2-tiny",
      {"norm|convolution 32 of 3||norm|", "norm|rope 10000 head norm scale 0.3536||norm|",
       "norm|convolution 32 of 3||norm|"}},
+    {"minimax-m2-tiny",
+     {"norm|rope 10000 of 8 row norm scale 0.25||norm||3 of 8 experts of 24 by sigmoids, biased",
+      "norm|rope 10000 of 8 row norm scale 0.25||norm||3 of 8 experts of 24 by sigmoids, biased"}},
     {"ministral-tiny",
      {"norm|rope 10000 scale 0.25||norm|", "norm|window 16 rope 10000 scale 0.25||norm|"}},
     {"ministral3-tiny",

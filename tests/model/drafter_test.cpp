@@ -136,8 +136,8 @@ TEST_P(Drafter, IsLeftOutWhereNothingDrafts) {
 
 INSTANTIATE_TEST_SUITE_P(Goldens, Drafter,
                          testing::Values("deepseek-v3-tiny", "deepseek-v32-tiny",
-                                         "deepseek-v4-tiny", "qwen3-5-moe-tiny", "qwen3-5-tiny",
-                                         "qwen3-next-tiny"),
+                                         "deepseek-v4-tiny", "glm4-moe-tiny", "qwen3-5-moe-tiny",
+                                         "qwen3-5-tiny", "qwen3-next-tiny"),
                          [](const auto& run) {
                            std::string name = run.param;
                            std::erase(name, '-');

@@ -1,5 +1,7 @@
 """DeepSeek's latent attention (MLA), its experts and its draft layer in numpy, float64 throughout.
 
+GLM-4.5 has the same experts and draft layer, and attention as most models have it.
+
 With an indexer (DeepSeek-V3.2) a position attends to the index_topk positions of the best scores.
 
 Of a token only a latent row and one rotated key, which all heads share, are kept. Expanded, a head
@@ -240,9 +242,39 @@ class Model:
         return logits
 
 
-class RowsBeforeTheNorm(Model):
-    def handed_on(self, row, normed):
-        return row
+class PlainAttention(Model):
+    """With keys and values of heads, as GLM-4.5 has them."""
+
+    def attention(self, x, base):
+        config, count, size = self.config, len(x), self.config["head_dim"]
+
+        def split(name):
+            y = self.linear(x, base + name) + self.weights.get(base + name + ".bias", 0)
+            return y.reshape(count, -1, size).transpose(1, 0, 2)
+
+        q, k, v = split("q_proj"), split("k_proj"), split("v_proj")
+        if base + "q_norm.weight" in self.weights:
+            q, k = self.norm(q, base + "q_norm"), self.norm(k, base + "k_norm")
+        turning = int(size * config["partial_rotary_factor"])
+        q, k = (
+            np.concatenate([rotate(config, y[..., :turning], halves=True), y[..., turning:]], -1)
+            for y in (q, k)
+        )
+        k, v = (np.repeat(y, len(q) // len(y), axis=0) for y in (k, v))
+        score = q @ k.transpose(0, 2, 1) / math.sqrt(size)
+        chance = softmax(np.where(np.tri(count, dtype=bool), score, -np.inf))
+        return self.linear((chance @ v).transpose(1, 0, 2).reshape(count, -1), base + "o_proj")
+
+
+def model_of(config, weights, **options):
+    kind = Model if "kv_lora_rank" in config else PlainAttention
+    return kind(config, weights, **options)
+
+
+def rows_before_the_norm(model):
+    """The same model, which hands on what stands before a drafting layer's norm."""
+    model.handed_on = lambda row, normed: row
+    return model
 
 
 def worst_error(model, golden):
@@ -257,10 +289,17 @@ def mutilations(config, weights):
     """The model with one feature taken away each: (what, config, weights)."""
     parameters = reference.rope(config)
 
+    def without(*endings):
+        return {n: w for n, w in weights.items() if not n.endswith(endings)}
+
     def roped(**changes):
         return config | {"rope_parameters": parameters | changes}, weights
 
     yield "rope theta", *roped(rope_theta=20000.0)
+    if "kv_lora_rank" not in config:
+        yield "q/k norms", config, without("q_norm.weight", "k_norm.weight")
+        yield "biases", config, without("_proj.bias")
+        yield "its part of a head", config | {"partial_rotary_factor": 0.5}, weights
     if parameters["rope_type"] == "yarn":
         yield "rope scaling", *roped(rope_type="default")
         yield "betas", *roped(beta_fast=32, beta_slow=1)
@@ -331,22 +370,26 @@ def drafts(model, golden):
 def check_case(folder):
     config, weights = reference.load_model(folder)
     golden = json.loads((folder / "golden.json").read_text())
-    expanded, absorbed = Model(config, weights), Model(config, weights, absorbed=True)
-    errors = [worst_error(model, golden) for model in (expanded, absorbed)]
-    print(f"{folder.name}: error {errors[0]:.1e} expanded, {errors[1]:.1e} absorbed")
+    forms = [model_of(config, weights)]
+    if "kv_lora_rank" in config:
+        forms.append(Model(config, weights, absorbed=True))
+    errors = [worst_error(model, golden) for model in forms]
+    parts = (f"{e:.1e} {form}" for e, form in zip(errors, ("expanded", "absorbed")))
+    print(f"{folder.name}: error {', '.join(parts)}")
     ok = max(errors) < 1e-5
     if "draft" in golden:
-        same = all(drafts(model, golden) == golden["draft"] for model in (expanded, absorbed))
+        same = all(drafts(model, golden) == golden["draft"] for model in forms)
         print(f"  drafts {'same' if same else 'DIFFER'}")
         ok &= same
-        others = [(what, Model(config, w)) for what, w in draft_mutilations(config, weights)]
-        others.append(("the norm before the next draft", RowsBeforeTheNorm(config, weights)))
+        others = [(what, model_of(config, w)) for what, w in draft_mutilations(config, weights)]
+        other = rows_before_the_norm(model_of(config, weights))
+        others.append(("the norm before the next draft", other))
         for what, other in others:
             differ = drafts(other, golden) != golden["draft"]
             print(f"  drafts without {what}: {'others' if differ else 'SAME'}")
             ok &= differ
     for what, other_config, other_weights in mutilations(config, weights):
-        missed = worst_error(Model(other_config, other_weights), golden)
+        missed = worst_error(model_of(other_config, other_weights), golden)
         print(f"  without {what}: error {missed:.1e}")
         ok &= missed > 1e-3
     return ok
@@ -392,7 +435,8 @@ def check_published():
 def main():
     ok = check_published()
     for path in sorted(reference.MODELS.glob("*/config.json")):
-        if "kv_lora_rank" in json.loads(path.read_text()):
+        config = json.loads(path.read_text())
+        if "kv_lora_rank" in config or config["model_type"] == "glm4_moe":
             ok &= check_case(path.parent)
     sys.exit(0 if ok else 1)
 

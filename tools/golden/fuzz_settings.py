@@ -258,6 +258,23 @@ def glm4(r):
     return c | some(r, head_dim=[8, 16, 32])
 
 
+def glm4_moe(r):
+    c = plain(r, "yarn") | some(r, attention_bias=[False, True], use_qk_norm=[False, True], head_dim=[8, 16, 32])
+    c |= some(r, partial_rotary_factor=[0.5, 1.0], first_k_dense_replace=[0, 1], norm_topk_prob=[False, True])
+    c |= some(r, routed_scaling_factor=[1.0, 2.5], n_shared_experts=[1, 2], num_nextn_predict_layers=[0, 1])
+    groups, size = r.choice([1, 2, 4]), r.choice([2, 3, 4])
+    c |= {"n_group": groups, "topk_group": r.randint(1, groups), "n_routed_experts": groups * size}
+    c |= {"moe_intermediate_size": 24, "num_experts_per_tok": r.randint(1, c["topk_group"] * size)}
+    return c | {"tie_word_embeddings": False}
+
+
+def minimax_m2(r):
+    c = plain(r, "yarn") | experts(r, "num_local_experts") | some(r, head_dim=[16, 32]) | odds(r, 0.7, rotary_dim=8)
+    c.pop("norm_topk_prob", None)
+    c.pop("moe_intermediate_size", None)
+    return c | some(r, use_qk_norm=[True], use_routing_bias=[True], qk_norm_type=["per_layer"])
+
+
 def seed_oss(r):
     c = plain(r, *SCALED)
     flags = dict.fromkeys(("attention_bias", "attention_out_bias", "mlp_bias"), [False, True])
@@ -360,7 +377,7 @@ def modern(c, by_layer=False):
 DECODERS = {f.__name__: f for f in (
     llama, mistral, ministral, ministral3, mixtral, qwen2, qwen3, qwen3_moe, qwen3_next, qwen3_5_text,
     qwen3_5_moe_text, gemma2, gemma3_text, smollm3, olmo2, olmo3, phi3, granite, granitemoe, granitemoeshared,
-    granitemoehybrid, cohere, cohere2, lfm2, lfm2_moe, glm4, seed_oss, exaone4, gpt_oss, deepseek_v2, deepseek_v3,
+    granitemoehybrid, cohere, cohere2, lfm2, lfm2_moe, glm4, glm4_moe, minimax_m2, seed_oss, exaone4, gpt_oss, deepseek_v2, deepseek_v3,
     deepseek_v32, glm4_moe_lite, mistral4)}  # fmt: skip
 # Of a model without a head: how transformers calls it, its class, and what its rows are pooled to.
 ENCODERS = {

@@ -820,6 +820,50 @@ CASES |= {
         "torch_dtype": "float16",
         "v_head_dim": 12,
     },
+    # A quarter of each head turns, so that no other half of a head may pass for it.
+    "glm4-moe-tiny": SMALL
+    | {
+        "architectures": ["Glm4MoeForCausalLM"],
+        "model_type": "glm4_moe",
+        "attention_bias": True,
+        "first_k_dense_replace": 1,
+        "head_dim": 16,
+        "moe_intermediate_size": 12,
+        "n_group": 1,
+        "n_routed_experts": 8,
+        "n_shared_experts": 1,
+        "norm_topk_prob": True,
+        "num_experts_per_tok": 3,
+        "num_hidden_layers": 2,
+        "num_nextn_predict_layers": 1,
+        "pad_token_id": 0,
+        "partial_rotary_factor": 0.25,
+        "rope_scaling": None,
+        "rope_theta": 10000,
+        "routed_scaling_factor": 2.5,
+        "topk_group": 1,
+        "use_qk_norm": True,
+        "dtype": "float16",
+    },
+    "minimax-m2-tiny": SMALL
+    | {
+        "architectures": ["MiniMaxM2ForCausalLM"],
+        "model_type": "minimax_m2",
+        "attn_type_list": [1, 1],
+        "head_dim": 16,
+        "intermediate_size": 24,
+        "num_experts_per_tok": 3,
+        "num_hidden_layers": 2,
+        "num_local_experts": 8,
+        "qk_norm_type": "per_layer",
+        "rope_theta": 10000,
+        "rotary_dim": 8,
+        "scoring_func": "sigmoid",
+        "shared_intermediate_size": 0,
+        "use_qk_norm": True,
+        "use_routing_bias": True,
+        "dtype": "float16",
+    },
 }
 del CASES["lfm2-tiny"]["rms_norm_eps"]
 del CASES["lfm2-moe-tiny"]["rms_norm_eps"]
@@ -878,7 +922,7 @@ def own_shapes(config):
 def published_shapes(config):
     """Shapes by the names that published models have: a tensor for each matrix of each expert."""
     for name, shape in own_shapes(config):
-        mixtral = config.model_type == "mixtral"
+        mixtral = config.model_type in ("mixtral", "minimax_m2")
         if mixtral:
             name = name.replace(".mlp.", ".block_sparse_moe.")
         if config.model_type.startswith("granitemoe"):
@@ -1002,7 +1046,7 @@ def router_margin(model, ids):
     if used == 0:
         return np.inf
     routers = model(torch.tensor([ids]), output_router_logits=True).router_logits
-    if hasattr(model.config, "kv_lora_rank"):
+    if hasattr(model.config, "n_routed_experts"):
         config = model.config.to_dict()
         gates = [layer.mlp.gate for layer in model.model.layers if hasattr(layer.mlp, "gate")]
         biases = [gate.state_dict().get(KEPT_WIDE) for gate in gates]
@@ -1011,6 +1055,9 @@ def router_margin(model, ids):
             deepseek_attention.route(config, logits.numpy(), bias)[1]
             for logits, bias in zip(routers, biases, strict=True)
         )
+    if model.config.model_type == "minimax_m2":
+        biases = [layer.mlp.e_score_correction_bias for layer in model.model.layers]
+        routers = [logits.sigmoid() + bias for logits, bias in zip(routers, biases, strict=True)]
     if model.config.model_type == "lfm2_moe":
         layers = [layer.feed_forward for layer in model.model.layers]
         biases = [layer.expert_bias for layer in layers if hasattr(layer, "expert_bias")]
@@ -1032,7 +1079,7 @@ def draft(folder, model, prompt, following):
         plain = qwen_draft.Layer(config, weights)
         rows = plain.draft(hidden_of(model, prompt), prompt, following)
     else:
-        plain = deepseek_attention.Model(config, weights)
+        plain = deepseek_attention.model_of(config, weights)
         rows = plain.draft(prompt, following)
     ids = [int(row.argmax()) for row in rows]
     gaps = [np.diff(np.sort(row)[-2:])[0] for row in rows]

@@ -6,7 +6,6 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "families/common.h"
 #include "families/families.h"
@@ -114,7 +113,7 @@ void read_deepseek(Fields& fields, ModelConfig& config) {
   LayerConfig layer;
   layer.mixer_norms.before = layer.mlp_norms.before = norm;
   layer.mixer = read_latent(fields, norm, config);
-  read_grouped_layers(fields, std::move(layer), layers, config);
+  read_grouped_layers(fields, layer, layers, config);
 }
 
 constexpr Rename kDeepseekHfNames[] = {

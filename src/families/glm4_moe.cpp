@@ -1,8 +1,6 @@
 // GLM-4.5 to 4.7: half of each head turns, in most models queries and keys are normed and have
 // biases, and behind a few dense layers there are experts as DeepSeek-V3 has them.
 
-#include <utility>
-
 #include "families/common.h"
 #include "families/families.h"
 #include "families/grouped_experts.h"

@@ -239,6 +239,14 @@ Problem read_include(std::string_view field, const Json& value, Draft& draft) {
   return std::nullopt;
 }
 
+Problem read_truncation(std::string_view field, const Json& value, Draft& draft) {
+  if (value != "auto" && value != "disabled") {
+    return problem(bad_field(field, "expected \"auto\" or \"disabled\", got {}", shown(value)));
+  }
+  draft.truncate = value == "auto";
+  return std::nullopt;
+}
+
 constexpr Field kResponsesFields[] = {
     {"input", kResponses, read_input},
     {"instructions", kResponses,
@@ -262,6 +270,7 @@ constexpr Field kResponsesFields[] = {
     {"text", kResponses, read_text_form},
     {"include", kResponses, read_include},
     {"reasoning", kResponses, read_reasoning},
+    {"truncation", kResponses, read_truncation},
 };
 
 }  // namespace

@@ -424,8 +424,9 @@ TEST_F(ToolRequest, OllamasFieldsArrive) {
   EXPECT_TRUE(prompt_of(*raw).ends_with("hi"));
   EXPECT_FALSE(raw->is_dialog);
 
-  const auto wrong = read(Endpoint::kOllamaChat,
-                          R"({"messages":[{"role":"user","content":"hi"}],"options":{"top_p":2}})");
+  const auto wrong =
+      read(Endpoint::kOllamaChat,
+           R"({"messages":[{"role":"user","content":"hi"}],"options":{"top_p":"2"}})");
   ASSERT_FALSE(wrong);
   EXPECT_EQ(wrong.error().param, "options.top_p");
 }

@@ -273,16 +273,12 @@ Problem read_text_form(std::string_view field, const Json& value, Draft& draft) 
 
 // {"effort": ..., "max_tokens": ..., "summary": ...}: reasoning is given as it is.
 Problem read_reasoning(std::string_view field, const Json& value, Draft& draft) {
-  if (!value.is_object())
-    return problem(bad_field(field, "expected an object, got {}", shown(value)));
-  constexpr Member kRead[] = {{"effort", read_effort}, {"max_tokens", read_reasoning_budget}};
-  for (const Member& member : kRead) {
-    const auto at = value.find(member.name);
-    if (at == value.end() || at->is_null()) continue;
-    if (auto found = member.read(fmt::format("{}.{}", field, member.name), *at, draft))
-      return found;
-  }
-  return std::nullopt;
+  constexpr auto kAny = [](Name, const Json&, Draft&) -> Problem { return std::nullopt; };
+  constexpr Member kMembers[] = {{"effort", read_effort},
+                                 {"max_tokens", read_reasoning_budget},
+                                 {"summary", kAny},
+                                 {"generate_summary", kAny}};
+  return read_members(field, value, kMembers, draft);
 }
 
 // Texts that name parts of a response; the others are of what is not made here.

@@ -69,5 +69,14 @@ TEST_F(ApiRequest, ItemsOfOtherToolsAreCallsOrLeftOut) {
   }
 }
 
+TEST_F(ApiRequest, MembersOfReasoningThatAreNotKnownAreNamed) {
+  const auto result = read(Endpoint::kResponses, R"({"input":"a","reasoning":{"effort":"low",
+      "summary":"auto","generate_summary":null,"zig":1}})");
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_EQ(result->ignored.text(), "reasoning.zig");
+  EXPECT_EQ(read(Endpoint::kResponses, R"({"input":"a","reasoning":1})").error().param,
+            "reasoning");
+}
+
 }  // namespace
 }  // namespace dovetail::serve

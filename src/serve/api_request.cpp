@@ -6,6 +6,7 @@
 
 #include "dialog/reasoning_budget.h"
 #include "grammar/token_masks.h"
+#include "serve/chat_truncation.h"
 #include "serve/completion_prompt.h"
 #include "serve/dialog_store.h"
 #include "serve/kept_calls.h"
@@ -58,6 +59,12 @@ Problem settle_logprobs(Endpoint endpoint, Draft& draft) {
   return std::nullopt;
 }
 
+// The field that says what a dialog's messages are.
+std::string_view dialog_field(Endpoint endpoint) {
+  if (endpoint == Endpoint::kResponses) return "input";
+  return endpoint == Endpoint::kOllamaGenerate ? "prompt" : "messages";
+}
+
 // What concerns several fields at once.
 Problem settle(Endpoint endpoint, Draft& draft) {
   Request& request = draft.request;
@@ -68,10 +75,8 @@ Problem settle(Endpoint endpoint, Draft& draft) {
             {{"role", "user"}, {"content", std::get<std::string>(prompt)}});
       }
     }
-    if (draft.chat.messages.empty()) {
-      return problem(
-          bad_field(endpoint == Endpoint::kResponses ? "input" : "messages", "is missing"));
-    }
+    if (draft.chat.messages.empty())
+      return problem(bad_field(dialog_field(endpoint), "is missing"));
     if (auto found = go_on_from_previous(draft)) return found;
     if (endpoint == Endpoint::kResponses) draft.chat.kept = draft.chat.messages;
     if (!draft.chat.system.empty()) {
@@ -372,7 +377,7 @@ Outcome<Generation> read_parsed(Endpoint endpoint, const Json& body,
                                 const RequestContext& context) {
   Draft draft(context);
   draft.request.sampling = context.backend.model.sampling;
-  draft.truncate = endpoint == Endpoint::kOllamaEmbed;
+  draft.truncate = endpoint == Endpoint::kOllamaEmbed || endpoint == Endpoint::kOllamaChat;
   if (endpoint == Endpoint::kCohereRerank) {
     draft.max_document_tokens = kCohereDocumentTokens;
     draft.ranking.with_texts = false;
@@ -388,12 +393,12 @@ Outcome<Generation> read_parsed(Endpoint endpoint, const Json& body,
 
   Generation generation;
   generation.prompt_logprobs = asked_of_prompt;
-  ChatPrompt chat_prompt;
+  std::vector<TokenId> chat_tokens;
   if (is_dialog(endpoint, draft)) {
-    auto prompt = render_chat(draft.chat, context);
-    if (!prompt) return tl::unexpected<ApiError>(std::move(prompt.error()));
-    chat_prompt = *std::move(prompt);
-    if (auto found = plan_answer(draft, chat_prompt.text.text, generation))
+    auto rendered = render_fitting(draft);
+    if (!rendered) return tl::unexpected<ApiError>(std::move(rendered.error()));
+    chat_tokens = std::move(rendered->tokens);
+    if (auto found = plan_answer(draft, rendered->prompt.text.text, generation))
       return tl::unexpected<ApiError>(*std::move(found));
     if (draft.chat.choice != dialog::ToolChoice::kNone) generation.calls = context.calls;
   }
@@ -422,7 +427,7 @@ Outcome<Generation> read_parsed(Endpoint endpoint, const Json& body,
   }
   if (is_dialog(endpoint, draft)) {
     // The template itself writes BOS where the model wants one.
-    auto request = with_prompt(draft, "messages", encode_prompt(chat_prompt, context.backend));
+    auto request = with_prompt(draft, dialog_field(endpoint), std::move(chat_tokens));
     if (!request) return tl::unexpected<ApiError>(std::move(request.error()));
     generation.requests.push_back(std::move(*request));
     if (auto found = check_size(generation, context.max_answer_entries)) {

@@ -9,8 +9,27 @@
 namespace dovetail::serve {
 namespace {
 
+// A part of a content, by its type: where its text stands.
+struct PartType {
+  std::string_view type;
+  std::array<const char*, 2> members;  // the first that the part has
+  bool of_answers = false;             // of an assistant's messages alone
+  bool reasoning = false;
+};
+constexpr PartType kPartTypes[] = {
+    {"text", {"text", "text"}},
+    // What /v1/responses calls it, some clients send here, too.
+    {"input_text", {"text", "text"}},
+    {"output_text", {"text", "text"}},
+    {"refusal", {"refusal", "refusal"}, true},
+    {"thinking", {"thinking", "text"}, true, true},
+    {"reasoning", {"text", "reasoning"}, true, true},
+};
+
+// Adds to `reasoning` what parts of an assistant's message say of that; null: the message is of
+// another role.
 Outcome<std::string> read_content(const std::string& field, const Json& value,
-                                  UnknownFields& unknown) {
+                                  UnknownFields& unknown, std::string* reasoning) {
   if (value.is_string()) return value.get<std::string>();
   if (!value.is_array()) {
     return bad_field(field, "expected a string or an array of text parts, got {}", shown(value));
@@ -22,21 +41,34 @@ Outcome<std::string> read_content(const std::string& field, const Json& value,
     if (!part.is_object()) return bad_field(at, "expected an object, got {}", shown(part));
     const auto type = part.find("type");
     if (type == part.end()) return bad_field(at + ".type", "is missing; expected \"text\"");
-    // What /v1/responses calls it, some clients send here, too.
-    if (*type != "text" && *type != "input_text" && *type != "output_text") {
-      return bad_field(at + ".type", "{} is not supported; expected \"text\"", shown(*type));
+    const bool of_answer = reasoning != nullptr;
+    const auto* row =
+        std::find_if(std::begin(kPartTypes), std::end(kPartTypes), [&](const PartType& each) {
+          return *type == each.type && (of_answer || !each.of_answers);
+        });
+    if (row == std::end(kPartTypes)) {
+      return bad_field(at + ".type", "{} is not supported; expected \"text\"{}", shown(*type),
+                       of_answer ? ", \"refusal\" or \"thinking\"" : "");
     }
+    const char* member = row->members[part.contains(row->members[0]) ? 0 : 1];
+    if (!part.contains(member)) member = row->members[0];
     for (const auto& [key, unused] : part.items()) {
-      if (key == "type" || key == "text" || key == "cache_control" || key == "annotations")
+      if (key == "type" || key == member || key == "cache_control" || key == "annotations")
         continue;
+      // Of Mistral's reasoning, and of Anthropic's.
+      if (row->reasoning && (key == "closed" || key == "signature")) continue;
       if (auto found = unknown.meet(fmt::format("{}.{}", at, key)))
         return tl::unexpected<ApiError>(*std::move(found));
     }
-    const auto content = part.find("text");
-    if (content == part.end()) return bad_field(at + ".text", "is missing; expected a string");
-    auto piece = read_string(at + ".text", *content);
+    const auto content = part.find(member);
+    const std::string inside = fmt::format("{}.{}", at, member);
+    if (content == part.end()) return bad_field(inside, "is missing; expected a string");
+    // Mistral's reasoning is parts of text.
+    auto piece = row->reasoning && content->is_array()
+                     ? read_content(inside, *content, unknown, nullptr)
+                     : read_string(inside, *content);
     if (!piece) return tl::unexpected<ApiError>(std::move(piece.error()));
-    text += *piece;
+    (row->reasoning ? *reasoning : text) += *piece;
   }
   return text;
 }
@@ -64,10 +96,11 @@ Outcome<Json> read_message(const std::string& at, const Json& value, UnknownFiel
   // Some clients leave out what a function that returned nothing has said.
   const bool may_be_empty = answer || value["role"] == "tool";
   if (!may_be_empty && !value.contains("content")) return bad_field(at + ".content", "is missing");
+  std::string reasoning;
   for (const auto& [key, field] : value.items()) {
     const std::string name = fmt::format("{}.{}", at, key);
     if (key == "content" && !(may_be_empty && field.is_null())) {
-      auto content = read_content(name, field, unknown);
+      auto content = read_content(name, field, unknown, answer ? &reasoning : nullptr);
       if (!content) return tl::unexpected<ApiError>(std::move(content.error()));
       message[key] = std::move(*content);
     } else if (key == "role" ||
@@ -85,6 +118,9 @@ Outcome<Json> read_message(const std::string& at, const Json& value, UnknownFiel
     }
   }
   if (!message.contains("content")) message["content"] = "";
+  // A message that says its reasoning twice says it beside its content.
+  if (!reasoning.empty() && !message.contains("reasoning_content"))
+    message["reasoning_content"] = std::move(reasoning);
   return message;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -66,6 +67,42 @@ class Scan {
   std::array<Level, kMaxJsonDepth> levels_;
 };
 
+constexpr std::size_t kEscapeSize = 6;  // of "\\ud83d"
+
+// The half of a surrogate pair that the escape at `at` is: 0xD8 the first, 0xDC the second; else 0.
+int surrogate_at(std::string_view text, std::size_t at) {
+  if (text.size() - at < kEscapeSize || text[at] != '\\' || text[at + 1] != 'u') return 0;
+  if (text[at + 2] != 'd' && text[at + 2] != 'D') return 0;
+  for (std::size_t i = at + 2; i < at + kEscapeSize; ++i)
+    if (std::isxdigit(static_cast<unsigned char>(text[i])) == 0) return 0;
+  const char half = text[at + 3];
+  if (half < '8') return 0;
+  const bool first =
+      half == '8' || half == '9' || half == 'a' || half == 'A' || half == 'b' || half == 'B';
+  return first ? 0xD8 : 0xDC;
+}
+
+// The body with U+FFFD in place of halves of surrogate pairs that stand alone, which clients send
+// that cut strings anywhere. Nothing: there are none. Every byte keeps its place.
+std::optional<std::string> without_lone_surrogates(std::string_view body) {
+  std::optional<std::string> out;
+  for (std::size_t at = body.find('\\'); at != std::string_view::npos && at + 1 < body.size();
+       at = body.find('\\', at)) {
+    const int half = surrogate_at(body, at);
+    if (half == 0) {
+      at += 2;  // with what is escaped, which may be a backslash
+      continue;
+    }
+    const bool pair = half == 0xD8 && surrogate_at(body, at + kEscapeSize) == 0xDC;
+    if (!pair) {
+      if (!out) out = std::string(body);
+      out->replace(at, kEscapeSize, "\\ufffd");
+    }
+    at += pair ? 2 * kEscapeSize : kEscapeSize;
+  }
+  return out;
+}
+
 // Looks at the keys of all objects as the parser has decoded them, whatever their spelling: the
 // parser itself keeps the last of equal ones.
 class DuplicateKeys {
@@ -97,6 +134,8 @@ Outcome<Json> parse_body(std::string_view body) {
     return bad_json("the body is empty; expected a JSON object");
   }
   if (auto problem = Scan(body).problem()) return bad_json(std::move(*problem));
+  const std::optional<std::string> replaced = without_lone_surrogates(body);
+  if (replaced) body = *replaced;
   try {
     DuplicateKeys keys;
     Json json = Json::parse(body.begin(), body.end(), std::ref(keys));

@@ -16,9 +16,10 @@ inline constexpr int kMaxJsonDepth = 64;
 inline constexpr int kMaxJsonMembers = 1024;  // of one object: its look-up is linear
 
 // Parses a request's body, which must be one JSON object in valid UTF-8. The keys of every object
-// must be distinct, however they are spelled ("a" and "\u0061" are one key). Depth and member
-// counts are checked before anything is built. Errors are 400 and give the byte at fault where
-// there is one.
+// must be distinct, however they are spelled ("a" and "\u0061" are one key). An escaped half of a
+// surrogate pair without its other half is U+FFFD, as it is to Python's and Go's servers. Depth and
+// member counts are checked before anything is built. Errors are 400 and give the byte at fault
+// where there is one.
 Outcome<Json> parse_body(std::string_view body);
 
 // A value as an error message shows it: JSON, cut to a line's worth.

@@ -160,22 +160,35 @@ Outcome<HttpResponse> ollama_show(std::string_view body, const RequestContext& c
 
 std::optional<Outcome<HttpResponse>> ollama_load(Endpoint endpoint, const Json& body,
                                                  const RequestContext& context) {
-  const bool chat = endpoint == Endpoint::kOllamaChat;
-  const auto said = body.find(chat ? "messages" : "prompt");
+  struct Row {
+    Endpoint endpoint;
+    const char* says;  // the field that says something to the model
+    const char* answer;
+    std::string_view nothing;  // JSON
+  };
+  constexpr Row kRows[] = {
+      {Endpoint::kOllamaChat, "messages", "message", R"({"role":"assistant","content":""})"},
+      {Endpoint::kOllamaGenerate, "prompt", "response", R"("")"},
+      {Endpoint::kOllamaEmbed, "input", "embeddings", "[]"},
+      {Endpoint::kOllamaEmbedding, "prompt", "embedding", "[]"},
+  };
+  const Row* row = std::find_if(std::begin(kRows), std::end(kRows),
+                                [endpoint](const Row& each) { return each.endpoint == endpoint; });
+  if (row == std::end(kRows)) return std::nullopt;
+  const auto said = body.find(row->says);
   const auto suffix = body.find("suffix");
-  const bool fills = !chat && suffix != body.end() && !suffix->is_null() && *suffix != Json("");
+  const bool fills = endpoint == Endpoint::kOllamaGenerate && suffix != body.end() &&
+                     !suffix->is_null() && *suffix != Json("");
   const bool nothing = !fills && (said == body.end() || said->is_null() || *said == Json("") ||
                                   (said->is_array() && said->empty()));
   if (!nothing) return std::nullopt;
   if (auto found = check_name(body, context)) return tl::unexpected<ApiError>(*std::move(found));
   Json out;
-  out["model"] = context.served.shown();
-  out["created_at"] = ollama_now();
-  if (chat) {
-    out["message"] = {{"role", "assistant"}, {"content", ""}};
-  } else {
-    out["response"] = "";
-  }
+  const bool embeds = endpoint == Endpoint::kOllamaEmbed || endpoint == Endpoint::kOllamaEmbedding;
+  if (endpoint != Endpoint::kOllamaEmbedding) out["model"] = context.served.shown();
+  if (!embeds) out["created_at"] = ollama_now();
+  out[row->answer] = Json::parse(row->nothing);
+  if (embeds) return json_response(out);
   out["done"] = true;
   const bool unload = body.contains("keep_alive") && body["keep_alive"] == 0;
   out["done_reason"] = unload ? "unload" : "load";

@@ -28,8 +28,9 @@ HttpResponse get_ollama_ps(std::string_view target, const ServerState& state,
                            const HttpCounts& counts);
 Outcome<HttpResponse> ollama_show(std::string_view body, const RequestContext& context);
 
-// The answer to a request of /api/chat or /api/generate that says nothing to the model: it asks for
-// the model to be loaded, which it is. Of others: nothing. `body`: an object.
+// The answer to a request of /api/chat, /api/generate, /api/embed or /api/embeddings that says
+// nothing to the model: it asks for the model to be loaded, which it is. Of others: nothing.
+// `body`: an object.
 std::optional<Outcome<HttpResponse>> ollama_load(Endpoint endpoint, const Json& body,
                                                  const RequestContext& context);
 

@@ -27,10 +27,31 @@ constexpr std::array<Name, 10> kNoOptions = {"echo",   "logprobs",       "model"
                                              "prompt", "stream",         "stream_options", "suffix",
                                              "user",   "prompt_logprobs"};
 
+// Values with a meaning of Ollama's own, such as those beyond a range, which are its end.
+struct Value {
+  Name name;
+  bool (*is)(double value);
+  std::string_view here;  // JSON; empty: the option says nothing
+};
+constexpr Value kValues[] = {
+    // As many as the context has room for.
+    {"num_predict", [](double v) { return v == -2; }, "-1"},
+    {"temperature", [](double v) { return v < 0; }, "0"},
+    {"top_k", [](double v) { return v < 0; }, "0"},
+    {"top_p", [](double v) { return v > 1; }, "1"},
+    {"min_p", [](double v) { return v < 0; }, "0"},
+    {"min_p", [](double v) { return v > 1; }, "1"},
+    // A seed that differs each time.
+    {"seed", [](double v) { return v == -1; }, ""},
+    // All that a penalty counts here.
+    {"repeat_last_n", [](double v) { return v == -1; }, ""},
+};
+
 // {"temperature": ..., "num_predict": ...}: fields as those beside it are elsewhere.
 Problem read_options(Name field, const Json& value, Draft& draft) {
   if (!value.is_object())
     return problem(bad_field(field, "expected an object, got {}", shown(value)));
+  bool only_likeliest = false;
   for (const auto& [key, option] : value.items()) {
     if (option.is_null() ||
         std::find(kOfTheMachine.begin(), kOfTheMachine.end(), key) != kOfTheMachine.end())
@@ -39,14 +60,24 @@ Problem read_options(Name field, const Json& value, Draft& draft) {
       if (auto found = draft.unknown.meet(fmt::format("{}.{}", field, key))) return found;
       continue;
     }
+    // No share of the probability is the likeliest token alone.
+    if (key == "top_p" && option.is_number() && option.get<double>() <= 0) {
+      only_likeliest = true;
+      continue;
+    }
+    Json here = option;
+    for (const Value& each : kValues) {
+      if (each.name == key && option.is_number() && each.is(option.get<double>()))
+        here = Json::parse(each.here.empty() ? "null" : each.here);
+    }
+    if (here.is_null()) continue;
     Name name = key;
     for (const Option& renamed : kRenamed)
       if (renamed.name == key) name = renamed.here;
     const std::string at = fmt::format("{}.{}", field, key);
-    // -2 asks for as many as the context has room for.
-    const Json limited = key == "num_predict" && option == -2 ? Json(-1) : option;
-    if (auto found = read_field_as(Endpoint::kCompletion, name, at, limited, draft)) return found;
+    if (auto found = read_field_as(Endpoint::kCompletion, name, at, here, draft)) return found;
   }
+  if (only_likeliest) draft.request.sampling.top_k = 1;
   return std::nullopt;
 }
 
@@ -102,6 +133,14 @@ Problem read_generate_prompt(Name field, const Json& value, Draft& draft) {
   return std::nullopt;
 }
 
+// Whether an answer goes on where the context is full: here it ends there.
+Problem read_shift(Name field, const Json& value, Draft& draft) {
+  const auto shifts = read_bool(field, value);
+  if (!shifts) return shifts.error();
+  if (*shifts) draft.unknown.ignore(field);
+  return std::nullopt;
+}
+
 constexpr auto kOllamaAnswers = static_cast<Routes>(kOllamaChats | kOllamaGenerates);
 
 constexpr Field kOllamaFields[] = {
@@ -129,8 +168,9 @@ constexpr Field kOllamaFields[] = {
      [](Name f, const Json& v, Draft& d) -> Problem {
        return store_int(f, v, 0, kMaxTopLogprobs, d.top_logprobs);
      }},
-    {"truncate", kOllamaEmbeds,
+    {"truncate", static_cast<Routes>(kOllamaAnswers | kOllamaEmbeds),
      [](Name f, const Json& v, Draft& d) -> Problem { return store(read_bool(f, v), d.truncate); }},
+    {"shift", kOllamaAnswers, read_shift},
     {"prompt", kOllamaEmbeddings, read_generate_prompt},
     {"input", kOllamaEmbeds,
      [](Name f, const Json& v, Draft& d) -> Problem {

@@ -118,7 +118,6 @@ constexpr Neutral kNeutral[] = {
     {"conversation", kResponses, "[]"},
     {"prompt", kResponses, "[]"},
     {"max_tool_calls", kResponses, "[]"},
-    {"truncation", kResponses, R"(["disabled"])"},
     {"reasoning_format", kChats, R"(["auto", "deepseek"])"},
 };
 

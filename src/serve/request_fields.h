@@ -82,7 +82,7 @@ struct Draft {
   std::vector<std::variant<std::string, std::vector<TokenId>>> prompts;  // completions
   Chat chat;
   bool raw = false;       // Ollama's generate: the prompt is no message
-  bool truncate = false;  // embeddings: a longer text than the context is cut to it
+  bool truncate = false;  // what does not fit the context is cut: an embedding's text, old messages
   bool stream = false;
   bool include_usage = false;
   bool logprobs = false;  // chat's switch

@@ -52,22 +52,47 @@ Json& assistant_message(Json& messages) {
   return messages.back();
 }
 
-Problem add_call(const std::string& field, const Json& item, Json& messages) {
-  Json call;
-  for (const auto& [member, place] : {std::pair{"call_id", "/id"},
-                                      {"name", "/function/name"},
-                                      {"arguments", "/function/arguments"}}) {
-    auto text = member_text(field, item, member);
-    if (!text) return std::move(text.error());
-    call[Json::json_pointer(place)] = *std::move(text);
-  }
-  call["type"] = "function";
+Problem push_call(const std::string& field, const Json& item, std::string name,
+                  std::string arguments, Json& messages) {
+  auto id = member_text(field, item, "call_id");
+  if (!id) return std::move(id.error());
+  Json call = {{"id", *std::move(id)}, {"type", "function"}};
+  call["function"] = {{"name", std::move(name)}, {"arguments", std::move(arguments)}};
   assistant_message(messages)["tool_calls"].push_back(std::move(call));
   return std::nullopt;
 }
 
-Problem add_result(const std::string& field, const Json& item, Json& messages) {
-  auto id = member_text(field, item, "call_id");
+Problem add_call(const std::string& field, const Json& item, Draft& draft) {
+  auto name = member_text(field, item, "name");
+  if (!name) return std::move(name.error());
+  auto arguments = member_text(field, item, "arguments");
+  if (!arguments) return std::move(arguments.error());
+  return push_call(field, item, *std::move(name), *std::move(arguments), draft.chat.messages);
+}
+
+// A call whose argument is a text: that of a function with one parameter.
+Problem add_custom_call(const std::string& field, const Json& item, Draft& draft) {
+  auto name = member_text(field, item, "name");
+  if (!name) return std::move(name.error());
+  auto input = member_text(field, item, "input");
+  if (!input) return std::move(input.error());
+  const Json arguments = {{"input", *std::move(input)}};
+  return push_call(field, item, *std::move(name), arguments.dump(), draft.chat.messages);
+}
+
+Problem add_shell_call(const std::string& field, const Json& item, Draft& draft) {
+  const auto action = item.find("action");
+  if (action == item.end() || !action->is_object()) {
+    return problem(bad_field(field + ".action", "expected an object, got {}",
+                             action == item.end() ? "nothing" : shown(*action)));
+  }
+  return push_call(field, item, "local_shell", action->dump(), draft.chat.messages);
+}
+
+Problem add_result(const std::string& field, const Json& item, Draft& draft) {
+  // Of a shell's output "id" is the call's where there is no other.
+  const bool by_id = !item.contains("call_id") && item["type"] == "local_shell_call_output";
+  auto id = member_text(field, item, by_id ? "id" : "call_id");
   if (!id) return std::move(id.error());
   const auto output = item.find("output");
   if (output == item.end()) return problem(bad_field(field + ".output", "is missing"));
@@ -75,11 +100,12 @@ Problem add_result(const std::string& field, const Json& item, Json& messages) {
   auto text =
       output->is_null() ? Outcome<std::string>("") : content_text(field + ".output", *output);
   if (!text) return std::move(text.error());
-  messages.push_back({{"role", "tool"}, {"tool_call_id", *id}, {"content", *std::move(text)}});
+  draft.chat.messages.push_back(
+      {{"role", "tool"}, {"tool_call_id", *id}, {"content", *std::move(text)}});
   return std::nullopt;
 }
 
-Problem add_reasoning(const std::string& field, const Json& item, Json& messages) {
+Problem add_reasoning(const std::string& field, const Json& item, Draft& draft) {
   std::string all;
   for (const char* member : {"content", "summary"}) {
     const auto parts = item.find(member);
@@ -88,18 +114,31 @@ Problem add_reasoning(const std::string& field, const Json& item, Json& messages
       if (part.is_object() && part.contains("text") && part["text"].is_string())
         all += part["text"].get_ref<const std::string&>();
   }
-  if (all.empty()) return std::nullopt;
-  if (!item.is_object()) return problem(bad_field(field, "expected an object"));
-  messages.push_back({{"role", "assistant"}, {"content", ""}, {"reasoning_content", all}});
+  if (all.empty()) {
+    // What another server wrote for itself alone.
+    const auto sealed = item.find("encrypted_content");
+    if (sealed != item.end() && !sealed->is_null())
+      draft.unknown.ignore(field + ".encrypted_content");
+    return std::nullopt;
+  }
+  draft.chat.messages.push_back(
+      {{"role", "assistant"}, {"content", ""}, {"reasoning_content", all}});
   return std::nullopt;
 }
 
-Problem add_item(const std::string& field, const Json& item, Json& messages,
-                 const RequestContext& context);
+// What another server did, of which nothing can be shown.
+Problem leave_out(const std::string& field, const Json& item, Draft& draft) {
+  if (draft.unknown.strict())
+    return problem(bad_field(field + ".type", "{} is not supported", shown(item["type"])));
+  draft.unknown.ignore(fmt::format("{} ({})", field, item["type"].get_ref<const std::string&>()));
+  return std::nullopt;
+}
+
+Problem add_item(const std::string& field, const Json& item, Draft& draft);
 
 // An item of a response that is kept, by its id: Vercel's AI SDK sends what it got in that way.
-Problem add_reference(const std::string& field, const Json& item, Json& messages,
-                      const RequestContext& context) {
+Problem add_reference(const std::string& field, const Json& item, Draft& draft) {
+  const RequestContext& context = draft.context;
   const auto id = member_text(field, item, "id");
   if (!id) return id.error();
   const auto kept =
@@ -112,25 +151,11 @@ Problem add_reference(const std::string& field, const Json& item, Json& messages
     error.value().status = 404;
     return problem(std::move(error));
   }
-  return add_item(field, *kept, messages, context);
+  return add_item(field, *kept, draft);
 }
 
-Problem add_item(const std::string& field, const Json& item, Json& messages,
-                 const RequestContext& context) {
-  if (!item.is_object())
-    return problem(bad_field(field, "expected an object, got {}", shown(item)));
-  const auto given = item.find("type");
-  const Json type = given == item.end() || given->is_null() ? Json("message") : *given;
-  if (type == "function_call") return add_call(field, item, messages);
-  if (type == "function_call_output") return add_result(field, item, messages);
-  if (type == "reasoning") return add_reasoning(field, item, messages);
-  if (type == "item_reference") return add_reference(field, item, messages, context);
-  if (type != "message") {
-    return problem(bad_field(field + ".type",
-                             "{} is not supported; expected \"message\", \"function_call\", "
-                             "\"function_call_output\", \"reasoning\" or \"item_reference\"",
-                             shown(type)));
-  }
+Problem add_message(const std::string& field, const Json& item, Draft& draft) {
+  Json& messages = draft.chat.messages;
   auto role = member_text(field, item, "role");
   if (!role) return std::move(role.error());
   if (!item.contains("content")) return problem(bad_field(field + ".content", "is missing"));
@@ -148,6 +173,41 @@ Problem add_item(const std::string& field, const Json& item, Json& messages,
   return std::nullopt;
 }
 
+struct ItemType {
+  Name type;
+  Problem (*add)(const std::string& field, const Json& item, Draft& draft);
+};
+constexpr ItemType kItemTypes[] = {
+    {"message", add_message},
+    {"function_call", add_call},
+    {"function_call_output", add_result},
+    {"reasoning", add_reasoning},
+    {"item_reference", add_reference},
+    {"custom_tool_call", add_custom_call},
+    {"custom_tool_call_output", add_result},
+    {"local_shell_call", add_shell_call},
+    {"local_shell_call_output", add_result},
+    {"web_search_call", leave_out},
+    {"file_search_call", leave_out},
+    {"computer_call", leave_out},
+    {"computer_call_output", leave_out},
+    {"compaction", leave_out},
+};
+
+Problem add_item(const std::string& field, const Json& item, Draft& draft) {
+  if (!item.is_object())
+    return problem(bad_field(field, "expected an object, got {}", shown(item)));
+  const auto given = item.find("type");
+  const Json type = given == item.end() || given->is_null() ? Json("message") : *given;
+  for (const ItemType& row : kItemTypes)
+    if (type == row.type) return row.add(field, item, draft);
+  std::string expected;
+  for (const ItemType& row : kItemTypes)
+    expected += fmt::format("{}\"{}\"", expected.empty() ? "" : ", ", row.type);
+  return problem(
+      bad_field(field + ".type", "{} is not supported; expected one of {}", shown(type), expected));
+}
+
 Problem read_input(std::string_view field, const Json& value, Draft& draft) {
   Json& messages = draft.chat.messages;
   if (value.is_string()) {
@@ -159,9 +219,7 @@ Problem read_input(std::string_view field, const Json& value, Draft& draft) {
         bad_field(field, "expected a string or a non-empty array of items, got {}", shown(value)));
   }
   for (std::size_t i = 0; i < value.size(); ++i)
-    if (auto found = add_item(fmt::format("{}[{}]", field, i), value[i], messages, draft.context)) {
-      return found;
-    }
+    if (auto found = add_item(fmt::format("{}[{}]", field, i), value[i], draft)) return found;
   return std::nullopt;
 }
 
@@ -215,16 +273,12 @@ Problem read_text_form(std::string_view field, const Json& value, Draft& draft) 
 
 // {"effort": ..., "max_tokens": ..., "summary": ...}: reasoning is given as it is.
 Problem read_reasoning(std::string_view field, const Json& value, Draft& draft) {
-  if (!value.is_object())
-    return problem(bad_field(field, "expected an object, got {}", shown(value)));
-  constexpr Member kRead[] = {{"effort", read_effort}, {"max_tokens", read_reasoning_budget}};
-  for (const Member& member : kRead) {
-    const auto at = value.find(member.name);
-    if (at == value.end() || at->is_null()) continue;
-    if (auto found = member.read(fmt::format("{}.{}", field, member.name), *at, draft))
-      return found;
-  }
-  return std::nullopt;
+  constexpr auto kAny = [](Name, const Json&, Draft&) -> Problem { return std::nullopt; };
+  constexpr Member kMembers[] = {{"effort", read_effort},
+                                 {"max_tokens", read_reasoning_budget},
+                                 {"summary", kAny},
+                                 {"generate_summary", kAny}};
+  return read_members(field, value, kMembers, draft);
 }
 
 // Texts that name parts of a response; the others are of what is not made here.
@@ -236,6 +290,14 @@ Problem read_include(std::string_view field, const Json& value, Draft& draft) {
     if (!part) return part.error();
     if (*part == "message.output_text.logprobs") draft.logprobs = true;
   }
+  return std::nullopt;
+}
+
+Problem read_truncation(std::string_view field, const Json& value, Draft& draft) {
+  if (value != "auto" && value != "disabled") {
+    return problem(bad_field(field, "expected \"auto\" or \"disabled\", got {}", shown(value)));
+  }
+  draft.truncate = value == "auto";
   return std::nullopt;
 }
 
@@ -262,6 +324,7 @@ constexpr Field kResponsesFields[] = {
     {"text", kResponses, read_text_form},
     {"include", kResponses, read_include},
     {"reasoning", kResponses, read_reasoning},
+    {"truncation", kResponses, read_truncation},
 };
 
 }  // namespace

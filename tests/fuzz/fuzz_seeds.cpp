@@ -114,6 +114,7 @@ void write_bytes(const std::filesystem::path& folder) {
       "\1{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"}]}],"
       "\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"s\","
       "\"schema\":{\"type\":\"object\"}}},\"timeout\":2,\"chat_template_kwargs\":{\"a\":1}}"sv,
+      "\1{\"messages\":[{\"role\":\"user\",\"content\":\"\\ud83d\\\\\\ud83d\\ude00\"}]}"sv,
       "\2{\"input\":[\"ab\",\"c\"],\"encoding_format\":\"base64\",\"dimensions\":null}"sv,
       "\3{\"query\":\"ab\",\"documents\":[\"c\",{\"text\":\"de\"}],\"top_n\":1}"sv,
       "\4{\"content\":\"caf\\u00e9\",\"add_special\":true,\"parse_special\":false}"sv,

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "serve/api_request_fixture.h"
+#include "serve/request_fields.h"
 
 namespace dovetail::serve {
 namespace {
@@ -26,6 +27,57 @@ TEST_F(ApiRequest, ChatIsRenderedByTheTemplate) {
   EXPECT_EQ(prompt_text(result->requests[0]), "[system]S[user]ab[assistant]c[think][assistant]");
   EXPECT_EQ(result->requests[0].max_tokens,
             4096 - static_cast<std::int32_t>(result->requests[0].prompt.size()));
+}
+
+TEST_F(ApiRequest, PartsOfAnAnswerAreItsTextAndItsReasoning) {
+  struct Row {
+    const char* parts;
+    const char* content;
+    const char* reasoning;  // empty: none
+  };
+  const Row rows[] = {
+      {R"([{"type":"refusal","refusal":"no"}])", "no", ""},
+      {R"([{"type":"text","text":"a"},{"type":"refusal","refusal":"b"}])", "ab", ""},
+      {R"([{"type":"thinking","thinking":"t","signature":"s"},{"type":"text","text":"a"}])", "a",
+       "t"},
+      {R"([{"type":"thinking","text":"t"},{"type":"text","text":"a"}])", "a", "t"},
+      {R"([{"type":"reasoning","text":"t"},{"type":"reasoning","reasoning":"u"}])", "", "tu"},
+      {R"([{"type":"thinking","closed":true,
+            "thinking":[{"type":"text","text":"t"},{"type":"text","text":"u"}]}])",
+       "", "tu"},
+  };
+  const auto body = [](const char* role, const char* parts, const char* more = "") {
+    return fmt::format(R"([{{"role":"{}","content":{}{}}}])", role, parts, more);
+  };
+  for (const Row& row : rows) {
+    UnknownFields unknown;
+    const auto read = read_messages(Json::parse(body("assistant", row.parts)), unknown);
+    ASSERT_TRUE(read) << row.parts << read.error().message;
+    EXPECT_EQ((*read)[0]["content"], row.content) << row.parts;
+    EXPECT_EQ((*read)[0].value("reasoning_content", ""), row.reasoning) << row.parts;
+    EXPECT_EQ(unknown.text(), "") << row.parts;
+    // What stands beside the content is the reasoning.
+    const auto both = read_messages(
+        Json::parse(body("assistant", row.parts, R"(,"reasoning_content":"r")")), unknown);
+    EXPECT_EQ((*both)[0]["reasoning_content"], "r") << row.parts;
+    const auto refused = read_messages(Json::parse(body("user", row.parts)), unknown);
+    ASSERT_FALSE(refused) << row.parts;
+    EXPECT_THAT(refused.error().param, HasSubstr("].type")) << row.parts;
+  }
+  const std::pair<const char*, const char*> wrong[] = {
+      {R"([{"type":"refusal","text":"a"}])", "messages[0].content[0].refusal"},
+      {R"([{"type":"refusal","refusal":[]}])", "messages[0].content[0].refusal"},
+      {R"([{"type":"thinking"}])", "messages[0].content[0].thinking"},
+      {R"([{"type":"thinking","thinking":[{"type":"thinking","thinking":"a"}]}])",
+       "messages[0].content[0].thinking[0].type"},
+      {R"([{"type":"image_url"}])", "messages[0].content[0].type"},
+  };
+  for (const auto& [parts, param] : wrong) {
+    UnknownFields unknown;
+    const auto read = read_messages(Json::parse(body("assistant", parts)), unknown);
+    ASSERT_FALSE(read) << parts;
+    EXPECT_EQ(read.error().param, param) << parts;
+  }
 }
 
 TEST_F(ApiRequest, WhatMessagesSayIsEncodedAsText) {

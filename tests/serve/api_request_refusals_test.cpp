@@ -40,7 +40,6 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"{\"prompt\":\"a\"}x", 400, "", "error at byte 15"},
         Refused{"{\"prompt\":\"\xff\"}", 400, "", "error at byte 12"},
         Refused{"{\"prompt\":\"\xc0\xaf\"}", 400, "", "error at byte 12"},
-        Refused{"{\"prompt\":\"\\ud800\"}", 400, "", "not valid JSON"},
         Refused{"{\"prompt\":\"a\",\"temperature\":1e999}", 400, "", "a number is out of range"},
         Refused{"{\"prompt\":\"a\",\"n\":1,\"n\":2}", 400, "", "\"n\" appears twice"},
         Refused{R"({"prompt":"a","n":1,"\u006e":2})", 400, "", "\"n\" appears twice"},

@@ -198,6 +198,26 @@ TEST(ServedNames, NoneIsEmpty) {
   EXPECT_THAT(server.error().message, HasSubstr("non-empty"));
 }
 
+TEST(Ollama, NothingToEmbedIsNoEmbedding) {
+  const Described server;
+  Client client = server.client();
+  const Json none = {{"model", "first"}, {"embeddings", Json::array()}};
+  for (const char* more : {"", R"(,"input":"")", R"(,"input":[])", R"(,"input":null)"}) {
+    const std::string body = R"({"model":"second")" + std::string(more) + "}";
+    const auto answer = client.post("/api/embed", body);
+    EXPECT_EQ(answer->status, 200) << body;
+    EXPECT_EQ(answer->json(), none) << body;
+  }
+  for (const char* more : {"", R"(,"prompt":"")", R"(,"prompt":null)"}) {
+    const std::string body = R"({"model":"first")" + std::string(more) + "}";
+    const auto answer = client.post("/api/embeddings", body);
+    EXPECT_EQ(answer->status, 200) << body;
+    EXPECT_EQ(answer->json(), (Json{{"embedding", Json::array()}})) << body;
+  }
+  EXPECT_EQ(client.post("/api/embed", R"({"input":"","model":"third"})")->status, 404);
+  EXPECT_EQ(client.post("/v1/embeddings", R"({"input":[]})")->status, 400);
+}
+
 class OllamaFields : public ApiRequest {
  protected:
   void SetUp() override { backend_.model.max_context = 8; }
@@ -299,6 +319,61 @@ TEST_F(OllamaFields, WhatTheRequestSaysOfItselfIsNoOption) {
   EXPECT_EQ(asked->requests.size(), 1U);
   EXPECT_EQ(asked->requests.front().sampling.top_k, 3);
   EXPECT_TRUE(asked->echo.empty());
+}
+
+TEST_F(OllamaFields, OptionsMeanWhatTheyMeanToOllama) {
+  backend_.model.max_context = 64;
+  backend_.model.sampling.top_k = 40;
+  backend_.model.sampling.top_p = 0.9F;
+  struct Row {
+    const char* options;
+    std::function<bool(const Request&)> holds;
+  };
+  const Row rows[] = {
+      {R"("temperature":-1)", [](const Request& r) { return r.sampling.temperature == 0.0F; }},
+      {R"("temperature":5)", [](const Request& r) { return r.sampling.temperature == 5.0F; }},
+      {R"("top_k":-1)", [](const Request& r) { return r.sampling.top_k == 0; }},
+      {R"("top_k":-7)", [](const Request& r) { return r.sampling.top_k == 0; }},
+      {R"("top_k":0)", [](const Request& r) { return r.sampling.top_k == 0; }},
+      {R"("top_p":0,"top_k":9)", [](const Request& r) { return r.sampling.top_k == 1; }},
+      {R"("top_p":0.0)",
+       [](const Request& r) { return r.sampling.top_k == 1 && r.sampling.top_p == 0.9F; }},
+      {R"("top_p":2)", [](const Request& r) { return r.sampling.top_p == 1.0F; }},
+      {R"("min_p":-1)", [](const Request& r) { return r.sampling.min_p == 0.0F; }},
+      {R"("min_p":2)", [](const Request& r) { return r.sampling.min_p == 1.0F; }},
+      {R"("seed":-1)", [](const Request& r) { return !r.sampling.seed; }},
+      {R"("seed":-2)", [](const Request& r) { return r.sampling.seed.has_value(); }},
+      {R"("num_predict":-2)", [](const Request& r) { return r.max_tokens > 8; }},
+      {R"("num_predict":0)", [](const Request& r) { return r.max_tokens > 8; }},
+      {R"("num_predict":-1)", [](const Request& r) { return r.max_tokens > 8; }},
+      {R"("repeat_penalty":1.1,"repeat_last_n":-1)",
+       [](const Request& r) { return r.sampling.repetition_penalty == 1.1F; }},
+      {R"("mirostat":0,"typical_p":1.0,"tfs_z":1,"num_ctx":9,"num_gpu":-1,"num_thread":0,
+          "use_mmap":null,"use_mlock":false,"num_keep":4,"num_batch":512,"main_gpu":0)",
+       [](const Request& r) { return r.sampling.top_k == 40; }},
+  };
+  for (const Row& row : rows) {
+    const auto asked = read(Endpoint::kOllamaChat,
+                            R"({)" HELLO R"(,"options":{)" + std::string(row.options) + "}}");
+    ASSERT_TRUE(asked) << row.options << ": " << asked.error().message;
+    EXPECT_TRUE(row.holds(asked->requests.front())) << row.options;
+    EXPECT_EQ(asked->ignored.text(), "") << row.options;
+  }
+  // What would change the answer, or means nothing that is defined, is refused by its name.
+  for (const char* option : {R"("presence_penalty":3)", R"("repeat_penalty":0)", R"("mirostat":1)",
+                             R"("typical_p":0.5)", R"("num_predict":-3)", R"("top_p":"0")"}) {
+    const auto refused =
+        read(Endpoint::kOllamaChat, R"({)" HELLO R"(,"options":{)" + std::string(option) + "}}");
+    ASSERT_FALSE(refused) << option;
+    const std::string_view name(option);
+    EXPECT_EQ(refused.error().param,
+              "options." + std::string(name.substr(1, name.find('"', 1) - 1)));
+  }
+  // A window of penalties is not kept, which is said.
+  const auto window =
+      read(Endpoint::kOllamaChat, R"({)" HELLO R"(,"options":{"repeat_last_n":64}})");
+  ASSERT_TRUE(window);
+  EXPECT_EQ(window->ignored.text(), "options.repeat_last_n");
 }
 
 // Lines, or the one of a body, of an answer to /api/chat or /api/generate.

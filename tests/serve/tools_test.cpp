@@ -1,3 +1,4 @@
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -387,7 +388,7 @@ TEST_F(ToolRequest, ErrorsOfResponsesFieldsNameThem) {
       {R"({})", "input"},
       {R"({"input":[{"type":"item_reference","id":"x"}]})", "input[0].id"},
       {R"({"input":[{"type":"item_reference","id":"msg_12345"}]})", "input[0].id"},
-      {R"({"input":[{"type":"web_search_call","id":"x"}]})", "input[0].type"},
+      {R"({"input":[{"type":"other_call","id":"x"}]})", "input[0].type"},
       {R"({"input":[{"role":"user","content":[{"type":"input_image"}]}]})",
        "input[0].content[0].type"},
       {R"({"input":"a","tools":[{"name":"f"}]})", "tools[0].type"},
@@ -424,8 +425,9 @@ TEST_F(ToolRequest, OllamasFieldsArrive) {
   EXPECT_TRUE(prompt_of(*raw).ends_with("hi"));
   EXPECT_FALSE(raw->is_dialog);
 
-  const auto wrong = read(Endpoint::kOllamaChat,
-                          R"({"messages":[{"role":"user","content":"hi"}],"options":{"top_p":2}})");
+  const auto wrong =
+      read(Endpoint::kOllamaChat,
+           R"({"messages":[{"role":"user","content":"hi"}],"options":{"top_p":"2"}})");
   ASSERT_FALSE(wrong);
   EXPECT_EQ(wrong.error().param, "options.top_p");
 }

@@ -215,7 +215,10 @@ bool Sequence::accept(const OutputToken& token, OutputEvent& event) {
   // Held text is final at the end; bytes of an incomplete character may still complete a stop
   // string.
   if (event.finish && event.stop_string.empty()) {
-    StopMatcher::Found rest = stops_.push(decoder_ ? decoder_->finish() : std::string());
+    const bool cut = event.finish == FinishReason::kLength;
+    std::string held;
+    if (decoder_) held = cut ? decoder_->cut() : decoder_->finish();
+    StopMatcher::Found rest = stops_.push(held);
     event.text += rest.text;
     if (rest.stopped) {
       event.finish = FinishReason::kStop;

@@ -89,6 +89,13 @@ void Decoder::push(State& state, std::string_view token, std::string& out) const
 
 void Decoder::finish(State& state, std::string& out) const { end_all(state, 0, out); }
 
+void Decoder::drop_unfinished(State& state) const {
+  for (StepState& step : state) {
+    step.repair = Utf8Repair();
+    step.run.resize(step.run.size() - unfinished_size(step.run));
+  }
+}
+
 std::optional<std::string> Decoder::token_bytes(std::string_view token) const {
   std::string out(token);
   for (std::size_t i = 0; i < steps_.size(); ++i) {

@@ -59,6 +59,8 @@ class Decoder {
   State begin(bool continues) const;
   void push(State& state, std::string_view token, std::string& out) const;
   void finish(State& state, std::string& out) const;
+  // Forgets the bytes of a character that the tokens so far began and did not end.
+  void drop_unfinished(State& state) const;
 
   // The bytes that a token adds to a text that it continues, before repair of the UTF-8. Nothing
   // where that depends on the tokens around it.

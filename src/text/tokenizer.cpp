@@ -306,6 +306,11 @@ std::string StreamDecoder::push(TokenId id) {
   return out;
 }
 
+std::string StreamDecoder::cut() {
+  tokenizer_.impl_->decoder.drop_unfinished(state_->decoder);
+  return finish();
+}
+
 std::string StreamDecoder::finish() {
   std::string out;
   tokenizer_.impl_->decoder.finish(state_->decoder, out);

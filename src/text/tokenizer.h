@@ -112,6 +112,9 @@ class StreamDecoder {
   std::string push(TokenId id);
   // Ends the stream; nothing may be pushed afterwards.
   std::string finish();
+  // finish() of tokens that end where they do because no more were wanted: of a character that they
+  // began nothing is said, where finish() gives U+FFFD.
+  std::string cut();
 
  private:
   struct State;

@@ -110,6 +110,15 @@ bool is_valid_utf8(std::string_view text) {
   return true;
 }
 
+std::size_t unfinished_size(std::string_view text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const Scan found = scan(text.substr(at));
+    if (found.unfinished) return found.size;
+    at += found.size;
+  }
+  return 0;
+}
+
 std::string repair_utf8(std::string_view text) {
   std::string out;
   out.reserve(text.size());

@@ -27,6 +27,9 @@ bool is_valid_utf8(std::string_view text);
 // Python's bytes.decode(errors="replace") and Rust's String::from_utf8_lossy do.
 std::string repair_utf8(std::string_view text);
 
+// How many bytes at the end of `text` may still become a character.
+std::size_t unfinished_size(std::string_view text);
+
 // repair_utf8() of bytes that come in portions. What may still become a character is held back.
 class Utf8Repair {
  public:

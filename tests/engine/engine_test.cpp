@@ -71,6 +71,17 @@ TEST_F(EngineTest, GivesEachChoiceItsOwnRandomStream) {
   EXPECT_NE(collector.answer(0, 1).tokens, collector.answer(0, 2).tokens);
 }
 
+// The model's tokens are bytes.
+TEST_F(EngineTest, EndsAnswersThatAreCutWithAWholeCharacter) {
+  Request begun = request(1);
+  begun.sampling.logit_bias = {{0xE8, 100.0F}};
+  begun.max_tokens = 3;
+  const Answer answer = alone(begun);
+  EXPECT_EQ(answer.tokens, (std::vector<TokenId>{0xE8, 0xE8, 0xE8}));
+  // What can no longer become a character is none; what the last one began is left out.
+  EXPECT_EQ(answer.text, "\uFFFD\uFFFD");
+}
+
 TEST_F(EngineTest, CancelsOneAndLeavesTheOthersAlone) {
   const auto engine = start();
   Collector collector;

@@ -76,6 +76,31 @@ TEST(StreamDecoder, GivesWholeCharactersThatAddUpToDecode) {
   }
 }
 
+// A text that is cut anywhere is its beginning, up to the last whole character.
+TEST(StreamDecoder, CutsBetweenCharacters) {
+  int checked = 0;
+  for (const Named& named : all_tokenizers()) {
+    SCOPED_TRACE(named.name);
+    const Tokenizer& tokenizer = named.tokenizer;
+    const auto ids =
+        tokenizer.encode("a\u8001\U0001F600\u00E9 b\U0001F680", {.add_special = false});
+    const std::string whole = tokenizer.decode(ids);
+    if (whole.find("\uFFFD") != std::string::npos) continue;  // it has not all of the characters
+    std::string last;
+    for (std::size_t cut = 0; cut <= ids.size(); ++cut) {
+      StreamDecoder stream(tokenizer);
+      std::string text;
+      for (std::size_t i = 0; i < cut; ++i) text += stream.push(ids[i]);
+      text += stream.cut();
+      EXPECT_TRUE(whole.starts_with(text)) << "cut at " << cut << ": " << text;
+      last = text;
+    }
+    EXPECT_EQ(last, whole);
+    ++checked;
+  }
+  EXPECT_GE(checked, 10);
+}
+
 TEST(StreamDecoder, ContinuesAPrompt) {
   // Where the text of a prompt ends in a whole character, the continuation is what decode() adds.
   for (const char* name : {"gpt2", "llama2", "metaspace-always", "metaspace-first", "wordpiece"}) {

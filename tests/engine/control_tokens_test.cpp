@@ -38,24 +38,22 @@ class ControlTokens : public test::EngineTest {
   }
 
   // What the tokens of an answer are, control tokens marked.
-  static std::string text_of(const Engine& engine, const std::vector<TokenId>& tokens, bool marks) {
-    if (!marks) return engine.tokenizer().decode(tokens, true, text::TextPosition::kContinuation);
+  static std::string text_of(const Engine& engine, const Answer& answer, bool marks) {
+    const text::Tokenizer& tokenizer = engine.tokenizer();
     std::string text;
     std::vector<TokenId> run;
-    const auto end_run = [&] {
-      text += engine.tokenizer().decode(run, true, text::TextPosition::kContinuation);
-      run.clear();
-    };
-    for (const TokenId token : tokens) {
-      if (!engine.tokenizer().is_special(token)) {
+    for (const TokenId token : answer.tokens) {
+      if (!marks || !tokenizer.is_special(token)) {
         run.push_back(token);
         continue;
       }
-      end_run();
-      text += marked(std::string(engine.tokenizer().token_text(token)));
+      text += tokenizer.decode(run, true, text::TextPosition::kContinuation);
+      text += marked(std::string(tokenizer.token_text(token)));
+      run.clear();
     }
-    end_run();
-    return text;
+    text::StreamDecoder last(tokenizer, true, text::TextPosition::kContinuation);
+    for (const TokenId token : run) text += last.push(token);
+    return text + (answer.finish == FinishReason::kLength ? last.cut() : last.finish());
   }
 };
 
@@ -69,7 +67,7 @@ TEST_F(ControlTokens, AreTheStructuresWhateverTheOptions) {
     ASSERT_TRUE(engine->submit(calls(*engine, i), collector.sink(0)).has_value());
     collector.await(1);
     const Answer answer = collector.answer(0);
-    EXPECT_EQ(answer.text, text_of(*engine, answer.tokens, i % 2 == 0));
+    EXPECT_EQ(answer.text, text_of(*engine, answer, i % 2 == 0));
     const auto count = std::count(answer.tokens.begin(), answer.tokens.end(), kUnused);
     EXPECT_LE(count, 1);
     EXPECT_TRUE(answer.finish != FinishReason::kStop || count == 1) << i;
@@ -117,7 +115,7 @@ TEST_F(ControlTokens, StandInTheTextWhereTheyCame) {
       const Answer answer = collector.answer(0, choice);
       EXPECT_EQ(answer.finish, FinishReason::kLength);
       EXPECT_THAT(answer.tokens, testing::Contains(kUnused));
-      EXPECT_EQ(answer.text, text_of(*engine, answer.tokens, marks));
+      EXPECT_EQ(answer.text, text_of(*engine, answer, marks));
     }
   }
 }

@@ -22,15 +22,15 @@ TINY = SOURCE / "tests" / "golden" / "models" / "llama3-tiny"  # has no tokenize
 SUMS = SOURCE / "examples" / "arithmetic.jsonl"
 
 
-def run(*arguments, code=0, text=None, env=None):
-    """Runs a command and checks its exit code; errors must be one line."""
+def run(*arguments, code=0, text=None, env=None, error_lines=1):
+    """Runs a command and checks its exit code, and that an error is one line, or so many."""
     done = subprocess.run([BINARY, *map(str, arguments)], input=text, capture_output=True, text=True,
                           timeout=300, env=env)
     if done.returncode != code:
         raise AssertionError(f"{arguments}: exit code {done.returncode}, expected {code}\n"
                              f"{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
-    if code == 1 and len(done.stderr.splitlines()) != 1:
-        raise AssertionError(f"{arguments}: expected one line of error, got:\n{done.stderr}")
+    if code == 1 and len(done.stderr.splitlines()) != error_lines:
+        raise AssertionError(f"{arguments}: expected {error_lines} lines of error, got:\n{done.stderr}")
     return done
 
 
@@ -526,6 +526,16 @@ class Model:
                 done = run("run", self.model, "--input", bad, "--output", output, code=1)
                 self.assertIn(message, done.stderr)
                 self.assertFalse(output.exists())
+        good, wrong = '{"prompt": "x"}', '{"prompt": "x", "temperature": "hot"}'
+        for count in (2, 20, 25):
+            bad = self.write("bad.jsonl", "".join(f"{good}\n{wrong}\n" for _ in range(count)))
+            *said, last = run("run", self.model, "--input", bad, "--output", output, code=1,
+                              error_lines=min(count, 20) + 1).stderr.splitlines()
+            self.assertEqual([re.match(r"dovetail run: .*bad\.jsonl:(\d+): temperature: expected ", line)[1] for line in said],
+                             [str(2 * i + 2) for i in range(min(count, 20))])
+            more = ", the first 20 of them as above" if count > 20 else ""
+            self.assertTrue(last.endswith(f"bad.jsonl: {count} of {2 * count} lines are wrong{more}; nothing was run"), last)
+            self.assertFalse(output.exists())
         self.assertIn("it has no lines",
                       run("run", self.model, "--input", self.write("no.jsonl", ""), code=1).stderr)
         source = self.input_file()

@@ -4,6 +4,8 @@ const kSaveEvery = 2000; // milliseconds, while an answer comes
 const kWhole = ["stop", "tool_calls", "content_filter"]; // how an answer ends that was not cut
 const kMaxWholeTitle = 500;
 const kDateStyle = { dateStyle: "medium", timeStyle: "short" };
+const kAnswersAtOnce = 5; // browsers open six connections to a server, and the strip has one
+const kPatience = 1000; // milliseconds without a response after which an answer says that it waits
 const kNearEnd = 60; // pixels from the end of the log within which it follows an answer
 
 const at = (id) => document.getElementById(id);
@@ -110,7 +112,7 @@ function showLog() {
   views = conversation.messages.map((message) => new MessageView(message));
   if (views.length === 0) showEmpty();
   else at("messages").replaceChildren(...views.map((view) => view.element));
-  if (answer) views.at(-1).show(true);
+  if (answer) views.at(-1).show(true, answer.note);
   offerActions();
 }
 
@@ -142,17 +144,24 @@ function offerActions() {
   });
 }
 
-function removeFrom(index) {
+// "the one after it", "the 3 after it"; nothing is after the last message.
+function thoseAfter(index) {
   const after = conversation.messages.length - 1 - index;
-  if (after > 0 && !window.confirm(
-    `Delete this message and the ${after === 1 ? "one" : after} after it?`)) return;
+  return after === 0 ? "" : `the ${after === 1 ? "one" : after} after it`;
+}
+
+function removeFrom(index) {
+  const after = thoseAfter(index);
+  if (after && !window.confirm(`Delete this message and ${after}?`)) return;
   conversation.messages.length = index;
   save();
   showLog();
 }
 
 async function edit(index) {
-  const text = await views[index].edit();
+  const after = thoseAfter(index);
+  const text = await views[index].edit((changed) => changed.trim() === "" || !after ||
+    window.confirm(`Send this message anew? It and ${after} are deleted.`));
   if (text === null || text.trim() === "" || answer) return;
   conversation.messages.length = index;
   ask(text);
@@ -254,10 +263,21 @@ function showSoon(shown) {
     if (answer !== shown) return;
     const follows = log.scrollHeight - log.scrollTop - log.clientHeight < kNearEnd;
     const begin = performance.now();
-    views.at(-1).show(true);
+    views.at(-1).show(true, shown.note);
     shown.cost = performance.now() - begin;
     if (follows) log.scrollTop = log.scrollHeight;
   }), pause);
+}
+
+// Says of an answer that no response has come for a while, where the browser has no connection for it.
+function noteWait(mine) {
+  const hop = performance.getEntriesByType("navigation")[0]?.nextHopProtocol ?? "";
+  if (answers.size <= kAnswersAtOnce || !hop.startsWith("http/1")) return 0;
+  return setTimeout(() => {
+    mine.note = "Waits for a connection: the browser opens six to a server, and other answers have them.";
+    showSoon(mine);
+    if (answer === mine) at("status").textContent = mine.note;
+  }, kPatience);
 }
 
 function setBusy(busy) {
@@ -283,7 +303,7 @@ async function generate(continued = null) {
   if (!continued) of.messages.push(message);
   of.changed = Date.now(); // it is not for an import any more
   const controller = new AbortController();
-  const mine = { controller, message, conversation: of };
+  const mine = { controller, message, conversation: of, note: "" };
   answers.set(of.id, mine);
   answer = mine;
   setBusy(true);
@@ -293,8 +313,12 @@ async function generate(continued = null) {
   const begin = performance.now();
   const seconds = () => (performance.now() - begin) / 1000;
   let saved = Date.now();
+  const waiting = noteWait(mine);
   try {
     const response = await call("v1/chat/completions", { body, signal: controller.signal });
+    clearTimeout(waiting);
+    mine.note = "";
+    showSoon(mine);
     for await (const text of eventsOf(response)) {
       if (text === "[DONE]") break;
       const came = take(message, JSON.parse(text));
@@ -322,6 +346,7 @@ async function generate(continued = null) {
       at("status").textContent = message.error;
     }
   }
+  clearTimeout(waiting);
   const empty = message.content === "" && !message.reasoning && !message.calls?.length;
   if (empty && message.finish === "stopped") {
     of.messages.splice(of.messages.indexOf(message), 1);

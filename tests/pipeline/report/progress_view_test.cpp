@@ -147,9 +147,10 @@ TEST(ProgressOfATarget, CountsWhatWasAccepted) {
   view.records_wanted = 8;
   view.elapsed = 2s;
   EXPECT_EQ(progress_line(view),
-            "8 accepted of 8 wanted, 30 records allowed, 5 dropped; a 13; elapsed 2.0s");
-  EXPECT_EQ(progress_lines(view, {90, false, false}).front(),
-            "accepted  ########################################  8/8");
+            "8 accepted of 8 wanted, 30 records allowed, 5 dropped; a 13; elapsed 2s");
+  EXPECT_EQ(
+      progress_lines(view, {90, false, false}).front(),
+      "accepted  ###################################    8/8           5 dropped  13 of 30 records");
   EXPECT_EQ(Json::parse(progress_event(view)).at("records").at("wanted"), 8);
   view.records_done = 4;
   view.records_dropped = 4;

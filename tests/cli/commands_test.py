@@ -733,4 +733,4 @@ class Stories(Model, WithFolder):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[4:]])
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=2)

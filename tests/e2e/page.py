@@ -593,7 +593,7 @@ class Page(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    program = unittest.main(argv=[sys.argv[0], *sys.argv[3:]], exit=False)
+    program = unittest.main(argv=[sys.argv[0], *sys.argv[3:]], exit=False, verbosity=2)
     if not program.result.wasSuccessful():
         sys.exit(1)
     if program.result.skipped:

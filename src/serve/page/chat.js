@@ -192,67 +192,6 @@ function sendResults(texts) {
   generate();
 }
 
-// A message as the API has it.
-function apiMessage(message) {
-  if (message.role === "tool") {
-    return { role: "tool", tool_call_id: message.call_id, content: message.content };
-  }
-  const out = { role: message.role, content: message.content };
-  if (message.reasoning) out.reasoning_content = message.reasoning;
-  if (message.calls?.length > 0) out.tool_calls = message.calls;
-  return out;
-}
-
-// The sampling parameters of a request, as the server describes them.
-function fieldsOf() {
-  return models.find((model) => model.id === at("model").value)?.sampling_parameters ?? [];
-}
-
-function requestOf(of, continues) {
-  const says = (message) =>
-    message.role !== "assistant" || message.content || message.calls?.length > 0;
-  const messages = of.messages.filter(says).map(apiMessage);
-  if (of.system) messages.unshift({ role: "system", content: of.system });
-  const body = { messages, stream: true, stream_options: { include_usage: true } };
-  for (const { name } of fieldsOf()) {
-    if (of.settings[name] !== undefined) body[name] = of.settings[name];
-  }
-  if (at("model").value) body.model = at("model").value;
-  if (of.tools.trim() !== "") body.tools = JSON.parse(of.tools);
-  if (continues) body.continue_final_message = true;
-  return body;
-}
-
-function addCalls(message, deltas) {
-  message.calls ??= [];
-  for (const delta of deltas) {
-    const call = message.calls[delta.index ?? 0] ??=
-      { id: "", type: "function", function: { name: "", arguments: "" } };
-    if (delta.id) call.id = delta.id;
-    call.function.name += delta.function?.name ?? "";
-    call.function.arguments += delta.function?.arguments ?? "";
-  }
-}
-
-// Takes one event's data into the message. True: something of the answer itself came.
-function take(message, data) {
-  if (data.error) throw new ServerError(errorText(data.error), 0, 0);
-  if (data.usage) {
-    Object.assign(message.counts, { prompt: data.usage.prompt_tokens ?? null,
-      cached: data.usage.prompt_tokens_details?.cached_tokens ?? null,
-      completion: data.usage.completion_tokens ?? null });
-  }
-  const choice = data.choices?.[0];
-  if (!choice) return false;
-  const delta = choice.delta ?? {};
-  message.content += delta.content ?? "";
-  const reasoning = delta.reasoning_content ?? delta.reasoning ?? "";
-  if (reasoning) message.reasoning = (message.reasoning ?? "") + reasoning;
-  if (delta.tool_calls) addCalls(message, delta.tool_calls);
-  if (choice.finish_reason) message.finish = choice.finish_reason;
-  return Boolean(delta.content || reasoning || delta.tool_calls);
-}
-
 // Shows an answer under way in the next frame, and less often the longer that takes.
 function showSoon(shown) {
   if (answer !== shown || shown.waits) return;
@@ -386,58 +325,6 @@ async function loadModels() {
   at("model").replaceChildren(...models.map((model) =>
     make("option", { value: model.id }, model.id)));
   if (conversation.messages.length === 0) showLog();
-}
-
-// "top_p" is "Top p".
-function labelOf(name) {
-  return name[0].toUpperCase() + name.slice(1).replaceAll("_", " ");
-}
-
-function settingField(parameter) {
-  const { name, description, type, exclusiveMinimum: above, maximum } = parameter;
-  const field = make("input", { id: `field-${name}`, type: "number", title: description,
-    min: parameter.minimum ?? above, max: maximum, step: type === "integer" ? 1 : "any",
-    placeholder: parameter.default ?? "not set", autocomplete: "off" });
-  field.value = conversation.settings[name] ?? "";
-  // A range of HTML has its ends.
-  const check = () => field.setCustomValidity(
-    field.valueAsNumber <= above ? `The value must be above ${above}.` : "");
-  field.addEventListener("input", check);
-  check();
-  return make("div", {}, make("label", { for: `field-${name}` }, labelOf(name)), field);
-}
-
-function openSettings() {
-  at("system").value = conversation.system;
-  at("tools").value = conversation.tools;
-  at("sampling").replaceChildren(...fieldsOf().map(settingField));
-  checkTools();
-  at("settings").showModal();
-}
-
-// Whether the tools are an array, or nothing; says so where they are not.
-function checkTools() {
-  const text = at("tools").value.trim();
-  let problem = "";
-  try {
-    if (text !== "" && !Array.isArray(JSON.parse(text))) problem = "Expected an array: [...]";
-  } catch (failure) {
-    problem = `This is no JSON: ${failure.message}`;
-  }
-  at("tools-problem").textContent = problem;
-  return problem === "";
-}
-
-function closeSettings() {
-  conversation.system = at("system").value;
-  if (checkTools()) conversation.tools = at("tools").value.trim();
-  for (const { name } of fieldsOf()) {
-    const value = at(`field-${name}`)?.valueAsNumber;
-    if (Number.isFinite(value)) conversation.settings[name] = value;
-    else delete conversation.settings[name];
-  }
-  if (conversation.messages.length > 0) save();
-  showTitle();
 }
 
 function exportAll() {

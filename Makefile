@@ -55,7 +55,8 @@ run-endpoints: setup-database
 	@scripts/run_endpoints.sh build/release/dovetail
 
 test: build
-	@ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure $(if $(WITHOUT),-E '$(WITHOUT)')
+	@ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure $(if $(WITHOUT),-E '$(WITHOUT)'); \
+	  status=$$?; scripts/skipped_tests.py $(BUILD); exit $$status
 
 check-long: build
 	@DOVETAIL_LONG=1 DOVETAIL_HISTORIES=1000000 ctest --test-dir $(BUILD) --output-on-failure

@@ -37,6 +37,7 @@ struct BenchOptions {
   std::string model, json;
   std::uint32_t runs = 5;
   std::vector<std::uint32_t> depths = {128, 1024, 4096};
+  bool own_depths = false;
   bool repeats = false;
   std::vector<std::string> only;  // none: all
   EngineOptions engine;
@@ -113,6 +114,21 @@ std::vector<study::BenchCase> cases_of(const BenchOptions& options) {
   return cases;
 }
 
+// Depths that were asked for are measured; of the usual ones the table says which the context
+// lacks.
+Status check_depths(const BenchOptions& options, std::uint64_t context) {
+  if (!options.own_depths) return {};
+  for (const study::BenchCase& what : cases_of(options)) {
+    if (what.sequences == 0 || what.positions() <= context) continue;
+    const std::uint64_t steps = what.positions() - what.depth;
+    return fail(ErrorKind::kInvalid,
+                "--depth: {} is beyond the model's context of {}, expected at most {}, since {} "
+                "positions are decoded there",
+                what.depth, context, context > steps ? context - steps : 0, steps);
+  }
+  return {};
+}
+
 Result<BenchReport> measure(const BenchOptions& options) {
   const auto source = families::open_model(options.model);
   if (!source) return fail(source.error());
@@ -120,6 +136,8 @@ Result<BenchReport> measure(const BenchOptions& options) {
   set_warnings(engine);
   const Result<engine::ResolvedOptions> resolved = engine::resolve(engine, **source);
   if (!resolved) return fail(engine::by_option_name(resolved.error()));
+  if (const Status fits = check_depths(options, (*source)->config.max_context); !fits)
+    return fail(fits.error());
   const auto rates = study::measure_machine(
       resolved->options, options.runs,
       [](const std::string& kind) { notice("dovetail bench: roofline: " + kind); });
@@ -196,7 +214,10 @@ Command bench_command() {
       ->group(group);
   add_value(
       app, "--depth", "N[,N...]",
-      [options](const std::string& text) { return read_depths(text, options->depths); },
+      [options](const std::string& text) {
+        options->own_depths = true;
+        return read_depths(text, options->depths);
+      },
       "Positions that sequences have when they decode: the first for 1 to 64 of them,\n"
       "each further one for 1 and 8 (128,1024,4096)")
       ->group(group);

@@ -53,7 +53,7 @@ Result<int> chat(const ChatOptions& options, const CLI::App& parsed) {
   if (!encoder) return fail(encoder.error());
   if (const Status ok = encoder->can_chat(); !ok) return fail(ok.error());
   Result<OutputFile> output = OutputFile::open("");
-  std::unique_ptr<LineEditor> editor = LineEditor::create(chat_command_names());
+  std::unique_ptr<LineEditor> editor = LineEditor::create(chat_completions());
   ChatLook look;
   look.interactive = isatty(STDIN_FILENO) == 1;
   look.terminal = isatty(STDOUT_FILENO) == 1;

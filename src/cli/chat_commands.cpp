@@ -173,6 +173,13 @@ std::vector<std::string> chat_command_names() {
   return names;
 }
 
+std::vector<std::string> chat_completions() {
+  std::vector<std::string> lines = chat_command_names();
+  for (const auto& [name, value] : SamplingSettings::values_offered())
+    lines.push_back(fmt::format("/set {} {}", name, value));
+  return lines;
+}
+
 std::string chat_command_list() { return fmt::format("{}", fmt::join(chat_command_names(), " ")); }
 
 std::string chat_help() {

@@ -22,8 +22,10 @@ struct ChatCommand {
 
 std::span<const ChatCommand> chat_commands();
 
-// The commands' names as Tab completes them, and in a line.
+// The commands' names, and in a line.
 std::vector<std::string> chat_command_names();
+// The lines that Tab completes a word at a time: commands, settings and their values.
+std::vector<std::string> chat_completions();
 std::string chat_command_list();
 
 // What /help says.

@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <iostream>
 #include <memory>
 #include <string>
@@ -28,25 +30,41 @@ Result<int> embed(const EmbedArguments& arguments, bool has_text) {
   if (!output) return fail(output.error());
   auto engine = start_engine(arguments.model, arguments.engine, arguments.verbose);
   if (!engine) return fail(engine.error());
-  PooledRun run(**engine, "text", [&](std::size_t, const OutputEvent& event) {
+  const auto take = [&](std::size_t, const OutputEvent& event) {
     const Json line = {{"tokens", event.usage.prompt_tokens}, {"embedding", event.embedding}};
     return output->write(line.dump() + "\n");
-  });
+  };
+  std::size_t failed = 0;
+  std::string first_failed;
+  const auto take_error = [&](std::size_t index, const Error& error) {
+    if (++failed == 1) first_failed = fmt::format("line {}: {}", index + 1, error.message);
+    const Json line = {{"error", error.message}};
+    return output->write(line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  };
+  // A model that does not embed would refuse every line: its first one says so.
+  const bool embeds = (*engine)->source().config.score == load::Score::kNone;
+  PooledRun run(**engine, "text", take,
+                has_text || !embeds ? PooledRun::TakeError() : PooledRun::TakeError(take_error));
   const auto add = [&](const std::string& text) {
     Request request;
     request.embed = true;
     request.prompt = (*engine)->tokenizer().encode(text, {.parse_special = false});
     return run.add(std::move(request));
   };
+  std::size_t lines = 0;
   if (has_text) {
     if (const Status ok = add(arguments.text); !ok) return fail(ok.error());
   } else {
-    for (std::string line; std::getline(std::cin, line);) {
+    for (std::string line; std::getline(std::cin, line); ++lines) {
       if (const Status ok = add(line); !ok) return fail(ok.error());
     }
   }
   if (const Status ok = run.finish(); !ok) return fail(ok.error());
   if (const Status closed = output->close(); !closed) return fail(closed.error());
+  if (failed > 0) {
+    return fail(ErrorKind::kInvalid, "{} of {} lines have no embedding, the first is {}", failed,
+                lines, first_failed);
+  }
   return kExitOk;
 }
 
@@ -59,7 +77,11 @@ Command embed_command() {
   command.options = std::make_unique<CLI::App>(
       "Prints the embedding of TEXT, or of each line of the standard input without one: a JSON\n"
       "object a line, in the order of the texts. The model's hidden rows are pooled as its makers\n"
-      "say (else the last one is taken) and scaled to the length 1.\n",
+      "say (else the last one is taken) and scaled to the length 1. A line that cannot be "
+      "embedded\n"
+      "(none of its tokens, too many of them) has an error in place of its embedding, and the "
+      "exit\n"
+      "code is 1.\n",
       "dovetail embed");
   const auto arguments = std::make_shared<EmbedArguments>();
   CLI::App& app = *command.options;

@@ -102,7 +102,7 @@ TypedLine read_plain_line() {
 }
 
 struct LineEditor::Impl {
-  std::vector<std::string> words;
+  std::vector<std::string> lines;  // that Tab completes
   EditLine* editor = nullptr;
   HistoryW* history = nullptr;
   std::wstring prompt;
@@ -193,26 +193,42 @@ struct LineEditor::Impl {
     return text.empty() || el_winsertstr(editor, text.c_str()) == 0 ? CC_REFRESH : CC_ERROR;
   }
 
-  // Adds what all words have in common that begin like the line.
+  // The lines that begin like this, each once and up to the end of the word that comes next.
+  static std::vector<std::string> next_words(const std::vector<std::string>& lines,
+                                             const std::string& begun) {
+    std::vector<std::string> found;
+    for (const std::string& line : lines) {
+      if (begun.empty() || !line.starts_with(begun)) continue;
+      std::string word = line.substr(0, line.find(' ', begun.size()));
+      if (std::find(found.begin(), found.end(), word) == found.end())
+        found.push_back(std::move(word));
+    }
+    return found;
+  }
+
+  // Adds what all lines have in common that begin like this one, as far as their next word; where
+  // that is nothing, shows the words.
   static unsigned char complete(EditLine* editor, wint_t) {
     const LineInfoW* line = el_wline(editor);
     if (line->cursor != line->lastchar) return CC_ERROR;
     const std::string begun = narrowed({line->buffer, line->lastchar});
-    std::string common;
-    std::size_t found = 0;
-    for (const std::string& word : of(editor).words) {
-      if (begun.empty() || !word.starts_with(begun)) continue;
-      if (found++ == 0) {
-        common = word;
-      } else {
-        common.erase(std::mismatch(common.begin(), common.end(), word.begin(), word.end()).first,
-                     common.end());
-      }
+    const std::vector<std::string> next = next_words(of(editor).lines, begun);
+    if (next.empty()) return CC_ERROR;
+    std::string common = next.front();
+    for (const std::string& word : next) {
+      common.erase(std::mismatch(common.begin(), common.end(), word.begin(), word.end()).first,
+                   common.end());
     }
-    if (found == 0) return CC_ERROR;
     std::string rest = common.substr(begun.size());
-    if (found == 1) rest += ' ';
-    if (rest.empty()) return CC_REFRESH_BEEP;
+    if (next.size() == 1) rest += ' ';
+    if (rest.empty()) {
+      std::string shown;
+      for (const std::string& each : next) shown += each.substr(each.rfind(' ') + 1) + "  ";
+      shown.erase(shown.find_last_not_of(' ') + 1);
+      std::fputs(("\n" + shown + "\n").c_str(), stdout);
+      std::fflush(stdout);
+      return CC_REDISPLAY;
+    }
     return el_winsertstr(editor, widened(rest).c_str()) == 0 ? CC_REFRESH : CC_ERROR;
   }
 
@@ -253,7 +269,7 @@ struct LineEditor::Impl {
 LineEditor::LineEditor(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 LineEditor::~LineEditor() = default;
 
-std::unique_ptr<LineEditor> LineEditor::create(std::vector<std::string> words) {
+std::unique_ptr<LineEditor> LineEditor::create(std::vector<std::string> lines) {
   const char* terminal = std::getenv("TERM");
   const std::string_view kind = terminal == nullptr ? "" : terminal;
   if (kind.empty() || kind == "dumb") return nullptr;
@@ -261,7 +277,7 @@ std::unique_ptr<LineEditor> LineEditor::create(std::vector<std::string> words) {
   // libedit goes by the locale, which may be any; models write UTF-8.
   std::setlocale(LC_CTYPE, "C.UTF-8");
   auto impl = std::make_unique<Impl>();
-  impl->words = std::move(words);
+  impl->lines = std::move(lines);
   if (!impl->open()) return nullptr;
   return std::unique_ptr<LineEditor>(new LineEditor(std::move(impl)));
 }

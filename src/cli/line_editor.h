@@ -25,9 +25,9 @@ TypedLine read_plain_line();
 // paste). UTF-8 in and out. While read() waits an InterruptGuard must live.
 class LineEditor {
  public:
-  // `words`: what Tab completes at a line's beginning. Null where the standard input or output is
-  // no terminal, or one that cannot move its cursor. At most one at a time.
-  static std::unique_ptr<LineEditor> create(std::vector<std::string> words);
+  // `lines`: what Tab completes a line to, a word at a time. Null where the standard input or
+  // output is no terminal, or one that cannot move its cursor. At most one at a time.
+  static std::unique_ptr<LineEditor> create(std::vector<std::string> lines);
 
   ~LineEditor();
   LineEditor(const LineEditor&) = delete;

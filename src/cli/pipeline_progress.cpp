@@ -51,6 +51,7 @@ pipeline::ProgressView PipelineProgress::view(const pipeline::RunProgress& progr
   view.records_done = progress.finished;
   view.records_dropped = progress.dropped;
   view.records_total = progress.records;
+  if (spec_.target) view.records_wanted = spec_.target->count;
   record_rate_.add(view.elapsed, progress.finished + progress.dropped);
   view.record_rate = record_rate_.rate();
   for (std::size_t i = 0; i < progress.columns.size(); ++i) {
@@ -79,13 +80,14 @@ void PipelineProgress::show(const pipeline::RunProgress& progress) {
   const pipeline::ProgressView now = view(progress);
   for (const pipeline::EndpointProgress& endpoint : now.endpoints) {
     // Bars go on below what was said.
-    if (failures_.tell(endpoint.name, endpoint.failure)) lines_ = 0;
+    if (failures_.tell(endpoint.name, endpoint.failure)) lines_.clear();
   }
   switch (style_) {
     case ProgressStyle::kTerminal: {
-      const auto lines = pipeline::progress_lines(now, terminal_style());
-      fmt::print(stderr, "{}", pipeline::redraw(lines, lines_));
-      lines_ = lines.size();
+      const pipeline::TerminalStyle style = terminal_style();
+      auto lines = pipeline::progress_lines(now, style);
+      fmt::print(stderr, "{}", pipeline::redraw(lines, pipeline::rows_of(lines_, style.width)));
+      lines_ = std::move(lines);
       break;
     }
     case ProgressStyle::kLog:

@@ -54,7 +54,7 @@ class PipelineProgress {
   const pipeline::SessionLog& log_;
   ProgressStyle style_;
   Clock::time_point shown_;
-  std::size_t lines_ = 0;  // on the terminal
+  std::vector<std::string> lines_;  // on the terminal
   EndpointFailures failures_;
   pipeline::RateMeter record_rate_;
   std::vector<pipeline::RateMeter> column_rates_;

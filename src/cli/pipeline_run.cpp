@@ -307,9 +307,11 @@ Result<int> run_pipeline_file(const PipelineOptions& options, bool resume) {
   ports.stop = finish_when_interrupted();
   const auto progress = (*session)->run(ports);
   if (!progress) {
-    // Where the folder has gone, this command finds nothing.
+    // Where the folder or the run's file has gone, this command finds nothing.
     std::error_code unknown;
-    if (!fs::exists((*session)->files().folder, unknown)) return fail(progress.error());
+    const bool gone = progress.error().kind == ErrorKind::kNotFound ||
+                      !fs::exists((*session)->files().folder, unknown);
+    if (gone) return fail(progress.error());
     return fail(progress.error().kind, "{}; go on with: {}", progress.error().message,
                 resume_command(options));
   }

@@ -10,10 +10,11 @@ constexpr std::size_t kAhead = 64;
 
 }  // namespace
 
-PooledRun::PooledRun(Engine& engine, std::string what, Take take)
+PooledRun::PooledRun(Engine& engine, std::string what, Take take, TakeError take_error)
     : engine_(engine),
       what_(std::move(what)),
       take_(std::move(take)),
+      take_error_(std::move(take_error)),
       // As many as the queue takes, if those are fewer.
       most_(engine.options().max_num_seqs +
             std::min<std::size_t>(kAhead, engine.options().max_waiting)) {}
@@ -29,10 +30,19 @@ Status PooledRun::add(Request request) {
         entry->event = std::move(event);
         shared->arrived.notify_one();
       });
-  if (!sent)
-    return fail(sent.error().kind, "{} {}: {}", what_, entry->index + 1, sent.error().message);
+  if (!sent) {
+    // What is wrong with this request is its own matter; a queue or an engine that has no more
+    // room or life is the run's.
+    if (!take_error_ || sent.error().kind != ErrorKind::kInvalid)
+      return named(entry->index, sent.error());
+    entry->refused = sent.error();
+  }
   entries_.push_back(std::move(entry));
   return {};
+}
+
+tl::unexpected<Error> PooledRun::named(std::size_t index, const Error& error) const {
+  return fail(error.kind, "{} {}: {}", what_, index + 1, error.message);
 }
 
 Status PooledRun::take_until(std::size_t most) {
@@ -40,17 +50,23 @@ Status PooledRun::take_until(std::size_t most) {
     const std::shared_ptr<Entry> first = entries_.front();
     {
       std::unique_lock lock(shared_->mutex);
-      shared_->arrived.wait(lock, [&] { return first->event.has_value(); });
+      shared_->arrived.wait(lock, [&] { return first->refused || first->event; });
     }
     entries_.pop_front();
-    const OutputEvent& event = *first->event;
-    if (event.finish != FinishReason::kStop) {
-      return fail(event.error.kind, "{} {}: {}", what_, first->index + 1,
-                  event.error.message.empty() ? "cancelled" : event.error.message);
-    }
-    if (const Status taken = take_(first->index, event); !taken) return taken;
+    if (const Status taken = take(*first); !taken) return taken;
   }
   return {};
+}
+
+Status PooledRun::take(const Entry& entry) const {
+  if (entry.refused) return take_error_(entry.index, *entry.refused);
+  const OutputEvent& event = *entry.event;
+  if (event.finish == FinishReason::kStop) return take_(entry.index, event);
+  if (event.finish == FinishReason::kError && take_error_)
+    return take_error_(entry.index, event.error);
+  return named(entry.index, event.error.message.empty()
+                                ? make_error(event.error.kind, "cancelled", {})
+                                : event.error);
 }
 
 }  // namespace dovetail::cli

@@ -23,6 +23,7 @@ namespace {
 
 constexpr const char* kRunName = "run";
 constexpr float kRunTemperature = 0.0F;
+constexpr std::size_t kMostBadLines = 20;  // of an input that are said, each with what is wrong
 constexpr std::size_t kWindow = std::size_t{1} << 14;  // records held at a time
 
 struct RunOptions {
@@ -97,17 +98,39 @@ class Run {
   // Everything in `lines`; nothing is generated before all of it was checked.
   Result<int> file(InputLines& lines) {
     const RecordContext facts = context();
-    std::size_t records = 0;
+    std::size_t records = 0, bad = 0;
+    std::optional<Error> first;
     for (;; ++records) {
-      const Result<std::optional<InputRecord>> record = next_record(lines, records, facts);
-      if (!record) return fail(record.error());
-      if (!*record) break;
+      const Result<std::optional<InputLines::Line>> line = lines.next();
+      if (!line) return fail(line.error());
+      if (!*line) break;
+      const Result<InputRecord> record = record_of(lines, **line, records, facts);
+      if (record) continue;
+      if (++bad == 1) {
+        first = record.error();
+      } else if (bad <= kMostBadLines) {
+        if (bad == 2) say_bad(*first);
+        say_bad(record.error());
+      }
+    }
+    if (bad == 1) return fail(*first);
+    if (bad > 1) {
+      return fail(ErrorKind::kInvalid, "{}: {} of {} lines are wrong{}; nothing was run",
+                  lines.name(), bad, records,
+                  bad > kMostBadLines
+                      ? fmt::format(", the first {} of them as above", kMostBadLines)
+                      : std::string());
     }
     if (records == 0)
       return fail(ErrorKind::kInvalid, "{}: it has no lines, expected JSON lines", lines.name());
     if (const Status ok = lines.rewind(); !ok) return fail(ok.error());
     std::size_t index = 0;
-    return batch(records, [&] { return next_record(lines, index++, facts); });
+    return batch(records, [&]() -> Result<std::optional<InputRecord>> {
+      const Result<std::optional<InputLines::Line>> line = lines.next();
+      if (!line) return fail(line.error());
+      if (!*line) return std::nullopt;
+      return record_of(lines, **line, index++, facts);
+    });
   }
 
   // One prompt whose results are JSON lines.
@@ -162,20 +185,19 @@ class Run {
                                       limits.max_num_seqs, limits.max_waiting});
   }
 
-  Result<std::optional<InputRecord>> next_record(InputLines& lines, std::size_t index,
-                                                 const RecordContext& facts) const {
-    const Result<std::optional<InputLines::Line>> line = lines.next();
-    if (!line) return fail(line.error());
-    if (!*line) return std::optional<InputRecord>();
-    Result<InputRecord> record = read_record((*line)->text, index, facts);
+  Result<InputRecord> record_of(const InputLines& lines, const InputLines::Line& line,
+                                std::size_t index, const RecordContext& facts) const {
+    Result<InputRecord> record = read_record(line.text, index, facts);
     if (record) facts.bound(record->request);
     const Status valid = record ? check(record->request) : fail(record.error());
     if (!valid) {
-      return fail(valid.error().kind, "{}:{}: {}", lines.name(), (*line)->number,
+      return fail(valid.error().kind, "{}:{}: {}", lines.name(), line.number,
                   valid.error().message);
     }
-    return std::optional<InputRecord>(*std::move(record));
+    return record;
   }
+
+  static void say_bad(const Error& error) { notice("dovetail run: " + error.message); }
 
   Result<int> batch(std::size_t records, std::function<Result<std::optional<InputRecord>>()> next) {
     Result<OutputFile> output = OutputFile::open(options_.output);

@@ -55,6 +55,20 @@ std::vector<std::string> SamplingSettings::names() {
   return names;
 }
 
+std::vector<std::pair<std::string, std::string>> SamplingSettings::values_offered() {
+  const SamplingApp all;
+  std::vector<std::pair<std::string, std::string>> offered;
+  for (const CLI::Option* option : all.app.get_options()) {
+    const std::string name = option->get_lnames().front();
+    if (option->get_items_expected_max() == 0) {
+      offered.emplace_back(name, "true");
+      offered.emplace_back(name, "false");
+    }
+    offered.emplace_back(name, "default");
+  }
+  return offered;
+}
+
 Status SamplingSettings::set(const std::string& name, const std::string& value) {
   const std::vector<std::string> known = names();
   if (std::find(known.begin(), known.end(), name) == known.end()) {

@@ -23,6 +23,10 @@ class SamplingSettings {
   // Without the two dashes, in the order of the help.
   static std::vector<std::string> names();
 
+  // What values they take where that is a list, after their names: "true", "false" of a switch,
+  // and "default" of all.
+  static std::vector<std::pair<std::string, std::string>> values_offered();
+
   // Sets one; "default" takes it back, and a value in double quotes is a JSON string. A wrong name
   // or value changes nothing.
   Status set(const std::string& name, const std::string& value);

@@ -153,6 +153,8 @@ std::string BenchCase::name() const {
   return prompt == 0 ? "decode " + decodes : fmt::format("mixed {} + {}", prompt, decodes);
 }
 
+std::uint64_t BenchCase::positions() const { return room_for(*this).positions; }
+
 Result<BenchTimes> measure_case(const std::shared_ptr<const load::ModelSource>& source,
                                 const EngineOptions& given, const BenchCase& what,
                                 std::uint32_t runs) {

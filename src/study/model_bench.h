@@ -27,6 +27,8 @@ struct BenchCase {
 
   // "prefill 512", "decode x8 at 128", "mixed 512 + x8 at 128"
   std::string name() const;
+  // That its longest sequence comes to have.
+  std::uint64_t positions() const;
 };
 
 struct BenchTimes {

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 import shutil
 import sys
 import unittest
@@ -83,15 +84,29 @@ class Bench(cases.OfCommand):
         self.assertEqual(sum("tokens/s" in line and line.count(" %") == 2 for line in lines), 15)
 
     def test_rows_beyond_the_context_say_why(self):
-        lines, found = self.measured(self.model(2048), "--runs", 1, "--only", "prefill,decode", "--depth", "16,100,4096")
+        lines, found = self.measured(self.model(2048), "--runs", 1, "--only", "prefill,decode")
         skipped = {row["measure"]: row["skipped"] for row in found["measures"] if "skipped" in row}
         beyond = ["prefill 4096", "decode x1 at 4096", "decode x8 at 4096"]
         self.assertEqual(skipped, dict.fromkeys(beyond, "context of 2048"))
         self.assertEqual([line for line in lines if "skipped" in line],
                          [f"{name:<24}skipped: context of 2048" for name in skipped])
         self.assertEqual([row["measure"] for row in found["measures"] if row["kind"] == "decode"],
-                         [f"decode x{batch} at 16" for batch in BATCHES] +
-                         [f"decode x{batch} at {depth}" for depth in (100, 4096) for batch in (1, 8)])
+                         [f"decode x{batch} at 128" for batch in BATCHES] +
+                         [f"decode x{batch} at {depth}" for depth in (1024, 4096) for batch in (1, 8)])
+
+    def test_depths_beyond_the_context_are_refused_before_anything_is_measured(self):
+        model = self.model(2048)
+        for depths, expected in (("100000", "--depth: 100000 is beyond the model's context of 2048, expected at most "),
+                                 ("16,2048", "--depth: 2048 is beyond the model's context of 2048")):
+            done = self.run_command(model, "--runs", 1, "--depth", depths)
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertIn(expected, done.stderr)
+            self.assertNotIn("roofline", done.stderr)
+        most = re.search(r"expected at most (\d+)", done.stderr)[1]
+        _, found = self.measured(model, "--runs", 1, "--only", f"decode x1 at {most}", "--depth", most, "--repeat-context")
+        self.check_values(found["measures"][0], 1)
+        # What is not measured needs no context.
+        self.measured(model, "--runs", 1, "--only", "roofline", "--depth", 100000)
 
     def test_rows_beyond_the_memory_of_the_cache_say_why(self):
         _, found = self.measured(self.model(8192), "--runs", 1, "--only", "decode", "--kv-memory", "256K",

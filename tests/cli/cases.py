@@ -1,5 +1,6 @@
 """What tests of the program's commands share."""
 
+import json
 import pathlib
 import subprocess
 import sys
@@ -7,6 +8,22 @@ import tempfile
 import unittest
 
 BINARY = pathlib.Path(sys.argv[1]).resolve()
+
+
+def run(*arguments, code=0, text=None, env=None, error_lines=1):
+    """Runs a command and checks its exit code, and that an error is one line, or so many."""
+    done = subprocess.run([BINARY, *map(str, arguments)], input=text, capture_output=True, text=True,
+                          timeout=300, env=env)
+    if done.returncode != code:
+        raise AssertionError(f"{arguments}: exit code {done.returncode}, expected {code}\n"
+                             f"{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
+    if code == 1 and len(done.stderr.splitlines()) != error_lines:
+        raise AssertionError(f"{arguments}: expected {error_lines} lines of error, got:\n{done.stderr}")
+    return done
+
+
+def lines_of(text):
+    return [json.loads(line) for line in text.splitlines()]
 
 
 class WithFolder(unittest.TestCase):

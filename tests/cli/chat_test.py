@@ -350,6 +350,19 @@ class Terminal(WithFolder):
         self.until("a new conversation with this system message")
         self.assertEqual(self.end(), 0)
 
+    def test_tab_completes_settings_and_their_values(self):
+        self.start(NO_COLOR="1")
+        self.type("/se\tig\tf\t\r")
+        self.until("ignore-eos                false")
+        self.type("/set t\t")  # temperature, top-k and top-p begin alike: they are shown, and what was typed stays
+        self.until("temperature  top-k  top-p\r\n")
+        self.until("> /set t")
+        self.keys("e\t0.25\r")
+        self.until("temperature               0.25")
+        self.type("/set temperature \t\r")
+        self.until("temperature               1\r\n")  # "default": what the command line gave is taken back
+        self.assertEqual(self.end(), 0)
+
     def test_the_window_changes(self):
         self.start(NO_COLOR="1")
         self.type("12")

@@ -10,7 +10,7 @@ import urllib.error
 import urllib.request
 
 from cases import BINARY
-from serving import WithServer
+from serving import DEMO, WithServer
 from wordpiece import tokenizer
 
 GOLDEN = pathlib.Path(sys.argv[2]).resolve() / "tests" / "golden"
@@ -87,6 +87,26 @@ class Pooled(WithServer):
         self.assertIn("--query is missing", self.run_command("rerank", ranker, code=2))
         report = subprocess.run([BINARY, "inspect", ranker], text=True, capture_output=True, check=True).stdout
         self.assertRegex(report, r"(?m)^score +the first hidden row, a product of 48, a product of 1$")
+
+    def test_lines_that_cannot_be_embedded_stand_in_their_places(self):
+        # A model that puts no token of its own before a text: an empty one has none.
+        model = self.folder / "bare"
+        shutil.copytree(DEMO, model)
+        for name, change in (("tokenizer.json", {"post_processor": None}), ("tokenizer_config.json", {"add_bos_token": False})):
+            (model / name).write_text(json.dumps(json.loads((model / name).read_text()) | change))
+        done = subprocess.run([BINARY, "embed", model, "--max-model-len", "64"], input=f"12\n\n{'7' * 80}\n345\n",
+                              text=True, capture_output=True, timeout=120)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        first, empty, long, last = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertIn("no tokens", empty["error"])
+        self.assertIn("64", long["error"])
+        self.assertEqual((set(empty), set(long)), ({"error"}, {"error"}))
+        self.assertEqual([first, last], self.run_command("embed", model, lines=["12", "345"]))
+        self.assertIn("2 of 4 lines have no embedding, the first is line 2: prompt: it has no tokens", done.stderr)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertIn("text 1: prompt: it has no tokens", self.run_command("embed", model, "", code=1))
+        ranker = self.model("rankers/bert-tiny")
+        self.assertIn("text 1: model: it ranks documents", self.run_command("embed", ranker, lines=["a", "b"], code=1))
 
     def test_texts_for_ollama_are_cut_to_the_context(self):
         model = self.model("embedders/bert-tiny")

@@ -179,4 +179,4 @@ class Proxies(unittest.TestCase):
 if __name__ == "__main__":
     if NGINX is None and CADDY is None:
         sys.exit(77)
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=sys.argv[:1], verbosity=2)

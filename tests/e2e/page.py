@@ -11,6 +11,7 @@ import hashlib
 import json
 import re
 import sys
+import time
 import unittest
 import urllib.request
 
@@ -271,7 +272,12 @@ class Page(unittest.TestCase):
         self.click("Edit")
         self.browser.wait("document.querySelector('.editor textarea') !== null")
         self.browser.run("document.querySelector('.editor textarea').value = '12-45'")
-        self.browser.run("document.querySelector('.editor .strong').click()")
+        send = "document.querySelector('.editor .strong').click()"
+        self.browser.run("window.confirm = (text) => { window.asked = text; return window.yes; }; " + send)
+        self.assertEqual(self.browser.run("window.asked"), "Send this message anew? It and the one after it are deleted.")
+        self.assertEqual(self.messages()[0]["content"], "417+86")
+        self.assertEqual(self.browser.run("document.querySelector('.editor textarea').value"), "12-45")
+        self.browser.run("window.yes = true; " + send)
         self.browser.wait("answer === null && conversation.messages.at(-1).content.includes('-33')")
         self.assertEqual([each["role"] for each in self.messages()], ["user", "assistant"])
         self.click("Delete")
@@ -279,6 +285,23 @@ class Page(unittest.TestCase):
         # Chromium writes each response of an error into its console, and that is all there is.
         for problem in self.browser.problems():
             self.assertIn("status of 401", problem)
+
+    def test_more_answers_than_connections_say_that_they_wait(self):
+        self.start()
+        note = "views.at(-1).element.textContent.includes('Waits for a connection')"
+        with self.server.paused():
+            for number in range(6):
+                self.browser.run(f"document.getElementById('new').click(); ask('{number}+1'); 0")
+            self.assertFalse(self.browser.run(note))
+            self.browser.wait(note)
+            self.browser.run("openConversation([...answers.values()][4].conversation)")
+            time.sleep(1.5)
+            self.assertFalse(self.browser.run(note), "the fifth has a connection")
+            self.browser.run("openConversation([...answers.values()][5].conversation)")
+            self.assertTrue(self.browser.run(note))
+        self.browser.wait("answers.size === 0")
+        self.assertEqual(self.messages()[-1]["finish"], "stop")
+        self.assertFalse(self.browser.run(note))
 
     def test_what_a_reload_or_the_connection_cut_goes_on(self):
         self.start()
@@ -570,7 +593,7 @@ class Page(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    program = unittest.main(argv=[sys.argv[0], *sys.argv[3:]], exit=False)
+    program = unittest.main(argv=[sys.argv[0], *sys.argv[3:]], exit=False, verbosity=2)
     if not program.result.wasSuccessful():
         sys.exit(1)
     if program.result.skipped:

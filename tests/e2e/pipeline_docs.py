@@ -35,6 +35,7 @@ class Examples(unittest.TestCase):
         with ScriptedEndpoint(answer) as endpoint, tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
             (folder / "people.csv").write_text("person,age\nAda,36\nBen,12\nKim,70\nLi,19\n")
+            (folder / "parts.csv").write_text("code;size;on_sale\n007;3;true\n008;4;false\n009;5;true\n010;6;true\n011;7;true\n")
             for number, block in enumerate(blocks):
                 with self.subTest(number=number):
                     file = folder / f"{number}.yaml"
@@ -47,6 +48,10 @@ class Examples(unittest.TestCase):
                     self.assertEqual(len(results), records)
                     for line in results:
                         self.assertNotIn(None, json.loads(line).values(), block)
+                    if "path: parts.csv" in block:
+                        self.assertEqual([json.loads(line)["label"] for line in results],
+                                         ["007: 6.0 mm", "009: 10.0 mm"] * 2)
+            self.assertTrue(any("path: parts.csv" in block for block in blocks))
 
 
 if __name__ == "__main__":

@@ -131,6 +131,28 @@ class FullDisk(Troubles):
         self.assert_is_whole(out)
 
 
+class RemovedStore(Troubles):
+    def test_a_store_that_is_removed_or_replaced_ends_the_run(self):
+        for replaced in (False, True):
+            with self.subTest(replaced=replaced), ScriptedEndpoint(slowly) as endpoint:
+                out = self.folder / f"out-{replaced}"
+                running = self.start("run", self.judged(endpoint), "-o", out)
+                results = out / "results.jsonl"
+                while not results.exists() or results.read_bytes().count(b"\n") < 20:
+                    self.assertIsNone(running.poll(), running.said())
+                    time.sleep(0.01)
+                if replaced:
+                    shutil.copy(out / "run.db", out / "other.db")
+                    (out / "other.db").rename(out / "run.db")
+                else:
+                    (out / "run.db").unlink()
+                self.assertEqual(running.end(), 1, running.said())
+                last = running.said().splitlines()[-1]
+                self.assertRegex(last, "^dovetail pipeline: .*/run.db: the file was removed or replaced while the run was "
+                                       "going on, .* start the run anew")
+                self.assertNotIn("go on with", last)
+
+
 class ReadOnlyFolder(Troubles):
     def as_anyone(self):
         """How a process without root's rights is started in the folder, which belongs to it."""

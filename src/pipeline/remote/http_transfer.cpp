@@ -213,6 +213,13 @@ HttpResult Transfer::result(CURLcode code, Micros now) {
     if (!too_large_.empty()) return failure(TransportError::kTooLarge, too_large_, now);
     long sent = 0;
     curl_easy_getinfo(easy_.get(), CURLINFO_REQUEST_SIZE, &sent);
+    const Micros total = request_.timeouts.total;
+    if (code == CURLE_OPERATION_TIMEDOUT && total > 0 && now - submitted_ >= total) {
+      // curl says what was left of it when the transfer began, and how it rounds.
+      const std::string why = fmt::format("no whole answer within the timeout of {:g} s",
+                                          static_cast<double>(total) / kOneSecond);
+      return failure(kind_of(code, sent > 0), why, now);
+    }
     const std::string_view detail =
         error_text_[0] != 0 ? std::string_view(error_text_.data()) : curl_easy_strerror(code);
     return failure(kind_of(code, sent > 0), trimmed(detail), now);

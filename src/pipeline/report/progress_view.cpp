@@ -107,7 +107,35 @@ Row row_of(const ColumnProgress& column) {
            column.skipped == 0 ? "" : fmt::format("{} skipped", grouped(column.skipped))}};
 }
 
+// Of a run that ends with so many accepted records, at the share accepted so far.
+std::optional<std::chrono::microseconds> time_to_target(const ProgressView& view) {
+  const std::uint64_t ended = view.records_done + view.records_dropped;
+  if (!view.record_rate || ended == 0) return std::nullopt;
+  const double share = static_cast<double>(view.records_done) / static_cast<double>(ended);
+  return time_for(to_do(view.records_wanted, view.records_done), *view.record_rate * share);
+}
+
+// "8 accepted of 8 wanted, 30 records allowed"
+std::string target_text(const ProgressView& view) {
+  return fmt::format("{} accepted of {} wanted, {} records allowed", grouped(view.records_done),
+                     grouped(view.records_wanted), grouped(view.records_total));
+}
+
+Row target_row(const ProgressView& view) {
+  const std::uint64_t left = to_do(view.records_wanted, view.records_done);
+  const std::uint64_t ended = view.records_done + view.records_dropped;
+  return {
+      "accepted",
+      parts_of(view.records_done, 0, 0, view.records_wanted),
+      {fmt::format("{}/{}", grouped(view.records_done), grouped(view.records_wanted)),
+       left == 0 ? "" : rate_text(view.record_rate),
+       left == 0 ? "" : left_text(time_to_target(view)), "",
+       view.records_dropped == 0 ? "" : fmt::format("{} dropped", grouped(view.records_dropped)),
+       fmt::format("{} of {} records", grouped(ended), grouped(view.records_total))}};
+}
+
 Row records_row(const ProgressView& view) {
+  if (view.records_wanted > 0) return target_row(view);
   const std::uint64_t ended = view.records_done + view.records_dropped;
   const std::uint64_t left = to_do(view.records_total, ended);
   return {
@@ -149,6 +177,7 @@ std::string without_end(std::string line) {
 }  // namespace
 
 std::optional<std::chrono::microseconds> time_left(const ProgressView& view) {
+  if (view.records_wanted > 0) return time_to_target(view);
   std::optional<std::chrono::microseconds> left(0);
   for (const ColumnProgress& column : view.columns) {
     // What dropped records lack is never made.
@@ -205,6 +234,23 @@ std::vector<std::string> progress_lines(const ProgressView& view, const Terminal
   return lines;
 }
 
+std::size_t rows_of(const std::vector<std::string>& lines, std::size_t width) {
+  std::size_t rows = 0;
+  for (const std::string& line : lines) {
+    std::string plain;  // without the sequences that colour it
+    for (std::size_t i = 0; i < line.size(); ++i) {
+      if (line[i] == '\x1b') {
+        i = std::min(line.find('m', i), line.size());
+      } else {
+        plain += line[i];
+      }
+    }
+    const std::size_t wide = display_width(plain);
+    rows += width == 0 ? 1 : std::max<std::size_t>(1, (wide + width - 1) / width);
+  }
+  return rows;
+}
+
 std::string redraw(const std::vector<std::string>& lines, std::size_t shown) {
   // Up to the first line that is shown; each new line clears what is left of the old one.
   std::string out = shown == 0 ? "\r" : fmt::format("\r\x1b[{}A", shown);
@@ -215,8 +261,10 @@ std::string redraw(const std::vector<std::string>& lines, std::size_t shown) {
 
 std::string progress_line(const ProgressView& view) {
   const std::uint64_t ended_records = view.records_done + view.records_dropped;
-  std::string line = fmt::format("records {}/{} ({})", ended_records, view.records_total,
-                                 percent_text(ended_records, view.records_total));
+  std::string line = view.records_wanted > 0
+                         ? target_text(view)
+                         : fmt::format("records {}/{} ({})", ended_records, view.records_total,
+                                       percent_text(ended_records, view.records_total));
   if (view.records_dropped > 0) line += fmt::format(", {} dropped", view.records_dropped);
   if (view.record_rate) line += ", " + rate_text(view.record_rate);
   if (const auto left = time_left(view); left && left->count() > 0) {
@@ -253,6 +301,7 @@ std::string progress_event(const ProgressView& view) {
       {"tokens", {{"in", view.tokens_in}, {"out", view.tokens_out}}},
       {"cost", static_cast<double>(view.cost) / 1e9},
   };
+  if (view.records_wanted > 0) event["records"]["wanted"] = view.records_wanted;
   for (const ColumnProgress& column : view.columns) {
     event["columns"].push_back({{"name", column.name},
                                 {"done", column.done},

@@ -70,6 +70,7 @@ struct ProgressView {
   std::uint64_t records_done = 0;  // not dropped
   std::uint64_t records_dropped = 0;
   std::uint64_t records_total = 0;
+  std::uint64_t records_wanted = 0;   // not dropped, at which the run ends; 0: at the total
   std::optional<double> record_rate;  // per second, lately
   std::chrono::microseconds elapsed{};
   std::uint64_t tokens_in = 0, tokens_out = 0;
@@ -86,7 +87,11 @@ std::optional<std::chrono::microseconds> time_left(const ProgressView& view);
 // shorter bar, then none, then lines that are cut.
 std::vector<std::string> progress_lines(const ProgressView& view, const TerminalStyle& style);
 
-// What to write so that `lines` take the place of the `shown` lines that the last call has put on
+// Rows of a terminal of this width that lines take, which were made for one of another width:
+// terminals break lines that no longer fit.
+std::size_t rows_of(const std::vector<std::string>& lines, std::size_t width);
+
+// What to write so that `lines` take the place of the `shown` rows that the last call has put on
 // the terminal: in one write, so that nothing flickers.
 std::string redraw(const std::vector<std::string>& lines, std::size_t shown);
 

@@ -37,6 +37,8 @@ Status SqliteWriter::transaction(Work&& work) {
   if (ok) {
     ok = work();
     if (ok) ok = commit_.run();
+    // A file that was unlinked takes commits as well, and loses them with the process.
+    if (ok) ok = is_there();
   }
   // Some failures end the transaction by themselves.
   if (!ok && sqlite3_get_autocommit(connection_.get()) == 0) (void)rollback_.run();
@@ -224,6 +226,16 @@ Result<std::uint64_t> SqliteWriter::remove_slots(const std::vector<bool>& gone,
     }
   }
   return removed;
+}
+
+Status SqliteWriter::is_there() {
+  int moved = 0;
+  sqlite3_file_control(connection_.get(), "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+  if (moved == 0) return {};
+  return fail(ErrorKind::kNotFound,
+              "{}: the file was removed or replaced while the run was going on, and what the run "
+              "made is lost with it; start the run anew, or resume it from a copy of the file",
+              connection_.file());
 }
 
 Status SqliteWriter::commit(const Batch& batch) {

@@ -47,6 +47,8 @@ class SqliteWriter {
   Result<std::uint64_t> remove_slots(const std::vector<bool>& gone, Counters& counters);
   template <class Work>
   Status transaction(Work&& work);
+  // Whether the path still names the file that is open.
+  Status is_there();
 
   RunLock lock_;  // given back after the connection is closed
   std::unique_ptr<int> log_pages_ = std::make_unique<int>(0);

@@ -4,6 +4,8 @@ const kSaveEvery = 2000; // milliseconds, while an answer comes
 const kWhole = ["stop", "tool_calls", "content_filter"]; // how an answer ends that was not cut
 const kMaxWholeTitle = 500;
 const kDateStyle = { dateStyle: "medium", timeStyle: "short" };
+const kAnswersAtOnce = 5; // browsers open six connections to a server, and the strip has one
+const kPatience = 1000; // milliseconds without a response after which an answer says that it waits
 const kNearEnd = 60; // pixels from the end of the log within which it follows an answer
 
 const at = (id) => document.getElementById(id);
@@ -110,7 +112,7 @@ function showLog() {
   views = conversation.messages.map((message) => new MessageView(message));
   if (views.length === 0) showEmpty();
   else at("messages").replaceChildren(...views.map((view) => view.element));
-  if (answer) views.at(-1).show(true);
+  if (answer) views.at(-1).show(true, answer.note);
   offerActions();
 }
 
@@ -142,17 +144,24 @@ function offerActions() {
   });
 }
 
-function removeFrom(index) {
+// "the one after it", "the 3 after it"; nothing is after the last message.
+function thoseAfter(index) {
   const after = conversation.messages.length - 1 - index;
-  if (after > 0 && !window.confirm(
-    `Delete this message and the ${after === 1 ? "one" : after} after it?`)) return;
+  return after === 0 ? "" : `the ${after === 1 ? "one" : after} after it`;
+}
+
+function removeFrom(index) {
+  const after = thoseAfter(index);
+  if (after && !window.confirm(`Delete this message and ${after}?`)) return;
   conversation.messages.length = index;
   save();
   showLog();
 }
 
 async function edit(index) {
-  const text = await views[index].edit();
+  const after = thoseAfter(index);
+  const text = await views[index].edit((changed) => changed.trim() === "" || !after ||
+    window.confirm(`Send this message anew? It and ${after} are deleted.`));
   if (text === null || text.trim() === "" || answer) return;
   conversation.messages.length = index;
   ask(text);
@@ -183,67 +192,6 @@ function sendResults(texts) {
   generate();
 }
 
-// A message as the API has it.
-function apiMessage(message) {
-  if (message.role === "tool") {
-    return { role: "tool", tool_call_id: message.call_id, content: message.content };
-  }
-  const out = { role: message.role, content: message.content };
-  if (message.reasoning) out.reasoning_content = message.reasoning;
-  if (message.calls?.length > 0) out.tool_calls = message.calls;
-  return out;
-}
-
-// The sampling parameters of a request, as the server describes them.
-function fieldsOf() {
-  return models.find((model) => model.id === at("model").value)?.sampling_parameters ?? [];
-}
-
-function requestOf(of, continues) {
-  const says = (message) =>
-    message.role !== "assistant" || message.content || message.calls?.length > 0;
-  const messages = of.messages.filter(says).map(apiMessage);
-  if (of.system) messages.unshift({ role: "system", content: of.system });
-  const body = { messages, stream: true, stream_options: { include_usage: true } };
-  for (const { name } of fieldsOf()) {
-    if (of.settings[name] !== undefined) body[name] = of.settings[name];
-  }
-  if (at("model").value) body.model = at("model").value;
-  if (of.tools.trim() !== "") body.tools = JSON.parse(of.tools);
-  if (continues) body.continue_final_message = true;
-  return body;
-}
-
-function addCalls(message, deltas) {
-  message.calls ??= [];
-  for (const delta of deltas) {
-    const call = message.calls[delta.index ?? 0] ??=
-      { id: "", type: "function", function: { name: "", arguments: "" } };
-    if (delta.id) call.id = delta.id;
-    call.function.name += delta.function?.name ?? "";
-    call.function.arguments += delta.function?.arguments ?? "";
-  }
-}
-
-// Takes one event's data into the message. True: something of the answer itself came.
-function take(message, data) {
-  if (data.error) throw new ServerError(errorText(data.error), 0, 0);
-  if (data.usage) {
-    Object.assign(message.counts, { prompt: data.usage.prompt_tokens ?? null,
-      cached: data.usage.prompt_tokens_details?.cached_tokens ?? null,
-      completion: data.usage.completion_tokens ?? null });
-  }
-  const choice = data.choices?.[0];
-  if (!choice) return false;
-  const delta = choice.delta ?? {};
-  message.content += delta.content ?? "";
-  const reasoning = delta.reasoning_content ?? delta.reasoning ?? "";
-  if (reasoning) message.reasoning = (message.reasoning ?? "") + reasoning;
-  if (delta.tool_calls) addCalls(message, delta.tool_calls);
-  if (choice.finish_reason) message.finish = choice.finish_reason;
-  return Boolean(delta.content || reasoning || delta.tool_calls);
-}
-
 // Shows an answer under way in the next frame, and less often the longer that takes.
 function showSoon(shown) {
   if (answer !== shown || shown.waits) return;
@@ -254,10 +202,21 @@ function showSoon(shown) {
     if (answer !== shown) return;
     const follows = log.scrollHeight - log.scrollTop - log.clientHeight < kNearEnd;
     const begin = performance.now();
-    views.at(-1).show(true);
+    views.at(-1).show(true, shown.note);
     shown.cost = performance.now() - begin;
     if (follows) log.scrollTop = log.scrollHeight;
   }), pause);
+}
+
+// Says of an answer that no response has come for a while, where the browser has no connection for it.
+function noteWait(mine) {
+  const hop = performance.getEntriesByType("navigation")[0]?.nextHopProtocol ?? "";
+  if (answers.size <= kAnswersAtOnce || !hop.startsWith("http/1")) return 0;
+  return setTimeout(() => {
+    mine.note = "Waits for a connection: the browser opens six to a server, and other answers have them.";
+    showSoon(mine);
+    if (answer === mine) at("status").textContent = mine.note;
+  }, kPatience);
 }
 
 function setBusy(busy) {
@@ -283,7 +242,7 @@ async function generate(continued = null) {
   if (!continued) of.messages.push(message);
   of.changed = Date.now(); // it is not for an import any more
   const controller = new AbortController();
-  const mine = { controller, message, conversation: of };
+  const mine = { controller, message, conversation: of, note: "" };
   answers.set(of.id, mine);
   answer = mine;
   setBusy(true);
@@ -293,8 +252,12 @@ async function generate(continued = null) {
   const begin = performance.now();
   const seconds = () => (performance.now() - begin) / 1000;
   let saved = Date.now();
+  const waiting = noteWait(mine);
   try {
     const response = await call("v1/chat/completions", { body, signal: controller.signal });
+    clearTimeout(waiting);
+    mine.note = "";
+    showSoon(mine);
     for await (const text of eventsOf(response)) {
       if (text === "[DONE]") break;
       const came = take(message, JSON.parse(text));
@@ -322,6 +285,7 @@ async function generate(continued = null) {
       at("status").textContent = message.error;
     }
   }
+  clearTimeout(waiting);
   const empty = message.content === "" && !message.reasoning && !message.calls?.length;
   if (empty && message.finish === "stopped") {
     of.messages.splice(of.messages.indexOf(message), 1);
@@ -361,58 +325,6 @@ async function loadModels() {
   at("model").replaceChildren(...models.map((model) =>
     make("option", { value: model.id }, model.id)));
   if (conversation.messages.length === 0) showLog();
-}
-
-// "top_p" is "Top p".
-function labelOf(name) {
-  return name[0].toUpperCase() + name.slice(1).replaceAll("_", " ");
-}
-
-function settingField(parameter) {
-  const { name, description, type, exclusiveMinimum: above, maximum } = parameter;
-  const field = make("input", { id: `field-${name}`, type: "number", title: description,
-    min: parameter.minimum ?? above, max: maximum, step: type === "integer" ? 1 : "any",
-    placeholder: parameter.default ?? "not set", autocomplete: "off" });
-  field.value = conversation.settings[name] ?? "";
-  // A range of HTML has its ends.
-  const check = () => field.setCustomValidity(
-    field.valueAsNumber <= above ? `The value must be above ${above}.` : "");
-  field.addEventListener("input", check);
-  check();
-  return make("div", {}, make("label", { for: `field-${name}` }, labelOf(name)), field);
-}
-
-function openSettings() {
-  at("system").value = conversation.system;
-  at("tools").value = conversation.tools;
-  at("sampling").replaceChildren(...fieldsOf().map(settingField));
-  checkTools();
-  at("settings").showModal();
-}
-
-// Whether the tools are an array, or nothing; says so where they are not.
-function checkTools() {
-  const text = at("tools").value.trim();
-  let problem = "";
-  try {
-    if (text !== "" && !Array.isArray(JSON.parse(text))) problem = "Expected an array: [...]";
-  } catch (failure) {
-    problem = `This is no JSON: ${failure.message}`;
-  }
-  at("tools-problem").textContent = problem;
-  return problem === "";
-}
-
-function closeSettings() {
-  conversation.system = at("system").value;
-  if (checkTools()) conversation.tools = at("tools").value.trim();
-  for (const { name } of fieldsOf()) {
-    const value = at(`field-${name}`)?.valueAsNumber;
-    if (Number.isFinite(value)) conversation.settings[name] = value;
-    else delete conversation.settings[name];
-  }
-  if (conversation.messages.length > 0) save();
-  showTitle();
 }
 
 function exportAll() {

@@ -83,8 +83,8 @@ class MessageView {
     this.show(false);
   }
 
-  // `live`: it is being written.
-  show(live) {
+  // `live`: it is being written; `note`: what it waits for.
+  show(live, note = "") {
     const { message } = this;
     const names = { user: "You", assistant: message.model || "Model",
       tool: message.name ? `Result of ${message.name}` : "Result of a tool" };
@@ -106,7 +106,7 @@ class MessageView {
     this.showCalls();
     this.problem.hidden = !message.error;
     this.problem.textContent = message.error || "";
-    this.counts.textContent = live ? "" : countsText(message);
+    this.counts.textContent = live ? note : countsText(message);
   }
 
   showCalls() {
@@ -125,8 +125,9 @@ class MessageView {
     }));
   }
 
-  // In the place of the text: a box for another one. Resolves to it, or to null.
-  edit() {
+  // In the place of the text: a box for another one. Resolves to it, or to null. The box stays
+  // where `agree` refuses what is sent.
+  edit(agree) {
     return new Promise((resolve) => {
       const area = make("textarea", { "aria-label": "Message", rows: 3, dir: "auto" });
       area.value = this.message.content;
@@ -136,16 +137,19 @@ class MessageView {
         this.foot.hidden = false;
         resolve(text);
       };
+      const send = () => {
+        if (agree(area.value)) end(area.value);
+      };
       const button = (name, style, act) =>
         make("button", { type: "button", class: style, onclick: act }, name);
       const editor = make("div", { class: "editor" }, area, make("div", { class: "row end" },
         button("Cancel", "plain", () => end(null)),
-        button("Send", "strong", () => end(area.value))));
+        button("Send", "strong", send)));
       area.addEventListener("keydown", (event) => {
         if (event.key === "Escape") end(null);
         if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
           event.preventDefault();
-          end(area.value);
+          send();
         }
       });
       this.text.hidden = true;

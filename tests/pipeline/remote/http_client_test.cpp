@@ -202,6 +202,9 @@ TEST(HttpClient, NamesWhatWentWrong) {
       EXPECT_EQ(result.error, c.error) << c.what << ": " << result.message;
       EXPECT_EQ(result.status, 0);
       EXPECT_THAT(result.message, HasSubstr(endpoint.url("/bad"))) << c.what;
+      if (c.error == TransportError::kTimeout) {
+        EXPECT_THAT(result.message, HasSubstr("no whole answer within the timeout of 0.25 s"));
+      }
     }
   }
 }

@@ -128,6 +128,36 @@ TEST(Redraw, TakesThePlaceOfFormerLines) {
   EXPECT_EQ(redraw({"a"}, 2), "\r\x1b[2Aa\x1b[K\n\x1b[J");
 }
 
+TEST(Redraw, CountsTheRowsOfLinesThatANarrowerTerminalHasBroken) {
+  const Lines lines = {"12345678", "\x1b[32m####\x1b[0m\x1b[2m....\x1b[0m", "", "漢字漢字"};
+  EXPECT_EQ(rows_of(lines, 100), 4U);
+  EXPECT_EQ(rows_of(lines, 8), 4U);
+  EXPECT_EQ(rows_of(lines, 7), 7U);
+  EXPECT_EQ(rows_of(lines, 3), 10U);
+  EXPECT_EQ(rows_of({}, 3), 0U);
+}
+
+// The run ends at its target: what is allowed beyond that is nothing left to do.
+TEST(ProgressOfATarget, CountsWhatWasAccepted) {
+  ProgressView view;
+  view.columns = {{"a", 13, 0, 0, 0, 30, 5.0}};
+  view.records_done = 8;
+  view.records_dropped = 5;
+  view.records_total = 30;
+  view.records_wanted = 8;
+  view.elapsed = 2s;
+  EXPECT_EQ(progress_line(view),
+            "8 accepted of 8 wanted, 30 records allowed, 5 dropped; a 13; elapsed 2s");
+  EXPECT_EQ(
+      progress_lines(view, {90, false, false}).front(),
+      "accepted  ###################################    8/8           5 dropped  13 of 30 records");
+  EXPECT_EQ(Json::parse(progress_event(view)).at("records").at("wanted"), 8);
+  view.records_done = 4;
+  view.records_dropped = 4;
+  view.record_rate = 2.0;  // of which half are accepted
+  EXPECT_EQ(time_left(view), 4s);
+}
+
 TEST(ProgressLine, SaysAll) {
   EXPECT_EQ(
       progress_line(some_view()),

@@ -25,6 +25,26 @@ TEST(StoreDamage, NamesAFileThatIsNoRun) {
   EXPECT_FALSE(Store::open(folder.path() / "no" / "run.db", OpenMode::kCreate));
 }
 
+// Commits to a file that has no name any more succeed as far as the system is concerned.
+TEST(StoreDamage, NoticesThatItsFileWasRemovedOrReplaced) {
+  for (const bool replaced : {false, true}) {
+    const Folder folder;
+    auto store = open_store(folder.run(), OpenMode::kCreate);
+    ASSERT_TRUE(store->reconcile(std::vector{column("a", 1, true)}));
+    ASSERT_TRUE(put_and_wait(*store, {value(0, 0, "1")}));
+    const std::string bytes = read_bytes(folder.run());
+    std::filesystem::remove(folder.run());
+    if (replaced) write_bytes(folder.run(), bytes);
+    const Status refused = put_and_wait(*store, {value(1, 0, "2")});
+    ASSERT_FALSE(refused) << replaced;
+    EXPECT_EQ(refused.error().kind, ErrorKind::kNotFound);
+    EXPECT_THAT(refused.error().message,
+                HasSubstr(folder.run().string() + ": the file was removed"));
+    EXPECT_FALSE(put_and_wait(*store, {value(2, 0, "3")})) << "nothing after it is taken, either";
+    EXPECT_FALSE(store->set_property("a", "b"));
+  }
+}
+
 // A flipped bit is an error, or it hit a place that holds nothing: never another cell.
 TEST(StoreDamage, NeverHandsOutAWrongCell) {
   const Folder folder;

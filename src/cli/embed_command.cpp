@@ -77,11 +77,9 @@ Command embed_command() {
   command.options = std::make_unique<CLI::App>(
       "Prints the embedding of TEXT, or of each line of the standard input without one: a JSON\n"
       "object a line, in the order of the texts. The model's hidden rows are pooled as its makers\n"
-      "say (else the last one is taken) and scaled to the length 1. A line that cannot be "
-      "embedded\n"
-      "(none of its tokens, too many of them) has an error in place of its embedding, and the "
-      "exit\n"
-      "code is 1.\n",
+      "say (else the last one is taken) and scaled to the length 1. A line that cannot be\n"
+      "embedded (none of its tokens, too many of them) has an error in place of its embedding,\n"
+      "and the exit code is 1.\n",
       "dovetail embed");
   const auto arguments = std::make_shared<EmbedArguments>();
   CLI::App& app = *command.options;

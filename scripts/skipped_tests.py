@@ -22,8 +22,9 @@ def skipped(log, shared):
     found = collections.defaultdict(dict)
     parts = re.split(r"(?m)^\d+/\d+ Test: (.*)$", log)
     for name, text in zip(parts[1::2], parts[2::2]):
-        reasons = [next(filter(None, match.groups()), "no reason given") for pattern in REASONS
-                   for match in re.finditer(pattern, text)]
+        # What a mutant's first failure leaves undone has none.
+        reasons = [reason for pattern in REASONS for match in re.finditer(pattern, text)
+                   for reason in match.groups() if reason]
         if not reasons and "\nTest Skipped." in text:
             reasons = ["no reason given"]
         for reason in reasons:

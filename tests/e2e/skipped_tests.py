@@ -37,6 +37,9 @@ Test Skipped.
 6/6 Testing: f.passed
 6/6 Test: f.passed
 a word of what is skipped: nothing here
+/src/mutant_test.cpp:127: Skipped
+
+[  SKIPPED ] Behind.TheFirstFailure (0 ms)
 Test Passed.
 """
 

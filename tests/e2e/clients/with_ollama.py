@@ -141,8 +141,8 @@ class WithOllama(unittest.TestCase):
 
     def test_errors_say_why(self):
         with self.assertRaises(ollama.ResponseError) as refused:
-            self.client.chat(model=NAME, messages=self.question(), options={"temperature": -1})
-        self.assertIn("temperature", str(refused.exception))
+            self.client.chat(model=NAME, messages=self.question(), options={"repeat_penalty": 0})
+        self.assertIn("repeat_penalty", str(refused.exception))
         with self.assertRaises(ollama.ResponseError) as unknown:
             self.client.pull(NAME)
         self.assertEqual(unknown.exception.status_code, 404)

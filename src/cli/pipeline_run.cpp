@@ -309,8 +309,9 @@ Result<int> run_pipeline_file(const PipelineOptions& options, bool resume) {
   if (!progress) {
     // Where the folder or the run's file has gone, this command finds nothing.
     std::error_code unknown;
-    const bool gone = progress.error().kind == ErrorKind::kNotFound ||
-                      !fs::exists((*session)->files().folder, unknown);
+    const RunFiles& files = (*session)->files();
+    const bool gone = !fs::exists(files.folder, unknown) ||
+                      (options.database.empty() && !fs::exists(files.store, unknown));
     if (gone) return fail(progress.error());
     return fail(progress.error().kind, "{}; go on with: {}", progress.error().message,
                 resume_command(options));

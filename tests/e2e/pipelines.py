@@ -246,7 +246,8 @@ class Told(WithFolder):
                 time.sleep(0.005)
             (self.folder / "there").rename(moved)
             self.assertEqual(running.end(), 1)
-            self.assertIn("results.jsonl: its folder was deleted or moved", running.said())
+            # Whichever of the two files is looked for first says so.
+            self.assertRegex(running.said(), r"(results\.jsonl|run\.db): its folder was deleted or moved")
             self.assertNotIn("--output", running.said())
             run("resume", file, "-o", moved, "--quiet")
             self.assertEqual(files_of(moved), files_of(self.folder / "whole"))

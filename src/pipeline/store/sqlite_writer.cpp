@@ -232,6 +232,14 @@ Status SqliteWriter::is_there() {
   int moved = 0;
   sqlite3_file_control(connection_.get(), "main", SQLITE_FCNTL_HAS_MOVED, &moved);
   if (moved == 0) return {};
+  std::error_code unknown;
+  const auto folder = std::filesystem::path(connection_.file()).parent_path();
+  if (!folder.empty() && !std::filesystem::exists(folder, unknown)) {
+    return fail(ErrorKind::kNotFound,
+                "{}: its folder was deleted or moved while the run was going on; `dovetail "
+                "pipeline resume` goes on in the folder's new place",
+                connection_.file());
+  }
   return fail(ErrorKind::kNotFound,
               "{}: the file was removed or replaced while the run was going on, and what the run "
               "made is lost with it; start the run anew, or resume it from a copy of the file",

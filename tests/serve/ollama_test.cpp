@@ -201,7 +201,7 @@ TEST(ServedNames, NoneIsEmpty) {
 TEST(Ollama, NothingToEmbedIsNoEmbedding) {
   const Described server;
   Client client = server.client();
-  const Json none = {{"model", "first"}, {"embeddings", Json::array()}};
+  const nlohmann::json none = {{"model", "first"}, {"embeddings", nlohmann::json::array()}};
   for (const char* more : {"", R"(,"input":"")", R"(,"input":[])", R"(,"input":null)"}) {
     const std::string body = R"({"model":"second")" + std::string(more) + "}";
     const auto answer = client.post("/api/embed", body);
@@ -212,7 +212,7 @@ TEST(Ollama, NothingToEmbedIsNoEmbedding) {
     const std::string body = R"({"model":"first")" + std::string(more) + "}";
     const auto answer = client.post("/api/embeddings", body);
     EXPECT_EQ(answer->status, 200) << body;
-    EXPECT_EQ(answer->json(), (Json{{"embedding", Json::array()}})) << body;
+    EXPECT_EQ(answer->json(), (nlohmann::json{{"embedding", nlohmann::json::array()}})) << body;
   }
   EXPECT_EQ(client.post("/api/embed", R"({"input":"","model":"third"})")->status, 404);
   EXPECT_EQ(client.post("/v1/embeddings", R"({"input":[]})")->status, 400);

@@ -6,52 +6,16 @@
 #include <utility>
 
 #include "serve/field_table.h"
+#include "serve/message_blocks.h"
 
 namespace dovetail::serve {
 namespace {
 
 using Name = std::string_view;
 
-// What a block of a message is; `members`: those that its type has besides "type".
-Outcome<std::string> block_type(const std::string& field, const Json& block) {
-  if (!block.is_object()) return bad_field(field, "expected an object, got {}", shown(block));
-  const auto type = block.find("type");
-  if (type == block.end() || !type->is_string()) {
-    return bad_field(field + ".type", "is missing; expected a string");
-  }
-  return type->get<std::string>();
-}
-
-Outcome<std::string> text_of(const std::string& field, const Json& block, const char* member) {
-  const auto text = block.find(member);
-  if (text == block.end()) return bad_field(fmt::format("{}.{}", field, member), "is missing");
-  return read_string(fmt::format("{}.{}", field, member), *text);
-}
-
-// A string, or blocks of text.
-Outcome<std::string> plain_text(const std::string& field, const Json& value) {
-  if (value.is_string()) return value.get<std::string>();
-  if (!value.is_array()) {
-    return bad_field(field, "expected a string or an array of text blocks, got {}", shown(value));
-  }
-  std::string text;
-  for (std::size_t i = 0; i < value.size(); ++i) {
-    const std::string at = fmt::format("{}[{}]", field, i);
-    const auto type = block_type(at, value[i]);
-    if (!type) return type;
-    if (*type != "text") {
-      return bad_field(at + ".type", "{} is not supported; expected \"text\"", shown(Json(*type)));
-    }
-    auto piece = text_of(at, value[i], "text");
-    if (!piece) return piece;
-    text += *piece;
-  }
-  return text;
-}
-
 // A function's result, as a message of its own.
-Outcome<Json> result_message(const std::string& field, const Json& block) {
-  auto id = text_of(field, block, "tool_use_id");
+Outcome<Json> result_message(const std::string& field, const Json& block, UnknownFields& unknown) {
+  auto id = member_of(field, block, "tool_use_id");
   if (!id) return tl::unexpected<ApiError>(std::move(id.error()));
   Json message;
   message["role"] = "tool";
@@ -59,7 +23,7 @@ Outcome<Json> result_message(const std::string& field, const Json& block) {
   message["content"] = "";
   const auto content = block.find("content");
   if (content == block.end() || content->is_null()) return message;
-  auto text = plain_text(field + ".content", *content);
+  auto text = content_text(field + ".content", *content, unknown);
   if (!text) return tl::unexpected<ApiError>(std::move(text.error()));
   message["content"] = *std::move(text);
   return message;
@@ -68,7 +32,7 @@ Outcome<Json> result_message(const std::string& field, const Json& block) {
 Outcome<Json> call_of(const std::string& field, const Json& block) {
   Json call;
   for (const char* member : {"id", "name"}) {
-    auto text = text_of(field, block, member);
+    auto text = member_of(field, block, member);
     if (!text) return tl::unexpected<ApiError>(std::move(text.error()));
     (std::string_view(member) == "id" ? call["id"] : call["function"]["name"]) = *std::move(text);
   }
@@ -84,7 +48,9 @@ Outcome<Json> call_of(const std::string& field, const Json& block) {
 
 // Adds what one message of this API says: results of functions come first, as messages of their
 // own.
-Problem add_message(const std::string& field, const Json& value, Json& messages) {
+Problem add_turn(const std::string& field, const Json& value, Draft& draft) {
+  Json& messages = draft.chat.messages;
+  UnknownFields& unknown = draft.unknown;
   if (!value.is_object()) {
     return problem(
         bad_field(field, "expected an object with \"role\" and \"content\", got {}", shown(value)));
@@ -112,19 +78,18 @@ Problem add_message(const std::string& field, const Json& value, Json& messages)
       const auto type = block_type(inside, block);
       if (!type) return type.error();
       if (*type == "tool_result" && *role == "user") {
-        auto result = result_message(inside, block);
+        auto result = result_message(inside, block, unknown);
         if (!result) return std::move(result.error());
         messages.push_back(*std::move(result));
         continue;
       }
       if (*type == "redacted_thinking") continue;
       says = true;
-      if (*type == "text") {
-        auto piece = text_of(inside, block, "text");
-        if (!piece) return std::move(piece.error());
-        text += *piece;
+      if (auto piece = block_text(inside, *type, block, unknown)) {
+        if (!*piece) return std::move(piece->error());
+        text += **piece;
       } else if (*type == "thinking" && *role == "assistant") {
-        auto piece = text_of(inside, block, "thinking");
+        auto piece = member_of(inside, block, "thinking");
         if (!piece) return std::move(piece.error());
         reasoning = reasoning.value_or("") + *piece;
       } else if (*type == "tool_use" && *role == "assistant") {
@@ -134,9 +99,9 @@ Problem add_message(const std::string& field, const Json& value, Json& messages)
       } else {
         return problem(bad_field(
             inside + ".type",
-            "{} is not supported; expected \"text\", of a user \"tool_result\", of an assistant "
+            "{} is not supported; expected {}, of a user \"tool_result\", of an assistant "
             "\"tool_use\" or \"thinking\"",
-            shown(Json(*type))));
+            shown(Json(*type)), text_blocks()));
       }
     }
   } else {
@@ -156,8 +121,7 @@ Problem read_dialog(std::string_view field, const Json& value, Draft& draft) {
         bad_field(field, "expected a non-empty array of messages, got {}", shown(value)));
   }
   for (std::size_t i = 0; i < value.size(); ++i) {
-    if (auto found = add_message(fmt::format("{}[{}]", field, i), value[i], draft.chat.messages))
-      return found;
+    if (auto found = add_turn(fmt::format("{}[{}]", field, i), value[i], draft)) return found;
   }
   // An assistant's words at the end are those with which the answer begins.
   draft.chat.continue_final_message = draft.chat.messages.back()["role"] == "assistant";
@@ -165,7 +129,7 @@ Problem read_dialog(std::string_view field, const Json& value, Draft& draft) {
 }
 
 Problem read_system(std::string_view field, const Json& value, Draft& draft) {
-  return store(plain_text(std::string(field), value), draft.chat.system);
+  return store(content_text(std::string(field), value, draft.unknown), draft.chat.system);
 }
 
 // {"name", "description", "input_schema"} each; tools that the API's own servers run are refused.
@@ -213,7 +177,7 @@ Problem read_choice(std::string_view field, const Json& value, Draft& draft) {
                              shown(*type)));
   }
   if (*type != "tool") return std::nullopt;
-  auto name = text_of(std::string(field), value, "name");
+  auto name = member_of(std::string(field), value, "name");
   if (!name) return std::move(name.error());
   chat.chosen = {*std::move(name)};
   return std::nullopt;

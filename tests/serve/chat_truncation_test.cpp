@@ -102,7 +102,7 @@ TEST_F(Truncation, AResultKeepsItsCall) {
 }
 
 TEST_F(Truncation, AnAnswerDoesNotShift) {
-  const Json hello = {message("user", "hi")};
+  const Json hello = Json::array({message("user", "hi")});
   for (const auto& [shift, note] :
        {std::pair{Json(true), "shift"}, {Json(false), ""}, {Json(nullptr), ""}}) {
     prompt(4096, hello, {{"shift", shift}});

@@ -21,12 +21,10 @@ double with_decimals(double whole, double power) {
 // (+1). A large number times its power is rounded itself, so that the whole number nearest to the
 // product may lie on the wrong side of x; the next one does not.
 double beside(double x, int decimals, double direction) {
+  const double near = round_decimals(x, decimals);
+  if (!((near - x) * direction < 0)) return near;
   const double power = kPowers[static_cast<std::size_t>(decimals)];
-  const double scaled = x * power;
-  if (!(std::abs(scaled) < 0x1p53)) return x;
-  const double whole = std::nearbyint(scaled);
-  const double near = with_decimals(whole, power);
-  return (near - x) * direction >= 0 ? near : with_decimals(whole + direction, power);
+  return with_decimals(std::nearbyint(x * power) + direction, power);
 }
 
 std::optional<double> number_of(const std::string& text) {

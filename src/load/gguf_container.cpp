@@ -329,6 +329,8 @@ Result<std::optional<GgufTokenizer>> parse_gguf_tokenizer(const GgufFile& gguf,
   out.fim_prefix = read_either("tokenizer.ggml.fim_pre_token_id", "tokenizer.ggml.prefix_token_id");
   out.fim_suffix = read_either("tokenizer.ggml.fim_suf_token_id", "tokenizer.ggml.suffix_token_id");
   out.fim_middle = read_either("tokenizer.ggml.fim_mid_token_id", "tokenizer.ggml.middle_token_id");
+  out.fim_repository = read_id(fields, "tokenizer.ggml.fim_rep_token_id", count);
+  out.fim_file = read_id(fields, "tokenizer.ggml.fim_sep_token_id", count);
   out.add_bos = fields.optional_bool("tokenizer.ggml.add_bos_token");
   out.add_eos = fields.optional_bool("tokenizer.ggml.add_eos_token");
   out.add_space_prefix = fields.optional_bool("tokenizer.ggml.add_space_prefix");

@@ -48,6 +48,7 @@ struct GgufTokenizer {
   std::vector<std::string> merges;  // "left right"
   std::optional<std::int32_t> bos, eos, eot, eom, unknown, padding, cls, separator;
   std::optional<std::int32_t> fim_prefix, fim_suffix, fim_middle;  // around what is to be filled in
+  std::optional<std::int32_t> fim_repository, fim_file;            // before names, ahead of that
   std::optional<bool> add_bos, add_eos, add_space_prefix;
   std::optional<bool> lowercase, strip_accents;  // tokenizer.ggml.normalizer.*
   std::optional<bool> remove_extra_whitespaces;

@@ -58,6 +58,15 @@ struct ChoiceState {
   std::optional<AnswerRecord> record;          // where its calls are kept
   bool reasons = false;                        // its last text was reasoning
   std::vector<OutputToken> untold;  // tokens whose text is yet to come, where that matters
+  // Of dialects in which answers end by their lines.
+  struct Lines {
+    bool any = false;         // a line has ended
+    bool ended = false;       // since it was last looked at
+    bool begins = false;      // only white space of the line is there, and it is not the first
+    std::uint32_t white = 0;  // so much of it
+  };
+  Lines lines;
+  bool cut = false;  // it has ended here; the engine may not know yet
   // Of dialects with numbered parts.
   std::optional<OpenPart> open;
   std::vector<std::string> items;  // JSON texts of the parts that ended
@@ -102,6 +111,9 @@ struct Dialect {
                    std::span<const OutputToken> tokens) = nullptr;
   // Texts are gathered, and `add` is called, whether the answer is streamed or not.
   bool keeps = false;
+  // Looks at the news before all others do, and may cut their text. True: the choice ends with
+  // them, at a limit, whatever more the engine says.
+  bool (*ends)(Answers& answers, std::size_t choice, News& news) = nullptr;
 };
 
 extern const Dialect kCompletionDialect;
@@ -115,6 +127,7 @@ extern const Dialect kOllamaEmbeddingDialect;
 extern const Dialect kEmbeddingDialect;
 extern const Dialect kRerankDialect;
 extern const Dialect kCohereRerankDialect;
+extern const Dialect kLlamaDialect;
 
 const Dialect& dialect_of(Endpoint endpoint);
 

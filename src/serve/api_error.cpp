@@ -95,12 +95,23 @@ Json messages_error(const ApiError& error) {
   return body;
 }
 
+Json llama_error(const ApiError& error) {
+  const bool too_long = error.code == "context_length_exceeded";
+  Json body;
+  body["error"]["code"] = error.status;
+  body["error"]["message"] = error.message;
+  body["error"]["type"] = too_long ? "exceed_context_size_error" : error_type(error.status);
+  if (!error.param.empty()) body["error"]["param"] = error.param;
+  return body;
+}
+
 }  // namespace
 
 std::string error_body(const ApiError& error, ErrorShape shape) {
   const Json body = shape == ErrorShape::kMessages ? messages_error(error)
                     : shape == ErrorShape::kOllama ? Json{{"error", error.message}}
                     : shape == ErrorShape::kCohere ? Json{{"message", error.message}}
+                    : shape == ErrorShape::kLlama  ? llama_error(error)
                                                    : openai_error(error);
   // A message may quote what a client sent; whatever is not UTF-8 in it becomes U+FFFD.
   return body.dump(-1, ' ', false, Json::error_handler_t::replace);

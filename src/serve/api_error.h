@@ -59,6 +59,7 @@ enum class ErrorShape : std::uint8_t {
   kMessages,  // {"type": "error", "error": {"type", "message", "details"}}, as Anthropic's
   kOllama,    // {"error": message}
   kCohere,    // {"message": message}
+  kLlama,     // {"error": {"code": status, "message", "type"}}, as llama.cpp's
 };
 
 // As JSON text.

@@ -10,6 +10,7 @@
 #include "serve/completion_prompt.h"
 #include "serve/dialog_store.h"
 #include "serve/kept_calls.h"
+#include "serve/llama.h"
 #include "serve/request_fields.h"
 
 namespace dovetail::serve {
@@ -114,6 +115,9 @@ Problem settle(Endpoint endpoint, Draft& draft) {
     request.max_tokens = 1;
     return std::nullopt;
   } else {
+    if (is_llama(endpoint)) {
+      if (auto found = settle_llama(endpoint, draft)) return found;
+    }
     if (draft.prompts.empty()) return problem(bad_field("prompt", "is missing"));
     const std::int32_t otherwise = endpoint == Endpoint::kCompletion ? kDefaultCompletionTokens : 0;
     request.max_tokens = draft.max_tokens.value_or(otherwise);
@@ -445,7 +449,8 @@ Outcome<Generation> read_parsed(Endpoint endpoint, const Json& body,
                                       ? embedded_text(draft, i)
                                       : completion_prompt(draft, i, generation.echo);
     const bool is_input = draft.request.embed && endpoint != Endpoint::kOllamaEmbedding;
-    const std::string_view name = is_input ? "input" : "prompt";
+    const bool fills = endpoint == Endpoint::kLlamaInfill;
+    const std::string_view name = is_input ? "input" : fills ? "input_prefix" : "prompt";
     const std::string field =
         draft.prompts.size() == 1 ? std::string(name) : fmt::format("{}[{}]", name, i);
     auto request = with_prompt(draft, field, std::move(tokens));
@@ -455,6 +460,7 @@ Outcome<Generation> read_parsed(Endpoint endpoint, const Json& body,
   if (auto found = check_size(generation, context.max_answer_entries)) {
     return tl::unexpected<ApiError>(*std::move(found));
   }
+  if (is_llama(endpoint)) describe_llama(draft, generation);
   return generation;
 }
 

@@ -12,6 +12,7 @@
 #include "dovetail/request.h"
 #include "serve/backend.h"
 #include "serve/json_input.h"
+#include "serve/llama_form.h"
 #include "serve/output_format.h"
 #include "serve/served_names.h"
 #include "serve/unknown_fields.h"
@@ -30,11 +31,18 @@ enum class Endpoint : std::uint8_t {
   kEmbedding,
   kRerank,
   kCohereRerank,  // as Cohere's second version has it
+  kLlamaCompletion,
+  kLlamaInfill,
 };
 
 // Whether its requests are documents to be ranked.
 constexpr bool ranks(Endpoint endpoint) {
   return endpoint == Endpoint::kRerank || endpoint == Endpoint::kCohereRerank;
+}
+
+// Whether it is one of llama.cpp's own form.
+constexpr bool is_llama(Endpoint endpoint) {
+  return endpoint == Endpoint::kLlamaCompletion || endpoint == Endpoint::kLlamaInfill;
 }
 
 class DialogStore;
@@ -82,6 +90,7 @@ struct Generation {
   KeptAnswers* calls = nullptr;  // where answers with calls are kept; null: nowhere
   bool show_reasoning = true;    // else it is left out of the response
   dialog::IdRule call_ids = dialog::IdRule::kRandom;
+  std::optional<LlamaForm> llama;  // of llama.cpp's routes
   // Of /v1/responses: what the response repeats of the request, and where it is kept with its
   // messages (null: nowhere), for the key of this name.
   Json repeated = Json::object();

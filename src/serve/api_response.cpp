@@ -76,6 +76,9 @@ const Dialect& dialect_of(Endpoint endpoint) {
       return kRerankDialect;
     case Endpoint::kCohereRerank:
       return kCohereRerankDialect;
+    case Endpoint::kLlamaCompletion:
+    case Endpoint::kLlamaInfill:
+      return kLlamaDialect;
     case Endpoint::kCompletion:
       break;
   }
@@ -264,6 +267,7 @@ std::string ResponseBuilder::take(std::size_t prompt, OutputEvent event) {
                             static_cast<std::size_t>(event.choice);
   assert(index < answers_.choices.size());
   ChoiceState& choice = answers_.choices[index];
+  if (choice.cut) return {};
   assert(!choice.finish);
   choice.usage = event.usage;
   if (event.finish) {
@@ -285,6 +289,12 @@ std::string ResponseBuilder::take(std::size_t prompt, OutputEvent event) {
   count_reasoning(choice, news);
   if (!choice.first_token && !news.tokens.empty())
     choice.first_token = std::chrono::steady_clock::now();
+  if (dialect_.ends != nullptr && dialect_.ends(answers_, index, news) && !choice.finish) {
+    choice.cut = true;
+    choice.finish = FinishReason::kLength;
+    news.finished = true;
+    --open_choices_;
+  }
   if (!generation.stream || dialect_.keeps) gather(choice, news);
   std::string out;
   if (generation.stream || dialect_.keeps) out = dialect_.add(answers_, index, news);

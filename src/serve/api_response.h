@@ -41,7 +41,7 @@ class ResponseBuilder {
   // gathered is handed over, not copied. Once, when complete() and no failure().
   std::vector<std::string> take_body();
 
-  // Every choice has ended.
+  // Every choice has ended; the engine may still be at work on those that a dialect ended.
   bool complete() const { return open_choices_ == 0; }
   // The first choice that was cut short by anything but its own end; nothing further will be sent
   // but the error.

@@ -28,7 +28,8 @@ namespace dovetail::serve {
 // What the server must know of the model; fixed for the server's life.
 struct ModelInfo {
   std::string name;
-  std::uint32_t max_context = 0;  // positions per sequence
+  std::uint32_t max_context = 0;    // positions per sequence
+  std::uint32_t max_sequences = 0;  // in one step
   std::uint32_t vocab_size = 0;
   std::uint32_t embedding_size = 0;  // floats
   std::string bos_text;              // as the vocabulary spells them; empty: none
@@ -63,6 +64,9 @@ struct Backend {
   std::function<std::vector<TokenId>(std::span<const TokenId> before,
                                      std::span<const TokenId> after)>
       fill_in_middle;
+  // Ahead of such a prompt, before the name of a repository and those of its files; not set: the
+  // model has none.
+  std::optional<TokenId> repository_token, file_token;
   // The bytes that a token stands for, which need not be whole characters; a special token's
   // spelling.
   std::function<std::string(TokenId)> token_bytes;

@@ -41,6 +41,7 @@ Result<Backend> engine_backend(Engine& engine, const ServerOptions& options) {
   Backend backend;
   backend.model.name = source.name;
   backend.model.max_context = engine.options().max_context;
+  backend.model.max_sequences = engine.options().max_num_seqs;
   backend.model.vocab_size = source.config.vocab_size;
   backend.model.embedding_size = source.config.embedding_size();
   backend.model.bos_text = spelled(tokenizer, tokenizer.bos());
@@ -81,6 +82,8 @@ Result<Backend> engine_backend(Engine& engine, const ServerOptions& options) {
                                           std::span<const TokenId> after) {
       return fim.prompt(before, after);
     };
+    backend.repository_token = fim->repository;
+    backend.file_token = fim->file;
   }
   backend.compile = [&engine](GrammarKind kind, std::string_view text,
                               const std::atomic<bool>& stop) {

@@ -29,6 +29,7 @@ std::span<const Field> chat_fields();
 std::span<const Field> message_fields();
 std::span<const Field> responses_fields();
 std::span<const Field> ollama_fields();
+std::span<const Field> llama_fields();   // llama.cpp's own form
 std::span<const Field> pooled_fields();  // embeddings and ranking
 
 inline constexpr std::int32_t kMaxTokens = std::numeric_limits<std::int32_t>::max();
@@ -61,6 +62,9 @@ Problem read_effort(std::string_view field, const Json& value, Draft& draft);
 Problem read_reasoning_budget(std::string_view field, const Json& value, Draft& draft);
 // How much it says; where the template does not read that, the field is ignored.
 Problem read_verbosity(std::string_view field, const Json& value, Draft& draft);
+// A name that the model answers to.
+Problem read_model(std::string_view field, const Json& value, Draft& draft);
+
 // What the output must be, unless another field has said so.
 Problem store_format(Outcome<std::optional<OutputFormat>> asked, Draft& draft);
 

@@ -28,7 +28,10 @@ enum Routes : std::uint16_t {
   kOllamaEmbeddings = 512,
   kOllama = kOllamaChats | kOllamaGenerates | kOllamaEmbeds | kOllamaEmbeddings,
   kDialogs = kChats | kMessages | kResponses,
-  kOutputs = kCompletions | kDialogs,
+  kLlamaCompletions = 4096,  // llama.cpp's
+  kLlamaInfills = 8192,
+  kLlama = kLlamaCompletions | kLlamaInfills,
+  kOutputs = kCompletions | kDialogs | kLlama,
   kCohereReranks = 2048,
   kAllReranks = kReranks | kCohereReranks,
   kAllButOllama = kOutputs | kEmbeddings | kAllReranks,

@@ -12,21 +12,15 @@
 namespace dovetail::serve {
 namespace {
 
-Problem read_model(std::string_view field, const Json& value, Draft& draft) {
-  auto name = read_string(field, value);
-  if (!name) return std::move(name.error());
-  const ServedNames& served = draft.context.served;
-  if (served.has(*name)) return std::nullopt;
-  return served.refuse("model", shown(value));
-}
-
 constexpr Field kCommonFields[] = {
     {"model", kAll, read_model},
 };
 
-std::array<std::span<const Field>, 8> tables() {
-  return {kCommonFields,    output_fields(),    completion_fields(), chat_fields(),
-          message_fields(), responses_fields(), ollama_fields(),     pooled_fields()};
+// The first that has a field of a route is the one that counts: llama.cpp's are those of
+// completions, but where its own say otherwise.
+std::array<std::span<const Field>, 9> tables() {
+  return {llama_fields(),   kCommonFields,      output_fields(), completion_fields(), chat_fields(),
+          message_fields(), responses_fields(), ollama_fields(), pooled_fields()};
 }
 
 // Hints, which change no token: accepted at any value.
@@ -57,6 +51,22 @@ constexpr Hint kHints[] = {
     {"context_management", kMessages},
     {"betas", kMessages},
     {"inference_geo", kMessages},
+    {"n_discard", kLlama},
+    {"n_cache_reuse", kLlama},
+    {"t_max_prompt_ms", kLlama},
+    {"sse_ping_interval", kLlama},
+    {"backend_sampling", kLlama},
+    {"verbose", kLlama},
+    // Of samplers that are off.
+    {"dynatemp_exponent", kLlama},
+    {"xtc_threshold", kLlama},
+    {"dry_base", kLlama},
+    {"dry_allowed_length", kLlama},
+    {"dry_penalty_last_n", kLlama},
+    {"dry_sequence_breakers", kLlama},
+    {"mirostat_tau", kLlama},
+    {"mirostat_eta", kLlama},
+    {"adaptive_decay", kLlama},
 };
 
 // Fields that would change the answer and are not heeded: accepted at the values that ask for
@@ -119,6 +129,10 @@ constexpr Neutral kNeutral[] = {
     {"prompt", kResponses, "[]"},
     {"max_tool_calls", kResponses, "[]"},
     {"reasoning_format", kChats, R"(["auto", "deepseek"])"},
+    {"image_data", kLlama, "[[]]"},
+    {"grammar_lazy", kLlama, "[false]"},
+    {"grammar_triggers", kLlama, "[[]]"},
+    {"preserved_tokens", kLlama, "[[]]"},
 };
 
 Routes route_of(Endpoint endpoint) {
@@ -143,6 +157,10 @@ Routes route_of(Endpoint endpoint) {
       return kReranks;
     case Endpoint::kCohereRerank:
       return kCohereReranks;
+    case Endpoint::kLlamaCompletion:
+      return kLlamaCompletions;
+    case Endpoint::kLlamaInfill:
+      return kLlamaInfills;
     case Endpoint::kCompletion:
       break;
   }
@@ -152,11 +170,14 @@ Routes route_of(Endpoint endpoint) {
 // Those that a route reads, for near matches.
 std::vector<std::string> names_of(Routes route) {
   std::vector<std::string> names;
+  const auto add = [&names](std::string_view name) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.emplace_back(name);
+  };
   for (const Parameter& parameter : parameters())
-    if ((parameter.routes & route) != 0) names.emplace_back(parameter.name);
+    if ((parameter.routes & route) != 0) add(parameter.name);
   for (const auto table : tables())
     for (const Field& field : table)
-      if ((field.routes & route) != 0) names.emplace_back(field.name);
+      if ((field.routes & route) != 0) add(field.name);
   return names;
 }
 
@@ -176,14 +197,14 @@ Problem read_field(Endpoint endpoint, std::string_view name, const Json& value, 
 Problem read_field_as(Endpoint endpoint, std::string_view name, std::string_view field,
                       const Json& value, Draft& draft) {
   const auto route = route_of(endpoint);
+  if (const Field* row = find_field(route, name)) {
+    const bool limit = name == "max_tokens" || name == "max_completion_tokens";
+    return value.is_null() && !limit ? std::nullopt : row->read(field, value, draft);
+  }
   if (const Parameter* parameter = find_parameter(route, name)) {
     if (value.is_null()) return std::nullopt;
     const std::uint32_t vocab = draft.context.backend.model.vocab_size;
     return read_parameter(*parameter, field, value, vocab, draft.request);
-  }
-  if (const Field* row = find_field(route, name)) {
-    const bool limit = name == "max_tokens" || name == "max_completion_tokens";
-    return value.is_null() && !limit ? std::nullopt : row->read(field, value, draft);
   }
   for (const Hint& hint : kHints)
     if (hint.name == name && (hint.routes & route) != 0) return std::nullopt;
@@ -204,11 +225,24 @@ KnownFields known_fields(Endpoint endpoint) {
   const auto route = route_of(endpoint);
   KnownFields known;
   known.read = names_of(route);
+  const auto is_read = [&known](std::string_view name) {
+    return std::find(known.read.begin(), known.read.end(), name) != known.read.end();
+  };
   for (const Hint& hint : kHints)
-    if ((hint.routes & route) != 0) known.hints.emplace_back(hint.name);
-  for (const Neutral& neutral : kNeutral)
-    if ((neutral.routes & route) != 0) known.neutral.emplace_back(neutral.name, neutral.values);
+    if ((hint.routes & route) != 0 && !is_read(hint.name)) known.hints.emplace_back(hint.name);
+  for (const Neutral& neutral : kNeutral) {
+    if ((neutral.routes & route) != 0 && !is_read(neutral.name))
+      known.neutral.emplace_back(neutral.name, neutral.values);
+  }
   return known;
+}
+
+Problem read_model(std::string_view field, const Json& value, Draft& draft) {
+  auto name = read_string(field, value);
+  if (!name) return std::move(name.error());
+  const ServedNames& served = draft.context.served;
+  if (served.has(*name)) return std::nullopt;
+  return served.refuse("model", shown(value));
 }
 
 bool is_dialog(Endpoint endpoint, const Draft& draft) {

@@ -100,6 +100,7 @@ struct Draft {
   std::optional<bool> reasons;
   std::optional<std::int32_t> reasoning_budget;
   std::optional<std::string> reasoning_budget_message;
+  LlamaDraft llama;     // of llama.cpp's routes
   bool base64 = false;  // embeddings
   std::string query;    // to rank documents by
   Ranking ranking;

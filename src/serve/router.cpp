@@ -9,6 +9,7 @@
 
 #include "base/near_match.h"
 #include "serve/kept_responses.h"
+#include "serve/llama.h"
 #include "serve/model_json.h"
 #include "serve/ollama.h"
 #include "serve/page.h"
@@ -237,6 +238,11 @@ constexpr Route kRoutes[] = {
     {"/v2/rerank", nullptr, post_generation<Endpoint::kCohereRerank>, false, ErrorShape::kCohere},
     {"/v1/models", get_models, nullptr},
     {"/v1/models/:name", get_model, nullptr},
+    // "/completions" is OpenAI's, with and without /v1.
+    {"/completion", nullptr, post_generation<Endpoint::kLlamaCompletion>, false,
+     ErrorShape::kLlama},
+    {"/infill", nullptr, post_generation<Endpoint::kLlamaInfill>, false, ErrorShape::kLlama},
+    {"/props", get_llama_props, nullptr, false, ErrorShape::kLlama},
     {"/tokenize", nullptr, work_answer<tokenize>},
     {"/detokenize", nullptr, work_answer<detokenize>},
     {"/apply-template", nullptr, work_answer<apply_template>},

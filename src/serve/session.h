@@ -118,7 +118,7 @@ class Session : public std::enable_shared_from_this<Session> {
   // Counts what a choice got, when it is there.
   void note(const Generation& generation, std::size_t prompt, const OutputEvent& event);
   // Counts what the choices got that have not ended, and never will.
-  void note_cancelled(const Generation& generation);
+  void note_cancelled(const Generation& generation, FinishReason finish);
   // Hands the record of the request on.
   void finish_record();
   boost::asio::awaitable<bool> send(std::string_view data);

@@ -127,11 +127,11 @@ void Session::note(const Generation& generation, std::size_t prompt, const Outpu
   core_.counts.whole.add(seconds(now - accepted_));
 }
 
-void Session::note_cancelled(const Generation& generation) {
+void Session::note_cancelled(const Generation& generation, FinishReason finish) {
   const auto n = static_cast<std::size_t>(generation.requests.front().n);
   for (std::size_t i = 0; i < choices_.size(); ++i) {
     if (choices_[i].ended) continue;
-    record_.finish = engine::finish_name(FinishReason::kCancelled);
+    record_.finish = engine::finish_name(finish);
     record_.completion_tokens += choices_[i].tokens;
     if (i % n == 0) record_.prompt_tokens += generation.requests[i / n].prompt.size();
   }
@@ -317,7 +317,11 @@ Session::Reusable Session::generate(const HttpHead& head,
   const bool next = generation.stream ? co_await stream(head, generation, builder)
                                       : co_await gather(head, generation, builder);
   // A write may fail before the client is known to have gone.
-  if (!builder->failure()) note_cancelled(generation);
+  if (!builder->failure()) {
+    // What a dialect ended is cancelled, too, and yet it is whole.
+    note_cancelled(generation,
+                   builder->complete() ? FinishReason::kLength : FinishReason::kCancelled);
+  }
   const bool left = gone_ && !sent_away_ && !core_.stopping;
   if (left && !builder->complete()) ++core_.counts.disconnects;
   co_return next;

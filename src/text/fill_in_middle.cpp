@@ -30,6 +30,33 @@ constexpr Spelling kSpellings[] = {
     {"[PREFIX]", "[SUFFIX]", "", true},
 };
 
+constexpr std::string_view kRepositories[] = {"<|repo_name|>",  // Qwen2.5-Coder
+                                              "<repo_name>",    // StarCoder2
+                                              "<reponame>"};    // StarCoder, Granite Code
+constexpr std::string_view kFiles[] = {"<|file_sep|>", "<file_sep>", "<filename>"};
+
+std::optional<TokenId> first_of(std::span<const std::string_view> spellings,
+                                const Tokenizer& tokenizer) {
+  for (const std::string_view spelling : spellings)
+    if (const auto id = tokenizer.find(spelling)) return id;
+  return std::nullopt;
+}
+
+std::optional<FillInMiddle> find_middle(const Tokenizer& tokenizer,
+                                        const load::GgufTokenizer* gguf) {
+  if (gguf != nullptr && gguf->fim_prefix && gguf->fim_suffix && gguf->fim_middle)
+    return FillInMiddle{*gguf->fim_prefix, *gguf->fim_suffix, gguf->fim_middle, false};
+  for (const Spelling& spelling : kSpellings) {
+    const auto prefix = tokenizer.find(spelling.prefix);
+    const auto suffix = tokenizer.find(spelling.suffix);
+    const auto middle = tokenizer.find(spelling.middle);
+    if (!prefix || !suffix || (!middle && !spelling.middle.empty())) continue;
+    return FillInMiddle{*prefix, *suffix, spelling.middle.empty() ? std::nullopt : middle,
+                        spelling.suffix_first};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::vector<TokenId> FillInMiddle::prompt(std::span<const TokenId> before,
@@ -50,17 +77,15 @@ std::vector<TokenId> FillInMiddle::prompt(std::span<const TokenId> before,
 std::optional<FillInMiddle> find_fill_in_middle(const Tokenizer& tokenizer,
                                                 const load::ModelSource& source) {
   const auto* gguf = std::get_if<load::GgufTokenizer>(&source.tokenizer);
-  if (gguf != nullptr && gguf->fim_prefix && gguf->fim_suffix && gguf->fim_middle)
-    return FillInMiddle{*gguf->fim_prefix, *gguf->fim_suffix, gguf->fim_middle, false};
-  for (const Spelling& spelling : kSpellings) {
-    const auto prefix = tokenizer.find(spelling.prefix);
-    const auto suffix = tokenizer.find(spelling.suffix);
-    const auto middle = tokenizer.find(spelling.middle);
-    if (!prefix || !suffix || (!middle && !spelling.middle.empty())) continue;
-    return FillInMiddle{*prefix, *suffix, spelling.middle.empty() ? std::nullopt : middle,
-                        spelling.suffix_first};
+  auto found = find_middle(tokenizer, gguf);
+  if (!found) return found;
+  if (gguf != nullptr) {
+    found->repository = gguf->fim_repository;
+    found->file = gguf->fim_file;
   }
-  return std::nullopt;
+  if (!found->repository) found->repository = first_of(kRepositories, tokenizer);
+  if (!found->file) found->file = first_of(kFiles, tokenizer);
+  return found;
 }
 
 }  // namespace dovetail::text

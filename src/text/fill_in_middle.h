@@ -15,6 +15,9 @@ struct FillInMiddle {
   TokenId suffix = 0;             // before what comes last
   std::optional<TokenId> middle;  // where the model begins; nothing: right behind the other part
   bool suffix_first = false;
+  // Before the name of a repository, and before that of each of its files, ahead of all this.
+  // Nothing: the model knows texts of one file alone.
+  std::optional<TokenId> repository = std::nullopt, file = std::nullopt;
 
   // The prompt for the text between two parts.
   std::vector<TokenId> prompt(std::span<const TokenId> before,

@@ -52,6 +52,21 @@ TEST(FillInMiddle, IsFoundBySpellings) {
   }
 }
 
+TEST(FillInMiddle, KnowsWhatStandsBeforeNamesOfFiles) {
+  for (const char* spelling : {"<|repo_name|>", "<repo_name>", "<reponame>"}) {
+    const auto found =
+        found_in(with_tokens({"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", spelling}));
+    EXPECT_EQ(found->repository, 262) << spelling;
+    EXPECT_FALSE(found->file);
+  }
+  for (const char* spelling : {"<|file_sep|>", "<file_sep>", "<filename>"}) {
+    const auto found =
+        found_in(with_tokens({"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", spelling}));
+    EXPECT_EQ(found->file, 262) << spelling;
+    EXPECT_FALSE(found->repository);
+  }
+}
+
 TEST(FillInMiddle, IsNothingWhereATokenIsMissing) {
   EXPECT_FALSE(found_in(with_tokens({})));
   EXPECT_FALSE(found_in(with_tokens({"<|fim_prefix|>", "<|fim_suffix|>", "<fim_middle>"})));
@@ -66,6 +81,11 @@ TEST(FillInMiddle, IsWhatTheFileNames) {
   data.fim_middle = 264;
   EXPECT_EQ(found_in(source)->prompt(kBefore, kAfter),
             (std::vector<TokenId>{262, 1, 2, 263, 3, 264}));
+  EXPECT_FALSE(found_in(source)->file);
+  data.fim_repository = 259;
+  data.fim_file = 261;
+  EXPECT_EQ(found_in(source)->repository, 259);
+  EXPECT_EQ(found_in(source)->file, 261);
   data.fim_middle.reset();
   EXPECT_EQ(found_in(source)->prompt(kBefore, kAfter).front(), 259);
 }

@@ -12,6 +12,7 @@
 #include "serve/kept_calls.h"
 #include "serve/llama.h"
 #include "serve/request_fields.h"
+#include "serve/token_text.h"
 
 namespace dovetail::serve {
 namespace {
@@ -358,6 +359,23 @@ Json echo_of(const Json& body, const Draft& draft) {
   return echo;
 }
 
+// As llama.cpp's server shows them: each with its text, or with its bytes where that is a part of a
+// character.
+Json with_pieces(const Json& ids, const Backend& backend) {
+  Json tokens = Json::array();
+  for (const Json& id : ids) {
+    const std::string bytes = backend.token_bytes(id.get<TokenId>());
+    Json& token = tokens.emplace_back();
+    token["id"] = id;
+    if (is_utf8(bytes)) {
+      token["piece"] = bytes;
+    } else {
+      for (const char c : bytes) token["piece"].push_back(static_cast<unsigned char>(c));
+    }
+  }
+  return tokens;
+}
+
 bool has(const Json& body, const char* field) {
   const auto at = body.find(field);
   return at != body.end() && !at->is_null();
@@ -484,8 +502,8 @@ Outcome<HttpResponse> tokenize(std::string_view body, const RequestContext& cont
   Draft draft(context);
   const auto json = read_fields(
       body,
-      {"content", "prompt", "messages", "add_special", "parse_special", "add_generation_prompt",
-       "continue_final_message", "chat_template_kwargs", "tools"},
+      {"content", "prompt", "messages", "add_special", "parse_special", "with_pieces",
+       "add_generation_prompt", "continue_final_message", "chat_template_kwargs", "tools"},
       draft);
   if (!json) return tl::unexpected<ApiError>(json.error());
   if (has(*json, "content") + has(*json, "prompt") + has(*json, "messages") != 1) {
@@ -495,6 +513,8 @@ Outcome<HttpResponse> tokenize(std::string_view body, const RequestContext& cont
   if (!add_special) return tl::unexpected<ApiError>(add_special.error());
   const auto parse_special = optional_bool(*json, "parse_special", !has(*json, "messages"));
   if (!parse_special) return tl::unexpected<ApiError>(parse_special.error());
+  const auto pieces = optional_bool(*json, "with_pieces", false);
+  if (!pieces) return tl::unexpected<ApiError>(pieces.error());
 
   Json response;
   if (has(*json, "messages")) {
@@ -508,6 +528,7 @@ Outcome<HttpResponse> tokenize(std::string_view body, const RequestContext& cont
     if (!text) return tl::unexpected<ApiError>(text.error());
     response["tokens"] = context.backend.encode(*text, *add_special, *parse_special);
   }
+  if (*pieces) response["tokens"] = with_pieces(response["tokens"], context.backend);
   response["count"] = response["tokens"].size();
   response["max_model_len"] = context.backend.model.max_context;
   return response_of(response, draft);

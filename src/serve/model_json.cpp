@@ -45,6 +45,18 @@ Json sampling_parameters(const ModelInfo& model) {
   return list;
 }
 
+// As llama.cpp's server has it; what is not known is left out.
+Json meta(const ModelInfo& model) {
+  Json json;
+  json["n_vocab"] = model.vocab_size;
+  json["n_ctx"] = model.max_context;
+  const ModelFacts& facts = model.facts;
+  if (facts.hidden_size > 0) json["n_embd"] = facts.hidden_size;
+  if (facts.parameters > 0) json["n_params"] = facts.parameters;
+  if (facts.file_bytes > 0) json["size"] = facts.file_bytes;
+  return json;
+}
+
 }  // namespace
 
 Json model_json(const ServerState& state, std::string_view name) {
@@ -56,6 +68,7 @@ Json model_json(const ServerState& state, std::string_view name) {
   json["owned_by"] = "dovetail";
   json["max_model_len"] = model.max_context;
   json["vocab_size"] = model.vocab_size;
+  json["meta"] = meta(model);
   Json& defaults = json["sampling_defaults"];
   for (const SamplingRow& row : kSamplingRows) {
     if (!row.recommended()) continue;

@@ -349,7 +349,7 @@ Session::Reusable Session::stream(const HttpHead& head, const Generation& genera
     }
     out.clear();
     for (Inbox::Item& item : items) {
-      if (builder->failure() || gone_) continue;
+      if (builder->failure() || builder->complete() || gone_) continue;
       note(generation, item.prompt, item.event);
       const std::string text = co_await add_event(builder, item);
       out += text;
@@ -403,6 +403,7 @@ Session::Reusable Session::gather(const HttpHead& head, const Generation& genera
       continue;
     }
     for (std::size_t i = 0; i < items.size() && !builder->failure() && !gone_; ++i) {
+      if (builder->complete()) break;
       note(generation, items[i].prompt, items[i].event);
       co_await add_event(builder, items[i]);
       // Other connections have their turn between.

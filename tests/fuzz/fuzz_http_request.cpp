@@ -24,6 +24,14 @@ serve::Backend byte_backend() {
     for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
     return ids;
   };
+  backend.begin_ids = [] { return std::vector<TokenId>{1}; };
+  backend.fill_in_middle = [](std::span<const TokenId> before, std::span<const TokenId> after) {
+    std::vector<TokenId> ids(before.begin(), before.end());
+    ids.push_back(2);
+    ids.insert(ids.end(), after.begin(), after.end());
+    return ids;
+  };
+  backend.file_token = 3;
   backend.encode_pair =
       [](std::string_view first,
          std::string_view second) -> Result<std::pair<std::vector<TokenId>, std::size_t>> {
@@ -73,13 +81,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   const std::string_view body(reinterpret_cast<const char*>(data) + 1, size - 1);
   constexpr serve::Endpoint kEndpoints[] = {
-      serve::Endpoint::kCompletion,  serve::Endpoint::kChat,
-      serve::Endpoint::kEmbedding,   serve::Endpoint::kRerank,
-      serve::Endpoint::kResponses,   serve::Endpoint::kMessages,
-      serve::Endpoint::kOllamaChat,  serve::Endpoint::kOllamaGenerate,
-      serve::Endpoint::kOllamaEmbed, serve::Endpoint::kCohereRerank};
+      serve::Endpoint::kCompletion,      serve::Endpoint::kChat,
+      serve::Endpoint::kEmbedding,       serve::Endpoint::kRerank,
+      serve::Endpoint::kResponses,       serve::Endpoint::kMessages,
+      serve::Endpoint::kOllamaChat,      serve::Endpoint::kOllamaGenerate,
+      serve::Endpoint::kOllamaEmbed,     serve::Endpoint::kCohereRerank,
+      serve::Endpoint::kLlamaCompletion, serve::Endpoint::kLlamaInfill};
   constexpr std::size_t kRoutes = std::size(kEndpoints);
-  constexpr std::size_t kMost[kRoutes] = {16, 1, 2048, 2048, 1, 1, 1, 1, 2048, 2048};  // of a body
+  constexpr std::size_t kMost[kRoutes] = {16, 1, 2048, 2048, 1,  1,
+                                          1,  1, 2048, 2048, 16, 1};  // of a body
   const std::size_t route = data[0] % (kRoutes + 6);
   if (route >= kRoutes) {
     const auto answer = route == kRoutes       ? serve::tokenize(body, context)

@@ -118,7 +118,12 @@ void write_bytes(const std::filesystem::path& folder) {
       "\2{\"input\":[\"ab\",\"c\"],\"encoding_format\":\"base64\",\"dimensions\":null}"sv,
       "\3{\"query\":\"ab\",\"documents\":[\"c\",{\"text\":\"de\"}],\"top_n\":1}"sv,
       "\4{\"content\":\"caf\\u00e9\",\"add_special\":true,\"parse_special\":false}"sv,
-      "\5{\"tokens\":[1,2,255],\"skip_special\":true}"sv};
+      "\5{\"tokens\":[1,2,255],\"skip_special\":true}"sv,
+      "\12{\"prompt\":[[97,\"b\"],\"c\",{\"prompt_string\":\"d\"}],\"n_predict\":-1,"
+      "\"logit_bias\":[[97,1],[\"b\",false]],\"samplers\":[\"top_k\"],\"n_probs\":2,"
+      "\"repeat_last_n\":0,\"json_schema\":{},\"response_fields\":[\"a/b\"],\"n_indent\":1}"sv,
+      "\13{\"input_prefix\":\"ab\",\"input_suffix\":[99],\"prompt\":\"d\",\"n_predict\":0,"
+      "\"input_extra\":[{\"filename\":\"f\",\"text\":\"t\",\"time\":[1]}]}"sv};
   constexpr std::string_view kGrammars[] = {
       "\0(a|bc){2,3}[^x-z\\d]*\\w+(?:é|\\u0041)?"sv,
       "\1{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\",\"minimum\":-3},"

@@ -277,6 +277,11 @@ TEST_F(ApiRequest, TokenizeAndDetokenize) {
             R"({"tokens":[1,97,98],"count":3,"max_model_len":4096})");
   EXPECT_EQ(body(tokenize(R"({"prompt":"ab","add_special":false,"model":"fake"})", context)),
             R"({"tokens":[97,98],"count":2,"max_model_len":4096})");
+  EXPECT_EQ(
+      body(tokenize(R"({"content":"\u00e9a","add_special":false,"with_pieces":true})", context)),
+      R"({"tokens":[{"id":195,"piece":[195]},{"id":169,"piece":[169]},{"id":97,"piece":"a"}],)"
+      R"("count":3,"max_model_len":4096})");
+  EXPECT_EQ(tokenize(R"({"content":"a","with_pieces":1})", context).error().param, "with_pieces");
   EXPECT_EQ(body(tokenize("{" HELLO R"(,"add_generation_prompt":false})", context)),
             R"({"tokens":[91,117,115,101,114,93,104,105],"count":8,"max_model_len":4096})");
   EXPECT_EQ(body(detokenize(R"({"tokens":[97,98]})", context)),

@@ -29,12 +29,19 @@ std::string tables() {
   for (const Route& route : routes())
     out += fmt::format("| `{}` | {} |\n", route.path, methods_of(route));
   constexpr std::pair<Endpoint, std::string_view> kEndpoints[] = {
-      {Endpoint::kChat, "/v1/chat/completions"},       {Endpoint::kCompletion, "/v1/completions"},
-      {Endpoint::kResponses, "/v1/responses"},         {Endpoint::kMessages, "/v1/messages"},
-      {Endpoint::kEmbedding, "/v1/embeddings"},        {Endpoint::kRerank, "/v1/rerank"},
-      {Endpoint::kCohereRerank, "/v2/rerank"},         {Endpoint::kOllamaChat, "/api/chat"},
-      {Endpoint::kOllamaGenerate, "/api/generate"},    {Endpoint::kOllamaEmbed, "/api/embed"},
+      {Endpoint::kChat, "/v1/chat/completions"},
+      {Endpoint::kCompletion, "/v1/completions"},
+      {Endpoint::kResponses, "/v1/responses"},
+      {Endpoint::kMessages, "/v1/messages"},
+      {Endpoint::kEmbedding, "/v1/embeddings"},
+      {Endpoint::kRerank, "/v1/rerank"},
+      {Endpoint::kCohereRerank, "/v2/rerank"},
+      {Endpoint::kOllamaChat, "/api/chat"},
+      {Endpoint::kOllamaGenerate, "/api/generate"},
+      {Endpoint::kOllamaEmbed, "/api/embed"},
       {Endpoint::kOllamaEmbedding, "/api/embeddings"},
+      {Endpoint::kLlamaCompletion, "/completion"},
+      {Endpoint::kLlamaInfill, "/infill"},
   };
   for (const auto& [endpoint, path] : kEndpoints) {
     const KnownFields known = known_fields(endpoint);

@@ -99,7 +99,8 @@ TEST(Mutation, AnyBodyGivesARequestOrAnErrorThatSaysWhy) {
     const std::string body = mutate(kBodies[mutate.below(kBodies.size())]);
     for (const Endpoint endpoint :
          {Endpoint::kCompletion, Endpoint::kChat, Endpoint::kEmbedding, Endpoint::kRerank,
-          Endpoint::kCohereRerank, Endpoint::kOllamaEmbed, Endpoint::kOllamaGenerate}) {
+          Endpoint::kCohereRerank, Endpoint::kOllamaEmbed, Endpoint::kOllamaGenerate,
+          Endpoint::kLlamaCompletion}) {
       const auto result = read_generation(endpoint, body, context);
       if (result) {
         ++good;

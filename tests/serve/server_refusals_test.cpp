@@ -109,7 +109,7 @@ TEST(Server, SaysWhichRouteMayHaveBeenMeant) {
   };
   for (const Case& each : {
            Case{"GET", "/v1/chat/completion?a=b",
-                "there is no /v1/chat/completion; did you mean /v1/chat/completions"},
+                "there is no /v1/chat/completion; did you mean /v1/chat/completions, /completion"},
            Case{"GET", "/v1/tokenise",
                 "there is no /v1/tokenise; did you mean /tokenize, /detokenize"},
            Case{"GET", "/heath", "there is no /heath; did you mean /health"},

@@ -254,13 +254,19 @@ Problem read_samplers(Name field, const Json& value, Draft& draft) {
   return std::nullopt;
 }
 
-// What has no effect up to 0 (`zero`) or below it, and is not heeded beyond.
-template <bool zero>
-Problem read_off(Name field, const Json& value, Draft&) {
-  if (value.is_number() && (value.get<double>() < 0 || (zero && value.get<double>() == 0)))
-    return std::nullopt;
-  return problem(bad_field(field, "{} is not supported; expected {}", shown(value),
-                           zero ? "0 or less, which is off" : "less than 0, which is off"));
+// It has no effect up to 0, and is not heeded beyond.
+Problem read_sigma(Name field, const Json& value, Draft&) {
+  if (value.is_number() && value.get<double>() <= 0) return std::nullopt;
+  return problem(
+      bad_field(field, "{} is not supported; expected 0 or less, which is off", shown(value)));
+}
+
+// Below 0 it is off.
+Problem read_adaptive_target(Name field, const Json& value, Draft& draft) {
+  if (!value.is_number())
+    return problem(bad_field(field, "expected a number, got {}", shown(value)));
+  draft.llama.adaptive = value.get<double>() >= 0;
+  return std::nullopt;
 }
 
 // --- limits and formats ---
@@ -352,8 +358,8 @@ constexpr Field kLlamaFields[] = {
      [](Name f, const Json& v, Draft& d) -> Problem {
        return store_int(f, v, -1, kMaxTokens, d.llama.repeat_last_n.emplace());
      }},
-    {"top_n_sigma", kLlama, read_off<true>},
-    {"adaptive_target", kLlama, read_off<false>},
+    {"top_n_sigma", kLlama, read_sigma},
+    {"adaptive_target", kLlama, read_adaptive_target},
     {"n_probs", kLlama, read_probabilities<0>},
     {"logprobs", kLlama, read_probabilities<1>},
     {"post_sampling_probs", kLlama,

@@ -38,6 +38,7 @@ struct LlamaDraft {
   bool only_likeliest = false;                // top_p left no share
   std::optional<std::int32_t> repeat_last_n;  // -1: all
   std::optional<std::vector<std::string>> samplers;
+  bool adaptive = false;  // adaptive_target is one; it acts only where the samplers say so
   std::optional<OutputFormat> grammar, schema;
   // Of /infill.
   struct File {

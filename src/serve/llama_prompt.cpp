@@ -200,6 +200,13 @@ Problem settle_llama(Endpoint endpoint, Draft& draft) {
   }
   if (llama.grammar && llama.schema) draft.unknown.ignore(llama.schema->field);
   if (auto found = store_format(llama.grammar ? llama.grammar : llama.schema, draft)) return found;
+  const auto& samplers = llama.samplers;
+  if (llama.adaptive && samplers &&
+      std::find(samplers->begin(), samplers->end(), "adaptive_p") != samplers->end()) {
+    return problem(bad_field("adaptive_target",
+                             "is not supported; expected less than 0, which is off, or samplers "
+                             "without \"adaptive_p\""));
+  }
   if (llama.only_likeliest) request.sampling.top_k = 1;
   settle_samplers(draft);
   settle_window(draft);

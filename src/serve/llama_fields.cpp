@@ -164,7 +164,7 @@ Problem read_llama_seed(Name field, const Json& value, Draft& draft) {
 // An empty text ends nothing.
 Problem read_llama_stop(Name field, const Json& value, Draft& draft) {
   Json list = value.is_array() ? value : Json::array({value});
-  std::erase_if(list.get_ref<Json::array_t&>(), [](const Json& each) { return each == ""; });
+  std::erase_if(list.get_ref<Json::array_t&>(), [](const Json& each) { return each == Json(""); });
   return read_stop(field, list, draft.request);
 }
 
@@ -330,7 +330,7 @@ Problem read_progress(Name field, const Json& value, Draft& draft) {
 
 // No name is the model's, too: editors send what is not set.
 Problem read_llama_model(Name field, const Json& value, Draft& draft) {
-  if (value == "") return std::nullopt;
+  if (value == Json("")) return std::nullopt;
   return read_model(field, value, draft);
 }
 

@@ -153,6 +153,8 @@ class LlamaRoutes(unittest.TestCase):
                 "n_predict": 0, "temperature": 0.0, "stream": False, "samplers": [],
                 "cache_prompt": True, "t_max_prompt_ms": 1, "t_max_predict_ms": 1}
         self.assertEqual(self.post("/infill", server=server, **warm, response_fields=[""]), "{}")
+        computed = json.loads(self.post("/infill", server=server, **warm))
+        self.assertEqual((computed["content"], computed["tokens_predicted"]), ("", 0))
         texts = {"input_prefix": "int main() {\n", "input_suffix": "}\n", "input_extra": extra,
                  "prompt": "  return "}
         shown = json.loads(self.post("/infill", server=server, **texts, **LLAMA_VIM))

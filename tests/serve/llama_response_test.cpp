@@ -345,10 +345,14 @@ TEST(LlamaServer, PropsSayWhatHoldsWithoutFields) {
     backend.model.max_sequences = 5;
     backend.model.sampling.top_k = 9;
     backend.model.facts.chat_template = "{{ x }}";
+    backend.model.facts.parameters = 7;
   });
   Client client(running.port);
   EXPECT_EQ(client.get("/props")->status, 401);
   const auto props = client.get("/props", "Authorization: Bearer k\r\n")->json();
+  // What is not known of the model is left out.
+  EXPECT_EQ(client.get("/v1/models", "Authorization: Bearer k\r\n")->json()["data"][0]["meta"],
+            (nlohmann::json{{"n_vocab", 256}, {"n_ctx", 4096}, {"n_params", 7}}));
   EXPECT_EQ(props["default_generation_settings"]["n_ctx"], 4096);
   EXPECT_EQ(props["default_generation_settings"]["params"]["top_k"], 9);
   EXPECT_EQ(props["default_generation_settings"]["params"]["n_predict"], -1);

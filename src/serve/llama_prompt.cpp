@@ -19,17 +19,14 @@ struct Sampler {
   std::array<const SamplingRow*, 3> rows;
 };
 constexpr Sampler kSamplers[] = {
-    {"penalties", {&kSamplingRows[4], &kSamplingRows[5], &kSamplingRows[6]}},
-    {"temperature", {&kSamplingRows[0]}},
-    {"top_k", {&kSamplingRows[1]}},
-    {"top_p", {&kSamplingRows[2]}},
-    {"min_p", {&kSamplingRows[3]}},
+    {"penalties",
+     {&sampling_row("repetition_penalty"), &sampling_row("presence_penalty"),
+      &sampling_row("frequency_penalty")}},
+    {"temperature", {&sampling_row("temperature")}},
+    {"top_k", {&sampling_row("top_k")}},
+    {"top_p", {&sampling_row("top_p")}},
+    {"min_p", {&sampling_row("min_p")}},
 };
-static_assert(kSamplingRows[0].name == "temperature" && kSamplingRows[1].name == "top_k" &&
-              kSamplingRows[2].name == "top_p" && kSamplingRows[3].name == "min_p" &&
-              kSamplingRows[4].name == "repetition_penalty" &&
-              kSamplingRows[5].name == "presence_penalty" &&
-              kSamplingRows[6].name == "frequency_penalty");
 
 // Samplers that do nothing where their own field is left at what it is here.
 constexpr std::string_view kIdle[] = {"dry", "typ_p", "typical_p", "top_n_sigma",

@@ -23,14 +23,13 @@ constexpr std::uint64_t kDrawnSeed = 4294967295;
 }  // namespace
 
 Json llama_settings(const Request& request, std::int32_t limit) {
-  Json json;
+  Json json = Json::parse(kOff);
   json["seed"] = request.sampling.seed.value_or(kDrawnSeed);
   for (const SamplingRow& row : kSamplingRows) {
     // By the name that llama.cpp has for it.
     const std::string name(row.http_alias.empty() ? row.name : row.http_alias);
     json[name] = Json::parse(sampling_text(row, sampling_value(request.sampling, row)));
   }
-  json.update(Json::parse(kOff));
   json["stop"] = request.stop;
   json["max_tokens"] = limit;
   json["n_predict"] = limit;

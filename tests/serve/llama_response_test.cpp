@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
@@ -290,9 +291,17 @@ TEST(LlamaResponse, EndsWithALineAfterItsTime) {
 }
 
 TEST(LlamaServer, AnswersAndCancelsWhatItNeedsNoMore) {
-  RunningServer running([](FakeEngine& engine, const FakeEngine::Accepted& accepted) {
-    for (const char* text : {"a", "\n", "b"}) engine.emit(accepted.id, token(text));
-  });
+  std::mutex mutex;
+  std::vector<std::pair<std::string, std::uint64_t>> records;
+  ServerOptions options;
+  options.on_request = [&](const RequestRecord& record) {
+    const std::lock_guard lock(mutex);
+    records.emplace_back(record.finish, record.completion_tokens);
+  };
+  const auto script = [](FakeEngine& engine, const FakeEngine::Accepted& accepted) {
+    for (const char* text : {"a", "\n", "b", "c"}) engine.emit(accepted.id, token(text));
+  };
+  RunningServer running(script, options);
   Client client(running.port);
   for (const char* stream : {"false", "true"}) {
     const auto answer = client.post(
@@ -306,6 +315,10 @@ TEST(LlamaServer, AnswersAndCancelsWhatItNeedsNoMore) {
     EXPECT_EQ(last["tokens_predicted"], 3);
   }
   EXPECT_TRUE(running.engine.wait_cancelled(2));
+  running.stop();
+  // What came later is not counted, and the log says what the client was told.
+  const std::pair<std::string, std::uint64_t> whole("length", 3);
+  EXPECT_THAT(records, ElementsAre(whole, whole));
 }
 
 TEST(LlamaServer, ErrorsHaveItsShape) {

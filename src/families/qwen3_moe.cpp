@@ -1,11 +1,16 @@
-// Qwen3 MoE and Qwen3 Coder: Qwen3 with experts in every layer.
+// Qwen3 MoE and Qwen3 Coder, and Qwen3-VL of their kind: Qwen3 with experts in every layer.
 
 #include <fmt/core.h>
+
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "families/common.h"
 #include "families/families.h"
 #include "families/qwen.h"
 #include "families/rope.h"
+#include "families/turned_experts.h"
 #include "families/windows.h"
 
 namespace dovetail::families {
@@ -22,11 +27,8 @@ bool slides(Fields& fields) {
   return true;
 }
 
-void read_qwen3_moe(Fields& fields, ModelConfig& config) {
-  ExpertsConfig experts = read_experts(fields);
-  // transformers takes them as they are where nothing is said, llama.cpp divides them.
-  experts.normalized =
-      fields.flag({"expert_weights_norm", "norm_topk_prob"}).value_or(fields.gguf());
+void read_layers_of_qwen3_moe(Fields& fields, const ExpertsConfig& experts, float theta,
+                              ModelConfig& config) {
   refuse_dense_layers(fields);
   const std::uint32_t layers = read_sizes(fields, config);
   const NormConfig norm = read_rms_norm(fields, 1e-6F);
@@ -35,13 +37,54 @@ void read_qwen3_moe(Fields& fields, ModelConfig& config) {
   attention.query_key_norm = load::QueryKeyNorm::kHead;
   attention.norm = norm;
   attention.window = read_uniform_window(fields, layers, slides(fields), kQwenWindow);
-  config.ropes = {read_rope(fields, {.head_dim = attention.head_dim}, config)};
+  config.ropes = {read_rope(fields, {.head_dim = attention.head_dim, .theta = theta}, config)};
   config.output_norm = norm;
   config.layers.assign(layers, plain_layer(norm, attention, experts));
+}
+
+void read_qwen3_moe(Fields& fields, ModelConfig& config) {
+  ExpertsConfig experts = read_experts(fields);
+  // transformers takes them as they are where nothing is said, llama.cpp divides them.
+  experts.normalized =
+      fields.flag({"expert_weights_norm", "norm_topk_prob"}).value_or(fields.gguf());
+  read_layers_of_qwen3_moe(fields, experts, 10000.0F, config);
+}
+
+// transformers divides weights of experts whatever a config.json says.
+void read_qwen3_vl_moe(Fields& fields, ModelConfig& config) {
+  read_qwen_sections(fields);
+  ExpertsConfig experts = read_experts(fields);
+  experts.normalized = fields.flag({"expert_weights_norm", ""}).value_or(true);
+  read_layers_of_qwen3_moe(fields, experts, 500000.0F, config);
+}
+
+// Folders have the experts of a layer in one tensor, a column after another.
+constexpr Rename kQwen3VlMoeNames[] = {
+    {"model.layers.*.mlp.experts.gate_up_proj", "blk.*.ffn_gate_up_of_folder"},
+    {"model.layers.*.mlp.experts.down_proj", "blk.*.ffn_down_of_folder"},
+};
+
+Status turn_experts(load::StoredTensors& tensors, Owned& /*owned*/) {
+  constexpr std::string_view kStored = "_of_folder";
+  std::vector<std::string> stored;
+  for (const auto& [name, tensor] : tensors) {
+    if (name.starts_with("blk.") && name.ends_with(kStored)) stored.push_back(name);
+  }
+  for (const std::string& name : stored) {
+    auto node = tensors.extract(name);
+    if (auto status = turn(node.mapped()); !status) return status;
+    node.key() = name.substr(0, name.size() - kStored.size()) + "_exps.weight";
+    tensors.insert(std::move(node));
+  }
+  return {};
 }
 
 }  // namespace
 
 constinit const Reader kQwen3Moe = {read_qwen3_moe};
+constinit const Reader kQwen3VlMoe = {.read = read_qwen3_vl_moe,
+                                      .hf_names = kQwen3VlMoeNames,
+                                      .spare = kQwenPictures,
+                                      .adapt = turn_experts};
 
 }  // namespace dovetail::families

@@ -168,7 +168,7 @@ std::string in_short(const ModelConfig& config, const LayerConfig& layer) {
     }
     out += " ";
   }
-  constexpr const char* kQueryKeyNorms[] = {"", "head norm ", "row norm "};
+  constexpr const char* kQueryKeyNorms[] = {"", "head norm ", "turned head norm ", "row norm "};
   out += kQueryKeyNorms[static_cast<int>(attention.query_key_norm)];
   if (attention.bias) out += "bias ";
   if (attention.output_bias) out += "output bias ";

@@ -56,6 +56,10 @@ void read_qwen2_moe(Fields& fields, ModelConfig& config) {
       load::kLargestIntermediateSize);
   experts.shared_gated = true;
   refuse_dense_layers(fields);
+  // transformers lets every other layer slide then, which no published model does.
+  constexpr Key kSlides = {"", "use_sliding_window"};
+  if (fields.flag(kSlides).value_or(false) && fields.member("layer_types") == nullptr)
+    fields.reject(kSlides, "true", "false, or layer_types beside it");
   read_layers_of_qwen2(fields, {}, experts, config);
 }
 

@@ -58,23 +58,37 @@ void read_qwen3_vl_moe(Fields& fields, ModelConfig& config) {
   read_layers_of_qwen3_moe(fields, experts, 500000.0F, config);
 }
 
-// Folders have the experts of a layer in one tensor, a column after another.
+constexpr std::string_view kGateUp = "ffn_gate_up_of_folder", kDown = "ffn_down_of_folder";
 constexpr Rename kQwen3VlMoeNames[] = {
     {"model.layers.*.mlp.experts.gate_up_proj", "blk.*.ffn_gate_up_of_folder"},
     {"model.layers.*.mlp.experts.down_proj", "blk.*.ffn_down_of_folder"},
 };
 
+// Published folders have the experts of a layer a column after another, and what transformers
+// writes has them a row after another. No sizes fit both.
+bool by_columns(const load::StoredTensor& gate_up, const load::StoredTensor& down) {
+  const auto &both = gate_up.shape, &one = down.shape;
+  return both.size() == 3 && one.size() == 3 && both[2] == 2 * one[1] && both[1] == one[2];
+}
+
 Status turn_experts(load::StoredTensors& tensors, Owned& /*owned*/) {
-  constexpr std::string_view kStored = "_of_folder";
-  std::vector<std::string> stored;
+  std::vector<std::string> layers;
   for (const auto& [name, tensor] : tensors) {
-    if (name.starts_with("blk.") && name.ends_with(kStored)) stored.push_back(name);
+    if (name.starts_with("blk.") && name.ends_with(kGateUp))
+      layers.push_back(name.substr(0, name.size() - kGateUp.size()));
   }
-  for (const std::string& name : stored) {
-    auto node = tensors.extract(name);
-    if (auto status = turn(node.mapped()); !status) return status;
-    node.key() = name.substr(0, name.size() - kStored.size()) + "_exps.weight";
-    tensors.insert(std::move(node));
+  for (const std::string& layer : layers) {
+    auto gate_up = tensors.extract(layer + std::string(kGateUp));
+    auto down = tensors.extract(layer + std::string(kDown));
+    if (down && by_columns(gate_up.mapped(), down.mapped())) {
+      if (auto status = turn(gate_up.mapped()); !status) return status;
+      if (auto status = turn(down.mapped()); !status) return status;
+    }
+    gate_up.key() = layer + "ffn_gate_up_exps.weight";
+    tensors.insert(std::move(gate_up));
+    if (!down) continue;
+    down.key() = layer + "ffn_down_exps.weight";
+    tensors.insert(std::move(down));
   }
   return {};
 }

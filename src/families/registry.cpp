@@ -101,6 +101,9 @@ constexpr std::pair<std::string_view, std::string_view> kTextNames[] = {
     {"language_model.model.", "model."},
     {"language_model.lm_head.", "lm_head."},
     {"lm_head.", "lm_head."},
+    {"model.embed_tokens.", "model.embed_tokens."},
+    {"model.layers.", "model.layers."},
+    {"model.norm.", "model.norm."},
     {"mtp.", "mtp."},
 };
 

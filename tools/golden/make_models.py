@@ -1375,9 +1375,8 @@ def make_case(name, config):
     return folder
 
 
-def main():
-    """All cases, or those that the arguments name."""
-    # transformers lists them with the models that see.
+def know_all():
+    """Models of text that transformers lists with those that see alone."""
     for kind in (
         transformers.Mistral4ForCausalLM,
         transformers.Qwen2_5_VLForConditionalGeneration,
@@ -1385,6 +1384,11 @@ def main():
         transformers.Qwen3VLMoeForConditionalGeneration,
     ):
         AutoModelForCausalLM.register(kind.config_class, kind, exist_ok=True)
+
+
+def main():
+    """All cases, or those that the arguments name."""
+    know_all()
     torch.set_num_threads(1)
     torch.manual_seed(SEED)
     for name, config in CASES.items():

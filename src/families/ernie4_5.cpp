@@ -17,6 +17,7 @@ constexpr Rename kErnieNames[] = {
 // All layers, as they are without experts.
 void read_ernie4_5(Fields& fields, ModelConfig& config) {
   const std::uint32_t layers = read_sizes(fields, config, true);
+  fields.suppose("num_key_value_heads", fields.family() == "ernie4_5" ? 2 : 4);
   const NormConfig norm = read_rms_norm(fields, 1e-5F);
   config.output_norm = norm;
   AttentionConfig attention = read_heads(fields, config, 128);

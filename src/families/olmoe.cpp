@@ -1,7 +1,7 @@
 // OLMoE (https://arxiv.org/abs/2409.02060): experts in every layer, queries and keys normed over
 // all heads together.
 
-#include <string>
+#include <fmt/core.h>
 
 #include "families/common.h"
 #include "families/families.h"
@@ -24,7 +24,7 @@ void read_olmoe(Fields& fields, ModelConfig& config) {
   attention.norm = norm;
   constexpr Key kClip = {"attention.clamp_kqv", "clip_qkv"};
   if (const auto clip = fields.number(kClip, 0.0F, load::kLargestFactor))
-    fields.reject(kClip, std::to_string(*clip), "absent");
+    fields.reject(kClip, fmt::format("{}", *clip), "absent");
   config.ropes = {read_rope(fields, {.head_dim = attention.head_dim}, config)};
   config.layers.assign(layers, plain_layer(norm, attention, experts));
 }

@@ -16,11 +16,12 @@ constexpr Rename kQwen2MoeNames[] = {
     {"model.layers.*.mlp.shared_expert_gate", "blk.*.ffn_gate_inp_shexp"},
 };
 
-// Where a config.json says nothing: the theta of its positions, and from which layer on layers
-// slide if they do at all.
+// Where a config.json says nothing: the theta of its positions, from which layer on layers slide if
+// they do at all, and what norms add.
 struct UsualOfQwen2 {
   float theta = 10000.0F;
   std::uint32_t full = 28;
+  float epsilon = 1e-6F;
 };
 
 template <class Mlp>
@@ -31,7 +32,7 @@ void read_layers_of_qwen2(Fields& fields, const UsualOfQwen2& usual, const Mlp& 
   attention.bias = fields.flag({"", "qkv_bias"}).value_or(true);
   config.ropes = {
       read_rope(fields, {.head_dim = attention.head_dim, .theta = usual.theta}, config)};
-  const NormConfig norm = read_rms_norm(fields, 1e-6F);
+  const NormConfig norm = read_rms_norm(fields, usual.epsilon);
   config.output_norm = norm;
   for (const std::uint32_t window : read_qwen_windows(fields, layers, usual.full)) {
     attention.window = window;
@@ -45,7 +46,9 @@ void read_qwen2(Fields& fields, ModelConfig& config) {
 
 void read_qwen2_vl(Fields& fields, ModelConfig& config) {
   read_qwen_sections(fields);
-  read_layers_of_qwen2(fields, {.theta = 1e6F, .full = 80}, read_mlp(fields), config);
+  fields.suppose("num_key_value_heads", 8);
+  const UsualOfQwen2 usual = {.theta = 1e6F, .full = 80, .epsilon = 1e-5F};
+  read_layers_of_qwen2(fields, usual, read_mlp(fields), config);
 }
 
 void read_qwen2_moe(Fields& fields, ModelConfig& config) {

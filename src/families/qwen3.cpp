@@ -51,6 +51,7 @@ void read_qwen3(Fields& fields, ModelConfig& config) {
 
 void read_qwen3_vl(Fields& fields, ModelConfig& config) {
   read_qwen_sections(fields);
+  fields.suppose("num_key_value_heads", 32);
   read_layers_of_qwen3(fields, 500000.0F, config);
 }
 

@@ -53,6 +53,7 @@ void read_qwen3_moe(Fields& fields, ModelConfig& config) {
 // transformers divides weights of experts whatever a config.json says.
 void read_qwen3_vl_moe(Fields& fields, ModelConfig& config) {
   read_qwen_sections(fields);
+  fields.suppose("num_key_value_heads", 16);
   ExpertsConfig experts = read_experts(fields);
   experts.normalized = fields.flag({"expert_weights_norm", ""}).value_or(true);
   read_layers_of_qwen3_moe(fields, experts, 500000.0F, config);

@@ -122,7 +122,8 @@ def qwen3(r):
 
 
 def qwen2_moe(r):
-    c = qwen2(r) | experts(r) | some(r, moe_intermediate_size=[16, 24], shared_expert_intermediate_size=[24, 40])
+    c = qwen2(r) | {"use_sliding_window": False} | experts(r)
+    c |= some(r, moe_intermediate_size=[16, 24], shared_expert_intermediate_size=[24, 40])
     return c | some(r, norm_topk_prob=[False, True], qkv_bias=[False, True], mlp_only_layers=[[]], decoder_sparse_step=[1])
 
 

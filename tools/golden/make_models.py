@@ -920,7 +920,7 @@ CASES |= {
         "rope_scaling": None,
         "rope_theta": 10000.0,
         "routed_scaling_factor": 2.5,
-        "scoring_func": "noaux_tc",
+        "scoring_func": "sigmoid",
         "sliding_window": None,
         "topk_group": 1,
         "torch_dtype": "float16",

@@ -37,6 +37,7 @@ struct Reader {
 };
 
 // One for each family; most have a file of this folder.
+extern const Reader kBailingMoe;
 extern const Reader kBert;
 extern const Reader kBertRanker;
 extern const Reader kCohere;
@@ -61,6 +62,8 @@ extern const Reader kHunyuanMoe;
 extern const Reader kLfm2;
 extern const Reader kLfm2Moe;
 extern const Reader kLlama;
+extern const Reader kMellum;
+extern const Reader kMinicpm;
 extern const Reader kMinimaxM2;
 extern const Reader kMinistral;
 extern const Reader kMinistral3;

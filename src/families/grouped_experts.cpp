@@ -20,6 +20,8 @@ struct Usual {
   std::string_view method;
 };
 constexpr Usual kUsual[] = {
+    {"bailing_moe_v2", 0, 0, 1, 1, 0, 1.0F, true, "noaux_tc"},
+    {"bailing_moe", 0, 0, 1, 1, 0, 1.0F, true, "noaux_tc"},
     {"deepseek_v2", 0, 2, 0, 0, 0, 1.0F, false, "greedy"},
     {"deepseek_v3", 3, 1, 8, 4, 1, 2.5F, true, "noaux_tc"},
     {"deepseek_v32", 3, 1, 8, 4, 0, 2.5F, true, "noaux_tc"},

@@ -16,6 +16,8 @@ namespace {
 using nlohmann::json;
 
 constexpr Family kFamilies[] = {
+    {"bailing_moe_v2", "bailingmoe2", "bailing_moe_v2", "BailingMoeV2ForCausalLM", kBailingMoe},
+    {"bailing_moe_v2", "", "bailing_moe", "BailingMoeV2ForCausalLM", kBailingMoe},
     {"bert", "bert", "bert", "BertModel", kBert},
     {"bert", "", "bert", "BertForSequenceClassification", kBertRanker},
     {"cohere", "command-r", "cohere", "CohereForCausalLM", kCohere},
@@ -46,6 +48,8 @@ constexpr Family kFamilies[] = {
     {"lfm2", "lfm2", "lfm2", "Lfm2ForCausalLM", kLfm2},
     {"lfm2_moe", "lfm2moe", "lfm2_moe", "Lfm2MoeForCausalLM", kLfm2Moe},
     {"llama", "llama", "llama", "LlamaForCausalLM", kLlama},
+    {"mellum", "mellum", "mellum", "MellumForCausalLM", kMellum},
+    {"minicpm", "minicpm", "minicpm", "MiniCPMForCausalLM", kMinicpm},
     {"minimax_m2", "minimax-m2", "minimax_m2", "MiniMaxM2ForCausalLM", kMinimaxM2},
     {"ministral", "", "ministral", "MinistralForCausalLM", kMinistral},
     {"ministral3", "mistral3", "ministral3", "Ministral3ForCausalLM", kMinistral3},
@@ -74,6 +78,7 @@ constexpr Family kFamilies[] = {
     {"smollm3", "smollm3", "smollm3", "SmolLM3ForCausalLM", kSmolLm3},
     {"xlm_roberta", "", "xlm-roberta", "XLMRobertaModel", kXlmRoberta},
     {"xlm_roberta", "", "xlm-roberta", "XLMRobertaForSequenceClassification", kXlmRobertaRanker},
+    {"youtu", "", "youtu", "YoutuForCausalLM", kDeepseek},
 };
 
 // Models that take pictures and more, whose text is read: the rest of them is left alone.

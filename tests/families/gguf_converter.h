@@ -191,6 +191,43 @@ inline void set_sections(GgufBuilder& b, const std::string& p) {
 }
 
 inline const Converted kConverted[] = {
+    {"bailing-moe-tiny",
+     "bailingmoe2",
+     [](GgufBuilder& b, const std::string& p) {
+       set_experts(b, p, 12);
+       b.set_u32(p + "rope.dimension_count", 8);
+       b.set_u32(p + "leading_dense_block_count", 1);
+       b.set_u32(p + "expert_group_count", 4);
+       b.set_u32(p + "expert_group_used_count", 2);
+       b.set_u32(p + "expert_shared_count", 1);
+       b.set_u32(p + "expert_shared_feed_forward_length", 12);
+       b.set_u32(p + "expert_gating_func", 2);
+       b.set_bool(p + "expert_weights_norm", true);
+       b.set_f32(p + "expert_weights_scale", 2.5F);
+     },
+     {},
+     true},
+    {"mellum-tiny", "mellum",
+     [](GgufBuilder& b, const std::string& p) {
+       set_experts(b, p, 12);
+       b.set_u32(p + "attention.sliding_window", 16);
+       b.set_numbers<std::uint8_t>(p + "attention.sliding_window_pattern", GgufType::kBool,
+                                   {1, 0, 1});
+       b.set_f32(p + "rope.freq_base_swa", 1000.0F);
+       b.set_string(p + "rope.scaling.type", "yarn");
+       b.set_f32(p + "rope.scaling.factor", 4.0F);
+       b.set_u32(p + "rope.scaling.original_context_length", 32);
+     }},
+    {"minicpm-tiny",
+     "minicpm",
+     [](GgufBuilder& b, const std::string& p) {
+       b.set_f32(p + "embedding_scale", 3.0F);
+       b.set_f32(p + "residual_scale", 1.4F / std::sqrt(2.0F));
+       b.set_f32(p + "logit_scale", 2.0F);
+     },
+     {},
+     false,
+     true},
     {"dots1-tiny", "dots1",
      [](GgufBuilder& b, const std::string& p) {
        set_experts(b, p, 12);

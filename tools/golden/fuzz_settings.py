@@ -329,6 +329,18 @@ def dots1(r):
     return c | some(r, max_window_layers=[0, 1, 62], scoring_func=["noaux_tc", "sigmoid"])
 
 
+def mellum(r):
+    c = modern(plain(r, "yarn", own_heads=False) | experts(r), by_layer=True) | some(r, head_dim=[16, 32])
+    c |= some(r, sliding_window=WINDOWS, moe_intermediate_size=[16, 24], norm_topk_prob=[False, True])
+    c |= odds(r, 0.3, mlp_layer_types=[r.choice(["dense", "sparse"]) for _ in range(c["num_hidden_layers"])])
+    return c | mixed(r, c, "sliding_attention")
+
+
+def youtu(r):
+    c = {k: v for k, v in latent(r).items() if not k.startswith(("moe_", "n_", "num_experts"))}
+    return c | {"pad_token_id": None}  # whose row transformers makes zeros
+
+
 def hunyuan_v1_dense(r):
     c = plain(r, "linear") | {"use_qk_norm": True}
     if r.random() < 0.5:
@@ -448,7 +460,7 @@ DECODERS = {f.__name__: f for f in (
     llama, mistral, ministral, ministral3, mixtral, qwen2, qwen3, qwen3_moe, qwen3_next, qwen3_5_text,
     qwen3_5_moe_text, gemma2, gemma3_text, smollm3, olmo2, olmo3, phi3, granite, granitemoe, granitemoeshared,
     granitemoehybrid, cohere, cohere2, lfm2, lfm2_moe, glm4, glm4_moe, minimax_m2, ernie4_5,
-    ernie4_5_moe, olmoe, qwen2_moe, dots1, hunyuan_v1_dense, hunyuan_v1_moe, seed_oss, exaone4, gpt_oss, deepseek_v2, deepseek_v3,
+    ernie4_5_moe, olmoe, qwen2_moe, dots1, mellum, youtu, hunyuan_v1_dense, hunyuan_v1_moe, seed_oss, exaone4, gpt_oss, deepseek_v2, deepseek_v3,
     deepseek_v32, glm4_moe_lite, mistral4)}  # fmt: skip
 # Of models that take pictures alone.
 TEXTS = {f.__name__: f for f in (qwen2_5_vl_text, qwen3_vl_text, qwen3_vl_moe_text)}

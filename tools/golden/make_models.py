@@ -16,6 +16,7 @@ import json
 import pathlib
 import shutil
 import sys
+import tempfile
 import zlib
 
 import numpy as np
@@ -994,6 +995,86 @@ CASES |= {
         "tie_word_embeddings": False,
         "vision_config": VISION | SEEN | {"model_type": "qwen3_vl_moe"},
     },
+    "youtu-tiny": SMALL
+    | {
+        "architectures": ["YoutuForCausalLM"],
+        "model_type": "youtu",
+        "kv_lora_rank": 16,
+        "num_hidden_layers": 2,
+        "num_key_value_heads": 4,
+        "q_lora_rank": 24,
+        "qk_nope_head_dim": 12,
+        "qk_rope_head_dim": 8,
+        "rope_interleave": True,
+        "rope_theta": 10000.0,
+        "tie_word_embeddings": True,
+        "v_head_dim": 12,
+        "torch_dtype": "float16",
+    },
+    "mellum-tiny": SMALL
+    | {
+        "architectures": ["MellumForCausalLM"],
+        "model_type": "mellum",
+        "attention_bias": False,
+        "head_dim": 16,
+        "layer_types": SLIDING_AND_FULL,
+        "mlp_layer_types": ["sparse"] * 3,
+        "moe_intermediate_size": 12,
+        "norm_topk_prob": True,
+        "num_experts": 8,
+        "num_experts_per_tok": 3,
+        "rope_parameters": {
+            "full_attention": {
+                "rope_type": "yarn",
+                "rope_theta": 10000.0,
+                "factor": 4.0,
+                "original_max_position_embeddings": 32,
+            },
+            "sliding_attention": {"rope_type": "default", "rope_theta": 1000.0},
+        },
+        "sliding_window": 16,
+        "dtype": "float16",
+    },
+    # Of makers whose own code transformers has not: what it has of the same layers stands in.
+    "bailing-moe-tiny": SMALL
+    | {
+        "architectures": ["BailingMoeV2ForCausalLM"],
+        "model_type": "bailing_moe_v2",
+        "first_k_dense_replace": 1,
+        "head_dim": 16,
+        "moe_intermediate_size": 12,
+        "moe_router_enable_expert_bias": True,
+        "moe_shared_expert_intermediate_size": 12,
+        "n_group": 4,
+        "norm_topk_prob": True,
+        "num_experts": 8,
+        "num_experts_per_tok": 3,
+        "num_hidden_layers": 2,
+        "num_nextn_predict_layers": 0,
+        "num_shared_experts": 1,
+        "partial_rotary_factor": 0.5,
+        "rope_scaling": None,
+        "rope_theta": 10000.0,
+        "routed_scaling_factor": 2.5,
+        "score_function": "sigmoid",
+        "topk_group": 2,
+        "use_bias": False,
+        "use_qk_norm": True,
+        "use_qkv_bias": False,
+        "torch_dtype": "float16",
+    },
+    "minicpm-tiny": SMALL
+    | {
+        "architectures": ["MiniCPMForCausalLM"],
+        "model_type": "minicpm",
+        "dim_model_base": 16,
+        "num_hidden_layers": 2,
+        "rope_theta": 10000.0,
+        "scale_depth": 1.4,
+        "scale_emb": 3,
+        "tie_word_embeddings": True,
+        "torch_dtype": "float16",
+    },
     # A quarter of each head turns, so that no other half of a head may pass for it.
     "glm4-moe-tiny": SMALL
     | {
@@ -1058,7 +1139,7 @@ PUBLISHED = {
 
 def drafting_layers(config):
     """How many layers follow the last one that transformers reads, to draft tokens."""
-    return getattr(config, "num_nextn_predict_layers", 0)
+    return getattr(config, "num_nextn_predict_layers", 0) or 0
 
 
 def mtp_shapes(config):
@@ -1184,7 +1265,7 @@ def random_weights(config, seed):
 
 def write_weights(folder, weights, dtype, shards):
     def stored(name, tensor):
-        same = tensor.dtype == torch.uint8 or name.endswith(KEPT_WIDE)
+        same = tensor.dtype == torch.uint8 or name.endswith((KEPT_WIDE, "expert_bias"))
         return (tensor if same else tensor.to(dtype)).contiguous()
 
     weights = {
@@ -1302,6 +1383,52 @@ def shortest(row):
     return [float(str(value)) for value in row]
 
 
+def bailing_as_glm(config):
+    """What transformers has of Ling's layers, and its tensors by Ling's names."""
+    names = {"n_routed_experts": "num_experts", "n_shared_experts": "num_shared_experts"}
+    stand_in = config | {new: config[own] for new, own in names.items()}
+    stand_in |= {"architectures": ["Glm4MoeForCausalLM"], "model_type": "glm4_moe"}
+    stand_in["attention_bias"] = False
+
+    def named(weights):
+        out = {}
+        for name, tensor in weights.items():
+            if ".self_attn.q_proj." in name:
+                parts = [weights[name.replace("q_proj", part)] for part in ("k_proj", "v_proj")]
+                tensor = torch.cat([tensor, *parts])
+            elif ".self_attn.k_proj." in name or ".self_attn.v_proj." in name:
+                continue
+            for ours, theirs in {
+                "embed_tokens": "word_embeddings",
+                "self_attn.q_proj": "attention.query_key_value",
+                "self_attn.q_norm": "attention.query_layernorm",
+                "self_attn.k_norm": "attention.key_layernorm",
+                "self_attn.o_proj": "attention.dense",
+                KEPT_WIDE: "expert_bias",
+            }.items():
+                name = name.replace(ours, theirs)
+            out[name] = tensor
+        return out
+
+    return stand_in, named
+
+
+def minicpm_as_granite(config):
+    """The same of MiniCPM's."""
+    stand_in = config | {
+        "architectures": ["GraniteForCausalLM"],
+        "model_type": "granite",
+        "attention_multiplier": (config["hidden_size"] // config["num_attention_heads"]) ** -0.5,
+        "embedding_multiplier": config["scale_emb"],
+        "logits_scaling": config["hidden_size"] / config["dim_model_base"],
+        "residual_multiplier": config["scale_depth"] / config["num_hidden_layers"] ** 0.5,
+    }
+    return stand_in, lambda weights: weights
+
+
+STAND_INS = {"bailing_moe_v2": bailing_as_glm, "minicpm": minicpm_as_granite}
+
+
 def read_config(folder, config):
     if config["model_type"] != "kimi_k2":
         return AutoConfig.from_pretrained(folder)
@@ -1346,11 +1473,21 @@ def make_case(name, config):
 
     text = config.get("text_config", config)
     dtype = getattr(torch, text.get("dtype") or text["torch_dtype"])
-    parsed = read_config(folder, config)
-    weights = random_weights(parsed, seed_of(name))
-    write_weights(folder, weights, dtype, 2 if name in SHARDED else 1)
-
-    model = read_model(folder, parsed, weights).eval()
+    if config["model_type"] in STAND_INS:
+        stand_in, named = STAND_INS[config["model_type"]](config)
+        with tempfile.TemporaryDirectory() as place:
+            other = pathlib.Path(place)
+            (other / "config.json").write_text(json.dumps(stand_in))
+            parsed = read_config(other, stand_in)
+            weights = random_weights(parsed, seed_of(name))
+            write_weights(other, weights, dtype, 1)
+            model = read_model(other, parsed, weights).eval()
+        write_weights(folder, named(weights), dtype, 1)
+    else:
+        parsed = read_config(folder, config)
+        weights = random_weights(parsed, seed_of(name))
+        write_weights(folder, weights, dtype, 2 if name in SHARDED else 1)
+        model = read_model(folder, parsed, weights).eval()
     random = np.random.default_rng([*seed_of(name), 1])
     golden = {"prompts": [], "logits": [], "greedy": []}
     drafts = drafting_layers(parsed) > 0 or parsed.model_type in qwen_draft.FAMILIES

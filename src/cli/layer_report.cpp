@@ -66,6 +66,7 @@ std::string attention_text(const load::AttentionConfig& attention,
   if (attention.window > 0) text += fmt::format(", sliding window {}", attention.window);
   add(text, !attention.causal, "both directions");
   add(text, attention.query_key_norm == load::QueryKeyNorm::kHead, "heads normed");
+  add(text, attention.query_key_norm == load::QueryKeyNorm::kTurnedHead, "turned heads normed");
   add(text, attention.query_key_norm == load::QueryKeyNorm::kRow, "queries and keys normed");
   add(text, attention.bias, "biases");
   add(text, attention.sinks, "sinks");

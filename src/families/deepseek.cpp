@@ -106,7 +106,7 @@ LatentConfig read_latent(Fields& fields, const NormConfig& norm, ModelConfig& co
 }
 
 void read_deepseek(Fields& fields, ModelConfig& config) {
-  std::uint32_t layers = read_sizes(fields, config);
+  std::uint32_t layers = read_sizes(fields, config, fields.family() == "youtu");
   drop_draft_layers(fields, layers, config);
   const NormConfig norm = read_rms_norm(fields, 1e-6F);
   config.output_norm = norm;

@@ -8,6 +8,7 @@
 #include "families/common.h"
 #include "families/families.h"
 #include "families/rope.h"
+#include "families/turned_experts.h"
 #include "families/windows.h"
 #include "kernels/functions.h"
 #include "load/quote.h"
@@ -75,23 +76,6 @@ void read_gpt_oss(Fields& fields, ModelConfig& config) {
 constexpr std::string_view kPairs = "ffn_gate_up_pairs";
 constexpr std::string_view kDown = "ffn_down_of_folder";
 
-// Experts that are not quantised are stored a column after another: [experts, columns, rows]. The
-// same matrices, [experts, rows, columns].
-load::StoredTensor turned(const load::StoredTensor& tensor) {
-  load::StoredTensor out = tensor;
-  std::swap(out.shape[1], out.shape[2]);
-  load::StoredParts parts;
-  parts.type = *tensor.type;
-  parts.rows = out.shape[0] * out.shape[1];
-  parts.columns = out.shape[2];
-  parts.codes = load::StoredParts::Codes::kColumns;
-  parts.bytes = tensor.data;
-  parts.column_rows = out.shape[1];
-  out.parts = std::make_shared<const load::StoredParts>(parts);
-  out.data = {};
-  return out;
-}
-
 // Every other row: of gates the even ones, of ups the odd ones.
 load::StoredTensor half_of(const load::StoredTensor& pairs, std::size_t first) {
   load::StoredTensor out = pairs;
@@ -137,7 +121,10 @@ Status split_pairs(load::StoredTensors& tensors, Owned& owned) {
       return reject("shape " + load::shape_text(tensor.shape),
                     bias ? "[experts, 2 x size]" : "three dimensions, of which experts are one");
     }
-    const load::StoredTensor whole = bias || tensor.parts ? tensor : turned(tensor);
+    load::StoredTensor whole = tensor;
+    if (!bias && !tensor.parts) {
+      if (auto status = turn(whole); !status) return status;
+    }
     const std::string layer = name.substr(0, name.find("ffn_"));
     if (!pairs) {
       made.emplace_back(layer + "ffn_down_exps.weight", whole);

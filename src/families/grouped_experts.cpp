@@ -20,9 +20,12 @@ struct Usual {
   std::string_view method;
 };
 constexpr Usual kUsual[] = {
+    {"bailing_moe_v2", 0, 0, 1, 1, 0, 1.0F, true, "noaux_tc"},
+    {"bailing_moe", 0, 0, 1, 1, 0, 1.0F, true, "noaux_tc"},
     {"deepseek_v2", 0, 2, 0, 0, 0, 1.0F, false, "greedy"},
     {"deepseek_v3", 3, 1, 8, 4, 1, 2.5F, true, "noaux_tc"},
     {"deepseek_v32", 3, 1, 8, 4, 0, 2.5F, true, "noaux_tc"},
+    {"dots1", 0, 0, 1, 1, 0, 1.0F, false, "noaux_tc"},
     {"glm4_moe", 1, 1, 1, 1, 1, 1.0F, true, "noaux_tc"},
     {"glm4_moe_lite", 1, 1, 1, 1, 0, 1.8F, true, "noaux_tc"},
     {"kimi_k2", 0, 0, 0, 0, 0, 1.0F, true, "noaux_tc"},
@@ -54,7 +57,9 @@ ExpertsConfig read_grouped_experts(Fields& fields) {
     names.gating = sigmoids ? 2 : gating == 0 ? 0 : 1;
     names.kind = sigmoids ? "sigmoids" : "softmax";
   } else if (const auto scores = fields.text(kGating)) {
-    sigmoids = *scores == "sigmoid";
+    // As published files of dots.llm1 call them.
+    const bool dots = fields.family() == "dots1" && *scores == "noaux_tc";
+    sigmoids = *scores == "sigmoid" || dots;
     if (!sigmoids && *scores != "softmax")
       fields.reject(kGating, load::quote(*scores), "'softmax' or 'sigmoid'");
   }

@@ -10,11 +10,14 @@
 
 namespace dovetail::families {
 
-std::vector<std::uint32_t> read_qwen_windows(Fields& fields, std::uint32_t layers) {
+void read_qwen_sections(Fields& fields) { fields.ask({"rope.dimension_sections", ""}); }
+
+std::vector<std::uint32_t> read_qwen_windows(Fields& fields, std::uint32_t layers,
+                                             std::uint32_t usually_full) {
   const bool on = fields.gguf() || uses_sliding_window(fields, kQwenWindow);
   constexpr Key kFull = {"", "max_window_layers"};
   const std::uint32_t full =
-      fields.count(kFull, 0, load::kLargestContext).value_or(fields.gguf() ? 0 : 28);
+      fields.count(kFull, 0, load::kLargestContext).value_or(fields.gguf() ? 0 : usually_full);
   return read_windows(fields, layers, on, full, kQwenWindow);
 }
 

@@ -16,6 +16,8 @@ namespace {
 using nlohmann::json;
 
 constexpr Family kFamilies[] = {
+    {"bailing_moe_v2", "bailingmoe2", "bailing_moe_v2", "BailingMoeV2ForCausalLM", kBailingMoe},
+    {"bailing_moe_v2", "", "bailing_moe", "BailingMoeV2ForCausalLM", kBailingMoe},
     {"bert", "bert", "bert", "BertModel", kBert},
     {"bert", "", "bert", "BertForSequenceClassification", kBertRanker},
     {"cohere", "command-r", "cohere", "CohereForCausalLM", kCohere},
@@ -24,6 +26,9 @@ constexpr Family kFamilies[] = {
     {"deepseek3", "", "deepseek_v3", "DeepseekV3ForCausalLM", kDeepseek},
     {"deepseek32", "deepseek32", "deepseek_v32", "DeepseekV32ForCausalLM", kDeepseek},
     {"deepseek4", "deepseek4", "deepseek_v4", "DeepseekV4ForCausalLM", kDeepseekV4},
+    {"dots1", "dots1", "dots1", "Dots1ForCausalLM", kDots1},
+    {"ernie4_5", "ernie4_5", "ernie4_5", "Ernie4_5ForCausalLM", kErnie4_5},
+    {"ernie4_5_moe", "ernie4_5-moe", "ernie4_5_moe", "Ernie4_5_MoeForCausalLM", kErnie4_5Moe},
     {"exaone4", "exaone4", "exaone4", "Exaone4ForCausalLM", kExaone4},
     {"gemma2", "gemma2", "gemma2", "Gemma2ForCausalLM", kGemma2},
     {"gemma3", "gemma3", "gemma3_text", "Gemma3ForCausalLM", kGemma3},
@@ -36,10 +41,15 @@ constexpr Family kFamilies[] = {
     {"granitemoe", "granitemoe", "granitemoe", "GraniteMoeForCausalLM", kGraniteMoe},
     {"granitemoehybrid", "", "granitemoehybrid", "GraniteMoeHybridForCausalLM", kGraniteHybrid},
     {"granitemoeshared", "", "granitemoeshared", "GraniteMoeSharedForCausalLM", kGraniteMoe},
+    {"hunyuan_dense", "hunyuan-dense", "hunyuan_v1_dense", "HunYuanDenseV1ForCausalLM",
+     kHunyuanDense},
+    {"hunyuan_moe", "hunyuan-moe", "hunyuan_v1_moe", "HunYuanMoEV1ForCausalLM", kHunyuanMoe},
     {"kimi_k2", "", "kimi_k2", "DeepseekV3ForCausalLM", kDeepseek},
     {"lfm2", "lfm2", "lfm2", "Lfm2ForCausalLM", kLfm2},
     {"lfm2_moe", "lfm2moe", "lfm2_moe", "Lfm2MoeForCausalLM", kLfm2Moe},
     {"llama", "llama", "llama", "LlamaForCausalLM", kLlama},
+    {"mellum", "mellum", "mellum", "MellumForCausalLM", kMellum},
+    {"minicpm", "minicpm", "minicpm", "MiniCPMForCausalLM", kMinicpm},
     {"minimax_m2", "minimax-m2", "minimax_m2", "MiniMaxM2ForCausalLM", kMinimaxM2},
     {"ministral", "", "ministral", "MinistralForCausalLM", kMinistral},
     {"ministral3", "mistral3", "ministral3", "Ministral3ForCausalLM", kMinistral3},
@@ -51,29 +61,42 @@ constexpr Family kFamilies[] = {
     {"nomic_bert", "nomic-bert", "nomic_bert", "NomicBertModel", kNomicBert},
     {"olmo2", "olmo2", "olmo2", "Olmo2ForCausalLM", kOlmo2},
     {"olmo3", "", "olmo3", "Olmo3ForCausalLM", kOlmo2},
+    {"olmoe", "olmoe", "olmoe", "OlmoeForCausalLM", kOlmoe},
     {"phi3", "phi3", "phi3", "Phi3ForCausalLM", kPhi3},
     {"qwen2", "qwen2", "qwen2", "Qwen2ForCausalLM", kQwen2},
+    {"qwen2_moe", "qwen2moe", "qwen2_moe", "Qwen2MoeForCausalLM", kQwen2Moe},
+    {"qwen2_vl", "qwen2vl", "qwen2_vl_text", "Qwen2VLTextForCausalLM", kQwen2Vl},
+    {"qwen2_vl", "", "qwen2_5_vl_text", "Qwen2_5_VLTextForCausalLM", kQwen2Vl},
     {"qwen3", "qwen3", "qwen3", "Qwen3ForCausalLM", kQwen3},
     {"qwen3_5", "qwen35", "qwen3_5_text", "Qwen3_5ForCausalLM", kQwen3_5},
     {"qwen3_5_moe", "qwen35moe", "qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", kQwen3_5Moe},
     {"qwen3_moe", "qwen3moe", "qwen3_moe", "Qwen3MoeForCausalLM", kQwen3Moe},
     {"qwen3_next", "qwen3next", "qwen3_next", "Qwen3NextForCausalLM", kQwen3Next},
+    {"qwen3_vl", "qwen3vl", "qwen3_vl_text", "Qwen3VLTextForCausalLM", kQwen3Vl},
+    {"qwen3_vl_moe", "qwen3vlmoe", "qwen3_vl_moe_text", "Qwen3VLMoeTextForCausalLM", kQwen3VlMoe},
     {"seed_oss", "seed_oss", "seed_oss", "SeedOssForCausalLM", kSeedOss},
     {"smollm3", "smollm3", "smollm3", "SmolLM3ForCausalLM", kSmolLm3},
     {"xlm_roberta", "", "xlm-roberta", "XLMRobertaModel", kXlmRoberta},
     {"xlm_roberta", "", "xlm-roberta", "XLMRobertaForSequenceClassification", kXlmRobertaRanker},
+    {"youtu", "", "youtu", "YoutuForCausalLM", kDeepseek},
 };
 
 // Models that take pictures and more, whose text is read: the rest of them is left alone.
 struct Wrapper {
   std::string_view model_type;
   std::string_view class_name;
+  // What the model_type of its text is where older files have that at the top; empty: none has.
+  std::string_view text_type = {};
 };
 constexpr Wrapper kWrappers[] = {
     {"gemma3", "Gemma3ForConditionalGeneration"},
     {"mistral3", "Mistral3ForConditionalGeneration"},
+    {"qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl_text"},
+    {"qwen2_vl", "Qwen2VLForConditionalGeneration", "qwen2_vl_text"},
     {"qwen3_5", "Qwen3_5ForConditionalGeneration"},
     {"qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration"},
+    {"qwen3_vl", "Qwen3VLForConditionalGeneration"},
+    {"qwen3_vl_moe", "Qwen3VLMoeForConditionalGeneration"},
 };
 constexpr std::string_view kTextMember = "text_config";
 
@@ -83,6 +106,9 @@ constexpr std::pair<std::string_view, std::string_view> kTextNames[] = {
     {"language_model.model.", "model."},
     {"language_model.lm_head.", "lm_head."},
     {"lm_head.", "lm_head."},
+    {"model.embed_tokens.", "model.embed_tokens."},
+    {"model.layers.", "model.layers."},
+    {"model.norm.", "model.norm."},
     {"mtp.", "mtp."},
 };
 
@@ -130,10 +156,11 @@ Result<FoundFamily> find_in_gguf(const load::GgufFile& gguf, const std::string& 
 Result<FoundFamily> find_in_json(const json& config, const std::string& file) {
   load::JsonFields fields(config, file);
   const auto type = fields.optional_string("model_type");
-  const auto* wrapper =
-      std::find_if(std::begin(kWrappers), std::end(kWrappers),
-                   [&](const Wrapper& known) { return known.model_type == type; });
-  const bool wrapped = wrapper != std::end(kWrappers);
+  const auto* wrapper = std::find_if(std::begin(kWrappers), std::end(kWrappers),
+                                     [&](const Wrapper& row) { return row.model_type == type; });
+  const bool known = wrapper != std::end(kWrappers);
+  const bool flat = known && !wrapper->text_type.empty() && fields.find(kTextMember) == nullptr;
+  const bool wrapped = known && !flat;
   const json* text = wrapped ? fields.find(kTextMember) : &config;
   if (text == nullptr || !text->is_object()) {
     fields.reject(kTextMember, text == nullptr ? "missing" : load::text_of(*text), "an object",
@@ -141,7 +168,8 @@ Result<FoundFamily> find_in_json(const json& config, const std::string& file) {
     return fail(fields.status().error());
   }
   load::JsonFields of_text(*text, file, wrapped ? fmt::format("{}.", kTextMember) : "");
-  const auto kind = of_text.optional_string("model_type");
+  const auto kind =
+      flat ? std::optional<std::string>(wrapper->text_type) : of_text.optional_string("model_type");
   const Family* found = find_by(&Family::model_type, kind.value_or(""));
   if (found == nullptr) {
     of_text.reject("model_type", kind ? load::quote(*kind) : "missing",
@@ -155,10 +183,10 @@ Result<FoundFamily> find_in_json(const json& config, const std::string& file) {
             std::any_of(classes->begin(), classes->end(),
                         [&](const json& name) { return name.is_string() && name == class_name; }));
   };
-  if (wrapped && listed(wrapper->class_name)) return FoundFamily{found, text, wrapped};
+  if (known && listed(wrapper->class_name)) return FoundFamily{found, text, wrapped};
   std::string valid;
   for (const Family& family : kFamilies) {
-    if (wrapped || family.model_type != found->model_type) continue;
+    if (known || family.model_type != found->model_type) continue;
     if (listed(family.class_name)) return FoundFamily{&family, text, wrapped};
     valid += fmt::format("{}[\"{}\"]", valid.empty() ? "" : " or ", family.class_name);
     const std::string headless = headless_class(family.class_name);
@@ -166,7 +194,7 @@ Result<FoundFamily> find_in_json(const json& config, const std::string& file) {
     if (listed(headless)) return FoundFamily{&family, text, wrapped, true};
     valid += fmt::format(" or [\"{}\"]", headless);
   }
-  if (wrapped) valid = fmt::format("[\"{}\"]", wrapper->class_name);
+  if (known) valid = fmt::format("[\"{}\"]", wrapper->class_name);
   const bool single = classes->is_array() && classes->size() == 1;
   fields.reject("architectures", load::text_of(single ? classes->front() : *classes), valid,
                 ErrorKind::kUnsupported);

@@ -344,8 +344,9 @@ void read_object(Fields& fields, const json& object, const std::string& path,
     read_yarn(inner, config, original, rope);
   } else if (*type == "longrope") {
     read_longrope(inner, config, rules, original, rope);
-  } else if (*type != "default" && *type != "dynamic") {
-    // What is dynamic scales nothing up to max_position_embeddings, the longest context here.
+  } else if (*type != "default" && *type != "dynamic" && *type != "mrope") {
+    // What is dynamic scales nothing up to max_position_embeddings, the longest context here. The
+    // sections of mrope are for pictures: the positions of text are alike in all of them.
     inner.reject(new_spelling ? "rope_type" : "type", quote(*type), kTypes,
                  ErrorKind::kUnsupported);
   }

@@ -23,8 +23,9 @@ void refuse_sliding(Fields& fields, bool has_window) {
 }  // namespace
 
 std::optional<std::uint32_t> read_window(Fields& fields, std::uint32_t usual) {
-  // Converters write 0 for none.
-  auto window = fields.count(kWindow, fields.gguf() ? 0 : 1, load::kLargestContext);
+  // Converters write 0 for none, and transformers does where it is switched off.
+  const bool off = !fields.flag({"", "use_sliding_window"}).value_or(true);
+  auto window = fields.count(kWindow, fields.gguf() || off ? 0 : 1, load::kLargestContext);
   if (!window && !fields.gguf() && !fields.is_null(kWindow)) window = usual;
   return window == 0U ? std::nullopt : window;
 }

@@ -79,8 +79,9 @@ struct SublayerConfig {
 // What is normed together of queries and of keys: attn_q_norm and attn_k_norm.
 enum class QueryKeyNorm : std::uint8_t {
   kNone,
-  kHead,  // each head, by weights of head_dim
-  kRow,   // all heads of a token, by weights of them all
+  kHead,        // each head, by weights of head_dim
+  kTurnedHead,  // each head behind the rotation
+  kRow,         // all heads of a token, by weights of them all
 };
 
 // Attention of queries in groups over keys and values in the cache

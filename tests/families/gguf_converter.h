@@ -180,7 +180,116 @@ inline void set_granite(GgufBuilder& b, const std::string& p) {
   b.set_f32(p + "residual_scale", 0.5F);
 }
 
+inline void set_experts(GgufBuilder& b, const std::string& p, std::uint32_t size) {
+  b.set_u32(p + "expert_count", 8);
+  b.set_u32(p + "expert_used_count", 3);
+  b.set_u32(p + "expert_feed_forward_length", size);
+}
+
+inline void set_sections(GgufBuilder& b, const std::string& p) {
+  b.set_numbers<std::int32_t>(p + "rope.dimension_sections", GgufType::kInt32, {4, 2, 2, 0});
+}
+
 inline const Converted kConverted[] = {
+    {"bailing-moe-tiny",
+     "bailingmoe2",
+     [](GgufBuilder& b, const std::string& p) {
+       set_experts(b, p, 12);
+       b.set_u32(p + "rope.dimension_count", 8);
+       b.set_u32(p + "leading_dense_block_count", 1);
+       b.set_u32(p + "expert_group_count", 4);
+       b.set_u32(p + "expert_group_used_count", 2);
+       b.set_u32(p + "expert_shared_count", 1);
+       b.set_u32(p + "expert_shared_feed_forward_length", 12);
+       b.set_u32(p + "expert_gating_func", 2);
+       b.set_bool(p + "expert_weights_norm", true);
+       b.set_f32(p + "expert_weights_scale", 2.5F);
+     },
+     {},
+     true},
+    {"mellum-tiny", "mellum",
+     [](GgufBuilder& b, const std::string& p) {
+       set_experts(b, p, 12);
+       b.set_u32(p + "attention.sliding_window", 16);
+       b.set_numbers<std::uint8_t>(p + "attention.sliding_window_pattern", GgufType::kBool,
+                                   {1, 0, 1});
+       b.set_f32(p + "rope.freq_base_swa", 1000.0F);
+       b.set_string(p + "rope.scaling.type", "yarn");
+       b.set_f32(p + "rope.scaling.factor", 4.0F);
+       b.set_u32(p + "rope.scaling.original_context_length", 32);
+     }},
+    {"minicpm-tiny",
+     "minicpm",
+     [](GgufBuilder& b, const std::string& p) {
+       b.set_f32(p + "embedding_scale", 3.0F);
+       b.set_f32(p + "residual_scale", 1.4F / std::sqrt(2.0F));
+       b.set_f32(p + "logit_scale", 2.0F);
+     },
+     {},
+     false,
+     true},
+    {"dots1-tiny", "dots1",
+     [](GgufBuilder& b, const std::string& p) {
+       set_experts(b, p, 12);
+       b.set_u32(p + "leading_dense_block_count", 1);
+       b.set_u32(p + "expert_shared_count", 2);
+       b.set_u32(p + "expert_gating_func", 2);
+       b.set_bool(p + "expert_weights_norm", true);
+       b.set_f32(p + "expert_weights_scale", 2.5F);
+     }},
+    {"ernie4-5-moe-tiny",
+     "ernie4_5-moe",
+     [](GgufBuilder& b, const std::string& p) {
+       set_experts(b, p, 12);
+       b.set_u32(p + "leading_dense_block_count", 1);
+       b.set_u32(p + "interleave_moe_layer_step", 1);
+       b.set_u32(p + "expert_shared_count", 2);
+       b.set_u32(p + "expert_shared_feed_forward_length", 24);
+     },
+     {},
+     false,
+     true},
+    {"ernie4-5-tiny",
+     "ernie4_5",
+     [](GgufBuilder& /*b*/, const std::string& /*p*/) {},
+     {},
+     false,
+     true},
+    {"hunyuan-moe-tiny", "hunyuan-moe",
+     [](GgufBuilder& b, const std::string& p) {
+       set_experts(b, p, 24);
+       b.set_u32(p + "expert_shared_count", 1);
+       b.set_u32(p + "expert_shared_feed_forward_length", 24);
+       b.set_string(p + "rope.scaling.type", "none");
+       b.set_f32(p + "rope.scaling.factor", 1.0F);
+     }},
+    {"hunyuan-tiny", "hunyuan-dense",
+     [](GgufBuilder& b, const std::string& p) {
+       b.set_string(p + "rope.scaling.type", "none");
+       b.set_f32(p + "rope.scaling.factor", 1.0F);
+     }},
+    {"olmoe-tiny", "olmoe",
+     [](GgufBuilder& b, const std::string& p) {
+       b.set_u32(p + "expert_count", 8);
+       b.set_u32(p + "expert_used_count", 3);
+     }},
+    {"qwen2-5-vl-tiny", "qwen2vl", set_sections},
+    {"qwen2-moe-tiny", "qwen2moe",
+     [](GgufBuilder& b, const std::string& p) {
+       set_experts(b, p, 12);
+       b.set_u32(p + "expert_shared_feed_forward_length", 24);
+     }},
+    {"qwen3-vl-moe-tiny", "qwen3vlmoe",
+     [](GgufBuilder& b, const std::string& p) {
+       set_experts(b, p, 12);
+       set_sections(b, p);
+       b.set_u32(p + "n_deepstack_layers", 1);
+     }},
+    {"qwen3-vl-tiny", "qwen3vl",
+     [](GgufBuilder& b, const std::string& p) {
+       set_sections(b, p);
+       b.set_u32(p + "n_deepstack_layers", 1);
+     }},
     {"cohere-tiny",
      "command-r",
      [](GgufBuilder& b, const std::string& p) {

@@ -168,7 +168,7 @@ std::string in_short(const ModelConfig& config, const LayerConfig& layer) {
     }
     out += " ";
   }
-  constexpr const char* kQueryKeyNorms[] = {"", "head norm ", "row norm "};
+  constexpr const char* kQueryKeyNorms[] = {"", "head norm ", "turned head norm ", "row norm "};
   out += kQueryKeyNorms[static_cast<int>(attention.query_key_norm)];
   if (attention.bias) out += "bias ";
   if (attention.output_bias) out += "output bias ";
@@ -219,6 +219,50 @@ const Composed kComposed[] = {
      {"norm+1|window 16 rope 1000 head norm scale 0.2041|norm+1|norm+1|norm+1",
       "norm+1|rope 100000 x4 head norm scale 0.2041|norm+1|norm+1|norm+1",
       "norm+1|window 16 rope 1000 head norm scale 0.2041|norm+1|norm+1|norm+1"}},
+    {"bailing-moe-tiny",
+     {"norm|rope 10000 of 8 head norm scale 0.25||norm|",
+      "norm|rope 10000 of 8 head norm scale 0.25||norm||3 of 8 experts of 12 and 12 by sigmoids "
+      "x2.5 of 2/4 groups, biased"}},
+    {"mellum-tiny",
+     {"norm|window 16 rope 1000 head norm scale 0.25||norm||3 of 8 experts of 12",
+      "norm|rope 10000 x4 head norm scale 0.25||norm||3 of 8 experts of 12",
+      "norm|window 16 rope 1000 head norm scale 0.25||norm||3 of 8 experts of 12"}},
+    {"minicpm-tiny",
+     {"norm|rope 10000 scale 0.3536| x0.98994946|norm|",
+      "norm|rope 10000 scale 0.3536| x0.98994946|norm|"}},
+    {"youtu-tiny",
+     {"norm|latent 4 of 12+8 and 12, 16 queries 24, scale 0.2236, rope 10000 x1 1",
+      "norm|latent 4 of 12+8 and 12, 16 queries 24, scale 0.2236, rope 10000 x1 1"}},
+    {"dots1-tiny",
+     {"norm|rope 10000 head norm scale 0.25||norm|",
+      "norm|rope 10000 head norm scale 0.25||norm||3 of 8 experts of 12 and 24 by sigmoids x2.5, "
+      "biased"}},
+    {"ernie4-5-moe-tiny",
+     {"norm|rope 10000 neighbours scale 0.25||norm|",
+      "norm|rope 10000 neighbours scale 0.25||norm||3 of 8 experts of 12 and 24, biased"}},
+    {"ernie4-5-tiny",
+     {"norm|rope 10000 neighbours scale 0.25||norm|",
+      "norm|rope 10000 neighbours scale 0.25||norm|"}},
+    {"hunyuan-moe-tiny",
+     {"norm|rope 874339.3 turned head norm scale 0.25||norm||3 of 8 experts of 24 and 24",
+      "norm|rope 874339.3 turned head norm scale 0.25||norm||3 of 8 experts of 24 and 24"}},
+    {"hunyuan-tiny",
+     {"norm|rope 874339.3 turned head norm scale 0.25||norm|",
+      "norm|rope 874339.3 turned head norm scale 0.25||norm|"}},
+    {"olmoe-tiny",
+     {"norm|rope 10000 row norm scale 0.3536||norm||3 of 8 experts of 12",
+      "norm|rope 10000 row norm scale 0.3536||norm||3 of 8 experts of 12"}},
+    {"qwen2-5-vl-tiny",
+     {"norm|rope 10000 bias scale 0.3536||norm|", "norm|rope 10000 bias scale 0.3536||norm|"}},
+    {"qwen2-moe-tiny",
+     {"norm|rope 10000 bias scale 0.3536||norm||3 of 8 experts of 12 and 24",
+      "norm|rope 10000 bias scale 0.3536||norm||3 of 8 experts of 12 and 24"}},
+    {"qwen3-vl-moe-tiny",
+     {"norm|rope 10000 head norm scale 0.25||norm||3 of 8 experts of 12",
+      "norm|rope 10000 head norm scale 0.25||norm||3 of 8 experts of 12"}},
+    {"qwen3-vl-tiny",
+     {"norm|rope 10000 head norm scale 0.25||norm|",
+      "norm|rope 10000 head norm scale 0.25||norm|"}},
     {"glm4-tiny",
      {"norm|rope 10000 of 8 neighbours bias scale 0.25|norm|norm|norm",
       "norm|rope 10000 of 8 neighbours bias scale 0.25|norm|norm|norm"}},

@@ -93,6 +93,30 @@ TEST(ChooseExperts, WeighsBySigmoids) {
   for (const Choice& choice : choices) EXPECT_EQ(choice.weight, 0.0F);
 }
 
+TEST(ChooseExperts, ChoosesByBiasedSharesOfTheSoftmax) {
+  // Biases are for shares: the second's lifts it above the third, whose logit is larger, and one of
+  // logits would have to be larger than 1 for that. Weights are shares without them.
+  const std::vector<float> logits = {0.5F, 1.0F, 2.0F, 3.0F};
+  const std::vector<float> bias = {0.0F, 0.25F, 0.0F, -0.5F};
+  double all = 0;
+  for (const float logit : logits) all += std::exp(double{logit});
+  for (const bool normalized : {false, true}) {
+    Gating gating;
+    gating.normalized = normalized;
+    gating.bias = bias;
+    std::vector<Choice> choices(2);
+    choose_experts(logits, gating, choices);
+    const double sum = normalized ? std::exp(1.0) + std::exp(2.0) : all;
+    for (std::size_t i = 0; i < 2; ++i) {
+      EXPECT_EQ(choices[i].expert, i + 1);
+      EXPECT_NEAR(choices[i].weight, std::exp(double{logits[i + 1]}) / sum, 1e-6);
+    }
+    choices.resize(1);
+    choose_experts(logits, gating, choices);
+    EXPECT_EQ(choices[0].expert, 1U);
+  }
+}
+
 TEST(ChooseExperts, ChoosesGroupsFirst) {
   // Groups of three: the first has the largest, the last the largest two, the third the rest.
   const std::vector<float> logits = {4, -9, -8, 0, 1, -7, 2, 2.5F, -6, 3, 3.5F, -5};

@@ -28,7 +28,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelF
 from transformers.models.auto import modeling_auto
 
 import make_models
-from fuzz_settings import DECODERS, ENCODERS, WRAPPERS, modern
+from fuzz_settings import DECODERS, ENCODERS, TEXTS, WRAPPERS, modern
 
 TOLERANCE = 1e-3
 TOP = 20  # as many as `dovetail run` gives
@@ -45,6 +45,7 @@ TOKENIZER = {
 }
 VISION = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
 VISION |= {"image_size": 28, "patch_size": 14, "head_dim": 8, "depth": 1, "num_heads": 2, "out_hidden_size": 8}
+VISION |= {"deepstack_visual_indexes": [0], "fullatt_block_indexes": [0], "num_position_embeddings": 4}
 # What may be left out, or be null.
 OPTIONAL = """
     attention_bias attention_multiplier attn_logit_softcapping block_auto_adjust_ff_dim
@@ -57,7 +58,8 @@ OPTIONAL = """
     residual_multiplier rms_norm_eps rope_interleave rope_local_base_freq rope_scaling rope_theta
     rotary_pct routed_scaling_factor scoring_func sliding_window sliding_window_pattern swiglu_limit
     tie_embedding tie_word_embeddings topk_method torch_dtype type_vocab_size use_bidirectional_attention
-    use_expert_bias use_qk_norm use_sliding_window
+    moe_layer_end_index moe_layer_interval moe_layer_start_index moe_num_shared_experts
+    qkv_bias use_bias use_expert_bias use_qk_norm use_sliding_window
 """.split()
 
 
@@ -66,7 +68,7 @@ def spelled(r, family):
     if family in ENCODERS:
         make, kind, name, _ = ENCODERS[family]
     else:
-        make, kind = DECODERS[family], family
+        make, kind = (DECODERS | TEXTS)[family], family
         name = modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(family, "Mistral4ForCausalLM")
     c = make(r) | {"model_type": kind, "architectures": [name]}
     two_bases = kind in ("gemma3_text", "olmo3")
@@ -259,7 +261,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=pathlib.Path)
     options = parser.parse_args()
-    AutoModelForCausalLM.register(make_models.Mistral4Config, make_models.Mistral4ForCausalLM, exist_ok=True)
+    make_models.know_all()
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     warnings.simplefilter("ignore")

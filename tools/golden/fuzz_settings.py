@@ -121,6 +121,33 @@ def qwen3(r):
     return c | head_dim(r, c) | {"attention_bias": False}
 
 
+def qwen2_moe(r):
+    c = qwen2(r) | {"use_sliding_window": False} | experts(r)
+    c |= some(r, moe_intermediate_size=[16, 24], shared_expert_intermediate_size=[24, 40])
+    return c | some(r, norm_topk_prob=[False, True], qkv_bias=[False, True], mlp_only_layers=[[]], decoder_sparse_step=[1])
+
+
+def sections(r, c):
+    """Of pictures: text has one number for all of them."""
+    size = c.get("head_dim", c["hidden_size"] // c["num_attention_heads"]) // 2
+    first, second = size // 4, size // 8
+    return {"rope_scaling": {"rope_type": "default", "mrope_section": [size - first - second, first, second]}}
+
+
+def qwen2_5_vl_text(r):
+    c = qwen2(r)
+    return modern(c | sections(r, c))
+
+
+def qwen3_vl_text(r):
+    c = plain(r) | some(r, head_dim=[16, 32])
+    return modern(c | sections(r, c))
+
+
+def qwen3_vl_moe_text(r):
+    return qwen3_vl_text(r) | experts(r) | some(r, moe_intermediate_size=[16, 24], norm_topk_prob=[True])
+
+
 def qwen3_moe(r):
     c = qwen3(r) | experts(r, r.choice(["num_experts", "num_local_experts"]))
     c |= some(r, moe_intermediate_size=[16, 24, 40], norm_topk_prob=[False, True], mlp_only_layers=[[]])
@@ -275,6 +302,61 @@ def minimax_m2(r):
     return c | some(r, use_qk_norm=[True], use_routing_bias=[True], qk_norm_type=["per_layer"])
 
 
+def ernie4_5(r):
+    return plain(r, *SCALED) | head_dim(r, {"hidden_size": 16, "num_attention_heads": 1}) | some(r, use_bias=[False, True])
+
+
+def ernie4_5_moe(r):
+    c = ernie4_5(r) | {"use_bias": False, "moe_intermediate_size": 24}
+    e = experts(r, "moe_num_experts")
+    c["moe_k"] = e.pop("num_experts_per_tok")
+    c |= e
+    c |= some(r, moe_num_shared_experts=[0, 1, 2], moe_layer_interval=[1, 2], moe_layer_start_index=[0, 1])
+    return c | some(r, moe_layer_end_index=[-1, c["num_hidden_layers"] - 1, 1])
+
+
+def olmoe(r):
+    c = plain(r, *SCALED, own_heads=False) | experts(r)
+    return c | some(r, norm_topk_prob=[False, True], clip_qkv=[None], intermediate_size=[16, 24])
+
+
+def dots1(r):
+    c = plain(r, "yarn") | some(r, head_dim=[16, 32], first_k_dense_replace=[0, 1], norm_topk_prob=[False, True])
+    c |= some(r, routed_scaling_factor=[1.0, 2.5], n_shared_experts=[1, 2], sliding_window=[None, *WINDOWS])
+    groups, size = r.choice([1, 2, 4]), r.choice([2, 3, 4])
+    c |= {"n_group": groups, "topk_group": r.randint(1, groups), "n_routed_experts": groups * size}
+    c |= {"moe_intermediate_size": 24, "num_experts_per_tok": r.randint(1, c["topk_group"] * size)}
+    return c | some(r, max_window_layers=[0, 1, 62], scoring_func=["noaux_tc", "sigmoid"])
+
+
+def mellum(r):
+    c = modern(plain(r, "yarn", own_heads=False) | experts(r), by_layer=True) | some(r, head_dim=[16, 32])
+    c |= some(r, sliding_window=WINDOWS, moe_intermediate_size=[16, 24], norm_topk_prob=[False, True])
+    c |= odds(r, 0.3, mlp_layer_types=[r.choice(["dense", "sparse"]) for _ in range(c["num_hidden_layers"])])
+    return c | mixed(r, c, "sliding_attention")
+
+
+def youtu(r):
+    c = {k: v for k, v in latent(r).items() if not k.startswith(("moe_", "n_", "num_experts"))}
+    return c | {"pad_token_id": None}  # whose row transformers makes zeros
+
+
+def hunyuan_v1_dense(r):
+    c = plain(r, "linear") | {"use_qk_norm": True}
+    if r.random() < 0.5:
+        c["rope_scaling"] = {"rope_type": "dynamic", "factor": 1.0} | some(r, alpha=[50.0, 1000.0])
+    return c if "head_dim" in c else c | head_dim(r, c)
+
+
+def hunyuan_v1_moe(r):
+    c = hunyuan_v1_dense(r)
+    layers, size = c["num_hidden_layers"], c["intermediate_size"]
+    e = experts(r)
+    used = e.pop("num_experts_per_tok")
+    c |= e | {"moe_topk": r.choice([used, [used] * layers])}
+    return c | odds(r, 0.5, moe_intermediate_size=[size] * layers, num_shared_expert=[1] * layers)
+
+
 def seed_oss(r):
     c = plain(r, *SCALED)
     flags = dict.fromkeys(("attention_bias", "attention_out_bias", "mlp_bias"), [False, True])
@@ -377,8 +459,11 @@ def modern(c, by_layer=False):
 DECODERS = {f.__name__: f for f in (
     llama, mistral, ministral, ministral3, mixtral, qwen2, qwen3, qwen3_moe, qwen3_next, qwen3_5_text,
     qwen3_5_moe_text, gemma2, gemma3_text, smollm3, olmo2, olmo3, phi3, granite, granitemoe, granitemoeshared,
-    granitemoehybrid, cohere, cohere2, lfm2, lfm2_moe, glm4, glm4_moe, minimax_m2, seed_oss, exaone4, gpt_oss, deepseek_v2, deepseek_v3,
+    granitemoehybrid, cohere, cohere2, lfm2, lfm2_moe, glm4, glm4_moe, minimax_m2, ernie4_5,
+    ernie4_5_moe, olmoe, qwen2_moe, dots1, mellum, youtu, hunyuan_v1_dense, hunyuan_v1_moe, seed_oss, exaone4, gpt_oss, deepseek_v2, deepseek_v3,
     deepseek_v32, glm4_moe_lite, mistral4)}  # fmt: skip
+# Of models that take pictures alone.
+TEXTS = {f.__name__: f for f in (qwen2_5_vl_text, qwen3_vl_text, qwen3_vl_moe_text)}
 # Of a model without a head: how transformers calls it, its class, and what its rows are pooled to.
 ENCODERS = {
     "bert": (bert, "bert", "BertModel", "mean"),
@@ -398,4 +483,7 @@ WRAPPERS = {
     "mistral3": (["mistral", "ministral3", "mistral4"], "pixtral"),
     "qwen3_5": (["qwen3_5_text"], "qwen3_5_vision"),
     "qwen3_5_moe": (["qwen3_5_moe_text"], "qwen3_5_moe_vision"),
+    "qwen2_5_vl": (["qwen2_5_vl_text"], "qwen2_5_vl_vision"),
+    "qwen3_vl": (["qwen3_vl_text"], "qwen3_vl_vision"),
+    "qwen3_vl_moe": (["qwen3_vl_moe_text"], "qwen3_vl_moe_vision"),
 }

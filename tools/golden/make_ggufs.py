@@ -31,7 +31,8 @@ from conversion.base import ModelBase  # noqa: E402
 
 def no_tokenizer(model):
     model.gguf_writer.add_tokenizer_model("none")
-    model.gguf_writer.add_vocab_size(model.hparams["vocab_size"])
+    text = model.hparams.get("text_config", model.hparams)
+    model.gguf_writer.add_vocab_size(text["vocab_size"])
 
 
 def plain_experts(model, layer, part, key):
@@ -68,7 +69,7 @@ def convert(name, only_drafts=False):
         config = json.loads((folder / "config.json").read_text())
         drafts = "draft" in json.loads((folder / "golden.json").read_text())
         # Gemma's converter counts the words of a tokenizer.
-        words = {str(i): i for i in range(config["vocab_size"])}
+        words = {str(i): i for i in range(config.get("text_config", config)["vocab_size"])}
         tokenizer = {"model": {"type": "BPE", "vocab": words, "merges": []}, "added_tokens": []}
         (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
         architecture = config["architectures"][0]

@@ -16,18 +16,14 @@ import json
 import pathlib
 import shutil
 import sys
+import tempfile
 import zlib
 
 import numpy as np
 import torch
+import transformers
 from safetensors.torch import save_file
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    DeepseekV3Config,
-    Mistral4Config,
-    Mistral4ForCausalLM,
-)
+from transformers import AutoConfig, AutoModelForCausalLM, DeepseekV3Config
 
 import deepseek_attention
 import qwen_draft
@@ -247,6 +243,31 @@ HYBRID = SMALL | {
     "linear_value_head_dim": 16,
     "num_hidden_layers": 4,
     "tie_word_embeddings": False,
+}
+# The smallest part for pictures.
+VISION = {
+    "depth": 1,
+    "hidden_size": 8,
+    "in_channels": 3,
+    "intermediate_size": 8,
+    "num_heads": 1,
+    "out_hidden_size": 32,
+    "patch_size": 2,
+    "spatial_merge_size": 1,
+    "temporal_patch_size": 1,
+}
+SEEN = {"deepstack_visual_indexes": [0], "num_position_embeddings": 4}
+TEXT = {name: value for name, value in SMALL.items() if name != "tie_word_embeddings"} | {
+    "attention_bias": False,
+    "head_dim": 16,
+    "num_hidden_layers": 2,
+    "rms_norm_eps": 1e-6,
+    "rope_scaling": {
+        "mrope_interleaved": True,
+        "mrope_section": [4, 2, 2],
+        "rope_type": "default",
+    },
+    "rope_theta": 10000.0,
 }
 CASES |= {
     "smollm3-tiny": SMALL
@@ -820,6 +841,240 @@ CASES |= {
         "torch_dtype": "float16",
         "v_head_dim": 12,
     },
+    "ernie4-5-tiny": SMALL
+    | {
+        "architectures": ["Ernie4_5ForCausalLM"],
+        "model_type": "ernie4_5",
+        "head_dim": 16,
+        "num_hidden_layers": 2,
+        "pad_token_id": 0,
+        "rope_theta": 10000.0,
+        "tie_word_embeddings": True,
+        "use_bias": False,
+        "torch_dtype": "float16",
+    },
+    "ernie4-5-moe-tiny": SMALL
+    | {
+        "architectures": ["Ernie4_5_MoeForCausalLM"],
+        "model_type": "ernie4_5_moe",
+        "head_dim": 16,
+        "moe_intermediate_size": 12,
+        "moe_k": 3,
+        "moe_layer_end_index": 1,
+        "moe_layer_interval": 1,
+        "moe_layer_start_index": 1,
+        "moe_num_experts": 8,
+        "moe_num_shared_experts": 2,
+        "num_hidden_layers": 2,
+        "pad_token_id": 0,
+        "rope_theta": 10000.0,
+        "use_bias": False,
+        "torch_dtype": "float16",
+    },
+    "olmoe-tiny": SMALL
+    | {
+        "architectures": ["OlmoeForCausalLM"],
+        "model_type": "olmoe",
+        "clip_qkv": None,
+        "intermediate_size": 12,
+        "norm_topk_prob": False,
+        "num_experts": 8,
+        "num_experts_per_tok": 3,
+        "num_hidden_layers": 2,
+        "rope_scaling": None,
+        "rope_theta": 10000.0,
+        "torch_dtype": "float16",
+    },
+    "qwen2-moe-tiny": SMALL
+    | {
+        "architectures": ["Qwen2MoeForCausalLM"],
+        "model_type": "qwen2_moe",
+        "decoder_sparse_step": 1,
+        "max_window_layers": 2,
+        "moe_intermediate_size": 12,
+        "norm_topk_prob": False,
+        "num_experts": 8,
+        "num_experts_per_tok": 3,
+        "num_hidden_layers": 2,
+        "rms_norm_eps": 1e-6,
+        "rope_theta": 10000.0,
+        "shared_expert_intermediate_size": 24,
+        "sliding_window": 16,
+        "use_sliding_window": False,
+        "torch_dtype": "float16",
+    },
+    "dots1-tiny": SMALL
+    | {
+        "architectures": ["Dots1ForCausalLM"],
+        "model_type": "dots1",
+        "attention_bias": False,
+        "first_k_dense_replace": 1,
+        "head_dim": 16,
+        "max_window_layers": 2,
+        "moe_intermediate_size": 12,
+        "n_group": 1,
+        "n_routed_experts": 8,
+        "n_shared_experts": 2,
+        "norm_topk_prob": True,
+        "num_experts_per_tok": 3,
+        "num_hidden_layers": 2,
+        "rope_scaling": None,
+        "rope_theta": 10000.0,
+        "routed_scaling_factor": 2.5,
+        "scoring_func": "sigmoid",
+        "sliding_window": None,
+        "topk_group": 1,
+        "torch_dtype": "float16",
+    },
+    "hunyuan-tiny": SMALL
+    | {
+        "architectures": ["HunYuanDenseV1ForCausalLM"],
+        "model_type": "hunyuan_v1_dense",
+        "attention_bias": False,
+        "head_dim": 16,
+        "num_hidden_layers": 2,
+        "rope_scaling": {"alpha": 50.0, "factor": 1.0, "type": "dynamic"},
+        "rope_theta": 10000.0,
+        "tie_word_embeddings": True,
+        "use_qk_norm": True,
+        "torch_dtype": "float16",
+    },
+    "hunyuan-moe-tiny": SMALL
+    | {
+        "architectures": ["HunYuanMoEV1ForCausalLM"],
+        "model_type": "hunyuan_v1_moe",
+        "attention_bias": False,
+        "head_dim": 16,
+        "intermediate_size": 24,
+        "moe_intermediate_size": [24, 24],
+        "moe_topk": [3, 3],
+        "num_experts": 8,
+        "num_hidden_layers": 2,
+        "num_shared_expert": [1, 1],
+        "rope_scaling": {"alpha": 50.0, "factor": 1.0, "type": "dynamic"},
+        "rope_theta": 10000.0,
+        "use_qk_norm": True,
+        "torch_dtype": "float16",
+    },
+    # Models of text and pictures, of which the text is read.
+    "qwen2-5-vl-tiny": SMALL
+    | {
+        "architectures": ["Qwen2_5_VLForConditionalGeneration"],
+        "model_type": "qwen2_5_vl",
+        "max_window_layers": 2,
+        "num_hidden_layers": 2,
+        "rms_norm_eps": 1e-6,
+        "rope_scaling": {"type": "mrope", "mrope_section": [1, 1, 2]},
+        "rope_theta": 10000.0,
+        "sliding_window": 16,
+        "use_sliding_window": False,
+        "vision_config": VISION | {"model_type": "qwen2_5_vl", "fullatt_block_indexes": [0]},
+        "torch_dtype": "float16",
+    },
+    "qwen3-vl-tiny": {
+        "architectures": ["Qwen3VLForConditionalGeneration"],
+        "model_type": "qwen3_vl",
+        "text_config": TEXT | {"model_type": "qwen3_vl_text", "dtype": "float16"},
+        "tie_word_embeddings": False,
+        "vision_config": VISION | SEEN | {"model_type": "qwen3_vl"},
+    },
+    "qwen3-vl-moe-tiny": {
+        "architectures": ["Qwen3VLMoeForConditionalGeneration"],
+        "model_type": "qwen3_vl_moe",
+        "text_config": TEXT
+        | {
+            "model_type": "qwen3_vl_moe_text",
+            "decoder_sparse_step": 1,
+            "dtype": "float16",
+            "mlp_only_layers": [],
+            "moe_intermediate_size": 12,
+            "norm_topk_prob": True,
+            "num_experts": 8,
+            "num_experts_per_tok": 3,
+        },
+        "tie_word_embeddings": False,
+        "vision_config": VISION | SEEN | {"model_type": "qwen3_vl_moe"},
+    },
+    "youtu-tiny": SMALL
+    | {
+        "architectures": ["YoutuForCausalLM"],
+        "model_type": "youtu",
+        "kv_lora_rank": 16,
+        "num_hidden_layers": 2,
+        "num_key_value_heads": 4,
+        "q_lora_rank": 24,
+        "qk_nope_head_dim": 12,
+        "qk_rope_head_dim": 8,
+        "rope_interleave": True,
+        "rope_theta": 10000.0,
+        "tie_word_embeddings": True,
+        "v_head_dim": 12,
+        "torch_dtype": "float16",
+    },
+    "mellum-tiny": SMALL
+    | {
+        "architectures": ["MellumForCausalLM"],
+        "model_type": "mellum",
+        "attention_bias": False,
+        "head_dim": 16,
+        "layer_types": SLIDING_AND_FULL,
+        "mlp_layer_types": ["sparse"] * 3,
+        "moe_intermediate_size": 12,
+        "norm_topk_prob": True,
+        "num_experts": 8,
+        "num_experts_per_tok": 3,
+        "rope_parameters": {
+            "full_attention": {
+                "rope_type": "yarn",
+                "rope_theta": 10000.0,
+                "factor": 4.0,
+                "original_max_position_embeddings": 32,
+            },
+            "sliding_attention": {"rope_type": "default", "rope_theta": 1000.0},
+        },
+        "sliding_window": 16,
+        "dtype": "float16",
+    },
+    # Of makers whose own code transformers has not: what it has of the same layers stands in.
+    "bailing-moe-tiny": SMALL
+    | {
+        "architectures": ["BailingMoeV2ForCausalLM"],
+        "model_type": "bailing_moe_v2",
+        "first_k_dense_replace": 1,
+        "head_dim": 16,
+        "moe_intermediate_size": 12,
+        "moe_router_enable_expert_bias": True,
+        "moe_shared_expert_intermediate_size": 12,
+        "n_group": 4,
+        "norm_topk_prob": True,
+        "num_experts": 8,
+        "num_experts_per_tok": 3,
+        "num_hidden_layers": 2,
+        "num_nextn_predict_layers": 0,
+        "num_shared_experts": 1,
+        "partial_rotary_factor": 0.5,
+        "rope_scaling": None,
+        "rope_theta": 10000.0,
+        "routed_scaling_factor": 2.5,
+        "score_function": "sigmoid",
+        "topk_group": 2,
+        "use_bias": False,
+        "use_qk_norm": True,
+        "use_qkv_bias": False,
+        "torch_dtype": "float16",
+    },
+    "minicpm-tiny": SMALL
+    | {
+        "architectures": ["MiniCPMForCausalLM"],
+        "model_type": "minicpm",
+        "dim_model_base": 16,
+        "num_hidden_layers": 2,
+        "rope_theta": 10000.0,
+        "scale_depth": 1.4,
+        "scale_emb": 3,
+        "tie_word_embeddings": True,
+        "torch_dtype": "float16",
+    },
     # A quarter of each head turns, so that no other half of a head may pass for it.
     "glm4-moe-tiny": SMALL
     | {
@@ -884,7 +1139,7 @@ PUBLISHED = {
 
 def drafting_layers(config):
     """How many layers follow the last one that transformers reads, to draft tokens."""
-    return getattr(config, "num_nextn_predict_layers", 0)
+    return getattr(config, "num_nextn_predict_layers", 0) or 0
 
 
 def mtp_shapes(config):
@@ -902,13 +1157,15 @@ def mtp_shapes(config):
 def own_shapes(config):
     """Shapes by the names that transformers has, and those of the layers that draft."""
     longer = copy.deepcopy(config)
-    longer.num_hidden_layers += drafting_layers(config)
+    if drafting_layers(config) > 0:
+        longer.num_hidden_layers += drafting_layers(config)
     if config.model_type == "deepseek_v32":  # lists that it makes when it is read
         for kinds in (longer.mlp_layer_types, longer.layer_types):
             kinds += kinds[-1:] * drafting_layers(config)
     for name, tensor in without_quantization(longer).state_dict().items():
         yield name, tuple(tensor.shape)
-    for layer in range(config.num_hidden_layers, longer.num_hidden_layers):
+    layers = config.get_text_config().num_hidden_layers
+    for layer in range(layers, layers + drafting_layers(config)):
         base, size = f"model.layers.{layer}.", config.hidden_size
         for name in ("embed_tokens", "shared_head.head"):
             yield f"{base}{name}.weight", (config.vocab_size, size)
@@ -932,6 +1189,14 @@ def published_shapes(config):
         if config.model_type in ("gpt_oss", "mistral4", "qwen3_5_moe_text"):
             yield name, shape
             continue
+        if config.model_type == "qwen3_vl_moe" and ".experts." in name:
+            yield name, (shape[0], shape[2], shape[1])
+            continue
+        if config.model_type == "ernie4_5_moe":
+            name = name.replace(".gate.moe_statics.", ".moe_statics.")
+        if config.model_type == "qwen2_5_vl":
+            name = name.replace("model.visual.", "visual.")
+            name = name.replace("model.language_model.", "model.")
         numbered = mixtral or config.model_type == "lfm2_moe"
         if name.endswith("experts.gate_up_proj"):
             count, rows, columns = shape
@@ -1000,7 +1265,7 @@ def random_weights(config, seed):
 
 def write_weights(folder, weights, dtype, shards):
     def stored(name, tensor):
-        same = tensor.dtype == torch.uint8 or name.endswith(KEPT_WIDE)
+        same = tensor.dtype == torch.uint8 or name.endswith((KEPT_WIDE, "expert_bias"))
         return (tensor if same else tensor.to(dtype)).contiguous()
 
     weights = {
@@ -1042,7 +1307,8 @@ def greedy(model, prompt):
 @torch.no_grad()
 def router_margin(model, ids):
     """The smallest gap between the experts that a token uses and those that it does not."""
-    used = getattr(model.config, "num_experts_per_tok", 0)
+    used = getattr(model.config.get_text_config(), "num_experts_per_tok", 0)
+    used = used[0] if isinstance(used, list) else used
     if used == 0:
         return np.inf
     routers = model(torch.tensor([ids]), output_router_logits=True).router_logits
@@ -1055,6 +1321,10 @@ def router_margin(model, ids):
             deepseek_attention.route(config, logits.numpy(), bias)[1]
             for logits, bias in zip(routers, biases, strict=True)
         )
+    if model.config.model_type == "ernie4_5_moe":
+        gates = [layer.mlp.gate for layer in model.model.layers if hasattr(layer.mlp, "gate")]
+        biases = [gate.moe_statics.e_score_correction_bias.squeeze() for gate in gates]
+        routers = [logits.softmax(-1) + bias for logits, bias in zip(routers, biases, strict=True)]
     if model.config.model_type == "minimax_m2":
         biases = [layer.mlp.e_score_correction_bias for layer in model.model.layers]
         routers = [logits.sigmoid() + bias for logits, bias in zip(routers, biases, strict=True)]
@@ -1113,6 +1383,52 @@ def shortest(row):
     return [float(str(value)) for value in row]
 
 
+def bailing_as_glm(config):
+    """What transformers has of Ling's layers, and its tensors by Ling's names."""
+    names = {"n_routed_experts": "num_experts", "n_shared_experts": "num_shared_experts"}
+    stand_in = config | {new: config[own] for new, own in names.items()}
+    stand_in |= {"architectures": ["Glm4MoeForCausalLM"], "model_type": "glm4_moe"}
+    stand_in["attention_bias"] = False
+
+    def named(weights):
+        out = {}
+        for name, tensor in weights.items():
+            if ".self_attn.q_proj." in name:
+                parts = [weights[name.replace("q_proj", part)] for part in ("k_proj", "v_proj")]
+                tensor = torch.cat([tensor, *parts])
+            elif ".self_attn.k_proj." in name or ".self_attn.v_proj." in name:
+                continue
+            for ours, theirs in {
+                "embed_tokens": "word_embeddings",
+                "self_attn.q_proj": "attention.query_key_value",
+                "self_attn.q_norm": "attention.query_layernorm",
+                "self_attn.k_norm": "attention.key_layernorm",
+                "self_attn.o_proj": "attention.dense",
+                KEPT_WIDE: "expert_bias",
+            }.items():
+                name = name.replace(ours, theirs)
+            out[name] = tensor
+        return out
+
+    return stand_in, named
+
+
+def minicpm_as_granite(config):
+    """The same of MiniCPM's."""
+    stand_in = config | {
+        "architectures": ["GraniteForCausalLM"],
+        "model_type": "granite",
+        "attention_multiplier": (config["hidden_size"] // config["num_attention_heads"]) ** -0.5,
+        "embedding_multiplier": config["scale_emb"],
+        "logits_scaling": config["hidden_size"] / config["dim_model_base"],
+        "residual_multiplier": config["scale_depth"] / config["num_hidden_layers"] ** 0.5,
+    }
+    return stand_in, lambda weights: weights
+
+
+STAND_INS = {"bailing_moe_v2": bailing_as_glm, "minicpm": minicpm_as_granite}
+
+
 def read_config(folder, config):
     if config["model_type"] != "kimi_k2":
         return AutoConfig.from_pretrained(folder)
@@ -1155,12 +1471,23 @@ def make_case(name, config):
     folder.mkdir(parents=True)
     (folder / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
 
-    dtype = getattr(torch, config.get("dtype") or config["torch_dtype"])
-    parsed = read_config(folder, config)
-    weights = random_weights(parsed, seed_of(name))
-    write_weights(folder, weights, dtype, 2 if name in SHARDED else 1)
-
-    model = read_model(folder, parsed, weights).eval()
+    text = config.get("text_config", config)
+    dtype = getattr(torch, text.get("dtype") or text["torch_dtype"])
+    if config["model_type"] in STAND_INS:
+        stand_in, named = STAND_INS[config["model_type"]](config)
+        with tempfile.TemporaryDirectory() as place:
+            other = pathlib.Path(place)
+            (other / "config.json").write_text(json.dumps(stand_in))
+            parsed = read_config(other, stand_in)
+            weights = random_weights(parsed, seed_of(name))
+            write_weights(other, weights, dtype, 1)
+            model = read_model(other, parsed, weights).eval()
+        write_weights(folder, named(weights), dtype, 1)
+    else:
+        parsed = read_config(folder, config)
+        weights = random_weights(parsed, seed_of(name))
+        write_weights(folder, weights, dtype, 2 if name in SHARDED else 1)
+        model = read_model(folder, parsed, weights).eval()
     random = np.random.default_rng([*seed_of(name), 1])
     golden = {"prompts": [], "logits": [], "greedy": []}
     drafts = drafting_layers(parsed) > 0 or parsed.model_type in qwen_draft.FAMILIES
@@ -1170,7 +1497,7 @@ def make_case(name, config):
         return clear and (not drafts or draft(folder, model, prompt, ids[0])[1])
 
     for index, length in enumerate(LENGTHS):
-        prompt, ids = pick_prompt(model, random, config["vocab_size"], length, accept)
+        prompt, ids = pick_prompt(model, random, text["vocab_size"], length, accept)
         logits = logits_of(model, prompt)
         golden["prompts"].append(prompt)
         golden["greedy"].append(ids)
@@ -1185,10 +1512,20 @@ def make_case(name, config):
     return folder
 
 
+def know_all():
+    """Models of text that transformers lists with those that see alone."""
+    for kind in (
+        transformers.Mistral4ForCausalLM,
+        transformers.Qwen2_5_VLForConditionalGeneration,
+        transformers.Qwen3VLForConditionalGeneration,
+        transformers.Qwen3VLMoeForConditionalGeneration,
+    ):
+        AutoModelForCausalLM.register(kind.config_class, kind, exist_ok=True)
+
+
 def main():
     """All cases, or those that the arguments name."""
-    # transformers lists it with the models that see only.
-    AutoModelForCausalLM.register(Mistral4Config, Mistral4ForCausalLM, exist_ok=True)
+    know_all()
     torch.set_num_threads(1)
     torch.manual_seed(SEED)
     for name, config in CASES.items():

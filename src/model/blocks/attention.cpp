@@ -160,7 +160,7 @@ void Attention::place(const RowTile& tile, const Range& rows) {
   const std::size_t dim = config_.head_dim;
   const Cache& cache = *work_.cache;
   const kernels::CacheType type = cache.shape().type();
-  const bool by_head = config_.query_key_norm == load::QueryKeyNorm::kHead;
+  const load::QueryKeyNorm normed = config_.query_key_norm;
   for (std::uint32_t i = rows.begin; i < rows.end; ++i) {
     const PassRow& row = work_.pass.rows()[tile.rows.begin + i];
     const std::uint32_t position = row.position;
@@ -173,15 +173,16 @@ void Attention::place(const RowTile& tile, const Range& rows) {
       kernels.add(value, value_bias_.data(), kv_size_);
     }
     if (config_.gated) part_gates(query, work_.gate.row(tile, i, query_size_));
-    if (config_.query_key_norm == load::QueryKeyNorm::kRow) {
+    if (normed == load::QueryKeyNorm::kRow) {
       query_norm_.apply(query, query);
       key_norm_.apply(key, key);
     }
     const auto turn = [&](float* head, const Norm& norm) {
-      if (by_head) norm.apply(head, head);
-      if (rope_ == nullptr) return;
-      kernels.rope(head, rope_->cos(position).data(), rope_->sin(position).data(), rope_->dims(),
-                   rope_->interleaved());
+      if (normed == load::QueryKeyNorm::kHead) norm.apply(head, head);
+      if (rope_ != nullptr)
+        kernels.rope(head, rope_->cos(position).data(), rope_->sin(position).data(), rope_->dims(),
+                     rope_->interleaved());
+      if (normed == load::QueryKeyNorm::kTurnedHead) norm.apply(head, head);
     };
     for (std::size_t head = 0; head < config_.heads; ++head) {
       turn(query + head * dim, query_norm_);

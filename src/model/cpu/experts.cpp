@@ -108,7 +108,18 @@ void choose_experts(std::span<const float> logits, const Gating& gating,
                     std::span<Choice> choices) {
   assert(!choices.empty() && choices.size() <= logits.size());
   const bool alone = gating.gate != load::ExpertGate::kSoftmax;
+  // Of the softmax, over all: biases are for shares, not for logits.
+  const bool by_share = !alone && !gating.bias.empty();
+  float largest = 0, sum_of_all = 0;
+  const auto share = [&largest](float logit) {
+    return static_cast<float>(kernels::exp(static_cast<double>(logit - largest)));
+  };
+  if (by_share) {
+    largest = *std::max_element(logits.begin(), logits.end());
+    for (const float logit : logits) sum_of_all += share(logit);
+  }
   const auto score = [&](std::uint32_t expert) {
+    if (by_share) return share(logits[expert]) / sum_of_all + gating.bias[expert];
     if (!alone) return logits[expert];
     const float output = gate_score(gating.gate, logits[expert]);
     return gating.bias.empty() ? output : output + gating.bias[expert];
@@ -135,11 +146,12 @@ void choose_experts(std::span<const float> logits, const Gating& gating,
     weigh(logits, gating, choices);
     return sort_by_number(choices);
   }
+  if (by_share) {
+    for (Choice& choice : choices) choice.weight = logits[choice.expert];
+  } else {
+    largest = choices.front().weight;
+  }
   float sum = 0;
-  const float largest = choices.front().weight;
-  const auto share = [largest](float logit) {
-    return static_cast<float>(kernels::exp(static_cast<double>(logit - largest)));
-  };
   if (!gating.normalized) {
     for (const float logit : logits) sum += share(logit);
   }

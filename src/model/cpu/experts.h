@@ -32,7 +32,7 @@ struct Choice {
 struct Gating {
   load::ExpertGate gate = load::ExpertGate::kSoftmax;
   bool normalized = false;
-  std::span<const float> bias = {};  // for each expert, of a sigmoid's; empty: none
+  std::span<const float> bias = {};  // for each expert, of what the gate gives; empty: none
   float least_sum = 0.0F;            // is added to what weights are divided by
   float scale = 1.0F;                // of the weights
   // Experts in groups of as many, of which some are chosen first: by the largest of an expert, or
@@ -47,8 +47,8 @@ float gate_score(load::ExpertGate gate, float logit);
 // A token's experts, by its router's logit for each expert there is: as many as there are
 // `choices`, those with the largest logits, the lower number among equals, of experts and of
 // groups; in the order of their numbers. Weights are shares of the softmax over all experts or, if
-// `normalized`, over the chosen ones; or scores of each by itself, with which a bias counts for the
-// choice alone.
+// `normalized`, over the chosen ones; or scores of each by itself. A bias counts for the choice
+// alone.
 // Requires 1 <= choices.size() <= logits.size(); logits that are no numbers give some choice.
 void choose_experts(std::span<const float> logits, const Gating& gating, std::span<Choice> choices);
 

@@ -500,16 +500,20 @@ Problem compile_format(Generation& generation, const Backend& backend,
 
 Outcome<HttpResponse> tokenize(std::string_view body, const RequestContext& context) {
   Draft draft(context);
-  const auto json = read_fields(
-      body,
-      {"content", "prompt", "messages", "add_special", "parse_special", "with_pieces",
-       "add_generation_prompt", "continue_final_message", "chat_template_kwargs", "tools"},
-      draft);
+  const auto json =
+      read_fields(body,
+                  {"content", "prompt", "messages", "add_special", "add_special_tokens",
+                   "parse_special", "with_pieces", "add_generation_prompt",
+                   "continue_final_message", "chat_template_kwargs", "tools"},
+                  draft);
   if (!json) return tl::unexpected<ApiError>(json.error());
   if (has(*json, "content") + has(*json, "prompt") + has(*json, "messages") != 1) {
     return bad_field("content", "expected exactly one of \"content\", \"prompt\" and \"messages\"");
   }
-  const auto add_special = optional_bool(*json, "add_special", true);
+  // llama.cpp's clients send a content, and mean the text alone; vLLM's a prompt, and mean what
+  // would be generated for.
+  const char* special = has(*json, "add_special_tokens") ? "add_special_tokens" : "add_special";
+  const auto add_special = optional_bool(*json, special, !has(*json, "content"));
   if (!add_special) return tl::unexpected<ApiError>(add_special.error());
   const auto parse_special = optional_bool(*json, "parse_special", !has(*json, "messages"));
   if (!parse_special) return tl::unexpected<ApiError>(parse_special.error());

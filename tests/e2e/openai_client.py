@@ -286,7 +286,7 @@ class Answers(ServerTest):
         self.assertLess(cached, second.usage.prompt_tokens)
 
     def test_ids_are_as_good_as_text(self):
-        status, answer = self.server.request("/tokenize", {"content": sum_prompt(39, 324)})
+        status, answer = self.server.request("/tokenize", {"prompt": sum_prompt(39, 324)})
         tokens = json.loads(answer)["tokens"]
         text = self.complete(sum_prompt(39, 324), max_tokens=8, temperature=0).choices[0].text
         ids = self.complete(tokens, max_tokens=8, temperature=0).choices[0].text

@@ -273,8 +273,13 @@ TEST_F(ApiRequest, TokenizeAndDetokenize) {
   const auto body = [](const Outcome<HttpResponse>& outcome) {
     return outcome ? outcome->body : outcome.error().message;
   };
-  EXPECT_EQ(body(tokenize(R"({"content":"ab"})", context)),
-            R"({"tokens":[1,97,98],"count":3,"max_model_len":4096})");
+  // What llama.cpp's clients mean, and vLLM's.
+  const std::string alone = R"({"tokens":[97,98],"count":2,"max_model_len":4096})";
+  const std::string begun = R"({"tokens":[1,97,98],"count":3,"max_model_len":4096})";
+  EXPECT_EQ(body(tokenize(R"({"content":"ab"})", context)), alone);
+  EXPECT_EQ(body(tokenize(R"({"content":"ab","add_special":true})", context)), begun);
+  EXPECT_EQ(body(tokenize(R"({"prompt":"ab"})", context)), begun);
+  EXPECT_EQ(body(tokenize(R"({"prompt":"ab","add_special_tokens":false})", context)), alone);
   EXPECT_EQ(body(tokenize(R"({"prompt":"ab","add_special":false,"model":"fake"})", context)),
             R"({"tokens":[97,98],"count":2,"max_model_len":4096})");
   EXPECT_EQ(

@@ -320,7 +320,7 @@ TEST(Server, HeadIsAnsweredWithoutItsContent) {
 TEST(Server, TokenizesAndDetokenizes) {
   RunningServer running;
   Client client(running.port);
-  EXPECT_EQ(client.post("/tokenize", R"({"content":"ab"})")->json()["count"], 3);
+  EXPECT_EQ(client.post("/tokenize", R"({"prompt":"ab"})")->json()["count"], 3);
   EXPECT_EQ(client.post("/detokenize", R"({"tokens":[104,105]})")->json()["content"], "hi");
 }
 
